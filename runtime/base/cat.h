@@ -1,4 +1,5 @@
-// cat(a, b, ...): the printed forms of its arguments, joined. The formatting of rooms that link no third party.
+// cat(a, b, ...): the printed forms of its arguments, joined. The formatting of rooms that link no
+// third party.
 #pragma once
 
 #include <sstream>

@@ -1,15 +1,18 @@
 // The one error type of Gangway, and the three checks that raise it.
 //
-// A kind says what the *caller* should do. A message has a fixed grammar: subject, what is wrong, expected and got;
-// then where it happened (program, node, host, device, the user's line); then a hint.
+// A kind says what the *caller* should do. A message has a fixed grammar: subject, what is wrong,
+// expected and got; then where it happened (program, node, host, device, the user's line); then a
+// hint.
 //
-//   dot: contracted sizes differ: lhs dim 2 is 512 in bf16[64,128,512], rhs dim 0 is 256 in bf16[256,512]
+//   dot: contracted sizes differ: lhs dim 2 is 512 in bf16[64,128,512], rhs dim 0 is 256 in
+//   bf16[256,512]
 //     in function "moe_loss", value %14
 //     at two_programs.cc:14
 //     hint: transpose the right-hand side
 //
-// Threads: a value; safe anywhere. Errors are thrown in control-plane code only. In the data path an Error travels as
-// a value (see runtime/future.h): nothing is thrown on a device thread or through a KJ callback.
+// Threads: a value; safe anywhere. Errors are thrown in control-plane code only. In the data path
+// an Error travels as a value (see runtime/future.h): nothing is thrown on a device thread or
+// through a KJ callback.
 #pragma once
 
 #include <exception>
@@ -73,7 +76,8 @@ class Error : public std::exception {
   std::string text_;
 };
 
-// Prints the error to standard error and returns the exit status for main(): 2 for kInvalid, else 1.
+// Prints the error to standard error and returns the exit status for main(): 2 for kInvalid,
+// else 1.
 int report(const Error& error);
 
 namespace internal {
@@ -83,18 +87,18 @@ namespace internal {
 }  // namespace gangway
 
 // The caller's mistake: throws kInvalid. The message is the text for the user; it must stand alone.
-#define GW_REQUIRE(condition, ...)                                                             \
-  do {                                                                                         \
-    if (!(condition)) [[unlikely]]                                                             \
-      throw ::gangway::Error(::gangway::ErrorKind::kInvalid, ::gangway::cat(__VA_ARGS__));     \
+#define GW_REQUIRE(condition, ...)                                                         \
+  do {                                                                                     \
+    if (!(condition)) [[unlikely]]                                                         \
+      throw ::gangway::Error(::gangway::ErrorKind::kInvalid, ::gangway::cat(__VA_ARGS__)); \
   } while (false)
 
 // Our own mistake: throws kBug with the expression and its place. Always on.
-#define GW_ASSERT(condition, ...)                                                              \
-  do {                                                                                         \
-    if (!(condition)) [[unlikely]]                                                             \
+#define GW_ASSERT(condition, ...)                                                                  \
+  do {                                                                                             \
+    if (!(condition)) [[unlikely]]                                                                 \
       ::gangway::internal::fail(::gangway::ErrorKind::kBug, #condition, ::gangway::Loc::current(), \
-                                ::gangway::cat("" __VA_OPT__(, ) __VA_ARGS__));                \
+                                ::gangway::cat("" __VA_OPT__(, ) __VA_ARGS__));                    \
   } while (false)
 
 // As GW_ASSERT, in hot loops: off in release builds.

@@ -1,8 +1,9 @@
 // A place in the user's source.
 //
-// Every value of a graph and every error carries the user's line. It comes free: a parameter of type Loc with the
-// default `Loc::current()` is filled in at the call, also through an implicit conversion of an operand.
-// (std::source_location does not compile with every compiler that Gangway supports; this is its equivalent.)
+// Every value of a graph and every error carries the user's line. It comes free: a parameter of
+// type Loc with the default `Loc::current()` is filled in at the call, also through an implicit
+// conversion of an operand. (std::source_location does not compile with every compiler that Gangway
+// supports; this is its equivalent.)
 #pragma once
 
 #include <string>
