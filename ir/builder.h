@@ -1,0 +1,93 @@
+// Builder: traces one Function. User code rarely names it: free op functions (ir/ops.h) find it
+// through their operands.
+//
+//   Builder b("loss", mesh);
+//   Value x = b.parameter("x", f32({8, 16}), {{"data", shard(0)}});
+//   b.result("loss", mean(x * x));
+//   Function f = b.build();
+//
+// Errors: an op whose operands do not fit throws kInvalid at once with the op, both shapes and the
+// user's line. Threads: one thread.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ir/function.h"
+#include "ir/value.h"
+
+namespace gangway {
+
+class Builder {
+ public:
+  explicit Builder(std::string name, Mesh mesh = {});
+  Builder(const Builder&) = delete;
+  Builder& operator=(const Builder&) = delete;
+
+  Value parameter(std::string name, Type type, AxisPlacements placements = {},
+                  Loc loc = Loc::current());
+  void result(std::string name, Value value, Loc loc = Loc::current());
+
+  // A scalar or filled tensor.
+  Value constant(Type type, double value, Loc loc = Loc::current());
+
+  // Appends a node. Infers types; broadcasts nothing.
+  std::vector<Value> emit(Op op, const std::vector<Value>& inputs, Attrs attrs, Loc loc);
+  Value emit1(Op op, const std::vector<Value>& inputs, Attrs attrs, Loc loc);
+
+  const Type& type(ValueId id) const { return function_.types[id]; }
+  const Function& function() const { return function_; }
+  Function build();  // The builder is empty afterwards.
+
+  // Names every node made until the guard dies: for messages, text and traces ("layers.0").
+  class Scope {
+   public:
+    Scope(Builder& builder, std::string name, Loc loc = Loc::current());
+    ~Scope();
+    Scope(const Scope&) = delete;
+
+   private:
+    Builder& builder_;
+    uint32_t saved_;
+  };
+
+  // Nodes made until the guard dies belong to a new rematerialisation region.
+  class Region {
+   public:
+    explicit Region(Builder& builder);
+    ~Region();
+    Region(const Region&) = delete;
+
+   private:
+    Builder& builder_;
+    uint32_t saved_;
+  };
+
+  // Nodes made until the guard dies are derived: they carry the location of `origin` and the
+  // reason.
+  class Derived {
+   public:
+    Derived(Builder& builder, NodeId origin, Reason reason);
+    ~Derived();
+    Derived(const Derived&) = delete;
+
+   private:
+    Builder& builder_;
+    NodeId saved_origin_;
+    Reason saved_reason_;
+  };
+
+ private:
+  uint32_t intern_loc(Loc loc);
+
+  Function function_;
+  uint32_t scope_ = kNone;
+  uint32_t region_ = 0;
+  uint32_t regions_ = 0;
+  NodeId origin_ = kNone;
+  Reason reason_ = Reason::kUser;
+};
+
+}  // namespace gangway
