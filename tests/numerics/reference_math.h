@@ -1,0 +1,69 @@
+// Plain double-precision pieces of the reference model: matrix products, RMS norm, the feed-forward
+// block.
+//
+// Everything is written out in loops over row-major vectors, so that it can be checked by eye and
+// shares nothing with the kernels and gradients that it judges.
+//
+// Threads: pure functions; safe anywhere.
+#pragma once
+
+#include <span>
+#include <vector>
+
+namespace gangway::reference {
+
+using Vec = std::vector<double>;
+using View = std::span<const double>;
+using Out = std::span<double>;
+
+// a[m, k] . b[k, n]
+Vec matmul(View a, View b, int m, int k, int n);
+// a[m, n] . transpose(b[k, n]), giving [m, k]
+Vec matmul_transposed(View a, View b, int m, int n, int k);
+// out[k, n] += transpose(a[m, k]) . b[m, n]
+void add_outer(Out out, View a, View b, int m, int k, int n);
+// out += a
+void add_to(Out out, View a);
+
+// Softmax of logits, in place of a new vector; returns log(sum(exp(logits))).
+double softmax(View logits, Out probabilities);
+// The gradient of the logits, given that of the probabilities.
+void softmax_backward(View probabilities, View d_probabilities, Out d_logits);
+
+// y[r, i] = x[r, i] * weight[i] / sqrt(mean_i(x[r, i]^2) + epsilon)
+Vec rms_norm(View x, View weight, double epsilon);
+// Adds to d_weight and returns the gradient of x.
+Vec rms_norm_backward(View x, View weight, double epsilon, View dy, Out d_weight);
+
+enum class Activation { kGeluTanh, kSilu };
+double activate(Activation activation, double x);
+double activate_derivative(Activation activation, double x);
+
+// down . (activation(x . up)), or down . (activation(x . gate) * (x . up)) where there is a gate.
+struct FeedForward {
+  int dim = 0;
+  int hidden = 0;
+  Activation activation = Activation::kGeluTanh;
+  View up;    // [dim, hidden]
+  View gate;  // [dim, hidden], or empty
+  View down;  // [hidden, dim]
+};
+
+// What the backward pass needs of the forward pass.
+struct FeedForwardTrace {
+  Vec x;       // [rows, dim]
+  Vec up;      // [rows, hidden], before the activation
+  Vec gate;    // [rows, hidden], before the activation; empty without a gate
+  Vec hidden;  // [rows, hidden], what `down` multiplies
+};
+
+struct FeedForwardGradients {
+  Out up, gate, down;
+};
+
+Vec feed_forward(const FeedForward& block, Vec x, FeedForwardTrace& trace);
+// Adds to the gradients and returns that of x.
+Vec feed_forward_backward(const FeedForward& block, const FeedForwardTrace& trace, View dy,
+                          FeedForwardGradients gradients);
+
+}  // namespace gangway::reference
