@@ -1,0 +1,39 @@
+// Id<Tag>: a number that names one kind of thing, so that a RunId can't be passed where a HostId is
+// meant.
+//
+//   struct RunTag;
+//   using RunId = Id<RunTag>;             // 64 bits; Id<HostTag, uint32_t> for less
+//   RunId run{7};  std::map<RunId, ...>;  std::unordered_map<RunId, ...>;  out << run;
+//
+// Threads: a value; safe anywhere.
+#pragma once
+
+#include <compare>
+#include <cstdint>
+#include <functional>
+#include <ostream>
+
+namespace gangway {
+
+template <class Tag, class Rep = uint64_t>
+struct Id {
+  using rep_type = Rep;
+  Rep value{};
+
+  constexpr Id() = default;
+  constexpr explicit Id(Rep v) : value(v) {}
+
+  constexpr auto operator<=>(const Id&) const = default;
+  constexpr Id next() const { return Id(static_cast<Rep>(value + 1)); }
+
+  friend std::ostream& operator<<(std::ostream& out, Id id) {
+    return out << static_cast<uint64_t>(id.value);
+  }
+};
+
+}  // namespace gangway
+
+template <class Tag, class Rep>
+struct std::hash<gangway::Id<Tag, Rep>> {
+  size_t operator()(gangway::Id<Tag, Rep> id) const noexcept { return std::hash<Rep>()(id.value); }
+};
