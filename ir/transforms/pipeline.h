@@ -1,0 +1,41 @@
+// The passes from a global function to what one device runs, in order. Folder order is pass order;
+// one pass per file.
+//
+//   verify                       the input is a valid global function with annotated parameters
+//   propagate_shardings          every value gets a placement on every mesh axis; explain() can say
+//   why partition                    local types; conversions where producer and consumer differ:
+//   the collectives combine_all_reduces          independent all-reduces become one node with
+//   several operands order_commit                 nodes that make new state values go last, behind
+//   the commit point fuse_elementwise             chains of element-wise nodes become one `fusion`
+//   node
+//
+// Memory is planned where the device is known (plan_memory.h), since kernels differ in their
+// scratchpads. Threads: pure functions. Errors: kInvalid with the user's line, kUnimplemented for
+// conversions that do not exist yet.
+#pragma once
+
+#include <vector>
+
+#include "ir/function.h"
+#include "ir/plan.h"
+
+namespace gangway {
+
+// What surrounds a function in its program.
+struct CallContext {
+  std::vector<LocalFunction::InPlace> in_place;  // State updates.
+  uint32_t finite_result = kNone;
+  std::vector<AxisPlacements>
+      result_placements;  // As annotated; empty entries: whatever propagation gives, but
+                          // never partial. In-place results follow their parameter.
+};
+
+struct Compiled {
+  LocalFunction local;
+  std::vector<Sharding> parameter_shardings;
+  std::vector<Sharding> result_shardings;
+};
+
+Compiled compile_function(const Function& global, const CallContext& context);
+
+}  // namespace gangway

@@ -1,0 +1,37 @@
+// Static memory for a local function: which buffer each value lives in, from liveness.
+//
+// Values that alias (reshape, stop_gradient, barrier) share storage; an element-wise node may write
+// over an operand that dies there; results with an in-place parameter live in its buffer. Offsets
+// come from a best-fit search over live intervals, largest first, so that the plan is
+// deterministic.
+//
+// Cost: O(values * live values). Threads: pure.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "ir/plan.h"
+
+namespace gangway {
+
+struct MemorySlot {
+  enum class Kind : uint8_t { kParameter, kResult, kArena } kind = Kind::kArena;
+  uint32_t index = 0;  // kParameter, kResult: which one.
+  int64_t offset = 0;  // kArena: bytes from its begin, aligned to kArenaAlignment.
+};
+inline constexpr int64_t kArenaAlignment = 64;
+
+struct MemoryPlan {
+  std::vector<MemorySlot> slots;        // By ValueId.
+  std::vector<int64_t> scratch_offset;  // By NodeId: arena offset of its scratchpad, or -1.
+  int64_t arena_bytes = 0;
+};
+
+// Bytes of scratchpad a node's kernel needs.
+using ScratchBytes = std::function<int64_t(const Function&, NodeId)>;
+
+MemoryPlan plan_memory(const LocalFunction& local, const ScratchBytes& scratch_bytes);
+
+}  // namespace gangway
