@@ -1,4 +1,11 @@
-// Distinct id types: a PlanId is never a RunId.
+// Id<Tag>: a number that names one kind of thing, so that a RunId can't be passed where a HostId is
+// meant.
+//
+//   struct RunTag;
+//   using RunId = Id<RunTag>;             // 64 bits; Id<HostTag, uint32_t> for less
+//   RunId run{7};  std::map<RunId, ...>;  std::unordered_map<RunId, ...>;  out << run;
+//
+// Threads: a value; safe anywhere.
 #pragma once
 
 #include <compare>
@@ -8,26 +15,31 @@
 
 namespace gangway {
 
-template <class Tag>
+template <class Tag, class Rep = uint64_t>
 struct Id {
-  uint64_t value = 0;
+  using rep_type = Rep;
+  Rep value{};
 
-  friend auto operator<=>(const Id&, const Id&) = default;
-  friend std::ostream& operator<<(std::ostream& out, const Id& id) { return out << id.value; }
+  constexpr Id() = default;
+  constexpr explicit Id(Rep v) : value(v) {}
+
+  constexpr auto operator<=>(const Id&) const = default;
+  constexpr Id next() const { return Id(static_cast<Rep>(value + 1)); }
+
+  friend std::ostream& operator<<(std::ostream& out, Id id) {
+    return out << static_cast<uint64_t>(id.value);
+  }
 };
 
-using PlanId = Id<struct PlanTag>;  // An installed plan; the controller names it.
-using RunId = Id<struct RunTag>;    // One run; unique within a controller, increasing.
-using ArrayId =
-    Id<struct ArrayTag>;  // A logical array; the client names it: (session << 40) + counter.
+using PlanId = Id<struct PlanTag>;        // An installed plan; the controller names it.
+using RunId = Id<struct RunTag>;          // One run; unique within a controller, increasing.
+using ArrayId = Id<struct ArrayTag>;      // A logical array; the client that made it names it.
 using SessionId = Id<struct SessionTag>;  // A connected client.
 using Ticket = Id<struct TicketTag>;      // A place in the controller-wide order.
 
 }  // namespace gangway
 
-template <class Tag>
-struct std::hash<gangway::Id<Tag>> {
-  size_t operator()(const gangway::Id<Tag>& id) const noexcept {
-    return std::hash<uint64_t>()(id.value);
-  }
+template <class Tag, class Rep>
+struct std::hash<gangway::Id<Tag, Rep>> {
+  size_t operator()(gangway::Id<Tag, Rep> id) const noexcept { return std::hash<Rep>()(id.value); }
 };
