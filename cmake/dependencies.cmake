@@ -1,18 +1,19 @@
-# Everything comes from Debian's packages; nothing is vendored or downloaded.
+# What Gangway's libraries link: Debian's packages, nothing vendored or downloaded. The installed package
+# reads this file too, so that a program that links gangway::gangway finds the same libraries.
 find_package(Threads REQUIRED)
 find_package(CapnProto REQUIRED)
-find_package(Boost 1.74 REQUIRED COMPONENTS fiber context)
+if(NOT TARGET Boost::fiber)  # Sanitizer builds bring their own.
+  find_package(Boost 1.74 REQUIRED COMPONENTS fiber context)
+endif()
 find_package(TBB REQUIRED)
-# Debian's dnnl-config.cmake asks for OpenCL headers that a CPU user does not need: look for the library itself.
-find_library(DNNL_LIBRARY dnnl REQUIRED)
-find_path(DNNL_INCLUDE_DIR oneapi/dnnl/dnnl.hpp REQUIRED)
-add_library(gangway_dnnl INTERFACE)
-target_link_libraries(gangway_dnnl INTERFACE ${DNNL_LIBRARY})
-target_include_directories(gangway_dnnl SYSTEM INTERFACE ${DNNL_INCLUDE_DIR})
 find_package(fmt REQUIRED)
 find_package(spdlog REQUIRED)
-find_package(CLI11 REQUIRED)
-if(GANGWAY_TESTS)
-  find_package(GTest REQUIRED)
-  find_package(benchmark REQUIRED)
+# Debian's dnnl-config.cmake asks for OpenCL headers that a CPU user does not need: look for the
+# library itself.
+find_library(DNNL_LIBRARY dnnl REQUIRED)
+find_path(DNNL_INCLUDE_DIR oneapi/dnnl/dnnl.hpp REQUIRED)
+if(NOT TARGET gangway_dnnl)
+  add_library(gangway_dnnl INTERFACE IMPORTED GLOBAL)
+  target_link_libraries(gangway_dnnl INTERFACE ${DNNL_LIBRARY})
+  target_include_directories(gangway_dnnl SYSTEM INTERFACE ${DNNL_INCLUDE_DIR})
 endif()

@@ -1,13 +1,25 @@
-# gw_room(<name> [DIR <dir>] [DEPENDS <libraries>...] [EXCLUDE <regex>...] [TEST_DEPENDS <libraries>...])
+# Rooms and what is found in them by name.
 #
-# One library from one folder (default: the current one) and its sub-folders. A file's name says what it is:
-#   x.h x.cc     the library            x_test.cc    unit tests, one executable per room
-#   x_bench.cc   benchmarks, one executable per room; run once as a test
-#   main.cc      never part of the library
+# gw_room(<name> [DIR <dir>] [DEPENDS <libraries>...] [TEST_DEPENDS <libraries>...]
+#         [EXCLUDE <regex>...] [SOURCES <generated files>...])
+# One library gw_<name> from one folder (default: the current one) and its sub-folders:
+#   x.h x.cc     the library
+#   x_test.cc    unit tests: one executable gw_<name>_test per room, labelled <name>
+#   x_bench.cc   benchmarks: one executable gw_<name>_bench per room, run once as a test
+#   x_fuzz.cc    a fuzz target, one executable each; its first inputs lie in x_corpus/ beside it
 #   x_avx2.cc, x_avx512.cc   compiled for that instruction set, chosen at run time
+#   main.cc      never part of the library
 # Sub-folders that have a CMakeLists.txt of their own are not descended into.
+include(GoogleTest)
+if(GANGWAY_TESTS)
+  find_package(GTest REQUIRED)
+  find_package(benchmark REQUIRED)
+endif()
 
 set(GW_WARNINGS -Wall -Wextra -Wshadow -Wswitch-enum -Wno-missing-field-initializers)
+if(CMAKE_CXX_COMPILER_ID STREQUAL Clang)
+  list(APPEND GW_WARNINGS -Wno-deprecated-declarations)  # libstdc++'s own stable_sort.
+endif()
 if(GANGWAY_WERROR)
   list(APPEND GW_WARNINGS -Werror)
 endif()
@@ -20,58 +32,87 @@ function(gw_library_settings target)
     $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}/gangway>)
 endfunction()
 
-# gw_test(<name> SOURCES ... [DEPENDS ...] [LABELS ...]): a GoogleTest executable, each case one CTest.
-function(gw_test name)
-  cmake_parse_arguments(T "" "" "SOURCES;DEPENDS;LABELS" ${ARGN})
-  add_executable(${name} ${T_SOURCES})
+# gw_executable(<name> SOURCES ... [DEPENDS ...]): any program of the tree.
+function(gw_executable name)
+  cmake_parse_arguments(X "" "" "SOURCES;DEPENDS" ${ARGN})
+  add_executable(${name} ${X_SOURCES})
   target_compile_options(${name} PRIVATE ${GW_WARNINGS})
   target_include_directories(${name} PRIVATE ${CMAKE_SOURCE_DIR} ${CMAKE_BINARY_DIR})
-  target_link_libraries(${name} PRIVATE ${T_DEPENDS} GTest::gmock GTest::gtest GTest::gtest_main)
+  target_link_libraries(${name} PRIVATE ${X_DEPENDS})
+endfunction()
+
+# gw_test(<name> SOURCES ... [DEPENDS ...] [LABELS ...]): GoogleTest cases, each one a CTest.
+function(gw_test name)
+  cmake_parse_arguments(T "" "" "SOURCES;DEPENDS;LABELS" ${ARGN})
+  gw_executable(${name} SOURCES ${T_SOURCES}
+    DEPENDS ${T_DEPENDS} GTest::gmock GTest::gtest GTest::gtest_main)
   set(properties TIMEOUT 300)
   if(T_LABELS)
     list(APPEND properties LABELS "${T_LABELS}")
   endif()
-  gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST TEST_PREFIX "${name}:" PROPERTIES ${properties})
+  gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST TEST_PREFIX "${name}:"
+    PROPERTIES ${properties})
 endfunction()
 
-# gw_bench(<name> SOURCES ... [DEPENDS ...]): a Google Benchmark executable, run once as a test.
+# gw_bench(<name> SOURCES ... [DEPENDS ...]): a Google Benchmark program, run once as a test.
 function(gw_bench name)
   cmake_parse_arguments(B "" "" "SOURCES;DEPENDS" ${ARGN})
-  add_executable(${name} ${B_SOURCES})
-  target_compile_options(${name} PRIVATE ${GW_WARNINGS})
-  target_include_directories(${name} PRIVATE ${CMAKE_SOURCE_DIR} ${CMAKE_BINARY_DIR})
-  target_link_libraries(${name} PRIVATE ${B_DEPENDS} benchmark::benchmark benchmark::benchmark_main)
+  gw_executable(${name} SOURCES ${B_SOURCES}
+    DEPENDS ${B_DEPENDS} benchmark::benchmark benchmark::benchmark_main)
   add_test(NAME ${name} COMMAND ${name} --benchmark_min_time=0.001)
   set_tests_properties(${name} PROPERTIES LABELS bench TIMEOUT 300)
 endfunction()
 
-include(GoogleTest)
+# gw_fuzz(<x_fuzz.cc> [DEPENDS ...]): a program around LLVMFuzzerTestOneInput. With GANGWAY_FUZZ it is
+# libFuzzer's; everywhere else a small driver runs the corpus and seeded mutations of it as a test.
+function(gw_fuzz source)
+  cmake_parse_arguments(F "" "" "DEPENDS" ${ARGN})
+  get_filename_component(name ${source} NAME_WE)
+  string(REGEX REPLACE "_fuzz\\.cc$" "_corpus" corpus ${source})
+  gw_executable(${name} SOURCES ${source} DEPENDS ${F_DEPENDS})
+  if(GANGWAY_FUZZ)
+    target_link_options(${name} PRIVATE -fsanitize=fuzzer)
+    add_test(NAME ${name} COMMAND ${name} -runs=2000 ${corpus})
+  else()
+    target_sources(${name} PRIVATE ${CMAKE_SOURCE_DIR}/tests/support/fuzz_driver.cc
+      ${CMAKE_SOURCE_DIR}/tests/support/seed.cc)
+    target_link_libraries(${name} PRIVATE gw_base)
+    add_test(NAME ${name} COMMAND ${name} ${corpus})
+  endif()
+  set_tests_properties(${name} PROPERTIES LABELS fuzz TIMEOUT 300)
+endfunction()
+
 function(gw_room name)
   cmake_parse_arguments(R "" "DIR" "DEPENDS;EXCLUDE;TEST_DEPENDS;SOURCES" ${ARGN})
   if(NOT R_DIR)
     set(R_DIR ${CMAKE_CURRENT_SOURCE_DIR})
   endif()
-  file(GLOB_RECURSE all CONFIGURE_DEPENDS ${R_DIR}/*.cc)
+  file(GLOB_RECURSE all CONFIGURE_DEPENDS ${R_DIR}/*.h ${R_DIR}/*.cc)
   file(GLOB_RECURSE nested ${R_DIR}/*/CMakeLists.txt)
   foreach(list_file ${nested})
     get_filename_component(folder ${list_file} DIRECTORY)
     list(FILTER all EXCLUDE REGEX "^${folder}/")
   endforeach()
   list(FILTER all EXCLUDE REGEX "/main\\.cc$")
-  list(FILTER all EXCLUDE REGEX "_fuzz\\.cc$")
   foreach(pattern ${R_EXCLUDE})
     list(FILTER all EXCLUDE REGEX "${pattern}")
   endforeach()
-  set(tests ${all})
-  list(FILTER tests INCLUDE REGEX "_test\\.cc$")
-  set(benches ${all})
-  list(FILTER benches INCLUDE REGEX "_bench\\.cc$")
-  list(FILTER all EXCLUDE REGEX "_(test|bench)\\.cc$")
+  foreach(kind test bench fuzz)
+    set(${kind} ${all})
+    list(FILTER ${kind} INCLUDE REGEX "_${kind}\\.cc$")
+  endforeach()
+  list(FILTER all EXCLUDE REGEX "_(test|bench|fuzz)\\.cc$")
+  set(headers ${all})
+  list(FILTER headers INCLUDE REGEX "\\.h$")
+  list(FILTER all EXCLUDE REGEX "\\.h$")
 
   add_library(gw_${name} STATIC ${all} ${R_SOURCES})
+  target_sources(gw_${name} PUBLIC FILE_SET HEADERS BASE_DIRS ${CMAKE_SOURCE_DIR} FILES ${headers})
   gw_library_settings(gw_${name})
   target_link_libraries(gw_${name} PUBLIC ${R_DEPENDS})
-  set_target_properties(gw_${name} PROPERTIES EXPORT_NAME ${name} LINKER_LANGUAGE CXX)
+  set_target_properties(gw_${name} PROPERTIES EXPORT_NAME ${name} LINKER_LANGUAGE CXX
+    VERIFY_INTERFACE_HEADER_SETS ON)
+  set_property(GLOBAL APPEND PROPERTY GW_ROOMS gw_${name})
   foreach(source ${all})
     if(source MATCHES "_avx2\\.cc$")
       set_source_files_properties(${source} PROPERTIES COMPILE_OPTIONS "-mavx2;-mfma;-mf16c")
@@ -80,10 +121,16 @@ function(gw_room name)
         "-mavx512f;-mavx512bw;-mavx512vl;-mavx512dq;-mfma;-mavx2;-mf16c;-mprefer-vector-width=512")
     endif()
   endforeach()
-  if(GANGWAY_TESTS AND tests)
-    gw_test(gw_${name}_test SOURCES ${tests} DEPENDS gw_${name} ${R_TEST_DEPENDS})
+  if(NOT GANGWAY_TESTS)
+    return()
   endif()
-  if(GANGWAY_TESTS AND benches)
-    gw_bench(gw_${name}_bench SOURCES ${benches} DEPENDS gw_${name} ${R_TEST_DEPENDS})
+  if(test)
+    gw_test(gw_${name}_test SOURCES ${test} DEPENDS gw_${name} ${R_TEST_DEPENDS} LABELS ${name})
   endif()
+  if(bench)
+    gw_bench(gw_${name}_bench SOURCES ${bench} DEPENDS gw_${name} ${R_TEST_DEPENDS})
+  endif()
+  foreach(source ${fuzz})
+    gw_fuzz(${source} DEPENDS gw_${name} ${R_TEST_DEPENDS})
+  endforeach()
 endfunction()

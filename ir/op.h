@@ -22,23 +22,20 @@
 namespace gangway {
 
 // Every op, in the order of the wire form: append only.
-#define GW_OPS(X)                                                                                  \
-  X(neg)                                                                                           \
-  X(abs) X(sign) X(exp) X(log) X(log1p) X(tanh) X(sqrt) X(rsqrt) X(erf) X(logistic) X(sin) X(cos)  \
-      X(floor) X(is_finite) X(not_) X(add) X(sub) X(mul) X(div) X(max) X(min) X(pow) X(eq) X(ne)   \
-          X(lt) X(le) X(gt) X(ge) X(and_) X(or_) X(select) X(convert) X(constant) X(iota)          \
-              X(broadcast) X(reshape) X(transpose) X(slice) X(concat) X(pad) X(dynamic_slice)      \
-                  X(dynamic_update) X(reduce_sum) X(reduce_max) X(reduce_min) X(argmax) X(cumsum)  \
-                      X(dot) X(take) X(scatter_add) X(top_k) X(sort) X(random_uniform)             \
-                          X(random_normal) X(stop_gradient) X(barrier) X(timed) X(custom_call)     \
-                              X(softmax) X(softmax_grad) X(rms_norm) X(rms_norm_grad)              \
-                                  X(layer_norm) X(layer_norm_grad) X(cross_entropy)                \
-                                      X(cross_entropy_grad) X(attention) X(attention_grad)         \
-                                          X(attention_decode) X(grouped_dot) X(grouped_dot_grad_w) \
-                                              X(moe_route) X(moe_dispatch) X(moe_combine)          \
-                                                  X(moe_combine_grad_y) X(moe_combine_grad_w)      \
-                                                      X(sum_squares) X(adamw) X(all_reduce)        \
-                                                          X(shard_slice) X(fusion)
+// clang-format off
+#define GW_OPS(X)                                                                            \
+  X(neg) X(abs) X(sign) X(exp) X(log) X(log1p) X(tanh) X(sqrt) X(rsqrt) X(erf) X(logistic)   \
+  X(sin) X(cos) X(floor) X(is_finite) X(not_) X(add) X(sub) X(mul) X(div) X(max) X(min)      \
+  X(pow) X(eq) X(ne) X(lt) X(le) X(gt) X(ge) X(and_) X(or_) X(select) X(convert) X(constant) \
+  X(iota) X(broadcast) X(reshape) X(transpose) X(slice) X(concat) X(pad) X(dynamic_slice)    \
+  X(dynamic_update) X(reduce_sum) X(reduce_max) X(reduce_min) X(argmax) X(cumsum) X(dot)     \
+  X(take) X(scatter_add) X(top_k) X(sort) X(random_uniform) X(random_normal)                 \
+  X(stop_gradient) X(barrier) X(timed) X(custom_call) X(softmax) X(softmax_grad) X(rms_norm) \
+  X(rms_norm_grad) X(layer_norm) X(layer_norm_grad) X(cross_entropy) X(cross_entropy_grad)   \
+  X(attention) X(attention_grad) X(attention_decode) X(grouped_dot) X(grouped_dot_grad_w)    \
+  X(moe_route) X(moe_dispatch) X(moe_combine) X(moe_combine_grad_y) X(moe_combine_grad_w)    \
+  X(sum_squares) X(adamw) X(all_reduce) X(shard_slice) X(fusion)
+// clang-format on
 
 enum class Op : uint16_t {
 #define GW_OP_ENUM(name) name,

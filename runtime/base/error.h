@@ -4,8 +4,7 @@
 // expected and got; then where it happened (program, node, host, device, the user's line); then a
 // hint.
 //
-//   dot: contracted sizes differ: lhs dim 2 is 512 in bf16[64,128,512], rhs dim 0 is 256 in
-//   bf16[256,512]
+//   dot: contracted sizes differ: lhs dim 1 is 512 in bf16[64,512], rhs dim 0 is 256 in bf16[256,8]
 //     in function "moe_loss", value %14
 //     at two_programs.cc:14
 //     hint: transpose the right-hand side

@@ -1,0 +1,74 @@
+#!/usr/bin/env bash
+# Installs what building and testing Gangway needs, on Debian 12, as root or through sudo.
+# Returns at once when everything is there.
+#   tools/install_dependencies.sh                what ./quickstart and ./check need
+#   tools/install_dependencies.sh --sanitizers   and what the sanitizer builds of .ci/run need
+set -euo pipefail
+
+packages=(
+  g++ cmake ninja-build ccache git xz-utils
+  libboost-fiber-dev libcapnp-dev capnproto libtbb-dev libdnnl-dev
+  libfmt-dev libspdlog-dev libcli11-dev nlohmann-json3-dev libgraphviz-dev graphviz
+  libgtest-dev libgmock-dev libbenchmark-dev
+  clang-19 clang-format-19 clang-tidy-19 libclang-rt-19-dev llvm-19
+  bible-kjv bible-kjv-text  # the text that ./quickstart trains on
+)
+
+as_root() {
+  if [ "$(id -u)" = 0 ]; then "$@"; else sudo "$@"; fi
+}
+
+install_packages() {
+  local missing=()
+  for package in "${packages[@]}"; do
+    dpkg-query -W -f '${Status}' "$package" 2>/dev/null | grep -q 'ok installed' || missing+=("$package")
+  done
+  [ ${#missing[@]} -gt 0 ] || return 0
+  echo "installing: ${missing[*]}"
+  as_root apt-get update -qq
+  as_root env DEBIAN_FRONTEND=noninteractive \
+    apt-get install -y -qq -o Dpkg::Use-Pty=0 --no-install-recommends "${missing[@]}" </dev/null
+}
+
+# Sanitizers misread fiber switches unless Boost.Fiber and Boost.Context are compiled with them, so
+# these builds compile both from Debian's source package. 1.81 is the one in Debian 12 that knows TSan.
+# The package is found through the deb-src twins of whatever sources this machine already uses.
+fetch_boost() {
+  local target=${GANGWAY_BOOST_SOURCE:-${XDG_CACHE_HOME:-$HOME/.cache}/gangway/boost-1.81}
+  [ ! -e "$target/complete" ] || return 0
+  echo "fetching the sources of Boost 1.81 into $target"
+  local work
+  work=$(mktemp -d)
+  mkdir -p "$work"/{parts,lists/partial,tree} "$target"
+  local list
+  for list in /etc/apt/sources.list /etc/apt/sources.list.d/*.list; do
+    if [ -e "$list" ]; then
+      sed -n 's/^deb /deb-src /p' "$list" >"$work/parts/$(basename "$list" .list).list"
+    fi
+  done
+  for list in /etc/apt/sources.list.d/*.sources; do
+    if [ -e "$list" ]; then
+      sed 's/^Types:.*/Types: deb-src/' "$list" >"$work/parts/$(basename "$list")"
+    fi
+  done
+  local apt=(apt-get -qq -o Dir::Etc::SourceList=/dev/null -o Dir::Etc::SourceParts="$work/parts"
+    -o Dir::State::Lists="$work/lists" -o APT::Sandbox::User="$(id -un)")
+  "${apt[@]}" update
+  (cd "$work" && "${apt[@]}" source --download-only boost1.81)
+  tar -xf "$work"/boost1.81_*.orig.tar.xz -C "$work/tree" --strip-components=1 --wildcards \
+    'boost/libs/*/include/*' 'boost/libs/fiber/src/*' 'boost/libs/context/src/*'
+  mkdir -p "$target/include" "$target/fiber" "$target/context"
+  local include
+  for include in "$work"/tree/libs/*/include "$work"/tree/libs/numeric/*/include; do
+    cp -r "$include/." "$target/include"
+  done
+  cp -r "$work/tree/libs/fiber/src/." "$target/fiber"
+  cp -r "$work/tree/libs/context/src/." "$target/context"
+  touch "$target/complete"
+  rm -rf "$work"
+}
+
+install_packages
+if [ "${1:-}" = --sanitizers ]; then
+  fetch_boost
+fi
