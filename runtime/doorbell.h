@@ -1,0 +1,55 @@
+// Doorbell: one thread parks until another, perhaps in another process, rings.
+//
+// Spin, then park: a ring that comes while the waiter still spins costs 0.1-0.3 us, waking a parked
+// thread 5-45 us. A named policy says how long to spin; where threads outnumber cores it is not at
+// all, since the spinner would hold the core that the ringer needs.
+//
+//   waiter: ticket = bell.ticket();  if (!work()) bell.wait(ticket, policy);
+//   ringer: publish work;  bell.ring();
+// A ring after ticket() is never missed. Zero bytes are a valid doorbell, so it may lie in shared
+// memory.
+//
+// Threads: any number of ringers and waiters, any thread or process that maps it.
+// Cost: ring 5 ns when nobody is parked (one atomic add and a load), else one system call.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+namespace gangway {
+
+// How long to spin before parking.
+struct SpinPolicy {
+  const char* name;
+  int64_t spin_ns;
+
+  // Parks at once: right when threads outnumber cores.
+  static constexpr SpinPolicy park() { return {"park", 0}; }
+  // About twice what waking a parked thread costs: never much worse than the better choice.
+  static constexpr SpinPolicy spin_then_park() { return {"spin_then_park", 50'000}; }
+  // park() when `threads` threads that may wait on one another outnumber this process's cores.
+  static SpinPolicy for_threads(int threads);
+};
+
+class Doorbell {
+ public:
+  // What wait() compares with: take it before looking for work.
+  uint32_t ticket() const { return rings_.load(std::memory_order_seq_cst); }
+
+  void ring();
+
+  // Returns once a ring has come after `ticket` was taken, or false when `time_limit_ns` have
+  // passed (negative: none).
+  bool wait(uint32_t ticket, SpinPolicy policy, int64_t time_limit_ns = -1);
+
+ private:
+  std::atomic<uint32_t> rings_{0};
+  std::atomic<uint32_t> parked_{0};
+};
+
+static_assert(std::atomic<uint32_t>::is_always_lock_free, "a doorbell works between processes");
+
+// Tells the core that this is a spin loop.
+void spin_pause();
+
+}  // namespace gangway

@@ -1,0 +1,23 @@
+// Errors on their way through Cap'n Proto and back: an Error that a server throws arrives at the
+// caller as the same Error, with its kind, place, hint and context.
+//
+// Threads: functions on values.
+#pragma once
+
+#include <kj/exception.h>
+
+#include "runtime/base/error.h"
+
+namespace gangway {
+
+// Says kUnavailable for DISCONNECTED, and so on; unpacks an Error that to_kj() packed.
+Error to_error(const kj::Exception& exception);
+
+// Carries the whole error in the description, where a peer of another language can still read the
+// text.
+kj::Exception to_kj(const Error& error);
+
+// The exception in flight as an Error, whatever it is. For use in a catch block.
+Error current_error();
+
+}  // namespace gangway
