@@ -2,6 +2,7 @@
 // one pass per file.
 //
 //   verify                       the input is a valid global function with annotated parameters
+//   simplify                     dead, repeated and identity nodes go (again after partition)
 //   propagate_shardings          every value gets a placement on every mesh axis; explain() can say
 //   why partition                    local types; conversions where producer and consumer differ:
 //   the collectives combine_all_reduces          independent all-reduces become one node with

@@ -1,0 +1,195 @@
+#include "ir/transforms/partition.h"
+
+#include <map>
+#include <set>
+
+#include "ir/transforms/rewrite.h"
+#include "runtime/base/error.h"
+
+namespace gangway {
+namespace {
+
+class Partitioner {
+ public:
+  Partitioner(const Function& global, const Propagation& propagation,
+              const std::vector<Sharding>& parameter_shardings)
+      : global_(global), propagation_(propagation), out_(global) {
+    out_.target().local = true;
+    for (ValueId p = 0; p < global.parameters.size(); ++p) {
+      GW_ASSERT(propagation.shardings[p] == parameter_shardings[p]);
+      out_.target().types[p] = local(p, parameter_shardings[p]);
+    }
+  }
+
+  Partitioned run(const std::vector<Sharding>& wanted) {
+    for (NodeId id = 0; id < global_.nodes.size(); ++id) visit(id);
+    Partitioned done;
+    std::set<ValueId> taken;
+    for (size_t r = 0; r < global_.results.size(); ++r) {
+      ValueId value = global_.results[r];
+      Sharding target = r < wanted.size() && !wanted[r].empty() ? wanted[r] : settled(value);
+      ValueId now = converted(value, target, maker(value));
+      if (now < global_.parameters.size() || !taken.insert(now).second) now = copy_of(now);
+      results_.push_back(now);
+      done.result_shardings.push_back(target);
+    }
+    done.function = std::move(out_.target());
+    done.function.results = results_;
+    return done;
+  }
+
+ private:
+  Type local(ValueId value, const Sharding& sharding) const {
+    auto type = local_type(global_.types[value], global_.mesh, sharding);
+    GW_ASSERT(type.has_value(), "value %", value, " ", to_string(global_.types[value]),
+              " can't be cut as ", to_string(global_.mesh, sharding));
+    return *type;
+  }
+
+  // What propagation gave, with sums done.
+  Sharding settled(ValueId value) const {
+    Sharding sharding = propagation_.shardings[value];
+    for (Placement& placement : sharding) {
+      if (placement.kind == PlacementKind::kPartial) placement = replicate();
+    }
+    return sharding;
+  }
+
+  NodeId maker(ValueId value) const {
+    for (NodeId id = 0; id < global_.nodes.size(); ++id) {
+      const Node& node = global_.nodes[id];
+      if (value >= node.first_result && value < node.first_result + node.results) return id;
+    }
+    return kNone;
+  }
+
+  void visit(NodeId id) {
+    const Node& old = global_.nodes[id];
+    Node node = old;
+    std::vector<Type> inputs;
+    for (size_t i = 0; i < node.inputs.size(); ++i) {
+      node.inputs[i] = converted(old.inputs[i], propagation_.required[id][i], id);
+      inputs.push_back(out_.target().types[node.inputs[i]]);
+    }
+    std::vector<Type> types;
+    for (uint32_t r = 0; r < old.results; ++r) {
+      types.push_back(local(old.first_result + r, propagation_.shardings[old.first_result + r]));
+    }
+    localize(node, inputs, types[0]);
+    std::vector<Type> inferred = infer_types(node.op, inputs, node.attrs);
+    GW_ASSERT(inferred == types, "local ", to_string(node.op), " at ", where(global_, id),
+              " gives ", to_string(inferred[0]), ", expected ", to_string(types[0]));
+    ValueId first = out_.append(std::move(node), types, global_.infos[id]);
+    for (uint32_t r = 0; r < old.results; ++r) {
+      ValueId value = old.first_result + r;
+      out_.set(value, first + r);
+      made_[{value, key(propagation_.shardings[value])}] = first + r;
+    }
+  }
+
+  // Attributes that hold sizes follow the local shapes.
+  static void localize(Node& node, const std::vector<Type>& inputs, const Type& result) {
+    if (node.attrs.find("dims") != nullptr) node.attrs.set("dims", result.dims);
+    if (node.op == Op::slice) {
+      std::vector<int64_t> limits = node.attrs.ints("limits");
+      const std::vector<int64_t>& starts = node.attrs.ints("starts");
+      const std::vector<int64_t>& strides = node.attrs.ints("strides");
+      for (size_t d = 0; d < limits.size(); ++d) {
+        if (starts[d] == 0 && strides[d] == 1) limits[d] = std::min(limits[d], inputs[0].dims[d]);
+      }
+      node.attrs.set("limits", limits);
+    }
+  }
+
+  static std::string key(const Sharding& sharding) {
+    std::string text;
+    for (const Placement& placement : sharding) text += to_string(placement) + ";";
+    return text;
+  }
+
+  ValueId converted(ValueId value, const Sharding& to, NodeId consumer) {
+    const Sharding& from = propagation_.shardings[value];
+    auto found = made_.find({value, key(to)});
+    if (found != made_.end()) return found->second;
+    if (from == to) return out_.at(value);
+    ValueId now = sum(value, from, to);
+    Sharding at = from;
+    for (size_t axis = 0; axis < to.size(); ++axis) {
+      if (at[axis].kind == PlacementKind::kPartial && to[axis].kind == PlacementKind::kReplicate) {
+        at[axis] = replicate();
+      }
+      if (at[axis] == to[axis]) continue;
+      if (at[axis] != replicate() || to[axis].kind != PlacementKind::kShard) {
+        throw unimplemented(value, at[axis], to[axis], global_.mesh.axes[axis].name, consumer);
+      }
+      at[axis] = to[axis];
+      Node node{.op = Op::shard_slice, .inputs = {now}};
+      node.attrs.set("axis", global_.mesh.axes[axis].name);
+      node.attrs.set("dim", int64_t{to[axis].dim});
+      node.attrs.set("parts", global_.mesh.axes[axis].size);
+      now = out_.append(std::move(node), {local(value, at)}, derived(value));
+    }
+    made_[{value, key(to)}] = now;
+    return now;
+  }
+
+  // One all-reduce over every axis on which a sum is wanted.
+  ValueId sum(ValueId value, const Sharding& from, const Sharding& to) {
+    std::string axes;
+    Sharding after = from;
+    for (size_t axis = 0; axis < to.size(); ++axis) {
+      if (from[axis].kind != PlacementKind::kPartial || to[axis] != replicate()) continue;
+      axes += (axes.empty() ? "" : ",") + global_.mesh.axes[axis].name;
+      after[axis] = replicate();
+    }
+    if (axes.empty()) return out_.at(value);
+    Node node{.op = Op::all_reduce, .inputs = {out_.at(value)}};
+    node.attrs.set("axes", axes);
+    node.attrs.set("reduction", std::string("sum"));
+    ValueId now = out_.append(std::move(node), {local(value, after)}, derived(value));
+    made_[{value, key(after)}] = now;
+    return now;
+  }
+
+  ValueId copy_of(ValueId value) {
+    Type type = out_.target().types[value];
+    return out_.append({.op = Op::barrier, .inputs = {value}}, {type},
+                       {.reason = Reason::kPartition});
+  }
+
+  NodeInfo derived(ValueId value) const {
+    NodeId id = maker(value);
+    uint32_t loc = id == kNone ? kNone : global_.infos[id].loc;
+    return {.loc = loc, .origin = id, .reason = Reason::kPartition};
+  }
+
+  Error unimplemented(ValueId value, Placement from, Placement to, const std::string& axis,
+                      NodeId consumer) const {
+    std::string user = consumer == kNone ? "the function's results"
+                                         : std::string(to_string(global_.nodes[consumer].op));
+    Error error(
+        ErrorKind::kUnimplemented,
+        cat("partition: ", user, " needs %", value, " ", to_string(global_.types[value]), " as ",
+            to_string(to), " on ", axis, ", but it is ", to_string(from),
+            ": this conversion does not exist yet"),
+        {.at = consumer == kNone ? "" : line_of(global_, consumer)},
+        cat("change the annotations so that both agree:\n", explain(global_, propagation_, value)));
+    return error;
+  }
+
+  const Function& global_;
+  const Propagation& propagation_;
+  Rewriter out_;
+  std::map<std::pair<ValueId, std::string>, ValueId> made_;
+  std::vector<ValueId> results_;
+};
+
+}  // namespace
+
+Partitioned partition(const Function& global, const Propagation& propagation,
+                      const std::vector<Sharding>& parameter_shardings,
+                      const std::vector<Sharding>& wanted) {
+  return Partitioner(global, propagation, parameter_shardings).run(wanted);
+}
+
+}  // namespace gangway

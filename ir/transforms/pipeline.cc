@@ -1,0 +1,63 @@
+#include "ir/transforms/pipeline.h"
+
+#include "ir/transforms/combine_all_reduces.h"
+#include "ir/transforms/fuse_elementwise.h"
+#include "ir/transforms/order_commit.h"
+#include "ir/transforms/partition.h"
+#include "ir/transforms/propagate_shardings.h"
+#include "ir/transforms/simplify.h"
+#include "ir/verify.h"
+#include "runtime/base/error.h"
+
+namespace gangway {
+namespace {
+
+std::vector<Sharding> parameter_shardings(const Function& global) {
+  std::vector<Sharding> shardings;
+  for (ValueId p = 0; p < global.parameters.size(); ++p) {
+    const Parameter& parameter = global.parameters[p];
+    Sharding sharding = resolve(global.mesh, parameter.placements);
+    GW_REQUIRE(local_type(global.types[p], global.mesh, sharding).has_value(), global.name,
+               ": parameter \"", parameter.name, "\" ", to_string(global.types[p]),
+               " can't be cut as ", to_string(global.mesh, sharding), " over ",
+               to_string(global.mesh));
+    shardings.push_back(std::move(sharding));
+  }
+  return shardings;
+}
+
+}  // namespace
+
+Compiled compile_function(const Function& global, const CallContext& context) {
+  require_valid(global);
+  GW_REQUIRE(!global.local, global.name, ": compile takes a function in the global view");
+  Compiled compiled;
+  compiled.parameter_shardings = parameter_shardings(global);
+  std::vector<Sharding> wanted(global.results.size());
+  for (size_t r = 0; r < context.result_placements.size() && r < wanted.size(); ++r) {
+    if (!context.result_placements[r].empty())
+      wanted[r] = resolve(global.mesh, context.result_placements[r]);
+  }
+  for (const auto& pair : context.in_place)
+    wanted[pair.result] = compiled.parameter_shardings[pair.parameter];
+  if (context.finite_result != kNone) wanted[context.finite_result] = replicated(global.mesh);
+
+  Function simplified = simplify(global);
+  Propagation propagation = propagate_shardings(simplified, compiled.parameter_shardings);
+  Partitioned partitioned =
+      partition(simplified, propagation, compiled.parameter_shardings, wanted);
+  compiled.result_shardings = std::move(partitioned.result_shardings);
+  Function combined = combine_all_reduces(simplify(partitioned.function));
+  Ordered ordered = order_commit(combined, context.in_place);
+  NodeId commit_begin = ordered.commit_begin;
+  Function fused = fuse_elementwise(ordered.function, commit_begin);
+  // Constants and broadcasts that were pulled into chains are dead now.
+  Function final = remove_dead(fused, commit_begin);
+  compiled.local = {.function = std::make_shared<const Function>(std::move(final)),
+                    .commit_begin = commit_begin,
+                    .in_place = context.in_place,
+                    .finite_result = context.finite_result};
+  return compiled;
+}
+
+}  // namespace gangway
