@@ -1,6 +1,8 @@
 #include "ir/attrs.h"
 
 #include <algorithm>
+#include <bit>
+#include <cmath>
 
 #include "runtime/base/error.h"
 
@@ -50,6 +52,17 @@ void Attrs::set(std::string_view name, AttrValue value) {
   } else {
     items_.emplace(at, std::string(name), std::move(value));
   }
+}
+
+bool operator==(const Attrs& a, const Attrs& b) {
+  return std::ranges::equal(a.items_, b.items_, [](const auto& x, const auto& y) {
+    if (x.first != y.first) return false;
+    const double* p = std::get_if<double>(&x.second);
+    const double* q = std::get_if<double>(&y.second);
+    if (p == nullptr || q == nullptr) return x.second == y.second;
+    if (std::isnan(*p) || std::isnan(*q)) return std::isnan(*p) && std::isnan(*q);
+    return std::bit_cast<uint64_t>(*p) == std::bit_cast<uint64_t>(*q);
+  });
 }
 
 bool Attrs::flag(std::string_view name) const { return get<bool>(*this, name); }

@@ -44,7 +44,8 @@ class Attrs {
   const std::vector<int64_t>& ints(std::string_view name) const;
   DType dtype(std::string_view name) const;
 
-  friend bool operator==(const Attrs&, const Attrs&) = default;
+  // Doubles compare by bits, but one NaN is like another: equal means the same graph.
+  friend bool operator==(const Attrs& a, const Attrs& b);
 
  private:
   std::vector<std::pair<std::string, AttrValue>> items_;  // Sorted by name, names unique.

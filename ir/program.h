@@ -7,9 +7,10 @@
 //  - An edge names a smaller node (no cycles), a result that exists, and types and shardings agree
 //  at both ends.
 //  - A call whose operand lies on another slice reads it through a transfer node.
-//  - Names of state, inputs, sources and outputs are unique within their kind. A state is updated
-//  at most once a run,
-//    by a call on the slice where it lives.
+//  - Names of state, inputs, sources and outputs are unique within their kind; so are the names of
+//    functions and of slices. A call's function is over the mesh of the call's slice.
+//  - A state is updated at most once a run, by a call on the slice where it lives.
+//  - A source's `attrs` hold its kind as the string "kind".
 //
 // Threads: a value, immutable once built.
 #pragma once
@@ -40,6 +41,7 @@ const char* to_string(NodeKind kind);
 // When a node runs, with respect to its inputs. Anything but kAll is reserved for asynchronous
 // training.
 enum class FiringKind : uint8_t { kAll, kAny, kQuorum, kBounded };
+const char* to_string(FiringKind kind);
 struct FiringRule {
   FiringKind kind = FiringKind::kAll;
   int64_t low = 0;   // kQuorum: k. kBounded: lo.
@@ -80,6 +82,7 @@ struct ProgramNode {
 struct ProgramSlice {
   std::string name;
   Mesh mesh;
+  friend bool operator==(const ProgramSlice&, const ProgramSlice&) = default;
 };
 
 struct Program {

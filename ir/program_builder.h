@@ -11,7 +11,9 @@
 //   Program program = b.build();                               // reports every mistake at once
 //
 // Everything traced between belongs to one call node on the slice "main". Programs of several
-// calls, or on several slices, use call() with functions built by Builder, and transfer().
+// calls, or on several slices, use call() with functions built by Builder, and transfer(). What an
+// explicit call or transfer gives lies as the function's shardings say; before propagation, as its
+// first reader wants it.
 //
 // Threads: one thread. Errors: build() throws kInvalid with all mistakes, sorted by source
 // position.
@@ -34,9 +36,9 @@ struct StateSpec {
   // Traces the first value; key: i32[2] is unique to the state's name and the program's seed.
   std::function<Value(Builder&, Value key, const Type&)> init;
 };
-StateSpec zeros(Type type);
-StateSpec filled(Type type, double value);
-StateSpec normal(Type type, double stddev);
+StateSpec zeros(Type type, Loc loc = Loc::current());
+StateSpec filled(Type type, double value, Loc loc = Loc::current());
+StateSpec normal(Type type, double stddev, Loc loc = Loc::current());
 using StateTree = TreeOf<StateSpec>;
 
 // Placements by glob on the state's full name, first match wins: {"*.up|*.down", {{"expert",

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "ir/program.h"
@@ -15,16 +16,22 @@
 namespace gangway {
 
 struct Mistake {
-  std::string message;  // In the message grammar of runtime/base/error.h.
-  std::string file;     // The user's; empty when unknown.
+  ErrorKind kind = ErrorKind::kInvalid;  // Or kUnimplemented: reserved for a later version.
+  std::string message;                   // In the message grammar of runtime/base/error.h.
+  std::string file;                      // The user's; empty when unknown.
   int line = 0;
 };
 
 std::vector<Mistake> verify(const Function& function);
 std::vector<Mistake> verify(const Program& program);
 
-// Throws one kInvalid error that holds every mistake, when there is any.
+// Throws one error that holds every mistake, when there is any: kInvalid, or kUnimplemented when
+// nothing but reserved features is in the way.
 void require_valid(const Function& function);
 void require_valid(const Program& program);
+
+// Sorts mistakes by the user's file and line; and one error that holds them all.
+void sort_by_line(std::vector<Mistake>& mistakes);
+Error to_error(const std::vector<Mistake>& mistakes, std::string_view subject);
 
 }  // namespace gangway

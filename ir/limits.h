@@ -1,0 +1,29 @@
+// The bounds that every reader and verifier of graphs enforces, so that no input makes a size
+// overflow, a stack run out or a message unreadable.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace gangway {
+
+inline constexpr size_t kNodesMax = size_t{1} << 20;   // Of a function or a program.
+inline constexpr size_t kValuesMax = size_t{1} << 21;  // Of a function.
+inline constexpr size_t kParametersMax = size_t{1} << 16;
+inline constexpr size_t kInputsMax = size_t{1} << 16;  // Of a node.
+inline constexpr size_t kResultsMax = size_t{1} << 16;
+inline constexpr size_t kFunctionsMax = size_t{1} << 16;  // Of a program.
+inline constexpr size_t kSlicesMax = size_t{1} << 12;
+inline constexpr size_t kLocsMax = size_t{1} << 20;
+inline constexpr size_t kMeshAxesMax = 16;
+inline constexpr int64_t kMeshDevicesMax = int64_t{1} << 24;
+inline constexpr size_t kNameBytesMax = 1024;        // Names, files, scopes.
+inline constexpr size_t kAttrsMax = 64;              // Of a node.
+inline constexpr size_t kAttrTextBytesMax = 65536;   // A string attribute.
+inline constexpr size_t kAttrIntsMax = 4096;         // An attribute that is a list.
+inline constexpr int kBodyDepthMax = 4;              // Fusions inside fusions.
+inline constexpr size_t kTextBytesMax = 256u << 20;  // A text form.
+inline constexpr size_t kWireWordsMax = 32u << 20;   // A wire form, unpacked: 256 MiB.
+inline constexpr int kWireNestingMax = 64;
+
+}  // namespace gangway
