@@ -71,6 +71,7 @@ template <class Body>
 class FiberBody final : public FiberState {
  public:
   FiberBody(std::string name, Body body) : FiberState(std::move(name)), body_(std::move(body)) {}
+  ~FiberBody() noexcept override {}
   void run() override {
     // Moved out, so that what it captured dies when the body ends and not with the last handle.
     Body body = std::move(*body_);

@@ -30,9 +30,11 @@ class Port;
 // An intrusive node: derive from it, or keep one as a member.
 struct Mail {
   using Deliver = void (*)(Mail& mail);
-  explicit Mail(Deliver function) : deliver(function) {}
+  explicit Mail(Deliver function, Deliver if_never = nullptr)
+      : deliver(function), discard(if_never) {}
 
   Deliver deliver;
+  Deliver discard;       // Called instead when the reactor ends first.
   Mail* next = nullptr;  // The mailbox's while posted.
 };
 
@@ -49,11 +51,12 @@ class Mailbox {
     requires std::invocable<Function&>
   void post(Function function) {
     struct Letter : Mail {
-      explicit Letter(Function f) : Mail(&Letter::run), body(std::move(f)) {}
+      explicit Letter(Function f) : Mail(&Letter::run, &Letter::free), body(std::move(f)) {}
       static void run(Mail& mail) {
         std::unique_ptr<Letter> self(static_cast<Letter*>(&mail));
         self->body();
       }
+      static void free(Mail& mail) { delete static_cast<Letter*>(&mail); }
       Function body;
     };
     post(static_cast<Mail&>(*new Letter(std::move(function))));
