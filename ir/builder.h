@@ -10,13 +10,15 @@
 // user's line. Threads: one thread.
 #pragma once
 
-#include <memory>
+#include <map>
 #include <string>
-#include <string_view>
+#include <tuple>
+#include <utility>
 #include <vector>
 
 #include "ir/function.h"
 #include "ir/value.h"
+#include "runtime/base/error.h"
 
 namespace gangway {
 
@@ -35,6 +37,9 @@ class Builder {
 
   // Appends a node. Infers types; broadcasts nothing.
   std::vector<Value> emit(Op op, const std::vector<Value>& inputs, Attrs attrs, Loc loc);
+  // Appends a copy of a node of this function, of the same types, on other inputs: outside every
+  // region and derived from it.
+  std::vector<Value> clone(NodeId node, const std::vector<Value>& inputs, Reason reason);
   Value emit1(Op op, const std::vector<Value>& inputs, Attrs attrs, Loc loc);
 
   const Type& type(ValueId id) const { return function_.types[id]; }
@@ -80,9 +85,13 @@ class Builder {
   };
 
  private:
-  uint32_t intern_loc(Loc loc);
+  uint32_t intern_loc(Loc loc, const std::string& scope);
+  std::vector<Value> append(Node node, std::vector<Type> types, NodeInfo info);
+  void require_own(const std::vector<Value>& values, Op op) const;
+  [[noreturn]] void fail(Error error, Loc loc) const;
 
   Function function_;
+  std::map<std::tuple<std::string, int, std::string, uint32_t>, uint32_t> locs_;
   uint32_t scope_ = kNone;
   uint32_t region_ = 0;
   uint32_t regions_ = 0;

@@ -59,19 +59,25 @@ enum class OpFamily : uint8_t {
   kCollective
 };
 
+struct Function;
+
 // What a rule sees of a node.
 struct OpCall {
   Op op;
   std::span<const Type> inputs;
   const Attrs& attrs;
+  const Function* body = nullptr;  // Op::fusion only.
 };
 
-// One index of the op's iteration space, and where it appears.
+// One index of the op's iteration space, and where it appears. A tensor that lacks a cut factor is
+// replicated, except that a result that lacks a cut kReduce factor is partial.
 enum class FactorKind : uint8_t {
-  kPass,    // May be cut: each device computes its part of the result.
-  kReduce,  // May be cut: each device computes a term, the results are partial.
+  kPass,    // May be cut: each device computes its part of the results.
+  kReduce,  // May be cut: each device computes a term of the results that lack it.
   kWhole,   // May not be cut: the op needs all of it.
 };
+// Where a dimension is longer than `size`, the factor is its outer part (heads of a model
+// dimension, a reshape that merges): n parts of the dimension, n divides `size`.
 struct Factor {
   char name = '?';  // For print: i, j, k ...
   FactorKind kind = FactorKind::kPass;
@@ -87,14 +93,21 @@ enum class Linear : uint8_t {
   kNo,
   kAll,  // Jointly in all float inputs: add, sub, neg, reshape, reduce_sum, convert between floats.
   kEach,   // In each float input alone, the others replicated: mul, dot. One input may be partial.
-  kFirst,  // In the first input alone: div, take (of the table), scatter ...
+  kFirst,  // In the first input alone: div, take (of the table).
 };
 
+// How an attribute of one device's part follows from that of the whole (local_attrs).
+enum class AttrRole : uint8_t {
+  kPlain,        // The same.
+  kResultSizes,  // Sizes of the first result: cut as its dimensions are.
+  kHeads,        // The size of factor `h`.
+};
 struct AttrSpec {
   std::string_view name;
   AttrKind kind;
   std::optional<AttrValue> default_value;  // Without one the attribute must be given.
   std::string_view doc;
+  AttrRole role = AttrRole::kPlain;
 };
 
 struct Cost {
@@ -114,7 +127,7 @@ struct OpRow {
   OpFamily family;
   int inputs_min = 1;
   int inputs_max = 1;  // -1: no bound.
-  int results = 1;
+  int results = 1;     // -1: as many as the type rule gives (fusion).
   std::vector<AttrSpec> attrs;
   // Result types; throws kInvalid naming the op, what differs and both shapes. Counts and attribute
   // kinds are already checked.
@@ -137,7 +150,11 @@ inline std::string_view to_string(Op op) { return row(op).name; }
 
 // Checks counts and attributes against the row (filling defaults in `attrs`), then infers the
 // result types. Throws kInvalid with a message that begins with the op's name.
-std::vector<Type> infer_types(Op op, std::span<const Type> inputs, Attrs& attrs);
+std::vector<Type> infer_types(Op op, std::span<const Type> inputs, Attrs& attrs,
+                              const Function* body = nullptr);
+
+// The attributes of the local op when factor f is cut in parts[f] parts.
+Attrs local_attrs(const OpCall& call, const Factors& factors, std::span<const int64_t> parts);
 
 // The rows of each family: ir/ops/<family>.cc.
 namespace internal {

@@ -56,7 +56,7 @@ Value operator+(Operand a, Operand b);
 Value operator-(Operand a, Operand b);
 Value operator*(Operand a, Operand b);
 Value operator/(Operand a, Operand b);
-Value operator-(Value x);
+Value operator-(Operand x);
 
 // Shape.
 Value constant_like(Value x, double value, GW_LOC);  // x's type, filled.

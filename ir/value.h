@@ -8,6 +8,9 @@
 // Threads: not thread-safe; a function is traced by one thread.
 #pragma once
 
+#include <concepts>
+#include <type_traits>
+
 #include "ir/function.h"
 #include "runtime/base/loc.h"
 
@@ -40,10 +43,17 @@ class Value {
 // user's line.
 class Operand {
  public:
-  Operand(Value value, Loc at = Loc::current()) : value(value), loc(at) {}
+  Operand(Value operand, Loc at = Loc::current()) : value(operand), loc(at) {}
+  // A leaf of a tree: x * params["w"].
+  template <class Leaf>
+    requires(!std::is_same_v<Leaf, Value> && !std::is_same_v<Leaf, Operand> &&
+             !std::is_arithmetic_v<Leaf> && std::convertible_to<const Leaf&, const Value&>)
+  Operand(const Leaf& leaf, Loc at = Loc::current())
+      : value(static_cast<const Value&>(leaf)), loc(at) {}
   template <class Number>
     requires std::is_arithmetic_v<Number>
-  Operand(Number number, Loc at = Loc::current()) : number(static_cast<double>(number)), loc(at) {}
+  Operand(Number literal, Loc at = Loc::current())
+      : number(static_cast<double>(literal)), loc(at) {}
 
   Value value;  // Empty: `number` is meant.
   double number = 0;

@@ -1,0 +1,151 @@
+#include "ir/builder.h"
+
+#include "runtime/base/error.h"
+
+namespace gangway {
+
+Builder::Builder(std::string name, Mesh mesh) {
+  function_.name = std::move(name);
+  function_.mesh = std::move(mesh);
+}
+
+Value Builder::parameter(std::string name, Type type, AxisPlacements placements, Loc loc) {
+  GW_REQUIRE(function_.nodes.empty(), "parameter: ", name,
+             " comes after the first op: declare all parameters before; at ", to_string(loc));
+  try {
+    GW_REQUIRE(is_valid(type), "parameter: ", name, " has no valid type: got ", to_string(type));
+    resolve(function_.mesh, placements);
+  } catch (const Error& error) {
+    fail(error, loc);
+  }
+  auto id = static_cast<ValueId>(function_.types.size());
+  function_.parameters.push_back({std::move(name), std::move(placements)});
+  function_.types.push_back(std::move(type));
+  return {this, id};
+}
+
+void Builder::result(std::string name, Value value, Loc loc) {
+  if (!value || &value.builder() != this) {
+    fail({ErrorKind::kInvalid,
+          cat("result: ", name, value ? " belongs to another function" : " is an empty value")},
+         loc);
+  }
+  function_.results.push_back(value.id());
+  function_.result_names.push_back(std::move(name));
+}
+
+Value Builder::constant(Type type, double value, Loc loc) {
+  return emit1(Op::constant, {}, {{"dims", type.dims}, {"dtype", type.dtype}, {"value", value}},
+               loc);
+}
+
+std::vector<Value> Builder::emit(Op op, const std::vector<Value>& inputs, Attrs attrs, Loc loc) {
+  try {
+    require_own(inputs, op);
+    Node node{.op = op, .attrs = std::move(attrs), .region = region_};
+    std::vector<Type> types;
+    for (const Value& input : inputs) {
+      node.inputs.push_back(input.id());
+      types.push_back(input.type());
+    }
+    types = infer_types(op, types, node.attrs);
+    NodeInfo info{.origin = origin_, .reason = reason_};
+    info.loc = origin_ == kNone ? intern_loc(loc, {}) : function_.infos[origin_].loc;
+    return append(std::move(node), std::move(types), info);
+  } catch (const Error& error) {
+    fail(error, loc);
+  }
+}
+
+Value Builder::emit1(Op op, const std::vector<Value>& inputs, Attrs attrs, Loc loc) {
+  return emit(op, inputs, std::move(attrs), loc)[0];
+}
+
+std::vector<Value> Builder::clone(NodeId id, const std::vector<Value>& inputs, Reason reason) {
+  Node node = function_.nodes[id];
+  GW_ASSERT(inputs.size() == node.inputs.size());
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    GW_ASSERT(inputs[i].type() == function_.types[node.inputs[i]]);
+    node.inputs[i] = inputs[i].id();
+  }
+  node.region = 0;
+  auto first = function_.types.begin() + node.first_result;
+  std::vector<Type> types(first, first + node.results);
+  NodeInfo info{.loc = function_.infos[id].loc, .origin = id, .reason = reason};
+  return append(std::move(node), std::move(types), info);
+}
+
+Function Builder::build() {
+  Function built = std::move(function_);
+  function_ = {};
+  locs_.clear();
+  scope_ = kNone;
+  region_ = regions_ = 0;
+  return built;
+}
+
+std::vector<Value> Builder::append(Node node, std::vector<Type> types, NodeInfo info) {
+  node.first_result = static_cast<ValueId>(function_.types.size());
+  node.results = static_cast<uint32_t>(types.size());
+  std::vector<Value> results;
+  for (uint32_t r = 0; r < node.results; ++r) results.emplace_back(this, node.first_result + r);
+  for (Type& type : types) function_.types.push_back(std::move(type));
+  function_.nodes.push_back(std::move(node));
+  function_.infos.push_back(info);
+  return results;
+}
+
+void Builder::require_own(const std::vector<Value>& values, Op op) const {
+  for (size_t i = 0; i < values.size(); ++i) {
+    GW_REQUIRE(values[i], to_string(op), ": operand ", i, " is an empty value");
+    GW_REQUIRE(&values[i].builder() == this, to_string(op), ": operand ", i,
+               " belongs to another function: \"", values[i].builder().function_.name,
+               "\", expected \"", function_.name, "\"");
+    GW_REQUIRE(values[i].id() < function_.types.size(), to_string(op), ": operand ", i,
+               " is of a function that was built already");
+  }
+}
+
+// The error as the user sees it: in which function and scopes, at which line.
+void Builder::fail(Error error, Loc loc) const {
+  if (!error.where().at.empty()) throw error;
+  std::string place = cat("function \"", function_.name, "\"");
+  for (uint32_t scope = scope_; scope != kNone; scope = function_.locs[scope].parent)
+    place = cat(function_.locs[scope].scope, " in ", place);
+  error.add_context(place);
+  std::string at = to_string(loc);
+  if (origin_ != kNone) at = line_of(function_, origin_);
+  throw error.add_where({.at = at});
+}
+
+uint32_t Builder::intern_loc(Loc loc, const std::string& scope) {
+  if (!loc.known() && scope.empty()) return scope_;
+  auto next = static_cast<uint32_t>(function_.locs.size());
+  auto [found, is_new] = locs_.try_emplace({loc.file, loc.line, scope, scope_}, next);
+  if (is_new) function_.locs.push_back({loc.file, loc.line, scope, scope_});
+  return found->second;
+}
+
+Builder::Scope::Scope(Builder& builder, std::string name, Loc loc)
+    : builder_(builder), saved_(builder.scope_) {
+  builder_.scope_ = builder_.intern_loc(loc, name);
+}
+Builder::Scope::~Scope() { builder_.scope_ = saved_; }
+
+Builder::Region::Region(Builder& builder) : builder_(builder), saved_(builder.region_) {
+  // A region within a region is part of it: the outer one is recomputed as a unit.
+  if (builder_.region_ == 0) builder_.region_ = ++builder_.regions_;
+}
+Builder::Region::~Region() { builder_.region_ = saved_; }
+
+Builder::Derived::Derived(Builder& builder, NodeId origin, Reason reason)
+    : builder_(builder), saved_origin_(builder.origin_), saved_reason_(builder.reason_) {
+  builder_.origin_ = origin;
+  builder_.reason_ = reason;
+}
+Builder::Derived::~Derived() {
+  builder_.origin_ = saved_origin_;
+  builder_.reason_ = saved_reason_;
+}
+
+}  // namespace gangway

@@ -1,0 +1,171 @@
+// Rows of the reductions and of the running sum.
+#include <algorithm>
+
+#include "ir/builder.h"
+#include "ir/gradient.h"
+#include "ir/ops.h"
+#include "ir/ops/cost.h"
+#include "ir/ops/factors.h"
+#include "ir/ops/rule.h"
+
+namespace gangway::internal {
+namespace {
+
+using Values = std::vector<Value>;
+
+bool contains(const std::vector<int64_t>& axes, size_t d) {
+  return std::find(axes.begin(), axes.end(), static_cast<int64_t>(d)) != axes.end();
+}
+
+Type without(const Type& type, const std::vector<int64_t>& axes) {
+  Type result{type.dtype, {}};
+  for (size_t d = 0; d < type.dims.size(); ++d) {
+    if (!contains(axes, d)) result.dims.push_back(type.dims[d]);
+  }
+  return result;
+}
+
+std::vector<Type> reduce_type(const OpCall& call) {
+  need_number(call, 0, "operand");
+  return {without(call.inputs[0], need_axes(call, "axes", call.inputs[0]))};
+}
+
+Factors reduce_over(const OpCall& call, const std::vector<int64_t>& axes, FactorKind kind) {
+  FactorList list(call);
+  int kept = 0;
+  for (size_t d = 0; d < call.inputs[0].dims.size(); ++d) {
+    bool reduced = contains(axes, d);
+    list.add(reduced ? kind : FactorKind::kPass, call.inputs[0].dims[d], static_cast<int>(d),
+             reduced ? -1 : kept++);
+  }
+  return list.take();
+}
+
+Factors sum_factors(const OpCall& call) {
+  return reduce_over(call, call.attrs.ints("axes"), FactorKind::kReduce);
+}
+Factors extreme_factors(const OpCall& call) {
+  return reduce_over(call, call.attrs.ints("axes"), FactorKind::kWhole);
+}
+
+// A value of the reduced shape, repeated over the reduced dimensions.
+Value spread_back(const GradientCall& g, Value reduced) {
+  const std::vector<int64_t>& axes = g.node.attrs.ints("axes");
+  std::vector<int64_t> map;
+  const Dims& dims = g.inputs[0].type().dims;
+  for (size_t d = 0; d < dims.size(); ++d) {
+    if (!contains(axes, d)) map.push_back(static_cast<int64_t>(d));
+  }
+  return broadcast_in(reduced, dims, map, g.loc);
+}
+
+Values extreme_gradient(const GradientCall& g) {
+  Value ct = g.cotangents[0];
+  Value winner = convert(eq(g.inputs[0], spread_back(g, g.results[0])), ct.dtype(), g.loc);
+  Value winners =
+      g.builder.emit1(Op::reduce_sum, {winner}, {{"axes", g.node.attrs.ints("axes")}}, g.loc);
+  return {winner * spread_back(g, ct / winners)};
+}
+
+std::vector<Type> extreme_type(const OpCall& call) {
+  std::vector<Type> types = reduce_type(call);
+  for (int64_t axis : call.attrs.ints("axes")) {
+    need(call, call.inputs[0].dims[static_cast<size_t>(axis)] > 0, "nothing to choose from: dim ",
+         axis, " is 0 in ", to_string(call.inputs[0]));
+  }
+  return types;
+}
+
+std::vector<Type> argmax_type(const OpCall& call) {
+  const Type& x = call.inputs[0];
+  need_number(call, 0, "operand");
+  int64_t axis = need_axis(call, "axis", x);
+  need(call, x.dims[static_cast<size_t>(axis)] > 0, "nothing to choose from: dim ", axis,
+       " is 0 in ", to_string(x));
+  return {without(x, {axis}).with(DType::kI32)};
+}
+
+Factors cumsum_factors(const OpCall& call) {
+  Factors factors = elementwise_factors(call);
+  factors[static_cast<size_t>(call.attrs.integer("axis"))].kind = FactorKind::kWhole;
+  return factors;
+}
+
+// The adjoint of a running sum runs the other way: the sum of all minus what came before.
+Values cumsum_gradient(const GradientCall& g) {
+  Value ct = g.cotangents[0];
+  int64_t axis = g.node.attrs.integer("axis");
+  Value total = g.builder.emit1(Op::reduce_sum, {ct}, {{"axes", Dims{axis}}}, g.loc);
+  std::vector<int64_t> map;
+  for (int64_t d = 0; d < ct.rank(); ++d) {
+    if (d != axis) map.push_back(d);
+  }
+  Value all = broadcast_in(total, ct.type().dims, map, g.loc);
+  return {all - cumsum(ct, static_cast<int>(axis), g.loc) + ct};
+}
+
+AttrSpec axes_attr() { return {"axes", AttrKind::kInts, {}, "the dimensions that go, ascending"}; }
+
+}  // namespace
+
+std::vector<OpRow> reduce_rows() {
+  return {
+      {.op = Op::reduce_sum,
+       .name = "reduce_sum",
+       .family = OpFamily::kReduce,
+       .attrs = {axes_attr()},
+       .type_rule = reduce_type,
+       .factors = sum_factors,
+       .linear = Linear::kAll,
+       .gradient = [](const GradientCall& g) { return Values{spread_back(g, g.cotangents[0])}; },
+       .cost = per_input<1>,
+       .doc = "The sum over dimensions, in a fixed order; bf16 accumulates in f32."},
+      {.op = Op::reduce_max,
+       .name = "reduce_max",
+       .family = OpFamily::kReduce,
+       .attrs = {axes_attr()},
+       .type_rule = extreme_type,
+       .factors = extreme_factors,
+       .gradient = extreme_gradient,
+       .cost = per_input<1>,
+       .doc = "The largest element over dimensions; equal ones share the gradient equally."},
+      {.op = Op::reduce_min,
+       .name = "reduce_min",
+       .family = OpFamily::kReduce,
+       .attrs = {axes_attr()},
+       .type_rule = extreme_type,
+       .factors = extreme_factors,
+       .gradient = extreme_gradient,
+       .cost = per_input<1>,
+       .doc = "The smallest element over dimensions; equal ones share the gradient equally."},
+      {.op = Op::argmax,
+       .name = "argmax",
+       .family = OpFamily::kReduce,
+       .attrs = {{"axis", AttrKind::kInt, {}, "the dimension that goes"}},
+       .type_rule = argmax_type,
+       .factors =
+           [](const OpCall& call) {
+             return reduce_over(call, {call.attrs.integer("axis")}, FactorKind::kWhole);
+           },
+       .no_gradient = "its result is an index",
+       .cost = per_input<1>,
+       .doc = "The i32 index of the largest element; the lowest among equals."},
+      {.op = Op::cumsum,
+       .name = "cumsum",
+       .family = OpFamily::kReduce,
+       .attrs = {{"axis", AttrKind::kInt, {}, "the dimension to run along"}},
+       .type_rule =
+           [](const OpCall& call) {
+             need_number(call, 0, "operand");
+             need_axis(call, "axis", call.inputs[0]);
+             return same_as_first(call);
+           },
+       .factors = cumsum_factors,
+       .linear = Linear::kAll,
+       .gradient = cumsum_gradient,
+       .cost = per_input<1>,
+       .doc = "The running sum, each element included."},
+  };
+}
+
+}  // namespace gangway::internal
