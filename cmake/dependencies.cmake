@@ -1,5 +1,5 @@
-# What Gangway's libraries link: Debian's packages, nothing vendored or downloaded. The installed package
-# reads this file too, so that a program that links gangway::gangway finds the same libraries.
+# What Gangway's libraries link: Debian's packages, nothing vendored or downloaded. The installed
+# package reads this file too, so that a program that links gangway::gangway finds the same ones.
 find_package(Threads REQUIRED)
 find_package(CapnProto REQUIRED)
 if(NOT TARGET Boost::fiber)  # Sanitizer builds bring their own.

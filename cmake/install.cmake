@@ -1,5 +1,5 @@
-# cmake --install: include/gangway, the static libraries, the gangway tool, and a package whose target
-# gangway::gangway is everything that a program needs. Included after all rooms are known.
+# cmake --install: include/gangway, the static libraries, the gangway tool, and a package whose
+# target gangway::gangway is everything that a program needs. Included after all rooms are known.
 include(CMakePackageConfigHelpers)
 
 get_property(rooms GLOBAL PROPERTY GW_ROOMS)

@@ -15,11 +15,13 @@ if(NOT GANGWAY_SANITIZE)
 endif()
 
 find_package(Threads REQUIRED)
-add_compile_options(-fsanitize=${GANGWAY_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
+add_compile_options(-fsanitize=${GANGWAY_SANITIZE} -fno-sanitize-recover=all
+  -fno-omit-frame-pointer)
 add_link_options(-fsanitize=${GANGWAY_SANITIZE})
 
-# A sanitizer must see fiber switches: Boost.Fiber and Boost.Context are compiled here, with the macros
-# that announce each switch. They change the layout of Boost's types: every source must see them.
+# A sanitizer must see fiber switches: Boost.Fiber and Boost.Context are compiled here, with the
+# macros that announce each switch. They change the layout of Boost's types: every source must see
+# them.
 set(cache $ENV{XDG_CACHE_HOME})
 if(NOT cache)
   set(cache $ENV{HOME}/.cache)
@@ -36,7 +38,8 @@ if(GANGWAY_SANITIZE MATCHES thread)
 else()
   add_compile_definitions(BOOST_USE_ASAN)
 endif()
-file(GLOB fiber_sources ${GANGWAY_BOOST_SOURCE}/fiber/*.cpp ${GANGWAY_BOOST_SOURCE}/fiber/algo/*.cpp)
+file(GLOB fiber_sources
+  ${GANGWAY_BOOST_SOURCE}/fiber/*.cpp ${GANGWAY_BOOST_SOURCE}/fiber/algo/*.cpp)
 add_library(gangway_boost STATIC EXCLUDE_FROM_ALL ${fiber_sources}
   ${GANGWAY_BOOST_SOURCE}/context/fiber.cpp
   ${GANGWAY_BOOST_SOURCE}/context/posix/stack_traits.cpp)

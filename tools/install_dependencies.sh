@@ -21,7 +21,8 @@ as_root() {
 install_packages() {
   local missing=()
   for package in "${packages[@]}"; do
-    dpkg-query -W -f '${Status}' "$package" 2>/dev/null | grep -q 'ok installed' || missing+=("$package")
+    dpkg-query -W -f '${Status}' "$package" 2>/dev/null | grep -q 'ok installed' ||
+      missing+=("$package")
   done
   [ ${#missing[@]} -gt 0 ] || return 0
   echo "installing: ${missing[*]}"
@@ -31,8 +32,8 @@ install_packages() {
 }
 
 # Sanitizers misread fiber switches unless Boost.Fiber and Boost.Context are compiled with them, so
-# these builds compile both from Debian's source package. 1.81 is the one in Debian 12 that knows TSan.
-# The package is found through the deb-src twins of whatever sources this machine already uses.
+# these builds compile both from Debian's source package. 1.81 is the one in Debian 12 that knows
+# TSan. It is found through the deb-src twins of whatever sources this machine already uses.
 fetch_boost() {
   local target=${GANGWAY_BOOST_SOURCE:-${XDG_CACHE_HOME:-$HOME/.cache}/gangway/boost-1.81}
   [ ! -e "$target/complete" ] || return 0

@@ -1,0 +1,151 @@
+#include "tests/tidy/rules.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace gangway::tidy {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+// "rule:line" of each finding in a tree of these files.
+std::vector<std::string> found(const Tree& tree) {
+  std::vector<std::string> rules;
+  for (const Finding& finding : check_all(tree))
+    rules.push_back(finding.rule + ":" + std::to_string(finding.line));
+  return rules;
+}
+
+std::vector<std::string> found(const std::string& path, const std::string& text) {
+  return found(Tree{source_file(path, text)});
+}
+
+std::string function_of(int lines, const std::string& head) {
+  std::string text = head + " {\n";
+  for (int i = 0; i < lines - 2; ++i) text += "  call(\"}\");\n";
+  return text + "}\n";
+}
+
+TEST(TidyBudgets, AFunctionMayHaveSeventyLines) {
+  EXPECT_THAT(found("ir/a.cc", function_of(70, "int f(int a)")), IsEmpty());
+  EXPECT_THAT(found("ir/a.cc", function_of(71, "int f(int a)")), ElementsAre("function-size:1"));
+  EXPECT_THAT(found("ir/a.cc", "namespace x {\n" + function_of(71, "A::A(int a) : b(a)") + "}\n"),
+              ElementsAre("function-size:2"));
+}
+
+TEST(TidyBudgets, ScopesAndTablesAreNotFunctions) {
+  EXPECT_THAT(found("ir/a.cc", function_of(71, "struct S : Base")), IsEmpty());
+  EXPECT_THAT(found("ir/a.cc", function_of(71, "const Row kRows[] =")), IsEmpty());
+}
+
+TEST(TidyBudgets, FilesAndFoldersHaveASize) {
+  EXPECT_THAT(found("ir/a.cc", std::string(801, '\n')), ElementsAre("source-size:0"));
+  EXPECT_THAT(found("ir/a.h", "// A.\n#pragma once\n" + std::string(399, '\n')),
+              ElementsAre("header-size:0"));
+  Tree tree;
+  for (char c = 'a'; c < 'a' + 25; ++c) {
+    tree.push_back(source_file(std::string("ir/") + c + ".cc", ""));
+    tree.push_back(source_file(std::string("ir/") + c + "_test.cc", ""));
+  }
+  EXPECT_THAT(found(tree), IsEmpty());
+  tree.push_back(source_file("ir/one_more.cc", ""));
+  EXPECT_THAT(found(tree), ElementsAre("folder-size:0"));
+}
+
+TEST(TidyText, LinesAreNarrowAndClean) {
+  EXPECT_THAT(found("ir/a.cc", std::string(100, 'x') + "\n"), IsEmpty());
+  EXPECT_THAT(found("ir/a.cc", std::string(101, 'x') + "\n"), ElementsAre("line-length:1"));
+  EXPECT_THAT(found("ir/a.cc", "a\n\tb\nc \n"), ElementsAre("tab:2", "trailing-space:3"));
+  EXPECT_THAT(found("ir/a.cc", "a"), ElementsAre("final-newline:1"));
+}
+
+TEST(TidyText, UnfinishedWorkIsNamedByItsKind) {
+  EXPECT_THAT(found("ir/a.cc",
+                    "// FIX"
+                    "ME: this\n"),
+              ElementsAre("banned-word:1"));
+  EXPECT_THAT(found("ir/a.cc",
+                    "// TO"
+                    "DO: this\n"),
+              ElementsAre("todo:1"));
+  EXPECT_THAT(found("ir/a.cc",
+                    "// TO"
+                    "DO(perf): this\n"),
+              IsEmpty());
+}
+
+TEST(TidyText, NoMachineAndNoServerIsNamed) {
+  EXPECT_THAT(found("check",
+                    "cd /ho"
+                    "me/me/x\n"),
+              ElementsAre("machine-path:1"));
+  EXPECT_THAT(found("docs/a.md",
+                    "see https:"
+                    "//mirror.somewhere/x\n"),
+              ElementsAre("url:1"));
+}
+
+TEST(TidyCalls, TimeThreadsAndChanceComeFromRuntime) {
+  const std::string text = "std::thread t;\nsleep_for(x);\nint a = rand();\n";
+  EXPECT_THAT(found("ir/a.cc", text),
+              ElementsAre("banned-call:1", "banned-call:2", "banned-call:3"));
+  EXPECT_THAT(found("runtime/a.cc", text), IsEmpty());
+  EXPECT_THAT(found("ir/a.cc", "// sleep_for is banned\nf(\"sleep_for\");\n"), IsEmpty());
+}
+
+TEST(TidyCalls, OnlyBackendsCompileConditionally) {
+  EXPECT_THAT(found("ir/a.cc", "#ifdef X\n#endif\n"), ElementsAre("ifdef:1"));
+  EXPECT_THAT(found("executor/devices/cuda/a.cc", "#ifdef X\n#endif\n"), IsEmpty());
+}
+
+TEST(TidyHeaders, AHeaderSaysWhatItIs) {
+  EXPECT_THAT(found("ir/a.h", "#include <map>\n"),
+              ElementsAre("header-comment:1", "pragma-once:1"));
+  EXPECT_THAT(found("protocol/a.capnp", "@0xabc;\n"), ElementsAre("header-comment:1"));
+}
+
+TEST(TidyHeaders, ASourceIncludesItsOwnHeaderFirst) {
+  const SourceFile header = source_file("ir/a.h", "// A.\n#pragma once\n");
+  EXPECT_THAT(found({header, source_file("ir/a.cc", "#include <map>\n#include \"ir/a.h\"\n")}),
+              ElementsAre("own-header-first:1"));
+  EXPECT_THAT(found({header, source_file("ir/a.cc", "#include \"ir/a.h\"\n")}), IsEmpty());
+}
+
+TEST(TidyRooms, DependenciesPointDown) {
+  EXPECT_THAT(found("ir/a.cc", "#include \"runtime/base/error.h\"\n"), IsEmpty());
+  EXPECT_THAT(found("ir/a.cc", "#include \"runtime/future.h\"\n"),
+              ElementsAre("include-direction:1"));
+  EXPECT_THAT(found("runtime/a.cc", "#include \"ir/type.h\"\n"),
+              ElementsAre("include-direction:1"));
+  EXPECT_THAT(found("controller/a.cc", "#include \"executor/host.h\"\n"),
+              ElementsAre("include-direction:1"));
+  EXPECT_THAT(found("executor/kernels/a.cc", "#include \"executor/host.h\"\n"),
+              ElementsAre("include-direction:1"));
+  EXPECT_THAT(found("programs/a.cc", "#include \"runtime/reactor.h\"\n"),
+              ElementsAre("include-direction:1"));
+  EXPECT_THAT(found("ir/a.cc", "#include \"type.h\"\n"), ElementsAre("include-direction:1"));
+  EXPECT_THAT(found("ir/a_test.cc", "#include \"tests/support/seed.h\"\n"), IsEmpty());
+}
+
+TEST(TidyRooms, EveryFileLiesInARoom) {
+  EXPECT_THAT(found("helpers/a.cc", ""), ElementsAre("outside-rooms:0"));
+}
+
+TEST(TidyLinks, LinksLeadSomewhere) {
+  const SourceFile target = source_file("docs/b.md", "");
+  EXPECT_THAT(found({target, source_file("docs/a.md", "[b](b.md#part) [d](../docs)\n")}),
+              IsEmpty());
+  EXPECT_THAT(found({target, source_file("docs/a.md", "[c](c.md)\n")}), ElementsAre("docs-link:1"));
+}
+
+TEST(TidyAllow, ALineExcusesARuleInAFileAndMustBeNeeded) {
+  const Findings findings = check_all({source_file("ir/a.cc", "a \n")});
+  EXPECT_THAT(without_allowed(findings, source_file("allow", "trailing-space ir/a.cc why\n")),
+              IsEmpty());
+  EXPECT_EQ(without_allowed(findings, source_file("allow", "trailing-space ir/a.cc\n")).size(), 1u);
+  EXPECT_EQ(without_allowed({}, source_file("allow", "tab ir/a.cc why\n")).size(), 1u);
+}
+
+}  // namespace
+}  // namespace gangway::tidy

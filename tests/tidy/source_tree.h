@@ -1,0 +1,36 @@
+// The files of the repository as text, for rules that read them.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace gangway::tidy {
+
+struct SourceFile {
+  std::string path;                // From the root of the tree: "ir/type.h".
+  std::vector<std::string> lines;  // Without line ends.
+  std::vector<std::string> code;   // C++ only: the same lines, comments and literals blanked out.
+  bool ends_with_newline = true;
+
+  bool has_suffix(std::string_view suffix) const { return path.ends_with(suffix); }
+  bool is_header() const { return has_suffix(".h"); }
+  bool is_cpp() const { return is_header() || has_suffix(".cc") || has_suffix(".cu"); }
+};
+
+struct Finding {
+  std::string rule;
+  std::string path;
+  size_t line = 0;  // 0: the file as a whole.
+  std::string message;
+
+  std::string text() const;  // "ir/type.h:12: [line-length] ..."
+};
+
+SourceFile source_file(std::string path, std::string_view text);
+
+// Every file that git tracks under `root`, or, where there is no git, every file outside build
+// folders. Files that are not text are left out.
+std::vector<SourceFile> read_tree(const std::string& root);
+
+}  // namespace gangway::tidy
