@@ -1,0 +1,26 @@
+// Cross-entropy of logits with integer labels, in nats a row, and its gradient.
+//
+//   loss[row] = lse[row] - logits[row, labels[row]],  lse = log(sum(exp(logits)))
+//
+// logits[rows, classes] f32, bf16 (computed in f32) or f64; labels i32[rows]; loss and lse are f32,
+// f64 for f64 logits. lse may be null; given to the gradient it saves a pass. A label outside [0,
+// classes) gives a loss and a gradient of NaN: a wrong label must not train. Threads: any. In place
+// allowed (dlogits on logits). Cost: one pass over the logits.
+#pragma once
+
+#include <cstdint>
+
+#include "executor/kernels/parallel.h"
+#include "ir/dtype.h"
+
+namespace gangway {
+
+void cross_entropy(Parallel& par, DType dtype, int64_t rows, int64_t classes, const void* logits,
+                   const int32_t* labels, void* loss, void* lse);
+
+// dlogits = (softmax(logits) - onehot(labels)) * dloss[row]; lse may be null.
+void cross_entropy_grad(Parallel& par, DType dtype, int64_t rows, int64_t classes,
+                        const void* logits, const int32_t* labels, const void* lse,
+                        const void* dloss, void* dlogits);
+
+}  // namespace gangway

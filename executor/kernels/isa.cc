@@ -1,0 +1,37 @@
+#include "executor/kernels/isa.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <string_view>
+
+namespace gangway {
+
+const char* to_string(KernelIsa isa) {
+  constexpr const char* kNames[] = {"base", "avx2", "avx512"};
+  return kNames[static_cast<int>(isa)];
+}
+
+KernelIsa machine_isa() {
+  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+      __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq")) {
+    return KernelIsa::kAvx512;
+  }
+  // Every processor with AVX2 also has F16C; only FMA is a flag of its own.
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return KernelIsa::kAvx2;
+  return KernelIsa::kBase;
+}
+
+KernelIsa detect_isa() {
+  static const KernelIsa chosen = [] {
+    const char* wish = std::getenv("GANGWAY_ISA");
+    for (KernelIsa isa : {KernelIsa::kBase, KernelIsa::kAvx2}) {
+      if (wish != nullptr && std::string_view(wish) == to_string(isa)) {
+        return std::min(isa, machine_isa());
+      }
+    }
+    return machine_isa();
+  }();
+  return chosen;
+}
+
+}  // namespace gangway

@@ -1,0 +1,93 @@
+// A matrix product of the compute type on small operands that lie in cache: the core of attention and of f64 products.
+//
+//   c[m, n] = a x b, or c += a x b; element (i, k) of a lies at a[i * a_row + k * a_col]; b and c are row-major and n is
+//   a multiple of the vector's lanes (callers pad). k is summed in order, so a row's bits do not depend on m or n.
+
+template <class V>
+struct GemmArgs {
+  using T = Element<V>;
+  const T* a;
+  int64_t a_row, a_col;
+  const T* b;
+  int64_t ldb;
+  T* c;
+  int64_t ldc;
+  int64_t m, n, k;
+  bool accumulate;
+};
+
+template <class V, int kRows, int kVecs>
+inline void gemm_tile(const GemmArgs<V>& g, int64_t i, int64_t j) {
+  constexpr int kWidth = kLanesOf<V>;
+  V sum[kRows][kVecs];
+#pragma GCC unroll 16
+  for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 16
+    for (int v = 0; v < kVecs; ++v) {
+      sum[r][v] = g.accumulate ? load(g.c + (i + r) * g.ldc + j + v * kWidth) : V{};
+    }
+  }
+  const auto* a = g.a + i * g.a_row;
+  const auto* b = g.b + j;
+  for (int64_t k = 0; k < g.k; ++k, a += g.a_col, b += g.ldb) {
+    V line[kVecs];
+#pragma GCC unroll 16
+    for (int v = 0; v < kVecs; ++v) line[v] = load(b + v * kWidth);
+#pragma GCC unroll 16
+    for (int r = 0; r < kRows; ++r) {
+      const V x = V{} + a[r * g.a_row];
+#pragma GCC unroll 16
+      for (int v = 0; v < kVecs; ++v) sum[r][v] += x * line[v];
+    }
+  }
+#pragma GCC unroll 16
+  for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 16
+    for (int v = 0; v < kVecs; ++v) store(g.c + (i + r) * g.ldc + j + v * kWidth, sum[r][v]);
+  }
+}
+
+template <class V, int kVecs>
+inline void gemm_column(const GemmArgs<V>& g, int64_t j) {
+  int64_t i = 0;
+  for (; i + kTileRows <= g.m; i += kTileRows) gemm_tile<V, kTileRows, kVecs>(g, i, j);
+  for (; i + 2 <= g.m; i += 2) gemm_tile<V, 2, kVecs>(g, i, j);
+  for (; i < g.m; ++i) gemm_tile<V, 1, kVecs>(g, i, j);
+}
+
+template <class V>
+inline void gemm(const GemmArgs<V>& g) {
+  constexpr int kWidth = kLanesOf<V>;
+  int64_t j = 0;
+  for (; j + kTileVecs * kWidth <= g.n; j += kTileVecs * kWidth) gemm_column<V, kTileVecs>(g, j);
+  for (; j + 2 * kWidth <= g.n; j += 2 * kWidth) gemm_column<V, 2>(g, j);
+  for (; j < g.n; j += kWidth) gemm_column<V, 1>(g, j);
+}
+
+// Rows [begin, end) of a strided f64 product; see DoubleGemm in simd.h. Blocks of b are packed with zeros behind them.
+void double_gemm_rows(const DoubleGemm& g, int64_t begin, int64_t end) {
+  constexpr int64_t kM = 48, kN = 64, kK = 64;
+  alignas(64) double b[kK * kN], c[kM * kN];
+  for (int64_t j = 0; j < g.n; j += kN) {
+    const int64_t cols = g.n - j < kN ? g.n - j : kN;
+    for (int64_t i = begin; i < end; i += kM) {
+      const int64_t rows = end - i < kM ? end - i : kM;
+      for (double& x : c) x = 0;
+      for (int64_t k = 0; k < g.k; k += kK) {
+        const int64_t depth = g.k - k < kK ? g.k - k : kK;
+        for (int64_t kk = 0; kk < depth; ++kk) {
+          const double* from = g.b + (k + kk) * g.b_row + j * g.b_col;
+          for (int64_t jj = 0; jj < kN; ++jj) b[kk * kN + jj] = jj < cols ? from[jj * g.b_col] : 0;
+        }
+        gemm<vd>({g.a + i * g.a_row + k * g.a_col, g.a_row, g.a_col, b, kN, c, kN, rows, kN, depth, true});
+      }
+      for (int64_t r = 0; r < rows; ++r) {
+        double* to = g.c + (i + r) * g.c_row + j;
+        for (int64_t jj = 0; jj < cols; ++jj) {
+          const double x = g.alpha * c[r * kN + jj];
+          to[jj] = g.accumulate ? to[jj] + x : x;
+        }
+      }
+    }
+  }
+}

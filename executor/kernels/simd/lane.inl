@@ -1,0 +1,128 @@
+// Loading and storing vectors of any storage type, whole or the first n elements; bf16 lives in memory only.
+
+struct bf16 {
+  uint16_t bits;
+};
+
+template <class V>
+constexpr int kLanesOf = sizeof(V) / sizeof(V{}[0]);
+constexpr int kLanes = kLanesOf<vf>;
+
+template <class V, class P>
+inline V load_raw(const P* p) {
+  V v;
+  __builtin_memcpy(&v, p, sizeof(V));
+  return v;
+}
+template <class V, class P>
+inline V load_raw(const P* p, int64_t n) {
+  V v = {};
+  __builtin_memcpy(&v, p, static_cast<size_t>(n) * sizeof(P));
+  return v;
+}
+template <class V, class P>
+inline void store_raw(P* p, V v) {
+  __builtin_memcpy(p, &v, sizeof(V));
+}
+template <class V, class P>
+inline void store_raw(P* p, V v, int64_t n) {
+  __builtin_memcpy(p, &v, static_cast<size_t>(n) * sizeof(P));
+}
+
+inline vf from_bf16(vh bits) { return (vf)(widen(bits) << 16); }
+
+inline vu rounded_bits(vf x) {
+  const vu u = (vu)x;
+  const vu rounded = u + 0x7FFFu + ((u >> 16) & 1u);
+  return (vu)(x == x ? (vi)rounded : (vi)(u | 0x400000u));  // A NaN stays one.
+}
+inline vh to_bf16(vf x) { return narrow(rounded_bits(x) >> 16); }
+inline vf round_bf16(vf x) { return (vf)(rounded_bits(x) & 0xFFFF0000u); }
+
+// How a storage type S is held in registers.
+template <class S>
+struct Lane {
+  using V = vf;
+  using T = float;
+};
+template <>
+struct Lane<double> {
+  using V = vd;
+  using T = double;
+};
+template <class S>
+using VecOf = typename Lane<S>::V;
+template <class S>
+using ScalarOf = typename Lane<S>::T;
+
+inline vf load(const float* p) { return load_raw<vf>(p); }
+inline vd load(const double* p) { return load_raw<vd>(p); }
+inline vf load(const bf16* p) { return from_bf16(load_raw<vh>(p)); }
+inline vf load(const float* p, int64_t n) { return load_raw<vf>(p, n); }
+inline vd load(const double* p, int64_t n) { return load_raw<vd>(p, n); }
+inline vf load(const bf16* p, int64_t n) { return from_bf16(load_raw<vh>(p, n)); }
+inline void store(float* p, vf v) { store_raw(p, v); }
+inline void store(double* p, vd v) { store_raw(p, v); }
+inline void store(bf16* p, vf v) { store_raw(p, to_bf16(v)); }
+inline void store(float* p, vf v, int64_t n) { store_raw(p, v, n); }
+inline void store(double* p, vd v, int64_t n) { store_raw(p, v, n); }
+inline void store(bf16* p, vf v, int64_t n) { store_raw(p, to_bf16(v), n); }
+
+inline float value(const float* p) { return *p; }
+inline double value(const double* p) { return *p; }
+inline float value(const bf16* p) {
+  const uint32_t bits = static_cast<uint32_t>(p->bits) << 16;
+  float f;
+  __builtin_memcpy(&f, &bits, 4);
+  return f;
+}
+inline void put(float* p, float v) { *p = v; }
+inline void put(double* p, double v) { *p = v; }
+inline void put(bf16* p, float v) { store(p, vf{} + v, 1); }
+
+// body(i, part...) for each vector of n elements; `part` is empty for a whole vector and the count for the last piece,
+// so that load(p + i, part...) and store(p + i, v, part...) do the right thing.
+template <class V, class Body>
+inline void for_vectors(int64_t n, const Body& body) {
+  int64_t i = 0;
+  for (; i + kLanesOf<V> <= n; i += kLanesOf<V>) body(i);
+  if (i < n) body(i, n - i);
+}
+
+// Lanes from `n` on become `filler`.
+template <class V, class T>
+inline V with_tail(V v, T) {
+  return v;
+}
+template <class V, class T>
+inline V with_tail(V v, T filler, int64_t n) {
+  for (int64_t i = n; i < kLanesOf<V>; ++i) v[i] = filler;
+  return v;
+}
+
+// NaN wins, from either side.
+template <class V>
+inline V max_of(V a, V b) {
+  return ((a > b) | (a != a)) ? a : b;
+}
+template <class V>
+inline V min_of(V a, V b) {
+  return ((a < b) | (a != a)) ? a : b;
+}
+
+// Fixed trees over the lanes.
+template <class V>
+inline auto sum_lanes(V v) {
+  decltype(V{}[0] + V{}[0]) part[kLanesOf<V>];
+  __builtin_memcpy(part, &v, sizeof(V));
+  for (int width = kLanesOf<V> / 2; width > 0; width /= 2) {
+    for (int i = 0; i < width; ++i) part[i] += part[i + width];
+  }
+  return part[0];
+}
+template <class V>
+inline auto max_lanes(V v) {
+  auto best = v[0] + 0;
+  for (int i = 1; i < kLanesOf<V>; ++i) best = (best > v[i] || best != best) ? best : v[i];
+  return best;
+}

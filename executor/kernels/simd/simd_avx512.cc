@@ -1,0 +1,16 @@
+// The avx512 path of every kernel: see simd.h.
+#include <immintrin.h>
+
+#include "executor/kernels/simd/fused_plan.h"
+#include "executor/kernels/simd/simd.h"
+
+namespace gangway::simd {
+namespace {
+#include "executor/kernels/simd/vec_avx512.inl"
+
+#include "executor/kernels/simd/bodies.inl"
+}  // namespace
+
+const Table kTableAvx512 = kTable;
+
+}  // namespace gangway::simd
