@@ -1,4 +1,9 @@
 // All of Gangway that a training program needs: include this, link gangway::gangway.
 #pragma once
 
+#include "ir/autodiff.h"
+#include "ir/ops.h"
+#include "ir/program_builder.h"
+#include "ir/text.h"
+#include "ir/tree.h"
 #include "runtime/base/error.h"

@@ -17,9 +17,12 @@ endif()
 set(package ${CMAKE_INSTALL_LIBDIR}/cmake/gangway)
 install(TARGETS gw_gangway ${rooms} EXPORT gangwayTargets
   FILE_SET HEADERS DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/gangway)
-install(DIRECTORY ${CMAKE_BINARY_DIR}/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/gangway
-  FILES_MATCHING PATTERN "*.capnp.h" PATTERN "CMakeFiles" EXCLUDE PATTERN "Testing" EXCLUDE
-  PATTERN "tests" EXCLUDE)
+get_property(generated GLOBAL PROPERTY GW_GENERATED_HEADERS)
+foreach(header ${generated})
+  file(RELATIVE_PATH path ${CMAKE_BINARY_DIR} ${header})
+  get_filename_component(folder ${path} DIRECTORY)
+  install(FILES ${header} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/gangway/${folder})
+endforeach()
 install(EXPORT gangwayTargets NAMESPACE gangway:: DESTINATION ${package})
 write_basic_package_version_file(${CMAKE_BINARY_DIR}/gangwayConfigVersion.cmake
   COMPATIBILITY SameMinorVersion)

@@ -18,7 +18,8 @@ endif()
 
 set(GW_WARNINGS -Wall -Wextra -Wshadow -Wswitch-enum -Wno-missing-field-initializers)
 if(CMAKE_CXX_COMPILER_ID STREQUAL Clang)
-  list(APPEND GW_WARNINGS -Wno-deprecated-declarations)  # libstdc++'s own stable_sort.
+  # libstdc++'s own stable_sort; and "run every check, then and them".
+  list(APPEND GW_WARNINGS -Wno-deprecated-declarations -Wno-bitwise-instead-of-logical)
 else()
   # g++ 12 misreads "text" + std::string, and KJ's promises.
   list(APPEND GW_WARNINGS -Wno-restrict -Wno-maybe-uninitialized)
@@ -29,6 +30,7 @@ endif()
 
 # Includes are written from the root of the tree in it, and from include/gangway once installed.
 function(gw_library_settings target)
+  target_compile_features(${target} PUBLIC cxx_std_20)
   target_compile_options(${target} PRIVATE ${GW_WARNINGS})
   target_include_directories(${target} PUBLIC
     $<BUILD_INTERFACE:${CMAKE_SOURCE_DIR}> $<BUILD_INTERFACE:${CMAKE_BINARY_DIR}>
@@ -116,6 +118,12 @@ function(gw_room name)
   set_target_properties(gw_${name} PROPERTIES EXPORT_NAME ${name} LINKER_LANGUAGE CXX
     VERIFY_INTERFACE_HEADER_SETS ON)
   set_property(GLOBAL APPEND PROPERTY GW_ROOMS gw_${name})
+  foreach(source ${R_SOURCES})
+    if(source MATCHES "\\.capnp\\.c\\+\\+$")
+      string(REGEX REPLACE "c\\+\\+$" "h" header ${source})
+      set_property(GLOBAL APPEND PROPERTY GW_GENERATED_HEADERS ${header})
+    endif()
+  endforeach()
   foreach(source ${all})
     if(source MATCHES "_avx2\\.cc$")
       set_source_files_properties(${source} PROPERTIES COMPILE_OPTIONS "-mavx2;-mfma;-mf16c")

@@ -17,13 +17,14 @@ inline constexpr size_t kSlicesMax = size_t{1} << 12;
 inline constexpr size_t kLocsMax = size_t{1} << 20;
 inline constexpr size_t kMeshAxesMax = 16;
 inline constexpr int64_t kMeshDevicesMax = int64_t{1} << 24;
-inline constexpr size_t kNameBytesMax = 1024;        // Names, files, scopes.
-inline constexpr size_t kAttrsMax = 64;              // Of a node.
-inline constexpr size_t kAttrTextBytesMax = 65536;   // A string attribute.
-inline constexpr size_t kAttrIntsMax = 4096;         // An attribute that is a list.
-inline constexpr int kBodyDepthMax = 4;              // Fusions inside fusions.
-inline constexpr size_t kTextBytesMax = 256u << 20;  // A text form.
-inline constexpr size_t kWireWordsMax = 32u << 20;   // A wire form, unpacked: 256 MiB.
+inline constexpr size_t kNameBytesMax = 1024;         // Names, files, scopes.
+inline constexpr size_t kAttrsMax = 64;               // Of a node.
+inline constexpr size_t kAttrTextBytesMax = 65536;    // A string attribute.
+inline constexpr size_t kAttrIntsMax = 4096;          // An attribute that is a list.
+inline constexpr int kBodyDepthMax = 4;               // Fusions inside fusions.
+inline constexpr size_t kTextBytesMax = 64u << 20;    // A text form.
+inline constexpr size_t kWireWordsMax = 8u << 20;     // A wire form, unpacked: 64 MiB.
+inline constexpr size_t kWireCopiesMax = 256u << 20;  // Bytes that its tables expand to.
 inline constexpr int kWireNestingMax = 64;
 
 }  // namespace gangway

@@ -4,6 +4,7 @@
 #include <map>
 #include <utility>
 
+#include "ir/hoist_parameters.h"
 #include "ir/initializer.h"
 #include "ir/ops.h"
 #include "ir/verify_internal.h"
@@ -34,7 +35,9 @@ struct ProgramBuilder::Impl {
   uint64_t seed;
   Builder main;
   Program program;
-  std::vector<Edge> arguments;  // Of the implicit call: one for each parameter of `main`.
+  std::vector<Edge> arguments;                      // Of the implicit call, by parameter.
+  std::map<ValueId, uint32_t> nodes_of_values;      // What `main` sees of states, inputs, sources.
+  std::vector<std::pair<ValueId, Parameter>> late;  // Declared after the first op.
   std::vector<Result> results;
   std::vector<Edge> open;  // Results whose placements nobody said yet.
   std::map<Hash128, uint32_t> initializers;
@@ -85,7 +88,20 @@ struct ProgramBuilder::Impl {
     const ProgramNode& node = program.nodes[id];
     if (!first_loc.known()) first_loc = loc;
     arguments.push_back({.node = id});
-    return main.parameter(node.name, node.types[0], node.placements[0], loc);
+    Value value;
+    if (main.function().nodes.empty()) {
+      value = main.parameter(node.name, node.types[0], node.placements[0], loc);
+    } else {
+      value = main.constant(node.types[0], 0, loc);
+      late.push_back({value.id(), {node.name, node.placements[0]}});
+      if (main.function().nodes.back().region != 0) {
+        mistake(cat(to_string(node.kind), " ", internal::shown(node.name),
+                    ": is declared inside a rematerialisation region: declare it before"),
+                loc);
+      }
+    }
+    nodes_of_values.emplace(value.id(), id);
+    return value;
   }
 
   uint32_t add_function(std::shared_ptr<const Function> function) {
@@ -142,7 +158,9 @@ struct ProgramBuilder::Impl {
                          .placements = {result.placements},
                          .loc = entry(result.loc)});
     }
-    program.functions.push_back(std::make_shared<Function>(main.build()));
+    Function function = main.build();
+    hoist_parameters(function, late);
+    program.functions.push_back(std::make_shared<Function>(std::move(function)));
     call.function = static_cast<uint32_t>(program.functions.size() - 1);
     append(std::move(call));
     for (ProgramNode& output : outputs) append(std::move(output));
@@ -256,9 +274,8 @@ Value ProgramBuilder::source(const std::string& name, SourceSpec spec, Type type
 
 void ProgramBuilder::update(Value state, Value next, Loc loc) {
   Impl& impl = *impl_;
-  const auto& arguments = impl.arguments;
-  uint32_t node =
-      impl.is_traced(state) && state.id() < arguments.size() ? arguments[state.id()].node : kNone;
+  auto found = impl.nodes_of_values.find(impl.is_traced(state) ? state.id() : kNone);
+  uint32_t node = found != impl.nodes_of_values.end() ? found->second : kNone;
   if (node == kNone || impl.program.nodes[node].kind != NodeKind::kState) {
     return impl.mistake("update: the first argument is not a state: expected what state() gave",
                         loc);

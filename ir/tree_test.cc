@@ -5,7 +5,7 @@
 namespace gangway {
 namespace {
 
-TEST(Glob, a_star_stands_for_any_run_also_an_empty_one) {
+TEST(Glob, AStarStandsForAnyRunAlsoAnEmptyOne) {
   EXPECT_TRUE(matches("*.up", "layers.0.up"));
   EXPECT_TRUE(matches("layers.*.up", "layers.10.moe.up"));
   EXPECT_TRUE(matches("a*", "a"));
@@ -14,13 +14,13 @@ TEST(Glob, a_star_stands_for_any_run_also_an_empty_one) {
   EXPECT_FALSE(matches("up", "layers.0.up"));
 }
 
-TEST(Glob, bars_separate_alternatives) {
+TEST(Glob, BarsSeparateAlternatives) {
   EXPECT_TRUE(matches("*.up|*.down", "layers.0.down"));
   EXPECT_FALSE(matches("*.up|*.down", "layers.0.gate"));
   EXPECT_TRUE(matches("x|", ""));
 }
 
-TEST(Glob, many_stars_take_no_exponential_time) {
+TEST(Glob, ManyStarsTakeNoExponentialTime) {
   std::string pattern;
   for (int i = 0; i < 500; ++i) pattern += "*a";
   EXPECT_FALSE(matches(pattern, std::string(2000, 'a') + "b"));

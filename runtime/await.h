@@ -15,8 +15,8 @@
 #pragma once
 
 #include <kj/async.h>
-#include <kj/debug.h>
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -50,18 +50,18 @@ T await(kj::Promise<T> promise) {
                                  .eagerlyEvaluate(nullptr);
     wait();
   } else {
-    kj::Maybe<T> value;  // (g++ 12 warns of an uninitialised std::optional here.)
+    std::unique_ptr<T> value;
     kj::Promise<void> task = promise
                                  .then(
                                      [&](T&& arrived) {
-                                       value = kj::mv(arrived);
+                                       value = std::make_unique<T>(kj::mv(arrived));
                                        done = Result<void>();
                                        queue.wake_all();
                                      },
                                      failed)
                                  .eagerlyEvaluate(nullptr);
     wait();
-    return kj::mv(KJ_ASSERT_NONNULL(value));
+    return std::move(*value);
   }
 }
 

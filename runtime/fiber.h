@@ -107,6 +107,8 @@ class [[nodiscard]] Fiber {
   void join() {
     if (state_ != nullptr) internal::join(*state_);
   }
+  // Whether the caller runs in it.
+  bool is_current() const;
   // What the fiber waits for now, or will wait for next, throws kCancelled in it, once.
   void cancel() {
     if (state_ != nullptr) internal::cancel(*state_);

@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <exception>
 
 #include "runtime/fiber_queue.h"
 #include "runtime/kj_error.h"
@@ -50,6 +51,21 @@ class ExceptionState {
   static void* globals() { return abi::__cxa_get_globals(); }
   Layout saved_;
 };
+
+// Nothing may be thrown through an ExceptionState: its end would undo what the throw has counted.
+template <class Body>
+void isolate_exceptions(const Body& body) {
+  std::exception_ptr error;
+  {
+    ExceptionState exceptions;
+    try {
+      body();
+    } catch (...) {
+      error = std::current_exception();
+    }
+  }
+  if (error) std::rethrow_exception(error);
+}
 
 class ReactorClock final : public Clock {
  public:
@@ -191,20 +207,19 @@ void Reactor::suspend(internal::Waiter& waiter) {
 
 void Reactor::pump(const std::function<bool()>& done) {
   GW_ASSERT(current_ == nullptr && !in_callback_, "the reactor is pumped from outside its fibers");
-  ExceptionState exceptions;
-  while (!done()) {
-    if (turn()) continue;
-    if (done()) return;
-    block();
-  }
+  isolate_exceptions([&] {
+    while (!done() && (turn() || done() || block())) {
+    }
+  });
 }
 
 void Reactor::run_ready() {
   GW_ASSERT(current_ == nullptr && !in_callback_, "the reactor is pumped from outside its fibers");
-  ExceptionState exceptions;
-  port_->poll();
-  while (turn()) {
-  }
+  isolate_exceptions([&] {
+    port_->poll();
+    while (turn()) {
+    }
+  });
 }
 
 // Runs what is ready now; false when there was and is nothing.
@@ -238,14 +253,16 @@ bool Reactor::turn() {
   return any;
 }
 
-void Reactor::block() {
-  if (!mailbox_->fall_asleep()) return;
+// Always true: there may be something to do now.
+bool Reactor::block() {
+  if (!mailbox_->fall_asleep()) return true;
   struct Wake {
     Mailbox& mailbox;
     ~Wake() { mailbox.wake_up(); }
   } wake{*mailbox_};
   try {
     port_->block();
+    return true;
   } catch (Error& error) {
     if (live_ != nullptr) error.add_context(cat("fibers:\n", describe_fibers()));
     throw;
@@ -277,6 +294,11 @@ std::string Reactor::describe_fibers() const {
                 "\n");
   }
   return text;
+}
+
+bool Fiber::is_current() const {
+  const Reactor* reactor = Reactor::current_or_null();
+  return state_ != nullptr && reactor != nullptr && reactor->current_fiber() == state_;
 }
 
 namespace internal {

@@ -95,6 +95,7 @@ class Reactor {
   // For the rest of runtime/.
   internal::Port& port() { return *port_; }
   void suspend(internal::Waiter& waiter);
+  const internal::FiberState* current_fiber() const { return current_; }
 
  private:
   friend void internal::cancel(internal::FiberState& state);
@@ -106,7 +107,7 @@ class Reactor {
   void finish(internal::FiberState& state) noexcept;
   void pump(const std::function<bool()>& done);
   bool turn();
-  void block();
+  bool block();
   void cancel_all();
 
   std::unique_ptr<internal::Port> port_;

@@ -186,6 +186,7 @@ TEST(SimulatedReactor, DeadlockIsReportedWithTheFibersAndWhatTheyWaitFor) {
     EXPECT_THAT(error.what(), HasSubstr("deadlock"));
     EXPECT_THAT(error.what(), HasSubstr("\"controller\" waits for a host"));
   }
+  EXPECT_EQ(std::uncaught_exceptions(), 0);
   reactor.reset();
 }
 

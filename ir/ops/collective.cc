@@ -10,12 +10,16 @@ namespace gangway::internal {
 namespace {
 
 std::vector<Type> all_reduce_type(const OpCall& call) {
-  need_number(call, 0, "operand");
+  for (size_t i = 0; i < call.inputs.size(); ++i) need_number(call, i, "operand");
   const std::string& reduction = call.attrs.text("reduction");
   need(call, reduction == "sum" || reduction == "max" || reduction == "min",
        "unknown reduction: expected sum, max or min, got \"", reduction, "\"");
   need(call, !call.attrs.text("axes").empty(), "axes is empty: expected names of mesh axes");
-  return {call.inputs[0]};
+  return {call.inputs.begin(), call.inputs.end()};
+}
+
+Factors all_reduce_factors(const OpCall& call) {
+  return call.inputs.size() == 1 ? elementwise_factors(call) : whole_factors(call);
 }
 
 std::vector<Type> shard_slice_type(const OpCall& call) {
@@ -36,14 +40,17 @@ std::vector<OpRow> collective_rows() {
       {.op = Op::all_reduce,
        .name = "all_reduce",
        .family = OpFamily::kCollective,
+       .inputs_max = -1,
+       .results = -1,
        .attrs = {{"axes", AttrKind::kString, {}, "mesh axes, joined by commas"},
                  {"reduction", AttrKind::kString, std::string("sum"), "sum, max or min"}},
        .type_rule = all_reduce_type,
-       .factors = elementwise_factors,
+       .factors = all_reduce_factors,
        .linear = Linear::kAll,
        .no_gradient = kMadeLater,
        .cost = per_result<1>,
-       .doc = "On every device the reduction over the devices along the mesh axes."},
+       .doc =
+           "On every device the reduction of each operand over the devices along the mesh axes."},
       {.op = Op::shard_slice,
        .name = "shard_slice",
        .family = OpFamily::kCollective,

@@ -70,46 +70,57 @@ class Fuser {
  private:
   const Dims& dims(NodeId id) const { return local_.types[local_.nodes[id].first_result].dims; }
 
-  // Joins the chain of an operand's maker, the latest one first, or begins a new chain.
+  // Joins the chains that make its operands, as many as may run together where it stands, or begins
+  // a new one.
   void place(NodeId id) {
     std::set<int, std::greater<>> candidates;
     for (ValueId input : local_.nodes[id].inputs) {
       NodeId maker = makers_[input];
       if (maker != kNone && chain_of_[maker] >= 0) candidates.insert(chain_of_[maker]);
     }
+    Chain joined;
     for (int c : candidates) {
-      Chain& chain = chains_[static_cast<size_t>(c)];
-      if (dims(chain.nodes.front()) != dims(id) || !may_join(chain, c, id)) continue;
-      join(chain, c, id);
-      return;
+      const Chain& chain = chains_[static_cast<size_t>(c)];
+      if (dims(chain.nodes.front()) != dims(id)) continue;
+      if ((chain.nodes.front() >= commit_begin_) != (id >= commit_begin_)) continue;
+      Chain with = joined;
+      with.nodes.insert(with.nodes.end(), chain.nodes.begin(), chain.nodes.end());
+      if (may_run_at(with, id)) joined = std::move(with);
     }
-    chains_.emplace_back();
-    join(chains_.back(), static_cast<int>(chains_.size()) - 1, id);
+    joined.nodes.push_back(id);
+    std::sort(joined.nodes.begin(), joined.nodes.end());
+    joined.operands = operands(joined);
+    for (NodeId member : joined.nodes) {
+      if (chain_of_[member] >= 0) chains_[static_cast<size_t>(chain_of_[member])].nodes.clear();
+    }
+    for (NodeId member : joined.nodes) chain_of_[member] = static_cast<int>(chains_.size());
+    chains_.push_back(std::move(joined));
   }
 
-  bool may_join(const Chain& chain, int c, NodeId id) const {
+  // A chain runs where its last node stands: nobody outside may need it earlier.
+  bool may_run_at(const Chain& chain, NodeId id) const {
     if (chain.nodes.size() >= kFusionNodesMax) return false;
-    if ((chain.nodes.front() >= commit_begin_) != (id >= commit_begin_)) return false;
-    // The chain will run where its last node stands: nobody outside may need it earlier.
+    std::set<NodeId> members(chain.nodes.begin(), chain.nodes.end());
+    members.insert(id);
     for (NodeId member : chain.nodes) {
-      const Node& node = local_.nodes[member];
-      for (NodeId user : users_[node.first_result]) {
-        if (user < id && chain_of_[user] != c) return false;
+      for (NodeId user : users_[local_.nodes[member].first_result]) {
+        if (user < id && !members.contains(user)) return false;
       }
     }
-    std::set<ValueId> operands = chain.operands;
-    for (ValueId input : local_.nodes[id].inputs) {
-      if (makers_[input] == kNone || chain_of_[makers_[input]] != c) operands.insert(input);
-    }
-    return operands.size() <= kFusionOperandsMax;
+    Chain whole{.nodes = {members.begin(), members.end()}};
+    return operands(whole).size() <= kFusionOperandsMax;
   }
 
-  void join(Chain& chain, int c, NodeId id) {
-    chain.nodes.push_back(id);
-    chain_of_[id] = c;
-    for (ValueId input : local_.nodes[id].inputs) {
-      if (makers_[input] == kNone || chain_of_[makers_[input]] != c) chain.operands.insert(input);
+  // What a chain reads from outside.
+  std::set<ValueId> operands(const Chain& chain) const {
+    std::set<ValueId> made, read;
+    for (NodeId member : chain.nodes) {
+      made.insert(local_.nodes[member].first_result);
+      for (ValueId input : local_.nodes[member].inputs) {
+        if (!made.contains(input)) read.insert(input);
+      }
     }
+    return read;
   }
 
   void emit(Rewriter& out, const Chain& chain) {

@@ -29,8 +29,7 @@ class CommitOrder {
       NodeId maker = makers_[value];
       if (maker != kNone && writers_.contains(maker)) continue;
       copies[pair.result] = out.at(value);
-      if (root(value) < local_.parameters.size())
-        copies[pair.result] = copy(out, out.at(value), maker);
+      if (needs_staging(value)) copies[pair.result] = copy(out, out.at(value), maker);
     }
     Ordered ordered;
     ordered.commit_begin = static_cast<NodeId>(out.target().nodes.size());
@@ -91,6 +90,14 @@ class CommitOrder {
       value = node.inputs[0];
     }
     return value;
+  }
+
+  // Does the buffer belong to a parameter? A barrier that the commit phase reads is a copy already
+  // (plan_memory).
+  bool needs_staging(ValueId value) const {
+    NodeId maker = makers_[value];
+    if (maker != kNone && local_.nodes[maker].op == Op::barrier) return false;
+    return root(value) < local_.parameters.size();
   }
 
   bool reads_another(NodeId id, const std::map<ValueId, NodeId>& overwritten) const {

@@ -26,6 +26,15 @@ std::vector<Sharding> parameter_shardings(const Function& global) {
   return shardings;
 }
 
+// Cut over one device is whole.
+void drop_trivial_axes(const Mesh& mesh, std::vector<Sharding>& shardings) {
+  for (Sharding& sharding : shardings) {
+    for (size_t axis = 0; axis < sharding.size(); ++axis) {
+      if (mesh.axes[axis].size == 1) sharding[axis] = replicate();
+    }
+  }
+}
+
 }  // namespace
 
 Compiled compile_function(const Function& global, const CallContext& context) {
@@ -41,6 +50,9 @@ Compiled compile_function(const Function& global, const CallContext& context) {
   for (const auto& pair : context.in_place)
     wanted[pair.result] = compiled.parameter_shardings[pair.parameter];
   if (context.finite_result != kNone) wanted[context.finite_result] = replicated(global.mesh);
+
+  drop_trivial_axes(global.mesh, compiled.parameter_shardings);
+  drop_trivial_axes(global.mesh, wanted);
 
   Function simplified = simplify(global);
   Propagation propagation = propagate_shardings(simplified, compiled.parameter_shardings);

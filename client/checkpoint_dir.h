@@ -1,0 +1,71 @@
+// A folder of checkpoints in which the last good one is never at risk.
+//
+//   checkpoints/step-00000500/    one folder for each checkpoint; never changed once it has its
+//   name checkpoints/step-00000577/ checkpoints/latest            a symbolic link to the newest,
+//   replaced by one rename checkpoints/.partial-...      being written; removed on failure, and at
+//   the next begin()
+//
+// Invariants: a folder named step-N is whole and on the disk; `latest` names such a folder, before
+// and after a crash at any point.
+//
+// Threads: one at a time; one process writes. Errors: as durable_file.h. After any failure the
+// earlier checkpoints and `latest` are as they were, and the partial one is gone.
+//
+//   CheckpointDir dir("checkpoints");
+//   PendingCheckpoint pending = dir.begin(577);
+//   write_files_into(pending.folder());
+//   pending.commit();
+//   dir.prune(3);
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <vector>
+
+namespace gangway {
+
+// A checkpoint that is being written; removed unless commit() was reached.
+class PendingCheckpoint {
+ public:
+  ~PendingCheckpoint();
+  PendingCheckpoint(PendingCheckpoint&& other) noexcept;
+  PendingCheckpoint& operator=(PendingCheckpoint&&) = delete;
+
+  // Empty at first: write the files here, each one synced (DurableFile, SafetensorsWriter).
+  const std::filesystem::path& folder() const { return folder_; }
+
+  // Makes the folder durable, gives it its name and moves `latest` to it. A checkpoint of the same
+  // step is replaced. Returns where it is now.
+  std::filesystem::path commit();
+
+ private:
+  friend class CheckpointDir;
+  PendingCheckpoint(std::filesystem::path root, int64_t step);
+
+  std::filesystem::path root_;
+  std::filesystem::path folder_;  // Empty after commit().
+  int64_t step_;
+};
+
+class CheckpointDir {
+ public:
+  // Makes the folder where it is missing.
+  explicit CheckpointDir(std::filesystem::path root);
+
+  // Removes what an earlier crash left unfinished, then makes room for a new checkpoint.
+  PendingCheckpoint begin(int64_t step);
+
+  // The folder that `latest` names; nothing when there is no checkpoint yet.
+  std::optional<std::filesystem::path> latest() const;
+  // Ascending.
+  std::vector<int64_t> steps() const;
+  std::filesystem::path folder_of(int64_t step) const;
+  // Removes all but the newest `keep` checkpoints; never the one that `latest` names. keep >= 1.
+  void prune(int keep);
+
+ private:
+  std::filesystem::path root_;
+};
+
+}  // namespace gangway

@@ -1,0 +1,175 @@
+// The client: connect to a cluster (or start one), compile programs, run them, read results.
+//
+//   Client client = connect("local:2x2");                       // two executors of two CPU
+//   devices, on this machine Slice slice = client.allocate({.devices = 4}); Mesh mesh =
+//   slice.mesh({{"data", 4}}); Executable step = slice.compile(train_step(config, mesh)); for (int
+//   i = 1; i <= 1000; ++i) {
+//     Run run = step.run({{"lr", 1e-3f}, {"step", float(i)}});   // returns at once; waits only at
+//     the in-flight bound if (i % 100 == 0) std::printf("%.3f\n", run["loss"].item<float>());
+//   }
+//
+// Waiting: run() waits only when `runs_in_flight_max` runs of the executable are in flight; item(),
+// to_host() and wait() wait for data; nothing else does. Threads: every class here is a handle,
+// copyable, safe from any thread. The client owns a reactor thread. Ownership: what a handle names
+// is freed, remotely too, when its last copy is gone. A client that dies has everything it held
+// freed by the controller. Errors: always gangway::Error. A run's error arrives at wait(), item()
+// and to_host() of its results.
+#pragma once
+
+#include <cstdint>
+#include <initializer_list>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "client/tensor.h"
+#include "ir/mesh.h"
+#include "ir/program.h"
+#include "ir/sharding.h"
+
+namespace gangway {
+
+namespace internal {
+class ClientImpl;
+class SliceImpl;
+class ExecutableImpl;
+class RunImpl;
+class ArrayImpl;
+}  // namespace internal
+
+struct ConnectOptions {
+  bool in_process =
+      false;  // local: only: controller and executors on one reactor in this process, for tests.
+  int64_t memory_bytes =
+      0;  // local: only: of each device; 0: an equal share of the machine's memory.
+  int64_t timeout_ms = 10'000;  // To reach the controller, or to start the local cluster.
+  std::string
+      trace_path;  // Not empty: write a Chrome/Perfetto timeline of all processes here on close().
+};
+
+// A handle to one logical sharded buffer.
+class Array {
+ public:
+  Array() = default;
+  explicit Array(std::shared_ptr<internal::ArrayImpl> impl);
+  const Type& type() const;
+  bool ready() const;
+  // Waits. The whole tensor, gathered from its shards.
+  HostTensor to_host() const;
+  // Waits. The one element of a scalar (or of a tensor with one element).
+  template <class T>
+  T item() const {
+    HostTensor tensor = to_host();
+    GW_REQUIRE(tensor.type.elements() == 1, "item: needs one element, the array is ",
+               to_string(tensor.type));
+    return tensor.as<T>()[0];
+  }
+  const std::shared_ptr<internal::ArrayImpl>& impl() const { return impl_; }
+
+ private:
+  std::shared_ptr<internal::ArrayImpl> impl_;
+};
+
+class Run {
+ public:
+  explicit Run(std::shared_ptr<internal::RunImpl> impl);
+  Array operator[](std::string_view output) const;  // kInvalid lists the outputs that exist.
+  bool done() const;
+  void wait() const;  // Throws the run's error.
+  // The run does not commit if it has not yet; its results become kCancelled errors. State is as
+  // before the run.
+  void cancel() const;
+
+ private:
+  std::shared_ptr<internal::RunImpl> impl_;
+};
+
+// A named argument: an array, or a small value sent with the run.
+struct Argument {
+  std::string name;
+  std::variant<Array, HostTensor> value;
+};
+
+struct RunOptions {
+  int64_t time_limit_ms = 0;  // 0: none. Past it the run is cancelled (kCancelled).
+};
+
+struct CompileOptions {
+  int64_t runs_in_flight_max = 8;
+};
+
+// What a compiled program needs of each device, in bytes.
+struct MemoryReport {
+  struct Device {
+    std::string host;
+    uint32_t device = 0;
+    int64_t arena = 0, state = 0, slots = 0;
+  };
+  std::vector<Device> devices;
+};
+
+class Executable {
+ public:
+  explicit Executable(std::shared_ptr<internal::ExecutableImpl> impl);
+  Run run(const std::vector<Argument>& arguments = {}, const RunOptions& options = {}) const;
+  const Program& program() const;
+  MemoryReport memory() const;
+  // The position of the next run in every source of the program; each run advances it by one.
+  uint64_t position() const;
+  void set_position(uint64_t position) const;
+
+ private:
+  std::shared_ptr<internal::ExecutableImpl> impl_;
+};
+
+struct SliceOptions {
+  int64_t devices = 1;
+};
+
+class Slice {
+ public:
+  explicit Slice(std::shared_ptr<internal::SliceImpl> impl);
+  int64_t devices() const;
+  // Named axes over the slice's devices; sizes must multiply to devices().
+  Mesh mesh(std::vector<MeshAxis> axes) const;
+
+  // Verifies, lowers, installs once. Slice i of the program runs on `slices[i]`; this slice is
+  // slice 0. Programs compiled on one slice share the states of equal name.
+  Executable compile(const Program& program, const CompileOptions& options = {}) const;
+  Executable compile(const Program& program, const std::vector<Slice>& more_slices,
+                     const CompileOptions& options = {}) const;
+
+  // An array for an input of a program compiled on this slice.
+  Array from_host(const HostTensor& tensor, const Mesh& mesh,
+                  const AxisPlacements& placements = {}) const;
+
+  // State, whole, in the order of runs: after every run enqueued before, and no later one.
+  std::vector<std::pair<std::string, Type>> states() const;
+  HostTensor read_state(const std::string& name) const;
+  void write_state(const std::string& name, const HostTensor& tensor) const;
+
+ private:
+  std::shared_ptr<internal::SliceImpl> impl_;
+};
+
+class Client {
+ public:
+  explicit Client(std::shared_ptr<internal::ClientImpl> impl);
+  Slice allocate(const SliceOptions& options) const;
+  std::string describe_devices() const;  // A table, one line a device.
+  // Stops: runs in flight are cancelled, what the client holds is freed, a local cluster is ended.
+  // Also when the last handle goes.
+  void close() const;
+
+ private:
+  std::shared_ptr<internal::ClientImpl> impl_;
+};
+
+// "local:EXECUTORSxDEVICES" starts a cluster for this client; "host:port" joins a running one.
+Client connect(const std::string& address, const ConnectOptions& options = {});
+
+}  // namespace gangway

@@ -1,0 +1,65 @@
+// HostTensor: a whole tensor in the client's memory, row-major.
+//
+// Threads: a value. Ownership: owns its bytes.
+#pragma once
+
+#include <cstddef>
+#include <cstring>
+#include <span>
+#include <vector>
+
+#include "ir/type.h"
+#include "runtime/base/error.h"
+
+namespace gangway {
+
+// The element type of a C++ type; bf16 has none: use bytes.
+template <class T>
+constexpr DType dtype_of() {
+  if constexpr (std::is_same_v<T, bool>) {
+    return DType::kBool;
+  } else if constexpr (std::is_same_v<T, int32_t>) {
+    return DType::kI32;
+  } else if constexpr (std::is_same_v<T, float>) {
+    return DType::kF32;
+  } else {
+    static_assert(std::is_same_v<T, double>, "no tensor element has this type");
+    return DType::kF64;
+  }
+}
+
+struct HostTensor {
+  Type type;
+  std::vector<std::byte> bytes;
+
+  HostTensor() = default;
+  explicit HostTensor(Type t) : type(std::move(t)), bytes(static_cast<size_t>(type.bytes())) {}
+
+  // A scalar, so that runs read {{"lr", 1e-3f}, {"step", 3.0f}}.
+  template <class T>
+    requires std::is_arithmetic_v<T>
+  HostTensor(T scalar) : HostTensor(of<T>({}, {&scalar, 1})) {}
+
+  template <class T>
+  static HostTensor of(Dims dims, std::span<const T> values) {
+    HostTensor tensor(Type{dtype_of<T>(), std::move(dims)});
+    GW_REQUIRE(static_cast<int64_t>(values.size()) == tensor.type.elements(),
+               "tensor: ", to_string(tensor.type), " has ", tensor.type.elements(),
+               " elements, got ", values.size());
+    std::memcpy(tensor.bytes.data(), values.data(), tensor.bytes.size());
+    return tensor;
+  }
+  template <class T>
+  static HostTensor of(Dims dims, const std::vector<T>& values) {
+    return of<T>(std::move(dims), std::span<const T>(values));
+  }
+
+  template <class T>
+  std::span<const T> as() const {
+    GW_REQUIRE(type.dtype == dtype_of<T>(), "tensor: holds ", to_string(type), ", read as ",
+               to_string(dtype_of<T>()));
+    return {reinterpret_cast<const T*>(bytes.data()), static_cast<size_t>(type.elements())};
+  }
+};
+
+}  // namespace gangway

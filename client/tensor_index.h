@@ -1,0 +1,28 @@
+// The index of a set of safetensors files: which file holds which tensor.
+//
+//   {"metadata": {"total_size": 123}, "weight_map": {"name": "model-00001-of-00002.safetensors"}}
+//
+// Threads: values and pure functions; safe anywhere.
+// Errors: kInvalid, naming the index. It is not trusted: it names files of its own folder only.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace gangway {
+
+struct TensorIndex {
+  std::map<std::string, std::string> file_of;  // By tensor.
+  // Other tools leave it out, or round it to a float: then there is nothing to compare.
+  std::optional<uint64_t> total_bytes;
+
+  bool operator==(const TensorIndex&) const = default;
+};
+
+TensorIndex parse_tensor_index(std::string_view text, const std::string& subject);
+std::string print_tensor_index(const TensorIndex& index, const std::string& subject);
+
+}  // namespace gangway

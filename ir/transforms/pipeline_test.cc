@@ -1,0 +1,127 @@
+#include "ir/transforms/pipeline.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "ir/autodiff.h"
+#include "ir/ops.h"
+#include "ir/transforms/propagate_shardings.h"
+#include "ir/transforms/simplify.h"
+#include "runtime/base/error.h"
+
+namespace gangway {
+namespace {
+
+const Mesh kMesh{{{"data", 4}}};
+
+int count(const Function& function, Op op) {
+  int found = 0;
+  for (const Node& node : function.nodes) found += node.op == op;
+  return found;
+}
+
+// loss = mean((x . w + b)^2) with its gradients as results.
+Function regression() {
+  Builder b("regression", kMesh);
+  Value x = b.parameter("x", f32({8, 16}), {{"data", shard(0)}});
+  Value w = b.parameter("w", f32({16, 4}));
+  Value c = b.parameter("c", f32({4}));
+  Value loss = mean(square(dot(x, w) + c));
+  std::vector<Value> grads = gradients(loss, {w, c});
+  b.result("loss", loss);
+  b.result("dw", grads[0]);
+  b.result("dc", grads[1]);
+  return b.build();
+}
+
+TEST(Pipeline, DataParallelGradientsMeetInOneAllReduce) {
+  Compiled compiled = compile_function(regression(), {});
+  const Function& local = *compiled.local.function;
+  EXPECT_EQ(local.types[0], f32({2, 16})) << "the batch is cut in four";
+  EXPECT_EQ(local.types[1], f32({16, 4})) << "weights are whole";
+  EXPECT_EQ(count(local, Op::all_reduce), 1);
+  EXPECT_EQ(count(local, Op::shard_slice), 0) << "cotangents of the mean are made in place, cut";
+  for (const Sharding& sharding : compiled.result_shardings) EXPECT_EQ(sharding, replicated(kMesh));
+}
+
+TEST(Pipeline, OneDeviceNeedsNoCollective) {
+  Function function = regression();
+  function.mesh = Mesh{{{"data", 1}}};
+  EXPECT_EQ(count(*compile_function(function, {}).local.function, Op::all_reduce), 0);
+}
+
+TEST(Pipeline, ElementwiseWorkIsFused) {
+  Builder b("chain");
+  Value x = b.parameter("x", f32({64, 32}));
+  Value row = b.parameter("row", f32({32}));
+  b.result("y", tanh(x * 2.0 + row) * exp(-x));
+  const auto compiled = compile_function(b.build(), {});
+  const Function& local = *compiled.local.function;
+  ASSERT_EQ(local.nodes.size(), 1u);
+  EXPECT_EQ(local.nodes[0].op, Op::fusion);
+  EXPECT_EQ(local.nodes[0].inputs.size(), 2u) << "the row is read in place, constants are inside";
+}
+
+TEST(Pipeline, AFusionWaitsForNothingItDoesNotNeed) {
+  Builder b("sandwich");
+  Value x = b.parameter("x", f32({4, 4}));
+  Value a = exp(x);
+  Value m = dot(a, a);  // Needs a before c can run.
+  b.result("c", a + m);
+  const auto compiled = compile_function(b.build(), {});
+  EXPECT_EQ(count(*compiled.local.function, Op::fusion), 0);
+}
+
+TEST(Pipeline, StateIsWrittenBehindTheCommitPoint) {
+  Builder b("step", kMesh);
+  Value p = b.parameter("p", f32({8})), m = b.parameter("m", f32({8})),
+        v = b.parameter("v", f32({8}));
+  Value g = b.parameter("g", f32({8})), one = b.parameter("one", f32());
+  AdamwState next = adamw({p, m, v}, g, {one, one, one, one}, {});
+  b.result("p", next.p);
+  b.result("m", next.m);
+  b.result("v", next.v);
+  b.result("norm", sum_squares(p));
+  Compiled compiled = compile_function(b.build(), {.in_place = {{0, 0}, {1, 1}, {2, 2}}});
+  const Function& local = *compiled.local.function;
+  ASSERT_LT(compiled.local.commit_begin, local.nodes.size());
+  EXPECT_EQ(local.nodes[compiled.local.commit_begin].op, Op::adamw);
+  EXPECT_EQ(compiled.local.commit_begin, local.nodes.size() - 1) << "what only reads comes before";
+}
+
+TEST(Pipeline, SwappedStatesAreStagedBeforeEitherIsOverwritten) {
+  Builder b("swap");
+  Value a = b.parameter("a", f32({8})), c = b.parameter("c", f32({8}));
+  b.result("a", c);
+  b.result("c", a);
+  Compiled compiled = compile_function(b.build(), {.in_place = {{0, 0}, {1, 1}}});
+  EXPECT_EQ(compiled.local.commit_begin, 2u) << "two copies out";
+  EXPECT_EQ(compiled.local.function->nodes.size(), 4u) << "two copies in";
+}
+
+TEST(Pipeline, AConversionThatDoesNotExistNamesTheUsersLine) {
+  Builder b("gather", kMesh);
+  Value x = b.parameter("x", f32({8, 16}), {{"data", shard(0)}});
+  b.result("y", cumsum(x, 0));
+  try {
+    compile_function(b.build(), {});
+    FAIL() << "did not throw";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::kUnimplemented);
+    EXPECT_THAT(error.what(), testing::HasSubstr("cumsum needs"));
+    EXPECT_THAT(error.what(), testing::HasSubstr("pipeline_test.cc:"));
+  }
+}
+
+TEST(Propagation, ExplainsItselfInTheWordsOfTheSource) {
+  Function function = simplify(regression());
+  Propagation propagation =
+      propagate_shardings(function, {{shard(0)}, {replicate()}, {replicate()}});
+  ValueId dw = function.results[1];
+  std::string text = explain(function, propagation, dw);
+  EXPECT_THAT(text, testing::HasSubstr("is partial on data"));
+  EXPECT_THAT(text, testing::HasSubstr("parameter \"x\" is shard(0)"));
+}
+
+}  // namespace
+}  // namespace gangway

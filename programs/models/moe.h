@@ -1,0 +1,47 @@
+// A mixture-of-experts feed-forward layer: top-k gating, load-balancing and z losses, with a
+// capacity or dropless.
+//
+// Tokens are routed within one of `groups` contiguous groups of the batch, never across, so that
+// what is routed or dropped does not depend on the mesh (GShard, Lepikhin et al. 2020,
+// section 2.2). Balance loss: Switch Transformer (Fedus et al. 2021, eq. 4) per group; z loss:
+// ST-MoE (Zoph et al. 2022, eq. 5).
+//
+// Parameters: router [dim, experts], up (and gate, when gated) [experts, dim, hidden], down
+// [experts, hidden, dim]. Threads: traces on the builder's thread.
+#pragma once
+
+#include <functional>
+
+#include "ir/program_builder.h"
+#include "ir/tree.h"
+
+namespace gangway::programs {
+
+struct MoeConfig {
+  int64_t experts = 0;  // 0: no experts, a dense layer.
+  int64_t top_k = 2;
+  int64_t groups = 1;  // Divides the batch.
+  double capacity_factor =
+      0;  // 0: dropless. Else an expert takes ceil(factor * tokens * k / experts) a group.
+  bool renormalize = true;  // The k chosen gates sum to 1.
+  double balance_coefficient = 0.01;
+  double z_coefficient = 1e-3;
+};
+
+struct MoeResult {
+  Value out;      // [batch, seq, dim], as x.
+  Value balance;  // f32[] (f64[]): before its coefficient; 1 when balanced, up to `experts` when
+                  // collapsed.
+  Value z;        // As balance.
+  Value load;  // f32[experts] (f64): share of the choices that went to each expert, over the whole
+               // batch.
+};
+
+// Slots of an expert in a group: 0 when dropless.
+int64_t capacity_of(const MoeConfig& config, int64_t tokens);
+
+// x: [batch, seq, dim]. `activation` is applied to the up projection.
+MoeResult moe(const MoeConfig& config, const Tree& p, Value x,
+              const std::function<Value(Value)>& activation, Loc loc = Loc::current());
+
+}  // namespace gangway::programs

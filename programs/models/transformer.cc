@@ -1,0 +1,215 @@
+#include "programs/models/transformer.h"
+
+#include <cmath>
+
+namespace gangway::programs {
+namespace {
+
+Value activate(const TransformerConfig& config, Value x, Loc loc) {
+  return config.activation == Activation::kGelu ? gelu(x, loc) : silu(x, loc);
+}
+
+// A weight in the type that is computed with.
+Value weight(const TransformerConfig& config, const Tree& w, Loc loc) {
+  return convert(w, config.compute, loc);
+}
+
+Value norm(const TransformerConfig& config, const Tree& w, Value x, Loc loc) {
+  return rms_norm(x, weight(config, w, loc), 1e-5, loc);
+}
+
+Value feed_forward(const TransformerConfig& config, const Tree& p, Value x, Loc loc) {
+  Value hidden = activate(config, dot(x, weight(config, p["up"], loc), loc), loc);
+  if (config.gated) hidden = hidden * dot(x, weight(config, p["gate"], loc), loc);
+  return dot(hidden, weight(config, p["down"], loc), loc);
+}
+
+Value self_attention(const TransformerConfig& config, const Tree& p, Value x, Loc loc) {
+  Value q = dot(x, weight(config, p["q"], loc), loc);
+  Value k = dot(x, weight(config, p["k"], loc), loc);
+  Value v = dot(x, weight(config, p["v"], loc), loc);
+  Value mixed = attention(q, k, v, {.heads = config.heads, .causal = true}, loc);
+  return dot(mixed, weight(config, p["o"], loc), loc);
+}
+
+// What the layers leave behind besides x.
+struct Auxiliary {
+  Value balance, z;          // Sums over layers.
+  std::vector<Value> loads;  // [1, experts] each.
+};
+
+void add_to(Value& total, Value term, Loc loc) {
+  total = total ? Operand(total, loc) + Operand(term, loc) : term;
+}
+
+Value mixture(const TransformerConfig& config, const Tree& p, Value x, Auxiliary& aux, Loc loc) {
+  auto act = [&](Value h) { return activate(config, h, loc); };
+  MoeResult result = moe(config.moe, p, x, act, loc);
+  add_to(aux.balance, result.balance, loc);
+  add_to(aux.z, result.z, loc);
+  aux.loads.push_back(reshape(result.load, {1, config.moe.experts}, loc));
+  return result.out;
+}
+
+Value layer_of(const TransformerConfig& config, const Tree& p, Value x, Auxiliary& aux, Loc loc) {
+  x = x + self_attention(config, p["attn"], norm(config, p["attn_norm"], x, loc), loc);
+  Value n = norm(config, p["ffn_norm"], x, loc);
+  return x + (config.moe.experts > 0 ? mixture(config, p["moe"], n, aux, loc)
+                                     : feed_forward(config, p["ffn"], n, loc));
+}
+
+StateTree layer_parameters(const TransformerConfig& c) {
+  const double small = 1.0 / std::sqrt(static_cast<double>(c.dim));
+  // Projections back into the residual stream begin smaller the deeper the model (GPT-2).
+  const double residual = 1.0 / std::sqrt(2.0 * static_cast<double>(c.layers));
+  const double narrow = residual / std::sqrt(static_cast<double>(c.hidden));
+  auto matrix = [&](Dims dims, double deviation) {
+    return normal({c.storage, std::move(dims)}, deviation);
+  };
+  StateTree layer;
+  layer.set("attn_norm", filled({c.storage, {c.dim}}, 1));
+  StateTree attn;
+  for (const char* name : {"q", "k", "v"}) attn.set(name, matrix({c.dim, c.dim}, small));
+  attn.set("o", matrix({c.dim, c.dim}, small * residual));
+  layer.set("attn", attn);
+  layer.set("ffn_norm", filled({c.storage, {c.dim}}, 1));
+  StateTree ffn;
+  const int64_t e = c.moe.experts;
+  auto dims = [&](int64_t rows, int64_t columns) {
+    return e > 0 ? Dims{e, rows, columns} : Dims{rows, columns};
+  };
+  if (e > 0) ffn.set("router", matrix({c.dim, e}, small));
+  ffn.set("up", matrix(dims(c.dim, c.hidden), small));
+  if (c.gated) ffn.set("gate", matrix(dims(c.dim, c.hidden), small));
+  ffn.set("down", matrix(dims(c.hidden, c.dim), narrow));
+  layer.set(e > 0 ? "moe" : "ffn", ffn);
+  return layer;
+}
+
+}  // namespace
+
+void require_valid(const TransformerConfig& c) {
+  GW_REQUIRE(c.vocab > 0 && c.seq > 1 && c.dim > 0 && c.layers > 0 && c.heads > 0 && c.hidden > 0,
+             "transformer: every size must be positive, and seq at least 2");
+  GW_REQUIRE(c.dim % c.heads == 0, "transformer: heads must divide dim: heads is ", c.heads,
+             ", dim ", c.dim);
+  GW_REQUIRE(is_float(c.storage) && is_float(c.compute),
+             "transformer: storage and compute are float types");
+}
+
+StateTree transformer_parameters(const TransformerConfig& c) {
+  require_valid(c);
+  const double small = 1.0 / std::sqrt(static_cast<double>(c.dim));
+  StateTree tree;
+  tree.set("embed", normal({c.storage, {c.vocab, c.dim}}, small));
+  if (c.positional) tree.set("pos", normal({c.storage, {c.seq, c.dim}}, small));
+  StateTree layers;
+  for (int64_t i = 0; i < c.layers; ++i) layers.append(layer_parameters(c));
+  tree.set("layers", layers);
+  tree.set("final_norm", filled({c.storage, {c.dim}}, 1));
+  if (!c.tied) tree.set("head", normal({c.storage, {c.dim, c.vocab}}, small));
+  return tree;
+}
+
+int64_t parameter_count(const TransformerConfig& config) {
+  int64_t count = 0;
+  transformer_parameters(config).for_each(
+      [&](const std::string&, const StateSpec& spec) { count += spec.type.elements(); });
+  return count;
+}
+
+Value transformer_hidden(const TransformerConfig& config, const Tree& p, Value tokens,
+                         Losses* losses, Loc loc) {
+  Builder& b = tokens.builder();
+  const Dims dims = tokens.type().dims;
+  GW_REQUIRE(dims.size() == 2 && dims[1] <= config.seq,
+             "transformer: tokens are i32[batch, seq] with seq at most ", config.seq, ", got ",
+             to_string(tokens.type()));
+  Value x = take(weight(config, p["embed"], loc), tokens, loc);
+  if (config.positional) {
+    Value pos = weight(config, p["pos"], loc);
+    if (dims[1] < config.seq) pos = slice(pos, 0, 0, dims[1], 1, loc);
+    x = x + broadcast_in(pos, x.type().dims, {1, 2}, loc);
+  }
+  Auxiliary aux;
+  int index = 0;
+  for (const Tree& layer : p["layers"]) {
+    Builder::Scope scope(b, "layers." + std::to_string(index++), loc);
+    if (config.remat) {
+      x = remat(b, [&] { return layer_of(config, layer, x, aux, loc); });
+    } else {
+      x = layer_of(config, layer, x, aux, loc);
+    }
+  }
+  if (losses != nullptr && config.moe.experts > 0) {
+    const double share = 1.0 / static_cast<double>(config.layers);
+    losses->balance = aux.balance * Operand(share, loc);
+    losses->z = aux.z * Operand(share, loc);
+    losses->load = concat(aux.loads, 0, loc);
+    losses->total = aux.balance * Operand(config.moe.balance_coefficient, loc) +
+                    aux.z * Operand(config.moe.z_coefficient, loc);
+  }
+  return norm(config, p["final_norm"], x, loc);
+}
+
+Value transformer_logits(const TransformerConfig& config, const Tree& p, Value hidden, Loc loc) {
+  if (!config.tied) return dot(hidden, weight(config, p["head"], loc), loc);
+  return dot_general(hidden, weight(config, p["embed"], loc),
+                     {.lhs_contract = {2}, .rhs_contract = {1}}, loc);
+}
+
+Losses transformer_loss(const TransformerConfig& config, const Tree& p, Value tokens, Loc loc) {
+  Losses losses;
+  const Dims dims = tokens.type().dims;
+  Value logits =
+      transformer_logits(config, p, transformer_hidden(config, p, tokens, &losses, loc), loc);
+  // Position t predicts token t + 1. The last position has nothing to predict: it is masked, not
+  // cut off, so that the logits need no copy.
+  Value labels = pad(slice(tokens, 1, 1, dims[1], 1, loc), 1, 0, 1, 0, loc);
+  Value each = cross_entropy(logits, labels, loc);
+  Value position = iota(tokens.builder(), i32(dims), 1, loc);
+  Value predicts =
+      convert(lt(Operand(position, loc), Operand(dims[1] - 1, loc)), each.dtype(), loc);
+  const double count = static_cast<double>(dims[0] * (dims[1] - 1));
+  losses.cross_entropy = sum(each * predicts, {}, loc) * Operand(1.0 / count, loc);
+  losses.total = losses.total ? losses.cross_entropy + losses.total : losses.cross_entropy;
+  return losses;
+}
+
+DecodeResult transformer_decode(const TransformerConfig& config, const Tree& p, Value token,
+                                Value position, const std::vector<std::pair<Value, Value>>& caches,
+                                Loc loc) {
+  const int64_t batch = token.dim(0);
+  TransformerConfig step = config;
+  step.moe.groups = 1;
+  step.moe.capacity_factor = 0;
+  Value x = take(weight(config, p["embed"], loc), reshape(token, {batch, 1}, loc), loc);
+  if (config.positional) {
+    Value row = dynamic_slice(weight(config, p["pos"], loc), position, 0, 1, loc);
+    x = x + broadcast_in(row, x.type().dims, {1, 2}, loc);
+  }
+  DecodeResult result;
+  Auxiliary aux;
+  Value length = position + Operand(1, loc);
+  size_t index = 0;
+  for (const Tree& layer : p["layers"]) {
+    Builder::Scope scope(token.builder(), "layers." + std::to_string(index), loc);
+    const auto& [keys, values] = caches[index++];
+    const Tree& attn = layer["attn"];
+    Value n = norm(config, layer["attn_norm"], x, loc);
+    Value k = dynamic_update(keys, dot(n, weight(config, attn["k"], loc), loc), position, 1, loc);
+    Value v = dynamic_update(values, dot(n, weight(config, attn["v"], loc), loc), position, 1, loc);
+    Value q = dot(n, weight(config, attn["q"], loc), loc);
+    Value mixed = attention_decode(q, k, v, length, {.heads = config.heads, .causal = true}, loc);
+    x = x + dot(mixed, weight(config, attn["o"], loc), loc);
+    n = norm(config, layer["ffn_norm"], x, loc);
+    x = x + (config.moe.experts > 0 ? mixture(step, layer["moe"], n, aux, loc)
+                                    : feed_forward(config, layer["ffn"], n, loc));
+    result.caches.emplace_back(k, v);
+  }
+  Value logits = transformer_logits(config, p, norm(config, p["final_norm"], x, loc), loc);
+  result.logits = reshape(logits, {batch, config.vocab}, loc);
+  return result;
+}
+
+}  // namespace gangway::programs

@@ -1,0 +1,82 @@
+// A pre-norm decoder-only transformer over tokens, dense or with a mixture of experts in every
+// layer.
+//
+//   x = embed[tokens] (+ pos)
+//   each layer:  x += o(attention(q(n), k(n), v(n))),  n = rms_norm(x), causal
+//                x += feed_forward(rms_norm(x)) or moe(rms_norm(x))
+//   logits = rms_norm(x) . transpose(embed), or . head
+//
+// Parameters (a tree): embed [vocab, dim], pos [seq, dim], final_norm [dim], head [dim, vocab] when
+// not tied; layers.N.{attn_norm, ffn_norm} [dim], layers.N.attn.{q, k, v, o} [dim, dim],
+// layers.N.ffn.{up, gate} [dim, hidden], layers.N.ffn.down [hidden, dim], or layers.N.moe.*
+// (programs/models/moe.h).
+//
+// Parameters are kept in `storage` (f32: master weights; f64 in numerics tests) and computed with
+// in `compute` (f32, bf16, f64). Threads: traces on the builder's thread.
+#pragma once
+
+#include <vector>
+
+#include "ir/autodiff.h"
+#include "ir/ops.h"
+#include "ir/program_builder.h"
+#include "programs/models/moe.h"
+
+namespace gangway::programs {
+
+enum class Activation { kGelu, kSilu };
+
+struct TransformerConfig {
+  int64_t vocab = 256;
+  int64_t seq = 128;
+  int64_t dim = 128;
+  int64_t layers = 3;
+  int64_t heads = 4;
+  int64_t hidden = 512;  // Of the feed-forward layer, or of each expert.
+  bool positional = true;
+  bool gated = false;
+  bool tied = true;
+  Activation activation = Activation::kGelu;
+  DType storage = DType::kF32;
+  DType compute = DType::kF32;
+  bool remat = false;  // Recompute each layer's inside in the backward pass.
+  MoeConfig moe;
+};
+
+// Throws kInvalid when sizes do not fit one another.
+void require_valid(const TransformerConfig& config);
+
+StateTree transformer_parameters(const TransformerConfig& config);
+int64_t parameter_count(const TransformerConfig& config);
+
+struct Losses {
+  Value total;          // cross_entropy and the coefficients times the auxiliary losses.
+  Value cross_entropy;  // Nats a token, mean over the predicted positions: all but the first of
+                        // each sequence.
+  Value balance;        // Means over layers; empty when dense.
+  Value z;
+  Value load;  // f32[layers, experts]; empty when dense.
+};
+
+// The last hidden state of tokens: i32[batch, seq] -> [batch, seq, dim], before the head; auxiliary
+// losses in `losses`.
+Value transformer_hidden(const TransformerConfig& config, const Tree& p, Value tokens,
+                         Losses* losses = nullptr, Loc loc = Loc::current());
+// [batch, seq, dim] -> [batch, seq, vocab].
+Value transformer_logits(const TransformerConfig& config, const Tree& p, Value hidden,
+                         Loc loc = Loc::current());
+// Next-token loss of tokens: i32[batch, seq].
+Losses transformer_loss(const TransformerConfig& config, const Tree& p, Value tokens,
+                        Loc loc = Loc::current());
+
+// One token against the key/value caches, for generation. caches[layer]: k and v [batch, seq, dim].
+struct DecodeResult {
+  Value logits;  // [batch, vocab]
+  std::vector<std::pair<Value, Value>> caches;
+};
+// token: i32[batch]; position: i32[], how many tokens are in the caches already.
+DecodeResult transformer_decode(const TransformerConfig& config, const Tree& p, Value token,
+                                Value position, const std::vector<std::pair<Value, Value>>& caches,
+                                Loc loc = Loc::current());
+
+}  // namespace gangway::programs

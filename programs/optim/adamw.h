@@ -1,0 +1,27 @@
+// AdamW with global-norm clipping as part of a training program (Loshchilov & Hutter 2019;
+// clipping: Pascanu et al. 2013).
+//
+// The learning rate and the step are run-time inputs, "lr" and "step": a schedule never recompiles.
+// Moments are state, "adamw.m.<name>" and "adamw.v.<name>", in the parameters' type and placement.
+// Threads: traces on the builder's thread.
+#pragma once
+
+#include "ir/program_builder.h"
+#include "ir/tree.h"
+
+namespace gangway::programs {
+
+struct AdamwConfig {
+  double beta1 = 0.9;
+  double beta2 = 0.95;
+  double eps = 1e-8;
+  double weight_decay = 0.1;  // Of tensors of rank 2 and more; norms and biases do not decay.
+  double clip_norm = 1.0;     // 0: no clipping.
+};
+
+// Updates `params`, with `grads` of the same shape; gives the gradients' global norm before
+// clipping.
+Value adamw(ProgramBuilder& b, const Tree& params, const Tree& grads, const AdamwConfig& config,
+            Loc loc = Loc::current());
+
+}  // namespace gangway::programs

@@ -1,0 +1,143 @@
+#include "programs/train/language_model.h"
+
+#include "ir/autodiff.h"
+#include "ir/ops.h"
+
+namespace gangway::programs {
+namespace {
+
+SourceSpec windows(const LanguageModelConfig& config, bool heldout) {
+  Attrs attrs;
+  attrs.set("path", config.text);
+  attrs.set("heldout", heldout);
+  attrs.set("seed", static_cast<int64_t>(config.seed));
+  return {"text", attrs};
+}
+
+// Losses and gradients of one microbatch, tokens: i32[batch, seq].
+struct Step {
+  Losses losses;
+  Tree grads;
+};
+
+Step differentiate(const TransformerConfig& model, const Tree& params, Value tokens) {
+  Step step;
+  auto loss = [&](const Tree& p, Value t) {
+    step.losses = transformer_loss(model, p, t);
+    return step.losses.total;
+  };
+  step.grads = value_and_grad(loss)(params, tokens).second;
+  return step;
+}
+
+Value average(Value total, Value term, int64_t parts) {
+  term = term * (1.0 / static_cast<double>(parts));
+  return total ? total + term : term;
+}
+
+// Averages over microbatches; tokens: i32[accumulate, batch / accumulate, seq], cut over its second
+// dimension.
+Step accumulate(const LanguageModelConfig& config, const Tree& params, Value tokens) {
+  const Dims dims = tokens.type().dims;
+  if (dims[0] == 1) return differentiate(config.model, params, reshape(tokens, {dims[1], dims[2]}));
+  Step total;
+  for (int64_t i = 0; i < dims[0]; ++i) {
+    Value micro = reshape(slice(tokens, 0, i, i + 1), {dims[1], dims[2]});
+    Step step = differentiate(config.model, params, micro);
+    Losses& sum = total.losses;
+    sum.total = average(sum.total, step.losses.total, dims[0]);
+    sum.cross_entropy = average(sum.cross_entropy, step.losses.cross_entropy, dims[0]);
+    if (step.losses.balance) {
+      sum.balance = average(sum.balance, step.losses.balance, dims[0]);
+      sum.load = average(sum.load, step.losses.load, dims[0]);
+    }
+    total.grads = step.grads.map([&](const std::string& name, const Value& grad) {
+      Value before;
+      if (i > 0)
+        total.grads.for_each([&](const std::string& n, const Value& v) {
+          if (n == name) before = v;
+        });
+      return average(before, grad, dims[0]);
+    });
+  }
+  return total;
+}
+
+void require_batch(const LanguageModelConfig& config, const Mesh& mesh) {
+  const int64_t devices = mesh.devices();
+  GW_REQUIRE(config.accumulate > 0 && config.batch % (config.accumulate * devices) == 0,
+             "train_step: the batch must divide over microbatches and devices: batch is ",
+             config.batch, ", ", config.accumulate, " microbatches, ", devices, " devices");
+  GW_REQUIRE(config.model.moe.experts == 0 || config.model.moe.groups % devices == 0,
+             "train_step: moe groups must divide over the devices: groups is ",
+             config.model.moe.groups, ", ", devices, " devices");
+}
+
+}  // namespace
+
+Program train_step(const LanguageModelConfig& config, const Mesh& mesh) {
+  require_batch(config, mesh);
+  ProgramBuilder b("train_step", mesh, config.seed);
+  Tree params = b.state("params", transformer_parameters(config.model));
+  const int64_t micro = config.batch / config.accumulate;
+  Value tokens = b.source("tokens", windows(config, false),
+                          i32({config.accumulate, micro, config.model.seq}), {{"data", shard(1)}});
+  Step step = accumulate(config, params, tokens);
+  Value norm = adamw(b, params, step.grads, config.optimizer);
+  b.output("loss", step.losses.total);
+  b.output("cross_entropy", step.losses.cross_entropy);
+  b.output("grad_norm", norm);
+  if (step.losses.balance) {
+    b.output("balance", step.losses.balance);
+    b.output("load", step.losses.load);
+  }
+  b.require_finite("loss");
+  return b.build();
+}
+
+Program evaluate(const LanguageModelConfig& config, const Mesh& mesh) {
+  require_batch(config, mesh);
+  ProgramBuilder b("evaluate", mesh, config.seed);
+  Tree params = b.state("params", transformer_parameters(config.model));
+  Value tokens = b.source("heldout", windows(config, true),
+                          i32({1, config.batch, config.model.seq}), {{"data", shard(1)}});
+  tokens = reshape(tokens, {config.batch, config.model.seq});
+  b.output("cross_entropy", transformer_loss(config.model, params, tokens).cross_entropy);
+  return b.build();
+}
+
+Program generate_step(const LanguageModelConfig& config, const Mesh& mesh) {
+  const TransformerConfig& model = config.model;
+  ProgramBuilder b("generate", mesh, config.seed);
+  Tree params = b.state("params", transformer_parameters(model));
+  Value last = b.state("generate.token", zeros(i32({1})));
+  std::vector<std::pair<Value, Value>> caches;
+  for (int64_t i = 0; i < model.layers; ++i) {
+    StateSpec cache = zeros({model.compute, {1, model.seq, model.dim}});
+    std::string name = "generate.layers." + std::to_string(i);
+    Value keys = b.state(name + ".k", cache);
+    caches.emplace_back(keys, b.state(name + ".v", cache));
+  }
+  Value forced = b.input("forced", i32({1}));
+  Value temperature = b.input("temperature", f32());
+  Value key = b.input("key", i32({2}));
+  Value position = b.input("position", i32());
+
+  Value fed = where(ge(forced, 0), forced, last);
+  DecodeResult step = transformer_decode(model, params, fed, position, caches);
+  // Gumbel-max: argmax(logits / T + g) samples softmax(logits / T); T = 0 is greedy.
+  Value uniform = random_uniform(key, f32({1, model.vocab}));
+  Value gumbel = -log(-log(uniform + 1e-7) + 1e-7);
+  Value scores =
+      convert(step.logits, DType::kF32) + gumbel * broadcast_to(temperature, {1, model.vocab});
+  Value sampled = argmax(scores, 1);
+  b.update(last, sampled);
+  for (size_t i = 0; i < caches.size(); ++i) {
+    b.update(caches[i].first, step.caches[i].first);
+    b.update(caches[i].second, step.caches[i].second);
+  }
+  b.output("token", sampled);
+  return b.build();
+}
+
+}  // namespace gangway::programs

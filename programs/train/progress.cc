@@ -1,0 +1,64 @@
+#include "programs/train/progress.h"
+
+#include <unistd.h>
+
+#include <cstdio>
+
+namespace gangway::programs {
+namespace {
+
+constexpr double kLiveInterval = 0.2;
+constexpr double kPlainInterval = 5.0;
+
+std::string duration(double seconds) {
+  auto whole = static_cast<int64_t>(seconds + 0.5);
+  char text[32];
+  std::snprintf(text, sizeof(text), "%ld:%02ld", static_cast<long>(whole / 60),
+                static_cast<long>(whole % 60));
+  return text;
+}
+
+}  // namespace
+
+std::string to_string(const ProgressLine& line) {
+  char text[160];
+  std::snprintf(text, sizeof(text), "step %ld/%ld  train %.3f", static_cast<long>(line.step),
+                static_cast<long>(line.steps), line.train_loss);
+  std::string out = text;
+  auto add = [&](const char* format, double value) {
+    std::snprintf(text, sizeof(text), format, value);
+    out += text;
+  };
+  if (line.heldout_loss) add("  held-out %.3f", *line.heldout_loss);
+  add("  %.0f tokens/s", line.tokens_per_s);
+  if (line.balance) add("  busiest expert %.2fx", *line.balance);
+  return out + "  left " + duration(line.seconds_left);
+}
+
+Progress::Progress() : live_(isatty(STDERR_FILENO) == 1) {}
+
+Progress::~Progress() {
+  if (open_) std::fputc('\n', stderr);
+}
+
+void Progress::show(const ProgressLine& line, double now_s) {
+  bool last = line.step == line.steps;
+  if (!last && now_s - shown_s_ < (live_ ? kLiveInterval : kPlainInterval)) return;
+  shown_s_ = now_s;
+  if (live_) {
+    std::fprintf(stderr, "\r\033[K%s", to_string(line).c_str());
+    open_ = true;
+  } else {
+    std::fprintf(stderr, "%s\n", to_string(line).c_str());
+  }
+  std::fflush(stderr);
+}
+
+void Progress::note(const std::string& text) {
+  if (open_) std::fputc('\n', stderr);
+  open_ = false;
+  std::fprintf(stderr, "%s\n", text.c_str());
+  std::fflush(stderr);
+}
+
+}  // namespace gangway::programs

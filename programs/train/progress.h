@@ -1,0 +1,43 @@
+// How a long job shows itself: on a terminal one live line, elsewhere plain lines at most every
+// `interval`.
+//
+// Threads: one thread. Writes to standard error, so that standard output stays machine-readable.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace gangway::programs {
+
+struct ProgressLine {
+  int64_t step = 0;
+  int64_t steps = 0;
+  double train_loss = 0;
+  std::optional<double> heldout_loss;
+  double tokens_per_s = 0;
+  std::optional<double>
+      balance;  // Experts: the busiest one's load over the even share; 1 is balanced.
+  double seconds_left = 0;
+};
+
+std::string to_string(const ProgressLine& line);
+
+class Progress {
+ public:
+  // Decides by whether standard error is a terminal.
+  Progress();
+  explicit Progress(bool live) : live_(live) {}
+  ~Progress();  // Ends a live line.
+
+  void show(const ProgressLine& line, double now_s);
+  // A line of its own: a finished stage.
+  void note(const std::string& text);
+
+ private:
+  bool live_;
+  bool open_ = false;
+  double shown_s_ = -1e9;
+};
+
+}  // namespace gangway::programs

@@ -1,0 +1,32 @@
+#include "programs/train/progress.h"
+
+#include <gtest/gtest.h>
+
+namespace gangway::programs {
+namespace {
+
+TEST(Progress, SaysStepLossesSpeedBalanceAndTimeLeft) {
+  ProgressLine line{
+      .step = 12, .steps = 577, .train_loss = 2.5, .tokens_per_s = 20000, .seconds_left = 75};
+  EXPECT_EQ(to_string(line), "step 12/577  train 2.500  20000 tokens/s  left 1:15");
+  line.heldout_loss = 2.25;
+  line.balance = 1.5;
+  EXPECT_EQ(
+      to_string(line),
+      "step 12/577  train 2.500  held-out 2.250  20000 tokens/s  busiest expert 1.50x  left 1:15");
+}
+
+TEST(Progress, WritesPlainLinesOnlyEverySoOftenButAlwaysTheLast) {
+  testing::internal::CaptureStderr();
+  Progress progress(false);
+  progress.show({.step = 1, .steps = 3}, 0.0);
+  progress.show({.step = 2, .steps = 3}, 0.1);
+  progress.show({.step = 3, .steps = 3}, 0.2);
+  std::string text = testing::internal::GetCapturedStderr();
+  EXPECT_NE(text.find("step 1/3"), std::string::npos);
+  EXPECT_EQ(text.find("step 2/3"), std::string::npos);
+  EXPECT_NE(text.find("step 3/3"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace gangway::programs

@@ -1,0 +1,25 @@
+// TempDir: a fresh private directory (mode 0700) that is removed, with all in it, when the handle
+// dies.
+//
+// It lies in $TMPDIR, or /tmp. Threads: any. Errors: kUnavailable when it can't be made.
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+namespace gangway {
+
+class TempDir {
+ public:
+  explicit TempDir(const std::string& prefix = "gangway");
+  ~TempDir();
+  TempDir(const TempDir&) = delete;
+  TempDir& operator=(const TempDir&) = delete;
+
+  const std::filesystem::path& path() const { return path_; }
+
+ private:
+  std::filesystem::path path_;
+};
+
+}  // namespace gangway

@@ -1,0 +1,26 @@
+// Random valid graphs, for properties that hold of every graph.
+//
+// Threads: one generator, one thread. What a generator gives depends on its seed alone.
+#pragma once
+
+#include <cstdint>
+#include <random>
+
+#include "ir/program.h"
+
+namespace gangway::testing {
+
+using Random = std::mt19937_64;
+
+// Traces a few dozen nodes of most families, with scopes, regions, fusions, shardings, and names
+// that need quoting.
+Function random_function(Random& random, const Mesh& mesh);
+Program random_program(Random& random);
+
+// One change that makes another graph, still valid or not: a name, an attribute, an operand, a
+// region, a type.
+void change(Function& function, Random& random);
+// Locations, scopes, origins: what is no part of the graph.
+void change_side_tables(Function& function, Random& random);
+
+}  // namespace gangway::testing
