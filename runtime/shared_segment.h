@@ -1,0 +1,53 @@
+// SharedSegment: memory that several processes of one machine map, and that nothing has to clean
+// up.
+//
+// It is an anonymous memory file. Another process opens it through /proc/<pid>/fd/<fd>, so it has
+// no name in /dev/shm and is gone with its last process, whoever is killed. It is sealed against
+// shrinking: a peer can't pull pages away.
+//
+// Invariants: data() is aligned to 64 bytes and starts zeroed.
+// Threads: any. Ownership: the creator must keep its segment until the peer has opened it;
+// afterwards each mapping lives on its own. Works inside one process too. Errors: open():
+// kUnavailable when there is no shared memory with that process (another machine, another pid
+// namespace or user, or it ended), kInvalid when the descriptor does not fit what is there.
+//
+//   SharedSegment mine = SharedSegment::create(1 << 20);
+//   send(mine.descriptor());  ...  SharedSegment theirs = SharedSegment::open(descriptor);
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace gangway {
+
+// What a peer needs to open it; plain numbers for the wire.
+struct SegmentDescriptor {
+  int32_t pid = 0;
+  int32_t fd = -1;
+  uint64_t bytes = 0;  // Of data().
+  uint64_t token = 0;  // Random: tells it from another file with the same number.
+};
+
+class SharedSegment {
+ public:
+  static SharedSegment create(size_t bytes);
+  static SharedSegment open(const SegmentDescriptor& descriptor);
+  SharedSegment() = default;
+  SharedSegment(SharedSegment&& other) noexcept;
+  SharedSegment& operator=(SharedSegment&& other) noexcept;
+  ~SharedSegment();
+
+  const SegmentDescriptor& descriptor() const { return descriptor_; }
+  std::byte* data() const { return data_; }
+  size_t size() const { return descriptor_.bytes; }
+
+ private:
+  SharedSegment(int fd, SegmentDescriptor descriptor);
+  void map(int fd);
+
+  SegmentDescriptor descriptor_;
+  int owned_fd_ = -1;  // The creator's; an opened segment needs none.
+  std::byte* data_ = nullptr;
+};
+
+}  // namespace gangway
