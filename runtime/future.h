@@ -168,14 +168,14 @@ class [[nodiscard]] Future {
   template <class Function>
   void on_ready(Function function) const {
     if (ready()) return function(result());
-    struct Node final : internal::Continuation {
-      Node(State* s, Function f) : state(s), body(std::move(f)) {}
-      ~Node() noexcept override {}  // What KJ owns may throw when it is destroyed: end there.
+    struct Callback final : internal::Continuation {
+      Callback(State* s, Function f) : state(s), body(std::move(f)) {}
+      ~Callback() noexcept override {}  // What KJ owns may throw when it is destroyed: end there.
       void run() override { body(std::as_const(*state->result)); }
       State* state;  // It owns this node.
       Function body;
     };
-    state_->add(std::make_unique<Node>(state_.get(), std::move(function)));
+    state_->add(std::make_unique<Callback>(state_.get(), std::move(function)));
   }
 
  private:

@@ -184,7 +184,7 @@ class Endpoint final : public Network {
     return std::make_unique<SimListener>(core_, address);
   }
 
-  Stream connect(const std::string& address, ConnectOptions options) override {
+  Stream connect(const std::string& address, DialOptions options) override {
     GW_REQUIRE(address.starts_with("sim:"),
                "connect: a simulated network has addresses such as "
                "sim:controller, got ",

@@ -152,7 +152,7 @@ std::unique_ptr<Listener> SocketNetwork::listen(const std::string& address,
   return std::make_unique<SocketListener>(reactor_, kj::mv(fd), bound, std::move(on_connection));
 }
 
-Stream SocketNetwork::connect(const std::string& address, ConnectOptions options) {
+Stream SocketNetwork::connect(const std::string& address, DialOptions options) {
   const SocketAddress target = internal::parse_socket_address(address);
   const int64_t deadline_ns = reactor_.clock().now_ns() + options.time_limit.count();
   Duration pause = kRetryFirst;

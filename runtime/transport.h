@@ -36,7 +36,7 @@ class Listener {
   virtual const std::string& address() const = 0;
 };
 
-struct ConnectOptions {
+struct DialOptions {
   Duration time_limit = std::chrono::seconds(10);
 };
 
@@ -46,7 +46,7 @@ class Network {
   virtual std::unique_ptr<Listener> listen(const std::string& address,
                                            std::function<void(Stream)> on_connection) = 0;
   // Suspends.
-  virtual Stream connect(const std::string& address, ConnectOptions options = {}) = 0;
+  virtual Stream connect(const std::string& address, DialOptions options = {}) = 0;
 };
 
 // Unix sockets and TCP, on a real reactor.
@@ -55,7 +55,7 @@ class SocketNetwork final : public Network {
   explicit SocketNetwork(Reactor& reactor) : reactor_(reactor) {}
   std::unique_ptr<Listener> listen(const std::string& address,
                                    std::function<void(Stream)> on_connection) override;
-  Stream connect(const std::string& address, ConnectOptions options = {}) override;
+  Stream connect(const std::string& address, DialOptions options = {}) override;
 
  private:
   Reactor& reactor_;

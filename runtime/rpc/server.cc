@@ -18,7 +18,7 @@ constexpr Duration kPreambleTimeLimit = std::chrono::seconds(10);
 
 struct Hello {
   char magic[4] = {kMagic[0], kMagic[1], kMagic[2], kMagic[3]};
-  uint8_t version = kWireVersion;
+  uint8_t version = kConnectionVersion;
   uint8_t kind = 0;
   uint16_t zero = 0;
   uint64_t token = 0;
@@ -27,7 +27,7 @@ static_assert(sizeof(Hello) == 16);
 
 struct Answer {
   char magic[4] = {kMagic[0], kMagic[1], kMagic[2], kMagic[3]};
-  uint8_t version = kWireVersion;
+  uint8_t version = kConnectionVersion;
   uint8_t status = 0;
   uint16_t zero = 0;
 };
@@ -60,7 +60,7 @@ void write_fixed(kj::AsyncIoStream& stream, const Message& message) {
 }
 
 Stream open(Reactor& reactor, Network& network, const std::string& address, Kind kind,
-            uint64_t token, ConnectOptions options) {
+            uint64_t token, DialOptions options) {
   Stream stream = network.connect(address, options);
   Answer answer;
   try {
@@ -74,7 +74,7 @@ Stream open(Reactor& reactor, Network& network, const std::string& address, Kind
   }
   GW_REQUIRE(has_magic(answer), "connect: ", address, " is not a Gangway process");
   GW_REQUIRE(answer.status != static_cast<uint8_t>(Status::kOtherVersion), "connect: ", address,
-             " speaks another wire version: expected ", int{kWireVersion}, ", got ",
+             " speaks another wire version: expected ", int{kConnectionVersion}, ", got ",
              int{answer.version}, ": install the same Gangway on both sides");
   GW_REQUIRE(answer.status == 0, "connect: ", address, " refused the connection");
   return stream;
@@ -105,7 +105,7 @@ void Server::serve(Stream stream) {
     const bool served =
         frames ? options_.on_frames != nullptr : hello.kind == 0 && options_.bootstrap != nullptr;
     if (!served) answer.status = static_cast<uint8_t>(Status::kRefused);
-    if (hello.version != kWireVersion) answer.status = static_cast<uint8_t>(Status::kOtherVersion);
+    if (hello.version != kConnectionVersion) answer.status = static_cast<uint8_t>(Status::kOtherVersion);
     write_fixed(*stream, answer);
     if (answer.status != 0) return;
     if (!frames) return serve_rpc(kj::mv(stream));
@@ -163,7 +163,7 @@ Connection& Connection::operator=(Connection&&) noexcept = default;
 Connection::~Connection() = default;
 
 Connection Connection::connect(Reactor& reactor, Network& network, const std::string& address,
-                               ConnectOptions options) {
+                               DialOptions options) {
   return Connection(
       std::make_unique<State>(reactor, open(reactor, network, address, Kind::kRpc, 0, options)));
 }
@@ -179,7 +179,7 @@ Future<void> Connection::disconnected() const { return state_->disconnected.futu
 
 std::unique_ptr<FrameStream> connect_frames(Reactor& reactor, Network& network,
                                             const std::string& address, uint64_t token,
-                                            FrameOptions frames, ConnectOptions options) {
+                                            FrameOptions frames, DialOptions options) {
   return std::make_unique<FrameStream>(
       reactor, open(reactor, network, address, Kind::kFrames, token, options), std::move(frames));
 }

@@ -32,7 +32,7 @@ namespace gangway {
 
 // What a message may refer to: 512 MiB. Tensors never travel in a message.
 inline constexpr uint64_t kRpcWordsMax = 64u << 20;
-inline constexpr uint8_t kWireVersion = 1;
+inline constexpr uint8_t kConnectionVersion = 1;
 
 struct Peer {
   uint64_t connection = 0;    // Counts from 1 within a server.
@@ -72,7 +72,7 @@ class Connection {
  public:
   // Suspends.
   static Connection connect(Reactor& reactor, Network& network, const std::string& address,
-                            ConnectOptions options = {});
+                            DialOptions options = {});
   Connection(Connection&&) noexcept;
   Connection& operator=(Connection&&) noexcept;
   ~Connection();
@@ -94,6 +94,6 @@ class Connection {
 // Opens a frame stream to a server. Suspends.
 std::unique_ptr<FrameStream> connect_frames(Reactor& reactor, Network& network,
                                             const std::string& address, uint64_t token,
-                                            FrameOptions frames = {}, ConnectOptions options = {});
+                                            FrameOptions frames = {}, DialOptions options = {});
 
 }  // namespace gangway

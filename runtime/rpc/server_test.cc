@@ -204,7 +204,7 @@ TEST_P(RpcTest, APeerOfAnotherWireVersionIsToldSo) {
   unsigned char answer[8] = {};
   await(stream->write(hello, sizeof hello));
   await(stream->read(answer, sizeof answer));
-  EXPECT_EQ(answer[4], kWireVersion);
+  EXPECT_EQ(answer[4], kConnectionVersion);
   EXPECT_NE(answer[5], 0);
 }
 

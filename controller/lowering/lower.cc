@@ -1,0 +1,272 @@
+#include "controller/lowering/lower.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "runtime/base/error.h"
+
+namespace gangway {
+namespace {
+
+// Placements that leave nothing open: propagation must give what the program's edges agreed on.
+AxisPlacements closed(const Mesh& mesh, const AxisPlacements& placements) {
+  AxisPlacements all = placements;
+  for (const MeshAxis& axis : mesh.axes) {
+    const bool named = std::any_of(placements.begin(), placements.end(),
+                                   [&](const auto& item) { return item.first == axis.name; });
+    if (!named) all.emplace_back(axis.name, replicate());
+  }
+  return all;
+}
+
+class Lowering {
+ public:
+  Lowering(const Program& program, const LowerOptions& options, CompileCache& cache)
+      : program_(program), cache_(cache), values_(program.nodes.size()) {
+    plan_.name = program.name;
+    plan_.hosts = options.hosts;
+    plan_.runs_in_flight_max = options.runs_in_flight_max;
+    GW_ASSERT(options.slices.size() == program.slices.size());
+    for (size_t i = 0; i < program.slices.size(); ++i) {
+      plan_.slices.push_back({program.slices[i].mesh, options.slices[i]});
+    }
+  }
+
+  Plan run() && {
+    for (uint32_t id = 0; id < program_.nodes.size(); ++id) lower(id);
+    add_commits();
+    return std::move(plan_);
+  }
+
+ private:
+  const ProgramNode& node(uint32_t id) const { return program_.nodes[id]; }
+  const Mesh& mesh(const ProgramNode& node) const { return program_.slices[node.slice].mesh; }
+
+  static std::string at(const ProgramNode& node) {
+    return node.loc.line > 0
+               ? cat(node.loc.file.substr(node.loc.file.rfind('/') + 1), ":", node.loc.line)
+               : std::string();
+  }
+
+  [[noreturn]] void fail(const ProgramNode& node, ErrorKind kind, std::string message,
+                         std::string hint = {}) const {
+    throw Error(kind, cat(to_string(node.kind), " \"", node.name, "\": ", message),
+                {.program = program_.name, .node = node.name, .at = at(node)}, std::move(hint));
+  }
+
+  uint32_t add_value(const ProgramNode& from, uint32_t result, PlanStorage storage,
+                     std::string name) {
+    PlanValue value{.name = std::move(name),
+                    .storage = storage,
+                    .slice = from.slice,
+                    .type = from.types[result],
+                    .sharding = resolve(mesh(from), from.placements[result])};
+    const std::optional<Type> local = local_type(value.type, mesh(from), value.sharding);
+    if (!local) {
+      fail(from, ErrorKind::kInvalid,
+           cat(to_string(value.type), " can't be cut as ", to_string(mesh(from), value.sharding),
+               " over ", to_string(mesh(from))));
+    }
+    value.local_type = *local;
+    plan_.values.push_back(std::move(value));
+    return static_cast<uint32_t>(plan_.values.size() - 1);
+  }
+
+  uint32_t value_of(const Edge& edge) const { return values_[edge.node][edge.result]; }
+
+  void lower(uint32_t id) {
+    const ProgramNode& from = node(id);
+    switch (from.kind) {
+      case NodeKind::kState: return lower_state(id);
+      case NodeKind::kInput:
+        values_[id] = {add_value(from, 0, PlanStorage::kInput, from.name)};
+        plan_.inputs.push_back(values_[id][0]);
+        return;
+      case NodeKind::kSource:
+        values_[id] = {add_value(from, 0, PlanStorage::kTemporary, from.name)};
+        plan_.sources.push_back(static_cast<uint32_t>(plan_.nodes.size()));
+        plan_.nodes.push_back({.kind = PlanNodeKind::kSource,
+                               .name = from.name,
+                               .slice = from.slice,
+                               .results = values_[id],
+                               .attrs = from.attrs,
+                               .at = at(from)});
+        return;
+      case NodeKind::kCall: return lower_call(id);
+      case NodeKind::kTransfer: return lower_transfer(id);
+      case NodeKind::kOutput: return lower_output(from);
+      case NodeKind::kIf:
+      case NodeKind::kWhile: break;
+    }
+    fail(from, ErrorKind::kUnimplemented, "this version runs no control nodes");
+  }
+
+  void lower_state(uint32_t id) {
+    const ProgramNode& from = node(id);
+    values_[id] = {add_value(from, 0, PlanStorage::kState, from.name)};
+    const Compiled& init = compile(from, {.result_placements = {from.placements[0]}});
+    plan_.states.push_back({values_[id][0], init.local.function});
+  }
+
+  const Compiled& compile(const ProgramNode& from, CallContext context) {
+    for (AxisPlacements& placements : context.result_placements) {
+      placements = closed(mesh(from), placements);
+    }
+    try {
+      return cache_.compile(*program_.functions[from.function], context);
+    } catch (Error& error) {
+      error.add_where({.program = program_.name, .node = from.name, .at = at(from)});
+      throw;
+    }
+  }
+
+  // The update of a state is in place: its new value takes the buffer that the call read it from.
+  std::vector<LocalFunction::InPlace> in_place(const ProgramNode& call) const {
+    std::vector<LocalFunction::InPlace> pairs;
+    for (const StateUpdate& update : call.updates) {
+      const auto reads = std::find_if(call.inputs.begin(), call.inputs.end(),
+                                      [&](const Edge& edge) { return edge.node == update.state; });
+      if (reads == call.inputs.end()) {
+        fail(call, ErrorKind::kUnimplemented,
+             cat("updates state \"", node(update.state).name, "\" without reading it"),
+             "pass the state to the call as a parameter");
+      }
+      pairs.push_back({static_cast<uint32_t>(reads - call.inputs.begin()), update.result});
+    }
+    return pairs;
+  }
+
+  uint32_t finite_result(uint32_t id) const {
+    if (program_.finite_output.empty()) return kNone;
+    const uint32_t output = program_.find(NodeKind::kOutput, program_.finite_output);
+    const Edge& edge = node(output).inputs[0];
+    return edge.node == id ? edge.result : kNone;
+  }
+
+  void lower_call(uint32_t id) {
+    const ProgramNode& from = node(id);
+    CallContext context{.in_place = in_place(from),
+                        .finite_result = finite_result(id),
+                        .result_placements = from.placements};
+    const Compiled& compiled = compile(from, context);
+    PlanNode call{.name = from.name, .slice = from.slice, .at = at(from)};
+    call.function = add_function(compiled.local);
+    for (const Edge& edge : from.inputs) call.inputs.push_back(value_of(edge));
+    for (uint32_t r = 0; r < from.types.size(); ++r) {
+      call.results.push_back(add_value(from, r, PlanStorage::kTemporary, {}));
+    }
+    values_[id] = call.results;
+    for (const auto& pair : context.in_place) {
+      call.results[pair.result] = call.inputs[pair.parameter];
+      updated_.emplace_back(id, pair.result);
+    }
+    drop_last_values_of(from, values_[id], call.results);
+    if (!context.in_place.empty()) {
+      commits_.push_back(static_cast<uint32_t>(plan_.nodes.size()));
+    }
+    if (context.finite_result != kNone) guarded_.push_back(call.results[context.finite_result]);
+    plan_.nodes.push_back(std::move(call));
+  }
+
+  // In-place results need no value of their own: compacts what add_value() made for them.
+  void drop_last_values_of(const ProgramNode& from, std::vector<uint32_t>& own,
+                           std::vector<uint32_t>& results) {
+    const uint32_t first = static_cast<uint32_t>(plan_.values.size() - from.types.size());
+    uint32_t kept = first;
+    for (size_t r = 0; r < results.size(); ++r) {
+      if (results[r] < first) {
+        own[r] = results[r];
+        continue;
+      }
+      if (kept != results[r]) plan_.values[kept] = std::move(plan_.values[results[r]]);
+      own[r] = results[r] = kept++;
+    }
+    plan_.values.resize(kept);
+  }
+
+  uint32_t add_function(const LocalFunction& local) {
+    for (uint32_t i = 0; i < plan_.functions.size(); ++i) {
+      if (plan_.functions[i].function == local.function) return i;
+    }
+    plan_.functions.push_back(local);
+    return static_cast<uint32_t>(plan_.functions.size() - 1);
+  }
+
+  // What a call makes of a state is there only after the commit, so nobody else in the run reads
+  // it.
+  void require_not_updated(const ProgramNode& reader, const Edge& edge) const {
+    if (std::find(updated_.begin(), updated_.end(), std::make_pair(edge.node, edge.result)) ==
+        updated_.end()) {
+      return;
+    }
+    fail(reader, ErrorKind::kUnimplemented,
+         "reads the new value of a state in the run that makes it",
+         "read the state in the next run, or make the value a second result of the call");
+  }
+
+  void lower_transfer(uint32_t id) {
+    const ProgramNode& from = node(id);
+    require_not_updated(from, from.inputs[0]);
+    values_[id] = {add_value(from, 0, PlanStorage::kTemporary, {})};
+    const PlanValue& sent = plan_.values[value_of(from.inputs[0])];
+    const PlanValue& received = plan_.values[values_[id][0]];
+    if (sent.local_type != received.local_type ||
+        mesh(from).devices() != plan_.slices[sent.slice].mesh.devices()) {
+      fail(from, ErrorKind::kUnimplemented,
+           cat("re-shards on the way: from ", to_string(sent.local_type), " on each of ",
+               plan_.slices[sent.slice].mesh.devices(), " devices to ",
+               to_string(received.local_type), " on each of ", mesh(from).devices()),
+           "transfer between slices of one size, and re-shard in a call");
+    }
+    plan_.nodes.push_back({.kind = PlanNodeKind::kTransfer,
+                           .name = from.name,
+                           .slice = from.slice,
+                           .inputs = {value_of(from.inputs[0])},
+                           .results = values_[id],
+                           .at = at(from)});
+  }
+
+  void lower_output(const ProgramNode& from) {
+    const Edge& edge = from.inputs[0];
+    require_not_updated(from, edge);
+    PlanValue& value = plan_.values[value_of(edge)];
+    if (value.storage != PlanStorage::kTemporary || node(edge.node).kind != NodeKind::kCall) {
+      fail(from, ErrorKind::kUnimplemented,
+           cat("hands out ", to_string(node(edge.node).kind), " \"", node(edge.node).name,
+               "\" itself",
+               value.storage == PlanStorage::kOutput ? ", which is an output already" : ""),
+           "make it a result of a call of its own");
+    }
+    value.storage = PlanStorage::kOutput;
+    value.name = from.name;
+    plan_.outputs.push_back(value_of(edge));
+  }
+
+  void add_commits() {
+    if (commits_.empty()) return;
+    plan_.nodes.push_back({.kind = PlanNodeKind::kGate, .name = "gate", .inputs = guarded_});
+    for (uint32_t call : commits_) {
+      plan_.nodes.push_back({.kind = PlanNodeKind::kCommit,
+                             .name = plan_.nodes[call].name + ".commit",
+                             .slice = plan_.nodes[call].slice,
+                             .call = call,
+                             .at = plan_.nodes[call].at});
+    }
+  }
+
+  const Program& program_;
+  CompileCache& cache_;
+  Plan plan_;
+  std::vector<std::vector<uint32_t>> values_;           // By program node and result.
+  std::vector<std::pair<uint32_t, uint32_t>> updated_;  // (node, result) that are state updates.
+  std::vector<uint32_t> commits_;                       // Plan nodes.
+  std::vector<uint32_t> guarded_;                       // Values that must be finite.
+};
+
+}  // namespace
+
+Plan lower(const Program& program, const LowerOptions& options, CompileCache& cache) {
+  return Lowering(program, options, cache).run();
+}
+
+}  // namespace gangway

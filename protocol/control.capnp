@@ -1,0 +1,136 @@
+@0xd3a0c7f2b1e64f58;
+# Control: what client, controller and executors ask of one another to set things up.
+#
+# Everything here is rare (once a process, a slice or a program), so that it may cost a round trip. What
+# happens with every run goes through frames (frames.capnp).
+#
+# Errors are exceptions that carry a whole gangway::Error (runtime/kj_error.h). A capability that is
+# dropped takes what it stood for with it: a client that ends, however it ends, has its session closed.
+
+using Cxx = import "/capnp/c++.capnp";
+using Frames = import "frames.capnp";
+$Cxx.namespace("gangway::wire");
+
+struct Version {
+  protocol @0 :UInt32;
+  # Must be equal on both sides.
+  release @1 :Text;
+  # For people: "0.1.0".
+}
+
+struct Machine {
+  # What shares memory with what: executors and clients of one controller must be equal in both, until
+  # there are transfers between machines.
+  identity @0 :Text;
+  # Boot id and pid namespace.
+  host @1 :Text;
+  # The machine's name, for messages.
+}
+
+interface Controller {
+  # The bootstrap capability of the controller's address.
+
+  registerExecutor @0 (version :Version, machine :Machine, description :HostDescription,
+                       executor :Executor) -> (registration :Registration, frameKey :UInt64, name :Text);
+  # An executor offers its devices. `name` is what it is called from now on (a number is appended to a
+  # name that is taken). Refused: another version (kInvalid, naming both), another machine
+  # (kUnimplemented). It is usable once its frame stream,
+  # opened with `frameKey` as token, is there.
+
+  connect @1 (version :Version, machine :Machine, name :Text)
+          -> (session :Session, frameKey :UInt64, id :UInt64);
+  # A client joins. It names its arrays and runs (id << 40) + 1, 2, 3 ...
+
+  status @2 (version :Version) -> (hosts :List(HostStatus));
+  # Who is there; for `gangway devices --connect`.
+}
+
+struct HostDescription {
+  name @0 :Text;
+  devices @1 :UInt32;
+  memoryBytes @2 :Int64;
+  # Of each device.
+  kind @3 :Text;
+  # "cpu", "sim", "cuda".
+  text @4 :Text;
+  # One line a device.
+  process @5 :Int64;
+}
+
+struct HostStatus {
+  host @0 :HostDescription;
+  memoryUsed @1 :Int64;
+  # Reserved on its fullest device.
+  runsDone @2 :UInt64;
+  metrics @3 :Text;
+}
+
+interface Registration {}
+# Held by the executor; dropping it is leaving.
+
+struct DeviceNeed {
+  device @0 :UInt32;
+  arena @1 :Int64;
+  state @2 :Int64;
+  slots @3 :Int64;
+}
+
+struct SegmentOffer {
+  key @0 :Text;
+  segment @1 :Frames.Segment;
+}
+
+interface Executor {
+  # Implemented by executors, called by the controller. A plan
+  # becomes usable in three steps, each on all its hosts before the next begins, so that a plan that
+  # does not fit somewhere costs nothing anywhere.
+
+  install @0 (plan :UInt64, bytes :Data, self :UInt32, scope :UInt64)
+          -> (needs :List(DeviceNeed), offers :List(SegmentOffer));
+  # Verify, compile, plan memory. `bytes` is plan.capnp, verified on reading. `self`: this host's index.
+
+  link @1 (plan :UInt64, offers :List(SegmentOffer));
+  # The offers of all its hosts.
+
+  commitInstall @2 (plan :UInt64);
+  # Allocate; make new states.
+}
+
+interface Session {
+  # A client's view of the controller. Dropping it frees everything the client holds.
+
+  allocate @0 (devices :UInt32, islands :UInt32) -> (slice :Slice, id :UInt64, hosts :List(Text));
+  # Virtual devices; `hosts` says, for each, the executor it lies on now.
+
+  compile @1 (program :Data, slices :List(UInt64), runsInFlightMax :UInt32) -> Compiled;
+  # `program` is ir/graph.capnp. `slices`: one id for each slice of the program. Returns when the plan
+  # is installed on all its hosts.
+
+  struct Compiled {
+    executable @0 :Executable;
+    plan @1 :UInt64;
+    scope @2 :UInt64;
+    inputs @3 :List(Port);
+    outputs @4 :List(Port);
+    states @5 :List(Port);
+    sources @6 :UInt32;
+    text @7 :Text;
+    # The plan as people read it.
+    needs @8 :List(HostNeeds);
+  }
+  struct Port {
+    name @0 :Text;
+    dtype @1 :UInt8;
+    dims @2 :List(Int64);
+  }
+  struct HostNeeds {
+    host @0 :Text;
+    needs @1 :List(DeviceNeed);
+  }
+}
+
+interface Slice {}
+# Dropping it gives the devices back once no executable uses them.
+
+interface Executable {}
+# Dropping it uninstalls the plan after its last run.

@@ -1,0 +1,166 @@
+@0xb5f1c0d7a9e24c31;
+# Frames: the one-way messages of the hot path.
+#
+# Where. Each peer of the controller (an executor, a client) has one RPC connection (control.capnp)
+# and one frame stream. Frames are never answered one by one: what answers a frame is another frame,
+# later, that names the same run or request.
+#
+# Order. A stream keeps order, and everything that names what is installed travels on it: run, free,
+# uninstall, transfers. An install is an RPC, and is awaited on all hosts before any frame may name its
+# plan. So a run can't overtake its plan, nor a free or an uninstall the last run before it.
+#
+# Sharing. A run has the same bytes for every host: it is encoded once.
+#
+# Loss. Streams lose and repeat nothing while they live. A stream that ends takes its peer with it: an
+# executor that comes back registers anew, under a new identity, and nothing of the old one counts.
+#
+# Trust. Every list length, id and offset is checked by the receiver before use; a malformed frame ends
+# the connection of its sender, and nothing else.
+
+using Cxx = import "/capnp/c++.capnp";
+$Cxx.namespace("gangway::wire");
+
+struct Frame {
+  union {
+    uninstall @0 :UInt64;
+    # Controller to executor: the plan is never named again. An unknown one is ignored.
+
+    run @1 :Run;
+    # Client to controller: wants a run; the client names it. Controller to executor: the run is
+    # granted; the controller's name, and its tickets. Never repeated.
+
+    cancel @2 :Cancel;
+    # Client to controller to executors. After the run has ended it means nothing.
+
+    free @3 :List(UInt64);
+    # Array ids that nobody will name again. Client to controller: its handle is gone. Controller to
+    # executor: no run uses them either. Unknown ids are ignored.
+
+    transfer @4 :Transfer;
+    # Client to controller to executors: move bytes between the client's segment and an array or state.
+
+    transferDone @5 :TransferDone;
+    # Executor to controller to client.
+
+    runDone @6 :RunDone;
+    # Executor to controller: this host's part ended. Controller to client: the run ended everywhere.
+    # Exactly one for each run.
+
+    heartbeat @7 :Heartbeat;
+    # Executor to controller, every heartbeat interval; a client sends none, its connection says enough.
+
+    freeScope @8 :UInt64;
+    # Controller to executor: all states of this scope are gone.
+  }
+}
+
+struct Argument {
+  input @0 :UInt32;
+  # Index into the plan's inputs; each appears once.
+  union {
+    array @1 :UInt64;
+    inline @2 :Data;
+    # The value itself, replicated; at most 64 bytes.
+  }
+}
+
+struct Run {
+  plan @0 :UInt64;
+  run @1 :UInt64;
+  firstTicket @2 :UInt64;
+  # Controller to executor only: node i of the plan has ticket firstTicket + i.
+  arguments @3 :List(Argument);
+  outputs @4 :List(UInt64);
+  # Names for the results: as many as the plan has outputs, never used before.
+  sourcePositions @5 :List(UInt64);
+  # As many as the plan has sources.
+  timeLimitMs @6 :Int64;
+  # Client to controller only; 0: none. Counts from the frame's arrival.
+}
+
+struct Cancel {
+  run @0 :UInt64;
+  error @1 :Error;
+}
+
+struct Error {
+  # runtime/base/error.h, part by part. An unknown kind reads as a bug.
+  kind @0 :UInt8;
+  message @1 :Text;
+  program @2 :Text;
+  node @3 :Text;
+  host @4 :Text;
+  device @5 :Text;
+  at @6 :Text;
+  hint @7 :Text;
+  context @8 :List(Text);
+}
+
+struct Segment {
+  # runtime/shared_segment.h: enough to map it in another process of the machine.
+  pid @0 :Int32;
+  fd @1 :Int32;
+  bytes @2 :UInt64;
+  token @3 :UInt64;
+}
+
+struct ClientBytes {
+  segment @0 :Segment;
+  offset @1 :Int64;
+  bytes @2 :Int64;
+}
+
+struct Transfer {
+  request @0 :UInt64;
+  # The client's number; the controller gives executors one of its own.
+  at @1 :ClientBytes;
+  # The whole tensor in row-major order; each host takes or gives its shards.
+  union {
+    put :group {
+      array @2 :UInt64;
+      # A new name.
+      plan @3 :UInt64;
+      input @4 :UInt32;
+      # Sharded like this input of this plan.
+    }
+    get :group {
+      array @5 :UInt64;
+    }
+    putState :group {
+      scope @6 :UInt64;
+      name @7 :Text;
+    }
+    getState :group {
+      scope @8 :UInt64;
+      name @9 :Text;
+      # A version: what the state is after the runs that were granted before this frame.
+    }
+  }
+}
+
+struct TransferDone {
+  request @0 :UInt64;
+  error @1 :Error;
+  # Null: the bytes are there.
+}
+
+struct SmallOutput {
+  output @0 :UInt32;
+  # Index into the plan's outputs.
+  bytes @1 :Data;
+  # At most 64.
+}
+
+struct RunDone {
+  run @0 :UInt64;
+  error @1 :Error;
+  # Null: it committed.
+  culprit @2 :Bool;
+  # Executor to controller: this host raised the error; the others only heard of it.
+  outputs @3 :List(SmallOutput);
+}
+
+struct Heartbeat {
+  runsDone @0 :UInt64;
+  # Since the executor started: an executor that is alive and stuck shows here.
+}

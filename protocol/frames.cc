@@ -1,0 +1,235 @@
+#include "protocol/frames.h"
+
+#include "protocol/error_wire.h"
+#include "protocol/frames.capnp.h"
+#include "protocol/segment_wire.h"
+
+namespace gangway {
+namespace {
+
+capnp::Data::Reader data(const std::vector<std::byte>& bytes) {
+  return {reinterpret_cast<const kj::byte*>(bytes.data()), bytes.size()};
+}
+
+std::vector<std::byte> small_bytes(capnp::Data::Reader data, const char* what) {
+  GW_REQUIRE(data.size() <= kSmallBytesMax, "frame: ", what, " is too large: ", data.size(),
+             " bytes, at most ", kSmallBytesMax);
+  const auto* begin = reinterpret_cast<const std::byte*>(data.begin());
+  return {begin, begin + data.size()};
+}
+
+template <class T, class List>
+void fill_ids(List list, const std::vector<T>& ids) {
+  for (size_t i = 0; i < ids.size(); ++i) list.set(static_cast<uint32_t>(i), ids[i].value);
+}
+
+std::vector<ArrayId> array_ids(capnp::List<uint64_t>::Reader list) {
+  std::vector<ArrayId> ids;
+  ids.reserve(list.size());
+  for (uint64_t id : list) ids.emplace_back(id);
+  return ids;
+}
+
+uint32_t count(size_t size) { return static_cast<uint32_t>(size); }
+
+struct Encode {
+  wire::Frame::Builder to;
+
+  void operator()(const UninstallFrame& frame) { to.setUninstall(frame.plan.value); }
+
+  void operator()(const RunFrame& frame) {
+    auto run = to.initRun();
+    run.setPlan(frame.plan.value);
+    run.setRun(frame.run.value);
+    run.setFirstTicket(frame.first_ticket.value);
+    run.setTimeLimitMs(frame.time_limit_ms);
+    auto arguments = run.initArguments(count(frame.arguments.size()));
+    for (uint32_t i = 0; i < arguments.size(); ++i) {
+      arguments[i].setInput(frame.arguments[i].input);
+      if (frame.arguments[i].bytes.empty()) {
+        arguments[i].setArray(frame.arguments[i].array.value);
+      } else {
+        arguments[i].setInline(data(frame.arguments[i].bytes));
+      }
+    }
+    fill_ids(run.initOutputs(count(frame.outputs.size())), frame.outputs);
+    auto positions = run.initSourcePositions(count(frame.source_positions.size()));
+    for (uint32_t i = 0; i < positions.size(); ++i) positions.set(i, frame.source_positions[i]);
+  }
+
+  void operator()(const CancelFrame& frame) {
+    auto cancel = to.initCancel();
+    cancel.setRun(frame.run.value);
+    write_error(cancel.initError(), frame.error);
+  }
+
+  void operator()(const FreeFrame& frame) {
+    fill_ids(to.initFree(count(frame.arrays.size())), frame.arrays);
+  }
+
+  void operator()(const TransferFrame& frame) {
+    auto transfer = to.initTransfer();
+    transfer.setRequest(frame.request);
+    auto at = transfer.initAt();
+    write_segment(at.initSegment(), frame.at.segment);
+    at.setOffset(frame.at.offset);
+    at.setBytes(frame.at.bytes);
+    switch (frame.kind) {
+      case TransferKind::kPut: {
+        auto put = transfer.initPut();
+        put.setArray(frame.array.value);
+        put.setPlan(frame.plan.value);
+        put.setInput(frame.input);
+        break;
+      }
+      case TransferKind::kGet: transfer.initGet().setArray(frame.array.value); break;
+      case TransferKind::kPutState: {
+        auto put = transfer.initPutState();
+        put.setScope(frame.scope);
+        put.setName(frame.name);
+        break;
+      }
+      case TransferKind::kGetState: {
+        auto get = transfer.initGetState();
+        get.setScope(frame.scope);
+        get.setName(frame.name);
+        break;
+      }
+    }
+  }
+
+  void operator()(const TransferDoneFrame& frame) {
+    auto done = to.initTransferDone();
+    done.setRequest(frame.request);
+    if (frame.error) write_error(done.initError(), *frame.error);
+  }
+
+  void operator()(const RunDoneFrame& frame) {
+    auto done = to.initRunDone();
+    done.setRun(frame.run.value);
+    done.setCulprit(frame.culprit);
+    if (frame.error) write_error(done.initError(), *frame.error);
+    auto outputs = done.initOutputs(count(frame.outputs.size()));
+    for (uint32_t i = 0; i < outputs.size(); ++i) {
+      outputs[i].setOutput(frame.outputs[i].output);
+      outputs[i].setBytes(data(frame.outputs[i].bytes));
+    }
+  }
+
+  void operator()(const HeartbeatFrame& frame) { to.initHeartbeat().setRunsDone(frame.runs_done); }
+
+  void operator()(const FreeScopeFrame& frame) { to.setFreeScope(frame.scope); }
+};
+
+RunFrame read_run(wire::Run::Reader from) {
+  RunFrame run{.plan = PlanId(from.getPlan()),
+               .run = RunId(from.getRun()),
+               .first_ticket = Ticket(from.getFirstTicket()),
+               .outputs = array_ids(from.getOutputs()),
+               .time_limit_ms = from.getTimeLimitMs()};
+  for (auto argument : from.getArguments()) {
+    ArgumentFrame& to = run.arguments.emplace_back();
+    to.input = argument.getInput();
+    if (argument.isInline()) {
+      to.bytes = small_bytes(argument.getInline(), "an inline argument");
+      GW_REQUIRE(!to.bytes.empty(), "frame: an inline argument is empty");
+    } else {
+      to.array = ArrayId(argument.getArray());
+    }
+  }
+  for (uint64_t position : from.getSourcePositions()) run.source_positions.push_back(position);
+  return run;
+}
+
+TransferFrame read_transfer(wire::Transfer::Reader from) {
+  auto at = from.getAt();
+  TransferFrame to{.request = from.getRequest(),
+                   .at = {.segment = read_segment(at.getSegment()),
+                          .offset = at.getOffset(),
+                          .bytes = at.getBytes()}};
+  const BytesAt& bytes = to.at;
+  const int64_t size = static_cast<int64_t>(bytes.segment.bytes);
+  GW_REQUIRE(bytes.offset >= 0 && bytes.bytes >= 0 && size >= bytes.bytes &&
+                 bytes.offset <= size - bytes.bytes,
+             "frame: a transfer's bytes lie outside its segment: ", bytes.bytes, " bytes at ",
+             bytes.offset, " of ", bytes.segment.bytes);
+  switch (from.which()) {
+    case wire::Transfer::PUT:
+      to.kind = TransferKind::kPut;
+      to.array = ArrayId(from.getPut().getArray());
+      to.plan = PlanId(from.getPut().getPlan());
+      to.input = from.getPut().getInput();
+      return to;
+    case wire::Transfer::GET:
+      to.kind = TransferKind::kGet;
+      to.array = ArrayId(from.getGet().getArray());
+      return to;
+    case wire::Transfer::PUT_STATE:
+      to.kind = TransferKind::kPutState;
+      to.scope = from.getPutState().getScope();
+      to.name = from.getPutState().getName().cStr();
+      return to;
+    case wire::Transfer::GET_STATE:
+      to.kind = TransferKind::kGetState;
+      to.scope = from.getGetState().getScope();
+      to.name = from.getGetState().getName().cStr();
+      return to;
+  }
+  throw Error(ErrorKind::kInvalid, "frame: a transfer of an unknown kind");
+}
+
+RunDoneFrame read_run_done(wire::RunDone::Reader from) {
+  RunDoneFrame done{.run = RunId(from.getRun()), .culprit = from.getCulprit()};
+  if (from.hasError()) done.error = read_error(from.getError());
+  for (auto output : from.getOutputs()) {
+    done.outputs.push_back({output.getOutput(), small_bytes(output.getBytes(), "a small output")});
+  }
+  return done;
+}
+
+Message read_frame(wire::Frame::Reader from) {
+  switch (from.which()) {
+    case wire::Frame::UNINSTALL: return UninstallFrame{PlanId(from.getUninstall())};
+    case wire::Frame::RUN: return read_run(from.getRun());
+    case wire::Frame::CANCEL:
+      return CancelFrame{RunId(from.getCancel().getRun()), read_error(from.getCancel().getError())};
+    case wire::Frame::FREE: return FreeFrame{array_ids(from.getFree())};
+    case wire::Frame::TRANSFER: return read_transfer(from.getTransfer());
+    case wire::Frame::TRANSFER_DONE: {
+      auto done = from.getTransferDone();
+      TransferDoneFrame to{.request = done.getRequest()};
+      if (done.hasError()) to.error = read_error(done.getError());
+      return to;
+    }
+    case wire::Frame::RUN_DONE: return read_run_done(from.getRunDone());
+    case wire::Frame::HEARTBEAT: return HeartbeatFrame{from.getHeartbeat().getRunsDone()};
+    case wire::Frame::FREE_SCOPE: return FreeScopeFrame{from.getFreeScope()};
+  }
+  throw Error(ErrorKind::kInvalid, "frame: of an unknown kind", {},
+              "the peer may run another version of Gangway");
+}
+
+}  // namespace
+
+Frame encode(const Message& frame) {
+  capnp::word scratch[64] = {};  // A typical frame fits, and then costs no allocation but its copy.
+  capnp::MallocMessageBuilder message(kj::arrayPtr(scratch, 64));
+  std::visit(Encode{message.initRoot<wire::Frame>()}, frame);
+  return make_frame(message);
+}
+
+Message decode(capnp::MessageReader& reader) {
+  try {
+    return read_frame(reader.getRoot<wire::Frame>());
+  } catch (const kj::Exception& exception) {
+    throw Error(ErrorKind::kInvalid, cat("frame: malformed: ", exception.getDescription().cStr()));
+  }
+}
+
+Message decode(const Frame& frame) {
+  // The first word is the stream's own header.
+  capnp::FlatArrayMessageReader reader(frame->slice(1, frame->size()));
+  return decode(reader);
+}
+
+}  // namespace gangway

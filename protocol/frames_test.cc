@@ -1,0 +1,113 @@
+#include "protocol/frames.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "runtime/base/rng.h"
+
+namespace gangway {
+namespace {
+
+using testing::HasSubstr;
+
+std::vector<std::byte> bytes_of(const std::string& text) {
+  const auto* begin = reinterpret_cast<const std::byte*>(text.data());
+  return {begin, begin + text.size()};
+}
+
+template <class T>
+T round_trip(const T& frame) {
+  return std::get<T>(decode(encode(frame)));
+}
+
+RunFrame a_run() {
+  return {.plan = PlanId(3),
+          .run = RunId(1ull << 41),
+          .first_ticket = Ticket(99),
+          .arguments = {{.input = 0, .bytes = bytes_of("\x3a\x83\x12\x6f")},
+                        {.input = 2, .array = ArrayId(7)}},
+          .outputs = {ArrayId(8), ArrayId(9)},
+          .source_positions = {41},
+          .time_limit_ms = 500};
+}
+
+TEST(FramesTest, ARunReadsBackAsItWasWritten) { EXPECT_EQ(round_trip(a_run()), a_run()); }
+
+TEST(FramesTest, ARunOfFewArgumentsTakesAFewHundredBytes) {
+  EXPECT_LT(encode(a_run())->size() * sizeof(capnp::word), 256u);
+}
+
+TEST(FramesTest, AnErrorKeepsItsKindItsPlaceItsHintAndItsContext) {
+  Error error(ErrorKind::kLost, "state: gone", {.program = "p", .host = "h", .at = "a.cc:3"},
+              "restore");
+  error.add_context("run 4");
+  const RunDoneFrame done =
+      round_trip(RunDoneFrame{.run = RunId(4), .error = error, .culprit = true});
+  ASSERT_TRUE(done.error.has_value());
+  EXPECT_EQ(done.error->kind(), ErrorKind::kLost);
+  EXPECT_STREQ(done.error->what(), error.what());
+  EXPECT_TRUE(done.culprit);
+}
+
+TEST(FramesTest, SmallOutputsTravelWithTheEndOfTheRun) {
+  const RunDoneFrame done =
+      round_trip(RunDoneFrame{.run = RunId(4), .outputs = {{1, bytes_of("abcd")}}});
+  EXPECT_FALSE(done.error.has_value());
+  EXPECT_EQ(done.outputs, (std::vector<SmallOutput>{{1, bytes_of("abcd")}}));
+}
+
+TEST(FramesTest, TransfersReadBackAsTheyWereWritten) {
+  const SegmentDescriptor segment{.pid = 7, .fd = 3, .bytes = 4096, .token = 11};
+  const TransferFrame put = round_trip(TransferFrame{.request = 5,
+                                                     .kind = TransferKind::kPut,
+                                                     .at = {segment, 64, 128},
+                                                     .array = ArrayId(1),
+                                                     .plan = PlanId(2),
+                                                     .input = 3});
+  EXPECT_EQ(put.kind, TransferKind::kPut);
+  EXPECT_EQ(put.at.segment.token, 11u);
+  EXPECT_EQ(put.at.offset, 64);
+  EXPECT_EQ(put.array, ArrayId(1));
+  EXPECT_EQ(put.plan, PlanId(2));
+  EXPECT_EQ(put.input, 3u);
+  const TransferFrame get = round_trip(TransferFrame{.kind = TransferKind::kGetState,
+                                                     .at = {segment, 0, 4096},
+                                                     .scope = 2,
+                                                     .name = "layers.0.up"});
+  EXPECT_EQ(get.kind, TransferKind::kGetState);
+  EXPECT_EQ(get.scope, 2u);
+  EXPECT_EQ(get.name, "layers.0.up");
+}
+
+TEST(FramesTest, ATransferOutsideItsSegmentIsRefused) {
+  TransferFrame get{.at = {{.bytes = 4096}, 4000, 128}};
+  try {
+    static_cast<void>(decode(encode(get)));
+    FAIL() << "accepted";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::kInvalid);
+    EXPECT_THAT(error.what(), HasSubstr("128 bytes at 4000 of 4096"));
+  }
+}
+
+TEST(FramesTest, AnyBytesGiveAFrameOrAnInvalidError) {
+  Rng rng(20261121);
+  const Frame good = encode(a_run());
+  for (int i = 0; i < 3000; ++i) {
+    auto bad = kj::heapArray<capnp::word>(good->slice(1, good->size()));
+    auto bytes = bad.asBytes();
+    for (uint64_t flips = 1 + rng.below(4); flips > 0; --flips) {
+      bytes[rng.below(bytes.size())] ^= static_cast<kj::byte>(1u << rng.below(8));
+    }
+    try {
+      capnp::FlatArrayMessageReader reader(bad);
+      static_cast<void>(decode(reader));
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), ErrorKind::kInvalid) << error.what();
+    } catch (const kj::Exception&) {  // Refused by the stream's own reader.
+    }
+  }
+}
+
+}  // namespace
+}  // namespace gangway

@@ -1,0 +1,47 @@
+// Cap'n Proto messages to bytes and back, with errors as ours. For the .cc files of this room and
+// of those that implement its interfaces.
+//
+// Threads: pure functions. Errors: read_message() throws kInvalid for malformed bytes; the
+// traversal limit is a small multiple of what came, so that a short message can't cost much.
+#pragma once
+
+#include <capnp/message.h>
+#include <capnp/serialize.h>
+#include <kj/exception.h>
+
+#include <cstddef>
+#include <cstring>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "runtime/base/error.h"
+
+namespace gangway {
+
+inline std::vector<std::byte> to_bytes(capnp::MessageBuilder& message) {
+  const auto segments = message.getSegmentsForOutput();
+  std::vector<std::byte> bytes(capnp::computeSerializedSizeInWords(segments) * sizeof(capnp::word));
+  kj::ArrayOutputStream out(kj::arrayPtr(reinterpret_cast<kj::byte*>(bytes.data()), bytes.size()));
+  capnp::writeMessage(out, segments);
+  return bytes;
+}
+
+// read(capnp::MessageReader&) on the bytes, which need no alignment.
+template <class Read>
+auto read_message(const char* subject, std::span<const std::byte> bytes, Read&& read) {
+  GW_REQUIRE(bytes.size() % sizeof(capnp::word) == 0 && !bytes.empty(), subject,
+             ": not a message: ", bytes.size(), " bytes");
+  auto words = kj::heapArray<capnp::word>(bytes.size() / sizeof(capnp::word));
+  std::memcpy(words.begin(), bytes.data(), bytes.size());
+  try {
+    capnp::FlatArrayMessageReader message(
+        words, {.traversalLimitInWords = words.size() * 4 + 1024, .nestingLimit = 32});
+    return read(static_cast<capnp::MessageReader&>(message));
+  } catch (const kj::Exception& exception) {
+    throw Error(ErrorKind::kInvalid,
+                cat(subject, ": malformed: ", exception.getDescription().cStr()));
+  }
+}
+
+}  // namespace gangway
