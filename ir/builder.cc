@@ -10,8 +10,6 @@ Builder::Builder(std::string name, Mesh mesh) {
 }
 
 Value Builder::parameter(std::string name, Type type, AxisPlacements placements, Loc loc) {
-  GW_REQUIRE(function_.nodes.empty(), "parameter: ", name,
-             " comes after the first op: declare all parameters before; at ", to_string(loc));
   try {
     GW_REQUIRE(is_valid(type), "parameter: ", name, " has no valid type: got ", to_string(type));
     resolve(function_.mesh, placements);
@@ -19,6 +17,7 @@ Value Builder::parameter(std::string name, Type type, AxisPlacements placements,
     fail(error, loc);
   }
   auto id = static_cast<ValueId>(function_.types.size());
+  parameters_.push_back(id);
   function_.parameters.push_back({std::move(name), std::move(placements)});
   function_.types.push_back(std::move(type));
   return {this, id};
@@ -76,12 +75,34 @@ std::vector<Value> Builder::clone(NodeId id, const std::vector<Value>& inputs, R
 }
 
 Function Builder::build() {
+  parameters_first();
   Function built = std::move(function_);
+  parameters_.clear();
   function_ = {};
   locs_.clear();
   scope_ = kNone;
   region_ = regions_ = 0;
   return built;
+}
+
+// Parameters may be declared while ops are traced (an optimizer's moments); in a function they come
+// first.
+void Builder::parameters_first() {
+  const ValueId count = function_.value_count();
+  std::vector<ValueId> now(count, kNone);
+  ValueId next = 0;
+  for (ValueId id : parameters_) now[id] = next++;
+  for (ValueId& id : now) {
+    if (id == kNone) id = next++;
+  }
+  std::vector<Type> types(count);
+  for (ValueId id = 0; id < count; ++id) types[now[id]] = std::move(function_.types[id]);
+  function_.types = std::move(types);
+  for (Node& node : function_.nodes) {
+    for (ValueId& input : node.inputs) input = now[input];
+    if (node.results > 0) node.first_result = now[node.first_result];
+  }
+  for (ValueId& result : function_.results) result = now[result];
 }
 
 std::vector<Value> Builder::append(Node node, std::vector<Type> types, NodeInfo info) {

@@ -44,7 +44,8 @@ class Builder {
 
   const Type& type(ValueId id) const { return function_.types[id]; }
   const Function& function() const { return function_; }
-  Function build();  // The builder is empty afterwards.
+  // The parameters come first, in the order they were declared. The builder is empty afterwards.
+  Function build();
 
   // Names every node made until the guard dies: for messages, text and traces ("layers.0").
   class Scope {
@@ -85,12 +86,14 @@ class Builder {
   };
 
  private:
+  void parameters_first();
   uint32_t intern_loc(Loc loc, const std::string& scope);
   std::vector<Value> append(Node node, std::vector<Type> types, NodeInfo info);
   void require_own(const std::vector<Value>& values, Op op) const;
   [[noreturn]] void fail(Error error, Loc loc) const;
 
   Function function_;
+  std::vector<ValueId> parameters_;  // In the order of function_.parameters; ids as traced.
   std::map<std::tuple<std::string, int, std::string, uint32_t>, uint32_t> locs_;
   uint32_t scope_ = kNone;
   uint32_t region_ = 0;

@@ -162,5 +162,18 @@ TEST(Builder, SizesThatOverflowAreRefused) {
   EXPECT_THAT(message_of([&] { slice(x, 0, -huge, huge); }), HasSubstr("slice: "));
 }
 
+TEST(Builder, ParametersComeFirstHoweverLateTheyAreDeclared) {
+  Builder b("late");
+  Value x = b.parameter("x", f32({2}));
+  Value y = exp(x);
+  Value late = b.parameter("late", f32({2}));
+  b.result("z", y + late);
+  Function f = b.build();
+  EXPECT_EQ(f.parameters[1].name, "late");
+  EXPECT_EQ(f.nodes[0].first_result, 2u);
+  EXPECT_EQ(f.nodes[1].inputs, (std::vector<ValueId>{2, 1}));
+  EXPECT_EQ(f.results, std::vector<ValueId>{3});
+}
+
 }  // namespace
 }  // namespace gangway

@@ -1,0 +1,101 @@
+#include "programs/train/language_model.h"
+
+#include <gtest/gtest.h>
+
+#include "ir/transforms/pipeline.h"
+#include "ir/verify.h"
+
+namespace gangway::programs {
+namespace {
+
+LanguageModelConfig tiny(bool experts) {
+  LanguageModelConfig config;
+  config.batch = 8;
+  config.text = "text.txt";
+  config.model = {.seq = 16, .dim = 16, .layers = 2, .heads = 2, .hidden = 32};
+  if (experts) config.model.moe = {.experts = 4, .top_k = 2, .groups = 4};
+  return config;
+}
+
+const Function& main_function(const Program& program) {
+  for (const ProgramNode& node : program.nodes) {
+    if (node.kind == NodeKind::kCall) return *program.functions[node.function];
+  }
+  throw Error(ErrorKind::kBug, "the program calls nothing");
+}
+
+int count(const Function& function, Op op) {
+  int found = 0;
+  for (const Node& node : function.nodes) found += node.op == op;
+  return found;
+}
+
+// The in-place pairs of a program's only call.
+CallContext context_of(const Program& program) {
+  CallContext context;
+  for (const ProgramNode& node : program.nodes) {
+    if (node.kind != NodeKind::kCall) continue;
+    for (const StateUpdate& update : node.updates) {
+      for (uint32_t p = 0; p < node.inputs.size(); ++p) {
+        if (node.inputs[p].node == update.state) context.in_place.push_back({p, update.result});
+      }
+    }
+  }
+  return context;
+}
+
+class LanguageModel : public testing::TestWithParam<bool> {};
+
+TEST_P(LanguageModel, ProgramsAreValid) {
+  Mesh mesh{{{"data", 4}}};
+  LanguageModelConfig config = tiny(GetParam());
+  require_valid(train_step(config, mesh));
+  require_valid(evaluate(config, mesh));
+  require_valid(generate_step(config, mesh));
+}
+
+TEST_P(LanguageModel, ATrainingStepMeetsOnceForItsGradients) {
+  Program program = train_step(tiny(GetParam()), Mesh{{{"data", 4}}});
+  Compiled compiled = compile_function(main_function(program), context_of(program));
+  const Function& local = *compiled.local.function;
+  EXPECT_EQ(count(local, Op::all_reduce), 1) << "losses and gradients are independent sums";
+  EXPECT_EQ(count(local, Op::shard_slice), 0);
+  for (NodeId id = compiled.local.commit_begin; id < local.nodes.size(); ++id) {
+    EXPECT_EQ(local.nodes[id].op, Op::adamw) << "every state is written in place";
+  }
+  EXPECT_GT(count(local, Op::adamw), 0);
+}
+
+TEST_P(LanguageModel, GenerationNeedsNoCollective) {
+  Program program = generate_step(tiny(GetParam()), Mesh{{{"data", 4}}});
+  Compiled compiled = compile_function(main_function(program), context_of(program));
+  EXPECT_EQ(count(*compiled.local.function, Op::all_reduce), 0);
+}
+
+TEST_P(LanguageModel, MicrobatchesAreCutOverTheSameDevices) {
+  LanguageModelConfig config = tiny(GetParam());
+  config.accumulate = 2;
+  Program program = train_step(config, Mesh{{{"data", 4}}});
+  Compiled compiled = compile_function(main_function(program), context_of(program));
+  EXPECT_EQ(count(*compiled.local.function, Op::all_reduce), 1);
+}
+
+TEST_P(LanguageModel, RematerialisedLayersLowerToo) {
+  LanguageModelConfig config = tiny(GetParam());
+  config.model.remat = true;
+  Program program = train_step(config, Mesh{{{"data", 4}}});
+  Compiled compiled = compile_function(main_function(program), context_of(program));
+  EXPECT_EQ(count(*compiled.local.function, Op::attention), 4) << "each layer's twice";
+}
+
+INSTANTIATE_TEST_SUITE_P(Model, LanguageModel, testing::Bool(),
+                         [](const auto& info) { return info.param ? "Experts" : "Dense"; });
+
+TEST(LanguageModelConfig, ABatchThatDoesNotDivideIsNamed) {
+  LanguageModelConfig config = tiny(false);
+  config.batch = 6;
+  EXPECT_THROW(train_step(config, Mesh{{{"data", 4}}}), Error);
+}
+
+}  // namespace
+}  // namespace gangway::programs
