@@ -4,7 +4,6 @@
 #include <map>
 #include <utility>
 
-#include "ir/hoist_parameters.h"
 #include "ir/initializer.h"
 #include "ir/ops.h"
 #include "ir/verify_internal.h"
@@ -35,9 +34,8 @@ struct ProgramBuilder::Impl {
   uint64_t seed;
   Builder main;
   Program program;
-  std::vector<Edge> arguments;                      // Of the implicit call, by parameter.
-  std::map<ValueId, uint32_t> nodes_of_values;      // What `main` sees of states, inputs, sources.
-  std::vector<std::pair<ValueId, Parameter>> late;  // Declared after the first op.
+  std::vector<Edge> arguments;                  // Of the implicit call, by parameter.
+  std::map<ValueId, uint32_t> nodes_of_values;  // What `main` sees of states, inputs, sources.
   std::vector<Result> results;
   std::vector<Edge> open;  // Results whose placements nobody said yet.
   std::map<Hash128, uint32_t> initializers;
@@ -88,18 +86,7 @@ struct ProgramBuilder::Impl {
     const ProgramNode& node = program.nodes[id];
     if (!first_loc.known()) first_loc = loc;
     arguments.push_back({.node = id});
-    Value value;
-    if (main.function().nodes.empty()) {
-      value = main.parameter(node.name, node.types[0], node.placements[0], loc);
-    } else {
-      value = main.constant(node.types[0], 0, loc);
-      late.push_back({value.id(), {node.name, node.placements[0]}});
-      if (main.function().nodes.back().region != 0) {
-        mistake(cat(to_string(node.kind), " ", internal::shown(node.name),
-                    ": is declared inside a rematerialisation region: declare it before"),
-                loc);
-      }
-    }
+    Value value = main.parameter(node.name, node.types[0], node.placements[0], loc);
     nodes_of_values.emplace(value.id(), id);
     return value;
   }
@@ -158,9 +145,7 @@ struct ProgramBuilder::Impl {
                          .placements = {result.placements},
                          .loc = entry(result.loc)});
     }
-    Function function = main.build();
-    hoist_parameters(function, late);
-    program.functions.push_back(std::make_shared<Function>(std::move(function)));
+    program.functions.push_back(std::make_shared<Function>(main.build()));
     call.function = static_cast<uint32_t>(program.functions.size() - 1);
     append(std::move(call));
     for (ProgramNode& output : outputs) append(std::move(output));
