@@ -1,11 +1,14 @@
-@0xd3a0c7f2b1e64f58;
 # Control: what client, controller and executors ask of one another to set things up.
 #
-# Everything here is rare (once a process, a slice or a program), so that it may cost a round trip. What
+# Everything here is rare (once a process, a slice or a program), so that it may cost a round trip.
+# What
 # happens with every run goes through frames (frames.capnp).
 #
 # Errors are exceptions that carry a whole gangway::Error (runtime/kj_error.h). A capability that is
-# dropped takes what it stood for with it: a client that ends, however it ends, has its session closed.
+# dropped takes what it stood for with it: a client that ends, however it ends, has its session
+# closed.
+
+@0xd3a0c7f2b1e64f58;
 
 using Cxx = import "/capnp/c++.capnp";
 using Frames = import "frames.capnp";
@@ -19,7 +22,8 @@ struct Version {
 }
 
 struct Machine {
-  # What shares memory with what: executors and clients of one controller must be equal in both, until
+  # What shares memory with what: executors and clients of one controller must be equal in both,
+  # until
   # there are transfers between machines.
   identity @0 :Text;
   # Boot id and pid namespace.
@@ -32,7 +36,8 @@ interface Controller {
 
   registerExecutor @0 (version :Version, machine :Machine, description :HostDescription,
                        executor :Executor) -> (registration :Registration, frameKey :UInt64, name :Text);
-  # An executor offers its devices. `name` is what it is called from now on (a number is appended to a
+  # An executor offers its devices. `name` is what it is called from now on (a number is appended to
+  # a
   # name that is taken). Refused: another version (kInvalid, naming both), another machine
   # (kUnimplemented). It is usable once its frame stream,
   # opened with `frameKey` as token, is there.
@@ -87,7 +92,8 @@ interface Executor {
 
   install @0 (plan :UInt64, bytes :Data, self :UInt32, scope :UInt64)
           -> (needs :List(DeviceNeed), offers :List(SegmentOffer));
-  # Verify, compile, plan memory. `bytes` is plan.capnp, verified on reading. `self`: this host's index.
+  # Verify, compile, plan memory. `bytes` is plan.capnp, verified on reading. `self`: this host's
+  # index.
 
   link @1 (plan :UInt64, offers :List(SegmentOffer));
   # The offers of all its hosts.
@@ -103,7 +109,8 @@ interface Session {
   # Virtual devices; `hosts` says, for each, the executor it lies on now.
 
   compile @1 (program :Data, slices :List(UInt64), runsInFlightMax :UInt32) -> Compiled;
-  # `program` is ir/graph.capnp. `slices`: one id for each slice of the program. Returns when the plan
+  # `program` is ir/graph.capnp. `slices`: one id for each slice of the program. Returns when the
+  # plan
   # is installed on all its hosts.
 
   struct Compiled {

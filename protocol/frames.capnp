@@ -1,4 +1,3 @@
-@0xb5f1c0d7a9e24c31;
 # Frames: the one-way messages of the hot path.
 #
 # Where. Each peer of the controller (an executor, a client) has one RPC connection (control.capnp)
@@ -6,16 +5,21 @@
 # later, that names the same run or request.
 #
 # Order. A stream keeps order, and everything that names what is installed travels on it: run, free,
-# uninstall, transfers. An install is an RPC, and is awaited on all hosts before any frame may name its
+# uninstall, transfers. An install is an RPC, and is awaited on all hosts before any frame may name
+# its
 # plan. So a run can't overtake its plan, nor a free or an uninstall the last run before it.
 #
 # Sharing. A run has the same bytes for every host: it is encoded once.
 #
-# Loss. Streams lose and repeat nothing while they live. A stream that ends takes its peer with it: an
+# Loss. Streams lose and repeat nothing while they live. A stream that ends takes its peer with it:
+# an
 # executor that comes back registers anew, under a new identity, and nothing of the old one counts.
 #
-# Trust. Every list length, id and offset is checked by the receiver before use; a malformed frame ends
+# Trust. Every list length, id and offset is checked by the receiver before use; a malformed frame
+# ends
 # the connection of its sender, and nothing else.
+
+@0xb5f1c0d7a9e24c31;
 
 using Cxx = import "/capnp/c++.capnp";
 $Cxx.namespace("gangway::wire");
@@ -37,17 +41,20 @@ struct Frame {
     # executor: no run uses them either. Unknown ids are ignored.
 
     transfer @4 :Transfer;
-    # Client to controller to executors: move bytes between the client's segment and an array or state.
+    # Client to controller to executors: move bytes between the client's segment and an array or
+    # state.
 
     transferDone @5 :TransferDone;
     # Executor to controller to client.
 
     runDone @6 :RunDone;
-    # Executor to controller: this host's part ended. Controller to client: the run ended everywhere.
+    # Executor to controller: this host's part ended. Controller to client: the run ended
+    # everywhere.
     # Exactly one for each run.
 
     heartbeat @7 :Heartbeat;
-    # Executor to controller, every heartbeat interval; a client sends none, its connection says enough.
+    # Executor to controller, every heartbeat interval; a client sends none, its connection says
+    # enough.
 
     freeScope @8 :UInt64;
     # Controller to executor: all states of this scope are gone.

@@ -105,7 +105,8 @@ void Server::serve(Stream stream) {
     const bool served =
         frames ? options_.on_frames != nullptr : hello.kind == 0 && options_.bootstrap != nullptr;
     if (!served) answer.status = static_cast<uint8_t>(Status::kRefused);
-    if (hello.version != kConnectionVersion) answer.status = static_cast<uint8_t>(Status::kOtherVersion);
+    if (hello.version != kConnectionVersion)
+      answer.status = static_cast<uint8_t>(Status::kOtherVersion);
     write_fixed(*stream, answer);
     if (answer.status != 0) return;
     if (!frames) return serve_rpc(kj::mv(stream));
