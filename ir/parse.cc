@@ -148,7 +148,7 @@ Attrs parse_attrs(Lexer& lexer) {
 
 uint32_t parse_reference(Lexer& lexer, const Labels& labels, const char* what) {
   Token token = lexer.peek();
-  auto at = labels.find(lexer.expect(TokenKind::kValue, what));
+  auto at = labels.find(lexer.expect(TokenKind::kValue, cat("a ", what).c_str()));
   if (at != labels.end()) return at->second;
   lexer.fail_at(token, cat("expected a ", what, " that is made before, got %", token.text));
 }

@@ -151,6 +151,8 @@ struct ProgramBuilder::Impl {
     for (ProgramNode& output : outputs) append(std::move(output));
   }
 
+  void update(Value state, Value next, Loc loc);
+
   // Results of explicit calls and transfers lie as their first reader wants them.
   void settle_placements();
 };
@@ -208,6 +210,30 @@ void ProgramBuilder::Impl::settle_placements() {
   }
 }
 
+void ProgramBuilder::Impl::update(Value state, Value next, Loc loc) {
+  auto found = nodes_of_values.find(is_traced(state) ? state.id() : kNone);
+  uint32_t node = found != nodes_of_values.end() ? found->second : kNone;
+  if (node == kNone || program.nodes[node].kind != NodeKind::kState) {
+    return mistake("update: the first argument is not a state: expected what state() gave", loc);
+  }
+  const ProgramNode& target = program.nodes[node];
+  std::string what = cat("update of state ", internal::shown(target.name));
+  if (!is_traced(next)) {
+    return mistake(cat(what, ": the new value is not of this program"), loc);
+  }
+  if (next.type() != target.types[0]) {
+    return mistake(cat(what, ": type differs: expected ", internal::spell(target.types[0]),
+                       ", got ", internal::spell(next.type())),
+                   loc);
+  }
+  for (const Result& result : results) {
+    if (result.state == node) {
+      return mistake(cat(what, ": it is updated already at ", to_string(result.loc)), loc);
+    }
+  }
+  results.push_back({target.name, next, target.placements[0], node, loc});
+}
+
 ProgramBuilder::ProgramBuilder(std::string name, Mesh mesh, uint64_t seed)
     : impl_(std::make_unique<Impl>(std::move(name), std::move(mesh), seed)) {}
 ProgramBuilder::~ProgramBuilder() = default;
@@ -257,32 +283,6 @@ Value ProgramBuilder::source(const std::string& name, SourceSpec spec, Type type
   return impl_->argument(id, loc);
 }
 
-void ProgramBuilder::update(Value state, Value next, Loc loc) {
-  Impl& impl = *impl_;
-  auto found = impl.nodes_of_values.find(impl.is_traced(state) ? state.id() : kNone);
-  uint32_t node = found != impl.nodes_of_values.end() ? found->second : kNone;
-  if (node == kNone || impl.program.nodes[node].kind != NodeKind::kState) {
-    return impl.mistake("update: the first argument is not a state: expected what state() gave",
-                        loc);
-  }
-  const ProgramNode& target = impl.program.nodes[node];
-  std::string what = cat("update of state ", internal::shown(target.name));
-  if (!impl.is_traced(next)) {
-    return impl.mistake(cat(what, ": the new value is not of this program"), loc);
-  }
-  if (next.type() != target.types[0]) {
-    return impl.mistake(cat(what, ": type differs: expected ", internal::spell(target.types[0]),
-                            ", got ", internal::spell(next.type())),
-                        loc);
-  }
-  for (const Impl::Result& result : impl.results) {
-    if (result.state == node) {
-      return impl.mistake(cat(what, ": it is updated already at ", to_string(result.loc)), loc);
-    }
-  }
-  impl.results.push_back({target.name, next, target.placements[0], node, loc});
-}
-
 void ProgramBuilder::update(const Tree& states, const Tree& next, Loc loc) {
   std::map<std::string, Value> values;
   next.for_each([&](const std::string& name, Value value) { values.emplace(name, value); });
@@ -291,7 +291,7 @@ void ProgramBuilder::update(const Tree& states, const Tree& next, Loc loc) {
     if (at == values.end()) {
       return impl_->mistake(cat("update: no new value for ", internal::shown(name)), loc);
     }
-    update(state, at->second, loc);
+    impl_->update(state, at->second, loc);
     values.erase(at);
   });
   for (const auto& [name, value] : values) {

@@ -76,8 +76,8 @@ class ProgramBuilder {
               Loc loc = Loc::current());
   Value source(const std::string& name, SourceSpec spec, Type type, AxisPlacements placements = {},
                Loc loc = Loc::current());
-  // The new value of a state, in place when the run commits; `state` is what state() gave.
-  void update(Value state, Value next, Loc loc = Loc::current());
+  // The new values of states, in place when the run commits; `states` is what state() gave, or a
+  // part of it. A single value is a tree of one leaf.
   void update(const Tree& states, const Tree& next, Loc loc = Loc::current());
   void output(const std::string& name, Value value, AxisPlacements placements = {},
               Loc loc = Loc::current());
