@@ -21,6 +21,7 @@
 
 #include "executor/kernels/parallel.h"
 #include "ir/dtype.h"
+#include "runtime/base/cat.h"
 
 namespace gangway::test {
 
@@ -135,11 +136,17 @@ inline double rounding(DType dtype) {
                               : (dtype == DType::kBF16 ? 4e-3 : (dtype == DType::kF32 ? 6e-8 : 0));
 }
 
-inline void expect_close(const Buffer& got, const std::vector<double>& want, double roundings,
-                         const std::string& where) {
+struct Expected {
+  std::vector<double> values;
+  double roundings = 8;  // Of the result's dtype; 0 for exact.
+  double terms = 0;      // The size of the terms where results are small by cancellation.
+};
+
+inline void expect_close(const Buffer& got, const Expected& expected, const std::string& where) {
+  const std::vector<double>& want = expected.values;
   ASSERT_EQ(static_cast<size_t>(got.size()), want.size()) << where;
-  double scale = 0;  // Errors of sums are relative to the size of their terms: the largest result
-                     // stands for it.
+  // Errors of sums are relative to the size of their terms: the largest result stands for it.
+  double scale = expected.terms;
   for (double w : want) {
     if (std::isfinite(w)) scale = std::max(scale, std::abs(w));
   }
@@ -149,7 +156,8 @@ inline void expect_close(const Buffer& got, const std::vector<double>& want, dou
       ASSERT_TRUE(std::isnan(w) ? std::isnan(g) : g == w)
           << where << " element " << i << ": got " << g << ", want " << w;
     } else {
-      ASSERT_LE(std::abs(g - w), roundings * rounding(got.dtype()) * std::max(scale, std::abs(w)))
+      ASSERT_LE(std::abs(g - w),
+                expected.roundings * rounding(got.dtype()) * std::max(scale, std::abs(w)))
           << where << " element " << i << " of " << got.size() << ": got " << g << ", want " << w;
     }
   }
@@ -162,11 +170,6 @@ inline std::vector<KernelIsa> isas() {
   }
   return all;
 }
-
-struct Expected {
-  std::vector<double> values;
-  double roundings = 8;  // Of the result's dtype; 0 for exact.
-};
 
 // `run` makes its own outputs, calls the kernel and returns them.
 inline void check_everywhere(const std::string& name,
@@ -183,8 +186,7 @@ inline void check_everywhere(const std::string& name,
         ASSERT_EQ(got.size(), want.size());
         if (first.empty()) {
           for (size_t i = 0; i < got.size(); ++i) {
-            expect_close(got[i], want[i].values, want[i].roundings,
-                         where + ", output " + std::to_string(i));
+            expect_close(got[i], want[i], where + ", output " + std::to_string(i));
             if (::testing::Test::HasFatalFailure()) return;
           }
           first = std::move(got);

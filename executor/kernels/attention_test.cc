@@ -1,0 +1,200 @@
+#include "executor/kernels/attention.h"
+
+#include <gtest/gtest.h>
+
+#include "executor/kernels/kernel_test.h"
+
+namespace gangway {
+namespace {
+
+using namespace test;
+
+struct Tensors {
+  std::vector<double> out, lse, dq, dk, dv;
+};
+
+// One head after the other, with the whole matrix of scores.
+Tensors reference(const AttentionShape& s, const Buffer& q, const Buffer& k, const Buffer& v,
+                  const Buffer& dout) {
+  const int64_t row = s.heads * s.head_dim, nq = s.batch * s.seq_q * row,
+                nk = s.batch * s.seq_k * row;
+  auto zeros = [](int64_t n) { return std::vector<double>(static_cast<size_t>(n), 0); };
+  Tensors t{zeros(nq), zeros(s.batch * s.heads * s.seq_q), zeros(nq), zeros(nk), zeros(nk)};
+  const double scale = s.scale == 0 ? 1 / std::sqrt(static_cast<double>(s.head_dim)) : s.scale;
+  auto index = [](int64_t i) { return static_cast<size_t>(i); };
+  for (int64_t u = 0; u < s.batch * s.heads; ++u) {
+    const int64_t head = u % s.heads * s.head_dim;
+    for (int64_t i = 0; i < s.seq_q; ++i) {
+      const int64_t qi = (u / s.heads * s.seq_q + i) * row + head;
+      const int64_t seen =
+          s.causal ? std::clamp<int64_t>(i + 1 + s.seq_k - s.seq_q, 0, s.seq_k) : s.seq_k;
+      auto kj = [&](int64_t j) { return (u / s.heads * s.seq_k + j) * row + head; };
+      std::vector<double> p(index(seen));
+      double sum = 0, delta = 0;
+      for (int64_t j = 0; j < seen; ++j) {
+        double score = 0;
+        for (int64_t d = 0; d < s.head_dim; ++d) score += q.get(qi + d) * k.get(kj(j) + d);
+        sum += p[index(j)] = std::exp(scale * score);
+      }
+      t.lse[index(u * s.seq_q + i)] = std::log(sum);
+      for (int64_t j = 0; j < seen; ++j) {
+        p[index(j)] /= sum;
+        for (int64_t d = 0; d < s.head_dim; ++d)
+          t.out[index(qi + d)] += p[index(j)] * v.get(kj(j) + d);
+      }
+      for (int64_t d = 0; d < s.head_dim; ++d) delta += dout.get(qi + d) * t.out[index(qi + d)];
+      for (int64_t j = 0; j < seen; ++j) {
+        double dp = 0;
+        for (int64_t d = 0; d < s.head_dim; ++d) dp += dout.get(qi + d) * v.get(kj(j) + d);
+        const double ds = p[index(j)] * (dp - delta) * scale;
+        for (int64_t d = 0; d < s.head_dim; ++d) {
+          t.dv[index(kj(j) + d)] += p[index(j)] * dout.get(qi + d);
+          t.dq[index(qi + d)] += ds * k.get(kj(j) + d);
+          t.dk[index(kj(j) + d)] += ds * q.get(qi + d);
+        }
+      }
+    }
+  }
+  return t;
+}
+
+void check(const AttentionShape& s, std::mt19937& rng) {
+  const int64_t row = s.heads * s.head_dim, nq = s.batch * s.seq_q * row,
+                nk = s.batch * s.seq_k * row;
+  const DType stat = s.dtype == DType::kF64 ? DType::kF64 : DType::kF32;
+  const Buffer q(s.dtype, randoms(rng, s.dtype, nq)), k(s.dtype, randoms(rng, s.dtype, nk)),
+      v(s.dtype, randoms(rng, s.dtype, nk));
+  const Buffer dout(s.dtype, randoms(rng, s.dtype, nq));
+  const Tensors want = reference(s, q, k, v, dout);
+  check_everywhere(
+      cat("b", s.batch, " h", s.heads, " q", s.seq_q, " k", s.seq_k, " d", s.head_dim, " ",
+          to_string(s.dtype), s.causal ? " causal" : ""),
+      [&](Parallel& par) {
+        Buffer out(s.dtype, nq), lse(stat, s.batch * s.heads * s.seq_q), dq(s.dtype, nq),
+            dk(s.dtype, nk), dv(s.dtype, nk);
+        Buffer forward = scratch_of(attention_scratch_bytes(s, par.threads()));
+        attention(par, s, q.data(), k.data(), v.data(), out.data(), lse.data(), forward.data());
+        Buffer backward = scratch_of(attention_grad_scratch_bytes(s, par.threads()));
+        attention_grad(par, s,
+                       {q.data(), k.data(), v.data(), out.data(), lse.data(), dout.data(),
+                        dq.data(), dk.data(), dv.data()},
+                       backward.data());
+        return outputs(std::move(out), std::move(lse), std::move(dq), std::move(dk), std::move(dv));
+      },
+      {{want.out, 16, 0.2},
+       {want.lse, 30},
+       {want.dq, 60, 0.1},
+       {want.dk, 60, 0.1},
+       {want.dv, 60, 0.1}});
+}
+
+TEST(Attention, EqualsItsDefinitionForwardAndBackward) {
+  std::mt19937 rng = seeded();
+  for (DType dtype : kFloats) {
+    for (bool causal : {false, true}) {
+      check({.dtype = dtype, .seq_q = 1, .seq_k = 1, .head_dim = 1, .causal = causal}, rng);
+      check({.dtype = dtype,
+             .batch = 2,
+             .heads = 3,
+             .seq_q = 7,
+             .seq_k = 7,
+             .head_dim = 5,
+             .causal = causal},
+            rng);
+      check({.dtype = dtype,
+             .batch = 1,
+             .heads = 2,
+             .seq_q = 70,
+             .seq_k = 70,
+             .head_dim = 32,
+             .causal = causal,
+             .scale = 0.3},
+            rng);
+      check({.dtype = dtype,
+             .batch = 1,
+             .heads = 1,
+             .seq_q = 66,
+             .seq_k = 130,
+             .head_dim = 24,
+             .causal = causal},
+            rng);
+    }
+  }
+  check({.batch = 1, .heads = 2, .seq_q = 130, .seq_k = 1100, .head_dim = 16, .causal = true}, rng);
+}
+
+TEST(Attention, QueriesThatSeeNoKeyGiveZerosAndNoGradient) {
+  std::mt19937 rng = seeded();
+  check({.dtype = DType::kF32,
+         .batch = 1,
+         .heads = 2,
+         .seq_q = 9,
+         .seq_k = 4,
+         .head_dim = 8,
+         .causal = true},
+        rng);
+  check({.dtype = DType::kF32, .batch = 0, .heads = 2, .seq_q = 9, .seq_k = 4, .head_dim = 8}, rng);
+}
+
+TEST(Attention, ReadsViewsOfOneProjection) {
+  std::mt19937 rng = seeded();
+  const AttentionShape dense{.dtype = DType::kF32,
+                             .batch = 2,
+                             .heads = 2,
+                             .seq_q = 10,
+                             .seq_k = 10,
+                             .head_dim = 8,
+                             .causal = true};
+  AttentionShape view = dense;
+  view.stride_q = view.stride_k = view.stride_v = 48;
+  const Buffer qkv(DType::kF32, randoms(rng, DType::kF32, 2 * 10 * 48));
+  Buffer parts[3] = {{DType::kF32, 320}, {DType::kF32, 320}, {DType::kF32, 320}};
+  for (int64_t i = 0; i < 960; ++i) parts[i % 48 / 16].set(i / 48 * 16 + i % 16, qkv.get(i));
+  const Tensors want = reference(dense, parts[0], parts[1], parts[2], parts[0]);
+  check_everywhere("views",
+                   [&](Parallel& par) {
+                     Buffer out(DType::kF32, 320);
+                     Buffer scratch = scratch_of(attention_scratch_bytes(view, par.threads()));
+                     const float* x = qkv.as<float>();
+                     attention(par, view, x, x + 16, x + 32, out.data(), nullptr, scratch.data());
+                     return outputs(std::move(out));
+                   },
+                   {{want.out, 16}});
+}
+
+TEST(Attention, DecodingSeesTheValidPartOfTheCache) {
+  std::mt19937 rng = seeded();
+  for (DType dtype : kFloats) {
+    for (int64_t length : {0, 1, 37, 50, 99}) {
+      AttentionShape s{
+          .dtype = dtype, .batch = 2, .heads = 2, .seq_q = 1, .seq_k = 50, .head_dim = 20};
+      const int64_t row = 40, valid = std::min<int64_t>(length, 50);
+      const Buffer q(dtype, randoms(rng, dtype, 2 * row));
+      Buffer k(dtype, 2 * 50 * row), v(dtype, 2 * 50 * row);  // NaN where not valid.
+      Buffer short_k(dtype, 2 * valid * row), short_v(dtype, 2 * valid * row);
+      for (int64_t i = 0; i < 2 * valid * row; ++i) {
+        short_k.set(i, randoms(rng, dtype, 1)[0]);
+        short_v.set(i, randoms(rng, dtype, 1)[0]);
+        const int64_t at = i / (valid * row) * 50 * row + i % (valid * row);
+        k.set(at, short_k.get(i));
+        v.set(at, short_v.get(i));
+      }
+      AttentionShape exact = s;
+      exact.seq_k = valid;
+      const Tensors want = reference(exact, q, short_k, short_v, q);
+      check_everywhere(cat("length ", length),
+                       [&](Parallel& par) {
+                         Buffer out(dtype, 2 * row);
+                         Buffer scratch =
+                             scratch_of(attention_decode_scratch_bytes(s, par.threads()));
+                         attention_decode(par, s, length, q.data(), k.data(), v.data(), out.data(),
+                                          scratch.data());
+                         return outputs(std::move(out));
+                       },
+                       {{want.out, 16}});
+    }
+  }
+}
+
+}  // namespace
+}  // namespace gangway
