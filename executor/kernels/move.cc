@@ -47,17 +47,24 @@ void copy_line(const T* src, int64_t src_stride, T* dst, int64_t dst_stride, int
   }
 }
 
-// dst is dense along b, src along a: in blocks, so that every cache line that is touched is used
-// whole.
+// A transpose in tiles of one cache line each way: every line of either side is touched once, so
+// that strides of a power of two, whose lines compete for the same few places in the cache, cost
+// nothing. src is dense along a, dst along b.
 template <class T>
 void copy_plane(const T* src, T* dst, Dim a, Dim b) {
-  constexpr int64_t kBlock = 64 / sizeof(T) >= 16 ? 32 : 16;
-  for (int64_t i0 = 0; i0 < a.size; i0 += kBlock) {
-    const int64_t i1 = std::min(a.size, i0 + kBlock);
-    for (int64_t j0 = 0; j0 < b.size; j0 += kBlock) {
-      const int64_t j1 = std::min(b.size, j0 + kBlock);
-      for (int64_t i = i0; i < i1; ++i) {
-        for (int64_t j = j0; j < j1; ++j) dst[i * a.dst + j * b.dst] = src[i * a.src + j * b.src];
+  constexpr int64_t kTile = 64 / sizeof(T);
+  T tile[kTile][kTile] = {};
+  for (int64_t i0 = 0; i0 < a.size; i0 += kTile) {
+    const int64_t rows = std::min(kTile, a.size - i0);
+    for (int64_t j0 = 0; j0 < b.size; j0 += kTile) {
+      const int64_t cols = std::min(kTile, b.size - j0);
+      for (int64_t j = 0; j < cols; ++j) {
+        std::memcpy(tile[j], src + i0 + (j0 + j) * b.src, static_cast<size_t>(rows) * sizeof(T));
+      }
+      for (int64_t i = 0; i < rows; ++i) {
+        T line[kTile];
+        for (int64_t j = 0; j < kTile; ++j) line[j] = tile[j][i];
+        std::memcpy(dst + (i0 + i) * a.dst + j0, line, static_cast<size_t>(cols) * sizeof(T));
       }
     }
   }
@@ -71,7 +78,7 @@ void copy_typed(Parallel& par, std::vector<Dim> dims, const T* src, T* dst) {
   // transpose.
   size_t fast = dims.size() - 1;
   for (size_t i = 0; i + 1 < dims.size(); ++i) {
-    if (dims[i].src == 1 && last.src > 1) fast = i;
+    if (dims[i].src == 1 && last.src != 1 && last.dst == 1) fast = i;
   }
   const bool plane = fast + 1 < dims.size();
   const Dim across = plane ? dims[fast] : Dim{1, 0, 0};
