@@ -136,8 +136,8 @@ std::string Metrics::to_prometheus() const {
     out += cat("# HELP ", name, " ", escaped(family.help), "\n# TYPE ", name, " ",
                kTypes[family.metrics.index()], "\n");
     std::visit(
-        [&out, &name = name](const auto& metrics) {
-          for (const auto& [labels, metric] : metrics) print(out, name, labels, *metric);
+        [&out, &metric_name = name](const auto& metrics) {
+          for (const auto& [labels, metric] : metrics) print(out, metric_name, labels, *metric);
         },
         family.metrics);
   }
