@@ -2,6 +2,10 @@
 # package reads this file too, so that a program that links gangway::gangway finds the same ones.
 find_package(Threads REQUIRED)
 find_package(CapnProto REQUIRED)
+if(CMAKE_CXX_COMPILER_ID STREQUAL Clang)
+  set_property(TARGET CapnProto::capnp APPEND PROPERTY INTERFACE_COMPILE_OPTIONS
+    "SHELL:$<$<COMPILE_LANGUAGE:CXX>:-include ${CMAKE_CURRENT_LIST_DIR}/kj_with_clang.h>")
+endif()
 if(NOT TARGET Boost::fiber)  # Sanitizer builds bring their own.
   find_package(Boost 1.74 REQUIRED COMPONENTS fiber context)
 endif()

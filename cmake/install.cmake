@@ -26,7 +26,7 @@ endforeach()
 install(EXPORT gangwayTargets NAMESPACE gangway:: DESTINATION ${package})
 write_basic_package_version_file(${CMAKE_BINARY_DIR}/gangwayConfigVersion.cmake
   COMPATIBILITY SameMinorVersion)
-install(FILES cmake/gangwayConfig.cmake cmake/dependencies.cmake
+install(FILES cmake/gangwayConfig.cmake cmake/dependencies.cmake cmake/kj_with_clang.h
   ${CMAKE_BINARY_DIR}/gangwayConfigVersion.cmake DESTINATION ${package})
 if(TARGET gangway)
   install(TARGETS gangway)

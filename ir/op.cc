@@ -37,7 +37,7 @@ std::string expected_count(int low, int high) {
 
 void check_attrs(const OpRow& row, Attrs& attrs) {
   for (const auto& [name, value] : attrs) {
-    auto known = [&name = name](const AttrSpec& spec) { return spec.name == name; };
+    auto known = [&name](const AttrSpec& spec) { return spec.name == name; };
     GW_REQUIRE(std::any_of(row.attrs.begin(), row.attrs.end(), known), row.name,
                ": unknown attribute: ", name);
   }
