@@ -35,7 +35,8 @@ interface Controller {
   # The bootstrap capability of the controller's address.
 
   registerExecutor @0 (version :Version, machine :Machine, description :HostDescription,
-                       executor :Executor) -> (registration :Registration, frameKey :UInt64, name :Text);
+                       executor :Executor)
+      -> (registration :Registration, frameKey :UInt64, name :Text);
   # An executor offers its devices. `name` is what it is called from now on (a number is appended to
   # a
   # name that is taken). Refused: another version (kInvalid, naming both), another machine
