@@ -33,13 +33,19 @@ class Backward {
 
   std::vector<Value> run(Value loss, const std::vector<Value>& wrt) {
     cotangents_.resize(values_);
-    if (active_[loss.id()]) cotangents_[loss.id()] = builder_.constant(loss.type(), 1.0, loc_);
+    if (active_[loss.id()]) {
+      Builder::Derived derived(builder_, producers(builder_.function())[loss.id()],
+                               Reason::kGradient);
+      cotangents_[loss.id()] = builder_.constant(loss.type(), 1.0, loc_);
+    }
     for (NodeId id = nodes_; id-- > 0;) visit(id);
     std::vector<Value> out;
     for (const Value& x : wrt) {
       Value found = cotangents_[x.id()];
       out.push_back(found ? found : builder_.constant(x.type(), 0.0, loc_));
     }
+    // Rules give the cotangents of all operands; what only frozen ones would need goes again.
+    builder_.prune(nodes_, out);
     return out;
   }
 

@@ -13,6 +13,7 @@
 // builder's.
 #pragma once
 
+#include <initializer_list>
 #include <utility>
 #include <vector>
 
@@ -24,6 +25,10 @@ namespace gangway {
 // d loss / d x for each x of `wrt`, as values of the same builder; zeros where the loss does not
 // depend on x.
 std::vector<Value> gradients(Value loss, const std::vector<Value>& wrt, Loc loc = Loc::current());
+inline std::vector<Value> gradients(Value loss, std::initializer_list<Value> wrt,
+                                    Loc loc = Loc::current()) {
+  return gradients(loss, std::vector<Value>(wrt), loc);
+}
 Tree gradients(Value loss, const Tree& wrt, Loc loc = Loc::current());
 
 // f(params, args...) -> Value; gives (params, args...) -> {loss, gradients}.

@@ -1,5 +1,8 @@
 #include "ir/builder.h"
 
+#include <algorithm>
+#include <numeric>
+
 #include "runtime/base/error.h"
 
 namespace gangway {
@@ -72,6 +75,39 @@ std::vector<Value> Builder::clone(NodeId id, const std::vector<Value>& inputs, R
   std::vector<Type> types(first, first + node.results);
   NodeInfo info{.loc = function_.infos[id].loc, .origin = id, .reason = reason};
   return append(std::move(node), std::move(types), info);
+}
+
+void Builder::prune(NodeId first, std::vector<Value>& keep) {
+  if (first >= function_.nodes.size()) return;
+  std::vector<bool> live(function_.types.size(), false);
+  for (const Value& value : keep) live[value.id()] = true;
+  for (auto id = static_cast<NodeId>(function_.nodes.size()); id-- > first;) {
+    const Node& node = function_.nodes[id];
+    auto begin = live.begin() + node.first_result;
+    if (std::find(begin, begin + node.results, true) == begin + node.results) continue;
+    for (ValueId input : node.inputs) live[input] = true;
+    std::fill(begin, begin + node.results, true);
+  }
+  std::vector<Node> nodes(function_.nodes.begin() + first, function_.nodes.end());
+  std::vector<NodeInfo> infos(function_.infos.begin() + first, function_.infos.end());
+  ValueId base = nodes[0].first_result;
+  std::vector<Type> types(function_.types.begin() + base, function_.types.end());
+  function_.nodes.resize(first);
+  function_.infos.resize(first);
+  function_.types.resize(base);
+  std::vector<ValueId> now(live.size());
+  std::iota(now.begin(), now.end(), ValueId{0});
+  for (size_t i = 0; i < nodes.size(); ++i) {
+    Node& node = nodes[i];
+    ValueId old = node.first_result;
+    if (!live[old]) continue;
+    for (ValueId& input : node.inputs) input = now[input];
+    auto from = types.begin() + (old - base);
+    std::vector<Type> own(from, from + node.results);
+    std::vector<Value> made = append(std::move(node), std::move(own), infos[i]);
+    for (size_t r = 0; r < made.size(); ++r) now[old + r] = made[r].id();
+  }
+  for (Value& value : keep) value = {this, now[value.id()]};
 }
 
 Function Builder::build() {

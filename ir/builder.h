@@ -42,7 +42,11 @@ class Builder {
   std::vector<Value> clone(NodeId node, const std::vector<Value>& inputs, Reason reason);
   Value emit1(Op op, const std::vector<Value>& inputs, Attrs attrs, Loc loc);
 
-  const Type& type(ValueId id) const { return function_.types[id]; }
+  // Removes the nodes from `first` on that no value of `keep` needs, and renumbers `keep`. Nobody
+  // else may hold values of those nodes.
+  void prune(NodeId first, std::vector<Value>& keep);
+
+  Type type(ValueId id) const { return function_.types[id]; }
   const Function& function() const { return function_; }
   // The parameters come first, in the order they were declared. The builder is empty afterwards.
   Function build();

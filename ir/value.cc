@@ -10,10 +10,10 @@ Builder& Value::builder() const {
   return *builder_;
 }
 
-const Type& Value::type() const { return builder().type(id_); }
+Type Value::type() const { return builder().type(id_); }
 
 int64_t Value::dim(int index) const {
-  const Type& t = type();
+  const Type t = type();
   int d = index < 0 ? index + t.rank() : index;
   GW_REQUIRE(d >= 0 && d < t.rank(), "dim: dimension ", index, " is out of range for ",
              to_string(t));

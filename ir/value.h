@@ -26,7 +26,7 @@ class Value {
   explicit operator bool() const { return builder_ != nullptr; }
   Builder& builder() const;  // kInvalid when empty.
   ValueId id() const { return id_; }
-  const Type& type() const;
+  Type type() const;  // A copy: the function's own list moves as it grows.
   DType dtype() const { return type().dtype; }
   int rank() const { return type().rank(); }
   // Size of a dimension; negative counts from the end.

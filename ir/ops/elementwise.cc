@@ -13,7 +13,13 @@ namespace gangway::internal {
 namespace {
 
 using Values = std::vector<Value>;
-using GradientRule = Values (*)(const GradientCall&);
+using G = const GradientCall&;
+using GradientRule = Values (*)(G);
+
+Value ct(G g) { return g.cotangents[0]; }
+Value x(G g) { return g.inputs[0]; }
+Value rhs(G g) { return g.inputs[1]; }
+Value y(G g) { return g.results[0]; }
 
 std::vector<Type> float_unary(const OpCall& call) {
   need_float(call, 0, "operand");
@@ -58,7 +64,7 @@ std::vector<Type> select_type(const OpCall& call) {
 
 Value zeros_like(const GradientCall& g, const Value& x) { return constant_like(x, 0, g.loc); }
 
-// 1 where `yes`, 1/2 where `tie`, else 0: how max and min share a cotangent.
+// All of the cotangent to the winner, half to each where they tie.
 Values share(const GradientCall& g, Value first_wins, Value tie) {
   Value ct = g.cotangents[0], half = ct * 0.5, none = zeros_like(g, ct);
   Value to_first = where(first_wins, ct, where(tie, half, none));
@@ -89,92 +95,53 @@ OpRow unary(const Unary& u) {
           .doc = u.doc};
 }
 
-#define GW_RULE [](const GradientCall& g) -> Values
-#define GW_CT g.cotangents[0]
-#define GW_X g.inputs[0]
-#define GW_Y g.results[0]
-
 void add_unary(std::vector<OpRow>& rows) {
-  const Unary table[] = {{Op::neg, "neg", 1, GW_RULE{return {-GW_CT};
-}
-, "-x.", number_unary, Linear::kAll
-}  // namespace
-, {Op::abs, "abs", 1, GW_RULE{return {GW_CT * sign(GW_X)};
-}  // namespace gangway::internal
-, "The absolute value; its gradient at 0 is 0.", number_unary
-}
-, {Op::sign, "sign", 1, GW_RULE{return {zeros_like(g, GW_X)};
-}
-, "-1, 0 or 1; gradient 0 everywhere, also at 0.", number_unary
-}
-, {Op::exp, "exp", 8, GW_RULE{return {GW_CT * GW_Y};
-}
-, "e to the x."
-}
-, {Op::log, "log", 8, GW_RULE{return {GW_CT / GW_X};
-}
-, "The natural logarithm."
-}
-, {Op::log1p, "log1p", 8, GW_RULE{return {GW_CT / (GW_X + 1)};
-}
-, "log(1 + x), exact near 0."
-}
-, {Op::tanh, "tanh", 8, GW_RULE{return {GW_CT * (1 - GW_Y * GW_Y)};
-}
-, "The hyperbolic tangent."
-}
-, {Op::sqrt, "sqrt", 1, GW_RULE{return {GW_CT * 0.5 / GW_Y};
-}
-, "The square root; its gradient at 0 is infinite."
-}
-, {Op::rsqrt, "rsqrt", 1, GW_RULE{return {GW_CT * -0.5 * GW_Y / GW_X};
-}
-, "1 / sqrt(x)."
-}
-, {Op::erf, "erf", 8,
-   GW_RULE{return {GW_CT * (2 / std::sqrt(std::numbers::pi)) * exp(-square(GW_X))};
-}
-, "The error function."
-}
-, {Op::logistic, "logistic", 8, GW_RULE{return {GW_CT * GW_Y * (1 - GW_Y)};
-}
-, "1 / (1 + exp(-x))."
-}
-, {Op::sin, "sin", 8, GW_RULE{return {GW_CT * cos(GW_X)};
-}
-, "Sine of radians."
-}
-, {Op::cos, "cos", 8, GW_RULE{return {-(GW_CT * sin(GW_X))};
-}
-, "Cosine of radians."
-}
-, {Op::floor, "floor", 1, GW_RULE{return {zeros_like(g, GW_X)};
-}
-, "The largest integer not above x; gradient 0 everywhere."
-}
-,
-}
-;
-for (const Unary& u : table) rows.push_back(unary(u));
-rows.push_back({.op = Op::is_finite,
-                .name = "is_finite",
-                .family = OpFamily::kElementwise,
-                .type_rule = [](const OpCall& call) -> std::vector<Type> {
-                  need_float(call, 0, "operand");
-                  return {call.inputs[0].with(DType::kBool)};
-                },
-                .factors = elementwise_factors,
-                .no_gradient = "its result is bool",
-                .cost = per_result<1>,
-                .doc = "True where x is neither infinite nor NaN."});
-rows.push_back({.op = Op::not_,
-                .name = "not",
-                .family = OpFamily::kElementwise,
-                .type_rule = logic,
-                .factors = elementwise_factors,
-                .no_gradient = "its result is bool",
-                .cost = per_result<1>,
-                .doc = "Logical not of bool."});
+  const Unary table[] = {
+      {Op::neg, "neg", 1, [](G g) { return Values{-ct(g)}; }, "-x.", number_unary, Linear::kAll},
+      {Op::abs, "abs", 1, [](G g) { return Values{ct(g) * sign(x(g))}; },
+       "The absolute value; its gradient at 0 is 0.", number_unary},
+      {Op::sign, "sign", 1, [](G) { return Values{Value()}; },
+       "-1, 0 or 1; no gradient anywhere, also at 0.", number_unary},
+      {Op::exp, "exp", 8, [](G g) { return Values{ct(g) * y(g)}; }, "e to the x."},
+      {Op::log, "log", 8, [](G g) { return Values{ct(g) / x(g)}; }, "The natural logarithm."},
+      {Op::log1p, "log1p", 8, [](G g) { return Values{ct(g) / (x(g) + 1)}; },
+       "log(1 + x), exact near 0."},
+      {Op::tanh, "tanh", 8, [](G g) { return Values{ct(g) * (1 - y(g) * y(g))}; },
+       "The hyperbolic tangent."},
+      {Op::sqrt, "sqrt", 1, [](G g) { return Values{ct(g) * 0.5 / y(g)}; },
+       "The square root; its gradient at 0 is infinite."},
+      {Op::rsqrt, "rsqrt", 1, [](G g) { return Values{ct(g) * -0.5 * y(g) / x(g)}; },
+       "1 / sqrt(x)."},
+      {Op::erf, "erf", 8,
+       [](G g) { return Values{ct(g) * (2 / std::sqrt(std::numbers::pi)) * exp(-square(x(g)))}; },
+       "The error function."},
+      {Op::logistic, "logistic", 8, [](G g) { return Values{ct(g) * y(g) * (1 - y(g))}; },
+       "1 / (1 + exp(-x))."},
+      {Op::sin, "sin", 8, [](G g) { return Values{ct(g) * cos(x(g))}; }, "Sine of radians."},
+      {Op::cos, "cos", 8, [](G g) { return Values{-(ct(g) * sin(x(g)))}; }, "Cosine of radians."},
+      {Op::floor, "floor", 1, [](G) { return Values{Value()}; },
+       "The largest integer not above x; no gradient anywhere."},
+  };
+  for (const Unary& u : table) rows.push_back(unary(u));
+  rows.push_back({.op = Op::is_finite,
+                  .name = "is_finite",
+                  .family = OpFamily::kElementwise,
+                  .type_rule = [](const OpCall& call) -> std::vector<Type> {
+                    need_float(call, 0, "operand");
+                    return {call.inputs[0].with(DType::kBool)};
+                  },
+                  .factors = elementwise_factors,
+                  .no_gradient = "its result is bool",
+                  .cost = per_result<1>,
+                  .doc = "True where x is neither infinite nor NaN."});
+  rows.push_back({.op = Op::not_,
+                  .name = "not",
+                  .family = OpFamily::kElementwise,
+                  .type_rule = logic,
+                  .factors = elementwise_factors,
+                  .no_gradient = "its result is bool",
+                  .cost = per_result<1>,
+                  .doc = "Logical not of bool."});
 }
 
 struct Binary {
@@ -186,61 +153,44 @@ struct Binary {
   std::string_view doc;
 };
 
-#define GW_A g.inputs[0]
-#define GW_B g.inputs[1]
-
 void add_binary(std::vector<OpRow>& rows) {
   const Binary table[] = {
-      {Op::add, "add", number_binary, Linear::kAll, GW_RULE{return {GW_CT, GW_CT};
-}
-, "a + b; i32 wraps around."
-}
-, {Op::sub, "sub", number_binary, Linear::kAll, GW_RULE{return {GW_CT, -GW_CT};
-}
-, "a - b; i32 wraps around."
-}
-, {Op::mul, "mul", number_binary, Linear::kEach, GW_RULE{return {GW_CT * GW_B, GW_CT* GW_A};
-}
-, "a * b; i32 wraps around."
-}
-, {Op::div, "div", number_binary, Linear::kFirst,
-   GW_RULE{return {GW_CT / GW_B, -(GW_CT* GW_Y / GW_B)};
-}
-, "a / b; i32 truncates towards zero, and x / 0 is 0."
-}
-, {Op::max, "max", number_binary, Linear::kNo,
-   GW_RULE{return share(g, gt(GW_A, GW_B), eq(GW_A, GW_B));
-}
-, "The larger of a and b; a tie sends half of the gradient to each."
-}
-, {Op::min, "min", number_binary, Linear::kNo,
-   GW_RULE{return share(g, lt(GW_A, GW_B), eq(GW_A, GW_B));
-}
-, "The smaller of a and b; a tie sends half of the gradient to each."
-}
-, {Op::pow, "pow", float_binary, Linear::kNo,
-   GW_RULE{// log of a base that is not positive would make 0 * NaN of a power without gradient.
-           Value safe = where(gt(GW_A, 0), GW_A, constant_like(GW_A, 1));
-return {GW_CT * GW_B * pow(GW_A, GW_B - 1), GW_CT* GW_Y* log(safe)};
-}
-, "a to the power b; the gradient to b is 0 where a <= 0."
-}
-,
-}
-;
-for (const Binary& b : table) {
-  rows.push_back({.op = b.op,
-                  .name = b.name,
-                  .family = OpFamily::kElementwise,
-                  .inputs_min = 2,
-                  .inputs_max = 2,
-                  .type_rule = b.type_rule,
-                  .factors = elementwise_factors,
-                  .linear = b.linear,
-                  .gradient = b.gradient,
-                  .cost = b.op == Op::pow ? unary_cost : per_result<1>,
-                  .doc = b.doc});
-}
+      {Op::add, "add", number_binary, Linear::kAll, [](G g) { return Values{ct(g), ct(g)}; },
+       "a + b; i32 wraps around."},
+      {Op::sub, "sub", number_binary, Linear::kAll, [](G g) { return Values{ct(g), -ct(g)}; },
+       "a - b; i32 wraps around."},
+      {Op::mul, "mul", number_binary, Linear::kEach,
+       [](G g) { return Values{ct(g) * rhs(g), ct(g) * x(g)}; }, "a * b; i32 wraps around."},
+      {Op::div, "div", number_binary, Linear::kFirst,
+       [](G g) { return Values{ct(g) / rhs(g), -(ct(g) * y(g) / rhs(g))}; },
+       "a / b; i32 truncates towards zero, and x / 0 is 0."},
+      {Op::max, "max", number_binary, Linear::kNo,
+       [](G g) -> Values { return share(g, gt(x(g), rhs(g)), eq(x(g), rhs(g))); },
+       "The larger of a and b; a tie sends half of the gradient to each."},
+      {Op::min, "min", number_binary, Linear::kNo,
+       [](G g) -> Values { return share(g, lt(x(g), rhs(g)), eq(x(g), rhs(g))); },
+       "The smaller of a and b; a tie sends half of the gradient to each."},
+      {Op::pow, "pow", float_binary, Linear::kNo,
+       [](G g) -> Values {
+         // log of a base that is not positive would turn a zero cotangent into NaN.
+         Value safe = where(gt(x(g), 0), x(g), constant_like(x(g), 1));
+         return {ct(g) * rhs(g) * pow(x(g), rhs(g) - 1), ct(g) * y(g) * log(safe)};
+       },
+       "a to the power b; the gradient to b is 0 where a <= 0."},
+  };
+  for (const Binary& b : table) {
+    rows.push_back({.op = b.op,
+                    .name = b.name,
+                    .family = OpFamily::kElementwise,
+                    .inputs_min = 2,
+                    .inputs_max = 2,
+                    .type_rule = b.type_rule,
+                    .factors = elementwise_factors,
+                    .linear = b.linear,
+                    .gradient = b.gradient,
+                    .cost = b.op == Op::pow ? unary_cost : per_result<1>,
+                    .doc = b.doc});
+  }
 }
 
 void add_predicates(std::vector<OpRow>& rows) {
@@ -269,8 +219,8 @@ void add_predicates(std::vector<OpRow>& rows) {
 }
 
 Values convert_gradient(const GradientCall& g) {
-  if (!is_float(GW_X.dtype())) return {Value()};
-  return {convert(GW_CT, GW_X.dtype(), g.loc)};
+  if (!is_float(x(g).dtype())) return {Value()};
+  return {convert(ct(g), x(g).dtype(), g.loc)};
 }
 
 }  // namespace
@@ -288,26 +238,26 @@ std::vector<OpRow> elementwise_rows() {
                   .type_rule = select_type,
                   .factors = elementwise_factors,
                   .linear = Linear::kAll,
-                  .gradient = GW_RULE {
-                    Value none = zeros_like(g, GW_CT);
-                    return {Value(), where(GW_X, GW_CT, none), where(GW_X, none, GW_CT)};
-}
-, .cost = per_result<1>, .doc = "(condition, then, otherwise): `then` where the condition holds."
-});
-rows.push_back({.op = Op::convert,
-                .name = "convert",
-                .family = OpFamily::kElementwise,
-                .attrs = {{"dtype", AttrKind::kDType, {}, "the new element type"}},
-                .type_rule = [](const OpCall& call) -> std::vector<Type> {
-                  return {call.inputs[0].with(call.attrs.dtype("dtype"))};
-                },
-                .factors = elementwise_factors,
-                .linear = Linear::kAll,
-                .gradient = convert_gradient,
-                .cost = per_result<1>,
-                .doc = "Another element type. To bf16 and f32: nearest, ties to even. Float to "
-                       "i32: truncated, saturated, NaN is 0. To bool: not equal to 0."});
-return rows;
+                  .gradient = [](G g) -> Values {
+                    Value none = zeros_like(g, ct(g));
+                    return {Value(), where(x(g), ct(g), none), where(x(g), none, ct(g))};
+                  },
+                  .cost = per_result<1>,
+                  .doc = "(condition, then, otherwise): `then` where the condition holds."});
+  rows.push_back({.op = Op::convert,
+                  .name = "convert",
+                  .family = OpFamily::kElementwise,
+                  .attrs = {{"dtype", AttrKind::kDType, {}, "the new element type"}},
+                  .type_rule = [](const OpCall& call) -> std::vector<Type> {
+                    return {call.inputs[0].with(call.attrs.dtype("dtype"))};
+                  },
+                  .factors = elementwise_factors,
+                  .linear = Linear::kAll,
+                  .gradient = convert_gradient,
+                  .cost = per_result<1>,
+                  .doc = "Another element type. To bf16 and f32: nearest, ties to even. Float to "
+                         "i32: truncated, saturated, NaN is 0. To bool: not equal to 0."});
+  return rows;
 }
 
 }  // namespace gangway::internal

@@ -35,7 +35,9 @@ void need_route(const OpCall& call, size_t i, int64_t groups, int64_t slots, int
             token_slot.dims[0] == groups && (tokens < 0 || token_slot.dims[1] == tokens) &&
             slot_token.rank() == 2 && slot_token.dtype == DType::kI32 &&
             slot_token.dims[0] == groups && (slots < 0 || slot_token.dims[1] == slots);
-  need(call, ok, "the route does not fit ", to_string(call.inputs[0]),
+  std::string rows = to_string(call.inputs[0]);
+  if (i == 2) rows += cat(" and ", to_string(call.inputs[1]));
+  need(call, ok, "the route does not fit ", rows,
        ": expected slot_token i32[groups, slots] and token_slot i32[groups, tokens, k], got ",
        to_string(slot_token), " and ", to_string(token_slot));
 }
@@ -126,7 +128,8 @@ Value flat_rows(Value index, int64_t rows, Loc loc) {
 
 // [groups, rows, ...] -> [groups * rows, ...]
 Value merge_groups(Value x, Loc loc) {
-  Dims dims(x.type().dims.begin() + 1, x.type().dims.end());
+  Dims dims = x.type().dims;
+  dims.erase(dims.begin());
   dims[0] *= x.dim(0);
   return reshape(x, dims, loc);
 }

@@ -29,7 +29,8 @@ void need_rank_min(const OpCall& call, size_t i, std::string_view name, int rank
 
 void need_type(const OpCall& call, size_t i, std::string_view name, const Type& type) {
   need(call, call.inputs[i] == type, name, " has the wrong type: expected ", to_string(type),
-       ", got ", to_string(call.inputs[i]));
+       ", got ", to_string(call.inputs[i]),
+       i > 0 ? cat(", beside a first operand ", to_string(call.inputs[0])) : "");
 }
 
 void need_same(const OpCall& call, size_t i, std::string_view a, size_t j, std::string_view b) {

@@ -1,0 +1,153 @@
+// Cases of the composites. Inputs that must agree with one another (a softmax and its result, a
+// route and its tokens) come from the references.
+#include "ir/interpret.h"
+#include "tests/op_table/cases.h"
+
+namespace gangway::op_table {
+namespace {
+
+DType accumulator(DType dtype) { return dtype == DType::kF64 ? dtype : DType::kF32; }
+
+std::vector<Literal> run(Op op, const std::vector<Literal>& in, Attrs attrs) {
+  std::vector<Type> types;
+  for (const Literal& literal : in) types.push_back(literal.type);
+  infer_types(op, types, attrs);
+  return evaluate({op, types, attrs}, in);
+}
+
+void add_norms(DType dtype, std::vector<OpCase>& cases) {
+  for (const Dims& dims : {Dims{4, 6}, Dims{5}, Dims{0, 3}, Dims{2, 3, 1}}) {
+    Type x{dtype, dims}, row{dtype, {dims.back()}};
+    cases.push_back({Op::softmax, {}, inputs({{x}}), {}});
+    cases.push_back({Op::softmax_grad,
+                     {},
+                     [=](Rng& rng) {
+                       Literal in = random_literal(x, Fill::kAny, rng);
+                       return std::vector{run(Op::softmax, {in}, {})[0],
+                                          random_literal(x, Fill::kAny, rng)};
+                     },
+                     {}});
+    Attrs eps{{"eps", 1e-3}};
+    cases.push_back({Op::rms_norm, eps, inputs({{x}, {row}}), {}});
+    cases.push_back({Op::rms_norm_grad, eps, inputs({{x}, {row}, {x}}), {}});
+    cases.push_back({Op::layer_norm, eps, inputs({{x}, {row}, {row}}), {}});
+    cases.push_back({Op::layer_norm_grad, eps, inputs({{x}, {row}, {x}}), {}});
+    Dims rows(dims.begin(), dims.end() - 1);
+    auto labelled = [=](Rng& rng) {
+      return std::vector{random_literal(x, Fill::kAny, rng),
+                         random_index(rows, -1, dims.back() + 1, rng)};
+    };
+    cases.push_back({Op::cross_entropy, {}, labelled, {}});
+    cases.push_back({Op::cross_entropy_grad,
+                     {},
+                     [=](Rng& rng) {
+                       std::vector<Literal> in = labelled(rng);
+                       in.push_back(run(Op::cross_entropy, in, {})[1]);
+                       in.push_back(random_literal({accumulator(dtype), rows}, Fill::kAny, rng));
+                       return in;
+                     },
+                     {}});
+  }
+}
+
+void add_attention(DType dtype, std::vector<OpCase>& cases) {
+  struct Shape {
+    Dims dims;
+    int64_t heads;
+    double scale;
+  };
+  for (const Shape& s : {Shape{{2, 4, 8}, 2, 0}, Shape{{1, 3, 6}, 3, 0.7}, Shape{{0, 2, 4}, 1, 0},
+                         Shape{{2, 1, 2}, 2, 0}}) {
+    Type x{dtype, s.dims};
+    for (bool causal : {false, true}) {
+      Attrs attrs{{"heads", s.heads}, {"scale", s.scale}, {"causal", causal}};
+      cases.push_back({Op::attention, attrs, inputs({{x}, {x}, {x}}), {}});
+      cases.push_back({Op::attention_grad,
+                       attrs,
+                       [=](Rng& rng) {
+                         std::vector<Literal> in;
+                         for (int i = 0; i < 3; ++i)
+                           in.push_back(random_literal(x, Fill::kAny, rng));
+                         for (Literal& made : run(Op::attention, in, attrs)) in.push_back(made);
+                         in.push_back(random_literal(x, Fill::kAny, rng));
+                         return in;
+                       },
+                       {}});
+    }
+    Attrs attrs{{"heads", s.heads}, {"scale", s.scale}};
+    Type query{dtype, {s.dims[0], 1, s.dims[2]}};
+    cases.push_back({Op::attention_decode,
+                     attrs,
+                     [=](Rng& rng) {
+                       return std::vector{random_literal(query, Fill::kAny, rng),
+                                          random_literal(x, Fill::kAny, rng),
+                                          random_literal(x, Fill::kAny, rng),
+                                          random_index({}, -1, s.dims[1] + 2, rng)};
+                     },
+                     {}});
+  }
+}
+
+void add_optimizer(DType dtype, std::vector<OpCase>& cases) {
+  DType state = accumulator(dtype);
+  for (const Dims& dims : {Dims{4, 6}, Dims{}, Dims{0, 3}, Dims{7}}) {
+    cases.push_back({Op::sum_squares, {}, inputs({{{dtype, dims}}}), {}});
+    Input p{{state, dims}}, scalar{{state, {}}, Fill::kPositive};
+    Input v{{state, dims}, Fill::kPositive}, g{{dtype, dims}};
+    cases.push_back({Op::adamw,
+                     {{"weight_decay", 0.1}},
+                     inputs({p, p, v, g, scalar, scalar, scalar, scalar}),
+                     {}});
+  }
+}
+
+}  // namespace
+
+void add_composite_cases(DType dtype, std::vector<OpCase>& cases) {
+  add_norms(dtype, cases);
+  add_attention(dtype, cases);
+  add_optimizer(dtype, cases);
+}
+
+void add_moe_cases(DType dtype, std::vector<OpCase>& cases) {
+  struct Shape {
+    int64_t groups, tokens, k, experts, capacity, dim;
+  };
+  for (const Shape& s : {Shape{2, 4, 2, 3, 0, 4}, Shape{2, 4, 2, 3, 2, 4}, Shape{1, 1, 1, 1, 1, 1},
+                         Shape{4, 5, 1, 2, 0, 3}, Shape{2, 0, 2, 2, 0, 2}}) {
+    auto choices = [s](Rng& rng) {
+      return random_index({s.groups, s.tokens, s.k}, -1, s.experts, rng);
+    };
+    auto routed = [=](Rng& rng) {
+      return run(Op::moe_route, {choices(rng)}, {{"experts", s.experts}, {"capacity", s.capacity}});
+    };
+    int64_t slots = s.capacity > 0 ? s.experts * s.capacity : s.tokens * s.k, hidden = 6;
+    auto any = [](Type type) { return Input{std::move(type)}; };
+    Type x{dtype, {s.groups, s.tokens, s.dim}}, y{dtype, {s.groups, slots, s.dim}};
+    Type gate{dtype, {s.groups, s.tokens, s.k}}, out{dtype, {s.groups, slots, hidden}};
+    Type w{dtype, {s.experts, s.dim, hidden}}, wt{dtype, {s.experts, hidden, s.dim}};
+    // Float inputs, then results `from` to `to` of the route.
+    auto with_route = [=](std::vector<Input> floats, size_t from, size_t to) {
+      return [=](Rng& rng) {
+        std::vector<Literal> in = inputs(floats)(rng);
+        std::vector<Literal> route = routed(rng);
+        for (size_t i = from; i <= to; ++i) in.push_back(route[i]);
+        return in;
+      };
+    };
+    cases.push_back({Op::moe_route,
+                     {{"experts", s.experts}, {"capacity", s.capacity}},
+                     [=](Rng& rng) { return std::vector{choices(rng)}; },
+                     {}});
+    cases.push_back({Op::moe_dispatch, {{"k", s.k}}, with_route({any(x)}, 0, 1), {}});
+    cases.push_back({Op::moe_combine, {}, with_route({any(y), any(gate)}, 0, 1), {}});
+    cases.push_back({Op::moe_combine_grad_y, {}, with_route({any(x), any(gate)}, 0, 1), {}});
+    cases.push_back({Op::moe_combine_grad_w, {}, with_route({any(x), any(y)}, 0, 1), {}});
+    cases.push_back({Op::grouped_dot, {}, with_route({any(y), any(w)}, 2, 2), {}});
+    cases.push_back(
+        {Op::grouped_dot, {{"transpose_w", true}}, with_route({any(y), any(wt)}, 2, 2), {}});
+    cases.push_back({Op::grouped_dot_grad_w, {}, with_route({any(y), any(out)}, 2, 2), {}});
+  }
+}
+
+}  // namespace gangway::op_table
