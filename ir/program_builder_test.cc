@@ -175,18 +175,6 @@ TEST(ProgramBuilder, AnInitialiserMustMakeItsType) {
                               "expected f32[4], got f32[3]"));
 }
 
-TEST(ProgramBuilder, StateInsideARematerialisationRegionIsRefused) {
-  std::string text = error_of([] {
-    ProgramBuilder b("step");
-    Value x = b.input("x", f32());
-    Builder::Region region(b.builder());
-    Value y = exp(x);
-    b.output("y", y + b.state("w", zeros(f32())));
-    b.build();
-  });
-  EXPECT_THAT(text, HasSubstr("state \"w\": is declared inside a rematerialisation region"));
-}
-
 std::shared_ptr<const Function> doubled(const std::string& name, const Mesh& mesh,
                                         AxisPlacements placements = {}) {
   Builder b(name, mesh);
