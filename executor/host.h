@@ -27,6 +27,8 @@
 namespace gangway {
 
 class Reactor;
+class SimFabric;
+class Tracer;
 
 enum class DeviceKind : uint8_t { kCpu, kSim, kCuda };
 
@@ -36,6 +38,9 @@ struct HostOptions {
   int devices = 1;
   int64_t memory_bytes = 0;  // For each device; 0: an equal share of the machine's memory.
   int threads = 0;           // Intra-op threads of each device; 0: cores / devices, at least 1.
+  Tracer* tracer = nullptr;  // Gets a row for each device; must outlive the host.
+  // kSim: through what the simulated hosts of one process reach one another; none: a host alone.
+  std::shared_ptr<SimFabric> fabric;
 };
 
 // What a plan asks of one device, in bytes; `total` is what its allocator is asked for, exactly.

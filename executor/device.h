@@ -1,0 +1,123 @@
+// Device: the interface that all hardware looks like; modelled on CUDA's own semantics, so that a
+// GPU is a thin layer.
+//
+//   CUDA                      here
+//   cudaMallocAsync / Free    memory()                 exact accounting, one named budget
+//   module + graph            compile()                a local function, ready to be run many times
+//   in-order stream           enqueue(Work)            non-blocking state machines, run in order
+//   cudaEvent_t               Event                    with an error in it
+//   cudaMemcpyAsync           Work that calls copy()
+//   ncclComm_t                Collective               executor/collectives/collective.h
+//
+// Invariants
+//  - Work runs in the order of enqueue(), one at a time. What a later work reads an earlier one has
+//  written.
+//  - Nothing that runs on the device's thread throws or blocks: errors are values (in a frame, an
+//  event, a buffer).
+//  - A device that waits costs nothing: it parks until ring(), or until the time its work asked to
+//  be woken at.
+//
+// Threads: enqueue(), ring() and memory() anywhere; compile() on the reactor thread; copy(),
+// now_ns() and everything that a Work does on the device's own thread (the reactor's, for a
+// simulated device). Ownership: the device outlives what was compiled for it and what was enqueued
+// on it; dying, it drops what has not run.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "executor/bell.h"
+#include "executor/collectives/collective.h"
+#include "executor/memory.h"
+#include "executor/stream.h"
+#include "ir/plan.h"
+#include "runtime/trace.h"
+
+namespace gangway {
+
+// One call of a compiled function on one device: where its tensors lie and how far it has come.
+// Made once for each run in flight and reused.
+struct CallFrame {
+  // Parameters, then results, then the arena.
+  std::vector<std::byte*> bases;
+  // One for each entry of CompiledFunction::collective_axes().
+  std::vector<Collective*> collectives;
+  uint32_t mesh_device = 0;  // Which device of the slice's mesh this is.
+
+  // The steps still to run: [step, end).
+  uint32_t step = 0;
+  uint32_t end = 0;
+  bool begun = false;  // The step at `step` has begun and waits.
+  int64_t resume_at_ns = 0;
+  std::vector<CollectiveTensor> bucket;  // Of the collective that has begun; keeps its capacity.
+
+  // Kernels are skipped; collectives still take part, carrying the flag.
+  bool poisoned = false;
+  // A peer was poisoned: seen in a collective.
+  bool peer_poisoned = false;
+  // Record in `culprit` the first step whose float inputs were finite and whose outputs are not.
+  bool check = false;
+  NodeId culprit = kNone;
+};
+
+class CompiledFunction {
+ public:
+  virtual ~CompiledFunction() = default;
+
+  // Bytes of the arena, scratchpads included; kDeviceAlignment aligned.
+  virtual int64_t arena_bytes() const = 0;
+  virtual uint32_t step_count() const = 0;
+  // The first step that writes state.
+  virtual uint32_t commit_step() const = 0;
+  // The axes of each distinct group of devices that its collectives join ("data", "data,expert"),
+  // and the most bytes that one of them moves.
+  struct CollectiveNeed {
+    std::string axes;
+    int64_t bytes_max = 0;
+  };
+  virtual const std::vector<CollectiveNeed>& collective_needs() const = 0;
+
+  // Runs steps until frame.end or until one must wait. Device thread.
+  virtual Progress advance(CallFrame& frame, Turn& turn) const = 0;
+};
+
+class Device {
+ public:
+  Device(std::string name, int64_t memory_bytes) : name_(name), memory_(name, memory_bytes) {}
+  virtual ~Device() = default;
+  Device(const Device&) = delete;
+  Device& operator=(const Device&) = delete;
+
+  const std::string& name() const { return name_; }
+  DeviceMemory& memory() { return memory_; }
+
+  // Throws kInvalid or kUnimplemented with the user's line.
+  virtual std::shared_ptr<const CompiledFunction> compile(const LocalFunction& local) = 0;
+
+  virtual void enqueue(Work& work) = 0;
+  // Something that a pending work waits for may have happened.
+  virtual void ring() = 0;
+  // How another process rings: the device parks on this bell from now on. Before the first
+  // enqueue().
+  virtual void use_bell(Bell bell) = 0;
+
+  // How many device threads of this machine work together: what its wait policy depends on.
+  virtual void expect_peers(int device_threads) { static_cast<void>(device_threads); }
+
+  virtual int64_t now_ns() const = 0;
+  // Where its work records spans; null: nowhere.
+  internal::TraceBuffer* trace_row = nullptr;
+
+  virtual void copy(void* to, const void* from, int64_t bytes) = 0;
+  // Whether a float tensor holds no infinity and no NaN.
+  virtual bool all_finite(DType dtype, const void* data, int64_t elements) = 0;
+
+ private:
+  const std::string name_;
+  DeviceMemory memory_;
+};
+
+}  // namespace gangway

@@ -1,0 +1,273 @@
+#include "executor/device_run.h"
+
+#include <cstring>
+
+#include "runtime/base/error.h"
+
+namespace gangway {
+
+DeviceRun::Finished::Finished(DeviceRun& owner)
+    : Mail([](Mail& mail) {
+        DeviceRun& done = static_cast<Finished&>(mail).run;
+        done.listener_.device_done(done);
+      }),
+      run(owner) {}
+
+DeviceRun::DeviceRun(const DevicePlan& plan, uint32_t slot, Mailbox& mailbox, Listener& listener)
+    : plan_(plan), slot_(slot), mailbox_(mailbox), listener_(listener) {
+  values_.assign(plan.plan->values.size(), nullptr);
+  for (uint32_t v = 0; v < values_.size(); ++v) values_[v] = fixed_base(v);
+  for (const Entry& entry : plan.entries) {
+    if (entry.kind == EntryKind::kReceive) {
+      values_[entry.value] = plan.channels[entry.channel].slots.payload(slot);
+    }
+  }
+  small_.resize(plan.plan->outputs.size());
+  build_frames();
+}
+
+std::byte* DeviceRun::slot_data(uint32_t value) const {
+  return plan_.slots->data() + plan_.layout.slot_bytes * slot_ + plan_.layout.values[value].offset;
+}
+
+std::byte* DeviceRun::fixed_base(uint32_t value) const {
+  const ValuePlace& place = plan_.layout.values[value];
+  switch (place.kind) {
+    case ValuePlace::Kind::kState: return plan_.states[value]->data();
+    case ValuePlace::Kind::kArena: return plan_.arena->data() + place.offset;
+    case ValuePlace::Kind::kSlot: return slot_data(value);
+    case ValuePlace::Kind::kAbsent:
+    case ValuePlace::Kind::kInbox:
+    case ValuePlace::Kind::kBound: break;
+  }
+  return nullptr;
+}
+
+void DeviceRun::build_frames() {
+  frames_.resize(plan_.plan->nodes.size());
+  for (const Entry& entry : plan_.entries) {
+    if (entry.kind != EntryKind::kCall) continue;
+    const PlanNode& node = plan_.plan->nodes[entry.node];
+    CallFrame& frame = frames_[entry.node];
+    for (uint32_t value : node.inputs) frame.bases.push_back(values_[value]);
+    for (uint32_t value : node.results) frame.bases.push_back(values_[value]);
+    frame.bases.push_back(plan_.arena->data() + plan_.layout.call_arena[entry.node]);
+    frame.mesh_device = mesh_device_of(plan_.plan->slices[node.slice], plan_.member);
+    frame.collectives = entry.collectives;
+  }
+}
+
+void DeviceRun::bind(Inputs inputs) {
+  inputs_ = std::move(inputs);
+  run_ = inputs_.run;
+  active_ = true;
+  cursor_ = 0;
+  begun_ = not_finite_ = passed_ = culprit_ = false;
+  error_ = nullptr;
+  diagnosis_ = nullptr;
+  cancel_wanted_.store(false, std::memory_order_relaxed);
+  if (inputs_.error != nullptr) poison(inputs_.error, true);
+  const Plan& plan = *plan_.plan;
+  for (size_t i = 0; i < plan.inputs.size(); ++i) {
+    const uint32_t value = plan.inputs[i];
+    if (plan_.layout.values[value].kind != ValuePlace::Kind::kBound) continue;
+    if (inputs_.arguments[i] != nullptr) {
+      values_[value] = inputs_.arguments[i]->data();
+    } else if (inputs_.inline_bytes[i] != nullptr) {
+      values_[value] = slot_data(value);
+      std::memcpy(values_[value], inputs_.inline_bytes[i]->data(), inputs_.inline_bytes[i]->size());
+    }
+  }
+  for (const DeviceOutput& output : plan_.outputs) {
+    if (output.bound && inputs_.outputs[output.output] != nullptr) {
+      values_[output.value] = inputs_.outputs[output.output]->data();
+    }
+  }
+}
+
+void DeviceRun::prepare(const Entry& entry) {
+  for (const Patch& patch : entry.patches)
+    frames_[entry.node].bases[patch.base] = values_[patch.value];
+}
+
+void DeviceRun::cancel(std::shared_ptr<const Error> error) {
+  if (cancel_wanted_.load(std::memory_order_relaxed)) return;
+  cancel_error_ = std::move(error);
+  cancel_wanted_.store(true, std::memory_order_release);
+  plan_.device->ring();
+}
+
+void DeviceRun::poison(std::shared_ptr<const Error> error, bool culprit) {
+  if (error_ != nullptr) return;  // The first error wins.
+  error_ = std::move(error);
+  culprit_ = culprit;
+}
+
+void DeviceRun::poison_by_peer() {
+  if (error_ != nullptr) return;
+  static const auto kPeer = std::make_shared<const Error>(ErrorKind::kUnavailable,
+                                                          "run: another device of the plan failed",
+                                                          Where{}, "its own error says why");
+  poison(kPeer, false);
+}
+
+void DeviceRun::look_for_cancel() {
+  if (passed_ || !cancel_wanted_.load(std::memory_order_acquire)) return;
+  poison(cancel_error_, true);
+}
+
+Progress DeviceRun::advance(Turn& turn) {
+  if (cursor_ == 0 && !begun_)
+    entry_start_ns_ = turn.device.trace_row == nullptr ? 0 : turn.device.now_ns();
+  while (cursor_ < plan_.entries.size()) {
+    if (abandoned_.load(std::memory_order_acquire)) {
+      poison(std::make_shared<const Error>(ErrorKind::kCancelled, "run: its plan was uninstalled"),
+             true);
+      break;
+    }
+    look_for_cancel();
+    const Entry& entry = plan_.entries[cursor_];
+    if (advance_entry(entry, turn) == Progress::kPending) return Progress::kPending;
+    begun_ = false;
+    ++cursor_;
+    record_span(entry, turn);
+  }
+  finish(turn);
+  return Progress::kDone;
+}
+
+// An entry's span begins where the one before it ended: its waiting is its own.
+void DeviceRun::record_span(const Entry& entry, Turn& turn) {
+  if (turn.device.trace_row == nullptr) return;
+  const int64_t end_ns = turn.device.now_ns();
+  const uint32_t node = entry.plan_node == kNone ? entry.node : entry.plan_node;
+  turn.device.trace_row->record({"run", entry_start_ns_, end_ns, run_.value, node});
+  entry_start_ns_ = end_ns;
+}
+
+Progress DeviceRun::advance_entry(const Entry& entry, Turn& turn) {
+  switch (entry.kind) {
+    case EntryKind::kCall: return advance_steps(entry, turn);
+    case EntryKind::kCommit: return passed_ ? advance_steps(entry, turn) : Progress::kDone;
+    case EntryKind::kSource: return advance_source(entry);
+    case EntryKind::kSend: return advance_send(entry, turn);
+    case EntryKind::kReceive: return advance_receive(entry);
+    case EntryKind::kGate: return advance_gate(turn);
+  }
+  return Progress::kDone;
+}
+
+Progress DeviceRun::advance_steps(const Entry& entry, Turn& turn) {
+  CallFrame& frame = frames_[entry.node];
+  if (!begun_) {
+    begun_ = true;
+    frame.step = entry.begin;
+    frame.end = entry.end;
+    frame.begun = false;
+    frame.peer_poisoned = false;
+    for (uint32_t argument : entry.arguments) {
+      const BufferPtr& buffer = inputs_.arguments[argument];
+      if (buffer != nullptr && buffer->error != nullptr) poison(buffer->error, true);
+    }
+  }
+  frame.poisoned = error_ != nullptr;
+  if (entry.function->advance(frame, turn) == Progress::kPending) return Progress::kPending;
+  if (frame.peer_poisoned) poison_by_peer();
+  if (entry.finite_value != kNone && error_ == nullptr) {
+    const Type& type = plan_.plan->values[entry.finite_value].local_type;
+    not_finite_ |=
+        !plan_.device->all_finite(type.dtype, values_[entry.finite_value], type.elements());
+  }
+  return Progress::kDone;
+}
+
+Progress DeviceRun::advance_source(const Entry& entry) {
+  const EventPtr& event = inputs_.sources[entry.source];
+  if (event == nullptr) return Progress::kDone;
+  if (!event->ready()) return Progress::kPending;
+  if (event->error() != nullptr) poison(event->shared_error(), true);
+  return Progress::kDone;
+}
+
+Progress DeviceRun::advance_send(const Entry& entry, Turn& turn) {
+  const TransferChannel& channel = plan_.channels[entry.channel];
+  TransferSlots slots = channel.slots;
+  if (!slots.may_send(inputs_.number)) return Progress::kPending;
+  const bool poisoned = error_ != nullptr;
+  if (!poisoned) {
+    turn.device.copy(slots.payload(inputs_.number), values_[entry.value],
+                     plan_.plan->values[entry.value].local_type.bytes());
+  }
+  slots.sent(inputs_.number, poisoned);
+  channel.peer.ring();
+  return Progress::kDone;
+}
+
+Progress DeviceRun::advance_receive(const Entry& entry) {
+  const TransferSlots& slots = plan_.channels[entry.channel].slots;
+  if (!slots.arrived(inputs_.number)) return Progress::kPending;
+  if (slots.poisoned(inputs_.number)) poison_by_peer();
+  return Progress::kDone;
+}
+
+Progress DeviceRun::advance_gate(Turn& turn) {
+  if (diagnosis_ != nullptr) {
+    if (diagnosis_->advance(turn) == Progress::kPending) return Progress::kPending;
+    poison(diagnosis_->error(), diagnosis_->culprit());
+    return Progress::kDone;
+  }
+  if (!begun_) {
+    begun_ = true;
+    plan_.gate->begin_exchange(not_finite_ ? 1 : 0, error_ != nullptr);
+  }
+  if (plan_.gate->advance() == Progress::kPending) return Progress::kPending;
+  if (plan_.gate->poisoned()) {
+    poison_by_peer();
+    return Progress::kDone;
+  }
+  bool finite = true;
+  for (uint64_t word : plan_.gate->words()) finite &= word == 0;
+  if (finite) {
+    passed_ = true;
+    return Progress::kDone;
+  }
+  diagnosis_ = std::make_unique<Diagnosis>(plan_, frames_);
+  return advance_gate(turn);
+}
+
+void DeviceRun::finish(Turn& turn) {
+  for (const DeviceOutput& output : plan_.outputs) {
+    const BufferPtr& buffer = inputs_.outputs[output.output];
+    if (buffer == nullptr) continue;
+    buffer->error = error_;
+    if (error_ != nullptr) continue;
+    const int64_t bytes = plan_.plan->values[output.value].local_type.bytes();
+    if (!output.bound) turn.device.copy(buffer->data(), values_[output.value], bytes);
+    if (output.small)
+      std::memcpy(small_[output.output].data(), buffer->data(), static_cast<size_t>(bytes));
+  }
+  for (const Entry& entry : plan_.entries) {
+    if (entry.kind != EntryKind::kReceive) continue;
+    const TransferChannel& channel = plan_.channels[entry.channel];
+    TransferSlots slots = channel.slots;
+    slots.release(inputs_.number);
+    channel.peer.ring();
+  }
+}
+
+void DeviceRun::retire(bool done) {
+  if (!done) return;  // The device dies, and the reactor's records with it.
+  mailbox_.post(finished_);
+}
+
+std::span<const std::byte> DeviceRun::small_output(uint32_t output) const {
+  const uint32_t value = plan_.plan->outputs[output];
+  return {small_[output].data(), static_cast<size_t>(plan_.plan->values[value].local_type.bytes())};
+}
+
+void DeviceRun::release() {
+  inputs_ = {};
+  active_ = false;
+}
+
+}  // namespace gangway

@@ -1,0 +1,79 @@
+#include "executor/devices/cpu/cpu_device.h"
+
+#include <time.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "executor/devices/cpu/cpu_function.h"
+#include "executor/kernels/reduce.h"
+
+namespace gangway {
+
+CpuDevice::CpuDevice(const CpuDeviceOptions& options)
+    : Device(options.name, options.memory_bytes),
+      par_(options.threads),
+      spin_ns_(options.wait.spin_ns),
+      thread_(options.name, [this] { serve(); }) {}
+
+CpuDevice::~CpuDevice() {
+  stop_.store(true, std::memory_order_release);
+  ring();
+  thread_.join();
+}
+
+std::shared_ptr<const CompiledFunction> CpuDevice::compile(const LocalFunction& local) {
+  return std::make_shared<const CpuFunction>(local, par_);
+}
+
+void CpuDevice::enqueue(Work& work) {
+  stream_.push(work);
+  ring();
+}
+
+void CpuDevice::ring() { bell_.load(std::memory_order_acquire)->ring(); }
+
+void CpuDevice::use_bell(Bell bell) {
+  bell_.store(bell.doorbell, std::memory_order_release);
+  own_bell_.ring();  // The thread may wait there still.
+}
+
+void CpuDevice::expect_peers(int device_threads) {
+  // The most crowded plan decides; it never spins again afterwards.
+  const int64_t wanted = SpinPolicy::for_threads(device_threads).spin_ns;
+  spin_ns_.store(std::min(wanted, spin_ns_.load(std::memory_order_relaxed)),
+                 std::memory_order_relaxed);
+}
+
+int64_t CpuDevice::now_ns() const {
+  timespec time{};
+  clock_gettime(CLOCK_MONOTONIC, &time);
+  return int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec;
+}
+
+void CpuDevice::copy(void* to, const void* from, int64_t bytes) {
+  if (bytes > 0) std::memcpy(to, from, static_cast<size_t>(bytes));
+}
+
+bool CpuDevice::all_finite(DType dtype, const void* data, int64_t elements) {
+  return gangway::all_finite(par_, dtype, data, elements);
+}
+
+void CpuDevice::serve() {
+  while (!stop_.load(std::memory_order_acquire)) {
+    Doorbell& bell = *bell_.load(std::memory_order_acquire);
+    const uint32_t ticket = bell.ticket();
+    Turn turn{.device = *this, .now_ns = now_ns()};
+    const int64_t start_ns = turn.now_ns;
+    const Progress progress = stream_.advance(turn);
+    const int64_t end_ns = now_ns();
+    busy_ns_.fetch_add(end_ns - start_ns, std::memory_order_relaxed);
+    if (stop_.load(std::memory_order_acquire)) break;
+    const int64_t limit_ns = progress == Progress::kPending && turn.wake_at_ns != kNever
+                                 ? std::max<int64_t>(0, turn.wake_at_ns - end_ns)
+                                 : -1;
+    bell.wait(ticket, {"device", spin_ns_.load(std::memory_order_relaxed)}, limit_ns);
+  }
+}
+
+}  // namespace gangway

@@ -1,0 +1,60 @@
+// CpuDevice: a device made of CPU cores: one thread for the in-order stream, and a few more inside
+// kernels.
+//
+// The thread advances its stream and parks on one doorbell when nothing can go on. How long it
+// spins first is the wait policy: not at all when the device threads of this machine outnumber its
+// cores. `timed` keeps the device busy by sleeping: the thread parks until the time has come.
+//
+// Threads: as device.h. Ownership: the destructor stops the thread and drops what has not run.
+#pragma once
+
+#include <atomic>
+#include <memory>
+
+#include "executor/device.h"
+#include "executor/kernels/parallel.h"
+#include "runtime/doorbell.h"
+#include "runtime/thread.h"
+
+namespace gangway {
+
+struct CpuDeviceOptions {
+  std::string name;
+  int64_t memory_bytes = 0;
+  int threads = 1;  // Of the kernels, the device's own included.
+  SpinPolicy wait = SpinPolicy::park();
+};
+
+class CpuDevice final : public Device {
+ public:
+  explicit CpuDevice(const CpuDeviceOptions& options);
+  ~CpuDevice() override;
+
+  std::shared_ptr<const CompiledFunction> compile(const LocalFunction& local) override;
+  void enqueue(Work& work) override;
+  void ring() override;
+  void use_bell(Bell bell) override;
+  void expect_peers(int device_threads) override;
+  int64_t now_ns() const override;
+  void copy(void* to, const void* from, int64_t bytes) override;
+  bool all_finite(DType dtype, const void* data, int64_t elements) override;
+
+  // How long the thread spins before it parks; from the next wait on.
+  void set_wait(SpinPolicy wait) { spin_ns_.store(wait.spin_ns, std::memory_order_relaxed); }
+  // Time the thread spent in its work rather than parked.
+  int64_t busy_ns() const { return busy_ns_.load(std::memory_order_relaxed); }
+
+ private:
+  void serve();
+
+  Parallel par_;
+  Stream stream_;
+  Doorbell own_bell_;
+  std::atomic<Doorbell*> bell_{&own_bell_};
+  std::atomic<int64_t> spin_ns_;
+  std::atomic<bool> stop_{false};
+  std::atomic<int64_t> busy_ns_{0};
+  Thread thread_;  // Last: it uses everything above.
+};
+
+}  // namespace gangway

@@ -1,0 +1,94 @@
+// Kernel: one node of a local function bound to code that runs it, and what that code sees.
+//
+// Lowering happens once, when a function is compiled: it picks the kernel for the node's types,
+// builds whatever that kernel keeps (a oneDNN primitive, a fused program), and says how much
+// scratch it needs. A run then only turns operands into pointers: base of the frame plus a fixed
+// offset.
+//
+// Threads: a Kernel is immutable; the device's thread calls it. Errors: lowering throws kInvalid or
+// kUnimplemented with the user's line; running cannot fail.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <span>
+
+#include "executor/kernels/parallel.h"
+#include "ir/function.h"
+
+namespace gangway::cpu {
+
+// A tensor's place: an index into CallFrame::bases and an offset in bytes.
+struct Operand {
+  uint32_t base = 0;
+  int64_t offset = 0;
+};
+
+struct KernelArgs {
+  Parallel& par;
+  std::byte* const* bases;
+  const Operand* inputs;
+  const Operand* results;
+  Operand scratch;
+  uint32_t mesh_device = 0;
+
+  std::byte* at(const Operand& operand) const { return bases[operand.base] + operand.offset; }
+  const void* in(size_t i) const { return at(inputs[i]); }
+  void* out(size_t i) const { return at(results[i]); }
+  void* scratch_data() const { return at(scratch); }
+  template <class T>
+  T scalar(size_t i) const {
+    return *static_cast<const T*>(in(i));
+  }
+};
+using Kernel = std::function<void(const KernelArgs&)>;
+
+struct Lowered {
+  Kernel kernel;
+  int64_t scratch_bytes = 0;
+};
+
+// What a lowering sees of a node.
+struct LowerCall {
+  const Function& function;
+  NodeId id;
+  int threads = 1;  // Of the device: scratch for each.
+
+  const Node& node() const { return function.nodes[id]; }
+  const Attrs& attrs() const { return node().attrs; }
+  size_t inputs() const { return node().inputs.size(); }
+  const Type& in(size_t i) const { return function.types[node().inputs[i]]; }
+  const Type& out(size_t r = 0) const {
+    return function.types[node().first_result + static_cast<ValueId>(r)];
+  }
+};
+
+// A kernel for any node but the collectives and `timed`, which are steps of their own.
+Lowered lower(const LowerCall& call);
+bool has_kernel(Op op);
+
+// By family, one file each.
+Lowered lower_elementwise(const LowerCall& call);
+Lowered lower_fusion(const LowerCall& call);
+Lowered lower_fill(const LowerCall& call);  // constant, iota
+Lowered lower_copy(const LowerCall& call);  // reshape, barrier, stop_gradient
+Lowered lower_move(const LowerCall& call);  // broadcast, transpose, slice, concat, pad, shard_slice
+Lowered lower_window(const LowerCall& call);  // dynamic_slice, dynamic_update
+Lowered lower_reduce(const LowerCall& call);  // sums, extremes, argmax, cumsum, sum_squares
+Lowered lower_dot(const LowerCall& call);
+Lowered lower_index(const LowerCall& call);  // take, scatter_add, top_k, sort
+Lowered lower_random(const LowerCall& call);
+Lowered lower_softmax(const LowerCall& call);  // and cross-entropy, with their gradients
+Lowered lower_norm(const LowerCall& call);
+Lowered lower_attention(const LowerCall& call);
+Lowered lower_moe(const LowerCall& call);  // grouped products, routing, dispatch, combine
+Lowered lower_adamw(const LowerCall& call);
+
+// Throws kUnimplemented naming the op, its types and the user's line.
+[[noreturn]] void not_on_cpu(const LowerCall& call, const std::string& why);
+
+// Products of the sizes of dimensions [begin, end).
+int64_t elements_between(const Dims& dims, size_t begin, size_t end);
+
+}  // namespace gangway::cpu

@@ -1,0 +1,100 @@
+#include <map>
+#include <string>
+
+#include "executor/devices/cpu/kernel.h"
+#include "ir/op.h"
+#include "runtime/base/error.h"
+
+namespace gangway::cpu {
+
+void not_on_cpu(const LowerCall& call, const std::string& why) {
+  std::string types;
+  for (size_t i = 0; i < call.inputs(); ++i) types += (i ? ", " : "") + to_string(call.in(i));
+  throw Error(ErrorKind::kUnimplemented,
+              cat(to_string(call.node().op), "(", types, "): the CPU device has no kernel: ", why),
+              {.node = call.function.name, .at = where(call.function, call.id)});
+}
+
+int64_t elements_between(const Dims& dims, size_t begin, size_t end) {
+  int64_t n = 1;
+  for (size_t d = begin; d < end; ++d) n *= dims[d];
+  return n;
+}
+
+namespace {
+
+Lowered lower_custom(const LowerCall& call) {
+  not_on_cpu(call, "users' kernels are not loaded yet");
+}
+
+using Lowering = Lowered (*)(const LowerCall&);
+
+// By family; `timed` and the collectives are steps of their own.
+Lowering lowering_of(const OpRow& facts) {
+  switch (facts.family) {
+    case OpFamily::kElementwise: return facts.op == Op::constant ? lower_fill : lower_elementwise;
+    case OpFamily::kReduce: return lower_reduce;
+    case OpFamily::kDot: return lower_dot;
+    case OpFamily::kRandom: return lower_random;
+    case OpFamily::kShape:
+    case OpFamily::kIndex:
+    case OpFamily::kControl:
+    case OpFamily::kComposite:
+    case OpFamily::kCollective: break;
+  }
+  static const std::map<Op, Lowering> kByOp = {
+      {Op::fusion, lower_fusion},
+      {Op::custom_call, lower_custom},
+      {Op::constant, lower_fill},
+      {Op::iota, lower_fill},
+      {Op::reshape, lower_copy},
+      {Op::barrier, lower_copy},
+      {Op::stop_gradient, lower_copy},
+      {Op::broadcast, lower_move},
+      {Op::transpose, lower_move},
+      {Op::slice, lower_move},
+      {Op::concat, lower_move},
+      {Op::pad, lower_move},
+      {Op::shard_slice, lower_move},
+      {Op::dynamic_slice, lower_window},
+      {Op::dynamic_update, lower_window},
+      {Op::take, lower_index},
+      {Op::scatter_add, lower_index},
+      {Op::top_k, lower_index},
+      {Op::sort, lower_index},
+      {Op::softmax, lower_softmax},
+      {Op::softmax_grad, lower_softmax},
+      {Op::cross_entropy, lower_softmax},
+      {Op::cross_entropy_grad, lower_softmax},
+      {Op::rms_norm, lower_norm},
+      {Op::rms_norm_grad, lower_norm},
+      {Op::layer_norm, lower_norm},
+      {Op::layer_norm_grad, lower_norm},
+      {Op::attention, lower_attention},
+      {Op::attention_grad, lower_attention},
+      {Op::attention_decode, lower_attention},
+      {Op::grouped_dot, lower_moe},
+      {Op::grouped_dot_grad_w, lower_moe},
+      {Op::moe_route, lower_moe},
+      {Op::moe_dispatch, lower_moe},
+      {Op::moe_combine, lower_moe},
+      {Op::moe_combine_grad_y, lower_moe},
+      {Op::moe_combine_grad_w, lower_moe},
+      {Op::sum_squares, lower_reduce},
+      {Op::adamw, lower_adamw},
+  };
+  auto found = kByOp.find(facts.op);
+  return found == kByOp.end() ? nullptr : found->second;
+}
+
+}  // namespace
+
+bool has_kernel(Op op) { return lowering_of(row(op)) != nullptr; }
+
+Lowered lower(const LowerCall& call) {
+  const Lowering lowering = lowering_of(row(call.node().op));
+  GW_ASSERT(lowering != nullptr, to_string(call.node().op), " is a step, not a kernel");
+  return lowering(call);
+}
+
+}  // namespace gangway::cpu

@@ -1,0 +1,104 @@
+#include <cstring>
+
+#include "executor/devices/cpu/kernel.h"
+#include "executor/kernels/move.h"
+#include "executor/kernels/reduce.h"
+#include "runtime/base/error.h"
+
+namespace gangway::cpu {
+namespace {
+
+ReduceOp reduce_op(Op op) {
+  if (op == Op::reduce_max) return ReduceOp::kMax;
+  if (op == Op::reduce_min) return ReduceOp::kMin;
+  return op == Op::argmax ? ReduceOp::kArgmax : ReduceOp::kSum;
+}
+
+AxisShape axis_shape(const Dims& dims, size_t first, size_t end) {
+  return {elements_between(dims, 0, first), elements_between(dims, first, end),
+          elements_between(dims, end, dims.size())};
+}
+
+// The reduced dimensions, those of size 1 aside, when they are next to one another.
+bool adjacent(const Dims& dims, const std::vector<int64_t>& axes, size_t& first, size_t& end) {
+  std::vector<bool> reduced(dims.size(), false);
+  for (int64_t axis : axes) reduced[static_cast<size_t>(axis)] = true;
+  bool seen = false, closed = false;
+  first = end = 0;
+  for (size_t d = 0; d < dims.size(); ++d) {
+    if (dims[d] == 1) continue;
+    if (reduced[d]) {
+      if (closed) return false;
+      if (!seen) first = d;
+      seen = true;
+      end = d + 1;
+    } else if (seen) {
+      closed = true;
+    }
+  }
+  return true;
+}
+
+Lowered simple(ReduceOp op, DType dtype, const AxisShape& shape) {
+  return {[op, dtype, shape](const KernelArgs& args) {
+            reduce(args.par, op, dtype, shape, args.in(0), args.out(0), args.scratch_data());
+          },
+          static_cast<int64_t>(reduce_scratch_bytes(op, dtype, shape))};
+}
+
+Lowered lower_axes(const LowerCall& call, const std::vector<int64_t>& axes) {
+  const Type& x = call.in(0);
+  const ReduceOp op = reduce_op(call.node().op);
+  size_t first = 0, end = 0;
+  if (adjacent(x.dims, axes, first, end))
+    return simple(op, x.dtype, axis_shape(x.dims, first, end));
+  // Reduced dimensions go last, in scratch.
+  std::vector<bool> reduced(x.dims.size(), false);
+  for (int64_t axis : axes) reduced[static_cast<size_t>(axis)] = true;
+  std::vector<int64_t> order;
+  for (bool pick : {false, true}) {
+    for (size_t d = 0; d < x.dims.size(); ++d) {
+      if (reduced[d] == pick) order.push_back(static_cast<int64_t>(d));
+    }
+  }
+  const AxisShape shape{call.out().elements(),
+                        x.elements() / std::max<int64_t>(1, call.out().elements()), 1};
+  const int64_t moved = (x.bytes() + 63) / 64 * 64;
+  return {[op, dtype = x.dtype, shape, moved,
+           copy = permute_copy(static_cast<int64_t>(size_of(x.dtype)), x.dims, order)](
+              const KernelArgs& args) {
+            auto* scratch = static_cast<std::byte*>(args.scratch_data());
+            strided_copy(args.par, copy, args.in(0), scratch);
+            reduce(args.par, op, dtype, shape, scratch, args.out(0), scratch + moved);
+          },
+          moved + static_cast<int64_t>(reduce_scratch_bytes(op, x.dtype, shape))};
+}
+
+}  // namespace
+
+Lowered lower_reduce(const LowerCall& call) {
+  const Type& x = call.in(0);
+  switch (static_cast<int>(call.node().op)) {
+    case static_cast<int>(Op::sum_squares):
+      return {[dtype = x.dtype, n = x.elements()](const KernelArgs& args) {
+                sum_squares(args.par, dtype, args.in(0), n, args.out(0), args.scratch_data());
+              },
+              static_cast<int64_t>(sum_squares_scratch_bytes(x.elements()))};
+    case static_cast<int>(Op::cumsum): {
+      const auto axis = static_cast<size_t>(call.attrs().integer("axis"));
+      return {
+          [dtype = x.dtype, shape = axis_shape(x.dims, axis, axis + 1)](const KernelArgs& args) {
+            cumsum(args.par, dtype, shape, args.in(0), args.out(0));
+          }};
+    }
+    case static_cast<int>(Op::argmax): {
+      const auto axis = static_cast<size_t>(call.attrs().integer("axis"));
+      return simple(ReduceOp::kArgmax, x.dtype, axis_shape(x.dims, axis, axis + 1));
+    }
+    default: break;
+  }
+  const std::vector<int64_t>& axes = call.attrs().ints("axes");
+  return axes.empty() ? lower_copy(call) : lower_axes(call, axes);
+}
+
+}  // namespace gangway::cpu

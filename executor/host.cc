@@ -1,0 +1,125 @@
+#include "executor/host.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "executor/devices/cpu/cpu_device.h"
+#include "executor/devices/sim/sim_device.h"
+#include "executor/devices/sim/sim_fabric.h"
+#include "executor/host_impl.h"
+#include "runtime/base/units.h"
+#include "runtime/trace.h"
+
+namespace gangway {
+namespace {
+
+HostOptions filled_in(HostOptions options) {
+  GW_REQUIRE(options.devices >= 1 && options.devices <= 4096, "host \"", options.name,
+             "\": devices must be 1 to 4096, got ", options.devices);
+  if (options.memory_bytes <= 0) {
+    const int64_t machine = int64_t{sysconf(_SC_PHYS_PAGES)} * sysconf(_SC_PAGESIZE);
+    options.memory_bytes = machine / options.devices;
+  }
+  if (options.threads <= 0) options.threads = std::max(1, available_cores() / options.devices);
+  return options;
+}
+
+std::unique_ptr<Device> make_device(Reactor& reactor, const HostOptions& options, int index) {
+  const std::string name = cat(options.name, "/", index);
+  switch (options.kind) {
+    case DeviceKind::kCpu:
+      return std::make_unique<CpuDevice>(
+          CpuDeviceOptions{.name = name,
+                           .memory_bytes = options.memory_bytes,
+                           .threads = options.threads,
+                           .wait = SpinPolicy::for_threads(options.devices * options.threads + 1)});
+    case DeviceKind::kSim: return std::make_unique<SimDevice>(reactor, name, options.memory_bytes);
+    case DeviceKind::kCuda: break;
+  }
+  throw Error(ErrorKind::kUnimplemented,
+              cat("host \"", options.name, "\": CUDA devices are not built yet"), {},
+              "use --device cpu");
+}
+
+}  // namespace
+
+Host::Impl::Impl(Reactor& r, HostOptions o, HostEvents& e)
+    : reactor(r), options(filled_in(std::move(o))), events(e) {
+  SegmentBuilder builder;
+  for (int d = 0; d < options.devices; ++d) builder.add(cat("bell ", d), sizeof(Doorbell));
+  bells = builder.make();
+  for (int d = 0; d < options.devices; ++d) {
+    devices.push_back(make_device(reactor, options, d));
+    auto* doorbell =
+        reinterpret_cast<Doorbell*>(find_area(bells, cat("bell ", d), sizeof(Doorbell)));
+    devices.back()->use_bell({doorbell, nullptr});
+    device_bells.push_back(options.kind == DeviceKind::kSim
+                               ? static_cast<SimDevice&>(*devices.back()).bell()
+                               : Bell{doorbell, nullptr});
+    if (options.tracer != nullptr)
+      devices.back()->trace_row = &options.tracer->add_row(devices.back()->name());
+  }
+  if (options.fabric != nullptr) options.fabric->add(bells.descriptor().token, device_bells);
+  feeder = std::make_unique<SourceFeeder>(options.name + "/data", reactor.simulated());
+}
+
+Host::Impl::~Impl() {
+  *alive = false;
+  if (options.fabric != nullptr) options.fabric->remove(bells.descriptor().token);
+  feeder.reset();
+  devices.clear();  // Stops the threads; what they had not finished is dropped with the plans.
+}
+
+Host::Host(Reactor& reactor, HostOptions options, HostEvents& events)
+    : impl_(std::make_unique<Impl>(reactor, std::move(options), events)) {}
+Host::~Host() = default;
+
+const HostOptions& Host::options() const { return impl_->options; }
+
+std::string Host::describe_devices() const {
+  std::string text;
+  for (const auto& device : impl_->devices) {
+    text += cat(device->name(), "  ", impl_->options.kind == DeviceKind::kSim ? "simulated" : "cpu",
+                "  ", impl_->options.threads, " threads  ",
+                format_bytes(static_cast<uint64_t>(device->memory().budget())), "\n");
+  }
+  return text;
+}
+
+Installed Host::install(PlanId id, std::shared_ptr<const Plan> plan, uint32_t self,
+                        StateScope scope) {
+  return impl_->install(id, std::move(plan), self, scope);
+}
+void Host::link(PlanId id, const std::vector<SegmentOffer>& offers) { impl_->link(id, offers); }
+void Host::commit_install(PlanId id) { impl_->commit_install(id); }
+void Host::uninstall(PlanId id) { impl_->uninstall(id); }
+void Host::start(const RunRequest& request) { impl_->start(request); }
+void Host::cancel(RunId run, ErrorKind kind, const std::string& why) {
+  impl_->cancel(run, kind, why);
+}
+void Host::put(uint64_t request, ArrayId array, PlanId like, uint32_t input,
+               const ClientBytes& from) {
+  impl_->put(request, array, like, input, from);
+}
+void Host::get(uint64_t request, ArrayId array, const ClientBytes& to) {
+  impl_->get(request, array, to);
+}
+void Host::free(std::span<const ArrayId> arrays) { impl_->free(arrays); }
+void Host::get_state(uint64_t request, StateScope scope, const std::string& name,
+                     const ClientBytes& to) {
+  impl_->get_state(request, scope, name, to);
+}
+void Host::put_state(uint64_t request, StateScope scope, const std::string& name,
+                     const ClientBytes& from) {
+  impl_->put_state(request, scope, name, from);
+}
+void Host::free_scope(StateScope scope) { impl_->free_scope(scope); }
+int64_t Host::bytes_in_use(uint32_t device) const {
+  return impl_->devices.at(device)->memory().in_use();
+}
+int64_t Host::bytes_peak(uint32_t device) const {
+  return impl_->devices.at(device)->memory().peak();
+}
+
+}  // namespace gangway

@@ -1,0 +1,140 @@
+#include <algorithm>
+
+#include "executor/collectives/shm/shm_collective.h"
+#include "executor/host_plan.h"
+#include "runtime/base/error.h"
+
+namespace gangway {
+namespace {
+
+const SharedSegment& segment_of(const HostPlan& plan, uint32_t host) {
+  return host == plan.self ? plan.segment : plan.peers[host];
+}
+
+uint32_t slots_of(const Plan& plan) { return static_cast<uint32_t>(plan.runs_in_flight_max); }
+
+// body(group, index of the group, rank, mesh device) for each collective that `member` joins.
+template <class Body>
+void for_each_rank(const HostPlan& plan, const Member& member, Body body) {
+  for (const GroupSpec& group : plan.groups) {
+    const uint32_t mesh_device = mesh_device_of(plan.plan->slices[group.slice], member);
+    if (mesh_device == kNone) continue;
+    for (size_t g = 0; g < group.groups.size(); ++g) {
+      const auto& devices = group.groups[g];
+      const auto found = std::find(devices.begin(), devices.end(), mesh_device);
+      if (found != devices.end()) body(group, g, static_cast<size_t>(found - devices.begin()));
+    }
+  }
+}
+
+bool has_gate(const Plan& plan) {
+  return std::any_of(plan.nodes.begin(), plan.nodes.end(),
+                     [](const PlanNode& node) { return node.kind == PlanNodeKind::kGate; });
+}
+
+template <class Body>
+void for_each_inbox(const Plan& plan, const Member& member, Body body) {
+  for (uint32_t n = 0; n < plan.nodes.size(); ++n) {
+    const PlanNode& node = plan.nodes[n];
+    if (node.kind != PlanNodeKind::kTransfer) continue;
+    const uint32_t mesh_device = mesh_device_of(plan.slices[node.slice], member);
+    if (mesh_device == kNone) continue;
+    const int64_t payload = plan.values[node.results[0]].local_type.bytes();
+    body(inbox_area(n, mesh_device), TransferSlots::bytes(payload, slots_of(plan)));
+  }
+}
+
+template <class Body>
+void for_each_area(const HostPlan& plan, const Member& member, Body body) {
+  for_each_rank(plan, member, [&](const GroupSpec& group, size_t index, size_t rank) {
+    body(rank_area(group, index, rank), RankArea::bytes(group.bytes_max));
+  });
+  if (has_gate(*plan.plan)) body(gate_area(member), RankArea::bytes(0));
+  for_each_inbox(*plan.plan, member, body);
+}
+
+}  // namespace
+
+int64_t shared_bytes(const HostPlan& plan, const DevicePlan& device) {
+  int64_t total = 0;
+  for_each_area(plan, device.member, [&](const std::string&, int64_t bytes) { total += bytes; });
+  return total;
+}
+
+SharedSegment make_segment(const HostPlan& plan) {
+  SegmentBuilder builder;
+  for (const auto& device : plan.devices) {
+    for_each_area(plan, device->member,
+                  [&](const std::string& name, int64_t bytes) { builder.add(name, bytes); });
+  }
+  return builder.make();
+}
+
+namespace {
+
+void link_collectives(HostPlan& plan, DevicePlan& device, const BellOf& bell_of) {
+  std::map<std::pair<uint32_t, std::string>, Collective*> made;  // By slice and axes.
+  for_each_rank(plan, device.member, [&](const GroupSpec& group, size_t index, size_t rank) {
+    const std::vector<Member> members = slice_members(plan.plan->slices[group.slice]);
+    std::vector<ShmMember> ranks;
+    for (size_t r = 0; r < group.groups[index].size(); ++r) {
+      const Member& member = members[group.groups[index][r]];
+      std::byte* area = find_area(segment_of(plan, member.host), rank_area(group, index, r),
+                                  RankArea::bytes(group.bytes_max));
+      ranks.push_back({RankArea::at(area), bell_of(member)});
+    }
+    device.collectives.push_back(std::make_unique<ShmCollective>(
+        static_cast<uint32_t>(rank), std::move(ranks), group.bytes_max));
+    made[{group.slice, group.axes}] = device.collectives.back().get();
+  });
+  for (Entry& entry : device.entries) {
+    if (entry.kind != EntryKind::kCall) continue;
+    for (const CompiledFunction::CollectiveNeed& need : entry.function->collective_needs()) {
+      entry.collectives.push_back(made.at({plan.plan->nodes[entry.node].slice, need.axes}));
+    }
+  }
+}
+
+void link_gate(HostPlan& plan, DevicePlan& device, const BellOf& bell_of) {
+  if (!has_gate(*plan.plan)) return;
+  const std::vector<Member> members = plan_members(*plan.plan);
+  std::vector<ShmMember> ranks;
+  uint32_t rank = 0;
+  for (const Member& member : members) {
+    if (member == device.member) rank = static_cast<uint32_t>(ranks.size());
+    std::byte* area =
+        find_area(segment_of(plan, member.host), gate_area(member), RankArea::bytes(0));
+    ranks.push_back({RankArea::at(area), bell_of(member)});
+  }
+  device.collectives.push_back(std::make_unique<ShmCollective>(rank, std::move(ranks), 0));
+  device.gate = device.collectives.back().get();
+}
+
+void link_channels(HostPlan& plan, DevicePlan& device, const BellOf& bell_of) {
+  for (const Entry& entry : device.entries) {
+    if (entry.channel == kNone) continue;
+    const PlanNode& node = plan.plan->nodes[entry.node];
+    const PlanSlice& from = plan.plan->slices[plan.plan->values[node.inputs[0]].slice];
+    const PlanSlice& to = plan.plan->slices[node.slice];
+    const bool sends = entry.kind == EntryKind::kSend;
+    const uint32_t mesh_device = mesh_device_of(sends ? from : to, device.member);
+    const Member receiver = slice_members(to)[mesh_device];
+    const int64_t payload = plan.plan->values[entry.value].local_type.bytes();
+    const uint32_t slots = slots_of(*plan.plan);
+    std::byte* area =
+        find_area(segment_of(plan, receiver.host), inbox_area(entry.node, mesh_device),
+                  TransferSlots::bytes(payload, slots));
+    device.channels[entry.channel] = {TransferSlots(area, payload, slots),
+                                      bell_of(sends ? receiver : slice_members(from)[mesh_device])};
+  }
+}
+
+}  // namespace
+
+void link_device(HostPlan& plan, DevicePlan& device, const BellOf& bell_of) {
+  link_collectives(plan, device, bell_of);
+  link_gate(plan, device, bell_of);
+  link_channels(plan, device, bell_of);
+}
+
+}  // namespace gangway

@@ -1,0 +1,79 @@
+// HostPlan: a plan installed on this host: what its devices share.
+//
+// Life: made by install (compiled, laid out, nothing allocated) -> linked (peers' memory opened) ->
+// ready (allocated, initialised) -> closing (uninstalled, its last runs end). Threads: reactor
+// thread.
+#pragma once
+
+#include <deque>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "executor/sources/data_source.h"
+#include "executor/device_plan.h"
+#include "executor/device_run.h"
+#include "executor/host.h"
+#include "executor/segment_directory.h"
+#include "executor/store/tensor_shards.h"
+
+namespace gangway {
+
+// The groups of one slice along some axes, and the most bytes that one of their collectives moves.
+struct GroupSpec {
+  uint32_t slice = 0;
+  std::string axes;
+  int64_t bytes_max = 0;
+  std::vector<std::vector<uint32_t>> groups;  // Mesh devices.
+};
+
+// A run in flight: its part on each device of this host.
+struct PlanRun {
+  std::vector<std::unique_ptr<DeviceRun>> devices;  // As HostPlan::devices.
+  RunId run;
+  size_t running = 0;  // Devices that have not finished.
+};
+
+enum class PlanStage : uint8_t { kInstalled, kLinked, kReady, kClosing };
+
+struct HostPlan {
+  PlanId id;
+  std::shared_ptr<const Plan> plan;
+  uint32_t self = 0;
+  StateScope scope;
+  PlanStage stage = PlanStage::kInstalled;
+
+  CompiledFunctions functions;  // By Plan::functions; null: not run here.
+  std::vector<std::shared_ptr<const CompiledFunction>>
+      inits;  // By Plan::states; null: not here, or not new.
+  std::vector<GroupSpec> groups;
+  std::vector<std::unique_ptr<DevicePlan>> devices;
+  std::vector<std::unique_ptr<const DataSource>> sources;  // By Plan::sources; null: not here.
+
+  SharedSegment segment;             // What this host's devices receive in.
+  std::vector<SharedSegment> peers;  // By host; empty for this one.
+  std::vector<SharedSegment> bells;  // By host; empty for this one.
+
+  std::vector<std::unique_ptr<PlanRun>> runs;  // One for each run in flight.
+  uint64_t started = 0;
+  size_t active = 0;
+
+  Member member_of(uint32_t device) const { return {self, device}; }
+  TensorShards shards_of(uint32_t value) const;
+};
+
+// Names of areas in a plan's segments, equal on all hosts.
+std::string rank_area(const GroupSpec& group, size_t index, size_t rank);
+std::string gate_area(const Member& member);
+std::string inbox_area(uint32_t node, uint32_t mesh_device);
+
+// The steps of installation, in order: host_install.cc, host_link.cc.
+void compile_plan(HostPlan& plan, const std::vector<std::unique_ptr<Device>>& devices);
+void add_entries(HostPlan& plan, DevicePlan& device);
+int64_t shared_bytes(const HostPlan& plan, const DevicePlan& device);
+SharedSegment make_segment(const HostPlan& plan);
+using BellOf = std::function<Bell(const Member&)>;
+void link_device(HostPlan& plan, DevicePlan& device, const BellOf& bell_of);
+
+}  // namespace gangway

@@ -1,0 +1,72 @@
+// DeviceMemory: what one device has, who asked for how much, and nothing beyond it.
+//
+// Every byte that a device uses is asked of here with the name of what it is for, so that "planned"
+// and "asked" can be compared exactly and a refusal can say what is short. Rounding to the
+// alignment is the allocator's own and not counted.
+//
+// Threads: any. Errors: kOverloaded, naming what needs how much, the device, and how much is free.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "runtime/base/result.h"
+
+namespace gangway {
+
+inline constexpr int64_t kDeviceAlignment = 64;
+
+class DeviceMemory {
+ public:
+  DeviceMemory(std::string device, int64_t budget_bytes);
+  DeviceMemory(const DeviceMemory&) = delete;
+
+  Result<std::byte*> allocate(int64_t bytes, const std::string& what);
+  void release(std::byte* data, int64_t bytes);
+  // Bytes that lie elsewhere (a shared segment) but count as this device's.
+  Result<void> reserve(int64_t bytes, const std::string& what);
+  void unreserve(int64_t bytes);
+  // Whether `bytes` would fit now.
+  Result<void> would_fit(int64_t bytes, const std::string& what) const;
+
+  int64_t budget() const { return budget_; }
+  int64_t in_use() const;
+  int64_t peak() const;
+
+ private:
+  const std::string device_;
+  const int64_t budget_;
+  mutable std::mutex mutex_;
+  int64_t in_use_ = 0;
+  int64_t peak_ = 0;
+};
+
+// A block of device memory that frees itself. `error` is the device thread's: set when the run that
+// should have filled the buffer failed, and seen by whoever reads it later in the stream.
+class Buffer {
+ public:
+  Buffer(DeviceMemory& memory, std::byte* data, int64_t bytes)
+      : memory_(memory), data_(data), bytes_(bytes) {}
+  ~Buffer() { memory_.release(data_, bytes_); }
+  Buffer(const Buffer&) = delete;
+  Buffer& operator=(const Buffer&) = delete;
+
+  std::byte* data() const { return data_; }
+  int64_t bytes() const { return bytes_; }
+
+  std::shared_ptr<const Error> error;
+
+ private:
+  DeviceMemory& memory_;
+  std::byte* data_;
+  int64_t bytes_;
+};
+using BufferPtr = std::shared_ptr<Buffer>;
+
+// Throws kOverloaded; for the control plane.
+BufferPtr allocate_buffer(DeviceMemory& memory, int64_t bytes, const std::string& what);
+
+}  // namespace gangway

@@ -1,0 +1,51 @@
+// SourceFeeder: fills the source buffers of coming runs on a thread of its own, so that a device
+// never waits for a disk.
+//
+// It runs as far ahead as runs are enqueued. A simulated host fills at once, on the reactor.
+//
+// Threads: fill() on the reactor thread; the event is recorded on the feeder's. Ownership:
+// destination and source must live until the event. Errors: of the pipeline, in the event.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "executor/sources/data_source.h"
+#include "executor/event.h"
+#include "runtime/doorbell.h"
+#include "runtime/thread.h"
+
+namespace gangway {
+
+struct SourceJob {
+  const DataSource* source = nullptr;
+  uint64_t position = 0;
+  int64_t first_row = 0, rows = 0;
+  std::byte* out = nullptr;
+  EventPtr filled;
+};
+
+class SourceFeeder {
+ public:
+  SourceFeeder(std::string name, bool inline_only);
+  ~SourceFeeder();
+
+  void fill(SourceJob job);
+
+ private:
+  void serve();
+
+  const std::string name_;
+  const bool inline_only_;
+  std::mutex mutex_;
+  std::deque<SourceJob> jobs_;
+  bool stop_ = false;
+  Doorbell bell_;
+  Thread thread_;  // Started by the first job.
+};
+
+}  // namespace gangway

@@ -1,0 +1,41 @@
+// BufferPool: equal buffers of one device, handed out and taken back; what a plan keeps ready for
+// an input or an output.
+//
+// A buffer returns when its last holder lets go. As many as were reserved are kept; beyond that
+// buffers are made and freed as needed, so that a client may hold more results than runs are in
+// flight, while memory lasts.
+//
+// Threads: take() on the reactor thread; buffers may be let go anywhere. Ownership: shared by its
+// buffers, which may outlive the plan. Errors: kOverloaded.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "executor/memory.h"
+
+namespace gangway {
+
+class BufferPool : public std::enable_shared_from_this<BufferPool> {
+ public:
+  // Makes `reserved` buffers at once.
+  BufferPool(DeviceMemory& memory, int64_t bytes, std::string what, int64_t reserved);
+
+  BufferPtr take();
+  // Free buffers go now, the others when they return.
+  void close();
+
+ private:
+  void give_back(std::unique_ptr<Buffer> buffer);
+
+  DeviceMemory& memory_;
+  const int64_t bytes_;
+  const std::string what_;
+  std::mutex mutex_;
+  std::vector<std::unique_ptr<Buffer>> free_;
+  size_t keep_;
+};
+
+}  // namespace gangway

@@ -1,0 +1,43 @@
+// StateStore: the named tensors that live on this host's devices from run to run.
+//
+// A name means one state within a scope: two programs of one session share it, and must agree on
+// its type and placement. Updates happen in place, in the stream, behind the gate; so a copy that
+// is enqueued between two runs sees exactly the version between them.
+//
+// Threads: reactor thread; the buffers' contents belong to the device's stream.
+// Errors: kInvalid where two programs disagree, or the name is unknown.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "executor/host.h"
+#include "executor/memory.h"
+#include "executor/store/tensor_shards.h"
+
+namespace gangway {
+
+struct State {
+  std::string name;
+  TensorShards shards;
+};
+
+class StateStore {
+ public:
+  // The state of that name if it is there; throws when its type or placement differs from `like`.
+  std::shared_ptr<State> find_like(StateScope scope, const std::string& name,
+                                   const TensorShards& like);
+  State& get(StateScope scope, const std::string& name);
+  void add(StateScope scope, std::shared_ptr<State> state);
+  // The states stay until the last plan that uses them goes.
+  void drop(StateScope scope);
+
+ private:
+  std::map<std::pair<StateScope, std::string>, std::shared_ptr<State>> states_;
+};
+
+}  // namespace gangway

@@ -1,0 +1,47 @@
+#include "executor/stream.h"
+
+namespace gangway {
+
+Stream::~Stream() {
+  while (first_ != nullptr || take_incoming()) {
+    Work* work = first_;
+    first_ = work->next_;
+    work->retire(false);
+  }
+}
+
+void Stream::push(Work& work) {
+  Work* head = incoming_.load(std::memory_order_relaxed);
+  do {
+    work.next_ = head;
+  } while (!incoming_.compare_exchange_weak(head, &work, std::memory_order_release,
+                                            std::memory_order_relaxed));
+}
+
+bool Stream::take_incoming() {
+  Work* newest = incoming_.exchange(nullptr, std::memory_order_acquire);
+  if (newest == nullptr) return false;
+  Work* tail = newest;
+  Work* head = nullptr;
+  while (newest != nullptr) {
+    Work* older = newest->next_;
+    newest->next_ = head;
+    head = newest;
+    newest = older;
+  }
+  (first_ == nullptr ? first_ : last_->next_) = head;
+  last_ = tail;
+  return true;
+}
+
+Progress Stream::advance(Turn& turn) {
+  while (first_ != nullptr || take_incoming()) {
+    if (first_->advance(turn) == Progress::kPending) return Progress::kPending;
+    Work* done = first_;
+    first_ = done->next_;
+    done->retire(true);
+  }
+  return Progress::kDone;
+}
+
+}  // namespace gangway

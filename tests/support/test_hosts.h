@@ -1,0 +1,174 @@
+// Hosts for tests: several executors' hosts in one process, driven as a controller would, with
+// their events collected.
+//
+// Threads: the reactor's, outside fibers.
+#pragma once
+
+#include <cstring>
+#include <map>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "executor/devices/sim/sim_fabric.h"
+#include "executor/host.h"
+#include "runtime/reactor.h"
+#include "runtime/trace.h"
+
+namespace gangway {
+
+struct Done {
+  std::optional<Error> error;
+  bool culprit = false;
+};
+
+class EventLog final : public HostEvents {
+ public:
+  void run_done(RunId run, const Error* error, bool culprit) override {
+    done[run] = {error == nullptr ? std::optional<Error>() : *error, culprit};
+  }
+  void small_output(RunId run, uint32_t output, std::span<const std::byte> bytes) override {
+    small[{run, output}] = {bytes.begin(), bytes.end()};
+  }
+  void transfer_done(uint64_t request, const Error* error) override {
+    transfers[request] = {error == nullptr ? std::optional<Error>() : *error, false};
+  }
+
+  std::map<RunId, Done> done;
+  std::map<std::pair<RunId, uint32_t>, std::vector<std::byte>> small;
+  std::map<uint64_t, Done> transfers;
+};
+
+class TestHosts {
+ public:
+  TestHosts(Reactor& reactor, uint32_t count, uint32_t devices, DeviceKind kind = DeviceKind::kCpu,
+            Tracer* tracer = nullptr, int64_t memory_bytes = int64_t{64} << 20)
+      : reactor_(reactor), fabric_(std::make_shared<SimFabric>()) {
+    for (uint32_t h = 0; h < count; ++h) {
+      logs.push_back(std::make_unique<EventLog>());
+      hosts.push_back(std::make_unique<Host>(reactor_,
+                                             HostOptions{.name = "host-" + std::to_string(h),
+                                                         .kind = kind,
+                                                         .devices = static_cast<int>(devices),
+                                                         .memory_bytes = memory_bytes,
+                                                         .threads = 1,
+                                                         .tracer = tracer,
+                                                         .fabric = fabric_},
+                                             *logs.back()));
+    }
+  }
+
+  std::vector<Installed> install(PlanId id, std::shared_ptr<const Plan> plan,
+                                 StateScope scope = {1}) {
+    std::vector<Installed> installed;
+    std::vector<SegmentOffer> offers;
+    for (uint32_t h = 0; h < hosts.size(); ++h) {
+      installed.push_back(hosts[h]->install(id, plan, h, scope));
+      offers.insert(offers.end(), installed.back().offers.begin(), installed.back().offers.end());
+    }
+    for (auto& host : hosts) host->link(id, offers);
+    for (auto& host : hosts) host->commit_install(id);
+    return installed;
+  }
+
+  void start(const RunRequest& request) {
+    for (auto& host : hosts) host->start(request);
+  }
+
+  Done wait(RunId run) {
+    reactor_.run_until([&] {
+      for (auto& log : logs) {
+        if (!log->done.contains(run)) return false;
+      }
+      return true;
+    });
+    Done result = logs[0]->done[run];
+    for (auto& log : logs) {
+      if (log->done[run].culprit) result = log->done[run];
+    }
+    return result;
+  }
+
+  template <class T>
+  T item(RunId run, uint32_t output) {
+    for (auto& log : logs) {
+      auto found = log->small.find({run, output});
+      if (found == log->small.end()) continue;
+      T value;
+      std::memcpy(&value, found->second.data(), sizeof value);
+      return value;
+    }
+    return T{-12345};
+  }
+
+  template <class T>
+  std::vector<T> get_state(const std::string& name, size_t elements, StateScope scope = {1}) {
+    return read<T>(elements, [&](Host& host, uint64_t request, const ClientBytes& to) {
+      host.get_state(request, scope, name, to);
+    });
+  }
+  template <class T>
+  std::vector<T> get(ArrayId array, size_t elements) {
+    return read<T>(elements, [&](Host& host, uint64_t request, const ClientBytes& to) {
+      host.get(request, array, to);
+    });
+  }
+  template <class T>
+  void put(ArrayId array, PlanId like, uint32_t input, const std::vector<T>& values) {
+    SharedSegment segment = client_segment(values);
+    move_bytes(segment, values.size() * sizeof(T),
+               [&](Host& host, uint64_t request, const ClientBytes& from) {
+                 host.put(request, array, like, input, from);
+               });
+  }
+  template <class T>
+  void put_state(const std::string& name, const std::vector<T>& values, StateScope scope = {1}) {
+    SharedSegment segment = client_segment(values);
+    move_bytes(segment, values.size() * sizeof(T),
+               [&](Host& host, uint64_t request, const ClientBytes& from) {
+                 host.put_state(request, scope, name, from);
+               });
+  }
+
+  std::vector<std::unique_ptr<EventLog>> logs;
+  std::vector<std::unique_ptr<Host>> hosts;
+  std::optional<Error> transfer_error;
+
+ private:
+  template <class T>
+  SharedSegment client_segment(const std::vector<T>& values) {
+    SharedSegment segment = SharedSegment::create(std::max<size_t>(64, values.size() * sizeof(T)));
+    if (!values.empty()) std::memcpy(segment.data(), values.data(), values.size() * sizeof(T));
+    return segment;
+  }
+  template <class Call>
+  void move_bytes(const SharedSegment& segment, size_t bytes, Call call) {
+    const uint64_t request = ++requests_;
+    transfer_error.reset();
+    for (auto& host : hosts)
+      call(*host, request, ClientBytes{segment.descriptor(), 0, static_cast<int64_t>(bytes)});
+    reactor_.run_until([&] {
+      for (auto& log : logs) {
+        if (!log->transfers.contains(request)) return false;
+      }
+      return true;
+    });
+    for (auto& log : logs) {
+      if (log->transfers[request].error) transfer_error = log->transfers[request].error;
+    }
+  }
+  template <class T, class Call>
+  std::vector<T> read(size_t elements, Call call) {
+    std::vector<T> values(elements);
+    SharedSegment segment = client_segment(values);
+    move_bytes(segment, elements * sizeof(T), call);
+    if (elements > 0) std::memcpy(values.data(), segment.data(), elements * sizeof(T));
+    return values;
+  }
+
+  Reactor& reactor_;
+  std::shared_ptr<SimFabric> fabric_;
+  uint64_t requests_ = 0;
+};
+
+}  // namespace gangway

@@ -1,0 +1,99 @@
+// Plans for tests and benchmarks: one call of a global function over devices of a few hosts, built
+// as the controller would.
+//
+// Threads: pure.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "ir/builder.h"
+#include "ir/ops.h"
+#include "ir/plan.h"
+#include "ir/transforms/pipeline.h"
+
+namespace gangway {
+
+class TestPlan {
+ public:
+  // hosts * devices in one slice with the mesh {data: hosts * devices}.
+  TestPlan(std::string name, uint32_t hosts, uint32_t devices) : plan_(std::make_shared<Plan>()) {
+    plan_->name = std::move(name);
+    PlanSlice slice{mesh_of(hosts * devices), {}};
+    for (uint32_t h = 0; h < hosts; ++h) {
+      plan_->hosts.push_back("host-" + std::to_string(h));
+      slice.ranges.push_back({h, 0, devices});
+    }
+    plan_->slices = {slice};
+  }
+
+  static Mesh mesh_of(uint32_t devices) { return {{{"data", static_cast<int64_t>(devices)}}}; }
+  const Mesh& mesh() const { return plan_->slices[0].mesh; }
+  Plan& plan() { return *plan_; }
+  std::shared_ptr<const Plan> share() const { return plan_; }
+
+  uint32_t value(std::string name, PlanStorage storage, Type type, Sharding sharding = {},
+                 uint32_t slice = 0) {
+    const Mesh& mesh = plan_->slices[slice].mesh;
+    if (sharding.empty()) sharding = replicated(mesh);
+    const Type local = *local_type(type, mesh, sharding);
+    plan_->values.push_back({std::move(name), storage, slice, type, local, sharding});
+    return static_cast<uint32_t>(plan_->values.size()) - 1;
+  }
+  uint32_t input(std::string name, Type type, Sharding sharding = {}) {
+    plan_->inputs.push_back(value(std::move(name), PlanStorage::kInput, type, sharding));
+    return plan_->inputs.back();
+  }
+  uint32_t output(std::string name, Type type, Sharding sharding = {}) {
+    plan_->outputs.push_back(value(std::move(name), PlanStorage::kOutput, type, sharding));
+    return plan_->outputs.back();
+  }
+  // Filled with `first` at the start.
+  uint32_t state(std::string name, Type type, double first) {
+    const uint32_t v = value(std::move(name), PlanStorage::kState, type);
+    Builder b("init", mesh());
+    b.result("value", b.constant(plan_->values[v].local_type, first));
+    auto init = std::make_shared<Function>(b.build());
+    init->local = true;
+    plan_->states.push_back({v, init});
+    return v;
+  }
+  uint32_t function(const Function& global, const CallContext& context = {}) {
+    plan_->functions.push_back(compile_function(global, context).local);
+    return static_cast<uint32_t>(plan_->functions.size()) - 1;
+  }
+  uint32_t call(std::string name, uint32_t function, std::vector<uint32_t> inputs,
+                std::vector<uint32_t> results, uint32_t slice = 0) {
+    return node({.kind = PlanNodeKind::kCall,
+                 .name = std::move(name),
+                 .slice = slice,
+                 .function = function,
+                 .inputs = std::move(inputs),
+                 .results = std::move(results)});
+  }
+  uint32_t gate() { return node({.kind = PlanNodeKind::kGate, .name = "gate"}); }
+  uint32_t commit(uint32_t call) {
+    return node({.kind = PlanNodeKind::kCommit,
+                 .name = "commit",
+                 .slice = plan_->nodes[call].slice,
+                 .call = call});
+  }
+  uint32_t transfer(uint32_t from, uint32_t to) {
+    return node({.kind = PlanNodeKind::kTransfer,
+                 .name = "transfer",
+                 .slice = plan_->values[to].slice,
+                 .inputs = {from},
+                 .results = {to}});
+  }
+  uint32_t node(PlanNode node) {
+    plan_->nodes.push_back(std::move(node));
+    return static_cast<uint32_t>(plan_->nodes.size()) - 1;
+  }
+
+ private:
+  std::shared_ptr<Plan> plan_;
+};
+
+}  // namespace gangway
