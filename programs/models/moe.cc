@@ -51,10 +51,11 @@ MoeResult moe(const MoeConfig& config, const Tree& p, Value x,
 
   Route route = moe_route(expert, config.experts, capacity_of(config, tokens), loc);
   Value rows = moe_dispatch(grouped, route, loc);
-  Value hidden = grouped_dot(rows, convert(p["up"], x.dtype(), loc), route.sizes, loc);
-  hidden = activation(hidden);
-  if (p.contains("gate"))
-    hidden = hidden * grouped_dot(rows, convert(p["gate"], x.dtype(), loc), route.sizes, loc);
+  auto project = [&](const char* name) {
+    return grouped_dot(rows, convert(p[name], x.dtype(), loc), route.sizes, loc);
+  };
+  Value hidden =
+      p.contains("gate") ? activation(project("gate")) * project("up") : activation(project("up"));
   Value out = grouped_dot(hidden, convert(p["down"], x.dtype(), loc), route.sizes, loc);
   out = moe_combine(out, convert(gate, x.dtype(), loc), route, loc);
 

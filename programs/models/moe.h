@@ -40,7 +40,8 @@ struct MoeResult {
 // Slots of an expert in a group: 0 when dropless.
 int64_t capacity_of(const MoeConfig& config, int64_t tokens);
 
-// x: [batch, seq, dim]. `activation` is applied to the up projection.
+// x: [batch, seq, dim]. `activation` is applied to the gate projection where there is one, else to
+// the up projection.
 MoeResult moe(const MoeConfig& config, const Tree& p, Value x,
               const std::function<Value(Value)>& activation, Loc loc = Loc::current());
 

@@ -19,8 +19,10 @@ Value norm(const TransformerConfig& config, const Tree& w, Value x, Loc loc) {
 }
 
 Value feed_forward(const TransformerConfig& config, const Tree& p, Value x, Loc loc) {
-  Value hidden = activate(config, dot(x, weight(config, p["up"], loc), loc), loc);
-  if (config.gated) hidden = hidden * dot(x, weight(config, p["gate"], loc), loc);
+  Value up = dot(x, weight(config, p["up"], loc), loc);
+  Value hidden = config.gated
+                     ? activate(config, dot(x, weight(config, p["gate"], loc), loc), loc) * up
+                     : activate(config, up, loc);
   return dot(hidden, weight(config, p["down"], loc), loc);
 }
 

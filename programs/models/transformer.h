@@ -34,7 +34,7 @@ struct TransformerConfig {
   int64_t heads = 4;
   int64_t hidden = 512;  // Of the feed-forward layer, or of each expert.
   bool positional = true;
-  bool gated = false;
+  bool gated = false;  // down . (activation(x . gate) * (x . up)), as in Llama.
   bool tied = true;
   Activation activation = Activation::kGelu;
   DType storage = DType::kF32;

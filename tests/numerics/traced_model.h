@@ -1,0 +1,51 @@
+// The repository's transformer as a function of its parameters and tokens, beside the same model of
+// the reference: what the numerics tests compare.
+//
+// Threads: pure functions.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "ir/function.h"
+#include "ir/literal.h"
+#include "programs/models/transformer.h"
+#include "tests/numerics/reference_model.h"
+
+namespace gangway::numerics {
+
+inline constexpr int kBatch = 4;
+
+// A model small enough for the reference executor, and the name that tests print for it.
+struct Model {
+  std::string name;
+  programs::TransformerConfig config;
+};
+// Dense and MoE, dropless and with a capacity that drops, tied and not, gated and not, both
+// activations, rematerialised and not.
+std::vector<Model> models();
+inline std::string name_of(const Model& model) { return model.name; }
+
+reference::ModelConfig reference_of(const programs::TransformerConfig& config);
+
+// Parameters: those of the model, by name, then "tokens": i32[kBatch, seq], cut over "data".
+// Results: "loss", the gradient of every parameter in order, and with experts "load": [layers,
+// experts].
+Function loss_and_gradients(const programs::TransformerConfig& config, const Mesh& mesh);
+
+// Parameters and tokens of a seed whose routing has no near tie, and what the reference makes of
+// them.
+struct Example {
+  uint64_t seed = 0;
+  reference::Tensors parameters;
+  std::vector<int32_t> tokens;
+  reference::Evaluation expected;
+};
+// The parameters are exact in `dtype`. Seeds are tried from `first_seed` on.
+Example example_of(const programs::TransformerConfig& config, DType dtype, uint64_t first_seed);
+
+// As loss_and_gradients takes and gives them.
+std::vector<Literal> arguments_of(const Function& function, const Example& example);
+std::vector<Literal> gradients_of(const Function& function, const Example& example);
+
+}  // namespace gangway::numerics
