@@ -1,6 +1,9 @@
 // All of Gangway that a training program needs: include this, link gangway::gangway.
 #pragma once
 
+#include "client/checkpoint_dir.h"
+#include "client/client.h"
+#include "client/tensor.h"
 #include "ir/autodiff.h"
 #include "ir/ops.h"
 #include "ir/program_builder.h"

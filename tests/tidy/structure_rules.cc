@@ -27,6 +27,8 @@ const std::vector<Room>& rooms() {
        {"runtime/base", "runtime", "ir", "protocol", "executor/kernels", "executor/data"}},
       {"controller", {"runtime/base", "runtime", "ir", "protocol"}},
       {"client", {"runtime/base", "runtime", "ir", "protocol"}},
+      {"client/local",  // Starts clusters in this process or as children.
+       {"runtime/base", "runtime", "ir", "protocol", "client", "controller", "executor"}},
       {"gangway.h", {"runtime/base", "runtime", "ir", "client"}},
       {"programs", {"gangway.h", "runtime/base", "ir", "client"}},
       {"examples", {"gangway.h", "programs"}},

@@ -1,0 +1,315 @@
+#include "client/client.h"
+
+#include <algorithm>
+#include <cstring>
+#include <set>
+
+#include "client/client_impl.h"
+#include "runtime/base/units.h"
+
+namespace gangway {
+namespace {
+
+using internal::ArrayImpl;
+using internal::ExecutableImpl;
+using internal::RunImpl;
+
+std::string names_of(const std::vector<internal::Port>& ports) {
+  std::string text;
+  for (const internal::Port& port : ports) text += (text.empty() ? "" : ", ") + port.name;
+  return text.empty() ? "none" : text;
+}
+
+// The position of the port with this name; kInvalid lists those that exist.
+uint32_t find_port(const char* what, const std::string& program,
+                   const std::vector<internal::Port>& ports, std::string_view name) {
+  for (uint32_t i = 0; i < ports.size(); ++i) {
+    if (ports[i].name == name) return i;
+  }
+  throw Error(
+      ErrorKind::kInvalid,
+      cat("run of \"", program, "\": no ", what, " \"", name, "\"; there are: ", names_of(ports)),
+      {.program = program});
+}
+
+void require_type(const std::string& program, const internal::Port& port, const Type& type) {
+  GW_REQUIRE(type == port.type, "run of \"", program, "\": input \"", port.name, "\": expected ",
+             to_string(port.type), ", got ", to_string(type));
+}
+
+std::shared_ptr<ArrayImpl> hold(const std::shared_ptr<internal::ClientImpl>& client,
+                                const HostTensor& tensor) {
+  auto array = std::make_shared<ArrayImpl>();
+  array->client = client;
+  array->type = tensor.type;
+  array->tensor = tensor;
+  return array;
+}
+
+// What a run names, and the arrays that must live until its frame is posted.
+struct Bound {
+  RunFrame frame;
+  std::vector<std::shared_ptr<ArrayImpl>> kept;
+};
+
+void bind(ExecutableImpl& executable, const Argument& argument, Bound& bound) {
+  const std::string& program = executable.program.name;
+  const auto& ports = executable.plan.inputs;
+  const uint32_t input = find_port("input", program, ports, argument.name);
+  ArgumentFrame& to = bound.frame.arguments.emplace_back();
+  to.input = input;
+  std::shared_ptr<ArrayImpl> array;
+  if (const auto* tensor = std::get_if<HostTensor>(&argument.value)) {
+    require_type(program, ports[input], tensor->type);
+    if (tensor->type.rank() == 0) {
+      to.bytes = tensor->bytes;
+      return;
+    }
+    array = hold(executable.client, *tensor);
+  } else {
+    array = std::get<Array>(argument.value).impl();
+    GW_REQUIRE(array != nullptr, "run of \"", program, "\": input \"", argument.name,
+               "\" is an empty array");
+    require_type(program, ports[input], array->type);
+  }
+  to.array = array->tensor ? array->place(executable.plan.plan, input) : array->id;
+  bound.kept.push_back(std::move(array));
+}
+
+// Waits at the in-flight bound.
+void take_place(ExecutableImpl& executable) {
+  internal::Notify& notify = executable.client->notify;
+  int64_t& in_flight = *executable.in_flight;
+  notify.wait([&] { return in_flight < executable.runs_in_flight_max; });
+  std::lock_guard lock(notify.mutex);
+  ++in_flight;
+}
+
+}  // namespace
+
+Array::Array(std::shared_ptr<ArrayImpl> impl) : impl_(std::move(impl)) {}
+const Type& Array::type() const { return impl_->type; }
+bool Array::ready() const { return impl_->ready(); }
+HostTensor Array::to_host() const {
+  GW_REQUIRE(impl_ != nullptr, "array: empty");
+  return impl_->to_host();
+}
+
+Run::Run(std::shared_ptr<RunImpl> impl) : impl_(std::move(impl)) {}
+
+Array Run::operator[](std::string_view output) const {
+  const ExecutableImpl& executable = *impl_->executable;
+  return Array(impl_->outputs[find_port("output", executable.program.name, executable.plan.outputs,
+                                        output)]);
+}
+
+bool Run::done() const {
+  std::lock_guard lock(impl_->client->notify.mutex);
+  return impl_->outcome->done;
+}
+
+void Run::wait() const {
+  impl_->client->notify.wait([this] { return impl_->outcome->done; });
+  if (impl_->outcome->error) throw *impl_->outcome->error;
+}
+
+void Run::cancel() const {
+  impl_->client->post(
+      [id = impl_->id, name = impl_->executable->program.name](internal::Session& session) {
+        session.cancel(id, Error(ErrorKind::kCancelled, cat("run of \"", name, "\": cancelled"),
+                                 {.program = name}));
+      });
+}
+
+Executable::Executable(std::shared_ptr<ExecutableImpl> impl) : impl_(std::move(impl)) {}
+
+Run Executable::run(const std::vector<Argument>& arguments, const RunOptions& options) const {
+  ExecutableImpl& executable = *impl_;
+  const std::shared_ptr<internal::ClientImpl>& client = executable.client;
+  GW_REQUIRE(options.time_limit_ms >= 0, "run: a negative time limit: ", options.time_limit_ms,
+             " ms");
+  Bound bound;
+  for (const Argument& argument : arguments) bind(executable, argument, bound);
+  take_place(executable);
+
+  auto run = std::make_shared<RunImpl>();
+  run->client = client;
+  run->executable = impl_;
+  run->id = client->new_run();
+  for (uint32_t i = 0; i < executable.plan.outputs.size(); ++i) {
+    auto array = std::make_shared<ArrayImpl>();
+    array->client = client;
+    array->type = executable.plan.outputs[i].type;
+    array->id = client->new_array();
+    array->output = i;
+    array->outcome = run->outcome;
+    bound.frame.outputs.push_back(array->id);
+    run->outputs.push_back(std::move(array));
+  }
+  bound.frame.plan = executable.plan.plan;
+  bound.frame.run = run->id;
+  bound.frame.time_limit_ms = options.time_limit_ms;
+  bound.frame.source_positions.assign(executable.plan.sources, executable.position.fetch_add(1));
+  client->post([frame = std::move(bound.frame), outcome = run->outcome,
+                in_flight = executable.in_flight,
+                notify = &client->notify](internal::Session& session) {
+    session.run(frame, [outcome, in_flight, notify](RunDoneFrame done) {
+      {
+        std::lock_guard lock(notify->mutex);
+        outcome->error = std::move(done.error);
+        for (SmallOutput& small : done.outputs) {
+          outcome->small[small.output] = std::move(small.bytes);
+        }
+        outcome->done = true;
+        --*in_flight;
+      }
+      notify->notify();
+    });
+  });
+  return Run(std::move(run));
+}
+
+const Program& Executable::program() const { return impl_->program; }
+
+MemoryReport Executable::memory() const {
+  MemoryReport report;
+  for (const internal::HostNeed& need : impl_->plan.needs) {
+    report.devices.push_back({need.host, need.device, need.arena, need.state, need.slots});
+  }
+  return report;
+}
+
+uint64_t Executable::position() const { return impl_->position; }
+void Executable::set_position(uint64_t position) const { impl_->position = position; }
+
+Slice::Slice(std::shared_ptr<internal::SliceImpl> impl) : impl_(std::move(impl)) {}
+int64_t Slice::devices() const { return impl_->devices; }
+
+Mesh Slice::mesh(std::vector<MeshAxis> axes) const {
+  Mesh mesh{std::move(axes)};
+  std::set<std::string> names;
+  for (const MeshAxis& axis : mesh.axes) {
+    GW_REQUIRE(axis.size >= 1 && !axis.name.empty() && names.insert(axis.name).second, "mesh ",
+               to_string(mesh), ": axis \"", axis.name, "\" is empty or named twice");
+  }
+  GW_REQUIRE(mesh.devices() == devices(), "mesh ", to_string(mesh),
+             ": expected sizes that multiply "
+             "to the slice's ",
+             devices(), " devices, got ", mesh.devices());
+  return mesh;
+}
+
+Executable Slice::compile(const Program& program, const CompileOptions& options) const {
+  return compile(program, {}, options);
+}
+
+Executable Slice::compile(const Program& program, const std::vector<Slice>& more_slices,
+                          const CompileOptions& options) const {
+  GW_REQUIRE(options.runs_in_flight_max >= 1 && options.runs_in_flight_max <= 64,
+             "compile: runs in flight: expected 1 to 64, got ", options.runs_in_flight_max);
+  auto executable = std::make_shared<ExecutableImpl>();
+  executable->client = impl_->client;
+  executable->slices = {impl_};
+  for (const Slice& slice : more_slices) executable->slices.push_back(slice.impl_);
+  executable->program = program;
+  executable->runs_in_flight_max = options.runs_in_flight_max;
+  std::vector<uint64_t> ids;
+  for (const auto& slice : executable->slices) ids.push_back(slice->id);
+  impl_->client->call("compile", [&, client = impl_->client.get()] {
+    executable->plan =
+        client->session().compile(program, ids, static_cast<uint32_t>(options.runs_in_flight_max));
+  });
+  std::lock_guard lock(impl_->mutex);
+  for (const internal::Port& state : executable->plan.states) {
+    impl_->states[state.name] = state.type;
+  }
+  return Executable(std::move(executable));
+}
+
+Array Slice::from_host(const HostTensor& tensor, const Mesh& mesh,
+                       const AxisPlacements& placements) const {
+  GW_REQUIRE(local_type(tensor.type, mesh, resolve(mesh, placements)).has_value(),
+             "from_host: ", to_string(tensor.type), " can't be cut as ",
+             to_string(mesh, resolve(mesh, placements)), " over ", to_string(mesh));
+  return Array(hold(impl_->client, tensor));
+}
+
+std::vector<std::pair<std::string, Type>> Slice::states() const {
+  std::lock_guard lock(impl_->mutex);
+  return {impl_->states.begin(), impl_->states.end()};
+}
+
+namespace {
+
+Type state_type(internal::SliceImpl& slice, const std::string& name) {
+  std::lock_guard lock(slice.mutex);
+  const auto at = slice.states.find(name);
+  GW_REQUIRE(at != slice.states.end(), "state \"", name,
+             "\": no program compiled on this slice has it; there are ", slice.states.size());
+  return at->second;
+}
+
+}  // namespace
+
+HostTensor Slice::read_state(const std::string& name) const {
+  HostTensor tensor(state_type(*impl_, name));
+  const auto part = impl_->client->heap().take(tensor.type.bytes());
+  impl_->client->transfer({.kind = TransferKind::kGetState, .scope = impl_->id, .name = name},
+                          *part);
+  std::memcpy(tensor.bytes.data(), part->data(), tensor.bytes.size());
+  return tensor;
+}
+
+void Slice::write_state(const std::string& name, const HostTensor& tensor) const {
+  const Type type = state_type(*impl_, name);
+  GW_REQUIRE(tensor.type == type, "state \"", name, "\": expected ", to_string(type), ", got ",
+             to_string(tensor.type));
+  const auto part = impl_->client->heap().take(type.bytes());
+  std::memcpy(part->data(), tensor.bytes.data(), tensor.bytes.size());
+  impl_->client->transfer({.kind = TransferKind::kPutState, .scope = impl_->id, .name = name},
+                          *part);
+}
+
+Client::Client(std::shared_ptr<internal::ClientImpl> impl) : impl_(std::move(impl)) {}
+
+Slice Client::allocate(const SliceOptions& options) const {
+  GW_REQUIRE(options.devices >= 1 && options.devices <= (1 << 24),
+             "allocate: expected at least one device, got ", options.devices);
+  const uint64_t id = impl_->call("allocate", [&, client = impl_.get()] {
+    return client->session().allocate(static_cast<uint32_t>(options.devices));
+  });
+  return Slice(std::make_shared<internal::SliceImpl>(impl_, id, options.devices));
+}
+
+std::string Client::describe_devices() const {
+  const auto hosts =
+      impl_->call("status", [client = impl_.get()] { return client->session().hosts(); });
+  std::string text;
+  for (const internal::HostLine& host : hosts) {
+    text += cat(host.name, ": ", host.devices, " ", host.kind, " devices of ",
+                format_bytes(static_cast<uint64_t>(host.memory_bytes)), ", ",
+                format_bytes(static_cast<uint64_t>(host.memory_used)), " reserved\n");
+    if (!host.text.empty()) text += host.text + (host.text.ends_with('\n') ? "" : "\n");
+  }
+  return text;
+}
+
+void Client::close() const { impl_->close(); }
+
+Client connect(const std::string& address, const ConnectOptions& options) {
+  const bool local = address.starts_with("local:");
+  const internal::LocalShape shape =
+      local ? internal::parse_local(address) : internal::LocalShape{};
+  const auto make = [&](Reactor& reactor) -> std::unique_ptr<internal::Cluster> {
+    if (!local) return internal::join_cluster(reactor, address);
+    if (options.in_process) return internal::start_in_process(reactor, shape, options);
+    return internal::start_processes(reactor, shape, options);
+  };
+  return Client(std::make_shared<internal::ClientImpl>(make, options));
+}
+
+Client internal::connect_on(Reactor& reactor, Network& network, const std::string& address) {
+  return Client(std::make_shared<internal::ClientImpl>(reactor, network, address));
+}
+
+}  // namespace gangway

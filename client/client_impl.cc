@@ -1,0 +1,144 @@
+#include "client/client_impl.h"
+
+#include <unistd.h>
+
+#include <cstring>
+
+namespace gangway::internal {
+
+ClientImpl::ClientImpl(const MakeCluster& make, const ConnectOptions& options)
+    : thread_(std::make_unique<ReactorThread>("gangway-client")) {
+  try {
+    thread_->ask("connect", [&] {
+      notify.home = &Reactor::current();
+      cluster_ = make(Reactor::current());
+      open(cluster_->network(), cluster_->address(), options.timeout_ms);
+    });
+  } catch (const Error&) {
+    thread_->ask("clean up", [&] { cluster_.reset(); });
+    throw;
+  }
+}
+
+ClientImpl::ClientImpl(Reactor& reactor, Network& network, const std::string& address) {
+  notify.home = &reactor;
+  reactor.run([&] { open(network, address, 10'000); });
+}
+
+ClientImpl::~ClientImpl() { close(); }
+
+void ClientImpl::open(Network& network, const std::string& address, int64_t timeout_ms) {
+  session_ = std::make_unique<Session>(Reactor::current(), network, address,
+                                       cat("process ", getpid()), timeout_ms);
+  base_ = session_->id() << 40;
+}
+
+void ClientImpl::close() {
+  if (closed_.exchange(true)) return;
+  const auto end = [this] {
+    session_.reset();
+    cluster_.reset();
+  };
+  if (at_home()) {
+    notify.home->run(end);
+  } else {
+    thread_->ask("close", end);
+  }
+}
+
+void ClientImpl::post(std::function<void(Session&)> body) {
+  if (closed_) return;
+  if (at_home()) {
+    if (session_ != nullptr) body(*session_);
+    return;
+  }
+  thread_->mailbox().post([this, body = std::move(body)] {
+    if (session_ != nullptr) body(*session_);
+  });
+}
+
+SegmentHeap& ClientImpl::heap() {
+  std::lock_guard lock(heap_mutex_);
+  if (heap_ == nullptr) heap_ = std::make_shared<SegmentHeap>(kSegmentBytes);
+  return *heap_;
+}
+
+void ClientImpl::transfer(TransferFrame frame, const SegmentHeap::Part& part) {
+  auto outcome = std::make_shared<Outcome>();
+  frame.at = {part.segment(), part.offset(), part.bytes()};
+  if (closed_) throw Error(ErrorKind::kCancelled, "client: closed");
+  post([this, frame, outcome](Session& session) {
+    session.transfer(frame, [this, outcome](const std::optional<Error>& error) {
+      {
+        std::lock_guard lock(notify.mutex);
+        outcome->done = true;
+        outcome->error = error;
+      }
+      notify.notify();
+    });
+  });
+  notify.wait([&] { return outcome->done; });
+  if (outcome->error) throw *outcome->error;
+}
+
+SliceImpl::~SliceImpl() {
+  client->post([id = id](Session& session) { session.release_slice(id); });
+}
+
+ExecutableImpl::~ExecutableImpl() {
+  client->post([id = plan.plan](Session& session) { session.release_plan(id); });
+}
+
+ArrayImpl::~ArrayImpl() {
+  if (client == nullptr) return;
+  std::vector<ArrayId> names;
+  if (outcome != nullptr) names.push_back(id);
+  for (const auto& [where, name] : placed) names.push_back(name);
+  for (ArrayId name : names) {
+    client->post([name](Session& session) { session.free(name); });
+  }
+}
+
+bool ArrayImpl::ready() const {
+  if (outcome == nullptr) return true;
+  std::lock_guard lock(client->notify.mutex);
+  return outcome->done;
+}
+
+HostTensor ArrayImpl::to_host() const {
+  if (tensor) return *tensor;
+  client->notify.wait([this] { return outcome->done; });
+  if (outcome->error) throw *outcome->error;
+  HostTensor host(type);
+  if (const auto at = outcome->small.find(output); at != outcome->small.end()) {
+    GW_REQUIRE(at->second.size() == host.bytes.size(), "array: expected ", host.bytes.size(),
+               " bytes, got ", at->second.size());
+    host.bytes = at->second;
+    return host;
+  }
+  const auto part = client->heap().take(type.bytes());
+  client->transfer({.kind = TransferKind::kGet, .array = id}, *part);
+  std::memcpy(host.bytes.data(), part->data(), host.bytes.size());
+  return host;
+}
+
+ArrayId ArrayImpl::place(PlanId plan, uint32_t input) {
+  std::lock_guard lock(mutex);
+  const auto [at, is_new] = placed.try_emplace({plan, input});
+  if (!is_new) return at->second;
+  at->second = client->new_array();
+  std::shared_ptr<SegmentHeap::Part> part = client->heap().take(type.bytes());
+  std::memcpy(part->data(), tensor->bytes.data(), tensor->bytes.size());
+  TransferFrame put{.kind = TransferKind::kPut,
+                    .at = {part->segment(), part->offset(), part->bytes()},
+                    .array = at->second,
+                    .plan = plan,
+                    .input = input};
+  // The part lives until the cluster has copied it. A failed put shows in the run that names it.
+  client->post([put, part](Session& session) {
+    session.transfer(put, [part](const std::optional<Error>&) {});
+  });
+  return at->second;
+}
+
+}  // namespace gangway::internal

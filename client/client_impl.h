@@ -1,0 +1,139 @@
+// What the public handles of client.h refer to.
+//
+// Each lives as long as its last handle and frees its remote part then, by mail to the reactor.
+// User threads and the reactor meet only in `Notify` and in the mailbox.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "client/client.h"
+#include "client/cluster.h"
+#include "client/notify.h"
+#include "client/segment_heap.h"
+#include "client/session.h"
+#include "runtime/ask.h"
+
+namespace gangway::internal {
+
+// Address space for transfers under way; untouched pages cost nothing.
+inline constexpr int64_t kSegmentBytes = int64_t{64} << 30;
+
+class ClientImpl : public std::enable_shared_from_this<ClientImpl> {
+ public:
+  using MakeCluster = std::function<std::unique_ptr<Cluster>(Reactor&)>;
+  // With a reactor thread of its own.
+  ClientImpl(const MakeCluster& make, const ConnectOptions& options);
+  // On the caller's reactor (simulations).
+  ClientImpl(Reactor& reactor, Network& network, const std::string& address);
+  ~ClientImpl();
+
+  void close();
+  // On the reactor, in a fiber, and waits for it.
+  template <class Body>
+  auto call(const char* what, Body body) {
+    if (at_home()) return body();
+    return thread_->ask(what, std::move(body));
+  }
+  // On the reactor, soon; does nothing once the client is closed.
+  void post(std::function<void(Session&)> body);
+  bool at_home() const { return Reactor::current_or_null() == notify.home; }
+  Session& session() {
+    if (session_ == nullptr) throw Error(ErrorKind::kCancelled, "client: closed");
+    return *session_;
+  }
+
+  ArrayId new_array() { return ArrayId(base_ + ++names_); }
+  RunId new_run() { return RunId(base_ + ++names_); }
+  SegmentHeap& heap();
+  // Moves bytes between a part of the heap and the cluster, and waits.
+  void transfer(TransferFrame frame, const SegmentHeap::Part& part);
+
+  Notify notify;
+
+ private:
+  void open(Network& network, const std::string& address, int64_t timeout_ms);
+
+  std::unique_ptr<Cluster> cluster_;  // The reactor's thread, as session_.
+  std::unique_ptr<Session> session_;
+  uint64_t base_ = 0;
+  std::atomic<uint64_t> names_{0};
+  std::mutex heap_mutex_;
+  std::shared_ptr<SegmentHeap> heap_;
+  std::atomic<bool> closed_{false};
+  std::unique_ptr<ReactorThread> thread_;
+};
+
+class SliceImpl {
+ public:
+  SliceImpl(std::shared_ptr<ClientImpl> owner, uint64_t slice, int64_t count)
+      : client(std::move(owner)), id(slice), devices(count) {}
+  ~SliceImpl();
+
+  std::shared_ptr<ClientImpl> client;
+  uint64_t id;
+  int64_t devices;
+  std::mutex mutex;
+  std::map<std::string, Type> states;  // Of all programs compiled on it.
+};
+
+// How a run ended; guarded by the client's notify.mutex. It holds no handle, since the reactor
+// does.
+struct Outcome {
+  bool done = false;
+  std::optional<Error> error;
+  std::map<uint32_t, std::vector<std::byte>> small;  // Outputs that came with the end.
+};
+
+class RunImpl {
+ public:
+  std::shared_ptr<ClientImpl> client;
+  std::shared_ptr<ExecutableImpl> executable;
+  RunId id;
+  std::shared_ptr<Outcome> outcome = std::make_shared<Outcome>();
+  std::vector<std::shared_ptr<ArrayImpl>> outputs;
+};
+
+// A result of a run, or a tensor that the client holds and places where a run wants it.
+class ArrayImpl {
+ public:
+  ~ArrayImpl();
+  bool ready() const;
+  HostTensor to_host() const;
+  // The name of a copy for this input of this plan: puts it there the first time.
+  ArrayId place(PlanId plan, uint32_t input);
+
+  std::shared_ptr<ClientImpl> client;
+  Type type;
+  // A result.
+  ArrayId id;
+  uint32_t output = 0;
+  std::shared_ptr<Outcome> outcome;
+  // A host tensor.
+  std::optional<HostTensor> tensor;
+  std::mutex mutex;
+  std::map<std::pair<PlanId, uint32_t>, ArrayId> placed;
+};
+
+class ExecutableImpl {
+ public:
+  ~ExecutableImpl();
+  std::shared_ptr<ClientImpl> client;
+  std::vector<std::shared_ptr<SliceImpl>> slices;
+  Program program;
+  CompiledPlan plan;
+  int64_t runs_in_flight_max = 1;
+  // Guarded by client->notify.mutex.
+  std::shared_ptr<int64_t> in_flight = std::make_shared<int64_t>(0);
+  std::atomic<uint64_t> position{0};
+};
+
+// A client on a reactor that already runs, as the simulator uses it.
+Client connect_on(Reactor& reactor, Network& network, const std::string& address);
+
+}  // namespace gangway::internal

@@ -1,0 +1,132 @@
+#include "client/client.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "ir/ops.h"
+#include "ir/program_builder.h"
+
+namespace gangway {
+namespace {
+
+using testing::HasSubstr;
+
+// w += sum(x) each run; hands out the new sum of w and the doubled x.
+Program accumulate(const Mesh& mesh) {
+  ProgramBuilder b("accumulate", mesh);
+  Value w = b.state("w", zeros(f32({8})));
+  Value x = b.input("x", f32({16, 8}), {{"data", shard(0)}});
+  Value scale = b.input("scale", f32());
+  Value next = w + sum(x, {0}) * scale;
+  b.update(w, next);
+  b.output("sum", sum(next, {0}));
+  b.output("twice", x + x, {{"data", shard(0)}});
+  return b.build();
+}
+
+class ClientTest : public testing::Test {
+ protected:
+  Client client_ = connect("local:2x2", {.in_process = true, .memory_bytes = 64 << 20});
+  Slice slice_ = client_.allocate({.devices = 4});
+  Mesh mesh_ = slice_.mesh({{"data", 4}});
+};
+
+std::vector<float> ones(size_t n) { return std::vector<float>(n, 1.0f); }
+
+TEST_F(ClientTest, ATrainingStepUpdatesItsStateAndHandsOutItsResults) {
+  Executable step = slice_.compile(accumulate(mesh_));
+  auto run = step.run({{"x", HostTensor::of<float>({16, 8}, ones(128))}, {"scale", 1.0f}});
+  EXPECT_EQ(run["sum"].item<float>(), 128.0f);
+  const HostTensor twice = run["twice"].to_host();
+  EXPECT_THAT(twice.as<float>(), testing::Each(2.0f));
+}
+
+TEST_F(ClientTest, RunsAreEnqueuedAheadAndSeeOneAnothersState) {
+  Executable step = slice_.compile(accumulate(mesh_));
+  Array x = slice_.from_host(HostTensor::of<float>({16, 8}, ones(128)), mesh_,
+                             {{"data", shard(0)}});
+  std::vector<gangway::Run> runs;
+  for (int i = 0; i < 20; ++i) runs.push_back(step.run({{"x", x}, {"scale", 1.0f}}));
+  for (int i = 0; i < 20; ++i) {
+    EXPECT_EQ(runs[static_cast<size_t>(i)]["sum"].item<float>(), 128.0f * static_cast<float>(i + 1));
+  }
+}
+
+TEST_F(ClientTest, StateIsReadAndWrittenInTheOrderOfRuns) {
+  Executable step = slice_.compile(accumulate(mesh_));
+  Array x = slice_.from_host(HostTensor::of<float>({16, 8}, ones(128)), mesh_,
+                             {{"data", shard(0)}});
+  step.run({{"x", x}, {"scale", 1.0f}});
+  EXPECT_THAT(slice_.read_state("w").as<float>(), testing::Each(16.0f));
+  slice_.write_state("w", HostTensor::of<float>({8}, std::vector<float>(8, 100.0f)));
+  EXPECT_EQ(step.run({{"x", x}, {"scale", 0.0f}})["sum"].item<float>(), 800.0f);
+}
+
+TEST_F(ClientTest, ProgramsOnOneSliceShareTheStatesOfEqualName) {
+  Executable one = slice_.compile(accumulate(mesh_));
+  Executable two = slice_.compile(accumulate(mesh_));
+  Array x = slice_.from_host(HostTensor::of<float>({16, 8}, ones(128)), mesh_,
+                             {{"data", shard(0)}});
+  one.run({{"x", x}, {"scale", 1.0f}});
+  EXPECT_EQ(two.run({{"x", x}, {"scale", 1.0f}})["sum"].item<float>(), 256.0f);
+}
+
+template <class Body>
+Error error_of(Body body) {
+  try {
+    body();
+  } catch (const Error& error) {
+    return error;
+  }
+  ADD_FAILURE() << "did not throw";
+  return Error(ErrorKind::kBug, "none");
+}
+
+TEST_F(ClientTest, AWrongInputIsNamedWithWhatExists) {
+  Executable step = slice_.compile(accumulate(mesh_));
+  EXPECT_THAT(error_of([&] { step.run({{"y", 1.0f}}); }).what(),
+              HasSubstr("no input \"y\"; there are: x, scale"));
+  EXPECT_THAT(error_of([&] { step.run({{"scale", 1}}); }).what(),
+              HasSubstr("input \"scale\": expected f32[], got i32[]"));
+  auto run = step.run({{"scale", 1.0f}});
+  EXPECT_THAT(error_of([&] { run.wait(); }).what(), HasSubstr("input \"x\" is missing"));
+  EXPECT_THAT(error_of([&] { run["loss"]; }).what(), HasSubstr("there are: sum, twice"));
+}
+
+TEST_F(ClientTest, AProgramThatDoesNotFitSaysWhatNeedsHowMuchAndWhere) {
+  ProgramBuilder b("big", mesh_);
+  Value w = b.state("w", zeros(f32({1 << 25})));
+  b.update(w, w + w);
+  const Error error = error_of([&, program = b.build()] { slice_.compile(program); });
+  EXPECT_EQ(error.kind(), ErrorKind::kOverloaded);
+  EXPECT_THAT(error.what(), HasSubstr("big"));
+  EXPECT_THAT(error.what(), HasSubstr("256.0 MiB"));
+  EXPECT_THAT(error.what(), HasSubstr("64.0 MiB"));
+}
+
+TEST_F(ClientTest, AMeshMustCoverItsSlice) {
+  EXPECT_THAT(error_of([&] { slice_.mesh({{"data", 3}}); }).what(), HasSubstr("4 devices, got 3"));
+}
+
+TEST_F(ClientTest, MoreDevicesThanThereAreAreRefused) {
+  EXPECT_THAT(error_of([&] { client_.allocate({.devices = 5}); }).what(),
+              HasSubstr("expected at most 4, got 5"));
+}
+
+TEST_F(ClientTest, AClosedClientSaysSo) {
+  client_.close();
+  EXPECT_EQ(error_of([&] { client_.allocate({.devices = 1}); }).kind(), ErrorKind::kCancelled);
+}
+
+TEST(ConnectTest, ABadAddressIsExplained) {
+  EXPECT_THAT(error_of([] { connect("local:2"); }).what(), HasSubstr("expected \"local:2x2\""));
+}
+
+TEST(ConnectTest, AnUnreachableControllerIsNamedWithinTheTimeLimit) {
+  const Error error = error_of([] { connect("127.0.0.1:1", {.timeout_ms = 50}); });
+  EXPECT_EQ(error.kind(), ErrorKind::kUnavailable);
+  EXPECT_THAT(error.what(), HasSubstr("127.0.0.1:1"));
+}
+
+}  // namespace
+}  // namespace gangway

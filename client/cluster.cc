@@ -1,0 +1,60 @@
+#include "client/cluster.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <charconv>
+
+#include "runtime/thread.h"
+
+namespace gangway::internal {
+namespace {
+
+constexpr int kExecutorsMax = 256;
+constexpr int kDevicesMax = 256;
+
+class Joined final : public Cluster {
+ public:
+  Joined(Reactor& reactor, std::string address) : network_(reactor), address_(std::move(address)) {}
+  Network& network() override { return network_; }
+  const std::string& address() const override { return address_; }
+
+ private:
+  SocketNetwork network_;
+  std::string address_;
+};
+
+}  // namespace
+
+LocalShape parse_local(const std::string& address) {
+  const std::string text = address.substr(address.find(':') + 1);
+  LocalShape shape;
+  const char* end = text.data() + text.size();
+  const auto first = std::from_chars(text.data(), end, shape.executors);
+  const bool cross = first.ec == std::errc() && first.ptr != end && *first.ptr == 'x';
+  const auto second = std::from_chars(cross ? first.ptr + 1 : end, end, shape.devices);
+  GW_REQUIRE(cross && second.ec == std::errc() && second.ptr == end && shape.executors >= 1 &&
+                 shape.executors <= kExecutorsMax && shape.devices >= 1 &&
+                 shape.devices <= kDevicesMax,
+             "connect: \"", address,
+             "\" is no local cluster: expected \"local:2x2\", executors x "
+             "devices of each");
+  return shape;
+}
+
+int64_t memory_share(const LocalShape& shape, const ConnectOptions& options) {
+  if (options.memory_bytes > 0) return options.memory_bytes;
+  const int64_t machine =
+      static_cast<int64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<int64_t>(sysconf(_SC_PAGESIZE));
+  return machine / 10 * 9 / (shape.executors * shape.devices);
+}
+
+int thread_share(const LocalShape& shape) {
+  return std::max(1, available_cores() / (shape.executors * shape.devices));
+}
+
+std::unique_ptr<Cluster> join_cluster(Reactor& reactor, const std::string& address) {
+  return std::make_unique<Joined>(reactor, address);
+}
+
+}  // namespace gangway::internal

@@ -1,0 +1,39 @@
+// Cluster: what a client connects to, and how: a network, an address, and what must live as long.
+//
+// Threads: made, used and destroyed on the client's reactor. Starting and destroying one suspends.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "client/client.h"
+#include "runtime/transport.h"
+
+namespace gangway::internal {
+
+class Cluster {
+ public:
+  virtual ~Cluster() = default;
+  virtual Network& network() = 0;
+  virtual const std::string& address() const = 0;
+};
+
+// "local:2x3": two executors of three devices.
+struct LocalShape {
+  int executors = 1;
+  int devices = 1;
+};
+LocalShape parse_local(const std::string& address);
+
+// An equal share of the machine for each device of a local cluster.
+int64_t memory_share(const LocalShape& shape, const ConnectOptions& options);
+int thread_share(const LocalShape& shape);
+
+std::unique_ptr<Cluster> join_cluster(Reactor& reactor, const std::string& address);
+// client/local/.
+std::unique_ptr<Cluster> start_in_process(Reactor& reactor, const LocalShape& shape,
+                                          const ConnectOptions& options);
+std::unique_ptr<Cluster> start_processes(Reactor& reactor, const LocalShape& shape,
+                                         const ConnectOptions& options);
+
+}  // namespace gangway::internal

@@ -1,0 +1,49 @@
+// A whole cluster on the client's own reactor: for tests, and where processes are not wanted.
+#include <memory>
+#include <vector>
+
+#include "client/cluster.h"
+#include "controller/service.h"
+#include "executor/service.h"
+#include "runtime/sim_network.h"
+
+namespace gangway::internal {
+namespace {
+
+class InProcess final : public Cluster {
+ public:
+  InProcess(Reactor& reactor, const LocalShape& shape, const ConnectOptions& options)
+      : network_(reactor),
+        controller_(reactor, network_.endpoint("controller"), {.address = "sim:controller"}) {
+    for (int i = 0; i < shape.executors; ++i) {
+      const std::string name = "host-" + std::to_string(i);
+      executors_.push_back(std::make_unique<ExecutorService>(
+          reactor, network_.endpoint(name),
+          ExecutorServiceOptions{.controller = "sim:controller",
+                                 .host = {.name = name,
+                                          .devices = shape.devices,
+                                          .memory_bytes = memory_share(shape, options),
+                                          .threads = thread_share(shape)}}));
+    }
+  }
+  ~InProcess() override {
+    while (!executors_.empty()) executors_.pop_back();
+  }
+
+  Network& network() override { return network_.endpoint("client"); }
+  const std::string& address() const override { return controller_.address(); }
+
+ private:
+  SimNetwork network_;
+  ControllerService controller_;
+  std::vector<std::unique_ptr<ExecutorService>> executors_;
+};
+
+}  // namespace
+
+std::unique_ptr<Cluster> start_in_process(Reactor& reactor, const LocalShape& shape,
+                                          const ConnectOptions& options) {
+  return std::make_unique<InProcess>(reactor, shape, options);
+}
+
+}  // namespace gangway::internal

@@ -1,0 +1,183 @@
+#include "client/session.h"
+
+#include <map>
+
+#include "ir/wire.h"
+#include "protocol/rpc_values.h"
+#include "runtime/await.h"
+#include "runtime/rpc/server.h"
+
+namespace gangway::internal {
+namespace {
+
+std::vector<Port> read_ports(capnp::List<wire::Session::Port>::Reader list) {
+  std::vector<Port> ports;
+  for (auto port : list) {
+    Port& to = ports.emplace_back();
+    to.name = port.getName().cStr();
+    GW_REQUIRE(port.getDtype() < kDTypeCount, "compile: a reply with an unknown dtype");
+    to.type.dtype = static_cast<DType>(port.getDtype());
+    for (int64_t dim : port.getDims()) to.type.dims.push_back(dim);
+  }
+  return ports;
+}
+
+}  // namespace
+
+class Session::Impl {
+ public:
+  Impl(Reactor& reactor, Network& network, const std::string& address, const std::string& name,
+       int64_t timeout_ms)
+      : connection_(Connection::connect(reactor, network, address,
+                                        {.time_limit = std::chrono::milliseconds(timeout_ms)})),
+        controller_(connection_.bootstrap<wire::Controller>()) {
+    auto request = controller_.connectRequest();
+    write(request.initVersion(), Version{});
+    write(request.initMachine(), this_machine());
+    request.setName(name);
+    auto response = await<capnp::Response<wire::Controller::ConnectResults>>(request.send());
+    session_ = response.getSession();
+    id = response.getId();
+    frames_ =
+        connect_frames(reactor, network, address, response.getFrameKey(), {.name = "controller"});
+    frames_->start([this](capnp::MessageReader& reader) { on_message(decode(reader)); });
+    frames_->closed().on_ready([this](const Result<void>& result) {
+      fail_all(Error(ErrorKind::kUnavailable,
+                     cat("client: the controller is gone", result.ok() ? "" : ": ",
+                         result.ok() ? "" : result.error().message()),
+                     {}, "connect again, and restore state from a checkpoint"));
+    });
+  }
+
+  uint64_t allocate(uint32_t devices) {
+    auto request = session_.allocateRequest();
+    request.setDevices(devices);
+    request.setIslands(1);
+    auto response = await<capnp::Response<wire::Session::AllocateResults>>(request.send());
+    slices_.emplace(response.getId(), response.getSlice());
+    return response.getId();
+  }
+
+  CompiledPlan compile(const Program& program, const std::vector<uint64_t>& slices,
+                       uint32_t runs_in_flight_max) {
+    auto request = session_.compileRequest();
+    const std::vector<std::byte> bytes = to_wire(program);
+    request.setProgram(kj::arrayPtr(reinterpret_cast<const kj::byte*>(bytes.data()), bytes.size()));
+    auto list = request.initSlices(static_cast<uint32_t>(slices.size()));
+    for (uint32_t i = 0; i < list.size(); ++i) list.set(i, slices[i]);
+    request.setRunsInFlightMax(runs_in_flight_max);
+    auto response = await<capnp::Response<wire::Session::Compiled>>(request.send());
+    CompiledPlan plan{.plan = PlanId(response.getPlan()),
+                      .scope = response.getScope(),
+                      .inputs = read_ports(response.getInputs()),
+                      .outputs = read_ports(response.getOutputs()),
+                      .states = read_ports(response.getStates()),
+                      .sources = response.getSources(),
+                      .text = response.getText().cStr()};
+    for (auto host : response.getNeeds()) {
+      for (auto need : host.getNeeds()) {
+        plan.needs.push_back({host.getHost().cStr(), need.getDevice(), need.getArena(),
+                              need.getState(), need.getSlots()});
+      }
+    }
+    plans_.emplace(plan.plan, response.getExecutable());
+    return plan;
+  }
+
+  std::vector<HostLine> hosts() {
+    auto request = controller_.statusRequest();
+    write(request.initVersion(), Version{});
+    auto response = await<capnp::Response<wire::Controller::StatusResults>>(request.send());
+    std::vector<HostLine> lines;
+    for (auto status : response.getHosts()) {
+      auto host = status.getHost();
+      lines.push_back({.name = host.getName().cStr(),
+                       .kind = host.getKind().cStr(),
+                       .text = host.getText().cStr(),
+                       .devices = host.getDevices(),
+                       .memory_bytes = host.getMemoryBytes(),
+                       .memory_used = status.getMemoryUsed()});
+    }
+    return lines;
+  }
+
+  // True when the frame is on its way.
+  bool send(const Message& message) {
+    if (gone_) return false;
+    frames_->send(encode(message));
+    return !gone_;
+  }
+
+  void on_message(Message message) {
+    if (auto* done = std::get_if<RunDoneFrame>(&message)) {
+      auto node = runs.extract(done->run);
+      if (!node.empty()) node.mapped()(std::move(*done));
+    } else if (auto* transferred = std::get_if<TransferDoneFrame>(&message)) {
+      auto node = transfers.extract(transferred->request);
+      if (!node.empty()) node.mapped()(transferred->error);
+    } else {
+      throw Error(ErrorKind::kInvalid,
+                  "frame: the controller sent a kind of frame that is not its "
+                  "to send to a client");
+    }
+  }
+
+  void fail_all(const Error& why) {
+    gone_ = why;
+    for (auto& [run, done] : std::exchange(runs, {})) done({.run = run, .error = why});
+    for (auto& [request, done] : std::exchange(transfers, {})) done(why);
+  }
+
+  const std::optional<Error>& gone() const { return gone_; }
+  void release_slice(uint64_t slice) { slices_.erase(slice); }
+  void release_plan(PlanId plan) { plans_.erase(plan); }
+
+  uint64_t id = 0;
+  uint64_t last_request = 0;
+  std::map<RunId, RunDone> runs;
+  std::map<uint64_t, TransferDone> transfers;
+
+ private:
+  Connection connection_;
+  wire::Controller::Client controller_;
+  wire::Session::Client session_ = nullptr;
+  std::map<uint64_t, wire::Slice::Client> slices_;
+  std::map<PlanId, wire::Executable::Client> plans_;
+  std::optional<Error> gone_;
+  std::unique_ptr<FrameStream> frames_;
+};
+
+Session::Session(Reactor& reactor, Network& network, const std::string& address,
+                 const std::string& name, int64_t timeout_ms)
+    : impl_(std::make_unique<Impl>(reactor, network, address, name, timeout_ms)) {}
+
+Session::~Session() { impl_->fail_all(Error(ErrorKind::kCancelled, "client: closed")); }
+
+uint64_t Session::id() const { return impl_->id; }
+uint64_t Session::allocate(uint32_t devices) { return impl_->allocate(devices); }
+void Session::release_slice(uint64_t slice) { impl_->release_slice(slice); }
+CompiledPlan Session::compile(const Program& program, const std::vector<uint64_t>& slices,
+                              uint32_t runs_in_flight_max) {
+  return impl_->compile(program, slices, runs_in_flight_max);
+}
+void Session::release_plan(PlanId plan) { impl_->release_plan(plan); }
+std::vector<HostLine> Session::hosts() { return impl_->hosts(); }
+
+void Session::run(const RunFrame& frame, RunDone done) {
+  if (impl_->gone()) return done({.run = frame.run, .error = impl_->gone()});
+  impl_->runs.emplace(frame.run, std::move(done));
+  impl_->send(frame);
+}
+
+void Session::cancel(RunId run, const Error& why) { impl_->send(CancelFrame{run, why}); }
+
+void Session::transfer(TransferFrame frame, TransferDone done) {
+  if (impl_->gone()) return done(impl_->gone());
+  frame.request = ++impl_->last_request;
+  impl_->transfers.emplace(frame.request, std::move(done));
+  impl_->send(frame);
+}
+
+void Session::free(ArrayId array) { impl_->send(FreeFrame{{array}}); }
+
+}  // namespace gangway::internal

@@ -1,0 +1,82 @@
+// Session: the client's side of a connection to a controller, on the reactor.
+//
+// Frames for runs and transfers, RPC for the rest (protocol/). What the user's handles wait for is
+// completed here; when the controller is gone everything fails with kUnavailable.
+//
+// Threads: the reactor's thread; calls that begin with "Suspends." may wait. The completions given
+// to it run there too, and must not suspend.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "ir/program.h"
+#include "protocol/frames.h"
+#include "runtime/reactor.h"
+#include "runtime/transport.h"
+
+namespace gangway::internal {
+
+struct Port {
+  std::string name;
+  Type type;
+};
+
+struct HostNeed {
+  std::string host;
+  uint32_t device = 0;
+  int64_t arena = 0, state = 0, slots = 0;
+};
+
+struct CompiledPlan {
+  PlanId plan;
+  uint64_t scope = 0;
+  std::vector<Port> inputs, outputs, states;
+  uint32_t sources = 0;
+  std::string text;
+  std::vector<HostNeed> needs;
+};
+
+struct HostLine {
+  std::string name, kind, text;
+  uint32_t devices = 0;
+  int64_t memory_bytes = 0, memory_used = 0;
+};
+
+class Session {
+ public:
+  using RunDone = std::function<void(RunDoneFrame)>;
+  using TransferDone = std::function<void(const std::optional<Error>&)>;
+
+  // Suspends.
+  Session(Reactor& reactor, Network& network, const std::string& address, const std::string& name,
+          int64_t timeout_ms);
+  ~Session();
+
+  uint64_t id() const;
+
+  // Suspends.
+  uint64_t allocate(uint32_t devices);
+  void release_slice(uint64_t slice);
+  // Suspends.
+  CompiledPlan compile(const Program& program, const std::vector<uint64_t>& slices,
+                       uint32_t runs_in_flight_max);
+  void release_plan(PlanId plan);
+  // Suspends.
+  std::vector<HostLine> hosts();
+
+  void run(const RunFrame& frame, RunDone done);
+  void cancel(RunId run, const Error& why);
+  void transfer(TransferFrame frame, TransferDone done);
+  void free(ArrayId array);
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace gangway::internal
