@@ -54,16 +54,18 @@ class FunctionVerifier {
   }
 
   bool check_sizes() {
-    auto bound = [this](const char* what, size_t got, size_t most) {
-      if (got <= most) return true;
+    bool ok = true;
+    auto bound = [&](const char* what, size_t got, size_t most) {
+      if (got <= most) return;
+      ok = false;
       add(cat("function: too many ", what, ": expected at most ", most, ", got ", got));
-      return false;
     };
-    return bound("nodes", f_.nodes.size(), kNodesMax) &
-           bound("values", f_.types.size(), kValuesMax) &
-           bound("parameters", f_.parameters.size(), kParametersMax) &
-           bound("results", f_.results.size(), kResultsMax) &
-           bound("locations", f_.locs.size(), kLocsMax);
+    bound("nodes", f_.nodes.size(), kNodesMax);
+    bound("values", f_.types.size(), kValuesMax);
+    bound("parameters", f_.parameters.size(), kParametersMax);
+    bound("results", f_.results.size(), kResultsMax);
+    bound("locations", f_.locs.size(), kLocsMax);
+    return ok;
   }
 
   void check_header() {

@@ -38,14 +38,16 @@ class ProgramVerifier {
   }
 
   bool check_sizes() {
-    auto bound = [this](const char* what, size_t got, size_t most) {
-      if (got <= most) return true;
+    bool ok = true;
+    auto bound = [&](const char* what, size_t got, size_t most) {
+      if (got <= most) return;
+      ok = false;
       add(cat("program: too many ", what, ": expected at most ", most, ", got ", got));
-      return false;
     };
-    return bound("nodes", p_.nodes.size(), kNodesMax) &
-           bound("functions", p_.functions.size(), kFunctionsMax) &
-           bound("slices", p_.slices.size(), kSlicesMax);
+    bound("nodes", p_.nodes.size(), kNodesMax);
+    bound("functions", p_.functions.size(), kFunctionsMax);
+    bound("slices", p_.slices.size(), kSlicesMax);
+    return ok;
   }
 
   void check_slices() {
