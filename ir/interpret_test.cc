@@ -70,6 +70,20 @@ TEST(Interpret, RandomNumbersDoNotDependOnTheShape) {
   EXPECT_EQ(std::vector(results[0].values.begin() + 7, results[0].values.end()), results[2].values);
 }
 
+TEST(Interpret, UniformBf16IsTheF32RoundedDown) {
+  Builder b("f");
+  Value key = b.parameter("key", i32({2}));
+  for (DType dtype : {DType::kF32, DType::kBF16, DType::kF64})
+    b.result("u", random_uniform(key, {dtype, {64}}));
+  auto results = interpret(b.build(), {{i32({2}), {3, 4}}});
+  for (size_t i = 0; i < 64; ++i) {
+    double exact = results[0].values[i], low = results[1].values[i];
+    EXPECT_TRUE(low <= exact && exact - low <= exact / 128) << low << " for " << exact;
+  }
+  // The first f64 has the first f32's bits on top: both are of word 0.
+  EXPECT_EQ(std::floor(results[2].values[0] * 0x1p24) * 0x1p-24, results[0].values[0]);
+}
+
 TEST(Interpret, RandomNumbersHaveTheirMoments) {
   Builder b("f");
   Value key = b.parameter("key", i32({2}));
@@ -121,6 +135,17 @@ TEST(Interpret, I32WrapsAndDividesWithoutFaults) {
   auto results = interpret(b.build(), {a, c});
   EXPECT_THAT(results[0].values, ElementsAre(-2, 0, -2147483648.0));
   EXPECT_THAT(results[1].values, ElementsAre(1073741823, 0, -2147483648.0));
+}
+
+TEST(Interpret, AWrongLabelGivesNaN) {
+  Builder b("f");
+  Value logits = b.parameter("logits", f32({3, 2})), labels = b.parameter("labels", i32({3}));
+  b.result("loss", cross_entropy(logits, labels));
+  Literal x{f32({3, 2}), {0, 0, 0, 0, 0, 0}};
+  auto results = interpret(b.build(), {x, {i32({3}), {-1, 1, 2}}});
+  EXPECT_TRUE(std::isnan(results[0].values[0]));
+  EXPECT_NEAR(results[0].values[1], std::log(2), 1e-6);
+  EXPECT_TRUE(std::isnan(results[0].values[2]));
 }
 
 TEST(Interpret, MoeDropsWhatIsBeyondTheCapacityInTokenOrder) {

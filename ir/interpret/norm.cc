@@ -87,7 +87,7 @@ void cross_entropy(const EvaluateCall& e) {
     const double* x = e.x().data() + row * in.width;
     double label = e.x(1)[row], lse = log_sum_exp(x, in.width);
     bool counts = label >= 0 && label < static_cast<double>(in.width);
-    e.y(0)[row] = counts ? lse - x[static_cast<size_t>(label)] : 0;
+    e.y(0)[row] = counts ? lse - x[static_cast<size_t>(label)] : std::nan("");
     e.y(1)[row] = lse;
   }
 }
@@ -96,7 +96,7 @@ void cross_entropy_grad(const EvaluateCall& e) {
   Rows in(e.in[0]);
   for (size_t row = 0; row < in.rows; ++row) {
     double label = e.x(1)[row], lse = e.x(2)[row], dloss = e.x(3)[row];
-    if (label < 0 || label >= static_cast<double>(in.width)) continue;
+    if (label < 0 || label >= static_cast<double>(in.width)) dloss = std::nan("");
     for (size_t i = 0; i < in.width; ++i) {
       double hit = static_cast<double>(i) == label;
       e.y()[row * in.width + i] = (std::exp(e.x()[row * in.width + i] - lse) - hit) * dloss;

@@ -215,7 +215,7 @@ std::vector<OpRow> index_rows() {
            .gradient = selection_gradient,
            .cost = per_input<4>,
            .doc = "The k largest of the last dimension, descending, and their i32 indices; the "
-                  "lower index first among equals."}),
+                  "lower index first among equals, a NaN above every number."}),
       indexed({.op = Op::sort,
                .name = "sort",
                .results = 2,
@@ -223,8 +223,8 @@ std::vector<OpRow> index_rows() {
                .factors = last_whole_factors,
                .gradient = selection_gradient,
                .cost = per_input<16>,
-               .doc = "The last dimension in ascending order, stable, and where each element came "
-                      "from (i32). Its gradient costs n^2 for n elements."}),
+               .doc = "The last dimension in ascending order, stable, NaN last, and where each "
+                      "element came from (i32). Its gradient costs n^2 for n elements."}),
   };
 }
 

@@ -1,4 +1,6 @@
 // Rows of softmax, the norms and cross-entropy, and of their adjoints.
+#include <limits>
+
 #include "ir/ops/composite.h"
 #include "ir/ops/cost.h"
 #include "ir/ops/factors.h"
@@ -129,7 +131,9 @@ Value hits(Value logits, Value labels, Loc loc) {
   return eq(position, along_last(labels, logits, loc));
 }
 
-// True where a row's label is a class.
+constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+
+// True where a row's label is a class; another one makes the row NaN.
 Value counted(Value logits, Value labels, Loc loc) {
   return logical_and(ge(labels, 0), lt(labels, logits.dim(-1)), loc);
 }
@@ -139,13 +143,13 @@ Values cross_entropy_parts(const DecomposeCall& d) {
   Value top = reduce_max(x, {-1}, d.loc);
   Value total = log(sum(exp(x - along_last(top, x, d.loc)), {-1}, d.loc)) + top;
   Value picked = sum(where(hits(x, labels, d.loc), x, constant_like(x, 0, d.loc)), {-1}, d.loc);
-  return {where(counted(x, labels, d.loc), total - picked, 0), total};
+  return {where(counted(x, labels, d.loc), total - picked, kNaN), total};
 }
 
 Values cross_entropy_grad_parts(const DecomposeCall& d) {
   Value x = raise(d.inputs[0], d.loc), labels = d.inputs[1];
   Value p = exp(x - along_last(d.inputs[2], x, d.loc));
-  Value dloss = where(counted(x, labels, d.loc), d.inputs[3], 0);
+  Value dloss = where(counted(x, labels, d.loc), d.inputs[3], kNaN);
   Value hit = convert(hits(x, labels, d.loc), x.dtype(), d.loc);
   return {convert((p - hit) * along_last(dloss, x, d.loc), d.inputs[0].dtype(), d.loc)};
 }
@@ -203,7 +207,7 @@ std::vector<OpRow> softmax_and_loss_rows() {
            .cost = per_input<12>,
            .doc = "(logits[..., classes], labels i32[...]): the loss logsumexp - logits[label] in "
                   "nats and the logsumexp, f32[...] (f64 for f64). A label that is no class gives "
-                  "loss 0 and no gradient."}),
+                  "NaN in loss and gradient: it must not train."}),
       composite({.op = Op::cross_entropy_grad,
                  .name = "cross_entropy_grad",
                  .inputs_min = 4,

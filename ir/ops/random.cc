@@ -1,11 +1,12 @@
 // Rows of the random ops. Element i of the whole tensor depends on (key, i) alone, whatever the
 // mesh: Philox4x32-10 (runtime/base/rng.h), key words key[0] and key[1], block b holding elements
-// 4b .. 4b+3.
+// 4b .. 4b+3 (f64: 2b, 2b+1).
 //
-//   uniform  word w of element i: (w >> 8) * 2^-24; bf16: (w >> 24) * 2^-8, so that it stays < 1
-//   normal   Box-Muller on word pairs (w0, w1) and (w2, w3) of the block: u = ((w0 >> 8) + 0.5) *
-//            2^-24, v = (w1 >> 8) * 2^-24; r = sqrt(-2 log u); elements r cos(2 pi v), r sin(2 pi
-//            v)
+//   uniform  f32 element i: word i % 4 of block i / 4, (word >> 8) * 2^-24; bf16: that rounded
+//            down, so that it stays below 1; f64 element i: words h = 2 (i % 2) and h + 1 of block
+//            i / 2, the upper 53 bits of (word h, word h + 1) * 2^-53
+//   normal   Box-Muller on pairs (u, v) of such uniforms, elements 2 j and 2 j + 1: r = sqrt(-2
+//            log(1 - u)); r cos(2 pi v) and r sin(2 pi v)
 #include "ir/builder.h"
 #include "ir/gradient.h"
 #include "ir/ops/cost.h"
@@ -44,14 +45,13 @@ OpRow random_row(Op op, std::string_view name, std::string_view doc) {
 
 std::vector<OpRow> random_rows() {
   return {
-      random_row(
-          Op::random_uniform, "random_uniform",
-          "Uniform over [0, 1) from (key: i32[2], element index): Philox4x32-10, word i%4 of "
-          "block i/4; (word >> 8) * 2^-24, for bf16 (word >> 24) * 2^-8."),
+      random_row(Op::random_uniform, "random_uniform",
+                 "Uniform over [0, 1) from (key: i32[2], element index i): Philox4x32-10, word "
+                 "i % 4 of block i / 4, (word >> 8) * 2^-24, for bf16 rounded down; f64: 53 bits "
+                 "of words 2 (i % 2) and the next of block i / 2."),
       random_row(Op::random_normal, "random_normal",
-                 "Standard normal from (key: i32[2], element index): Box-Muller on the word pairs "
-                 "(a, b) of a Philox block, radius from ((a >> 8) + 0.5) * 2^-24, angle from "
-                 "(b >> 8) * 2^-24; cosine first, then sine."),
+                 "Standard normal from (key: i32[2], element index): Box-Muller on pairs (u, v) of "
+                 "the uniforms, r = sqrt(-2 log(1 - u)), r cos(2 pi v) then r sin(2 pi v)."),
   };
 }
 

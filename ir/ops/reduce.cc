@@ -149,7 +149,8 @@ std::vector<OpRow> reduce_rows() {
            },
        .no_gradient = "its result is an index",
        .cost = per_input<1>,
-       .doc = "The i32 index of the largest element; the lowest among equals."},
+       .doc =
+           "The i32 index of the largest element, the lowest among equals; a NaN is the largest."},
       {.op = Op::cumsum,
        .name = "cumsum",
        .family = OpFamily::kReduce,

@@ -35,7 +35,7 @@ void add_norms(DType dtype, std::vector<OpCase>& cases) {
     Dims rows(dims.begin(), dims.end() - 1);
     auto labelled = [=](Rng& rng) {
       return std::vector{random_literal(x, Fill::kAny, rng),
-                         random_index(rows, -1, dims.back() + 1, rng)};
+                         random_index(rows, 0, dims.back(), rng)};
     };
     cases.push_back({Op::cross_entropy, {}, labelled, {}});
     cases.push_back({Op::cross_entropy_grad,
