@@ -216,13 +216,16 @@ void convert(Parallel& par, DType from, DType to, const void* x, void* y, int64_
 void gather_rows(Parallel& par, int64_t element_bytes, const RowsShape& s, const void* table,
                  const int32_t* index, void* out) {
   const int64_t bytes = s.dim * element_bytes;
-  if (s.rows == 0 || bytes == 0) return;
+  if (bytes == 0) return;
   par.for_each_range(s.n, std::max<int64_t>(1, kCopyGrain / bytes),
                      [&](int64_t begin, int64_t end) {
                        for (int64_t i = begin; i < end; ++i) {
-                         const int64_t row = std::clamp<int64_t>(index[i], 0, s.rows - 1);
-                         std::memcpy(static_cast<std::byte*>(out) + i * bytes,
-                                     static_cast<const std::byte*>(table) + row * bytes,
+                         auto* to = static_cast<std::byte*>(out) + i * bytes;
+                         if (index[i] < 0 || index[i] >= s.rows) {
+                           std::memset(to, 0, static_cast<size_t>(bytes));
+                           continue;
+                         }
+                         std::memcpy(to, static_cast<const std::byte*>(table) + index[i] * bytes,
                                      static_cast<size_t>(bytes));
                        }
                      });

@@ -44,7 +44,7 @@ void iota(Parallel& par, DType dtype, int64_t outer, int64_t axis, int64_t inner
 // equal.
 void convert(Parallel& par, DType from, DType to, const void* x, void* y, int64_t n);
 
-// out[n, dim] = table[index[n], dim]; an index outside [0, rows) is clamped.
+// out[n, dim] = table[index[n], dim]; an index outside [0, rows) reads zeros.
 struct RowsShape {
   int64_t rows = 0, dim = 0, n = 0;
 };

@@ -126,7 +126,7 @@ TEST(Move, GathersRowsAndScattersThemBackInOrder) {
       std::vector<double> gathered, sums(static_cast<size_t>(rows * dim), 0);
       for (int64_t i = 0; i < n * dim; ++i) {
         const int64_t row = index[static_cast<size_t>(i / dim)];
-        gathered.push_back(table.get(std::clamp<int64_t>(row, 0, rows - 1) * dim + i % dim));
+        gathered.push_back(row >= 0 && row < rows ? table.get(row * dim + i % dim) : 0);
         if (row >= 0 && row < rows)
           sums[static_cast<size_t>(row * dim + i % dim)] += updates.get(i);
       }

@@ -1,0 +1,208 @@
+#include "tests/conformance/device_suite.h"
+
+#include <gmock/gmock.h>
+
+#include <atomic>
+#include <limits>
+#include <vector>
+
+#include "executor/event.h"
+#include "executor/task.h"
+#include "ir/builder.h"
+#include "ir/ops.h"
+#include "runtime/mailbox.h"
+
+namespace gangway {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+// Runs the reactor until the device has done what was enqueued before.
+void drain(Reactor& reactor, Device& device) {
+  auto done = std::make_shared<std::atomic<bool>>(false);
+  auto* mailbox = &reactor.mailbox();
+  enqueue_task(device, [done, mailbox](Turn&) {
+    mailbox->post([done] { *done = true; });
+    return Progress::kDone;
+  });
+  reactor.run_until([&] { return done->load(); });
+}
+
+std::shared_ptr<const CompiledFunction> compile(Device& device, Function function) {
+  function.local = true;
+  auto shared = std::make_shared<const Function>(std::move(function));
+  return device.compile({shared, static_cast<NodeId>(shared->nodes.size()), {}, kNone});
+}
+
+TEST_P(DeviceSuite, WorkRunsInTheOrderOfEnqueueing) {
+  std::vector<int> order;
+  for (int i = 0; i < 100; ++i) {
+    enqueue_task(*device, [&order, i](Turn&) {
+      order.push_back(i);
+      return Progress::kDone;
+    });
+  }
+  drain(*reactor, *device);
+  ASSERT_EQ(order.size(), 100u);
+  EXPECT_TRUE(std::is_sorted(order.begin(), order.end()));
+}
+
+TEST_P(DeviceSuite, PendingWorkGoesOnWhenRungAndHoldsBackWhatFollows) {
+  auto event = std::make_shared<Event>();
+  event->on_ready([this] { device->ring(); });
+  std::atomic<bool> followed{false};
+  enqueue_task(*device,
+               [event](Turn&) { return event->ready() ? Progress::kDone : Progress::kPending; });
+  enqueue_task(*device, [&followed](Turn&) {
+    followed = true;
+    return Progress::kDone;
+  });
+  reactor->run_ready();
+  EXPECT_FALSE(followed);
+  event->record();
+  drain(*reactor, *device);
+  EXPECT_TRUE(followed);
+}
+
+TEST_P(DeviceSuite, PendingWorkIsWokenWhenItsTimeHasCome) {
+  const int64_t until_ns = device->now_ns() + 2'000'000;
+  int64_t seen_ns = 0;
+  enqueue_task(*device, [&](Turn& turn) {
+    seen_ns = turn.device.now_ns();
+    if (seen_ns >= until_ns) return Progress::kDone;
+    turn.wake_by(until_ns);
+    return Progress::kPending;
+  });
+  drain(*reactor, *device);
+  EXPECT_GE(seen_ns, until_ns);
+}
+
+TEST_P(DeviceSuite, AnEventCarriesTheFirstErrorToWhoeverLooks) {
+  Event event;
+  EXPECT_FALSE(event.ready());
+  int rings = 0;
+  event.on_ready([&] { ++rings; });
+  event.fail(std::make_shared<const Error>(ErrorKind::kLost, "gone"));
+  event.on_ready([&] { ++rings; });
+  EXPECT_EQ(rings, 2);
+  ASSERT_NE(event.error(), nullptr);
+  EXPECT_EQ(event.error()->kind(), ErrorKind::kLost);
+}
+
+TEST_P(DeviceSuite, MemoryIsAccountedExactlyAndRefusalsSayWhatIsShort) {
+  DeviceMemory& memory = device->memory();
+  {
+    BufferPtr buffer = allocate_buffer(memory, 1000, "weights");
+    EXPECT_EQ(memory.in_use(), 1000);
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(buffer->data()) % kDeviceAlignment, 0u);
+    Result<std::byte*> refused = memory.allocate(kBytes, "activations");
+    ASSERT_FALSE(refused.ok());
+    EXPECT_EQ(refused.error().kind(), ErrorKind::kOverloaded);
+    EXPECT_THAT(refused.error().what(), HasSubstr("activations"));
+    EXPECT_THAT(refused.error().what(), HasSubstr(device->name()));
+    EXPECT_THAT(refused.error().what(), HasSubstr("1000 B short"));
+    EXPECT_EQ(memory.in_use(), 1000);
+  }
+  EXPECT_EQ(memory.in_use(), 0);
+  EXPECT_EQ(memory.peak(), 1000);
+}
+
+TEST_P(DeviceSuite, CopiesAreOrderedWithTheWorkAroundThem) {
+  BufferPtr buffer = allocate_buffer(device->memory(), 16, "test");
+  std::vector<int32_t> in = {1, 2, 3, 4}, out(4);
+  enqueue_task(*device, [&](Turn& turn) {
+    turn.device.copy(buffer->data(), in.data(), 16);
+    return Progress::kDone;
+  });
+  enqueue_task(*device, [&](Turn& turn) {
+    turn.device.copy(out.data(), buffer->data(), 16);
+    return Progress::kDone;
+  });
+  drain(*reactor, *device);
+  EXPECT_THAT(out, ElementsAre(1, 2, 3, 4));
+}
+
+TEST_P(DeviceSuite, ACompiledFunctionRunsItsStepsInItsArena) {
+  Builder b("f");
+  Value x = b.parameter("x", f32({2, 3}));
+  b.result("y", dot(x, transpose(x)) + 1.0);
+  auto compiled = compile(*device, b.build());
+  BufferPtr in = allocate_buffer(device->memory(), 24, "x"),
+            out = allocate_buffer(device->memory(), 16, "y");
+  BufferPtr arena = allocate_buffer(device->memory(), compiled->arena_bytes(), "arena");
+  const std::vector<float> x_values = {1, 2, 3, 4, 5, 6};
+  std::vector<float> y(4);
+  CallFrame frame{.bases = {in->data(), out->data(), arena->data()}, .end = compiled->step_count()};
+  enqueue_task(*device, [&](Turn& turn) {
+    if (frame.step == 0 && !frame.begun) turn.device.copy(in->data(), x_values.data(), 24);
+    if (compiled->advance(frame, turn) == Progress::kPending) return Progress::kPending;
+    turn.device.copy(y.data(), out->data(), 16);
+    return Progress::kDone;
+  });
+  drain(*reactor, *device);
+  EXPECT_THAT(y, ElementsAre(15, 33, 33, 78));
+}
+
+TEST_P(DeviceSuite, APoisonedFrameSkipsItsKernels) {
+  Builder b("f");
+  Value x = b.parameter("x", f32());
+  b.result("y", timed(x + 1.0, 10));
+  auto compiled = compile(*device, b.build());
+  BufferPtr in = allocate_buffer(device->memory(), 4, "x"),
+            out = allocate_buffer(device->memory(), 4, "y");
+  BufferPtr arena = allocate_buffer(device->memory(), compiled->arena_bytes(), "arena");
+  CallFrame frame{.bases = {in->data(), out->data(), arena->data()},
+                  .end = compiled->step_count(),
+                  .poisoned = true};
+  float y = -7;
+  enqueue_task(*device, [&](Turn& turn) {
+    if (frame.step == 0) turn.device.copy(out->data(), &y, 4);
+    if (compiled->advance(frame, turn) == Progress::kPending) return Progress::kPending;
+    turn.device.copy(&y, out->data(), 4);
+    return Progress::kDone;
+  });
+  drain(*reactor, *device);
+  EXPECT_EQ(y, -7);
+}
+
+TEST_P(DeviceSuite, ATimedStepKeepsTheDeviceBusyForItsTime) {
+  Builder b("f");
+  b.result("y", timed(b.parameter("x", f32()), 3000));
+  auto compiled = compile(*device, b.build());
+  BufferPtr data = allocate_buffer(device->memory(), 64, "all");
+  CallFrame frame{.bases = {data->data(), data->data() + 16, data->data() + 32},
+                  .end = compiled->step_count()};
+  const int64_t begin_ns = device->now_ns();
+  int64_t end_ns = 0;
+  enqueue_task(*device, [&](Turn& turn) { return compiled->advance(frame, turn); });
+  enqueue_task(*device, [&](Turn& turn) {
+    end_ns = turn.device.now_ns();
+    return Progress::kDone;
+  });
+  drain(*reactor, *device);
+  EXPECT_GE(end_ns - begin_ns, 3'000'000);
+}
+
+TEST_P(DeviceSuite, ADyingDeviceDropsWhatHasNotRun) {
+  auto ran = std::make_shared<std::atomic<bool>>(false);
+  enqueue_task(*device, [](Turn&) { return Progress::kPending; });
+  enqueue_task(*device, [ran](Turn&) {
+    *ran = true;
+    return Progress::kDone;
+  });
+  device.reset();
+  EXPECT_FALSE(*ran);
+  EXPECT_EQ(ran.use_count(), 1);
+}
+
+TEST_P(DeviceSuite, InfinityAndNanAreNotFinite) {
+  const std::vector<float> fine = {1, -2}, inf = {1, std::numeric_limits<float>::infinity()},
+                           nan = {std::numeric_limits<float>::quiet_NaN(), 1};
+  EXPECT_TRUE(device->all_finite(DType::kF32, fine.data(), 2));
+  EXPECT_FALSE(device->all_finite(DType::kF32, inf.data(), 2));
+  EXPECT_FALSE(device->all_finite(DType::kF32, nan.data(), 2));
+}
+
+}  // namespace
+}  // namespace gangway
