@@ -1,0 +1,53 @@
+// `gangway checkpoint ls FILE|DIR`: the tensors of a safetensors file or checkpoint.
+#include <cstdio>
+
+#include "client/checkpoint_dir.h"
+#include "client/tensor_files.h"
+#include "ir/type.h"
+#include "tools/commands/command.h"
+
+namespace gangway::tool {
+namespace {
+
+// A folder of checkpoints stands for its latest.
+std::filesystem::path resolved(const std::filesystem::path& path) {
+  std::error_code ignored;
+  return std::filesystem::exists(path / "latest", ignored) ? path / "latest" : path;
+}
+
+std::string type_of(const TensorSpec& spec) {
+  return std::string(to_string(spec.dtype)) + to_string(Dims(spec.shape));
+}
+
+int list(const std::string& path, bool json) {
+  const TensorFiles files = TensorFiles::open(resolved(path));
+  if (json) std::printf("[");
+  const char* between = "";
+  for (const auto& [name, view] : files.tensors()) {
+    if (json) {
+      std::printf("%s{\"name\": %s, \"type\": %s, \"bytes\": %zu}", between, quoted(name).c_str(),
+                  quoted(type_of(*view.spec)).c_str(), view.bytes.size());
+    } else {
+      std::printf("%-48s %-24s %12zu\n", name.c_str(), type_of(*view.spec).c_str(),
+                  view.bytes.size());
+    }
+    between = ", ";
+  }
+  if (json) std::printf("]\n");
+  return 0;
+}
+
+}  // namespace
+
+void add_checkpoint(CLI::App& app, Chosen& chosen) {
+  auto* command = app.add_subcommand("checkpoint", "Look into checkpoints");
+  command->require_subcommand(1);
+  auto* ls = command->add_subcommand("ls", "List the tensors of a file, folder or checkpoint");
+  auto path = std::make_shared<std::string>();
+  auto json = std::make_shared<bool>(false);
+  ls->add_option("FILE", *path, "a .safetensors file, an index, or a folder")->required();
+  ls->add_flag("--json", *json, "as JSON");
+  ls->callback([&chosen, path, json] { chosen = [path, json] { return list(*path, *json); }; });
+}
+
+}  // namespace gangway::tool

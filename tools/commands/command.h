@@ -1,0 +1,32 @@
+// The commands of the `gangway` tool. Each adds itself to the parser and says what it does when
+// chosen.
+//
+// One name for one option everywhere: --connect, --listen, --cluster, --json, --log-level.
+// Threads: main's. Errors: a command throws Error; main() reports it and picks the exit status.
+#pragma once
+
+#include <CLI/CLI.hpp>
+
+#include <functional>
+#include <string>
+
+namespace gangway::tool {
+
+// What was chosen on the command line; its result is the exit status.
+using Chosen = std::function<int()>;
+
+struct CommonOptions {
+  std::string log_level;  // --log-level; empty: GANGWAY_LOG, or "warn".
+};
+
+void add_controller(CLI::App& app, const CommonOptions& common, Chosen& chosen);
+void add_executor(CLI::App& app, const CommonOptions& common, Chosen& chosen);
+void add_run(CLI::App& app, Chosen& chosen);
+void add_graph(CLI::App& app, Chosen& chosen);
+void add_devices(CLI::App& app, Chosen& chosen);
+void add_checkpoint(CLI::App& app, Chosen& chosen);
+
+// "text" as a JSON string.
+std::string quoted(const std::string& text);
+
+}  // namespace gangway::tool

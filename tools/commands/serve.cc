@@ -1,0 +1,99 @@
+// `gangway controller` and `gangway executor`: serve until told to stop, or until what they belong
+// to is gone (the parent that started them; an executor's controller).
+#include <signal.h>
+
+#include <cstdio>
+
+#include "controller/service.h"
+#include "executor/service.h"
+#include "protocol/machine.h"
+#include "runtime/log.h"
+#include "runtime/process.h"
+#include "runtime/signals.h"
+#include "tools/commands/command.h"
+
+namespace gangway::tool {
+namespace {
+
+// Suspends until a signal arrives, the parent has gone, or `ended` is ready.
+void wait_for_the_end(Reactor& reactor, const Future<void>& ended) {
+  Signals signals(reactor, {SIGINT, SIGTERM});
+  Promise<void> stop;
+  const Future<void> stopped = stop.future();
+  const auto finish = [&stop] {
+    if (!stop.is_set()) stop.set();
+  };
+  parent_gone(reactor).on_ready([&](const Result<void>&) { finish(); });
+  if (ended.valid()) ended.on_ready([&](const Result<void>&) { finish(); });
+  Fiber waiting = reactor.spawn("signals", [&] {
+    try {
+      signals.next();
+      finish();
+    } catch (const Error&) {  // Cancelled below.
+    }
+  });
+  stopped.await();
+  waiting.cancel();
+  waiting.join();
+}
+
+int serve_controller(const std::string& address, const Logger& log) {
+  auto reactor = Reactor::make_real();
+  return reactor->run([&] {
+    SocketNetwork network(*reactor);
+    ControllerService service(*reactor, network, {.address = address});
+    log.info("listening", {{"address", service.address()}});
+    std::printf("%s\n", service.address().c_str());
+    std::fflush(stdout);
+    wait_for_the_end(*reactor, {});
+    return 0;
+  });
+}
+
+int serve_executor(const ExecutorServiceOptions& options, const Logger& log) {
+  auto reactor = Reactor::make_real();
+  return reactor->run([&] {
+    SocketNetwork network(*reactor);
+    ExecutorService service(*reactor, network, options);
+    log.info("registered", {{"name", service.name()}, {"controller", options.controller}});
+    wait_for_the_end(*reactor, service.disconnected());
+    return 0;
+  });
+}
+
+}  // namespace
+
+void add_controller(CLI::App& app, const CommonOptions& common, Chosen& chosen) {
+  auto* command = app.add_subcommand("controller", "Serve clients and executors at one address");
+  auto address = std::make_shared<std::string>("127.0.0.1:7040");
+  command->add_option("--listen", *address, "host:port or unix:PATH; port 0 picks one")
+      ->capture_default_str();
+  command->callback([&common, &chosen, address] {
+    chosen = [&common, address] {
+      return serve_controller(*address, Logs({.levels = common.log_level}).module("controller"));
+    };
+  });
+}
+
+void add_executor(CLI::App& app, const CommonOptions& common, Chosen& chosen) {
+  auto* command = app.add_subcommand("executor", "Offer this machine's devices to a controller");
+  auto options = std::make_shared<ExecutorServiceOptions>();
+  options->controller = "127.0.0.1:7040";
+  options->host.name = this_machine().host;
+  command->add_option("--connect", options->controller, "the controller's address")
+      ->capture_default_str();
+  command->add_option("--name", options->host.name, "what to be called")->capture_default_str();
+  command->add_option("--devices", options->host.devices, "CPU devices to offer")
+      ->check(CLI::Range(1, 256));
+  command->add_option("--threads", options->host.threads,
+                      "threads of each device; 0: cores / devices");
+  command->add_option("--memory", options->host.memory_bytes,
+                      "bytes of each device; 0: an equal share of the machine");
+  command->callback([&common, &chosen, options] {
+    chosen = [&common, options] {
+      return serve_executor(*options, Logs({.levels = common.log_level}).module("executor"));
+    };
+  });
+}
+
+}  // namespace gangway::tool
