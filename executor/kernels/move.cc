@@ -52,20 +52,23 @@ void copy_line(const T* src, int64_t src_stride, T* dst, int64_t dst_stride, int
 // nothing. src is dense along a, dst along b.
 template <class T>
 void copy_plane(const T* src, T* dst, Dim a, Dim b) {
-  constexpr int64_t kTile = 64 / sizeof(T);
+  constexpr int64_t kTile = 64 / sizeof(T), kBlock = 4 * kTile;
   T tile[kTile][kTile] = {};
-  for (int64_t i0 = 0; i0 < a.size; i0 += kTile) {
-    const int64_t rows = std::min(kTile, a.size - i0);
-    for (int64_t j0 = 0; j0 < b.size; j0 += kTile) {
-      const int64_t cols = std::min(kTile, b.size - j0);
-      for (int64_t j = 0; j < cols; ++j) {
-        std::memcpy(tile[j], src + i0 + (j0 + j) * b.src, static_cast<size_t>(rows) * sizeof(T));
-      }
-      for (int64_t i = 0; i < rows; ++i) {
-        T line[kTile];
-        for (int64_t j = 0; j < kTile; ++j) line[j] = tile[j][i];
-        std::memcpy(dst + (i0 + i) * a.dst + j0, line, static_cast<size_t>(cols) * sizeof(T));
-      }
+  auto one_tile = [&](int64_t i0, int64_t j0) {
+    const int64_t rows = std::min(kTile, a.size - i0), cols = std::min(kTile, b.size - j0);
+    for (int64_t j = 0; j < cols; ++j) {
+      std::memcpy(tile[j], src + i0 + (j0 + j) * b.src, static_cast<size_t>(rows) * sizeof(T));
+    }
+    for (int64_t i = 0; i < rows; ++i) {
+      T line[kTile];
+      for (int64_t j = 0; j < kTile; ++j) line[j] = tile[j][i];
+      std::memcpy(dst + (i0 + i) * a.dst + j0, line, static_cast<size_t>(cols) * sizeof(T));
+    }
+  };
+  // Blocks of a few tiles keep the pages of both sides in the translation cache.
+  for (int64_t j1 = 0; j1 < b.size; j1 += kBlock) {
+    for (int64_t i0 = 0; i0 < a.size; i0 += kTile) {
+      for (int64_t j0 = j1; j0 < std::min(b.size, j1 + kBlock); j0 += kTile) one_tile(i0, j0);
     }
   }
 }

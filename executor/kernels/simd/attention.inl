@@ -57,19 +57,22 @@ template <class T, class V>
 inline T online_softmax(T* p, int64_t visible, int64_t width, T& top, T& sum) {
   const T before = top;
   T factor = 1;
+  const int64_t whole = (visible + kLanesOf<V> - 1) / kLanesOf<V> * kLanesOf<V>;
   if (visible > 0) {
-    const T here = row_max(p, visible);
-    top = (here > before || here != here) ? here : before;
+    // Scores behind the visible ones become -inf, so that all loops run over whole vectors.
+    for (int64_t i = visible; i < whole; ++i) p[i] = -kInfinity<T>;
+    const T here = row_max(p, whole);
+    top = here > before ? here : before;
     factor = exp_of(V{} + (before - top))[0];
     V total = {};
-    for_vectors<V>(visible, [&](int64_t i, auto... tail) {
-      const V e = exp_of(with_tail(load(p + i, tail...), -kInfinity<T>, tail...) - top);
+    for (int64_t i = 0; i < whole; i += kLanesOf<V>) {
+      const V e = exp_of(load(p + i) - top);
       total += e;
-      store(p + i, e, tail...);
-    });
+      store(p + i, e);
+    }
     sum = sum * factor + sum_lanes(total);
   }
-  for (int64_t i = visible; i < width; ++i) p[i] = 0;
+  for (int64_t i = whole; i < width; ++i) p[i] = 0;
   return factor;
 }
 
@@ -122,12 +125,14 @@ inline void attention_typed(const AttentionHead& h) {
 // One block of queries against one block of keys: p = exp(scores - lse), ds = p * (dp - delta).
 template <class T, class V>
 inline void softmax_backward_row(T* p, T* ds, int64_t visible, int64_t width, T lse, T delta) {
-  for_vectors<V>(visible, [&](int64_t i, auto... tail) {
-    const V e = exp_of(load(p + i, tail...) - lse);
-    store(p + i, e, tail...);
-    store(ds + i, e * (load(ds + i, tail...) - delta), tail...);
-  });
-  for (int64_t i = visible; i < width; ++i) p[i] = 0, ds[i] = 0;
+  const int64_t whole = (visible + kLanesOf<V> - 1) / kLanesOf<V> * kLanesOf<V>;
+  for (int64_t i = visible; i < whole; ++i) p[i] = -kInfinity<T>;
+  for (int64_t i = 0; i < whole; i += kLanesOf<V>) {
+    const V e = exp_of(load(p + i) - lse);
+    store(p + i, e);
+    store(ds + i, e * (load(ds + i) - delta));
+  }
+  for (int64_t i = whole; i < width; ++i) p[i] = 0, ds[i] = 0;
 }
 
 template <class S>
@@ -198,7 +203,7 @@ inline void attention_decode_typed(const AttentionHead& h) {
     scores[j] = sum_lanes(sum);
   }
   T top = -kInfinity<T>, total = 0;
-  online_softmax<T, V>(scores, h.seq_k, h.seq_k, top, total);
+  online_softmax<T, V>(scores, h.seq_k, padded(h.seq_k), top, total);
   for (int64_t i = 0; i < padded(h.head_dim); ++i) o[i] = 0;
   for (int64_t j = 0; j < h.seq_k; ++j) {
     const S* v = static_cast<const S*>(h.v) + j * h.stride_v;

@@ -51,6 +51,10 @@ template <class V, int kVecs>
 inline void gemm_column(const GemmArgs<V>& g, int64_t j) {
   int64_t i = 0;
   for (; i + kTileRows <= g.m; i += kTileRows) gemm_tile<V, kTileRows, kVecs>(g, i, j);
+  if (i + 4 <= g.m) {
+    gemm_tile<V, 4, kVecs>(g, i, j);
+    i += 4;
+  }
   for (; i + 2 <= g.m; i += 2) gemm_tile<V, 2, kVecs>(g, i, j);
   for (; i < g.m; ++i) gemm_tile<V, 1, kVecs>(g, i, j);
 }

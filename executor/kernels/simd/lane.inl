@@ -16,9 +16,7 @@ inline V load_raw(const P* p) {
 }
 template <class V, class P>
 inline V load_raw(const P* p, int64_t n) {
-  V v = {};
-  __builtin_memcpy(&v, p, static_cast<size_t>(n) * sizeof(P));
-  return v;
+  return load_part<V>(p, n);
 }
 template <class V, class P>
 inline void store_raw(P* p, V v) {
@@ -26,7 +24,7 @@ inline void store_raw(P* p, V v) {
 }
 template <class V, class P>
 inline void store_raw(P* p, V v, int64_t n) {
-  __builtin_memcpy(p, &v, static_cast<size_t>(n) * sizeof(P));
+  store_part(p, v, n);
 }
 
 inline vf from_bf16(vh bits) { return (vf)(widen(bits) << 16); }
@@ -96,8 +94,10 @@ inline V with_tail(V v, T) {
 }
 template <class V, class T>
 inline V with_tail(V v, T filler, int64_t n) {
-  for (int64_t i = n; i < kLanesOf<V>; ++i) v[i] = filler;
-  return v;
+  using Index = decltype(V{} < V{});
+  Index lane = {};
+  for (int i = 0; i < kLanesOf<V>; ++i) lane[i] = i;  // A constant once unrolled.
+  return lane < static_cast<decltype(lane[0] + 0)>(n) ? v : V{} + filler;
 }
 
 // NaN wins, from either side.
@@ -110,19 +110,28 @@ inline V min_of(V a, V b) {
   return ((a < b) | (a != a)) ? a : b;
 }
 
-// Fixed trees over the lanes.
-template <class V>
-inline auto sum_lanes(V v) {
-  decltype(V{}[0] + V{}[0]) part[kLanesOf<V>];
-  __builtin_memcpy(part, &v, sizeof(V));
-  for (int width = kLanesOf<V> / 2; width > 0; width /= 2) {
-    for (int i = 0; i < width; ++i) part[i] += part[i + width];
+// Fixed trees over the lanes: halves against each other, down to one.
+template <class V, class Join>
+inline auto fold_lanes(V v, const Join& join) {
+  constexpr int kCount = kLanesOf<V>;
+  if constexpr (kCount == 16) {
+    return fold_lanes(join(__builtin_shufflevector(v, v, 0, 1, 2, 3, 4, 5, 6, 7),
+                           __builtin_shufflevector(v, v, 8, 9, 10, 11, 12, 13, 14, 15)), join);
+  } else if constexpr (kCount == 8) {
+    return fold_lanes(join(__builtin_shufflevector(v, v, 0, 1, 2, 3),
+                           __builtin_shufflevector(v, v, 4, 5, 6, 7)), join);
+  } else if constexpr (kCount == 4) {
+    return fold_lanes(join(__builtin_shufflevector(v, v, 0, 1), __builtin_shufflevector(v, v, 2, 3)), join);
+  } else {
+    return join(v[0] + 0, v[1] + 0);
   }
-  return part[0];
 }
 template <class V>
+inline auto sum_lanes(V v) {
+  return fold_lanes(v, [](auto a, auto b) { return a + b; });
+}
+// Of numbers; what a NaN gives is open.
+template <class V>
 inline auto max_lanes(V v) {
-  auto best = v[0] + 0;
-  for (int i = 1; i < kLanesOf<V>; ++i) best = (best > v[i] || best != best) ? best : v[i];
-  return best;
+  return fold_lanes(v, [](auto a, auto b) { return a > b ? a : b; });
 }

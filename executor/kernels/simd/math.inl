@@ -14,23 +14,16 @@ inline vf copy_sign(vf magnitude, vf sign) {
   return (vf)(((vu)magnitude & 0x7FFFFFFFu) | ((vu)sign & 0x80000000u));
 }
 
-// 2^n for n in [-126, 127].
-inline vf power_of_two(vi n) { return (vf)((n + 127) << 23); }
-
 inline vf exp_of(vf x) {
   constexpr float kMagic = 12582912.0f;  // 1.5 * 2^23: adding it rounds to an integer in the low bits.
-  const vf limited = x > 89.0f ? vf{} + 89.0f : (x < -104.0f ? vf{} - 104.0f : x);
-  const vf shifted = limited * 1.44269504f + kMagic;
-  const vf whole = shifted - kMagic;
-  const vi n = (vi)shifted - (vi)(vf{} + kMagic);
+  const vf limited = limit(x, -104.0f, 89.0f);
+  const vf whole = (limited * 1.44269504f + kMagic) - kMagic;
   // ln 2 in two parts; the first has few bits, so that its product is exact without FMA too.
   const vf r = (limited - whole * 0.693359375f) - whole * -2.12194440e-4f;
   // (exp(r) - 1 - r) / r^2 on [-ln2 / 2, ln2 / 2].
   const vf p = fma_chain(r, vf{} + 0.00139012868464f, 0.00836320002126f, 0.0416668543703f,
                          0.166665769625f, 0.499999995498f);
-  const vf e = (p * r * r + r) + 1.0f;
-  const vi half = n >> 1;  // Two factors: results reach the subnormals and infinity without wrapping.
-  return e * power_of_two(half) * power_of_two(n - half);
+  return scale_by_power((p * r * r + r) + 1.0f, whole);
 }
 
 inline vf log_of(vf x) {

@@ -28,6 +28,14 @@ inline V reduce_of(ReduceOp op, V a, V b) {
   return op == ReduceOp::kSum ? add_of(a, b) : (op == ReduceOp::kMax ? max_of(a, b) : min_of(a, b));
 }
 
+// The same on halves of vectors and on single lanes.
+template <ReduceOp op, class T>
+inline T reduce_scalar_or_vector(T a, T b) {
+  if constexpr (op == ReduceOp::kSum) return a + b;  // i32 comes as unsigned: it may wrap.
+  if constexpr (op == ReduceOp::kMax) return ((a > b) | (a != a)) ? a : b;
+  if constexpr (op == ReduceOp::kMin) return ((a < b) | (a != a)) ? a : b;
+}
+
 template <class T>
 inline T reduce_start(ReduceOp op) {
   if (op == ReduceOp::kSum) return T{0};
@@ -54,12 +62,12 @@ inline void reduce_line(const S* x, int64_t count, typename ReduceLane<S>::T* y)
     part[0] = reduce_of(op, part[0], with_tail(load(x + i + j, tail...), start, tail...));
   });
   V all = reduce_of(op, reduce_of(op, part[0], part[1]), reduce_of(op, part[2], part[3]));
-  for (int width = kWidth / 2; width > 0; width /= 2) {
-    V high = {};
-    for (int l = 0; l < width; ++l) high[l] = all[l + width];
-    all = reduce_of(op, all, high);
+  auto join = [](auto a, auto b) { return reduce_scalar_or_vector<op>(a, b); };
+  if constexpr (op == ReduceOp::kSum && __is_same(V, vi)) {
+    *y = static_cast<T>(fold_lanes((vu)all, join));
+  } else {
+    *y = fold_lanes(all, join);
   }
-  *y = all[0];
 }
 
 // Column blocks of eight vectors stay in registers over the whole piece.

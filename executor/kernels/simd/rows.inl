@@ -3,12 +3,13 @@
 template <class S>
 constexpr ScalarOf<S> kInfinity = static_cast<ScalarOf<S>>(__builtin_inf());
 
+// A NaN may or may not be taken for the maximum; either way the exponentials that follow make the row NaN.
 template <class S>
 inline ScalarOf<S> row_max(const S* x, int64_t n) {
   using V = VecOf<S>;
   V best = V{} - kInfinity<S>;
   for_vectors<V>(n, [&](int64_t i, auto... tail) {
-    best = max_of(best, with_tail(load(x + i, tail...), -kInfinity<S>, tail...));
+    best = plain_max(best, with_tail(load(x + i, tail...), -kInfinity<S>, tail...));
   });
   return max_lanes(best);
 }

@@ -59,7 +59,7 @@ struct DoubleGemm {
   bool accumulate;
 };
 
-constexpr int64_t kAttentionBlockQ = 64, kAttentionBlockK = 512;
+constexpr int64_t kAttentionBlockQ = 48, kAttentionBlockK = 512;
 constexpr int64_t kAttentionPad =
     16;  // Rows in scratch are whole vectors of every instruction set.
 

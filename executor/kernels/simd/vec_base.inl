@@ -22,3 +22,29 @@ inline vf floor_of(vf x) {
 }
 inline vu widen(vh x) { return __builtin_convertvector(x, vu); }
 inline vh narrow(vu x) { return __builtin_convertvector(x, vh); }
+
+// x between low and high; NaN stays NaN (min and max give their second operand then).
+inline vf limit(vf x, float low, float high) {
+  return (vf)_mm_max_ps(_mm_set1_ps(low), _mm_min_ps(_mm_set1_ps(high), (__m128)x));
+}
+// The larger one where no NaN is about.
+inline vf plain_max(vf a, vf b) { return (vf)_mm_max_ps((__m128)a, (__m128)b); }
+inline vd plain_max(vd a, vd b) { return (vd)_mm_max_pd((__m128d)a, (__m128d)b); }
+
+// The first n lanes; the others are zero, and memory behind them is not touched.
+template <class V, class P>
+inline V load_part(const P* p, int64_t n) {
+  V v = {};
+  __builtin_memcpy(&v, p, static_cast<size_t>(n) * sizeof(P));
+  return v;
+}
+template <class V, class P>
+inline void store_part(P* p, V v, int64_t n) {
+  __builtin_memcpy(p, &v, static_cast<size_t>(n) * sizeof(P));
+}
+
+// exp's scaling: e * 2^n for a whole n in [-151, 129]. Two factors: results reach the subnormals and infinity.
+inline vf scale_by_power(vf e, vf n) {
+  const vi whole = __builtin_convertvector(n, vi), half = whole >> 1;
+  return e * (vf)((half + 127) << 23) * (vf)((whole - half + 127) << 23);
+}
