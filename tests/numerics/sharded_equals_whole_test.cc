@@ -1,0 +1,52 @@
+// A function compiled for several devices computes what it computes whole, whatever the graph.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <random>
+
+#include "ir/interpret.h"
+#include "ir/text.h"
+#include "runtime/base/error.h"
+#include "tests/numerics/sharded_literals.h"
+#include "tests/support/random_batch_graph.h"
+#include "tests/support/seed.h"
+
+namespace gangway::numerics {
+namespace {
+
+constexpr int kGraphs = 300;
+
+void expect_close(const Literal& got, const Literal& expected) {
+  ASSERT_EQ(got.type, expected.type);
+  const double tolerance = is_float(got.type.dtype) ? 1e-11 : 0;
+  for (size_t i = 0; i < got.values.size(); ++i) {
+    ASSERT_NEAR(got.values[i], expected.values[i],
+                tolerance * std::max(1.0, std::abs(expected.values[i])))
+        << "element " << i;
+  }
+}
+
+TEST(ShardedEqualsWhole, OnRandomGraphsOverABatch) {
+  const uint64_t seed = ::gangway::testing::test_seed();
+  for (uint64_t graph = 0; graph < kGraphs; ++graph) {
+    for (int64_t devices : {2, 4}) {
+      std::mt19937_64 random(seed + graph);
+      const Mesh mesh{{{"data", devices}}};
+      const Function function =
+          ::gangway::testing::random_batch_function(random, mesh, DType::kF64);
+      SCOPED_TRACE(cat("GW_TEST_SEED=", seed + graph, " on ", devices, " devices"));
+      const std::vector<Literal> arguments = ::gangway::testing::random_arguments(random, function);
+      const std::vector<Literal> whole = interpret(function, arguments);
+      const std::vector<Literal> sharded =
+          interpret_compiled(compile_function(function, {}), arguments);
+      for (size_t r = 0; r < whole.size(); ++r) {
+        SCOPED_TRACE(cat("result ", r, " \"", function.result_names[r], "\""));
+        expect_close(sharded[r], whole[r]);
+      }
+      if (HasFailure()) FAIL() << print(function, {.locations = false});
+    }
+  }
+}
+
+}  // namespace
+}  // namespace gangway::numerics

@@ -1,0 +1,30 @@
+// Random functions over a batch, as data-parallel models are: for properties of what the compiler
+// makes of them.
+//
+// Parameters: rows of floats and of indices that are cut over "data" by their first dimension, and
+// whole weights and tables. Nodes: element-wise chains, products, reductions over the batch and
+// within a row, norms, lookups, sorting, attention, experts. Results: a few values, a loss, and the
+// gradients of that loss.
+//
+// Invariant: what decides discretely (maxima, sorting, routing) never depends on a sum over the
+// batch, whose rounding depends on the mesh. Threads: one generator, one thread; what it gives
+// depends on its seed alone.
+#pragma once
+
+#include <random>
+#include <vector>
+
+#include "ir/function.h"
+#include "ir/literal.h"
+
+namespace gangway::testing {
+
+inline constexpr int64_t kBatchRows = 8;
+
+// `dtype`: of all its floats.
+Function random_batch_function(std::mt19937_64& random, const Mesh& mesh, DType dtype);
+
+// Arguments that fit it: floats in [-1, 1], indices below 5.
+std::vector<Literal> random_arguments(std::mt19937_64& random, const Function& function);
+
+}  // namespace gangway::testing
