@@ -1,5 +1,3 @@
-#include "ir/kj_strings.h"  // Before any header of Cap'n Proto.
-
 #include <capnp/serialize-packed.h>
 
 #include <cstring>
