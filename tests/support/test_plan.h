@@ -92,6 +92,34 @@ class TestPlan {
     return static_cast<uint32_t>(plan_->nodes.size()) - 1;
   }
 
+  // A chain of `calls` calls of x -> x + 1 that alternates between two slices of one device each:
+  // device 0 of host 0, and the last device of the last host.
+  static std::shared_ptr<const Plan> alternating_chain(uint32_t hosts, uint32_t devices,
+                                                       uint32_t calls, Type type = f32()) {
+    TestPlan t("alternating", hosts, devices);
+    t.plan().slices = {{mesh_of(1), {{0, 0, 1}}}, {mesh_of(1), {{hosts - 1, devices - 1, 1}}}};
+    Builder b("next", mesh_of(1));
+    Value x = b.parameter("x", type);
+    b.result("y", x + 1.0);
+    const uint32_t function = t.function(b.build());
+    uint32_t now = t.input("x", type);
+    for (uint32_t n = 0; n < calls; ++n) {
+      const uint32_t slice = n % 2;
+      if (n > 0) {
+        const uint32_t there = t.value("", PlanStorage::kTemporary, type, {}, slice);
+        t.transfer(now, there);
+        now = there;
+      }
+      const bool last = n + 1 == calls;
+      const uint32_t next =
+          t.value("", last ? PlanStorage::kOutput : PlanStorage::kTemporary, type, {}, slice);
+      if (last) t.plan().outputs.push_back(next);
+      t.call("next", function, {now}, {next}, slice);
+      now = next;
+    }
+    return t.share();
+  }
+
  private:
   std::shared_ptr<Plan> plan_;
 };
