@@ -272,9 +272,12 @@ void RunTable::host_lost(HostId host, const Error& why) {
     Error error = why;
     error.add_where({.program = run.plan->plan->name});
     run.fail(error, true);
+    run.pending.erase(host);
     ask_to_stop(run, error);
-    if (runs_.contains(id)) host_finished(*runs_.at(id), host);
+    // The others may wait for the lost one's part for as long as they live: nobody waits for them.
+    if (runs_.contains(id)) end(*runs_.at(id));
   }
+  pump();
 }
 
 void RunTable::session_closed(SessionId session) {

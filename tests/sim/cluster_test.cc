@@ -1,0 +1,188 @@
+// The real controller, executors and client logic in one thread on virtual time.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "client/client_impl.h"
+#include "controller/service.h"
+#include "executor/devices/sim/sim_fabric.h"
+#include "executor/service.h"
+#include "gangway.h"
+#include "protocol/rpc_values.h"
+#include "runtime/await.h"
+#include "runtime/rpc/server.h"
+#include "runtime/sim_network.h"
+#include "runtime/trace.h"
+
+namespace gangway {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::HasSubstr;
+
+// Simulated hosts of two devices each, on a network with delay.
+class SimCluster {
+ public:
+  SimCluster(Reactor& reactor, int hosts, Tracer* tracer = nullptr)
+      : network(reactor, {.delay = 50us, .jitter = 20us}),
+        controller(reactor, network.endpoint("controller"), {.address = "sim:controller"}) {
+    auto fabric = std::make_shared<SimFabric>();
+    for (int i = 0; i < hosts; ++i) {
+      const std::string name = "host-" + std::to_string(i);
+      executors.push_back(std::make_unique<ExecutorService>(
+          reactor, network.endpoint(name),
+          ExecutorServiceOptions{.controller = "sim:controller",
+                                 .host = {.name = name,
+                                          .kind = DeviceKind::kSim,
+                                          .devices = 2,
+                                          .memory_bytes = 64 << 20,
+                                          .threads = 1,
+                                          .tracer = tracer,
+                                          .fabric = fabric}}));
+    }
+  }
+  ~SimCluster() { executors.clear(); }
+
+  SimNetwork network;
+  ControllerService controller;
+  std::vector<std::unique_ptr<ExecutorService>> executors;
+};
+
+Program count_up(const Mesh& mesh) {
+  ProgramBuilder b("count_up", mesh);
+  Value w = b.state("w", zeros(f32({8})));
+  Value x = b.input("x", f32({16, 8}), {{"data", shard(0)}});
+  Value next = w + sum(x, {0});
+  b.update(w, next);
+  b.output("sum", sum(next, {0}));
+  return b.build();
+}
+
+HostTensor ones() { return HostTensor::of<float>({16, 8}, std::vector<float>(128, 1.0f)); }
+
+// Five steps; the trace of them, and how long they took in virtual time.
+std::pair<Hash128, int64_t> train(uint64_t seed) {
+  auto reactor = Reactor::make_simulated({.seed = seed});
+  Tracer tracer(reactor->clock(), "simulation");
+  TraceAttachment attached = tracer.attach("reactor");
+  reactor->run([&] {
+    SimCluster cluster(*reactor, 2, &tracer);
+    Client client =
+        internal::connect_on(*reactor, cluster.network.endpoint("client"), "sim:controller");
+    {
+      Slice slice = client.allocate({.devices = 4});
+      Executable step = slice.compile(count_up(slice.mesh({{"data", 4}})));
+      std::vector<Run> runs;
+      for (int i = 0; i < 5; ++i) runs.push_back(step.run({{"x", ones()}}));
+      for (int i = 0; i < 5; ++i) {
+        EXPECT_EQ(runs[static_cast<size_t>(i)]["sum"].item<float>(),
+                  128.0f * static_cast<float>(i + 1));
+      }
+    }
+    client.close();
+  });
+  return {trace_hash(tracer.drain()), reactor->clock().now_ns()};
+}
+
+TEST(SimClusterTest, ATrainingStepRunsOnVirtualTimeAndRepeatsFromItsSeed) {
+  const auto first = train(7);
+  const auto again = train(7);
+  EXPECT_EQ(first, again);
+  EXPECT_NE(first.second, train(8).second) << "the seed decides the network's delays";
+}
+
+TEST(SimClusterTest, TwoProcessesWithOneSeedGiveTheSameTrace) {
+  const auto here = train(11);
+  int out[2];
+  ASSERT_EQ(pipe(out), 0);
+  const pid_t child = fork();
+  if (child == 0) {
+    const auto there = train(11);
+    _exit(::write(out[1], &there, sizeof there) == sizeof there ? 0 : 1);
+  }
+  std::pair<Hash128, int64_t> there;
+  ASSERT_EQ(::read(out[0], &there, sizeof there), static_cast<ssize_t>(sizeof there));
+  waitpid(child, nullptr, 0);
+  EXPECT_EQ(here, there);
+}
+
+TEST(SimClusterTest, WhatADeadClientHeldIsFreed) {
+  auto reactor = Reactor::make_simulated({.seed = 3});
+  reactor->run([&] {
+    SimCluster cluster(*reactor, 2);
+    Client client =
+        internal::connect_on(*reactor, cluster.network.endpoint("client"), "sim:controller");
+    Slice slice = client.allocate({.devices = 4});
+    Executable step = slice.compile(count_up(slice.mesh({{"data", 4}})));
+    auto run = step.run({{"x", ones()}});
+    run.wait();
+    EXPECT_EQ(cluster.controller.controller().counts().plans, 1u);
+    cluster.network.break_connections("client");
+    reactor->clock().sleep_for(1s);
+    const ControllerCounts counts = cluster.controller.controller().counts();
+    EXPECT_EQ(counts.clients, 0u);
+    EXPECT_EQ(counts.plans + counts.slices + counts.arrays + counts.runs, 0u);
+    EXPECT_EQ(cluster.executors[0]->host().bytes_in_use(0), 0);
+    client.close();
+  });
+}
+
+TEST(SimClusterTest, ASilentExecutorIsFoundAndNamed) {
+  auto reactor = Reactor::make_simulated({.seed = 5});
+  reactor->run([&] {
+    SimCluster cluster(*reactor, 2);
+    Client client =
+        internal::connect_on(*reactor, cluster.network.endpoint("client"), "sim:controller");
+    {
+      Slice slice = client.allocate({.devices = 4});
+      Executable step = slice.compile(count_up(slice.mesh({{"data", 4}})));
+      step.run({{"x", ones()}}).wait();
+      cluster.network.partition("host-1", "controller");
+      try {
+        step.run({{"x", ones()}}).wait();
+        ADD_FAILURE() << "no run failed";
+      } catch (const Error& error) {
+        EXPECT_EQ(error.kind(), ErrorKind::kUnavailable);
+        EXPECT_THAT(error.what(), HasSubstr("\"host-1\" is gone: it has said nothing"));
+      }
+      cluster.network.heal("host-1", "controller");
+    }
+    client.close();
+  });
+}
+
+// What the controller answers to a client that says so of itself.
+std::string answer_to(const Version& version, const Machine& machine) {
+  auto reactor = Reactor::make_simulated();
+  return reactor->run([&]() -> std::string {
+    SimCluster cluster(*reactor, 1);
+    Connection connection =
+        Connection::connect(*reactor, cluster.network.endpoint("other"), "sim:controller");
+    auto request = connection.bootstrap<wire::Controller>().connectRequest();
+    write(request.initVersion(), version);
+    write(request.initMachine(), machine);
+    request.setName("other");
+    std::string text = "accepted";
+    try {
+      await<capnp::Response<wire::Controller::ConnectResults>>(request.send());
+    } catch (const Error& error) {
+      text = error.what();
+    }
+    return text;
+  });
+}
+
+TEST(SimClusterTest, APeerOfAnotherVersionIsRefusedNamingBoth) {
+  const std::string text = answer_to({.protocol = 99, .release = "9.9.9"}, this_machine());
+  EXPECT_THAT(text,
+              HasSubstr("expected protocol 1 (release 0.1.0), got protocol 99 (release 9.9.9)"));
+}
+
+TEST(SimClusterTest, APeerThatSharesNoMemoryIsRefused) {
+  const std::string text = answer_to({}, {.identity = "elsewhere", .host = "far"});
+  EXPECT_THAT(text, HasSubstr("shares no memory with the controller"));
+}
+
+}  // namespace
+}  // namespace gangway
