@@ -35,21 +35,22 @@ Value average(Value total, Value term, int64_t parts) {
   return total ? total + term : term;
 }
 
-// Averages over microbatches; tokens: i32[accumulate, batch / accumulate, seq], cut over its second
-// dimension.
+// Averages over microbatches; tokens: i32[batch, seq], cut over its rows. Microbatch i takes every
+// accumulate-th row, so that each device's rows stay its own.
 Step accumulate(const LanguageModelConfig& config, const Tree& params, Value tokens) {
-  const Dims dims = tokens.type().dims;
-  if (dims[0] == 1) return differentiate(config.model, params, reshape(tokens, {dims[1], dims[2]}));
+  const int64_t parts = config.accumulate, micro = config.batch / parts, seq = config.model.seq;
+  if (parts == 1) return differentiate(config.model, params, tokens);
+  tokens = reshape(tokens, {micro, parts, seq});
   Step total;
-  for (int64_t i = 0; i < dims[0]; ++i) {
-    Value micro = reshape(slice(tokens, 0, i, i + 1), {dims[1], dims[2]});
-    Step step = differentiate(config.model, params, micro);
+  for (int64_t i = 0; i < parts; ++i) {
+    Value rows = reshape(slice(tokens, 1, i, i + 1), {micro, seq});
+    Step step = differentiate(config.model, params, rows);
     Losses& sum = total.losses;
-    sum.total = average(sum.total, step.losses.total, dims[0]);
-    sum.cross_entropy = average(sum.cross_entropy, step.losses.cross_entropy, dims[0]);
+    sum.total = average(sum.total, step.losses.total, parts);
+    sum.cross_entropy = average(sum.cross_entropy, step.losses.cross_entropy, parts);
     if (step.losses.balance) {
-      sum.balance = average(sum.balance, step.losses.balance, dims[0]);
-      sum.load = average(sum.load, step.losses.load, dims[0]);
+      sum.balance = average(sum.balance, step.losses.balance, parts);
+      sum.load = average(sum.load, step.losses.load, parts);
     }
     total.grads = step.grads.map([&](const std::string& name, const Value& grad) {
       Value before;
@@ -57,7 +58,7 @@ Step accumulate(const LanguageModelConfig& config, const Tree& params, Value tok
         total.grads.for_each([&](const std::string& n, const Value& v) {
           if (n == name) before = v;
         });
-      return average(before, grad, dims[0]);
+      return average(before, grad, parts);
     });
   }
   return total;
@@ -79,9 +80,8 @@ Program train_step(const LanguageModelConfig& config, const Mesh& mesh) {
   require_batch(config, mesh);
   ProgramBuilder b("train_step", mesh, config.seed);
   Tree params = b.state("params", transformer_parameters(config.model));
-  const int64_t micro = config.batch / config.accumulate;
-  Value tokens = b.source("tokens", windows(config, false),
-                          i32({config.accumulate, micro, config.model.seq}), {{"data", shard(1)}});
+  Value tokens = b.source("tokens", windows(config, false), i32({config.batch, config.model.seq}),
+                          {{"data", shard(0)}});
   Step step = accumulate(config, params, tokens);
   Value norm = adamw(b, params, step.grads, config.optimizer);
   b.output("loss", step.losses.total);
@@ -99,9 +99,8 @@ Program evaluate(const LanguageModelConfig& config, const Mesh& mesh) {
   require_batch(config, mesh);
   ProgramBuilder b("evaluate", mesh, config.seed);
   Tree params = b.state("params", transformer_parameters(config.model));
-  Value tokens = b.source("heldout", windows(config, true),
-                          i32({1, config.batch, config.model.seq}), {{"data", shard(1)}});
-  tokens = reshape(tokens, {config.batch, config.model.seq});
+  Value tokens = b.source("heldout", windows(config, true), i32({config.batch, config.model.seq}),
+                          {{"data", shard(0)}});
   b.output("cross_entropy", transformer_loss(config.model, params, tokens).cross_entropy);
   return b.build();
 }

@@ -30,7 +30,7 @@ const std::vector<Room>& rooms() {
       {"client/local",  // Starts clusters in this process or as children.
        {"runtime/base", "runtime", "ir", "protocol", "client", "controller", "executor"}},
       {"gangway.h", {"runtime/base", "runtime", "ir", "client"}},
-      {"programs", {"gangway.h", "runtime/base", "ir", "client"}},
+      {"programs", {"gangway.h", "runtime/base", "ir", "client", "executor/data"}},
       {"examples", {"gangway.h", "programs"}},
       {"tools", {"*"}},
       {"bench", {"*"}},

@@ -1,0 +1,178 @@
+#include "programs/train/checkpoint.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "client/checkpoint_dir.h"
+#include "client/safetensors_writer.h"
+#include "client/tensor_files.h"
+
+namespace gangway::programs {
+namespace {
+
+constexpr std::string_view kParameters = "params.";
+constexpr std::string_view kOptimizer = "adamw.";
+constexpr const char* kOptimizerFile = "optimizer.safetensors";
+
+std::vector<TensorSpec> specs_of(const Slice& slice, std::string_view prefix, bool strip) {
+  std::vector<TensorSpec> specs;
+  for (const auto& [name, type] : slice.states()) {
+    if (!name.starts_with(prefix)) continue;
+    std::string stored = strip ? name.substr(prefix.size()) : name;
+    specs.push_back({.name = stored, .dtype = to_file_dtype(type.dtype), .shape = type.dims});
+  }
+  return specs;
+}
+
+void write_file(const Slice& slice, const std::filesystem::path& path,
+                const std::vector<TensorSpec>& specs, const std::string& prefix,
+                const std::map<std::string, std::string>& metadata) {
+  SafetensorsWriter out(path, specs, metadata);
+  for (const TensorSpec& spec : specs) {
+    HostTensor tensor = slice.read_state(prefix + spec.name);
+    out.append(spec.name, tensor.bytes);
+  }
+  out.finish();
+}
+
+uint64_t number(const TensorFiles& files, const std::string& key,
+                const std::filesystem::path& path) {
+  auto at = files.metadata().find(key);
+  GW_REQUIRE(at != files.metadata().end() && !at->second.empty() && at->second.size() < 20 &&
+                 at->second.find_first_not_of("0123456789") == std::string::npos,
+             "checkpoint: ", path.string(), " does not say its ", key,
+             ": it is not a training checkpoint");
+  return std::stoull(at->second);
+}
+
+Type type_of(const TensorView& view, const std::string& name) {
+  auto dtype = to_dtype(view.spec->dtype);
+  GW_REQUIRE(dtype.has_value(), "checkpoint: tensor \"", name, "\" is of type ",
+             to_string(view.spec->dtype), ", which has no counterpart");
+  return {*dtype, view.spec->shape};
+}
+
+void restore(const Slice& slice, const TensorFiles& files, std::string_view prefix, bool strip) {
+  for (const auto& [name, type] : slice.states()) {
+    if (!name.starts_with(prefix)) continue;
+    std::string stored = strip ? name.substr(prefix.size()) : name;
+    const TensorView& view = files.at(stored);
+    Type found = type_of(view, stored);
+    GW_REQUIRE(found == type, "checkpoint: tensor \"", stored, "\" does not fit: expected ",
+               to_string(type), ", got ", to_string(found));
+    HostTensor tensor(type);
+    std::copy(view.bytes.begin(), view.bytes.end(), tensor.bytes.begin());
+    slice.write_state(name, tensor);
+  }
+}
+
+double read_float(DType dtype, const std::byte* at) {
+  if (dtype == DType::kF64) {
+    double value;
+    std::memcpy(&value, at, sizeof(value));
+    return value;
+  }
+  if (dtype == DType::kF32) {
+    float value;
+    std::memcpy(&value, at, sizeof(value));
+    return value;
+  }
+  uint16_t half;
+  std::memcpy(&half, at, sizeof(half));
+  return std::bit_cast<float>(static_cast<uint32_t>(half) << 16);
+}
+
+HostTensor converted(const Type& from, std::span<const std::byte> bytes, const Type& to,
+                     const std::string& name) {
+  GW_REQUIRE(from.dims == to.dims, "parameters: tensor \"", name, "\" does not fit: expected ",
+             to_string(to), ", got ", to_string(from));
+  HostTensor tensor(to);
+  if (from == to) {
+    std::copy(bytes.begin(), bytes.end(), tensor.bytes.begin());
+    return tensor;
+  }
+  GW_REQUIRE(is_float(from.dtype) && (to.dtype == DType::kF32 || to.dtype == DType::kF64),
+             "parameters: tensor \"", name, "\" can't be converted from ", to_string(from.dtype),
+             " to ", to_string(to.dtype));
+  for (int64_t i = 0; i < to.elements(); ++i) {
+    double value =
+        read_float(from.dtype, bytes.data() + static_cast<size_t>(i) * size_of(from.dtype));
+    std::byte* at = tensor.bytes.data() + static_cast<size_t>(i) * size_of(to.dtype);
+    if (to.dtype == DType::kF64) {
+      std::memcpy(at, &value, sizeof(value));
+    } else {
+      auto narrow = static_cast<float>(value);
+      std::memcpy(at, &narrow, sizeof(narrow));
+    }
+  }
+  return tensor;
+}
+
+}  // namespace
+
+std::filesystem::path save_checkpoint(const Slice& slice, const std::filesystem::path& root,
+                                      const TrainingPosition& at, const SaveOptions& options) {
+  const std::map<std::string, std::string> metadata = {{"format", "pt"},
+                                                       {"step", std::to_string(at.step)},
+                                                       {"position", std::to_string(at.position)},
+                                                       {"seed", std::to_string(at.seed)}};
+  std::vector<TensorSpec> parameters = specs_of(slice, kParameters, true);
+  int64_t bytes = 0;
+  for (const TensorSpec& spec : parameters)
+    bytes += static_cast<int64_t>(byte_size(spec).value_or(0));
+  int files = static_cast<int>(bytes / std::max<int64_t>(1, options.file_bytes_max)) + 1;
+
+  CheckpointDir directory(root);
+  PendingCheckpoint pending = directory.begin(at.step);
+  const std::string prefix(kParameters);
+  if (files == 1) {
+    write_file(slice, pending.folder() / kModelFile, parameters, prefix, metadata);
+  } else {
+    std::vector<TensorFilePlan> plan = plan_tensor_files(parameters, files);
+    for (const TensorFilePlan& file : plan) {
+      write_file(slice, pending.folder() / file.name, file.tensors, prefix, metadata);
+    }
+    write_tensor_index(pending.folder(), plan);
+  }
+  write_file(slice, pending.folder() / kOptimizerFile, specs_of(slice, kOptimizer, false), "",
+             metadata);
+  std::filesystem::path folder = pending.commit();
+  directory.prune(options.keep);
+  return folder;
+}
+
+TrainingPosition load_checkpoint(const Slice& slice, const std::filesystem::path& path) {
+  std::filesystem::path folder = path;
+  if (!std::filesystem::exists(folder / kModelFile) &&
+      !std::filesystem::exists(folder / kIndexFile)) {
+    GW_REQUIRE(std::filesystem::is_directory(path), "checkpoint: ", path.string(),
+               " is not a folder");
+    auto latest = CheckpointDir(path).latest();
+    GW_REQUIRE(latest.has_value(), "checkpoint: there is none under ", path.string());
+    folder = *latest;
+  }
+  TensorFiles model = TensorFiles::open(folder);
+  TrainingPosition at{.step = static_cast<int64_t>(number(model, "step", folder)),
+                      .position = number(model, "position", folder),
+                      .seed = number(model, "seed", folder)};
+  restore(slice, model, kParameters, true);
+  restore(slice, TensorFiles::open(folder / kOptimizerFile), kOptimizer, false);
+  return at;
+}
+
+int load_parameters(const Slice& slice, const std::filesystem::path& path,
+                    const std::function<std::string(const std::string&)>& name_of) {
+  TensorFiles files = TensorFiles::open(path);
+  int loaded = 0;
+  for (const auto& [name, type] : slice.states()) {
+    if (!name.starts_with(kParameters)) continue;
+    std::string foreign = name_of(name.substr(kParameters.size()));
+    if (foreign.empty()) continue;
+    const TensorView& view = files.at(foreign);
+    slice.write_state(name, converted(type_of(view, foreign), view.bytes, type, foreign));
+    ++loaded;
+  }
+  return loaded;
+}
+
+}  // namespace gangway::programs

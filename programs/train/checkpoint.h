@@ -1,0 +1,48 @@
+// Training checkpoints: everything that a resumed run needs to give bit for bit the losses of one
+// that never stopped.
+//
+// A folder for each step (client/checkpoint_dir.h) in the safetensors layout: model*.safetensors
+// holds the parameters under their own names ("layers.0.attn.q"), so that other tools read them;
+// optimizer.safetensors the moments. Step, data position and seed are metadata of the model files.
+// Tensors are read from the cluster one at a time.
+//
+// Threads: one thread. Errors: as client/durable_file.h; on any failure the last good checkpoint
+// survives.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <string>
+
+#include "client/client.h"
+
+namespace gangway::programs {
+
+struct TrainingPosition {
+  int64_t step = 0;       // Steps done.
+  uint64_t position = 0;  // Of the data source: the next batch.
+  uint64_t seed = 0;      // Of the parameters and the order of the data.
+};
+
+struct SaveOptions {
+  int keep = 2;                               // Older checkpoints are removed.
+  int64_t file_bytes_max = int64_t{5} << 30;  // Parameters are split over files of about this size.
+};
+
+// Every state whose name begins with "params." or "adamw.". Returns the checkpoint's folder.
+std::filesystem::path save_checkpoint(const Slice& slice, const std::filesystem::path& root,
+                                      const TrainingPosition& at, const SaveOptions& options = {});
+
+// Writes every tensor of the newest checkpoint under `root` (or of the folder itself) into the
+// state of its name. kInvalid, naming the tensor, when one is missing or differs in type.
+TrainingPosition load_checkpoint(const Slice& slice, const std::filesystem::path& path);
+
+// Parameters alone from a foreign file: `name_of` gives the name in the file of a parameter
+// ("layers.0.attn.q"); an empty name leaves the parameter as it is. Float types are converted.
+// Returns how many were loaded.
+int load_parameters(const Slice& slice, const std::filesystem::path& path,
+                    const std::function<std::string(const std::string&)>& name_of);
+
+}  // namespace gangway::programs

@@ -1,0 +1,258 @@
+#include "programs/train/train.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <deque>
+#include <fstream>
+#include <optional>
+
+#include "client/durable_file.h"
+#include "executor/data/text_corpus.h"
+#include "executor/data/windows.h"
+#include "ir/graphviz.h"
+#include "programs/bigram.h"
+#include "programs/default_text.h"
+#include "programs/train/checkpoint.h"
+#include "programs/train/progress.h"
+#include "programs/train/sample.h"
+
+namespace gangway::programs {
+namespace {
+
+constexpr size_t kStepsAhead = 4;  // Results are read this many steps behind what is enqueued.
+constexpr uint64_t kHeldoutBatches = 4;  // During training; at the end the whole held-out text.
+constexpr size_t kLossWindow = 20;       // Steps that the reported training loss is averaged over.
+
+double now_s() {
+  using namespace std::chrono;
+  return duration<double>(steady_clock::now().time_since_epoch()).count();
+}
+
+class Training {
+ public:
+  explicit Training(const TrainOptions& options) : options_(options), began_s_(now_s()) {
+    std::filesystem::create_directories(options_.out);
+    prepare_text();
+    report_.trace = (options_.out / "trace.json").string();
+    client_ =
+        connect(options_.cluster, {.in_process = options_.in_process, .trace_path = report_.trace});
+    devices_ = count_devices(options_.cluster);
+    slice_ = client_->allocate({.devices = devices_});
+    Mesh mesh = slice_->mesh({{"data", devices_}});
+    Program program = train_step(options_.config, mesh);
+    write_graph(program);
+    step_ = slice_->compile(program);
+    evaluate_ = slice_->compile(evaluate(options_.config, mesh));
+    generate_ = slice_->compile(generate_step(options_.config, mesh));
+    report_.params = parameter_count(options_.config.model);
+    progress_.note(cat("training ", report_.params, " parameters on ", devices_,
+                       " devices; planned memory a device: ", planned_bytes() / (1 << 20), " MiB"));
+  }
+
+  TrainReport run() {
+    int64_t done = options_.resume ? resume() : 0;
+    const double loop_s = now_s();
+    const int64_t first = done;
+    for (int64_t step = done + 1; step <= options_.steps; ++step) {
+      enqueue(step);
+      while (in_flight_.size() > kStepsAhead) finish_oldest(loop_s, first);
+      if (options_.heldout_every > 0 && step % options_.heldout_every == 0) measure_some();
+      if (options_.checkpoint_every > 0 && step % options_.checkpoint_every == 0) save(step);
+    }
+    while (!in_flight_.empty()) finish_oldest(loop_s, first);
+    report_.steps = options_.steps;
+    report_.tokens_per_s = speed(options_.steps - first, now_s() - loop_s);
+    report_.train_loss = train_loss();
+    report_.heldout_loss = heldout_loss(heldout_batches_);
+    report_.checkpoint = save(options_.steps);
+    if (options_.sample_bytes > 0) {
+      report_.sample = sample(*generate_, {.bytes = options_.sample_bytes,
+                                           .temperature = options_.temperature,
+                                           .seed = options_.config.seed,
+                                           .prompt = "In the beginning "});
+      progress_.note("sample: " + report_.sample);
+    }
+    client_->close();  // Writes the timeline.
+    report_.seconds = now_s() - began_s_;
+    return report_;
+  }
+
+ private:
+  struct InFlight {
+    int64_t step;
+    Run run;
+  };
+
+  static int64_t count_devices(const std::string& cluster) {
+    long executors = 0, devices = 0;
+    int read = std::sscanf(cluster.c_str(), "local:%ldx%ld", &executors, &devices);
+    return read == 2 ? executors * devices : 4;
+  }
+
+  void prepare_text() {
+    std::string path = options_.text;
+    if (path.empty()) {
+      path = (options_.out / "text.txt").string();
+      std::ofstream(path) << default_text();
+    }
+    path = std::filesystem::absolute(path).string();
+    options_.config.text = path;
+    TextCorpus corpus = TextCorpus::load(path);
+    const auto seq = static_cast<size_t>(options_.config.model.seq);
+    corpus.require_windows(seq);
+    report_.bigram_loss = bigram_nats_per_byte(corpus.train(), corpus.heldout());
+    SequentialWindows windows(corpus.heldout(), {.seq = static_cast<int>(seq),
+                                                 .batch = static_cast<int>(options_.config.batch)});
+    heldout_batches_ = windows.batches();
+    progress_.note(cat("text: ", path, ", ", corpus.train().size(), " bytes to train on, ",
+                       corpus.heldout().size(), " held out; a bigram model reaches ",
+                       report_.bigram_loss, " nats a byte"));
+  }
+
+  void write_graph(const Program& program) {
+    report_.graph = (options_.out / "train_step.dot").string();
+    std::ofstream(report_.graph) << to_dot(program);
+  }
+
+  int64_t planned_bytes() const {
+    int64_t most = 0;
+    for (const auto& device : step_->memory().devices) {
+      most = std::max(most, device.arena + device.state + device.slots);
+    }
+    return most;
+  }
+
+  int64_t resume() {
+    TrainingPosition at = load_checkpoint(*slice_, options_.out / "checkpoints");
+    GW_REQUIRE(at.seed == options_.config.seed, "train: the checkpoint was made with seed ",
+               at.seed, ", not ", options_.config.seed);
+    step_->set_position(at.position);
+    progress_.note(cat("resumed after step ", at.step));
+    return at.step;
+  }
+
+  void enqueue(int64_t step) {
+    auto lr = static_cast<float>(options_.schedule(step));
+    in_flight_.push_back({step, step_->run({{"lr", lr}, {"step", static_cast<float>(step)}})});
+  }
+
+  void finish_oldest(double loop_s, int64_t first) {
+    InFlight oldest = std::move(in_flight_.front());
+    in_flight_.pop_front();
+    losses_.push_back(oldest.run["cross_entropy"].item<float>());
+    if (losses_.size() > kLossWindow) losses_.pop_front();
+    const double spent = now_s() - loop_s;
+    const auto done = static_cast<double>(oldest.step - first);
+    progress_.show(
+        {.step = oldest.step,
+         .steps = options_.steps,
+         .train_loss = train_loss(),
+         .heldout_loss = latest_heldout_,
+         .tokens_per_s = speed(oldest.step - first, spent),
+         .balance = busiest(oldest.run),
+         .seconds_left = spent / done * static_cast<double>(options_.steps - oldest.step)},
+        now_s());
+  }
+
+  // The busiest expert's load over the even share, in the worst layer.
+  std::optional<double> busiest(const Run& run) const {
+    const int64_t experts = options_.config.model.moe.experts;
+    if (experts == 0) return std::nullopt;
+    HostTensor load = run["load"].to_host();
+    auto values = load.as<float>();
+    return static_cast<double>(*std::max_element(values.begin(), values.end())) *
+           static_cast<double>(experts);
+  }
+
+  double speed(int64_t steps, double seconds) const {
+    return static_cast<double>(steps * options_.config.batch * options_.config.model.seq) /
+           std::max(1e-9, seconds);
+  }
+
+  double train_loss() const {
+    double sum = 0;
+    for (double loss : losses_) sum += loss;
+    return losses_.empty() ? 0 : sum / static_cast<double>(losses_.size());
+  }
+
+  double heldout_loss(uint64_t batches) {
+    evaluate_->set_position(0);
+    std::deque<Run> runs;
+    double sum = 0;
+    auto take = [&] {
+      sum += runs.front()["cross_entropy"].item<float>();
+      runs.pop_front();
+    };
+    for (uint64_t i = 0; i < batches; ++i) {
+      runs.push_back(evaluate_->run());
+      if (runs.size() > kStepsAhead) take();
+    }
+    while (!runs.empty()) take();
+    return sum / static_cast<double>(batches);
+  }
+
+  void measure_some() {
+    latest_heldout_ = heldout_loss(std::min(kHeldoutBatches, heldout_batches_));
+  }
+
+  std::string save(int64_t step) {
+    TrainingPosition at{.step = step, .position = step_->position(), .seed = options_.config.seed};
+    return save_checkpoint(*slice_, options_.out / "checkpoints", at).string();
+  }
+
+  TrainOptions options_;
+  double began_s_;
+  TrainReport report_;
+  Progress progress_;
+  uint64_t heldout_batches_ = 0;
+  int64_t devices_ = 1;
+  std::optional<Client> client_;
+  std::optional<Slice> slice_;
+  std::optional<Executable> step_, evaluate_, generate_;
+  std::deque<InFlight> in_flight_;
+  std::deque<double> losses_;
+  std::optional<double> latest_heldout_;
+};
+
+}  // namespace
+
+TrainOptions quickstart_options() {
+  TrainOptions options;
+  LanguageModelConfig& config = options.config;
+  config.batch = 32;
+  config.model = {.seq = 128, .dim = 128, .layers = 3, .heads = 4, .hidden = 256};
+  config.model.moe = {.experts = 4, .top_k = 2, .groups = 4};
+  options.schedule = {.peak = 2e-3, .warmup = 40, .final_share = 0.05};
+  return options;
+}
+
+TrainReport train(const TrainOptions& options) {
+  TrainOptions filled = options;
+  filled.schedule.steps = options.steps;
+  return Training(filled).run();
+}
+
+std::string to_json(const TrainReport& r) {
+  auto quoted = [](const std::string& text) {
+    std::string out = "\"";
+    for (char c : text) {
+      if (c == '"' || c == '\\') out += '\\';
+      out += c;
+    }
+    return out + "\"";
+  };
+  char numbers[256];
+  std::snprintf(
+      numbers, sizeof(numbers),
+      "{\"steps\": %ld, \"tokens_per_s\": %.1f, \"train_loss\": %.5f, \"heldout_loss\": %.5f, "
+      "\"bigram_loss\": %.5f, \"params\": %ld",
+      static_cast<long>(r.steps), r.tokens_per_s, r.train_loss, r.heldout_loss, r.bigram_loss,
+      static_cast<long>(r.params));
+  char seconds[48];
+  std::snprintf(seconds, sizeof(seconds), ", \"seconds\": %.1f}", r.seconds);
+  return cat(numbers, ", \"checkpoint\": ", quoted(r.checkpoint), ", \"trace\": ", quoted(r.trace),
+             ", \"graph\": ", quoted(r.graph), seconds);
+}
+
+}  // namespace gangway::programs

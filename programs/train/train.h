@@ -1,0 +1,54 @@
+// Trains a language model on text, from a text file to a checkpoint, and reports as it goes: what
+// `gangway train` runs.
+//
+// Threads: one thread; steps are enqueued ahead of the devices. Errors: gangway::Error, with the
+// place to look at.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+
+#include "client/client.h"
+#include "programs/optim/schedule.h"
+#include "programs/train/language_model.h"
+
+namespace gangway::programs {
+
+struct TrainOptions {
+  std::string cluster = "local:2x2";  // As connect() takes it.
+  std::string text;  // A file or a folder; empty: the book that quickstart installs.
+  std::filesystem::path out = "out/quickstart";
+  LanguageModelConfig config;  // `text` is filled in.
+  CosineSchedule schedule;     // `steps` is filled in.
+  int64_t steps = 577;
+  int64_t heldout_every =
+      50;  // Steps between measurements on a few held-out batches; 0: only at the end.
+  int64_t checkpoint_every = 0;  // 0: only at the end.
+  bool resume = false;           // Go on from the newest checkpoint under `out`.
+  int64_t sample_bytes = 120;    // Of text generated at the end; 0: none.
+  double temperature = 0.8;
+  bool in_process = false;  // Cluster in this process (tests).
+};
+
+struct TrainReport {
+  int64_t steps = 0;
+  double tokens_per_s = 0;
+  double train_loss = 0;    // Mean over the last steps.
+  double heldout_loss = 0;  // Over the whole held-out text, nats a byte.
+  double bigram_loss = 0;
+  int64_t params = 0;
+  std::string checkpoint, trace, graph;
+  double seconds = 0;
+  std::string sample;
+};
+
+// The 1.1 M parameter mixture of experts of the quickstart.
+TrainOptions quickstart_options();
+
+TrainReport train(const TrainOptions& options);
+
+// One JSON object, on one line, with the fields of the report but the sample.
+std::string to_json(const TrainReport& report);
+
+}  // namespace gangway::programs
