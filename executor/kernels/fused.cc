@@ -80,6 +80,8 @@ std::vector<int32_t> last_uses(const FusedProgram& program) {
     for (int j = 0; j < arity(program.code[i].op); ++j) {
       last[static_cast<size_t>(program.code[i].in[j])] = static_cast<int32_t>(i);
     }
+  }
+  for (size_t i = 0; i < program.code.size(); ++i) {
     if (program.code[i].op == FusedOp::kConstant) last[inputs + i] = kForever;
   }
   for (size_t i = 0; i < inputs; ++i) {

@@ -318,6 +318,20 @@ TEST(Fused, LongChainsReuseTheirRegisters) {
       {{std::vector<double>(3000, 205), 0}});
 }
 
+TEST(Fused, AConstantsLastReaderFreesNothingThatIsStillNeeded) {
+  FusedProgram program;
+  program.inputs = {{DType::kF32, In::kFull}};
+  program.code = {{FusedOp::kConstant, DType::kF32, {}, 0.5},
+                  {FusedOp::kMul, DType::kF32, {0, 1}, 0},
+                  {FusedOp::kMul, DType::kF32, {2, 2}, 0}};
+  program.outputs = {{2, DType::kF32}, {3, DType::kF32}};
+  Parallel par(1);
+  const Buffer x(DType::kF32, std::vector<double>(100, 3.0));
+  const std::vector<Buffer> out = run_program(par, program, 1, 100, {&x});
+  EXPECT_EQ(out[0].get(0), 1.5);
+  EXPECT_EQ(out[1].get(0), 2.25);
+}
+
 TEST(Fused, RefusesProgramsThatMakeNoSense) {
   auto message = [](const FusedProgram& program) -> std::string {
     try {
