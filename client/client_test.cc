@@ -43,19 +43,20 @@ TEST_F(ClientTest, ATrainingStepUpdatesItsStateAndHandsOutItsResults) {
 
 TEST_F(ClientTest, RunsAreEnqueuedAheadAndSeeOneAnothersState) {
   Executable step = slice_.compile(accumulate(mesh_));
-  Array x = slice_.from_host(HostTensor::of<float>({16, 8}, ones(128)), mesh_,
-                             {{"data", shard(0)}});
+  Array x =
+      slice_.from_host(HostTensor::of<float>({16, 8}, ones(128)), mesh_, {{"data", shard(0)}});
   std::vector<gangway::Run> runs;
   for (int i = 0; i < 20; ++i) runs.push_back(step.run({{"x", x}, {"scale", 1.0f}}));
   for (int i = 0; i < 20; ++i) {
-    EXPECT_EQ(runs[static_cast<size_t>(i)]["sum"].item<float>(), 128.0f * static_cast<float>(i + 1));
+    EXPECT_EQ(runs[static_cast<size_t>(i)]["sum"].item<float>(),
+              128.0f * static_cast<float>(i + 1));
   }
 }
 
 TEST_F(ClientTest, StateIsReadAndWrittenInTheOrderOfRuns) {
   Executable step = slice_.compile(accumulate(mesh_));
-  Array x = slice_.from_host(HostTensor::of<float>({16, 8}, ones(128)), mesh_,
-                             {{"data", shard(0)}});
+  Array x =
+      slice_.from_host(HostTensor::of<float>({16, 8}, ones(128)), mesh_, {{"data", shard(0)}});
   step.run({{"x", x}, {"scale", 1.0f}});
   EXPECT_THAT(slice_.read_state("w").as<float>(), testing::Each(16.0f));
   slice_.write_state("w", HostTensor::of<float>({8}, std::vector<float>(8, 100.0f)));
@@ -65,8 +66,8 @@ TEST_F(ClientTest, StateIsReadAndWrittenInTheOrderOfRuns) {
 TEST_F(ClientTest, ProgramsOnOneSliceShareTheStatesOfEqualName) {
   Executable one = slice_.compile(accumulate(mesh_));
   Executable two = slice_.compile(accumulate(mesh_));
-  Array x = slice_.from_host(HostTensor::of<float>({16, 8}, ones(128)), mesh_,
-                             {{"data", shard(0)}});
+  Array x =
+      slice_.from_host(HostTensor::of<float>({16, 8}, ones(128)), mesh_, {{"data", shard(0)}});
   one.run({{"x", x}, {"scale", 1.0f}});
   EXPECT_EQ(two.run({{"x", x}, {"scale", 1.0f}})["sum"].item<float>(), 256.0f);
 }
@@ -102,6 +103,23 @@ TEST_F(ClientTest, AProgramThatDoesNotFitSaysWhatNeedsHowMuchAndWhere) {
   EXPECT_THAT(error.what(), HasSubstr("big"));
   EXPECT_THAT(error.what(), HasSubstr("256.0 MiB"));
   EXPECT_THAT(error.what(), HasSubstr("64.0 MiB"));
+}
+
+TEST_F(ClientTest, ARunPastItsTimeLimitOrCancelledSaysSoAndLeavesItsState) {
+  ProgramBuilder b("slow", mesh_);
+  Value w = b.state("w", zeros(f32({8})));
+  Value next = timed(w, 100'000) + 1.0;
+  b.update(w, next);
+  b.output("sum", sum(next, {0}));
+  Executable step = slice_.compile(b.build());
+  auto late = step.run({}, {.time_limit_ms = 10});
+  const Error error = error_of([&] { late.wait(); });
+  EXPECT_EQ(error.kind(), ErrorKind::kCancelled);
+  EXPECT_THAT(error.what(), HasSubstr("limit of 10 ms"));
+  auto cancelled = step.run();
+  cancelled.cancel();
+  EXPECT_EQ(error_of([&] { cancelled["sum"].item<float>(); }).kind(), ErrorKind::kCancelled);
+  EXPECT_THAT(slice_.read_state("w").as<float>(), testing::Each(0.0f));
 }
 
 TEST_F(ClientTest, AMeshMustCoverItsSlice) {
