@@ -182,6 +182,7 @@ class Fuser {
     for (ValueId& input : node.inputs) input = inside.at(input);
     inside[local_.nodes[id].first_result] = body.value_count();
     node.first_result = body.value_count();
+    node.region = 0;
     body.types.push_back(local_.types[local_.nodes[id].first_result]);
     body.nodes.push_back(std::move(node));
     body.infos.push_back(local_.infos[id]);

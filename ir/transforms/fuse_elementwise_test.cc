@@ -4,6 +4,7 @@
 
 #include <random>
 
+#include "ir/autodiff.h"
 #include "ir/builder.h"
 #include "ir/interpret.h"
 #include "ir/ops.h"
@@ -92,6 +93,15 @@ TEST(FuseElementwise, ChainsOfDifferentShapesStayApart) {
   b.result("x", tanh(exp(x)));
   b.result("y", tanh(exp(y)));
   EXPECT_EQ(count(fused(b.build()), Op::fusion), 2);
+}
+
+TEST(FuseElementwise, NodesOfARegionMayBeFused) {
+  Builder b("f");
+  Value x = b.parameter("x", f32({4}));
+  b.result("y", remat(b, [&] { return tanh(exp(x)); }));
+  const Function now = fused(b.build());
+  require_valid(now);
+  EXPECT_EQ(count(now, Op::fusion), 1);
 }
 
 TEST(FuseElementwise, NoChainReadsMoreThanItsBound) {

@@ -42,8 +42,7 @@ Value adamw(ProgramBuilder& b, const Tree& params, const Tree& grads, const Adam
   Value norm = sqrt(squares, loc);
   Value scale = constant_like(norm, 1.0, loc);
   if (config.clip_norm > 0) {
-    scale = minimum(Operand(1.0, loc),
-                    Operand(Operand(config.clip_norm, loc) / (norm + Operand(1e-6, loc)), loc));
+    scale = minimum(Operand(1.0, loc), Operand(Operand(config.clip_norm, loc) / norm, loc));
   }
   AdamwScalars scalars{.lr = lr,
                        .correction1 = correction(step, config.beta1, loc),

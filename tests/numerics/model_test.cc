@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "ir/interpret.h"
+#include "ir/verify.h"
 #include "runtime/base/error.h"
 #include "tests/numerics/sharded_literals.h"
 #include "tests/numerics/traced_model.h"
@@ -59,8 +60,9 @@ TEST_P(ModelTest, CompiledForOneAndForFourDevicesItComputesTheSame) {
   for (int64_t count : {1, 4}) {
     const Function function = loss_and_gradients(config(), devices(count));
     const std::vector<Literal> arguments = arguments_of(function, example);
-    const std::vector<Literal> results =
-        interpret_compiled(compile_function(function, {}), arguments);
+    const Compiled compiled = compile_function(function, {});
+    require_valid(*compiled.local.function);
+    const std::vector<Literal> results = interpret_compiled(compiled, arguments);
     EXPECT_LT(relative_difference(results, interpret(function, arguments)), 1e-13)
         << count << " devices";
     expect_equals_reference(config(), function, example, results, 1e-9);
