@@ -98,7 +98,8 @@ class ExecutorService::Impl final : public HostEvents {
     fibers_.spawn("heartbeat", [this, interval = options.heartbeat_interval_ms] {
       while (!ended_.is_set()) {
         send(HeartbeatFrame{runs_done_});
-        reactor_.clock().sleep_for(std::chrono::milliseconds(interval));
+        WaitQueue().wait_until_ns("for the next heartbeat",
+                                  reactor_.clock().now_ns() + interval * 1'000'000);
       }
     });
   }

@@ -110,7 +110,7 @@ class Processes final : public Cluster {
         throw Error(ErrorKind::kUnavailable, cat("local cluster: only ", there, " of ", wanted,
                                                  " executors came within ", timeout_ms, " ms"));
       }
-      reactor_.clock().sleep_until_ns(reactor_.clock().now_ns() + 2'000'000);
+      WaitQueue().wait_until_ns("for executors", reactor_.clock().now_ns() + 2'000'000);
     }
   }
 

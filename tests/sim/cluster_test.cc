@@ -119,7 +119,7 @@ TEST(SimClusterTest, WhatADeadClientHeldIsFreed) {
     run.wait();
     EXPECT_EQ(cluster.controller.controller().counts().plans, 1u);
     cluster.network.break_connections("client");
-    reactor->clock().sleep_for(1s);
+    WaitQueue().wait_until_ns("for a second", reactor->clock().now_ns() + 1'000'000'000);
     const ControllerCounts counts = cluster.controller.controller().counts();
     EXPECT_EQ(counts.clients, 0u);
     EXPECT_EQ(counts.plans + counts.slices + counts.arrays + counts.runs, 0u);
