@@ -14,15 +14,15 @@ using internal::ArrayImpl;
 using internal::ExecutableImpl;
 using internal::RunImpl;
 
-std::string names_of(const std::vector<internal::Port>& ports) {
+std::string names_of(const std::vector<internal::PlanPort>& ports) {
   std::string text;
-  for (const internal::Port& port : ports) text += (text.empty() ? "" : ", ") + port.name;
+  for (const internal::PlanPort& port : ports) text += (text.empty() ? "" : ", ") + port.name;
   return text.empty() ? "none" : text;
 }
 
 // The position of the port with this name; kInvalid lists those that exist.
 uint32_t find_port(const char* what, const std::string& program,
-                   const std::vector<internal::Port>& ports, std::string_view name) {
+                   const std::vector<internal::PlanPort>& ports, std::string_view name) {
   for (uint32_t i = 0; i < ports.size(); ++i) {
     if (ports[i].name == name) return i;
   }
@@ -32,7 +32,7 @@ uint32_t find_port(const char* what, const std::string& program,
       {.program = program});
 }
 
-void require_type(const std::string& program, const internal::Port& port, const Type& type) {
+void require_type(const std::string& program, const internal::PlanPort& port, const Type& type) {
   GW_REQUIRE(type == port.type, "run of \"", program, "\": input \"", port.name, "\": expected ",
              to_string(port.type), ", got ", to_string(type));
 }
@@ -220,7 +220,7 @@ Executable Slice::compile(const Program& program, const std::vector<Slice>& more
         client->session().compile(program, ids, static_cast<uint32_t>(options.runs_in_flight_max));
   });
   std::lock_guard lock(impl_->mutex);
-  for (const internal::Port& state : executable->plan.states) {
+  for (const internal::PlanPort& state : executable->plan.states) {
     impl_->states[state.name] = state.type;
   }
   return Executable(std::move(executable));

@@ -10,10 +10,10 @@
 namespace gangway::internal {
 namespace {
 
-std::vector<Port> read_ports(capnp::List<wire::Session::Port>::Reader list) {
-  std::vector<Port> ports;
+std::vector<PlanPort> read_ports(capnp::List<wire::Session::Port>::Reader list) {
+  std::vector<PlanPort> ports;
   for (auto port : list) {
-    Port& to = ports.emplace_back();
+    PlanPort& to = ports.emplace_back();
     to.name = port.getName().cStr();
     GW_REQUIRE(port.getDtype() < kDTypeCount, "compile: a reply with an unknown dtype");
     to.type.dtype = static_cast<DType>(port.getDtype());

@@ -21,7 +21,7 @@
 
 namespace gangway::internal {
 
-struct Port {
+struct PlanPort {
   std::string name;
   Type type;
 };
@@ -35,7 +35,7 @@ struct HostNeed {
 struct CompiledPlan {
   PlanId plan;
   uint64_t scope = 0;
-  std::vector<Port> inputs, outputs, states;
+  std::vector<PlanPort> inputs, outputs, states;
   uint32_t sources = 0;
   std::string text;
   std::vector<HostNeed> needs;
