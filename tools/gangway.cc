@@ -15,6 +15,7 @@ int main(int argc, char** argv) {
   gangway::tool::Chosen chosen;
   gangway::tool::add_controller(app, common, chosen);
   gangway::tool::add_executor(app, common, chosen);
+  gangway::tool::add_train(app, chosen);
   gangway::tool::add_run(app, chosen);
   gangway::tool::add_graph(app, chosen);
   gangway::tool::add_devices(app, chosen);

@@ -23,6 +23,7 @@ void add_controller(CLI::App& app, const CommonOptions& common, Chosen& chosen);
 void add_executor(CLI::App& app, const CommonOptions& common, Chosen& chosen);
 void add_run(CLI::App& app, Chosen& chosen);
 void add_graph(CLI::App& app, Chosen& chosen);
+void add_train(CLI::App& app, Chosen& chosen);
 void add_devices(CLI::App& app, Chosen& chosen);
 void add_checkpoint(CLI::App& app, Chosen& chosen);
 

@@ -1,0 +1,91 @@
+// `gangway train NAME`: trains one of the models that come with Gangway on text.
+#include <cstdio>
+
+#include "programs/train/train.h"
+#include "tools/commands/command.h"
+
+namespace gangway::tool {
+namespace {
+
+// The shape that Gangway's speed is reported on; its mixture of experts with `experts` > 0.
+programs::TrainOptions reference_options(int64_t experts) {
+  programs::TrainOptions options = programs::quickstart_options();
+  options.out = experts > 0 ? "out/reference-moe" : "out/reference";
+  options.config.batch = 16;
+  options.config.model = {.seq = 256, .dim = 256, .layers = 4, .heads = 4, .hidden = 1024};
+  if (experts > 0) {
+    options.config.model.hidden = 512;
+    options.config.model.moe = {.experts = experts, .top_k = 2, .groups = 4};
+  }
+  options.schedule.peak = 1e-3;
+  return options;
+}
+
+programs::TrainOptions options_of(const std::string& name) {
+  if (name == "quickstart") return programs::quickstart_options();
+  if (name == "reference") return reference_options(0);
+  return reference_options(8);
+}
+
+// What the command line changed; the rest is the model's own.
+struct Given {
+  std::string name, text, cluster, out, dtype;
+  int64_t steps = 0, batch = 0, accumulate = 0, heldout_every = -1, checkpoint_every = -1;
+  int64_t seed = -1, sample_bytes = -1;
+  double lr = 0;
+  bool resume = false, remat = false;
+};
+
+int train(const Given& given) {
+  programs::TrainOptions options = options_of(given.name);
+  auto set = [](auto& target, const auto& value, bool is_given) {
+    if (is_given) target = value;
+  };
+  programs::LanguageModelConfig& config = options.config;
+  set(options.text, given.text, !given.text.empty());
+  set(options.cluster, given.cluster, !given.cluster.empty());
+  set(options.out, std::filesystem::path(given.out), !given.out.empty());
+  set(options.steps, given.steps, given.steps > 0);
+  set(config.batch, given.batch, given.batch > 0);
+  set(config.accumulate, given.accumulate, given.accumulate > 0);
+  set(options.heldout_every, given.heldout_every, given.heldout_every >= 0);
+  set(options.checkpoint_every, given.checkpoint_every, given.checkpoint_every >= 0);
+  set(options.sample_bytes, given.sample_bytes, given.sample_bytes >= 0);
+  set(config.seed, static_cast<uint64_t>(given.seed), given.seed >= 0);
+  set(options.schedule.peak, given.lr, given.lr > 0);
+  set(config.model.compute, DType::kBF16, given.dtype == "bf16");
+  options.resume = given.resume;
+  config.model.remat = given.remat;
+  std::printf("%s\n", programs::to_json(programs::train(options)).c_str());
+  return 0;
+}
+
+}  // namespace
+
+void add_train(CLI::App& app, Chosen& chosen) {
+  auto* command = app.add_subcommand("train", "Train a language model on text");
+  auto given = std::make_shared<Given>();
+  command->add_option("NAME", given->name, "quickstart, reference or reference-moe")
+      ->required()
+      ->check(CLI::IsMember({"quickstart", "reference", "reference-moe"}));
+  command->add_option("--text", given->text, "a file or a folder; default: the King James Bible");
+  command->add_option("--cluster", given->cluster, "local:EXECUTORSxDEVICES; default: local:2x2");
+  command->add_option("--out", given->out, "where checkpoint, trace and graph go");
+  command->add_option("--steps", given->steps, "training steps")->check(CLI::PositiveNumber);
+  command->add_option("--batch", given->batch, "sequences a step")->check(CLI::PositiveNumber);
+  command->add_option("--accumulate", given->accumulate, "microbatches a step")
+      ->check(CLI::PositiveNumber);
+  command->add_option("--lr", given->lr, "peak learning rate")->check(CLI::PositiveNumber);
+  command->add_option("--seed", given->seed, "of the parameters and of the order of the data")
+      ->check(CLI::NonNegativeNumber);
+  command->add_option("--dtype", given->dtype, "f32, or bf16 with f32 master weights")
+      ->check(CLI::IsMember({"f32", "bf16"}));
+  command->add_option("--heldout-every", given->heldout_every, "steps; 0: only at the end");
+  command->add_option("--checkpoint-every", given->checkpoint_every, "steps; 0: only at the end");
+  command->add_option("--sample-bytes", given->sample_bytes, "of generated text; 0: none");
+  command->add_flag("--resume", given->resume, "go on from the newest checkpoint under --out");
+  command->add_flag("--remat", given->remat, "recompute each layer in the backward pass");
+  command->callback([&chosen, given] { chosen = [given] { return train(*given); }; });
+}
+
+}  // namespace gangway::tool
