@@ -8,5 +8,7 @@
 #include "ir/ops.h"
 #include "ir/program_builder.h"
 #include "ir/text.h"
+#include "ir/transforms/pipeline.h"
+#include "ir/transforms/propagate_shardings.h"
 #include "ir/tree.h"
 #include "runtime/base/error.h"
