@@ -8,7 +8,7 @@ set -euo pipefail
 packages=(
   g++ cmake ninja-build ccache git xz-utils
   libboost-fiber-dev libcapnp-dev capnproto libtbb-dev libdnnl-dev
-  libfmt-dev libspdlog-dev libcli11-dev nlohmann-json3-dev libgraphviz-dev graphviz
+  libfmt-dev libspdlog-dev libcli11-dev nlohmann-json3-dev
   libgtest-dev libgmock-dev libbenchmark-dev
   clang-19 clang-format-19 clang-tidy-19 libclang-rt-19-dev llvm-19
   bible-kjv bible-kjv-text  # the text that ./quickstart trains on
