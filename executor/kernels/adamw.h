@@ -16,7 +16,7 @@
 
 namespace gangway {
 
-struct AdamwScalars {
+struct AdamwRates {
   double lr = 0, correction1 = 1, correction2 = 1, grad_scale = 1;  // correction = 1 - beta^t
   double beta1 = 0.9, beta2 = 0.95, eps = 1e-8, weight_decay = 0;
 };
@@ -28,7 +28,7 @@ struct AdamwTensors {
 };
 
 // dtype: of p, m, v (f32 or f64); grad: of g.
-void adamw(Parallel& par, DType dtype, DType grad, int64_t n, const AdamwScalars& scalars,
+void adamw(Parallel& par, DType dtype, DType grad, int64_t n, const AdamwRates& scalars,
            const AdamwTensors& tensors);
 
 }  // namespace gangway

@@ -11,7 +11,7 @@ using namespace test;
 
 TEST(Adamw, StepEqualsItsDefinitionInEveryMixtureOfTypes) {
   std::mt19937 rng = seeded();
-  const AdamwScalars a{.lr = 0.01,
+  const AdamwRates a{.lr = 0.01,
                        .correction1 = 0.19,
                        .correction2 = 0.0975,
                        .grad_scale = 0.7,

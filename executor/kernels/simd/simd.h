@@ -93,7 +93,7 @@ struct Table {
                        void* out);
   double (*sum_squares_piece)(DType dtype, const void* x, int64_t n);
   bool (*finite_piece)(DType dtype, const void* x, int64_t n);
-  void (*adamw_range)(DType dtype, DType grad, const AdamwScalars& scalars,
+  void (*adamw_range)(DType dtype, DType grad, const AdamwRates& scalars,
                       const AdamwTensors& tensors, int64_t begin, int64_t end);
   void (*weighted_rows)(DType dtype, const void* const* rows, const double* gates, int64_t count,
                         int64_t dim, void* out);

@@ -1,7 +1,7 @@
 // AdamW over elements [begin, end), and the weighted sums of rows of gather, scatter and expert combine.
 
 template <class G, class T>
-inline void adamw_typed(const AdamwScalars& a, const AdamwTensors& t, int64_t begin, int64_t end) {
+inline void adamw_typed(const AdamwRates& a, const AdamwTensors& t, int64_t begin, int64_t end) {
   using V = VecOf<T>;
   const T beta1 = static_cast<T>(a.beta1), beta2 = static_cast<T>(a.beta2);
   const T rest1 = static_cast<T>(1 - a.beta1), rest2 = static_cast<T>(1 - a.beta2);
@@ -37,7 +37,7 @@ inline void adamw_typed(const AdamwScalars& a, const AdamwTensors& t, int64_t be
   });
 }
 
-void adamw_range(DType dtype, DType grad, const AdamwScalars& scalars, const AdamwTensors& tensors,
+void adamw_range(DType dtype, DType grad, const AdamwRates& scalars, const AdamwTensors& tensors,
                  int64_t begin, int64_t end) {
   with_float(grad, [&](auto g) {
     using G = decltype(g);
