@@ -15,9 +15,9 @@
 #include <string>
 #include <vector>
 
-#include "executor/store/buffer_pool.h"
 #include "executor/device.h"
 #include "executor/plan_layout.h"
+#include "executor/store/buffer_pool.h"
 #include "executor/transfer_channel.h"
 
 namespace gangway {

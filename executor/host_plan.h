@@ -11,11 +11,11 @@
 #include <string>
 #include <vector>
 
-#include "executor/sources/data_source.h"
 #include "executor/device_plan.h"
 #include "executor/device_run.h"
 #include "executor/host.h"
 #include "executor/segment_directory.h"
+#include "executor/sources/data_source.h"
 #include "executor/store/tensor_shards.h"
 
 namespace gangway {

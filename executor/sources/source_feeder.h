@@ -14,8 +14,8 @@
 #include <mutex>
 #include <string>
 
-#include "executor/sources/data_source.h"
 #include "executor/event.h"
+#include "executor/sources/data_source.h"
 #include "runtime/doorbell.h"
 #include "runtime/thread.h"
 
