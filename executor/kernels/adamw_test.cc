@@ -12,13 +12,13 @@ using namespace test;
 TEST(Adamw, StepEqualsItsDefinitionInEveryMixtureOfTypes) {
   std::mt19937 rng = seeded();
   const AdamwRates a{.lr = 0.01,
-                       .correction1 = 0.19,
-                       .correction2 = 0.0975,
-                       .grad_scale = 0.7,
-                       .beta1 = 0.9,
-                       .beta2 = 0.95,
-                       .eps = 1e-8,
-                       .weight_decay = 0.1};
+                     .correction1 = 0.19,
+                     .correction2 = 0.0975,
+                     .grad_scale = 0.7,
+                     .beta1 = 0.9,
+                     .beta2 = 0.95,
+                     .eps = 1e-8,
+                     .weight_decay = 0.1};
   for (auto [dtype, grad] : {std::pair{DType::kF32, DType::kF32},
                              {DType::kF32, DType::kBF16},
                              {DType::kF64, DType::kF64},
