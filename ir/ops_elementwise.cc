@@ -58,9 +58,15 @@ Value logical_or(Value a, Value b, Loc loc) {
 
 Value square(Value x, Loc loc) { return x.builder().emit1(Op::mul, {x, x}, {}, loc); }
 
-Value silu(Value x, Loc loc) { return x.builder().emit1(Op::mul, {x, logistic(x, loc)}, {}, loc); }
+// Activations are regions of their own: recomputing them from x in the backward pass is cheaper
+// than keeping (and reading back) every value inside.
+Value silu(Value x, Loc loc) {
+  Builder::Region region(x.builder());
+  return x.builder().emit1(Op::mul, {x, logistic(x, loc)}, {}, loc);
+}
 
 Value gelu(Value x, Loc loc) {
+  Builder::Region region(x.builder());
   auto number = [loc](double value) { return Operand(value, loc); };
   auto at = [loc](Value value) { return Operand(value, loc); };
   Value cubed = at(square(x, loc)) * at(x);
