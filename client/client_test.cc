@@ -41,6 +41,19 @@ TEST_F(ClientTest, ATrainingStepUpdatesItsStateAndHandsOutItsResults) {
   EXPECT_THAT(twice.as<float>(), testing::Each(2.0f));
 }
 
+TEST_F(ClientTest, AnOutputThatNobodyPlacedStaysAsItWasMade) {
+  ProgramBuilder b("open", mesh_);
+  Value x = b.input("x", f32({8}), {{"data", shard(0)}});
+  b.output("twice", x + x);
+  b.output("sum", sum(x));
+  Executable open = slice_.compile(b.build());
+  gangway::Run run =
+      open.run({{"x", HostTensor::of<float>({8}, std::vector<float>{0, 1, 2, 3, 4, 5, 6, 7})}});
+  const HostTensor twice = run["twice"].to_host();
+  EXPECT_THAT(twice.as<float>(), testing::ElementsAre(0, 2, 4, 6, 8, 10, 12, 14));
+  EXPECT_EQ(run["sum"].item<float>(), 28.0f);
+}
+
 TEST_F(ClientTest, RunsAreEnqueuedAheadAndSeeOneAnothersState) {
   Executable step = slice_.compile(accumulate(mesh_));
   Array x =

@@ -72,6 +72,11 @@ class Lowering {
     return static_cast<uint32_t>(plan_.values.size() - 1);
   }
 
+  void place(PlanValue& value, const ProgramNode& from, const Sharding& sharding) const {
+    value.sharding = sharding;
+    value.local_type = local_type(value.type, mesh(from), sharding).value();
+  }
+
   uint32_t value_of(const Edge& edge) const { return values_[edge.node][edge.result]; }
 
   void lower(uint32_t id) {
@@ -109,8 +114,9 @@ class Lowering {
   }
 
   const Compiled& compile(const ProgramNode& from, CallContext context) {
-    for (AxisPlacements& placements : context.result_placements) {
-      placements = closed(mesh(from), placements);
+    for (size_t r = 0; r < context.result_placements.size(); ++r) {
+      AxisPlacements& placements = context.result_placements[r];
+      if (!is_open(from, r)) placements = closed(mesh(from), placements);
     }
     try {
       return cache_.compile(*program_.functions[from.function], context);
@@ -118,6 +124,18 @@ class Lowering {
       error.add_where({.program = program_.name, .node = from.name, .at = at(from)});
       throw;
     }
+  }
+
+  // A result that nobody placed and that only outputs read: it stays as propagation leaves it.
+  bool is_open(const ProgramNode& from, size_t result) const {
+    if (from.kind != NodeKind::kCall || !from.placements[result].empty()) return false;
+    for (const ProgramNode& reader : program_.nodes) {
+      for (const Edge& edge : reader.inputs) {
+        const bool reads = &node(edge.node) == &from && edge.result == result;
+        if (reads && reader.kind != NodeKind::kOutput) return false;
+      }
+    }
+    return true;
   }
 
   // The update of a state is in place: its new value takes the buffer that the call read it from.
@@ -154,6 +172,7 @@ class Lowering {
     for (const Edge& edge : from.inputs) call.inputs.push_back(value_of(edge));
     for (uint32_t r = 0; r < from.types.size(); ++r) {
       call.results.push_back(add_value(from, r, PlanStorage::kTemporary, {}));
+      if (is_open(from, r)) place(plan_.values.back(), from, compiled.result_shardings[r]);
     }
     values_[id] = call.results;
     for (const auto& pair : context.in_place) {
