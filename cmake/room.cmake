@@ -59,12 +59,13 @@ function(gw_test name)
     PROPERTIES ${properties})
 endfunction()
 
-# gw_bench(<name> SOURCES ... [DEPENDS ...]): a Google Benchmark program, run once as a test.
+# gw_bench(<name> SOURCES ... [DEPENDS ...] [ARGUMENTS ...]): a Google Benchmark program, run once
+# as a test, with these arguments.
 function(gw_bench name)
-  cmake_parse_arguments(B "" "" "SOURCES;DEPENDS" ${ARGN})
+  cmake_parse_arguments(B "" "" "SOURCES;DEPENDS;ARGUMENTS" ${ARGN})
   gw_executable(${name} SOURCES ${B_SOURCES}
     DEPENDS ${B_DEPENDS} benchmark::benchmark benchmark::benchmark_main)
-  add_test(NAME ${name} COMMAND ${name} --benchmark_min_time=0.001)
+  add_test(NAME ${name} COMMAND ${name} --benchmark_min_time=0.001 ${B_ARGUMENTS})
   set_tests_properties(${name} PROPERTIES LABELS bench TIMEOUT 300)
 endfunction()
 

@@ -14,6 +14,7 @@
 
 #include "executor/host.h"
 #include "runtime/future.h"
+#include "runtime/rpc/frames.h"
 #include "runtime/transport.h"
 
 namespace gangway {
@@ -36,6 +37,8 @@ class ExecutorService {
   Host& host();
   // Ready, with the reason, when the controller is gone.
   Future<void> disconnected() const;
+  // What went to and came from the controller so far, heartbeats included.
+  const FrameCounts& frame_counts() const;
 
  private:
   class Impl;

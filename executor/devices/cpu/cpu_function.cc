@@ -99,7 +99,7 @@ Progress CpuFunction::advance(CallFrame& frame, Turn& turn) const {
   while (frame.step < frame.end) {
     const Step& step = steps_[frame.step];
     if (step.kind == StepKind::kKernel && timer_ == nullptr && !frame.check) {
-      if (!frame.poisoned) run_kernel(step, frame);
+      if (!frame.poisoned) run_traced(step, frame, turn);
     } else if (step.kind == StepKind::kAllReduce) {
       if (advance_all_reduce(step, frame, turn) == Progress::kPending) return Progress::kPending;
     } else if (advance_timed(step, frame, turn) == Progress::kPending) {
@@ -114,6 +114,16 @@ void CpuFunction::run_kernel(const Step& step, CallFrame& frame) const {
   const cpu::Operand* operands = operands_.data() + step.first_operand;
   step.kernel({par_, frame.bases.data(), operands, operands + step.inputs, step.scratch,
                frame.mesh_device});
+}
+
+// On a timeline a kernel is a span of its own, named as its op.
+void CpuFunction::run_traced(const Step& step, CallFrame& frame, Turn& turn) const {
+  internal::TraceBuffer* row = turn.device.trace_row;
+  if (row == nullptr) return run_kernel(step, frame);
+  const int64_t begin_ns = turn.device.now_ns();
+  run_kernel(step, frame);
+  const char* name = to_string(local_.function->nodes[frame.step].op).data();  // Of a literal.
+  row->record({name, begin_ns, turn.device.now_ns(), 0, frame.step});
 }
 
 // Kernels of modelled or checked runs, and `timed`: the step takes a given time, during which the

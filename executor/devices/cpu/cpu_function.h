@@ -63,6 +63,7 @@ class CpuFunction final : public CompiledFunction {
   void find_masked();
 
   void run_kernel(const Step& step, CallFrame& frame) const;
+  void run_traced(const Step& step, CallFrame& frame, Turn& turn) const;
   Progress advance_all_reduce(const Step& step, CallFrame& frame, Turn& turn) const;
   Progress advance_timed(const Step& step, CallFrame& frame, Turn& turn) const;
   bool finite(const CallFrame& frame, ValueId value) const;

@@ -1,0 +1,163 @@
+// What a node of a program costs beside its kernel: chains of 128 calls of a trivial function, on
+// one device and alternating between devices of two executor processes.
+//
+// Why it matters: the system's part of a step must vanish beside the kernels, and a pipeline's
+// hand-off must cost what shared memory costs, not a socket. How to read it: `us_per_node` is the
+// time from run() to the result over all nodes; Ahead enqueues eight runs before it waits, so that
+// the call's own way (call_latency_bench) is shared by eight. `floor_us` is a bare hand-off between
+// two processes over the same doorbells with the same wait policy, measured between the runs;
+// `times_floor` divides the two medians. Budget: 1 us a node on one device; 1.5 times the floor
+// between processes.
+#include <benchmark/benchmark.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <set>
+#include <vector>
+
+#include "client/client.h"
+#include "ir/ops.h"
+#include "ir/program_builder.h"
+#include "runtime/doorbell.h"
+#include "runtime/shared_segment.h"
+
+namespace gangway {
+namespace {
+
+constexpr uint32_t kNodes = 128;
+constexpr int kRunsAhead = 8;
+
+double now_us() {
+  using namespace std::chrono;
+  return duration<double, std::micro>(steady_clock::now().time_since_epoch()).count();
+}
+
+double median(std::vector<double> values) {
+  const auto middle = values.begin() + static_cast<int64_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+// Node i runs on slice i % slices.
+Program chain(uint32_t slices) {
+  ProgramBuilder b("chain");
+  for (uint32_t s = 1; s < slices; ++s) b.slice("second", {});
+  Builder next("next");
+  next.result("y", next.parameter("x", f32()) + 1.0);
+  const auto function = std::make_shared<const Function>(next.build());
+  ProgramValue value = b.input_on(0, "x", f32());
+  for (uint32_t node = 0; node < kNodes; ++node) {
+    const uint32_t slice = node % slices;
+    if (node > 0 && slices > 1) value = b.transfer(value, slice);
+    value = b.call(slice, "next", function, {value})[0];
+  }
+  b.output_of("y", value);
+  return b.build();
+}
+
+// One round: so many runs enqueued, the last one waited for. Microseconds a node.
+double us_per_node(const Executable& executable, int runs) {
+  std::vector<Run> ahead;
+  const double begin = now_us();
+  for (int i = 0; i < runs; ++i) ahead.push_back(executable.run({{"x", 1.0f}}));
+  const float last = ahead.back()["y"].item<float>();
+  const double spent = now_us() - begin;
+  GW_REQUIRE(last == 1.0f + kNodes, "chain: expected ", 1 + kNodes, ", got ", last);
+  return spent / (runs * kNodes);
+}
+
+void one_device(benchmark::State& state, int runs) {
+  const Client client = connect("local:1x1", {.memory_bytes = 64 << 20});
+  const Executable executable = client.allocate({.devices = 1}).compile(chain(1));
+  std::vector<double> rounds;
+  us_per_node(executable, runs);
+  for (auto _ : state) rounds.push_back(us_per_node(executable, runs));
+  state.counters["us_per_node"] = median(rounds);
+}
+void BM_Chained128Waited(benchmark::State& state) { one_device(state, 1); }
+void BM_Chained128Ahead(benchmark::State& state) { one_device(state, kRunsAhead); }
+BENCHMARK(BM_Chained128Waited)->UseRealTime()->Unit(benchmark::kMicrosecond);
+BENCHMARK(BM_Chained128Ahead)->UseRealTime()->Unit(benchmark::kMicrosecond);
+
+// Two processes that pass a number to and fro.
+class Floor {
+ public:
+  Floor() : segment_(SharedSegment::create(sizeof(Ball))), ball_(*new(segment_.data()) Ball) {
+    child_ = fork();
+    if (child_ != 0) return;
+    for (uint64_t next = 1;; next += 2) {
+      if (wait_for(1, next) >= kStop) _exit(0);
+      pass(0, next + 1);
+    }
+  }
+  ~Floor() {
+    pass(1, kStop);
+    waitpid(child_, nullptr, 0);
+  }
+  Floor(const Floor&) = delete;
+
+  double us_per_hand_off(uint32_t hand_offs) {
+    const double begin = now_us();
+    for (uint32_t i = 0; i < hand_offs; i += 2) {
+      pass(1, turn_ + 1);
+      turn_ = wait_for(0, turn_ + 2);
+    }
+    return (now_us() - begin) / hand_offs;
+  }
+
+ private:
+  static constexpr uint64_t kStop = uint64_t{1} << 62;
+  struct Ball {
+    alignas(64) Doorbell bells[2];
+    alignas(64) std::atomic<uint64_t> turn{0};
+  };
+  // That of one device thread in each of two executors.
+  static SpinPolicy policy() { return SpinPolicy::for_threads(2); }
+
+  uint64_t wait_for(int side, uint64_t value) {
+    while (true) {
+      const uint32_t ticket = ball_.bells[side].ticket();
+      const uint64_t turn = ball_.turn.load(std::memory_order_acquire);
+      if (turn >= value) return turn;
+      ball_.bells[side].wait(ticket, policy());
+    }
+  }
+  void pass(int to, uint64_t value) {
+    ball_.turn.store(value, std::memory_order_release);
+    ball_.bells[to].ring();
+  }
+
+  SharedSegment segment_;
+  Ball& ball_;
+  pid_t child_ = -1;
+  uint64_t turn_ = 0;
+};
+
+void alternating(benchmark::State& state, int runs) {
+  Floor floor;
+  const Client client = connect("local:2x1", {.memory_bytes = 64 << 20});
+  const Slice first = client.allocate({.devices = 1}), second = client.allocate({.devices = 1});
+  const Executable executable = first.compile(chain(2), {second});
+  std::set<std::string> hosts;
+  for (const auto& device : executable.memory().devices) hosts.insert(device.host);
+  GW_REQUIRE(hosts.size() == 2, "chain: expected its slices on two hosts, got ", hosts.size());
+  std::vector<double> floors, chains;
+  us_per_node(executable, runs);
+  floor.us_per_hand_off(kNodes);
+  for (auto _ : state) {
+    floors.push_back(floor.us_per_hand_off(kNodes * static_cast<uint32_t>(runs)));
+    chains.push_back(us_per_node(executable, runs));
+  }
+  state.counters["us_per_node"] = median(chains);
+  state.counters["floor_us"] = median(floors);
+  state.counters["times_floor"] = median(chains) / median(floors);
+}
+void BM_Alternating128Waited(benchmark::State& state) { alternating(state, 1); }
+void BM_Alternating128Ahead(benchmark::State& state) { alternating(state, kRunsAhead); }
+BENCHMARK(BM_Alternating128Waited)->UseRealTime()->Unit(benchmark::kMicrosecond);
+BENCHMARK(BM_Alternating128Ahead)->UseRealTime()->Unit(benchmark::kMicrosecond);
+
+}  // namespace
+}  // namespace gangway

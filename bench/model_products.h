@@ -1,0 +1,32 @@
+// The matrix products of one training step of a model, alone: how much arithmetic the step needs,
+// and how fast oneDNN does the same products on this machine.
+//
+// Why: tokens a second say little across machines; the share of the product rate that training
+// reaches, measured in the same run, says what the rest of the step costs.
+//
+// Counted: every product of a weight, forward and for both gradients (6 operations a weight and
+// token; a token meets top_k experts), and attention's products over the visible half of the
+// scores (6 seq dim a layer and token). Not counted: everything else, and what is computed twice.
+// Units: floating-point operations; a multiply-add is two.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "programs/models/transformer.h"
+
+namespace gangway::bench {
+
+// c[m, n] = a[m, k] x b[k, n], so many times in a step; then its two gradients.
+struct Product {
+  int64_t m = 0, n = 0, k = 0, count = 1;
+};
+std::vector<Product> weight_products(const programs::TransformerConfig& model, int64_t batch);
+
+double step_flops(const programs::TransformerConfig& model, int64_t batch);
+
+// Operations a second over all products of a step, `rounds` times, on `threads` threads.
+double product_rate(const programs::TransformerConfig& model, int64_t batch, int threads,
+                    int rounds);
+
+}  // namespace gangway::bench

@@ -1,0 +1,51 @@
+// OneProcess: a whole cluster on the caller's reactor whose parts can be looked into: what the
+// executors sent and received, and what their devices did when.
+//
+// Why: a benchmark counts frames and kernels where they happen; clients of a real cluster see
+// neither.
+//
+// Threads: the caller's thread is the reactor of client, controller and executors; devices have
+// threads of their own. Ownership: handles of `client()` must be gone before it is.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "client/client.h"
+#include "controller/service.h"
+#include "executor/service.h"
+#include "runtime/reactor.h"
+#include "runtime/sim_network.h"
+#include "runtime/trace.h"
+
+namespace gangway::bench {
+
+class OneProcess {
+ public:
+  struct Shape {
+    int executors = 1;
+    int devices = 1;
+    bool traced = false;
+  };
+  explicit OneProcess(const Shape& shape);
+  ~OneProcess();
+  OneProcess(const OneProcess&) = delete;
+
+  const Client& client() const { return *client_; }
+  // Frames and bytes between the controller and one host, both ways.
+  uint64_t frames(size_t host) const;
+  uint64_t frame_bytes(size_t host) const;
+  // What was recorded since the last call.
+  TraceDump drain() { return tracer_.drain(); }
+
+ private:
+  std::unique_ptr<Reactor> reactor_;
+  Tracer tracer_;
+  std::unique_ptr<SimNetwork> network_;
+  std::unique_ptr<ControllerService> controller_;
+  std::vector<std::unique_ptr<ExecutorService>> executors_;
+  std::optional<Client> client_;
+};
+
+}  // namespace gangway::bench

@@ -1,0 +1,74 @@
+#include "bench/processes.h"
+
+#include <time.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+namespace gangway::bench {
+namespace {
+
+std::string read(const std::filesystem::path& path) {
+  std::ifstream in(path);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+struct Stat {
+  int64_t parent = 0;
+  double cpu_s = 0;
+};
+
+// proc(5): "pid (command) state ppid ..."; user and system time are fields 14 and 15.
+Stat read_stat(const std::filesystem::path& path) {
+  const std::string text = read(path);
+  const size_t end = text.rfind(')');
+  if (end == std::string::npos) return {};
+  std::istringstream fields(text.substr(end + 1));
+  std::string field;
+  Stat stat;
+  for (int number = 3; fields >> field; ++number) {
+    if (number == 4) stat.parent = std::stoll(field);
+    if (number == 14 || number == 15)
+      stat.cpu_s += std::stod(field) / static_cast<double>(sysconf(_SC_CLK_TCK));
+  }
+  return stat;
+}
+
+int64_t peak_bytes(const std::filesystem::path& process) {
+  std::ifstream in(process / "status");
+  for (std::string line; std::getline(in, line);) {
+    if (line.starts_with("VmHWM:")) return std::stoll(line.substr(6)) << 10;
+  }
+  return 0;
+}
+
+}  // namespace
+
+std::vector<ProcessUse> children_use() {
+  std::vector<ProcessUse> uses;
+  std::error_code gone;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc", gone)) {
+    const std::string pid = entry.path().filename().string();
+    if (pid.find_first_not_of("0123456789") != std::string::npos) continue;
+    const Stat stat = read_stat(entry.path() / "stat");
+    if (stat.parent != getpid()) continue;
+    ProcessUse& use = uses.emplace_back();
+    use.command = read(entry.path() / "cmdline");
+    std::replace(use.command.begin(), use.command.end(), '\0', ' ');
+    use.peak_bytes = peak_bytes(entry.path());
+    use.cpu_s = stat.cpu_s;
+    use.main_cpu_s = read_stat(entry.path() / "task" / pid / "stat").cpu_s;
+  }
+  return uses;
+}
+
+double own_cpu_s() {
+  timespec time{};
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
+}
+
+}  // namespace gangway::bench
