@@ -104,6 +104,7 @@ void write_ports(List list, const Plan& plan, const std::vector<uint32_t>& value
 void write_compiled(wire::Session::Compiled::Builder to, const PlanRecord& record) {
   const Plan& plan = *record.plan;
   std::vector<uint32_t> states;
+  states.reserve(plan.states.size());
   for (const PlanState& state : plan.states) states.push_back(state.value);
   const auto size = [](const auto& list) { return static_cast<uint32_t>(list.size()); };
   to.setPlan(record.id.value);

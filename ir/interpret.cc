@@ -53,6 +53,7 @@ namespace {
 
 std::vector<Type> types_of(const std::vector<Literal>& literals) {
   std::vector<Type> types;
+  types.reserve(literals.size());
   for (const Literal& literal : literals) types.push_back(literal.type);
   return types;
 }
@@ -74,6 +75,7 @@ class Device {
 
   std::vector<Literal> inputs(const Node& node) const {
     std::vector<Literal> in;
+    in.reserve(node.inputs.size());
     for (ValueId id : node.inputs) in.push_back(values_[id]);
     return in;
   }
@@ -88,6 +90,7 @@ class Device {
   }
   std::vector<Literal> results() const {
     std::vector<Literal> out;
+    out.reserve(function_.results.size());
     for (ValueId id : function_.results) out.push_back(values_[id]);
     return out;
   }
@@ -184,6 +187,7 @@ std::vector<std::vector<Literal>> interpret_local(
              "interpret_local: the mesh ", to_string(function.mesh), " has ",
              function.mesh.devices(), " devices, got arguments of ", arguments.size());
   std::vector<Device> devices;
+  devices.reserve(arguments.size());
   for (const std::vector<Literal>& of_device : arguments) devices.emplace_back(function, of_device);
   for (const Node& node : function.nodes) {
     if (node.op == Op::all_reduce) {
@@ -196,6 +200,7 @@ std::vector<std::vector<Literal>> interpret_local(
     }
   }
   std::vector<std::vector<Literal>> results;
+  results.reserve(devices.size());
   for (const Device& device : devices) results.push_back(device.results());
   return results;
 }

@@ -13,6 +13,7 @@
 
 // Present in a process only under AddressSanitizer. A stack that is reused still carries the poison
 // of its last user's frames.
+// NOLINTNEXTLINE(bugprone-reserved-identifier): the sanitizer's name.
 extern "C" __attribute__((weak)) void __asan_unpoison_memory_region(const volatile void*, size_t);
 
 namespace gangway::internal {

@@ -129,7 +129,7 @@ Fiber Reactor::start(std::unique_ptr<internal::FiberState> owned) {
   internal::FiberState* state = owned.get();
   boost::fibers::fiber fiber(boost::fibers::launch::post, std::allocator_arg, allocator,
                              [this, state] { run_body(*state); });
-  owned.release();
+  static_cast<void>(owned.release());  // The fiber owns it now.
   state->stack_ = stacks_->last();
   keep(*state);
   state->next_ = live_;

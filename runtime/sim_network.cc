@@ -82,7 +82,7 @@ class SimStream final : public kj::AsyncIoStream {
     broken_ = true;
     try {
       end_->pipe->abortRead();
-    } catch (const kj::Exception&) {
+    } catch (const kj::Exception&) {  // It was gone already.
     }
   }
 

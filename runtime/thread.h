@@ -24,6 +24,8 @@ class Thread {
   Thread() = default;
   Thread(std::string name, std::function<void()> body);
   Thread(Thread&&) = default;
+  // Joins what it held, and so throws as join() does.
+  // NOLINTNEXTLINE(performance-noexcept-move-constructor)
   Thread& operator=(Thread&& other);
   ~Thread();
 

@@ -79,6 +79,7 @@ TraceThread TraceBuffer::drain() {
   for (uint64_t at = from; at < end; ++at) {
     const Slot& slot = slots_[at & mask_];
     const auto get = [&slot](size_t i) { return slot[i].load(std::memory_order_acquire); };
+    // NOLINTNEXTLINE(performance-no-int-to-ptr): a slot is words, so that tearing is harmless.
     thread.events.push_back({reinterpret_cast<const char*>(get(0)), static_cast<int64_t>(get(1)),
                              static_cast<int64_t>(get(2)), get(3), get(4)});
   }

@@ -94,6 +94,7 @@ std::vector<int32_t> last_uses(const FusedProgram& program) {
 
 std::vector<DType> checked_types(const FusedProgram& program) {
   std::vector<DType> types;
+  types.reserve(program.inputs.size() + program.code.size());
   for (const FusedInput& input : program.inputs) types.push_back(input.dtype);
   for (size_t i = 0; i < program.code.size(); ++i) {
     check_instruction(program.code[i], static_cast<int>(i), types);
