@@ -7,7 +7,8 @@
 namespace gangway {
 namespace {
 
-constexpr int kNodeBits = 24;  // Of the function's node inside a finding.
+constexpr int kNodeBits = 24;                       // Of the function's node inside a finding.
+constexpr uint64_t kParameter = uint64_t{1} << 60;  // Behind every op's.
 
 }  // namespace
 
@@ -66,11 +67,26 @@ void Diagnosis::end_call(const Entry& entry) {
   if (frame_.culprit != kNone && finding_ == ~uint64_t{0}) {
     const Node& node = source_->nodes[frame_.culprit];
     finding_ = uint64_t{entry.node} << kNodeBits | frame_.culprit;
-    op_ = cat(to_string(node.op), " of ", to_string(source_->types[node.first_result]));
+    what_ = cat(to_string(node.op), " of ", to_string(source_->types[node.first_result]),
+                ": first result that is not finite, from finite inputs");
     at_ = where(*source_, frame_.culprit);
   }
+  look_at_parameters(entry);
   unfused_ = nullptr;
   arena_ = nullptr;
+}
+
+void Diagnosis::look_at_parameters(const Entry& entry) {
+  for (uint32_t p = 0; p < source_->parameters.size() && finding_ == ~uint64_t{0}; ++p) {
+    const Type& type = source_->types[p];
+    if (!is_float(type.dtype) ||
+        plan_.device->all_finite(type.dtype, frame_.bases[p], type.elements())) {
+      continue;
+    }
+    finding_ = kParameter | uint64_t{entry.node} << kNodeBits | p;
+    what_ = cat("\"", source_->parameters[p].name, "\" of ", to_string(type),
+                ": not finite before the step");
+  }
 }
 
 void Diagnosis::conclude() {
@@ -85,10 +101,9 @@ void Diagnosis::conclude() {
     return;
   }
   error_ = std::make_shared<const Error>(
-      ErrorKind::kInvalid,
-      cat(op_, ": first result that is not finite, from finite inputs: nothing was committed"),
+      ErrorKind::kInvalid, cat(what_, ": nothing was committed"),
       Where{.program = plan.name,
-            .node = plan.nodes[lowest >> kNodeBits].name,
+            .node = plan.nodes[(lowest & ~kParameter) >> kNodeBits].name,
             .device = plan_.device->name(),
             .at = at_},
       "lower the learning rate, clip gradients, or look at this input");

@@ -3,7 +3,8 @@
 //
 // The same inputs are replayed with every fused chain taken apart and every result looked at. All
 // devices do it together, so that collectives find their partners; then the lowest finding of all
-// is agreed on in one exchange, and only the device that holds it names it.
+// is agreed on in one exchange, and only the device that holds it names it. Where every op did well
+// with what it was given, a state or an input that is not finite is named instead.
 //
 // Threads: the device's. Memory: an arena for the unfused functions, asked for when it is needed
 // and given back; without it the step still fails, only the op stays unnamed.
@@ -29,6 +30,7 @@ class Diagnosis {
  private:
   void begin_call(const Entry& entry);
   void end_call(const Entry& entry);
+  void look_at_parameters(const Entry& entry);
   void conclude();
 
   const DevicePlan& plan_;
@@ -42,7 +44,7 @@ class Diagnosis {
   BufferPtr arena_;
   uint64_t finding_ =
       ~uint64_t{0};  // Node of the plan and of its function; the lowest is agreed on.
-  std::string op_, at_;
+  std::string what_, at_;
   std::shared_ptr<const Error> error_;
   bool culprit_ = false;
 };

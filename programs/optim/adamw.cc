@@ -25,8 +25,8 @@ Value correction(Value step, double beta, Loc loc) {
 
 }  // namespace
 
-Value adamw(ProgramBuilder& b, const Tree& params, const Tree& grads, const AdamwConfig& config,
-            Loc loc) {
+AdamwResult adamw(ProgramBuilder& b, const Tree& params, const Tree& grads,
+                  const AdamwConfig& config, Loc loc) {
   std::vector<Leaf> parameters = leaves(params), gradients = leaves(grads);
   GW_REQUIRE(!parameters.empty() && parameters.size() == gradients.size(),
              "adamw: ", parameters.size(), " parameters, but ", gradients.size(), " gradients");
@@ -62,7 +62,7 @@ Value adamw(ProgramBuilder& b, const Tree& params, const Tree& grads, const Adam
     b.update(state.m, next.m, loc);
     b.update(state.v, next.v, loc);
   }
-  return norm;
+  return {.grad_norm = norm, .rate = Operand(lr, loc) * Operand(norm, loc)};
 }
 
 }  // namespace gangway::programs

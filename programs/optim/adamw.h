@@ -19,9 +19,13 @@ struct AdamwConfig {
   double clip_norm = 1.0;     // 0: no clipping.
 };
 
-// Updates `params`, with `grads` of the same shape; gives the gradients' global norm before
-// clipping.
-Value adamw(ProgramBuilder& b, const Tree& params, const Tree& grads, const AdamwConfig& config,
-            Loc loc = Loc::current());
+struct AdamwResult {
+  Value grad_norm;  // The gradients' global norm, before clipping.
+  Value rate;       // lr times that norm: finite exactly when gradients and learning rate are.
+};
+
+// Updates `params`, with `grads` of the same shape.
+AdamwResult adamw(ProgramBuilder& b, const Tree& params, const Tree& grads,
+                  const AdamwConfig& config, Loc loc = Loc::current());
 
 }  // namespace gangway::programs

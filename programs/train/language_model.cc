@@ -83,15 +83,17 @@ Program train_step(const LanguageModelConfig& config, const Mesh& mesh) {
   Value tokens = b.source("tokens", windows(config, false), i32({config.batch, config.model.seq}),
                           {{"data", shard(0)}});
   Step step = accumulate(config, params, tokens);
-  Value norm = adamw(b, params, step.grads, config.optimizer);
+  AdamwResult update = adamw(b, params, step.grads, config.optimizer);
   b.output("loss", step.losses.total);
   b.output("cross_entropy", step.losses.cross_entropy);
-  b.output("grad_norm", norm);
+  b.output("grad_norm", update.grad_norm);
   if (step.losses.balance) {
     b.output("balance", step.losses.balance);
     b.output("load", step.losses.load);
   }
-  b.require_finite("loss");
+  // A finite loss may have gradients that are not; they must not reach the parameters either.
+  b.output("guard", step.losses.total + update.rate * 0.0);
+  b.require_finite("guard");
   return b.build();
 }
 

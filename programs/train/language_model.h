@@ -3,7 +3,8 @@
 //
 // Run-time inputs of train_step: "lr" and "step" (f32[]). Outputs: "loss", "cross_entropy",
 // "grad_norm" (f32[]) and, with experts, "balance" (f32[]) and "load" (f32[layers, experts]). A
-// step whose loss is not finite is not committed.
+// step whose loss, gradients or learning rate are not finite is not committed: that is what its
+// output "guard" (f32[]) is for.
 //
 // Batch rows are cut over the mesh axis "data"; parameters are replicated.
 #pragma once

@@ -89,7 +89,7 @@ TEST_P(LanguageModel, RematerialisedLayersLowerToo) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Model, LanguageModel, testing::Bool(),
-                         [](const auto& info) { return info.param ? "Experts" : "Dense"; });
+                         [](const auto& kind) { return kind.param ? "Experts" : "Dense"; });
 
 TEST(LanguageModelConfig, ABatchThatDoesNotDivideIsNamed) {
   LanguageModelConfig config = tiny(false);

@@ -41,7 +41,7 @@ Program training_step(const programs::TransformerConfig& config, const Mesh& mes
   programs::Losses losses = programs::transformer_loss(config, parameters, tokens);
   Tree grads = gradients(losses.total, parameters);
   b.output("loss", losses.total);
-  b.output("grad_norm", programs::adamw(b, parameters, grads, kAdamw));
+  b.output("grad_norm", programs::adamw(b, parameters, grads, kAdamw).grad_norm);
   grads.for_each([&](const std::string& name, const Value& g) { b.output("grad." + name, g); });
   if (config.moe.experts > 0) b.output("load", losses.load);
   b.require_finite("loss");

@@ -1,0 +1,166 @@
+// A result that is not finite: the step is not committed, the first op that made it is named, and
+// training goes on once the cause is gone.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <limits>
+
+#include "ir/ops.h"
+#include "ir/program_builder.h"
+#include "tests/support/temp_folder.h"
+#include "tests/training/trainer.h"
+
+namespace gangway::programs {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
+
+constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+
+Error error_of(const gangway::Run& run) {
+  try {
+    run.wait();
+  } catch (const Error& error) {
+    return error;
+  }
+  ADD_FAILURE() << "the run did not fail";
+  return {};
+}
+
+// w += sum over rows of log(x): finite only while x is positive.
+struct Planted {
+  Program program;
+  int line = 0;  // Of the log.
+};
+
+Planted planted(const Mesh& mesh) {
+  ProgramBuilder b("planted", mesh);
+  Value w = b.state("w", filled(f32({4}), 1.0));
+  Value x = b.input("x", f32({8, 4}), {{"data", shard(0)}});
+  Value shifted = x * 2.0 + 1.0;
+  Value y = log(shifted);
+  const int line = __LINE__ - 1;
+  Value next = w + sum(exp(y), {0});
+  b.update(w, next);
+  b.output("loss", sum(next));
+  b.require_finite("loss");
+  return {b.build(), line};
+}
+
+HostTensor rows_of(float value, int64_t poisoned_row = -1) {
+  std::vector<float> values(32, value);
+  if (poisoned_row >= 0) values[static_cast<size_t>(poisoned_row) * 4 + 2] = -2.0f;
+  return HostTensor::of<float>({8, 4}, values);
+}
+
+class PlantedTest : public testing::TestWithParam<int64_t> {};
+
+TEST_P(PlantedTest, TheFirstOpWithFiniteInputsIsNamedWithTheUsersLineWhereverItRan) {
+  Client client = connect("local:2x2", {.in_process = true, .memory_bytes = 64 << 20});
+  Slice slice = client.allocate({.devices = 4});
+  const Planted p = planted(slice.mesh({{"data", 4}}));
+  Executable step = slice.compile(p.program);
+  step.run({{"x", rows_of(1)}}).wait();
+  const HostTensor before = slice.read_state("w");
+
+  const Error error = error_of(step.run({{"x", rows_of(1, GetParam())}}));
+  EXPECT_EQ(error.kind(), ErrorKind::kInvalid);
+  EXPECT_THAT(error.what(), AllOf(HasSubstr("log"), HasSubstr(cat("non_finite_test.cc:", p.line)),
+                                  HasSubstr("planted"), HasSubstr("nothing was committed")));
+  EXPECT_EQ(slice.read_state("w").bytes, before.bytes);
+
+  // 24 rows more of exp(log(3)): the state went on from where it was.
+  const float sum = step.run({{"x", rows_of(1)}})["loss"].item<float>();
+  EXPECT_NEAR(sum, 4 * (1 + 2 * 24), 1e-3);
+}
+
+INSTANTIATE_TEST_SUITE_P(PoisonedRow, PlantedTest, testing::Values(0, 3, 7));
+
+TEST(NonFiniteTest, RunsEnqueuedBehindAFailedOneStillRun) {
+  Client client = connect("local:2x2", {.in_process = true, .memory_bytes = 64 << 20});
+  Slice slice = client.allocate({.devices = 4});
+  Executable step = slice.compile(planted(slice.mesh({{"data", 4}})).program);
+  std::vector<gangway::Run> runs;
+  for (int i = 0; i < 6; ++i) runs.push_back(step.run({{"x", rows_of(1, i % 2 == 0 ? -1 : 5)}}));
+  for (size_t i = 0; i < 6; ++i) {
+    if (i % 2 == 1) {
+      EXPECT_THAT(error_of(runs[i]).what(), HasSubstr("log"));
+    } else {
+      const float good = static_cast<float>(i / 2 + 1);
+      EXPECT_NEAR(runs[i]["loss"].item<float>(), 4 * (1 + good * 24), 1e-3);
+    }
+  }
+}
+
+class PoisonedTraining : public FolderTest {
+ protected:
+  void SetUp() override {
+    FolderTest::SetUp();
+    config_ = tiny_experts(write("text.txt", readable_text()));
+  }
+
+  LanguageModelConfig config_;
+};
+
+HostTensor with_element(HostTensor tensor, float value) {
+  std::memcpy(tensor.bytes.data() + 5 * sizeof(float), &value, sizeof(value));
+  return tensor;
+}
+
+// Steps with a bad weight fail and change nothing; with the weight put back, training goes on as if
+// they had not been.
+TEST_F(PoisonedTraining, AWeightThatIsNotANumberIsNamedAndChangesNothing) {
+  const std::string name = "params.layers.1.moe.up";
+  Trainer untouched(config_), trainer(config_);
+  const std::vector<float> expected = untouched.train(6);
+  std::vector<float> losses = trainer.train(3);
+
+  const HostTensor good = trainer.slice.read_state(name);
+  trainer.slice.write_state(name, with_element(good, kNan));
+  const States before = states_of(trainer.slice);
+  for (int i = 0; i < 2; ++i) {
+    const Error error = error_of(trainer.enqueue());
+    EXPECT_EQ(error.kind(), ErrorKind::kInvalid);
+    EXPECT_THAT(error.what(), HasSubstr(name));
+    EXPECT_EQ(states_of(trainer.slice), before);
+  }
+  trainer.slice.write_state(name, good);
+  trainer.steps_done = 3;
+  trainer.step.set_position(3);
+  for (float loss : trainer.train(3)) losses.push_back(loss);
+  EXPECT_EQ(losses, expected);
+  EXPECT_EQ(states_of(trainer.slice), states_of(untouched.slice));
+}
+
+TEST_F(PoisonedTraining, AWeightThatOverflowsNamesTheOpThatOverflowed) {
+  const std::string name = "params.layers.0.attn.v";
+  Trainer trainer(config_);
+  trainer.train(1);
+  const HostTensor good = trainer.slice.read_state(name);
+  trainer.slice.write_state(name, with_element(good, 3e38f));
+  const States before = states_of(trainer.slice);
+  const Error error = error_of(trainer.enqueue());
+  EXPECT_EQ(error.kind(), ErrorKind::kInvalid);
+  EXPECT_THAT(error.what(), AllOf(HasSubstr("first result that is not finite"),
+                                  HasSubstr("language_model.cc"), HasSubstr("train_step")));
+  EXPECT_EQ(states_of(trainer.slice), before);
+  trainer.slice.write_state(name, good);
+  EXPECT_LT(trainer.train(1)[0], 6.0f);
+}
+
+TEST_F(PoisonedTraining, AnInfiniteLearningRateIsNotCommitted) {
+  Trainer trainer(config_);
+  trainer.train(1);
+  const States before = states_of(trainer.slice);
+  const Error error = error_of(trainer.enqueue(kInfinity));
+  EXPECT_EQ(error.kind(), ErrorKind::kInvalid);
+  EXPECT_THAT(error.what(), HasSubstr("lr"));
+  EXPECT_EQ(states_of(trainer.slice), before);
+  EXPECT_LT(trainer.train(1)[0], 6.0f);
+}
+
+}  // namespace
+}  // namespace gangway::programs
