@@ -1,6 +1,7 @@
 #include "programs/train/train.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <cstdio>
 #include <deque>
@@ -32,16 +33,17 @@ double now_s() {
 class Training {
  public:
   explicit Training(const TrainOptions& options) : options_(options), began_s_(now_s()) {
-    std::filesystem::create_directories(options_.out);
+    require_valid_options();
+    prepare_folder();
     prepare_text();
-    report_.trace = (options_.out / "trace.json").string();
+    devices_ = count_devices(options_.cluster);
+    const Mesh mesh{{{"data", devices_}}};
+    const Program program = train_step(options_.config, mesh);
+    write_graph(program);
+    // Whatever can be wrong without a cluster has been found by now.
     client_ =
         connect(options_.cluster, {.in_process = options_.in_process, .trace_path = report_.trace});
-    devices_ = count_devices(options_.cluster);
     slice_ = client_->allocate({.devices = devices_});
-    Mesh mesh = slice_->mesh({{"data", devices_}});
-    Program program = train_step(options_.config, mesh);
-    write_graph(program);
     step_ = slice_->compile(program);
     evaluate_ = slice_->compile(evaluate(options_.config, mesh));
     generate_ = slice_->compile(generate_step(options_.config, mesh));
@@ -87,14 +89,37 @@ class Training {
   static int64_t count_devices(const std::string& cluster) {
     long executors = 0, devices = 0;
     int read = std::sscanf(cluster.c_str(), "local:%ldx%ld", &executors, &devices);
-    return read == 2 ? executors * devices : 4;
+    return read == 2 && executors > 0 && devices > 0 ? executors * devices : 4;
+  }
+
+  void require_valid_options() const {
+    GW_REQUIRE(options_.steps > 0, "train: steps must be positive, got ", options_.steps);
+    const int64_t seq = options_.config.model.seq;
+    GW_REQUIRE(options_.sample_bytes <= seq, "train: a sample is at most as long as the model's ",
+               "sequence: expected at most ", seq, " bytes, got ", options_.sample_bytes);
+  }
+
+  // Fails now if nothing can be written there at the end.
+  void prepare_folder() {
+    std::error_code error;
+    std::filesystem::create_directories(options_.out, error);
+    if (error) fail_file("create the folder", options_.out, error.value());
+    report_.trace = (options_.out / "trace.json").string();
+    report_.graph = (options_.out / "train_step.dot").string();
+  }
+
+  static void write_text(const std::string& path, const std::string& text) {
+    std::ofstream out(path, std::ios::binary);
+    out << text;
+    out.close();
+    if (!out) fail_file("write", path, errno);
   }
 
   void prepare_text() {
     std::string path = options_.text;
     if (path.empty()) {
       path = (options_.out / "text.txt").string();
-      std::ofstream(path) << default_text();
+      write_text(path, default_text());
     }
     path = std::filesystem::absolute(path).string();
     options_.config.text = path;
@@ -110,10 +135,7 @@ class Training {
                        report_.bigram_loss, " nats a byte"));
   }
 
-  void write_graph(const Program& program) {
-    report_.graph = (options_.out / "train_step.dot").string();
-    std::ofstream(report_.graph) << to_dot(program);
-  }
+  void write_graph(const Program& program) { write_text(report_.graph, to_dot(program)); }
 
   int64_t planned_bytes() const {
     int64_t most = 0;

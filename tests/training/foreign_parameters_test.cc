@@ -1,0 +1,133 @@
+// Parameters from a file of another program: other names, other float types.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <bit>
+
+#include "client/safetensors_writer.h"
+#include "programs/train/checkpoint.h"
+#include "tests/support/temp_folder.h"
+#include "tests/training/trainer.h"
+
+namespace gangway::programs {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+
+template <class T>
+void append(std::vector<std::byte>& bytes, T value) {
+  const auto* at = reinterpret_cast<const std::byte*>(&value);
+  bytes.insert(bytes.end(), at, at + sizeof(T));
+}
+
+// Exact in bf16, and another one for each tensor and element.
+float value_at(size_t tensor, int64_t element) {
+  return static_cast<float>((element * 7 + static_cast<int64_t>(tensor) * 13) % 255 - 127) / 64.0f;
+}
+
+std::vector<std::byte> bytes_as(FileDType dtype, size_t tensor, int64_t elements) {
+  std::vector<std::byte> bytes;
+  for (int64_t i = 0; i < elements; ++i) {
+    const float value = value_at(tensor, i);
+    if (dtype == FileDType::kF64) append(bytes, static_cast<double>(value));
+    if (dtype == FileDType::kF32) append(bytes, value);
+    if (dtype == FileDType::kBF16)
+      append(bytes, static_cast<uint16_t>(std::bit_cast<uint32_t>(value) >> 16));
+  }
+  return bytes;
+}
+
+std::string foreign_name(const std::string& name) { return "transformer." + name + ".weight"; }
+
+class ForeignParameters : public FolderTest {
+ protected:
+  void SetUp() override {
+    FolderTest::SetUp();
+    trainer_ = std::make_unique<Trainer>(tiny_model(write("text.txt", readable_text())));
+    for (const auto& [name, type] : trainer_->slice.states()) {
+      if (name.starts_with("params.")) parameters_.emplace_back(name.substr(7), type);
+    }
+  }
+
+  // Every parameter under its foreign name, in one of three types each.
+  std::filesystem::path write_foreign() const {
+    static constexpr FileDType kTypes[] = {FileDType::kBF16, FileDType::kF64, FileDType::kF32};
+    std::vector<TensorSpec> specs;
+    for (size_t i = 0; i < parameters_.size(); ++i) {
+      const auto& [name, type] = parameters_[i];
+      specs.push_back({foreign_name(name), kTypes[i % 3], type.dims});
+    }
+    SafetensorsWriter out(folder_ / "foreign.safetensors", specs);
+    for (size_t i = 0; i < specs.size(); ++i) {
+      out.append(specs[i].name, bytes_as(specs[i].dtype, i, parameters_[i].second.elements()));
+    }
+    out.finish();
+    return folder_ / "foreign.safetensors";
+  }
+
+  // A file of the one tensor "embed".
+  std::filesystem::path write_embed(FileDType dtype, std::vector<int64_t> shape) const {
+    const TensorSpec spec{"embed", dtype, std::move(shape)};
+    SafetensorsWriter out(folder_ / "embed.safetensors", {spec});
+    out.append("embed", std::vector<std::byte>(byte_size(spec).value()));
+    out.finish();
+    return folder_ / "embed.safetensors";
+  }
+
+  std::string error_of(const std::filesystem::path& path) const {
+    try {
+      load_parameters(trainer_->slice, path, [](const std::string& name) {
+        return name == "embed" ? name : std::string();
+      });
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), ErrorKind::kInvalid) << error.what();
+      return error.what();
+    }
+    ADD_FAILURE() << "did not throw";
+    return {};
+  }
+
+  std::unique_ptr<Trainer> trainer_;
+  std::vector<std::pair<std::string, Type>> parameters_;
+};
+
+TEST_F(ForeignParameters, AreLoadedByTheNameMapAndConverted) {
+  const int loaded = load_parameters(trainer_->slice, write_foreign(), foreign_name);
+  EXPECT_EQ(loaded, static_cast<int>(parameters_.size()));
+  for (size_t i = 0; i < parameters_.size(); ++i) {
+    const HostTensor tensor = trainer_->slice.read_state("params." + parameters_[i].first);
+    const auto values = tensor.as<float>();
+    for (size_t at = 0; at < values.size(); ++at) {
+      ASSERT_EQ(values[at], value_at(i, static_cast<int64_t>(at))) << parameters_[i].first;
+    }
+  }
+}
+
+TEST_F(ForeignParameters, WhatTheMapLeavesOutStaysAsItIs) {
+  const States before = states_of(trainer_->slice);
+  const int loaded = load_parameters(trainer_->slice, write_foreign(), [](const std::string& name) {
+    return name == "final_norm" ? foreign_name(name) : std::string();
+  });
+  EXPECT_EQ(loaded, 1);
+  for (const auto& [name, bytes] : states_of(trainer_->slice)) {
+    EXPECT_EQ(bytes != before.at(name), name == "params.final_norm") << name;
+  }
+}
+
+TEST_F(ForeignParameters, AMissingTensorAWrongShapeAndATypeWithoutACounterpartAreNamed) {
+  const Dims dims = parameters_[0].second.dims;
+  ASSERT_EQ(parameters_[0].first, "embed");
+  EXPECT_THAT(error_of(write_foreign()),
+              AllOf(HasSubstr("no tensor embed"), HasSubstr("foreign.safetensors")));
+  EXPECT_THAT(error_of(write_embed(FileDType::kF32, {3, 5})),
+              AllOf(HasSubstr("\"embed\""), HasSubstr("f32[256, 16]"), HasSubstr("f32[3, 5]")));
+  std::filesystem::remove(folder_ / "embed.safetensors");
+  EXPECT_THAT(error_of(write_embed(FileDType::kI32, dims)),
+              AllOf(HasSubstr("\"embed\""), HasSubstr("i32"), HasSubstr("f32")));
+  std::filesystem::remove(folder_ / "embed.safetensors");
+  EXPECT_THAT(error_of(write_embed(FileDType::kF16, dims)), HasSubstr("F16"));
+}
+
+}  // namespace
+}  // namespace gangway::programs

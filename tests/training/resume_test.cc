@@ -1,0 +1,149 @@
+// Training that is stopped and resumed repeats training that was not, bit for bit.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "programs/train/checkpoint.h"
+#include "programs/train/train.h"
+#include "tests/support/temp_folder.h"
+#include "tests/training/trainer.h"
+
+namespace gangway::programs {
+namespace {
+
+using testing::HasSubstr;
+
+class ResumeTest : public FolderTest {
+ protected:
+  void SetUp() override {
+    FolderTest::SetUp();
+    text_ = FolderTest::write("text.txt", readable_text());
+  }
+
+  // Everything that `train` does, small.
+  TrainOptions options(const std::string& out) const {
+    TrainOptions options;
+    options.text = text_.string();
+    options.out = folder_ / out;
+    options.config = tiny_experts(text_);
+    options.schedule = {.peak = 1e-2, .warmup = 3};
+    options.steps = 8;
+    options.heldout_every = 0;
+    options.checkpoint_every = 4;
+    options.sample_bytes = 0;
+    options.in_process = true;
+    return options;
+  }
+
+  std::filesystem::path text_;
+};
+
+TEST_F(ResumeTest, ANewClusterGoesOnFromACheckpointBitForBit) {
+  const LanguageModelConfig config = tiny_experts(text_);
+  std::vector<float> expected;
+  States expected_states;
+  {
+    Trainer trainer(config);
+    expected = trainer.train(9);
+    expected_states = states_of(trainer.slice);
+  }
+  std::vector<float> losses;
+  {
+    Trainer trainer(config);
+    losses = trainer.train(4);
+    save_checkpoint(trainer.slice, folder_ / "checkpoints",
+                    {.step = 4, .position = trainer.step.position(), .seed = config.seed});
+    trainer.train(2);  // Lost: they were not saved.
+    trainer.client.close();
+  }
+  Trainer trainer(config);
+  const TrainingPosition at = load_checkpoint(trainer.slice, folder_ / "checkpoints");
+  EXPECT_EQ(at.step, 4);
+  EXPECT_EQ(at.position, 4u);
+  EXPECT_EQ(at.seed, config.seed);
+  trainer.steps_done = at.step;
+  trainer.step.set_position(at.position);
+  for (float loss : trainer.train(5)) losses.push_back(loss);
+  EXPECT_EQ(losses, expected);
+  EXPECT_EQ(states_of(trainer.slice), expected_states);
+}
+
+TEST_F(ResumeTest, ACheckpointMadeWhileStepsAreInFlightIsTheOneOfItsStep) {
+  const LanguageModelConfig config = tiny_model(text_);
+  Trainer trainer(config);
+  std::vector<gangway::Run> runs;
+  for (int i = 0; i < 3; ++i) runs.push_back(trainer.enqueue());
+  save_checkpoint(trainer.slice, folder_ / "checkpoints",
+                  {.step = 3, .position = trainer.step.position(), .seed = config.seed});
+  const std::vector<float> expected = trainer.train(3);
+
+  Trainer again(config);
+  const TrainingPosition at = load_checkpoint(again.slice, folder_ / "checkpoints");
+  again.steps_done = at.step;
+  again.step.set_position(at.position);
+  EXPECT_EQ(again.train(3), expected);
+}
+
+TEST_F(ResumeTest, TheTrainingCommandResumesToTheSameCheckpoint) {
+  const TrainReport whole = train(options("whole"));
+  std::filesystem::create_directories(folder_ / "resumed/checkpoints");
+  std::filesystem::copy(folder_ / "whole/checkpoints/step-00000004",
+                        folder_ / "resumed/checkpoints/step-00000004");
+  std::filesystem::create_directory_symlink("step-00000004",
+                                            folder_ / "resumed/checkpoints/latest");
+  TrainOptions rest = options("resumed");
+  rest.resume = true;
+  const TrainReport resumed = train(rest);
+  EXPECT_EQ(resumed.steps, 8);
+  EXPECT_EQ(resumed.heldout_loss, whole.heldout_loss);
+  for (const char* file : {"model.safetensors", "optimizer.safetensors"}) {
+    EXPECT_TRUE(read(std::filesystem::path(whole.checkpoint) / file) ==
+                read(std::filesystem::path(resumed.checkpoint) / file))
+        << file;
+  }
+}
+
+TEST_F(ResumeTest, AnotherSeedIsRefused) {
+  train(options("out"));
+  TrainOptions other = options("out");
+  other.resume = true;
+  other.config.seed = 2;
+  try {
+    train(other);
+    FAIL() << "did not throw";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::kInvalid);
+    EXPECT_THAT(error.what(), HasSubstr("seed 1, not 2"));
+  }
+}
+
+TEST_F(ResumeTest, AFolderWithoutACheckpointIsNamed) {
+  TrainOptions none = options("none");
+  none.resume = true;
+  try {
+    train(none);
+    FAIL() << "did not throw";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::kInvalid);
+    EXPECT_THAT(error.what(), HasSubstr("none/checkpoints"));
+  }
+}
+
+TEST_F(ResumeTest, ACheckpointOfAnotherModelNamesTheTensor) {
+  {
+    Trainer trainer(tiny_model(text_));
+    save_checkpoint(trainer.slice, folder_ / "checkpoints", {.seed = 1});
+  }
+  LanguageModelConfig wider = tiny_model(text_);
+  wider.model.hidden = 64;
+  Trainer trainer(wider);
+  try {
+    load_checkpoint(trainer.slice, folder_ / "checkpoints");
+    FAIL() << "did not throw";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::kInvalid);
+    EXPECT_THAT(error.what(), HasSubstr("layers.0.ffn.down"));
+  }
+}
+
+}  // namespace
+}  // namespace gangway::programs
