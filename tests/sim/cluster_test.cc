@@ -5,49 +5,18 @@
 #include <unistd.h>
 
 #include "client/client_impl.h"
-#include "controller/service.h"
-#include "executor/devices/sim/sim_fabric.h"
-#include "executor/service.h"
 #include "gangway.h"
 #include "protocol/rpc_values.h"
 #include "runtime/await.h"
 #include "runtime/rpc/server.h"
-#include "runtime/sim_network.h"
 #include "runtime/trace.h"
+#include "tests/sim/sim_cluster.h"
 
 namespace gangway {
 namespace {
 
 using namespace std::chrono_literals;
 using testing::HasSubstr;
-
-// Simulated hosts of two devices each, on a network with delay.
-class SimCluster {
- public:
-  SimCluster(Reactor& reactor, int hosts, Tracer* tracer = nullptr)
-      : network(reactor, {.delay = 50us, .jitter = 20us}),
-        controller(reactor, network.endpoint("controller"), {.address = "sim:controller"}) {
-    auto fabric = std::make_shared<SimFabric>();
-    for (int i = 0; i < hosts; ++i) {
-      const std::string name = "host-" + std::to_string(i);
-      executors.push_back(std::make_unique<ExecutorService>(
-          reactor, network.endpoint(name),
-          ExecutorServiceOptions{.controller = "sim:controller",
-                                 .host = {.name = name,
-                                          .kind = DeviceKind::kSim,
-                                          .devices = 2,
-                                          .memory_bytes = 64 << 20,
-                                          .threads = 1,
-                                          .tracer = tracer,
-                                          .fabric = fabric}}));
-    }
-  }
-  ~SimCluster() { executors.clear(); }
-
-  SimNetwork network;
-  ControllerService controller;
-  std::vector<std::unique_ptr<ExecutorService>> executors;
-};
 
 Program count_up(const Mesh& mesh) {
   ProgramBuilder b("count_up", mesh);

@@ -1,0 +1,48 @@
+// SimCluster: a controller and executors on simulated devices, in one thread on virtual time.
+//
+// Threads: the reactor's. Ownership: the reactor and the tracer outlive it.
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "controller/service.h"
+#include "executor/devices/sim/sim_fabric.h"
+#include "executor/service.h"
+#include "runtime/sim_network.h"
+#include "runtime/trace.h"
+
+namespace gangway {
+
+// Simulated hosts of two devices each, on a network with delay.
+class SimCluster {
+ public:
+  SimCluster(Reactor& reactor, int hosts, Tracer* tracer = nullptr)
+      : network(reactor,
+                {.delay = std::chrono::microseconds(50), .jitter = std::chrono::microseconds(20)}),
+        controller(reactor, network.endpoint("controller"), {.address = "sim:controller"}) {
+    auto fabric = std::make_shared<SimFabric>();
+    for (int i = 0; i < hosts; ++i) {
+      const std::string name = "host-" + std::to_string(i);
+      executors.push_back(std::make_unique<ExecutorService>(
+          reactor, network.endpoint(name),
+          ExecutorServiceOptions{.controller = "sim:controller",
+                                 .host = {.name = name,
+                                          .kind = DeviceKind::kSim,
+                                          .devices = 2,
+                                          .memory_bytes = 64 << 20,
+                                          .threads = 1,
+                                          .tracer = tracer,
+                                          .fabric = fabric}}));
+    }
+  }
+  ~SimCluster() { executors.clear(); }
+
+  SimNetwork network;
+  ControllerService controller;
+  std::vector<std::unique_ptr<ExecutorService>> executors;
+};
+
+}  // namespace gangway
