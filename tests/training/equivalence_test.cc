@@ -12,10 +12,10 @@ namespace {
 
 constexpr int64_t kSteps = 10;
 
-// Sums in another order differ by some units of 2^-24 in a loss; each update multiplies what the
-// parameters differ by, which Adam divides by the gradient's own size.
-constexpr double kFirstNoise = 1e-6;
-constexpr double kLastNoise = 1e-4;
+// Sums in another order differ by some units of 2^-24 in a loss: measured 8e-8 of it. Each update
+// adds to it, as Adam divides what gradients differ by through their size: measured 2e-7 in all.
+constexpr double kFirstNoise = 5e-7;
+constexpr double kLastNoise = 5e-6;
 
 void expect_equal_within_noise(const std::vector<float>& a, const std::vector<float>& b) {
   ASSERT_EQ(a.size(), b.size());
@@ -96,7 +96,7 @@ TEST_F(EquivalenceTest, Bf16WithF32MasterWeightsTrainsAndStaysNearF32) {
   config.model.compute = DType::kBF16;
   const std::vector<float> bf16 = losses(config, "local:2x2", 20);
   EXPECT_LT(bf16.back(), bf16.front() - 1.0f);
-  for (size_t i = 0; i < f32.size(); ++i) EXPECT_NEAR(bf16[i], f32[i], 0.02 * f32[i]) << i;
+  for (size_t i = 0; i < f32.size(); ++i) EXPECT_NEAR(bf16[i], f32[i], 0.01 * f32[i]) << i;
 }
 
 TEST_F(EquivalenceTest, EveryKindOfModelLearns) {
