@@ -36,7 +36,7 @@ class Training {
     require_valid_options();
     prepare_folder();
     prepare_text();
-    devices_ = count_devices(options_.cluster);
+    devices_ = count_devices(options_);
     const Mesh mesh{{{"data", devices_}}};
     const Program program = train_step(options_.config, mesh);
     write_graph(program);
@@ -86,10 +86,13 @@ class Training {
     Run run;
   };
 
-  static int64_t count_devices(const std::string& cluster) {
+  static int64_t count_devices(const TrainOptions& options) {
+    if (options.devices > 0) return options.devices;
     long executors = 0, devices = 0;
-    int read = std::sscanf(cluster.c_str(), "local:%ldx%ld", &executors, &devices);
-    return read == 2 && executors > 0 && devices > 0 ? executors * devices : 4;
+    int read = std::sscanf(options.cluster.c_str(), "local:%ldx%ld", &executors, &devices);
+    GW_REQUIRE(read == 2 && executors > 0 && devices > 0, "train: on how many devices of ",
+               options.cluster, "? Say --devices");
+    return executors * devices;
   }
 
   void require_valid_options() const {
