@@ -18,13 +18,14 @@ namespace {
 // Suspends until a signal arrives, the parent has gone, or `ended` is ready.
 void wait_for_the_end(Reactor& reactor, const Future<void>& ended) {
   Signals signals(reactor, {SIGINT, SIGTERM});
-  Promise<void> stop;
-  const Future<void> stopped = stop.future();
-  const auto finish = [&stop] {
-    if (!stop.is_set()) stop.set();
+  // Shared: what it waits for may come, or break, long after one of the others ended the wait.
+  const auto stop = std::make_shared<Promise<void>>();
+  const Future<void> stopped = stop->future();
+  const auto finish = [stop] {
+    if (!stop->is_set()) stop->set();
   };
-  parent_gone(reactor).on_ready([&](const Result<void>&) { finish(); });
-  if (ended.valid()) ended.on_ready([&](const Result<void>&) { finish(); });
+  parent_gone(reactor).on_ready([finish](const Result<void>&) { finish(); });
+  if (ended.valid()) ended.on_ready([finish](const Result<void>&) { finish(); });
   Fiber waiting = reactor.spawn("signals", [&] {
     try {
       signals.next();
