@@ -66,16 +66,18 @@ class Partitioner {
   void visit(NodeId id) {
     const Node& old = global_.nodes[id];
     Node node = old;
-    std::vector<Type> inputs;
+    std::vector<Type> global_inputs, inputs;
     for (size_t i = 0; i < node.inputs.size(); ++i) {
+      global_inputs.push_back(global_.types[old.inputs[i]]);
       node.inputs[i] = converted(old.inputs[i], propagation_.required[id][i], id);
       inputs.push_back(out_.target().types[node.inputs[i]]);
     }
+    const OpCall call{old.op, global_inputs, old.attrs};
     std::vector<Type> types;
     for (uint32_t r = 0; r < old.results; ++r) {
       types.push_back(local(old.first_result + r, propagation_.shardings[old.first_result + r]));
     }
-    localize(node, inputs, types[0]);
+    node.attrs = local_attrs(call, row(old.op).factors(call), propagation_.parts[id]);
     std::vector<Type> inferred = infer_types(node.op, inputs, node.attrs);
     GW_ASSERT(inferred == types, "local ", to_string(node.op), " at ", where(global_, id),
               " gives ", to_string(inferred[0]), ", expected ", to_string(types[0]));
@@ -84,20 +86,6 @@ class Partitioner {
       ValueId value = old.first_result + r;
       out_.set(value, first + r);
       made_[{value, key(propagation_.shardings[value])}] = first + r;
-    }
-  }
-
-  // Attributes that hold sizes follow the local shapes.
-  static void localize(Node& node, const std::vector<Type>& inputs, const Type& result) {
-    if (node.attrs.find("dims") != nullptr) node.attrs.set("dims", result.dims);
-    if (node.op == Op::slice) {
-      std::vector<int64_t> limits = node.attrs.ints("limits");
-      const std::vector<int64_t>& starts = node.attrs.ints("starts");
-      const std::vector<int64_t>& strides = node.attrs.ints("strides");
-      for (size_t d = 0; d < limits.size(); ++d) {
-        if (starts[d] == 0 && strides[d] == 1) limits[d] = std::min(limits[d], inputs[0].dims[d]);
-      }
-      node.attrs.set("limits", limits);
     }
   }
 

@@ -44,6 +44,20 @@ TEST(Pipeline, DataParallelGradientsMeetInOneAllReduce) {
   for (const Sharding& sharding : compiled.result_shardings) EXPECT_EQ(sharding, replicated(kMesh));
 }
 
+TEST(Pipeline, CutHeadsAreFewerHeadsOfTheSameSize) {
+  Builder b("heads", Mesh{{{"data", 2}}});
+  const AxisPlacements columns = {{"data", shard(2)}};
+  Value q = b.parameter("q", f32({1, 8, 32}), columns);
+  Value k = b.parameter("k", f32({1, 8, 32}), columns);
+  Value v = b.parameter("v", f32({1, 8, 32}), columns);
+  b.result("y", attention(q, k, v, {.heads = 4}));
+  const Compiled compiled = compile_function(b.build(), {});
+  for (const Node& node : compiled.local.function->nodes) {
+    if (node.op == Op::attention) EXPECT_EQ(node.attrs.integer("heads"), 2);
+  }
+  EXPECT_EQ(count(*compiled.local.function, Op::attention), 1);
+}
+
 TEST(Pipeline, OneDeviceNeedsNoCollective) {
   Function function = regression();
   function.mesh = Mesh{{{"data", 1}}};

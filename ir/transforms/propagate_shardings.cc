@@ -51,6 +51,7 @@ class AxisPropagation {
 
   Placement placement(ValueId value) const { return *placements_[value]; }
   ShardingReason reason(ValueId value) const { return reasons_[value]; }
+  int cut_factor(NodeId id) const { return cuts_[id].factor; }
 
   Placement required(NodeId id, size_t input) const {
     const Cut& cut = cuts_[id];
@@ -225,6 +226,7 @@ Propagation propagate_shardings(const Function& global,
   out.reasons.assign(global.types.size(), std::vector<ShardingReason>(axes));
   for (const Node& node : global.nodes) {
     out.required.emplace_back(node.inputs.size(), Sharding(axes));
+    out.parts.emplace_back(factors[out.parts.size()].size(), 1);
   }
   for (size_t axis = 0; axis < axes; ++axis) {
     if (global.mesh.axes[axis].size == 1) continue;
@@ -238,6 +240,8 @@ Propagation propagate_shardings(const Function& global,
       out.reasons[v][axis] = propagation.reason(v);
     }
     for (NodeId id = 0; id < global.nodes.size(); ++id) {
+      if (const int factor = propagation.cut_factor(id); factor >= 0)
+        out.parts[id][static_cast<size_t>(factor)] *= global.mesh.axes[axis].size;
       for (size_t i = 0; i < global.nodes[id].inputs.size(); ++i) {
         out.required[id][i][axis] = propagation.required(id, i);
       }

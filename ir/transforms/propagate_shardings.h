@@ -25,6 +25,7 @@ struct Propagation {
   // What each node wants of its operands: required[node][operand]; where it differs from
   // `shardings`, a conversion.
   std::vector<std::vector<Sharding>> required;
+  std::vector<std::vector<int64_t>> parts;           // [node][factor]: in how many it is cut.
   std::vector<std::vector<ShardingReason>> reasons;  // [value][axis]
 };
 
