@@ -23,7 +23,9 @@ class FakeExecutor final : public ExecutorPeer {
     return Future<InstallReply>(Result<InstallReply>(std::move(reply)));
   }
   Future<void> link(PlanId, const std::vector<OfferedSegment>&) override { return ready_future(); }
-  Future<void> commit_install(PlanId) override { return ready_future(); }
+  Future<void> commit_install(PlanId) override {
+    return commit ? commit->future() : ready_future();
+  }
   void send(const Frame& frame) override { received.push_back(decode(frame)); }
 
   template <class T>
@@ -37,6 +39,7 @@ class FakeExecutor final : public ExecutorPeer {
 
   uint32_t devices = 2;
   int64_t need_bytes = 0;
+  std::optional<Promise<void>> commit;  // Set: what commit_install waits for.
   std::vector<Message> received;
 };
 
@@ -198,6 +201,38 @@ TEST_F(ControllerTest, ALostHostFailsExactlyTheRunsThatUseItAndLaterOnes) {
     EXPECT_EQ(done.error->kind(), ErrorKind::kUnavailable);
     EXPECT_THAT(done.error->what(), HasSubstr("host-1"));
   }
+}
+
+TEST_F(ControllerTest, APlanThatLostAHostLeavesTheDevicesOfTheOthersAtOnce) {
+  const PlanId plan = compile(session_);
+  submit(session_, plan);
+  controller_.host_lost(hosts_[1], Error(ErrorKind::kUnavailable, "its connection ended"));
+  EXPECT_EQ(executor_[0].all<UninstallFrame>().size(), 1u) << "its run may wait for ever";
+  controller_.release_plan(plan);
+  EXPECT_EQ(executor_[0].all<UninstallFrame>().size(), 1u);
+  EXPECT_EQ(controller_.counts().plans, 0u);
+}
+
+TEST_F(ControllerTest, AClientThatGoesWhileItCompilesLeavesNothing) {
+  executor_[1].commit.emplace();
+  std::optional<Error> failed;
+  Fiber compiling = reactor_->spawn("compile", [&] {
+    try {
+      const SliceId slice = controller_.allocate(session_, 4).id;
+      controller_.compile(session_, doubled(Mesh{{{"data", 4}}}), {slice}, 2);
+    } catch (const Error& error) {
+      failed = error;
+    }
+  });
+  reactor_->run_ready();
+  ASSERT_EQ(controller_.counts().plans, 1u);
+  controller_.session_closed(session_);
+  executor_[1].commit->set();
+  compiling.join();
+  ASSERT_TRUE(failed.has_value());
+  EXPECT_EQ(failed->kind(), ErrorKind::kCancelled);
+  EXPECT_EQ(controller_.counts().plans + controller_.counts().slices, 0u);
+  EXPECT_EQ(executor_[0].all<UninstallFrame>().size(), 1u);
 }
 
 TEST_F(ControllerTest, AHostThatSaysNothingIsLostInBoundedTime) {

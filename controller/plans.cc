@@ -43,6 +43,15 @@ std::vector<Reservation> output_bytes(const PlanRecord& record) {
   return wanted;
 }
 
+// Suspends until there is an answer, good or bad.
+void settle(const Future<InstallReply>& reply) {
+  try {
+    reply.await();
+  } catch (const Error&) {
+    if (!reply.ready()) throw;  // This fiber was cancelled.
+  }
+}
+
 }  // namespace
 
 PlanRecord PlanTable::place(SessionId owner, const Program& program,
@@ -86,12 +95,13 @@ PlanRecord& PlanTable::compile(SessionId owner, const std::string& owner_name,
   }
   record.runs = 0;
   if (!failed && record.broken) failed = record.broken;
+  if (!failed && record.released)
+    failed = Error(ErrorKind::kCancelled, "compile: the client is gone");
   if (failed) {
     record.released = true;
     uninstall_if_unused(id);
     throw failed->add_where({.program = program.name});
   }
-  GW_REQUIRE(!record.released, "compile: the client is gone");
   return record;
 }
 
@@ -105,6 +115,9 @@ void PlanTable::install(PlanRecord& record, const std::string& owner_name) {
   for (uint32_t i = 0; i < record.hosts.size(); ++i) {
     replies.push_back(peer(record.hosts[i]).install(record.id, bytes, i, record.scope));
   }
+  // All of them answer before one's refusal counts: an uninstall, which is a frame, could overtake
+  // an install that is under way, and leave it there for good.
+  for (const Future<InstallReply>& reply : replies) settle(reply);
   std::vector<OfferedSegment> offers;
   for (uint32_t i = 0; i < replies.size(); ++i) {
     InstallReply reply = replies[i].take();
@@ -175,24 +188,39 @@ void PlanTable::release_all(SessionId owner) {
 
 void PlanTable::run_ended(PlanRecord& plan) {
   --plan.runs;
+  uninstall_if_broken(plan);
   uninstall_if_unused(plan.id);
 }
 
 void PlanTable::uninstall_if_unused(PlanId id) {
   const auto found = plans_.find(id);
   if (!found->second.released || found->second.runs > 0) return;
-  for (HostId host : found->second.hosts) {
-    if (ExecutorPeer* peer = hosts_.at(host).peer) peer->send(encode(UninstallFrame{id}));
-  }
+  uninstall(found->second);
   const std::vector<SliceId> slices = found->second.slices;
   plans_.erase(found);
   for (SliceId slice : slices) slices_.drop(slice);
 }
 
+// Its runs may wait for the lost host's part for as long as they live, and hold up whatever else
+// runs on the devices that are left, the client's next attempt first of all.
+void PlanTable::uninstall_if_broken(PlanRecord& plan) {
+  if (plan.broken && plan.runs == 0) uninstall(plan);
+}
+
+void PlanTable::uninstall(PlanRecord& plan) {
+  if (std::exchange(plan.uninstalled, true)) return;
+  const Frame frame = encode(UninstallFrame{plan.id});
+  for (HostId host : plan.hosts) {
+    if (ExecutorPeer* peer = hosts_.at(host).peer) peer->send(frame);
+  }
+}
+
 void PlanTable::host_lost(HostId host, const Error& why) {
   for (auto& [id, plan] : plans_) {
     const bool uses = std::find(plan.hosts.begin(), plan.hosts.end(), host) != plan.hosts.end();
-    if (uses && !plan.broken) plan.broken = why;
+    if (!uses) continue;
+    if (!plan.broken) plan.broken = why;
+    uninstall_if_broken(plan);
   }
 }
 

@@ -37,6 +37,7 @@ struct PlanRecord {
   std::shared_ptr<int64_t> output_sets = std::make_shared<int64_t>(0);
   bool released = false;
   std::optional<Error> broken;  // A host it needs is gone.
+  bool uninstalled = false;
 };
 
 class PlanTable {
@@ -61,6 +62,8 @@ class PlanTable {
   void install(PlanRecord& plan, const std::string& owner_name);
   void reserve(PlanRecord& plan, const std::string& owner_name);
   void uninstall_if_unused(PlanId id);
+  void uninstall_if_broken(PlanRecord& plan);
+  void uninstall(PlanRecord& plan);
 
   HostTable& hosts_;
   SliceTable& slices_;
