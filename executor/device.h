@@ -86,13 +86,14 @@ class CompiledFunction {
 
 class Device {
  public:
-  Device(std::string name, int64_t memory_bytes) : name_(name), memory_(name, memory_bytes) {}
+  Device(std::string name, int64_t memory_bytes)
+      : name_(name), memory_(std::make_shared<DeviceMemory>(std::move(name), memory_bytes)) {}
   virtual ~Device() = default;
   Device(const Device&) = delete;
   Device& operator=(const Device&) = delete;
 
   const std::string& name() const { return name_; }
-  DeviceMemory& memory() { return memory_; }
+  DeviceMemory& memory() { return *memory_; }
 
   // Throws kInvalid or kUnimplemented with the user's line.
   virtual std::shared_ptr<const CompiledFunction> compile(const LocalFunction& local) = 0;
@@ -117,7 +118,7 @@ class Device {
 
  private:
   const std::string name_;
-  DeviceMemory memory_;
+  const std::shared_ptr<DeviceMemory> memory_;  // Shared with its buffers.
 };
 
 }  // namespace gangway

@@ -1,17 +1,11 @@
 #include "executor/device_run.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "runtime/base/error.h"
 
 namespace gangway {
-
-DeviceRun::Finished::Finished(DeviceRun& owner)
-    : Mail([](Mail& mail) {
-        DeviceRun& done = static_cast<Finished&>(mail).run;
-        done.listener_.device_done(done);
-      }),
-      run(owner) {}
 
 DeviceRun::DeviceRun(const DevicePlan& plan, uint32_t slot, Mailbox& mailbox, Listener& listener)
     : plan_(plan), slot_(slot), mailbox_(mailbox), listener_(listener) {
@@ -111,8 +105,10 @@ void DeviceRun::poison_by_peer() {
   poison(kPeer, false);
 }
 
-void DeviceRun::look_for_cancel() {
-  if (passed_ || !cancel_wanted_.load(std::memory_order_acquire)) return;
+// Too late once the gate has this device's word: the others commit by it.
+void DeviceRun::look_for_cancel(const Entry& entry) {
+  if (passed_ || (begun_ && entry.kind == EntryKind::kGate)) return;
+  if (!cancel_wanted_.load(std::memory_order_acquire)) return;
   poison(cancel_error_, true);
 }
 
@@ -120,13 +116,16 @@ Progress DeviceRun::advance(Turn& turn) {
   if (cursor_ == 0 && !begun_)
     entry_start_ns_ = turn.device.trace_row == nullptr ? 0 : turn.device.now_ns();
   while (cursor_ < plan_.entries.size()) {
-    if (abandoned_.load(std::memory_order_acquire)) {
+    const Entry& entry = plan_.entries[cursor_];
+    // A commit waits for nobody, and half of one would leave a state that no step has made.
+    const bool committing = passed_ && entry.kind == EntryKind::kCommit;
+    if (!committing && abandoned_.load(std::memory_order_acquire)) {
+      if (sources_pending()) return Progress::kPending;
       poison(std::make_shared<const Error>(ErrorKind::kCancelled, "run: its plan was uninstalled"),
              true);
       break;
     }
-    look_for_cancel();
-    const Entry& entry = plan_.entries[cursor_];
+    look_for_cancel(entry);
     if (advance_entry(entry, turn) == Progress::kPending) return Progress::kPending;
     begun_ = false;
     ++cursor_;
@@ -134,6 +133,12 @@ Progress DeviceRun::advance(Turn& turn) {
   }
   finish(turn);
   return Progress::kDone;
+}
+
+// The feeder still writes into the run's slots.
+bool DeviceRun::sources_pending() const {
+  return std::any_of(inputs_.sources.begin(), inputs_.sources.end(),
+                     [](const EventPtr& event) { return event != nullptr && !event->ready(); });
 }
 
 // An entry's span begins where the one before it ended: its waiting is its own.
@@ -257,7 +262,10 @@ void DeviceRun::finish(Turn& turn) {
 
 void DeviceRun::retire(bool done) {
   if (!done) return;  // The device dies, and the reactor's records with it.
-  mailbox_.post(finished_);
+  // The host may go before the mail is delivered, and this record with it.
+  mailbox_.post([this, alive = listener_.alive] {
+    if (*alive) listener_.device_done(*this);
+  });
 }
 
 std::span<const std::byte> DeviceRun::small_output(uint32_t output) const {

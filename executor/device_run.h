@@ -32,6 +32,8 @@ class DeviceRun final : public Work {
     virtual ~Listener() = default;
     // Reactor thread.
     virtual void device_done(DeviceRun& run) = 0;
+
+    const std::shared_ptr<bool> alive = std::make_shared<bool>(true);  // False: it is going away.
   };
 
   // `slot`: which of the plan's runs in flight this record is.
@@ -72,7 +74,8 @@ class DeviceRun final : public Work {
   std::byte* fixed_base(uint32_t value) const;
   void poison(std::shared_ptr<const Error> error, bool culprit);
   void poison_by_peer();
-  void look_for_cancel();
+  void look_for_cancel(const Entry& entry);
+  bool sources_pending() const;
   void record_span(const Entry& entry, Turn& turn);
   Progress advance_entry(const Entry& entry, Turn& turn);
   Progress advance_steps(const Entry& entry, Turn& turn);
@@ -82,16 +85,10 @@ class DeviceRun final : public Work {
   Progress advance_gate(Turn& turn);
   void finish(Turn& turn);
 
-  struct Finished : Mail {
-    explicit Finished(DeviceRun& owner);
-    DeviceRun& run;
-  };
-
   const DevicePlan& plan_;
   const uint32_t slot_;
   Mailbox& mailbox_;
   Listener& listener_;
-  Finished finished_{*this};
 
   std::vector<std::byte*> values_;  // By plan value: where it lies in this run.
   std::vector<CallFrame> frames_;   // By node; only calls have bases.

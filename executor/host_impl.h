@@ -78,7 +78,6 @@ struct Host::Impl final : DeviceRun::Listener {
   std::unordered_map<const DeviceRun*, std::pair<HostPlan*, PlanRun*>> run_of;
   std::deque<RunRequest> waiting;  // In ticket order, until a run in flight ends.
   std::unordered_map<RunId, std::shared_ptr<const Error>> cancelled_waiting;
-  std::shared_ptr<bool> alive = std::make_shared<bool>(true);
 };
 
 }  // namespace gangway

@@ -92,9 +92,8 @@ DeviceNeed Host::Impl::need_of(HostPlan& made, DevicePlan& device) {
       need.state += aligned(value.local_type.bytes());
     }
   }
-  device.reserved_bytes = shared_bytes(made, device);
   need.slots = (device.layout.slot_bytes + device.layout.bound_bytes) * facts.runs_in_flight_max +
-               device.reserved_bytes;
+               shared_bytes(made, device);
   return need;
 }
 
@@ -150,10 +149,9 @@ void Host::Impl::allocate(HostPlan& made, DevicePlan& device) {
   DeviceMemory& memory = device.device->memory();
   device.arena = allocate_buffer(memory, device.layout.arena_bytes, what);
   device.slots = allocate_buffer(memory, device.layout.slot_bytes * facts.runs_in_flight_max, what);
-  if (Result<void> reserved = memory.reserve(device.reserved_bytes, what); !reserved.ok()) {
-    device.reserved_bytes = 0;
-    throw reserved.error();
-  }
+  const int64_t shared = shared_bytes(made, device);
+  if (Result<void> reserved = memory.reserve(shared, what); !reserved.ok()) throw reserved.error();
+  device.reserved_bytes = shared;
   const auto pool = [&](uint32_t value) {
     return std::make_shared<BufferPool>(memory, aligned(facts.values[value].local_type.bytes()),
                                         what, facts.runs_in_flight_max);
@@ -243,7 +241,7 @@ void Host::Impl::erase_closed() {
       for (const auto& pool : device->output_pools) {
         if (pool != nullptr) pool->close();
       }
-      device->device->memory().unreserve(device->arena == nullptr ? 0 : device->reserved_bytes);
+      device->device->memory().unreserve(device->reserved_bytes);
     }
     return true;
   });

@@ -181,6 +181,46 @@ TEST_P(HostTest, StatesOfOneNameAreSharedInAScopeAndMustAgree) {
   EXPECT_THROW(t.hosts[0]->install(PlanId(4), other.share(), 0, {1}), Error);
 }
 
+// No collective but the gate: a host reaches it alone.
+std::shared_ptr<const Plan> counting_step(uint32_t hosts) {
+  TestPlan t("count", hosts, 1);
+  Builder b("count", t.mesh());
+  Value w = b.parameter("w", f32({2}));
+  b.result("w", w + 1.0);
+  const uint32_t state = t.state("w", f32({2}), 1.0);
+  const uint32_t function = t.function(b.build(), {.in_place = {{0, 0}}});
+  const uint32_t call = t.call("count", function, {state}, {state});
+  t.gate();
+  t.commit(call);
+  return t.share();
+}
+
+TEST(HostGateTest, ACancelThatComesWhileADeviceWaitsAtTheGateIsTooLateOnAllHosts) {
+  const auto reactor = Reactor::make_simulated();
+  TestHosts t(*reactor, 2, 1, DeviceKind::kSim);
+  t.install(kPlan, counting_step(2));
+  const RunRequest request{.plan = kPlan, .run = RunId(1)};
+  t.hosts[0]->start(request);
+  reactor->run([&] {
+    WaitQueue().wait_until_ns("for the gate", reactor->clock().now_ns() + 1'000'000'000);
+  });
+  t.hosts[0]->cancel(RunId(1), ErrorKind::kCancelled, "run: its time limit passed");
+  t.hosts[1]->start(request);
+  t.wait(RunId(1));
+  for (const auto& log : t.logs) EXPECT_FALSE(log->done[RunId(1)].error);
+  EXPECT_THAT(t.get_state<float>("w", 2), Each(2.0f));
+}
+
+TEST_P(HostTest, AHostMayGoWhileItsRunsAreUnderWay) {
+  TestHosts t(*reactor, 1, 2, GetParam());
+  t.install(kPlan, training_step(1, 2));
+  t.put<float>(ArrayId(100), kPlan, 0, std::vector<float>(16, 3.0f));
+  for (uint64_t run = 1; run <= 4; ++run) t.start(step_request(run));
+  t.hosts.clear();
+  reactor->run_ready();  // Mail of runs that had just ended.
+  EXPECT_TRUE(t.logs[0]->done.empty());
+}
+
 INSTANTIATE_TEST_SUITE_P(Devices, HostTest, testing::Values(DeviceKind::kCpu, DeviceKind::kSim),
                          [](const auto& i) { return i.param == DeviceKind::kSim ? "Sim" : "Cpu"; });
 

@@ -19,7 +19,7 @@ namespace gangway {
 
 inline constexpr int64_t kDeviceAlignment = 64;
 
-class DeviceMemory {
+class DeviceMemory : public std::enable_shared_from_this<DeviceMemory> {
  public:
   DeviceMemory(std::string device, int64_t budget_bytes);
   DeviceMemory(const DeviceMemory&) = delete;
@@ -49,8 +49,8 @@ class DeviceMemory {
 class Buffer {
  public:
   Buffer(DeviceMemory& memory, std::byte* data, int64_t bytes)
-      : memory_(memory), data_(data), bytes_(bytes) {}
-  ~Buffer() { memory_.release(data_, bytes_); }
+      : memory_(memory.shared_from_this()), data_(data), bytes_(bytes) {}
+  ~Buffer() { memory_->release(data_, bytes_); }
   Buffer(const Buffer&) = delete;
   Buffer& operator=(const Buffer&) = delete;
 
@@ -60,7 +60,7 @@ class Buffer {
   std::shared_ptr<const Error> error;
 
  private:
-  DeviceMemory& memory_;
+  const std::shared_ptr<DeviceMemory> memory_;  // A buffer may outlive its device.
   std::byte* data_;
   int64_t bytes_;
 };
