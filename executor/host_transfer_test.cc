@@ -137,6 +137,31 @@ TEST_P(HostTransferTest, TheLastNodeIsEnqueuedBeforeTheDeviceHasDoneTheTenth) {
   EXPECT_LT(enqueued_ns, tenth_ns);
 }
 
+TEST(Timeline, EachKernelIsASpanInsideItsCallNamedAsItsOp) {
+  auto reactor = Reactor::make_real();
+  Tracer tracer(reactor->clock(), "host");
+  TestPlan plan("one kernel", 1, 1);
+  Builder b("f", plan.mesh());
+  b.result("y", exp(b.parameter("x", f32()) * b.parameter("z", f32())));
+  const uint32_t function = plan.function(b.build());
+  const uint32_t x = plan.input("x", f32());
+  plan.call("f", function, {x, x}, {plan.output("y", f32())});
+  {
+    TestHosts t(*reactor, 1, 1, DeviceKind::kCpu, &tracer);
+    t.install(kPlan, plan.share());
+    t.start(request_of(1));
+    EXPECT_FALSE(t.wait(RunId(1)).error);
+  }
+  std::vector<TraceEvent> spans;
+  for (const TraceThread& thread : tracer.drain().threads)
+    spans.insert(spans.end(), thread.events.begin(), thread.events.end());
+  std::vector<std::string> names;
+  for (const TraceEvent& span : spans) names.emplace_back(span.name);
+  ASSERT_EQ(names, (std::vector<std::string>{"fusion", "run"}));
+  EXPECT_LE(spans[1].begin_ns, spans[0].begin_ns);
+  EXPECT_LE(spans[0].end_ns, spans[1].end_ns);
+}
+
 INSTANTIATE_TEST_SUITE_P(Devices, HostTransferTest,
                          testing::Values(DeviceKind::kCpu, DeviceKind::kSim),
                          [](const auto& i) { return i.param == DeviceKind::kSim ? "Sim" : "Cpu"; });
