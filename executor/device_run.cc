@@ -176,7 +176,7 @@ Progress DeviceRun::advance_steps(const Entry& entry, Turn& turn) {
     }
   }
   frame.poisoned = error_ != nullptr;
-  if (entry.function->advance(frame, turn) == Progress::kPending) return Progress::kPending;
+  if (advance_function(entry, frame, turn) == Progress::kPending) return Progress::kPending;
   if (frame.peer_poisoned) poison_by_peer();
   if (entry.finite_value != kNone && error_ == nullptr) {
     const Type& type = plan_.plan->values[entry.finite_value].local_type;
@@ -184,6 +184,23 @@ Progress DeviceRun::advance_steps(const Entry& entry, Turn& turn) {
         !plan_.device->all_finite(type.dtype, values_[entry.finite_value], type.elements());
   }
   return Progress::kDone;
+}
+
+// A library below a kernel may throw (memory, a primitive that it can't make). On this thread that
+// becomes the run's error: the step is skipped, and the rest goes on as a poisoned rank does.
+Progress DeviceRun::advance_function(const Entry& entry, CallFrame& frame, Turn& turn) {
+  try {
+    return entry.function->advance(frame, turn);
+  } catch (const std::exception& error) {
+    const PlanNode& node = plan_.plan->nodes[entry.node];
+    poison(std::make_shared<const Error>(
+               ErrorKind::kBug, cat("run: a kernel failed: ", error.what()),
+               Where{.program = plan_.plan->name, .node = node.name, .at = node.at}),
+           true);
+  }
+  frame.poisoned = true;
+  frame.begun = false;
+  return entry.function->advance(frame, turn);
 }
 
 Progress DeviceRun::advance_source(const Entry& entry) {

@@ -79,6 +79,7 @@ class DeviceRun final : public Work {
   void record_span(const Entry& entry, Turn& turn);
   Progress advance_entry(const Entry& entry, Turn& turn);
   Progress advance_steps(const Entry& entry, Turn& turn);
+  Progress advance_function(const Entry& entry, CallFrame& frame, Turn& turn);
   Progress advance_source(const Entry& entry);
   Progress advance_send(const Entry& entry, Turn& turn);
   Progress advance_receive(const Entry& entry);
