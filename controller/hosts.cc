@@ -50,7 +50,8 @@ void HostTable::release(const std::string& owner, const std::vector<Reservation>
   for (const Reservation& item : held) {
     at(item.at.host).reserved[item.at.device] -= item.bytes;
     auto& holders = held_[item.at];
-    if ((holders[owner] -= item.bytes) == 0) holders.erase(owner);
+    holders[owner] -= item.bytes;
+    if (holders[owner] == 0) holders.erase(owner);
   }
 }
 

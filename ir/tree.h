@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "ir/value.h"
+#include "runtime/base/cat.h"
 #include "runtime/base/error.h"
 
 namespace gangway {
@@ -82,7 +83,7 @@ class TreeOf {
   void for_each(Visit&& visit, const std::string& prefix = {}) const {
     if (is_leaf_) visit(prefix, leaf_);
     for (const auto& [name, child] : children_) {
-      child.for_each(visit, prefix.empty() ? name : prefix + "." + name);
+      child.for_each(visit, name_below(prefix, name));
     }
   }
 
@@ -93,12 +94,16 @@ class TreeOf {
     if (is_leaf_) return {f(prefix, leaf_)};
     TreeOf<decltype(f(prefix, leaf_))> out;
     for (const auto& [name, child] : children_) {
-      out.set(name, child.map(f, prefix.empty() ? name : prefix + "." + name));
+      out.set(name, child.map(f, name_below(prefix, name)));
     }
     return out;
   }
 
  private:
+  static std::string name_below(const std::string& prefix, const std::string& name) {
+    return prefix.empty() ? name : cat(prefix, ".", name);
+  }
+
   std::string keys() const {
     std::string text;
     for (const auto& [name, child] : children_) text += (text.empty() ? "" : ", ") + name;
