@@ -101,6 +101,8 @@ class Device {
   virtual void enqueue(Work& work) = 0;
   // Something that a pending work waits for may have happened.
   virtual void ring() = 0;
+  // Ends its thread, for good, and drops what has not run. Memory and what was compiled stay.
+  virtual void stop() = 0;
   // How another process rings: the device parks on this bell from now on. Before the first
   // enqueue().
   virtual void use_bell(Bell bell) = 0;

@@ -68,7 +68,8 @@ Host::Impl::~Impl() {
   *alive = false;
   if (options.fabric != nullptr) options.fabric->remove(bells.descriptor().token);
   feeder.reset();
-  devices.clear();  // Stops the threads; what they had not finished is dropped with the plans.
+  // Before the plans go, whose work their threads run; the plans' buffers need their memory.
+  for (const std::unique_ptr<Device>& device : devices) device->stop();
 }
 
 Host::Host(Reactor& reactor, HostOptions options, HostEvents& events)

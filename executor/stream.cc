@@ -2,7 +2,7 @@
 
 namespace gangway {
 
-Stream::~Stream() {
+void Stream::drop() {
   while (first_ != nullptr || take_incoming()) {
     Work* work = first_;
     first_ = work->next_;

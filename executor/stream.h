@@ -7,8 +7,8 @@
 //
 // Threads: push() anywhere; advance() by one thread at a time, the device's. Nothing throws on it.
 // Ownership: a work stays its owner's until the stream calls retire(), exactly once: after it is
-// done, or with `done == false` when the stream dies first. retire() may delete it, or push it
-// again. Cost: push 10-20 ns; nothing is allocated.
+// done, or with `done == false` when the stream is dropped first. retire() may delete it, or push
+// it again. Cost: push 10-20 ns; nothing is allocated.
 #pragma once
 
 #include <algorithm>
@@ -48,13 +48,15 @@ class Work {
 class Stream {
  public:
   Stream() = default;
-  ~Stream();
+  ~Stream() { drop(); }
   Stream(const Stream&) = delete;
 
   void push(Work& work);
   // Runs what can run. kPending: the first work waits for a ring or for turn.wake_at_ns; kDone:
   // nothing is left.
   Progress advance(Turn& turn);
+  // Retires what is left, not done. The device's thread has ended.
+  void drop();
   // Whether there is work that advance() has not finished.
   bool empty() const {
     return first_ == nullptr && incoming_.load(std::memory_order_acquire) == nullptr;

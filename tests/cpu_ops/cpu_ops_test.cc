@@ -24,6 +24,7 @@ class NoDevice final : public Device {
   std::shared_ptr<const CompiledFunction> compile(const LocalFunction&) override { return nullptr; }
   void enqueue(Work&) override {}
   void ring() override {}
+  void stop() override {}
   void use_bell(Bell) override {}
   int64_t now_ns() const override { return 0; }
   void copy(void* to, const void* from, int64_t bytes) override {

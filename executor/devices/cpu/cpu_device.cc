@@ -16,10 +16,11 @@ CpuDevice::CpuDevice(const CpuDeviceOptions& options)
       spin_ns_(options.wait.spin_ns),
       thread_(options.name, [this] { serve(); }) {}
 
-CpuDevice::~CpuDevice() {
-  stop_.store(true, std::memory_order_release);
+void CpuDevice::stop() {
+  if (stopping_.exchange(true, std::memory_order_release)) return;
   ring();
   thread_.join();
+  stream_.drop();
 }
 
 std::shared_ptr<const CompiledFunction> CpuDevice::compile(const LocalFunction& local) {
@@ -60,7 +61,7 @@ bool CpuDevice::all_finite(DType dtype, const void* data, int64_t elements) {
 }
 
 void CpuDevice::serve() {
-  while (!stop_.load(std::memory_order_acquire)) {
+  while (!stopping_.load(std::memory_order_acquire)) {
     Doorbell& bell = *bell_.load(std::memory_order_acquire);
     const uint32_t ticket = bell.ticket();
     Turn turn{.device = *this, .now_ns = now_ns()};
@@ -68,7 +69,7 @@ void CpuDevice::serve() {
     const Progress progress = stream_.advance(turn);
     const int64_t end_ns = now_ns();
     busy_ns_.fetch_add(end_ns - start_ns, std::memory_order_relaxed);
-    if (stop_.load(std::memory_order_acquire)) break;
+    if (stopping_.load(std::memory_order_acquire)) break;
     const int64_t limit_ns = progress == Progress::kPending && turn.wake_at_ns != kNever
                                  ? std::max<int64_t>(0, turn.wake_at_ns - end_ns)
                                  : -1;

@@ -28,11 +28,12 @@ struct CpuDeviceOptions {
 class CpuDevice final : public Device {
  public:
   explicit CpuDevice(const CpuDeviceOptions& options);
-  ~CpuDevice() override;
+  ~CpuDevice() override { stop(); }
 
   std::shared_ptr<const CompiledFunction> compile(const LocalFunction& local) override;
   void enqueue(Work& work) override;
   void ring() override;
+  void stop() override;
   void use_bell(Bell bell) override;
   void expect_peers(int device_threads) override;
   int64_t now_ns() const override;
@@ -52,7 +53,7 @@ class CpuDevice final : public Device {
   Doorbell own_bell_;
   std::atomic<Doorbell*> bell_{&own_bell_};
   std::atomic<int64_t> spin_ns_;
-  std::atomic<bool> stop_{false};
+  std::atomic<bool> stopping_{false};
   std::atomic<int64_t> busy_ns_{0};
   Thread thread_;  // Last: it uses everything above.
 };

@@ -1,6 +1,7 @@
 #include "executor/devices/sim/sim_device.h"
 
 #include <cstring>
+#include <utility>
 
 #include "executor/kernels/reduce.h"
 
@@ -13,14 +14,15 @@ SimDevice::SimDevice(Reactor& reactor, std::string name, int64_t memory_bytes)
   fiber_ = reactor_.spawn(name, [this] { serve(); });
 }
 
-SimDevice::~SimDevice() {
-  stop_ = true;
+void SimDevice::stop() {
+  if (std::exchange(stopping_, true)) return;
   fiber_.cancel();
   try {
     fiber_.join();
   } catch (const Error&) {
     // Cancelled while it waited or slept.
   }
+  stream_.drop();
 }
 
 std::shared_ptr<const CompiledFunction> SimDevice::compile(const LocalFunction& local) {
@@ -48,13 +50,13 @@ bool SimDevice::all_finite(DType dtype, const void* data, int64_t elements) {
 }
 
 void SimDevice::serve() {
-  while (!stop_) {
+  while (!stopping_) {
     rung_ = false;
     Turn turn{.device = *this, .now_ns = now_ns()};
     const Progress progress = stream_.advance(turn);
     if (progress == Progress::kPending && turn.wake_at_ns != kNever) {
       ringing_.wait_until_ns("for modelled time to pass", turn.wake_at_ns);
-    } else if (!rung_ && !stop_) {
+    } else if (!rung_ && !stopping_) {
       ringing_.wait("for work on a simulated device");
     }
   }

@@ -21,11 +21,12 @@ namespace gangway {
 class SimDevice final : public Device {
  public:
   SimDevice(Reactor& reactor, std::string name, int64_t memory_bytes);
-  ~SimDevice() override;
+  ~SimDevice() override { stop(); }
 
   std::shared_ptr<const CompiledFunction> compile(const LocalFunction& local) override;
   void enqueue(Work& work) override;
   void ring() override;
+  void stop() override;
   // It is rung through a function of its own: see bell().
   void use_bell(Bell) override {}
   Bell bell() const { return {nullptr, bell_}; }
@@ -42,7 +43,7 @@ class SimDevice final : public Device {
   std::shared_ptr<const std::function<void()>> bell_;
   Stream stream_;
   bool rung_ = false;
-  bool stop_ = false;
+  bool stopping_ = false;
   WaitQueue ringing_;
   Fiber fiber_;
 };
