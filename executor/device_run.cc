@@ -214,7 +214,7 @@ Progress DeviceRun::advance_source(const Entry& entry) {
 Progress DeviceRun::advance_send(const Entry& entry, Turn& turn) {
   const TransferChannel& channel = plan_.channels[entry.channel];
   TransferSlots slots = channel.slots;
-  if (!slots.may_send(inputs_.number)) return Progress::kPending;
+  if (!slots.may_send(inputs_.number, channel.released)) return Progress::kPending;
   const bool poisoned = error_ != nullptr;
   if (!poisoned) {
     turn.device.copy(slots.payload(inputs_.number), values_[entry.value],
@@ -268,13 +268,17 @@ void DeviceRun::finish(Turn& turn) {
     if (output.small)
       std::memcpy(small_[output.output].data(), buffer->data(), static_cast<size_t>(bytes));
   }
+  Doorbell* rung = nullptr;  // Most of a run's values come from one device: it is rung once.
   for (const Entry& entry : plan_.entries) {
     if (entry.kind != EntryKind::kReceive) continue;
     const TransferChannel& channel = plan_.channels[entry.channel];
     TransferSlots slots = channel.slots;
     slots.release(inputs_.number);
-    channel.peer.ring();
+    if (rung != nullptr && rung != channel.peer.doorbell) rung->ring();
+    rung = channel.peer.doorbell;
+    if (rung == nullptr) channel.peer.ring();
   }
+  if (rung != nullptr) rung->ring();
 }
 
 void DeviceRun::retire(bool done) {

@@ -22,10 +22,12 @@ namespace gangway {
 
 inline constexpr uint32_t kTransferSlotsMax = 64;
 
+// The line that the receiver polls is written once for each send: anything else beside `sent` would
+// make it cross between the cores twice.
 struct alignas(64) TransferHeader {
   std::atomic<uint64_t> sent{0};
+  std::atomic<uint64_t> poisoned{0};  // One bit for each slot, written only when it changes.
   alignas(64) std::atomic<uint64_t> released{0};
-  alignas(64) uint8_t poisoned[kTransferSlotsMax] = {};
 };
 
 class TransferSlots {
@@ -41,17 +43,22 @@ class TransferSlots {
     return static_cast<int64_t>(sizeof(TransferHeader)) + (payload_bytes + 63) / 64 * 64 * slots;
   }
 
-  // Sender.
-  bool may_send(uint64_t run) const {
-    return run < header_->released.load(std::memory_order_acquire) + slots_;
+  // Sender. `released`: what it saw last; the receiver's line is read only when that is not enough.
+  bool may_send(uint64_t run, uint64_t& released) const {
+    if (run >= released + slots_) released = header_->released.load(std::memory_order_acquire);
+    return run < released + slots_;
   }
   void sent(uint64_t run, bool poisoned) {
-    header_->poisoned[run % slots_] = poisoned ? 1 : 0;
+    if (poisoned != this->poisoned(run)) {
+      header_->poisoned.fetch_xor(uint64_t{1} << (run % slots_), std::memory_order_relaxed);
+    }
     header_->sent.store(run + 1, std::memory_order_release);
   }
   // Receiver.
   bool arrived(uint64_t run) const { return header_->sent.load(std::memory_order_acquire) > run; }
-  bool poisoned(uint64_t run) const { return header_->poisoned[run % slots_] != 0; }
+  bool poisoned(uint64_t run) const {
+    return (header_->poisoned.load(std::memory_order_relaxed) >> (run % slots_) & 1) != 0;
+  }
   void release(uint64_t run) { header_->released.store(run + 1, std::memory_order_release); }
 
   std::byte* payload(uint64_t run) const {
@@ -67,7 +74,8 @@ class TransferSlots {
 
 struct TransferChannel {
   TransferSlots slots;
-  Bell peer;  // Sender: the receiver's bell; receiver: the sender's.
+  Bell peer;                      // Sender: the receiver's bell; receiver: the sender's.
+  mutable uint64_t released = 0;  // Sender, its device's thread: runs known to be released.
 };
 
 }  // namespace gangway
