@@ -39,6 +39,7 @@ std::vector<Reservation> output_bytes(const PlanRecord& record) {
     }
   }
   std::vector<Reservation> wanted;
+  wanted.reserve(bytes.size());
   for (const auto& [device, amount] : bytes) wanted.push_back({device, amount});
   return wanted;
 }
@@ -112,6 +113,7 @@ void PlanTable::install(PlanRecord& record, const std::string& owner_name) {
     return *hosts_.at(host).peer;
   };
   std::vector<Future<InstallReply>> replies;
+  replies.reserve(record.hosts.size());
   for (uint32_t i = 0; i < record.hosts.size(); ++i) {
     replies.push_back(peer(record.hosts[i]).install(record.id, bytes, i, record.scope));
   }

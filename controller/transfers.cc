@@ -40,6 +40,7 @@ std::vector<HostId> TransferTable::make_array(SessionId session, const TransferF
                      .sharding = value.sharding};
   record.hosts = hosts_of(record.devices);
   std::vector<Reservation> wanted;
+  wanted.reserve(record.devices.size());
   for (const DeviceRef& device : record.devices) {
     wanted.push_back({device, value.local_type.bytes()});
   }

@@ -22,6 +22,7 @@ Thread::Thread(std::string name, std::function<void()> body)
   }
 }
 
+// NOLINTNEXTLINE(performance-noexcept-move-constructor): a join throws.
 Thread& Thread::operator=(Thread&& other) {
   if (joinable()) join();
   state_ = std::move(other.state_);

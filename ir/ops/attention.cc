@@ -69,7 +69,8 @@ struct Heads {
   // 1 / sqrt(dim of a head), unless given.
   double scale(Value q) const {
     double given = node.attrs.real("scale");
-    return given > 0 ? given : 1 / std::sqrt(static_cast<double>(q.dim(2) / heads()));
+    const int64_t head_dim = q.dim(2) / heads();
+    return given > 0 ? given : 1 / std::sqrt(static_cast<double>(head_dim));
   }
   // [batch, seq, dim] -> f32[batch, heads, seq, dim / heads]
   Value split(Value x) const {

@@ -67,6 +67,8 @@ class Partitioner {
     const Node& old = global_.nodes[id];
     Node node = old;
     std::vector<Type> global_inputs, inputs;
+    global_inputs.reserve(node.inputs.size());
+    inputs.reserve(node.inputs.size());
     for (size_t i = 0; i < node.inputs.size(); ++i) {
       global_inputs.push_back(global_.types[old.inputs[i]]);
       node.inputs[i] = converted(old.inputs[i], propagation_.required[id][i], id);

@@ -201,6 +201,7 @@ std::vector<Factors> factors_of(const Function& function) {
   std::vector<Factors> all;
   for (const Node& node : function.nodes) {
     std::vector<Type> inputs;
+    inputs.reserve(node.inputs.size());
     for (ValueId input : node.inputs) inputs.push_back(function.types[input]);
     all.push_back(row(node.op).factors({node.op, inputs, node.attrs}));
   }

@@ -72,6 +72,7 @@ Function simplify(const Function& function) {
       continue;
     }
     std::vector<ValueId> inputs;
+    inputs.reserve(node.inputs.size());
     for (ValueId input : node.inputs) inputs.push_back(out.at(input));
     auto [at, is_new] = seen.try_emplace({node.op, inputs, attrs_key(node.attrs)}, kNone);
     if (is_new) {

@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <cmath>
 #include <cstdio>
 
 namespace gangway::programs {
@@ -11,10 +12,9 @@ constexpr double kLiveInterval = 0.2;
 constexpr double kPlainInterval = 5.0;
 
 std::string duration(double seconds) {
-  auto whole = static_cast<int64_t>(seconds + 0.5);
+  const long whole = std::lround(seconds);
   char text[32];
-  std::snprintf(text, sizeof(text), "%ld:%02ld", static_cast<long>(whole / 60),
-                static_cast<long>(whole % 60));
+  std::snprintf(text, sizeof(text), "%ld:%02ld", whole / 60, whole % 60);
   return text;
 }
 

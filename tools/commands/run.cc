@@ -126,6 +126,7 @@ int run_program(const RunCommand& command) {
   const std::vector<Argument> arguments = arguments_of(command, program);
   Client client = connect(command.cluster);
   std::vector<Slice> slices;
+  slices.reserve(program.slices.size());
   for (const ProgramSlice& slice : program.slices) {
     slices.push_back(client.allocate({.devices = slice.mesh.devices()}));
   }
