@@ -48,7 +48,8 @@ struct ConnectOptions {
       0;  // local: only: of each device; 0: an equal share of the machine's memory.
   int64_t timeout_ms = 10'000;  // To reach the controller, or to start the local cluster.
   std::string
-      trace_path;  // Not empty: write a Chrome/Perfetto timeline of all processes here on close().
+      trace_path;  // Not empty: write a Chrome/Perfetto timeline here on close(): of all processes
+                   // of a local cluster, else of this one. A killed process is missing from it.
 };
 
 // A handle to one logical sharded buffer.

@@ -10,12 +10,21 @@ ClientImpl::ClientImpl(const MakeCluster& make, const ConnectOptions& options)
     : thread_(std::make_unique<ReactorThread>("gangway-client")) {
   try {
     thread_->ask("connect", [&] {
-      notify.home = &Reactor::current();
-      cluster_ = make(Reactor::current());
+      Reactor& reactor = Reactor::current();
+      notify.home = &reactor;
+      if (!options.trace_path.empty()) {
+        timeline_ =
+            std::make_unique<Timeline>(reactor.clock(), options.trace_path,
+                                       options.in_process ? "client and controller" : "client");
+      }
+      cluster_ = make(reactor);
       open(cluster_->network(), cluster_->address(), options.timeout_ms);
     });
   } catch (const Error&) {
-    thread_->ask("clean up", [&] { cluster_.reset(); });
+    thread_->ask("clean up", [&] {
+      cluster_.reset();
+      timeline_.reset();
+    });
     throw;
   }
 }
@@ -25,7 +34,12 @@ ClientImpl::ClientImpl(Reactor& reactor, Network& network, const std::string& ad
   reactor.run([&] { open(network, address, 10'000); });
 }
 
-ClientImpl::~ClientImpl() { close(); }
+ClientImpl::~ClientImpl() {
+  try {
+    close();
+  } catch (const Error&) {  // The timeline could not be written, and nobody is left to tell.
+  }
+}
 
 void ClientImpl::open(Network& network, const std::string& address, int64_t timeout_ms) {
   session_ = std::make_unique<Session>(Reactor::current(), network, address,
@@ -35,15 +49,20 @@ void ClientImpl::open(Network& network, const std::string& address, int64_t time
 
 void ClientImpl::close() {
   if (closed_.exchange(true)) return;
-  const auto end = [this] {
-    session_.reset();
-    cluster_.reset();
-  };
   if (at_home()) {
-    notify.home->run(end);
+    notify.home->run([this] { end(); });
   } else {
-    thread_->ask("close", end);
+    thread_->ask("close", [this] { end(); });
   }
+}
+
+void ClientImpl::end() {
+  session_.reset();
+  std::vector<std::string> traces;
+  if (cluster_ != nullptr) traces = cluster_->stop();
+  cluster_.reset();
+  const std::unique_ptr<Timeline> timeline = std::move(timeline_);
+  if (timeline != nullptr) timeline->write(std::move(traces));
 }
 
 void ClientImpl::post(std::function<void(Session&)> body) {

@@ -17,6 +17,7 @@
 #include "client/notify.h"
 #include "client/segment_heap.h"
 #include "client/session.h"
+#include "client/timeline.h"
 #include "runtime/ask.h"
 
 namespace gangway::internal {
@@ -57,9 +58,11 @@ class ClientImpl : public std::enable_shared_from_this<ClientImpl> {
   Notify notify;
 
  private:
+  void end();  // On the reactor.
   void open(Network& network, const std::string& address, int64_t timeout_ms);
 
-  std::unique_ptr<Cluster> cluster_;  // The reactor's thread, as session_.
+  std::unique_ptr<Timeline> timeline_;  // The reactor's thread, as the next two.
+  std::unique_ptr<Cluster> cluster_;
   std::unique_ptr<Session> session_;
   uint64_t base_ = 0;
   std::atomic<uint64_t> names_{0};

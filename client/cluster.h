@@ -5,6 +5,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "client/client.h"
 #include "runtime/transport.h"
@@ -16,6 +17,9 @@ class Cluster {
   virtual ~Cluster() = default;
   virtual Network& network() = 0;
   virtual const std::string& address() const = 0;
+  // Ends it in an orderly way. Where ConnectOptions ask for a trace: its members' (see
+  // to_chrome_json).
+  virtual std::vector<std::string> stop() { return {}; }
 };
 
 // "local:2x3": two executors of three devices.

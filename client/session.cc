@@ -6,6 +6,7 @@
 #include "protocol/rpc_values.h"
 #include "runtime/await.h"
 #include "runtime/rpc/server.h"
+#include "runtime/trace.h"
 
 namespace gangway::internal {
 namespace {
@@ -110,6 +111,7 @@ class Session::Impl {
 
   void on_message(Message message) {
     if (auto* done = std::get_if<RunDoneFrame>(&message)) {
+      TraceSpan span("run done", done->run.value);
       auto node = runs.extract(done->run);
       if (!node.empty()) node.mapped()(std::move(*done));
     } else if (auto* transferred = std::get_if<TransferDoneFrame>(&message)) {
@@ -164,6 +166,7 @@ void Session::release_plan(PlanId plan) { impl_->release_plan(plan); }
 std::vector<HostLine> Session::hosts() { return impl_->hosts(); }
 
 void Session::run(const RunFrame& frame, RunDone done) {
+  TraceSpan span("send run", frame.run.value);
   if (impl_->gone()) return done({.run = frame.run, .error = impl_->gone()});
   impl_->runs.emplace(frame.run, std::move(done));
   impl_->send(frame);

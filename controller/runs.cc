@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "runtime/base/units.h"
+#include "runtime/trace.h"
 
 namespace gangway {
 
@@ -41,6 +42,7 @@ void RunTable::submit(SessionId session, RunFrame request, int64_t now_ns) {
   auto owned = std::make_unique<Run>();
   Run& run = *owned;
   run.id = RunId(++last_run_);
+  TraceSpan span("submit", run.id.value);
   run.session = session;
   run.request = std::move(request);
   try {
@@ -173,6 +175,7 @@ bool RunTable::admit(Run& run) {
 }
 
 void RunTable::grant(Run& run) {
+  TraceSpan span("grant", run.id.value);
   PlanRecord& plan = *run.plan;
   policy_->remove(run.id);
   run.granted = true;
@@ -192,6 +195,7 @@ void RunTable::grant(Run& run) {
 }
 
 void RunTable::host_done(HostId host, RunDoneFrame done) {
+  TraceSpan span("host done", done.run.value);
   const auto found = runs_.find(done.run);
   if (found == runs_.end() || !found->second->pending.contains(host)) return;
   Run& run = *found->second;

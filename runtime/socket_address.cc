@@ -6,6 +6,7 @@
 #include <sys/un.h>
 
 #include <charconv>
+#include <cstddef>
 #include <cstring>
 #include <memory>
 
@@ -15,7 +16,8 @@ namespace gangway::internal {
 namespace {
 
 constexpr char kForms[] =
-    "expected unix:/path, host:port, [ipv6]:port or localhost:port, with port 0 for any free one";
+    "expected unix:/path, unix:@name, host:port, [ipv6]:port or localhost:port, with port 0 for "
+    "any free one";
 
 SocketAddress unix_address(const std::string& text, const std::string& path) {
   SocketAddress address;
@@ -26,6 +28,9 @@ SocketAddress unix_address(const std::string& text, const std::string& path) {
   un.sun_family = AF_UNIX;
   std::memcpy(un.sun_path, path.c_str(), path.size() + 1);
   address.size = sizeof un;
+  if (path.front() != '@') return address;
+  un.sun_path[0] = '\0';
+  address.size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + path.size());
   return address;
 }
 
@@ -86,8 +91,14 @@ bool SocketAddress::is_loopback() const {
   return is_unix();
 }
 
+bool SocketAddress::is_abstract() const {
+  return is_unix() && reinterpret_cast<const sockaddr_un&>(storage).sun_path[0] == '\0';
+}
+
 std::string SocketAddress::text() const {
-  if (is_unix()) return cat("unix:", reinterpret_cast<const sockaddr_un&>(storage).sun_path);
+  const char* path = reinterpret_cast<const sockaddr_un&>(storage).sun_path;
+  if (is_abstract()) return cat("unix:@", path + 1);
+  if (is_unix()) return cat("unix:", path);
   char host[INET6_ADDRSTRLEN] = {};
   if (family() == AF_INET) {
     const auto& v4 = reinterpret_cast<const sockaddr_in&>(storage);

@@ -11,6 +11,9 @@
 namespace gangway {
 namespace {
 
+constexpr std::string_view kJsonBegin = "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n";
+constexpr std::string_view kJsonEnd = "\n]}\n";
+
 void append_quoted(std::string& out, std::string_view text) {
   out += '"';
   for (const char c : text) {
@@ -142,7 +145,7 @@ void trace_instant(const char* name, uint64_t run, uint64_t node) {
 }
 
 std::string to_chrome_json(const std::vector<TraceDump>& dumps) {
-  std::string out = "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n";
+  std::string out(kJsonBegin);
   for (const TraceDump& dump : dumps) {
     append_name(out, "process_name", dump.pid, 0, dump.process);
     for (const TraceThread& thread : dump.threads) {
@@ -151,7 +154,20 @@ std::string to_chrome_json(const std::vector<TraceDump>& dumps) {
     }
   }
   if (out.ends_with(",\n")) out.erase(out.size() - 2);
-  return out + "\n]}\n";
+  return out.append(kJsonEnd);
+}
+
+std::string merge_chrome_json(const std::vector<std::string>& texts) {
+  std::string out(kJsonBegin);
+  for (std::string_view text : texts) {
+    if (!text.starts_with(kJsonBegin) || !text.ends_with(kJsonEnd)) continue;
+    text.remove_prefix(kJsonBegin.size());
+    text.remove_suffix(std::min(kJsonEnd.size(), text.size()));
+    if (text.empty()) continue;
+    if (out.size() > kJsonBegin.size()) out += ",\n";
+    out += text;
+  }
+  return out.append(kJsonEnd);
 }
 
 Hash128 trace_hash(const TraceDump& dump) {

@@ -151,6 +151,10 @@ void trace_instant(const char* name, uint64_t run = 0, uint64_t node = 0);
 // {"traceEvents": [...]}, for chrome://tracing and ui.perfetto.dev.
 std::string to_chrome_json(const std::vector<TraceDump>& dumps);
 
+// One trace of several texts of to_chrome_json(); what is not one, such as the empty text of a
+// process that was killed, is left out.
+std::string merge_chrome_json(const std::vector<std::string>& texts);
+
 // Of names, times and arguments in order: equal for two simulated runs from one seed.
 Hash128 trace_hash(const TraceDump& dump);
 

@@ -61,12 +61,21 @@ const char* path_of(const SocketAddress& address) {
 void bind_unix(int fd, const SocketAddress& address) {
   if (bind(fd, address.get(), address.size) != 0) {
     const int error = errno;
-    if (error != EADDRINUSE || !is_stale(address)) fail_to_listen(address, error);
+    if (error != EADDRINUSE || address.is_abstract() || !is_stale(address))
+      fail_to_listen(address, error);
     unlink(path_of(address));
     if (bind(fd, address.get(), address.size) != 0) fail_to_listen(address, errno);
   }
+  if (address.is_abstract()) return;  // Its peers are looked at one by one: is_own_user().
   // Before listen(): nobody can connect until it is private to its user.
   if (chmod(path_of(address), S_IRUSR | S_IWUSR) != 0) fail_to_listen(address, errno);
+}
+
+bool is_own_user(kj::AsyncIoStream& stream) {
+  ucred peer{};
+  kj::uint size = sizeof peer;
+  stream.getsockopt(SOL_SOCKET, SO_PEERCRED, &peer, &size);
+  return peer.uid == geteuid();
 }
 
 void bind_tcp(int fd, const SocketAddress& address) {
@@ -103,7 +112,7 @@ class SocketListener final : public Listener {
     });
   }
   ~SocketListener() noexcept override {
-    if (bound_.is_unix()) unlink(path_of(bound_));
+    if (bound_.is_unix() && !bound_.is_abstract()) unlink(path_of(bound_));
   }
   const std::string& address() const override { return address_; }
 
@@ -111,6 +120,7 @@ class SocketListener final : public Listener {
   void accept_one(Reactor& reactor, const std::function<void(Stream)>& handler) {
     try {
       Stream stream = await(receiver_->accept());
+      if (bound_.is_abstract() && !is_own_user(*stream)) return;
       if (!bound_.is_unix()) {
         const int on = 1;
         stream->setsockopt(IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);

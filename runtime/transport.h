@@ -1,6 +1,7 @@
 // Network: byte streams between processes, over sockets or (runtime/sim_network.h) in memory.
 //
 // Addresses:  "unix:/run/user/1000/gangway.sock"   private to its user
+//             "unix:@name"                        the same, without a file: gone with its process
 //             "127.0.0.1:7040", "localhost:0", "[::1]:7040"   port 0 picks a free one
 //             "sim:controller"                    in-memory networks only
 //

@@ -6,6 +6,7 @@
 #include "controller/service.h"
 #include "executor/service.h"
 #include "runtime/sim_network.h"
+#include "runtime/trace.h"
 
 namespace gangway::internal {
 namespace {
@@ -17,25 +18,45 @@ class InProcess final : public Cluster {
         controller_(reactor, network_.endpoint("controller"), {.address = "sim:controller"}) {
     for (int i = 0; i < shape.executors; ++i) {
       const std::string name = "host-" + std::to_string(i);
+      if (!options.trace_path.empty()) {
+        tracers_.push_back(std::make_unique<Tracer>(reactor.clock(), name));
+      }
       executors_.push_back(std::make_unique<ExecutorService>(
           reactor, network_.endpoint(name),
-          ExecutorServiceOptions{.controller = "sim:controller",
-                                 .host = {.name = name,
-                                          .devices = shape.devices,
-                                          .memory_bytes = memory_share(shape, options),
-                                          .threads = thread_share(shape)}}));
+          ExecutorServiceOptions{
+              .controller = "sim:controller",
+              .host = {.name = name,
+                       .devices = shape.devices,
+                       .memory_bytes = memory_share(shape, options),
+                       .threads = thread_share(shape),
+                       .tracer = tracers_.empty() ? nullptr : tracers_.back().get()}}));
     }
   }
-  ~InProcess() override {
-    while (!executors_.empty()) executors_.pop_back();
-  }
+  ~InProcess() override { end_executors(); }
 
   Network& network() override { return network_.endpoint("client"); }
   const std::string& address() const override { return controller_.address(); }
 
+  std::vector<std::string> stop() override {
+    end_executors();
+    std::vector<std::string> traces;
+    for (const auto& tracer : tracers_) {
+      TraceDump dump = tracer->drain();
+      // Each on rows of its own, though all are one process.
+      dump.pid = static_cast<int64_t>(traces.size()) + 1;
+      traces.push_back(to_chrome_json({dump}));
+    }
+    return traces;
+  }
+
  private:
+  void end_executors() {
+    while (!executors_.empty()) executors_.pop_back();
+  }
+
   SimNetwork network_;
   ControllerService controller_;
+  std::vector<std::unique_ptr<Tracer>> tracers_;  // Of each executor.
   std::vector<std::unique_ptr<ExecutorService>> executors_;
 };
 

@@ -1,21 +1,22 @@
 // A local cluster of real processes: one controller and the executors, children of this one.
 //
-// They can't outlive it (runtime/process.h), they talk over a Unix socket in a private folder, and
-// nothing they share has a name that would stay behind.
+// They can't outlive it (runtime/process.h), and however it ends nothing stays behind: their
+// socket, shared memory, logs and traces have no names in the file system.
 #include <unistd.h>
-#include <csignal>
 
+#include <csignal>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <span>
 #include <vector>
 
 #include "client/cluster.h"
 #include "protocol/rpc_values.h"
+#include "runtime/anonymous_file.h"
 #include "runtime/await.h"
 #include "runtime/process.h"
 #include "runtime/rpc/server.h"
-#include "runtime/temp_dir.h"
 
 namespace gangway::internal {
 namespace {
@@ -35,19 +36,28 @@ std::string find_tool() {
   return "gangway";
 }
 
-std::string last_lines(const std::filesystem::path& file) {
-  std::ifstream in(file);
-  std::string text((std::istreambuf_iterator<char>(in)), {});
+std::string unique_address() {
+  std::string uuid;
+  std::getline(std::ifstream("/proc/sys/kernel/random/uuid") >> std::ws, uuid);
+  return "unix:@gangway-" + uuid;
+}
+
+std::string last_lines(const AnonymousFile& file) {
+  const std::string text = file.text();
   constexpr size_t kMost = 2000;
   return text.size() > kMost ? text.substr(text.size() - kMost) : text;
 }
+
+// For a member to write its trace; one that takes longer is killed, and missing from the timeline.
+constexpr int64_t kOrderlyEndNs = 5'000'000'000;
 
 class Processes final : public Cluster {
  public:
   Processes(Reactor& reactor, const LocalShape& shape, const ConnectOptions& options)
       : reactor_(reactor),
         network_(reactor),
-        address_("unix:" + (folder_.path() / "controller.sock").string()) {
+        address_(unique_address()),
+        traced_(!options.trace_path.empty()) {
     const std::string tool = find_tool();
     start("controller", {tool, "controller", "--listen", address_});
     for (int i = 0; i < shape.executors; ++i) {
@@ -62,21 +72,42 @@ class Processes final : public Cluster {
     for (Child& child : children_) child.process->signal(SIGTERM);
   }
 
+  std::vector<std::string> stop() override {
+    std::vector<std::string> traces;
+    if (!traced_) return traces;
+    // Executors end by themselves when their controller goes: it is the last.
+    end_orderly(std::span(children_).subspan(1));
+    end_orderly(std::span(children_).first(1));
+    for (const Child& child : children_) traces.push_back(child.trace.text());
+    return traces;
+  }
+
   Network& network() override { return network_; }
   const std::string& address() const override { return address_; }
 
  private:
   struct Child {
     std::string name;
-    std::filesystem::path log;
+    AnonymousFile log, trace;
     std::unique_ptr<ChildProcess> process;
   };
 
   void start(const std::string& name, std::vector<std::string> arguments) {
-    const auto log = folder_.path() / (name + ".log");
-    children_.push_back({name, log,
-                         std::make_unique<ChildProcess>(ChildOptions{
-                             .arguments = std::move(arguments), .output_file = log.string()})});
+    AnonymousFile log(name + ".log"), trace(name + ".trace");
+    if (traced_) arguments.insert(arguments.end(), {"--trace", trace.path()});
+    auto process = std::make_unique<ChildProcess>(
+        ChildOptions{.arguments = std::move(arguments), .output_file = log.path()});
+    children_.push_back({name, std::move(log), std::move(trace), std::move(process)});
+  }
+
+  void end_orderly(std::span<Child> children) {
+    for (Child& child : children) child.process->signal(SIGTERM);
+    const int64_t deadline_ns = reactor_.clock().now_ns() + kOrderlyEndNs;
+    for (Child& child : children) {
+      while (!child.process->poll() && reactor_.clock().now_ns() < deadline_ns) {
+        WaitQueue().wait_until_ns("for a child to end", reactor_.clock().now_ns() + 2'000'000);
+      }
+    }
   }
 
   void require_running() {
@@ -124,9 +155,9 @@ class Processes final : public Cluster {
   }
 
   Reactor& reactor_;
-  TempDir folder_{"gangway"};
   SocketNetwork network_;
   std::string address_;
+  bool traced_;
   std::vector<Child> children_;
 };
 

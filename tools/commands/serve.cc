@@ -3,6 +3,9 @@
 #include <signal.h>
 
 #include <cstdio>
+#include <fstream>
+#include <memory>
+#include <optional>
 
 #include "controller/service.h"
 #include "executor/service.h"
@@ -10,10 +13,13 @@
 #include "runtime/log.h"
 #include "runtime/process.h"
 #include "runtime/signals.h"
+#include "runtime/trace.h"
 #include "tools/commands/command.h"
 
 namespace gangway::tool {
 namespace {
+
+constexpr char kTraceHelp[] = "write a Chrome/Perfetto timeline of this process here at its end";
 
 // Suspends until a signal arrives, the parent has gone, or `ended` is ready.
 void wait_for_the_end(Reactor& reactor, const Future<void>& ended) {
@@ -38,9 +44,31 @@ void wait_for_the_end(Reactor& reactor, const Future<void>& ended) {
   waiting.join();
 }
 
-int serve_controller(const std::string& address, const Logger& log) {
+// --trace FILE: records this thread while it lives, and writes the file at its end.
+class TraceToFile {
+ public:
+  TraceToFile(Reactor& reactor, const std::string& path, const std::string& process) {
+    if (path.empty()) return;
+    file_.open(path, std::ios::binary);
+    GW_REQUIRE(file_.good(), "--trace: can't write ", path);
+    tracer_.emplace(reactor.clock(), process);
+    attached_.emplace(&tracer_->add_row("reactor"));
+  }
+  ~TraceToFile() {
+    if (tracer_) file_ << to_chrome_json({tracer_->drain()});
+  }
+  Tracer* tracer() { return tracer_ ? &*tracer_ : nullptr; }
+
+ private:
+  std::ofstream file_;
+  std::optional<Tracer> tracer_;
+  std::optional<TraceAttachment> attached_;
+};
+
+int serve_controller(const std::string& address, const std::string& trace_path, const Logger& log) {
   auto reactor = Reactor::make_real();
   return reactor->run([&] {
+    TraceToFile trace(*reactor, trace_path, "controller");
     SocketNetwork network(*reactor);
     ControllerService service(*reactor, network, {.address = address});
     log.info("listening", {{"address", service.address()}});
@@ -51,9 +79,12 @@ int serve_controller(const std::string& address, const Logger& log) {
   });
 }
 
-int serve_executor(const ExecutorServiceOptions& options, const Logger& log) {
+int serve_executor(ExecutorServiceOptions options, const std::string& trace_path,
+                   const Logger& log) {
   auto reactor = Reactor::make_real();
   return reactor->run([&] {
+    TraceToFile trace(*reactor, trace_path, options.host.name);
+    options.host.tracer = trace.tracer();
     SocketNetwork network(*reactor);
     ExecutorService service(*reactor, network, options);
     log.info("registered", {{"name", service.name()}, {"controller", options.controller}});
@@ -67,11 +98,14 @@ int serve_executor(const ExecutorServiceOptions& options, const Logger& log) {
 void add_controller(CLI::App& app, const CommonOptions& common, Chosen& chosen) {
   auto* command = app.add_subcommand("controller", "Serve clients and executors at one address");
   auto address = std::make_shared<std::string>("127.0.0.1:7040");
+  auto trace = std::make_shared<std::string>();
   command->add_option("--listen", *address, "host:port or unix:PATH; port 0 picks one")
       ->capture_default_str();
-  command->callback([&common, &chosen, address] {
-    chosen = [&common, address] {
-      return serve_controller(*address, Logs({.levels = common.log_level}).module("controller"));
+  command->add_option("--trace", *trace, kTraceHelp);
+  command->callback([&common, &chosen, address, trace] {
+    chosen = [&common, address, trace] {
+      return serve_controller(*address, *trace,
+                              Logs({.levels = common.log_level}).module("controller"));
     };
   });
 }
@@ -90,9 +124,12 @@ void add_executor(CLI::App& app, const CommonOptions& common, Chosen& chosen) {
                       "threads of each device; 0: cores / devices");
   command->add_option("--memory", options->host.memory_bytes,
                       "bytes of each device; 0: an equal share of the machine");
-  command->callback([&common, &chosen, options] {
-    chosen = [&common, options] {
-      return serve_executor(*options, Logs({.levels = common.log_level}).module("executor"));
+  auto trace = std::make_shared<std::string>();
+  command->add_option("--trace", *trace, kTraceHelp);
+  command->callback([&common, &chosen, options, trace] {
+    chosen = [&common, options, trace] {
+      return serve_executor(*options, *trace,
+                            Logs({.levels = common.log_level}).module("executor"));
     };
   });
 }

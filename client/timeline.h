@@ -1,0 +1,26 @@
+// Timeline: what a client records, and the file in which it lies with what its cluster recorded.
+//
+// Threads: the client's reactor, whose events it records while it lives. Errors: kInvalid when the
+// file can't be written, before anything is recorded.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "runtime/trace.h"
+
+namespace gangway::internal {
+
+class Timeline {
+ public:
+  Timeline(const Clock& clock, std::string path, std::string process);
+  // One timeline of these traces and the client's own.
+  void write(std::vector<std::string> members);
+
+ private:
+  std::string path_;
+  Tracer tracer_;
+  TraceAttachment attached_;
+};
+
+}  // namespace gangway::internal

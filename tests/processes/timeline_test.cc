@@ -1,0 +1,107 @@
+// One timeline of all processes of a local cluster, written when its client closes.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <time.h>
+
+#include <fstream>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "gangway.h"
+#include "runtime/temp_dir.h"
+
+namespace gangway {
+namespace {
+
+using testing::IsSupersetOf;
+
+double monotonic_us() {
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return static_cast<double>(now.tv_sec) * 1e6 + static_cast<double>(now.tv_nsec) / 1e3;
+}
+
+Program sum_program(const Mesh& mesh) {
+  ProgramBuilder b("sum", mesh);
+  b.output("sum", sum(b.input("x", f32({16}), {{"data", shard(0)}}), {0}));
+  return b.build();
+}
+
+struct Row {
+  std::string process, thread;
+  auto operator<=>(const Row&) const = default;
+};
+
+// The spans of each thread by name, from the file.
+std::map<Row, std::vector<nlohmann::json>> read_rows(const std::filesystem::path& path) {
+  const nlohmann::json trace = nlohmann::json::parse(std::ifstream(path));
+  std::map<int64_t, std::string> processes;
+  std::map<std::pair<int64_t, int64_t>, Row> names;
+  std::map<Row, std::vector<nlohmann::json>> rows;
+  for (const auto& event : trace.at("traceEvents")) {
+    const int64_t pid = event.at("pid"), tid = event.at("tid");
+    if (event.at("name") == "process_name") {
+      EXPECT_TRUE(processes.emplace(pid, event.at("args").at("name")).second) << event;
+    } else if (event.at("name") == "thread_name") {
+      names[{pid, tid}] = {processes.at(pid), event.at("args").at("name")};
+      rows[names[{pid, tid}]];
+    } else {
+      rows[names.at({pid, tid})].push_back(event);
+    }
+  }
+  return rows;
+}
+
+class TimelineTest : public testing::TestWithParam<bool> {};
+
+TEST_P(TimelineTest, ShowsEveryProcessAndTheRunsOfEveryDevice) {
+  TempDir folder;
+  const std::filesystem::path path = folder.path() / "trace.json";
+  const double begin_us = monotonic_us();
+  const Client client =
+      connect("local:2x2",
+              {.in_process = GetParam(), .memory_bytes = 64 << 20, .trace_path = path.string()});
+  {
+    const Slice slice = client.allocate({.devices = 4});
+    const Executable program = slice.compile(sum_program(slice.mesh({{"data", 4}})));
+    const HostTensor x = HostTensor::of<float>({16}, std::vector<float>(16, 1.0f));
+    for (int i = 0; i < 3; ++i) EXPECT_EQ(program.run({{"x", x}})["sum"].item<float>(), 16.0f);
+  }
+  client.close();
+  const double end_us = monotonic_us();
+  std::set<std::string> processes;
+  int devices = 0;
+  for (const auto& [row, spans] : read_rows(path)) {
+    processes.insert(row.process);
+    std::set<uint64_t> runs;
+    for (const auto& span : spans) {
+      EXPECT_GE(span.at("ts").get<double>(), begin_us) << span;
+      EXPECT_LE(span.at("ts").get<double>(), end_us) << span;
+      EXPECT_TRUE(span.at("args").contains("node")) << span;
+      if (span.at("name") == "run") runs.insert(span.at("args").at("run").get<uint64_t>());
+    }
+    if (runs.empty()) continue;
+    ++devices;
+    EXPECT_EQ(runs.size(), 3u) << row.process << " " << row.thread;
+  }
+  EXPECT_EQ(devices, 4);
+  EXPECT_THAT(processes, IsSupersetOf({"host-0", "host-1"}));
+  EXPECT_EQ(processes.size(), GetParam() ? 3u : 4u);  // In one process they share one reactor.
+}
+
+INSTANTIATE_TEST_SUITE_P(Clusters, TimelineTest, testing::Values(false, true),
+                         [](const auto& test) { return test.param ? "InProcess" : "OfProcesses"; });
+
+TEST(TimelineFileTest, AFileThatCannotBeWrittenIsRefusedBeforeAnythingRuns) {
+  try {
+    connect("local:1x1", {.in_process = true, .trace_path = "/nowhere/trace.json"});
+    FAIL() << "it connected";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::kInvalid);
+    EXPECT_THAT(error.what(), testing::HasSubstr("/nowhere/trace.json"));
+  }
+}
+
+}  // namespace
+}  // namespace gangway
