@@ -121,6 +121,7 @@ Progress DeviceRun::advance(Turn& turn) {
     const bool committing = passed_ && entry.kind == EntryKind::kCommit;
     if (!committing && abandoned_.load(std::memory_order_acquire)) {
       if (sources_pending()) return Progress::kPending;
+      look_for_cancel(entry);  // Which may say why.
       poison(std::make_shared<const Error>(ErrorKind::kCancelled, "run: its plan was uninstalled"),
              true);
       break;

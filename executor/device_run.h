@@ -53,7 +53,7 @@ class DeviceRun final : public Work {
   void prepare(const Entry& entry);
 
   void cancel(std::shared_ptr<const Error> error);
-  // Ends the run where it stands, leaving peers: only when the plan goes.
+  // Ends the run where it stands, leaving peers: only when the plan or one of them goes.
   void abandon() { abandoned_.store(true, std::memory_order_release); }
 
   Progress advance(Turn& turn) override;

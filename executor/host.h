@@ -127,7 +127,8 @@ class Host {
   // Prepares everything host-side at once and enqueues the run's nodes on the device streams.
   void start(const RunRequest& request);
   // The run does not commit if it has not yet; its devices still take part in every collective,
-  // carrying the flag.
+  // carrying the flag. With kUnavailable, a peer is gone: the devices of the run give it up where
+  // they are.
   void cancel(RunId run, ErrorKind kind, const std::string& why);
 
   // Arrays. The bytes are the global tensor in row-major order; each host takes or gives its

@@ -160,12 +160,23 @@ EventPtr Host::Impl::fill_source(HostPlan& made, size_t d, DeviceRun& run, uint3
   return filled;
 }
 
+namespace {
+
+// Where a peer is gone, waiting for the others' parts would never end: the devices give the run up.
+void stop_run(PlanRun& run, const std::shared_ptr<const Error>& error) {
+  for (const auto& device : run.devices) {
+    device->cancel(error);
+    if (error->kind() == ErrorKind::kUnavailable) device->abandon();
+  }
+}
+
+}  // namespace
+
 void Host::Impl::cancel(RunId id, ErrorKind kind, const std::string& why) {
   auto error = std::make_shared<const Error>(kind, why);
   auto found = runs.find(id);
   if (found != runs.end()) {
-    for (const auto& device : found->second.second->devices) device->cancel(error);
-    return;
+    return stop_run(*found->second.second, error);
   }
   // A run that waits takes part like any other, once it is its turn: peers count on it.
   for (RunRequest& request : waiting) {
@@ -218,8 +229,7 @@ void Host::Impl::start_waiting() {
     waiting.pop_front();
     auto cancelled = cancelled_waiting.find(request.run);
     if (cancelled == cancelled_waiting.end()) continue;
-    for (const auto& device : runs.at(request.run).second->devices)
-      device->cancel(cancelled->second);
+    stop_run(*runs.at(request.run).second, cancelled->second);
     cancelled_waiting.erase(cancelled);
   }
 }

@@ -1,0 +1,56 @@
+// An executor that is killed in the middle of a run: the run fails, what survives goes on.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <chrono>
+
+#include "gangway.h"
+#include "tests/processes/process_tree.h"
+
+namespace gangway {
+namespace {
+
+using testing::HasSubstr;
+
+// Keeps every device busy, then adds over all of them: who is done waits for the others there.
+Program busy_sum(const Mesh& mesh, int64_t microseconds) {
+  ProgramBuilder b("busy_sum", mesh);
+  Value x = b.input("x", f32({16}), {{"data", shard(0)}});
+  b.output("sum", sum(timed(x, microseconds), {0}));
+  return b.build();
+}
+
+const HostTensor kOnes = HostTensor::of<float>({16}, std::vector<float>(16, 1.0f));
+
+TEST(LostHostTest, RunsUnderWayFailSoonAndTheSurvivorRunsOtherPrograms) {
+  const Client client = connect("local:2x1", {.memory_bytes = 64 << 20});
+  const auto began = std::chrono::steady_clock::now();
+  {
+    const Slice both = client.allocate({.devices = 2});
+    const Executable step = both.compile(busy_sum(both.mesh({{"data", 2}}), 300'000));
+    std::vector<gangway::Run> runs;
+    for (int i = 0; i < 4; ++i) runs.push_back(step.run({{"x", kOnes}}));
+    ASSERT_FALSE(runs[0].done());
+    for (pid_t pid : children_of(getpid())) {
+      if (is_executor(pid, "host-1")) kill(pid, SIGKILL);
+    }
+    for (const gangway::Run& run : runs) {
+      try {
+        run.wait();
+        FAIL() << "a run did not fail";
+      } catch (const Error& error) {
+        EXPECT_EQ(error.kind(), ErrorKind::kUnavailable) << error.what();
+        EXPECT_THAT(error.what(), HasSubstr("host-1"));
+      }
+    }
+  }
+  const Slice one = client.allocate({.devices = 1});
+  const Executable step = one.compile(busy_sum(one.mesh({{"data", 1}}), 10));
+  EXPECT_EQ(step.run({{"x", kOnes}}, {.time_limit_ms = 20'000})["sum"].item<float>(), 16.0f);
+  EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::seconds(20));
+}
+
+}  // namespace
+}  // namespace gangway
