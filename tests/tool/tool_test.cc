@@ -1,0 +1,179 @@
+// The gangway tool as a user meets it: what it prints, what it refuses, how it exits.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <time.h>
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "client/safetensors_writer.h"
+#include "gangway.h"
+#include "runtime/anonymous_file.h"
+#include "runtime/process.h"
+#include "runtime/temp_dir.h"
+
+namespace gangway {
+namespace {
+
+using nlohmann::json;
+using testing::HasSubstr;
+using testing::StartsWith;
+
+struct Ended {
+  int status = 0;
+  std::string text;  // Standard output and error.
+};
+
+Ended gangway(std::vector<std::string> arguments) {
+  AnonymousFile output("output");
+  arguments.insert(arguments.begin(), GANGWAY_TOOL);
+  ChildProcess child({.arguments = std::move(arguments), .output_file = output.path()});
+  const ExitStatus status = child.wait();
+  EXPECT_EQ(status.signal, 0) << output.text();
+  return {status.code, output.text()};
+}
+
+// y = 2 x of x: f32[4], and its file.
+class ToolTest : public testing::Test {
+ protected:
+  ToolTest() {
+    ProgramBuilder b("twice", Mesh{{{"data", 2}}});
+    b.output("y", b.input("x", f32({4}), {{"data", shard(0)}}) * 2.0, {{"data", shard(0)}});
+    b.build().save(program_);
+    SafetensorsWriter out(tensors_, {{"x", FileDType::kF32, {4}}});
+    const std::vector<float> x = {1, 2, 3, 6};
+    out.append("x", std::as_bytes(std::span(x)));
+    out.finish();
+  }
+
+  TempDir folder_;
+  const std::string program_ = (folder_.path() / "twice.program").string();
+  const std::string tensors_ = (folder_.path() / "x.safetensors").string();
+};
+
+TEST_F(ToolTest, EveryCommandHasHelpAndSaysItsVersion) {
+  for (const char* command :
+       {"controller", "executor", "train", "run", "graph", "devices", "checkpoint"}) {
+    const Ended help = gangway({command, "--help"});
+    EXPECT_EQ(help.status, 0) << command;
+    EXPECT_THAT(help.text, HasSubstr("Usage:")) << command;
+    const Ended version = gangway({command, "--version"});
+    EXPECT_EQ(version.status, 0) << command;
+    EXPECT_THAT(version.text, HasSubstr("0.1")) << command;
+  }
+  EXPECT_EQ(gangway({"devices", "--log-level", "info"}).status, 0);
+}
+
+TEST_F(ToolTest, AnUnknownCommandOrOptionExitsWithTwo) {
+  EXPECT_EQ(gangway({"dance"}).status, 2);
+  EXPECT_EQ(gangway({"devices", "--colour"}).status, 2);
+  EXPECT_EQ(gangway({}).status, 2);
+}
+
+TEST_F(ToolTest, RunTakesAnInputFromASafetensorsFile) {
+  const Ended ran =
+      gangway({"run", program_, "--cluster", "local:1x2", "--input", "x=" + tensors_, "--json"});
+  ASSERT_EQ(ran.status, 0) << ran.text;
+  const json outputs = json::parse(ran.text);
+  ASSERT_EQ(outputs.size(), 1u);
+  EXPECT_EQ(outputs[0]["name"], "y");
+  EXPECT_EQ(outputs[0]["type"], "f32[4]");
+  EXPECT_EQ(outputs[0]["min"], 2.0);
+  EXPECT_EQ(outputs[0]["max"], 12.0);
+  EXPECT_EQ(outputs[0]["mean"], 6.0);
+}
+
+TEST_F(ToolTest, RunMakesTheSameInputsFromTheSameSeed) {
+  const std::vector<std::string> call = {"run",       program_,   "--cluster",
+                                         "local:1x2", "--random", "7"};
+  const Ended first = gangway(call), second = gangway(call);
+  ASSERT_EQ(first.status, 0) << first.text;
+  EXPECT_THAT(first.text, StartsWith("y "));
+  EXPECT_EQ(first.text, second.text);
+  EXPECT_NE(first.text, gangway({"run", program_, "--cluster", "local:1x2", "--random", "8"}).text);
+}
+
+TEST_F(ToolTest, RunWithoutAnInputSaysHowToGiveIt) {
+  const Ended ran = gangway({"run", program_, "--cluster", "local:1x2"});
+  EXPECT_EQ(ran.status, 2);
+  EXPECT_THAT(ran.text, HasSubstr("input \"x\" f32[4] is missing: give --input x=FILE"));
+}
+
+TEST_F(ToolTest, RunAtAnAddressWhereNobodyAnswersSaysSo) {
+  const Ended ran = gangway({"run", program_, "--random", "1", "--connect", "127.0.0.1:1"});
+  EXPECT_EQ(ran.status, 1);
+  EXPECT_THAT(ran.text, HasSubstr("error (unavailable): connect: nobody answers at 127.0.0.1:1"));
+}
+
+TEST_F(ToolTest, GraphPrintsTextDotAndJson) {
+  const Ended text = gangway({"graph", program_});
+  EXPECT_EQ(text.status, 0);
+  EXPECT_EQ(text.text, print(Program::load(program_)));
+  const Ended dot = gangway({"graph", program_, "--dot"});
+  EXPECT_EQ(dot.status, 0);
+  EXPECT_THAT(dot.text, StartsWith("digraph"));
+  const Ended as_json = gangway({"graph", program_, "--json"});
+  EXPECT_EQ(as_json.status, 0);
+  EXPECT_TRUE(json::parse(as_json.text).is_object());
+  EXPECT_EQ(gangway({"graph", program_, "--json", "--dot"}).status, 2);
+}
+
+TEST_F(ToolTest, CheckpointListsTensorsAsATableAndAsJson) {
+  const Ended table = gangway({"checkpoint", "ls", tensors_});
+  EXPECT_EQ(table.status, 0);
+  EXPECT_THAT(table.text, StartsWith("x "));
+  const Ended listed = gangway({"checkpoint", "ls", tensors_, "--json"});
+  EXPECT_EQ(listed.status, 0);
+  EXPECT_EQ(json::parse(listed.text)[0]["bytes"], 16);
+  EXPECT_NE(gangway({"checkpoint", "ls", "/nowhere"}).status, 0);
+}
+
+TEST_F(ToolTest, DevicesNamesEveryKind) {
+  const json devices = json::parse(gangway({"devices", "--json"}).text);
+  ASSERT_EQ(devices.size(), 3u);
+  EXPECT_EQ(devices[0]["kind"], "cpu");
+  EXPECT_EQ(devices[0]["usable"], true);
+}
+
+TEST_F(ToolTest, AControllerRefusesAnAddressThatOthersCanReach) {
+  const Ended refused = gangway({"controller", "--listen", "0.0.0.0:0"});
+  EXPECT_EQ(refused.status, 2);
+  EXPECT_THAT(refused.text, HasSubstr("not encrypted"));
+  EXPECT_THAT(refused.text, HasSubstr("ssh -L"));
+}
+
+TEST_F(ToolTest, AControllerRefusesAPortThatIsTakenAndAnExecutorWritesItsTrace) {
+  AnonymousFile said("controller"), executor_said("executor");
+  const auto trace = [this](const char* name) { return (folder_.path() / name).string(); };
+  ChildProcess first({.arguments = {GANGWAY_TOOL, "controller", "--listen", "127.0.0.1:0",
+                                    "--trace", trace("controller.json")},
+                      .output_file = said.path()});
+  const timespec tick{0, 2'000'000};
+  for (int i = 0; i < 5000 && said.text().find('\n') == std::string::npos; ++i) {
+    nanosleep(&tick, nullptr);
+  }
+  const std::string address = said.text().substr(0, said.text().find('\n'));
+  const Ended second = gangway({"controller", "--listen", address});
+  EXPECT_EQ(second.status, 2);
+  EXPECT_THAT(second.text, HasSubstr(address + " is in use by another process"));
+  EXPECT_THAT(second.text, HasSubstr("choose another port"));
+  ChildProcess executor({.arguments = {GANGWAY_TOOL, "executor", "--connect", address, "--trace",
+                                       trace("executor.json"), "--devices", "2"},
+                         .output_file = executor_said.path()});
+  Ended ran{1, {}};
+  for (int i = 0; i < 100 && ran.status != 0; ++i) {  // Until the executor is there.
+    ran = gangway({"run", program_, "--random", "1", "--connect", address});
+  }
+  EXPECT_EQ(ran.status, 0) << ran.text;
+  first.signal(SIGTERM);
+  EXPECT_TRUE(first.wait().ok()) << said.text();
+  EXPECT_TRUE(executor.wait().ok()) << executor_said.text();  // Its controller is gone.
+  for (const char* name : {"controller.json", "executor.json"}) {
+    const json written = json::parse(std::ifstream(trace(name)));
+    EXPECT_GT(written.at("traceEvents").size(), 2u) << name;
+  }
+}
+
+}  // namespace
+}  // namespace gangway
