@@ -88,11 +88,12 @@ class Training {
 
   static int64_t count_devices(const TrainOptions& options) {
     if (options.devices > 0) return options.devices;
+    GW_REQUIRE(options.cluster.starts_with("local:"), "train: on how many devices of ",
+               options.cluster, "? Say --devices");
     long executors = 0, devices = 0;
     int read = std::sscanf(options.cluster.c_str(), "local:%ldx%ld", &executors, &devices);
-    GW_REQUIRE(read == 2 && executors > 0 && devices > 0, "train: on how many devices of ",
-               options.cluster, "? Say --devices");
-    return executors * devices;
+    // connect() explains an address that it can't read.
+    return read == 2 && executors > 0 && devices > 0 ? executors * devices : 4;
   }
 
   void require_valid_options() const {
