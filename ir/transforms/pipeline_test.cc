@@ -53,7 +53,9 @@ TEST(Pipeline, CutHeadsAreFewerHeadsOfTheSameSize) {
   b.result("y", attention(q, k, v, {.heads = 4}));
   const Compiled compiled = compile_function(b.build(), {});
   for (const Node& node : compiled.local.function->nodes) {
-    if (node.op == Op::attention) EXPECT_EQ(node.attrs.integer("heads"), 2);
+    if (node.op == Op::attention) {
+      EXPECT_EQ(node.attrs.integer("heads"), 2);
+    }
   }
   EXPECT_EQ(count(*compiled.local.function, Op::attention), 1);
 }
