@@ -7,6 +7,7 @@ set -euo pipefail
 
 packages=(
   g++ cmake ninja-build ccache git xz-utils
+  pkg-config  # Cap'n Proto's CMake files find its libraries with it.
   libboost-fiber-dev libcapnp-dev capnproto libtbb-dev libdnnl-dev
   libfmt-dev libspdlog-dev libcli11-dev nlohmann-json3-dev
   libgtest-dev libgmock-dev libbenchmark-dev
@@ -15,7 +16,14 @@ packages=(
 )
 
 as_root() {
-  if [ "$(id -u)" = 0 ]; then "$@"; else sudo "$@"; fi
+  if [ "$(id -u)" = 0 ]; then
+    "$@"
+  elif command -v sudo >/dev/null; then
+    sudo "$@"
+  else
+    echo "install_dependencies: not root and no sudo: run $0 as root once" >&2
+    return 1
+  fi
 }
 
 install_packages() {
