@@ -209,6 +209,15 @@ Message read_frame(wire::Frame::Reader from) {
               "the peer may run another version of Gangway");
 }
 
+template <class Read>
+Message guarded(Read read) {
+  try {
+    return read();
+  } catch (const kj::Exception& exception) {
+    throw Error(ErrorKind::kInvalid, cat("frame: malformed: ", exception.getDescription().cStr()));
+  }
+}
+
 }  // namespace
 
 Frame encode(const Message& frame) {
@@ -219,17 +228,16 @@ Frame encode(const Message& frame) {
 }
 
 Message decode(capnp::MessageReader& reader) {
-  try {
-    return read_frame(reader.getRoot<wire::Frame>());
-  } catch (const kj::Exception& exception) {
-    throw Error(ErrorKind::kInvalid, cat("frame: malformed: ", exception.getDescription().cStr()));
-  }
+  return guarded([&] { return read_frame(reader.getRoot<wire::Frame>()); });
 }
 
 Message decode(const Frame& frame) {
-  // The first word is the stream's own header.
-  capnp::FlatArrayMessageReader reader(frame->slice(1, frame->size()));
-  return decode(reader);
+  GW_REQUIRE(frame->size() > 1, "frame: malformed: it has no message");
+  return guarded([&] {
+    // The first word is the stream's own header.
+    capnp::FlatArrayMessageReader reader(frame->slice(1, frame->size()));
+    return read_frame(reader.getRoot<wire::Frame>());
+  });
 }
 
 }  // namespace gangway

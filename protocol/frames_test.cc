@@ -96,18 +96,16 @@ TEST(FramesTest, AnyBytesGiveAFrameOrAnInvalidError) {
   Rng rng(20261121);
   const Frame good = encode(a_run());
   for (int i = 0; i < 3000; ++i) {
-    auto bad = kj::heapArray<capnp::word>(good->size() - 1);
+    auto bad = kj::heapArray<capnp::word>(rng.chance(0.3) ? rng.below(good->size()) : good->size());
     auto bytes = bad.asBytes();
-    std::memcpy(bytes.begin(), good->begin() + 1, bytes.size());
-    for (uint64_t flips = 1 + rng.below(4); flips > 0; --flips) {
+    if (bytes.size() > 0) std::memcpy(bytes.begin(), good->begin(), bytes.size());
+    for (uint64_t flips = rng.below(5); flips > 0 && bytes.size() > 0; --flips) {
       bytes[rng.below(bytes.size())] ^= static_cast<kj::byte>(1u << rng.below(8));
     }
     try {
-      capnp::FlatArrayMessageReader reader(bad);
-      static_cast<void>(decode(reader));
+      static_cast<void>(decode(std::make_shared<const kj::Array<capnp::word>>(kj::mv(bad))));
     } catch (const Error& error) {
       EXPECT_EQ(error.kind(), ErrorKind::kInvalid) << error.what();
-    } catch (const kj::Exception&) {  // Refused by the stream's own reader.
     }
   }
 }
