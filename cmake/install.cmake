@@ -26,8 +26,10 @@ endforeach()
 install(EXPORT gangwayTargets NAMESPACE gangway:: DESTINATION ${package})
 write_basic_package_version_file(${CMAKE_BINARY_DIR}/gangwayConfigVersion.cmake
   COMPATIBILITY SameMinorVersion)
-install(FILES cmake/gangwayConfig.cmake cmake/dependencies.cmake cmake/kj_with_clang.h
-  ${CMAKE_BINARY_DIR}/gangwayConfigVersion.cmake DESTINATION ${package})
+configure_package_config_file(cmake/gangwayConfig.cmake.in ${CMAKE_BINARY_DIR}/gangwayConfig.cmake
+  INSTALL_DESTINATION ${package} PATH_VARS CMAKE_INSTALL_BINDIR)
+install(FILES ${CMAKE_BINARY_DIR}/gangwayConfig.cmake ${CMAKE_BINARY_DIR}/gangwayConfigVersion.cmake
+  cmake/dependencies.cmake cmake/installed_tool.cc cmake/kj_with_clang.h DESTINATION ${package})
 if(TARGET gangway)
   install(TARGETS gangway)
 endif()

@@ -19,16 +19,22 @@
 #include "runtime/rpc/server.h"
 
 namespace gangway::internal {
+
+// Null unless the program was built with the installed package (cmake/installed_tool.cc).
+extern const char* const kInstalledTool __attribute__((weak));
+
 namespace {
 
-// The `gangway` tool: said, beside this program, in the tree that it was built in, or on the path.
+// The `gangway` tool: said, beside this program, in the tree that it was built in, of the installed
+// package that it was built with, or on the path.
 std::string find_tool() {
   if (const char* said = std::getenv("GANGWAY_TOOL")) return said;
   std::error_code ignored;
   const auto self = std::filesystem::read_symlink("/proc/self/exe", ignored).parent_path();
   for (const auto& candidate :
        {self / "gangway", self / "../tools/gangway", self / "../bin/gangway",
-        self / "../../tools/gangway", std::filesystem::path(GANGWAY_INSTALLED_TOOL)}) {
+        self / "../../tools/gangway",
+        std::filesystem::path(&kInstalledTool != nullptr ? kInstalledTool : "")}) {
     if (access(candidate.c_str(), X_OK) == 0 && std::filesystem::is_regular_file(candidate)) {
       return std::filesystem::weakly_canonical(candidate).string();
     }
@@ -95,9 +101,14 @@ class Processes final : public Cluster {
   void start(const std::string& name, std::vector<std::string> arguments) {
     AnonymousFile log(name + ".log"), trace(name + ".trace");
     if (traced_) arguments.insert(arguments.end(), {"--trace", trace.path()});
-    auto process = std::make_unique<ChildProcess>(
-        ChildOptions{.arguments = std::move(arguments), .output_file = log.path()});
-    children_.push_back({name, std::move(log), std::move(trace), std::move(process)});
+    try {
+      auto process = std::make_unique<ChildProcess>(
+          ChildOptions{.arguments = std::move(arguments), .output_file = log.path()});
+      children_.push_back({name, std::move(log), std::move(trace), std::move(process)});
+    } catch (const Error& error) {
+      throw Error(error.kind(), cat("local cluster: ", error.message()), {.host = name},
+                  "say where the gangway tool is with GANGWAY_TOOL, or put it on the path");
+    }
   }
 
   void end_orderly(std::span<Child> children) {
