@@ -6,8 +6,9 @@
 // time from run() to the result over all nodes; Ahead enqueues eight runs before it waits, so that
 // the call's own way (call_latency_bench) is shared by eight. `floor_us` is a bare hand-off between
 // two processes over the same doorbells with the same wait policy, measured between the runs;
-// `times_floor` divides the two medians. Budget: 1 us a node on one device; 1.5 times the floor
-// between processes.
+// `times_floor` divides the two medians. `us_per_hop` is what one more node costs, from a chain
+// sixteen times as long: the run's own messages, which take the devices' cores where there are only
+// two, drop out of it. Budget: 1 us a node on one device; 1.5 times the floor between processes.
 #include <benchmark/benchmark.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -27,6 +28,7 @@ namespace gangway {
 namespace {
 
 constexpr uint32_t kNodes = 128;
+constexpr uint32_t kNodesLong = 16 * kNodes;
 constexpr int kRunsAhead = 8;
 
 double now_us() {
@@ -41,14 +43,14 @@ double median(std::vector<double> values) {
 }
 
 // Node i runs on slice i % slices.
-Program chain(uint32_t slices) {
+Program chain(uint32_t slices, uint32_t nodes = kNodes) {
   ProgramBuilder b("chain");
   for (uint32_t s = 1; s < slices; ++s) b.slice("second", {});
   Builder next("next");
   next.result("y", next.parameter("x", f32()) + 1.0);
   const auto function = std::make_shared<const Function>(next.build());
   ProgramValue value = b.input_on(0, "x", f32());
-  for (uint32_t node = 0; node < kNodes; ++node) {
+  for (uint32_t node = 0; node < nodes; ++node) {
     const uint32_t slice = node % slices;
     if (node > 0 && slices > 1) value = b.transfer(value, slice);
     value = b.call(slice, "next", function, {value})[0];
@@ -57,24 +59,25 @@ Program chain(uint32_t slices) {
   return b.build();
 }
 
-// One round: so many runs enqueued, the last one waited for. Microseconds a node.
-double us_per_node(const Executable& executable, int runs) {
+// One round: so many runs enqueued, the last one waited for. Microseconds a run.
+double us_per_run(const Executable& executable, int runs, uint32_t nodes = kNodes) {
   std::vector<Run> ahead;
   const double begin = now_us();
   for (int i = 0; i < runs; ++i) ahead.push_back(executable.run({{"x", 1.0f}}));
   const float last = ahead.back()["y"].item<float>();
   const double spent = now_us() - begin;
-  GW_REQUIRE(last == 1.0f + kNodes, "chain: expected ", 1 + kNodes, ", got ", last);
-  return spent / (runs * kNodes);
+  const float expected = 1.0f + static_cast<float>(nodes);
+  GW_REQUIRE(last == expected, "chain: expected ", expected, ", got ", last);
+  return spent / runs;
 }
 
 void one_device(benchmark::State& state, int runs) {
   const Client client = connect("local:1x1", {.memory_bytes = 64 << 20});
   const Executable executable = client.allocate({.devices = 1}).compile(chain(1));
   std::vector<double> rounds;
-  us_per_node(executable, runs);
-  for (auto _ : state) rounds.push_back(us_per_node(executable, runs));
-  state.counters["us_per_node"] = median(rounds);
+  us_per_run(executable, runs);
+  for (auto _ : state) rounds.push_back(us_per_run(executable, runs));
+  state.counters["us_per_node"] = median(rounds) / kNodes;
 }
 void BM_Chained128Waited(benchmark::State& state) { one_device(state, 1); }
 void BM_Chained128Ahead(benchmark::State& state) { one_device(state, kRunsAhead); }
@@ -114,14 +117,14 @@ class Floor {
     alignas(64) std::atomic<uint64_t> turn{0};
   };
   // That of one device thread in each of two executors.
-  static SpinPolicy policy() { return SpinPolicy::for_threads(2); }
+  const SpinPolicy policy_ = SpinPolicy::for_threads(2);
 
   uint64_t wait_for(int side, uint64_t value) {
     while (true) {
       const uint32_t ticket = ball_.bells[side].ticket();
       const uint64_t turn = ball_.turn.load(std::memory_order_acquire);
       if (turn >= value) return turn;
-      ball_.bells[side].wait(ticket, policy());
+      ball_.bells[side].wait(ticket, policy_);
     }
   }
   void pass(int to, uint64_t value) {
@@ -140,19 +143,25 @@ void alternating(benchmark::State& state, int runs) {
   const Client client = connect("local:2x1", {.memory_bytes = 64 << 20});
   const Slice first = client.allocate({.devices = 1}), second = client.allocate({.devices = 1});
   const Executable executable = first.compile(chain(2), {second});
+  const Executable longer = first.compile(chain(2, kNodesLong), {second});
   std::set<std::string> hosts;
   for (const auto& device : executable.memory().devices) hosts.insert(device.host);
   GW_REQUIRE(hosts.size() == 2, "chain: expected its slices on two hosts, got ", hosts.size());
-  std::vector<double> floors, chains;
-  us_per_node(executable, runs);
+  std::vector<double> floors, chains, longs;
+  us_per_run(executable, runs);
+  us_per_run(longer, runs, kNodesLong);
   floor.us_per_hand_off(kNodes);
   for (auto _ : state) {
     floors.push_back(floor.us_per_hand_off(kNodes * static_cast<uint32_t>(runs)));
-    chains.push_back(us_per_node(executable, runs));
+    chains.push_back(us_per_run(executable, runs));
+    longs.push_back(us_per_run(longer, runs, kNodesLong));
   }
-  state.counters["us_per_node"] = median(chains);
+  const double us_per_hop = (median(longs) - median(chains)) / (kNodesLong - kNodes);
+  state.counters["us_per_node"] = median(chains) / kNodes;
+  state.counters["us_per_hop"] = us_per_hop;
   state.counters["floor_us"] = median(floors);
-  state.counters["times_floor"] = median(chains) / median(floors);
+  state.counters["times_floor"] = median(chains) / kNodes / median(floors);
+  state.counters["hop_times_floor"] = us_per_hop / median(floors);
 }
 void BM_Alternating128Waited(benchmark::State& state) { alternating(state, 1); }
 void BM_Alternating128Ahead(benchmark::State& state) { alternating(state, kRunsAhead); }

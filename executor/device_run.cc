@@ -157,7 +157,7 @@ Progress DeviceRun::advance_entry(const Entry& entry, Turn& turn) {
     case EntryKind::kCommit: return passed_ ? advance_steps(entry, turn) : Progress::kDone;
     case EntryKind::kSource: return advance_source(entry);
     case EntryKind::kSend: return advance_send(entry, turn);
-    case EntryKind::kReceive: return advance_receive(entry);
+    case EntryKind::kReceive: return advance_receive(entry, turn);
     case EntryKind::kGate: return advance_gate(turn);
   }
   return Progress::kDone;
@@ -226,9 +226,9 @@ Progress DeviceRun::advance_send(const Entry& entry, Turn& turn) {
   return Progress::kDone;
 }
 
-Progress DeviceRun::advance_receive(const Entry& entry) {
+Progress DeviceRun::advance_receive(const Entry& entry, const Turn& turn) {
   const TransferSlots& slots = plan_.channels[entry.channel].slots;
-  if (!slots.arrived(inputs_.number)) return Progress::kPending;
+  if (!turn.comes(slots.arrival(inputs_.number), inputs_.number + 1)) return Progress::kPending;
   if (slots.poisoned(inputs_.number)) poison_by_peer();
   return Progress::kDone;
 }

@@ -82,7 +82,7 @@ class DeviceRun final : public Work {
   Progress advance_function(const Entry& entry, CallFrame& frame, Turn& turn);
   Progress advance_source(const Entry& entry);
   Progress advance_send(const Entry& entry, Turn& turn);
-  Progress advance_receive(const Entry& entry);
+  Progress advance_receive(const Entry& entry, const Turn& turn);
   Progress advance_gate(Turn& turn);
   void finish(Turn& turn);
 

@@ -19,7 +19,10 @@ namespace {
 
 constexpr uint32_t kCalls = 128;
 // One device thread in each of two processes.
-SpinPolicy policy() { return SpinPolicy::for_threads(2); }
+SpinPolicy policy() {
+  static const SpinPolicy policy = SpinPolicy::for_threads(2);
+  return policy;
+}
 
 struct Ball {
   alignas(64) Doorbell bells[2];

@@ -30,8 +30,13 @@ struct Turn {
   Device& device;
   int64_t now_ns = 0;
   int64_t wake_at_ns = kNever;
+  bool may_spin = false;  // The device's wait policy spins.
 
   void wake_by(int64_t time_ns) { wake_at_ns = std::min(wake_at_ns, time_ns); }
+  // Whether `word` has come to `value`; where spinning is the policy, it is given a microsecond.
+  // An answer of another device that comes so soon is seen on its own cache line, which costs less
+  // than half of a ring and a new turn.
+  bool comes(const std::atomic<uint64_t>& word, uint64_t value) const;
 };
 
 class Work {

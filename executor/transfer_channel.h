@@ -1,10 +1,11 @@
 // TransferChannel: one device sends one value to one device of another slice, once a run.
 //
-//   receiver's memory:  header | slot 0 | slot 1 | ...     one slot for each run in flight
+//   receiver's memory:  released | slot 0 | slot 1 | ...     one slot for each run in flight
 //
-// The sender writes the payload straight into the receiver's slot, raises the count and rings; the
-// receiver's kernels read it there. A slot is credit: the receiver gives it back when its run has
-// ended. A poisoned sender sends a flag in place of data, so that the receiver never waits for it.
+// The sender writes the payload straight into the receiver's slot, stamps it with the run and
+// rings; the receiver's kernels read it there. A slot is credit: the receiver gives it back when
+// its run has ended. A poisoned sender sends a flag in place of data, so that the receiver never
+// waits for it. A small payload lies in the line of its stamp: what the receiver polls brings it.
 //
 // Invariant: send n of a plan is run n of that plan; it lies in slot n % slots on both sides.
 // Threads: one side each, on its device's thread. Ownership: memory and bells are the plan's.
@@ -22,52 +23,58 @@ namespace gangway {
 
 inline constexpr uint32_t kTransferSlotsMax = 64;
 
-// The line that the receiver polls is written once for each send: anything else beside `sent` would
-// make it cross between the cores twice.
-struct alignas(64) TransferHeader {
-  std::atomic<uint64_t> sent{0};
-  std::atomic<uint64_t> poisoned{0};  // One bit for each slot, written only when it changes.
-  alignas(64) std::atomic<uint64_t> released{0};
+struct alignas(64) TransferStamp {
+  std::atomic<uint64_t> sent{0};  // One more than the run whose payload it is.
+  uint64_t poisoned = 0;          // Published by `sent`.
+  std::byte small[48] = {};
 };
 
 class TransferSlots {
  public:
   TransferSlots() = default;
   TransferSlots(std::byte* data, int64_t payload_bytes, uint32_t slots)
-      : header_(reinterpret_cast<TransferHeader*>(data)),
-        payloads_(data + sizeof(TransferHeader)),
-        stride_((payload_bytes + 63) / 64 * 64),
+      : released_(reinterpret_cast<std::atomic<uint64_t>*>(data)),
+        slots_data_(data + kLine),
+        stride_(stride(payload_bytes)),
         slots_(slots) {}
 
   static int64_t bytes(int64_t payload_bytes, uint32_t slots) {
-    return static_cast<int64_t>(sizeof(TransferHeader)) + (payload_bytes + 63) / 64 * 64 * slots;
+    return kLine + stride(payload_bytes) * slots;
   }
 
   // Sender. `released`: what it saw last; the receiver's line is read only when that is not enough.
   bool may_send(uint64_t run, uint64_t& released) const {
-    if (run >= released + slots_) released = header_->released.load(std::memory_order_acquire);
+    if (run >= released + slots_) released = released_->load(std::memory_order_acquire);
     return run < released + slots_;
   }
   void sent(uint64_t run, bool poisoned) {
-    if (poisoned != this->poisoned(run)) {
-      header_->poisoned.fetch_xor(uint64_t{1} << (run % slots_), std::memory_order_relaxed);
-    }
-    header_->sent.store(run + 1, std::memory_order_release);
+    TransferStamp& stamp = this->stamp(run);
+    stamp.poisoned = poisoned ? 1 : 0;
+    stamp.sent.store(run + 1, std::memory_order_release);
   }
-  // Receiver.
-  bool arrived(uint64_t run) const { return header_->sent.load(std::memory_order_acquire) > run; }
-  bool poisoned(uint64_t run) const {
-    return (header_->poisoned.load(std::memory_order_relaxed) >> (run % slots_) & 1) != 0;
-  }
-  void release(uint64_t run) { header_->released.store(run + 1, std::memory_order_release); }
+  // Receiver: the payload is there once the word has reached run + 1.
+  const std::atomic<uint64_t>& arrival(uint64_t run) const { return stamp(run).sent; }
+  bool poisoned(uint64_t run) const { return stamp(run).poisoned != 0; }
+  void release(uint64_t run) { released_->store(run + 1, std::memory_order_release); }
 
   std::byte* payload(uint64_t run) const {
-    return payloads_ + stride_ * static_cast<int64_t>(run % slots_);
+    TransferStamp& stamp = this->stamp(run);
+    return stride_ == kLine ? stamp.small : reinterpret_cast<std::byte*>(&stamp + 1);
   }
 
  private:
-  TransferHeader* header_ = nullptr;
-  std::byte* payloads_ = nullptr;
+  static constexpr int64_t kLine = sizeof(TransferStamp);
+  static int64_t stride(int64_t payload_bytes) {
+    const bool small = payload_bytes <= static_cast<int64_t>(sizeof(TransferStamp::small));
+    return small ? kLine : kLine + (payload_bytes + kLine - 1) / kLine * kLine;
+  }
+  TransferStamp& stamp(uint64_t run) const {
+    return *reinterpret_cast<TransferStamp*>(slots_data_ +
+                                             stride_ * static_cast<int64_t>(run % slots_));
+  }
+
+  std::atomic<uint64_t>* released_ = nullptr;
+  std::byte* slots_data_ = nullptr;
   int64_t stride_ = 0;
   uint32_t slots_ = 1;
 };

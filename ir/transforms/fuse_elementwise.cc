@@ -57,7 +57,7 @@ class Fuser {
     for (NodeId id = 0; id < local_.nodes.size(); ++id) {
       if (id == commit_begin_) new_begin = static_cast<NodeId>(out.target().nodes.size());
       int c = chain_of_[id];
-      if (c < 0 || chains_[static_cast<size_t>(c)].nodes.size() < 2) {
+      if (c < 0 || !is_worth_fusing(chains_[static_cast<size_t>(c)])) {
         out.copy(id);
       } else if (chains_[static_cast<size_t>(c)].nodes.back() == id) {
         emit(out, chains_[static_cast<size_t>(c)]);
@@ -68,6 +68,18 @@ class Fuser {
   }
 
  private:
+  // A lone operation is, when the chain takes in what would be laid out in memory for it.
+  bool is_worth_fusing(const Chain& chain) const {
+    if (chain.nodes.size() != 1) return chain.nodes.size() > 1;
+    const auto taken_in = [&](ValueId operand) {
+      const NodeId maker = makers_[operand];
+      return maker != kNone && (local_.nodes[maker].op == Op::constant ||
+                                is_cheap_broadcast(local_, local_.nodes[maker]));
+    };
+    return std::any_of(chain.operands.begin(), chain.operands.end(), taken_in) &&
+           !std::all_of(chain.operands.begin(), chain.operands.end(), taken_in);
+  }
+
   const Dims& dims(NodeId id) const { return local_.types[local_.nodes[id].first_result].dims; }
 
   // Joins the chains that make its operands, as many as may run together where it stands, or begins

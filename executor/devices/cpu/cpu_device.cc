@@ -64,7 +64,8 @@ void CpuDevice::serve() {
   while (!stopping_.load(std::memory_order_acquire)) {
     Doorbell& bell = *bell_.load(std::memory_order_acquire);
     const uint32_t ticket = bell.ticket();
-    Turn turn{.device = *this, .now_ns = now_ns()};
+    const int64_t spin_ns = spin_ns_.load(std::memory_order_relaxed);
+    Turn turn{.device = *this, .now_ns = now_ns(), .may_spin = spin_ns > 0};
     const int64_t start_ns = turn.now_ns;
     const Progress progress = stream_.advance(turn);
     const int64_t end_ns = now_ns();
@@ -73,7 +74,7 @@ void CpuDevice::serve() {
     const int64_t limit_ns = progress == Progress::kPending && turn.wake_at_ns != kNever
                                  ? std::max<int64_t>(0, turn.wake_at_ns - end_ns)
                                  : -1;
-    bell.wait(ticket, {"device", spin_ns_.load(std::memory_order_relaxed)}, limit_ns);
+    bell.wait(ticket, {"device", spin_ns}, limit_ns);
   }
 }
 
