@@ -4,7 +4,7 @@
 // Why it matters: a training loop that looks at every loss pays the latency once a step; frames and
 // bytes are what a controller of many hosts pays for each. How to read it: the time of one
 // iteration is one run() and item(); Ahead does not wait for each. `frames` and `bytes` are those
-// of one run between the controller and one host, both ways, as the host's stream counted them
+// of one run between the controller and one host, both ways, as the controller's metrics count them
 // (heartbeats included, one a second): they must not grow with nodes or with devices. Budget:
 // 500 us between processes; 3 frames (the run, its end, the result let go) of at most 512 bytes
 // together.

@@ -36,14 +36,18 @@ OneProcess::~OneProcess() {
   });
 }
 
+FrameCounts OneProcess::counts(size_t host) const {
+  return {controller_->controller().metrics(), {{"host", cat("host-", host)}}};
+}
+
 uint64_t OneProcess::frames(size_t host) const {
-  const FrameCounts& counts = executors_[host]->frame_counts();
-  return counts.frames_sent + counts.frames_received;
+  const FrameCounts counted = counts(host);
+  return counted.frames_sent.value() + counted.frames_received.value();
 }
 
 uint64_t OneProcess::frame_bytes(size_t host) const {
-  const FrameCounts& counts = executors_[host]->frame_counts();
-  return counts.bytes_sent + counts.bytes_received;
+  const FrameCounts counted = counts(host);
+  return counted.bytes_sent.value() + counted.bytes_received.value();
 }
 
 }  // namespace gangway::bench

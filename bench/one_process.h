@@ -1,8 +1,7 @@
-// OneProcess: a whole cluster on the caller's reactor whose parts can be looked into: what the
-// executors sent and received, and what their devices did when.
+// OneProcess: a whole cluster on the caller's reactor whose parts can be looked into: what hosts
+// sent and received, and what their devices did when.
 //
-// Why: a benchmark counts frames and kernels where they happen; clients of a real cluster see
-// neither.
+// Why: a benchmark sees frames and kernels as they happen, without asking and waiting.
 //
 // Threads: the caller's thread is the reactor of client, controller and executors; devices have
 // threads of their own. Ownership: handles of `client()` must be gone before it is.
@@ -40,6 +39,8 @@ class OneProcess {
   TraceDump drain() { return tracer_.drain(); }
 
  private:
+  FrameCounts counts(size_t host) const;
+
   std::unique_ptr<Reactor> reactor_;
   Tracer tracer_;
   std::unique_ptr<SimNetwork> network_;

@@ -281,17 +281,8 @@ Slice Client::allocate(const SliceOptions& options) const {
   return Slice(std::make_shared<internal::SliceImpl>(impl_, id, options.devices));
 }
 
-std::string Client::describe_devices() const {
-  const auto hosts =
-      impl_->call("status", [client = impl_.get()] { return client->session().hosts(); });
-  std::string text;
-  for (const internal::HostLine& host : hosts) {
-    text += cat(host.name, ": ", host.devices, " ", host.kind, " devices of ",
-                format_bytes(static_cast<uint64_t>(host.memory_bytes)), ", ",
-                format_bytes(static_cast<uint64_t>(host.memory_used)), " reserved\n");
-    if (!host.text.empty()) text += host.text + (host.text.ends_with('\n') ? "" : "\n");
-  }
-  return text;
+ClusterStatus Client::status() const {
+  return impl_->call("status", [client = impl_.get()] { return client->session().status(); });
 }
 
 void Client::close() const { impl_->close(); }

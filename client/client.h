@@ -157,11 +157,23 @@ class Slice {
   std::shared_ptr<internal::SliceImpl> impl_;
 };
 
+struct HostStatus {
+  std::string name, kind, text;  // `text`: one line a device.
+  uint32_t devices = 0;
+  int64_t memory_bytes = 0, memory_used = 0;  // Of each device; of the fullest.
+  uint64_t runs_done = 0;
+};
+
+struct ClusterStatus {
+  std::vector<HostStatus> hosts;
+  std::string metrics;  // The controller's, in the text format of Prometheus.
+};
+
 class Client {
  public:
   explicit Client(std::shared_ptr<internal::ClientImpl> impl);
   Slice allocate(const SliceOptions& options) const;
-  std::string describe_devices() const;  // A table, one line a device.
+  ClusterStatus status() const;
   // Stops: runs in flight are cancelled, what the client holds is freed, a local cluster is ended.
   // Also when the last handle goes.
   void close() const;

@@ -85,21 +85,22 @@ class Session::Impl {
     return plan;
   }
 
-  std::vector<HostLine> hosts() {
+  ClusterStatus status() {
     auto request = controller_.statusRequest();
     write(request.initVersion(), Version{});
     auto response = await<capnp::Response<wire::Controller::StatusResults>>(request.send());
-    std::vector<HostLine> lines;
-    for (auto status : response.getHosts()) {
-      auto host = status.getHost();
-      lines.push_back({.name = host.getName().cStr(),
-                       .kind = host.getKind().cStr(),
-                       .text = host.getText().cStr(),
-                       .devices = host.getDevices(),
-                       .memory_bytes = host.getMemoryBytes(),
-                       .memory_used = status.getMemoryUsed()});
+    ClusterStatus status{.metrics = response.getMetrics().cStr()};
+    for (auto line : response.getHosts()) {
+      auto host = line.getHost();
+      status.hosts.push_back({.name = host.getName().cStr(),
+                              .kind = host.getKind().cStr(),
+                              .text = host.getText().cStr(),
+                              .devices = host.getDevices(),
+                              .memory_bytes = host.getMemoryBytes(),
+                              .memory_used = line.getMemoryUsed(),
+                              .runs_done = line.getRunsDone()});
     }
-    return lines;
+    return status;
   }
 
   // True when the frame is on its way.
@@ -163,7 +164,7 @@ CompiledPlan Session::compile(const Program& program, const std::vector<uint64_t
   return impl_->compile(program, slices, runs_in_flight_max);
 }
 void Session::release_plan(PlanId plan) { impl_->release_plan(plan); }
-std::vector<HostLine> Session::hosts() { return impl_->hosts(); }
+ClusterStatus Session::status() { return impl_->status(); }
 
 void Session::run(const RunFrame& frame, RunDone done) {
   TraceSpan span("send run", frame.run.value);

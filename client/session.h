@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "client/client.h"
 #include "ir/program.h"
 #include "protocol/frames.h"
 #include "runtime/reactor.h"
@@ -41,12 +42,6 @@ struct CompiledPlan {
   std::vector<HostNeed> needs;
 };
 
-struct HostLine {
-  std::string name, kind, text;
-  uint32_t devices = 0;
-  int64_t memory_bytes = 0, memory_used = 0;
-};
-
 class Session {
  public:
   using RunDone = std::function<void(RunDoneFrame)>;
@@ -67,7 +62,7 @@ class Session {
                        uint32_t runs_in_flight_max);
   void release_plan(PlanId plan);
   // Suspends.
-  std::vector<HostLine> hosts();
+  ClusterStatus status();
 
   void run(const RunFrame& frame, RunDone done);
   void cancel(RunId run, const Error& why);

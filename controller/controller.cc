@@ -21,7 +21,10 @@ Controller::Controller(Reactor& reactor, ControllerOptions options)
 HostId Controller::add_host(HostInfo info, ExecutorPeer& peer) {
   GW_REQUIRE(info.devices >= 1 && info.devices <= 4096 && info.memory_bytes >= 0, "executor \"",
              info.name, "\": expected 1 to 4096 devices, got ", info.devices);
-  return hosts_.add(std::move(info), peer, reactor_.clock().now_ns()).id;
+  HostRecord& host = hosts_.add(std::move(info), peer, reactor_.clock().now_ns());
+  host.runs_done = &metrics_.counter("gangway_runs_done_total", "Runs that ended on a host",
+                                     {{"host", host.info.name}});
+  return host.id;
 }
 
 void Controller::host_lost(HostId id, Error why) {
@@ -43,7 +46,7 @@ void Controller::on_message(HostId id, Message message) {
   if (host.lost) return;
   host.last_heard_ns = reactor_.clock().now_ns();
   if (auto* done = std::get_if<RunDoneFrame>(&message)) {
-    ++host.runs_done;
+    host.runs_done->add();
     runs_.host_done(id, std::move(*done));
   } else if (auto* transferred = std::get_if<TransferDoneFrame>(&message)) {
     transfers_.host_done(id, *transferred);

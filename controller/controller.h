@@ -50,6 +50,8 @@ class Controller {
   HostTable& hosts() { return hosts_; }
   const RunTable& runs() const { return runs_; }
   ControllerCounts counts() const;
+  // By host: runs, and (counted where its stream is) frames and bytes.
+  Metrics& metrics() { return metrics_; }
   // Woken when tick() must look earlier than it said.
   WaitQueue& deadline_moved() { return deadline_moved_; }
 
@@ -63,6 +65,7 @@ class Controller {
 
   Reactor& reactor_;
   ControllerOptions options_;
+  Metrics metrics_;
   HostTable hosts_;
   SliceTable slices_;
   ObjectTable objects_;

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "controller/peers.h"
+#include "runtime/metrics.h"
 
 namespace gangway {
 
@@ -31,7 +32,7 @@ struct HostRecord {
   std::optional<Error> lost;      // Why.
   std::vector<int64_t> reserved;  // Bytes by device.
   int64_t last_heard_ns = 0;
-  uint64_t runs_done = 0;
+  Counter* runs_done = nullptr;
 };
 
 // One device of one host.

@@ -44,6 +44,7 @@ InstallReply read_reply(wire::Executor::InstallResults::Reader from) {
 void PeerStream::attach(std::unique_ptr<FrameStream> frames) {
   if (closed_) return;
   frames_ = std::move(frames);
+  if (metrics != nullptr) frames_->count_in(*metrics, labels);
   frames_->start([this](capnp::MessageReader& reader) { on_message(decode(reader)); });
   frames_->closed().on_ready([weak = weak_from_this()](const Result<void>& result) {
     const auto self = weak.lock();

@@ -23,6 +23,9 @@ class PeerStream : public std::enable_shared_from_this<PeerStream> {
  public:
   std::function<void(Message)> on_message;
   std::function<void(const Error&)> on_closed;
+  // Where the stream counts, once attached. They outlive it.
+  Metrics* metrics = nullptr;
+  MetricLabels labels;
 
   void attach(std::unique_ptr<FrameStream> frames);
   void send(const Frame& frame);

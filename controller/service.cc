@@ -192,7 +192,7 @@ void write_host(wire::HostStatus::Builder to, const HostRecord& host) {
   int64_t used = 0;
   for (int64_t bytes : host.reserved) used = std::max(used, bytes);
   to.setMemoryUsed(used);
-  to.setRunsDone(host.runs_done);
+  to.setRunsDone(host.runs_done->value());
 }
 
 class ControllerServer final : public wire::Controller::Server {
@@ -214,8 +214,11 @@ class ControllerServer final : public wire::Controller::Server {
       peer->stream()->on_closed = [&core = impl_.core, host](const Error& why) {
         core.host_lost(host, why);
       };
+      const std::string& name = impl_.core.hosts().at(host).info.name;
+      peer->stream()->metrics = &impl_.core.metrics();
+      peer->stream()->labels = {{"host", name}};
       auto results = context.getResults();
-      results.setName(impl_.core.hosts().at(host).info.name);
+      results.setName(name);
       results.setFrameKey(impl_.expect_frames(peer->stream()));
       results.setRegistration(kj::heap<RegistrationServer>(impl_, host, std::move(peer)));
     });
@@ -250,6 +253,7 @@ class ControllerServer final : public wire::Controller::Server {
       for (const auto& [id, host] : impl_.core.hosts().all()) {
         if (!host.lost) there.push_back(&host);
       }
+      context.getResults().setMetrics(impl_.core.metrics().to_prometheus());
       auto hosts = context.getResults().initHosts(static_cast<uint32_t>(there.size()));
       for (uint32_t i = 0; i < hosts.size(); ++i) write_host(hosts[i], *there[i]);
     });

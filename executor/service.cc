@@ -111,7 +111,6 @@ class ExecutorService::Impl final : public HostEvents {
   const std::string& name() const { return name_; }
   Host& host() { return host_; }
   Future<void> ended() const { return ended_.future(); }
-  const FrameCounts& frame_counts() const { return frames_->counts(); }
 
   void run_done(RunId run, const Error* error, bool culprit) override {
     ++runs_done_;
@@ -234,6 +233,5 @@ ExecutorService::~ExecutorService() = default;
 const std::string& ExecutorService::name() const { return impl_->name(); }
 Host& ExecutorService::host() { return impl_->host(); }
 Future<void> ExecutorService::disconnected() const { return impl_->ended(); }
-const FrameCounts& ExecutorService::frame_counts() const { return impl_->frame_counts(); }
 
 }  // namespace gangway

@@ -14,7 +14,6 @@
 
 #include "executor/host.h"
 #include "runtime/future.h"
-#include "runtime/rpc/frames.h"
 #include "runtime/transport.h"
 
 namespace gangway {
@@ -37,8 +36,6 @@ class ExecutorService {
   Host& host();
   // Ready, with the reason, when the controller is gone.
   Future<void> disconnected() const;
-  // What went to and came from the controller so far, heartbeats included.
-  const FrameCounts& frame_counts() const;
 
  private:
   class Impl;

@@ -47,8 +47,10 @@ interface Controller {
           -> (session :Session, frameKey :UInt64, id :UInt64);
   # A client joins. It names its arrays and runs (id << 40) + 1, 2, 3 ...
 
-  status @2 (version :Version) -> (hosts :List(HostStatus));
-  # Who is there; for `gangway devices --connect`.
+  status @2 (version :Version) -> (hosts :List(HostStatus), metrics :Text);
+  # Who is there; for `gangway devices --connect`. `metrics`: the controller's, in the text format
+  # of
+  # Prometheus.
 }
 
 struct HostDescription {
@@ -68,7 +70,6 @@ struct HostStatus {
   memoryUsed @1 :Int64;
   # Reserved on its fullest device.
   runsDone @2 :UInt64;
-  metrics @3 :Text;
 }
 
 interface Registration {}

@@ -33,6 +33,15 @@ Frame make_frame(capnp::MessageBuilder& message) {
   return std::make_shared<const kj::Array<capnp::word>>(kj::mv(frame));
 }
 
+FrameCounts::FrameCounts(Metrics& metrics, const MetricLabels& labels)
+    : frames_sent(metrics.counter("gangway_frames_sent_total", "Frames sent", labels)),
+      bytes_sent(metrics.counter("gangway_frame_bytes_sent_total", "Bytes of frames sent", labels)),
+      writes(metrics.counter("gangway_frame_writes_total", "Writes of many frames each", labels)),
+      frames_received(metrics.counter("gangway_frames_received_total", "Frames received", labels)),
+      bytes_received(metrics.counter("gangway_frame_bytes_received_total",
+                                     "Bytes of frames received", labels)),
+      reads(metrics.counter("gangway_frame_reads_total", "Reads of many frames each", labels)) {}
+
 // Received words: [begin, end) are not yet delivered; the last may be cut short.
 struct FrameStream::Input {
   kj::Array<capnp::word> words = kj::heapArray<capnp::word>(kInputWords);
@@ -59,6 +68,7 @@ struct FrameStream::Input {
 
 FrameStream::FrameStream(Reactor& reactor, Stream stream, FrameOptions options)
     : options_(std::move(options)), stream_(kj::mv(stream)), fibers_(reactor) {
+  count_in(own_metrics_, {});
   fibers_.spawn("frames to " + options_.name, [this] { write_loop(); });
 }
 
@@ -131,9 +141,9 @@ void FrameStream::write_loop() {
       return end(Error(ErrorKind::kUnavailable,
                        cat(options_.name, ": connection lost while sending: ", error.message())));
     }
-    ++counts_.writes;
-    counts_.frames_sent += batch.size();
-    counts_.bytes_sent += bytes;
+    counts_->writes.add();
+    counts_->frames_sent.add(batch.size());
+    counts_->bytes_sent.add(bytes);
     if (closed_.is_set()) return;
     queued_bytes_ -= bytes;
     drained_.wake_all();
@@ -166,8 +176,8 @@ void FrameStream::read_some(Input& input) {
                 cat(options_.name, ": the peer ended the connection",
                     input.end_bytes > input.begin * kWord ? " in the middle of a frame" : ""));
   }
-  ++counts_.reads;
-  counts_.bytes_received += n;
+  counts_->reads.add();
+  counts_->bytes_received.add(n);
   input.end_bytes += n;
 }
 
@@ -193,7 +203,7 @@ bool FrameStream::deliver_one(Input& input) {
   capnp::ReaderOptions limits;
   limits.traversalLimitInWords = 8 * words + 1024;
   capnp::FlatArrayMessageReader reader(message, limits);
-  ++counts_.frames_received;
+  counts_->frames_received.add();
   input.begin += words;
   on_frame_(reader);
   return true;

@@ -25,10 +25,12 @@
 #include <deque>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "runtime/fiber_group.h"
 #include "runtime/future.h"
+#include "runtime/metrics.h"
 #include "runtime/transport.h"
 
 namespace gangway {
@@ -43,9 +45,11 @@ struct FrameOptions {
   size_t queued_bytes_max = 64u << 20;  // send() waits while more are queued.
 };
 
+// What streams with the same labels sent and received, as metrics: gangway_frames_sent_total ...
 struct FrameCounts {
-  uint64_t frames_sent = 0, bytes_sent = 0, writes = 0;
-  uint64_t frames_received = 0, bytes_received = 0, reads = 0;
+  FrameCounts(Metrics& metrics, const MetricLabels& labels);
+  Counter &frames_sent, &bytes_sent, &writes;
+  Counter &frames_received, &bytes_received, &reads;
 };
 
 class FrameStream {
@@ -66,7 +70,9 @@ class FrameStream {
   // Ready when the stream has ended, with the reason as its error.
   Future<void> closed() const { return closed_.future(); }
 
-  const FrameCounts& counts() const { return counts_; }
+  // Counts there from now on, and no more in metrics of its own. They outlive the stream.
+  void count_in(Metrics& metrics, const MetricLabels& labels) { counts_.emplace(metrics, labels); }
+  const FrameCounts& counts() const { return *counts_; }
   size_t queued_bytes() const { return queued_bytes_; }
 
  private:
@@ -83,7 +89,8 @@ class FrameStream {
   std::deque<Frame> queue_;
   size_t queued_bytes_ = 0;
   WaitQueue queued_, drained_;
-  FrameCounts counts_;
+  Metrics own_metrics_;
+  std::optional<FrameCounts> counts_;
   Promise<void> closed_;
   FiberGroup fibers_;
 };

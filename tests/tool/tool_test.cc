@@ -166,6 +166,14 @@ TEST_F(ToolTest, AControllerRefusesAPortThatIsTakenAndAnExecutorWritesItsTrace) 
     ran = gangway({"run", program_, "--random", "1", "--connect", address});
   }
   EXPECT_EQ(ran.status, 0) << ran.text;
+  const json hosts = json::parse(gangway({"devices", "--connect", address, "--json"}).text);
+  ASSERT_EQ(hosts.size(), 1u);
+  EXPECT_EQ(hosts[0]["devices"], 2);
+  EXPECT_EQ(hosts[0]["runs_done"], 1);
+  const std::string metrics = gangway({"devices", "--connect", address, "--metrics"}).text;
+  const std::string label = cat("{host=", hosts[0]["host"].dump(), "} ");
+  EXPECT_THAT(metrics, HasSubstr(cat("gangway_runs_done_total", label, "1\n")));
+  EXPECT_THAT(metrics, HasSubstr(cat("gangway_frames_sent_total", label)));
   first.signal(SIGTERM);
   EXPECT_TRUE(first.wait().ok()) << said.text();
   EXPECT_TRUE(executor.wait().ok()) << executor_said.text();  // Its controller is gone.

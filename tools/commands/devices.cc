@@ -54,22 +54,57 @@ int show(const std::vector<Found>& devices, bool json) {
   return 0;
 }
 
+int show(const std::vector<HostStatus>& hosts, bool json) {
+  if (json) std::printf("[");
+  const char* between = "";
+  for (const HostStatus& host : hosts) {
+    if (json) {
+      std::printf(
+          "%s{\"host\": %s, \"kind\": %s, \"devices\": %u, \"memory_bytes\": %lld, "
+          "\"memory_used\": %lld, \"runs_done\": %llu}",
+          between, quoted(host.name).c_str(), quoted(host.kind).c_str(), host.devices,
+          static_cast<long long>(host.memory_bytes), static_cast<long long>(host.memory_used),
+          static_cast<unsigned long long>(host.runs_done));
+      between = ", ";
+    } else {
+      std::printf("%s", cat(host.name, ": ", host.devices, " ", host.kind, " devices of ",
+                            format_bytes(static_cast<uint64_t>(host.memory_bytes)), ", ",
+                            format_bytes(static_cast<uint64_t>(host.memory_used)), " reserved, ",
+                            host.runs_done, " runs done\n", host.text)
+                            .c_str());
+    }
+  }
+  if (json) std::printf("]\n");
+  return 0;
+}
+
+struct DevicesCommand {
+  bool json = false, metrics = false;
+  std::string address;
+};
+
+int show_devices(const DevicesCommand& command) {
+  if (command.address.empty()) return show(find_devices(), command.json);
+  const ClusterStatus status = connect(command.address).status();
+  if (!command.metrics) return show(status.hosts, command.json);
+  std::printf("%s", status.metrics.c_str());
+  return 0;
+}
+
 }  // namespace
 
 void add_devices(CLI::App& app, Chosen& chosen) {
   auto* command = app.add_subcommand("devices", "Show what there is to compute on");
-  auto json = std::make_shared<bool>(false);
-  auto address = std::make_shared<std::string>();
-  command->add_flag("--json", *json, "as JSON");
-  command->add_option("--connect", *address, "of a running controller's executors");
-  command->callback([&chosen, json, address] {
-    chosen = [json, address] {
-      if (address->empty()) return show(find_devices(), *json);
-      const std::string text = connect(*address).describe_devices();
-      std::printf("%s\n", *json ? quoted(text).c_str() : text.c_str());
-      return 0;
-    };
-  });
+  auto options = std::make_shared<DevicesCommand>();
+  auto* json = command->add_flag("--json", options->json, "as JSON");
+  auto* connect =
+      command->add_option("--connect", options->address, "of a running controller's executors");
+  command
+      ->add_flag("--metrics", options->metrics,
+                 "the controller's counters instead, as Prometheus reads them")
+      ->needs(connect)
+      ->excludes(json);
+  command->callback([&chosen, options] { chosen = [options] { return show_devices(*options); }; });
 }
 
 }  // namespace gangway::tool
