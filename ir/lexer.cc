@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "ir/quote.h"
+#include "runtime/base/quote.h"
 
 namespace gangway::internal {
 namespace {

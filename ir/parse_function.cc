@@ -2,7 +2,7 @@
 
 #include "ir/limits.h"
 #include "ir/parse_internal.h"
-#include "ir/quote.h"
+#include "runtime/base/quote.h"
 
 namespace gangway::internal {
 namespace {

@@ -4,9 +4,9 @@
 
 #include "ir/limits.h"
 #include "ir/parse_internal.h"
-#include "ir/quote.h"
 #include "ir/text.h"
 #include "ir/verify.h"
+#include "runtime/base/quote.h"
 
 namespace gangway {
 namespace {

@@ -7,8 +7,8 @@
 #include <string>
 #include <string_view>
 
-#include "ir/quote.h"
 #include "ir/text.h"
+#include "runtime/base/quote.h"
 
 namespace gangway::internal {
 

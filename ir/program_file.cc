@@ -9,10 +9,10 @@
 #include <cstring>
 
 #include "ir/limits.h"
-#include "ir/quote.h"
 #include "ir/text.h"
 #include "ir/verify.h"
 #include "ir/wire.h"
+#include "runtime/base/quote.h"
 
 namespace gangway {
 namespace {

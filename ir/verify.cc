@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "ir/limits.h"
-#include "ir/quote.h"
 #include "ir/verify_internal.h"
+#include "runtime/base/quote.h"
 
 namespace gangway {
 namespace internal {

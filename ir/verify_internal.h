@@ -10,8 +10,8 @@
 #include <string_view>
 #include <vector>
 
-#include "ir/quote.h"
 #include "ir/verify.h"
+#include "runtime/base/quote.h"
 
 namespace gangway::internal {
 

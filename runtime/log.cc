@@ -6,10 +6,10 @@
 #include <spdlog/sinks/stdout_sinks.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <cstdlib>
 
 #include "runtime/base/error.h"
+#include "runtime/base/quote.h"
 
 namespace gangway {
 namespace {
@@ -36,26 +36,7 @@ std::shared_ptr<spdlog::sinks::sink> make_sink(const std::string& file) {
 }
 
 void append_json(std::string& out, std::string_view key, std::string_view value) {
-  const auto quote = [&out](std::string_view text) {
-    out += '"';
-    for (const char c : text) {
-      if (c == '"' || c == '\\') {
-        out += '\\';
-        out += c;
-      } else if (static_cast<unsigned char>(c) < 0x20) {
-        char code[8];
-        std::snprintf(code, sizeof code, "\\u%04x", c);
-        out += code;
-      } else {
-        out += c;
-      }
-    }
-    out += '"';
-  };
-  out += ',';
-  quote(key);
-  out += ':';
-  quote(value);
+  out += cat(',', internal::quote(key), ':', internal::quote(value));
 }
 
 }  // namespace

@@ -8,28 +8,13 @@
 #include <string_view>
 #include <utility>
 
+#include "runtime/base/quote.h"
+
 namespace gangway {
 namespace {
 
 constexpr std::string_view kJsonBegin = "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n";
 constexpr std::string_view kJsonEnd = "\n]}\n";
-
-void append_quoted(std::string& out, std::string_view text) {
-  out += '"';
-  for (const char c : text) {
-    if (c == '"' || c == '\\') {
-      out += '\\';
-      out += c;
-    } else if (static_cast<unsigned char>(c) < 0x20) {
-      char code[8];
-      std::snprintf(code, sizeof code, "\\u%04x", c);
-      out += code;
-    } else {
-      out += c;
-    }
-  }
-  out += '"';
-}
 
 void append_name(std::string& out, const char* what, int64_t pid, uint32_t tid,
                  const std::string& name) {
@@ -38,14 +23,14 @@ void append_name(std::string& out, const char* what, int64_t pid, uint32_t tid,
                 "{\"ph\":\"M\",\"name\":\"%s\",\"pid\":%ld,\"tid\":%u,\"args\":{\"name\":", what,
                 static_cast<long>(pid), tid);
   out += text;
-  append_quoted(out, name);
+  out += internal::quote(name);
   out += "}},\n";
 }
 
 void append_event(std::string& out, int64_t pid, uint32_t tid, const TraceEvent& event) {
   const bool instant = event.end_ns == event.begin_ns;
   out += "{\"name\":";
-  append_quoted(out, event.name);
+  out += internal::quote(event.name);
   char text[256];
   const auto begin = static_cast<double>(event.begin_ns) / 1e3;
   if (instant) {

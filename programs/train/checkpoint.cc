@@ -115,7 +115,8 @@ std::filesystem::path save_checkpoint(const Slice& slice, const std::filesystem:
   const std::map<std::string, std::string> metadata = {{"format", "pt"},
                                                        {"step", std::to_string(at.step)},
                                                        {"position", std::to_string(at.position)},
-                                                       {"seed", std::to_string(at.seed)}};
+                                                       {"seed", std::to_string(at.seed)},
+                                                       {"data", at.data}};
   std::vector<TensorSpec> parameters = specs_of(slice, kParameters, true);
   int64_t bytes = 0;
   for (const TensorSpec& spec : parameters)
@@ -155,6 +156,8 @@ TrainingPosition load_checkpoint(const Slice& slice, const std::filesystem::path
   TrainingPosition at{.step = static_cast<int64_t>(number(model, "step", folder)),
                       .position = number(model, "position", folder),
                       .seed = number(model, "seed", folder)};
+  if (auto data = model.metadata().find("data"); data != model.metadata().end())
+    at.data = data->second;
   restore(slice, model, kParameters, true);
   restore(slice, TensorFiles::open(folder / kOptimizerFile), kOptimizer, false);
   return at;

@@ -3,7 +3,8 @@
 //
 // A folder for each step (client/checkpoint_dir.h) in the safetensors layout: model*.safetensors
 // holds the parameters under their own names ("layers.0.attn.q"), so that other tools read them;
-// optimizer.safetensors the moments. Step, data position and seed are metadata of the model files.
+// optimizer.safetensors the moments. Step, data position, seed and the
+// data's hash are metadata of the model files.
 // Tensors are read from the cluster one at a time.
 //
 // Threads: one thread. Errors: as client/durable_file.h; on any failure the last good checkpoint
@@ -24,6 +25,7 @@ struct TrainingPosition {
   int64_t step = 0;       // Steps done.
   uint64_t position = 0;  // Of the data source: the next batch.
   uint64_t seed = 0;      // Of the parameters and the order of the data.
+  std::string data;       // What `position` counts in: a hash of text, batch and sequence.
 };
 
 struct SaveOptions {

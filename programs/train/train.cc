@@ -17,6 +17,8 @@
 #include "programs/train/checkpoint.h"
 #include "programs/train/progress.h"
 #include "programs/train/sample.h"
+#include "runtime/base/hash.h"
+#include "runtime/base/quote.h"
 
 namespace gangway::programs {
 namespace {
@@ -130,6 +132,11 @@ class Training {
     TextCorpus corpus = TextCorpus::load(path);
     const auto seq = static_cast<size_t>(options_.config.model.seq);
     corpus.require_windows(seq);
+    Hasher hasher;
+    hasher.add(corpus.train());
+    hasher.add(static_cast<uint64_t>(options_.config.batch));
+    hasher.add(static_cast<uint64_t>(seq));
+    data_hash_ = to_string(hasher.finish());
     report_.bigram_loss = bigram_nats_per_byte(corpus.train(), corpus.heldout());
     SequentialWindows windows(corpus.heldout(), {.seq = static_cast<int>(seq),
                                                  .batch = static_cast<int>(options_.config.batch)});
@@ -150,9 +157,11 @@ class Training {
   }
 
   int64_t resume() {
-    TrainingPosition at = load_checkpoint(*slice_, options_.out / "checkpoints");
+    const TrainingPosition at = load_checkpoint(*slice_, options_.out / "checkpoints");
     GW_REQUIRE(at.seed == options_.config.seed, "train: the checkpoint was made with seed ",
                at.seed, ", not ", options_.config.seed);
+    GW_REQUIRE(at.data == data_hash_, "train: the checkpoint was made on another text, batch or ",
+               "sequence: its place in the data means nothing here; load its parameters instead");
     step_->set_position(at.position);
     progress_.note(cat("resumed after step ", at.step));
     return at.step;
@@ -223,7 +232,10 @@ class Training {
   }
 
   std::string save(int64_t step) {
-    TrainingPosition at{.step = step, .position = step_->position(), .seed = options_.config.seed};
+    const TrainingPosition at{.step = step,
+                              .position = step_->position(),
+                              .seed = options_.config.seed,
+                              .data = data_hash_};
     return save_checkpoint(*slice_, options_.out / "checkpoints", at).string();
   }
 
@@ -232,6 +244,7 @@ class Training {
   TrainReport report_;
   Progress progress_;
   uint64_t heldout_batches_ = 0;
+  std::string data_hash_;
   int64_t devices_ = 1;
   std::optional<Client> client_;
   std::optional<Slice> slice_;
@@ -260,14 +273,7 @@ TrainReport train(const TrainOptions& options) {
 }
 
 std::string to_json(const TrainReport& r) {
-  auto quoted = [](const std::string& text) {
-    std::string out = "\"";
-    for (char c : text) {
-      if (c == '"' || c == '\\') out += '\\';
-      out += c;
-    }
-    return out + "\"";
-  };
+  using internal::quote;
   char numbers[256];
   std::snprintf(
       numbers, sizeof(numbers),
@@ -277,8 +283,8 @@ std::string to_json(const TrainReport& r) {
       static_cast<long>(r.params));
   char seconds[48];
   std::snprintf(seconds, sizeof(seconds), ", \"seconds\": %.1f}", r.seconds);
-  return cat(numbers, ", \"checkpoint\": ", quoted(r.checkpoint), ", \"trace\": ", quoted(r.trace),
-             ", \"graph\": ", quoted(r.graph), seconds);
+  return cat(numbers, ", \"checkpoint\": ", quote(r.checkpoint), ", \"trace\": ", quote(r.trace),
+             ", \"graph\": ", quote(r.graph), seconds);
 }
 
 }  // namespace gangway::programs

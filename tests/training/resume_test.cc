@@ -116,6 +116,20 @@ TEST_F(ResumeTest, AnotherSeedIsRefused) {
   }
 }
 
+TEST_F(ResumeTest, AnotherTextIsRefused) {
+  train(options("out"));
+  TrainOptions other = options("out");
+  other.resume = true;
+  other.text = FolderTest::write("other.txt", readable_text() + "and more").string();
+  try {
+    train(other);
+    FAIL() << "did not throw";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::kInvalid);
+    EXPECT_THAT(error.what(), HasSubstr("made on another text"));
+  }
+}
+
 TEST_F(ResumeTest, AFolderWithoutACheckpointIsNamed) {
   TrainOptions none = options("none");
   none.resume = true;

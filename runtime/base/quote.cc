@@ -1,4 +1,4 @@
-#include "ir/quote.h"
+#include "runtime/base/quote.h"
 
 #include <cstdint>
 
