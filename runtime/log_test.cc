@@ -54,8 +54,7 @@ TEST(Log, JsonLinesQuoteWhatTheyCarry) {
   const std::string text =
       lines_of({.levels = "info", .format = LogFormat::kJson},
                [](const Logs& logs) { logs.module("a").info("say \"hi\"\n", {{"k", "v\\"}}); });
-  EXPECT_THAT(text,
-              HasSubstr(R"(Z","level":"info","module":"a","msg":"say \"hi\"\n","k":"v\\"})"));
+  EXPECT_THAT(text, HasSubstr(R"(Z","level":"info","module":"a","msg":"say \"hi\"\n","k":"v\\"})"));
   EXPECT_TRUE(text.starts_with("{\"ts\":\""));
 }
 
