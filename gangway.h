@@ -5,6 +5,7 @@
 #include "client/client.h"
 #include "client/tensor.h"
 #include "ir/autodiff.h"
+#include "ir/custom_call.h"
 #include "ir/ops.h"
 #include "ir/program_builder.h"
 #include "ir/text.h"

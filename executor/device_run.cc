@@ -190,14 +190,19 @@ Progress DeviceRun::advance_steps(const Entry& entry, Turn& turn) {
 // A library below a kernel may throw (memory, a primitive that it can't make). On this thread that
 // becomes the run's error: the step is skipped, and the rest goes on as a poisoned rank does.
 Progress DeviceRun::advance_function(const Entry& entry, CallFrame& frame, Turn& turn) {
-  try {
-    return entry.function->advance(frame, turn);
-  } catch (const std::exception& error) {
+  const auto fail = [&](ErrorKind kind, const std::string& what) {
     const PlanNode& node = plan_.plan->nodes[entry.node];
     poison(std::make_shared<const Error>(
-               ErrorKind::kBug, cat("run: a kernel failed: ", error.what()),
+               kind, cat("run: a kernel failed: ", what),
                Where{.program = plan_.plan->name, .node = node.name, .at = node.at}),
            true);
+  };
+  try {
+    return entry.function->advance(frame, turn);
+  } catch (const Error& error) {  // A user's kernel said so.
+    fail(error.kind(), error.message());
+  } catch (const std::exception& error) {
+    fail(ErrorKind::kBug, error.what());
   }
   frame.poisoned = true;
   frame.begun = false;

@@ -32,6 +32,7 @@ std::vector<Type> timed_type(const OpCall& call) {
 }
 
 std::vector<Type> custom_call_type(const OpCall& call) {
+  need(call, !call.attrs.text("path").empty(), "path is empty: expected a shared library's");
   need(call, !call.attrs.text("symbol").empty(), "symbol is empty: expected a function's name");
   DType dtype = call.attrs.dtype("dtype");
   return {{dtype, need_dims(call, "dims", dtype)}};
@@ -89,7 +90,8 @@ std::vector<OpRow> control_rows() {
        .family = OpFamily::kControl,
        .inputs_min = 0,
        .inputs_max = -1,
-       .attrs = {{"library", AttrKind::kString, {}, "content hash of the shared library"},
+       .attrs = {{"path", AttrKind::kString, {}, "where the shared library is, on every host"},
+                 {"library", AttrKind::kString, {}, "content hash of the shared library"},
                  {"symbol", AttrKind::kString, {}, "the function in it"},
                  {"dims", AttrKind::kInts, {}, "the result's sizes"},
                  {"dtype", AttrKind::kDType, {}, "the result's element type"}},
@@ -97,7 +99,8 @@ std::vector<OpRow> control_rows() {
        .factors = whole_factors,
        .no_gradient = "the derivative of a user's kernel is not known",
        .cost = per_result<1>,
-       .doc = "A user's kernel."},
+       .doc = "A user's kernel: a function with the interface of ir/user_kernel.h, from a shared "
+              "library whose content has the given hash."},
       {.op = Op::fusion,
        .name = "fusion",
        .family = OpFamily::kControl,

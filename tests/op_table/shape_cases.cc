@@ -64,7 +64,8 @@ void add_sources(Cases& c) {
     c.add(Op::iota, {{"dims", dims}, {"dtype", c.dtype}, {"axis", int64_t{0}}}, {});
     c.add(Op::iota, {{"dims", dims}, {"dtype", DType::kI32}, {"axis", int64_t{0}}}, {});
     c.add(Op::custom_call,
-          {{"library", std::string("0")},
+          {{"path", std::string("/libf.so")},
+           {"library", std::string("0")},
            {"symbol", std::string("f")},
            {"dims", dims},
            {"dtype", c.dtype}},

@@ -6,7 +6,7 @@
 // offset.
 //
 // Threads: a Kernel is immutable; the device's thread calls it. Errors: lowering throws kInvalid or
-// kUnimplemented with the user's line; running cannot fail.
+// kUnimplemented with the user's line; running cannot fail, but for a user's kernel.
 #pragma once
 
 #include <cstddef>
@@ -84,6 +84,7 @@ Lowered lower_norm(const LowerCall& call);
 Lowered lower_attention(const LowerCall& call);
 Lowered lower_moe(const LowerCall& call);  // grouped products, routing, dispatch, combine
 Lowered lower_adamw(const LowerCall& call);
+Lowered lower_custom(const LowerCall& call);
 
 // Throws kUnimplemented naming the op, its types and the user's line.
 [[noreturn]] void not_on_cpu(const LowerCall& call, const std::string& why);

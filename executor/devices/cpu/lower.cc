@@ -23,10 +23,6 @@ int64_t elements_between(const Dims& dims, size_t begin, size_t end) {
 
 namespace {
 
-Lowered lower_custom(const LowerCall& call) {
-  not_on_cpu(call, "users' kernels are not loaded yet");
-}
-
 using Lowering = Lowered (*)(const LowerCall&);
 
 // By family; `timed` and the collectives are steps of their own.

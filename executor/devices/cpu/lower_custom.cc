@@ -1,0 +1,87 @@
+// A user's kernel: its shared library is loaded when the function is compiled.
+#include <dlfcn.h>
+
+#include <fstream>
+#include <memory>
+
+#include "executor/devices/cpu/kernel.h"
+#include "ir/custom_call.h"
+#include "ir/user_kernel.h"
+#include "runtime/base/error.h"
+#include "runtime/temp_dir.h"
+
+namespace gangway::cpu {
+namespace {
+
+static_assert(kGangwayBool == static_cast<int>(DType::kBool) &&
+              kGangwayI32 == static_cast<int>(DType::kI32) &&
+              kGangwayBF16 == static_cast<int>(DType::kBF16) &&
+              kGangwayF32 == static_cast<int>(DType::kF32) &&
+              kGangwayF64 == static_cast<int>(DType::kF64));
+
+[[noreturn]] void fail(const LowerCall& call, const std::string& what, std::string hint = {}) {
+  throw Error(ErrorKind::kInvalid,
+              cat("custom_call: library ", call.attrs().text("path"), ": ", what),
+              {.node = call.function.name, .at = where(call.function, call.id)}, std::move(hint));
+}
+
+std::shared_ptr<void> open_library(const LowerCall& call) {
+  const std::string& path = call.attrs().text("path");
+  std::string bytes;
+  try {
+    bytes = read_library(path);
+  } catch (const Error& error) {
+    fail(call, error.message(), "every executor must have the file at this path");
+  }
+  const std::string hash = library_hash(bytes), &expected = call.attrs().text("library");
+  if (hash != expected) {
+    fail(call, cat("of another content: expected hash ", expected, ", got ", hash),
+         "it was built anew: build the program anew as well");
+  }
+  // From a copy of what was checked, under a name of its own: the loader takes a path that it knows
+  // for the library that it once found there.
+  const TempDir folder;
+  const std::string copy = folder.path() / (hash + ".so");
+  std::ofstream(copy, std::ios::binary) << bytes;
+  void* handle = dlopen(copy.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (handle == nullptr) fail(call, cat("it can't be loaded: ", dlerror()));
+  return {handle, [](void* library) { dlclose(library); }};
+}
+
+GangwayTensor tensor_of(const Type& type, const void* data) {
+  return {.data = const_cast<void*>(data),
+          .dims = type.dims.data(),
+          .rank = static_cast<int64_t>(type.dims.size()),
+          .elements = type.elements(),
+          .dtype = static_cast<int64_t>(type.dtype)};
+}
+
+}  // namespace
+
+Lowered lower_custom(const LowerCall& call) {
+  std::shared_ptr<void> library = open_library(call);
+  const std::string& symbol = call.attrs().text("symbol");
+  const auto kernel = reinterpret_cast<GangwayKernel>(dlsym(library.get(), symbol.c_str()));
+  if (kernel == nullptr) {
+    fail(call, cat("it has no function \"", symbol, "\""), "is it extern \"C\", and exported?");
+  }
+  std::vector<Type> inputs;
+  for (size_t i = 0; i < call.inputs(); ++i) inputs.push_back(call.in(i));
+  return {[library = std::move(library), kernel, symbol, inputs = std::move(inputs),
+           result = call.out()](const KernelArgs& args) {
+    std::vector<GangwayTensor> tensors;
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      tensors.push_back(tensor_of(inputs[i], args.in(i)));
+    }
+    const GangwayKernelCall kernel_call{.version = 1,
+                                        .input_count = static_cast<int64_t>(tensors.size()),
+                                        .inputs = tensors.data(),
+                                        .result = tensor_of(result, args.out(0))};
+    // The device's thread turns it into the run's error.
+    if (const int status = kernel(&kernel_call); status != 0) {
+      throw Error(ErrorKind::kInvalid, cat("custom_call: ", symbol, " returned ", status));
+    }
+  }};
+}
+
+}  // namespace gangway::cpu

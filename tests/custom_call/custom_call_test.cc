@@ -1,0 +1,99 @@
+// A user's kernel from its shared library to the result, and everything that can be wrong with it.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+#include "gangway.h"
+#include "ir/interpret.h"
+#include "ir/program_builder.h"
+#include "runtime/temp_dir.h"
+
+namespace gangway {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+// y = kernel(x, x + 1) of x: f32[2, 2].
+Program program_with(const UserKernel& kernel, const Mesh& mesh) {
+  ProgramBuilder b("with_kernel", mesh);
+  Value x = b.input("x", f32({2, 2}));
+  b.output("y", custom_call(kernel, {x, x + 1.0}, f32({2, 2})) * 1.0);
+  return b.build();
+}
+
+class CustomCallTest : public testing::Test {
+ protected:
+  CustomCallTest() { std::filesystem::copy(GANGWAY_KERNEL, library_); }
+
+  std::vector<float> run(const UserKernel& kernel) {
+    Client client = connect("local:1x2", {.in_process = true, .memory_bytes = 16 << 20});
+    const Slice slice = client.allocate({.devices = 2});
+    const Executable program = slice.compile(program_with(kernel, slice.mesh({{"data", 2}})));
+    const HostTensor x = HostTensor::of<float>({2, 2}, std::vector<float>{1, 2, 3, 4});
+    const HostTensor y = program.run({{"x", x}})["y"].to_host();
+    return {y.as<float>().begin(), y.as<float>().end()};
+  }
+  std::string refusal(const UserKernel& kernel) {
+    try {
+      run(kernel);
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), ErrorKind::kInvalid);
+      return error.what();
+    }
+    return "none";
+  }
+
+  TempDir folder_;
+  const std::string library_ = folder_.path() / "libkernel.so";
+};
+
+TEST_F(CustomCallTest, AKernelOfAUsersLibraryRunsOnEveryDevice) {
+  EXPECT_THAT(run(user_kernel(library_, "add_ten_times")), ElementsAre(21, 32, 43, 54));
+}
+
+TEST_F(CustomCallTest, AMissingLibraryIsNamedWhenTheProgramIsBuiltAndWhenItIsInstalled) {
+  EXPECT_THROW(user_kernel("/nowhere/libkernel.so", "f"), Error);
+  const UserKernel kernel = user_kernel(library_, "add_ten_times");
+  std::filesystem::remove(library_);
+  const std::string error = refusal(kernel);
+  EXPECT_THAT(error, HasSubstr(library_ + ": it can't be read: No such file or directory"));
+  EXPECT_THAT(error, HasSubstr("custom_call_test.cc:"));
+  EXPECT_THAT(error, HasSubstr("every executor must have the file"));
+}
+
+TEST_F(CustomCallTest, ALibraryOfAnotherContentIsRefused) {
+  const UserKernel kernel = user_kernel(library_, "add_ten_times");
+  std::ofstream(library_, std::ios::app) << "more";
+  EXPECT_THAT(refusal(kernel), HasSubstr("of another content: expected hash " + kernel.library));
+}
+
+TEST_F(CustomCallTest, AMissingSymbolIsNamed) {
+  EXPECT_THAT(refusal(user_kernel(library_, "no_such")), HasSubstr("no function \"no_such\""));
+}
+
+TEST_F(CustomCallTest, AFileThatIsNoLibraryIsRefused) {
+  std::ofstream(library_, std::ios::trunc) << "not a library";
+  EXPECT_THAT(refusal(user_kernel(library_, "f")), HasSubstr("it can't be loaded"));
+}
+
+TEST_F(CustomCallTest, AKernelThatReturnsAnErrorFailsItsRun) {
+  EXPECT_THAT(refusal(user_kernel(library_, "refuse")), HasSubstr("refuse returned 42"));
+}
+
+TEST_F(CustomCallTest, TheInterpreterSaysThatItHasNoKernel) {
+  Builder b("f");
+  Value x = b.parameter("x", f32({2, 2}));
+  b.result("y", custom_call(user_kernel(library_, "refuse"), {x}, f32({2, 2})));
+  try {
+    interpret(b.build(), {{f32({2, 2}), {1, 2, 3, 4}}});
+    FAIL() << "accepted";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::kUnimplemented);
+    EXPECT_THAT(error.what(), HasSubstr("custom_call"));
+  }
+}
+
+}  // namespace
+}  // namespace gangway
