@@ -217,6 +217,9 @@ BENCHMARK_CAPTURE(BM_OutsideKernels, dense_f32, 0, DType::kF32)
 BENCHMARK_CAPTURE(BM_OutsideKernels, dense_bf16, 0, DType::kBF16)
     ->UseRealTime()
     ->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(BM_OutsideKernels, experts_f32, 8, DType::kF32)
+    ->UseRealTime()
+    ->Unit(benchmark::kMillisecond);
 BENCHMARK_CAPTURE(BM_OutsideKernels, experts_bf16, 8, DType::kBF16)
     ->UseRealTime()
     ->Unit(benchmark::kMillisecond);

@@ -4,7 +4,7 @@
 // Either every size is fixed (oneDNN's block kernels: the fastest), or the number of rows or the
 // depth is given to each call (kRunTime: 5 to 15 % slower, one primitive for every size).
 //
-// Shared by matmul.cc and grouped_matmul.cc; not for other rooms.
+// Behind matmul.cc; not for other rooms.
 // Threads: run() is const and may be called from several threads, each with its own scratch.
 // Cost: about 1.5 us a call plus the arithmetic.
 #pragma once

@@ -5,82 +5,96 @@
 #include <vector>
 
 #include "executor/kernels/dnnl_matmul.h"
-#include "executor/kernels/move.h"
 #include "executor/kernels/simd/simd.h"
 #include "runtime/base/error.h"
+
+// Not oneDNN: it wants every size when a primitive is made, and experts' rows are known only when
+// they run. With run-time sizes it reaches about 80 % of its own speed, and it packs an expert's
+// matrix again for every call; here a panel of the matrix is packed once and meets all rows of its
+// expert, in all groups.
 
 namespace gangway {
 namespace {
 
-constexpr int64_t kTile = 64;  // Rows of one call: fixed sizes run in oneDNN's block kernels.
+using simd::kPanelCols;
+using simd::kPanelRows;
 
-size_t aligned(size_t bytes) { return (bytes + 63) / 64 * 64; }
+// Of the weight gradient: rows packed at a time, and columns of dw that are summed at a time; both
+// operands and the sums then lie in a cache of the second level.
+constexpr int64_t kDepth = 128, kCols = 4 * kPanelCols;
+
 int64_t bytes_of(DType dtype) { return static_cast<int64_t>(size_of(dtype)); }
+int64_t panels(int64_t n) { return (n + kPanelCols - 1) / kPanelCols; }
+int64_t even(int64_t n) { return (n + 1) / 2 * 2; }
 
 // The rows of one expert in one group, cut to the buffer.
 struct Segment {
-  int64_t expert, first, rows;  // `first` counts rows from the start of the whole tensor.
+  int64_t first, rows;  // `first` counts rows from the start of the whole tensor.
 };
 
-// In expert order, groups in order within an expert: one expert's matrix stays in cache while it is
-// used. body(segment) for each that is not empty; used[g] receives the rows in use of group g.
-template <class Body>
-void for_each_segment(const GroupedMatmulDesc& d, const int32_t* sizes, const Body& body) {
-  for (int64_t e = 0; e < d.experts; ++e) {
-    for (int64_t g = 0; g < d.groups; ++g) {
-      int64_t before = 0;
-      for (int64_t i = 0; i < e; ++i) before += std::max(sizes[g * d.experts + i], 0);
-      before = std::min(before, d.slots);
-      const int64_t rows = std::clamp<int64_t>(sizes[g * d.experts + e], 0, d.slots - before);
-      if (rows > 0) body(Segment{e, g * d.slots + before, rows});
+// What every expert has: segments [begin, end), in group order.
+struct Segments {
+  std::vector<Segment> all;
+  std::vector<size_t> of;  // [experts + 1]
+
+  Segments(const GroupedMatmulDesc& d, const int32_t* sizes) {
+    std::vector<int64_t> used(static_cast<size_t>(d.groups), 0);
+    for (int64_t e = 0; e < d.experts; ++e) {
+      of.push_back(all.size());
+      for (int64_t g = 0; g < d.groups; ++g) {
+        int64_t& before = used[static_cast<size_t>(g)];
+        const int64_t rows = std::clamp<int64_t>(sizes[g * d.experts + e], 0, d.slots - before);
+        if (rows > 0) all.push_back({g * d.slots + before, rows});
+        before += rows;
+      }
     }
+    of.push_back(all.size());
   }
-}
+  template <class Body>
+  void for_each(int64_t expert, const Body& body) const {
+    for (size_t i = of[static_cast<size_t>(expert)]; i < of[static_cast<size_t>(expert) + 1]; ++i)
+      body(all[i]);
+  }
+};
 
 }  // namespace
 
 struct GroupedMatmul::Impl {
   GroupedMatmulDesc desc;
-  DType compute = DType::kF32;
-  bool widened = false;
-  int64_t cols = 0, depth = 0;    // Of one row's product (kForward, kGradInput).
-  std::vector<DnnlMatmul> tiles;  // [0]: kTile rows; [1]: any number of rows.
-  std::vector<DnnlMatmul> grads;  // One for each cut of d: [d_i, h] from any number of rows.
-  size_t primitive_bytes = 0;
+  bool native = false;
+  int64_t cols = 0, depth = 0;  // Of one row's product (kForward, kGradInput).
 
-  int64_t rows() const { return desc.groups * desc.slots; }
-  int64_t in0_elements() const {
-    return rows() * (desc.kind == GroupedKind::kGradInput ? desc.h : desc.d);
+  bool weight() const { return desc.kind == GroupedKind::kGradWeight; }
+  bool pairs() const { return desc.in0 == DType::kBF16; }
+  int64_t lines(int64_t k) const { return pairs() ? even(k) / 2 : k; }  // Of a panel.
+  int64_t line_bytes() const { return kPanelCols * (desc.in0 == DType::kF64 ? 8 : 4); }
+  int64_t panel_bytes() const { return lines(depth) * line_bytes(); }
+  // Columns whose panels are packed together: as many as leave room for rows in the cache.
+  int64_t strip() const {
+    constexpr int64_t kRoom = 256 * 1024;
+    return std::clamp<int64_t>(kRoom / std::max<int64_t>(panel_bytes(), 1), 1, 4) * kPanelCols;
   }
-  int64_t in1_elements() const {
-    return desc.kind == GroupedKind::kGradWeight ? rows() * desc.h : desc.experts * desc.d * desc.h;
+  DType sum() const { return desc.in0 == DType::kF64 ? DType::kF64 : DType::kF32; }
+  int64_t copied_bytes() const {  // Of rows whose last pair would reach into the next row.
+    return pairs() && depth % 2 != 0 ? kPanelRows * even(depth) * 2 : 0;
   }
-  int64_t out_elements() const {
-    if (desc.kind == GroupedKind::kGradWeight) return desc.experts * desc.d * desc.h;
-    return rows() * (desc.kind == GroupedKind::kForward ? desc.h : desc.d);
+  int64_t thread_bytes() const {
+    const int64_t sums = kCols * kCols * bytes_of(sum());
+    const int64_t bytes = weight() ? 8 * lines(kDepth) * line_bytes() + sums
+                                   : strip() / kPanelCols * panel_bytes() + copied_bytes();
+    return (bytes + 63) / 64 * 64;
   }
-  bool narrowed() const { return widened && desc.out == DType::kBF16; }
-  // Both operands of the weight gradient are copied into expert order: one product for each expert
-  // instead of one for each expert and group, whose sums would pass through memory each time.
-  bool packed() const { return desc.kind == GroupedKind::kGradWeight; }
 
   void run_rows(Parallel& par, const std::byte* x, const std::byte* w, const int32_t* sizes,
-                std::byte* y, DType out, std::byte* scratch) const;
-  void run_grad(Parallel& par, const std::byte* x, const std::byte* dy, const int32_t* sizes,
-                std::byte* dw, DType out, std::byte* scratch) const;
-  void tile(Parallel& par, const Segment& s, int64_t from, int64_t rows, const std::byte* x,
-            const std::byte* w, std::byte* y, DType out, void* own) const;
+                std::byte* y, std::byte* scratch) const;
+  void tile(Parallel& par, const std::byte* x, std::byte* packed, int64_t row, int64_t rows,
+            int64_t col, std::byte* y) const;
+  void run_weight(Parallel& par, const std::byte* x, const std::byte* dy, const int32_t* sizes,
+                  std::byte* dw, std::byte* scratch) const;
+  void weight_block(Parallel& par, const Segments& segments, int64_t expert, int64_t i0, int64_t i1,
+                    int64_t j0, const std::byte* x, const std::byte* dy, std::byte* dw,
+                    std::byte* scratch) const;
 };
-
-namespace {
-
-constexpr int64_t kGradCuts =
-    4;  // Of d, for the weight gradient; fixed, so that bits do not depend on threads.
-
-int64_t grad_cut(int64_t d, int64_t c) { return d * c / kGradCuts / 16 * 16; }
-int64_t grad_begin(int64_t d, int64_t c) { return c == kGradCuts ? d : grad_cut(d, c); }
-
-}  // namespace
 
 GroupedMatmul::GroupedMatmul(const GroupedMatmulDesc& desc, KernelIsa isa) {
   const bool same = desc.in0 == desc.in1 &&
@@ -91,45 +105,10 @@ GroupedMatmul::GroupedMatmul(const GroupedMatmulDesc& desc, KernelIsa isa) {
       to_string(desc.in0), " x ", to_string(desc.in1), " -> ", to_string(desc.out));
   auto impl = std::make_unique<Impl>();
   impl->desc = desc;
-  impl->widened = desc.in0 == DType::kBF16 && !has_native_bf16(isa);
-  impl->compute = impl->widened ? DType::kF32 : desc.in0;
-  const DType out = impl->widened ? DType::kF32 : desc.out;
+  impl->native = has_native_bf16(isa);
   const bool forward = desc.kind == GroupedKind::kForward;
   impl->cols = forward ? desc.h : desc.d;
   impl->depth = forward ? desc.d : desc.h;
-  if (impl->compute != DType::kF64 && desc.d > 0 && desc.h > 0 && impl->rows() > 0) {
-    if (impl->packed()) {
-      for (int64_t c = 0; c < kGradCuts; ++c) {
-        const int64_t m = grad_begin(desc.d, c + 1) - grad_begin(desc.d, c);
-        impl->grads.emplace_back(DnnlMatmulDesc{.in = impl->compute,
-                                                .out = out,
-                                                .m = std::max<int64_t>(m, 1),
-                                                .n = desc.h,
-                                                .k = kRunTime,
-                                                .transpose_a = true,
-                                                .lda = desc.d,
-                                                .ldb = desc.h,
-                                                .ldc = desc.h});
-      }
-    } else {
-      DnnlMatmulDesc one{.in = impl->compute,
-                         .out = out,
-                         .m = kTile,
-                         .n = impl->cols,
-                         .k = impl->depth,
-                         .transpose_b = !forward,
-                         .lda = impl->depth,
-                         .ldb = desc.h,
-                         .ldc = impl->cols};
-      impl->tiles.emplace_back(one);
-      one.m = kRunTime;
-      impl->tiles.emplace_back(one);
-    }
-  }
-  for (const auto* list : {&impl->tiles, &impl->grads}) {
-    for (const DnnlMatmul& p : *list)
-      impl->primitive_bytes = std::max(impl->primitive_bytes, aligned(p.scratch_bytes()));
-  }
   impl_ = std::move(impl);
 }
 
@@ -137,141 +116,185 @@ GroupedMatmul::~GroupedMatmul() = default;
 GroupedMatmul::GroupedMatmul(GroupedMatmul&&) noexcept = default;
 GroupedMatmul& GroupedMatmul::operator=(GroupedMatmul&&) noexcept = default;
 
-// Layout: the primitives' scratch of each thread; widened operands and result; operands in expert
-// order.
+// Of each thread: a panel and rows with even ends; or panels of dy, one of x, and sums.
 size_t GroupedMatmul::scratch_bytes(int threads) const {
-  const Impl& s = *impl_;
-  size_t bytes = static_cast<size_t>(threads) * s.primitive_bytes;
-  if (s.widened)
-    bytes += aligned(4 * static_cast<size_t>(s.in0_elements())) +
-             aligned(4 * static_cast<size_t>(s.in1_elements()));
-  if (s.narrowed()) bytes += aligned(4 * static_cast<size_t>(s.out_elements()));
-  if (s.packed())
-    bytes += aligned(size_of(s.compute) * static_cast<size_t>(s.rows() * (s.desc.d + s.desc.h)));
-  return bytes;
+  return static_cast<size_t>(threads * impl_->thread_bytes());
 }
 
-void GroupedMatmul::Impl::tile(Parallel& par, const Segment& s, int64_t from, int64_t count,
-                               const std::byte* x, const std::byte* w, std::byte* y, DType out,
-                               void* own) const {
-  const std::byte* at = x + (s.first + from) * depth * bytes_of(compute);
-  const std::byte* matrix = w + s.expert * desc.d * desc.h * bytes_of(compute);
-  std::byte* to = y + (s.first + from) * cols * bytes_of(out);
-  if (compute != DType::kF64) return tiles[count == kTile ? 0 : 1].run(count, at, matrix, to, own);
-  const bool forward = desc.kind == GroupedKind::kForward;
-  const simd::DoubleGemm g{.a = reinterpret_cast<const double*>(at),
-                           .a_row = depth,
-                           .a_col = 1,
-                           .b = reinterpret_cast<const double*>(matrix),
-                           .b_row = forward ? desc.h : 1,
-                           .b_col = forward ? 1 : desc.h,
-                           .c = reinterpret_cast<double*>(to),
-                           .c_row = cols,
-                           .n = cols,
-                           .k = depth,
-                           .alpha = 1,
-                           .accumulate = false};
-  par.simd().double_gemm_rows(g, 0, count);
+void GroupedMatmul::Impl::tile(Parallel& par, const std::byte* x, std::byte* packed, int64_t row,
+                               int64_t rows, int64_t col, std::byte* y) const {
+  const std::byte* a = x + row * depth * bytes_of(desc.in0);
+  int64_t stride = depth;
+  if (copied_bytes() > 0) {
+    std::byte* copied = packed + strip() / kPanelCols * panel_bytes();
+    const int64_t bytes = depth * 2;
+    for (int64_t r = 0; r < rows; ++r) {
+      std::memcpy(copied + r * (bytes + 2), a + r * bytes, static_cast<size_t>(bytes));
+      std::memset(copied + r * (bytes + 2) + bytes, 0, 2);
+    }
+    a = copied;
+    stride = even(depth);
+  }
+  for (int64_t j = col; j < std::min(cols, col + strip()); j += kPanelCols) {
+    par.simd().panel_product({.in = desc.in0,
+                              .out = desc.out,
+                              .native = native,
+                              .a = a,
+                              .a_row = pairs() ? stride / 2 : stride,
+                              .a_col = 1,
+                              .panel = packed + (j - col) / kPanelCols * panel_bytes(),
+                              .m = rows,
+                              .n = std::min(kPanelCols, cols - j),
+                              .k = lines(depth),
+                              .c = y + (row * cols + j) * bytes_of(desc.out),
+                              .ldc = cols,
+                              .accumulate = false});
+  }
 }
 
 void GroupedMatmul::Impl::run_rows(Parallel& par, const std::byte* x, const std::byte* w,
-                                   const int32_t* sizes, std::byte* y, DType out,
-                                   std::byte* scratch) const {
+                                   const int32_t* sizes, std::byte* y, std::byte* scratch) const {
+  const Segments segments(desc, sizes);
   for (int64_t g = 0; g < desc.groups; ++g) {  // Rows of no expert.
     int64_t used = 0;
     for (int64_t e = 0; e < desc.experts; ++e) used += std::max(sizes[g * desc.experts + e], 0);
     used = std::min(used, desc.slots);
-    std::memset(y + (g * desc.slots + used) * cols * bytes_of(out), 0,
-                static_cast<size_t>((desc.slots - used) * cols * bytes_of(out)));
+    std::memset(y + (g * desc.slots + used) * cols * bytes_of(desc.out), 0,
+                static_cast<size_t>((desc.slots - used) * cols * bytes_of(desc.out)));
   }
-  if (desc.d == 0 || desc.h == 0) {
-    std::memset(y, 0, static_cast<size_t>(rows() * cols * bytes_of(out)));
-    return;
-  }
-  // Tiles begin at the starts of segments, whatever the number of threads; each thread takes its
-  // share of all tiles.
+  // The unit is a tile of rows against a strip of columns; units of one strip follow one another. A
+  // thread takes its share of all, wherever that cuts: an element's sum does not depend on it.
+  std::vector<int64_t> tiles(static_cast<size_t>(desc.experts), 0);
+  const int64_t across = (cols + strip() - 1) / strip();
   int64_t total = 0;
-  for_each_segment(desc, sizes, [&](const Segment& s) { total += (s.rows + kTile - 1) / kTile; });
+  for (int64_t e = 0; e < desc.experts; ++e) {
+    int64_t& count = tiles[static_cast<size_t>(e)];
+    segments.for_each(e, [&](Segment s) { count += (s.rows + kPanelRows - 1) / kPanelRows; });
+    total += count * across;
+  }
+  const bool forward = desc.kind == GroupedKind::kForward;
   const int64_t parts = std::min<int64_t>(par.threads(), total);
   par.for_each_chunk(parts, [&](int64_t p) {
     const int64_t begin = total * p / parts, end = total * (p + 1) / parts;
-    void* own = scratch + static_cast<size_t>(p) * primitive_bytes;
+    std::byte* packed = scratch + p * thread_bytes();
     int64_t at = 0;
-    for_each_segment(desc, sizes, [&](const Segment& s) {
-      for (int64_t from = 0; from < s.rows; from += kTile, ++at) {
-        if (at >= begin && at < end)
-          tile(par, s, from, std::min(kTile, s.rows - from), x, w, y, out, own);
+    for (int64_t unit = 0; unit < desc.experts * across; ++unit) {
+      const int64_t e = unit / across, col = unit % across * strip();
+      const int64_t next = at + tiles[static_cast<size_t>(e)];
+      if (next <= begin || at >= end || at == next) {
+        at = next;
+        continue;
       }
-    });
+      const std::byte* matrix = w + e * desc.d * desc.h * bytes_of(desc.in0);
+      par.simd().pack_panels({.dtype = desc.in0,
+                              .x = matrix + col * (forward ? 1 : desc.h) * bytes_of(desc.in0),
+                              .row = forward ? desc.h : 1,
+                              .col = forward ? 1 : desc.h,
+                              .rows = depth,
+                              .cols = std::min(strip(), cols - col),
+                              .panel = packed,
+                              .next = lines(depth) * kPanelCols});
+      segments.for_each(e, [&](Segment s) {
+        for (int64_t from = 0; from < s.rows; from += kPanelRows, ++at) {
+          if (at < begin || at >= end) continue;
+          tile(par, x, packed, s.first + from, std::min(kPanelRows, s.rows - from), col, y);
+        }
+      });
+    }
   });
 }
 
-void GroupedMatmul::Impl::run_grad(Parallel& par, const std::byte* x, const std::byte* dy,
-                                   const int32_t* sizes, std::byte* dw, DType out,
-                                   std::byte* scratch) const {
-  std::byte* px = scratch + static_cast<size_t>(par.threads()) * primitive_bytes;
-  std::byte* pdy = px + rows() * desc.d * bytes_of(compute);
-  const int64_t x_row = desc.d * bytes_of(compute), dy_row = desc.h * bytes_of(compute);
-  std::vector<Segment> experts;  // Of the packed rows.
-  std::vector<Segment> pieces;   // Where they come from; in the same order.
-  int64_t total = 0;
-  for_each_segment(desc, sizes, [&](const Segment& s) {
-    if (experts.empty() || experts.back().expert != s.expert)
-      experts.push_back({s.expert, total, 0});
-    experts.back().rows += s.rows;
-    total += s.rows;
-    pieces.push_back(s);
-  });
-  if (desc.groups == 1) {
-    px = const_cast<std::byte*>(x);
-    pdy = const_cast<std::byte*>(dy);
-  } else {
-    par.for_each_range(static_cast<int64_t>(pieces.size()), 1, [&](int64_t begin, int64_t end) {
-      int64_t to = 0;
-      for (int64_t i = 0; i < end; to += pieces[static_cast<size_t>(i++)].rows) {
-        const Segment& s = pieces[static_cast<size_t>(i)];
-        if (i < begin) continue;
-        std::memcpy(px + to * x_row, x + s.first * x_row, static_cast<size_t>(s.rows * x_row));
-        std::memcpy(pdy + to * dy_row, dy + s.first * dy_row, static_cast<size_t>(s.rows * dy_row));
+// dw[expert][i0 to i1, j0 to at most j0 + kCols): at most kCols rows. Rows of x and dy come in
+// slices of a segment; a slice of an odd number of rows ends in a pair with a zero.
+void GroupedMatmul::Impl::weight_block(Parallel& par, const Segments& segments, int64_t expert,
+                                       int64_t i0, int64_t i1, int64_t j0, const std::byte* x,
+                                       const std::byte* dy, std::byte* dw,
+                                       std::byte* scratch) const {
+  const int64_t width = std::min(kCols, desc.h - j0), next = lines(kDepth) * line_bytes();
+  std::byte *pdy = scratch, *px = pdy + 4 * next, *sums = px + 4 * next;
+  bool first = true;
+  auto pack = [&](const std::byte* from, int64_t stride, int64_t row, int64_t rows, int64_t begin,
+                  int64_t end, std::byte* to) {
+    par.simd().pack_panels({.dtype = desc.in0,
+                            .x = from + (row * stride + begin) * bytes_of(desc.in0),
+                            .row = stride,
+                            .col = 1,
+                            .rows = rows,
+                            .cols = end - begin,
+                            .panel = to,
+                            .next = lines(kDepth) * kPanelCols});
+  };
+  auto slice = [&](int64_t row, int64_t rows) {
+    pack(dy, desc.h, row, rows, j0, j0 + width, pdy);
+    pack(x, desc.d, row, rows, i0, i1, px);
+    for (int64_t i = 0; i < panels(i1 - i0); ++i) {
+      for (int64_t j = 0; j < panels(width); ++j) {
+        par.simd().panel_product({.in = desc.in0,
+                                  .out = sum(),
+                                  .native = native,
+                                  .a = px + i * next,
+                                  .a_row = 1,
+                                  .a_col = kPanelCols,
+                                  .panel = pdy + j * next,
+                                  .m = std::min(kPanelCols, i1 - i0 - i * kPanelCols),
+                                  .n = kPanelCols,
+                                  .k = lines(rows),
+                                  .c = sums + (i * kCols + j) * kPanelCols * bytes_of(sum()),
+                                  .ldc = kCols,
+                                  .accumulate = !first});
       }
-    });
+    }
+    first = false;
+  };
+  segments.for_each(expert, [&](Segment s) {
+    for (int64_t from = 0; from < s.rows; from += kDepth)
+      slice(s.first + from, std::min(kDepth, s.rows - from));
+  });
+  for (int64_t i = i0; i < i1; ++i) {
+    std::byte* to = dw + ((expert * desc.d + i) * desc.h + j0) * bytes_of(desc.out);
+    const std::byte* row = sums + (i - i0) * kCols * bytes_of(sum());
+    if (first) {  // An expert without rows.
+      std::memset(to, 0, static_cast<size_t>(width * bytes_of(desc.out)));
+    } else if (desc.out == DType::kBF16) {
+      par.simd().narrow_bf16(reinterpret_cast<const float*>(row), to, width);
+    } else {
+      std::memcpy(to, row, static_cast<size_t>(width * bytes_of(desc.out)));
+    }
   }
-  const int64_t matrix = desc.d * desc.h * bytes_of(out);
-  std::vector<const Segment*> of(static_cast<size_t>(desc.experts), nullptr);
-  for (const Segment& s : experts) of[static_cast<size_t>(s.expert)] = &s;
-  // A cut of d for all experts is the unit: experts differ in size, cuts do not.
-  const int64_t parts = std::min<int64_t>(par.threads(), kGradCuts);
+}
+
+void GroupedMatmul::Impl::run_weight(Parallel& par, const std::byte* x, const std::byte* dy,
+                                     const int32_t* sizes, std::byte* dw,
+                                     std::byte* scratch) const {
+  const Segments segments(desc, sizes);
+  // The unit is kPanelCols rows of dw by kCols columns; a thread takes a share of all units, each
+  // weighed by its expert's rows, and does its neighbouring ones of the same columns together.
+  const int64_t across = (desc.h + kCols - 1) / kCols, down = panels(desc.d);
+  std::vector<int64_t> rows(static_cast<size_t>(desc.experts), 1);  // Zeros cost something too.
+  int64_t total = 0;
+  for (int64_t e = 0; e < desc.experts; ++e) {
+    segments.for_each(e, [&](Segment s) { rows[static_cast<size_t>(e)] += s.rows; });
+    total += rows[static_cast<size_t>(e)] * across * down;
+  }
+  const int64_t parts = std::min<int64_t>(par.threads(), desc.experts * across * down);
   par.for_each_chunk(parts, [&](int64_t p) {
-    void* own = scratch + static_cast<size_t>(p) * primitive_bytes;
-    for (int64_t c = kGradCuts * p / parts; c < kGradCuts * (p + 1) / parts; ++c) {
-      const int64_t d0 = grad_begin(desc.d, c), d1 = grad_begin(desc.d, c + 1);
-      if (d0 == d1) continue;
-      for (int64_t e = 0; e < desc.experts; ++e) {
-        std::byte* to = dw + e * matrix + d0 * desc.h * bytes_of(out);
-        const Segment* s = of[static_cast<size_t>(e)];
-        if (s == nullptr) {
-          std::memset(to, 0, static_cast<size_t>((d1 - d0) * desc.h * bytes_of(out)));
-          continue;
+    const int64_t begin = total * p / parts, end = total * (p + 1) / parts;
+    int64_t at = 0;
+    for (int64_t e = 0; e < desc.experts; ++e) {
+      for (int64_t j = 0; j < across; ++j) {
+        auto done = [&](int64_t i0, int64_t i1) {
+          if (i0 < i1)
+            weight_block(par, segments, e, i0 * kPanelCols, std::min(desc.d, i1 * kPanelCols),
+                         j * kCols, x, dy, dw, scratch + p * thread_bytes());
+        };
+        int64_t i0 = 0;
+        for (int64_t i = 0; i < down; ++i, at += rows[static_cast<size_t>(e)]) {
+          if (at < begin || at >= end || i - i0 == kCols / kPanelCols) {
+            done(i0, i);
+            i0 = at < begin || at >= end ? i + 1 : i;
+          }
         }
-        const std::byte* a = px + s->first * x_row + d0 * bytes_of(compute);
-        const std::byte* b = pdy + s->first * dy_row;
-        if (compute != DType::kF64) {
-          grads[static_cast<size_t>(c)].run(s->rows, a, b, to, own);
-          continue;
-        }
-        const simd::DoubleGemm g{.a = reinterpret_cast<const double*>(a),
-                                 .a_row = 1,
-                                 .a_col = desc.d,
-                                 .b = reinterpret_cast<const double*>(b),
-                                 .b_row = desc.h,
-                                 .b_col = 1,
-                                 .c = reinterpret_cast<double*>(to),
-                                 .c_row = desc.h,
-                                 .n = desc.h,
-                                 .k = s->rows,
-                                 .alpha = 1,
-                                 .accumulate = false};
-        par.simd().double_gemm_rows(g, 0, d1 - d0);
+        done(i0, down);
       }
     }
   });
@@ -280,33 +303,11 @@ void GroupedMatmul::Impl::run_grad(Parallel& par, const std::byte* x, const std:
 void GroupedMatmul::run(Parallel& par, const void* in0, const void* in1, const int32_t* sizes,
                         void* out, void* scratch) const {
   const Impl& s = *impl_;
-  if (s.out_elements() == 0) return;
-  const auto* x = static_cast<const std::byte*>(in0);
-  const auto* w = static_cast<const std::byte*>(in1);
-  auto* y = static_cast<std::byte*>(out);
+  const auto* a = static_cast<const std::byte*>(in0);
+  const auto* b = static_cast<const std::byte*>(in1);
+  auto* c = static_cast<std::byte*>(out);
   auto* free = static_cast<std::byte*>(scratch);
-  DType type = s.desc.out;
-  if (s.widened) {
-    auto* wide_x = reinterpret_cast<float*>(free);
-    free += aligned(4 * static_cast<size_t>(s.in0_elements()));
-    auto* wide_w = reinterpret_cast<float*>(free);
-    free += aligned(4 * static_cast<size_t>(s.in1_elements()));
-    convert(par, DType::kBF16, DType::kF32, in0, wide_x, s.in0_elements());
-    convert(par, DType::kBF16, DType::kF32, in1, wide_w, s.in1_elements());
-    x = reinterpret_cast<const std::byte*>(wide_x);
-    w = reinterpret_cast<const std::byte*>(wide_w);
-  }
-  if (s.narrowed()) {
-    y = free;
-    type = DType::kF32;
-    free += aligned(4 * static_cast<size_t>(s.out_elements()));
-  }
-  if (s.packed()) {
-    s.run_grad(par, x, w, sizes, y, type, free);
-  } else {
-    s.run_rows(par, x, w, sizes, y, type, free);
-  }
-  if (s.narrowed()) convert(par, DType::kF32, DType::kBF16, y, out, s.out_elements());
+  s.weight() ? s.run_weight(par, a, b, sizes, c, free) : s.run_rows(par, a, b, sizes, c, free);
 }
 
 }  // namespace gangway

@@ -20,6 +20,11 @@ const Case kCases[] = {
     {3, 90, 2, 40, 33, {70, 20, 1, 65, 0, 0}},
     {2, 4, 2, 8, 8, {9, -3, 3, 9}},  // More rows than slots, and a negative size: cut to what fits.
     {1, 0, 2, 4, 4, {0, 0}},
+    {2, 4, 2, 0, 3, {2, 2, 1, 0}},
+    {1, 4, 2, 3, 0, {2, 2}},
+    // More than a block of every kind: rows of a call, slices of a sum, columns of a panel.
+    {2, 301, 3, 330, 70, {7, 193, 100, 150, 150, 1}},
+    {1, 140, 2, 64, 321, {129, 11}},
 };
 
 // The expert of each row, or -1.

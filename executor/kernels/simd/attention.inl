@@ -100,7 +100,7 @@ inline void attention_typed(const AttentionHead& h) {
     for (int64_t k0 = 0; k0 < last; k0 += kBlockK) {
       const int64_t count = last - k0 < kBlockK ? last - k0 : kBlockK;
       const int64_t width = padded(count);
-      gemm<V>({q, wide, 1, kt + k0, keys, p, kBlockK, rows, width, dim, false});
+      gemm<Plain<V>>({q, wide, 1, kt + k0, keys, p, kBlockK, rows, width, dim, false});
       for (int64_t r = 0; r < rows; ++r) {
         const int64_t visible = clamp_index(visible_keys(h, q0 + r) - k0, 0, count);
         const T factor = online_softmax<T, V>(p + r * kBlockK, visible, width, top[r], sum[r]);
@@ -110,7 +110,7 @@ inline void attention_typed(const AttentionHead& h) {
           });
         }
       }
-      gemm<V>({p, kBlockK, 1, vp + k0 * wide, wide, o, wide, rows, wide, count, k0 > 0});
+      gemm<Plain<V>>({p, kBlockK, 1, vp + k0 * wide, wide, o, wide, rows, wide, count, k0 > 0});
     }
     for (int64_t r = 0; r < rows; ++r) {
       unpack_rows<S>(o + r * wide, 1, dim, sum[r] == 0 ? T{0} : 1 / sum[r],
@@ -167,17 +167,17 @@ inline void attention_grad_typed(const AttentionHead& h) {
     for (int64_t k0 = 0; k0 < last; k0 += kBlockK) {
       const int64_t count = last - k0 < kBlockK ? last - k0 : kBlockK;
       const int64_t width = padded(count);
-      gemm<V>({q, wide, 1, kt + k0, keys, p, kBlockK, rows, width, dim, false});
-      gemm<V>({go, wide, 1, vt + k0, keys, ds, kBlockK, rows, width, dim, false});
+      gemm<Plain<V>>({q, wide, 1, kt + k0, keys, p, kBlockK, rows, width, dim, false});
+      gemm<Plain<V>>({go, wide, 1, vt + k0, keys, ds, kBlockK, rows, width, dim, false});
       for (int64_t r = 0; r < rows; ++r) {
         const int64_t visible = clamp_index(visible_keys(h, q0 + r) - k0, 0, count);
         const T delta = row_dot(dout + r * h.stride_out, out + r * h.stride_out, dim);
         softmax_backward_row<T, V>(p + r * kBlockK, ds + r * kBlockK, visible, width,
                                    static_cast<const T*>(h.lse)[q0 + r], delta);
       }
-      gemm<V>({p, 1, kBlockK, go, wide, dv + k0 * wide, wide, count, wide, rows, true});
-      gemm<V>({ds, 1, kBlockK, q, wide, dk + k0 * wide, wide, count, wide, rows, true});
-      gemm<V>({ds, kBlockK, 1, kp + k0 * wide, wide, dq, wide, rows, wide, count, k0 > 0});
+      gemm<Plain<V>>({p, 1, kBlockK, go, wide, dv + k0 * wide, wide, count, wide, rows, true});
+      gemm<Plain<V>>({ds, 1, kBlockK, q, wide, dk + k0 * wide, wide, count, wide, rows, true});
+      gemm<Plain<V>>({ds, kBlockK, 1, kp + k0 * wide, wide, dq, wide, rows, wide, count, k0 > 0});
     }
     unpack_rows(dq, rows, dim, scale, static_cast<S*>(h.dq) + q0 * h.stride_q, h.stride_q);
   }

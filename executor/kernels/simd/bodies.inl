@@ -16,6 +16,7 @@ struct OpTag {
 #include "executor/kernels/simd/reduce.inl"
 #include "executor/kernels/simd/update.inl"
 #include "executor/kernels/simd/gemm.inl"
+#include "executor/kernels/simd/panel.inl"
 #include "executor/kernels/simd/attention.inl"
 
 constexpr Table kTable = {
@@ -36,6 +37,8 @@ constexpr Table kTable = {
     .widen_bf16 = widen_bf16,
     .narrow_bf16 = narrow_bf16,
     .double_gemm_rows = double_gemm_rows,
+    .pack_panels = pack_panels,
+    .panel_product = panel_product,
     .attention_head = attention_head,
     .attention_grad_head = attention_grad_head,
     .attention_decode_head = attention_decode_head,

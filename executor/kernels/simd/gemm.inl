@@ -1,14 +1,41 @@
-// A matrix product of the compute type on small operands that lie in cache: the core of attention and of f64 products.
+// A matrix product on small operands that lie in cache: the core of attention, of experts and of f64 products.
 //
 //   c[m, n] = a x b, or c += a x b; element (i, k) of a lies at a[i * a_row + k * a_col]; b and c are row-major and n is
 //   a multiple of the vector's lanes (callers pad). k is summed in order, so a row's bits do not depend on m or n.
 
+// How one element of a meets a line of b: plain numbers of the compute type,
 template <class V>
+struct Plain {
+  using In = Element<V>;
+  using Out = V;
+  static V line(const In* b) { return load(b); }
+  static V spread(const In* a) { return V{} + *a; }
+  static V add(V sum, V x, V line) { return sum + x * line; }
+};
+// or pairs of bf16, both behind one another along k: two steps of k at a time, summed in f32.
+template <bool kNative>
+struct Pairs {
+  using In = uint32_t;
+  using Out = vf;
+  static vu line(const In* b) { return load_raw<vu>(b); }
+  static vu spread(const In* a) {
+    uint32_t bits;
+    __builtin_memcpy(&bits, a, 4);
+    return vu{} + bits;
+  }
+  static vf add(vf sum, vu x, vu line) {
+    if constexpr (kNative) return add_pairs(sum, x, line);
+    return (sum + (vf)(x << 16) * (vf)(line << 16)) +
+           (vf)(x & 0xFFFF0000u) * (vf)(line & 0xFFFF0000u);
+  }
+};
+
+template <class M>
 struct GemmArgs {
-  using T = Element<V>;
-  const T* a;
+  using T = Element<typename M::Out>;
+  const typename M::In* a;
   int64_t a_row, a_col;
-  const T* b;
+  const typename M::In* b;
   int64_t ldb;
   T* c;
   int64_t ldc;
@@ -16,8 +43,9 @@ struct GemmArgs {
   bool accumulate;
 };
 
-template <class V, int kRows, int kVecs>
-inline void gemm_tile(const GemmArgs<V>& g, int64_t i, int64_t j) {
+template <class M, int kRows, int kVecs>
+inline void gemm_tile(const GemmArgs<M>& g, int64_t i, int64_t j) {
+  using V = typename M::Out;
   constexpr int kWidth = kLanesOf<V>;
   V sum[kRows][kVecs];
 #pragma GCC unroll 16
@@ -30,14 +58,14 @@ inline void gemm_tile(const GemmArgs<V>& g, int64_t i, int64_t j) {
   const auto* a = g.a + i * g.a_row;
   const auto* b = g.b + j;
   for (int64_t k = 0; k < g.k; ++k, a += g.a_col, b += g.ldb) {
-    V line[kVecs];
+    decltype(M::line(b)) line[kVecs];
 #pragma GCC unroll 16
-    for (int v = 0; v < kVecs; ++v) line[v] = load(b + v * kWidth);
+    for (int v = 0; v < kVecs; ++v) line[v] = M::line(b + v * kWidth);
 #pragma GCC unroll 16
     for (int r = 0; r < kRows; ++r) {
-      const V x = V{} + a[r * g.a_row];
+      const auto x = M::spread(a + r * g.a_row);
 #pragma GCC unroll 16
-      for (int v = 0; v < kVecs; ++v) sum[r][v] += x * line[v];
+      for (int v = 0; v < kVecs; ++v) sum[r][v] = M::add(sum[r][v], x, line[v]);
     }
   }
 #pragma GCC unroll 16
@@ -47,25 +75,25 @@ inline void gemm_tile(const GemmArgs<V>& g, int64_t i, int64_t j) {
   }
 }
 
-template <class V, int kVecs>
-inline void gemm_column(const GemmArgs<V>& g, int64_t j) {
+template <class M, int kVecs>
+inline void gemm_column(const GemmArgs<M>& g, int64_t j) {
   int64_t i = 0;
-  for (; i + kTileRows <= g.m; i += kTileRows) gemm_tile<V, kTileRows, kVecs>(g, i, j);
+  for (; i + kTileRows <= g.m; i += kTileRows) gemm_tile<M, kTileRows, kVecs>(g, i, j);
   if (i + 4 <= g.m) {
-    gemm_tile<V, 4, kVecs>(g, i, j);
+    gemm_tile<M, 4, kVecs>(g, i, j);
     i += 4;
   }
-  for (; i + 2 <= g.m; i += 2) gemm_tile<V, 2, kVecs>(g, i, j);
-  for (; i < g.m; ++i) gemm_tile<V, 1, kVecs>(g, i, j);
+  for (; i + 2 <= g.m; i += 2) gemm_tile<M, 2, kVecs>(g, i, j);
+  for (; i < g.m; ++i) gemm_tile<M, 1, kVecs>(g, i, j);
 }
 
-template <class V>
-inline void gemm(const GemmArgs<V>& g) {
-  constexpr int kWidth = kLanesOf<V>;
+template <class M>
+inline void gemm(const GemmArgs<M>& g) {
+  constexpr int kWidth = kLanesOf<typename M::Out>;
   int64_t j = 0;
-  for (; j + kTileVecs * kWidth <= g.n; j += kTileVecs * kWidth) gemm_column<V, kTileVecs>(g, j);
-  for (; j + 2 * kWidth <= g.n; j += 2 * kWidth) gemm_column<V, 2>(g, j);
-  for (; j < g.n; j += kWidth) gemm_column<V, 1>(g, j);
+  for (; j + kTileVecs * kWidth <= g.n; j += kTileVecs * kWidth) gemm_column<M, kTileVecs>(g, j);
+  for (; j + 2 * kWidth <= g.n; j += 2 * kWidth) gemm_column<M, 2>(g, j);
+  for (; j < g.n; j += kWidth) gemm_column<M, 1>(g, j);
 }
 
 // Rows [begin, end) of a strided f64 product; see DoubleGemm in simd.h. Blocks of b are packed with zeros behind them.
@@ -83,7 +111,7 @@ void double_gemm_rows(const DoubleGemm& g, int64_t begin, int64_t end) {
           const double* from = g.b + (k + kk) * g.b_row + j * g.b_col;
           for (int64_t jj = 0; jj < kN; ++jj) b[kk * kN + jj] = jj < cols ? from[jj * g.b_col] : 0;
         }
-        gemm<vd>({g.a + i * g.a_row + k * g.a_col, g.a_row, g.a_col, b, kN, c, kN, rows, kN, depth, true});
+        gemm<Plain<vd>>({g.a + i * g.a_row + k * g.a_col, g.a_row, g.a_col, b, kN, c, kN, rows, kN, depth, true});
       }
       for (int64_t r = 0; r < rows; ++r) {
         double* to = g.c + (i + r) * g.c_row + j;

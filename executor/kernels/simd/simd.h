@@ -59,6 +59,35 @@ struct DoubleGemm {
   bool accumulate;
 };
 
+// Columns of a right-hand side that are packed together, and rows that meet them in one call: see
+// panel.inl.
+constexpr int64_t kPanelCols = 64, kPanelRows = 96;
+
+// x[rows, cols], cols <= kPanelCols, element (k, j) at x[k * row + j * col], where `row` or `col`
+// is 1 -> panel of the same dtype, zeros behind `cols`.
+struct PanelPack {
+  DType dtype;
+  const void* x;
+  int64_t row, col, rows, cols;
+  void* panel;
+  int64_t next;
+};
+
+// c[m, n] (+)= a[m, k] x panel, m <= kPanelRows, n <= kPanelCols. Steps of k and strides of a are
+// elements, of bf16 pairs of them. Out: `in`, or f32 for bf16. Only whole vectors of the compute
+// type can be accumulated: then n is a multiple of 16.
+struct PanelProduct {
+  DType in, out;
+  bool native;  // The machine multiplies bf16.
+  const void* a;
+  int64_t a_row, a_col;
+  const void* panel;
+  int64_t m, n, k;
+  void* c;
+  int64_t ldc;
+  bool accumulate;
+};
+
 constexpr int64_t kAttentionBlockQ = 48, kAttentionBlockK = 512;
 constexpr int64_t kAttentionPad =
     16;  // Rows in scratch are whole vectors of every instruction set.
@@ -102,6 +131,8 @@ struct Table {
   void (*widen_bf16)(const void* x, float* y, int64_t n);
   void (*narrow_bf16)(const float* x, void* y, int64_t n);
   void (*double_gemm_rows)(const DoubleGemm& gemm, int64_t begin, int64_t end);
+  void (*pack_panels)(const PanelPack& pack);
+  void (*panel_product)(const PanelProduct& product);
   void (*attention_head)(const AttentionHead& head);
   void (*attention_grad_head)(const AttentionHead& head);
   void (*attention_decode_head)(const AttentionHead& head);
