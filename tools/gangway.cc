@@ -3,15 +3,24 @@
 
 #include "protocol/version.h"
 #include "runtime/base/error.h"
+#include "runtime/log.h"
+
+namespace {
+
+// Of the tool, and of each command in it.
+void add_common(CLI::App& app, gangway::tool::CommonOptions& common) {
+  app.set_version_flag("--version", gangway::kRelease);
+  app.add_option("--log-level", common.log_level,
+                 "what to log: \"info\", or \"warn,controller=debug\"");
+  for (CLI::App* command : app.get_subcommands({})) add_common(*command, common);
+}
+
+}  // namespace
 
 int main(int argc, char** argv) {
   CLI::App app{"Gangway: a Pathways-style runtime for training programs.", "gangway"};
-  app.set_version_flag("--version", gangway::kRelease);
   app.require_subcommand(1);
-  app.fallthrough();  // --log-level may stand anywhere.
   gangway::tool::CommonOptions common;
-  app.add_option("--log-level", common.log_level,
-                 "what to log: \"info\", or \"warn,controller=debug\"");
   gangway::tool::Chosen chosen;
   gangway::tool::add_controller(app, common, chosen);
   gangway::tool::add_executor(app, common, chosen);
@@ -20,11 +29,10 @@ int main(int argc, char** argv) {
   gangway::tool::add_graph(app, chosen);
   gangway::tool::add_devices(app, chosen);
   gangway::tool::add_checkpoint(app, chosen);
-  for (CLI::App* command : app.get_subcommands({})) {
-    command->set_version_flag("--version", gangway::kRelease);
-  }
+  add_common(app, common);
   try {
     app.parse(argc, argv);
+    gangway::Logs({.levels = common.log_level});  // Refuses a level that does not exist.
     return chosen();
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : 2;

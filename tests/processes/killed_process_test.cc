@@ -76,7 +76,7 @@ TEST_P(KilledLauncherTest, GangwayTrainLeavesNoProcessFileOrMemory) {
   std::filesystem::create_directories(out.path());
   std::ofstream(out.path() / "text.txt") << std::string(200'000, 'a');
   AnonymousFile log("train.log");
-  ChildProcess train({.arguments = {GANGWAY_TOOL, "train", "quickstart", "--cluster", "local:2x1",
+  ChildProcess train({.arguments = {GANGWAY_TOOL, "train", "quickstart", "--connect", "local:2x1",
                                     "--text", (out.path() / "text.txt").string(), "--out",
                                     (out.path() / "out").string(), "--steps", "1000000"},
                       .environment = {{"TMPDIR", temp.path().string()}},

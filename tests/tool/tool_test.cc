@@ -17,6 +17,7 @@ namespace gangway {
 namespace {
 
 using nlohmann::json;
+using testing::AllOf;
 using testing::HasSubstr;
 using testing::StartsWith;
 
@@ -63,6 +64,12 @@ TEST_F(ToolTest, EveryCommandHasHelpAndSaysItsVersion) {
     EXPECT_THAT(version.text, HasSubstr("0.1")) << command;
   }
   EXPECT_EQ(gangway({"devices", "--log-level", "info"}).status, 0);
+  EXPECT_EQ(gangway({"--log-level", "info", "devices"}).status, 0);
+  EXPECT_THAT(gangway({"checkpoint", "ls", "--help"}).text,
+              AllOf(HasSubstr("--log-level"), HasSubstr("--version"), HasSubstr("--json")));
+  const Ended refused = gangway({"graph", program_, "--log-level", "loud"});
+  EXPECT_EQ(refused.status, 2);
+  EXPECT_THAT(refused.text, HasSubstr("loud"));
 }
 
 TEST_F(ToolTest, AnUnknownCommandOrOptionExitsWithTwo) {
@@ -73,7 +80,7 @@ TEST_F(ToolTest, AnUnknownCommandOrOptionExitsWithTwo) {
 
 TEST_F(ToolTest, RunTakesAnInputFromASafetensorsFile) {
   const Ended ran =
-      gangway({"run", program_, "--cluster", "local:1x2", "--input", "x=" + tensors_, "--json"});
+      gangway({"run", program_, "--connect", "local:1x2", "--input", "x=" + tensors_, "--json"});
   ASSERT_EQ(ran.status, 0) << ran.text;
   const json outputs = json::parse(ran.text);
   ASSERT_EQ(outputs.size(), 1u);
@@ -85,17 +92,17 @@ TEST_F(ToolTest, RunTakesAnInputFromASafetensorsFile) {
 }
 
 TEST_F(ToolTest, RunMakesTheSameInputsFromTheSameSeed) {
-  const std::vector<std::string> call = {"run",       program_,   "--cluster",
+  const std::vector<std::string> call = {"run",       program_,   "--connect",
                                          "local:1x2", "--random", "7"};
   const Ended first = gangway(call), second = gangway(call);
   ASSERT_EQ(first.status, 0) << first.text;
   EXPECT_THAT(first.text, StartsWith("y "));
   EXPECT_EQ(first.text, second.text);
-  EXPECT_NE(first.text, gangway({"run", program_, "--cluster", "local:1x2", "--random", "8"}).text);
+  EXPECT_NE(first.text, gangway({"run", program_, "--connect", "local:1x2", "--random", "8"}).text);
 }
 
 TEST_F(ToolTest, RunWithoutAnInputSaysHowToGiveIt) {
-  const Ended ran = gangway({"run", program_, "--cluster", "local:1x2"});
+  const Ended ran = gangway({"run", program_, "--connect", "local:1x2"});
   EXPECT_EQ(ran.status, 2);
   EXPECT_THAT(ran.text, HasSubstr("input \"x\" f32[4] is missing: give --input x=FILE"));
 }

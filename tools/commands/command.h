@@ -1,7 +1,9 @@
 // The commands of the `gangway` tool. Each adds itself to the parser and says what it does when
 // chosen.
 //
-// One name for one option everywhere: --connect, --listen, --cluster, --json, --log-level.
+// One name for one option everywhere: --connect (as connect() takes it), --listen, --json,
+// --version,
+// --log-level.
 // Threads: main's. Errors: a command throws Error; main() reports it and picks the exit status.
 #pragma once
 

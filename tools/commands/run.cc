@@ -157,7 +157,7 @@ void add_run(CLI::App& app, Chosen& chosen) {
       command->add_option("--random", options->seed, "seed to make the inputs that are not given");
   command->add_option("--steps", options->steps, "how often")->check(CLI::Range(1, 1 << 30));
   command
-      ->add_option("--cluster,--connect", options->cluster,
+      ->add_option("--connect", options->cluster,
                    "local:EXECUTORSxDEVICES, or a controller's host:port")
       ->capture_default_str();
   command->add_flag("--json", options->json, "as JSON");

@@ -71,7 +71,7 @@ void add_train(CLI::App& app, Chosen& chosen) {
       ->required()
       ->check(CLI::IsMember({"quickstart", "reference", "reference-moe"}));
   command->add_option("--text", given->text, "a file or a folder; default: the King James Bible");
-  command->add_option("--cluster", given->cluster,
+  command->add_option("--connect", given->cluster,
                       "local:EXECUTORSxDEVICES (default: local:2x2), or host:port");
   command->add_option("--devices", given->devices, "to train on; default: all of a local cluster")
       ->check(CLI::PositiveNumber);
