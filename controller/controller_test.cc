@@ -175,6 +175,15 @@ TEST_F(ControllerTest, ACancelledRunThatWaitsEndsAtOnceAndOneInFlightIsStoppedBy
   EXPECT_EQ(executor_[1].all<CancelFrame>().size(), 1u);
 }
 
+TEST_F(ControllerTest, ARunThatItsHostsEndedBeforeTheyHeardOfItsCancellationHasNotFailed) {
+  const RunId run = submit(session_, compile(session_));
+  controller_.on_message(session_, CancelFrame{run, Error(ErrorKind::kCancelled, "cancelled")});
+  finish(0, RunId(1));
+  finish(1, RunId(1));
+  ASSERT_EQ(client_.ended.size(), 1u);
+  EXPECT_FALSE(client_.ended[0].error.has_value()) << "it has committed";
+}
+
 TEST_F(ControllerTest, ARunPastItsTimeLimitIsCancelledSayingSo) {
   const PlanId plan = compile(session_, 1);
   submit(session_, plan);

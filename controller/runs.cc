@@ -247,12 +247,13 @@ void RunTable::cancel(SessionId session, RunId client_run, const Error& why) {
   if (Run* run = find(session, client_run)) ask_to_stop(*run, why);
 }
 
-// A run without tickets ends here; the hosts end one that has them.
+// A run without tickets ends here; the hosts end one that has them, and they alone know whether the
+// request came before its commit.
 void RunTable::ask_to_stop(Run& run, const Error& why) {
   if (run.stopping) return;
   run.stopping = true;
-  run.fail(why, false);
   if (!run.granted) {
+    run.fail(why, false);
     end(run);
     return pump();
   }
