@@ -36,6 +36,7 @@ void Controller::host_lost(HostId id, Error why) {
             "allocate a new slice, compile again, and restore state from a checkpoint");
   host.lost = why;
   host.peer = nullptr;
+  host.gone.request_stop(why);
   plans_.host_lost(id, why);
   transfers_.host_lost(id, why);
   runs_.host_lost(id, why);

@@ -18,8 +18,9 @@ using testing::HasSubstr;
 class FakeExecutor final : public ExecutorPeer {
  public:
   Future<InstallReply> install(PlanId, const std::vector<std::byte>&, uint32_t, uint64_t) override {
+    if (installing) return installing->future();
     InstallReply reply;
-    for (uint32_t d = 0; d < devices; ++d) reply.needs.push_back({d, need_bytes, 0, 0});
+    for (uint32_t d = 0; d < devices; ++d) reply.needs.push_back({d, need_bytes, state_bytes, 0});
     return Future<InstallReply>(Result<InstallReply>(std::move(reply)));
   }
   Future<void> link(PlanId, const std::vector<OfferedSegment>&) override { return ready_future(); }
@@ -39,7 +40,9 @@ class FakeExecutor final : public ExecutorPeer {
 
   uint32_t devices = 2;
   int64_t need_bytes = 0;
-  std::optional<Promise<void>> commit;  // Set: what commit_install waits for.
+  int64_t state_bytes = 0;
+  std::optional<Promise<InstallReply>> installing;  // Set: what install waits for.
+  std::optional<Promise<void>> commit;              // Set: what commit_install waits for.
   std::vector<Message> received;
 };
 
@@ -73,11 +76,13 @@ class ControllerTest : public testing::Test {
 
   PlanId compile(SessionId session, uint32_t runs_in_flight_max = 2) {
     return reactor_->run([&] {
-      const SliceId slice = controller_.allocate(session, 4).id;
-      return controller_.compile(session, doubled(Mesh{{{"data", 4}}}), {slice}, runs_in_flight_max)
+      slice_ = controller_.allocate(session, 4).id;
+      return controller_
+          .compile(session, doubled(Mesh{{{"data", 4}}}), {slice_}, runs_in_flight_max)
           .id;
     });
   }
+  std::optional<Error> compile_while_host_1_is_lost();
 
   RunId submit(SessionId session, PlanId plan, int64_t time_limit_ms = 0) {
     const RunId run((session.value << 40) + ++names_);
@@ -107,6 +112,7 @@ class ControllerTest : public testing::Test {
   Controller controller_{*reactor_};
   std::vector<HostId> hosts_;
   SessionId session_;
+  SliceId slice_;  // That compile() made last.
   ArrayId last_output_;
   uint64_t names_ = 0;
 };
@@ -242,6 +248,43 @@ TEST_F(ControllerTest, AClientThatGoesWhileItCompilesLeavesNothing) {
   EXPECT_EQ(failed->kind(), ErrorKind::kCancelled);
   EXPECT_EQ(controller_.counts().plans + controller_.counts().slices, 0u);
   EXPECT_EQ(executor_[0].all<UninstallFrame>().size(), 1u);
+}
+
+// What compiling on all four devices ends with when host-1 answers no more.
+std::optional<Error> ControllerTest::compile_while_host_1_is_lost() {
+  std::optional<Error> failed;
+  Fiber compiling = reactor_->spawn("compile", [&] {
+    try {
+      const SliceId slice = controller_.allocate(session_, 4).id;
+      controller_.compile(session_, doubled(Mesh{{{"data", 4}}}), {slice}, 2);
+    } catch (const Error& error) {
+      failed = error;
+    }
+  });
+  reactor_->run_ready();
+  EXPECT_FALSE(failed.has_value());
+  controller_.host_lost(hosts_[1], Error(ErrorKind::kUnavailable, "it has said nothing"));
+  reactor_->run_ready();
+  if (!failed) compiling.cancel();
+  return failed;
+}
+
+TEST_F(ControllerTest, AHostThatIsLostWhileItInstallsAPlanEndsTheCompilation) {
+  executor_[1].installing.emplace();
+  const std::optional<Error> failed = compile_while_host_1_is_lost();
+  ASSERT_TRUE(failed.has_value());
+  EXPECT_EQ(failed->kind(), ErrorKind::kUnavailable);
+  EXPECT_THAT(failed->what(), HasSubstr("\"host-1\" is gone: it has said nothing"));
+  EXPECT_EQ(controller_.counts().plans, 0u);
+  EXPECT_EQ(executor_[0].all<UninstallFrame>().size(), 1u);
+}
+
+TEST_F(ControllerTest, AHostThatIsLostWhileItCommitsAPlanEndsTheCompilation) {
+  executor_[1].commit.emplace();
+  const std::optional<Error> failed = compile_while_host_1_is_lost();
+  ASSERT_TRUE(failed.has_value());
+  EXPECT_EQ(failed->kind(), ErrorKind::kUnavailable);
+  EXPECT_EQ(controller_.counts().plans, 0u);
 }
 
 TEST_F(ControllerTest, AHostThatSaysNothingIsLostInBoundedTime) {

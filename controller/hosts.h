@@ -13,6 +13,7 @@
 
 #include "controller/peers.h"
 #include "runtime/metrics.h"
+#include "runtime/stop.h"
 
 namespace gangway {
 
@@ -30,6 +31,7 @@ struct HostRecord {
   HostInfo info;
   ExecutorPeer* peer = nullptr;   // Null once lost.
   std::optional<Error> lost;      // Why.
+  StopSource gone;                // Stopped then: what awaits an answer of it ends.
   std::vector<int64_t> reserved;  // Bytes by device.
   int64_t last_heard_ns = 0;
   Counter* runs_done = nullptr;

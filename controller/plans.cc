@@ -44,12 +44,12 @@ std::vector<Reservation> output_bytes(const PlanRecord& record) {
   return wanted;
 }
 
-// Suspends until there is an answer, good or bad.
-void settle(const Future<InstallReply>& reply) {
+// Suspends until there is an answer, good or bad, or nobody to give one.
+void settle(const Future<InstallReply>& reply, const StopToken& gone) {
   try {
-    reply.await();
+    reply.await(gone);
   } catch (const Error&) {
-    if (!reply.ready()) throw;  // This fiber was cancelled.
+    if (!reply.ready() && !gone.stop_requested()) throw;  // This fiber was cancelled.
   }
 }
 
@@ -108,10 +108,7 @@ PlanRecord& PlanTable::compile(SessionId owner, const std::string& owner_name,
 
 void PlanTable::install(PlanRecord& record, const std::string& owner_name) {
   const std::vector<std::byte> bytes = to_wire(*record.plan);
-  const auto peer = [this](HostId host) -> ExecutorPeer& {
-    hosts_.require_alive(host);
-    return *hosts_.at(host).peer;
-  };
+  const auto gone = [this](HostId host) { return hosts_.at(host).gone.token(); };
   std::vector<Future<InstallReply>> replies;
   replies.reserve(record.hosts.size());
   for (uint32_t i = 0; i < record.hosts.size(); ++i) {
@@ -119,19 +116,29 @@ void PlanTable::install(PlanRecord& record, const std::string& owner_name) {
   }
   // All of them answer before one's refusal counts: an uninstall, which is a frame, could overtake
   // an install that is under way, and leave it there for good.
-  for (const Future<InstallReply>& reply : replies) settle(reply);
+  for (uint32_t i = 0; i < replies.size(); ++i) settle(replies[i], gone(record.hosts[i]));
   std::vector<OfferedSegment> offers;
   for (uint32_t i = 0; i < replies.size(); ++i) {
-    InstallReply reply = replies[i].take();
+    InstallReply reply = replies[i].take(gone(record.hosts[i]));
     record.needs.push_back(std::move(reply.needs));
     offers.insert(offers.end(), reply.offers.begin(), reply.offers.end());
   }
   reserve(record, owner_name);
+  on_all_hosts(record, [&](ExecutorPeer& host) { return host.link(record.id, offers); });
+  on_all_hosts(record, [&](ExecutorPeer& host) { return host.commit_install(record.id); });
+}
+
+void PlanTable::on_all_hosts(const PlanRecord& record,
+                             const std::function<Future<void>(ExecutorPeer&)>& step) {
   std::vector<Future<void>> done;
-  for (HostId host : record.hosts) done.push_back(peer(host).link(record.id, offers));
-  for (const Future<void>& step : std::exchange(done, {})) step.await();
-  for (HostId host : record.hosts) done.push_back(peer(host).commit_install(record.id));
-  for (const Future<void>& step : done) step.await();
+  done.reserve(record.hosts.size());
+  for (HostId host : record.hosts) done.push_back(step(peer(host)));
+  for (size_t i = 0; i < done.size(); ++i) done[i].await(hosts_.at(record.hosts[i]).gone.token());
+}
+
+ExecutorPeer& PlanTable::peer(HostId host) {
+  hosts_.require_alive(host);
+  return *hosts_.at(host).peer;
 }
 
 void PlanTable::reserve(PlanRecord& record, const std::string& owner_name) {

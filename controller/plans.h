@@ -9,6 +9,7 @@
 // is left.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -61,6 +62,9 @@ class PlanTable {
                    uint32_t runs_in_flight_max);
   void install(PlanRecord& plan, const std::string& owner_name);
   void reserve(PlanRecord& plan, const std::string& owner_name);
+  // One step of the installation on every host. Suspends until all have done it or one can't.
+  void on_all_hosts(const PlanRecord& plan, const std::function<Future<void>(ExecutorPeer&)>& step);
+  ExecutorPeer& peer(HostId host);
   void uninstall_if_unused(PlanId id);
   void uninstall_if_broken(PlanRecord& plan);
   void uninstall(PlanRecord& plan);
