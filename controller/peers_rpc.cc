@@ -49,8 +49,15 @@ void PeerStream::attach(std::unique_ptr<FrameStream> frames) {
   frames_->closed().on_ready([weak = weak_from_this()](const Result<void>& result) {
     const auto self = weak.lock();
     if (self == nullptr || std::exchange(self->closed_, true)) return;
-    self->on_closed(result.ok() ? Error(ErrorKind::kUnavailable, "its frame stream ended")
-                                : result.error());
+    // Not here: this may be inside a send(), from the middle of what on_closed changes.
+    Reactor::current()
+        .spawn("a peer is gone",
+               [weak, why = result.ok() ? Error(ErrorKind::kUnavailable, "its frame stream ended")
+                                        : result.error()] {
+                 const auto stream = weak.lock();
+                 if (stream != nullptr && stream->on_closed) stream->on_closed(why);
+               })
+        .detach();
   });
   for (const Frame& frame : std::exchange(early_, {})) send(frame);
 }

@@ -2,7 +2,7 @@
 //
 // Threads: the reactor's thread. Ownership: shared by the capability that stands for the peer and
 // by fibers that use its stream. Errors: what goes wrong with a stream is told once, through
-// on_closed.
+// on_closed, in a fiber of its own: never inside a call of the stream.
 #pragma once
 
 #include <functional>
@@ -22,7 +22,7 @@ namespace gangway {
 class PeerStream : public std::enable_shared_from_this<PeerStream> {
  public:
   std::function<void(Message)> on_message;
-  std::function<void(const Error&)> on_closed;
+  std::function<void(const Error&)> on_closed;  // Cleared: nobody wants to know any more.
   // Where the stream counts, once attached. They outlive it.
   Metrics* metrics = nullptr;
   MetricLabels labels;

@@ -30,6 +30,7 @@ struct ControllerService::Impl {
   }
 
   void forget(const std::shared_ptr<PeerStream>& stream) {
+    stream->on_closed = nullptr;
     std::erase_if(expected, [&](const auto& item) { return item.second == stream; });
     // Closing a stream suspends: in a fiber of its own.
     fibers.spawn("close a stream", [stream] { stream->close(); });
