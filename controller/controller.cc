@@ -35,11 +35,12 @@ void Controller::host_lost(HostId id, Error why) {
             {.host = host.info.name},
             "allocate a new slice, compile again, and restore state from a checkpoint");
   host.lost = why;
-  host.peer = nullptr;
+  ExecutorPeer& peer = *std::exchange(host.peer, nullptr);
   host.gone.request_stop(why);
   plans_.host_lost(id, why);
   transfers_.host_lost(id, why);
   runs_.host_lost(id, why);
+  peer.hang_up();
 }
 
 void Controller::on_message(HostId id, Message message) {

@@ -28,6 +28,7 @@ class FakeExecutor final : public ExecutorPeer {
     return commit ? commit->future() : ready_future();
   }
   void send(const Frame& frame) override { received.push_back(decode(frame)); }
+  void hang_up() override { hung_up = true; }
 
   template <class T>
   std::vector<T> all() const {
@@ -44,6 +45,7 @@ class FakeExecutor final : public ExecutorPeer {
   std::optional<Promise<InstallReply>> installing;  // Set: what install waits for.
   std::optional<Promise<void>> commit;              // Set: what commit_install waits for.
   std::vector<Message> received;
+  bool hung_up = false;
 };
 
 class FakeClient final : public ClientPeer {
@@ -293,6 +295,7 @@ TEST_F(ControllerTest, AHostThatSaysNothingIsLostInBoundedTime) {
   controller_.tick(later_ns);
   ASSERT_EQ(client_.ended.size(), 1u);
   EXPECT_THAT(client_.ended[0].error->what(), HasSubstr("said nothing for 10000 ms"));
+  EXPECT_TRUE(executor_[0].hung_up && executor_[1].hung_up);
 }
 
 TEST_F(ControllerTest, AnArrayIsFreedOnItsHostsWhenNeitherClientNorRunHoldsIt) {

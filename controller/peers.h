@@ -48,6 +48,8 @@ class ExecutorPeer {
   virtual Future<void> link(PlanId plan, const std::vector<OfferedSegment>& offers) = 0;
   virtual Future<void> commit_install(PlanId plan) = 0;
   virtual void send(const Frame& frame) = 0;
+  // It counts as lost: ends its connection, so that an executor that was merely stopped learns it.
+  virtual void hang_up() = 0;
 };
 
 class ClientPeer {

@@ -73,6 +73,15 @@ void PeerStream::send(const Frame& frame) {
   }
 }
 
+void PeerStream::hang_up() {
+  if (frames_ != nullptr) {
+    frames_->close();
+  } else {
+    closed_ = true;
+    early_.clear();
+  }
+}
+
 void PeerStream::close() {
   closed_ = true;
   frames_.reset();

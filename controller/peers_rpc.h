@@ -29,6 +29,8 @@ class PeerStream : public std::enable_shared_from_this<PeerStream> {
 
   void attach(std::unique_ptr<FrameStream> frames);
   void send(const Frame& frame);
+  // Ends it from this side, for the peer to see.
+  void hang_up();
   // Suspends.
   void close();
 
@@ -53,6 +55,7 @@ class ExecutorRpc final : public ExecutorPeer {
   Future<void> link(PlanId plan, const std::vector<OfferedSegment>& offers) override;
   Future<void> commit_install(PlanId plan) override;
   void send(const Frame& frame) override { stream_->send(frame); }
+  void hang_up() override { stream_->hang_up(); }
 
   const std::shared_ptr<PeerStream>& stream() const { return stream_; }
 

@@ -92,8 +92,12 @@ class ExecutorService::Impl final : public HostEvents {
     frames_ = connect_frames(reactor, network, options.controller, key, {.name = "controller"});
     frames_->start([this](capnp::MessageReader& reader) { on_message(decode(reader)); });
     frames_->closed().on_ready([this](const Result<void>& result) {
-      end(result.ok() ? Error(ErrorKind::kUnavailable, "executor: the controller is gone")
-                      : result.error());
+      end(Error(ErrorKind::kUnavailable,
+                cat("executor \"", name_, "\": the controller ended the connection: ",
+                    result.ok() ? "it read nothing any more" : result.error().message()),
+                {.host = name_},
+                "it has gone, or it has heard nothing of this executor for too long and counts it "
+                "as lost: start the executor again"));
     });
     fibers_.spawn("heartbeat", [this, interval = options.heartbeat_interval_ms] {
       while (!ended_.is_set()) {

@@ -1,4 +1,4 @@
-// An executor that is killed in the middle of a run: the run fails, what survives goes on.
+// An executor that is killed or stands still: what used it fails, what survives goes on.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -50,6 +50,26 @@ TEST(LostHostTest, RunsUnderWayFailSoonAndTheSurvivorRunsOtherPrograms) {
   const Executable step = one.compile(busy_sum(one.mesh({{"data", 1}}), 10));
   EXPECT_EQ(step.run({{"x", kOnes}}, {.time_limit_ms = 20'000})["sum"].item<float>(), 16.0f);
   EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::seconds(20));
+}
+
+TEST(LostHostTest, AnExecutorThatStandsStillEndsACompilationAndItselfOnceItGoesOn) {
+  const Client client = connect("local:2x1", {.memory_bytes = 64 << 20});
+  const Slice both = client.allocate({.devices = 2});
+  pid_t frozen = 0;
+  for (pid_t pid : children_of(getpid())) {
+    if (is_executor(pid, "host-1")) frozen = pid;
+  }
+  ASSERT_NE(frozen, 0);
+  kill(frozen, SIGSTOP);
+  try {
+    both.compile(busy_sum(both.mesh({{"data", 2}}), 10));
+    ADD_FAILURE() << "compiled";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::kUnavailable) << error.what();
+    EXPECT_THAT(error.what(), HasSubstr("\"host-1\" is gone: it has said nothing"));
+  }
+  kill(frozen, SIGCONT);
+  EXPECT_TRUE(eventually([frozen] { return is_gone(frozen); })) << "nobody will ever ask it";
 }
 
 }  // namespace

@@ -116,6 +116,15 @@ TEST(SimClusterTest, ASilentExecutorIsFoundAndNamed) {
         EXPECT_THAT(error.what(), HasSubstr("\"host-1\" is gone: it has said nothing"));
       }
       cluster.network.heal("host-1", "controller");
+      try {
+        cluster.executors[1]->disconnected().await_until_ns(reactor->clock().now_ns() +
+                                                            1'000'000'000);
+        ADD_FAILURE() << "it serves on, though nobody will ever ask it";
+      } catch (const Error& error) {
+        EXPECT_EQ(error.kind(), ErrorKind::kUnavailable);
+        EXPECT_THAT(error.what(), HasSubstr("\"host-1\": the controller ended the connection"));
+      }
+      EXPECT_FALSE(cluster.executors[0]->disconnected().ready());
     }
     client.close();
   });
