@@ -85,7 +85,11 @@ void Controller::on_message(SessionId id, Message message) {
     runs_.submit(id, std::move(*run), now_ns);
     if (runs_.next_deadline_ns() != before) deadline_moved_.wake_all();
   } else if (auto* transfer = std::get_if<TransferFrame>(&message)) {
-    transfers_.start(id, std::move(*transfer));
+    if (transfer->kind == TransferKind::kGetState || transfer->kind == TransferKind::kPutState) {
+      runs_.in_order(id, [this, id, state = *transfer] { transfers_.start(id, state); });
+    } else {
+      transfers_.start(id, std::move(*transfer));
+    }
   } else if (auto* freed = std::get_if<FreeFrame>(&message)) {
     for (ArrayId array : freed->arrays) objects_.client_drops(array, id);
     runs_.pump();

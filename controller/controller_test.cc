@@ -289,6 +289,32 @@ TEST_F(ControllerTest, AHostThatIsLostWhileItCommitsAPlanEndsTheCompilation) {
   EXPECT_EQ(controller_.counts().plans, 0u);
 }
 
+TEST_F(ControllerTest, StateIsReadBehindRunsThatWaitAndAheadOfLaterOnes) {
+  const PlanId plan = compile(session_, 1);
+  submit(session_, plan);
+  submit(session_, plan);
+  controller_.on_message(
+      session_,
+      TransferFrame{
+          .request = 7, .kind = TransferKind::kGetState, .scope = slice_.value, .name = "w"});
+  submit(session_, plan);
+  const auto order = [this] {
+    std::string text;
+    for (const Message& message : executor_[0].received) {
+      if (std::holds_alternative<RunFrame>(message)) text += "run ";
+      if (std::holds_alternative<TransferFrame>(message)) text += "read ";
+    }
+    return text;
+  };
+  EXPECT_EQ(order(), "run ");
+  for (uint64_t run = 1; run <= 3; ++run) {
+    finish(0, RunId(run));
+    finish(1, RunId(run));
+  }
+  EXPECT_EQ(order(), "run run read run ");
+  EXPECT_EQ(client_.ended.size(), 3u);
+}
+
 TEST_F(ControllerTest, AHostThatSaysNothingIsLostInBoundedTime) {
   submit(session_, compile(session_));
   const int64_t later_ns = reactor_->clock().now_ns() + 11'000'000'000;

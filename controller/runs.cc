@@ -123,13 +123,42 @@ void RunTable::bind_arguments(Run& run) {
   }
 }
 
-void RunTable::pump() {
-  const auto may_start = [this](RunId id) {
-    const PlanRecord& plan = *runs_.at(id)->plan;
-    return plan.in_flight < plan.plan->runs_in_flight_max;
+bool RunTable::may_start(const Run& run) const {
+  return run.plan->in_flight < run.plan->plan->runs_in_flight_max &&
+         std::none_of(
+             fences_.begin(), fences_.end(),
+             [&](const Fence& fence) {
+               return fence.session == run.session && fence.last < run.id;
+             });
+}
+
+void RunTable::in_order(SessionId session, std::function<void()> send) {
+  fences_.push_back({session, RunId(last_run_), std::move(send)});
+  pass_fences();
+}
+
+void RunTable::pass_fences() {
+  const auto waits = [this](const Fence& fence) {
+    return std::any_of(runs_.begin(), runs_.upper_bound(fence.last), [&](const auto& item) {
+      return item.second->session == fence.session && !item.second->granted;
+    });
   };
+  for (auto at = fences_.begin(); at != fences_.end();) {
+    if (waits(*at)) {
+      ++at;
+      continue;
+    }
+    at->send();
+    at = fences_.erase(at);
+  }
+}
+
+void RunTable::pump() {
   objects_.flush();
-  while (const auto next = policy_->next(may_start)) {
+  while (true) {
+    pass_fences();
+    const auto next = policy_->next([this](RunId id) { return may_start(*runs_.at(id)); });
+    if (!next) break;
     Run& run = *runs_.at(*next);
     // What does not fit yet holds the line: were others let past, it might never fit.
     if (!admit(run)) break;
@@ -286,6 +315,7 @@ void RunTable::host_lost(HostId host, const Error& why) {
 }
 
 void RunTable::session_closed(SessionId session) {
+  std::erase_if(fences_, [&](const Fence& fence) { return fence.session == session; });
   std::vector<RunId> owned;
   for (const auto& [id, run] : runs_) {
     if (run->session == session) owned.push_back(id);

@@ -16,6 +16,7 @@
 // are reported stuck. Cost: O(hosts + arguments) a run; nothing grows with nodes or shards.
 #pragma once
 
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -46,6 +47,9 @@ class RunTable {
   void session_closed(SessionId session);
   // Something was freed: grants what can go now.
   void pump();
+  // Calls `send` between the runs that the session has submitted so far and its later ones: once
+  // all of those have their tickets or have ended. `send` must not call back.
+  void in_order(SessionId session, std::function<void()> send);
 
   // The next time limit, and the runs that are past theirs.
   std::optional<int64_t> next_deadline_ns() const;
@@ -66,6 +70,15 @@ class RunTable {
   void host_finished(Run& run, HostId host);
   void end(Run& run);
   Run* find(SessionId session, RunId client_run);
+  void pass_fences();
+  bool may_start(const Run& run) const;
+
+  // Waits for the session's runs up to `last`; its later runs wait for it.
+  struct Fence {
+    SessionId session;
+    RunId last;
+    std::function<void()> send;
+  };
 
   HostTable& hosts_;
   PlanTable& plans_;
@@ -75,6 +88,7 @@ class RunTable {
   std::map<RunId, std::unique_ptr<Run>> runs_;
   std::map<std::pair<SessionId, RunId>, RunId> by_client_;
   std::set<std::pair<int64_t, RunId>> deadlines_;
+  std::deque<Fence> fences_;
   Ticket next_ticket_{1};
   uint64_t last_run_ = 0;
   uint64_t granted_ = 0;
