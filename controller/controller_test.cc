@@ -315,6 +315,21 @@ TEST_F(ControllerTest, StateIsReadBehindRunsThatWaitAndAheadOfLaterOnes) {
   EXPECT_EQ(client_.ended.size(), 3u);
 }
 
+TEST_F(ControllerTest, TheBytesOfStatesAreHeldUntilTheirSliceIsReleased) {
+  const auto reserved = [this] { return controller_.hosts().at(hosts_[0]).reserved[0]; };
+  for (FakeExecutor& executor : executor_) {
+    executor.need_bytes = 100;
+    executor.state_bytes = 300;
+  }
+  const PlanId first = compile(session_);
+  EXPECT_EQ(reserved(), 400);
+  controller_.release_plan(first);
+  EXPECT_EQ(reserved(), 300) << "the next program on the slice finds its states there";
+  controller_.release_slice(slice_);
+  EXPECT_EQ(reserved(), 0);
+  EXPECT_EQ(executor_[0].all<FreeScopeFrame>().size(), 1u);
+}
+
 TEST_F(ControllerTest, AHostThatSaysNothingIsLostInBoundedTime) {
   submit(session_, compile(session_));
   const int64_t later_ns = reactor_->clock().now_ns() + 11'000'000'000;

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -74,6 +75,20 @@ class HostTable {
   std::map<HostId, HostRecord> hosts_;
   std::map<DeviceRef, std::map<std::string, int64_t>> held_;
   uint32_t last_ = 0;
+};
+
+// Reserved memory that is given back with its last holder: a plan, the states of a slice, the
+// arrays of one run.
+struct Holding {
+  Holding(HostTable& table, std::string who, std::vector<Reservation> bytes)
+      : hosts(table), owner(std::move(who)), held(std::move(bytes)) {}
+  ~Holding() { hosts.release(owner, held); }
+  Holding(const Holding&) = delete;
+  Holding& operator=(const Holding&) = delete;
+
+  HostTable& hosts;
+  std::string owner;
+  std::vector<Reservation> held;
 };
 
 }  // namespace gangway

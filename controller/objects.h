@@ -19,19 +19,6 @@
 
 namespace gangway {
 
-// Memory that several arrays hold together (the outputs of one run); given back with the last.
-struct Holding {
-  Holding(HostTable& table, std::string who, std::vector<Reservation> bytes)
-      : hosts(table), owner(std::move(who)), held(std::move(bytes)) {}
-  ~Holding() { hosts.release(owner, held); }
-  Holding(const Holding&) = delete;
-  Holding& operator=(const Holding&) = delete;
-
-  HostTable& hosts;
-  std::string owner;
-  std::vector<Reservation> held;
-};
-
 struct ArrayRecord {
   SessionId owner;
   std::vector<HostId> hosts;

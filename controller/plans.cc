@@ -125,6 +125,8 @@ void PlanTable::install(PlanRecord& record, const std::string& owner_name) {
   }
   reserve(record, owner_name);
   on_all_hosts(record, [&](ExecutorPeer& host) { return host.link(record.id, offers); });
+  // Made here and there even if another host fails now, and shared by later plans of the slice.
+  slices_.hold_states(SliceId(record.scope), std::move(record.states), record.hosts);
   on_all_hosts(record, [&](ExecutorPeer& host) { return host.commit_install(record.id); });
 }
 
@@ -142,13 +144,17 @@ ExecutorPeer& PlanTable::peer(HostId host) {
 }
 
 void PlanTable::reserve(PlanRecord& record, const std::string& owner_name) {
-  std::vector<Reservation> wanted;
+  std::vector<Reservation> wanted, states, others;
   for (size_t i = 0; i < record.needs.size(); ++i) {
     for (const PlanNeed& need : record.needs[i]) {
       const DeviceRef at{record.hosts[i], need.device};
-      GW_REQUIRE(need.device < hosts_.at(at.host).info.devices && need.total() >= 0, "host \"",
-                 record.plan->hosts[i], "\": says what a device needs that it does not have");
+      GW_REQUIRE(need.device < hosts_.at(at.host).info.devices &&
+                     std::min({need.arena, need.state, need.slots}) >= 0,
+                 "host \"", record.plan->hosts[i],
+                 "\": says what a device needs that it does not have");
       wanted.push_back({at, need.total()});
+      states.push_back({at, need.state});
+      others.push_back({at, need.total() - need.state});
     }
   }
   if (const auto short_of = hosts_.reserve(owner_name, wanted)) {
@@ -170,7 +176,8 @@ void PlanTable::reserve(PlanRecord& record, const std::string& owner_name) {
             hosts_.holders(short_of->at)),
         {.program = record.plan->name}, "use more devices, or let other programs go");
   }
-  record.memory = std::make_shared<Holding>(hosts_, owner_name, std::move(wanted));
+  record.memory = std::make_shared<Holding>(hosts_, owner_name, std::move(others));
+  record.states = std::make_shared<Holding>(hosts_, owner_name, std::move(states));
 }
 
 PlanRecord& PlanTable::at(PlanId id, SessionId owner) {

@@ -31,6 +31,7 @@ struct PlanRecord {
   std::vector<SliceId> slices;
   std::vector<std::vector<PlanNeed>> needs;  // By host.
   std::shared_ptr<Holding> memory;
+  std::shared_ptr<Holding> states;        // Until they are made: then the slice holds them.
   std::vector<Reservation> output_bytes;  // Of one run.
   int runs = 0;                           // Queued or in flight.
   int in_flight = 0;

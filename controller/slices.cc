@@ -46,6 +46,13 @@ void SliceTable::drop(SliceId id) {
   erase_if_unused(id);
 }
 
+void SliceTable::hold_states(SliceId id, std::shared_ptr<Holding> memory,
+                             const std::vector<HostId>& hosts) {
+  SliceRecord& slice = slices_.at(id);
+  slice.states.push_back(std::move(memory));
+  slice.state_hosts.insert(hosts.begin(), hosts.end());
+}
+
 void SliceTable::release(SliceId id) {
   const auto found = slices_.find(id);
   if (found == slices_.end()) return;
@@ -69,11 +76,8 @@ void SliceTable::erase_if_unused(SliceId id) {
   }
   // The states of programs on this slice go with it.
   const Frame frame = encode(FreeScopeFrame{id.value});
-  HostId last;
-  for (const DeviceRef& device : slice.devices) {
-    ExecutorPeer* peer = hosts_.at(device.host).peer;
-    if (device.host != last && peer != nullptr) peer->send(frame);
-    last = device.host;
+  for (HostId host : slice.state_hosts) {
+    if (ExecutorPeer* peer = hosts_.at(host).peer) peer->send(frame);
   }
   slices_.erase(id);
 }

@@ -9,6 +9,8 @@
 #pragma once
 
 #include <map>
+#include <memory>
+#include <set>
 #include <vector>
 
 #include "controller/hosts.h"
@@ -23,6 +25,9 @@ struct SliceRecord {
   std::vector<DeviceRef> devices;  // By virtual device.
   int plans = 0;                   // That use it; the devices are given back after the last.
   bool released = false;
+  // Of the plans whose states are named in it; they outlive the plans.
+  std::vector<std::shared_ptr<Holding>> states;
+  std::set<HostId> state_hosts;
 };
 
 class SliceTable {
@@ -33,7 +38,9 @@ class SliceTable {
   // Throws kInvalid when it is not this session's.
   SliceRecord& at(SliceId id, SessionId owner);
   void keep(SliceId id) { ++slices_.at(id).plans; }
-  void drop(SliceId id);     // The plan that kept it is gone.
+  void drop(SliceId id);  // The plan that kept it is gone.
+  // A plan makes states on `hosts`: they and their memory stay as long as the slice.
+  void hold_states(SliceId id, std::shared_ptr<Holding> memory, const std::vector<HostId>& hosts);
   void release(SliceId id);  // Its owner lets it go.
   void release_all(SessionId owner);
   size_t size() const { return slices_.size(); }
