@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <limits>
+
 #include "controller/lowering/plan_text.h"
 #include "ir/ops.h"
 #include "ir/program_builder.h"
@@ -203,6 +205,13 @@ TEST_F(ControllerTest, ARunPastItsTimeLimitIsCancelledSayingSo) {
   ASSERT_EQ(client_.ended.size(), 1u);
   EXPECT_EQ(client_.ended[0].error->kind(), ErrorKind::kCancelled);
   EXPECT_THAT(client_.ended[0].error->what(), HasSubstr("limit of 500 ms"));
+}
+
+TEST_F(ControllerTest, AVeryLongTimeLimitIsNone) {
+  const PlanId plan = compile(session_);
+  submit(session_, plan, std::numeric_limits<int64_t>::max());
+  controller_.tick(reactor_->clock().now_ns());
+  EXPECT_TRUE(executor_[0].all<CancelFrame>().empty());
 }
 
 TEST_F(ControllerTest, ALostHostFailsExactlyTheRunsThatUseItAndLaterOnes) {

@@ -6,6 +6,11 @@
 #include "runtime/trace.h"
 
 namespace gangway {
+namespace {
+
+constexpr int64_t kTimeLimitMaxMs = int64_t{1} << 42;  // 139 years: fits in nanoseconds.
+
+}  // namespace
 
 struct RunTable::Run {
   RunId id;
@@ -59,7 +64,7 @@ void RunTable::submit(SessionId session, RunFrame request, int64_t now_ns) {
     return end(run);
   }
   if (run.request.time_limit_ms > 0) {
-    run.deadline_ns = now_ns + run.request.time_limit_ms * 1'000'000;
+    run.deadline_ns = now_ns + std::min(run.request.time_limit_ms, kTimeLimitMaxMs) * 1'000'000;
     deadlines_.emplace(run.deadline_ns, run.id);
   }
   pump();
