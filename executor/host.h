@@ -124,7 +124,9 @@ class Host {
   void commit_install(PlanId id);
   void uninstall(PlanId id);
 
-  // Prepares everything host-side at once and enqueues the run's nodes on the device streams.
+  // Prepares everything host-side at once and enqueues the run's nodes on the device streams. A
+  // request that does not fit its plan takes part, poisoned: peers wait for it. Throws only where
+  // the plan is not ready here.
   void start(const RunRequest& request);
   // The run does not commit if it has not yet; its devices still take part in every collective,
   // carrying the flag. With kUnavailable, a peer is gone: the devices of the run give it up where

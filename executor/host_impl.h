@@ -44,6 +44,7 @@ struct Host::Impl final : DeviceRun::Listener {
                        uint64_t position);
   void prepare(HostPlan& plan, PlanRun& run);
   void make_outputs(HostPlan& plan, const RunRequest& request);
+  std::shared_ptr<const Error> check_shape(HostPlan& plan, const RunRequest& request);
   std::shared_ptr<const Error> check_arguments(HostPlan& plan, const RunRequest& request);
   void cancel(RunId run, ErrorKind kind, const std::string& why);
   void device_done(DeviceRun& run) override;

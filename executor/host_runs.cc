@@ -9,12 +9,6 @@ namespace gangway {
 void Host::Impl::start(const RunRequest& request) {
   HostPlan& made = plan(request.plan);
   GW_REQUIRE(made.stage == PlanStage::kReady, "plan ", request.plan, ": is not ready to run");
-  GW_REQUIRE(request.outputs.size() == made.plan->outputs.size() &&
-                 request.source_positions.size() == made.plan->sources.size(),
-             "run ", request.run, ": does not fit plan \"", made.plan->name, "\": expected ",
-             made.plan->outputs.size(), " outputs and ", made.plan->sources.size(),
-             " source positions, got ", request.outputs.size(), " and ",
-             request.source_positions.size());
   // Ticket order: nobody overtakes a run that waits.
   if (!waiting.empty() || !try_start(request)) waiting.push_back(request);
 }
@@ -25,7 +19,8 @@ bool Host::Impl::try_start(const RunRequest& request) {
   if (run.running > 0) return false;
   run.run = request.run;
   run.running = made.devices.size();
-  std::shared_ptr<const Error> error = check_arguments(made, request);
+  std::shared_ptr<const Error> error = check_shape(made, request);
+  if (error == nullptr) error = check_arguments(made, request);
   try {
     make_outputs(made, request);
   } catch (const Error& failure) {
@@ -52,6 +47,18 @@ void Host::Impl::prepare(HostPlan& made, PlanRun& run) {
       }
     }
   }
+}
+
+std::shared_ptr<const Error> Host::Impl::check_shape(HostPlan& made, const RunRequest& request) {
+  const Plan& facts = *made.plan;
+  if (request.outputs.size() == facts.outputs.size() &&
+      request.source_positions.size() == facts.sources.size())
+    return nullptr;
+  return std::make_shared<const Error>(
+      ErrorKind::kInvalid,
+      cat("run ", request.run, ": does not fit plan \"", facts.name, "\": expected ",
+          facts.outputs.size(), " outputs and ", facts.sources.size(), " source positions, got ",
+          request.outputs.size(), " and ", request.source_positions.size()));
 }
 
 std::shared_ptr<const Error> Host::Impl::check_arguments(HostPlan& made,
@@ -95,7 +102,8 @@ std::shared_ptr<const Error> Host::Impl::check_arguments(HostPlan& made,
 // The arrays that the run will fill; they can be asked for, or given to other runs, before it has
 // begun.
 void Host::Impl::make_outputs(HostPlan& made, const RunRequest& request) {
-  for (uint32_t o = 0; o < request.outputs.size(); ++o) {
+  const size_t outputs = std::min(request.outputs.size(), made.plan->outputs.size());
+  for (uint32_t o = 0; o < outputs; ++o) {
     TensorShards tensor = made.shards_of(made.plan->outputs[o]);
     if (tensor.shards.empty()) continue;
     for (const auto& device : made.devices) {
@@ -131,6 +139,7 @@ void Host::Impl::bind(HostPlan& made, const RunRequest& request, size_t d, Devic
     }
   }
   for (const DeviceOutput& output : device.outputs) {
+    if (output.output >= request.outputs.size()) continue;
     auto found = arrays.find(request.outputs[output.output]);
     const Shard* shard = found == arrays.end() ? nullptr : found->second.on(device.member.device);
     if (shard != nullptr) inputs.outputs[output.output] = shard->buffer;

@@ -125,6 +125,22 @@ TEST_P(HostTest, ARunWithABadArgumentFailsWithItsNameAndLeavesStateAsItWas) {
   EXPECT_EQ(t.transfer_error->kind(), ErrorKind::kInvalid);
 }
 
+TEST_P(HostTest, AHostThatIsToldARunOfAnotherShapeTakesPartInItPoisoned) {
+  TestHosts t(*reactor, 2, 1, GetParam());
+  t.install(kPlan, training_step(2, 1));
+  t.put<float>(ArrayId(100), kPlan, 0, std::vector<float>(16, 3.0f));
+  RunRequest wrong = step_request(1);
+  wrong.outputs.clear();
+  t.hosts[0]->start(wrong);
+  t.hosts[1]->start(step_request(1));
+  const Done done = t.wait(RunId(1));
+  ASSERT_TRUE(done.error);
+  EXPECT_EQ(done.error->kind(), ErrorKind::kInvalid);
+  EXPECT_THAT(done.error->what(), HasSubstr("expected 1 outputs"));
+  EXPECT_TRUE(t.logs[1]->done[RunId(1)].error) << "its peer waits for nobody";
+  EXPECT_THAT(t.get_state<float>("w", 2), Each(1.0f));
+}
+
 TEST_P(HostTest, PlannedBytesAreTheBytesAskedOfTheAllocator) {
   TestHosts t(*reactor, 2, 2, GetParam());
   std::vector<int64_t> before;

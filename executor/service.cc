@@ -174,7 +174,7 @@ class ExecutorService::Impl final : public HostEvents {
 
   void on_message(Message message) {
     if (auto* run = std::get_if<RunFrame>(&message)) {
-      start(std::move(*run));
+      host_.start(to_request(std::move(*run)));
     } else if (auto* freed = std::get_if<FreeFrame>(&message)) {
       host_.free(freed->arrays);
     } else if (auto* cancel = std::get_if<CancelFrame>(&message)) {
@@ -188,15 +188,6 @@ class ExecutorService::Impl final : public HostEvents {
     } else {
       throw Error(ErrorKind::kInvalid,
                   "frame: the controller sent a kind of frame that is not its to send");
-    }
-  }
-
-  void start(RunFrame frame) {
-    const RunId run = frame.run;
-    try {
-      host_.start(to_request(std::move(frame)));
-    } catch (const Error& error) {
-      run_done(run, &error, true);
     }
   }
 

@@ -3,7 +3,9 @@
 //
 // Threads: the reactor's thread; making and destroying one suspends. Errors: the constructor throws
 // what the controller answers: kInvalid (another version), kUnimplemented (another machine),
-// kUnavailable (nobody there). A call that Host refuses becomes the run's or the transfer's result.
+// kUnavailable (nobody there). A transfer that Host refuses becomes that transfer's result. A run
+// that it can't take part in at all ends the connection: its peers would wait for it for ever, and
+// a lost host is what the controller can deal with.
 //
 //   ExecutorService executor(reactor, network, {.controller = "127.0.0.1:7040", .host = {...}});
 //   executor.disconnected().await();                        // Serves until the controller is gone.
