@@ -102,8 +102,9 @@ class Partitioner {
     auto found = made_.find({value, key(to)});
     if (found != made_.end()) return found->second;
     if (from == to) return out_.at(value);
-    ValueId now = sum(value, from, to);
     Sharding at = from;
+    // All axes before any is sliced: what is sliced on one and not gathered on another may not
+    // divide.
     for (size_t axis = 0; axis < to.size(); ++axis) {
       if (at[axis].kind == PlacementKind::kPartial && to[axis].kind == PlacementKind::kReplicate) {
         at[axis] = replicate();
@@ -112,6 +113,10 @@ class Partitioner {
       if (at[axis] != replicate() || to[axis].kind != PlacementKind::kShard) {
         throw unimplemented(value, at[axis], to[axis], global_.mesh.axes[axis].name, consumer);
       }
+    }
+    ValueId now = sum(value, from, to);
+    for (size_t axis = 0; axis < to.size(); ++axis) {
+      if (at[axis] == to[axis]) continue;
       at[axis] = to[axis];
       Node node{.op = Op::shard_slice, .inputs = {now}};
       node.attrs.set("axis", global_.mesh.axes[axis].name);

@@ -129,6 +129,20 @@ TEST(Pipeline, AConversionThatDoesNotExistNamesTheUsersLine) {
   }
 }
 
+TEST(Propagation, TwoAxesCutADimensionOnlyInEqualParts) {
+  Builder b("both", Mesh{{{"data", 2}, {"expert", 4}}});
+  Value x = b.parameter("x", f32({12, 8}), {{"data", shard(0)}});
+  Value y = b.parameter("y", f32({12, 8}), {{"expert", shard(0)}});
+  b.result("z", x + y);
+  try {
+    compile_function(b.build(), {});
+    FAIL() << "12 rows were cut in eight";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::kUnimplemented) << error.what();
+    EXPECT_THAT(error.what(), testing::HasSubstr("pipeline_test.cc"));
+  }
+}
+
 TEST(Propagation, ExplainsItselfInTheWordsOfTheSource) {
   Function function = simplify(regression());
   Propagation propagation =

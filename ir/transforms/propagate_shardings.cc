@@ -27,11 +27,17 @@ int factor_of_result(const Factors& factors, size_t result, int dim) {
   return -1;
 }
 
-// Propagation along one mesh axis; the axes do not see one another.
+// Propagation along one mesh axis. Of the axes before it, it sees in how many parts each factor is
+// cut already: an axis that would not divide a part evenly does not cut it.
 class AxisPropagation {
  public:
-  AxisPropagation(const Function& function, const std::vector<Factors>& factors, int64_t size)
-      : function_(function), factors_(factors), size_(size), producers_(producers(function)) {
+  AxisPropagation(const Function& function, const std::vector<Factors>& factors,
+                  const std::vector<std::vector<int64_t>>& parts, int64_t size)
+      : function_(function),
+        factors_(factors),
+        parts_(parts),
+        size_(size),
+        producers_(producers(function)) {
     placements_.resize(function.types.size());
     reasons_.resize(function.types.size());
     cuts_.resize(function.nodes.size());
@@ -65,8 +71,11 @@ class AxisPropagation {
   }
 
  private:
-  bool can_cut(const Factor& factor) const {
-    return factor.kind != FactorKind::kWhole && factor.size % size_ == 0 && factor.size > 0;
+  bool can_cut(NodeId id, int index) const {
+    const auto f = static_cast<size_t>(index);
+    const Factor& factor = factors_[id][f];
+    return factor.kind != FactorKind::kWhole && factor.size % (size_ * parts_[id][f]) == 0 &&
+           factor.size > 0;
   }
 
   // The factor that the operands' shardings vote for, weighted by bytes; `from` is the operand that
@@ -80,7 +89,7 @@ class AxisPropagation {
       const auto& placement = placements_[node.inputs[i]];
       if (!placement || placement->kind != PlacementKind::kShard) continue;
       int f = factor_of_input(factors, i, placement->dim);
-      if (f < 0 || !can_cut(factors[static_cast<size_t>(f)])) continue;
+      if (f < 0 || !can_cut(id, f)) continue;
       bytes[static_cast<size_t>(f)] += function_.types[node.inputs[i]].bytes();
       if (best < 0 || bytes[static_cast<size_t>(f)] > bytes[static_cast<size_t>(best)]) {
         best = f;
@@ -177,7 +186,7 @@ class AxisPropagation {
     const Node& node = function_.nodes[id];
     if (wanted.kind == PlacementKind::kShard) {
       int f = factor_of_result(factors_[id], value - node.first_result, wanted.dim);
-      if (f >= 0 && can_cut(factors_[id][static_cast<size_t>(f)])) {
+      if (f >= 0 && can_cut(id, f)) {
         cut(id, f, reason);
         return;
       }
@@ -190,6 +199,7 @@ class AxisPropagation {
 
   const Function& function_;
   const std::vector<Factors>& factors_;
+  const std::vector<std::vector<int64_t>>& parts_;
   int64_t size_;
   std::vector<NodeId> producers_;
   std::vector<std::optional<Placement>> placements_;
@@ -231,7 +241,7 @@ Propagation propagate_shardings(const Function& global,
   }
   for (size_t axis = 0; axis < axes; ++axis) {
     if (global.mesh.axes[axis].size == 1) continue;
-    AxisPropagation propagation(global, factors, global.mesh.axes[axis].size);
+    AxisPropagation propagation(global, factors, out.parts, global.mesh.axes[axis].size);
     for (ValueId p = 0; p < global.parameters.size(); ++p) {
       propagation.annotate(p, parameter_shardings[p][axis]);
     }
