@@ -126,6 +126,7 @@ Executable::Executable(std::shared_ptr<ExecutableImpl> impl) : impl_(std::move(i
 Run Executable::run(const std::vector<Argument>& arguments, const RunOptions& options) const {
   ExecutableImpl& executable = *impl_;
   const std::shared_ptr<internal::ClientImpl>& client = executable.client;
+  client->require_open();
   GW_REQUIRE(options.time_limit_ms >= 0, "run: a negative time limit: ", options.time_limit_ms,
              " ms");
   Bound bound;

@@ -57,7 +57,7 @@ void ClientImpl::close() {
 }
 
 void ClientImpl::end() {
-  session_.reset();
+  session_->close();
   std::vector<std::string> traces;
   if (cluster_ != nullptr) traces = cluster_->stop();
   cluster_.reset();
@@ -66,14 +66,8 @@ void ClientImpl::end() {
 }
 
 void ClientImpl::post(std::function<void(Session&)> body) {
-  if (closed_) return;
-  if (at_home()) {
-    if (session_ != nullptr) body(*session_);
-    return;
-  }
-  thread_->mailbox().post([this, body = std::move(body)] {
-    if (session_ != nullptr) body(*session_);
-  });
+  if (at_home()) return body(*session_);
+  thread_->mailbox().post([this, body = std::move(body)] { body(*session_); });
 }
 
 SegmentHeap& ClientImpl::heap() {
@@ -85,7 +79,6 @@ SegmentHeap& ClientImpl::heap() {
 void ClientImpl::transfer(TransferFrame frame, const SegmentHeap::Part& part) {
   auto outcome = std::make_shared<Outcome>();
   frame.at = {part.segment(), part.offset(), part.bytes()};
-  if (closed_) throw Error(ErrorKind::kCancelled, "client: closed");
   post([this, frame, outcome](Session& session) {
     session.transfer(frame, [this, outcome](const std::optional<Error>& error) {
       {

@@ -41,12 +41,12 @@ class ClientImpl : public std::enable_shared_from_this<ClientImpl> {
     if (at_home()) return body();
     return thread_->ask(what, std::move(body));
   }
-  // On the reactor, soon; does nothing once the client is closed.
+  // On the reactor, soon; also once the client is closed, on a session that says so.
   void post(std::function<void(Session&)> body);
   bool at_home() const { return Reactor::current_or_null() == notify.home; }
-  Session& session() {
-    if (session_ == nullptr) throw Error(ErrorKind::kCancelled, "client: closed");
-    return *session_;
+  Session& session() { return *session_; }
+  void require_open() const {
+    if (closed_) throw Session::closed_error();
   }
 
   ArrayId new_array() { return ArrayId(base_ + ++names_); }
@@ -63,7 +63,7 @@ class ClientImpl : public std::enable_shared_from_this<ClientImpl> {
 
   std::unique_ptr<Timeline> timeline_;  // The reactor's thread, as the next two.
   std::unique_ptr<Cluster> cluster_;
-  std::unique_ptr<Session> session_;
+  std::unique_ptr<Session> session_;  // Stays when it is closed.
   uint64_t base_ = 0;
   std::atomic<uint64_t> names_{0};
   std::mutex heap_mutex_;

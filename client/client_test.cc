@@ -5,6 +5,7 @@
 
 #include "ir/ops.h"
 #include "ir/program_builder.h"
+#include "runtime/thread.h"
 
 namespace gangway {
 namespace {
@@ -147,6 +148,38 @@ TEST_F(ClientTest, MoreDevicesThanThereAreAreRefused) {
 TEST_F(ClientTest, AClosedClientSaysSo) {
   client_.close();
   EXPECT_EQ(error_of([&] { client_.allocate({.devices = 1}); }).kind(), ErrorKind::kCancelled);
+}
+
+TEST_F(ClientTest, AClosedClientRefusesRunsAndTransfers) {
+  Executable step = slice_.compile(accumulate(mesh_));
+  auto run = step.run({{"x", HostTensor::of<float>({16, 8}, ones(128))}, {"scale", 1.0f}});
+  run.wait();
+  client_.close();
+  const auto expect_closed = [](const auto& body) {
+    const Error error = error_of(body);
+    EXPECT_EQ(error.kind(), ErrorKind::kCancelled);
+    EXPECT_THAT(error.what(), HasSubstr("client: closed"));
+  };
+  expect_closed([&] { step.run({{"scale", 1.0f}}); });
+  expect_closed([&] { run["twice"].to_host(); });
+  expect_closed([&] { slice_.read_state("w"); });
+  expect_closed([&] { slice_.compile(accumulate(mesh_)); });
+}
+
+TEST_F(ClientTest, ARunThatWaitsForItsPlaceEndsWhenTheClientIsClosed) {
+  ProgramBuilder b("slow", mesh_);
+  Value w = b.state("w", zeros(f32({8})));
+  b.update(w, timed(w, 200'000) + 1.0);
+  Executable step = slice_.compile(b.build(), CompileOptions{.runs_in_flight_max = 1});
+  auto first = step.run();
+  std::optional<Error> error;
+  {
+    Thread second("second run", [&] { error = error_of([&] { step.run().wait(); }); });
+    client_.close();
+  }
+  ASSERT_TRUE(error.has_value());
+  EXPECT_EQ(error->kind(), ErrorKind::kCancelled);
+  EXPECT_EQ(error_of([&] { first.wait(); }).kind(), ErrorKind::kCancelled);
 }
 
 TEST(ConnectTest, ABadAddressIsExplained) {

@@ -31,7 +31,7 @@ class Session::Impl {
        int64_t timeout_ms)
       : connection_(Connection::connect(reactor, network, address,
                                         {.time_limit = std::chrono::milliseconds(timeout_ms)})),
-        controller_(connection_.bootstrap<wire::Controller>()) {
+        controller_(connection_->bootstrap<wire::Controller>()) {
     auto request = controller_.connectRequest();
     write(request.initVersion(), Version{});
     write(request.initMachine(), this_machine());
@@ -131,6 +131,13 @@ class Session::Impl {
     for (auto& [request, done] : std::exchange(transfers, {})) done(why);
   }
 
+  // Calls under way fail with the connection.
+  void close() {
+    fail_all(closed_error());
+    frames_.reset();
+    connection_.reset();
+  }
+
   const std::optional<Error>& gone() const { return gone_; }
   void release_slice(uint64_t slice) { slices_.erase(slice); }
   void release_plan(PlanId plan) { plans_.erase(plan); }
@@ -141,7 +148,7 @@ class Session::Impl {
   std::map<uint64_t, TransferDone> transfers;
 
  private:
-  Connection connection_;
+  std::optional<Connection> connection_;
   wire::Controller::Client controller_;
   wire::Session::Client session_ = nullptr;
   std::map<uint64_t, wire::Slice::Client> slices_;
@@ -152,36 +159,57 @@ class Session::Impl {
 
 Session::Session(Reactor& reactor, Network& network, const std::string& address,
                  const std::string& name, int64_t timeout_ms)
-    : impl_(std::make_unique<Impl>(reactor, network, address, name, timeout_ms)) {}
+    : impl_(std::make_shared<Impl>(reactor, network, address, name, timeout_ms)) {}
 
-Session::~Session() { impl_->fail_all(Error(ErrorKind::kCancelled, "client: closed")); }
+Session::~Session() { close(); }
 
-uint64_t Session::id() const { return impl_->id; }
-uint64_t Session::allocate(uint32_t devices) { return impl_->allocate(devices); }
-void Session::release_slice(uint64_t slice) { impl_->release_slice(slice); }
+void Session::close() {
+  if (const auto impl = std::exchange(impl_, nullptr)) impl->close();
+}
+
+Error Session::closed_error() { return Error(ErrorKind::kCancelled, "client: closed"); }
+
+std::shared_ptr<Session::Impl> Session::open() const {
+  if (impl_ == nullptr) throw closed_error();
+  return impl_;
+}
+
+uint64_t Session::id() const { return open()->id; }
+uint64_t Session::allocate(uint32_t devices) { return open()->allocate(devices); }
+void Session::release_slice(uint64_t slice) {
+  if (impl_ != nullptr) impl_->release_slice(slice);
+}
 CompiledPlan Session::compile(const Program& program, const std::vector<uint64_t>& slices,
                               uint32_t runs_in_flight_max) {
-  return impl_->compile(program, slices, runs_in_flight_max);
+  return open()->compile(program, slices, runs_in_flight_max);
 }
-void Session::release_plan(PlanId plan) { impl_->release_plan(plan); }
-ClusterStatus Session::status() { return impl_->status(); }
+void Session::release_plan(PlanId plan) {
+  if (impl_ != nullptr) impl_->release_plan(plan);
+}
+ClusterStatus Session::status() { return open()->status(); }
 
 void Session::run(const RunFrame& frame, RunDone done) {
   TraceSpan span("send run", frame.run.value);
+  if (impl_ == nullptr) return done({.run = frame.run, .error = closed_error()});
   if (impl_->gone()) return done({.run = frame.run, .error = impl_->gone()});
   impl_->runs.emplace(frame.run, std::move(done));
   impl_->send(frame);
 }
 
-void Session::cancel(RunId run, const Error& why) { impl_->send(CancelFrame{run, why}); }
+void Session::cancel(RunId run, const Error& why) {
+  if (impl_ != nullptr) impl_->send(CancelFrame{run, why});
+}
 
 void Session::transfer(TransferFrame frame, TransferDone done) {
+  if (impl_ == nullptr) return done(closed_error());
   if (impl_->gone()) return done(impl_->gone());
   frame.request = ++impl_->last_request;
   impl_->transfers.emplace(frame.request, std::move(done));
   impl_->send(frame);
 }
 
-void Session::free(ArrayId array) { impl_->send(FreeFrame{{array}}); }
+void Session::free(ArrayId array) {
+  if (impl_ != nullptr) impl_->send(FreeFrame{{array}});
+}
 
 }  // namespace gangway::internal

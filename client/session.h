@@ -52,6 +52,11 @@ class Session {
           int64_t timeout_ms);
   ~Session();
 
+  // Ends all that is under way, in kCancelled, and drops the connection; what is asked of it later
+  // ends so, too. Suspends.
+  void close();
+  static Error closed_error();
+
   uint64_t id() const;
 
   // Suspends.
@@ -71,7 +76,9 @@ class Session {
 
  private:
   class Impl;
-  std::unique_ptr<Impl> impl_;
+  std::shared_ptr<Impl> open() const;
+
+  std::shared_ptr<Impl> impl_;  // Null once closed. A call under way shares it.
 };
 
 }  // namespace gangway::internal
