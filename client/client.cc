@@ -80,9 +80,11 @@ void bind(ExecutableImpl& executable, const Argument& argument, Bound& bound) {
 void take_place(ExecutableImpl& executable) {
   internal::Notify& notify = executable.client->notify;
   int64_t& in_flight = *executable.in_flight;
-  notify.wait([&] { return in_flight < executable.runs_in_flight_max; });
-  std::lock_guard lock(notify.mutex);
-  ++in_flight;
+  notify.wait([&] {  // Looks and takes under one lock: two threads never take the last place.
+    if (in_flight >= executable.runs_in_flight_max) return false;
+    ++in_flight;
+    return true;
+  });
 }
 
 }  // namespace
