@@ -50,6 +50,7 @@ std::shared_ptr<ArrayImpl> hold(const std::shared_ptr<internal::ClientImpl>& cli
 struct Bound {
   RunFrame frame;
   std::vector<std::shared_ptr<ArrayImpl>> kept;
+  std::vector<std::shared_ptr<internal::PlacedCopy>> copies;
 };
 
 void bind(ExecutableImpl& executable, const Argument& argument, Bound& bound) {
@@ -72,7 +73,12 @@ void bind(ExecutableImpl& executable, const Argument& argument, Bound& bound) {
                "\" is an empty array");
     require_type(program, ports[input], array->type);
   }
-  to.array = array->tensor ? array->place(executable.plan.plan, input) : array->id;
+  if (array->tensor) {
+    bound.copies.push_back(array->place(executable.plan.plan, input));
+    to.array = bound.copies.back()->id;
+  } else {
+    to.array = array->id;
+  }
   bound.kept.push_back(std::move(array));
 }
 
@@ -153,13 +159,16 @@ Run Executable::run(const std::vector<Argument>& arguments, const RunOptions& op
   bound.frame.run = run->id;
   bound.frame.time_limit_ms = options.time_limit_ms;
   bound.frame.source_positions.assign(executable.plan.sources, executable.position.fetch_add(1));
-  client->post([frame = std::move(bound.frame), outcome = run->outcome,
-                in_flight = executable.in_flight,
+  client->post([frame = std::move(bound.frame), copies = std::move(bound.copies),
+                outcome = run->outcome, in_flight = executable.in_flight,
                 notify = &client->notify](internal::Session& session) {
-    session.run(frame, [outcome, in_flight, notify](RunDoneFrame done) {
+    session.run(frame, [copies, outcome, in_flight, notify](RunDoneFrame done) {
       {
         std::lock_guard lock(notify->mutex);
         outcome->error = std::move(done.error);
+        for (const auto& copy : copies) {  // Why an argument was not there.
+          if (outcome->error && copy->failed) outcome->error = copy->failed;
+        }
         for (SmallOutput& small : done.outputs) {
           outcome->small[small.output] = std::move(small.bytes);
         }

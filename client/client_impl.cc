@@ -105,7 +105,7 @@ ArrayImpl::~ArrayImpl() {
   if (client == nullptr) return;
   std::vector<ArrayId> names;
   if (outcome != nullptr) names.push_back(id);
-  for (const auto& [where, name] : placed) names.push_back(name);
+  for (const auto& [where, copy] : placed) names.push_back(copy->id);
   for (ArrayId name : names) {
     client->post([name](Session& session) { session.free(name); });
   }
@@ -134,23 +134,30 @@ HostTensor ArrayImpl::to_host() const {
   return host;
 }
 
-ArrayId ArrayImpl::place(PlanId plan, uint32_t input) {
+std::shared_ptr<PlacedCopy> ArrayImpl::place(PlanId plan, uint32_t input) {
   std::lock_guard lock(mutex);
-  const auto [at, is_new] = placed.try_emplace({plan, input});
-  if (!is_new) return at->second;
-  at->second = client->new_array();
+  std::shared_ptr<PlacedCopy>& copy = placed[{plan, input}];
+  if (copy != nullptr) {
+    std::lock_guard outcomes(client->notify.mutex);
+    if (!copy->failed) return copy;
+  }
+  if (copy != nullptr) client->post([id = copy->id](Session& session) { session.free(id); });
+  copy = std::make_shared<PlacedCopy>(PlacedCopy{client->new_array(), {}});
   std::shared_ptr<SegmentHeap::Part> part = client->heap().take(type.bytes());
   std::memcpy(part->data(), tensor->bytes.data(), tensor->bytes.size());
   TransferFrame put{.kind = TransferKind::kPut,
                     .at = {part->segment(), part->offset(), part->bytes()},
-                    .array = at->second,
+                    .array = copy->id,
                     .plan = plan,
                     .input = input};
   // The part lives until the cluster has copied it. A failed put shows in the run that names it.
-  client->post([put, part](Session& session) {
-    session.transfer(put, [part](const std::optional<Error>&) {});
+  client->post([put, part, copy, outcomes = &client->notify.mutex](Session& session) {
+    session.transfer(put, [part, copy, outcomes](const std::optional<Error>& error) {
+      std::lock_guard held(*outcomes);
+      copy->failed = error;
+    });
   });
-  return at->second;
+  return copy;
 }
 
 }  // namespace gangway::internal

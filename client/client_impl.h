@@ -102,14 +102,20 @@ class RunImpl {
   std::vector<std::shared_ptr<ArrayImpl>> outputs;
 };
 
+// A host tensor's copy for an input of a plan.
+struct PlacedCopy {
+  ArrayId id;
+  std::optional<Error> failed;  // Guarded by the client's notify.mutex.
+};
+
 // A result of a run, or a tensor that the client holds and places where a run wants it.
 class ArrayImpl {
  public:
   ~ArrayImpl();
   bool ready() const;
   HostTensor to_host() const;
-  // The name of a copy for this input of this plan: puts it there the first time.
-  ArrayId place(PlanId plan, uint32_t input);
+  // The copy for this input of this plan: puts it there the first time, and after a failed try.
+  std::shared_ptr<PlacedCopy> place(PlanId plan, uint32_t input);
 
   std::shared_ptr<ClientImpl> client;
   Type type;
@@ -120,7 +126,7 @@ class ArrayImpl {
   // A host tensor.
   std::optional<HostTensor> tensor;
   std::mutex mutex;
-  std::map<std::pair<PlanId, uint32_t>, ArrayId> placed;
+  std::map<std::pair<PlanId, uint32_t>, std::shared_ptr<PlacedCopy>> placed;
 };
 
 class ExecutableImpl {

@@ -182,6 +182,32 @@ TEST_F(ClientTest, ARunThatWaitsForItsPlaceEndsWhenTheClientIsClosed) {
   EXPECT_EQ(error_of([&] { first.wait(); }).kind(), ErrorKind::kCancelled);
 }
 
+TEST_F(ClientTest, AnArgumentThatFoundNoMemorySaysSoAndFindsItLater) {
+  ProgramBuilder b("sum", mesh_);
+  Value x = b.input("x", f32({4, 1 << 21}), {{"data", shard(0)}});
+  b.output("sum", sum(x));
+  Executable step = slice_.compile(b.build(), CompileOptions{.runs_in_flight_max = 1});
+  const HostTensor tensor(f32({4, 1 << 21}));
+  const auto hold = [&] { return slice_.from_host(tensor, mesh_, {{"data", shard(0)}}); };
+  std::vector<Array> held;
+  Array last;
+  std::optional<Error> failed;
+  for (int i = 0; i < 16 && !failed; ++i) {  // 8 MiB each, of 64.
+    last = hold();
+    try {
+      step.run({{"x", last}}).wait();
+      held.push_back(last);
+    } catch (const Error& error) {
+      failed = error;
+    }
+  }
+  ASSERT_TRUE(failed.has_value());
+  EXPECT_EQ(failed->kind(), ErrorKind::kOverloaded) << failed->what();
+  EXPECT_THAT(failed->what(), HasSubstr("no memory for input \"x\""));
+  held.clear();
+  EXPECT_EQ(step.run({{"x", last}})["sum"].item<float>(), 0.0f);
+}
+
 TEST(ConnectTest, ABadAddressIsExplained) {
   EXPECT_THAT(error_of([] { connect("local:2"); }).what(), HasSubstr("expected \"local:2x2\""));
 }
