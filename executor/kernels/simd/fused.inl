@@ -55,33 +55,39 @@ inline void choose(const void* condition, const void* a, const void* b, void* ou
   }
 }
 
-template <class V>
+template <class V, bool kRounded>
 inline void float_step(FusedOp op, const void* a, const void* b, void* out, int64_t n) {
   using T = Element<V>;
   const V one = V{} + T{1};
+  auto finish = [](V y) {
+    if constexpr (kRounded) y = round_bf16(y);
+    return y;
+  };
+  auto unary = [&](auto f) { map1<V>(a, out, n, [=](V x) { return finish(f(x)); }); };
+  auto binary = [&](auto f) { map2<V>(a, b, out, n, [=](V x, V y) { return finish(f(x, y)); }); };
   switch (op) {
-    case FusedOp::kNeg: return map1<V>(a, out, n, [](V x) { return -x; });
-    case FusedOp::kAbs: return map1<V>(a, out, n, [](V x) { return abs_of(x); });
+    case FusedOp::kNeg: return unary([](V x) { return -x; });
+    case FusedOp::kAbs: return unary([](V x) { return abs_of(x); });
     case FusedOp::kSign:
-      return map1<V>(a, out, n, [=](V x) { return x > T{0} ? one : (x < T{0} ? -one : x); });
-    case FusedOp::kExp: return map1<V>(a, out, n, [](V x) { return exp_of(x); });
-    case FusedOp::kLog: return map1<V>(a, out, n, [](V x) { return log_of(x); });
-    case FusedOp::kLog1p: return map1<V>(a, out, n, [](V x) { return log1p_of(x); });
-    case FusedOp::kTanh: return map1<V>(a, out, n, [](V x) { return tanh_of(x); });
-    case FusedOp::kSqrt: return map1<V>(a, out, n, [](V x) { return sqrt_of(x); });
-    case FusedOp::kRsqrt: return map1<V>(a, out, n, [=](V x) { return one / sqrt_of(x); });
-    case FusedOp::kErf: return map1<V>(a, out, n, [](V x) { return erf_of(x); });
-    case FusedOp::kLogistic: return map1<V>(a, out, n, [](V x) { return logistic_of(x); });
-    case FusedOp::kSin: return map1<V>(a, out, n, [](V x) { return sin_of(x); });
-    case FusedOp::kCos: return map1<V>(a, out, n, [](V x) { return cos_of(x); });
-    case FusedOp::kFloor: return map1<V>(a, out, n, [](V x) { return floor_of(x); });
-    case FusedOp::kAdd: return map2<V>(a, b, out, n, [](V x, V y) { return x + y; });
-    case FusedOp::kSub: return map2<V>(a, b, out, n, [](V x, V y) { return x - y; });
-    case FusedOp::kMul: return map2<V>(a, b, out, n, [](V x, V y) { return x * y; });
-    case FusedOp::kDiv: return map2<V>(a, b, out, n, [](V x, V y) { return x / y; });
-    case FusedOp::kMax: return map2<V>(a, b, out, n, [](V x, V y) { return max_of(x, y); });
-    case FusedOp::kMin: return map2<V>(a, b, out, n, [](V x, V y) { return min_of(x, y); });
-    case FusedOp::kPow: return map2<V>(a, b, out, n, [](V x, V y) { return pow_of(x, y); });
+      return unary([=](V x) { return x > T{0} ? one : (x < T{0} ? -one : x); });
+    case FusedOp::kExp: return unary([](V x) { return exp_of(x); });
+    case FusedOp::kLog: return unary([](V x) { return log_of(x); });
+    case FusedOp::kLog1p: return unary([](V x) { return log1p_of(x); });
+    case FusedOp::kTanh: return unary([](V x) { return tanh_of(x); });
+    case FusedOp::kSqrt: return unary([](V x) { return sqrt_of(x); });
+    case FusedOp::kRsqrt: return unary([=](V x) { return one / sqrt_of(x); });
+    case FusedOp::kErf: return unary([](V x) { return erf_of(x); });
+    case FusedOp::kLogistic: return unary([](V x) { return logistic_of(x); });
+    case FusedOp::kSin: return unary([](V x) { return sin_of(x); });
+    case FusedOp::kCos: return unary([](V x) { return cos_of(x); });
+    case FusedOp::kFloor: return unary([](V x) { return floor_of(x); });
+    case FusedOp::kAdd: return binary([](V x, V y) { return x + y; });
+    case FusedOp::kSub: return binary([](V x, V y) { return x - y; });
+    case FusedOp::kMul: return binary([](V x, V y) { return x * y; });
+    case FusedOp::kDiv: return binary([](V x, V y) { return x / y; });
+    case FusedOp::kMax: return binary([](V x, V y) { return max_of(x, y); });
+    case FusedOp::kMin: return binary([](V x, V y) { return min_of(x, y); });
+    case FusedOp::kPow: return binary([](V x, V y) { return pow_of(x, y); });
     case FusedOp::kIsFinite:
       return test2<T>(a, a, out, n, [](T x, T y) { return x - y == T{0}; });
     default: return compare<T>(op, a, b, out, n);
@@ -165,9 +171,10 @@ inline void fused_step(const FusedStep& s, const void* const* at, void* out, int
     if (s.from == FusedClass::kDouble) convert_step(s, static_cast<const double*>(a), out, n);
     if (s.from == FusedClass::kInt) convert_step(s, static_cast<const int32_t*>(a), out, n);
   } else if (s.from == FusedClass::kFloat) {
-    float_step<vf>(s.op, a, b, out, n);
+    if (s.dtype == DType::kBF16) return float_step<vf, true>(s.op, a, b, out, n);
+    float_step<vf, false>(s.op, a, b, out, n);
   } else if (s.from == FusedClass::kDouble) {
-    float_step<vd>(s.op, a, b, out, n);
+    float_step<vd, false>(s.op, a, b, out, n);
   } else {
     int_step(s.op, a, b, out, n);
   }
@@ -187,7 +194,10 @@ inline void load_slot(DType dtype, const void* memory, int64_t first, int64_t n,
   if (dtype == DType::kBF16) {
     auto* in = static_cast<const bf16*>(memory) + first;
     // The last store may pass n by less than a vector: slots have that much room behind them.
-    for_vectors<vf>(n, [&](int64_t i, auto... tail) { store_raw(out + i, load(in + i, tail...)); });
+    for_vectors<vf>(n, [&](int64_t i, auto... tail) {
+      prefetch(in + i, n * 2);
+      store_raw(out + i, load(in + i, tail...));
+    });
   } else if (dtype == DType::kBool) {
     auto* in = static_cast<const uint8_t*>(memory) + first;
     for (int64_t i = 0; i < n; ++i) out[i] = in[i] != 0 ? 1 : 0;
@@ -250,7 +260,10 @@ inline const void* fused_load(const FusedLoad& l, const FusedSpace& space, const
   }
   const int64_t first = l.kind == FusedInput::kInner ? u.col : u.row * space.inner + u.col;
   if (n == u.padded && (l.dtype == DType::kF32 || l.dtype == DType::kF64 || l.dtype == DType::kI32)) {
-    return static_cast<const char*>(memory) + first * (l.dtype == DType::kF64 ? 8 : 4);
+    const int64_t size = l.dtype == DType::kF64 ? 8 : 4;
+    const char* at = static_cast<const char*>(memory) + first * size;
+    for (int64_t i = 0; i < n * size; i += 64) prefetch(at + i, n * size);
+    return at;
   }
   load_slot(l.dtype, memory, first, n, u.padded, slot);
   return slot;

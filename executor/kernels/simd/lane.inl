@@ -27,6 +27,11 @@ inline void store_raw(P* p, V v, int64_t n) {
   store_part(p, v, n);
 }
 
+// Asks for the line `bytes` behind p, wherever that is.
+inline void prefetch(const void* p, int64_t bytes) {
+  __builtin_prefetch(reinterpret_cast<const void*>(reinterpret_cast<uintptr_t>(p) + static_cast<uintptr_t>(bytes)));
+}
+
 inline vf from_bf16(vh bits) { return (vf)(widen(bits) << 16); }
 
 inline vu rounded_bits(vf x) {

@@ -73,11 +73,6 @@ inline void for_panel(int64_t cols, const Body& body, const Empty& empty) {
 // Rows (of bf16: pairs) that are packed before the next panel's. So many are also asked of memory ahead: the processor
 // does not guess where the next row of a strip begins.
 constexpr int64_t kPackSlice = 16;
-template <class S>
-inline void prefetch_rows(const S* x, int64_t stride) {
-  __builtin_prefetch(reinterpret_cast<const char*>(reinterpret_cast<uintptr_t>(x) +
-                                                   static_cast<uintptr_t>(stride) * kPackSlice * sizeof(S)));
-}
 
 template <class T>
 inline void pack_rows_of(const T* x, int64_t stride, int64_t rows, int64_t cols, T* panel) {
@@ -86,7 +81,7 @@ inline void pack_rows_of(const T* x, int64_t stride, int64_t rows, int64_t cols,
     for_panel<V>(
         cols,
         [&](int64_t j, auto... tail) {
-          prefetch_rows(x + j, stride);
+          prefetch(x + j, kPackSlice * stride * static_cast<int64_t>(sizeof(T)));
           store(panel + j, load(x + j, tail...));
         },
         [&](int64_t j) { store(panel + j, V{}); });
@@ -98,7 +93,7 @@ inline void pack_pairs_of_rows(const bf16* x, int64_t stride, int64_t rows, int6
     for_panel<vf>(
         cols,
         [&](int64_t j, auto... tail) {
-          prefetch_rows(x + j, 2 * stride);
+          prefetch(x + j, kPackSlice * stride * 4);
           const vu low = widen(load_raw<vh>(x + j, tail...));
           const vu high = k + 1 < rows ? widen(load_raw<vh>(x + stride + j, tail...)) : vu{};
           store_raw(panel + j, low | (high << 16));

@@ -1,4 +1,6 @@
 // The avx512 path of every kernel: see simd.h.
+// g++ 12 takes its own header's deliberately undefined operands for a mistake, once inlined.
+#pragma GCC diagnostic ignored "-Wuninitialized"
 #include <immintrin.h>
 
 #include "executor/kernels/simd/fused_plan.h"
