@@ -36,8 +36,8 @@ class Tensor {
 // Seconds of one product, after a first one that is not timed.
 double seconds(Parallel& par, const MatmulDesc& desc, int rounds) {
   const Matmul product(desc);
-  Tensor a(par, desc.a, desc.m * desc.k), b(par, desc.b, desc.k * desc.n),
-      c(par, desc.c, desc.m * desc.n);
+  Tensor a(par, desc.a, desc.batch * desc.m * desc.k), b(par, desc.b, desc.batch * desc.k * desc.n),
+      c(par, desc.c, desc.batch * desc.m * desc.n);
   Tensor scratch(par, DType::kF32,
                  static_cast<int64_t>(product.scratch_bytes(par.threads())) / 4 + 16);
   double begin = 0;
@@ -52,12 +52,13 @@ double seconds(Parallel& par, const MatmulDesc& desc, int rounds) {
 
 std::vector<Product> weight_products(const programs::TransformerConfig& model, int64_t batch) {
   const int64_t tokens = batch * model.seq, dim = model.dim;
-  const int64_t rows = model.moe.experts > 0 ? tokens * model.moe.top_k : tokens;
+  const int64_t experts = std::max<int64_t>(model.moe.experts, 1);
+  const int64_t rows = model.moe.experts > 0 ? tokens * model.moe.top_k / experts : tokens;
   std::vector<Product> products = {
-      {tokens, dim, dim, 4 * model.layers},                             // q, k, v, o
-      {rows, model.hidden, dim, (model.gated ? 2 : 1) * model.layers},  // up, gate
-      {rows, dim, model.hidden, model.layers},                          // down
-      {tokens, model.vocab, dim, 1}};                                   // logits
+      {tokens, dim, dim, 4 * model.layers},                                      // q, k, v, o
+      {rows, model.hidden, dim, (model.gated ? 2 : 1) * model.layers, experts},  // up, gate
+      {rows, dim, model.hidden, model.layers, experts},                          // down
+      {tokens, model.vocab, dim, 1}};                                            // logits
   if (model.moe.experts > 0) products.push_back({tokens, model.moe.experts, dim, model.layers});
   return products;
 }
@@ -66,7 +67,7 @@ double step_flops(const programs::TransformerConfig& model, int64_t batch) {
   double flops =
       6.0 * static_cast<double>(model.layers * model.seq * model.dim * batch * model.seq);
   for (const Product& p : weight_products(model, batch))
-    flops += 6.0 * static_cast<double>(p.m * p.n * p.k * p.count);
+    flops += 6.0 * static_cast<double>(p.items * p.m * p.n * p.k * p.count);
   return flops;
 }
 
@@ -77,13 +78,14 @@ double product_rate(const programs::TransformerConfig& model, int64_t batch, int
   double flops = 0, time_s = 0;
   for (const Product& p : weight_products(model, batch)) {
     if (p.n < 64) continue;  // The router: too small to say anything about a machine.
-    const MatmulDesc forward{.a = type, .b = type, .c = type, .m = p.m, .n = p.n, .k = p.k};
+    const MatmulDesc forward{
+        .a = type, .b = type, .c = type, .batch = p.items, .m = p.m, .n = p.n, .k = p.k};
     MatmulDesc input = forward, weight = forward;
     input.n = p.k, input.k = p.n, input.transpose_b = true;
     weight.m = p.k, weight.k = p.m, weight.transpose_a = true;
     for (const MatmulDesc& desc : {forward, input, weight})
       time_s += static_cast<double>(p.count) * seconds(par, desc, rounds);
-    flops += 6.0 * static_cast<double>(p.m * p.n * p.k * p.count);
+    flops += 6.0 * static_cast<double>(p.items * p.m * p.n * p.k * p.count);
   }
   return flops / time_s;
 }

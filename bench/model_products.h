@@ -17,9 +17,10 @@
 
 namespace gangway::bench {
 
-// c[m, n] = a[m, k] x b[k, n], so many times in a step; then its two gradients.
+// c[m, n] = a[m, k] x b[k, n], so many times in a step; then its two gradients. `items` of them lie
+// behind one another, each with its own b: experts, of which each meets its mean share of the rows.
 struct Product {
-  int64_t m = 0, n = 0, k = 0, count = 1;
+  int64_t m = 0, n = 0, k = 0, count = 1, items = 1;
 };
 std::vector<Product> weight_products(const programs::TransformerConfig& model, int64_t batch);
 

@@ -14,13 +14,13 @@ namespace {
 constexpr size_t kAlignment = 64;
 size_t aligned(size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
-// Rows of one primitive call: enough blocks to share out, each long enough to repay packing the
-// right-hand side.
-int64_t block_rows(int64_t m, int64_t n, int64_t k) {
+// Rows of one primitive call: enough blocks of all items to share out, each long enough to repay
+// packing the right-hand side.
+int64_t block_rows(int64_t batch, int64_t m, int64_t n, int64_t k) {
   constexpr double kSmall = 1 << 20;  // Multiply-adds below which one call is best.
   if (static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k) < kSmall) return m;
   if (m < 256) return (m / 2 + 15) / 16 * 16 > 0 ? std::min(m, (m / 2 + 15) / 16 * 16) : m;
-  return std::clamp<int64_t>((m / 16 + 31) / 32 * 32, 128, 512);
+  return std::clamp<int64_t>((batch * m / 16 + 31) / 32 * 32, 128, std::min<int64_t>(m, 512));
 }
 
 // Fills in dense strides and joins batch items that lie behind one another into rows of one
@@ -93,7 +93,7 @@ Matmul::Matmul(const MatmulDesc& desc, KernelIsa isa) {
   MatmulDesc& d = impl->desc;
   d = resolved(desc);
   if (d.a != DType::kF64 && !impl->empty() && d.k > 0) {
-    impl->block = block_rows(d.m, d.n, d.k);
+    impl->block = block_rows(d.batch, d.m, d.n, d.k);
     impl->blocks = (d.m + impl->block - 1) / impl->block;
     impl->widened = d.a == DType::kBF16 && !has_native_bf16(isa);
     DnnlMatmulDesc one{.in = impl->widened ? DType::kF32 : d.a,
