@@ -19,7 +19,7 @@ int main() try {
   gw::Compiled compiled = gw::compile_function(function, {});
   std::printf("each device:");
   for (const gw::Node& node : compiled.local.function->nodes)
-    std::printf(" %s", gw::to_string(node.op).data());
+    std::printf(" %s", std::string(gw::to_string(node.op)).c_str());
   gw::Propagation why = gw::propagate_shardings(function, compiled.parameter_shardings);
   std::printf("\n%s", gw::explain(function, why, function.results[0]).c_str());
 } catch (const gw::Error& error) {

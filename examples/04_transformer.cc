@@ -32,8 +32,8 @@ int main() try {
   gw::Slice slice = client.allocate({.devices = 2});
   gw::Executable step = slice.compile(train_step(slice.mesh({{"data", 2}})));
 
-  std::vector<int32_t> tokens;
-  for (int i = 0; i < 4 * 16; ++i) tokens.push_back(i * i % 16);
+  std::vector<int32_t> tokens(4 * 16);
+  for (int i = 0; i < 4 * 16; ++i) tokens[i] = i * i % 16;
   float first = 0, last = 0;
   for (int i = 1; i <= 60; ++i) {
     gw::Run run = step.run({{"tokens", gw::HostTensor::of<int32_t>({4, 16}, tokens)},

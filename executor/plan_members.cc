@@ -43,6 +43,7 @@ std::vector<std::vector<uint32_t>> groups_along(const Mesh& mesh, const std::str
     groups[rest].push_back(static_cast<uint32_t>(device));
   }
   std::vector<std::vector<uint32_t>> result;
+  result.reserve(groups.size());
   for (auto& [rest, devices] : groups) result.push_back(std::move(devices));
   return result;
 }

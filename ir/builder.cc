@@ -145,6 +145,7 @@ std::vector<Value> Builder::append(Node node, std::vector<Type> types, NodeInfo 
   node.first_result = static_cast<ValueId>(function_.types.size());
   node.results = static_cast<uint32_t>(types.size());
   std::vector<Value> results;
+  results.reserve(node.results);
   for (uint32_t r = 0; r < node.results; ++r) results.emplace_back(this, node.first_result + r);
   for (Type& type : types) function_.types.push_back(std::move(type));
   function_.nodes.push_back(std::move(node));

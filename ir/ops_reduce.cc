@@ -1,4 +1,6 @@
 // The functions of ir/ops.h that sum, choose and multiply: reductions, products, indexing, random.
+#include <numeric>
+
 #include "ir/builder.h"
 #include "ir/ops.h"
 #include "ir/ops_support.h"
@@ -37,10 +39,10 @@ Value mean(Value x, std::vector<int64_t> axes, Loc loc) {
   Value total = sum(x, std::move(axes), loc);
   int64_t left = total.type().elements();
   if (left == 0) return total;
-  double count = static_cast<double>(x.type().elements() / left);
+  int64_t count = x.type().elements() / left;
   if (!is_float(x.dtype()))
     refuse_at(loc, cat("mean: operand must be of a float type: got ", to_string(x.type())));
-  return Operand(total, loc) / Operand(count, loc);
+  return Operand(total, loc) / Operand(static_cast<double>(count), loc);
 }
 
 Value argmax(Value x, int axis, Loc loc) {
@@ -63,8 +65,8 @@ Value dot(Value a, Value b, Loc loc) {
               cat("dot: ranks do not fit: expected rhs of rank 2, or equal ranks above 2, got ",
                   "lhs ", to_string(a.type()), ", rhs ", to_string(b.type())));
   }
-  std::vector<int64_t> batch;
-  for (int64_t d = 0; d < m - 2; ++d) batch.push_back(d);
+  std::vector<int64_t> batch(static_cast<size_t>(m) - 2);
+  std::iota(batch.begin(), batch.end(), 0);
   return dot_general(a, b, {batch, batch, {m - 1}, {n - 2}}, loc);
 }
 

@@ -62,6 +62,7 @@ Cost fusion_cost(const OpCall& call) {
   Cost cost{0, bytes_moved(call)};
   for (const Node& node : call.body->nodes) {
     std::vector<Type> inputs;
+    inputs.reserve(node.inputs.size());
     for (ValueId input : node.inputs) inputs.push_back(call.body->types[input]);
     cost.flops += row(node.op).cost({node.op, inputs, node.attrs, node.body.get()}).flops;
   }

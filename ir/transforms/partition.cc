@@ -76,6 +76,7 @@ class Partitioner {
     }
     const OpCall call{old.op, global_inputs, old.attrs};
     std::vector<Type> types;
+    types.reserve(old.results);
     for (uint32_t r = 0; r < old.results; ++r) {
       types.push_back(local(old.first_result + r, propagation_.shardings[old.first_result + r]));
     }

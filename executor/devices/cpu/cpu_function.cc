@@ -16,6 +16,7 @@ Reduction reduction_of(const Node& node) {
 
 Cost cost_of(const Function& function, const Node& node) {
   std::vector<Type> inputs;
+  inputs.reserve(node.inputs.size());
   for (ValueId input : node.inputs) inputs.push_back(function.types[input]);
   const OpRow& facts = row(node.op);
   return facts.cost == nullptr ? Cost{}
