@@ -10,6 +10,7 @@
 #include "runtime/process.h"
 #include "runtime/temp_dir.h"
 #include "tests/processes/process_tree.h"
+#include "tests/support/process_output.h"
 
 namespace gangway {
 namespace {
@@ -103,8 +104,8 @@ TEST(KilledClientTest, WhatItHeldIsFreeForTheNext) {
   AnonymousFile said("controller.log"), executor_log("executor.log");
   ChildProcess controller({.arguments = {GANGWAY_TOOL, "controller", "--listen", "127.0.0.1:0"},
                            .output_file = said.path()});
-  ASSERT_TRUE(eventually([&] { return said.text().find('\n') != std::string::npos; }));
-  const std::string address = said.text().substr(0, said.text().find('\n'));
+  std::string address;
+  ASSERT_TRUE(eventually([&] { return !(address = first_line_of(said)).empty(); }));
   ChildProcess executor({.arguments = {GANGWAY_TOOL, "executor", "--connect", address, "--devices",
                                        "2", "--memory", std::to_string(kMemory)},
                          .output_file = executor_log.path()});

@@ -8,6 +8,7 @@
 #include "runtime/process.h"
 #include "runtime/rpc/server.h"
 #include "tests/processes/process_tree.h"
+#include "tests/support/process_output.h"
 
 namespace gangway {
 namespace {
@@ -49,8 +50,8 @@ TEST(OtherVersionTest, AControllerRefusesExecutorsAndClientsOfAnotherVersion) {
   AnonymousFile said("controller.log");
   ChildProcess controller({.arguments = {GANGWAY_TOOL, "controller", "--listen", "127.0.0.1:0"},
                            .output_file = said.path()});
-  ASSERT_TRUE(eventually([&] { return said.text().find('\n') != std::string::npos; }));
-  const std::string address = said.text().substr(0, said.text().find('\n'));
+  std::string address;
+  ASSERT_TRUE(eventually([&] { return !(address = first_line_of(said)).empty(); }));
   auto reactor = Reactor::make_real();
   SocketNetwork network(*reactor);
   const auto refusal_of = [&](auto&& ask) {

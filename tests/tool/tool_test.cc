@@ -12,6 +12,7 @@
 #include "runtime/anonymous_file.h"
 #include "runtime/process.h"
 #include "runtime/temp_dir.h"
+#include "tests/support/process_output.h"
 
 namespace gangway {
 namespace {
@@ -31,8 +32,9 @@ Ended gangway(std::vector<std::string> arguments) {
   arguments.insert(arguments.begin(), GANGWAY_TOOL);
   ChildProcess child({.arguments = std::move(arguments), .output_file = output.path()});
   const ExitStatus status = child.wait();
-  EXPECT_EQ(status.signal, 0) << output.text();
-  return {status.code, output.text()};
+  const std::string text = output_of(output);
+  EXPECT_EQ(status.signal, 0) << text;
+  return {status.code, text};
 }
 
 // y = 2 x of x: f32[4], and its file.
@@ -157,10 +159,11 @@ TEST_F(ToolTest, AControllerRefusesAPortThatIsTakenAndAnExecutorWritesItsTrace) 
                                     "--trace", trace("controller.json")},
                       .output_file = said.path()});
   const timespec tick{0, 2'000'000};
-  for (int i = 0; i < 5000 && said.text().find('\n') == std::string::npos; ++i) {
+  std::string address;
+  for (int i = 0; i < 5000 && address.empty(); ++i) {
     nanosleep(&tick, nullptr);
+    address = first_line_of(said);
   }
-  const std::string address = said.text().substr(0, said.text().find('\n'));
   const Ended second = gangway({"controller", "--listen", address});
   EXPECT_EQ(second.status, 2);
   EXPECT_THAT(second.text, HasSubstr(address + " is in use by another process"));
