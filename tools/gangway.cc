@@ -32,7 +32,7 @@ int main(int argc, char** argv) {
   add_common(app, common);
   try {
     app.parse(argc, argv);
-    gangway::Logs({.levels = common.log_level});  // Refuses a level that does not exist.
+    const gangway::Logs refuses_unknown_levels({.levels = common.log_level});
     return chosen();
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : 2;

@@ -146,7 +146,11 @@ class Training {
                        report_.bigram_loss, " nats a byte"));
   }
 
-  void write_graph(const Program& program) { write_text(report_.graph, to_dot(program)); }
+  // Also as a program that `gangway graph` and `gangway run` read.
+  void write_graph(const Program& program) {
+    write_text(report_.graph, to_dot(program));
+    program.save((options_.out / "train_step.gwp").string());
+  }
 
   int64_t planned_bytes() const {
     int64_t most = 0;

@@ -138,6 +138,29 @@ TEST_F(ToolTest, CheckpointListsTensorsAsATableAndAsJson) {
   EXPECT_NE(gangway({"checkpoint", "ls", "/nowhere"}).status, 0);
 }
 
+TEST_F(ToolTest, TrainEndsWithOneJsonLineThatSaysWhatItMadeAndWhere) {
+  const std::string text = (folder_.path() / "text.txt").string();
+  const std::string out = (folder_.path() / "out").string();
+  std::ofstream file(text);
+  for (int verse = 1; verse <= 4000; ++verse) file << "And this is verse " << verse * 7919 << ".\n";
+  file.close();
+  const Ended trained = gangway(
+      {"train", "quickstart", "--text", text, "--out", out, "--steps", "2", "--sample-bytes", "8"});
+  ASSERT_EQ(trained.status, 0) << trained.text;
+  EXPECT_THAT(trained.text, HasSubstr("step 2/2  train"));
+  const std::string lines = trained.text.substr(0, trained.text.size() - 1);
+  const json last = json::parse(lines.substr(lines.rfind('\n') + 1));
+  for (const char* number : {"steps", "tokens_per_s", "train_loss", "heldout_loss", "bigram_loss",
+                             "params", "seconds"}) {
+    EXPECT_GT(last.at(number).get<double>(), 0) << number;
+  }
+  EXPECT_EQ(last["steps"], 2);
+  EXPECT_EQ(gangway({"checkpoint", "ls", last["checkpoint"]}).status, 0);
+  EXPECT_TRUE(json::parse(std::ifstream(last["trace"].get<std::string>())).is_object());
+  EXPECT_THAT(gangway({"graph", out + "/train_step.gwp", "--dot"}).text, StartsWith("digraph"));
+  EXPECT_TRUE(std::ifstream(last["graph"].get<std::string>()).good());
+}
+
 TEST_F(ToolTest, DevicesNamesEveryKind) {
   const json devices = json::parse(gangway({"devices", "--json"}).text);
   ASSERT_EQ(devices.size(), 3u);
