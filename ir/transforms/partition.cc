@@ -1,7 +1,6 @@
 #include "ir/transforms/partition.h"
 
 #include <map>
-#include <set>
 
 #include "ir/transforms/rewrite.h"
 #include "runtime/base/error.h"
@@ -24,17 +23,15 @@ class Partitioner {
   Partitioned run(const std::vector<Sharding>& wanted) {
     for (NodeId id = 0; id < global_.nodes.size(); ++id) visit(id);
     Partitioned done;
-    std::set<ValueId> taken;
+    std::vector<ValueId> results;
     for (size_t r = 0; r < global_.results.size(); ++r) {
       ValueId value = global_.results[r];
       Sharding target = r < wanted.size() && !wanted[r].empty() ? wanted[r] : settled(value);
-      ValueId now = converted(value, target, maker(value));
-      if (now < global_.parameters.size() || !taken.insert(now).second) now = copy_of(now);
-      results_.push_back(now);
+      results.push_back(converted(value, target, maker(value)));
       done.result_shardings.push_back(target);
     }
     done.function = std::move(out_.target());
-    done.function.results = results_;
+    done.function.results = std::move(results);
     return done;
   }
 
@@ -147,12 +144,6 @@ class Partitioner {
     return now;
   }
 
-  ValueId copy_of(ValueId value) {
-    Type type = out_.target().types[value];
-    return out_.append({.op = Op::barrier, .inputs = {value}}, {type},
-                       {.reason = Reason::kPartition});
-  }
-
   NodeInfo derived(ValueId value) const {
     NodeId id = maker(value);
     uint32_t loc = id == kNone ? kNone : global_.infos[id].loc;
@@ -177,7 +168,6 @@ class Partitioner {
   const Propagation& propagation_;
   Rewriter out_;
   std::map<std::pair<ValueId, std::string>, ValueId> made_;
-  std::vector<ValueId> results_;
 };
 
 }  // namespace

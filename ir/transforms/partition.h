@@ -6,8 +6,7 @@
 //   partial -> shard, shard -> replicate, shard(i) -> shard(j)    kUnimplemented, named with the
 //   user's line
 //
-// Each value is converted once for each placement wanted. Results never stay partial; a result that
-// is a parameter, or stands twice, becomes a copy, so that every result has a buffer of its own.
+// Each value is converted once for each placement wanted. Results never stay partial.
 #pragma once
 
 #include "ir/transforms/pipeline.h"

@@ -3,6 +3,7 @@
 #include "ir/transforms/combine_all_reduces.h"
 #include "ir/transforms/fuse_elementwise.h"
 #include "ir/transforms/order_commit.h"
+#include "ir/transforms/own_results.h"
 #include "ir/transforms/partition.h"
 #include "ir/transforms/propagate_shardings.h"
 #include "ir/transforms/simplify.h"
@@ -59,7 +60,7 @@ Compiled compile_function(const Function& global, const CallContext& context) {
   Partitioned partitioned =
       partition(simplified, propagation, compiled.parameter_shardings, wanted);
   compiled.result_shardings = std::move(partitioned.result_shardings);
-  Function combined = combine_all_reduces(simplify(partitioned.function));
+  Function combined = combine_all_reduces(own_results(simplify(partitioned.function)));
   Ordered ordered = order_commit(combined, context.in_place);
   NodeId commit_begin = ordered.commit_begin;
   Function fused = fuse_elementwise(ordered.function, commit_begin);

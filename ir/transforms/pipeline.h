@@ -1,14 +1,15 @@
 // The passes from a global function to what one device runs, in order. Folder order is pass order;
 // one pass per file.
 //
-//   verify                       the input is a valid global function with annotated parameters
-//   simplify                     dead, repeated and identity nodes go (again after partition)
-//   propagate_shardings          every value gets a placement on every mesh axis; explain() can say
-//   why partition                    local types; conversions where producer and consumer differ:
-//   the collectives combine_all_reduces          independent all-reduces become one node with
-//   several operands order_commit                 nodes that make new state values go last, behind
-//   the commit point fuse_elementwise             chains of element-wise nodes become one `fusion`
-//   node
+//   verify                the input is a valid global function with annotated parameters
+//   simplify              dead, repeated and identity nodes go (again after partition)
+//   propagate_shardings   every value is placed on every mesh axis; explain() can say why
+//   partition             local types; conversions where producer and consumer differ: collectives
+//   own_results           every result has a buffer of its own
+//   combine_all_reduces   independent all-reduces become one node with several operands
+//   order_commit          nodes that make new state values go last, behind the commit point
+//   fuse_elementwise      chains of element-wise nodes become one `fusion` node
+//   remove_dead           what the chains took in goes
 //
 // Memory is planned where the device is known (plan_memory.h), since kernels differ in their
 // scratchpads. Threads: pure functions. Errors: kInvalid with the user's line, kUnimplemented for

@@ -3,8 +3,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <set>
+
 #include "ir/autodiff.h"
 #include "ir/ops.h"
+#include "ir/transforms/plan_memory.h"
 #include "ir/transforms/propagate_shardings.h"
 #include "ir/transforms/simplify.h"
 #include "runtime/base/error.h"
@@ -127,6 +130,25 @@ TEST(Pipeline, AConversionThatDoesNotExistNamesTheUsersLine) {
     EXPECT_THAT(error.what(), testing::HasSubstr("cumsum needs"));
     EXPECT_THAT(error.what(), testing::HasSubstr("pipeline_test.cc:"));
   }
+}
+
+// What differs in the global view may be one and the same on a device: it still has two buffers.
+TEST(Pipeline, EveryResultHasABufferOfItsOwn) {
+  const AxisPlacements rows = {{"data", shard(0)}};
+  Builder b("results", kMesh);
+  Value x = b.parameter("x", f32({1, 4}));
+  Value y = b.parameter("y", f32({4, 4}), rows);
+  Value spread = broadcast_in(x, {4, 4}, {0, 1});  // The identity on each device.
+  b.result("spread", spread);
+  b.result("z", spread + y);
+  b.result("whole", b.constant(f32({1, 4}), 0));
+  b.result("cut", b.constant(f32({4, 4}), 0));
+  const Compiled compiled = compile_function(b.build(), {.result_placements = {{}, {}, {}, rows}});
+  const Function& local = *compiled.local.function;
+  const std::set<ValueId> results(local.results.begin(), local.results.end());
+  EXPECT_EQ(results.size(), local.results.size());
+  EXPECT_GE(*results.begin(), local.parameters.size()) << "a parameter's buffer is not a result's";
+  plan_memory(compiled.local, nullptr);
 }
 
 TEST(Propagation, TwoAxesCutADimensionOnlyInEqualParts) {
