@@ -1,6 +1,7 @@
 #include "tests/support/random_batch_graph.h"
 
 #include <algorithm>
+#include <optional>
 #include <string>
 
 #include "ir/autodiff.h"
@@ -15,8 +16,8 @@ constexpr int64_t kClasses = 5;
 
 class BatchGraph {
  public:
-  BatchGraph(Random& random, const Mesh& mesh, DType dtype)
-      : random_(random), dtype_(dtype), b_("batch", mesh) {
+  BatchGraph(Random& random, const Mesh& mesh, DType dtype, bool remat)
+      : random_(random), dtype_(dtype), remat_(remat), b_("batch", mesh) {
     const AxisPlacements rows = {{"data", shard(0)}};
     auto floats = [&](const char* name, Dims dims, AxisPlacements placements) {
       weights_.push_back(b_.parameter(name, {dtype_, std::move(dims)}, std::move(placements)));
@@ -34,7 +35,7 @@ class BatchGraph {
   }
 
   Function build() {
-    for (size_t i = 4 + below(12); i > 0; --i) step();
+    for (size_t i = 2 + below(6); i > 0; --i) stretch();
     std::vector<Value> terms;
     for (size_t i = 0; i < 3; ++i) {
       Value value = values_[below(values_.size())].value;
@@ -69,6 +70,12 @@ class BatchGraph {
   Made exact_rows() {
     Made made = rows(2);
     return made.is_exact ? made : values_[below(2)];
+  }
+
+  void stretch() {
+    std::optional<Builder::Region> region;
+    if (below(2) == 0 && remat_) region.emplace(b_);
+    for (size_t i = 1 + below(3); i > 0; --i) step();
   }
 
   void step() {
@@ -188,6 +195,7 @@ class BatchGraph {
 
   Random& random_;
   DType dtype_;
+  bool remat_;
   Builder b_;
   std::vector<Made> values_;
   std::vector<Value> weights_;  // Every float parameter.
@@ -196,8 +204,8 @@ class BatchGraph {
 
 }  // namespace
 
-Function random_batch_function(Random& random, const Mesh& mesh, DType dtype) {
-  return BatchGraph(random, mesh, dtype).build();
+Function random_batch_function(Random& random, const Mesh& mesh, DType dtype, bool remat) {
+  return BatchGraph(random, mesh, dtype, remat).build();
 }
 
 std::vector<Literal> random_arguments(Random& random, const Function& function) {

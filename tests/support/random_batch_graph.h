@@ -21,8 +21,10 @@ namespace gangway::testing {
 
 inline constexpr int64_t kBatchRows = 8;
 
-// `dtype`: of all its floats.
-Function random_batch_function(std::mt19937_64& random, const Mesh& mesh, DType dtype);
+// `dtype`: of all its floats. `remat`: some stretches are rematerialisation regions; the rest is as
+// without.
+Function random_batch_function(std::mt19937_64& random, const Mesh& mesh, DType dtype,
+                               bool remat = false);
 
 // Arguments that fit it: floats in [-1, 1], indices below 5.
 std::vector<Literal> random_arguments(std::mt19937_64& random, const Function& function);
