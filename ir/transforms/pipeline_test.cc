@@ -151,6 +151,30 @@ TEST(Pipeline, EveryResultHasABufferOfItsOwn) {
   plan_memory(compiled.local, nullptr);
 }
 
+// Of sums that are not done yet only floats pass on: indices, truncation and integer division
+// are not linear.
+TEST(Propagation, OnlyFloatsStayPartial) {
+  Builder b("counts", kMesh);
+  const AxisPlacements rows = {{"data", shard(0)}};
+  Value x = b.parameter("x", f32({8}), rows), n = b.parameter("n", i32({8}), rows);
+  Value w = b.parameter("w", f32({16})), table = b.parameter("table", f32({16, 2}));
+  Value count = sum(n);
+  b.result("quotient", count / 3);
+  b.result("truncated", convert(sum(x), DType::kI32));
+  b.result("flag", convert(sum(x), DType::kBool));
+  b.result("window", dynamic_slice(w, count, 0, 4));
+  b.result("row", scatter_add(reshape(count, {1}), reshape(w, {1, 16}), 3));
+  b.result("taken", take(table, count));
+  const Compiled compiled = compile_function(b.build(), {});
+  const Function& local = *compiled.local.function;
+  const std::vector<NodeId> makers = producers(local);
+  for (const Node& node : local.nodes) {
+    if (node.op != Op::all_reduce) continue;
+    for (ValueId input : node.inputs)
+      EXPECT_EQ(local.nodes[makers[input]].op, Op::reduce_sum) << "summed before it is used";
+  }
+}
+
 TEST(Propagation, TwoAxesCutADimensionOnlyInEqualParts) {
   Builder b("both", Mesh{{{"data", 2}, {"expert", 4}}});
   Value x = b.parameter("x", f32({12, 8}), {{"data", shard(0)}});

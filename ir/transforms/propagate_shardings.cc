@@ -105,9 +105,15 @@ class AxisPropagation {
     if (node.op == Op::broadcast) return false;  // Cheaper summed before it grows.
     size_t partials = 0, floats = 0;
     bool first = false;
+    // Integer division, truncation and indices are not linear.
+    for (uint32_t r = 0; r < node.results; ++r) {
+      if (!is_float(function_.types[node.first_result + r].dtype)) return false;
+    }
     for (size_t i = 0; i < node.inputs.size(); ++i) {
-      floats += is_float(function_.types[node.inputs[i]].dtype);
+      const bool number = is_float(function_.types[node.inputs[i]].dtype);
+      floats += number;
       if (placements_[node.inputs[i]] != partial()) continue;
+      if (!number) return false;
       ++partials;
       first |= i == 0;
     }

@@ -4,7 +4,9 @@
 #include <cmath>
 #include <random>
 
+#include "ir/builder.h"
 #include "ir/interpret.h"
+#include "ir/ops.h"
 #include "ir/text.h"
 #include "runtime/base/error.h"
 #include "tests/numerics/sharded_literals.h"
@@ -33,7 +35,7 @@ TEST(ShardedEqualsWhole, OnRandomGraphsOverABatch) {
       std::mt19937_64 random(seed + graph);
       const Mesh mesh{{{"data", devices}}};
       const Function function =
-          ::gangway::testing::random_batch_function(random, mesh, DType::kF64);
+          ::gangway::testing::random_batch_function(random, mesh, DType::kF64, graph % 2 == 1);
       SCOPED_TRACE(cat("GW_TEST_SEED=", seed + graph, " on ", devices, " devices"));
       const std::vector<Literal> arguments = ::gangway::testing::random_arguments(random, function);
       const std::vector<Literal> whole = interpret(function, arguments);
@@ -45,6 +47,33 @@ TEST(ShardedEqualsWhole, OnRandomGraphsOverABatch) {
       }
       if (HasFailure()) FAIL() << print(function, {.locations = false});
     }
+  }
+}
+
+// Sums over the batch of counts, and what reads them.
+TEST(ShardedEqualsWhole, WhereCountsAreSummedOverTheBatch) {
+  std::mt19937_64 random(::gangway::testing::test_seed());
+  const Mesh mesh{{{"data", 4}}};
+  Builder b("counts", mesh);
+  const AxisPlacements rows = {{"data", shard(0)}};
+  Value x = b.parameter("x", f64({8}), rows), n = b.parameter("n", i32({8}), rows);
+  Value w = b.parameter("w", f64({40})), table = b.parameter("table", f64({40, 2}));
+  Value count = sum(n);
+  b.result("quotient", count / 3);
+  b.result("square", count * count);
+  b.result("truncated", convert(sum(x) * 7, DType::kI32));
+  b.result("flag", convert(sum(n), DType::kBool));
+  b.result("window", dynamic_slice(w, count, 0, 4));
+  b.result("row", scatter_add(reshape(count / 16, {1}), reshape(w, {1, 40}), 3));
+  b.result("taken", take(table, count));
+  const Function function = b.build();
+  const std::vector<Literal> arguments = ::gangway::testing::random_arguments(random, function);
+  const std::vector<Literal> whole = interpret(function, arguments);
+  const std::vector<Literal> sharded =
+      interpret_compiled(compile_function(function, {}), arguments);
+  for (size_t r = 0; r < whole.size(); ++r) {
+    SCOPED_TRACE(function.result_names[r]);
+    expect_close(sharded[r], whole[r]);
   }
 }
 
