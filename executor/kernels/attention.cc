@@ -13,23 +13,32 @@ using simd::AttentionHead;
 int64_t padded(int64_t n) {
   return (n + simd::kAttentionPad - 1) / simd::kAttentionPad * simd::kAttentionPad;
 }
+int64_t panels(int64_t n) {
+  return (n + simd::kPanelCols - 1) / simd::kPanelCols * simd::kPanelCols;
+}
 size_t element(const AttentionShape& s) { return s.dtype == DType::kF64 ? 8 : 4; }
 
 // Bytes for one thread, of `elements` of the compute type; threads never share a cache line.
 size_t slice_bytes(const AttentionShape& s, int64_t elements) {
   return (static_cast<size_t>(elements) * element(s) + 127) / 128 * 128;
 }
+// The larger of what plain numbers and pairs of bf16 need (for all but tiny heads the first): the
+// memory plan does not depend on the instruction set.
 size_t forward_bytes(const AttentionShape& s) {
-  const int64_t wide = padded(s.head_dim);
-  return slice_bytes(s, s.head_dim * padded(s.seq_k) + s.seq_k * wide +
-                            2 * simd::kAttentionBlockQ * wide +
-                            simd::kAttentionBlockQ * simd::kAttentionBlockK);
+  const int64_t wide = padded(s.head_dim), block = simd::kAttentionBlockQ;
+  const int64_t plain = s.head_dim * padded(s.seq_k) + s.seq_k * wide + block * wide;
+  const int64_t lines = (s.head_dim + 1) / 2;
+  const int64_t pairs = lines * panels(s.seq_k) + (s.seq_k + 1) / 2 * wide + block * lines;
+  return slice_bytes(s, std::max(plain, pairs) + block * (wide + simd::kAttentionBlockK));
 }
 size_t backward_bytes(const AttentionShape& s) {
-  const int64_t wide = padded(s.head_dim);
-  return slice_bytes(s, 2 * s.head_dim * padded(s.seq_k) + 3 * s.seq_k * wide +
-                            3 * simd::kAttentionBlockQ * wide +
-                            2 * simd::kAttentionBlockQ * simd::kAttentionBlockK);
+  const int64_t wide = padded(s.head_dim), block = simd::kAttentionBlockQ;
+  const int64_t plain = 2 * s.head_dim * padded(s.seq_k) + s.seq_k * wide + 2 * block * wide;
+  const int64_t lines = (s.head_dim + 1) / 2;
+  const int64_t pairs =
+      2 * lines * panels(s.seq_k) + (s.seq_k + 1) / 2 * wide + 2 * block * lines + block * wide;
+  return slice_bytes(
+      s, std::max(plain, pairs) + 2 * s.seq_k * wide + block * (wide + 2 * simd::kAttentionBlockK));
 }
 size_t decode_bytes(const AttentionShape& s) {
   return slice_bytes(s, padded(s.seq_k) + 2 * padded(s.head_dim));
@@ -69,6 +78,7 @@ void for_each_head(Parallel& par, const AttentionShape& s, void* scratch, size_t
   const int64_t units = s.batch * s.heads, parts = std::min<int64_t>(par.threads(), units);
   par.for_each_chunk(parts, [&](int64_t p) {
     AttentionHead head = head_of(s);
+    head.native = has_native_bf16(par.isa());
     head.scratch = static_cast<std::byte*>(scratch) + static_cast<size_t>(p) * slice;
     for (int64_t u = units * p / parts; u < units * (p + 1) / parts; ++u) body(head, u);
   });

@@ -82,7 +82,7 @@ void check(const AttentionShape& s, std::mt19937& rng) {
         return outputs(std::move(out), std::move(lse), std::move(dq), std::move(dk), std::move(dv));
       },
       {{want.out, 16, 0.2},
-       {want.lse, 30},
+       {want.lse, 30, 0.1},
        {want.dq, 60, 0.1},
        {want.dk, 60, 0.1},
        {want.dv, 60, 0.1}});
@@ -120,46 +120,70 @@ TEST(Attention, EqualsItsDefinitionForwardAndBackward) {
             rng);
     }
   }
-  check({.batch = 1, .heads = 2, .seq_q = 130, .seq_k = 1100, .head_dim = 16, .causal = true}, rng);
+}
+
+// Blocks of queries and of keys, their last rows, and heads that are no whole number of pairs,
+// vectors or panels.
+TEST(Attention, CoversTheTailsOfItsBlocks) {
+  std::mt19937 rng = seeded();
+  for (DType dtype : {DType::kF32, DType::kBF16}) {
+    for (bool causal : {false, true}) {
+      check({.dtype = dtype, .seq_q = 49, .seq_k = 49, .head_dim = 64, .causal = causal}, rng);
+      check({.dtype = dtype, .heads = 2, .seq_q = 1, .seq_k = 65, .head_dim = 67, .causal = causal},
+            rng);
+      check({.dtype = dtype, .seq_q = 97, .seq_k = 64, .head_dim = 17, .causal = causal}, rng);
+      check({.dtype = dtype, .seq_q = 51, .seq_k = 3, .head_dim = 130, .causal = causal}, rng);
+      check({.dtype = dtype,
+             .heads = 2,
+             .seq_q = 130,
+             .seq_k = 1101,
+             .head_dim = 15,
+             .causal = causal,
+             .scale = -0.4},
+            rng);
+    }
+  }
 }
 
 TEST(Attention, QueriesThatSeeNoKeyGiveZerosAndNoGradient) {
   std::mt19937 rng = seeded();
-  check({.dtype = DType::kF32,
-         .batch = 1,
-         .heads = 2,
-         .seq_q = 9,
-         .seq_k = 4,
-         .head_dim = 8,
-         .causal = true},
-        rng);
-  check({.dtype = DType::kF32, .batch = 0, .heads = 2, .seq_q = 9, .seq_k = 4, .head_dim = 8}, rng);
+  for (DType dtype : kFloats) {
+    check({.dtype = dtype, .heads = 2, .seq_q = 9, .seq_k = 4, .head_dim = 8, .causal = true}, rng);
+    check({.dtype = dtype, .seq_q = 60, .seq_k = 7, .head_dim = 8, .causal = true}, rng);
+    check({.dtype = dtype, .batch = 0, .heads = 2, .seq_q = 9, .seq_k = 4, .head_dim = 8}, rng);
+  }
 }
 
 TEST(Attention, ReadsViewsOfOneProjection) {
   std::mt19937 rng = seeded();
-  const AttentionShape dense{.dtype = DType::kF32,
-                             .batch = 2,
-                             .heads = 2,
-                             .seq_q = 10,
-                             .seq_k = 10,
-                             .head_dim = 8,
-                             .causal = true};
-  AttentionShape view = dense;
-  view.stride_q = view.stride_k = view.stride_v = 48;
-  const Buffer qkv(DType::kF32, randoms(rng, DType::kF32, 2 * 10 * 48));
-  Buffer parts[3] = {{DType::kF32, 320}, {DType::kF32, 320}, {DType::kF32, 320}};
-  for (int64_t i = 0; i < 960; ++i) parts[i % 48 / 16].set(i / 48 * 16 + i % 16, qkv.get(i));
-  const Tensors want = reference(dense, parts[0], parts[1], parts[2], parts[0]);
-  check_everywhere("views",
-                   [&](Parallel& par) {
-                     Buffer out(DType::kF32, 320);
-                     Buffer scratch = scratch_of(attention_scratch_bytes(view, par.threads()));
-                     const float* x = qkv.as<float>();
-                     attention(par, view, x, x + 16, x + 32, out.data(), nullptr, scratch.data());
-                     return outputs(std::move(out));
-                   },
-                   {{want.out, 16}});
+  for (DType dtype : kFloats) {
+    const AttentionShape dense{.dtype = dtype,
+                               .batch = 2,
+                               .heads = 2,
+                               .seq_q = 10,
+                               .seq_k = 10,
+                               .head_dim = 9,
+                               .causal = true};
+    AttentionShape view = dense;
+    view.stride_q = view.stride_k = view.stride_v = 55;  // One element that belongs to none.
+    const Buffer qkv(dtype, randoms(rng, dtype, 2 * 10 * 55));
+    Buffer parts[3] = {{dtype, 360}, {dtype, 360}, {dtype, 360}};
+    for (int64_t i = 0; i < 1100; ++i) {
+      if (i % 55 < 54) parts[i % 55 / 18].set(i / 55 * 18 + i % 55 % 18, qkv.get(i));
+    }
+    const Tensors want = reference(dense, parts[0], parts[1], parts[2], parts[0]);
+    check_everywhere("views",
+                     [&](Parallel& par) {
+                       Buffer out(dtype, 360);
+                       Buffer scratch = scratch_of(attention_scratch_bytes(view, par.threads()));
+                       auto* x = static_cast<const std::byte*>(qkv.data());
+                       const size_t part = 18 * size_of(dtype);
+                       attention(par, view, x, x + part, x + 2 * part, out.data(), nullptr,
+                                 scratch.data());
+                       return outputs(std::move(out));
+                     },
+                     {{want.out, 16}});
+  }
 }
 
 TEST(Attention, DecodingSeesTheValidPartOfTheCache) {

@@ -22,10 +22,6 @@ dnnl::memory::desc matrix(DType dtype, int64_t rows, int64_t cols, bool transpos
 
 }  // namespace
 
-bool has_native_bf16(KernelIsa isa) {
-  return isa == KernelIsa::kAvx512 && __builtin_cpu_supports("avx512bf16");
-}
-
 struct DnnlMatmul::Impl {
   DnnlMatmulDesc desc;
   dnnl::engine engine{dnnl::engine::kind::cpu, 0};

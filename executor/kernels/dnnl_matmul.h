@@ -18,9 +18,6 @@
 
 namespace gangway {
 
-// Whether bf16 products run in bf16 arithmetic; else callers widen to f32.
-bool has_native_bf16(KernelIsa isa);
-
 inline constexpr int64_t kRunTime = -1;
 
 struct DnnlMatmulDesc {

@@ -4,7 +4,6 @@
 #include <cstring>
 #include <vector>
 
-#include "executor/kernels/dnnl_matmul.h"
 #include "executor/kernels/simd/simd.h"
 #include "runtime/base/error.h"
 

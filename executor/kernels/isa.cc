@@ -34,4 +34,8 @@ KernelIsa detect_isa() {
   return chosen;
 }
 
+bool has_native_bf16(KernelIsa isa) {
+  return isa == KernelIsa::kAvx512 && __builtin_cpu_supports("avx512bf16");
+}
+
 }  // namespace gangway

@@ -19,4 +19,7 @@ KernelIsa machine_isa();
 // machine_isa(), lowered by GANGWAY_ISA. Read once.
 KernelIsa detect_isa();
 
+// Whether bf16 products run in bf16 arithmetic; else callers widen to f32.
+bool has_native_bf16(KernelIsa isa);
+
 }  // namespace gangway

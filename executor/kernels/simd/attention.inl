@@ -214,12 +214,6 @@ inline void attention_decode_typed(const AttentionHead& h) {
   unpack_rows(o, 1, h.head_dim, total == 0 ? T{0} : 1 / total, static_cast<S*>(h.out), 0);
 }
 
-void attention_head(const AttentionHead& head) {
-  with_float(head.dtype, [&](auto s) { attention_typed<decltype(s)>(head); });
-}
-void attention_grad_head(const AttentionHead& head) {
-  with_float(head.dtype, [&](auto s) { attention_grad_typed<decltype(s)>(head); });
-}
 void attention_decode_head(const AttentionHead& head) {
   with_float(head.dtype, [&](auto s) { attention_decode_typed<decltype(s)>(head); });
 }

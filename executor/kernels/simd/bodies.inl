@@ -18,6 +18,7 @@ struct OpTag {
 #include "executor/kernels/simd/gemm.inl"
 #include "executor/kernels/simd/panel.inl"
 #include "executor/kernels/simd/attention.inl"
+#include "executor/kernels/simd/attention_pairs.inl"
 
 constexpr Table kTable = {
     .fused_units = fused_units,

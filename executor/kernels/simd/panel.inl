@@ -61,11 +61,11 @@ inline void pack_columns(const S* x, int64_t stride, int64_t rows, int64_t cols,
   }
 }
 
-// body(j, tail...) over kPanelCols columns: whole vectors, one with a tail, empty ones.
+// body(j, tail...) over `width` columns: whole vectors, one with a tail, empty ones.
 template <class V, class Body, class Empty>
-inline void for_panel(int64_t cols, const Body& body, const Empty& empty) {
+inline void for_panel(int64_t cols, int64_t width, const Body& body, const Empty& empty) {
   for_vectors<V>(cols, body);
-  for (int64_t j = (cols + kLanesOf<V> - 1) / kLanesOf<V> * kLanesOf<V>; j < kPanelCols; j += kLanesOf<V>) {
+  for (int64_t j = (cols + kLanesOf<V> - 1) / kLanesOf<V> * kLanesOf<V>; j < width; j += kLanesOf<V>) {
     empty(j);
   }
 }
@@ -79,7 +79,7 @@ inline void pack_rows_of(const T* x, int64_t stride, int64_t rows, int64_t cols,
   using V = VecOf<T>;
   for (int64_t k = 0; k < rows; ++k, x += stride, panel += kPanelCols) {
     for_panel<V>(
-        cols,
+        cols, kPanelCols,
         [&](int64_t j, auto... tail) {
           prefetch(x + j, kPackSlice * stride * static_cast<int64_t>(sizeof(T)));
           store(panel + j, load(x + j, tail...));
@@ -88,10 +88,12 @@ inline void pack_rows_of(const T* x, int64_t stride, int64_t rows, int64_t cols,
   }
 }
 
-inline void pack_pairs_of_rows(const bf16* x, int64_t stride, int64_t rows, int64_t cols, uint32_t* panel) {
-  for (int64_t k = 0; k < rows; k += 2, x += 2 * stride, panel += kPanelCols) {
+// Lines of the panel are `width` long.
+inline void pack_pairs_of_rows(const bf16* x, int64_t stride, int64_t rows, int64_t cols, int64_t width,
+                               uint32_t* panel) {
+  for (int64_t k = 0; k < rows; k += 2, x += 2 * stride, panel += width) {
     for_panel<vf>(
-        cols,
+        cols, width,
         [&](int64_t j, auto... tail) {
           prefetch(x + j, kPackSlice * stride * 4);
           const vu low = widen(load_raw<vh>(x + j, tail...));
@@ -129,7 +131,7 @@ void pack_panels(const PanelPack& p) {
         if (p.col != 1) {
           pack_columns<typename Packed<S>::V, kPer>(x, p.col, rows, cols, panel);
         } else if constexpr (kPairs) {
-          pack_pairs_of_rows(x, p.row, rows, cols, panel);
+          pack_pairs_of_rows(x, p.row, rows, cols, kPanelCols, panel);
         } else {
           pack_rows_of(x, p.row, rows, cols, panel);
         }

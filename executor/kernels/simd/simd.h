@@ -95,7 +95,7 @@ constexpr int64_t kAttentionPad =
 // One head; pointers are at its first element, strides go from one position to the next.
 struct AttentionHead {
   DType dtype;
-  bool causal;
+  bool causal, native;  // native: the machine multiplies bf16.
   int64_t seq_q, seq_k, head_dim;
   double scale;
   int64_t stride_q, stride_k, stride_v, stride_out;
