@@ -5,22 +5,27 @@
 //   cudaMallocAsync / Free    memory()                 exact accounting, one named budget
 //   module + graph            compile()                a local function, ready to be run many times
 //   in-order stream           enqueue(Work)            non-blocking state machines, run in order
-//   cudaEvent_t               Event                    with an error in it
+//   cudaEvent_t               Event, Mark              with an error in it
+//   cudaMallocHost            host_memory(), pin()
 //   cudaMemcpyAsync           Work that calls copy()
 //   ncclComm_t                Collective               executor/collectives/collective.h
 //
 // Invariants
 //  - Work runs in the order of enqueue(), one at a time. What a later work reads an earlier one has
 //  written.
+//  - What a Work starts on a *discrete* device (a GPU) goes on behind the call, in the order it was
+//  started, in memory that the host can't touch. Who must know that it is done takes a mark() and
+//  waits until it is reached(). On all others it is done when the call returns, device memory is
+//  host memory, and a mark costs nothing.
 //  - Nothing that runs on the device's thread throws or blocks: errors are values (in a frame, an
 //  event, a buffer).
 //  - A device that waits costs nothing: it parks until ring(), or until the time its work asked to
 //  be woken at.
 //
-// Threads: enqueue(), ring() and memory() anywhere; compile() on the reactor thread; copy(),
-// now_ns() and everything that a Work does on the device's own thread (the reactor's, for a
-// simulated device). Ownership: the device outlives what was compiled for it and what was enqueued
-// on it; dying, it drops what has not run.
+// Threads: enqueue(), ring(), memory() and host memory anywhere; compile() on the reactor thread;
+// copy(), marks, now_ns() and everything that a Work does on the device's own thread (the
+// reactor's, for a simulated device). Ownership: the device outlives what was compiled for it and
+// what was enqueued on it; dying, it drops what has not run.
 #pragma once
 
 #include <cstddef>
@@ -61,6 +66,8 @@ struct CallFrame {
   // Record in `culprit` the first step whose float inputs were finite and whose outputs are not.
   bool check = false;
   NodeId culprit = kNone;
+  // A launch failed: what follows is skipped, as if poisoned. The caller takes it from here.
+  std::shared_ptr<const Error> error;
 };
 
 class CompiledFunction {
@@ -84,10 +91,20 @@ class CompiledFunction {
   virtual Progress advance(CallFrame& frame, Turn& turn) const = 0;
 };
 
+// All that a device was told to start before; later marks are larger.
+using Mark = uint64_t;
+
+enum class HostAccess : uint8_t { kRead, kWrite };
+
 class Device {
  public:
   Device(std::string name, int64_t memory_bytes)
       : name_(name), memory_(std::make_shared<DeviceMemory>(std::move(name), memory_bytes)) {}
+  // A discrete device: its memory comes from `blocks`.
+  Device(std::string name, int64_t memory_bytes, std::shared_ptr<MemoryBlocks> blocks)
+      : name_(name),
+        memory_(std::make_shared<DeviceMemory>(std::move(name), memory_bytes, std::move(blocks))),
+        discrete_(true) {}
   virtual ~Device() = default;
   Device(const Device&) = delete;
   Device& operator=(const Device&) = delete;
@@ -114,13 +131,36 @@ class Device {
   // Where its work records spans; null: nowhere.
   internal::TraceBuffer* trace_row = nullptr;
 
+  // Between device memory and host memory that is its own or pinned.
   virtual void copy(void* to, const void* from, int64_t bytes) = 0;
-  // Whether a float tensor holds no infinity and no NaN.
-  virtual bool all_finite(DType dtype, const void* data, int64_t elements) = 0;
+  // Stores 1 in `flag`, which lies in host memory, if a float tensor holds an infinity or a NaN.
+  virtual void check_finite(DType dtype, const void* data, int64_t elements, uint32_t* flag) = 0;
+
+  bool discrete() const { return discrete_; }
+  // Who gets kPending is rung. Once reached, `failure` is what went wrong in what was started since
+  // the mark before, or what has ended the device; null: nothing.
+  Mark mark() { return discrete_ ? make_mark() : 0; }
+  Progress reached(Mark mark, std::shared_ptr<const Error>* failure) {
+    return discrete_ ? look_for_mark(mark, failure) : Progress::kDone;
+  }
+
+  // Memory that the host and copy() both reach, not initialised; it may outlive the device.
+  // Throws kOverloaded. Cost on a discrete device: about a millisecond.
+  virtual HostMemory host_memory(int64_t bytes);
+  // Lets copy() reach memory of the caller's, whole pages, until the last holder lets go.
+  virtual std::shared_ptr<void> pin(void* data, int64_t bytes);
+  // The host is about to touch such memory: nothing that was started may. Checked by the emulated
+  // driver of the tests alone.
+  virtual void host_access(HostAccess kind, const void* data, int64_t bytes);
+
+ protected:
+  virtual Mark make_mark() { return 0; }
+  virtual Progress look_for_mark(Mark, std::shared_ptr<const Error>*) { return Progress::kDone; }
 
  private:
   const std::string name_;
   const std::shared_ptr<DeviceMemory> memory_;  // Shared with its buffers.
+  const bool discrete_ = false;
 };
 
 }  // namespace gangway

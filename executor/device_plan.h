@@ -61,12 +61,14 @@ struct DevicePlan {
   std::vector<uint32_t> entries_end;  // By plan node: the entries up to it.
   std::vector<DeviceOutput> outputs;
   std::vector<TransferChannel> channels;
+  std::vector<std::shared_ptr<void>> pins;  // Of the segments that the channels lie in.
   std::vector<std::unique_ptr<Collective>> collectives;
   Collective* gate = nullptr;
 
   BufferPtr arena;
-  BufferPtr slots;                                        // slot_bytes for each run in flight.
-  std::vector<BufferPtr> states;                          // By value.
+  BufferPtr slots;                // slot_bytes for each run in flight.
+  HostMemory staging;             // The same in host memory; null where the slots are.
+  std::vector<BufferPtr> states;  // By value.
   std::vector<std::shared_ptr<BufferPool>> input_pools;   // By Plan::inputs; null for small ones.
   std::vector<std::shared_ptr<BufferPool>> output_pools;  // By Plan::outputs; null where absent.
   int64_t reserved_bytes = 0;  // Shared memory that counts as the device's.

@@ -12,16 +12,25 @@ DeviceRun::DeviceRun(const DevicePlan& plan, uint32_t slot, Mailbox& mailbox, Li
   values_.assign(plan.plan->values.size(), nullptr);
   for (uint32_t v = 0; v < values_.size(); ++v) values_[v] = fixed_base(v);
   for (const Entry& entry : plan.entries) {
-    if (entry.kind == EntryKind::kReceive) {
+    if (entry.kind == EntryKind::kReceive &&
+        plan.layout.values[entry.value].kind == ValuePlace::Kind::kInbox) {
       values_[entry.value] = plan.channels[entry.channel].slots.payload(slot);
     }
   }
-  small_.resize(plan.plan->outputs.size());
+  told_ = plan.device->host_memory(
+      static_cast<int64_t>(kInlineBytesMax * (1 + plan.plan->outputs.size())));
+  not_finite_ = reinterpret_cast<uint32_t*>(told_.get());
+  small_ = told_.get() + kInlineBytesMax;
   build_frames();
 }
 
 std::byte* DeviceRun::slot_data(uint32_t value) const {
   return plan_.slots->data() + plan_.layout.slot_bytes * slot_ + plan_.layout.values[value].offset;
+}
+
+std::byte* DeviceRun::staging_data(uint32_t value) const {
+  if (plan_.staging == nullptr) return slot_data(value);
+  return plan_.staging.get() + (slot_data(value) - plan_.slots->data());
 }
 
 std::byte* DeviceRun::fixed_base(uint32_t value) const {
@@ -56,7 +65,9 @@ void DeviceRun::bind(Inputs inputs) {
   run_ = inputs_.run;
   active_ = true;
   cursor_ = 0;
-  begun_ = not_finite_ = passed_ = culprit_ = false;
+  begun_ = marked_ = passed_ = culprit_ = false;
+  plan_.device->host_access(HostAccess::kWrite, not_finite_, sizeof(*not_finite_));
+  *not_finite_ = 0;
   error_ = nullptr;
   diagnosis_ = nullptr;
   cancel_wanted_.store(false, std::memory_order_relaxed);
@@ -69,7 +80,10 @@ void DeviceRun::bind(Inputs inputs) {
       values_[value] = inputs_.arguments[i]->data();
     } else if (inputs_.inline_bytes[i] != nullptr) {
       values_[value] = slot_data(value);
-      std::memcpy(values_[value], inputs_.inline_bytes[i]->data(), inputs_.inline_bytes[i]->size());
+      const std::vector<std::byte>& bytes = *inputs_.inline_bytes[i];
+      plan_.device->host_access(HostAccess::kWrite, staging_data(value),
+                                static_cast<int64_t>(bytes.size()));
+      std::memcpy(staging_data(value), bytes.data(), bytes.size());
     }
   }
   for (const DeviceOutput& output : plan_.outputs) {
@@ -112,9 +126,50 @@ void DeviceRun::look_for_cancel(const Entry& entry) {
   poison(cancel_error_, true);
 }
 
+// In stream order: what the host wrote for this run becomes the device's.
+void DeviceRun::copy_from_staging(uint32_t value, Turn& turn) {
+  if (plan_.staging == nullptr) return;
+  turn.device.copy(slot_data(value), staging_data(value),
+                   plan_.plan->values[value].local_type.bytes());
+}
+
+void DeviceRun::copy_inline_inputs(Turn& turn) {
+  if (plan_.staging == nullptr) return;
+  for (size_t i = 0; i < inputs_.inline_bytes.size(); ++i) {
+    const uint32_t value = plan_.plan->inputs[i];
+    if (inputs_.inline_bytes[i] != nullptr && inputs_.arguments[i] == nullptr &&
+        plan_.layout.values[value].kind == ValuePlace::Kind::kBound) {
+      copy_from_staging(value, turn);
+    }
+  }
+}
+
+// Whether all that was started so far is done. What failed of it poisons the run.
+bool DeviceRun::landed(Turn& turn) {
+  if (!turn.device.discrete()) return true;
+  if (!marked_) mark_ = turn.device.mark();
+  marked_ = true;
+  std::shared_ptr<const Error> failure;
+  if (turn.device.reached(mark_, &failure) == Progress::kPending) return false;
+  marked_ = false;
+  look_at_failure(failure);
+  return true;
+}
+
+void DeviceRun::look_at_failure(const std::shared_ptr<const Error>& failure) {
+  if (failure == nullptr) return;
+  if (!passed_) return poison(failure, true);
+  poison(std::make_shared<const Error>(ErrorKind::kLost,
+                                       cat("run: its commit failed: ", failure->message()),
+                                       failure->where(), "restore the states from a checkpoint"),
+         true);
+}
+
 Progress DeviceRun::advance(Turn& turn) {
-  if (cursor_ == 0 && !begun_)
+  if (cursor_ == 0 && !begun_) {
     entry_start_ns_ = turn.device.trace_row == nullptr ? 0 : turn.device.now_ns();
+    copy_inline_inputs(turn);
+  }
   while (cursor_ < plan_.entries.size()) {
     const Entry& entry = plan_.entries[cursor_];
     // A commit waits for nobody, and half of one would leave a state that no step has made.
@@ -155,7 +210,7 @@ Progress DeviceRun::advance_entry(const Entry& entry, Turn& turn) {
   switch (entry.kind) {
     case EntryKind::kCall: return advance_steps(entry, turn);
     case EntryKind::kCommit: return passed_ ? advance_steps(entry, turn) : Progress::kDone;
-    case EntryKind::kSource: return advance_source(entry);
+    case EntryKind::kSource: return advance_source(entry, turn);
     case EntryKind::kSend: return advance_send(entry, turn);
     case EntryKind::kReceive: return advance_receive(entry, turn);
     case EntryKind::kGate: return advance_gate(turn);
@@ -181,8 +236,7 @@ Progress DeviceRun::advance_steps(const Entry& entry, Turn& turn) {
   if (frame.peer_poisoned) poison_by_peer();
   if (entry.finite_value != kNone && error_ == nullptr) {
     const Type& type = plan_.plan->values[entry.finite_value].local_type;
-    not_finite_ |=
-        !plan_.device->all_finite(type.dtype, values_[entry.finite_value], type.elements());
+    turn.device.check_finite(type.dtype, values_[entry.finite_value], type.elements(), not_finite_);
   }
   return Progress::kDone;
 }
@@ -198,7 +252,9 @@ Progress DeviceRun::advance_function(const Entry& entry, CallFrame& frame, Turn&
            true);
   };
   try {
-    return entry.function->advance(frame, turn);
+    const Progress progress = entry.function->advance(frame, turn);
+    if (frame.error != nullptr) look_at_failure(std::exchange(frame.error, nullptr));
+    return progress;
   } catch (const Error& error) {  // A user's kernel said so.
     fail(error.kind(), error.message());
   } catch (const std::exception& error) {
@@ -209,32 +265,43 @@ Progress DeviceRun::advance_function(const Entry& entry, CallFrame& frame, Turn&
   return entry.function->advance(frame, turn);
 }
 
-Progress DeviceRun::advance_source(const Entry& entry) {
+Progress DeviceRun::advance_source(const Entry& entry, Turn& turn) {
   const EventPtr& event = inputs_.sources[entry.source];
   if (event == nullptr) return Progress::kDone;
   if (!event->ready()) return Progress::kPending;
-  if (event->error() != nullptr) poison(event->shared_error(), true);
+  if (event->error() != nullptr) {
+    poison(event->shared_error(), true);
+  } else {
+    copy_from_staging(entry.value, turn);
+  }
   return Progress::kDone;
 }
 
 Progress DeviceRun::advance_send(const Entry& entry, Turn& turn) {
   const TransferChannel& channel = plan_.channels[entry.channel];
   TransferSlots slots = channel.slots;
-  if (!slots.may_send(inputs_.number, channel.released)) return Progress::kPending;
-  const bool poisoned = error_ != nullptr;
-  if (!poisoned) {
-    turn.device.copy(slots.payload(inputs_.number), values_[entry.value],
-                     plan_.plan->values[entry.value].local_type.bytes());
+  if (!begun_) {
+    if (!slots.may_send(inputs_.number, channel.released)) return Progress::kPending;
+    begun_ = true;
+    if (error_ == nullptr) {
+      turn.device.copy(slots.payload(inputs_.number), values_[entry.value],
+                       plan_.plan->values[entry.value].local_type.bytes());
+    }
   }
-  slots.sent(inputs_.number, poisoned);
+  if (!landed(turn)) return Progress::kPending;
+  slots.sent(inputs_.number, error_ != nullptr);
   channel.peer.ring();
   return Progress::kDone;
 }
 
-Progress DeviceRun::advance_receive(const Entry& entry, const Turn& turn) {
+Progress DeviceRun::advance_receive(const Entry& entry, Turn& turn) {
   const TransferSlots& slots = plan_.channels[entry.channel].slots;
   if (!turn.comes(slots.arrival(inputs_.number), inputs_.number + 1)) return Progress::kPending;
   if (slots.poisoned(inputs_.number)) poison_by_peer();
+  if (error_ == nullptr && plan_.layout.values[entry.value].kind != ValuePlace::Kind::kInbox) {
+    turn.device.copy(values_[entry.value], slots.payload(inputs_.number),
+                     plan_.plan->values[entry.value].local_type.bytes());
+  }
   return Progress::kDone;
 }
 
@@ -245,8 +312,10 @@ Progress DeviceRun::advance_gate(Turn& turn) {
     return Progress::kDone;
   }
   if (!begun_) {
+    if (!landed(turn)) return Progress::kPending;
     begun_ = true;
-    plan_.gate->begin_exchange(not_finite_ ? 1 : 0, error_ != nullptr);
+    turn.device.host_access(HostAccess::kRead, not_finite_, sizeof(*not_finite_));
+    plan_.gate->begin_exchange(*not_finite_, error_ != nullptr);
   }
   if (plan_.gate->advance() == Progress::kPending) return Progress::kPending;
   if (plan_.gate->poisoned()) {
@@ -272,8 +341,19 @@ void DeviceRun::finish(Turn& turn) {
     const int64_t bytes = plan_.plan->values[output.value].local_type.bytes();
     if (!output.bound) turn.device.copy(buffer->data(), values_[output.value], bytes);
     if (output.small)
-      std::memcpy(small_[output.output].data(), buffer->data(), static_cast<size_t>(bytes));
+      turn.device.copy(small_ + kInlineBytesMax * output.output, buffer->data(), bytes);
   }
+}
+
+void DeviceRun::settled(Turn&, const std::shared_ptr<const Error>& failure) {
+  look_at_failure(failure);
+  for (const BufferPtr& buffer : inputs_.outputs) {
+    if (failure != nullptr && buffer != nullptr) buffer->error = error_;
+  }
+  release_inboxes();
+}
+
+void DeviceRun::release_inboxes() {
   Doorbell* rung = nullptr;  // Most of a run's values come from one device: it is rung once.
   for (const Entry& entry : plan_.entries) {
     if (entry.kind != EntryKind::kReceive) continue;
@@ -297,7 +377,10 @@ void DeviceRun::retire(bool done) {
 
 std::span<const std::byte> DeviceRun::small_output(uint32_t output) const {
   const uint32_t value = plan_.plan->outputs[output];
-  return {small_[output].data(), static_cast<size_t>(plan_.plan->values[value].local_type.bytes())};
+  const int64_t bytes = plan_.plan->values[value].local_type.bytes();
+  const std::byte* data = small_ + kInlineBytesMax * output;
+  plan_.device->host_access(HostAccess::kRead, data, bytes);
+  return {data, static_cast<size_t>(bytes)};
 }
 
 void DeviceRun::release() {

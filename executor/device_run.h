@@ -6,13 +6,15 @@
 // save collectives, transfers and the gate, which carry the flag. Once the gate let it pass, a run
 // always commits.
 //
+// On a discrete device entries are launched ahead; what must know that they are done (a send, the
+// gate) waits for a mark. A run whose launches fail behind the gate has lost its states.
+//
 // Threads: bind() and the accessors on the reactor thread while idle; cancel() and abandon() from
 // there at any time; advance() on the device's. Ownership: it holds the buffers it was bound to
 // until it is idle again. Cost: 15-40 ns an entry, plus its steps; nothing is allocated in
 // advance().
 #pragma once
 
-#include <array>
 #include <atomic>
 #include <memory>
 #include <vector>
@@ -57,13 +59,15 @@ class DeviceRun final : public Work {
   void abandon() { abandoned_.store(true, std::memory_order_release); }
 
   Progress advance(Turn& turn) override;
+  void settled(Turn& turn, const std::shared_ptr<const Error>& failure) override;
   void retire(bool done) override;
 
   bool active() const { return active_; }
   RunId run() const { return run_; }
   const std::shared_ptr<const Error>& error() const { return error_; }
   bool culprit() const { return culprit_; }
-  std::byte* slot_data(uint32_t value) const;
+  // Where the host writes a value of this run.
+  std::byte* staging_data(uint32_t value) const;
   std::span<const std::byte> small_output(uint32_t output) const;
   const DevicePlan& plan() const { return plan_; }
   // Lets go of what the run held. After device_done().
@@ -71,7 +75,12 @@ class DeviceRun final : public Work {
 
  private:
   void build_frames();
+  std::byte* slot_data(uint32_t value) const;
   std::byte* fixed_base(uint32_t value) const;
+  void copy_from_staging(uint32_t value, Turn& turn);
+  void copy_inline_inputs(Turn& turn);
+  bool landed(Turn& turn);
+  void look_at_failure(const std::shared_ptr<const Error>& failure);
   void poison(std::shared_ptr<const Error> error, bool culprit);
   void poison_by_peer();
   void look_for_cancel(const Entry& entry);
@@ -80,11 +89,12 @@ class DeviceRun final : public Work {
   Progress advance_entry(const Entry& entry, Turn& turn);
   Progress advance_steps(const Entry& entry, Turn& turn);
   Progress advance_function(const Entry& entry, CallFrame& frame, Turn& turn);
-  Progress advance_source(const Entry& entry);
+  Progress advance_source(const Entry& entry, Turn& turn);
   Progress advance_send(const Entry& entry, Turn& turn);
-  Progress advance_receive(const Entry& entry, const Turn& turn);
+  Progress advance_receive(const Entry& entry, Turn& turn);
   Progress advance_gate(Turn& turn);
   void finish(Turn& turn);
+  void release_inboxes();
 
   const DevicePlan& plan_;
   const uint32_t slot_;
@@ -98,8 +108,9 @@ class DeviceRun final : public Work {
   bool active_ = false;
 
   uint32_t cursor_ = 0;
-  bool begun_ = false;  // The entry at the cursor has begun.
-  bool not_finite_ = false;
+  bool begun_ = false;   // The entry at the cursor has begun.
+  bool marked_ = false;  // `mark_` stands, and has not been reached.
+  Mark mark_ = 0;
   bool passed_ = false;  // The gate let the run commit.
   bool culprit_ = false;
   int64_t entry_start_ns_ = 0;
@@ -107,8 +118,11 @@ class DeviceRun final : public Work {
   std::unique_ptr<Diagnosis> diagnosis_;
   std::atomic<bool> abandoned_{false};
   std::atomic<bool> cancel_wanted_{false};
-  std::shared_ptr<const Error> cancel_error_;                  // Written before cancel_wanted_.
-  std::vector<std::array<std::byte, kInlineBytesMax>> small_;  // By Plan::outputs.
+  std::shared_ptr<const Error> cancel_error_;  // Written before cancel_wanted_.
+  // Host memory: whether something is not finite, then a small output for each of Plan::outputs.
+  HostMemory told_;
+  uint32_t* not_finite_ = nullptr;
+  std::byte* small_ = nullptr;
 };
 
 }  // namespace gangway

@@ -25,7 +25,11 @@ Progress Diagnosis::advance(Turn& turn) {
     }
     if (entry.kind == EntryKind::kCall) {
       if (!begun_) begin_call(entry);
-      if (unfused_->advance(frame_, turn) == Progress::kPending) return Progress::kPending;
+      if (!looking_) {
+        if (unfused_->advance(frame_, turn) == Progress::kPending) return Progress::kPending;
+        look_at_parameters();
+      }
+      if (!landed(turn)) return Progress::kPending;
       end_call(entry);
     }
     ++cursor_;
@@ -63,7 +67,7 @@ void Diagnosis::begin_call(const Entry& entry) {
 }
 
 void Diagnosis::end_call(const Entry& entry) {
-  begun_ = false;
+  begun_ = looking_ = false;
   if (frame_.culprit != kNone && finding_ == ~uint64_t{0}) {
     const Node& node = source_->nodes[frame_.culprit];
     finding_ = uint64_t{entry.node} << kNodeBits | frame_.culprit;
@@ -71,20 +75,43 @@ void Diagnosis::end_call(const Entry& entry) {
                 ": first result that is not finite, from finite inputs");
     at_ = where(*source_, frame_.culprit);
   }
-  look_at_parameters(entry);
+  name_parameter(entry);
   unfused_ = nullptr;
   arena_ = nullptr;
 }
 
-void Diagnosis::look_at_parameters(const Entry& entry) {
-  for (uint32_t p = 0; p < source_->parameters.size() && finding_ == ~uint64_t{0}; ++p) {
+void Diagnosis::look_at_parameters() {
+  looking_ = true;
+  const size_t parameters = source_->parameters.size();
+  const auto bytes = static_cast<int64_t>(parameters * sizeof(uint32_t));
+  flags_ = plan_.device->host_memory(bytes);
+  auto* flags = reinterpret_cast<uint32_t*>(flags_.get());
+  plan_.device->host_access(HostAccess::kWrite, flags, bytes);
+  std::fill_n(flags, parameters, 0);
+  for (uint32_t p = 0; p < parameters; ++p) {
     const Type& type = source_->types[p];
-    if (!is_float(type.dtype) ||
-        plan_.device->all_finite(type.dtype, frame_.bases[p], type.elements())) {
-      continue;
-    }
+    if (!is_float(type.dtype)) continue;
+    plan_.device->check_finite(type.dtype, frame_.bases[p], type.elements(), flags + p);
+  }
+}
+
+// What goes wrong on the device is the run's to tell.
+bool Diagnosis::landed(Turn& turn) {
+  if (!marked_) mark_ = turn.device.mark();
+  std::shared_ptr<const Error> failure;
+  marked_ = turn.device.reached(mark_, &failure) == Progress::kPending;
+  return !marked_;
+}
+
+void Diagnosis::name_parameter(const Entry& entry) {
+  const auto* flags = reinterpret_cast<const uint32_t*>(flags_.get());
+  const size_t parameters = source_->parameters.size();
+  plan_.device->host_access(HostAccess::kRead, flags,
+                            static_cast<int64_t>(parameters * sizeof(uint32_t)));
+  for (uint32_t p = 0; p < parameters && finding_ == ~uint64_t{0}; ++p) {
+    if (flags[p] == 0) continue;
     finding_ = kParameter | uint64_t{entry.node} << kNodeBits | p;
-    what_ = cat("\"", source_->parameters[p].name, "\" of ", to_string(type),
+    what_ = cat("\"", source_->parameters[p].name, "\" of ", to_string(source_->types[p]),
                 ": not finite before the step");
   }
 }

@@ -30,18 +30,24 @@ class Diagnosis {
  private:
   void begin_call(const Entry& entry);
   void end_call(const Entry& entry);
-  void look_at_parameters(const Entry& entry);
+  void look_at_parameters();
+  bool landed(Turn& turn);
+  void name_parameter(const Entry& entry);
   void conclude();
 
   const DevicePlan& plan_;
   const std::vector<CallFrame>& frames_;
   uint32_t cursor_ = 0;
   bool begun_ = false;
+  bool looking_ = false;  // At the parameters of the call at the cursor.
+  bool marked_ = false;
   bool agreeing_ = false;
+  Mark mark_ = 0;
   CallFrame frame_;
   std::shared_ptr<const CompiledFunction> unfused_;
   std::shared_ptr<const Function> source_;  // What unfused_ was compiled from.
   BufferPtr arena_;
+  HostMemory flags_;  // u32 for each parameter: it is not finite.
   uint64_t finding_ =
       ~uint64_t{0};  // Node of the plan and of its function; the lowest is agreed on.
   std::string what_, at_;

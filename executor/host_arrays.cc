@@ -53,7 +53,8 @@ namespace {
 struct Transfer {
   SharedSegment segment;
   std::byte* bytes = nullptr;
-  size_t running = 0;  // Reactor thread.
+  std::vector<std::shared_ptr<void>> pins;  // Of the segment, for the devices that copy.
+  size_t running = 0;                       // Reactor thread.
   std::shared_ptr<const Error> error;
 };
 
@@ -95,19 +96,25 @@ void Host::Impl::copy_shards(uint64_t request, const TensorShards& tensor,
   transfer->bytes = transfer->segment.data() + client.offset;
   for (const Shard& shard : parts) {
     Device& device = *devices[shard.device];
+    transfer->pins.push_back(
+        device.pin(transfer->segment.data(), static_cast<int64_t>(transfer->segment.size())));
     TensorShards facts{tensor.type, tensor.local, tensor.mesh, tensor.sharding, {}};
-    enqueue_task(device, [this, request, transfer, shard, in, facts = std::move(facts),
-                          guard = alive](Turn& turn) {
-      std::shared_ptr<const Error> error = in ? nullptr : shard.buffer->error;
-      if (error == nullptr) copy_shard(turn.device, facts, shard, transfer->bytes, in);
-      if (in) shard.buffer->error = nullptr;
-      reactor.mailbox().post([this, request, transfer, error, guard] {
-        if (!*guard) return;
-        if (error != nullptr && transfer->error == nullptr) transfer->error = error;
-        if (--transfer->running == 0) events.transfer_done(request, transfer->error.get());
-      });
+    const auto start = [transfer, shard, in, facts = std::move(facts)](Turn& turn) {
+      if (in || shard.buffer->error == nullptr)
+        copy_shard(turn.device, facts, shard, transfer->bytes, in);
       return Progress::kDone;
-    });
+    };
+    const auto end = [this, request, transfer, shard, in,
+                      guard = alive](const std::shared_ptr<const Error>& failure) {
+      if (in) shard.buffer->error = failure;
+      reactor.mailbox().post(
+          [this, request, transfer, error = in ? failure : shard.buffer->error, guard] {
+            if (!*guard) return;
+            if (error != nullptr && transfer->error == nullptr) transfer->error = error;
+            if (--transfer->running == 0) events.transfer_done(request, transfer->error.get());
+          });
+    };
+    enqueue_task(device, start, end);
   }
 }
 

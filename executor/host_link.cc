@@ -121,9 +121,10 @@ void link_channels(HostPlan& plan, DevicePlan& device, const BellOf& bell_of) {
     const Member receiver = slice_members(to)[mesh_device];
     const int64_t payload = plan.plan->values[entry.value].local_type.bytes();
     const uint32_t slots = slots_of(*plan.plan);
-    std::byte* area =
-        find_area(segment_of(plan, receiver.host), inbox_area(entry.node, mesh_device),
-                  TransferSlots::bytes(payload, slots));
+    const SharedSegment& segment = segment_of(plan, receiver.host);
+    std::byte* area = find_area(segment, inbox_area(entry.node, mesh_device),
+                                TransferSlots::bytes(payload, slots));
+    device.pins.push_back(device.device->pin(segment.data(), static_cast<int64_t>(segment.size())));
     device.channels[entry.channel] = {TransferSlots(area, payload, slots),
                                       bell_of(sends ? receiver : slice_members(from)[mesh_device])};
   }

@@ -53,7 +53,8 @@ Installed Host::Impl::install(PlanId id, std::shared_ptr<const Plan> given, uint
   }
   Installed installed;
   for (const auto& device : made->devices) {
-    device->layout = lay_out(*made->plan, device->member, made->functions, init_arena);
+    device->layout = lay_out(*made->plan, device->member, made->functions, init_arena,
+                             device->device->discrete());
     add_entries(*made, *device);
     installed.needs.push_back(need_of(*made, *device));
     const Result<void> fits = device->device->memory().would_fit(
@@ -92,8 +93,9 @@ DeviceNeed Host::Impl::need_of(HostPlan& made, DevicePlan& device) {
       need.state += aligned(value.local_type.bytes());
     }
   }
-  need.slots = (device.layout.slot_bytes + device.layout.bound_bytes) * facts.runs_in_flight_max +
-               shared_bytes(made, device);
+  need.slots = (device.layout.slot_bytes + device.layout.bound_bytes) * facts.runs_in_flight_max;
+  // A segment lies in the host's memory.
+  if (!device.device->discrete()) need.slots += shared_bytes(made, device);
   return need;
 }
 
@@ -149,7 +151,10 @@ void Host::Impl::allocate(HostPlan& made, DevicePlan& device) {
   DeviceMemory& memory = device.device->memory();
   device.arena = allocate_buffer(memory, device.layout.arena_bytes, what);
   device.slots = allocate_buffer(memory, device.layout.slot_bytes * facts.runs_in_flight_max, what);
-  const int64_t shared = shared_bytes(made, device);
+  if (device.device->discrete())
+    device.staging =
+        device.device->host_memory(device.layout.slot_bytes * facts.runs_in_flight_max);
+  const int64_t shared = device.device->discrete() ? 0 : shared_bytes(made, device);
   if (Result<void> reserved = memory.reserve(shared, what); !reserved.ok()) throw reserved.error();
   device.reserved_bytes = shared;
   const auto pool = [&](uint32_t value) {

@@ -165,7 +165,9 @@ EventPtr Host::Impl::fill_source(HostPlan& made, size_t d, DeviceRun& run, uint3
   }
   auto filled = std::make_shared<Event>();
   filled->on_ready([target = device.device] { target->ring(); });
-  feeder->fill({made.sources[source].get(), position, first, part, run.slot_data(value), filled});
+  device.device->host_access(HostAccess::kWrite, run.staging_data(value), rows.local.bytes());
+  feeder->fill(
+      {made.sources[source].get(), position, first, part, run.staging_data(value), filled});
   return filled;
 }
 

@@ -12,8 +12,9 @@ std::string size_text(int64_t bytes) { return format_bytes(static_cast<uint64_t>
 
 }  // namespace
 
-DeviceMemory::DeviceMemory(std::string device, int64_t budget_bytes)
-    : device_(std::move(device)), budget_(budget_bytes) {}
+DeviceMemory::DeviceMemory(std::string device, int64_t budget_bytes,
+                           std::shared_ptr<MemoryBlocks> blocks)
+    : device_(std::move(device)), budget_(budget_bytes), blocks_(std::move(blocks)) {}
 
 Result<void> DeviceMemory::would_fit(int64_t bytes, const std::string& what) const {
   std::lock_guard lock(mutex_);
@@ -43,10 +44,15 @@ void DeviceMemory::unreserve(int64_t bytes) {
 Result<std::byte*> DeviceMemory::allocate(int64_t bytes, const std::string& what) {
   Result<void> reserved = reserve(bytes, what);
   if (!reserved.ok()) return reserved.error();
-  const int64_t rounded = (std::max<int64_t>(bytes, 1) + kDeviceAlignment - 1) / kDeviceAlignment;
-  void* data =
-      std::aligned_alloc(kDeviceAlignment, static_cast<size_t>(rounded * kDeviceAlignment));
-  if (data != nullptr) return static_cast<std::byte*>(data);
+  std::byte* data = nullptr;
+  if (blocks_ != nullptr) {
+    data = blocks_->allocate(bytes, what);
+  } else {
+    const int64_t units = (std::max<int64_t>(bytes, 1) + kDeviceAlignment - 1) / kDeviceAlignment;
+    data = static_cast<std::byte*>(
+        std::aligned_alloc(kDeviceAlignment, static_cast<size_t>(units * kDeviceAlignment)));
+  }
+  if (data != nullptr) return data;
   unreserve(bytes);
   return Error(ErrorKind::kOverloaded,
                cat(what, ": the machine has no ", size_text(bytes), " left"), {.device = device_},
@@ -54,7 +60,11 @@ Result<std::byte*> DeviceMemory::allocate(int64_t bytes, const std::string& what
 }
 
 void DeviceMemory::release(std::byte* data, int64_t bytes) {
-  std::free(data);
+  if (blocks_ != nullptr) {
+    blocks_->release(data);
+  } else {
+    std::free(data);
+  }
   unreserve(bytes);
 }
 

@@ -19,9 +19,23 @@ namespace gangway {
 
 inline constexpr int64_t kDeviceAlignment = 64;
 
+// Where the bytes of a discrete device come from. Threads: any. allocate() answers null when there
+// are none; what it gives may be used at once, and is idle when it is released.
+class MemoryBlocks {
+ public:
+  virtual ~MemoryBlocks() = default;
+  virtual std::byte* allocate(int64_t bytes, const std::string& what) = 0;
+  virtual void release(std::byte* data) = 0;
+};
+
+// Memory of the host that a device's copies reach.
+using HostMemory = std::shared_ptr<std::byte[]>;
+
 class DeviceMemory : public std::enable_shared_from_this<DeviceMemory> {
  public:
-  DeviceMemory(std::string device, int64_t budget_bytes);
+  // `blocks`: null where the device's memory is the host's.
+  DeviceMemory(std::string device, int64_t budget_bytes,
+               std::shared_ptr<MemoryBlocks> blocks = nullptr);
   DeviceMemory(const DeviceMemory&) = delete;
 
   Result<std::byte*> allocate(int64_t bytes, const std::string& what);
@@ -39,6 +53,7 @@ class DeviceMemory : public std::enable_shared_from_this<DeviceMemory> {
  private:
   const std::string device_;
   const int64_t budget_;
+  const std::shared_ptr<MemoryBlocks> blocks_;
   mutable std::mutex mutex_;
   int64_t in_use_ = 0;
   int64_t peak_ = 0;

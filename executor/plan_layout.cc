@@ -43,8 +43,9 @@ int64_t pack(std::vector<Interval>& intervals) {
 
 class LayoutMaker {
  public:
-  LayoutMaker(const Plan& plan, const Member& member, const CompiledFunctions& functions)
-      : plan_(plan), member_(member), functions_(functions) {
+  LayoutMaker(const Plan& plan, const Member& member, const CompiledFunctions& functions,
+              bool discrete)
+      : plan_(plan), member_(member), functions_(functions), discrete_(discrete) {
     layout_.values.resize(plan.values.size());
     layout_.call_arena.assign(plan.nodes.size(), -1);
     first_.assign(plan.values.size(), kNone);
@@ -114,13 +115,13 @@ class LayoutMaker {
       case PlanStorage::kTemporary:
       case PlanStorage::kOutput: break;
     }
-    if (contains(received_, v)) {
+    if (contains(received_, v) && !discrete_) {
       place = {ValuePlace::Kind::kInbox, layout_.inbox_bytes};
       layout_.inbox_bytes += aligned(bytes);
     } else if (contains(sourced_, v)) {
       place = {ValuePlace::Kind::kSlot, layout_.slot_bytes};
       layout_.slot_bytes += aligned(bytes);
-    } else if (contains(plan_.outputs, v)) {
+    } else if (contains(plan_.outputs, v) && !contains(received_, v)) {
       place.kind = ValuePlace::Kind::kBound;
     } else if (first_[v] != kNone) {
       place.kind = ValuePlace::Kind::kArena;
@@ -141,6 +142,7 @@ class LayoutMaker {
   const Plan& plan_;
   const Member member_;
   const CompiledFunctions& functions_;
+  const bool discrete_;
   PlanLayout layout_;
   std::vector<uint32_t> first_, last_;
   std::vector<uint32_t> sourced_, received_;
@@ -169,8 +171,8 @@ bool takes_part(const Plan& plan, const PlanNode& node, const Member& member) {
 }
 
 PlanLayout lay_out(const Plan& plan, const Member& member, const CompiledFunctions& functions,
-                   int64_t arena_bytes_min) {
-  return LayoutMaker(plan, member, functions).run(arena_bytes_min);
+                   int64_t arena_bytes_min, bool discrete) {
+  return LayoutMaker(plan, member, functions, discrete).run(arena_bytes_min);
 }
 
 }  // namespace gangway

@@ -2,9 +2,14 @@
 //
 //   state      a buffer of the state store; one for all runs
 //   arena      packed by liveness, together with the arenas of the calls; one for all runs, since
-//   the stream is in order slot       written by a source's worker: one place for each run in
-//   flight inbox      written by the sender of a transfer: a slot of a shared segment for each run
-//   in flight bound      inputs and outputs: buffers that change with each run
+//              the stream is in order
+//   slot       written by a source's worker, or small inputs: one place for each run in flight
+//   inbox      written by the sender of a transfer: a slot of a shared segment for each run in
+//              flight
+//   bound      inputs and outputs: buffers that change with each run
+//
+// A discrete device can't read what the host wrote: its slots have a double in host memory, and
+// what it receives is copied to the arena.
 //
 // The arena of a call with a commit part stays its own until the commit has run: what the compute
 // part staged there must survive other calls. Threads: pure. Cost: O(nodes * live values), once.
@@ -40,6 +45,6 @@ bool takes_part(const Plan& plan, const PlanNode& node, const Member& member);
 
 using CompiledFunctions = std::vector<std::shared_ptr<const CompiledFunction>>;
 PlanLayout lay_out(const Plan& plan, const Member& member, const CompiledFunctions& functions,
-                   int64_t arena_bytes_min);
+                   int64_t arena_bytes_min, bool discrete = false);
 
 }  // namespace gangway

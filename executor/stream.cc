@@ -1,5 +1,8 @@
 #include "executor/stream.h"
 
+#include <utility>
+
+#include "executor/device.h"
 #include "runtime/doorbell.h"
 
 namespace gangway {
@@ -14,6 +17,11 @@ bool Turn::comes(const std::atomic<uint64_t>& word, uint64_t value) const {
 }
 
 void Stream::drop() {
+  while (settling_ != nullptr) {
+    Work* work = settling_;
+    settling_ = work->next_;
+    work->retire(false);
+  }
   while (first_ != nullptr || take_incoming()) {
     Work* work = first_;
     first_ = work->next_;
@@ -46,13 +54,38 @@ bool Stream::take_incoming() {
 }
 
 Progress Stream::advance(Turn& turn) {
+  settle(turn);
   while (first_ != nullptr || take_incoming()) {
     if (first_->advance(turn) == Progress::kPending) return Progress::kPending;
-    Work* done = first_;
-    first_ = done->next_;
+    end_first(turn);
+  }
+  return settling_ == nullptr ? Progress::kDone : Progress::kPending;
+}
+
+void Stream::end_first(Turn& turn) {
+  Work* done = first_;
+  first_ = done->next_;
+  if (!turn.device.discrete()) {
+    done->settled(turn, nullptr);
+    done->retire(true);
+    return;
+  }
+  done->mark_ = turn.device.mark();
+  done->next_ = nullptr;
+  (settling_ == nullptr ? settling_ : settling_last_->next_) = done;
+  settling_last_ = done;
+  settle(turn);
+}
+
+void Stream::settle(Turn& turn) {
+  while (settling_ != nullptr) {
+    std::shared_ptr<const Error> failure;
+    if (turn.device.reached(settling_->mark_, &failure) == Progress::kPending) return;
+    Work* done = settling_;
+    settling_ = done->next_;
+    done->settled(turn, failure);
     done->retire(true);
   }
-  return Progress::kDone;
 }
 
 }  // namespace gangway

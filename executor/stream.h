@@ -6,15 +6,20 @@
 // both.
 //
 // Threads: push() anywhere; advance() by one thread at a time, the device's. Nothing throws on it.
+// Life of a work: pushed -> advanced until it is done -> on a discrete device: what it started is
+// awaited, while the works behind it advance -> settled -> retired.
 // Ownership: a work stays its owner's until the stream calls retire(), exactly once: after it is
-// done, or with `done == false` when the stream is dropped first. retire() may delete it, or push
-// it again. Cost: push 10-20 ns; nothing is allocated.
+// settled, or with `done == false` when the stream is dropped first. retire() may delete it, or
+// push it again. Cost: push 10-20 ns; nothing is allocated.
 #pragma once
 
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <limits>
+#include <memory>
+
+#include "runtime/base/error.h"
 
 namespace gangway {
 
@@ -43,11 +48,17 @@ class Work {
  public:
   virtual ~Work() = default;
   virtual Progress advance(Turn& turn) = 0;
+  // All that it started on the device is done; or has failed, since it last took a mark.
+  virtual void settled(Turn& turn, const std::shared_ptr<const Error>& failure) {
+    static_cast<void>(turn);
+    static_cast<void>(failure);
+  }
   virtual void retire(bool done) = 0;
 
  private:
   friend class Stream;
   Work* next_ = nullptr;
+  uint64_t mark_ = 0;  // Once it is done: what it started.
 };
 
 class Stream {
@@ -57,22 +68,27 @@ class Stream {
   Stream(const Stream&) = delete;
 
   void push(Work& work);
-  // Runs what can run. kPending: the first work waits for a ring or for turn.wake_at_ns; kDone:
-  // nothing is left.
+  // Runs what can run. kPending: a work waits for a ring or for turn.wake_at_ns; kDone: nothing is
+  // left.
   Progress advance(Turn& turn);
   // Retires what is left, not done. The device's thread has ended.
   void drop();
   // Whether there is work that advance() has not finished.
   bool empty() const {
-    return first_ == nullptr && incoming_.load(std::memory_order_acquire) == nullptr;
+    return first_ == nullptr && settling_ == nullptr &&
+           incoming_.load(std::memory_order_acquire) == nullptr;
   }
 
  private:
   bool take_incoming();
+  void end_first(Turn& turn);
+  void settle(Turn& turn);
 
   std::atomic<Work*> incoming_{nullptr};  // Newest first.
   Work* first_ = nullptr;                 // The device's: oldest first.
   Work* last_ = nullptr;
+  Work* settling_ = nullptr;  // Done, but for what they started: oldest first.
+  Work* settling_last_ = nullptr;
 };
 
 }  // namespace gangway

@@ -22,12 +22,37 @@ using testing::HasSubstr;
 void drain(Reactor& reactor, Device& device) {
   auto done = std::make_shared<std::atomic<bool>>(false);
   auto* mailbox = &reactor.mailbox();
-  enqueue_task(device, [done, mailbox](Turn&) {
-    mailbox->post([done] { *done = true; });
-    return Progress::kDone;
-  });
+  enqueue_task(
+      device, [](Turn&) { return Progress::kDone; },
+      [done, mailbox](const std::shared_ptr<const Error>&) {
+        mailbox->post([done] { *done = true; });
+      });
   reactor.run_until([&] { return done->load(); });
 }
+
+// Host memory that the device's copies reach.
+template <class T>
+class HostArray {
+ public:
+  HostArray(Device& device, const std::vector<T>& values)
+      : device_(device),
+        bytes_(static_cast<int64_t>(values.size() * sizeof(T))),
+        memory_(device.host_memory(bytes_)) {
+    device_.host_access(HostAccess::kWrite, data(), bytes_);
+    std::copy(values.begin(), values.end(), data());
+  }
+  T* data() { return reinterpret_cast<T*>(memory_.get()); }
+  int64_t bytes() const { return bytes_; }
+  std::vector<T> values() {
+    device_.host_access(HostAccess::kRead, data(), bytes_);
+    return {data(), data() + bytes_ / static_cast<int64_t>(sizeof(T))};
+  }
+
+ private:
+  Device& device_;
+  int64_t bytes_;
+  HostMemory memory_;
+};
 
 std::shared_ptr<const CompiledFunction> compile(Device& device, Function function) {
   function.local = true;
@@ -110,7 +135,7 @@ TEST_P(DeviceSuite, MemoryIsAccountedExactlyAndRefusalsSayWhatIsShort) {
 
 TEST_P(DeviceSuite, CopiesAreOrderedWithTheWorkAroundThem) {
   BufferPtr buffer = allocate_buffer(device->memory(), 16, "test");
-  std::vector<int32_t> in = {1, 2, 3, 4}, out(4);
+  HostArray<int32_t> in(*device, {1, 2, 3, 4}), out(*device, {0, 0, 0, 0});
   enqueue_task(*device, [&](Turn& turn) {
     turn.device.copy(buffer->data(), in.data(), 16);
     return Progress::kDone;
@@ -120,7 +145,7 @@ TEST_P(DeviceSuite, CopiesAreOrderedWithTheWorkAroundThem) {
     return Progress::kDone;
   });
   drain(*reactor, *device);
-  EXPECT_THAT(out, ElementsAre(1, 2, 3, 4));
+  EXPECT_THAT(out.values(), ElementsAre(1, 2, 3, 4));
 }
 
 TEST_P(DeviceSuite, ACompiledFunctionRunsItsStepsInItsArena) {
@@ -131,8 +156,7 @@ TEST_P(DeviceSuite, ACompiledFunctionRunsItsStepsInItsArena) {
   BufferPtr in = allocate_buffer(device->memory(), 24, "x"),
             out = allocate_buffer(device->memory(), 16, "y");
   BufferPtr arena = allocate_buffer(device->memory(), compiled->arena_bytes(), "arena");
-  const std::vector<float> x_values = {1, 2, 3, 4, 5, 6};
-  std::vector<float> y(4);
+  HostArray<float> x_values(*device, {1, 2, 3, 4, 5, 6}), y(*device, {0, 0, 0, 0});
   CallFrame frame{.bases = {in->data(), out->data(), arena->data()}, .end = compiled->step_count()};
   enqueue_task(*device, [&](Turn& turn) {
     if (frame.step == 0 && !frame.begun) turn.device.copy(in->data(), x_values.data(), 24);
@@ -141,7 +165,7 @@ TEST_P(DeviceSuite, ACompiledFunctionRunsItsStepsInItsArena) {
     return Progress::kDone;
   });
   drain(*reactor, *device);
-  EXPECT_THAT(y, ElementsAre(15, 33, 33, 78));
+  EXPECT_THAT(y.values(), ElementsAre(15, 33, 33, 78));
 }
 
 TEST_P(DeviceSuite, APoisonedFrameSkipsItsKernels) {
@@ -155,15 +179,15 @@ TEST_P(DeviceSuite, APoisonedFrameSkipsItsKernels) {
   CallFrame frame{.bases = {in->data(), out->data(), arena->data()},
                   .end = compiled->step_count(),
                   .poisoned = true};
-  float y = -7;
+  HostArray<float> y(*device, {-7});
   enqueue_task(*device, [&](Turn& turn) {
-    if (frame.step == 0) turn.device.copy(out->data(), &y, 4);
+    if (frame.step == 0) turn.device.copy(out->data(), y.data(), 4);
     if (compiled->advance(frame, turn) == Progress::kPending) return Progress::kPending;
-    turn.device.copy(&y, out->data(), 4);
+    turn.device.copy(y.data(), out->data(), 4);
     return Progress::kDone;
   });
   drain(*reactor, *device);
-  EXPECT_EQ(y, -7);
+  EXPECT_THAT(y.values(), ElementsAre(-7));
 }
 
 TEST_P(DeviceSuite, ATimedStepKeepsTheDeviceBusyForItsTime) {
@@ -197,11 +221,42 @@ TEST_P(DeviceSuite, ADyingDeviceDropsWhatHasNotRun) {
 }
 
 TEST_P(DeviceSuite, InfinityAndNanAreNotFinite) {
-  const std::vector<float> fine = {1, -2}, inf = {1, std::numeric_limits<float>::infinity()},
-                           nan = {std::numeric_limits<float>::quiet_NaN(), 1};
-  EXPECT_TRUE(device->all_finite(DType::kF32, fine.data(), 2));
-  EXPECT_FALSE(device->all_finite(DType::kF32, inf.data(), 2));
-  EXPECT_FALSE(device->all_finite(DType::kF32, nan.data(), 2));
+  const float inf = std::numeric_limits<float>::infinity();
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  HostArray<float> values(*device, {1, -2, 1, inf, nan, 1});
+  HostArray<uint32_t> flags(*device, {0, 0, 0});
+  BufferPtr data = allocate_buffer(device->memory(), values.bytes(), "data");
+  enqueue_task(*device, [&](Turn& turn) {
+    turn.device.copy(data->data(), values.data(), values.bytes());
+    for (int64_t i = 0; i < 3; ++i)
+      turn.device.check_finite(DType::kF32, data->data() + 8 * i, 2, flags.data() + i);
+    return Progress::kDone;
+  });
+  drain(*reactor, *device);
+  EXPECT_THAT(flags.values(), ElementsAre(0, 1, 1));
+}
+
+TEST_P(DeviceSuite, AMarkIsReachedOnceWhatWasStartedBeforeItIsDone) {
+  HostArray<int32_t> in(*device, {5, 6}), out(*device, {0, 0});
+  BufferPtr data = allocate_buffer(device->memory(), 8, "data");
+  Mark mark = 0;
+  bool marked = false;
+  std::vector<int32_t> seen;
+  enqueue_task(*device, [&](Turn& turn) {
+    if (!marked) {
+      turn.device.copy(data->data(), in.data(), 8);
+      turn.device.copy(out.data(), data->data(), 8);
+      mark = turn.device.mark();
+      marked = true;
+    }
+    std::shared_ptr<const Error> failure;
+    if (turn.device.reached(mark, &failure) == Progress::kPending) return Progress::kPending;
+    EXPECT_EQ(failure, nullptr);
+    seen = out.values();
+    return Progress::kDone;
+  });
+  drain(*reactor, *device);
+  EXPECT_THAT(seen, ElementsAre(5, 6));
 }
 
 }  // namespace

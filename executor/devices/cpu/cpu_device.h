@@ -38,7 +38,7 @@ class CpuDevice final : public Device {
   void expect_peers(int device_threads) override;
   int64_t now_ns() const override;
   void copy(void* to, const void* from, int64_t bytes) override;
-  bool all_finite(DType dtype, const void* data, int64_t elements) override;
+  void check_finite(DType dtype, const void* data, int64_t elements, uint32_t* flag) override;
 
   // How long the thread spins before it parks; from the next wait on.
   void set_wait(SpinPolicy wait) { spin_ns_.store(wait.spin_ns, std::memory_order_relaxed); }

@@ -45,8 +45,8 @@ void SimDevice::copy(void* to, const void* from, int64_t bytes) {
   if (bytes > 0) std::memcpy(to, from, static_cast<size_t>(bytes));
 }
 
-bool SimDevice::all_finite(DType dtype, const void* data, int64_t elements) {
-  return gangway::all_finite(par_, dtype, data, elements);
+void SimDevice::check_finite(DType dtype, const void* data, int64_t elements, uint32_t* flag) {
+  if (!all_finite(par_, dtype, data, elements)) *flag = 1;
 }
 
 void SimDevice::serve() {

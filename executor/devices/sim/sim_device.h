@@ -32,7 +32,7 @@ class SimDevice final : public Device {
   Bell bell() const { return {nullptr, bell_}; }
   int64_t now_ns() const override;
   void copy(void* to, const void* from, int64_t bytes) override;
-  bool all_finite(DType dtype, const void* data, int64_t elements) override;
+  void check_finite(DType dtype, const void* data, int64_t elements, uint32_t* flag) override;
 
  private:
   void serve();

@@ -1,0 +1,24 @@
+#include "executor/device.h"
+
+#include <algorithm>
+#include <cstdlib>
+
+#include "runtime/base/error.h"
+
+namespace gangway {
+
+HostMemory Device::host_memory(int64_t bytes) {
+  const int64_t units = (std::max<int64_t>(bytes, 1) + kDeviceAlignment - 1) / kDeviceAlignment;
+  void* data = std::aligned_alloc(kDeviceAlignment, static_cast<size_t>(units * kDeviceAlignment));
+  if (data == nullptr) {
+    throw Error(ErrorKind::kOverloaded, cat("host memory: the machine has no ", bytes, " B left"),
+                {.device = name_});
+  }
+  return {static_cast<std::byte*>(data), [](std::byte* memory) { std::free(memory); }};
+}
+
+std::shared_ptr<void> Device::pin(void*, int64_t) { return nullptr; }
+
+void Device::host_access(HostAccess, const void*, int64_t) {}
+
+}  // namespace gangway
