@@ -66,10 +66,12 @@ Lowered lower_custom(const LowerCall& call) {
     fail(call, cat("it has no function \"", symbol, "\""), "is it extern \"C\", and exported?");
   }
   std::vector<Type> inputs;
+  inputs.reserve(call.inputs());
   for (size_t i = 0; i < call.inputs(); ++i) inputs.push_back(call.in(i));
   return {[library = std::move(library), kernel, symbol, inputs = std::move(inputs),
            result = call.out()](const KernelArgs& args) {
     std::vector<GangwayTensor> tensors;
+    tensors.reserve(inputs.size());
     for (size_t i = 0; i < inputs.size(); ++i) {
       tensors.push_back(tensor_of(inputs[i], args.in(i)));
     }
