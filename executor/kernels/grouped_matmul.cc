@@ -18,9 +18,9 @@ namespace {
 using simd::kPanelCols;
 using simd::kPanelRows;
 
-// Of the weight gradient: rows packed at a time, and columns of dw that are summed at a time; both
+// Of the weight gradient: lines packed at a time, and columns of dw that are summed at a time; both
 // operands and the sums then lie in a cache of the second level.
-constexpr int64_t kDepth = 128, kCols = 4 * kPanelCols;
+constexpr int64_t kLines = 128, kCols = 4 * kPanelCols;
 
 int64_t bytes_of(DType dtype) { return static_cast<int64_t>(size_of(dtype)); }
 int64_t panels(int64_t n) { return (n + kPanelCols - 1) / kPanelCols; }
@@ -79,7 +79,7 @@ struct GroupedMatmul::Impl {
   }
   int64_t thread_bytes() const {
     const int64_t sums = kCols * kCols * bytes_of(sum());
-    const int64_t bytes = weight() ? 8 * lines(kDepth) * line_bytes() + sums
+    const int64_t bytes = weight() ? 8 * kLines * line_bytes() + sums
                                    : strip() / kPanelCols * panel_bytes() + copied_bytes();
     return (bytes + 63) / 64 * 64;
   }
@@ -203,14 +203,16 @@ void GroupedMatmul::Impl::run_rows(Parallel& par, const std::byte* x, const std:
   });
 }
 
-// dw[expert][i0 to i1, j0 to at most j0 + kCols): at most kCols rows. Rows of x and dy come in
-// slices of a segment; a slice of an odd number of rows ends in a pair with a zero.
+// dw[expert][i0 to i1, j0 to at most j0 + kCols): at most kCols rows. Rows of x and dy are packed
+// until kLines are full, whatever segments they come from; a segment of an odd number of rows ends
+// in a pair with a zero.
 void GroupedMatmul::Impl::weight_block(Parallel& par, const Segments& segments, int64_t expert,
                                        int64_t i0, int64_t i1, int64_t j0, const std::byte* x,
                                        const std::byte* dy, std::byte* dw,
                                        std::byte* scratch) const {
-  const int64_t width = std::min(kCols, desc.h - j0), next = lines(kDepth) * line_bytes();
+  const int64_t width = std::min(kCols, desc.h - j0), next = kLines * line_bytes();
   std::byte *pdy = scratch, *px = pdy + 4 * next, *sums = px + 4 * next;
+  int64_t filled = 0;
   bool first = true;
   auto pack = [&](const std::byte* from, int64_t stride, int64_t row, int64_t rows, int64_t begin,
                   int64_t end, std::byte* to) {
@@ -220,12 +222,10 @@ void GroupedMatmul::Impl::weight_block(Parallel& par, const Segments& segments, 
                             .col = 1,
                             .rows = rows,
                             .cols = end - begin,
-                            .panel = to,
-                            .next = lines(kDepth) * kPanelCols});
+                            .panel = to + filled * line_bytes(),
+                            .next = kLines * kPanelCols});
   };
-  auto slice = [&](int64_t row, int64_t rows) {
-    pack(dy, desc.h, row, rows, j0, j0 + width, pdy);
-    pack(x, desc.d, row, rows, i0, i1, px);
+  auto multiply = [&] {
     for (int64_t i = 0; i < panels(i1 - i0); ++i) {
       for (int64_t j = 0; j < panels(width); ++j) {
         par.simd().panel_product({.in = desc.in0,
@@ -237,18 +237,25 @@ void GroupedMatmul::Impl::weight_block(Parallel& par, const Segments& segments, 
                                   .panel = pdy + j * next,
                                   .m = std::min(kPanelCols, i1 - i0 - i * kPanelCols),
                                   .n = kPanelCols,
-                                  .k = lines(rows),
+                                  .k = filled,
                                   .c = sums + (i * kCols + j) * kPanelCols * bytes_of(sum()),
                                   .ldc = kCols,
                                   .accumulate = !first});
       }
     }
     first = false;
+    filled = 0;
   };
   segments.for_each(expert, [&](Segment s) {
-    for (int64_t from = 0; from < s.rows; from += kDepth)
-      slice(s.first + from, std::min(kDepth, s.rows - from));
+    for (int64_t from = 0, rows = 0; from < s.rows; from += rows) {
+      rows = std::min(s.rows - from, (kLines - filled) * (pairs() ? 2 : 1));
+      pack(dy, desc.h, s.first + from, rows, j0, j0 + width, pdy);
+      pack(x, desc.d, s.first + from, rows, i0, i1, px);
+      filled += lines(rows);
+      if (filled == kLines) multiply();
+    }
   });
+  if (filled > 0) multiply();
   for (int64_t i = i0; i < i1; ++i) {
     std::byte* to = dw + ((expert * desc.d + i) * desc.h + j0) * bytes_of(desc.out);
     const std::byte* row = sums + (i - i0) * kCols * bytes_of(sum());

@@ -25,6 +25,8 @@ const Case kCases[] = {
     // More than a block of every kind: rows of a call, slices of a sum, columns of a panel.
     {2, 301, 3, 330, 70, {7, 193, 100, 150, 150, 1}},
     {1, 140, 2, 64, 321, {129, 11}},
+    // Odd segments of one expert, that fill a slice together and pass it.
+    {4, 290, 2, 66, 65, {257, 33, 1, 255, 131, 3, 127, 127}},
 };
 
 // The expert of each row, or -1.

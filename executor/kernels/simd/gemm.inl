@@ -8,15 +8,17 @@ template <class V>
 struct Plain {
   using In = Element<V>;
   using Out = V;
+  static constexpr bool kNative = false;
   static V line(const In* b) { return load(b); }
   static V spread(const In* a) { return V{} + *a; }
   static V add(V sum, V x, V line) { return sum + x * line; }
 };
 // or pairs of bf16, both behind one another along k: two steps of k at a time, summed in f32.
-template <bool kNative>
+template <bool kBf16>
 struct Pairs {
   using In = uint32_t;
   using Out = vf;
+  static constexpr bool kNative = kBf16;
   static vu line(const In* b) { return load_raw<vu>(b); }
   static vu spread(const In* a) {
     uint32_t bits;
@@ -30,21 +32,32 @@ struct Pairs {
   }
 };
 
+// A sum as it goes to memory: of the compute type, or bf16 once all of k is in it.
+template <class M, class V>
+inline void store_sum(Element<V>* c, V sum) {
+  store(c, sum);
+}
 template <class M>
+inline void store_sum(bf16* c, vf sum) {
+  if constexpr (M::kNative) return store_raw(c, to_bf16_native(sum));
+  store(c, sum);
+}
+
+// Only a c of the compute type can be accumulated.
+template <class M, class O = Element<typename M::Out>>
 struct GemmArgs {
-  using T = Element<typename M::Out>;
   const typename M::In* a;
   int64_t a_row, a_col;
   const typename M::In* b;
   int64_t ldb;
-  T* c;
+  O* c;
   int64_t ldc;
   int64_t m, n, k;
   bool accumulate;
 };
 
-template <class M, int kRows, int kVecs>
-inline void gemm_tile(const GemmArgs<M>& g, int64_t i, int64_t j) {
+template <class M, int kRows, int kVecs, class O>
+inline void gemm_tile(const GemmArgs<M, O>& g, int64_t i, int64_t j) {
   using V = typename M::Out;
   constexpr int kWidth = kLanesOf<V>;
   V sum[kRows][kVecs];
@@ -71,12 +84,12 @@ inline void gemm_tile(const GemmArgs<M>& g, int64_t i, int64_t j) {
 #pragma GCC unroll 16
   for (int r = 0; r < kRows; ++r) {
 #pragma GCC unroll 16
-    for (int v = 0; v < kVecs; ++v) store(g.c + (i + r) * g.ldc + j + v * kWidth, sum[r][v]);
+    for (int v = 0; v < kVecs; ++v) store_sum<M>(g.c + (i + r) * g.ldc + j + v * kWidth, sum[r][v]);
   }
 }
 
-template <class M, int kVecs>
-inline void gemm_column(const GemmArgs<M>& g, int64_t j) {
+template <class M, int kVecs, class O>
+inline void gemm_column(const GemmArgs<M, O>& g, int64_t j) {
   int64_t i = 0;
   for (; i + kTileRows <= g.m; i += kTileRows) gemm_tile<M, kTileRows, kVecs>(g, i, j);
   if (i + 4 <= g.m) {
@@ -87,8 +100,8 @@ inline void gemm_column(const GemmArgs<M>& g, int64_t j) {
   for (; i < g.m; ++i) gemm_tile<M, 1, kVecs>(g, i, j);
 }
 
-template <class M>
-inline void gemm(const GemmArgs<M>& g) {
+template <class M, class O = Element<typename M::Out>>
+inline void gemm(const GemmArgs<M, O>& g) {
   constexpr int kWidth = kLanesOf<typename M::Out>;
   int64_t j = 0;
   for (; j + kTileVecs * kWidth <= g.n; j += kTileVecs * kWidth) gemm_column<M, kTileVecs>(g, j);

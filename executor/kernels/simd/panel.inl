@@ -95,7 +95,8 @@ inline void pack_pairs_of_rows(const bf16* x, int64_t stride, int64_t rows, int6
     for_panel<vf>(
         cols, width,
         [&](int64_t j, auto... tail) {
-          prefetch(x + j, kPackSlice * stride * 4);
+          // A line of memory is two vectors or more: the even ones ask for the first row, the odd ones for the second.
+          prefetch(x + j + (j / kLanes % 2) * stride, kPackSlice * stride * 4);
           const vu low = widen(load_raw<vh>(x + j, tail...));
           const vu high = k + 1 < rows ? widen(load_raw<vh>(x + stride + j, tail...)) : vu{};
           store_raw(panel + j, low | (high << 16));
@@ -140,30 +141,21 @@ void pack_panels(const PanelPack& p) {
   });
 }
 
-// Whole vectors of the compute type go where they belong; anything else by way of a tile on the stack.
+// Whole vectors go where they belong; others by way of a tile on the stack.
 template <class M, class O>
 inline void panel_product_typed(const PanelProduct& p) {
   using V = typename M::Out;
-  using T = Element<V>;
   constexpr int64_t kWidth = kLanesOf<V>;
-  const int64_t padded_n = (p.n + kWidth - 1) / kWidth * kWidth;
-  alignas(64) T tile[kPanelRows * kPanelCols];
-  const bool direct = __is_same(O, T) && padded_n == p.n;
-  T* to = direct ? static_cast<T*>(p.c) : tile;
-  gemm<M>({static_cast<const typename M::In*>(p.a), p.a_row, p.a_col,
-           static_cast<const typename M::In*>(p.panel), kPanelCols, to, direct ? p.ldc : kPanelCols, p.m,
-           padded_n, p.k, p.accumulate});
-  if (direct) return;
+  const auto *a = static_cast<const typename M::In*>(p.a), *panel = static_cast<const typename M::In*>(p.panel);
   O* c = static_cast<O*>(p.c);
+  const int64_t padded_n = (p.n + kWidth - 1) / kWidth * kWidth;
+  if (padded_n == p.n) {
+    return gemm<M, O>({a, p.a_row, p.a_col, panel, kPanelCols, c, p.ldc, p.m, p.n, p.k, p.accumulate});
+  }
+  alignas(64) O tile[kPanelRows * kPanelCols];
+  gemm<M, O>({a, p.a_row, p.a_col, panel, kPanelCols, tile, kPanelCols, p.m, padded_n, p.k, false});
   for (int64_t r = 0; r < p.m; ++r) {
-    for_vectors<V>(p.n, [&](int64_t j, auto... tail) {
-      const V sum = load(tile + r * kPanelCols + j, tail...);
-      if constexpr (__is_same(M, Pairs<true>) && __is_same(O, bf16)) {
-        store_raw(c + r * p.ldc + j, to_bf16_native(sum), tail...);
-      } else {
-        store(c + r * p.ldc + j, sum, tail...);
-      }
-    });
+    __builtin_memcpy(c + r * p.ldc, tile + r * kPanelCols, static_cast<size_t>(p.n) * sizeof(O));
   }
 }
 
