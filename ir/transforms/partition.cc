@@ -109,7 +109,12 @@ class Partitioner {
       }
       if (at[axis] == to[axis]) continue;
       if (at[axis] != replicate() || to[axis].kind != PlacementKind::kShard) {
-        throw unimplemented(value, at[axis], to[axis], global_.mesh.axes[axis].name, consumer);
+        throw unimplemented(value, at[axis], to[axis], axis, kNone, consumer);
+      }
+      // The earlier axis is the outer cut: what the later one cut already lies elsewhere.
+      for (size_t inner = axis + 1; inner < to.size(); ++inner) {
+        if (at[inner] == to[axis])
+          throw unimplemented(value, at[axis], to[axis], axis, inner, consumer);
       }
     }
     ValueId now = sum(value, from, to);
@@ -150,14 +155,17 @@ class Partitioner {
     return {.loc = loc, .origin = id, .reason = Reason::kPartition};
   }
 
-  Error unimplemented(ValueId value, Placement from, Placement to, const std::string& axis,
+  // `inner`: the later axis that cuts the same dimension, or kNone.
+  Error unimplemented(ValueId value, Placement from, Placement to, size_t axis, size_t inner,
                       NodeId consumer) const {
+    const std::vector<MeshAxis>& axes = global_.mesh.axes;
     std::string user = consumer == kNone ? "the function's results"
                                          : std::string(to_string(global_.nodes[consumer].op));
     Error error(
         ErrorKind::kUnimplemented,
         cat("partition: ", user, " needs %", value, " ", to_string(global_.types[value]), " as ",
-            to_string(to), " on ", axis, ", but it is ", to_string(from),
+            to_string(to), " on ", axes[axis].name, ", but it is ", to_string(from),
+            inner < axes.size() ? cat(" there and ", to_string(to), " on ", axes[inner].name) : "",
             ": this conversion does not exist yet"),
         {.at = consumer == kNone ? "" : line_of(global_, consumer)},
         cat("change the annotations so that both agree:\n", explain(global_, propagation_, value)));
