@@ -26,9 +26,9 @@ void Host::Impl::put(uint64_t request, ArrayId array, PlanId like, uint32_t inpu
 }
 
 void Host::Impl::get(uint64_t request, ArrayId array, const ClientBytes& to) {
-  auto found = arrays.find(array);
-  // A host whose devices hold no part of it has nothing to give.
-  copy_shards(request, found == arrays.end() ? TensorShards{} : found->second, to, Direction::kOut);
+  const auto found = arrays.find(array);
+  GW_REQUIRE(found != arrays.end(), "get: array ", array, " is not here");
+  copy_shards(request, found->second, to, Direction::kOut);
 }
 
 void Host::Impl::free(std::span<const ArrayId> ids) {
@@ -78,7 +78,7 @@ void Host::Impl::copy_shards(uint64_t request, const TensorShards& tensor,
   }
   auto transfer = std::make_shared<Transfer>();
   transfer->running = parts.size();
-  if (parts.empty()) {
+  if (parts.empty()) {  // Its devices hold nothing of it.
     reactor.mailbox().post([this, request, guard = alive] {
       if (*guard) events.transfer_done(request, nullptr);
     });

@@ -105,7 +105,6 @@ void Host::Impl::make_outputs(HostPlan& made, const RunRequest& request) {
   const size_t outputs = std::min(request.outputs.size(), made.plan->outputs.size());
   for (uint32_t o = 0; o < outputs; ++o) {
     TensorShards tensor = made.shards_of(made.plan->outputs[o]);
-    if (tensor.shards.empty()) continue;
     for (const auto& device : made.devices) {
       if (device->output_pools[o] == nullptr) continue;
       for (Shard& shard : tensor.shards) {

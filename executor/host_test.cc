@@ -197,6 +197,17 @@ TEST_P(HostTest, StatesOfOneNameAreSharedInAScopeAndMustAgree) {
   EXPECT_THROW(t.hosts[0]->install(PlanId(4), other.share(), 0, {1}), Error);
 }
 
+TEST_P(HostTest, AnArrayThatNobodyMadeCannotBeRead) {
+  TestHosts t(*reactor, 1, 1, GetParam());
+  try {
+    t.get<float>(ArrayId(7), 1);
+    FAIL() << "read";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::kInvalid);
+    EXPECT_THAT(error.what(), HasSubstr("array 7 is not here"));
+  }
+}
+
 // No collective but the gate: a host reaches it alone.
 std::shared_ptr<const Plan> counting_step(uint32_t hosts) {
   TestPlan t("count", hosts, 1);
