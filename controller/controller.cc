@@ -94,7 +94,9 @@ void Controller::on_message(SessionId id, Message message) {
     for (ArrayId array : freed->arrays) objects_.client_drops(array, id);
     runs_.pump();
   } else if (auto* cancel = std::get_if<CancelFrame>(&message)) {
-    runs_.cancel(id, cancel->run, cancel->error);
+    // Other kinds mean more to the hosts than a client may say.
+    runs_.cancel(id, cancel->run,
+                 Error(ErrorKind::kCancelled, cancel->error.message(), cancel->error.where()));
   } else {
     throw Error(ErrorKind::kInvalid,
                 "frame: a client sent a kind of frame that is not its to send");

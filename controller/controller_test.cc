@@ -185,6 +185,16 @@ TEST_F(ControllerTest, ACancelledRunThatWaitsEndsAtOnceAndOneInFlightIsStoppedBy
   EXPECT_EQ(executor_[1].all<CancelFrame>().size(), 1u);
 }
 
+// kUnavailable would tell them that a peer is gone, and each to go its own way.
+TEST_F(ControllerTest, WhateverAClientCallsItsReasonToItsHostsItIsACancellation) {
+  const RunId run = submit(session_, compile(session_));
+  controller_.on_message(session_, CancelFrame{run, Error(ErrorKind::kUnavailable, "enough")});
+  const std::vector<CancelFrame> told = executor_[0].all<CancelFrame>();
+  ASSERT_EQ(told.size(), 1u);
+  EXPECT_EQ(told[0].error.kind(), ErrorKind::kCancelled);
+  EXPECT_THAT(told[0].error.what(), HasSubstr("enough"));
+}
+
 TEST_F(ControllerTest, ARunThatItsHostsEndedBeforeTheyHeardOfItsCancellationHasNotFailed) {
   const RunId run = submit(session_, compile(session_));
   controller_.on_message(session_, CancelFrame{run, Error(ErrorKind::kCancelled, "cancelled")});
