@@ -39,6 +39,7 @@ void require_type(const std::string& program, const internal::PlanPort& port, co
 
 std::shared_ptr<ArrayImpl> hold(const std::shared_ptr<internal::ClientImpl>& client,
                                 const HostTensor& tensor) {
+  tensor.require_whole();
   auto array = std::make_shared<ArrayImpl>();
   array->client = client;
   array->type = tensor.type;
@@ -63,6 +64,7 @@ void bind(ExecutableImpl& executable, const Argument& argument, Bound& bound) {
   if (const auto* tensor = std::get_if<HostTensor>(&argument.value)) {
     require_type(program, ports[input], tensor->type);
     if (tensor->type.rank() == 0) {
+      tensor->require_whole();
       to.bytes = tensor->bytes;
       return;
     }
@@ -96,11 +98,12 @@ void take_place(ExecutableImpl& executable) {
 }  // namespace
 
 Array::Array(std::shared_ptr<ArrayImpl> impl) : impl_(std::move(impl)) {}
-const Type& Array::type() const { return impl_->type; }
-bool Array::ready() const { return impl_->ready(); }
-HostTensor Array::to_host() const {
+const Type& Array::type() const { return full().type; }
+bool Array::ready() const { return full().ready(); }
+HostTensor Array::to_host() const { return full().to_host(); }
+const ArrayImpl& Array::full() const {
   GW_REQUIRE(impl_ != nullptr, "array: empty");
-  return impl_->to_host();
+  return *impl_;
 }
 
 Run::Run(std::shared_ptr<RunImpl> impl) : impl_(std::move(impl)) {}
@@ -276,6 +279,7 @@ void Slice::write_state(const std::string& name, const HostTensor& tensor) const
   const Type type = state_type(*impl_, name);
   GW_REQUIRE(tensor.type == type, "state \"", name, "\": expected ", to_string(type), ", got ",
              to_string(tensor.type));
+  tensor.require_whole();
   const auto part = impl_->client->heap().take(type.bytes());
   std::memcpy(part->data(), tensor.bytes.data(), tensor.bytes.size());
   impl_->client->transfer({.kind = TransferKind::kPutState, .scope = impl_->id, .name = name},

@@ -72,6 +72,8 @@ class Array {
   const std::shared_ptr<internal::ArrayImpl>& impl() const { return impl_; }
 
  private:
+  const internal::ArrayImpl& full() const;  // kInvalid when empty.
+
   std::shared_ptr<internal::ArrayImpl> impl_;
 };
 

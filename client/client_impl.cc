@@ -141,9 +141,9 @@ std::shared_ptr<PlacedCopy> ArrayImpl::place(PlanId plan, uint32_t input) {
     std::lock_guard outcomes(client->notify.mutex);
     if (!copy->failed) return copy;
   }
+  std::shared_ptr<SegmentHeap::Part> part = client->heap().take(type.bytes());
   if (copy != nullptr) client->post([id = copy->id](Session& session) { session.free(id); });
   copy = std::make_shared<PlacedCopy>(PlacedCopy{client->new_array(), {}});
-  std::shared_ptr<SegmentHeap::Part> part = client->heap().take(type.bytes());
   std::memcpy(part->data(), tensor->bytes.data(), tensor->bytes.size());
   TransferFrame put{.kind = TransferKind::kPut,
                     .at = {part->segment(), part->offset(), part->bytes()},

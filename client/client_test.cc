@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "client/client_impl.h"
 #include "ir/ops.h"
 #include "ir/program_builder.h"
 #include "runtime/thread.h"
@@ -206,6 +207,45 @@ TEST_F(ClientTest, AnArgumentThatFoundNoMemorySaysSoAndFindsItLater) {
   EXPECT_THAT(failed->what(), HasSubstr("no memory for input \"x\""));
   held.clear();
   EXPECT_EQ(step.run({{"x", last}})["sum"].item<float>(), 0.0f);
+}
+
+TEST_F(ClientTest, ATensorWhoseBytesDoNotFitItsTypeIsRefused) {
+  Executable step = slice_.compile(accumulate(mesh_));
+  for (const size_t bytes : {0, 511, 4096}) {
+    HostTensor x(f32({16, 8})), scale(1.0f), w(f32({8}));
+    x.bytes.resize(bytes);
+    scale.bytes.resize(bytes);
+    w.bytes.resize(bytes);
+    const auto expect_refused = [&](const auto& body) {
+      const Error error = error_of(body);
+      EXPECT_EQ(error.kind(), ErrorKind::kInvalid);
+      EXPECT_THAT(error.what(), HasSubstr(cat("bytes, got ", bytes)));
+    };
+    expect_refused([&] { step.run({{"x", x}, {"scale", 1.0f}}); });
+    expect_refused([&] { step.run({{"scale", scale}}); });
+    expect_refused([&] { slice_.from_host(x, mesh_, {{"data", shard(0)}}); });
+    expect_refused([&] { slice_.write_state("w", w); });
+    expect_refused([&] { x.as<float>(); });
+  }
+}
+
+TEST_F(ClientTest, AnEmptyArraySaysSo) {
+  const Array empty;
+  EXPECT_THAT(error_of([&] { empty.type(); }).what(), HasSubstr("array: empty"));
+  EXPECT_THAT(error_of([&] { empty.ready(); }).what(), HasSubstr("array: empty"));
+  EXPECT_THAT(error_of([&] { empty.to_host(); }).what(), HasSubstr("array: empty"));
+}
+
+TEST_F(ClientTest, AnArgumentThatFoundNoRoomInTheSegmentIsPutAgainWithTheNextRun) {
+  Executable step = slice_.compile(accumulate(mesh_));
+  Array x =
+      slice_.from_host(HostTensor::of<float>({16, 8}, ones(128)), mesh_, {{"data", shard(0)}});
+  internal::SegmentHeap& heap = x.impl()->client->heap();
+  auto all = heap.take(internal::kSegmentBytes - heap.used());
+  EXPECT_EQ(error_of([&] { step.run({{"x", x}, {"scale", 1.0f}}); }).kind(),
+            ErrorKind::kOverloaded);
+  all.reset();
+  EXPECT_EQ(step.run({{"x", x}, {"scale", 1.0f}})["sum"].item<float>(), 128.0f);
 }
 
 TEST(ConnectTest, ABadAddressIsExplained) {

@@ -54,10 +54,17 @@ struct HostTensor {
     return of<T>(std::move(dims), std::span<const T>(values));
   }
 
+  // Both are public: throws when they do not fit one another.
+  void require_whole() const {
+    GW_REQUIRE(static_cast<int64_t>(bytes.size()) == type.bytes(), "tensor: ", to_string(type),
+               " has ", type.bytes(), " bytes, got ", bytes.size());
+  }
+
   template <class T>
   std::span<const T> as() const {
     GW_REQUIRE(type.dtype == dtype_of<T>(), "tensor: holds ", to_string(type), ", read as ",
                to_string(dtype_of<T>()));
+    require_whole();
     return {reinterpret_cast<const T*>(bytes.data()), static_cast<size_t>(type.elements())};
   }
 };
