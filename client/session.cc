@@ -106,7 +106,11 @@ class Session::Impl {
   // True when the frame is on its way.
   bool send(const Message& message) {
     if (gone_) return false;
-    frames_->send(encode(message));
+    if (frames_->queued_bytes() > kQueuedBytesMax) {
+      frames_->close();
+    } else {
+      frames_->send(encode(message));
+    }
     return !gone_;
   }
 
@@ -148,6 +152,10 @@ class Session::Impl {
   std::map<uint64_t, TransferDone> transfers;
 
  private:
+  // So much unread by the controller means that it is stuck. A stream that is full would make
+  // send() wait, which must not be on the way from the mailbox.
+  static constexpr size_t kQueuedBytesMax = size_t{32} << 20;
+
   std::optional<Connection> connection_;
   wire::Controller::Client controller_;
   wire::Session::Client session_ = nullptr;

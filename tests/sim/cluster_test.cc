@@ -97,6 +97,33 @@ TEST(SimClusterTest, WhatADeadClientHeldIsFreed) {
   });
 }
 
+TEST(SimClusterTest, AControllerThatReadsNothingIsGivenUpByItsClient) {
+  auto reactor = Reactor::make_simulated({.seed = 5});
+  reactor->run([&] {
+    SimCluster cluster(*reactor, 2);
+    Client client =
+        internal::connect_on(*reactor, cluster.network.endpoint("client"), "sim:controller");
+    {
+      Slice slice = client.allocate({.devices = 4});
+      Executable step = slice.compile(count_up(slice.mesh({{"data", 4}})));
+      Array sum = step.run({{"x", ones()}})["sum"];
+      cluster.network.partition("client", "controller");
+      internal::Session& session = sum.impl()->client->session();
+      const Error long_reason(ErrorKind::kCancelled, std::string(1 << 20, 'x'));
+      for (int i = 0; i < 100; ++i) session.cancel(RunId(1), long_reason);
+      try {
+        step.run({{"x", ones()}}).wait();
+        ADD_FAILURE() << "it is still waited for";
+      } catch (const Error& error) {
+        EXPECT_EQ(error.kind(), ErrorKind::kUnavailable);
+        EXPECT_THAT(error.what(), HasSubstr("the controller is gone"));
+      }
+      cluster.network.heal("client", "controller");
+    }
+    client.close();
+  });
+}
+
 TEST(SimClusterTest, ASilentExecutorIsFoundAndNamed) {
   auto reactor = Reactor::make_simulated({.seed = 5});
   reactor->run([&] {
@@ -153,8 +180,8 @@ std::string answer_to(const Version& version, const Machine& machine) {
 
 TEST(SimClusterTest, APeerOfAnotherVersionIsRefusedNamingBoth) {
   const std::string text = answer_to({.protocol = 99, .release = "9.9.9"}, this_machine());
-  EXPECT_THAT(text,
-              HasSubstr("expected protocol 1 (release 0.1.0), got protocol 99 (release 9.9.9)"));
+  EXPECT_THAT(text, HasSubstr(cat("expected protocol ", kProtocolVersion, " (release ", kRelease,
+                                  "), got protocol 99 (release 9.9.9)")));
 }
 
 TEST(SimClusterTest, APeerThatSharesNoMemoryIsRefused) {
