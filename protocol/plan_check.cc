@@ -139,6 +139,9 @@ class Check {
       case PlanNodeKind::kSource:
         GW_PLAN(node.inputs.empty() && node.results.size() == 1, "source \"", node.name,
                 "\" must give one value");
+        for (const Placement& placement : value(node.results[0]).sharding)
+          GW_PLAN(placement == replicate() || placement == shard(0), "source \"", node.name,
+                  "\" is cut by rows only");
         break;
       case PlanNodeKind::kGate: GW_PLAN(node.results.empty(), "the gate gives no value"); break;
       case PlanNodeKind::kCommit:

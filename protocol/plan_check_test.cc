@@ -78,6 +78,19 @@ TEST(PlanCheckTest, NoNodeReadsAValueBeforeALowerTicketWroteIt) {
   EXPECT_THAT(mistake([](Plan& p) { p.nodes.clear(); }), HasSubstr("never written"));
 }
 
+TEST(PlanCheckTest, ASourceIsCutByRowsOnly) {
+  const auto with_source = [](int dim) {
+    return mistake([dim](Plan& p) {
+      p.values.push_back({"s", PlanStorage::kTemporary, 0, i32({4, 4}), i32({4, 4}), {shard(dim)}});
+      p.values[2].local_type.dims[static_cast<size_t>(dim)] = 2;
+      p.nodes.push_back({.kind = PlanNodeKind::kSource, .name = "s", .results = {2}});
+      p.sources = {1};
+    });
+  };
+  EXPECT_EQ(with_source(0), "accepted");
+  EXPECT_THAT(with_source(1), HasSubstr("source \"s\" is cut by rows only"));
+}
+
 TEST(PlanCheckTest, ACommitNamesAnEarlierCall) {
   EXPECT_THAT(mistake([](Plan& p) {
                 p.nodes.push_back({.kind = PlanNodeKind::kCommit, .name = "c", .call = 1});

@@ -1,5 +1,8 @@
 #include "executor/sources/data_source.h"
 
+#include <optional>
+#include <set>
+
 #include "executor/data/text_corpus.h"
 #include "executor/data/windows.h"
 #include "runtime/base/error.h"
@@ -13,8 +16,10 @@ class Counter final : public DataSource {
       : row_(type.elements() / type.dims[0]), elements_(type.elements()) {}
   void fill(uint64_t position, int64_t first, int64_t count, std::byte* out) const override {
     auto* to = reinterpret_cast<int32_t*>(out);
-    const auto base = static_cast<int64_t>(position) * elements_ + first * row_;
-    for (int64_t i = 0; i < count * row_; ++i) to[i] = static_cast<int32_t>(base + i);
+    // Unsigned: it wraps around.
+    uint64_t next =
+        position * static_cast<uint64_t>(elements_) + static_cast<uint64_t>(first * row_);
+    for (int64_t i = 0; i < count * row_; ++i) to[i] = static_cast<int32_t>(next++);
   }
 
  private:
@@ -39,34 +44,43 @@ class Text final : public DataSource {
   Windows windows_;
 };
 
-const AttrValue& need(const Attrs& attrs, std::string_view name) {
+template <class T>
+T read(const Attrs& attrs, std::string_view name, const std::optional<T>& otherwise = {}) {
   const AttrValue* value = attrs.find(name);
-  GW_REQUIRE(value != nullptr, "source: attribute \"", name, "\" is missing");
-  return *value;
+  GW_REQUIRE(value != nullptr || otherwise, "source: attribute \"", name, "\" is missing");
+  if (value == nullptr) return *otherwise;
+  const T* read = std::get_if<T>(value);
+  GW_REQUIRE(read != nullptr, "source: attribute \"", name, "\" must be of kind ",
+             to_string(kind_of(AttrValue(T()))), ", got ", to_string(kind_of(*value)));
+  return *read;
+}
+
+void allow_only(const Attrs& attrs, const std::set<std::string_view>& names) {
+  for (const auto& [name, value] : attrs)
+    GW_REQUIRE(names.contains(name), "source: has no attribute \"", name, "\"");
 }
 
 }  // namespace
 
 std::unique_ptr<const DataSource> make_source(const Attrs& attrs, const Type& type) {
-  const auto* kind = std::get_if<std::string>(&need(attrs, "kind"));
-  GW_REQUIRE(kind != nullptr, "source: \"kind\" must be a string");
+  const auto kind = read<std::string>(attrs, "kind");
   GW_REQUIRE(type.dtype == DType::kI32 && type.rank() >= 1 && type.elements() > 0, "source \"",
-             *kind, "\": fills i32[batch, ...], got ", to_string(type));
-  if (*kind == "counter") return std::make_unique<Counter>(type);
-  GW_REQUIRE(*kind == "text", "source: unknown kind \"", *kind, "\": expected text or counter");
-  const auto* path = std::get_if<std::string>(&need(attrs, "path"));
-  GW_REQUIRE(path != nullptr && type.rank() == 2, "source \"", *kind,
-             "\": needs a path and fills i32[batch, seq], got ", to_string(type));
-  const AttrValue* seed = attrs.find("seed");
-  const auto* number = seed == nullptr ? nullptr : std::get_if<int64_t>(seed);
+             kind, "\": fills i32[batch, ...], got ", to_string(type));
+  if (kind == "counter") {
+    allow_only(attrs, {"kind"});
+    return std::make_unique<Counter>(type);
+  }
+  GW_REQUIRE(kind == "text", "source: unknown kind \"", kind, "\": expected text or counter");
+  allow_only(attrs, {"kind", "path", "heldout", "seed"});
+  GW_REQUIRE(type.rank() == 2 && type.dims[0] <= INT32_MAX && type.dims[1] <= INT32_MAX,
+             "source \"text\": fills i32[batch, seq], got ", to_string(type));
   const WindowOptions options{static_cast<int>(type.dims[1]), static_cast<int>(type.dims[0]),
-                              number == nullptr ? 0 : static_cast<uint64_t>(*number)};
-  TextCorpus corpus = TextCorpus::load(*path);
+                              static_cast<uint64_t>(read<int64_t>(attrs, "seed", 0))};
+  const bool heldout = read<bool>(attrs, "heldout", false);
+  TextCorpus corpus = TextCorpus::load(read<std::string>(attrs, "path"));
   corpus.require_windows(static_cast<size_t>(options.seq));
-  const AttrValue* heldout = attrs.find("heldout");
-  if (heldout == nullptr || *heldout == AttrValue(false))
-    return std::make_unique<Text<ShuffledWindows>>(std::move(corpus), false, options);
-  return std::make_unique<Text<SequentialWindows>>(std::move(corpus), true, options);
+  if (heldout) return std::make_unique<Text<SequentialWindows>>(std::move(corpus), true, options);
+  return std::make_unique<Text<ShuffledWindows>>(std::move(corpus), false, options);
 }
 
 }  // namespace gangway
