@@ -51,7 +51,11 @@ struct SimNetwork::Core final : private kj::TaskSet::ErrorHandler {
   Reactor& reactor;
   SimNetworkOptions options;
   Rng rng;
-  std::map<std::string, std::function<void(Stream)>> listeners;
+  struct Listening {
+    std::function<void(Stream)> on_connection;
+    std::shared_ptr<bool> open = std::make_shared<bool>(true);
+  };
+  std::map<std::string, Listening> listeners;
   WaitQueue changed;  // A listener came, or a partition healed.
   std::set<Pair> partitions;
   std::vector<kj::Own<kj::PromiseFulfiller<void>>> healed;
@@ -161,7 +165,11 @@ class SimListener final : public Listener {
  public:
   SimListener(std::shared_ptr<SimNetwork::Core> core, std::string address)
       : core_(std::move(core)), address_(std::move(address)) {}
-  ~SimListener() override { core_->listeners.erase(address_); }
+  ~SimListener() override {
+    const auto at = core_->listeners.find(address_);
+    *at->second.open = false;
+    core_->listeners.erase(at);
+  }
   const std::string& address() const override { return address_; }
 
  private:
@@ -179,7 +187,7 @@ class Endpoint final : public Network {
     GW_REQUIRE(address == "sim:" + name_, "listen: the endpoint \"", name_,
                "\" of a simulated network has the address sim:", name_, ", got ", address);
     GW_REQUIRE(!core_->listeners.contains(address), "listen: ", address, " is in use");
-    core_->listeners[address] = std::move(on_connection);
+    core_->listeners[address] = {.on_connection = std::move(on_connection)};
     core_->changed.wake_all();
     return std::make_unique<SimListener>(core_, address);
   }
@@ -202,8 +210,10 @@ class Endpoint final : public Network {
     Stream theirs = kj::heap<SimStream>(core_, pair, kj::mv(pipe.ends[0]));
     Stream ours = kj::heap<SimStream>(core_, pair, kj::mv(pipe.ends[1]));
     core_->reactor
-        .spawn("connection to " + address, [handler = core_->listeners[address],
-                                            s = kj::mv(theirs)]() mutable { handler(kj::mv(s)); })
+        .spawn("connection to " + address,
+               [listening = core_->listeners.at(address), s = kj::mv(theirs)]() mutable {
+                 if (*listening.open) listening.on_connection(kj::mv(s));
+               })
         .detach();
     return ours;
   }

@@ -112,6 +112,7 @@ class SocketListener final : public Listener {
     });
   }
   ~SocketListener() noexcept override {
+    *open_ = false;
     if (bound_.is_unix() && !bound_.is_abstract()) unlink(path_of(bound_));
   }
   const std::string& address() const override { return address_; }
@@ -127,7 +128,9 @@ class SocketListener final : public Listener {
       }
       reactor
           .spawn("connection to " + address_,
-                 [handler, s = kj::mv(stream)]() mutable { handler(kj::mv(s)); })
+                 [handler, open = open_, s = kj::mv(stream)]() mutable {
+                   if (*open) handler(kj::mv(s));
+                 })
           .detach();
       return;
     } catch (const Error& error) {
@@ -139,6 +142,7 @@ class SocketListener final : public Listener {
 
   SocketAddress bound_;
   std::string address_;
+  std::shared_ptr<bool> open_ = std::make_shared<bool>(true);  // For fibers that have not begun.
   kj::Own<kj::ConnectionReceiver> receiver_;
   FiberGroup fibers_;
 };

@@ -174,6 +174,20 @@ TEST_F(SimNetworkTest, BrokenConnectionEndsBothSides) {
   EXPECT_THAT(error_of([&] { write('2'); }), HasSubstr("unavailable"));
 }
 
+TEST_F(SimNetworkTest, AListenerThatIsGoneTakesNoConnection) {
+  SimNetwork network(*reactor_);
+  bool taken = false;
+  auto listener = network.endpoint("b").listen("sim:b", [&](Stream) { taken = true; });
+  Stream stream;
+  reactor_->run([&] {
+    stream = network.endpoint("a").connect("sim:b");
+    listener.reset();  // Before the connection's fiber has begun.
+    char byte;
+    EXPECT_EQ(await(stream->tryRead(&byte, 1, 1)), 0u) << "it is closed";
+  });
+  EXPECT_FALSE(taken);
+}
+
 TEST_F(SimNetworkTest, OneSeedGivesOneSetOfDelays) {
   const auto run_once = [](uint64_t seed) {
     auto reactor = Reactor::make_simulated({.seed = seed});
