@@ -110,9 +110,15 @@ TEST_F(ToolTest, RunWithoutAnInputSaysHowToGiveIt) {
 }
 
 TEST_F(ToolTest, RunAtAnAddressWhereNobodyAnswersSaysSo) {
-  const Ended ran = gangway({"run", program_, "--random", "1", "--connect", "127.0.0.1:1"});
-  EXPECT_EQ(ran.status, 1);
-  EXPECT_THAT(ran.text, HasSubstr("error (unavailable): connect: nobody answers at 127.0.0.1:1"));
+  for (const std::vector<std::string>& command :
+       {std::vector<std::string>{"run", program_, "--random", "1"}, {"devices"}, {"executor"}}) {
+    std::vector<std::string> call = command;
+    call.insert(call.end(), {"--connect", "127.0.0.1:1", "--timeout-ms", "50"});
+    const Ended ran = gangway(call);
+    EXPECT_EQ(ran.status, 1) << command[0];
+    EXPECT_THAT(ran.text, HasSubstr("error (unavailable): connect: nobody answers at 127.0.0.1:1 "
+                                    "after 50.0 ms"));
+  }
 }
 
 TEST_F(ToolTest, GraphPrintsTextDotAndJson) {

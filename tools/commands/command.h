@@ -9,6 +9,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include <cstdint>
 #include <functional>
 #include <string>
 
@@ -28,6 +29,9 @@ void add_graph(CLI::App& app, Chosen& chosen);
 void add_train(CLI::App& app, Chosen& chosen);
 void add_devices(CLI::App& app, Chosen& chosen);
 void add_checkpoint(CLI::App& app, Chosen& chosen);
+
+// --timeout-ms, of the commands that have --connect.
+void add_timeout(CLI::App& command, int64_t& timeout_ms);
 
 // "text" as a JSON string.
 std::string quoted(const std::string& text);

@@ -81,11 +81,13 @@ int show(const std::vector<HostStatus>& hosts, bool json) {
 struct DevicesCommand {
   bool json = false, metrics = false;
   std::string address;
+  int64_t timeout_ms = ConnectOptions().timeout_ms;
 };
 
 int show_devices(const DevicesCommand& command) {
   if (command.address.empty()) return show(find_devices(), command.json);
-  const ClusterStatus status = connect(command.address).status();
+  const ClusterStatus status =
+      connect(command.address, {.timeout_ms = command.timeout_ms}).status();
   if (!command.metrics) return show(status.hosts, command.json);
   std::printf("%s", status.metrics.c_str());
   return 0;
@@ -99,12 +101,19 @@ void add_devices(CLI::App& app, Chosen& chosen) {
   auto* json = command->add_flag("--json", options->json, "as JSON");
   auto* connect =
       command->add_option("--connect", options->address, "of a running controller's executors");
+  add_timeout(*command, options->timeout_ms);
   command
       ->add_flag("--metrics", options->metrics,
                  "the controller's counters instead, as Prometheus reads them")
       ->needs(connect)
       ->excludes(json);
   command->callback([&chosen, options] { chosen = [options] { return show_devices(*options); }; });
+}
+
+void add_timeout(CLI::App& command, int64_t& timeout_ms) {
+  command.add_option("--timeout-ms", timeout_ms, "how long to try to reach the cluster")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
 }
 
 }  // namespace gangway::tool

@@ -21,6 +21,7 @@ struct RunCommand {
   bool random = false;
   int steps = 1;
   std::string cluster = "local:1x1";
+  int64_t timeout_ms = ConnectOptions().timeout_ms;
   bool json = false;
 };
 
@@ -124,7 +125,7 @@ void print_output(const std::string& name, const HostTensor& tensor, bool json, 
 int run_program(const RunCommand& command) {
   const Program program = Program::load(command.file);
   const std::vector<Argument> arguments = arguments_of(command, program);
-  Client client = connect(command.cluster);
+  Client client = connect(command.cluster, {.timeout_ms = command.timeout_ms});
   std::vector<Slice> slices;
   slices.reserve(program.slices.size());
   for (const ProgramSlice& slice : program.slices) {
@@ -160,6 +161,7 @@ void add_run(CLI::App& app, Chosen& chosen) {
       ->add_option("--connect", options->cluster,
                    "local:EXECUTORSxDEVICES, or a controller's host:port")
       ->capture_default_str();
+  add_timeout(*command, options->timeout_ms);
   command->add_flag("--json", options->json, "as JSON");
   command->callback([&chosen, options, random] {
     options->random = random->count() > 0;

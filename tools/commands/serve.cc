@@ -117,6 +117,7 @@ void add_executor(CLI::App& app, const CommonOptions& common, Chosen& chosen) {
   options->host.name = this_machine().host;
   command->add_option("--connect", options->controller, "the controller's address")
       ->capture_default_str();
+  add_timeout(*command, options->connect_timeout_ms);
   command->add_option("--name", options->host.name, "what to be called")->capture_default_str();
   command->add_option("--devices", options->host.devices, "CPU devices to offer")
       ->check(CLI::Range(1, 256));
