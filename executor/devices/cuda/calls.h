@@ -71,8 +71,9 @@ struct Launch {
 // CUDA C++ to be compiled at run time for the device's own architecture.
 struct ModuleSource {
   std::string name;  // Of the file that compile errors mention.
-  std::string text;  // Includes "kernel_source.h"; kernels stand between GW_KERNELS_BEGIN and _END.
-  std::vector<std::string> kernels;
+  // Begins with #include "executor/devices/cuda/kernels/kernel_source.h" and ends with
+  // GW_KERNEL_TABLE(module, GW_ENTRY(a_kernel), ...).
+  std::string text;
 };
 
 enum class Activation : uint8_t { kNone, kRelu, kGeluTanh, kSilu };

@@ -1,0 +1,45 @@
+// kernel_source.h for nvcc and NVRTC: aliases of what CUDA C++ has built in.
+#pragma once
+
+#ifdef __CUDACC_RTC__
+using int8_t = signed char;
+using uint8_t = unsigned char;
+using uint16_t = unsigned short;
+using int32_t = int;
+using uint32_t = unsigned int;
+using int64_t = long long;
+using uint64_t = unsigned long long;
+#else
+#include <cstdint>
+#endif
+
+#define GW_KERNEL extern "C" __global__
+#define GW_DEVICE __device__ __forceinline__
+#define GW_SHARED(type, name, count) __shared__ type name[count]
+#define GW_DYNAMIC_SHARED(type, name)                               \
+  extern __shared__ __align__(16) unsigned char gw_dynamic_bytes[]; \
+  type* const name = reinterpret_cast<type*>(gw_dynamic_bytes)
+#define GW_ENTRY(kernel) kernel
+#define GW_KERNEL_TABLE(name, ...)
+
+namespace gangway::cuda {
+
+template <class T>
+using Global = T*;
+template <class T>
+using Shared = T*;
+
+GW_DEVICE uint3 thread_index() { return threadIdx; }
+GW_DEVICE uint3 block_index() { return blockIdx; }
+GW_DEVICE dim3 block_size() { return blockDim; }
+GW_DEVICE dim3 grid_size() { return gridDim; }
+GW_DEVICE void sync_block() { __syncthreads(); }
+GW_DEVICE void sync_warp() { __syncwarp(); }
+template <class T>
+GW_DEVICE T shuffle_xor(T value, uint32_t mask) {
+  return __shfl_xor_sync(0xffffffffu, value, mask);
+}
+GW_DEVICE float float_of_bits(uint32_t bits) { return __uint_as_float(bits); }
+GW_DEVICE uint32_t bits_of_float(float x) { return __float_as_uint(x); }
+
+}  // namespace gangway::cuda

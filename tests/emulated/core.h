@@ -1,0 +1,153 @@
+// Core: the state of an emulated machine: lanes of operations, clocks, memory, what was reported.
+//
+// Threads: all members under `mutex`, which a running operation keeps. It is recursive so that a
+// notify() function that calls the driver is reported instead of hanging.
+#pragma once
+
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "runtime/base/rng.h"
+#include "runtime/thread.h"
+#include "tests/emulated/block.h"
+#include "tests/emulated/machine.h"
+#include "tests/emulated/memory.h"
+
+namespace gangway::emulated {
+
+using cuda::Access;
+using cuda::AccessKind;
+using cuda::Status;
+using cuda::StatusKind;
+
+struct Capture;
+struct Group;
+
+// A place in a lane that others wait for.
+struct Point {
+  bool done = false;
+  Status status;
+  VectorClock clock;
+  uint64_t time = 0;
+  std::shared_ptr<Capture> capture;  // Recorded in one: never done by itself.
+  uint32_t index = 0;
+};
+using PointPtr = std::shared_ptr<Point>;
+
+struct Operation {
+  std::function<bool()> ready;  // None: at once.
+  std::function<Status()> run;  // None: nothing.
+  bool even_when_lost = false;
+  bool faulty = false;
+  uint32_t label = 0;
+};
+
+// What is enqueued, and enqueued again at each launch of a graph.
+struct Work {
+  std::string label;
+  std::vector<Access> accesses;
+  std::function<Operation()> make;
+};
+
+struct Lane {
+  uint32_t id = 0;
+  uint32_t device = 0;
+  std::string name;
+  std::deque<Operation> queue;
+  VectorClock clock;
+  std::shared_ptr<Capture> capture;
+  uint32_t capture_index = 0;
+};
+
+struct Command {
+  enum Kind : uint8_t { kWork, kRecord, kWait };
+  Kind kind = kWork;
+  uint32_t lane = 0;   // Of the capture.
+  uint32_t point = 0;  // Recorded or waited for.
+  Work work;
+};
+
+struct Capture {
+  std::vector<Lane*> lanes;  // The first is where it began.
+  std::vector<Command> commands;
+  std::vector<VectorClock> clocks, points;
+  bool active = true;
+};
+
+struct Graph {
+  std::vector<Command> commands;
+  std::vector<Lane*> lanes;
+  uint32_t points = 0;
+};
+
+struct DeviceState {
+  Status lost;
+  bool told = false;  // The host has seen that it is lost.
+  int64_t in_use = 0, peak = 0;
+  Lane* comm_lane = nullptr;
+};
+
+struct Core {
+  explicit Core(EmulatedOptions chosen);
+  ~Core();
+
+  // Lanes and operations.
+  Lane& add_lane(uint32_t device, std::string name);
+  Lane* lane(cuda::StreamHandle stream);
+  void submit(Lane& lane, const Work& work, bool faulty = false);
+  PointPtr record(Lane& lane, std::string label);
+  void wait(Lane& lane, PointPtr point, std::string label);
+  void launch(Lane& lane, Graph& graph, const std::string& label);
+  bool step();
+  void advance_some();
+  // Runs until it is done. False: it never can be.
+  bool run_until(const std::function<bool()>& done, std::unique_lock<std::recursive_mutex>& lock);
+  void lose(uint32_t device, Status status);
+
+  // What is checked.
+  uint32_t label_of(std::string text);
+  void report(Fault fault, std::string label, std::string text, std::string first = {});
+  // False: the operation must not run.
+  bool check(const Access& access, const VectorClock& clock, Stamp stamp);
+  bool check_initialised(const void* data, int64_t bytes, const std::string& label);
+  // Where the bytes of an address lie; null: gone.
+  std::byte* bytes_at(const void* address) const;
+  void mark_initialised(const void* address, int64_t bytes);
+  bool take_injection(StatusKind kind, std::string_view label);
+
+  const EmulatedOptions options;
+  mutable std::recursive_mutex mutex;
+  std::condition_variable_any changed;
+  Rng rng;
+  Memory memory;
+  Reports reports;
+  std::vector<std::string> labels;
+  std::map<std::string, uint32_t> label_index;
+  std::vector<std::unique_ptr<Lane>> lanes;  // Index: lane id; 0 is the host.
+  VectorClock host_clock;
+  std::vector<DeviceState> devices;
+  std::vector<Injection> injections;
+  uint64_t operations_run = 0;
+  bool in_callback = false;
+
+  std::vector<PointPtr> events;  // By handle - 1; null: never recorded.
+  std::vector<std::unique_ptr<Graph>> graphs;
+  std::vector<const cuda::HostKernel*> kernels;
+  std::map<uint64_t, std::shared_ptr<Group>> groups;
+  BlockRunner blocks;
+
+  std::vector<std::unique_ptr<cuda::Driver>> drivers;
+  bool stopping = false;
+  Thread background;  // Last: it uses everything above.
+};
+
+std::unique_ptr<cuda::Driver> make_driver(Core& core, uint32_t device);
+
+}  // namespace gangway::emulated

@@ -1,0 +1,241 @@
+// Products and attention of the emulated driver: the CPU kernels compute them.
+#include <cmath>
+
+#include "tests/emulated/elements.h"
+#include "tests/emulated/emulated_driver.h"
+#include "tests/emulated/prepared_operation.h"
+
+namespace gangway::emulated {
+
+using namespace cuda;
+
+namespace {
+
+constexpr int64_t kScratchBytes = 256;  // Of each operation, so that its scratch is checked too.
+
+int64_t bytes_of(DType dtype, int64_t elements) {
+  return static_cast<int64_t>(size_of(dtype)) * elements;
+}
+
+DType lse_type(DType dtype) { return dtype == DType::kF64 ? DType::kF64 : DType::kF32; }
+
+TensorUse matrix(AccessKind kind, DType dtype, int64_t rows, int64_t columns, int64_t leading,
+                 int64_t batch, int64_t batch_stride) {
+  if (leading == 0) leading = columns;
+  const bool one = batch_stride == kBroadcast;
+  if (batch_stride == 0) batch_stride = rows * leading;
+  return {.kind = kind,
+          .matrices = one ? 1 : batch,
+          .matrix_stride = one ? 0 : bytes_of(dtype, batch_stride),
+          .rows = rows,
+          .row_stride = bytes_of(dtype, leading),
+          .row_bytes = bytes_of(dtype, columns)};
+}
+
+double activated(Activation activation, double x) {
+  switch (activation) {
+    case Activation::kNone: return x;
+    case Activation::kRelu: return std::isnan(x) ? x : std::fmax(x, 0);
+    case Activation::kGeluTanh:
+      return 0.5 * x * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
+    case Activation::kSilu: break;
+  }
+  return x / (1 + std::exp(-x));
+}
+
+// The product alone, dense and as wide as it is accumulated.
+MatmulDesc product_of(const MatmulDesc& desc) {
+  MatmulDesc product = desc;
+  if (product.c == DType::kBF16) product.c = DType::kF32;
+  product.ldc = product.batch_stride_c = 0;
+  product.accumulate = false;
+  return product;
+}
+
+struct MatmulTail {
+  MatmulDesc desc;
+  Epilogue epilogue;
+
+  void apply(const std::byte* product, DType wide, std::span<std::byte* const> tensors) const {
+    const int64_t ldc = desc.ldc == 0 ? desc.n : desc.ldc;
+    const int64_t stride = desc.batch_stride_c == 0 ? desc.m * ldc : desc.batch_stride_c;
+    std::byte* const c = tensors[2];
+    const std::byte* const bias = epilogue.bias ? tensors[3] : nullptr;
+    std::byte* const pre = epilogue.keep_input ? tensors[epilogue.bias ? 4 : 3] : nullptr;
+    for (int64_t i = 0; i < desc.batch * desc.m * desc.n; ++i) {
+      const int64_t column = i % desc.n, row = i / desc.n % desc.m, b = i / desc.n / desc.m;
+      const int64_t at = b * stride + row * ldc + column;
+      double x = element(wide, product, i);
+      if (desc.accumulate) x += element(desc.c, c, at);
+      if (bias != nullptr) x += element(desc.c, bias, column);
+      if (pre != nullptr) set_element(desc.c, pre, i, x);
+      set_element(desc.c, c, at, activated(epilogue.activation, x));
+    }
+  }
+};
+
+TensorUse positions(AccessKind kind, const AttentionShape& shape, int64_t seq, int64_t stride) {
+  const int64_t width = shape.heads * shape.head_dim;
+  return matrix(kind, shape.dtype, shape.batch * seq, width, stride, 1, 0);
+}
+
+TensorUse lse_use(AccessKind kind, const AttentionShape& shape) {
+  return TensorUse::dense(kind,
+                          bytes_of(lse_type(shape.dtype), shape.batch * shape.heads * shape.seq_q));
+}
+
+}  // namespace
+
+Result<Prepared> EmulatedDriver::add(std::shared_ptr<PreparedOperation> operation) {
+  const auto lock = enter("prepare");
+  prepared_.push_back(std::move(operation));
+  return Prepared{PreparedHandle{prepared_.size()}, kScratchBytes};
+}
+
+Result<Prepared> EmulatedDriver::prepare(const MatmulDesc& desc, const Epilogue& epilogue) {
+  const MatmulDesc wide = product_of(desc);
+  std::shared_ptr<const Matmul> matmul;
+  try {
+    matmul = std::make_shared<const Matmul>(wide);
+  } catch (const Error& error) {
+    return error;
+  }
+  auto made = std::make_shared<PreparedOperation>();
+  const bool ta = desc.transpose_a, tb = desc.transpose_b;
+  made->uses = {matrix(AccessKind::kRead, desc.a, ta ? desc.k : desc.m, ta ? desc.m : desc.k,
+                       desc.lda, desc.batch, desc.batch_stride_a),
+                matrix(AccessKind::kRead, desc.b, tb ? desc.n : desc.k, tb ? desc.k : desc.n,
+                       desc.ldb, desc.batch, desc.batch_stride_b),
+                matrix(desc.accumulate ? AccessKind::kReadWrite : AccessKind::kWrite, desc.c,
+                       desc.m, desc.n, desc.ldc, desc.batch, desc.batch_stride_c)};
+  if (epilogue.bias)
+    made->uses.push_back(TensorUse::dense(AccessKind::kRead, bytes_of(desc.c, desc.n)));
+  if (epilogue.keep_input)
+    made->uses.push_back(
+        TensorUse::dense(AccessKind::kWrite, bytes_of(desc.c, desc.batch * desc.m * desc.n)));
+  made->compute = [matmul, wide,
+                   tail = MatmulTail{desc, epilogue}](std::span<std::byte* const> tensors) {
+    Parallel par(1);
+    std::vector<std::byte> scratch(matmul->scratch_bytes(1) + 64);
+    std::vector<std::byte> product(
+        static_cast<size_t>(bytes_of(wide.c, wide.batch * wide.m * wide.n)));
+    matmul->run(par, tensors[0], tensors[1], product.data(), scratch.data());
+    tail.apply(product.data(), wide.c, tensors);
+  };
+  return add(std::move(made));
+}
+
+Result<Prepared> EmulatedDriver::prepare(const GroupedMatmulDesc& desc) {
+  std::shared_ptr<const GroupedMatmul> matmul;
+  try {
+    matmul = std::make_shared<const GroupedMatmul>(desc);
+  } catch (const Error& error) {
+    return error;
+  }
+  const int64_t rows = desc.groups * desc.slots;
+  const int64_t x = rows * desc.d, y = rows * desc.h, w = desc.experts * desc.d * desc.h;
+  const bool weight = desc.kind == GroupedKind::kGradWeight;
+  const bool forward = desc.kind == GroupedKind::kForward;
+  auto made = std::make_shared<PreparedOperation>();
+  made->uses = {
+      TensorUse::dense(AccessKind::kRead, bytes_of(desc.in0, forward || weight ? x : y)),
+      TensorUse::dense(AccessKind::kRead, bytes_of(desc.in1, weight ? y : w)),
+      TensorUse::dense(AccessKind::kRead, bytes_of(DType::kI32, desc.groups * desc.experts)),
+      TensorUse::dense(AccessKind::kWrite, bytes_of(desc.out, weight    ? w
+                                                              : forward ? y
+                                                                        : x))};
+  // Rows beyond the sizes belong to no expert and are not read.
+  made->uses[0].must_be_initialised = false;
+  made->uses[1].must_be_initialised = !weight;
+  made->compute = [matmul](std::span<std::byte* const> tensors) {
+    Parallel par(1);
+    std::vector<std::byte> scratch(matmul->scratch_bytes(1) + 64);
+    matmul->run(par, tensors[0], tensors[1], reinterpret_cast<const int32_t*>(tensors[2]),
+                tensors[3], scratch.data());
+  };
+  return add(std::move(made));
+}
+
+Result<Prepared> EmulatedDriver::prepare_attention(const AttentionShape& shape) {
+  auto made = std::make_shared<PreparedOperation>();
+  made->uses = {positions(AccessKind::kRead, shape, shape.seq_q, shape.stride_q),
+                positions(AccessKind::kRead, shape, shape.seq_k, shape.stride_k),
+                positions(AccessKind::kRead, shape, shape.seq_k, shape.stride_v),
+                positions(AccessKind::kWrite, shape, shape.seq_q, shape.stride_out),
+                lse_use(AccessKind::kWrite, shape)};
+  made->compute = [shape](std::span<std::byte* const> t) {
+    Parallel par(1);
+    std::vector<std::byte> scratch(attention_scratch_bytes(shape, 1) + 64);
+    attention(par, shape, t[0], t[1], t[2], t[3], t[4], scratch.data());
+  };
+  return add(std::move(made));
+}
+
+Result<Prepared> EmulatedDriver::prepare_attention_grad(const AttentionShape& shape) {
+  auto made = std::make_shared<PreparedOperation>();
+  const auto use = [&](AccessKind kind, int64_t seq, int64_t stride) {
+    return positions(kind, shape, seq, stride);
+  };
+  constexpr AccessKind kIn = AccessKind::kRead, kOut = AccessKind::kWrite;
+  made->uses = {use(kIn, shape.seq_q, shape.stride_q),
+                use(kIn, shape.seq_k, shape.stride_k),
+                use(kIn, shape.seq_k, shape.stride_v),
+                use(kIn, shape.seq_q, shape.stride_out),
+                lse_use(kIn, shape),
+                use(kIn, shape.seq_q, shape.stride_out),
+                use(kOut, shape.seq_q, shape.stride_q),
+                use(kOut, shape.seq_k, shape.stride_k),
+                use(kOut, shape.seq_k, shape.stride_v)};
+  made->compute = [shape](std::span<std::byte* const> t) {
+    Parallel par(1);
+    std::vector<std::byte> scratch(attention_grad_scratch_bytes(shape, 1) + 64);
+    attention_grad(par, shape, {t[0], t[1], t[2], t[3], t[4], t[5], t[6], t[7], t[8]},
+                   scratch.data());
+  };
+  return add(std::move(made));
+}
+
+void EmulatedDriver::destroy(PreparedHandle) {}
+
+Status EmulatedDriver::run(At at, PreparedHandle handle, std::span<void* const> tensors,
+                           void* scratch) {
+  const auto lock = enter(at.label);
+  if (!handle || handle.bits > prepared_.size()) return misuse(at.label, "runs no operation");
+  const PreparedOperation* operation = prepared_[handle.bits - 1].get();
+  if (tensors.size() != operation->uses.size())
+    return misuse(at.label,
+                  cat("has ", tensors.size(), " tensors: expected ", operation->uses.size()));
+  std::vector<Access> accesses = {{scratch, kScratchBytes, AccessKind::kWrite}};
+  for (size_t i = 0; i < tensors.size(); ++i)
+    accesses.push_back({tensors[i], operation->uses[i].bytes(), operation->uses[i].kind});
+  const std::vector<void*> addresses(tensors.begin(), tensors.end());
+  const auto run = [this, operation, addresses, label = std::string(at.label)] {
+    run_prepared(*operation, addresses, label);
+    return Status{};
+  };
+  return enqueue(at, {{}, std::move(accesses), [run] { return Operation{.run = run}; }});
+}
+
+void EmulatedDriver::run_prepared(const PreparedOperation& operation,
+                                  const std::vector<void*>& addresses, const std::string& label) {
+  std::vector<std::byte*> data;
+  for (size_t i = 0; i < addresses.size(); ++i) {
+    const TensorUse& use = operation.uses[i];
+    data.push_back(core_.bytes_at(addresses[i]));
+    if (use.bytes() > 0 && data.back() == nullptr) return;
+    if (use.kind == AccessKind::kWrite || !use.must_be_initialised) continue;
+    use.for_each_row([&](int64_t offset) {
+      core_.check_initialised(static_cast<std::byte*>(addresses[i]) + offset, use.row_bytes, label);
+    });
+  }
+  operation.compute(data);
+  for (size_t i = 0; i < addresses.size(); ++i) {
+    const TensorUse& use = operation.uses[i];
+    if (use.kind == AccessKind::kRead) continue;
+    use.for_each_row([&](int64_t offset) {
+      core_.mark_initialised(static_cast<std::byte*>(addresses[i]) + offset, use.row_bytes);
+    });
+  }
+}
+
+}  // namespace gangway::emulated

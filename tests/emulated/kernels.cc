@@ -1,0 +1,12 @@
+#include "tests/emulated/kernels.h"
+
+extern "C" const gangway::cuda::HostKernelTable gangway_kernels_elementwise;
+extern "C" const gangway::cuda::HostKernelTable gangway_kernels_rows;
+
+namespace gangway::emulated {
+
+std::vector<const cuda::HostKernelTable*> own_kernels() {
+  return {&gangway_kernels_elementwise, &gangway_kernels_rows};
+}
+
+}  // namespace gangway::emulated

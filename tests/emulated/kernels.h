@@ -1,0 +1,12 @@
+// The kernels that Gangway comes with, as this compiler made them.
+#pragma once
+
+#include <vector>
+
+#include "executor/devices/cuda/kernels/kernel_source.h"
+
+namespace gangway::emulated {
+
+std::vector<const cuda::HostKernelTable*> own_kernels();
+
+}  // namespace gangway::emulated

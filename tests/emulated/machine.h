@@ -1,0 +1,79 @@
+// EmulatedMachine: GPUs that exist only in tests; each has a cuda::Driver.
+//
+// Why: what a program may get wrong between a host, streams and memory shows rarely on a card, and
+// no card is needed to find it. Here a call only enqueues; operations run later, one at a time, in
+// an order between streams that is drawn from a seed. Every range that an operation declares is
+// checked against what happens before it (vector clocks of streams and of the host, joined by
+// events and by queries), so that two unordered accesses are reported whatever order was drawn.
+// Kernels run for real, a fiber for each thread, and every element they touch is checked against
+// what the launch declared, for being initialised, and for races between threads.
+//
+// Limits: the host is one lane, so races between threads of the host are not seen. Collectives
+// order nothing between devices but their own data. An operation with bad bounds is not run.
+//
+// Threads: any. By default operations advance only inside calls (enqueues and queries now and then
+// run a few) and in step(); with `background` a thread of its own runs them, for programs that park
+// until notify() rings. Then the order varies from run to run; what is reported does not depend on
+// it. Errors: reports(); calls answer statuses as a card would.
+//
+//   EmulatedMachine machine({.seed = seed});
+//   cuda::Driver& driver = machine.driver();
+//   ...
+//   machine.run_all();
+//   EXPECT_EQ(machine.report_text(), "");
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "executor/devices/cuda/driver.h"
+#include "executor/devices/cuda/kernels/kernel_source.h"
+#include "tests/emulated/report.h"
+
+namespace gangway::emulated {
+
+struct EmulatedOptions {
+  uint64_t seed = 0;
+  uint32_t devices = 1;
+  int64_t memory_bytes = int64_t{64} << 20;  // Of each device.
+  bool background = false;
+  std::vector<const cuda::HostKernelTable*> kernels = {};  // Besides Gangway's own.
+};
+
+// The next operation whose label contains `label` goes wrong, after `skip` others that match:
+//   kLaunch, kInvalid, kUnsupported, kOutOfMemory   the call answers it
+//   kFault                                          the operation breaks as it runs: sticky
+struct Injection {
+  cuda::StatusKind kind = cuda::StatusKind::kLaunch;
+  std::string label;
+  uint32_t skip = 0;
+};
+
+struct Core;
+
+class EmulatedMachine {
+ public:
+  explicit EmulatedMachine(EmulatedOptions options = {});
+  ~EmulatedMachine();
+  EmulatedMachine(const EmulatedMachine&) = delete;
+
+  cuda::Driver& driver(uint32_t device = 0);
+
+  // Runs one operation; false: none can run.
+  bool step();
+  void run_all();
+
+  void inject(Injection injection);
+
+  std::vector<Report> reports() const;
+  // One line for each report; empty: nothing was wrong.
+  std::string report_text() const;
+  uint64_t operations_run() const;
+
+ private:
+  std::unique_ptr<Core> core_;
+};
+
+}  // namespace gangway::emulated
