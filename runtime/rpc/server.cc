@@ -6,6 +6,7 @@
 
 #include "runtime/await.h"
 #include "runtime/port.h"
+#include "runtime/rpc/message_stream.h"
 
 namespace gangway {
 namespace {
@@ -121,7 +122,8 @@ void Server::serve(Stream stream) {
 void Server::serve_rpc(Stream stream) {
   Promise<void> disconnected;
   const Peer peer{++last_connection_, disconnected.future()};
-  capnp::TwoPartyVatNetwork network(*stream, capnp::rpc::twoparty::Side::SERVER, reader_options());
+  internal::MessageStream messages(*stream);
+  capnp::TwoPartyVatNetwork network(messages, capnp::rpc::twoparty::Side::SERVER, reader_options());
   auto rpc = capnp::makeRpcServer(network, options_.bootstrap(peer));
   ++open_;
   struct Close {
@@ -138,7 +140,8 @@ void Server::serve_rpc(Stream stream) {
 struct Connection::State {
   State(Reactor& reactor, Stream s)
       : stream(kj::mv(s)),
-        network(*stream, capnp::rpc::twoparty::Side::CLIENT, reader_options()),
+        messages(*stream),
+        network(messages, capnp::rpc::twoparty::Side::CLIENT, reader_options()),
         rpc(capnp::makeRpcClient(network)),
         fibers(reactor) {
     fibers.spawn("watch connection", [this] {
@@ -152,6 +155,7 @@ struct Connection::State {
   }
 
   Stream stream;
+  internal::MessageStream messages;
   capnp::TwoPartyVatNetwork network;
   capnp::RpcSystem<capnp::rpc::twoparty::VatId> rpc;
   Promise<void> disconnected;
