@@ -174,8 +174,9 @@ Fused::Fused(const FusedProgram& program) {
     plan->steps.push_back(step);
   }
   for (size_t i = 0; i < program.outputs.size(); ++i) {
-    plan->stores.push_back(
-        {program.outputs[i].dtype, program.outputs[i].value, static_cast<int32_t>(i)});
+    const FusedOutput& out = program.outputs[i];
+    plan->stores.push_back({out.dtype, out.value, static_cast<int32_t>(i),
+                            types[static_cast<size_t>(out.value)] == out.dtype});
   }
   const bool doubles = std::find(types.begin(), types.end(), DType::kF64) != types.end();
   const int64_t element = doubles ? 8 : 4;
@@ -200,6 +201,7 @@ void Fused::run(Parallel& par, int64_t outer, int64_t inner, std::span<const voi
   } else {
     space.unit_rows = std::min(space.outer, plan.chunk / space.inner);
   }
+  space.native = has_native_bf16(par.isa());
   const int64_t units = (space.outer + space.unit_rows - 1) / space.unit_rows * space.units_across;
   const int64_t parts = std::min<int64_t>(par.threads(), units);
   par.for_each_chunk(parts, [&](int64_t p) {

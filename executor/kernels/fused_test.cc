@@ -306,6 +306,28 @@ TEST(Fused, Bf16InstructionsRoundAsUnfusedOpsWould) {
       {{{tiny.get(0)}, 1000}});
 }
 
+TEST(Fused, Bf16ResultsRoundToEvenAndKeepInfinitiesAndNaN) {
+  // Halfway between two bf16 numbers, a little to either side, past the largest one, and no number.
+  const double step = std::pow(2.0, -7), largest = 3.3895313892515355e38;
+  const std::vector<double> a = {1, 1 + step, 1, 1, -1, largest, largest, -largest, INFINITY, NAN},
+                            b = {step / 2,    step / 2,       step * 0.51, step * 0.49, -step * 1.5,
+                                 largest / 4, largest / 1024, -largest,    -INFINITY,   1};
+  const std::vector<double> want = {1,        1 + 2 * step, 1 + step,  1,   -1 - 2 * step,
+                                    INFINITY, largest,      -INFINITY, NAN, NAN};
+  const Buffer x(DType::kF32, a), y(DType::kF32, b);
+  for (DType out : {DType::kBF16, DType::kF32}) {
+    check_everywhere(cat("rounding to bf16, kept as ", to_string(out)),
+                     [&](Parallel& par) {
+                       return run_program(par,
+                                          {{{DType::kF32}, {DType::kF32}},
+                                           {{FusedOp::kAdd, DType::kBF16, {0, 1, 0}, 0}},
+                                           {{2, out}}},
+                                          1, x.size(), {&x, &y});
+                     },
+                     {{want, 0}});
+  }
+}
+
 TEST(Fused, LongChainsReuseTheirRegisters) {
   FusedProgram program{{{DType::kF32}, {DType::kF32}}, {}, {}};
   for (int i = 0; i < 200; ++i)

@@ -55,12 +55,15 @@ inline void choose(const void* condition, const void* a, const void* b, void* ou
   }
 }
 
-template <class V, bool kRounded>
+// How the results of a step of floats are rounded: to their own type, or to bf16.
+enum class Rounding { kNone, kBf16, kNativeBf16 };
+
+template <class V, Rounding kRounding>
 inline void float_step(FusedOp op, const void* a, const void* b, void* out, int64_t n) {
   using T = Element<V>;
   const V one = V{} + T{1};
   auto finish = [](V y) {
-    if constexpr (kRounded) y = round_bf16(y);
+    if constexpr (kRounding != Rounding::kNone) y = through_bf16<kRounding == Rounding::kNativeBf16>(y);
     return y;
   };
   auto unary = [&](auto f) { map1<V>(a, out, n, [=](V x) { return finish(f(x)); }); };
@@ -160,7 +163,7 @@ inline void convert_step(const FusedStep& s, const From* x, void* out, int64_t n
   }
 }
 
-inline void fused_step(const FusedStep& s, const void* const* at, void* out, int64_t n) {
+inline void fused_step(const FusedStep& s, const void* const* at, void* out, int64_t n, bool native) {
   const void *a = at[s.in[0]], *b = at[s.in[1]];
   if (s.op == FusedOp::kSelect) {
     if (s.to == FusedClass::kFloat) choose<float>(a, b, at[s.in[2]], out, n);
@@ -171,10 +174,11 @@ inline void fused_step(const FusedStep& s, const void* const* at, void* out, int
     if (s.from == FusedClass::kDouble) convert_step(s, static_cast<const double*>(a), out, n);
     if (s.from == FusedClass::kInt) convert_step(s, static_cast<const int32_t*>(a), out, n);
   } else if (s.from == FusedClass::kFloat) {
-    if (s.dtype == DType::kBF16) return float_step<vf, true>(s.op, a, b, out, n);
-    float_step<vf, false>(s.op, a, b, out, n);
+    if (s.dtype != DType::kBF16) return float_step<vf, Rounding::kNone>(s.op, a, b, out, n);
+    if (native) return float_step<vf, Rounding::kNativeBf16>(s.op, a, b, out, n);
+    return float_step<vf, Rounding::kBf16>(s.op, a, b, out, n);
   } else if (s.from == FusedClass::kDouble) {
-    float_step<vd, false>(s.op, a, b, out, n);
+    float_step<vd, Rounding::kNone>(s.op, a, b, out, n);
   } else {
     int_step(s.op, a, b, out, n);
   }
@@ -220,13 +224,18 @@ inline void fill_slot(DType dtype, const void* memory, int64_t index, int64_t fi
   }
 }
 
-inline void store_slot(DType dtype, const void* slot, void* memory, int64_t first, int64_t n) {
+inline void store_slot(const FusedStore& s, const void* slot, void* memory, int64_t first, int64_t n) {
+  const DType dtype = s.dtype;
   if (dtype == DType::kF64) {
     __builtin_memcpy(static_cast<double*>(memory) + first, slot, static_cast<size_t>(n) * 8);
   } else if (dtype == DType::kBF16) {
     auto* out = static_cast<bf16*>(memory) + first;
     auto* in = static_cast<const float*>(slot);
-    for_vectors<vf>(n, [&](int64_t i, auto... tail) { store(out + i, load(in + i), tail...); });
+    if (s.rounded) {
+      for_vectors<vf>(n, [&](int64_t i, auto... tail) { store_raw(out + i, narrow((vu)load(in + i) >> 16), tail...); });
+    } else {
+      for_vectors<vf>(n, [&](int64_t i, auto... tail) { store(out + i, load(in + i), tail...); });
+    }
   } else if (dtype == DType::kBool) {
     auto* out = static_cast<uint8_t*>(memory) + first;
     for (int64_t i = 0; i < n; ++i) out[i] = static_cast<uint8_t>(static_cast<const int32_t*>(slot)[i]);
@@ -316,11 +325,11 @@ void fused_units(const FusedPlan& plan, const FusedSpace& space, const void* con
     }
     tiled_rows = u.rows > 1 ? u.rows : 0;
     for (const FusedStep& s : plan.steps) {
-      fused_step(s, at, slot(s.slot), u.padded);
+      fused_step(s, at, slot(s.slot), u.padded, space.native);
       at[s.value] = slot(s.slot);
     }
     for (const FusedStore& s : plan.stores) {
-      store_slot(s.dtype, at[s.value], outputs[s.output], first, n);
+      store_slot(s, at[s.value], outputs[s.output], first, n);
     }
   }
 }

@@ -37,6 +37,7 @@ struct FusedStep {
 struct FusedStore {
   DType dtype;
   int32_t value, output;
+  bool rounded;  // The value is of this type already.
 };
 
 struct FusedPlan {
@@ -52,6 +53,7 @@ struct FusedSpace {
   int64_t outer, inner;
   int64_t unit_rows, unit_cols;  // unit_rows > 1 only with unit_cols == inner.
   int64_t units_across;          // Units in one row (of several rows).
+  bool native = false;           // The machine rounds to bf16.
 };
 
 }  // namespace gangway::simd

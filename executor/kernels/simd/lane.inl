@@ -42,6 +42,13 @@ inline vu rounded_bits(vf x) {
 inline vh to_bf16(vf x) { return narrow(rounded_bits(x) >> 16); }
 inline vf round_bf16(vf x) { return (vf)(rounded_bits(x) & 0xFFFF0000u); }
 
+// The same by the machine's own instruction where there is one. It takes numbers below the least normal one for 0.
+template <bool kNative>
+inline vf through_bf16(vf x) {
+  if constexpr (kNative) return from_bf16(to_bf16_native(x));
+  return round_bf16(x);
+}
+
 // How a storage type S is held in registers.
 template <class S>
 struct Lane {
