@@ -11,18 +11,7 @@ Future<T> as_future(Reactor& reactor, std::string name, Body body) {
   reactor
       .spawn(std::move(name),
              [promise = std::move(promise), body = std::move(body)]() mutable {
-               std::optional<Result<T>> result;
-               try {
-                 if constexpr (std::is_void_v<T>) {
-                   body();
-                   result.emplace();
-                 } else {
-                   result.emplace(body());
-                 }
-               } catch (...) {
-                 result.emplace(current_error());
-               }
-               promise.finish(std::move(*result));
+               promise.finish(result_of(body));
              })
       .detach();
   return future;

@@ -33,18 +33,7 @@ auto ask(Mailbox& mailbox, std::string name, Body body) -> std::invoke_result_t<
         Reactor::current()
             .spawn(std::move(name),
                    [body = std::move(body), answer = std::move(answer)]() mutable {
-                     std::optional<Result<R>> result;
-                     try {
-                       if constexpr (std::is_void_v<R>) {
-                         body();
-                         result.emplace();
-                       } else {
-                         result.emplace(body());
-                       }
-                     } catch (...) {
-                       result.emplace(current_error());
-                     }
-                     answer.set_value(std::move(*result));
+                     answer.set_value(result_of(body));
                    })
             .detach();
       });

@@ -73,16 +73,11 @@ kj::Promise<void> in_fiber(std::string name, Body body) {
   Reactor::current()
       .spawn(std::move(name),
              [body = std::move(body), fulfiller = kj::mv(pair.fulfiller)]() mutable {
-               std::optional<Error> error;
-               try {
-                 body();
-               } catch (...) {
-                 error = current_error();
-               }
-               if (error) {
-                 fulfiller->reject(to_kj(*error));
-               } else {
+               const Result<void> result = result_of(body);
+               if (result.ok()) {
                  fulfiller->fulfill();
+               } else {
+                 fulfiller->reject(to_kj(result.error()));
                }
              })
       .detach();

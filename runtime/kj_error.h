@@ -6,7 +6,11 @@
 
 #include <kj/exception.h>
 
+#include <type_traits>
+#include <utility>
+
 #include "runtime/base/error.h"
+#include "runtime/base/result.h"
 
 namespace gangway {
 
@@ -19,5 +23,20 @@ kj::Exception to_kj(const Error& error);
 
 // The exception in flight as an Error, whatever it is. For use in a catch block.
 Error current_error();
+
+// What `body` returned, or threw.
+template <class Body>
+auto result_of(Body&& body) -> Result<std::invoke_result_t<Body&>> {
+  try {
+    if constexpr (std::is_void_v<std::invoke_result_t<Body&>>) {
+      body();
+      return {};
+    } else {
+      return body();
+    }
+  } catch (...) {
+    return current_error();
+  }
+}
 
 }  // namespace gangway

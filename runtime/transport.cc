@@ -86,15 +86,13 @@ void bind_tcp(int fd, const SocketAddress& address) {
 
 Result<Stream> try_connect(Reactor& reactor, const SocketAddress& target, int64_t deadline_ns) {
   kj::AutoCloseFd fd = make_socket(target);
-  try {
+  return result_of([&] {
     kj::Promise<Stream> stream = reactor.port().sockets()->wrapConnectingSocketFd(
         kj::mv(fd), target.get(), target.size,
         kj::LowLevelAsyncIoProvider::ALREADY_CLOEXEC |
             kj::LowLevelAsyncIoProvider::ALREADY_NONBLOCK);
     return internal::await_connection(reactor, kj::mv(stream), deadline_ns, target.text());
-  } catch (...) {
-    return current_error();
-  }
+  });
 }
 
 class SocketListener final : public Listener {
