@@ -49,8 +49,7 @@ Factors extreme_factors(const OpCall& call) {
 }
 
 // A value of the reduced shape, repeated over the reduced dimensions.
-Value spread_back(const GradientCall& g, Value reduced) {
-  const std::vector<int64_t>& axes = g.node.attrs.ints("axes");
+Value spread_back(const GradientCall& g, Value reduced, const std::vector<int64_t>& axes) {
   std::vector<int64_t> map;
   const Dims& dims = g.inputs[0].type().dims;
   for (size_t d = 0; d < dims.size(); ++d) {
@@ -59,12 +58,16 @@ Value spread_back(const GradientCall& g, Value reduced) {
   return broadcast_in(reduced, dims, map, g.loc);
 }
 
+Values sum_gradient(const GradientCall& g) {
+  return {spread_back(g, g.cotangents[0], g.node.attrs.ints("axes"))};
+}
+
 Values extreme_gradient(const GradientCall& g) {
+  const std::vector<int64_t>& axes = g.node.attrs.ints("axes");
   Value ct = g.cotangents[0];
-  Value winner = convert(eq(g.inputs[0], spread_back(g, g.results[0])), ct.dtype(), g.loc);
-  Value winners =
-      g.builder.emit1(Op::reduce_sum, {winner}, {{"axes", g.node.attrs.ints("axes")}}, g.loc);
-  return {winner * spread_back(g, ct / winners)};
+  Value winner = convert(eq(g.inputs[0], spread_back(g, g.results[0], axes)), ct.dtype(), g.loc);
+  Value winners = g.builder.emit1(Op::reduce_sum, {winner}, {{"axes", axes}}, g.loc);
+  return {winner * spread_back(g, ct / winners, axes)};
 }
 
 std::vector<Type> extreme_type(const OpCall& call) {
@@ -96,48 +99,37 @@ Values cumsum_gradient(const GradientCall& g) {
   Value ct = g.cotangents[0];
   int64_t axis = g.node.attrs.integer("axis");
   Value total = g.builder.emit1(Op::reduce_sum, {ct}, {{"axes", Dims{axis}}}, g.loc);
-  std::vector<int64_t> map;
-  for (int64_t d = 0; d < ct.rank(); ++d) {
-    if (d != axis) map.push_back(d);
-  }
-  Value all = broadcast_in(total, ct.type().dims, map, g.loc);
+  Value all = spread_back(g, total, {axis});
   return {all - cumsum(ct, static_cast<int>(axis), g.loc) + ct};
 }
 
-AttrSpec axes_attr() { return {"axes", AttrKind::kInts, {}, "the dimensions that go, ascending"}; }
+OpRow reduction(Op op, std::string_view name, std::string_view doc) {
+  return {.op = op,
+          .name = name,
+          .family = OpFamily::kReduce,
+          .attrs = {{"axes", AttrKind::kInts, {}, "the dimensions that go, ascending"}},
+          .type_rule = extreme_type,
+          .factors = extreme_factors,
+          .gradient = extreme_gradient,
+          .cost = per_input<1>,
+          .doc = doc};
+}
 
 }  // namespace
 
 std::vector<OpRow> reduce_rows() {
+  OpRow sum = reduction(Op::reduce_sum, "reduce_sum",
+                        "The sum over dimensions, in a fixed order; bf16 accumulates in f32.");
+  sum.type_rule = reduce_type;
+  sum.factors = sum_factors;
+  sum.linear = Linear::kAll;
+  sum.gradient = sum_gradient;
   return {
-      {.op = Op::reduce_sum,
-       .name = "reduce_sum",
-       .family = OpFamily::kReduce,
-       .attrs = {axes_attr()},
-       .type_rule = reduce_type,
-       .factors = sum_factors,
-       .linear = Linear::kAll,
-       .gradient = [](const GradientCall& g) { return Values{spread_back(g, g.cotangents[0])}; },
-       .cost = per_input<1>,
-       .doc = "The sum over dimensions, in a fixed order; bf16 accumulates in f32."},
-      {.op = Op::reduce_max,
-       .name = "reduce_max",
-       .family = OpFamily::kReduce,
-       .attrs = {axes_attr()},
-       .type_rule = extreme_type,
-       .factors = extreme_factors,
-       .gradient = extreme_gradient,
-       .cost = per_input<1>,
-       .doc = "The largest element over dimensions; equal ones share the gradient equally."},
-      {.op = Op::reduce_min,
-       .name = "reduce_min",
-       .family = OpFamily::kReduce,
-       .attrs = {axes_attr()},
-       .type_rule = extreme_type,
-       .factors = extreme_factors,
-       .gradient = extreme_gradient,
-       .cost = per_input<1>,
-       .doc = "The smallest element over dimensions; equal ones share the gradient equally."},
+      sum,
+      reduction(Op::reduce_max, "reduce_max",
+                "The largest element over dimensions; equal ones share the gradient equally."),
+      reduction(Op::reduce_min, "reduce_min",
+                "The smallest element over dimensions; equal ones share the gradient equally."),
       {.op = Op::argmax,
        .name = "argmax",
        .family = OpFamily::kReduce,

@@ -35,21 +35,15 @@ std::pair<Hash128, int64_t> train(uint64_t seed) {
   auto reactor = Reactor::make_simulated({.seed = seed});
   Tracer tracer(reactor->clock(), "simulation");
   TraceAttachment attached = tracer.attach("reactor");
-  reactor->run([&] {
-    SimCluster cluster(*reactor, 2, &tracer);
-    Client client =
-        internal::connect_on(*reactor, cluster.network.endpoint("client"), "sim:controller");
-    {
-      Slice slice = client.allocate({.devices = 4});
-      Executable step = slice.compile(count_up(slice.mesh({{"data", 4}})));
-      std::vector<Run> runs;
-      for (int i = 0; i < 5; ++i) runs.push_back(step.run({{"x", ones()}}));
-      for (int i = 0; i < 5; ++i) {
-        EXPECT_EQ(runs[static_cast<size_t>(i)]["sum"].item<float>(),
-                  128.0f * static_cast<float>(i + 1));
-      }
+  with_client(*reactor, 2, &tracer, [&](SimCluster&, const Client& client) {
+    Slice slice = client.allocate({.devices = 4});
+    Executable step = slice.compile(count_up(slice.mesh({{"data", 4}})));
+    std::vector<Run> runs;
+    for (int i = 0; i < 5; ++i) runs.push_back(step.run({{"x", ones()}}));
+    for (int i = 0; i < 5; ++i) {
+      EXPECT_EQ(runs[static_cast<size_t>(i)]["sum"].item<float>(),
+                128.0f * static_cast<float>(i + 1));
     }
-    client.close();
   });
   return {trace_hash(tracer.drain()), reactor->clock().now_ns()};
 }
@@ -78,10 +72,7 @@ TEST(SimClusterTest, TwoProcessesWithOneSeedGiveTheSameTrace) {
 
 TEST(SimClusterTest, WhatADeadClientHeldIsFreed) {
   auto reactor = Reactor::make_simulated({.seed = 3});
-  reactor->run([&] {
-    SimCluster cluster(*reactor, 2);
-    Client client =
-        internal::connect_on(*reactor, cluster.network.endpoint("client"), "sim:controller");
+  with_client(*reactor, 2, nullptr, [&](SimCluster& cluster, const Client& client) {
     Slice slice = client.allocate({.devices = 4});
     Executable step = slice.compile(count_up(slice.mesh({{"data", 4}})));
     auto run = step.run({{"x", ones()}});
@@ -93,67 +84,54 @@ TEST(SimClusterTest, WhatADeadClientHeldIsFreed) {
     EXPECT_EQ(counts.clients, 0u);
     EXPECT_EQ(counts.plans + counts.slices + counts.arrays + counts.runs, 0u);
     EXPECT_EQ(cluster.executors[0]->host().bytes_in_use(0), 0);
-    client.close();
   });
 }
 
 TEST(SimClusterTest, AControllerThatReadsNothingIsGivenUpByItsClient) {
   auto reactor = Reactor::make_simulated({.seed = 5});
-  reactor->run([&] {
-    SimCluster cluster(*reactor, 2);
-    Client client =
-        internal::connect_on(*reactor, cluster.network.endpoint("client"), "sim:controller");
-    {
-      Slice slice = client.allocate({.devices = 4});
-      Executable step = slice.compile(count_up(slice.mesh({{"data", 4}})));
-      Array sum = step.run({{"x", ones()}})["sum"];
-      cluster.network.partition("client", "controller");
-      internal::Session& session = sum.impl()->client->session();
-      const Error long_reason(ErrorKind::kCancelled, std::string(1 << 20, 'x'));
-      for (int i = 0; i < 100; ++i) session.cancel(RunId(1), long_reason);
-      try {
-        step.run({{"x", ones()}}).wait();
-        ADD_FAILURE() << "it is still waited for";
-      } catch (const Error& error) {
-        EXPECT_EQ(error.kind(), ErrorKind::kUnavailable);
-        EXPECT_THAT(error.what(), HasSubstr("the controller is gone"));
-      }
-      cluster.network.heal("client", "controller");
+  with_client(*reactor, 2, nullptr, [&](SimCluster& cluster, const Client& client) {
+    Slice slice = client.allocate({.devices = 4});
+    Executable step = slice.compile(count_up(slice.mesh({{"data", 4}})));
+    Array sum = step.run({{"x", ones()}})["sum"];
+    cluster.network.partition("client", "controller");
+    internal::Session& session = sum.impl()->client->session();
+    const Error long_reason(ErrorKind::kCancelled, std::string(1 << 20, 'x'));
+    for (int i = 0; i < 100; ++i) session.cancel(RunId(1), long_reason);
+    try {
+      step.run({{"x", ones()}}).wait();
+      ADD_FAILURE() << "it is still waited for";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), ErrorKind::kUnavailable);
+      EXPECT_THAT(error.what(), HasSubstr("the controller is gone"));
     }
-    client.close();
+    cluster.network.heal("client", "controller");
   });
 }
 
 TEST(SimClusterTest, ASilentExecutorIsFoundAndNamed) {
   auto reactor = Reactor::make_simulated({.seed = 5});
-  reactor->run([&] {
-    SimCluster cluster(*reactor, 2);
-    Client client =
-        internal::connect_on(*reactor, cluster.network.endpoint("client"), "sim:controller");
-    {
-      Slice slice = client.allocate({.devices = 4});
-      Executable step = slice.compile(count_up(slice.mesh({{"data", 4}})));
+  with_client(*reactor, 2, nullptr, [&](SimCluster& cluster, const Client& client) {
+    Slice slice = client.allocate({.devices = 4});
+    Executable step = slice.compile(count_up(slice.mesh({{"data", 4}})));
+    step.run({{"x", ones()}}).wait();
+    cluster.network.partition("host-1", "controller");
+    try {
       step.run({{"x", ones()}}).wait();
-      cluster.network.partition("host-1", "controller");
-      try {
-        step.run({{"x", ones()}}).wait();
-        ADD_FAILURE() << "no run failed";
-      } catch (const Error& error) {
-        EXPECT_EQ(error.kind(), ErrorKind::kUnavailable);
-        EXPECT_THAT(error.what(), HasSubstr("\"host-1\" is gone: it has said nothing"));
-      }
-      cluster.network.heal("host-1", "controller");
-      try {
-        cluster.executors[1]->disconnected().await_until_ns(reactor->clock().now_ns() +
-                                                            1'000'000'000);
-        ADD_FAILURE() << "it serves on, though nobody will ever ask it";
-      } catch (const Error& error) {
-        EXPECT_EQ(error.kind(), ErrorKind::kUnavailable);
-        EXPECT_THAT(error.what(), HasSubstr("\"host-1\": the controller ended the connection"));
-      }
-      EXPECT_FALSE(cluster.executors[0]->disconnected().ready());
+      ADD_FAILURE() << "no run failed";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), ErrorKind::kUnavailable);
+      EXPECT_THAT(error.what(), HasSubstr("\"host-1\" is gone: it has said nothing"));
     }
-    client.close();
+    cluster.network.heal("host-1", "controller");
+    try {
+      cluster.executors[1]->disconnected().await_until_ns(reactor->clock().now_ns() +
+                                                          1'000'000'000);
+      ADD_FAILURE() << "it serves on, though nobody will ever ask it";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), ErrorKind::kUnavailable);
+      EXPECT_THAT(error.what(), HasSubstr("\"host-1\": the controller ended the connection"));
+    }
+    EXPECT_FALSE(cluster.executors[0]->disconnected().ready());
   });
 }
 

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "client/client_impl.h"
 #include "controller/service.h"
 #include "executor/devices/sim/sim_fabric.h"
 #include "executor/service.h"
@@ -44,5 +45,17 @@ class SimCluster {
   ControllerService controller;
   std::vector<std::unique_ptr<ExecutorService>> executors;
 };
+
+// Runs body(cluster, client) in a fiber, and closes the client when its handles are gone.
+template <class Body>
+void with_client(Reactor& reactor, int hosts, Tracer* tracer, Body body) {
+  reactor.run([&] {
+    SimCluster cluster(reactor, hosts, tracer);
+    const Client client =
+        internal::connect_on(reactor, cluster.network.endpoint("client"), "sim:controller");
+    body(cluster, client);
+    client.close();
+  });
+}
 
 }  // namespace gangway

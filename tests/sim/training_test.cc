@@ -40,20 +40,14 @@ class SimTrainingTest : public FolderTest {
     auto reactor = Reactor::make_simulated({.seed = seed});
     Tracer tracer(reactor->clock(), "simulation");
     TraceAttachment attached = tracer.attach("reactor");
-    reactor->run([&] {
-      SimCluster cluster(*reactor, 2, &tracer);
-      Client client =
-          internal::connect_on(*reactor, cluster.network.endpoint("client"), "sim:controller");
-      {
-        Slice slice = client.allocate({.devices = 4});
-        Executable step = slice.compile(programs::train_step(config_, slice.mesh({{"data", 4}})));
-        std::vector<gangway::Run> runs;
-        for (int i = 1; i <= 3; ++i) {
-          runs.push_back(step.run({{"lr", 0.01f}, {"step", static_cast<float>(i)}}));
-        }
-        for (size_t i = 0; i < 3; ++i) outcome.losses[i] = runs[i]["loss"].item<float>();
+    with_client(*reactor, 2, &tracer, [&](SimCluster&, const Client& client) {
+      Slice slice = client.allocate({.devices = 4});
+      Executable step = slice.compile(programs::train_step(config_, slice.mesh({{"data", 4}})));
+      std::vector<gangway::Run> runs;
+      for (int i = 1; i <= 3; ++i) {
+        runs.push_back(step.run({{"lr", 0.01f}, {"step", static_cast<float>(i)}}));
       }
-      client.close();
+      for (size_t i = 0; i < 3; ++i) outcome.losses[i] = runs[i]["loss"].item<float>();
     });
     outcome.trace = trace_hash(tracer.drain());
     outcome.virtual_ns = reactor->clock().now_ns();
