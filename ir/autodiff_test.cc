@@ -34,6 +34,21 @@ TEST(Autodiff, FrozenValuesCostNothing) {
   EXPECT_EQ(nodes(false), 5) << "x.w once more, and one for each use of w";
 }
 
+TEST(Autodiff, APowerOfZeroHasTheSlopeOfItsExponent) {
+  Builder b("f");
+  Value x = b.parameter("x", f32({3})), exponent = b.parameter("exponent", f32({3}));
+  b.result("slope", gradients(sum(pow(x, exponent)), {x})[0]);
+  const Literal zeros = filled(f32({3}), 0), exponents{f32({3}), {0, 1, 2}};
+  EXPECT_THAT(interpret(b.build(), {zeros, exponents})[0].values, ElementsAre(0, 1, 0));
+}
+
+TEST(Autodiff, AnEmptyLossIsTheCallersError) {
+  EXPECT_THROW(gradients(Value(), {}), Error);
+  Builder b("f");
+  Value x = b.parameter("x", f32());
+  EXPECT_THROW(gradients(x, {Value()}), Error);
+}
+
 TEST(Autodiff, StopGradientCutsThePath) {
   Builder b("f");
   Value x = b.parameter("x", f32());

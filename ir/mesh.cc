@@ -4,7 +4,10 @@ namespace gangway {
 
 int64_t Mesh::devices() const {
   int64_t count = 1;
-  for (const MeshAxis& axis : axes) count *= axis.size;
+  for (const MeshAxis& axis : axes) {
+    // More than fit in the number are more than there are.
+    if (__builtin_mul_overflow(count, axis.size, &count)) return INT64_MAX;
+  }
   return count;
 }
 

@@ -174,7 +174,9 @@ void add_binary(std::vector<OpRow>& rows) {
        [](G g) -> Values {
          // log of a base that is not positive would turn a zero cotangent into NaN.
          Value safe = where(gt(x(g), 0), x(g), constant_like(x(g), 1));
-         return {ct(g) * rhs(g) * pow(x(g), rhs(g) - 1), ct(g) * y(g) * log(safe)};
+         // Nor may 0 to the power -1 make one of an exponent of 0.
+         Value less = where(eq(rhs(g), 0), constant_like(rhs(g), 0), rhs(g) - 1);
+         return {ct(g) * rhs(g) * pow(x(g), less), ct(g) * y(g) * log(safe)};
        },
        "a to the power b; the gradient to b is 0 where a <= 0."},
   };
