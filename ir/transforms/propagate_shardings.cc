@@ -132,6 +132,7 @@ class AxisPropagation {
     int factor = vote(id, &from);
     if (factor >= 0) {
       cut(id, factor, {from, id});
+      settle();
       return;
     }
     bool any_partial = false, all_open = true;
@@ -143,7 +144,7 @@ class AxisPropagation {
     if (any_partial) {
       cuts_[id].keep_partial = passes_partial(id);
       for (ValueId input : node.inputs) {
-        if (!placements_[input]) decide(input, replicate(), {from, id});
+        wish(input, replicate(), {from, id});
         if (placements_[input] == partial()) from = input;
       }
       set_results(id, cuts_[id].keep_partial ? partial() : replicate(), {from, id});
@@ -152,9 +153,7 @@ class AxisPropagation {
     // Values that new dimensions make (broadcast) or that come from nothing stay open: consumers
     // decide.
     if (all_open || node.op == Op::broadcast) return;
-    for (ValueId input : node.inputs) {
-      if (!placements_[input]) decide(input, replicate(), {from, id});
-    }
+    for (ValueId input : node.inputs) wish(input, replicate(), {from, id});
     set_results(id, replicate(), {from, id});
   }
 
@@ -176,12 +175,32 @@ class AxisPropagation {
       placements_[node.first_result + r] = dim >= 0 ? shard(dim) : partial();
       reasons_[node.first_result + r] = reason;
     }
-    for (size_t i = 0; i < node.inputs.size(); ++i) {
-      if (!placements_[node.inputs[i]]) decide(node.inputs[i], required(id, i), {reason.from, id});
+    for (size_t i = node.inputs.size(); i-- > 0;)
+      wishes_.push_back({node.inputs[i], required(id, i), {reason.from, id}});
+  }
+
+  // A consumer wants a value to be placed so.
+  struct Wish {
+    ValueId value;
+    Placement wanted;
+    ShardingReason reason;
+  };
+
+  // Open values are placed as wanted; their producers follow where they can, and wish in turn. A
+  // list, the last first: chains of open values are as long as users make them, and stacks are not.
+  void settle() {
+    while (!wishes_.empty()) {
+      const Wish next = wishes_.back();
+      wishes_.pop_back();
+      if (!placements_[next.value]) decide(next.value, next.wanted, next.reason);
     }
   }
 
-  // A consumer wants an open value to be placed so; its producer follows where it can.
+  void wish(ValueId value, Placement wanted, ShardingReason reason) {
+    wishes_.push_back({value, wanted, reason});
+    settle();
+  }
+
   void decide(ValueId value, Placement wanted, ShardingReason reason) {
     NodeId id = producers_[value];
     if (id == kNone) {
@@ -198,9 +217,8 @@ class AxisPropagation {
       }
     }
     set_results(id, replicate(), reason);
-    for (ValueId input : node.inputs) {
-      if (!placements_[input]) decide(input, replicate(), reason);
-    }
+    for (size_t i = node.inputs.size(); i-- > 0;)
+      wishes_.push_back({node.inputs[i], replicate(), reason});
   }
 
   const Function& function_;
@@ -211,6 +229,7 @@ class AxisPropagation {
   std::vector<std::optional<Placement>> placements_;
   std::vector<ShardingReason> reasons_;
   std::vector<Cut> cuts_;
+  std::vector<Wish> wishes_;
 };
 
 std::vector<Factors> factors_of(const Function& function) {

@@ -135,6 +135,22 @@ TEST(SimClusterTest, ASilentExecutorIsFoundAndNamed) {
   });
 }
 
+TEST(SimClusterTest, ALongChainFitsOnTheStackOfTheFiberThatCompilesIt) {
+  auto reactor = Reactor::make_simulated();
+  with_client(*reactor, 2, nullptr, [&](SimCluster&, const Client& client) {
+    Slice slice = client.allocate({.devices = 4});
+    ProgramBuilder b("chain", slice.mesh({{"data", 4}}));
+    Value x = b.input("x", f32({8}), {{"data", shard(0)}});
+    // Nothing says how it is cut until its end meets x.
+    Value chain = b.builder().constant(f32({8}), 0);
+    for (int i = 0; i < 20'000; ++i) chain = chain + 1.0;
+    b.output("sum", sum(x + chain));
+    Executable program = slice.compile(b.build());
+    const HostTensor zeros = HostTensor::of<float>({8}, std::vector<float>(8));
+    EXPECT_EQ(program.run({{"x", zeros}})["sum"].item<float>(), 160'000.0f);
+  });
+}
+
 // What the controller answers to a client that says so of itself.
 std::string answer_to(const Version& version, const Machine& machine) {
   auto reactor = Reactor::make_simulated();
