@@ -66,6 +66,9 @@ struct CallFrame {
   // Record in `culprit` the first step whose float inputs were finite and whose outputs are not.
   bool check = false;
   NodeId culprit = kNone;
+  // Of a checked call on a discrete device: what the device tells of each value, and when.
+  HostMemory told;
+  uint64_t told_by = 0;
   // A launch failed: what follows is skipped, as if poisoned. The caller takes it from here.
   std::shared_ptr<const Error> error;
 };

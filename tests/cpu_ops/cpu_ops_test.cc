@@ -1,8 +1,6 @@
 // Every op of the table on the CPU device against the reference interpreter, in f64, f32 and bf16.
 #include <gtest/gtest.h>
 
-#include <cmath>
-#include <cstdlib>
 #include <cstring>
 #include <set>
 
@@ -11,11 +9,13 @@
 #include "executor/store/buffer_pool.h"
 #include "ir/interpret.h"
 #include "ir/text.h"
-#include "tests/op_table/cases.h"
+#include "tests/op_table/case_run.h"
 
 namespace gangway {
 namespace {
 
+using op_table::case_seed;
+using op_table::function_of;
 using op_table::OpCase;
 
 class NoDevice final : public Device {
@@ -32,32 +32,6 @@ class NoDevice final : public Device {
   }
   void check_finite(DType, const void*, int64_t, uint32_t*) override {}
 };
-
-std::shared_ptr<Function> function_of(const OpCase& test, const std::vector<Literal>& inputs) {
-  auto function = std::make_shared<Function>();
-  function->name = "case";
-  function->local = true;
-  Node node{.op = test.op, .attrs = test.attrs};
-  std::vector<Type> types;
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    function->parameters.push_back({"p" + std::to_string(i), {}});
-    types.push_back(inputs[i].type);
-    node.inputs.push_back(static_cast<ValueId>(i));
-  }
-  const std::vector<Type> results = infer_types(test.op, types, node.attrs, test.body.get());
-  node.body = test.body;
-  node.first_result = static_cast<ValueId>(types.size());
-  node.results = static_cast<uint32_t>(results.size());
-  function->types = types;
-  for (size_t r = 0; r < results.size(); ++r) {
-    function->results.push_back(node.first_result + static_cast<ValueId>(r));
-    function->result_names.push_back("r" + std::to_string(r));
-    function->types.push_back(results[r]);
-  }
-  function->nodes = {node};
-  function->infos.resize(1);
-  return function;
-}
 
 // 64-byte aligned memory with a guard behind it, so that a kernel that writes too far is seen.
 class Place {
@@ -113,45 +87,20 @@ std::vector<Literal> run_on_cpu(const std::shared_ptr<Function>& function,
   return results;
 }
 
-bool close(double got, double want, double tolerance) {
-  if (std::isnan(want)) return std::isnan(got);
-  if (std::isinf(want)) return got == want;
-  return std::abs(got - want) <= tolerance * (1 + std::abs(want));
-}
-
-double tolerance_of(DType dtype, DType of_case) {
-  if (!is_float(dtype)) return 0;
-  if (of_case == DType::kBF16) return 0.03;  // Some intermediates are rounded, some are not.
-  return of_case == DType::kF64 && dtype == DType::kF64 ? 1e-11 : 2e-5;
-}
-
 class CpuOps : public testing::TestWithParam<DType> {};
 
-uint64_t seed() {
-  const char* text = std::getenv("GW_TEST_SEED");
-  return text == nullptr ? 1 : std::strtoull(text, nullptr, 10);
-}
-
 TEST_P(CpuOps, EqualTheReference) {
-  RecordProperty("seed", static_cast<int>(seed()));
-  Rng rng(seed());
+  RecordProperty("seed", static_cast<int>(case_seed()));
+  Rng rng(case_seed());
   for (const OpCase& test : op_table::all_cases(GetParam())) {
     if (!cpu::has_kernel(test.op) || test.op == Op::shard_slice || test.op == Op::custom_call)
       continue;
     const std::vector<Literal> inputs = test.make(rng);
     const std::shared_ptr<Function> function = function_of(test, inputs);
-    SCOPED_TRACE(cat("seed ", seed(), ", ", print(*function)));
+    SCOPED_TRACE(cat("seed ", case_seed(), ", ", print(*function)));
     const std::vector<Literal> want = interpret(*function, inputs);
     const std::vector<Literal> got = run_on_cpu(function, inputs, 1);
-    for (size_t r = 0; r < want.size(); ++r) {
-      const double tolerance = tolerance_of(want[r].type.dtype, GetParam());
-      for (size_t i = 0; i < want[r].values.size(); ++i) {
-        if (close(got[r].values[i], want[r].values[i], tolerance)) continue;
-        ADD_FAILURE() << "result " << r << " element " << i << ": expected " << want[r].values[i]
-                      << ", got " << got[r].values[i];
-        break;
-      }
-    }
+    EXPECT_EQ(op_table::difference(got, want, GetParam()), "");
   }
 }
 
@@ -159,7 +108,7 @@ TEST_P(CpuOps, HaveTheSameBitsOnEveryRepetitionAndWithTwoThreads) {
   for (const OpCase& test : op_table::all_cases(GetParam())) {
     if (!cpu::has_kernel(test.op) || test.op == Op::shard_slice || test.op == Op::custom_call)
       continue;
-    Rng rng(seed());
+    Rng rng(case_seed());
     const std::vector<Literal> inputs = test.make(rng);
     const std::shared_ptr<Function> function = function_of(test, inputs);
     SCOPED_TRACE(print(*function));

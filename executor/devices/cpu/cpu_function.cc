@@ -1,8 +1,8 @@
 #include "executor/devices/cpu/cpu_function.h"
 
 #include <algorithm>
-#include <cmath>
 
+#include "executor/devices/masked_values.h"
 #include "executor/kernels/reduce.h"
 #include "ir/op.h"
 
@@ -41,7 +41,7 @@ CpuFunction::CpuFunction(const LocalFunction& local, Parallel& par, const StepTi
   memory_ =
       plan_memory(local_, [&](const Function&, NodeId id) { return lowered[id].scratch_bytes; });
   for (NodeId id = 0; id < function.nodes.size(); ++id) add_step(id, lowered);
-  find_masked();
+  masked_ = masked_values(function);
 }
 
 cpu::Operand CpuFunction::operand(ValueId value) const {
@@ -195,23 +195,6 @@ Progress CpuFunction::advance_all_reduce(const Step& step, CallFrame& frame, Tur
   }
   frame.begun = false;
   return Progress::kDone;
-}
-
-// Values that hold infinities by intention: constants, and what is computed from them.
-void CpuFunction::find_masked() {
-  const Function& function = *local_.function;
-  masked_.assign(function.types.size(), false);
-  for (const Node& node : function.nodes) {
-    bool masked = false;
-    if (const AttrValue* value = node.attrs.find("value"); value != nullptr) {
-      const double* number = std::get_if<double>(value);
-      masked = number != nullptr && !std::isfinite(*number);
-    }
-    // Exponentials and comparisons of a masked value are finite again.
-    const bool heals = node.op == Op::exp || node.op == Op::softmax || node.op == Op::is_finite;
-    for (ValueId input : node.inputs) masked |= !heals && masked_[input];
-    for (uint32_t r = 0; r < node.results; ++r) masked_[node.first_result + r] = masked;
-  }
 }
 
 bool CpuFunction::finite(const CallFrame& frame, ValueId value) const {

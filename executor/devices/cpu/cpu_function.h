@@ -5,9 +5,8 @@
 // plan laid out.
 //
 // A checked run (CallFrame::check) looks at every float tensor between steps and stops looking at
-// the first step whose inputs were finite and whose results are not. Constant infinities, as in
-// masks, make results infinite by intention: what is computed from one counts as masked and is not
-// blamed.
+// the first step whose inputs were finite and whose results are not; masked values are not blamed
+// (devices/masked_values.h).
 //
 // Threads: immutable; advance() on the device's thread. Errors: make() throws with the user's line;
 // advance() cannot fail. Cost: 10-20 ns a step plus the kernel.
@@ -60,7 +59,6 @@ class CpuFunction final : public CompiledFunction {
   void add_step(NodeId id, std::vector<cpu::Lowered>& lowered);
   uint32_t need_of(const std::string& axes, int64_t bytes);
   cpu::Operand operand(ValueId value) const;
-  void find_masked();
 
   void run_kernel(const Step& step, CallFrame& frame) const;
   void run_traced(const Step& step, CallFrame& frame, Turn& turn) const;

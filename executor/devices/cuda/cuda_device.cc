@@ -1,0 +1,190 @@
+#include "executor/devices/cuda/cuda_device.h"
+
+#include <time.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "executor/devices/cuda/cuda_function.h"
+
+namespace gangway {
+
+using cuda::At;
+using cuda::Status;
+
+namespace {
+
+// How long a device that waits for a mark trusts the driver's callback.
+constexpr int64_t kLookAgainNs = 2'000'000;
+
+}  // namespace
+
+CudaDevice::CudaDevice(const CudaDeviceOptions& options)
+    : Device(options.name, options.memory_bytes, options.gpu),
+      gpu_(options.gpu),
+      compute_(gpu_->driver().make_stream(cat(options.name, " compute")).take()),
+      thread_() {
+  ringer_->device = this;
+  thread_ = Thread(options.name, [this] { serve(); });
+}
+
+CudaDevice::~CudaDevice() {
+  stop();
+  cuda::Driver& driver = gpu_->driver();
+  for (const PendingMark& pending : pending_) driver.destroy(pending.event);
+  for (const cuda::EventHandle event : free_events_) driver.destroy(event);
+  driver.destroy(compute_);
+}
+
+void CudaDevice::stop() {
+  if (stopping_.exchange(true, std::memory_order_release)) return;
+  ring();
+  thread_.join();
+  // What is dropped below may be memory that the card still works on.
+  if (lost_ == nullptr) static_cast<void>(gpu_->driver().synchronize(compute_));
+  {
+    const std::lock_guard lock(ringer_->mutex);
+    ringer_->device = nullptr;
+  }
+  stream_.drop();
+}
+
+std::shared_ptr<const CompiledFunction> CudaDevice::compile(const LocalFunction& local) {
+  return std::make_shared<const CudaFunction>(local, gpu_);
+}
+
+void CudaDevice::enqueue(Work& work) {
+  stream_.push(work);
+  ring();
+}
+
+void CudaDevice::ring() { bell_.load(std::memory_order_acquire)->ring(); }
+
+void CudaDevice::use_bell(Bell bell) {
+  bell_.store(bell.doorbell, std::memory_order_release);
+  own_bell_.ring();  // The thread may wait there still.
+}
+
+int64_t CudaDevice::now_ns() const {
+  timespec time{};
+  clock_gettime(CLOCK_MONOTONIC, &time);
+  return int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec;
+}
+
+std::shared_ptr<const Error> CudaDevice::failure_of(const Status& status) {
+  if (!status.failed()) return nullptr;
+  auto error = std::make_shared<Error>(to_error(status));
+  error->add_where({.device = name()});
+  if (status.sticky && lost_ == nullptr) lost_ = error;
+  return error;
+}
+
+void CudaDevice::note(const Status& status) {
+  if (!status.failed()) return;
+  auto failure = failure_of(status);
+  if (failure_ == nullptr) failure_ = std::move(failure);
+}
+
+void CudaDevice::copy(void* to, const void* from, int64_t bytes) {
+  if (bytes <= 0 || lost_ != nullptr) return;
+  note(gpu_->driver().copy({compute_, "copy"}, to, from, bytes));
+}
+
+void CudaDevice::check_finite(DType dtype, const void* data, int64_t elements, uint32_t* flag) {
+  if (elements <= 0 || lost_ != nullptr) return;
+  const void* const arguments[] = {static_cast<const void*>(&data), static_cast<const void*>(&flag),
+                                   &elements};
+  const cuda::Access accesses[] = {
+      {data, elements * static_cast<int64_t>(size_of(dtype)), cuda::AccessKind::kRead},
+      {flag, sizeof(*flag), cuda::AccessKind::kWrite}};
+  note(gpu_->driver().launch({compute_, "check_finite"},
+                             {.kernel = gpu_->kernel(cat("not_finite_", to_string(dtype))),
+                              .block = {256},
+                              .arguments = arguments,
+                              .accesses = accesses}));
+}
+
+HostMemory CudaDevice::host_memory(int64_t bytes) { return gpu_->host_memory(bytes, name()); }
+
+std::shared_ptr<void> CudaDevice::pin(void* data, int64_t bytes) { return gpu_->pin(data, bytes); }
+
+void CudaDevice::host_access(HostAccess kind, const void* data, int64_t bytes) {
+  gpu_->driver().host_access(
+      {data, bytes, kind == HostAccess::kRead ? cuda::AccessKind::kRead : cuda::AccessKind::kWrite},
+      "host");
+}
+
+cuda::EventHandle CudaDevice::take_event() {
+  if (free_events_.empty()) {
+    const Result<cuda::EventHandle> made = gpu_->driver().make_event();
+    if (made.ok()) return made.value();
+    note({cuda::StatusKind::kLaunch, false, made.error().message()});
+    return {};
+  }
+  const cuda::EventHandle event = free_events_.back();
+  free_events_.pop_back();
+  return event;
+}
+
+Mark CudaDevice::make_mark() {
+  const Mark mark = ++last_mark_;
+  if (lost_ != nullptr) {
+    reached_[mark] = lost_;
+    return mark;
+  }
+  const cuda::EventHandle event = take_event();
+  const At at{compute_, "mark"};
+  if (event) {
+    note(gpu_->driver().record(at, event));
+    const auto ring = [](void* ringer) {
+      auto* to = static_cast<Ringer*>(ringer);
+      const std::lock_guard lock(to->mutex);
+      if (to->device != nullptr) to->device->ring();
+    };
+    note(gpu_->driver().notify(at, ring, ringer_.get()));
+  }
+  pending_.push_back({mark, event, std::exchange(failure_, nullptr)});
+  return mark;
+}
+
+void CudaDevice::query_marks() {
+  while (!pending_.empty()) {
+    PendingMark& first = pending_.front();
+    if (first.event && lost_ == nullptr) {
+      const Status status = gpu_->driver().query(first.event);
+      if (status.kind == cuda::StatusKind::kNotReady) return;
+      if (auto failure = failure_of(status); first.failure == nullptr) first.failure = failure;
+    }
+    if (lost_ != nullptr && first.failure == nullptr) first.failure = lost_;
+    reached_[first.mark] = std::move(first.failure);
+    if (first.event) free_events_.push_back(first.event);
+    pending_.pop_front();
+  }
+}
+
+Progress CudaDevice::look_for_mark(Mark mark, std::shared_ptr<const Error>* failure) {
+  query_marks();
+  const auto found = reached_.find(mark);
+  if (found == reached_.end()) return Progress::kPending;
+  *failure = found->second;
+  reached_.erase(found);
+  return Progress::kDone;
+}
+
+void CudaDevice::serve() {
+  while (!stopping_.load(std::memory_order_acquire)) {
+    Doorbell& bell = *bell_.load(std::memory_order_acquire);
+    const uint32_t ticket = bell.ticket();
+    Turn turn{.device = *this, .now_ns = now_ns()};
+    const Progress progress = stream_.advance(turn);
+    if (stopping_.load(std::memory_order_acquire)) break;
+    int64_t limit_ns = -1;
+    if (progress == Progress::kPending && turn.wake_at_ns != kNever)
+      limit_ns = std::max<int64_t>(0, turn.wake_at_ns - now_ns());
+    if (!pending_.empty())
+      limit_ns = limit_ns < 0 ? kLookAgainNs : std::min(limit_ns, kLookAgainNs);
+    bell.wait(ticket, {"device", 0}, limit_ns);
+  }
+}
+
+}  // namespace gangway

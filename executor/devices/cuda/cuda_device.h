@@ -1,0 +1,100 @@
+// CudaDevice: a GPU, or a part of one, behind the driver's table: a thread that launches ahead, a
+// compute stream that it launches on, and a communication stream.
+//
+// The thread advances works as a CPU device's does; what they start goes on behind it. A mark is an
+// event on the compute stream. When it is reached the driver's callback rings; since that is only a
+// hint, a device that waits for a mark looks again now and then.
+//
+// A sticky error ends the device: nothing is launched any more, every mark is reached and carries
+// that error, and so do the runs.
+//
+// Threads: as device.h. Ownership: the destructor stops the thread, waits for the streams and drops
+// what has not run. The Gpu is shared by the devices of one card.
+#pragma once
+
+#include <atomic>
+#include <deque>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "executor/device.h"
+#include "executor/devices/cuda/gpu.h"
+#include "runtime/doorbell.h"
+#include "runtime/thread.h"
+
+namespace gangway {
+
+struct CudaDeviceOptions {
+  std::string name;
+  int64_t memory_bytes = 0;
+  std::shared_ptr<cuda::Gpu> gpu;
+};
+
+class CudaDevice final : public Device {
+ public:
+  // Throws what the driver says.
+  explicit CudaDevice(const CudaDeviceOptions& options);
+  ~CudaDevice() override;
+
+  std::shared_ptr<const CompiledFunction> compile(const LocalFunction& local) override;
+  void enqueue(Work& work) override;
+  void ring() override;
+  void stop() override;
+  void use_bell(Bell bell) override;
+  int64_t now_ns() const override;
+  void copy(void* to, const void* from, int64_t bytes) override;
+  void check_finite(DType dtype, const void* data, int64_t elements, uint32_t* flag) override;
+  HostMemory host_memory(int64_t bytes) override;
+  std::shared_ptr<void> pin(void* data, int64_t bytes) override;
+  void host_access(HostAccess kind, const void* data, int64_t bytes) override;
+
+  // For what was compiled for it, and for collectives. Device thread.
+  cuda::Gpu& gpu() const { return *gpu_; }
+  cuda::StreamHandle compute() const { return compute_; }
+  // What ended the device; null: it lives.
+  const std::shared_ptr<const Error>& lost() const { return lost_; }
+  // Null: `status` is fine. An error that is sticky ends the device.
+  std::shared_ptr<const Error> failure_of(const cuda::Status& status);
+
+ protected:
+  Mark make_mark() override;
+  Progress look_for_mark(Mark mark, std::shared_ptr<const Error>* failure) override;
+
+ private:
+  // Whom the driver's callback rings; a late one finds nobody.
+  struct Ringer {
+    std::mutex mutex;
+    CudaDevice* device = nullptr;
+  };
+  struct PendingMark {
+    Mark mark = 0;
+    cuda::EventHandle event;
+    std::shared_ptr<const Error> failure;
+  };
+
+  void serve();
+  void note(const cuda::Status& status);
+  void query_marks();
+  cuda::EventHandle take_event();
+
+  const std::shared_ptr<cuda::Gpu> gpu_;
+  cuda::StreamHandle compute_;
+  const std::shared_ptr<Ringer> ringer_ = std::make_shared<Ringer>();
+
+  std::shared_ptr<const Error> lost_;
+  std::shared_ptr<const Error> failure_;  // Since the last mark.
+  Mark last_mark_ = 0;
+  std::deque<PendingMark> pending_;
+  std::map<Mark, std::shared_ptr<const Error>> reached_;  // And nobody has asked yet.
+  std::vector<cuda::EventHandle> free_events_;
+
+  Stream stream_;
+  Doorbell own_bell_;
+  std::atomic<Doorbell*> bell_{&own_bell_};
+  std::atomic<bool> stopping_{false};
+  Thread thread_;  // Last: it uses everything above.
+};
+
+}  // namespace gangway

@@ -1,0 +1,253 @@
+#include "executor/devices/cuda/cuda_function.h"
+
+#include <algorithm>
+
+#include "executor/devices/masked_values.h"
+
+namespace gangway {
+namespace {
+
+Reduction reduction_of(const Node& node) {
+  const std::string& name = node.attrs.text("reduction");
+  return name == "max" ? Reduction::kMax : name == "min" ? Reduction::kMin : Reduction::kSum;
+}
+
+int64_t aligned(int64_t bytes) {
+  return (bytes + kDeviceAlignment - 1) / kDeviceAlignment * kDeviceAlignment;
+}
+
+std::byte* at(const CallFrame& frame, const cuda::Place& place) {
+  return frame.bases[place.base] + place.offset;
+}
+
+}  // namespace
+
+CudaFunction::CudaFunction(const LocalFunction& local, std::shared_ptr<cuda::Gpu> gpu)
+    : local_(local), gpu_(std::move(gpu)), masked_(masked_values(*local.function)) {
+  const Function& function = *local_.function;
+  std::vector<std::vector<cuda::Command>> commands(function.nodes.size());
+  std::vector<int64_t> scratch(function.nodes.size(), 0);
+  for (NodeId id = 0; id < function.nodes.size(); ++id) {
+    cuda::Lowering call(*gpu_, function, id);
+    if (call.op() == Op::all_reduce) continue;
+    call.op() == Op::timed ? call.copy(call.read(0), call.write(0)) : cuda::lower(call);
+    commands[id] = std::move(call.commands);
+    scratch[id] = call.scratch_bytes;
+    keeps_.insert(keeps_.end(), call.keeps.begin(), call.keeps.end());
+  }
+  memory_ = plan_memory(local_, [&](const Function&, NodeId id) { return scratch[id]; });
+  for (NodeId id = 0; id < function.nodes.size(); ++id) add_step(id, std::move(commands[id]));
+}
+
+cuda::Place CudaFunction::place_of(ValueId value) const {
+  const MemorySlot& slot = memory_.slots[value];
+  const auto parameters = static_cast<uint32_t>(local_.function->parameters.size());
+  const auto results = static_cast<uint32_t>(local_.function->results.size());
+  switch (slot.kind) {
+    case MemorySlot::Kind::kParameter: return {slot.index, slot.offset};
+    case MemorySlot::Kind::kResult: return {parameters + slot.index, slot.offset};
+    case MemorySlot::Kind::kArena: break;
+  }
+  return {parameters + results, slot.offset};
+}
+
+void CudaFunction::place(cuda::Command& command, NodeId id) const {
+  const Function& function = *local_.function;
+  const Node& node = function.nodes[id];
+  const auto arena = static_cast<uint32_t>(function.parameters.size() + function.results.size());
+  for (cuda::Argument& argument : command.arguments) {
+    if (!argument.is_tensor) continue;
+    switch (argument.ref.of) {
+      case cuda::TensorRef::kInput:
+        argument.place = place_of(node.inputs[argument.ref.index]);
+        break;
+      case cuda::TensorRef::kResult:
+        argument.place = place_of(node.first_result + argument.ref.index);
+        break;
+      case cuda::TensorRef::kScratch:
+        argument.place = {arena, std::max<int64_t>(0, memory_.scratch_offset[id])};
+        break;
+    }
+    argument.place.offset += argument.ref.offset;
+  }
+}
+
+void CudaFunction::add_step(NodeId id, std::vector<cuda::Command> commands) {
+  const Function& function = *local_.function;
+  const Node& node = function.nodes[id];
+  Step step{.commands = std::move(commands),
+            .label = cat(function.name, ": %", node.first_result, " ", to_string(node.op))};
+  for (cuda::Command& command : step.commands) place(command, id);
+  int64_t bytes = 0;
+  for (ValueId input : node.inputs) {
+    step.inputs.push_back(place_of(input));
+    bytes += aligned(function.types[input].bytes());
+  }
+  for (uint32_t r = 0; r < node.results; ++r)
+    step.results.push_back(place_of(node.first_result + r));
+  if (node.op == Op::all_reduce) {
+    step.kind = StepKind::kAllReduce;
+    step.collective = need_of(node.attrs.text("axes"), bytes);
+    step.reduction = reduction_of(node);
+  } else if (node.op == Op::timed) {
+    step.kind = StepKind::kTimed;
+    step.duration_ns = node.attrs.integer("microseconds") * 1000;
+  }
+  steps_.push_back(std::move(step));
+}
+
+uint32_t CudaFunction::need_of(const std::string& axes, int64_t bytes) {
+  for (uint32_t i = 0; i < needs_.size(); ++i) {
+    if (needs_[i].axes != axes) continue;
+    needs_[i].bytes_max = std::max(needs_[i].bytes_max, bytes);
+    return i;
+  }
+  needs_.push_back({axes, bytes});
+  return static_cast<uint32_t>(needs_.size() - 1);
+}
+
+Progress CudaFunction::advance(CallFrame& frame, Turn& turn) const {
+  if (!frame.check || frame.poisoned) return advance_steps(frame, turn);
+  if (frame.told == nullptr) begin_check(frame, turn.device);
+  if (advance_steps(frame, turn) == Progress::kPending) return Progress::kPending;
+  return end_check(frame, turn.device);
+}
+
+Progress CudaFunction::advance_steps(CallFrame& frame, Turn& turn) const {
+  auto& device = static_cast<CudaDevice&>(turn.device);
+  while (frame.step < frame.end) {
+    const Step& step = steps_[frame.step];
+    Progress progress = Progress::kDone;
+    switch (step.kind) {
+      case StepKind::kCommands: issue(step, frame, device); break;
+      case StepKind::kTimed: progress = advance_timed(step, frame, turn); break;
+      case StepKind::kAllReduce: progress = advance_all_reduce(step, frame); break;
+    }
+    if (progress == Progress::kPending) return Progress::kPending;
+    if (frame.check) {
+      const Node& node = local_.function->nodes[frame.step];
+      check_values(frame, device, node.first_result, node.results);
+    }
+    ++frame.step;
+  }
+  return Progress::kDone;
+}
+
+void CudaFunction::issue(const Step& step, CallFrame& frame, CudaDevice& device) const {
+  if (frame.poisoned) return;
+  if (device.lost() != nullptr) {
+    frame.error = device.lost();
+    frame.poisoned = true;
+    return;
+  }
+  for (const cuda::Command& command : step.commands) {
+    const cuda::Status status =
+        command.issue(gpu_->driver(), {device.compute(), step.label}, frame.bases.data());
+    if (!status.ok()) return fail(frame, device, status);
+  }
+}
+
+void CudaFunction::fail(CallFrame& frame, CudaDevice& device, const cuda::Status& status) const {
+  auto error = std::make_shared<Error>(*device.failure_of(status));
+  error->add_where({.at = where(*local_.function, frame.step)});
+  frame.error = std::move(error);
+  frame.poisoned = true;
+}
+
+// The device is busy for a given time, once what came before is done.
+Progress CudaFunction::advance_timed(const Step& step, CallFrame& frame, Turn& turn) const {
+  auto& device = static_cast<CudaDevice&>(turn.device);
+  if (!frame.begun) {
+    issue(step, frame, device);
+    if (frame.poisoned) return Progress::kDone;
+    frame.told_by = device.mark();
+    frame.begun = true;
+    frame.resume_at_ns = 0;
+  }
+  if (frame.resume_at_ns == 0) {
+    std::shared_ptr<const Error> failure;
+    if (device.reached(frame.told_by, &failure) == Progress::kPending) return Progress::kPending;
+    if (failure != nullptr) frame.error = std::move(failure);
+    frame.resume_at_ns = device.now_ns() + step.duration_ns;
+  }
+  turn.now_ns = device.now_ns();
+  if (turn.now_ns < frame.resume_at_ns) {
+    turn.wake_by(frame.resume_at_ns);
+    return Progress::kPending;
+  }
+  frame.begun = false;
+  return Progress::kDone;
+}
+
+Progress CudaFunction::advance_all_reduce(const Step& step, CallFrame& frame) const {
+  Collective& collective = *frame.collectives[step.collective];
+  if (!frame.begun) {
+    const Node& node = local_.function->nodes[frame.step];
+    frame.bucket.clear();
+    for (size_t i = 0; i < step.inputs.size(); ++i) {
+      const Type& type = local_.function->types[node.inputs[i]];
+      frame.bucket.push_back(
+          {at(frame, step.inputs[i]), at(frame, step.results[i]), type.elements(), type.dtype});
+    }
+    collective.begin_all_reduce(frame.bucket, step.reduction, frame.poisoned);
+    frame.begun = true;
+  }
+  if (collective.advance() == Progress::kPending) return Progress::kPending;
+  if (collective.poisoned()) frame.poisoned = frame.peer_poisoned = true;
+  frame.begun = false;
+  return Progress::kDone;
+}
+
+std::byte* CudaFunction::address(const CallFrame& frame, ValueId value) const {
+  return at(frame, place_of(value));
+}
+
+void CudaFunction::begin_check(CallFrame& frame, Device& device) const {
+  const Function& function = *local_.function;
+  const auto bytes = static_cast<int64_t>(function.types.size() * sizeof(uint32_t));
+  frame.told = device.host_memory(bytes);
+  device.host_access(HostAccess::kWrite, frame.told.get(), bytes);
+  std::fill_n(frame.told.get(), bytes, std::byte{0});
+  check_values(frame, device, 0, static_cast<uint32_t>(function.parameters.size()));
+}
+
+void CudaFunction::check_values(CallFrame& frame, Device& device, ValueId first,
+                                uint32_t count) const {
+  if (frame.poisoned) return;
+  auto* const told = reinterpret_cast<uint32_t*>(frame.told.get());
+  for (ValueId value = first; value < first + count; ++value) {
+    const Type& type = local_.function->types[value];
+    if (is_float(type.dtype))
+      device.check_finite(type.dtype, address(frame, value), type.elements(), told + value);
+  }
+}
+
+// Each value was looked at when it was made, so what a step read is known too.
+Progress CudaFunction::end_check(CallFrame& frame, Device& device) const {
+  if (!frame.begun) {
+    frame.told_by = device.mark();
+    frame.begun = true;
+  }
+  std::shared_ptr<const Error> failure;
+  if (device.reached(frame.told_by, &failure) == Progress::kPending) return Progress::kPending;
+  frame.begun = false;
+  const Function& function = *local_.function;
+  const HostMemory memory = std::move(frame.told);
+  const auto* told = reinterpret_cast<const uint32_t*>(memory.get());
+  device.host_access(HostAccess::kRead, told,
+                     static_cast<int64_t>(function.types.size() * sizeof(uint32_t)));
+  if (frame.poisoned || failure != nullptr) return Progress::kDone;
+  for (NodeId id = 0; id < frame.end && frame.culprit == kNone; ++id) {
+    const Node& node = function.nodes[id];
+    const bool finite = std::all_of(node.inputs.begin(), node.inputs.end(), [&](ValueId input) {
+      return masked_[input] || told[input] == 0;
+    });
+    for (uint32_t r = 0; finite && r < node.results; ++r) {
+      const ValueId value = node.first_result + r;
+      if (!masked_[value] && told[value] != 0) frame.culprit = id;
+    }
+  }
+  return Progress::kDone;
+}
+
+}  // namespace gangway

@@ -1,0 +1,71 @@
+// CudaFunction: a local function as a flat list of steps: commands for a card, collectives, waits.
+//
+// A run walks the list and launches; nothing is allocated, looked up or decided on the way, and
+// nothing is waited for but a collective's meeting on the host.
+//
+// A checked run (CallFrame::check) has the card look at every float tensor as it is made, and reads
+// what it found once all steps are done; see CpuFunction.
+//
+// Threads: immutable; advance() on a device's thread. All devices of a Gpu may run it. Errors: the
+// constructor throws with the user's line; a launch that fails goes to the frame's error.
+// Cost: 0.1 us a command, and the driver's own.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "executor/devices/cuda/cuda_device.h"
+#include "executor/devices/cuda/lower/lower.h"
+#include "ir/transforms/plan_memory.h"
+
+namespace gangway {
+
+class CudaFunction final : public CompiledFunction {
+ public:
+  CudaFunction(const LocalFunction& local, std::shared_ptr<cuda::Gpu> gpu);
+
+  int64_t arena_bytes() const override { return memory_.arena_bytes; }
+  uint32_t step_count() const override { return static_cast<uint32_t>(steps_.size()); }
+  uint32_t commit_step() const override { return local_.commit_begin; }
+  const std::vector<CollectiveNeed>& collective_needs() const override { return needs_; }
+  Progress advance(CallFrame& frame, Turn& turn) const override;
+
+ private:
+  enum class StepKind : uint8_t { kCommands, kTimed, kAllReduce };
+  struct Step {  // One for each node, in order.
+    StepKind kind = StepKind::kCommands;
+    std::vector<cuda::Command> commands;
+    std::string label;  // What the driver calls it: "step: %14 dot".
+    std::vector<cuda::Place> inputs, results;
+    int64_t duration_ns = 0;  // kTimed.
+    uint32_t collective = 0;  // kAllReduce: index into needs_.
+    Reduction reduction = Reduction::kSum;
+  };
+
+  void add_step(NodeId id, std::vector<cuda::Command> commands);
+  void place(cuda::Command& command, NodeId id) const;
+  cuda::Place place_of(ValueId value) const;
+  uint32_t need_of(const std::string& axes, int64_t bytes);
+
+  Progress advance_steps(CallFrame& frame, Turn& turn) const;
+  Progress advance_timed(const Step& step, CallFrame& frame, Turn& turn) const;
+  Progress advance_all_reduce(const Step& step, CallFrame& frame) const;
+  void issue(const Step& step, CallFrame& frame, CudaDevice& device) const;
+  void fail(CallFrame& frame, CudaDevice& device, const cuda::Status& status) const;
+
+  void begin_check(CallFrame& frame, Device& device) const;
+  void check_values(CallFrame& frame, Device& device, ValueId first, uint32_t count) const;
+  Progress end_check(CallFrame& frame, Device& device) const;
+  std::byte* address(const CallFrame& frame, ValueId value) const;
+
+  const LocalFunction local_;
+  const std::shared_ptr<cuda::Gpu> gpu_;
+  MemoryPlan memory_;
+  std::vector<Step> steps_;
+  std::vector<std::shared_ptr<const void>> keeps_;
+  std::vector<CollectiveNeed> needs_;
+  std::vector<bool> masked_;  // By ValueId: holds infinities by intention.
+};
+
+}  // namespace gangway

@@ -1,0 +1,89 @@
+#include "executor/devices/cuda/gpu.h"
+
+#include <algorithm>
+
+namespace gangway::cuda {
+
+// What is pinned, and by how many: memory that several plans or devices share is registered once.
+struct Gpu::Pins {
+  explicit Pins(std::shared_ptr<Driver> d) : driver(std::move(d)) {}
+  const std::shared_ptr<Driver> driver;
+  std::mutex mutex;
+  std::map<void*, int> holders;
+
+  void let_go(void* data) {
+    const std::lock_guard lock(mutex);
+    if (--holders.at(data) > 0) return;
+    holders.erase(data);
+    driver->unpin(data);
+  }
+};
+
+Gpu::Gpu(std::shared_ptr<Driver> driver)
+    : driver_(std::move(driver)),
+      info_(driver_->info()),
+      memory_stream_(driver_->make_stream("memory").take()),
+      pins_(std::make_shared<Pins>(driver_)) {}
+
+Gpu::~Gpu() { driver_->destroy(memory_stream_); }
+
+KernelHandle Gpu::kernel(const std::string& name) {
+  const std::lock_guard lock(mutex_);
+  KernelHandle& known = kernels_[name];
+  if (known) return known;
+  const Result<KernelHandle> found = driver_->kernel({}, name);
+  if (!found.ok())
+    throw Error(ErrorKind::kUnimplemented,
+                cat("the CUDA device has no kernel \"", name, "\": ", found.error().message()));
+  return known = found.value();
+}
+
+std::shared_ptr<const Module> Gpu::compile(const ModuleSource& source) {
+  const std::lock_guard lock(mutex_);
+  if (auto known = modules_[source.text].lock()) return known;
+  Result<ModuleHandle> made = driver_->compile(source);
+  if (!made.ok())
+    throw Error(ErrorKind::kBug,
+                cat("generated source: ", made.error().message(), "\n", source.text));
+  auto module = std::make_shared<const Module>(driver_, made.value());
+  modules_[source.text] = module;
+  return module;
+}
+
+std::byte* Gpu::allocate(int64_t bytes, const std::string& what) {
+  const std::lock_guard lock(mutex_);
+  Result<std::byte*> data = driver_->allocate({memory_stream_, what}, std::max<int64_t>(bytes, 1));
+  if (!data.ok() || !driver_->synchronize(memory_stream_).ok()) return nullptr;
+  return data.value();
+}
+
+void Gpu::release(std::byte* data) {
+  const std::lock_guard lock(mutex_);
+  // On a card that was lost there is nothing to give back.
+  static_cast<void>(driver_->free({memory_stream_, "free"}, data));
+}
+
+HostMemory Gpu::host_memory(int64_t bytes, const std::string& device) {
+  Result<std::byte*> data = driver_->allocate_pinned(std::max<int64_t>(bytes, 1));
+  if (!data.ok()) {
+    throw Error(ErrorKind::kOverloaded,
+                cat("pinned memory: ", bytes, " B: ", data.error().message()), {.device = device});
+  }
+  return {data.value(), [driver = driver_](std::byte* memory) { driver->free_pinned(memory); }};
+}
+
+std::shared_ptr<void> Gpu::pin(void* data, int64_t bytes) {
+  const std::lock_guard lock(pins_->mutex);
+  int& holders = pins_->holders[data];
+  if (holders == 0) {
+    const Status status = driver_->pin(data, bytes);
+    if (!status.ok()) {
+      pins_->holders.erase(data);
+      throw to_error(status);
+    }
+  }
+  ++holders;
+  return {data, [pins = pins_](void* pinned) { pins->let_go(pinned); }};
+}
+
+}  // namespace gangway::cuda

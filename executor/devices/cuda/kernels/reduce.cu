@@ -1,0 +1,219 @@
+// Reductions and prefix sums over one axis: x[outer, axis, inner] -> y[outer, inner].
+//
+// An axis is cut into pieces (grid.y) of a length that follows from the shape alone; piece p of
+// line j goes to y[p * lines + j], and a second launch joins the pieces in order. Rows (inner is 1)
+// take a block each, columns a thread each.
+#include "executor/devices/cuda/kernels/block_reduce.h"
+#include "executor/devices/cuda/kernels/math.h"
+
+namespace gangway::cuda {
+
+template <class T>
+struct Bounds {
+  static GW_DEVICE T lowest() { return -static_cast<T>(INFINITY); }
+  static GW_DEVICE T highest() { return static_cast<T>(INFINITY); }
+};
+template <>
+struct Bounds<int32_t> {
+  static GW_DEVICE int32_t lowest() { return -2147483647 - 1; }
+  static GW_DEVICE int32_t highest() { return 2147483647; }
+};
+
+struct AddUp {
+  template <class T>
+  GW_DEVICE static T identity() {
+    return T(0);
+  }
+  template <class T>
+  GW_DEVICE T operator()(T a, T b) const {
+    return op_add(a, b);
+  }
+  template <class T>
+  GW_DEVICE static T term(T x) {
+    return x;
+  }
+};
+struct AddSquares : AddUp {
+  template <class T>
+  GW_DEVICE static T term(T x) {
+    return x * x;
+  }
+};
+struct KeepMax {
+  template <class T>
+  GW_DEVICE static T identity() {
+    return Bounds<T>::lowest();
+  }
+  template <class T>
+  GW_DEVICE T operator()(T a, T b) const {
+    return op_max(a, b);
+  }
+  template <class T>
+  GW_DEVICE static T term(T x) {
+    return x;
+  }
+};
+struct KeepMin {
+  template <class T>
+  GW_DEVICE static T identity() {
+    return Bounds<T>::highest();
+  }
+  template <class T>
+  GW_DEVICE T operator()(T a, T b) const {
+    return op_min(a, b);
+  }
+  template <class T>
+  GW_DEVICE static T term(T x) {
+    return x;
+  }
+};
+
+template <class Join, class From, class To>
+GW_DEVICE void reduce_rows(Global<const From> x, Global<To> y, int64_t axis, int64_t piece) {
+  using W = WideOf<From>;
+  const int64_t row = block_index().x;
+  const Global<const From> line = x + row * axis;
+  const int64_t begin = block_index().y * piece;
+  const int64_t end = begin + piece < axis ? begin + piece : axis;
+  W all = Join::template identity<W>();
+  for (int64_t c = begin + thread_index().x; c < end; c += block_size().x) {
+    const From value = line[c];
+    all = Join()(all, Join::template term<W>(widen(value)));
+  }
+  all = reduce_block<Join, W>(all, Join::template identity<W>());
+  if (thread_index().x == 0)
+    y[static_cast<int64_t>(block_index().y) * grid_size().x + row] = narrow<To>(all);
+}
+
+template <class Join, class From, class To>
+GW_DEVICE void reduce_columns(Global<const From> x, Global<To> y, int64_t outer, int64_t axis,
+                              int64_t inner, int64_t piece) {
+  using W = WideOf<From>;
+  const int64_t lines = outer * inner;
+  const int64_t begin = block_index().y * piece;
+  const int64_t end = begin + piece < axis ? begin + piece : axis;
+  for (int64_t j = global_thread(); j < lines; j += global_threads()) {
+    const Global<const From> line = x + (j / inner * axis * inner + j % inner);
+    W all = Join::template identity<W>();
+    for (int64_t a = begin; a < end; ++a) {
+      const From value = line[a * inner];
+      all = Join()(all, Join::template term<W>(widen(value)));
+    }
+    y[block_index().y * lines + j] = narrow<To>(all);
+  }
+}
+
+template <class T>
+GW_DEVICE void argmax(Global<const T> x, Global<int32_t> y, int64_t outer, int64_t axis,
+                      int64_t inner) {
+  for (int64_t j = global_thread(); j < outer * inner; j += global_threads()) {
+    const Global<const T> line = x + (j / inner * axis * inner + j % inner);
+    int32_t best = 0;
+    WideOf<T> top = 0;
+    for (int64_t a = 0; a < axis; ++a) {
+      const T value = line[a * inner];
+      const WideOf<T> here = widen(value);
+      if (a > 0 && top != top) break;  // The first NaN wins.
+      if (a > 0 && !(here > top) && here == here) continue;
+      best = static_cast<int32_t>(a);
+      top = here;
+    }
+    y[j] = best;
+  }
+}
+
+template <class T>
+GW_DEVICE void cumsum(Global<const T> x, Global<T> y, int64_t outer, int64_t axis, int64_t inner) {
+  for (int64_t j = global_thread(); j < outer * inner; j += global_threads()) {
+    const int64_t first = j / inner * axis * inner + j % inner;
+    WideOf<T> sum = 0;
+    for (int64_t a = 0; a < axis; ++a) {
+      const T value = x[first + a * inner];
+      sum = op_add(sum, widen(value));
+      y[first + a * inner] = narrow<T>(sum);
+    }
+  }
+}
+
+// One block: the flag has one writer.
+template <class T>
+GW_DEVICE void not_finite(Global<const T> x, Global<uint32_t> flag, int64_t n) {
+  int32_t found = 0;
+  for (int64_t i = thread_index().x; i < n; i += block_size().x) {
+    const T value = x[i];
+    if (!op_is_finite(widen(value))) found = 1;
+  }
+  found = reduce_block<Largest, int32_t>(found, 0);
+  if (thread_index().x == 0 && found != 0) flag[0] = 1;
+}
+
+#define GW_REDUCE(name, join, of, from, to)                                               \
+  GW_KERNEL void rows_##name##_##of(Global<const from> x, Global<to> y, int64_t axis,     \
+                                    int64_t piece) {                                      \
+    reduce_rows<join>(x, y, axis, piece);                                                 \
+  }                                                                                       \
+  GW_KERNEL void columns_##name##_##of(Global<const from> x, Global<to> y, int64_t outer, \
+                                       int64_t axis, int64_t inner, int64_t piece) {      \
+    reduce_columns<join>(x, y, outer, axis, inner, piece);                                \
+  }
+#define GW_REDUCES(of, from, to)        \
+  GW_REDUCE(sum, AddUp, of, from, to)   \
+  GW_REDUCE(max, KeepMax, of, from, to) \
+  GW_REDUCE(min, KeepMin, of, from, to)
+GW_REDUCES(i32_i32, int32_t, int32_t)
+GW_REDUCES(bf16_bf16, bf16, bf16)
+GW_REDUCES(bf16_f32, bf16, float)
+GW_REDUCES(f32_bf16, float, bf16)
+GW_REDUCES(f32_f32, float, float)
+GW_REDUCES(f64_f64, double, double)
+#undef GW_REDUCES
+#undef GW_REDUCE
+
+#define GW_SQUARES(of, from, to)                                                     \
+  GW_KERNEL void rows_squares_##of(Global<const from> x, Global<to> y, int64_t axis, \
+                                   int64_t piece) {                                  \
+    reduce_rows<AddSquares>(x, y, axis, piece);                                      \
+  }
+GW_SQUARES(bf16_f32, bf16, float)
+GW_SQUARES(f32_f32, float, float)
+GW_SQUARES(f64_f64, double, double)
+#undef GW_SQUARES
+
+#define GW_OF_TYPE(of, type)                                                                       \
+  GW_KERNEL void argmax_##of(Global<const type> x, Global<int32_t> y, int64_t outer, int64_t axis, \
+                             int64_t inner) {                                                      \
+    argmax(x, y, outer, axis, inner);                                                              \
+  }                                                                                                \
+  GW_KERNEL void cumsum_##of(Global<const type> x, Global<type> y, int64_t outer, int64_t axis,    \
+                             int64_t inner) {                                                      \
+    cumsum(x, y, outer, axis, inner);                                                              \
+  }
+GW_OF_TYPE(i32, int32_t)
+GW_OF_TYPE(bf16, bf16)
+GW_OF_TYPE(f32, float)
+GW_OF_TYPE(f64, double)
+#undef GW_OF_TYPE
+
+GW_KERNEL void not_finite_bf16(Global<const bf16> x, Global<uint32_t> flag, int64_t n) {
+  not_finite(x, flag, n);
+}
+GW_KERNEL void not_finite_f32(Global<const float> x, Global<uint32_t> flag, int64_t n) {
+  not_finite(x, flag, n);
+}
+GW_KERNEL void not_finite_f64(Global<const double> x, Global<uint32_t> flag, int64_t n) {
+  not_finite(x, flag, n);
+}
+
+#define GW_ENTRIES(of)                                                       \
+  GW_ENTRY(rows_sum_##of), GW_ENTRY(rows_max_##of), GW_ENTRY(rows_min_##of), \
+      GW_ENTRY(columns_sum_##of), GW_ENTRY(columns_max_##of), GW_ENTRY(columns_min_##of)
+GW_KERNEL_TABLE(reduce, GW_ENTRIES(i32_i32), GW_ENTRIES(bf16_bf16), GW_ENTRIES(bf16_f32),
+                GW_ENTRIES(f32_bf16), GW_ENTRIES(f32_f32), GW_ENTRIES(f64_f64),
+                GW_ENTRY(rows_squares_bf16_f32), GW_ENTRY(rows_squares_f32_f32),
+                GW_ENTRY(rows_squares_f64_f64), GW_ENTRY(argmax_i32), GW_ENTRY(argmax_bf16),
+                GW_ENTRY(argmax_f32), GW_ENTRY(argmax_f64), GW_ENTRY(cumsum_i32),
+                GW_ENTRY(cumsum_bf16), GW_ENTRY(cumsum_f32), GW_ENTRY(cumsum_f64),
+                GW_ENTRY(not_finite_bf16), GW_ENTRY(not_finite_f32), GW_ENTRY(not_finite_f64));
+#undef GW_ENTRIES
+
+}  // namespace gangway::cuda

@@ -1,0 +1,26 @@
+// What a strided copy is told: plain structs that the host and the kernels share. Sizes, strides
+// and steps count elements.
+#pragma once
+
+#ifndef __CUDACC_RTC__
+#include <cstdint>
+#endif
+
+namespace gangway::cuda {
+
+inline constexpr int kViewRankMax = 8;
+
+struct StridedView {
+  int32_t rank = 0;
+  int64_t sizes[kViewRankMax] = {};
+  int64_t source[kViewRankMax] = {}, target[kViewRankMax] = {};
+};
+
+// A window that begins where a run-time scalar says.
+struct MovingWindow {
+  int32_t moves = 0;
+  int64_t last = 0;
+  int64_t source_step = 0, target_step = 0;
+};
+
+}  // namespace gangway::cuda

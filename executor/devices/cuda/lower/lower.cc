@@ -1,0 +1,221 @@
+#include "executor/devices/cuda/lower/lower.h"
+
+#include <algorithm>
+#include <bit>
+#include <map>
+
+#include "runtime/base/error.h"
+
+namespace gangway::cuda {
+namespace {
+
+constexpr uint32_t kWarp = 32, kThreadsMax = 256;
+constexpr int64_t kBlocksPerMultiprocessor = 16;
+
+using LowerFunction = void (*)(Lowering&);
+
+// By family; `timed` and the collectives are steps of their own.
+LowerFunction lowering_of(const OpRow& facts) {
+  switch (facts.family) {
+    case OpFamily::kElementwise: return facts.op == Op::constant ? lower_fill : lower_elementwise;
+    case OpFamily::kReduce: return lower_reduce;
+    case OpFamily::kDot: return lower_dot;
+    case OpFamily::kRandom: return lower_random;
+    case OpFamily::kShape:
+    case OpFamily::kIndex:
+    case OpFamily::kControl:
+    case OpFamily::kComposite:
+    case OpFamily::kCollective: break;
+  }
+  static const std::map<Op, LowerFunction> kByOp = {
+      {Op::fusion, lower_fusion},
+      {Op::constant, lower_fill},
+      {Op::iota, lower_fill},
+      {Op::reshape, lower_copy},
+      {Op::barrier, lower_copy},
+      {Op::stop_gradient, lower_copy},
+      {Op::broadcast, lower_move},
+      {Op::transpose, lower_move},
+      {Op::slice, lower_move},
+      {Op::concat, lower_move},
+      {Op::pad, lower_move},
+      {Op::shard_slice, lower_move},
+      {Op::dynamic_slice, lower_window},
+      {Op::dynamic_update, lower_window},
+      {Op::sum_squares, lower_reduce},
+  };
+  auto found = kByOp.find(facts.op);
+  return found == kByOp.end() ? nullptr : found->second;
+}
+
+}  // namespace
+
+bool has_kernel(Op op) { return lowering_of(row(op)) != nullptr; }
+
+void lower(Lowering& call) {
+  const LowerFunction lowering = lowering_of(row(call.op()));
+  if (lowering == nullptr) call.refuse("nobody has written one yet");
+  lowering(call);
+}
+
+uint32_t block_threads(int64_t n) {
+  const int64_t warps = (std::max<int64_t>(n, 1) + kWarp - 1) / kWarp;
+  return static_cast<uint32_t>(std::min<int64_t>(kThreadsMax, warps * kWarp));
+}
+
+int64_t elements_between(const Dims& dims, size_t begin, size_t end) {
+  int64_t n = 1;
+  for (size_t d = begin; d < end; ++d) n *= dims[d];
+  return n;
+}
+
+void Lowering::refuse(const std::string& why) const {
+  std::string types;
+  for (size_t i = 0; i < inputs(); ++i) types += (i ? ", " : "") + to_string(in(i));
+  throw Error(ErrorKind::kUnimplemented,
+              cat(to_string(op()), "(", types, "): the CUDA device has no kernel: ", why),
+              {.node = function.name, .at = where(function, id)});
+}
+
+Argument Lowering::read(size_t input) const {
+  return {.is_tensor = true,
+          .ref = {TensorRef::kInput, static_cast<uint32_t>(input), 0},
+          .bytes = in(input).bytes(),
+          .access = AccessKind::kRead};
+}
+
+Argument Lowering::write(size_t result, AccessKind access) const {
+  return {.is_tensor = true,
+          .ref = {TensorRef::kResult, static_cast<uint32_t>(result), 0},
+          .bytes = out(result).bytes(),
+          .access = access};
+}
+
+Argument Lowering::scratch(int64_t bytes) {
+  constexpr int64_t kAlignment = 256;
+  const Argument made{.is_tensor = true,
+                      .ref = {TensorRef::kScratch, 0, scratch_bytes},
+                      .bytes = bytes,
+                      .access = AccessKind::kWrite};
+  scratch_bytes += (bytes + kAlignment - 1) / kAlignment * kAlignment;
+  return made;
+}
+
+Argument Lowering::as(Argument tensor, AccessKind access) {
+  tensor.access = access;
+  return tensor;
+}
+
+Argument Lowering::part(Argument tensor, int64_t offset, int64_t bytes) {
+  tensor.ref.offset += offset;
+  tensor.bytes = bytes;
+  return tensor;
+}
+
+void Lowering::add(Command command) {
+  GW_ASSERT(command.arguments.size() <= Command::kArgumentsMax, "a command of ",
+            command.arguments.size(), " arguments");
+  commands.push_back(std::move(command));
+}
+
+void Lowering::launch(KernelHandle kernel, Grid grid, uint32_t threads,
+                      std::vector<Argument> args) {
+  add({.kernel = kernel, .grid = grid, .block = {threads}, .arguments = std::move(args)});
+}
+
+void Lowering::launch(const std::string& kernel, Grid grid, uint32_t threads,
+                      std::vector<Argument> args) {
+  launch(gpu.kernel(kernel), grid, threads, std::move(args));
+}
+
+void Lowering::launch_flat(KernelHandle kernel, int64_t n, std::vector<Argument> args) {
+  if (n <= 0) return;
+  const uint32_t threads = block_threads(n);
+  const int64_t blocks = std::min<int64_t>((n + threads - 1) / threads,
+                                           kBlocksPerMultiprocessor * gpu.info().multiprocessors);
+  launch(kernel, {static_cast<uint32_t>(blocks)}, threads, std::move(args));
+}
+
+void Lowering::launch_flat(const std::string& kernel, int64_t n, std::vector<Argument> args) {
+  if (n > 0) launch_flat(gpu.kernel(kernel), n, std::move(args));
+}
+
+void Lowering::copy(Argument from, Argument to) {
+  if (from.bytes > 0) add({.kind = Command::Kind::kCopy, .arguments = {from, to}});
+}
+
+namespace {
+
+// Dimensions of size 1 go, neighbours that are contiguous in both become one.
+StridedView view_of(const Lowering& call, const StridedCopy& copy) {
+  StridedView view;
+  for (size_t d = 0; d < copy.sizes.size(); ++d) {
+    const int64_t size = copy.sizes[d], source = copy.src_strides[d], target = copy.dst_strides[d];
+    if (size == 1) continue;
+    const int32_t last = view.rank - 1;
+    if (last >= 0 && view.source[last] == source * size && view.target[last] == target * size) {
+      view.sizes[last] *= size;
+      view.source[last] = source;
+      view.target[last] = target;
+      continue;
+    }
+    if (view.rank == kViewRankMax) call.refuse(cat("more than ", kViewRankMax, " dimensions"));
+    view.sizes[view.rank] = size;
+    view.source[view.rank] = source;
+    view.target[view.rank++] = target;
+  }
+  return view;
+}
+
+}  // namespace
+
+void Lowering::move(const StridedCopy& copy, Argument from, Argument to) {
+  move(copy, std::move(from), std::move(to), value<const int32_t*>(nullptr), {});
+}
+
+void Lowering::move(const StridedCopy& copy, Argument from, Argument to, Argument start,
+                    const MovingWindow& window) {
+  int64_t n = 1;
+  for (int64_t size : copy.sizes) n *= size;
+  launch_flat(cat("move_", copy.bytes), n,
+              {std::move(from), std::move(to), value(view_of(*this, copy)), std::move(start),
+               value(window)});
+}
+
+namespace {
+
+// A number as the lowest bytes of a word, in a dtype.
+uint64_t bits_of(DType dtype, double number) {
+  const auto single = static_cast<float>(number);
+  switch (dtype) {
+    case DType::kBool: return number != 0 ? 1 : 0;
+    case DType::kI32: return static_cast<uint32_t>(static_cast<int32_t>(number));
+    case DType::kF32: return std::bit_cast<uint32_t>(single);
+    case DType::kF64: return std::bit_cast<uint64_t>(number);
+    case DType::kBF16: break;
+  }
+  const auto bits = std::bit_cast<uint32_t>(single);
+  if (number != number) return bits >> 16 | 0x40;
+  return (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
+}
+
+}  // namespace
+
+void Lowering::fill(DType dtype, double number, Argument to, int64_t elements) {
+  launch_flat(cat("fill_", size_of(dtype)), elements,
+              {std::move(to), value(bits_of(dtype, number)), value(elements)});
+}
+
+void Lowering::library(Result<Prepared> prepared, std::vector<Argument> tensors) {
+  if (!prepared.ok()) refuse(prepared.error().message());
+  const Prepared made = prepared.value();
+  keep(std::shared_ptr<const void>(&gpu, [driver = gpu.shared_driver(), made](const void*) {
+    driver->destroy(made.operation);
+  }));
+  tensors.push_back(scratch(made.scratch_bytes));
+  add({.kind = Command::Kind::kLibrary,
+       .operation = made.operation,
+       .arguments = std::move(tensors)});
+}
+
+}  // namespace gangway::cuda

@@ -1,0 +1,96 @@
+// From a node of a local function to commands of one card.
+//
+// Lowering happens once, when a function is compiled: it chooses kernels and shapes of launches,
+// prepares library operations, writes sources and says how much scratch there must be. One file
+// for each family of ops; lower.cc lists them.
+//
+// Threads: the reactor's. Errors: kInvalid or kUnimplemented with the user's line.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "executor/devices/cuda/command.h"
+#include "executor/devices/cuda/gpu.h"
+#include "executor/devices/cuda/kernels/strided_view.h"
+#include "executor/kernels/move.h"
+#include "ir/function.h"
+#include "ir/op.h"
+
+namespace gangway::cuda {
+
+// What a lowering sees of a node, and where it puts what it makes.
+class Lowering {
+ public:
+  Lowering(Gpu& card, const Function& of, NodeId node_id) : gpu(card), function(of), id(node_id) {}
+
+  const Node& node() const { return function.nodes[id]; }
+  Op op() const { return node().op; }
+  const Attrs& attrs() const { return node().attrs; }
+  size_t inputs() const { return node().inputs.size(); }
+  const Type& in(size_t i) const { return function.types[node().inputs[i]]; }
+  const Type& out(size_t r = 0) const {
+    return function.types[node().first_result + static_cast<ValueId>(r)];
+  }
+
+  // Arguments.
+  Argument read(size_t input) const;
+  Argument write(size_t result, AccessKind access = AccessKind::kWrite) const;
+  // A new piece of the scratchpad, written by who first takes it and then read.
+  Argument scratch(int64_t bytes);
+  static Argument as(Argument tensor, AccessKind access);
+  // `bytes` of it from `offset` on.
+  static Argument part(Argument tensor, int64_t offset, int64_t bytes);
+
+  // Commands, in order.
+  void launch(const std::string& kernel, Grid grid, uint32_t threads, std::vector<Argument> args);
+  // A thread for each of n elements, as many blocks as keep the card busy. Nothing when n is 0.
+  void launch_flat(const std::string& kernel, int64_t n, std::vector<Argument> args);
+  void launch(KernelHandle kernel, Grid grid, uint32_t threads, std::vector<Argument> args);
+  void launch_flat(KernelHandle kernel, int64_t n, std::vector<Argument> args);
+  void copy(Argument from, Argument to);
+  // A strided copy between two tensors; with `start` one side moves by that run-time scalar.
+  void move(const StridedCopy& copy, Argument from, Argument to);
+  void move(const StridedCopy& copy, Argument from, Argument to, Argument start,
+            const MovingWindow& window);
+  void fill(DType dtype, double number, Argument to, int64_t elements);
+  // Takes over `prepared`; its tensors in order.
+  void library(Result<Prepared> prepared, std::vector<Argument> tensors);
+  void keep(std::shared_ptr<const void> thing) { keeps.push_back(std::move(thing)); }
+
+  // Throws kUnimplemented naming the op, its types and the user's line.
+  [[noreturn]] void refuse(const std::string& why) const;
+
+  Gpu& gpu;
+  const Function& function;
+  const NodeId id;
+
+  std::vector<Command> commands;
+  std::vector<std::shared_ptr<const void>> keeps;  // Modules and operations that they use.
+  int64_t scratch_bytes = 0;
+
+ private:
+  void add(Command command);
+};
+
+// Any node but the collectives and `timed`, which are steps of their own.
+void lower(Lowering& call);
+bool has_kernel(Op op);
+
+void lower_elementwise(Lowering& call);
+void lower_fusion(Lowering& call);
+void lower_fill(Lowering& call);    // constant, iota
+void lower_copy(Lowering& call);    // reshape, barrier, stop_gradient
+void lower_move(Lowering& call);    // broadcast, transpose, slice, concat, pad, shard_slice
+void lower_window(Lowering& call);  // dynamic_slice, dynamic_update
+void lower_reduce(Lowering& call);  // sums, extremes, argmax, cumsum, sum_squares
+void lower_dot(Lowering& call);
+void lower_random(Lowering& call);
+
+// Threads of a block for n elements: whole warps, at most 256.
+uint32_t block_threads(int64_t n);
+// Products of the sizes of dimensions [begin, end).
+int64_t elements_between(const Dims& dims, size_t begin, size_t end);
+
+}  // namespace gangway::cuda

@@ -1,0 +1,35 @@
+#include "executor/devices/cpu/to_fused.h"
+#include "executor/devices/cuda/kernels/op_codes.h"
+#include "executor/devices/cuda/lower/lower.h"
+
+namespace gangway::cuda {
+
+static_assert(int{op_code::kConvert} == static_cast<int>(FusedOp::kConvert) &&
+              int{op_code::kPow} == static_cast<int>(FusedOp::kPow) &&
+              int{op_code::kSelect} == static_cast<int>(FusedOp::kSelect));
+
+// One op alone goes to a kernel that is told which: a source of its own would cost a compilation.
+void lower_elementwise(Lowering& call) {
+  const FusedOp op = to_fused(call.op());
+  const Type &x = call.in(0), &y = call.out();
+  const int64_t n = y.elements();
+  const auto count = value(n);
+  if (op == FusedOp::kSelect) {
+    return call.launch_flat(cat("select_", size_of(y.dtype)), n,
+                            {call.read(0), call.read(1), call.read(2), call.write(0), count});
+  }
+  if (op == FusedOp::kConvert) {
+    if (x.dtype == y.dtype) return call.copy(call.read(0), call.write(0));
+    return call.launch_flat(cat("change_", to_string(x.dtype), "_", to_string(y.dtype)), n,
+                            {call.read(0), call.write(0), count});
+  }
+  const size_t second = call.inputs() > 1 ? 1 : 0;
+  const std::string kernel = x.dtype == DType::kBool   ? std::string("logic")
+                             : y.dtype == DType::kBool ? cat("test_", to_string(x.dtype))
+                                                       : cat("apply_", to_string(x.dtype));
+  call.launch_flat(
+      kernel, n,
+      {value(static_cast<int32_t>(op)), call.read(0), call.read(second), call.write(0), count});
+}
+
+}  // namespace gangway::cuda

@@ -1,0 +1,31 @@
+// The conformance suite of devices on the emulated driver, over several seeds.
+#include "executor/devices/cuda/cuda_device.h"
+#include "tests/conformance/device_suite.h"
+#include "tests/cuda/emulated_gpu.h"
+
+namespace gangway {
+namespace {
+
+DeviceMaker emulated(uint64_t seed) {
+  return {cat("seed", seed), [] { return Reactor::make_real(); },
+          [seed](Reactor&, int64_t bytes) -> std::unique_ptr<Device> {
+            const auto machine = emulated::make_machine(seed);
+            const std::shared_ptr<emulated::EmulatedMachine> watched(
+                machine.get(),
+                [machine](emulated::EmulatedMachine* of) { EXPECT_EQ(of->report_text(), ""); });
+            return std::make_unique<CudaDevice>(CudaDeviceOptions{
+                .name = "cuda-0", .memory_bytes = bytes, .gpu = emulated::make_gpu(watched)});
+          }};
+}
+
+std::vector<DeviceMaker> seeds() {
+  std::vector<DeviceMaker> makers;
+  for (uint64_t seed = 1; seed <= 8; ++seed) makers.push_back(emulated(seed));
+  return makers;
+}
+
+INSTANTIATE_TEST_SUITE_P(Emulated, DeviceSuite, testing::ValuesIn(seeds()),
+                         [](const auto& i) { return i.param.name; });
+
+}  // namespace
+}  // namespace gangway

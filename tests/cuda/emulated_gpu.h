@@ -1,0 +1,18 @@
+// CUDA devices on emulated cards.
+#pragma once
+
+#include <memory>
+
+#include "executor/devices/cuda/gpu.h"
+#include "tests/emulated/machine.h"
+
+namespace gangway::emulated {
+
+// A card of `machine`, which it keeps alive.
+std::shared_ptr<cuda::Gpu> make_gpu(const std::shared_ptr<EmulatedMachine>& machine,
+                                    uint32_t device = 0);
+
+// A machine whose operations run on a thread of its own, as devices need it.
+std::shared_ptr<EmulatedMachine> make_machine(uint64_t seed, uint32_t devices = 1);
+
+}  // namespace gangway::emulated
