@@ -1,6 +1,7 @@
 #include "ir/transforms/partition.h"
 
 #include <map>
+#include <optional>
 
 #include "ir/transforms/rewrite.h"
 #include "runtime/base/error.h"
@@ -100,9 +101,33 @@ class Partitioner {
     auto found = made_.find({value, key(to)});
     if (found != made_.end()) return found->second;
     if (from == to) return out_.at(value);
+    if (const std::optional<ValueId> again = made_again(value, to, consumer)) {
+      made_[{value, key(to)}] = *again;
+      return *again;
+    }
+    require_slices(value, to, consumer);
     Sharding at = from;
-    // All axes before any is sliced: what is sliced on one and not gathered on another may not
-    // divide.
+    for (size_t axis = 0; axis < to.size(); ++axis) {
+      if (to[axis] == replicate()) at[axis] = replicate();
+    }
+    ValueId now = sum(value, from, to);
+    for (size_t axis = 0; axis < to.size(); ++axis) {
+      if (at[axis] == to[axis]) continue;
+      at[axis] = to[axis];
+      Node node{.op = Op::shard_slice, .inputs = {now}};
+      node.attrs.set("axis", global_.mesh.axes[axis].name);
+      node.attrs.set("dim", int64_t{to[axis].dim});
+      node.attrs.set("parts", global_.mesh.axes[axis].size);
+      now = out_.append(std::move(node), {local(value, at)}, derived(value));
+    }
+    made_[{value, key(to)}] = now;
+    return now;
+  }
+
+  // All axes before any is sliced: what is sliced on one and not gathered on another may not
+  // divide.
+  void require_slices(ValueId value, const Sharding& to, NodeId consumer) const {
+    Sharding at = propagation_.shardings[value];
     for (size_t axis = 0; axis < to.size(); ++axis) {
       if (at[axis].kind == PlacementKind::kPartial && to[axis].kind == PlacementKind::kReplicate) {
         at[axis] = replicate();
@@ -117,18 +142,36 @@ class Partitioner {
           throw unimplemented(value, at[axis], to[axis], axis, inner, consumer);
       }
     }
-    ValueId now = sum(value, from, to);
+  }
+
+  // Constants and broadcasts that are cut as one reader wants them are made again for another:
+  // equal ones have become one node, whoever reads them.
+  std::optional<ValueId> made_again(ValueId value, const Sharding& to, NodeId consumer) {
+    const NodeId id = maker(value);
+    if (id == kNone) return std::nullopt;
+    const Node& old = global_.nodes[id];
+    if (old.op != Op::broadcast && old.op != Op::constant) return std::nullopt;
+    std::vector<Type> inputs;
+    for (ValueId input : old.inputs) inputs.push_back(global_.types[input]);
+    const OpCall call{old.op, inputs, old.attrs};
+    const Factors factors = row(old.op).factors(call);
+    std::vector<int64_t> parts(factors.size(), 1);
+    std::vector<Sharding> wanted(inputs.size(), replicated(global_.mesh));
     for (size_t axis = 0; axis < to.size(); ++axis) {
-      if (at[axis] == to[axis]) continue;
-      at[axis] = to[axis];
-      Node node{.op = Op::shard_slice, .inputs = {now}};
-      node.attrs.set("axis", global_.mesh.axes[axis].name);
-      node.attrs.set("dim", int64_t{to[axis].dim});
-      node.attrs.set("parts", global_.mesh.axes[axis].size);
-      now = out_.append(std::move(node), {local(value, at)}, derived(value));
+      if (to[axis] == replicate()) continue;
+      for (size_t f = 0; f < factors.size(); ++f) {
+        if (factors[f].result_dims[0] != to[axis].dim) continue;
+        parts[f] *= global_.mesh.axes[axis].size;
+        for (size_t i = 0; i < inputs.size(); ++i) {
+          if (factors[f].input_dims[i] >= 0) wanted[i][axis] = shard(factors[f].input_dims[i]);
+        }
+      }
     }
-    made_[{value, key(to)}] = now;
-    return now;
+    Node node = old;
+    for (size_t i = 0; i < inputs.size(); ++i)
+      node.inputs[i] = converted(old.inputs[i], wanted[i], consumer);
+    node.attrs = local_attrs(call, factors, parts);
+    return out_.append(std::move(node), {local(value, to)}, derived(value));
   }
 
   // One all-reduce over every axis on which a sum is wanted.

@@ -6,7 +6,8 @@
 //   partial -> shard, shard -> replicate, shard(i) -> shard(j)    kUnimplemented, named with the
 //   user's line
 //
-// Each value is converted once for each placement wanted. Results never stay partial.
+// Constants and broadcasts are made again instead. Each value is converted once for each placement
+// wanted. Results never stay partial.
 #pragma once
 
 #include "ir/transforms/pipeline.h"

@@ -132,6 +132,17 @@ TEST(Pipeline, AConversionThatDoesNotExistNamesTheUsersLine) {
   }
 }
 
+TEST(Pipeline, ABroadcastThatTwoReadersWantCutDifferentlyIsMadeForEach) {
+  Builder b("readers", kMesh);
+  Value x = b.parameter("x", f32({8, 4}), {{"data", shard(0)}});
+  Value row = b.parameter("row", f32({4}));
+  b.result("cut", x * broadcast_to(row, {8, 4}));
+  b.result("whole", cumsum(broadcast_to(row, {8, 4}), 0));
+  const Compiled compiled = compile_function(b.build(), {});
+  EXPECT_EQ(compiled.local.function->types[compiled.local.function->results[0]], f32({2, 4}));
+  EXPECT_EQ(compiled.local.function->types[compiled.local.function->results[1]], f32({8, 4}));
+}
+
 // What differs in the global view may be one and the same on a device: it still has two buffers.
 TEST(Pipeline, EveryResultHasABufferOfItsOwn) {
   const AxisPlacements rows = {{"data", shard(0)}};
