@@ -90,61 +90,6 @@ TEST(Kernels, ConvertRoundsToTheNearest) {
   });
 }
 
-template <class T>
-void check_row_sum(Gpu& gpu, Rng& rng, std::string_view name, double tolerance) {
-  const int64_t rows = 1 + static_cast<int64_t>(rng.below(4));
-  const int64_t columns = 1 + static_cast<int64_t>(rng.below(300));
-  const std::vector<T> values = random_values<T>(rng, rows * columns);
-  const T* in = gpu.upload(values);
-  T* out = gpu.buffer<T>(rows);
-  ASSERT_TRUE(gpu.launch(gpu.at(name), name, {static_cast<uint32_t>(rows)},
-                         {32 * (1 + static_cast<uint32_t>(rng.below(4)))},
-                         {Gpu::reads(in, rows * columns), Gpu::writes(out, rows)}, in, out, columns)
-                  .ok());
-  std::vector<double> expected(static_cast<size_t>(rows));
-  for (size_t i = 0; i < values.size(); ++i)
-    expected[i / static_cast<size_t>(columns)] += cuda::widen(values[i]);
-  expect_near(as_doubles(gpu.download(out, rows)), expected, tolerance);
-}
-
-TEST(Kernels, RowSumEqualsTheReference) {
-  for_each_seed([](Gpu& gpu, Rng& rng) {
-    check_row_sum<float>(gpu, rng, "row_sum_f32", 1e-4);
-    check_row_sum<double>(gpu, rng, "row_sum_f64", 1e-12);
-    check_row_sum<bf16>(gpu, rng, "row_sum_bf16", 1.0 / 128);
-  });
-}
-
-template <class T>
-void check_softmax(Gpu& gpu, Rng& rng, std::string_view name, double tolerance) {
-  const int64_t rows = 1 + static_cast<int64_t>(rng.below(3));
-  const int64_t columns = 1 + static_cast<int64_t>(rng.below(200));
-  const std::vector<T> values = random_values<T>(rng, rows * columns);
-  T* data = gpu.upload(values);
-  const cuda::Access in_place{data, Gpu::bytes_of<T>(rows * columns), cuda::AccessKind::kReadWrite};
-  ASSERT_TRUE(gpu.launch(gpu.at(name), name, {static_cast<uint32_t>(rows)}, {64}, {in_place}, data,
-                         data, columns)
-                  .ok());
-  std::vector<double> expected = as_doubles(values);
-  for (int64_t r = 0; r < rows; ++r) {
-    double sum = 0;
-    const auto row = [&](int64_t c) -> double& {
-      return expected[static_cast<size_t>(r * columns + c)];
-    };
-    for (int64_t c = 0; c < columns; ++c) sum += std::exp(row(c));
-    for (int64_t c = 0; c < columns; ++c) row(c) = std::exp(row(c)) / sum;
-  }
-  expect_near(as_doubles(gpu.download(data, rows * columns)), expected, tolerance);
-}
-
-TEST(Kernels, SoftmaxInPlaceEqualsTheReference) {
-  for_each_seed([](Gpu& gpu, Rng& rng) {
-    check_softmax<float>(gpu, rng, "softmax_rows_f32", 1e-6);
-    check_softmax<double>(gpu, rng, "softmax_rows_f64", 1e-14);
-    check_softmax<bf16>(gpu, rng, "softmax_rows_bf16", 1.0 / 256);
-  });
-}
-
 TEST(Modules, AreCompiledFromTextAndRun) {
   for_each_seed([](Gpu& gpu, Rng&) {
     const auto module = gpu.driver.compile({"twice.cu", R"(

@@ -17,10 +17,16 @@
 //     for (int64_t i = global_thread(); i < n; i += global_threads()) y[i] = x[i] * by;
 //   }
 //   GW_KERNEL_TABLE(scale, GW_ENTRY(scale_f32));
+//
+// or, where one text serves several types (nvcc only):
+//
+//   template <class T>
+//   GW_KERNEL_TEMPLATE void scale(Global<const T> x, Global<T> y, T by, int64_t n) { ... }
+//   GW_KERNEL_TABLE(scale, GW_INSTANCE("scale_f32", scale<float>), ...);
 #pragma once
 
 #ifdef __CUDACC__
-#include "executor/devices/cuda/kernels/on_card.h"
+#include "executor/devices/cuda/kernels/on_card.cuh"
 #else
 #include "executor/devices/cuda/kernels/on_host.h"
 #endif
@@ -74,5 +80,20 @@ struct Wide<bf16> {
 };
 template <class T>
 using WideOf = typename Wide<T>::Type;
+
+template <class T>
+GW_DEVICE WideOf<T> wide_at(Global<const T> x, int64_t i) {
+  const T value = x[i];
+  return widen(value);
+}
+
+template <class T>
+GW_DEVICE T infinity() {
+  return static_cast<T>(float_of_bits(0x7f800000u));
+}
+template <class T>
+GW_DEVICE T not_a_number() {
+  return static_cast<T>(float_of_bits(0x7fc00000u));
+}
 
 }  // namespace gangway::cuda

@@ -24,7 +24,9 @@
   const ::gangway::cuda::Shared<type> name {                          \
     static_cast<type*>(::gangway::cuda::this_block->dynamic_shared()) \
   }
+#define GW_KERNEL_TEMPLATE static
 #define GW_ENTRY(kernel) ::gangway::cuda::host_kernel<&kernel>(#kernel)
+#define GW_INSTANCE(name, ...) ::gangway::cuda::host_kernel<&__VA_ARGS__>(name)
 // Found by name by whoever links the source (kernel_tables.h) or loads it.
 #define GW_KERNEL_TABLE(name, ...)                                           \
   static const ::gangway::cuda::HostKernel name##_entries[] = {__VA_ARGS__}; \
@@ -98,10 +100,12 @@ template <class T>
 using Shared = Checked<T>;
 
 // As on a card, where these are overloaded for float.
+using std::cos;
 using std::exp;
 using std::fabs;
 using std::log;
 using std::log1p;
+using std::sin;
 using std::sqrt;
 using std::tanh;
 

@@ -10,6 +10,7 @@ using uint32_t = unsigned int;
 using int64_t = long long;
 using uint64_t = unsigned long long;
 #else
+#include <cstddef>
 #include <cstdint>
 #endif
 
@@ -19,10 +20,32 @@ using uint64_t = unsigned long long;
 #define GW_DYNAMIC_SHARED(type, name)                               \
   extern __shared__ __align__(16) unsigned char gw_dynamic_bytes[]; \
   type* const name = reinterpret_cast<type*>(gw_dynamic_bytes)
-#define GW_ENTRY(kernel) kernel
+#define GW_KERNEL_TEMPLATE __global__
+#ifdef __CUDACC_RTC__
 #define GW_KERNEL_TABLE(name, ...)
+#else
+#define GW_ENTRY(kernel) {#kernel, reinterpret_cast<const void*>(&kernel)}
+#define GW_INSTANCE(name, ...) {name, reinterpret_cast<const void*>(&__VA_ARGS__)}
+#define GW_KERNEL_TABLE(name, ...)                                           \
+  static const ::gangway::cuda::CardKernel name##_entries[] = {__VA_ARGS__}; \
+  extern "C" const ::gangway::cuda::CardKernelTable gangway_kernels_##name;  \
+  const ::gangway::cuda::CardKernelTable gangway_kernels_##name = {          \
+      name##_entries, sizeof(name##_entries) / sizeof(::gangway::cuda::CardKernel)}
+#endif
 
 namespace gangway::cuda {
+
+#ifndef __CUDACC_RTC__
+// A kernel of the module, as cudaLaunchKernel() takes it.
+struct CardKernel {
+  const char* name;
+  const void* function;
+};
+struct CardKernelTable {
+  const CardKernel* kernels;
+  size_t count;
+};
+#endif
 
 template <class T>
 using Global = T*;

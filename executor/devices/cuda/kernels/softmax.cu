@@ -1,0 +1,103 @@
+// Softmax and cross-entropy of rows, and their gradients: a block for each row.
+//
+// In place where the result has the operand's place: an element is read for the last time by the
+// thread that writes it.
+#include "executor/devices/cuda/kernels/block_reduce.h"
+
+namespace gangway::cuda {
+
+template <class T>
+struct RowTop {
+  T largest, sum;  // Of exp(x - largest).
+};
+
+template <class T>
+GW_DEVICE RowTop<WideOf<T>> row_top(Global<const T> x, int64_t columns) {
+  using W = WideOf<T>;
+  W largest = -infinity<W>(), sum = 0;
+  for (int64_t c = thread_index().x; c < columns; c += block_size().x)
+    largest = Largest()(largest, wide_at(x, c));
+  largest = reduce_block<Largest>(largest, -infinity<W>());
+  for (int64_t c = thread_index().x; c < columns; c += block_size().x)
+    sum += exp(wide_at(x, c) - largest);
+  return {largest, reduce_block<Sum>(sum, W(0))};
+}
+
+template <class T>
+GW_KERNEL_TEMPLATE void softmax(Global<const T> in, Global<T> out, int64_t columns) {
+  const int64_t first = static_cast<int64_t>(block_index().x) * columns;
+  const Global<const T> x = in + first;
+  const Global<T> y = out + first;
+  const RowTop<WideOf<T>> top = row_top<T>(x, columns);
+  for (int64_t c = thread_index().x; c < columns; c += block_size().x)
+    y[c] = narrow<T>(exp(wide_at(x, c) - top.largest) / top.sum);
+}
+
+// dx = y * (dy - sum(y * dy))
+template <class T>
+GW_KERNEL_TEMPLATE void softmax_grad(Global<const T> result, Global<const T> grad, Global<T> out,
+                                     int64_t columns) {
+  using W = WideOf<T>;
+  const int64_t first = static_cast<int64_t>(block_index().x) * columns;
+  const Global<const T> y = result + first, dy = grad + first;
+  const Global<T> dx = out + first;
+  W sum = 0;
+  for (int64_t c = thread_index().x; c < columns; c += block_size().x)
+    sum += wide_at(y, c) * wide_at(dy, c);
+  sum = reduce_block<Sum>(sum, W(0));
+  for (int64_t c = thread_index().x; c < columns; c += block_size().x)
+    dx[c] = narrow<T>(wide_at(y, c) * (wide_at(dy, c) - sum));
+}
+
+// loss[row] = lse[row] - logits[row, label]; a label out of range gives NaN.
+template <class T>
+GW_KERNEL_TEMPLATE void cross_entropy(Global<const T> logits, Global<const int32_t> labels,
+                                      Global<WideOf<T>> loss, Global<WideOf<T>> lse,
+                                      int64_t classes) {
+  const int64_t row = block_index().x;
+  const Global<const T> x = logits + row * classes;
+  const RowTop<WideOf<T>> top = row_top<T>(x, classes);
+  if (thread_index().x != 0) return;
+  const WideOf<T> all = top.largest + log(top.sum);
+  const int32_t label = labels[row];
+  lse[row] = all;
+  if (label >= 0 && label < classes) {
+    loss[row] = all - wide_at(x, label);
+  } else {
+    loss[row] = not_a_number<WideOf<T>>();
+  }
+}
+
+// dlogits = (softmax(logits) - onehot(labels)) * dloss[row]
+template <class T>
+GW_KERNEL_TEMPLATE void cross_entropy_grad(Global<const T> logits, Global<const int32_t> labels,
+                                           Global<const WideOf<T>> lse,
+                                           Global<const WideOf<T>> dloss, Global<T> dlogits,
+                                           int64_t classes) {
+  using W = WideOf<T>;
+  const int64_t row = block_index().x;
+  const Global<const T> x = logits + row * classes;
+  const Global<T> dx = dlogits + row * classes;
+  const int32_t label = labels[row];
+  const W all = lse[row], by = dloss[row];
+  const bool known = label >= 0 && label < classes;
+  for (int64_t c = thread_index().x; c < classes; c += block_size().x) {
+    const W p = exp(wide_at(x, c) - all);
+    dx[c] = narrow<T>(known ? (c == label ? p - 1 : p) * by : not_a_number<W>());
+  }
+}
+
+GW_KERNEL_TABLE(softmax, GW_INSTANCE("softmax_f32", softmax<float>),
+                GW_INSTANCE("softmax_f64", softmax<double>),
+                GW_INSTANCE("softmax_bf16", softmax<bf16>),
+                GW_INSTANCE("softmax_grad_f32", softmax_grad<float>),
+                GW_INSTANCE("softmax_grad_f64", softmax_grad<double>),
+                GW_INSTANCE("softmax_grad_bf16", softmax_grad<bf16>),
+                GW_INSTANCE("cross_entropy_f32", cross_entropy<float>),
+                GW_INSTANCE("cross_entropy_f64", cross_entropy<double>),
+                GW_INSTANCE("cross_entropy_bf16", cross_entropy<bf16>),
+                GW_INSTANCE("cross_entropy_grad_f32", cross_entropy_grad<float>),
+                GW_INSTANCE("cross_entropy_grad_f64", cross_entropy_grad<double>),
+                GW_INSTANCE("cross_entropy_grad_bf16", cross_entropy_grad<bf16>));
+
+}  // namespace gangway::cuda

@@ -1,0 +1,130 @@
+// Softmax, cross-entropy and norms on the emulated device.
+#include <cmath>
+
+#include "tests/cuda_kernels/op_kernel.h"
+
+namespace gangway::emulated {
+namespace {
+
+DType wide(DType dtype) { return dtype == DType::kBF16 ? DType::kF32 : dtype; }
+int64_t width(DType dtype) { return static_cast<int64_t>(size_of(dtype)); }
+
+TEST(RowKernels, Softmax) {
+  check_op(Op::softmax, [](OpRun& run) {
+    run.launch("softmax" + suffix(run.in_type(0).dtype), run.rows(), 64, {run.in(0), run.out()},
+               run.columns());
+  });
+}
+
+TEST(RowKernels, SoftmaxOfSeveralWarpsAndInPlace) {
+  EmulatedMachine machine;
+  Gpu gpu(machine);
+  const int64_t columns = 300;
+  std::vector<float> values(columns);
+  for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i % 7);
+  float* data = gpu.upload(values);
+  const cuda::Access both{data, columns * 4, cuda::AccessKind::kReadWrite};
+  ASSERT_TRUE(
+      gpu.launch(gpu.at("softmax"), "softmax_f32", {1}, {128}, {both}, data, data, columns).ok());
+  double sum = 0;
+  for (float y : gpu.download(data, columns)) sum += y;
+  EXPECT_NEAR(sum, 1, 1e-5);
+  EXPECT_EQ(machine.report_text(), "");
+}
+
+TEST(RowKernels, SoftmaxGrad) {
+  check_op(Op::softmax_grad, [](OpRun& run) {
+    run.launch("softmax_grad" + suffix(run.in_type(0).dtype), run.rows(), 32,
+               {run.in(0), run.in(1), run.out()}, run.columns());
+  });
+}
+
+TEST(RowKernels, CrossEntropy) {
+  check_op(Op::cross_entropy, [](OpRun& run) {
+    run.launch("cross_entropy" + suffix(run.in_type(0).dtype), run.rows(), 64,
+               {run.in(0), run.in(1), run.out(0), run.out(1)}, run.columns());
+  });
+}
+
+TEST(RowKernels, CrossEntropyGrad) {
+  check_op(Op::cross_entropy_grad, [](OpRun& run) {
+    run.launch("cross_entropy_grad" + suffix(run.in_type(0).dtype), run.rows(), 32,
+               {run.in(0), run.in(1), run.in(2), run.in(3), run.out()}, run.columns());
+  });
+}
+
+TEST(RowKernels, ALabelOutOfRangeGivesALossThatIsNoNumber) {
+  EmulatedMachine machine;
+  Gpu gpu(machine);
+  const int64_t classes = 3;
+  const float* logits = gpu.upload(std::vector<float>(6, 1.0f));
+  const int32_t* labels = gpu.upload(std::vector<int32_t>{3, 2});
+  float *loss = gpu.buffer<float>(2), *lse = gpu.buffer<float>(2);
+  ASSERT_TRUE(gpu.launch(gpu.at("loss"), "cross_entropy_f32", {2}, {32},
+                         {Gpu::reads(logits, 6), Gpu::reads(labels, 2), Gpu::writes(loss, 2),
+                          Gpu::writes(lse, 2)},
+                         logits, labels, loss, lse, classes)
+                  .ok());
+  const std::vector<float> got = gpu.download(loss, 2);
+  EXPECT_TRUE(std::isnan(got[0]));
+  EXPECT_NEAR(got[1], std::log(3.0), 1e-6);
+}
+
+void norm(OpRun& run, bool centred) {
+  const double eps = run.attrs().real("eps");
+  const Argument bias = centred ? run.in(2) : Argument{};
+  run.launch("norm" + suffix(run.in_type(0).dtype, run.in_type(1).dtype), run.rows(), 64,
+             {run.in(0), run.in(1), bias, run.out()}, run.columns(), eps, centred);
+}
+
+TEST(RowKernels, RmsNorm) {
+  check_op(Op::rms_norm, [](OpRun& run) { norm(run, false); });
+}
+TEST(RowKernels, LayerNorm) {
+  check_op(Op::layer_norm, [](OpRun& run) { norm(run, true); });
+}
+
+void norm_grad(OpRun& run, bool centred) {
+  const DType x = run.in_type(0).dtype, param = run.in_type(1).dtype, w = wide(x);
+  const int64_t rows = run.rows(), dim = run.columns(), piece = 3;
+  const int64_t pieces = (rows + piece - 1) / piece;
+  const double eps = run.attrs().real("eps");
+  const Argument stats = run.scratch(2 * rows * width(w));
+  const Argument dweight = run.scratch(pieces * dim * width(w));
+  const Argument dbias = run.scratch(pieces * dim * width(w));
+  run.launch("norm_rows" + suffix(x), rows, 64, {run.in(0), stats}, dim, eps, centred);
+  const Argument known = OpRun::read(stats);
+  run.launch("norm_grad_param" + suffix(x), rows == 0 ? 0 : 2, 32,
+             {run.in(0), run.in(2), known, dweight, dbias}, rows, dim, piece, centred);
+  run.launch("norm_grad_join" + suffix(w, param), 1, 32, {OpRun::read(dweight), run.out(1)}, pieces,
+             dim);
+  if (centred) {
+    run.launch("norm_grad_join" + suffix(w, param), 1, 32, {OpRun::read(dbias), run.out(2)}, pieces,
+               dim);
+  }
+  run.launch("norm_grad" + suffix(x, param), rows, 64,
+             {run.in(0), run.in(1), run.in(2), known, run.out(0)}, dim, centred);
+}
+
+TEST(RowKernels, RmsNormGrad) {
+  check_op(Op::rms_norm_grad, [](OpRun& run) { norm_grad(run, false); });
+}
+TEST(RowKernels, LayerNormGrad) {
+  check_op(Op::layer_norm_grad, [](OpRun& run) { norm_grad(run, true); });
+}
+
+TEST(RowKernels, Adamw) {
+  check_op(Op::adamw, [](OpRun& run) {
+    const Attrs& a = run.attrs();
+    const double beta1 = a.real("beta1"), beta2 = a.real("beta2"), eps = a.real("eps");
+    const double decay = a.real("weight_decay");
+    const int64_t n = run.in_type(0).elements();
+    run.launch("adamw" + suffix(run.in_type(0).dtype, run.in_type(3).dtype), n == 0 ? 0 : 2, 32,
+               {run.in(0), run.in(1), run.in(2), run.in(3), run.in(4), run.in(5), run.in(6),
+                run.in(7), run.out(0), run.out(1), run.out(2)},
+               beta1, beta2, eps, decay, n);
+  });
+}
+
+}  // namespace
+}  // namespace gangway::emulated
