@@ -3,7 +3,8 @@
 // Why it matters: it is what users feel; as a share of the product rate of the same machine and run
 // it can be compared between machines. How to read it: one iteration is one step. `tokens/s`;
 // `share`: the model's operations a second (bench/model_products.h says what is counted) over the
-// rate that oneDNN reaches on the model's own shapes, the mean of before and after the steps;
+// rate that oneDNN reaches on the model's own shapes just before and after, the median over blocks
+// of five steps;
 // `control`: processor time of the client and of the reactors of controller and executors, as a
 // share of all that the cluster used; `peak_MiB`: the executors' resident memory; `planned_MiB`:
 // what the plan asked of its fullest device. QuickstartOutsideKernels runs everything in this
@@ -97,29 +98,78 @@ Use cluster_use() {
   return use;
 }
 
+double median(std::vector<double> values) {
+  const auto middle = values.begin() + static_cast<int64_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+// Steps in blocks, with the rate of their products taken between: a machine that others use too
+// changes its speed within seconds, and what it does to a block it does to the rate beside it.
+class Meter {
+ public:
+  Meter(benchmark::State& state, const LanguageModelConfig& config)
+      : state_(state), config_(config) {
+    take_rate();
+  }
+  void step(Training& training) {
+    if (steps_ == 0) {
+      first_ = cluster_use();
+      begin_s_ = now_s();
+    }
+    training.step();
+    if (++steps_ < kBlock) return;
+    state_.PauseTiming();
+    end_block();
+    state_.ResumeTiming();
+  }
+  void report() {
+    if (steps_ > 0) end_block();
+    state_.counters["tokens/s"] =
+        static_cast<double>(config_.batch * config_.model.seq) * all_steps_ / spent_s_;
+    state_.counters["share"] = median(shares_);
+    state_.counters["GEMM_GFLOP/s"] = median(rates_) * 1e-9;
+    state_.counters["control"] = control_s_ / all_s_;
+    state_.counters["peak_MiB"] = static_cast<double>(cluster_use().peak_bytes >> 20);
+  }
+
+ private:
+  static constexpr int kBlock = 5, kRounds = 3;
+
+  void take_rate() {
+    const int threads = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+    rates_.push_back(bench::product_rate(config_.model, config_.batch, threads, kRounds));
+  }
+  void end_block() {
+    const double seconds = now_s() - begin_s_;
+    const Use last = cluster_use();
+    all_s_ += last.all_s - first_.all_s;
+    control_s_ += last.control_s - first_.control_s;
+    spent_s_ += seconds;
+    all_steps_ += steps_;
+    const double before = rates_.back();
+    take_rate();
+    const double rate = 2 / (1 / before + 1 / rates_.back());
+    shares_.push_back(bench::step_flops(config_.model, config_.batch) * steps_ / seconds / rate);
+    steps_ = 0;
+  }
+
+  benchmark::State& state_;
+  const LanguageModelConfig& config_;
+  std::vector<double> rates_, shares_;
+  int steps_ = 0;  // Of the block.
+  double begin_s_ = 0, spent_s_ = 0, all_steps_ = 0, all_s_ = 0, control_s_ = 0;
+  Use first_;
+};
+
 void train(benchmark::State& state, const LanguageModelConfig& config, int64_t executors,
            int64_t devices) {
   const Client client = connect(cat("local:", executors, "x", devices));
   Training training(client, config, executors * devices);
-  const int threads = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
-  constexpr int kRounds = 3;
   training.step();
-  const double before = bench::product_rate(config.model, config.batch, threads, kRounds);
-  const Use first = cluster_use();
-  const double begin_s = now_s();
-  for (auto _ : state) training.step();
-  const double spent_s = now_s() - begin_s;
-  const Use last = cluster_use();
-  const double after = bench::product_rate(config.model, config.batch, threads, kRounds);
-
-  const auto steps = static_cast<double>(state.iterations());
-  const double rate = 2 / (1 / before + 1 / after);
-  state.counters["tokens/s"] =
-      steps * static_cast<double>(config.batch * config.model.seq) / spent_s;
-  state.counters["share"] = bench::step_flops(config.model, config.batch) * steps / spent_s / rate;
-  state.counters["GEMM_GFLOP/s"] = rate * 1e-9;
-  state.counters["control"] = (last.control_s - first.control_s) / (last.all_s - first.all_s);
-  state.counters["peak_MiB"] = static_cast<double>(last.peak_bytes >> 20);
+  Meter meter(state, config);
+  for (auto _ : state) meter.step(training);
+  meter.report();
   state.counters["planned_MiB"] = static_cast<double>(training.planned_bytes() >> 20);
 }
 
@@ -198,11 +248,8 @@ void outside_kernels(benchmark::State& state, const LanguageModelConfig& config)
     outside.push_back((reactor_s + step.entries_s - step.kernels_s) / (reactor_s + step.entries_s));
     reactor.push_back(reactor_s / (reactor_s + step.entries_s));
   }
-  for (auto* values : {&outside, &reactor})
-    std::nth_element(values->begin(), values->begin() + static_cast<int64_t>(values->size() / 2),
-                     values->end());
-  state.counters["outside"] = outside[outside.size() / 2];
-  state.counters["reactor"] = reactor[reactor.size() / 2];
+  state.counters["outside"] = median(outside);
+  state.counters["reactor"] = median(reactor);
   state.SetLabel(shares(by_op));
 }
 void BM_QuickstartOutsideKernels(benchmark::State& state) { outside_kernels(state, quickstart()); }
