@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "client/safetensors_writer.h"
+#include "executor/devices/cuda/loader.h"
 #include "gangway.h"
 #include "runtime/anonymous_file.h"
 #include "runtime/process.h"
@@ -54,6 +55,24 @@ class ToolTest : public testing::Test {
   const std::string program_ = (folder_.path() / "twice.program").string();
   const std::string tensors_ = (folder_.path() / "x.safetensors").string();
 };
+
+TEST_F(ToolTest, DevicesNamesTheGpusOrSaysWhyThereAreNone) {
+  const cuda::FoundGpus found = cuda::find_gpus();
+  const std::string expected = found.gpus.empty() ? found.why_none : found.gpus[0].name;
+  const Ended ended = gangway({"devices"});
+  EXPECT_EQ(ended.status, 0);
+  EXPECT_FALSE(expected.empty());
+  EXPECT_THAT(ended.text, HasSubstr(expected));
+}
+
+TEST_F(ToolTest, AnExecutorOfGpusSaysWhyThereAreNoneAndFails) {
+  const cuda::FoundGpus found = cuda::find_gpus();
+  if (!found.gpus.empty()) GTEST_SKIP() << "this machine has " << found.gpus[0].name;
+  const Ended ended = gangway({"executor", "--device", "cuda"});
+  EXPECT_NE(ended.status, 0);
+  EXPECT_THAT(ended.text, AllOf(HasSubstr("no CUDA devices: " + found.why_none),
+                                HasSubstr("use --device cpu")));
+}
 
 TEST_F(ToolTest, EveryCommandHasHelpAndSaysItsVersion) {
   for (const char* command :

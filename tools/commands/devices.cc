@@ -5,6 +5,7 @@
 #include <fstream>
 
 #include "client/client.h"
+#include "executor/devices/cuda/loader.h"
 #include "runtime/base/units.h"
 #include "runtime/thread.h"
 #include "tools/commands/command.h"
@@ -29,12 +30,17 @@ std::string processor() {
 std::vector<Found> find_devices() {
   const auto memory =
       static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
-  const bool driver = access("/dev/nvidiactl", F_OK) == 0;
-  return {
+  std::vector<Found> all = {
       {"cpu", true, cat(processor(), ", ", available_cores(), " cores, ", format_bytes(memory))},
-      {"sim", true, "virtual time, any number"},
-      {"cuda", false,
-       driver ? "this build has no CUDA devices" : "no NVIDIA driver on this machine"}};
+      {"sim", true, "virtual time, any number"}};
+  const cuda::FoundGpus found = cuda::find_gpus();
+  for (const cuda::GpuInfo& gpu : found.gpus) {
+    all.push_back({"cuda", true,
+                   cat(gpu.name, ", ", gpu.multiprocessors, " multiprocessors, ",
+                       format_bytes(static_cast<uint64_t>(gpu.memory_bytes)))});
+  }
+  if (found.gpus.empty()) all.push_back({"cuda", false, found.why_none});
+  return all;
 }
 
 int show(const std::vector<Found>& devices, bool json) {

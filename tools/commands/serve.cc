@@ -2,6 +2,7 @@
 // to is gone (the parent that started them; an executor's controller).
 #include <signal.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <fstream>
 #include <memory>
@@ -15,6 +16,7 @@
 #include "runtime/signals.h"
 #include "runtime/trace.h"
 #include "tools/commands/command.h"
+#include "tools/commands/gpus.h"
 
 namespace gangway::tool {
 namespace {
@@ -119,7 +121,12 @@ void add_executor(CLI::App& app, const CommonOptions& common, Chosen& chosen) {
       ->capture_default_str();
   add_timeout(*command, options->connect_timeout_ms);
   command->add_option("--name", options->host.name, "what to be called")->capture_default_str();
-  command->add_option("--devices", options->host.devices, "CPU devices to offer")
+  auto device = std::make_shared<std::string>("cpu");
+  command->add_option("--device", *device, "the kind to offer")
+      ->check(CLI::IsMember({"cpu", "cuda"}))
+      ->capture_default_str();
+  options->host.devices = 0;
+  command->add_option("--devices", options->host.devices, "how many; default: 1, or all GPUs")
       ->check(CLI::Range(1, 256));
   command->add_option("--threads", options->host.threads,
                       "threads of each device; 0: cores / devices");
@@ -127,8 +134,10 @@ void add_executor(CLI::App& app, const CommonOptions& common, Chosen& chosen) {
                       "bytes of each device; 0: an equal share of the machine");
   auto trace = std::make_shared<std::string>();
   command->add_option("--trace", *trace, kTraceHelp);
-  command->callback([&common, &chosen, options, trace] {
-    chosen = [&common, options, trace] {
+  command->callback([&common, &chosen, options, device, trace] {
+    chosen = [&common, options, device, trace] {
+      if (*device == "cuda") offer_gpus(options->host);
+      options->host.devices = std::max(options->host.devices, 1);
       return serve_executor(*options, *trace,
                             Logs({.levels = common.log_level}).module("executor"));
     };

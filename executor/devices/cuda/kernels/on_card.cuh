@@ -10,8 +10,9 @@ using uint32_t = unsigned int;
 using int64_t = long long;
 using uint64_t = unsigned long long;
 #else
-#include <cstddef>
 #include <cstdint>
+
+#include "executor/devices/cuda/kernels/card_kernel.h"
 #endif
 
 #define GW_KERNEL extern "C" __global__
@@ -34,18 +35,6 @@ using uint64_t = unsigned long long;
 #endif
 
 namespace gangway::cuda {
-
-#ifndef __CUDACC_RTC__
-// A kernel of the module, as cudaLaunchKernel() takes it.
-struct CardKernel {
-  const char* name;
-  const void* function;
-};
-struct CardKernelTable {
-  const CardKernel* kernels;
-  size_t count;
-};
-#endif
 
 template <class T>
 using Global = T*;

@@ -1,0 +1,18 @@
+// What CUDA and its libraries answered, as a Status. The module's only.
+#pragma once
+
+#include <cublasLt.h>
+#include <cuda_runtime_api.h>
+#include <nccl.h>
+
+#include <string_view>
+
+#include "executor/devices/cuda/status.h"
+
+namespace gangway::cuda {
+
+Status status_of(cudaError_t code, std::string_view label);
+Status status_of(cublasStatus_t code, std::string_view label);
+Status status_of(ncclResult_t code, std::string_view label);
+
+}  // namespace gangway::cuda

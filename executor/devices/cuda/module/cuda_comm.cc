@@ -1,0 +1,183 @@
+// Communicators of NCCL. They are made and used without blocking: a call that is "in progress" is
+// asked for again until it is not.
+#include <cstring>
+#include <vector>
+
+#include "executor/devices/cuda/module/cuda_driver.h"
+#include "runtime/base/error.h"
+
+namespace gangway::cuda {
+namespace {
+
+ncclComm_t comm_of(CommHandle handle) { return pointer_of<ncclComm_t>(handle); }
+
+ncclDataType_t data_type(DType dtype) {
+  switch (dtype) {
+    case DType::kBool: return ncclUint8;
+    case DType::kI32: return ncclInt32;
+    case DType::kBF16: return ncclBfloat16;
+    case DType::kF64: return ncclFloat64;
+    case DType::kF32: break;
+  }
+  return ncclFloat32;
+}
+
+ncclRedOp_t operation_of(gangway::Reduction reduction) {
+  switch (reduction) {
+    case gangway::Reduction::kMax: return ncclMax;
+    case gangway::Reduction::kMin: return ncclMin;
+    case gangway::Reduction::kSum: break;
+  }
+  return ncclSum;
+}
+
+// What the communicator answers once nothing is in progress.
+ncclResult_t settled(ncclComm_t comm, ncclResult_t result) {
+  while (result == ncclInProgress) {
+    if (const ncclResult_t asked = ncclCommGetAsyncError(comm, &result); asked != ncclSuccess)
+      return asked;
+  }
+  return result;
+}
+
+}  // namespace
+
+Result<CommId> CudaDriver::new_comm_id() {
+  static_assert(sizeof(ncclUniqueId) == sizeof(CommId));
+  ncclUniqueId made;
+  if (Status status = status_of(ncclGetUniqueId(&made), "new_comm_id"); !status.ok())
+    return to_error(status);
+  CommId id;
+  std::memcpy(id.bytes, &made, sizeof(made));
+  return id;
+}
+
+Result<CommHandle> CudaDriver::create_comm(const CommId& id, uint32_t rank, uint32_t size) {
+  enter();
+  ncclUniqueId unique;
+  std::memcpy(&unique, id.bytes, sizeof(unique));
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  config.blocking = 0;
+  ncclComm_t comm = nullptr;
+  const ncclResult_t result = ncclCommInitRankConfig(&comm, static_cast<int>(size), unique,
+                                                     static_cast<int>(rank), &config);
+  Status status = status_of(result, "create_comm");
+  if (status.failed()) return to_error(status);
+  return CommHandle{reinterpret_cast<uint64_t>(comm)};
+}
+
+Status CudaDriver::aborted(CommHandle comm, std::string_view label) const {
+  const std::lock_guard lock(mutex_);
+  if (!aborted_.contains(comm.bits)) return {};
+  return {StatusKind::kAborted, false, cat(label, ": the communicator was aborted")};
+}
+
+Status CudaDriver::query(CommHandle comm) {
+  if (Status status = aborted(comm, "communicator"); !status.ok()) return status;
+  ncclResult_t state = ncclSuccess;
+  const ncclResult_t asked = ncclCommGetAsyncError(comm_of(comm), &state);
+  return status_of(asked == ncclSuccess ? state : asked, "communicator");
+}
+
+template <class Enqueue>
+Status CudaDriver::grouped(CommHandle comm, std::string_view label, const Enqueue& enqueue) {
+  enter();
+  if (Status status = aborted(comm, label); !status.ok()) return status;
+  ncclResult_t result = ncclGroupStart();
+  if (result == ncclSuccess) {
+    result = enqueue();
+    const ncclResult_t ended = ncclGroupEnd();
+    if (result == ncclSuccess || result == ncclInProgress) result = ended;
+  }
+  return status_of(settled(comm_of(comm), result), label);
+}
+
+Status CudaDriver::all_reduce(At at, CommHandle comm, std::span<const CollectiveTensor> tensors,
+                              gangway::Reduction reduction) {
+  return grouped(comm, at.label, [&] {
+    ncclResult_t result = ncclSuccess;
+    for (const CollectiveTensor& t : tensors) {
+      if (result != ncclSuccess) break;
+      result = ncclAllReduce(t.in, t.out, static_cast<size_t>(t.elements), data_type(t.dtype),
+                             operation_of(reduction), comm_of(comm), stream_of(at.stream));
+    }
+    return result;
+  });
+}
+
+Status CudaDriver::all_gather(At at, CommHandle comm, std::span<const CollectiveTensor> tensors) {
+  return grouped(comm, at.label, [&] {
+    ncclResult_t result = ncclSuccess;
+    for (const CollectiveTensor& t : tensors) {
+      if (result != ncclSuccess) break;
+      result = ncclAllGather(t.in, t.out, static_cast<size_t>(t.elements), data_type(t.dtype),
+                             comm_of(comm), stream_of(at.stream));
+    }
+    return result;
+  });
+}
+
+Status CudaDriver::reduce_scatter(At at, CommHandle comm, std::span<const CollectiveTensor> tensors,
+                                  gangway::Reduction reduction) {
+  return grouped(comm, at.label, [&] {
+    ncclResult_t result = ncclSuccess;
+    for (const CollectiveTensor& t : tensors) {
+      if (result != ncclSuccess) break;
+      result = ncclReduceScatter(t.in, t.out, static_cast<size_t>(t.elements), data_type(t.dtype),
+                                 operation_of(reduction), comm_of(comm), stream_of(at.stream));
+    }
+    return result;
+  });
+}
+
+Status CudaDriver::all_to_all(At at, CommHandle comm, std::span<const CollectiveTensor> tensors) {
+  int size = 0;
+  ncclCommCount(comm_of(comm), &size);
+  std::vector<Message> messages;
+  for (const CollectiveTensor& t : tensors) {
+    const int64_t part = t.elements * static_cast<int64_t>(size_of(t.dtype));
+    auto* const in = const_cast<std::byte*>(static_cast<const std::byte*>(t.in));
+    for (int peer = 0; peer < size; ++peer) {
+      const auto to = static_cast<uint32_t>(peer);
+      messages.push_back({Message::kSend, to, in + peer * part, part});
+      messages.push_back(
+          {Message::kReceive, to, static_cast<std::byte*>(t.out) + peer * part, part});
+    }
+  }
+  return exchange(at, comm, messages);
+}
+
+Status CudaDriver::exchange(At at, CommHandle comm, std::span<const Message> messages) {
+  return grouped(comm, at.label, [&] {
+    ncclResult_t result = ncclSuccess;
+    for (const Message& m : messages) {
+      if (result != ncclSuccess) break;
+      const auto bytes = static_cast<size_t>(m.bytes);
+      const auto peer = static_cast<int>(m.peer);
+      result = m.direction == Message::kSend
+                   ? ncclSend(m.data, bytes, ncclUint8, peer, comm_of(comm), stream_of(at.stream))
+                   : ncclRecv(m.data, bytes, ncclUint8, peer, comm_of(comm), stream_of(at.stream));
+    }
+    return result;
+  });
+}
+
+Status CudaDriver::abort(CommHandle comm) {
+  enter();
+  {
+    const std::lock_guard lock(mutex_);
+    if (!aborted_.insert(comm.bits).second) return {};
+  }
+  return status_of(ncclCommAbort(comm_of(comm)), "abort");
+}
+
+void CudaDriver::destroy(CommHandle comm) {
+  enter();
+  {
+    const std::lock_guard lock(mutex_);
+    if (aborted_.erase(comm.bits) > 0) return;  // Aborting has freed it.
+  }
+  ncclCommDestroy(comm_of(comm));
+}
+
+}  // namespace gangway::cuda

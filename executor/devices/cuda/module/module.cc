@@ -1,0 +1,53 @@
+// What the module exports.
+#include <cstdlib>
+
+#include "executor/devices/cuda/module/cuda_driver.h"
+
+namespace gangway::cuda {
+namespace {
+
+GpuInfo info_of(int device, const cudaDeviceProp& found) {
+  size_t free_bytes = 0, all_bytes = 0;
+  if (cudaSetDevice(device) == cudaSuccess) cudaMemGetInfo(&free_bytes, &all_bytes);
+  return {.name = found.name,
+          .architecture = static_cast<uint32_t>(found.major * 10 + found.minor),
+          .memory_bytes = static_cast<int64_t>(found.totalGlobalMem),
+          .memory_free = static_cast<int64_t>(free_bytes),
+          .multiprocessors = static_cast<uint32_t>(found.multiProcessorCount),
+          .shared_bytes_max = static_cast<uint32_t>(found.sharedMemPerBlockOptin)};
+}
+
+FoundGpus find() {
+  // Loading a kernel when it is first used may wait for the device: all are loaded at once.
+  setenv("CUDA_MODULE_LOADING", "EAGER", 0);
+  int count = 0;
+  if (const cudaError_t code = cudaGetDeviceCount(&count); code != cudaSuccess)
+    return {{}, cat("the NVIDIA driver does not answer: ", cudaGetErrorString(code))};
+  FoundGpus all;
+  for (int device = 0; device < count; ++device) {
+    cudaDeviceProp found;
+    if (cudaGetDeviceProperties(&found, device) == cudaSuccess)
+      all.gpus.push_back(info_of(device, found));
+  }
+  if (all.gpus.empty()) all.why_none = "the NVIDIA driver sees no GPU";
+  return all;
+}
+
+Result<std::shared_ptr<Driver>> open(const OpenOptions& options) {
+  const FoundGpus found = find();
+  if (options.index >= found.gpus.size())
+    return to_error({StatusKind::kNoDriver, false, cat("there is no GPU ", options.index)});
+  OpenOptions filled = options;
+  const GpuInfo& info = found.gpus[options.index];
+  if (filled.memory_bytes == 0) filled.memory_bytes = info.memory_free / 10 * 9;
+  auto driver = std::make_shared<CudaDriver>(filled, info);
+  if (Status status = driver->start(); !status.ok()) return to_error(status);
+  return std::shared_ptr<Driver>(std::move(driver));
+}
+
+}  // namespace
+}  // namespace gangway::cuda
+
+extern "C" const gangway::cuda::ModuleTable gangway_cuda_module;
+const gangway::cuda::ModuleTable gangway_cuda_module = {gangway::cuda::kModuleVersion,
+                                                        gangway::cuda::find, gangway::cuda::open};

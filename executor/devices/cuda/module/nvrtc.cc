@@ -1,0 +1,103 @@
+#include "executor/devices/cuda/module/nvrtc.h"
+
+#include <nvrtc.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <memory>
+
+#include "executor/devices/cuda/module/kernel_headers.h"
+#include "runtime/base/error.h"
+#include "runtime/base/hash.h"
+
+namespace gangway::cuda {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string key_of(const ModuleSource& source, const std::string& architecture) {
+  Hasher hasher;
+  int major = 0, minor = 0;
+  nvrtcVersion(&major, &minor);
+  hasher.add(static_cast<uint64_t>(major));
+  hasher.add(static_cast<uint64_t>(minor));
+  hasher.add(architecture);
+  hasher.add(source.text);
+  for (const KernelHeader& header : kernel_headers()) hasher.add(header.text);
+  return to_string(hasher.finish());
+}
+
+std::vector<char> read(const fs::path& path) {
+  std::ifstream in(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
+}
+
+// Whole or not at all: another process may do the same. A folder that can't be written keeps
+// nothing.
+void keep(const fs::path& path, const std::vector<char>& binary) {
+  std::error_code ignored;
+  fs::create_directories(path.parent_path(), ignored);
+  const fs::path made = path.string() + "." + std::to_string(getpid());
+  std::ofstream out(made, std::ios::binary);
+  out.write(binary.data(), static_cast<std::streamsize>(binary.size()));
+  out.close();
+  if (out) fs::rename(made, path, ignored);
+}
+
+struct Program {
+  ~Program() {
+    if (handle != nullptr) nvrtcDestroyProgram(&handle);
+  }
+  nvrtcProgram handle = nullptr;
+};
+
+Result<std::vector<char>> compile(const ModuleSource& source, const std::string& architecture) {
+  std::vector<const char*> texts, names;
+  for (const KernelHeader& header : kernel_headers()) {
+    texts.push_back(header.text);
+    names.push_back(header.name);
+  }
+  Program program;
+  nvrtcResult result =
+      nvrtcCreateProgram(&program.handle, source.text.c_str(), source.name.c_str(),
+                         static_cast<int>(names.size()), texts.data(), names.data());
+  if (result != NVRTC_SUCCESS)
+    return Error(ErrorKind::kBug, cat("nvrtc: ", nvrtcGetErrorString(result)));
+  const std::string target = "--gpu-architecture=" + architecture;
+  const char* options[] = {target.c_str(), "--std=c++20", "--extra-device-vectorization"};
+  result = nvrtcCompileProgram(program.handle, std::size(options), options);
+  if (result != NVRTC_SUCCESS) {
+    size_t size = 0;
+    nvrtcGetProgramLogSize(program.handle, &size);
+    std::string log(size, ' ');
+    nvrtcGetProgramLog(program.handle, log.data());
+    return Error(ErrorKind::kInvalid, cat("module: ", source.name, " does not compile: ", log));
+  }
+  size_t size = 0;
+  nvrtcGetCUBINSize(program.handle, &size);
+  std::vector<char> binary(size);
+  nvrtcGetCUBIN(program.handle, binary.data());
+  return binary;
+}
+
+}  // namespace
+
+std::string architecture_name(uint32_t architecture) {
+  return cat("sm_", architecture, architecture == 90 ? "a" : "");
+}
+
+Result<std::vector<char>> compile_cubin(const ModuleSource& source, uint32_t architecture,
+                                        const std::string& folder) {
+  const std::string name = architecture_name(architecture);
+  if (folder.empty()) return compile(source, name);
+  const fs::path path = fs::path(folder) / (key_of(source, name) + ".cubin");
+  std::error_code ignored;
+  if (fs::exists(path, ignored)) return read(path);
+  Result<std::vector<char>> made = compile(source, name);
+  if (made.ok()) keep(path, made.value());
+  return made;
+}
+
+}  // namespace gangway::cuda

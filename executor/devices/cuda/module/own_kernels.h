@@ -1,0 +1,11 @@
+// The kernels that nvcc made of kernels/*.cu, by name, as cudaLaunchKernel() takes them.
+#pragma once
+
+#include <map>
+#include <string>
+
+namespace gangway::cuda {
+
+std::map<std::string, const void*, std::less<>> own_kernels();
+
+}  // namespace gangway::cuda
