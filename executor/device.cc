@@ -17,6 +17,13 @@ HostMemory Device::host_memory(int64_t bytes) {
   return {static_cast<std::byte*>(data), [](std::byte* memory) { std::free(memory); }};
 }
 
+std::unique_ptr<Collective> Device::collective(std::unique_ptr<Collective> meeting,
+                                               std::span<Device* const>, int64_t) {
+  return meeting;
+}
+
+int64_t Device::collective_bytes(std::span<Device* const>, int64_t) const { return 0; }
+
 std::shared_ptr<void> Device::pin(void*, int64_t) { return nullptr; }
 
 void Device::host_access(HostAccess, const void*, int64_t) {}

@@ -31,6 +31,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -114,9 +115,21 @@ class Device {
 
   const std::string& name() const { return name_; }
   DeviceMemory& memory() { return *memory_; }
+  const DeviceMemory& memory() const { return *memory_; }
 
   // Throws kInvalid or kUnimplemented with the user's line.
   virtual std::shared_ptr<const CompiledFunction> compile(const LocalFunction& local) = 0;
+
+  // Devices of one answer run what was compiled for any of them.
+  virtual const void* family() const { return nullptr; }
+
+  // A membership for tensors in this device's memory, from one that meets in host memory. By rank
+  // the devices of this host, null for the others. Throws kUnimplemented.
+  virtual std::unique_ptr<Collective> collective(std::unique_ptr<Collective> meeting,
+                                                 std::span<Device* const> members,
+                                                 int64_t bytes_max);
+  // Its staging_bytes(), before it is made.
+  virtual int64_t collective_bytes(std::span<Device* const> members, int64_t bytes_max) const;
 
   virtual void enqueue(Work& work) = 0;
   // Something that a pending work waits for may have happened.

@@ -56,6 +56,7 @@ struct DevicePlan {
   std::shared_ptr<const Plan> plan;
   Device* device = nullptr;
   Member member;
+  CompiledFunctions functions;  // By Plan::functions; null: not run here.
   PlanLayout layout;
   std::vector<Entry> entries;
   std::vector<uint32_t> entries_end;  // By plan node: the entries up to it.
@@ -67,6 +68,7 @@ struct DevicePlan {
 
   BufferPtr arena;
   BufferPtr slots;                // slot_bytes for each run in flight.
+  BufferPtr meeting_place;        // What collectives work in; null: nothing.
   HostMemory staging;             // The same in host memory; null where the slots are.
   std::vector<BufferPtr> states;  // By value.
   std::vector<std::shared_ptr<BufferPool>> input_pools;   // By Plan::inputs; null for small ones.

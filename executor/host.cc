@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "executor/devices/cpu/cpu_device.h"
+#include "executor/devices/cuda/cuda_device.h"
 #include "executor/devices/sim/sim_device.h"
 #include "executor/devices/sim/sim_fabric.h"
 #include "executor/host_impl.h"
@@ -14,9 +15,24 @@
 namespace gangway {
 namespace {
 
+// As many devices as options.devices share the cards evenly.
+int64_t card_share(const HostOptions& options) {
+  const auto cards = static_cast<int>(options.gpus.size());
+  const int on_one = (options.devices + cards - 1) / cards;
+  return options.gpus[0]->info().memory_free / on_one;
+}
+
 HostOptions filled_in(HostOptions options) {
   GW_REQUIRE(options.devices >= 1 && options.devices <= 4096, "host \"", options.name,
              "\": devices must be 1 to 4096, got ", options.devices);
+  if (options.kind == DeviceKind::kCuda) {
+    if (options.gpus.empty()) {
+      throw Error(ErrorKind::kUnimplemented,
+                  cat("host \"", options.name, "\": there is no driver for CUDA devices"), {},
+                  "use --device cpu");
+    }
+    if (options.memory_bytes <= 0) options.memory_bytes = card_share(options);
+  }
   if (options.memory_bytes <= 0) {
     const int64_t machine = int64_t{sysconf(_SC_PHYS_PAGES)} * sysconf(_SC_PAGESIZE);
     options.memory_bytes = machine / options.devices;
@@ -25,7 +41,9 @@ HostOptions filled_in(HostOptions options) {
   return options;
 }
 
-std::unique_ptr<Device> make_device(Reactor& reactor, const HostOptions& options, int index) {
+std::unique_ptr<Device> make_device(Reactor& reactor, const HostOptions& options,
+                                    const std::vector<std::shared_ptr<cuda::Gpu>>& cards,
+                                    int index) {
   const std::string name = cat(options.name, "/", index);
   switch (options.kind) {
     case DeviceKind::kCpu:
@@ -37,20 +55,27 @@ std::unique_ptr<Device> make_device(Reactor& reactor, const HostOptions& options
     case DeviceKind::kSim: return std::make_unique<SimDevice>(reactor, name, options.memory_bytes);
     case DeviceKind::kCuda: break;
   }
-  throw Error(ErrorKind::kUnimplemented,
-              cat("host \"", options.name, "\": CUDA devices are not built yet"), {},
-              "use --device cpu");
+  return std::make_unique<CudaDevice>(
+      CudaDeviceOptions{.name = name,
+                        .memory_bytes = options.memory_bytes,
+                        .gpu = cards[static_cast<size_t>(index) % cards.size()]});
+}
+
+std::string describe(DeviceKind kind, const HostOptions& options, size_t index) {
+  if (kind == DeviceKind::kCuda) return options.gpus[index % options.gpus.size()]->info().name;
+  return cat(kind == DeviceKind::kSim ? "simulated" : "cpu", "  ", options.threads, " threads");
 }
 
 }  // namespace
 
 Host::Impl::Impl(Reactor& r, HostOptions o, HostEvents& e)
     : reactor(r), options(filled_in(std::move(o))), events(e) {
+  for (const auto& driver : options.gpus) cards.push_back(std::make_shared<cuda::Gpu>(driver));
   SegmentBuilder builder;
   for (int d = 0; d < options.devices; ++d) builder.add(cat("bell ", d), sizeof(Doorbell));
   bells = builder.make();
   for (int d = 0; d < options.devices; ++d) {
-    devices.push_back(make_device(reactor, options, d));
+    devices.push_back(make_device(reactor, options, cards, d));
     auto* doorbell =
         reinterpret_cast<Doorbell*>(find_area(bells, cat("bell ", d), sizeof(Doorbell)));
     devices.back()->use_bell({doorbell, nullptr});
@@ -80,10 +105,10 @@ const HostOptions& Host::options() const { return impl_->options; }
 
 std::string Host::describe_devices() const {
   std::string text;
-  for (const auto& device : impl_->devices) {
-    text += cat(device->name(), "  ", impl_->options.kind == DeviceKind::kSim ? "simulated" : "cpu",
-                "  ", impl_->options.threads, " threads  ",
-                format_bytes(static_cast<uint64_t>(device->memory().budget())), "\n");
+  for (size_t d = 0; d < impl_->devices.size(); ++d) {
+    const Device& device = *impl_->devices[d];
+    text += cat(device.name(), "  ", describe(impl_->options.kind, impl_->options, d), "  ",
+                format_bytes(static_cast<uint64_t>(device.memory().budget())), "\n");
   }
   return text;
 }

@@ -26,6 +26,9 @@
 
 namespace gangway {
 
+namespace cuda {
+class Driver;
+}
 class Reactor;
 class SimFabric;
 class Tracer;
@@ -39,6 +42,8 @@ struct HostOptions {
   int64_t memory_bytes = 0;  // For each device; 0: an equal share of the machine's memory.
   int threads = 0;           // Intra-op threads of each device; 0: cores / devices, at least 1.
   Tracer* tracer = nullptr;  // Gets a row for each device; must outlive the host.
+  // kCuda: a driver for each card; device d is on card d modulo their number.
+  std::vector<std::shared_ptr<cuda::Driver>> gpus;
   // kSim: through what the simulated hosts of one process reach one another; none: a host alone.
   std::shared_ptr<SimFabric> fabric;
 };

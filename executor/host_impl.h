@@ -11,6 +11,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "executor/devices/cuda/gpu.h"
 #include "executor/host.h"
 #include "executor/host_plan.h"
 #include "executor/sources/source_feeder.h"
@@ -68,6 +69,7 @@ struct Host::Impl final : DeviceRun::Listener {
   const HostOptions options;
   HostEvents& events;
   SharedSegment bells;  // One doorbell for each device, for peers to ring.
+  std::vector<std::shared_ptr<cuda::Gpu>> cards;
   std::vector<std::unique_ptr<Device>> devices;
   std::vector<Bell> device_bells;
   std::unique_ptr<SourceFeeder> feeder;

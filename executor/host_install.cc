@@ -58,19 +58,22 @@ void compile_plan(HostPlan& plan, const std::vector<std::unique_ptr<Device>>& de
   }
   GW_REQUIRE(!plan.devices.empty(), "plan \"", plan.plan->name,
              "\": runs on no device of this host");
-  plan.functions.resize(plan.plan->functions.size());
+  std::map<std::pair<uint32_t, const void*>, std::shared_ptr<const CompiledFunction>> made;
+  for (const auto& device : plan.devices) device->functions.resize(plan.plan->functions.size());
   for (const PlanNode& node : plan.plan->nodes) {
     if (node.kind != PlanNodeKind::kCall) continue;
     const PlanSlice& slice = plan.plan->slices[node.slice];
+    const CompiledFunction* function = nullptr;
     for (const auto& device : plan.devices) {
       if (mesh_device_of(slice, device->member) == kNone) continue;
-      auto& compiled = plan.functions[node.function];
-      const LocalFunction& local = plan.plan->functions[node.function];
-      // Devices of one host are alike: one compilation serves them all.
-      if (compiled == nullptr) compiled = device->device->compile(local);
-      add_groups(plan, node.slice, *compiled);
-      break;
+      // One compilation serves all devices that are alike.
+      auto& compiled = made[{node.function, device->device->family()}];
+      if (compiled == nullptr)
+        compiled = device->device->compile(plan.plan->functions[node.function]);
+      device->functions[node.function] = compiled;
+      function = compiled.get();
     }
+    if (function != nullptr) add_groups(plan, node.slice, *function);
   }
 }
 
@@ -78,8 +81,7 @@ namespace {
 
 class EntryMaker {
  public:
-  EntryMaker(HostPlan& host, DevicePlan& device)
-      : host_(host), plan_(*host.plan), device_(device) {}
+  EntryMaker(const Plan& plan, DevicePlan& device) : plan_(plan), device_(device) {}
 
   void run() {
     for (uint32_t n = 0; n < plan_.nodes.size(); ++n) {
@@ -108,7 +110,7 @@ class EntryMaker {
   }
 
   void add_call(uint32_t n, const PlanNode& node) {
-    const CompiledFunction& function = *host_.functions[node.function];
+    const CompiledFunction& function = *device_.functions[node.function];
     const LocalFunction& local = plan_.functions[node.function];
     Entry entry{
         .kind = EntryKind::kCall, .node = n, .function = &function, .end = function.commit_step()};
@@ -127,7 +129,7 @@ class EntryMaker {
   }
 
   void add_commit(uint32_t n, const PlanNode& node) {
-    const CompiledFunction& function = *host_.functions[plan_.nodes[node.call].function];
+    const CompiledFunction& function = *device_.functions[plan_.nodes[node.call].function];
     device_.entries.push_back({.kind = EntryKind::kCommit,
                                .node = node.call,
                                .plan_node = n,
@@ -181,13 +183,12 @@ class EntryMaker {
     }
   }
 
-  HostPlan& host_;
   const Plan& plan_;
   DevicePlan& device_;
 };
 
 }  // namespace
 
-void add_entries(HostPlan& plan, DevicePlan& device) { EntryMaker(plan, device).run(); }
+void add_entries(HostPlan& plan, DevicePlan& device) { EntryMaker(*plan.plan, device).run(); }
 
 }  // namespace gangway

@@ -44,10 +44,28 @@ void for_each_inbox(const Plan& plan, const Member& member, Body body) {
   }
 }
 
+// Discrete devices meet in host memory, but lay no tensor there.
+int64_t rank_bytes(const HostPlan& plan, const GroupSpec& group) {
+  return RankArea::bytes(plan.devices[0]->device->discrete() ? 0 : group.bytes_max);
+}
+
+// The devices of a group by rank: null where another host has it.
+std::vector<Device*> devices_of(const HostPlan& plan, const GroupSpec& group, size_t index) {
+  const std::vector<Member> members = slice_members(plan.plan->slices[group.slice]);
+  std::vector<Device*> devices;
+  for (uint32_t mesh_device : group.groups[index]) {
+    devices.push_back(nullptr);
+    for (const auto& device : plan.devices) {
+      if (device->member == members[mesh_device]) devices.back() = device->device;
+    }
+  }
+  return devices;
+}
+
 template <class Body>
 void for_each_area(const HostPlan& plan, const Member& member, Body body) {
   for_each_rank(plan, member, [&](const GroupSpec& group, size_t index, size_t rank) {
-    body(rank_area(group, index, rank), RankArea::bytes(group.bytes_max));
+    body(rank_area(group, index, rank), rank_bytes(plan, group));
   });
   if (has_gate(*plan.plan)) body(gate_area(member), RankArea::bytes(0));
   for_each_inbox(*plan.plan, member, body);
@@ -58,6 +76,14 @@ void for_each_area(const HostPlan& plan, const Member& member, Body body) {
 int64_t shared_bytes(const HostPlan& plan, const DevicePlan& device) {
   int64_t total = 0;
   for_each_area(plan, device.member, [&](const std::string&, int64_t bytes) { total += bytes; });
+  return total;
+}
+
+int64_t staging_bytes(const HostPlan& plan, const DevicePlan& device) {
+  int64_t total = 0;
+  for_each_rank(plan, device.member, [&](const GroupSpec& group, size_t index, size_t) {
+    total += device.device->collective_bytes(devices_of(plan, group, index), group.bytes_max);
+  });
   return total;
 }
 
@@ -80,11 +106,13 @@ void link_collectives(HostPlan& plan, DevicePlan& device, const BellOf& bell_of)
     for (size_t r = 0; r < group.groups[index].size(); ++r) {
       const Member& member = members[group.groups[index][r]];
       std::byte* area = find_area(segment_of(plan, member.host), rank_area(group, index, r),
-                                  RankArea::bytes(group.bytes_max));
+                                  rank_bytes(plan, group));
       ranks.push_back({RankArea::at(area), bell_of(member)});
     }
-    device.collectives.push_back(std::make_unique<ShmCollective>(
-        static_cast<uint32_t>(rank), std::move(ranks), group.bytes_max));
+    auto meeting = std::make_unique<ShmCollective>(static_cast<uint32_t>(rank), std::move(ranks),
+                                                   group.bytes_max);
+    device.collectives.push_back(device.device->collective(
+        std::move(meeting), devices_of(plan, group, index), group.bytes_max));
     made[{group.slice, group.axes}] = device.collectives.back().get();
   });
   for (Entry& entry : device.entries) {

@@ -44,9 +44,8 @@ struct HostPlan {
   StateScope scope;
   PlanStage stage = PlanStage::kInstalled;
 
-  CompiledFunctions functions;  // By Plan::functions; null: not run here.
-  std::vector<std::shared_ptr<const CompiledFunction>>
-      inits;  // By Plan::states; null: not here, or not new.
+  // By Plan::states, then by Device::family(); none: not here, or not new.
+  std::vector<std::map<const void*, std::shared_ptr<const CompiledFunction>>> inits;
   std::vector<GroupSpec> groups;
   std::vector<std::unique_ptr<DevicePlan>> devices;
   std::vector<std::unique_ptr<const DataSource>> sources;  // By Plan::sources; null: not here.
@@ -72,6 +71,8 @@ std::string inbox_area(uint32_t node, uint32_t mesh_device);
 void compile_plan(HostPlan& plan, const std::vector<std::unique_ptr<Device>>& devices);
 void add_entries(HostPlan& plan, DevicePlan& device);
 int64_t shared_bytes(const HostPlan& plan, const DevicePlan& device);
+// What collectives need of a discrete device's own memory.
+int64_t staging_bytes(const HostPlan& plan, const DevicePlan& device);
 SharedSegment make_segment(const HostPlan& plan);
 using BellOf = std::function<Bell(const Member&)>;
 void link_device(HostPlan& plan, DevicePlan& device, const BellOf& bell_of);

@@ -48,12 +48,15 @@ Installed Host::Impl::install(PlanId id, std::shared_ptr<const Plan> given, uint
     if (like.shards.empty() || states.find_like(scope, made->plan->values[state.value].name, like))
       continue;
     const LocalFunction local{state.init, static_cast<NodeId>(state.init->nodes.size()), {}, kNone};
-    made->inits[s] = devices[like.shards[0].device]->compile(local);
-    init_arena = std::max(init_arena, made->inits[s]->arena_bytes());
+    for (const Shard& shard : like.shards) {
+      auto& init = made->inits[s][devices[shard.device]->family()];
+      if (init == nullptr) init = devices[shard.device]->compile(local);
+      init_arena = std::max(init_arena, init->arena_bytes());
+    }
   }
   Installed installed;
   for (const auto& device : made->devices) {
-    device->layout = lay_out(*made->plan, device->member, made->functions, init_arena,
+    device->layout = lay_out(*made->plan, device->member, device->functions, init_arena,
                              device->device->discrete());
     add_entries(*made, *device);
     installed.needs.push_back(need_of(*made, *device));
@@ -87,7 +90,7 @@ DeviceNeed Host::Impl::need_of(HostPlan& made, DevicePlan& device) {
   const Plan& facts = *made.plan;
   DeviceNeed need{.device = device.member.device, .arena = device.layout.arena_bytes};
   for (size_t s = 0; s < facts.states.size(); ++s) {
-    if (made.inits[s] == nullptr) continue;
+    if (made.inits[s].empty()) continue;
     const PlanValue& value = facts.values[facts.states[s].value];
     if (mesh_device_of(facts.slices[value.slice], device.member) != kNone) {
       need.state += aligned(value.local_type.bytes());
@@ -95,7 +98,8 @@ DeviceNeed Host::Impl::need_of(HostPlan& made, DevicePlan& device) {
   }
   need.slots = (device.layout.slot_bytes + device.layout.bound_bytes) * facts.runs_in_flight_max;
   // A segment lies in the host's memory.
-  if (!device.device->discrete()) need.slots += shared_bytes(made, device);
+  need.slots +=
+      device.device->discrete() ? aligned(staging_bytes(made, device)) : shared_bytes(made, device);
   return need;
 }
 
@@ -151,9 +155,16 @@ void Host::Impl::allocate(HostPlan& made, DevicePlan& device) {
   DeviceMemory& memory = device.device->memory();
   device.arena = allocate_buffer(memory, device.layout.arena_bytes, what);
   device.slots = allocate_buffer(memory, device.layout.slot_bytes * facts.runs_in_flight_max, what);
-  if (device.device->discrete())
+  if (device.device->discrete()) {
     device.staging =
         device.device->host_memory(device.layout.slot_bytes * facts.runs_in_flight_max);
+    device.meeting_place = allocate_buffer(memory, aligned(staging_bytes(made, device)), what);
+    std::byte* place = device.meeting_place->data();
+    for (const auto& collective : device.collectives) {
+      collective->use_staging(place);
+      place += collective->staging_bytes();
+    }
+  }
   const int64_t shared = device.device->discrete() ? 0 : shared_bytes(made, device);
   if (Result<void> reserved = memory.reserve(shared, what); !reserved.ok()) throw reserved.error();
   device.reserved_bytes = shared;
@@ -182,7 +193,7 @@ void Host::Impl::add_states(HostPlan& made) {
     if (shards.shards.empty()) continue;
     std::shared_ptr<State> state = states.find_like(made.scope, name, shards);
     if (state == nullptr) {
-      GW_REQUIRE(made.inits[s] != nullptr, "state \"", name,
+      GW_REQUIRE(!made.inits[s].empty(), "state \"", name,
                  "\": went away while its program was installed");
       state = std::make_shared<State>(State{name, std::move(shards)});
       for (Shard& shard : state->shards.shards) {
@@ -208,9 +219,10 @@ void Host::Impl::initialise(HostPlan& made, uint32_t s, State& state) {
     auto frame = std::make_shared<CallFrame>();
     frame->bases = {shard->buffer->data(), device->arena->data()};
     frame->mesh_device = shard->mesh_device;
-    frame->end = made.inits[s]->step_count();
+    const auto& init = made.inits[s].at(device->device->family());
+    frame->end = init->step_count();
     enqueue_task(*device->device,
-                 [frame, function = made.inits[s], buffer = shard->buffer,
+                 [frame, function = init, buffer = shard->buffer,
                   arena = device->arena](Turn& turn) { return function->advance(*frame, turn); });
   }
 }

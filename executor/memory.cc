@@ -44,15 +44,15 @@ void DeviceMemory::unreserve(int64_t bytes) {
 Result<std::byte*> DeviceMemory::allocate(int64_t bytes, const std::string& what) {
   Result<void> reserved = reserve(bytes, what);
   if (!reserved.ok()) return reserved.error();
-  std::byte* data = nullptr;
   if (blocks_ != nullptr) {
-    data = blocks_->allocate(bytes, what);
-  } else {
-    const int64_t units = (std::max<int64_t>(bytes, 1) + kDeviceAlignment - 1) / kDeviceAlignment;
-    data = static_cast<std::byte*>(
-        std::aligned_alloc(kDeviceAlignment, static_cast<size_t>(units * kDeviceAlignment)));
+    Result<std::byte*> block = blocks_->allocate(bytes, what);
+    if (block.ok()) return block;
+    unreserve(bytes);
+    return Error(block.error()).add_where({.device = device_});
   }
-  if (data != nullptr) return data;
+  const int64_t units = (std::max<int64_t>(bytes, 1) + kDeviceAlignment - 1) / kDeviceAlignment;
+  void* data = std::aligned_alloc(kDeviceAlignment, static_cast<size_t>(units * kDeviceAlignment));
+  if (data != nullptr) return static_cast<std::byte*>(data);
   unreserve(bytes);
   return Error(ErrorKind::kOverloaded,
                cat(what, ": the machine has no ", size_text(bytes), " left"), {.device = device_},

@@ -19,12 +19,13 @@ namespace gangway {
 
 inline constexpr int64_t kDeviceAlignment = 64;
 
-// Where the bytes of a discrete device come from. Threads: any. allocate() answers null when there
-// are none; what it gives may be used at once, and is idle when it is released.
+// Where the bytes of a discrete device come from. Threads: any. What
+// allocate() gives may be used at once, and is idle when it is released. Errors: kOverloaded when
+// there is none left, kUnavailable when the device is lost.
 class MemoryBlocks {
  public:
   virtual ~MemoryBlocks() = default;
-  virtual std::byte* allocate(int64_t bytes, const std::string& what) = 0;
+  virtual Result<std::byte*> allocate(int64_t bytes, const std::string& what) = 0;
   virtual void release(std::byte* data) = 0;
 };
 

@@ -17,6 +17,7 @@
 // none; a member that dies leaves the others waiting until the controller uninstalls the plan.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -49,6 +50,10 @@ class Collective {
                                 bool poisoned) = 0;
   // Every member learns the word of every other: what a gate is made of.
   virtual void begin_exchange(uint64_t word, bool poisoned) = 0;
+
+  // Memory of the device that it works in; given once, before the first collective.
+  virtual int64_t staging_bytes() const { return 0; }
+  virtual void use_staging(std::byte* staging) { static_cast<void>(staging); }
 
   virtual Progress advance() = 0;
   // Once done: was any member poisoned; and the words by rank (0 in an all-reduce).

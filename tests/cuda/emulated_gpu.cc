@@ -2,10 +2,14 @@
 
 namespace gangway::emulated {
 
+std::shared_ptr<cuda::Driver> driver_of(const std::shared_ptr<EmulatedMachine>& machine,
+                                        uint32_t device) {
+  return {machine, &machine->driver(device)};
+}
+
 std::shared_ptr<cuda::Gpu> make_gpu(const std::shared_ptr<EmulatedMachine>& machine,
                                     uint32_t device) {
-  return std::make_shared<cuda::Gpu>(
-      std::shared_ptr<cuda::Driver>(machine, &machine->driver(device)));
+  return std::make_shared<cuda::Gpu>(driver_of(machine, device));
 }
 
 std::shared_ptr<EmulatedMachine> make_machine(uint64_t seed, uint32_t devices) {

@@ -8,7 +8,10 @@
 
 namespace gangway::emulated {
 
-// A card of `machine`, which it keeps alive.
+// The driver of a card of `machine`, which it keeps alive.
+std::shared_ptr<cuda::Driver> driver_of(const std::shared_ptr<EmulatedMachine>& machine,
+                                        uint32_t device = 0);
+// The card.
 std::shared_ptr<cuda::Gpu> make_gpu(const std::shared_ptr<EmulatedMachine>& machine,
                                     uint32_t device = 0);
 

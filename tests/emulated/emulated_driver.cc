@@ -180,11 +180,12 @@ Status EmulatedDriver::wait_for(const PointPtr& point,
     core_.report(Fault::kStuck, "synchronize", "waits for what cannot come");
     return {StatusKind::kInvalid, false, "synchronize: nothing can end this wait"};
   }
+  // Of a device that was lost, too: it touches nothing any more.
+  core_.host_clock.join(point->clock);
   if (!state().lost.ok()) {
     state().told = true;
     return state().lost;
   }
-  core_.host_clock.join(point->clock);
   return point->status;
 }
 

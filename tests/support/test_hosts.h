@@ -42,8 +42,10 @@ class EventLog final : public HostEvents {
 class TestHosts {
  public:
   TestHosts(Reactor& reactor, uint32_t count, uint32_t devices, DeviceKind kind = DeviceKind::kCpu,
-            Tracer* tracer = nullptr, int64_t memory_bytes = int64_t{64} << 20)
+            Tracer* tracer = nullptr, int64_t memory_bytes = int64_t{64} << 20,
+            const std::vector<std::vector<std::shared_ptr<cuda::Driver>>>& gpus = {})
       : reactor_(reactor), fabric_(std::make_shared<SimFabric>()) {
+    const std::vector<std::shared_ptr<cuda::Driver>> no_gpus;
     for (uint32_t h = 0; h < count; ++h) {
       logs.push_back(std::make_unique<EventLog>());
       hosts.push_back(std::make_unique<Host>(reactor_,
@@ -53,6 +55,7 @@ class TestHosts {
                                                          .memory_bytes = memory_bytes,
                                                          .threads = 1,
                                                          .tracer = tracer,
+                                                         .gpus = gpus.empty() ? no_gpus : gpus[h],
                                                          .fabric = fabric_},
                                              *logs.back()));
     }

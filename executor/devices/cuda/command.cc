@@ -2,7 +2,7 @@
 
 namespace gangway::cuda {
 
-Status Command::issue(Driver& driver, At at, std::byte* const* bases) const {
+Status Command::issue(Driver& driver, At at, std::byte* const* bases, uint32_t mesh_device) const {
   void* addresses[kArgumentsMax];
   const void* values[kArgumentsMax];
   Access accesses[kArgumentsMax];
@@ -10,7 +10,7 @@ Status Command::issue(Driver& driver, At at, std::byte* const* bases) const {
   for (size_t i = 0; i < arguments.size(); ++i) {
     const Argument& argument = arguments[i];
     if (!argument.is_tensor) {
-      values[i] = argument.value.data();
+      values[i] = argument.value.data() + argument.value_stride * mesh_device;
       continue;
     }
     addresses[i] = bases[argument.place.base] + argument.place.offset;
@@ -29,6 +29,7 @@ Status Command::issue(Driver& driver, At at, std::byte* const* bases) const {
   return driver.launch(at, {.kernel = kernel,
                             .grid = grid,
                             .block = block,
+                            .shared_bytes = shared_bytes,
                             .arguments = {values, count},
                             .accesses = {accesses, tensors}});
 }

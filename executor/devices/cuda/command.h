@@ -38,6 +38,7 @@ struct Argument {
   int64_t bytes = 0;
   AccessKind access = AccessKind::kRead;
   std::vector<std::byte> value;  // Of what is no tensor.
+  size_t value_stride = 0;       // Not 0: a value for each device of the mesh, so far apart.
 };
 
 struct Command {
@@ -51,10 +52,11 @@ struct Command {
   Kind kind = Kind::kLaunch;
   KernelHandle kernel;
   Grid grid, block;
+  uint32_t shared_bytes = 0;
   PreparedHandle operation;
   std::vector<Argument> arguments;
 
-  Status issue(Driver& driver, At at, std::byte* const* bases) const;
+  Status issue(Driver& driver, At at, std::byte* const* bases, uint32_t mesh_device) const;
 };
 
 template <class T>
@@ -63,6 +65,17 @@ Argument value(const T& x) {
   Argument made;
   made.value.resize(sizeof(T));
   std::memcpy(made.value.data(), static_cast<const void*>(&x), sizeof(T));
+  return made;
+}
+
+// One of them, on each device of a mesh.
+template <class T>
+Argument value_by_device(const std::vector<T>& each) {
+  static_assert(std::is_trivially_copyable_v<T>);
+  Argument made;
+  made.value.resize(each.size() * sizeof(T));
+  made.value_stride = sizeof(T);
+  std::memcpy(made.value.data(), each.data(), made.value.size());
   return made;
 }
 

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "executor/collectives/cuda/comm_collective.h"
+#include "executor/collectives/cuda/copy_collective.h"
 #include "executor/devices/cuda/cuda_function.h"
 
 namespace gangway {
@@ -23,7 +25,7 @@ CudaDevice::CudaDevice(const CudaDeviceOptions& options)
     : Device(options.name, options.memory_bytes, options.gpu),
       gpu_(options.gpu),
       compute_(gpu_->driver().make_stream(cat(options.name, " compute")).take()),
-      thread_() {
+      communication_(gpu_->driver().make_stream(cat(options.name, " communication")).take()) {
   ringer_->device = this;
   thread_ = Thread(options.name, [this] { serve(); });
 }
@@ -34,6 +36,7 @@ CudaDevice::~CudaDevice() {
   for (const PendingMark& pending : pending_) driver.destroy(pending.event);
   for (const cuda::EventHandle event : free_events_) driver.destroy(event);
   driver.destroy(compute_);
+  driver.destroy(communication_);
 }
 
 void CudaDevice::stop() {
@@ -51,6 +54,37 @@ void CudaDevice::stop() {
 
 std::shared_ptr<const CompiledFunction> CudaDevice::compile(const LocalFunction& local) {
   return std::make_shared<const CudaFunction>(local, gpu_);
+}
+
+namespace {
+
+// Every rank is on this card.
+bool on_one_card(std::span<Device* const> members, const void* family) {
+  return std::all_of(members.begin(), members.end(), [&](const Device* device) {
+    return device != nullptr && device->family() == family;
+  });
+}
+
+}  // namespace
+
+std::unique_ptr<Collective> CudaDevice::collective(std::unique_ptr<Collective> meeting,
+                                                   std::span<Device* const> members,
+                                                   int64_t bytes_max) {
+  if (on_one_card(members, family()))
+    return std::make_unique<CopyCollective>(*this, std::move(meeting), bytes_max);
+  const auto same_card = [this](const Device* device) {
+    return device != nullptr && device->family() == family();
+  };
+  if (std::count_if(members.begin(), members.end(), same_card) > 1) {
+    throw Error(ErrorKind::kUnimplemented,
+                "all_reduce: some devices of the group share a card, others do not",
+                {.device = name()}, "let all of them share one, or none");
+  }
+  return std::make_unique<CommCollective>(*this, std::move(meeting));
+}
+
+int64_t CudaDevice::collective_bytes(std::span<Device* const> members, int64_t bytes_max) const {
+  return on_one_card(members, family()) ? CopyCollective::staging_bytes_for(bytes_max) : 0;
 }
 
 void CudaDevice::enqueue(Work& work) {
@@ -75,14 +109,20 @@ std::shared_ptr<const Error> CudaDevice::failure_of(const Status& status) {
   if (!status.failed()) return nullptr;
   auto error = std::make_shared<Error>(to_error(status));
   error->add_where({.device = name()});
-  if (status.sticky && lost_ == nullptr) lost_ = error;
+  if (status.sticky && lost_ == nullptr) {
+    lost_ = error;
+    // Answers at once: after it nothing on the card touches memory any more.
+    static_cast<void>(gpu_->driver().synchronize(compute_));
+    static_cast<void>(gpu_->driver().synchronize(communication_));
+  }
   return error;
 }
 
-void CudaDevice::note(const Status& status) {
-  if (!status.failed()) return;
+bool CudaDevice::note(const Status& status) {
+  if (!status.failed()) return true;
   auto failure = failure_of(status);
   if (failure_ == nullptr) failure_ = std::move(failure);
+  return false;
 }
 
 void CudaDevice::copy(void* to, const void* from, int64_t bytes) {
@@ -135,13 +175,13 @@ Mark CudaDevice::make_mark() {
   const cuda::EventHandle event = take_event();
   const At at{compute_, "mark"};
   if (event) {
-    note(gpu_->driver().record(at, event));
     const auto ring = [](void* ringer) {
       auto* to = static_cast<Ringer*>(ringer);
       const std::lock_guard lock(to->mutex);
       if (to->device != nullptr) to->device->ring();
     };
-    note(gpu_->driver().notify(at, ring, ringer_.get()));
+    if (note(gpu_->driver().record(at, event)))
+      note(gpu_->driver().notify(at, ring, ringer_.get()));
   }
   pending_.push_back({mark, event, std::exchange(failure_, nullptr)});
   return mark;

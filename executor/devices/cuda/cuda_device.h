@@ -39,6 +39,11 @@ class CudaDevice final : public Device {
   ~CudaDevice() override;
 
   std::shared_ptr<const CompiledFunction> compile(const LocalFunction& local) override;
+  const void* family() const override { return gpu_.get(); }
+  std::unique_ptr<Collective> collective(std::unique_ptr<Collective> meeting,
+                                         std::span<Device* const> members,
+                                         int64_t bytes_max) override;
+  int64_t collective_bytes(std::span<Device* const> members, int64_t bytes_max) const override;
   void enqueue(Work& work) override;
   void ring() override;
   void stop() override;
@@ -53,10 +58,14 @@ class CudaDevice final : public Device {
   // For what was compiled for it, and for collectives. Device thread.
   cuda::Gpu& gpu() const { return *gpu_; }
   cuda::StreamHandle compute() const { return compute_; }
+  // Of all communicators of the device.
+  cuda::StreamHandle communication() const { return communication_; }
   // What ended the device; null: it lives.
   const std::shared_ptr<const Error>& lost() const { return lost_; }
   // Null: `status` is fine. An error that is sticky ends the device.
   std::shared_ptr<const Error> failure_of(const cuda::Status& status);
+  // The same, told with the next mark. False: it failed.
+  bool note(const cuda::Status& status);
 
  protected:
   Mark make_mark() override;
@@ -75,12 +84,11 @@ class CudaDevice final : public Device {
   };
 
   void serve();
-  void note(const cuda::Status& status);
   void query_marks();
   cuda::EventHandle take_event();
 
   const std::shared_ptr<cuda::Gpu> gpu_;
-  cuda::StreamHandle compute_;
+  cuda::StreamHandle compute_, communication_;
   const std::shared_ptr<Ringer> ringer_ = std::make_shared<Ringer>();
 
   std::shared_ptr<const Error> lost_;

@@ -16,6 +16,19 @@ int64_t aligned(int64_t bytes) {
   return (bytes + kDeviceAlignment - 1) / kDeviceAlignment * kDeviceAlignment;
 }
 
+// "step: %14 dot", "step: %20 fusion of mul, exp, add"
+std::string label_of(const Function& function, const Node& node) {
+  std::string label = cat(function.name, ": %", node.first_result, " ", to_string(node.op));
+  const char* before = " of ";
+  if (node.body == nullptr) return label;
+  for (const Node& inner : node.body->nodes) {
+    if (inner.op == Op::constant || inner.op == Op::broadcast) continue;
+    label += cat(before, to_string(inner.op));
+    before = ", ";
+  }
+  return label;
+}
+
 std::byte* at(const CallFrame& frame, const cuda::Place& place) {
   return frame.bases[place.base] + place.offset;
 }
@@ -75,8 +88,7 @@ void CudaFunction::place(cuda::Command& command, NodeId id) const {
 void CudaFunction::add_step(NodeId id, std::vector<cuda::Command> commands) {
   const Function& function = *local_.function;
   const Node& node = function.nodes[id];
-  Step step{.commands = std::move(commands),
-            .label = cat(function.name, ": %", node.first_result, " ", to_string(node.op))};
+  Step step{.commands = std::move(commands), .label = label_of(function, node)};
   for (cuda::Command& command : step.commands) place(command, id);
   int64_t bytes = 0;
   for (ValueId input : node.inputs) {
@@ -141,8 +153,8 @@ void CudaFunction::issue(const Step& step, CallFrame& frame, CudaDevice& device)
     return;
   }
   for (const cuda::Command& command : step.commands) {
-    const cuda::Status status =
-        command.issue(gpu_->driver(), {device.compute(), step.label}, frame.bases.data());
+    const cuda::Status status = command.issue(gpu_->driver(), {device.compute(), step.label},
+                                              frame.bases.data(), frame.mesh_device);
     if (!status.ok()) return fail(frame, device, status);
   }
 }

@@ -32,10 +32,7 @@ KernelHandle Gpu::kernel(const std::string& name) {
   KernelHandle& known = kernels_[name];
   if (known) return known;
   const Result<KernelHandle> found = driver_->kernel({}, name);
-  if (!found.ok())
-    throw Error(ErrorKind::kUnimplemented,
-                cat("the CUDA device has no kernel \"", name, "\": ", found.error().message()));
-  return known = found.value();
+  return known = found.ok() ? found.value() : KernelHandle{};
 }
 
 std::shared_ptr<const Module> Gpu::compile(const ModuleSource& source) {
@@ -50,11 +47,14 @@ std::shared_ptr<const Module> Gpu::compile(const ModuleSource& source) {
   return module;
 }
 
-std::byte* Gpu::allocate(int64_t bytes, const std::string& what) {
+Result<std::byte*> Gpu::allocate(int64_t bytes, const std::string& what) {
   const std::lock_guard lock(mutex_);
+  if (const Status health = driver_->health(); !health.ok()) return to_error(health);
   Result<std::byte*> data = driver_->allocate({memory_stream_, what}, std::max<int64_t>(bytes, 1));
-  if (!data.ok() || !driver_->synchronize(memory_stream_).ok()) return nullptr;
-  return data.value();
+  if (!data.ok()) return data;
+  if (const Status ready = driver_->synchronize(memory_stream_); !ready.ok())
+    return to_error(ready);
+  return data;
 }
 
 void Gpu::release(std::byte* data) {

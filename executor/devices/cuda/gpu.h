@@ -44,13 +44,13 @@ class Gpu final : public MemoryBlocks {
   const std::shared_ptr<Driver>& shared_driver() const { return driver_; }
   const GpuInfo& info() const { return info_; }
 
-  // One of Gangway's own kernels. Throws kUnimplemented where there is none of this name.
+  // One of Gangway's own kernels; none: there is none of this name.
   KernelHandle kernel(const std::string& name);
   // Blocks where the source is new. Throws kBug with the compiler's words.
   std::shared_ptr<const Module> compile(const ModuleSource& source);
 
   // MemoryBlocks: stream-ordered memory of the card, ready when it is given.
-  std::byte* allocate(int64_t bytes, const std::string& what) override;
+  Result<std::byte*> allocate(int64_t bytes, const std::string& what) override;
   void release(std::byte* data) override;
 
   // As Device::host_memory() and Device::pin().

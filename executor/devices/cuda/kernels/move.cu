@@ -8,12 +8,12 @@ namespace gangway::cuda {
 template <class T>
 GW_DEVICE void move(Global<const T> from, Global<T> to, StridedView view,
                     Global<const int32_t> start, MovingWindow window) {
-  int64_t n = 1, source_begin = 0, target_begin = 0;
+  int64_t n = 1, source_begin = window.source_begin, target_begin = 0;
   for (int32_t d = 0; d < view.rank; ++d) n *= view.sizes[d];
   if (window.moves != 0) {
     const int32_t wanted = start[0];
     const int64_t at = wanted < 0 ? 0 : wanted > window.last ? window.last : wanted;
-    source_begin = at * window.source_step;
+    source_begin += at * window.source_step;
     target_begin = at * window.target_step;
   }
   for (int64_t i = global_thread(); i < n; i += global_threads()) {

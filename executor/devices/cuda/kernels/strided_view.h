@@ -16,8 +16,9 @@ struct StridedView {
   int64_t source[kViewRankMax] = {}, target[kViewRankMax] = {};
 };
 
-// A window that begins where a run-time scalar says.
+// Where the copy begins in the source, and a window that moves by a run-time scalar.
 struct MovingWindow {
+  int64_t source_begin = 0;
   int32_t moves = 0;
   int64_t last = 0;
   int64_t source_step = 0, target_step = 0;

@@ -43,6 +43,29 @@ LowerFunction lowering_of(const OpRow& facts) {
       {Op::dynamic_slice, lower_window},
       {Op::dynamic_update, lower_window},
       {Op::sum_squares, lower_reduce},
+      {Op::take, lower_index},
+      {Op::scatter_add, lower_index},
+      {Op::top_k, lower_index},
+      {Op::sort, lower_index},
+      {Op::softmax, lower_softmax},
+      {Op::softmax_grad, lower_softmax},
+      {Op::cross_entropy, lower_softmax},
+      {Op::cross_entropy_grad, lower_softmax},
+      {Op::rms_norm, lower_norm},
+      {Op::rms_norm_grad, lower_norm_grad},
+      {Op::layer_norm, lower_norm},
+      {Op::layer_norm_grad, lower_norm_grad},
+      {Op::attention, lower_attention},
+      {Op::attention_grad, lower_attention},
+      {Op::attention_decode, lower_attention},
+      {Op::grouped_dot, lower_moe},
+      {Op::grouped_dot_grad_w, lower_moe},
+      {Op::moe_route, lower_moe},
+      {Op::moe_dispatch, lower_moe},
+      {Op::moe_combine, lower_moe},
+      {Op::moe_combine_grad_y, lower_moe},
+      {Op::moe_combine_grad_w, lower_moe},
+      {Op::adamw, lower_adamw},
   };
   auto found = kByOp.find(facts.op);
   return found == kByOp.end() ? nullptr : found->second;
@@ -118,14 +141,24 @@ void Lowering::add(Command command) {
   commands.push_back(std::move(command));
 }
 
-void Lowering::launch(KernelHandle kernel, Grid grid, uint32_t threads,
-                      std::vector<Argument> args) {
-  add({.kernel = kernel, .grid = grid, .block = {threads}, .arguments = std::move(args)});
+KernelHandle Lowering::find(const std::string& kernel) const {
+  const KernelHandle found = gpu.kernel(kernel);
+  if (!found) refuse(cat("\"", kernel, "\" is not among its kernels"));
+  return found;
+}
+
+void Lowering::launch(KernelHandle kernel, Grid grid, uint32_t threads, std::vector<Argument> args,
+                      uint32_t shared_bytes) {
+  add({.kernel = kernel,
+       .grid = grid,
+       .block = {threads},
+       .shared_bytes = shared_bytes,
+       .arguments = std::move(args)});
 }
 
 void Lowering::launch(const std::string& kernel, Grid grid, uint32_t threads,
-                      std::vector<Argument> args) {
-  launch(gpu.kernel(kernel), grid, threads, std::move(args));
+                      std::vector<Argument> args, uint32_t shared_bytes) {
+  launch(find(kernel), grid, threads, std::move(args), shared_bytes);
 }
 
 void Lowering::launch_flat(KernelHandle kernel, int64_t n, std::vector<Argument> args) {
@@ -137,7 +170,14 @@ void Lowering::launch_flat(KernelHandle kernel, int64_t n, std::vector<Argument>
 }
 
 void Lowering::launch_flat(const std::string& kernel, int64_t n, std::vector<Argument> args) {
-  if (n > 0) launch_flat(gpu.kernel(kernel), n, std::move(args));
+  if (n > 0) launch_flat(find(kernel), n, std::move(args));
+}
+
+void Lowering::launch_rows(const std::string& kernel, int64_t rows, int64_t columns,
+                           std::vector<Argument> args) {
+  if (rows <= 0) return;
+  if (rows > INT32_MAX) refuse("too many rows");
+  launch(kernel, {static_cast<uint32_t>(rows)}, block_threads(columns), std::move(args));
 }
 
 void Lowering::copy(Argument from, Argument to) {
@@ -170,16 +210,16 @@ StridedView view_of(const Lowering& call, const StridedCopy& copy) {
 }  // namespace
 
 void Lowering::move(const StridedCopy& copy, Argument from, Argument to) {
-  move(copy, std::move(from), std::move(to), value<const int32_t*>(nullptr), {});
+  move(copy, std::move(from), std::move(to), value<const int32_t*>(nullptr), value(MovingWindow{}));
 }
 
 void Lowering::move(const StridedCopy& copy, Argument from, Argument to, Argument start,
-                    const MovingWindow& window) {
+                    Argument window) {
   int64_t n = 1;
   for (int64_t size : copy.sizes) n *= size;
   launch_flat(cat("move_", copy.bytes), n,
               {std::move(from), std::move(to), value(view_of(*this, copy)), std::move(start),
-               value(window)});
+               std::move(window)});
 }
 
 namespace {

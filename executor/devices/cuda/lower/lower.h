@@ -44,16 +44,20 @@ class Lowering {
   static Argument part(Argument tensor, int64_t offset, int64_t bytes);
 
   // Commands, in order.
-  void launch(const std::string& kernel, Grid grid, uint32_t threads, std::vector<Argument> args);
+  void launch(const std::string& kernel, Grid grid, uint32_t threads, std::vector<Argument> args,
+              uint32_t shared_bytes = 0);
   // A thread for each of n elements, as many blocks as keep the card busy. Nothing when n is 0.
   void launch_flat(const std::string& kernel, int64_t n, std::vector<Argument> args);
-  void launch(KernelHandle kernel, Grid grid, uint32_t threads, std::vector<Argument> args);
+  void launch(KernelHandle kernel, Grid grid, uint32_t threads, std::vector<Argument> args,
+              uint32_t shared_bytes = 0);
   void launch_flat(KernelHandle kernel, int64_t n, std::vector<Argument> args);
+  // A block for each row.
+  void launch_rows(const std::string& kernel, int64_t rows, int64_t columns,
+                   std::vector<Argument> args);
   void copy(Argument from, Argument to);
-  // A strided copy between two tensors; with `start` one side moves by that run-time scalar.
+  // A strided copy between two tensors; `window` is a MovingWindow, `start` what moves it.
   void move(const StridedCopy& copy, Argument from, Argument to);
-  void move(const StridedCopy& copy, Argument from, Argument to, Argument start,
-            const MovingWindow& window);
+  void move(const StridedCopy& copy, Argument from, Argument to, Argument start, Argument window);
   void fill(DType dtype, double number, Argument to, int64_t elements);
   // Takes over `prepared`; its tensors in order.
   void library(Result<Prepared> prepared, std::vector<Argument> tensors);
@@ -71,6 +75,7 @@ class Lowering {
   int64_t scratch_bytes = 0;
 
  private:
+  KernelHandle find(const std::string& kernel) const;
   void add(Command command);
 };
 
@@ -87,6 +92,13 @@ void lower_window(Lowering& call);  // dynamic_slice, dynamic_update
 void lower_reduce(Lowering& call);  // sums, extremes, argmax, cumsum, sum_squares
 void lower_dot(Lowering& call);
 void lower_random(Lowering& call);
+void lower_index(Lowering& call);    // take, scatter_add, top_k, sort
+void lower_softmax(Lowering& call);  // and cross-entropy, with their gradients
+void lower_norm(Lowering& call);
+void lower_norm_grad(Lowering& call);
+void lower_attention(Lowering& call);
+void lower_moe(Lowering& call);  // grouped products, routing, dispatch, combine
+void lower_adamw(Lowering& call);
 
 // Threads of a block for n elements: whole warps, at most 256.
 uint32_t block_threads(int64_t n);

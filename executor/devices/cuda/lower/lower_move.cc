@@ -62,6 +62,19 @@ void lower_pad(Lowering& call) {
             from(call.write(0), window_offset_bytes(y, target)));
 }
 
+void lower_shard_slice(Lowering& call) {
+  const auto dim = static_cast<size_t>(call.attrs().integer("dim"));
+  const Mesh& mesh = call.function.mesh;
+  const int axis = mesh.axis(call.attrs().text("axis"));
+  GW_ASSERT(axis >= 0, "shard_slice along an axis that the mesh lacks");
+  std::vector<MovingWindow> windows;
+  const int64_t part = call.out().dims[dim] * dense_strides(call.in(0).dims)[dim];
+  for (int64_t device = 0; device < mesh.devices(); ++device)
+    windows.push_back({.source_begin = mesh.coordinate(device, axis) * part});
+  call.move(read_window(call.in(0), call.out(), {}), call.read(0), call.write(0),
+            value<const int32_t*>(nullptr), value_by_device(windows));
+}
+
 }  // namespace
 
 void lower_move(Lowering& call) {
@@ -75,7 +88,7 @@ void lower_move(Lowering& call) {
     return call.move(permute_copy(bytes_of(x), x.dims, call.attrs().ints("permutation")),
                      call.read(0), call.write(0));
   }
-  if (op == Op::shard_slice) call.refuse("devices of a mesh are not told apart yet");
+  if (op == Op::shard_slice) return lower_shard_slice(call);
   GW_ASSERT(op == Op::slice);
   if (y.elements() == 0) return;
   call.move(read_window(x, y, call.attrs().ints("strides")),
@@ -105,7 +118,8 @@ void lower_window(Lowering& call) {
   (update ? moving.target_step : moving.source_step) = step;
   if (update) call.copy(call.read(0), call.write(0));
   const StridedCopy copy = update ? write_window(window, x) : read_window(x, window, {});
-  call.move(copy, call.read(update ? 1 : 0), call.write(0), call.read(update ? 2 : 1), moving);
+  call.move(copy, call.read(update ? 1 : 0), call.write(0), call.read(update ? 2 : 1),
+            value(moving));
 }
 
 }  // namespace gangway::cuda

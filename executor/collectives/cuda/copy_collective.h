@@ -1,0 +1,64 @@
+// CopyCollective: the collectives of devices on one card, whose kernels read one another's memory.
+//
+//   copy in -> record -> | meet on the host | -> wait for all records -> reduce all parts
+//
+// NCCL refuses two ranks on one card, so virtual devices of one card meet this way. The host meets
+// only to learn that all have enqueued; nobody waits for the card. A poisoned member meets too, and
+// then nobody computes.
+//
+// Invariant: staging has two halves, by the parity of the collective. A half is written again two
+// collectives later; in between every member's stream waited for every record, and records come
+// after the reads before them. Events go by parity for the same reason.
+// Arithmetic: as ShmCollective, in rank order. Threads: the device's. Ownership: the devices and
+// the meeting are the plan's. Errors: a call that fails is the device's failure since its last
+// mark. Cost: n times the bucket read by each of n members.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "executor/collectives/collective.h"
+#include "executor/devices/cuda/cuda_device.h"
+
+namespace gangway {
+
+class CopyCollective final : public Collective {
+ public:
+  CopyCollective(CudaDevice& device, std::unique_ptr<Collective> meeting, int64_t bytes_max);
+  ~CopyCollective() override;
+
+  static int64_t staging_bytes_for(int64_t bytes_max);
+
+  uint32_t rank() const override { return meeting_->rank(); }
+  uint32_t size() const override { return meeting_->size(); }
+  void begin_all_reduce(std::span<const CollectiveTensor> tensors, Reduction reduction,
+                        bool poisoned) override;
+  void begin_exchange(uint64_t word, bool poisoned) override;
+  int64_t staging_bytes() const override { return staging_bytes_for(bytes_max_); }
+  void use_staging(std::byte* staging) override;
+  Progress advance() override;
+  bool poisoned() const override { return meeting_->poisoned(); }
+  std::span<const uint64_t> words() const override { return meeting_->words(); }
+
+ private:
+  // What a member's peers may see of it once they have met.
+  struct Part {
+    std::byte* staging[2] = {};
+    cuda::EventHandle events[2];
+    bool recorded[2] = {};
+  };
+
+  bool copy_in();
+  void reduce(const std::vector<const Part*>& parts);
+
+  CudaDevice& device_;
+  const std::unique_ptr<Collective> meeting_;
+  const int64_t bytes_max_;
+  Part part_;
+  uint64_t sequence_ = 0;
+  bool reducing_ = false;
+  std::vector<CollectiveTensor> tensors_;
+  Reduction reduction_ = Reduction::kSum;
+};
+
+}  // namespace gangway

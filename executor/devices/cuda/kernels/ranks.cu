@@ -1,0 +1,68 @@
+// The arithmetic of an all-reduce between devices that see one another's memory: the same tensor of
+// every rank, combined in the order of ranks.
+#include "executor/devices/cuda/kernels/math.h"
+#include "executor/devices/cuda/kernels/rank_parts.h"
+
+namespace gangway::cuda {
+
+template <class T>
+struct RankPointers {
+  Global<const T> at[kRankPartsMax];
+};
+
+struct AddRanks {
+  template <class T>
+  GW_DEVICE T operator()(T a, T b) const {
+    return op_add(a, b);
+  }
+};
+struct MaxRanks {
+  template <class T>
+  GW_DEVICE T operator()(T a, T b) const {
+    return op_max(a, b);
+  }
+};
+struct MinRanks {
+  template <class T>
+  GW_DEVICE T operator()(T a, T b) const {
+    return op_min(a, b);
+  }
+};
+
+template <class Join, class T>
+GW_DEVICE void ranks(const RankPointers<T>& parts, Global<T> out, int64_t count, int64_t n) {
+  for (int64_t i = global_thread(); i < n; i += global_threads()) {
+    const T first = parts.at[0][i];
+    WideOf<T> all = widen(first);
+    for (int64_t r = 1; r < count; ++r) {
+      const T next = parts.at[r][i];
+      all = Join()(all, widen(next));
+    }
+    out[i] = narrow<T>(all);
+  }
+}
+
+#define GW_OF_TYPE(of, type)                                                               \
+  GW_KERNEL void ranks_sum_##of(RankPointers<type> parts, Global<type> out, int64_t count, \
+                                int64_t n) {                                               \
+    ranks<AddRanks>(parts, out, count, n);                                                 \
+  }                                                                                        \
+  GW_KERNEL void ranks_max_##of(RankPointers<type> parts, Global<type> out, int64_t count, \
+                                int64_t n) {                                               \
+    ranks<MaxRanks>(parts, out, count, n);                                                 \
+  }                                                                                        \
+  GW_KERNEL void ranks_min_##of(RankPointers<type> parts, Global<type> out, int64_t count, \
+                                int64_t n) {                                               \
+    ranks<MinRanks>(parts, out, count, n);                                                 \
+  }
+GW_OF_TYPE(i32, int32_t)
+GW_OF_TYPE(bf16, bf16)
+GW_OF_TYPE(f32, float)
+GW_OF_TYPE(f64, double)
+#undef GW_OF_TYPE
+
+#define GW_ENTRIES(of) GW_ENTRY(ranks_sum_##of), GW_ENTRY(ranks_max_##of), GW_ENTRY(ranks_min_##of)
+GW_KERNEL_TABLE(ranks, GW_ENTRIES(i32), GW_ENTRIES(bf16), GW_ENTRIES(f32), GW_ENTRIES(f64));
+#undef GW_ENTRIES
+
+}  // namespace gangway::cuda

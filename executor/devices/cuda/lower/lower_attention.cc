@@ -1,0 +1,54 @@
+#include <cmath>
+
+#include "executor/devices/cuda/lower/lower.h"
+#include "executor/kernels/attention.h"
+
+namespace gangway::cuda {
+namespace {
+
+AttentionShape shape_of(const Lowering& call) {
+  const Type &q = call.in(0), &k = call.in(1);
+  const int64_t heads = call.attrs().integer("heads");
+  const AttrValue* causal = call.attrs().find("causal");
+  return {.dtype = q.dtype,
+          .batch = q.dims[0],
+          .heads = heads,
+          .seq_q = q.dims[1],
+          .seq_k = k.dims[1],
+          .head_dim = q.dims[2] / heads,
+          .causal = causal != nullptr && std::get<bool>(*causal),
+          .scale = call.attrs().real("scale")};
+}
+
+// A block for each head, whose scores lie in shared memory.
+void lower_decode(Lowering& call, const AttentionShape& shape) {
+  const auto wide =
+      static_cast<int64_t>(size_of(shape.dtype == DType::kF64 ? DType::kF64 : DType::kF32));
+  const int64_t scores = shape.seq_k * wide;
+  if (scores > call.gpu.info().shared_bytes_max / 2) call.refuse("the cache is too long");
+  const double scale =
+      shape.scale != 0 ? shape.scale : 1 / std::sqrt(static_cast<double>(shape.head_dim));
+  call.launch(cat("attention_decode_", to_string(shape.dtype)),
+              {static_cast<uint32_t>(shape.heads), static_cast<uint32_t>(shape.batch)},
+              block_threads(shape.seq_k),
+              {call.read(0), call.read(1), call.read(2), call.read(3), call.write(0),
+               value(shape.seq_k), value(shape.head_dim), value(scale)},
+              static_cast<uint32_t>(scores));
+}
+
+}  // namespace
+
+void lower_attention(Lowering& call) {
+  const AttentionShape shape = shape_of(call);
+  if (call.out().elements() == 0) return;
+  Driver& driver = call.gpu.driver();
+  if (call.op() == Op::attention_decode) return lower_decode(call, shape);
+  std::vector<Argument> tensors;
+  for (size_t i = 0; i < call.inputs(); ++i) tensors.push_back(call.read(i));
+  for (uint32_t r = 0; r < call.node().results; ++r) tensors.push_back(call.write(r));
+  call.library(call.op() == Op::attention ? driver.prepare_attention(shape)
+                                          : driver.prepare_attention_grad(shape),
+               std::move(tensors));
+}
+
+}  // namespace gangway::cuda

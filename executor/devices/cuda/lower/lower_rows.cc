@@ -1,0 +1,70 @@
+// Softmax, cross-entropy and norms, with their gradients: a block for each row.
+#include <algorithm>
+
+#include "executor/devices/cuda/lower/lower.h"
+
+namespace gangway::cuda {
+namespace {
+
+struct Rows {
+  int64_t count = 0, columns = 0;
+};
+
+Rows rows_of(const Lowering& call) {
+  const Dims& dims = call.in(0).dims;
+  return {elements_between(dims, 0, dims.size() - 1), dims.back()};
+}
+
+DType wide(DType dtype) { return dtype == DType::kBF16 ? DType::kF32 : dtype; }
+
+}  // namespace
+
+void lower_softmax(Lowering& call) {
+  const Rows rows = rows_of(call);
+  std::vector<Argument> arguments;
+  for (size_t i = 0; i < call.inputs(); ++i) arguments.push_back(call.read(i));
+  for (uint32_t r = 0; r < call.node().results; ++r) arguments.push_back(call.write(r));
+  arguments.push_back(value(rows.columns));
+  call.launch_rows(cat(to_string(call.op()), "_", to_string(call.in(0).dtype)), rows.count,
+                   rows.columns, std::move(arguments));
+}
+
+void lower_norm(Lowering& call) {
+  const Rows rows = rows_of(call);
+  const DType x = call.in(0).dtype, param = call.in(1).dtype;
+  const bool centred = call.op() == Op::layer_norm;
+  call.launch_rows(cat("norm_", to_string(x), "_", to_string(param)), rows.count, rows.columns,
+                   {call.read(0), call.read(1), call.read(centred ? 2 : 1), call.write(0),
+                    value(rows.columns), value(call.attrs().real("eps")), value(centred)});
+}
+
+void lower_norm_grad(Lowering& call) {
+  constexpr int64_t kPiece = 64;
+  const Rows rows = rows_of(call);
+  const DType x = call.in(0).dtype, param = call.in(1).dtype, w = wide(x);
+  const auto size = static_cast<int64_t>(size_of(w));
+  const bool centred = call.op() == Op::layer_norm_grad;
+  const int64_t pieces = (rows.count + kPiece - 1) / kPiece, parts = pieces * rows.columns;
+  const Argument stats = call.scratch(rows.count * 2 * size);
+  const Argument weights = call.scratch(parts * size);
+  const Argument biases = centred ? call.scratch(parts * size) : weights;
+  const Argument read_stats = Lowering::as(stats, AccessKind::kRead);
+  const auto dim = value(rows.columns);
+  call.launch_rows(cat("norm_rows_", to_string(x)), rows.count, rows.columns,
+                   {call.read(0), stats, dim, value(call.attrs().real("eps")), value(centred)});
+  call.launch_flat(cat("norm_grad_param_", to_string(x)), parts,
+                   {call.read(0), call.read(2), read_stats, weights, biases, value(rows.count), dim,
+                    value(kPiece), value(centred)});
+  const auto join = [&](const Argument& of, size_t result) {
+    call.launch_flat(cat("norm_grad_join_", to_string(w), "_", to_string(param)), rows.columns,
+                     {Lowering::as(of, AccessKind::kRead), call.write(result), value(pieces), dim});
+  };
+  join(weights, 1);
+  if (centred) join(biases, 2);
+  // Last: dx may lie on dy.
+  call.launch_rows(
+      cat("norm_grad_", to_string(x), "_", to_string(param)), rows.count, rows.columns,
+      {call.read(0), call.read(1), call.read(2), read_stats, call.write(0), dim, value(centred)});
+}
+
+}  // namespace gangway::cuda

@@ -1,0 +1,40 @@
+#include "tests/cuda/losses.h"
+
+#include "client/client_impl.h"
+#include "controller/service.h"
+#include "executor/service.h"
+#include "runtime/sim_network.h"
+
+namespace gangway {
+
+std::vector<float> losses_on(HostOptions host, const programs::LanguageModelConfig& config,
+                             int64_t steps) {
+  std::vector<float> losses;
+  const auto reactor = Reactor::make_real();
+  reactor->run([&] {
+    SimNetwork network(*reactor);
+    ControllerService controller(*reactor, network.endpoint("controller"),
+                                 {.address = "sim:controller",
+                                  // A host compiler makes the chains' modules meanwhile.
+                                  .controller = {.heartbeat_timeout_ms = 300'000}});
+    host.name = "host-0";
+    host.memory_bytes = int64_t{32} << 20;
+    ExecutorService executor(*reactor, network.endpoint("host-0"),
+                             {.controller = "sim:controller", .host = host});
+    const Client client =
+        internal::connect_on(*reactor, network.endpoint("client"), "sim:controller");
+    {
+      const Slice slice = client.allocate({.devices = host.devices});
+      const Mesh mesh = slice.mesh({{"data", host.devices}});
+      const Executable step = slice.compile(programs::train_step(config, mesh));
+      for (int64_t i = 1; i <= steps; ++i) {
+        const Run run = step.run({{"lr", 0.01f}, {"step", static_cast<float>(i)}});
+        losses.push_back(run["loss"].item<float>());
+      }
+    }
+    client.close();
+  });
+  return losses;
+}
+
+}  // namespace gangway
