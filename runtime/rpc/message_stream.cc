@@ -26,7 +26,8 @@ class Arriving final : public capnp::MessageReader {
           if (got == 0) return false;
           if (got < sizeof first_)
             kj::throwFatalException(KJ_EXCEPTION(DISCONNECTED, "the stream ended in a message"));
-          KJ_REQUIRE(first_[0] < kSegmentsMax, "a message of too many segments", first_[0]);
+          if (first_[0] >= kSegmentsMax)
+            kj::throwFatalException(KJ_EXCEPTION(FAILED, "a message of too many segments"));
           // With the first, an odd number of sizes is padded.
           sizes_.resize(first_[0] + first_[0] % 2);
           return in_.read(sizes_.data(), sizes_.size() * sizeof(uint32_t))

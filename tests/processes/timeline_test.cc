@@ -90,6 +90,48 @@ TEST_P(TimelineTest, ShowsEveryProcessAndTheRunsOfEveryDevice) {
   EXPECT_EQ(processes.size(), GetParam() ? 3u : 4u);  // In one process they share one reactor.
 }
 
+// 128 calls of 1 ms that pass a value to and fro between two hosts.
+Program timed_chain() {
+  ProgramBuilder b("timed", Mesh{});
+  b.slice("second", {});
+  Builder next("next");
+  next.result("y", timed(next.parameter("x", f32()), 1000) + 1.0);
+  const auto function = std::make_shared<const Function>(next.build());
+  ProgramValue value = b.input_on(0, "x", f32());
+  for (uint32_t call = 0; call < 128; ++call) {
+    if (call > 0) value = b.transfer(value, call % 2);
+    value = b.call(call % 2, "next", function, {value})[0];
+  }
+  b.output_of("y", value);
+  return b.build();
+}
+
+TEST_P(TimelineTest, ControlRunsAheadTheLastCallIsEnqueuedBeforeADeviceHasDoneTheTenth) {
+  TempDir folder;
+  const std::filesystem::path path = folder.path() / "trace.json";
+  const Client client =
+      connect("local:2x1",
+              {.in_process = GetParam(), .memory_bytes = 64 << 20, .trace_path = path.string()});
+  const Slice first = client.allocate({.devices = 1}), second = client.allocate({.devices = 1});
+  const Executable chain = first.compile(timed_chain(), std::vector<Slice>{second});
+  EXPECT_EQ(chain.run({{"x", 0.0f}})["y"].item<float>(), 128.0f);
+  client.close();
+  // Between two calls lies a transfer.
+  constexpr int64_t kTenth = 9 * 2, kLast = 127 * 2;
+  std::vector<double> last_enqueued_us, tenth_done_us;
+  for (const auto& [row, spans] : read_rows(path)) {
+    for (const auto& span : spans) {
+      const double end_us = span.at("ts").get<double>() + span.at("dur").get<double>();
+      const int64_t node = span.at("args").at("node");
+      if (node == kLast && span.at("name") == "enqueue") last_enqueued_us.push_back(end_us);
+      if (node == kTenth && span.at("name") == "run") tenth_done_us.push_back(end_us);
+    }
+  }
+  ASSERT_EQ(tenth_done_us.size(), 1u);
+  ASSERT_EQ(last_enqueued_us.size(), 2u);
+  for (const double enqueued_us : last_enqueued_us) EXPECT_LT(enqueued_us, tenth_done_us[0]);
+}
+
 INSTANTIATE_TEST_SUITE_P(Clusters, TimelineTest, testing::Values(false, true),
                          [](const auto& test) { return test.param ? "InProcess" : "OfProcesses"; });
 

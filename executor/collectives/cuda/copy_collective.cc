@@ -1,7 +1,7 @@
 #include "executor/collectives/cuda/copy_collective.h"
 
 #include <algorithm>
-#include <cstring>
+#include <bit>
 
 #include "executor/devices/cuda/kernels/rank_parts.h"
 
@@ -91,9 +91,7 @@ Progress CopyCollective::advance() {
   const size_t half = sequence_ % 2;
   std::vector<const Part*> parts;
   for (const uint64_t word : meeting_->words()) {
-    const Part* part = nullptr;
-    std::memcpy(static_cast<void*>(&part), &word, sizeof(part));
-    parts.push_back(part);
+    parts.push_back(std::bit_cast<const Part*>(word));
     if (parts.back()->recorded[half] && device_.lost() == nullptr)
       device_.note(device_.gpu().driver().wait({device_.compute(), "all_reduce: wait"},
                                                parts.back()->events[half]));
