@@ -1,9 +1,22 @@
 #include "tools/commands/gpus.h"
 
+#include <algorithm>
+#include <cstdlib>
+
 #include "executor/devices/cuda/loader.h"
 #include "runtime/base/error.h"
 
 namespace gangway::tool {
+namespace {
+
+// Where compiled sources are kept; empty: nowhere.
+std::string kernel_folder() {
+  if (const char* cache = std::getenv("XDG_CACHE_HOME")) return cat(cache, "/gangway/kernels");
+  const char* home = std::getenv("HOME");
+  return home == nullptr ? std::string() : cat(home, "/.cache/gangway/kernels");
+}
+
+}  // namespace
 
 void offer_gpus(HostOptions& host) {
   const cuda::FoundGpus found = cuda::find_gpus();
@@ -13,6 +26,9 @@ void offer_gpus(HostOptions& host) {
   }
   host.kind = DeviceKind::kCuda;
   if (host.devices == 0) host.devices = static_cast<int>(found.gpus.size());
+  const size_t cards = std::min(found.gpus.size(), static_cast<size_t>(host.devices));
+  for (uint32_t index = 0; index < cards; ++index)
+    host.gpus.push_back(cuda::open_gpu({.index = index, .kernel_folder = kernel_folder()}));
 }
 
 }  // namespace gangway::tool

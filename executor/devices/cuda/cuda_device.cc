@@ -25,7 +25,9 @@ CudaDevice::CudaDevice(const CudaDeviceOptions& options)
     : Device(options.name, options.memory_bytes, options.gpu),
       gpu_(options.gpu),
       compute_(gpu_->driver().make_stream(cat(options.name, " compute")).take()),
-      communication_(gpu_->driver().make_stream(cat(options.name, " communication")).take()) {
+      communication_(gpu_->driver().make_stream(cat(options.name, " communication")).take()),
+      capture_(gpu_->driver().make_stream(cat(options.name, " capture")).take()),
+      graphs_(std::make_unique<cuda::GraphCache>(gpu_->driver(), capture_)) {
   ringer_->device = this;
   thread_ = Thread(options.name, [this] { serve(); });
 }
@@ -37,6 +39,8 @@ CudaDevice::~CudaDevice() {
   for (const cuda::EventHandle event : free_events_) driver.destroy(event);
   driver.destroy(compute_);
   driver.destroy(communication_);
+  graphs_ = nullptr;
+  driver.destroy(capture_);
 }
 
 void CudaDevice::stop() {

@@ -21,6 +21,7 @@
 
 #include "executor/device.h"
 #include "executor/devices/cuda/gpu.h"
+#include "executor/devices/cuda/graph_cache.h"
 #include "runtime/doorbell.h"
 #include "runtime/thread.h"
 
@@ -58,6 +59,7 @@ class CudaDevice final : public Device {
   // For what was compiled for it, and for collectives. Device thread.
   cuda::Gpu& gpu() const { return *gpu_; }
   cuda::StreamHandle compute() const { return compute_; }
+  cuda::GraphCache& graphs() { return *graphs_; }
   // Of all communicators of the device.
   cuda::StreamHandle communication() const { return communication_; }
   // What ended the device; null: it lives.
@@ -88,7 +90,8 @@ class CudaDevice final : public Device {
   cuda::EventHandle take_event();
 
   const std::shared_ptr<cuda::Gpu> gpu_;
-  cuda::StreamHandle compute_, communication_;
+  cuda::StreamHandle compute_, communication_, capture_;
+  std::unique_ptr<cuda::GraphCache> graphs_;
   const std::shared_ptr<Ringer> ringer_ = std::make_shared<Ringer>();
 
   std::shared_ptr<const Error> lost_;

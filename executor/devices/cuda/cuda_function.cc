@@ -36,7 +36,10 @@ std::byte* at(const CallFrame& frame, const cuda::Place& place) {
 }  // namespace
 
 CudaFunction::CudaFunction(const LocalFunction& local, std::shared_ptr<cuda::Gpu> gpu)
-    : local_(local), gpu_(std::move(gpu)), masked_(masked_values(*local.function)) {
+    : local_(local),
+      gpu_(std::move(gpu)),
+      serial_(gpu_->next_serial()),
+      masked_(masked_values(*local.function)) {
   const Function& function = *local_.function;
   std::vector<std::vector<cuda::Command>> commands(function.nodes.size());
   std::vector<int64_t> scratch(function.nodes.size(), 0);
@@ -131,7 +134,13 @@ Progress CudaFunction::advance_steps(CallFrame& frame, Turn& turn) const {
     const Step& step = steps_[frame.step];
     Progress progress = Progress::kDone;
     switch (step.kind) {
-      case StepKind::kCommands: issue(step, frame, device); break;
+      case StepKind::kCommands:
+        if (!frame.check) {
+          advance_commands(frame, device);
+          continue;
+        }
+        issue(step, frame, device);
+        break;
       case StepKind::kTimed: progress = advance_timed(step, frame, turn); break;
       case StepKind::kAllReduce: progress = advance_all_reduce(step, frame); break;
     }
@@ -152,11 +161,47 @@ void CudaFunction::issue(const Step& step, CallFrame& frame, CudaDevice& device)
     frame.poisoned = true;
     return;
   }
+  const cuda::Status status = issue_on(step, frame, device.compute());
+  if (!status.ok()) fail(frame, device, status);
+}
+
+cuda::Status CudaFunction::issue_on(const Step& step, const CallFrame& frame,
+                                    cuda::StreamHandle stream) const {
   for (const cuda::Command& command : step.commands) {
-    const cuda::Status status = command.issue(gpu_->driver(), {device.compute(), step.label},
-                                              frame.bases.data(), frame.mesh_device);
-    if (!status.ok()) return fail(frame, device, status);
+    cuda::Status status =
+        command.issue(gpu_->driver(), {stream, step.label}, frame.bases.data(), frame.mesh_device);
+    if (!status.ok()) return status;
   }
+  return {};
+}
+
+uint32_t CudaFunction::commands_end(const CallFrame& frame) const {
+  uint32_t end = frame.step;
+  while (end < frame.end && steps_[end].kind == StepKind::kCommands) ++end;
+  return end;
+}
+
+// Up to the next step that may wait.
+void CudaFunction::advance_commands(CallFrame& frame, CudaDevice& device) const {
+  const uint32_t begin = frame.step, end = commands_end(frame);
+  if (!frame.poisoned && device.lost() == nullptr && end - begin > 1) {
+    cuda::Status status;
+    const auto issue_all = [&](cuda::StreamHandle stream) {
+      for (uint32_t step = begin; step < end; ++step) {
+        cuda::Status issued = issue_on(steps_[step], frame, stream);
+        if (!issued.ok()) return issued;
+      }
+      return cuda::Status{};
+    };
+    if (device.graphs().replay({device.compute(), steps_[begin].label},
+                               {serial_, begin, end, frame.mesh_device, frame.bases}, issue_all,
+                               status)) {
+      if (!status.ok()) fail(frame, device, status);
+      frame.step = end;
+      return;
+    }
+  }
+  for (; frame.step < end; ++frame.step) issue(steps_[frame.step], frame, device);
 }
 
 void CudaFunction::fail(CallFrame& frame, CudaDevice& device, const cuda::Status& status) const {

@@ -1,5 +1,6 @@
 // CudaFunction: a local function as a flat list of steps: commands for a card, collectives, waits.
 //
+// Commands between two waits that come again with the same addresses are replayed as one graph.
 // A run walks the list and launches; nothing is allocated, looked up or decided on the way, and
 // nothing is waited for but a collective's meeting on the host.
 //
@@ -51,7 +52,10 @@ class CudaFunction final : public CompiledFunction {
   Progress advance_steps(CallFrame& frame, Turn& turn) const;
   Progress advance_timed(const Step& step, CallFrame& frame, Turn& turn) const;
   Progress advance_all_reduce(const Step& step, CallFrame& frame) const;
+  cuda::Status issue_on(const Step& step, const CallFrame& frame, cuda::StreamHandle stream) const;
   void issue(const Step& step, CallFrame& frame, CudaDevice& device) const;
+  void advance_commands(CallFrame& frame, CudaDevice& device) const;
+  uint32_t commands_end(const CallFrame& frame) const;
   void fail(CallFrame& frame, CudaDevice& device, const cuda::Status& status) const;
 
   void begin_check(CallFrame& frame, Device& device) const;
@@ -61,6 +65,7 @@ class CudaFunction final : public CompiledFunction {
 
   const LocalFunction local_;
   const std::shared_ptr<cuda::Gpu> gpu_;
+  const uint64_t serial_;
   MemoryPlan memory_;
   std::vector<Step> steps_;
   std::vector<std::shared_ptr<const void>> keeps_;

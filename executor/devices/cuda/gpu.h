@@ -7,6 +7,7 @@
 // driver outlives it. Errors: lookups throw; see each.
 #pragma once
 
+#include <atomic>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -49,6 +50,9 @@ class Gpu final : public MemoryBlocks {
   // Blocks where the source is new. Throws kBug with the compiler's words.
   std::shared_ptr<const Module> compile(const ModuleSource& source);
 
+  // A number that no other function of this card has.
+  uint64_t next_serial() { return ++serials_; }
+
   // MemoryBlocks: stream-ordered memory of the card, ready when it is given.
   Result<std::byte*> allocate(int64_t bytes, const std::string& what) override;
   void release(std::byte* data) override;
@@ -63,6 +67,7 @@ class Gpu final : public MemoryBlocks {
   const std::shared_ptr<Driver> driver_;
   const GpuInfo info_;
   StreamHandle memory_stream_;
+  std::atomic<uint64_t> serials_{0};
   std::mutex mutex_;
   std::map<std::string, KernelHandle, std::less<>> kernels_;
   std::map<std::string, std::weak_ptr<const Module>> modules_;  // By text.

@@ -114,6 +114,14 @@ Argument Lowering::write(size_t result, AccessKind access) const {
           .access = access};
 }
 
+std::vector<Argument> Lowering::tensors() const {
+  std::vector<Argument> all;
+  all.reserve(inputs() + node().results);
+  for (size_t i = 0; i < inputs(); ++i) all.push_back(read(i));
+  for (uint32_t r = 0; r < node().results; ++r) all.push_back(write(r));
+  return all;
+}
+
 Argument Lowering::scratch(int64_t bytes) {
   constexpr int64_t kAlignment = 256;
   const Argument made{.is_tensor = true,

@@ -37,6 +37,8 @@ class Lowering {
   // Arguments.
   Argument read(size_t input) const;
   Argument write(size_t result, AccessKind access = AccessKind::kWrite) const;
+  // All inputs, then all results.
+  std::vector<Argument> tensors() const;
   // A new piece of the scratchpad, written by who first takes it and then read.
   Argument scratch(int64_t bytes);
   static Argument as(Argument tensor, AccessKind access);

@@ -4,9 +4,7 @@ namespace gangway::cuda {
 
 // Inputs: p, m, v, g, lr, correction1, correction2, grad_scale.
 void lower_adamw(Lowering& call) {
-  std::vector<Argument> arguments;
-  for (size_t i = 0; i < call.inputs(); ++i) arguments.push_back(call.read(i));
-  for (size_t r = 0; r < 3; ++r) arguments.push_back(call.write(r));
+  std::vector<Argument> arguments = call.tensors();
   for (const char* rate : {"beta1", "beta2", "eps", "weight_decay"})
     arguments.push_back(value(call.attrs().real(rate)));
   const int64_t n = call.in(0).elements();

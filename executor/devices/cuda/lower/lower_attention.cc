@@ -43,12 +43,9 @@ void lower_attention(Lowering& call) {
   if (call.out().elements() == 0) return;
   Driver& driver = call.gpu.driver();
   if (call.op() == Op::attention_decode) return lower_decode(call, shape);
-  std::vector<Argument> tensors;
-  for (size_t i = 0; i < call.inputs(); ++i) tensors.push_back(call.read(i));
-  for (uint32_t r = 0; r < call.node().results; ++r) tensors.push_back(call.write(r));
   call.library(call.op() == Op::attention ? driver.prepare_attention(shape)
                                           : driver.prepare_attention_grad(shape),
-               std::move(tensors));
+               call.tensors());
 }
 
 }  // namespace gangway::cuda

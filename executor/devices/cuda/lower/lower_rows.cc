@@ -21,9 +21,7 @@ DType wide(DType dtype) { return dtype == DType::kBF16 ? DType::kF32 : dtype; }
 
 void lower_softmax(Lowering& call) {
   const Rows rows = rows_of(call);
-  std::vector<Argument> arguments;
-  for (size_t i = 0; i < call.inputs(); ++i) arguments.push_back(call.read(i));
-  for (uint32_t r = 0; r < call.node().results; ++r) arguments.push_back(call.write(r));
+  std::vector<Argument> arguments = call.tensors();
   arguments.push_back(value(rows.columns));
   call.launch_rows(cat(to_string(call.op()), "_", to_string(call.in(0).dtype)), rows.count,
                    rows.columns, std::move(arguments));
