@@ -18,7 +18,8 @@ endif()
 message(STATUS "CUDA module: ${GANGWAY_CUDA}")
 
 # Every kernel source has a table of its own name.
-file(GLOB kernel_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/executor/devices/cuda/kernels/*.cu)
+file(GLOB_RECURSE kernel_sources CONFIGURE_DEPENDS
+  ${CMAKE_SOURCE_DIR}/executor/devices/cuda/kernels/*.cu)
 set(tables "")
 foreach(source ${kernel_sources})
   get_filename_component(name ${source} NAME_WE)

@@ -4,8 +4,8 @@
 // cuda_kernel.cc kernels and modules; cuda_library.cc products and attention; cuda_comm.cc.
 // Handles are NVIDIA's own pointers.
 //
-// What it offers nothing for (kUnimplemented when it is prepared): attention, products of experts,
-// and epilogues that cuBLASLt lacks.
+// Attention and products of experts are launches of own kernels (own_operation.h). Epilogues that
+// cuBLASLt lacks are kUnimplemented when they are prepared.
 #pragma once
 
 #include <bit>

@@ -1,7 +1,9 @@
-// Products through cuBLASLt. What no library offers here is kUnimplemented: its caller has kernels.
-#include <memory>
+// Products through cuBLASLt; attention and products of experts by Gangway's own kernels. An
+// epilogue that cuBLASLt lacks is kUnimplemented: its caller has kernels.
+#include <variant>
 
 #include "executor/devices/cuda/module/cuda_driver.h"
+#include "executor/devices/cuda/own_operation.h"
 #include "runtime/base/error.h"
 
 namespace gangway::cuda {
@@ -19,6 +21,8 @@ struct Product {
   bool is_double = false, accumulate = false, bias = false, keep_input = false;
   double alpha = 1;
 };
+
+using Operation = std::variant<Product, OwnOperation>;  // What a PreparedHandle points to.
 
 cudaDataType_t data_type(DType dtype) {
   switch (dtype) {
@@ -133,44 +137,53 @@ cublasStatus_t choose(cublasLtHandle_t cublas, Product& p) {
   return CUBLAS_STATUS_SUCCESS;
 }
 
-Error not_offered(std::string_view what) {
-  return {ErrorKind::kUnimplemented, cat("cuda: no library offers ", what)};
+Prepared prepared(Operation operation, int64_t scratch_bytes) {
+  auto* kept = new Operation(std::move(operation));
+  return {PreparedHandle{reinterpret_cast<uint64_t>(kept)}, scratch_bytes};
+}
+Result<Prepared> prepared(Result<OwnOperation> own) {
+  if (!own.ok()) return own.error();
+  const int64_t scratch_bytes = own.value().scratch_bytes();
+  return prepared(own.take(), scratch_bytes);
 }
 
 }  // namespace
 
 Result<Prepared> CudaDriver::prepare(const MatmulDesc& desc, const Epilogue& epilogue) {
-  if (!offered(desc) || !offered(epilogue)) return not_offered("this product");
+  if (!offered(desc) || !offered(epilogue))
+    return Error(ErrorKind::kUnimplemented, "cuda: no library offers this product");
   enter();
-  auto product = std::make_unique<Product>();
-  product->is_double = desc.a == DType::kF64;
-  product->accumulate = desc.accumulate;
-  product->bias = epilogue.bias;
-  product->keep_input = epilogue.keep_input;
-  product->alpha = static_cast<double>(desc.alpha);
-  cublasStatus_t status = describe(*product, desc, epilogue);
-  if (status == CUBLAS_STATUS_SUCCESS) status = choose(cublas_, *product);
+  Product product;
+  product.is_double = desc.a == DType::kF64;
+  product.accumulate = desc.accumulate;
+  product.bias = epilogue.bias;
+  product.keep_input = epilogue.keep_input;
+  product.alpha = static_cast<double>(desc.alpha);
+  cublasStatus_t status = describe(product, desc, epilogue);
+  if (status == CUBLAS_STATUS_SUCCESS) status = choose(cublas_, product);
   if (status != CUBLAS_STATUS_SUCCESS) return to_error(status_of(status, "matmul"));
-  const auto scratch = static_cast<int64_t>(product->workspace_bytes);
-  return Prepared{PreparedHandle{reinterpret_cast<uint64_t>(product.release())}, scratch};
+  return prepared(product, static_cast<int64_t>(product.workspace_bytes));
 }
 
-Result<Prepared> CudaDriver::prepare(const GroupedMatmulDesc&) {
-  return not_offered("products of experts whose sizes are on the device");
+Result<Prepared> CudaDriver::prepare(const GroupedMatmulDesc& desc) {
+  return prepared(OwnOperation::grouped_matmul(*this, desc));
 }
-Result<Prepared> CudaDriver::prepare_attention(const AttentionShape&) {
-  return not_offered("this attention");
+Result<Prepared> CudaDriver::prepare_attention(const AttentionShape& shape) {
+  return prepared(OwnOperation::attention(*this, shape));
 }
-Result<Prepared> CudaDriver::prepare_attention_grad(const AttentionShape&) {
-  return not_offered("this gradient of attention");
+Result<Prepared> CudaDriver::prepare_attention_grad(const AttentionShape& shape) {
+  return prepared(OwnOperation::attention_grad(*this, shape));
 }
 
-void CudaDriver::destroy(PreparedHandle operation) { delete pointer_of<Product*>(operation); }
+void CudaDriver::destroy(PreparedHandle operation) { delete pointer_of<Operation*>(operation); }
 
 Status CudaDriver::run(At at, PreparedHandle handle, std::span<void* const> tensors,
                        void* scratch) {
+  const auto& operation = *pointer_of<const Operation*>(handle);
+  if (const auto* own = std::get_if<OwnOperation>(&operation))
+    return own->run(*this, at, tensors, scratch);
   enter();
-  Product call = *pointer_of<const Product*>(handle);  // Its pointers are of this call.
+  Product call = std::get<Product>(operation);  // Its pointers are of this call.
   size_t next = 3;
   cublasStatus_t status = CUBLAS_STATUS_SUCCESS;
   if (call.bias) status = set(call, CUBLASLT_MATMUL_DESC_BIAS_POINTER, tensors[next++]);

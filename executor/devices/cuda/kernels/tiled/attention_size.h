@@ -1,0 +1,25 @@
+// What the kernels of attention are told: a plain struct that the host and the kernels share.
+//
+// A block holds `tile` queries, and as many keys at a time: of every tensor that it reads or sums
+// tile * odd_pitch(head_dim) numbers, of every table of scores tile * odd_pitch(tile), and
+// two numbers for each query, all in dynamic shared memory. Strides count elements.
+#pragma once
+
+#include "executor/devices/cuda/kernels/tiled/both_sides.h"
+
+namespace gangway::cuda {
+
+inline constexpr int kAttentionThreads = 128;
+inline constexpr int kAttentionTileMax = 32;  // A lane for each key.
+
+struct AttentionSize {
+  int64_t heads = 0, seq_q = 0, seq_k = 0, head_dim = 0;
+  int64_t stride_q = 0, stride_k = 0, stride_v = 0, stride_out = 0;
+  int64_t tile = 0;
+  double scale = 0;
+  bool causal = false;
+};
+
+GW_BOTH int64_t odd_pitch(int64_t columns) { return columns | 1; }
+
+}  // namespace gangway::cuda

@@ -1,0 +1,259 @@
+// Attention and products of experts by Gangway's own kernels, on the emulated device.
+#include "executor/devices/cuda/own_operation.h"
+
+#include <cmath>
+
+#include "ir/interpret.h"
+#include "tests/cuda_kernels/op_kernel.h"
+#include "tests/op_table/cases.h"
+#include "tests/support/seed.h"
+
+namespace gangway::emulated {
+namespace {
+
+using cuda::OwnOperation;
+
+// Inputs, then results, are the operation's tensors.
+void run_own(OpRun& run, const Result<OwnOperation>& own, size_t inputs, size_t results) {
+  ASSERT_TRUE(own.ok()) << own.error().message();
+  std::vector<void*> tensors;
+  for (size_t i = 0; i < inputs; ++i) tensors.push_back(run.in(i).data);
+  for (size_t r = 0; r < results; ++r) tensors.push_back(run.out(r).data);
+  void* const scratch = run.scratch(own.value().scratch_bytes()).data;
+  ASSERT_TRUE(own.value().run(run.gpu().driver, run.gpu().at("own"), tensors, scratch).ok());
+}
+
+AttentionShape shape_of(const OpRun& run) {
+  const Type &q = run.in_type(0), &k = run.in_type(1);
+  const int64_t heads = run.attrs().integer("heads");
+  return {.dtype = q.dtype,
+          .batch = q.dims[0],
+          .heads = heads,
+          .seq_q = q.dims[1],
+          .seq_k = k.dims[1],
+          .head_dim = q.dims[2] / heads,
+          .causal = run.attrs().flag("causal"),
+          .scale = run.attrs().real("scale")};
+}
+
+void attend(OpRun& run) {
+  run_own(run, OwnOperation::attention(run.gpu().driver, shape_of(run)), 3, 2);
+}
+void attend_back(OpRun& run) {
+  run_own(run, OwnOperation::attention_grad(run.gpu().driver, shape_of(run)), 6, 3);
+}
+
+void multiply(OpRun& run, GroupedKind kind) {
+  const Type &a = run.in_type(0), &b = run.in_type(1);
+  const bool weight = kind == GroupedKind::kGradWeight;
+  const GroupedMatmulDesc desc{.kind = kind,
+                               .in0 = a.dtype,
+                               .in1 = b.dtype,
+                               .out = run.out_type().dtype,
+                               .groups = a.dims[0],
+                               .slots = a.dims[1],
+                               .experts = run.in_type(2).dims[1],
+                               .d = weight ? a.dims[2] : b.dims[1],
+                               .h = b.dims[2]};
+  run_own(run, OwnOperation::grouped_matmul(run.gpu().driver, desc), 3, 1);
+}
+void multiply_rows(OpRun& run) {
+  multiply(run, run.attrs().flag("transpose_w") ? GroupedKind::kGradInput : GroupedKind::kForward);
+}
+void multiply_weight(OpRun& run) { multiply(run, GroupedKind::kGradWeight); }
+
+TEST(OwnOperations, Attention) { check_op(Op::attention, attend); }
+TEST(OwnOperations, AttentionGrad) { check_op(Op::attention_grad, attend_back); }
+TEST(OwnOperations, GroupedDot) { check_op(Op::grouped_dot, multiply_rows); }
+TEST(OwnOperations, GroupedDotGradOfWeights) { check_op(Op::grouped_dot_grad_w, multiply_weight); }
+
+// Beyond the op table's small cases: several tiles, and none of them full.
+class Large : public ::testing::TestWithParam<std::tuple<DType, bool, uint64_t>> {
+ protected:
+  DType dtype() const { return std::get<0>(GetParam()); }
+  void check(Op op, const Attrs& attrs, const std::vector<Literal>& inputs,
+             const std::function<void(OpRun&)>& program) {
+    EmulatedMachine machine({.seed = seed_});
+    Gpu gpu(machine);
+    OpRun run(gpu, op, attrs, inputs);
+    program(run);
+    run.check();
+    EXPECT_EQ(machine.report_text(), "");
+  }
+  Literal any(Dims dims) {
+    return op_table::random_literal({dtype(), std::move(dims)}, op_table::Fill::kAny, rng_);
+  }
+
+  const uint64_t seed_ = testing::test_seed() + std::get<2>(GetParam());
+  Rng rng_{seed_, 5};
+};
+
+TEST_P(Large, AttentionOfSeveralTiles) {
+  const Attrs attrs{{"heads", int64_t{2}}, {"scale", 0.0}, {"causal", std::get<1>(GetParam())}};
+  std::vector<Literal> inputs = {any({1, 37, 18}), any({1, 37, 18}), any({1, 37, 18})};
+  check(Op::attention, attrs, inputs, attend);
+  std::vector<Type> types;
+  for (const Literal& in : inputs) types.push_back(in.type);
+  for (Literal& made : evaluate({Op::attention, types, attrs}, inputs))
+    inputs.push_back(std::move(made));
+  inputs.push_back(any({1, 37, 18}));
+  check(Op::attention_grad, attrs, inputs, attend_back);
+}
+
+TEST_P(Large, ProductsOfManyRows) {
+  const bool transposed = std::get<1>(GetParam());
+  const int64_t groups = 2, slots = 150, experts = 3, d = 20, h = 67;
+  // 70 rows take two tiles; the second group leaves rows to no expert.
+  const Literal sizes{{DType::kI32, {groups, experts}}, {70, 0, 80, 1, 65, 20}};
+  const Literal x = any({groups, slots, d}), dy = any({groups, slots, h});
+  const Literal w = any({experts, d, h});
+  if (transposed) {
+    check(Op::grouped_dot, {{"transpose_w", true}}, {dy, w, sizes}, multiply_rows);
+    check(Op::grouped_dot_grad_w, {}, {x, dy, sizes}, multiply_weight);
+  } else {
+    check(Op::grouped_dot, {}, {x, w, sizes}, multiply_rows);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(OwnOperations, Large,
+                         ::testing::Combine(::testing::Values(DType::kF32, DType::kBF16),
+                                            ::testing::Bool(), ::testing::Values(0, 1)));
+
+class OwnOperationAlone : public ::testing::Test {
+ protected:
+  OwnOperationAlone() : gpu_(machine_) {}
+  std::vector<float> numbers(int64_t n) {
+    std::vector<float> made(static_cast<size_t>(n));
+    for (float& x : made) x = static_cast<float>(rng_.uniform()) - 0.5f;
+    return made;
+  }
+
+  Rng rng_{testing::test_seed(), 6};
+  EmulatedMachine machine_{{.seed = testing::test_seed()}};
+  Gpu gpu_;
+};
+
+TEST_F(OwnOperationAlone, AttentionOfViewsOfOneProjectionHasTheBitsOfDenseTensors) {
+  const int64_t seq = 9, dim = 8;
+  const std::vector<float> all = numbers(seq * 3 * dim);
+  std::vector<float> parts[3];
+  for (size_t part = 0; part < 3; ++part) {
+    for (int64_t i = 0; i < seq; ++i) {
+      const auto row = all.begin() + (3 * i + static_cast<int64_t>(part)) * dim;
+      parts[part].insert(parts[part].end(), row, row + dim);
+    }
+  }
+  const auto attend = [&](float* q, float* k, float* v, int64_t stride) {
+    AttentionShape shape{.heads = 2, .seq_q = seq, .seq_k = seq, .head_dim = 4, .causal = true};
+    shape.stride_q = shape.stride_k = shape.stride_v = stride;
+    const OwnOperation own = OwnOperation::attention(gpu_.driver, shape).take();
+    float *out = gpu_.buffer<float>(seq * dim), *lse = gpu_.buffer<float>(2 * seq);
+    void* tensors[] = {q, k, v, out, lse};
+    EXPECT_TRUE(own.run(gpu_.driver, gpu_.at("attention"), tensors, nullptr).ok());
+    return gpu_.download(out, seq * dim);
+  };
+  float* one = gpu_.upload(all);
+  EXPECT_EQ(attend(one, one + dim, one + 2 * dim, 3 * dim),
+            attend(gpu_.upload(parts[0]), gpu_.upload(parts[1]), gpu_.upload(parts[2]), 0));
+  EXPECT_EQ(machine_.report_text(), "");
+}
+
+// The ops want as many queries as keys; the operation does not.
+TEST_F(OwnOperationAlone, FewerQueriesThanKeysGiveWhatTheCpuGives) {
+  const AttentionShape s{.batch = 2, .seq_q = 35, .seq_k = 41, .head_dim = 6, .causal = true};
+  const int64_t nq = s.batch * s.seq_q * s.head_dim, nk = s.batch * s.seq_k * s.head_dim;
+  const auto zeros = [](int64_t n) { return std::vector<float>(static_cast<size_t>(n)); };
+  const std::vector<float> q = numbers(nq), k = numbers(nk), v = numbers(nk), dout = numbers(nq);
+  std::vector<float> out = zeros(nq), lse = zeros(s.batch * s.seq_q), dq = out, dk = k, dv = k;
+  Parallel par(1);
+  std::vector<std::byte> scratch(attention_grad_scratch_bytes(s, 1) + 64);
+  attention(par, s, q.data(), k.data(), v.data(), out.data(), lse.data(), scratch.data());
+  attention_grad(par, s,
+                 {q.data(), k.data(), v.data(), out.data(), lse.data(), dout.data(), dq.data(),
+                  dk.data(), dv.data()},
+                 scratch.data());
+
+  const OwnOperation back = OwnOperation::attention_grad(gpu_.driver, s).take();
+  float *got_q = gpu_.buffer<float>(nq), *got_k = gpu_.buffer<float>(nk);
+  float *got_v = gpu_.buffer<float>(nk), *got_out = gpu_.buffer<float>(nq);
+  float *qs = gpu_.upload(q), *ks = gpu_.upload(k), *vs = gpu_.upload(v);
+  float* sums = gpu_.buffer<float>(s.batch * s.seq_q);
+  void* forward[] = {qs, ks, vs, got_out, sums};
+  ASSERT_TRUE(OwnOperation::attention(gpu_.driver, s)
+                  .take()
+                  .run(gpu_.driver, gpu_.at("attention"), forward, nullptr)
+                  .ok());
+  void* tensors[] = {qs, ks, vs, got_out, sums, gpu_.upload(dout), got_q, got_k, got_v};
+  auto* space = gpu_.buffer<std::byte>(back.scratch_bytes());
+  ASSERT_TRUE(back.run(gpu_.driver, gpu_.at("gradient"), tensors, space).ok());
+  const auto compare = [&](const float* data, const std::vector<float>& want, const char* name) {
+    const std::vector<float> got = gpu_.download(data, static_cast<int64_t>(want.size()));
+    for (size_t i = 0; i < want.size(); ++i) ASSERT_NEAR(got[i], want[i], 2e-5) << name << i;
+  };
+  compare(got_out, out, "out ");
+  compare(sums, lse, "lse ");
+  compare(got_q, dq, "dq ");
+  compare(got_k, dk, "dk ");
+  compare(got_v, dv, "dv ");
+  EXPECT_EQ(machine_.report_text(), "");
+}
+
+TEST_F(OwnOperationAlone, AQueryThatSeesNoKeyGivesZerosAndNoWeight) {
+  const int64_t queries = 5, keys = 2, dim = 4;  // The first three see none.
+  const OwnOperation own =
+      OwnOperation::attention(gpu_.driver,
+                              {.seq_q = queries, .seq_k = keys, .head_dim = dim, .causal = true})
+          .take();
+  float *out = gpu_.buffer<float>(queries * dim), *lse = gpu_.buffer<float>(queries);
+  void* tensors[] = {gpu_.upload(numbers(queries * dim)), gpu_.upload(numbers(keys * dim)),
+                     gpu_.upload(numbers(keys * dim)), out, lse};
+  ASSERT_TRUE(own.run(gpu_.driver, gpu_.at("attention"), tensors, nullptr).ok());
+  const std::vector<float> got = gpu_.download(out, queries * dim);
+  const std::vector<float> sums = gpu_.download(lse, queries);
+  for (size_t i = 0; i < 3; ++i) {
+    EXPECT_EQ(sums[i], -INFINITY);
+    for (size_t c = 0; c < 4; ++c) EXPECT_EQ(got[i * 4 + c], 0);
+  }
+  EXPECT_TRUE(std::isfinite(sums[3]));
+  EXPECT_EQ(machine_.report_text(), "");
+}
+
+TEST_F(OwnOperationAlone, SizesBeyondTheSlotsAreCut) {
+  const int64_t slots = 4, d = 3, h = 2;
+  const GroupedMatmulDesc desc{.slots = slots, .experts = 3, .d = d, .h = h};
+  const OwnOperation own = OwnOperation::grouped_matmul(gpu_.driver, desc).take();
+  float* y = gpu_.buffer<float>(slots * h);
+  void* tensors[] = {
+      gpu_.upload(std::vector<float>(slots * d, 1)),
+      gpu_.upload(std::vector<float>{1, 1, 1, 1, 1, 1, 2, 2, 2, 2, 2, 2, 3, 3, 3, 3, 3, 3}),
+      gpu_.upload(std::vector<int32_t>{1, -7, 1000}), y};
+  ASSERT_TRUE(own.run(gpu_.driver, gpu_.at("experts"), tensors, nullptr).ok());
+  EXPECT_EQ(gpu_.download(y, slots * h), (std::vector<float>{3, 3, 9, 9, 9, 9, 9, 9}));
+  EXPECT_EQ(machine_.report_text(), "");
+}
+
+TEST_F(OwnOperationAlone, HeadsThatAreTooWideAreRefused) {
+  const auto made =
+      OwnOperation::attention(gpu_.driver, {.seq_q = 1, .seq_k = 1, .head_dim = 65536});
+  ASSERT_FALSE(made.ok());
+  EXPECT_EQ(made.error().kind(), ErrorKind::kUnimplemented);
+}
+
+// 4 * 32 * 1025 floats and a table do not fit into 227 KiB: the tile is halved until they do.
+TEST_F(OwnOperationAlone, WideHeadsTakeASmallerTile) {
+  const int64_t dim = 1024, keys = 18;
+  const OwnOperation own =
+      OwnOperation::attention(gpu_.driver, {.seq_q = 1, .seq_k = keys, .head_dim = dim}).take();
+  std::vector<float> values(static_cast<size_t>(keys * dim));
+  for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i / dim);
+  float *out = gpu_.buffer<float>(dim), *lse = gpu_.buffer<float>(1);
+  void* tensors[] = {gpu_.upload(std::vector<float>(dim, 0)), gpu_.upload(values),
+                     gpu_.upload(values), out, lse};
+  ASSERT_TRUE(own.run(gpu_.driver, gpu_.at("attention"), tensors, nullptr).ok());
+  for (float x : gpu_.download(out, dim)) ASSERT_NEAR(x, (keys - 1) / 2.0, 1e-5);
+  EXPECT_NEAR(gpu_.download(lse, 1)[0], std::log(keys), 1e-5);
+  EXPECT_EQ(machine_.report_text(), "");
+}
+
+}  // namespace
+}  // namespace gangway::emulated
