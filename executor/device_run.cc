@@ -177,7 +177,7 @@ Progress DeviceRun::advance(Turn& turn) {
     if (!committing && abandoned_.load(std::memory_order_acquire)) {
       if (sources_pending()) return Progress::kPending;
       look_for_cancel(entry);  // Which may say why.
-      poison(std::make_shared<const Error>(ErrorKind::kCancelled, "run: its plan was uninstalled"),
+      poison(std::make_shared<const Error>(ErrorKind::kCancelled, "run: its plan was given up"),
              true);
       break;
     }

@@ -55,7 +55,8 @@ class DeviceRun final : public Work {
   void prepare(const Entry& entry);
 
   void cancel(std::shared_ptr<const Error> error);
-  // Ends the run where it stands, leaving peers: only when the plan or one of them goes.
+  // Ends the run where it stands, leaving peers, and each later one at once: only when the plan or
+  // one of them goes.
   void abandon() { abandoned_.store(true, std::memory_order_release); }
 
   Progress advance(Turn& turn) override;

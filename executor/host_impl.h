@@ -49,6 +49,8 @@ struct Host::Impl final : DeviceRun::Listener {
   std::shared_ptr<const Error> check_arguments(HostPlan& plan, const RunRequest& request);
   void cancel(RunId run, ErrorKind kind, const std::string& why);
   void device_done(DeviceRun& run) override;
+  void stop(HostPlan& plan, PlanRun& run, const std::shared_ptr<const Error>& error);
+  void give_up(HostPlan& plan, const std::shared_ptr<const Error>& error);
   void run_done(HostPlan& plan, PlanRun& run);
   void start_waiting();
 

@@ -234,12 +234,7 @@ void Host::Impl::uninstall(PlanId id) {
   plans.erase(found);
   made->stage = PlanStage::kClosing;
   std::erase_if(waiting, [&](const RunRequest& request) { return request.plan == id; });
-  for (const auto& run : made->runs) {
-    for (const auto& device : run->devices) {
-      if (device->active()) device->abandon();
-    }
-  }
-  for (const auto& device : made->devices) device->device->ring();
+  give_up(*made, nullptr);
   closing.push_back(std::move(made));
   erase_closed();
 }

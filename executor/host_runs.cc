@@ -170,24 +170,29 @@ EventPtr Host::Impl::fill_source(HostPlan& made, size_t d, DeviceRun& run, uint3
   return filled;
 }
 
-namespace {
-
-// Where a peer is gone, waiting for the others' parts would never end: the devices give the run up.
-void stop_run(PlanRun& run, const std::shared_ptr<const Error>& error) {
-  for (const auto& device : run.devices) {
-    device->cancel(error);
-    if (error->kind() == ErrorKind::kUnavailable) device->abandon();
+// Every run of the plan, also one that comes yet: waiting for the part of a peer that is gone would
+// never end, and what it left in the middle is no place for the next run to meet in. The newest
+// first: no device comes from one that is given up to one that is not.
+void Host::Impl::give_up(HostPlan& made, const std::shared_ptr<const Error>& error) {
+  const size_t slots = made.runs.size();
+  for (size_t back = 1; back <= slots; ++back) {
+    for (const auto& device : made.runs[(made.started + slots - back) % slots]->devices) {
+      if (device->active() && error != nullptr) device->cancel(error);
+      device->abandon();
+    }
   }
+  for (const auto& device : made.devices) device->device->ring();
 }
 
-}  // namespace
+void Host::Impl::stop(HostPlan& made, PlanRun& run, const std::shared_ptr<const Error>& error) {
+  if (error->kind() == ErrorKind::kUnavailable) return give_up(made, error);
+  for (const auto& device : run.devices) device->cancel(error);
+}
 
 void Host::Impl::cancel(RunId id, ErrorKind kind, const std::string& why) {
   auto error = std::make_shared<const Error>(kind, why);
   auto found = runs.find(id);
-  if (found != runs.end()) {
-    return stop_run(*found->second.second, error);
-  }
+  if (found != runs.end()) return stop(*found->second.first, *found->second.second, error);
   // A run that waits takes part like any other, once it is its turn: peers count on it.
   for (RunRequest& request : waiting) {
     if (request.run == id) cancelled_waiting[id] = error;
@@ -239,7 +244,8 @@ void Host::Impl::start_waiting() {
     waiting.pop_front();
     auto cancelled = cancelled_waiting.find(request.run);
     if (cancelled == cancelled_waiting.end()) continue;
-    stop_run(*runs.at(request.run).second, cancelled->second);
+    const auto [made, run] = runs.at(request.run);
+    stop(*made, *run, cancelled->second);
     cancelled_waiting.erase(cancelled);
   }
 }

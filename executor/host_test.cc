@@ -110,6 +110,24 @@ TEST_P(HostTest, ACancelledRunEndsOnAllHostsWithoutCommitting) {
   EXPECT_THAT(t.get_state<float>("w", 2), Each(1.0f));
 }
 
+// What a gone peer left in the middle is no place for the next run to meet in.
+TEST_P(HostTest, WhenAPeerIsGoneAllRunsOfThePlanAreGivenUp) {
+  TestHosts t(*reactor, 2, 1, GetParam());
+  t.install(kPlan, training_step(2, 1));
+  t.put<float>(ArrayId(100), kPlan, 0, std::vector<float>(16, 3.0f));
+  for (uint64_t run = 1; run <= 3; ++run) t.hosts[0]->start(step_request(run));
+  t.hosts[0]->cancel(RunId(1), ErrorKind::kUnavailable, "host-1 is gone");
+  const auto& done = t.logs[0]->done;
+  reactor->run_until([&] { return done.size() == 3; });
+  t.hosts[0]->start(step_request(4));
+  reactor->run_until([&] { return done.size() == 4; });
+  // Two were in flight; the others met the plan as it was left.
+  for (uint64_t run = 1; run <= 2; ++run)
+    EXPECT_EQ(done.at(RunId(run)).error->kind(), ErrorKind::kUnavailable) << run;
+  for (uint64_t run = 3; run <= 4; ++run)
+    EXPECT_EQ(done.at(RunId(run)).error->kind(), ErrorKind::kCancelled) << run;
+}
+
 TEST_P(HostTest, ARunWithABadArgumentFailsWithItsNameAndLeavesStateAsItWas) {
   TestHosts t(*reactor, 2, 1, GetParam());
   t.install(kPlan, training_step(2, 1));
