@@ -14,7 +14,8 @@ CpuDevice::CpuDevice(const CpuDeviceOptions& options)
     : Device(options.name, options.memory_bytes),
       par_(options.threads),
       spin_ns_(options.wait.spin_ns),
-      thread_(options.name, [this] { serve(); }) {}
+      // A bug ends the process, which its controller sees, and not this thread alone.
+      thread_(options.name, [this]() noexcept { serve(); }) {}
 
 void CpuDevice::stop() {
   if (stopping_.exchange(true, std::memory_order_release)) return;
