@@ -1,0 +1,186 @@
+// What a card takes for the parts of a step: a launch, a replayed graph, products, attention,
+// products of experts.
+//
+// Why it matters: what the device enqueues a step with is made of these. How to read it: `flops` is
+// what was multiplied and added in a second of the card; skipped where there is no GPU.
+#include <benchmark/benchmark.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "executor/devices/cuda/loader.h"
+
+namespace gangway::cuda {
+namespace {
+
+// Enqueuing one kernel only fails where the benchmark itself is wrong.
+void must(const Status& status) {
+  if (!status.ok()) throw to_error(status);
+}
+
+// One card and one stream; what is allocated goes with it.
+class Card {
+ public:
+  Card() : driver(open_gpu({})), stream(driver->make_stream("bench").take()) {}
+  ~Card() {
+    for (std::byte* data : held_) static_cast<void>(driver->free(at("free"), data));
+    driver->destroy(stream);
+  }
+  At at(std::string_view label) const { return {stream, label}; }
+  // Zeros.
+  std::byte* buffer(int64_t bytes) {
+    held_.push_back(driver->allocate(at("buffer"), bytes).take());
+    must(driver->fill(at("zero"), held_.back(), 0, bytes));
+    return held_.back();
+  }
+
+  const std::shared_ptr<Driver> driver;
+  const StreamHandle stream;
+
+ private:
+  std::vector<std::byte*> held_;
+};
+
+bool missing(benchmark::State& state) {
+  const FoundGpus found = find_gpus();
+  if (found.gpus.empty()) state.SkipWithError(found.why_none.c_str());
+  return found.gpus.empty();
+}
+
+// Times `enqueue` ten at once, so that the card and not the host is measured.
+template <class Enqueue>
+void measure(benchmark::State& state, Card& card, double flops, const Enqueue& enqueue) {
+  constexpr int kAtOnce = 10;
+  for (auto _ : state) {
+    for (int i = 0; i < kAtOnce; ++i) {
+      if (const Status status = enqueue(); !status.ok())
+        return state.SkipWithError(status.text.c_str());
+    }
+    if (const Status status = card.driver->synchronize(card.stream); !status.ok())
+      return state.SkipWithError(status.text.c_str());
+  }
+  const double runs = static_cast<double>(state.iterations()) * kAtOnce;
+  state.counters["runs"] = benchmark::Counter(runs, benchmark::Counter::kIsRate);
+  if (flops > 0)
+    state.counters["flops"] = benchmark::Counter(runs * flops, benchmark::Counter::kIsRate);
+}
+
+void run_prepared(benchmark::State& state, Card& card, const Result<Prepared>& made,
+                  const std::vector<int64_t>& bytes, double flops) {
+  if (!made.ok()) return state.SkipWithError(made.error().message().c_str());
+  std::vector<void*> tensors;
+  for (int64_t size : bytes) tensors.push_back(card.buffer(size));
+  std::byte* scratch = card.buffer(made.value().scratch_bytes + 1);
+  const PreparedHandle operation = made.value().operation;
+  measure(state, card, flops,
+          [&] { return card.driver->run(card.at("run"), operation, tensors, scratch); });
+  card.driver->destroy(operation);
+}
+
+Status add(Card& card, const std::byte* data, int64_t n) {
+  const void* arguments[] = {&data, &data, &data, &n};
+  return card.driver->launch(card.at("add"), {.kernel = card.driver->kernel({}, "add_f32").take(),
+                                              .grid = {1},
+                                              .block = {256},
+                                              .arguments = arguments,
+                                              .accesses = {}});
+}
+
+void BM_Launch(benchmark::State& state) {
+  if (missing(state)) return;
+  Card card;
+  const std::byte* data = card.buffer(1024);
+  measure(state, card, 0, [&] { return add(card, data, 256); });
+}
+BENCHMARK(BM_Launch)->UseRealTime()->Unit(benchmark::kMicrosecond);
+
+void BM_GraphOf128Launches(benchmark::State& state) {
+  if (missing(state)) return;
+  Card card;
+  const std::byte* data = card.buffer(1024);
+  must(card.driver->begin_capture(card.stream));
+  for (int i = 0; i < 128; ++i) must(add(card, data, 256));
+  const GraphHandle graph = card.driver->end_capture(card.stream).take();
+  measure(state, card, 0, [&] { return card.driver->launch(card.at("graph"), graph); });
+  card.driver->destroy(graph);
+}
+BENCHMARK(BM_GraphOf128Launches)->UseRealTime()->Unit(benchmark::kMicrosecond);
+
+void BM_Matmul(benchmark::State& state) {
+  if (missing(state)) return;
+  Card card;
+  const int64_t n = state.range(0);
+  const MatmulDesc desc{
+      .a = DType::kBF16, .b = DType::kBF16, .c = DType::kBF16, .m = n, .n = n, .k = n};
+  const auto cube = static_cast<double>(n * n * n);
+  run_prepared(state, card, card.driver->prepare(desc, {}), {2 * n * n, 2 * n * n, 2 * n * n},
+               2 * cube);
+}
+BENCHMARK(BM_Matmul)->Arg(1024)->Arg(4096)->UseRealTime()->Unit(benchmark::kMicrosecond);
+
+void BM_Attention(benchmark::State& state) {
+  if (missing(state)) return;
+  Card card;
+  const bool gradient = state.range(0) != 0;
+  const AttentionShape shape{.dtype = DType::kBF16,
+                             .batch = 8,
+                             .heads = 12,
+                             .seq_q = 1024,
+                             .seq_k = 1024,
+                             .head_dim = 64,
+                             .causal = true};
+  const int64_t x = 2 * shape.batch * shape.heads * shape.seq_q * shape.head_dim;
+  const int64_t lse = 4 * shape.batch * shape.heads * shape.seq_q;
+  // Half of the scores are masked: two products forward, five back.
+  const double flops = static_cast<double>(x / 2 * shape.seq_k) * (gradient ? 5 : 2);
+  std::vector<int64_t> bytes = {x, x, x, x, lse};
+  if (gradient) bytes.insert(bytes.end(), {x, x, x, x});
+  run_prepared(
+      state, card,
+      gradient ? card.driver->prepare_attention_grad(shape) : card.driver->prepare_attention(shape),
+      bytes, flops);
+}
+BENCHMARK(BM_Attention)
+    ->ArgName("gradient")
+    ->Arg(0)
+    ->Arg(1)
+    ->UseRealTime()
+    ->Unit(benchmark::kMicrosecond);
+
+void BM_Experts(benchmark::State& state) {
+  if (missing(state)) return;
+  Card card;
+  const int64_t slots = 8192, experts = 8, d = 768, h = 3072;
+  const GroupedMatmulDesc desc{.kind = static_cast<GroupedKind>(state.range(0)),
+                               .in0 = DType::kBF16,
+                               .in1 = DType::kBF16,
+                               .out = DType::kBF16,
+                               .slots = slots,
+                               .experts = experts,
+                               .d = d,
+                               .h = h};
+  const std::vector<int32_t> equal(experts, slots / experts);
+  std::byte* staging = card.driver->allocate_pinned(experts * 4).take();
+  std::copy_n(reinterpret_cast<const std::byte*>(equal.data()), experts * 4, staging);
+  const auto made = card.driver->prepare(desc);
+  if (!made.ok()) return state.SkipWithError(made.error().message().c_str());
+  // Large enough for each kind's operands.
+  const int64_t rows = 2 * slots * h, matrices = 2 * experts * d * h;
+  std::byte *in0 = card.buffer(rows), *in1 = card.buffer(std::max(rows, matrices));
+  std::byte *sizes = card.buffer(experts * 4), *out = card.buffer(std::max(rows, matrices));
+  must(card.driver->copy(card.at("sizes"), sizes, staging, experts * 4));
+  void* tensors[] = {in0, in1, sizes, out};
+  measure(state, card, 2.0 * static_cast<double>(slots * d * h), [&] {
+    return card.driver->run(card.at("experts"), made.value().operation, tensors, nullptr);
+  });
+  card.driver->destroy(made.value().operation);
+  card.driver->free_pinned(staging);
+}
+BENCHMARK(BM_Experts)
+    ->ArgName("kind")
+    ->DenseRange(0, 2)
+    ->UseRealTime()
+    ->Unit(benchmark::kMicrosecond);
+
+}  // namespace
+}  // namespace gangway::cuda

@@ -1,0 +1,54 @@
+#!/usr/bin/env bash
+# Packs what tests and measures a GPU into one tar, for a machine that has a card but nothing to
+# build with: programs and libraries of Debian, stripped; NVIDIA's are linked where it is unpacked.
+#   tools/gpu/bundle.sh [build folder] [tar]     default: build gangway-gpu.tar.gz
+# There: tar xf gangway-gpu.tar.gz && gangway-gpu/run.sh
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+
+build=${1:-build}
+tar=${2:-gangway-gpu.tar.gz}
+bytes_max=$((64 << 20))
+
+fail() {
+  echo "bundle: $1" >&2
+  exit 1
+}
+
+module=$build/lib/gangway/libgangway_cuda.so
+[ -e "$module" ] || fail "$module is missing: build target gangway_cuda where nvcc and NCCL are"
+tool=$build/tools/gangway
+bench=$build/bench/gpu_bench
+for program in "$tool" "$bench"; do
+  [ -x "$program" ] || fail "$program is missing: build target ${program##*/}"
+done
+mapfile -t tests < <(ctest --test-dir "$build" -L gpu --show-only=json-v1 |
+  grep -oE '"/[^"]*/gw_[a-z_]+_test"' | tr -d '"' | sort -u)
+[ ${#tests[@]} -gt 0 ] || fail "no test is labelled gpu: build target gw_gpu_test"
+
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+root=$work/gangway-gpu
+mkdir -p "$root"/{bin,lib/gangway,text}
+for program in "$tool" "$bench" "${tests[@]}"; do
+  strip -o "$root/bin/${program##*/}" "$program"
+done
+strip -o "$root/lib/gangway/${module##*/}" "$module"
+
+# All that they need but the C library, which must fit the machine's own, and NVIDIA's.
+ldd "$root"/bin/* | awk '$3 ~ "^/" { print $3 }' | sort -u |
+  grep -vE '/(libc|libm|libdl|librt|libpthread|libresolv)\.so' | while read -r library; do
+  strip -o "$root/lib/${library##*/}" "$library"
+done
+
+printf '%s\n' "${tests[@]##*/}" >"$root/tests"
+commit=$(git rev-parse HEAD)
+[ -z "$(git status --porcelain)" ] || commit="$commit, with changes"
+echo "$commit" >"$root/commit"
+cp tools/gpu/run.sh "$root/"
+git ls-files '*.md' '*.cc' | xargs cat >"$root/text/text"  # To train on.
+
+tar -C "$work" --owner=0 --group=0 -czf "$tar" gangway-gpu
+bytes=$(stat -c %s "$tar")
+echo "$tar: $bytes bytes of at most $bytes_max, commit $commit"
+[ "$bytes" -le "$bytes_max" ] || fail "$tar is too large"
