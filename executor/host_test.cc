@@ -8,6 +8,7 @@
 
 #include "tests/support/test_hosts.h"
 #include "tests/support/test_plan.h"
+#include "tests/support/training_step.h"
 
 namespace gangway {
 namespace {
@@ -16,43 +17,6 @@ using testing::Each;
 using testing::HasSubstr;
 
 constexpr PlanId kPlan{1};
-
-std::vector<std::byte> bytes_of(float value) {
-  std::vector<std::byte> bytes(sizeof value);
-  std::memcpy(bytes.data(), &value, sizeof value);
-  return bytes;
-}
-
-// One step of w: f32[2], loss = mean((x - w)^2) over x: f32[8, 2] cut over all devices; w -= lr *
-// dloss/dw.
-std::shared_ptr<const Plan> training_step(uint32_t hosts, uint32_t devices) {
-  TestPlan t("step", hosts, devices);
-  Builder b("step", t.mesh());
-  Value w = b.parameter("w", f32({2}));
-  Value x = b.parameter("x", f32({8, 2}), {{"data", shard(0)}});
-  Value lr = b.parameter("lr", f32());
-  Value error = broadcast_to(w, {8, 2}) - x;
-  Value loss = sum(log(exp(error * error)), {}) * 0.125;
-  Value gradient = sum(error, {0}) * 0.25;
-  b.result("loss", loss);
-  b.result("w", w - gradient * broadcast_to(lr, {2}));
-  const uint32_t state = t.state("w", f32({2}), 1.0);
-  const uint32_t in = t.input("x", f32({8, 2}), {shard(0)});
-  const uint32_t rate = t.input("lr", f32());
-  const uint32_t out = t.output("loss", f32());
-  const uint32_t function = t.function(b.build(), {.in_place = {{0, 1}}, .finite_result = 0});
-  const uint32_t call = t.call("step", function, {state, in, rate}, {out, state});
-  t.gate();
-  t.commit(call);
-  return t.share();
-}
-
-RunRequest step_request(uint64_t run, float lr = 1.0f) {
-  return {.plan = kPlan,
-          .run = RunId(run),
-          .arguments = {{0, ArrayId(100), {}}, {1, {}, bytes_of(lr)}},
-          .outputs = {ArrayId(1000 + run)}};
-}
 
 class HostTest : public testing::TestWithParam<DeviceKind> {
  protected:
@@ -66,7 +30,7 @@ TEST_P(HostTest, TrainsOverTwoHostsOfTwoDevicesAndKeepsStateInPlace) {
   TestHosts t(*reactor, 2, 2, GetParam());
   t.install(kPlan, training_step(2, 2));
   t.put<float>(ArrayId(100), kPlan, 0, std::vector<float>(16, 3.0f));
-  for (uint64_t run = 1; run <= 3; ++run) t.start(step_request(run, 0.25f));
+  for (uint64_t run = 1; run <= 3; ++run) t.start(step_request(kPlan, run, 0.25f));
   for (uint64_t run = 1; run <= 3; ++run)
     EXPECT_FALSE(t.wait(RunId(run)).error) << t.wait(RunId(run)).error->what();
   // w: 1 -> 2 -> 2.5 -> 2.75; loss = 2 * (w - 3)^2
@@ -83,16 +47,16 @@ TEST_P(HostTest, AStepWhoseLossIsNotFiniteCommitsNothingAndNamesTheFirstOp) {
   std::vector<float> x(16, 3.0f);
   x[13] = 30.0f;  // exp(29 * 29) overflows, on the last device.
   t.put<float>(ArrayId(100), kPlan, 0, x);
-  t.start(step_request(1));
+  t.start(step_request(kPlan, 1));
   const Done done = t.wait(RunId(1));
   ASSERT_TRUE(done.error);
   EXPECT_TRUE(done.culprit);
   EXPECT_THAT(done.error->what(), HasSubstr("exp of f32[2, 2]"));
-  EXPECT_THAT(done.error->what(), HasSubstr("host_test.cc"));
+  EXPECT_THAT(done.error->what(), HasSubstr("training_step.h"));
   EXPECT_THAT(t.get_state<float>("w", 2), Each(1.0f));
   // The next run is not affected.
   t.put<float>(ArrayId(100), kPlan, 0, std::vector<float>(16, 3.0f));
-  t.start(step_request(2));
+  t.start(step_request(kPlan, 2));
   EXPECT_FALSE(t.wait(RunId(2)).error);
 }
 
@@ -100,9 +64,9 @@ TEST_P(HostTest, ACancelledRunEndsOnAllHostsWithoutCommitting) {
   TestHosts t(*reactor, 2, 1, GetParam());
   t.install(kPlan, training_step(2, 1));
   t.put<float>(ArrayId(100), kPlan, 0, std::vector<float>(16, 3.0f));
-  t.hosts[0]->start(step_request(1));
+  t.hosts[0]->start(step_request(kPlan, 1));
   t.hosts[0]->cancel(RunId(1), ErrorKind::kCancelled, "run: its time limit passed");
-  t.hosts[1]->start(step_request(1));
+  t.hosts[1]->start(step_request(kPlan, 1));
   const Done done = t.wait(RunId(1));
   ASSERT_TRUE(done.error);
   EXPECT_EQ(done.error->kind(), ErrorKind::kCancelled);
@@ -115,11 +79,11 @@ TEST_P(HostTest, WhenAPeerIsGoneAllRunsOfThePlanAreGivenUp) {
   TestHosts t(*reactor, 2, 1, GetParam());
   t.install(kPlan, training_step(2, 1));
   t.put<float>(ArrayId(100), kPlan, 0, std::vector<float>(16, 3.0f));
-  for (uint64_t run = 1; run <= 3; ++run) t.hosts[0]->start(step_request(run));
+  for (uint64_t run = 1; run <= 3; ++run) t.hosts[0]->start(step_request(kPlan, run));
   t.hosts[0]->cancel(RunId(1), ErrorKind::kUnavailable, "host-1 is gone");
   const auto& done = t.logs[0]->done;
   reactor->run_until([&] { return done.size() == 3; });
-  t.hosts[0]->start(step_request(4));
+  t.hosts[0]->start(step_request(kPlan, 4));
   reactor->run_until([&] { return done.size() == 4; });
   // Two were in flight; the others met the plan as it was left.
   for (uint64_t run = 1; run <= 2; ++run)
@@ -131,7 +95,7 @@ TEST_P(HostTest, WhenAPeerIsGoneAllRunsOfThePlanAreGivenUp) {
 TEST_P(HostTest, ARunWithABadArgumentFailsWithItsNameAndLeavesStateAsItWas) {
   TestHosts t(*reactor, 2, 1, GetParam());
   t.install(kPlan, training_step(2, 1));
-  t.start(step_request(1));
+  t.start(step_request(kPlan, 1));
   const Done done = t.wait(RunId(1));
   ASSERT_TRUE(done.error);
   EXPECT_EQ(done.error->kind(), ErrorKind::kInvalid);
@@ -147,10 +111,10 @@ TEST_P(HostTest, AHostThatIsToldARunOfAnotherShapeTakesPartInItPoisoned) {
   TestHosts t(*reactor, 2, 1, GetParam());
   t.install(kPlan, training_step(2, 1));
   t.put<float>(ArrayId(100), kPlan, 0, std::vector<float>(16, 3.0f));
-  RunRequest wrong = step_request(1);
+  RunRequest wrong = step_request(kPlan, 1);
   wrong.outputs.clear();
   t.hosts[0]->start(wrong);
-  t.hosts[1]->start(step_request(1));
+  t.hosts[1]->start(step_request(kPlan, 1));
   const Done done = t.wait(RunId(1));
   ASSERT_TRUE(done.error);
   EXPECT_EQ(done.error->kind(), ErrorKind::kInvalid);
@@ -171,7 +135,7 @@ TEST_P(HostTest, PlannedBytesAreTheBytesAskedOfTheAllocator) {
   }
   // A run lies behind the initialisers in every stream; they hold the arena until they have run.
   t.put<float>(ArrayId(100), kPlan, 0, std::vector<float>(16, 3.0f));
-  t.start(step_request(1));
+  t.start(step_request(kPlan, 1));
   EXPECT_FALSE(t.wait(RunId(1)).error);
   const std::vector<ArrayId> arrays = {ArrayId(100), ArrayId(1001)};
   for (auto& host : t.hosts) host->free(arrays);
@@ -197,7 +161,7 @@ TEST_P(HostTest, RunsBeyondTheBoundWaitForTheirTurn) {
   TestHosts t(*reactor, 1, 2, GetParam());
   t.install(kPlan, training_step(1, 2));
   t.put<float>(ArrayId(100), kPlan, 0, std::vector<float>(16, 3.0f));
-  for (uint64_t run = 1; run <= 20; ++run) t.start(step_request(run, 0.1f));
+  for (uint64_t run = 1; run <= 20; ++run) t.start(step_request(kPlan, run, 0.1f));
   for (uint64_t run = 1; run <= 20; ++run) EXPECT_FALSE(t.wait(RunId(run)).error);
   EXPECT_LT(t.item<float>(RunId(20), 0), t.item<float>(RunId(1), 0));
 }
@@ -260,7 +224,7 @@ TEST_P(HostTest, AHostMayGoWhileItsRunsAreUnderWay) {
   TestHosts t(*reactor, 1, 2, GetParam());
   t.install(kPlan, training_step(1, 2));
   t.put<float>(ArrayId(100), kPlan, 0, std::vector<float>(16, 3.0f));
-  for (uint64_t run = 1; run <= 4; ++run) t.start(step_request(run));
+  for (uint64_t run = 1; run <= 4; ++run) t.start(step_request(kPlan, run));
   t.hosts.clear();
   reactor->run_ready();  // Mail of runs that had just ended.
   EXPECT_TRUE(t.logs[0]->done.empty());

@@ -5,6 +5,7 @@
 #include "tests/cuda/emulated_gpu.h"
 #include "tests/support/test_hosts.h"
 #include "tests/support/test_plan.h"
+#include "tests/support/training_step.h"
 
 namespace gangway {
 namespace {
@@ -14,39 +15,6 @@ using testing::HasSubstr;
 
 constexpr PlanId kPlan{1};
 constexpr uint64_t kSeeds = 8;
-
-// One step of w: f32[2], loss = mean((x - w)^2) over x: f32[8, 2] cut over all devices; w -= lr *
-// dloss/dw.
-std::shared_ptr<const Plan> training_step(uint32_t hosts, uint32_t devices) {
-  TestPlan t("step", hosts, devices);
-  Builder b("step", t.mesh());
-  Value w = b.parameter("w", f32({2}));
-  Value x = b.parameter("x", f32({8, 2}), {{"data", shard(0)}});
-  Value lr = b.parameter("lr", f32());
-  Value error = broadcast_to(w, {8, 2}) - x;
-  Value loss = sum(log(exp(error * error)), {}) * 0.125;
-  Value gradient = sum(error, {0}) * 0.25;
-  b.result("loss", loss);
-  b.result("w", w - gradient * broadcast_to(lr, {2}));
-  const uint32_t state = t.state("w", f32({2}), 1.0);
-  const uint32_t in = t.input("x", f32({8, 2}), {shard(0)});
-  const uint32_t rate = t.input("lr", f32());
-  const uint32_t out = t.output("loss", f32());
-  const uint32_t function = t.function(b.build(), {.in_place = {{0, 1}}, .finite_result = 0});
-  const uint32_t call = t.call("step", function, {state, in, rate}, {out, state});
-  t.gate();
-  t.commit(call);
-  return t.share();
-}
-
-RunRequest step_request(uint64_t run, float lr) {
-  std::vector<std::byte> rate(sizeof lr);
-  std::memcpy(rate.data(), &lr, sizeof lr);
-  return {.plan = kPlan,
-          .run = RunId(run),
-          .arguments = {{0, ArrayId(100), {}}, {1, {}, rate}},
-          .outputs = {ArrayId(1000 + run)}};
-}
 
 // Hosts of `devices` devices each; all on one card, or each host on a card of its own.
 struct CudaHosts {
@@ -75,7 +43,7 @@ struct CudaHosts {
 void expect_training(CudaHosts& t, uint32_t hosts, uint32_t devices) {
   t->install(kPlan, training_step(hosts, devices));
   t->put<float>(ArrayId(100), kPlan, 0, std::vector<float>(16, 3.0f));
-  for (uint64_t run = 1; run <= 3; ++run) t->start(step_request(run, 0.25f));
+  for (uint64_t run = 1; run <= 3; ++run) t->start(step_request(kPlan, run, 0.25f));
   for (uint64_t run = 1; run <= 3; ++run) {
     const Done done = t->wait(RunId(run));
     ASSERT_FALSE(done.error) << done.error->what();
@@ -137,11 +105,11 @@ TEST_P(CudaHostTest, AStepThatIsNotFiniteCommitsNothingAndNamesTheFirstOp) {
   std::vector<float> x(16, 3.0f);
   x[13] = 30.0f;  // exp(29 * 29) overflows.
   t->put<float>(ArrayId(100), kPlan, 0, x);
-  t->start(step_request(1, 1.0f));
+  t->start(step_request(kPlan, 1, 1.0f));
   const Done done = t->wait(RunId(1));
   ASSERT_TRUE(done.error);
   EXPECT_THAT(done.error->what(), HasSubstr("exp of f32[4, 2]"));
-  EXPECT_THAT(done.error->what(), HasSubstr("cuda_host_test.cc"));
+  EXPECT_THAT(done.error->what(), HasSubstr("training_step.h"));
   EXPECT_THAT(t->get_state<float>("w", 2), Each(1.0f));
   EXPECT_EQ(t.reports(), "");
 }
@@ -151,11 +119,11 @@ TEST_P(CudaHostTest, ALaunchThatFailsPoisonsItsRunAloneAndNamesTheOp) {
   t->install(kPlan, training_step(1, 2));
   t->put<float>(ArrayId(100), kPlan, 0, std::vector<float>(16, 3.0f));
   t.machine->inject({cuda::StatusKind::kLaunch, " exp"});
-  for (uint64_t run = 1; run <= 2; ++run) t->start(step_request(run, 0.25f));
+  for (uint64_t run = 1; run <= 2; ++run) t->start(step_request(kPlan, run, 0.25f));
   const Done failed = t->wait(RunId(1)), next = t->wait(RunId(2));
   ASSERT_TRUE(failed.error);
   EXPECT_THAT(failed.error->what(), HasSubstr(" exp"));
-  EXPECT_THAT(failed.error->what(), HasSubstr("cuda_host_test.cc"));
+  EXPECT_THAT(failed.error->what(), HasSubstr("training_step.h"));
   EXPECT_FALSE(next.error) << next.error->what();
   EXPECT_THAT(t->get_state<float>("w", 2), Each(2.0f));
   EXPECT_EQ(t.reports(), "");
@@ -166,7 +134,7 @@ TEST_P(CudaHostTest, AStickyErrorEndsItsDeviceAndEveryRunOnItAndNamesTheOp) {
   t->install(kPlan, training_step(1, 1));
   t->put<float>(ArrayId(100), kPlan, 0, std::vector<float>(16, 3.0f));
   t.machine->inject({cuda::StatusKind::kFault, " exp"});
-  for (uint64_t run = 1; run <= 3; ++run) t->start(step_request(run, 0.25f));
+  for (uint64_t run = 1; run <= 3; ++run) t->start(step_request(kPlan, run, 0.25f));
   for (uint64_t run = 1; run <= 3; ++run) {
     const Done done = t->wait(RunId(run));
     ASSERT_TRUE(done.error) << run;
@@ -195,7 +163,7 @@ TEST_P(CudaHostTest, AHostMayGoWhileItsRunsAreUnderWay) {
   CudaHosts t(GetParam(), 1, 2);
   t->install(kPlan, training_step(1, 2));
   t->put<float>(ArrayId(100), kPlan, 0, std::vector<float>(16, 3.0f));
-  for (uint64_t run = 1; run <= 4; ++run) t->start(step_request(run, 1.0f));
+  for (uint64_t run = 1; run <= 4; ++run) t->start(step_request(kPlan, run, 1.0f));
   EXPECT_EQ(t.reports(), "");
 }
 
