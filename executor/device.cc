@@ -7,6 +7,16 @@
 
 namespace gangway {
 
+uint32_t CompiledFunction::add_need(const std::string& axes, int64_t bytes) {
+  for (uint32_t i = 0; i < needs_.size(); ++i) {
+    if (needs_[i].axes != axes) continue;
+    needs_[i].bytes_max = std::max(needs_[i].bytes_max, bytes);
+    return i;
+  }
+  needs_.push_back({axes, bytes});
+  return static_cast<uint32_t>(needs_.size() - 1);
+}
+
 HostMemory Device::host_memory(int64_t bytes) {
   const int64_t units = (std::max<int64_t>(bytes, 1) + kDeviceAlignment - 1) / kDeviceAlignment;
   void* data = std::aligned_alloc(kDeviceAlignment, static_cast<size_t>(units * kDeviceAlignment));

@@ -89,10 +89,17 @@ class CompiledFunction {
     std::string axes;
     int64_t bytes_max = 0;
   };
-  virtual const std::vector<CollectiveNeed>& collective_needs() const = 0;
+  const std::vector<CollectiveNeed>& collective_needs() const { return needs_; }
 
   // Runs steps until frame.end or until one must wait. Device thread.
   virtual Progress advance(CallFrame& frame, Turn& turn) const = 0;
+
+ protected:
+  // The index of these axes among the needs.
+  uint32_t add_need(const std::string& axes, int64_t bytes);
+
+ private:
+  std::vector<CollectiveNeed> needs_;
 };
 
 // All that a device was told to start before; later marks are larger.

@@ -37,7 +37,6 @@ class Throwing final : public CompiledFunction {
   int64_t arena_bytes() const override { return 0; }
   uint32_t step_count() const override { return 1; }
   uint32_t commit_step() const override { return 1; }
-  const std::vector<CollectiveNeed>& collective_needs() const override { return needs_; }
   Progress advance(CallFrame& frame, Turn&) const override {
     poisoned.push_back(frame.poisoned);
     if (!frame.poisoned) throw std::bad_alloc();
@@ -46,7 +45,6 @@ class Throwing final : public CompiledFunction {
   mutable std::vector<bool> poisoned;  // Of each call.
 
  private:
-  std::vector<CollectiveNeed> needs_;
 };
 
 class Listener final : public DeviceRun::Listener {

@@ -38,47 +38,11 @@
 #include <span>
 #include <vector>
 
+#include "executor/kernels/fused_op.h"
 #include "executor/kernels/parallel.h"
 #include "ir/dtype.h"
 
 namespace gangway {
-
-enum class FusedOp : uint8_t {
-  kConstant,  // `immediate`, of the instruction's type
-  kNeg,
-  kAbs,
-  kSign,
-  kExp,
-  kLog,
-  kLog1p,
-  kTanh,
-  kSqrt,
-  kRsqrt,
-  kErf,
-  kLogistic,
-  kSin,
-  kCos,
-  kFloor,
-  kIsFinite,
-  kNot,
-  kConvert,
-  kAdd,
-  kSub,
-  kMul,
-  kDiv,
-  kMax,
-  kMin,
-  kPow,
-  kEq,
-  kNe,
-  kLt,
-  kLe,
-  kGt,
-  kGe,
-  kAnd,
-  kOr,
-  kSelect,  // in[0] (bool) ? in[1] : in[2]
-};
 
 struct FusedInput {
   enum Kind : uint8_t { kFull, kScalar, kInner, kOuter };

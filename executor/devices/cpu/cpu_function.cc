@@ -36,7 +36,7 @@ CpuFunction::CpuFunction(const LocalFunction& local, Parallel& par, const StepTi
   for (NodeId id = 0; id < function.nodes.size(); ++id) {
     const Op op = function.nodes[id].op;
     if (op == Op::all_reduce || op == Op::timed) continue;
-    lowered[id] = cpu::lower({function, id, par.threads()});
+    lowered[id] = cpu::lower({{function, id}, par.threads()});
   }
   memory_ =
       plan_memory(local_, [&](const Function&, NodeId id) { return lowered[id].scratch_bytes; });
@@ -73,7 +73,7 @@ void CpuFunction::add_step(NodeId id, std::vector<cpu::Lowered>& lowered) {
   step.scratch = {arena, std::max<int64_t>(0, memory_.scratch_offset[id])};
   if (node.op == Op::all_reduce) {
     step.kind = StepKind::kAllReduce;
-    step.collective = need_of(node.attrs.text("axes"), bytes);
+    step.collective = add_need(node.attrs.text("axes"), bytes);
     step.reduction = reduction_of(node);
     step.duration_ns = bytes;  // Turned into time once the group's size is known.
   } else if (node.op == Op::timed) {
@@ -84,16 +84,6 @@ void CpuFunction::add_step(NodeId id, std::vector<cpu::Lowered>& lowered) {
     step.duration_ns = timer_->step_ns(cost.flops, cost.bytes);
   }
   steps_.push_back(std::move(step));
-}
-
-uint32_t CpuFunction::need_of(const std::string& axes, int64_t bytes) {
-  for (uint32_t i = 0; i < needs_.size(); ++i) {
-    if (needs_[i].axes != axes) continue;
-    needs_[i].bytes_max = std::max(needs_[i].bytes_max, bytes);
-    return i;
-  }
-  needs_.push_back({axes, bytes});
-  return static_cast<uint32_t>(needs_.size() - 1);
 }
 
 Progress CpuFunction::advance(CallFrame& frame, Turn& turn) const {

@@ -37,7 +37,6 @@ class CpuFunction final : public CompiledFunction {
   int64_t arena_bytes() const override { return memory_.arena_bytes; }
   uint32_t step_count() const override { return static_cast<uint32_t>(steps_.size()); }
   uint32_t commit_step() const override { return local_.commit_begin; }
-  const std::vector<CollectiveNeed>& collective_needs() const override { return needs_; }
   Progress advance(CallFrame& frame, Turn& turn) const override;
 
   const LocalFunction& local() const { return local_; }
@@ -52,12 +51,11 @@ class CpuFunction final : public CompiledFunction {
     cpu::Kernel kernel;
     cpu::Operand scratch;
     int64_t duration_ns = 0;  // kTimed; else what the timer charges.
-    uint32_t collective = 0;  // kAllReduce: index into needs_.
+    uint32_t collective = 0;  // kAllReduce: index into collective_needs().
     Reduction reduction = Reduction::kSum;
   };
 
   void add_step(NodeId id, std::vector<cpu::Lowered>& lowered);
-  uint32_t need_of(const std::string& axes, int64_t bytes);
   cpu::Operand operand(ValueId value) const;
 
   void run_kernel(const Step& step, CallFrame& frame) const;
@@ -74,7 +72,6 @@ class CpuFunction final : public CompiledFunction {
   MemoryPlan memory_;
   std::vector<Step> steps_;
   std::vector<cpu::Operand> operands_;
-  std::vector<CollectiveNeed> needs_;
   std::vector<bool> masked_;  // By ValueId: holds infinities by intention.
 };
 

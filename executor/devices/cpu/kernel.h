@@ -14,6 +14,7 @@
 #include <functional>
 #include <span>
 
+#include "executor/devices/node_view.h"
 #include "executor/kernels/parallel.h"
 #include "ir/function.h"
 
@@ -50,18 +51,8 @@ struct Lowered {
 };
 
 // What a lowering sees of a node.
-struct LowerCall {
-  const Function& function;
-  NodeId id;
+struct LowerCall : NodeView {
   int threads = 1;  // Of the device: scratch for each.
-
-  const Node& node() const { return function.nodes[id]; }
-  const Attrs& attrs() const { return node().attrs; }
-  size_t inputs() const { return node().inputs.size(); }
-  const Type& in(size_t i) const { return function.types[node().inputs[i]]; }
-  const Type& out(size_t r = 0) const {
-    return function.types[node().first_result + static_cast<ValueId>(r)];
-  }
 };
 
 // A kernel for any node but the collectives and `timed`, which are steps of their own.
@@ -88,8 +79,5 @@ Lowered lower_custom(const LowerCall& call);
 
 // Throws kUnimplemented naming the op, its types and the user's line.
 [[noreturn]] void not_on_cpu(const LowerCall& call, const std::string& why);
-
-// Products of the sizes of dimensions [begin, end).
-int64_t elements_between(const Dims& dims, size_t begin, size_t end);
 
 }  // namespace gangway::cpu

@@ -8,17 +8,7 @@
 namespace gangway::cpu {
 
 void not_on_cpu(const LowerCall& call, const std::string& why) {
-  std::string types;
-  for (size_t i = 0; i < call.inputs(); ++i) types += (i ? ", " : "") + to_string(call.in(i));
-  throw Error(ErrorKind::kUnimplemented,
-              cat(to_string(call.node().op), "(", types, "): the CPU device has no kernel: ", why),
-              {.node = call.function.name, .at = where(call.function, call.id)});
-}
-
-int64_t elements_between(const Dims& dims, size_t begin, size_t end) {
-  int64_t n = 1;
-  for (size_t d = begin; d < end; ++d) n *= dims[d];
-  return n;
+  throw no_kernel(call, "CPU", why);
 }
 
 namespace {

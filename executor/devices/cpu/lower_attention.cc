@@ -2,26 +2,8 @@
 #include "executor/kernels/attention.h"
 
 namespace gangway::cpu {
-namespace {
-
-AttentionShape shape_of(const LowerCall& call) {
-  const Type &q = call.in(0), &k = call.in(1);
-  const int64_t heads = call.attrs().integer("heads");
-  const AttrValue* causal = call.attrs().find("causal");
-  return {.dtype = q.dtype,
-          .batch = q.dims[0],
-          .heads = heads,
-          .seq_q = q.dims[1],
-          .seq_k = k.dims[1],
-          .head_dim = q.dims[2] / heads,
-          .causal = causal != nullptr && std::get<bool>(*causal),
-          .scale = call.attrs().real("scale")};
-}
-
-}  // namespace
-
 Lowered lower_attention(const LowerCall& call) {
-  const AttentionShape shape = shape_of(call);
+  const AttentionShape shape = attention_shape(call);
   if (call.node().op == Op::attention) {
     return {[shape](const KernelArgs& args) {
               attention(args.par, shape, args.in(0), args.in(1), args.in(2), args.out(0),

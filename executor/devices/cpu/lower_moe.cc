@@ -13,23 +13,7 @@ const int32_t* indices(const KernelArgs& args, size_t i) {
 }
 
 Lowered lower_grouped(const LowerCall& call) {
-  const Type &a = call.in(0), &b = call.in(1);
-  GroupedMatmulDesc desc{.in0 = a.dtype,
-                         .in1 = b.dtype,
-                         .out = call.out().dtype,
-                         .groups = a.dims[0],
-                         .slots = a.dims[1],
-                         .experts = call.in(2).dims[1]};
-  if (call.node().op == Op::grouped_dot_grad_w) {
-    desc.kind = GroupedKind::kGradWeight;
-    desc.d = a.dims[2];
-    desc.h = b.dims[2];
-  } else {
-    desc.kind = call.attrs().flag("transpose_w") ? GroupedKind::kGradInput : GroupedKind::kForward;
-    desc.d = b.dims[1];
-    desc.h = b.dims[2];
-  }
-  auto grouped = std::make_shared<const GroupedMatmul>(desc);
+  auto grouped = std::make_shared<const GroupedMatmul>(grouped_desc(call));
   return {[grouped](const KernelArgs& args) {
             grouped->run(args.par, args.in(0), args.in(1), indices(args, 2), args.out(0),
                          args.scratch_data());

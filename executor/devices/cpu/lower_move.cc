@@ -3,7 +3,7 @@
 #include <memory>
 
 #include "executor/devices/cpu/kernel.h"
-#include "executor/devices/cpu/strided.h"
+#include "executor/devices/strided.h"
 #include "executor/kernels/move.h"
 #include "runtime/base/error.h"
 
@@ -15,23 +15,6 @@ Lowered one_copy(StridedCopy copy, int64_t src_offset = 0) {
     strided_copy(args.par, copy, static_cast<const std::byte*>(args.in(0)) + src_offset,
                  args.out(0));
   }};
-}
-
-// The window of x that starts at `starts` with `steps`, dense in the result.
-StridedCopy read_window(const Type& x, const Type& y, const std::vector<int64_t>& steps) {
-  StridedCopy copy{.bytes = static_cast<int64_t>(size_of(x.dtype)),
-                   .sizes = y.dims,
-                   .src_strides = dense_strides(x.dims),
-                   .dst_strides = dense_strides(y.dims)};
-  for (size_t d = 0; d < steps.size(); ++d) copy.src_strides[d] *= steps[d];
-  return copy;
-}
-
-StridedCopy write_window(const Type& x, const Type& y) {
-  return {.bytes = static_cast<int64_t>(size_of(x.dtype)),
-          .sizes = x.dims,
-          .src_strides = dense_strides(x.dims),
-          .dst_strides = dense_strides(y.dims)};
 }
 
 Lowered lower_concat(const LowerCall& call) {

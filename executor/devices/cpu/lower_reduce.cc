@@ -14,31 +14,6 @@ ReduceOp reduce_op(Op op) {
   return op == Op::argmax ? ReduceOp::kArgmax : ReduceOp::kSum;
 }
 
-AxisShape axis_shape(const Dims& dims, size_t first, size_t end) {
-  return {elements_between(dims, 0, first), elements_between(dims, first, end),
-          elements_between(dims, end, dims.size())};
-}
-
-// The reduced dimensions, those of size 1 aside, when they are next to one another.
-bool adjacent(const Dims& dims, const std::vector<int64_t>& axes, size_t& first, size_t& end) {
-  std::vector<bool> reduced(dims.size(), false);
-  for (int64_t axis : axes) reduced[static_cast<size_t>(axis)] = true;
-  bool seen = false, closed = false;
-  first = end = 0;
-  for (size_t d = 0; d < dims.size(); ++d) {
-    if (dims[d] == 1) continue;
-    if (reduced[d]) {
-      if (closed) return false;
-      if (!seen) first = d;
-      seen = true;
-      end = d + 1;
-    } else if (seen) {
-      closed = true;
-    }
-  }
-  return true;
-}
-
 Lowered simple(ReduceOp op, DType dtype, const AxisShape& shape) {
   return {[op, dtype, shape](const KernelArgs& args) {
             reduce(args.par, op, dtype, shape, args.in(0), args.out(0), args.scratch_data());
@@ -49,23 +24,15 @@ Lowered simple(ReduceOp op, DType dtype, const AxisShape& shape) {
 Lowered lower_axes(const LowerCall& call, const std::vector<int64_t>& axes) {
   const Type& x = call.in(0);
   const ReduceOp op = reduce_op(call.node().op);
-  size_t first = 0, end = 0;
-  if (adjacent(x.dims, axes, first, end))
-    return simple(op, x.dtype, axis_shape(x.dims, first, end));
+  const ReducedAxes reduced = reduced_axes(x.dims, axes);
+  if (reduced.order.empty())
+    return simple(op, x.dtype, axis_shape(x.dims, reduced.first, reduced.end));
   // Reduced dimensions go last, in scratch.
-  std::vector<bool> reduced(x.dims.size(), false);
-  for (int64_t axis : axes) reduced[static_cast<size_t>(axis)] = true;
-  std::vector<int64_t> order;
-  for (bool pick : {false, true}) {
-    for (size_t d = 0; d < x.dims.size(); ++d) {
-      if (reduced[d] == pick) order.push_back(static_cast<int64_t>(d));
-    }
-  }
   const AxisShape shape{call.out().elements(),
                         x.elements() / std::max<int64_t>(1, call.out().elements()), 1};
   const int64_t moved = (x.bytes() + 63) / 64 * 64;
   return {[op, dtype = x.dtype, shape, moved,
-           copy = permute_copy(static_cast<int64_t>(size_of(x.dtype)), x.dims, order)](
+           copy = permute_copy(static_cast<int64_t>(size_of(x.dtype)), x.dims, reduced.order)](
               const KernelArgs& args) {
             auto* scratch = static_cast<std::byte*>(args.scratch_data());
             strided_copy(args.par, copy, args.in(0), scratch);

@@ -102,23 +102,13 @@ void CudaFunction::add_step(NodeId id, std::vector<cuda::Command> commands) {
     step.results.push_back(place_of(node.first_result + r));
   if (node.op == Op::all_reduce) {
     step.kind = StepKind::kAllReduce;
-    step.collective = need_of(node.attrs.text("axes"), bytes);
+    step.collective = add_need(node.attrs.text("axes"), bytes);
     step.reduction = reduction_of(node);
   } else if (node.op == Op::timed) {
     step.kind = StepKind::kTimed;
     step.duration_ns = node.attrs.integer("microseconds") * 1000;
   }
   steps_.push_back(std::move(step));
-}
-
-uint32_t CudaFunction::need_of(const std::string& axes, int64_t bytes) {
-  for (uint32_t i = 0; i < needs_.size(); ++i) {
-    if (needs_[i].axes != axes) continue;
-    needs_[i].bytes_max = std::max(needs_[i].bytes_max, bytes);
-    return i;
-  }
-  needs_.push_back({axes, bytes});
-  return static_cast<uint32_t>(needs_.size() - 1);
 }
 
 Progress CudaFunction::advance(CallFrame& frame, Turn& turn) const {

@@ -29,7 +29,6 @@ class CudaFunction final : public CompiledFunction {
   int64_t arena_bytes() const override { return memory_.arena_bytes; }
   uint32_t step_count() const override { return static_cast<uint32_t>(steps_.size()); }
   uint32_t commit_step() const override { return local_.commit_begin; }
-  const std::vector<CollectiveNeed>& collective_needs() const override { return needs_; }
   Progress advance(CallFrame& frame, Turn& turn) const override;
 
  private:
@@ -40,14 +39,13 @@ class CudaFunction final : public CompiledFunction {
     std::string label;  // What the driver calls it: "step: %14 dot".
     std::vector<cuda::Place> inputs, results;
     int64_t duration_ns = 0;  // kTimed.
-    uint32_t collective = 0;  // kAllReduce: index into needs_.
+    uint32_t collective = 0;  // kAllReduce: index into collective_needs().
     Reduction reduction = Reduction::kSum;
   };
 
   void add_step(NodeId id, std::vector<cuda::Command> commands);
   void place(cuda::Command& command, NodeId id) const;
   cuda::Place place_of(ValueId value) const;
-  uint32_t need_of(const std::string& axes, int64_t bytes);
 
   Progress advance_steps(CallFrame& frame, Turn& turn) const;
   Progress advance_timed(const Step& step, CallFrame& frame, Turn& turn) const;
@@ -69,7 +67,6 @@ class CudaFunction final : public CompiledFunction {
   MemoryPlan memory_;
   std::vector<Step> steps_;
   std::vector<std::shared_ptr<const void>> keeps_;
-  std::vector<CollectiveNeed> needs_;
   std::vector<bool> masked_;  // By ValueId: holds infinities by intention.
 };
 

@@ -1,21 +1,23 @@
 // One element-wise op at a time, by number: for what no chain is generated for.
 #include "executor/devices/cuda/kernels/math.h"
-#include "executor/devices/cuda/kernels/op_codes.h"
+#include "executor/kernels/fused_op.h"
 
 namespace gangway::cuda {
+
+GW_DEVICE constexpr int32_t code(FusedOp op) { return static_cast<int32_t>(op); }
 
 template <class T>
 GW_DEVICE T float_op(int32_t op, T x) {
   switch (op) {
-    case op_code::kExp: return op_exp(x);
-    case op_code::kLog: return op_log(x);
-    case op_code::kLog1p: return op_log1p(x);
-    case op_code::kTanh: return op_tanh(x);
-    case op_code::kSqrt: return op_sqrt(x);
-    case op_code::kRsqrt: return op_rsqrt(x);
-    case op_code::kErf: return op_erf(x);
-    case op_code::kLogistic: return op_logistic(x);
-    case op_code::kSin: return op_sin(x);
+    case code(FusedOp::kExp): return op_exp(x);
+    case code(FusedOp::kLog): return op_log(x);
+    case code(FusedOp::kLog1p): return op_log1p(x);
+    case code(FusedOp::kTanh): return op_tanh(x);
+    case code(FusedOp::kSqrt): return op_sqrt(x);
+    case code(FusedOp::kRsqrt): return op_rsqrt(x);
+    case code(FusedOp::kErf): return op_erf(x);
+    case code(FusedOp::kLogistic): return op_logistic(x);
+    case code(FusedOp::kSin): return op_sin(x);
     default: return op_cos(x);
   }
 }
@@ -24,17 +26,17 @@ GW_DEVICE int32_t float_op(int32_t, int32_t x) { return x; }
 template <class T>
 GW_DEVICE T number_op(int32_t op, T x, T y) {
   switch (op) {
-    case op_code::kNeg: return op_neg(x);
-    case op_code::kAbs: return op_abs(x);
-    case op_code::kSign: return op_sign(x);
-    case op_code::kFloor: return op_floor(x);
-    case op_code::kAdd: return op_add(x, y);
-    case op_code::kSub: return op_sub(x, y);
-    case op_code::kMul: return op_mul(x, y);
-    case op_code::kDiv: return op_div(x, y);
-    case op_code::kMax: return op_max(x, y);
-    case op_code::kMin: return op_min(x, y);
-    case op_code::kPow: return op_pow(x, y);
+    case code(FusedOp::kNeg): return op_neg(x);
+    case code(FusedOp::kAbs): return op_abs(x);
+    case code(FusedOp::kSign): return op_sign(x);
+    case code(FusedOp::kFloor): return op_floor(x);
+    case code(FusedOp::kAdd): return op_add(x, y);
+    case code(FusedOp::kSub): return op_sub(x, y);
+    case code(FusedOp::kMul): return op_mul(x, y);
+    case code(FusedOp::kDiv): return op_div(x, y);
+    case code(FusedOp::kMax): return op_max(x, y);
+    case code(FusedOp::kMin): return op_min(x, y);
+    case code(FusedOp::kPow): return op_pow(x, y);
     default: return float_op(op, x);
   }
 }
@@ -42,12 +44,12 @@ GW_DEVICE T number_op(int32_t op, T x, T y) {
 template <class T>
 GW_DEVICE bool truth(int32_t op, T x, T y) {
   switch (op) {
-    case op_code::kEq: return op_eq(x, y);
-    case op_code::kNe: return op_ne(x, y);
-    case op_code::kLt: return op_lt(x, y);
-    case op_code::kLe: return op_le(x, y);
-    case op_code::kGt: return op_gt(x, y);
-    case op_code::kGe: return op_ge(x, y);
+    case code(FusedOp::kEq): return op_eq(x, y);
+    case code(FusedOp::kNe): return op_ne(x, y);
+    case code(FusedOp::kLt): return op_lt(x, y);
+    case code(FusedOp::kLe): return op_le(x, y);
+    case code(FusedOp::kGt): return op_gt(x, y);
+    case code(FusedOp::kGe): return op_ge(x, y);
     default: return op_is_finite(x);
   }
 }
@@ -91,11 +93,11 @@ GW_KERNEL void logic(int32_t op, Global<const bool> a, Global<const bool> b, Glo
                      int64_t n) {
   for (int64_t i = global_thread(); i < n; i += global_threads()) {
     const bool x = a[i], y = b[i];
-    out[i] = op == op_code::kAnd  ? op_and(x, y)
-             : op == op_code::kOr ? op_or(x, y)
-             : op == op_code::kNe ? x != y
-             : op == op_code::kEq ? x == y
-                                  : !x;
+    out[i] = op == code(FusedOp::kAnd)  ? op_and(x, y)
+             : op == code(FusedOp::kOr) ? op_or(x, y)
+             : op == code(FusedOp::kNe) ? x != y
+             : op == code(FusedOp::kEq) ? x == y
+                                        : !x;
   }
 }
 

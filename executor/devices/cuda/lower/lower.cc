@@ -86,19 +86,7 @@ uint32_t block_threads(int64_t n) {
   return static_cast<uint32_t>(std::min<int64_t>(kThreadsMax, warps * kWarp));
 }
 
-int64_t elements_between(const Dims& dims, size_t begin, size_t end) {
-  int64_t n = 1;
-  for (size_t d = begin; d < end; ++d) n *= dims[d];
-  return n;
-}
-
-void Lowering::refuse(const std::string& why) const {
-  std::string types;
-  for (size_t i = 0; i < inputs(); ++i) types += (i ? ", " : "") + to_string(in(i));
-  throw Error(ErrorKind::kUnimplemented,
-              cat(to_string(op()), "(", types, "): the CUDA device has no kernel: ", why),
-              {.node = function.name, .at = where(function, id)});
-}
+void Lowering::refuse(const std::string& why) const { throw no_kernel(*this, "CUDA", why); }
 
 Argument Lowering::read(size_t input) const {
   return {.is_tensor = true,

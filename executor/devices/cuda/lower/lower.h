@@ -14,6 +14,7 @@
 #include "executor/devices/cuda/command.h"
 #include "executor/devices/cuda/gpu.h"
 #include "executor/devices/cuda/kernels/strided_view.h"
+#include "executor/devices/node_view.h"
 #include "executor/kernels/move.h"
 #include "ir/function.h"
 #include "ir/op.h"
@@ -21,18 +22,9 @@
 namespace gangway::cuda {
 
 // What a lowering sees of a node, and where it puts what it makes.
-class Lowering {
+class Lowering : public NodeView {
  public:
-  Lowering(Gpu& card, const Function& of, NodeId node_id) : gpu(card), function(of), id(node_id) {}
-
-  const Node& node() const { return function.nodes[id]; }
-  Op op() const { return node().op; }
-  const Attrs& attrs() const { return node().attrs; }
-  size_t inputs() const { return node().inputs.size(); }
-  const Type& in(size_t i) const { return function.types[node().inputs[i]]; }
-  const Type& out(size_t r = 0) const {
-    return function.types[node().first_result + static_cast<ValueId>(r)];
-  }
+  Lowering(Gpu& card, const Function& of, NodeId node_id) : NodeView{of, node_id}, gpu(card) {}
 
   // Arguments.
   Argument read(size_t input) const;
@@ -69,8 +61,6 @@ class Lowering {
   [[noreturn]] void refuse(const std::string& why) const;
 
   Gpu& gpu;
-  const Function& function;
-  const NodeId id;
 
   std::vector<Command> commands;
   std::vector<std::shared_ptr<const void>> keeps;  // Modules and operations that they use.
@@ -104,7 +94,5 @@ void lower_adamw(Lowering& call);
 
 // Threads of a block for n elements: whole warps, at most 256.
 uint32_t block_threads(int64_t n);
-// Products of the sizes of dimensions [begin, end).
-int64_t elements_between(const Dims& dims, size_t begin, size_t end);
 
 }  // namespace gangway::cuda

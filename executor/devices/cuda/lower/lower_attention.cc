@@ -6,20 +6,6 @@
 namespace gangway::cuda {
 namespace {
 
-AttentionShape shape_of(const Lowering& call) {
-  const Type &q = call.in(0), &k = call.in(1);
-  const int64_t heads = call.attrs().integer("heads");
-  const AttrValue* causal = call.attrs().find("causal");
-  return {.dtype = q.dtype,
-          .batch = q.dims[0],
-          .heads = heads,
-          .seq_q = q.dims[1],
-          .seq_k = k.dims[1],
-          .head_dim = q.dims[2] / heads,
-          .causal = causal != nullptr && std::get<bool>(*causal),
-          .scale = call.attrs().real("scale")};
-}
-
 // A block for each head, whose scores lie in shared memory.
 void lower_decode(Lowering& call, const AttentionShape& shape) {
   const auto wide =
@@ -39,7 +25,7 @@ void lower_decode(Lowering& call, const AttentionShape& shape) {
 }  // namespace
 
 void lower_attention(Lowering& call) {
-  const AttentionShape shape = shape_of(call);
+  const AttentionShape shape = attention_shape(call);
   if (call.out().elements() == 0) return;
   Driver& driver = call.gpu.driver();
   if (call.op() == Op::attention_decode) return lower_decode(call, shape);

@@ -1,12 +1,7 @@
-#include "executor/devices/cpu/to_fused.h"
-#include "executor/devices/cuda/kernels/op_codes.h"
 #include "executor/devices/cuda/lower/lower.h"
+#include "executor/devices/to_fused.h"
 
 namespace gangway::cuda {
-
-static_assert(int{op_code::kConvert} == static_cast<int>(FusedOp::kConvert) &&
-              int{op_code::kPow} == static_cast<int>(FusedOp::kPow) &&
-              int{op_code::kSelect} == static_cast<int>(FusedOp::kSelect));
 
 // One op alone goes to a kernel that is told which: a source of its own would cost a compilation.
 void lower_elementwise(Lowering& call) {

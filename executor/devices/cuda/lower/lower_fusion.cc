@@ -1,7 +1,7 @@
-#include "executor/devices/cpu/strided.h"
-#include "executor/devices/cpu/to_fused.h"
 #include "executor/devices/cuda/chain_source.h"
 #include "executor/devices/cuda/lower/lower.h"
+#include "executor/devices/strided.h"
+#include "executor/devices/to_fused.h"
 
 namespace gangway::cuda {
 

@@ -6,24 +6,8 @@ namespace gangway::cuda {
 namespace {
 
 void lower_grouped(Lowering& call) {
-  const Type &a = call.in(0), &b = call.in(1);
-  GroupedMatmulDesc desc{.in0 = a.dtype,
-                         .in1 = b.dtype,
-                         .out = call.out().dtype,
-                         .groups = a.dims[0],
-                         .slots = a.dims[1],
-                         .experts = call.in(2).dims[1]};
-  if (call.op() == Op::grouped_dot_grad_w) {
-    desc.kind = GroupedKind::kGradWeight;
-    desc.d = a.dims[2];
-    desc.h = b.dims[2];
-  } else {
-    desc.kind = call.attrs().flag("transpose_w") ? GroupedKind::kGradInput : GroupedKind::kForward;
-    desc.d = b.dims[1];
-    desc.h = b.dims[2];
-  }
   if (call.out().elements() == 0) return;
-  call.library(call.gpu.driver().prepare(desc),
+  call.library(call.gpu.driver().prepare(grouped_desc(call)),
                {call.read(0), call.read(1), call.read(2), call.write(0)});
 }
 

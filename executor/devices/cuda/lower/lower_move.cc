@@ -1,29 +1,12 @@
-#include "executor/devices/cpu/strided.h"
 #include "executor/devices/cuda/kernels/strided_view.h"
 #include "executor/devices/cuda/lower/lower.h"
+#include "executor/devices/strided.h"
 #include "runtime/base/error.h"
 
 namespace gangway::cuda {
 namespace {
 
 int64_t bytes_of(const Type& type) { return static_cast<int64_t>(size_of(type.dtype)); }
-
-// A window of x, dense in y.
-StridedCopy read_window(const Type& x, const Type& y, const std::vector<int64_t>& steps) {
-  StridedCopy copy{.bytes = bytes_of(x),
-                   .sizes = y.dims,
-                   .src_strides = dense_strides(x.dims),
-                   .dst_strides = dense_strides(y.dims)};
-  for (size_t d = 0; d < steps.size(); ++d) copy.src_strides[d] *= steps[d];
-  return copy;
-}
-
-StridedCopy write_window(const Type& x, const Type& y) {
-  return {.bytes = bytes_of(x),
-          .sizes = x.dims,
-          .src_strides = dense_strides(x.dims),
-          .dst_strides = dense_strides(y.dims)};
-}
 
 // From `offset` bytes on.
 Argument from(Argument tensor, int64_t offset) {

@@ -8,33 +8,7 @@ namespace {
 // Lengths of the pieces of an axis: from constants, so that bits follow from shapes alone.
 constexpr int64_t kRowPiece = 8192, kColumnPiece = 512;
 
-struct AxisView {
-  int64_t outer = 1, axis = 0, inner = 1;
-  int64_t lines() const { return outer * inner; }
-};
-
-AxisView axis_view(const Dims& dims, size_t first, size_t end) {
-  return {elements_between(dims, 0, first), elements_between(dims, first, end),
-          elements_between(dims, end, dims.size())};
-}
-
-// The reduced dimensions, those of size 1 aside, when they are next to one another.
-bool adjacent(const Dims& dims, const std::vector<bool>& reduced, size_t& first, size_t& end) {
-  bool seen = false, closed = false;
-  first = end = 0;
-  for (size_t d = 0; d < dims.size(); ++d) {
-    if (dims[d] == 1) continue;
-    if (reduced[d]) {
-      if (closed) return false;
-      if (!seen) first = d;
-      seen = true;
-      end = d + 1;
-    } else if (seen) {
-      closed = true;
-    }
-  }
-  return true;
-}
+int64_t lines_of(const AxisShape& shape) { return shape.outer * shape.inner; }
 
 DType wide(DType dtype) { return dtype == DType::kBF16 ? DType::kF32 : dtype; }
 
@@ -45,9 +19,9 @@ struct ReduceNames {
 
 std::string types(DType from, DType to) { return cat("_", to_string(from), "_", to_string(to)); }
 
-void reduce(Lowering& call, const ReduceNames& names, DType from, DType to, const AxisView& view,
+void reduce(Lowering& call, const ReduceNames& names, DType from, DType to, const AxisShape& view,
             Argument x) {
-  const int64_t lines = view.lines();
+  const int64_t lines = lines_of(view);
   if (lines == 0) return;
   const bool rows = view.inner == 1 && view.outer <= INT32_MAX;
   const int64_t piece = rows ? kRowPiece : kColumnPiece;
@@ -78,25 +52,17 @@ void lower_axes(Lowering& call, const std::vector<int64_t>& axes) {
   const std::string name = call.op() == Op::reduce_max   ? "max"
                            : call.op() == Op::reduce_min ? "min"
                                                          : "sum";
-  std::vector<bool> reduced(x.dims.size(), false);
-  for (int64_t axis : axes) reduced[static_cast<size_t>(axis)] = true;
-  size_t first = 0, end = 0;
-  if (adjacent(x.dims, reduced, first, end)) {
-    return reduce(call, {name, name}, x.dtype, x.dtype, axis_view(x.dims, first, end),
-                  call.read(0));
+  const ReducedAxes reduced = reduced_axes(x.dims, axes);
+  if (reduced.order.empty()) {
+    return reduce(call, {name, name}, x.dtype, x.dtype,
+                  axis_shape(x.dims, reduced.first, reduced.end), call.read(0));
   }
   // Reduced dimensions go last, in scratch.
-  std::vector<int64_t> order;
-  for (bool pick : {false, true}) {
-    for (size_t d = 0; d < x.dims.size(); ++d) {
-      if (reduced[d] == pick) order.push_back(static_cast<int64_t>(d));
-    }
-  }
   const Argument moved = call.scratch(x.bytes());
-  call.move(permute_copy(static_cast<int64_t>(size_of(x.dtype)), x.dims, order), call.read(0),
-            moved);
-  const AxisView view{call.out().elements(),
-                      x.elements() / std::max<int64_t>(1, call.out().elements()), 1};
+  call.move(permute_copy(static_cast<int64_t>(size_of(x.dtype)), x.dims, reduced.order),
+            call.read(0), moved);
+  const AxisShape view{call.out().elements(),
+                       x.elements() / std::max<int64_t>(1, call.out().elements()), 1};
   reduce(call, {name, name}, x.dtype, x.dtype, view, Lowering::as(moved, AccessKind::kRead));
 }
 
@@ -106,9 +72,9 @@ void lower_reduce(Lowering& call) {
   const Type& x = call.in(0);
   const auto along = [&](const char* kernel) {
     const auto axis = static_cast<size_t>(call.attrs().integer("axis"));
-    const AxisView view = axis_view(x.dims, axis, axis + 1);
+    const AxisShape view = axis_shape(x.dims, axis, axis + 1);
     call.launch_flat(
-        cat(kernel, to_string(x.dtype)), view.lines(),
+        cat(kernel, to_string(x.dtype)), lines_of(view),
         {call.read(0), call.write(0), value(view.outer), value(view.axis), value(view.inner)});
   };
   if (call.op() == Op::argmax) return along("argmax_");

@@ -1,4 +1,4 @@
-#include "executor/devices/cpu/strided.h"
+#include "executor/devices/strided.h"
 
 namespace gangway {
 
@@ -12,6 +12,22 @@ StridedCopy broadcast_copy(const Type& from, const Type& to, const std::vector<i
     if (from.dims[i] != 1) copy.src_strides[static_cast<size_t>(map[i])] = strides[i];
   }
   return copy;
+}
+
+StridedCopy read_window(const Type& x, const Type& y, const std::vector<int64_t>& steps) {
+  StridedCopy copy{.bytes = static_cast<int64_t>(size_of(x.dtype)),
+                   .sizes = y.dims,
+                   .src_strides = dense_strides(x.dims),
+                   .dst_strides = dense_strides(y.dims)};
+  for (size_t d = 0; d < steps.size(); ++d) copy.src_strides[d] *= steps[d];
+  return copy;
+}
+
+StridedCopy write_window(const Type& x, const Type& y) {
+  return {.bytes = static_cast<int64_t>(size_of(x.dtype)),
+          .sizes = x.dims,
+          .src_strides = dense_strides(x.dims),
+          .dst_strides = dense_strides(y.dims)};
 }
 
 int64_t window_offset_bytes(const Type& inside, const std::vector<int64_t>& starts) {

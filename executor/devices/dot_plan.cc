@@ -1,4 +1,4 @@
-#include "executor/devices/cpu/dot_plan.h"
+#include "executor/devices/dot_plan.h"
 
 #include <algorithm>
 

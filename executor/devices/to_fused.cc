@@ -1,4 +1,4 @@
-#include "executor/devices/cpu/to_fused.h"
+#include "executor/devices/to_fused.h"
 
 #include <map>
 

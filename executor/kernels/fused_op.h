@@ -1,0 +1,47 @@
+// Element-wise ops of a chain, by number: kernels on a card are told the same ones.
+//
+// Alone in its file, without C++ that compilers for cards can't read.
+#pragma once
+
+#include <cstdint>
+
+namespace gangway {
+
+enum class FusedOp : uint8_t {
+  kConstant,  // `immediate`, of the instruction's type
+  kNeg,
+  kAbs,
+  kSign,
+  kExp,
+  kLog,
+  kLog1p,
+  kTanh,
+  kSqrt,
+  kRsqrt,
+  kErf,
+  kLogistic,
+  kSin,
+  kCos,
+  kFloor,
+  kIsFinite,
+  kNot,
+  kConvert,
+  kAdd,
+  kSub,
+  kMul,
+  kDiv,
+  kMax,
+  kMin,
+  kPow,
+  kEq,
+  kNe,
+  kLt,
+  kLe,
+  kGt,
+  kGe,
+  kAnd,
+  kOr,
+  kSelect,  // in[0] (bool) ? in[1] : in[2]
+};
+
+}  // namespace gangway
