@@ -6,9 +6,11 @@
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
+#include <functional>
 #include <vector>
 
 #include "executor/devices/cuda/loader.h"
+#include "executor/devices/cuda/own_operation.h"
 
 namespace gangway::cuda {
 namespace {
@@ -65,16 +67,32 @@ void measure(benchmark::State& state, Card& card, double flops, const Enqueue& e
     state.counters["flops"] = benchmark::Counter(runs * flops, benchmark::Counter::kIsRate);
 }
 
-void run_prepared(benchmark::State& state, Card& card, const Result<Prepared>& made,
-                  const std::vector<int64_t>& bytes, double flops) {
-  if (!made.ok()) return state.SkipWithError(made.error().message().c_str());
+// A library's operation, or Gangway's own where none offers it; which is the label.
+void run_operation(benchmark::State& state, Card& card, const Result<Prepared>& made,
+                   const std::function<Result<OwnOperation>()>& make_own,
+                   const std::vector<void*>& tensors, double flops) {
+  if (made.ok()) {
+    state.SetLabel("library");
+    std::byte* scratch = card.buffer(made.value().scratch_bytes + 1);
+    const PreparedHandle operation = made.value().operation;
+    measure(state, card, flops,
+            [&] { return card.driver->run(card.at("run"), operation, tensors, scratch); });
+    return card.driver->destroy(operation);
+  }
+  if (made.error().kind() != ErrorKind::kUnimplemented)
+    return state.SkipWithError(made.error().message().c_str());
+  const Result<OwnOperation> own = make_own();
+  if (!own.ok()) return state.SkipWithError(own.error().message().c_str());
+  state.SetLabel("own kernels");
+  std::byte* scratch = card.buffer(own.value().scratch_bytes + 1);
+  measure(state, card, flops,
+          [&] { return own.value().run(*card.driver, card.at("run"), tensors, scratch); });
+}
+
+std::vector<void*> zeros(Card& card, const std::vector<int64_t>& bytes) {
   std::vector<void*> tensors;
   for (int64_t size : bytes) tensors.push_back(card.buffer(size));
-  std::byte* scratch = card.buffer(made.value().scratch_bytes + 1);
-  const PreparedHandle operation = made.value().operation;
-  measure(state, card, flops,
-          [&] { return card.driver->run(card.at("run"), operation, tensors, scratch); });
-  card.driver->destroy(operation);
+  return tensors;
 }
 
 Status add(Card& card, const std::byte* data, int64_t n) {
@@ -113,8 +131,9 @@ void BM_Matmul(benchmark::State& state) {
   const MatmulDesc desc{
       .a = DType::kBF16, .b = DType::kBF16, .c = DType::kBF16, .m = n, .n = n, .k = n};
   const auto cube = static_cast<double>(n * n * n);
-  run_prepared(state, card, card.driver->prepare(desc, {}), {2 * n * n, 2 * n * n, 2 * n * n},
-               2 * cube);
+  const auto none = [] { return Error(ErrorKind::kUnimplemented, "no product"); };
+  run_operation(state, card, card.driver->prepare(desc, {}), none,
+                zeros(card, {2 * n * n, 2 * n * n, 2 * n * n}), 2 * cube);
 }
 BENCHMARK(BM_Matmul)->Arg(1024)->Arg(4096)->UseRealTime()->Unit(benchmark::kMicrosecond);
 
@@ -135,10 +154,15 @@ void BM_Attention(benchmark::State& state) {
   const double flops = static_cast<double>(x / 2 * shape.seq_k) * (gradient ? 5 : 2);
   std::vector<int64_t> bytes = {x, x, x, x, lse};
   if (gradient) bytes.insert(bytes.end(), {x, x, x, x});
-  run_prepared(
+  Driver& driver = *card.driver;
+  run_operation(
       state, card,
-      gradient ? card.driver->prepare_attention_grad(shape) : card.driver->prepare_attention(shape),
-      bytes, flops);
+      gradient ? driver.prepare_attention_grad(shape) : driver.prepare_attention(shape),
+      [&] {
+        return gradient ? OwnOperation::attention_grad(driver, shape)
+                        : OwnOperation::attention(driver, shape);
+      },
+      zeros(card, bytes), flops);
 }
 BENCHMARK(BM_Attention)
     ->ArgName("gradient")
@@ -162,18 +186,15 @@ void BM_Experts(benchmark::State& state) {
   const std::vector<int32_t> equal(experts, slots / experts);
   std::byte* staging = card.driver->allocate_pinned(experts * 4).take();
   std::copy_n(reinterpret_cast<const std::byte*>(equal.data()), experts * 4, staging);
-  const auto made = card.driver->prepare(desc);
-  if (!made.ok()) return state.SkipWithError(made.error().message().c_str());
   // Large enough for each kind's operands.
   const int64_t rows = 2 * slots * h, matrices = 2 * experts * d * h;
   std::byte *in0 = card.buffer(rows), *in1 = card.buffer(std::max(rows, matrices));
   std::byte *sizes = card.buffer(experts * 4), *out = card.buffer(std::max(rows, matrices));
   must(card.driver->copy(card.at("sizes"), sizes, staging, experts * 4));
-  void* tensors[] = {in0, in1, sizes, out};
-  measure(state, card, 2.0 * static_cast<double>(slots * d * h), [&] {
-    return card.driver->run(card.at("experts"), made.value().operation, tensors, nullptr);
-  });
-  card.driver->destroy(made.value().operation);
+  run_operation(
+      state, card, card.driver->prepare(desc),
+      [&] { return OwnOperation::grouped_matmul(*card.driver, desc); }, {in0, in1, sizes, out},
+      2.0 * static_cast<double>(slots * d * h));
   card.driver->free_pinned(staging);
 }
 BENCHMARK(BM_Experts)

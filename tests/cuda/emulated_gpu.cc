@@ -14,7 +14,10 @@ std::shared_ptr<cuda::Gpu> make_gpu(const std::shared_ptr<EmulatedMachine>& mach
 
 std::shared_ptr<EmulatedMachine> make_machine(uint64_t seed, uint32_t devices) {
   return std::make_shared<EmulatedMachine>(
-      EmulatedOptions{.seed = seed, .devices = devices, .background = true});
+      EmulatedOptions{.seed = seed,
+                      .devices = devices,
+                      .background = true,
+                      .library = seed % 2 == 0 ? Library::kAll : Library::kProducts});
 }
 
 }  // namespace gangway::emulated

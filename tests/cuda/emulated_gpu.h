@@ -16,6 +16,8 @@ std::shared_ptr<cuda::Gpu> make_gpu(const std::shared_ptr<EmulatedMachine>& mach
                                     uint32_t device = 0);
 
 // A machine whose operations run on a thread of its own, as devices need it.
+// What its libraries offer follows from the seed, too: each of two seeds one after another has the
+// other.
 std::shared_ptr<EmulatedMachine> make_machine(uint64_t seed, uint32_t devices = 1);
 
 }  // namespace gangway::emulated

@@ -19,7 +19,7 @@ void run_own(OpRun& run, const Result<OwnOperation>& own, size_t inputs, size_t 
   std::vector<void*> tensors;
   for (size_t i = 0; i < inputs; ++i) tensors.push_back(run.in(i).data);
   for (size_t r = 0; r < results; ++r) tensors.push_back(run.out(r).data);
-  void* const scratch = run.scratch(own.value().scratch_bytes()).data;
+  void* const scratch = run.scratch(own.value().scratch_bytes).data;
   ASSERT_TRUE(own.value().run(run.gpu().driver, run.gpu().at("own"), tensors, scratch).ok());
 }
 
@@ -184,7 +184,7 @@ TEST_F(OwnOperationAlone, FewerQueriesThanKeysGiveWhatTheCpuGives) {
                   .run(gpu_.driver, gpu_.at("attention"), forward, nullptr)
                   .ok());
   void* tensors[] = {qs, ks, vs, got_out, sums, gpu_.upload(dout), got_q, got_k, got_v};
-  auto* space = gpu_.buffer<std::byte>(back.scratch_bytes());
+  auto* space = gpu_.buffer<std::byte>(back.scratch_bytes);
   ASSERT_TRUE(back.run(gpu_.driver, gpu_.at("gradient"), tensors, space).ok());
   const auto compare = [&](const float* data, const std::vector<float>& want, const char* name) {
     const std::vector<float> got = gpu_.download(data, static_cast<int64_t>(want.size()));

@@ -1,10 +1,11 @@
-// Attention and products of experts on a real card, against the CPU's kernels.
+// Gangway's own attention and products of experts on a real card, against the CPU's kernels.
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <vector>
 
 #include "executor/devices/cuda/loader.h"
+#include "executor/devices/cuda/own_operation.h"
 #include "executor/kernels/attention.h"
 #include "executor/kernels/grouped_matmul.h"
 #include "runtime/base/rng.h"
@@ -35,9 +36,9 @@ class CardKernels : public testing::Test {
     EXPECT_TRUE(driver_->copy({stream_, "upload"}, data, staging, bytes).ok());
     return data;
   }
-  void run(const Prepared& prepared, const std::vector<void*>& tensors) {
-    std::byte* scratch = buffer(prepared.scratch_bytes + 1);
-    ASSERT_TRUE(driver_->run({stream_, "run"}, prepared.operation, tensors, scratch).ok());
+  void run(const OwnOperation& own, const std::vector<void*>& tensors) {
+    std::byte* scratch = buffer(own.scratch_bytes + 1);
+    ASSERT_TRUE(own.run(*driver_, {stream_, "run"}, tensors, scratch).ok());
   }
   void expect_near(const void* data, const std::vector<float>& want, const char* name) {
     const auto bytes = static_cast<int64_t>(want.size() * sizeof(float));
@@ -71,11 +72,11 @@ TEST_F(CardKernels, AttentionAndItsGradientAreTheCpus) {
                    scratch.data());
     std::vector<void*> t = {upload(q), upload(k), upload(v), buffer(4 * nq),
                             buffer(4 * rows * s.seq_q)};
-    run(driver_->prepare_attention(s).take(), t);
+    run(OwnOperation::attention(*driver_, s).take(), t);
     expect_near(t[3], out, "out");
     expect_near(t[4], lse, "lse");
     t.insert(t.end(), {upload(dout), buffer(4 * nq), buffer(4 * nk), buffer(4 * nk)});
-    run(driver_->prepare_attention_grad(s).take(), t);
+    run(OwnOperation::attention_grad(*driver_, s).take(), t);
     expect_near(t[6], dq, "dq");
     expect_near(t[7], dk, "dk");
     expect_near(t[8], dv, "dv");
@@ -97,7 +98,7 @@ TEST_F(CardKernels, ProductsOfExpertsAreTheCpus) {
     cpu.run(par_, in0.data(), in1.data(), sizes.data(), want.data(), scratch.data());
     const std::vector<void*> t = {upload(in0), upload(in1), upload(sizes),
                                   buffer(static_cast<int64_t>(4 * n))};
-    run(driver_->prepare(desc).take(), t);
+    run(OwnOperation::grouped_matmul(*driver_, desc).take(), t);
     expect_near(t[3], want, "product");
   };
   check(GroupedKind::kForward, x, w, dy.size());

@@ -100,6 +100,7 @@ class EmulatedDriver final : public cuda::Driver {
   Operation exchange_once(Comm& comm, const std::vector<cuda::Message>& messages,
                           const std::string& label);
   void deliver(Letter& letter, const std::string& label);
+  Status offers(std::string_view what) const;
   Result<cuda::Prepared> add(std::shared_ptr<PreparedOperation> operation);
   void run_prepared(const PreparedOperation& operation, const std::vector<void*>& addresses,
                     const std::string& label);

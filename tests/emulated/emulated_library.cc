@@ -86,6 +86,12 @@ TensorUse lse_use(AccessKind kind, const AttentionShape& shape) {
 
 }  // namespace
 
+// kOk, or what is answered when no library offers `what`.
+Status EmulatedDriver::offers(std::string_view what) const {
+  if (core_.options.library == Library::kAll) return {};
+  return {StatusKind::kUnsupported, false, cat("no library offers ", what)};
+}
+
 Result<Prepared> EmulatedDriver::add(std::shared_ptr<PreparedOperation> operation) {
   const auto lock = enter("prepare");
   prepared_.push_back(std::move(operation));
@@ -126,6 +132,7 @@ Result<Prepared> EmulatedDriver::prepare(const MatmulDesc& desc, const Epilogue&
 }
 
 Result<Prepared> EmulatedDriver::prepare(const GroupedMatmulDesc& desc) {
+  if (Status status = offers("products of experts"); !status.ok()) return to_error(status);
   std::shared_ptr<const GroupedMatmul> matmul;
   try {
     matmul = std::make_shared<const GroupedMatmul>(desc);
@@ -157,6 +164,7 @@ Result<Prepared> EmulatedDriver::prepare(const GroupedMatmulDesc& desc) {
 }
 
 Result<Prepared> EmulatedDriver::prepare_attention(const AttentionShape& shape) {
+  if (Status status = offers("attention"); !status.ok()) return to_error(status);
   auto made = std::make_shared<PreparedOperation>();
   made->uses = {positions(AccessKind::kRead, shape, shape.seq_q, shape.stride_q),
                 positions(AccessKind::kRead, shape, shape.seq_k, shape.stride_k),
@@ -172,6 +180,7 @@ Result<Prepared> EmulatedDriver::prepare_attention(const AttentionShape& shape) 
 }
 
 Result<Prepared> EmulatedDriver::prepare_attention_grad(const AttentionShape& shape) {
+  if (Status status = offers("the gradient of attention"); !status.ok()) return to_error(status);
   auto made = std::make_shared<PreparedOperation>();
   const auto use = [&](AccessKind kind, int64_t seq, int64_t stride) {
     return positions(kind, shape, seq, stride);

@@ -34,11 +34,18 @@
 
 namespace gangway::emulated {
 
+// What its libraries offer; the rest is kUnimplemented when it is prepared.
+enum class Library : uint8_t {
+  kProducts,  // As cuBLASLt alone: attention and products of experts are Gangway's own kernels.
+  kAll,
+};
+
 struct EmulatedOptions {
   uint64_t seed = 0;
   uint32_t devices = 1;
   int64_t memory_bytes = int64_t{64} << 20;  // Of each device.
   bool background = false;
+  Library library = Library::kAll;
   std::vector<const cuda::HostKernelTable*> kernels = {};  // Besides Gangway's own.
 };
 

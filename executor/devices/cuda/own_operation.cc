@@ -2,13 +2,18 @@
 
 #include <algorithm>
 #include <cmath>
+#include <string>
+#include <utility>
 
+#include "executor/devices/cuda/kernels/tiled/attention_size.h"
+#include "executor/devices/cuda/kernels/tiled/grouped_size.h"
 #include "runtime/base/error.h"
 
 namespace gangway::cuda {
 namespace {
 
 constexpr AccessKind kRead = AccessKind::kRead, kWrite = AccessKind::kWrite;
+constexpr uint32_t kScratch = 0;
 constexpr int64_t kBlocksMax = INT32_MAX;
 
 int64_t bytes_of(DType dtype, int64_t elements) {
@@ -58,137 +63,133 @@ int64_t span_bytes(const AttentionShape& s, int64_t seq, int64_t stride) {
   return bytes_of(s.dtype, (positions - 1) * stride + s.heads * s.head_dim);
 }
 
+int64_t lse_bytes(const AttentionShape& s) {
+  return bytes_of(wide(s.dtype), s.batch * s.heads * s.seq_q);
+}
+
+Argument tensor(uint32_t base, int64_t bytes, AccessKind access = kRead) {
+  return {.is_tensor = true, .place = {base, 0}, .bytes = bytes, .access = access};
+}
+
+struct Blocks {
+  int64_t count = 0;
+  uint32_t threads = 0;
+  int64_t shared_bytes = 0;
+};
+
+// A kernel of the operation gets its tensors, then their size.
+template <class Size>
+Status add(OwnOperation& to, Driver& driver, const std::string& kernel, const Blocks& blocks,
+           std::vector<Argument> arguments, const Size& size) {
+  const auto none = [](std::string why) { return Status{StatusKind::kUnsupported, false, why}; };
+  if (blocks.count > kBlocksMax) return none("too many tiles");
+  const Result<KernelHandle> found = driver.kernel({}, kernel);
+  if (!found.ok()) return none(found.error().message());
+  if (blocks.count == 0) return {};
+  arguments.push_back(value(size));
+  to.commands.push_back({.kernel = found.value(),
+                         .grid = {static_cast<uint32_t>(blocks.count)},
+                         .block = {blocks.threads},
+                         .shared_bytes = static_cast<uint32_t>(blocks.shared_bytes),
+                         .arguments = std::move(arguments)});
+  return {};
+}
+
 }  // namespace
 
 Result<OwnOperation> OwnOperation::attention(Driver& driver, const AttentionShape& s) {
+  constexpr std::string_view kWhat = "attention";
   constexpr int64_t kTensors = 4, kTables = 1;  // q, k, v, the sums; scores.
-  if (!is_float(s.dtype)) return none("attention", to_string(s.dtype));
-  OwnOperation made;
   AttentionSize size = size_of_attention(s);
   size.tile = choose_tile(s, kTensors, kTables, driver.info().shared_bytes_max);
-  if (size.tile == 0) return none("attention", cat("heads of ", s.head_dim, " are too wide"));
-  const int64_t blocks = blocks_of(s, s.seq_q, size.tile);
-  if (blocks > kBlocksMax) return none("attention", "too many tiles");
-  auto kernel = driver.kernel({}, cat("attention_", to_string(s.dtype)));
-  if (!kernel.ok()) return kernel.error();
-  const int64_t lse = bytes_of(wide(s.dtype), s.batch * s.heads * s.seq_q);
-  made.steps_.push_back(
-      {.kernel = kernel.value(),
-       .blocks = blocks,
-       .threads = kAttentionThreads,
-       .shared_bytes = static_cast<uint32_t>(shared_bytes(s, size.tile, kTensors, kTables)),
-       .tensors = {{0, span_bytes(s, s.seq_q, size.stride_q), kRead},
-                   {1, span_bytes(s, s.seq_k, size.stride_k), kRead},
-                   {2, span_bytes(s, s.seq_k, size.stride_v), kRead},
-                   {3, span_bytes(s, s.seq_q, size.stride_out), kWrite},
-                   {4, lse, kWrite}}});
-  made.size_ = size;
+  if (size.tile == 0) return none(kWhat, cat("heads of ", s.head_dim, " are too wide"));
+  OwnOperation made;
+  const Status status = add(
+      made, driver, cat("attention_", to_string(s.dtype)),
+      {blocks_of(s, s.seq_q, size.tile), kAttentionThreads,
+       shared_bytes(s, size.tile, kTensors, kTables)},
+      {tensor(1, span_bytes(s, s.seq_q, size.stride_q)),
+       tensor(2, span_bytes(s, s.seq_k, size.stride_k)),
+       tensor(3, span_bytes(s, s.seq_k, size.stride_v)),
+       tensor(4, span_bytes(s, s.seq_q, size.stride_out), kWrite), tensor(5, lse_bytes(s), kWrite)},
+      size);
+  if (!status.ok()) return none(kWhat, status.text);
   return made;
 }
 
 Result<OwnOperation> OwnOperation::attention_grad(Driver& driver, const AttentionShape& s) {
+  constexpr std::string_view kWhat = "the gradient of attention";
   // q, dout, k, v and the sums of dq, or of dk and dv; weights and scores.
   constexpr int64_t kTensorsQ = 5, kTensorsKv = 6, kTables = 2;
-  if (!is_float(s.dtype)) return none("the gradient of attention", to_string(s.dtype));
-  OwnOperation made;
   AttentionSize size = size_of_attention(s);
   size.tile = choose_tile(s, kTensorsKv, kTables, driver.info().shared_bytes_max);
-  if (size.tile == 0)
-    return none("the gradient of attention", cat("heads of ", s.head_dim, " are too wide"));
-  const int64_t q_blocks = blocks_of(s, s.seq_q, size.tile);
-  const int64_t k_blocks = blocks_of(s, s.seq_k, size.tile);
-  if (std::max(q_blocks, k_blocks) > kBlocksMax)
-    return none("the gradient of attention", "too many tiles");
-  made.scratch_bytes_ = bytes_of(wide(s.dtype), s.batch * s.heads * s.seq_q);
-
+  if (size.tile == 0) return none(kWhat, cat("heads of ", s.head_dim, " are too wide"));
   const int64_t q_bytes = span_bytes(s, s.seq_q, size.stride_q);
   const int64_t k_bytes = span_bytes(s, s.seq_k, size.stride_k);
   const int64_t v_bytes = span_bytes(s, s.seq_k, size.stride_v);
   const int64_t out_bytes = span_bytes(s, s.seq_q, size.stride_out);
-  const Tensor delta{kScratch, made.scratch_bytes_, kRead};
-  const std::vector<Tensor> inputs = {
-      {0, q_bytes}, {1, k_bytes}, {2, v_bytes}, {4, delta.bytes, kRead}, {5, out_bytes}, delta};
-  Status failed;
-  const auto add = [&](std::string_view name, int64_t blocks, int64_t tensors,
-                       std::vector<Tensor> uses) {
-    auto kernel = driver.kernel({}, cat(name, "_", to_string(s.dtype)));
-    if (!kernel.ok()) return false;
+  const Argument q = tensor(1, q_bytes), k = tensor(2, k_bytes), v = tensor(3, v_bytes);
+  const Argument out = tensor(4, out_bytes), lse = tensor(5, lse_bytes(s));
+  const Argument dout = tensor(6, out_bytes), delta = tensor(kScratch, lse_bytes(s));
+
+  OwnOperation made{.scratch_bytes = lse_bytes(s)};
+  Status status;
+  const auto then = [&](std::string_view kernel, int64_t seq, int64_t tensors,
+                        std::vector<Argument> arguments) {
+    if (!status.ok()) return;
     const int64_t shared = tensors == 0 ? 0 : shared_bytes(s, size.tile, tensors, kTables);
-    made.steps_.push_back({kernel.value(), blocks, kAttentionThreads, static_cast<uint32_t>(shared),
-                           std::move(uses)});
-    return true;
+    status =
+        add(made, driver, cat(kernel, "_", to_string(s.dtype)),
+            {blocks_of(s, seq, size.tile), kAttentionThreads, shared}, std::move(arguments), size);
   };
-  std::vector<Tensor> to_q = inputs, to_kv = inputs;
-  to_q.push_back({6, q_bytes, kWrite});
-  to_kv.push_back({7, k_bytes, kWrite});
-  to_kv.push_back({8, v_bytes, kWrite});
-  const bool all = add("attention_delta", q_blocks, 0,
-                       {{3, out_bytes}, {5, out_bytes}, {kScratch, made.scratch_bytes_, kWrite}}) &&
-                   add("attention_grad_q", q_blocks, kTensorsQ, std::move(to_q)) &&
-                   add("attention_grad_kv", k_blocks, kTensorsKv, std::move(to_kv));
-  if (!all) return none("the gradient of attention", to_string(s.dtype));
-  made.size_ = size;
+  then("attention_delta", s.seq_q, 0, {out, dout, tensor(kScratch, lse_bytes(s), kWrite)});
+  then("attention_grad_q", s.seq_q, kTensorsQ,
+       {q, k, v, lse, dout, delta, tensor(7, q_bytes, kWrite)});
+  then("attention_grad_kv", s.seq_k, kTensorsKv,
+       {q, k, v, lse, dout, delta, tensor(8, k_bytes, kWrite), tensor(9, v_bytes, kWrite)});
+  if (!status.ok()) return none(kWhat, status.text);
   return made;
 }
 
 Result<OwnOperation> OwnOperation::grouped_matmul(Driver& driver, const GroupedMatmulDesc& desc) {
+  constexpr std::string_view kWhat = "a product of experts";
   const bool weight = desc.kind == GroupedKind::kGradWeight;
   const bool forward = desc.kind == GroupedKind::kForward;
-  const bool same = desc.in0 == desc.in1 &&
-                    (desc.in0 == desc.out || (desc.in0 == DType::kBF16 && desc.out == DType::kF32));
-  const std::string types =
-      cat(to_string(desc.in0), " x ", to_string(desc.in1), " -> ", to_string(desc.out));
-  if (!same || !is_float(desc.in0)) return none("a product of experts", types);
-  auto kernel = driver.kernel({}, cat(weight ? "grouped_weight_" : "grouped_rows_",
-                                      to_string(desc.in0), "_", to_string(desc.out)));
-  if (!kernel.ok()) return kernel.error();
+  if (desc.in0 != desc.in1)
+    return none(kWhat, cat(to_string(desc.in0), " x ", to_string(desc.in1)));
   const int64_t rows = desc.groups * desc.slots, matrices = desc.experts * desc.d * desc.h;
-  const int64_t columns = grouped_tiles(forward || weight ? desc.h : desc.d);
-  const int64_t blocks = weight
-                             ? columns * grouped_tiles(desc.d) * desc.experts
-                             : columns * grouped_row_tiles(desc.slots, desc.experts) * desc.groups;
-  if (blocks > kBlocksMax) return none("a product of experts", "too many tiles");
   const int64_t x = rows * desc.d, y = rows * desc.h;
+  const int64_t columns = grouped_tiles(forward || weight ? desc.h : desc.d);
+  int64_t blocks = columns * grouped_row_tiles(desc.slots, desc.experts) * desc.groups;
+  if (weight) blocks = columns * grouped_tiles(desc.d) * desc.experts;
+  if (!weight && desc.slots == 0) blocks = 0;
+  const GroupedSize size{.groups = desc.groups,
+                         .slots = desc.slots,
+                         .experts = desc.experts,
+                         .d = desc.d,
+                         .h = desc.h,
+                         .transposed = desc.kind == GroupedKind::kGradInput};
   OwnOperation made;
-  made.steps_.push_back(
-      {.kernel = kernel.value(),
-       .blocks = desc.slots == 0 && !weight ? 0 : blocks,
-       .threads = kGroupedThreads,
-       .shared_bytes = 0,
-       .tensors = {{0, bytes_of(desc.in0, forward || weight ? x : y), kRead},
-                   {1, bytes_of(desc.in1, weight ? y : matrices), kRead},
-                   {2, bytes_of(DType::kI32, desc.groups * desc.experts), kRead},
-                   {3, bytes_of(desc.out, weight ? matrices : (forward ? y : x)), kWrite}}});
-  made.size_ = GroupedSize{.groups = desc.groups,
-                           .slots = desc.slots,
-                           .experts = desc.experts,
-                           .d = desc.d,
-                           .h = desc.h,
-                           .transposed = desc.kind == GroupedKind::kGradInput};
+  const Status status =
+      add(made, driver,
+          cat(weight ? "grouped_weight_" : "grouped_rows_", to_string(desc.in0), "_",
+              to_string(desc.out)),
+          {blocks, kGroupedThreads},
+          {tensor(1, bytes_of(desc.in0, forward || weight ? x : y)),
+           tensor(2, bytes_of(desc.in1, weight ? y : matrices)),
+           tensor(3, bytes_of(DType::kI32, desc.groups * desc.experts)),
+           tensor(4, bytes_of(desc.out, weight ? matrices : (forward ? y : x)), kWrite)},
+          size);
+  if (!status.ok()) return none(kWhat, status.text);
   return made;
 }
 
 Status OwnOperation::run(Driver& driver, At at, std::span<void* const> tensors,
                          void* scratch) const {
-  const void* size = std::visit([](const auto& held) -> const void* { return &held; }, size_);
-  for (const Step& step : steps_) {
-    if (step.blocks == 0) continue;
-    std::vector<void*> data;
-    std::vector<Access> accesses;
-    for (const Tensor& tensor : step.tensors) {
-      data.push_back(tensor.index == kScratch ? scratch : tensors[tensor.index]);
-      if (tensor.bytes > 0) accesses.push_back({data.back(), tensor.bytes, tensor.kind});
-    }
-    std::vector<const void*> arguments;
-    arguments.reserve(data.size() + 1);
-    for (void* const& address : data) arguments.push_back(static_cast<const void*>(&address));
-    arguments.push_back(size);
-    Status status = driver.launch(at, {.kernel = step.kernel,
-                                       .grid = {static_cast<uint32_t>(step.blocks)},
-                                       .block = {step.threads},
-                                       .shared_bytes = step.shared_bytes,
-                                       .arguments = arguments,
-                                       .accesses = accesses});
+  std::vector<std::byte*> bases = {static_cast<std::byte*>(scratch)};
+  for (void* data : tensors) bases.push_back(static_cast<std::byte*>(data));
+  for (const Command& command : commands) {
+    Status status = command.issue(driver, at, bases.data(), 0);
     if (!status.ok()) return status;
   }
   return {};

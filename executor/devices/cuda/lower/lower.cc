@@ -254,4 +254,20 @@ void Lowering::library(Result<Prepared> prepared, std::vector<Argument> tensors)
        .arguments = std::move(tensors)});
 }
 
+void Lowering::library_or(Result<Prepared> prepared,
+                          const std::function<Result<OwnOperation>()>& own,
+                          std::vector<Argument> tensors) {
+  if (prepared.ok() || prepared.error().kind() != ErrorKind::kUnimplemented)
+    return library(std::move(prepared), std::move(tensors));
+  const Result<OwnOperation> made = own();
+  if (!made.ok()) refuse(made.error().message());
+  tensors.insert(tensors.begin(), scratch(made.value().scratch_bytes));
+  for (Command command : made.value().commands) {
+    for (Argument& argument : command.arguments) {
+      if (argument.is_tensor) argument.ref = tensors[argument.place.base].ref;
+    }
+    add(std::move(command));
+  }
+}
+
 }  // namespace gangway::cuda

@@ -7,6 +7,7 @@
 // Threads: the reactor's. Errors: kInvalid or kUnimplemented with the user's line.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -14,6 +15,7 @@
 #include "executor/devices/cuda/command.h"
 #include "executor/devices/cuda/gpu.h"
 #include "executor/devices/cuda/kernels/strided_view.h"
+#include "executor/devices/cuda/own_operation.h"
 #include "executor/devices/node_view.h"
 #include "executor/kernels/move.h"
 #include "ir/function.h"
@@ -55,6 +57,9 @@ class Lowering : public NodeView {
   void fill(DType dtype, double number, Argument to, int64_t elements);
   // Takes over `prepared`; its tensors in order.
   void library(Result<Prepared> prepared, std::vector<Argument> tensors);
+  // The same, but by Gangway's own kernels where no library offers it.
+  void library_or(Result<Prepared> prepared, const std::function<Result<OwnOperation>()>& own,
+                  std::vector<Argument> tensors);
   void keep(std::shared_ptr<const void> thing) { keeps.push_back(std::move(thing)); }
 
   // Throws kUnimplemented naming the op, its types and the user's line.

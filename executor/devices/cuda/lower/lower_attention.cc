@@ -27,11 +27,16 @@ void lower_decode(Lowering& call, const AttentionShape& shape) {
 void lower_attention(Lowering& call) {
   const AttentionShape shape = attention_shape(call);
   if (call.out().elements() == 0) return;
-  Driver& driver = call.gpu.driver();
   if (call.op() == Op::attention_decode) return lower_decode(call, shape);
-  call.library(call.op() == Op::attention ? driver.prepare_attention(shape)
-                                          : driver.prepare_attention_grad(shape),
-               call.tensors());
+  Driver& driver = call.gpu.driver();
+  const bool forward = call.op() == Op::attention;
+  call.library_or(
+      forward ? driver.prepare_attention(shape) : driver.prepare_attention_grad(shape),
+      [&] {
+        return forward ? OwnOperation::attention(driver, shape)
+                       : OwnOperation::attention_grad(driver, shape);
+      },
+      call.tensors());
 }
 
 }  // namespace gangway::cuda

@@ -7,8 +7,11 @@ namespace {
 
 void lower_grouped(Lowering& call) {
   if (call.out().elements() == 0) return;
-  call.library(call.gpu.driver().prepare(grouped_desc(call)),
-               {call.read(0), call.read(1), call.read(2), call.write(0)});
+  Driver& driver = call.gpu.driver();
+  const GroupedMatmulDesc desc = grouped_desc(call);
+  call.library_or(
+      driver.prepare(desc), [&] { return OwnOperation::grouped_matmul(driver, desc); },
+      call.tensors());
 }
 
 // A block for each group; each of its threads has a counter for each expert.

@@ -1,11 +1,11 @@
 // CudaDriver: the table of functions of one GPU, filled from CUDA, cuBLASLt, NVRTC and NCCL.
 //
 // One file for each part: cuda_driver.cc streams, events and graphs; cuda_memory.cc;
-// cuda_kernel.cc kernels and modules; cuda_library.cc products and attention; cuda_comm.cc.
-// Handles are NVIDIA's own pointers.
+// cuda_kernel.cc kernels and modules; cuda_library.cc products; cuda_comm.cc. Handles are NVIDIA's
+// own pointers.
 //
-// Attention and products of experts are launches of own kernels (own_operation.h). Epilogues that
-// cuBLASLt lacks are kUnimplemented when they are prepared.
+// Attention, products of experts and epilogues that cuBLASLt lacks are kUnimplemented when they are
+// prepared.
 #pragma once
 
 #include <bit>

@@ -1,9 +1,6 @@
-// Products through cuBLASLt; attention and products of experts by Gangway's own kernels. An
-// epilogue that cuBLASLt lacks is kUnimplemented: its caller has kernels.
-#include <variant>
-
+// Products through cuBLASLt. What it lacks, as attention and products of experts, is
+// kUnimplemented: the caller has kernels.
 #include "executor/devices/cuda/module/cuda_driver.h"
-#include "executor/devices/cuda/own_operation.h"
 #include "runtime/base/error.h"
 
 namespace gangway::cuda {
@@ -12,7 +9,8 @@ namespace {
 constexpr uint64_t kWorkspaceBytesMax = uint64_t{32} << 20;
 constexpr uint32_t kAlignmentBytes = 16;  // Views may begin anywhere in a row.
 
-// cuBLASLt counts by columns: the rows of ours are its columns, so it is asked for c^T = b^T a^T.
+// What a PreparedHandle points to. cuBLASLt counts by columns: the rows of ours are its columns, so
+// it is asked for c^T = b^T a^T.
 struct Product {
   cublasLtMatmulDescOpaque_t operation = {};
   cublasLtMatrixLayoutOpaque_t a = {}, b = {}, c = {};  // Its a is our b, and the reverse.
@@ -21,8 +19,6 @@ struct Product {
   bool is_double = false, accumulate = false, bias = false, keep_input = false;
   double alpha = 1;
 };
-
-using Operation = std::variant<Product, OwnOperation>;  // What a PreparedHandle points to.
 
 cudaDataType_t data_type(DType dtype) {
   switch (dtype) {
@@ -137,21 +133,14 @@ cublasStatus_t choose(cublasLtHandle_t cublas, Product& p) {
   return CUBLAS_STATUS_SUCCESS;
 }
 
-Prepared prepared(Operation operation, int64_t scratch_bytes) {
-  auto* kept = new Operation(std::move(operation));
-  return {PreparedHandle{reinterpret_cast<uint64_t>(kept)}, scratch_bytes};
-}
-Result<Prepared> prepared(Result<OwnOperation> own) {
-  if (!own.ok()) return own.error();
-  const int64_t scratch_bytes = own.value().scratch_bytes();
-  return prepared(own.take(), scratch_bytes);
+Error not_offered(std::string_view what) {
+  return {ErrorKind::kUnimplemented, cat("cuda: no library offers ", what)};
 }
 
 }  // namespace
 
 Result<Prepared> CudaDriver::prepare(const MatmulDesc& desc, const Epilogue& epilogue) {
-  if (!offered(desc) || !offered(epilogue))
-    return Error(ErrorKind::kUnimplemented, "cuda: no library offers this product");
+  if (!offered(desc) || !offered(epilogue)) return not_offered("this product");
   enter();
   Product product;
   product.is_double = desc.a == DType::kF64;
@@ -162,28 +151,26 @@ Result<Prepared> CudaDriver::prepare(const MatmulDesc& desc, const Epilogue& epi
   cublasStatus_t status = describe(product, desc, epilogue);
   if (status == CUBLAS_STATUS_SUCCESS) status = choose(cublas_, product);
   if (status != CUBLAS_STATUS_SUCCESS) return to_error(status_of(status, "matmul"));
-  return prepared(product, static_cast<int64_t>(product.workspace_bytes));
+  const auto scratch_bytes = static_cast<int64_t>(product.workspace_bytes);
+  return Prepared{PreparedHandle{reinterpret_cast<uint64_t>(new Product(product))}, scratch_bytes};
 }
 
-Result<Prepared> CudaDriver::prepare(const GroupedMatmulDesc& desc) {
-  return prepared(OwnOperation::grouped_matmul(*this, desc));
+Result<Prepared> CudaDriver::prepare(const GroupedMatmulDesc&) {
+  return not_offered("products of experts");
 }
-Result<Prepared> CudaDriver::prepare_attention(const AttentionShape& shape) {
-  return prepared(OwnOperation::attention(*this, shape));
+Result<Prepared> CudaDriver::prepare_attention(const AttentionShape&) {
+  return not_offered("attention");
 }
-Result<Prepared> CudaDriver::prepare_attention_grad(const AttentionShape& shape) {
-  return prepared(OwnOperation::attention_grad(*this, shape));
+Result<Prepared> CudaDriver::prepare_attention_grad(const AttentionShape&) {
+  return not_offered("the gradient of attention");
 }
 
-void CudaDriver::destroy(PreparedHandle operation) { delete pointer_of<Operation*>(operation); }
+void CudaDriver::destroy(PreparedHandle operation) { delete pointer_of<Product*>(operation); }
 
 Status CudaDriver::run(At at, PreparedHandle handle, std::span<void* const> tensors,
                        void* scratch) {
-  const auto& operation = *pointer_of<const Operation*>(handle);
-  if (const auto* own = std::get_if<OwnOperation>(&operation))
-    return own->run(*this, at, tensors, scratch);
   enter();
-  Product call = std::get<Product>(operation);  // Its pointers are of this call.
+  Product call = *pointer_of<const Product*>(handle);  // Its pointers are of this call.
   size_t next = 3;
   cublasStatus_t status = CUBLAS_STATUS_SUCCESS;
   if (call.bias) status = set(call, CUBLASLT_MATMUL_DESC_BIAS_POINTER, tensors[next++]);
