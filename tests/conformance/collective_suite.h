@@ -1,29 +1,40 @@
-// What every collective must do (executor/collectives/collective.h): same bits on all members,
+// What every collective must do (executor/collectives/collective.h): the same bits on all members,
 // poison that reaches everyone, exchanges, many in a row.
 //
-// An implementation says how to run a body on each member of a group; see shm_collective_test.cc.
+// An implementation says how to run a body on each member of a group; see shm_collective_test.cc
+// and tests/cuda/cuda_collective_test.cc. Bodies know host memory only.
 #pragma once
 
 #include <gtest/gtest.h>
 
 #include <functional>
+#include <span>
 #include <string>
+#include <vector>
 
 #include "executor/collectives/collective.h"
 
 namespace gangway {
 
-// What a member's body uses: its collective, and a wait until it is done.
+// What a member's body uses; calls return when the collective is done.
 struct CollectiveMember {
-  Collective& collective;
-  std::function<void()> finish;
+  uint32_t rank = 0;
+  // Of tensors in host memory, in place, as one bucket. False: a member was poisoned.
+  std::function<bool(std::span<const CollectiveTensor>, Reduction, bool poisoned)> all_reduce;
+  // `words`: one for each member. False: a member was poisoned.
+  std::function<bool(uint64_t word, bool poisoned, std::vector<uint64_t>& words)> exchange;
 };
+
+using MemberBody = std::function<bool(CollectiveMember&)>;
 
 struct CollectiveMaker {
   std::string name;
-  // Runs body on `size` members at once. False if a body returned false on any of them.
-  std::function<bool(uint32_t size, int64_t bytes_max, std::function<bool(CollectiveMember&)> body)>
-      run;
+  // Runs body on `size` members at once, perhaps many times. False if a body returned false on any
+  // of them.
+  std::function<bool(uint32_t size, int64_t bytes_max, const MemberBody& body)> run;
+  bool in_rank_order = true;  // Else a library orders its sums.
+  size_t elements_max = 100'003;
+  size_t rounds = 300;
 };
 
 class CollectiveSuite : public testing::TestWithParam<CollectiveMaker> {};

@@ -25,15 +25,29 @@ struct Group {
     return 64 + (RankArea::bytes(staging_bytes) + 63) / 64 * 64;
   }
 
-  bool run(uint32_t rank, const std::function<bool(CollectiveMember&)>& body) {
+  bool run(uint32_t rank, const MemberBody& body) {
     ShmCollective collective(rank, members, staging);
-    CollectiveMember member{collective, [&] {
-                              while (true) {
-                                const uint32_t ticket = bells[rank]->ticket();
-                                if (collective.advance() == Progress::kDone) return;
-                                bells[rank]->wait(ticket, SpinPolicy::park());
-                              }
-                            }};
+    const auto finish = [&] {
+      while (true) {
+        const uint32_t ticket = bells[rank]->ticket();
+        if (collective.advance() == Progress::kDone) return !collective.poisoned();
+        bells[rank]->wait(ticket, SpinPolicy::park());
+      }
+    };
+    CollectiveMember member{
+        .rank = rank,
+        .all_reduce =
+            [&](std::span<const CollectiveTensor> tensors, Reduction reduction, bool poisoned) {
+              collective.begin_all_reduce(tensors, reduction, poisoned);
+              return finish();
+            },
+        .exchange =
+            [&](uint64_t word, bool poisoned, std::vector<uint64_t>& words) {
+              collective.begin_exchange(word, poisoned);
+              const bool clean = finish();
+              words.assign(collective.words().begin(), collective.words().end());
+              return clean;
+            }};
     return body(member);
   }
 
@@ -42,7 +56,7 @@ struct Group {
   std::vector<ShmMember> members;
 };
 
-bool run_threads(uint32_t size, int64_t bytes, const std::function<bool(CollectiveMember&)>& body) {
+bool run_threads(uint32_t size, int64_t bytes, const MemberBody& body) {
   SharedSegment segment = SharedSegment::create(static_cast<size_t>(size * Group::stride(bytes)));
   Group group(segment.data(), size, bytes);
   std::atomic<bool> good{true};
@@ -56,8 +70,7 @@ bool run_threads(uint32_t size, int64_t bytes, const std::function<bool(Collecti
   return good;
 }
 
-bool run_processes(uint32_t size, int64_t bytes,
-                   const std::function<bool(CollectiveMember&)>& body) {
+bool run_processes(uint32_t size, int64_t bytes, const MemberBody& body) {
   SharedSegment segment = SharedSegment::create(static_cast<size_t>(size * Group::stride(bytes)));
   std::vector<pid_t> children;
   for (uint32_t r = 0; r < size; ++r) {

@@ -1,0 +1,46 @@
+// CardGroup: members of one collective on emulated cards, each a CUDA device with its thread.
+//
+// Threads: a member's calls from a thread of its own each. Ownership: the group owns its devices.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "executor/collectives/shm/shm_collective.h"
+#include "executor/devices/cuda/cuda_device.h"
+#include "tests/conformance/collective_suite.h"
+#include "tests/cuda/emulated_gpu.h"
+
+namespace gangway {
+
+class CardGroup {
+ public:
+  // `cards`: the card of each member, by rank. `bytes_max`: of a bucket.
+  CardGroup(std::shared_ptr<emulated::EmulatedMachine> machine, std::vector<uint32_t> cards,
+            int64_t bytes_max);
+  ~CardGroup();
+
+  // body on every member at once. False: it was false on one of them.
+  bool run(const MemberBody& body);
+
+ private:
+  struct Place {
+    std::unique_ptr<CudaDevice> device;
+    std::unique_ptr<Collective> collective;
+    BufferPtr staging, data;
+    HostMemory host;
+  };
+
+  void on_device(Place& place, const std::function<Progress()>& body);
+  bool all_reduce(Place& place, std::span<const CollectiveTensor> tensors, Reduction reduction,
+                  bool poisoned);
+  bool exchange(Place& place, uint64_t word, bool poisoned, std::vector<uint64_t>& words);
+
+  const std::shared_ptr<emulated::EmulatedMachine> machine_;
+  const int64_t bytes_max_;
+  std::vector<std::byte> areas_;
+  std::vector<Place> places_;
+};
+
+}  // namespace gangway
