@@ -52,7 +52,7 @@ TEST_P(CudaTrainingTest, AModelOfExpertsHasTheLossesOfTheCpu) {
   expect_the_losses_of_the_cpu(programs::tiny_experts(text()));
 }
 
-INSTANTIATE_TEST_SUITE_P(Seeds, CudaTrainingTest, testing::Range(uint64_t{1}, uint64_t{4}),
+INSTANTIATE_TEST_SUITE_P(Seeds, CudaTrainingTest, testing::Range(uint64_t{1}, uint64_t{5}),
                          [](const auto& i) { return std::to_string(i.param); });
 
 }  // namespace

@@ -1,0 +1,141 @@
+#include "tests/cuda/op_devices.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+
+#include "executor/collectives/shm/shm_collective.h"
+#include "executor/task.h"
+#include "runtime/mailbox.h"
+
+namespace gangway {
+
+// One device's part of a run.
+struct OpDevices::Call {
+  CudaDevice* device = nullptr;
+  std::shared_ptr<const CompiledFunction> compiled;
+  std::vector<Type> results;
+  CallFrame frame;
+  std::vector<BufferPtr> buffers;
+  std::vector<HostMemory> in, out;
+  std::vector<int64_t> in_bytes;
+  std::vector<std::unique_ptr<Collective>> collectives;
+  std::atomic<bool> done{false};
+};
+
+OpDevices::OpDevices(uint64_t seed, uint32_t count)
+    : machine_(emulated::make_machine(seed)), bells_(count) {
+  const std::shared_ptr<cuda::Gpu> gpu = emulated::make_gpu(machine_);
+  for (uint32_t i = 0; i < count; ++i) {
+    devices_.push_back(std::make_unique<CudaDevice>(
+        CudaDeviceOptions{.name = cat("cuda-", i), .memory_bytes = int64_t{1} << 30, .gpu = gpu}));
+    devices_.back()->use_bell({&bells_[i], nullptr});
+  }
+}
+
+void OpDevices::prepare(Call& call, const std::shared_ptr<const Function>& function,
+                        const std::vector<Literal>& arguments) {
+  CudaDevice& device = *call.device;
+  call.compiled =
+      device.compile({function, static_cast<NodeId>(function->nodes.size()), {}, kNone});
+  const auto add = [&](int64_t bytes) {
+    call.buffers.push_back(allocate_buffer(device.memory(), bytes, "tensor"));
+    call.frame.bases.push_back(call.buffers.back()->data());
+  };
+  for (const Literal& argument : arguments) {
+    const std::vector<std::byte> bytes = to_bytes(argument);
+    const auto size = static_cast<int64_t>(bytes.size());
+    call.in.push_back(device.host_memory(size));
+    call.in_bytes.push_back(size);
+    device.host_access(HostAccess::kWrite, call.in.back().get(), size);
+    std::copy(bytes.begin(), bytes.end(), call.in.back().get());
+    add(size);
+  }
+  for (ValueId result : function->results) {
+    call.results.push_back(function->types[result]);
+    call.out.push_back(device.host_memory(call.results.back().bytes()));
+    add(call.results.back().bytes());
+  }
+  add(call.compiled->arena_bytes());
+  call.frame.end = call.compiled->step_count();
+}
+
+// The areas of the host's meetings lie in `segment`, all zero.
+void OpDevices::join(std::vector<std::unique_ptr<Call>>& calls, std::byte* segment) {
+  const size_t needs = calls[0]->compiled->collective_needs().size();
+  std::vector<Device*> members;
+  for (const auto& call : calls) members.push_back(call->device);
+  for (size_t need = 0; need < needs; ++need) {
+    std::vector<ShmMember> ranks;
+    for (size_t r = 0; r < calls.size(); ++r) {
+      ranks.push_back({RankArea::at(segment), {&bells_[r], nullptr}});
+      segment += RankArea::bytes(0);
+    }
+    for (size_t r = 0; r < calls.size(); ++r) {
+      Call& call = *calls[r];
+      const int64_t bytes = call.compiled->collective_needs()[need].bytes_max;
+      call.collectives.push_back(call.device->collective(
+          std::make_unique<ShmCollective>(static_cast<uint32_t>(r), ranks, 0), members, bytes));
+      Collective& made = *call.collectives.back();
+      call.buffers.push_back(
+          allocate_buffer(call.device->memory(), made.staging_bytes(), "staging"));
+      made.use_staging(call.buffers.back()->data());
+      call.frame.collectives.push_back(&made);
+    }
+  }
+}
+
+void OpDevices::enqueue(Call& call) {
+  const auto body = [&call](Turn& turn) {
+    CallFrame& frame = call.frame;
+    if (frame.step == 0 && !frame.begun) {
+      for (size_t i = 0; i < call.in.size(); ++i)
+        turn.device.copy(frame.bases[i], call.in[i].get(), call.in_bytes[i]);
+    }
+    if (call.compiled->advance(frame, turn) == Progress::kPending) return Progress::kPending;
+    for (size_t r = 0; r < call.out.size(); ++r)
+      turn.device.copy(call.out[r].get(), frame.bases[call.in.size() + r], call.results[r].bytes());
+    return Progress::kDone;
+  };
+  enqueue_task(*call.device, body, [this, &call](const std::shared_ptr<const Error>& failure) {
+    EXPECT_EQ(failure, nullptr) << failure->what();
+    EXPECT_EQ(call.frame.error, nullptr) << call.frame.error->what();
+    reactor_->mailbox().post([&call] { call.done = true; });
+  });
+}
+
+std::vector<Literal> OpDevices::results_of(Call& call) {
+  std::vector<Literal> results;
+  for (size_t r = 0; r < call.out.size(); ++r) {
+    const int64_t bytes = call.results[r].bytes();
+    call.device->host_access(HostAccess::kRead, call.out[r].get(), bytes);
+    results.push_back(from_bytes(call.results[r], {call.out[r].get(), static_cast<size_t>(bytes)}));
+  }
+  return results;
+}
+
+std::vector<std::vector<Literal>> OpDevices::run(
+    const std::shared_ptr<const Function>& function,
+    const std::vector<std::vector<Literal>>& arguments) {
+  std::vector<std::unique_ptr<Call>> calls;
+  for (size_t d = 0; d < arguments.size(); ++d) {
+    calls.push_back(std::make_unique<Call>());
+    calls.back()->device = devices_[d].get();
+    calls.back()->frame.mesh_device = static_cast<uint32_t>(d);
+    prepare(*calls.back(), function, arguments[d]);
+  }
+  const size_t needs = calls[0]->compiled->collective_needs().size();
+  const SharedSegment segment =
+      SharedSegment::create((needs * calls.size() + 1) * static_cast<size_t>(RankArea::bytes(0)));
+  join(calls, segment.data());
+  for (auto& call : calls) enqueue(*call);
+  reactor_->run_until([&] {
+    return std::ranges::all_of(calls, [](const auto& call) { return call->done.load(); });
+  });
+  std::vector<std::vector<Literal>> results;
+  for (auto& call : calls) results.push_back(results_of(*call));
+  return results;
+}
+
+}  // namespace gangway

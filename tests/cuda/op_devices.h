@@ -1,0 +1,47 @@
+// OpDevices: CUDA devices of one emulated card that run a local function on literals, all of them
+// together.
+//
+// Threads: the test's. Errors: gtest failures; what compile() refuses is thrown.
+//
+//   OpDevices devices(seed, 2);
+//   results = devices.run(function, {inputs, inputs});   // A mesh of two; one: the first device.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "executor/devices/cuda/cuda_device.h"
+#include "ir/function.h"
+#include "ir/literal.h"
+#include "runtime/reactor.h"
+#include "runtime/shared_segment.h"
+#include "tests/cuda/emulated_gpu.h"
+
+namespace gangway {
+
+class OpDevices {
+ public:
+  OpDevices(uint64_t seed, uint32_t count);
+
+  // As interpret_local(): [device][parameter] to [device][result]. Collectives join all devices.
+  std::vector<std::vector<Literal>> run(const std::shared_ptr<const Function>& function,
+                                        const std::vector<std::vector<Literal>>& arguments);
+  CudaDevice& device(size_t i = 0) { return *devices_[i]; }
+  emulated::EmulatedMachine& machine() { return *machine_; }
+
+ private:
+  struct Call;
+
+  void prepare(Call& call, const std::shared_ptr<const Function>& function,
+               const std::vector<Literal>& arguments);
+  void join(std::vector<std::unique_ptr<Call>>& calls, std::byte* segment);
+  void enqueue(Call& call);
+  std::vector<Literal> results_of(Call& call);
+
+  const std::unique_ptr<Reactor> reactor_ = Reactor::make_real();
+  const std::shared_ptr<emulated::EmulatedMachine> machine_;
+  std::vector<Doorbell> bells_;
+  std::vector<std::unique_ptr<CudaDevice>> devices_;
+};
+
+}  // namespace gangway
