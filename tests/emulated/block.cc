@@ -136,14 +136,14 @@ bool BlockRunner::release_warps() {
 void BlockRunner::sync_block() { wait_for(Wait::kBlock); }
 void BlockRunner::sync_warp() { wait_for(Wait::kWarp); }
 
-uint64_t BlockRunner::shuffle_xor(uint64_t bits, uint32_t mask) {
+const uint64_t* BlockRunner::exchange(uint64_t bits) {
   const uint32_t lane = current_ % cuda::kWarpThreads;
   Warp& warp = warps_[current_ / cuda::kWarpThreads];
   // Two sets of words: who is slow still reads the one while others fill the next.
   auto& words = warp.words[warp.shuffles % 2];
   words[lane] = bits;
   wait_for(Wait::kShuffle);
-  return words[(lane ^ mask) % cuda::kWarpThreads];
+  return words;
 }
 
 // Takes more shared memory, not initialised. False: there is too little.
@@ -175,8 +175,8 @@ void* BlockRunner::shared_array(const void* key, size_t bytes) {
 
 void* BlockRunner::dynamic_shared() { return shared_.get(); }
 
-const void* BlockRunner::load(const void* address, size_t bytes) {
-  const Place at = place(address, bytes, false);
+const void* BlockRunner::load(const void* address, size_t bytes, size_t alignment) {
+  const Place at = place(address, bytes, alignment, false);
   if (at.data == nullptr) return harmless_;
   if (std::find(at.initialised, at.initialised + bytes, 0) != at.initialised + bytes)
     report(Fault::kUninitialised, cat("reads memory that nothing has written", who()));
@@ -184,16 +184,23 @@ const void* BlockRunner::load(const void* address, size_t bytes) {
   return at.data;
 }
 
-void* BlockRunner::store(void* address, size_t bytes) {
-  const Place at = place(address, bytes, true);
+void* BlockRunner::store(void* address, size_t bytes, size_t alignment) {
+  const Place at = place(address, bytes, alignment, true);
   if (at.data == nullptr) return harmless_;
   note(at.marks, bytes, true);
   std::fill_n(at.initialised, bytes, uint8_t{1});
   return at.data;
 }
 
-BlockRunner::Place BlockRunner::place(const void* address, size_t bytes, bool writes) {
+BlockRunner::Place BlockRunner::place(const void* address, size_t bytes, size_t alignment,
+                                      bool writes) {
   const auto* at = static_cast<const std::byte*>(address);
+  if (reinterpret_cast<uintptr_t>(at) % alignment != 0) {
+    report(
+        Fault::kMisaligned,
+        cat("touches ", bytes, " bytes at an address that is no multiple of ", alignment, who()));
+    return {};
+  }
   if (at >= shared_.get() && at < shared_.get() + kSharedBytesMax) return shared_place(at, bytes);
   const auto fits = [&](const DeclaredRange& range) {
     return at >= range.begin && at + bytes <= range.end;

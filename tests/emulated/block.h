@@ -2,8 +2,9 @@
 // other.
 //
 // Between barriers threads run in an order drawn from the seed. Every access is checked: is it
-// inside of what the launch declared, are the bytes initialised, and has no other thread touched
-// them without a barrier in between. Threads of different blocks are never ordered.
+// inside of what the launch declared, and aligned as its type is, are the bytes initialised, and
+// has no other thread touched them without a barrier in between. Threads of different blocks are
+// never ordered.
 //
 // Threads: one launch at a time. Ownership: ranges and reports outlive run().
 #pragma once
@@ -47,13 +48,13 @@ class BlockRunner final : public cuda::RunningBlock {
 
   void run(const KernelCall& call);
 
-  const void* load(const void* address, size_t bytes) override;
-  void* store(void* address, size_t bytes) override;
+  const void* load(const void* address, size_t bytes, size_t alignment) override;
+  void* store(void* address, size_t bytes, size_t alignment) override;
   void* shared_array(const void* key, size_t bytes) override;
   void* dynamic_shared() override;
   void sync_block() override;
   void sync_warp() override;
-  uint64_t shuffle_xor(uint64_t bits, uint32_t mask) override;
+  const uint64_t* exchange(uint64_t bits) override;
 
  private:
   enum class Wait : uint8_t { kNone, kBlock, kWarp, kShuffle, kDone };
@@ -79,7 +80,7 @@ class BlockRunner final : public cuda::RunningBlock {
   bool release();
   bool release_warps();
   void wait_for(Wait what);
-  Place place(const void* address, size_t bytes, bool writes);
+  Place place(const void* address, size_t bytes, size_t alignment, bool writes);
   bool use_shared(size_t bytes);
   Place shared_place(const std::byte* address, size_t bytes);
   void note(ThreadMark* marks, size_t bytes, bool writes);

@@ -26,6 +26,13 @@ GW_KERNEL void reads_past_the_end(Global<const float> in, Global<float> out, int
   const float a = in[i], b = in[i + 1];
   out[i] = a + b;
 }
+struct alignas(16) Four {
+  float x[4];
+};
+GW_KERNEL void reads_four_from_the_second(Global<const float> in, Global<float> out) {
+  const Four four = as_vectors<const Four>(in + 1)[0];
+  out[thread_index().x] = four.x[0];
+}
 GW_KERNEL void half_a_barrier(Global<float> out) {
   if (thread_index().x < 32) sync_block();
   out[thread_index().x] = 0;
@@ -38,7 +45,7 @@ GW_KERNEL void reads_unwritten_shared(Global<float> out) {
 
 GW_KERNEL_TABLE(planted, GW_ENTRY(reverse_sound), GW_ENTRY(reverse_racing),
                 GW_ENTRY(one_writes_all), GW_ENTRY(reads_past_the_end), GW_ENTRY(half_a_barrier),
-                GW_ENTRY(reads_unwritten_shared));
+                GW_ENTRY(reads_unwritten_shared), GW_ENTRY(reads_four_from_the_second));
 
 }  // namespace gangway::cuda
 
@@ -104,6 +111,11 @@ TEST_F(PlantedKernel, ThatReadsBeyondItsInputIsCaught) {
                          {Gpu::reads(in, n), Gpu::writes(out, n)}, in, out, n)
                   .ok());
   EXPECT_EQ(faults(), std::vector<Fault>{Fault::kBounds});
+}
+
+TEST_F(PlantedKernel, ThatReadsAVectorFromBetweenTwoIsCaught) {
+  run("reads_four_from_the_second");
+  EXPECT_EQ(faults(), std::vector<Fault>{Fault::kMisaligned});
 }
 
 TEST_F(PlantedKernel, WithABarrierInABranchIsCaught) {

@@ -15,6 +15,7 @@ enum class Fault : uint8_t {
   kUnordered,      // Two accesses to the same bytes, one a write, that nothing orders.
   kBounds,         // Outside of every allocation, or of what the operation declared.
   kAfterFree,      // Of memory that was freed before.
+  kMisaligned,     // At an address that the type of what is read or written may not have.
   kUninitialised,  // A read of bytes that nothing has written.
   kThreadRace,     // Two threads of one launch, one a write, that no barrier orders.
   kBarrier,        // A barrier that not all threads of the block reach.

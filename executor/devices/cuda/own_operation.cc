@@ -159,16 +159,17 @@ Result<OwnOperation> OwnOperation::grouped_matmul(Driver& driver, const GroupedM
     return none(kWhat, cat(to_string(desc.in0), " x ", to_string(desc.in1)));
   const int64_t rows = desc.groups * desc.slots, matrices = desc.experts * desc.d * desc.h;
   const int64_t x = rows * desc.d, y = rows * desc.h;
-  const int64_t columns = grouped_tiles(forward || weight ? desc.h : desc.d);
-  int64_t blocks = columns * grouped_row_tiles(desc.slots, desc.experts) * desc.groups;
-  if (weight) blocks = columns * grouped_tiles(desc.d) * desc.experts;
-  if (!weight && desc.slots == 0) blocks = 0;
   const GroupedSize size{.groups = desc.groups,
                          .slots = desc.slots,
                          .experts = desc.experts,
                          .d = desc.d,
                          .h = desc.h,
+                         .side = desc.in0 == DType::kBF16 ? kMatrixUnitSide : kGroupedSide,
                          .transposed = desc.kind == GroupedKind::kGradInput};
+  const int64_t columns = grouped_tiles(forward || weight ? desc.h : desc.d, size.side);
+  int64_t blocks = columns * grouped_row_tiles(size) * desc.groups;
+  if (weight) blocks = columns * grouped_tiles(desc.d, size.side) * desc.experts;
+  if (!weight && desc.slots == 0) blocks = 0;
   OwnOperation made;
   const Status status =
       add(made, driver,

@@ -9,6 +9,9 @@
 //   block_size(), grid_size()
 //   sync_block(), sync_warp()       __syncthreads, ...    barriers between fibers
 //   shuffle_xor(v, mask)            __shfl_xor_sync       exchange between fibers; full warps only
+//   as_vectors<V>(x)                V*, aligned as V is   the same memory
+//   GW_UNROLL                       #pragma unroll        nothing
+//   GW_BLOCKS(threads, at_once)     __launch_bounds__     nothing
 //
 // An element of a Global or a Shared is read by naming its type (`float v = x[i]`, never `auto`)
 // and written by assignment. Blocks are whole warps where they shuffle. A kernel:

@@ -17,6 +17,8 @@ using uint64_t = unsigned long long;
 
 #define GW_KERNEL extern "C" __global__
 #define GW_DEVICE __device__ __forceinline__
+#define GW_BLOCKS(threads, at_once) __launch_bounds__(threads, at_once)
+#define GW_UNROLL _Pragma("unroll")
 #define GW_SHARED(type, name, count) __shared__ type name[count]
 #define GW_DYNAMIC_SHARED(type, name)                               \
   extern __shared__ __align__(16) unsigned char gw_dynamic_bytes[]; \
@@ -50,6 +52,10 @@ GW_DEVICE void sync_warp() { __syncwarp(); }
 template <class T>
 GW_DEVICE T shuffle_xor(T value, uint32_t mask) {
   return __shfl_xor_sync(0xffffffffu, value, mask);
+}
+template <class V, class T>
+GW_DEVICE V* as_vectors(T* data) {
+  return reinterpret_cast<V*>(data);
 }
 GW_DEVICE float float_of_bits(uint32_t bits) { return __uint_as_float(bits); }
 GW_DEVICE uint32_t bits_of_float(float x) { return __float_as_uint(x); }

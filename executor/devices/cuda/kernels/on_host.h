@@ -14,6 +14,8 @@
 
 #define GW_KERNEL static
 #define GW_DEVICE inline
+#define GW_BLOCKS(threads, at_once)
+#define GW_UNROLL
 #define GW_SHARED(type, name, count)                                                    \
   static const char name##_key = 0;                                                     \
   const ::gangway::cuda::Shared<type> name {                                            \
@@ -46,13 +48,14 @@ class RunningBlock {
   virtual ~RunningBlock() = default;
   // Where to read or write `bytes` at a device address; what is wrong is reported, and answered
   // with memory that does no harm.
-  virtual const void* load(const void* address, size_t bytes) = 0;
-  virtual void* store(void* address, size_t bytes) = 0;
+  virtual const void* load(const void* address, size_t bytes, size_t alignment) = 0;
+  virtual void* store(void* address, size_t bytes, size_t alignment) = 0;
   virtual void* shared_array(const void* key, size_t bytes) = 0;
   virtual void* dynamic_shared() = 0;
   virtual void sync_block() = 0;
   virtual void sync_warp() = 0;
-  virtual uint64_t shuffle_xor(uint64_t bits, uint32_t mask) = 0;
+  // What each lane of the warp hands in; read before the next exchange.
+  virtual const uint64_t* exchange(uint64_t bits) = 0;
 
   Index3 thread, block, block_size, grid_size;
 };
@@ -65,12 +68,12 @@ class Element {
   explicit Element(T* address) : address_(address) {}
   operator std::remove_const_t<T>() const {
     std::remove_const_t<T> value;
-    std::memcpy(&value, this_block->load(address_, sizeof(T)), sizeof(T));
+    std::memcpy(&value, this_block->load(address_, sizeof(T), alignof(T)), sizeof(T));
     return value;
   }
   const Element& operator=(const std::remove_const_t<T>& value) const {
     static_assert(!std::is_const_v<T>, "this memory is read-only");
-    std::memcpy(this_block->store(address_, sizeof(T)), &value, sizeof(T));
+    std::memcpy(this_block->store(address_, sizeof(T), alignof(T)), &value, sizeof(T));
     return *this;
   }
   const Element& operator=(const Element& from) const {
@@ -99,6 +102,11 @@ using Global = Checked<T>;
 template <class T>
 using Shared = Checked<T>;
 
+template <class V, class T>
+Checked<V> as_vectors(Checked<T> data) {
+  return {reinterpret_cast<V*>(data.address)};
+}
+
 // As on a card, where these are overloaded for float.
 using std::cos;
 using std::exp;
@@ -115,12 +123,16 @@ inline Index3 block_size() { return this_block->block_size; }
 inline Index3 grid_size() { return this_block->grid_size; }
 inline void sync_block() { this_block->sync_block(); }
 inline void sync_warp() { this_block->sync_warp(); }
+inline uint32_t this_lane() {
+  const Index3 &at = this_block->thread, &size = this_block->block_size;
+  return (at.x + size.x * (at.y + size.y * at.z)) % 32;
+}
 template <class T>
 T shuffle_xor(T value, uint32_t mask) {
   static_assert(sizeof(T) <= sizeof(uint64_t));
   uint64_t bits = 0;
   std::memcpy(&bits, &value, sizeof(T));
-  bits = this_block->shuffle_xor(bits, mask);
+  bits = this_block->exchange(bits)[(this_lane() ^ mask) % 32];
   std::memcpy(&value, &bits, sizeof(T));
   return value;
 }

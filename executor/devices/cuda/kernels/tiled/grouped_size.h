@@ -6,20 +6,24 @@
 
 namespace gangway::cuda {
 
-inline constexpr int kGroupedSide = 64;      // A block sums 64 x 64 elements,
-inline constexpr int kGroupedThreads = 256;  // 4 x 4 by each thread.
+inline constexpr int kGroupedThreads = 256;
+// A block sums side x side elements: 4 x 4 by each thread, or 64 x 32 by each warp of a matrix
+// unit.
+inline constexpr int kGroupedSide = 64;
+inline constexpr int kMatrixUnitSide = 128;
 
 // As GroupedMatmulDesc. `transposed`: rows meet w[e]^T (the gradient of the input).
 struct GroupedSize {
   int64_t groups = 0, slots = 0, experts = 0, d = 0, h = 0;
+  int64_t side = kGroupedSide;
   bool transposed = false;
 };
 
+GW_BOTH int64_t grouped_tiles(int64_t n, int64_t side) { return (n + side - 1) / side; }
 // Enough for the tiles of any one group: each expert may leave one unfilled, and so may what is of
 // no expert.
-GW_BOTH int64_t grouped_row_tiles(int64_t slots, int64_t experts) {
-  return slots / kGroupedSide + experts + 1;
+GW_BOTH int64_t grouped_row_tiles(const GroupedSize& size) {
+  return size.slots / size.side + size.experts + 1;
 }
-GW_BOTH int64_t grouped_tiles(int64_t n) { return (n + kGroupedSide - 1) / kGroupedSide; }
 
 }  // namespace gangway::cuda

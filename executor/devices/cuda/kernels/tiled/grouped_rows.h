@@ -1,0 +1,69 @@
+// Which rows a block of a grouped product works on: known only when it runs, from the sizes.
+#pragma once
+
+#include "executor/devices/cuda/kernels/kernel_source.h"
+#include "executor/devices/cuda/kernels/tiled/grouped_size.h"
+
+namespace gangway::cuda {
+
+// The rows of one expert in one group, cut to what is there.
+struct Rows {
+  int64_t first, count;
+};
+GW_DEVICE Rows rows_after(Global<const int32_t> sizes, int64_t expert, Rows before, int64_t slots) {
+  const int32_t size = sizes[expert];
+  const int64_t first = before.first + before.count, room = slots - first;
+  return {first, size < 0 ? 0 : (size < room ? size : room)};
+}
+GW_DEVICE Rows rows_of(Global<const int32_t> sizes, const GroupedSize& size, int64_t group,
+                       int64_t expert) {
+  Rows rows{0, 0};
+  for (int64_t e = 0; e <= expert; ++e)
+    rows = rows_after(sizes + group * size.experts, e, rows, size.slots);
+  return rows;
+}
+
+// The tile of grouped_rows() that a block makes: rows of one expert, or of none (`expert` is then
+// their number). Blocks count columns, then tiles, then groups. Not above 0 `tall`: nothing to do.
+struct RowTile {
+  int64_t row, column;  // Its first; rows count over all groups.
+  int64_t tall, wide;   // What lies there, which may be more than a tile.
+  int64_t expert;
+
+  GW_DEVICE RowTile(Global<const int32_t> sizes, const GroupedSize& size) : expert(0) {
+    const int64_t columns = size.transposed ? size.d : size.h;
+    const int64_t across = grouped_tiles(columns, size.side), tiles = grouped_row_tiles(size);
+    const int64_t group = block_index().x / across / tiles;
+    int64_t tile = block_index().x / across % tiles;
+    Rows rows{0, 0};
+    for (; expert < size.experts; ++expert) {
+      rows = rows_after(sizes + group * size.experts, expert, rows, size.slots);
+      const int64_t of_expert = grouped_tiles(rows.count, size.side);
+      if (tile < of_expert) break;
+      tile -= of_expert;
+    }
+    if (expert == size.experts)
+      rows = {rows.first + rows.count, size.slots - rows.first - rows.count};
+    column = block_index().x % across * size.side;
+    wide = columns - column;
+    row = group * size.slots + rows.first + tile * size.side;
+    tall = rows.count - tile * size.side;
+  }
+};
+
+// The tile of grouped_weight() that a block makes. Blocks count columns, then rows, then experts.
+struct WeightTile {
+  int64_t row, column, tall, wide, expert;
+
+  GW_DEVICE explicit WeightTile(const GroupedSize& size) {
+    const int64_t across = grouped_tiles(size.h, size.side);
+    const int64_t down = grouped_tiles(size.d, size.side);
+    column = block_index().x % across * size.side;
+    row = block_index().x / across % down * size.side;
+    expert = block_index().x / across / down;
+    tall = size.d - row;
+    wide = size.h - column;
+  }
+};
+
+}  // namespace gangway::cuda
