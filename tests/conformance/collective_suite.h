@@ -35,8 +35,16 @@ struct CollectiveMaker {
   bool in_rank_order = true;  // Else a library orders its sums.
   size_t elements_max = 100'003;
   size_t rounds = 300;
+  // Why it can't be had here; none: it always can.
+  std::function<std::string()> why_missing = nullptr;
 };
 
-class CollectiveSuite : public testing::TestWithParam<CollectiveMaker> {};
+class CollectiveSuite : public testing::TestWithParam<CollectiveMaker> {
+ protected:
+  void SetUp() override {
+    const auto& why_missing = GetParam().why_missing;
+    if (const std::string why = why_missing ? why_missing() : ""; !why.empty()) GTEST_SKIP() << why;
+  }
+};
 
 }  // namespace gangway

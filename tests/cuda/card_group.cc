@@ -3,7 +3,6 @@
 #include <atomic>
 #include <cstring>
 #include <future>
-#include <map>
 
 #include "executor/task.h"
 #include "runtime/thread.h"
@@ -17,13 +16,10 @@ int64_t bytes_of(const CollectiveTensor& tensor) {
 
 }  // namespace
 
-CardGroup::CardGroup(std::shared_ptr<emulated::EmulatedMachine> machine,
-                     std::vector<uint32_t> cards, int64_t bytes_max)
-    : machine_(std::move(machine)),
-      bytes_max_(bytes_max),
+CardGroup::CardGroup(const std::vector<std::shared_ptr<cuda::Gpu>>& cards, int64_t bytes_max)
+    : bytes_max_(bytes_max),
       areas_((cards.size() + 1) * sizeof(RankHeader)),
       places_(cards.size()) {
-  std::map<uint32_t, std::shared_ptr<cuda::Gpu>> gpus;
   std::vector<ShmMember> members;
   std::vector<Device*> devices;
   void* at = areas_.data();
@@ -31,11 +27,9 @@ CardGroup::CardGroup(std::shared_ptr<emulated::EmulatedMachine> machine,
   auto* header = static_cast<std::byte*>(
       std::align(alignof(RankHeader), cards.size() * sizeof(RankHeader), at, room));
   for (size_t r = 0; r < cards.size(); ++r) {
-    auto& gpu = gpus[cards[r]];
-    if (gpu == nullptr) gpu = emulated::make_gpu(machine_, cards[r]);
     auto& device = places_[r].device;
-    device = std::make_unique<CudaDevice>(
-        CudaDeviceOptions{.name = cat("cuda-", r), .memory_bytes = int64_t{16} << 20, .gpu = gpu});
+    device = std::make_unique<CudaDevice>(CudaDeviceOptions{
+        .name = cat("cuda-", r), .memory_bytes = int64_t{16} << 20, .gpu = cards[r]});
     devices.push_back(device.get());
     auto ring = std::make_shared<const std::function<void()>>([d = device.get()] { d->ring(); });
     members.push_back({RankArea::at(header + r * sizeof(RankHeader)), {nullptr, ring}});

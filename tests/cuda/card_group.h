@@ -1,4 +1,4 @@
-// CardGroup: members of one collective on emulated cards, each a CUDA device with its thread.
+// CardGroup: members of one collective on cards, each a CUDA device with its thread.
 //
 // Threads: a member's calls from a thread of its own each. Ownership: the group owns its devices.
 #pragma once
@@ -10,15 +10,13 @@
 #include "executor/collectives/shm/shm_collective.h"
 #include "executor/devices/cuda/cuda_device.h"
 #include "tests/conformance/collective_suite.h"
-#include "tests/cuda/emulated_gpu.h"
 
 namespace gangway {
 
 class CardGroup {
  public:
   // `cards`: the card of each member, by rank. `bytes_max`: of a bucket.
-  CardGroup(std::shared_ptr<emulated::EmulatedMachine> machine, std::vector<uint32_t> cards,
-            int64_t bytes_max);
+  CardGroup(const std::vector<std::shared_ptr<cuda::Gpu>>& cards, int64_t bytes_max);
   ~CardGroup();
 
   // body on every member at once. False: it was false on one of them.
@@ -37,7 +35,6 @@ class CardGroup {
                   bool poisoned);
   bool exchange(Place& place, uint64_t word, bool poisoned, std::vector<uint64_t>& words);
 
-  const std::shared_ptr<emulated::EmulatedMachine> machine_;
   const int64_t bytes_max_;
   std::vector<std::byte> areas_;
   std::vector<Place> places_;

@@ -13,10 +13,10 @@
 
 #include "executor/devices/cuda/cuda_function.h"
 #include "ir/builder.h"
-#include "ir/interpret.h"
 #include "ir/ops.h"
-#include "ir/text.h"
-#include "tests/cuda/op_devices.h"
+#include "tests/cuda/card_suites.h"
+#include "tests/cuda/emulated_gpu.h"
+#include "tests/cuda/op_checks.h"
 #include "tests/op_table/case_run.h"
 
 namespace gangway {
@@ -27,21 +27,6 @@ using op_table::OpCase;
 using testing::HasSubstr;
 
 constexpr DType kTypes[] = {DType::kF64, DType::kF32, DType::kBF16};
-
-bool is_of_a_mesh(Op op) { return op == Op::shard_slice || op == Op::all_reduce; }
-
-void expect_the_reference(OpDevices& devices, const OpCase& test, DType dtype, Rng& rng) {
-  std::vector<std::vector<Literal>> arguments = {test.make(rng)};
-  if (is_of_a_mesh(test.op)) arguments.push_back(test.make(rng));
-  const std::shared_ptr<Function> function = op_table::function_of(test, arguments[0]);
-  function->mesh = {{{"data", static_cast<int64_t>(arguments.size())}}};
-  SCOPED_TRACE(print(*function));
-  const std::vector<std::vector<Literal>> want = interpret_local(*function, arguments);
-  const std::vector<std::vector<Literal>> got = devices.run(function, arguments);
-  for (size_t d = 0; d < want.size(); ++d)
-    EXPECT_EQ(op_table::difference(got[d], want[d], dtype), "") << "device " << d;
-  EXPECT_EQ(devices.machine().report_text(), "");
-}
 
 // A test runs every kTests-th seed.
 class CudaOps : public testing::TestWithParam<int> {
@@ -55,7 +40,7 @@ TEST_P(CudaOps, EqualTheReference) {
     SCOPED_TRACE(cat("seed ", seed));
     const DType dtype = kTypes[seed % 3];
     Rng rng(seed);
-    OpDevices devices(seed, 2);
+    OpDevices devices(emulated::card_maker(seed).make(), 2);
     for (const OpCase& test : op_table::all_cases(dtype)) {
       if (test.op == Op::custom_call) continue;
       expect_the_reference(devices, test, dtype, rng);
@@ -65,7 +50,7 @@ TEST_P(CudaOps, EqualTheReference) {
 }
 
 TEST(CudaOps, HeadsThatNoLibraryTakesAndNoBlockHoldsAreRefusedWithTheUsersLine) {
-  OpDevices devices(1, 1);
+  OpDevices devices(emulated::card_maker(1).make(), 1);
   Builder b("f");
   const Value x = b.parameter("x", f32({1, 2, 65536}));
   b.result("y", attention(x, x, x, {.heads = 1}));
@@ -90,6 +75,10 @@ TEST(CudaOps, EveryOpHasAKernelOrIsAStepOrIsRefused) {
   }
 }
 
+INSTANTIATE_TEST_SUITE_P(Emulated, CardOps,
+                         testing::Combine(testing::Values(emulated::card_maker(case_seed())),
+                                          testing::ValuesIn(kTypes)),
+                         name_of);
 INSTANTIATE_TEST_SUITE_P(Seeds, CudaOps, testing::Range(0, 12),
                          [](const auto& i) { return std::to_string(i.param); });
 

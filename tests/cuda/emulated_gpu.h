@@ -2,8 +2,10 @@
 #pragma once
 
 #include <memory>
+#include <vector>
 
 #include "executor/devices/cuda/gpu.h"
+#include "tests/cuda/card.h"
 #include "tests/emulated/machine.h"
 
 namespace gangway::emulated {
@@ -19,5 +21,10 @@ std::shared_ptr<cuda::Gpu> make_gpu(const std::shared_ptr<EmulatedMachine>& mach
 // What its libraries offer follows from the seed, too: each of two seeds one after another has the
 // other.
 std::shared_ptr<EmulatedMachine> make_machine(uint64_t seed, uint32_t devices = 1);
+
+// A card of a machine of its own.
+CardMaker card_maker(uint64_t seed);
+// One for each of `count` seeds.
+std::vector<CardMaker> card_makers(uint64_t first_seed, uint64_t count);
 
 }  // namespace gangway::emulated

@@ -18,7 +18,7 @@ std::vector<float> losses_on(HostOptions host, const programs::LanguageModelConf
                                   // A host compiler makes the chains' modules meanwhile.
                                   .controller = {.heartbeat_timeout_ms = 300'000}});
     host.name = "host-0";
-    host.memory_bytes = int64_t{32} << 20;
+    if (host.memory_bytes == 0) host.memory_bytes = int64_t{32} << 20;
     ExecutorService executor(*reactor, network.endpoint("host-0"),
                              {.controller = "sim:controller", .host = host});
     const Client client =

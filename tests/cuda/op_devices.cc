@@ -24,9 +24,8 @@ struct OpDevices::Call {
   std::atomic<bool> done{false};
 };
 
-OpDevices::OpDevices(uint64_t seed, uint32_t count)
-    : machine_(emulated::make_machine(seed)), bells_(count) {
-  const std::shared_ptr<cuda::Gpu> gpu = emulated::make_gpu(machine_);
+OpDevices::OpDevices(Card card, uint32_t count) : card_(std::move(card)), bells_(count) {
+  const auto gpu = std::make_shared<cuda::Gpu>(card_.driver);
   for (uint32_t i = 0; i < count; ++i) {
     devices_.push_back(std::make_unique<CudaDevice>(
         CudaDeviceOptions{.name = cat("cuda-", i), .memory_bytes = int64_t{1} << 30, .gpu = gpu}));

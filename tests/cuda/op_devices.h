@@ -1,9 +1,9 @@
-// OpDevices: CUDA devices of one emulated card that run a local function on literals, all of them
+// OpDevices: CUDA devices of one card that run a local function on literals, all of them
 // together.
 //
 // Threads: the test's. Errors: gtest failures; what compile() refuses is thrown.
 //
-//   OpDevices devices(seed, 2);
+//   OpDevices devices(emulated::card_maker(seed).make(), 2);
 //   results = devices.run(function, {inputs, inputs});   // A mesh of two; one: the first device.
 #pragma once
 
@@ -15,19 +15,20 @@
 #include "ir/literal.h"
 #include "runtime/reactor.h"
 #include "runtime/shared_segment.h"
-#include "tests/cuda/emulated_gpu.h"
+#include "tests/cuda/card.h"
 
 namespace gangway {
 
 class OpDevices {
  public:
-  OpDevices(uint64_t seed, uint32_t count);
+  OpDevices(Card card, uint32_t count);
 
   // As interpret_local(): [device][parameter] to [device][result]. Collectives join all devices.
   std::vector<std::vector<Literal>> run(const std::shared_ptr<const Function>& function,
                                         const std::vector<std::vector<Literal>>& arguments);
   CudaDevice& device(size_t i = 0) { return *devices_[i]; }
-  emulated::EmulatedMachine& machine() { return *machine_; }
+  // As Card::report.
+  std::string report() const { return card_.report(); }
 
  private:
   struct Call;
@@ -39,7 +40,7 @@ class OpDevices {
   std::vector<Literal> results_of(Call& call);
 
   const std::unique_ptr<Reactor> reactor_ = Reactor::make_real();
-  const std::shared_ptr<emulated::EmulatedMachine> machine_;
+  const Card card_;
   std::vector<Doorbell> bells_;
   std::vector<std::unique_ptr<CudaDevice>> devices_;
 };

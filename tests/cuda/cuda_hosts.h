@@ -1,0 +1,43 @@
+// CudaHosts: hosts whose devices are on cards, one card a host, as tests of hosts drive them.
+//
+//   CudaHosts t(card, 4);                    // a host of four devices on one card
+//   t->install(kPlan, training_step(1, 4));
+//   EXPECT_EQ(t.reports(), "");
+//
+// Threads: the caller's is the reactor.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "runtime/reactor.h"
+#include "tests/cuda/card.h"
+#include "tests/support/test_hosts.h"
+
+namespace gangway {
+
+class CudaHosts {
+ public:
+  CudaHosts(const Card& card, uint32_t devices) : CudaHosts({card.driver}, card.report, devices) {}
+  // A host for each card.
+  CudaHosts(const std::vector<std::shared_ptr<cuda::Driver>>& cards,
+            std::function<std::string()> report, uint32_t devices);
+
+  TestHosts* operator->() const { return hosts_.get(); }
+  // What the cards saw until the hosts were gone.
+  std::string reports();
+
+ private:
+  const std::unique_ptr<Reactor> reactor_ = Reactor::make_real();
+  const std::function<std::string()> report_;
+  std::unique_ptr<TestHosts> hosts_;
+};
+
+inline constexpr PlanId kPlan{1};
+
+// Three steps of training_step(), their losses and the state after them.
+void expect_training(CudaHosts& t, uint32_t hosts, uint32_t devices);
+
+}  // namespace gangway
