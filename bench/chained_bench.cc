@@ -13,70 +13,28 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <chrono>
 #include <set>
 #include <vector>
 
-#include "client/client.h"
-#include "ir/ops.h"
-#include "ir/program_builder.h"
+#include "bench/chain.h"
 #include "runtime/doorbell.h"
 #include "runtime/shared_segment.h"
 
 namespace gangway {
 namespace {
 
+using bench::chain, bench::median, bench::now_us, bench::us_per_run;
+
 constexpr uint32_t kNodes = 128;
 constexpr uint32_t kNodesLong = 4 * kNodes;
 constexpr int kRunsAhead = 8;
 
-double now_us() {
-  using namespace std::chrono;
-  return duration<double, std::micro>(steady_clock::now().time_since_epoch()).count();
-}
-
-double median(std::vector<double> values) {
-  const auto middle = values.begin() + static_cast<int64_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
-
-// Node i runs on slice i % slices.
-Program chain(uint32_t slices, uint32_t nodes = kNodes) {
-  ProgramBuilder b("chain");
-  for (uint32_t s = 1; s < slices; ++s) b.slice("second", {});
-  Builder next("next");
-  next.result("y", next.parameter("x", f32()) + 1.0);
-  const auto function = std::make_shared<const Function>(next.build());
-  ProgramValue value = b.input_on(0, "x", f32());
-  for (uint32_t node = 0; node < nodes; ++node) {
-    const uint32_t slice = node % slices;
-    if (node > 0 && slices > 1) value = b.transfer(value, slice);
-    value = b.call(slice, "next", function, {value})[0];
-  }
-  b.output_of("y", value);
-  return b.build();
-}
-
-// One round: so many runs enqueued, the last one waited for. Microseconds a run.
-double us_per_run(const Executable& executable, int runs, uint32_t nodes = kNodes) {
-  std::vector<Run> ahead;
-  const double begin = now_us();
-  for (int i = 0; i < runs; ++i) ahead.push_back(executable.run({{"x", 1.0f}}));
-  const float last = ahead.back()["y"].item<float>();
-  const double spent = now_us() - begin;
-  const float expected = 1.0f + static_cast<float>(nodes);
-  GW_REQUIRE(last == expected, "chain: expected ", expected, ", got ", last);
-  return spent / runs;
-}
-
 void one_device(benchmark::State& state, int runs) {
   const Client client = connect("local:1x1", {.memory_bytes = 64 << 20});
-  const Executable executable = client.allocate({.devices = 1}).compile(chain(1));
+  const Executable executable = client.allocate({.devices = 1}).compile(chain(1, kNodes));
   std::vector<double> rounds;
-  us_per_run(executable, runs);
-  for (auto _ : state) rounds.push_back(us_per_run(executable, runs));
+  us_per_run(executable, runs, kNodes);
+  for (auto _ : state) rounds.push_back(us_per_run(executable, runs, kNodes));
   state.counters["us_per_node"] = median(rounds) / kNodes;
 }
 void BM_Chained128Waited(benchmark::State& state) { one_device(state, 1); }
@@ -142,18 +100,18 @@ void alternating(benchmark::State& state, int runs) {
   Floor floor;
   const Client client = connect("local:2x1", {.memory_bytes = 64 << 20});
   const Slice first = client.allocate({.devices = 1}), second = client.allocate({.devices = 1});
-  const Executable executable = first.compile(chain(2), {second});
+  const Executable executable = first.compile(chain(2, kNodes), {second});
   const Executable longer = first.compile(chain(2, kNodesLong), {second});
   std::set<std::string> hosts;
   for (const auto& device : executable.memory().devices) hosts.insert(device.host);
   GW_REQUIRE(hosts.size() == 2, "chain: expected its slices on two hosts, got ", hosts.size());
   std::vector<double> floors, chains, longs;
-  us_per_run(executable, runs);
+  us_per_run(executable, runs, kNodes);
   us_per_run(longer, runs, kNodesLong);
   floor.us_per_hand_off(kNodes);
   for (auto _ : state) {
     floors.push_back(floor.us_per_hand_off(kNodes * static_cast<uint32_t>(runs)));
-    chains.push_back(us_per_run(executable, runs));
+    chains.push_back(us_per_run(executable, runs, kNodes));
     longs.push_back(us_per_run(longer, runs, kNodesLong));
   }
   const double us_per_hop = (median(longs) - median(chains)) / (kNodesLong - kNodes);

@@ -307,6 +307,11 @@ Client connect(const std::string& address, const ConnectOptions& options) {
   const bool local = address.starts_with("local:");
   const internal::LocalShape shape =
       local ? internal::parse_local(address) : internal::LocalShape{};
+  GW_REQUIRE(options.device == "cpu" || options.device == "cuda", "connect: there is no device \"",
+             options.device, "\": expected \"cpu\" or \"cuda\"");
+  GW_REQUIRE(options.device == "cpu" || (local && !options.in_process), "connect: \"",
+             options.device, "\" devices are offered by executors of their own: ",
+             "expected a local cluster of processes, got \"", address, "\"");
   const auto make = [&](Reactor& reactor) -> std::unique_ptr<internal::Cluster> {
     if (!local) return internal::join_cluster(reactor, address);
     if (options.in_process) return internal::start_in_process(reactor, shape, options);

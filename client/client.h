@@ -45,7 +45,8 @@ struct ConnectOptions {
   bool in_process =
       false;  // local: only: controller and executors on one reactor in this process, for tests.
   int64_t memory_bytes =
-      0;  // local: only: of each device; 0: an equal share of the machine's memory.
+      0;  // local: only: of each device; 0: an equal share of the machine's memory, or the card's.
+  std::string device = "cpu";   // local: only: what executors offer, "cpu" or "cuda".
   int64_t timeout_ms = 10'000;  // To reach the controller, or to start the local cluster.
   std::string
       trace_path;  // Not empty: write a Chrome/Perfetto timeline here on close(): of all processes

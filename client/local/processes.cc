@@ -57,6 +57,9 @@ std::string last_lines(const AnonymousFile& file) {
 // For a member to write its trace; one that takes longer is killed, and missing from the timeline.
 constexpr int64_t kOrderlyEndNs = 5'000'000'000;
 
+// Executors that say nothing for so long are lost.
+constexpr int64_t kSilentMs = 10'000, kCompilingMs = 300'000;
+
 class Processes final : public Cluster {
  public:
   Processes(Reactor& reactor, const LocalShape& shape, const ConnectOptions& options)
@@ -65,12 +68,16 @@ class Processes final : public Cluster {
         address_(unique_address()),
         traced_(!options.trace_path.empty()) {
     const std::string tool = find_tool();
-    start("controller", {tool, "controller", "--listen", address_});
+    const bool cards = options.device == "cuda";
+    // An executor says nothing while it compiles what a card runs.
+    start("controller", {tool, "controller", "--listen", address_, "--host-timeout-ms",
+                         std::to_string(cards ? kCompilingMs : kSilentMs)});
     for (int i = 0; i < shape.executors; ++i) {
       const std::string name = "host-" + std::to_string(i);
-      start(name, {tool, "executor", "--connect", address_, "--name", name, "--devices",
-                   std::to_string(shape.devices), "--threads", std::to_string(thread_share(shape)),
-                   "--memory", std::to_string(memory_share(shape, options))});
+      const int64_t memory = cards ? options.memory_bytes : memory_share(shape, options);
+      start(name, {tool, "executor", "--connect", address_, "--name", name, "--device",
+                   options.device, "--devices", std::to_string(shape.devices), "--threads",
+                   std::to_string(thread_share(shape)), "--memory", std::to_string(memory)});
     }
     wait_for_executors(static_cast<uint32_t>(shape.executors), options.timeout_ms);
   }

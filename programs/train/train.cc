@@ -43,8 +43,9 @@ class Training {
     const Program program = train_step(options_.config, mesh);
     write_graph(program);
     // Whatever can be wrong without a cluster has been found by now.
-    client_ =
-        connect(options_.cluster, {.in_process = options_.in_process, .trace_path = report_.trace});
+    client_ = connect(options_.cluster, {.in_process = options_.in_process,
+                                         .device = options_.device,
+                                         .trace_path = report_.trace});
     slice_ = client_->allocate({.devices = devices_});
     step_ = slice_->compile(program);
     evaluate_ = slice_->compile(evaluate(options_.config, mesh));

@@ -17,6 +17,7 @@ namespace gangway::programs {
 
 struct TrainOptions {
   std::string cluster = "local:2x2";  // As connect() takes it.
+  std::string device = "cpu";         // Of a local cluster: "cpu" or "cuda".
   int64_t devices = 0;                // To train on; 0: all of a local cluster.
   std::string text;  // A file or a folder; empty: the book that quickstart installs.
   std::filesystem::path out = "out/quickstart";

@@ -17,9 +17,7 @@ int64_t bytes_of(const CollectiveTensor& tensor) {
 }  // namespace
 
 CardGroup::CardGroup(const std::vector<std::shared_ptr<cuda::Gpu>>& cards, int64_t bytes_max)
-    : bytes_max_(bytes_max),
-      areas_((cards.size() + 1) * sizeof(RankHeader)),
-      places_(cards.size()) {
+    : areas_((cards.size() + 1) * sizeof(RankHeader)), places_(cards.size()) {
   std::vector<ShmMember> members;
   std::vector<Device*> devices;
   void* at = areas_.data();

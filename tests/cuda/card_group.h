@@ -35,7 +35,6 @@ class CardGroup {
                   bool poisoned);
   bool exchange(Place& place, uint64_t word, bool poisoned, std::vector<uint64_t>& words);
 
-  const int64_t bytes_max_;
   std::vector<std::byte> areas_;
   std::vector<Place> places_;
 };

@@ -29,7 +29,7 @@ programs::TrainOptions options_of(const std::string& name) {
 
 // What the command line changed; the rest is the model's own.
 struct Given {
-  std::string name, text, cluster, out, dtype;
+  std::string name, text, cluster, device, out, dtype;
   int64_t devices = 0, steps = 0, batch = 0, accumulate = 0, heldout_every = -1,
           checkpoint_every = -1;
   int64_t seed = -1, sample_bytes = -1;
@@ -45,6 +45,7 @@ int train(const Given& given) {
   programs::LanguageModelConfig& config = options.config;
   set(options.text, given.text, !given.text.empty());
   set(options.cluster, given.cluster, !given.cluster.empty());
+  set(options.device, given.device, !given.device.empty());
   set(options.devices, given.devices, given.devices > 0);
   set(options.out, std::filesystem::path(given.out), !given.out.empty());
   set(options.steps, given.steps, given.steps > 0);
@@ -73,6 +74,8 @@ void add_train(CLI::App& app, Chosen& chosen) {
   command->add_option("--text", given->text, "a file or a folder; default: the King James Bible");
   command->add_option("--connect", given->cluster,
                       "local:EXECUTORSxDEVICES (default: local:2x2), or host:port");
+  command->add_option("--device", given->device, "of a local cluster; default: cpu")
+      ->check(CLI::IsMember({"cpu", "cuda"}));
   command->add_option("--devices", given->devices, "to train on; default: all of a local cluster")
       ->check(CLI::PositiveNumber);
   command->add_option("--out", given->out, "where checkpoint, trace and graph go");
