@@ -54,7 +54,8 @@ FusedProgram chain() {
 
 TEST(Nvrtc, MakesBinariesOfChainsForEveryArchitecture) {
   for (uint32_t architecture : kArchitectures) {
-    const auto made = compile_cubin({"chain.cu", chain_source(chain())}, architecture, {});
+    const auto made =
+        compile_cubin({"chain.cu", chain_source(chain(), chain_width(chain()))}, architecture, {});
     ASSERT_TRUE(made.ok()) << architecture << ": " << made.error().message();
     const std::string binary(made.value().begin(), made.value().end());
     EXPECT_EQ(binary.substr(1, 3), "ELF");

@@ -1,5 +1,6 @@
 #include "executor/devices/cuda/chain_source.h"
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cmath>
@@ -76,6 +77,12 @@ std::string constant(DType dtype, double number) {
   return cat("float_of_bits(", std::bit_cast<uint32_t>(static_cast<float>(number)), "u)");
 }
 
+// What lies along the elements of a thread, rather than being one for all of them.
+bool is_along(FusedInput::Kind kind) {
+  return kind == FusedInput::kFull || kind == FusedInput::kInner;
+}
+
+// `i` counts strips of elements, `inner` is strips too.
 const char* index_of(FusedInput::Kind kind) {
   switch (kind) {
     case FusedInput::kFull: return "i";
@@ -88,7 +95,7 @@ const char* index_of(FusedInput::Kind kind) {
 
 class Writer {
  public:
-  explicit Writer(const FusedProgram& program) : program_(program) {}
+  Writer(const FusedProgram& program, int64_t width) : program_(program), width_(width) {}
 
   std::string run() {
     text_ = "#include \"executor/devices/cuda/kernels/math.h\"\nnamespace gangway::cuda {\n";
@@ -97,21 +104,41 @@ class Writer {
       text_ += cat("Global<const ", stored(program_.inputs[i].dtype), "> in", i, ", ");
     for (size_t o = 0; o < program_.outputs.size(); ++o)
       text_ += cat("Global<", stored(program_.outputs[o].dtype), "> out", o, ", ");
-    text_ += "int64_t outer, int64_t inner) {\n  const int64_t n = outer * inner;\n";
+    text_ += "int64_t outer, int64_t elements) {\n";
+    text_ += cat("  const int64_t inner = elements / ", width_, ", n = outer * inner;\n");
     text_ += "  for (int64_t i = global_thread(); i < n; i += global_threads()) {\n";
     for (size_t i = 0; i < program_.inputs.size(); ++i) load(i);
+    for (size_t o = 0; o < program_.outputs.size(); ++o)
+      text_ += cat("    ", strip(program_.outputs[o].dtype), " r", o, ";\n");
+    text_ += cat("    GW_UNROLL for (int e = 0; e < ", width_, "; ++e) {\n");
+    for (size_t i = 0; i < program_.inputs.size(); ++i) widen(i);
     for (size_t c = 0; c < program_.code.size(); ++c) compute(c);
+    for (size_t o = 0; o < program_.outputs.size(); ++o) narrow(o);
+    text_ += "    }\n";
     for (size_t o = 0; o < program_.outputs.size(); ++o) store(o);
     text_ += "  }\n}\nGW_KERNEL_TABLE(module, GW_ENTRY(chain));\n}\n";
     return std::move(text_);
   }
 
  private:
+  std::string strip(DType dtype) const { return cat("Strip<", stored(dtype), ", ", width_, ">"); }
+
   void load(size_t i) {
     const FusedInput& input = program_.inputs[i];
+    const std::string index = cat("[", index_of(input.kind), "];\n");
+    if (is_along(input.kind)) {
+      const std::string type = strip(input.dtype);
+      text_ +=
+          cat("    const ", type, " m", i, " = as_vectors<const ", type, ">(in", i, ")", index);
+    } else {
+      text_ += cat("    const ", stored(input.dtype), " m", i, " = in", i, index);
+    }
+  }
+  void widen(size_t i) {
+    const FusedInput& input = program_.inputs[i];
     dtypes_.push_back(input.dtype);
-    text_ += cat("    const ", stored(input.dtype), " m", i, " = in", i, "[", index_of(input.kind),
-                 "];\n    const ", computed(input.dtype), " v", i, " = widen(m", i, ");\n");
+    text_ += cat("      const ", computed(input.dtype), " v", i, " = widen(m", i,
+                 is_along(input.kind) ? ".at[e]" : "", ");\n");
   }
 
   void compute(size_t c) {
@@ -128,22 +155,41 @@ class Writer {
       made += ")";
     }
     if (code.dtype == DType::kBF16) made = cat("rounded(", made, ")");
-    text_ += cat("    const ", computed(code.dtype), " v", dtypes_.size(), " = ", made, ";\n");
+    text_ += cat("      const ", computed(code.dtype), " v", dtypes_.size(), " = ", made, ";\n");
     dtypes_.push_back(code.dtype);
   }
 
-  void store(size_t o) {
+  void narrow(size_t o) {
     const FusedOutput& output = program_.outputs[o];
-    text_ += cat("    out", o, "[i] = narrow<", stored(output.dtype), ">(v", output.value, ");\n");
+    text_ +=
+        cat("      r", o, ".at[e] = narrow<", stored(output.dtype), ">(v", output.value, ");\n");
+  }
+  void store(size_t o) {
+    text_ +=
+        cat("    as_vectors<", strip(program_.outputs[o].dtype), ">(out", o, ")[i] = r", o, ";\n");
   }
 
   const FusedProgram& program_;
+  const int64_t width_;
   std::vector<DType> dtypes_;  // Of each value so far.
   std::string text_;
 };
 
 }  // namespace
 
-std::string chain_source(const FusedProgram& program) { return Writer(program).run(); }
+int64_t chain_width(const FusedProgram& program) {
+  constexpr size_t kBytes = 16, kWidthMax = 8;
+  size_t smallest = kBytes;
+  for (const FusedOutput& output : program.outputs)
+    smallest = std::min(smallest, size_of(output.dtype));
+  for (const FusedInput& input : program.inputs) {
+    if (is_along(input.kind)) smallest = std::min(smallest, size_of(input.dtype));
+  }
+  return static_cast<int64_t>(std::min(kWidthMax, kBytes / smallest));
+}
+
+std::string chain_source(const FusedProgram& program, int64_t width) {
+  return Writer(program, width).run();
+}
 
 }  // namespace gangway::cuda

@@ -1,8 +1,9 @@
 // Chain source: the CUDA C++ of a fused chain, from the same program that the CPU interprets.
 //
 // A thread computes whole elements and keeps what lies between in registers, so that a chain reads
-// its inputs and writes its outputs once. Equal programs give equal texts, whatever their sizes:
-// the text is what compiled modules are known by.
+// its inputs and writes its outputs once; where `inner` is a multiple of the width it takes that
+// many at a time, since accesses of less than 16 bytes do not fill a card's memory bus. Equal
+// programs give equal texts, whatever their sizes: the text is what compiled modules are known by.
 //
 // Threads: pure. Errors: none; the program was checked where it was made.
 #pragma once
@@ -15,7 +16,10 @@ namespace gangway::cuda {
 
 inline constexpr const char* kChainKernel = "chain";
 
-// The kernel's parameters: inputs, outputs, then int64 outer, int64 inner.
-std::string chain_source(const FusedProgram& program);
+// Elements of a thread at a time: the smallest type fills 16 bytes, or eight are enough.
+int64_t chain_width(const FusedProgram& program);
+// The kernel's parameters: inputs, outputs, then int64 outer, int64 inner, which is a multiple of
+// `width`.
+std::string chain_source(const FusedProgram& program, int64_t width = 1);
 
 }  // namespace gangway::cuda

@@ -84,6 +84,12 @@ struct Wide<bf16> {
 template <class T>
 using WideOf = typename Wide<T>::Type;
 
+// Elements that are read and written together, 16 bytes at a time.
+template <class T, int kCount>
+struct alignas(kCount * sizeof(T) < 16 ? kCount * sizeof(T) : 16) Strip {
+  T at[kCount];
+};
+
 template <class T>
 GW_DEVICE WideOf<T> wide_at(Global<const T> x, int64_t i) {
   const T value = x[i];

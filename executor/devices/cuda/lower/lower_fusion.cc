@@ -10,7 +10,9 @@ void lower_fusion(Lowering& call) {
   const FusedChain chain = to_fused(body);
   const int64_t n = chain.outer * chain.inner;
   if (n == 0) return;
-  const auto module = call.gpu.compile({"chain.cu", chain_source(chain.program)});
+  int64_t width = chain_width(chain.program);
+  if (chain.inner % width != 0) width = 1;
+  const auto module = call.gpu.compile({"chain.cu", chain_source(chain.program, width)});
   call.keep(module);
   const Result<KernelHandle> kernel = call.gpu.driver().kernel(module->handle(), kChainKernel);
   if (!kernel.ok()) throw kernel.error();
@@ -28,7 +30,7 @@ void lower_fusion(Lowering& call) {
   for (size_t r = 0; r < body.results.size(); ++r) arguments.push_back(call.write(r));
   arguments.push_back(value(chain.outer));
   arguments.push_back(value(chain.inner));
-  call.launch_flat(kernel.value(), n, std::move(arguments));
+  call.launch_flat(kernel.value(), n / width, std::move(arguments));
 }
 
 }  // namespace gangway::cuda

@@ -1,0 +1,144 @@
+// Generated chains, element by element and in strips, against the CPU's interpreter of the same
+// program. Their ops are exact, so the bits must be equal.
+#include "executor/devices/cuda/chain_source.h"
+
+#include <gtest/gtest.h>
+
+#include "executor/kernels/fused.h"
+#include "runtime/base/rng.h"
+#include "tests/emulated/gpu_test.h"
+#include "tests/support/seed.h"
+
+namespace gangway::emulated {
+namespace {
+
+using cuda::chain_source;
+using cuda::chain_width;
+
+// max(x + row, column) and x > scalar, of a matrix, a row, a column and a scalar.
+FusedProgram program_of(DType x, DType row) {
+  const DType wide = x == DType::kBF16 ? DType::kF32 : x;
+  return {.inputs = {{x, FusedInput::kFull},
+                     {row, FusedInput::kInner},
+                     {wide, FusedInput::kOuter},
+                     {wide, FusedInput::kScalar}},
+          .code = {{FusedOp::kConvert, wide, {0}},
+                   {FusedOp::kConvert, wide, {1}},
+                   {FusedOp::kAdd, wide, {4, 5}},
+                   {FusedOp::kMax, wide, {6, 2}},
+                   {FusedOp::kConvert, x, {7}},
+                   {FusedOp::kGt, DType::kBool, {4, 3}}},
+          .outputs = {{8, x}, {7, wide}, {9, DType::kBool}}};
+}
+
+class Chains : public ::testing::TestWithParam<std::tuple<DType, DType, uint64_t>> {
+ protected:
+  using Bytes = std::vector<std::byte>;
+
+  Bytes numbers(DType dtype, int64_t n) {
+    Bytes made(static_cast<size_t>(n) * size_of(dtype));
+    for (size_t i = 0; i < static_cast<size_t>(n); ++i) {
+      const double x = rng_.uniform() * 8 - 4;
+      const auto single = static_cast<float>(x);
+      if (dtype == DType::kF64) {
+        std::memcpy(&made[i * 8], &x, 8);
+      } else if (dtype == DType::kF32) {
+        std::memcpy(&made[i * 4], &single, 4);
+      } else {
+        const auto half = static_cast<uint16_t>(std::bit_cast<uint32_t>(single) >> 16);
+        std::memcpy(&made[i * 2], &half, 2);
+      }
+    }
+    return made;
+  }
+
+  void check(const FusedProgram& program, int64_t outer, int64_t inner, int64_t width) {
+    SCOPED_TRACE(cat("[", outer, ", ", inner, "] by ", width));
+    std::vector<Bytes> inputs, want, got;
+    std::vector<const void*> in;
+    std::vector<void*> out;
+    for (const FusedInput& input : program.inputs) {
+      const int64_t n =
+          (input.kind == FusedInput::kFull || input.kind == FusedInput::kInner) * (inner - 1) + 1;
+      const int64_t m = input.kind == FusedInput::kFull || input.kind == FusedInput::kOuter;
+      inputs.push_back(numbers(input.dtype, n * (m * (outer - 1) + 1)));
+    }
+    for (const FusedOutput& output : program.outputs)
+      want.emplace_back(static_cast<size_t>(outer * inner) * size_of(output.dtype));
+    for (const Bytes& bytes : inputs) in.push_back(bytes.data());
+    for (Bytes& bytes : want) out.push_back(bytes.data());
+    Parallel one{1};
+    Fused(program).run(one, outer, inner, in, out);
+    EXPECT_EQ(run(program, inputs, want, outer, inner, width), want);
+  }
+
+  std::vector<Bytes> run(const FusedProgram& program, const std::vector<Bytes>& inputs,
+                         const std::vector<Bytes>& like, int64_t outer, int64_t inner,
+                         int64_t width) {
+    EmulatedMachine machine({.seed = seed_});
+    Gpu gpu(machine);
+    std::vector<std::byte*> data;
+    std::vector<cuda::Access> accesses;
+    for (const Bytes& bytes : inputs) {
+      data.push_back(gpu.upload(bytes));
+      accesses.push_back(Gpu::reads(data.back(), static_cast<int64_t>(bytes.size())));
+    }
+    for (const Bytes& bytes : like) {
+      data.push_back(gpu.buffer<std::byte>(static_cast<int64_t>(bytes.size())));
+      accesses.push_back(Gpu::writes(data.back(), static_cast<int64_t>(bytes.size())));
+    }
+    std::vector<const void*> arguments;
+    for (std::byte*& address : data) arguments.push_back(static_cast<const void*>(&address));
+    arguments.push_back(&outer);
+    arguments.push_back(&inner);
+    const auto module = gpu.driver.compile({"chain.cu", chain_source(program, width)}).take();
+    const auto kernel = gpu.driver.kernel(module, cuda::kChainKernel).take();
+    EXPECT_TRUE(gpu.driver
+                    .launch(gpu.at("chain"), {.kernel = kernel,
+                                              .grid = {2},
+                                              .block = {32},
+                                              .arguments = arguments,
+                                              .accesses = accesses})
+                    .ok());
+    std::vector<Bytes> results;
+    for (size_t o = 0; o < like.size(); ++o)
+      results.push_back(
+          gpu.download(data[inputs.size() + o], static_cast<int64_t>(like[o].size())));
+    EXPECT_EQ(machine.report_text(), "");
+    return results;
+  }
+
+  const uint64_t seed_ = testing::test_seed() + std::get<2>(GetParam());
+  Rng rng_{seed_, 9};
+};
+
+TEST_P(Chains, OneElementAtATimeAndInStripsHaveTheBitsOfTheCpu) {
+  const auto [x, row, seed] = GetParam();
+  const FusedProgram program = program_of(x, row);
+  const int64_t width = chain_width(program);
+  EXPECT_EQ(width, 8);  // Of bools.
+  check(program, 3, 17, 1);
+  check(program, 3, 3 * width, width);
+  check(program, 1, width, width);
+  check(program, 70, width, width);
+}
+
+INSTANTIATE_TEST_SUITE_P(Types, Chains,
+                         ::testing::Values(std::tuple{DType::kF32, DType::kF32, 0},
+                                           std::tuple{DType::kF64, DType::kF64, 1},
+                                           std::tuple{DType::kBF16, DType::kBF16, 2},
+                                           std::tuple{DType::kBF16, DType::kF32, 3}));
+
+TEST(ChainWidth, FillsSixteenBytesOfTheSmallestTypeThatLiesAlong) {
+  FusedProgram program{.inputs = {{DType::kF32, FusedInput::kFull}},
+                       .code = {{FusedOp::kNeg, DType::kF32, {0}}},
+                       .outputs = {{1, DType::kF32}}};
+  EXPECT_EQ(chain_width(program), 4);
+  program.inputs.push_back({DType::kBF16, FusedInput::kScalar});
+  EXPECT_EQ(chain_width(program), 4);
+  program.inputs.push_back({DType::kBF16, FusedInput::kInner});
+  EXPECT_EQ(chain_width(program), 8);
+}
+
+}  // namespace
+}  // namespace gangway::emulated
