@@ -1,7 +1,10 @@
 // Softmax, cross-entropy and norms on the emulated device.
 #include <cmath>
 
+#include "ir/interpret.h"
 #include "tests/cuda_kernels/op_kernel.h"
+#include "tests/op_table/cases.h"
+#include "tests/support/seed.h"
 
 namespace gangway::emulated {
 namespace {
@@ -9,12 +12,11 @@ namespace {
 DType wide(DType dtype) { return dtype == DType::kBF16 ? DType::kF32 : dtype; }
 int64_t width(DType dtype) { return static_cast<int64_t>(size_of(dtype)); }
 
-TEST(RowKernels, Softmax) {
-  check_op(Op::softmax, [](OpRun& run) {
-    run.launch("softmax" + suffix(run.in_type(0).dtype), run.rows(), 64, {run.in(0), run.out()},
-               run.columns());
-  });
+void softmax(OpRun& run) {
+  run.launch("softmax" + suffix(run.in_type(0).dtype), run.rows(), 64, {run.in(0), run.out()},
+             run.columns());
 }
+TEST(RowKernels, Softmax) { check_op(Op::softmax, softmax); }
 
 TEST(RowKernels, SoftmaxOfSeveralWarpsAndInPlace) {
   EmulatedMachine machine;
@@ -32,26 +34,23 @@ TEST(RowKernels, SoftmaxOfSeveralWarpsAndInPlace) {
   EXPECT_EQ(machine.report_text(), "");
 }
 
-TEST(RowKernels, SoftmaxGrad) {
-  check_op(Op::softmax_grad, [](OpRun& run) {
-    run.launch("softmax_grad" + suffix(run.in_type(0).dtype), run.rows(), 32,
-               {run.in(0), run.in(1), run.out()}, run.columns());
-  });
+void softmax_grad(OpRun& run) {
+  run.launch("softmax_grad" + suffix(run.in_type(0).dtype), run.rows(), 32,
+             {run.in(0), run.in(1), run.out()}, run.columns());
 }
+TEST(RowKernels, SoftmaxGrad) { check_op(Op::softmax_grad, softmax_grad); }
 
-TEST(RowKernels, CrossEntropy) {
-  check_op(Op::cross_entropy, [](OpRun& run) {
-    run.launch("cross_entropy" + suffix(run.in_type(0).dtype), run.rows(), 64,
-               {run.in(0), run.in(1), run.out(0), run.out(1)}, run.columns());
-  });
+void cross_entropy(OpRun& run) {
+  run.launch("cross_entropy" + suffix(run.in_type(0).dtype), run.rows(), 64,
+             {run.in(0), run.in(1), run.out(0), run.out(1)}, run.columns());
 }
+TEST(RowKernels, CrossEntropy) { check_op(Op::cross_entropy, cross_entropy); }
 
-TEST(RowKernels, CrossEntropyGrad) {
-  check_op(Op::cross_entropy_grad, [](OpRun& run) {
-    run.launch("cross_entropy_grad" + suffix(run.in_type(0).dtype), run.rows(), 32,
-               {run.in(0), run.in(1), run.in(2), run.in(3), run.out()}, run.columns());
-  });
+void cross_entropy_grad(OpRun& run) {
+  run.launch("cross_entropy_grad" + suffix(run.in_type(0).dtype), run.rows(), 32,
+             {run.in(0), run.in(1), run.in(2), run.in(3), run.out()}, run.columns());
 }
+TEST(RowKernels, CrossEntropyGrad) { check_op(Op::cross_entropy_grad, cross_entropy_grad); }
 
 TEST(RowKernels, ALabelOutOfRangeGivesALossThatIsNoNumber) {
   EmulatedMachine machine;
@@ -112,6 +111,66 @@ TEST(RowKernels, RmsNormGrad) {
 TEST(RowKernels, LayerNormGrad) {
   check_op(Op::layer_norm_grad, [](OpRun& run) { norm_grad(run, true); });
 }
+
+// Beyond the op table's small cases: rows of many strips, and rows of odd length.
+class LongRows : public ::testing::TestWithParam<std::tuple<DType, int64_t>> {
+ protected:
+  Literal any(Dims dims) {
+    return op_table::random_literal({std::get<0>(GetParam()), std::move(dims)},
+                                    op_table::Fill::kAny, rng_);
+  }
+  static std::vector<Literal> results(Op op, const Attrs& attrs, const std::vector<Literal>& in) {
+    std::vector<Type> types;
+    for (const Literal& input : in) types.push_back(input.type);
+    return evaluate({op, types, attrs}, in);
+  }
+  void check(Op op, const Attrs& attrs, const std::vector<Literal>& inputs,
+             const std::function<void(OpRun&)>& program) {
+    SCOPED_TRACE(to_string(op));
+    EmulatedMachine machine({.seed = seed_});
+    Gpu gpu(machine);
+    OpRun run(gpu, op, attrs, inputs);
+    program(run);
+    run.check();
+    EXPECT_EQ(machine.report_text(), "");
+  }
+
+  const uint64_t seed_ = testing::test_seed();
+  Rng rng_{seed_, 8};
+  const int64_t rows_ = 3, columns_ = std::get<1>(GetParam());
+};
+
+TEST_P(LongRows, Softmax) {
+  Literal x = any({rows_, columns_});
+  // What a thread sees first adds nothing.
+  for (size_t c = 0; c < 16; ++c) x.values[c] = -INFINITY;
+  check(Op::softmax, {}, {x}, softmax);
+  check(Op::softmax_grad, {}, {results(Op::softmax, {}, {x})[0], any({rows_, columns_})},
+        softmax_grad);
+}
+
+TEST_P(LongRows, CrossEntropy) {
+  const Literal x = any({rows_, columns_});
+  const Literal labels{{DType::kI32, {rows_}}, {0, 17, static_cast<double>(columns_ - 1)}};
+  check(Op::cross_entropy, {}, {x, labels}, cross_entropy);
+  const std::vector<Literal> out = results(Op::cross_entropy, {}, {x, labels});
+  check(Op::cross_entropy_grad, {}, {x, labels, out[1], out[0]}, cross_entropy_grad);
+}
+
+TEST_P(LongRows, Norms) {
+  const Attrs attrs{{"eps", 1e-5}};
+  const Literal x = any({rows_, columns_}), dy = any({rows_, columns_});
+  const Literal weight = any({columns_}), bias = any({columns_});
+  check(Op::rms_norm, attrs, {x, weight}, [](OpRun& run) { norm(run, false); });
+  check(Op::layer_norm, attrs, {x, weight, bias}, [](OpRun& run) { norm(run, true); });
+  check(Op::rms_norm_grad, attrs, {x, weight, dy}, [](OpRun& run) { norm_grad(run, false); });
+  check(Op::layer_norm_grad, attrs, {x, weight, dy}, [](OpRun& run) { norm_grad(run, true); });
+}
+
+INSTANTIATE_TEST_SUITE_P(Types, LongRows,
+                         ::testing::Combine(::testing::Values(DType::kF32, DType::kF64,
+                                                              DType::kBF16),
+                                            ::testing::Values(560, 301)));
 
 TEST(RowKernels, Adamw) {
   check_op(Op::adamw, [](OpRun& run) {

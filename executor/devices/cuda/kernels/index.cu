@@ -3,13 +3,14 @@
 
 namespace gangway::cuda {
 
-// out[n, dim] = table[index[n], dim]; zeros where the index is out of range. T: any of that size.
+// out[n, dim] = table[index[n], dim]; zeros where the index is out of range. T: any of that size,
+// or several elements of a row.
 template <class T>
 GW_KERNEL_TEMPLATE void gather_rows(Global<const T> table, Global<const int32_t> index,
                                     Global<T> out, int64_t rows, int64_t dim, int64_t n) {
   for (int64_t i = global_thread(); i < n * dim; i += global_threads()) {
     const int32_t row = index[i / dim];
-    T value = 0;
+    T value = {};
     if (row >= 0 && row < rows) value = table[row * dim + i % dim];
     out[i] = value;
   }
@@ -106,7 +107,9 @@ GW_KERNEL_TEMPLATE void sort_rows(Global<const T> in, Global<T> values, Global<i
 GW_KERNEL_TABLE(index, GW_INSTANCE("gather_rows_1", gather_rows<uint8_t>),
                 GW_INSTANCE("gather_rows_2", gather_rows<uint16_t>),
                 GW_INSTANCE("gather_rows_4", gather_rows<uint32_t>),
-                GW_INSTANCE("gather_rows_8", gather_rows<uint64_t>), GW_ENTRY(scatter_chains),
+                GW_INSTANCE("gather_rows_8", gather_rows<uint64_t>),
+                GW_INSTANCE("gather_rows_16", gather_rows<Strip<uint64_t, 2>>),
+                GW_ENTRY(scatter_chains),
                 GW_INSTANCE("scatter_add_rows_i32", scatter_add_rows<int32_t>),
                 GW_INSTANCE("scatter_add_rows_bf16", scatter_add_rows<bf16>),
                 GW_INSTANCE("scatter_add_rows_f32", scatter_add_rows<float>),

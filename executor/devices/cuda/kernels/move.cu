@@ -55,6 +55,12 @@ GW_OF_SIZE(4, uint32_t)
 GW_OF_SIZE(8, uint64_t)
 #undef GW_OF_SIZE
 
+using Sixteen = Strip<uint64_t, 2>;
+GW_KERNEL void move_16(Global<const Sixteen> from, Global<Sixteen> to, StridedView view,
+                       Global<const int32_t> start, MovingWindow window) {
+  move(from, to, view, start, window);
+}
+
 #define GW_OF_TYPE(name, type)                                                           \
   GW_KERNEL void iota_##name(Global<type> out, int64_t n, int64_t size, int64_t inner) { \
     iota(out, n, size, inner);                                                           \
@@ -66,7 +72,8 @@ GW_OF_TYPE(f64, double)
 #undef GW_OF_TYPE
 
 GW_KERNEL_TABLE(move, GW_ENTRY(move_1), GW_ENTRY(move_2), GW_ENTRY(move_4), GW_ENTRY(move_8),
-                GW_ENTRY(fill_1), GW_ENTRY(fill_2), GW_ENTRY(fill_4), GW_ENTRY(fill_8),
-                GW_ENTRY(iota_i32), GW_ENTRY(iota_bf16), GW_ENTRY(iota_f32), GW_ENTRY(iota_f64));
+                GW_ENTRY(move_16), GW_ENTRY(fill_1), GW_ENTRY(fill_2), GW_ENTRY(fill_4),
+                GW_ENTRY(fill_8), GW_ENTRY(iota_i32), GW_ENTRY(iota_bf16), GW_ENTRY(iota_f32),
+                GW_ENTRY(iota_f64));
 
 }  // namespace gangway::cuda

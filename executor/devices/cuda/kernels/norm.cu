@@ -4,6 +4,7 @@
 // norm_grad_param() sums over pieces of rows, and norm_grad_join() over the pieces, once for each
 // parameter; norm_grad() comes last, since its dx may lie on dy.
 #include "executor/devices/cuda/kernels/block_reduce.h"
+#include "executor/devices/cuda/kernels/row.h"
 
 namespace gangway::cuda {
 
@@ -17,14 +18,20 @@ GW_DEVICE RowStats<WideOf<T>> row_stats(Global<const T> x, int64_t dim, double e
   using W = WideOf<T>;
   W mean = 0;
   if (centred) {
-    for (int64_t c = thread_index().x; c < dim; c += block_size().x) mean += wide_at(x, c);
+    each_strip<T>(dim, [&](int64_t first, auto width) {
+      const auto strip = load_strip<width.kCount>(x, first);
+      GW_UNROLL for (int e = 0; e < width.kCount; ++e) mean += strip.at[e];
+    });
     mean = reduce_block<Sum>(mean, W(0)) / static_cast<W>(dim);
   }
   W squares = 0;
-  for (int64_t c = thread_index().x; c < dim; c += block_size().x) {
-    const W d = wide_at(x, c) - mean;
-    squares += d * d;
-  }
+  each_strip<T>(dim, [&](int64_t first, auto width) {
+    const auto strip = load_strip<width.kCount>(x, first);
+    GW_UNROLL for (int e = 0; e < width.kCount; ++e) {
+      const W d = strip.at[e] - mean;
+      squares += d * d;
+    }
+  });
   squares = reduce_block<Sum>(squares, W(0));
   return {mean, 1 / sqrt(squares / static_cast<W>(dim) + static_cast<W>(eps))};
 }
@@ -37,11 +44,17 @@ GW_KERNEL_TEMPLATE void norm(Global<const T> in, Global<const P> weight, Global<
   const Global<const T> x = in + first;
   const Global<T> y = out + first;
   const RowStats<WideOf<T>> row = row_stats<T>(x, dim, eps, centred);
-  for (int64_t c = thread_index().x; c < dim; c += block_size().x) {
-    WideOf<T> value = (wide_at(x, c) - row.mean) * row.scale * wide_at(weight, c);
-    if (centred) value += wide_at(bias, c);
-    y[c] = narrow<T>(value);
-  }
+  each_strip<T>(dim, [&](int64_t at, auto width) {
+    auto made = load_strip<width.kCount>(x, at);
+    const auto by = load_strip<width.kCount>(weight, at);
+    GW_UNROLL for (int e = 0; e < width.kCount; ++e) made.at[e] =
+        (made.at[e] - row.mean) * row.scale * by.at[e];
+    if (centred) {
+      const auto add = load_strip<width.kCount>(bias, at);
+      GW_UNROLL for (int e = 0; e < width.kCount; ++e) made.at[e] += add.at[e];
+    }
+    store_strip<width.kCount>(y, at, made);
+  });
 }
 
 // stats[rows, 2]
@@ -99,17 +112,26 @@ GW_KERNEL_TEMPLATE void norm_grad(Global<const T> in, Global<const P> weight, Gl
   const Global<T> dx = out + row * dim;
   const W mean = stats[2 * row], scale = stats[2 * row + 1];
   W sum = 0, along = 0;
-  for (int64_t c = thread_index().x; c < dim; c += block_size().x) {
-    const W g = wide_at(dy, c) * wide_at(weight, c);
-    sum += g;
-    along += g * (wide_at(x, c) - mean) * scale;
-  }
+  each_strip<T>(dim, [&](int64_t at, auto width) {
+    const auto a = load_strip<width.kCount>(x, at), d = load_strip<width.kCount>(dy, at);
+    const auto by = load_strip<width.kCount>(weight, at);
+    GW_UNROLL for (int e = 0; e < width.kCount; ++e) {
+      const W g = d.at[e] * by.at[e];
+      sum += g;
+      along += g * (a.at[e] - mean) * scale;
+    }
+  });
   sum = centred ? reduce_block<Sum>(sum, W(0)) / static_cast<W>(dim) : 0;
   along = reduce_block<Sum>(along, W(0)) / static_cast<W>(dim);
-  for (int64_t c = thread_index().x; c < dim; c += block_size().x) {
-    const W g = wide_at(dy, c) * wide_at(weight, c);
-    dx[c] = narrow<T>(scale * (g - sum - (wide_at(x, c) - mean) * scale * along));
-  }
+  each_strip<T>(dim, [&](int64_t at, auto width) {
+    auto made = load_strip<width.kCount>(x, at);
+    const auto d = load_strip<width.kCount>(dy, at), by = load_strip<width.kCount>(weight, at);
+    GW_UNROLL for (int e = 0; e < width.kCount; ++e) {
+      const W g = d.at[e] * by.at[e];
+      made.at[e] = scale * (g - sum - (made.at[e] - mean) * scale * along);
+    }
+    store_strip<width.kCount>(dx, at, made);
+  });
 }
 
 GW_KERNEL_TABLE(norm, GW_INSTANCE("norm_f32_f32", norm<float, float>),

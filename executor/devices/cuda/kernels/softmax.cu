@@ -3,6 +3,7 @@
 // In place where the result has the operand's place: an element is read for the last time by the
 // thread that writes it.
 #include "executor/devices/cuda/kernels/block_reduce.h"
+#include "executor/devices/cuda/kernels/row.h"
 
 namespace gangway::cuda {
 
@@ -11,16 +12,23 @@ struct RowTop {
   T largest, sum;  // Of exp(x - largest).
 };
 
+// In one pass: what was summed before a larger element came is made smaller by as much.
 template <class T>
 GW_DEVICE RowTop<WideOf<T>> row_top(Global<const T> x, int64_t columns) {
   using W = WideOf<T>;
   W largest = -infinity<W>(), sum = 0;
-  for (int64_t c = thread_index().x; c < columns; c += block_size().x)
-    largest = Largest()(largest, wide_at(x, c));
-  largest = reduce_block<Largest>(largest, -infinity<W>());
-  for (int64_t c = thread_index().x; c < columns; c += block_size().x)
-    sum += exp(wide_at(x, c) - largest);
-  return {largest, reduce_block<Sum>(sum, W(0))};
+  each_strip<T>(columns, [&](int64_t first, auto width) {
+    const auto strip = load_strip<width.kCount>(x, first);
+    W top = largest;
+    GW_UNROLL for (int e = 0; e < width.kCount; ++e) top = Largest()(top, strip.at[e]);
+    if (top == -infinity<W>()) return;  // They add nothing, and -inf - -inf is no number.
+    sum *= exp(largest - top);
+    GW_UNROLL for (int e = 0; e < width.kCount; ++e) sum += exp(strip.at[e] - top);
+    largest = top;
+  });
+  const W top = reduce_block<Largest>(largest, -infinity<W>());
+  if (largest != -infinity<W>()) sum *= exp(largest - top);
+  return {top, reduce_block<Sum>(sum, W(0))};
 }
 
 template <class T>
@@ -29,8 +37,8 @@ GW_KERNEL_TEMPLATE void softmax(Global<const T> in, Global<T> out, int64_t colum
   const Global<const T> x = in + first;
   const Global<T> y = out + first;
   const RowTop<WideOf<T>> top = row_top<T>(x, columns);
-  for (int64_t c = thread_index().x; c < columns; c += block_size().x)
-    y[c] = narrow<T>(exp(wide_at(x, c) - top.largest) / top.sum);
+  map_row(x, y, columns,
+          [&](int64_t, WideOf<T> value) { return exp(value - top.largest) / top.sum; });
 }
 
 // dx = y * (dy - sum(y * dy))
@@ -42,11 +50,17 @@ GW_KERNEL_TEMPLATE void softmax_grad(Global<const T> result, Global<const T> gra
   const Global<const T> y = result + first, dy = grad + first;
   const Global<T> dx = out + first;
   W sum = 0;
-  for (int64_t c = thread_index().x; c < columns; c += block_size().x)
-    sum += wide_at(y, c) * wide_at(dy, c);
+  each_strip<T>(columns, [&](int64_t at, auto width) {
+    const auto a = load_strip<width.kCount>(y, at), b = load_strip<width.kCount>(dy, at);
+    GW_UNROLL for (int e = 0; e < width.kCount; ++e) sum += a.at[e] * b.at[e];
+  });
   sum = reduce_block<Sum>(sum, W(0));
-  for (int64_t c = thread_index().x; c < columns; c += block_size().x)
-    dx[c] = narrow<T>(wide_at(y, c) * (wide_at(dy, c) - sum));
+  each_strip<T>(columns, [&](int64_t at, auto width) {
+    auto made = load_strip<width.kCount>(y, at);
+    const auto b = load_strip<width.kCount>(dy, at);
+    GW_UNROLL for (int e = 0; e < width.kCount; ++e) made.at[e] *= b.at[e] - sum;
+    store_strip<width.kCount>(dx, at, made);
+  });
 }
 
 // loss[row] = lse[row] - logits[row, label]; a label out of range gives NaN.
@@ -81,10 +95,10 @@ GW_KERNEL_TEMPLATE void cross_entropy_grad(Global<const T> logits, Global<const 
   const int32_t label = labels[row];
   const W all = lse[row], by = dloss[row];
   const bool known = label >= 0 && label < classes;
-  for (int64_t c = thread_index().x; c < classes; c += block_size().x) {
-    const W p = exp(wide_at(x, c) - all);
-    dx[c] = narrow<T>(known ? (c == label ? p - 1 : p) * by : not_a_number<W>());
-  }
+  map_row(x, dx, classes, [&](int64_t c, W value) {
+    const W p = exp(value - all);
+    return known ? (c == label ? p - 1 : p) * by : not_a_number<W>();
+  });
 }
 
 GW_KERNEL_TABLE(softmax, GW_INSTANCE("softmax_f32", softmax<float>),

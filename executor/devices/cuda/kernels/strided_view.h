@@ -1,5 +1,5 @@
 // What a strided copy is told: plain structs that the host and the kernels share. Sizes, strides
-// and steps count elements.
+// and steps count what moves as one.
 #pragma once
 
 #ifndef __CUDACC_RTC__
@@ -9,6 +9,7 @@
 namespace gangway::cuda {
 
 inline constexpr int kViewRankMax = 8;
+inline constexpr int kMoveBytesMax = 16;  // Of what moves as one.
 
 struct StridedView {
   int32_t rank = 0;

@@ -203,19 +203,40 @@ StridedView view_of(const Lowering& call, const StridedCopy& copy) {
   return view;
 }
 
+// Whether neighbours always move together; then `view` and `windows` count pairs.
+bool joins_pairs(StridedView& view, std::vector<MovingWindow>& windows) {
+  const int32_t last = view.rank - 1;
+  if (last < 0 || view.source[last] != 1 || view.target[last] != 1) return false;
+  bool even = view.sizes[last] % 2 == 0;
+  for (int32_t d = 0; d < last; ++d)
+    even = even && view.source[d] % 2 == 0 && view.target[d] % 2 == 0;
+  for (const MovingWindow& w : windows)
+    even = even && w.source_begin % 2 == 0 && w.source_step % 2 == 0 && w.target_step % 2 == 0;
+  if (!even) return false;
+  view.sizes[last] /= 2;
+  for (int32_t d = 0; d < last; ++d) view.source[d] /= 2, view.target[d] /= 2;
+  for (MovingWindow& w : windows) w.source_begin /= 2, w.source_step /= 2, w.target_step /= 2;
+  return true;
+}
+
 }  // namespace
 
 void Lowering::move(const StridedCopy& copy, Argument from, Argument to) {
-  move(copy, std::move(from), std::move(to), value<const int32_t*>(nullptr), value(MovingWindow{}));
+  move(copy, std::move(from), std::move(to), value<const int32_t*>(nullptr), {MovingWindow{}});
 }
 
 void Lowering::move(const StridedCopy& copy, Argument from, Argument to, Argument start,
-                    Argument window) {
-  int64_t n = 1;
+                    std::vector<MovingWindow> windows) {
+  int64_t n = 1, bytes = copy.bytes;
   for (int64_t size : copy.sizes) n *= size;
-  launch_flat(cat("move_", copy.bytes), n,
-              {std::move(from), std::move(to), value(view_of(*this, copy)), std::move(start),
-               std::move(window)});
+  StridedView view = view_of(*this, copy);
+  const auto aligned = [&] {
+    return from.ref.offset % (2 * bytes) == 0 && to.ref.offset % (2 * bytes) == 0;
+  };
+  for (; bytes < kMoveBytesMax && aligned() && joins_pairs(view, windows); bytes *= 2) n /= 2;
+  Argument window = windows.size() == 1 ? value(windows[0]) : value_by_device(windows);
+  launch_flat(cat("move_", bytes), n,
+              {std::move(from), std::move(to), value(view), std::move(start), std::move(window)});
 }
 
 namespace {

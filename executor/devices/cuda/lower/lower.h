@@ -51,9 +51,11 @@ class Lowering : public NodeView {
   void launch_rows(const std::string& kernel, int64_t rows, int64_t columns,
                    std::vector<Argument> args);
   void copy(Argument from, Argument to);
-  // A strided copy between two tensors; `window` is a MovingWindow, `start` what moves it.
+  // A strided copy between two tensors, of as many bytes at a time as strides allow. `windows`:
+  // one, or one for each device of the mesh; `start` is what moves them.
   void move(const StridedCopy& copy, Argument from, Argument to);
-  void move(const StridedCopy& copy, Argument from, Argument to, Argument start, Argument window);
+  void move(const StridedCopy& copy, Argument from, Argument to, Argument start,
+            std::vector<MovingWindow> windows);
   void fill(DType dtype, double number, Argument to, int64_t elements);
   // Takes over `prepared`; its tensors in order.
   void library(Result<Prepared> prepared, std::vector<Argument> tensors);

@@ -5,10 +5,13 @@ namespace {
 
 void lower_take(Lowering& call) {
   const Type& table = call.in(0);
-  const int64_t dim = elements_between(table.dims, 1, table.dims.size());
-  call.launch_flat(cat("gather_rows_", size_of(table.dtype)), call.out().elements(),
-                   {call.read(0), call.read(1), call.write(0), value(table.dims[0]), value(dim),
-                    value(call.in(1).elements())});
+  int64_t dim = elements_between(table.dims, 1, table.dims.size());
+  auto bytes = static_cast<int64_t>(size_of(table.dtype));
+  for (; bytes < kMoveBytesMax && dim % 2 == 0; bytes *= 2) dim /= 2;
+  const int64_t n = call.in(1).elements();
+  call.launch_flat(
+      cat("gather_rows_", bytes), n * dim,
+      {call.read(0), call.read(1), call.write(0), value(table.dims[0]), value(dim), value(n)});
 }
 
 void lower_scatter(Lowering& call) {

@@ -55,7 +55,7 @@ void lower_shard_slice(Lowering& call) {
   for (int64_t device = 0; device < mesh.devices(); ++device)
     windows.push_back({.source_begin = mesh.coordinate(device, axis) * part});
   call.move(read_window(call.in(0), call.out(), {}), call.read(0), call.write(0),
-            value<const int32_t*>(nullptr), value_by_device(windows));
+            value<const int32_t*>(nullptr), std::move(windows));
 }
 
 }  // namespace
@@ -101,8 +101,7 @@ void lower_window(Lowering& call) {
   (update ? moving.target_step : moving.source_step) = step;
   if (update) call.copy(call.read(0), call.write(0));
   const StridedCopy copy = update ? write_window(window, x) : read_window(x, window, {});
-  call.move(copy, call.read(update ? 1 : 0), call.write(0), call.read(update ? 2 : 1),
-            value(moving));
+  call.move(copy, call.read(update ? 1 : 0), call.write(0), call.read(update ? 2 : 1), {moving});
 }
 
 }  // namespace gangway::cuda
