@@ -27,12 +27,19 @@ HostMemory Device::host_memory(int64_t bytes) {
   return {static_cast<std::byte*>(data), [](std::byte* memory) { std::free(memory); }};
 }
 
+const std::shared_ptr<const Error>& peer_failed() {
+  static const auto kFailed = std::make_shared<const Error>(
+      ErrorKind::kUnavailable, "run: another device of the plan failed", Where{},
+      "its own error says why");
+  return kFailed;
+}
+
 std::unique_ptr<Collective> Device::collective(std::unique_ptr<Collective> meeting,
-                                               std::span<Device* const>, int64_t) {
+                                               const DeviceGroup&) {
   return meeting;
 }
 
-int64_t Device::collective_bytes(std::span<Device* const>, int64_t) const { return 0; }
+int64_t Device::collective_bytes(const DeviceGroup&) const { return 0; }
 
 std::shared_ptr<void> Device::pin(void*, int64_t) { return nullptr; }
 

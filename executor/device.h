@@ -31,7 +31,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -102,6 +101,18 @@ class CompiledFunction {
   std::vector<CollectiveNeed> needs_;
 };
 
+class Device;
+
+// The devices of one collective, by rank.
+struct DeviceGroup {
+  std::string name;              // Of all its devices, in order: equal on every host.
+  std::vector<Device*> members;  // Null where another host has it.
+  int64_t bytes_max = 0;         // Of a bucket.
+};
+
+// Of a run or a mark that failed because another device did; that one's own error says why.
+const std::shared_ptr<const Error>& peer_failed();
+
 // All that a device was told to start before; later marks are larger.
 using Mark = uint64_t;
 
@@ -130,13 +141,11 @@ class Device {
   // Devices of one answer run what was compiled for any of them.
   virtual const void* family() const { return nullptr; }
 
-  // A membership for tensors in this device's memory, from one that meets in host memory. By rank
-  // the devices of this host, null for the others. Throws kUnimplemented.
+  // A membership for tensors in this device's memory, from one that meets in host memory.
   virtual std::unique_ptr<Collective> collective(std::unique_ptr<Collective> meeting,
-                                                 std::span<Device* const> members,
-                                                 int64_t bytes_max);
-  // Its staging_bytes(), before it is made.
-  virtual int64_t collective_bytes(std::span<Device* const> members, int64_t bytes_max) const;
+                                                 const DeviceGroup& group);
+  // Its staging_bytes(), before it is made. Throws kUnimplemented for a group that it can't join.
+  virtual int64_t collective_bytes(const DeviceGroup& group) const;
 
   virtual void enqueue(Work& work) = 0;
   // Something that a pending work waits for may have happened.

@@ -111,13 +111,7 @@ void DeviceRun::poison(std::shared_ptr<const Error> error, bool culprit) {
   culprit_ = culprit;
 }
 
-void DeviceRun::poison_by_peer() {
-  if (error_ != nullptr) return;
-  static const auto kPeer = std::make_shared<const Error>(ErrorKind::kUnavailable,
-                                                          "run: another device of the plan failed",
-                                                          Where{}, "its own error says why");
-  poison(kPeer, false);
-}
+void DeviceRun::poison_by_peer() { poison(peer_failed(), false); }
 
 // Too late once the gate has this device's word: the others commit by it.
 void DeviceRun::look_for_cancel(const Entry& entry) {
@@ -158,7 +152,7 @@ bool DeviceRun::landed(Turn& turn) {
 
 void DeviceRun::look_at_failure(const std::shared_ptr<const Error>& failure) {
   if (failure == nullptr) return;
-  if (!passed_) return poison(failure, true);
+  if (!passed_) return poison(failure, failure != peer_failed());
   poison(std::make_shared<const Error>(ErrorKind::kLost,
                                        cat("run: its commit failed: ", failure->message()),
                                        failure->where(), "restore the states from a checkpoint"),

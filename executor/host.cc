@@ -70,7 +70,9 @@ std::string describe(DeviceKind kind, const HostOptions& options, size_t index) 
 
 Host::Impl::Impl(Reactor& r, HostOptions o, HostEvents& e)
     : reactor(r), options(filled_in(std::move(o))), events(e) {
-  for (const auto& driver : options.gpus) cards.push_back(std::make_shared<cuda::Gpu>(driver));
+  const auto pins = std::make_shared<cuda::Pins>();
+  for (const auto& driver : options.gpus)
+    cards.push_back(std::make_shared<cuda::Gpu>(driver, pins));
   SegmentBuilder builder;
   for (int d = 0; d < options.devices; ++d) builder.add(cat("bell ", d), sizeof(Doorbell));
   bells = builder.make();
@@ -93,6 +95,8 @@ Host::Impl::~Impl() {
   *alive = false;
   if (options.fabric != nullptr) options.fabric->remove(bells.descriptor().token);
   feeder.reset();
+  for (const auto& [id, made] : plans) sound_alarm(*made);
+  for (const auto& made : closing) sound_alarm(*made);
   // Before the plans go, whose work their threads run; the plans' buffers need their memory.
   for (const std::unique_ptr<Device>& device : devices) device->stop();
 }

@@ -51,6 +51,7 @@ struct Host::Impl final : DeviceRun::Listener {
   void device_done(DeviceRun& run) override;
   void stop(HostPlan& plan, PlanRun& run, const std::shared_ptr<const Error>& error);
   void give_up(HostPlan& plan, const std::shared_ptr<const Error>& error);
+  void sound_alarm(HostPlan& plan);
   void run_done(HostPlan& plan, PlanRun& run);
   void start_waiting();
 

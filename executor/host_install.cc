@@ -30,7 +30,17 @@ std::string inbox_area(uint32_t node, uint32_t mesh_device) {
 
 namespace {
 
-void add_groups(HostPlan& plan, uint32_t slice, const CompiledFunction& function) {
+// The user's line of the first collective along `axes`.
+std::string line_of_collective(const Function& function, const std::string& axes) {
+  for (NodeId id = 0; id < function.nodes.size(); ++id) {
+    if (function.nodes[id].op == Op::all_reduce && function.nodes[id].attrs.text("axes") == axes)
+      return where(function, id);
+  }
+  return {};
+}
+
+void add_groups(HostPlan& plan, const PlanNode& node, const CompiledFunction& function) {
+  const uint32_t slice = node.slice;
   for (const CompiledFunction::CollectiveNeed& need : function.collective_needs()) {
     auto same = [&](const GroupSpec& group) {
       return group.slice == slice && group.axes == need.axes;
@@ -38,7 +48,8 @@ void add_groups(HostPlan& plan, uint32_t slice, const CompiledFunction& function
     auto found = std::find_if(plan.groups.begin(), plan.groups.end(), same);
     if (found == plan.groups.end()) {
       plan.groups.push_back(
-          {slice, need.axes, 0, groups_along(plan.plan->slices[slice].mesh, need.axes)});
+          {slice, need.axes, 0, groups_along(plan.plan->slices[slice].mesh, need.axes),
+           line_of_collective(*plan.plan->functions[node.function].function, need.axes)});
       found = plan.groups.end() - 1;
     }
     found->bytes_max = std::max(found->bytes_max, need.bytes_max);
@@ -73,7 +84,7 @@ void compile_plan(HostPlan& plan, const std::vector<std::unique_ptr<Device>>& de
       device->functions[node.function] = compiled;
       function = compiled.get();
     }
-    if (function != nullptr) add_groups(plan, node.slice, *function);
+    if (function != nullptr) add_groups(plan, node, *function);
   }
 }
 

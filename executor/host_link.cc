@@ -49,14 +49,15 @@ int64_t rank_bytes(const HostPlan& plan, const GroupSpec& group) {
   return RankArea::bytes(plan.devices[0]->device->discrete() ? 0 : group.bytes_max);
 }
 
-// The devices of a group by rank: null where another host has it.
-std::vector<Device*> devices_of(const HostPlan& plan, const GroupSpec& group, size_t index) {
+DeviceGroup devices_of(const HostPlan& plan, const GroupSpec& group, size_t index) {
   const std::vector<Member> members = slice_members(plan.plan->slices[group.slice]);
-  std::vector<Device*> devices;
+  DeviceGroup devices{.bytes_max = group.bytes_max};
   for (uint32_t mesh_device : group.groups[index]) {
-    devices.push_back(nullptr);
+    const Member& member = members[mesh_device];
+    devices.name += cat(plan.plan->hosts[member.host], "/", member.device, " ");
+    devices.members.push_back(nullptr);
     for (const auto& device : plan.devices) {
-      if (device->member == members[mesh_device]) devices.back() = device->device;
+      if (device->member == member) devices.members.back() = device->device;
     }
   }
   return devices;
@@ -82,7 +83,12 @@ int64_t shared_bytes(const HostPlan& plan, const DevicePlan& device) {
 int64_t staging_bytes(const HostPlan& plan, const DevicePlan& device) {
   int64_t total = 0;
   for_each_rank(plan, device.member, [&](const GroupSpec& group, size_t index, size_t) {
-    total += device.device->collective_bytes(devices_of(plan, group, index), group.bytes_max);
+    try {
+      total += device.device->collective_bytes(devices_of(plan, group, index));
+    } catch (Error& error) {
+      error.add_where({.program = plan.plan->name, .at = group.at});
+      throw;
+    }
   });
   return total;
 }
@@ -111,8 +117,8 @@ void link_collectives(HostPlan& plan, DevicePlan& device, const BellOf& bell_of)
     }
     auto meeting = std::make_unique<ShmCollective>(static_cast<uint32_t>(rank), std::move(ranks),
                                                    group.bytes_max);
-    device.collectives.push_back(device.device->collective(
-        std::move(meeting), devices_of(plan, group, index), group.bytes_max));
+    device.collectives.push_back(
+        device.device->collective(std::move(meeting), devices_of(plan, group, index)));
     made[{group.slice, group.axes}] = device.collectives.back().get();
   });
   for (Entry& entry : device.entries) {

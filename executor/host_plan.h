@@ -26,6 +26,7 @@ struct GroupSpec {
   std::string axes;
   int64_t bytes_max = 0;
   std::vector<std::vector<uint32_t>> groups;  // Mesh devices.
+  std::string at;                             // The user's line of one of them.
 };
 
 // A run in flight: its part on each device of this host.

@@ -181,7 +181,17 @@ void Host::Impl::give_up(HostPlan& made, const std::shared_ptr<const Error>& err
       device->abandon();
     }
   }
+  if (made.active > 0) sound_alarm(made);
   for (const auto& device : made.devices) device->device->ring();
+}
+
+// A device may be past what would show it that a run is given up, and wait for a card that waits
+// for another.
+void Host::Impl::sound_alarm(HostPlan& made) {
+  for (const auto& device : made.devices) {
+    for (const auto& collective : device->collectives)
+      collective->raise_alarm(Collective::kEverything);
+  }
 }
 
 void Host::Impl::stop(HostPlan& made, PlanRun& run, const std::shared_ptr<const Error>& error) {

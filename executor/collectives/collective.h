@@ -8,19 +8,23 @@
 //  - A poisoned member takes part in every collective like the others, carrying its flag: it never
 //  leaves its peers
 //    waiting, and each of them knows when it is done that the result means nothing.
+//  - An alarm is heard without a meeting: a member that waits for its device, and not for the
+//  others, learns that one of them will never come.
 //  - A collective is a state machine: begin, then advance() until it is done. What it waits for is
 //  announced by a ring
 //    of the device's bell.
 //
 // Steps and bytes of each implementation: docs/collectives.md.
-// Threads: the device's. Ownership: tensors stay the caller's and must live until done. Errors:
-// none; a member that dies leaves the others waiting until the controller uninstalls the plan.
+// Threads: the device's; alarms any. Ownership: tensors stay the caller's and must live until done.
+// Errors: failure(); a member that dies leaves the others waiting until the controller gives up the
+// plan.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
-#include <string>
+#include <string_view>
 #include <vector>
 
 #include "executor/stream.h"
@@ -42,8 +46,14 @@ class Collective {
  public:
   virtual ~Collective() = default;
 
+  // "everything": no collective of this plan matters any more.
+  static constexpr uint64_t kEverything = ~uint64_t{0};
+
   virtual uint32_t rank() const = 0;
   virtual uint32_t size() const = 0;
+
+  // What errors call the collectives that follow; must live until they are done.
+  virtual void name(std::string_view label) { static_cast<void>(label); }
 
   // Several tensors as one bucket: one exchange for all of them.
   virtual void begin_all_reduce(std::span<const CollectiveTensor> tensors, Reduction reduction,
@@ -59,6 +69,14 @@ class Collective {
   // Once done: was any member poisoned; and the words by rank (0 in an all-reduce).
   virtual bool poisoned() const = 0;
   virtual std::span<const uint64_t> words() const = 0;
+  // Once done: why this member's own part failed; null: it did not.
+  virtual std::shared_ptr<const Error> failure() const { return nullptr; }
+
+  // Tells all members of `what`, a number that they know, and rings them. The last alarm of each
+  // member stands; one about everything stays.
+  virtual void raise_alarm(uint64_t what) { static_cast<void>(what); }
+  // Whether a member raised this one, or one about everything.
+  virtual bool alarmed(uint64_t what) const { return static_cast<void>(what), false; }
 };
 
 }  // namespace gangway

@@ -36,7 +36,7 @@ CardGroup::CardGroup(const std::vector<std::shared_ptr<cuda::Gpu>>& cards, int64
   for (uint32_t r = 0; r < cards.size(); ++r) {
     Place& place = places_[r];
     place.collective = place.device->collective(std::make_unique<ShmCollective>(r, members, 0),
-                                                devices, bytes_max);
+                                                {"all", devices, bytes_max});
     place.staging =
         allocate_buffer(place.device->memory(), place.collective->staging_bytes() + 64, "staging");
     place.collective->use_staging(place.staging->data());

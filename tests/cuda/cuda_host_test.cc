@@ -3,8 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/cuda/card_suites.h"
-#include "tests/cuda/cuda_hosts.h"
-#include "tests/cuda/emulated_gpu.h"
+#include "tests/cuda/emulated_hosts.h"
 #include "tests/support/test_plan.h"
 #include "tests/support/training_step.h"
 
@@ -15,24 +14,6 @@ using testing::Each;
 using testing::HasSubstr;
 
 constexpr uint64_t kSeeds = 8;
-
-// All on one card, or each host on a card of its own.
-struct EmulatedHosts : CudaHosts {
-  EmulatedHosts(uint64_t seed, uint32_t count, uint32_t devices)
-      : EmulatedHosts(emulated::make_machine(seed, count), count, devices) {}
-  EmulatedHosts(const std::shared_ptr<emulated::EmulatedMachine>& of, uint32_t count,
-                uint32_t devices)
-      : CudaHosts(cards(of, count), [of] { return of->report_text(); }, devices), machine(of) {}
-
-  static std::vector<std::shared_ptr<cuda::Driver>> cards(
-      const std::shared_ptr<emulated::EmulatedMachine>& machine, uint32_t count) {
-    std::vector<std::shared_ptr<cuda::Driver>> drivers;
-    for (uint32_t h = 0; h < count; ++h) drivers.push_back(emulated::driver_of(machine, h));
-    return drivers;
-  }
-
-  const std::shared_ptr<emulated::EmulatedMachine> machine;
-};
 
 class CudaHostTest : public testing::TestWithParam<uint64_t> {};
 

@@ -1,4 +1,4 @@
-// CudaHosts: hosts whose devices are on cards, one card a host, as tests of hosts drive them.
+// CudaHosts: hosts whose devices are on cards, as tests of hosts drive them.
 //
 //   CudaHosts t(card, 4);                    // a host of four devices on one card
 //   t->install(kPlan, training_step(1, 4));
@@ -21,11 +21,12 @@ namespace gangway {
 class CudaHosts {
  public:
   CudaHosts(const Card& card, uint32_t devices) : CudaHosts({card.driver}, card.report, devices) {}
-  // A host for each card.
+  // A host for each `cards_each` cards.
   CudaHosts(const std::vector<std::shared_ptr<cuda::Driver>>& cards,
-            std::function<std::string()> report, uint32_t devices);
+            std::function<std::string()> report, uint32_t devices, uint32_t cards_each = 1);
 
   TestHosts* operator->() const { return hosts_.get(); }
+  Reactor& reactor() { return *reactor_; }
   // What the cards saw until the hosts were gone.
   std::string reports();
 
@@ -37,7 +38,9 @@ class CudaHosts {
 
 inline constexpr PlanId kPlan{1};
 
-// Three steps of training_step(), their losses and the state after them.
+// Three steps of training_step(), runs 1 to 3, their losses and the state after them.
+void train(CudaHosts& t, PlanId plan, uint32_t hosts, uint32_t devices, StateScope scope = {1});
+// The same, to the end of the hosts.
 void expect_training(CudaHosts& t, uint32_t hosts, uint32_t devices);
 
 }  // namespace gangway

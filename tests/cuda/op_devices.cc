@@ -75,7 +75,8 @@ void OpDevices::join(std::vector<std::unique_ptr<Call>>& calls, std::byte* segme
       Call& call = *calls[r];
       const int64_t bytes = call.compiled->collective_needs()[need].bytes_max;
       call.collectives.push_back(call.device->collective(
-          std::make_unique<ShmCollective>(static_cast<uint32_t>(r), ranks, 0), members, bytes));
+          std::make_unique<ShmCollective>(static_cast<uint32_t>(r), ranks, 0),
+          DeviceGroup{"all", members, bytes}));
       Collective& made = *call.collectives.back();
       call.buffers.push_back(
           allocate_buffer(call.device->memory(), made.staging_bytes(), "staging"));

@@ -1,10 +1,16 @@
 #include "tests/emulated/core.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "tests/emulated/kernels.h"
 
 namespace gangway::emulated {
+
+const void* this_thread() {
+  static thread_local char here;
+  return &here;
+}
 
 Core::Core(EmulatedOptions chosen)
     : options(std::move(chosen)),
@@ -68,6 +74,9 @@ void Core::submit(Lane& to, const Work& work, bool faulty) {
   Operation operation = work.make();
   operation.label = stamp.label;
   operation.faulty = faulty;
+  for (const Access& access : work.accesses) {
+    if (access.kind != AccessKind::kRead) operation.writes.push_back(access);
+  }
   if (!sound) operation.run = nullptr;
   to.queue.push_back(std::move(operation));
   changed.notify_all();
@@ -127,11 +136,12 @@ bool Core::step() {
   chosen.queue.pop_front();
   ++operations_run;
   const bool lost = !devices[chosen.device].lost.ok();
-  if (next.faulty && !lost) {
-    lose(chosen.device, {StatusKind::kFault, true, labels[next.label]});
-  } else if (next.run && (!lost || next.even_when_lost)) {
+  if (next.run && !next.faulty && (!lost || next.even_when_lost)) {
     const Status status = next.run();
     if (status.sticky) lose(chosen.device, status);
+  } else if (next.run) {
+    for (const Access& access : next.writes) spoil(access);
+    if (!lost) lose(chosen.device, {StatusKind::kFault, true, labels[next.label]});
   }
   changed.notify_all();
   return true;
@@ -223,6 +233,13 @@ void Core::mark_initialised(const void* address, int64_t bytes) {
   std::fill_n(begin, bytes, uint8_t{1});
 }
 
+void Core::spoil(const Access& access) {
+  std::byte* const data = access.kind == AccessKind::kRead ? nullptr : bytes_at(access.data);
+  if (data == nullptr || access.bytes <= 0) return;
+  std::memset(data, 0xFF, static_cast<size_t>(access.bytes));
+  mark_initialised(access.data, access.bytes);
+}
+
 bool Core::take_injection(StatusKind kind, std::string_view label) {
   for (auto it = injections.begin(); it != injections.end(); ++it) {
     if (it->kind != kind || label.find(it->label) == label.npos) continue;
@@ -266,6 +283,11 @@ std::string EmulatedMachine::report_text() const {
   std::string text;
   for (const Report& report : reports()) text += report.text + "\n";
   return text;
+}
+
+uint64_t EmulatedMachine::communicators_made() const {
+  const std::lock_guard lock(core_->mutex);
+  return core_->communicators_made;
 }
 
 uint64_t EmulatedMachine::operations_run() const {

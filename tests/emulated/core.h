@@ -10,6 +10,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -46,6 +47,7 @@ struct Operation {
   std::function<Status()> run;  // None: nothing.
   bool even_when_lost = false;
   bool faulty = false;
+  std::vector<Access> writes = {};
   uint32_t label = 0;
 };
 
@@ -89,10 +91,14 @@ struct Graph {
 
 struct DeviceState {
   Status lost;
-  bool told = false;  // The host has seen that it is lost.
+  // The host's threads that have seen that it is lost: each finds out for itself.
+  std::set<const void*> told;
   int64_t in_use = 0, peak = 0;
   Lane* comm_lane = nullptr;
 };
+
+// Differs for each thread.
+const void* this_thread();
 
 struct Core {
   explicit Core(EmulatedOptions chosen);
@@ -120,6 +126,8 @@ struct Core {
   // Where the bytes of an address lie; null: gone.
   std::byte* bytes_at(const void* address) const;
   void mark_initialised(const void* address, int64_t bytes);
+  // What an operation that ended half-way may have left.
+  void spoil(const Access& access);
   bool take_injection(StatusKind kind, std::string_view label);
 
   const EmulatedOptions options;
@@ -135,6 +143,7 @@ struct Core {
   std::vector<DeviceState> devices;
   std::vector<Injection> injections;
   uint64_t operations_run = 0;
+  uint64_t communicators_made = 0;
   bool in_callback = false;
 
   std::vector<PointPtr> events;  // By handle - 1; null: never recorded.

@@ -21,6 +21,16 @@ double joined(Reduction reduction, double a, double b) {
   return std::min(a, b);
 }
 
+std::vector<Access> accesses_of(const std::vector<Message>& messages) {
+  std::vector<Access> accesses;
+  for (const Message& message : messages) {
+    accesses.push_back(
+        {message.data, message.bytes,
+         message.direction == Message::kSend ? AccessKind::kRead : AccessKind::kWrite});
+  }
+  return accesses;
+}
+
 }  // namespace
 
 Result<CommId> EmulatedDriver::new_comm_id() {
@@ -35,51 +45,95 @@ Result<CommId> EmulatedDriver::new_comm_id() {
 Result<CommHandle> EmulatedDriver::create_comm(const CommId& id, uint32_t rank, uint32_t size) {
   const auto lock = enter("create_comm");
   if (Status status = lost("create_comm"); !status.ok()) return to_error(status);
+  for (StatusKind kind : {StatusKind::kLaunch, StatusKind::kOutOfMemory, StatusKind::kAborted}) {
+    if (core_.take_injection(kind, "create_comm")) return to_error({kind, false, "create_comm"});
+  }
   uint64_t number = 0;
   std::memcpy(&number, id.bytes, sizeof(number));
-  const auto group = core_.groups.find(number);
-  if (group == core_.groups.end() || rank >= size)
+  const auto found = core_.groups.find(number);
+  if (found == core_.groups.end() || rank >= size)
     return to_error(misuse("create_comm", cat("names no group, or rank ", rank, " of ", size)));
-  group->second->size = size;
-  if (!group->second->members.insert(rank).second)
+  Group& group = *found->second;
+  group.size = size;
+  if (group.members.contains(rank))
     return to_error(misuse("create_comm", cat("makes rank ", rank, " twice")));
-  comms_.push_back(std::make_shared<Comm>(Comm{.group = group->second, .rank = rank}));
+  for (const auto& [other, member] : group.members) {
+    const auto comm = member.lock();
+    if (comm != nullptr && comm->device == device_)
+      return to_error(
+          misuse("create_comm", cat("makes ranks ", other, " and ", rank, " on one card")));
+  }
+  comms_.push_back(
+      std::make_shared<Comm>(Comm{.group = found->second, .device = device_, .rank = rank}));
+  group.members[rank] = comms_.back();
+  ++core_.communicators_made;
   return CommHandle{comms_.size()};
 }
 
 Status EmulatedDriver::query(CommHandle handle) {
   const auto lock = enter("query communicator");
-  if (!handle || handle.bits > comms_.size()) return misuse("query", "names no communicator");
+  if (!handle || handle.bits > comms_.size() || comms_[handle.bits - 1]->destroyed)
+    return misuse("query", "names no communicator");
+  core_.advance_some();
   Comm& comm = *comms_[handle.bits - 1];
-  if (!state().lost.ok()) return state().told = true, state().lost;
-  if (comm.group->aborted) {
+  if (!state().lost.ok()) return tell();
+  if (comm.aborted || comm.broken) {
     comm.told = true;
-    return {StatusKind::kAborted, false, "the communicator was aborted"};
+    return {StatusKind::kAborted, false,
+            comm.aborted ? "the communicator was aborted" : "the communicator broke"};
   }
   const bool all = comm.group->members.size() == comm.group->size;
   return {all ? StatusKind::kOk : StatusKind::kNotReady, false, {}};
 }
 
-EmulatedDriver::Comm* EmulatedDriver::usable(CommHandle handle, std::string_view label,
-                                             Status& status) {
-  if (!handle || handle.bits > comms_.size() || comms_[handle.bits - 1] == nullptr) {
+std::shared_ptr<EmulatedDriver::Comm> EmulatedDriver::usable(CommHandle handle,
+                                                             std::string_view label,
+                                                             Status& status) {
+  if (!handle || handle.bits > comms_.size() || comms_[handle.bits - 1]->destroyed) {
     status = misuse(label, "names no communicator");
     return nullptr;
   }
-  Comm& comm = *comms_[handle.bits - 1];
-  if (!comm.group->aborted) return &comm;
-  if (comm.told)
+  const std::shared_ptr<Comm>& comm = comms_[handle.bits - 1];
+  if (!comm->aborted && !comm->broken) return comm;
+  if (comm->told)
     core_.report(Fault::kAfterError, std::string(label), "uses a communicator that was aborted");
-  comm.told = true;
+  comm->told = true;
   status = {StatusKind::kAborted, false, std::string(label)};
   return nullptr;
+}
+
+bool EmulatedDriver::gone(const Group& group, uint32_t rank) const {
+  const auto found = group.members.find(rank);
+  if (found == group.members.end()) return false;  // It has not come yet.
+  const auto comm = found->second.lock();
+  return comm == nullptr || comm->aborted || comm->broken || !core_.devices[comm->device].lost.ok();
+}
+
+Operation EmulatedDriver::operation_of(const std::shared_ptr<Comm>& comm, const std::string& label,
+                                       std::vector<Access> accesses, std::function<bool()> arrive,
+                                       std::function<void()> run) {
+  ++comm->in_flight;
+  const bool breaks = core_.take_injection(StatusKind::kAborted, label);
+  return {.ready =
+              [comm, breaks, arrive = std::move(arrive)] {
+                if (comm->aborted) return true;
+                comm->broken = comm->broken || breaks;
+                return !comm->broken && arrive();
+              },
+          .run =
+              [this, comm, label, accesses = std::move(accesses), run = std::move(run)] {
+                --comm->in_flight;
+                if (!comm->aborted) return run(), Status{};
+                for (const Access& access : accesses) core_.spoil(access);
+                return Status{};
+              }};
 }
 
 Status EmulatedDriver::collective(At at, CommHandle handle, CollectiveKind kind,
                                   std::span<const CollectiveTensor> tensors, Reduction reduction) {
   const auto lock = enter(at.label);
   Status status;
-  Comm* comm = usable(handle, at.label, status);
+  const std::shared_ptr<Comm> comm = usable(handle, at.label, status);
   if (comm == nullptr) return status;
   const int64_t size = comm->group->size;
   const bool wide_in = kind == CollectiveKind::kReduceScatter || kind == CollectiveKind::kAllToAll;
@@ -105,21 +159,23 @@ Status EmulatedDriver::collective(At at, CommHandle handle, CollectiveKind kind,
                    cat("differs from what its peers do: ", what, " and ", meeting->what));
     meeting->tensors.resize(group->size);
     meeting->tensors[comm->rank] = kept;
-    return Operation{.ready =
-                         [group, meeting, rank = comm->rank] {
-                           meeting->arrived.insert(rank);
-                           return group->aborted || meeting->arrived.size() == group->size;
-                         },
-                     .run =
-                         [this, group, meeting, kind, reduction, accesses, label] {
-                           for (const Access& access : accesses) {
-                             if (access.kind == AccessKind::kRead)
-                               core_.check_initialised(access.data, access.bytes, label);
-                           }
-                           if (!group->aborted && !meeting->ran) perform(*meeting, kind, reduction);
-                           meeting->ran = true;
-                           return Status{};
-                         }};
+    const auto arrive = [this, group, meeting, rank = comm->rank] {
+      meeting->arrived.insert(rank);
+      if (meeting->ran) return true;
+      for (uint32_t r = 0; r < group->size; ++r) {
+        if (!meeting->arrived.contains(r) || gone(*group, r)) return false;
+      }
+      return true;
+    };
+    const auto run = [this, meeting, kind, reduction, accesses, label] {
+      for (const Access& access : accesses) {
+        if (access.kind == AccessKind::kRead)
+          core_.check_initialised(access.data, access.bytes, label);
+      }
+      if (!meeting->ran) perform(*meeting, kind, reduction);
+      meeting->ran = true;
+    };
+    return operation_of(comm, label, accesses, arrive, run);
   };
   return enqueue(at, {{}, std::move(accesses), make}, true);
 }
@@ -190,56 +246,54 @@ Status EmulatedDriver::all_to_all(At at, CommHandle comm,
 Status EmulatedDriver::exchange(At at, CommHandle handle, std::span<const Message> messages) {
   const auto lock = enter(at.label);
   Status status;
-  Comm* comm = usable(handle, at.label, status);
+  const std::shared_ptr<Comm> comm = usable(handle, at.label, status);
   if (comm == nullptr) return status;
-  std::vector<Access> accesses;
   for (const Message& message : messages) {
     if (message.peer >= comm->group->size) return misuse(at.label, "names no member");
-    accesses.push_back(
-        {message.data, message.bytes,
-         message.direction == Message::kSend ? AccessKind::kRead : AccessKind::kWrite});
   }
   const std::vector<Message> kept(messages.begin(), messages.end());
   return enqueue(at,
                  {{},
-                  std::move(accesses),
+                  accesses_of(kept),
                   [this, comm, kept, label = std::string(at.label)] {
-                    return exchange_once(*comm, kept, label);
+                    return exchange_once(comm, kept, label);
                   }},
                  true);
 }
 
-Operation EmulatedDriver::exchange_once(Comm& comm, const std::vector<Message>& messages,
+Operation EmulatedDriver::exchange_once(const std::shared_ptr<Comm>& comm,
+                                        const std::vector<Message>& messages,
                                         const std::string& label) {
-  const std::shared_ptr<Group> group = comm.group;
+  const std::shared_ptr<Group> group = comm->group;
   std::vector<std::shared_ptr<Letter>> letters;
   for (const Message& message : messages) {
     const bool send = message.direction == Message::kSend;
-    const uint64_t number = send ? comm.sent[message.peer]++ : comm.received[message.peer]++;
+    const uint64_t number = send ? comm->sent[message.peer]++ : comm->received[message.peer]++;
     auto& letter =
-        group->letters[{send ? comm.rank : message.peer, send ? message.peer : comm.rank, number}];
+        group
+            ->letters[{send ? comm->rank : message.peer, send ? message.peer : comm->rank, number}];
     if (letter == nullptr) letter = std::make_shared<Letter>();
     (send ? letter->bytes : letter->room) = message.bytes;
     if (send) letter->from = message.data;
     if (!send) letter->to = message.data;
     letters.push_back(letter);
   }
-  const auto ready = [group, letters, messages] {
+  const auto arrive = [this, group, letters, messages] {
     bool all = true;
     for (size_t i = 0; i < letters.size(); ++i) {
       Letter& letter = *letters[i];
       (messages[i].direction == Message::kSend ? letter.sent : letter.awaited) = true;
-      all = all && letter.sent && letter.awaited;
+      const bool met = letter.sent && letter.awaited && !gone(*group, messages[i].peer);
+      all = all && (letter.delivered || met);
     }
-    return group->aborted || all;
+    return all;
   };
-  const auto run = [this, group, letters, label] {
+  const auto run = [this, letters, label] {
     for (const auto& letter : letters) {
-      if (!group->aborted && !letter->delivered) deliver(*letter, label);
+      if (!letter->delivered) deliver(*letter, label);
     }
-    return Status{};
   };
-  return {.ready = ready, .run = run};
+  return operation_of(comm, label, accesses_of(messages), arrive, run);
 }
 
 void EmulatedDriver::deliver(Letter& letter, const std::string& label) {
@@ -259,15 +313,21 @@ void EmulatedDriver::deliver(Letter& letter, const std::string& label) {
 
 Status EmulatedDriver::abort(CommHandle handle) {
   const auto lock = enter("abort");
-  if (!handle || handle.bits > comms_.size()) return misuse("abort", "names no communicator");
-  comms_[handle.bits - 1]->group->aborted = true;
+  if (!handle || handle.bits > comms_.size() || comms_[handle.bits - 1]->destroyed)
+    return misuse("abort", "names no communicator");
+  comms_[handle.bits - 1]->aborted = true;
   core_.changed.notify_all();
   return {};
 }
 
 void EmulatedDriver::destroy(CommHandle handle) {
   const auto lock = enter("destroy communicator");
-  if (handle && handle.bits <= comms_.size()) comms_[handle.bits - 1]->group->members.clear();
+  if (!handle || handle.bits > comms_.size()) return;
+  Comm& comm = *comms_[handle.bits - 1];
+  // A card would wait for them here.
+  if (comm.in_flight > 0 && !comm.aborted && state().lost.ok())
+    core_.report(Fault::kMisuse, "destroy", "ends a communicator whose operations are in flight");
+  comm.destroyed = true;
 }
 
 }  // namespace gangway::emulated

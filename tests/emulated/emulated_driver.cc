@@ -15,10 +15,14 @@ std::unique_lock<std::recursive_mutex> EmulatedDriver::enter(std::string_view ca
 
 Status EmulatedDriver::lost(std::string_view label) const {
   if (state().lost.ok()) return {};
-  if (state().told)
+  if (state().told.contains(this_thread()))
     core_.report(Fault::kAfterError, std::string(label), "is called on a device that was lost",
                  state().lost.text);
-  state().told = true;
+  return tell();
+}
+
+Status EmulatedDriver::tell() const {
+  if (!state().lost.ok()) state().told.insert(this_thread());
   return state().lost;
 }
 
@@ -72,8 +76,7 @@ GpuInfo EmulatedDriver::info() const {
 
 Status EmulatedDriver::health() const {
   const auto lock = enter("health");
-  state().told = !state().lost.ok();
-  return state().lost;
+  return tell();
 }
 
 Result<StreamHandle> EmulatedDriver::make_stream(std::string_view name) {
@@ -162,10 +165,7 @@ Status EmulatedDriver::query(EventHandle handle) {
   const PointPtr point = *latest;
   if (point != nullptr && point->capture) return misuse("query", "asks for a captured event");
   core_.advance_some();
-  if (!state().lost.ok()) {
-    state().told = true;
-    return state().lost;
-  }
+  if (!state().lost.ok()) return tell();
   if (point == nullptr) return {};
   if (!point->done) return {StatusKind::kNotReady, false, {}};
   core_.host_clock.join(point->clock);
@@ -182,10 +182,7 @@ Status EmulatedDriver::wait_for(const PointPtr& point,
   }
   // Of a device that was lost, too: it touches nothing any more.
   core_.host_clock.join(point->clock);
-  if (!state().lost.ok()) {
-    state().told = true;
-    return state().lost;
-  }
+  if (!state().lost.ok()) return tell();
   return point->status;
 }
 

@@ -78,15 +78,17 @@ class EmulatedDriver final : public cuda::Driver {
   Status abort(cuda::CommHandle comm) override;
   void destroy(cuda::CommHandle comm) override;
 
+  struct Comm;
+
  private:
   struct PreparedOperation;
-  struct Comm;
   struct LoadedModule;
   enum class CollectiveKind : uint8_t { kAllReduce, kAllGather, kReduceScatter, kAllToAll };
 
   DeviceState& state() const { return core_.devices[device_]; }
   std::unique_lock<std::recursive_mutex> enter(std::string_view call) const;
   Status lost(std::string_view label) const;  // kOk, or what every call answers now.
+  Status tell() const;                        // The same, to this thread.
   Status enqueue(cuda::At at, Work work, bool comm = false);
   // What may not stand inside a capture.
   Status outside_capture(cuda::At at, std::string_view call) const;
@@ -95,10 +97,16 @@ class EmulatedDriver final : public cuda::Driver {
   PointPtr* event(cuda::EventHandle handle);
   Status collective(cuda::At at, cuda::CommHandle handle, CollectiveKind kind,
                     std::span<const CollectiveTensor> tensors, Reduction reduction);
-  Comm* usable(cuda::CommHandle handle, std::string_view label, Status& status);
+  std::shared_ptr<Comm> usable(cuda::CommHandle handle, std::string_view label, Status& status);
   void perform(const Meeting& meeting, CollectiveKind kind, Reduction reduction);
-  Operation exchange_once(Comm& comm, const std::vector<cuda::Message>& messages,
-                          const std::string& label);
+  Operation exchange_once(const std::shared_ptr<Comm>& comm,
+                          const std::vector<cuda::Message>& messages, const std::string& label);
+  // An operation of a communicator: `arrive` says whether all that it needs has come; `run` is
+  // not called for one that was aborted.
+  Operation operation_of(const std::shared_ptr<Comm>& comm, const std::string& label,
+                         std::vector<Access> accesses, std::function<bool()> arrive,
+                         std::function<void()> run);
+  bool gone(const Group& group, uint32_t rank) const;
   void deliver(Letter& letter, const std::string& label);
   Status offers(std::string_view what) const;
   Result<cuda::Prepared> add(std::shared_ptr<PreparedOperation> operation);

@@ -1,7 +1,8 @@
 // Group: the members of an emulated communicator, and the collectives that they are in.
 //
 // A collective runs when every member has come to it in its own stream: who comes early waits
-// there, as on a card. Threads: the machine's lock.
+// there, as on a card, for ever if a member's communicator or device is gone. Threads: the
+// machine's lock.
 #pragma once
 
 #include <cstdint>
@@ -35,19 +36,25 @@ struct Letter {
 
 struct Group {
   uint32_t size = 0;
-  std::set<uint32_t> members;
-  bool aborted = false;
+  std::map<uint32_t, std::weak_ptr<EmulatedDriver::Comm>> members;
   std::map<uint64_t, std::shared_ptr<Meeting>> meetings;
   // Sender, receiver, number among their messages.
   std::map<std::tuple<uint32_t, uint32_t, uint64_t>, std::shared_ptr<Letter>> letters;
 };
 
+// A member's communicator. What ends it ends its own part alone: its peers wait inside of theirs
+// until they abort them, and nobody tells them.
 struct EmulatedDriver::Comm {
   std::shared_ptr<Group> group;
+  uint32_t device = 0;
   uint32_t rank = 0;
   uint64_t next = 0;
+  uint64_t in_flight = 0;                       // Operations that were enqueued and have not run.
   std::map<uint32_t, uint64_t> sent, received;  // By peer.
-  bool told = false;                            // The host has seen that it was aborted.
+  bool aborted = false;
+  bool broken = false;  // As if a link went down: what it waits for never comes.
+  bool destroyed = false;
+  bool told = false;  // The host has seen that it ended.
 };
 
 }  // namespace gangway::emulated

@@ -52,6 +52,9 @@ struct EmulatedOptions {
 // The next operation whose label contains `label` goes wrong, after `skip` others that match:
 //   kLaunch, kInvalid, kUnsupported, kOutOfMemory   the call answers it
 //   kFault                                          the operation breaks as it runs: sticky
+//   kAborted                                        the communicator of the operation breaks as it
+//                                                   runs; queries say so on this device alone
+// "create_comm" is the label of making a communicator; kLaunch, kOutOfMemory and kAborted fail it.
 struct Injection {
   cuda::StatusKind kind = cuda::StatusKind::kLaunch;
   std::string label;
@@ -78,6 +81,8 @@ class EmulatedMachine {
   // One line for each report; empty: nothing was wrong.
   std::string report_text() const;
   uint64_t operations_run() const;
+  // By all devices: one for each member.
+  uint64_t communicators_made() const;
 
  private:
   std::unique_ptr<Core> core_;

@@ -28,12 +28,6 @@ const char* name_of(Reduction reduction) {
 CopyCollective::CopyCollective(CudaDevice& device, std::unique_ptr<Collective> meeting,
                                int64_t bytes_max)
     : device_(device), meeting_(std::move(meeting)), bytes_max_(bytes_max) {
-  if (meeting_->size() > cuda::kRankPartsMax) {
-    throw Error(ErrorKind::kUnimplemented,
-                cat("all_reduce between ", meeting_->size(), " devices of one card: at most ",
-                    cuda::kRankPartsMax),
-                {.device = device_.name()});
-  }
   for (cuda::EventHandle& event : part_.events) event = device_.gpu().driver().make_event().take();
 }
 
@@ -61,9 +55,9 @@ void CopyCollective::begin_all_reduce(std::span<const CollectiveTensor> tensors,
   ++sequence_;
   const size_t half = sequence_ % 2;
   if (!poisoned) poisoned = !copy_in();
-  part_.recorded[half] = device_.lost() == nullptr &&
-                         device_.note(device_.gpu().driver().record(
-                             {device_.compute(), "all_reduce: copied in"}, part_.events[half]));
+  part_.recorded[half] =
+      device_.lost() == nullptr &&
+      device_.note(device_.gpu().driver().record({device_.compute(), label_}, part_.events[half]));
   // All members are in this process: the word is where my part stands.
   meeting_->begin_exchange(reinterpret_cast<uintptr_t>(&part_), poisoned || !part_.recorded[half]);
 }
@@ -77,8 +71,8 @@ bool CopyCollective::copy_in() {
     // The plan sized the staging; a larger bucket must not write beyond it.
     room -= aligned(bytes);
     if (room < 0) return false;
-    if (bytes > 0 && !device_.note(device_.gpu().driver().copy(
-                         {device_.compute(), "all_reduce: copy in"}, to, tensor.in, bytes)))
+    if (bytes > 0 && !device_.note(device_.gpu().driver().copy({device_.compute(), label_}, to,
+                                                               tensor.in, bytes)))
       return false;
     to += aligned(bytes);
   }
@@ -93,8 +87,8 @@ Progress CopyCollective::advance() {
   for (const uint64_t word : meeting_->words()) {
     parts.push_back(std::bit_cast<const Part*>(word));
     if (parts.back()->recorded[half] && device_.lost() == nullptr)
-      device_.note(device_.gpu().driver().wait({device_.compute(), "all_reduce: wait"},
-                                               parts.back()->events[half]));
+      device_.note(
+          device_.gpu().driver().wait({device_.compute(), label_}, parts.back()->events[half]));
   }
   if (!meeting_->poisoned() && device_.lost() == nullptr) reduce(parts);
   return Progress::kDone;
@@ -120,7 +114,7 @@ void CopyCollective::reduce(const std::vector<const Part*>& parts) {
     const int64_t blocks = std::min<int64_t>((tensor.elements + kThreads - 1) / kThreads,
                                              int64_t{16} * device_.gpu().info().multiprocessors);
     device_.note(device_.gpu().driver().launch(
-        {device_.compute(), "all_reduce"},
+        {device_.compute(), label_},
         {.kernel = device_.gpu().kernel(cat(name_of(reduction_), to_string(tensor.dtype))),
          .grid = {static_cast<uint32_t>(blocks)},
          .block = {kThreads},

@@ -31,6 +31,7 @@ class CopyCollective final : public Collective {
 
   uint32_t rank() const override { return meeting_->rank(); }
   uint32_t size() const override { return meeting_->size(); }
+  void name(std::string_view label) override { label_ = label; }
   void begin_all_reduce(std::span<const CollectiveTensor> tensors, Reduction reduction,
                         bool poisoned) override;
   void begin_exchange(uint64_t word, bool poisoned) override;
@@ -59,6 +60,7 @@ class CopyCollective final : public Collective {
   bool reducing_ = false;
   std::vector<CollectiveTensor> tensors_;
   Reduction reduction_ = Reduction::kSum;
+  std::string_view label_ = "all_reduce";
 };
 
 }  // namespace gangway

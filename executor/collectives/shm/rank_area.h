@@ -19,6 +19,7 @@ struct alignas(64) RankHeader {
   std::atomic<uint64_t> published{0};  // My tensors are in staging; my word and flag stand.
   uint64_t words[2] = {0, 0};
   uint64_t poisoned[2] = {0, 0};
+  std::atomic<uint64_t> alarm{0};
   alignas(64) std::atomic<uint64_t> reduced{0};  // My chunk of the result is in my staging.
   std::atomic<uint64_t> done{0};                 // I read nothing of it any more.
 };

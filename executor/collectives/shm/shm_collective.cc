@@ -81,10 +81,28 @@ void ShmCollective::tell(std::atomic<uint64_t> RankHeader::* counter, uint64_t v
   (members_[rank_].area.header->*counter).store(value, std::memory_order_seq_cst);
   // Whoever comes last wakes everyone: in the one order of these stores and loads the last member
   // sees all the others.
-  if (!all_at(counter, value)) return;
+  if (all_at(counter, value)) ring_peers();
+}
+
+void ShmCollective::ring_peers() {
   for (uint32_t r = 0; r < members_.size(); ++r) {
     if (r != rank_) members_[r].bell.ring();
   }
+}
+
+void ShmCollective::raise_alarm(uint64_t what) {
+  std::atomic<uint64_t>& alarm = members_[rank_].area.header->alarm;
+  uint64_t known = alarm.load(std::memory_order_relaxed);
+  while (known != kEverything && !alarm.compare_exchange_weak(known, what)) {
+  }
+  ring_peers();
+}
+
+bool ShmCollective::alarmed(uint64_t what) const {
+  return std::any_of(members_.begin(), members_.end(), [&](const ShmMember& member) {
+    const uint64_t alarm = member.area.header->alarm.load(std::memory_order_acquire);
+    return alarm == kEverything || alarm == what;
+  });
 }
 
 Progress ShmCollective::advance() {

@@ -41,6 +41,8 @@ class ShmCollective final : public Collective {
   Progress advance() override;
   bool poisoned() const override { return poisoned_; }
   std::span<const uint64_t> words() const override { return words_; }
+  void raise_alarm(uint64_t what) override;
+  bool alarmed(uint64_t what) const override;
 
  private:
   enum class Phase : uint8_t { kIdle, kFree, kPublished, kReduced };
@@ -52,6 +54,7 @@ class ShmCollective final : public Collective {
   void reduce_mine(bool everything);
   void collect();
   void finish();
+  void ring_peers();
   bool all_at(std::atomic<uint64_t> RankHeader::* counter, uint64_t value) const;
   void tell(std::atomic<uint64_t> RankHeader::* counter, uint64_t value);
 

@@ -8,6 +8,7 @@
 #include "executor/collectives/cuda/comm_collective.h"
 #include "executor/collectives/cuda/copy_collective.h"
 #include "executor/devices/cuda/cuda_function.h"
+#include "executor/devices/cuda/kernels/rank_parts.h"
 
 namespace gangway {
 
@@ -27,7 +28,8 @@ CudaDevice::CudaDevice(const CudaDeviceOptions& options)
       compute_(gpu_->driver().make_stream(cat(options.name, " compute")).take()),
       communication_(gpu_->driver().make_stream(cat(options.name, " communication")).take()),
       capture_(gpu_->driver().make_stream(cat(options.name, " capture")).take()),
-      graphs_(std::make_unique<cuda::GraphCache>(gpu_->driver(), capture_)) {
+      graphs_(std::make_unique<cuda::GraphCache>(gpu_->driver(), capture_)),
+      comms_(std::make_unique<CommBook>(*this)) {
   ringer_->device = this;
   thread_ = Thread(options.name, [this] { serve(); });
 }
@@ -47,8 +49,13 @@ void CudaDevice::stop() {
   if (stopping_.exchange(true, std::memory_order_release)) return;
   ring();
   thread_.join();
+  // The peers that it waits for inside a communicator may be gone.
+  comms_->break_all(nullptr);
   // What is dropped below may be memory that the card still works on.
-  if (lost_ == nullptr) static_cast<void>(gpu_->driver().synchronize(compute_));
+  if (lost_ == nullptr) {
+    static_cast<void>(gpu_->driver().synchronize(compute_));
+    static_cast<void>(gpu_->driver().synchronize(communication_));
+  }
   {
     const std::lock_guard lock(ringer_->mutex);
     ringer_->device = nullptr;
@@ -72,23 +79,29 @@ bool on_one_card(std::span<Device* const> members, const void* family) {
 }  // namespace
 
 std::unique_ptr<Collective> CudaDevice::collective(std::unique_ptr<Collective> meeting,
-                                                   std::span<Device* const> members,
-                                                   int64_t bytes_max) {
-  if (on_one_card(members, family()))
-    return std::make_unique<CopyCollective>(*this, std::move(meeting), bytes_max);
-  const auto same_card = [this](const Device* device) {
-    return device != nullptr && device->family() == family();
-  };
-  if (std::count_if(members.begin(), members.end(), same_card) > 1) {
+                                                   const DeviceGroup& group) {
+  if (on_one_card(group.members, family()))
+    return std::make_unique<CopyCollective>(*this, std::move(meeting), group.bytes_max);
+  return std::make_unique<CommCollective>(*this, std::move(meeting), group.name);
+}
+
+int64_t CudaDevice::collective_bytes(const DeviceGroup& group) const {
+  const auto here = std::count_if(
+      group.members.begin(), group.members.end(),
+      [this](const Device* device) { return device != nullptr && device->family() == family(); });
+  if (!on_one_card(group.members, family())) {
+    if (here == 1) return 0;
     throw Error(ErrorKind::kUnimplemented,
                 "all_reduce: some devices of the group share a card, others do not",
                 {.device = name()}, "let all of them share one, or none");
   }
-  return std::make_unique<CommCollective>(*this, std::move(meeting));
-}
-
-int64_t CudaDevice::collective_bytes(std::span<Device* const> members, int64_t bytes_max) const {
-  return on_one_card(members, family()) ? CopyCollective::staging_bytes_for(bytes_max) : 0;
+  if (here > cuda::kRankPartsMax) {
+    throw Error(
+        ErrorKind::kUnimplemented,
+        cat("all_reduce between ", here, " devices of one card: at most ", cuda::kRankPartsMax),
+        {.device = name()}, "use fewer devices a card");
+  }
+  return CopyCollective::staging_bytes_for(group.bytes_max);
 }
 
 void CudaDevice::enqueue(Work& work) {
@@ -115,6 +128,7 @@ std::shared_ptr<const Error> CudaDevice::failure_of(const Status& status) {
   error->add_where({.device = name()});
   if (status.sticky && lost_ == nullptr) {
     lost_ = error;
+    comms_->break_all(error);
     // Answers at once: after it nothing on the card touches memory any more.
     static_cast<void>(gpu_->driver().synchronize(compute_));
     static_cast<void>(gpu_->driver().synchronize(communication_));
@@ -196,9 +210,11 @@ void CudaDevice::query_marks() {
     PendingMark& first = pending_.front();
     if (first.event && lost_ == nullptr) {
       const Status status = gpu_->driver().query(first.event);
-      if (status.kind == cuda::StatusKind::kNotReady) return;
+      if (status.kind == cuda::StatusKind::kNotReady) return comms_->look();
       if (auto failure = failure_of(status); first.failure == nullptr) first.failure = failure;
     }
+    auto broken = comms_->reached(first.mark);
+    if (first.failure == nullptr) first.failure = std::move(broken);
     if (lost_ != nullptr && first.failure == nullptr) first.failure = lost_;
     reached_[first.mark] = std::move(first.failure);
     if (first.event) free_events_.push_back(first.event);

@@ -19,6 +19,7 @@
 #include <mutex>
 #include <vector>
 
+#include "executor/collectives/cuda/comm_book.h"
 #include "executor/device.h"
 #include "executor/devices/cuda/gpu.h"
 #include "executor/devices/cuda/graph_cache.h"
@@ -42,9 +43,8 @@ class CudaDevice final : public Device {
   std::shared_ptr<const CompiledFunction> compile(const LocalFunction& local) override;
   const void* family() const override { return gpu_.get(); }
   std::unique_ptr<Collective> collective(std::unique_ptr<Collective> meeting,
-                                         std::span<Device* const> members,
-                                         int64_t bytes_max) override;
-  int64_t collective_bytes(std::span<Device* const> members, int64_t bytes_max) const override;
+                                         const DeviceGroup& group) override;
+  int64_t collective_bytes(const DeviceGroup& group) const override;
   void enqueue(Work& work) override;
   void ring() override;
   void stop() override;
@@ -62,6 +62,9 @@ class CudaDevice final : public Device {
   cuda::GraphCache& graphs() { return *graphs_; }
   // Of all communicators of the device.
   cuda::StreamHandle communication() const { return communication_; }
+  CommBook& comms() { return *comms_; }
+  // The next that will be taken.
+  Mark next_mark() const { return last_mark_ + 1; }
   // What ended the device; null: it lives.
   const std::shared_ptr<const Error>& lost() const { return lost_; }
   // Null: `status` is fine. An error that is sticky ends the device.
@@ -92,6 +95,7 @@ class CudaDevice final : public Device {
   const std::shared_ptr<cuda::Gpu> gpu_;
   cuda::StreamHandle compute_, communication_, capture_;
   std::unique_ptr<cuda::GraphCache> graphs_;
+  std::unique_ptr<CommBook> comms_;
   const std::shared_ptr<Ringer> ringer_ = std::make_shared<Ringer>();
 
   std::shared_ptr<const Error> lost_;

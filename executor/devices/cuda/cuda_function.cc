@@ -195,7 +195,11 @@ void CudaFunction::advance_commands(CallFrame& frame, CudaDevice& device) const 
 }
 
 void CudaFunction::fail(CallFrame& frame, CudaDevice& device, const cuda::Status& status) const {
-  auto error = std::make_shared<Error>(*device.failure_of(status));
+  fail(frame, *device.failure_of(status));
+}
+
+void CudaFunction::fail(CallFrame& frame, const Error& failure) const {
+  auto error = std::make_shared<Error>(failure);
   error->add_where({.at = where(*local_.function, frame.step)});
   frame.error = std::move(error);
   frame.poisoned = true;
@@ -236,10 +240,12 @@ Progress CudaFunction::advance_all_reduce(const Step& step, CallFrame& frame) co
       frame.bucket.push_back(
           {at(frame, step.inputs[i]), at(frame, step.results[i]), type.elements(), type.dtype});
     }
+    collective.name(step.label);
     collective.begin_all_reduce(frame.bucket, step.reduction, frame.poisoned);
     frame.begun = true;
   }
   if (collective.advance() == Progress::kPending) return Progress::kPending;
+  if (const auto failure = collective.failure(); failure != nullptr) fail(frame, *failure);
   if (collective.poisoned()) frame.poisoned = frame.peer_poisoned = true;
   frame.begun = false;
   return Progress::kDone;

@@ -55,6 +55,7 @@ class CudaFunction final : public CompiledFunction {
   void advance_commands(CallFrame& frame, CudaDevice& device) const;
   uint32_t commands_end(const CallFrame& frame) const;
   void fail(CallFrame& frame, CudaDevice& device, const cuda::Status& status) const;
+  void fail(CallFrame& frame, const Error& failure) const;
 
   void begin_check(CallFrame& frame, Device& device) const;
   void check_values(CallFrame& frame, Device& device, ValueId first, uint32_t count) const;

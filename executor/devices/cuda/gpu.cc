@@ -4,26 +4,34 @@
 
 namespace gangway::cuda {
 
-// What is pinned, and by how many: memory that several plans or devices share is registered once.
-struct Gpu::Pins {
-  explicit Pins(std::shared_ptr<Driver> d) : driver(std::move(d)) {}
-  const std::shared_ptr<Driver> driver;
-  std::mutex mutex;
-  std::map<void*, int> holders;
-
-  void let_go(void* data) {
-    const std::lock_guard lock(mutex);
-    if (--holders.at(data) > 0) return;
-    holders.erase(data);
-    driver->unpin(data);
+std::shared_ptr<void> Pins::pin(const std::shared_ptr<Driver>& driver, void* data, int64_t bytes) {
+  const std::lock_guard lock(mutex_);
+  Pinned& pinned = pinned_[data];
+  if (pinned.holders == 0) {
+    const Status status = driver->pin(data, bytes);
+    if (!status.ok()) {
+      pinned_.erase(data);
+      throw to_error(status);
+    }
+    pinned.driver = driver;
   }
-};
+  ++pinned.holders;
+  return {data, [pins = shared_from_this()](void* held) { pins->let_go(held); }};
+}
 
-Gpu::Gpu(std::shared_ptr<Driver> driver)
+void Pins::let_go(void* data) {
+  const std::lock_guard lock(mutex_);
+  Pinned& pinned = pinned_.at(data);
+  if (--pinned.holders > 0) return;
+  pinned.driver->unpin(data);
+  pinned_.erase(data);
+}
+
+Gpu::Gpu(std::shared_ptr<Driver> driver, std::shared_ptr<Pins> pins)
     : driver_(std::move(driver)),
       info_(driver_->info()),
       memory_stream_(driver_->make_stream("memory").take()),
-      pins_(std::make_shared<Pins>(driver_)) {}
+      pins_(std::move(pins)) {}
 
 Gpu::~Gpu() { driver_->destroy(memory_stream_); }
 
@@ -70,20 +78,6 @@ HostMemory Gpu::host_memory(int64_t bytes, const std::string& device) {
                 cat("pinned memory: ", bytes, " B: ", data.error().message()), {.device = device});
   }
   return {data.value(), [driver = driver_](std::byte* memory) { driver->free_pinned(memory); }};
-}
-
-std::shared_ptr<void> Gpu::pin(void* data, int64_t bytes) {
-  const std::lock_guard lock(pins_->mutex);
-  int& holders = pins_->holders[data];
-  if (holders == 0) {
-    const Status status = driver_->pin(data, bytes);
-    if (!status.ok()) {
-      pins_->holders.erase(data);
-      throw to_error(status);
-    }
-  }
-  ++holders;
-  return {data, [pins = pins_](void* pinned) { pins->let_go(pinned); }};
 }
 
 }  // namespace gangway::cuda

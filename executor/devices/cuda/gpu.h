@@ -35,10 +35,29 @@ class Module {
   const ModuleHandle handle_;
 };
 
+// What host memory of the caller's is pinned, and by how many: all cards reach it, and the driver
+// refuses to pin it twice, so the cards of one process share this.
+class Pins : public std::enable_shared_from_this<Pins> {
+ public:
+  // As Device::pin(), through one card's driver.
+  std::shared_ptr<void> pin(const std::shared_ptr<Driver>& driver, void* data, int64_t bytes);
+
+ private:
+  struct Pinned {
+    int holders = 0;
+    std::shared_ptr<Driver> driver;
+  };
+  void let_go(void* data);
+
+  std::mutex mutex_;
+  std::map<void*, Pinned> pinned_;
+};
+
 class Gpu final : public MemoryBlocks {
  public:
   // Throws what the driver says of a card that cannot be used.
-  explicit Gpu(std::shared_ptr<Driver> driver);
+  explicit Gpu(std::shared_ptr<Driver> driver,
+               std::shared_ptr<Pins> pins = std::make_shared<Pins>());
   ~Gpu() override;
 
   Driver& driver() const { return *driver_; }
@@ -59,11 +78,9 @@ class Gpu final : public MemoryBlocks {
 
   // As Device::host_memory() and Device::pin().
   HostMemory host_memory(int64_t bytes, const std::string& device);
-  std::shared_ptr<void> pin(void* data, int64_t bytes);
+  std::shared_ptr<void> pin(void* data, int64_t bytes) { return pins_->pin(driver_, data, bytes); }
 
  private:
-  struct Pins;
-
   const std::shared_ptr<Driver> driver_;
   const GpuInfo info_;
   StreamHandle memory_stream_;

@@ -35,23 +35,25 @@ bool GraphCache::replay(At at, const GraphKey& key,
   }
   Entry& entry = found->second;
   if (!same(entry, key)) return false;
-  if (!entry.tried) capture(entry, issue);
+  if (!entry.tried) status = capture(entry, issue);
+  if (status.sticky) return true;
   if (!entry.graph) return false;
   ++launches_;
   status = driver_.launch(at, entry.graph);
   return true;
 }
 
-void GraphCache::capture(Entry& entry, const std::function<Status(StreamHandle)>& issue) {
+Status GraphCache::capture(Entry& entry, const std::function<Status(StreamHandle)>& issue) {
   entry.tried = true;
-  if (!driver_.begin_capture(capture_).ok()) return;
+  if (Status begun = driver_.begin_capture(capture_); !begun.ok()) return begun;
   const Status issued = issue(capture_);
   const Result<GraphHandle> made = driver_.end_capture(capture_);
-  if (!made.ok()) return;
+  if (!made.ok()) return issued;
   entry.graph = made.value();
-  if (issued.ok()) return;
+  if (issued.ok()) return issued;
   driver_.destroy(entry.graph);
   entry.graph = {};
+  return issued;
 }
 
 }  // namespace gangway::cuda

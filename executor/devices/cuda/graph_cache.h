@@ -48,7 +48,8 @@ class GraphCache {
   };
   static uint64_t hash_of(const GraphKey& key);
   static bool same(const Entry& entry, const GraphKey& key);
-  void capture(Entry& entry, const std::function<Status(StreamHandle)>& issue);
+  // What is sticky has ended the device; else the commands are launched one by one.
+  Status capture(Entry& entry, const std::function<Status(StreamHandle)>& issue);
 
   Driver& driver_;
   const StreamHandle capture_;

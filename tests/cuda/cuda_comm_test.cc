@@ -1,0 +1,153 @@
+// Communicators of hosts with a card for each device: made once for each group, made anew after a
+// failure; what fails, and what goes on.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/cuda/emulated_hosts.h"
+#include "tests/support/training_step.h"
+
+namespace gangway {
+namespace {
+
+using testing::Each;
+using testing::HasSubstr;
+
+constexpr PlanId kNext{2};
+constexpr uint64_t kSeeds = 25;
+
+class CudaCommTest : public testing::TestWithParam<uint64_t> {};
+
+// Of runs 1 to 4 exactly one fails, and says where; the others train.
+void expect_one_failure(EmulatedHosts& t, const std::string& what) {
+  t->install(kPlan, training_step(static_cast<uint32_t>(t->hosts.size()), 2 / t->hosts.size()));
+  t->put<float>(ArrayId(100), kPlan, 0, std::vector<float>(16, 3.0f));
+  for (uint64_t run = 1; run <= 4; ++run) t->start(step_request(kPlan, run, 0.25f));
+  int failures = 0;
+  for (uint64_t run = 1; run <= 4; ++run) {
+    const Done done = t->wait(RunId(run));
+    if (!done.error) continue;
+    ++failures;
+    EXPECT_THAT(done.error->what(), HasSubstr(what));
+    EXPECT_THAT(done.error->what(), HasSubstr("all_reduce"));
+    EXPECT_THAT(done.error->what(), HasSubstr("step"));
+    EXPECT_TRUE(done.culprit);
+  }
+  EXPECT_EQ(failures, 1);
+  EXPECT_THAT(t->get_state<float>("w", 2), Each(2.75f));
+}
+
+TEST_P(CudaCommTest, TwoPlansOverOneGroupShareOneCommunicator) {
+  EmulatedHosts t(GetParam(), 1, 2, 2);
+  train(t, kPlan, 1, 2);
+  train(t, kNext, 1, 2, {2});
+  EXPECT_EQ(t.machine->communicators_made(), 2u);  // One for each member.
+  EXPECT_EQ(t.reports(), "");
+}
+
+TEST_P(CudaCommTest, APlanThatIsInstalledAgainFindsTheCommunicatorOfItsGroup) {
+  EmulatedHosts t(GetParam(), 2, 1);
+  train(t, kPlan, 2, 1);
+  for (auto& host : t->hosts) host->uninstall(kPlan);
+  train(t, kNext, 2, 1, {2});
+  EXPECT_EQ(t.machine->communicators_made(), 2u);
+  EXPECT_EQ(t.reports(), "");
+}
+
+TEST_P(CudaCommTest, ACollectiveThatDoesNotStartOnOneCardFailsItsRunAloneAndNamesItsLine) {
+  for (uint32_t hosts : {1u, 2u}) {
+    EmulatedHosts t(GetParam(), hosts, 2 / hosts, 2 / hosts);
+    t.machine->inject({cuda::StatusKind::kLaunch, "all_reduce", uint32_t(GetParam() % 5)});
+    expect_one_failure(t, "training_step.h");
+    EXPECT_EQ(t.machine->communicators_made(), 4u);
+    EXPECT_EQ(t.reports(), "");
+  }
+}
+
+TEST_P(CudaCommTest, ACommunicatorThatBreaksUnderwayFailsItsRunAndIsMadeAnew) {
+  for (uint32_t hosts : {1u, 2u}) {
+    EmulatedHosts t(GetParam(), hosts, 2 / hosts, 2 / hosts);
+    t.machine->inject({cuda::StatusKind::kAborted, "all_reduce", uint32_t(GetParam() % 5)});
+    expect_one_failure(t, "communicator");
+    EXPECT_EQ(t.machine->communicators_made(), 4u);
+    EXPECT_EQ(t.reports(), "");
+  }
+}
+
+TEST_P(CudaCommTest, ACommunicatorThatCannotBeMadeFailsTheRunThatNeedsItAndTheNextTriesAgain) {
+  for (uint32_t hosts : {1u, 2u}) {
+    EmulatedHosts t(GetParam(), hosts, 2 / hosts, 2 / hosts);
+    t.machine->inject({cuda::StatusKind::kLaunch, "create_comm", uint32_t(GetParam() % 2)});
+    expect_one_failure(t, "create_comm");
+    EXPECT_EQ(t.reports(), "");
+  }
+}
+
+TEST_P(CudaCommTest, ACardThatIsLostInsideACollectiveEndsEveryRunOnAllHosts) {
+  for (const char* op : {"all_reduce", " exp"}) {
+    EmulatedHosts t(GetParam(), 2, 1);
+    t->install(kPlan, training_step(2, 1));
+    t->put<float>(ArrayId(100), kPlan, 0, std::vector<float>(16, 3.0f));
+    t.machine->inject({cuda::StatusKind::kFault, op, uint32_t(GetParam() % 3)});
+    for (uint64_t run = 1; run <= 4; ++run) t->start(step_request(kPlan, run, 0.25f));
+    bool failed = false;
+    for (uint64_t run = 1; run <= 4; ++run) {
+      const Done done = t->wait(RunId(run));
+      EXPECT_TRUE(done.error || !failed) << run;
+      failed = failed || done.error;
+      if (!done.error) continue;
+      // Behind the gate its states go with it.
+      EXPECT_THAT(done.error->kind(), testing::AnyOf(ErrorKind::kUnavailable, ErrorKind::kLost));
+      EXPECT_THAT(done.error->what(), HasSubstr(op));
+      EXPECT_THAT(done.error->what(), HasSubstr("host-"));
+    }
+    EXPECT_TRUE(failed);
+    EXPECT_EQ(t.reports(), "");
+  }
+}
+
+TEST_P(CudaCommTest, AMemberThatNeverComesHoldsNobodyOnceItsRunIsGivenUp) {
+  EmulatedHosts t(GetParam(), 2, 1);
+  train(t, kPlan, 2, 1);
+  t->hosts[0]->start(step_request(kPlan, 11, 0.25f));  // Host 1 never starts it.
+  t.reactor().run_ready();
+  for (auto& host : t->hosts) host->cancel(RunId(11), ErrorKind::kUnavailable, "host-1 is gone");
+  t.reactor().run_until([&] { return t->logs[0]->done.contains(RunId(11)); });
+  EXPECT_THAT(t->logs[0]->done[RunId(11)].error->what(), HasSubstr("host-1 is gone"));
+  for (auto& host : t->hosts) host->uninstall(kPlan);
+  train(t, kNext, 2, 1, {2});
+  EXPECT_EQ(t.reports(), "");
+}
+
+TEST_P(CudaCommTest, AHostThatGoesInTheMiddleLeavesNobodyWaitingForItsCard) {
+  EmulatedHosts t(GetParam(), 2, 1);
+  t->install(kPlan, training_step(2, 1));
+  t->put<float>(ArrayId(100), kPlan, 0, std::vector<float>(16, 3.0f));
+  for (uint64_t run = 1; run <= 4; ++run) t->start(step_request(kPlan, run, 0.25f));
+  for (uint64_t done = GetParam() % 3; done > 0; --done) t->wait(RunId(done));
+  t->hosts[1] = nullptr;
+  t->hosts[0]->start(step_request(kPlan, 5, 0.25f));
+  for (uint64_t run = 1; run <= 5; ++run)
+    t->hosts[0]->cancel(RunId(run), ErrorKind::kUnavailable, "host-1 is gone");
+  t.reactor().run_until([&] { return t->logs[0]->done.contains(RunId(5)); });
+  EXPECT_TRUE(t->logs[0]->done[RunId(5)].error);
+  EXPECT_EQ(t.reports(), "");
+}
+
+TEST(CudaGroups, OfWhichSomeShareACardAreRefusedAtInstallWithTheUsersLine) {
+  EmulatedHosts t(1, 1, 4, 2);
+  try {
+    t->install(kPlan, training_step(1, 4));
+    FAIL() << "it was installed";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::kUnimplemented);
+    EXPECT_THAT(error.what(), HasSubstr("share a card"));
+    EXPECT_THAT(error.what(), HasSubstr("training_step.h:"));
+  }
+  EXPECT_EQ(t.reports(), "");
+}
+
+INSTANTIATE_TEST_SUITE_P(Seeds, CudaCommTest, testing::Range(uint64_t{1}, kSeeds + 1),
+                         [](const auto& i) { return std::to_string(i.param); });
+
+}  // namespace
+}  // namespace gangway
