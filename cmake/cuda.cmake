@@ -1,6 +1,8 @@
-# What the CUDA module is made of: a toolkit with NCCL. Without it all else builds the same.
+# What the CUDA module is made of: a toolkit with NCCL; cuDNN where it is there too. Without it all
+# else builds the same.
 # A sanitizer would have to be in the program that loads the module.
 set(GANGWAY_CUDA OFF)
+set(GANGWAY_CUDNN OFF)
 if(NOT GANGWAY_SANITIZE)
   if(NOT CUDAToolkit_ROOT AND EXISTS /usr/local/cuda)
     set(CUDAToolkit_ROOT /usr/local/cuda)
@@ -10,12 +12,20 @@ if(NOT GANGWAY_SANITIZE)
     set(beside ${CUDAToolkit_LIBRARY_DIR} ${CUDAToolkit_LIBRARY_DIR}/../lib)
     find_library(NCCL_LIBRARY nccl HINTS ${beside})
     find_path(NCCL_INCLUDE_DIR nccl.h HINTS ${CUDAToolkit_INCLUDE_DIRS})
-    if(CUDAToolkit_VERSION VERSION_GREATER_EQUAL 12.9 AND NCCL_LIBRARY AND NCCL_INCLUDE_DIR)
+    if(CUDAToolkit_VERSION VERSION_GREATER_EQUAL 13.0 AND NCCL_LIBRARY AND NCCL_INCLUDE_DIR)
       set(GANGWAY_CUDA ON)
+    endif()
+    # Its headers alone: the library is opened when the module runs.
+    find_path(CUDNN_INCLUDE_DIR cudnn_graph.h HINTS ${CUDAToolkit_INCLUDE_DIRS})
+    if(GANGWAY_CUDA AND CUDNN_INCLUDE_DIR)
+      file(STRINGS ${CUDNN_INCLUDE_DIR}/cudnn_graph.h found REGEX "ENGINEHEUR_DEVICEPROP")
+      if(found)  # 9.8 or later.
+        set(GANGWAY_CUDNN ON)
+      endif()
     endif()
   endif()
 endif()
-message(STATUS "CUDA module: ${GANGWAY_CUDA}")
+message(STATUS "CUDA module: ${GANGWAY_CUDA}, with cuDNN's attention: ${GANGWAY_CUDNN}")
 
 # Every kernel source has a table of its own name.
 file(GLOB_RECURSE kernel_sources CONFIGURE_DEPENDS

@@ -26,6 +26,7 @@ struct AttentionShape {
   double scale = 0;  // 0: 1 / sqrt(head_dim)
   // Elements from one position to the next, of q (and dq), k (dk), v (dv), out (and dout).
   int64_t stride_q = 0, stride_k = 0, stride_v = 0, stride_out = 0;
+  bool operator==(const AttentionShape&) const = default;
 };
 
 size_t attention_scratch_bytes(const AttentionShape& shape, int threads);

@@ -3,6 +3,8 @@
 #include <dlfcn.h>
 #include <gmock/gmock.h>
 
+#include <cstdlib>
+
 #include "executor/devices/cuda/chain_source.h"
 #include "executor/devices/cuda/loader.h"
 #include "executor/devices/cuda/module/nvrtc.h"
@@ -30,6 +32,17 @@ TEST(CudaModule, LoadsWithoutADriverAndSaysThatThereIsNone) {
   if (!found.gpus.empty()) GTEST_SKIP() << "this machine has " << found.gpus[0].name;
   EXPECT_THAT(found.why_none, HasSubstr("the NVIDIA driver does not answer"));
   EXPECT_FALSE(table->open({}).ok());
+}
+
+TEST(CudaModule, HasKernelsLoadedBeforeTheyAreUsed) {
+  unsetenv("CUDA_MODULE_LOADING");
+  load()->find();
+  EXPECT_STREQ(std::getenv("CUDA_MODULE_LOADING"), "EAGER");
+}
+
+TEST(CudaModule, LoadsWithoutCudnn) {
+  ASSERT_NE(load(), nullptr);
+  EXPECT_EQ(dlopen("libcudnn.so.9", RTLD_NOLOAD | RTLD_NOW), nullptr);
 }
 
 TEST(CudaModule, IsNotOpenedWhereThereIsNoDriver) {

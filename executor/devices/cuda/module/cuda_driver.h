@@ -1,11 +1,11 @@
-// CudaDriver: the table of functions of one GPU, filled from CUDA, cuBLASLt, NVRTC and NCCL.
+// CudaDriver: the table of functions of one GPU, filled from CUDA, cuBLASLt, cuDNN, NVRTC and NCCL.
 //
 // One file for each part: cuda_driver.cc streams, events and graphs; cuda_memory.cc;
-// cuda_kernel.cc kernels and modules; cuda_library.cc products; cuda_comm.cc. Handles are NVIDIA's
-// own pointers.
+// cuda_kernel.cc kernels and modules; cuda_library.cc products and attention; cuda_comm.cc. Handles
+// are NVIDIA's own pointers.
 //
-// Attention, products of experts and epilogues that cuBLASLt lacks are kUnimplemented when they are
-// prepared.
+// Attention that cuDNN lacks (fused_attention.h), products of experts and epilogues that cuBLASLt
+// lacks are kUnimplemented when they are prepared.
 #pragma once
 
 #include <bit>
@@ -15,13 +15,15 @@
 #include <string>
 
 #include "executor/devices/cuda/module/check.h"
+#include "executor/devices/cuda/module/fused_attention.h"
 #include "executor/devices/cuda/module_api.h"
 
 namespace gangway::cuda {
 
 class CudaDriver final : public Driver {
  public:
-  CudaDriver(OpenOptions options, GpuInfo info) : options_(std::move(options)), info_(info) {}
+  CudaDriver(OpenOptions options, GpuInfo info)
+      : options_(std::move(options)), info_(info), attention_(info.architecture) {}
   ~CudaDriver() override;
   // Makes what the device is used with.
   Status start();
@@ -90,6 +92,7 @@ class CudaDriver final : public Driver {
   // What `code` means; a sticky error is kept for health().
   Status done(cudaError_t code, std::string_view label) const;
   Status aborted(CommHandle comm, std::string_view label) const;
+  Result<Prepared> prepare_attention(const AttentionShape& shape, AttentionPass pass);
   template <class Enqueue>
   Status grouped(CommHandle comm, std::string_view label, const Enqueue& enqueue);
 
@@ -97,6 +100,7 @@ class CudaDriver final : public Driver {
   const GpuInfo info_;
   cudaMemPool_t pool_ = nullptr;
   cublasLtHandle_t cublas_ = nullptr;
+  FusedAttention attention_;
 
   mutable std::mutex mutex_;
   mutable Status lost_;

@@ -1,5 +1,7 @@
-// Products through cuBLASLt. What it lacks, as attention and products of experts, is
+// Products through cuBLASLt, attention through cuDNN. What they lack, as products of experts, is
 // kUnimplemented: the caller has kernels.
+#include <variant>
+
 #include "executor/devices/cuda/module/cuda_driver.h"
 #include "runtime/base/error.h"
 
@@ -9,8 +11,7 @@ namespace {
 constexpr uint64_t kWorkspaceBytesMax = uint64_t{32} << 20;
 constexpr uint32_t kAlignmentBytes = 16;  // Views may begin anywhere in a row.
 
-// What a PreparedHandle points to. cuBLASLt counts by columns: the rows of ours are its columns, so
-// it is asked for c^T = b^T a^T.
+// cuBLASLt counts by columns: the rows of ours are its columns, so it is asked for c^T = b^T a^T.
 struct Product {
   cublasLtMatmulDescOpaque_t operation = {};
   cublasLtMatrixLayoutOpaque_t a = {}, b = {}, c = {};  // Its a is our b, and the reverse.
@@ -19,6 +20,14 @@ struct Product {
   bool is_double = false, accumulate = false, bias = false, keep_input = false;
   double alpha = 1;
 };
+
+// What a PreparedHandle points to.
+using Operation = std::variant<Product, std::shared_ptr<const FusedOperation>>;
+
+Prepared prepared(Operation operation, int64_t scratch_bytes) {
+  auto* kept = new Operation(std::move(operation));
+  return {PreparedHandle{reinterpret_cast<uint64_t>(kept)}, scratch_bytes};
+}
 
 cudaDataType_t data_type(DType dtype) {
   switch (dtype) {
@@ -151,26 +160,39 @@ Result<Prepared> CudaDriver::prepare(const MatmulDesc& desc, const Epilogue& epi
   cublasStatus_t status = describe(product, desc, epilogue);
   if (status == CUBLAS_STATUS_SUCCESS) status = choose(cublas_, product);
   if (status != CUBLAS_STATUS_SUCCESS) return to_error(status_of(status, "matmul"));
-  const auto scratch_bytes = static_cast<int64_t>(product.workspace_bytes);
-  return Prepared{PreparedHandle{reinterpret_cast<uint64_t>(new Product(product))}, scratch_bytes};
+  return prepared(product, static_cast<int64_t>(product.workspace_bytes));
 }
 
 Result<Prepared> CudaDriver::prepare(const GroupedMatmulDesc&) {
   return not_offered("products of experts");
 }
-Result<Prepared> CudaDriver::prepare_attention(const AttentionShape&) {
-  return not_offered("attention");
+
+Result<Prepared> CudaDriver::prepare_attention(const AttentionShape& shape, AttentionPass pass) {
+  enter();
+  auto made = attention_.prepare(shape, pass);
+  if (!made.ok()) return made.error();
+  const int64_t scratch_bytes = made.value()->scratch_bytes();
+  return prepared(made.take(), scratch_bytes);
 }
-Result<Prepared> CudaDriver::prepare_attention_grad(const AttentionShape&) {
-  return not_offered("the gradient of attention");
+Result<Prepared> CudaDriver::prepare_attention(const AttentionShape& shape) {
+  return prepare_attention(shape, AttentionPass::kForward);
+}
+Result<Prepared> CudaDriver::prepare_attention_grad(const AttentionShape& shape) {
+  return prepare_attention(shape, AttentionPass::kGradient);
 }
 
-void CudaDriver::destroy(PreparedHandle operation) { delete pointer_of<Product*>(operation); }
+void CudaDriver::destroy(PreparedHandle operation) {
+  enter();
+  delete pointer_of<Operation*>(operation);
+}
 
 Status CudaDriver::run(At at, PreparedHandle handle, std::span<void* const> tensors,
                        void* scratch) {
   enter();
-  Product call = *pointer_of<const Product*>(handle);  // Its pointers are of this call.
+  const auto& operation = *pointer_of<const Operation*>(handle);
+  if (const auto* attention = std::get_if<std::shared_ptr<const FusedOperation>>(&operation))
+    return (*attention)->run(stream_of(at.stream), at.label, tensors, scratch);
+  Product call = std::get<Product>(operation);  // Its pointers are of this call.
   size_t next = 3;
   cublasStatus_t status = CUBLAS_STATUS_SUCCESS;
   if (call.bias) status = set(call, CUBLASLT_MATMUL_DESC_BIAS_POINTER, tensors[next++]);

@@ -1,0 +1,30 @@
+// Attention and its gradient as graphs of cuDNN's, and for which shapes it is asked.
+//
+// The graphs are those that cuDNN's kernels for attention know: other operations of the same
+// meaning would find none.
+//
+// Shapes: bf16, with the lse in f32; memory in the order of Driver::run()'s tensors.
+// Threads: pure.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "executor/devices/cuda/module/fused_attention.h"
+#include "executor/devices/cuda/module/graph_builder.h"
+
+namespace gangway::cuda {
+
+// Empty where a cuDNN of this version (91900) may be asked for it; it may still have no kernel.
+std::string why_not_cudnn(const AttentionShape& shape, AttentionPass pass, size_t version);
+
+void build_attention(GraphBuilder& graph, const AttentionShape& shape);
+
+// How the blocks of keys add to dq: in one order, which gives the same bits on every run but keeps
+// all dscores in the scratchpad, in bf16; or in f32 as they come.
+enum class GradientSums : uint8_t { kOrdered, kAsTheyCome };
+GradientSums gradient_sums(const AttentionShape& shape, uint32_t architecture);
+void build_attention_grad(GraphBuilder& graph, const AttentionShape& shape, GradientSums sums);
+
+}  // namespace gangway::cuda

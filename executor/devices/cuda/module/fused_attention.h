@@ -1,0 +1,63 @@
+// FusedAttention: attention by cuDNN on one device, where this was built with it and the machine
+// has it.
+//
+// cuDNN is loaded when the first shape is prepared that it may do. without_cudnn.cc stands in where
+// there was no cuDNN to build with.
+//
+// Threads: any. Ownership: operations are shared and outlive it. Errors: kUnimplemented, saying
+// why, for what must go another way. Cost: the first prepare() loads half a gigabyte; each of a new
+// shape compiles a kernel (1-4 s).
+//
+//   auto made = fused.prepare(shape, AttentionPass::kForward);
+//   if (made.ok()) made.value()->run(stream, label, {{q, k, v, out, lse}}, scratch);
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "executor/devices/cuda/status.h"
+#include "executor/kernels/attention.h"
+#include "runtime/base/result.h"
+
+namespace gangway::cuda {
+
+enum class AttentionPass : uint8_t { kForward, kGradient };
+
+class FusedOperation {
+ public:
+  virtual ~FusedOperation() = default;
+  virtual int64_t scratch_bytes() const = 0;
+  // Tensors as in Driver::run().
+  virtual Status run(cudaStream_t stream, std::string_view label, std::span<void* const> tensors,
+                     void* scratch) const = 0;
+};
+
+class CudnnSession;
+
+class FusedAttention {
+ public:
+  explicit FusedAttention(uint32_t architecture);
+  ~FusedAttention();
+  // For the calling thread's device, always the same one.
+  Result<std::shared_ptr<const FusedOperation>> prepare(const AttentionShape& shape,
+                                                        AttentionPass pass);
+
+ private:
+  struct Made {
+    AttentionShape shape;
+    AttentionPass pass;
+    std::weak_ptr<const FusedOperation> operation;
+  };
+  [[maybe_unused]] const uint32_t architecture_;
+  std::mutex mutex_;
+  std::vector<Made> made_;                 // The layers of a model have one shape.
+  std::shared_ptr<CudnnSession> session_;  // Made by the first prepare() that needs it.
+};
+
+}  // namespace gangway::cuda
