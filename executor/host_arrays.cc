@@ -53,7 +53,7 @@ namespace {
 struct Transfer {
   SharedSegment segment;
   std::byte* bytes = nullptr;
-  std::vector<std::shared_ptr<void>> pins;  // Of the segment, for the devices that copy.
+  std::vector<std::shared_ptr<void>> pins;  // Of `bytes`, for the devices that copy.
   size_t running = 0;                       // Reactor thread.
   std::shared_ptr<const Error> error;
 };
@@ -96,8 +96,9 @@ void Host::Impl::copy_shards(uint64_t request, const TensorShards& tensor,
   transfer->bytes = transfer->segment.data() + client.offset;
   for (const Shard& shard : parts) {
     Device& device = *devices[shard.device];
-    transfer->pins.push_back(
-        device.pin(transfer->segment.data(), static_cast<int64_t>(transfer->segment.size())));
+    // The segment is the client's whole heap, hardly any of which was ever touched. Each transfer
+    // maps it anew, so that no page of a mapping is registered twice.
+    if (bytes > 0) transfer->pins.push_back(device.pin(transfer->bytes, bytes));
     TensorShards facts{tensor.type, tensor.local, tensor.mesh, tensor.sharding, {}};
     const auto start = [transfer, shard, in, facts = std::move(facts)](Turn& turn) {
       if (in || shard.buffer->error == nullptr)

@@ -17,7 +17,7 @@
 
 namespace gangway {
 
-inline constexpr int64_t kDeviceAlignment = 64;
+inline constexpr int64_t kDeviceAlignment = 256;  // As a card gives memory out.
 
 // Where the bytes of a discrete device come from. Threads: any. What
 // allocate() gives may be used at once, and is idle when it is released. Errors: kOverloaded when

@@ -22,7 +22,7 @@ struct MemorySlot {
   uint32_t index = 0;  // kParameter, kResult: which one.
   int64_t offset = 0;  // kArena: bytes from its begin, aligned to kArenaAlignment.
 };
-inline constexpr int64_t kArenaAlignment = 64;
+inline constexpr int64_t kArenaAlignment = 256;
 
 struct MemoryPlan {
   std::vector<MemorySlot> slots;        // By ValueId.

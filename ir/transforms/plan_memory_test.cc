@@ -98,7 +98,7 @@ TEST(PlanMemory, ScratchpadsAreCounted) {
   b.result("y", exp(b.parameter("x", f32({16}))));
   MemoryPlan plan =
       plan_memory(local_function(b.build()), [](const Function&, NodeId) { return int64_t{100}; });
-  EXPECT_EQ(plan.arena_bytes, 128) << "aligned to 64";
+  EXPECT_EQ(plan.arena_bytes, 256) << "aligned to 256";
   EXPECT_EQ(plan.scratch_offset[0], 0);
 }
 

@@ -3,7 +3,7 @@
 
 #include "runtime/temp_dir.h"
 #include "tests/cuda/card_suites.h"
-#include "tests/cuda/losses.h"
+#include "tests/cuda/cuda_cluster.h"
 #include "tests/training/trainer.h"
 
 namespace gangway {

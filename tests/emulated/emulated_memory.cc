@@ -7,16 +7,26 @@ namespace gangway::emulated {
 
 using namespace cuda;
 
+namespace {
+
+// As a card's pool: whole units.
+int64_t taken_for(int64_t bytes) {
+  constexpr int64_t kUnit = 256;
+  return (bytes + kUnit - 1) / kUnit * kUnit;
+}
+
+}  // namespace
+
 Result<std::byte*> EmulatedDriver::allocate(At at, int64_t bytes) {
   const auto lock = enter(at.label);
   if (Status status = lost(at.label); !status.ok()) return to_error(status);
   if (Status status = outside_capture(at, "allocate"); !status.ok()) return to_error(status);
-  const int64_t room = core_.options.memory_bytes - state().in_use;
-  if (bytes > room || core_.take_injection(StatusKind::kOutOfMemory, at.label)) {
+  const int64_t room = core_.options.memory_bytes - state().in_use, taken = taken_for(bytes);
+  if (taken > room || core_.take_injection(StatusKind::kOutOfMemory, at.label)) {
     return to_error({StatusKind::kOutOfMemory, false,
                      cat(at.label, ": needs ", bytes, " bytes: ", room, " are free")});
   }
-  state().in_use += bytes;
+  state().in_use += taken;
   state().peak = std::max(state().peak, state().in_use);
   Allocation& made =
       core_.memory.add_device(bytes, static_cast<int>(device_), std::string(at.label));
@@ -36,7 +46,7 @@ Status EmulatedDriver::free(At at, std::byte* data) {
     core_.report(Fault::kAfterFree, std::string(at.label), "frees memory again", in->freed_by);
     return {StatusKind::kInvalid, false, std::string(at.label)};
   }
-  state().in_use -= in->bytes;
+  state().in_use -= taken_for(in->bytes);
   const auto release = [in] {
     return Operation{.run =
                          [in] {

@@ -71,6 +71,7 @@ class Driver {
   // it must be ordered before. Alignment: 256 bytes. The content is not initialised.
   virtual Result<std::byte*> allocate(At at, int64_t bytes) = 0;
   virtual Status free(At at, std::byte* data) = 0;
+  // What the pool has given out, in its own units.
   virtual int64_t memory_in_use() const = 0;
   virtual int64_t memory_peak() const = 0;
   // Host memory that the device reads and writes by itself. Blocks (about 1 ms a call): slots are

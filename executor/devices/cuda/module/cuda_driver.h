@@ -89,6 +89,7 @@ class CudaDriver final : public Driver {
  private:
   // Every call begins here: the calling thread's device is this one.
   void enter() const;
+  int64_t pool_bytes(cudaMemPoolAttr which) const;
   // What `code` means; a sticky error is kept for health().
   Status done(cudaError_t code, std::string_view label) const;
   Status aborted(CommHandle comm, std::string_view label) const;
@@ -105,7 +106,7 @@ class CudaDriver final : public Driver {
   mutable std::mutex mutex_;
   mutable Status lost_;
   std::map<const std::byte*, int64_t> allocations_;
-  int64_t in_use_ = 0, peak_ = 0;
+  int64_t in_use_ = 0;  // As asked for.
   std::map<std::string, const void*, std::less<>> own_kernels_;
   std::set<uint64_t> aborted_;       // Communicators.
   std::set<uint64_t> wide_kernels_;  // May use more shared memory than all may.

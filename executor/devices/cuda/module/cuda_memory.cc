@@ -25,7 +25,6 @@ Result<std::byte*> CudaDriver::allocate(At at, int64_t bytes) {
     in_use_ -= bytes;
     return to_error(status);
   }
-  peak_ = std::max(peak_, in_use_);
   auto* const made = static_cast<std::byte*>(data);
   allocations_[made] = bytes;
   return made;
@@ -44,15 +43,16 @@ Status CudaDriver::free(At at, std::byte* data) {
   return done(cudaFreeAsync(data, stream_of(at.stream)), at.label);
 }
 
-int64_t CudaDriver::memory_in_use() const {
-  const std::lock_guard lock(mutex_);
-  return in_use_;
+// What the pool itself counted, with its rounding.
+int64_t CudaDriver::pool_bytes(cudaMemPoolAttr which) const {
+  enter();
+  uint64_t bytes = 0;
+  cudaMemPoolGetAttribute(pool_, which, &bytes);
+  return static_cast<int64_t>(bytes);
 }
 
-int64_t CudaDriver::memory_peak() const {
-  const std::lock_guard lock(mutex_);
-  return peak_;
-}
+int64_t CudaDriver::memory_in_use() const { return pool_bytes(cudaMemPoolAttrUsedMemCurrent); }
+int64_t CudaDriver::memory_peak() const { return pool_bytes(cudaMemPoolAttrUsedMemHigh); }
 
 Result<std::byte*> CudaDriver::allocate_pinned(int64_t bytes) {
   enter();

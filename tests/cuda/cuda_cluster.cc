@@ -1,4 +1,4 @@
-#include "tests/cuda/losses.h"
+#include "tests/cuda/cuda_cluster.h"
 
 #include "client/client_impl.h"
 #include "controller/service.h"
@@ -7,9 +7,7 @@
 
 namespace gangway {
 
-std::vector<float> losses_on(HostOptions host, const programs::LanguageModelConfig& config,
-                             int64_t steps) {
-  std::vector<float> losses;
+void with_cluster(HostOptions host, const std::function<void(const Client&)>& body) {
   const auto reactor = Reactor::make_real();
   reactor->run([&] {
     SimNetwork network(*reactor);
@@ -23,16 +21,22 @@ std::vector<float> losses_on(HostOptions host, const programs::LanguageModelConf
                              {.controller = "sim:controller", .host = host});
     const Client client =
         internal::connect_on(*reactor, network.endpoint("client"), "sim:controller");
-    {
-      const Slice slice = client.allocate({.devices = host.devices});
-      const Mesh mesh = slice.mesh({{"data", host.devices}});
-      const Executable step = slice.compile(programs::train_step(config, mesh));
-      for (int64_t i = 1; i <= steps; ++i) {
-        const Run run = step.run({{"lr", 0.01f}, {"step", static_cast<float>(i)}});
-        losses.push_back(run["loss"].item<float>());
-      }
-    }
+    body(client);
     client.close();
+  });
+}
+
+std::vector<float> losses_on(const HostOptions& host, const programs::LanguageModelConfig& config,
+                             int64_t steps) {
+  std::vector<float> losses;
+  with_cluster(host, [&](const Client& client) {
+    const Slice slice = client.allocate({.devices = host.devices});
+    const Mesh mesh = slice.mesh({{"data", host.devices}});
+    const Executable step = slice.compile(programs::train_step(config, mesh));
+    for (int64_t i = 1; i <= steps; ++i) {
+      const Run run = step.run({{"lr", 0.01f}, {"step", static_cast<float>(i)}});
+      losses.push_back(run["loss"].item<float>());
+    }
   });
   return losses;
 }
