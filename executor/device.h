@@ -17,6 +17,8 @@
 //  started, in memory that the host can't touch. Who must know that it is done takes a mark() and
 //  waits until it is reached(). On all others it is done when the call returns, device memory is
 //  host memory, and a mark costs nothing.
+//  - A collective that is done on a discrete device goes on beside what is started next, until
+//  join_collectives().
 //  - Nothing that runs on the device's thread throws or blocks: errors are values (in a frame, an
 //  event, a buffer).
 //  - A device that waits costs nothing: it parks until ring(), or until the time its work asked to
@@ -160,6 +162,9 @@ class Device {
   virtual void expect_peers(int device_threads) { static_cast<void>(device_threads); }
 
   virtual int64_t now_ns() const = 0;
+  // What is started from now on comes behind every collective that is done. A mark says so too.
+  virtual void join_collectives() {}
+
   // Where its work records spans; null: nowhere.
   internal::TraceBuffer* trace_row = nullptr;
 

@@ -65,6 +65,7 @@ class Collective {
   virtual int64_t staging_bytes() const { return 0; }
   virtual void use_staging(std::byte* staging) { static_cast<void>(staging); }
 
+  // Done on a discrete device: it is started; Device::join_collectives() orders what comes next.
   virtual Progress advance() = 0;
   // Once done: was any member poisoned; and the words by rank (0 in an all-reduce).
   virtual bool poisoned() const = 0;

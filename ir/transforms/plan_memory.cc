@@ -49,7 +49,8 @@ int64_t place(std::vector<Interval>& intervals) {
 
 class Planner {
  public:
-  explicit Planner(const LocalFunction& local) : local_(local), function_(*local.function) {}
+  Planner(const LocalFunction& local, Collectives collectives)
+      : local_(local), function_(*local.function), collectives_(collectives) {}
 
   MemoryPlan run(const ScratchBytes& scratch_bytes) {
     plan_.slots.resize(function_.types.size());
@@ -120,6 +121,7 @@ class Planner {
     for (NodeId id = 0; id < function_.nodes.size(); ++id) {
       for (ValueId input : function_.nodes[id].inputs) last[root_[input]] = id;
     }
+    if (collectives_ == Collectives::kBeside) keep_operands(last);
     interval_of_.assign(function_.types.size(), -1);
     for (NodeId id = 0; id < function_.nodes.size(); ++id) {
       const Node& node = function_.nodes[id];
@@ -133,8 +135,26 @@ class Planner {
     }
   }
 
+  // Walks back from the end with the first node that ends the wait for an all-reduce.
+  void keep_operands(std::vector<NodeId>& last) const {
+    auto until = static_cast<NodeId>(function_.nodes.size()) - 1;
+    std::vector<NodeId> first_use(function_.types.size(), until);
+    for (NodeId id = until + 1; id-- > 0;) {
+      const Node& node = function_.nodes[id];
+      if (node.op == Op::all_reduce) {
+        NodeId kept = until;
+        for (uint32_t r = 0; r < node.results; ++r)
+          kept = std::min(kept, first_use[node.first_result + r]);
+        for (ValueId input : node.inputs) last[root_[input]] = std::max(last[root_[input]], kept);
+        until = id;
+      }
+      for (ValueId input : node.inputs) first_use[input] = id;
+    }
+  }
+
   const LocalFunction& local_;
   const Function& function_;
+  const Collectives collectives_;
   MemoryPlan plan_;
   std::vector<ValueId> root_;
   std::vector<bool> bound_;
@@ -145,8 +165,9 @@ class Planner {
 
 }  // namespace
 
-MemoryPlan plan_memory(const LocalFunction& local, const ScratchBytes& scratch_bytes) {
-  return Planner(local).run(scratch_bytes);
+MemoryPlan plan_memory(const LocalFunction& local, const ScratchBytes& scratch_bytes,
+                       Collectives collectives) {
+  return Planner(local, collectives).run(scratch_bytes);
 }
 
 }  // namespace gangway

@@ -21,6 +21,7 @@ struct MemorySlot {
   enum class Kind : uint8_t { kParameter, kResult, kArena } kind = Kind::kArena;
   uint32_t index = 0;  // kParameter, kResult: which one.
   int64_t offset = 0;  // kArena: bytes from its begin, aligned to kArenaAlignment.
+  bool operator==(const MemorySlot&) const = default;
 };
 inline constexpr int64_t kArenaAlignment = 256;
 
@@ -33,6 +34,11 @@ struct MemoryPlan {
 // Bytes of scratchpad a node's kernel needs.
 using ScratchBytes = std::function<int64_t(const Function&, NodeId)>;
 
-MemoryPlan plan_memory(const LocalFunction& local, const ScratchBytes& scratch_bytes);
+// On a device whose collectives go on beside later nodes, the operands of one are kept until the
+// next begins or its result is read: were they given away at once, the next node would wait for it.
+enum class Collectives : uint8_t { kInOrder, kBeside };
+
+MemoryPlan plan_memory(const LocalFunction& local, const ScratchBytes& scratch_bytes,
+                       Collectives collectives = Collectives::kInOrder);
 
 }  // namespace gangway

@@ -102,6 +102,22 @@ TEST(PlanMemory, ScratchpadsAreCounted) {
   EXPECT_EQ(plan.scratch_offset[0], 0);
 }
 
+TEST(PlanMemory, WhatACollectiveReadsBesideLaterNodesIsNotGivenAwayToThem) {
+  Builder b("f");
+  Value x = b.parameter("x", f32({16}));
+  Value read = exp(x);
+  Value sum = b.emit1(Op::all_reduce, {read}, {{"axes", "data"}, {"reduction", "sum"}}, Loc{});
+  Value beside = tanh(x);
+  b.result("y", sum + beside);
+  const LocalFunction local = local_function(b.build());
+  const auto same_place = [&](Collectives collectives) {
+    const MemoryPlan plan = plan_memory(local, nullptr, collectives);
+    return plan.slots[read.id()] == plan.slots[beside.id()];
+  };
+  EXPECT_TRUE(same_place(Collectives::kInOrder));
+  EXPECT_FALSE(same_place(Collectives::kBeside));
+}
+
 TEST(PlanMemory, InPlaceResultsLiveInTheirParametersBuffer) {
   Builder b("update");
   Value p = b.parameter("p", f32({16}));

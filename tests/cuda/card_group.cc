@@ -104,6 +104,7 @@ bool CardGroup::all_reduce(Place& place, std::span<const CollectiveTensor> tenso
       begun = true;
     }
     if (place.collective->advance() == Progress::kPending) return Progress::kPending;
+    device.join_collectives();
     device.copy(place.host.get(), place.data->data(), bytes);
     return Progress::kDone;
   });

@@ -1,6 +1,7 @@
 #include "tests/emulated/core.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 
 #include "tests/emulated/kernels.h"
@@ -100,6 +101,7 @@ PointPtr Core::record(Lane& in, std::string label) {
 }
 
 void Core::wait(Lane& in, PointPtr point, std::string label) {
+  if (!lost_waits.empty() && label.find(lost_waits) != label.npos) return;
   in.clock.join(point->clock);
   submit(in, {std::move(label), {}, [&] {
                 return Operation{.ready = [point] { return point->done; }};
@@ -125,7 +127,7 @@ void Core::launch(Lane& from, Graph& graph, const std::string& label) {
 bool Core::step() {
   std::vector<Lane*> able;
   for (const auto& each : lanes) {
-    if (each->queue.empty()) continue;
+    if (each->queue.empty() || is_held(each->queue.front())) continue;
     const Operation& next = each->queue.front();
     const bool lost = !devices[each->device].lost.ok();
     if (lost || !next.ready || next.ready()) able.push_back(each.get());
@@ -135,6 +137,7 @@ bool Core::step() {
   Operation next = std::move(chosen.queue.front());
   chosen.queue.pop_front();
   ++operations_run;
+  ++ran[next.label];
   const bool lost = !devices[chosen.device].lost.ok();
   if (next.run && !next.faulty && (!lost || next.even_when_lost)) {
     const Status status = next.run();
@@ -240,6 +243,18 @@ void Core::spoil(const Access& access) {
   mark_initialised(access.data, access.bytes);
 }
 
+uint64_t Core::ran_with(const std::string& label) const {
+  uint64_t count = 0;
+  for (const auto& [index, times] : ran) {
+    if (labels[index].find(label) != std::string::npos) count += times;
+  }
+  return count;
+}
+
+bool Core::is_held(const Operation& operation) const {
+  return !held.empty() && labels[operation.label].find(held) != std::string::npos;
+}
+
 bool Core::take_injection(StatusKind kind, std::string_view label) {
   for (auto it = injections.begin(); it != injections.end(); ++it) {
     if (it->kind != kind || label.find(it->label) == label.npos) continue;
@@ -272,6 +287,33 @@ void EmulatedMachine::run_all() {
 void EmulatedMachine::inject(Injection injection) {
   const std::lock_guard lock(core_->mutex);
   core_->injections.push_back(std::move(injection));
+}
+
+void EmulatedMachine::hold(std::string label) {
+  const std::lock_guard lock(core_->mutex);
+  core_->held = std::move(label);
+}
+
+void EmulatedMachine::release() {
+  const std::lock_guard lock(core_->mutex);
+  core_->held.clear();
+  core_->changed.notify_all();
+}
+
+uint64_t EmulatedMachine::ran(const std::string& label) const {
+  const std::lock_guard lock(core_->mutex);
+  return core_->ran_with(label);
+}
+
+bool EmulatedMachine::wait_until_ran(const std::string& label) const {
+  constexpr std::chrono::seconds kLimit{30};
+  std::unique_lock lock(core_->mutex);
+  return core_->changed.wait_for(lock, kLimit, [&] { return core_->ran_with(label) > 0; });
+}
+
+void EmulatedMachine::lose_waits(std::string label) {
+  const std::lock_guard lock(core_->mutex);
+  core_->lost_waits = std::move(label);
 }
 
 std::vector<Report> EmulatedMachine::reports() const {

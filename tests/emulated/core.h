@@ -128,6 +128,8 @@ struct Core {
   void mark_initialised(const void* address, int64_t bytes);
   // What an operation that ended half-way may have left.
   void spoil(const Access& access);
+  bool is_held(const Operation& operation) const;
+  uint64_t ran_with(const std::string& label) const;
   bool take_injection(StatusKind kind, std::string_view label);
 
   const EmulatedOptions options;
@@ -142,6 +144,8 @@ struct Core {
   VectorClock host_clock;
   std::vector<DeviceState> devices;
   std::vector<Injection> injections;
+  std::string held, lost_waits;      // Labels of operations; empty: none.
+  std::map<uint32_t, uint64_t> ran;  // By label: how many.
   uint64_t operations_run = 0;
   uint64_t communicators_made = 0;
   bool in_callback = false;

@@ -77,6 +77,16 @@ class EmulatedMachine {
 
   void inject(Injection injection);
 
+  // What has a label that contains `label` stays in its stream until release(), as if it took long.
+  void hold(std::string label);
+  void release();
+  // How many operations that have such a label have run.
+  uint64_t ran(const std::string& label) const;
+  // Blocks until one has; false: it seems that none will. With `background` only.
+  bool wait_until_ran(const std::string& label) const;
+  // A planted bug: waits with such a label are lost from now on.
+  void lose_waits(std::string label);
+
   std::vector<Report> reports() const;
   // One line for each report; empty: nothing was wrong.
   std::string report_text() const;

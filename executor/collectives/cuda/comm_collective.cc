@@ -7,16 +7,7 @@ namespace gangway {
 
 CommCollective::CommCollective(CudaDevice& device, std::unique_ptr<Collective> meeting,
                                std::string group)
-    : device_(device),
-      meeting_(std::move(meeting)),
-      group_(std::move(group)),
-      ready_(device.gpu().driver().make_event().take()),
-      done_(device.gpu().driver().make_event().take()) {}
-
-CommCollective::~CommCollective() {
-  device_.gpu().driver().destroy(ready_);
-  device_.gpu().driver().destroy(done_);
-}
+    : device_(device), meeting_(std::move(meeting)), group_(std::move(group)) {}
 
 void CommCollective::begin_exchange(uint64_t word, bool poisoned) {
   phase_ = Phase::kExchange;
@@ -70,6 +61,7 @@ Progress CommCollective::advance() {
       begin_id();
     }
   }
+  if (phase_ != Phase::kExchange) device_.end_collective();
   comm_ = nullptr;
   return Progress::kDone;
 }
@@ -148,15 +140,10 @@ void CommCollective::launch() {
 }
 
 cuda::Status CommCollective::enqueue() {
-  cuda::Driver& driver = device_.gpu().driver();
-  const cuda::At compute{device_.compute(), label_};
-  const cuda::At communication{device_.communication(), label_};
-  cuda::Status status = driver.record(compute, ready_);
-  if (status.ok()) status = driver.wait(communication, ready_);
-  if (status.ok()) status = driver.all_reduce(communication, comm_->handle(), tensors_, reduction_);
-  if (status.ok()) status = driver.record(communication, done_);
-  if (status.ok()) status = driver.wait(compute, done_);
-  return status;
+  const cuda::Status forked = device_.fork();
+  if (!forked.ok()) return forked;
+  const cuda::At at{device_.communication(), label_};
+  return device_.gpu().driver().all_reduce(at, comm_->handle(), tensors_, reduction_);
 }
 
 void CommCollective::fail(const cuda::Status& status, uint64_t identity) {

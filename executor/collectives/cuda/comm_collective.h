@@ -1,8 +1,9 @@
 // CommCollective: the collectives of devices on cards of their own, through the driver's
 // communicators (NCCL).
 //
-//   meet on the host -> communication stream: wait for compute -> all-reduce -> record -> compute
-//                                                                                     waits
+//   meet on the host -> communication stream: wait for compute -> all-reduce -> record
+//
+// Compute goes on meanwhile: it waits for the record before what needs the result.
 //
 // The meeting says whether a member is poisoned: then nobody launches, so no member waits inside a
 // communicator for one that does not come. Members enqueue in ticket order, and all communicators
@@ -31,7 +32,6 @@ namespace gangway {
 class CommCollective final : public Collective {
  public:
   CommCollective(CudaDevice& device, std::unique_ptr<Collective> meeting, std::string group);
-  ~CommCollective() override;
 
   uint32_t rank() const override { return meeting_->rank(); }
   uint32_t size() const override { return meeting_->size(); }
@@ -65,7 +65,6 @@ class CommCollective final : public Collective {
   const std::unique_ptr<Collective> meeting_;
   const std::string group_;
   std::shared_ptr<Comm> comm_;  // Of the collective that has begun.
-  cuda::EventHandle ready_, done_;
   uint64_t id_[kIdWords] = {};
   size_t id_words_ = 0;
   Phase phase_ = Phase::kExchange;

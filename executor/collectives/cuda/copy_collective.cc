@@ -56,14 +56,14 @@ void CopyCollective::begin_all_reduce(std::span<const CollectiveTensor> tensors,
   const size_t half = sequence_ % 2;
   if (!poisoned) poisoned = !copy_in();
   part_.recorded[half] =
-      device_.lost() == nullptr &&
-      device_.note(device_.gpu().driver().record({device_.compute(), label_}, part_.events[half]));
+      device_.lost() == nullptr && device_.note(device_.gpu().driver().record(
+                                       {device_.communication(), label_}, part_.events[half]));
   // All members are in this process: the word is where my part stands.
   meeting_->begin_exchange(reinterpret_cast<uintptr_t>(&part_), poisoned || !part_.recorded[half]);
 }
 
 bool CopyCollective::copy_in() {
-  if (device_.lost() != nullptr) return false;
+  if (device_.lost() != nullptr || !device_.note(device_.fork())) return false;
   std::byte* to = part_.staging[sequence_ % 2];
   int64_t room = bytes_max_;
   for (const CollectiveTensor& tensor : tensors_) {
@@ -71,8 +71,8 @@ bool CopyCollective::copy_in() {
     // The plan sized the staging; a larger bucket must not write beyond it.
     room -= aligned(bytes);
     if (room < 0) return false;
-    if (bytes > 0 && !device_.note(device_.gpu().driver().copy({device_.compute(), label_}, to,
-                                                               tensor.in, bytes)))
+    if (bytes > 0 && !device_.note(device_.gpu().driver().copy({device_.communication(), label_},
+                                                               to, tensor.in, bytes)))
       return false;
     to += aligned(bytes);
   }
@@ -87,10 +87,11 @@ Progress CopyCollective::advance() {
   for (const uint64_t word : meeting_->words()) {
     parts.push_back(std::bit_cast<const Part*>(word));
     if (parts.back()->recorded[half] && device_.lost() == nullptr)
-      device_.note(
-          device_.gpu().driver().wait({device_.compute(), label_}, parts.back()->events[half]));
+      device_.note(device_.gpu().driver().wait({device_.communication(), label_},
+                                               parts.back()->events[half]));
   }
   if (!meeting_->poisoned() && device_.lost() == nullptr) reduce(parts);
+  device_.end_collective();
   return Progress::kDone;
 }
 
@@ -114,7 +115,7 @@ void CopyCollective::reduce(const std::vector<const Part*>& parts) {
     const int64_t blocks = std::min<int64_t>((tensor.elements + kThreads - 1) / kThreads,
                                              int64_t{16} * device_.gpu().info().multiprocessors);
     device_.note(device_.gpu().driver().launch(
-        {device_.compute(), label_},
+        {device_.communication(), label_},
         {.kernel = device_.gpu().kernel(cat(name_of(reduction_), to_string(tensor.dtype))),
          .grid = {static_cast<uint32_t>(blocks)},
          .block = {kThreads},

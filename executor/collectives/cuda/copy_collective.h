@@ -2,6 +2,8 @@
 //
 //   copy in -> record -> | meet on the host | -> wait for all records -> reduce all parts
 //
+// All of it on the communication streams, beside compute.
+//
 // NCCL refuses two ranks on one card, so virtual devices of one card meet this way. The host meets
 // only to learn that all have enqueued; nobody waits for the card. A poisoned member meets too, and
 // then nobody computes.

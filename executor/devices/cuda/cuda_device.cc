@@ -3,6 +3,7 @@
 #include <time.h>
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "executor/collectives/cuda/comm_collective.h"
@@ -38,6 +39,9 @@ CudaDevice::~CudaDevice() {
   stop();
   cuda::Driver& driver = gpu_->driver();
   for (const PendingMark& pending : pending_) driver.destroy(pending.event);
+  for (const cuda::EventHandle event : collectives_) {
+    if (event) driver.destroy(event);
+  }
   for (const cuda::EventHandle event : free_events_) driver.destroy(event);
   driver.destroy(compute_);
   driver.destroy(communication_);
@@ -184,7 +188,40 @@ cuda::EventHandle CudaDevice::take_event() {
   return event;
 }
 
+Status CudaDevice::fork() {
+  const cuda::EventHandle event = take_event();
+  if (!event) return {cuda::StatusKind::kLaunch, false, "fork: there is no event"};
+  free_events_.push_back(event);  // A wait keeps what it found recorded.
+  const Status recorded = gpu_->driver().record({compute_, "fork"}, event);
+  return recorded.ok() ? gpu_->driver().wait({communication_, "fork"}, event) : recorded;
+}
+
+void CudaDevice::end_collective() {
+  collectives_.push_back(record_on({communication_, "collective"}));
+}
+
+// They end in the order of their stream: the last one to be waited for stands for all before.
+void CudaDevice::join(size_t beside) {
+  if (collectives_.size() <= beside) return;
+  const auto last = collectives_.end() - static_cast<std::ptrdiff_t>(beside);
+  cuda::EventHandle& event = *(last - 1);
+  if (!event) event = record_on({communication_, "collective"});  // It failed there.
+  if (event && lost_ == nullptr) note(gpu_->driver().wait({compute_, "join"}, event));
+  std::copy_if(collectives_.begin(), last, std::back_inserter(free_events_),
+               [](cuda::EventHandle done) { return static_cast<bool>(done); });
+  collectives_.erase(collectives_.begin(), last);
+}
+
+cuda::EventHandle CudaDevice::record_on(At at) {
+  if (lost_ != nullptr) return {};
+  const cuda::EventHandle event = take_event();
+  if (!event || note(gpu_->driver().record(at, event))) return event;
+  free_events_.push_back(event);
+  return {};
+}
+
 Mark CudaDevice::make_mark() {
+  join(0);
   const Mark mark = ++last_mark_;
   if (lost_ != nullptr) {
     reached_[mark] = lost_;

@@ -8,6 +8,9 @@
 // A sticky error ends the device: nothing is launched any more, every mark is reached and carries
 // that error, and so do the runs.
 //
+// Collectives go on beside compute, on the communication stream: it forks from what compute was
+// told so far, and compute joins a collective before what needs it done; a mark joins all of them.
+//
 // Threads: as device.h. Ownership: the destructor stops the thread, waits for the streams and drops
 // what has not run. The Gpu is shared by the devices of one card.
 #pragma once
@@ -55,13 +58,20 @@ class CudaDevice final : public Device {
   HostMemory host_memory(int64_t bytes) override;
   std::shared_ptr<void> pin(void* data, int64_t bytes) override;
   void host_access(HostAccess kind, const void* data, int64_t bytes) override;
+  void join_collectives() override { join(0); }
 
   // For what was compiled for it, and for collectives. Device thread.
   cuda::Gpu& gpu() const { return *gpu_; }
   cuda::StreamHandle compute() const { return compute_; }
   cuda::GraphCache& graphs() { return *graphs_; }
-  // Of all communicators of the device.
+  // Of all collectives and communicators of the device.
   cuda::StreamHandle communication() const { return communication_; }
+  // Communication goes on behind what compute was told so far.
+  cuda::Status fork();
+  // What communication was told since the call before is one collective.
+  void end_collective();
+  // What compute is told next comes behind all collectives but the newest `beside`.
+  void join(size_t beside);
   CommBook& comms() { return *comms_; }
   // The next that will be taken.
   Mark next_mark() const { return last_mark_ + 1; }
@@ -91,6 +101,8 @@ class CudaDevice final : public Device {
   void serve();
   void query_marks();
   cuda::EventHandle take_event();
+  // A new event at the end of the stream; none: it can't be had.
+  cuda::EventHandle record_on(cuda::At at);
 
   const std::shared_ptr<cuda::Gpu> gpu_;
   cuda::StreamHandle compute_, communication_, capture_;
@@ -103,6 +115,7 @@ class CudaDevice final : public Device {
   Mark last_mark_ = 0;
   std::deque<PendingMark> pending_;
   std::map<Mark, std::shared_ptr<const Error>> reached_;  // And nobody has asked yet.
+  std::deque<cuda::EventHandle> collectives_;  // The ends of those that compute has not joined.
   std::vector<cuda::EventHandle> free_events_;
 
   Stream stream_;

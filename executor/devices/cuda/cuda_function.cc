@@ -51,8 +51,13 @@ CudaFunction::CudaFunction(const LocalFunction& local, std::shared_ptr<cuda::Gpu
     scratch[id] = call.scratch_bytes;
     keeps_.insert(keeps_.end(), call.keeps.begin(), call.keeps.end());
   }
-  memory_ = plan_memory(local_, [&](const Function&, NodeId id) { return scratch[id]; });
-  for (NodeId id = 0; id < function.nodes.size(); ++id) add_step(id, std::move(commands[id]));
+  memory_ = plan_memory(
+      local_, [&](const Function&, NodeId id) { return scratch[id]; }, Collectives::kBeside);
+  const std::vector<cuda::Join> joins = cuda::plan_joins(local_, memory_, scratch);
+  for (NodeId id = 0; id < function.nodes.size(); ++id) {
+    add_step(id, std::move(commands[id]));
+    steps_.back().join = joins[id];
+  }
 }
 
 cuda::Place CudaFunction::place_of(ValueId value) const {
@@ -122,6 +127,7 @@ Progress CudaFunction::advance_steps(CallFrame& frame, Turn& turn) const {
   auto& device = static_cast<CudaDevice&>(turn.device);
   while (frame.step < frame.end) {
     const Step& step = steps_[frame.step];
+    if (step.join.wait) device.join(step.join.beside);
     Progress progress = Progress::kDone;
     switch (step.kind) {
       case StepKind::kCommands:
@@ -136,11 +142,13 @@ Progress CudaFunction::advance_steps(CallFrame& frame, Turn& turn) const {
     }
     if (progress == Progress::kPending) return Progress::kPending;
     if (frame.check) {
+      device.join_collectives();
       const Node& node = local_.function->nodes[frame.step];
       check_values(frame, device, node.first_result, node.results);
     }
     ++frame.step;
   }
+  device.join_collectives();
   return Progress::kDone;
 }
 
@@ -167,7 +175,9 @@ cuda::Status CudaFunction::issue_on(const Step& step, const CallFrame& frame,
 
 uint32_t CudaFunction::commands_end(const CallFrame& frame) const {
   uint32_t end = frame.step;
-  while (end < frame.end && steps_[end].kind == StepKind::kCommands) ++end;
+  do {
+    ++end;
+  } while (end < frame.end && steps_[end].kind == StepKind::kCommands && !steps_[end].join.wait);
   return end;
 }
 

@@ -1,8 +1,11 @@
 // CudaFunction: a local function as a flat list of steps: commands for a card, collectives, waits.
 //
 // Commands between two waits that come again with the same addresses are replayed as one graph.
-// A run walks the list and launches; nothing is allocated, looked up or decided on the way, and
-// nothing is waited for but a collective's meeting on the host.
+// All-reduces go on beside the steps behind them (join_plan.h). They stay out of the graphs: the
+// end of a graph waits for all that it forked, so what is launched behind it could not overlap
+// them; and a communicator that is made again would need them captured anew. A run walks the list
+// and launches; nothing is allocated, looked up or decided on the way, and nothing is waited for
+// but a collective's meeting on the host.
 //
 // A checked run (CallFrame::check) has the card look at every float tensor as it is made, and reads
 // what it found once all steps are done; see CpuFunction.
@@ -17,6 +20,7 @@
 #include <vector>
 
 #include "executor/devices/cuda/cuda_device.h"
+#include "executor/devices/cuda/join_plan.h"
 #include "executor/devices/cuda/lower/lower.h"
 #include "ir/transforms/plan_memory.h"
 
@@ -37,6 +41,7 @@ class CudaFunction final : public CompiledFunction {
     StepKind kind = StepKind::kCommands;
     std::vector<cuda::Command> commands;
     std::string label;  // What the driver calls it: "step: %14 dot".
+    cuda::Join join;    // What compute waits for first.
     std::vector<cuda::Place> inputs, results;
     int64_t duration_ns = 0;  // kTimed.
     uint32_t collective = 0;  // kAllReduce: index into collective_needs().
