@@ -165,6 +165,9 @@ class Device {
   // What is started from now on comes behind every collective that is done. A mark says so too.
   virtual void join_collectives() {}
 
+  // Functions that were compiled for it are gone: it lets go of what it keeps for them. Anywhere.
+  virtual void trim() {}
+
   // Where its work records spans; null: nowhere.
   internal::TraceBuffer* trace_row = nullptr;
 

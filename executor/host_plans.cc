@@ -241,7 +241,7 @@ void Host::Impl::uninstall(PlanId id) {
 
 // A plan goes when its last run has left the devices, and with it all that was enqueued before.
 void Host::Impl::erase_closed() {
-  std::erase_if(closing, [&](const std::unique_ptr<HostPlan>& made) {
+  const size_t gone = std::erase_if(closing, [&](const std::unique_ptr<HostPlan>& made) {
     if (made->active > 0) return false;
     for (const auto& run : made->runs) {
       for (const auto& device : run->devices) run_of.erase(device.get());
@@ -257,6 +257,8 @@ void Host::Impl::erase_closed() {
     }
     return true;
   });
+  if (gone == 0) return;
+  for (const auto& device : devices) device->trim();
 }
 
 }  // namespace gangway

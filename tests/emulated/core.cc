@@ -122,6 +122,7 @@ void Core::launch(Lane& from, Graph& graph, const std::string& label) {
     }
   }
   for (Lane* each : graph.lanes) wait(from, record(*each, label), label);
+  graph.last = {from.id, from.clock.at(from.id), label_of(label)};
 }
 
 bool Core::step() {

@@ -87,6 +87,7 @@ struct Graph {
   std::vector<Command> commands;
   std::vector<Lane*> lanes;
   uint32_t points = 0;
+  Stamp last;  // The end of its last launch.
 };
 
 struct DeviceState {

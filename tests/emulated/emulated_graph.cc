@@ -56,7 +56,12 @@ Status EmulatedDriver::launch(At at, GraphHandle handle) {
 
 void EmulatedDriver::destroy(GraphHandle handle) {
   const auto lock = enter("destroy graph");
-  if (handle && handle.bits <= core_.graphs.size()) core_.graphs[handle.bits - 1] = nullptr;
+  if (!handle || handle.bits > core_.graphs.size()) return;
+  std::unique_ptr<Graph>& graph = core_.graphs[handle.bits - 1];
+  if (graph != nullptr && state().lost.ok() && !core_.host_clock.after(graph->last))
+    core_.report(Fault::kMisuse, "destroy", "destroys a graph that may be under way",
+                 core_.labels[graph->last.label]);
+  graph = nullptr;
 }
 
 }  // namespace gangway::emulated

@@ -128,6 +128,27 @@ TEST(PlantedBug, AGraphCapturedWithAStalePointerIsCaught) {
   });
 }
 
+TEST(PlantedBug, AGraphThatIsDestroyedWhileItMayBeUnderWayIsCaught) {
+  const auto run = [](EmulatedMachine& machine, bool wait) {
+    Gpu gpu(machine);
+    float* a = gpu.buffer<float>(kN);
+    EXPECT_TRUE(gpu.driver.begin_capture(gpu.stream).ok());
+    EXPECT_TRUE(gpu.driver.fill(gpu.at("fill"), a, 0, kN * 4).ok());
+    const auto graph = gpu.driver.end_capture(gpu.stream).take();
+    EXPECT_TRUE(gpu.driver.launch(gpu.at("launch"), graph).ok());
+    if (wait) {
+      EXPECT_TRUE(gpu.driver.synchronize(gpu.stream).ok());
+    }
+    gpu.driver.destroy(graph);
+    machine.run_all();
+    return machine.reports();
+  };
+  for_each_seed([&](auto& machine) { EXPECT_THAT(run(machine, true), IsEmpty()); });
+  for_each_seed([&](auto& machine) {
+    EXPECT_THAT(run(machine, false), reported(Fault::kMisuse, "launch", "destroy"));
+  });
+}
+
 TEST(PlantedBug, AFreeBeforeTheLastUseHasFinishedIsCaught) {
   for_each_seed([](auto& machine) {
     Gpu gpu(machine);

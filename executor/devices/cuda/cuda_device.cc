@@ -115,6 +115,11 @@ void CudaDevice::enqueue(Work& work) {
 
 void CudaDevice::ring() { bell_.load(std::memory_order_acquire)->ring(); }
 
+void CudaDevice::trim() {
+  trim_wanted_.store(true, std::memory_order_release);
+  ring();
+}
+
 void CudaDevice::use_bell(Bell bell) {
   bell_.store(bell.doorbell, std::memory_order_release);
   own_bell_.ring();  // The thread may wait there still.
@@ -272,6 +277,7 @@ void CudaDevice::serve() {
   while (!stopping_.load(std::memory_order_acquire)) {
     Doorbell& bell = *bell_.load(std::memory_order_acquire);
     const uint32_t ticket = bell.ticket();
+    if (trim_wanted_.exchange(false, std::memory_order_acq_rel)) graphs_->trim();
     Turn turn{.device = *this, .now_ns = now_ns()};
     const Progress progress = stream_.advance(turn);
     if (stopping_.load(std::memory_order_acquire)) break;

@@ -59,6 +59,7 @@ class CudaDevice final : public Device {
   std::shared_ptr<void> pin(void* data, int64_t bytes) override;
   void host_access(HostAccess kind, const void* data, int64_t bytes) override;
   void join_collectives() override { join(0); }
+  void trim() override;
 
   // For what was compiled for it, and for collectives. Device thread.
   cuda::Gpu& gpu() const { return *gpu_; }
@@ -122,6 +123,7 @@ class CudaDevice final : public Device {
   Doorbell own_bell_;
   std::atomic<Doorbell*> bell_{&own_bell_};
   std::atomic<bool> stopping_{false};
+  std::atomic<bool> trim_wanted_{false};
   Thread thread_;  // Last: it uses everything above.
 };
 

@@ -36,21 +36,20 @@ std::byte* at(const CallFrame& frame, const cuda::Place& place) {
 }  // namespace
 
 CudaFunction::CudaFunction(const LocalFunction& local, std::shared_ptr<cuda::Gpu> gpu)
-    : local_(local),
-      gpu_(std::move(gpu)),
-      serial_(gpu_->next_serial()),
-      masked_(masked_values(*local.function)) {
+    : local_(local), gpu_(std::move(gpu)), masked_(masked_values(*local.function)) {
   const Function& function = *local_.function;
   std::vector<std::vector<cuda::Command>> commands(function.nodes.size());
   std::vector<int64_t> scratch(function.nodes.size(), 0);
+  auto keeps = std::make_shared<std::vector<std::shared_ptr<const void>>>();
   for (NodeId id = 0; id < function.nodes.size(); ++id) {
     cuda::Lowering call(*gpu_, function, id);
     if (call.op() == Op::all_reduce) continue;
     call.op() == Op::timed ? call.copy(call.read(0), call.write(0)) : cuda::lower(call);
     commands[id] = std::move(call.commands);
     scratch[id] = call.scratch_bytes;
-    keeps_.insert(keeps_.end(), call.keeps.begin(), call.keeps.end());
+    keeps->insert(keeps->end(), call.keeps.begin(), call.keeps.end());
   }
+  owner_ = {gpu_->next_serial(), alive_, std::move(keeps)};
   memory_ = plan_memory(
       local_, [&](const Function&, NodeId id) { return scratch[id]; }, Collectives::kBeside);
   const std::vector<cuda::Join> joins = cuda::plan_joins(local_, memory_, scratch);
@@ -194,7 +193,7 @@ void CudaFunction::advance_commands(CallFrame& frame, CudaDevice& device) const 
       return cuda::Status{};
     };
     if (device.graphs().replay({device.compute(), steps_[begin].label},
-                               {serial_, begin, end, frame.mesh_device, frame.bases}, issue_all,
+                               {owner_, begin, end, frame.mesh_device, frame.bases}, issue_all,
                                status)) {
       if (!status.ok()) fail(frame, device, status);
       frame.step = end;

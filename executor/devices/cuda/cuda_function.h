@@ -69,10 +69,10 @@ class CudaFunction final : public CompiledFunction {
 
   const LocalFunction local_;
   const std::shared_ptr<cuda::Gpu> gpu_;
-  const uint64_t serial_;
   MemoryPlan memory_;
   std::vector<Step> steps_;
-  std::vector<std::shared_ptr<const void>> keeps_;
+  const std::shared_ptr<const void> alive_ = std::make_shared<int>();
+  cuda::GraphOwner owner_;    // Of the graphs that devices make of it.
   std::vector<bool> masked_;  // By ValueId: holds infinities by intention.
 };
 

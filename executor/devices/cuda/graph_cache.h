@@ -3,13 +3,23 @@
 //
 // What is captured keeps its addresses, so a graph is known by all that they come from: the
 // function, its first and last step, the device of the mesh and every base. The second time that
-// the same comes it is captured, then replayed. Beyond kGraphsMax nothing new is captured.
+// the same comes it is captured, then replayed. So a plan whose buffers change with every run costs
+// a look-up and never a capture.
 //
-// Threads: the device's. Ownership: the graphs are its own, idle when it dies. Errors: of a launch;
-// what can't be captured is launched one by one for good. Cost: a hash of the bases, 1 ns each.
+// A capture costs as much as many launches, so there are kGraphsMax graphs and no merry-go-round: a
+// new one takes the place of the one that was used longest ago, and only if that was not used since
+// the new one last came. A cycle of more stretches than there is room for keeps those it has.
+//
+// Invariant: a graph is destroyed when its last launch is done. One of a function that lives waits
+// for an event; one of a function that is gone is idle, since who ran it has waited for its mark.
+// Threads: the device's. Ownership: the graphs are its own, idle when it dies; each keeps what it
+// launches (modules, prepared operations), its function or not. Errors: of a launch; what can't be
+// captured is launched one by one for good. Cost: a hash of the bases, 1 ns each.
 #pragma once
 
+#include <deque>
 #include <functional>
+#include <memory>
 #include <unordered_map>
 #include <vector>
 
@@ -17,8 +27,15 @@
 
 namespace gangway::cuda {
 
+// The function that a graph is a part of.
+struct GraphOwner {
+  uint64_t serial = 0;                // Gpu::next_serial().
+  std::weak_ptr<const void> alive;    // Expired: the function is gone.
+  std::shared_ptr<const void> keeps;  // What its commands use.
+};
+
 struct GraphKey {
-  uint64_t function = 0;  // Gpu::next_serial().
+  const GraphOwner& owner;
   uint32_t begin = 0, end = 0;
   uint32_t mesh_device = 0;
   std::span<std::byte* const> bases;
@@ -34,27 +51,54 @@ class GraphCache {
   GraphCache(const GraphCache&) = delete;
 
   // `issue` launches the commands on the stream that it is given. False: the caller must do so
-  // itself; else `status` says how the graph's launch went.
+  // itself; else `status` says how the graph's launch went. All on one stream.
   bool replay(At at, const GraphKey& key, const std::function<Status(StreamHandle)>& issue,
               Status& status);
+  // Drops the graphs of functions that are gone.
+  void trim();
+
   uint64_t launches() const { return launches_; }
+  uint64_t captures() const { return captures_; }
+  size_t size() const { return entries_.size(); }
 
  private:
   struct Entry {
-    GraphKey key;
+    GraphOwner owner;
+    uint32_t begin = 0, end = 0;
+    uint32_t mesh_device = 0;
     std::vector<std::byte*> bases;
-    GraphHandle graph;
-    bool tried = false;
+    GraphHandle graph;  // None: it can't be captured.
+    uint64_t used = 0;
   };
+  struct Retired {
+    GraphHandle graph;
+    EventHandle done;
+    std::shared_ptr<const void> keeps;
+  };
+  // Sightings of what has no entry, by hash, in two generations: the older one goes when the newer
+  // one is full.
+  struct Sightings {
+    static constexpr size_t kMax = 512;
+    std::unordered_map<uint64_t, uint64_t> newer, older;
+    // When it was last seen, or 0; from now on: `now`.
+    uint64_t see(uint64_t hash, uint64_t now);
+  };
+
   static uint64_t hash_of(const GraphKey& key);
   static bool same(const Entry& entry, const GraphKey& key);
   // What is sticky has ended the device; else the commands are launched one by one.
   Status capture(Entry& entry, const std::function<Status(StreamHandle)>& issue);
+  bool make_room(StreamHandle stream, uint64_t seen);
+  void retire(StreamHandle stream, Entry& entry);
+  void destroy_retired();
 
   Driver& driver_;
   const StreamHandle capture_;
-  std::unordered_map<uint64_t, Entry> entries_;
-  uint64_t launches_ = 0;
+  std::unordered_map<uint64_t, Entry> entries_;  // By hash.
+  Sightings sightings_;
+  std::deque<Retired> retired_;  // In the order of their events.
+  uint64_t now_ = 0;             // Counts replay().
+  uint64_t launches_ = 0, captures_ = 0;
 };
 
 }  // namespace gangway::cuda
