@@ -99,8 +99,10 @@ class Training {
   void measure() {
     float first = 0, last = 0;
     const double begin_us = now_us();
-    for (int i = 0; i < kWarmUp; ++i) last = step()["loss"].item<float>();
-    first = last;
+    for (int i = 0; i < kWarmUp; ++i) {
+      last = step()["loss"].item<float>();
+      if (i == 0) first = last;
+    }
     const double warm_us = now_us();
     last = step()["loss"].item<float>();
     const double one_s = (now_us() - warm_us) * 1e-6;

@@ -27,14 +27,14 @@ void with_cluster(HostOptions host, const std::function<void(const Client&)>& bo
 }
 
 std::vector<float> losses_on(const HostOptions& host, const programs::LanguageModelConfig& config,
-                             int64_t steps) {
+                             int64_t steps, float lr) {
   std::vector<float> losses;
   with_cluster(host, [&](const Client& client) {
     const Slice slice = client.allocate({.devices = host.devices});
     const Mesh mesh = slice.mesh({{"data", host.devices}});
     const Executable step = slice.compile(programs::train_step(config, mesh));
     for (int64_t i = 1; i <= steps; ++i) {
-      const Run run = step.run({{"lr", 0.01f}, {"step", static_cast<float>(i)}});
+      const Run run = step.run({{"lr", lr}, {"step", static_cast<float>(i)}});
       losses.push_back(run["loss"].item<float>());
     }
   });

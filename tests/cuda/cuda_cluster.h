@@ -15,6 +15,6 @@ namespace gangway {
 void with_cluster(HostOptions host, const std::function<void(const Client&)>& body);
 
 std::vector<float> losses_on(const HostOptions& host, const programs::LanguageModelConfig& config,
-                             int64_t steps);
+                             int64_t steps, float lr = 0.01f);
 
 }  // namespace gangway

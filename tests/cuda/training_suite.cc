@@ -3,7 +3,7 @@
 
 #include "runtime/temp_dir.h"
 #include "tests/cuda/card_suites.h"
-#include "tests/cuda/cuda_cluster.h"
+#include "tests/cuda/loss_checks.h"
 #include "tests/training/trainer.h"
 
 namespace gangway {
@@ -11,36 +11,40 @@ namespace {
 
 using programs::LanguageModelConfig;
 
-constexpr int64_t kSteps = 2;
-
 std::filesystem::path text_in(const TempDir& folder) {
   const std::filesystem::path path = folder.path() / "text.txt";
   std::ofstream(path) << programs::readable_text();
   return path;
 }
 
-void expect_the_losses_of_the_cpu(const Card& card, LanguageModelConfig config) {
+// Small enough for a card that is emulated.
+LanguageModelConfig smaller(LanguageModelConfig config, DType compute) {
   config.batch = 4;
   config.model.seq = 8;
   config.model.dim = 8;
   config.model.hidden = 16;
   config.model.layers = 1;
-  const std::vector<float> want = losses_on({.devices = 1, .threads = 1}, config, kSteps);
-  const std::vector<float> got =
-      losses_on({.kind = DeviceKind::kCuda, .devices = 2, .gpus = {card.driver}}, config, kSteps);
-  ASSERT_EQ(got.size(), want.size());
-  for (size_t i = 0; i < want.size(); ++i) EXPECT_NEAR(got[i], want[i], 1e-4 * want[i]);
-  EXPECT_EQ(card.report(), "");
+  config.model.compute = compute;
+  return config;
 }
 
 TEST_P(CardTraining, ADenseModelHasTheLossesOfTheCpu) {
   const TempDir folder;
-  expect_the_losses_of_the_cpu(GetParam().make(), programs::tiny_model(text_in(folder)));
+  const LanguageModelConfig config = programs::tiny_model(text_in(folder));
+  expect_the_losses_of_the_cpu(GetParam().make(), smaller(config, DType::kF32), {.devices = 2});
 }
 
 TEST_P(CardTraining, AModelOfExpertsHasTheLossesOfTheCpu) {
   const TempDir folder;
-  expect_the_losses_of_the_cpu(GetParam().make(), programs::tiny_experts(text_in(folder)));
+  const LanguageModelConfig config = programs::tiny_experts(text_in(folder));
+  expect_the_losses_of_the_cpu(GetParam().make(), smaller(config, DType::kF32), {.devices = 2});
+}
+
+TEST_P(CardTraining, InBf16AModelOfExpertsHasTheLossesOfTheCpu) {
+  const TempDir folder;
+  const LanguageModelConfig config = programs::tiny_experts(text_in(folder));
+  expect_the_losses_of_the_cpu(GetParam().make(), smaller(config, DType::kBF16),
+                               {.tolerance = 1e-2f});
 }
 
 }  // namespace

@@ -17,20 +17,17 @@ fail() {
 
 module=$build/lib/gangway/libgangway_cuda.so
 [ -e "$module" ] || fail "$module is missing: build target gangway_cuda where nvcc and NCCL are"
-tool=$build/tools/gangway
-bench=$build/bench/gpu_bench
-for program in "$tool" "$bench"; do
+programs=("$build/tools/gangway" "$build/tests/cuda_module/gw_gpu_test" "$build/bench/gpu_bench"
+  "$build/bench/gpu_programs")
+for program in "${programs[@]}"; do
   [ -x "$program" ] || fail "$program is missing: build target ${program##*/}"
 done
-mapfile -t tests < <(ctest --test-dir "$build" -L gpu --show-only=json-v1 |
-  grep -oE '"/[^"]*/gw_[a-z_]+_test"' | tr -d '"' | sort -u)
-[ ${#tests[@]} -gt 0 ] || fail "no test is labelled gpu: build target gw_gpu_test"
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 root=$work/gangway-gpu
-mkdir -p "$root"/{bin,lib/gangway,text}
-for program in "$tool" "$bench" "${tests[@]}"; do
+mkdir -p "$root"/{bin,lib/gangway}
+for program in "${programs[@]}"; do
   strip -o "$root/bin/${program##*/}" "$program"
 done
 strip -o "$root/lib/gangway/${module##*/}" "$module"
@@ -41,12 +38,10 @@ ldd "$root"/bin/* | awk '$3 ~ "^/" { print $3 }' | sort -u |
   strip -o "$root/lib/${library##*/}" "$library"
 done
 
-printf '%s\n' "${tests[@]##*/}" >"$root/tests"
 commit=$(git rev-parse HEAD)
 [ -z "$(git status --porcelain)" ] || commit="$commit, with changes"
 echo "$commit" >"$root/commit"
-cp tools/gpu/run.sh "$root/"
-git ls-files '*.md' '*.cc' | xargs cat >"$root/text/text"  # To train on.
+cp tools/gpu/run.sh tools/gpu/torch_peer.py "$root/"
 
 tar -C "$work" --owner=0 --group=0 -czf "$tar" gangway-gpu
 bytes=$(stat -c %s "$tar")
