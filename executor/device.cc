@@ -39,6 +39,8 @@ std::unique_ptr<Collective> Device::collective(std::unique_ptr<Collective> meeti
   return meeting;
 }
 
+std::unique_ptr<DeviceLink> Device::link_to(Device&, uint32_t) { return nullptr; }
+
 int64_t Device::collective_bytes(const DeviceGroup&) const { return 0; }
 
 std::shared_ptr<void> Device::pin(void*, int64_t) { return nullptr; }

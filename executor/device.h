@@ -38,6 +38,7 @@
 
 #include "executor/bell.h"
 #include "executor/collectives/collective.h"
+#include "executor/devices/device_link.h"
 #include "executor/memory.h"
 #include "executor/stream.h"
 #include "ir/plan.h"
@@ -148,6 +149,10 @@ class Device {
                                                  const DeviceGroup& group);
   // Its staging_bytes(), before it is made. Throws kUnimplemented for a group that it can't join.
   virtual int64_t collective_bytes(const DeviceGroup& group) const;
+
+  // A way into the memory of `receiver`, a device of this process and kind, with `slots` places;
+  // null: what is sent goes through host memory.
+  virtual std::unique_ptr<DeviceLink> link_to(Device& receiver, uint32_t slots);
 
   virtual void enqueue(Work& work) = 0;
   // Something that a pending work waits for may have happened.

@@ -70,6 +70,7 @@ struct DevicePlan {
   BufferPtr slots;                // slot_bytes for each run in flight.
   BufferPtr meeting_place;        // What collectives work in; null: nothing.
   HostMemory staging;             // The same in host memory; null where the slots are.
+  BufferPtr inboxes;              // What comes over links; null: nothing.
   std::vector<BufferPtr> states;  // By value.
   std::vector<std::shared_ptr<BufferPool>> input_pools;   // By Plan::inputs; null for small ones.
   std::vector<std::shared_ptr<BufferPool>> output_pools;  // By Plan::outputs; null where absent.

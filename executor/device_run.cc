@@ -14,7 +14,9 @@ DeviceRun::DeviceRun(const DevicePlan& plan, uint32_t slot, Mailbox& mailbox, Li
   for (const Entry& entry : plan.entries) {
     if (entry.kind == EntryKind::kReceive &&
         plan.layout.values[entry.value].kind == ValuePlace::Kind::kInbox) {
-      values_[entry.value] = plan.channels[entry.channel].slots.payload(slot);
+      const TransferChannel& channel = plan.channels[entry.channel];
+      values_[entry.value] = channel.link == nullptr ? channel.slots.payload(slot)
+                                                     : channel.memory + channel.stride * slot;
     }
   }
   told_ = plan.device->host_memory(
@@ -277,21 +279,38 @@ Progress DeviceRun::advance_send(const Entry& entry, Turn& turn) {
   if (!begun_) {
     if (!slots.may_send(inputs_.number, channel.released)) return Progress::kPending;
     begun_ = true;
-    if (error_ == nullptr) {
-      turn.device.copy(slots.payload(inputs_.number), values_[entry.value],
-                       plan_.plan->values[entry.value].local_type.bytes());
-    }
+    if (error_ == nullptr) send(entry, turn);
   }
-  if (!landed(turn)) return Progress::kPending;
+  if (channel.link == nullptr && !landed(turn)) return Progress::kPending;
   slots.sent(inputs_.number, error_ != nullptr);
   channel.peer.ring();
   return Progress::kDone;
 }
 
+void DeviceRun::send(const Entry& entry, Turn& turn) {
+  const TransferChannel& channel = plan_.channels[entry.channel];
+  const PlanValue& value = plan_.plan->values[entry.value];
+  const int64_t bytes = value.local_type.bytes();
+  if (channel.link == nullptr)
+    return turn.device.copy(channel.slots.payload(inputs_.number), values_[entry.value], bytes);
+  const uint32_t slot = channel.slots.slot(inputs_.number);
+  const auto failure =
+      channel.link->send(slot, channel.memory + channel.stride * slot, values_[entry.value], bytes);
+  if (value.storage == PlanStorage::kState) channel.link->join();  // A commit may overwrite it.
+  if (failure == nullptr) return;
+  const PlanNode& node = plan_.plan->nodes[entry.node];
+  auto error = std::make_shared<Error>(*failure);
+  error->add_where({.program = plan_.plan->name, .node = node.name, .at = node.at});
+  look_at_failure(std::move(error));
+}
+
 Progress DeviceRun::advance_receive(const Entry& entry, Turn& turn) {
-  const TransferSlots& slots = plan_.channels[entry.channel].slots;
+  const TransferChannel& channel = plan_.channels[entry.channel];
+  const TransferSlots& slots = channel.slots;
   if (!turn.comes(slots.arrival(inputs_.number), inputs_.number + 1)) return Progress::kPending;
   if (slots.poisoned(inputs_.number)) poison_by_peer();
+  if (error_ == nullptr && channel.link != nullptr)
+    channel.link->receive(slots.slot(inputs_.number));
   if (error_ == nullptr && plan_.layout.values[entry.value].kind != ValuePlace::Kind::kInbox) {
     turn.device.copy(values_[entry.value], slots.payload(inputs_.number),
                      plan_.plan->values[entry.value].local_type.bytes());
@@ -327,6 +346,10 @@ Progress DeviceRun::advance_gate(Turn& turn) {
 }
 
 void DeviceRun::finish(Turn& turn) {
+  for (const Entry& entry : plan_.entries) {
+    if (entry.kind == EntryKind::kSend && plan_.channels[entry.channel].link != nullptr)
+      plan_.channels[entry.channel].link->join();
+  }
   for (const DeviceOutput& output : plan_.outputs) {
     const BufferPtr& buffer = inputs_.outputs[output.output];
     if (buffer == nullptr) continue;

@@ -92,6 +92,7 @@ class DeviceRun final : public Work {
   Progress advance_function(const Entry& entry, CallFrame& frame, Turn& turn);
   Progress advance_source(const Entry& entry, Turn& turn);
   Progress advance_send(const Entry& entry, Turn& turn);
+  void send(const Entry& entry, Turn& turn);
   Progress advance_receive(const Entry& entry, Turn& turn);
   Progress advance_gate(Turn& turn);
   void finish(Turn& turn);

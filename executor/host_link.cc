@@ -32,21 +32,39 @@ bool has_gate(const Plan& plan) {
                      [](const PlanNode& node) { return node.kind == PlanNodeKind::kGate; });
 }
 
+bool discrete(const HostPlan& plan) { return plan.devices[0]->device->discrete(); }
+
+// What of a payload lies in the segment: nothing where both devices are this host's and discrete.
+int64_t shared_payload(const HostPlan& plan, const PlanNode& node, uint32_t mesh_device) {
+  const PlanSlice& to = plan.plan->slices[node.slice];
+  const bool linked = discrete(plan) &&
+                      sender_of(*plan.plan, node, mesh_device).host == plan.self &&
+                      slice_members(to)[mesh_device].host == plan.self;
+  return linked ? 0 : plan.plan->values[node.results[0]].local_type.bytes();
+}
+
 template <class Body>
-void for_each_inbox(const Plan& plan, const Member& member, Body body) {
-  for (uint32_t n = 0; n < plan.nodes.size(); ++n) {
-    const PlanNode& node = plan.nodes[n];
+void for_each_inbox(const HostPlan& plan, const Member& member, Body body) {
+  const Plan& facts = *plan.plan;
+  for (uint32_t n = 0; n < facts.nodes.size(); ++n) {
+    const PlanNode& node = facts.nodes[n];
     if (node.kind != PlanNodeKind::kTransfer) continue;
-    const uint32_t mesh_device = mesh_device_of(plan.slices[node.slice], member);
+    const uint32_t mesh_device = mesh_device_of(facts.slices[node.slice], member);
     if (mesh_device == kNone) continue;
-    const int64_t payload = plan.values[node.results[0]].local_type.bytes();
-    body(inbox_area(n, mesh_device), TransferSlots::bytes(payload, slots_of(plan)));
+    body(inbox_area(n, mesh_device),
+         TransferSlots::bytes(shared_payload(plan, node, mesh_device), slots_of(facts)));
   }
 }
 
 // Discrete devices meet in host memory, but lay no tensor there.
 int64_t rank_bytes(const HostPlan& plan, const GroupSpec& group) {
-  return RankArea::bytes(plan.devices[0]->device->discrete() ? 0 : group.bytes_max);
+  return RankArea::bytes(discrete(plan) ? 0 : group.bytes_max);
+}
+
+DevicePlan* device_of(const HostPlan& plan, const Member& member) {
+  const auto found = std::find_if(plan.devices.begin(), plan.devices.end(),
+                                  [&](const auto& device) { return device->member == member; });
+  return found == plan.devices.end() ? nullptr : found->get();
 }
 
 DeviceGroup devices_of(const HostPlan& plan, const GroupSpec& group, size_t index) {
@@ -55,10 +73,8 @@ DeviceGroup devices_of(const HostPlan& plan, const GroupSpec& group, size_t inde
   for (uint32_t mesh_device : group.groups[index]) {
     const Member& member = members[mesh_device];
     devices.name += cat(plan.plan->hosts[member.host], "/", member.device, " ");
-    devices.members.push_back(nullptr);
-    for (const auto& device : plan.devices) {
-      if (device->member == member) devices.members.back() = device->device;
-    }
+    const DevicePlan* here = device_of(plan, member);
+    devices.members.push_back(here == nullptr ? nullptr : here->device);
   }
   return devices;
 }
@@ -69,7 +85,7 @@ void for_each_area(const HostPlan& plan, const Member& member, Body body) {
     body(rank_area(group, index, rank), rank_bytes(plan, group));
   });
   if (has_gate(*plan.plan)) body(gate_area(member), RankArea::bytes(0));
-  for_each_inbox(*plan.plan, member, body);
+  for_each_inbox(plan, member, body);
 }
 
 }  // namespace
@@ -91,6 +107,10 @@ int64_t staging_bytes(const HostPlan& plan, const DevicePlan& device) {
     }
   });
   return total;
+}
+
+int64_t own_inbox_bytes(const DevicePlan& device) {
+  return device.device->discrete() ? device.layout.inbox_bytes : 0;
 }
 
 SharedSegment make_segment(const HostPlan& plan) {
@@ -153,14 +173,24 @@ void link_channels(HostPlan& plan, DevicePlan& device, const BellOf& bell_of) {
     const bool sends = entry.kind == EntryKind::kSend;
     const uint32_t mesh_device = mesh_device_of(sends ? from : to, device.member);
     const Member receiver = slice_members(to)[mesh_device];
-    const int64_t payload = plan.plan->values[entry.value].local_type.bytes();
+    const Member sender = slice_members(from)[mesh_device];
+    const int64_t payload = shared_payload(plan, node, mesh_device);
     const uint32_t slots = slots_of(*plan.plan);
     const SharedSegment& segment = segment_of(plan, receiver.host);
     std::byte* area = find_area(segment, inbox_area(entry.node, mesh_device),
                                 TransferSlots::bytes(payload, slots));
-    device.pins.push_back(device.device->pin(segment.data(), static_cast<int64_t>(segment.size())));
-    device.channels[entry.channel] = {TransferSlots(area, payload, slots),
-                                      bell_of(sends ? receiver : slice_members(from)[mesh_device])};
+    TransferChannel& channel = device.channels[entry.channel];
+    channel = {.slots = TransferSlots(area, payload, slots),
+               .peer = bell_of(sends ? receiver : sender)};
+    if (discrete(plan) && sender.host == plan.self && receiver.host == plan.self) {
+      auto& link = plan.links[{entry.node, mesh_device}];
+      if (link == nullptr)
+        link = device_of(plan, sender)->device->link_to(*device_of(plan, receiver)->device, slots);
+      channel.link = link;
+    } else {
+      device.pins.push_back(
+          device.device->pin(segment.data(), static_cast<int64_t>(segment.size())));
+    }
   }
 }
 
@@ -170,6 +200,24 @@ void link_device(HostPlan& plan, DevicePlan& device, const BellOf& bell_of) {
   link_collectives(plan, device, bell_of);
   link_gate(plan, device, bell_of);
   link_channels(plan, device, bell_of);
+}
+
+void place_links(HostPlan& plan) {
+  for (const auto& device : plan.devices) {
+    for (const Entry& entry : device->entries) {
+      if (entry.channel == kNone || device->channels[entry.channel].link == nullptr) continue;
+      const PlanNode& node = plan.plan->nodes[entry.node];
+      const PlanSlice& to = plan.plan->slices[node.slice];
+      const PlanSlice& mine = entry.kind == EntryKind::kSend
+                                  ? plan.plan->slices[plan.plan->values[entry.value].slice]
+                                  : to;
+      const DevicePlan& receiver =
+          *device_of(plan, slice_members(to)[mesh_device_of(mine, device->member)]);
+      TransferChannel& channel = device->channels[entry.channel];
+      channel.stride = receiver.layout.inbox_bytes;
+      channel.memory = receiver.inboxes->data() + receiver.layout.values[node.results[0]].offset;
+    }
+  }
 }
 
 }  // namespace gangway

@@ -54,6 +54,8 @@ struct HostPlan {
   SharedSegment segment;             // What this host's devices receive in.
   std::vector<SharedSegment> peers;  // By host; empty for this one.
   std::vector<SharedSegment> bells;  // By host; empty for this one.
+  // By node and mesh device of the receiver.
+  std::map<std::pair<uint32_t, uint32_t>, std::shared_ptr<DeviceLink>> links;
 
   std::vector<std::unique_ptr<PlanRun>> runs;  // One for each run in flight.
   uint64_t started = 0;
@@ -74,8 +76,12 @@ void add_entries(HostPlan& plan, DevicePlan& device);
 int64_t shared_bytes(const HostPlan& plan, const DevicePlan& device);
 // What collectives need of a discrete device's own memory.
 int64_t staging_bytes(const HostPlan& plan, const DevicePlan& device);
+// What a device receives over links, in one run: in its own memory.
+int64_t own_inbox_bytes(const DevicePlan& device);
 SharedSegment make_segment(const HostPlan& plan);
 using BellOf = std::function<Bell(const Member&)>;
 void link_device(HostPlan& plan, DevicePlan& device, const BellOf& bell_of);
+// Once memory is allocated: where the links of the plan lead.
+void place_links(HostPlan& plan);
 
 }  // namespace gangway

@@ -96,7 +96,8 @@ DeviceNeed Host::Impl::need_of(HostPlan& made, DevicePlan& device) {
       need.state += aligned(value.local_type.bytes());
     }
   }
-  need.slots = (device.layout.slot_bytes + device.layout.bound_bytes) * facts.runs_in_flight_max;
+  need.slots = (device.layout.slot_bytes + device.layout.bound_bytes + own_inbox_bytes(device)) *
+               facts.runs_in_flight_max;
   // A segment lies in the host's memory.
   need.slots +=
       device.device->discrete() ? aligned(staging_bytes(made, device)) : shared_bytes(made, device);
@@ -136,6 +137,7 @@ void Host::Impl::commit_install(PlanId id) {
   HostPlan& made = plan(id);
   GW_REQUIRE(made.stage == PlanStage::kLinked, "plan ", id, ": must be linked first");
   for (const auto& device : made.devices) allocate(made, *device);
+  place_links(made);
   add_states(made);
   for (int64_t slot = 0; slot < made.plan->runs_in_flight_max; ++slot) {
     auto run = std::make_unique<PlanRun>();
@@ -159,6 +161,8 @@ void Host::Impl::allocate(HostPlan& made, DevicePlan& device) {
     device.staging =
         device.device->host_memory(device.layout.slot_bytes * facts.runs_in_flight_max);
     device.meeting_place = allocate_buffer(memory, aligned(staging_bytes(made, device)), what);
+    if (const int64_t bytes = own_inbox_bytes(device); bytes > 0)
+      device.inboxes = allocate_buffer(memory, bytes * facts.runs_in_flight_max, what);
     std::byte* place = device.meeting_place->data();
     for (const auto& collective : device.collectives) {
       collective->use_staging(place);

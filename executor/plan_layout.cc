@@ -85,11 +85,22 @@ class LayoutMaker {
         first_[value] = std::min(first_[value], n);
         last_[value] = std::max(last_[value], until);
         if (node.kind == PlanNodeKind::kSource) sourced_.push_back(value);
-        if (node.kind == PlanNodeKind::kTransfer) received_.push_back(value);
+        if (node.kind == PlanNodeKind::kTransfer) find_transfer(node, value);
       }
     }
     // What a client gets is copied, or was bound, when the run ends.
     for (uint32_t value : plan_.outputs) last_[value] = end;
+  }
+
+  void find_transfer(const PlanNode& node, uint32_t value) {
+    received_.push_back(value);
+    const uint32_t to = mesh_device_of(plan_.slices[node.slice], member_);
+    if (discrete_ && to != kNone && sender_of(plan_, node, to).host == member_.host)
+      linked_.push_back(value);
+    const uint32_t from = mesh_device_of(plan_.slices[plan_.values[node.inputs[0]].slice], member_);
+    if (discrete_ && from != kNone &&
+        slice_members(plan_.slices[node.slice])[from].host == member_.host)
+      last_[node.inputs[0]] = static_cast<uint32_t>(plan_.nodes.size());
   }
 
   static bool contains(const std::vector<uint32_t>& values, uint32_t value) {
@@ -115,7 +126,7 @@ class LayoutMaker {
       case PlanStorage::kTemporary:
       case PlanStorage::kOutput: break;
     }
-    if (contains(received_, v) && !discrete_) {
+    if (contains(received_, v) && (!discrete_ || contains(linked_, v))) {
       place = {ValuePlace::Kind::kInbox, layout_.inbox_bytes};
       layout_.inbox_bytes += aligned(bytes);
     } else if (contains(sourced_, v)) {
@@ -146,6 +157,7 @@ class LayoutMaker {
   PlanLayout layout_;
   std::vector<uint32_t> first_, last_;
   std::vector<uint32_t> sourced_, received_;
+  std::vector<uint32_t> linked_;  // Of those received: over a link.
   std::vector<Interval> intervals_;
 };
 
@@ -161,6 +173,10 @@ uint32_t mesh_device_of(const PlanSlice& slice, const Member& member) {
     device += range.count;
   }
   return kNone;
+}
+
+Member sender_of(const Plan& plan, const PlanNode& transfer, uint32_t device) {
+  return slice_members(plan.slices[plan.values[transfer.inputs[0]].slice])[device];
 }
 
 bool takes_part(const Plan& plan, const PlanNode& node, const Member& member) {

@@ -7,6 +7,9 @@
 // its run has ended. A poisoned sender sends a flag in place of data, so that the receiver never
 // waits for it. A small payload lies in the line of its stamp: what the receiver polls brings it.
 //
+// Two discrete devices of one process do the same in the receiver's own memory (device_link.h): the
+// stamp then says that the copy was started, and the receiver's card waits for it.
+//
 // Invariant: send n of a plan is run n of that plan; it lies in slot n % slots on both sides.
 // Threads: one side each, on its device's thread. Ownership: memory and bells are the plan's.
 // Cost: one copy of the payload, and one ring each way.
@@ -15,8 +18,10 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 
 #include "executor/bell.h"
+#include "executor/devices/device_link.h"
 #include "executor/stream.h"
 
 namespace gangway {
@@ -57,6 +62,7 @@ class TransferSlots {
   bool poisoned(uint64_t run) const { return stamp(run).poisoned != 0; }
   void release(uint64_t run) { released_->store(run + 1, std::memory_order_release); }
 
+  uint32_t slot(uint64_t run) const { return static_cast<uint32_t>(run % slots_); }
   std::byte* payload(uint64_t run) const {
     TransferStamp& stamp = this->stamp(run);
     return stride_ == kLine ? stamp.small : reinterpret_cast<std::byte*>(&stamp + 1);
@@ -81,6 +87,11 @@ class TransferSlots {
 
 struct TransferChannel {
   TransferSlots slots;
+  // Of devices of one process that need no host memory: the payloads lie in the receiver's, and
+  // `slots` only stamps them.
+  std::shared_ptr<DeviceLink> link;
+  std::byte* memory = nullptr;  // With a link: the first slot; `stride` bytes each.
+  int64_t stride = 0;
   Bell peer;                      // Sender: the receiver's bell; receiver: the sender's.
   mutable uint64_t released = 0;  // Sender, its device's thread: runs known to be released.
 };

@@ -8,6 +8,7 @@
 
 #include "executor/collectives/cuda/comm_collective.h"
 #include "executor/collectives/cuda/copy_collective.h"
+#include "executor/devices/cuda/card_link.h"
 #include "executor/devices/cuda/cuda_function.h"
 #include "executor/devices/cuda/kernels/rank_parts.h"
 
@@ -106,6 +107,10 @@ int64_t CudaDevice::collective_bytes(const DeviceGroup& group) const {
         {.device = name()}, "use fewer devices a card");
   }
   return CopyCollective::staging_bytes_for(group.bytes_max);
+}
+
+std::unique_ptr<DeviceLink> CudaDevice::link_to(Device& receiver, uint32_t slots) {
+  return std::make_unique<CardLink>(*this, static_cast<CudaDevice&>(receiver), slots);
 }
 
 void CudaDevice::enqueue(Work& work) {

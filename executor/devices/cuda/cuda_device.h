@@ -48,6 +48,7 @@ class CudaDevice final : public Device {
   std::unique_ptr<Collective> collective(std::unique_ptr<Collective> meeting,
                                          const DeviceGroup& group) override;
   int64_t collective_bytes(const DeviceGroup& group) const override;
+  std::unique_ptr<DeviceLink> link_to(Device& receiver, uint32_t slots) override;
   void enqueue(Work& work) override;
   void ring() override;
   void stop() override;

@@ -1,0 +1,33 @@
+// DeviceLink: how one discrete device writes into another's memory, both of one process, with no
+// host memory in between.
+//
+//   sender    send(): after what it has started; the device goes on meanwhile
+//   receiver  receive(), once the sender's host part has told it: what it starts comes after
+//
+// Invariant: a slot is written again when the receiver has given it back, and not before.
+// Threads: send() and join() on the sender's device thread, receive() on the receiver's. Ownership:
+// of a plan's channels; both devices outlive it. Errors: send() returns what failed; what breaks
+// later is a failure of a mark.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+#include "runtime/base/error.h"
+
+namespace gangway {
+
+class DeviceLink {
+ public:
+  virtual ~DeviceLink() = default;
+
+  // `from` is read until what join() orders.
+  virtual std::shared_ptr<const Error> send(uint32_t slot, void* to, const void* from,
+                                            int64_t bytes) = 0;
+  // What the sender starts from now on comes after all that it sent.
+  virtual void join() = 0;
+  virtual void receive(uint32_t slot) = 0;
+};
+
+}  // namespace gangway
