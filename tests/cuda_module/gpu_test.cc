@@ -1,6 +1,7 @@
 // The driver's table on a real card: what a first machine with a GPU must show.
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <vector>
 
 #include "executor/devices/cuda/chain_source.h"
@@ -82,6 +83,27 @@ TEST_F(Card, MultipliesMatrices) {
   std::byte* scratch = driver_->allocate(at("scratch"), product.scratch_bytes).take();
   ASSERT_TRUE(driver_->run(at("dot"), product.operation, tensors, scratch).ok());
   EXPECT_EQ(read(static_cast<float*>(tensors[2]), 16 * 32), std::vector<float>(16 * 32, 48));
+}
+
+TEST_F(Card, AProductHasItsEpilogue) {
+  const auto gelu = [](float x) {
+    return 0.5f * x * (1 + std::tanh(0.7978845608f * (x + 0.044715f * x * x * x)));
+  };
+  const MatmulDesc desc{.m = 16, .n = 32, .k = 8, .transpose_b = true};
+  float *a = filled(16 * 8, 0.25f), *b = filled(32 * 8, 0.5f), *c = buffer(16 * 32);
+  float *bias = filled(32, 1), *pre = buffer(16 * 32);
+  const auto run = [&](const Epilogue& epilogue, std::vector<void*> tensors) {
+    const Prepared product = driver_->prepare(desc, epilogue).take();
+    std::byte* scratch = driver_->allocate(at("scratch"), product.scratch_bytes).take();
+    ASSERT_TRUE(driver_->run(at("dot"), product.operation, tensors, scratch).ok());
+  };
+  run({.bias = true, .activation = Activation::kGeluTanh}, {a, b, c, bias});
+  for (const float x : read(c, 16 * 32)) ASSERT_NEAR(x, gelu(2), 1e-5f);
+  run({.activation = Activation::kGeluTanh, .keep_input = true}, {a, b, c, pre});
+  for (const float x : read(c, 16 * 32)) ASSERT_NEAR(x, gelu(1), 1e-5f);
+  EXPECT_EQ(read(pre, 16 * 32), std::vector<float>(16 * 32, 1));
+  run({.bias = true, .activation = Activation::kRelu}, {a, b, c, bias});
+  EXPECT_EQ(read(c, 16 * 32), std::vector<float>(16 * 32, 2));
 }
 
 TEST_F(Card, RunsAChainThatWasCompiledForIt) {

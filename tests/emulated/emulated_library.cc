@@ -99,6 +99,9 @@ Result<Prepared> EmulatedDriver::add(std::shared_ptr<PreparedOperation> operatio
 }
 
 Result<Prepared> EmulatedDriver::prepare(const MatmulDesc& desc, const Epilogue& epilogue) {
+  if (epilogue.bias || epilogue.activation != Activation::kNone) {
+    if (const Status offered = offers("epilogues"); !offered.ok()) return to_error(offered);
+  }
   const MatmulDesc wide = product_of(desc);
   std::shared_ptr<const Matmul> matmul;
   try {

@@ -36,7 +36,7 @@ namespace gangway::emulated {
 
 // What its libraries offer; the rest is kUnimplemented when it is prepared.
 enum class Library : uint8_t {
-  kProducts,  // As cuBLASLt alone: attention and products of experts are Gangway's own kernels.
+  kProducts,  // Plain ones: attention, products of experts and epilogues are Gangway's own kernels.
   kAll,
 };
 

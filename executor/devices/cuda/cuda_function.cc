@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "executor/devices/cuda/lower/product_fusion.h"
 #include "executor/devices/masked_values.h"
 
 namespace gangway {
@@ -21,6 +22,10 @@ std::string label_of(const Function& function, const Node& node) {
   std::string label = cat(function.name, ": %", node.first_result, " ", to_string(node.op));
   const char* before = " of ";
   if (node.body == nullptr) return label;
+  if (node.attrs.find(cuda::kProductAttr) != nullptr) {
+    label += cat(before, to_string(Op::dot));
+    before = ", ";
+  }
   for (const Node& inner : node.body->nodes) {
     if (inner.op == Op::constant || inner.op == Op::broadcast) continue;
     label += cat(before, to_string(inner.op));
@@ -36,7 +41,9 @@ std::byte* at(const CallFrame& frame, const cuda::Place& place) {
 }  // namespace
 
 CudaFunction::CudaFunction(const LocalFunction& local, std::shared_ptr<cuda::Gpu> gpu)
-    : local_(local), gpu_(std::move(gpu)), masked_(masked_values(*local.function)) {
+    : local_(cuda::fuse_products(local)),
+      gpu_(std::move(gpu)),
+      masked_(masked_values(*local_.function)) {
   const Function& function = *local_.function;
   std::vector<std::vector<cuda::Command>> commands(function.nodes.size());
   std::vector<int64_t> scratch(function.nodes.size(), 0);

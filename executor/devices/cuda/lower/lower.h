@@ -90,6 +90,10 @@ void lower_move(Lowering& call);    // broadcast, transpose, slice, concat, pad,
 void lower_window(Lowering& call);  // dynamic_slice, dynamic_update
 void lower_reduce(Lowering& call);  // sums, extremes, argmax, cumsum, sum_squares
 void lower_dot(Lowering& call);
+// The product of two inputs, by the node's attributes, into `to`; `more` is what the epilogue adds
+// to the tensors of Driver::run(). False, with nothing done: no library offers the epilogue.
+bool lower_product(Lowering& call, size_t a, size_t b, DType out, Argument to,
+                   const Epilogue& epilogue, const std::vector<Argument>& more);
 void lower_random(Lowering& call);
 void lower_index(Lowering& call);    // take, scatter_add, top_k, sort
 void lower_softmax(Lowering& call);  // and cross-entropy, with their gradients

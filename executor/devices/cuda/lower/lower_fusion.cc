@@ -1,36 +1,69 @@
 #include "executor/devices/cuda/chain_source.h"
 #include "executor/devices/cuda/lower/lower.h"
+#include "executor/devices/cuda/lower/product_fusion.h"
 #include "executor/devices/strided.h"
 #include "executor/devices/to_fused.h"
 
 namespace gangway::cuda {
+namespace {
 
-void lower_fusion(Lowering& call) {
+// `parameters`: where the body's are read.
+void launch_chain(Lowering& call, const std::vector<Argument>& parameters) {
   const Function& body = *call.node().body;
   const FusedChain chain = to_fused(body);
-  const int64_t n = chain.outer * chain.inner;
-  if (n == 0) return;
-  int64_t width = chain_width(chain.program);
-  if (chain.inner % width != 0) width = 1;
-  const auto module = call.gpu.compile({"chain.cu", chain_source(chain.program, width)});
+  const auto module = call.gpu.compile({"chain.cu", chain_source(chain.program)});
   call.keep(module);
   const Result<KernelHandle> kernel = call.gpu.driver().kernel(module->handle(), kChainKernel);
   if (!kernel.ok()) throw kernel.error();
   std::vector<Argument> arguments;
   for (const FusedChain::Input& input : chain.inputs) {
-    arguments.push_back(call.read(input.parameter));
+    arguments.push_back(parameters[input.parameter]);
     if (input.spread == kNone) continue;
     const Node& node = body.nodes[input.spread];
     const Type& to = body.types[node.first_result];
     const Argument full = call.scratch(to.bytes());
     call.move(broadcast_copy(body.types[input.parameter], to, node.attrs.ints("map")),
-              call.read(input.parameter), full);
+              parameters[input.parameter], full);
     arguments.back() = Lowering::as(full, AccessKind::kRead);
   }
-  for (size_t r = 0; r < body.results.size(); ++r) arguments.push_back(call.write(r));
+  for (uint32_t r = 0; r < body.results.size(); ++r) arguments.push_back(call.write(r));
   arguments.push_back(value(chain.outer));
   arguments.push_back(value(chain.inner));
-  call.launch_flat(kernel.value(), n / width, std::move(arguments));
+  call.launch_flat(kernel.value(), chain.outer * chain.inner, std::move(arguments));
+}
+
+// The product with its epilogue; where no library offers that, the product, then the chain.
+void lower_product_fusion(Lowering& call) {
+  const Function& body = *call.node().body;
+  const auto product = static_cast<uint32_t>(call.attrs().integer(kProductAttr));
+  const size_t a = call.inputs() - 2, b = call.inputs() - 1;
+  const bool kept = call.node().results == 2;
+  const ProductTail tail = product_tail(body, product).value();
+  std::vector<Argument> parameters;  // The product is not yet among them.
+  for (size_t i = 0; i < a; ++i) parameters.push_back(call.read(i));
+
+  const DType dtype = body.types[product].dtype;
+  std::vector<Argument> more;
+  if (tail.bias != kNone) more.push_back(parameters[tail.bias - (tail.bias > product ? 1 : 0)]);
+  if (kept) more.push_back(call.write(1));
+  const Epilogue epilogue{
+      .bias = tail.bias != kNone, .activation = tail.activation, .keep_input = kept};
+  if (lower_product(call, a, b, dtype, call.write(0), epilogue, more)) return;
+
+  const Argument made = kept ? call.write(1) : call.scratch(body.types[product].bytes());
+  lower_product(call, a, b, dtype, made, {}, {});
+  parameters.insert(parameters.begin() + product, Lowering::as(made, AccessKind::kRead));
+  launch_chain(call, parameters);
+}
+
+}  // namespace
+
+void lower_fusion(Lowering& call) {
+  if (call.out().elements() == 0) return;
+  if (call.attrs().find(kProductAttr) != nullptr) return lower_product_fusion(call);
+  std::vector<Argument> parameters;
+  for (size_t i = 0; i < call.inputs(); ++i) parameters.push_back(call.read(i));
+  launch_chain(call, parameters);
 }
 
 }  // namespace gangway::cuda

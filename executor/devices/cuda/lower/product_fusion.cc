@@ -1,0 +1,194 @@
+#include "executor/devices/cuda/lower/product_fusion.h"
+
+#include <bit>
+#include <cmath>
+#include <numbers>
+#include <utility>
+#include <vector>
+
+#include "executor/devices/dot_plan.h"
+#include "executor/devices/to_fused.h"
+#include "ir/transforms/rewrite.h"
+#include "runtime/base/cat.h"
+
+namespace gangway::cuda {
+namespace {
+
+constexpr size_t kTermLengthMax = 2000;  // Of what could be an activation; sharing multiplies.
+
+// A value of a chain, written out from the product x and the bias b; operands that may be exchanged
+// in one order. Equal terms are equal values.
+using Term = std::string;
+
+Term number(double value) { return cat("#", std::bit_cast<uint64_t>(value)); }
+
+bool commutes(FusedOp op) {
+  return op == FusedOp::kAdd || op == FusedOp::kMul || op == FusedOp::kMax;
+}
+
+Term apply(FusedOp op, Term a, Term b = {}) {
+  if (commutes(op) && b < a) std::swap(a, b);
+  return cat(static_cast<int>(op), "(", a, b.empty() ? "" : ",", b, ")");
+}
+
+// As gelu() of ir/ops.h writes it.
+Term gelu(const Term& x) {
+  const Term cubed = apply(FusedOp::kMul, apply(FusedOp::kMul, x, x), x);
+  const Term sum = apply(FusedOp::kAdd, x, apply(FusedOp::kMul, cubed, number(0.044715)));
+  const Term inner = apply(FusedOp::kMul, sum, number(std::sqrt(2 / std::numbers::pi)));
+  return apply(FusedOp::kMul, apply(FusedOp::kMul, x, number(0.5)),
+               apply(FusedOp::kAdd, apply(FusedOp::kTanh, inner), number(1)));
+}
+
+Term relu(const Term& x) { return apply(FusedOp::kMax, x, number(0)); }
+
+// Empty: longer than any activation, or with other instructions than they have.
+Term term_of(const FusedProgram& program, std::vector<Term> terms) {
+  for (const FusedInstruction& code : program.code) {
+    const auto operand = [&](size_t i) { return terms[static_cast<size_t>(code.in[i])]; };
+    if (code.op == FusedOp::kConstant) {
+      terms.push_back(number(code.immediate));
+    } else if (code.op == FusedOp::kTanh) {
+      terms.push_back(apply(code.op, operand(0)));
+    } else if (commutes(code.op)) {
+      terms.push_back(apply(code.op, operand(0), operand(1)));
+    } else {
+      return {};
+    }
+    if (terms.back().size() > kTermLengthMax) return {};
+  }
+  return terms[static_cast<size_t>(program.outputs[0].value)];
+}
+
+std::optional<Activation> activation_of(const Term& term, const Term& x) {
+  if (term == x) return Activation::kNone;
+  if (term == relu(x)) return Activation::kRelu;
+  if (term == gelu(x)) return Activation::kGeluTanh;
+  return {};
+}
+
+// A fusion takes in the product of its input `place`.
+struct Merge {
+  NodeId product = kNone;
+  size_t place = 0;
+  bool kept = false;  // Others need the product too.
+};
+
+class ProductFuser {
+ public:
+  explicit ProductFuser(const LocalFunction& local)
+      : local_(local), from_(*local.function), makers_(producers(from_)) {
+    uses_.resize(from_.types.size());
+    for (NodeId id = 0; id < from_.nodes.size(); ++id) {
+      for (ValueId input : from_.nodes[id].inputs) uses_[input].push_back(id);
+    }
+    for (ValueId result : from_.results) uses_[result].push_back(kNone);
+    taken_.assign(from_.nodes.size(), false);
+    merges_.resize(from_.nodes.size());
+  }
+
+  LocalFunction run() {
+    // What is behind the commit point writes state in place and stays as it is.
+    for (NodeId id = 0; id < local_.commit_begin; ++id) {
+      for (size_t i = 0; i < from_.nodes[id].inputs.size() && !merged(id); ++i) consider(id, i);
+    }
+    Rewriter out(from_);
+    LocalFunction made = local_;
+    for (NodeId id = 0; id <= from_.nodes.size(); ++id) {
+      if (id == local_.commit_begin)
+        made.commit_begin = static_cast<NodeId>(out.target().nodes.size());
+      if (id == from_.nodes.size()) break;
+      if (merged(id)) {
+        append(out, id);
+      } else if (!taken_[id]) {
+        out.copy(id);
+      }
+    }
+    made.function = std::make_shared<const Function>(out.finish());
+    return made;
+  }
+
+ private:
+  bool merged(NodeId id) const { return merges_[id].product != kNone; }
+
+  void consider(NodeId id, size_t place) {
+    const Node& fusion = from_.nodes[id];
+    const ValueId value = fusion.inputs[place];
+    const NodeId maker = makers_[value];
+    if (fusion.op != Op::fusion || maker == kNone || from_.nodes[maker].op != Op::dot) return;
+    if (taken_[maker] || fusion.body->results.size() != 1) return;
+    const auto tail = product_tail(*fusion.body, static_cast<uint32_t>(place));
+    if (!tail) return;
+    const Node& product = from_.nodes[maker];
+    const DotPlan plan = plan_dot(product.attrs, from_.types[product.inputs[0]],
+                                  from_.types[product.inputs[1]], from_.types[value].dtype);
+    const bool biased = tail->bias != kNone;
+    if (biased && fusion.body->types[tail->bias].elements() != plan.desc.n) return;
+    Merge merge{.product = maker, .place = place};
+    for (NodeId user : uses_[value]) {
+      if (user == id) continue;
+      if (user < id) return;  // It can't wait for the chain.
+      merge.kept = true;
+    }
+    if (merge.kept && biased) return;  // What an epilogue keeps has the bias in it.
+    taken_[maker] = true;
+    merges_[id] = merge;
+  }
+
+  void append(Rewriter& out, NodeId id) const {
+    const Node& fusion = from_.nodes[id];
+    const Merge& merge = merges_[id];
+    const Node& product = from_.nodes[merge.product];
+    Node node{.op = Op::fusion, .attrs = product.attrs, .body = fusion.body};
+    node.attrs.set(kProductAttr, static_cast<int64_t>(merge.place));
+    for (size_t i = 0; i < fusion.inputs.size(); ++i) {
+      if (i != merge.place) node.inputs.push_back(out.at(fusion.inputs[i]));
+    }
+    for (ValueId input : product.inputs) node.inputs.push_back(out.at(input));
+    std::vector<Type> types = {from_.types[fusion.first_result]};
+    if (merge.kept) types.push_back(from_.types[product.first_result]);
+    const ValueId first = out.append(std::move(node), types, from_.infos[id]);
+    out.set(fusion.first_result, first);
+    if (merge.kept) out.set(product.first_result, first + 1);
+  }
+
+  const LocalFunction& local_;
+  const Function& from_;
+  const std::vector<NodeId> makers_;
+  std::vector<std::vector<NodeId>> uses_;  // By ValueId; kNone: a result of the function.
+  std::vector<bool> taken_;                // Products.
+  std::vector<Merge> merges_;              // By NodeId of the fusion.
+};
+
+}  // namespace
+
+std::optional<ProductTail> product_tail(const Function& body, uint32_t product) {
+  const DType dtype = body.types[product].dtype;
+  const FusedChain chain = to_fused(body);
+  ProductTail tail;
+  std::vector<Term> terms;
+  for (size_t i = 0; i < chain.inputs.size(); ++i) {
+    const FusedInput& input = chain.program.inputs[i];
+    const uint32_t parameter = chain.inputs[i].parameter;
+    const bool is_product = parameter == product;
+    if (chain.inputs[i].spread != kNone || input.dtype != dtype) return {};
+    if (input.kind != (is_product ? FusedInput::kFull : FusedInput::kInner)) return {};
+    if (!is_product && tail.bias != kNone) return {};
+    if (!is_product) tail.bias = parameter;
+    terms.emplace_back(is_product ? "x" : "b");
+  }
+  for (const FusedInstruction& code : chain.program.code) {
+    if (code.dtype != dtype) return {};
+  }
+  if (chain.program.outputs[0].dtype != dtype) return {};
+  const Term term = term_of(chain.program, terms);
+  const Term x = tail.bias == kNone ? Term("x") : apply(FusedOp::kAdd, "x", "b");
+  const std::optional<Activation> activation = activation_of(term, x);
+  if (!activation) return {};
+  tail.activation = *activation;
+  return tail;
+}
+
+LocalFunction fuse_products(const LocalFunction& local) { return ProductFuser(local).run(); }
+
+}  // namespace gangway::cuda

@@ -1,0 +1,32 @@
+// A product whose element-wise chain a library's epilogue can do, as one node.
+//
+// The chain must be a bias for each column, an activation of the product, or both. The node is a
+// fusion like the chain's, with the chain's body; but instead of the product itself it has the
+// product's two operands, last among its inputs, and the product's attributes. kProductAttr says
+// which parameter of the body the product is. Where another node needs the product too, it is the
+// node's second result.
+//
+// Why not a pass of all devices: who has no such library would make two of it again.
+// Threads: pure.
+#pragma once
+
+#include <optional>
+
+#include "executor/devices/cuda/calls.h"
+#include "ir/plan.h"
+
+namespace gangway::cuda {
+
+inline constexpr const char* kProductAttr = "product";
+
+// The same function with such nodes. Its results, parameters and what is in place stay.
+LocalFunction fuse_products(const LocalFunction& local);
+
+// What a chain does to parameter `product` of its body.
+struct ProductTail {
+  Activation activation = Activation::kNone;
+  uint32_t bias = kNone;  // Parameter of the body.
+};
+std::optional<ProductTail> product_tail(const Function& body, uint32_t product);
+
+}  // namespace gangway::cuda

@@ -1,0 +1,142 @@
+// A product and the element-wise chain behind it as one node: which chains are, and that results
+// are the reference's, whether the card's libraries have epilogues or not.
+#include "executor/devices/cuda/lower/product_fusion.h"
+
+#include <gtest/gtest.h>
+
+#include <functional>
+
+#include "ir/builder.h"
+#include "ir/interpret.h"
+#include "ir/ops.h"
+#include "ir/text.h"
+#include "ir/transforms/fuse_elementwise.h"
+#include "runtime/base/rng.h"
+#include "tests/cuda/emulated_gpu.h"
+#include "tests/cuda/op_devices.h"
+#include "tests/op_table/case_run.h"
+
+namespace gangway {
+namespace {
+
+// Of parameters x[2, 5, 8], w[8, 16] and bias[16].
+using Body = std::function<void(Builder&, Value x, Value w, Value bias)>;
+
+LocalFunction function_of(DType dtype, const Body& body) {
+  Builder b("f");
+  const Value x = b.parameter("x", {dtype, {2, 5, 8}});
+  const Value w = b.parameter("w", {dtype, {8, 16}});
+  body(b, x, w, b.parameter("bias", {dtype, {16}}));
+  Function whole = b.build();
+  whole.local = true;
+  whole.mesh = {{{"data", 1}}};
+  auto commit_begin = static_cast<NodeId>(whole.nodes.size());
+  LocalFunction local;
+  local.function = std::make_shared<const Function>(fuse_elementwise(whole, commit_begin));
+  local.commit_begin = commit_begin;
+  return local;
+}
+
+struct Merged {
+  size_t count = 0, results = 0;  // Of the last.
+};
+
+Merged merged(const LocalFunction& local) {
+  const LocalFunction made = cuda::fuse_products(local);
+  Merged found;
+  for (const Node& node : made.function->nodes) {
+    if (node.attrs.find(cuda::kProductAttr) != nullptr) found = {found.count + 1, node.results};
+  }
+  EXPECT_EQ(made.function->nodes.size() + found.count, local.function->nodes.size());
+  EXPECT_EQ(made.commit_begin + found.count, local.commit_begin);
+  return found;
+}
+
+// On a card whose libraries have epilogues, and on one whose do not.
+void expect_the_reference(const LocalFunction& local, DType dtype) {
+  Rng rng(20260101, 17);
+  std::vector<Literal> inputs;
+  for (size_t p = 0; p < local.function->parameters.size(); ++p) {
+    Literal& input = inputs.emplace_back(filled(local.function->types[p], 0));
+    for (double& value : input.values) value = rng.uniform() - 0.5;
+    round_values(input);
+  }
+  const std::vector<Literal> want = interpret_local(*local.function, {inputs})[0];
+  for (const uint64_t seed : {2, 3}) {
+    SCOPED_TRACE(seed);
+    OpDevices devices(emulated::card_maker(seed).make(), 1);
+    EXPECT_EQ(op_table::difference(devices.run(local.function, {inputs})[0], want, dtype), "");
+    EXPECT_EQ(devices.report(), "");
+  }
+}
+
+void expect(const Body& body, Merged want) {
+  for (const DType dtype : {DType::kF32, DType::kBF16, DType::kF64}) {
+    const LocalFunction local = function_of(dtype, body);
+    SCOPED_TRACE(print(*local.function));
+    const Merged got = merged(local);
+    EXPECT_EQ(got.count, want.count);
+    EXPECT_EQ(got.results, want.results);
+    expect_the_reference(local, dtype);
+  }
+}
+
+TEST(ProductFusion, TakesABiasForEachColumn) {
+  expect([](Builder& b, Value x, Value w, Value bias) { b.result("y", dot(x, w) + bias); }, {1, 1});
+}
+
+TEST(ProductFusion, TakesAnActivation) {
+  expect([](Builder& b, Value x, Value w, Value) { b.result("y", gelu(dot(x, w))); }, {1, 1});
+  expect([](Builder& b, Value x, Value w, Value) { b.result("y", maximum(dot(x, w), 0.0)); },
+         {1, 1});
+}
+
+TEST(ProductFusion, TakesAnActivationOfAProductWithItsBias) {
+  expect([](Builder& b, Value x, Value w, Value bias) { b.result("y", gelu(dot(x, w) + bias)); },
+         {1, 1});
+  expect([](Builder& b, Value x, Value w,
+            Value bias) { b.result("y", maximum(dot(x, w) + bias, 0.0)); },
+         {1, 1});
+}
+
+TEST(ProductFusion, KeepsTheProductForWhoNeedsItLater) {
+  expect(
+      [](Builder& b, Value x, Value w, Value) {
+        const Value product = dot(x, w);
+        const Value y = gelu(product);
+        b.result("y", y);
+        b.result("product", product);
+        b.result("later", sum(product, {0}));
+      },
+      {1, 2});
+}
+
+TEST(ProductFusion, LeavesAProductThatIsKeptWithoutItsBias) {
+  expect(
+      [](Builder& b, Value x, Value w, Value bias) {
+        const Value product = dot(x, w);
+        b.result("y", product + bias);
+        b.result("product", product);
+      },
+      {0, 0});
+}
+
+TEST(ProductFusion, LeavesAProductThatIsNeededBeforeItsChain) {
+  expect(
+      [](Builder& b, Value x, Value w, Value bias) {
+        const Value product = dot(x, w);
+        const Value first = sum(product, {0, 1});
+        b.result("y", gelu(product) * (first + bias));
+      },
+      {0, 0});
+}
+
+TEST(ProductFusion, LeavesChainsThatNoEpilogueDoes) {
+  expect([](Builder& b, Value x, Value w, Value bias) { b.result("y", silu(dot(x, w) + bias)); },
+         {0, 0});
+  expect([](Builder& b, Value x, Value w, Value) { b.result("y", gelu(dot(x, w)) * 2.0); }, {0, 0});
+  expect([](Builder& b, Value x, Value w, Value bias) { b.result("y", dot(x, w) * bias); }, {0, 0});
+}
+
+}  // namespace
+}  // namespace gangway
