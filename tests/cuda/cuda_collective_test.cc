@@ -2,6 +2,7 @@
 // card, and members with a card each.
 #include "tests/conformance/collective_suite.h"
 #include "tests/cuda/card_group.h"
+#include "tests/cuda/comm_suite.h"
 #include "tests/cuda/emulated_gpu.h"
 #include "tests/support/seed.h"
 
@@ -45,6 +46,28 @@ const CollectiveMaker kCommunicators{
     .elements_max = 1501,
     .rounds = 12};
 
+// One to three members, by the seed.
+CommMaker communicator(uint64_t seed) {
+  return {cat("seed", seed), [] { return std::string(); },
+          [seed] {
+            const auto size = static_cast<uint32_t>(1 + seed % 3);
+            const auto machine = emulated::make_machine(seed, size);
+            std::vector<Card> cards;
+            for (uint32_t r = 0; r < size; ++r)
+              cards.push_back(
+                  {emulated::driver_of(machine, r), [machine] { return machine->report_text(); }});
+            return cards;
+          }};
+}
+
+std::vector<CommMaker> communicators() {
+  std::vector<CommMaker> makers;
+  for (uint64_t seed = 1; seed <= kSeeds; ++seed) makers.push_back(communicator(seed));
+  return makers;
+}
+
+INSTANTIATE_TEST_SUITE_P(Emulated, CardComms, ::testing::ValuesIn(communicators()),
+                         [](const auto& i) { return i.param.name; });
 INSTANTIATE_TEST_SUITE_P(Cards, CollectiveSuite, ::testing::Values(kCopies, kCommunicators),
                          [](const auto& i) { return i.param.name; });
 

@@ -1,9 +1,11 @@
 // The suites that the emulated driver passes on every machine, on this machine's card.
 #include "executor/devices/cuda/cuda_device.h"
+#include "executor/devices/cuda/loader.h"
 #include "tests/conformance/collective_suite.h"
 #include "tests/conformance/device_suite.h"
 #include "tests/cuda/card_group.h"
 #include "tests/cuda/card_suites.h"
+#include "tests/cuda/comm_suite.h"
 #include "tests/cuda_module/real_card.h"
 
 namespace gangway {
@@ -35,6 +37,25 @@ const CollectiveMaker kCopies{
         },
     .why_missing = kCard.why_missing};
 
+// NCCL itself: one rank on the card of every machine that has one, two where there are two.
+CommMaker communicator(uint32_t size) {
+  return {cat(size, "_members"),
+          [size] {
+            const cuda::FoundGpus found = cuda::find_gpus();
+            if (found.gpus.empty() || found.gpus.size() >= size) return found.why_none;
+            return cat("needs ", size, " cards: this machine has ", found.gpus.size());
+          },
+          [size] {
+            std::vector<Card> cards;
+            for (uint32_t r = 0; r < size; ++r)
+              cards.push_back({cuda::open_gpu({.index = r, .memory_bytes = kBudget}),
+                               [] { return std::string(); }});
+            return cards;
+          }};
+}
+
+INSTANTIATE_TEST_SUITE_P(Real, CardComms, testing::Values(communicator(1), communicator(2)),
+                         [](const auto& i) { return i.param.name; });
 INSTANTIATE_TEST_SUITE_P(Real, CollectiveSuite, testing::Values(kCopies),
                          [](const auto& i) { return i.param.name; });
 INSTANTIATE_TEST_SUITE_P(Real, DeviceSuite, testing::Values(device_of(kCard)),

@@ -279,10 +279,11 @@ Operation EmulatedDriver::exchange_once(const std::shared_ptr<Comm>& comm,
     letters.push_back(letter);
   }
   const auto arrive = [this, group, letters, messages] {
+    for (size_t i = 0; i < letters.size(); ++i)
+      (messages[i].direction == Message::kSend ? letters[i]->sent : letters[i]->awaited) = true;
     bool all = true;
     for (size_t i = 0; i < letters.size(); ++i) {
-      Letter& letter = *letters[i];
-      (messages[i].direction == Message::kSend ? letter.sent : letter.awaited) = true;
+      const Letter& letter = *letters[i];
       const bool met = letter.sent && letter.awaited && !gone(*group, messages[i].peer);
       all = all && (letter.delivered || met);
     }

@@ -1,5 +1,7 @@
 // Communicators of NCCL. They are made and used without blocking: a call that is "in progress" is
 // asked for again until it is not.
+#include <time.h>
+
 #include <cstring>
 #include <vector>
 
@@ -31,9 +33,21 @@ ncclRedOp_t operation_of(gangway::Reduction reduction) {
   return ncclSum;
 }
 
+int64_t now_ns() {
+  timespec time{};
+  clock_gettime(CLOCK_MONOTONIC, &time);
+  return int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec;
+}
+
+// The first use of a communicator meets the peers; one that does not come, although all agreed to,
+// must not hold this thread for good.
+constexpr int64_t kSettleMaxNs = 60'000'000'000;
+
 // What the communicator answers once nothing is in progress.
 ncclResult_t settled(ncclComm_t comm, ncclResult_t result) {
+  const int64_t until_ns = result == ncclInProgress ? now_ns() + kSettleMaxNs : 0;
   while (result == ncclInProgress) {
+    if (now_ns() > until_ns) return ncclRemoteError;
     if (const ncclResult_t asked = ncclCommGetAsyncError(comm, &result); asked != ncclSuccess)
       return asked;
   }
