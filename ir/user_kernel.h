@@ -4,7 +4,8 @@
 // Why C: a kernel may be built by any compiler, with any flags, and for any number of releases. A
 // shared library exports it under its own name, and needs nothing of Gangway but this header.
 //
-// Shapes: dense, row-major; the result's memory is another than the inputs'.
+// Shapes: dense, row-major; the result's memory is another than the inputs'. Devices: CPU devices
+// alone; a program with a user's kernel is refused on GPUs when it is compiled.
 // Threads: a device's own thread; devices may call it at the same time. Ownership: all of it is the
 // caller's, for the duration of the call. Errors: a result other than 0 fails the run; the kernel
 // must not throw, and the same inputs must give the same result (a run may be replayed).

@@ -236,6 +236,27 @@ TEST_P(DeviceSuite, InfinityAndNanAreNotFinite) {
   EXPECT_THAT(flags.values(), ElementsAre(0, 1, 1));
 }
 
+TEST_P(DeviceSuite, OneValueOfManyThatIsNotFiniteIsFound) {
+  std::vector<float> many(20'001, 1.0f);
+  HostArray<float> finite(*device, many);
+  many.back() = std::numeric_limits<float>::infinity();
+  HostArray<float> last(*device, many);
+  std::fill(many.begin(), many.end(), std::numeric_limits<float>::quiet_NaN());
+  HostArray<float> all(*device, many);
+  HostArray<uint32_t> flags(*device, {0, 0, 0});
+  BufferPtr data = allocate_buffer(device->memory(), finite.bytes(), "data");
+  enqueue_task(*device, [&](Turn& turn) {
+    uint32_t* flag = flags.data();
+    for (HostArray<float>* values : {&finite, &last, &all}) {
+      turn.device.copy(data->data(), values->data(), values->bytes());
+      turn.device.check_finite(DType::kF32, data->data(), 20'001, flag++);
+    }
+    return Progress::kDone;
+  });
+  drain(*reactor, *device);
+  EXPECT_THAT(flags.values(), ElementsAre(0, 1, 1));
+}
+
 TEST_P(DeviceSuite, AMarkIsReachedOnceWhatWasStartedBeforeItIsDone) {
   HostArray<int32_t> in(*device, {5, 6}), out(*device, {0, 0});
   BufferPtr data = allocate_buffer(device->memory(), 8, "data");

@@ -4,8 +4,7 @@
 // A seed chooses the inputs, the order between streams, and the element type: seed % 3. Odd seeds
 // have libraries for products alone. So every op runs under 201 seeds, in each type under 67, and
 // the own kernels of attention and experts in each type under half of those; sanitizers run a tenth
-// of them. Ops over a mesh run on two devices of one card. custom_call, which the table cannot
-// call, has its own test.
+// of them. Ops over a mesh run on two devices of one card.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -13,6 +12,7 @@
 
 #include "executor/devices/cuda/cuda_function.h"
 #include "ir/builder.h"
+#include "ir/custom_call.h"
 #include "ir/ops.h"
 #include "tests/cuda/card_suites.h"
 #include "tests/cuda/emulated_gpu.h"
@@ -49,11 +49,8 @@ TEST_P(CudaOps, EqualTheReference) {
   }
 }
 
-TEST(CudaOps, HeadsThatNoLibraryTakesAndNoBlockHoldsAreRefusedWithTheUsersLine) {
+void expect_refusal(Builder& b, const std::string& why) {
   OpDevices devices(emulated::card_maker(1).make(), 1);
-  Builder b("f");
-  const Value x = b.parameter("x", f32({1, 2, 65536}));
-  b.result("y", attention(x, x, x, {.heads = 1}));
   auto function = std::make_shared<Function>(b.build());
   function->local = true;
   try {
@@ -61,9 +58,24 @@ TEST(CudaOps, HeadsThatNoLibraryTakesAndNoBlockHoldsAreRefusedWithTheUsersLine) 
     FAIL() << "accepted";
   } catch (const Error& error) {
     EXPECT_EQ(error.kind(), ErrorKind::kUnimplemented);
-    EXPECT_THAT(error.what(), HasSubstr("heads of 65536 are too wide"));
+    EXPECT_THAT(error.what(), HasSubstr(why));
     EXPECT_THAT(error.what(), HasSubstr("cuda_ops_test.cc:"));
   }
+}
+
+TEST(CudaOps, HeadsThatNoLibraryTakesAndNoBlockHoldsAreRefusedWithTheUsersLine) {
+  Builder b("f");
+  const Value x = b.parameter("x", f32({1, 2, 65536}));
+  b.result("y", attention(x, x, x, {.heads = 1}));
+  expect_refusal(b, "heads of 65536 are too wide");
+}
+
+TEST(CudaOps, AUsersKernelIsRefusedWithTheUsersLine) {
+  Builder b("f");
+  const UserKernel kernel{.path = "/lib/mine.so", .library = "0", .symbol = "halve"};
+  b.result("y", custom_call(kernel, {b.parameter("x", f32({2}))}, f32({2})));
+  expect_refusal(b,
+                 "custom_call(f32[2]): the CUDA device has no kernel: a user's kernel runs on CPU");
 }
 
 TEST(CudaOps, EveryOpHasAKernelOrIsAStepOrIsRefused) {

@@ -1,6 +1,7 @@
 #include "tests/emulated/block.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "runtime/base/cat.h"
 #include "runtime/fiber_stack.h"
@@ -9,6 +10,7 @@ namespace gangway::emulated {
 namespace {
 
 constexpr size_t kSharedBytesMax = 227 << 10;  // Of a block on sm_90.
+constexpr uint32_t kRaisers = UINT32_MAX;      // As a writer: all who raised this flag.
 
 internal::PooledStack stacks() {
   thread_local const auto pool = std::make_shared<internal::StackPool>();
@@ -190,6 +192,18 @@ void* BlockRunner::store(void* address, size_t bytes, size_t alignment) {
   note(at.marks, bytes, true);
   std::fill_n(at.initialised, bytes, uint8_t{1});
   return at.data;
+}
+
+// All who raise a flag store the same: only what others do with it races with them.
+void BlockRunner::raise(uint32_t* flag) {
+  constexpr size_t kBytes = sizeof(*flag);
+  const Place at = place(flag, kBytes, alignof(uint32_t), true);
+  if (at.data == nullptr) return;
+  if (at.marks->launch != launch_ || at.marks->writer != kRaisers) note(at.marks, kBytes, true);
+  for (size_t i = 0; i < kBytes; ++i) at.marks[i].writer = kRaisers;
+  constexpr uint32_t kRaised = 1;
+  std::memcpy(at.data, &kRaised, kBytes);
+  std::fill_n(at.initialised, kBytes, uint8_t{1});
 }
 
 BlockRunner::Place BlockRunner::place(const void* address, size_t bytes, size_t alignment,

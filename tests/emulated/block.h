@@ -50,6 +50,7 @@ class BlockRunner final : public cuda::RunningBlock {
 
   const void* load(const void* address, size_t bytes, size_t alignment) override;
   void* store(void* address, size_t bytes, size_t alignment) override;
+  void raise(uint32_t* flag) override;
   void* shared_array(const void* key, size_t bytes) override;
   void* dynamic_shared() override;
   void sync_block() override;

@@ -20,6 +20,13 @@ GW_KERNEL void reverse_racing(Global<const float> in, Global<float> out) {
   reverse(in, out, false);
 }
 GW_KERNEL void one_writes_all(Global<float> out) { out[0] = static_cast<float>(thread_index().x); }
+GW_KERNEL void all_raise(Global<uint32_t> flag) { raise(flag); }
+GW_KERNEL void all_raise_and_one_writes(Global<uint32_t> flag) {
+  if (thread_index().x == 17)
+    flag[0] = 0;
+  else
+    raise(flag);
+}
 GW_KERNEL void reads_past_the_end(Global<const float> in, Global<float> out, int64_t n) {
   const int64_t i = global_thread();
   if (i >= n) return;
@@ -44,7 +51,8 @@ GW_KERNEL void reads_unwritten_shared(Global<float> out) {
 }
 
 GW_KERNEL_TABLE(planted, GW_ENTRY(reverse_sound), GW_ENTRY(reverse_racing),
-                GW_ENTRY(one_writes_all), GW_ENTRY(reads_past_the_end), GW_ENTRY(half_a_barrier),
+                GW_ENTRY(one_writes_all), GW_ENTRY(all_raise), GW_ENTRY(all_raise_and_one_writes),
+                GW_ENTRY(reads_past_the_end), GW_ENTRY(half_a_barrier),
                 GW_ENTRY(reads_unwritten_shared), GW_ENTRY(reads_four_from_the_second));
 
 }  // namespace gangway::cuda
@@ -100,6 +108,13 @@ TEST_F(PlantedKernel, WithALostBarrierIsCaughtForEverySeed) {
 
 TEST_F(PlantedKernel, WhoseThreadsAllWriteOneElementIsCaught) {
   run_output_only("one_writes_all");
+  EXPECT_EQ(faults(), std::vector<Fault>{Fault::kThreadRace});
+}
+
+TEST_F(PlantedKernel, WhoseThreadsAllRaiseAFlagIsSoundUnlessOneWritesIt) {
+  run_output_only("all_raise");
+  EXPECT_EQ(faults(), std::vector<Fault>{});
+  run_output_only("all_raise_and_one_writes");
   EXPECT_EQ(faults(), std::vector<Fault>{Fault::kThreadRace});
 }
 

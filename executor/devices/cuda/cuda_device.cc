@@ -11,6 +11,7 @@
 #include "executor/devices/cuda/card_link.h"
 #include "executor/devices/cuda/cuda_function.h"
 #include "executor/devices/cuda/kernels/rank_parts.h"
+#include "executor/devices/cuda/lower/lower.h"
 
 namespace gangway {
 
@@ -164,6 +165,8 @@ void CudaDevice::copy(void* to, const void* from, int64_t bytes) {
 
 void CudaDevice::check_finite(DType dtype, const void* data, int64_t elements, uint32_t* flag) {
   if (elements <= 0 || lost_ != nullptr) return;
+  const uint32_t threads = cuda::block_threads(elements);
+  const int64_t blocks = cuda::blocks_for(gpu_->info(), elements, threads);
   const void* const arguments[] = {static_cast<const void*>(&data), static_cast<const void*>(&flag),
                                    &elements};
   const cuda::Access accesses[] = {
@@ -171,7 +174,8 @@ void CudaDevice::check_finite(DType dtype, const void* data, int64_t elements, u
       {flag, sizeof(*flag), cuda::AccessKind::kWrite}};
   note(gpu_->driver().launch({compute_, "check_finite"},
                              {.kernel = gpu_->kernel(cat("not_finite_", to_string(dtype))),
-                              .block = {256},
+                              .grid = {static_cast<uint32_t>(blocks)},
+                              .block = {threads},
                               .arguments = arguments,
                               .accesses = accesses}));
 }

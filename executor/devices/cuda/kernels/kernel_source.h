@@ -9,6 +9,7 @@
 //   block_size(), grid_size()
 //   sync_block(), sync_warp()       __syncthreads, ...    barriers between fibers
 //   shuffle_xor(v, mask)            __shfl_xor_sync       exchange between fibers; full warps only
+//   raise(flag)                     *flag = 1             the same, by any number of threads
 //   as_vectors<V>(x)                V*, aligned as V is   the same memory
 //   GW_UNROLL                       #pragma unroll        nothing
 //   GW_BLOCKS(threads, at_once)     __launch_bounds__     nothing

@@ -47,6 +47,7 @@ GW_DEVICE uint3 thread_index() { return threadIdx; }
 GW_DEVICE uint3 block_index() { return blockIdx; }
 GW_DEVICE dim3 block_size() { return blockDim; }
 GW_DEVICE dim3 grid_size() { return gridDim; }
+GW_DEVICE void raise(volatile uint32_t* flag) { *flag = 1; }
 GW_DEVICE void sync_block() { __syncthreads(); }
 GW_DEVICE void sync_warp() { __syncwarp(); }
 template <class T>

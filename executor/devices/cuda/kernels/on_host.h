@@ -50,6 +50,8 @@ class RunningBlock {
   // with memory that does no harm.
   virtual const void* load(const void* address, size_t bytes, size_t alignment) = 0;
   virtual void* store(void* address, size_t bytes, size_t alignment) = 0;
+  // Stores 1.
+  virtual void raise(uint32_t* flag) = 0;
   virtual void* shared_array(const void* key, size_t bytes) = 0;
   virtual void* dynamic_shared() = 0;
   virtual void sync_block() = 0;
@@ -121,6 +123,7 @@ inline Index3 thread_index() { return this_block->thread; }
 inline Index3 block_index() { return this_block->block; }
 inline Index3 block_size() { return this_block->block_size; }
 inline Index3 grid_size() { return this_block->grid_size; }
+inline void raise(Checked<uint32_t> flag) { this_block->raise(flag.address); }
 inline void sync_block() { this_block->sync_block(); }
 inline void sync_warp() { this_block->sync_warp(); }
 inline uint32_t this_lane() {

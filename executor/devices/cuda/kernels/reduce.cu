@@ -135,16 +135,15 @@ GW_DEVICE void cumsum(Global<const T> x, Global<T> y, int64_t outer, int64_t axi
   }
 }
 
-// One block: the flag has one writer.
 template <class T>
 GW_DEVICE void not_finite(Global<const T> x, Global<uint32_t> flag, int64_t n) {
   int32_t found = 0;
-  for (int64_t i = thread_index().x; i < n; i += block_size().x) {
+  for (int64_t i = global_thread(); i < n; i += global_threads()) {
     const T value = x[i];
     if (!op_is_finite(widen(value))) found = 1;
   }
   found = reduce_block<Largest, int32_t>(found, 0);
-  if (thread_index().x == 0 && found != 0) flag[0] = 1;
+  if (thread_index().x == 0 && found != 0) raise(flag);
 }
 
 #define GW_REDUCE(name, join, of, from, to)                                               \

@@ -77,13 +77,19 @@ bool has_kernel(Op op) { return lowering_of(row(op)) != nullptr; }
 
 void lower(Lowering& call) {
   const LowerFunction lowering = lowering_of(row(call.op()));
-  if (lowering == nullptr) call.refuse("nobody has written one yet");
+  // custom_call: a function of the host, for memory that the host may touch.
+  if (lowering == nullptr) call.refuse("a user's kernel runs on CPU devices alone");
   lowering(call);
 }
 
 uint32_t block_threads(int64_t n) {
   const int64_t warps = (std::max<int64_t>(n, 1) + kWarp - 1) / kWarp;
   return static_cast<uint32_t>(std::min<int64_t>(kThreadsMax, warps * kWarp));
+}
+
+int64_t blocks_for(const GpuInfo& gpu, int64_t n, uint32_t threads) {
+  return std::min<int64_t>((n + threads - 1) / threads,
+                           kBlocksPerMultiprocessor * gpu.multiprocessors);
 }
 
 void Lowering::refuse(const std::string& why) const { throw no_kernel(*this, "CUDA", why); }
@@ -160,8 +166,7 @@ void Lowering::launch(const std::string& kernel, Grid grid, uint32_t threads,
 void Lowering::launch_flat(KernelHandle kernel, int64_t n, std::vector<Argument> args) {
   if (n <= 0) return;
   const uint32_t threads = block_threads(n);
-  const int64_t blocks = std::min<int64_t>((n + threads - 1) / threads,
-                                           kBlocksPerMultiprocessor * gpu.info().multiprocessors);
+  const int64_t blocks = blocks_for(gpu.info(), n, threads);
   launch(kernel, {static_cast<uint32_t>(blocks)}, threads, std::move(args));
 }
 

@@ -105,5 +105,7 @@ void lower_adamw(Lowering& call);
 
 // Threads of a block for n elements: whole warps, at most 256.
 uint32_t block_threads(int64_t n);
+// Blocks of so many threads for n elements: as many as keep the card busy, which go on to more.
+int64_t blocks_for(const GpuInfo& gpu, int64_t n, uint32_t threads);
 
 }  // namespace gangway::cuda
