@@ -17,6 +17,7 @@ Status CudaDriver::start() {
   Status status =
       done(cudaMemPoolSetAttribute(pool_, cudaMemPoolAttrReleaseThreshold, &keep), "memory pool");
   if (!status.ok()) return status;
+  let_peers_in();
   if (status = status_of(cublasLtCreate(&cublas_), "cublasLt"); !status.ok()) return status;
   own_kernels_ = own_kernels();
   // Loaded now: a load while work is in flight may wait for all of it.
@@ -26,6 +27,21 @@ Status CudaDriver::start() {
       return status;
   }
   return {};
+}
+
+// Other cards copy straight into the pool; where they may not, the driver copies through the host.
+void CudaDriver::let_peers_in() {
+  int cards = 0;
+  if (cudaGetDeviceCount(&cards) != cudaSuccess) return;
+  for (int card = 0; card < cards; ++card) {
+    int can = 0;
+    const auto self = static_cast<int>(options_.index);
+    if (card == self || cudaDeviceCanAccessPeer(&can, card, self) != cudaSuccess || can == 0)
+      continue;
+    const cudaMemAccessDesc access = {{cudaMemLocationTypeDevice, card},
+                                      cudaMemAccessFlagsProtReadWrite};
+    static_cast<void>(done(cudaMemPoolSetAccess(pool_, &access, 1), "peer access"));
+  }
 }
 
 CudaDriver::~CudaDriver() {

@@ -89,6 +89,7 @@ class CudaDriver final : public Driver {
  private:
   // Every call begins here: the calling thread's device is this one.
   void enter() const;
+  void let_peers_in();
   int64_t pool_bytes(cudaMemPoolAttr which) const;
   // What `code` means; a sticky error is kept for health().
   Status done(cudaError_t code, std::string_view label) const;
