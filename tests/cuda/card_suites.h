@@ -1,7 +1,9 @@
 // What must hold on every card, emulated or real: each suite is instantiated with the makers of
 // cards that a program has (tests/cuda, tests/cuda_module).
 //
-//   CardOps       every op of the table against the reference interpreter, and composites against
+//   CardDriver    the driver's table: streams, events, graphs, a product, a chain, communicators of
+//   one CardOps       every op of the table against the reference interpreter, and composites
+//   against
 //                 their decomposition on the same card
 //   CardGraphs    commands that come again are replayed as one graph
 //   CardHosts     training steps of a host whose devices share one card
@@ -38,6 +40,7 @@ class CardSuite : public testing::TestWithParam<CardMaker> {
     if (const std::string why = GetParam().why_missing(); !why.empty()) GTEST_SKIP() << why;
   }
 };
+class CardDriver : public CardSuite {};
 class CardGraphs : public CardSuite {};
 class CardHosts : public CardSuite {};
 class CardTraining : public CardSuite {};

@@ -28,6 +28,8 @@ std::vector<DeviceMaker> seeds() {
 
 INSTANTIATE_TEST_SUITE_P(Emulated, DeviceSuite, testing::ValuesIn(seeds()),
                          [](const auto& i) { return i.param.name; });
+INSTANTIATE_TEST_SUITE_P(Emulated, CardDriver, testing::ValuesIn(emulated::card_makers(1, 8)),
+                         card_name);
 INSTANTIATE_TEST_SUITE_P(Emulated, CardGraphs, testing::ValuesIn(emulated::card_makers(1, 8)),
                          card_name);
 

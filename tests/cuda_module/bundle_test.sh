@@ -25,7 +25,7 @@ gangway-gpu/bin/gpu_programs train --help >/dev/null
 gangway-gpu/bin/gpu_bench --benchmark_list_tests | grep -q BM_ReplayedFunction ||
   fail "gpu_bench does not list its parts"
 gangway-gpu/bin/gw_gpu_test --gtest_list_tests >tests
-for suite in Card. CardKernels. Real/DeviceSuite. Real/CollectiveSuite. Real/CardOps. \
+for suite in Real/CardDriver. CardKernels. Real/DeviceSuite. Real/CollectiveSuite. Real/CardOps. \
   Real/CardGraphs. Real/CardHosts. Real/CardTraining. Real/Gpt2OnACard.; do
   grep -qxF "$suite" tests || fail "gw_gpu_test has no suite $suite"
 done

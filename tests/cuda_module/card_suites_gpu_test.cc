@@ -60,6 +60,7 @@ INSTANTIATE_TEST_SUITE_P(Real, CollectiveSuite, testing::Values(kCopies),
                          [](const auto& i) { return i.param.name; });
 INSTANTIATE_TEST_SUITE_P(Real, DeviceSuite, testing::Values(device_of(kCard)),
                          [](const auto& i) { return i.param.name; });
+INSTANTIATE_TEST_SUITE_P(Real, CardDriver, testing::Values(kCard), card_name);
 INSTANTIATE_TEST_SUITE_P(Real, CardOps,
                          testing::Combine(testing::Values(kCard),
                                           testing::Values(DType::kF64, DType::kF32, DType::kBF16)),
