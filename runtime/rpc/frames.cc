@@ -5,6 +5,7 @@
 
 #include "runtime/await.h"
 #include "runtime/base/units.h"
+#include "runtime/kj_error.h"
 
 namespace gangway {
 namespace {
@@ -164,6 +165,8 @@ void FrameStream::read_loop() {
   } catch (Error& error) {
     if (error.kind() == ErrorKind::kCancelled && !closed_.is_set()) throw;
     end(error.add_context(cat("frames from ", options_.name)));
+  } catch (const std::exception&) {  // Of whoever handles them; the peer must not wait for ever.
+    end(current_error().add_context(cat("frames from ", options_.name)));
   }
 }
 

@@ -197,6 +197,27 @@ TEST_P(RpcTest, BadBytesEndAFrameStreamBeforeAnythingIsAllocatedForThem) {
   }
 }
 
+TEST_P(RpcTest, WhateverAHandlerOfFramesThrowsEndsTheStreamAtBothEnds) {
+  std::unique_ptr<FrameStream> theirs;
+  ServerOptions options;
+  options.on_frames = [&](uint64_t, std::unique_ptr<FrameStream> frames) {
+    theirs = std::move(frames);
+    theirs->start([](capnp::MessageReader&) { throw std::bad_alloc(); });
+  };
+  Server server(*reactor_, server_side(), listen_address(), options);
+  auto ours = connect_frames(*reactor_, client_side(), server.address(), 42);
+  ours->start([](capnp::MessageReader&) {});
+  capnp::MallocMessageBuilder message;
+  message.initRoot<test::Note>();
+  ours->send(make_frame(message));
+  EXPECT_EQ(error_of([&] { ours->closed().await(); }).kind(), ErrorKind::kUnavailable);
+  const Error error = error_of([&] { theirs->closed().await(); });
+  EXPECT_EQ(error.kind(), ErrorKind::kOverloaded);
+  EXPECT_THAT(error.what(), HasSubstr("out of memory"));
+  ours.reset();
+  theirs.reset();
+}
+
 TEST_P(RpcTest, APeerOfAnotherWireVersionIsToldSo) {
   Server server(*reactor_, server_side(), listen_address(), echo_options());
   Stream stream = client_side().connect(server.address());
