@@ -24,7 +24,7 @@
 //  - A device that waits costs nothing: it parks until ring(), or until the time its work asked to
 //  be woken at.
 //
-// Threads: enqueue(), ring(), memory() and host memory anywhere; compile() on the reactor thread;
+// Threads: enqueue(), ring(), memory() and host memory anywhere; compile() anywhere;
 // copy(), marks, now_ns() and everything that a Work does on the device's own thread (the
 // reactor's, for a simulated device). Ownership: the device outlives what was compiled for it and
 // what was enqueued on it; dying, it drops what has not run.
@@ -140,6 +140,8 @@ class Device {
 
   // Throws kInvalid or kUnimplemented with the user's line.
   virtual std::shared_ptr<const CompiledFunction> compile(const LocalFunction& local) = 0;
+  // It may take longer than a reactor may be held (libraries that compile kernels).
+  virtual bool compile_blocks() const { return false; }
 
   // Devices of one answer run what was compiled for any of them.
   virtual const void* family() const { return nullptr; }

@@ -90,8 +90,9 @@ struct Side {
         host(*reactor,
              {.name = self == 0 ? "a" : "b", .devices = 1, .memory_bytes = 1 << 24, .threads = 1},
              log) {
-    Installed installed =
-        host.install(PlanId(1), TestPlan::alternating_chain(2, 1, kCalls), self, StateScope{1});
+    const Installed installed =
+        host.install(PlanId(1), TestPlan::alternating_chain(2, 1, kCalls), self, StateScope{1})
+            .take();
     std::vector<SegmentOffer> offers = installed.offers;
     for (const SegmentOffer& offer : installed.offers) wire.put(offer.segment);
     const std::string peer = std::to_string(1 - self);

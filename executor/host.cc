@@ -69,7 +69,10 @@ std::string describe(DeviceKind kind, const HostOptions& options, size_t index) 
 }  // namespace
 
 Host::Impl::Impl(Reactor& r, HostOptions o, HostEvents& e)
-    : reactor(r), options(filled_in(std::move(o))), events(e) {
+    : reactor(r),
+      options(filled_in(std::move(o))),
+      events(e),
+      compiler(options.name + "/compiler", reactor.mailbox()) {
   const auto pins = std::make_shared<cuda::Pins>();
   for (const auto& driver : options.gpus)
     cards.push_back(std::make_shared<cuda::Gpu>(driver, pins));
@@ -94,6 +97,11 @@ Host::Impl::Impl(Reactor& r, HostOptions o, HostEvents& e)
 Host::Impl::~Impl() {
   *alive = false;
   if (options.fabric != nullptr) options.fabric->remove(bells.descriptor().token);
+  for (const auto& [id, plan] : plans) {
+    if (plan->stage == PlanStage::kCompiling) drop_install(*plan);
+  }
+  for (const auto& card : cards) card->stop_compiling();
+  compiler.stop();
   feeder.reset();
   for (const auto& [id, made] : plans) sound_alarm(*made);
   for (const auto& made : closing) sound_alarm(*made);
@@ -117,8 +125,8 @@ std::string Host::describe_devices() const {
   return text;
 }
 
-Installed Host::install(PlanId id, std::shared_ptr<const Plan> plan, uint32_t self,
-                        StateScope scope) {
+Future<Installed> Host::install(PlanId id, std::shared_ptr<const Plan> plan, uint32_t self,
+                                StateScope scope) {
   return impl_->install(id, std::move(plan), self, scope);
 }
 void Host::link(PlanId id, const std::vector<SegmentOffer>& offers) { impl_->link(id, offers); }

@@ -22,6 +22,7 @@
 #include "ir/plan.h"
 #include "runtime/base/error.h"
 #include "runtime/base/ids.h"
+#include "runtime/future.h"
 #include "runtime/shared_segment.h"
 
 namespace gangway {
@@ -122,7 +123,10 @@ class Host {
 
   // `self`: this host's index in plan.hosts. Allocates nothing on devices yet. Throws kInvalid (bad
   // plan), kOverloaded (names what needs how much, where, and how much is free).
-  Installed install(PlanId id, std::shared_ptr<const Plan> plan, uint32_t self, StateScope scope);
+  // Ready at once where compiling does not block the device; else the reactor is free meanwhile,
+  // and an uninstall makes it kCancelled.
+  Future<Installed> install(PlanId id, std::shared_ptr<const Plan> plan, uint32_t self,
+                            StateScope scope);
   // The offers of all hosts of the plan.
   void link(PlanId id, const std::vector<SegmentOffer>& offers);
   // Allocates and starts the initialisers of new states, in stream order.

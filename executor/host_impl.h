@@ -25,7 +25,13 @@ struct Host::Impl final : DeviceRun::Listener {
   ~Impl() override;
 
   // host_plans.cc
-  Installed install(PlanId id, std::shared_ptr<const Plan> plan, uint32_t self, StateScope scope);
+  Future<Installed> install(PlanId id, std::shared_ptr<const Plan> plan, uint32_t self,
+                            StateScope scope);
+  static uint32_t initialiser_number(const HostPlan& made, size_t state);
+  void add_initialisers(const HostPlan& made, CompileJob& job);
+  void finish_install(PlanId id, const CompileJob& job);
+  Installed offer(HostPlan& made, const CompileJob& job);
+  void drop_install(HostPlan& made);
   void link(PlanId id, const std::vector<SegmentOffer>& offers);
   void commit_install(PlanId id);
   void uninstall(PlanId id);
@@ -76,6 +82,7 @@ struct Host::Impl final : DeviceRun::Listener {
   std::vector<std::unique_ptr<Device>> devices;
   std::vector<Bell> device_bells;
   std::unique_ptr<SourceFeeder> feeder;
+  Compiler compiler;
   StateStore states;
   std::map<ArrayId, TensorShards> arrays;
   std::map<PlanId, std::unique_ptr<HostPlan>> plans;

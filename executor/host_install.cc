@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <map>
 
 #include "executor/host_plan.h"
 #include "runtime/base/error.h"
@@ -58,34 +57,47 @@ void add_groups(HostPlan& plan, const PlanNode& node, const CompiledFunction& fu
 
 }  // namespace
 
-void compile_plan(HostPlan& plan, const std::vector<std::unique_ptr<Device>>& devices) {
+void add_devices(HostPlan& plan, const std::vector<std::unique_ptr<Device>>& devices) {
   for (const Member& member : plan_members(*plan.plan)) {
     if (member.host != plan.self) continue;
     auto device = std::make_unique<DevicePlan>();
     device->plan = plan.plan;
     device->device = devices[member.device].get();
     device->member = member;
+    device->functions.resize(plan.plan->functions.size());
     plan.devices.push_back(std::move(device));
   }
   GW_REQUIRE(!plan.devices.empty(), "plan \"", plan.plan->name,
              "\": runs on no device of this host");
-  std::map<std::pair<uint32_t, const void*>, std::shared_ptr<const CompiledFunction>> made;
-  for (const auto& device : plan.devices) device->functions.resize(plan.plan->functions.size());
+}
+
+namespace {
+
+// body(call, device) for each call that a device of this host takes part in.
+template <class Body>
+void for_each_call(const HostPlan& plan, Body body) {
   for (const PlanNode& node : plan.plan->nodes) {
     if (node.kind != PlanNodeKind::kCall) continue;
-    const PlanSlice& slice = plan.plan->slices[node.slice];
-    const CompiledFunction* function = nullptr;
     for (const auto& device : plan.devices) {
-      if (mesh_device_of(slice, device->member) == kNone) continue;
-      // One compilation serves all devices that are alike.
-      auto& compiled = made[{node.function, device->device->family()}];
-      if (compiled == nullptr)
-        compiled = device->device->compile(plan.plan->functions[node.function]);
-      device->functions[node.function] = compiled;
-      function = compiled.get();
+      if (mesh_device_of(plan.plan->slices[node.slice], device->member) != kNone)
+        body(node, *device);
     }
-    if (function != nullptr) add_groups(plan, node, *function);
   }
+}
+
+}  // namespace
+
+void add_functions(const HostPlan& plan, CompileJob& job) {
+  for_each_call(plan, [&](const PlanNode& node, DevicePlan& device) {
+    job.add(node.function, *device.device, plan.plan->functions[node.function]);
+  });
+}
+
+void take_functions(HostPlan& plan, const CompileJob& job) {
+  for_each_call(plan, [&](const PlanNode& node, DevicePlan& device) {
+    device.functions[node.function] = job.made(node.function, *device.device);
+    add_groups(plan, node, *device.functions[node.function]);
+  });
 }
 
 namespace {

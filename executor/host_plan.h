@@ -1,6 +1,7 @@
 // HostPlan: a plan installed on this host: what its devices share.
 //
-// Life: made by install (compiled, laid out, nothing allocated) -> linked (peers' memory opened) ->
+// Life: compiling (on a thread of the compiler's, perhaps) -> installed (laid out, nothing
+// allocated) -> linked (peers' memory opened) ->
 // ready (allocated, initialised) -> closing (uninstalled, its last runs end). Threads: reactor
 // thread.
 #pragma once
@@ -13,10 +14,12 @@
 
 #include "executor/device_plan.h"
 #include "executor/device_run.h"
+#include "executor/devices/compiler.h"
 #include "executor/host.h"
 #include "executor/segment_directory.h"
 #include "executor/sources/data_source.h"
 #include "executor/store/tensor_shards.h"
+#include "runtime/future.h"
 
 namespace gangway {
 
@@ -36,14 +39,16 @@ struct PlanRun {
   size_t running = 0;  // Devices that have not finished.
 };
 
-enum class PlanStage : uint8_t { kInstalled, kLinked, kReady, kClosing };
+enum class PlanStage : uint8_t { kCompiling, kInstalled, kLinked, kReady, kClosing };
 
 struct HostPlan {
   PlanId id;
   std::shared_ptr<const Plan> plan;
   uint32_t self = 0;
   StateScope scope;
-  PlanStage stage = PlanStage::kInstalled;
+  PlanStage stage = PlanStage::kCompiling;
+  std::shared_ptr<CompileJob> compiling;
+  Promise<Installed> installed;
 
   // By Plan::states, then by Device::family(); none: not here, or not new.
   std::vector<std::map<const void*, std::shared_ptr<const CompiledFunction>>> inits;
@@ -70,8 +75,11 @@ std::string rank_area(const GroupSpec& group, size_t index, size_t rank);
 std::string gate_area(const Member& member);
 std::string inbox_area(uint32_t node, uint32_t mesh_device);
 
-// The steps of installation, in order: host_install.cc, host_link.cc.
-void compile_plan(HostPlan& plan, const std::vector<std::unique_ptr<Device>>& devices);
+// The steps of installation, in order: host_install.cc, host_link.cc. Function f of the plan has
+// the number f in `job`.
+void add_devices(HostPlan& plan, const std::vector<std::unique_ptr<Device>>& devices);
+void add_functions(const HostPlan& plan, CompileJob& job);
+void take_functions(HostPlan& plan, const CompileJob& job);
 void add_entries(HostPlan& plan, DevicePlan& device);
 int64_t shared_bytes(const HostPlan& plan, const DevicePlan& device);
 // What collectives need of a discrete device's own memory.

@@ -3,6 +3,7 @@
 #include "executor/devices/sim/sim_fabric.h"
 #include "executor/host_impl.h"
 #include "executor/task.h"
+#include "runtime/kj_error.h"
 
 namespace gangway {
 namespace {
@@ -30,8 +31,8 @@ HostPlan& Host::Impl::plan(PlanId id) {
   return *found->second;
 }
 
-Installed Host::Impl::install(PlanId id, std::shared_ptr<const Plan> given, uint32_t self,
-                              StateScope scope) {
+Future<Installed> Host::Impl::install(PlanId id, std::shared_ptr<const Plan> given, uint32_t self,
+                                      StateScope scope) {
   GW_REQUIRE(!plans.contains(id), "plan ", id, ": is installed already");
   check_plan(*given, self, static_cast<uint32_t>(devices.size()));
   auto made = std::make_unique<HostPlan>();
@@ -39,34 +40,74 @@ Installed Host::Impl::install(PlanId id, std::shared_ptr<const Plan> given, uint
   made->plan = std::move(given);
   made->self = self;
   made->scope = scope;
-  compile_plan(*made, devices);
-  made->inits.resize(made->plan->states.size());
-  int64_t init_arena = 0;
-  for (size_t s = 0; s < made->plan->states.size(); ++s) {
-    const PlanState& state = made->plan->states[s];
-    const TensorShards like = made->shards_of(state.value);
-    if (like.shards.empty() || states.find_like(scope, made->plan->values[state.value].name, like))
+  add_devices(*made, devices);
+  made->compiling = std::make_shared<CompileJob>();
+  CompileJob& job = *made->compiling;
+  add_functions(*made, job);
+  add_initialisers(*made, job);
+  job.done = [this, id](const CompileJob& done) { finish_install(id, done); };
+  Future<Installed> installed = made->installed.future();
+  const std::shared_ptr<CompileJob> shared = made->compiling;
+  plans[id] = std::move(made);
+  compiler.compile(shared);
+  return installed;
+}
+
+// Behind the plan's functions.
+uint32_t Host::Impl::initialiser_number(const HostPlan& made, size_t state) {
+  return static_cast<uint32_t>(made.plan->functions.size() + state);
+}
+
+void Host::Impl::add_initialisers(const HostPlan& made, CompileJob& job) {
+  for (size_t s = 0; s < made.plan->states.size(); ++s) {
+    const PlanState& state = made.plan->states[s];
+    const TensorShards like = made.shards_of(state.value);
+    if (like.shards.empty() ||
+        states.find_like(made.scope, made.plan->values[state.value].name, like))
       continue;
     const LocalFunction local{state.init, static_cast<NodeId>(state.init->nodes.size()), {}, kNone};
-    for (const Shard& shard : like.shards) {
-      auto& init = made->inits[s][devices[shard.device]->family()];
-      if (init == nullptr) init = devices[shard.device]->compile(local);
+    for (const Shard& shard : like.shards)
+      job.add(initialiser_number(made, s), *devices[shard.device], local);
+  }
+}
+
+void Host::Impl::finish_install(PlanId id, const CompileJob& job) {
+  HostPlan& made = plan(id);
+  const std::shared_ptr<CompileJob> kept = std::move(made.compiling);
+  Promise<Installed> promise = std::move(made.installed);
+  Result<Installed> result = result_of([&] {
+    if (job.error) throw Error(*job.error);
+    take_functions(made, job);
+    return offer(made, job);
+  });
+  if (!result.ok()) plans.erase(id);
+  promise.finish(std::move(result));
+}
+
+Installed Host::Impl::offer(HostPlan& made, const CompileJob& job) {
+  int64_t init_arena = 0;
+  made.inits.resize(made.plan->states.size());
+  for (size_t s = 0; s < made.inits.size(); ++s) {
+    for (const auto& device : made.devices) {
+      const auto init = job.made(initialiser_number(made, s), *device->device);
+      if (init == nullptr) continue;
+      made.inits[s][device->device->family()] = init;
       init_arena = std::max(init_arena, init->arena_bytes());
     }
   }
   Installed installed;
-  for (const auto& device : made->devices) {
-    device->layout = lay_out(*made->plan, device->member, device->functions, init_arena,
+  for (const auto& device : made.devices) {
+    device->layout = lay_out(*made.plan, device->member, device->functions, init_arena,
                              device->device->discrete());
-    add_entries(*made, *device);
-    installed.needs.push_back(need_of(*made, *device));
+    add_entries(made, *device);
+    installed.needs.push_back(need_of(made, *device));
     const Result<void> fits = device->device->memory().would_fit(
-        installed.needs.back().total(), cat("program \"", made->plan->name, "\""));
+        installed.needs.back().total(), cat("program \"", made.plan->name, "\""));
     if (!fits.ok()) throw fits.error();
   }
-  for (uint32_t source : made->plan->sources) {
-    const PlanNode& node = made->plan->nodes[source];
-    const TensorShards rows = made->shards_of(node.results[0]);
+  for (uint32_t source : made.plan->sources) {
+    const PlanNode& node = made.plan->nodes[source];
+    const TensorShards rows = made.shards_of(node.results[0]);
     for (size_t axis = 0; axis < rows.sharding.size(); ++axis) {
       const Placement& placement = rows.sharding[axis];
       if (placement.kind != PlacementKind::kShard || placement.dim == 0) continue;
@@ -75,14 +116,14 @@ Installed Host::Impl::install(PlanId id, std::shared_ptr<const Plan> given, uint
                       ": only rows can be"),
                   {.at = node.at});
     }
-    made->sources.push_back(
-        rows.shards.empty() ? nullptr
-                            : make_source(node.attrs, made->plan->values[node.results[0]].type));
+    made.sources.push_back(rows.shards.empty()
+                               ? nullptr
+                               : make_source(node.attrs, made.plan->values[node.results[0]].type));
   }
-  made->segment = make_segment(*made);
-  installed.offers = {{plan_key(self), made->segment.descriptor()},
-                      {bells_key(self), bells.descriptor()}};
-  plans[id] = std::move(made);
+  made.segment = make_segment(made);
+  installed.offers = {{plan_key(made.self), made.segment.descriptor()},
+                      {bells_key(made.self), bells.descriptor()}};
+  made.stage = PlanStage::kInstalled;
   return installed;
 }
 
@@ -106,7 +147,8 @@ DeviceNeed Host::Impl::need_of(HostPlan& made, DevicePlan& device) {
 
 void Host::Impl::link(PlanId id, const std::vector<SegmentOffer>& offers) {
   HostPlan& made = plan(id);
-  GW_REQUIRE(made.stage == PlanStage::kInstalled, "plan ", id, ": is linked already");
+  GW_REQUIRE(made.stage == PlanStage::kInstalled, "plan ", id,
+             ": is compiled still, or linked already");
   const auto hosts = static_cast<uint32_t>(made.plan->hosts.size());
   made.peers.resize(hosts);
   made.bells.resize(hosts);
@@ -236,11 +278,21 @@ void Host::Impl::uninstall(PlanId id) {
   if (found == plans.end()) return;  // Idempotent: a repeated message means nothing new.
   std::unique_ptr<HostPlan> made = std::move(found->second);
   plans.erase(found);
+  if (made->stage == PlanStage::kCompiling) return drop_install(*made);
   made->stage = PlanStage::kClosing;
   std::erase_if(waiting, [&](const RunRequest& request) { return request.plan == id; });
   give_up(*made, nullptr);
   closing.push_back(std::move(made));
   erase_closed();
+}
+
+// What is compiled is let go when its thread has done with it.
+void Host::Impl::drop_install(HostPlan& made) {
+  made.compiling->dropped.store(true, std::memory_order_release);
+  made.installed.fail(Error(ErrorKind::kCancelled,
+                            cat("plan \"", made.plan->name,
+                                "\": was uninstalled, or its host ended, while it was compiled"),
+                            {.host = options.name}));
 }
 
 // A plan goes when its last run has left the devices, and with it all that was enqueued before.

@@ -27,8 +27,10 @@ class ExecutorServer final : public wire::Executor::Server {
           plan_from_wire({reinterpret_cast<const std::byte*>(bytes.begin()), bytes.size()}));
       GW_REQUIRE(params.getSelf() < plan->hosts.size(), "install: host ", params.getSelf(),
                  " of a plan of ", plan->hosts.size());
-      const Installed installed = host_.install(PlanId(params.getPlan()), std::move(plan),
-                                                params.getSelf(), {params.getScope()});
+      const Installed installed = host_
+                                      .install(PlanId(params.getPlan()), std::move(plan),
+                                               params.getSelf(), {params.getScope()})
+                                      .take();
       auto results = context.getResults();
       auto needs = results.initNeeds(static_cast<uint32_t>(installed.needs.size()));
       for (uint32_t i = 0; i < needs.size(); ++i) {

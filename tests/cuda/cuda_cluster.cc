@@ -12,9 +12,7 @@ void with_cluster(HostOptions host, const std::function<void(const Client&)>& bo
   reactor->run([&] {
     SimNetwork network(*reactor);
     ControllerService controller(*reactor, network.endpoint("controller"),
-                                 {.address = "sim:controller",
-                                  // A host compiler makes the chains' modules meanwhile.
-                                  .controller = {.heartbeat_timeout_ms = 300'000}});
+                                 {.address = "sim:controller"});
     host.name = "host-0";
     if (host.memory_bytes == 0) host.memory_bytes = int64_t{32} << 20;
     ExecutorService executor(*reactor, network.endpoint("host-0"),

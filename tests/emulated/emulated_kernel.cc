@@ -13,6 +13,7 @@ struct EmulatedDriver::LoadedModule {
 constexpr uint32_t kBlockThreadsMax = 1024;
 
 Result<ModuleHandle> EmulatedDriver::compile(const ModuleSource& source) {
+  if (core_.options.before_compile) core_.options.before_compile();
   Result<LoadedSource> loaded = compile_for_host(source);
   if (!loaded.ok()) return loaded.error();
   const auto lock = enter("compile");

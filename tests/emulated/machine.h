@@ -24,6 +24,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -47,6 +48,7 @@ struct EmulatedOptions {
   bool background = false;
   Library library = Library::kAll;
   std::vector<const cuda::HostKernelTable*> kernels = {};  // Besides Gangway's own.
+  std::function<void()> before_compile = {};               // On the thread that compiles.
 };
 
 // The next operation whose label contains `label` goes wrong, after `skip` others that match:

@@ -65,8 +65,11 @@ class TestHosts {
                                  StateScope scope = {1}) {
     std::vector<Installed> installed;
     std::vector<SegmentOffer> offers;
-    for (uint32_t h = 0; h < hosts.size(); ++h) {
-      installed.push_back(hosts[h]->install(id, plan, h, scope));
+    std::vector<Future<Installed>> compiled;
+    for (uint32_t h = 0; h < hosts.size(); ++h)
+      compiled.push_back(hosts[h]->install(id, plan, h, scope));
+    for (Future<Installed>& one : compiled) {
+      installed.push_back(one.take());
       offers.insert(offers.end(), installed.back().offers.begin(), installed.back().offers.end());
     }
     for (auto& host : hosts) host->link(id, offers);

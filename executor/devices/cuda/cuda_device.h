@@ -44,6 +44,7 @@ class CudaDevice final : public Device {
   ~CudaDevice() override;
 
   std::shared_ptr<const CompiledFunction> compile(const LocalFunction& local) override;
+  bool compile_blocks() const override { return true; }
   const void* family() const override { return gpu_.get(); }
   std::unique_ptr<Collective> collective(std::unique_ptr<Collective> meeting,
                                          const DeviceGroup& group) override;

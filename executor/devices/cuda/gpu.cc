@@ -44,14 +44,23 @@ KernelHandle Gpu::kernel(const std::string& name) {
 }
 
 std::shared_ptr<const Module> Gpu::compile(const ModuleSource& source) {
-  const std::lock_guard lock(mutex_);
-  if (auto known = modules_[source.text].lock()) return known;
+  if (!compiles_.load(std::memory_order_acquire))
+    throw Error(ErrorKind::kCancelled, "generated source: its host has ended");
+  {
+    const std::lock_guard lock(mutex_);
+    if (auto known = modules_[source.text].lock()) return known;
+  }
+  // Not under the lock: devices ask for kernels and memory meanwhile. Two threads may make the
+  // same.
   Result<ModuleHandle> made = driver_->compile(source);
   if (!made.ok())
     throw Error(ErrorKind::kBug,
                 cat("generated source: ", made.error().message(), "\n", source.text));
   auto module = std::make_shared<const Module>(driver_, made.value());
-  modules_[source.text] = module;
+  const std::lock_guard lock(mutex_);
+  std::weak_ptr<const Module>& place = modules_[source.text];
+  if (auto known = place.lock()) return known;
+  place = module;
   return module;
 }
 

@@ -66,8 +66,10 @@ class Gpu final : public MemoryBlocks {
 
   // One of Gangway's own kernels; none: there is none of this name.
   KernelHandle kernel(const std::string& name);
-  // Blocks where the source is new. Throws kBug with the compiler's words.
+  // Blocks where the source is new. Throws kBug with the compiler's words, kCancelled once
+  // stop_compiling() was called.
   std::shared_ptr<const Module> compile(const ModuleSource& source);
+  void stop_compiling() { compiles_.store(false, std::memory_order_release); }
 
   // A number that no other function of this card has.
   uint64_t next_serial() { return ++serials_; }
@@ -85,6 +87,7 @@ class Gpu final : public MemoryBlocks {
   const GpuInfo info_;
   StreamHandle memory_stream_;
   std::atomic<uint64_t> serials_{0};
+  std::atomic<bool> compiles_{true};
   std::mutex mutex_;
   std::map<std::string, KernelHandle, std::less<>> kernels_;
   std::map<std::string, std::weak_ptr<const Module>> modules_;  // By text.
