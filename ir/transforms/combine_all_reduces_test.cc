@@ -62,6 +62,24 @@ TEST(CombineAllReduces, OnesOverOtherAxesOrWithOtherReductionsStayApart) {
   EXPECT_EQ(meetings(combined(b)), 3);
 }
 
+// The gradients of a step: made from the last layer to the first, wanted in the other order.
+TEST(CombineAllReduces, ABucketStandsWhereItsLastOperandIsMadeAndIsFullAtSomeMegabytes) {
+  Builder b("f", kMesh);
+  const Type half = f32({kBucketBytesMax / 8}), tiny = f32({2});
+  Value x = b.parameter("x", half), y = b.parameter("y", tiny);
+  std::vector<Value> made;
+  for (int i = 0; i < 3; ++i) {
+    made.push_back(x = tanh(x));
+    made.push_back(y = tanh(y));
+  }
+  for (size_t i = made.size(); i-- > 0;) b.result(cat("r", i), all_reduce(made[i], "data"));
+  const Function now = combined(b);
+  std::vector<size_t> operands;  // Of each node; 0: no all-reduce.
+  for (const Node& node : now.nodes)
+    operands.push_back(node.op == Op::all_reduce ? node.inputs.size() : 0);
+  EXPECT_EQ(operands, (std::vector<size_t>{0, 0, 2, 0, 0, 2, 0, 0, 2}));
+}
+
 // A global function cut over the mesh, before any meeting is combined.
 struct Cut {
   Function local;
