@@ -140,7 +140,7 @@ void CommCollective::launch() {
 }
 
 cuda::Status CommCollective::enqueue() {
-  const cuda::Status forked = device_.fork();
+  cuda::Status forked = device_.fork();
   if (!forked.ok()) return forked;
   const cuda::At at{device_.communication(), label_};
   return device_.gpu().driver().all_reduce(at, comm_->handle(), tensors_, reduction_);
