@@ -57,9 +57,6 @@ std::string last_lines(const AnonymousFile& file) {
 // For a member to write its trace; one that takes longer is killed, and missing from the timeline.
 constexpr int64_t kOrderlyEndNs = 5'000'000'000;
 
-// Executors that say nothing for so long are lost.
-constexpr int64_t kSilentMs = 10'000, kCompilingMs = 300'000;
-
 class Processes final : public Cluster {
  public:
   Processes(Reactor& reactor, const LocalShape& shape, const ConnectOptions& options)
@@ -69,9 +66,7 @@ class Processes final : public Cluster {
         traced_(!options.trace_path.empty()) {
     const std::string tool = find_tool();
     const bool cards = options.device == "cuda";
-    // An executor says nothing while it compiles what a card runs.
-    start("controller", {tool, "controller", "--listen", address_, "--host-timeout-ms",
-                         std::to_string(cards ? kCompilingMs : kSilentMs)});
+    start("controller", {tool, "controller", "--listen", address_});
     for (int i = 0; i < shape.executors; ++i) {
       const std::string name = "host-" + std::to_string(i);
       const int64_t memory = cards ? options.memory_bytes : memory_share(shape, options);

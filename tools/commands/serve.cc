@@ -67,13 +67,12 @@ class TraceToFile {
   std::optional<TraceAttachment> attached_;
 };
 
-int serve_controller(const ControllerServiceOptions& options, const std::string& trace_path,
-                     const Logger& log) {
+int serve_controller(const std::string& address, const std::string& trace_path, const Logger& log) {
   auto reactor = Reactor::make_real();
   return reactor->run([&] {
     TraceToFile trace(*reactor, trace_path, "controller");
     SocketNetwork network(*reactor);
-    ControllerService service(*reactor, network, options);
+    ControllerService service(*reactor, network, {.address = address});
     log.info("listening", {{"address", service.address()}});
     std::printf("%s\n", service.address().c_str());
     std::fflush(stdout);
@@ -100,20 +99,14 @@ int serve_executor(ExecutorServiceOptions options, const std::string& trace_path
 
 void add_controller(CLI::App& app, const CommonOptions& common, Chosen& chosen) {
   auto* command = app.add_subcommand("controller", "Serve clients and executors at one address");
-  auto options = std::make_shared<ControllerServiceOptions>();
-  options->address = "127.0.0.1:7040";
+  auto address = std::make_shared<std::string>("127.0.0.1:7040");
   auto trace = std::make_shared<std::string>();
-  command->add_option("--listen", options->address, "host:port or unix:PATH; port 0 picks one")
-      ->capture_default_str();
-  command
-      ->add_option("--host-timeout-ms", options->controller.heartbeat_timeout_ms,
-                   "a host that says nothing for so long is lost")
-      ->check(CLI::PositiveNumber)
+  command->add_option("--listen", *address, "host:port or unix:PATH; port 0 picks one")
       ->capture_default_str();
   command->add_option("--trace", *trace, kTraceHelp);
-  command->callback([&common, &chosen, options, trace] {
-    chosen = [&common, options, trace] {
-      return serve_controller(*options, *trace,
+  command->callback([&common, &chosen, address, trace] {
+    chosen = [&common, address, trace] {
+      return serve_controller(*address, *trace,
                               Logs({.levels = common.log_level}).module("controller"));
     };
   });

@@ -121,7 +121,7 @@ TEST_F(CudaInstall, APlanThatIsCompiledStillCanNeitherBeLinkedNorRun) {
   const Future<Installed> installed = install_and_block();
   EXPECT_THROW(host().link(kOther, {}), Error);
   EXPECT_THROW(host().start({.plan = kOther, .run = RunId(1)}), Error);
-  EXPECT_THROW(host().install(kOther, chain(), 0, {1}), Error);
+  EXPECT_THROW(static_cast<void>(host().install(kOther, chain(), 0, {1})), Error);
   gate.open();
   commit(installed.await());
   expect_to_run();
