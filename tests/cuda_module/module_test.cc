@@ -4,11 +4,13 @@
 #include <gmock/gmock.h>
 
 #include <cstdlib>
+#include <optional>
 
 #include "executor/devices/cuda/chain_source.h"
 #include "executor/devices/cuda/loader.h"
 #include "executor/devices/cuda/module/nvrtc.h"
 #include "runtime/temp_dir.h"
+#include "runtime/thread.h"
 
 namespace gangway::cuda {
 namespace {
@@ -95,6 +97,25 @@ TEST(Nvrtc, KeepsBinariesInAFolder) {
   EXPECT_EQ(second.value(), first.value());
   ASSERT_TRUE(compile_cubin(source, 90, folder.path().string()).ok());
   EXPECT_EQ(files(), 2);
+}
+
+TEST(Nvrtc, TwoThreadsMayKeepTheSameBinaryAtOnce) {
+  for (int round = 0; round < 5; ++round) {
+    TempDir folder;
+    std::vector<std::optional<Result<std::vector<char>>>> made(4);
+    {
+      std::vector<Thread> threads;
+      for (auto& one : made) {
+        threads.emplace_back("compile", [&one, &folder] {
+          one = compile_cubin({"same.cu", "__global__ void same() {}"}, 90, folder.path().string());
+        });
+      }
+      for (Thread& thread : threads) thread.join();
+    }
+    const auto kept = compile_cubin({"same.cu", "__global__ void same() {}"}, 90, folder.path());
+    for (const auto& one : made) EXPECT_EQ(one->value(), kept.value());
+    EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder.path()), {}), 1);
+  }
 }
 
 }  // namespace

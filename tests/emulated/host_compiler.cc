@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <set>
 
 #include "runtime/base/hash.h"
 
@@ -26,13 +27,17 @@ std::string read(const fs::path& path) {
 std::string key_of(const std::string& text) {
   Hasher hasher;
   hasher.add(text);
-  for (const char* name : {"kernel_source.h", "on_host.h", "block_reduce.h"})
-    hasher.add(read(fs::path(GW_SOURCE_ROOT) / "executor/devices/cuda/kernels" / name));
+  std::set<fs::path> headers;
+  for (const auto& entry :
+       fs::directory_iterator(fs::path(GW_SOURCE_ROOT) / "executor/devices/cuda/kernels"))
+    if (entry.path().extension() == ".h") headers.insert(entry.path());
+  for (const fs::path& header : headers) hasher.add(read(header));
   return to_string(hasher.finish());
 }
 
 Result<void> build(const std::string& text, const fs::path& library) {
-  const fs::path stem = library.string() + "." + std::to_string(getpid());
+  // Another thread, or process, may be making the same.
+  const fs::path stem = library.string() + "." + std::to_string(gettid());
   const fs::path source = stem.string() + ".cc", log = stem.string() + ".log";
   const fs::path built = stem.string() + ".so";
   std::ofstream(source) << text;

@@ -34,12 +34,12 @@ std::vector<char> read(const fs::path& path) {
   return {std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
 }
 
-// Whole or not at all: another process may do the same. A folder that can't be written keeps
-// nothing.
+// Whole or not at all: another thread or process may do the same. A folder that can't be written
+// keeps nothing.
 void keep(const fs::path& path, const std::vector<char>& binary) {
   std::error_code ignored;
   fs::create_directories(path.parent_path(), ignored);
-  const fs::path made = path.string() + "." + std::to_string(getpid());
+  const fs::path made = path.string() + "." + std::to_string(gettid());
   std::ofstream out(made, std::ios::binary);
   out.write(binary.data(), static_cast<std::streamsize>(binary.size()));
   out.close();
