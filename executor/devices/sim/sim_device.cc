@@ -10,8 +10,16 @@ namespace gangway {
 SimDevice::SimDevice(Reactor& reactor, std::string name, int64_t memory_bytes)
     : Device(name, memory_bytes),
       reactor_(reactor),
-      bell_(std::make_shared<const std::function<void()>>([this] { ring(); })) {
+      rung_device_(std::make_shared<SimDevice*>(this)),
+      bell_(std::make_shared<const std::function<void()>>([device = rung_device_] {
+        if (*device != nullptr) (*device)->ring();
+      })) {
   fiber_ = reactor_.spawn(name, [this] { serve(); });
+}
+
+SimDevice::~SimDevice() {
+  stop();
+  *rung_device_ = nullptr;
 }
 
 void SimDevice::stop() {

@@ -21,7 +21,7 @@ namespace gangway {
 class SimDevice final : public Device {
  public:
   SimDevice(Reactor& reactor, std::string name, int64_t memory_bytes);
-  ~SimDevice() override { stop(); }
+  ~SimDevice() override;
 
   std::shared_ptr<const CompiledFunction> compile(const LocalFunction& local) override;
   void enqueue(Work& work) override;
@@ -40,7 +40,8 @@ class SimDevice final : public Device {
   Reactor& reactor_;
   const SimRates rates_;
   Parallel par_{1};
-  std::shared_ptr<const std::function<void()>> bell_;
+  const std::shared_ptr<SimDevice*> rung_device_;  // Peers may ring one that has gone: null then.
+  const std::shared_ptr<const std::function<void()>> bell_;
   Stream stream_;
   bool rung_ = false;
   bool stopping_ = false;
