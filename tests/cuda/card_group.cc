@@ -1,7 +1,7 @@
 #include "tests/cuda/card_group.h"
 
+#include <algorithm>
 #include <atomic>
-#include <cstring>
 #include <future>
 
 #include "executor/task.h"
@@ -91,7 +91,8 @@ bool CardGroup::all_reduce(Place& place, std::span<const CollectiveTensor> tenso
   std::vector<CollectiveTensor> bucket(tensors.begin(), tensors.end());
   int64_t bytes = 0;
   for (CollectiveTensor& tensor : bucket) {
-    std::memcpy(place.host.get() + bytes, tensor.in, static_cast<size_t>(bytes_of(tensor)));
+    std::copy_n(static_cast<const std::byte*>(tensor.in), bytes_of(tensor),
+                place.host.get() + bytes);
     tensor.in = tensor.out = place.data->data() + bytes;
     bytes += (bytes_of(tensor) + 63) / 64 * 64;
   }
@@ -112,7 +113,7 @@ bool CardGroup::all_reduce(Place& place, std::span<const CollectiveTensor> tenso
   device.host_access(HostAccess::kRead, place.host.get(), bytes);
   const std::byte* from = place.host.get();
   for (const CollectiveTensor& tensor : tensors) {
-    std::memcpy(tensor.out, from, static_cast<size_t>(bytes_of(tensor)));
+    std::copy_n(from, bytes_of(tensor), static_cast<std::byte*>(tensor.out));
     from += (bytes_of(tensor) + 63) / 64 * 64;
   }
   return true;
