@@ -96,6 +96,16 @@ void OpRun::check() const {
   }
 }
 
+void check_case(Op op, const Attrs& attrs, const std::vector<Literal>& inputs, uint64_t seed,
+                const std::function<void(OpRun&)>& program) {
+  EmulatedMachine machine({.seed = seed});
+  Gpu gpu(machine);
+  OpRun run(gpu, op, attrs, inputs);
+  program(run);
+  run.check();
+  EXPECT_EQ(machine.report_text(), "");
+}
+
 void check_op(Op op, const std::function<void(OpRun&)>& program) {
   const uint64_t first = testing::test_seed();
   int ran = 0;
@@ -105,12 +115,7 @@ void check_op(Op op, const std::function<void(OpRun&)>& program) {
       for (uint64_t seed = first; seed < first + kSeeds; ++seed) {
         SCOPED_TRACE(cat(to_string(op), " of ", to_string(dtype), ", seed ", seed));
         Rng rng(seed, 3);
-        EmulatedMachine machine({.seed = seed});
-        Gpu gpu(machine);
-        OpRun run(gpu, op, test.attrs, test.make(rng));
-        program(run);
-        run.check();
-        EXPECT_EQ(machine.report_text(), "");
+        check_case(op, test.attrs, test.make(rng), seed, program);
         if (::testing::Test::HasFailure()) return;
         ++ran;
       }

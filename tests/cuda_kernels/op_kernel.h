@@ -67,6 +67,9 @@ class OpRun {
   std::vector<Argument> ins_, outs_;
 };
 
+// One case, on a device of its own.
+void check_case(Op op, const Attrs& attrs, const std::vector<Literal>& inputs, uint64_t seed,
+                const std::function<void(OpRun&)>& program);
 // All cases of `op`, in f32, f64 and bf16, over several seeds; no report must come.
 void check_op(Op op, const std::function<void(OpRun&)>& program);
 

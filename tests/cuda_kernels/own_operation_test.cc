@@ -73,12 +73,7 @@ class Large : public ::testing::TestWithParam<std::tuple<DType, bool, uint64_t>>
   DType dtype() const { return std::get<0>(GetParam()); }
   void check(Op op, const Attrs& attrs, const std::vector<Literal>& inputs,
              const std::function<void(OpRun&)>& program) {
-    EmulatedMachine machine({.seed = seed_});
-    Gpu gpu(machine);
-    OpRun run(gpu, op, attrs, inputs);
-    program(run);
-    run.check();
-    EXPECT_EQ(machine.report_text(), "");
+    check_case(op, attrs, inputs, seed_, program);
   }
   Literal any(Dims dims) {
     return op_table::random_literal({dtype(), std::move(dims)}, op_table::Fill::kAny, rng_);

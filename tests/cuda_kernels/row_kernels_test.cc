@@ -127,12 +127,7 @@ class LongRows : public ::testing::TestWithParam<std::tuple<DType, int64_t>> {
   void check(Op op, const Attrs& attrs, const std::vector<Literal>& inputs,
              const std::function<void(OpRun&)>& program) {
     SCOPED_TRACE(to_string(op));
-    EmulatedMachine machine({.seed = seed_});
-    Gpu gpu(machine);
-    OpRun run(gpu, op, attrs, inputs);
-    program(run);
-    run.check();
-    EXPECT_EQ(machine.report_text(), "");
+    check_case(op, attrs, inputs, seed_, program);
   }
 
   const uint64_t seed_ = testing::test_seed();

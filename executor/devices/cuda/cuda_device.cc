@@ -75,27 +75,24 @@ std::shared_ptr<const CompiledFunction> CudaDevice::compile(const LocalFunction&
 
 namespace {
 
-// Every rank is on this card.
-bool on_one_card(std::span<Device* const> members, const void* family) {
-  return std::all_of(members.begin(), members.end(), [&](const Device* device) {
-    return device != nullptr && device->family() == family;
-  });
+size_t count_on(const void* family, const DeviceGroup& group) {
+  return static_cast<size_t>(std::count_if(
+      group.members.begin(), group.members.end(),
+      [&](const Device* device) { return device != nullptr && device->family() == family; }));
 }
 
 }  // namespace
 
 std::unique_ptr<Collective> CudaDevice::collective(std::unique_ptr<Collective> meeting,
                                                    const DeviceGroup& group) {
-  if (on_one_card(group.members, family()))
+  if (count_on(family(), group) == group.members.size())
     return std::make_unique<CopyCollective>(*this, std::move(meeting), group.bytes_max);
   return std::make_unique<CommCollective>(*this, std::move(meeting), group.name);
 }
 
 int64_t CudaDevice::collective_bytes(const DeviceGroup& group) const {
-  const auto here = std::count_if(
-      group.members.begin(), group.members.end(),
-      [this](const Device* device) { return device != nullptr && device->family() == family(); });
-  if (!on_one_card(group.members, family())) {
+  const size_t here = count_on(family(), group);
+  if (here != group.members.size()) {
     if (here == 1) return 0;
     throw Error(ErrorKind::kUnimplemented,
                 "all_reduce: some devices of the group share a card, others do not",
