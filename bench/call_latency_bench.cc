@@ -11,8 +11,8 @@
 #include <benchmark/benchmark.h>
 
 #include "bench/one_process.h"
-#include "ir/ops.h"
-#include "ir/program_builder.h"
+#include "ir/build/ops.h"
+#include "ir/build/program_builder.h"
 
 namespace gangway {
 namespace {

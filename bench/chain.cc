@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <chrono>
 
-#include "ir/ops.h"
-#include "ir/program_builder.h"
+#include "ir/build/ops.h"
+#include "ir/build/program_builder.h"
 
 namespace gangway::bench {
 

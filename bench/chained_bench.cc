@@ -17,8 +17,8 @@
 #include <vector>
 
 #include "bench/chain.h"
-#include "runtime/doorbell.h"
-#include "runtime/shared_segment.h"
+#include "runtime/os/doorbell.h"
+#include "runtime/os/shared_segment.h"
 
 namespace gangway {
 namespace {

@@ -13,11 +13,11 @@
 #include <vector>
 
 #include "executor/devices/cuda/cuda_device.h"
-#include "executor/devices/cuda/loader.h"
-#include "executor/devices/cuda/own_operation.h"
-#include "executor/task.h"
-#include "ir/builder.h"
-#include "ir/ops.h"
+#include "executor/devices/cuda/driver/loader.h"
+#include "executor/devices/cuda/lower/own_operation.h"
+#include "executor/devices/task.h"
+#include "ir/build/builder.h"
+#include "ir/build/ops.h"
 
 namespace gangway::cuda {
 namespace {

@@ -19,7 +19,7 @@
 #include "bench/chain.h"
 #include "bench/model_products.h"
 #include "bench/processes.h"
-#include "ir/autodiff.h"
+#include "ir/build/autodiff.h"
 #include "programs/models/gpt2.h"
 #include "programs/optim/adamw.h"
 

@@ -12,11 +12,11 @@
 #include <vector>
 
 #include "client/client.h"
-#include "controller/service.h"
-#include "executor/service.h"
-#include "runtime/reactor.h"
-#include "runtime/sim_network.h"
-#include "runtime/trace.h"
+#include "controller/service/service.h"
+#include "executor/service/service.h"
+#include "runtime/fibers/reactor.h"
+#include "runtime/net/sim_network.h"
+#include "runtime/observe/trace.h"
 
 namespace gangway::bench {
 

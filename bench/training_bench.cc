@@ -27,7 +27,7 @@
 #include "bench/processes.h"
 #include "programs/default_text.h"
 #include "programs/train/train.h"
-#include "runtime/temp_dir.h"
+#include "runtime/os/temp_dir.h"
 
 namespace gangway {
 namespace {

@@ -27,9 +27,9 @@
 #include <vector>
 
 #include "client/tensor.h"
-#include "ir/mesh.h"
-#include "ir/program.h"
-#include "ir/sharding.h"
+#include "ir/graph/program.h"
+#include "ir/types/mesh.h"
+#include "ir/types/sharding.h"
 
 namespace gangway {
 

@@ -18,7 +18,7 @@
 #include "client/segment_heap.h"
 #include "client/session.h"
 #include "client/timeline.h"
-#include "runtime/ask.h"
+#include "runtime/fibers/ask.h"
 
 namespace gangway::internal {
 

@@ -4,9 +4,9 @@
 #include <gtest/gtest.h>
 
 #include "client/client_impl.h"
-#include "ir/ops.h"
-#include "ir/program_builder.h"
-#include "runtime/thread.h"
+#include "ir/build/ops.h"
+#include "ir/build/program_builder.h"
+#include "runtime/os/thread.h"
 
 namespace gangway {
 namespace {

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <charconv>
 
-#include "runtime/thread.h"
+#include "runtime/os/thread.h"
 
 namespace gangway::internal {
 namespace {

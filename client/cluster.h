@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "client/client.h"
-#include "runtime/transport.h"
+#include "runtime/net/transport.h"
 
 namespace gangway::internal {
 

@@ -9,7 +9,7 @@
 #include <condition_variable>
 #include <mutex>
 
-#include "runtime/reactor.h"
+#include "runtime/fibers/reactor.h"
 
 namespace gangway::internal {
 

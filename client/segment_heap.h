@@ -13,7 +13,7 @@
 #include <memory>
 #include <mutex>
 
-#include "runtime/shared_segment.h"
+#include "runtime/os/shared_segment.h"
 
 namespace gangway::internal {
 

@@ -2,11 +2,11 @@
 
 #include <map>
 
-#include "ir/wire.h"
+#include "ir/wire/wire.h"
 #include "protocol/rpc_values.h"
-#include "runtime/await.h"
-#include "runtime/rpc/server.h"
-#include "runtime/trace.h"
+#include "runtime/fibers/await.h"
+#include "runtime/net/server.h"
+#include "runtime/observe/trace.h"
 
 namespace gangway::internal {
 namespace {

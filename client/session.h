@@ -15,10 +15,10 @@
 #include <vector>
 
 #include "client/client.h"
-#include "ir/program.h"
+#include "ir/graph/program.h"
 #include "protocol/frames.h"
-#include "runtime/reactor.h"
-#include "runtime/transport.h"
+#include "runtime/fibers/reactor.h"
+#include "runtime/net/transport.h"
 
 namespace gangway::internal {
 

@@ -8,7 +8,7 @@
 #include <span>
 #include <vector>
 
-#include "ir/type.h"
+#include "ir/types/type.h"
 #include "runtime/base/error.h"
 
 namespace gangway {

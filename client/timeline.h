@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/trace.h"
+#include "runtime/observe/trace.h"
 
 namespace gangway::internal {
 

@@ -1,7 +1,7 @@
 # Rooms and what is found in them by name.
 #
 # gw_room(<name> [DIR <dir>] [DEPENDS <libraries>...] [TEST_DEPENDS <libraries>...]
-#         [EXCLUDE <regex>...] [SOURCES <generated files>...])
+#         [EXCLUDE <regex>...] [SOURCES <generated files>...] [INTERNAL] [OPTIMISED])
 # One library gw_<name> from one folder (default: the current one) and its sub-folders:
 #   x.h x.cc     the library
 #   x_test.cc    unit tests: one executable gw_<name>_test per room, labelled <name>
@@ -9,6 +9,7 @@
 #   x_fuzz.cc    a fuzz target, one executable each; its first inputs lie in x_corpus/ beside it
 #   x_avx2.cc, x_avx512.cc   compiled for that instruction set, chosen at run time
 #   main.cc      never part of the library
+# INTERNAL: not part of the package that programs link. OPTIMISED: -O3 in release builds.
 # Sub-folders that have a CMakeLists.txt of their own are not descended into.
 include(GoogleTest)
 if(GANGWAY_TESTS)
@@ -89,7 +90,7 @@ function(gw_fuzz source)
 endfunction()
 
 function(gw_room name)
-  cmake_parse_arguments(R "" "DIR" "DEPENDS;EXCLUDE;TEST_DEPENDS;SOURCES" ${ARGN})
+  cmake_parse_arguments(R "INTERNAL;OPTIMISED" "DIR" "DEPENDS;EXCLUDE;TEST_DEPENDS;SOURCES" ${ARGN})
   if(NOT R_DIR)
     set(R_DIR ${CMAKE_CURRENT_SOURCE_DIR})
   endif()
@@ -116,9 +117,14 @@ function(gw_room name)
   target_sources(gw_${name} PUBLIC FILE_SET HEADERS BASE_DIRS ${CMAKE_SOURCE_DIR} FILES ${headers})
   gw_library_settings(gw_${name})
   target_link_libraries(gw_${name} PUBLIC ${R_DEPENDS})
+  if(R_OPTIMISED)
+    target_compile_options(gw_${name} PRIVATE $<$<CONFIG:Release>:-O3>)
+  endif()
   set_target_properties(gw_${name} PROPERTIES EXPORT_NAME ${name} LINKER_LANGUAGE CXX
     VERIFY_INTERFACE_HEADER_SETS ON)
-  set_property(GLOBAL APPEND PROPERTY GW_ROOMS gw_${name})
+  if(NOT R_INTERNAL)
+    set_property(GLOBAL APPEND PROPERTY GW_ROOMS gw_${name})
+  endif()
   foreach(source ${R_SOURCES})
     if(source MATCHES "\\.capnp\\.c\\+\\+$")
       string(REGEX REPLACE "c\\+\\+$" "h" header ${source})

@@ -4,7 +4,7 @@
 # What
 # happens with every run goes through frames (frames.capnp).
 #
-# Errors are exceptions that carry a whole gangway::Error (runtime/kj_error.h). A capability that is
+# Errors are exceptions that carry a whole gangway::Error (runtime/fibers/kj_error.h). A capability that is
 # dropped takes what it stood for with it: a client that ends, however it ends, has its session
 # closed.
 
@@ -111,7 +111,7 @@ interface Session {
   # Virtual devices; `hosts` says, for each, the executor it lies on now.
 
   compile @1 (program :Data, slices :List(UInt64), runsInFlightMax :UInt32) -> Compiled;
-  # `program` is ir/graph.capnp. `slices`: one id for each slice of the program. Returns when the
+  # `program` is ir/wire/graph.capnp. `slices`: one id for each slice of the program. Returns when the
   # plan
   # is installed on all its hosts.
 

@@ -104,7 +104,7 @@ struct Error {
 }
 
 struct Segment {
-  # runtime/shared_segment.h: enough to map it in another process of the machine.
+  # runtime/os/shared_segment.h: enough to map it in another process of the machine.
   pid @0 :Int32;
   fd @1 :Int32;
   bytes @2 :UInt64;

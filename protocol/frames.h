@@ -20,8 +20,8 @@
 
 #include "runtime/base/error.h"
 #include "runtime/base/ids.h"
-#include "runtime/rpc/frames.h"
-#include "runtime/shared_segment.h"
+#include "runtime/net/frames.h"
+#include "runtime/os/shared_segment.h"
 
 namespace gangway {
 
@@ -111,7 +111,7 @@ struct FreeScopeFrame {
 using Message = std::variant<UninstallFrame, RunFrame, CancelFrame, FreeFrame, TransferFrame,
                              TransferDoneFrame, RunDoneFrame, HeartbeatFrame, FreeScopeFrame>;
 
-// A frame is the bytes (runtime/rpc/frames.h), shared by every stream that sends it.
+// A frame is the bytes (runtime/net/frames.h), shared by every stream that sends it.
 Frame encode(const Message& message);
 Message decode(capnp::MessageReader& reader);
 Message decode(const Frame& frame);

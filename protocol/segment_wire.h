@@ -1,10 +1,10 @@
 // Shared segments' descriptors on the wire (frames.capnp's Segment).
 //
-// Threads: pure functions. Opening a descriptor is what checks it (runtime/shared_segment.h).
+// Threads: pure functions. Opening a descriptor is what checks it (runtime/os/shared_segment.h).
 #pragma once
 
 #include "protocol/frames.capnp.h"
-#include "runtime/shared_segment.h"
+#include "runtime/os/shared_segment.h"
 
 namespace gangway {
 

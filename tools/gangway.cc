@@ -3,7 +3,7 @@
 
 #include "protocol/version.h"
 #include "runtime/base/error.h"
-#include "runtime/log.h"
+#include "runtime/observe/log.h"
 
 namespace {
 

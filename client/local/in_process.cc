@@ -3,10 +3,10 @@
 #include <vector>
 
 #include "client/cluster.h"
-#include "controller/service.h"
-#include "executor/service.h"
-#include "runtime/sim_network.h"
-#include "runtime/trace.h"
+#include "controller/service/service.h"
+#include "executor/service/service.h"
+#include "runtime/net/sim_network.h"
+#include "runtime/observe/trace.h"
 
 namespace gangway::internal {
 namespace {

@@ -1,6 +1,6 @@
 // A local cluster of real processes: one controller and the executors, children of this one.
 //
-// They can't outlive it (runtime/process.h), and however it ends nothing stays behind: their
+// They can't outlive it (runtime/os/process.h), and however it ends nothing stays behind: their
 // socket, shared memory, logs and traces have no names in the file system.
 #include <unistd.h>
 
@@ -13,10 +13,10 @@
 
 #include "client/cluster.h"
 #include "protocol/rpc_values.h"
-#include "runtime/anonymous_file.h"
-#include "runtime/await.h"
-#include "runtime/process.h"
-#include "runtime/rpc/server.h"
+#include "runtime/fibers/await.h"
+#include "runtime/net/server.h"
+#include "runtime/os/anonymous_file.h"
+#include "runtime/os/process.h"
 
 namespace gangway::internal {
 

@@ -1,5 +1,5 @@
 #include "controller/lowering/lower.h"
-#include "ir/wire.h"
+#include "ir/wire/wire.h"
 
 namespace gangway {
 namespace {

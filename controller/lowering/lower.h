@@ -17,7 +17,7 @@
 #include <utility>
 #include <vector>
 
-#include "ir/plan.h"
+#include "ir/plan/plan.h"
 #include "ir/transforms/pipeline.h"
 #include "runtime/base/hash.h"
 

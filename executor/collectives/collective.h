@@ -27,8 +27,8 @@
 #include <string_view>
 #include <vector>
 
-#include "executor/stream.h"
-#include "ir/dtype.h"
+#include "executor/work/work.h"
+#include "ir/types/dtype.h"
 
 namespace gangway {
 

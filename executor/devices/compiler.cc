@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "runtime/kj_error.h"
+#include "runtime/fibers/kj_error.h"
 
 namespace gangway {
 namespace {

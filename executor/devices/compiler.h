@@ -21,10 +21,10 @@
 #include <utility>
 #include <vector>
 
-#include "executor/device.h"
-#include "runtime/doorbell.h"
-#include "runtime/mailbox.h"
-#include "runtime/thread.h"
+#include "executor/devices/device.h"
+#include "runtime/fibers/mailbox.h"
+#include "runtime/os/doorbell.h"
+#include "runtime/os/thread.h"
 
 namespace gangway {
 

@@ -14,7 +14,7 @@
 #include <memory>
 
 #include "executor/kernels/isa.h"
-#include "ir/dtype.h"
+#include "ir/types/dtype.h"
 
 namespace gangway {
 

@@ -40,7 +40,7 @@
 
 #include "executor/kernels/fused_op.h"
 #include "executor/kernels/parallel.h"
-#include "ir/dtype.h"
+#include "ir/types/dtype.h"
 
 namespace gangway {
 

@@ -21,7 +21,7 @@
 #include <memory>
 
 #include "executor/kernels/parallel.h"
-#include "ir/dtype.h"
+#include "ir/types/dtype.h"
 
 namespace gangway {
 

@@ -20,7 +20,7 @@
 #include <vector>
 
 #include "executor/kernels/parallel.h"
-#include "ir/dtype.h"
+#include "ir/types/dtype.h"
 #include "runtime/base/cat.h"
 
 namespace gangway::test {

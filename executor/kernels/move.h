@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "executor/kernels/parallel.h"
-#include "ir/dtype.h"
+#include "ir/types/dtype.h"
 
 namespace gangway {
 

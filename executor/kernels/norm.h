@@ -16,7 +16,7 @@
 #include <cstdint>
 
 #include "executor/kernels/parallel.h"
-#include "ir/dtype.h"
+#include "ir/types/dtype.h"
 
 namespace gangway {
 

@@ -10,8 +10,8 @@
 #include <cstdint>
 #include <memory>
 
-#include "ir/attrs.h"
-#include "ir/type.h"
+#include "ir/types/attrs.h"
+#include "ir/types/type.h"
 
 namespace gangway {
 

@@ -6,7 +6,7 @@
 #include <fstream>
 
 #include "runtime/base/error.h"
-#include "runtime/temp_dir.h"
+#include "runtime/os/temp_dir.h"
 
 namespace gangway {
 namespace {

@@ -14,10 +14,10 @@
 #include <mutex>
 #include <string>
 
-#include "executor/event.h"
 #include "executor/sources/data_source.h"
-#include "runtime/doorbell.h"
-#include "runtime/thread.h"
+#include "executor/work/event.h"
+#include "runtime/os/doorbell.h"
+#include "runtime/os/thread.h"
 
 namespace gangway {
 

@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "executor/memory.h"
+#include "executor/store/memory.h"
 
 namespace gangway {
 

@@ -15,8 +15,8 @@
 #include <utility>
 #include <vector>
 
-#include "executor/host.h"
-#include "executor/memory.h"
+#include "executor/host/host.h"
+#include "executor/store/memory.h"
 #include "executor/store/tensor_shards.h"
 
 namespace gangway {

@@ -6,9 +6,9 @@
 #include <cstdint>
 #include <vector>
 
-#include "executor/memory.h"
-#include "ir/sharding.h"
-#include "ir/type.h"
+#include "executor/store/memory.h"
+#include "ir/types/sharding.h"
+#include "ir/types/type.h"
 
 namespace gangway {
 

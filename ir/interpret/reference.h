@@ -4,8 +4,8 @@
 #include <functional>
 #include <vector>
 
-#include "ir/literal.h"
-#include "ir/op.h"
+#include "ir/op_table/op.h"
+#include "ir/types/literal.h"
 
 namespace gangway::internal {
 

@@ -3,7 +3,7 @@
 #include <map>
 #include <set>
 
-#include "ir/transforms/rewrite.h"
+#include "ir/transforms/rewrite/rewrite.h"
 
 namespace gangway {
 namespace {

@@ -8,7 +8,7 @@
 
 #include <vector>
 
-#include "ir/plan.h"
+#include "ir/plan/plan.h"
 
 namespace gangway {
 

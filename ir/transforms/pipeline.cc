@@ -1,13 +1,13 @@
 #include "ir/transforms/pipeline.h"
 
-#include "ir/transforms/combine_all_reduces.h"
-#include "ir/transforms/fuse_elementwise.h"
+#include "ir/transforms/conversions/combine_all_reduces.h"
+#include "ir/transforms/conversions/partition.h"
+#include "ir/transforms/fusion/fuse_elementwise.h"
+#include "ir/transforms/memory/own_results.h"
 #include "ir/transforms/order_commit.h"
-#include "ir/transforms/own_results.h"
-#include "ir/transforms/partition.h"
-#include "ir/transforms/propagate_shardings.h"
-#include "ir/transforms/simplify.h"
-#include "ir/verify.h"
+#include "ir/transforms/propagation/propagate_shardings.h"
+#include "ir/transforms/rewrite/simplify.h"
+#include "ir/verify/verify.h"
 #include "runtime/base/error.h"
 
 namespace gangway {

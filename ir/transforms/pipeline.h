@@ -18,8 +18,8 @@
 
 #include <vector>
 
-#include "ir/function.h"
-#include "ir/plan.h"
+#include "ir/graph/function.h"
+#include "ir/plan/plan.h"
 
 namespace gangway {
 

@@ -5,11 +5,11 @@
 
 #include <set>
 
-#include "ir/autodiff.h"
-#include "ir/ops.h"
-#include "ir/transforms/plan_memory.h"
-#include "ir/transforms/propagate_shardings.h"
-#include "ir/transforms/simplify.h"
+#include "ir/build/autodiff.h"
+#include "ir/build/ops.h"
+#include "ir/transforms/memory/plan_memory.h"
+#include "ir/transforms/propagation/propagate_shardings.h"
+#include "ir/transforms/rewrite/simplify.h"
 #include "runtime/base/error.h"
 
 namespace gangway {

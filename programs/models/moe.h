@@ -12,8 +12,8 @@
 
 #include <functional>
 
-#include "ir/program_builder.h"
-#include "ir/tree.h"
+#include "ir/build/program_builder.h"
+#include "ir/build/tree.h"
 
 namespace gangway::programs {
 

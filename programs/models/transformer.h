@@ -17,9 +17,9 @@
 
 #include <vector>
 
-#include "ir/autodiff.h"
-#include "ir/ops.h"
-#include "ir/program_builder.h"
+#include "ir/build/autodiff.h"
+#include "ir/build/ops.h"
+#include "ir/build/program_builder.h"
 #include "programs/models/moe.h"
 
 namespace gangway::programs {

@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "ir/ops.h"
+#include "ir/build/ops.h"
 
 namespace gangway::programs {
 namespace {

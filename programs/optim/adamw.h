@@ -6,8 +6,8 @@
 // Threads: traces on the builder's thread.
 #pragma once
 
-#include "ir/program_builder.h"
-#include "ir/tree.h"
+#include "ir/build/program_builder.h"
+#include "ir/build/tree.h"
 
 namespace gangway::programs {
 

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <bit>
 
-#include "client/checkpoint_dir.h"
-#include "client/safetensors_writer.h"
-#include "client/tensor_files.h"
+#include "client/checkpoint/checkpoint_dir.h"
+#include "client/checkpoint/safetensors_writer.h"
+#include "client/checkpoint/tensor_files.h"
 
 namespace gangway::programs {
 namespace {

@@ -1,7 +1,7 @@
 #include "programs/train/language_model.h"
 
-#include "ir/autodiff.h"
-#include "ir/ops.h"
+#include "ir/build/autodiff.h"
+#include "ir/build/ops.h"
 
 namespace gangway::programs {
 namespace {

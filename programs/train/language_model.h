@@ -12,7 +12,7 @@
 #include <cstdint>
 #include <string>
 
-#include "ir/program.h"
+#include "ir/graph/program.h"
 #include "programs/models/transformer.h"
 #include "programs/optim/adamw.h"
 

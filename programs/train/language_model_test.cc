@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "ir/transforms/pipeline.h"
-#include "ir/verify.h"
+#include "ir/verify/verify.h"
 
 namespace gangway::programs {
 namespace {

@@ -8,10 +8,10 @@
 #include <fstream>
 #include <optional>
 
-#include "client/durable_file.h"
+#include "client/checkpoint/durable_file.h"
 #include "executor/data/text_corpus.h"
 #include "executor/data/windows.h"
-#include "ir/graphviz.h"
+#include "ir/inspect/graphviz.h"
 #include "programs/bigram.h"
 #include "programs/default_text.h"
 #include "programs/train/checkpoint.h"

@@ -6,11 +6,11 @@
 #include <limits>
 #include <vector>
 
-#include "executor/event.h"
-#include "executor/task.h"
-#include "ir/builder.h"
-#include "ir/ops.h"
-#include "runtime/mailbox.h"
+#include "executor/devices/task.h"
+#include "executor/work/event.h"
+#include "ir/build/builder.h"
+#include "ir/build/ops.h"
+#include "runtime/fibers/mailbox.h"
 
 namespace gangway {
 namespace {

@@ -1,4 +1,4 @@
-// What every device must do (executor/device.h): order, events, errors, copies, memory accounting.
+// What every device must do (executor/devices/device.h): order, events, errors, copies, memory accounting.
 //
 // An implementation instantiates the suite with a maker; see devices_test.cc.
 #pragma once
@@ -9,8 +9,8 @@
 #include <memory>
 #include <string>
 
-#include "executor/device.h"
-#include "runtime/reactor.h"
+#include "executor/devices/device.h"
+#include "runtime/fibers/reactor.h"
 
 namespace gangway {
 

@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "executor/collectives/shm/shm_collective.h"
-#include "runtime/shared_segment.h"
-#include "runtime/thread.h"
+#include "runtime/os/shared_segment.h"
+#include "runtime/os/thread.h"
 #include "tests/conformance/collective_suite.h"
 
 namespace gangway {

@@ -11,7 +11,7 @@
 #include <ostream>
 #include <string>
 
-#include "executor/devices/cuda/driver.h"
+#include "executor/devices/cuda/driver/driver.h"
 
 namespace gangway {
 

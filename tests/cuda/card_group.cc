@@ -4,8 +4,8 @@
 #include <atomic>
 #include <future>
 
-#include "executor/task.h"
-#include "runtime/thread.h"
+#include "executor/devices/task.h"
+#include "runtime/os/thread.h"
 
 namespace gangway {
 namespace {

@@ -16,7 +16,7 @@
 
 #include <tuple>
 
-#include "ir/dtype.h"
+#include "ir/types/dtype.h"
 #include "tests/cuda/card.h"
 
 namespace gangway {

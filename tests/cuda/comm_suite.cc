@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "runtime/thread.h"
+#include "runtime/os/thread.h"
 
 namespace gangway {
 namespace {

@@ -1,9 +1,9 @@
 #include "tests/cuda/cuda_cluster.h"
 
 #include "client/client_impl.h"
-#include "controller/service.h"
-#include "executor/service.h"
-#include "runtime/sim_network.h"
+#include "controller/service/service.h"
+#include "executor/service/service.h"
+#include "runtime/net/sim_network.h"
 
 namespace gangway {
 

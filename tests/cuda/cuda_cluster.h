@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "client/client.h"
-#include "executor/host.h"
+#include "executor/host/host.h"
 #include "programs/train/language_model.h"
 
 namespace gangway {

@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/reactor.h"
+#include "runtime/fibers/reactor.h"
 #include "tests/cuda/card.h"
 #include "tests/support/test_hosts.h"
 

@@ -5,9 +5,9 @@
 #include <filesystem>
 #include <fstream>
 
-#include "ir/ops.h"
-#include "ir/program_builder.h"
-#include "runtime/temp_dir.h"
+#include "ir/build/ops.h"
+#include "ir/build/program_builder.h"
+#include "runtime/os/temp_dir.h"
 #include "tests/cuda/cuda_cluster.h"
 #include "tests/cuda/emulated_gpu.h"
 #include "tests/training/trainer.h"

@@ -11,9 +11,9 @@
 #include <set>
 
 #include "executor/devices/cuda/cuda_function.h"
-#include "ir/builder.h"
-#include "ir/custom_call.h"
-#include "ir/ops.h"
+#include "ir/build/builder.h"
+#include "ir/build/custom_call.h"
+#include "ir/build/ops.h"
 #include "tests/cuda/card_suites.h"
 #include "tests/cuda/emulated_gpu.h"
 #include "tests/cuda/op_checks.h"

@@ -4,7 +4,7 @@
 #include <memory>
 #include <vector>
 
-#include "executor/devices/cuda/gpu.h"
+#include "executor/devices/cuda/driver/gpu.h"
 #include "tests/cuda/card.h"
 #include "tests/emulated/machine.h"
 

@@ -2,10 +2,10 @@
 
 #include <gtest/gtest.h>
 
-#include "ir/builder.h"
-#include "ir/gradient.h"
-#include "ir/interpret.h"
-#include "ir/text.h"
+#include "ir/build/builder.h"
+#include "ir/build/gradient.h"
+#include "ir/interpret/interpret.h"
+#include "ir/text/text.h"
 #include "tests/op_table/case_run.h"
 
 namespace gangway {

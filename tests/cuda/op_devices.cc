@@ -6,8 +6,8 @@
 #include <atomic>
 
 #include "executor/collectives/shm/shm_collective.h"
-#include "executor/task.h"
-#include "runtime/mailbox.h"
+#include "executor/devices/task.h"
+#include "runtime/fibers/mailbox.h"
 
 namespace gangway {
 

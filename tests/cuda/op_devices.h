@@ -11,10 +11,10 @@
 #include <vector>
 
 #include "executor/devices/cuda/cuda_device.h"
-#include "ir/function.h"
-#include "ir/literal.h"
-#include "runtime/reactor.h"
-#include "runtime/shared_segment.h"
+#include "ir/graph/function.h"
+#include "ir/types/literal.h"
+#include "runtime/fibers/reactor.h"
+#include "runtime/os/shared_segment.h"
 #include "tests/cuda/card.h"
 
 namespace gangway {

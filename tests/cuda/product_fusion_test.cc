@@ -6,11 +6,11 @@
 
 #include <functional>
 
-#include "ir/builder.h"
-#include "ir/interpret.h"
-#include "ir/ops.h"
-#include "ir/text.h"
-#include "ir/transforms/fuse_elementwise.h"
+#include "ir/build/builder.h"
+#include "ir/build/ops.h"
+#include "ir/interpret/interpret.h"
+#include "ir/text/text.h"
+#include "ir/transforms/fusion/fuse_elementwise.h"
 #include "runtime/base/rng.h"
 #include "tests/cuda/emulated_gpu.h"
 #include "tests/cuda/op_devices.h"

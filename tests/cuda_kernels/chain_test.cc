@@ -1,6 +1,6 @@
 // Generated chains, element by element and in strips, against the CPU's interpreter of the same
 // program. Their ops are exact, so the bits must be equal.
-#include "executor/devices/cuda/chain_source.h"
+#include "executor/devices/cuda/lower/chain_source.h"
 
 #include <gtest/gtest.h>
 

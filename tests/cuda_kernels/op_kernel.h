@@ -12,8 +12,8 @@
 #include <string>
 #include <vector>
 
-#include "ir/literal.h"
-#include "ir/op.h"
+#include "ir/op_table/op.h"
+#include "ir/types/literal.h"
 #include "tests/emulated/gpu_test.h"
 
 namespace gangway::emulated {

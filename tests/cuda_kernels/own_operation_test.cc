@@ -1,9 +1,9 @@
 // Attention and products of experts by Gangway's own kernels, on the emulated device.
-#include "executor/devices/cuda/own_operation.h"
+#include "executor/devices/cuda/lower/own_operation.h"
 
 #include <cmath>
 
-#include "ir/interpret.h"
+#include "ir/interpret/interpret.h"
 #include "tests/cuda_kernels/op_kernel.h"
 #include "tests/op_table/cases.h"
 #include "tests/support/seed.h"

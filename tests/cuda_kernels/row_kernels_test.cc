@@ -1,7 +1,7 @@
 // Softmax, cross-entropy and norms on the emulated device.
 #include <cmath>
 
-#include "ir/interpret.h"
+#include "ir/interpret/interpret.h"
 #include "tests/cuda_kernels/op_kernel.h"
 #include "tests/op_table/cases.h"
 #include "tests/support/seed.h"

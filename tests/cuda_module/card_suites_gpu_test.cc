@@ -1,6 +1,6 @@
 // The suites that the emulated driver passes on every machine, on this machine's card.
 #include "executor/devices/cuda/cuda_device.h"
-#include "executor/devices/cuda/loader.h"
+#include "executor/devices/cuda/driver/loader.h"
 #include "tests/conformance/collective_suite.h"
 #include "tests/conformance/device_suite.h"
 #include "tests/cuda/card_group.h"

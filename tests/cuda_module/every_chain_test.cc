@@ -2,7 +2,7 @@
 // CPU's interpreter takes it in, one at a time and in strips.
 #include <gtest/gtest.h>
 
-#include "executor/devices/cuda/chain_source.h"
+#include "executor/devices/cuda/lower/chain_source.h"
 #include "executor/devices/cuda/module/nvrtc.h"
 #include "executor/kernels/fused.h"
 #include "runtime/base/error.h"

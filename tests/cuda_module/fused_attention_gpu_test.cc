@@ -5,7 +5,7 @@
 #include <cmath>
 #include <vector>
 
-#include "executor/devices/cuda/loader.h"
+#include "executor/devices/cuda/driver/loader.h"
 #include "executor/kernels/attention.h"
 #include "executor/kernels/kernel_test.h"
 #include "runtime/base/rng.h"

@@ -5,7 +5,7 @@
 #include <fstream>
 
 #include "programs/models/gpt2.h"
-#include "runtime/temp_dir.h"
+#include "runtime/os/temp_dir.h"
 #include "tests/cuda/loss_checks.h"
 #include "tests/cuda_module/real_card.h"
 #include "tests/training/trainer.h"

@@ -6,11 +6,11 @@
 #include <cstdlib>
 #include <optional>
 
-#include "executor/devices/cuda/chain_source.h"
-#include "executor/devices/cuda/loader.h"
+#include "executor/devices/cuda/driver/loader.h"
+#include "executor/devices/cuda/lower/chain_source.h"
 #include "executor/devices/cuda/module/nvrtc.h"
-#include "runtime/temp_dir.h"
-#include "runtime/thread.h"
+#include "runtime/os/temp_dir.h"
+#include "runtime/os/thread.h"
 
 namespace gangway::cuda {
 namespace {

@@ -4,8 +4,8 @@
 #include <cmath>
 #include <vector>
 
-#include "executor/devices/cuda/loader.h"
-#include "executor/devices/cuda/own_operation.h"
+#include "executor/devices/cuda/driver/loader.h"
+#include "executor/devices/cuda/lower/own_operation.h"
 #include "executor/kernels/attention.h"
 #include "executor/kernels/grouped_matmul.h"
 #include "runtime/base/rng.h"

@@ -2,7 +2,7 @@
 
 #include <cstdlib>
 
-#include "executor/devices/cuda/loader.h"
+#include "executor/devices/cuda/driver/loader.h"
 #include "runtime/base/cat.h"
 
 namespace gangway {

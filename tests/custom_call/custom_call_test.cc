@@ -5,9 +5,9 @@
 #include <fstream>
 
 #include "gangway.h"
-#include "ir/interpret.h"
-#include "ir/program_builder.h"
-#include "runtime/temp_dir.h"
+#include "ir/build/program_builder.h"
+#include "ir/interpret/interpret.h"
+#include "runtime/os/temp_dir.h"
 
 namespace gangway {
 namespace {

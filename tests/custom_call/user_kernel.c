@@ -1,5 +1,5 @@
 // A user's kernels, in C.
-#include "ir/user_kernel.h"
+#include "ir/build/user_kernel.h"
 
 // a + 10 b of two f32 tensors of one shape.
 int add_ten_times(const GangwayKernelCall* call) {

@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "runtime/base/cat.h"
-#include "runtime/fiber_stack.h"
+#include "runtime/fibers/fiber_stack.h"
 
 namespace gangway::emulated {
 namespace {

@@ -17,7 +17,7 @@
 #include <string>
 #include <vector>
 
-#include "executor/devices/cuda/calls.h"
+#include "executor/devices/cuda/driver/calls.h"
 #include "executor/devices/cuda/kernels/kernel_source.h"
 #include "runtime/base/rng.h"
 #include "tests/emulated/memory.h"

@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "runtime/base/rng.h"
-#include "runtime/thread.h"
+#include "runtime/os/thread.h"
 #include "tests/emulated/block.h"
 #include "tests/emulated/machine.h"
 #include "tests/emulated/memory.h"

@@ -5,7 +5,7 @@
 #include <cstring>
 
 #include "executor/devices/cuda/kernels/kernel_source.h"
-#include "ir/dtype.h"
+#include "ir/types/dtype.h"
 
 namespace gangway::emulated {
 

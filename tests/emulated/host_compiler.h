@@ -8,7 +8,7 @@
 #include <memory>
 #include <span>
 
-#include "executor/devices/cuda/calls.h"
+#include "executor/devices/cuda/driver/calls.h"
 #include "executor/devices/cuda/kernels/kernel_source.h"
 #include "runtime/base/result.h"
 

@@ -29,7 +29,7 @@
 #include <string>
 #include <vector>
 
-#include "executor/devices/cuda/driver.h"
+#include "executor/devices/cuda/driver/driver.h"
 #include "executor/devices/cuda/kernels/kernel_source.h"
 #include "tests/emulated/report.h"
 

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "executor/devices/cuda/calls.h"
+#include "executor/devices/cuda/driver/calls.h"
 
 namespace gangway::emulated {
 

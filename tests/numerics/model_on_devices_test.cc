@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "client/client.h"
-#include "ir/autodiff.h"
+#include "ir/build/autodiff.h"
 #include "programs/optim/adamw.h"
 #include "tests/numerics/reference_adamw.h"
 #include "tests/numerics/sharded_literals.h"

@@ -4,8 +4,8 @@
 
 #include <cmath>
 
-#include "ir/interpret.h"
-#include "ir/verify.h"
+#include "ir/interpret/interpret.h"
+#include "ir/verify/verify.h"
 #include "runtime/base/error.h"
 #include "tests/numerics/sharded_literals.h"
 #include "tests/numerics/traced_model.h"

@@ -4,10 +4,10 @@
 #include <cmath>
 #include <random>
 
-#include "ir/builder.h"
-#include "ir/interpret.h"
-#include "ir/ops.h"
-#include "ir/text.h"
+#include "ir/build/builder.h"
+#include "ir/build/ops.h"
+#include "ir/interpret/interpret.h"
+#include "ir/text/text.h"
 #include "runtime/base/error.h"
 #include "tests/numerics/sharded_literals.h"
 #include "tests/support/random_batch_graph.h"

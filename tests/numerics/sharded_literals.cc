@@ -4,7 +4,7 @@
 #include <cstring>
 #include <limits>
 
-#include "ir/interpret.h"
+#include "ir/interpret/interpret.h"
 #include "runtime/base/error.h"
 
 namespace gangway::numerics {

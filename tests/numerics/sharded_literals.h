@@ -6,8 +6,8 @@
 
 #include <vector>
 
-#include "ir/literal.h"
 #include "ir/transforms/pipeline.h"
+#include "ir/types/literal.h"
 
 namespace gangway::numerics {
 

@@ -2,7 +2,7 @@
 
 #include <random>
 
-#include "ir/autodiff.h"
+#include "ir/build/autodiff.h"
 
 namespace gangway::numerics {
 namespace {

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "ir/function.h"
-#include "ir/literal.h"
+#include "ir/graph/function.h"
+#include "ir/types/literal.h"
 #include "programs/models/transformer.h"
 #include "tests/numerics/reference_model.h"
 

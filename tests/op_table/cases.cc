@@ -4,8 +4,8 @@
 #include <cmath>
 #include <numeric>
 
-#include "ir/builder.h"
-#include "ir/ops.h"
+#include "ir/build/builder.h"
+#include "ir/build/ops.h"
 
 namespace gangway::op_table {
 namespace {

@@ -8,9 +8,9 @@
 #include <memory>
 #include <vector>
 
-#include "ir/function.h"
-#include "ir/literal.h"
-#include "ir/op.h"
+#include "ir/graph/function.h"
+#include "ir/op_table/op.h"
+#include "ir/types/literal.h"
 #include "runtime/base/rng.h"
 
 namespace gangway::op_table {

@@ -1,4 +1,4 @@
-#include "ir/op_reference.h"
+#include "ir/interpret/op_reference.h"
 
 #include <gtest/gtest.h>
 

@@ -8,12 +8,12 @@
 #include <map>
 #include <set>
 
-#include "ir/autodiff.h"
-#include "ir/builder.h"
-#include "ir/gradient.h"
-#include "ir/interpret.h"
+#include "ir/build/autodiff.h"
+#include "ir/build/builder.h"
+#include "ir/build/gradient.h"
+#include "ir/build/ops.h"
+#include "ir/interpret/interpret.h"
 #include "ir/interpret/reference.h"
-#include "ir/ops.h"
 #include "tests/op_table/cases.h"
 
 namespace gangway::op_table {

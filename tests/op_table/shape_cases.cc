@@ -1,6 +1,6 @@
 // Cases of the ops that move, reduce and multiply.
-#include "ir/builder.h"
-#include "ir/ops.h"
+#include "ir/build/builder.h"
+#include "ir/build/ops.h"
 #include "tests/op_table/cases.h"
 
 namespace gangway::op_table {

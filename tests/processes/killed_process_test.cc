@@ -6,9 +6,9 @@
 #include <unistd.h>
 
 #include "gangway.h"
-#include "runtime/anonymous_file.h"
-#include "runtime/process.h"
-#include "runtime/temp_dir.h"
+#include "runtime/os/anonymous_file.h"
+#include "runtime/os/process.h"
+#include "runtime/os/temp_dir.h"
 #include "tests/processes/process_tree.h"
 #include "tests/support/process_output.h"
 

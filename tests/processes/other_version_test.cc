@@ -3,10 +3,10 @@
 #include <gtest/gtest.h>
 
 #include "protocol/rpc_values.h"
-#include "runtime/anonymous_file.h"
-#include "runtime/await.h"
-#include "runtime/process.h"
-#include "runtime/rpc/server.h"
+#include "runtime/fibers/await.h"
+#include "runtime/net/server.h"
+#include "runtime/os/anonymous_file.h"
+#include "runtime/os/process.h"
 #include "tests/processes/process_tree.h"
 #include "tests/support/process_output.h"
 

@@ -9,7 +9,7 @@
 #include <set>
 
 #include "gangway.h"
-#include "runtime/temp_dir.h"
+#include "runtime/os/temp_dir.h"
 
 namespace gangway {
 namespace {

@@ -7,9 +7,9 @@
 #include "client/client_impl.h"
 #include "gangway.h"
 #include "protocol/rpc_values.h"
-#include "runtime/await.h"
-#include "runtime/rpc/server.h"
-#include "runtime/trace.h"
+#include "runtime/fibers/await.h"
+#include "runtime/net/server.h"
+#include "runtime/observe/trace.h"
 #include "tests/sim/sim_cluster.h"
 
 namespace gangway {

@@ -9,11 +9,11 @@
 #include <vector>
 
 #include "client/client_impl.h"
-#include "controller/service.h"
+#include "controller/service/service.h"
 #include "executor/devices/sim/sim_fabric.h"
-#include "executor/service.h"
-#include "runtime/sim_network.h"
-#include "runtime/trace.h"
+#include "executor/service/service.h"
+#include "runtime/net/sim_network.h"
+#include "runtime/observe/trace.h"
 
 namespace gangway {
 

@@ -5,7 +5,7 @@
 #include <regex>
 #include <string>
 
-#include "runtime/anonymous_file.h"
+#include "runtime/os/anonymous_file.h"
 
 namespace gangway {
 

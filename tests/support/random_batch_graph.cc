@@ -4,9 +4,9 @@
 #include <optional>
 #include <string>
 
-#include "ir/autodiff.h"
-#include "ir/builder.h"
-#include "ir/ops.h"
+#include "ir/build/autodiff.h"
+#include "ir/build/builder.h"
+#include "ir/build/ops.h"
 
 namespace gangway::testing {
 namespace {

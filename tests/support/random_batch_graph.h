@@ -14,8 +14,8 @@
 #include <random>
 #include <vector>
 
-#include "ir/function.h"
-#include "ir/literal.h"
+#include "ir/graph/function.h"
+#include "ir/types/literal.h"
 
 namespace gangway::testing {
 

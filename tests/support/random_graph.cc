@@ -4,9 +4,9 @@
 #include <optional>
 #include <string>
 
-#include "ir/builder.h"
-#include "ir/ops.h"
-#include "ir/program_builder.h"
+#include "ir/build/builder.h"
+#include "ir/build/ops.h"
+#include "ir/build/program_builder.h"
 
 namespace gangway::testing {
 namespace {

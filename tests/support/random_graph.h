@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <random>
 
-#include "ir/program.h"
+#include "ir/graph/program.h"
 
 namespace gangway::testing {
 

@@ -11,9 +11,9 @@
 #include <vector>
 
 #include "executor/devices/sim/sim_fabric.h"
-#include "executor/host.h"
-#include "runtime/reactor.h"
-#include "runtime/trace.h"
+#include "executor/host/host.h"
+#include "runtime/fibers/reactor.h"
+#include "runtime/observe/trace.h"
 
 namespace gangway {
 

@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
-#include "ir/builder.h"
-#include "ir/ops.h"
-#include "ir/plan.h"
+#include "ir/build/builder.h"
+#include "ir/build/ops.h"
+#include "ir/plan/plan.h"
 #include "ir/transforms/pipeline.h"
 
 namespace gangway {

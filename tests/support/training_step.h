@@ -7,7 +7,7 @@
 #include <memory>
 #include <vector>
 
-#include "executor/host.h"
+#include "executor/host/host.h"
 #include "tests/support/test_plan.h"
 
 namespace gangway {

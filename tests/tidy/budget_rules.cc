@@ -118,7 +118,7 @@ class FunctionSizes {
   bool in_directive_ = false;
 };
 
-// "ir/type_test.cc" -> "ir/type": a file and its neighbours are one.
+// "ir/types/type_test.cc" -> "ir/types/type": a file and its neighbours are one.
 std::string concept_of(std::string path) {
   path.resize(path.find('.', path.rfind('/') + 1));
   for (const char* tail : {"_test", "_bench", "_fuzz", "_avx2", "_avx512"}) {

@@ -114,15 +114,15 @@ TEST(TidyHeaders, ASourceIncludesItsOwnHeaderFirst) {
 
 TEST(TidyRooms, DependenciesPointDown) {
   EXPECT_THAT(found("ir/a.cc", "#include \"runtime/base/error.h\"\n"), IsEmpty());
-  EXPECT_THAT(found("ir/a.cc", "#include \"runtime/future.h\"\n"),
+  EXPECT_THAT(found("ir/a.cc", "#include \"runtime/fibers/future.h\"\n"),
               ElementsAre("include-direction:1"));
-  EXPECT_THAT(found("runtime/a.cc", "#include \"ir/type.h\"\n"),
+  EXPECT_THAT(found("runtime/a.cc", "#include \"ir/types/type.h\"\n"),
               ElementsAre("include-direction:1"));
-  EXPECT_THAT(found("controller/a.cc", "#include \"executor/host.h\"\n"),
+  EXPECT_THAT(found("controller/a.cc", "#include \"executor/host/host.h\"\n"),
               ElementsAre("include-direction:1"));
-  EXPECT_THAT(found("executor/kernels/a.cc", "#include \"executor/host.h\"\n"),
+  EXPECT_THAT(found("executor/kernels/a.cc", "#include \"executor/host/host.h\"\n"),
               ElementsAre("include-direction:1"));
-  EXPECT_THAT(found("programs/a.cc", "#include \"runtime/reactor.h\"\n"),
+  EXPECT_THAT(found("programs/a.cc", "#include \"runtime/fibers/reactor.h\"\n"),
               ElementsAre("include-direction:1"));
   EXPECT_THAT(found("ir/a.cc", "#include \"type.h\"\n"), ElementsAre("include-direction:1"));
   EXPECT_THAT(found("ir/a_test.cc", "#include \"tests/support/seed.h\"\n"), IsEmpty());

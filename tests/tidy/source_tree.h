@@ -8,7 +8,7 @@
 namespace gangway::tidy {
 
 struct SourceFile {
-  std::string path;                // From the root of the tree: "ir/type.h".
+  std::string path;                // From the root of the tree: "ir/types/type.h".
   std::vector<std::string> lines;  // Without line ends.
   std::vector<std::string> code;   // C++ only: the same lines, comments and literals blanked out.
   bool ends_with_newline = true;
@@ -24,7 +24,7 @@ struct Finding {
   size_t line = 0;  // 0: the file as a whole.
   std::string message;
 
-  std::string text() const;  // "ir/type.h:12: [line-length] ..."
+  std::string text() const;  // "ir/types/type.h:12: [line-length] ..."
 };
 
 SourceFile source_file(std::string path, std::string_view text);

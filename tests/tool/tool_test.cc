@@ -7,12 +7,12 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "client/safetensors_writer.h"
-#include "executor/devices/cuda/loader.h"
+#include "client/checkpoint/safetensors_writer.h"
+#include "executor/devices/cuda/driver/loader.h"
 #include "gangway.h"
-#include "runtime/anonymous_file.h"
-#include "runtime/process.h"
-#include "runtime/temp_dir.h"
+#include "runtime/os/anonymous_file.h"
+#include "runtime/os/process.h"
+#include "runtime/os/temp_dir.h"
 #include "tests/support/process_output.h"
 
 namespace gangway {

@@ -4,7 +4,7 @@
 
 #include <bit>
 
-#include "client/safetensors_writer.h"
+#include "client/checkpoint/safetensors_writer.h"
 #include "programs/train/checkpoint.h"
 #include "tests/support/temp_folder.h"
 #include "tests/training/trainer.h"

@@ -1,7 +1,7 @@
 // Generation with key/value caches gives what the full-sequence model gives.
 #include <gtest/gtest.h>
 
-#include "ir/ops.h"
+#include "ir/build/ops.h"
 #include "programs/train/sample.h"
 #include "tests/support/temp_folder.h"
 #include "tests/training/trainer.h"

@@ -5,8 +5,8 @@
 
 #include <limits>
 
-#include "ir/ops.h"
-#include "ir/program_builder.h"
+#include "ir/build/ops.h"
+#include "ir/build/program_builder.h"
 #include "tests/support/temp_folder.h"
 #include "tests/training/trainer.h"
 

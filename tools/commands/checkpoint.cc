@@ -1,9 +1,9 @@
 // `gangway checkpoint ls FILE|DIR`: the tensors of a safetensors file or checkpoint.
 #include <cstdio>
 
-#include "client/checkpoint_dir.h"
-#include "client/tensor_files.h"
-#include "ir/type.h"
+#include "client/checkpoint/checkpoint_dir.h"
+#include "client/checkpoint/tensor_files.h"
+#include "ir/types/type.h"
 #include "tools/commands/command.h"
 
 namespace gangway::tool {

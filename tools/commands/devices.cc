@@ -5,9 +5,9 @@
 #include <fstream>
 
 #include "client/client.h"
-#include "executor/devices/cuda/loader.h"
+#include "executor/devices/cuda/driver/loader.h"
 #include "runtime/base/units.h"
-#include "runtime/thread.h"
+#include "runtime/os/thread.h"
 #include "tools/commands/command.h"
 
 namespace gangway::tool {

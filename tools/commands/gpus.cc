@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstdlib>
 
-#include "executor/devices/cuda/loader.h"
+#include "executor/devices/cuda/driver/loader.h"
 #include "runtime/base/error.h"
 
 namespace gangway::tool {

@@ -3,7 +3,7 @@
 // A file of its own: what says "stream" to a device and to a network can't be included together.
 #pragma once
 
-#include "executor/host.h"
+#include "executor/host/host.h"
 
 namespace gangway::tool {
 

@@ -1,9 +1,9 @@
 // `gangway graph FILE`: a program as text, Graphviz DOT or JSON.
-#include "ir/graphviz.h"
+#include "ir/inspect/graphviz.h"
 
 #include <cstdio>
 
-#include "ir/text.h"
+#include "ir/text/text.h"
 #include "runtime/base/error.h"
 #include "tools/commands/command.h"
 

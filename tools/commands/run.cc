@@ -6,8 +6,8 @@
 #include <cstring>
 #include <map>
 
+#include "client/checkpoint/tensor_files.h"
 #include "client/client.h"
-#include "client/tensor_files.h"
 #include "runtime/base/rng.h"
 #include "tools/commands/command.h"
 

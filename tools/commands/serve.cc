@@ -8,13 +8,13 @@
 #include <memory>
 #include <optional>
 
-#include "controller/service.h"
-#include "executor/service.h"
+#include "controller/service/service.h"
+#include "executor/service/service.h"
 #include "protocol/machine.h"
-#include "runtime/log.h"
-#include "runtime/process.h"
-#include "runtime/signals.h"
-#include "runtime/trace.h"
+#include "runtime/observe/log.h"
+#include "runtime/observe/trace.h"
+#include "runtime/os/process.h"
+#include "runtime/os/signals.h"
 #include "tools/commands/command.h"
 #include "tools/commands/gpus.h"
 

@@ -15,9 +15,9 @@
 
 #include <vector>
 
-#include "executor/bell.h"
 #include "executor/collectives/collective.h"
 #include "executor/collectives/shm/rank_area.h"
+#include "executor/work/bell.h"
 
 namespace gangway {
 

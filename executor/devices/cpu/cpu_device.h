@@ -11,10 +11,10 @@
 #include <atomic>
 #include <memory>
 
-#include "executor/device.h"
+#include "executor/devices/device.h"
 #include "executor/kernels/parallel.h"
-#include "runtime/doorbell.h"
-#include "runtime/thread.h"
+#include "runtime/os/doorbell.h"
+#include "runtime/os/thread.h"
 
 namespace gangway {
 

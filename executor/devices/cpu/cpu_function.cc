@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
-#include "executor/devices/masked_values.h"
+#include "executor/devices/lower/masked_values.h"
 #include "executor/kernels/reduce.h"
-#include "ir/op.h"
+#include "ir/op_table/op.h"
 
 namespace gangway {
 namespace {

@@ -15,9 +15,9 @@
 #include <memory>
 #include <vector>
 
-#include "executor/device.h"
 #include "executor/devices/cpu/kernel.h"
-#include "ir/transforms/plan_memory.h"
+#include "executor/devices/device.h"
+#include "ir/transforms/memory/plan_memory.h"
 
 namespace gangway {
 

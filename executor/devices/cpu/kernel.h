@@ -14,9 +14,9 @@
 #include <functional>
 #include <span>
 
-#include "executor/devices/node_view.h"
+#include "executor/devices/lower/node_view.h"
 #include "executor/kernels/parallel.h"
-#include "ir/function.h"
+#include "ir/graph/function.h"
 
 namespace gangway::cpu {
 

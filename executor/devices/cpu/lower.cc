@@ -2,7 +2,7 @@
 #include <string>
 
 #include "executor/devices/cpu/kernel.h"
-#include "ir/op.h"
+#include "ir/op_table/op.h"
 #include "runtime/base/error.h"
 
 namespace gangway::cpu {

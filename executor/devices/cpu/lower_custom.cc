@@ -5,10 +5,10 @@
 #include <memory>
 
 #include "executor/devices/cpu/kernel.h"
-#include "ir/custom_call.h"
-#include "ir/user_kernel.h"
+#include "ir/build/custom_call.h"
+#include "ir/build/user_kernel.h"
 #include "runtime/base/error.h"
-#include "runtime/temp_dir.h"
+#include "runtime/os/temp_dir.h"
 
 namespace gangway::cpu {
 namespace {

@@ -1,7 +1,7 @@
 #include <memory>
 
 #include "executor/devices/cpu/kernel.h"
-#include "executor/devices/dot_plan.h"
+#include "executor/devices/lower/dot_plan.h"
 #include "executor/kernels/matmul.h"
 #include "executor/kernels/move.h"
 

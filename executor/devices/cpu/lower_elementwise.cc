@@ -1,7 +1,7 @@
 #include <memory>
 
 #include "executor/devices/cpu/kernel.h"
-#include "executor/devices/to_fused.h"
+#include "executor/devices/lower/to_fused.h"
 #include "executor/kernels/fused.h"
 
 namespace gangway::cpu {

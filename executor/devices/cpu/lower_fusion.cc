@@ -1,8 +1,8 @@
 #include <memory>
 
 #include "executor/devices/cpu/kernel.h"
-#include "executor/devices/strided.h"
-#include "executor/devices/to_fused.h"
+#include "executor/devices/lower/strided.h"
+#include "executor/devices/lower/to_fused.h"
 #include "executor/kernels/fused.h"
 #include "executor/kernels/move.h"
 #include "runtime/base/error.h"

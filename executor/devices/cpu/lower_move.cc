@@ -3,7 +3,7 @@
 #include <memory>
 
 #include "executor/devices/cpu/kernel.h"
-#include "executor/devices/strided.h"
+#include "executor/devices/lower/strided.h"
 #include "executor/kernels/move.h"
 #include "runtime/base/error.h"
 

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "executor/devices/cuda/cuda_device.h"
-#include "executor/devices/device_link.h"
+#include "executor/transfers/device_link.h"
 
 namespace gangway {
 

@@ -6,9 +6,9 @@
 #include <iterator>
 #include <utility>
 
-#include "executor/collectives/cuda/comm_collective.h"
-#include "executor/collectives/cuda/copy_collective.h"
 #include "executor/devices/cuda/card_link.h"
+#include "executor/devices/cuda/collectives/comm_collective.h"
+#include "executor/devices/cuda/collectives/copy_collective.h"
 #include "executor/devices/cuda/cuda_function.h"
 #include "executor/devices/cuda/kernels/rank_parts.h"
 #include "executor/devices/cuda/lower/lower.h"

@@ -22,12 +22,12 @@
 #include <mutex>
 #include <vector>
 
-#include "executor/collectives/cuda/comm_book.h"
-#include "executor/device.h"
-#include "executor/devices/cuda/gpu.h"
+#include "executor/devices/cuda/collectives/comm_book.h"
+#include "executor/devices/cuda/driver/gpu.h"
 #include "executor/devices/cuda/graph_cache.h"
-#include "runtime/doorbell.h"
-#include "runtime/thread.h"
+#include "executor/devices/device.h"
+#include "runtime/os/doorbell.h"
+#include "runtime/os/thread.h"
 
 namespace gangway {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "executor/devices/cuda/lower/product_fusion.h"
-#include "executor/devices/masked_values.h"
+#include "executor/devices/lower/masked_values.h"
 
 namespace gangway {
 namespace {

@@ -22,7 +22,7 @@
 #include "executor/devices/cuda/cuda_device.h"
 #include "executor/devices/cuda/join_plan.h"
 #include "executor/devices/cuda/lower/lower.h"
-#include "ir/transforms/plan_memory.h"
+#include "ir/transforms/memory/plan_memory.h"
 
 namespace gangway {
 

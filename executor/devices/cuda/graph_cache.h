@@ -23,7 +23,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "executor/devices/cuda/driver.h"
+#include "executor/devices/cuda/driver/driver.h"
 
 namespace gangway::cuda {
 

@@ -12,8 +12,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "ir/plan.h"
-#include "ir/transforms/plan_memory.h"
+#include "ir/plan/plan.h"
+#include "ir/transforms/memory/plan_memory.h"
 
 namespace gangway::cuda {
 

@@ -4,8 +4,8 @@
 
 #include <cstdlib>
 
-#include "ir/builder.h"
-#include "ir/ops.h"
+#include "ir/build/builder.h"
+#include "ir/build/ops.h"
 #include "runtime/base/rng.h"
 
 namespace gangway::cuda {

@@ -11,10 +11,10 @@
 #include <memory>
 #include <string>
 
-#include "executor/device.h"
+#include "executor/devices/device.h"
 #include "executor/devices/sim/rates.h"
 #include "executor/kernels/parallel.h"
-#include "runtime/reactor.h"
+#include "runtime/fibers/reactor.h"
 
 namespace gangway {
 

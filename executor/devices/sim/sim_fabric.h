@@ -8,7 +8,7 @@
 #include <map>
 #include <vector>
 
-#include "executor/bell.h"
+#include "executor/work/bell.h"
 #include "runtime/base/error.h"
 
 namespace gangway {

@@ -11,9 +11,8 @@ inline void pack_rows(const S* x, int64_t stride, int64_t n, int64_t dim, Scalar
                       ScalarOf<S>* y) {
   const int64_t width = padded(dim);
   for (int64_t r = 0; r < n; ++r, x += stride, y += width) {
-    for_vectors<VecOf<S>>(dim, [&](int64_t i, auto... tail) {
-      store(y + i, load(x + i, tail...) * scale, tail...);
-    });
+    for_vectors<VecOf<S>>(
+        dim, [&](int64_t i, auto... tail) { store(y + i, load(x + i, tail...) * scale, tail...); });
     for (int64_t i = dim; i < width; ++i) y[i] = 0;
   }
 }
@@ -37,9 +36,8 @@ inline void unpack_rows(const ScalarOf<S>* x, int64_t n, int64_t dim, ScalarOf<S
                         int64_t stride) {
   const int64_t width = padded(dim);
   for (int64_t r = 0; r < n; ++r, x += width, y += stride) {
-    for_vectors<VecOf<S>>(dim, [&](int64_t i, auto... tail) {
-      store(y + i, load(x + i, tail...) * scale, tail...);
-    });
+    for_vectors<VecOf<S>>(
+        dim, [&](int64_t i, auto... tail) { store(y + i, load(x + i, tail...) * scale, tail...); });
   }
 }
 

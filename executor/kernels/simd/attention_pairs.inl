@@ -13,7 +13,8 @@ inline void pack_pairs_along(const bf16* x, int64_t stride, int64_t n, int64_t d
 }
 
 // x[n, dim] -> panels of kPanelCols positions each, [(dim + 1) / 2, kPanelCols] pairs along dim.
-inline void pack_pairs_transposed(const bf16* x, int64_t stride, int64_t n, int64_t dim, uint32_t* y) {
+inline void pack_pairs_transposed(const bf16* x, int64_t stride, int64_t n, int64_t dim,
+                                  uint32_t* y) {
   for (int64_t j = 0; j < n; j += kPanelCols) {
     const int64_t cols = n - j < kPanelCols ? n - j : kPanelCols;
     pack_columns<vu, 2>(x + j * stride, stride, dim, cols, y + j * ((dim + 1) / 2));
@@ -21,10 +22,12 @@ inline void pack_pairs_transposed(const bf16* x, int64_t stride, int64_t n, int6
 }
 
 // c[m, n] = a[m, lines] x panels of n columns.
-inline void panels_product(const uint32_t* a, const uint32_t* panels, int64_t lines, float* c, int64_t m, int64_t n) {
+inline void panels_product(const uint32_t* a, const uint32_t* panels, int64_t lines, float* c,
+                           int64_t m, int64_t n) {
   for (int64_t j = 0; j < n; j += kPanelCols) {
     const int64_t cols = n - j < kPanelCols ? n - j : kPanelCols;
-    gemm<Pairs<true>>({a, lines, 1, panels + j * lines, kPanelCols, c + j, n, m, cols, lines, false});
+    gemm<Pairs<true>>(
+        {a, lines, 1, panels + j * lines, kPanelCols, c + j, n, m, cols, lines, false});
   }
 }
 
@@ -37,7 +40,8 @@ inline void hide_behind(float* p, int64_t visible, float scale) {
 }
 
 // One row of scores -> bf16 exp(scale * score - max so far), in place; as online_softmax of plain numbers.
-inline float online_softmax_pairs(float* p, int64_t visible, int64_t width, float scale, float& top, float& sum) {
+inline float online_softmax_pairs(float* p, int64_t visible, int64_t width, float scale, float& top,
+                                  float& sum) {
   bf16* const to = reinterpret_cast<bf16*>(p);
   const int64_t whole = whole_vectors(visible);
   float factor = 1;
@@ -64,11 +68,11 @@ inline void attention_pairs(const AttentionHead& h) {
   const int64_t dim = h.head_dim, wide = padded(dim), lines = (dim + 1) / 2;
   const auto scale = static_cast<float>(h.scale);
   const auto *hq = static_cast<const bf16*>(h.q), *hk = static_cast<const bf16*>(h.k);
-  auto* o = static_cast<float*>(h.scratch);                          // [kBlockQ, wide]
-  float* p = o + kBlockQ * wide;                                     // [kBlockQ, width]
-  auto* vp = reinterpret_cast<uint32_t*>(p + kBlockQ * kBlockK);     // [seq_k / 2, wide]
-  uint32_t* q = vp + (h.seq_k + 1) / 2 * wide;                       // [kBlockQ, lines]
-  uint32_t* kt = q + kBlockQ * lines;                                // panels of [lines, kPanelCols]
+  auto* o = static_cast<float*>(h.scratch);                       // [kBlockQ, wide]
+  float* p = o + kBlockQ * wide;                                  // [kBlockQ, width]
+  auto* vp = reinterpret_cast<uint32_t*>(p + kBlockQ * kBlockK);  // [seq_k / 2, wide]
+  uint32_t* q = vp + (h.seq_k + 1) / 2 * wide;                    // [kBlockQ, lines]
+  uint32_t* kt = q + kBlockQ * lines;                             // panels of [lines, kPanelCols]
   pack_pairs_transposed(hk, h.stride_k, h.seq_k, dim, kt);
   pack_pairs_of_rows(static_cast<const bf16*>(h.v), h.stride_v, h.seq_k, dim, wide, vp);
 
@@ -85,20 +89,22 @@ inline void attention_pairs(const AttentionHead& h) {
       panels_product(q, kt + k0 * lines, lines, p, rows, width);
       for (int64_t r = 0; r < rows; ++r) {
         const int64_t visible = clamp_index(visible_keys(h, q0 + r) - k0, 0, count);
-        const float factor = online_softmax_pairs(p + r * width, visible, width, scale, top[r], sum[r]);
+        const float factor =
+            online_softmax_pairs(p + r * width, visible, width, scale, top[r], sum[r]);
         for (int64_t i = 0; k0 > 0 && i < wide; i += kLanes) {
           store(o + r * wide + i, load(o + r * wide + i) * factor);
         }
       }
       // A row's pairs take half of what its scores took.
-      gemm<Pairs<true>>({reinterpret_cast<const uint32_t*>(p), width, 1, vp + k0 / 2 * wide, wide, o, wide, rows, wide,
-                         (count + 1) / 2, k0 > 0});
+      gemm<Pairs<true>>({reinterpret_cast<const uint32_t*>(p), width, 1, vp + k0 / 2 * wide, wide,
+                         o, wide, rows, wide, (count + 1) / 2, k0 > 0});
     }
     for (int64_t r = 0; r < rows; ++r) {
       unpack_rows<bf16>(o + r * wide, 1, dim, sum[r] == 0 ? 0.0f : 1 / sum[r],
                         static_cast<bf16*>(h.out) + (q0 + r) * h.stride_out, h.stride_out);
       if (h.lse != nullptr) {
-        static_cast<float*>(h.lse)[q0 + r] = sum[r] == 0 ? -kInfinity<float> : top[r] + log_scalar(sum[r]);
+        static_cast<float*>(h.lse)[q0 + r] =
+            sum[r] == 0 ? -kInfinity<float> : top[r] + log_scalar(sum[r]);
       }
     }
   }
@@ -112,7 +118,8 @@ struct PairsRow {
 
 // Two rows of scores and of dp -> p and ds = p * (dp - delta), in place of both: in scores[0] the pairs of p of both
 // rows, in scores[1] those of ds, and ds of each row by itself in its own half.
-inline void softmax_backward_pairs(float* scores, float* ds, int64_t width, float scale, const PairsRow* rows) {
+inline void softmax_backward_pairs(float* scores, float* ds, int64_t width, float scale,
+                                   const PairsRow* rows) {
   uint32_t* const p_pairs = reinterpret_cast<uint32_t*>(scores);
   uint32_t* const ds_pairs = p_pairs + width;
   bf16* const own[2] = {reinterpret_cast<bf16*>(ds), reinterpret_cast<bf16*>(ds + width)};
@@ -148,15 +155,16 @@ inline void attention_grad_pairs(const AttentionHead& h) {
   uint32_t* kp = go_rows + kBlockQ / 2 * wide;                         // [seq_k / 2, wide]
   uint32_t* q = kp + (h.seq_k + 1) / 2 * wide;                         // [kBlockQ, lines]
   uint32_t* go = q + kBlockQ * lines;                                  // [kBlockQ, lines]: dout
-  uint32_t* kt = go + kBlockQ * lines;                                 // panels of [lines, kPanelCols]
-  uint32_t* vt = kt + key_lines;                                       // panels of [lines, kPanelCols]
+  uint32_t* kt = go + kBlockQ * lines;  // panels of [lines, kPanelCols]
+  uint32_t* vt = kt + key_lines;        // panels of [lines, kPanelCols]
   pack_pairs_transposed(static_cast<const bf16*>(h.k), h.stride_k, h.seq_k, dim, kt);
   pack_pairs_transposed(static_cast<const bf16*>(h.v), h.stride_v, h.seq_k, dim, vt);
   pack_pairs_of_rows(static_cast<const bf16*>(h.k), h.stride_k, h.seq_k, dim, wide, kp);
   for (int64_t i = 0; i < 2 * h.seq_k * wide; ++i) dk[i] = 0;
 
   for (int64_t q0 = 0; q0 < h.seq_q; q0 += kBlockQ) {
-    const int64_t rows = h.seq_q - q0 < kBlockQ ? h.seq_q - q0 : kBlockQ, row_pairs = (rows + 1) / 2;
+    const int64_t rows = h.seq_q - q0 < kBlockQ ? h.seq_q - q0 : kBlockQ,
+                  row_pairs = (rows + 1) / 2;
     const bf16* hq = static_cast<const bf16*>(h.q) + q0 * h.stride_q;
     const bf16* dout = static_cast<const bf16*>(h.dout) + q0 * h.stride_out;
     const bf16* out = static_cast<const bf16*>(h.out) + q0 * h.stride_out;
@@ -184,10 +192,12 @@ inline void attention_grad_pairs(const AttentionHead& h) {
         softmax_backward_pairs(p + r * width, ds + r * width, width, scale, row + r);
       }
       const auto* pairs = reinterpret_cast<const uint32_t*>(p);  // Of p and ds in turn.
-      gemm<Pairs<true>>({pairs, 1, 2 * width, go_rows, wide, dv + k0 * wide, wide, count, wide, row_pairs, true});
-      gemm<Pairs<true>>({pairs + width, 1, 2 * width, q_rows, wide, dk + k0 * wide, wide, count, wide, row_pairs, true});
-      gemm<Pairs<true>>({reinterpret_cast<const uint32_t*>(ds), width, 1, kp + k0 / 2 * wide, wide, dq, wide, rows, wide,
-                         (count + 1) / 2, k0 > 0});
+      gemm<Pairs<true>>(
+          {pairs, 1, 2 * width, go_rows, wide, dv + k0 * wide, wide, count, wide, row_pairs, true});
+      gemm<Pairs<true>>({pairs + width, 1, 2 * width, q_rows, wide, dk + k0 * wide, wide, count,
+                         wide, row_pairs, true});
+      gemm<Pairs<true>>({reinterpret_cast<const uint32_t*>(ds), width, 1, kp + k0 / 2 * wide, wide,
+                         dq, wide, rows, wide, (count + 1) / 2, k0 > 0});
     }
     unpack_rows(dq, rows, dim, scale, static_cast<bf16*>(h.dq) + q0 * h.stride_q, h.stride_q);
   }

@@ -11,14 +11,14 @@ struct OpTag {
 #pragma GCC diagnostic ignored "-Wswitch-enum"
 #include "executor/kernels/simd/fused.inl"
 #pragma GCC diagnostic pop
-#include "executor/kernels/simd/rows.inl"
-#include "executor/kernels/simd/norm.inl"
-#include "executor/kernels/simd/reduce.inl"
-#include "executor/kernels/simd/update.inl"
-#include "executor/kernels/simd/gemm.inl"
-#include "executor/kernels/simd/panel.inl"
 #include "executor/kernels/simd/attention.inl"
 #include "executor/kernels/simd/attention_pairs.inl"
+#include "executor/kernels/simd/gemm.inl"
+#include "executor/kernels/simd/norm.inl"
+#include "executor/kernels/simd/panel.inl"
+#include "executor/kernels/simd/reduce.inl"
+#include "executor/kernels/simd/rows.inl"
+#include "executor/kernels/simd/update.inl"
 
 constexpr Table kTable = {
     .fused_units = fused_units,

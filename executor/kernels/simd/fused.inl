@@ -63,7 +63,8 @@ inline void float_step(FusedOp op, const void* a, const void* b, void* out, int6
   using T = Element<V>;
   const V one = V{} + T{1};
   auto finish = [](V y) {
-    if constexpr (kRounding != Rounding::kNone) y = through_bf16<kRounding == Rounding::kNativeBf16>(y);
+    if constexpr (kRounding != Rounding::kNone)
+      y = through_bf16 < kRounding == Rounding::kNativeBf16 > (y);
     return y;
   };
   auto unary = [&](auto f) { map1<V>(a, out, n, [=](V x) { return finish(f(x)); }); };
@@ -71,8 +72,7 @@ inline void float_step(FusedOp op, const void* a, const void* b, void* out, int6
   switch (op) {
     case FusedOp::kNeg: return unary([](V x) { return -x; });
     case FusedOp::kAbs: return unary([](V x) { return abs_of(x); });
-    case FusedOp::kSign:
-      return unary([=](V x) { return x > T{0} ? one : (x < T{0} ? -one : x); });
+    case FusedOp::kSign: return unary([=](V x) { return x > T{0} ? one : (x < T{0} ? -one : x); });
     case FusedOp::kExp: return unary([](V x) { return exp_of(x); });
     case FusedOp::kLog: return unary([](V x) { return log_of(x); });
     case FusedOp::kLog1p: return unary([](V x) { return log1p_of(x); });
@@ -91,8 +91,7 @@ inline void float_step(FusedOp op, const void* a, const void* b, void* out, int6
     case FusedOp::kMax: return binary([](V x, V y) { return max_of(x, y); });
     case FusedOp::kMin: return binary([](V x, V y) { return min_of(x, y); });
     case FusedOp::kPow: return binary([](V x, V y) { return pow_of(x, y); });
-    case FusedOp::kIsFinite:
-      return test2<T>(a, a, out, n, [](T x, T y) { return x - y == T{0}; });
+    case FusedOp::kIsFinite: return test2<T>(a, a, out, n, [](T x, T y) { return x - y == T{0}; });
     default: return compare<T>(op, a, b, out, n);
   }
 }
@@ -122,10 +121,8 @@ inline void int_lanes(const void* a, const void* b, void* out, int64_t n, const 
 inline void int_step(FusedOp op, const void* a, const void* b, void* out, int64_t n) {
   switch (op) {  // Unsigned vectors where i32 may wrap.
     case FusedOp::kNeg: return map1<vu>(a, out, n, [](vu x) { return 0u - x; });
-    case FusedOp::kAbs:
-      return map1<vu>(a, out, n, [](vu x) { return (vi)x < 0 ? 0u - x : x; });
-    case FusedOp::kSign:
-      return map1<vi>(a, out, n, [](vi x) { return (x < 0) - (x > 0); });
+    case FusedOp::kAbs: return map1<vu>(a, out, n, [](vu x) { return (vi)x < 0 ? 0u - x : x; });
+    case FusedOp::kSign: return map1<vi>(a, out, n, [](vi x) { return (x < 0) - (x > 0); });
     case FusedOp::kNot: return map1<vi>(a, out, n, [](vi x) { return x ^ 1; });
     case FusedOp::kIsFinite: return map1<vi>(a, out, n, [](vi) { return vi{} + 1; });
     case FusedOp::kFloor: return map1<vi>(a, out, n, [](vi x) { return x; });
@@ -163,7 +160,8 @@ inline void convert_step(const FusedStep& s, const From* x, void* out, int64_t n
   }
 }
 
-inline void fused_step(const FusedStep& s, const void* const* at, void* out, int64_t n, bool native) {
+inline void fused_step(const FusedStep& s, const void* const* at, void* out, int64_t n,
+                       bool native) {
   const void *a = at[s.in[0]], *b = at[s.in[1]];
   if (s.op == FusedOp::kSelect) {
     if (s.to == FusedClass::kFloat) choose<float>(a, b, at[s.in[2]], out, n);
@@ -224,7 +222,8 @@ inline void fill_slot(DType dtype, const void* memory, int64_t index, int64_t fi
   }
 }
 
-inline void store_slot(const FusedStore& s, const void* slot, void* memory, int64_t first, int64_t n) {
+inline void store_slot(const FusedStore& s, const void* slot, void* memory, int64_t first,
+                       int64_t n) {
   const DType dtype = s.dtype;
   if (dtype == DType::kF64) {
     __builtin_memcpy(static_cast<double*>(memory) + first, slot, static_cast<size_t>(n) * 8);
@@ -232,13 +231,16 @@ inline void store_slot(const FusedStore& s, const void* slot, void* memory, int6
     auto* out = static_cast<bf16*>(memory) + first;
     auto* in = static_cast<const float*>(slot);
     if (s.rounded) {
-      for_vectors<vf>(n, [&](int64_t i, auto... tail) { store_raw(out + i, narrow((vu)load(in + i) >> 16), tail...); });
+      for_vectors<vf>(n, [&](int64_t i, auto... tail) {
+        store_raw(out + i, narrow((vu)load(in + i) >> 16), tail...);
+      });
     } else {
       for_vectors<vf>(n, [&](int64_t i, auto... tail) { store(out + i, load(in + i), tail...); });
     }
   } else if (dtype == DType::kBool) {
     auto* out = static_cast<uint8_t*>(memory) + first;
-    for (int64_t i = 0; i < n; ++i) out[i] = static_cast<uint8_t>(static_cast<const int32_t*>(slot)[i]);
+    for (int64_t i = 0; i < n; ++i)
+      out[i] = static_cast<uint8_t>(static_cast<const int32_t*>(slot)[i]);
   } else {
     __builtin_memcpy(static_cast<int32_t*>(memory) + first, slot, static_cast<size_t>(n) * 4);
   }
@@ -254,8 +256,8 @@ inline const void* fused_load(const FusedLoad& l, const FusedSpace& space, const
   const int64_t n = u.rows * u.cols;
   if (l.kind == FusedInput::kOuter) {
     for (int64_t r = 0; r < u.rows; ++r) {
-      fill_slot(l.dtype, memory, u.row + r, r * u.cols, r + 1 < u.rows ? u.cols : u.padded - r * u.cols,
-                slot);
+      fill_slot(l.dtype, memory, u.row + r, r * u.cols,
+                r + 1 < u.rows ? u.cols : u.padded - r * u.cols, slot);
     }
     return slot;
   }
@@ -268,7 +270,8 @@ inline const void* fused_load(const FusedLoad& l, const FusedSpace& space, const
     return slot;
   }
   const int64_t first = l.kind == FusedInput::kInner ? u.col : u.row * space.inner + u.col;
-  if (n == u.padded && (l.dtype == DType::kF32 || l.dtype == DType::kF64 || l.dtype == DType::kI32)) {
+  if (n == u.padded &&
+      (l.dtype == DType::kF32 || l.dtype == DType::kF64 || l.dtype == DType::kI32)) {
     const int64_t size = l.dtype == DType::kF64 ? 8 : 4;
     const char* at = static_cast<const char*>(memory) + first * size;
     for (int64_t i = 0; i < n * size; i += 64) prefetch(at + i, n * size);

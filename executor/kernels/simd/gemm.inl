@@ -124,7 +124,8 @@ void double_gemm_rows(const DoubleGemm& g, int64_t begin, int64_t end) {
           const double* from = g.b + (k + kk) * g.b_row + j * g.b_col;
           for (int64_t jj = 0; jj < kN; ++jj) b[kk * kN + jj] = jj < cols ? from[jj * g.b_col] : 0;
         }
-        gemm<Plain<vd>>({g.a + i * g.a_row + k * g.a_col, g.a_row, g.a_col, b, kN, c, kN, rows, kN, depth, true});
+        gemm<Plain<vd>>({g.a + i * g.a_row + k * g.a_col, g.a_row, g.a_col, b, kN, c, kN, rows, kN,
+                         depth, true});
       }
       for (int64_t r = 0; r < rows; ++r) {
         double* to = g.c + (i + r) * g.c_row + j;

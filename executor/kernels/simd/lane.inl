@@ -29,7 +29,8 @@ inline void store_raw(P* p, V v, int64_t n) {
 
 // Asks for the line `bytes` behind p, wherever that is.
 inline void prefetch(const void* p, int64_t bytes) {
-  __builtin_prefetch(reinterpret_cast<const void*>(reinterpret_cast<uintptr_t>(p) + static_cast<uintptr_t>(bytes)));
+  __builtin_prefetch(reinterpret_cast<const void*>(reinterpret_cast<uintptr_t>(p) +
+                                                   static_cast<uintptr_t>(bytes)));
 }
 
 inline vf from_bf16(vh bits) { return (vf)(widen(bits) << 16); }
@@ -128,12 +129,15 @@ inline auto fold_lanes(V v, const Join& join) {
   constexpr int kCount = kLanesOf<V>;
   if constexpr (kCount == 16) {
     return fold_lanes(join(__builtin_shufflevector(v, v, 0, 1, 2, 3, 4, 5, 6, 7),
-                           __builtin_shufflevector(v, v, 8, 9, 10, 11, 12, 13, 14, 15)), join);
+                           __builtin_shufflevector(v, v, 8, 9, 10, 11, 12, 13, 14, 15)),
+                      join);
   } else if constexpr (kCount == 8) {
-    return fold_lanes(join(__builtin_shufflevector(v, v, 0, 1, 2, 3),
-                           __builtin_shufflevector(v, v, 4, 5, 6, 7)), join);
+    return fold_lanes(
+        join(__builtin_shufflevector(v, v, 0, 1, 2, 3), __builtin_shufflevector(v, v, 4, 5, 6, 7)),
+        join);
   } else if constexpr (kCount == 4) {
-    return fold_lanes(join(__builtin_shufflevector(v, v, 0, 1), __builtin_shufflevector(v, v, 2, 3)), join);
+    return fold_lanes(
+        join(__builtin_shufflevector(v, v, 0, 1), __builtin_shufflevector(v, v, 2, 3)), join);
   } else {
     return join(v[0] + 0, v[1] + 0);
   }

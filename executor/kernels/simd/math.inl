@@ -15,7 +15,8 @@ inline vf copy_sign(vf magnitude, vf sign) {
 }
 
 inline vf exp_of(vf x) {
-  constexpr float kMagic = 12582912.0f;  // 1.5 * 2^23: adding it rounds to an integer in the low bits.
+  constexpr float kMagic =
+      12582912.0f;  // 1.5 * 2^23: adding it rounds to an integer in the low bits.
   const vf limited = limit(x, -104.0f, 89.0f);
   const vf whole = (limited * 1.44269504f + kMagic) - kMagic;
   // ln 2 in two parts; the first has few bits, so that its product is exact without FMA too.
@@ -89,10 +90,10 @@ inline vf logistic_of(vf x) {
   return x == x ? y : x;
 }
 
-#define GW_LANEWISE(V, name, call) \
-  inline V name(V x) {             \
+#define GW_LANEWISE(V, name, call)                           \
+  inline V name(V x) {                                       \
     for (int i = 0; i < kLanesOf<V>; ++i) x[i] = call(x[i]); \
-    return x;                      \
+    return x;                                                \
   }
 GW_LANEWISE(vd, exp_of, __builtin_exp)
 GW_LANEWISE(vd, log_of, __builtin_log)

@@ -51,8 +51,9 @@ inline void pack_columns(const S* x, int64_t stride, int64_t rows, int64_t cols,
       V v[kCount];
 #pragma GCC unroll 16
       for (int i = 0; i < kCount; ++i) {
-        v[i] = j + i < cols ? load_some<V>(x + (j + i) * stride + k * kPer, (rows - k * kPer) * kSize)
-                            : V{};
+        v[i] = j + i < cols
+                   ? load_some<V>(x + (j + i) * stride + k * kPer, (rows - k * kPer) * kSize)
+                   : V{};
       }
       transpose_stages<kCount / 2>(v);
       const int64_t count = lines - k < kCount ? lines - k : kCount;
@@ -65,7 +66,8 @@ inline void pack_columns(const S* x, int64_t stride, int64_t rows, int64_t cols,
 template <class V, class Body, class Empty>
 inline void for_panel(int64_t cols, int64_t width, const Body& body, const Empty& empty) {
   for_vectors<V>(cols, body);
-  for (int64_t j = (cols + kLanesOf<V> - 1) / kLanesOf<V> * kLanesOf<V>; j < width; j += kLanesOf<V>) {
+  for (int64_t j = (cols + kLanesOf<V> - 1) / kLanesOf<V> * kLanesOf<V>; j < width;
+       j += kLanesOf<V>) {
     empty(j);
   }
 }
@@ -89,8 +91,8 @@ inline void pack_rows_of(const T* x, int64_t stride, int64_t rows, int64_t cols,
 }
 
 // Lines of the panel are `width` long.
-inline void pack_pairs_of_rows(const bf16* x, int64_t stride, int64_t rows, int64_t cols, int64_t width,
-                               uint32_t* panel) {
+inline void pack_pairs_of_rows(const bf16* x, int64_t stride, int64_t rows, int64_t cols,
+                               int64_t width, uint32_t* panel) {
   for (int64_t k = 0; k < rows; k += 2, x += 2 * stride, panel += width) {
     for_panel<vf>(
         cols, width,
@@ -146,11 +148,13 @@ template <class M, class O>
 inline void panel_product_typed(const PanelProduct& p) {
   using V = typename M::Out;
   constexpr int64_t kWidth = kLanesOf<V>;
-  const auto *a = static_cast<const typename M::In*>(p.a), *panel = static_cast<const typename M::In*>(p.panel);
+  const auto *a = static_cast<const typename M::In*>(p.a),
+             *panel = static_cast<const typename M::In*>(p.panel);
   O* c = static_cast<O*>(p.c);
   const int64_t padded_n = (p.n + kWidth - 1) / kWidth * kWidth;
   if (padded_n == p.n) {
-    return gemm<M, O>({a, p.a_row, p.a_col, panel, kPanelCols, c, p.ldc, p.m, p.n, p.k, p.accumulate});
+    return gemm<M, O>(
+        {a, p.a_row, p.a_col, panel, kPanelCols, c, p.ldc, p.m, p.n, p.k, p.accumulate});
   }
   alignas(64) O tile[kPanelRows * kPanelCols];
   gemm<M, O>({a, p.a_row, p.a_col, panel, kPanelCols, tile, kPanelCols, p.m, padded_n, p.k, false});

@@ -90,7 +90,8 @@ inline void reduce_columns(const S* x, int64_t count, int64_t inner, typename Re
   }
   for_vectors<V>(inner - i, [&](int64_t j, auto... tail) {
     V part = start;
-    for (int64_t r = 0; r < count; ++r) part = reduce_of(op, part, load(x + r * inner + i + j, tail...));
+    for (int64_t r = 0; r < count; ++r)
+      part = reduce_of(op, part, load(x + r * inner + i + j, tail...));
     store(y + i + j, part, tail...);
   });
 }
@@ -107,7 +108,8 @@ inline void reduce_typed(ReduceOp op, const S* x, int64_t count, int64_t inner, 
   if (op == ReduceOp::kMin) go(OpTag<ReduceOp::kMin>{});
 }
 
-void reduce_piece(ReduceOp op, DType dtype, const void* x, int64_t count, int64_t inner, void* out) {
+void reduce_piece(ReduceOp op, DType dtype, const void* x, int64_t count, int64_t inner,
+                  void* out) {
   if (dtype == DType::kI32) {
     reduce_typed(op, static_cast<const int32_t*>(x), count, inner, out);
   } else {

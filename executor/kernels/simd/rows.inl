@@ -28,7 +28,8 @@ template <class S>
 inline ScalarOf<S> row_dot(const S* x, const S* y, int64_t n) {
   using V = VecOf<S>;
   V sum = {};
-  for_vectors<V>(n, [&](int64_t i, auto... tail) { sum += load(x + i, tail...) * load(y + i, tail...); });
+  for_vectors<V>(
+      n, [&](int64_t i, auto... tail) { sum += load(x + i, tail...) * load(y + i, tail...); });
   return sum_lanes(sum);
 }
 

@@ -13,7 +13,7 @@
 #include "executor/kernels/adamw.h"
 #include "executor/kernels/isa.h"
 #include "executor/kernels/reduce.h"
-#include "ir/dtype.h"
+#include "ir/types/dtype.h"
 
 namespace gangway::simd {
 

@@ -59,7 +59,8 @@ void weighted_rows(DType dtype, const void* const* rows, const double* gates, in
     for_vectors<V>(dim, [&](int64_t i, auto... tail) {
       V sum = {};
       for (int64_t j = 0; j < count; ++j) {
-        sum += load(static_cast<const S*>(rows[j]) + i, tail...) * static_cast<ScalarOf<S>>(gates[j]);
+        sum +=
+            load(static_cast<const S*>(rows[j]) + i, tail...) * static_cast<ScalarOf<S>>(gates[j]);
       }
       store(y + i, sum, tail...);
     });
@@ -97,10 +98,12 @@ void add_row(DType dtype, const void* row, int64_t dim, void* sum) {
 
 void widen_bf16(const void* x, float* y, int64_t n) {
   auto* in = static_cast<const bf16*>(x);
-  for_vectors<vf>(n, [&](int64_t i, auto... tail) { store(y + i, load(in + i, tail...), tail...); });
+  for_vectors<vf>(n,
+                  [&](int64_t i, auto... tail) { store(y + i, load(in + i, tail...), tail...); });
 }
 
 void narrow_bf16(const float* x, void* y, int64_t n) {
   auto* out = static_cast<bf16*>(y);
-  for_vectors<vf>(n, [&](int64_t i, auto... tail) { store(out + i, load(x + i, tail...), tail...); });
+  for_vectors<vf>(n,
+                  [&](int64_t i, auto... tail) { store(out + i, load(x + i, tail...), tail...); });
 }

@@ -35,9 +35,12 @@ inline V load_part(const P* p, int64_t n) {
 template <class V, class P>
 inline void store_part(P* p, V v, int64_t n) {
   const uint32_t mask = (uint32_t{1} << n) - 1;
-  if constexpr (sizeof(P) == 2) _mm256_mask_storeu_epi16(p, static_cast<__mmask16>(mask), (__m256i)v);
-  if constexpr (sizeof(P) == 4) _mm512_mask_storeu_epi32(p, static_cast<__mmask16>(mask), (__m512i)v);
-  if constexpr (sizeof(P) == 8) _mm512_mask_storeu_epi64(p, static_cast<__mmask8>(mask), (__m512i)v);
+  if constexpr (sizeof(P) == 2)
+    _mm256_mask_storeu_epi16(p, static_cast<__mmask16>(mask), (__m256i)v);
+  if constexpr (sizeof(P) == 4)
+    _mm512_mask_storeu_epi32(p, static_cast<__mmask16>(mask), (__m512i)v);
+  if constexpr (sizeof(P) == 8)
+    _mm512_mask_storeu_epi64(p, static_cast<__mmask8>(mask), (__m512i)v);
 }
 
 // exp's scaling: e * 2^n for a whole n.

@@ -6,7 +6,7 @@
 #include <condition_variable>
 #include <mutex>
 
-#include "runtime/thread.h"
+#include "runtime/os/thread.h"
 #include "tests/cuda/emulated_hosts.h"
 #include "tests/support/test_plan.h"
 #include "tests/support/training_step.h"

@@ -2,8 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "ir/builder.h"
-#include "ir/ops.h"
+#include "ir/build/builder.h"
+#include "ir/build/ops.h"
 #include "runtime/base/rng.h"
 #include "tests/cuda/emulated_hosts.h"
 #include "tests/support/seed.h"

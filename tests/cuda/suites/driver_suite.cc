@@ -2,7 +2,7 @@
 #include <cmath>
 #include <vector>
 
-#include "executor/devices/cuda/chain_source.h"
+#include "executor/devices/cuda/lower/chain_source.h"
 #include "tests/cuda/card_suites.h"
 
 namespace gangway {

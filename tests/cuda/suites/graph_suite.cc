@@ -2,11 +2,11 @@
 #include <cmath>
 
 #include "executor/devices/cuda/cuda_device.h"
-#include "executor/task.h"
-#include "ir/builder.h"
-#include "ir/ops.h"
-#include "runtime/mailbox.h"
-#include "runtime/reactor.h"
+#include "executor/devices/task.h"
+#include "ir/build/builder.h"
+#include "ir/build/ops.h"
+#include "runtime/fibers/mailbox.h"
+#include "runtime/fibers/reactor.h"
 #include "tests/cuda/card_suites.h"
 
 namespace gangway {

@@ -1,7 +1,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "runtime/temp_dir.h"
+#include "runtime/os/temp_dir.h"
 #include "tests/cuda/card_suites.h"
 #include "tests/cuda/loss_checks.h"
 #include "tests/training/trainer.h"

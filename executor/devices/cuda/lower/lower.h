@@ -12,14 +12,14 @@
 #include <string>
 #include <vector>
 
-#include "executor/devices/cuda/command.h"
-#include "executor/devices/cuda/gpu.h"
+#include "executor/devices/cuda/driver/gpu.h"
 #include "executor/devices/cuda/kernels/strided_view.h"
-#include "executor/devices/cuda/own_operation.h"
-#include "executor/devices/node_view.h"
+#include "executor/devices/cuda/lower/command.h"
+#include "executor/devices/cuda/lower/own_operation.h"
+#include "executor/devices/lower/node_view.h"
 #include "executor/kernels/move.h"
-#include "ir/function.h"
-#include "ir/op.h"
+#include "ir/graph/function.h"
+#include "ir/op_table/op.h"
 
 namespace gangway::cuda {
 

@@ -1,5 +1,5 @@
 #include "executor/devices/cuda/lower/lower.h"
-#include "executor/devices/dot_plan.h"
+#include "executor/devices/lower/dot_plan.h"
 
 namespace gangway::cuda {
 namespace {

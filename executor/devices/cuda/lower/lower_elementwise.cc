@@ -1,5 +1,5 @@
 #include "executor/devices/cuda/lower/lower.h"
-#include "executor/devices/to_fused.h"
+#include "executor/devices/lower/to_fused.h"
 
 namespace gangway::cuda {
 

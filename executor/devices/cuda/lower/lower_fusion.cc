@@ -1,8 +1,8 @@
-#include "executor/devices/cuda/chain_source.h"
+#include "executor/devices/cuda/lower/chain_source.h"
 #include "executor/devices/cuda/lower/lower.h"
 #include "executor/devices/cuda/lower/product_fusion.h"
-#include "executor/devices/strided.h"
-#include "executor/devices/to_fused.h"
+#include "executor/devices/lower/strided.h"
+#include "executor/devices/lower/to_fused.h"
 
 namespace gangway::cuda {
 namespace {

@@ -1,6 +1,6 @@
 #include "executor/devices/cuda/kernels/strided_view.h"
 #include "executor/devices/cuda/lower/lower.h"
-#include "executor/devices/strided.h"
+#include "executor/devices/lower/strided.h"
 #include "runtime/base/error.h"
 
 namespace gangway::cuda {

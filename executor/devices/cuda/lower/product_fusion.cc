@@ -6,9 +6,9 @@
 #include <utility>
 #include <vector>
 
-#include "executor/devices/dot_plan.h"
-#include "executor/devices/to_fused.h"
-#include "ir/transforms/rewrite.h"
+#include "executor/devices/lower/dot_plan.h"
+#include "executor/devices/lower/to_fused.h"
+#include "ir/transforms/rewrite/rewrite.h"
 #include "runtime/base/cat.h"
 
 namespace gangway::cuda {
@@ -31,7 +31,7 @@ Term apply(FusedOp op, Term a, Term b = {}) {
   return cat(static_cast<int>(op), "(", a, b.empty() ? "" : ",", b, ")");
 }
 
-// As gelu() of ir/ops.h writes it.
+// As gelu() of ir/build/ops.h writes it.
 Term gelu(const Term& x) {
   const Term cubed = apply(FusedOp::kMul, apply(FusedOp::kMul, x, x), x);
   const Term sum = apply(FusedOp::kAdd, x, apply(FusedOp::kMul, cubed, number(0.044715)));

@@ -12,8 +12,8 @@
 
 #include <optional>
 
-#include "executor/devices/cuda/calls.h"
-#include "ir/plan.h"
+#include "executor/devices/cuda/driver/calls.h"
+#include "ir/plan/plan.h"
 
 namespace gangway::cuda {
 

@@ -7,7 +7,7 @@
 
 #include <string_view>
 
-#include "executor/devices/cuda/status.h"
+#include "executor/devices/cuda/driver/status.h"
 
 namespace gangway::cuda {
 

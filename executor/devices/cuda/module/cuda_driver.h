@@ -14,9 +14,9 @@
 #include <set>
 #include <string>
 
+#include "executor/devices/cuda/driver/module_api.h"
 #include "executor/devices/cuda/module/check.h"
 #include "executor/devices/cuda/module/fused_attention.h"
-#include "executor/devices/cuda/module_api.h"
 
 namespace gangway::cuda {
 

@@ -12,7 +12,7 @@
 #include <memory>
 #include <string_view>
 
-#include "executor/devices/cuda/status.h"
+#include "executor/devices/cuda/driver/status.h"
 #include "runtime/base/result.h"
 
 namespace gangway::cuda {

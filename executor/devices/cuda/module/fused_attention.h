@@ -21,7 +21,7 @@
 #include <string_view>
 #include <vector>
 
-#include "executor/devices/cuda/status.h"
+#include "executor/devices/cuda/driver/status.h"
 #include "executor/kernels/attention.h"
 #include "runtime/base/result.h"
 

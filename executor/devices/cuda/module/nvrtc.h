@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "executor/devices/cuda/calls.h"
+#include "executor/devices/cuda/driver/calls.h"
 #include "runtime/base/result.h"
 
 namespace gangway::cuda {

@@ -1,0 +1,165 @@
+#include "client/checkpoint/checkpoint_dir.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/resource.h>
+
+#include <functional>
+
+#include "client/checkpoint/durable_file.h"
+#include "client/checkpoint/safetensors_writer.h"
+#include "client/checkpoint/tensor_files.h"
+#include "runtime/base/error.h"
+#include "tests/support/temp_folder.h"
+
+namespace gangway {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+class CheckpointDirTest : public FolderTest {
+ protected:
+  CheckpointDir dir() const { return CheckpointDir(folder_ / "checkpoints"); }
+
+  void save(int64_t step, const std::string& text) const {
+    PendingCheckpoint pending = dir().begin(step);
+    write_durably(pending.folder() / "data", text);
+    pending.commit();
+  }
+  std::string latest_text() const { return read(dir().latest().value() / "data"); }
+  std::vector<std::string> names() const {
+    std::vector<std::string> names;
+    for (const auto& entry : fs::directory_iterator(folder_ / "checkpoints")) {
+      names.push_back(entry.path().filename());
+    }
+    std::sort(names.begin(), names.end());
+    return names;
+  }
+};
+
+// While it lives, a file of this process may not grow beyond `bytes`: what a full disk looks like.
+class FileSizeLimit {
+ public:
+  explicit FileSizeLimit(rlim_t bytes) {
+    handler_ = signal(SIGXFSZ, SIG_IGN);
+    getrlimit(RLIMIT_FSIZE, &before_);
+    rlimit limit = {.rlim_cur = bytes, .rlim_max = before_.rlim_max};
+    setrlimit(RLIMIT_FSIZE, &limit);
+  }
+  ~FileSizeLimit() {
+    setrlimit(RLIMIT_FSIZE, &before_);
+    signal(SIGXFSZ, handler_);
+  }
+
+ private:
+  rlimit before_ = {};
+  void (*handler_)(int) = nullptr;
+};
+
+TEST_F(CheckpointDirTest, ACommittedCheckpointIsTheLatest) {
+  EXPECT_EQ(dir().latest(), std::nullopt);
+  save(5, "five");
+  save(577, "later");
+  EXPECT_EQ(latest_text(), "later");
+  EXPECT_THAT(dir().steps(), ElementsAre(5, 577));
+  EXPECT_THAT(names(), ElementsAre("latest", "step-00000005", "step-00000577"));
+  EXPECT_EQ(fs::read_symlink(folder_ / "checkpoints/latest"), "step-00000577");
+}
+
+TEST_F(CheckpointDirTest, AnAbandonedCheckpointLeavesNothing) {
+  save(1, "one");
+  {
+    PendingCheckpoint pending = dir().begin(2);
+    write_durably(pending.folder() / "data", "half");
+  }
+  EXPECT_EQ(latest_text(), "one");
+  EXPECT_THAT(names(), ElementsAre("latest", "step-00000001"));
+}
+
+TEST_F(CheckpointDirTest, WhatACrashLeftIsRemovedAtTheNextCheckpoint) {
+  save(1, "one");
+  fs::create_directory(folder_ / "checkpoints/.partial-step-00000002");
+  write("checkpoints/.partial-step-00000002/data", "half");
+  EXPECT_EQ(latest_text(), "one");
+  save(3, "three");
+  EXPECT_THAT(names(), ElementsAre("latest", "step-00000001", "step-00000003"));
+}
+
+TEST_F(CheckpointDirTest, TheSameStepAgainReplacesItsCheckpoint) {
+  save(1, "one");
+  save(1, "again");
+  EXPECT_EQ(latest_text(), "again");
+  EXPECT_THAT(names(), ElementsAre("latest", "step-00000001"));
+}
+
+TEST_F(CheckpointDirTest, AFullDiskLeavesTheLastGoodCheckpoint) {
+  const std::vector<TensorSpec> specs = {{"w", FileDType::kU8, {1 << 20}}};
+  std::string bytes(1 << 20, 'w');
+  auto save_tensors = [&](int64_t step) {
+    PendingCheckpoint pending = dir().begin(step);
+    SafetensorsWriter out(pending.folder() / kModelFile, specs);
+    out.append("w", std::as_bytes(std::span(bytes)));
+    out.finish();
+    pending.commit();
+  };
+  save_tensors(10);
+  try {
+    FileSizeLimit limit(100'000);
+    save_tensors(20);
+    FAIL() << "did not throw";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::kOverloaded);
+    EXPECT_THAT(error.what(), HasSubstr("cannot write"));
+    EXPECT_THAT(error.what(), HasSubstr("free some space"));
+  }
+  EXPECT_THAT(names(), ElementsAre("latest", "step-00000010"));
+  TensorFiles files = TensorFiles::open(dir().latest().value());
+  EXPECT_EQ(files.at("w").bytes.size(), bytes.size());
+  save_tensors(20);
+  EXPECT_EQ(dir().latest(), dir().folder_of(20));
+}
+
+TEST_F(CheckpointDirTest, PruningKeepsTheNewestAndTheLatest) {
+  for (int64_t step : {1, 2, 3, 4}) save(step, cat("step ", step));
+  dir().prune(2);
+  EXPECT_THAT(dir().steps(), ElementsAre(3, 4));
+  // Restored from step 3 and saved as step 2: the newest in time is not the highest.
+  save(2, "restarted");
+  dir().prune(1);
+  EXPECT_THAT(dir().steps(), ElementsAre(2, 4));
+  EXPECT_EQ(latest_text(), "restarted");
+  EXPECT_THROW(dir().prune(0), Error);
+}
+
+TEST_F(CheckpointDirTest, ALinkThatNamesNoCheckpointIsRefused) {
+  save(1, "one");
+  fs::path link = folder_ / "checkpoints/latest";
+  for (const char* target : {"../elsewhere", "step-1", "step-00000009", "/etc"}) {
+    fs::remove(link);
+    fs::create_directory_symlink(target, link);
+    EXPECT_THROW(dir().latest(), Error) << target;
+  }
+  fs::remove(link);
+  write("checkpoints/latest", "a file");
+  EXPECT_THROW(dir().latest(), Error);
+}
+
+TEST_F(CheckpointDirTest, OtherNamesAreNotSteps) {
+  save(123456789, "many");
+  for (const char* name : {"step-", "step-12", "step-0000000x", "step-000000001", "notes"}) {
+    fs::create_directory(folder_ / "checkpoints" / name);
+  }
+  EXPECT_THAT(dir().steps(), ElementsAre(123456789));
+}
+
+TEST_F(CheckpointDirTest, AFolderThatCannotBeMadeIsATypedError) {
+  write("file", "");
+  EXPECT_THROW(CheckpointDir(folder_ / "file/below"), Error);
+  EXPECT_THROW(dir().begin(-1), Error);
+}
+
+}  // namespace
+}  // namespace gangway

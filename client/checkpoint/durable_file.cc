@@ -1,0 +1,91 @@
+#include "client/checkpoint/durable_file.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "runtime/base/error.h"
+
+namespace gangway {
+
+void fail_file(std::string_view action, const std::filesystem::path& path, int number) {
+  ErrorKind kind = ErrorKind::kUnavailable;
+  std::string hint;
+  switch (number) {
+    case ENOSPC:
+    case EDQUOT:
+    case EFBIG:
+      kind = ErrorKind::kOverloaded;
+      hint = "free some space, raise the limit, or choose a folder on another disk";
+      break;
+    case ENOENT:
+    case ENOTDIR:
+    case EISDIR:
+    case EEXIST:
+    case EACCES:
+    case EPERM:
+    case EROFS:
+    case ENAMETOOLONG:
+    case ELOOP:
+    case EINVAL: kind = ErrorKind::kInvalid; break;
+    default: break;
+  }
+  throw Error(kind, cat("cannot ", action, " ", path.string(), ": ", std::strerror(number)), {},
+              hint);
+}
+
+void sync_folder(const std::filesystem::path& folder) {
+  int descriptor = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (descriptor < 0) fail_file("open", folder, errno);
+  int error = fsync(descriptor) == 0 ? 0 : errno;
+  close(descriptor);
+  if (error != 0) fail_file("sync", folder, error);
+}
+
+DurableFile::DurableFile(std::filesystem::path path) : path_(std::move(path)) {
+  descriptor_ = open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+  if (descriptor_ < 0) fail_file("create", path_, errno);
+}
+
+DurableFile::DurableFile(DurableFile&& other) noexcept
+    : path_(std::move(other.path_)), descriptor_(std::exchange(other.descriptor_, -1)) {}
+
+DurableFile::~DurableFile() {
+  if (descriptor_ < 0) return;
+  close(descriptor_);
+  unlink(path_.c_str());
+}
+
+void DurableFile::write_at(uint64_t offset, std::span<const std::byte> bytes) {
+  while (!bytes.empty()) {
+    ssize_t count = pwrite(descriptor_, bytes.data(), bytes.size(), static_cast<off_t>(offset));
+    if (count < 0 && errno == EINTR) continue;
+    // A file limit in the middle of a write shows as a short count, then as an error.
+    if (count <= 0) fail_file("write", path_, count < 0 ? errno : ENOSPC);
+    offset += static_cast<uint64_t>(count);
+    bytes = bytes.subspan(static_cast<size_t>(count));
+  }
+}
+
+void DurableFile::finish() {
+  if (fsync(descriptor_) != 0) fail_file("sync", path_, errno);
+  // Some file systems report a failed write only now.
+  int descriptor = std::exchange(descriptor_, -1);
+  if (close(descriptor) != 0) {
+    int error = errno;
+    unlink(path_.c_str());
+    fail_file("close", path_, error);
+  }
+}
+
+void write_durably(const std::filesystem::path& path, std::string_view text) {
+  DurableFile file(path);
+  file.write_at(0, std::as_bytes(std::span(text)));
+  file.finish();
+}
+
+}  // namespace gangway

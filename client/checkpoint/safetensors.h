@@ -1,0 +1,99 @@
+// The header of a safetensors file: what tensors it holds, of which type and shape, and where.
+//
+// The layout is the one that PyTorch and Hugging Face tools read and write:
+//
+//   u64 little-endian N | N bytes of JSON, padded with spaces | data
+//   {"__metadata__": {"key": "text"},
+//    "name": {"dtype": "F32", "shape": [2, 3], "data_offsets": [begin, end]}, ...}
+//
+// Invariants of a header that was parsed: names are unique; end - begin is the size of the shape;
+// in file order the tensors cover the data section with no hole and no overlap, and end with it.
+//
+// Threads: values and pure functions; safe anywhere.
+// Errors: kInvalid, naming the file and the tensor. Nothing in the bytes is trusted.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ir/types/dtype.h"
+
+namespace gangway {
+
+// Every type of the format; tensors of a type that Gangway lacks are raw bytes.
+enum class FileDType : uint8_t {
+  kBool,
+  kU8,
+  kI8,
+  kF8E5M2,
+  kF8E4M3,
+  kI16,
+  kU16,
+  kF16,
+  kBF16,
+  kI32,
+  kU32,
+  kF32,
+  kI64,
+  kU64,
+  kF64
+};
+
+size_t size_of(FileDType dtype);
+std::string_view to_string(FileDType dtype);  // "BOOL", "BF16", "F32", ...
+FileDType to_file_dtype(DType dtype);
+std::optional<DType> to_dtype(FileDType dtype);
+
+struct TensorSpec {
+  std::string name;
+  FileDType dtype = FileDType::kF32;
+  std::vector<int64_t> shape;
+
+  bool operator==(const TensorSpec&) const = default;
+};
+
+// Bytes of a tensor; nothing for a negative extent or a size that overflows.
+std::optional<uint64_t> byte_size(const TensorSpec& spec);
+
+struct TensorEntry {
+  TensorSpec spec;
+  uint64_t begin = 0;  // Of the data section.
+  uint64_t end = 0;
+
+  bool operator==(const TensorEntry&) const = default;
+};
+
+struct SafetensorsHeader {
+  static constexpr uint64_t kBytesMax = 100'000'000;  // As other readers have it.
+  static constexpr size_t kRankMax = 64;
+
+  std::vector<TensorEntry> tensors;  // In file order.
+  std::map<std::string, std::string> metadata;
+
+  uint64_t data_bytes() const { return tensors.empty() ? 0 : tensors.back().end; }
+  bool operator==(const SafetensorsHeader&) const = default;
+};
+
+// A header for these tensors: wide element types first, so that each tensor is aligned to its own.
+SafetensorsHeader lay_out(const std::vector<TensorSpec>& specs,
+                          const std::map<std::string, std::string>& metadata,
+                          const std::string& file);
+
+// The length and the JSON; a multiple of 8 bytes.
+std::string print_header(const SafetensorsHeader& header, const std::string& file);
+
+struct ParsedSafetensors {
+  SafetensorsHeader header;
+  std::span<const std::byte> data;  // Of the given bytes.
+};
+
+// `bytes` are those of the whole file; `file` names it in error texts.
+ParsedSafetensors parse_safetensors(std::span<const std::byte> bytes, const std::string& file);
+
+}  // namespace gangway

@@ -1,0 +1,89 @@
+#include "client/checkpoint/safetensors_file.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "client/checkpoint/safetensors_writer.h"
+#include "runtime/base/error.h"
+#include "tests/support/temp_folder.h"
+
+namespace gangway {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+
+class SafetensorsFileTest : public FolderTest {
+ protected:
+  fs::path path() const { return folder_ / "m.safetensors"; }
+};
+
+std::span<const std::byte> bytes_of(const std::string& text) {
+  return std::as_bytes(std::span(text));
+}
+
+std::string text_of(std::span<const std::byte> bytes) {
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+TEST_F(SafetensorsFileTest, TensorsWrittenInAnyOrderAndPieceByPieceReadBack) {
+  SafetensorsWriter out(path(), {{"a", FileDType::kU8, {5}}, {"b", FileDType::kI32, {2}}},
+                        {{"step", "7"}});
+  out.append("a", bytes_of("he"));
+  out.append("b", bytes_of("01234567"));
+  out.append("a", bytes_of("llo"));
+  out.finish();
+
+  SafetensorsFile file(path());
+  EXPECT_EQ(file.header().metadata.at("step"), "7");
+  EXPECT_EQ(text_of(file.bytes(*file.find("a"))), "hello");
+  EXPECT_EQ(text_of(file.bytes(*file.find("b"))), "01234567");
+  EXPECT_EQ(file.find("c"), nullptr);
+  EXPECT_TRUE(read(path()).ends_with("01234567hello"));
+}
+
+TEST_F(SafetensorsFileTest, DataBeginsAtAMultipleOfEightBytes) {
+  for (const char* name : {"a", "ab", "abc", "abcd", "abcde", "abcdef", "abcdefg", "abcdefgh"}) {
+    SafetensorsWriter out(folder_ / name, {{name, FileDType::kF64, {0}}});
+    out.finish();
+    EXPECT_EQ(fs::file_size(folder_ / name) % 8, 0);
+  }
+}
+
+TEST_F(SafetensorsFileTest, AnUnfinishedFileIsRemoved) {
+  {
+    SafetensorsWriter out(path(), {{"a", FileDType::kU8, {5}}});
+    out.append("a", bytes_of("he"));
+    EXPECT_TRUE(fs::exists(path()));
+    EXPECT_THROW(out.finish(), Error);
+  }
+  EXPECT_FALSE(fs::exists(path()));
+}
+
+TEST_F(SafetensorsFileTest, TheWriterRefusesUnknownTensorsAndTooManyBytes) {
+  SafetensorsWriter out(path(), {{"a", FileDType::kU8, {5}}});
+  EXPECT_THROW(out.append("b", bytes_of("x")), Error);
+  EXPECT_THROW(out.append("a", bytes_of("sixsix")), Error);
+}
+
+TEST_F(SafetensorsFileTest, AnExistingFileIsNotOverwritten) {
+  write("m.safetensors", "precious");
+  EXPECT_THROW(SafetensorsWriter(path(), {}), Error);
+  EXPECT_EQ(read(path()), "precious");
+}
+
+TEST_F(SafetensorsFileTest, UnreadableFilesAreTypedErrors) {
+  EXPECT_THROW(SafetensorsFile(folder_ / "absent"), Error);
+  EXPECT_THROW(SafetensorsFile{folder_}, Error);
+  EXPECT_THROW(SafetensorsFile("/dev/null"), Error);
+  try {
+    SafetensorsFile file(write("empty", ""));
+    FAIL() << "did not throw";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::kInvalid);
+    EXPECT_THAT(error.what(), HasSubstr("empty: the file is truncated"));
+  }
+}
+
+}  // namespace
+}  // namespace gangway

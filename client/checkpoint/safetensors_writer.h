@@ -1,0 +1,48 @@
+// Writes one safetensors file, tensor by tensor and in any order, without holding it in memory.
+//
+// The header is known and written first; bytes then go straight to their place. The file is removed
+// again unless finish() was reached, so nothing that looks whole is ever partial.
+//
+// Threads: one thread at a time. Ownership: bytes are not kept.
+// Errors: as durable_file.h; kInvalid for a tensor that the header lacks or bytes that do not fit.
+//
+//   SafetensorsWriter out("model.safetensors", {{"w", FileDType::kF32, {2, 3}}}, {{"step", "5"}});
+//   out.append("w", bytes_of_w);
+//   out.finish();
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "client/checkpoint/durable_file.h"
+#include "client/checkpoint/safetensors.h"
+
+namespace gangway {
+
+class SafetensorsWriter {
+ public:
+  SafetensorsWriter(const std::filesystem::path& path, const std::vector<TensorSpec>& specs,
+                    const std::map<std::string, std::string>& metadata = {});
+
+  // The next bytes of a tensor, in little-endian row-major order: all of it, or piece by piece.
+  void append(const std::string& name, std::span<const std::byte> bytes);
+
+  // Verifies that every tensor is complete, then waits until the file is on the disk.
+  void finish();
+
+ private:
+  struct Cursor {
+    uint64_t next = 0;  // Of the file.
+    uint64_t end = 0;
+  };
+
+  DurableFile file_;
+  std::map<std::string, Cursor> cursors_;
+};
+
+}  // namespace gangway

@@ -1,0 +1,134 @@
+#include "client/checkpoint/tensor_files.h"
+
+#include <algorithm>
+#include <fstream>
+#include <iterator>
+#include <numeric>
+#include <system_error>
+#include <utility>
+
+#include "client/checkpoint/durable_file.h"
+#include "client/checkpoint/tensor_index.h"
+#include "runtime/base/error.h"
+
+namespace gangway {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr uint64_t kIndexBytesMax = 100'000'000;
+
+std::string read_small_file(const fs::path& path) {
+  std::error_code error;
+  uint64_t size = fs::file_size(path, error);
+  if (error) fail_file("read", path, error.value());
+  GW_REQUIRE(size <= kIndexBytesMax, path.string(), ": the index of ", size,
+             " bytes is above the limit of ", kIndexBytesMax);
+  std::ifstream in(path, std::ios::binary);
+  std::string text((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
+  GW_REQUIRE(in.good() || in.eof(), path.string(), ": the index cannot be read");
+  return text;
+}
+
+}  // namespace
+
+TensorFiles TensorFiles::open(const fs::path& path) {
+  TensorFiles result;
+  result.name_ = path.string();
+  fs::path file = path;
+  std::error_code error;
+  if (fs::is_directory(path, error)) {
+    file = path / kIndexFile;
+    if (!fs::exists(file, error)) file = path / kModelFile;
+    GW_REQUIRE(fs::exists(file, error), path.string(),
+               ": the folder holds no checkpoint: expected ", kModelFile, " or ", kIndexFile);
+  }
+  if (file.extension() == ".json") {
+    result.add_indexed(file);
+  } else {
+    result.add_all(file);
+  }
+  return result;
+}
+
+const TensorView& TensorFiles::at(const std::string& name) const {
+  auto found = tensors_.find(name);
+  GW_REQUIRE(found != tensors_.end(), name_, ": there is no tensor ", name);
+  return found->second;
+}
+
+const SafetensorsFile& TensorFiles::add_file(const fs::path& path) {
+  files_.push_back(std::make_unique<SafetensorsFile>(path));
+  const SafetensorsFile& file = *files_.back();
+  metadata_.insert(file.header().metadata.begin(), file.header().metadata.end());
+  return file;
+}
+
+void TensorFiles::add_all(const fs::path& path) {
+  const SafetensorsFile& file = add_file(path);
+  for (const TensorEntry& tensor : file.header().tensors) {
+    tensors_[tensor.spec.name] = {&tensor.spec, file.bytes(tensor)};
+  }
+}
+
+void TensorFiles::add_indexed(const fs::path& path) {
+  std::string subject = path.string();
+  TensorIndex index = parse_tensor_index(read_small_file(path), subject);
+  std::map<std::string, const SafetensorsFile*> opened;
+  uint64_t bytes = 0;
+  for (const auto& [name, file_name] : index.file_of) {
+    const SafetensorsFile*& file = opened[file_name];
+    if (!file) file = &add_file(path.parent_path() / file_name);
+    const TensorEntry* tensor = file->find(name);
+    GW_REQUIRE(tensor, subject, ": tensor ", name, " is not in ", file_name);
+    tensors_[name] = {&tensor->spec, file->bytes(*tensor)};
+    bytes += tensor->end - tensor->begin;
+  }
+  GW_REQUIRE(!index.total_bytes || *index.total_bytes == bytes, subject, ": total_size: expected ",
+             bytes, " bytes, got ", *index.total_bytes);
+}
+
+std::vector<TensorFilePlan> plan_tensor_files(const std::vector<TensorSpec>& tensors, int files) {
+  constexpr int kFilesMax = 99'999;  // Five digits.
+  GW_REQUIRE(files >= 1 && files <= kFilesMax, "checkpoint: expected 1 to ", kFilesMax,
+             " files, got ", files);
+  std::vector<TensorFilePlan> plan;
+  std::vector<uint64_t> bytes(static_cast<size_t>(files));
+  for (int i = 1; i <= files; ++i) {
+    std::string number = std::to_string(100'000 + i).substr(1);
+    std::string count = std::to_string(100'000 + files).substr(1);
+    plan.push_back({.name = cat("model-", number, "-of-", count, ".safetensors"), .tensors = {}});
+  }
+  std::vector<size_t> order(tensors.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  auto size = [&tensors](size_t i) { return byte_size(tensors[i]).value_or(0); };
+  std::stable_sort(order.begin(), order.end(),
+                   [&size](size_t a, size_t b) { return size(a) > size(b); });
+  // Largest first to the emptiest file; ties go to the file with fewer tensors, then to the first.
+  for (size_t i : order) {
+    size_t to = 0;
+    for (size_t f = 1; f < plan.size(); ++f) {
+      if (std::pair(bytes[f], plan[f].tensors.size()) <
+          std::pair(bytes[to], plan[to].tensors.size())) {
+        to = f;
+      }
+    }
+    bytes[to] += size(i);
+    plan[to].tensors.push_back(tensors[i]);
+  }
+  return plan;
+}
+
+void write_tensor_index(const fs::path& folder, const std::vector<TensorFilePlan>& plan) {
+  TensorIndex index = {.file_of = {}, .total_bytes = 0};
+  for (const TensorFilePlan& file : plan) {
+    for (const TensorSpec& tensor : file.tensors) {
+      index.file_of[tensor.name] = file.name;
+      *index.total_bytes += byte_size(tensor).value_or(0);
+    }
+  }
+  fs::path path = folder / kIndexFile;
+  write_durably(path, print_tensor_index(index, path.string()));
+}
+
+}  // namespace gangway

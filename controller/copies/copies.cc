@@ -1,0 +1,143 @@
+#include "controller/copies/copies.h"
+
+#include <algorithm>
+
+#include "runtime/base/units.h"
+
+namespace gangway {
+namespace {
+
+std::vector<HostId> hosts_of(const std::vector<DeviceRef>& devices) {
+  std::vector<HostId> hosts;
+  for (const DeviceRef& device : devices) {
+    if (std::find(hosts.begin(), hosts.end(), device.host) == hosts.end()) {
+      hosts.push_back(device.host);
+    }
+  }
+  return hosts;
+}
+
+bool is_replicated(const Sharding& sharding) {
+  return std::all_of(sharding.begin(), sharding.end(), [](const Placement& placement) {
+    return placement.kind == PlacementKind::kReplicate;
+  });
+}
+
+}  // namespace
+
+// A new array, sharded like an input of a plan, with its memory reserved on all its devices.
+std::vector<HostId> TransferTable::make_array(SessionId session, const TransferFrame& request) {
+  const PlanRecord& plan = plans_.at(request.plan, session);
+  GW_REQUIRE(request.input < plan.plan->inputs.size(), "put: input ", request.input,
+             " does not exist");
+  const PlanValue& value = plan.plan->values[plan.plan->inputs[request.input]];
+  GW_REQUIRE(request.at.bytes == value.type.bytes(), "put: input \"", value.name, "\": expected ",
+             to_string(value.type), ", ", value.type.bytes(), " bytes, got ", request.at.bytes);
+  ArrayRecord record{.owner = session,
+                     .devices = plan.devices[value.slice],
+                     .type = value.type,
+                     .mesh = plan.plan->slices[value.slice].mesh,
+                     .sharding = value.sharding};
+  record.hosts = hosts_of(record.devices);
+  std::vector<Reservation> wanted;
+  wanted.reserve(record.devices.size());
+  for (const DeviceRef& device : record.devices) {
+    wanted.push_back({device, value.local_type.bytes()});
+  }
+  const std::string owner = callbacks_.owner_name(session);
+  if (const auto short_of = hosts_.reserve(owner, wanted)) {
+    throw Error(ErrorKind::kOverloaded,
+                cat("put: no memory for input \"", value.name, "\": needs ",
+                    format_bytes(static_cast<uint64_t>(short_of->bytes)), " on ",
+                    hosts_.name_of(short_of->at), ", where ",
+                    format_bytes(static_cast<uint64_t>(hosts_.free_bytes(short_of->at))),
+                    " are free; ", hosts_.holders(short_of->at)),
+                {}, "let arrays go that nobody needs any more");
+  }
+  record.holdings = {std::make_shared<Holding>(hosts_, owner, wanted)};
+  const std::vector<HostId> hosts = record.hosts;
+  objects_.add(request.array, std::move(record));
+  return hosts;
+}
+
+std::vector<HostId> TransferTable::hosts_for(SessionId session, const TransferFrame& request) {
+  switch (request.kind) {
+    case TransferKind::kPut: return make_array(session, request);
+    case TransferKind::kGet: {
+      const ArrayRecord& array = objects_.find(request.array, session);
+      GW_REQUIRE(request.at.bytes == array.type.bytes(), "get: expected ", array.type.bytes(),
+                 " bytes for ", to_string(array.type), ", got ", request.at.bytes);
+      std::vector<HostId> hosts = hosts_of(array.devices);
+      if (is_replicated(array.sharding)) hosts.resize(1);  // One copy is all of it.
+      return hosts;
+    }
+    case TransferKind::kPutState:
+    case TransferKind::kGetState:
+      return hosts_of(slices_.at(SliceId(request.scope), session).devices);
+  }
+  return {};
+}
+
+void TransferTable::start(SessionId session, TransferFrame request) {
+  std::vector<HostId> hosts;
+  try {
+    hosts = hosts_for(session, request);
+    for (HostId host : hosts) hosts_.require_alive(host);
+  } catch (const Error& error) {
+    callbacks_.ended(session, {request.request, error});
+    return;
+  }
+  const uint64_t id = ++last_;
+  Transfer& transfer = transfers_[id];
+  transfer.session = session;
+  transfer.client_request = request.request;
+  transfer.pending = {hosts.begin(), hosts.end()};
+  if (request.kind == TransferKind::kPut || request.kind == TransferKind::kGet) {
+    transfer.kept = request.array;
+    objects_.keep(request.array);
+  }
+  request.request = id;
+  const Frame frame = encode(request);
+  for (HostId host : hosts) hosts_.at(host).peer->send(frame);
+}
+
+void TransferTable::host_done(HostId host, const TransferDoneFrame& done) {
+  const auto at = transfers_.find(done.request);
+  if (at == transfers_.end() || !at->second.pending.contains(host)) return;
+  if (done.error && !at->second.error) {
+    at->second.error = *done.error;
+    at->second.error->add_where({.host = hosts_.at(host).info.name});
+  }
+  host_finished(done.request, host);
+}
+
+void TransferTable::host_finished(uint64_t id, HostId host) {
+  const auto at = transfers_.find(id);
+  at->second.pending.erase(host);
+  if (!at->second.pending.empty()) return;
+  const Transfer ended = std::move(at->second);
+  transfers_.erase(at);
+  if (ended.kept) objects_.drop(*ended.kept);
+  callbacks_.ended(ended.session, {ended.client_request, ended.error});
+}
+
+void TransferTable::host_lost(HostId host, const Error& why) {
+  std::vector<uint64_t> hit;
+  for (const auto& [id, transfer] : transfers_) {
+    if (transfer.pending.contains(host)) hit.push_back(id);
+  }
+  for (uint64_t id : hit) {
+    transfers_.at(id).error = why;
+    host_finished(id, host);
+  }
+}
+
+void TransferTable::session_closed(SessionId session) {
+  // Hosts may still write into the client's segment, which they hold mapped: let them finish.
+  for (auto& [id, transfer] : transfers_) {
+    if (transfer.session == session)
+      transfer.error = Error(ErrorKind::kCancelled, "client is gone");
+  }
+}
+
+}  // namespace gangway

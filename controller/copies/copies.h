@@ -1,0 +1,64 @@
+// Transfers under way: bytes between a client's segment and the hosts that hold an array or state.
+//
+// The controller never touches the bytes: it names the hosts, and tells the client when all are
+// done.
+//
+// Order: start() sends at once. What reads or writes state comes here in its turn among the runs
+// (RunTable::in_order()); the hosts' streams keep it.
+//
+// Threads: the reactor's thread; nothing suspends. Errors: start() never throws; what is wrong is
+// the transfer's result. A transfer ends exactly once.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <optional>
+#include <set>
+#include <vector>
+
+#include "controller/lowering/plans.h"
+
+namespace gangway {
+
+class TransferTable {
+ public:
+  struct Callbacks {
+    std::function<void(SessionId, TransferDoneFrame)> ended;
+    std::function<std::string(SessionId)> owner_name;
+  };
+  TransferTable(HostTable& hosts, PlanTable& plans, SliceTable& slices, ObjectTable& objects,
+                Callbacks callbacks)
+      : hosts_(hosts),
+        plans_(plans),
+        slices_(slices),
+        objects_(objects),
+        callbacks_(std::move(callbacks)) {}
+
+  void start(SessionId session, TransferFrame request);
+  void host_done(HostId host, const TransferDoneFrame& done);
+  void host_lost(HostId host, const Error& why);
+  void session_closed(SessionId session);
+  size_t under_way() const { return transfers_.size(); }
+
+ private:
+  struct Transfer {
+    SessionId session;
+    uint64_t client_request = 0;
+    std::set<HostId> pending;
+    std::optional<Error> error;
+    std::optional<ArrayId> kept;  // An array that it reads.
+  };
+  std::vector<HostId> hosts_for(SessionId session, const TransferFrame& request);
+  std::vector<HostId> make_array(SessionId session, const TransferFrame& request);
+  void host_finished(uint64_t id, HostId host);
+
+  HostTable& hosts_;
+  PlanTable& plans_;
+  SliceTable& slices_;
+  ObjectTable& objects_;
+  Callbacks callbacks_;
+  std::map<uint64_t, Transfer> transfers_;
+  uint64_t last_ = 0;
+};
+
+}  // namespace gangway

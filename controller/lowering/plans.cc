@@ -1,0 +1,243 @@
+#include "controller/lowering/plans.h"
+
+#include <algorithm>
+
+#include "ir/plan/plan_wire.h"
+#include "runtime/base/units.h"
+
+namespace gangway {
+namespace {
+
+std::string amount(int64_t bytes) {
+  return format_bytes(static_cast<uint64_t>(std::max<int64_t>(bytes, 0)));
+}
+
+// The devices of a slice as ranges over the hosts of the plan, which grow as they are met.
+std::vector<PlanRange> ranges_of(const std::vector<DeviceRef>& devices,
+                                 std::vector<HostId>& hosts) {
+  std::vector<PlanRange> ranges;
+  for (const DeviceRef& device : devices) {
+    auto at = std::find(hosts.begin(), hosts.end(), device.host);
+    if (at == hosts.end()) at = hosts.insert(hosts.end(), device.host);
+    const uint32_t host = static_cast<uint32_t>(at - hosts.begin());
+    if (!ranges.empty() && ranges.back().host == host &&
+        ranges.back().first + ranges.back().count == device.device) {
+      ++ranges.back().count;
+    } else {
+      ranges.push_back({host, device.device, 1});
+    }
+  }
+  return ranges;
+}
+
+std::vector<Reservation> output_bytes(const PlanRecord& record) {
+  std::map<DeviceRef, int64_t> bytes;
+  for (uint32_t output : record.plan->outputs) {
+    const PlanValue& value = record.plan->values[output];
+    for (const DeviceRef& device : record.devices[value.slice]) {
+      bytes[device] += value.local_type.bytes();
+    }
+  }
+  std::vector<Reservation> wanted;
+  wanted.reserve(bytes.size());
+  for (const auto& [device, amount] : bytes) wanted.push_back({device, amount});
+  return wanted;
+}
+
+// Suspends until there is an answer, good or bad, or nobody to give one.
+void settle(const Future<InstallReply>& reply, const StopToken& gone) {
+  try {
+    reply.await(gone);
+  } catch (const Error&) {
+    if (!reply.ready() && !gone.stop_requested()) throw;  // This fiber was cancelled.
+  }
+}
+
+}  // namespace
+
+PlanRecord PlanTable::place(SessionId owner, const Program& program,
+                            const std::vector<SliceId>& slices, uint32_t runs_in_flight_max) {
+  GW_REQUIRE(slices.size() == program.slices.size(), "compile: program \"", program.name, "\" has ",
+             program.slices.size(), " slices, got ", slices.size());
+  PlanRecord record{.owner = owner, .slices = slices};
+  LowerOptions options{.runs_in_flight_max = runs_in_flight_max};
+  for (size_t i = 0; i < slices.size(); ++i) {
+    const SliceRecord& slice = slices_.at(slices[i], owner);
+    const Mesh& mesh = program.slices[i].mesh;
+    GW_REQUIRE(mesh.devices() == static_cast<int64_t>(slice.devices.size()), "compile: slice \"",
+               program.slices[i].name, "\" of program \"", program.name, "\" is a mesh ",
+               to_string(mesh), " of ", mesh.devices(), " devices, the allocated slice has ",
+               slice.devices.size());
+    for (const DeviceRef& device : slice.devices) hosts_.require_alive(device.host);
+    record.devices.push_back(slice.devices);
+    options.slices.push_back(ranges_of(slice.devices, record.hosts));
+  }
+  for (HostId host : record.hosts) options.hosts.push_back(hosts_.at(host).info.name);
+  record.scope = slices[0].value;
+  record.plan = std::make_shared<const Plan>(lower(program, options, cache_));
+  record.output_bytes = output_bytes(record);
+  return record;
+}
+
+PlanRecord& PlanTable::compile(SessionId owner, const std::string& owner_name,
+                               const Program& program, const std::vector<SliceId>& slices,
+                               uint32_t runs_in_flight_max) {
+  PlanRecord placed = place(owner, program, slices, runs_in_flight_max);
+  const PlanId id(++last_);
+  placed.id = id;
+  PlanRecord& record = plans_.emplace(id, std::move(placed)).first->second;
+  for (SliceId slice : slices) slices_.keep(slice);
+  record.runs = 1;  // Keeps it while this fiber is suspended, whatever its client does.
+  std::optional<Error> failed;
+  try {
+    install(record, owner_name);
+  } catch (const Error& error) {
+    failed = error;
+  }
+  record.runs = 0;
+  if (!failed && record.broken) failed = record.broken;
+  if (!failed && record.released)
+    failed = Error(ErrorKind::kCancelled, "compile: the client is gone");
+  if (failed) {
+    record.released = true;
+    uninstall_if_unused(id);
+    throw failed->add_where({.program = program.name});
+  }
+  return record;
+}
+
+void PlanTable::install(PlanRecord& record, const std::string& owner_name) {
+  const std::vector<std::byte> bytes = to_wire(*record.plan);
+  const auto gone = [this](HostId host) { return hosts_.at(host).gone.token(); };
+  std::vector<Future<InstallReply>> replies;
+  replies.reserve(record.hosts.size());
+  for (uint32_t i = 0; i < record.hosts.size(); ++i) {
+    replies.push_back(peer(record.hosts[i]).install(record.id, bytes, i, record.scope));
+  }
+  // All of them answer before one's refusal counts: an uninstall, which is a frame, could overtake
+  // an install that is under way, and leave it there for good.
+  for (uint32_t i = 0; i < replies.size(); ++i) settle(replies[i], gone(record.hosts[i]));
+  std::vector<OfferedSegment> offers;
+  for (uint32_t i = 0; i < replies.size(); ++i) {
+    InstallReply reply = replies[i].take(gone(record.hosts[i]));
+    record.needs.push_back(std::move(reply.needs));
+    offers.insert(offers.end(), reply.offers.begin(), reply.offers.end());
+  }
+  reserve(record, owner_name);
+  on_all_hosts(record, [&](ExecutorPeer& host) { return host.link(record.id, offers); });
+  // Made here and there even if another host fails now, and shared by later plans of the slice.
+  slices_.hold_states(SliceId(record.scope), std::move(record.states), record.hosts);
+  on_all_hosts(record, [&](ExecutorPeer& host) { return host.commit_install(record.id); });
+}
+
+void PlanTable::on_all_hosts(const PlanRecord& record,
+                             const std::function<Future<void>(ExecutorPeer&)>& step) {
+  std::vector<Future<void>> done;
+  done.reserve(record.hosts.size());
+  for (HostId host : record.hosts) done.push_back(step(peer(host)));
+  for (size_t i = 0; i < done.size(); ++i) done[i].await(hosts_.at(record.hosts[i]).gone.token());
+}
+
+ExecutorPeer& PlanTable::peer(HostId host) {
+  hosts_.require_alive(host);
+  return *hosts_.at(host).peer;
+}
+
+void PlanTable::reserve(PlanRecord& record, const std::string& owner_name) {
+  std::vector<Reservation> wanted, states, others;
+  for (size_t i = 0; i < record.needs.size(); ++i) {
+    for (const PlanNeed& need : record.needs[i]) {
+      const DeviceRef at{record.hosts[i], need.device};
+      GW_REQUIRE(need.device < hosts_.at(at.host).info.devices &&
+                     std::min({need.arena, need.state, need.slots}) >= 0,
+                 "host \"", record.plan->hosts[i],
+                 "\": says what a device needs that it does not have");
+      wanted.push_back({at, need.total()});
+      states.push_back({at, need.state});
+      others.push_back({at, need.total() - need.state});
+    }
+  }
+  if (const auto short_of = hosts_.reserve(owner_name, wanted)) {
+    const PlanNeed* need = nullptr;
+    for (size_t i = 0; i < record.needs.size(); ++i) {
+      for (const PlanNeed& item : record.needs[i]) {
+        if (record.hosts[i] == short_of->at.host && item.device == short_of->at.device)
+          need = &item;
+      }
+    }
+    throw Error(
+        ErrorKind::kOverloaded,
+        cat("compile: program \"", record.plan->name, "\" does not fit: needs ",
+            amount(need->total()), " (states ", amount(need->state), ", temporaries ",
+            amount(need->arena), ", inputs and outputs of ", record.plan->runs_in_flight_max,
+            " runs ", amount(need->slots), ") on ", hosts_.name_of(short_of->at), ", where ",
+            amount(hosts_.free_bytes(short_of->at)), " of ",
+            amount(hosts_.at(short_of->at.host).info.memory_bytes), " are free; ",
+            hosts_.holders(short_of->at)),
+        {.program = record.plan->name}, "use more devices, or let other programs go");
+  }
+  record.memory = std::make_shared<Holding>(hosts_, owner_name, std::move(others));
+  record.states = std::make_shared<Holding>(hosts_, owner_name, std::move(states));
+}
+
+PlanRecord& PlanTable::at(PlanId id, SessionId owner) {
+  const auto found = plans_.find(id);
+  GW_REQUIRE(found != plans_.end() && found->second.owner == owner && !found->second.released,
+             "plan ", id, ": not a plan of this client");
+  return found->second;
+}
+
+void PlanTable::release(PlanId id) {
+  const auto found = plans_.find(id);
+  if (found == plans_.end()) return;
+  found->second.released = true;
+  uninstall_if_unused(id);
+}
+
+void PlanTable::release_all(SessionId owner) {
+  std::vector<PlanId> owned;
+  for (const auto& [id, plan] : plans_) {
+    if (plan.owner == owner) owned.push_back(id);
+  }
+  for (PlanId id : owned) release(id);
+}
+
+void PlanTable::run_ended(PlanRecord& plan) {
+  --plan.runs;
+  uninstall_if_broken(plan);
+  uninstall_if_unused(plan.id);
+}
+
+void PlanTable::uninstall_if_unused(PlanId id) {
+  const auto found = plans_.find(id);
+  if (!found->second.released || found->second.runs > 0) return;
+  uninstall(found->second);
+  const std::vector<SliceId> slices = found->second.slices;
+  plans_.erase(found);
+  for (SliceId slice : slices) slices_.drop(slice);
+}
+
+// Its runs may wait for the lost host's part for as long as they live, and hold up whatever else
+// runs on the devices that are left, the client's next attempt first of all.
+void PlanTable::uninstall_if_broken(PlanRecord& plan) {
+  if (plan.broken && plan.runs == 0) uninstall(plan);
+}
+
+void PlanTable::uninstall(PlanRecord& plan) {
+  if (std::exchange(plan.uninstalled, true)) return;
+  const Frame frame = encode(UninstallFrame{plan.id});
+  for (HostId host : plan.hosts) {
+    if (ExecutorPeer* peer = hosts_.at(host).peer) peer->send(frame);
+  }
+}
+
+void PlanTable::host_lost(HostId host, const Error& why) {
+  for (auto& [id, plan] : plans_) {
+    const bool uses = std::find(plan.hosts.begin(), plan.hosts.end(), host) != plan.hosts.end();
+    if (!uses) continue;
+    if (!plan.broken) plan.broken = why;
+    uninstall_if_broken(plan);
+  }
+}
+
+}  // namespace gangway

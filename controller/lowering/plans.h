@@ -1,0 +1,80 @@
+// The plans that are installed: lowering a program for its slices, installing it on all its hosts
+// or on none, and uninstalling it after its last run.
+//
+//   lower -> install everywhere (says what it needs) -> reserve -> link -> commit
+//
+// Threads: the reactor's thread; compile() suspends. Errors: compile() throws kInvalid or
+// kUnimplemented with the user's line; kOverloaded when it does not fit, saying what needs how
+// much, where, and how much is free; kUnavailable when a host goes away. Afterwards nothing of it
+// is left.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "controller/lowering/lower.h"
+#include "controller/resources/objects.h"
+#include "controller/resources/slices.h"
+
+namespace gangway {
+
+struct PlanRecord {
+  PlanId id;
+  SessionId owner;
+  std::shared_ptr<const Plan> plan;
+  uint64_t scope = 0;
+  std::vector<HostId> hosts;                    // By Plan::hosts.
+  std::vector<std::vector<DeviceRef>> devices;  // By Plan::slices and mesh device.
+  std::vector<SliceId> slices;
+  std::vector<std::vector<PlanNeed>> needs;  // By host.
+  std::shared_ptr<Holding> memory;
+  std::shared_ptr<Holding> states;        // Until they are made: then the slice holds them.
+  std::vector<Reservation> output_bytes;  // Of one run.
+  int runs = 0;                           // Queued or in flight.
+  int in_flight = 0;
+  // Outputs of its runs that somebody still holds; they may outlive the plan.
+  std::shared_ptr<int64_t> output_sets = std::make_shared<int64_t>(0);
+  bool released = false;
+  std::optional<Error> broken;  // A host it needs is gone.
+  bool uninstalled = false;
+};
+
+class PlanTable {
+ public:
+  PlanTable(HostTable& hosts, SliceTable& slices) : hosts_(hosts), slices_(slices) {}
+
+  // `slices`: one for each slice of the program. `owner_name` is for messages about memory.
+  PlanRecord& compile(SessionId owner, const std::string& owner_name, const Program& program,
+                      const std::vector<SliceId>& slices, uint32_t runs_in_flight_max);
+  // Throws kInvalid when it is not this session's.
+  PlanRecord& at(PlanId id, SessionId owner);
+  void release(PlanId id);
+  void release_all(SessionId owner);
+  // A run of the plan ended; the last one of a released plan uninstalls it.
+  void run_ended(PlanRecord& plan);
+  void host_lost(HostId host, const Error& why);
+  size_t size() const { return plans_.size(); }
+
+ private:
+  PlanRecord place(SessionId owner, const Program& program, const std::vector<SliceId>& slices,
+                   uint32_t runs_in_flight_max);
+  void install(PlanRecord& plan, const std::string& owner_name);
+  void reserve(PlanRecord& plan, const std::string& owner_name);
+  // One step of the installation on every host. Suspends until all have done it or one can't.
+  void on_all_hosts(const PlanRecord& plan, const std::function<Future<void>(ExecutorPeer&)>& step);
+  ExecutorPeer& peer(HostId host);
+  void uninstall_if_unused(PlanId id);
+  void uninstall_if_broken(PlanRecord& plan);
+  void uninstall(PlanRecord& plan);
+
+  HostTable& hosts_;
+  SliceTable& slices_;
+  CompileCache cache_;
+  std::map<PlanId, PlanRecord> plans_;
+  uint64_t last_ = 0;
+};
+
+}  // namespace gangway

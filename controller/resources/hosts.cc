@@ -1,0 +1,89 @@
+#include "controller/resources/hosts.h"
+
+#include <algorithm>
+
+#include "runtime/base/units.h"
+
+namespace gangway {
+
+HostRecord& HostTable::add(HostInfo info, ExecutorPeer& peer, int64_t now_ns) {
+  const auto taken = [this](const std::string& name) {
+    return std::any_of(hosts_.begin(), hosts_.end(),
+                       [&](const auto& item) { return item.second.info.name == name; });
+  };
+  const std::string wanted = info.name;
+  for (int i = 2; taken(info.name); ++i) info.name = cat(wanted, "-", i);
+  const HostId id(++last_);
+  HostRecord& host = hosts_[id];
+  host.id = id;
+  host.reserved.resize(info.devices);
+  host.info = std::move(info);
+  host.peer = &peer;
+  host.last_heard_ns = now_ns;
+  return host;
+}
+
+HostRecord& HostTable::at(HostId id) {
+  auto found = hosts_.find(id);
+  GW_ASSERT(found != hosts_.end(), "host ", id);
+  return found->second;
+}
+
+std::optional<Reservation> HostTable::reserve(const std::string& owner,
+                                              const std::vector<Reservation>& wanted) {
+  for (size_t i = 0; i < wanted.size(); ++i) {
+    HostRecord& host = at(wanted[i].at.host);
+    int64_t& reserved = host.reserved.at(wanted[i].at.device);
+    if (host.info.memory_bytes > 0 && wanted[i].bytes > host.info.memory_bytes - reserved) {
+      for (size_t back = 0; back < i; ++back) {
+        at(wanted[back].at.host).reserved[wanted[back].at.device] -= wanted[back].bytes;
+      }
+      return wanted[i];
+    }
+    reserved += wanted[i].bytes;
+  }
+  for (const Reservation& item : wanted) held_[item.at][owner] += item.bytes;
+  return std::nullopt;
+}
+
+void HostTable::release(const std::string& owner, const std::vector<Reservation>& held) {
+  for (const Reservation& item : held) {
+    at(item.at.host).reserved[item.at.device] -= item.bytes;
+    auto& holders = held_[item.at];
+    holders[owner] -= item.bytes;
+    if (holders[owner] == 0) holders.erase(owner);
+  }
+}
+
+int64_t HostTable::free_bytes(DeviceRef at) const {
+  const HostRecord& host = hosts_.at(at.host);
+  return host.info.memory_bytes - host.reserved[at.device];
+}
+
+std::string HostTable::name_of(DeviceRef at) const {
+  return cat(hosts_.at(at.host).info.name, "/device ", at.device);
+}
+
+std::string HostTable::holders(DeviceRef at) const {
+  const auto found = held_.find(at);
+  if (found == held_.end()) return "nobody holds any";
+  std::vector<std::pair<int64_t, std::string>> by_size;
+  for (const auto& [owner, bytes] : found->second) by_size.emplace_back(-bytes, owner);
+  std::sort(by_size.begin(), by_size.end());
+  std::string text;
+  for (const auto& [bytes, owner] : by_size) {
+    text += cat(text.empty() ? "" : ", ", owner, " holds ",
+                format_bytes(static_cast<uint64_t>(-bytes)));
+  }
+  return text;
+}
+
+void HostTable::require_alive(HostId id) const {
+  const HostRecord& host = hosts_.at(id);
+  if (!host.lost) return;
+  throw Error(ErrorKind::kUnavailable,
+              cat("host \"", host.info.name, "\" is gone: ", host.lost->message()),
+              {.host = host.info.name}, "allocate a new slice and compile again");
+}
+
+}  // namespace gangway

@@ -1,0 +1,94 @@
+// The hosts that are there: who they are, whether they live, and who reserved how much memory on
+// each of their devices.
+//
+// Invariants: a HostId is never used again; a host that is lost stays in the table with the reason.
+// Reserved bytes of a device never exceed its memory (0: not known, not checked).
+// Threads: the reactor's thread. Cost: a reservation is O(devices of it).
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "controller/resources/peers.h"
+#include "runtime/fibers/stop.h"
+#include "runtime/observe/metrics.h"
+
+namespace gangway {
+
+struct HostInfo {
+  std::string name;
+  uint32_t devices = 1;
+  int64_t memory_bytes = 0;  // Of each device.
+  std::string kind = "cpu";
+  std::string text;  // One line a device.
+  int64_t process = 0;
+};
+
+struct HostRecord {
+  HostId id;
+  HostInfo info;
+  ExecutorPeer* peer = nullptr;   // Null once lost.
+  std::optional<Error> lost;      // Why.
+  StopSource gone;                // Stopped then: what awaits an answer of it ends.
+  std::vector<int64_t> reserved;  // Bytes by device.
+  int64_t last_heard_ns = 0;
+  Counter* runs_done = nullptr;
+};
+
+// One device of one host.
+struct DeviceRef {
+  HostId host;
+  uint32_t device = 0;
+  friend auto operator<=>(const DeviceRef&, const DeviceRef&) = default;
+};
+
+struct Reservation {
+  DeviceRef at;
+  int64_t bytes = 0;
+};
+
+class HostTable {
+ public:
+  // The name gets a number appended when it is taken.
+  HostRecord& add(HostInfo info, ExecutorPeer& peer, int64_t now_ns);
+  HostRecord& at(HostId id);
+  const std::map<HostId, HostRecord>& all() const { return hosts_; }
+  std::map<HostId, HostRecord>& all() { return hosts_; }
+
+  // All of it or nothing. `owner` is who holds it, for messages: "client \"trainer\"". What does
+  // not fit is returned, and nothing is reserved.
+  std::optional<Reservation> reserve(const std::string& owner,
+                                     const std::vector<Reservation>& wanted);
+  void release(const std::string& owner, const std::vector<Reservation>& held);
+
+  int64_t free_bytes(DeviceRef at) const;
+  std::string name_of(DeviceRef at) const;  // "host-0/device 1"
+  // "client \"a\" holds 1.0 GiB, client \"b\" holds 3.0 MiB": most first.
+  std::string holders(DeviceRef at) const;
+  // Throws kUnavailable when the host is lost.
+  void require_alive(HostId id) const;
+
+ private:
+  std::map<HostId, HostRecord> hosts_;
+  std::map<DeviceRef, std::map<std::string, int64_t>> held_;
+  uint32_t last_ = 0;
+};
+
+// Reserved memory that is given back with its last holder: a plan, the states of a slice, the
+// arrays of one run.
+struct Holding {
+  Holding(HostTable& table, std::string who, std::vector<Reservation> bytes)
+      : hosts(table), owner(std::move(who)), held(std::move(bytes)) {}
+  ~Holding() { hosts.release(owner, held); }
+  Holding(const Holding&) = delete;
+  Holding& operator=(const Holding&) = delete;
+
+  HostTable& hosts;
+  std::string owner;
+  std::vector<Reservation> held;
+};
+
+}  // namespace gangway

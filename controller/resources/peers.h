@@ -1,0 +1,61 @@
+// What the controller can say to the other two: executors and clients, without any transport.
+//
+// service.cc implements them over RPC and frames; tests with queues of promises that they answer,
+// delay or fail.
+//
+// Threads: the reactor's thread. send() never suspends and never throws: a peer whose stream is
+// gone is reported through Controller::host_lost() or session_closed(). Ownership: the controller
+// borrows a peer until then.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "protocol/frames.h"
+#include "runtime/base/ids.h"
+#include "runtime/fibers/future.h"
+
+namespace gangway {
+
+using HostId = Id<struct HostTag, uint32_t>;
+
+// What a plan asks of one device of one host.
+struct PlanNeed {
+  uint32_t device = 0;
+  int64_t arena = 0;
+  int64_t state = 0;
+  int64_t slots = 0;
+  int64_t total() const { return arena + state + slots; }
+};
+
+struct OfferedSegment {
+  std::string key;
+  SegmentDescriptor segment;
+};
+
+struct InstallReply {
+  std::vector<PlanNeed> needs;
+  std::vector<OfferedSegment> offers;
+};
+
+class ExecutorPeer {
+ public:
+  virtual ~ExecutorPeer() = default;
+  virtual Future<InstallReply> install(PlanId plan, const std::vector<std::byte>& bytes,
+                                       uint32_t self, uint64_t scope) = 0;
+  virtual Future<void> link(PlanId plan, const std::vector<OfferedSegment>& offers) = 0;
+  virtual Future<void> commit_install(PlanId plan) = 0;
+  virtual void send(const Frame& frame) = 0;
+  // It counts as lost: ends its connection, so that an executor that was merely stopped learns it.
+  virtual void hang_up() = 0;
+};
+
+class ClientPeer {
+ public:
+  virtual ~ClientPeer() = default;
+  virtual void send(const Frame& frame) = 0;
+};
+
+}  // namespace gangway

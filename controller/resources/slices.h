@@ -1,0 +1,57 @@
+// Slices: the virtual devices that clients asked for, and the physical ones they lie on.
+//
+// Several slices may share a device; a new one takes the least shared devices, whole hosts first,
+// so that what is left stays in large pieces. An island is a machine's hosts; all hosts form one
+// until there are transfers between machines.
+//
+// Threads: the reactor's thread. Errors: allocate() throws kInvalid when there are not so many
+// devices at all (a slice never holds one device twice).
+#pragma once
+
+#include <map>
+#include <memory>
+#include <set>
+#include <vector>
+
+#include "controller/resources/hosts.h"
+
+namespace gangway {
+
+using SliceId = Id<struct SliceTag>;
+
+struct SliceRecord {
+  SliceId id;
+  SessionId owner;
+  std::vector<DeviceRef> devices;  // By virtual device.
+  int plans = 0;                   // That use it; the devices are given back after the last.
+  bool released = false;
+  // Of the plans whose states are named in it; they outlive the plans.
+  std::vector<std::shared_ptr<Holding>> states;
+  std::set<HostId> state_hosts;
+};
+
+class SliceTable {
+ public:
+  explicit SliceTable(HostTable& hosts) : hosts_(hosts) {}
+
+  SliceRecord& allocate(SessionId owner, uint32_t devices);
+  // Throws kInvalid when it is not this session's.
+  SliceRecord& at(SliceId id, SessionId owner);
+  void keep(SliceId id) { ++slices_.at(id).plans; }
+  void drop(SliceId id);  // The plan that kept it is gone.
+  // A plan makes states on `hosts`: they and their memory stay as long as the slice.
+  void hold_states(SliceId id, std::shared_ptr<Holding> memory, const std::vector<HostId>& hosts);
+  void release(SliceId id);  // Its owner lets it go.
+  void release_all(SessionId owner);
+  size_t size() const { return slices_.size(); }
+
+ private:
+  void erase_if_unused(SliceId id);
+
+  HostTable& hosts_;
+  std::map<SliceId, SliceRecord> slices_;
+  std::map<DeviceRef, int> shares_;  // Slices on each device.
+  uint64_t last_ = 0;
+};
+
+}  // namespace gangway

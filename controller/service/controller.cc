@@ -1,0 +1,160 @@
+#include "controller/service/controller.h"
+
+#include <algorithm>
+
+namespace gangway {
+
+Controller::Controller(Reactor& reactor, ControllerOptions options)
+    : reactor_(reactor),
+      options_(options),
+      slices_(hosts_),
+      objects_(hosts_),
+      plans_(hosts_, slices_),
+      runs_(hosts_, plans_, objects_,
+            {[this](SessionId session, RunDoneFrame done) { tell(session, std::move(done)); },
+             [this](SessionId session) { return owner_name(session); }}),
+      transfers_(
+          hosts_, plans_, slices_, objects_,
+          {[this](SessionId session, TransferDoneFrame done) { tell(session, std::move(done)); },
+           [this](SessionId session) { return owner_name(session); }}) {}
+
+HostId Controller::add_host(HostInfo info, ExecutorPeer& peer) {
+  GW_REQUIRE(info.devices >= 1 && info.devices <= 4096 && info.memory_bytes >= 0, "executor \"",
+             info.name, "\": expected 1 to 4096 devices, got ", info.devices);
+  HostRecord& host = hosts_.add(std::move(info), peer, reactor_.clock().now_ns());
+  host.runs_done = &metrics_.counter("gangway_runs_done_total", "Runs that ended on a host",
+                                     {{"host", host.info.name}});
+  return host.id;
+}
+
+void Controller::host_lost(HostId id, Error why) {
+  HostRecord& host = hosts_.at(id);
+  if (host.lost) return;
+  why =
+      Error(ErrorKind::kUnavailable, cat("host \"", host.info.name, "\" is gone: ", why.message()),
+            {.host = host.info.name},
+            "allocate a new slice, compile again, and restore state from a checkpoint");
+  host.lost = why;
+  ExecutorPeer& peer = *std::exchange(host.peer, nullptr);
+  host.gone.request_stop(why);
+  plans_.host_lost(id, why);
+  transfers_.host_lost(id, why);
+  runs_.host_lost(id, why);
+  peer.hang_up();
+}
+
+void Controller::on_message(HostId id, Message message) {
+  HostRecord& host = hosts_.at(id);
+  if (host.lost) return;
+  host.last_heard_ns = reactor_.clock().now_ns();
+  if (auto* done = std::get_if<RunDoneFrame>(&message)) {
+    host.runs_done->add();
+    runs_.host_done(id, std::move(*done));
+  } else if (auto* transferred = std::get_if<TransferDoneFrame>(&message)) {
+    transfers_.host_done(id, *transferred);
+    runs_.pump();
+  } else {
+    GW_REQUIRE(std::holds_alternative<HeartbeatFrame>(message),
+               "frame: an executor sent a kind of "
+               "frame that is not its to send");
+  }
+}
+
+SessionId Controller::add_session(std::string name, ClientPeer& peer) {
+  const SessionId id(++last_session_);
+  sessions_[id] = {std::move(name), &peer};
+  return id;
+}
+
+void Controller::session_closed(SessionId id) {
+  const auto found = sessions_.find(id);
+  if (found == sessions_.end()) return;
+  found->second.peer = nullptr;
+  runs_.session_closed(id);
+  transfers_.session_closed(id);
+  objects_.client_drops_all(id);
+  plans_.release_all(id);
+  slices_.release_all(id);
+  runs_.pump();
+}
+
+void Controller::on_message(SessionId id, Message message) {
+  const int64_t now_ns = reactor_.clock().now_ns();
+  if (auto* run = std::get_if<RunFrame>(&message)) {
+    const auto before = runs_.next_deadline_ns();
+    runs_.submit(id, std::move(*run), now_ns);
+    if (runs_.next_deadline_ns() != before) deadline_moved_.wake_all();
+  } else if (auto* transfer = std::get_if<TransferFrame>(&message)) {
+    if (transfer->kind == TransferKind::kGetState || transfer->kind == TransferKind::kPutState) {
+      runs_.in_order(id, [this, id, state = *transfer] { transfers_.start(id, state); });
+    } else {
+      transfers_.start(id, std::move(*transfer));
+    }
+  } else if (auto* freed = std::get_if<FreeFrame>(&message)) {
+    for (ArrayId array : freed->arrays) objects_.client_drops(array, id);
+    runs_.pump();
+  } else if (auto* cancel = std::get_if<CancelFrame>(&message)) {
+    // Other kinds mean more to the hosts than a client may say.
+    runs_.cancel(id, cancel->run,
+                 Error(ErrorKind::kCancelled, cancel->error.message(), cancel->error.where()));
+  } else {
+    throw Error(ErrorKind::kInvalid,
+                "frame: a client sent a kind of frame that is not its to send");
+  }
+}
+
+const SliceRecord& Controller::allocate(SessionId session, uint32_t devices) {
+  return slices_.allocate(session, devices);
+}
+
+void Controller::release_slice(SliceId slice) { slices_.release(slice); }
+
+const PlanRecord& Controller::compile(SessionId session, const Program& program,
+                                      const std::vector<SliceId>& slices,
+                                      uint32_t runs_in_flight_max) {
+  return plans_.compile(session, owner_name(session), program, slices, runs_in_flight_max);
+}
+
+void Controller::release_plan(PlanId plan) { plans_.release(plan); }
+
+int64_t Controller::tick(int64_t now_ns) {
+  const int64_t patience_ns = options_.heartbeat_timeout_ms * 1'000'000;
+  int64_t next_ns = now_ns + patience_ns / 4;
+  std::vector<HostId> silent;
+  for (const auto& [id, host] : hosts_.all()) {
+    if (!host.lost && now_ns - host.last_heard_ns > patience_ns) silent.push_back(id);
+  }
+  for (HostId id : silent) {
+    host_lost(id, Error(ErrorKind::kUnavailable,
+                        cat("it has said nothing for ", options_.heartbeat_timeout_ms, " ms")));
+  }
+  runs_.expire(now_ns);
+  if (const auto deadline = runs_.next_deadline_ns()) next_ns = std::min(next_ns, *deadline);
+  return next_ns;
+}
+
+ControllerCounts Controller::counts() const {
+  ControllerCounts counts;
+  for (const auto& [id, host] : hosts_.all()) counts.hosts += host.lost ? 0 : 1;
+  for (const auto& [id, session] : sessions_) counts.clients += session.peer != nullptr ? 1 : 0;
+  counts.slices = slices_.size();
+  counts.plans = plans_.size();
+  counts.arrays = objects_.size();
+  counts.runs = runs_.in_flight() + runs_.waiting();
+  counts.transfers = transfers_.under_way();
+  return counts;
+}
+
+void Controller::tell(SessionId id, const Message& message) {
+  const auto found = sessions_.find(id);
+  if (found != sessions_.end() && found->second.peer != nullptr) {
+    found->second.peer->send(encode(message));
+  }
+}
+
+std::string Controller::owner_name(SessionId id) const {
+  const auto found = sessions_.find(id);
+  return cat("client ", id, found == sessions_.end() ? "" : cat(" \"", found->second.name, "\""));
+}
+
+}  // namespace gangway

@@ -1,0 +1,80 @@
+// The controller: who is there, who holds what, and whose turn it is. No sockets: service.h puts it
+// on a network.
+//
+// Threads: the reactor's thread. compile() suspends; nothing else does. Ownership: peers are
+// borrowed until host_lost() or session_closed(). Errors: bad requests of a client are that
+// client's errors; a malformed frame throws, and the caller ends its connection.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "controller/copies/copies.h"
+#include "controller/scheduler/runs.h"
+#include "runtime/fibers/reactor.h"
+
+namespace gangway {
+
+struct ControllerOptions {
+  int64_t heartbeat_timeout_ms = 10'000;  // A host that says nothing for so long is lost.
+};
+
+struct ControllerCounts {
+  uint64_t hosts = 0, clients = 0, slices = 0, plans = 0, arrays = 0, runs = 0, transfers = 0;
+};
+
+class Controller {
+ public:
+  explicit Controller(Reactor& reactor, ControllerOptions options = {});
+
+  HostId add_host(HostInfo info, ExecutorPeer& peer);
+  void host_lost(HostId host, Error why);
+  void on_message(HostId host, Message message);
+
+  SessionId add_session(std::string name, ClientPeer& peer);
+  void session_closed(SessionId session);
+  void on_message(SessionId session, Message message);
+
+  const SliceRecord& allocate(SessionId session, uint32_t devices);
+  void release_slice(SliceId slice);
+  // Suspends.
+  const PlanRecord& compile(SessionId session, const Program& program,
+                            const std::vector<SliceId>& slices, uint32_t runs_in_flight_max);
+  void release_plan(PlanId plan);
+
+  // Looks for silent hosts and for runs past their time limit; says when to look again.
+  int64_t tick(int64_t now_ns);
+
+  HostTable& hosts() { return hosts_; }
+  const RunTable& runs() const { return runs_; }
+  ControllerCounts counts() const;
+  // By host: runs, and (counted where its stream is) frames and bytes.
+  Metrics& metrics() { return metrics_; }
+  // Woken when tick() must look earlier than it said.
+  WaitQueue& deadline_moved() { return deadline_moved_; }
+
+ private:
+  struct Session {
+    std::string name;
+    ClientPeer* peer = nullptr;
+  };
+  void tell(SessionId session, const Message& message);
+  std::string owner_name(SessionId session) const;
+
+  Reactor& reactor_;
+  ControllerOptions options_;
+  Metrics metrics_;
+  HostTable hosts_;
+  SliceTable slices_;
+  ObjectTable objects_;
+  PlanTable plans_;
+  RunTable runs_;
+  TransferTable transfers_;
+  std::map<SessionId, Session> sessions_;
+  WaitQueue deadline_moved_;
+  uint64_t last_session_ = 0;
+};
+
+}  // namespace gangway

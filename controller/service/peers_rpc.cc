@@ -1,0 +1,113 @@
+#include "controller/service/peers_rpc.h"
+
+namespace gangway {
+namespace {
+
+// `body` in a fiber, its result or error as a future.
+template <class T, class Body>
+Future<T> as_future(Reactor& reactor, std::string name, Body body) {
+  Promise<T> promise;
+  Future<T> future = promise.future();
+  reactor
+      .spawn(std::move(name),
+             [promise = std::move(promise), body = std::move(body)]() mutable {
+               promise.finish(result_of(body));
+             })
+      .detach();
+  return future;
+}
+
+InstallReply read_reply(wire::Executor::InstallResults::Reader from) {
+  InstallReply reply;
+  for (auto need : from.getNeeds()) {
+    reply.needs.push_back({need.getDevice(), need.getArena(), need.getState(), need.getSlots()});
+  }
+  for (auto offer : from.getOffers()) {
+    reply.offers.push_back({offer.getKey().cStr(), read_segment(offer.getSegment())});
+  }
+  return reply;
+}
+
+}  // namespace
+
+void PeerStream::attach(std::unique_ptr<FrameStream> frames) {
+  if (closed_) return;
+  frames_ = std::move(frames);
+  if (metrics != nullptr) frames_->count_in(*metrics, labels);
+  frames_->start([this](capnp::MessageReader& reader) { on_message(decode(reader)); });
+  frames_->closed().on_ready([weak = weak_from_this()](const Result<void>& result) {
+    const auto self = weak.lock();
+    if (self == nullptr || std::exchange(self->closed_, true)) return;
+    // Not here: this may be inside a send(), from the middle of what on_closed changes.
+    Reactor::current()
+        .spawn("a peer is gone",
+               [weak, why = result.ok() ? Error(ErrorKind::kUnavailable, "its frame stream ended")
+                                        : result.error()] {
+                 const auto stream = weak.lock();
+                 if (stream != nullptr && stream->on_closed) stream->on_closed(why);
+               })
+        .detach();
+  });
+  for (const Frame& frame : std::exchange(early_, {})) send(frame);
+}
+
+void PeerStream::send(const Frame& frame) {
+  if (closed_) return;
+  if (frames_ == nullptr) {
+    early_.push_back(frame);
+  } else if (frames_->queued_bytes() > kQueuedBytesMax) {
+    frames_->close();
+  } else {
+    frames_->send(frame);
+  }
+}
+
+void PeerStream::hang_up() {
+  if (frames_ != nullptr) {
+    frames_->close();
+  } else {
+    closed_ = true;
+    early_.clear();
+  }
+}
+
+void PeerStream::close() {
+  closed_ = true;
+  frames_.reset();
+}
+
+Future<InstallReply> ExecutorRpc::install(PlanId plan, const std::vector<std::byte>& bytes,
+                                          uint32_t self, uint64_t scope) {
+  auto request = executor_.installRequest();
+  request.setPlan(plan.value);
+  request.setBytes(kj::arrayPtr(reinterpret_cast<const kj::byte*>(bytes.data()), bytes.size()));
+  request.setSelf(self);
+  request.setScope(scope);
+  auto promise = request.send();
+  return as_future<InstallReply>(reactor_, "install", [promise = kj::mv(promise)]() mutable {
+    return read_reply(await<capnp::Response<wire::Executor::InstallResults>>(kj::mv(promise)));
+  });
+}
+
+Future<void> ExecutorRpc::link(PlanId plan, const std::vector<OfferedSegment>& offers) {
+  auto request = executor_.linkRequest();
+  request.setPlan(plan.value);
+  auto list = request.initOffers(static_cast<uint32_t>(offers.size()));
+  for (uint32_t i = 0; i < list.size(); ++i) {
+    list[i].setKey(offers[i].key);
+    write_segment(list[i].initSegment(), offers[i].segment);
+  }
+  return as_future<void>(reactor_, "link", [promise = request.send()]() mutable {
+    await<capnp::Response<wire::Executor::LinkResults>>(kj::mv(promise));
+  });
+}
+
+Future<void> ExecutorRpc::commit_install(PlanId plan) {
+  auto request = executor_.commitInstallRequest();
+  request.setPlan(plan.value);
+  return as_future<void>(reactor_, "commit install", [promise = request.send()]() mutable {
+    await<capnp::Response<wire::Executor::CommitInstallResults>>(kj::mv(promise));
+  });
+}
+
+}  // namespace gangway

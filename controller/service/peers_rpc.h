@@ -1,0 +1,77 @@
+// The controller's peers over RPC and frames.
+//
+// Threads: the reactor's thread. Ownership: shared by the capability that stands for the peer and
+// by fibers that use its stream. Errors: what goes wrong with a stream is told once, through
+// on_closed, in a fiber of its own: never inside a call of the stream.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "controller/resources/peers.h"
+#include "protocol/rpc_values.h"
+#include "runtime/fibers/await.h"
+#include "runtime/net/frames.h"
+
+namespace gangway {
+
+// A peer's frame stream: frames wait here until it is attached.
+class PeerStream : public std::enable_shared_from_this<PeerStream> {
+ public:
+  std::function<void(Message)> on_message;
+  std::function<void(const Error&)> on_closed;  // Cleared: nobody wants to know any more.
+  // Where the stream counts, once attached. They outlive it.
+  Metrics* metrics = nullptr;
+  MetricLabels labels;
+
+  void attach(std::unique_ptr<FrameStream> frames);
+  void send(const Frame& frame);
+  // Ends it from this side, for the peer to see.
+  void hang_up();
+  // Suspends.
+  void close();
+
+ private:
+  // A peer that reads so little that so much waits for it is dropped.
+  static constexpr size_t kQueuedBytesMax = size_t{32} << 20;
+
+  std::unique_ptr<FrameStream> frames_;
+  std::vector<Frame> early_;
+  bool closed_ = false;
+};
+
+class ExecutorRpc final : public ExecutorPeer {
+ public:
+  ExecutorRpc(Reactor& reactor, wire::Executor::Client executor)
+      : reactor_(reactor), executor_(kj::mv(executor)) {}
+
+  ~ExecutorRpc() noexcept override {}  // A capability may throw when it is dropped: end there.
+
+  Future<InstallReply> install(PlanId plan, const std::vector<std::byte>& bytes, uint32_t self,
+                               uint64_t scope) override;
+  Future<void> link(PlanId plan, const std::vector<OfferedSegment>& offers) override;
+  Future<void> commit_install(PlanId plan) override;
+  void send(const Frame& frame) override { stream_->send(frame); }
+  void hang_up() override { stream_->hang_up(); }
+
+  const std::shared_ptr<PeerStream>& stream() const { return stream_; }
+
+ private:
+  Reactor& reactor_;
+  wire::Executor::Client executor_;
+  std::shared_ptr<PeerStream> stream_ = std::make_shared<PeerStream>();
+};
+
+class ClientRpc final : public ClientPeer {
+ public:
+  void send(const Frame& frame) override { stream_->send(frame); }
+  const std::shared_ptr<PeerStream>& stream() const { return stream_; }
+
+ private:
+  std::shared_ptr<PeerStream> stream_ = std::make_shared<PeerStream>();
+};
+
+}  // namespace gangway

@@ -1,0 +1,293 @@
+#include "controller/service/service.h"
+
+#include <map>
+#include <set>
+
+#include "controller/service/peers_rpc.h"
+#include "ir/plan/plan_text.h"
+#include "ir/wire/wire.h"
+#include "runtime/net/server.h"
+
+namespace gangway {
+
+struct ControllerService::Impl {
+  Impl(Reactor& r, ControllerServiceOptions options)
+      : reactor(r), core(r, options.controller), rng(r.rng().fork(0xC0117801)), fibers(r) {}
+
+  // A peer that has an RPC connection and, soon, a frame stream.
+  uint64_t expect_frames(std::shared_ptr<PeerStream> stream) {
+    const uint64_t key = rng.next_u64();
+    expected[key] = std::move(stream);
+    return key;
+  }
+
+  void attach(uint64_t key, std::unique_ptr<FrameStream> frames) {
+    const auto at = expected.find(key);
+    GW_REQUIRE(at != expected.end(), "frames: a stream with an unknown key");
+    const std::shared_ptr<PeerStream> stream = std::move(at->second);
+    expected.erase(at);
+    stream->attach(std::move(frames));
+  }
+
+  void forget(const std::shared_ptr<PeerStream>& stream) {
+    stream->on_closed = nullptr;
+    std::erase_if(expected, [&](const auto& item) { return item.second == stream; });
+    // Closing a stream suspends: in a fiber of its own.
+    fibers.spawn("close a stream", [stream] { stream->close(); });
+  }
+
+  void watch() {
+    while (true) {
+      const int64_t next_ns = core.tick(reactor.clock().now_ns());
+      core.deadline_moved().wait_until_ns("for the next time limit", next_ns);
+    }
+  }
+
+  Reactor& reactor;
+  Controller core;
+  Rng rng;
+  std::map<uint64_t, std::shared_ptr<PeerStream>> expected;
+  FiberGroup fibers;
+  std::unique_ptr<Server> server;
+};
+
+namespace {
+
+using Impl = ControllerService::Impl;
+
+class RegistrationServer final : public wire::Registration::Server {
+ public:
+  RegistrationServer(Impl& impl, HostId host, std::shared_ptr<ExecutorRpc> peer)
+      : impl_(impl), host_(host), peer_(std::move(peer)) {}
+  ~RegistrationServer() noexcept {
+    impl_.core.host_lost(host_, Error(ErrorKind::kUnavailable, "its connection ended"));
+    impl_.forget(peer_->stream());
+  }
+
+ private:
+  Impl& impl_;
+  HostId host_;
+  std::shared_ptr<ExecutorRpc> peer_;
+};
+
+class SliceServer final : public wire::Slice::Server {
+ public:
+  SliceServer(Impl& impl, SliceId id) : impl_(impl), id_(id) {}
+  ~SliceServer() noexcept { impl_.core.release_slice(id_); }
+
+ private:
+  Impl& impl_;
+  SliceId id_;
+};
+
+class ExecutableServer final : public wire::Executable::Server {
+ public:
+  ExecutableServer(Impl& impl, PlanId id) : impl_(impl), id_(id) {}
+  ~ExecutableServer() noexcept { impl_.core.release_plan(id_); }
+
+ private:
+  Impl& impl_;
+  PlanId id_;
+};
+
+void write_port(wire::Session::Port::Builder to, const PlanValue& value) {
+  to.setName(value.name);
+  to.setDtype(static_cast<uint8_t>(value.type.dtype));
+  auto dims = to.initDims(static_cast<uint32_t>(value.type.dims.size()));
+  for (uint32_t i = 0; i < dims.size(); ++i) dims.set(i, value.type.dims[i]);
+}
+
+template <class List>
+void write_ports(List list, const Plan& plan, const std::vector<uint32_t>& values) {
+  for (uint32_t i = 0; i < list.size(); ++i) write_port(list[i], plan.values[values[i]]);
+}
+
+void write_compiled(wire::Session::Compiled::Builder to, const PlanRecord& record) {
+  const Plan& plan = *record.plan;
+  std::vector<uint32_t> states;
+  states.reserve(plan.states.size());
+  for (const PlanState& state : plan.states) states.push_back(state.value);
+  const auto size = [](const auto& list) { return static_cast<uint32_t>(list.size()); };
+  to.setPlan(record.id.value);
+  to.setScope(record.scope);
+  write_ports(to.initInputs(size(plan.inputs)), plan, plan.inputs);
+  write_ports(to.initOutputs(size(plan.outputs)), plan, plan.outputs);
+  write_ports(to.initStates(size(states)), plan, states);
+  to.setSources(size(plan.sources));
+  to.setText(to_text(plan));
+  auto hosts = to.initNeeds(size(record.needs));
+  for (uint32_t i = 0; i < hosts.size(); ++i) {
+    hosts[i].setHost(plan.hosts[i]);
+    auto needs = hosts[i].initNeeds(size(record.needs[i]));
+    for (uint32_t j = 0; j < needs.size(); ++j) {
+      const PlanNeed& need = record.needs[i][j];
+      needs[j].setDevice(need.device);
+      needs[j].setArena(need.arena);
+      needs[j].setState(need.state);
+      needs[j].setSlots(need.slots);
+    }
+  }
+}
+
+class SessionServer final : public wire::Session::Server {
+ public:
+  SessionServer(Impl& impl, SessionId id, std::shared_ptr<ClientRpc> peer)
+      : impl_(impl), id_(id), peer_(std::move(peer)) {}
+  ~SessionServer() noexcept {
+    impl_.core.session_closed(id_);
+    impl_.forget(peer_->stream());
+  }
+
+  kj::Promise<void> allocate(AllocateContext context) override {
+    return in_fiber("allocate", [this, self = thisCap(), context]() mutable {
+      const SliceRecord& slice = impl_.core.allocate(id_, context.getParams().getDevices());
+      auto results = context.getResults();
+      results.setId(slice.id.value);
+      auto hosts = results.initHosts(static_cast<uint32_t>(slice.devices.size()));
+      for (uint32_t i = 0; i < hosts.size(); ++i) {
+        hosts.set(i, impl_.core.hosts().at(slice.devices[i].host).info.name);
+      }
+      results.setSlice(kj::heap<SliceServer>(impl_, slice.id));
+    });
+  }
+
+  kj::Promise<void> compile(CompileContext context) override {
+    return in_fiber("compile", [this, self = thisCap(), context]() mutable {
+      auto params = context.getParams();
+      const auto bytes = params.getProgram();
+      const Program program =
+          program_from_wire({reinterpret_cast<const std::byte*>(bytes.begin()), bytes.size()});
+      std::vector<SliceId> slices;
+      for (uint64_t slice : params.getSlices()) slices.emplace_back(slice);
+      const PlanRecord& record =
+          impl_.core.compile(id_, program, slices, params.getRunsInFlightMax());
+      auto results = context.getResults();
+      write_compiled(results, record);
+      results.setExecutable(kj::heap<ExecutableServer>(impl_, record.id));
+    });
+  }
+
+ private:
+  Impl& impl_;
+  SessionId id_;
+  std::shared_ptr<ClientRpc> peer_;
+};
+
+HostInfo read_host(wire::HostDescription::Reader from) {
+  return {.name = from.getName().cStr(),
+          .devices = from.getDevices(),
+          .memory_bytes = from.getMemoryBytes(),
+          .kind = from.getKind().cStr(),
+          .text = from.getText().cStr(),
+          .process = from.getProcess()};
+}
+
+void write_host(wire::HostStatus::Builder to, const HostRecord& host) {
+  auto description = to.initHost();
+  description.setName(host.info.name);
+  description.setDevices(host.info.devices);
+  description.setMemoryBytes(host.info.memory_bytes);
+  description.setKind(host.info.kind);
+  description.setText(host.info.text);
+  description.setProcess(host.info.process);
+  int64_t used = 0;
+  for (int64_t bytes : host.reserved) used = std::max(used, bytes);
+  to.setMemoryUsed(used);
+  to.setRunsDone(host.runs_done->value());
+}
+
+class ControllerServer final : public wire::Controller::Server {
+ public:
+  explicit ControllerServer(Impl& impl) : impl_(impl) {}
+
+  kj::Promise<void> registerExecutor(RegisterExecutorContext context) override {
+    return in_fiber("register", [this, self = thisCap(), context]() mutable {
+      auto params = context.getParams();
+      HostInfo info = read_host(params.getDescription());
+      const std::string who = cat("executor \"", info.name, "\"");
+      require_same_version({}, read(params.getVersion()), who);
+      require_same_machine(this_machine(), read(params.getMachine()), who);
+      auto peer = std::make_shared<ExecutorRpc>(impl_.reactor, params.getExecutor());
+      const HostId host = impl_.core.add_host(std::move(info), *peer);
+      peer->stream()->on_message = [&core = impl_.core, host](Message message) {
+        core.on_message(host, std::move(message));
+      };
+      peer->stream()->on_closed = [&core = impl_.core, host](const Error& why) {
+        core.host_lost(host, why);
+      };
+      const std::string& name = impl_.core.hosts().at(host).info.name;
+      peer->stream()->metrics = &impl_.core.metrics();
+      peer->stream()->labels = {{"host", name}};
+      auto results = context.getResults();
+      results.setName(name);
+      results.setFrameKey(impl_.expect_frames(peer->stream()));
+      results.setRegistration(kj::heap<RegistrationServer>(impl_, host, std::move(peer)));
+    });
+  }
+
+  kj::Promise<void> connect(ConnectContext context) override {
+    return in_fiber("connect", [this, self = thisCap(), context]() mutable {
+      auto params = context.getParams();
+      const std::string name = params.getName().cStr();
+      const std::string who = cat("client \"", name, "\"");
+      require_same_version({}, read(params.getVersion()), who);
+      require_same_machine(this_machine(), read(params.getMachine()), who);
+      auto peer = std::make_shared<ClientRpc>();
+      const SessionId id = impl_.core.add_session(name, *peer);
+      peer->stream()->on_message = [&core = impl_.core, id](Message message) {
+        core.on_message(id, std::move(message));
+      };
+      peer->stream()->on_closed = [&core = impl_.core, id](const Error&) {
+        core.session_closed(id);
+      };
+      auto results = context.getResults();
+      results.setId(id.value);
+      results.setFrameKey(impl_.expect_frames(peer->stream()));
+      results.setSession(kj::heap<SessionServer>(impl_, id, std::move(peer)));
+    });
+  }
+
+  kj::Promise<void> status(StatusContext context) override {
+    return in_fiber("status", [this, self = thisCap(), context]() mutable {
+      require_same_version({}, read(context.getParams().getVersion()), "client");
+      std::vector<const HostRecord*> there;
+      for (const auto& [id, host] : impl_.core.hosts().all()) {
+        if (!host.lost) there.push_back(&host);
+      }
+      context.getResults().setMetrics(impl_.core.metrics().to_prometheus());
+      auto hosts = context.getResults().initHosts(static_cast<uint32_t>(there.size()));
+      for (uint32_t i = 0; i < hosts.size(); ++i) write_host(hosts[i], *there[i]);
+    });
+  }
+
+ private:
+  Impl& impl_;
+};
+
+}  // namespace
+
+ControllerService::ControllerService(Reactor& reactor, Network& network,
+                                     ControllerServiceOptions options)
+    : impl_(std::make_unique<Impl>(reactor, options)) {
+  Impl& impl = *impl_;
+  impl.server = std::make_unique<Server>(
+      reactor, network, options.address,
+      ServerOptions{.bootstrap = [&impl](const Peer&) -> capnp::Capability::Client {
+                      return kj::heap<ControllerServer>(impl);
+                    },
+                    .on_frames =
+                        [&impl](uint64_t key, std::unique_ptr<FrameStream> frames) {
+                          impl.attach(key, std::move(frames));
+                        },
+                    .frames = {.name = "peer of the controller"}});
+  impl.fibers.spawn("watch health", [&impl] { impl.watch(); });
+}
+
+ControllerService::~ControllerService() {
+  impl_->server.reset();  // Drops every capability, and with them hosts and sessions.
+}
+
+const std::string& ControllerService::address() const { return impl_->server->address(); }
+Controller& ControllerService::controller() { return impl_->core; }
+
+}  // namespace gangway

@@ -1,0 +1,42 @@
+// ControllerService: a controller on a network. Executors and clients find it at one address.
+//
+// RPC (protocol/control.capnp) and frame streams turn into calls of Controller, and its peers'
+// calls into RPC and frames. A peer whose connection ends, whose frames are malformed, or whose
+// queue grows without end is dropped: its executor is lost, its client's session is closed.
+//
+// Threads: the reactor's thread; making and destroying one suspends briefly.
+// Errors: the constructor throws kInvalid for a bad address and for a port in use.
+//
+//   ControllerService service(reactor, network, {.address = "127.0.0.1:7040"});
+//   print(service.address());
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "controller/service/controller.h"
+#include "runtime/net/transport.h"
+
+namespace gangway {
+
+struct ControllerServiceOptions {
+  std::string address = "127.0.0.1:0";
+  ControllerOptions controller;
+};
+
+class ControllerService {
+ public:
+  ControllerService(Reactor& reactor, Network& network, ControllerServiceOptions options = {});
+  ~ControllerService();
+  ControllerService(const ControllerService&) = delete;
+
+  const std::string& address() const;
+  Controller& controller();
+
+  struct Impl;
+
+ private:
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace gangway

@@ -1,0 +1,95 @@
+#include "executor/devices/cuda/collectives/comm_book.h"
+
+#include <algorithm>
+
+#include "executor/devices/cuda/cuda_device.h"
+
+namespace gangway {
+
+Comm::~Comm() {
+  // Ending it in good order would wait for the peers.
+  abort(nullptr);
+  driver_.destroy(handle_);
+}
+
+void Comm::abort(std::shared_ptr<const Error> why) {
+  if (std::exchange(broken_, true)) return;
+  why_ = std::move(why);
+  static_cast<void>(driver_.abort(handle_));
+}
+
+std::shared_ptr<Comm> CommBook::find(const std::string& group) const {
+  const auto found = comms_.find(group);
+  return found == comms_.end() || found->second->broken() ? nullptr : found->second;
+}
+
+void CommBook::put(const std::string& group, std::shared_ptr<Comm> comm) {
+  comms_[group] = std::move(comm);
+}
+
+void CommBook::drop(const std::string& group) {
+  const auto found = comms_.find(group);
+  if (found == comms_.end()) return;
+  found->second->abort(nullptr);
+  comms_.erase(found);
+  look();
+}
+
+void CommBook::launched(const std::shared_ptr<Comm>& comm, Collective& meeting,
+                        std::string_view label, uint64_t mark) {
+  for (Flight& flight : flights_) {
+    if (flight.comm != comm || flight.meeting != &meeting) continue;
+    flight.label = label;
+    flight.last = mark;
+    return;
+  }
+  flights_.push_back({comm, &meeting, std::string(label), mark, mark});
+}
+
+void CommBook::look_at(Flight& flight) {
+  Comm& comm = *flight.comm;
+  if (!comm.broken()) {
+    cuda::Status status = device_.gpu().driver().query(comm.handle());
+    if (status.failed()) {
+      status.text = cat(flight.label, ": ", status.text);
+      auto error = device_.failure_of(status);
+      if (status.sticky) return;  // Which ended the device, and everything here.
+      comm.abort(std::move(error));
+    } else if (flight.meeting->alarmed(comm.identity())) {
+      comm.abort(nullptr);
+    }
+  }
+  if (comm.broken() && !std::exchange(flight.told, true))
+    flight.meeting->raise_alarm(comm.identity());
+}
+
+void CommBook::look() {
+  for (size_t i = 0; i < flights_.size(); ++i) look_at(flights_[i]);
+}
+
+std::shared_ptr<const Error> CommBook::reached(uint64_t mark) {
+  std::shared_ptr<const Error> failure;
+  for (Flight& flight : flights_) {
+    if (flight.first > mark) continue;
+    flight.first = mark + 1;
+    // What a card has done with nobody aborting it, it has done well.
+    if (!flight.comm->broken()) continue;
+    look_at(flight);
+    if (failure == nullptr || failure == peer_failed())
+      failure = flight.comm->why() == nullptr ? peer_failed() : flight.comm->why();
+  }
+  std::erase_if(flights_, [mark](const Flight& flight) { return flight.last <= mark; });
+  return failure;
+}
+
+void CommBook::break_all(const std::shared_ptr<const Error>& why) {
+  for (const auto& [group, comm] : comms_) comm->abort(why);
+  for (Flight& flight : flights_) {
+    flight.comm->abort(why);
+    look_at(flight);
+  }
+  flights_.clear();
+  comms_.clear();
+}
+
+}  // namespace gangway

@@ -1,0 +1,156 @@
+#include "executor/devices/cuda/collectives/comm_collective.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace gangway {
+
+CommCollective::CommCollective(CudaDevice& device, std::unique_ptr<Collective> meeting,
+                               std::string group)
+    : device_(device), meeting_(std::move(meeting)), group_(std::move(group)) {}
+
+void CommCollective::begin_exchange(uint64_t word, bool poisoned) {
+  phase_ = Phase::kExchange;
+  no_comm_ = false;
+  failure_ = nullptr;
+  meeting_->begin_exchange(word, poisoned);
+}
+
+void CommCollective::begin_all_reduce(std::span<const CollectiveTensor> tensors,
+                                      Reduction reduction, bool poisoned) {
+  tensors_.assign(tensors.begin(), tensors.end());
+  reduction_ = reduction;
+  poisoned_ = poisoned;
+  tried_ = no_comm_ = false;
+  failure_ = nullptr;
+  comm_ = device_.comms().find(group_);
+  meet();
+}
+
+// Each says which communicator it has.
+void CommCollective::meet() {
+  phase_ = Phase::kMeet;
+  meeting_->begin_exchange(comm_ == nullptr ? 0 : comm_->identity(),
+                           poisoned_ || device_.lost() != nullptr);
+}
+
+bool CommCollective::agreed() const {
+  const auto words = meeting_->words();
+  return words[0] != 0 &&
+         std::all_of(words.begin(), words.end(), [&](uint64_t word) { return word == words[0]; });
+}
+
+Progress CommCollective::advance() {
+  while (true) {
+    if (phase_ == Phase::kConnect) {
+      if (!connected()) return Progress::kPending;
+      meet();
+    }
+    if (meeting_->advance() == Progress::kPending) return Progress::kPending;
+    if (phase_ == Phase::kExchange || (phase_ == Phase::kMeet && meeting_->poisoned())) break;
+    if (phase_ == Phase::kId) {
+      if (take_id_word()) connect();
+    } else if (agreed()) {
+      launch();
+      break;
+    } else if (std::exchange(tried_, true)) {
+      no_comm_ = true;  // All see the same words, so all of them stop here.
+      break;
+    } else {
+      device_.comms().drop(group_);
+      begin_id();
+    }
+  }
+  if (phase_ != Phase::kExchange) device_.end_collective();
+  comm_ = nullptr;
+  return Progress::kDone;
+}
+
+void CommCollective::begin_id() {
+  phase_ = Phase::kId;
+  id_words_ = 0;
+  std::fill_n(id_, kIdWords, 0);
+  if (rank() == 0 && device_.lost() == nullptr) {
+    const Result<cuda::CommId> made = device_.gpu().driver().new_comm_id();
+    if (made.ok()) std::memcpy(id_, made.value().bytes, sizeof(id_));
+    if (!made.ok()) fail({cuda::StatusKind::kAborted, false, made.error().message()}, 0);
+  }
+  meeting_->begin_exchange(id_[0], false);
+}
+
+// False: more are to come.
+bool CommCollective::take_id_word() {
+  id_[id_words_++] = meeting_->words()[0];
+  if (id_words_ == kIdWords) return true;
+  meeting_->begin_exchange(id_[id_words_], false);
+  return false;
+}
+
+// 0: there is no id.
+uint64_t CommCollective::identity() const {
+  uint64_t hash = 0;
+  for (const uint64_t word : id_) hash = (hash ^ word) * 0x9E3779B97F4A7C15u;
+  return hash;
+}
+
+void CommCollective::connect() {
+  phase_ = Phase::kConnect;
+  comm_ = nullptr;
+  if (identity() == 0) return;
+  if (device_.lost() != nullptr) return meeting_->raise_alarm(identity());
+  cuda::CommId id;
+  std::memcpy(id.bytes, id_, sizeof(id_));
+  cuda::Driver& driver = device_.gpu().driver();
+  const Result<cuda::CommHandle> made = driver.create_comm(id, rank(), size());
+  if (made.ok()) comm_ = std::make_shared<Comm>(driver, made.value(), identity());
+  if (made.ok()) return;
+  const cuda::Status health = driver.health();
+  fail(health.ok() ? cuda::Status{cuda::StatusKind::kAborted, false, made.error().message()}
+                   : health,
+       identity());
+}
+
+// False: not yet.
+bool CommCollective::connected() {
+  if (comm_ == nullptr) return true;
+  const cuda::Status status = device_.lost() != nullptr
+                                  ? cuda::Status{cuda::StatusKind::kFault}
+                                  : device_.gpu().driver().query(comm_->handle());
+  if (status.kind == cuda::StatusKind::kNotReady && !meeting_->alarmed(identity())) {
+    device_.ring();  // Nobody rings when the others have come: look again.
+    return false;
+  }
+  if (status.failed() && device_.lost() == nullptr) fail(status, identity());
+  if (device_.lost() != nullptr) meeting_->raise_alarm(identity());
+  if (!status.ok()) comm_ = nullptr;
+  if (comm_ != nullptr) device_.comms().put(group_, comm_);
+  return true;
+}
+
+void CommCollective::launch() {
+  if (device_.lost() != nullptr) {  // Since it said that it would come.
+    failure_ = device_.lost();
+    return meeting_->raise_alarm(comm_->identity());
+  }
+  const cuda::Status status = enqueue();
+  if (!status.failed())
+    return device_.comms().launched(comm_, *meeting_, label_, device_.next_mark());
+  fail(status, comm_->identity());
+  comm_->abort(failure_);
+}
+
+cuda::Status CommCollective::enqueue() {
+  cuda::Status forked = device_.fork();
+  if (!forked.ok()) return forked;
+  const cuda::At at{device_.communication(), label_};
+  return device_.gpu().driver().all_reduce(at, comm_->handle(), tensors_, reduction_);
+}
+
+void CommCollective::fail(const cuda::Status& status, uint64_t identity) {
+  auto error = std::make_shared<Error>(*device_.failure_of(status));
+  error->add_where({.node = std::string(label_)});
+  failure_ = std::move(error);
+  meeting_->raise_alarm(identity);
+}
+
+}  // namespace gangway

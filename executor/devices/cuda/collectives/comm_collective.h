@@ -1,0 +1,80 @@
+// CommCollective: the collectives of devices on cards of their own, through the driver's
+// communicators (NCCL).
+//
+//   meet on the host -> communication stream: wait for compute -> all-reduce -> record
+//
+// Compute goes on meanwhile: it waits for the record before what needs the result.
+//
+// The meeting says whether a member is poisoned: then nobody launches, so no member waits inside a
+// communicator for one that does not come. Members enqueue in ticket order, and all communicators
+// of a device share one stream, so that no two of them can wait for one another.
+//
+// The meeting also says which communicator of the group each member has (comm_book.h). Where they
+// do not all have the same, they make a new one before they launch: rank 0's id goes round in words
+// of the meeting. That is how the first collective of a group begins, and the first after a
+// communicator broke.
+//
+// Threads: the device's. Ownership: the device and the meeting are the plan's; the communicator is
+// the device's. Errors: failure(), with the name of the collective; what breaks later is a failure
+// of the mark that comes after it. Cost: NCCL's, and a meeting (about 1 us).
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "executor/collectives/collective.h"
+#include "executor/devices/cuda/collectives/comm_book.h"
+#include "executor/devices/cuda/cuda_device.h"
+
+namespace gangway {
+
+class CommCollective final : public Collective {
+ public:
+  CommCollective(CudaDevice& device, std::unique_ptr<Collective> meeting, std::string group);
+
+  uint32_t rank() const override { return meeting_->rank(); }
+  uint32_t size() const override { return meeting_->size(); }
+  void name(std::string_view label) override { label_ = label; }
+  void begin_all_reduce(std::span<const CollectiveTensor> tensors, Reduction reduction,
+                        bool poisoned) override;
+  void begin_exchange(uint64_t word, bool poisoned) override;
+  Progress advance() override;
+  bool poisoned() const override { return meeting_->poisoned() || no_comm_; }
+  std::span<const uint64_t> words() const override { return meeting_->words(); }
+  std::shared_ptr<const Error> failure() const override { return failure_; }
+  void raise_alarm(uint64_t what) override { meeting_->raise_alarm(what); }
+  bool alarmed(uint64_t what) const override { return meeting_->alarmed(what); }
+
+ private:
+  enum class Phase : uint8_t { kExchange, kMeet, kId, kConnect };
+  static constexpr size_t kIdWords = sizeof(cuda::CommId) / sizeof(uint64_t);
+
+  void meet();
+  bool agreed() const;
+  void begin_id();
+  bool take_id_word();
+  uint64_t identity() const;
+  void connect();
+  bool connected();
+  void launch();
+  cuda::Status enqueue();
+  void fail(const cuda::Status& status, uint64_t identity);
+
+  CudaDevice& device_;
+  const std::unique_ptr<Collective> meeting_;
+  const std::string group_;
+  std::shared_ptr<Comm> comm_;  // Of the collective that has begun.
+  uint64_t id_[kIdWords] = {};
+  size_t id_words_ = 0;
+  Phase phase_ = Phase::kExchange;
+  bool tried_ = false;    // To make a communicator, in this collective.
+  bool no_comm_ = false;  // It could not be made.
+  std::string_view label_ = "all_reduce";
+  std::shared_ptr<const Error> failure_;
+  std::vector<CollectiveTensor> tensors_;
+  Reduction reduction_ = Reduction::kSum;
+  bool poisoned_ = false;  // As begin_all_reduce() said.
+};
+
+}  // namespace gangway

@@ -1,0 +1,128 @@
+#include "executor/devices/cuda/collectives/copy_collective.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "executor/devices/cuda/kernels/rank_parts.h"
+
+namespace gangway {
+namespace {
+
+int64_t aligned(int64_t bytes) { return (bytes + 63) / 64 * 64; }
+
+int64_t bytes_of(const CollectiveTensor& tensor) {
+  return tensor.elements * static_cast<int64_t>(size_of(tensor.dtype));
+}
+
+const char* name_of(Reduction reduction) {
+  switch (reduction) {
+    case Reduction::kSum: return "ranks_sum_";
+    case Reduction::kMax: return "ranks_max_";
+    case Reduction::kMin: return "ranks_min_";
+  }
+  return "";
+}
+
+}  // namespace
+
+CopyCollective::CopyCollective(CudaDevice& device, std::unique_ptr<Collective> meeting,
+                               int64_t bytes_max)
+    : device_(device), meeting_(std::move(meeting)), bytes_max_(bytes_max) {
+  for (cuda::EventHandle& event : part_.events) event = device_.gpu().driver().make_event().take();
+}
+
+CopyCollective::~CopyCollective() {
+  for (const cuda::EventHandle event : part_.events) device_.gpu().driver().destroy(event);
+}
+
+int64_t CopyCollective::staging_bytes_for(int64_t bytes_max) { return 2 * aligned(bytes_max); }
+
+void CopyCollective::use_staging(std::byte* staging) {
+  part_.staging[0] = staging;
+  part_.staging[1] = staging + aligned(bytes_max_);
+}
+
+void CopyCollective::begin_exchange(uint64_t word, bool poisoned) {
+  reducing_ = false;
+  meeting_->begin_exchange(word, poisoned);
+}
+
+void CopyCollective::begin_all_reduce(std::span<const CollectiveTensor> tensors,
+                                      Reduction reduction, bool poisoned) {
+  tensors_.assign(tensors.begin(), tensors.end());
+  reduction_ = reduction;
+  reducing_ = true;
+  ++sequence_;
+  const size_t half = sequence_ % 2;
+  if (!poisoned) poisoned = !copy_in();
+  part_.recorded[half] =
+      device_.lost() == nullptr && device_.note(device_.gpu().driver().record(
+                                       {device_.communication(), label_}, part_.events[half]));
+  // All members are in this process: the word is where my part stands.
+  meeting_->begin_exchange(reinterpret_cast<uintptr_t>(&part_), poisoned || !part_.recorded[half]);
+}
+
+bool CopyCollective::copy_in() {
+  if (device_.lost() != nullptr || !device_.note(device_.fork())) return false;
+  std::byte* to = part_.staging[sequence_ % 2];
+  int64_t room = bytes_max_;
+  for (const CollectiveTensor& tensor : tensors_) {
+    const int64_t bytes = bytes_of(tensor);
+    // The plan sized the staging; a larger bucket must not write beyond it.
+    room -= aligned(bytes);
+    if (room < 0) return false;
+    if (bytes > 0 && !device_.note(device_.gpu().driver().copy({device_.communication(), label_},
+                                                               to, tensor.in, bytes)))
+      return false;
+    to += aligned(bytes);
+  }
+  return true;
+}
+
+Progress CopyCollective::advance() {
+  if (meeting_->advance() == Progress::kPending) return Progress::kPending;
+  if (!std::exchange(reducing_, false)) return Progress::kDone;
+  const size_t half = sequence_ % 2;
+  std::vector<const Part*> parts;
+  for (const uint64_t word : meeting_->words()) {
+    parts.push_back(std::bit_cast<const Part*>(word));
+    if (parts.back()->recorded[half] && device_.lost() == nullptr)
+      device_.note(device_.gpu().driver().wait({device_.communication(), label_},
+                                               parts.back()->events[half]));
+  }
+  if (!meeting_->poisoned() && device_.lost() == nullptr) reduce(parts);
+  device_.end_collective();
+  return Progress::kDone;
+}
+
+void CopyCollective::reduce(const std::vector<const Part*>& parts) {
+  int64_t offset = 0;
+  for (const CollectiveTensor& tensor : tensors_) {
+    const int64_t bytes = bytes_of(tensor);
+    if (bytes == 0) continue;
+    const std::byte* pointers[cuda::kRankPartsMax] = {};
+    cuda::Access accesses[cuda::kRankPartsMax + 1];
+    for (size_t r = 0; r < parts.size(); ++r) {
+      pointers[r] = parts[r]->staging[sequence_ % 2] + offset;
+      accesses[r] = {pointers[r], bytes, cuda::AccessKind::kRead};
+    }
+    accesses[parts.size()] = {tensor.out, bytes, cuda::AccessKind::kWrite};
+    const auto count = static_cast<int64_t>(parts.size());
+    const void* const arguments[] = {static_cast<const void*>(pointers),
+                                     static_cast<const void*>(&tensor.out), &count,
+                                     &tensor.elements};
+    constexpr uint32_t kThreads = 256;
+    const int64_t blocks = std::min<int64_t>((tensor.elements + kThreads - 1) / kThreads,
+                                             int64_t{16} * device_.gpu().info().multiprocessors);
+    device_.note(device_.gpu().driver().launch(
+        {device_.communication(), label_},
+        {.kernel = device_.gpu().kernel(cat(name_of(reduction_), to_string(tensor.dtype))),
+         .grid = {static_cast<uint32_t>(blocks)},
+         .block = {kThreads},
+         .arguments = arguments,
+         .accesses = {accesses, parts.size() + 1}}));
+    offset += aligned(bytes);
+  }
+}
+
+}  // namespace gangway

@@ -1,0 +1,38 @@
+// What the CUDA module exports: one table, found by its name after dlopen().
+//
+// The module (module/) is a library of its own, so that nothing else needs NVIDIA's: it is built
+// where nvcc is, and loaded where a driver is (loader.h). It and who loads it come from one build:
+// `version` is there to refuse a stray one.
+//
+// Threads: any. Errors: values.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "executor/devices/cuda/driver/driver.h"
+
+namespace gangway::cuda {
+
+struct FoundGpus {
+  std::vector<GpuInfo> gpus;
+  std::string why_none;  // Said where there are none.
+};
+
+struct OpenOptions {
+  uint32_t index = 0;         // Of FoundGpus::gpus.
+  int64_t memory_bytes = 0;   // The budget; 0: nine tenths of what is free.
+  std::string kernel_folder;  // Where compiled sources are kept; empty: nowhere.
+};
+
+struct ModuleTable {
+  uint64_t version = 0;
+  FoundGpus (*find)() = nullptr;
+  Result<std::shared_ptr<Driver>> (*open)(const OpenOptions& options) = nullptr;
+};
+
+inline constexpr uint64_t kModuleVersion = 1;  // Grows whenever driver.h or calls.h change.
+inline constexpr const char* kModuleSymbol = "gangway_cuda_module";
+
+}  // namespace gangway::cuda

@@ -1,0 +1,195 @@
+#include "executor/devices/cuda/lower/chain_source.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cmath>
+#include <string_view>
+
+#include "runtime/base/cat.h"
+
+namespace gangway::cuda {
+namespace {
+
+// As memory holds it, and as a thread computes with it.
+const char* stored(DType dtype) {
+  constexpr std::array<const char*, kDTypeCount> kNames = {"bool", "int32_t", "bf16", "float",
+                                                           "double"};
+  return kNames[static_cast<size_t>(dtype)];
+}
+const char* computed(DType dtype) { return dtype == DType::kBF16 ? "float" : stored(dtype); }
+
+std::string_view name_of(FusedOp op) {
+  switch (op) {
+    case FusedOp::kConstant: return "constant";
+    case FusedOp::kNeg: return "neg";
+    case FusedOp::kAbs: return "abs";
+    case FusedOp::kSign: return "sign";
+    case FusedOp::kExp: return "exp";
+    case FusedOp::kLog: return "log";
+    case FusedOp::kLog1p: return "log1p";
+    case FusedOp::kTanh: return "tanh";
+    case FusedOp::kSqrt: return "sqrt";
+    case FusedOp::kRsqrt: return "rsqrt";
+    case FusedOp::kErf: return "erf";
+    case FusedOp::kLogistic: return "logistic";
+    case FusedOp::kSin: return "sin";
+    case FusedOp::kCos: return "cos";
+    case FusedOp::kFloor: return "floor";
+    case FusedOp::kIsFinite: return "is_finite";
+    case FusedOp::kNot: return "not";
+    case FusedOp::kConvert: return "convert";
+    case FusedOp::kAdd: return "add";
+    case FusedOp::kSub: return "sub";
+    case FusedOp::kMul: return "mul";
+    case FusedOp::kDiv: return "div";
+    case FusedOp::kMax: return "max";
+    case FusedOp::kMin: return "min";
+    case FusedOp::kPow: return "pow";
+    case FusedOp::kEq: return "eq";
+    case FusedOp::kNe: return "ne";
+    case FusedOp::kLt: return "lt";
+    case FusedOp::kLe: return "le";
+    case FusedOp::kGt: return "gt";
+    case FusedOp::kGe: return "ge";
+    case FusedOp::kAnd: return "and";
+    case FusedOp::kOr: return "or";
+    case FusedOp::kSelect: return "select";
+  }
+  return "";
+}
+
+int operands_of(FusedOp op) {
+  if (op == FusedOp::kConstant) return 0;
+  if (op < FusedOp::kAdd) return 1;
+  return op == FusedOp::kSelect ? 3 : 2;
+}
+
+// Exact whatever the number is: its bits.
+std::string constant(DType dtype, double number) {
+  switch (dtype) {
+    case DType::kBool: return number != 0 ? "true" : "false";
+    case DType::kI32: return cat("static_cast<int32_t>(", static_cast<int64_t>(number), "ll)");
+    case DType::kF64: return cat("double_of_bits(", std::bit_cast<uint64_t>(number), "ull)");
+    case DType::kBF16:
+    case DType::kF32: break;
+  }
+  return cat("float_of_bits(", std::bit_cast<uint32_t>(static_cast<float>(number)), "u)");
+}
+
+// What lies along the elements of a thread, rather than being one for all of them.
+bool is_along(FusedInput::Kind kind) {
+  return kind == FusedInput::kFull || kind == FusedInput::kInner;
+}
+
+// `i` counts strips of elements, `inner` is strips too.
+const char* index_of(FusedInput::Kind kind) {
+  switch (kind) {
+    case FusedInput::kFull: return "i";
+    case FusedInput::kScalar: return "0";
+    case FusedInput::kInner: return "i % inner";
+    case FusedInput::kOuter: return "i / inner";
+  }
+  return "";
+}
+
+class Writer {
+ public:
+  Writer(const FusedProgram& program, int64_t width) : program_(program), width_(width) {}
+
+  std::string run() {
+    text_ = "#include \"executor/devices/cuda/kernels/math.h\"\nnamespace gangway::cuda {\n";
+    text_ += "GW_KERNEL void chain(";
+    for (size_t i = 0; i < program_.inputs.size(); ++i)
+      text_ += cat("Global<const ", stored(program_.inputs[i].dtype), "> in", i, ", ");
+    for (size_t o = 0; o < program_.outputs.size(); ++o)
+      text_ += cat("Global<", stored(program_.outputs[o].dtype), "> out", o, ", ");
+    text_ += "int64_t outer, int64_t elements) {\n";
+    text_ += cat("  const int64_t inner = elements / ", width_, ", n = outer * inner;\n");
+    text_ += "  for (int64_t i = global_thread(); i < n; i += global_threads()) {\n";
+    for (size_t i = 0; i < program_.inputs.size(); ++i) load(i);
+    for (size_t o = 0; o < program_.outputs.size(); ++o)
+      text_ += cat("    ", strip(program_.outputs[o].dtype), " r", o, ";\n");
+    text_ += cat("    GW_UNROLL for (int e = 0; e < ", width_, "; ++e) {\n");
+    for (size_t i = 0; i < program_.inputs.size(); ++i) widen(i);
+    for (size_t c = 0; c < program_.code.size(); ++c) compute(c);
+    for (size_t o = 0; o < program_.outputs.size(); ++o) narrow(o);
+    text_ += "    }\n";
+    for (size_t o = 0; o < program_.outputs.size(); ++o) store(o);
+    text_ += "  }\n}\nGW_KERNEL_TABLE(module, GW_ENTRY(chain));\n}\n";
+    return std::move(text_);
+  }
+
+ private:
+  std::string strip(DType dtype) const { return cat("Strip<", stored(dtype), ", ", width_, ">"); }
+
+  void load(size_t i) {
+    const FusedInput& input = program_.inputs[i];
+    const std::string index = cat("[", index_of(input.kind), "];\n");
+    if (is_along(input.kind)) {
+      const std::string type = strip(input.dtype);
+      text_ +=
+          cat("    const ", type, " m", i, " = as_vectors<const ", type, ">(in", i, ")", index);
+    } else {
+      text_ += cat("    const ", stored(input.dtype), " m", i, " = in", i, index);
+    }
+  }
+  void widen(size_t i) {
+    const FusedInput& input = program_.inputs[i];
+    dtypes_.push_back(input.dtype);
+    text_ += cat("      const ", computed(input.dtype), " v", i, " = widen(m", i,
+                 is_along(input.kind) ? ".at[e]" : "", ");\n");
+  }
+
+  void compute(size_t c) {
+    const FusedInstruction& code = program_.code[c];
+    std::string made;
+    if (code.op == FusedOp::kConstant) {
+      made = constant(code.dtype, code.immediate);
+    } else {
+      made = cat("op_", name_of(code.op));
+      if (code.op == FusedOp::kConvert) made += cat("<", computed(code.dtype), ">");
+      made += "(";
+      for (int i = 0; i < operands_of(code.op); ++i)
+        made += cat(i > 0 ? ", v" : "v", code.in[static_cast<size_t>(i)]);
+      made += ")";
+    }
+    if (code.dtype == DType::kBF16) made = cat("rounded(", made, ")");
+    text_ += cat("      const ", computed(code.dtype), " v", dtypes_.size(), " = ", made, ";\n");
+    dtypes_.push_back(code.dtype);
+  }
+
+  void narrow(size_t o) {
+    const FusedOutput& output = program_.outputs[o];
+    text_ +=
+        cat("      r", o, ".at[e] = narrow<", stored(output.dtype), ">(v", output.value, ");\n");
+  }
+  void store(size_t o) {
+    text_ +=
+        cat("    as_vectors<", strip(program_.outputs[o].dtype), ">(out", o, ")[i] = r", o, ";\n");
+  }
+
+  const FusedProgram& program_;
+  const int64_t width_;
+  std::vector<DType> dtypes_;  // Of each value so far.
+  std::string text_;
+};
+
+}  // namespace
+
+int64_t chain_width(const FusedProgram& program) {
+  constexpr size_t kBytes = 16, kWidthMax = 8;
+  size_t smallest = kBytes;
+  for (const FusedOutput& output : program.outputs)
+    smallest = std::min(smallest, size_of(output.dtype));
+  for (const FusedInput& input : program.inputs) {
+    if (is_along(input.kind)) smallest = std::min(smallest, size_of(input.dtype));
+  }
+  return static_cast<int64_t>(std::min(kWidthMax, kBytes / smallest));
+}
+
+std::string chain_source(const FusedProgram& program, int64_t width) {
+  return Writer(program, width).run();
+}
+
+}  // namespace gangway::cuda

@@ -1,0 +1,82 @@
+// Command: one call of the driver that a step of a compiled function makes, ready but for the
+// addresses that change from call to call.
+//
+// A lowering says which tensor of its node an argument is; once memory is planned the function
+// turns that into a place, and a run turns the place into an address.
+//
+// Threads: a value, immutable once placed; issue() on the device's thread. Cost: issue() 50 ns and
+// what the driver's call costs; nothing is allocated.
+#pragma once
+
+#include <cstddef>
+#include <cstring>
+#include <type_traits>
+#include <vector>
+
+#include "executor/devices/cuda/driver/driver.h"
+
+namespace gangway::cuda {
+
+// A tensor's place: an index into CallFrame::bases and an offset in bytes.
+struct Place {
+  uint32_t base = 0;
+  int64_t offset = 0;
+};
+
+// A tensor of the node, or a part of its scratchpad.
+struct TensorRef {
+  enum Of : uint8_t { kInput, kResult, kScratch };
+  Of of = kInput;
+  uint32_t index = 0;
+  int64_t offset = 0;  // In bytes.
+};
+
+struct Argument {
+  bool is_tensor = false;
+  TensorRef ref;
+  Place place;  // Once memory is planned.
+  int64_t bytes = 0;
+  AccessKind access = AccessKind::kRead;
+  std::vector<std::byte> value;  // Of what is no tensor.
+  size_t value_stride = 0;       // Not 0: a value for each device of the mesh, so far apart.
+};
+
+struct Command {
+  enum class Kind : uint8_t {
+    kLaunch,   // A kernel.
+    kLibrary,  // A prepared operation; the last argument is its scratch.
+    kCopy,     // Argument 0 to argument 1.
+  };
+  static constexpr size_t kArgumentsMax = 160;
+
+  Kind kind = Kind::kLaunch;
+  KernelHandle kernel;
+  Grid grid, block;
+  uint32_t shared_bytes = 0;
+  PreparedHandle operation;
+  std::vector<Argument> arguments;
+
+  Status issue(Driver& driver, At at, std::byte* const* bases, uint32_t mesh_device) const;
+};
+
+template <class T>
+Argument value(const T& x) {
+  static_assert(std::is_trivially_copyable_v<T>);
+  Argument made;
+  made.value.resize(sizeof(T));
+  std::memcpy(made.value.data(), static_cast<const void*>(&x), sizeof(T));
+  return made;
+}
+
+// One of them, on each device of a mesh.
+template <class T>
+Argument value_by_device(const std::vector<T>& each) {
+  static_assert(std::is_trivially_copyable_v<T>);
+  Argument made;
+  made.value.resize(each.size() * sizeof(T));
+  made.value_stride = sizeof(T);
+  std::memcpy(made.value.data(), each.data(), made.value.size());
+  return made;
+}
+
+}  // namespace gangway::cuda

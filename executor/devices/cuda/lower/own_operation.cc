@@ -1,0 +1,199 @@
+#include "executor/devices/cuda/lower/own_operation.h"
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <utility>
+
+#include "executor/devices/cuda/kernels/tiled/attention_size.h"
+#include "executor/devices/cuda/kernels/tiled/grouped_size.h"
+#include "runtime/base/error.h"
+
+namespace gangway::cuda {
+namespace {
+
+constexpr AccessKind kRead = AccessKind::kRead, kWrite = AccessKind::kWrite;
+constexpr uint32_t kScratch = 0;
+constexpr int64_t kBlocksMax = INT32_MAX;
+
+int64_t bytes_of(DType dtype, int64_t elements) {
+  return static_cast<int64_t>(size_of(dtype)) * elements;
+}
+DType wide(DType dtype) { return dtype == DType::kF64 ? DType::kF64 : DType::kF32; }
+
+Error none(std::string_view what, std::string_view why) {
+  return {ErrorKind::kUnimplemented, cat("cuda: no kernel for ", what, ": ", why)};
+}
+
+AttentionSize size_of_attention(const AttentionShape& s) {
+  const auto stride = [&](int64_t given) { return given == 0 ? s.heads * s.head_dim : given; };
+  return {.heads = s.heads,
+          .seq_q = s.seq_q,
+          .seq_k = s.seq_k,
+          .head_dim = s.head_dim,
+          .stride_q = stride(s.stride_q),
+          .stride_k = stride(s.stride_k),
+          .stride_v = stride(s.stride_v),
+          .stride_out = stride(s.stride_out),
+          .scale = s.scale != 0 ? s.scale : 1 / std::sqrt(static_cast<double>(s.head_dim)),
+          .causal = s.causal};
+}
+
+// Of one block that holds `tensors` tiles of positions and `tables` of scores.
+int64_t shared_bytes(const AttentionShape& s, int64_t tile, int64_t tensors, int64_t tables) {
+  const int64_t numbers = tile * (tensors * odd_pitch(s.head_dim) + tables * odd_pitch(tile) + 2);
+  return bytes_of(wide(s.dtype), numbers);
+}
+
+// The largest tile whose block fits; 0: none does.
+int64_t choose_tile(const AttentionShape& s, int64_t tensors, int64_t tables, int64_t bytes_max) {
+  int64_t tile = kAttentionTileMax;
+  while (tile >= 4 && shared_bytes(s, tile, tensors, tables) > bytes_max) tile /= 2;
+  return tile < 4 ? 0 : tile;
+}
+
+int64_t blocks_of(const AttentionShape& s, int64_t seq, int64_t tile) {
+  return (seq + tile - 1) / tile * s.batch * s.heads;
+}
+
+// From the first byte of `positions` rows to the last.
+int64_t span_bytes(const AttentionShape& s, int64_t seq, int64_t stride) {
+  const int64_t positions = s.batch * seq;
+  if (positions == 0) return 0;
+  return bytes_of(s.dtype, (positions - 1) * stride + s.heads * s.head_dim);
+}
+
+int64_t lse_bytes(const AttentionShape& s) {
+  return bytes_of(wide(s.dtype), s.batch * s.heads * s.seq_q);
+}
+
+Argument tensor(uint32_t base, int64_t bytes, AccessKind access = kRead) {
+  return {.is_tensor = true, .place = {base, 0}, .bytes = bytes, .access = access};
+}
+
+struct Blocks {
+  int64_t count = 0;
+  uint32_t threads = 0;
+  int64_t shared_bytes = 0;
+};
+
+// A kernel of the operation gets its tensors, then their size.
+template <class Size>
+Status add(OwnOperation& to, Driver& driver, const std::string& kernel, const Blocks& blocks,
+           std::vector<Argument> arguments, const Size& size) {
+  const auto none = [](std::string why) { return Status{StatusKind::kUnsupported, false, why}; };
+  if (blocks.count > kBlocksMax) return none("too many tiles");
+  const Result<KernelHandle> found = driver.kernel({}, kernel);
+  if (!found.ok()) return none(found.error().message());
+  if (blocks.count == 0) return {};
+  arguments.push_back(value(size));
+  to.commands.push_back({.kernel = found.value(),
+                         .grid = {static_cast<uint32_t>(blocks.count)},
+                         .block = {blocks.threads},
+                         .shared_bytes = static_cast<uint32_t>(blocks.shared_bytes),
+                         .arguments = std::move(arguments)});
+  return {};
+}
+
+}  // namespace
+
+Result<OwnOperation> OwnOperation::attention(Driver& driver, const AttentionShape& s) {
+  constexpr std::string_view kWhat = "attention";
+  constexpr int64_t kTensors = 4, kTables = 1;  // q, k, v, the sums; scores.
+  AttentionSize size = size_of_attention(s);
+  size.tile = choose_tile(s, kTensors, kTables, driver.info().shared_bytes_max);
+  if (size.tile == 0) return none(kWhat, cat("heads of ", s.head_dim, " are too wide"));
+  OwnOperation made;
+  const Status status = add(
+      made, driver, cat("attention_", to_string(s.dtype)),
+      {blocks_of(s, s.seq_q, size.tile), kAttentionThreads,
+       shared_bytes(s, size.tile, kTensors, kTables)},
+      {tensor(1, span_bytes(s, s.seq_q, size.stride_q)),
+       tensor(2, span_bytes(s, s.seq_k, size.stride_k)),
+       tensor(3, span_bytes(s, s.seq_k, size.stride_v)),
+       tensor(4, span_bytes(s, s.seq_q, size.stride_out), kWrite), tensor(5, lse_bytes(s), kWrite)},
+      size);
+  if (!status.ok()) return none(kWhat, status.text);
+  return made;
+}
+
+Result<OwnOperation> OwnOperation::attention_grad(Driver& driver, const AttentionShape& s) {
+  constexpr std::string_view kWhat = "the gradient of attention";
+  // q, dout, k, v and the sums of dq, or of dk and dv; weights and scores.
+  constexpr int64_t kTensorsQ = 5, kTensorsKv = 6, kTables = 2;
+  AttentionSize size = size_of_attention(s);
+  size.tile = choose_tile(s, kTensorsKv, kTables, driver.info().shared_bytes_max);
+  if (size.tile == 0) return none(kWhat, cat("heads of ", s.head_dim, " are too wide"));
+  const int64_t q_bytes = span_bytes(s, s.seq_q, size.stride_q);
+  const int64_t k_bytes = span_bytes(s, s.seq_k, size.stride_k);
+  const int64_t v_bytes = span_bytes(s, s.seq_k, size.stride_v);
+  const int64_t out_bytes = span_bytes(s, s.seq_q, size.stride_out);
+  const Argument q = tensor(1, q_bytes), k = tensor(2, k_bytes), v = tensor(3, v_bytes);
+  const Argument out = tensor(4, out_bytes), lse = tensor(5, lse_bytes(s));
+  const Argument dout = tensor(6, out_bytes), delta = tensor(kScratch, lse_bytes(s));
+
+  OwnOperation made{.scratch_bytes = lse_bytes(s)};
+  Status status;
+  const auto then = [&](std::string_view kernel, int64_t seq, int64_t tensors,
+                        std::vector<Argument> arguments) {
+    if (!status.ok()) return;
+    const int64_t shared = tensors == 0 ? 0 : shared_bytes(s, size.tile, tensors, kTables);
+    status =
+        add(made, driver, cat(kernel, "_", to_string(s.dtype)),
+            {blocks_of(s, seq, size.tile), kAttentionThreads, shared}, std::move(arguments), size);
+  };
+  then("attention_delta", s.seq_q, 0, {out, dout, tensor(kScratch, lse_bytes(s), kWrite)});
+  then("attention_grad_q", s.seq_q, kTensorsQ,
+       {q, k, v, lse, dout, delta, tensor(7, q_bytes, kWrite)});
+  then("attention_grad_kv", s.seq_k, kTensorsKv,
+       {q, k, v, lse, dout, delta, tensor(8, k_bytes, kWrite), tensor(9, v_bytes, kWrite)});
+  if (!status.ok()) return none(kWhat, status.text);
+  return made;
+}
+
+Result<OwnOperation> OwnOperation::grouped_matmul(Driver& driver, const GroupedMatmulDesc& desc) {
+  constexpr std::string_view kWhat = "a product of experts";
+  const bool weight = desc.kind == GroupedKind::kGradWeight;
+  const bool forward = desc.kind == GroupedKind::kForward;
+  if (desc.in0 != desc.in1)
+    return none(kWhat, cat(to_string(desc.in0), " x ", to_string(desc.in1)));
+  const int64_t rows = desc.groups * desc.slots, matrices = desc.experts * desc.d * desc.h;
+  const int64_t x = rows * desc.d, y = rows * desc.h;
+  const GroupedSize size{.groups = desc.groups,
+                         .slots = desc.slots,
+                         .experts = desc.experts,
+                         .d = desc.d,
+                         .h = desc.h,
+                         .side = desc.in0 == DType::kBF16 ? kMatrixUnitSide : kGroupedSide,
+                         .transposed = desc.kind == GroupedKind::kGradInput};
+  const int64_t columns = grouped_tiles(forward || weight ? desc.h : desc.d, size.side);
+  int64_t blocks = columns * grouped_row_tiles(size) * desc.groups;
+  if (weight) blocks = columns * grouped_tiles(desc.d, size.side) * desc.experts;
+  if (!weight && desc.slots == 0) blocks = 0;
+  OwnOperation made;
+  const Status status =
+      add(made, driver,
+          cat(weight ? "grouped_weight_" : "grouped_rows_", to_string(desc.in0), "_",
+              to_string(desc.out)),
+          {blocks, kGroupedThreads},
+          {tensor(1, bytes_of(desc.in0, forward || weight ? x : y)),
+           tensor(2, bytes_of(desc.in1, weight ? y : matrices)),
+           tensor(3, bytes_of(DType::kI32, desc.groups * desc.experts)),
+           tensor(4, bytes_of(desc.out, weight ? matrices : (forward ? y : x)), kWrite)},
+          size);
+  if (!status.ok()) return none(kWhat, status.text);
+  return made;
+}
+
+Status OwnOperation::run(Driver& driver, At at, std::span<void* const> tensors,
+                         void* scratch) const {
+  std::vector<std::byte*> bases = {static_cast<std::byte*>(scratch)};
+  for (void* data : tensors) bases.push_back(static_cast<std::byte*>(data));
+  for (const Command& command : commands) {
+    Status status = command.issue(driver, at, bases.data(), 0);
+    if (!status.ok()) return status;
+  }
+  return {};
+}
+
+}  // namespace gangway::cuda

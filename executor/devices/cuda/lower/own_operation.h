@@ -1,0 +1,35 @@
+// OwnOperation: attention, its gradient, or a product of experts as launches of Gangway's own
+// kernels: the way that is taken where the driver's libraries offer none.
+//
+// Invariants: tensors as in Driver::run(). Sums run in one order: the same bits on every run.
+// Threads: a value; run() as Driver::launch(). Errors: kUnimplemented where a block's tiles do not
+// fit into the device's shared memory, or types have no kernel. Cost: one launch; three for the
+// gradient of attention. Products of experts in bf16 go through the tensor cores, all else is sums
+// of plain multiplications.
+//
+//   auto own = OwnOperation::attention(driver, shape);
+//   own.value().run(driver, at, {{q, k, v, out, lse}}, scratch);
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "executor/devices/cuda/driver/driver.h"
+#include "executor/devices/cuda/lower/command.h"
+
+namespace gangway::cuda {
+
+struct OwnOperation {
+  static Result<OwnOperation> attention(Driver& driver, const AttentionShape& shape);
+  static Result<OwnOperation> attention_grad(Driver& driver, const AttentionShape& shape);
+  static Result<OwnOperation> grouped_matmul(Driver& driver, const GroupedMatmulDesc& desc);
+
+  Status run(Driver& driver, At at, std::span<void* const> tensors, void* scratch) const;
+
+  int64_t scratch_bytes = 0;
+  // Launches. An argument's place says by its base which tensor it is; 0 is the scratch, the first
+  // tensor 1.
+  std::vector<Command> commands;
+};
+
+}  // namespace gangway::cuda

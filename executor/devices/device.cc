@@ -1,0 +1,50 @@
+#include "executor/devices/device.h"
+
+#include <algorithm>
+#include <cstdlib>
+
+#include "runtime/base/error.h"
+
+namespace gangway {
+
+uint32_t CompiledFunction::add_need(const std::string& axes, int64_t bytes) {
+  for (uint32_t i = 0; i < needs_.size(); ++i) {
+    if (needs_[i].axes != axes) continue;
+    needs_[i].bytes_max = std::max(needs_[i].bytes_max, bytes);
+    return i;
+  }
+  needs_.push_back({axes, bytes});
+  return static_cast<uint32_t>(needs_.size() - 1);
+}
+
+HostMemory Device::host_memory(int64_t bytes) {
+  const int64_t units = (std::max<int64_t>(bytes, 1) + kDeviceAlignment - 1) / kDeviceAlignment;
+  void* data = std::aligned_alloc(kDeviceAlignment, static_cast<size_t>(units * kDeviceAlignment));
+  if (data == nullptr) {
+    throw Error(ErrorKind::kOverloaded, cat("host memory: the machine has no ", bytes, " B left"),
+                {.device = name_});
+  }
+  return {static_cast<std::byte*>(data), [](std::byte* memory) { std::free(memory); }};
+}
+
+const std::shared_ptr<const Error>& peer_failed() {
+  static const auto kFailed = std::make_shared<const Error>(
+      ErrorKind::kUnavailable, "run: another device of the plan failed", Where{},
+      "its own error says why");
+  return kFailed;
+}
+
+std::unique_ptr<Collective> Device::collective(std::unique_ptr<Collective> meeting,
+                                               const DeviceGroup&) {
+  return meeting;
+}
+
+std::unique_ptr<DeviceLink> Device::link_to(Device&, uint32_t) { return nullptr; }
+
+int64_t Device::collective_bytes(const DeviceGroup&) const { return 0; }
+
+std::shared_ptr<void> Device::pin(void*, int64_t) { return nullptr; }
+
+void Device::host_access(HostAccess, const void*, int64_t) {}
+
+}  // namespace gangway

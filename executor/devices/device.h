@@ -1,0 +1,213 @@
+// Device: the interface that all hardware looks like; modelled on CUDA's own semantics, so that a
+// GPU is a thin layer.
+//
+//   CUDA                      here
+//   cudaMallocAsync / Free    memory()                 exact accounting, one named budget
+//   module + graph            compile()                a local function, ready to be run many times
+//   in-order stream           enqueue(Work)            non-blocking state machines, run in order
+//   cudaEvent_t               Event, Mark              with an error in it
+//   cudaMallocHost            host_memory(), pin()
+//   cudaMemcpyAsync           Work that calls copy()
+//   ncclComm_t                Collective               executor/collectives/collective.h
+//
+// Invariants
+//  - Work runs in the order of enqueue(), one at a time. What a later work reads an earlier one has
+//  written.
+//  - What a Work starts on a *discrete* device (a GPU) goes on behind the call, in the order it was
+//  started, in memory that the host can't touch. Who must know that it is done takes a mark() and
+//  waits until it is reached(). On all others it is done when the call returns, device memory is
+//  host memory, and a mark costs nothing.
+//  - A collective that is done on a discrete device goes on beside what is started next, until
+//  join_collectives().
+//  - Nothing that runs on the device's thread throws or blocks: errors are values (in a frame, an
+//  event, a buffer).
+//  - A device that waits costs nothing: it parks until ring(), or until the time its work asked to
+//  be woken at.
+//
+// Threads: enqueue(), ring(), memory() and host memory anywhere; compile() anywhere;
+// copy(), marks, now_ns() and everything that a Work does on the device's own thread (the
+// reactor's, for a simulated device). Ownership: the device outlives what was compiled for it and
+// what was enqueued on it; dying, it drops what has not run.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "executor/collectives/collective.h"
+#include "executor/devices/stream.h"
+#include "executor/store/memory.h"
+#include "executor/transfers/device_link.h"
+#include "executor/work/bell.h"
+#include "ir/plan/plan.h"
+#include "runtime/observe/trace.h"
+
+namespace gangway {
+
+// One call of a compiled function on one device: where its tensors lie and how far it has come.
+// Made once for each run in flight and reused.
+struct CallFrame {
+  // Parameters, then results, then the arena.
+  std::vector<std::byte*> bases;
+  // One for each entry of CompiledFunction::collective_axes().
+  std::vector<Collective*> collectives;
+  uint32_t mesh_device = 0;  // Which device of the slice's mesh this is.
+
+  // The steps still to run: [step, end).
+  uint32_t step = 0;
+  uint32_t end = 0;
+  bool begun = false;  // The step at `step` has begun and waits.
+  int64_t resume_at_ns = 0;
+  std::vector<CollectiveTensor> bucket;  // Of the collective that has begun; keeps its capacity.
+
+  // Kernels are skipped; collectives still take part, carrying the flag.
+  bool poisoned = false;
+  // A peer was poisoned: seen in a collective.
+  bool peer_poisoned = false;
+  // Record in `culprit` the first step whose float inputs were finite and whose outputs are not.
+  bool check = false;
+  NodeId culprit = kNone;
+  // Of a checked call on a discrete device: what the device tells of each value, and when.
+  HostMemory told;
+  uint64_t told_by = 0;
+  // A launch failed: what follows is skipped, as if poisoned. The caller takes it from here.
+  std::shared_ptr<const Error> error;
+};
+
+class CompiledFunction {
+ public:
+  virtual ~CompiledFunction() = default;
+
+  // Bytes of the arena, scratchpads included; kDeviceAlignment aligned.
+  virtual int64_t arena_bytes() const = 0;
+  virtual uint32_t step_count() const = 0;
+  // The first step that writes state.
+  virtual uint32_t commit_step() const = 0;
+  // The axes of each distinct group of devices that its collectives join ("data", "data,expert"),
+  // and the most bytes that one of them moves.
+  struct CollectiveNeed {
+    std::string axes;
+    int64_t bytes_max = 0;
+  };
+  const std::vector<CollectiveNeed>& collective_needs() const { return needs_; }
+
+  // Runs steps until frame.end or until one must wait. Device thread.
+  virtual Progress advance(CallFrame& frame, Turn& turn) const = 0;
+
+ protected:
+  // The index of these axes among the needs.
+  uint32_t add_need(const std::string& axes, int64_t bytes);
+
+ private:
+  std::vector<CollectiveNeed> needs_;
+};
+
+class Device;
+
+// The devices of one collective, by rank.
+struct DeviceGroup {
+  std::string name;              // Of all its devices, in order: equal on every host.
+  std::vector<Device*> members;  // Null where another host has it.
+  int64_t bytes_max = 0;         // Of a bucket.
+};
+
+// Of a run or a mark that failed because another device did; that one's own error says why.
+const std::shared_ptr<const Error>& peer_failed();
+
+// All that a device was told to start before; later marks are larger.
+using Mark = uint64_t;
+
+enum class HostAccess : uint8_t { kRead, kWrite };
+
+class Device {
+ public:
+  Device(std::string name, int64_t memory_bytes)
+      : name_(name), memory_(std::make_shared<DeviceMemory>(std::move(name), memory_bytes)) {}
+  // A discrete device: its memory comes from `blocks`.
+  Device(std::string name, int64_t memory_bytes, std::shared_ptr<MemoryBlocks> blocks)
+      : name_(name),
+        memory_(std::make_shared<DeviceMemory>(std::move(name), memory_bytes, std::move(blocks))),
+        discrete_(true) {}
+  virtual ~Device() = default;
+  Device(const Device&) = delete;
+  Device& operator=(const Device&) = delete;
+
+  const std::string& name() const { return name_; }
+  DeviceMemory& memory() { return *memory_; }
+  const DeviceMemory& memory() const { return *memory_; }
+
+  // Throws kInvalid or kUnimplemented with the user's line.
+  virtual std::shared_ptr<const CompiledFunction> compile(const LocalFunction& local) = 0;
+  // It may take longer than a reactor may be held (libraries that compile kernels).
+  virtual bool compile_blocks() const { return false; }
+
+  // Devices of one answer run what was compiled for any of them.
+  virtual const void* family() const { return nullptr; }
+
+  // A membership for tensors in this device's memory, from one that meets in host memory.
+  virtual std::unique_ptr<Collective> collective(std::unique_ptr<Collective> meeting,
+                                                 const DeviceGroup& group);
+  // Its staging_bytes(), before it is made. Throws kUnimplemented for a group that it can't join.
+  virtual int64_t collective_bytes(const DeviceGroup& group) const;
+
+  // A way into the memory of `receiver`, a device of this process and kind, with `slots` places;
+  // null: what is sent goes through host memory.
+  virtual std::unique_ptr<DeviceLink> link_to(Device& receiver, uint32_t slots);
+
+  virtual void enqueue(Work& work) = 0;
+  // Something that a pending work waits for may have happened.
+  virtual void ring() = 0;
+  // Ends its thread, for good, and drops what has not run. Memory and what was compiled stay.
+  virtual void stop() = 0;
+  // How another process rings: the device parks on this bell from now on. Before the first
+  // enqueue().
+  virtual void use_bell(Bell bell) = 0;
+
+  // How many device threads of this machine work together: what its wait policy depends on.
+  virtual void expect_peers(int device_threads) { static_cast<void>(device_threads); }
+
+  virtual int64_t now_ns() const = 0;
+  // What is started from now on comes behind every collective that is done. A mark says so too.
+  virtual void join_collectives() {}
+
+  // Functions that were compiled for it are gone: it lets go of what it keeps for them. Anywhere.
+  virtual void trim() {}
+
+  // Where its work records spans; null: nowhere.
+  internal::TraceBuffer* trace_row = nullptr;
+
+  // Between device memory and host memory that is its own or pinned.
+  virtual void copy(void* to, const void* from, int64_t bytes) = 0;
+  // Stores 1 in `flag`, which lies in host memory, if a float tensor holds an infinity or a NaN.
+  virtual void check_finite(DType dtype, const void* data, int64_t elements, uint32_t* flag) = 0;
+
+  bool discrete() const { return discrete_; }
+  // Who gets kPending is rung. Once reached, `failure` is what went wrong in what was started since
+  // the mark before, or what has ended the device; null: nothing.
+  Mark mark() { return discrete_ ? make_mark() : 0; }
+  Progress reached(Mark mark, std::shared_ptr<const Error>* failure) {
+    return discrete_ ? look_for_mark(mark, failure) : Progress::kDone;
+  }
+
+  // Memory that the host and copy() both reach, not initialised; it may outlive the device.
+  // Throws kOverloaded. Cost on a discrete device: about a millisecond.
+  virtual HostMemory host_memory(int64_t bytes);
+  // Lets copy() reach memory of the caller's, whole pages, until the last holder lets go.
+  virtual std::shared_ptr<void> pin(void* data, int64_t bytes);
+  // The host is about to touch such memory: nothing that was started may. Checked by the emulated
+  // driver of the tests alone.
+  virtual void host_access(HostAccess kind, const void* data, int64_t bytes);
+
+ protected:
+  virtual Mark make_mark() { return 0; }
+  virtual Progress look_for_mark(Mark, std::shared_ptr<const Error>*) { return Progress::kDone; }
+
+ private:
+  const std::string name_;
+  const std::shared_ptr<DeviceMemory> memory_;  // Shared with its buffers.
+  const bool discrete_ = false;
+};
+
+}  // namespace gangway

@@ -1,0 +1,31 @@
+// From element-wise nodes to the fused-program form that CPU and GPU kernels are made from.
+//
+// Threads: pure.
+#pragma once
+
+#include <vector>
+
+#include "executor/kernels/fused.h"
+#include "ir/graph/function.h"
+
+namespace gangway {
+
+// The instruction of an element-wise op; others are kBug.
+FusedOp to_fused(Op op);
+
+// A fused chain as a program over [outer, inner]; input i of the program is parameter
+// `parameter[i]` of the body. An operand whose broadcast is neither scalar, row nor column is laid
+// out in full first.
+struct FusedChain {
+  FusedProgram program;
+  int64_t outer = 1, inner = 1;
+  struct Input {
+    uint32_t parameter = 0;
+    NodeId spread =
+        kNone;  // The body's broadcast node that must be laid out in full first, or kNone.
+  };
+  std::vector<Input> inputs;
+};
+FusedChain to_fused(const Function& body);
+
+}  // namespace gangway

@@ -1,0 +1,166 @@
+// Host: the devices of one executor and everything they run: installed plans, runs, arrays and
+// states.
+//
+// It knows nothing of sockets: executor/service/service turns controller messages into these calls, and
+// HostEvents back into messages; tests and the simulator call it directly. It never makes a
+// scheduling decision: runs come in ticket order.
+//
+// Life of a plan: install (verify, compile, plan memory, say what is needed) -> link (open the
+// segments that the other hosts offered) -> commit_install (allocate, make new states) -> start
+// runs -> uninstall.
+//
+// Threads: reactor thread only; nothing here suspends. Events are delivered on the reactor thread.
+// Errors: calls throw Error; a run's failure arrives as an event, never as an exception.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "ir/plan/plan.h"
+#include "runtime/base/error.h"
+#include "runtime/base/ids.h"
+#include "runtime/fibers/future.h"
+#include "runtime/os/shared_segment.h"
+
+namespace gangway {
+
+namespace cuda {
+class Driver;
+}
+class Reactor;
+class SimFabric;
+class Tracer;
+
+enum class DeviceKind : uint8_t { kCpu, kSim, kCuda };
+
+struct HostOptions {
+  std::string name;
+  DeviceKind kind = DeviceKind::kCpu;
+  int devices = 1;
+  int64_t memory_bytes = 0;  // For each device; 0: an equal share of the machine's memory.
+  int threads = 0;           // Intra-op threads of each device; 0: cores / devices, at least 1.
+  Tracer* tracer = nullptr;  // Gets a row for each device; must outlive the host.
+  // kCuda: a driver for each card; device d is on card d modulo their number.
+  std::vector<std::shared_ptr<cuda::Driver>> gpus;
+  // kSim: through what the simulated hosts of one process reach one another; none: a host alone.
+  std::shared_ptr<SimFabric> fabric;
+};
+
+// What a plan asks of one device, in bytes; `total` is what its allocator is asked for, exactly.
+struct DeviceNeed {
+  uint32_t device = 0;
+  int64_t arena = 0;  // Temporaries and scratchpads.
+  int64_t state = 0;  // States that this plan would add.
+  int64_t slots =
+      0;  // Buffers with one copy for each run in flight: inputs, sources, outputs, transfers.
+  int64_t total() const { return arena + state + slots; }
+};
+
+// A shared segment that a host made for a plan and that its peers open.
+struct SegmentOffer {
+  std::string key;  // "group 0", "transfer 3": the same on all hosts of the plan.
+  SegmentDescriptor segment;
+};
+
+struct Installed {
+  std::vector<DeviceNeed> needs;
+  std::vector<SegmentOffer> offers;
+};
+
+// Where a client's bytes are: an offset of its segment.
+struct ClientBytes {
+  SegmentDescriptor segment;
+  int64_t offset = 0;
+  int64_t bytes = 0;
+};
+
+// One argument of a run: an array in the object store, or a small value inside the message.
+inline constexpr size_t kInlineBytesMax = 64;
+struct RunArgument {
+  uint32_t input = 0;  // Index into Plan::inputs.
+  ArrayId array;
+  std::vector<std::byte> inline_bytes;  // Not empty: the value itself, replicated.
+};
+
+struct RunRequest {
+  PlanId plan;
+  RunId run;
+  Ticket first_ticket;
+  std::vector<RunArgument> arguments;
+  std::vector<ArrayId> outputs;            // As many as Plan::outputs: names for the results.
+  std::vector<uint64_t> source_positions;  // As many as Plan::sources.
+};
+
+// What a session's state names mean: two plans of one scope share the states of equal name.
+struct StateScope {
+  uint64_t id = 0;
+  friend auto operator<=>(const StateScope&, const StateScope&) = default;
+};
+
+class HostEvents {
+ public:
+  virtual ~HostEvents() = default;
+  // This host's part of a run ended. With an error the run did not commit; `culprit` says whether
+  // this host raised it (the others only heard of it).
+  virtual void run_done(RunId run, const Error* error, bool culprit) = 0;
+  // A scalar output of at most kInlineBytesMax bytes, sent with the completion so that item() costs
+  // no second trip.
+  virtual void small_output(RunId run, uint32_t output, std::span<const std::byte> bytes) = 0;
+  virtual void transfer_done(uint64_t request, const Error* error) = 0;  // put, get
+};
+
+class Host {
+ public:
+  Host(Reactor& reactor, HostOptions options, HostEvents& events);
+  ~Host();
+  Host(const Host&) = delete;
+
+  const HostOptions& options() const;
+  std::string describe_devices() const;  // One line a device, for `gangway devices`.
+
+  // `self`: this host's index in plan.hosts. Allocates nothing on devices yet. Throws kInvalid (bad
+  // plan), kOverloaded (names what needs how much, where, and how much is free).
+  // Ready at once where compiling does not block the device; else the reactor is free meanwhile,
+  // and an uninstall makes it kCancelled.
+  Future<Installed> install(PlanId id, std::shared_ptr<const Plan> plan, uint32_t self,
+                            StateScope scope);
+  // The offers of all hosts of the plan.
+  void link(PlanId id, const std::vector<SegmentOffer>& offers);
+  // Allocates and starts the initialisers of new states, in stream order.
+  void commit_install(PlanId id);
+  void uninstall(PlanId id);
+
+  // Prepares everything host-side at once and enqueues the run's nodes on the device streams. A
+  // request that does not fit its plan takes part, poisoned: peers wait for it. Throws only where
+  // the plan is not ready here.
+  void start(const RunRequest& request);
+  // The run does not commit if it has not yet; its devices still take part in every collective,
+  // carrying the flag. With kUnavailable, a peer is gone: the devices of the run give it up where
+  // they are.
+  void cancel(RunId run, ErrorKind kind, const std::string& why);
+
+  // Arrays. The bytes are the global tensor in row-major order; each host takes or gives its
+  // shards.
+  void put(uint64_t request, ArrayId array, PlanId like, uint32_t input, const ClientBytes& from);
+  void get(uint64_t request, ArrayId array, const ClientBytes& to);
+  void free(std::span<const ArrayId> arrays);
+
+  // State, in stream order: a version, never the live buffer of a later run.
+  void get_state(uint64_t request, StateScope scope, const std::string& name,
+                 const ClientBytes& to);
+  void put_state(uint64_t request, StateScope scope, const std::string& name,
+                 const ClientBytes& from);
+  void free_scope(StateScope scope);
+
+  int64_t bytes_in_use(uint32_t device) const;
+  int64_t bytes_peak(uint32_t device) const;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace gangway

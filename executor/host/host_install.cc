@@ -1,0 +1,217 @@
+#include <algorithm>
+
+#include "executor/host/host_plan.h"
+#include "runtime/base/error.h"
+
+namespace gangway {
+
+TensorShards HostPlan::shards_of(uint32_t value) const {
+  const PlanValue& facts = plan->values[value];
+  const PlanSlice& slice = plan->slices[facts.slice];
+  TensorShards tensor{facts.type, facts.local_type, slice.mesh, facts.sharding, {}};
+  for (const auto& device : devices) {
+    const uint32_t mesh_device = mesh_device_of(slice, device->member);
+    if (mesh_device != kNone)
+      tensor.shards.push_back({device->member.device, mesh_device, nullptr});
+  }
+  return tensor;
+}
+
+std::string rank_area(const GroupSpec& group, size_t index, size_t rank) {
+  return cat("rank ", group.slice, " ", group.axes, " ", index, " ", rank);
+}
+std::string gate_area(const Member& member) {
+  return cat("gate ", member.host, " ", member.device);
+}
+std::string inbox_area(uint32_t node, uint32_t mesh_device) {
+  return cat("inbox ", node, " ", mesh_device);
+}
+
+namespace {
+
+// The user's line of the first collective along `axes`.
+std::string line_of_collective(const Function& function, const std::string& axes) {
+  for (NodeId id = 0; id < function.nodes.size(); ++id) {
+    if (function.nodes[id].op == Op::all_reduce && function.nodes[id].attrs.text("axes") == axes)
+      return where(function, id);
+  }
+  return {};
+}
+
+void add_groups(HostPlan& plan, const PlanNode& node, const CompiledFunction& function) {
+  const uint32_t slice = node.slice;
+  for (const CompiledFunction::CollectiveNeed& need : function.collective_needs()) {
+    auto same = [&](const GroupSpec& group) {
+      return group.slice == slice && group.axes == need.axes;
+    };
+    auto found = std::find_if(plan.groups.begin(), plan.groups.end(), same);
+    if (found == plan.groups.end()) {
+      plan.groups.push_back(
+          {slice, need.axes, 0, groups_along(plan.plan->slices[slice].mesh, need.axes),
+           line_of_collective(*plan.plan->functions[node.function].function, need.axes)});
+      found = plan.groups.end() - 1;
+    }
+    found->bytes_max = std::max(found->bytes_max, need.bytes_max);
+  }
+}
+
+}  // namespace
+
+void add_devices(HostPlan& plan, const std::vector<std::unique_ptr<Device>>& devices) {
+  for (const Member& member : plan_members(*plan.plan)) {
+    if (member.host != plan.self) continue;
+    auto device = std::make_unique<DevicePlan>();
+    device->plan = plan.plan;
+    device->device = devices[member.device].get();
+    device->member = member;
+    device->functions.resize(plan.plan->functions.size());
+    plan.devices.push_back(std::move(device));
+  }
+  GW_REQUIRE(!plan.devices.empty(), "plan \"", plan.plan->name,
+             "\": runs on no device of this host");
+}
+
+namespace {
+
+// body(call, device) for each call that a device of this host takes part in.
+template <class Body>
+void for_each_call(const HostPlan& plan, Body body) {
+  for (const PlanNode& node : plan.plan->nodes) {
+    if (node.kind != PlanNodeKind::kCall) continue;
+    for (const auto& device : plan.devices) {
+      if (mesh_device_of(plan.plan->slices[node.slice], device->member) != kNone)
+        body(node, *device);
+    }
+  }
+}
+
+}  // namespace
+
+void add_functions(const HostPlan& plan, CompileJob& job) {
+  for_each_call(plan, [&](const PlanNode& node, DevicePlan& device) {
+    job.add(node.function, *device.device, plan.plan->functions[node.function]);
+  });
+}
+
+void take_functions(HostPlan& plan, const CompileJob& job) {
+  for_each_call(plan, [&](const PlanNode& node, DevicePlan& device) {
+    device.functions[node.function] = job.made(node.function, *device.device);
+    add_groups(plan, node, *device.functions[node.function]);
+  });
+}
+
+namespace {
+
+class EntryMaker {
+ public:
+  EntryMaker(const Plan& plan, DevicePlan& device) : plan_(plan), device_(device) {}
+
+  void run() {
+    for (uint32_t n = 0; n < plan_.nodes.size(); ++n) {
+      if (takes_part(plan_, plan_.nodes[n], device_.member)) add(n);
+      device_.entries_end.push_back(static_cast<uint32_t>(device_.entries.size()));
+    }
+    add_outputs();
+  }
+
+ private:
+  void add(uint32_t n) {
+    const PlanNode& node = plan_.nodes[n];
+    switch (node.kind) {
+      case PlanNodeKind::kCall: return add_call(n, node);
+      case PlanNodeKind::kCommit: return add_commit(n, node);
+      case PlanNodeKind::kSource: return add_source(n, node);
+      case PlanNodeKind::kTransfer: return add_transfer(n, node);
+      case PlanNodeKind::kGate:
+        device_.entries.push_back({.kind = EntryKind::kGate, .node = n});
+        return;
+    }
+  }
+
+  bool bound(uint32_t value) const {
+    return device_.layout.values[value].kind == ValuePlace::Kind::kBound;
+  }
+
+  void add_call(uint32_t n, const PlanNode& node) {
+    const CompiledFunction& function = *device_.functions[node.function];
+    const LocalFunction& local = plan_.functions[node.function];
+    Entry entry{
+        .kind = EntryKind::kCall, .node = n, .function = &function, .end = function.commit_step()};
+    if (local.finite_result != kNone) entry.finite_value = node.results[local.finite_result];
+    for (uint32_t i = 0; i < node.inputs.size(); ++i) {
+      if (bound(node.inputs[i])) entry.patches.push_back({i, node.inputs[i]});
+      for (uint32_t a = 0; a < plan_.inputs.size(); ++a) {
+        if (plan_.inputs[a] == node.inputs[i]) entry.arguments.push_back(a);
+      }
+    }
+    for (uint32_t r = 0; r < node.results.size(); ++r) {
+      const auto base = static_cast<uint32_t>(node.inputs.size()) + r;
+      if (bound(node.results[r])) entry.patches.push_back({base, node.results[r]});
+    }
+    device_.entries.push_back(std::move(entry));
+  }
+
+  void add_commit(uint32_t n, const PlanNode& node) {
+    const CompiledFunction& function = *device_.functions[plan_.nodes[node.call].function];
+    device_.entries.push_back({.kind = EntryKind::kCommit,
+                               .node = node.call,
+                               .plan_node = n,
+                               .function = &function,
+                               .begin = function.commit_step(),
+                               .end = function.step_count()});
+  }
+
+  void add_source(uint32_t n, const PlanNode& node) {
+    uint32_t source = kNone;
+    for (uint32_t s = 0; s < plan_.sources.size(); ++s) {
+      if (plan_.sources[s] == n) source = s;
+    }
+    GW_REQUIRE(source != kNone, "plan \"", plan_.name, "\": source node \"", node.name,
+               "\" is not listed");
+    device_.entries.push_back(
+        {.kind = EntryKind::kSource, .node = n, .value = node.results[0], .source = source});
+  }
+
+  // A device may send and receive in one transfer: it sends first.
+  void add_transfer(uint32_t n, const PlanNode& node) {
+    const PlanSlice& from = plan_.slices[plan_.values[node.inputs[0]].slice];
+    if (mesh_device_of(from, device_.member) != kNone) {
+      device_.entries.push_back({.kind = EntryKind::kSend,
+                                 .node = n,
+                                 .value = node.inputs[0],
+                                 .channel = static_cast<uint32_t>(device_.channels.size())});
+      device_.channels.emplace_back();
+    }
+    if (mesh_device_of(plan_.slices[node.slice], device_.member) != kNone) {
+      device_.entries.push_back({.kind = EntryKind::kReceive,
+                                 .node = n,
+                                 .value = node.results[0],
+                                 .channel = static_cast<uint32_t>(device_.channels.size())});
+      device_.channels.emplace_back();
+    }
+  }
+
+  void add_outputs() {
+    std::vector<bool> taken(plan_.values.size(), false);
+    for (uint32_t o = 0; o < plan_.outputs.size(); ++o) {
+      const uint32_t value = plan_.outputs[o];
+      const PlanValue& facts = plan_.values[value];
+      if (device_.layout.values[value].kind == ValuePlace::Kind::kAbsent) continue;
+      const bool first_use = facts.storage != PlanStorage::kInput && bound(value) && !taken[value];
+      taken[value] = true;
+      const bool small = facts.local_type == facts.type &&
+                         facts.type.bytes() <= static_cast<int64_t>(kInlineBytesMax) &&
+                         mesh_device_of(plan_.slices[facts.slice], device_.member) == 0;
+      device_.outputs.push_back({o, value, first_use, small});
+    }
+  }
+
+  const Plan& plan_;
+  DevicePlan& device_;
+};
+
+}  // namespace
+
+void add_entries(HostPlan& plan, DevicePlan& device) { EntryMaker(*plan.plan, device).run(); }
+
+}  // namespace gangway

@@ -1,0 +1,223 @@
+#include <algorithm>
+
+#include "executor/collectives/shm/shm_collective.h"
+#include "executor/host/host_plan.h"
+#include "runtime/base/error.h"
+
+namespace gangway {
+namespace {
+
+const SharedSegment& segment_of(const HostPlan& plan, uint32_t host) {
+  return host == plan.self ? plan.segment : plan.peers[host];
+}
+
+uint32_t slots_of(const Plan& plan) { return static_cast<uint32_t>(plan.runs_in_flight_max); }
+
+// body(group, index of the group, rank, mesh device) for each collective that `member` joins.
+template <class Body>
+void for_each_rank(const HostPlan& plan, const Member& member, Body body) {
+  for (const GroupSpec& group : plan.groups) {
+    const uint32_t mesh_device = mesh_device_of(plan.plan->slices[group.slice], member);
+    if (mesh_device == kNone) continue;
+    for (size_t g = 0; g < group.groups.size(); ++g) {
+      const auto& devices = group.groups[g];
+      const auto found = std::find(devices.begin(), devices.end(), mesh_device);
+      if (found != devices.end()) body(group, g, static_cast<size_t>(found - devices.begin()));
+    }
+  }
+}
+
+bool has_gate(const Plan& plan) {
+  return std::any_of(plan.nodes.begin(), plan.nodes.end(),
+                     [](const PlanNode& node) { return node.kind == PlanNodeKind::kGate; });
+}
+
+bool discrete(const HostPlan& plan) { return plan.devices[0]->device->discrete(); }
+
+// What of a payload lies in the segment: nothing where both devices are this host's and discrete.
+int64_t shared_payload(const HostPlan& plan, const PlanNode& node, uint32_t mesh_device) {
+  const PlanSlice& to = plan.plan->slices[node.slice];
+  const bool linked = discrete(plan) &&
+                      sender_of(*plan.plan, node, mesh_device).host == plan.self &&
+                      slice_members(to)[mesh_device].host == plan.self;
+  return linked ? 0 : plan.plan->values[node.results[0]].local_type.bytes();
+}
+
+template <class Body>
+void for_each_inbox(const HostPlan& plan, const Member& member, Body body) {
+  const Plan& facts = *plan.plan;
+  for (uint32_t n = 0; n < facts.nodes.size(); ++n) {
+    const PlanNode& node = facts.nodes[n];
+    if (node.kind != PlanNodeKind::kTransfer) continue;
+    const uint32_t mesh_device = mesh_device_of(facts.slices[node.slice], member);
+    if (mesh_device == kNone) continue;
+    body(inbox_area(n, mesh_device),
+         TransferSlots::bytes(shared_payload(plan, node, mesh_device), slots_of(facts)));
+  }
+}
+
+// Discrete devices meet in host memory, but lay no tensor there.
+int64_t rank_bytes(const HostPlan& plan, const GroupSpec& group) {
+  return RankArea::bytes(discrete(plan) ? 0 : group.bytes_max);
+}
+
+DevicePlan* device_of(const HostPlan& plan, const Member& member) {
+  const auto found = std::find_if(plan.devices.begin(), plan.devices.end(),
+                                  [&](const auto& device) { return device->member == member; });
+  return found == plan.devices.end() ? nullptr : found->get();
+}
+
+DeviceGroup devices_of(const HostPlan& plan, const GroupSpec& group, size_t index) {
+  const std::vector<Member> members = slice_members(plan.plan->slices[group.slice]);
+  DeviceGroup devices{.bytes_max = group.bytes_max};
+  for (uint32_t mesh_device : group.groups[index]) {
+    const Member& member = members[mesh_device];
+    devices.name += cat(plan.plan->hosts[member.host], "/", member.device, " ");
+    const DevicePlan* here = device_of(plan, member);
+    devices.members.push_back(here == nullptr ? nullptr : here->device);
+  }
+  return devices;
+}
+
+template <class Body>
+void for_each_area(const HostPlan& plan, const Member& member, Body body) {
+  for_each_rank(plan, member, [&](const GroupSpec& group, size_t index, size_t rank) {
+    body(rank_area(group, index, rank), rank_bytes(plan, group));
+  });
+  if (has_gate(*plan.plan)) body(gate_area(member), RankArea::bytes(0));
+  for_each_inbox(plan, member, body);
+}
+
+}  // namespace
+
+int64_t shared_bytes(const HostPlan& plan, const DevicePlan& device) {
+  int64_t total = 0;
+  for_each_area(plan, device.member, [&](const std::string&, int64_t bytes) { total += bytes; });
+  return total;
+}
+
+int64_t staging_bytes(const HostPlan& plan, const DevicePlan& device) {
+  int64_t total = 0;
+  for_each_rank(plan, device.member, [&](const GroupSpec& group, size_t index, size_t) {
+    try {
+      total += device.device->collective_bytes(devices_of(plan, group, index));
+    } catch (Error& error) {
+      error.add_where({.program = plan.plan->name, .at = group.at});
+      throw;
+    }
+  });
+  return total;
+}
+
+int64_t own_inbox_bytes(const DevicePlan& device) {
+  return device.device->discrete() ? device.layout.inbox_bytes : 0;
+}
+
+SharedSegment make_segment(const HostPlan& plan) {
+  SegmentBuilder builder;
+  for (const auto& device : plan.devices) {
+    for_each_area(plan, device->member,
+                  [&](const std::string& name, int64_t bytes) { builder.add(name, bytes); });
+  }
+  return builder.make();
+}
+
+namespace {
+
+void link_collectives(HostPlan& plan, DevicePlan& device, const BellOf& bell_of) {
+  std::map<std::pair<uint32_t, std::string>, Collective*> made;  // By slice and axes.
+  for_each_rank(plan, device.member, [&](const GroupSpec& group, size_t index, size_t rank) {
+    const std::vector<Member> members = slice_members(plan.plan->slices[group.slice]);
+    std::vector<ShmMember> ranks;
+    for (size_t r = 0; r < group.groups[index].size(); ++r) {
+      const Member& member = members[group.groups[index][r]];
+      std::byte* area = find_area(segment_of(plan, member.host), rank_area(group, index, r),
+                                  rank_bytes(plan, group));
+      ranks.push_back({RankArea::at(area), bell_of(member)});
+    }
+    auto meeting = std::make_unique<ShmCollective>(static_cast<uint32_t>(rank), std::move(ranks),
+                                                   group.bytes_max);
+    device.collectives.push_back(
+        device.device->collective(std::move(meeting), devices_of(plan, group, index)));
+    made[{group.slice, group.axes}] = device.collectives.back().get();
+  });
+  for (Entry& entry : device.entries) {
+    if (entry.kind != EntryKind::kCall) continue;
+    for (const CompiledFunction::CollectiveNeed& need : entry.function->collective_needs()) {
+      entry.collectives.push_back(made.at({plan.plan->nodes[entry.node].slice, need.axes}));
+    }
+  }
+}
+
+void link_gate(HostPlan& plan, DevicePlan& device, const BellOf& bell_of) {
+  if (!has_gate(*plan.plan)) return;
+  const std::vector<Member> members = plan_members(*plan.plan);
+  std::vector<ShmMember> ranks;
+  uint32_t rank = 0;
+  for (const Member& member : members) {
+    if (member == device.member) rank = static_cast<uint32_t>(ranks.size());
+    std::byte* area =
+        find_area(segment_of(plan, member.host), gate_area(member), RankArea::bytes(0));
+    ranks.push_back({RankArea::at(area), bell_of(member)});
+  }
+  device.collectives.push_back(std::make_unique<ShmCollective>(rank, std::move(ranks), 0));
+  device.gate = device.collectives.back().get();
+}
+
+void link_channels(HostPlan& plan, DevicePlan& device, const BellOf& bell_of) {
+  for (const Entry& entry : device.entries) {
+    if (entry.channel == kNone) continue;
+    const PlanNode& node = plan.plan->nodes[entry.node];
+    const PlanSlice& from = plan.plan->slices[plan.plan->values[node.inputs[0]].slice];
+    const PlanSlice& to = plan.plan->slices[node.slice];
+    const bool sends = entry.kind == EntryKind::kSend;
+    const uint32_t mesh_device = mesh_device_of(sends ? from : to, device.member);
+    const Member receiver = slice_members(to)[mesh_device];
+    const Member sender = slice_members(from)[mesh_device];
+    const int64_t payload = shared_payload(plan, node, mesh_device);
+    const uint32_t slots = slots_of(*plan.plan);
+    const SharedSegment& segment = segment_of(plan, receiver.host);
+    std::byte* area = find_area(segment, inbox_area(entry.node, mesh_device),
+                                TransferSlots::bytes(payload, slots));
+    TransferChannel& channel = device.channels[entry.channel];
+    channel = {.slots = TransferSlots(area, payload, slots),
+               .peer = bell_of(sends ? receiver : sender)};
+    if (discrete(plan) && sender.host == plan.self && receiver.host == plan.self) {
+      auto& link = plan.links[{entry.node, mesh_device}];
+      if (link == nullptr)
+        link = device_of(plan, sender)->device->link_to(*device_of(plan, receiver)->device, slots);
+      channel.link = link;
+    } else {
+      device.pins.push_back(
+          device.device->pin(segment.data(), static_cast<int64_t>(segment.size())));
+    }
+  }
+}
+
+}  // namespace
+
+void link_device(HostPlan& plan, DevicePlan& device, const BellOf& bell_of) {
+  link_collectives(plan, device, bell_of);
+  link_gate(plan, device, bell_of);
+  link_channels(plan, device, bell_of);
+}
+
+void place_links(HostPlan& plan) {
+  for (const auto& device : plan.devices) {
+    for (const Entry& entry : device->entries) {
+      if (entry.channel == kNone || device->channels[entry.channel].link == nullptr) continue;
+      const PlanNode& node = plan.plan->nodes[entry.node];
+      const PlanSlice& to = plan.plan->slices[node.slice];
+      const PlanSlice& mine = entry.kind == EntryKind::kSend
+                                  ? plan.plan->slices[plan.plan->values[entry.value].slice]
+                                  : to;
+      const DevicePlan& receiver =
+          *device_of(plan, slice_members(to)[mesh_device_of(mine, device->member)]);
+      TransferChannel& channel = device->channels[entry.channel];
+      channel.stride = receiver.layout.inbox_bytes;
+      channel.memory = receiver.inboxes->data() + receiver.layout.values[node.results[0]].offset;
+    }
+  }
+}
+
+}  // namespace gangway

@@ -1,0 +1,320 @@
+#include <algorithm>
+
+#include "executor/devices/sim/sim_fabric.h"
+#include "executor/devices/task.h"
+#include "executor/host/host_impl.h"
+#include "runtime/fibers/kj_error.h"
+
+namespace gangway {
+namespace {
+
+std::string plan_key(uint32_t host) { return cat("plan ", host); }
+std::string bells_key(uint32_t host) { return cat("bells ", host); }
+
+const SegmentDescriptor& offer_of(const std::vector<SegmentOffer>& offers, const std::string& key) {
+  for (const SegmentOffer& offer : offers) {
+    if (offer.key == key) return offer.segment;
+  }
+  throw Error(ErrorKind::kInvalid, cat("link: the offer \"", key, "\" is missing"));
+}
+
+int64_t aligned(int64_t bytes) {
+  return (std::max<int64_t>(bytes, 1) + kDeviceAlignment - 1) / kDeviceAlignment * kDeviceAlignment;
+}
+
+}  // namespace
+
+HostPlan& Host::Impl::plan(PlanId id) {
+  auto found = plans.find(id);
+  GW_REQUIRE(found != plans.end(), "plan ", id, ": is not installed on host \"", options.name,
+             "\"");
+  return *found->second;
+}
+
+Future<Installed> Host::Impl::install(PlanId id, std::shared_ptr<const Plan> given, uint32_t self,
+                                      StateScope scope) {
+  GW_REQUIRE(!plans.contains(id), "plan ", id, ": is installed already");
+  check_plan(*given, self, static_cast<uint32_t>(devices.size()));
+  auto made = std::make_unique<HostPlan>();
+  made->id = id;
+  made->plan = std::move(given);
+  made->self = self;
+  made->scope = scope;
+  add_devices(*made, devices);
+  made->compiling = std::make_shared<CompileJob>();
+  CompileJob& job = *made->compiling;
+  add_functions(*made, job);
+  add_initialisers(*made, job);
+  job.done = [this, id](const CompileJob& done) { finish_install(id, done); };
+  Future<Installed> installed = made->installed.future();
+  const std::shared_ptr<CompileJob> shared = made->compiling;
+  plans[id] = std::move(made);
+  compiler.compile(shared);
+  return installed;
+}
+
+// Behind the plan's functions.
+uint32_t Host::Impl::initialiser_number(const HostPlan& made, size_t state) {
+  return static_cast<uint32_t>(made.plan->functions.size() + state);
+}
+
+void Host::Impl::add_initialisers(const HostPlan& made, CompileJob& job) {
+  for (size_t s = 0; s < made.plan->states.size(); ++s) {
+    const PlanState& state = made.plan->states[s];
+    const TensorShards like = made.shards_of(state.value);
+    if (like.shards.empty() ||
+        states.find_like(made.scope, made.plan->values[state.value].name, like))
+      continue;
+    const LocalFunction local{state.init, static_cast<NodeId>(state.init->nodes.size()), {}, kNone};
+    for (const Shard& shard : like.shards)
+      job.add(initialiser_number(made, s), *devices[shard.device], local);
+  }
+}
+
+void Host::Impl::finish_install(PlanId id, const CompileJob& job) {
+  HostPlan& made = plan(id);
+  const std::shared_ptr<CompileJob> kept = std::move(made.compiling);
+  Promise<Installed> promise = std::move(made.installed);
+  Result<Installed> result = result_of([&] {
+    if (job.error) throw Error(*job.error);
+    take_functions(made, job);
+    return offer(made, job);
+  });
+  if (!result.ok()) plans.erase(id);
+  promise.finish(std::move(result));
+}
+
+Installed Host::Impl::offer(HostPlan& made, const CompileJob& job) {
+  int64_t init_arena = 0;
+  made.inits.resize(made.plan->states.size());
+  for (size_t s = 0; s < made.inits.size(); ++s) {
+    for (const auto& device : made.devices) {
+      const auto init = job.made(initialiser_number(made, s), *device->device);
+      if (init == nullptr) continue;
+      made.inits[s][device->device->family()] = init;
+      init_arena = std::max(init_arena, init->arena_bytes());
+    }
+  }
+  Installed installed;
+  for (const auto& device : made.devices) {
+    device->layout = lay_out(*made.plan, device->member, device->functions, init_arena,
+                             device->device->discrete());
+    add_entries(made, *device);
+    installed.needs.push_back(need_of(made, *device));
+    const Result<void> fits = device->device->memory().would_fit(
+        installed.needs.back().total(), cat("program \"", made.plan->name, "\""));
+    if (!fits.ok()) throw fits.error();
+  }
+  for (uint32_t source : made.plan->sources) {
+    const PlanNode& node = made.plan->nodes[source];
+    const TensorShards rows = made.shards_of(node.results[0]);
+    for (size_t axis = 0; axis < rows.sharding.size(); ++axis) {
+      const Placement& placement = rows.sharding[axis];
+      if (placement.kind != PlacementKind::kShard || placement.dim == 0) continue;
+      throw Error(ErrorKind::kUnimplemented,
+                  cat("source \"", node.name, "\": is cut along dimension ", placement.dim,
+                      ": only rows can be"),
+                  {.at = node.at});
+    }
+    made.sources.push_back(rows.shards.empty()
+                               ? nullptr
+                               : make_source(node.attrs, made.plan->values[node.results[0]].type));
+  }
+  made.segment = make_segment(made);
+  installed.offers = {{plan_key(made.self), made.segment.descriptor()},
+                      {bells_key(made.self), bells.descriptor()}};
+  made.stage = PlanStage::kInstalled;
+  return installed;
+}
+
+DeviceNeed Host::Impl::need_of(HostPlan& made, DevicePlan& device) {
+  const Plan& facts = *made.plan;
+  DeviceNeed need{.device = device.member.device, .arena = device.layout.arena_bytes};
+  for (size_t s = 0; s < facts.states.size(); ++s) {
+    if (made.inits[s].empty()) continue;
+    const PlanValue& value = facts.values[facts.states[s].value];
+    if (mesh_device_of(facts.slices[value.slice], device.member) != kNone) {
+      need.state += aligned(value.local_type.bytes());
+    }
+  }
+  need.slots = (device.layout.slot_bytes + device.layout.bound_bytes + own_inbox_bytes(device)) *
+               facts.runs_in_flight_max;
+  // A segment lies in the host's memory.
+  need.slots +=
+      device.device->discrete() ? aligned(staging_bytes(made, device)) : shared_bytes(made, device);
+  return need;
+}
+
+void Host::Impl::link(PlanId id, const std::vector<SegmentOffer>& offers) {
+  HostPlan& made = plan(id);
+  GW_REQUIRE(made.stage == PlanStage::kInstalled, "plan ", id,
+             ": is compiled still, or linked already");
+  const auto hosts = static_cast<uint32_t>(made.plan->hosts.size());
+  made.peers.resize(hosts);
+  made.bells.resize(hosts);
+  for (uint32_t host = 0; host < hosts; ++host) {
+    if (host == made.self) continue;
+    made.peers[host] = SharedSegment::open(offer_of(offers, plan_key(host)));
+    made.bells[host] = SharedSegment::open(offer_of(offers, bells_key(host)));
+  }
+  const auto bell_of = [&](const Member& member) -> Bell {
+    if (member.host == made.self) return device_bells.at(member.device);
+    if (options.kind == DeviceKind::kSim) {
+      GW_REQUIRE(options.fabric != nullptr, "simulated host \"", options.name,
+                 "\": has no fabric, so no peers");
+      return options.fabric->bell(made.bells[member.host].descriptor().token, member.device);
+    }
+    return {reinterpret_cast<Doorbell*>(
+                find_area(made.bells[member.host], cat("bell ", member.device), sizeof(Doorbell))),
+            nullptr};
+  };
+  for (const auto& device : made.devices) link_device(made, *device, bell_of);
+  // Segments are of one machine: its device threads share its cores.
+  const auto threads = static_cast<int>(plan_members(*made.plan).size());
+  for (const auto& device : made.devices) device->device->expect_peers(threads);
+  made.stage = PlanStage::kLinked;
+}
+
+void Host::Impl::commit_install(PlanId id) {
+  HostPlan& made = plan(id);
+  GW_REQUIRE(made.stage == PlanStage::kLinked, "plan ", id, ": must be linked first");
+  for (const auto& device : made.devices) allocate(made, *device);
+  place_links(made);
+  add_states(made);
+  for (int64_t slot = 0; slot < made.plan->runs_in_flight_max; ++slot) {
+    auto run = std::make_unique<PlanRun>();
+    for (const auto& device : made.devices) {
+      run->devices.push_back(std::make_unique<DeviceRun>(*device, static_cast<uint32_t>(slot),
+                                                         reactor.mailbox(), *this));
+      run_of[run->devices.back().get()] = {&made, run.get()};
+    }
+    made.runs.push_back(std::move(run));
+  }
+  made.stage = PlanStage::kReady;
+}
+
+void Host::Impl::allocate(HostPlan& made, DevicePlan& device) {
+  const Plan& facts = *made.plan;
+  const std::string what = cat("program \"", facts.name, "\"");
+  DeviceMemory& memory = device.device->memory();
+  device.arena = allocate_buffer(memory, device.layout.arena_bytes, what);
+  device.slots = allocate_buffer(memory, device.layout.slot_bytes * facts.runs_in_flight_max, what);
+  if (device.device->discrete()) {
+    device.staging =
+        device.device->host_memory(device.layout.slot_bytes * facts.runs_in_flight_max);
+    device.meeting_place = allocate_buffer(memory, aligned(staging_bytes(made, device)), what);
+    if (const int64_t bytes = own_inbox_bytes(device); bytes > 0)
+      device.inboxes = allocate_buffer(memory, bytes * facts.runs_in_flight_max, what);
+    std::byte* place = device.meeting_place->data();
+    for (const auto& collective : device.collectives) {
+      collective->use_staging(place);
+      place += collective->staging_bytes();
+    }
+  }
+  const int64_t shared = device.device->discrete() ? 0 : shared_bytes(made, device);
+  if (Result<void> reserved = memory.reserve(shared, what); !reserved.ok()) throw reserved.error();
+  device.reserved_bytes = shared;
+  const auto pool = [&](uint32_t value) {
+    return std::make_shared<BufferPool>(memory, aligned(facts.values[value].local_type.bytes()),
+                                        what, facts.runs_in_flight_max);
+  };
+  device.states.resize(facts.values.size());
+  device.input_pools.resize(facts.inputs.size());
+  device.output_pools.resize(facts.outputs.size());
+  for (size_t i = 0; i < facts.inputs.size(); ++i) {
+    const uint32_t value = facts.inputs[i];
+    if (device.layout.values[value].kind == ValuePlace::Kind::kAbsent) continue;
+    if (facts.values[value].local_type.bytes() <= static_cast<int64_t>(kInlineBytesMax)) continue;
+    device.input_pools[i] = pool(value);
+  }
+  for (const DeviceOutput& output : device.outputs)
+    device.output_pools[output.output] = pool(output.value);
+}
+
+void Host::Impl::add_states(HostPlan& made) {
+  for (uint32_t s = 0; s < made.plan->states.size(); ++s) {
+    const uint32_t value = made.plan->states[s].value;
+    const std::string& name = made.plan->values[value].name;
+    TensorShards shards = made.shards_of(value);
+    if (shards.shards.empty()) continue;
+    std::shared_ptr<State> state = states.find_like(made.scope, name, shards);
+    if (state == nullptr) {
+      GW_REQUIRE(!made.inits[s].empty(), "state \"", name,
+                 "\": went away while its program was installed");
+      state = std::make_shared<State>(State{name, std::move(shards)});
+      for (Shard& shard : state->shards.shards) {
+        shard.buffer =
+            allocate_buffer(devices[shard.device]->memory(), aligned(state->shards.local.bytes()),
+                            cat("state \"", name, "\""));
+      }
+      states.add(made.scope, state);
+      initialise(made, s, *state);
+    }
+    for (const auto& device : made.devices) {
+      const Shard* shard = state->shards.on(device->member.device);
+      if (shard != nullptr) device->states[value] = shard->buffer;
+    }
+  }
+}
+
+// In stream order, in the plan's arena: no run of the plan has begun.
+void Host::Impl::initialise(HostPlan& made, uint32_t s, State& state) {
+  for (const auto& device : made.devices) {
+    const Shard* shard = state.shards.on(device->member.device);
+    if (shard == nullptr) continue;
+    auto frame = std::make_shared<CallFrame>();
+    frame->bases = {shard->buffer->data(), device->arena->data()};
+    frame->mesh_device = shard->mesh_device;
+    const auto& init = made.inits[s].at(device->device->family());
+    frame->end = init->step_count();
+    enqueue_task(*device->device,
+                 [frame, function = init, buffer = shard->buffer,
+                  arena = device->arena](Turn& turn) { return function->advance(*frame, turn); });
+  }
+}
+
+void Host::Impl::uninstall(PlanId id) {
+  auto found = plans.find(id);
+  if (found == plans.end()) return;  // Idempotent: a repeated message means nothing new.
+  std::unique_ptr<HostPlan> made = std::move(found->second);
+  plans.erase(found);
+  if (made->stage == PlanStage::kCompiling) return drop_install(*made);
+  made->stage = PlanStage::kClosing;
+  std::erase_if(waiting, [&](const RunRequest& request) { return request.plan == id; });
+  give_up(*made, nullptr);
+  closing.push_back(std::move(made));
+  erase_closed();
+}
+
+// What is compiled is let go when its thread has done with it.
+void Host::Impl::drop_install(HostPlan& made) {
+  made.compiling->dropped.store(true, std::memory_order_release);
+  made.installed.fail(Error(ErrorKind::kCancelled,
+                            cat("plan \"", made.plan->name,
+                                "\": was uninstalled, or its host ended, while it was compiled"),
+                            {.host = options.name}));
+}
+
+// A plan goes when its last run has left the devices, and with it all that was enqueued before.
+void Host::Impl::erase_closed() {
+  const size_t gone = std::erase_if(closing, [&](const std::unique_ptr<HostPlan>& made) {
+    if (made->active > 0) return false;
+    for (const auto& run : made->runs) {
+      for (const auto& device : run->devices) run_of.erase(device.get());
+    }
+    for (const auto& device : made->devices) {
+      for (const auto& pool : device->input_pools) {
+        if (pool != nullptr) pool->close();
+      }
+      for (const auto& pool : device->output_pools) {
+        if (pool != nullptr) pool->close();
+      }
+      device->device->memory().unreserve(device->reserved_bytes);
+    }
+    return true;
+  });
+  if (gone == 0) return;
+  for (const auto& device : devices) device->trim();
+}
+
+}  // namespace gangway

@@ -1,0 +1,263 @@
+#include <algorithm>
+
+#include "executor/host/host_impl.h"
+#include "runtime/fibers/mailbox.h"
+#include "runtime/observe/trace.h"
+
+namespace gangway {
+
+void Host::Impl::start(const RunRequest& request) {
+  HostPlan& made = plan(request.plan);
+  GW_REQUIRE(made.stage == PlanStage::kReady, "plan ", request.plan, ": is not ready to run");
+  // Ticket order: nobody overtakes a run that waits.
+  if (!waiting.empty() || !try_start(request)) waiting.push_back(request);
+}
+
+bool Host::Impl::try_start(const RunRequest& request) {
+  HostPlan& made = plan(request.plan);
+  PlanRun& run = *made.runs[made.started % made.runs.size()];
+  if (run.running > 0) return false;
+  run.run = request.run;
+  run.running = made.devices.size();
+  std::shared_ptr<const Error> error = check_shape(made, request);
+  if (error == nullptr) error = check_arguments(made, request);
+  try {
+    make_outputs(made, request);
+  } catch (const Error& failure) {
+    if (error == nullptr) error = std::make_shared<const Error>(failure);
+  }
+  for (size_t d = 0; d < made.devices.size(); ++d) bind(made, request, d, *run.devices[d], error);
+  prepare(made, run);
+  ++made.started;
+  ++made.active;
+  runs[request.run] = {&made, &run};
+  for (size_t d = 0; d < made.devices.size(); ++d)
+    made.devices[d]->device->enqueue(*run.devices[d]);
+  return true;
+}
+
+// Everything host-side of the run, for all its nodes at once.
+void Host::Impl::prepare(HostPlan& made, PlanRun& run) {
+  for (uint32_t n = 0; n < made.plan->nodes.size(); ++n) {
+    TraceSpan span("enqueue", run.run.value, n);
+    for (size_t d = 0; d < made.devices.size(); ++d) {
+      const DevicePlan& device = *made.devices[d];
+      for (uint32_t e = n == 0 ? 0 : device.entries_end[n - 1]; e < device.entries_end[n]; ++e) {
+        run.devices[d]->prepare(device.entries[e]);
+      }
+    }
+  }
+}
+
+std::shared_ptr<const Error> Host::Impl::check_shape(HostPlan& made, const RunRequest& request) {
+  const Plan& facts = *made.plan;
+  if (request.outputs.size() == facts.outputs.size() &&
+      request.source_positions.size() == facts.sources.size())
+    return nullptr;
+  return std::make_shared<const Error>(
+      ErrorKind::kInvalid,
+      cat("run ", request.run, ": does not fit plan \"", facts.name, "\": expected ",
+          facts.outputs.size(), " outputs and ", facts.sources.size(), " source positions, got ",
+          request.outputs.size(), " and ", request.source_positions.size()));
+}
+
+std::shared_ptr<const Error> Host::Impl::check_arguments(HostPlan& made,
+                                                         const RunRequest& request) {
+  const Plan& facts = *made.plan;
+  std::vector<bool> given(facts.inputs.size(), false);
+  const auto fail = [&](uint32_t input, const std::string& text) {
+    return std::make_shared<const Error>(ErrorKind::kInvalid,
+                                         cat("run of \"", facts.name, "\": input \"",
+                                             facts.values[facts.inputs[input]].name, "\": ", text));
+  };
+  for (const RunArgument& argument : request.arguments) {
+    if (argument.input >= facts.inputs.size())
+      return std::make_shared<const Error>(
+          ErrorKind::kInvalid, cat("run of \"", facts.name, "\": has no input ", argument.input));
+    given[argument.input] = true;
+    const TensorShards like = made.shards_of(facts.inputs[argument.input]);
+    if (!argument.inline_bytes.empty()) {
+      if (like.local.bytes() != static_cast<int64_t>(argument.inline_bytes.size()) ||
+          like.local != like.type)
+        return fail(argument.input, cat("expected ", to_string(like.type), ", got ",
+                                        argument.inline_bytes.size(), " bytes"));
+      continue;
+    }
+    auto found = arrays.find(argument.array);
+    if (like.shards.empty()) continue;
+    if (found == arrays.end())
+      return fail(argument.input, cat("array ", argument.array, " is not here"));
+    if (found->second.type != like.type || !found->second.same_placement(like))
+      return fail(argument.input,
+                  cat("expected ", to_string(like.type), " placed ",
+                      to_string(like.mesh, like.sharding), ", got ", to_string(found->second.type),
+                      " placed ", to_string(found->second.mesh, found->second.sharding)));
+  }
+  for (uint32_t i = 0; i < given.size(); ++i) {
+    if (!given[i]) return fail(i, "no argument was given");
+  }
+  return nullptr;
+}
+
+// The arrays that the run will fill; they can be asked for, or given to other runs, before it has
+// begun.
+void Host::Impl::make_outputs(HostPlan& made, const RunRequest& request) {
+  const size_t outputs = std::min(request.outputs.size(), made.plan->outputs.size());
+  for (uint32_t o = 0; o < outputs; ++o) {
+    TensorShards tensor = made.shards_of(made.plan->outputs[o]);
+    for (const auto& device : made.devices) {
+      if (device->output_pools[o] == nullptr) continue;
+      for (Shard& shard : tensor.shards) {
+        if (shard.device == device->member.device) shard.buffer = device->output_pools[o]->take();
+      }
+    }
+    arrays[request.outputs[o]] = std::move(tensor);
+  }
+}
+
+void Host::Impl::bind(HostPlan& made, const RunRequest& request, size_t d, DeviceRun& run,
+                      const std::shared_ptr<const Error>& error) {
+  const DevicePlan& device = *made.devices[d];
+  const Plan& facts = *made.plan;
+  DeviceRun::Inputs inputs;
+  inputs.run = request.run;
+  inputs.number = made.started;
+  inputs.error = error;
+  inputs.arguments.resize(facts.inputs.size());
+  inputs.inline_bytes.resize(facts.inputs.size(), nullptr);
+  inputs.outputs.resize(facts.outputs.size());
+  inputs.sources.resize(facts.sources.size());
+  if (error == nullptr) {
+    for (const RunArgument& argument : request.arguments) {
+      if (!argument.inline_bytes.empty()) {
+        inputs.inline_bytes[argument.input] = &argument.inline_bytes;
+      } else if (auto found = arrays.find(argument.array); found != arrays.end()) {
+        const Shard* shard = found->second.on(device.member.device);
+        if (shard != nullptr) inputs.arguments[argument.input] = shard->buffer;
+      }
+    }
+  }
+  for (const DeviceOutput& output : device.outputs) {
+    if (output.output >= request.outputs.size()) continue;
+    auto found = arrays.find(request.outputs[output.output]);
+    const Shard* shard = found == arrays.end() ? nullptr : found->second.on(device.member.device);
+    if (shard != nullptr) inputs.outputs[output.output] = shard->buffer;
+  }
+  for (uint32_t s = 0; s < facts.sources.size() && error == nullptr; ++s) {
+    inputs.sources[s] = fill_source(made, d, run, s, request.source_positions[s]);
+  }
+  run.bind(std::move(inputs));
+}
+
+EventPtr Host::Impl::fill_source(HostPlan& made, size_t d, DeviceRun& run, uint32_t source,
+                                 uint64_t position) {
+  const DevicePlan& device = *made.devices[d];
+  const uint32_t value = made.plan->nodes[made.plan->sources[source]].results[0];
+  if (device.layout.values[value].kind == ValuePlace::Kind::kAbsent) return nullptr;
+  const TensorShards rows = made.shards_of(value);
+  const uint32_t mesh_device = rows.on(device.member.device)->mesh_device;
+  int64_t first = 0, part = rows.type.dims[0];
+  for (size_t axis = 0; axis < rows.sharding.size(); ++axis) {
+    if (rows.sharding[axis].kind != PlacementKind::kShard) continue;
+    part /= rows.mesh.axes[axis].size;
+    first += rows.mesh.coordinate(mesh_device, static_cast<int>(axis)) * part;
+  }
+  auto filled = std::make_shared<Event>();
+  filled->on_ready([target = device.device] { target->ring(); });
+  device.device->host_access(HostAccess::kWrite, run.staging_data(value), rows.local.bytes());
+  feeder->fill(
+      {made.sources[source].get(), position, first, part, run.staging_data(value), filled});
+  return filled;
+}
+
+// Every run of the plan, also one that comes yet: waiting for the part of a peer that is gone would
+// never end, and what it left in the middle is no place for the next run to meet in. The newest
+// first: no device comes from one that is given up to one that is not.
+void Host::Impl::give_up(HostPlan& made, const std::shared_ptr<const Error>& error) {
+  const size_t slots = made.runs.size();
+  for (size_t back = 1; back <= slots; ++back) {
+    for (const auto& device : made.runs[(made.started + slots - back) % slots]->devices) {
+      if (device->active() && error != nullptr) device->cancel(error);
+      device->abandon();
+    }
+  }
+  if (made.active > 0) sound_alarm(made);
+  for (const auto& device : made.devices) device->device->ring();
+}
+
+// A device may be past what would show it that a run is given up, and wait for a card that waits
+// for another.
+void Host::Impl::sound_alarm(HostPlan& made) {
+  for (const auto& device : made.devices) {
+    for (const auto& collective : device->collectives)
+      collective->raise_alarm(Collective::kEverything);
+  }
+}
+
+void Host::Impl::stop(HostPlan& made, PlanRun& run, const std::shared_ptr<const Error>& error) {
+  if (error->kind() == ErrorKind::kUnavailable) return give_up(made, error);
+  for (const auto& device : run.devices) device->cancel(error);
+}
+
+void Host::Impl::cancel(RunId id, ErrorKind kind, const std::string& why) {
+  auto error = std::make_shared<const Error>(kind, why);
+  auto found = runs.find(id);
+  if (found != runs.end()) return stop(*found->second.first, *found->second.second, error);
+  // A run that waits takes part like any other, once it is its turn: peers count on it.
+  for (RunRequest& request : waiting) {
+    if (request.run == id) cancelled_waiting[id] = error;
+  }
+}
+
+void Host::Impl::device_done(DeviceRun& device) {
+  auto found = run_of.find(&device);
+  GW_ASSERT(found != run_of.end(), "a run that nobody knows has finished");
+  auto [made, run] = found->second;
+  if (--run->running > 0) return;
+  run_done(*made, *run);
+}
+
+void Host::Impl::run_done(HostPlan& made, PlanRun& run) {
+  const RunId id = run.run;
+  const DeviceRun* failed = nullptr;  // The device that raised the error, if it is one of ours.
+  for (const auto& device : run.devices) {
+    if (device->error() == nullptr) continue;
+    if (failed == nullptr || (device->culprit() && !failed->culprit())) failed = device.get();
+  }
+  std::shared_ptr<const Error> error;
+  if (failed != nullptr) {
+    Error located = *failed->error();
+    located.add_where({.program = made.plan->name, .host = options.name});
+    error = std::make_shared<const Error>(std::move(located));
+  }
+  const bool culprit = failed != nullptr && failed->culprit();
+  runs.erase(id);
+  --made.active;
+  if (error == nullptr) {
+    for (size_t d = 0; d < made.devices.size(); ++d) {
+      for (const DeviceOutput& output : made.devices[d]->outputs) {
+        if (output.small)
+          events.small_output(id, output.output, run.devices[d]->small_output(output.output));
+      }
+    }
+  }
+  for (const auto& device : run.devices) device->release();
+  events.run_done(id, error.get(), culprit);
+  erase_closed();
+  start_waiting();
+}
+
+void Host::Impl::start_waiting() {
+  while (!waiting.empty()) {
+    const RunRequest request = waiting.front();
+    if (!try_start(request)) return;
+    waiting.pop_front();
+    auto cancelled = cancelled_waiting.find(request.run);
+    if (cancelled == cancelled_waiting.end()) continue;
+    const auto [made, run] = runs.at(request.run);
+    stop(*made, *run, cancelled->second);
+    cancelled_waiting.erase(cancelled);
+  }
+}
+
+}  // namespace gangway

@@ -1,0 +1,237 @@
+#include "executor/host/host.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "tests/support/test_hosts.h"
+#include "tests/support/test_plan.h"
+#include "tests/support/training_step.h"
+
+namespace gangway {
+namespace {
+
+using testing::Each;
+using testing::HasSubstr;
+
+constexpr PlanId kPlan{1};
+
+class HostTest : public testing::TestWithParam<DeviceKind> {
+ protected:
+  HostTest()
+      : reactor(GetParam() == DeviceKind::kSim ? Reactor::make_simulated() : Reactor::make_real()) {
+  }
+  std::unique_ptr<Reactor> reactor;
+};
+
+TEST_P(HostTest, TrainsOverTwoHostsOfTwoDevicesAndKeepsStateInPlace) {
+  TestHosts t(*reactor, 2, 2, GetParam());
+  t.install(kPlan, training_step(2, 2));
+  t.put<float>(ArrayId(100), kPlan, 0, std::vector<float>(16, 3.0f));
+  for (uint64_t run = 1; run <= 3; ++run) t.start(step_request(kPlan, run, 0.25f));
+  for (uint64_t run = 1; run <= 3; ++run)
+    EXPECT_FALSE(t.wait(RunId(run)).error) << t.wait(RunId(run)).error->what();
+  // w: 1 -> 2 -> 2.5 -> 2.75; loss = 2 * (w - 3)^2
+  EXPECT_FLOAT_EQ(t.item<float>(RunId(1), 0), 8.0f);
+  EXPECT_FLOAT_EQ(t.item<float>(RunId(2), 0), 2.0f);
+  EXPECT_FLOAT_EQ(t.item<float>(RunId(3), 0), 0.5f);
+  EXPECT_THAT(t.get_state<float>("w", 2), Each(2.75f));
+  EXPECT_THAT(t.get<float>(ArrayId(1003), 1), Each(0.5f));
+}
+
+TEST_P(HostTest, AStepWhoseLossIsNotFiniteCommitsNothingAndNamesTheFirstOp) {
+  TestHosts t(*reactor, 2, 2, GetParam());
+  t.install(kPlan, training_step(2, 2));
+  std::vector<float> x(16, 3.0f);
+  x[13] = 30.0f;  // exp(29 * 29) overflows, on the last device.
+  t.put<float>(ArrayId(100), kPlan, 0, x);
+  t.start(step_request(kPlan, 1));
+  const Done done = t.wait(RunId(1));
+  ASSERT_TRUE(done.error);
+  EXPECT_TRUE(done.culprit);
+  EXPECT_THAT(done.error->what(), HasSubstr("exp of f32[2, 2]"));
+  EXPECT_THAT(done.error->what(), HasSubstr("training_step.h"));
+  EXPECT_THAT(t.get_state<float>("w", 2), Each(1.0f));
+  // The next run is not affected.
+  t.put<float>(ArrayId(100), kPlan, 0, std::vector<float>(16, 3.0f));
+  t.start(step_request(kPlan, 2));
+  EXPECT_FALSE(t.wait(RunId(2)).error);
+}
+
+TEST_P(HostTest, ACancelledRunEndsOnAllHostsWithoutCommitting) {
+  TestHosts t(*reactor, 2, 1, GetParam());
+  t.install(kPlan, training_step(2, 1));
+  t.put<float>(ArrayId(100), kPlan, 0, std::vector<float>(16, 3.0f));
+  t.hosts[0]->start(step_request(kPlan, 1));
+  t.hosts[0]->cancel(RunId(1), ErrorKind::kCancelled, "run: its time limit passed");
+  t.hosts[1]->start(step_request(kPlan, 1));
+  const Done done = t.wait(RunId(1));
+  ASSERT_TRUE(done.error);
+  EXPECT_EQ(done.error->kind(), ErrorKind::kCancelled);
+  EXPECT_EQ(t.logs[1]->done[RunId(1)].error->kind(), ErrorKind::kUnavailable);
+  EXPECT_THAT(t.get_state<float>("w", 2), Each(1.0f));
+}
+
+// What a gone peer left in the middle is no place for the next run to meet in.
+TEST_P(HostTest, WhenAPeerIsGoneAllRunsOfThePlanAreGivenUp) {
+  TestHosts t(*reactor, 2, 1, GetParam());
+  t.install(kPlan, training_step(2, 1));
+  t.put<float>(ArrayId(100), kPlan, 0, std::vector<float>(16, 3.0f));
+  for (uint64_t run = 1; run <= 3; ++run) t.hosts[0]->start(step_request(kPlan, run));
+  t.hosts[0]->cancel(RunId(1), ErrorKind::kUnavailable, "host-1 is gone");
+  const auto& done = t.logs[0]->done;
+  reactor->run_until([&] { return done.size() == 3; });
+  t.hosts[0]->start(step_request(kPlan, 4));
+  reactor->run_until([&] { return done.size() == 4; });
+  // Two were in flight; the others met the plan as it was left.
+  for (uint64_t run = 1; run <= 2; ++run)
+    EXPECT_EQ(done.at(RunId(run)).error->kind(), ErrorKind::kUnavailable) << run;
+  for (uint64_t run = 3; run <= 4; ++run)
+    EXPECT_EQ(done.at(RunId(run)).error->kind(), ErrorKind::kCancelled) << run;
+}
+
+TEST_P(HostTest, ARunWithABadArgumentFailsWithItsNameAndLeavesStateAsItWas) {
+  TestHosts t(*reactor, 2, 1, GetParam());
+  t.install(kPlan, training_step(2, 1));
+  t.start(step_request(kPlan, 1));
+  const Done done = t.wait(RunId(1));
+  ASSERT_TRUE(done.error);
+  EXPECT_EQ(done.error->kind(), ErrorKind::kInvalid);
+  EXPECT_THAT(done.error->what(), HasSubstr("\"x\""));
+  EXPECT_THAT(t.get_state<float>("w", 2), Each(1.0f));
+  // Its outputs carry the error on.
+  t.get<float>(ArrayId(1001), 1);
+  ASSERT_TRUE(t.transfer_error);
+  EXPECT_EQ(t.transfer_error->kind(), ErrorKind::kInvalid);
+}
+
+TEST_P(HostTest, AHostThatIsToldARunOfAnotherShapeTakesPartInItPoisoned) {
+  TestHosts t(*reactor, 2, 1, GetParam());
+  t.install(kPlan, training_step(2, 1));
+  t.put<float>(ArrayId(100), kPlan, 0, std::vector<float>(16, 3.0f));
+  RunRequest wrong = step_request(kPlan, 1);
+  wrong.outputs.clear();
+  t.hosts[0]->start(wrong);
+  t.hosts[1]->start(step_request(kPlan, 1));
+  const Done done = t.wait(RunId(1));
+  ASSERT_TRUE(done.error);
+  EXPECT_EQ(done.error->kind(), ErrorKind::kInvalid);
+  EXPECT_THAT(done.error->what(), HasSubstr("expected 1 outputs"));
+  EXPECT_TRUE(t.logs[1]->done[RunId(1)].error) << "its peer waits for nobody";
+  EXPECT_THAT(t.get_state<float>("w", 2), Each(1.0f));
+}
+
+TEST_P(HostTest, PlannedBytesAreTheBytesAskedOfTheAllocator) {
+  TestHosts t(*reactor, 2, 2, GetParam());
+  std::vector<int64_t> before;
+  for (auto& host : t.hosts) before.push_back(host->bytes_in_use(1));
+  const std::vector<Installed> installed = t.install(kPlan, training_step(2, 2));
+  for (size_t h = 0; h < 2; ++h) {
+    ASSERT_EQ(installed[h].needs.size(), 2u);
+    EXPECT_EQ(installed[h].needs[1].total(), t.hosts[h]->bytes_in_use(1) - before[h]);
+    EXPECT_EQ(t.hosts[h]->bytes_peak(1), t.hosts[h]->bytes_in_use(1));
+  }
+  // A run lies behind the initialisers in every stream; they hold the arena until they have run.
+  t.put<float>(ArrayId(100), kPlan, 0, std::vector<float>(16, 3.0f));
+  t.start(step_request(kPlan, 1));
+  EXPECT_FALSE(t.wait(RunId(1)).error);
+  const std::vector<ArrayId> arrays = {ArrayId(100), ArrayId(1001)};
+  for (auto& host : t.hosts) host->free(arrays);
+  for (auto& host : t.hosts) host->uninstall(kPlan);
+  for (auto& host : t.hosts) host->free_scope({1});
+  for (size_t h = 0; h < 2; ++h) EXPECT_EQ(t.hosts[h]->bytes_in_use(1), before[h]);
+}
+
+TEST_P(HostTest, AProgramThatDoesNotFitSaysWhatNeedsHowMuchAndWhere) {
+  TestHosts t(*reactor, 1, 1, GetParam(), nullptr, 256);
+  try {
+    t.install(kPlan, training_step(1, 1));
+    FAIL() << "installed";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::kOverloaded);
+    EXPECT_THAT(error.what(), HasSubstr("program \"step\""));
+    EXPECT_THAT(error.what(), HasSubstr("host-0/0"));
+    EXPECT_THAT(error.what(), HasSubstr("short"));
+  }
+}
+
+TEST_P(HostTest, RunsBeyondTheBoundWaitForTheirTurn) {
+  TestHosts t(*reactor, 1, 2, GetParam());
+  t.install(kPlan, training_step(1, 2));
+  t.put<float>(ArrayId(100), kPlan, 0, std::vector<float>(16, 3.0f));
+  for (uint64_t run = 1; run <= 20; ++run) t.start(step_request(kPlan, run, 0.1f));
+  for (uint64_t run = 1; run <= 20; ++run) EXPECT_FALSE(t.wait(RunId(run)).error);
+  EXPECT_LT(t.item<float>(RunId(20), 0), t.item<float>(RunId(1), 0));
+}
+
+TEST_P(HostTest, StatesOfOneNameAreSharedInAScopeAndMustAgree) {
+  TestHosts t(*reactor, 1, 1, GetParam());
+  t.install(kPlan, training_step(1, 1));
+  t.put_state<float>("w", {5.0f, 6.0f});
+  t.install(PlanId(2), training_step(1, 1));
+  EXPECT_THAT(t.get_state<float>("w", 2), testing::ElementsAre(5.0f, 6.0f));
+  t.install(PlanId(3), training_step(1, 1), {2});
+  EXPECT_THAT(t.get_state<float>("w", 2, {2}), Each(1.0f));
+  TestPlan other("other", 1, 1);
+  other.state("w", f32({3}), 0);
+  EXPECT_THROW(static_cast<void>(t.hosts[0]->install(PlanId(4), other.share(), 0, {1})), Error);
+}
+
+TEST_P(HostTest, AnArrayThatNobodyMadeCannotBeRead) {
+  TestHosts t(*reactor, 1, 1, GetParam());
+  try {
+    t.get<float>(ArrayId(7), 1);
+    FAIL() << "read";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::kInvalid);
+    EXPECT_THAT(error.what(), HasSubstr("array 7 is not here"));
+  }
+}
+
+// No collective but the gate: a host reaches it alone.
+std::shared_ptr<const Plan> counting_step(uint32_t hosts) {
+  TestPlan t("count", hosts, 1);
+  Builder b("count", t.mesh());
+  Value w = b.parameter("w", f32({2}));
+  b.result("w", w + 1.0);
+  const uint32_t state = t.state("w", f32({2}), 1.0);
+  const uint32_t function = t.function(b.build(), {.in_place = {{0, 0}}});
+  const uint32_t call = t.call("count", function, {state}, {state});
+  t.gate();
+  t.commit(call);
+  return t.share();
+}
+
+TEST(HostGateTest, ACancelThatComesWhileADeviceWaitsAtTheGateIsTooLateOnAllHosts) {
+  const auto reactor = Reactor::make_simulated();
+  TestHosts t(*reactor, 2, 1, DeviceKind::kSim);
+  t.install(kPlan, counting_step(2));
+  const RunRequest request{.plan = kPlan, .run = RunId(1)};
+  t.hosts[0]->start(request);
+  reactor->run([&] {
+    WaitQueue().wait_until_ns("for the gate", reactor->clock().now_ns() + 1'000'000'000);
+  });
+  t.hosts[0]->cancel(RunId(1), ErrorKind::kCancelled, "run: its time limit passed");
+  t.hosts[1]->start(request);
+  t.wait(RunId(1));
+  for (const auto& log : t.logs) EXPECT_FALSE(log->done[RunId(1)].error);
+  EXPECT_THAT(t.get_state<float>("w", 2), Each(2.0f));
+}
+
+TEST_P(HostTest, AHostMayGoWhileItsRunsAreUnderWay) {
+  TestHosts t(*reactor, 1, 2, GetParam());
+  t.install(kPlan, training_step(1, 2));
+  t.put<float>(ArrayId(100), kPlan, 0, std::vector<float>(16, 3.0f));
+  for (uint64_t run = 1; run <= 4; ++run) t.start(step_request(kPlan, run));
+  t.hosts.clear();
+  reactor->run_ready();  // Mail of runs that had just ended.
+  EXPECT_TRUE(t.logs[0]->done.empty());
+}
+
+INSTANTIATE_TEST_SUITE_P(Devices, HostTest, testing::Values(DeviceKind::kCpu, DeviceKind::kSim),
+                         [](const auto& i) { return i.param == DeviceKind::kSim ? "Sim" : "Cpu"; });
+
+}  // namespace
+}  // namespace gangway

@@ -1,0 +1,186 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "executor/host/host.h"
+#include "tests/support/test_hosts.h"
+#include "tests/support/test_plan.h"
+
+namespace gangway {
+namespace {
+
+constexpr PlanId kPlan{1};
+
+class HostTransferTest : public testing::TestWithParam<DeviceKind> {
+ protected:
+  HostTransferTest()
+      : reactor(GetParam() == DeviceKind::kSim ? Reactor::make_simulated() : Reactor::make_real()) {
+  }
+  std::unique_ptr<Reactor> reactor;
+};
+
+RunRequest request_of(uint64_t run) {
+  return {.plan = kPlan,
+          .run = RunId(run),
+          .arguments = {{0, {}, std::vector<std::byte>(4)}},
+          .outputs = {ArrayId(1000 + run)}};
+}
+
+TEST_P(HostTransferTest, AChainThatAlternatesBetweenTwoHostsGoesOnRunAfterRun) {
+  TestHosts t(*reactor, 2, 1, GetParam());
+  t.install(kPlan, TestPlan::alternating_chain(2, 1, 16));
+  for (uint64_t run = 1; run <= 30; ++run) t.start(request_of(run));
+  for (uint64_t run = 1; run <= 30; ++run) {
+    const Done done = t.wait(RunId(run));
+    ASSERT_FALSE(done.error) << done.error->what();
+    EXPECT_EQ(t.item<float>(RunId(run), 0), 16.0f);
+  }
+}
+
+TEST_P(HostTransferTest, DevicesOfOneHostHandOverTheSameWay) {
+  TestHosts t(*reactor, 1, 2, GetParam());
+  t.install(kPlan, TestPlan::alternating_chain(1, 2, 7));
+  t.start(request_of(1));
+  EXPECT_FALSE(t.wait(RunId(1)).error);
+  EXPECT_EQ(t.item<float>(RunId(1), 0), 7.0f);
+}
+
+TEST_P(HostTransferTest, ASenderThatFailedPoisonsTheReceiverAndTheNextRunIsClean) {
+  TestHosts t(*reactor, 2, 1, GetParam());
+  t.install(kPlan, TestPlan::alternating_chain(2, 1, 2));
+  RunRequest bad = request_of(1);
+  bad.arguments.clear();
+  t.hosts[0]->start(bad);
+  t.hosts[1]->start(request_of(1));
+  EXPECT_EQ(t.wait(RunId(1)).error->kind(), ErrorKind::kInvalid);
+  EXPECT_EQ(t.logs[1]->done[RunId(1)].error->kind(), ErrorKind::kUnavailable);
+  t.start(request_of(2));
+  EXPECT_FALSE(t.wait(RunId(2)).error);
+  EXPECT_EQ(t.item<float>(RunId(2), 0), 2.0f);
+}
+
+TEST_P(HostTransferTest, UninstallingAPlanEndsARunThatWaitsForAPeer) {
+  TestHosts t(*reactor, 2, 1, GetParam());
+  t.install(kPlan, TestPlan::alternating_chain(2, 1, 2));
+  t.hosts[1]->start(request_of(1));  // Its sender never starts.
+  t.hosts[1]->uninstall(kPlan);
+  reactor->run_until([&] { return t.logs[1]->done.contains(RunId(1)); });
+  EXPECT_EQ(t.logs[1]->done[RunId(1)].error->kind(), ErrorKind::kCancelled);
+}
+
+// y = x summed over all rows, from a source cut over all devices.
+std::shared_ptr<const Plan> source_plan(uint32_t hosts, uint32_t devices) {
+  TestPlan t("sourced", hosts, devices);
+  Builder b("sum", t.mesh());
+  Value x = b.parameter("x", i32({8, 3}), {{"data", shard(0)}});
+  b.result("y", sum(convert(x, DType::kF32)));
+  const uint32_t function = t.function(b.build());
+  const uint32_t x_value = t.value("x", PlanStorage::kTemporary, i32({8, 3}), {shard(0)});
+  Attrs attrs;
+  attrs.set("kind", std::string("counter"));
+  t.plan().sources.push_back(
+      t.node({.kind = PlanNodeKind::kSource, .name = "x", .results = {x_value}, .attrs = attrs}));
+  t.call("sum", function, {x_value}, {t.output("y", f32())});
+  return t.share();
+}
+
+TEST_P(HostTransferTest, ASourceFillsEachDevicesRowsAtTheRunsPosition) {
+  TestHosts t(*reactor, 2, 2, GetParam());
+  t.install(kPlan, source_plan(2, 2));
+  for (uint64_t run = 1; run <= 10; ++run) {
+    t.start({.plan = kPlan,
+             .run = RunId(run),
+             .outputs = {ArrayId(run)},
+             .source_positions = {run + 4}});
+  }
+  for (uint64_t run = 1; run <= 10; ++run) {
+    EXPECT_FALSE(t.wait(RunId(run)).error);
+    const auto first = static_cast<float>((run + 4) * 24);
+    EXPECT_EQ(t.item<float>(RunId(run), 0), first * 24 + 23 * 24 / 2);
+  }
+}
+
+// A chain of `timed` calls: what the host has enqueued when the device is not far yet.
+TEST_P(HostTransferTest, TheLastNodeIsEnqueuedBeforeTheDeviceHasDoneTheTenth) {
+  Tracer tracer(reactor->clock(), "host");
+  TraceAttachment attached = tracer.attach("reactor");
+  TestPlan plan("timed", 1, 1);
+  Builder b("next", plan.mesh());
+  b.result("y", timed(b.parameter("x", f32()), 1000));
+  const uint32_t function = plan.function(b.build());
+  uint32_t now = plan.input("x", f32());
+  for (int n = 0; n < 32; ++n) {
+    const uint32_t next =
+        n == 31 ? plan.output("y", f32()) : plan.value("", PlanStorage::kTemporary, f32());
+    plan.call("next", function, {now}, {next});
+    now = next;
+  }
+  {
+    TestHosts t(*reactor, 1, 1, GetParam(), &tracer);
+    t.install(kPlan, plan.share());
+    t.start(request_of(1));
+    EXPECT_FALSE(t.wait(RunId(1)).error);
+  }
+  int64_t enqueued_ns = 0, tenth_ns = 0;
+  int enqueued = 0;
+  for (const TraceThread& thread : tracer.drain().threads) {
+    for (const TraceEvent& event : thread.events) {
+      if (event.name == std::string("enqueue")) {
+        ++enqueued;
+        enqueued_ns = std::max(enqueued_ns, event.end_ns);
+      }
+      if (event.name == std::string("run") && event.node == 9) tenth_ns = event.end_ns;
+    }
+  }
+  EXPECT_EQ(enqueued, 32);
+  EXPECT_LT(enqueued_ns, tenth_ns);
+}
+
+TEST(Timeline, EachKernelIsASpanInsideItsCallNamedAsItsOp) {
+  auto reactor = Reactor::make_real();
+  Tracer tracer(reactor->clock(), "host");
+  TestPlan plan("one kernel", 1, 1);
+  Builder b("f", plan.mesh());
+  b.result("y", exp(b.parameter("x", f32()) * b.parameter("z", f32())));
+  const uint32_t function = plan.function(b.build());
+  const uint32_t x = plan.input("x", f32());
+  plan.call("f", function, {x, x}, {plan.output("y", f32())});
+  {
+    TestHosts t(*reactor, 1, 1, DeviceKind::kCpu, &tracer);
+    t.install(kPlan, plan.share());
+    t.start(request_of(1));
+    EXPECT_FALSE(t.wait(RunId(1)).error);
+  }
+  std::vector<TraceEvent> spans;
+  for (const TraceThread& thread : tracer.drain().threads)
+    spans.insert(spans.end(), thread.events.begin(), thread.events.end());
+  std::vector<std::string> names;
+  for (const TraceEvent& span : spans) names.emplace_back(span.name);
+  ASSERT_EQ(names, (std::vector<std::string>{"fusion", "run"}));
+  EXPECT_LE(spans[1].begin_ns, spans[0].begin_ns);
+  EXPECT_LE(spans[0].end_ns, spans[1].end_ns);
+}
+
+INSTANTIATE_TEST_SUITE_P(Devices, HostTransferTest,
+                         testing::Values(DeviceKind::kCpu, DeviceKind::kSim),
+                         [](const auto& i) { return i.param == DeviceKind::kSim ? "Sim" : "Cpu"; });
+
+TEST(SimulatedHost, TheSameSeedGivesTheSameTrace) {
+  const auto trace = [] {
+    auto reactor = Reactor::make_simulated({.seed = 5});
+    Tracer tracer(reactor->clock(), "host");
+    TestHosts t(*reactor, 2, 2, DeviceKind::kSim, &tracer);
+    t.install(kPlan, source_plan(2, 2));
+    for (uint64_t run = 1; run <= 5; ++run) {
+      t.start(
+          {.plan = kPlan, .run = RunId(run), .outputs = {ArrayId(run)}, .source_positions = {run}});
+    }
+    t.wait(RunId(5));
+    return trace_hash(tracer.drain());
+  };
+  EXPECT_EQ(trace(), trace());
+}
+
+}  // namespace
+}  // namespace gangway

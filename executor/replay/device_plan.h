@@ -1,0 +1,80 @@
+// DevicePlan: an installed plan as one device replays it: its entries in ticket order, and a record
+// for each run in flight in which everything that does not change from run to run is already filled
+// in.
+//
+//   install: plan -> entries, places, frames      once
+//   start:   bind arguments and outputs           host side, every node at once
+//   advance: walk the entries                     device thread
+//
+// Threads: built on the reactor thread; read-only while runs are in flight.
+// Ownership: it owns its arena, slots and collectives; states are shared with the state store.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "executor/devices/device.h"
+#include "executor/replay/plan_layout.h"
+#include "executor/store/buffer_pool.h"
+#include "executor/transfers/transfer_channel.h"
+
+namespace gangway {
+
+enum class EntryKind : uint8_t { kCall, kCommit, kSource, kSend, kReceive, kGate };
+
+// A place in a call's frame that changes with each run.
+struct Patch {
+  uint32_t base = 0;   // Index into CallFrame::bases.
+  uint32_t value = 0;  // Plan value.
+};
+
+struct Entry {
+  EntryKind kind = EntryKind::kCall;
+  uint32_t node = 0;           // Of the plan; kCommit: of its call, whose frame it goes on with.
+  uint32_t plan_node = kNone;  // kCommit: its own node.
+  const CompiledFunction* function = nullptr;
+  uint32_t begin = 0, end = 0;           // kCall, kCommit: steps.
+  uint32_t finite_value = kNone;         // kCall: the plan value that must be finite.
+  uint32_t value = kNone;                // kSource, kSend: the plan value that moves.
+  uint32_t channel = kNone;              // kSend, kReceive.
+  uint32_t source = kNone;               // kSource: index into Plan::sources.
+  std::vector<Patch> patches;            // kCall.
+  std::vector<uint32_t> arguments;       // kCall: Plan::inputs that it reads.
+  std::vector<Collective*> collectives;  // kCall: as the function's collective_needs().
+};
+
+struct DeviceOutput {
+  uint32_t output = 0;  // Index into Plan::outputs.
+  uint32_t value = 0;
+  bool bound = false;  // The value is computed in place; else it is copied when the run ends.
+  bool small = false;  // Replicated, small, and this is the lowest device that has it.
+};
+
+struct DevicePlan {
+  std::shared_ptr<const Plan> plan;
+  Device* device = nullptr;
+  Member member;
+  CompiledFunctions functions;  // By Plan::functions; null: not run here.
+  PlanLayout layout;
+  std::vector<Entry> entries;
+  std::vector<uint32_t> entries_end;  // By plan node: the entries up to it.
+  std::vector<DeviceOutput> outputs;
+  std::vector<TransferChannel> channels;
+  std::vector<std::shared_ptr<void>> pins;  // Of the segments that the channels lie in.
+  std::vector<std::unique_ptr<Collective>> collectives;
+  Collective* gate = nullptr;
+
+  BufferPtr arena;
+  BufferPtr slots;                // slot_bytes for each run in flight.
+  BufferPtr meeting_place;        // What collectives work in; null: nothing.
+  HostMemory staging;             // The same in host memory; null where the slots are.
+  BufferPtr inboxes;              // What comes over links; null: nothing.
+  std::vector<BufferPtr> states;  // By value.
+  std::vector<std::shared_ptr<BufferPool>> input_pools;   // By Plan::inputs; null for small ones.
+  std::vector<std::shared_ptr<BufferPool>> output_pools;  // By Plan::outputs; null where absent.
+  int64_t reserved_bytes = 0;  // Shared memory that counts as the device's.
+};
+
+}  // namespace gangway

@@ -1,0 +1,408 @@
+#include "executor/replay/device_run.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "runtime/base/error.h"
+
+namespace gangway {
+
+DeviceRun::DeviceRun(const DevicePlan& plan, uint32_t slot, Mailbox& mailbox, Listener& listener)
+    : plan_(plan), slot_(slot), mailbox_(mailbox), listener_(listener) {
+  values_.assign(plan.plan->values.size(), nullptr);
+  for (uint32_t v = 0; v < values_.size(); ++v) values_[v] = fixed_base(v);
+  for (const Entry& entry : plan.entries) {
+    if (entry.kind == EntryKind::kReceive &&
+        plan.layout.values[entry.value].kind == ValuePlace::Kind::kInbox) {
+      const TransferChannel& channel = plan.channels[entry.channel];
+      values_[entry.value] = channel.link == nullptr ? channel.slots.payload(slot)
+                                                     : channel.memory + channel.stride * slot;
+    }
+  }
+  told_ = plan.device->host_memory(
+      static_cast<int64_t>(kInlineBytesMax * (1 + plan.plan->outputs.size())));
+  not_finite_ = reinterpret_cast<uint32_t*>(told_.get());
+  small_ = told_.get() + kInlineBytesMax;
+  build_frames();
+}
+
+std::byte* DeviceRun::slot_data(uint32_t value) const {
+  return plan_.slots->data() + plan_.layout.slot_bytes * slot_ + plan_.layout.values[value].offset;
+}
+
+std::byte* DeviceRun::staging_data(uint32_t value) const {
+  if (plan_.staging == nullptr) return slot_data(value);
+  return plan_.staging.get() + (slot_data(value) - plan_.slots->data());
+}
+
+std::byte* DeviceRun::fixed_base(uint32_t value) const {
+  const ValuePlace& place = plan_.layout.values[value];
+  switch (place.kind) {
+    case ValuePlace::Kind::kState: return plan_.states[value]->data();
+    case ValuePlace::Kind::kArena: return plan_.arena->data() + place.offset;
+    case ValuePlace::Kind::kSlot: return slot_data(value);
+    case ValuePlace::Kind::kAbsent:
+    case ValuePlace::Kind::kInbox:
+    case ValuePlace::Kind::kBound: break;
+  }
+  return nullptr;
+}
+
+void DeviceRun::build_frames() {
+  frames_.resize(plan_.plan->nodes.size());
+  for (const Entry& entry : plan_.entries) {
+    if (entry.kind != EntryKind::kCall) continue;
+    const PlanNode& node = plan_.plan->nodes[entry.node];
+    CallFrame& frame = frames_[entry.node];
+    for (uint32_t value : node.inputs) frame.bases.push_back(values_[value]);
+    for (uint32_t value : node.results) frame.bases.push_back(values_[value]);
+    frame.bases.push_back(plan_.arena->data() + plan_.layout.call_arena[entry.node]);
+    frame.mesh_device = mesh_device_of(plan_.plan->slices[node.slice], plan_.member);
+    frame.collectives = entry.collectives;
+  }
+}
+
+void DeviceRun::bind(Inputs inputs) {
+  inputs_ = std::move(inputs);
+  run_ = inputs_.run;
+  active_ = true;
+  cursor_ = 0;
+  begun_ = marked_ = passed_ = culprit_ = false;
+  plan_.device->host_access(HostAccess::kWrite, not_finite_, sizeof(*not_finite_));
+  *not_finite_ = 0;
+  error_ = nullptr;
+  diagnosis_ = nullptr;
+  cancel_wanted_.store(false, std::memory_order_relaxed);
+  if (inputs_.error != nullptr) poison(inputs_.error, true);
+  const Plan& plan = *plan_.plan;
+  for (size_t i = 0; i < plan.inputs.size(); ++i) {
+    const uint32_t value = plan.inputs[i];
+    if (plan_.layout.values[value].kind != ValuePlace::Kind::kBound) continue;
+    if (inputs_.arguments[i] != nullptr) {
+      values_[value] = inputs_.arguments[i]->data();
+    } else if (inputs_.inline_bytes[i] != nullptr) {
+      values_[value] = slot_data(value);
+      const std::vector<std::byte>& bytes = *inputs_.inline_bytes[i];
+      plan_.device->host_access(HostAccess::kWrite, staging_data(value),
+                                static_cast<int64_t>(bytes.size()));
+      std::memcpy(staging_data(value), bytes.data(), bytes.size());
+    }
+  }
+  for (const DeviceOutput& output : plan_.outputs) {
+    if (output.bound && inputs_.outputs[output.output] != nullptr) {
+      values_[output.value] = inputs_.outputs[output.output]->data();
+    }
+  }
+}
+
+void DeviceRun::prepare(const Entry& entry) {
+  for (const Patch& patch : entry.patches)
+    frames_[entry.node].bases[patch.base] = values_[patch.value];
+}
+
+void DeviceRun::cancel(std::shared_ptr<const Error> error) {
+  if (cancel_wanted_.load(std::memory_order_relaxed)) return;
+  cancel_error_ = std::move(error);
+  cancel_wanted_.store(true, std::memory_order_release);
+  plan_.device->ring();
+}
+
+void DeviceRun::poison(std::shared_ptr<const Error> error, bool culprit) {
+  if (error_ != nullptr) return;  // The first error wins.
+  error_ = std::move(error);
+  culprit_ = culprit;
+}
+
+void DeviceRun::poison_by_peer() { poison(peer_failed(), false); }
+
+// Too late once the gate has this device's word: the others commit by it.
+void DeviceRun::look_for_cancel(const Entry& entry) {
+  if (passed_ || (begun_ && entry.kind == EntryKind::kGate)) return;
+  if (!cancel_wanted_.load(std::memory_order_acquire)) return;
+  poison(cancel_error_, true);
+}
+
+// In stream order: what the host wrote for this run becomes the device's.
+void DeviceRun::copy_from_staging(uint32_t value, Turn& turn) {
+  if (plan_.staging == nullptr) return;
+  turn.device.copy(slot_data(value), staging_data(value),
+                   plan_.plan->values[value].local_type.bytes());
+}
+
+void DeviceRun::copy_inline_inputs(Turn& turn) {
+  if (plan_.staging == nullptr) return;
+  for (size_t i = 0; i < inputs_.inline_bytes.size(); ++i) {
+    const uint32_t value = plan_.plan->inputs[i];
+    if (inputs_.inline_bytes[i] != nullptr && inputs_.arguments[i] == nullptr &&
+        plan_.layout.values[value].kind == ValuePlace::Kind::kBound) {
+      copy_from_staging(value, turn);
+    }
+  }
+}
+
+// Whether all that was started so far is done. What failed of it poisons the run.
+bool DeviceRun::landed(Turn& turn) {
+  if (!turn.device.discrete()) return true;
+  if (!marked_) mark_ = turn.device.mark();
+  marked_ = true;
+  std::shared_ptr<const Error> failure;
+  if (turn.device.reached(mark_, &failure) == Progress::kPending) return false;
+  marked_ = false;
+  look_at_failure(failure);
+  return true;
+}
+
+void DeviceRun::look_at_failure(const std::shared_ptr<const Error>& failure) {
+  if (failure == nullptr) return;
+  if (!passed_) return poison(failure, failure != peer_failed());
+  poison(std::make_shared<const Error>(ErrorKind::kLost,
+                                       cat("run: its commit failed: ", failure->message()),
+                                       failure->where(), "restore the states from a checkpoint"),
+         true);
+}
+
+Progress DeviceRun::advance(Turn& turn) {
+  if (cursor_ == 0 && !begun_) {
+    entry_start_ns_ = turn.device.trace_row == nullptr ? 0 : turn.device.now_ns();
+    copy_inline_inputs(turn);
+  }
+  while (cursor_ < plan_.entries.size()) {
+    const Entry& entry = plan_.entries[cursor_];
+    // A commit waits for nobody, and half of one would leave a state that no step has made.
+    const bool committing = passed_ && entry.kind == EntryKind::kCommit;
+    if (!committing && abandoned_.load(std::memory_order_acquire)) {
+      if (sources_pending()) return Progress::kPending;
+      look_for_cancel(entry);  // Which may say why.
+      poison(std::make_shared<const Error>(ErrorKind::kCancelled, "run: its plan was given up"),
+             true);
+      break;
+    }
+    look_for_cancel(entry);
+    if (advance_entry(entry, turn) == Progress::kPending) return Progress::kPending;
+    begun_ = false;
+    ++cursor_;
+    record_span(entry, turn);
+  }
+  finish(turn);
+  return Progress::kDone;
+}
+
+// The feeder still writes into the run's slots.
+bool DeviceRun::sources_pending() const {
+  return std::any_of(inputs_.sources.begin(), inputs_.sources.end(),
+                     [](const EventPtr& event) { return event != nullptr && !event->ready(); });
+}
+
+// An entry's span begins where the one before it ended: its waiting is its own.
+void DeviceRun::record_span(const Entry& entry, Turn& turn) {
+  if (turn.device.trace_row == nullptr) return;
+  const int64_t end_ns = turn.device.now_ns();
+  const uint32_t node = entry.plan_node == kNone ? entry.node : entry.plan_node;
+  turn.device.trace_row->record({"run", entry_start_ns_, end_ns, run_.value, node});
+  entry_start_ns_ = end_ns;
+}
+
+Progress DeviceRun::advance_entry(const Entry& entry, Turn& turn) {
+  switch (entry.kind) {
+    case EntryKind::kCall: return advance_steps(entry, turn);
+    case EntryKind::kCommit: return passed_ ? advance_steps(entry, turn) : Progress::kDone;
+    case EntryKind::kSource: return advance_source(entry, turn);
+    case EntryKind::kSend: return advance_send(entry, turn);
+    case EntryKind::kReceive: return advance_receive(entry, turn);
+    case EntryKind::kGate: return advance_gate(turn);
+  }
+  return Progress::kDone;
+}
+
+Progress DeviceRun::advance_steps(const Entry& entry, Turn& turn) {
+  CallFrame& frame = frames_[entry.node];
+  if (!begun_) {
+    begun_ = true;
+    frame.step = entry.begin;
+    frame.end = entry.end;
+    frame.begun = false;
+    frame.peer_poisoned = false;
+    for (uint32_t argument : entry.arguments) {
+      const BufferPtr& buffer = inputs_.arguments[argument];
+      if (buffer != nullptr && buffer->error != nullptr) poison(buffer->error, true);
+    }
+  }
+  frame.poisoned = error_ != nullptr;
+  if (advance_function(entry, frame, turn) == Progress::kPending) return Progress::kPending;
+  if (frame.peer_poisoned) poison_by_peer();
+  if (entry.finite_value != kNone && error_ == nullptr) {
+    const Type& type = plan_.plan->values[entry.finite_value].local_type;
+    turn.device.check_finite(type.dtype, values_[entry.finite_value], type.elements(), not_finite_);
+  }
+  return Progress::kDone;
+}
+
+// A library below a kernel may throw (memory, a primitive that it can't make). On this thread that
+// becomes the run's error: the step is skipped, and the rest goes on as a poisoned rank does.
+Progress DeviceRun::advance_function(const Entry& entry, CallFrame& frame, Turn& turn) {
+  const auto fail = [&](ErrorKind kind, const std::string& what) {
+    const PlanNode& node = plan_.plan->nodes[entry.node];
+    poison(std::make_shared<const Error>(
+               kind, cat("run: a kernel failed: ", what),
+               Where{.program = plan_.plan->name, .node = node.name, .at = node.at}),
+           true);
+  };
+  try {
+    const Progress progress = entry.function->advance(frame, turn);
+    if (frame.error != nullptr) look_at_failure(std::exchange(frame.error, nullptr));
+    return progress;
+  } catch (const Error& error) {  // A user's kernel said so.
+    fail(error.kind(), error.message());
+  } catch (const std::exception& error) {
+    fail(ErrorKind::kBug, error.what());
+  }
+  frame.poisoned = true;
+  frame.begun = false;
+  return entry.function->advance(frame, turn);
+}
+
+Progress DeviceRun::advance_source(const Entry& entry, Turn& turn) {
+  const EventPtr& event = inputs_.sources[entry.source];
+  if (event == nullptr) return Progress::kDone;
+  if (!event->ready()) return Progress::kPending;
+  if (event->error() != nullptr) {
+    poison(event->shared_error(), true);
+  } else {
+    copy_from_staging(entry.value, turn);
+  }
+  return Progress::kDone;
+}
+
+Progress DeviceRun::advance_send(const Entry& entry, Turn& turn) {
+  const TransferChannel& channel = plan_.channels[entry.channel];
+  TransferSlots slots = channel.slots;
+  if (!begun_) {
+    if (!slots.may_send(inputs_.number, channel.released)) return Progress::kPending;
+    begun_ = true;
+    if (error_ == nullptr) send(entry, turn);
+  }
+  if (channel.link == nullptr && !landed(turn)) return Progress::kPending;
+  slots.sent(inputs_.number, error_ != nullptr);
+  channel.peer.ring();
+  return Progress::kDone;
+}
+
+void DeviceRun::send(const Entry& entry, Turn& turn) {
+  const TransferChannel& channel = plan_.channels[entry.channel];
+  const PlanValue& value = plan_.plan->values[entry.value];
+  const int64_t bytes = value.local_type.bytes();
+  if (channel.link == nullptr)
+    return turn.device.copy(channel.slots.payload(inputs_.number), values_[entry.value], bytes);
+  const uint32_t slot = channel.slots.slot(inputs_.number);
+  const auto failure =
+      channel.link->send(slot, channel.memory + channel.stride * slot, values_[entry.value], bytes);
+  if (value.storage == PlanStorage::kState) channel.link->join();  // A commit may overwrite it.
+  if (failure == nullptr) return;
+  const PlanNode& node = plan_.plan->nodes[entry.node];
+  auto error = std::make_shared<Error>(*failure);
+  error->add_where({.program = plan_.plan->name, .node = node.name, .at = node.at});
+  look_at_failure(std::move(error));
+}
+
+Progress DeviceRun::advance_receive(const Entry& entry, Turn& turn) {
+  const TransferChannel& channel = plan_.channels[entry.channel];
+  const TransferSlots& slots = channel.slots;
+  if (!turn.comes(slots.arrival(inputs_.number), inputs_.number + 1)) return Progress::kPending;
+  if (slots.poisoned(inputs_.number)) poison_by_peer();
+  if (error_ == nullptr && channel.link != nullptr)
+    channel.link->receive(slots.slot(inputs_.number));
+  if (error_ == nullptr && plan_.layout.values[entry.value].kind != ValuePlace::Kind::kInbox) {
+    turn.device.copy(values_[entry.value], slots.payload(inputs_.number),
+                     plan_.plan->values[entry.value].local_type.bytes());
+  }
+  return Progress::kDone;
+}
+
+Progress DeviceRun::advance_gate(Turn& turn) {
+  if (diagnosis_ != nullptr) {
+    if (diagnosis_->advance(turn) == Progress::kPending) return Progress::kPending;
+    poison(diagnosis_->error(), diagnosis_->culprit());
+    return Progress::kDone;
+  }
+  if (!begun_) {
+    if (!landed(turn)) return Progress::kPending;
+    begun_ = true;
+    turn.device.host_access(HostAccess::kRead, not_finite_, sizeof(*not_finite_));
+    plan_.gate->begin_exchange(*not_finite_, error_ != nullptr);
+  }
+  if (plan_.gate->advance() == Progress::kPending) return Progress::kPending;
+  if (plan_.gate->poisoned()) {
+    poison_by_peer();
+    return Progress::kDone;
+  }
+  bool finite = true;
+  for (uint64_t word : plan_.gate->words()) finite &= word == 0;
+  if (finite) {
+    passed_ = true;
+    return Progress::kDone;
+  }
+  diagnosis_ = std::make_unique<Diagnosis>(plan_, frames_);
+  return advance_gate(turn);
+}
+
+void DeviceRun::finish(Turn& turn) {
+  for (const Entry& entry : plan_.entries) {
+    if (entry.kind == EntryKind::kSend && plan_.channels[entry.channel].link != nullptr)
+      plan_.channels[entry.channel].link->join();
+  }
+  for (const DeviceOutput& output : plan_.outputs) {
+    const BufferPtr& buffer = inputs_.outputs[output.output];
+    if (buffer == nullptr) continue;
+    buffer->error = error_;
+    if (error_ != nullptr) continue;
+    const int64_t bytes = plan_.plan->values[output.value].local_type.bytes();
+    if (!output.bound) turn.device.copy(buffer->data(), values_[output.value], bytes);
+    if (output.small)
+      turn.device.copy(small_ + kInlineBytesMax * output.output, buffer->data(), bytes);
+  }
+}
+
+void DeviceRun::settled(Turn&, const std::shared_ptr<const Error>& failure) {
+  look_at_failure(failure);
+  for (const BufferPtr& buffer : inputs_.outputs) {
+    if (failure != nullptr && buffer != nullptr) buffer->error = error_;
+  }
+  release_inboxes();
+}
+
+void DeviceRun::release_inboxes() {
+  Doorbell* rung = nullptr;  // Most of a run's values come from one device: it is rung once.
+  for (const Entry& entry : plan_.entries) {
+    if (entry.kind != EntryKind::kReceive) continue;
+    const TransferChannel& channel = plan_.channels[entry.channel];
+    TransferSlots slots = channel.slots;
+    slots.release(inputs_.number);
+    if (rung != nullptr && rung != channel.peer.doorbell) rung->ring();
+    rung = channel.peer.doorbell;
+    if (rung == nullptr) channel.peer.ring();
+  }
+  if (rung != nullptr) rung->ring();
+}
+
+void DeviceRun::retire(bool done) {
+  if (!done) return;  // The device dies, and the reactor's records with it.
+  // The host may go before the mail is delivered, and this record with it.
+  mailbox_.post([this, alive = listener_.alive] {
+    if (*alive) listener_.device_done(*this);
+  });
+}
+
+std::span<const std::byte> DeviceRun::small_output(uint32_t output) const {
+  const uint32_t value = plan_.plan->outputs[output];
+  const int64_t bytes = plan_.plan->values[value].local_type.bytes();
+  const std::byte* data = small_ + kInlineBytesMax * output;
+  plan_.device->host_access(HostAccess::kRead, data, bytes);
+  return {data, static_cast<size_t>(bytes)};
+}
+
+void DeviceRun::release() {
+  inputs_ = {};
+  active_ = false;
+}
+
+}  // namespace gangway

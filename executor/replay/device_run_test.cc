@@ -1,0 +1,97 @@
+#include "executor/replay/device_run.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <new>
+
+#include "runtime/fibers/reactor.h"
+#include "tests/support/test_plan.h"
+
+namespace gangway {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+// Memory and nothing else: the test advances the work itself.
+class BareDevice final : public Device {
+ public:
+  BareDevice() : Device("bare", 1 << 20) {}
+  std::shared_ptr<const CompiledFunction> compile(const LocalFunction&) override { return nullptr; }
+  void enqueue(Work&) override {}
+  void ring() override {}
+  void stop() override {}
+  void use_bell(Bell) override {}
+  int64_t now_ns() const override { return 0; }
+  void copy(void* to, const void* from, int64_t bytes) override {
+    std::memcpy(to, from, static_cast<size_t>(bytes));
+  }
+  void check_finite(DType, const void*, int64_t, uint32_t*) override {}
+};
+
+// One step, whose kernel throws as a library below it may.
+class Throwing final : public CompiledFunction {
+ public:
+  int64_t arena_bytes() const override { return 0; }
+  uint32_t step_count() const override { return 1; }
+  uint32_t commit_step() const override { return 1; }
+  Progress advance(CallFrame& frame, Turn&) const override {
+    poisoned.push_back(frame.poisoned);
+    if (!frame.poisoned) throw std::bad_alloc();
+    return Progress::kDone;
+  }
+  mutable std::vector<bool> poisoned;  // Of each call.
+
+ private:
+};
+
+class Listener final : public DeviceRun::Listener {
+ public:
+  void device_done(DeviceRun&) override {}
+};
+
+TEST(DeviceRunTest, AKernelThatThrowsPoisonsItsRunAndNothingElse) {
+  TestPlan t("step", 1, 1);
+  Builder b("half", t.mesh());
+  b.result("y", b.parameter("x", f32({2})) * 0.5);
+  const uint32_t x = t.input("x", f32({2}));
+  const uint32_t between = t.value("", PlanStorage::kTemporary, f32({2}));
+  const uint32_t y = t.output("y", f32({2}));
+  const uint32_t function = t.function(b.build());
+  t.call("first", function, {x}, {between});
+  t.call("second", function, {between}, {y});
+
+  auto reactor = Reactor::make_simulated();
+  BareDevice device;
+  const auto throwing = std::make_shared<Throwing>();
+  DevicePlan plan{.plan = t.share(), .device = &device, .member = {0, 0}};
+  plan.layout = lay_out(*plan.plan, plan.member, {throwing}, 0);
+  plan.arena = allocate_buffer(device.memory(), plan.layout.arena_bytes, "test");
+  plan.slots = allocate_buffer(device.memory(), plan.layout.slot_bytes, "test");
+  plan.states.resize(plan.plan->values.size());
+  plan.entries = {{.node = 0, .function = throwing.get(), .end = 1},
+                  {.node = 1, .function = throwing.get(), .end = 1}};
+  Listener listener;
+  DeviceRun run(plan, 0, reactor->mailbox(), listener);
+  const std::vector<std::byte> bytes(8);
+  for (uint64_t i = 1; i <= 2; ++i) {  // The record serves the next run like the first.
+    throwing->poisoned.clear();
+    run.bind(
+        {.run = RunId(i), .arguments = {nullptr}, .inline_bytes = {&bytes}, .outputs = {nullptr}});
+    Turn turn{device};
+    EXPECT_EQ(run.advance(turn), Progress::kDone);
+    ASSERT_NE(run.error(), nullptr);
+    EXPECT_EQ(run.error()->kind(), ErrorKind::kBug);
+    EXPECT_THAT(run.error()->what(), HasSubstr("a kernel failed: std::bad_alloc"));
+    EXPECT_EQ(run.error()->where().node, "first");
+    EXPECT_TRUE(run.culprit());
+    EXPECT_THAT(throwing->poisoned, ElementsAre(false, true, true))
+        << "a poisoned call still takes part in its collectives";
+    run.release();
+  }
+}
+
+}  // namespace
+}  // namespace gangway

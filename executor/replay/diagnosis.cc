@@ -1,0 +1,182 @@
+#include "executor/replay/diagnosis.h"
+
+#include <algorithm>
+
+#include "runtime/base/error.h"
+
+namespace gangway {
+namespace {
+
+constexpr int kNodeBits = 24;                       // Of the function's node inside a finding.
+constexpr uint64_t kParameter = uint64_t{1} << 60;  // Behind every op's.
+
+}  // namespace
+
+Diagnosis::Diagnosis(const DevicePlan& plan, const std::vector<CallFrame>& frames)
+    : plan_(plan), frames_(frames) {}
+
+Progress Diagnosis::advance(Turn& turn) {
+  while (!agreeing_) {
+    const Entry& entry = plan_.entries[cursor_];
+    if (entry.kind == EntryKind::kGate) {
+      agreeing_ = true;
+      plan_.gate->begin_exchange(finding_, false);
+      break;
+    }
+    if (entry.kind == EntryKind::kCall) {
+      if (!begun_) begin_call(entry);
+      if (!looking_) {
+        if (unfused_->advance(frame_, turn) == Progress::kPending) return Progress::kPending;
+        look_at_parameters();
+      }
+      if (!landed(turn)) return Progress::kPending;
+      end_call(entry);
+    }
+    ++cursor_;
+  }
+  if (plan_.gate->advance() == Progress::kPending) return Progress::kPending;
+  conclude();
+  return Progress::kDone;
+}
+
+// The unfused form in an arena of its own; where that cannot be had, the function as it is, whose
+// chains are then named as a whole.
+void Diagnosis::begin_call(const Entry& entry) {
+  begun_ = true;
+  const LocalFunction& local = plan_.plan->functions[plan_.plan->nodes[entry.node].function];
+  frame_ = frames_[entry.node];
+  unfused_ = {std::shared_ptr<void>(), entry.function};
+  source_ = local.function;
+  frame_.end = entry.end;
+  try {
+    const LocalFunction unfused = unfuse(local);
+    auto compiled = plan_.device->compile(unfused);
+    arena_ = allocate_buffer(plan_.device->memory(), compiled->arena_bytes(), "diagnosis");
+    frame_.bases.back() = arena_->data();
+    frame_.end = unfused.commit_begin;
+    source_ = unfused.function;
+    unfused_ = std::move(compiled);
+  } catch (const Error&) {
+    // Named less precisely.
+  }
+  frame_.step = 0;
+  frame_.begun = false;
+  frame_.poisoned = false;
+  frame_.check = true;
+  frame_.culprit = kNone;
+}
+
+void Diagnosis::end_call(const Entry& entry) {
+  begun_ = looking_ = false;
+  if (frame_.culprit != kNone && finding_ == ~uint64_t{0}) {
+    const Node& node = source_->nodes[frame_.culprit];
+    finding_ = uint64_t{entry.node} << kNodeBits | frame_.culprit;
+    what_ = cat(to_string(node.op), " of ", to_string(source_->types[node.first_result]),
+                ": first result that is not finite, from finite inputs");
+    at_ = where(*source_, frame_.culprit);
+  }
+  name_parameter(entry);
+  unfused_ = nullptr;
+  arena_ = nullptr;
+}
+
+void Diagnosis::look_at_parameters() {
+  looking_ = true;
+  const size_t parameters = source_->parameters.size();
+  const auto bytes = static_cast<int64_t>(parameters * sizeof(uint32_t));
+  flags_ = plan_.device->host_memory(bytes);
+  auto* flags = reinterpret_cast<uint32_t*>(flags_.get());
+  plan_.device->host_access(HostAccess::kWrite, flags, bytes);
+  std::fill_n(flags, parameters, 0);
+  for (uint32_t p = 0; p < parameters; ++p) {
+    const Type& type = source_->types[p];
+    if (!is_float(type.dtype)) continue;
+    plan_.device->check_finite(type.dtype, frame_.bases[p], type.elements(), flags + p);
+  }
+}
+
+// What goes wrong on the device is the run's to tell.
+bool Diagnosis::landed(Turn& turn) {
+  if (!marked_) mark_ = turn.device.mark();
+  std::shared_ptr<const Error> failure;
+  marked_ = turn.device.reached(mark_, &failure) == Progress::kPending;
+  return !marked_;
+}
+
+void Diagnosis::name_parameter(const Entry& entry) {
+  const auto* flags = reinterpret_cast<const uint32_t*>(flags_.get());
+  const size_t parameters = source_->parameters.size();
+  plan_.device->host_access(HostAccess::kRead, flags,
+                            static_cast<int64_t>(parameters * sizeof(uint32_t)));
+  for (uint32_t p = 0; p < parameters && finding_ == ~uint64_t{0}; ++p) {
+    if (flags[p] == 0) continue;
+    finding_ = kParameter | uint64_t{entry.node} << kNodeBits | p;
+    what_ = cat("\"", source_->parameters[p].name, "\" of ", to_string(source_->types[p]),
+                ": not finite before the step");
+  }
+}
+
+void Diagnosis::conclude() {
+  const std::span<const uint64_t> words = plan_.gate->words();
+  const uint64_t lowest = *std::min_element(words.begin(), words.end());
+  culprit_ = lowest == finding_ && lowest != ~uint64_t{0};
+  const Plan& plan = *plan_.plan;
+  if (!culprit_) {
+    error_ = std::make_shared<const Error>(
+        ErrorKind::kInvalid, "step: its result is not finite: nothing was committed",
+        Where{.program = plan.name, .device = plan_.device->name()});
+    return;
+  }
+  error_ = std::make_shared<const Error>(
+      ErrorKind::kInvalid, cat(what_, ": nothing was committed"),
+      Where{.program = plan.name,
+            .node = plan.nodes[(lowest & ~kParameter) >> kNodeBits].name,
+            .device = plan_.device->name(),
+            .at = at_},
+      "lower the learning rate, clip gradients, or look at this input");
+}
+
+LocalFunction unfuse(const LocalFunction& local) {
+  const Function& fused = *local.function;
+  auto plain = std::make_shared<Function>(fused);
+  plain->nodes.clear();
+  plain->infos.clear();
+  plain->types.resize(fused.parameters.size());
+  std::vector<ValueId> now(fused.types.size());
+  for (ValueId v = 0; v < fused.parameters.size(); ++v) now[v] = v;
+  const auto append = [&](Node node, const std::vector<ValueId>& map, const Function& from,
+                          NodeId id) {
+    for (ValueId& input : node.inputs) input = map[input];
+    const ValueId old = node.first_result;
+    node.first_result = plain->value_count();
+    for (uint32_t r = 0; r < node.results; ++r) plain->types.push_back(from.types[old + r]);
+    plain->infos.push_back(id < from.infos.size() ? from.infos[id] : NodeInfo{});
+    plain->nodes.push_back(std::move(node));
+    return plain->nodes.back().first_result;
+  };
+  LocalFunction result = local;
+  for (NodeId id = 0; id < fused.nodes.size(); ++id) {
+    if (id == local.commit_begin) result.commit_begin = static_cast<NodeId>(plain->nodes.size());
+    const Node& node = fused.nodes[id];
+    if (node.op != Op::fusion) {
+      const ValueId first = append(node, now, fused, id);
+      for (uint32_t r = 0; r < node.results; ++r) now[node.first_result + r] = first + r;
+      continue;
+    }
+    const Function& body = *node.body;
+    std::vector<ValueId> inside(body.types.size());
+    for (ValueId p = 0; p < body.parameters.size(); ++p) inside[p] = now[node.inputs[p]];
+    for (NodeId b = 0; b < body.nodes.size(); ++b) {
+      inside[body.nodes[b].first_result] = append(body.nodes[b], inside, body, b);
+    }
+    for (uint32_t r = 0; r < node.results; ++r)
+      now[node.first_result + r] = inside[body.results[r]];
+  }
+  if (local.commit_begin >= fused.nodes.size())
+    result.commit_begin = static_cast<NodeId>(plain->nodes.size());
+  for (ValueId& value : plain->results) value = now[value];
+  result.function = std::move(plain);
+  return result;
+}
+
+}  // namespace gangway

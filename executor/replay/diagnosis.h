@@ -1,0 +1,61 @@
+// Diagnosis: finds the op that first made a number that is not finite, by running a step that did
+// not commit again.
+//
+// The same inputs are replayed with every fused chain taken apart and every result looked at. All
+// devices do it together, so that collectives find their partners; then the lowest finding of all
+// is agreed on in one exchange, and only the device that holds it names it. Where every op did well
+// with what it was given, a state or an input that is not finite is named instead.
+//
+// Threads: the device's. Memory: an arena for the unfused functions, asked for when it is needed
+// and given back; without it the step still fails, only the op stays unnamed.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "executor/replay/device_plan.h"
+
+namespace gangway {
+
+class Diagnosis {
+ public:
+  // `frames`: of the run, by node; their bases are taken over.
+  Diagnosis(const DevicePlan& plan, const std::vector<CallFrame>& frames);
+
+  Progress advance(Turn& turn);
+  // Once done: what to tell, and whether this device found it.
+  std::shared_ptr<const Error> error() const { return error_; }
+  bool culprit() const { return culprit_; }
+
+ private:
+  void begin_call(const Entry& entry);
+  void end_call(const Entry& entry);
+  void look_at_parameters();
+  bool landed(Turn& turn);
+  void name_parameter(const Entry& entry);
+  void conclude();
+
+  const DevicePlan& plan_;
+  const std::vector<CallFrame>& frames_;
+  uint32_t cursor_ = 0;
+  bool begun_ = false;
+  bool looking_ = false;  // At the parameters of the call at the cursor.
+  bool marked_ = false;
+  bool agreeing_ = false;
+  Mark mark_ = 0;
+  CallFrame frame_;
+  std::shared_ptr<const CompiledFunction> unfused_;
+  std::shared_ptr<const Function> source_;  // What unfused_ was compiled from.
+  BufferPtr arena_;
+  HostMemory flags_;  // u32 for each parameter: it is not finite.
+  uint64_t finding_ =
+      ~uint64_t{0};  // Node of the plan and of its function; the lowest is agreed on.
+  std::string what_, at_;
+  std::shared_ptr<const Error> error_;
+  bool culprit_ = false;
+};
+
+// The same function with every fused chain as its single ops.
+LocalFunction unfuse(const LocalFunction& local);
+
+}  // namespace gangway

@@ -1,0 +1,194 @@
+#include "executor/replay/plan_layout.h"
+
+#include <algorithm>
+
+#include "executor/host/host.h"
+
+namespace gangway {
+namespace {
+
+int64_t aligned(int64_t bytes) {
+  return (std::max<int64_t>(bytes, 1) + kDeviceAlignment - 1) / kDeviceAlignment * kDeviceAlignment;
+}
+
+struct Interval {
+  int64_t bytes = 0;
+  uint32_t first = 0, last = 0;  // Node indices, inclusive.
+  int64_t* offset = nullptr;
+};
+
+// Largest first, each at the lowest place that is free throughout its life.
+int64_t pack(std::vector<Interval>& intervals) {
+  std::stable_sort(intervals.begin(), intervals.end(),
+                   [](const Interval& a, const Interval& b) { return a.bytes > b.bytes; });
+  int64_t total = 0;
+  std::vector<const Interval*> placed;  // By offset.
+  for (const Interval& want : intervals) {
+    int64_t at = 0;
+    for (const Interval* other : placed) {
+      const bool together = other->first <= want.last && want.first <= other->last;
+      if (!together) continue;
+      if (*other->offset - at >= want.bytes) break;
+      at = std::max(at, *other->offset + other->bytes);
+    }
+    *want.offset = at;
+    total = std::max(total, at + want.bytes);
+    placed.insert(std::upper_bound(
+                      placed.begin(), placed.end(), &want,
+                      [](const Interval* a, const Interval* b) { return *a->offset < *b->offset; }),
+                  &want);
+  }
+  return total;
+}
+
+class LayoutMaker {
+ public:
+  LayoutMaker(const Plan& plan, const Member& member, const CompiledFunctions& functions,
+              bool discrete)
+      : plan_(plan), member_(member), functions_(functions), discrete_(discrete) {
+    layout_.values.resize(plan.values.size());
+    layout_.call_arena.assign(plan.nodes.size(), -1);
+    first_.assign(plan.values.size(), kNone);
+    last_.assign(plan.values.size(), 0);
+  }
+
+  PlanLayout run(int64_t arena_bytes_min) {
+    find_lives();
+    for (uint32_t v = 0; v < plan_.values.size(); ++v) place_value(v);
+    for (uint32_t n = 0; n < plan_.nodes.size(); ++n) place_call(n);
+    for (uint32_t v : plan_.outputs) {
+      if (layout_.values[v].kind == ValuePlace::Kind::kAbsent) continue;
+      layout_.bound_bytes += aligned(plan_.values[v].local_type.bytes());
+    }
+    layout_.arena_bytes = std::max(aligned(arena_bytes_min), pack(intervals_));
+    return std::move(layout_);
+  }
+
+ private:
+  // The last node at which a call still needs its operands.
+  uint32_t end_of(uint32_t node) const {
+    uint32_t end = node;
+    for (uint32_t n = node + 1; n < plan_.nodes.size(); ++n) {
+      if (plan_.nodes[n].kind == PlanNodeKind::kCommit && plan_.nodes[n].call == node) end = n;
+    }
+    return end;
+  }
+
+  void find_lives() {
+    const auto end = static_cast<uint32_t>(plan_.nodes.size());
+    for (uint32_t n = 0; n < end; ++n) {
+      const PlanNode& node = plan_.nodes[n];
+      if (!takes_part(plan_, node, member_)) continue;
+      const uint32_t until = node.kind == PlanNodeKind::kCall ? end_of(n) : n;
+      for (uint32_t value : node.inputs) last_[value] = std::max(last_[value], until);
+      for (uint32_t value : node.results) {
+        first_[value] = std::min(first_[value], n);
+        last_[value] = std::max(last_[value], until);
+        if (node.kind == PlanNodeKind::kSource) sourced_.push_back(value);
+        if (node.kind == PlanNodeKind::kTransfer) find_transfer(node, value);
+      }
+    }
+    // What a client gets is copied, or was bound, when the run ends.
+    for (uint32_t value : plan_.outputs) last_[value] = end;
+  }
+
+  void find_transfer(const PlanNode& node, uint32_t value) {
+    received_.push_back(value);
+    const uint32_t to = mesh_device_of(plan_.slices[node.slice], member_);
+    if (discrete_ && to != kNone && sender_of(plan_, node, to).host == member_.host)
+      linked_.push_back(value);
+    const uint32_t from = mesh_device_of(plan_.slices[plan_.values[node.inputs[0]].slice], member_);
+    if (discrete_ && from != kNone &&
+        slice_members(plan_.slices[node.slice])[from].host == member_.host)
+      last_[node.inputs[0]] = static_cast<uint32_t>(plan_.nodes.size());
+  }
+
+  static bool contains(const std::vector<uint32_t>& values, uint32_t value) {
+    return std::find(values.begin(), values.end(), value) != values.end();
+  }
+
+  void place_value(uint32_t v) {
+    const PlanValue& value = plan_.values[v];
+    ValuePlace& place = layout_.values[v];
+    if (mesh_device_of(plan_.slices[value.slice], member_) == kNone) return;
+    const int64_t bytes = value.local_type.bytes();
+    switch (value.storage) {
+      case PlanStorage::kState: place.kind = ValuePlace::Kind::kState; return;
+      case PlanStorage::kInput:
+        place.kind = ValuePlace::Kind::kBound;
+        if (bytes > static_cast<int64_t>(kInlineBytesMax)) {
+          layout_.bound_bytes += aligned(bytes);
+        } else {
+          place.offset = layout_.slot_bytes;  // A place for the value inside the message.
+          layout_.slot_bytes += aligned(bytes);
+        }
+        return;
+      case PlanStorage::kTemporary:
+      case PlanStorage::kOutput: break;
+    }
+    if (contains(received_, v) && (!discrete_ || contains(linked_, v))) {
+      place = {ValuePlace::Kind::kInbox, layout_.inbox_bytes};
+      layout_.inbox_bytes += aligned(bytes);
+    } else if (contains(sourced_, v)) {
+      place = {ValuePlace::Kind::kSlot, layout_.slot_bytes};
+      layout_.slot_bytes += aligned(bytes);
+    } else if (contains(plan_.outputs, v) && !contains(received_, v)) {
+      place.kind = ValuePlace::Kind::kBound;
+    } else if (first_[v] != kNone) {
+      place.kind = ValuePlace::Kind::kArena;
+      intervals_.push_back(
+          {aligned(bytes), first_[v], std::max(first_[v], last_[v]), &place.offset});
+    }
+  }
+
+  void place_call(uint32_t n) {
+    const PlanNode& node = plan_.nodes[n];
+    if (node.kind != PlanNodeKind::kCall || !takes_part(plan_, node, member_)) return;
+    layout_.call_arena[n] = 0;
+    const int64_t bytes = functions_[node.function]->arena_bytes();
+    if (bytes == 0) return;
+    intervals_.push_back({aligned(bytes), n, end_of(n), &layout_.call_arena[n]});
+  }
+
+  const Plan& plan_;
+  const Member member_;
+  const CompiledFunctions& functions_;
+  const bool discrete_;
+  PlanLayout layout_;
+  std::vector<uint32_t> first_, last_;
+  std::vector<uint32_t> sourced_, received_;
+  std::vector<uint32_t> linked_;  // Of those received: over a link.
+  std::vector<Interval> intervals_;
+};
+
+}  // namespace
+
+uint32_t mesh_device_of(const PlanSlice& slice, const Member& member) {
+  uint32_t device = 0;
+  for (const PlanRange& range : slice.ranges) {
+    if (range.host == member.host && member.device >= range.first &&
+        member.device < range.first + range.count) {
+      return device + member.device - range.first;
+    }
+    device += range.count;
+  }
+  return kNone;
+}
+
+Member sender_of(const Plan& plan, const PlanNode& transfer, uint32_t device) {
+  return slice_members(plan.slices[plan.values[transfer.inputs[0]].slice])[device];
+}
+
+bool takes_part(const Plan& plan, const PlanNode& node, const Member& member) {
+  if (node.kind == PlanNodeKind::kGate) return true;
+  if (mesh_device_of(plan.slices[node.slice], member) != kNone) return true;
+  return node.kind == PlanNodeKind::kTransfer &&
+         mesh_device_of(plan.slices[plan.values[node.inputs[0]].slice], member) != kNone;
+}
+
+PlanLayout lay_out(const Plan& plan, const Member& member, const CompiledFunctions& functions,
+                   int64_t arena_bytes_min, bool discrete) {
+  return LayoutMaker(plan, member, functions, discrete).run(arena_bytes_min);
+}
+
+}  // namespace gangway

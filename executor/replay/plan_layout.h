@@ -1,0 +1,53 @@
+// Where the values of a plan lie on one device.
+//
+//   state      a buffer of the state store; one for all runs
+//   arena      packed by liveness, together with the arenas of the calls; one for all runs, since
+//              the stream is in order
+//   slot       written by a source's worker, or small inputs: one place for each run in flight
+//   inbox      written by the sender of a transfer: a slot for each run in flight, of a shared
+//              segment, or of the device's own memory where another device of the host writes there
+//   bound      inputs and outputs: buffers that change with each run
+//
+// A discrete device can't read what the host wrote: its slots have a double in host memory, and
+// what it receives from another host is copied to the arena. What it sends to a device of its host
+// is copied while it goes on, so that keeps its place in the arena to the end of the run.
+//
+// The arena of a call with a commit part stays its own until the commit has run: what the compute
+// part staged there must survive other calls. Threads: pure. Cost: O(nodes * live values), once.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "executor/devices/device.h"
+#include "ir/plan/plan.h"
+#include "ir/plan/plan_members.h"
+
+namespace gangway {
+
+struct ValuePlace {
+  enum class Kind : uint8_t { kAbsent, kState, kArena, kSlot, kInbox, kBound } kind = Kind::kAbsent;
+  int64_t offset = 0;  // kArena, kSlot, kInbox.
+};
+
+struct PlanLayout {
+  std::vector<ValuePlace> values;   // By value.
+  std::vector<int64_t> call_arena;  // By node: offset of a call's arena, or -1.
+  int64_t arena_bytes = 0;
+  int64_t slot_bytes = 0;   // Of one run in flight.
+  int64_t inbox_bytes = 0;  // Of one run in flight; of a discrete device: in its own memory.
+  int64_t bound_bytes = 0;  // Of one run in flight: inputs above kInlineBytesMax, and outputs.
+};
+
+// Which device of a slice's mesh `member` is; kNone when it is none of them.
+uint32_t mesh_device_of(const PlanSlice& slice, const Member& member);
+// Who sends what mesh device `device` receives in a transfer.
+Member sender_of(const Plan& plan, const PlanNode& transfer, uint32_t device);
+// Whether `member` takes part in a node: the sender of a transfer does, too.
+bool takes_part(const Plan& plan, const PlanNode& node, const Member& member);
+
+using CompiledFunctions = std::vector<std::shared_ptr<const CompiledFunction>>;
+PlanLayout lay_out(const Plan& plan, const Member& member, const CompiledFunctions& functions,
+                   int64_t arena_bytes_min, bool discrete = false);
+
+}  // namespace gangway

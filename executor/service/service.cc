@@ -1,0 +1,234 @@
+#include "executor/service/service.h"
+
+#include <unistd.h>
+
+#include <map>
+#include <utility>
+
+#include "ir/plan/plan_wire.h"
+#include "protocol/rpc_values.h"
+#include "runtime/fibers/await.h"
+#include "runtime/fibers/fiber_group.h"
+#include "runtime/net/server.h"
+
+namespace gangway {
+namespace {
+
+// What the controller calls.
+class ExecutorServer final : public wire::Executor::Server {
+ public:
+  explicit ExecutorServer(Host& host) : host_(host) {}
+
+  kj::Promise<void> install(InstallContext context) override {
+    return in_fiber("install", [this, self = thisCap(), context]() mutable {
+      auto params = context.getParams();
+      const auto bytes = params.getBytes();
+      auto plan = std::make_shared<const Plan>(
+          plan_from_wire({reinterpret_cast<const std::byte*>(bytes.begin()), bytes.size()}));
+      GW_REQUIRE(params.getSelf() < plan->hosts.size(), "install: host ", params.getSelf(),
+                 " of a plan of ", plan->hosts.size());
+      const Installed installed = host_
+                                      .install(PlanId(params.getPlan()), std::move(plan),
+                                               params.getSelf(), {params.getScope()})
+                                      .take();
+      auto results = context.getResults();
+      auto needs = results.initNeeds(static_cast<uint32_t>(installed.needs.size()));
+      for (uint32_t i = 0; i < needs.size(); ++i) {
+        needs[i].setDevice(installed.needs[i].device);
+        needs[i].setArena(installed.needs[i].arena);
+        needs[i].setState(installed.needs[i].state);
+        needs[i].setSlots(installed.needs[i].slots);
+      }
+      auto offers = results.initOffers(static_cast<uint32_t>(installed.offers.size()));
+      for (uint32_t i = 0; i < offers.size(); ++i) {
+        offers[i].setKey(installed.offers[i].key);
+        write_segment(offers[i].initSegment(), installed.offers[i].segment);
+      }
+    });
+  }
+
+  kj::Promise<void> link(LinkContext context) override {
+    return in_fiber("link", [this, self = thisCap(), context]() mutable {
+      std::vector<SegmentOffer> offers;
+      for (auto offer : context.getParams().getOffers()) {
+        offers.push_back({offer.getKey().cStr(), read_segment(offer.getSegment())});
+      }
+      host_.link(PlanId(context.getParams().getPlan()), offers);
+    });
+  }
+
+  kj::Promise<void> commitInstall(CommitInstallContext context) override {
+    return in_fiber("commit install", [this, self = thisCap(), context]() mutable {
+      host_.commit_install(PlanId(context.getParams().getPlan()));
+    });
+  }
+
+ private:
+  Host& host_;
+};
+
+RunRequest to_request(RunFrame frame) {
+  RunRequest request{.plan = frame.plan,
+                     .run = frame.run,
+                     .first_ticket = frame.first_ticket,
+                     .outputs = std::move(frame.outputs),
+                     .source_positions = std::move(frame.source_positions)};
+  for (ArgumentFrame& argument : frame.arguments) {
+    request.arguments.push_back({argument.input, argument.array, std::move(argument.bytes)});
+  }
+  return request;
+}
+
+}  // namespace
+
+class ExecutorService::Impl final : public HostEvents {
+ public:
+  Impl(Reactor& reactor, Network& network, const ExecutorServiceOptions& options)
+      : reactor_(reactor),
+        host_(reactor, options.host, *this),
+        connection_(Connection::connect(
+            reactor, network, options.controller,
+            {.time_limit = std::chrono::milliseconds(options.connect_timeout_ms)})),
+        fibers_(reactor) {
+    const uint64_t key = register_host(options.host);
+    frames_ = connect_frames(reactor, network, options.controller, key, {.name = "controller"});
+    frames_->start([this](capnp::MessageReader& reader) { on_message(decode(reader)); });
+    frames_->closed().on_ready([this](const Result<void>& result) {
+      end(Error(ErrorKind::kUnavailable,
+                cat("executor \"", name_, "\": the controller ended the connection: ",
+                    result.ok() ? "it read nothing any more" : result.error().message()),
+                {.host = name_},
+                "it has gone, or it has heard nothing of this executor for too long and counts it "
+                "as lost: start the executor again"));
+    });
+    fibers_.spawn("heartbeat", [this, interval = options.heartbeat_interval_ms] {
+      while (!ended_.is_set()) {
+        send(HeartbeatFrame{runs_done_});
+        WaitQueue().wait_until_ns("for the next heartbeat",
+                                  reactor_.clock().now_ns() + interval * 1'000'000);
+      }
+    });
+  }
+  ~Impl() noexcept override {
+    closing_ = true;
+    fibers_.cancel();
+  }
+
+  const std::string& name() const { return name_; }
+  Host& host() { return host_; }
+  Future<void> ended() const { return ended_.future(); }
+
+  void run_done(RunId run, const Error* error, bool culprit) override {
+    ++runs_done_;
+    RunDoneFrame done{.run = run, .culprit = culprit};
+    if (error != nullptr) done.error = *error;
+    if (const auto at = small_.find(run); at != small_.end()) {
+      done.outputs = std::move(at->second);
+      small_.erase(at);
+    }
+    send(std::move(done));
+  }
+
+  void small_output(RunId run, uint32_t output, std::span<const std::byte> bytes) override {
+    small_[run].push_back({output, {bytes.begin(), bytes.end()}});
+  }
+
+  void transfer_done(uint64_t request, const Error* error) override {
+    TransferDoneFrame done{.request = request};
+    if (error != nullptr) done.error = *error;
+    send(std::move(done));
+  }
+
+ private:
+  // So much unread by the controller means that it is stuck.
+  static constexpr size_t kQueuedBytesMax = size_t{32} << 20;
+
+  uint64_t register_host(const HostOptions& options) {
+    auto request = connection_.bootstrap<wire::Controller>().registerExecutorRequest();
+    write(request.initVersion(), Version{});
+    write(request.initMachine(), this_machine());
+    auto description = request.initDescription();
+    description.setName(options.name);
+    description.setDevices(static_cast<uint32_t>(options.devices));
+    description.setMemoryBytes(host_.options().memory_bytes);
+    description.setKind(options.kind == DeviceKind::kCpu   ? "cpu"
+                        : options.kind == DeviceKind::kSim ? "sim"
+                                                           : "cuda");
+    description.setText(host_.describe_devices());
+    description.setProcess(getpid());
+    request.setExecutor(kj::heap<ExecutorServer>(host_));
+    auto response =
+        await<capnp::Response<wire::Controller::RegisterExecutorResults>>(request.send());
+    name_ = response.getName().cStr();
+    registration_ = response.getRegistration();
+    return response.getFrameKey();
+  }
+
+  void send(const Message& message) {
+    if (closing_ || frames_ == nullptr || ended_.is_set()) return;
+    if (frames_->queued_bytes() > kQueuedBytesMax) return frames_->close();
+    frames_->send(encode(message));
+  }
+
+  void end(const Error& why) {
+    if (!closing_ && !ended_.is_set()) ended_.fail(why);
+  }
+
+  void on_message(Message message) {
+    if (auto* run = std::get_if<RunFrame>(&message)) {
+      host_.start(to_request(std::move(*run)));
+    } else if (auto* freed = std::get_if<FreeFrame>(&message)) {
+      host_.free(freed->arrays);
+    } else if (auto* cancel = std::get_if<CancelFrame>(&message)) {
+      host_.cancel(cancel->run, cancel->error.kind(), cancel->error.message());
+    } else if (auto* transfer = std::get_if<TransferFrame>(&message)) {
+      move_bytes(*transfer);
+    } else if (auto* uninstall = std::get_if<UninstallFrame>(&message)) {
+      host_.uninstall(uninstall->plan);
+    } else if (auto* scope = std::get_if<FreeScopeFrame>(&message)) {
+      host_.free_scope({scope->scope});
+    } else {
+      throw Error(ErrorKind::kInvalid,
+                  "frame: the controller sent a kind of frame that is not its to send");
+    }
+  }
+
+  void move_bytes(const TransferFrame& frame) {
+    const ClientBytes at{frame.at.segment, frame.at.offset, frame.at.bytes};
+    try {
+      switch (frame.kind) {
+        case TransferKind::kPut:
+          return host_.put(frame.request, frame.array, frame.plan, frame.input, at);
+        case TransferKind::kGet: return host_.get(frame.request, frame.array, at);
+        case TransferKind::kPutState:
+          return host_.put_state(frame.request, {frame.scope}, frame.name, at);
+        case TransferKind::kGetState:
+          return host_.get_state(frame.request, {frame.scope}, frame.name, at);
+      }
+    } catch (const Error& error) {
+      transfer_done(frame.request, &error);
+    }
+  }
+
+  Reactor& reactor_;
+  std::string name_;
+  Promise<void> ended_;
+  bool closing_ = false;
+  uint64_t runs_done_ = 0;
+  std::map<RunId, std::vector<SmallOutput>> small_;  // Of runs that have not ended.
+  Host host_;
+  Connection connection_;
+  wire::Registration::Client registration_ = nullptr;
+  std::unique_ptr<FrameStream> frames_;
+  FiberGroup fibers_;
+};
+
+ExecutorService::ExecutorService(Reactor& reactor, Network& network, ExecutorServiceOptions options)
+    : impl_(std::make_unique<Impl>(reactor, network, options)) {}
+ExecutorService::~ExecutorService() = default;
+
+const std::string& ExecutorService::name() const { return impl_->name(); }
+Host& ExecutorService::host() { return impl_->host(); }
+Future<void> ExecutorService::disconnected() const { return impl_->ended(); }
+
+}  // namespace gangway

@@ -1,0 +1,47 @@
+// ExecutorService: a Host on the network: it registers with the controller, turns RPC and frames
+// into calls of Host, and Host's events into frames.
+//
+// Threads: the reactor's thread; making and destroying one suspends. Errors: the constructor throws
+// what the controller answers: kInvalid (another version), kUnimplemented (another machine),
+// kUnavailable (nobody there). A transfer that Host refuses becomes that transfer's result. A run
+// that it can't take part in at all ends the connection: its peers would wait for it for ever, and
+// a lost host is what the controller can deal with.
+//
+//   ExecutorService executor(reactor, network, {.controller = "127.0.0.1:7040", .host = {...}});
+//   executor.disconnected().await();                        // Serves until the controller is gone.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "executor/host/host.h"
+#include "runtime/fibers/future.h"
+#include "runtime/net/transport.h"
+
+namespace gangway {
+
+struct ExecutorServiceOptions {
+  std::string controller;
+  HostOptions host;
+  int64_t heartbeat_interval_ms = 1000;
+  int64_t connect_timeout_ms = 10'000;
+};
+
+class ExecutorService {
+ public:
+  ExecutorService(Reactor& reactor, Network& network, ExecutorServiceOptions options);
+  ~ExecutorService();
+  ExecutorService(const ExecutorService&) = delete;
+
+  // As the controller calls it.
+  const std::string& name() const;
+  Host& host();
+  // Ready, with the reason, when the controller is gone.
+  Future<void> disconnected() const;
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace gangway

@@ -1,0 +1,78 @@
+#include "executor/transfers/segment_directory.h"
+
+#include <cstring>
+
+#include "runtime/base/error.h"
+#include "runtime/base/hash.h"
+
+namespace gangway {
+namespace {
+
+constexpr uint64_t kMagic = 0x677765786563'0001;
+constexpr uint64_t kAlignment = 64;
+
+struct Header {
+  uint64_t magic, count;
+};
+struct Entry {
+  uint64_t key, offset, bytes;
+};
+
+uint64_t key_of(const std::string& name) {
+  Hasher hasher;
+  hasher.add(name);
+  return hasher.finish().low;
+}
+
+uint64_t aligned(uint64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
+
+uint64_t directory_bytes(size_t count) { return aligned(sizeof(Header) + count * sizeof(Entry)); }
+
+}  // namespace
+
+void SegmentBuilder::add(const std::string& name, int64_t bytes) {
+  areas_.push_back({key_of(name), end_, static_cast<uint64_t>(bytes)});
+  end_ += aligned(static_cast<uint64_t>(bytes));
+}
+
+int64_t SegmentBuilder::bytes() const {
+  return static_cast<int64_t>(directory_bytes(areas_.size()) + end_);
+}
+
+SharedSegment SegmentBuilder::make() const {
+  SharedSegment segment = SharedSegment::create(static_cast<size_t>(bytes()));
+  const Header header{kMagic, areas_.size()};
+  std::memcpy(segment.data(), &header, sizeof header);
+  const uint64_t base = directory_bytes(areas_.size());
+  std::byte* at = segment.data() + sizeof header;
+  for (const Area& area : areas_) {
+    const Entry entry{area.key, base + area.offset, area.bytes};
+    std::memcpy(at, &entry, sizeof entry);
+    at += sizeof entry;
+  }
+  return segment;
+}
+
+std::byte* find_area(const SharedSegment& segment, const std::string& name, int64_t bytes) {
+  const auto size = static_cast<uint64_t>(segment.size());
+  Header header{};
+  if (size >= sizeof header) std::memcpy(&header, segment.data(), sizeof header);
+  const bool valid =
+      header.magic == kMagic && header.count <= (size - sizeof header) / sizeof(Entry);
+  const uint64_t key = key_of(name);
+  for (uint64_t i = 0; valid && i < header.count; ++i) {
+    Entry entry{};
+    std::memcpy(&entry, segment.data() + sizeof header + i * sizeof entry, sizeof entry);
+    if (entry.key != key) continue;
+    const bool fits = entry.bytes >= static_cast<uint64_t>(bytes) &&
+                      entry.offset % kAlignment == 0 && entry.offset <= size &&
+                      entry.bytes <= size - entry.offset;
+    if (fits) return segment.data() + entry.offset;
+  }
+  throw Error(ErrorKind::kUnavailable,
+              cat("shared segment of process ", segment.descriptor().pid, ": has no area \"", name,
+                  "\" of ", bytes, " bytes"),
+              {}, "the hosts of a plan must run the same version of Gangway");
+}
+
+}  // namespace gangway

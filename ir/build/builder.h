@@ -1,0 +1,109 @@
+// Builder: traces one Function. User code rarely names it: free op functions (ir/build/ops.h) find it
+// through their operands.
+//
+//   Builder b("loss", mesh);
+//   Value x = b.parameter("x", f32({8, 16}), {{"data", shard(0)}});
+//   b.result("loss", mean(x * x));
+//   Function f = b.build();
+//
+// Errors: an op whose operands do not fit throws kInvalid at once with the op, both shapes and the
+// user's line. Threads: one thread.
+#pragma once
+
+#include <map>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "ir/build/value.h"
+#include "ir/graph/function.h"
+#include "runtime/base/error.h"
+
+namespace gangway {
+
+class Builder {
+ public:
+  explicit Builder(std::string name, Mesh mesh = {});
+  Builder(const Builder&) = delete;
+  Builder& operator=(const Builder&) = delete;
+
+  Value parameter(std::string name, Type type, AxisPlacements placements = {},
+                  Loc loc = Loc::current());
+  void result(std::string name, Value value, Loc loc = Loc::current());
+
+  // A scalar or filled tensor.
+  Value constant(Type type, double value, Loc loc = Loc::current());
+
+  // Appends a node. Infers types; broadcasts nothing.
+  std::vector<Value> emit(Op op, const std::vector<Value>& inputs, Attrs attrs, Loc loc);
+  // Appends a copy of a node of this function, of the same types, on other inputs: outside every
+  // region and derived from it.
+  std::vector<Value> clone(NodeId node, const std::vector<Value>& inputs, Reason reason);
+  Value emit1(Op op, const std::vector<Value>& inputs, Attrs attrs, Loc loc);
+
+  // Removes the nodes from `first` on that no value of `keep` needs, and renumbers `keep`. Nobody
+  // else may hold values of those nodes.
+  void prune(NodeId first, std::vector<Value>& keep);
+
+  Type type(ValueId id) const { return function_.types[id]; }
+  const Function& function() const { return function_; }
+  // The parameters come first, in the order they were declared. The builder is empty afterwards.
+  Function build();
+
+  // Names every node made until the guard dies: for messages, text and traces ("layers.0").
+  class Scope {
+   public:
+    Scope(Builder& builder, std::string name, Loc loc = Loc::current());
+    ~Scope();
+    Scope(const Scope&) = delete;
+
+   private:
+    Builder& builder_;
+    uint32_t saved_;
+  };
+
+  // Nodes made until the guard dies belong to a new rematerialisation region.
+  class Region {
+   public:
+    explicit Region(Builder& builder);
+    ~Region();
+    Region(const Region&) = delete;
+
+   private:
+    Builder& builder_;
+    uint32_t saved_;
+  };
+
+  // Nodes made until the guard dies are derived: they carry the location of `origin` and the
+  // reason.
+  class Derived {
+   public:
+    Derived(Builder& builder, NodeId origin, Reason reason);
+    ~Derived();
+    Derived(const Derived&) = delete;
+
+   private:
+    Builder& builder_;
+    NodeId saved_origin_;
+    Reason saved_reason_;
+  };
+
+ private:
+  void parameters_first();
+  uint32_t intern_loc(Loc loc, const std::string& scope);
+  std::vector<Value> append(Node node, std::vector<Type> types, NodeInfo info);
+  void require_own(const std::vector<Value>& values, Op op) const;
+  [[noreturn]] void fail(Error error, Loc loc) const;
+
+  Function function_;
+  std::vector<ValueId> parameters_;  // In the order of function_.parameters; ids as traced.
+  std::map<std::tuple<std::string, int, std::string, uint32_t>, uint32_t> locs_;
+  uint32_t scope_ = kNone;
+  uint32_t region_ = 0;
+  uint32_t regions_ = 0;
+  NodeId origin_ = kNone;
+  Reason reason_ = Reason::kUser;
+};
+
+}  // namespace gangway

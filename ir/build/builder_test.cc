@@ -1,0 +1,179 @@
+#include "ir/build/builder.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "ir/build/ops.h"
+#include "ir/build/tree.h"
+#include "runtime/base/error.h"
+
+namespace gangway {
+namespace {
+
+using testing::HasSubstr;
+
+template <class F>
+std::string message_of(F&& f) {
+  try {
+    f();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::kInvalid) << error.what();
+    return error.what();
+  }
+  return "nothing was thrown";
+}
+
+TEST(Builder, TracesAnEquation) {
+  Builder b("loss");
+  Value x = b.parameter("x", f32({8, 16})), w = b.parameter("w", f32({16, 4}));
+  b.result("loss", mean(square(dot(x, w) * 2 + 1)));
+  Function f = b.build();
+  EXPECT_EQ(f.parameters.size(), 2u);
+  EXPECT_EQ(f.types[f.results[0]], f32());
+  EXPECT_EQ(f.nodes.size(), f.infos.size());
+}
+
+TEST(Builder, BroadcastsAsNumPyDoes) {
+  Builder b("f");
+  Value x = b.parameter("x", f32({8, 1, 4})), y = b.parameter("y", f32({3, 1}));
+  EXPECT_EQ((x + y).type(), f32({8, 3, 4}));
+  EXPECT_EQ((1 - x).type(), f32({8, 1, 4}));
+  EXPECT_EQ(where(gt(x, 0), 1.0, y).type(), f32({8, 3, 4}));
+}
+
+TEST(Builder, AnOperandCanBeALeafOfATree) {
+  Builder b("f");
+  Tree params;
+  params.set("w", b.parameter("w", f32({4})));
+  Value x = b.parameter("x", f32({4}));
+  EXPECT_EQ((x * params["w"]).type(), f32({4}));
+  EXPECT_EQ((-params["w"]).type(), f32({4}));
+}
+
+TEST(Builder, AMisfitNamesTheOpBothShapesAndTheUsersLine) {
+  Builder b("moe_loss");
+  Value x = b.parameter("x", bf16({64, 128, 512})), w = b.parameter("w", bf16({256, 512}));
+  int line = 0;
+  std::string message = message_of([&] {
+    line = __LINE__ + 1;
+    dot(x, w);
+  });
+  EXPECT_THAT(message,
+              HasSubstr("dot: contracted sizes differ: lhs dim 2 is 512 in bf16[64, 128, 512], rhs "
+                        "dim 0 is 256 in bf16[256, 512]"));
+  EXPECT_THAT(message, HasSubstr("in function \"moe_loss\""));
+  EXPECT_THAT(message, HasSubstr("at builder_test.cc:" + std::to_string(line)));
+}
+
+TEST(Builder, AnOperatorKnowsItsLineToo) {
+  Builder b("f");
+  Value x = b.parameter("x", f32({8})), y = b.parameter("y", f32({7}));
+  int line = 0;
+  std::string message = message_of([&] {
+    line = __LINE__ + 1;
+    x + y;
+  });
+  EXPECT_THAT(message, HasSubstr("add: shapes do not broadcast: lhs is f32[8], rhs is f32[7]"));
+  EXPECT_THAT(message, HasSubstr("at builder_test.cc:" + std::to_string(line)));
+}
+
+TEST(Builder, ElementTypesAreNeverMixedSilently) {
+  Builder b("f");
+  Value x = b.parameter("x", f32({8})), y = b.parameter("y", bf16({8}));
+  EXPECT_THAT(message_of([&] { x* y; }), HasSubstr("convert()"));
+}
+
+TEST(Builder, ValuesOfTwoFunctionsDoNotMix) {
+  Builder a("a"), b("b");
+  Value x = a.parameter("x", f32()), y = b.parameter("y", f32());
+  EXPECT_THAT(message_of([&] { x + y; }), HasSubstr("belongs to another function: \"b\""));
+  EXPECT_THAT(message_of([&] { exp(Value()); }), HasSubstr("empty"));
+}
+
+TEST(Builder, EveryNodeKnowsItsLineAndScopes) {
+  Builder b("train_step");
+  Value x = b.parameter("x", f32());
+  int line = 0;
+  {
+    Builder::Scope layers(b, "layers");
+    Builder::Scope first(b, "0");
+    line = __LINE__ + 1;
+    exp(x);
+  }
+  EXPECT_EQ(where(b.function(), 0), "builder_test.cc:" + std::to_string(line) + " in 0 in layers");
+}
+
+TEST(Builder, PlacesAreStoredOnce) {
+  Builder b("f");
+  Value x = b.parameter("x", f32());
+  for (int i = 0; i < 10; ++i) x = exp(x);
+  EXPECT_EQ(b.function().locs.size(), 1u);
+}
+
+TEST(Builder, DerivedNodesCarryTheLineOfTheirOrigin) {
+  Builder b("f");
+  Value x = b.parameter("x", f32());
+  exp(x);
+  {
+    Builder::Derived derived(b, 0, Reason::kGradient);
+    log(x);
+  }
+  EXPECT_EQ(line_of(b.function(), 1), line_of(b.function(), 0));
+  EXPECT_EQ(b.function().infos[1].origin, 0u);
+  EXPECT_EQ(b.function().infos[1].reason, Reason::kGradient);
+}
+
+TEST(Builder, ARegionWithinARegionIsPartOfIt) {
+  Builder b("f");
+  Value x = b.parameter("x", f32());
+  exp(x);
+  {
+    Builder::Region outer(b);
+    exp(x);
+    Builder::Region inner(b);
+    exp(x);
+  }
+  std::vector<uint32_t> regions;
+  for (const Node& node : b.function().nodes) regions.push_back(node.region);
+  EXPECT_EQ(regions, (std::vector<uint32_t>{0, 1, 1}));
+}
+
+TEST(Builder, AttributesAreChecked) {
+  Builder b("f");
+  Value x = b.parameter("x", f32({4}));
+  auto emit = [&](Op op, Attrs attrs) { b.emit(op, {x}, attrs, Loc::current()); };
+  EXPECT_THAT(message_of([&] { emit(Op::exp, {{"axis", int64_t{0}}}); }),
+              HasSubstr("exp: unknown attribute: axis"));
+  EXPECT_THAT(message_of([&] { emit(Op::cumsum, {}); }),
+              HasSubstr("cumsum: attribute axis is missing"));
+  EXPECT_THAT(message_of([&] { emit(Op::cumsum, {{"axis", true}}); }),
+              HasSubstr("expected int, got bool"));
+  EXPECT_THAT(message_of([&] { emit(Op::add, {}); }),
+              HasSubstr("add: wrong number of operands: expected 2, got 1"));
+}
+
+TEST(Builder, SizesThatOverflowAreRefused) {
+  Builder b("f");
+  Value x = b.parameter("x", f32({4}));
+  int64_t huge = std::numeric_limits<int64_t>::max();
+  EXPECT_THAT(message_of([&] { pad(x, 0, huge, huge); }), HasSubstr("pad: "));
+  EXPECT_THAT(message_of([&] { reshape(x, {huge, huge}); }), HasSubstr("reshape: "));
+  EXPECT_THAT(message_of([&] { broadcast_to(x, {huge, 4}); }), HasSubstr("broadcast: "));
+  EXPECT_THAT(message_of([&] { slice(x, 0, -huge, huge); }), HasSubstr("slice: "));
+}
+
+TEST(Builder, ParametersComeFirstHoweverLateTheyAreDeclared) {
+  Builder b("late");
+  Value x = b.parameter("x", f32({2}));
+  Value y = exp(x);
+  Value late = b.parameter("late", f32({2}));
+  b.result("z", y + late);
+  Function f = b.build();
+  EXPECT_EQ(f.parameters[1].name, "late");
+  EXPECT_EQ(f.nodes[0].first_result, 2u);
+  EXPECT_EQ(f.nodes[1].inputs, (std::vector<ValueId>{2, 1}));
+  EXPECT_EQ(f.results, std::vector<ValueId>{3});
+}
+
+}  // namespace
+}  // namespace gangway

@@ -1,0 +1,40 @@
+// Kernels of the user's own: a function of a shared library as a node of a graph.
+//
+// Why: what the op set lacks should not need another build of Gangway. The program carries where
+// the library is and the hash of its content; an executor loads it when a plan is installed, and
+// refuses a file of another content, so that what runs is what the program was written with.
+// The result is not cut over a mesh, and has no gradient.
+//
+// Trust: whoever may compile programs on a cluster may make its executors load code that lies on
+// their machine. Threads: pure, but for reading the file. Errors: kInvalid for a file that can't be
+// read; a missing file or symbol on the executor's side is an error of compile().
+//
+//   Value y = custom_call(user_kernel("libmine.so", "halve"), {x}, f32({8}));   // user_kernel.h
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "ir/build/value.h"
+
+namespace gangway {
+
+struct UserKernel {
+  std::string path;     // Absolute: executors have other working folders.
+  std::string library;  // The content hash.
+  std::string symbol;
+};
+
+// Of the library as it is now.
+UserKernel user_kernel(const std::string& path, const std::string& symbol);
+
+// At least one input.
+Value custom_call(const UserKernel& kernel, const std::vector<Value>& inputs, const Type& result,
+                  Loc loc = Loc::current());
+
+// The bytes of a library; throws kInvalid naming it when it can't be read.
+std::string read_library(const std::string& path);
+std::string library_hash(const std::string& bytes);
+
+}  // namespace gangway

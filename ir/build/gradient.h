@@ -1,0 +1,30 @@
+// What the gradient rule of an op row sees, and what it gives. Rules build ops on the same builder,
+// in the global view.
+#pragma once
+
+#include <vector>
+
+#include "ir/build/value.h"
+
+namespace gangway {
+
+struct GradientCall {
+  Builder& builder;
+  const Node& node;
+  const std::vector<Value>& inputs;
+  const std::vector<Value>& results;
+  // Cotangent of each result; an empty Value where the loss does not depend on that result. At
+  // least one is there.
+  const std::vector<Value>& cotangents;
+  Loc loc;
+};
+
+// Composites: the same results from smaller ops.
+struct DecomposeCall {
+  Builder& builder;
+  const Node& node;
+  const std::vector<Value>& inputs;
+  Loc loc;
+};
+
+}  // namespace gangway

@@ -1,0 +1,398 @@
+#include "ir/build/program_builder.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "ir/build/initializer.h"
+#include "ir/build/ops.h"
+#include "ir/verify/verify_internal.h"
+#include "ir/wire/wire.h"
+
+namespace gangway {
+namespace {
+
+LocEntry entry(Loc loc) { return {.file = loc.file, .line = loc.line}; }
+
+}  // namespace
+
+struct ProgramBuilder::Impl {
+  // A result of the implicit call: an output, or the new value of a state.
+  struct Result {
+    std::string name;
+    Value value;
+    AxisPlacements placements;
+    uint32_t state = kNone;
+    Loc loc;
+  };
+
+  Impl(std::string name, Mesh mesh, uint64_t program_seed) : seed(program_seed), main(name, mesh) {
+    program.name = std::move(name);
+    program.slices.push_back({"main", std::move(mesh)});
+  }
+
+  uint64_t seed;
+  Builder main;
+  Program program;
+  std::vector<Edge> arguments;                  // Of the implicit call, by parameter.
+  std::map<ValueId, uint32_t> nodes_of_values;  // What `main` sees of states, inputs, sources.
+  std::vector<Result> results;
+  std::vector<Edge> open;  // Results whose placements nobody said yet.
+  std::map<Hash128, uint32_t> initializers;
+  std::vector<Mistake> mistakes;
+  Loc first_loc;
+
+  void mistake(std::string message, Loc loc) {
+    mistakes.push_back({.message = cat(message, "\n  in program ", internal::shown(program.name)),
+                        .file = loc.file,
+                        .line = loc.line});
+  }
+
+  const Mesh& mesh(uint32_t slice) const {
+    GW_REQUIRE(slice < program.slices.size(), "program ", internal::shown(program.name), ": slice ",
+               slice, " does not exist: there are ", program.slices.size());
+    return program.slices[slice].mesh;
+  }
+
+  // Placements that do not fit become a mistake, and none: tracing goes on, to find more mistakes.
+  AxisPlacements checked(const std::string& what, const Type& type, uint32_t slice,
+                         AxisPlacements placements, Loc loc) {
+    if (!is_valid(type)) return placements;
+    auto wrong = internal::placements_mistake(type, mesh(slice), placements);
+    if (!wrong) return placements;
+    mistake(cat(what, ": ", *wrong), loc);
+    return {};
+  }
+
+  uint32_t append(ProgramNode node) {
+    program.nodes.push_back(std::move(node));
+    return static_cast<uint32_t>(program.nodes.size() - 1);
+  }
+
+  // A node that begins a value: state, input or source.
+  uint32_t begin(NodeKind kind, uint32_t slice, const std::string& name, const Type& type,
+                 AxisPlacements placements, Loc loc) {
+    std::string what = cat(to_string(kind), " ", internal::shown(name));
+    return append({.kind = kind,
+                   .name = name,
+                   .slice = slice,
+                   .types = {type},
+                   .placements = {checked(what, type, slice, std::move(placements), loc)},
+                   .loc = entry(loc)});
+  }
+
+  // The node as a parameter of the implicit call.
+  Value argument(uint32_t id, Loc loc) {
+    const ProgramNode& node = program.nodes[id];
+    if (!first_loc.known()) first_loc = loc;
+    arguments.push_back({.node = id});
+    Value value = main.parameter(node.name, node.types[0], node.placements[0], loc);
+    nodes_of_values.emplace(value.id(), id);
+    return value;
+  }
+
+  uint32_t add_function(std::shared_ptr<const Function> function) {
+    for (uint32_t i = 0; i < program.functions.size(); ++i) {
+      if (program.functions[i] == function) return i;
+    }
+    program.functions.push_back(std::move(function));
+    return static_cast<uint32_t>(program.functions.size() - 1);
+  }
+
+  // States that begin alike (zeros of one type) share one function.
+  uint32_t add_initializer(const std::string& state, const StateSpec& spec, uint32_t slice,
+                           Loc loc) {
+    Function function = trace_initializer(spec, state, seed, mesh(slice), loc);
+    auto [at, is_new] = initializers.try_emplace(content_hash(function), 0);
+    if (is_new) {
+      function.name = cat("init.", initializers.size() - 1);
+      at->second = add_function(std::make_shared<Function>(std::move(function)));
+    }
+    return at->second;
+  }
+
+  uint32_t add_state(uint32_t slice, const std::string& name, const StateSpec& spec,
+                     AxisPlacements placements, Loc loc) {
+    uint32_t function = add_initializer(name, spec, slice, loc);
+    uint32_t id = begin(NodeKind::kState, slice, name, spec.type, std::move(placements), loc);
+    program.nodes[id].function = function;
+    return id;
+  }
+
+  bool is_traced(Value value) { return value && &value.builder() == &main; }
+
+  void add_main_call() {
+    if (arguments.empty() && results.empty()) return;
+    ProgramNode call{.kind = NodeKind::kCall, .name = "main", .inputs = std::move(arguments)};
+    call.loc = entry(first_loc);
+    uint32_t id = static_cast<uint32_t>(program.nodes.size());
+    std::vector<ProgramNode> outputs;
+    for (uint32_t r = 0; r < results.size(); ++r) {
+      Result& result = results[r];
+      const Type& type = result.value.type();
+      call.types.push_back(type);
+      call.placements.push_back(result.placements);
+      if (result.state != kNone) {
+        call.updates.push_back({r, result.state});
+        main.result(result.name + "'", result.value, result.loc);
+        continue;
+      }
+      main.result(result.name, result.value, result.loc);
+      outputs.push_back({.kind = NodeKind::kOutput,
+                         .name = result.name,
+                         .inputs = {{.node = id, .result = r}},
+                         .types = {type},
+                         .placements = {result.placements},
+                         .loc = entry(result.loc)});
+    }
+    program.functions.push_back(std::make_shared<Function>(main.build()));
+    call.function = static_cast<uint32_t>(program.functions.size() - 1);
+    append(std::move(call));
+    for (ProgramNode& output : outputs) append(std::move(output));
+  }
+
+  void update(Value state, Value next, Loc loc);
+
+  // Results of explicit calls and transfers lie as their first reader wants them.
+  void settle_placements();
+};
+
+namespace {
+
+// A propagated sharding, as users write it.
+AxisPlacements by_name(const Mesh& mesh, const Sharding& sharding) {
+  AxisPlacements out;
+  for (size_t i = 0; i < sharding.size(); ++i) {
+    if (sharding[i] != replicate()) out.emplace_back(mesh.axes[i].name, sharding[i]);
+  }
+  return out;
+}
+
+// Placements that a transfer can keep: those whose axis exists over there and cuts evenly.
+AxisPlacements kept(const Type& type, const Mesh& mesh, const AxisPlacements& placements) {
+  AxisPlacements out;
+  for (const auto& item : placements) {
+    out.push_back(item);
+    if (internal::placements_mistake(type, mesh, out)) out.pop_back();
+  }
+  return out;
+}
+
+bool take(std::vector<Edge>& open, const Edge& edge) { return std::erase(open, edge) > 0; }
+
+}  // namespace
+
+void ProgramBuilder::Impl::settle_placements() {
+  auto want = [this](const Edge& edge, const AxisPlacements& placements) {
+    if (take(open, edge)) program.nodes[edge.node].placements[edge.result] = placements;
+  };
+  for (uint32_t id = 0; id < program.nodes.size(); ++id) {
+    const ProgramNode& node = program.nodes[id];
+    if (node.kind != NodeKind::kCall) continue;
+    const auto& parameters = program.functions[node.function]->parameters;
+    for (size_t i = 0; i < node.inputs.size() && i < parameters.size(); ++i) {
+      want(node.inputs[i], parameters[i].placements);
+    }
+    for (const StateUpdate& update : node.updates) {
+      if (update.state >= program.nodes.size()) continue;
+      want({.node = id, .result = update.result}, program.nodes[update.state].placements[0]);
+    }
+  }
+  for (uint32_t id = 0; id < program.nodes.size(); ++id) {
+    ProgramNode& node = program.nodes[id];
+    if (node.inputs.empty() || node.slice >= program.slices.size()) continue;
+    const Edge& edge = node.inputs[0];
+    if (edge.node >= id || edge.result >= program.nodes[edge.node].types.size()) continue;
+    bool follows = node.kind == NodeKind::kTransfer && take(open, {.node = id});
+    if (!follows && node.kind != NodeKind::kOutput) continue;
+    const AxisPlacements& from = program.nodes[edge.node].placements[edge.result];
+    node.placements[0] = kept(node.types[0], mesh(node.slice), from);
+  }
+}
+
+void ProgramBuilder::Impl::update(Value state, Value next, Loc loc) {
+  auto found = nodes_of_values.find(is_traced(state) ? state.id() : kNone);
+  uint32_t node = found != nodes_of_values.end() ? found->second : kNone;
+  if (node == kNone || program.nodes[node].kind != NodeKind::kState) {
+    return mistake("update: the first argument is not a state: expected what state() gave", loc);
+  }
+  const ProgramNode& target = program.nodes[node];
+  std::string what = cat("update of state ", internal::shown(target.name));
+  if (!is_traced(next)) {
+    return mistake(cat(what, ": the new value is not of this program"), loc);
+  }
+  if (next.type() != target.types[0]) {
+    return mistake(cat(what, ": type differs: expected ", internal::spell(target.types[0]),
+                       ", got ", internal::spell(next.type())),
+                   loc);
+  }
+  for (const Result& result : results) {
+    if (result.state == node) {
+      return mistake(cat(what, ": it is updated already at ", to_string(result.loc)), loc);
+    }
+  }
+  results.push_back({target.name, next, target.placements[0], node, loc});
+}
+
+ProgramBuilder::ProgramBuilder(std::string name, Mesh mesh, uint64_t seed)
+    : impl_(std::make_unique<Impl>(std::move(name), std::move(mesh), seed)) {}
+ProgramBuilder::~ProgramBuilder() = default;
+
+Builder& ProgramBuilder::builder() { return impl_->main; }
+
+Value ProgramBuilder::state(const std::string& name, const StateSpec& spec,
+                            AxisPlacements placements, Loc loc) {
+  return impl_->argument(impl_->add_state(0, name, spec, std::move(placements), loc), loc);
+}
+
+Tree ProgramBuilder::state(const std::string& name, const StateTree& specs,
+                           const std::vector<PlacementRule>& rules, Loc loc) {
+  std::vector<bool> used(rules.size(), false);
+  Tree values = specs.map(
+      [&](const std::string& full_name, const StateSpec& spec) {
+        const PlacementRule* first = nullptr;
+        for (size_t i = 0; i < rules.size(); ++i) {
+          if (!matches(rules[i].pattern, full_name)) continue;
+          used[i] = true;
+          if (first == nullptr) first = &rules[i];
+        }
+        return state(full_name, spec, first != nullptr ? first->placements : AxisPlacements{}, loc);
+      },
+      name);
+  for (size_t i = 0; i < rules.size(); ++i) {
+    if (used[i]) continue;
+    impl_->mistake(
+        cat("state ", internal::shown(name), ": the placement rule ",
+            internal::shown(rules[i].pattern), " matches no state: it would leave them replicated"),
+        loc);
+  }
+  return values;
+}
+
+Value ProgramBuilder::input(const std::string& name, Type type, AxisPlacements placements,
+                            Loc loc) {
+  return impl_->argument(impl_->begin(NodeKind::kInput, 0, name, type, std::move(placements), loc),
+                         loc);
+}
+
+Value ProgramBuilder::source(const std::string& name, SourceSpec spec, Type type,
+                             AxisPlacements placements, Loc loc) {
+  uint32_t id = impl_->begin(NodeKind::kSource, 0, name, type, std::move(placements), loc);
+  spec.attrs.set("kind", std::move(spec.kind));
+  impl_->program.nodes[id].attrs = std::move(spec.attrs);
+  return impl_->argument(id, loc);
+}
+
+void ProgramBuilder::update(const Tree& states, const Tree& next, Loc loc) {
+  std::map<std::string, Value> values;
+  next.for_each([&](const std::string& name, Value value) { values.emplace(name, value); });
+  states.for_each([&](const std::string& name, Value state) {
+    auto at = values.find(name);
+    if (at == values.end()) {
+      return impl_->mistake(cat("update: no new value for ", internal::shown(name)), loc);
+    }
+    impl_->update(state, at->second, loc);
+    values.erase(at);
+  });
+  for (const auto& [name, value] : values) {
+    impl_->mistake(cat("update: there is no state ", internal::shown(name), " in this tree"), loc);
+  }
+}
+
+void ProgramBuilder::output(const std::string& name, Value value, AxisPlacements placements,
+                            Loc loc) {
+  std::string what = cat("output ", internal::shown(name));
+  if (!impl_->is_traced(value)) {
+    return impl_->mistake(cat(what, ": the value is not of this program"), loc);
+  }
+  if (!impl_->first_loc.known()) impl_->first_loc = loc;
+  placements = impl_->checked(what, value.type(), 0, std::move(placements), loc);
+  impl_->results.push_back({name, value, std::move(placements), kNone, loc});
+}
+
+void ProgramBuilder::require_finite(const std::string& output) {
+  impl_->program.finite_output = output;
+}
+
+uint32_t ProgramBuilder::slice(const std::string& name, Mesh mesh) {
+  impl_->program.slices.push_back({name, std::move(mesh)});
+  return static_cast<uint32_t>(impl_->program.slices.size() - 1);
+}
+
+ProgramValue ProgramBuilder::input_on(uint32_t slice, const std::string& name, Type type,
+                                      AxisPlacements placements, Loc loc) {
+  return {{.node = impl_->begin(NodeKind::kInput, slice, name, type, std::move(placements), loc)},
+          type};
+}
+
+ProgramValue ProgramBuilder::state_on(uint32_t slice, const std::string& name,
+                                      const StateSpec& spec, AxisPlacements placements, Loc loc) {
+  return {{.node = impl_->add_state(slice, name, spec, std::move(placements), loc)}, spec.type};
+}
+
+std::vector<ProgramValue> ProgramBuilder::call(uint32_t slice, const std::string& name,
+                                               std::shared_ptr<const Function> function,
+                                               const std::vector<ProgramValue>& arguments,
+                                               const std::vector<StateUpdate>& updates, Loc loc) {
+  GW_REQUIRE(function != nullptr, "call ", internal::shown(name), ": the function is missing");
+  require_valid(*function);
+  ProgramNode node{.kind = NodeKind::kCall, .name = name, .slice = slice, .updates = updates};
+  node.loc = entry(loc);
+  for (const ProgramValue& argument : arguments) node.inputs.push_back(argument.edge);
+  std::vector<ProgramValue> results;
+  uint32_t id = static_cast<uint32_t>(impl_->program.nodes.size());
+  for (uint32_t r = 0; r < function->results.size(); ++r) {
+    const Type& type = function->types[function->results[r]];
+    node.types.push_back(type);
+    node.placements.emplace_back();
+    results.push_back({{.node = id, .result = r}, type});
+    if (function->shardings.empty()) {
+      impl_->open.push_back(results.back().edge);
+    } else {
+      node.placements.back() = by_name(function->mesh, function->shardings[function->results[r]]);
+    }
+  }
+  node.function = impl_->add_function(std::move(function));
+  impl_->append(std::move(node));
+  return results;
+}
+
+ProgramValue ProgramBuilder::transfer(ProgramValue value, uint32_t to_slice, Loc loc) {
+  const auto& nodes = impl_->program.nodes;
+  GW_REQUIRE(value.edge.node < nodes.size(), "transfer: the value is not of this program");
+  uint32_t id = impl_->append({.kind = NodeKind::kTransfer,
+                               .name = nodes[value.edge.node].name,
+                               .slice = to_slice,
+                               .inputs = {value.edge},
+                               .types = {value.type},
+                               .placements = {{}},
+                               .loc = entry(loc)});
+  impl_->open.push_back({.node = id});
+  return {{.node = id}, value.type};
+}
+
+void ProgramBuilder::output_of(const std::string& name, ProgramValue value, Loc loc) {
+  const auto& nodes = impl_->program.nodes;
+  GW_REQUIRE(value.edge.node < nodes.size(), "output ", internal::shown(name),
+             ": the value is not of this program");
+  impl_->append({.kind = NodeKind::kOutput,
+                 .name = name,
+                 .slice = nodes[value.edge.node].slice,
+                 .inputs = {value.edge},
+                 .types = {value.type},
+                 .placements = {{}},
+                 .loc = entry(loc)});
+}
+
+Program ProgramBuilder::build() {
+  Impl& impl = *impl_;
+  impl.settle_placements();
+  impl.add_main_call();
+  std::vector<Mistake> mistakes = verify(impl.program);
+  mistakes.insert(mistakes.begin(), impl.mistakes.begin(), impl.mistakes.end());
+  sort_by_line(mistakes);
+  if (!mistakes.empty()) throw to_error(mistakes, "program " + internal::shown(impl.program.name));
+  return std::move(impl.program);
+}
+
+}  // namespace gangway

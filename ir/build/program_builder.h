@@ -1,0 +1,109 @@
+// ProgramBuilder: traces a program as users write one: state, inputs and outputs around tensor
+// expressions.
+//
+//   ProgramBuilder b("train_step", mesh);
+//   Tree params = b.state("params", specs);                    // tree of StateSpec -> tree of
+//   values Value tokens = b.source("tokens", text_source, i32({64, 512}), {{"data", shard(0)}});
+//   Value lr = b.input("lr", f32());
+//   auto [loss, grads] = value_and_grad(loss_fn)(params, tokens);
+//   b.update(params, new_params);
+//   b.output("loss", loss);
+//   Program program = b.build();                               // reports every mistake at once
+//
+// Everything traced between belongs to one call node on the slice "main". Programs of several
+// calls, or on several slices, use call() with functions built by Builder, and transfer(). What an
+// explicit call or transfer gives lies as the function's shardings say; before propagation, as its
+// first reader wants it.
+//
+// Threads: one thread. Errors: build() throws kInvalid with all mistakes, sorted by source
+// position.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "ir/build/builder.h"
+#include "ir/build/tree.h"
+#include "ir/graph/program.h"
+
+namespace gangway {
+
+// How a state begins: a type and an initialiser that runs on its devices.
+struct StateSpec {
+  Type type;
+  // Traces the first value; key: i32[2] is unique to the state's name and the program's seed.
+  std::function<Value(Builder&, Value key, const Type&)> init;
+};
+StateSpec zeros(Type type, Loc loc = Loc::current());
+StateSpec filled(Type type, double value, Loc loc = Loc::current());
+StateSpec normal(Type type, double stddev, Loc loc = Loc::current());
+using StateTree = TreeOf<StateSpec>;
+
+// Placements by glob on the state's full name, first match wins: {"*.up|*.down", {{"expert",
+// shard(0)}}}. A pattern that matches nothing is an error.
+struct PlacementRule {
+  std::string pattern;
+  AxisPlacements placements;
+};
+
+// A data pipeline on the hosts; `kind` and `attrs` are known to executor/data.
+struct SourceSpec {
+  std::string kind;
+  Attrs attrs;
+};
+
+// A value of the program level: a result of a node.
+struct ProgramValue {
+  Edge edge;
+  Type type;
+};
+
+class ProgramBuilder {
+ public:
+  explicit ProgramBuilder(std::string name, Mesh mesh = {}, uint64_t seed = 0);
+  ~ProgramBuilder();
+  ProgramBuilder(const ProgramBuilder&) = delete;
+
+  // Tracing: values of the implicit call on slice "main".
+  Builder& builder();
+  Value state(const std::string& name, const StateSpec& spec, AxisPlacements placements = {},
+              Loc loc = Loc::current());
+  Tree state(const std::string& name, const StateTree& specs,
+             const std::vector<PlacementRule>& rules = {}, Loc loc = Loc::current());
+  Value input(const std::string& name, Type type, AxisPlacements placements = {},
+              Loc loc = Loc::current());
+  Value source(const std::string& name, SourceSpec spec, Type type, AxisPlacements placements = {},
+               Loc loc = Loc::current());
+  // The new values of states, in place when the run commits; `states` is what state() gave, or a
+  // part of it. A single value is a tree of one leaf.
+  void update(const Tree& states, const Tree& next, Loc loc = Loc::current());
+  void output(const std::string& name, Value value, AxisPlacements placements = {},
+              Loc loc = Loc::current());
+  // The named output must be finite, or the run is not committed and the first op that made it so
+  // is named.
+  void require_finite(const std::string& output);
+
+  // Explicit graphs: several slices, several calls.
+  uint32_t slice(const std::string& name, Mesh mesh);  // Slice 0 is "main".
+  ProgramValue input_on(uint32_t slice, const std::string& name, Type type,
+                        AxisPlacements placements = {}, Loc loc = Loc::current());
+  ProgramValue state_on(uint32_t slice, const std::string& name, const StateSpec& spec,
+                        AxisPlacements placements = {}, Loc loc = Loc::current());
+  std::vector<ProgramValue> call(uint32_t slice, const std::string& name,
+                                 std::shared_ptr<const Function> function,
+                                 const std::vector<ProgramValue>& arguments,
+                                 const std::vector<StateUpdate>& updates = {},
+                                 Loc loc = Loc::current());
+  ProgramValue transfer(ProgramValue value, uint32_t to_slice, Loc loc = Loc::current());
+  void output_of(const std::string& name, ProgramValue value, Loc loc = Loc::current());
+
+  Program build();
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace gangway

@@ -1,0 +1,23 @@
+#include "ir/build/value.h"
+
+#include "ir/build/builder.h"
+#include "runtime/base/error.h"
+
+namespace gangway {
+
+Builder& Value::builder() const {
+  GW_REQUIRE(builder_ != nullptr, "value: it is empty: expected the result of an op");
+  return *builder_;
+}
+
+Type Value::type() const { return builder().type(id_); }
+
+int64_t Value::dim(int index) const {
+  const Type t = type();
+  int d = index < 0 ? index + t.rank() : index;
+  GW_REQUIRE(d >= 0 && d < t.rank(), "dim: dimension ", index, " is out of range for ",
+             to_string(t));
+  return t.dims[static_cast<size_t>(d)];
+}
+
+}  // namespace gangway

@@ -1,0 +1,63 @@
+// Value: a handle to one SSA value of the function that a Builder is tracing. Operators build
+// nodes.
+//
+// A model reads like its equations: `x + gelu(dot(n, w))`. Every free op function and operator
+// takes the user's line through a defaulted Loc. Mixing values of two builders, or using a value
+// after its builder is gone, is an error.
+//
+// Threads: not thread-safe; a function is traced by one thread.
+#pragma once
+
+#include <concepts>
+#include <type_traits>
+
+#include "ir/graph/function.h"
+#include "runtime/base/loc.h"
+
+namespace gangway {
+
+class Builder;
+
+class Value {
+ public:
+  Value() = default;
+  Value(Builder* builder, ValueId id) : builder_(builder), id_(id) {}
+
+  explicit operator bool() const { return builder_ != nullptr; }
+  Builder& builder() const;  // kInvalid when empty.
+  ValueId id() const { return id_; }
+  Type type() const;  // A copy: the function's own list moves as it grows.
+  DType dtype() const { return type().dtype; }
+  int rank() const { return type().rank(); }
+  // Size of a dimension; negative counts from the end.
+  int64_t dim(int index) const;
+
+  friend bool operator==(const Value&, const Value&) = default;
+
+ private:
+  Builder* builder_ = nullptr;
+  ValueId id_ = kNone;
+};
+
+// An operand: a value, or a number that takes the other operand's type. Its conversion records the
+// user's line.
+class Operand {
+ public:
+  Operand(Value operand, Loc at = Loc::current()) : value(operand), loc(at) {}
+  // A leaf of a tree: x * params["w"].
+  template <class Leaf>
+    requires(!std::is_same_v<Leaf, Value> && !std::is_same_v<Leaf, Operand> &&
+             !std::is_arithmetic_v<Leaf> && std::convertible_to<const Leaf&, const Value&>)
+  Operand(const Leaf& leaf, Loc at = Loc::current())
+      : value(static_cast<const Value&>(leaf)), loc(at) {}
+  template <class Number>
+    requires std::is_arithmetic_v<Number>
+  Operand(Number literal, Loc at = Loc::current())
+      : number(static_cast<double>(literal)), loc(at) {}
+
+  Value value;  // Empty: `number` is meant.
+  double number = 0;
+  Loc loc;
+};
+
+}  // namespace gangway

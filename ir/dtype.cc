@@ -1,5 +1,0 @@
-#include "ir/dtype.h"
-
-namespace gangway {
-static_assert(size_of(DType::kF64) == 8 && to_string(DType::kF64) == "f64");
-}  // namespace gangway

@@ -1,0 +1,67 @@
+#include "ir/graph/function.h"
+
+#include "runtime/base/cat.h"
+
+namespace gangway {
+
+std::vector<NodeId> producers(const Function& function) {
+  std::vector<NodeId> of(function.types.size(), kNone);
+  for (NodeId id = 0; id < function.nodes.size(); ++id) {
+    const Node& node = function.nodes[id];
+    for (uint32_t r = 0; r < node.results; ++r) of[node.first_result + r] = id;
+  }
+  return of;
+}
+
+namespace {
+
+bool same_node(const Node& a, const Node& b) {
+  if (a.op != b.op || a.inputs != b.inputs || a.attrs != b.attrs) return false;
+  if (a.first_result != b.first_result || a.results != b.results || a.region != b.region)
+    return false;
+  if ((a.body == nullptr) != (b.body == nullptr)) return false;
+  return a.body == nullptr || same_graph(*a.body, *b.body);
+}
+
+std::string line_of_entry(const LocEntry& entry) {
+  std::string file = entry.file.substr(entry.file.rfind('/') + 1);
+  return file.empty() ? "" : cat(file, ":", entry.line);
+}
+
+}  // namespace
+
+bool same_graph(const Function& a, const Function& b) {
+  if (a.name != b.name || a.mesh != b.mesh || a.local != b.local) return false;
+  if (a.types != b.types || a.results != b.results || a.result_names != b.result_names)
+    return false;
+  if (a.shardings != b.shardings || a.parameters.size() != b.parameters.size()) return false;
+  for (size_t i = 0; i < a.parameters.size(); ++i) {
+    if (a.parameters[i].name != b.parameters[i].name) return false;
+    if (a.parameters[i].placements != b.parameters[i].placements) return false;
+  }
+  if (a.nodes.size() != b.nodes.size()) return false;
+  for (size_t i = 0; i < a.nodes.size(); ++i) {
+    if (!same_node(a.nodes[i], b.nodes[i])) return false;
+  }
+  return true;
+}
+
+std::string line_of(const Function& function, NodeId node) {
+  if (node >= function.infos.size()) return {};
+  uint32_t loc = function.infos[node].loc;
+  return loc < function.locs.size() ? line_of_entry(function.locs[loc]) : std::string();
+}
+
+std::string where(const Function& function, NodeId node) {
+  std::string text = line_of(function, node);
+  if (text.empty()) return "unknown";
+  uint32_t loc = function.infos[node].loc;
+  for (int depth = 0; loc < function.locs.size() && depth < 64; ++depth) {
+    const LocEntry& entry = function.locs[loc];
+    if (!entry.scope.empty()) text += " in " + entry.scope;
+    loc = entry.parent;
+  }
+  return text;
+}
+
+}  // namespace gangway

@@ -1,0 +1,103 @@
+// A function: a pure tensor-level SSA graph in the global view, with shardings; the unit that is
+// compiled.
+//
+// Invariants (ir/verify/verify.h checks them all)
+//  - Values are numbered: first the parameters, then the results of the nodes in order. A node uses
+//  smaller numbers
+//    only, so the order of nodes is a valid order of execution and a cycle cannot be written.
+//  - types[v] is what the op's type rule gives; `shardings` is empty, or has one entry for each
+//  value.
+//  - `infos` (locations, origins) is a side table: it is outside equality of graphs and the content
+//  hash.
+//
+// After partitioning (ir/transforms) the same form is the *local* function of one device: types are
+// local, collectives are nodes, `local` is true.
+//
+// Threads: a value, immutable once built (Builder or a pass makes it); share it as shared_ptr<const
+// Function>.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "ir/op_table/op.h"
+#include "ir/types/attrs.h"
+#include "ir/types/mesh.h"
+#include "ir/types/sharding.h"
+#include "ir/types/type.h"
+
+namespace gangway {
+
+using ValueId = uint32_t;
+using NodeId = uint32_t;
+inline constexpr uint32_t kNone = ~uint32_t{0};
+
+struct Function;
+
+struct Node {
+  Op op = Op::constant;
+  std::vector<ValueId> inputs;
+  Attrs attrs;
+  ValueId first_result = 0;  // Results are first_result .. first_result + results - 1.
+  uint32_t results = 1;
+  // Rematerialisation region: values made in region r > 0 are recomputed in the backward pass, not
+  // kept. 0: none.
+  uint32_t region = 0;
+  std::shared_ptr<const Function> body;  // Op::fusion only: the fused chain.
+};
+
+// A place in the user's program with its scope chain ("layers.0" called from train_step).
+struct LocEntry {
+  std::string file;
+  int line = 0;
+  std::string scope;        // The name of the scope that was entered here, or empty.
+  uint32_t parent = kNone;  // The enclosing entry of `locs`.
+};
+
+enum class Reason : uint8_t { kUser, kGradient, kRematerialize, kPartition, kFuse, kDecompose };
+
+// What is known of a node beyond its meaning.
+struct NodeInfo {
+  uint32_t loc = kNone;  // Index into Function::locs.
+  NodeId origin =
+      kNone;  // The node that this one was derived from (in the same function when it was derived).
+  Reason reason = Reason::kUser;
+};
+
+struct Parameter {
+  std::string name;
+  AxisPlacements placements;  // As the user wrote them.
+};
+
+struct Function {
+  std::string name;
+  Mesh mesh;
+  bool local = false;
+  std::vector<Parameter> parameters;
+  std::vector<Type> types;  // By ValueId; the first parameters.size() are the parameters.
+  std::vector<Node> nodes;
+  std::vector<ValueId> results;
+  std::vector<std::string> result_names;  // As many as results.
+  std::vector<Sharding> shardings;        // By ValueId, or empty: not propagated yet.
+  std::vector<NodeInfo> infos;            // By NodeId; as many as nodes.
+  std::vector<LocEntry> locs;
+
+  ValueId value_count() const { return static_cast<ValueId>(types.size()); }
+};
+
+// The node that makes a value; kNone for parameters.
+std::vector<NodeId> producers(const Function& function);
+
+// Same graph: everything but the side tables.
+bool same_graph(const Function& a, const Function& b);
+
+// "model.cc:14 in layers.0 in train_step": the user's line of a node and its scope chain; "unknown"
+// without one.
+std::string where(const Function& function, NodeId node);
+// The innermost file and line alone: "model.cc:14".
+std::string line_of(const Function& function, NodeId node);
+
+}  // namespace gangway

@@ -1,0 +1,107 @@
+// A program: a graph whose nodes are function calls on slices, state, inputs, sources, transfers
+// and control; what a user runs. A run is one execution of it (a training step).
+//
+// Compact: nodes are sharded; a program over N devices has as many nodes as over one.
+//
+// Invariants (ir/verify/verify.h)
+//  - An edge names a smaller node (no cycles), a result that exists, and types and shardings agree
+//  at both ends.
+//  - A call whose operand lies on another slice reads it through a transfer node.
+//  - Names of state, inputs, sources and outputs are unique within their kind; so are the names of
+//    functions and of slices. A call's function is over the mesh of the call's slice.
+//  - A state is updated at most once a run, by a call on the slice where it lives.
+//  - A source's `attrs` hold its kind as the string "kind".
+//
+// Threads: a value, immutable once built.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ir/graph/function.h"
+
+namespace gangway {
+
+enum class NodeKind : uint8_t {
+  kState,     // Named, lives across runs on its slice; `function` makes its first value (no
+              // parameters, one result).
+  kInput,     // Given with each run.
+  kSource,    // A data pipeline that runs on the hosts; `attrs` configure it (executor/data).
+  kCall,      // A function on a slice.
+  kTransfer,  // From the operand's slice to this node's.
+  kOutput,    // Handed to the client as an array.
+  kIf,        // Reserved.
+  kWhile,     // Reserved.
+};
+const char* to_string(NodeKind kind);
+
+// When a node runs, with respect to its inputs. Anything but kAll is reserved for asynchronous
+// training.
+enum class FiringKind : uint8_t { kAll, kAny, kQuorum, kBounded };
+const char* to_string(FiringKind kind);
+struct FiringRule {
+  FiringKind kind = FiringKind::kAll;
+  int64_t low = 0;   // kQuorum: k. kBounded: lo.
+  int64_t high = 0;  // kBounded: hi.
+  friend bool operator==(const FiringRule&, const FiringRule&) = default;
+};
+
+struct Edge {
+  uint32_t node = kNone;
+  uint32_t result = 0;
+  int64_t version = 0;  // Runs back: 0 is this run's value. Others are reserved.
+  friend bool operator==(const Edge&, const Edge&) = default;
+};
+
+// Result `result` of a call becomes the new value of a state, in place, when the run commits.
+struct StateUpdate {
+  uint32_t result = 0;
+  uint32_t state = kNone;  // A kState node.
+  friend bool operator==(const StateUpdate&, const StateUpdate&) = default;
+};
+
+struct ProgramNode {
+  NodeKind kind = NodeKind::kCall;
+  std::string name;
+  uint32_t slice = 0;
+  uint32_t function = kNone;  // Index into Program::functions.
+  std::vector<Edge> inputs;
+  std::vector<StateUpdate> updates;        // kCall only.
+  std::vector<Type> types;                 // Of its results, global.
+  std::vector<AxisPlacements> placements;  // As many as types.
+  Attrs attrs;                             // kSource: its configuration.
+  FiringRule firing;
+  LocEntry loc;
+};
+
+// A slice as the program names it: a mesh of virtual devices that the controller maps to physical
+// ones.
+struct ProgramSlice {
+  std::string name;
+  Mesh mesh;
+  friend bool operator==(const ProgramSlice&, const ProgramSlice&) = default;
+};
+
+struct Program {
+  std::string name;
+  std::vector<ProgramSlice> slices;
+  std::vector<std::shared_ptr<const Function>> functions;
+  std::vector<ProgramNode> nodes;
+  // A float scalar output that must be finite for a run to commit (a loss); empty: none.
+  std::string finite_output;
+
+  // The node of this kind with this name; kNone if there is none.
+  uint32_t find(NodeKind kind, std::string_view name) const;
+
+  // Wire form in a file, written under a temporary name and renamed. load() verifies everything it
+  // reads.
+  void save(const std::string& path) const;
+  static Program load(const std::string& path);
+};
+
+bool same_graph(const Program& a, const Program& b);
+
+}  // namespace gangway

@@ -1,0 +1,111 @@
+#include "ir/op_table/op.h"
+
+#include <algorithm>
+
+#include "runtime/base/error.h"
+
+namespace gangway {
+namespace {
+
+std::vector<OpRow> assemble() {
+  std::vector<OpRow> table(kOpCount);
+  std::vector<bool> filled(kOpCount, false);
+  for (auto* family : {internal::elementwise_rows, internal::shape_rows, internal::reduce_rows,
+                       internal::dot_rows, internal::index_rows, internal::random_rows,
+                       internal::control_rows, internal::norm_rows, internal::attention_rows,
+                       internal::moe_rows, internal::optimizer_rows, internal::collective_rows}) {
+    for (OpRow& row : family()) {
+      auto at = static_cast<size_t>(row.op);
+      GW_ASSERT(!filled[at], "two rows for op ", row.name);
+      filled[at] = true;
+      table[at] = std::move(row);
+    }
+  }
+  for (size_t i = 0; i < filled.size(); ++i) GW_ASSERT(filled[i], "op ", i, " has no row");
+  return table;
+}
+
+const std::vector<OpRow>& table() {
+  static const std::vector<OpRow> rows = assemble();
+  return rows;
+}
+
+std::string expected_count(int low, int high) {
+  if (low == high) return std::to_string(low);
+  return cat("at least ", low, high < 0 ? "" : cat(" and at most ", high));
+}
+
+void check_attrs(const OpRow& row, Attrs& attrs) {
+  for (const auto& [name, value] : attrs) {
+    auto known = [&name](const AttrSpec& spec) { return spec.name == name; };
+    GW_REQUIRE(std::any_of(row.attrs.begin(), row.attrs.end(), known), row.name,
+               ": unknown attribute: ", name);
+  }
+  for (const AttrSpec& spec : row.attrs) {
+    const AttrValue* value = attrs.find(spec.name);
+    if (value == nullptr) {
+      GW_REQUIRE(spec.default_value, row.name, ": attribute ", spec.name, " is missing: expected ",
+                 to_string(spec.kind));
+      attrs.set(spec.name, *spec.default_value);
+    } else {
+      GW_REQUIRE(kind_of(*value) == spec.kind, row.name, ": attribute ", spec.name,
+                 " is of the wrong kind: expected ", to_string(spec.kind), ", got ",
+                 to_string(kind_of(*value)));
+    }
+  }
+}
+
+}  // namespace
+
+const OpRow& row(Op op) {
+  auto at = static_cast<size_t>(op);
+  GW_ASSERT(at < static_cast<size_t>(kOpCount), "no op has the number ", at);
+  return table()[at];
+}
+
+std::optional<Op> parse_op(std::string_view name) {
+  for (const OpRow& row : table()) {
+    if (row.name == name) return row.op;
+  }
+  return std::nullopt;
+}
+
+std::vector<Type> infer_types(Op op, std::span<const Type> inputs, Attrs& attrs,
+                              const Function* body) {
+  const OpRow& r = row(op);
+  int count = static_cast<int>(inputs.size());
+  GW_REQUIRE(count >= r.inputs_min && (r.inputs_max < 0 || count <= r.inputs_max), r.name,
+             ": wrong number of operands: expected ", expected_count(r.inputs_min, r.inputs_max),
+             ", got ", count);
+  check_attrs(r, attrs);
+  for (int i = 0; i < count; ++i) {
+    const Type& type = inputs[static_cast<size_t>(i)];
+    GW_REQUIRE(is_valid(type), r.name, ": operand ", i, " has no valid type: got ",
+               to_string(type));
+  }
+  std::vector<Type> types = r.type_rule({op, inputs, attrs, body});
+  for (const Type& type : types) {
+    GW_REQUIRE(is_valid(type), r.name, ": the result is too large: got ", to_string(type),
+               "; expected at most ", kRankMax, " dimensions and ", kElementsMax, " elements");
+  }
+  return types;
+}
+
+Attrs local_attrs(const OpCall& call, const Factors& factors, std::span<const int64_t> parts) {
+  Attrs local = call.attrs;
+  for (const AttrSpec& spec : row(call.op).attrs) {
+    if (spec.role == AttrRole::kPlain) continue;
+    AttrValue value = *call.attrs.find(spec.name);
+    for (size_t f = 0; f < factors.size(); ++f) {
+      if (spec.role == AttrRole::kHeads) {
+        if (factors[f].name == 'h') std::get<int64_t>(value) /= parts[f];
+      } else if (int dim = factors[f].result_dims[0]; dim >= 0) {
+        std::get<std::vector<int64_t>>(value)[static_cast<size_t>(dim)] /= parts[f];
+      }
+    }
+    local.set(spec.name, std::move(value));
+  }
+  return local;
+}
+
+}  // namespace gangway

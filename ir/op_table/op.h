@@ -1,0 +1,175 @@
+// The op table: one row per op says every fact about it once, as data.
+//
+// Legal placements, local shapes, verifier texts and the op reference (docs/ir.md) derive from the
+// row; a test walks the table, so an op without a type rule, a gradient (or a declared none) and a
+// reference cannot exist. Rows live in ir/build/ops/<family>.cc. To add an op: append to GW_OPS, write
+// its row, its reference (ir/interpret/interpret) and its test case.
+//
+// Factors follow Shardy's sharding rules (openxla/shardy, docs/propagation.md): `dot: ik, kj -> ij;
+// reduce k`. Threads: the table is immutable; safe anywhere.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ir/types/attrs.h"
+#include "ir/types/type.h"
+
+namespace gangway {
+
+// Every op, in the order of the wire form: append only.
+// clang-format off
+#define GW_OPS(X)                                                                            \
+  X(neg) X(abs) X(sign) X(exp) X(log) X(log1p) X(tanh) X(sqrt) X(rsqrt) X(erf) X(logistic)   \
+  X(sin) X(cos) X(floor) X(is_finite) X(not_) X(add) X(sub) X(mul) X(div) X(max) X(min)      \
+  X(pow) X(eq) X(ne) X(lt) X(le) X(gt) X(ge) X(and_) X(or_) X(select) X(convert) X(constant) \
+  X(iota) X(broadcast) X(reshape) X(transpose) X(slice) X(concat) X(pad) X(dynamic_slice)    \
+  X(dynamic_update) X(reduce_sum) X(reduce_max) X(reduce_min) X(argmax) X(cumsum) X(dot)     \
+  X(take) X(scatter_add) X(top_k) X(sort) X(random_uniform) X(random_normal)                 \
+  X(stop_gradient) X(barrier) X(timed) X(custom_call) X(softmax) X(softmax_grad) X(rms_norm) \
+  X(rms_norm_grad) X(layer_norm) X(layer_norm_grad) X(cross_entropy) X(cross_entropy_grad)   \
+  X(attention) X(attention_grad) X(attention_decode) X(grouped_dot) X(grouped_dot_grad_w)    \
+  X(moe_route) X(moe_dispatch) X(moe_combine) X(moe_combine_grad_y) X(moe_combine_grad_w)    \
+  X(sum_squares) X(adamw) X(all_reduce) X(shard_slice) X(fusion)
+// clang-format on
+
+enum class Op : uint16_t {
+#define GW_OP_ENUM(name) name,
+  GW_OPS(GW_OP_ENUM)
+#undef GW_OP_ENUM
+};
+
+#define GW_OP_COUNT(name) +1
+inline constexpr int kOpCount = 0 GW_OPS(GW_OP_COUNT);
+#undef GW_OP_COUNT
+
+enum class OpFamily : uint8_t {
+  kElementwise,
+  kShape,
+  kReduce,
+  kDot,
+  kIndex,
+  kRandom,
+  kControl,
+  kComposite,
+  kCollective
+};
+
+struct Function;
+
+// What a rule sees of a node.
+struct OpCall {
+  Op op;
+  std::span<const Type> inputs;
+  const Attrs& attrs;
+  const Function* body = nullptr;  // Op::fusion only.
+};
+
+// One index of the op's iteration space, and where it appears. A tensor that lacks a cut factor is
+// replicated, except that a result that lacks a cut kReduce factor is partial.
+enum class FactorKind : uint8_t {
+  kPass,    // May be cut: each device computes its part of the results.
+  kReduce,  // May be cut: each device computes a term of the results that lack it.
+  kWhole,   // May not be cut: the op needs all of it.
+};
+// Where a dimension is longer than `size`, the factor is its outer part (heads of a model
+// dimension, a reshape that merges): n parts of the dimension, n divides `size`.
+struct Factor {
+  char name = '?';  // For print: i, j, k ...
+  FactorKind kind = FactorKind::kPass;
+  int64_t size = 1;
+  std::vector<int> input_dims;   // For each input its dimension with this factor, or -1.
+  std::vector<int> result_dims;  // For each result, or -1.
+};
+using Factors = std::vector<Factor>;
+
+// In which inputs an op is linear, so that partial terms may pass through it instead of being
+// summed before it.
+enum class Linear : uint8_t {
+  kNo,
+  kAll,  // Jointly in all float inputs: add, sub, neg, reshape, reduce_sum, convert between floats.
+  kEach,   // In each float input alone, the others replicated: mul, dot. One input may be partial.
+  kFirst,  // In the first input alone: div, take (of the table).
+};
+
+// How an attribute of one device's part follows from that of the whole (local_attrs).
+enum class AttrRole : uint8_t {
+  kPlain,        // The same.
+  kResultSizes,  // Sizes of the first result: cut as its dimensions are.
+  kHeads,        // The size of factor `h`.
+};
+struct AttrSpec {
+  std::string_view name;
+  AttrKind kind;
+  std::optional<AttrValue> default_value;  // Without one the attribute must be given.
+  std::string_view doc;
+  AttrRole role = AttrRole::kPlain;
+};
+
+struct Cost {
+  double flops = 0;
+  double bytes = 0;
+};
+
+class Builder;
+struct GradientCall;   // ir/build/gradient.h
+struct DecomposeCall;  // ir/build/gradient.h
+class Value;
+
+struct OpRow {
+  Op op;
+  std::string_view
+      name;  // As in the text form: "reduce_sum"; `not_`, `and_`, `or_` print as not, and, or.
+  OpFamily family;
+  int inputs_min = 1;
+  int inputs_max = 1;  // -1: no bound.
+  int results = 1;     // -1: as many as the type rule gives (fusion).
+  std::vector<AttrSpec> attrs;
+  // Result types; throws kInvalid naming the op, what differs and both shapes. Counts and attribute
+  // kinds are already checked.
+  std::vector<Type> (*type_rule)(const OpCall&) = nullptr;
+  Factors (*factors)(const OpCall&) = nullptr;
+  Linear linear = Linear::kNo;
+  // Cotangents of the inputs (empty Value: none), built with ops; or null and `no_gradient` says
+  // why.
+  std::vector<Value> (*gradient)(const GradientCall&) = nullptr;
+  std::string_view no_gradient = {};
+  // The same results from smaller ops; composites only.
+  std::vector<Value> (*decompose)(const DecomposeCall&) = nullptr;
+  Cost (*cost)(const OpCall&) = nullptr;
+  std::string_view doc;  // One line for the op reference.
+};
+
+const OpRow& row(Op op);
+std::optional<Op> parse_op(std::string_view name);
+inline std::string_view to_string(Op op) { return row(op).name; }
+
+// Checks counts and attributes against the row (filling defaults in `attrs`), then infers the
+// result types. Throws kInvalid with a message that begins with the op's name.
+std::vector<Type> infer_types(Op op, std::span<const Type> inputs, Attrs& attrs,
+                              const Function* body = nullptr);
+
+// The attributes of the local op when factor f is cut in parts[f] parts.
+Attrs local_attrs(const OpCall& call, const Factors& factors, std::span<const int64_t> parts);
+
+// The rows of each family: ir/build/ops/<family>.cc.
+namespace internal {
+std::vector<OpRow> elementwise_rows();
+std::vector<OpRow> shape_rows();
+std::vector<OpRow> reduce_rows();
+std::vector<OpRow> dot_rows();
+std::vector<OpRow> index_rows();
+std::vector<OpRow> random_rows();
+std::vector<OpRow> control_rows();
+std::vector<OpRow> norm_rows();  // softmax, norms, cross-entropy
+std::vector<OpRow> attention_rows();
+std::vector<OpRow> moe_rows();        // grouped dot, routing, dispatch, combine
+std::vector<OpRow> optimizer_rows();  // sum_squares, adamw
+std::vector<OpRow> collective_rows();
+}  // namespace internal
+
+}  // namespace gangway

@@ -1,0 +1,120 @@
+// Rows of the ops that change how a graph is differentiated, scheduled or fused, not what it
+// computes.
+#include "ir/build/builder.h"
+#include "ir/build/gradient.h"
+#include "ir/graph/function.h"
+#include "ir/op_table/cost.h"
+#include "ir/op_table/factors.h"
+#include "ir/op_table/rule.h"
+
+namespace gangway::internal {
+namespace {
+
+using Values = std::vector<Value>;
+
+Values pass_through(const GradientCall& g) { return {g.cotangents[0]}; }
+
+OpRow identity(Op op, std::string_view name, std::string_view doc) {
+  return {.op = op,
+          .name = name,
+          .family = OpFamily::kControl,
+          .type_rule = same_as_first,
+          .factors = elementwise_factors,
+          .linear = Linear::kAll,
+          .gradient = pass_through,
+          .cost = per_result<0>,
+          .doc = doc};
+}
+
+std::vector<Type> timed_type(const OpCall& call) {
+  need_between(call, "microseconds", 0, 60'000'000);
+  return {call.inputs[0]};
+}
+
+std::vector<Type> custom_call_type(const OpCall& call) {
+  need(call, !call.attrs.text("path").empty(), "path is empty: expected a shared library's");
+  need(call, !call.attrs.text("symbol").empty(), "symbol is empty: expected a function's name");
+  DType dtype = call.attrs.dtype("dtype");
+  return {{dtype, need_dims(call, "dims", dtype)}};
+}
+
+std::vector<Type> fusion_type(const OpCall& call) {
+  need(call, call.body != nullptr, "the fused function is missing");
+  const Function& body = *call.body;
+  need(call,
+       body.parameters.size() == call.inputs.size() && body.types.size() >= body.parameters.size(),
+       "the fused function has ", body.parameters.size(), " parameters, got ", call.inputs.size(),
+       " operands");
+  for (size_t i = 0; i < call.inputs.size(); ++i) {
+    need(call, body.types[i] == call.inputs[i], "operand ", i, " does not fit: expected ",
+         to_string(body.types[i]), ", got ", to_string(call.inputs[i]));
+  }
+  std::vector<Type> types;
+  for (ValueId result : body.results) {
+    need(call, result < body.types.size(), "the fused function returns value %", result,
+         ", which does not exist");
+    types.push_back(body.types[result]);
+  }
+  return types;
+}
+
+Cost fusion_cost(const OpCall& call) {
+  Cost cost{0, bytes_moved(call)};
+  for (const Node& node : call.body->nodes) {
+    std::vector<Type> inputs;
+    inputs.reserve(node.inputs.size());
+    for (ValueId input : node.inputs) inputs.push_back(call.body->types[input]);
+    cost.flops += row(node.op).cost({node.op, inputs, node.attrs, node.body.get()}).flops;
+  }
+  return cost;
+}
+
+}  // namespace
+
+std::vector<OpRow> control_rows() {
+  OpRow stop =
+      identity(Op::stop_gradient, "stop_gradient", "x; its gradient is 0: what made x gets none.");
+  stop.gradient = [](const GradientCall&) { return Values{Value()}; };
+  OpRow timed = identity(Op::timed, "timed",
+                         "x, after keeping its device busy for a given time: for tests of the "
+                         "control plane.");
+  timed.type_rule = timed_type;
+  timed.attrs = {{"microseconds", AttrKind::kInt, {}, "how long"}};
+  return {
+      stop,
+      identity(Op::barrier, "barrier",
+               "x; passes do not look through it, so what is computed from it is not merged with "
+               "what is computed from x."),
+      timed,
+      {.op = Op::custom_call,
+       .name = "custom_call",
+       .family = OpFamily::kControl,
+       .inputs_min = 0,
+       .inputs_max = -1,
+       .attrs = {{"path", AttrKind::kString, {}, "where the shared library is, on every host"},
+                 {"library", AttrKind::kString, {}, "content hash of the shared library"},
+                 {"symbol", AttrKind::kString, {}, "the function in it"},
+                 {"dims", AttrKind::kInts, {}, "the result's sizes"},
+                 {"dtype", AttrKind::kDType, {}, "the result's element type"}},
+       .type_rule = custom_call_type,
+       .factors = whole_factors,
+       .no_gradient = "the derivative of a user's kernel is not known",
+       .cost = per_result<1>,
+       .doc = "A user's kernel: a function with the interface of ir/build/user_kernel.h, from a "
+              "shared "
+              "library whose content has the given hash."},
+      {.op = Op::fusion,
+       .name = "fusion",
+       .family = OpFamily::kControl,
+       .inputs_min = 0,
+       .inputs_max = -1,
+       .results = -1,
+       .type_rule = fusion_type,
+       .factors = whole_factors,
+       .no_gradient = "it is made after differentiation",
+       .cost = fusion_cost,
+       .doc = "A chain of element-wise ops as one kernel; its body is a function."},
+  };
+}
+
+}  // namespace gangway::internal

@@ -1,0 +1,282 @@
+// Rows of softmax, the norms and cross-entropy, and of their adjoints.
+#include <limits>
+
+#include "ir/op_table/cost.h"
+#include "ir/op_table/factors.h"
+#include "ir/op_table/rows/composite.h"
+
+namespace gangway::internal {
+namespace {
+
+constexpr std::string_view kNoSecond = "second derivatives need the decomposition, not the kernel";
+
+std::vector<Type> softmax_type(const OpCall& call) {
+  need_float(call, 0, "operand");
+  need_rank_min(call, 0, "operand", 1);
+  need(call, call.inputs[0].dims.back() > 0, "the last dimension is empty: got ",
+       to_string(call.inputs[0]));
+  return {call.inputs[0]};
+}
+
+std::vector<Type> softmax_grad_type(const OpCall& call) {
+  softmax_type(call);
+  need_same(call, 0, "y", 1, "dy");
+  return {call.inputs[0]};
+}
+
+Values softmax_parts(const DecomposeCall& d) {
+  Value x = raise(d.inputs[0], d.loc);
+  Value e = exp(x - along_last(reduce_max(x, {-1}, d.loc), x, d.loc));
+  return {convert(e / sum_last(e, d.loc), d.inputs[0].dtype(), d.loc)};
+}
+
+Values softmax_grad_parts(const DecomposeCall& d) {
+  Value y = raise(d.inputs[0], d.loc), dy = raise(d.inputs[1], d.loc);
+  return {convert(y * (dy - sum_last(dy * y, d.loc)), d.inputs[0].dtype(), d.loc)};
+}
+
+void need_eps(const OpCall& call) {
+  double eps = call.attrs.real("eps");
+  need(call, eps >= 0 && eps < 1, "eps is out of range: expected 0 to 1, got ", eps);
+}
+
+// x[..., d], then `rows` tensors [d].
+void need_norm(const OpCall& call, size_t rows) {
+  need_float(call, 0, "operand");
+  need_rank_min(call, 0, "operand", 1);
+  need_eps(call);
+  const Type& x = call.inputs[0];
+  constexpr std::string_view kNames[] = {"operand", "weight", "bias"};
+  for (size_t i = 1; i <= rows; ++i) need_type(call, i, kNames[i], {x.dtype, {x.dims.back()}});
+}
+
+std::vector<Type> rms_norm_type(const OpCall& call) {
+  need_norm(call, 1);
+  return {call.inputs[0]};
+}
+
+std::vector<Type> rms_norm_grad_type(const OpCall& call) {
+  need_norm(call, 1);
+  need_same(call, 0, "operand", 2, "dy");
+  return {call.inputs[0], call.inputs[1]};
+}
+
+std::vector<Type> layer_norm_type(const OpCall& call) {
+  need_norm(call, 2);
+  return {call.inputs[0]};
+}
+
+std::vector<Type> layer_norm_grad_type(const OpCall& call) {
+  std::vector<Type> types = rms_norm_grad_type(call);
+  types.push_back(call.inputs[1]);
+  return types;
+}
+
+struct Normalized {
+  Value x, scale;  // x normalised, and what it was multiplied with; both [..., d].
+};
+
+Normalized normalize(const DecomposeCall& d, bool centre) {
+  Value x = raise(d.inputs[0], d.loc);
+  if (centre) x = x - mean_last(x, d.loc);
+  Value scale = rsqrt(mean_last(square(x, d.loc), d.loc) + d.node.attrs.real("eps"), d.loc);
+  return {x * scale, scale};
+}
+
+Values rms_norm_parts(const DecomposeCall& d) {
+  Value y = normalize(d, false).x * raise(d.inputs[1], d.loc);
+  return {convert(y, d.inputs[0].dtype(), d.loc)};
+}
+
+Values layer_norm_parts(const DecomposeCall& d) {
+  Value y = normalize(d, true).x * raise(d.inputs[1], d.loc) + raise(d.inputs[2], d.loc);
+  return {convert(y, d.inputs[0].dtype(), d.loc)};
+}
+
+Values norm_grad_parts(const DecomposeCall& d, bool centre) {
+  DType dtype = d.inputs[0].dtype();
+  Normalized n = normalize(d, centre);
+  Value dy = raise(d.inputs[2], d.loc), h = dy * raise(d.inputs[1], d.loc);
+  Value dx = h - n.x * mean_last(h * n.x, d.loc);
+  if (centre) dx = dx - mean_last(h, d.loc);
+  Values results = {convert(n.scale * dx, dtype, d.loc),
+                    convert(sum_leading(dy * n.x, d.loc), dtype, d.loc)};
+  if (centre) results.push_back(convert(sum_leading(dy, d.loc), dtype, d.loc));
+  return results;
+}
+
+Values norm_gradient(const GradientCall& g, Op grad) {
+  return g.builder.emit(grad, {g.inputs[0], g.inputs[1], g.cotangents[0]}, g.node.attrs, g.loc);
+}
+
+// logits[..., classes], labels i32[...] -> loss, logsumexp.
+std::vector<Type> cross_entropy_type(const OpCall& call) {
+  softmax_type(call);
+  const Type& logits = call.inputs[0];
+  need_type(call, 1, "labels", i32(without_last(logits.dims)));
+  Type rows{accumulator(logits.dtype), without_last(logits.dims)};
+  return {rows, rows};
+}
+
+std::vector<Type> cross_entropy_grad_type(const OpCall& call) {
+  std::vector<Type> types = cross_entropy_type(call);
+  need_type(call, 2, "logsumexp", types[0]);
+  need_type(call, 3, "dloss", types[0]);
+  return {call.inputs[0]};
+}
+
+// True where a class is the row's label.
+Value hits(Value logits, Value labels, Loc loc) {
+  Value position = iota(logits.builder(), logits.type().with(DType::kI32), logits.rank() - 1, loc);
+  return eq(position, along_last(labels, logits, loc));
+}
+
+constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+
+// True where a row's label is a class; another one makes the row NaN.
+Value counted(Value logits, Value labels, Loc loc) {
+  return logical_and(ge(labels, 0), lt(labels, logits.dim(-1)), loc);
+}
+
+Values cross_entropy_parts(const DecomposeCall& d) {
+  Value x = raise(d.inputs[0], d.loc), labels = d.inputs[1];
+  Value top = reduce_max(x, {-1}, d.loc);
+  Value total = log(sum(exp(x - along_last(top, x, d.loc)), {-1}, d.loc)) + top;
+  Value picked = sum(where(hits(x, labels, d.loc), x, constant_like(x, 0, d.loc)), {-1}, d.loc);
+  return {where(counted(x, labels, d.loc), total - picked, kNaN), total};
+}
+
+Values cross_entropy_grad_parts(const DecomposeCall& d) {
+  Value x = raise(d.inputs[0], d.loc), labels = d.inputs[1];
+  Value p = exp(x - along_last(d.inputs[2], x, d.loc));
+  Value dloss = where(counted(x, labels, d.loc), d.inputs[3], kNaN);
+  Value hit = convert(hits(x, labels, d.loc), x.dtype(), d.loc);
+  return {convert((p - hit) * along_last(dloss, x, d.loc), d.inputs[0].dtype(), d.loc)};
+}
+
+Values cross_entropy_gradient(const GradientCall& g) {
+  Value logits = g.inputs[0], dlogits;
+  if (g.cotangents[0]) {
+    dlogits = g.builder.emit1(Op::cross_entropy_grad,
+                              {logits, g.inputs[1], g.results[1], g.cotangents[0]}, {}, g.loc);
+  }
+  if (g.cotangents[1]) {
+    Value x = raise(logits, g.loc);
+    Value p = exp(x - along_last(g.results[1], x, g.loc));
+    Value more = convert(p * along_last(g.cotangents[1], x, g.loc), logits.dtype(), g.loc);
+    dlogits = dlogits ? dlogits + more : more;
+  }
+  return {dlogits, Value()};
+}
+
+std::vector<OpRow> softmax_and_loss_rows() {
+  return {
+      composite({.op = Op::softmax,
+                 .name = "softmax",
+                 .type_rule = softmax_type,
+                 .factors = last_whole_factors,
+                 .gradient =
+                     [](const GradientCall& g) {
+                       return g.builder.emit(Op::softmax_grad, {g.results[0], g.cotangents[0]}, {},
+                                             g.loc);
+                     },
+                 .decompose = softmax_parts,
+                 .cost = per_result<12>,
+                 .doc = "exp(x) / sum(exp(x)) over the last dimension."}),
+      composite({.op = Op::softmax_grad,
+                 .name = "softmax_grad",
+                 .inputs_min = 2,
+                 .inputs_max = 2,
+                 .type_rule = softmax_grad_type,
+                 .factors = last_whole_factors,
+                 .no_gradient = kNoSecond,
+                 .decompose = softmax_grad_parts,
+                 .cost = per_result<4>,
+                 .doc = "(y, dy): y * (dy - sum(dy * y)), the adjoint of softmax."}),
+      composite(
+          {.op = Op::cross_entropy,
+           .name = "cross_entropy",
+           .inputs_min = 2,
+           .inputs_max = 2,
+           .results = 2,
+           .type_rule = cross_entropy_type,
+           .factors =
+               [](const OpCall& c) { return einsum_factors(c, "...c, ... -> ..., ...; whole c"); },
+           .gradient = cross_entropy_gradient,
+           .decompose = cross_entropy_parts,
+           .cost = per_input<12>,
+           .doc = "(logits[..., classes], labels i32[...]): the loss logsumexp - logits[label] in "
+                  "nats and the logsumexp, f32[...] (f64 for f64). A label that is no class gives "
+                  "NaN in loss and gradient: it must not train."}),
+      composite({.op = Op::cross_entropy_grad,
+                 .name = "cross_entropy_grad",
+                 .inputs_min = 4,
+                 .inputs_max = 4,
+                 .type_rule = cross_entropy_grad_type,
+                 .factors =
+                     [](const OpCall& c) {
+                       return einsum_factors(c, "...c, ..., ..., ... -> ...c; whole c");
+                     },
+                 .no_gradient = kNoSecond,
+                 .decompose = cross_entropy_grad_parts,
+                 .cost = per_input<12>,
+                 .doc = "(logits, labels, logsumexp, dloss): (softmax - one_hot(label)) * dloss."}),
+  };
+}
+
+}  // namespace
+
+std::vector<OpRow> norm_rows() {
+  std::vector<OpRow> rows = softmax_and_loss_rows();
+  const AttrSpec eps{"eps", AttrKind::kDouble, 1e-5, "added to the mean square or variance"};
+  auto add = [&](OpRow row, int inputs) {
+    row.inputs_min = row.inputs_max = inputs;
+    row.attrs = {eps};
+    row.cost = per_input<8>;
+    rows.push_back(composite(std::move(row)));
+  };
+  add({.op = Op::rms_norm,
+       .name = "rms_norm",
+       .type_rule = rms_norm_type,
+       .factors = [](const OpCall& c) { return einsum_factors(c, "...d, d -> ...d; whole d"); },
+       .gradient = [](const GradientCall& g) { return norm_gradient(g, Op::rms_norm_grad); },
+       .decompose = rms_norm_parts,
+       .doc = "(x[..., d], weight[d]): x / sqrt(mean(x^2) + eps) * weight."},
+      2);
+  add({.op = Op::rms_norm_grad,
+       .name = "rms_norm_grad",
+       .results = 2,
+       .type_rule = rms_norm_grad_type,
+       .factors =
+           [](const OpCall& c) {
+             return einsum_factors(c, "...d, d, ...d -> ...d, d; reduce ...; whole d");
+           },
+       .no_gradient = kNoSecond,
+       .decompose = [](const DecomposeCall& d) { return norm_grad_parts(d, false); },
+       .doc = "(x, weight, dy): the adjoints of x and weight."},
+      3);
+  add({.op = Op::layer_norm,
+       .name = "layer_norm",
+       .type_rule = layer_norm_type,
+       .factors = [](const OpCall& c) { return einsum_factors(c, "...d, d, d -> ...d; whole d"); },
+       .gradient = [](const GradientCall& g) { return norm_gradient(g, Op::layer_norm_grad); },
+       .decompose = layer_norm_parts,
+       .doc =
+           "(x[..., d], weight[d], bias[d]): (x - mean) / sqrt(variance + eps) * weight + bias."},
+      3);
+  add({.op = Op::layer_norm_grad,
+       .name = "layer_norm_grad",
+       .results = 3,
+       .type_rule = layer_norm_grad_type,
+       .factors =
+           [](const OpCall& c) {
+             return einsum_factors(c, "...d, d, ...d -> ...d, d, d; reduce ...; whole d");
+           },
+       .no_gradient = kNoSecond,
+       .decompose = [](const DecomposeCall& d) { return norm_grad_parts(d, true); },
+       .doc = "(x, weight, dy): the adjoints of x, weight and bias."},
+      3);
+  return rows;
+}
+
+}  // namespace gangway::internal

@@ -1,0 +1,98 @@
+# The wire form of a plan (ir/plan/plan.h says what each part means; the order and names are equal).
+#
+# Sent by the controller to every executor of the plan, in Executor.install, once. Functions travel
+# in
+# their own wire form (ir/wire/graph.capnp) as bytes, so that one reader verifies them wherever they come
+# from. A reader checks every index, count and type before it returns a plan; bytes that break a
+# rule
+# are an error, never a crash.
+
+@0xe8b2f64d01a37c95;
+
+using Cxx = import "/capnp/c++.capnp";
+$Cxx.namespace("gangway::wire");
+
+const planVersion :UInt32 = 1;
+
+struct Plan {
+  version @0 :UInt32;
+  # planVersion of the writer; another one is refused.
+  name @1 :Text;
+  hosts @2 :List(Text);
+  slices @3 :List(Slice);
+  functions @4 :List(LocalFunction);
+  values @5 :List(Value);
+  states @6 :List(State);
+  nodes @7 :List(Node);
+  inputs @8 :List(UInt32);
+  sources @9 :List(UInt32);
+  outputs @10 :List(UInt32);
+  runsInFlightMax @11 :Int64;
+
+  struct Axis {
+    name @0 :Text;
+    size @1 :Int64;
+  }
+  struct Range {
+    host @0 :UInt32;
+    first @1 :UInt32;
+    count @2 :UInt32;
+  }
+  struct Slice {
+    axes @0 :List(Axis);
+    ranges @1 :List(Range);
+    # Their counts add up to the devices of the mesh; no device appears twice.
+  }
+  struct InPlace {
+    parameter @0 :UInt32;
+    result @1 :UInt32;
+  }
+  struct LocalFunction {
+    function @0 :Data;
+    commitBegin @1 :UInt32;
+    inPlace @2 :List(InPlace);
+    finiteResult @3 :UInt32;
+  }
+  struct Type {
+    dtype @0 :UInt8;
+    dims @1 :List(Int64);
+  }
+  struct Placement {
+    kind @0 :UInt8;
+    dim @1 :Int32;
+  }
+  struct Value {
+    name @0 :Text;
+    storage @1 :UInt8;
+    slice @2 :UInt32;
+    type @3 :Type;
+    # The local type follows from it and the sharding.
+    sharding @4 :List(Placement);
+  }
+  struct State {
+    value @0 :UInt32;
+    init @1 :Data;
+  }
+  struct Attr {
+    name @0 :Text;
+    value :union {
+      flag @1 :Bool;
+      integer @2 :Int64;
+      real @3 :Float64;
+      text @4 :Text;
+      ints @5 :List(Int64);
+      dtype @6 :UInt8;
+    }
+  }
+  struct Node {
+    kind @0 :UInt8;
+    name @1 :Text;
+    slice @2 :UInt32;
+    function @3 :UInt32;
+    call @4 :UInt32;
+    inputs @5 :List(UInt32);
+    results @6 :List(UInt32);
+    attrs @7 :List(Attr);
+    at @8 :Text;
+  }
+}

@@ -1,0 +1,119 @@
+// A plan: a program lowered to physical devices. The same plan goes to every host; a host takes the
+// nodes whose devices it owns. Installed once; a run then names it and adds only its arguments.
+//
+// Compact: values and nodes are per slice, not per device. What grows, grows with hosts
+// (PlanRange), never with shards.
+//
+// Order: `nodes` is the program's part of the controller-wide ticket order, a linear extension of
+// its edges. Node i of a run has ticket `first ticket of the run + i`; a device executes its nodes
+// in ticket order, and a node waits only on lower tickets. So neither collectives nor transfers can
+// deadlock (DESIGN, Controller).
+//
+// Commit: calls that update state have two phases. Everything up to `commit_begin` leaves state as
+// it was. A kGate node over all devices of the program decides: if every device is ok and the
+// guarded output is finite, kCommit nodes run the rest of each call, in place. Otherwise they are
+// skipped and the state is as before the run.
+//
+// Threads: a value, immutable once made by the controller.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "ir/graph/function.h"
+#include "ir/graph/program.h"
+
+namespace gangway {
+
+// Devices first .. first + count - 1 of a host.
+struct PlanRange {
+  uint32_t host = 0;  // Index into Plan::hosts.
+  uint32_t first = 0;
+  uint32_t count = 0;
+  friend bool operator==(const PlanRange&, const PlanRange&) = default;
+};
+
+// Mesh device d is the d-th device of the ranges, in order.
+struct PlanSlice {
+  Mesh mesh;
+  std::vector<PlanRange> ranges;
+};
+
+// A function as every device of a slice runs it.
+struct LocalFunction {
+  std::shared_ptr<const Function>
+      function;             // local == true: local types, collectives as nodes, chains fused.
+  NodeId commit_begin = 0;  // Nodes from here on write state; nodes.size() when there are none.
+  // Parameter and result that share one buffer (state, updated in place).
+  struct InPlace {
+    uint32_t parameter = 0;
+    uint32_t result = 0;
+    friend bool operator==(const InPlace&, const InPlace&) = default;
+  };
+  std::vector<InPlace> in_place;
+  // A result that must be finite for the run to commit; kNone: none.
+  uint32_t finite_result = kNone;
+};
+
+// A logical sharded buffer that plan nodes read and write.
+enum class PlanStorage : uint8_t {
+  kState,      // Lives across runs.
+  kInput,      // Bound to an array with each run.
+  kTemporary,  // Dead when the run ends; may be in the plan's arena when one device's stream alone
+               // touches it.
+  kOutput,  // Handed to the client: one buffer for each run in flight, then until the client lets
+            // go.
+};
+struct PlanValue {
+  std::string name;  // State, input, source and output names; else empty.
+  PlanStorage storage = PlanStorage::kTemporary;
+  uint32_t slice = 0;
+  Type type;  // Global.
+  Type local_type;
+  Sharding sharding;  // One placement for each axis of the slice's mesh.
+};
+
+enum class PlanNodeKind : uint8_t {
+  kCall,      // The part of `function` before commit_begin; all of it when nothing is updated.
+  kTransfer,  // inputs[0] on its slice to results[0] on another slice; device i sends to device i
+              // (equal shardings).
+  kSource,    // Fills results[0] from the host's data pipeline.
+  kGate,      // Over all devices of the plan: every rank ok and every guarded result finite?
+  kCommit,    // The rest of call `call`, when the gate let it pass.
+};
+struct PlanNode {
+  PlanNodeKind kind = PlanNodeKind::kCall;
+  std::string name;              // The program's node, for messages and traces.
+  uint32_t slice = 0;            // Where it runs (kTransfer: the receiver's).
+  uint32_t function = kNone;     // kCall: index into Plan::functions.
+  uint32_t call = kNone;         // kCommit: the node of its kCall.
+  std::vector<uint32_t> inputs;  // PlanValue indices; kCall: one for each parameter.
+  std::vector<uint32_t>
+      results;     // kCall: one for each result; in-place results name the state's value.
+  Attrs attrs;     // kSource: "kind" and its configuration.
+  std::string at;  // The user's line.
+};
+
+struct PlanState {
+  uint32_t value = 0;  // Index into Plan::values.
+  std::shared_ptr<const Function>
+      init;  // Local; no parameters, one result. Run only when the state is new.
+};
+
+struct Plan {
+  std::string name;                // The program's.
+  std::vector<std::string> hosts;  // Names of the executors that take part.
+  std::vector<PlanSlice> slices;
+  std::vector<LocalFunction> functions;
+  std::vector<PlanValue> values;
+  std::vector<PlanState> states;
+  std::vector<PlanNode> nodes;     // In ticket order.
+  std::vector<uint32_t> inputs;    // PlanValue indices in the program's order.
+  std::vector<uint32_t> sources;   // kSource nodes.
+  std::vector<uint32_t> outputs;   // PlanValue indices.
+  int64_t runs_in_flight_max = 2;  // Buffers that another stream touches have one slot for each.
+};
+
+}  // namespace gangway

@@ -1,0 +1,198 @@
+#include "ir/plan/plan_check.h"
+
+#include <set>
+#include <utility>
+
+#include "runtime/base/error.h"
+
+namespace gangway {
+namespace {
+
+// Adds nothing on success; the message says which part of the plan is wrong.
+#define GW_PLAN(condition, ...) GW_REQUIRE(condition, "plan: ", __VA_ARGS__)
+
+class Check {
+ public:
+  explicit Check(const Plan& plan) : plan_(plan), written_(plan.values.size(), false) {}
+
+  void run() {
+    GW_PLAN(!plan_.hosts.empty(), "no hosts");
+    GW_PLAN(!plan_.slices.empty(), "no slices");
+    GW_PLAN(plan_.runs_in_flight_max >= 1 && plan_.runs_in_flight_max <= kRunsInFlightMax,
+            "runs in flight: expected 1 to ", kRunsInFlightMax, ", got ", plan_.runs_in_flight_max);
+    for (const PlanSlice& slice : plan_.slices) check(slice);
+    for (const LocalFunction& local : plan_.functions) check(local);
+    for (size_t i = 0; i < plan_.values.size(); ++i) check(plan_.values[i], i);
+    for (const PlanState& state : plan_.states) check(state);
+    for (uint32_t input : plan_.inputs) {
+      GW_PLAN(value(input).storage == PlanStorage::kInput, "input ", input, " is no input value");
+    }
+    for (size_t i = 0; i < plan_.nodes.size(); ++i) check(plan_.nodes[i], i);
+    for (uint32_t source : plan_.sources) {
+      GW_PLAN(source < plan_.nodes.size() && plan_.nodes[source].kind == PlanNodeKind::kSource,
+              "source ", source, " is no source node");
+    }
+    for (uint32_t output : plan_.outputs) {
+      GW_PLAN(value(output).storage == PlanStorage::kOutput, "output ", output,
+              " is no output value");
+      GW_PLAN(written_[output], "output \"", value(output).name, "\" is never written");
+    }
+  }
+
+ private:
+  const PlanValue& value(uint32_t index) const {
+    GW_PLAN(index < plan_.values.size(), "value ", index, " does not exist; there are ",
+            plan_.values.size());
+    return plan_.values[index];
+  }
+
+  void check(const PlanSlice& slice) {
+    std::set<std::string> names;
+    int64_t devices = 1;
+    for (const MeshAxis& axis : slice.mesh.axes) {
+      GW_PLAN(!axis.name.empty() && names.insert(axis.name).second, "mesh axis \"", axis.name,
+              "\" is empty or named twice");
+      GW_PLAN(axis.size >= 1 && axis.size <= kDevicesMax / devices, "mesh axis \"", axis.name,
+              "\" has size ", axis.size);
+      devices *= axis.size;
+    }
+    int64_t covered = 0;
+    std::set<std::pair<uint32_t, uint32_t>> seen;
+    for (const PlanRange& range : slice.ranges) {
+      GW_PLAN(range.host < plan_.hosts.size(), "host ", range.host, " does not exist");
+      GW_PLAN(range.count >= 1 && range.count <= kDevicesMax && range.first <= kDevicesMax,
+              "a range of ", range.count, " devices");
+      covered += range.count;
+      GW_PLAN(covered <= devices, "a slice's ranges cover more than its ", devices, " devices");
+      for (uint32_t i = 0; i < range.count; ++i) {
+        GW_PLAN(seen.insert({range.host, range.first + i}).second, "device ", range.first + i,
+                " of host ", range.host, " is twice in one slice");
+      }
+    }
+    GW_PLAN(covered == devices, "a slice's ranges cover ", covered, " devices, its mesh has ",
+            devices);
+  }
+
+  void check(const LocalFunction& local) {
+    GW_PLAN(local.function != nullptr && local.function->local, "a function is not local");
+    const Function& function = *local.function;
+    GW_PLAN(local.commit_begin <= function.nodes.size(), "function \"", function.name,
+            "\": its commit begins after its end");
+    std::set<uint32_t> parameters, results;
+    for (const auto& pair : local.in_place) {
+      GW_PLAN(pair.parameter < function.parameters.size() && pair.result < function.results.size(),
+              "function \"", function.name, "\": an in-place pair does not exist");
+      GW_PLAN(parameters.insert(pair.parameter).second && results.insert(pair.result).second,
+              "function \"", function.name, "\": two in-place pairs share an end");
+      GW_PLAN(function.types[pair.parameter] == function.types[function.results[pair.result]],
+              "function \"", function.name, "\": an in-place pair's types differ");
+    }
+    GW_PLAN(local.finite_result == kNone || local.finite_result < function.results.size(),
+            "function \"", function.name, "\": the guarded result does not exist");
+  }
+
+  void check(const PlanValue& value, size_t index) {
+    GW_PLAN(value.slice < plan_.slices.size(), "value ", index, ": slice ", value.slice,
+            " does not exist");
+    GW_PLAN(is_valid(value.type), "value ", index, ": its type is out of bounds");
+    const Mesh& mesh = plan_.slices[value.slice].mesh;
+    const auto local = local_type(value.type, mesh, value.sharding);
+    GW_PLAN(local && *local == value.local_type, "value ", index, ": ", to_string(value.type),
+            " does not lie over mesh ", to_string(mesh), " as it says");
+    for (const Placement& placement : value.sharding) {
+      GW_PLAN(placement.kind != PlacementKind::kPartial, "value ", index, " is partial");
+    }
+    written_[index] = value.storage == PlanStorage::kState || value.storage == PlanStorage::kInput;
+  }
+
+  void check(const PlanState& state) {
+    const PlanValue& to = value(state.value);
+    GW_PLAN(to.storage == PlanStorage::kState && !to.name.empty(), "value ", state.value,
+            " is no state");
+    GW_PLAN(
+        state.init != nullptr && state.init->parameters.empty() && state.init->results.size() == 1,
+        "state \"", to.name, "\": its initialiser must take nothing and give one value");
+    GW_PLAN(state.init->types[state.init->results[0]] == to.local_type, "state \"", to.name,
+            "\": its initialiser gives ", to_string(state.init->types[state.init->results[0]]),
+            ", expected ", to_string(to.local_type));
+  }
+
+  void require_written(const PlanNode& node) {
+    for (uint32_t input : node.inputs) {
+      GW_PLAN(value(input).slice < plan_.slices.size() && written_[input], "node \"", node.name,
+              "\" reads value ", input, " before it is written");
+    }
+  }
+
+  void check(const PlanNode& node, size_t index) {
+    GW_PLAN(node.slice < plan_.slices.size(), "node \"", node.name, "\": slice ", node.slice,
+            " does not exist");
+    require_written(node);
+    for (uint32_t result : node.results) static_cast<void>(value(result));
+    switch (node.kind) {
+      case PlanNodeKind::kCall: check_call(node); break;
+      case PlanNodeKind::kTransfer:
+        GW_PLAN(node.inputs.size() == 1 && node.results.size() == 1 &&
+                    value(node.inputs[0]).local_type == value(node.results[0]).local_type,
+                "transfer \"", node.name, "\": its ends differ");
+        break;
+      case PlanNodeKind::kSource:
+        GW_PLAN(node.inputs.empty() && node.results.size() == 1, "source \"", node.name,
+                "\" must give one value");
+        for (const Placement& placement : value(node.results[0]).sharding)
+          GW_PLAN(placement == replicate() || placement == shard(0), "source \"", node.name,
+                  "\" is cut by rows only");
+        break;
+      case PlanNodeKind::kGate: GW_PLAN(node.results.empty(), "the gate gives no value"); break;
+      case PlanNodeKind::kCommit:
+        GW_PLAN(node.call < index && plan_.nodes[node.call].kind == PlanNodeKind::kCall &&
+                    node.inputs.empty() && node.results.empty(),
+                "commit \"", node.name, "\" names no earlier call");
+        break;
+    }
+    for (uint32_t result : node.results) written_[result] = true;
+  }
+
+  void check_call(const PlanNode& node) {
+    GW_PLAN(node.function < plan_.functions.size(), "call \"", node.name, "\": function ",
+            node.function, " does not exist");
+    const LocalFunction& local = plan_.functions[node.function];
+    const Function& function = *local.function;
+    GW_PLAN(node.inputs.size() == function.parameters.size() &&
+                node.results.size() == function.results.size(),
+            "call \"", node.name, "\": expected ", function.parameters.size(), " inputs and ",
+            function.results.size(), " results, got ", node.inputs.size(), " and ",
+            node.results.size());
+    for (size_t i = 0; i < node.inputs.size(); ++i) {
+      check_type(node, "input", i, value(node.inputs[i]).local_type, function.types[i]);
+    }
+    for (size_t i = 0; i < node.results.size(); ++i) {
+      check_type(node, "result", i, value(node.results[i]).local_type,
+                 function.types[function.results[i]]);
+    }
+    for (const auto& pair : local.in_place) {
+      GW_PLAN(node.inputs[pair.parameter] == node.results[pair.result] &&
+                  value(node.inputs[pair.parameter]).storage == PlanStorage::kState,
+              "call \"", node.name, "\": an in-place result must name its state");
+    }
+  }
+
+  void check_type(const PlanNode& node, const char* what, size_t index, const Type& got,
+                  const Type& expected) {
+    GW_PLAN(got == expected, "call \"", node.name, "\": ", what, " ", index, ": expected ",
+            to_string(expected), " on each device, got ", to_string(got));
+  }
+
+  static constexpr int64_t kDevicesMax = 1 << 24;
+
+  const Plan& plan_;
+  std::vector<bool> written_;
+};
+
+#undef GW_PLAN
+
+}  // namespace
+
+void require_valid(const Plan& plan) { Check(plan).run(); }
+
+}  // namespace gangway

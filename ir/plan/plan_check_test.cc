@@ -1,0 +1,102 @@
+#include "ir/plan/plan_check.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+
+#include "runtime/base/error.h"
+
+namespace gangway {
+namespace {
+
+using testing::HasSubstr;
+
+// x: f32[8] over {data: 2}, one call that returns it, on one host of two devices.
+Plan a_plan() {
+  auto function = std::make_shared<Function>();
+  function->name = "f";
+  function->local = true;
+  function->parameters = {{"x", {}}};
+  function->types = {f32({4})};
+  function->results = {0};
+  Plan plan;
+  plan.name = "p";
+  plan.hosts = {"host-0"};
+  plan.slices = {{Mesh{{{"data", 2}}}, {{0, 0, 2}}}};
+  plan.functions = {{.function = function}};
+  plan.values = {{"x", PlanStorage::kInput, 0, f32({8}), f32({4}), {shard(0)}},
+                 {"y", PlanStorage::kOutput, 0, f32({8}), f32({4}), {shard(0)}}};
+  plan.nodes = {{.name = "f", .function = 0, .inputs = {0}, .results = {1}}};
+  plan.inputs = {0};
+  plan.outputs = {1};
+  return plan;
+}
+
+std::string mistake(const std::function<void(Plan&)>& spoil) {
+  Plan plan = a_plan();
+  spoil(plan);
+  try {
+    require_valid(plan);
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::kInvalid);
+    return error.what();
+  }
+  return "accepted";
+}
+
+TEST(PlanCheckTest, AGoodPlanPasses) {
+  EXPECT_EQ(mistake([](Plan&) {}), "accepted");
+}
+
+TEST(PlanCheckTest, IndicesMustExist) {
+  EXPECT_THAT(mistake([](Plan& p) { p.nodes[0].inputs = {7}; }), HasSubstr("value 7"));
+  EXPECT_THAT(mistake([](Plan& p) { p.nodes[0].function = 3; }), HasSubstr("function 3"));
+  EXPECT_THAT(mistake([](Plan& p) { p.nodes[0].slice = 1; }), HasSubstr("slice 1"));
+  EXPECT_THAT(mistake([](Plan& p) { p.slices[0].ranges[0].host = 1; }), HasSubstr("host 1"));
+  EXPECT_THAT(mistake([](Plan& p) { p.sources = {0}; }), HasSubstr("no source node"));
+}
+
+TEST(PlanCheckTest, RangesMustCoverTheMeshOnce) {
+  EXPECT_THAT(mistake([](Plan& p) { p.slices[0].ranges[0].count = 1; }), HasSubstr("cover 1"));
+  EXPECT_THAT(mistake([](Plan& p) { p.slices[0].ranges = {{0, 0, 1}, {0, 0, 1}}; }),
+              HasSubstr("twice in one slice"));
+}
+
+TEST(PlanCheckTest, LocalTypesMustFollowFromTheSharding) {
+  EXPECT_THAT(mistake([](Plan& p) { p.values[0].local_type = f32({8}); }),
+              HasSubstr("does not lie over mesh {data: 2}"));
+  EXPECT_THAT(mistake([](Plan& p) {
+                p.values[0].sharding = {replicate()};
+                p.values[0].local_type = f32({8});
+              }),
+              HasSubstr("expected f32[4] on each device, got f32[8]"));
+}
+
+TEST(PlanCheckTest, NoNodeReadsAValueBeforeALowerTicketWroteIt) {
+  EXPECT_THAT(mistake([](Plan& p) { p.nodes[0].inputs = {1}; }), HasSubstr("before it is written"));
+  EXPECT_THAT(mistake([](Plan& p) { p.nodes.clear(); }), HasSubstr("never written"));
+}
+
+TEST(PlanCheckTest, ASourceIsCutByRowsOnly) {
+  const auto with_source = [](int dim) {
+    return mistake([dim](Plan& p) {
+      p.values.push_back({"s", PlanStorage::kTemporary, 0, i32({4, 4}), i32({4, 4}), {shard(dim)}});
+      p.values[2].local_type.dims[static_cast<size_t>(dim)] = 2;
+      p.nodes.push_back({.kind = PlanNodeKind::kSource, .name = "s", .results = {2}});
+      p.sources = {1};
+    });
+  };
+  EXPECT_EQ(with_source(0), "accepted");
+  EXPECT_THAT(with_source(1), HasSubstr("source \"s\" is cut by rows only"));
+}
+
+TEST(PlanCheckTest, ACommitNamesAnEarlierCall) {
+  EXPECT_THAT(mistake([](Plan& p) {
+                p.nodes.push_back({.kind = PlanNodeKind::kCommit, .name = "c", .call = 1});
+              }),
+              HasSubstr("names no earlier call"));
+}
+
+}  // namespace
+}  // namespace gangway

@@ -1,0 +1,37 @@
+// Who takes part: the physical devices behind the slices of a plan, and the groups that they form.
+//
+// Invariant: every host derives the same members, groups and ranks from the same plan, without
+// talking. Threads: pure. Errors: kInvalid for ranges that do not fit the mesh; kUnimplemented
+// where one device stands twice in a slice.
+#pragma once
+
+#include <compare>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "ir/plan/plan.h"
+
+namespace gangway {
+
+// A physical device: index into Plan::hosts, and the device of that host.
+struct Member {
+  uint32_t host = 0;
+  uint32_t device = 0;
+  friend auto operator<=>(const Member&, const Member&) = default;
+};
+
+// The members of a slice by mesh device.
+std::vector<Member> slice_members(const PlanSlice& slice);
+// All members of a plan, each once, ascending: rank order of the gate.
+std::vector<Member> plan_members(const Plan& plan);
+
+// The mesh devices that reduce together along `axes` ("data,expert"), one vector for each group, in
+// mesh order.
+std::vector<std::vector<uint32_t>> groups_along(const Mesh& mesh, const std::string& axes);
+
+// Checks every index of a plan, so that nothing behind this needs to: a plan comes over the
+// network.
+void check_plan(const Plan& plan, uint32_t self, uint32_t devices);
+
+}  // namespace gangway

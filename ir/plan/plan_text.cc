@@ -1,0 +1,85 @@
+#include "ir/plan/plan_text.h"
+
+#include "runtime/base/cat.h"
+
+namespace gangway {
+namespace {
+
+const char* word(PlanStorage storage) {
+  switch (storage) {
+    case PlanStorage::kState: return "state";
+    case PlanStorage::kInput: return "input";
+    case PlanStorage::kTemporary: return "temporary";
+    case PlanStorage::kOutput: return "output";
+  }
+  return "?";
+}
+
+const char* word(PlanNodeKind kind) {
+  switch (kind) {
+    case PlanNodeKind::kCall: return "call";
+    case PlanNodeKind::kTransfer: return "transfer";
+    case PlanNodeKind::kSource: return "source";
+    case PlanNodeKind::kGate: return "gate";
+    case PlanNodeKind::kCommit: return "commit";
+  }
+  return "?";
+}
+
+std::string list(const std::vector<uint32_t>& values) {
+  std::string text;
+  for (uint32_t value : values) text += cat(text.empty() ? "%" : ", %", value);
+  return text;
+}
+
+std::string line(const Plan& plan, const PlanSlice& slice, size_t index) {
+  std::string text = cat("  slice ", index, " ", to_string(slice.mesh), " on");
+  for (const PlanRange& range : slice.ranges) {
+    text += cat(" ", plan.hosts[range.host], ":", range.first);
+    if (range.count > 1) text += cat("-", range.first + range.count - 1);
+  }
+  return text;
+}
+
+std::string line(const Plan& plan, const PlanValue& value, size_t index) {
+  std::string text = cat("  %", index, " ", word(value.storage));
+  if (!value.name.empty()) text += cat(" \"", value.name, "\"");
+  text += cat(": ", to_string(value.type), " ",
+              to_string(plan.slices[value.slice].mesh, value.sharding));
+  if (value.local_type != value.type) text += cat(" -> ", to_string(value.local_type));
+  if (value.slice != 0) text += cat(" on slice ", value.slice);
+  return text;
+}
+
+std::string line(const Plan& plan, const PlanNode& node, size_t index) {
+  std::string text = cat("  ", index, ": ", word(node.kind));
+  if (node.kind == PlanNodeKind::kCommit) {
+    text += cat(" ", node.call);
+  } else {
+    text +=
+        cat(" ", node.kind == PlanNodeKind::kGate ? "" : node.name, "(", list(node.inputs), ")");
+  }
+  if (node.kind == PlanNodeKind::kCall) {
+    const Function& function = *plan.functions[node.function].function;
+    text += cat(" [", function.nodes.size(), " nodes, commit at ",
+                plan.functions[node.function].commit_begin, "]");
+  }
+  if (!node.results.empty()) text += " -> " + list(node.results);
+  if (node.slice != 0) text += cat(" on slice ", node.slice);
+  if (!node.at.empty()) text += "  // " + node.at;
+  return text;
+}
+
+}  // namespace
+
+std::string to_text(const Plan& plan) {
+  std::string text = cat("plan @", plan.name, " over");
+  for (const std::string& host : plan.hosts) text += " " + host;
+  text += cat(", ", plan.runs_in_flight_max, " runs in flight\n");
+  for (size_t i = 0; i < plan.slices.size(); ++i) text += line(plan, plan.slices[i], i) + "\n";
+  for (size_t i = 0; i < plan.values.size(); ++i) text += line(plan, plan.values[i], i) + "\n";
+  for (size_t i = 0; i < plan.nodes.size(); ++i) text += line(plan, plan.nodes[i], i) + "\n";
+  return text;
+}
+
+}  // namespace gangway

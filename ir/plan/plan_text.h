@@ -1,0 +1,22 @@
+// A plan as people read it: for golden tests, logs and `gangway graph`.
+//
+//   plan @train_step over host-0 host-1, 2 runs in flight
+//     slice 0 {data: 4} on host-0:0-1 host-1:0-1
+//     %0 state "w": f32[8] {}
+//     %1 input "x": f32[16] {data: shard(0)} -> f32[4]
+//     0: call main(%1, %0) -> %2, %0  // model.cc:14
+//     1: gate(%2)
+//     2: commit 0
+//
+// Threads: pure.
+#pragma once
+
+#include <string>
+
+#include "ir/plan/plan.h"
+
+namespace gangway {
+
+std::string to_text(const Plan& plan);
+
+}  // namespace gangway

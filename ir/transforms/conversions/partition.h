@@ -1,0 +1,29 @@
+// Global function -> local function of one device: types become local, and where a producer's
+// sharding differs from what a consumer requires, a conversion is inserted. The conversion is the
+// collective:
+//
+//   partial -> replicate   all_reduce        replicate -> shard   shard_slice (no traffic)
+//   partial -> shard, shard -> replicate, shard(i) -> shard(j)    kUnimplemented, named with the
+//   user's line
+//
+// Constants and broadcasts are made again instead. Each value is converted once for each placement
+// wanted. Results never stay partial.
+#pragma once
+
+#include "ir/transforms/pipeline.h"
+#include "ir/transforms/propagation/propagate_shardings.h"
+
+namespace gangway {
+
+struct Partitioned {
+  Function function;
+  std::vector<Sharding> result_shardings;
+};
+
+// `wanted[r]`: the sharding of result r, or an empty one for what propagation gave (partial becomes
+// replicate).
+Partitioned partition(const Function& global, const Propagation& propagation,
+                      const std::vector<Sharding>& parameter_shardings,
+                      const std::vector<Sharding>& wanted);
+
+}  // namespace gangway

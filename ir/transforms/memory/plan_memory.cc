@@ -1,0 +1,173 @@
+#include "ir/transforms/memory/plan_memory.h"
+
+#include <algorithm>
+
+#include "runtime/base/error.h"
+
+namespace gangway {
+namespace {
+
+struct Interval {
+  int64_t bytes = 0;
+  NodeId first = 0, last = 0;  // Inclusive.
+  int64_t offset = 0;
+};
+
+int64_t aligned(int64_t bytes) {
+  return (bytes + kArenaAlignment - 1) / kArenaAlignment * kArenaAlignment;
+}
+
+// Best fit, largest first. Returns the arena's size.
+int64_t place(std::vector<Interval>& intervals) {
+  std::vector<size_t> order(intervals.size());
+  for (size_t i = 0; i < order.size(); ++i) order[i] = i;
+  std::stable_sort(order.begin(), order.end(),
+                   [&](size_t a, size_t b) { return intervals[a].bytes > intervals[b].bytes; });
+  std::vector<const Interval*> placed;  // By offset.
+  int64_t total = 0;
+  for (size_t i : order) {
+    Interval& want = intervals[i];
+    int64_t at = 0, best = -1, best_gap = 0;
+    for (const Interval* other : placed) {
+      if (other->last < want.first || want.last < other->first) continue;
+      int64_t gap = other->offset - at;
+      if (gap >= want.bytes && (best < 0 || gap < best_gap)) {
+        best = at;
+        best_gap = gap;
+      }
+      at = std::max(at, other->offset + other->bytes);
+    }
+    want.offset = best >= 0 ? best : at;
+    total = std::max(total, want.offset + want.bytes);
+    auto after = std::upper_bound(
+        placed.begin(), placed.end(), &want,
+        [](const Interval* a, const Interval* b) { return a->offset < b->offset; });
+    placed.insert(after, &want);
+  }
+  return total;
+}
+
+class Planner {
+ public:
+  Planner(const LocalFunction& local, Collectives collectives)
+      : local_(local), function_(*local.function), collectives_(collectives) {}
+
+  MemoryPlan run(const ScratchBytes& scratch_bytes) {
+    plan_.slots.resize(function_.types.size());
+    plan_.scratch_offset.assign(function_.nodes.size(), -1);
+    root_.resize(function_.types.size());
+    for (ValueId v = 0; v < root_.size(); ++v) root_[v] = v;
+    bind_parameters();
+    bind_results();
+    find_aliases();
+    add_values();
+    for (NodeId id = 0; id < function_.nodes.size(); ++id) {
+      int64_t bytes = scratch_bytes ? scratch_bytes(function_, id) : 0;
+      if (bytes <= 0) continue;
+      scratch_.push_back({id, intervals_.size()});
+      intervals_.push_back({aligned(bytes), id, id});
+    }
+    plan_.arena_bytes = place(intervals_);
+    for (ValueId v = 0; v < root_.size(); ++v) {
+      if (interval_of_[root_[v]] >= 0) {
+        plan_.slots[v].offset = intervals_[static_cast<size_t>(interval_of_[root_[v]])].offset;
+      }
+    }
+    for (const auto& [id, interval] : scratch_)
+      plan_.scratch_offset[id] = intervals_[interval].offset;
+    return std::move(plan_);
+  }
+
+ private:
+  void bind_parameters() {
+    bound_.assign(function_.types.size(), false);
+    for (ValueId p = 0; p < function_.parameters.size(); ++p) {
+      plan_.slots[p] = {MemorySlot::Kind::kParameter, p, 0};
+      bound_[p] = true;
+    }
+  }
+
+  void bind_results() {
+    for (uint32_t r = 0; r < function_.results.size(); ++r) {
+      ValueId value = function_.results[r];
+      GW_ASSERT(!bound_[value], "result ", r, " has no buffer of its own");
+      plan_.slots[value] = {MemorySlot::Kind::kResult, r, 0};
+      for (const auto& pair : local_.in_place) {
+        if (pair.result == r)
+          plan_.slots[value] = {MemorySlot::Kind::kParameter, pair.parameter, 0};
+      }
+      bound_[value] = true;
+    }
+  }
+
+  void find_aliases() {
+    std::vector<bool> used_by_commit(function_.types.size(), false);
+    for (NodeId id = local_.commit_begin; id < function_.nodes.size(); ++id) {
+      for (ValueId input : function_.nodes[id].inputs) used_by_commit[input] = true;
+    }
+    for (NodeId id = 0; id < function_.nodes.size(); ++id) {
+      const Node& node = function_.nodes[id];
+      if (node.op != Op::reshape && node.op != Op::barrier) continue;
+      if (bound_[node.first_result]) continue;
+      // A value staged for the commit phase must outlive the buffer that it comes from.
+      if (node.op == Op::barrier && used_by_commit[node.first_result]) continue;
+      root_[node.first_result] = root_[node.inputs[0]];
+      plan_.slots[node.first_result] = plan_.slots[root_[node.inputs[0]]];
+    }
+  }
+
+  void add_values() {
+    std::vector<NodeId> last(function_.types.size(), 0);
+    for (NodeId id = 0; id < function_.nodes.size(); ++id) {
+      for (ValueId input : function_.nodes[id].inputs) last[root_[input]] = id;
+    }
+    if (collectives_ == Collectives::kBeside) keep_operands(last);
+    interval_of_.assign(function_.types.size(), -1);
+    for (NodeId id = 0; id < function_.nodes.size(); ++id) {
+      const Node& node = function_.nodes[id];
+      for (uint32_t r = 0; r < node.results; ++r) {
+        ValueId value = node.first_result + r;
+        if (root_[value] != value || bound_[value]) continue;
+        interval_of_[value] = static_cast<int64_t>(intervals_.size());
+        int64_t bytes = std::max<int64_t>(aligned(function_.types[value].bytes()), kArenaAlignment);
+        intervals_.push_back({bytes, id, std::max(id, last[value])});
+      }
+    }
+  }
+
+  // Walks back from the end with the first node that ends the wait for an all-reduce.
+  void keep_operands(std::vector<NodeId>& last) const {
+    auto until = static_cast<NodeId>(function_.nodes.size()) - 1;
+    std::vector<NodeId> first_use(function_.types.size(), until);
+    for (NodeId id = until + 1; id-- > 0;) {
+      const Node& node = function_.nodes[id];
+      if (node.op == Op::all_reduce) {
+        NodeId kept = until;
+        for (uint32_t r = 0; r < node.results; ++r)
+          kept = std::min(kept, first_use[node.first_result + r]);
+        for (ValueId input : node.inputs) last[root_[input]] = std::max(last[root_[input]], kept);
+        until = id;
+      }
+      for (ValueId input : node.inputs) first_use[input] = id;
+    }
+  }
+
+  const LocalFunction& local_;
+  const Function& function_;
+  const Collectives collectives_;
+  MemoryPlan plan_;
+  std::vector<ValueId> root_;
+  std::vector<bool> bound_;
+  std::vector<Interval> intervals_;
+  std::vector<int64_t> interval_of_;
+  std::vector<std::pair<NodeId, size_t>> scratch_;
+};
+
+}  // namespace
+
+MemoryPlan plan_memory(const LocalFunction& local, const ScratchBytes& scratch_bytes,
+                       Collectives collectives) {
+  return Planner(local, collectives).run(scratch_bytes);
+}
+
+}  // namespace gangway

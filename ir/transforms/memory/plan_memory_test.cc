@@ -1,0 +1,133 @@
+#include "ir/transforms/memory/plan_memory.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <map>
+
+#include "ir/build/builder.h"
+#include "ir/build/ops.h"
+#include "runtime/base/rng.h"
+
+namespace gangway {
+namespace {
+
+uint64_t seed_from_environment() {
+  const char* text = std::getenv("GW_TEST_SEED");
+  return text != nullptr ? std::strtoull(text, nullptr, 10) : 20261121;
+}
+
+LocalFunction local_function(Function function) {
+  function.local = true;
+  auto nodes = static_cast<NodeId>(function.nodes.size());
+  return {.function = std::make_shared<const Function>(std::move(function)), .commit_begin = nodes};
+}
+
+// The last node that needs each arena buffer, by offset of the value that owns it.
+void expect_no_overlap(const Function& function, const MemoryPlan& plan) {
+  struct Live {
+    int64_t begin, end;
+    NodeId last;
+  };
+  std::vector<NodeId> last(function.types.size(), 0);
+  for (NodeId id = 0; id < function.nodes.size(); ++id) {
+    for (ValueId input : function.nodes[id].inputs) last[input] = id;
+  }
+  // Aliases keep their source alive: walk back from each reshape.
+  for (NodeId id = static_cast<NodeId>(function.nodes.size()); id-- > 0;) {
+    const Node& node = function.nodes[id];
+    if (node.op != Op::reshape) continue;
+    last[node.inputs[0]] = std::max(last[node.inputs[0]], last[node.first_result]);
+  }
+  std::map<ValueId, Live> live;
+  for (NodeId id = 0; id < function.nodes.size(); ++id) {
+    const Node& node = function.nodes[id];
+    std::erase_if(live, [&](const auto& item) { return item.second.last < id; });
+    ValueId value = node.first_result;
+    const MemorySlot& slot = plan.slots[value];
+    if (slot.kind != MemorySlot::Kind::kArena || node.op == Op::reshape) continue;
+    Live now{slot.offset, slot.offset + function.types[value].bytes(), std::max(id, last[value])};
+    EXPECT_EQ(slot.offset % kArenaAlignment, 0);
+    EXPECT_LE(now.end, plan.arena_bytes);
+    for (const auto& [other, range] : live) {
+      EXPECT_TRUE(now.end <= range.begin || range.end <= now.begin)
+          << "%" << value << " overlaps %" << other << ", both live at node " << id;
+    }
+    live[value] = now;
+  }
+}
+
+Function random_function(Rng& rng) {
+  Builder b("random");
+  std::vector<Value> values;
+  int64_t n = 1 + static_cast<int64_t>(rng.below(300));
+  values.push_back(b.parameter("x", f32({n, 2})));
+  for (int i = 0; i < 40; ++i) {
+    Value a = values[rng.below(values.size())], c = values[rng.below(values.size())];
+    switch (rng.below(4)) {
+      case 0: values.push_back(reshape(reshape(a, {2, n}), {n, 2})); break;
+      case 1: values.push_back(exp(a)); break;
+      case 2: values.push_back(slice(concat({a, c}, 0), 0, n / 2, n / 2 + n)); break;
+      default: values.push_back(a + c); break;
+    }
+  }
+  b.result("y", values.back() + values[values.size() / 2]);
+  return b.build();
+}
+
+TEST(PlanMemory, LiveValuesNeverOverlap) {
+  uint64_t seed = seed_from_environment();
+  SCOPED_TRACE("GW_TEST_SEED=" + std::to_string(seed));
+  Rng rng(seed);
+  for (int round = 0; round < 50; ++round) {
+    LocalFunction local = local_function(random_function(rng));
+    expect_no_overlap(*local.function, plan_memory(local, nullptr));
+  }
+}
+
+TEST(PlanMemory, AChainNeedsTwoBuffersHoweverLong) {
+  Builder b("chain");
+  Value x = b.parameter("x", f32({1024}));
+  for (int i = 0; i < 20; ++i) x = exp(x);
+  b.result("y", x);
+  EXPECT_EQ(plan_memory(local_function(b.build()), nullptr).arena_bytes, 2 * 4096);
+}
+
+TEST(PlanMemory, ScratchpadsAreCounted) {
+  Builder b("one");
+  b.result("y", exp(b.parameter("x", f32({16}))));
+  MemoryPlan plan =
+      plan_memory(local_function(b.build()), [](const Function&, NodeId) { return int64_t{100}; });
+  EXPECT_EQ(plan.arena_bytes, 256) << "aligned to 256";
+  EXPECT_EQ(plan.scratch_offset[0], 0);
+}
+
+TEST(PlanMemory, WhatACollectiveReadsBesideLaterNodesIsNotGivenAwayToThem) {
+  Builder b("f");
+  Value x = b.parameter("x", f32({16}));
+  Value read = exp(x);
+  Value sum = b.emit1(Op::all_reduce, {read}, {{"axes", "data"}, {"reduction", "sum"}}, Loc{});
+  Value beside = tanh(x);
+  b.result("y", sum + beside);
+  const LocalFunction local = local_function(b.build());
+  const auto same_place = [&](Collectives collectives) {
+    const MemoryPlan plan = plan_memory(local, nullptr, collectives);
+    return plan.slots[read.id()] == plan.slots[beside.id()];
+  };
+  EXPECT_TRUE(same_place(Collectives::kInOrder));
+  EXPECT_FALSE(same_place(Collectives::kBeside));
+}
+
+TEST(PlanMemory, InPlaceResultsLiveInTheirParametersBuffer) {
+  Builder b("update");
+  Value p = b.parameter("p", f32({16}));
+  b.result("p", exp(p));
+  LocalFunction local = local_function(b.build());
+  local.in_place = {{0, 0}};
+  MemoryPlan plan = plan_memory(local, nullptr);
+  EXPECT_EQ(plan.slots[1].kind, MemorySlot::Kind::kParameter);
+  EXPECT_EQ(plan.arena_bytes, 0);
+}
+
+}  // namespace
+}  // namespace gangway

@@ -1,0 +1,28 @@
+#include "ir/types/type.h"
+
+#include <gtest/gtest.h>
+
+namespace gangway {
+namespace {
+
+TEST(Type, PrintsAndParsesBack) {
+  for (const Type& type : {f32(), bf16({64, 512}), i32({0}), boolean({1, 2, 3}), f64({7})}) {
+    EXPECT_EQ(parse_type(to_string(type)), type) << to_string(type);
+  }
+  EXPECT_EQ(to_string(bf16({64, 512})), "bf16[64, 512]");
+}
+
+TEST(Type, RefusesMalformedText) {
+  for (const char* text : {"", "f32", "f16[2]", "f32[", "f32[-1]", "f32[2,]", "f32[2 3]", "f32[a]",
+                           "f32[1,1,1,1,1,1,1,1,1]", "f32[4000000000000,4000000000000]"}) {
+    EXPECT_EQ(parse_type(text), std::nullopt) << text;
+  }
+}
+
+TEST(Type, BytesFollowTheElementType) {
+  EXPECT_EQ(bf16({64, 512}).bytes(), 64 * 512 * 2);
+  EXPECT_EQ(f32().bytes(), 4);
+}
+
+}  // namespace
+}  // namespace gangway

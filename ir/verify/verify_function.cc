@@ -1,0 +1,290 @@
+#include <algorithm>
+
+#include "ir/types/limits.h"
+#include "ir/verify/verify_internal.h"
+
+namespace gangway::internal {
+namespace {
+
+class FunctionVerifier {
+ public:
+  FunctionVerifier(const Function& function, int depth, const Mistake& outer,
+                   std::set<const Function*>& seen, Report& report)
+      : f_(function), depth_(depth), outer_(outer), seen_(seen), report_(report) {}
+
+  void run() {
+    if (depth_ > kBodyDepthMax) {
+      return add(
+          cat("fusion: bodies lie too deep in one another: expected at most ", kBodyDepthMax));
+    }
+    if (!check_sizes()) return;  // Beyond the bounds nothing else is worth saying.
+    check_header();
+    check_locs();
+    types_ok_ = check_types();
+    check_nodes();
+    check_results();
+    check_parameters();
+    check_shardings();
+  }
+
+ private:
+  // A mistake of the whole function, of a value or of a node.
+  void add(std::string message) { add(std::move(message), "", kNone); }
+  void add(std::string message, const std::string& thing, NodeId node) {
+    Mistake mistake = outer_;
+    mistake.message =
+        cat(message, "\n  in function ", shown(f_.name), thing.empty() ? "" : ", " + thing);
+    if (!outer_.message.empty()) mistake.message += "\n  in " + outer_.message;
+    if (node < f_.infos.size() && f_.infos[node].loc < f_.locs.size()) {
+      const LocEntry& loc = f_.locs[f_.infos[node].loc];
+      if (!loc.file.empty() && loc.line > 0) mistake.file = loc.file, mistake.line = loc.line;
+    }
+    report_.add(std::move(mistake));
+  }
+  void add_node(NodeId id, std::string message) {
+    add(std::move(message), cat("value %", f_.nodes[id].first_result), id);
+  }
+  void add_value(ValueId id, std::string message) {
+    add(std::move(message), cat("value %", id), producer(id));
+  }
+
+  NodeId producer(ValueId id) const {
+    auto at = std::ranges::upper_bound(f_.nodes, id, {}, &Node::first_result);
+    return at == f_.nodes.begin() ? kNone : static_cast<NodeId>(at - f_.nodes.begin() - 1);
+  }
+
+  bool check_sizes() {
+    bool ok = true;
+    auto bound = [&](const char* what, size_t got, size_t most) {
+      if (got <= most) return;
+      ok = false;
+      add(cat("function: too many ", what, ": expected at most ", most, ", got ", got));
+    };
+    bound("nodes", f_.nodes.size(), kNodesMax);
+    bound("values", f_.types.size(), kValuesMax);
+    bound("parameters", f_.parameters.size(), kParametersMax);
+    bound("results", f_.results.size(), kResultsMax);
+    bound("locations", f_.locs.size(), kLocsMax);
+    return ok;
+  }
+
+  void check_header() {
+    if (auto wrong = name_mistake(f_.name, "function")) add(*wrong);
+    if (auto wrong = mesh_mistake(f_.mesh)) add(*wrong), mesh_ok_ = false;
+  }
+
+  void check_locs() {
+    for (uint32_t i = 0; i < f_.locs.size(); ++i) {
+      const LocEntry& loc = f_.locs[i];
+      if (loc.parent != kNone && loc.parent >= i) {
+        add(cat("locations: entry ", i, " has parent ", loc.parent, ": expected a smaller one"));
+      }
+      if (loc.line < 0 || loc.file.size() > kNameBytesMax || loc.scope.size() > kNameBytesMax ||
+          !is_utf8(loc.file) || !is_utf8(loc.scope)) {
+        add(cat("locations: entry ", i, " is malformed: expected names of at most ", kNameBytesMax,
+                " bytes of UTF-8 and a line that is not negative"));
+      }
+    }
+    if (f_.infos.size() != f_.nodes.size()) {
+      add(cat("function: expected one info for each of ", f_.nodes.size(), " nodes, got ",
+              f_.infos.size()));
+    }
+    for (uint32_t i = 0; i < f_.infos.size(); ++i) {
+      const NodeInfo& info = f_.infos[i];
+      if (info.loc != kNone && info.loc >= f_.locs.size()) {
+        add(cat("locations: node ", i, " refers to entry ", info.loc, " of ", f_.locs.size()));
+      }
+      if (info.reason > Reason::kDecompose) {
+        add(cat("function: node ", i, " has the unknown reason ", static_cast<int>(info.reason)));
+      }
+    }
+  }
+
+  bool check_types() {
+    size_t expected = f_.parameters.size();
+    for (const Node& node : f_.nodes) expected += node.results;
+    if (expected != f_.types.size()) {
+      add(cat("function: parameters and nodes make ", expected, " values, but there are ",
+              f_.types.size(), " types"));
+      return false;
+    }
+    bool ok = true;
+    for (ValueId id = 0; id < f_.types.size(); ++id) {
+      if (auto wrong = type_mistake(f_.types[id])) add_value(id, *wrong), ok = false;
+    }
+    return ok;
+  }
+
+  void check_nodes() {
+    size_t next = f_.parameters.size();
+    for (NodeId id = 0; id < f_.nodes.size() && !report_.full(); ++id) {
+      const Node& node = f_.nodes[id];
+      if (static_cast<int>(node.op) >= kOpCount) {
+        add_node(id, cat("unknown op ", static_cast<int>(node.op)));
+      } else if (node.first_result != next) {
+        add_node(id, cat(name(node), ": the first result is %", node.first_result, ": expected %",
+                         next, ", the next number"));
+      } else if (check_node(id, node) && types_ok_) {
+        check_rule(id, node);
+      }
+      next += node.results;
+    }
+  }
+
+  static std::string_view name(const Node& node) { return to_string(node.op); }
+
+  // What can be said without the op's type rule; true when the rule may run.
+  bool check_node(NodeId id, const Node& node) {
+    size_t before = report_.count();
+    if (node.inputs.size() > kInputsMax) {
+      add_node(id, cat(name(node), ": too many operands: expected at most ", kInputsMax, ", got ",
+                       node.inputs.size()));
+      return false;
+    }
+    for (ValueId input : node.inputs) {
+      if (input < node.first_result) continue;
+      add_node(id, cat(name(node), ": operand %", input, " is not made before this node",
+                       input < f_.types.size() ? ": operands come first, so there are no cycles"
+                                               : ": there is no such value"));
+      return false;
+    }
+    if (auto wrong = attrs_mistake(node.attrs)) add_node(id, cat(name(node), ": ", *wrong));
+    if (node.region > f_.nodes.size()) {
+      add_node(id,
+               cat(name(node), ": region ", node.region,
+                   " is out of range: expected at most the number of nodes, ", f_.nodes.size()));
+    }
+    if (depth_ > 0 && node.region != 0) {
+      add_node(id, cat(name(node), ": region ", node.region, " inside the body of a fusion"));
+    }
+    if ((node.op == Op::fusion) != (node.body != nullptr)) {
+      add_node(id,
+               cat(name(node), node.body ? ": only a fusion has a body" : ": the body is missing"));
+    }
+    return report_.count() == before;
+  }
+
+  void check_rule(NodeId id, const Node& node) {
+    if (node.body != nullptr && !check_body(id, node)) return;
+    std::vector<Type> inputs;
+    inputs.reserve(node.inputs.size());
+    for (ValueId input : node.inputs) inputs.push_back(f_.types[input]);
+    Attrs attrs = node.attrs;
+    std::vector<Type> expected;
+    try {
+      expected = infer_types(node.op, inputs, attrs, node.body.get());
+    } catch (const Error& error) {
+      return add_node(id, error.message());
+    }
+    for (const auto& [key, value] : attrs) {
+      if (node.attrs.find(key) == nullptr) {
+        add_node(id, cat(name(node), ": attribute ", quote(key), " is missing"));
+      }
+    }
+    compare(id, node, expected, cat("from operands ", spell(inputs)));
+  }
+
+  // True when the body of a fusion has no mistakes of its own.
+  bool check_body(NodeId id, const Node& node) {
+    const Function& body = *node.body;
+    Mistake at = outer_;
+    at.message = cat("the body of fusion %", node.first_result, " of function ", shown(f_.name));
+    size_t before = report_.count();
+    if (!seen_.contains(&body)) {
+      verify_function(body, depth_ + 1, at, seen_, report_);
+      if (report_.count() == before) seen_.insert(&body);
+    }
+    if (body.mesh != f_.mesh || body.local != f_.local) {
+      add_node(id, "fusion: the body is of another mesh than the function");
+    }
+    return report_.count() == before;
+  }
+
+  void compare(NodeId id, const Node& node, const std::vector<Type>& expected,
+               const std::string& reason) {
+    if (expected.size() != node.results) {
+      return add_node(
+          id, cat(name(node), ": expected ", expected.size(), " results, got ", node.results));
+    }
+    for (uint32_t r = 0; r < node.results; ++r) {
+      const Type& got = f_.types[node.first_result + r];
+      if (got == expected[r]) continue;
+      add(cat(name(node), ": result type differs: expected ", spell(expected[r]), " ", reason,
+              ", got ", spell(got)),
+          cat("value %", node.first_result + r), id);
+    }
+  }
+
+  void check_results() {
+    if (f_.result_names.size() != f_.results.size()) {
+      add(cat("function: expected a name for each of ", f_.results.size(), " results, got ",
+              f_.result_names.size()));
+    }
+    std::set<std::string_view> names;
+    for (const std::string& result : f_.result_names) {
+      if (auto wrong = name_mistake(result, "result")) {
+        add(*wrong);
+      } else if (!names.insert(result).second) {
+        add(cat("function: two results are called ", shown(result)));
+      }
+    }
+    for (ValueId result : f_.results) {
+      if (result < f_.types.size()) continue;
+      add(cat("function: result %", result, " does not exist: there are ", f_.types.size(),
+              " values"));
+    }
+  }
+
+  Cuts cuts() const { return f_.local ? Cuts::kAny : Cuts::kExact; }
+
+  void check_parameters() {
+    for (ValueId id = 0; id < f_.parameters.size(); ++id) {
+      const Parameter& parameter = f_.parameters[id];
+      if (auto wrong = name_mistake(parameter.name, "parameter")) add_value(id, *wrong);
+      if (!mesh_ok_ || !types_ok_) continue;
+      if (auto wrong = placements_mistake(f_.types[id], f_.mesh, parameter.placements, cuts())) {
+        add_value(id, cat("parameter ", shown(parameter.name), ": ", *wrong));
+      }
+    }
+  }
+
+  void check_shardings() {
+    if (f_.shardings.empty()) return;
+    if (f_.shardings.size() != f_.types.size()) {
+      return add(cat("function: expected a sharding for each of ", f_.types.size(),
+                     " values, or none at all, got ", f_.shardings.size()));
+    }
+    if (!mesh_ok_ || !types_ok_) return;
+    for (ValueId id = 0; id < f_.shardings.size() && !report_.full(); ++id) {
+      auto wrong = sharding_mistake(f_.types[id], f_.mesh, f_.shardings[id], cuts());
+      if (wrong) add_value(id, *wrong);
+    }
+    auto is_partial = [this](ValueId id) {
+      return id < f_.shardings.size() &&
+             std::ranges::find(f_.shardings[id], partial()) != f_.shardings[id].end();
+    };
+    for (ValueId id = 0; id < f_.parameters.size(); ++id) {
+      if (is_partial(id)) add_value(id, "sharding: a parameter is never partial");
+    }
+    for (ValueId id : f_.results) {
+      if (is_partial(id)) add_value(id, "sharding: a result of a function is never partial");
+    }
+  }
+
+  const Function& f_;
+  int depth_;
+  const Mistake& outer_;  // Its message: what this function is the body of.
+  std::set<const Function*>& seen_;
+  Report& report_;
+  bool mesh_ok_ = true;
+  bool types_ok_ = true;
+};
+
+}  // namespace
+
+void verify_function(const Function& function, int depth, const Mistake& outer,
+                     std::set<const Function*>& seen, Report& report) {
+  FunctionVerifier(function, depth, outer, seen, report).run();
+}
+
+}  // namespace gangway::internal

@@ -1,0 +1,160 @@
+#include <bit>
+#include <cmath>
+#include <limits>
+
+#include "ir/wire/wire.h"
+
+namespace gangway {
+namespace {
+
+// Everything that same_graph compares, in the order of the structs; counts stand before lists, so
+// that no two graphs give one sequence.
+class GraphHasher {
+ public:
+  GraphHasher() { add(kWireVersion); }
+
+  void add(const Function& f) {
+    add(f.name);
+    add(f.mesh);
+    add(f.local);
+    add(f.parameters.size());
+    for (const Parameter& parameter : f.parameters) {
+      add(parameter.name);
+      add(parameter.placements);
+    }
+    add(f.types.size());
+    for (const Type& type : f.types) add(type);
+    add(f.nodes.size());
+    for (const Node& node : f.nodes) add(node);
+    add(f.results.size());
+    for (ValueId id : f.results) add(id);
+    for (const std::string& name : f.result_names) add(name);
+    add(f.shardings.size());
+    for (const Sharding& sharding : f.shardings) {
+      add(sharding.size());
+      for (const Placement& placement : sharding) add(placement);
+    }
+  }
+
+  void add(const Program& p) {
+    add(p.name);
+    add(p.finite_output);
+    add(p.slices.size());
+    for (const ProgramSlice& slice : p.slices) {
+      add(slice.name);
+      add(slice.mesh);
+    }
+    add(p.functions.size());
+    for (const auto& function : p.functions) add(*function);
+    add(p.nodes.size());
+    for (const ProgramNode& node : p.nodes) add(node);
+  }
+
+  Hash128 finish() const { return hasher_.finish(); }
+
+ private:
+  template <class Word>
+    requires std::is_integral_v<Word> || std::is_enum_v<Word>
+  void add(Word word) {
+    hasher_.add(static_cast<uint64_t>(word));
+  }
+  void add(const std::string& text) { hasher_.add(std::string_view(text)); }
+
+  void add(const Mesh& mesh) {
+    add(mesh.axes.size());
+    for (const MeshAxis& axis : mesh.axes) {
+      add(axis.name);
+      add(axis.size);
+    }
+  }
+
+  void add(const Placement& placement) {
+    add(placement.kind);
+    add(placement.dim);
+  }
+
+  void add(const AxisPlacements& placements) {
+    add(placements.size());
+    for (const auto& [axis, placement] : placements) {
+      add(axis);
+      add(placement);
+    }
+  }
+
+  void add(const Type& type) {
+    add(type.dtype);
+    add(type.dims.size());
+    for (int64_t dim : type.dims) add(dim);
+  }
+
+  // All NaNs are one attribute value, so they have one hash.
+  void add(double real) {
+    if (std::isnan(real)) real = std::numeric_limits<double>::quiet_NaN();
+    add(std::bit_cast<uint64_t>(real));
+  }
+  void add(const std::vector<int64_t>& ints) {
+    add(ints.size());
+    for (int64_t number : ints) add(number);
+  }
+  void add(const Attrs& attrs) {
+    add(attrs.size());
+    for (const auto& [name, value] : attrs) {
+      add(name);
+      add(value.index());
+      std::visit([this](const auto& typed) { add(typed); }, value);
+    }
+  }
+
+  // The numbers of results follow from their counts.
+  void add(const Node& node) {
+    add(node.op);
+    add(node.inputs.size());
+    for (ValueId id : node.inputs) add(id);
+    add(node.attrs);
+    add(node.results);
+    add(node.region);
+    add(node.body != nullptr);
+    if (node.body != nullptr) add(*node.body);
+  }
+
+  void add(const ProgramNode& node) {
+    add(node.kind);
+    add(node.name);
+    add(node.slice);
+    add(node.function);
+    add(node.inputs.size());
+    for (const Edge& edge : node.inputs) {
+      add(edge.node);
+      add(edge.result);
+      add(edge.version);
+    }
+    add(node.updates.size());
+    for (const StateUpdate& update : node.updates) {
+      add(update.result);
+      add(update.state);
+    }
+    add(node.types.size());
+    for (const Type& type : node.types) add(type);
+    for (const AxisPlacements& placements : node.placements) add(placements);
+    add(node.attrs);
+    add(node.firing.kind);
+    add(node.firing.low);
+    add(node.firing.high);
+  }
+
+  Hasher hasher_;
+};
+
+template <class Graph>
+Hash128 hash_of(const Graph& graph) {
+  GraphHasher hasher;
+  hasher.add(graph);
+  return hasher.finish();
+}
+
+}  // namespace
+
+Hash128 content_hash(const Function& function) { return hash_of(function); }
+Hash128 content_hash(const Program& program) { return hash_of(program); }
+
+}  // namespace gangway

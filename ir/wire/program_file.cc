@@ -1,0 +1,185 @@
+#include "ir/wire/program_file.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+
+#include "ir/text/text.h"
+#include "ir/types/limits.h"
+#include "ir/verify/verify.h"
+#include "ir/wire/wire.h"
+#include "runtime/base/quote.h"
+
+namespace gangway {
+namespace {
+
+constexpr unsigned char kMagic[8] = {0x89, 'G', 'W', 'P', '\r', '\n', 0x1a, '\n'};
+constexpr size_t kHeaderBytes = 20;
+constexpr size_t kChecksumBytes = 16;
+constexpr size_t kFileBytesMax = kTextBytesMax + kHeaderBytes + kChecksumBytes;
+
+void put(std::vector<std::byte>& out, uint64_t number, int bytes) {
+  for (int i = 0; i < bytes; ++i) out.push_back(static_cast<std::byte>(number >> (8 * i)));
+}
+
+uint64_t get(std::span<const std::byte> in, size_t at, int bytes) {
+  uint64_t number = 0;
+  for (int i = 0; i < bytes; ++i) {
+    number |= std::to_integer<uint64_t>(in[at + static_cast<size_t>(i)]) << (8 * i);
+  }
+  return number;
+}
+
+Hash128 checksum(std::span<const std::byte> bytes) {
+  Hasher hasher;
+  hasher.add(bytes.data(), bytes.size());
+  return hasher.finish();
+}
+
+[[noreturn]] void fail(const std::string& name, const std::string& what, std::string hint = {}) {
+  throw Error(ErrorKind::kInvalid, cat("program file ", name, ": ", what), {}, std::move(hint));
+}
+
+// What the operating system refused, with its reason.
+[[noreturn]] void fail_io(const std::string& path, const char* what) {
+  int reason = errno;
+  ErrorKind kind = reason == ENOSPC ? ErrorKind::kOverloaded : ErrorKind::kInvalid;
+  throw Error(kind, cat("program file ", path, ": cannot ", what, ": ", std::strerror(reason)));
+}
+
+Program from_binary(std::span<const std::byte> bytes, const std::string& name) {
+  if (bytes.size() < kHeaderBytes) fail(name, "truncated: the header is incomplete");
+  if (uint64_t version = get(bytes, 8, 4); version != kProgramFileVersion) {
+    fail(name, cat("is of version ", version, ": expected version ", kProgramFileVersion),
+         "read it with the Gangway that wrote it, and save its text form");
+  }
+  uint64_t size = get(bytes, 12, 8);
+  uint64_t rest = bytes.size() - kHeaderBytes;
+  if (rest < kChecksumBytes || size > rest - kChecksumBytes) {
+    fail(name, cat("truncated: expected ", size, " bytes of program and ", kChecksumBytes,
+                   " of checksum, got ", rest));
+  }
+  if (size < rest - kChecksumBytes) {
+    fail(name, cat("too long: ", rest - kChecksumBytes - size, " bytes follow the program"));
+  }
+  size_t end = kHeaderBytes + size;
+  Hash128 sum = checksum(bytes.first(end));
+  if (get(bytes, end, 8) != sum.high || get(bytes, end + 8, 8) != sum.low) {
+    fail(name, "damaged: the checksum differs", "copy it again from where it was saved");
+  }
+  return program_from_wire(bytes.subspan(kHeaderBytes, size));
+}
+
+bool is_text(std::span<const std::byte> bytes) {
+  for (std::byte byte : bytes.first(std::min<size_t>(bytes.size(), 512))) {
+    auto c = std::to_integer<unsigned char>(byte);
+    if (c < 0x20 && c != '\n' && c != '\r' && c != '\t') return false;
+  }
+  return !bytes.empty();
+}
+
+// Closes the descriptor, whatever happens.
+class Descriptor {
+ public:
+  explicit Descriptor(int fd) : fd_(fd) {}
+  Descriptor(const Descriptor&) = delete;
+  ~Descriptor() {
+    if (fd_ >= 0) ::close(fd_);
+  }
+  int get() const { return fd_; }
+  int close() {
+    int fd = fd_;
+    fd_ = -1;
+    return ::close(fd);
+  }
+
+ private:
+  int fd_;
+};
+
+bool write_all(int fd, std::span<const std::byte> bytes) {
+  while (!bytes.empty()) {
+    ssize_t written = ::write(fd, bytes.data(), bytes.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) return false;
+    bytes = bytes.subspan(static_cast<size_t>(written));
+  }
+  return true;
+}
+
+std::vector<std::byte> read_all(const std::string& path) {
+  Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (file.get() < 0) fail_io(path, "open it");
+  std::vector<std::byte> bytes;
+  constexpr size_t kChunk = size_t{1} << 20;
+  for (size_t size = 0;;) {
+    if (size > kFileBytesMax) {
+      fail(path, cat("too long: expected at most ", kFileBytesMax, " bytes"));
+    }
+    bytes.resize(size + kChunk);
+    ssize_t got = ::read(file.get(), bytes.data() + size, kChunk);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) fail_io(path, "read it");
+    size += static_cast<size_t>(got);
+    if (got > 0) continue;
+    bytes.resize(size);
+    return bytes;
+  }
+}
+
+}  // namespace
+
+std::vector<std::byte> to_file_bytes(const Program& program) {
+  std::vector<std::byte> wire = to_wire(program);
+  std::vector<std::byte> out;
+  out.reserve(kHeaderBytes + wire.size() + kChecksumBytes);
+  for (unsigned char c : kMagic) out.push_back(std::byte{c});
+  put(out, kProgramFileVersion, 4);
+  put(out, wire.size(), 8);
+  out.insert(out.end(), wire.begin(), wire.end());
+  Hash128 sum = checksum(out);
+  put(out, sum.high, 8);
+  put(out, sum.low, 8);
+  return out;
+}
+
+Program program_from_file_bytes(std::span<const std::byte> bytes, const std::string& name) {
+  try {
+    if (bytes.size() >= sizeof kMagic && std::memcmp(bytes.data(), kMagic, sizeof kMagic) == 0) {
+      return from_binary(bytes, name);
+    }
+    if (bytes.empty()) fail(name, "is empty");
+    if (!is_text(bytes)) fail(name, "is not a program: it begins with neither form of one");
+    return parse_program({reinterpret_cast<const char*>(bytes.data()), bytes.size()},
+                         name.substr(name.rfind('/') + 1));
+  } catch (Error& error) {
+    // The text form's errors name the file at their place; the wire form's do not.
+    if (error.message().find(name) == std::string::npos) error.add_context("program file " + name);
+    throw;
+  }
+}
+
+void Program::save(const std::string& path) const {
+  require_valid(*this);
+  std::vector<std::byte> bytes = to_file_bytes(*this);
+  std::string temporary = cat(path, ".", ::getpid(), ".tmp");
+  Descriptor file(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
+  if (file.get() < 0) fail_io(temporary, "create it");
+  bool written = write_all(file.get(), bytes) && ::fsync(file.get()) == 0 && file.close() == 0 &&
+                 std::rename(temporary.c_str(), path.c_str()) == 0;
+  if (written) return;
+  int reason = errno;
+  ::unlink(temporary.c_str());
+  errno = reason;
+  fail_io(path, "write it");
+}
+
+Program Program::load(const std::string& path) {
+  return program_from_file_bytes(read_all(path), path);
+}
+
+}  // namespace gangway

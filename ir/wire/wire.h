@@ -1,0 +1,29 @@
+// The Cap'n Proto wire form (graph.capnp), with a version; its inverse; and the content hash.
+//
+// Threads: pure functions. Errors: from_wire throws kInvalid on anything malformed, and verifies
+// what it returns: any bytes give a graph or an error, never a crash.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "ir/graph/program.h"
+#include "runtime/base/hash.h"
+
+namespace gangway {
+
+inline constexpr uint32_t kWireVersion = 1;
+
+std::vector<std::byte> to_wire(const Function& function);
+std::vector<std::byte> to_wire(const Program& program);
+Function function_from_wire(std::span<const std::byte> bytes);
+Program program_from_wire(std::span<const std::byte> bytes);
+
+// Of the graph alone: locations and origins do not count. Equal across processes and versions of
+// equal wire version.
+Hash128 content_hash(const Function& function);
+Hash128 content_hash(const Program& program);
+
+}  // namespace gangway

@@ -1,0 +1,150 @@
+// The wire form: what is not a graph is an error, never a crash.
+#include "ir/wire/wire.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "ir/build/builder.h"
+#include "ir/build/ops.h"
+#include "ir/build/program_builder.h"
+#include "ir/text/text.h"
+#include "ir/types/limits.h"
+#include "ir/verify/verify.h"
+#include "ir/wire/program_file.h"
+#include "runtime/base/error.h"
+
+namespace gangway {
+namespace {
+
+using ::testing::HasSubstr;
+
+using Bytes = std::vector<std::byte>;
+
+Program small_program() {
+  ProgramBuilder b("step", Mesh{{{"data", 2}}});
+  Value w = b.state("w", normal(f32({8}), 0.1));
+  Value x = b.input("x", f32({8}), {{"data", shard(0)}});
+  b.update(w, w * 0.5 + 1);
+  b.output("loss", sum(x));
+  b.require_finite("loss");
+  return b.build();
+}
+
+// What reading gives: the error's text, or "" for a graph, which must be valid and stable.
+template <class Read>
+std::string outcome(Read read) {
+  try {
+    auto graph = read();
+    EXPECT_TRUE(verify(graph).empty());
+    EXPECT_EQ(print(graph), print(graph));
+    return "";
+  } catch (const Error& error) {
+    EXPECT_NE(error.kind(), ErrorKind::kBug) << error.what();
+    EXPECT_STRNE(error.what(), "");
+    return error.what();
+  }
+}
+
+std::string read_program(const Bytes& bytes) {
+  return outcome([&] { return program_from_wire(bytes); });
+}
+
+// Every truncation, every flipped bit, appended bytes.
+template <class Read>
+void damage(const Bytes& whole, Read read) {
+  for (size_t size = 0; size < whole.size(); ++size) {
+    Bytes bytes(whole.begin(), whole.begin() + static_cast<int>(size));
+    EXPECT_NE(read(bytes), "") << "truncated to " << size;
+  }
+  for (size_t bit = 0; bit < whole.size() * 8; ++bit) {
+    Bytes bytes = whole;
+    bytes[bit / 8] ^= std::byte{1} << (bit % 8);
+    read(bytes);
+  }
+  for (int extra = 0; extra < 256; ++extra) {
+    Bytes bytes = whole;
+    bytes.insert(bytes.end(), static_cast<size_t>(1 + extra % 9), static_cast<std::byte>(extra));
+    EXPECT_NE(read(bytes), "") << "followed by " << extra;
+  }
+}
+
+TEST(Wire, DamagedBytesGiveAnErrorOrAValidProgram) {
+  damage(to_wire(small_program()), read_program);
+}
+
+TEST(Wire, DamagedFunctionsGiveAnErrorOrAValidFunction) {
+  Bytes bytes = to_wire(*small_program().functions.back());
+  damage(bytes,
+         [](const Bytes& damaged) { return outcome([&] { return function_from_wire(damaged); }); });
+}
+
+TEST(ProgramFileBytes, DamagedBytesGiveAnError) {
+  damage(to_file_bytes(small_program()), [](const Bytes& bytes) {
+    return outcome([&] { return program_from_file_bytes(bytes, "x.gwp"); });
+  });
+}
+
+TEST(ProgramFileBytes, EveryFlippedBitIsNoticed) {
+  Bytes whole = to_file_bytes(small_program());
+  for (size_t bit = 0; bit < whole.size() * 8; ++bit) {
+    Bytes bytes = whole;
+    bytes[bit / 8] ^= std::byte{1} << (bit % 8);
+    EXPECT_NE(outcome([&] { return program_from_file_bytes(bytes, "x.gwp"); }), "") << bit;
+  }
+}
+
+TEST(Text, DamagedTextsGiveAnErrorOrAValidProgram) {
+  std::string whole = print(small_program());
+  auto read = [](const std::string& text) { return outcome([&] { return parse_program(text); }); };
+  ASSERT_EQ(read(whole), "");
+  for (size_t size = 0; size + 2 < whole.size(); ++size) {
+    EXPECT_NE(read(whole.substr(0, size)), "") << "truncated to " << size;
+  }
+  for (size_t i = 0; i < whole.size(); ++i) {
+    std::string text = whole;
+    text[i] = static_cast<char>(text[i] ^ (1 << (i % 8)));
+    read(text);
+    read(whole.substr(0, i) + whole.substr(i + 1));
+  }
+}
+
+TEST(Wire, AFunctionIsNotAProgram) {
+  Program p = small_program();
+  EXPECT_THAT(read_program(to_wire(*p.functions[0])),
+              HasSubstr("wire form: this is a function: expected a program"));
+  EXPECT_THAT(outcome([&] { return function_from_wire(to_wire(p)); }),
+              HasSubstr("wire form: this is a program: expected a function"));
+}
+
+TEST(Wire, WhatIsInvalidIsRefusedByTheReader) {
+  Function f = *small_program().functions[0];
+  f.results[0] = 50;
+  EXPECT_THAT(outcome([&] { return function_from_wire(to_wire(f)); }),
+              HasSubstr("result %50 does not exist"));
+}
+
+TEST(Wire, ALongNameUsedOftenIsRefusedBeforeItFillsMemory) {
+  Builder b("f");
+  b.parameter("x", f32());
+  Function f = b.build();
+  f.locs.assign(5'000, {.file = std::string(60'000, 'x'), .line = 1});
+  EXPECT_THAT(outcome([&] { return function_from_wire(to_wire(f)); }), HasSubstr("too large"));
+}
+
+TEST(Wire, IsCompact) {
+  Builder b("chain");
+  Value x = b.parameter("x", f32({64, 64}));
+  for (int i = 0; i < 1000; ++i) x = exp(x, {"model.cc", 1 + i});
+  b.result("y", x);
+  Function f = b.build();
+  EXPECT_LT(to_wire(f).size(), 30u * f.nodes.size());
+}
+
+TEST(ContentHash, IsTheSameInEveryProcessAndVersion) {
+  // A change of this number breaks caches between versions: then kWireVersion must change too.
+  Function f = parse_function("func @f(%0 \"x\": f32[4]) { %1: f32[4] = exp %0 return %1 \"y\" }");
+  EXPECT_EQ(to_string(content_hash(f)), "7cc553ba27152ba0b25ca595b104d72d");
+}
+
+}  // namespace
+}  // namespace gangway

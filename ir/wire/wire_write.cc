@@ -1,0 +1,236 @@
+#include <capnp/serialize-packed.h>
+
+#include <cstring>
+#include <map>
+#include <unordered_map>
+
+#include "ir/wire/graph.capnp.h"
+#include "ir/wire/wire.h"
+
+namespace gangway {
+namespace {
+
+// A table of the message: each different entry once, in the order of first use.
+template <class Entry, class Less = std::less<Entry>>
+class Table {
+ public:
+  uint32_t index(const Entry& entry) {
+    auto [at, is_new] = ids_.try_emplace(entry, static_cast<uint32_t>(entries_.size()));
+    if (is_new) entries_.push_back(&at->first);
+    return at->second;
+  }
+  uint32_t size() const { return static_cast<uint32_t>(entries_.size()); }
+  const Entry& operator[](uint32_t id) const { return *entries_[id]; }
+
+ private:
+  std::map<Entry, uint32_t, Less> ids_;
+  std::vector<const Entry*> entries_;
+};
+
+struct TypeLess {
+  bool operator()(const Type& a, const Type& b) const {
+    return a.dtype != b.dtype ? a.dtype < b.dtype : a.dims < b.dims;
+  }
+};
+
+struct ShardingLess {
+  bool operator()(const Sharding& a, const Sharding& b) const {
+    auto less = [](const Placement& x, const Placement& y) {
+      return x.kind != y.kind ? x.kind < y.kind : x.dim < y.dim;
+    };
+    return std::lexicographical_compare(a.begin(), a.end(), b.begin(), b.end(), less);
+  }
+};
+
+template <class List, class Items>
+void fill(List list, const Items& items) {
+  for (uint32_t i = 0; i < list.size(); ++i) list.set(i, items[i]);
+}
+
+uint32_t count(size_t size) { return static_cast<uint32_t>(size); }
+
+class Writer {
+ public:
+  template <class Graph>
+  std::vector<std::byte> run(const Graph& graph) {
+    auto root = message_.initRoot<wire::Graph>();
+    root.setVersion(kWireVersion);
+    write_graph(root, graph);
+    auto strings = root.initStrings(strings_.size());
+    for (uint32_t i = 0; i < strings_.size(); ++i) {
+      strings.set(i, kj::StringPtr(strings_[i].c_str(), strings_[i].size()));
+    }
+    auto types = root.initTypes(types_.size());
+    for (uint32_t i = 0; i < types_.size(); ++i) {
+      types[i].setDtype(static_cast<uint8_t>(types_[i].dtype));
+      fill(types[i].initDims(count(types_[i].dims.size())), types_[i].dims);
+    }
+    kj::VectorOutputStream out;
+    capnp::writePackedMessage(out, message_);
+    auto bytes = out.getArray();
+    std::vector<std::byte> result(bytes.size());
+    std::memcpy(result.data(), bytes.begin(), bytes.size());
+    return result;
+  }
+
+ private:
+  void write_graph(wire::Graph::Builder root, const Function& f) { write(root.initFunction(), f); }
+  void write_graph(wire::Graph::Builder root, const Program& p) { write(root.initProgram(), p); }
+
+  void write(capnp::List<wire::MeshAxis>::Builder out, const Mesh& mesh) {
+    for (uint32_t i = 0; i < out.size(); ++i) {
+      out[i].setName(strings_.index(mesh.axes[i].name));
+      out[i].setSize(mesh.axes[i].size);
+    }
+  }
+
+  void write(wire::Placement::Builder out, const Placement& placement) {
+    out.setKind(static_cast<uint8_t>(placement.kind));
+    out.setDim(placement.dim);
+  }
+
+  void write(capnp::List<wire::AxisPlacement>::Builder out, const AxisPlacements& placements) {
+    for (uint32_t i = 0; i < out.size(); ++i) {
+      out[i].setAxis(strings_.index(placements[i].first));
+      write(out[i].initPlacement(), placements[i].second);
+    }
+  }
+
+  void write(wire::Attr::Builder out, const AttrValue& value) {
+    switch (kind_of(value)) {
+      case AttrKind::kBool: return out.setFlag(std::get<bool>(value));
+      case AttrKind::kInt: return out.setInteger(std::get<int64_t>(value));
+      case AttrKind::kDouble: return out.setReal(std::get<double>(value));
+      case AttrKind::kString: return out.setText(strings_.index(std::get<std::string>(value)));
+      case AttrKind::kInts: {
+        const auto& ints = std::get<std::vector<int64_t>>(value);
+        return fill(out.initInts(count(ints.size())), ints);
+      }
+      case AttrKind::kDType: return out.setDtype(static_cast<uint8_t>(std::get<DType>(value)));
+    }
+  }
+
+  void write(capnp::List<wire::Attr>::Builder out, const Attrs& attrs) {
+    uint32_t i = 0;
+    for (const auto& [name, value] : attrs) {
+      out[i].setName(strings_.index(name));
+      write(out[i++], value);
+    }
+  }
+
+  void write(wire::Loc::Builder out, const LocEntry& loc) {
+    out.setFile(strings_.index(loc.file));
+    out.setLine(loc.line);
+    out.setScope(strings_.index(loc.scope));
+    out.setParent(loc.parent);
+  }
+
+  void write(wire::Function::Builder out, const Function& f) {
+    out.setName(strings_.index(f.name));
+    write(out.initMesh(count(f.mesh.axes.size())), f.mesh);
+    out.setLocal(f.local);
+    auto parameters = out.initParameters(count(f.parameters.size()));
+    for (uint32_t i = 0; i < parameters.size(); ++i) {
+      const Parameter& parameter = f.parameters[i];
+      parameters[i].setName(strings_.index(parameter.name));
+      write(parameters[i].initPlacements(count(parameter.placements.size())), parameter.placements);
+    }
+    auto types = out.initValueTypes(count(f.types.size()));
+    for (uint32_t i = 0; i < types.size(); ++i) types.set(i, types_.index(f.types[i]));
+    auto nodes = out.initNodes(count(f.nodes.size()));
+    for (uint32_t i = 0; i < nodes.size(); ++i) write(nodes[i], f.nodes[i]);
+    fill(out.initResults(count(f.results.size())), f.results);
+    auto names = out.initResultNames(count(f.result_names.size()));
+    for (uint32_t i = 0; i < names.size(); ++i) names.set(i, strings_.index(f.result_names[i]));
+    write_shardings(out, f);
+    write_side_tables(out, f);
+  }
+
+  void write(wire::Function::Node::Builder out, const Node& node) {
+    out.setOp(static_cast<uint16_t>(node.op));
+    out.setResults(node.results);
+    out.setRegion(node.region);
+    fill(out.initInputs(count(node.inputs.size())), node.inputs);
+    if (node.attrs.size() > 0) write(out.initAttrs(count(node.attrs.size())), node.attrs);
+    if (node.body != nullptr) write(out.initBody(), *node.body);
+  }
+
+  void write_shardings(wire::Function::Builder out, const Function& f) {
+    Table<Sharding, ShardingLess> table;
+    auto values = out.initValueShardings(count(f.shardings.size()));
+    for (uint32_t i = 0; i < values.size(); ++i) values.set(i, table.index(f.shardings[i]));
+    auto shardings = out.initShardings(table.size());
+    for (uint32_t i = 0; i < shardings.size(); ++i) {
+      auto placements = shardings[i].initPlacements(count(table[i].size()));
+      for (uint32_t j = 0; j < placements.size(); ++j) write(placements[j], table[i][j]);
+    }
+  }
+
+  void write_side_tables(wire::Function::Builder out, const Function& f) {
+    auto infos = out.initInfos(count(f.infos.size()));
+    for (uint32_t i = 0; i < infos.size(); ++i) {
+      infos[i].setLoc(f.infos[i].loc);
+      infos[i].setOrigin(f.infos[i].origin);
+      infos[i].setReason(static_cast<uint8_t>(f.infos[i].reason));
+    }
+    auto locs = out.initLocs(count(f.locs.size()));
+    for (uint32_t i = 0; i < locs.size(); ++i) write(locs[i], f.locs[i]);
+  }
+
+  void write(wire::Program::Builder out, const Program& p) {
+    out.setName(strings_.index(p.name));
+    out.setFiniteOutput(strings_.index(p.finite_output));
+    auto slices = out.initSlices(count(p.slices.size()));
+    for (uint32_t i = 0; i < slices.size(); ++i) {
+      slices[i].setName(strings_.index(p.slices[i].name));
+      write(slices[i].initMesh(count(p.slices[i].mesh.axes.size())), p.slices[i].mesh);
+    }
+    auto functions = out.initFunctions(count(p.functions.size()));
+    for (uint32_t i = 0; i < functions.size(); ++i) write(functions[i], *p.functions[i]);
+    auto nodes = out.initNodes(count(p.nodes.size()));
+    for (uint32_t i = 0; i < nodes.size(); ++i) write(nodes[i], p.nodes[i]);
+  }
+
+  void write(wire::Program::Node::Builder out, const ProgramNode& node) {
+    out.setKind(static_cast<uint8_t>(node.kind));
+    out.setName(strings_.index(node.name));
+    out.setSlice(node.slice);
+    out.setFunction(node.function);
+    auto inputs = out.initInputs(count(node.inputs.size()));
+    for (uint32_t i = 0; i < inputs.size(); ++i) {
+      inputs[i].setNode(node.inputs[i].node);
+      inputs[i].setResult(node.inputs[i].result);
+      inputs[i].setVersion(node.inputs[i].version);
+    }
+    auto updates = out.initUpdates(count(node.updates.size()));
+    for (uint32_t i = 0; i < updates.size(); ++i) {
+      updates[i].setResult(node.updates[i].result);
+      updates[i].setState(node.updates[i].state);
+    }
+    auto results = out.initResults(count(node.types.size()));
+    for (uint32_t i = 0; i < results.size(); ++i) {
+      results[i].setType(types_.index(node.types[i]));
+      if (i >= node.placements.size()) continue;
+      write(results[i].initPlacements(count(node.placements[i].size())), node.placements[i]);
+    }
+    if (node.attrs.size() > 0) write(out.initAttrs(count(node.attrs.size())), node.attrs);
+    if (node.firing != FiringRule{}) {
+      auto firing = out.initFiring();
+      firing.setKind(static_cast<uint8_t>(node.firing.kind));
+      firing.setLow(node.firing.low);
+      firing.setHigh(node.firing.high);
+    }
+    write(out.initLoc(), node.loc);
+  }
+
+  capnp::MallocMessageBuilder message_;
+  Table<std::string> strings_;
+  Table<Type, TypeLess> types_;
+};
+
+}  // namespace
+
+std::vector<std::byte> to_wire(const Function& function) { return Writer().run(function); }
+std::vector<std::byte> to_wire(const Program& program) { return Writer().run(program); }
+
+}  // namespace gangway

@@ -1,0 +1,100 @@
+// Between KJ promises and fibers: await() waits for a promise in a fiber, in_fiber() serves an RPC
+// method by one.
+//
+// For runtime/ and *_rpc.cc files; other code sees Future.
+// Threads: the reactor's thread. await() suspends. Cancelling the waiting fiber cancels the KJ
+// operation. Errors: a KJ exception becomes an Error (runtime/fibers/kj_error.h), also one that a server's
+// Error travelled in.
+//
+//   auto response = await(request.send());
+//
+//   kj::Promise<void> registerHost(RegisterHostContext context) override {
+//     return in_fiber("register_host", [this, context]() mutable { ...;
+//     context.getResults().setId(3); });
+//   }
+#pragma once
+
+#include <kj/async.h>
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "runtime/fibers/future.h"
+#include "runtime/fibers/kj_error.h"
+#include "runtime/fibers/reactor.h"
+
+namespace gangway {
+
+template <class T>
+T await(kj::Promise<T> promise) {
+  std::optional<Result<void>> done;
+  WaitQueue queue;
+  const auto failed = [&](kj::Exception&& exception) {
+    done = Result<void>(to_error(exception));
+    queue.wake_all();
+  };
+  const auto wait = [&] {
+    while (!done) queue.wait("for a call or I/O");
+    done->value();
+  };
+  if constexpr (std::is_void_v<T>) {
+    kj::Promise<void> task = promise
+                                 .then(
+                                     [&] {
+                                       done = Result<void>();
+                                       queue.wake_all();
+                                     },
+                                     failed)
+                                 .eagerlyEvaluate(nullptr);
+    wait();
+  } else {
+    std::unique_ptr<T> value;
+    kj::Promise<void> task = promise
+                                 .then(
+                                     [&](T&& arrived) {
+                                       value = std::make_unique<T>(kj::mv(arrived));
+                                       done = Result<void>();
+                                       queue.wake_all();
+                                     },
+                                     failed)
+                                 .eagerlyEvaluate(nullptr);
+    wait();
+    return std::move(*value);
+  }
+}
+
+// Runs `body` as a fiber; the promise ends when it does. Dropping the promise does not stop the
+// fiber.
+template <class Body>
+kj::Promise<void> in_fiber(std::string name, Body body) {
+  auto pair = kj::newPromiseAndFulfiller<void>();
+  Reactor::current()
+      .spawn(std::move(name),
+             [body = std::move(body), fulfiller = kj::mv(pair.fulfiller)]() mutable {
+               const Result<void> result = result_of(body);
+               if (result.ok()) {
+                 fulfiller->fulfill();
+               } else {
+                 fulfiller->reject(to_kj(result.error()));
+               }
+             })
+      .detach();
+  return kj::mv(pair.promise);
+}
+
+// A Future as seen by KJ.
+inline kj::Promise<void> to_kj(const Future<void>& future) {
+  auto pair = kj::newPromiseAndFulfiller<void>();
+  future.on_ready([fulfiller = kj::mv(pair.fulfiller)](const Result<void>& result) mutable {
+    if (result.ok()) {
+      fulfiller->fulfill();
+    } else {
+      fulfiller->reject(to_kj(result.error()));
+    }
+  });
+  return kj::mv(pair.promise);
+}
+
+}  // namespace gangway

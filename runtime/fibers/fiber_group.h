@@ -1,0 +1,59 @@
+// FiberGroup: fibers that end with their owner.
+//
+// Threads: the reactor's thread. The destructor cancels what still runs and suspends until all have
+// ended. Errors: a fiber's error is reported as a detached fiber's is.
+//
+//   FiberGroup fibers(reactor);
+//   fibers.spawn("serve", [&] { ... });
+#pragma once
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "runtime/fibers/reactor.h"
+
+namespace gangway {
+
+class FiberGroup {
+ public:
+  explicit FiberGroup(Reactor& reactor) : reactor_(reactor) {}
+  ~FiberGroup() { cancel(); }
+  FiberGroup(const FiberGroup&) = delete;
+  FiberGroup& operator=(const FiberGroup&) = delete;
+
+  template <class Body>
+  void spawn(std::string name, Body body) {
+    if (fibers_.size() >= prune_at_) prune();
+    fibers_.push_back(reactor_.spawn(std::move(name), std::move(body)));
+  }
+
+  // Suspends until all have ended, also when the calling fiber is itself cancelled meanwhile. One
+  // of the group may call it: it is not waited for.
+  void cancel() {
+    std::vector<Fiber> ending = std::exchange(fibers_, {});
+    for (Fiber& fiber : ending) fiber.cancel();
+    for (Fiber& fiber : ending) {
+      while (!fiber.done() && !fiber.is_current()) join_quietly(fiber);
+    }
+  }
+
+ private:
+  static void join_quietly(Fiber& fiber) {
+    try {
+      fiber.join();
+    } catch (const Error&) {  // The fiber's own end, or that the caller is cancelled too.
+    }
+  }
+  void prune() {
+    std::erase_if(fibers_, [](const Fiber& fiber) { return fiber.done(); });
+    prune_at_ = std::max<size_t>(16, 2 * fibers_.size());
+  }
+
+  Reactor& reactor_;
+  std::vector<Fiber> fibers_;
+  size_t prune_at_ = 16;
+};
+
+}  // namespace gangway

@@ -1,0 +1,170 @@
+#include "runtime/fibers/future.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+
+#include "runtime/fibers/gate.h"
+
+namespace gangway {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::HasSubstr;
+
+std::string error_of(const std::function<void()>& body) {
+  try {
+    body();
+  } catch (const Error& error) {
+    return cat(to_string(error.kind()), ": ", error.what());
+  }
+  return "no error";
+}
+
+class FutureTest : public testing::Test {
+ protected:
+  std::unique_ptr<Reactor> reactor_ = Reactor::make_simulated();
+};
+
+TEST_F(FutureTest, AwaitSuspendsUntilTheValueIsSet) {
+  Promise<int> promise;
+  Fiber setter = reactor_->spawn("setter", [&] {
+    reactor_->clock().sleep_for(1ms);
+    promise.set(3);
+  });
+  EXPECT_EQ(promise.future().await(), 3);
+  EXPECT_EQ(reactor_->run([&] { return promise.future().await(); }), 3);
+  setter.join();
+}
+
+TEST_F(FutureTest, ErrorTravelsThroughAChainWithoutCallingItsFunctions) {
+  Promise<int> promise;
+  int calls = 0;
+  Future<void> end =
+      promise.future().then([&](int v) { return ++calls + v; }).then([&](int) { ++calls; });
+  promise.fail(Error(ErrorKind::kLost, "device died"));
+  EXPECT_EQ(error_of([&] { end.await(); }), "lost: device died");
+  EXPECT_EQ(calls, 0);
+}
+
+TEST_F(FutureTest, ThenFlattensAFutureAndCatchesWhatItsFunctionThrows) {
+  Promise<int> first;
+  Promise<std::string> second;
+  Future<std::string> flat = first.future().then([&](int) { return second.future(); });
+  Future<int> thrown = first.future().then([](int) -> int { throw Error(ErrorKind::kBug, "x"); });
+  first.set(1);
+  EXPECT_FALSE(flat.ready());
+  second.set("done");
+  EXPECT_EQ(flat.await(), "done");
+  EXPECT_EQ(error_of([&] { thrown.await(); }), "bug: x");
+}
+
+TEST_F(FutureTest, ContinuationsRunInTheOrderOfTheirRegistration) {
+  Promise<void> promise;
+  std::string order;
+  promise.future().on_ready([&](const auto&) { order += "a"; });
+  promise.future().on_ready([&](const auto&) { order += "b"; });
+  promise.set();
+  promise.future().on_ready([&](const auto&) { order += "c"; });
+  EXPECT_EQ(order, "abc");
+}
+
+TEST_F(FutureTest, AllKeepsTheFirstErrorAndTheRestAsNotes) {
+  std::vector<Promise<int>> promises(3);
+  std::vector<Future<int>> futures;
+  for (auto& promise : promises) futures.push_back(promise.future());
+  Future<void> joined = all(futures);
+  promises[2].fail(Error(ErrorKind::kLost, "host c died"));
+  promises[0].fail(Error(ErrorKind::kUnavailable, "host a is gone"));
+  EXPECT_FALSE(joined.ready());
+  promises[1].set(1);
+  EXPECT_EQ(error_of([&] { joined.await(); }), "lost: host c died\n  in also: host a is gone");
+  EXPECT_TRUE(all(std::vector<Future<int>>{}).ready());
+}
+
+TEST_F(FutureTest, DroppingTheLastFutureRequestsAStop) {
+  Promise<int> promise;
+  StopToken token = promise.stop_token();
+  Future<int> one = promise.future();
+  Future<int> two = one;
+  one = Future<int>();
+  EXPECT_FALSE(token.stop_requested());
+  two = Future<int>();
+  EXPECT_TRUE(token.stop_requested());
+  promise.set(1);
+}
+
+TEST_F(FutureTest, DroppingAnUnsetPromiseFailsItsFuture) {
+  Future<int> future;
+  {
+    Promise<int> promise;
+    future = promise.future();
+  }
+  EXPECT_THAT(error_of([&] { future.await(); }), HasSubstr("dropped without a value"));
+}
+
+TEST_F(FutureTest, AwaitEndsAtItsTimeLimitOrWhenItsTokenIsStopped) {
+  Promise<int> promise;
+  EXPECT_THAT(error_of([&] { promise.future().await_until_ns(1'000); }),
+              HasSubstr("cancelled: future: not ready"));
+  EXPECT_EQ(reactor_->clock().now_ns(), 1'000);
+  StopSource stop;
+  Fiber stopper = reactor_->spawn(
+      "stopper", [&] { stop.request_stop(Error(ErrorKind::kOverloaded, "enough")); });
+  EXPECT_EQ(error_of([&] { promise.future().await(stop.token()); }), "overloaded: enough");
+  stopper.join();
+  promise.set(1);
+}
+
+TEST_F(FutureTest, CarriesMoveOnlyValues) {
+  Promise<std::unique_ptr<int>> promise;
+  Future<std::unique_ptr<int>> future = promise.future();
+  promise.set(std::make_unique<int>(5));
+  EXPECT_EQ(*future.take(), 5);
+}
+
+TEST_F(FutureTest, ManyFibersAwaitOneFuture) {
+  Promise<int> promise;
+  int sum = 0;
+  std::vector<Fiber> fibers;
+  for (int i = 0; i < 1000; ++i)
+    fibers.push_back(reactor_->spawn("reader", [&] { sum += promise.future().await(); }));
+  reactor_->run_ready();
+  promise.set(2);
+  for (Fiber& fiber : fibers) fiber.join();
+  EXPECT_EQ(sum, 2000);
+}
+
+TEST(StopToken, CallsBackOnceAndNotAfterItsRegistrationEnds) {
+  StopSource source;
+  int calls = 0;
+  StopRegistration kept = source.token().on_stop([&](const Error&) { ++calls; });
+  {
+    StopRegistration ended = source.token().on_stop([&](const Error&) { calls += 100; });
+  }
+  source.request_stop();
+  source.request_stop();
+  StopRegistration late = source.token().on_stop([&](const Error&) { calls += 10; });
+  EXPECT_EQ(calls, 11);
+  EXPECT_FALSE(StopToken().stop_requested());
+}
+
+TEST_F(FutureTest, GateCloseWaitsForWorkInFlightAndRefusesMore) {
+  Gate gate("runs");
+  Promise<void> release;
+  Fiber worker = reactor_->spawn("work", [&, pass = gate.enter()] { release.future().await(); });
+  Fiber closer = reactor_->spawn("close", [&] { gate.close(); });
+  reactor_->run_ready();
+  EXPECT_FALSE(closer.done());
+  EXPECT_EQ(error_of([&] { (void)gate.enter(); }),
+            "cancelled: runs: closing, no new work is taken");
+  release.set();
+  closer.join();
+  EXPECT_EQ(gate.in_flight(), 0u);
+  worker.join();
+}
+
+}  // namespace
+}  // namespace gangway

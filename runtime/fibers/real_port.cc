@@ -1,0 +1,50 @@
+// The real port: KJ's event port for Linux (epoll), sockets and the monotonic clock.
+#include <kj/async-unix.h>
+#include <time.h>
+
+#include "runtime/fibers/port.h"
+
+namespace gangway::internal {
+namespace {
+
+// kj::setupAsyncIo() hides the event loop that it makes, and a loop's bounded run() is what keeps a
+// flood of calls from starving the fibers. The loop's executor knows it, in a private member;
+// naming a private member in an explicit instantiation is how the language lets it be reached.
+kj::EventLoop& loop_of(const kj::Executor& executor);
+template <auto kGetLoop>
+struct Reveal {
+  friend kj::EventLoop& loop_of(const kj::Executor& executor) { return (executor.*kGetLoop)(); }
+};
+template struct Reveal<&kj::Executor::getLoop>;
+
+int64_t read_clock(clockid_t id) {
+  timespec time{};
+  clock_gettime(id, &time);
+  return int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec;
+}
+
+class RealPort final : public Port {
+ public:
+  ~RealPort() noexcept override {}
+  RealPort() : io_(kj::setupAsyncIo()), loop_(loop_of(kj::getCurrentThreadExecutor())) {}
+
+  kj::EventLoop& loop() override { return loop_; }
+  kj::Timer& timer() override { return io_.unixEventPort.getTimer(); }
+  kj::LowLevelAsyncIoProvider* sockets() override { return io_.lowLevelProvider.get(); }
+  kj::UnixEventPort* unix_port() override { return &io_.unixEventPort; }
+  int64_t now_ns() const override { return read_clock(CLOCK_MONOTONIC); }
+  int64_t wall_ns() const override { return read_clock(CLOCK_REALTIME); }
+  void block() override { io_.unixEventPort.wait(); }
+  void poll() override { io_.unixEventPort.poll(); }
+  void wake() const override { io_.unixEventPort.wake(); }
+
+ private:
+  kj::AsyncIoContext io_;
+  kj::EventLoop& loop_;
+};
+
+}  // namespace
+
+std::unique_ptr<Port> make_real_port() { return std::make_unique<RealPort>(); }
+
+}  // namespace gangway::internal

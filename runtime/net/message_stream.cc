@@ -1,0 +1,87 @@
+#include "runtime/net/message_stream.h"
+
+#include <kj/debug.h>
+
+#include <algorithm>
+#include <cstring>
+#include <vector>
+
+namespace gangway::internal {
+namespace {
+
+constexpr size_t kWord = sizeof(capnp::word);
+constexpr size_t kFirstWords = 8 << 10;
+constexpr uint32_t kSegmentsMax = 512;
+
+// A message as it arrives: u32 segments - 1 | u32 words of each | padding | the segments.
+class Arriving final : public capnp::MessageReader {
+ public:
+  Arriving(kj::AsyncIoStream& in, capnp::ReaderOptions limits)
+      : MessageReader(limits), in_(in), words_max_(limits.traversalLimitInWords) {}
+
+  // False: the stream has ended before it.
+  kj::Promise<bool> read() {
+    return in_.tryRead(first_, sizeof first_, sizeof first_)
+        .then([this](size_t got) -> kj::Promise<bool> {
+          if (got == 0) return false;
+          if (got < sizeof first_)
+            kj::throwFatalException(KJ_EXCEPTION(DISCONNECTED, "the stream ended in a message"));
+          if (first_[0] >= kSegmentsMax)
+            kj::throwFatalException(KJ_EXCEPTION(FAILED, "a message of too many segments"));
+          // With the first, an odd number of sizes is padded.
+          sizes_.resize(first_[0] + first_[0] % 2);
+          return in_.read(sizes_.data(), sizes_.size() * sizeof(uint32_t))
+              .then([this] { return read_segments(); })
+              .then([] { return true; });
+        });
+  }
+
+  kj::ArrayPtr<const capnp::word> getSegment(kj::uint id) override {
+    if (id > first_[0]) return nullptr;
+    size_t begin = 0;
+    for (kj::uint before = 0; before < id; ++before) begin += size(before);
+    return words_.slice(begin, begin + size(id));
+  }
+
+ private:
+  size_t size(kj::uint id) const { return id == 0 ? first_[1] : sizes_[id - 1]; }
+
+  kj::Promise<void> read_segments() {
+    for (kj::uint id = 0; id <= first_[0]; ++id) total_ += size(id);
+    KJ_REQUIRE(total_ <= words_max_, "a message that is too large", total_, words_max_);
+    return grow();
+  }
+
+  kj::Promise<void> grow() {
+    const size_t held = words_.size();
+    if (held == total_) return kj::READY_NOW;
+    auto more = kj::heapArray<capnp::word>(std::min(total_, std::max(kFirstWords, 2 * held)));
+    if (held > 0) std::memcpy(more.begin(), words_.begin(), held * kWord);
+    words_ = kj::mv(more);
+    return in_.read(words_.begin() + held, (words_.size() - held) * kWord).then([this] {
+      return grow();
+    });
+  }
+
+  kj::AsyncIoStream& in_;
+  const uint64_t words_max_;
+  uint32_t first_[2] = {};        // Segments - 1, and the first one's words.
+  std::vector<uint32_t> sizes_;   // Of the others.
+  size_t total_ = 0;              // Words.
+  kj::Array<capnp::word> words_;  // What has arrived, and room for as much again.
+};
+
+}  // namespace
+
+kj::Promise<kj::Maybe<capnp::MessageReaderAndFds>> MessageStream::tryReadMessage(
+    kj::ArrayPtr<kj::AutoCloseFd>, capnp::ReaderOptions options, kj::ArrayPtr<capnp::word>) {
+  auto message = kj::heap<Arriving>(in_, options);
+  auto arrived = message->read();
+  return arrived.then(
+      [message = kj::mv(message)](bool there) mutable -> kj::Maybe<capnp::MessageReaderAndFds> {
+        if (!there) return nullptr;
+        return capnp::MessageReaderAndFds{kj::mv(message), nullptr};
+      });
+}
+
+}  // namespace gangway::internal

@@ -1,0 +1,122 @@
+#include "runtime/net/message_stream.h"
+
+#include <capnp/serialize.h>
+#include <gtest/gtest.h>
+#include <malloc.h>
+
+#include <vector>
+
+#include "runtime/fibers/await.h"
+#include "runtime/net/rpc_test.capnp.h"
+#include "runtime/net/server.h"
+#include "runtime/net/sim_network.h"
+
+namespace gangway {
+namespace {
+
+int64_t heap_bytes() {
+  const struct mallinfo2 info = mallinfo2();
+  return static_cast<int64_t>(info.uordblks + info.hblkhd);
+}
+
+class MessageStreamTest : public testing::Test {
+ protected:
+  ~MessageStreamTest() noexcept override {}
+  void write(const void* bytes, size_t size) {
+    sent_ = pipe_.ends[0]->write(bytes, size).eagerlyEvaluate([](kj::Exception&&) {});
+    reactor_->run_ready();
+  }
+
+  std::unique_ptr<Reactor> reactor_ = Reactor::make_simulated();
+  kj::TwoWayPipe pipe_ = kj::newTwoWayPipe();
+  internal::MessageStream stream_{*pipe_.ends[1]};
+  kj::Promise<void> sent_ = kj::READY_NOW;
+};
+
+TEST_F(MessageStreamTest, ReadsMessagesOfEveryNumberOfSegmentsInPiecesAndTheirEnd) {
+  for (const size_t bytes : {0, 7, 8 * 1024, 65'528, 65'536, 1'000'000}) {
+    for (const uint32_t first_words : {1u, 16u, 4096u}) {
+      capnp::MallocMessageBuilder builder(first_words, capnp::AllocationStrategy::FIXED_SIZE);
+      auto root = builder.initRoot<capnp::List<capnp::Data>>(3);
+      for (kj::uint i = 0; i < 3; ++i) {
+        auto data = root.init(i, static_cast<kj::uint>(bytes / 3));
+        for (kj::uint at = 0; at < data.size(); ++at) data[at] = static_cast<kj::byte>(at * 7 + i);
+      }
+      if (builder.getSegmentsForOutput().size() > 500) continue;
+      const auto flat = capnp::messageToFlatArray(builder);
+      auto reading = static_cast<capnp::MessageStream&>(stream_).tryReadMessage();
+      for (size_t at = 0; at < flat.asBytes().size(); at += 4099)
+        write(flat.asBytes().begin() + at, std::min<size_t>(4099, flat.asBytes().size() - at));
+      auto message = await(kj::mv(reading));
+      KJ_IF_MAYBE (reader, message) {
+        auto read = (*reader)->getRoot<capnp::List<capnp::Data>>();
+        for (kj::uint i = 0; i < 3; ++i) EXPECT_TRUE(read[i] == root.asReader()[i]);
+      } else {
+        ADD_FAILURE() << "no message of " << bytes << " bytes";
+      }
+    }
+  }
+  pipe_.ends[0]->shutdownWrite();
+  EXPECT_TRUE(await(static_cast<capnp::MessageStream&>(stream_).tryReadMessage()) == nullptr);
+}
+
+TEST_F(MessageStreamTest, AMessageThatIsMalformedTooLargeOrCutShortIsAnError) {
+  const std::vector<std::vector<uint32_t>> cases = {
+      {0xffffffff, 1}, {511, 1}, {0, 1 << 20}, {0, 2, 1, 1}};
+  for (const std::vector<uint32_t>& words : cases) {
+    pipe_ = kj::newTwoWayPipe();
+    internal::MessageStream stream(*pipe_.ends[1]);
+    auto reading =
+        static_cast<capnp::MessageStream&>(stream).tryReadMessage({.traversalLimitInWords = 1000});
+    write(words.data(), words.size() * sizeof(uint32_t));
+    pipe_.ends[0]->shutdownWrite();
+    EXPECT_THROW(await(kj::mv(reading)), Error);
+  }
+}
+
+TEST(RpcMemory, AServerMakesRoomForWhatHasArrivedNotForWhatIsPromised) {
+  auto reactor = Reactor::make_simulated();
+  SimNetwork network(*reactor);
+  ServerOptions options;
+  options.bootstrap = [](const Peer&) { return capnp::Capability::Client(nullptr); };
+  Server server(*reactor, network.endpoint("server"), "sim:server", options);
+  Stream stream = network.endpoint("client").connect(server.address());
+  const unsigned char hello[16] = {'G', 'W', 'A', 'Y', kConnectionVersion};
+  unsigned char answer[8] = {};
+  await(stream->write(hello, sizeof hello));
+  await(stream->read(answer, sizeof answer));
+  const int64_t before = heap_bytes();
+  const uint32_t header[6] = {0, kRpcWordsMax};
+  await(stream->write(header, sizeof header));
+  reactor->run_ready();
+  EXPECT_EQ(server.connections(), 1u);
+  EXPECT_LT(heap_bytes() - before, int64_t{1} << 20);
+  const std::vector<char> body(300'000);
+  await(stream->write(body.data(), body.size()));
+  reactor->run_ready();
+  EXPECT_LT(heap_bytes() - before, int64_t{2} << 20);
+  stream = nullptr;
+  reactor->run_ready();
+}
+
+TEST(RpcMemory, AFrameStreamMakesRoomForWhatHasArrivedNotForWhatIsPromised) {
+  auto reactor = Reactor::make_simulated();
+  kj::TwoWayPipe pipe = kj::newTwoWayPipe();
+  FrameStream frames(*reactor, kj::mv(pipe.ends[0]));
+  int arrived = 0;
+  frames.start([&](capnp::MessageReader&) { ++arrived; });
+  reactor->run_ready();
+  const int64_t before = heap_bytes();
+  constexpr uint32_t kWords = 8'000'000;
+  const uint32_t header[4] = {kWords, 0x52465747, 0, kWords - 1};
+  await(pipe.ends[1]->write(header, sizeof header));
+  reactor->run_ready();
+  EXPECT_LT(heap_bytes() - before, int64_t{1} << 20);
+  const std::vector<char> body((kWords - 1) * 8);
+  await(pipe.ends[1]->write(body.data(), body.size()));
+  reactor->run_ready();
+  EXPECT_EQ(arrived, 1);
+}
+
+}  // namespace
+}  // namespace gangway

@@ -1,0 +1,192 @@
+#include "runtime/net/server.h"
+
+#include <capnp/rpc-twoparty.h>
+
+#include <cstring>
+
+#include "runtime/fibers/await.h"
+#include "runtime/fibers/port.h"
+#include "runtime/net/message_stream.h"
+
+namespace gangway {
+namespace {
+
+enum class Kind : uint8_t { kRpc = 0, kFrames = 1 };
+enum class Status : uint8_t { kFine = 0, kOtherVersion = 1, kRefused = 2 };
+
+constexpr char kMagic[4] = {'G', 'W', 'A', 'Y'};
+constexpr Duration kPreambleTimeLimit = std::chrono::seconds(10);
+
+struct Hello {
+  char magic[4] = {kMagic[0], kMagic[1], kMagic[2], kMagic[3]};
+  uint8_t version = kConnectionVersion;
+  uint8_t kind = 0;
+  uint16_t zero = 0;
+  uint64_t token = 0;
+};
+static_assert(sizeof(Hello) == 16);
+
+struct Answer {
+  char magic[4] = {kMagic[0], kMagic[1], kMagic[2], kMagic[3]};
+  uint8_t version = kConnectionVersion;
+  uint8_t status = 0;
+  uint16_t zero = 0;
+};
+static_assert(sizeof(Answer) == 8);
+
+template <class Message>
+bool has_magic(const Message& message) {
+  return std::memcmp(message.magic, kMagic, sizeof kMagic) == 0;
+}
+
+capnp::ReaderOptions reader_options() {
+  capnp::ReaderOptions options;
+  options.traversalLimitInWords = kRpcWordsMax;
+  return options;
+}
+
+// The whole of `message`, or an error when the peer ends or dawdles.
+template <class Message>
+Message read_fixed(Reactor& reactor, kj::AsyncIoStream& stream, Duration time_limit) {
+  Message message;
+  const kj::TimePoint deadline =
+      internal::to_kj_time(reactor.clock().now_ns() + time_limit.count());
+  await(reactor.port().timer().timeoutAt(deadline, stream.read(&message, sizeof message)));
+  return message;
+}
+
+template <class Message>
+void write_fixed(kj::AsyncIoStream& stream, const Message& message) {
+  await(stream.write(&message, sizeof message));
+}
+
+Stream open(Reactor& reactor, Network& network, const std::string& address, Kind kind,
+            uint64_t token, DialOptions options) {
+  Stream stream = network.connect(address, options);
+  Answer answer;
+  try {
+    write_fixed(*stream, Hello{.kind = static_cast<uint8_t>(kind), .token = token});
+    answer = read_fixed<Answer>(reactor, *stream, options.time_limit);
+  } catch (const Error& error) {
+    if (error.kind() == ErrorKind::kCancelled) throw;
+    throw Error(ErrorKind::kUnavailable,
+                cat("connect: ", address, " accepted, then went silent: ", error.message()), {},
+                "is it a Gangway process?");
+  }
+  GW_REQUIRE(has_magic(answer), "connect: ", address, " is not a Gangway process");
+  GW_REQUIRE(answer.status != static_cast<uint8_t>(Status::kOtherVersion), "connect: ", address,
+             " speaks another wire version: expected ", int{kConnectionVersion}, ", got ",
+             int{answer.version}, ": install the same Gangway on both sides");
+  GW_REQUIRE(answer.status == 0, "connect: ", address, " refused the connection");
+  return stream;
+}
+
+}  // namespace
+
+Server::Server(Reactor& reactor, Network& network, const std::string& address,
+               ServerOptions options)
+    : reactor_(reactor), options_(std::move(options)), fibers_(reactor) {
+  listener_ = network.listen(address, [this](Stream stream) {
+    // In the group, so that it ends with the server.
+    fibers_.spawn("serve", [this, s = kj::mv(stream)]() mutable { serve(kj::mv(s)); });
+  });
+}
+
+Server::~Server() {
+  listener_.reset();
+  fibers_.cancel();
+}
+
+void Server::serve(Stream stream) {
+  try {
+    const Hello hello = read_fixed<Hello>(reactor_, *stream, kPreambleTimeLimit);
+    if (!has_magic(hello)) return;
+    Answer answer;
+    const bool frames = hello.kind == static_cast<uint8_t>(Kind::kFrames);
+    const bool served =
+        frames ? options_.on_frames != nullptr : hello.kind == 0 && options_.bootstrap != nullptr;
+    if (!served) answer.status = static_cast<uint8_t>(Status::kRefused);
+    if (hello.version != kConnectionVersion)
+      answer.status = static_cast<uint8_t>(Status::kOtherVersion);
+    write_fixed(*stream, answer);
+    if (answer.status != 0) return;
+    if (!frames) return serve_rpc(kj::mv(stream));
+    options_.on_frames(hello.token,
+                       std::make_unique<FrameStream>(reactor_, kj::mv(stream), options_.frames));
+  } catch (const Error& error) {
+    // A peer that goes away while it connects is nobody's error.
+    if (error.kind() != ErrorKind::kUnavailable && error.kind() != ErrorKind::kOverloaded) throw;
+  }
+}
+
+void Server::serve_rpc(Stream stream) {
+  Promise<void> disconnected;
+  const Peer peer{++last_connection_, disconnected.future()};
+  internal::MessageStream messages(*stream);
+  capnp::TwoPartyVatNetwork network(messages, capnp::rpc::twoparty::Side::SERVER, reader_options());
+  auto rpc = capnp::makeRpcServer(network, options_.bootstrap(peer));
+  ++open_;
+  struct Close {
+    size_t& open;
+    Promise<void>& disconnected;
+    ~Close() {
+      --open;
+      disconnected.set();
+    }
+  } close{open_, disconnected};
+  await(network.onDisconnect());
+}
+
+struct Connection::State {
+  State(Reactor& reactor, Stream s)
+      : stream(kj::mv(s)),
+        messages(*stream),
+        network(messages, capnp::rpc::twoparty::Side::CLIENT, reader_options()),
+        rpc(capnp::makeRpcClient(network)),
+        fibers(reactor) {
+    fibers.spawn("watch connection", [this] {
+      await(network.onDisconnect());
+      if (!disconnected.is_set()) disconnected.set();
+    });
+  }
+  ~State() {
+    fibers.cancel();
+    if (!disconnected.is_set()) disconnected.set();
+  }
+
+  Stream stream;
+  internal::MessageStream messages;
+  capnp::TwoPartyVatNetwork network;
+  capnp::RpcSystem<capnp::rpc::twoparty::VatId> rpc;
+  Promise<void> disconnected;
+  FiberGroup fibers;
+};
+
+Connection::Connection(std::unique_ptr<State> state) : state_(std::move(state)) {}
+Connection::Connection(Connection&&) noexcept = default;
+Connection& Connection::operator=(Connection&&) noexcept = default;
+Connection::~Connection() = default;
+
+Connection Connection::connect(Reactor& reactor, Network& network, const std::string& address,
+                               DialOptions options) {
+  return Connection(
+      std::make_unique<State>(reactor, open(reactor, network, address, Kind::kRpc, 0, options)));
+}
+
+capnp::Capability::Client Connection::bootstrap_any() {
+  capnp::MallocMessageBuilder message;
+  auto id = message.initRoot<capnp::rpc::twoparty::VatId>();
+  id.setSide(capnp::rpc::twoparty::Side::SERVER);
+  return state_->rpc.bootstrap(id);
+}
+
+Future<void> Connection::disconnected() const { return state_->disconnected.future(); }
+
+std::unique_ptr<FrameStream> connect_frames(Reactor& reactor, Network& network,
+                                            const std::string& address, uint64_t token,
+                                            FrameOptions frames, DialOptions options) {
+  return std::make_unique<FrameStream>(
+      reactor, open(reactor, network, address, Kind::kFrames, token, options), std::move(frames));
+}
+
+}  // namespace gangway

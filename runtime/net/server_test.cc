@@ -1,0 +1,233 @@
+#include "runtime/net/server.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "runtime/fibers/await.h"
+#include "runtime/net/rpc_test.capnp.h"
+#include "runtime/net/sim_network.h"
+#include "runtime/os/temp_dir.h"
+
+namespace gangway {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::HasSubstr;
+
+class EchoServer final : public test::Echo::Server {
+  kj::Promise<void> echo(EchoContext context) override {
+    return in_fiber("echo", [context]() mutable {
+      Reactor::current().clock().sleep_for(1ms);
+      auto results = context.getResults();
+      results.setNumber(context.getParams().getNumber());
+      results.setData(context.getParams().getData());
+    });
+  }
+  kj::Promise<void> fail(FailContext) override {
+    return in_fiber("fail", [] {
+      throw Error(ErrorKind::kOverloaded, "memory: full", {.host = "h3"}, "wait");
+    });
+  }
+};
+
+Error error_of(const std::function<void()>& body) {
+  try {
+    body();
+  } catch (const Error& error) {
+    return error;
+  }
+  return Error(ErrorKind::kBug, "no error");
+}
+
+enum class Wire { kUnix, kTcp, kMemory, kSimulated };
+
+std::string name_of(const testing::TestParamInfo<Wire>& param) {
+  constexpr const char* kNames[] = {"Unix", "Tcp", "Memory", "Simulated"};
+  return kNames[static_cast<int>(param.param)];
+}
+
+// One world of each kind: a reactor, a network for each side, an address to listen on.
+class RpcTest : public testing::TestWithParam<Wire> {
+ protected:
+  RpcTest()
+      : reactor_(GetParam() == Wire::kSimulated ? Reactor::make_simulated() : Reactor::make_real()),
+        sim_(*reactor_, {.delay = GetParam() == Wire::kSimulated ? 50us : 0us}),
+        sockets_(*reactor_) {}
+
+  bool in_memory() const { return GetParam() == Wire::kMemory || GetParam() == Wire::kSimulated; }
+  Network& server_side() {
+    return in_memory() ? sim_.endpoint("server") : static_cast<Network&>(sockets_);
+  }
+  Network& client_side() {
+    return in_memory() ? sim_.endpoint("client") : static_cast<Network&>(sockets_);
+  }
+  std::string listen_address() {
+    if (in_memory()) return "sim:server";
+    return GetParam() == Wire::kTcp ? "127.0.0.1:0" : "unix:" + (dir_.path() / "s").string();
+  }
+  ServerOptions echo_options() {
+    return {.bootstrap = [](const Peer&) { return kj::heap<EchoServer>(); }};
+  }
+
+  TempDir dir_;
+  std::unique_ptr<Reactor> reactor_;
+  SimNetwork sim_;
+  SocketNetwork sockets_;
+};
+
+INSTANTIATE_TEST_SUITE_P(Wires, RpcTest,
+                         testing::Values(Wire::kUnix, Wire::kTcp, Wire::kMemory, Wire::kSimulated),
+                         name_of);
+
+TEST_P(RpcTest, AHundredFibersCallAtOnceAndEachGetsItsOwnAnswer) {
+  Server server(*reactor_, server_side(), listen_address(), echo_options());
+  Connection connection = Connection::connect(*reactor_, client_side(), server.address());
+  auto echo = connection.bootstrap<test::Echo>();
+  int right = 0;
+  std::vector<Fiber> fibers;
+  for (uint64_t i = 0; i < 100; ++i) {
+    fibers.push_back(reactor_->spawn("caller", [&, i] {
+      auto request = echo.echoRequest();
+      request.setNumber(i);
+      right += await(request.send()).getNumber() == i;
+    }));
+  }
+  for (Fiber& fiber : fibers) fiber.join();
+  EXPECT_EQ(right, 100);
+}
+
+TEST_P(RpcTest, CarriesMessagesLargerThanCapnProtosDefaultLimit) {
+  Server server(*reactor_, server_side(), listen_address(), echo_options());
+  Connection connection = Connection::connect(*reactor_, client_side(), server.address());
+  auto request = connection.bootstrap<test::Echo>().echoRequest();
+  request.initData(80 << 20)[12345] = 7;
+  auto response = await(request.send());
+  EXPECT_EQ(response.getData().size(), size_t{80} << 20);
+  EXPECT_EQ(response.getData()[12345], 7);
+}
+
+TEST_P(RpcTest, AServersErrorArrivesAsTheSameError) {
+  Server server(*reactor_, server_side(), listen_address(), echo_options());
+  Connection connection = Connection::connect(*reactor_, client_side(), server.address());
+  auto echo = connection.bootstrap<test::Echo>();
+  const Error error = error_of([&] { await(echo.failRequest().send()); });
+  EXPECT_EQ(error.kind(), ErrorKind::kOverloaded);
+  EXPECT_STREQ(error.what(), "memory: full\n  in host h3\n  hint: wait");
+}
+
+TEST_P(RpcTest, BothSidesLearnThatThePeerHasGone) {
+  Future<void> client_gone;
+  ServerOptions options;
+  options.bootstrap = [&](const Peer& peer) {
+    client_gone = peer.disconnected;
+    return kj::heap<EchoServer>();
+  };
+  auto server = std::make_unique<Server>(*reactor_, server_side(), listen_address(), options);
+  {
+    Connection first = Connection::connect(*reactor_, client_side(), server->address());
+    await(first.bootstrap<test::Echo>().echoRequest().send());
+    EXPECT_FALSE(client_gone.ready());
+  }
+  client_gone.await();
+  EXPECT_EQ(server->connections(), 0u);
+  Connection second = Connection::connect(*reactor_, client_side(), server->address());
+  auto echo = second.bootstrap<test::Echo>();
+  await(echo.echoRequest().send());
+  server.reset();
+  second.disconnected().await();
+  EXPECT_EQ(error_of([&] { await(echo.echoRequest().send()); }).kind(), ErrorKind::kUnavailable);
+}
+
+TEST_P(RpcTest, FramesArriveInOrderWithTheirTokenAndAreCounted) {
+  constexpr int kFrames = 10'000;
+  std::vector<uint64_t> numbers;
+  uint64_t seen_token = 0;
+  std::unique_ptr<FrameStream> theirs;
+  ServerOptions options;
+  options.on_frames = [&](uint64_t token, std::unique_ptr<FrameStream> frames) {
+    seen_token = token;
+    theirs = std::move(frames);
+    theirs->start([&](capnp::MessageReader& message) {
+      numbers.push_back(message.getRoot<test::Note>().getNumber());
+    });
+  };
+  Server server(*reactor_, server_side(), listen_address(), options);
+  auto ours = connect_frames(*reactor_, client_side(), server.address(), 42);
+  for (uint64_t i = 0; i < kFrames; ++i) {
+    capnp::MallocMessageBuilder message;
+    message.initRoot<test::Note>().setNumber(i);
+    ours->send(make_frame(message));
+  }
+  ours->flush();
+  reactor_->run_until([&] { return numbers.size() == kFrames; });
+  for (uint64_t i = 0; i < kFrames; ++i) ASSERT_EQ(numbers[i], i);
+  EXPECT_EQ(seen_token, 42u);
+  EXPECT_EQ(ours->counts().frames_sent.value(), uint64_t{kFrames});
+  EXPECT_LT(ours->counts().writes.value(), uint64_t{kFrames} / 10);
+  EXPECT_EQ(theirs->counts().bytes_received.value(), ours->counts().bytes_sent.value());
+  ours.reset();
+  EXPECT_EQ(error_of([&] { theirs->closed().await(); }).kind(), ErrorKind::kUnavailable);
+  theirs.reset();
+}
+
+TEST_P(RpcTest, BadBytesEndAFrameStreamBeforeAnythingIsAllocatedForThem) {
+  std::unique_ptr<FrameStream> theirs;
+  auto listener = server_side().listen(listen_address(), [&](Stream stream) {
+    theirs = std::make_unique<FrameStream>(*reactor_, kj::mv(stream),
+                                           FrameOptions{.name = "host 3", .frame_bytes_max = 4096});
+    theirs->start([](capnp::MessageReader&) {});
+  });
+  const std::vector<std::pair<std::vector<uint32_t>, std::string>> cases = {
+      {{0x7fffffff, 0x52465747}, "it says it has 16.0 GiB, expected at most 4.0 KiB"},
+      {{1, 0x12345678}, "first bytes are not those of a frame"},
+      {{0xffffffff, 0x52465747}, "expected at most 4.0 KiB"},
+      {{1, 0x52465747, 0xffffffff, 0xffffffff}, "malformed"}};
+  for (const auto& [words, text] : cases) {
+    Stream stream = client_side().connect(listener->address());
+    await(stream->write(words.data(), words.size() * 4));
+    reactor_->run_until([&] { return theirs != nullptr; });
+    const Error error = error_of([&] { theirs->closed().await(); });
+    EXPECT_EQ(error.kind(), ErrorKind::kInvalid);
+    EXPECT_THAT(error.what(), HasSubstr(text));
+    theirs.reset();
+  }
+}
+
+TEST_P(RpcTest, WhateverAHandlerOfFramesThrowsEndsTheStreamAtBothEnds) {
+  std::unique_ptr<FrameStream> theirs;
+  ServerOptions options;
+  options.on_frames = [&](uint64_t, std::unique_ptr<FrameStream> frames) {
+    theirs = std::move(frames);
+    theirs->start([](capnp::MessageReader&) { throw std::bad_alloc(); });
+  };
+  Server server(*reactor_, server_side(), listen_address(), options);
+  auto ours = connect_frames(*reactor_, client_side(), server.address(), 42);
+  ours->start([](capnp::MessageReader&) {});
+  capnp::MallocMessageBuilder message;
+  message.initRoot<test::Note>();
+  ours->send(make_frame(message));
+  EXPECT_EQ(error_of([&] { ours->closed().await(); }).kind(), ErrorKind::kUnavailable);
+  const Error error = error_of([&] { theirs->closed().await(); });
+  EXPECT_EQ(error.kind(), ErrorKind::kOverloaded);
+  EXPECT_THAT(error.what(), HasSubstr("out of memory"));
+  ours.reset();
+  theirs.reset();
+}
+
+TEST_P(RpcTest, APeerOfAnotherWireVersionIsToldSo) {
+  Server server(*reactor_, server_side(), listen_address(), echo_options());
+  Stream stream = client_side().connect(server.address());
+  const unsigned char hello[16] = {'G', 'W', 'A', 'Y', 99};
+  unsigned char answer[8] = {};
+  await(stream->write(hello, sizeof hello));
+  await(stream->read(answer, sizeof answer));
+  EXPECT_EQ(answer[4], kConnectionVersion);
+  EXPECT_NE(answer[5], 0);
+}
+
+}  // namespace
+}  // namespace gangway

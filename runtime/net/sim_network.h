@@ -1,0 +1,55 @@
+// SimNetwork: streams in memory between named endpoints, with seeded delay and injected faults.
+//
+// Works on any reactor: on a real one it joins the parts of an in-process cluster. Like TCP, a
+// stream never loses or reorders bytes: a partition holds them until it heals, a broken connection
+// ends both sides. Addresses are "sim:<name>"; every part of the simulated cluster has an endpoint
+// of its own to connect from.
+//
+// Threads: the reactor's thread. Ownership: must outlive its endpoints' listeners and streams.
+// Errors: connect(): kUnavailable when nobody listens there within the time limit, or the two are
+// partitioned.
+//
+//   SimNetwork network(reactor, {.delay = 50us, .jitter = 20us});
+//   Network& here = network.endpoint("controller");
+//   auto listener = here.listen("sim:controller", ...);
+//   network.endpoint("host-3").connect("sim:controller");
+//   network.partition("host-3", "controller");
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+
+#include "runtime/net/transport.h"
+
+namespace gangway {
+
+struct SimNetworkOptions {
+  Duration delay{0};   // One way, for each write.
+  Duration jitter{0};  // Added, uniform in [0, jitter), from the reactor's seed.
+};
+
+class SimNetwork {
+ public:
+  explicit SimNetwork(Reactor& reactor, SimNetworkOptions options = {});
+  ~SimNetwork();
+
+  // The network as seen by the part of the cluster with this name.
+  Network& endpoint(const std::string& name);
+
+  // Bytes between the two wait until heal(); new connections too.
+  void partition(const std::string& a, const std::string& b);
+  void heal(const std::string& a, const std::string& b);
+  // Ends every open connection between the two.
+  void break_connections(const std::string& a, const std::string& b);
+  // Ends every open connection of an endpoint, as when its process dies.
+  void break_connections(const std::string& name);
+
+  struct Core;
+
+ private:
+  std::shared_ptr<Core> core_;
+  std::map<std::string, std::unique_ptr<Network>> endpoints_;
+};
+
+}  // namespace gangway

@@ -1,0 +1,199 @@
+#include "runtime/net/transport.h"
+
+#include <kj/io.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "runtime/base/units.h"
+#include "runtime/fibers/await.h"
+#include "runtime/fibers/fiber_group.h"
+#include "runtime/fibers/port.h"
+#include "runtime/net/socket_address.h"
+
+namespace gangway {
+namespace {
+
+using internal::SocketAddress;
+
+constexpr int kBacklog = 512;
+constexpr Duration kRetryFirst = std::chrono::milliseconds(10);
+constexpr Duration kRetryMax = std::chrono::milliseconds(500);
+
+kj::AutoCloseFd make_socket(const SocketAddress& address) {
+  const int fd = socket(address.family(), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  if (fd < 0) {
+    throw Error(ErrorKind::kOverloaded, cat("socket for ", address.text(), ": ", strerror(errno)),
+                {}, "raise the limit on open files (ulimit -n)");
+  }
+  const int on = 1;
+  // Control messages are small and waited for: never hold one back to fill a packet.
+  if (!address.is_unix()) setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+  return kj::AutoCloseFd(fd);
+}
+
+[[noreturn]] void fail_to_listen(const SocketAddress& address, int error) {
+  if (error == EADDRINUSE) {
+    throw Error(
+        ErrorKind::kInvalid, cat("listen: ", address.text(), " is in use by another process"), {},
+        address.is_unix() ? "stop that process, or choose another path"
+                          : "stop that process, or choose another port (0 takes a free one)");
+  }
+  throw Error(ErrorKind::kInvalid, cat("listen: ", address.text(), ": ", strerror(error)));
+}
+
+// A socket file without a listener is what a killed process leaves behind.
+bool is_stale(const SocketAddress& address) {
+  const kj::AutoCloseFd probe = make_socket(address);
+  return connect(probe, address.get(), address.size) != 0 && errno == ECONNREFUSED;
+}
+
+const char* path_of(const SocketAddress& address) {
+  return reinterpret_cast<const sockaddr_un&>(address.storage).sun_path;
+}
+
+void bind_unix(int fd, const SocketAddress& address) {
+  if (bind(fd, address.get(), address.size) != 0) {
+    const int error = errno;
+    if (error != EADDRINUSE || address.is_abstract() || !is_stale(address))
+      fail_to_listen(address, error);
+    unlink(path_of(address));
+    if (bind(fd, address.get(), address.size) != 0) fail_to_listen(address, errno);
+  }
+  if (address.is_abstract()) return;  // Its peers are looked at one by one: is_own_user().
+  // Before listen(): nobody can connect until it is private to its user.
+  if (chmod(path_of(address), S_IRUSR | S_IWUSR) != 0) fail_to_listen(address, errno);
+}
+
+bool is_own_user(kj::AsyncIoStream& stream) {
+  ucred peer{};
+  kj::uint size = sizeof peer;
+  stream.getsockopt(SOL_SOCKET, SO_PEERCRED, &peer, &size);
+  return peer.uid == geteuid();
+}
+
+void bind_tcp(int fd, const SocketAddress& address) {
+  const int on = 1;
+  setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+  if (bind(fd, address.get(), address.size) != 0) fail_to_listen(address, errno);
+}
+
+Result<Stream> try_connect(Reactor& reactor, const SocketAddress& target, int64_t deadline_ns) {
+  kj::AutoCloseFd fd = make_socket(target);
+  return result_of([&] {
+    kj::Promise<Stream> stream = reactor.port().sockets()->wrapConnectingSocketFd(
+        kj::mv(fd), target.get(), target.size,
+        kj::LowLevelAsyncIoProvider::ALREADY_CLOEXEC |
+            kj::LowLevelAsyncIoProvider::ALREADY_NONBLOCK);
+    return internal::await_connection(reactor, kj::mv(stream), deadline_ns, target.text());
+  });
+}
+
+class SocketListener final : public Listener {
+ public:
+  SocketListener(Reactor& reactor, kj::AutoCloseFd fd, SocketAddress address,
+                 std::function<void(Stream)> on_connection)
+      : bound_(address),
+        address_(address.text()),
+        receiver_(reactor.port().sockets()->wrapListenSocketFd(
+            kj::mv(fd), kj::LowLevelAsyncIoProvider::ALREADY_CLOEXEC |
+                            kj::LowLevelAsyncIoProvider::ALREADY_NONBLOCK)),
+        fibers_(reactor) {
+    fibers_.spawn("accept " + address_, [this, &reactor, handler = std::move(on_connection)] {
+      while (true) accept_one(reactor, handler);
+    });
+  }
+  ~SocketListener() noexcept override {
+    *open_ = false;
+    if (bound_.is_unix() && !bound_.is_abstract()) unlink(path_of(bound_));
+  }
+  const std::string& address() const override { return address_; }
+
+ private:
+  void accept_one(Reactor& reactor, const std::function<void(Stream)>& handler) {
+    try {
+      Stream stream = await(receiver_->accept());
+      if (bound_.is_abstract() && !is_own_user(*stream)) return;
+      if (!bound_.is_unix()) {
+        const int on = 1;
+        stream->setsockopt(IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+      }
+      reactor
+          .spawn("connection to " + address_,
+                 [handler, open = open_, s = kj::mv(stream)]() mutable {
+                   if (*open) handler(kj::mv(s));
+                 })
+          .detach();
+      return;
+    } catch (const Error& error) {
+      if (error.kind() == ErrorKind::kCancelled) throw;
+    }
+    // Out of descriptors, or the peer gave up: go on listening, without spinning.
+    reactor.clock().sleep_for(kRetryFirst);
+  }
+
+  SocketAddress bound_;
+  std::string address_;
+  std::shared_ptr<bool> open_ = std::make_shared<bool>(true);  // For fibers that have not begun.
+  kj::Own<kj::ConnectionReceiver> receiver_;
+  FiberGroup fibers_;
+};
+
+}  // namespace
+
+std::unique_ptr<Listener> SocketNetwork::listen(const std::string& address,
+                                                std::function<void(Stream)> on_connection) {
+  SocketAddress bound = internal::parse_socket_address(address);
+  if (!bound.is_loopback()) {
+    throw Error(ErrorKind::kInvalid,
+                cat("listen: ", address,
+                    " can be reached from other machines, and connections are "
+                    "not encrypted: expected a loopback address or unix:/path"),
+                {}, "listen on 127.0.0.1 and reach it through an SSH tunnel (ssh -L)");
+  }
+  kj::AutoCloseFd fd = make_socket(bound);
+  bound.is_unix() ? bind_unix(fd, bound) : bind_tcp(fd, bound);
+  if (::listen(fd, kBacklog) != 0) fail_to_listen(bound, errno);
+  if (!bound.is_unix()) getsockname(fd, reinterpret_cast<sockaddr*>(&bound.storage), &bound.size);
+  return std::make_unique<SocketListener>(reactor_, kj::mv(fd), bound, std::move(on_connection));
+}
+
+Stream SocketNetwork::connect(const std::string& address, DialOptions options) {
+  const SocketAddress target = internal::parse_socket_address(address);
+  const int64_t deadline_ns = reactor_.clock().now_ns() + options.time_limit.count();
+  Duration pause = kRetryFirst;
+  while (true) {
+    Result<Stream> attempt = try_connect(reactor_, target, deadline_ns);
+    if (attempt.ok()) return attempt.take();
+    if (attempt.error().kind() == ErrorKind::kCancelled) throw attempt.error();
+    if (reactor_.clock().now_ns() + pause.count() > deadline_ns) {
+      throw Error(
+          ErrorKind::kUnavailable,
+          cat("connect: nobody answers at ", address, " after ",
+              format_duration_ns(options.time_limit.count()), ": ", attempt.error().message()),
+          {}, "is the process running, and is the address right?");
+    }
+    reactor_.clock().sleep_for(pause);
+    pause = std::min(2 * pause, kRetryMax);
+  }
+}
+
+namespace internal {
+
+Stream await_connection(Reactor& reactor, kj::Promise<Stream> promise, int64_t deadline_ns,
+                        const std::string& what) {
+  kj::Promise<Stream> late =
+      reactor.port().timer().atTime(to_kj_time(deadline_ns)).then([what]() -> Stream {
+        kj::throwFatalException(to_kj(Error(ErrorKind::kUnavailable, "no answer from " + what)));
+      });
+  return await(promise.exclusiveJoin(kj::mv(late)));
+}
+
+}  // namespace internal
+}  // namespace gangway

@@ -1,0 +1,174 @@
+#include "runtime/observe/trace.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <bit>
+#include <cstdio>
+#include <string_view>
+#include <utility>
+
+#include "runtime/base/quote.h"
+
+namespace gangway {
+namespace {
+
+constexpr std::string_view kJsonBegin = "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n";
+constexpr std::string_view kJsonEnd = "\n]}\n";
+
+void append_name(std::string& out, const char* what, int64_t pid, uint32_t tid,
+                 const std::string& name) {
+  char text[128];
+  std::snprintf(text, sizeof text,
+                "{\"ph\":\"M\",\"name\":\"%s\",\"pid\":%ld,\"tid\":%u,\"args\":{\"name\":", what,
+                static_cast<long>(pid), tid);
+  out += text;
+  out += internal::quote(name);
+  out += "}},\n";
+}
+
+void append_event(std::string& out, int64_t pid, uint32_t tid, const TraceEvent& event) {
+  const bool instant = event.end_ns == event.begin_ns;
+  out += "{\"name\":";
+  out += internal::quote(event.name);
+  char text[256];
+  const auto begin = static_cast<double>(event.begin_ns) / 1e3;
+  if (instant) {
+    std::snprintf(text, sizeof text, ",\"ph\":\"i\",\"s\":\"t\",\"ts\":%.3f", begin);
+  } else {
+    std::snprintf(text, sizeof text, ",\"ph\":\"X\",\"ts\":%.3f,\"dur\":%.3f", begin,
+                  static_cast<double>(event.end_ns - event.begin_ns) / 1e3);
+  }
+  out += text;
+  std::snprintf(text, sizeof text,
+                ",\"pid\":%ld,\"tid\":%u,\"args\":{\"run\":%lu,\"node\":%lu}},\n",
+                static_cast<long>(pid), tid, static_cast<unsigned long>(event.run),
+                static_cast<unsigned long>(event.node));
+  out += text;
+}
+
+}  // namespace
+
+namespace internal {
+
+TraceBuffer::TraceBuffer(const Clock& clock, std::string name, uint32_t id, size_t events)
+    : clock_(clock),
+      name_(std::move(name)),
+      id_(id),
+      mask_(std::bit_ceil(std::max<size_t>(events, 2)) - 1),
+      slots_(new Slot[mask_ + 1]{}) {}
+
+TraceThread TraceBuffer::drain() {
+  TraceThread thread{name_, id_, 0, {}};
+  const uint64_t end = written_.load(std::memory_order_acquire);
+  const uint64_t kept = mask_ + 1;
+  uint64_t from = std::max(drained_, end > kept ? end - kept : 0);
+  thread.events.reserve(end - from);
+  for (uint64_t at = from; at < end; ++at) {
+    const Slot& slot = slots_[at & mask_];
+    const auto get = [&slot](size_t i) { return slot[i].load(std::memory_order_acquire); };
+    // NOLINTNEXTLINE(performance-no-int-to-ptr): a slot is words, so that tearing is harmless.
+    thread.events.push_back({reinterpret_cast<const char*>(get(0)), static_cast<int64_t>(get(1)),
+                             static_cast<int64_t>(get(2)), get(3), get(4)});
+  }
+  // Slots that the writer has begun to overwrite since are torn: everything older than a ring
+  // before its position.
+  const uint64_t writing = writing_.load(std::memory_order_relaxed);
+  const uint64_t whole = writing > kept ? writing - kept : 0;
+  if (whole > from) {
+    const uint64_t torn = std::min(whole, end) - from;
+    thread.events.erase(thread.events.begin(),
+                        thread.events.begin() + static_cast<std::ptrdiff_t>(torn));
+    from += torn;
+  }
+  thread.lost = from - drained_;
+  drained_ = end;
+  return thread;
+}
+
+TraceBuffer*& trace_buffer() {
+  thread_local TraceBuffer* buffer = nullptr;
+  return buffer;
+}
+
+}  // namespace internal
+
+TraceAttachment::TraceAttachment(internal::TraceBuffer* buffer)
+    : before_(std::exchange(internal::trace_buffer(), buffer)) {}
+TraceAttachment::~TraceAttachment() { internal::trace_buffer() = before_; }
+
+Tracer::Tracer(const Clock& clock, std::string process, size_t events_per_thread)
+    : clock_(clock), process_(std::move(process)), events_per_thread_(events_per_thread) {}
+
+TraceAttachment Tracer::attach(std::string thread) {
+  return TraceAttachment(&add_row(std::move(thread)));
+}
+
+internal::TraceBuffer& Tracer::add_row(std::string name) {
+  std::lock_guard lock(mutex_);
+  buffers_.push_back(std::make_unique<internal::TraceBuffer>(
+      clock_, std::move(name), static_cast<uint32_t>(buffers_.size() + 1), events_per_thread_));
+  return *buffers_.back();
+}
+
+TraceDump Tracer::drain() {
+  std::lock_guard lock(mutex_);
+  TraceDump dump{process_, getpid(), {}};
+  for (const auto& buffer : buffers_) dump.threads.push_back(buffer->drain());
+  return dump;
+}
+
+void trace_record(const TraceEvent& event) {
+  if (internal::TraceBuffer* buffer = internal::trace_buffer()) buffer->record(event);
+}
+
+void trace_instant(const char* name, uint64_t run, uint64_t node) {
+  internal::TraceBuffer* buffer = internal::trace_buffer();
+  if (buffer == nullptr) return;
+  const int64_t now_ns = buffer->now_ns();
+  buffer->record({name, now_ns, now_ns, run, node});
+}
+
+std::string to_chrome_json(const std::vector<TraceDump>& dumps) {
+  std::string out(kJsonBegin);
+  for (const TraceDump& dump : dumps) {
+    append_name(out, "process_name", dump.pid, 0, dump.process);
+    for (const TraceThread& thread : dump.threads) {
+      append_name(out, "thread_name", dump.pid, thread.id, thread.name);
+      for (const TraceEvent& event : thread.events) append_event(out, dump.pid, thread.id, event);
+    }
+  }
+  if (out.ends_with(",\n")) out.erase(out.size() - 2);
+  return out.append(kJsonEnd);
+}
+
+std::string merge_chrome_json(const std::vector<std::string>& texts) {
+  std::string out(kJsonBegin);
+  for (std::string_view text : texts) {
+    if (!text.starts_with(kJsonBegin) || !text.ends_with(kJsonEnd)) continue;
+    text.remove_prefix(kJsonBegin.size());
+    text.remove_suffix(std::min(kJsonEnd.size(), text.size()));
+    if (text.empty()) continue;
+    if (out.size() > kJsonBegin.size()) out += ",\n";
+    out += text;
+  }
+  return out.append(kJsonEnd);
+}
+
+Hash128 trace_hash(const TraceDump& dump) {
+  Hasher hasher;
+  for (const TraceThread& thread : dump.threads) {
+    hasher.add(thread.name);
+    hasher.add(thread.lost);
+    for (const TraceEvent& event : thread.events) {
+      hasher.add(std::string_view(event.name));
+      hasher.add(static_cast<uint64_t>(event.begin_ns));
+      hasher.add(static_cast<uint64_t>(event.end_ns));
+      hasher.add(event.run);
+      hasher.add(event.node);
+    }
+  }
+  return hasher.finish();
+}
+
+}  // namespace gangway

@@ -1,0 +1,104 @@
+#include "runtime/observe/trace.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "runtime/fibers/reactor.h"
+#include "runtime/os/thread.h"
+
+namespace gangway {
+namespace {
+
+using testing::HasSubstr;
+
+// A simulated run whose order and times depend on its seed.
+Hash128 hash_of_run(uint64_t seed) {
+  auto reactor = Reactor::make_simulated({.seed = seed});
+  Tracer tracer(reactor->clock(), "simulation");
+  TraceAttachment attached = tracer.attach("reactor");
+  std::vector<Fiber> fibers;
+  for (uint64_t i = 0; i < 50; ++i) {
+    fibers.push_back(reactor->spawn("worker", [&reactor, i] {
+      for (uint64_t step = 0; step < 10; ++step) {
+        reactor->clock().sleep_for(Duration(static_cast<int64_t>(reactor->rng().below(1000))));
+        trace_instant("step", i, step);
+      }
+    }));
+  }
+  for (Fiber& fiber : fibers) fiber.join();
+  return trace_hash(tracer.drain());
+}
+
+TEST(Trace, OfASimulatedRunIsRepeatedByItsSeed) {
+  EXPECT_EQ(hash_of_run(7), hash_of_run(7));
+  EXPECT_NE(hash_of_run(7), hash_of_run(8));
+}
+
+TEST(Trace, SpansCarryVirtualTimeAndArgumentsIntoChromeJson) {
+  auto reactor = Reactor::make_simulated();
+  Tracer tracer(reactor->clock(), "host \"3\"");
+  TraceAttachment attached = tracer.attach("reactor");
+  reactor->run([&] {
+    TraceSpan span("dispatch", 5, 6);
+    reactor->clock().sleep_for(Duration(1500));
+  });
+  trace_instant("done");
+  const std::string json = to_chrome_json({tracer.drain()});
+  EXPECT_THAT(json, HasSubstr(R"("args":{"name":"host \"3\""}})"));
+  EXPECT_THAT(json, HasSubstr(R"("name":"dispatch","ph":"X","ts":0.000,"dur":1.500)"));
+  EXPECT_THAT(json, HasSubstr(R"("args":{"run":5,"node":6}})"));
+  EXPECT_THAT(json, HasSubstr(R"("name":"done","ph":"i")"));
+  EXPECT_TRUE(tracer.drain().threads[0].events.empty());
+}
+
+TEST(Trace, KeepsTheNewestEventsAndCountsTheLostOnes) {
+  auto reactor = Reactor::make_simulated();
+  Tracer tracer(reactor->clock(), "p", 8);
+  TraceAttachment attached = tracer.attach("reactor");
+  for (uint64_t i = 0; i < 20; ++i) trace_instant("e", i);
+  const TraceThread thread = tracer.drain().threads[0];
+  EXPECT_EQ(thread.lost, 12u);
+  ASSERT_EQ(thread.events.size(), 8u);
+  EXPECT_EQ(thread.events.front().run, 12u);
+}
+
+TEST(Trace, WithoutAnAttachedThreadNothingIsRecorded) {
+  auto reactor = Reactor::make_simulated();
+  Tracer tracer(reactor->clock(), "p");
+  trace_instant("before");
+  {
+    TraceAttachment attached = tracer.attach("reactor");
+  }
+  trace_instant("after");
+  EXPECT_TRUE(tracer.drain().threads[0].events.empty());
+}
+
+TEST(Trace, DrainingWhileThreadsRecordYieldsWholeEventsOnly) {
+  constexpr uint64_t kEvents = 200'000;
+  auto reactor = Reactor::make_real();
+  Tracer tracer(reactor->clock(), "p", 256);
+  std::atomic<bool> done{false};
+  Thread writer("writer", [&] {
+    TraceAttachment attached = tracer.attach("writer");
+    for (uint64_t i = 1; i <= kEvents; ++i)
+      trace_record({"e", static_cast<int64_t>(i), static_cast<int64_t>(2 * i), 3 * i, 4 * i});
+    done = true;
+  });
+  uint64_t seen = 0, lost = 0, torn = 0;
+  for (bool last = false; !last;) {
+    last = done;
+    for (const TraceThread& thread : tracer.drain().threads) {
+      lost += thread.lost;
+      for (const TraceEvent& e : thread.events) {
+        ++seen;
+        const auto i = static_cast<uint64_t>(e.begin_ns);
+        torn += e.end_ns != 2 * e.begin_ns || e.run != 3 * i || e.node != 4 * i;
+      }
+    }
+  }
+  EXPECT_EQ(torn, 0u);
+  EXPECT_EQ(seen + lost, kEvents);
+}
+
+}  // namespace
+}  // namespace gangway

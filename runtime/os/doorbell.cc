@@ -1,0 +1,75 @@
+#include "runtime/os/doorbell.h"
+
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <boost/fiber/detail/cpu_relax.hpp>
+#include <cstdint>
+
+#include "runtime/os/thread.h"
+
+namespace gangway {
+namespace {
+
+int64_t monotonic_ns() {
+  timespec time{};
+  clock_gettime(CLOCK_MONOTONIC, &time);
+  return int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec;
+}
+
+// Not the PRIVATE operations: the word may be shared between processes.
+void futex_wait(std::atomic<uint32_t>& word, uint32_t expected, const timespec* limit) {
+  syscall(SYS_futex, reinterpret_cast<uint32_t*>(&word), FUTEX_WAIT, expected, limit, nullptr, 0);
+}
+
+void futex_wake_all(std::atomic<uint32_t>& word) {
+  syscall(SYS_futex, reinterpret_cast<uint32_t*>(&word), FUTEX_WAKE, INT32_MAX, nullptr, nullptr,
+          0);
+}
+
+constexpr int kPausesPerLook = 64;  // Between two readings of the clock.
+
+}  // namespace
+
+SpinPolicy SpinPolicy::for_threads(int threads) {
+  return threads > available_cores() ? park() : spin_then_park();
+}
+
+void spin_pause() { cpu_relax(); }
+
+void Doorbell::ring() {
+  rings_.fetch_add(1, std::memory_order_seq_cst);
+  if (parked_.load(std::memory_order_seq_cst) != 0) futex_wake_all(rings_);
+}
+
+bool Doorbell::wait(uint32_t ticket, SpinPolicy policy, int64_t time_limit_ns) {
+  const auto rung = [&] { return rings_.load(std::memory_order_seq_cst) != ticket; };
+  if (rung()) return true;
+  const int64_t start_ns = policy.spin_ns > 0 || time_limit_ns >= 0 ? monotonic_ns() : 0;
+  const int64_t limit_ns = time_limit_ns < 0 ? INT64_MAX : start_ns + time_limit_ns;
+  while (policy.spin_ns > 0) {
+    for (int i = 0; i < kPausesPerLook; ++i) {
+      if (rung()) return true;
+      spin_pause();
+    }
+    const int64_t now_ns = monotonic_ns();
+    if (now_ns >= limit_ns) return rung();
+    if (now_ns - start_ns >= policy.spin_ns) break;
+  }
+  parked_.fetch_add(1, std::memory_order_seq_cst);
+  while (!rung()) {
+    timespec limit{};
+    if (time_limit_ns >= 0) {
+      const int64_t left_ns = limit_ns - monotonic_ns();
+      if (left_ns <= 0) break;
+      limit = {left_ns / 1'000'000'000, left_ns % 1'000'000'000};
+    }
+    futex_wait(rings_, ticket, time_limit_ns >= 0 ? &limit : nullptr);
+  }
+  parked_.fetch_sub(1, std::memory_order_seq_cst);
+  return rung();
+}
+
+}  // namespace gangway

@@ -1,0 +1,117 @@
+#include "runtime/os/shared_segment.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "runtime/base/error.h"
+#include "runtime/base/units.h"
+
+namespace gangway {
+namespace {
+
+constexpr uint64_t kMagic = 0x67656d7365677761;  // "awgesmeg"
+constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW;
+constexpr size_t kBytesMax = size_t{1} << 46;
+
+struct alignas(64) Header {
+  uint64_t magic;
+  uint64_t token;
+};
+static_assert(sizeof(Header) == 64);
+
+struct Descriptor {
+  explicit Descriptor(int number) : fd(number) {}
+  ~Descriptor() {
+    if (fd >= 0) close(fd);
+  }
+  int fd;
+};
+
+Error system_error(ErrorKind kind, const std::string& what) {
+  return Error(kind, cat("shared memory: ", what, ": ", std::strerror(errno)));
+}
+
+}  // namespace
+
+SharedSegment SharedSegment::create(size_t bytes) {
+  GW_REQUIRE(bytes > 0 && bytes <= kBytesMax, "shared memory: a segment has 1 byte to ",
+             format_bytes(kBytesMax), ", got ", bytes);
+  Descriptor file(memfd_create("gangway", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  if (file.fd < 0) throw system_error(ErrorKind::kOverloaded, "no memory file");
+  if (ftruncate(file.fd, static_cast<off_t>(sizeof(Header) + bytes)) != 0 ||
+      fcntl(file.fd, F_ADD_SEALS, kSeals) != 0)
+    throw system_error(ErrorKind::kOverloaded, cat("no room for ", format_bytes(bytes)));
+  SegmentDescriptor descriptor{getpid(), file.fd, bytes, 0};
+  if (getrandom(&descriptor.token, sizeof descriptor.token, 0) != sizeof descriptor.token)
+    throw system_error(ErrorKind::kUnavailable, "no random token");
+  SharedSegment segment(file.fd, descriptor);
+  auto* header = reinterpret_cast<Header*>(segment.data_ - sizeof(Header));
+  header->magic = kMagic;
+  header->token = descriptor.token;
+  segment.owned_fd_ = std::exchange(file.fd, -1);
+  return segment;
+}
+
+SharedSegment SharedSegment::open(const SegmentDescriptor& d) {
+  GW_REQUIRE(d.pid > 0 && d.fd >= 0 && d.bytes > 0 && d.bytes <= kBytesMax,
+             "shared memory: not a descriptor: pid ", d.pid, ", fd ", d.fd, ", ", d.bytes,
+             " bytes");
+  const std::string path = cat("/proc/", d.pid, "/fd/", d.fd);
+  // Not blocking, in case the number now is a pipe's.
+  Descriptor file(::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+  if (file.fd < 0) {
+    Error error = system_error(ErrorKind::kUnavailable, cat("none with process ", d.pid));
+    throw error.set_hint(
+        "both must run on one machine, as one user, in one pid namespace (container)");
+  }
+  struct stat status{};
+  const int seals = fcntl(file.fd, F_GET_SEALS);
+  GW_REQUIRE(seals >= 0 && (seals & kSeals) == kSeals, "shared memory: ", path,
+             " is not a sealed segment");
+  GW_REQUIRE(fstat(file.fd, &status) == 0 &&
+                 static_cast<uint64_t>(status.st_size) == sizeof(Header) + d.bytes,
+             "shared memory: ", path, " has ", status.st_size, " bytes, expected ",
+             sizeof(Header) + d.bytes);
+  SharedSegment segment(file.fd, d);
+  const auto* header = reinterpret_cast<const Header*>(segment.data_ - sizeof(Header));
+  GW_REQUIRE(header->magic == kMagic && header->token == d.token, "shared memory: ", path,
+             " is another segment than the one described");
+  return segment;
+}
+
+SharedSegment::SharedSegment(int fd, SegmentDescriptor descriptor) : descriptor_(descriptor) {
+  map(fd);
+}
+
+void SharedSegment::map(int fd) {
+  void* memory = mmap(nullptr, sizeof(Header) + size(), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  if (memory == MAP_FAILED)
+    throw system_error(ErrorKind::kOverloaded, cat("can't map ", format_bytes(size())));
+  data_ = static_cast<std::byte*>(memory) + sizeof(Header);
+}
+
+SharedSegment::SharedSegment(SharedSegment&& other) noexcept
+    : descriptor_(other.descriptor_),
+      owned_fd_(std::exchange(other.owned_fd_, -1)),
+      data_(std::exchange(other.data_, nullptr)) {}
+
+SharedSegment& SharedSegment::operator=(SharedSegment&& other) noexcept {
+  std::swap(descriptor_, other.descriptor_);
+  std::swap(owned_fd_, other.owned_fd_);
+  std::swap(data_, other.data_);
+  return *this;
+}
+
+SharedSegment::~SharedSegment() {
+  if (data_ != nullptr) munmap(data_ - sizeof(Header), sizeof(Header) + size());
+  if (owned_fd_ >= 0) close(owned_fd_);
+}
+
+}  // namespace gangway

@@ -1,0 +1,30 @@
+#include "runtime/os/temp_dir.h"
+
+#include <stdlib.h>
+
+#include <cerrno>
+#include <cstring>
+#include <system_error>
+
+#include "runtime/base/error.h"
+
+namespace gangway {
+
+TempDir::TempDir(const std::string& prefix) {
+  std::error_code ignored;
+  std::string name =
+      (std::filesystem::temp_directory_path(ignored) / (prefix + "-XXXXXX")).string();
+  if (mkdtemp(name.data()) == nullptr) {
+    throw Error(ErrorKind::kUnavailable,
+                cat("temporary directory: ", name, ": ", std::strerror(errno)), {},
+                "set TMPDIR to a directory with room that you may write to");
+  }
+  path_ = name;
+}
+
+TempDir::~TempDir() {
+  std::error_code ignored;  // A destructor has nobody to tell.
+  std::filesystem::remove_all(path_, ignored);
+}
+
+}  // namespace gangway
