@@ -42,7 +42,6 @@ class FiberState {
 
  private:
   friend class ::gangway::Reactor;
-  friend class FiberHandle;
   friend void resume(Waiter& waiter);
 
   std::string name_;

@@ -1,8 +1,7 @@
 // Promise and Future: one value, or one Error, that is not there yet.
 //
 // Set once; ready for good afterwards. An error travels through a graph of futures as a value and
-// is thrown only where somebody awaits it: then() skips its function, all() keeps the first error
-// and the later ones as notes.
+// is thrown only where somebody awaits it; then() skips its function.
 //
 // Threads: the reactor's thread, all of it. A promise that another thread fulfils travels there and
 // back by move, and is set by mail:  mailbox.post([p = std::move(promise), v]() mutable { p.set(v);
@@ -21,7 +20,6 @@
 #include <memory>
 #include <optional>
 #include <utility>
-#include <vector>
 
 #include "runtime/base/result.h"
 #include "runtime/fibers/reactor.h"
@@ -287,38 +285,6 @@ auto Future<T>::then(Function function) const {
     internal::fulfil<R>(promise, [&] { return call(function, result); });
   });
   return out;
-}
-
-// Ready when all are. The first error in time wins; each later one is kept in its context as "also:
-// ...".
-template <class T>
-Future<void> all(const std::vector<Future<T>>& futures) {
-  struct Join {
-    Promise<void> promise;
-    std::optional<Error> error;
-    size_t left = 0;
-  };
-  auto join = std::make_shared<Join>();
-  join->left = futures.size() + 1;  // One for this function, so that it can't end under way.
-  Future<void> joined = join->promise.future();
-  const auto arrive = [join] {
-    if (--join->left > 0) return;
-    join->promise.finish(join->error ? Result<void>(*join->error) : Result<void>());
-  };
-  for (const Future<T>& future : futures) {
-    future.on_ready([join, arrive](const Result<T>& result) {
-      if (!result.ok()) {
-        if (join->error) {
-          join->error->add_context(cat("also: ", result.error().message()));
-        } else {
-          join->error = result.error();
-        }
-      }
-      arrive();
-    });
-  }
-  arrive();
-  return joined;
 }
 
 inline Future<void> ready_future() { return Future<void>(Result<void>()); }

@@ -6,8 +6,6 @@
 #include <memory>
 #include <string>
 
-#include "runtime/fibers/gate.h"
-
 namespace gangway {
 namespace {
 
@@ -69,19 +67,6 @@ TEST_F(FutureTest, ContinuationsRunInTheOrderOfTheirRegistration) {
   promise.set();
   promise.future().on_ready([&](const auto&) { order += "c"; });
   EXPECT_EQ(order, "abc");
-}
-
-TEST_F(FutureTest, AllKeepsTheFirstErrorAndTheRestAsNotes) {
-  std::vector<Promise<int>> promises(3);
-  std::vector<Future<int>> futures;
-  for (auto& promise : promises) futures.push_back(promise.future());
-  Future<void> joined = all(futures);
-  promises[2].fail(Error(ErrorKind::kLost, "host c died"));
-  promises[0].fail(Error(ErrorKind::kUnavailable, "host a is gone"));
-  EXPECT_FALSE(joined.ready());
-  promises[1].set(1);
-  EXPECT_EQ(error_of([&] { joined.await(); }), "lost: host c died\n  in also: host a is gone");
-  EXPECT_TRUE(all(std::vector<Future<int>>{}).ready());
 }
 
 TEST_F(FutureTest, DroppingTheLastFutureRequestsAStop) {
@@ -149,21 +134,6 @@ TEST(StopToken, CallsBackOnceAndNotAfterItsRegistrationEnds) {
   StopRegistration late = source.token().on_stop([&](const Error&) { calls += 10; });
   EXPECT_EQ(calls, 11);
   EXPECT_FALSE(StopToken().stop_requested());
-}
-
-TEST_F(FutureTest, GateCloseWaitsForWorkInFlightAndRefusesMore) {
-  Gate gate("runs");
-  Promise<void> release;
-  Fiber worker = reactor_->spawn("work", [&, pass = gate.enter()] { release.future().await(); });
-  Fiber closer = reactor_->spawn("close", [&] { gate.close(); });
-  reactor_->run_ready();
-  EXPECT_FALSE(closer.done());
-  EXPECT_EQ(error_of([&] { (void)gate.enter(); }),
-            "cancelled: runs: closing, no new work is taken");
-  release.set();
-  closer.join();
-  EXPECT_EQ(gate.in_flight(), 0u);
-  worker.join();
 }
 
 }  // namespace

@@ -118,17 +118,6 @@ TraceDump Tracer::drain() {
   return dump;
 }
 
-void trace_record(const TraceEvent& event) {
-  if (internal::TraceBuffer* buffer = internal::trace_buffer()) buffer->record(event);
-}
-
-void trace_instant(const char* name, uint64_t run, uint64_t node) {
-  internal::TraceBuffer* buffer = internal::trace_buffer();
-  if (buffer == nullptr) return;
-  const int64_t now_ns = buffer->now_ns();
-  buffer->record({name, now_ns, now_ns, run, node});
-}
-
 std::string to_chrome_json(const std::vector<TraceDump>& dumps) {
   std::string out(kJsonBegin);
   for (const TraceDump& dump : dumps) {

@@ -10,7 +10,7 @@
 // anywhere, also while others record. Names are literals: they must live as long as the process.
 // Ownership: the tracer outlives the attachments of its threads; main() owns it, there is no global
 // one. Cost: 60-80 ns a span. Memory: 40 bytes an event, kTraceEventsPerThread of them. A span is
-// for code that does not suspend; for what spans a suspension, record() it with times of its own.
+// for code that does not suspend; what spans a suspension goes to a row (add_row()) with its times.
 //
 //   Tracer tracer(clock, "executor 3");
 //   TraceAttachment attached = tracer.attach("reactor");
@@ -143,10 +143,6 @@ class TraceSpan {
   internal::TraceBuffer* buffer_;
   TraceEvent event_;
 };
-
-// An event with times of its own, or an instant, in this thread's row.
-void trace_record(const TraceEvent& event);
-void trace_instant(const char* name, uint64_t run = 0, uint64_t node = 0);
 
 // {"traceEvents": [...]}, for chrome://tracing and ui.perfetto.dev.
 std::string to_chrome_json(const std::vector<TraceDump>& dumps);

@@ -21,7 +21,7 @@ Hash128 hash_of_run(uint64_t seed) {
     fibers.push_back(reactor->spawn("worker", [&reactor, i] {
       for (uint64_t step = 0; step < 10; ++step) {
         reactor->clock().sleep_for(Duration(static_cast<int64_t>(reactor->rng().below(1000))));
-        trace_instant("step", i, step);
+        TraceSpan("step", i, step);
       }
     }));
   }
@@ -42,7 +42,7 @@ TEST(Trace, SpansCarryVirtualTimeAndArgumentsIntoChromeJson) {
     TraceSpan span("dispatch", 5, 6);
     reactor->clock().sleep_for(Duration(1500));
   });
-  trace_instant("done");
+  TraceSpan("done");
   const std::string json = to_chrome_json({tracer.drain()});
   EXPECT_THAT(json, HasSubstr(R"("args":{"name":"host \"3\""}})"));
   EXPECT_THAT(json, HasSubstr(R"("name":"dispatch","ph":"X","ts":0.000,"dur":1.500)"));
@@ -55,7 +55,7 @@ TEST(Trace, KeepsTheNewestEventsAndCountsTheLostOnes) {
   auto reactor = Reactor::make_simulated();
   Tracer tracer(reactor->clock(), "p", 8);
   TraceAttachment attached = tracer.attach("reactor");
-  for (uint64_t i = 0; i < 20; ++i) trace_instant("e", i);
+  for (uint64_t i = 0; i < 20; ++i) TraceSpan("e", i);
   const TraceThread thread = tracer.drain().threads[0];
   EXPECT_EQ(thread.lost, 12u);
   ASSERT_EQ(thread.events.size(), 8u);
@@ -65,11 +65,11 @@ TEST(Trace, KeepsTheNewestEventsAndCountsTheLostOnes) {
 TEST(Trace, WithoutAnAttachedThreadNothingIsRecorded) {
   auto reactor = Reactor::make_simulated();
   Tracer tracer(reactor->clock(), "p");
-  trace_instant("before");
+  TraceSpan("before");
   {
     TraceAttachment attached = tracer.attach("reactor");
   }
-  trace_instant("after");
+  TraceSpan("after");
   EXPECT_TRUE(tracer.drain().threads[0].events.empty());
 }
 
@@ -77,11 +77,11 @@ TEST(Trace, DrainingWhileThreadsRecordYieldsWholeEventsOnly) {
   constexpr uint64_t kEvents = 200'000;
   auto reactor = Reactor::make_real();
   Tracer tracer(reactor->clock(), "p", 256);
+  internal::TraceBuffer& row = tracer.add_row("writer");
   std::atomic<bool> done{false};
   Thread writer("writer", [&] {
-    TraceAttachment attached = tracer.attach("writer");
     for (uint64_t i = 1; i <= kEvents; ++i)
-      trace_record({"e", static_cast<int64_t>(i), static_cast<int64_t>(2 * i), 3 * i, 4 * i});
+      row.record({"e", static_cast<int64_t>(i), static_cast<int64_t>(2 * i), 3 * i, 4 * i});
     done = true;
   });
   uint64_t seen = 0, lost = 0, torn = 0;

@@ -67,13 +67,10 @@ void CpuDevice::serve() {
     const uint32_t ticket = bell.ticket();
     const int64_t spin_ns = spin_ns_.load(std::memory_order_relaxed);
     Turn turn{.device = *this, .now_ns = now_ns(), .may_spin = spin_ns > 0};
-    const int64_t start_ns = turn.now_ns;
     const Progress progress = stream_.advance(turn);
-    const int64_t end_ns = now_ns();
-    busy_ns_.fetch_add(end_ns - start_ns, std::memory_order_relaxed);
     if (stopping_.load(std::memory_order_acquire)) break;
     const int64_t limit_ns = progress == Progress::kPending && turn.wake_at_ns != kNever
-                                 ? std::max<int64_t>(0, turn.wake_at_ns - end_ns)
+                                 ? std::max<int64_t>(0, turn.wake_at_ns - now_ns())
                                  : -1;
     bell.wait(ticket, {"device", spin_ns}, limit_ns);
   }

@@ -40,11 +40,6 @@ class CpuDevice final : public Device {
   void copy(void* to, const void* from, int64_t bytes) override;
   void check_finite(DType dtype, const void* data, int64_t elements, uint32_t* flag) override;
 
-  // How long the thread spins before it parks; from the next wait on.
-  void set_wait(SpinPolicy wait) { spin_ns_.store(wait.spin_ns, std::memory_order_relaxed); }
-  // Time the thread spent in its work rather than parked.
-  int64_t busy_ns() const { return busy_ns_.load(std::memory_order_relaxed); }
-
  private:
   void serve();
 
@@ -54,7 +49,6 @@ class CpuDevice final : public Device {
   std::atomic<Doorbell*> bell_{&own_bell_};
   std::atomic<int64_t> spin_ns_;
   std::atomic<bool> stopping_{false};
-  std::atomic<int64_t> busy_ns_{0};
   Thread thread_;  // Last: it uses everything above.
 };
 
