@@ -80,6 +80,10 @@ TEST(TidyText, NoMachineAndNoServerIsNamed) {
                     "cd /ho"
                     "me/me/x\n"),
               ElementsAre("machine-path:1"));
+  EXPECT_THAT(found("check",
+                    "cd executor/wo"
+                    "rk/x\n"),
+              IsEmpty());
   EXPECT_THAT(found("docs/a.md",
                     "see https:"
                     "//mirror.somewhere/x\n"),

@@ -38,6 +38,14 @@ size_t find_word(std::string_view text, std::string_view word) {
   return text.npos;
 }
 
+// A folder of the tree may have such a name too, and be in the middle of a path.
+bool has_path_from_root(std::string_view text, std::string_view path) {
+  for (size_t at = text.find(path); at != text.npos; at = text.find(path, at + 1)) {
+    if (at == 0 || !(is_name(text[at - 1]) || text[at - 1] == '.')) return true;
+  }
+  return false;
+}
+
 // In characters, not bytes: "µs" is two long.
 size_t width(std::string_view line) {
   size_t count = 0;
@@ -76,7 +84,7 @@ class Line {
         !has_kind(std::string_view(text_).substr(todo + kTodo.size())))
       add("todo", "is without its kind: expected (perf), (cleanup) or (port) after it");
     for (const char* path : kMachinePaths) {
-      if (text_.find(path) != text_.npos)
+      if (has_path_from_root(text_, path))
         add("machine-path", std::string("names a folder of one machine: ") + path);
     }
   }
