@@ -1,6 +1,7 @@
 // Chains of calls of a trivial function, x + 1: what a node costs beside its kernel.
 //
-// Units: microseconds. Errors: a chain that counts wrong throws.
+// Units: microseconds.
+// Errors: a chain that counts wrong throws.
 #pragma once
 
 #include <cstdint>

@@ -4,7 +4,8 @@
 // Why: a benchmark sees frames and kernels as they happen, without asking and waiting.
 //
 // Threads: the caller's thread is the reactor of client, controller and executors; devices have
-// threads of their own. Ownership: handles of `client()` must be gone before it is.
+// threads of their own.
+// Ownership: handles of `client()` must be gone before it is.
 #pragma once
 
 #include <memory>

@@ -1,19 +1,23 @@
 // The client: connect to a cluster (or start one), compile programs, run them, read results.
 //
-//   Client client = connect("local:2x2");                       // two executors of two CPU
-//   devices, on this machine Slice slice = client.allocate({.devices = 4}); Mesh mesh =
-//   slice.mesh({{"data", 4}}); Executable step = slice.compile(train_step(config, mesh)); for (int
-//   i = 1; i <= 1000; ++i) {
-//     Run run = step.run({{"lr", 1e-3f}, {"step", float(i)}});   // returns at once; waits only at
-//     the in-flight bound if (i % 100 == 0) std::printf("%.3f\n", run["loss"].item<float>());
+// Example:
+//   Client client = connect("local:2x2");  // Starts two executors with two CPU devices each.
+//   Slice slice = client.allocate({.devices = 4});
+//   Mesh mesh = slice.mesh({{"data", 4}});
+//   Executable step = slice.compile(programs::train_step(config, mesh));
+//   for (int i = 1; i <= 1000; ++i) {
+//     Run run = step.run({{"lr", 1e-3f}, {"step", float(i)}});  // Returns at once.
+//     if (i % 100 == 0) std::printf("%.3f\n", run["loss"].item<float>());  // Waits for the loss.
 //   }
 //
 // Waiting: run() waits only when `runs_in_flight_max` runs of the executable are in flight; item(),
-// to_host() and wait() wait for data; nothing else does. Threads: every class here is a handle,
-// copyable, safe from any thread. The client owns a reactor thread. Ownership: what a handle names
-// is freed, remotely too, when its last copy is gone. A client that dies has everything it held
-// freed by the controller. Errors: always gangway::Error. A run's error arrives at wait(), item()
-// and to_host() of its results.
+// to_host() and wait() wait for data; nothing else does.
+// Threads: every class here is a handle, copyable, safe from any thread. The client owns a reactor
+// thread.
+// Ownership: what a handle names is freed, remotely too, when its last copy is gone. A client that
+// dies has everything that it held freed by the controller.
+// Errors: always gangway::Error. A run's error arrives at wait(), item() and to_host() of its
+// results.
 #pragma once
 
 #include <cstdint>
@@ -42,15 +46,15 @@ class ArrayImpl;
 }  // namespace internal
 
 struct ConnectOptions {
-  bool in_process =
-      false;  // local: only: controller and executors on one reactor in this process, for tests.
-  int64_t memory_bytes =
-      0;  // local: only: of each device; 0: an equal share of the machine's memory, or the card's.
+  // local: only: controller and executors on one reactor in this process, for tests.
+  bool in_process = false;
+  // local: only: of each device; 0: an equal share of the machine's memory, or the card's.
+  int64_t memory_bytes = 0;
   std::string device = "cpu";   // local: only: what executors offer, "cpu" or "cuda".
   int64_t timeout_ms = 10'000;  // To reach the controller, or to start the local cluster.
-  std::string
-      trace_path;  // Not empty: write a Chrome/Perfetto timeline here on close(): of all processes
-                   // of a local cluster, else of this one. A killed process is missing from it.
+  // Not empty: write a Chrome/Perfetto timeline here on close(): of all processes of a local
+  // cluster, else of this one. A killed process is missing from it.
+  std::string trace_path;
 };
 
 // A handle to one logical sharded buffer.

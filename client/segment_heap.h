@@ -4,7 +4,8 @@
 // space: pages that were never touched cost nothing.
 //
 // Invariants: parts are aligned to 64 bytes and do not overlap. First fit, neighbours merge.
-// Threads: any. Ownership: a Part gives its bytes back when it dies; it keeps the heap alive.
+// Threads: any.
+// Ownership: a Part gives its bytes back when it dies; it keeps the heap alive.
 // Errors: kOverloaded when no hole is large enough.
 #pragma once
 

@@ -1,6 +1,7 @@
 // HostTensor: a whole tensor in the client's memory, row-major.
 //
-// Threads: a value. Ownership: owns its bytes.
+// Threads: a value.
+// Ownership: owns its bytes.
 #pragma once
 
 #include <cstddef>

@@ -1,7 +1,7 @@
 // Timeline: what a client records, and the file in which it lies with what its cluster recorded.
 //
-// Threads: the client's reactor, whose events it records while it lives. Errors: kInvalid when the
-// file can't be written, before anything is recorded.
+// Threads: the client's reactor, whose events it records while it lives.
+// Errors: kInvalid when the file can't be written, before anything is recorded.
 #pragma once
 
 #include <string>

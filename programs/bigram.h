@@ -1,7 +1,7 @@
 // An add-one-smoothed bigram model over bytes: what a trained model must beat.
 //
-// Threads: a pure function; safe anywhere. Errors: kInvalid for a held-out text of less than two
-// bytes.
+// Threads: a pure function; safe anywhere.
+// Errors: kInvalid for a held-out text of less than two bytes.
 #pragma once
 
 #include <string_view>

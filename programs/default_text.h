@@ -2,7 +2,8 @@
 // bible-kjv, about 4.1 MB, one verse a line, without the verses' numbers.
 //
 // Suspends nothing; blocks for about 0.1 s while the package's program prints the book.
-// Threads: any thread. Errors: kInvalid when the program is missing or prints something else.
+// Threads: any thread.
+// Errors: kInvalid when the program is missing or prints something else.
 #pragma once
 
 #include <string>

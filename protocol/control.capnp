@@ -1,12 +1,11 @@
 # Control: what client, controller and executors ask of one another to set things up.
 #
 # Everything here is rare (once a process, a slice or a program), so that it may cost a round trip.
-# What
-# happens with every run goes through frames (frames.capnp).
+# What happens with every run goes through frames (frames.capnp).
 #
-# Errors are exceptions that carry a whole gangway::Error (runtime/fibers/kj_error.h). A capability that is
-# dropped takes what it stood for with it: a client that ends, however it ends, has its session
-# closed.
+# Errors are exceptions that carry a whole gangway::Error (runtime/fibers/kj_error.h). A capability
+# that is dropped takes what it stood for with it: a client that ends, however it ends, has its
+# session closed.
 
 @0xd3a0c7f2b1e64f58;
 
@@ -23,8 +22,7 @@ struct Version {
 
 struct Machine {
   # What shares memory with what: executors and clients of one controller must be equal in both,
-  # until
-  # there are transfers between machines.
+  # until there are transfers between machines.
   identity @0 :Text;
   # Boot id and pid namespace.
   host @1 :Text;
@@ -38,10 +36,8 @@ interface Controller {
                        executor :Executor)
       -> (registration :Registration, frameKey :UInt64, name :Text);
   # An executor offers its devices. `name` is what it is called from now on (a number is appended to
-  # a
-  # name that is taken). Refused: another version (kInvalid, naming both), another machine
-  # (kUnimplemented). It is usable once its frame stream,
-  # opened with `frameKey` as token, is there.
+  # a name that is taken). Refused: another version (kInvalid, naming both), another machine
+  # (kUnimplemented). It is usable once its frame stream, opened with `frameKey` as token, is there.
 
   connect @1 (version :Version, machine :Machine, name :Text)
           -> (session :Session, frameKey :UInt64, id :UInt64);
@@ -49,8 +45,7 @@ interface Controller {
 
   status @2 (version :Version) -> (hosts :List(HostStatus), metrics :Text);
   # Who is there; for `gangway devices --connect`. `metrics`: the controller's, in the text format
-  # of
-  # Prometheus.
+  # of Prometheus.
 }
 
 struct HostDescription {
@@ -88,9 +83,9 @@ struct SegmentOffer {
 }
 
 interface Executor {
-  # Implemented by executors, called by the controller. A plan
-  # becomes usable in three steps, each on all its hosts before the next begins, so that a plan that
-  # does not fit somewhere costs nothing anywhere.
+  # Implemented by executors, called by the controller. A plan becomes usable in three steps, each
+  # on all its hosts before the next begins, so that a plan that does not fit somewhere costs
+  # nothing anywhere.
 
   install @0 (plan :UInt64, bytes :Data, self :UInt32, scope :UInt64)
           -> (needs :List(DeviceNeed), offers :List(SegmentOffer));
@@ -111,9 +106,8 @@ interface Session {
   # Virtual devices; `hosts` says, for each, the executor it lies on now.
 
   compile @1 (program :Data, slices :List(UInt64), runsInFlightMax :UInt32) -> Compiled;
-  # `program` is ir/wire/graph.capnp. `slices`: one id for each slice of the program. Returns when the
-  # plan
-  # is installed on all its hosts.
+  # `program` is ir/wire/graph.capnp. `slices`: one id for each slice of the program. Returns when
+  # the plan is installed on all its hosts.
 
   struct Compiled {
     executable @0 :Executable;

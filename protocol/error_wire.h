@@ -1,6 +1,7 @@
 // Errors inside frames: Error to frames.capnp's Error and back, part by part.
 //
-// Threads: pure functions. Errors: an unknown kind reads as kBug.
+// Threads: pure functions.
+// Errors: an unknown kind reads as kBug.
 #pragma once
 
 #include "protocol/frames.capnp.h"

@@ -6,18 +6,16 @@
 #
 # Order. A stream keeps order, and everything that names what is installed travels on it: run, free,
 # uninstall, transfers. An install is an RPC, and is awaited on all hosts before any frame may name
-# its
-# plan. So a run can't overtake its plan, nor a free or an uninstall the last run before it.
+# its plan. So a run can't overtake its plan, nor a free or an uninstall the last run before it.
 #
 # Sharing. A run has the same bytes for every host: it is encoded once.
 #
 # Loss. Streams lose and repeat nothing while they live. A stream that ends takes its peer with it:
-# an
-# executor that comes back registers anew, under a new identity, and nothing of the old one counts.
+# an executor that comes back registers anew, under a new identity, and nothing of the old one
+# counts.
 #
 # Trust. Every list length, id and offset is checked by the receiver before use; a malformed frame
-# ends
-# the connection of its sender, and nothing else.
+# ends the connection of its sender, and nothing else.
 
 @0xb5f1c0d7a9e24c31;
 

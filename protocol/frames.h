@@ -3,8 +3,9 @@
 // frames.capnp is the specification: who sends what, when, in which order. A run costs one frame
 // for each host and one back, whatever the number of its nodes and shards.
 //
-// Threads: values and pure functions. Errors: decode() throws kInvalid on anything malformed; lists
-// are bounded by the bytes that came. Cost: 1-2 us to encode or decode a run of a few arguments.
+// Threads: values and pure functions.
+// Errors: decode() throws kInvalid on anything malformed; lists are bounded by the bytes that came.
+// Cost: 1-2 us to encode or decode a run of a few arguments.
 //
 //   stream.send(encode(CancelFrame{run, error}));
 //   Message message = decode(reader);

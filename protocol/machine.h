@@ -1,6 +1,7 @@
 // Which machine a process is on: what shares memory with what.
 //
-// Threads: any. Cost: reads two small files.
+// Threads: any.
+// Cost: reads two small files.
 #pragma once
 
 #include <string>

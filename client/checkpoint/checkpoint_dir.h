@@ -1,16 +1,18 @@
 // A folder of checkpoints in which the last good one is never at risk.
 //
-//   checkpoints/step-00000500/    one folder for each checkpoint; never changed once it has its
-//   name checkpoints/step-00000577/ checkpoints/latest            a symbolic link to the newest,
-//   replaced by one rename checkpoints/.partial-...      being written; removed on failure, and at
-//   the next begin()
+//   checkpoints/step-00000500/    one folder for each checkpoint; it gets this name when it is
+//   checkpoints/step-00000577/    complete, and never changes afterwards
+//   checkpoints/latest            a symbolic link to the newest, replaced by one rename
+//   checkpoints/.partial-...      being written; removed on failure, and by the next begin()
 //
 // Invariants: a folder named step-N is whole and on the disk; `latest` names such a folder, before
 // and after a crash at any point.
 //
-// Threads: one at a time; one process writes. Errors: as durable_file.h. After any failure the
-// earlier checkpoints and `latest` are as they were, and the partial one is gone.
+// Threads: one at a time; one process writes.
+// Errors: as durable_file.h. After any failure the earlier checkpoints and `latest` are as they
+// were, and the partial one is gone.
 //
+// Example:
 //   CheckpointDir dir("checkpoints");
 //   PendingCheckpoint pending = dir.begin(577);
 //   write_files_into(pending.folder());
@@ -50,7 +52,7 @@ class PendingCheckpoint {
 
 class CheckpointDir {
  public:
-  // Makes the folder where it is missing.
+  // Creates the folder where it is missing.
   explicit CheckpointDir(std::filesystem::path root);
 
   // Removes what an earlier crash left unfinished, then makes room for a new checkpoint.

@@ -1,8 +1,9 @@
 // Reads one safetensors file: mapped into memory, verified whole when opened, tensors without a
 // copy.
 //
-// Threads: reading is safe from any thread. Ownership: views live as long as the file object; the
-// file must not be cut shorter meanwhile (a checkpoint is never changed after its rename).
+// Threads: reading is safe from any thread.
+// Ownership: views live as long as the file object; the file must not be cut shorter meanwhile (a
+// checkpoint is never changed after its rename).
 // Errors: kInvalid, naming file and tensor; see safetensors.h.
 //
 //   SafetensorsFile file("model.safetensors");

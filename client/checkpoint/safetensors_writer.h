@@ -3,7 +3,8 @@
 // The header is known and written first; bytes then go straight to their place. The file is removed
 // again unless finish() was reached, so nothing that looks whole is ever partial.
 //
-// Threads: one thread at a time. Ownership: bytes are not kept.
+// Threads: one thread at a time.
+// Ownership: bytes are not kept.
 // Errors: as durable_file.h; kInvalid for a tensor that the header lacks or bytes that do not fit.
 //
 //   SafetensorsWriter out("model.safetensors", {{"w", FileDType::kF32, {2, 3}}}, {{"step", "5"}});

@@ -3,7 +3,8 @@
 // Stricter than the standard: no object names a key twice, nothing is nested deeper than the limits
 // allow, and no array is longer.
 //
-// Threads: a pure function; safe anywhere. Errors: kInvalid, beginning with `subject`.
+// Threads: a pure function; safe anywhere.
+// Errors: kInvalid, beginning with `subject`.
 #pragma once
 
 #include <cstddef>

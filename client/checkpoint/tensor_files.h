@@ -5,7 +5,8 @@
 //   model-00002-of-00002.safetensors
 //   model.safetensors.index.json               which file holds which, see tensor_index.h
 //
-// Threads: reading is safe from any thread. Ownership: views live as long as the TensorFiles.
+// Threads: reading is safe from any thread.
+// Ownership: views live as long as the TensorFiles.
 // Errors: kInvalid, naming file and tensor. The index is not trusted: each tensor must be where it
 // says.
 //

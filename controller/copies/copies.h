@@ -6,8 +6,9 @@
 // Order: start() sends at once. What reads or writes state comes here in its turn among the runs
 // (RunTable::in_order()); the hosts' streams keep it.
 //
-// Threads: the reactor's thread; nothing suspends. Errors: start() never throws; what is wrong is
-// the transfer's result. A transfer ends exactly once.
+// Threads: the reactor's thread; nothing suspends.
+// Errors: start() never throws; what is wrong is the transfer's result. A transfer ends exactly
+// once.
 #pragma once
 
 #include <functional>

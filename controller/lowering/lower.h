@@ -4,8 +4,9 @@
 // program's order, which is a linear extension of its edges; the gate and the commits follow, so
 // that every call that updates state has its first phase before the gate and its last after it.
 //
-// Threads: pure but for the cache, which belongs to the caller's thread. Errors: kInvalid or
-// kUnimplemented with the user's line; a program that does not fit is the executors' to say.
+// Threads: pure but for the cache, which belongs to the caller's thread.
+// Errors: kInvalid or kUnimplemented with the user's line; a program that does not fit is the
+// executors' to say.
 // Cost: O(nodes), plus compilation of what the cache does not hold. Nothing grows with shards.
 //
 //   CompileCache cache;

@@ -3,10 +3,10 @@
 //
 //   lower -> install everywhere (says what it needs) -> reserve -> link -> commit
 //
-// Threads: the reactor's thread; compile() suspends. Errors: compile() throws kInvalid or
-// kUnimplemented with the user's line; kOverloaded when it does not fit, saying what needs how
-// much, where, and how much is free; kUnavailable when a host goes away. Afterwards nothing of it
-// is left.
+// Threads: the reactor's thread; compile() suspends.
+// Errors: compile() throws kInvalid or kUnimplemented with the user's line; kOverloaded when it
+// does not fit, saying what needs how much, where, and how much is free; kUnavailable when a host
+// goes away. Afterwards nothing of it is left.
 #pragma once
 
 #include <functional>

@@ -3,7 +3,8 @@
 //
 // Invariants: a HostId is never used again; a host that is lost stays in the table with the reason.
 // Reserved bytes of a device never exceed its memory (0: not known, not checked).
-// Threads: the reactor's thread. Cost: a reservation is O(devices of it).
+// Threads: the reactor's thread.
+// Cost: a reservation is O(devices of it).
 #pragma once
 
 #include <map>

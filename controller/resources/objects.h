@@ -3,9 +3,9 @@
 // An array is one entry however many shards it has. Its client holds one reference, each run that
 // reads it one more; at zero the hosts are told to free it and its memory is given back.
 //
-// Threads: the reactor's thread. Errors: find() throws kInvalid for an array that is not this
-// session's. Cost: O(1) a reference; a free is one frame for each host for all that died together
-// (flush()).
+// Threads: the reactor's thread.
+// Errors: find() throws kInvalid for an array that is not this session's.
+// Cost: O(1) a reference; a free is one frame for each host for all that died together (flush()).
 #pragma once
 
 #include <map>

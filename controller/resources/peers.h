@@ -4,8 +4,8 @@
 // delay or fail.
 //
 // Threads: the reactor's thread. send() never suspends and never throws: a peer whose stream is
-// gone is reported through Controller::host_lost() or session_closed(). Ownership: the controller
-// borrows a peer until then.
+// gone is reported through Controller::host_lost() or session_closed().
+// Ownership: the controller borrows a peer until then.
 #pragma once
 
 #include <cstdint>

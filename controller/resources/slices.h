@@ -4,8 +4,9 @@
 // so that what is left stays in large pieces. An island is a machine's hosts; all hosts form one
 // until there are transfers between machines.
 //
-// Threads: the reactor's thread. Errors: allocate() throws kInvalid when there are not so many
-// devices at all (a slice never holds one device twice).
+// Threads: the reactor's thread.
+// Errors: allocate() throws kInvalid when there are not so many devices at all (a slice never holds
+// one device twice).
 #pragma once
 
 #include <map>

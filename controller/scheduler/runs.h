@@ -11,9 +11,10 @@
 // order. A run whose memory is not there waits as long as a run in flight may free some; otherwise
 // it fails with kOverloaded, naming who holds what.
 //
-// Threads: the reactor's thread; nothing suspends. Errors: submit() never throws: what is wrong
-// with a run is its result. A run ends exactly once, in bounded time if its hosts answer, die or
-// are reported stuck. Cost: O(hosts + arguments) a run; nothing grows with nodes or shards.
+// Threads: the reactor's thread; nothing suspends.
+// Errors: submit() never throws: what is wrong with a run is its result. A run ends exactly once,
+// in bounded time if its hosts answer, die or are reported stuck.
+// Cost: O(hosts + arguments) a run; nothing grows with nodes or shards.
 #pragma once
 
 #include <deque>

@@ -1,9 +1,10 @@
 // The controller: who is there, who holds what, and whose turn it is. No sockets: service.h puts it
 // on a network.
 //
-// Threads: the reactor's thread. compile() suspends; nothing else does. Ownership: peers are
-// borrowed until host_lost() or session_closed(). Errors: bad requests of a client are that
-// client's errors; a malformed frame throws, and the caller ends its connection.
+// Threads: the reactor's thread. compile() suspends; nothing else does.
+// Ownership: peers are borrowed until host_lost() or session_closed().
+// Errors: bad requests of a client are that client's errors; a malformed frame throws, and the
+// caller ends its connection.
 #pragma once
 
 #include <map>

@@ -1,8 +1,9 @@
 // The controller's peers over RPC and frames.
 //
-// Threads: the reactor's thread. Ownership: shared by the capability that stands for the peer and
-// by fibers that use its stream. Errors: what goes wrong with a stream is told once, through
-// on_closed, in a fiber of its own: never inside a call of the stream.
+// Threads: the reactor's thread.
+// Ownership: shared by the capability that stands for the peer and by fibers that use its stream.
+// Errors: what goes wrong with a stream is told once, through on_closed, in a fiber of its own:
+// never inside a call of the stream.
 #pragma once
 
 #include <functional>

@@ -3,19 +3,19 @@
 //
 // Invariants
 //  - All members begin the same collectives in the same order; members are numbered, and every
-//  reduction goes by that
-//    number, so that the result has the same bits on every member and on every repetition.
+//    reduction goes by that number, so that the result has the same bits on every member and on
+//    every repetition.
 //  - A poisoned member takes part in every collective like the others, carrying its flag: it never
-//  leaves its peers
-//    waiting, and each of them knows when it is done that the result means nothing.
+//    leaves its peers waiting, and each of them knows when it is done that the result means
+//    nothing.
 //  - An alarm is heard without a meeting: a member that waits for its device, and not for the
-//  others, learns that one of them will never come.
+//    others, learns that one of them will never come.
 //  - A collective is a state machine: begin, then advance() until it is done. What it waits for is
-//  announced by a ring
-//    of the device's bell.
+//    announced by a ring of the device's bell.
 //
 // Steps and bytes of each implementation: docs/collectives.md.
-// Threads: the device's; alarms any. Ownership: tensors stay the caller's and must live until done.
+// Threads: the device's; alarms any.
+// Ownership: tensors stay the caller's and must live until done.
 // Errors: failure(); a member that dies leaves the others waiting until the controller gives up the
 // plan.
 #pragma once

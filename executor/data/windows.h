@@ -12,9 +12,10 @@
 // predicted, once; only the last window is moved back to end with the text, and the last batch is
 // filled up from the start.
 //
-// Threads: values after construction; fill() is safe from any thread. Ownership: the text must
-// outlive them. Errors: kInvalid for a text shorter than one window. Cost: O(bytes filled); no
-// memory.
+// Threads: values after construction; fill() is safe from any thread.
+// Ownership: the text must outlive them.
+// Errors: kInvalid for a text shorter than one window.
+// Cost: O(bytes filled); no memory.
 #pragma once
 
 #include <cstdint>

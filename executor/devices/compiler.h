@@ -4,9 +4,10 @@
 // Jobs are done one after another, in their order. What blocks on no device is compiled at once, on
 // the reactor: a simulation stays deterministic.
 //
-// Threads: the reactor's; parts are compiled on the compiler's. Ownership: devices outlive stop().
-// Errors: what a device's compile() threw, in the job. Cost: stop() waits for the function that is
-// being compiled.
+// Threads: the reactor's; parts are compiled on the compiler's.
+// Ownership: devices outlive stop().
+// Errors: what a device's compile() threw, in the job.
+// Cost: stop() waits for the function that is being compiled.
 #pragma once
 
 #include <atomic>

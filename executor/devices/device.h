@@ -12,22 +12,23 @@
 //
 // Invariants
 //  - Work runs in the order of enqueue(), one at a time. What a later work reads an earlier one has
-//  written.
+//    written.
 //  - What a Work starts on a *discrete* device (a GPU) goes on behind the call, in the order it was
-//  started, in memory that the host can't touch. Who must know that it is done takes a mark() and
-//  waits until it is reached(). On all others it is done when the call returns, device memory is
-//  host memory, and a mark costs nothing.
+//    started, in memory that the host can't touch. Who must know that it is done takes a mark() and
+//    waits until it is reached(). On all others it is done when the call returns, device memory is
+//    host memory, and a mark costs nothing.
 //  - A collective that is done on a discrete device goes on beside what is started next, until
-//  join_collectives().
+//    join_collectives().
 //  - Nothing that runs on the device's thread throws or blocks: errors are values (in a frame, an
-//  event, a buffer).
+//    event, a buffer).
 //  - A device that waits costs nothing: it parks until ring(), or until the time its work asked to
-//  be woken at.
+//    be woken at.
 //
-// Threads: enqueue(), ring(), memory() and host memory anywhere; compile() anywhere;
-// copy(), marks, now_ns() and everything that a Work does on the device's own thread (the
-// reactor's, for a simulated device). Ownership: the device outlives what was compiled for it and
-// what was enqueued on it; dying, it drops what has not run.
+// Threads: enqueue(), ring(), memory() and host memory anywhere; compile() anywhere; copy(), marks,
+// now_ns() and everything that a Work does on the device's own thread (the reactor's, for a
+// simulated device).
+// Ownership: the device outlives what was compiled for it and what was enqueued on it; dying, it
+// drops what has not run.
 #pragma once
 
 #include <cstddef>

@@ -5,7 +5,8 @@
 // both.
 //
 // Threads: push() anywhere; advance() by one thread at a time, the device's. Nothing throws on it.
-// Ownership and life of a work: work/work.h. Cost: push 10-20 ns; nothing is allocated.
+// Ownership and life of a work: work/work.h.
+// Cost: push 10-20 ns; nothing is allocated.
 #pragma once
 
 #include <atomic>

@@ -1,8 +1,8 @@
 // Task: a Work made of one function, for what is rare: initialisers, copies to and from clients.
 //
 // `end` is called once what the function started is done, with what went wrong, or null.
-// Threads: made anywhere; runs on the device's thread; deletes itself. Errors: the functions must
-// not throw.
+// Threads: made anywhere; runs on the device's thread; deletes itself.
+// Errors: the functions must not throw.
 //
 //   enqueue_task(device, [](Turn& turn) { ...; return Progress::kDone; });
 #pragma once

@@ -1,8 +1,8 @@
 // Host: the devices of one executor and everything they run: installed plans, runs, arrays and
 // states.
 //
-// It knows nothing of sockets: executor/service/service turns controller messages into these calls, and
-// HostEvents back into messages; tests and the simulator call it directly. It never makes a
+// It knows nothing of sockets: executor/service/service turns controller messages into these calls,
+// and HostEvents back into messages; tests and the simulator call it directly. It never makes a
 // scheduling decision: runs come in ticket order.
 //
 // Life of a plan: install (verify, compile, plan memory, say what is needed) -> link (open the
@@ -54,8 +54,8 @@ struct DeviceNeed {
   uint32_t device = 0;
   int64_t arena = 0;  // Temporaries and scratchpads.
   int64_t state = 0;  // States that this plan would add.
-  int64_t slots =
-      0;  // Buffers with one copy for each run in flight: inputs, sources, outputs, transfers.
+  // Buffers with one copy for each run in flight: inputs, sources, outputs, transfers.
+  int64_t slots = 0;
   int64_t total() const { return arena + state + slots; }
 };
 

@@ -1,7 +1,8 @@
 // What is behind Host: devices, plans, runs, arrays and states of one executor.
 //
 // Split by story: host.cc (devices), host_plans.cc (install to uninstall), host_runs.cc (start to
-// done), host_arrays.cc (put, get, states). Threads: reactor thread.
+// done), host_arrays.cc (put, get, states).
+// Threads: reactor thread.
 #pragma once
 
 #include <deque>

@@ -1,9 +1,9 @@
 // HostPlan: a plan installed on this host: what its devices share.
 //
 // Life: compiling (on a thread of the compiler's, perhaps) -> installed (laid out, nothing
-// allocated) -> linked (peers' memory opened) ->
-// ready (allocated, initialised) -> closing (uninstalled, its last runs end). Threads: reactor
-// thread.
+// allocated) -> linked (peers' memory opened) -> ready (allocated, initialised) -> closing
+// (uninstalled, its last runs end).
+// Threads: reactor thread.
 #pragma once
 
 #include <deque>

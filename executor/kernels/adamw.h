@@ -5,8 +5,9 @@
 //
 // p, m, v are f32 (f64 when `dtype` is f64); g is any float. Outputs may be the inputs (in place).
 // p_copy, if given, receives the new p as bf16 as well. The scalars are run-time values: nothing is
-// recompiled when one changes. Threads: any. An element's bits depend on its inputs alone. Cost:
-// one pass, 28 bytes an element.
+// recompiled when one changes.
+// Threads: any. An element's bits depend on its inputs alone.
+// Cost: one pass, 28 bytes an element.
 #pragma once
 
 #include <cstdint>

@@ -7,8 +7,9 @@
 // f32 and bf16 (scores and sums in f32, lse f32), f64 (lse f64). A row stride per tensor lets q, k,
 // v be views of one projection x[batch, seq, 3 * heads * head_dim]; 0 means dense. `causal`: query
 // i sees keys j <= i + seq_k - seq_q. A query that sees no key gives zeros and lse = -inf. One head
-// is one unit of parallel work, so bits do not depend on the number of threads. Threads: any.
-// Scratch: 64-byte aligned, per thread a few blocks: O((seq + block) * head_dim + block * seq).
+// is one unit of parallel work, so bits do not depend on the number of threads.
+// Threads: any. Scratch: 64-byte aligned, per thread a few blocks: O((seq + block) * head_dim +
+// block * seq).
 #pragma once
 
 #include <cstddef>

@@ -4,8 +4,9 @@
 //
 // logits[rows, classes] f32, bf16 (computed in f32) or f64; labels i32[rows]; loss and lse are f32,
 // f64 for f64 logits. lse may be null; given to the gradient it saves a pass. A label outside [0,
-// classes) gives a loss and a gradient of NaN: a wrong label must not train. Threads: any. In place
-// allowed (dlogits on logits). Cost: one pass over the logits.
+// classes) gives a loss and a gradient of NaN: a wrong label must not train.
+// Threads: any. In place allowed (dlogits on logits).
+// Cost: one pass over the logits.
 #pragma once
 
 #include <cstdint>

@@ -23,8 +23,8 @@
 // An element's bits depend on its inputs alone, never on its position, the shape or the number of
 // threads.
 //
-// Threads: run() is const and may be called from several devices at once. Errors: the constructor
-// throws kInvalid.
+// Threads: run() is const and may be called from several devices at once.
+// Errors: the constructor throws kInvalid.
 //
 //   Fused gelu_ish({.inputs = {{DType::kF32, FusedInput::kFull}, {DType::kF32,
 //   FusedInput::kInner}},

@@ -2,7 +2,8 @@
 //
 // Nothing is compiled for the building machine: bodies that profit from wide vectors are compiled
 // three times (simd/simd_{base,avx2,avx512}.cc) and reached through one table of functions
-// (simd/simd.h). GANGWAY_ISA=base|avx2|avx512 lowers the choice, never raises it. Threads: any.
+// (simd/simd.h). GANGWAY_ISA=base|avx2|avx512 lowers the choice, never raises it.
+// Threads: any.
 #pragma once
 
 #include <cstdint>

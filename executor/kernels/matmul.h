@@ -9,9 +9,10 @@
 // transpose_b. Leading dimensions and batch strides count elements; 0 means dense; a batch stride
 // of kBroadcast reuses one matrix.
 //
-// Threads: run() may be called from several devices at once. Ownership: nothing is kept of the
-// pointers. Errors: the constructor throws kInvalid for types or sizes it cannot do; run() cannot
-// fail. Cost: construction 100 us to 2 ms (once per plan); run() about 2 us plus the arithmetic.
+// Threads: run() may be called from several devices at once.
+// Ownership: nothing is kept of the pointers.
+// Errors: the constructor throws kInvalid for types or sizes it cannot do; run() cannot fail.
+// Cost: construction 100 us to 2 ms (once per plan); run() about 2 us plus the arithmetic.
 //
 //   Matmul dot({.a = DType::kF32, .b = DType::kF32, .c = DType::kF32, .m = 4096, .n = 1024, .k =
 //   256}); std::vector<std::byte> scratch(dot.scratch_bytes(par.threads())); dot.run(par, x, w, y,

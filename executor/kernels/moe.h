@@ -13,8 +13,8 @@
 //
 // An expert outside [0, experts) drops the choice. Values read from a route are checked before they
 // are used as an index: a bad one counts as -1. Rows are f32, bf16 or f64; gates have the rows'
-// dtype (`gate`) or f32. Threads: any; every output row is written whole by one thread, in fixed
-// order. Nothing throws.
+// dtype (`gate`) or f32.
+// Threads: any; every output row is written whole by one thread, in fixed order. Nothing throws.
 #pragma once
 
 #include <cstddef>

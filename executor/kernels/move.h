@@ -6,7 +6,8 @@
 // dimensions runs in cache-sized blocks.
 //
 // Sizes and strides count elements; a source stride of 0 broadcasts; destination strides never
-// overlap. Threads: any. Source and destination must not overlap. Nothing throws.
+// overlap.
+// Threads: any. Source and destination must not overlap. Nothing throws.
 //
 //   // transpose f32[64, 32] -> f32[32, 64]
 //   strided_copy(par, {.bytes = 4, .sizes = {32, 64}, .src_strides = {1, 32}, .dst_strides = {64,

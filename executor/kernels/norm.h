@@ -8,8 +8,9 @@
 // null (ones, zeros), dx, dweight and dbias may be null (not wanted). Statistics are recomputed in
 // the gradient from x: a row is in the first-level cache anyway, and nothing has to be saved.
 // dweight and dbias are summed over fixed chunks of rows and then over chunks in order: bits do not
-// depend on the number of threads. Threads: any. In place allowed (y on x; dx on dy). Scratch for
-// gradients only: norm_grad_scratch_bytes, 64-byte aligned.
+// depend on the number of threads.
+// Threads: any. In place allowed (y on x; dx on dy). Scratch for gradients only:
+// norm_grad_scratch_bytes, 64-byte aligned.
 #pragma once
 
 #include <cstddef>

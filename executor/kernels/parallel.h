@@ -8,8 +8,8 @@
 //
 // Threads: one caller at a time (a device's own thread); chunks run on it and on workers of a
 // private TBB arena, whose threads may call oneDNN (it is limited to one thread in each). Bodies
-// must not throw and must not suspend a fiber. Cost: about 0.1-2 us a call with two threads and
-// warm workers.
+// must not throw and must not suspend a fiber.
+// Cost: about 0.1-2 us a call with two threads and warm workers.
 //
 //   Parallel par(2);
 //   par.for_each_chunk(8, [&](int64_t chunk) { ... });             // each chunk once, in any order

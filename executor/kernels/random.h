@@ -9,7 +9,8 @@
 //   ones the sine.
 //
 // The part to make is y[rows, cols]; its element (r, c) is number offset + r * row_stride + c of
-// the whole tensor. Threads: any. The bits do not depend on the instruction set either.
+// the whole tensor.
+// Threads: any. The bits do not depend on the instruction set either.
 #pragma once
 
 #include <cstdint>

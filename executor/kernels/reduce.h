@@ -8,7 +8,8 @@
 // (highest i32) and index 0. argmax takes the lowest index among equals. bool is not reduced:
 // convert first.
 //
-// Threads: any. Scratch: reduce_scratch_bytes, 64-byte aligned. Cost: one pass over x.
+// Threads: any. Scratch: reduce_scratch_bytes, 64-byte aligned.
+// Cost: one pass over x.
 #pragma once
 
 #include <cstddef>

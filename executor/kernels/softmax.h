@@ -1,7 +1,9 @@
 // Softmax over the last axis and its gradient; f32, bf16 (computed in f32), f64.
 //
 // y[rows, cols] = exp(x - max) / sum; a row that is all -inf gives NaN, as its definition says.
-// In place allowed (y on x; dx on y or dy). Threads: any. Cost: one pass over memory.
+// In place allowed (y on x; dx on y or dy).
+// Threads: any.
+// Cost: one pass over memory.
 #pragma once
 
 #include <cstdint>

@@ -2,7 +2,8 @@
 //
 // Order of floats: -inf < ... < +inf < NaN, so that a NaN is seen and never hides a number; -0
 // equals +0. Equal elements keep the order of their indices (the lower index first, in top_k too).
-// x[rows, n]: f32, bf16, f64, i32. Threads: any. Scratch: 64-byte aligned.
+// x[rows, n]: f32, bf16, f64, i32.
+// Threads: any. Scratch: 64-byte aligned.
 #pragma once
 
 #include <cstddef>

@@ -10,9 +10,9 @@
 // gate) waits for a mark. A run whose launches fail behind the gate has lost its states.
 //
 // Threads: bind() and the accessors on the reactor thread while idle; cancel() and abandon() from
-// there at any time; advance() on the device's. Ownership: it holds the buffers it was bound to
-// until it is idle again. Cost: 15-40 ns an entry, plus its steps; nothing is allocated in
-// advance().
+// there at any time; advance() on the device's.
+// Ownership: it holds the buffers it was bound to until it is idle again.
+// Cost: 15-40 ns an entry, plus its steps; nothing is allocated in advance().
 #pragma once
 
 #include <atomic>

@@ -48,8 +48,8 @@ class Diagnosis {
   std::shared_ptr<const Function> source_;  // What unfused_ was compiled from.
   BufferPtr arena_;
   HostMemory flags_;  // u32 for each parameter: it is not finite.
-  uint64_t finding_ =
-      ~uint64_t{0};  // Node of the plan and of its function; the lowest is agreed on.
+  // Node of the plan and of its function; the lowest is agreed on.
+  uint64_t finding_ = ~uint64_t{0};
   std::string what_, at_;
   std::shared_ptr<const Error> error_;
   bool culprit_ = false;

@@ -13,7 +13,9 @@
 // is copied while it goes on, so that keeps its place in the arena to the end of the run.
 //
 // The arena of a call with a commit part stays its own until the commit has run: what the compute
-// part staged there must survive other calls. Threads: pure. Cost: O(nodes * live values), once.
+// part staged there must survive other calls.
+// Threads: pure.
+// Cost: O(nodes * live values), once.
 #pragma once
 
 #include <cstdint>

@@ -3,8 +3,9 @@
 //
 // It runs as far ahead as runs are enqueued. A simulated host fills at once, on the reactor.
 //
-// Threads: fill() on the reactor thread; the event is recorded on the feeder's. Ownership:
-// destination and source must live until the event. Errors: of the pipeline, in the event.
+// Threads: fill() on the reactor thread; the event is recorded on the feeder's.
+// Ownership: destination and source must live until the event.
+// Errors: of the pipeline, in the event.
 #pragma once
 
 #include <cstddef>

@@ -5,8 +5,9 @@
 // buffers are made and freed as needed, so that a client may hold more results than runs are in
 // flight, while memory lasts.
 //
-// Threads: take() on the reactor thread; buffers may be let go anywhere. Ownership: shared by its
-// buffers, which may outlive the plan. Errors: kOverloaded.
+// Threads: take() on the reactor thread; buffers may be let go anywhere.
+// Ownership: shared by its buffers, which may outlive the plan.
+// Errors: kOverloaded.
 #pragma once
 
 #include <memory>

@@ -4,7 +4,8 @@
 // and "asked" can be compared exactly and a refusal can say what is short. Rounding to the
 // alignment is the allocator's own and not counted.
 //
-// Threads: any. Errors: kOverloaded, naming what needs how much, the device, and how much is free.
+// Threads: any.
+// Errors: kOverloaded, naming what needs how much, the device, and how much is free.
 #pragma once
 
 #include <cstddef>
@@ -19,9 +20,9 @@ namespace gangway {
 
 inline constexpr int64_t kDeviceAlignment = 256;  // As a card gives memory out.
 
-// Where the bytes of a discrete device come from. Threads: any. What
-// allocate() gives may be used at once, and is idle when it is released. Errors: kOverloaded when
-// there is none left, kUnavailable when the device is lost.
+// Where the bytes of a discrete device come from. Threads: any. What allocate() gives may be used
+// at once, and is idle when it is released. Errors: kOverloaded when there is none left,
+// kUnavailable when the device is lost.
 class MemoryBlocks {
  public:
   virtual ~MemoryBlocks() = default;

@@ -5,9 +5,9 @@
 //   receiver  receive(), once the sender's host part has told it: what it starts comes after
 //
 // Invariant: a slot is written again when the receiver has given it back, and not before.
-// Threads: send() and join() on the sender's device thread, receive() on the receiver's. Ownership:
-// of a plan's channels; both devices outlive it. Errors: send() returns what failed; what breaks
-// later is a failure of a mark.
+// Threads: send() and join() on the sender's device thread, receive() on the receiver's.
+// Ownership: of a plan's channels; both devices outlive it.
+// Errors: send() returns what failed; what breaks later is a failure of a mark.
 #pragma once
 
 #include <cstddef>

@@ -7,7 +7,8 @@
 // A host makes one segment for a plan; its peers open it and look their areas up. Sizes that a peer
 // claims are checked against the segment before anything is touched.
 //
-// Threads: written before it is offered, read-only afterwards. Errors: find() throws kUnavailable.
+// Threads: written before it is offered, read-only afterwards.
+// Errors: find() throws kUnavailable.
 #pragma once
 
 #include <cstddef>

@@ -11,7 +11,8 @@
 // stamp then says that the copy was started, and the receiver's card waits for it.
 //
 // Invariant: send n of a plan is run n of that plan; it lies in slot n % slots on both sides.
-// Threads: one side each, on its device's thread. Ownership: memory and bells are the plan's.
+// Threads: one side each, on its device's thread.
+// Ownership: memory and bells are the plan's.
 // Cost: one copy of the payload, and one ring each way.
 #pragma once
 

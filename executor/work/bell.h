@@ -3,8 +3,8 @@
 // Two forms: a doorbell in memory that the ringer shares with the device's thread, and, for
 // simulated devices, which have no thread, a function in the same process.
 //
-// Threads: ring() anywhere the form allows. Ownership: a value; who holds it keeps what it points
-// to alive.
+// Threads: ring() anywhere the form allows.
+// Ownership: a value; who holds it keeps what it points to alive.
 #pragma once
 
 #include <functional>

@@ -4,7 +4,8 @@
 // in turn with the same error, so the first error wins and travels along the data.
 //
 // Threads: record() and fail() once, by the thread that does the work; the rest anywhere. Listeners
-// are rung by the recording thread. Ownership: shared by who records and who waits.
+// are rung by the recording thread.
+// Ownership: shared by who records and who waits.
 #pragma once
 
 #include <atomic>

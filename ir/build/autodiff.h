@@ -1,16 +1,27 @@
 // Reverse-mode differentiation in the global view, before partitioning.
 //
-//   auto [loss, grads] = value_and_grad(loss_fn)(params, tokens);        // grads has the shape of
-//   params auto [out, grads] = value_and_grad_aux(loss_fn)(params, tokens);     // loss_fn returns
-//   {loss, aux tree}
+// Example:
+//   auto mean_square = [](const Tree& p, Value in) { return mean(square(dot(in, p["w"]))); };
+//   auto [loss, grads] = value_and_grad(mean_square)(params, x);  // grads["w"] is d loss / d w.
 //
-// Each node's rule comes from its op row. Values made in a rematerialisation region (`remat`) are
-// recomputed in the backward pass instead of kept (Chen et al. 2016, "Training Deep Nets with
-// Sublinear Memory Cost").
+// value_and_grad_aux takes a function that returns {loss, whatever else is wanted of the forward
+// pass}:
+//
+// Example:
+//   auto with_outputs = [](const Tree& p, Value in) {
+//     Value out = dot(in, p["w"]);
+//     return std::pair(mean(square(out)), out);
+//   };
+//   auto [result, grads] = value_and_grad_aux(with_outputs)(params, x);
+//   auto [loss, out] = result;
+//
+// Each node's rule comes from its op row. Values computed in a rematerialisation region (`remat`)
+// are computed again in the backward pass instead of being kept (Chen et al. 2016, "Training Deep
+// Nets with Sublinear Memory Cost").
 //
 // Errors: kInvalid when the loss is not a float scalar; when a path to a wanted leaf passes an op
-// without a gradient (named with its line); through `if`/`while`. Threads: one thread, the
-// builder's.
+// without a gradient (named with its line); through `if`/`while`.
+// Threads: one thread, the builder's.
 #pragma once
 
 #include <initializer_list>

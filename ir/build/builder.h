@@ -1,13 +1,15 @@
-// Builder: traces one Function. User code rarely names it: free op functions (ir/build/ops.h) find it
-// through their operands.
+// Builder: traces one Function. User code rarely names it: free op functions (ir/build/ops.h) find
+// it through their operands.
 //
+// Example:
 //   Builder b("loss", mesh);
 //   Value x = b.parameter("x", f32({8, 16}), {{"data", shard(0)}});
 //   b.result("loss", mean(x * x));
 //   Function f = b.build();
 //
 // Errors: an op whose operands do not fit throws kInvalid at once with the op, both shapes and the
-// user's line. Threads: one thread.
+// user's line.
+// Threads: one thread.
 #pragma once
 
 #include <map>
@@ -42,8 +44,8 @@ class Builder {
   std::vector<Value> clone(NodeId node, const std::vector<Value>& inputs, Reason reason);
   Value emit1(Op op, const std::vector<Value>& inputs, Attrs attrs, Loc loc);
 
-  // Removes the nodes from `first` on that no value of `keep` needs, and renumbers `keep`. Nobody
-  // else may hold values of those nodes.
+  // Removes the nodes from `first` on that no value of `keep` needs, and renumbers `keep`. Other
+  // Values that name nodes from `first` on are invalid afterwards.
   void prune(NodeId first, std::vector<Value>& keep);
 
   Type type(ValueId id) const { return function_.types[id]; }
@@ -51,7 +53,8 @@ class Builder {
   // The parameters come first, in the order they were declared. The builder is empty afterwards.
   Function build();
 
-  // Names every node made until the guard dies: for messages, text and traces ("layers.0").
+  // Names every node that is added while the guard lives, for messages, text and traces
+  // ("layers.0").
   class Scope {
    public:
     Scope(Builder& builder, std::string name, Loc loc = Loc::current());
@@ -63,7 +66,7 @@ class Builder {
     uint32_t saved_;
   };
 
-  // Nodes made until the guard dies belong to a new rematerialisation region.
+  // Nodes added while the guard lives belong to a new rematerialisation region.
   class Region {
    public:
     explicit Region(Builder& builder);
@@ -75,7 +78,7 @@ class Builder {
     uint32_t saved_;
   };
 
-  // Nodes made until the guard dies are derived: they carry the location of `origin` and the
+  // Nodes added while the guard lives are derived: they carry the location of `origin` and the
   // reason.
   class Derived {
    public:

@@ -6,10 +6,13 @@
 // The result is not cut over a mesh, and has no gradient.
 //
 // Trust: whoever may compile programs on a cluster may make its executors load code that lies on
-// their machine. Threads: pure, but for reading the file. Errors: kInvalid for a file that can't be
-// read; a missing file or symbol on the executor's side is an error of compile().
+// their machine.
+// Threads: pure, but for reading the file.
+// Errors: kInvalid for a file that can't be read; a missing file or symbol on the executor's side
+// is an error of compile().
 //
-//   Value y = custom_call(user_kernel("libmine.so", "halve"), {x}, f32({8}));   // user_kernel.h
+// Example:
+//   Value y = custom_call(user_kernel("libmine.so", "halve"), {x}, x.type());  // user_kernel.h
 #pragma once
 
 #include <cstddef>

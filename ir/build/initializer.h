@@ -1,4 +1,4 @@
-// The function that makes a state's first value on its devices.
+// The function that computes a state's first value on its devices.
 //
 // Its random numbers depend on the state's name and the program's seed alone, so a state begins
 // the same whatever else the program holds and however it is sharded.

@@ -42,8 +42,8 @@ Value minimum(Operand a, Operand b);
 Value pow(Operand a, Operand b);
 Value logical_and(Value a, Value b, GW_LOC);
 Value logical_or(Value a, Value b, GW_LOC);
-Value eq(Operand a,
-         Operand b);  // Comparisons -> bool. Not operators: Value's own == compares handles.
+// Comparisons -> bool. Not operators: Value's own == compares handles.
+Value eq(Operand a, Operand b);
 Value ne(Operand a, Operand b);
 Value lt(Operand a, Operand b);
 Value le(Operand a, Operand b);
@@ -62,16 +62,16 @@ Value operator-(Operand x);
 Value constant_like(Value x, double value, GW_LOC);  // x's type, filled.
 Value iota(Builder& builder, Type type, int axis, GW_LOC);
 Value broadcast_to(Value x, Dims dims, GW_LOC);  // NumPy rules.
-// Dimension i of x becomes dimension map[i] of the result; the others are new (or stretched from
-// 1).
+// Dimension i of x becomes dimension map[i] of the result (stretched where its size is 1); the
+// others are new.
 Value broadcast_in(Value x, Dims dims, std::vector<int64_t> map, GW_LOC);
 Value reshape(Value x, Dims dims, GW_LOC);                                // One size may be -1.
 Value transpose(Value x, std::vector<int64_t> permutation = {}, GW_LOC);  // Default: reverse.
 Value slice(Value x, int axis, int64_t start, int64_t limit, int64_t stride = 1, GW_LOC);
 Value concat(const std::vector<Value>& parts, int axis, GW_LOC);
 Value pad(Value x, int axis, int64_t low, int64_t high, double value = 0, GW_LOC);
-// A window of `size` (of x's size there) along `axis` that begins at the run-time scalar `start:
-// i32[]`, clamped.
+// A window of `size` elements of x along `axis` that begins at the run-time scalar `start` (i32[]),
+// which is clamped so that the window lies inside x.
 Value dynamic_slice(Value x, Value start, int axis, int64_t size, GW_LOC);
 Value dynamic_update(Value x, Value update, Value start, int axis, GW_LOC);
 
@@ -84,9 +84,9 @@ Value argmax(Value x, int axis = -1, GW_LOC);  // -> i32; the lowest index among
 Value cumsum(Value x, int axis, GW_LOC);
 Value sum_squares(Value x, GW_LOC);  // -> f32[] (f64[] of f64), fixed order.
 
-// Products. dot contracts the last dimension of a with the first of b when b has rank 2, and with
-// b's last but one, leading dimensions being a batch, when ranks are equal and above 2 (as
-// numpy.matmul).
+// Products. dot contracts the last dimension of a with the first of b when b has rank 2. When ranks
+// are equal and above 2 it contracts with b's last but one, and the leading dimensions are a batch
+// (as in numpy.matmul).
 Value dot(Value a, Value b, GW_LOC);
 struct DotDims {
   std::vector<int64_t> lhs_batch, rhs_batch, lhs_contract, rhs_contract;
@@ -96,8 +96,8 @@ Value dot_general(Value a, Value b, DotDims dims, GW_LOC);
 
 // Index.
 Value take(Value table, Value index, GW_LOC);  // table[N, ...], index i32[...] -> [index..., ...]
-Value scatter_add(Value index, Value updates, int64_t rows,
-                  GW_LOC);                                  // The adjoint of take: -> [rows, ...]
+// The adjoint of take: -> [rows, ...]
+Value scatter_add(Value index, Value updates, int64_t rows, GW_LOC);
 std::pair<Value, Value> top_k(Value x, int64_t k, GW_LOC);  // Last axis -> values, indices i32.
 std::pair<Value, Value> sort(Value x, GW_LOC);  // Last axis, stable -> values, order i32.
 
@@ -113,35 +113,35 @@ Value timed(Value x, int64_t microseconds, GW_LOC);  // Identity that keeps its 
 Value softmax(Value x, GW_LOC);                                         // Last axis.
 Value rms_norm(Value x, Value weight = {}, double eps = 1e-5, GW_LOC);  // weight[dim]; none: ones.
 Value layer_norm(Value x, Value weight, Value bias, double eps = 1e-5, GW_LOC);
-Value cross_entropy(Value logits, Value labels,
-                    GW_LOC);  // [..., classes], i32[...] -> nats f32[...] (f64)
+// logits[..., classes], labels i32[...] -> nats, f32[...] (f64 for f64).
+Value cross_entropy(Value logits, Value labels, GW_LOC);
 struct AttentionOptions {
   int64_t heads = 1;
   bool causal = false;
   double scale = 0;  // 0: 1 / sqrt(dim / heads)
 };
-Value attention(Value q, Value k, Value v, AttentionOptions options,
-                GW_LOC);  // [batch, seq, dim] each
+// q, k, v and the result: [batch, seq, dim] each.
+Value attention(Value q, Value k, Value v, AttentionOptions options, GW_LOC);
 // One query against a cache: q[batch, 1, dim], k, v [batch, seq_max, dim], length: i32[] valid
 // positions.
 Value attention_decode(Value q, Value k, Value v, Value length, AttentionOptions options, GW_LOC);
 
-// Mixture of experts. Tokens are routed within a group, never across: what is routed or dropped
-// does not depend on the mesh. Slots: dropless has tokens * k of them in expert order; with a
-// capacity, experts * capacity.
+// Mixture of experts. Tokens are routed within a group, never across: which tokens are routed or
+// dropped does not depend on the mesh. Slots of a group: without a capacity (dropless) tokens * k,
+// in the order of the experts; with one, experts * capacity.
 struct Route {
   Value slot_token;  // i32[groups, slots]: token * k + choice, or -1 (empty).
   Value token_slot;  // i32[groups, tokens, k]: its slot, or -1 (dropped).
   Value sizes;  // i32[groups, experts]: rows of each expert; with a capacity always `capacity`.
 };
-Route moe_route(Value expert, int64_t experts, int64_t capacity = 0,
-                GW_LOC);  // i32[groups, tokens, k]
-Value moe_dispatch(Value x, const Route& route,
-                   GW_LOC);  // [groups, tokens, dim] -> [groups, slots, dim]
-Value grouped_dot(Value x, Value w, Value sizes,
-                  GW_LOC);  // [g, slots, d] x [experts, d, h] -> [g, slots, h]
-Value moe_combine(Value y, Value gate, const Route& route,
-                  GW_LOC);  // [g, slots, d], [g, tokens, k] -> [g, tokens, d]
+// expert: i32[groups, tokens, k].
+Route moe_route(Value expert, int64_t experts, int64_t capacity = 0, GW_LOC);
+// [groups, tokens, dim] -> [groups, slots, dim]
+Value moe_dispatch(Value x, const Route& route, GW_LOC);
+// [g, slots, d] x [experts, d, h] -> [g, slots, h]
+Value grouped_dot(Value x, Value w, Value sizes, GW_LOC);
+// [g, slots, d], [g, tokens, k] -> [g, tokens, d]
+Value moe_combine(Value y, Value gate, const Route& route, GW_LOC);
 
 // One decoupled-decay Adam step (Loshchilov & Hutter 2019); p, m, v f32 (f64), g any float.
 // `scalars` are f32[] (f64[]) run-time inputs: learning rate, 1 - beta1^t, 1 - beta2^t, gradient

@@ -1,4 +1,5 @@
-// What the implementations of ir/build/ops.h share: operands of one shape, axes that count from the end.
+// What the implementations of ir/build/ops.h share: operands of one shape, axes that count from the
+// end.
 #pragma once
 
 #include <utility>

@@ -1,22 +1,26 @@
 // ProgramBuilder: traces a program as users write one: state, inputs and outputs around tensor
 // expressions.
 //
+// Example:
+//   StateTree specs;
+//   specs.set("w", normal(f32({16, 16}), 0.02));
 //   ProgramBuilder b("train_step", mesh);
-//   Tree params = b.state("params", specs);                    // tree of StateSpec -> tree of
-//   values Value tokens = b.source("tokens", text_source, i32({64, 512}), {{"data", shard(0)}});
+//   Tree params = b.state("params", specs);  // A tree of StateSpec gives a tree of values.
+//   Value x = b.input("x", f32({64, 16}), {{"data", shard(0)}});
 //   Value lr = b.input("lr", f32());
-//   auto [loss, grads] = value_and_grad(loss_fn)(params, tokens);
-//   b.update(params, new_params);
+//   Value loss = mean(square(dot(x, params["w"])));
+//   Tree grads = gradients(loss, params);
+//   b.update(params["w"], params["w"] - lr * grads["w"]);
 //   b.output("loss", loss);
-//   Program program = b.build();                               // reports every mistake at once
+//   Program program = b.build();  // Reports every mistake at once.
 //
-// Everything traced between belongs to one call node on the slice "main". Programs of several
-// calls, or on several slices, use call() with functions built by Builder, and transfer(). What an
-// explicit call or transfer gives lies as the function's shardings say; before propagation, as its
-// first reader wants it.
+// All of these operations belong to one call node on the slice "main". Programs of several calls,
+// or on several slices, use call() with functions built by Builder, and transfer(). The result of
+// an explicit call is sharded as the called function's shardings say; before propagation, the
+// result of a call or a transfer is sharded as its first reader wants it.
 //
-// Threads: one thread. Errors: build() throws kInvalid with all mistakes, sorted by source
-// position.
+// Threads: one thread.
+// Errors: build() throws kInvalid with all mistakes, sorted by source position.
 #pragma once
 
 #include <functional>
@@ -41,8 +45,11 @@ StateSpec filled(Type type, double value, Loc loc = Loc::current());
 StateSpec normal(Type type, double stddev, Loc loc = Loc::current());
 using StateTree = TreeOf<StateSpec>;
 
-// Placements by glob on the state's full name, first match wins: {"*.up|*.down", {{"expert",
-// shard(0)}}}. A pattern that matches nothing is an error.
+// Placements by glob on the state's full name: the first rule that matches applies. A pattern that
+// matches nothing is an error.
+//
+// Example:
+//   PlacementRule experts{"*.up|*.down", {{"expert", shard(0)}}};
 struct PlacementRule {
   std::string pattern;
   AxisPlacements placements;
@@ -81,8 +88,8 @@ class ProgramBuilder {
   void update(const Tree& states, const Tree& next, Loc loc = Loc::current());
   void output(const std::string& name, Value value, AxisPlacements placements = {},
               Loc loc = Loc::current());
-  // The named output must be finite, or the run is not committed and the first op that made it so
-  // is named.
+  // The named output must be finite; otherwise the run is not committed, and its error names the
+  // first op whose result was not finite.
   void require_finite(const std::string& output);
 
   // Explicit graphs: several slices, several calls.

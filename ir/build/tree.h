@@ -2,8 +2,9 @@
 //
 // A tree is a leaf (one T) or a node with named or numbered children in insertion order; a leaf's
 // full name joins the keys with dots: "layers.0.attn.q". Like a JAX pytree restricted to maps,
-// lists and leaves. Threads: a value. Errors: a wrong key throws kInvalid and lists the keys that
-// exist.
+// lists and leaves.
+// Threads: a value.
+// Errors: a wrong key throws kInvalid and lists the keys that exist.
 #pragma once
 
 #include <string>
@@ -48,7 +49,7 @@ class TreeOf {
     return false;
   }
 
-  // The child, made when it is new.
+  // The child; an empty one is added when there is none of this name.
   TreeOf& child(std::string_view key) {
     for (auto& [name, child] : children_) {
       if (name == key) return child;

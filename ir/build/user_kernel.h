@@ -4,16 +4,20 @@
 // Why C: a kernel may be built by any compiler, with any flags, and for any number of releases. A
 // shared library exports it under its own name, and needs nothing of Gangway but this header.
 //
-// Shapes: dense, row-major; the result's memory is another than the inputs'. Devices: CPU devices
-// alone; a program with a user's kernel is refused on GPUs when it is compiled.
-// Threads: a device's own thread; devices may call it at the same time. Ownership: all of it is the
-// caller's, for the duration of the call. Errors: a result other than 0 fails the run; the kernel
-// must not throw, and the same inputs must give the same result (a run may be replayed).
+// Shapes: dense, row-major; the result does not share memory with an input.
+// Devices: CPU devices alone; a program with a user's kernel is refused on GPUs when it is
+// compiled.
+// Threads: a device's own thread; devices may call it at the same time.
+// Ownership: all of it is the caller's, for the duration of the call.
+// Errors: a result other than 0 fails the run; the kernel must not throw, and the same inputs must
+// give the same result (a run may be replayed).
 //
+// Example:
 //   int halve(const GangwayKernelCall* call) {
 //     const float* x = (const float*)call->inputs[0].data;
-//     for (int64_t i = 0; i < call->result.elements; ++i) ((float*)call->result.data)[i] = x[i] /
-//     2; return 0;
+//     float* y = (float*)call->result.data;
+//     for (int64_t i = 0; i < call->result.elements; ++i) y[i] = x[i] / 2;
+//     return 0;
 //   }
 #pragma once
 

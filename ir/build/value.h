@@ -1,5 +1,4 @@
-// Value: a handle to one SSA value of the function that a Builder is tracing. Operators build
-// nodes.
+// Value: a handle to one SSA value of the function that a Builder is tracing. Operators add nodes.
 //
 // A model reads like its equations: `x + gelu(dot(n, w))`. Every free op function and operator
 // takes the user's line through a defaulted Loc. Mixing values of two builders, or using a value

@@ -3,18 +3,18 @@
 //
 // Invariants (ir/verify/verify.h checks them all)
 //  - Values are numbered: first the parameters, then the results of the nodes in order. A node uses
-//  smaller numbers
-//    only, so the order of nodes is a valid order of execution and a cycle cannot be written.
+//    smaller numbers only, so the order of nodes is a valid order of execution and a cycle cannot
+//    be written.
 //  - types[v] is what the op's type rule gives; `shardings` is empty, or has one entry for each
-//  value.
+//    value.
 //  - `infos` (locations, origins) is a side table: it is outside equality of graphs and the content
-//  hash.
+//    hash.
 //
 // After partitioning (ir/transforms) the same form is the *local* function of one device: types are
 // local, collectives are nodes, `local` is true.
 //
-// Threads: a value, immutable once built (Builder or a pass makes it); share it as shared_ptr<const
-// Function>.
+// Threads: a value, immutable once a Builder or a pass has built it; share it as
+// shared_ptr<const Function>.
 #pragma once
 
 #include <cstdint>
@@ -43,8 +43,8 @@ struct Node {
   Attrs attrs;
   ValueId first_result = 0;  // Results are first_result .. first_result + results - 1.
   uint32_t results = 1;
-  // Rematerialisation region: values made in region r > 0 are recomputed in the backward pass, not
-  // kept. 0: none.
+  // Rematerialisation region: values computed in region r > 0 are computed again in the backward
+  // pass, not kept. 0: none.
   uint32_t region = 0;
   std::shared_ptr<const Function> body;  // Op::fusion only: the fused chain.
 };
@@ -62,8 +62,8 @@ enum class Reason : uint8_t { kUser, kGradient, kRematerialize, kPartition, kFus
 // What is known of a node beyond its meaning.
 struct NodeInfo {
   uint32_t loc = kNone;  // Index into Function::locs.
-  NodeId origin =
-      kNone;  // The node that this one was derived from (in the same function when it was derived).
+  // The node that this one was derived from (in the same function when it was derived).
+  NodeId origin = kNone;
   Reason reason = Reason::kUser;
 };
 
@@ -88,7 +88,7 @@ struct Function {
   ValueId value_count() const { return static_cast<ValueId>(types.size()); }
 };
 
-// The node that makes a value; kNone for parameters.
+// For each value the node that computes it; kNone for parameters.
 std::vector<NodeId> producers(const Function& function);
 
 // Same graph: everything but the side tables.

@@ -1,11 +1,12 @@
 // A program: a graph whose nodes are function calls on slices, state, inputs, sources, transfers
 // and control; what a user runs. A run is one execution of it (a training step).
 //
-// Compact: nodes are sharded; a program over N devices has as many nodes as over one.
+// Compact: a node stands for its shards on all devices, so a program over N devices has as many
+// nodes as over one.
 //
 // Invariants (ir/verify/verify.h)
 //  - An edge names a smaller node (no cycles), a result that exists, and types and shardings agree
-//  at both ends.
+//    at both ends.
 //  - A call whose operand lies on another slice reads it through a transfer node.
 //  - Names of state, inputs, sources and outputs are unique within their kind; so are the names of
 //    functions and of slices. A call's function is over the mesh of the call's slice.
@@ -26,8 +27,8 @@
 namespace gangway {
 
 enum class NodeKind : uint8_t {
-  kState,     // Named, lives across runs on its slice; `function` makes its first value (no
-              // parameters, one result).
+  kState,     // Named, lives across runs on its slice; `function`, without parameters and with one
+              // result, computes its first value.
   kInput,     // Given with each run.
   kSource,    // A data pipeline that runs on the hosts; `attrs` configure it (executor/data).
   kCall,      // A function on a slice.

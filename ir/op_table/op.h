@@ -2,11 +2,12 @@
 //
 // Legal placements, local shapes, verifier texts and the op reference (docs/ir.md) derive from the
 // row; a test walks the table, so an op without a type rule, a gradient (or a declared none) and a
-// reference cannot exist. Rows live in ir/build/ops/<family>.cc. To add an op: append to GW_OPS, write
-// its row, its reference (ir/interpret/interpret) and its test case.
+// reference cannot exist. Rows live in ir/op_table/rows/<family>.cc. To add an op: append to
+// GW_OPS, write its row, its reference (ir/interpret/interpret) and its test case.
 //
-// Factors follow Shardy's sharding rules (openxla/shardy, docs/propagation.md): `dot: ik, kj -> ij;
-// reduce k`. Threads: the table is immutable; safe anywhere.
+// Factors follow Shardy's sharding rules (openxla/shardy, docs/propagation.md), for example
+// `dot: ik, kj -> ij; reduce k`.
+// Threads: the table is immutable; safe anywhere.
 #pragma once
 
 #include <cstdint>
@@ -122,8 +123,8 @@ class Value;
 
 struct OpRow {
   Op op;
-  std::string_view
-      name;  // As in the text form: "reduce_sum"; `not_`, `and_`, `or_` print as not, and, or.
+  // As in the text form: "reduce_sum"; `not_`, `and_`, `or_` print as not, and, or.
+  std::string_view name;
   OpFamily family;
   int inputs_min = 1;
   int inputs_max = 1;  // -1: no bound.
@@ -156,7 +157,7 @@ std::vector<Type> infer_types(Op op, std::span<const Type> inputs, Attrs& attrs,
 // The attributes of the local op when factor f is cut in parts[f] parts.
 Attrs local_attrs(const OpCall& call, const Factors& factors, std::span<const int64_t> parts);
 
-// The rows of each family: ir/build/ops/<family>.cc.
+// The rows of each family: ir/op_table/rows/<family>.cc.
 namespace internal {
 std::vector<OpRow> elementwise_rows();
 std::vector<OpRow> shape_rows();

@@ -1,20 +1,20 @@
 // A plan: a program lowered to physical devices. The same plan goes to every host; a host takes the
 // nodes whose devices it owns. Installed once; a run then names it and adds only its arguments.
 //
-// Compact: values and nodes are per slice, not per device. What grows, grows with hosts
-// (PlanRange), never with shards.
+// Compact: values and nodes are per slice, not per device. Only the lists of PlanRange grow, with
+// the number of hosts; nothing grows with the number of shards.
 //
 // Order: `nodes` is the program's part of the controller-wide ticket order, a linear extension of
 // its edges. Node i of a run has ticket `first ticket of the run + i`; a device executes its nodes
 // in ticket order, and a node waits only on lower tickets. So neither collectives nor transfers can
-// deadlock (DESIGN, Controller).
+// deadlock.
 //
 // Commit: calls that update state have two phases. Everything up to `commit_begin` leaves state as
 // it was. A kGate node over all devices of the program decides: if every device is ok and the
 // guarded output is finite, kCommit nodes run the rest of each call, in place. Otherwise they are
 // skipped and the state is as before the run.
 //
-// Threads: a value, immutable once made by the controller.
+// Threads: a value, immutable once the controller has lowered it.
 #pragma once
 
 #include <cstdint>
@@ -43,8 +43,8 @@ struct PlanSlice {
 
 // A function as every device of a slice runs it.
 struct LocalFunction {
-  std::shared_ptr<const Function>
-      function;             // local == true: local types, collectives as nodes, chains fused.
+  // local == true: local types, collectives as nodes, chains fused.
+  std::shared_ptr<const Function> function;
   NodeId commit_begin = 0;  // Nodes from here on write state; nodes.size() when there are none.
   // Parameter and result that share one buffer (state, updated in place).
   struct InPlace {
@@ -90,16 +90,16 @@ struct PlanNode {
   uint32_t function = kNone;     // kCall: index into Plan::functions.
   uint32_t call = kNone;         // kCommit: the node of its kCall.
   std::vector<uint32_t> inputs;  // PlanValue indices; kCall: one for each parameter.
-  std::vector<uint32_t>
-      results;     // kCall: one for each result; in-place results name the state's value.
+  // kCall: one for each result; in-place results name the state's value.
+  std::vector<uint32_t> results;
   Attrs attrs;     // kSource: "kind" and its configuration.
   std::string at;  // The user's line.
 };
 
 struct PlanState {
   uint32_t value = 0;  // Index into Plan::values.
-  std::shared_ptr<const Function>
-      init;  // Local; no parameters, one result. Run only when the state is new.
+  // Local; no parameters, one result. Run only when the state is new.
+  std::shared_ptr<const Function> init;
 };
 
 struct Plan {

@@ -1,8 +1,10 @@
 // Who takes part: the physical devices behind the slices of a plan, and the groups that they form.
 //
 // Invariant: every host derives the same members, groups and ranks from the same plan, without
-// talking. Threads: pure. Errors: kInvalid for ranges that do not fit the mesh; kUnimplemented
-// where one device stands twice in a slice.
+// talking.
+// Threads: pure.
+// Errors: kInvalid for ranges that do not fit the mesh; kUnimplemented where one device stands
+// twice in a slice.
 #pragma once
 
 #include <compare>

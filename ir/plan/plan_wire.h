@@ -1,8 +1,8 @@
 // Plans to bytes and back (plan.capnp).
 //
-// Threads: pure functions. Errors: plan_from_wire() throws kInvalid on anything malformed or of
-// another version, and checks what it returns (plan_check.h): any bytes give a plan or an error,
-// never a crash.
+// Threads: pure functions.
+// Errors: plan_from_wire() throws kInvalid on anything malformed or of another version, and checks
+// what it returns (plan_check.h): any bytes give a plan or an error, never a crash.
 #pragma once
 
 #include <cstddef>

@@ -1,6 +1,8 @@
 // Tokens of the text form, with their line and column.
 //
-// Comments run from // to the end of the line. Threads: one. Errors: kInvalid with the place.
+// Comments run from // to the end of the line.
+// Threads: one.
+// Errors: kInvalid with the place.
 #pragma once
 
 #include <cstdint>

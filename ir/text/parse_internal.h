@@ -1,6 +1,7 @@
 // The parts of the text form that functions and programs share, as the parser reads them.
 //
-// Threads: one. Errors: kInvalid with the place. Sizes are bounded as the verifier bounds them.
+// Threads: one.
+// Errors: kInvalid with the place. Sizes are bounded as the verifier bounds them.
 #pragma once
 
 #include <string>

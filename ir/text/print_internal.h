@@ -1,7 +1,7 @@
 // Spellings that functions and programs share in the text form.
 //
-// Printing accepts graphs that were never verified, since messages show them. Threads: pure
-// functions.
+// Printing accepts graphs that were never verified, since messages show them.
+// Threads: pure functions.
 #pragma once
 
 #include <string>

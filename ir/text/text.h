@@ -23,8 +23,9 @@
 // Values and nodes may carry any numbers in a text that is parsed; attributes that have a default
 // may be left out. Comments are not read: a parsed node's location is its line of the text.
 //
-// Threads: pure functions. Errors: parse throws kInvalid with line, column, what was expected and
-// got ("at model.gw:3:12"); what it returns is verified.
+// Threads: pure functions.
+// Errors: parse throws kInvalid with line, column, what was expected and got ("at model.gw:3:12");
+// what it returns is verified.
 #pragma once
 
 #include <string>

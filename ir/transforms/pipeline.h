@@ -2,18 +2,19 @@
 // one pass per file.
 //
 //   verify                the input is a valid global function with annotated parameters
-//   simplify              dead, repeated and identity nodes go (again after partition)
+//   simplify              dead, repeated and identity nodes are removed (again after partition)
 //   propagate_shardings   every value is placed on every mesh axis; explain() can say why
 //   partition             local types; conversions where producer and consumer differ: collectives
 //   own_results           every result has a buffer of its own
 //   combine_all_reduces   independent all-reduces become one node with several operands
 //   order_commit          nodes that make new state values go last, behind the commit point
 //   fuse_elementwise      chains of element-wise nodes become one `fusion` node
-//   remove_dead           what the chains took in goes
+//   remove_dead           nodes whose work a chain has taken over are removed
 //
-// Memory is planned where the device is known (plan_memory.h), since kernels differ in their
-// scratchpads. Threads: pure functions. Errors: kInvalid with the user's line, kUnimplemented for
-// conversions that do not exist yet.
+// Memory is planned later, by the host that knows the device (memory/plan_memory.h), since kernels
+// differ in their scratchpads.
+// Threads: pure functions.
+// Errors: kInvalid with the user's line, kUnimplemented for conversions that do not exist yet.
 #pragma once
 
 #include <vector>
@@ -27,9 +28,9 @@ namespace gangway {
 struct CallContext {
   std::vector<LocalFunction::InPlace> in_place;  // State updates.
   uint32_t finite_result = kNone;
-  std::vector<AxisPlacements>
-      result_placements;  // As annotated; empty entries: whatever propagation gives, but
-                          // never partial. In-place results follow their parameter.
+  // As annotated. An empty entry takes whatever propagation gives, but is never partial. In-place
+  // results have the sharding of their parameter.
+  std::vector<AxisPlacements> result_placements;
 };
 
 struct Compiled {

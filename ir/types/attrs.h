@@ -2,7 +2,8 @@
 //
 // Which attributes an op takes, their kinds and defaults are said by its row of the op table
 // (ir/op_table/op.h); a verified node carries exactly the attributes of its row, so readers need no
-// defaults. Threads: a value; safe anywhere.
+// defaults.
+// Threads: a value; safe anywhere.
 #pragma once
 
 #include <cstdint>

@@ -1,7 +1,8 @@
 // A literal: a tensor's type and its values, held as doubles whatever the element type.
 //
 // For the reference executor and its tests; data of programs never takes this form. i32 and bool
-// are exact; bytes are the element type's own, little-endian, row-major. Threads: a value.
+// are exact; bytes are the element type's own, little-endian, row-major.
+// Threads: a value.
 #pragma once
 
 #include <cstddef>

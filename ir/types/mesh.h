@@ -1,8 +1,8 @@
 // A mesh: named axes laid over the devices of a slice, e.g. {data: 2, expert: 4}.
 //
 // Invariants: axis names are unique and not empty; sizes are at least 1. Device d of the slice has
-// the coordinates of d in row-major order, last axis fastest. Like jax.sharding.Mesh. Threads: a
-// value; safe anywhere.
+// the coordinates of d in row-major order, last axis fastest. Like jax.sharding.Mesh.
+// Threads: a value; safe anywhere.
 #pragma once
 
 #include <cstdint>

@@ -1,17 +1,21 @@
-// How a tensor lies over a mesh: one placement for each mesh axis.
+// How a tensor is laid out over a mesh: one placement for each mesh axis.
 //
 // Invariants
 //  - A sharding has exactly as many placements as the mesh has axes; position i speaks of axis i.
 //  - shard(d) on an axis of size n cuts dimension d into n equal parts; d is in range and the part
-//  is exact. Two axes
-//    may cut the same dimension: the earlier axis is the outer cut.
+//    is exact. Two axes may cut the same dimension: the earlier axis is the outer cut.
 //  - partial(sum): every device along the axis holds a term; the tensor is their sum. Only results
-//  inside a function
-//    are partial; parameters and results of a function never are.
+//    inside a function are partial; parameters and results of a function never are.
 //
-// Conversions are the collectives: partial -> replicate all-reduce, partial -> shard
-// reduce-scatter, shard -> replicate all-gather, shard(i) -> shard(j) all-to-all, replicate ->
-// shard slice. Threads: a value; safe anywhere.
+// Changing a placement is a collective:
+//
+//   partial  -> replicate   all-reduce
+//   partial  -> shard       reduce-scatter
+//   shard    -> replicate   all-gather
+//   shard(i) -> shard(j)    all-to-all
+//   replicate -> shard      a slice, without traffic
+//
+// Threads: a value; safe anywhere.
 #pragma once
 
 #include <cstdint>

@@ -3,7 +3,8 @@
 //
 // Nothing that arrives over the network or from a file is trusted: readers call verify before
 // anyone else sees it, so it must accept any bytes-shaped-as-a-graph without crashing (ids out of
-// range, huge sizes, wrong counts). Threads: pure functions; safe anywhere.
+// range, huge sizes, wrong counts).
+// Threads: pure functions; safe anywhere.
 #pragma once
 
 #include <string>

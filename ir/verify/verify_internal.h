@@ -1,7 +1,8 @@
 // What the parts of the verifier share: the growing list of mistakes and the rules of small values.
 //
 // Every helper accepts garbage (enum values out of range, huge sizes) and says what is wrong in
-// words. Threads: pure functions; a Report belongs to one call of verify.
+// words.
+// Threads: pure functions; a Report belongs to one call of verify.
 #pragma once
 
 #include <optional>

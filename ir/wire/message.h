@@ -1,8 +1,9 @@
 // Cap'n Proto messages to bytes and back, with errors as ours. For the .cc files of this room and
 // of those that implement its interfaces.
 //
-// Threads: pure functions. Errors: read_message() throws kInvalid for malformed bytes; the
-// traversal limit is a small multiple of what came, so that a short message can't cost much.
+// Threads: pure functions.
+// Errors: read_message() throws kInvalid for malformed bytes; the traversal limit is a small
+// multiple of what came, so that a short message can't cost much.
 #pragma once
 
 #include <capnp/message.h>

@@ -7,8 +7,10 @@
 //       20     n  the wire form (ir/wire/wire.h)
 //   20 + n    16  checksum of everything before it (runtime/base/hash.h), little-endian words
 //
-// Nothing follows. Threads: pure functions. Errors: kInvalid, naming the file and what is wrong
-// with it; the program is verified. A text form (ir/text/text.h) is read too.
+// Nothing follows.
+// Threads: pure functions.
+// Errors: kInvalid, naming the file and what is wrong with it; the program is verified. A text form
+// (ir/text/text.h) is read too.
 #pragma once
 
 #include <cstddef>

@@ -1,7 +1,8 @@
 // The Cap'n Proto wire form (graph.capnp), with a version; its inverse; and the content hash.
 //
-// Threads: pure functions. Errors: from_wire throws kInvalid on anything malformed, and verifies
-// what it returns: any bytes give a graph or an error, never a crash.
+// Threads: pure functions.
+// Errors: from_wire throws kInvalid on anything malformed, and verifies what it returns: any bytes
+// give a graph or an error, never a crash.
 #pragma once
 
 #include <cstddef>

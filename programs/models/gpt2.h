@@ -1,7 +1,8 @@
 // GPT-2's sizes (Radford et al. 2019), as models of ours: what speed is compared at.
 //
 // The shapes are GPT-2's, the parts this library's (transformer.h): RMS norm, no biases; the
-// vocabulary is padded to 50304, a multiple of 128. Threads: pure.
+// vocabulary is padded to 50304, a multiple of 128.
+// Threads: pure.
 #pragma once
 
 #include "programs/models/transformer.h"

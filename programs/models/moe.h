@@ -7,7 +7,8 @@
 // ST-MoE (Zoph et al. 2022, eq. 5).
 //
 // Parameters: router [dim, experts], up (and gate, when gated) [experts, dim, hidden], down
-// [experts, hidden, dim]. Threads: traces on the builder's thread.
+// [experts, hidden, dim].
+// Threads: traces on the builder's thread.
 #pragma once
 
 #include <functional>
@@ -21,8 +22,8 @@ struct MoeConfig {
   int64_t experts = 0;  // 0: no experts, a dense layer.
   int64_t top_k = 2;
   int64_t groups = 1;  // Divides the batch.
-  double capacity_factor =
-      0;  // 0: dropless. Else an expert takes ceil(factor * tokens * k / experts) a group.
+  // 0: dropless. Else an expert takes ceil(factor * tokens * k / experts) a group.
+  double capacity_factor = 0;
   bool renormalize = true;  // The k chosen gates sum to 1.
   double balance_coefficient = 0.01;
   double z_coefficient = 1e-3;

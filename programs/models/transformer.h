@@ -12,7 +12,8 @@
 // (programs/models/moe.h).
 //
 // Parameters are kept in `storage` (f32: master weights; f64 in numerics tests) and computed with
-// in `compute` (f32, bf16, f64). Threads: traces on the builder's thread.
+// in `compute` (f32, bf16, f64).
+// Threads: traces on the builder's thread.
 #pragma once
 
 #include <vector>

@@ -1,14 +1,14 @@
 // Training checkpoints: everything that a resumed run needs to give bit for bit the losses of one
 // that never stopped.
 //
-// A folder for each step (client/checkpoint/checkpoint_dir.h) in the safetensors layout: model*.safetensors
-// holds the parameters under their own names ("layers.0.attn.q"), so that other tools read them;
-// optimizer.safetensors the moments. Step, data position, seed and the
-// data's hash are metadata of the model files.
+// A folder for each step (client/checkpoint/checkpoint_dir.h) in the safetensors layout:
+// model*.safetensors holds the parameters under their own names ("layers.0.attn.q"), so that other
+// tools read them; optimizer.safetensors the moments. Step, data position, seed and the data's hash
+// are metadata of the model files.
 // Tensors are read from the cluster one at a time.
 //
-// Threads: one thread. Errors: as client/checkpoint/durable_file.h; on any failure the last good checkpoint
-// survives.
+// Threads: one thread.
+// Errors: as client/checkpoint/durable_file.h; on any failure the last good checkpoint survives.
 #pragma once
 
 #include <cstdint>

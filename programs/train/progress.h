@@ -16,8 +16,8 @@ struct ProgressLine {
   double train_loss = 0;
   std::optional<double> heldout_loss;
   double tokens_per_s = 0;
-  std::optional<double>
-      balance;  // Experts: the busiest one's load over the even share; 1 is balanced.
+  // Experts: the busiest one's load over the even share; 1 is balanced.
+  std::optional<double> balance;
   double seconds_left = 0;
 };
 

@@ -1,8 +1,8 @@
 // Trains a language model on text, from a text file to a checkpoint, and reports as it goes: what
 // `gangway train` runs.
 //
-// Threads: one thread; steps are enqueued ahead of the devices. Errors: gangway::Error, with the
-// place to look at.
+// Threads: one thread; steps are enqueued ahead of the devices.
+// Errors: gangway::Error, with the place to look at.
 #pragma once
 
 #include <cstdint>
@@ -24,8 +24,8 @@ struct TrainOptions {
   LanguageModelConfig config;  // `text` is filled in.
   CosineSchedule schedule;     // `steps` is filled in.
   int64_t steps = 577;
-  int64_t heldout_every =
-      50;  // Steps between measurements on a few held-out batches; 0: only at the end.
+  // Steps between measurements on a few held-out batches; 0: only at the end.
+  int64_t heldout_every = 50;
   int64_t checkpoint_every = 0;  // 0: only at the end.
   bool resume = false;           // Go on from the newest checkpoint under `out`.
   int64_t sample_bytes = 120;    // Of text generated at the end; 0: none.

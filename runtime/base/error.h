@@ -9,9 +9,9 @@
 //     at two_programs.cc:14
 //     hint: transpose the right-hand side
 //
-// Threads: a value; safe anywhere. Errors are thrown in control-plane code only. In the data path
-// an Error travels as a value (see runtime/fibers/future.h): nothing is thrown on a device thread or
-// through a KJ callback.
+// Threads: a value; safe anywhere.
+// Errors are thrown in control-plane code only. In the data path an Error travels as a value (see
+// runtime/fibers/future.h): nothing is thrown on a device thread or through a KJ callback.
 #pragma once
 
 #include <exception>

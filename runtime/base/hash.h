@@ -1,12 +1,17 @@
 // A 128-bit content hash, stable across processes, machines and versions: BLAKE2b (RFC 7693) with a
 // 16-byte digest.
 //
-// Functions, plans and kernel libraries are known by their content hash, also between users who
-// don't trust each other: so it is a cryptographic one.
+// Functions, plans and kernel libraries are identified by their content hash, also between users
+// who don't trust each other, so the hash is a cryptographic one.
 //
-// Threads: values. Cost: about 1 GB/s.
+// Threads: values.
+// Cost: about 1 GB/s.
 //
-//   Hasher hasher; hasher.add("name"); hasher.add(uint64_t{3}); Hash128 hash = hasher.finish();
+// Example:
+//   Hasher hasher;
+//   hasher.add("name");
+//   hasher.add(uint64_t{3});
+//   Hash128 hash = hasher.finish();
 #pragma once
 
 #include <array>

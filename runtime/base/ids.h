@@ -1,9 +1,12 @@
 // Id<Tag>: a number that names one kind of thing, so that a RunId can't be passed where a HostId is
 // meant.
 //
-//   struct RunTag;
-//   using RunId = Id<RunTag>;             // 64 bits; Id<HostTag, uint32_t> for less
-//   RunId run{7};  std::map<RunId, ...>;  std::unordered_map<RunId, ...>;  out << run;
+// Example:
+//   struct JobTag;
+//   using JobId = Id<JobTag>;  // 64 bits; Id<JobTag, uint32_t> for 32.
+//   JobId job{7};
+//   std::map<JobId, std::string> names{{job, "train"}};  // Ordered, hashable and printable.
+//   std::cout << job.next();
 //
 // Threads: a value; safe anywhere.
 #pragma once
@@ -33,7 +36,7 @@ struct Id {
 
 using PlanId = Id<struct PlanTag>;        // An installed plan; the controller names it.
 using RunId = Id<struct RunTag>;          // One run; unique within a controller, increasing.
-using ArrayId = Id<struct ArrayTag>;      // A logical array; the client that made it names it.
+using ArrayId = Id<struct ArrayTag>;      // A logical array; the client that created it names it.
 using SessionId = Id<struct SessionTag>;  // A connected client.
 using Ticket = Id<struct TicketTag>;      // A place in the controller-wide order.
 

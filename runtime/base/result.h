@@ -1,11 +1,13 @@
 // Result<T>: a value or an Error, for places where an error must not be thrown (device threads, KJ
 // callbacks).
 //
-// Threads: a value. Errors: value() and take() throw the Error it holds.
+// Threads: a value.
+// Errors: value() and take() throw the Error it holds.
 //
-//   Result<int> r = parse(text);
-//   if (!r.ok()) return r.error();
-//   use(r.value());
+// Example:
+//   Result<int> r = 7;  // Or an Error.
+//   if (!r.ok()) std::exit(report(r.error()));
+//   int value = r.value();
 #pragma once
 
 #include <type_traits>

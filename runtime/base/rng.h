@@ -7,10 +7,11 @@
 //
 // Threads: philox() anywhere; an Rng belongs to one thread.
 //
-//   Rng rng(seed);
-//   uint64_t k = rng.below(10);  double u = rng.uniform();
-//   Rng faults = rng.fork(kFaultStream);     // an independent stream; drawing from it leaves `rng`
-//   as it was
+// Example:
+//   Rng rng(/*seed=*/7);
+//   uint64_t k = rng.below(10);
+//   double u = rng.uniform();
+//   Rng faults = rng.fork(1);  // An independent stream: drawing from it leaves `rng` as it was.
 #pragma once
 
 #include <array>
@@ -68,8 +69,8 @@ class Rng {
   }
   // Uniform over [0, n), without bias; n > 0.
   uint64_t below(uint64_t n) {
-    const uint64_t skip =
-        (0 - n) % n;  // 2^64 mod n: values below it would be drawn once too often.
+    // 2^64 mod n: values below it would be drawn once too often.
+    const uint64_t skip = (0 - n) % n;
     uint64_t draw = next_u64();
     while (draw < skip) draw = next_u64();
     return draw % n;

@@ -2,11 +2,14 @@
 // a reactor on a thread of its own.
 //
 // Threads: ask() is for threads without a reactor: it blocks the calling thread while `body` runs
-// as a fiber on the reactor's. Errors: what the body threw; kCancelled when the reactor ends first.
+// as a fiber on the reactor's.
+// Errors: what the body threw; kCancelled when the reactor ends first.
 // Ownership: ReactorThread ends its reactor, which cancels its fibers, and joins its thread. What
-// lives on the reactor (connections, futures) must be freed there: by the fibers that own it, or by
-// a last ask(). Cost: two wake-ups, 10-60 us.
+// lives on the reactor (connections, futures) must be freed there: by the fibers that own it, or in
+// a last ask().
+// Cost: two wake-ups, 10-60 us.
 //
+// Example:
 //   ReactorThread thread("client");
 //   int n = thread.ask("count", [&] { return await(request.send()).getCount(); });
 #pragma once

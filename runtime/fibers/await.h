@@ -1,16 +1,20 @@
-// Between KJ promises and fibers: await() waits for a promise in a fiber, in_fiber() serves an RPC
-// method by one.
+// Between KJ promises and fibers: await() waits for a promise in a fiber; in_fiber() runs an RPC
+// method as a fiber.
 //
 // For runtime/ and *_rpc.cc files; other code sees Future.
 // Threads: the reactor's thread. await() suspends. Cancelling the waiting fiber cancels the KJ
-// operation. Errors: a KJ exception becomes an Error (runtime/fibers/kj_error.h), also one that a server's
-// Error travelled in.
+// operation.
+// Errors: a KJ exception becomes an Error (runtime/fibers/kj_error.h); when it carries an Error
+// that a server threw, that one.
 //
+// Example:
 //   auto response = await(request.send());
 //
+// Example (a method of an RPC server):
 //   kj::Promise<void> registerHost(RegisterHostContext context) override {
-//     return in_fiber("register_host", [this, context]() mutable { ...;
-//     context.getResults().setId(3); });
+//     return in_fiber("register_host", [this, context]() mutable {
+//       context.getResults().setId(register_host(context.getParams()));
+//     });
 //   }
 #pragma once
 

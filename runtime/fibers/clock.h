@@ -1,13 +1,14 @@
 // Clock: the only source of time outside this room; real, or virtual in a simulated reactor.
 //
 // Units: nanoseconds. now_ns() counts from an arbitrary start (CLOCK_MONOTONIC; the simulation's
-// start time). Threads: now_ns() and wall_ns() of a real clock anywhere; all else on the reactor's
-// thread. Cost: now_ns() about 20 ns; a real sleep ends up to a millisecond late (the kernel's
-// timer), a virtual one exactly.
+// start time).
+// Threads: now_ns() and wall_ns() of a real clock anywhere; all else on the reactor's thread.
+// Cost: now_ns() about 20 ns; a real sleep ends up to a millisecond late (the kernel's timer), a
+// virtual one exactly.
 //
+// Example:
 //   Clock& clock = reactor.clock();
-//   clock.sleep_for(5ms);                                       // Suspends this fiber, not the
-//   thread.
+//   clock.sleep_for(5ms);  // Suspends this fiber, not the thread.
 #pragma once
 
 #include <chrono>

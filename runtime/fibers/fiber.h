@@ -1,10 +1,13 @@
 // Fiber: a handle to straight-line code that runs on a reactor and may suspend.
 //
-// Threads: the reactor's thread. Ownership: dropping the handle lets the fiber run on (detached);
-// what its body captured lives until it ends. Errors: join() throws what the body threw. A detached
-// fiber's error goes to the reactor's on_unhandled_error, save kCancelled. Cost: 0.3-0.5 us to
-// create and join; 256 KiB of address space while it lives.
+// Threads: the reactor's thread.
+// Ownership: dropping the handle lets the fiber run on (detached); what its body captured lives
+// until it ends.
+// Errors: join() throws what the body threw. A detached fiber's error goes to the reactor's
+// on_unhandled_error, save kCancelled.
+// Cost: 0.3-0.5 us to create and join; 256 KiB of address space while it lives.
 //
+// Example:
 //   Fiber fiber = reactor.spawn("register", [&] { client.register_host(); });
 //   fiber.join();
 #pragma once
@@ -108,7 +111,7 @@ class [[nodiscard]] Fiber {
   }
   // Whether the caller runs in it.
   bool is_current() const;
-  // What the fiber waits for now, or will wait for next, throws kCancelled in it, once.
+  // Makes the wait that the fiber is in now, or else its next one, throw kCancelled; once.
   void cancel() {
     if (state_ != nullptr) internal::cancel(*state_);
   }

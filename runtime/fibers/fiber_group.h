@@ -1,8 +1,10 @@
 // FiberGroup: fibers that end with their owner.
 //
 // Threads: the reactor's thread. The destructor cancels what still runs and suspends until all have
-// ended. Errors: a fiber's error is reported as a detached fiber's is.
+// ended.
+// Errors: a fiber's error is reported as a detached fiber's is.
 //
+// Example:
 //   FiberGroup fibers(reactor);
 //   fibers.spawn("serve", [&] { ... });
 #pragma once

@@ -10,9 +10,10 @@
 //
 //   [ guard page | <- grows down ........ stack, kFiberStackBytes ........ ]
 //
-// Threads: a pool belongs to one thread. Ownership: every stack in use keeps its pool alive.
-// Errors: kOverloaded when the kernel refuses another mapping. Cost: 2-3 us for a new stack, 20 ns
-// for a reused one.
+// Threads: a pool belongs to one thread.
+// Ownership: every stack in use keeps its pool alive.
+// Errors: kOverloaded when the kernel refuses another mapping.
+// Cost: 2-3 us for a new stack, 20 ns for a reused one.
 #pragma once
 
 #include <boost/context/stack_context.hpp>

@@ -1,20 +1,21 @@
 // Promise and Future: one value, or one Error, that is not there yet.
 //
-// Set once; ready for good afterwards. An error travels through a graph of futures as a value and
-// is thrown only where somebody awaits it; then() skips its function.
+// A promise is set once; its future stays ready from then on. An error travels through a graph of
+// futures as a value and is thrown only where somebody awaits it; then() skips its function.
 //
-// Threads: the reactor's thread, all of it. A promise that another thread fulfils travels there and
-// back by move, and is set by mail:  mailbox.post([p = std::move(promise), v]() mutable { p.set(v);
-// }); Continuations run inside set(), in the order of their registration, and must not suspend.
+// Threads: the reactor's thread, all of it. A promise that another thread fulfils is moved there
+// and comes back in a mail whose function sets it (runtime/fibers/mailbox.h has the example).
+// Continuations run inside set(), in the order of their registration, and must not suspend.
 // Ownership: futures are handles to shared state. Dropping the last future of an unset promise
-// requests a stop (Promise::stop_token()); dropping an unset promise fails it with kBug. Errors:
-// await() throws the Error it carries; await_until_ns() kCancelled when the time is up. Cost: one
-// allocation (60 ns) to make, 10 ns to set with nobody waiting.
+// requests a stop (Promise::stop_token()); dropping an unset promise fails it with kBug.
+// Errors: await() throws the Error it carries; await_until_ns() kCancelled when the time is up.
+// Cost: one allocation (60 ns) to create one, 10 ns to set it with nobody waiting.
 //
+// Example:
 //   Promise<int> promise;
 //   Future<int> doubled = promise.future().then([](int v) { return 2 * v; });
 //   promise.set(4);
-//   doubled.await();                                          // Suspends until ready; 8.
+//   doubled.await();  // Suspends until ready; 8.
 #pragma once
 
 #include <memory>
@@ -47,7 +48,7 @@ struct Continuation {
 class FutureCore {
  public:
   WaitQueue ready;
-  std::optional<StopSource> stop;  // Made when the promise asks for it.
+  std::optional<StopSource> stop;  // Created when the promise asks for it.
   int futures = 0;
 
   void add(std::unique_ptr<Continuation> continuation);

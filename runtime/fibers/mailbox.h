@@ -1,18 +1,21 @@
-// Mailbox: how any thread reaches a reactor's thread.
+// Mailbox: how any thread hands a function to a reactor's thread.
 //
 // A lock-free stack of intrusive nodes that the reactor takes whole and delivers in posting order.
-// The stack's head also says whether the reactor is asleep: only the post that finds it asleep pays
-// for a wake-up (one write to an eventfd), so a burst costs one.
+// The stack's head also says whether the reactor is asleep: only a post that finds it asleep pays
+// for a wake-up (one write to an eventfd), so a burst of posts costs one.
 //
 //   head:  null (reactor awake, empty) | kAsleep | newest mail -> ... -> oldest mail
 //
 // Threads: post() anywhere; delivery on the reactor's thread, outside any fiber: a delivered
 // function must not suspend (it spawns a fiber or fulfils a promise). Posts by one thread are
-// delivered in order. Ownership: the mailbox dies with its reactor: who posts must be gone before
-// (join the thread first). An intrusive node stays the sender's and may be posted again once it was
-// delivered. Cost: 20-50 ns, and 1-2 us for the post that wakes. post(function) allocates;
-// post(Mail&) does not.
+// delivered in order.
+// Ownership: the mailbox is destroyed with its reactor, so every thread that posts must have ended
+// by then (join it first). An intrusive node stays the sender's and may be posted again once it was
+// delivered.
+// Cost: 20-50 ns, and 1-2 us for the post that wakes. post(function) allocates; post(Mail&) does
+// not.
 //
+// Example:
 //   reactor.mailbox().post([promise = std::move(promise)]() mutable { promise.set(3); });
 #pragma once
 

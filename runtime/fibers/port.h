@@ -1,7 +1,7 @@
 // Port: what a reactor's thread waits on: the operating system, or virtual time.
 //
-// Internal to runtime/. Threads: the reactor's thread, save wake() and, for the real port, now_ns()
-// and wall_ns().
+// Internal to runtime/.
+// Threads: the reactor's thread, save wake() and, for the real port, now_ns() and wall_ns().
 #pragma once
 
 #include <kj/async-io.h>

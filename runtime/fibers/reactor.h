@@ -5,18 +5,23 @@
 // can run, time jumps to the next timer; when there is no timer either, that is reported as a
 // deadlock, with every fiber and what it waits for.
 //
-//   pump: deliver mail -> run ready fibers -> a bounded turn of KJ -> nothing left? sleep until
-//   mail, I/O or a timer
+// One turn of the pump, again and again:
 //
-// Threads: made, used and destroyed on one thread, one reactor a thread at a time; any number in a
-// process. Only mailbox() may be used from elsewhere (see runtime/fibers/ask.h for calls that wait for an
-// answer). The thread's own code, outside any fiber, is the pump: it may wait too (run(),
-// Fiber::join(), Future::await() pump meanwhile). A KJ callback or mail never suspends; it fulfils
-// a promise or spawns a fiber, and returns. Ownership: destroying a reactor first cancels its
-// fibers (each wait throws kCancelled) and runs them to their end. Errors: a wait that never ends
-// is kBug "deadlock" in a simulation; passing the time limit is kCancelled. Cost: switch between
-// fibers 0.1 us, spawn and join 0.3-0.5 us, virtual sleep 0.4 us.
+//   deliver mail -> run ready fibers -> a bounded turn of KJ -> if nothing is left to do, sleep
+//   until there is mail, I/O or a timer is due
 //
+// Threads: created, used and destroyed on one thread, one reactor a thread at a time; any number in
+// a process. Only mailbox() may be used from elsewhere (see runtime/fibers/ask.h for calls that
+// wait for an answer). The thread's own code, outside any fiber, is the pump: it may wait too
+// (run(), Fiber::join(), Future::await() pump meanwhile). A KJ callback or mail never suspends; it
+// fulfils a promise or spawns a fiber, and returns.
+// Ownership: destroying a reactor first cancels its fibers (each wait throws kCancelled) and runs
+// them to their end.
+// Errors: a wait that never ends is kBug "deadlock" in a simulation; passing the time limit is
+// kCancelled.
+// Cost: switch between fibers 0.1 us, spawn and join 0.3-0.5 us, virtual sleep 0.4 us.
+//
+// Example:
 //   auto reactor = Reactor::make_simulated({.seed = 7});
 //   int sum = reactor->run([&] {
 //     Fiber other = reactor->spawn("other", [&] { reactor->clock().sleep_for(1h); });

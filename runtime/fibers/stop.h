@@ -1,10 +1,12 @@
 // StopSource and StopToken: asking work to end early, with a reason.
 //
-// A request is sticky and carries an Error, so that what gives up can say why (cancelled, past its
-// time limit, ...). Threads: the reactor's thread. Callbacks run inside request_stop(), once, and
-// must not suspend. Ownership: tokens keep the shared state alive, not the source. A callback ends
-// with its registration.
+// A request can't be taken back, and carries an Error, so that whoever stops working can say why
+// (cancelled, past its time limit, ...).
+// Threads: the reactor's thread. Callbacks run inside request_stop(), once, and must not suspend.
+// Ownership: tokens keep the shared state alive, not the source. Destroying a registration removes
+// its callback.
 //
+// Example:
 //   StopRegistration on_stop = token.on_stop([&](const Error& reason) { promise.fail(reason); });
 //   token.throw_if_stopped();
 #pragma once

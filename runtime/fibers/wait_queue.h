@@ -6,12 +6,13 @@
 // given a time limit on virtual time.
 //
 // Threads: the reactor's thread. wait*() suspends: a fiber is parked; outside any fiber the reactor
-// is pumped. KJ callbacks and mail may wake, but never wait. Errors: wait*() throws kCancelled when
-// the fiber is cancelled or its reactor goes away. Cost: park and wake about 0.1 us; with a time
-// limit 0.5 us.
+// is pumped. KJ callbacks and mail may wake, but never wait.
+// Errors: wait*() throws kCancelled when the fiber is cancelled or its reactor goes away.
+// Cost: park and wake about 0.1 us; with a time limit 0.5 us.
 //
-//   while (queue.empty()) arrived.wait("for a task");     // `arrived` is a WaitQueue
-//   arrived.wake_one();                                   // elsewhere
+// Example (`arrived` is a WaitQueue):
+//   while (queue.empty()) arrived.wait("for a task");
+//   arrived.wake_one();  // In another fiber, which has added to the queue.
 #pragma once
 
 #include <cstdint>

@@ -1,7 +1,8 @@
 // Futures of file descriptors becoming readable, on a real reactor. Internal to runtime/.
 //
-// Threads: the reactor's thread. Ownership: the descriptor stays the caller's and must stay open
-// until the future is ready or its fiber is cancelled.
+// Threads: the reactor's thread.
+// Ownership: the descriptor stays the caller's and must stay open until the future is ready or its
+// fiber is cancelled.
 #pragma once
 
 #include "runtime/fibers/future.h"

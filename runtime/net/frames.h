@@ -1,21 +1,23 @@
 // FrameStream: one-way Cap'n Proto messages over a stream of their own, many in one write.
 //
-// Why: an RPC costs 12-15 us of CPU even when nobody waits for it. Runs and grants are frames:
-// built once, sent as the same bytes to every host, written and read in batches, answered by other
-// frames.
+// Why: an RPC costs 12-15 us of CPU even when nobody waits for it. Runs are sent as frames instead:
+// a frame is built once, sent as the same bytes to every host, written and read in batches, and
+// answered by other frames.
 //
 //   frame:  u32 words in the message | u32 magic "GWFR" | one Cap'n Proto message in stream framing
 //
 // Invariants: frames arrive in the order in which they were sent, each once, until the stream ends.
 // Threads: the reactor's thread. send() suspends only while the queue is full; on_frame runs in the
 // stream's reader fiber and may suspend, which holds back the peer. The reader passed to it is
-// valid during the call only. Errors: a frame that breaks the format or exceeds the limit ends the
-// stream (nothing is allocated for it); so do errors thrown by on_frame. closed() then carries the
-// reason: kUnavailable when the peer went away, kInvalid for bad bytes. Cost: about 1 us a frame in
-// a batch; one allocation to build one.
+// valid during the call only.
+// Errors: a frame that breaks the format or exceeds the limit ends the stream (nothing is allocated
+// for it); so do errors thrown by on_frame. closed() then carries the reason: kUnavailable when the
+// peer went away, kInvalid for bad bytes.
+// Cost: about 1 us a frame in a batch; one allocation to build one.
 //
+// Example:
 //   FrameStream frames(reactor, std::move(stream), {.name = "executor 3"});
-//   frames.start([&](capnp::MessageReader& message) { ... message.getRoot<Frame>() ... });
+//   frames.start([&](capnp::MessageReader& message) { handle(message.getRoot<ToHost>()); });
 //   frames.send(make_frame(builder));
 #pragma once
 

@@ -1,12 +1,13 @@
 // MessageStream: Cap'n Proto messages over a byte stream, as TwoPartyVatNetwork takes them.
 //
-// Cap'n Proto's own reader allocates what a message's first bytes promise. This one makes room as
+// Cap'n Proto's own reader allocates what a message's first bytes promise. This one allocates as
 // the message arrives: a peer costs at most three times the bytes that it has sent.
 //
-// Threads: the reactor's thread. Ownership: the stream outlives it and the promises it gave.
+// Threads: the reactor's thread.
+// Ownership: the stream outlives it and the promises it gave.
 // Errors: as promises: kj DISCONNECTED when the stream ends within a message, FAILED when a message
-// is malformed or beyond the reader's traversal limit. Cost: two reads for each message of up to
-// 64 KiB, one more for each doubling.
+// is malformed or beyond the reader's traversal limit.
+// Cost: two reads for each message of up to 64 KiB, one more for each doubling.
 #pragma once
 
 #include <capnp/serialize-async.h>

@@ -3,18 +3,22 @@
 // A connection begins with a preamble that says what it is, so that one port serves both kinds and
 // a peer of another wire version is told so instead of being misread:
 //
-//   client -> server, 16 bytes:  "GWAY" | u8 version | u8 kind (0 RPC, 1 frames) | u16 0 | u64
-//   token server -> client,  8 bytes:  "GWAY" | u8 version | u8 status (0 fine) | u16 0
+//   client -> server, 16 bytes: "GWAY" | u8 version | u8 kind (0 RPC, 1 frames) | u16 0 | u64 token
+//   server -> client,   8 bytes: "GWAY" | u8 version | u8 status (0 fine) | u16 0
 //
 // Threads: the reactor's thread; connecting suspends, bootstrap() is called in a fiber. Destroying
-// suspends briefly. Ownership: a Server owns its RPC connections; destroying it drops them. A
-// Connection's capabilities outlive it but fail with kUnavailable. Errors: kUnavailable when nobody
-// answers, kInvalid when the peer is not a Gangway of this wire version. Cost: a call 25-40 us
-// between processes, 7 us in memory.
+// suspends briefly.
+// Ownership: a Server owns its RPC connections; destroying it drops them. A Connection's
+// capabilities outlive it but fail with kUnavailable.
+// Errors: kUnavailable when nobody answers, kInvalid when the peer is not a Gangway of this wire
+// version.
+// Cost: a call 25-40 us between processes, 7 us in memory.
 //
-//   Server server(reactor, network, "127.0.0.1:0", {.bootstrap = [&](const Peer&) { return
-//   kj::heap<MyServer>(); }}); Connection c = Connection::connect(reactor, network,
-//   server.address()); auto r = await(c.bootstrap<MyInterface>().helloRequest().send());
+// Example:
+//   Server server(reactor, network, "127.0.0.1:0",
+//                 {.bootstrap = [&](const Peer&) { return kj::heap<MyServer>(); }});
+//   Connection c = Connection::connect(reactor, network, server.address());
+//   auto response = await(c.bootstrap<MyInterface>().helloRequest().send());
 #pragma once
 
 #include <capnp/capability.h>
@@ -40,7 +44,7 @@ struct Peer {
 };
 
 struct ServerOptions {
-  // Makes the capability that a new RPC peer begins with.
+  // Returns the capability that a new RPC peer begins with.
   std::function<capnp::Capability::Client(const Peer&)> bootstrap;
   // Takes a new frame stream; `token` is what the peer passed to connect_frames(). Unset: refused.
   std::function<void(uint64_t token, std::unique_ptr<FrameStream> frames)> on_frames;

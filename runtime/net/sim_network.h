@@ -5,14 +5,16 @@
 // ends both sides. Addresses are "sim:<name>"; every part of the simulated cluster has an endpoint
 // of its own to connect from.
 //
-// Threads: the reactor's thread. Ownership: must outlive its endpoints' listeners and streams.
+// Threads: the reactor's thread.
+// Ownership: must outlive its endpoints' listeners and streams.
 // Errors: connect(): kUnavailable when nobody listens there within the time limit, or the two are
 // partitioned.
 //
+// Example:
 //   SimNetwork network(reactor, {.delay = 50us, .jitter = 20us});
 //   Network& here = network.endpoint("controller");
-//   auto listener = here.listen("sim:controller", ...);
-//   network.endpoint("host-3").connect("sim:controller");
+//   auto listener = here.listen("sim:controller", [](Stream stream) { serve(std::move(stream)); });
+//   Stream stream = network.endpoint("host-3").connect("sim:controller");
 //   network.partition("host-3", "controller");
 #pragma once
 

@@ -1,8 +1,8 @@
 // Addresses of sockets, read from text: "unix:/path", "unix:@name", "127.0.0.1:7040",
-// "localhost:0",
-// "[::1]:7040", "host:port".
+// "localhost:0", "[::1]:7040", "host:port".
 //
-// Threads: any. Cost: a host's name is looked up, which blocks; numbers and "localhost" are not.
+// Threads: any.
+// Cost: a host's name is looked up, which blocks; numbers and "localhost" are not.
 // Errors: kInvalid for text that is no address, kUnavailable for a name that is not known.
 #pragma once
 

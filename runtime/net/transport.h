@@ -1,17 +1,21 @@
 // Network: byte streams between processes, over sockets or (runtime/net/sim_network.h) in memory.
 //
-// Addresses:  "unix:/run/user/1000/gangway.sock"   private to its user
-//             "unix:@name"                        the same, without a file: gone with its process
-//             "127.0.0.1:7040", "localhost:0", "[::1]:7040"   port 0 picks a free one
-//             "sim:controller"                    in-memory networks only
+// Addresses:
+//
+//   "unix:/run/user/1000/gangway.sock"               private to its user
+//   "unix:@name"                                     the same, without a file
+//   "127.0.0.1:7040", "localhost:0", "[::1]:7040"    port 0 picks a free one
+//   "sim:controller"                                 in-memory networks only
 //
 // Trust: listening anywhere but on loopback or a Unix socket is refused, since connections are not
-// encrypted. Threads: the reactor's thread. connect() suspends; on_connection is called in a fiber
-// of its own. Ownership: a listener listens until it is dropped; the streams it handed out live on.
+// encrypted.
+// Threads: the reactor's thread. connect() suspends; on_connection is called in a fiber of its own.
+// Ownership: a listener listens until it is dropped; the streams it handed out live on.
 // Errors: listen(): kInvalid for a bad or non-loopback address and for a port in use; connect():
 // kUnavailable when nobody answered within the time limit. A refused connection is tried again
 // until then, so that processes may start in any order.
 //
+// Example:
 //   SocketNetwork network(reactor);
 //   auto listener = network.listen("127.0.0.1:0", [](Stream stream) { serve(std::move(stream)); });
 //   Stream stream = network.connect(listener->address());

@@ -1,15 +1,18 @@
 // Structured logs: a message, named values, a module, a level.
 //
 //   text:  12:30:01.123456 warn  controller: host lost  host=3 silent_ms=1500
-//   json:  {"ts":"2026-11-21T12:30:01.123456Z","level":"warn","module":"controller","msg":"host
-//   lost","host":"3",...}
+//   json:  {"ts":"2026-11-21T12:30:01.123456Z","level":"warn","module":"controller",
+//           "msg":"host lost","host":"3","silent_ms":1500}    (on one line)
 //
 // Levels come from --log-level or GANGWAY_LOG: "info", or "warn,controller=debug,runtime=trace".
-// The default is "warn": a program that works says nothing. Threads: any. Ownership: loggers keep
-// their sink alive; main() makes the Logs, there is no global one. A default-constructed Logger is
-// silent. Errors: kInvalid for a level that does not exist. Cost: a disabled line one load and a
-// branch, an enabled one 2-5 us.
+// The default is "warn", so a program that works logs nothing.
+// Threads: any.
+// Ownership: loggers keep their sink alive; main() creates the Logs, there is no global one. A
+// default-constructed Logger is silent.
+// Errors: kInvalid for a level that does not exist.
+// Cost: a disabled line one load and a branch, an enabled one 2-5 us.
 //
+// Example:
 //   Logs logs({.levels = "info,controller=debug"});
 //   Logger log = logs.module("controller");
 //   log.info("host joined", {{"host", id}, {"devices", 4}});

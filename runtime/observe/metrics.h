@@ -1,12 +1,13 @@
 // Metrics: the counters of one process, printed in the Prometheus text format.
 //
-// Owned by whoever makes them (main, a test's cluster); no global registry. Asking again for the
-// same name and labels gives the same counter.
+// Whoever creates a Metrics owns it (main, a test's cluster); there is no global registry. Asking
+// again for the same name and labels gives the same counter.
 // Threads: any; updates are one relaxed atomic.
 // Ownership: references live as long as the Metrics.
 // Errors: kInvalid for a name that Prometheus does not allow.
 // Cost: update 2-5 ns; asking for a counter takes a lock: do it once.
 //
+// Example:
 //   Counter& runs = metrics.counter("gangway_runs_total", "Runs that ended", {{"host", "a"}});
 //   runs.add();
 //   std::string page = metrics.to_prometheus();

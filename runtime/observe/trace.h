@@ -1,20 +1,25 @@
 // Tracer: spans of time, cheap enough to leave on, shown as a timeline by chrome://tracing and
 // ui.perfetto.dev.
 //
-// Each thread records into a bounded ring of its own; the newest events survive. Draining on
-// request turns them into a TraceDump, a value that can travel, and dumps of several processes into
-// one Chrome trace: CLOCK_MONOTONIC is one clock for a whole machine. With a simulated clock the
-// same events repeat from a seed: trace_hash() compares two runs.
+// Each thread records into a bounded ring of its own, which keeps the newest events. drain() turns
+// them into a TraceDump, a value that can be sent; dumps of several processes of one machine become
+// one Chrome trace, since they share CLOCK_MONOTONIC. With a simulated clock the same seed gives
+// the same events: trace_hash() compares two runs.
 //
 // Threads: a thread records after attach(); without it spans cost a load and a branch. drain()
 // anywhere, also while others record. Names are literals: they must live as long as the process.
 // Ownership: the tracer outlives the attachments of its threads; main() owns it, there is no global
-// one. Cost: 60-80 ns a span. Memory: 40 bytes an event, kTraceEventsPerThread of them. A span is
-// for code that does not suspend; what spans a suspension goes to a row (add_row()) with its times.
+// one.
+// Cost: 60-80 ns a span. Memory: 40 bytes an event, kTraceEventsPerThread of them. A span is for
+// code that does not suspend; for what spans a suspension, add_row() takes its times.
 //
+// Example:
 //   Tracer tracer(clock, "executor 3");
 //   TraceAttachment attached = tracer.attach("reactor");
-//   { TraceSpan span("dispatch", run_id, node_id); ... }
+//   {
+//     TraceSpan span("dispatch", run_id, node_id);
+//     dispatch(run);
+//   }
 //   write(to_chrome_json({tracer.drain()}));
 #pragma once
 
@@ -94,7 +99,7 @@ TraceBuffer*& trace_buffer();
 
 }  // namespace internal
 
-// Records this thread's events while it lives. Made and destroyed on the thread itself.
+// Records this thread's events while it lives. Created and destroyed on the thread itself.
 class [[nodiscard]] TraceAttachment {
  public:
   explicit TraceAttachment(internal::TraceBuffer* buffer);

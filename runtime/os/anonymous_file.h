@@ -1,11 +1,14 @@
 // AnonymousFile: a file without a name that another process can open by path, and that is gone with
 // the last process that holds it, however that one ends.
 //
-// For what a child writes and its parent reads: a log, a trace. Threads: any. Ownership: the path
-// works while the handle lives. Errors: kOverloaded when there is no descriptor left for one.
+// For what a child writes and its parent reads: a log, a trace.
+// Threads: any.
+// Ownership: the path works while the handle lives.
+// Errors: kOverloaded when there is no descriptor left for one.
 //
+// Example:
 //   AnonymousFile log("controller");
-//   ChildProcess child({.arguments = {...}, .output_file = log.path()});
+//   ChildProcess child({.arguments = {"gangway", "controller"}, .output_file = log.path()});
 //   std::string said = log.text();
 #pragma once
 

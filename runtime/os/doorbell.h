@@ -1,13 +1,19 @@
 // Doorbell: one thread parks until another, perhaps in another process, rings.
 //
-// Spin, then park: a ring that comes while the waiter still spins costs 0.1-0.3 us, waking a parked
-// thread 5-45 us. A named policy says how long to spin; where threads outnumber cores it is not at
-// all, since the spinner would hold the core that the ringer needs.
+// A waiter spins first and then parks: a ring that comes while it still spins costs 0.1-0.3 us,
+// waking a parked thread 5-45 us. A named policy says how long to spin: not at all where threads
+// outnumber cores, since the spinner would hold the core that the ringer needs.
 //
-//   waiter: ticket = bell.ticket();  if (!work()) bell.wait(ticket, policy);
-//   ringer: publish work;  bell.ring();
-// A ring after ticket() is never missed. Zero bytes are a valid doorbell, so it may lie in shared
-// memory.
+// Example (the waiter):
+//   const uint32_t ticket = bell.ticket();
+//   if (!work()) bell.wait(ticket, policy);
+//
+// Example (the ringer):
+//   publish(work);
+//   bell.ring();
+//
+// A ring after ticket() is never missed. All-zero memory is a valid doorbell, so a doorbell may be
+// placed in shared memory.
 //
 // Threads: any number of ringers and waiters, any thread or process that maps it.
 // Cost: ring 5 ns when nobody is parked (one atomic add and a load), else one system call.
@@ -25,7 +31,8 @@ struct SpinPolicy {
 
   // Parks at once: right when threads outnumber cores.
   static constexpr SpinPolicy park() { return {"park", 0}; }
-  // About twice what waking a parked thread costs: never much worse than the better choice.
+  // Spins about twice as long as waking a parked thread costs, so that the wait is never much worse
+  // than with the better choice.
   static constexpr SpinPolicy spin_then_park() { return {"spin_then_park", 50'000}; }
   // park() when `threads` threads that may wait on one another outnumber this process's cores.
   static SpinPolicy for_threads(int threads);

@@ -20,7 +20,8 @@ namespace {
 
 constexpr char kLifelineVariable[] = "GANGWAY_LIFELINE_FD";
 
-// All that the child needs, made before fork(): after it only async-signal-safe calls are allowed.
+// All that the child needs, prepared before fork(): in the child only async-signal-safe calls are
+// allowed.
 struct Plan {
   std::vector<char*> arguments;
   std::vector<char*> environment;

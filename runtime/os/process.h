@@ -1,18 +1,22 @@
 // ChildProcess: a program started by this one that can't outlive it.
 //
-// Two ties, since either has a hole: the kernel kills the child when the thread that started it
-// dies (PR_SET_PDEATHSIG, checked against the race with a parent that is already dead), and the
-// child holds the reading end of a lifeline pipe whose other end only the parent has (see
-// Lifeline); that one also reaches a child's own children. The child gets a process group of its
-// own, so that Ctrl-C in a terminal reaches only the launcher, default signal handling, and of the
-// parent's open files only its standard ones.
+// The child is tied to the parent twice, since neither tie holds in every case. The kernel kills
+// the child when the thread that started it dies (PR_SET_PDEATHSIG, checked against the race with a
+// parent that is already dead). And the child holds the reading end of a lifeline pipe whose other
+// end only the parent has (see Lifeline), which also ends the child's own children. The child gets
+// a process group of its own, so that Ctrl-C in a terminal reaches only the launcher; it gets
+// default signal handling, and of the parent's open files only the standard ones.
 //
 // Threads: start() on a long-lived thread: the child dies with it. exited() needs a reactor on that
-// thread. Ownership: destroying the handle kills (SIGKILL) and reaps the child. Errors: kInvalid
-// when the program can't be started (missing, not executable), with the system's reason.
+// thread.
+// Ownership: destroying the handle kills (SIGKILL) and reaps the child.
+// Errors: kInvalid when the program can't be started (missing, not executable), with the system's
+// reason.
 //
-//   ChildProcess child({.arguments = {"/usr/bin/gangway", "executor"}, .output_file =
-//   "executor.log"}); child.exited().await();
+// Example:
+//   ChildProcess child({.arguments = {"/usr/bin/gangway", "executor"},
+//                       .output_file = "executor.log"});
+//   child.exited(reactor).await();
 #pragma once
 
 #include <sys/types.h>
@@ -59,7 +63,7 @@ class ChildProcess {
  private:
   pid_t pid_ = -1;
   int pid_fd_ = -1;       // Readable once it has ended.
-  int lifeline_fd_ = -1;  // Closing it tells the child that we are gone.
+  int lifeline_fd_ = -1;  // Closing it tells the child that its parent is gone.
   std::optional<ExitStatus> status_;
 };
 

@@ -1,18 +1,21 @@
-// SharedSegment: memory that several processes of one machine map, and that nothing has to clean
-// up.
+// SharedSegment: memory that several processes of one machine map, and that the system frees when
+// the last of them has ended.
 //
 // It is an anonymous memory file. Another process opens it through /proc/<pid>/fd/<fd>, so it has
 // no name in /dev/shm and is gone with its last process, whoever is killed. It is sealed against
 // shrinking: a peer can't pull pages away.
 //
 // Invariants: data() is aligned to 64 bytes and starts zeroed.
-// Threads: any. Ownership: the creator must keep its segment until the peer has opened it;
-// afterwards each mapping lives on its own. Works inside one process too. Errors: open():
-// kUnavailable when there is no shared memory with that process (another machine, another pid
-// namespace or user, or it ended), kInvalid when the descriptor does not fit what is there.
+// Threads: any.
+// Ownership: the creator must keep its segment until the peer has opened it; afterwards each
+// mapping lives on its own. Works inside one process too.
+// Errors: open(): kUnavailable when there is no shared memory with that process (another machine,
+// another pid namespace or user, or it ended), kInvalid when the descriptor does not fit what is
+// there.
 //
+// Example:
 //   SharedSegment mine = SharedSegment::create(1 << 20);
-//   send(mine.descriptor());  ...  SharedSegment theirs = SharedSegment::open(descriptor);
+//   SharedSegment theirs = SharedSegment::open(mine.descriptor());  // In another process.
 #pragma once
 
 #include <cstddef>

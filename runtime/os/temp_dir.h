@@ -1,7 +1,9 @@
 // TempDir: a fresh private directory (mode 0700) that is removed, with all in it, when the handle
 // dies.
 //
-// It lies in $TMPDIR, or /tmp. Threads: any. Errors: kUnavailable when it can't be made.
+// It lies in $TMPDIR, or /tmp.
+// Threads: any.
+// Errors: kUnavailable when it can't be created.
 #pragma once
 
 #include <filesystem>

@@ -1,11 +1,13 @@
-// Thread: a named operating system thread, joined when the handle dies; the only way to make one
+// Thread: a named operating system thread, joined when the handle dies; the only way to start one
 // outside this room.
 //
 // The name (at most 15 bytes are kept) is what top, gdb and the trace show.
-// Threads: the handle belongs to its maker. Errors: an exception of the body is kept and thrown by
-// join(); if nobody joins it is printed to standard error. kOverloaded when the system refuses a
-// thread. Cost: 40 us to make and join one: threads are for the life of a device or a reactor.
+// Threads: the handle belongs to the thread that created it.
+// Errors: an exception of the body is kept and thrown by join(); if nobody joins it is printed to
+// standard error. kOverloaded when the system refuses a thread.
+// Cost: 40 us to start and join one, so threads are meant for the life of a device or a reactor.
 //
+// Example:
 //   Thread thread("device-0", [&] { device.serve(); });
 #pragma once
 

@@ -1,4 +1,5 @@
-// What every device must do (executor/devices/device.h): order, events, errors, copies, memory accounting.
+// What every device must do (executor/devices/device.h): order, events, errors, copies, memory
+// accounting.
 //
 // An implementation instantiates the suite with a maker; see devices_test.cc.
 #pragma once

@@ -1,6 +1,7 @@
 // CardGroup: members of one collective on cards, each a CUDA device with its thread.
 //
-// Threads: a member's calls from a thread of its own each. Ownership: the group owns its devices.
+// Threads: a member's calls from a thread of its own each.
+// Ownership: the group owns its devices.
 #pragma once
 
 #include <functional>

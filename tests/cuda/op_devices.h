@@ -1,7 +1,8 @@
 // OpDevices: CUDA devices of one card that run a local function on literals, all of them
 // together.
 //
-// Threads: the test's. Errors: gtest failures; what compile() refuses is thrown.
+// Threads: the test's.
+// Errors: gtest failures; what compile() refuses is thrown.
 //
 //   OpDevices devices(emulated::card_maker(seed).make(), 2);
 //   results = devices.run(function, {inputs, inputs});   // A mesh of two; one: the first device.

@@ -6,7 +6,8 @@
 // has no other thread touched them without a barrier in between. Threads of different blocks are
 // never ordered.
 //
-// Threads: one launch at a time. Ownership: ranges and reports outlive run().
+// Threads: one launch at a time.
+// Ownership: ranges and reports outlive run().
 #pragma once
 
 #include <boost/context/fiber.hpp>

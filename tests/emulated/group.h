@@ -1,8 +1,8 @@
 // Group: the members of an emulated communicator, and the collectives that they are in.
 //
 // A collective runs when every member has come to it in its own stream: who comes early waits
-// there, as on a card, for ever if a member's communicator or device is gone. Threads: the
-// machine's lock.
+// there, as on a card, for ever if a member's communicator or device is gone.
+// Threads: the machine's lock.
 #pragma once
 
 #include <cstdint>

@@ -1,7 +1,9 @@
 // Compiles the source of a module with the compiler that built these tests, and loads it.
 //
 // Results are kept on disk by the hash of the text and of the headers in kernels/, since hundreds
-// of tests ask for the same chains. Threads: any. Errors: kInvalid with the compiler's words.
+// of tests ask for the same chains.
+// Threads: any.
+// Errors: kInvalid with the compiler's words.
 // Cost: about half a second when it is new.
 #pragma once
 

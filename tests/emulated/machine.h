@@ -14,7 +14,8 @@
 // Threads: any. By default operations advance only inside calls (enqueues and queries now and then
 // run a few) and in step(); with `background` a thread of its own runs them, for programs that park
 // until notify() rings. Then the order varies from run to run; what is reported does not depend on
-// it. Errors: reports(); calls answer statuses as a card would.
+// it.
+// Errors: reports(); calls answer statuses as a card would.
 //
 //   EmulatedMachine machine({.seed = seed});
 //   cuda::Driver& driver = machine.driver();

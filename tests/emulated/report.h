@@ -1,7 +1,8 @@
 // Report: one thing that a program did wrong with the emulated driver; Reports collects them.
 //
 // A report names the operations by their labels. The same mistake of the same operations is
-// reported once. Threads: the machine's lock guards them.
+// reported once.
+// Threads: the machine's lock guards them.
 #pragma once
 
 #include <algorithm>

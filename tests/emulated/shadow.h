@@ -2,7 +2,8 @@
 //
 // Detects every pair of conflicting accesses that no clock orders, however the operations happen to
 // run: it compares clocks, not times. Invariants: cells cover [0, bytes) without gaps.
-// Threads: the machine's lock. Cost: O(log cells + cells touched).
+// Threads: the machine's lock.
+// Cost: O(log cells + cells touched).
 #pragma once
 
 #include <cstdint>

@@ -1,7 +1,8 @@
 // VectorClock: what of every lane (a stream, or the host) a moment comes after.
 //
 // An operation of lane `l` with tick `t` happens before a moment whose clock has at least `t` at
-// `l`. Threads: a value.
+// `l`.
+// Threads: a value.
 #pragma once
 
 #include <algorithm>

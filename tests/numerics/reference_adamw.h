@@ -5,8 +5,8 @@
 //   m = beta1 m + (1 - beta1) g'          v = beta2 v + (1 - beta2) g'^2
 //   p = p - rate * ((m / (1 - beta1^t)) / (sqrt(v / (1 - beta2^t)) + epsilon) + decay p)
 //
-// Threads: not shared. Errors: kInvalid when the gradients are not of the same tensors as the
-// parameters.
+// Threads: not shared.
+// Errors: kInvalid when the gradients are not of the same tensors as the parameters.
 #pragma once
 
 #include <cstdint>

@@ -21,8 +21,8 @@
 //   layers.N.moe.router [dim, experts], layers.N.moe.{up,gate} [experts, dim, hidden],
 //   layers.N.moe.down [experts, hidden, dim]
 //
-// Threads: pure functions; safe anywhere. Errors: kInvalid for parameters or tokens that do not fit
-// the config.
+// Threads: pure functions; safe anywhere.
+// Errors: kInvalid for parameters or tokens that do not fit the config.
 #pragma once
 
 #include <cstdint>

@@ -55,8 +55,8 @@ struct MoeTrace {
 
   double balance = 0;  // Unweighted.
   double z = 0;        // Unweighted.
-  double margin =
-      0;  // The smallest gap between two probabilities that orders the choices of a token.
+  // The smallest gap between two probabilities that orders the choices of a token.
+  double margin = 0;
   int64_t dropped = 0;  // (token, choice) pairs without a slot.
 };
 

@@ -1,7 +1,8 @@
 // Literals cut over a mesh and put together again: what stands between a global function and its
 // local form in the tests.
 //
-// Threads: pure functions. Errors: kInternal when devices that hold one part differ in it.
+// Threads: pure functions.
+// Errors: kInternal when devices that hold one part differ in it.
 #pragma once
 
 #include <vector>

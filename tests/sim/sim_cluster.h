@@ -1,6 +1,7 @@
 // SimCluster: a controller and executors on simulated devices, in one thread on virtual time.
 //
-// Threads: the reactor's. Ownership: the reactor and the tracer outlive it.
+// Threads: the reactor's.
+// Ownership: the reactor and the tracer outlive it.
 #pragma once
 
 #include <chrono>

@@ -7,8 +7,8 @@
 // gradients of that loss.
 //
 // Invariant: what decides discretely (maxima, sorting, routing) never depends on a sum over the
-// batch, whose rounding depends on the mesh. Threads: one generator, one thread; what it gives
-// depends on its seed alone.
+// batch, whose rounding depends on the mesh.
+// Threads: one generator, one thread; what it gives depends on its seed alone.
 #pragma once
 
 #include <random>

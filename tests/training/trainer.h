@@ -1,6 +1,7 @@
 // A tiny language model in training on a cluster in this process: what the tests of training share.
 //
-// Threads: one thread. Ownership: the cluster ends with its Trainer.
+// Threads: one thread.
+// Ownership: the cluster ends with its Trainer.
 //
 //   Trainer trainer(tiny_model(write("text.txt", readable_text())));
 //   std::vector<float> losses = trainer.train(10);

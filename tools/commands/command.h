@@ -2,9 +2,9 @@
 // chosen.
 //
 // One name for one option everywhere: --connect (as connect() takes it), --listen, --json,
-// --version,
-// --log-level.
-// Threads: main's. Errors: a command throws Error; main() reports it and picks the exit status.
+// --version, --log-level.
+// Threads: main's.
+// Errors: a command throws Error; main() reports it and picks the exit status.
 #pragma once
 
 #include <CLI/CLI.hpp>

@@ -5,7 +5,8 @@
 // Invariants: only its owner writes an area. Counters hold the number of the collective that has
 // come so far and only grow. Flags and words have two places, by the parity of that number: a
 // member that is one collective ahead never overwrites what a slower one still reads. All zero is a
-// valid start. Threads: counters are atomic; the rest is published by them.
+// valid start.
+// Threads: counters are atomic; the rest is published by them.
 #pragma once
 
 #include <atomic>

@@ -1,7 +1,8 @@
 // The arithmetic of an all-reduce: the same piece of every member's tensor, combined in the order
 // of the members.
 //
-// Threads: pure. Cost: one pass over the sources, in blocks that stay in the first-level cache.
+// Threads: pure.
+// Cost: one pass over the sources, in blocks that stay in the first-level cache.
 #pragma once
 
 #include <cstddef>

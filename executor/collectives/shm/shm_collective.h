@@ -9,7 +9,8 @@
 //   free -> copy in -> published | -> reduce my chunk -> reduced | -> collect -> done
 //
 // A group with a poisoned member meets once and computes nothing.
-// Threads: the device's. Ownership: areas and bells are the plan's and outlive it.
+// Threads: the device's.
+// Ownership: areas and bells are the plan's and outlive it.
 // Cost: two meetings; 2 (n-1)/n of the bucket read and as much written, and the copy in.
 #pragma once
 

@@ -5,7 +5,8 @@
 // spins first is the wait policy: not at all when the device threads of this machine outnumber its
 // cores. `timed` keeps the device busy by sleeping: the thread parks until the time has come.
 //
-// Threads: as device.h. Ownership: the destructor stops the thread and drops what has not run.
+// Threads: as device.h.
+// Ownership: the destructor stops the thread and drops what has not run.
 #pragma once
 
 #include <atomic>

@@ -8,8 +8,9 @@
 // the first step whose inputs were finite and whose results are not; masked values are not blamed
 // (devices/masked_values.h).
 //
-// Threads: immutable; advance() on the device's thread. Errors: make() throws with the user's line;
-// advance() cannot fail. Cost: 10-20 ns a step plus the kernel.
+// Threads: immutable; advance() on the device's thread.
+// Errors: make() throws with the user's line; advance() cannot fail.
+// Cost: 10-20 ns a step plus the kernel.
 #pragma once
 
 #include <memory>

@@ -5,8 +5,9 @@
 // scratch it needs. A run then only turns operands into pointers: base of the frame plus a fixed
 // offset.
 //
-// Threads: a Kernel is immutable; the device's thread calls it. Errors: lowering throws kInvalid or
-// kUnimplemented with the user's line; running cannot fail, but for a user's kernel.
+// Threads: a Kernel is immutable; the device's thread calls it.
+// Errors: lowering throws kInvalid or kUnimplemented with the user's line; running cannot fail, but
+// for a user's kernel.
 #pragma once
 
 #include <cstddef>

@@ -2,8 +2,8 @@
 //
 //   sender's compute: record -> communication: wait, copy, record -> receiver's compute: wait
 //
-// Threads, ownership, errors: as device_link.h. Cost: four calls of the driver for a send, one for
-// a receive.
+// Threads, ownership, errors: as device_link.h.
+// Cost: four calls of the driver for a send, one for a receive.
 #pragma once
 
 #include <string>

@@ -11,8 +11,9 @@
 // Collectives go on beside compute, on the communication stream: it forks from what compute was
 // told so far, and compute joins a collective before what needs it done; a mark joins all of them.
 //
-// Threads: as device.h. Ownership: the destructor stops the thread, waits for the streams and drops
-// what has not run. The Gpu is shared by the devices of one card.
+// Threads: as device.h.
+// Ownership: the destructor stops the thread, waits for the streams and drops what has not run. The
+// Gpu is shared by the devices of one card.
 #pragma once
 
 #include <atomic>

@@ -10,8 +10,9 @@
 // A checked run (CallFrame::check) has the card look at every float tensor as it is made, and reads
 // what it found once all steps are done; see CpuFunction.
 //
-// Threads: immutable; advance() on a device's thread. All devices of a Gpu may run it. Errors: the
-// constructor throws with the user's line; a launch that fails goes to the frame's error.
+// Threads: immutable; advance() on a device's thread. All devices of a Gpu may run it.
+// Errors: the constructor throws with the user's line; a launch that fails goes to the frame's
+// error.
 // Cost: 0.1 us a command, and the driver's own.
 #pragma once
 

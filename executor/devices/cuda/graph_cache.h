@@ -12,9 +12,11 @@
 //
 // Invariant: a graph is destroyed when its last launch is done. One of a function that lives waits
 // for an event; one of a function that is gone is idle, since who ran it has waited for its mark.
-// Threads: the device's. Ownership: the graphs are its own, idle when it dies; each keeps what it
-// launches (modules, prepared operations), its function or not. Errors: of a launch; what can't be
-// captured is launched one by one for good. Cost: a hash of the bases, 1 ns each.
+// Threads: the device's.
+// Ownership: the graphs are its own, idle when it dies; each keeps what it launches (modules,
+// prepared operations), its function or not.
+// Errors: of a launch; what can't be captured is launched one by one for good.
+// Cost: a hash of the bases, 1 ns each.
 #pragma once
 
 #include <deque>

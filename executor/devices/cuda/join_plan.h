@@ -6,7 +6,8 @@
 //
 // Invariant: all-reduces end in their order (one stream), so a step waits for a number of the
 // oldest; the rest, the newest `beside`, go on. join_plan_test holds it to every pair of steps.
-// Threads: pure. Cost: nodes * operands of the all-reduces that are under way; once per function.
+// Threads: pure.
+// Cost: nodes * operands of the all-reduces that are under way; once per function.
 #pragma once
 
 #include <cstdint>

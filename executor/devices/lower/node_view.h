@@ -1,7 +1,8 @@
 // A node of a local function as the lowering of any device sees it, and the shapes of kernels that
 // follow from its types and attributes.
 //
-// Threads: pure. Ownership: a view of the function.
+// Threads: pure.
+// Ownership: a view of the function.
 #pragma once
 
 #include <string>

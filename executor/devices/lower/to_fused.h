@@ -21,8 +21,8 @@ struct FusedChain {
   int64_t outer = 1, inner = 1;
   struct Input {
     uint32_t parameter = 0;
-    NodeId spread =
-        kNone;  // The body's broadcast node that must be laid out in full first, or kNone.
+    // The body's broadcast node that must be laid out in full first, or kNone.
+    NodeId spread = kNone;
   };
   std::vector<Input> inputs;
 };

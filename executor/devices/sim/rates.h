@@ -2,7 +2,8 @@
 //
 // Round figures of one accelerator of the class that Gangway is for; they are part of what a
 // simulation's trace hash covers, so a change here changes every simulated run. Units: flops and
-// bytes a second, nanoseconds. Threads: pure.
+// bytes a second, nanoseconds.
+// Threads: pure.
 #pragma once
 
 #include <algorithm>

@@ -4,8 +4,8 @@
 // A fiber takes the place of the device's thread and advances the same stream. Values are real;
 // time is the rate table's, so that a run's timing repeats exactly from its seed.
 //
-// Threads: the reactor's only. Ownership: the destructor stops the fiber and drops what has not
-// run.
+// Threads: the reactor's only.
+// Ownership: the destructor stops the fiber and drops what has not run.
 #pragma once
 
 #include <memory>

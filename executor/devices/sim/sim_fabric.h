@@ -1,7 +1,8 @@
 // SimFabric: how the simulated hosts of one process ring one another's devices, which have no
 // thread to park.
 //
-// Threads: the reactor's. Ownership: shared by the hosts of one simulation.
+// Threads: the reactor's.
+// Ownership: shared by the hosts of one simulation.
 #pragma once
 
 #include <cstdint>

@@ -15,8 +15,8 @@
 namespace gangway::simd {
 
 constexpr int64_t kFusedSlotBytes = 24 * 1024;
-constexpr int64_t kFusedQuantum =
-    64;  // Chunks are multiples of it: a multiple of every vector's lanes.
+// Chunks are multiples of it: a multiple of every vector's lanes.
+constexpr int64_t kFusedQuantum = 64;
 constexpr int kFusedValuesMax = 256;
 
 enum class FusedClass : uint8_t { kFloat, kDouble, kInt };  // How a value is held and computed.

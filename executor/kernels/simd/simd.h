@@ -5,7 +5,8 @@
 // and scratch are the business of the kernel that calls it (softmax.cc, norm.cc, ...). The bodies
 // are simd/*.inl; simd_<isa>.cc compiles all of them in an unnamed namespace, so that no symbol of
 // one instruction set can replace that of another at link time. For the same reason this header
-// holds plain data only: no inline function, no standard container by value. Threads: any.
+// holds plain data only: no inline function, no standard container by value.
+// Threads: any.
 #pragma once
 
 #include <cstdint>
@@ -89,8 +90,8 @@ struct PanelProduct {
 };
 
 constexpr int64_t kAttentionBlockQ = 48, kAttentionBlockK = 512;
-constexpr int64_t kAttentionPad =
-    16;  // Rows in scratch are whole vectors of every instruction set.
+// Rows in scratch are whole vectors of every instruction set.
+constexpr int64_t kAttentionPad = 16;
 
 // One head; pointers are at its first element, strides go from one position to the next.
 struct AttentionHead {

@@ -6,7 +6,9 @@
 // plan is deterministic.
 //
 // Invariant: two values that are live at the same node never overlap; plan_memory_test checks it on
-// random graphs. Cost: O(values * live values). Threads: pure.
+// random graphs.
+// Cost: O(values * live values).
+// Threads: pure.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,7 @@
 // Rewriter: builds the next version of a function from the last, node by node, for passes.
 //
-// Threads: one thread. Ownership: keeps a reference to the source function while it lives.
+// Threads: one thread.
+// Ownership: keeps a reference to the source function while it lives.
 #pragma once
 
 #include <vector>

@@ -8,7 +8,8 @@
 // that comes after it. The next collective of the group makes the communicator anew.
 //
 // Invariant: a communicator is known by a number that all its members know, so an alarm about one
-// that is gone means nothing to the next. Threads: the device's; the destructor after it.
+// that is gone means nothing to the next.
+// Threads: the device's; the destructor after it.
 // Ownership: handles are its own; meetings are the plans', and outlive what they have in flight.
 // Cost: a query (about 1 us) for each collective in flight, only while a mark is waited for.
 #pragma once

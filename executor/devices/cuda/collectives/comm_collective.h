@@ -14,9 +14,11 @@
 // of the meeting. That is how the first collective of a group begins, and the first after a
 // communicator broke.
 //
-// Threads: the device's. Ownership: the device and the meeting are the plan's; the communicator is
-// the device's. Errors: failure(), with the name of the collective; what breaks later is a failure
-// of the mark that comes after it. Cost: NCCL's, and a meeting (about 1 us).
+// Threads: the device's.
+// Ownership: the device and the meeting are the plan's; the communicator is the device's.
+// Errors: failure(), with the name of the collective; what breaks later is a failure of the mark
+// that comes after it.
+// Cost: NCCL's, and a meeting (about 1 us).
 #pragma once
 
 #include <memory>

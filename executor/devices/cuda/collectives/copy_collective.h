@@ -11,9 +11,11 @@
 // Invariant: staging has two halves, by the parity of the collective. A half is written again two
 // collectives later; in between every member's stream waited for every record, and records come
 // after the reads before them. Events go by parity for the same reason.
-// Arithmetic: as ShmCollective, in rank order. Threads: the device's. Ownership: the devices and
-// the meeting are the plan's. Errors: a call that fails is the device's failure since its last
-// mark. Cost: n times the bucket read by each of n members.
+// Arithmetic: as ShmCollective, in rank order.
+// Threads: the device's.
+// Ownership: the devices and the meeting are the plan's.
+// Errors: a call that fails is the device's failure since its last mark.
+// Cost: n times the bucket read by each of n members.
 #pragma once
 
 #include <memory>

@@ -4,8 +4,9 @@
 // products and attention are described by the same structs as the CPU kernels': one meaning on all
 // devices.
 //
-// Threads: values. Ownership: a call keeps nothing that its arguments point to, except the memory
-// that the operation itself reads and writes, until it is done.
+// Threads: values.
+// Ownership: a call keeps nothing that its arguments point to, except the memory that the operation
+// itself reads and writes, until it is done.
 #pragma once
 
 #include <cstddef>

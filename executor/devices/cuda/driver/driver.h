@@ -10,20 +10,21 @@
 //
 // Invariants
 //  - Calls that take an At only enqueue; they run in the order of their stream, and are ordered
-//  between streams by events alone. A new stream waits for nothing (there is no default stream).
+//    between streams by events alone. A new stream waits for nothing (there is no default stream).
 //  - An address is device memory or pinned host memory, and says by its value which. The host never
-//  dereferences device memory; before it touches pinned memory it says so with host_access().
+//    dereferences device memory; before it touches pinned memory it says so with host_access().
 //  - Handles and addresses of all drivers of one process may be mixed where it makes sense: a
-//  stream waits for another device's event, a copy goes from device to device.
+//    stream waits for another device's event, a copy goes from device to device.
 //  - Between begin_capture() and end_capture() the calls on that stream, and on streams that wait
-//  for its events, are recorded, not run. allocate, free, notify, query, synchronize and whatever
-//  makes or destroys are refused on those streams.
+//    for its events, are recorded, not run. allocate, free, notify, query, synchronize and whatever
+//    makes or destroys are refused on those streams.
 //
 // Threads: any, one call on one stream at a time. notify() calls back on a thread of the driver's.
 // Ownership: what make/compile/prepare/create returned is the caller's to destroy, after what uses
-// it is done (free() alone is in stream order). Errors: statuses. What an operation does wrong
-// while it runs shows in a later query or synchronize, of any stream: it is sticky. Cost: 1-5 us
-// for an enqueue on a card, none of it waiting, except where a call says "Blocks".
+// it is done (free() alone is in stream order).
+// Errors: statuses. What an operation does wrong while it runs shows in a later query or
+// synchronize, of any stream: it is sticky.
+// Cost: 1-5 us for an enqueue on a card, none of it waiting, except where a call says "Blocks".
 //
 //   At at{stream, "%3 add"};
 //   driver.copy(at, device, pinned, bytes);

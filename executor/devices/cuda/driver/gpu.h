@@ -3,8 +3,10 @@
 //
 // Several devices may be on one card: each has its streams, and they share this.
 //
-// Threads: any. Ownership: shared by the devices, their memory and what was compiled for them; the
-// driver outlives it. Errors: lookups throw; see each.
+// Threads: any.
+// Ownership: shared by the devices, their memory and what was compiled for them; the driver
+// outlives it.
+// Errors: lookups throw; see each.
 #pragma once
 
 #include <atomic>

@@ -4,7 +4,9 @@
 // three folders above it (a build folder, an installation). Without a driver it is not even opened:
 // NVIDIA's libraries take 200 MB and a moment.
 //
-// Threads: any. Ownership: a loaded module stays for the life of the process. Cost: 50 ms.
+// Threads: any.
+// Ownership: a loaded module stays for the life of the process.
+// Cost: 50 ms.
 #pragma once
 
 #include "executor/devices/cuda/driver/module_api.h"

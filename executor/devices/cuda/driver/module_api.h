@@ -4,7 +4,8 @@
 // where nvcc is, and loaded where a driver is (loader.h). It and who loads it come from one build:
 // `version` is there to refuse a stray one.
 //
-// Threads: any. Errors: values.
+// Threads: any.
+// Errors: values.
 #pragma once
 
 #include <memory>

@@ -4,7 +4,8 @@
 // where nothing throws. A *sticky* error has ended the device for this process: every later call
 // answers with the same one, and only a new process can use the device again.
 //
-// Threads: a value. Cost: nothing is allocated unless there is an error.
+// Threads: a value.
+// Cost: nothing is allocated unless there is an error.
 //
 //   if (Status done = driver.query(event); done.failed()) poison(to_error(done));
 #pragma once

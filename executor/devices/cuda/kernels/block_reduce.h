@@ -1,7 +1,8 @@
 // The sum or the largest of one value from each thread of a block, known to all of them.
 //
 // Warps shuffle, then the first warp joins their parts; the order is fixed, so the bits are too.
-// Blocks are whole warps. Cost: two barriers and a shared word for each warp.
+// Blocks are whole warps.
+// Cost: two barriers and a shared word for each warp.
 #pragma once
 
 #include "executor/devices/cuda/kernels/kernel_source.h"

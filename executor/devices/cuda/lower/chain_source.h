@@ -5,7 +5,8 @@
 // many at a time, since accesses of less than 16 bytes do not fill a card's memory bus. Equal
 // programs give equal texts, whatever their sizes: the text is what compiled modules are known by.
 //
-// Threads: pure. Errors: none; the program was checked where it was made.
+// Threads: pure.
+// Errors: none; the program was checked where it was made.
 #pragma once
 
 #include <string>

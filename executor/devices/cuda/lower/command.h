@@ -4,8 +4,8 @@
 // A lowering says which tensor of its node an argument is; once memory is planned the function
 // turns that into a place, and a run turns the place into an address.
 //
-// Threads: a value, immutable once placed; issue() on the device's thread. Cost: issue() 50 ns and
-// what the driver's call costs; nothing is allocated.
+// Threads: a value, immutable once placed; issue() on the device's thread.
+// Cost: issue() 50 ns and what the driver's call costs; nothing is allocated.
 #pragma once
 
 #include <cstddef>

@@ -4,7 +4,8 @@
 // prepares library operations, writes sources and says how much scratch there must be. One file
 // for each family of ops; lower.cc lists them.
 //
-// Threads: as Device::compile(). Errors: kInvalid or kUnimplemented with the user's line.
+// Threads: as Device::compile().
+// Errors: kInvalid or kUnimplemented with the user's line.
 #pragma once
 
 #include <functional>

@@ -2,10 +2,11 @@
 // kernels: the way that is taken where the driver's libraries offer none.
 //
 // Invariants: tensors as in Driver::run(). Sums run in one order: the same bits on every run.
-// Threads: a value; run() as Driver::launch(). Errors: kUnimplemented where a block's tiles do not
-// fit into the device's shared memory, or types have no kernel. Cost: one launch; three for the
-// gradient of attention. Products of experts in bf16 go through the tensor cores, all else is sums
-// of plain multiplications.
+// Threads: a value; run() as Driver::launch().
+// Errors: kUnimplemented where a block's tiles do not fit into the device's shared memory, or types
+// have no kernel.
+// Cost: one launch; three for the gradient of attention. Products of experts in bf16 go through the
+// tensor cores, all else is sums of plain multiplications.
 //
 //   auto own = OwnOperation::attention(driver, shape);
 //   own.value().run(driver, at, {{q, k, v, out, lse}}, scratch);

@@ -3,7 +3,8 @@
 // Why not linked: cuDNN is half a gigabyte that a machine may lack, and only fused attention needs
 // it. The module loads without it.
 //
-// Invariants: the library is never closed. Threads: a value; its functions as cuDNN says.
+// Invariants: the library is never closed.
+// Threads: a value; its functions as cuDNN says.
 // Errors: values.
 #pragma once
 

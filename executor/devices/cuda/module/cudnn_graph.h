@@ -3,8 +3,9 @@
 // Why: cuDNN has no call "attention". It is given the matrix products and element-wise operations
 // that define it, and finds one kernel that does all of them.
 //
-// Invariants: a plan keeps what it was made of. Threads: none while it is built; CudnnPlan::run()
-// one call at a time for each handle. Errors: the first one stays, and plan() answers with it.
+// Invariants: a plan keeps what it was made of.
+// Threads: none while it is built; CudnnPlan::run() one call at a time for each handle.
+// Errors: the first one stays, and plan() answers with it.
 // Cost: plan() up to seconds, since it may compile a kernel; run() about 5 us.
 //
 //   CudnnGraph graph(cudnn);

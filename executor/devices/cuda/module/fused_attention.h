@@ -4,9 +4,10 @@
 // cuDNN is loaded when the first shape is prepared that it may do. without_cudnn.cc stands in where
 // there was no cuDNN to build with.
 //
-// Threads: any. Ownership: operations are shared and outlive it. Errors: kUnimplemented, saying
-// why, for what must go another way. Cost: the first prepare() loads half a gigabyte; each of a new
-// shape compiles a kernel (1-4 s).
+// Threads: any.
+// Ownership: operations are shared and outlive it.
+// Errors: kUnimplemented, saying why, for what must go another way.
+// Cost: the first prepare() loads half a gigabyte; each of a new shape compiles a kernel (1-4 s).
 //
 //   auto made = fused.prepare(shape, AttentionPass::kForward);
 //   if (made.ok()) made.value()->run(stream, label, {{q, k, v, out, lse}}, scratch);

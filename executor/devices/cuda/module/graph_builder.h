@@ -5,7 +5,8 @@
 //
 // Invariants: all tensors have four dimensions; one of size 1 is repeated where the other operand's
 // is larger. Operations come in an order in which they could run.
-// Threads: none. Errors: kept, and answered by whoever makes something of the graph.
+// Threads: none.
+// Errors: kept, and answered by whoever makes something of the graph.
 //
 //   const auto a = graph.memory({b, h, m, k}, strides, CUDNN_DATA_BFLOAT16);  // addresses[0]
 //   const auto c = graph.matmul(a, w, graph.inside({b, h, m, n}));

@@ -1,8 +1,10 @@
 // Compiles a source to a binary for one architecture; needs no GPU.
 //
-// The headers that sources include are part of the module. Threads: any. Errors: kInvalid with the
-// compiler's words. Cost: 50 ms and more; with a folder, binaries are kept there by a hash of all
-// that they are made of.
+// The headers that sources include are part of the module.
+// Threads: any.
+// Errors: kInvalid with the compiler's words.
+// Cost: 50 ms and more; with a folder, binaries are kept there by a hash of all that they are made
+// of.
 #pragma once
 
 #include <string>
