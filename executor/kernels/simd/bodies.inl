@@ -11,14 +11,17 @@ struct OpTag {
 #pragma GCC diagnostic ignored "-Wswitch-enum"
 #include "executor/kernels/simd/fused.inl"
 #pragma GCC diagnostic pop
+// Each after those that it uses.
+// clang-format off
+#include "executor/kernels/simd/rows.inl"
+#include "executor/kernels/simd/norm.inl"
+#include "executor/kernels/simd/reduce.inl"
+#include "executor/kernels/simd/update.inl"
+#include "executor/kernels/simd/gemm.inl"
+#include "executor/kernels/simd/panel.inl"
 #include "executor/kernels/simd/attention.inl"
 #include "executor/kernels/simd/attention_pairs.inl"
-#include "executor/kernels/simd/gemm.inl"
-#include "executor/kernels/simd/norm.inl"
-#include "executor/kernels/simd/panel.inl"
-#include "executor/kernels/simd/reduce.inl"
-#include "executor/kernels/simd/rows.inl"
-#include "executor/kernels/simd/update.inl"
+// clang-format on
 
 constexpr Table kTable = {
     .fused_units = fused_units,
