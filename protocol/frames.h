@@ -7,6 +7,7 @@
 // Errors: decode() throws kInvalid on anything malformed; lists are bounded by the bytes that came.
 // Cost: 1-2 us to encode or decode a run of a few arguments.
 //
+// Example:
 //   stream.send(encode(CancelFrame{run, error}));
 //   Message message = decode(reader);
 #pragma once

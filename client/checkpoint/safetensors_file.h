@@ -6,6 +6,7 @@
 // checkpoint is never changed after its rename).
 // Errors: kInvalid, naming file and tensor; see safetensors.h.
 //
+// Example:
 //   SafetensorsFile file("model.safetensors");
 //   for (const TensorEntry& t : file.header().tensors) use(t.spec, file.bytes(t));
 #pragma once

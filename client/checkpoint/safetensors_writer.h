@@ -1,12 +1,13 @@
 // Writes one safetensors file, tensor by tensor and in any order, without holding it in memory.
 //
-// The header is known and written first; bytes then go straight to their place. The file is removed
-// again unless finish() was reached, so nothing that looks whole is ever partial.
+// The header is known and written first; bytes then go straight to their place. Unless finish() was
+// reached the file is removed again, so a file that is there is complete.
 //
 // Threads: one thread at a time.
 // Ownership: bytes are not kept.
 // Errors: as durable_file.h; kInvalid for a tensor that the header lacks or bytes that do not fit.
 //
+// Example:
 //   SafetensorsWriter out("model.safetensors", {{"w", FileDType::kF32, {2, 3}}}, {{"step", "5"}});
 //   out.append("w", bytes_of_w);
 //   out.finish();

@@ -10,6 +10,7 @@
 // Errors: kInvalid, naming file and tensor. The index is not trusted: each tensor must be where it
 // says.
 //
+// Example:
 //   TensorFiles files = TensorFiles::open("step-00000577");
 //   TensorView w = files.at("layers.0.attn.q");
 #pragma once

@@ -9,6 +9,7 @@
 // executors' to say.
 // Cost: O(nodes), plus compilation of what the cache does not hold. Nothing grows with shards.
 //
+// Example:
 //   CompileCache cache;
 //   Plan plan = lower(program, {.slices = {{mesh, ranges}}, .hosts = {"host-0"}}, cache);
 #pragma once

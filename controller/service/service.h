@@ -4,9 +4,10 @@
 // calls into RPC and frames. A peer whose connection ends, whose frames are malformed, or whose
 // queue grows without end is dropped: its executor is lost, its client's session is closed.
 //
-// Threads: the reactor's thread; making and destroying one suspends briefly.
+// Threads: the reactor's thread; creating and destroying one suspends briefly.
 // Errors: the constructor throws kInvalid for a bad address and for a port in use.
 //
+// Example:
 //   ControllerService service(reactor, network, {.address = "127.0.0.1:7040"});
 //   print(service.address());
 #pragma once

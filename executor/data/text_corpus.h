@@ -6,6 +6,7 @@
 // Ownership: the corpus owns its bytes; train() and heldout() point into it.
 // Errors: kInvalid, naming the path, for text that is missing, empty, no text file or too short.
 //
+// Example:
 //   TextCorpus corpus = TextCorpus::load("books/");
 //   corpus.require_windows(128);
 //   ShuffledWindows windows(corpus.train(), {.seq = 128, .batch = 32, .seed = 1});

@@ -1,10 +1,14 @@
-// Task: a Work made of one function, for what is rare: initialisers, copies to and from clients.
+// Task: a Work that runs one function, for what is rare: initialisers, copies to and from clients.
 //
 // `end` is called once what the function started is done, with what went wrong, or null.
-// Threads: made anywhere; runs on the device's thread; deletes itself.
+// Threads: created on any thread; runs on the device's; deletes itself.
 // Errors: the functions must not throw.
 //
-//   enqueue_task(device, [](Turn& turn) { ...; return Progress::kDone; });
+// Example:
+//   enqueue_task(device, [](Turn& turn) {
+//     initialise(turn);
+//     return Progress::kDone;
+//   });
 #pragma once
 
 #include <utility>

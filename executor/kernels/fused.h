@@ -7,8 +7,10 @@
 //
 // A program is SSA: values are numbered, first the inputs, then one for each instruction in order.
 // The iteration space is [outer, inner], row-major; an input is one of
+//
 //   kFull    t[outer, inner]      kScalar  t[]
 //   kInner   t[inner]             kOuter   t[outer]
+//
 // Without kInner and kOuter inputs use outer = 1.
 //
 // Arithmetic: f32 and bf16 values are computed in f32; an instruction of type bf16 rounds its
@@ -26,11 +28,12 @@
 // Threads: run() is const and may be called from several devices at once.
 // Errors: the constructor throws kInvalid.
 //
-//   Fused gelu_ish({.inputs = {{DType::kF32, FusedInput::kFull}, {DType::kF32,
-//   FusedInput::kInner}},
-//                   .code = {{FusedOp::kAdd, DType::kF32, {0, 1}}, {FusedOp::kTanh, DType::kF32,
-//                   {2}}}, .outputs = {{3, DType::kF32}}});
-//   gelu_ish.run(par, rows, dim, inputs, outputs);
+// Example:
+//   constexpr DType kF32 = DType::kF32;
+//   Fused tanh_of_sum({.inputs = {{kF32, FusedInput::kFull}, {kF32, FusedInput::kInner}},
+//                      .code = {{FusedOp::kAdd, kF32, {0, 1}}, {FusedOp::kTanh, kF32, {2}}},
+//                      .outputs = {{3, kF32}}});
+//   tanh_of_sum.run(par, rows, dim, inputs, outputs);
 #pragma once
 
 #include <array>

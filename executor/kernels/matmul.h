@@ -4,8 +4,9 @@
 // bits do not depend on the number of threads; f64 (which oneDNN lacks) runs in loops of our own.
 // bf16 on a machine without bf16 arithmetic is widened to f32 in scratch.
 //
-// Types (a, b -> c): f32, f32 -> f32;  bf16, bf16 -> bf16 or f32 (accumulated in f32);  f64, f64 ->
-// f64. Shapes: op(a) is a[m, k], or a[k, m] when transpose_a; op(b) is b[k, n], or b[n, k] when
+// Types (a, b -> c): f32, f32 -> f32; bf16, bf16 -> bf16 or f32 (accumulated in f32);
+// f64, f64 -> f64.
+// Shapes: op(a) is a[m, k], or a[k, m] when transpose_a; op(b) is b[k, n], or b[n, k] when
 // transpose_b. Leading dimensions and batch strides count elements; 0 means dense; a batch stride
 // of kBroadcast reuses one matrix.
 //
@@ -14,9 +15,11 @@
 // Errors: the constructor throws kInvalid for types or sizes it cannot do; run() cannot fail.
 // Cost: construction 100 us to 2 ms (once per plan); run() about 2 us plus the arithmetic.
 //
-//   Matmul dot({.a = DType::kF32, .b = DType::kF32, .c = DType::kF32, .m = 4096, .n = 1024, .k =
-//   256}); std::vector<std::byte> scratch(dot.scratch_bytes(par.threads())); dot.run(par, x, w, y,
-//   scratch.data());
+// Example:
+//   Matmul dot({.a = DType::kF32, .b = DType::kF32, .c = DType::kF32,
+//               .m = 4096, .n = 1024, .k = 256});
+//   std::vector<std::byte> scratch(dot.scratch_bytes(par.threads()));
+//   dot.run(par, x, w, y, scratch.data());
 #pragma once
 
 #include <cstddef>

@@ -9,9 +9,10 @@
 // overlap.
 // Threads: any. Source and destination must not overlap. Nothing throws.
 //
-//   // transpose f32[64, 32] -> f32[32, 64]
-//   strided_copy(par, {.bytes = 4, .sizes = {32, 64}, .src_strides = {1, 32}, .dst_strides = {64,
-//   1}}, x, y);
+// Example (transposes f32[64, 32] to f32[32, 64]):
+//   StridedCopy transpose{.bytes = 4, .sizes = {32, 64}, .src_strides = {1, 32},
+//                         .dst_strides = {64, 1}};
+//   strided_copy(par, transpose, x, y);
 #pragma once
 
 #include <cstdint>

@@ -3,7 +3,7 @@
 // Every kernel takes one. With one thread the work runs inline on the caller and costs nothing.
 //
 // Invariants: which chunk a thread runs never changes a result: a kernel whose rounding depends on
-// a partition makes that partition from shapes alone (sum over fixed chunks, then over chunks in
+// a partition derives that partition from shapes alone (sum over fixed chunks, then over chunks in
 // order), never from threads().
 //
 // Threads: one caller at a time (a device's own thread); chunks run on it and on workers of a
@@ -11,10 +11,12 @@
 // must not throw and must not suspend a fiber.
 // Cost: about 0.1-2 us a call with two threads and warm workers.
 //
+// Example:
 //   Parallel par(2);
-//   par.for_each_chunk(8, [&](int64_t chunk) { ... });             // each chunk once, in any order
-//   par.for_each_range(n, 1024, [&](int64_t begin, int64_t end) { ... });  // begins are multiples
-//   of 1024
+//   par.for_each_chunk(8, [&](int64_t chunk) { sum(chunk); });  // Each once, in any order.
+//   par.for_each_range(n, 1024, [&](int64_t begin, int64_t end) { sum(begin, end); });
+//
+// Every `begin` is a multiple of 1024 here.
 #pragma once
 
 #include <algorithm>

@@ -1,14 +1,16 @@
 // ExecutorService: a Host on the network: it registers with the controller, turns RPC and frames
 // into calls of Host, and Host's events into frames.
 //
-// Threads: the reactor's thread; making and destroying one suspends.
+// Threads: the reactor's thread; creating and destroying one suspends.
 // Errors: the constructor throws what the controller answers: kInvalid (another version),
 // kUnimplemented (another machine), kUnavailable (nobody there). A transfer that Host refuses
-// becomes that transfer's result. A run that it can't take part in at all ends the connection: its
-// peers would wait for it for ever, and a lost host is what the controller can deal with.
+// becomes that transfer's result. A run that it can't take part in at all ends the connection:
+// otherwise the other hosts of the run would wait for this one for ever, while the controller fails
+// the run on all of them when a host is lost.
 //
-//   ExecutorService executor(reactor, network, {.controller = "127.0.0.1:7040", .host = {...}});
-//   executor.disconnected().await();                        // Serves until the controller is gone.
+// Example:
+//   ExecutorService executor(reactor, network, {.controller = "127.0.0.1:7040", .host = host});
+//   executor.disconnected().await();  // Serves until the controller is gone.
 #pragma once
 
 #include <memory>

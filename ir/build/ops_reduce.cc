@@ -1,4 +1,5 @@
-// The functions of ir/build/ops.h that sum, choose and multiply: reductions, products, indexing, random.
+// The functions of ir/build/ops.h that sum, choose and multiply: reductions, products, indexing,
+// random numbers.
 #include <numeric>
 
 #include "ir/build/builder.h"

@@ -16,8 +16,8 @@
 //  - Handles and addresses of all drivers of one process may be mixed where it makes sense: a
 //    stream waits for another device's event, a copy goes from device to device.
 //  - Between begin_capture() and end_capture() the calls on that stream, and on streams that wait
-//    for its events, are recorded, not run. allocate, free, notify, query, synchronize and whatever
-//    makes or destroys are refused on those streams.
+//    for its events, are recorded, not run. allocate, free, notify, query, synchronize and calls
+//    that create or destroy something are refused on those streams.
 //
 // Threads: any, one call on one stream at a time. notify() calls back on a thread of the driver's.
 // Ownership: what make/compile/prepare/create returned is the caller's to destroy, after what uses
@@ -26,10 +26,11 @@
 // synchronize, of any stream: it is sticky.
 // Cost: 1-5 us for an enqueue on a card, none of it waiting, except where a call says "Blocks".
 //
+// Example:
 //   At at{stream, "%3 add"};
 //   driver.copy(at, device, pinned, bytes);
 //   driver.launch(at, {.kernel = add, .grid = {8}, .block = {256}, .arguments = a, .accesses = r});
-//   driver.record(at, event);           // later: driver.query(event)
+//   driver.record(at, event);  // Later: driver.query(event).
 #pragma once
 
 #include <memory>

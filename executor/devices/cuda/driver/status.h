@@ -7,6 +7,7 @@
 // Threads: a value.
 // Cost: nothing is allocated unless there is an error.
 //
+// Example:
 //   if (Status done = driver.query(event); done.failed()) poison(to_error(done));
 #pragma once
 

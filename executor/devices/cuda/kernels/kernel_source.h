@@ -15,15 +15,15 @@
 //   GW_BLOCKS(threads, at_once)     __launch_bounds__     nothing
 //
 // An element of a Global or a Shared is read by naming its type (`float v = x[i]`, never `auto`)
-// and written by assignment. Blocks are whole warps where they shuffle. A kernel:
+// and written by assignment. Blocks are whole warps where they shuffle.
 //
+// Example:
 //   GW_KERNEL void scale_f32(Global<const float> x, Global<float> y, float by, int64_t n) {
 //     for (int64_t i = global_thread(); i < n; i += global_threads()) y[i] = x[i] * by;
 //   }
 //   GW_KERNEL_TABLE(scale, GW_ENTRY(scale_f32));
 //
-// or, where one text serves several types (nvcc only):
-//
+// Example (one text for several types; nvcc only):
 //   template <class T>
 //   GW_KERNEL_TEMPLATE void scale(Global<const T> x, Global<T> y, T by, int64_t n) { ... }
 //   GW_KERNEL_TABLE(scale, GW_INSTANCE("scale_f32", scale<float>), ...);

@@ -1,6 +1,7 @@
 // A block's way through rows: in strips of 16 bytes where the rows of a tensor are of whole strips,
 // else element by element. Which thread sees which element follows from the shape alone.
 //
+// Example:
 //   each_strip<T>(columns, [&](int64_t first, auto width) {
 //     const auto a = load_strip<width.kCount>(x, first);
 //     GW_UNROLL for (int e = 0; e < width.kCount; ++e) sum += a.at[e];

@@ -8,6 +8,7 @@
 // Cost: one launch; three for the gradient of attention. Products of experts in bf16 go through the
 // tensor cores, all else is sums of plain multiplications.
 //
+// Example:
 //   auto own = OwnOperation::attention(driver, shape);
 //   own.value().run(driver, at, {{q, k, v, out, lse}}, scratch);
 #pragma once

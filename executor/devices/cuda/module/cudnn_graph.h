@@ -1,15 +1,16 @@
-// CudnnGraph: a graph given to cuDNN, and the plan that cuDNN makes of it.
+// CudnnGraph: a graph given to cuDNN, and the plan into which cuDNN compiles it.
 //
 // Why: cuDNN has no call "attention". It is given the matrix products and element-wise operations
 // that define it, and finds one kernel that does all of them.
 //
-// Invariants: a plan keeps what it was made of.
+// Invariants: a plan keeps the descriptors that it was built from.
 // Threads: none while it is built; CudnnPlan::run() one call at a time for each handle.
 // Errors: the first one stays, and plan() answers with it.
 // Cost: plan() up to seconds, since it may compile a kernel; run() about 5 us.
 //
+// Example:
 //   CudnnGraph graph(cudnn);
-//   ...                                          // See graph_builder.h.
+//   add_attention(graph);  // As in graph_builder.h.
 //   Result<CudnnPlan> plan = graph.plan({.handle = handle});
 #pragma once
 
@@ -22,8 +23,8 @@
 
 namespace gangway::cuda {
 
-// What a plan is made for: the card of a handle; or one that need not be there, in the JSON that
-// cuDNN writes of a card: that plan can't be run.
+// What a plan is compiled for: the card of a handle, or a card that need not be there, described by
+// the JSON that cuDNN writes of one. The latter plan can't be run.
 struct CudnnTarget {
   cudnnHandle_t handle = nullptr;
   std::string_view card;

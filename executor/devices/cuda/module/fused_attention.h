@@ -1,16 +1,17 @@
 // FusedAttention: attention by cuDNN on one device, where this was built with it and the machine
 // has it.
 //
-// cuDNN is loaded when the first shape is prepared that it may do. without_cudnn.cc stands in where
-// there was no cuDNN to build with.
+// cuDNN is loaded when the first shape that it may support is prepared. Where there was no cuDNN to
+// build with, without_cudnn.cc is compiled instead.
 //
 // Threads: any.
 // Ownership: operations are shared and outlive it.
 // Errors: kUnimplemented, saying why, for what must go another way.
 // Cost: the first prepare() loads half a gigabyte; each of a new shape compiles a kernel (1-4 s).
 //
-//   auto made = fused.prepare(shape, AttentionPass::kForward);
-//   if (made.ok()) made.value()->run(stream, label, {{q, k, v, out, lse}}, scratch);
+// Example:
+//   auto prepared = fused.prepare(shape, AttentionPass::kForward);
+//   if (prepared.ok()) prepared.value()->run(stream, label, {{q, k, v, out, lse}}, scratch);
 #pragma once
 
 #include <cuda_runtime_api.h>

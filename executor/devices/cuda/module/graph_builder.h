@@ -1,4 +1,4 @@
-// GraphBuilder: what a graph of cuDNN's can be made of, one operation at a time.
+// GraphBuilder: builds a graph of the operations that cuDNN knows, one at a time.
 //
 // Why an interface: the same few lines that describe attention are given to cuDNN (cudnn_graph.h)
 // and, in tests, computed number by number, which shows what they mean without a GPU.
@@ -6,8 +6,9 @@
 // Invariants: all tensors have four dimensions; one of size 1 is repeated where the other operand's
 // is larger. Operations come in an order in which they could run.
 // Threads: none.
-// Errors: kept, and answered by whoever makes something of the graph.
+// Errors: kept, and returned by whoever compiles or evaluates the graph.
 //
+// Example:
 //   const auto a = graph.memory({b, h, m, k}, strides, CUDNN_DATA_BFLOAT16);  // addresses[0]
 //   const auto c = graph.matmul(a, w, graph.inside({b, h, m, n}));
 //   graph.pointwise(CUDNN_POINTWISE_MUL, {c, graph.number(0.5f)}, y);

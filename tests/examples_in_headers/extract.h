@@ -1,0 +1,44 @@
+// The examples that comments of headers hold, and the source that compiles them.
+//
+// An example is a block of comment lines that are indented by three spaces or more, below a line
+// "Example:" or "Example (what it shows):". Other indented blocks are tables and diagrams; code in
+// them is a mistake, since nothing would compile it (unmarked_code()).
+//
+// Threads: pure functions, but for reading files.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace gangway::examples {
+
+struct Example {
+  std::string path;  // From the root of the tree: "client/client.h".
+  int line = 0;      // Of the first line of code, from 1.
+  std::vector<std::string> code;
+
+  // Whether it begins with a function, and so can't stand inside another one.
+  bool defines_function() const;
+};
+
+std::vector<Example> examples_in(const std::string& path, std::string_view header);
+
+// Lines, from 1, that end like statements in an indented block that is not marked as an example.
+std::vector<int> unmarked_code(std::string_view header);
+
+// What a user's program may include: gangway.h and all that it includes from this tree, and every
+// header of the folders that are public as a whole. Sorted; kInvalid when `root` has no gangway.h.
+std::vector<std::string> public_headers(const std::filesystem::path& root);
+
+// Every header of the rooms, sorted.
+std::vector<std::string> all_headers(const std::filesystem::path& root);
+
+std::string read_file(const std::filesystem::path& path);
+
+// One function or namespace for each example. Compilers report errors at the example's own line.
+std::string to_source(const std::vector<Example>& examples,
+                      const std::vector<std::string>& headers);
+
+}  // namespace gangway::examples
