@@ -3,8 +3,8 @@
 #include <optional>
 #include <set>
 
-#include "executor/data/text_corpus.h"
-#include "executor/data/windows.h"
+#include "data/text_corpus.h"
+#include "data/windows.h"
 #include "runtime/base/error.h"
 
 namespace gangway {

@@ -2,7 +2,7 @@
 // that ask.
 //
 // Kinds: "text" - shuffled windows of the text at `path`, or with `heldout` its last part in order
-// (executor/data); "counter" - element i of batch p is p * elements + i, for tests.
+// (data/); "counter" - element i of batch p is p * elements + i, for tests.
 // Threads: fill() from any thread.
 // Errors: make_source throws kInvalid naming the attribute or the path.
 #pragma once

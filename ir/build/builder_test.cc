@@ -33,6 +33,42 @@ TEST(Builder, TracesAnEquation) {
   EXPECT_EQ(f.nodes.size(), f.infos.size());
 }
 
+// Part of a model: what it builds is its caller's line.
+Value scaled_sum(Value x, Loc loc = Loc::current()) {
+  const LocScope at(loc);
+  return sum(x * 2);
+}
+Value twice_scaled_sum(Value x, Loc loc = Loc::current()) {
+  const LocScope at(loc);
+  return scaled_sum(x) + scaled_sum(x);
+}
+
+TEST(Builder, WhatAModelFunctionBuildsNamesTheLineOfItsCaller) {
+  Builder b("loss");
+  Value x = b.parameter("x", f32({8}));
+  const int line = __LINE__ + 1;
+  Value loss = twice_scaled_sum(x);
+  for (NodeId node = 0; node < b.function().nodes.size(); ++node)
+    EXPECT_EQ(line_of(b.function(), node), cat("builder_test.cc:", line));
+  EXPECT_GE(b.function().nodes.size(), 5u);
+  Value after = neg(loss);
+  EXPECT_EQ(line_of(b.function(), static_cast<NodeId>(b.function().nodes.size() - 1)),
+            cat("builder_test.cc:", __LINE__ - 2))
+      << "the scope has ended";
+  EXPECT_TRUE(after);
+}
+
+TEST(Builder, AnErrorInsideAModelFunctionNamesTheLineOfItsCaller) {
+  Builder b("loss");
+  Value x = b.parameter("x", f32({8, 4})), w = b.parameter("w", f32({8, 4}));
+  auto layer = [&](Loc loc) {
+    const LocScope at(loc);
+    return dot(x, w);
+  };
+  const int line = __LINE__ + 1;
+  EXPECT_THAT(message_of([&] { layer(Loc::current()); }), HasSubstr(cat("builder_test.cc:", line)));
+}
+
 TEST(Builder, BroadcastsAsNumPyDoes) {
   Builder b("f");
   Value x = b.parameter("x", f32({8, 1, 4})), y = b.parameter("y", f32({3, 1}));

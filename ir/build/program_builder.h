@@ -55,7 +55,7 @@ struct PlacementRule {
   AxisPlacements placements;
 };
 
-// A data pipeline on the hosts; `kind` and `attrs` are known to executor/data.
+// A data pipeline on the hosts; `kind` and `attrs` are known to data.
 struct SourceSpec {
   std::string kind;
   Attrs attrs;

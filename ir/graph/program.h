@@ -30,7 +30,7 @@ enum class NodeKind : uint8_t {
   kState,     // Named, lives across runs on its slice; `function`, without parameters and with one
               // result, computes its first value.
   kInput,     // Given with each run.
-  kSource,    // A data pipeline that runs on the hosts; `attrs` configure it (executor/data).
+  kSource,    // A data pipeline that runs on the hosts; `attrs` configure it (data).
   kCall,      // A function on a slice.
   kTransfer,  // From the operand's slice to this node's.
   kOutput,    // Handed to the client as an array.

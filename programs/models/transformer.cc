@@ -5,33 +5,30 @@
 namespace gangway::programs {
 namespace {
 
-Value activate(const TransformerConfig& config, Value x, Loc loc) {
-  return config.activation == Activation::kGelu ? gelu(x, loc) : silu(x, loc);
+Value activate(const TransformerConfig& config, Value x) {
+  return config.activation == Activation::kGelu ? gelu(x) : silu(x);
 }
 
 // A weight in the type that is computed with.
-Value weight(const TransformerConfig& config, const Tree& w, Loc loc) {
-  return convert(w, config.compute, loc);
+Value weight(const TransformerConfig& config, const Tree& w) { return convert(w, config.compute); }
+
+Value norm(const TransformerConfig& config, const Tree& w, Value x) {
+  return rms_norm(x, weight(config, w), 1e-5);
 }
 
-Value norm(const TransformerConfig& config, const Tree& w, Value x, Loc loc) {
-  return rms_norm(x, weight(config, w, loc), 1e-5, loc);
+Value feed_forward(const TransformerConfig& config, const Tree& p, Value x) {
+  Value up = dot(x, weight(config, p["up"]));
+  Value hidden = config.gated ? activate(config, dot(x, weight(config, p["gate"]))) * up
+                              : activate(config, up);
+  return dot(hidden, weight(config, p["down"]));
 }
 
-Value feed_forward(const TransformerConfig& config, const Tree& p, Value x, Loc loc) {
-  Value up = dot(x, weight(config, p["up"], loc), loc);
-  Value hidden = config.gated
-                     ? activate(config, dot(x, weight(config, p["gate"], loc), loc), loc) * up
-                     : activate(config, up, loc);
-  return dot(hidden, weight(config, p["down"], loc), loc);
-}
-
-Value self_attention(const TransformerConfig& config, const Tree& p, Value x, Loc loc) {
-  Value q = dot(x, weight(config, p["q"], loc), loc);
-  Value k = dot(x, weight(config, p["k"], loc), loc);
-  Value v = dot(x, weight(config, p["v"], loc), loc);
-  Value mixed = attention(q, k, v, {.heads = config.heads, .causal = true}, loc);
-  return dot(mixed, weight(config, p["o"], loc), loc);
+Value self_attention(const TransformerConfig& config, const Tree& p, Value x) {
+  Value q = dot(x, weight(config, p["q"]));
+  Value k = dot(x, weight(config, p["k"]));
+  Value v = dot(x, weight(config, p["v"]));
+  Value mixed = attention(q, k, v, {.heads = config.heads, .causal = true});
+  return dot(mixed, weight(config, p["o"]));
 }
 
 // What the layers leave behind besides x.
@@ -40,24 +37,22 @@ struct Auxiliary {
   std::vector<Value> loads;  // [1, experts] each.
 };
 
-void add_to(Value& total, Value term, Loc loc) {
-  total = total ? Operand(total, loc) + Operand(term, loc) : term;
-}
+void add_to(Value& total, Value term) { total = total ? total + term : term; }
 
-Value mixture(const TransformerConfig& config, const Tree& p, Value x, Auxiliary& aux, Loc loc) {
-  auto act = [&](Value h) { return activate(config, h, loc); };
-  MoeResult result = moe(config.moe, p, x, act, loc);
-  add_to(aux.balance, result.balance, loc);
-  add_to(aux.z, result.z, loc);
-  aux.loads.push_back(reshape(result.load, {1, config.moe.experts}, loc));
+Value mixture(const TransformerConfig& config, const Tree& p, Value x, Auxiliary& aux) {
+  auto act = [&](Value h) { return activate(config, h); };
+  MoeResult result = moe(config.moe, p, x, act);
+  add_to(aux.balance, result.balance);
+  add_to(aux.z, result.z);
+  aux.loads.push_back(reshape(result.load, {1, config.moe.experts}));
   return result.out;
 }
 
-Value layer_of(const TransformerConfig& config, const Tree& p, Value x, Auxiliary& aux, Loc loc) {
-  x = x + self_attention(config, p["attn"], norm(config, p["attn_norm"], x, loc), loc);
-  Value n = norm(config, p["ffn_norm"], x, loc);
-  return x + (config.moe.experts > 0 ? mixture(config, p["moe"], n, aux, loc)
-                                     : feed_forward(config, p["ffn"], n, loc));
+Value layer_of(const TransformerConfig& config, const Tree& p, Value x, Auxiliary& aux) {
+  x = x + self_attention(config, p["attn"], norm(config, p["attn_norm"], x));
+  Value n = norm(config, p["ffn_norm"], x);
+  return x + (config.moe.experts > 0 ? mixture(config, p["moe"], n, aux)
+                                     : feed_forward(config, p["ffn"], n));
 }
 
 StateTree layer_parameters(const TransformerConfig& c) {
@@ -122,58 +117,58 @@ int64_t parameter_count(const TransformerConfig& config) {
 
 Value transformer_hidden(const TransformerConfig& config, const Tree& p, Value tokens,
                          Losses* losses, Loc loc) {
+  const LocScope at(loc);
   Builder& b = tokens.builder();
   const Dims dims = tokens.type().dims;
   GW_REQUIRE(dims.size() == 2 && dims[1] <= config.seq,
              "transformer: tokens are i32[batch, seq] with seq at most ", config.seq, ", got ",
              to_string(tokens.type()));
-  Value x = take(weight(config, p["embed"], loc), tokens, loc);
+  Value x = take(weight(config, p["embed"]), tokens);
   if (config.positional) {
-    Value pos = weight(config, p["pos"], loc);
-    if (dims[1] < config.seq) pos = slice(pos, 0, 0, dims[1], 1, loc);
-    x = x + broadcast_in(pos, x.type().dims, {1, 2}, loc);
+    Value pos = weight(config, p["pos"]);
+    if (dims[1] < config.seq) pos = slice(pos, 0, 0, dims[1], 1);
+    x = x + broadcast_in(pos, x.type().dims, {1, 2});
   }
   Auxiliary aux;
   int index = 0;
   for (const Tree& layer : p["layers"]) {
-    Builder::Scope scope(b, "layers." + std::to_string(index++), loc);
+    Builder::Scope scope(b, "layers." + std::to_string(index++));
     if (config.remat) {
-      x = remat(b, [&] { return layer_of(config, layer, x, aux, loc); });
+      x = remat(b, [&] { return layer_of(config, layer, x, aux); });
     } else {
-      x = layer_of(config, layer, x, aux, loc);
+      x = layer_of(config, layer, x, aux);
     }
   }
   if (losses != nullptr && config.moe.experts > 0) {
     const double share = 1.0 / static_cast<double>(config.layers);
-    losses->balance = aux.balance * Operand(share, loc);
-    losses->z = aux.z * Operand(share, loc);
-    losses->load = concat(aux.loads, 0, loc);
-    losses->total = aux.balance * Operand(config.moe.balance_coefficient, loc) +
-                    aux.z * Operand(config.moe.z_coefficient, loc);
+    losses->balance = aux.balance * share;
+    losses->z = aux.z * share;
+    losses->load = concat(aux.loads, 0);
+    losses->total = aux.balance * config.moe.balance_coefficient + aux.z * config.moe.z_coefficient;
   }
-  return norm(config, p["final_norm"], x, loc);
+  return norm(config, p["final_norm"], x);
 }
 
 Value transformer_logits(const TransformerConfig& config, const Tree& p, Value hidden, Loc loc) {
-  if (!config.tied) return dot(hidden, weight(config, p["head"], loc), loc);
-  return dot_general(hidden, weight(config, p["embed"], loc),
-                     {.lhs_contract = {2}, .rhs_contract = {1}}, loc);
+  const LocScope at(loc);
+  if (!config.tied) return dot(hidden, weight(config, p["head"]));
+  return dot_general(hidden, weight(config, p["embed"]),
+                     {.lhs_contract = {2}, .rhs_contract = {1}});
 }
 
 Losses transformer_loss(const TransformerConfig& config, const Tree& p, Value tokens, Loc loc) {
+  const LocScope at(loc);
   Losses losses;
   const Dims dims = tokens.type().dims;
-  Value logits =
-      transformer_logits(config, p, transformer_hidden(config, p, tokens, &losses, loc), loc);
+  Value logits = transformer_logits(config, p, transformer_hidden(config, p, tokens, &losses));
   // Position t predicts token t + 1. The last position has nothing to predict: it is masked, not
   // cut off, so that the logits need no copy.
-  Value labels = pad(slice(tokens, 1, 1, dims[1], 1, loc), 1, 0, 1, 0, loc);
-  Value each = cross_entropy(logits, labels, loc);
-  Value position = iota(tokens.builder(), i32(dims), 1, loc);
-  Value predicts =
-      convert(lt(Operand(position, loc), Operand(dims[1] - 1, loc)), each.dtype(), loc);
+  Value labels = pad(slice(tokens, 1, 1, dims[1], 1), 1, 0, 1, 0);
+  Value each = cross_entropy(logits, labels);
+  Value position = iota(tokens.builder(), i32(dims), 1);
+  Value predicts = convert(lt(position, dims[1] - 1), each.dtype());
   const double count = static_cast<double>(dims[0] * (dims[1] - 1));
-  losses.cross_entropy = sum(each * predicts, {}, loc) * Operand(1.0 / count, loc);
+  losses.cross_entropy = sum(each * predicts) * (1.0 / count);
   losses.total = losses.total ? losses.cross_entropy + losses.total : losses.cross_entropy;
   return losses;
 }
@@ -181,36 +176,37 @@ Losses transformer_loss(const TransformerConfig& config, const Tree& p, Value to
 DecodeResult transformer_decode(const TransformerConfig& config, const Tree& p, Value token,
                                 Value position, const std::vector<std::pair<Value, Value>>& caches,
                                 Loc loc) {
+  const LocScope at(loc);
   const int64_t batch = token.dim(0);
   TransformerConfig step = config;
   step.moe.groups = 1;
   step.moe.capacity_factor = 0;
-  Value x = take(weight(config, p["embed"], loc), reshape(token, {batch, 1}, loc), loc);
+  Value x = take(weight(config, p["embed"]), reshape(token, {batch, 1}));
   if (config.positional) {
-    Value row = dynamic_slice(weight(config, p["pos"], loc), position, 0, 1, loc);
-    x = x + broadcast_in(row, x.type().dims, {1, 2}, loc);
+    Value row = dynamic_slice(weight(config, p["pos"]), position, 0, 1);
+    x = x + broadcast_in(row, x.type().dims, {1, 2});
   }
   DecodeResult result;
   Auxiliary aux;
-  Value length = position + Operand(1, loc);
+  Value length = position + 1;
   size_t index = 0;
   for (const Tree& layer : p["layers"]) {
-    Builder::Scope scope(token.builder(), "layers." + std::to_string(index), loc);
+    Builder::Scope scope(token.builder(), "layers." + std::to_string(index));
     const auto& [keys, values] = caches[index++];
     const Tree& attn = layer["attn"];
-    Value n = norm(config, layer["attn_norm"], x, loc);
-    Value k = dynamic_update(keys, dot(n, weight(config, attn["k"], loc), loc), position, 1, loc);
-    Value v = dynamic_update(values, dot(n, weight(config, attn["v"], loc), loc), position, 1, loc);
-    Value q = dot(n, weight(config, attn["q"], loc), loc);
-    Value mixed = attention_decode(q, k, v, length, {.heads = config.heads, .causal = true}, loc);
-    x = x + dot(mixed, weight(config, attn["o"], loc), loc);
-    n = norm(config, layer["ffn_norm"], x, loc);
-    x = x + (config.moe.experts > 0 ? mixture(step, layer["moe"], n, aux, loc)
-                                    : feed_forward(config, layer["ffn"], n, loc));
+    Value n = norm(config, layer["attn_norm"], x);
+    Value k = dynamic_update(keys, dot(n, weight(config, attn["k"])), position, 1);
+    Value v = dynamic_update(values, dot(n, weight(config, attn["v"])), position, 1);
+    Value q = dot(n, weight(config, attn["q"]));
+    Value mixed = attention_decode(q, k, v, length, {.heads = config.heads, .causal = true});
+    x = x + dot(mixed, weight(config, attn["o"]));
+    n = norm(config, layer["ffn_norm"], x);
+    x = x + (config.moe.experts > 0 ? mixture(step, layer["moe"], n, aux)
+                                    : feed_forward(config, layer["ffn"], n));
     result.caches.emplace_back(k, v);
   }
-  Value logits = transformer_logits(config, p, norm(config, p["final_norm"], x, loc), loc);
-  result.logits = reshape(logits, {batch, config.vocab}, loc);
+  Value logits = transformer_logits(config, p, norm(config, p["final_norm"], x));
+  result.logits = reshape(logits, {batch, config.vocab});
   return result;
 }
 

@@ -19,50 +19,49 @@ std::vector<Leaf> leaves(const Tree& tree) {
 }
 
 // 1 - beta^step
-Value correction(Value step, double beta, Loc loc) {
-  return Operand(1.0, loc) - Operand(exp(step * Operand(std::log(beta), loc), loc), loc);
-}
+Value correction(Value step, double beta) { return 1.0 - exp(step * std::log(beta)); }
 
 }  // namespace
 
 AdamwResult adamw(ProgramBuilder& b, const Tree& params, const Tree& grads,
                   const AdamwConfig& config, Loc loc) {
+  const LocScope at(loc);
   std::vector<Leaf> parameters = leaves(params), gradients = leaves(grads);
   GW_REQUIRE(!parameters.empty() && parameters.size() == gradients.size(),
              "adamw: ", parameters.size(), " parameters, but ", gradients.size(), " gradients");
   const DType dtype = parameters[0].value.dtype();
-  Value lr = b.input("lr", {dtype, {}}, {}, loc);
-  Value step = b.input("step", {dtype, {}}, {}, loc);
+  Value lr = b.input("lr", {dtype, {}});
+  Value step = b.input("step", {dtype, {}});
 
   Value squares;
   for (const Leaf& gradient : gradients) {
-    Value term = convert(sum_squares(gradient.value, loc), dtype, loc);
-    squares = squares ? Operand(squares, loc) + Operand(term, loc) : term;
+    Value term = convert(sum_squares(gradient.value), dtype);
+    squares = squares ? squares + term : term;
   }
-  Value norm = sqrt(squares, loc);
-  Value scale = constant_like(norm, 1.0, loc);
+  Value norm = sqrt(squares);
+  Value scale = constant_like(norm, 1.0);
   if (config.clip_norm > 0) {
-    scale = minimum(Operand(1.0, loc), Operand(Operand(config.clip_norm, loc) / norm, loc));
+    scale = minimum(1.0, config.clip_norm / norm);
   }
   AdamwScalars scalars{.lr = lr,
-                       .correction1 = correction(step, config.beta1, loc),
-                       .correction2 = correction(step, config.beta2, loc),
+                       .correction1 = correction(step, config.beta1),
+                       .correction2 = correction(step, config.beta2),
                        .grad_scale = scale};
   for (size_t i = 0; i < parameters.size(); ++i) {
     const auto& [name, p] = parameters[i];
     AdamwState state{.p = p,
-                     .m = b.state("adamw.m." + name, zeros(p.type()), {}, loc),
-                     .v = b.state("adamw.v." + name, zeros(p.type()), {}, loc)};
+                     .m = b.state("adamw.m." + name, zeros(p.type())),
+                     .v = b.state("adamw.v." + name, zeros(p.type()))};
     AdamwOptions options{.beta1 = config.beta1,
                          .beta2 = config.beta2,
                          .eps = config.eps,
                          .weight_decay = p.rank() >= 2 ? config.weight_decay : 0.0};
-    AdamwState next = adamw(state, gradients[i].value, scalars, options, loc);
-    b.update(state.p, next.p, loc);
-    b.update(state.m, next.m, loc);
-    b.update(state.v, next.v, loc);
+    AdamwState next = adamw(state, gradients[i].value, scalars, options);
+    b.update(state.p, next.p);
+    b.update(state.m, next.m);
+    b.update(state.v, next.v);
   }
-  return {.grad_norm = norm, .rate = Operand(lr, loc) * Operand(norm, loc)};
+  return {.grad_norm = norm, .rate = lr * norm};
 }
 
 }  // namespace gangway::programs

@@ -9,8 +9,8 @@
 #include <optional>
 
 #include "client/checkpoint/durable_file.h"
-#include "executor/data/text_corpus.h"
-#include "executor/data/windows.h"
+#include "data/text_corpus.h"
+#include "data/windows.h"
 #include "ir/inspect/graphviz.h"
 #include "programs/bigram.h"
 #include "programs/default_text.h"

@@ -93,11 +93,12 @@ namespace internal {
   } while (false)
 
 // Our own mistake: throws kBug with the expression and its place. Always on.
-#define GW_ASSERT(condition, ...)                                                                  \
-  do {                                                                                             \
-    if (!(condition)) [[unlikely]]                                                                 \
-      ::gangway::internal::fail(::gangway::ErrorKind::kBug, #condition, ::gangway::Loc::current(), \
-                                ::gangway::cat("" __VA_OPT__(, ) __VA_ARGS__));                    \
+#define GW_ASSERT(condition, ...)                                                   \
+  do {                                                                              \
+    if (!(condition)) [[unlikely]]                                                  \
+      ::gangway::internal::fail(::gangway::ErrorKind::kBug, #condition,             \
+                                ::gangway::Loc{__builtin_FILE(), __builtin_LINE()}, \
+                                ::gangway::cat("" __VA_OPT__(, ) __VA_ARGS__));     \
   } while (false)
 
 // As GW_ASSERT, in hot loops: off in release builds.

@@ -3,6 +3,18 @@
 #include <string_view>
 
 namespace gangway {
+namespace {
+thread_local const Loc* scoped = nullptr;
+}  // namespace
+
+Loc Loc::current(const char* file, int line) {
+  return scoped != nullptr ? *scoped : Loc{file, line};
+}
+
+LocScope::LocScope(Loc at) : at_(at), outer_(scoped) {
+  if (at_.known()) scoped = &at_;
+}
+LocScope::~LocScope() { scoped = outer_; }
 
 std::string to_string(const Loc& loc) {
   if (!loc.known()) return "unknown";

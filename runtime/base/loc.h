@@ -14,10 +14,32 @@ struct Loc {
   const char* file = "";  // A string literal: lives as long as the process.
   int line = 0;
 
-  static constexpr Loc current(const char* file = __builtin_FILE(), int line = __builtin_LINE()) {
-    return {file, line};
-  }
+  // The caller's line; inside a LocScope, that scope's.
+  static Loc current(const char* file = __builtin_FILE(), int line = __builtin_LINE());
   bool known() const { return line > 0; }
+};
+
+// Until it goes out of scope, everything that this thread traces counts as written at one line. A
+// function that builds part of a model (a layer, an optimizer) opens one at its start, so that its
+// nodes and errors name the line of the user who called it, and not its own:
+//
+//   Value feed_forward(const Tree& p, Value x, Loc loc = Loc::current()) {
+//     LocScope at(loc);
+//     return dot(gelu(dot(x, p["up"])), p["down"]);
+//   }
+//
+// Scopes nest: a function called inside takes the outer scope's line, since that is what its
+// defaulted `loc` is. Threads: it holds for the thread that opened it; opened and closed in order.
+class LocScope {
+ public:
+  explicit LocScope(Loc at);
+  ~LocScope();
+  LocScope(const LocScope&) = delete;
+  LocScope& operator=(const LocScope&) = delete;
+
+ private:
+  const Loc at_;
+  const Loc* const outer_;
 };
 
 // "two_programs.cc:14": the file's name without its folders, or "unknown".

@@ -1,9 +1,9 @@
-#include "executor/data/windows.h"
+#include "data/windows.h"
 
 #include <algorithm>
 #include <cstddef>
 
-#include "executor/data/permutation.h"
+#include "data/permutation.h"
 #include "runtime/base/error.h"
 #include "runtime/base/rng.h"
 

@@ -1,4 +1,4 @@
-#include "executor/data/permutation.h"
+#include "data/permutation.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "executor/data/windows.h"
+#include "data/windows.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "executor/data/text_corpus.h"
+#include "data/text_corpus.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
