@@ -8,8 +8,8 @@
 //  - A poisoned member takes part in every collective like the others, carrying its flag: it never
 //    leaves its peers waiting, and each of them knows when it is done that the result means
 //    nothing.
-//  - An alarm is heard without a meeting: a member that waits for its device, and not for the
-//    others, learns that one of them will never come.
+//  - An alarm is noticed outside of collectives: a member that waits for its own device, and not
+//    for the others, learns that one of them will never take part.
 //  - A collective is a state machine: begin, then advance() until it is done. What it waits for is
 //    announced by a ring of the device's bell.
 //
@@ -46,7 +46,7 @@ class Collective {
  public:
   virtual ~Collective() = default;
 
-  // "everything": no collective of this plan matters any more.
+  // "Everything": the results of this plan's collectives are not used any more.
   static constexpr uint64_t kEverything = ~uint64_t{0};
 
   virtual uint32_t rank() const = 0;
@@ -58,7 +58,7 @@ class Collective {
   // Several tensors as one bucket: one exchange for all of them.
   virtual void begin_all_reduce(std::span<const CollectiveTensor> tensors, Reduction reduction,
                                 bool poisoned) = 0;
-  // Every member learns the word of every other: what a gate is made of.
+  // Every member learns the word of every other. A gate is such an exchange.
   virtual void begin_exchange(uint64_t word, bool poisoned) = 0;
 
   // Memory of the device that it works in; given once, before the first collective.
@@ -73,8 +73,8 @@ class Collective {
   // Once done: why this member's own part failed; null: it did not.
   virtual std::shared_ptr<const Error> failure() const { return nullptr; }
 
-  // Tells all members of `what`, a number that they know, and rings them. The last alarm of each
-  // member stands; one about everything stays.
+  // Tells all members of `what`, a number that they know, and rings them. A later alarm of a member
+  // replaces its earlier one, except one about everything.
   virtual void raise_alarm(uint64_t what) { static_cast<void>(what); }
   // Whether a member raised this one, or one about everything.
   virtual bool alarmed(uint64_t what) const { return static_cast<void>(what), false; }

@@ -1,8 +1,8 @@
 // Compiler: compiles the functions of plans that are being installed; on a thread of its own where
 // a device's compile() blocks, so that the reactor answers meanwhile.
 //
-// Jobs are done one after another, in their order. What blocks on no device is compiled at once, on
-// the reactor: a simulation stays deterministic.
+// Jobs are done one after another, in their order. What no device blocks for is compiled at once,
+// on the reactor, so that a simulation stays deterministic.
 //
 // Threads: the reactor's; parts are compiled on the compiler's.
 // Ownership: devices outlive stop().
@@ -39,7 +39,7 @@ struct CompileJob {
 
   // Once for each `number` and family of devices.
   void add(uint32_t number, Device& device, const LocalFunction& local);
-  // Null: it was not added.
+  // What add() compiled for this number and device; null: nothing was added.
   std::shared_ptr<const CompiledFunction> made(uint32_t number, const Device& device) const;
 
   std::vector<Part> parts;
@@ -47,7 +47,7 @@ struct CompileJob {
   std::optional<Error> error;
   // On the reactor, unless the job was dropped.
   std::function<void(const CompileJob&)> done;
-  std::atomic<bool> dropped{false};  // Set on the reactor: nobody wants it any more.
+  std::atomic<bool> dropped{false};  // Set on the reactor: its result is not needed any more.
 };
 
 class Compiler {
@@ -57,7 +57,7 @@ class Compiler {
   Compiler(const Compiler&) = delete;
 
   void compile(const std::shared_ptr<CompileJob>& job);
-  // For good. Jobs that are not done are dropped.
+  // Ends the compiler. Jobs that are not done are dropped.
   void stop();
 
  private:

@@ -1,5 +1,5 @@
-// Device: the interface that all hardware looks like; modelled on CUDA's own semantics, so that a
-// GPU is a thin layer.
+// Device: the interface of all hardware, modelled on CUDA's semantics, so that its implementation
+// for a GPU is a thin layer.
 //
 //   CUDA                      here
 //   cudaMallocAsync / Free    memory()                 exact accounting, one named budget
@@ -11,14 +11,13 @@
 //   ncclComm_t                Collective               executor/collectives/collective.h
 //
 // Invariants
-//  - Work runs in the order of enqueue(), one at a time. What a later work reads an earlier one has
-//    written.
-//  - What a Work starts on a *discrete* device (a GPU) goes on behind the call, in the order it was
-//    started, in memory that the host can't touch. Who must know that it is done takes a mark() and
-//    waits until it is reached(). On all others it is done when the call returns, device memory is
-//    host memory, and a mark costs nothing.
-//  - A collective that is done on a discrete device goes on beside what is started next, until
-//    join_collectives().
+//  - Work runs in the order of enqueue(), one at a time: a work may read what an earlier one wrote.
+//  - What a Work starts on a *discrete* device (a GPU) runs after the call has returned, in the
+//    order in which it was started, in memory that the host can't touch. Code that must know that
+//    it is done takes a mark() and waits until it is reached(). On all other devices it is done
+//    when the call returns, device memory is host memory, and a mark costs nothing.
+//  - On a discrete device a collective whose advance() said kDone may still run beside what is
+//    started next, until join_collectives().
 //  - Nothing that runs on the device's thread throws or blocks: errors are values (in a frame, an
 //    event, a buffer).
 //  - A device that waits costs nothing: it parks until ring(), or until the time its work asked to
@@ -27,8 +26,8 @@
 // Threads: enqueue(), ring(), memory() and host memory anywhere; compile() anywhere; copy(), marks,
 // now_ns() and everything that a Work does on the device's own thread (the reactor's, for a
 // simulated device).
-// Ownership: the device outlives what was compiled for it and what was enqueued on it; dying, it
-// drops what has not run.
+// Ownership: the device outlives what was compiled for it and what was enqueued on it; its
+// destructor drops what has not run.
 #pragma once
 
 #include <cstddef>
@@ -48,7 +47,7 @@
 namespace gangway {
 
 // One call of a compiled function on one device: where its tensors lie and how far it has come.
-// Made once for each run in flight and reused.
+// Built once for each run in flight and reused.
 struct CallFrame {
   // Parameters, then results, then the arena.
   std::vector<std::byte*> bases;
@@ -141,16 +140,19 @@ class Device {
 
   // Throws kInvalid or kUnimplemented with the user's line.
   virtual std::shared_ptr<const CompiledFunction> compile(const LocalFunction& local) = 0;
-  // It may take longer than a reactor may be held (libraries that compile kernels).
+  // Whether compile() may block for longer than the reactor may be held up (libraries that compile
+  // kernels).
   virtual bool compile_blocks() const { return false; }
 
-  // Devices of one answer run what was compiled for any of them.
+  // Devices that return the same pointer can run what was compiled for any of them.
   virtual const void* family() const { return nullptr; }
 
-  // A membership for tensors in this device's memory, from one that meets in host memory.
+  // A collective for tensors in this device's memory, whose members meet through `meeting`, which
+  // works in host memory.
   virtual std::unique_ptr<Collective> collective(std::unique_ptr<Collective> meeting,
                                                  const DeviceGroup& group);
-  // Its staging_bytes(), before it is made. Throws kUnimplemented for a group that it can't join.
+  // The staging_bytes() that such a collective will have. Throws kUnimplemented for a group that
+  // the device can't join.
   virtual int64_t collective_bytes(const DeviceGroup& group) const;
 
   // A way into the memory of `receiver`, a device of this process and kind, with `slots` places;
@@ -158,11 +160,11 @@ class Device {
   virtual std::unique_ptr<DeviceLink> link_to(Device& receiver, uint32_t slots);
 
   virtual void enqueue(Work& work) = 0;
-  // Something that a pending work waits for may have happened.
+  // Says that something that a pending work waits for may have happened.
   virtual void ring() = 0;
   // Ends its thread, for good, and drops what has not run. Memory and what was compiled stay.
   virtual void stop() = 0;
-  // How another process rings: the device parks on this bell from now on. Before the first
+  // The bell that other processes ring: the device parks on it from now on. Called before the first
   // enqueue().
   virtual void use_bell(Bell bell) = 0;
 
@@ -170,10 +172,11 @@ class Device {
   virtual void expect_peers(int device_threads) { static_cast<void>(device_threads); }
 
   virtual int64_t now_ns() const = 0;
-  // What is started from now on comes behind every collective that is done. A mark says so too.
+  // What is started from now on runs after every collective whose advance() said kDone. A mark
+  // orders the same.
   virtual void join_collectives() {}
 
-  // Functions that were compiled for it are gone: it lets go of what it keeps for them. Anywhere.
+  // Frees what the device keeps for compiled functions that are gone. Any thread.
   virtual void trim() {}
 
   // Where its work records spans; null: nowhere.
@@ -185,8 +188,9 @@ class Device {
   virtual void check_finite(DType dtype, const void* data, int64_t elements, uint32_t* flag) = 0;
 
   bool discrete() const { return discrete_; }
-  // Who gets kPending is rung. Once reached, `failure` is what went wrong in what was started since
-  // the mark before, or what has ended the device; null: nothing.
+  // A mark stands for everything that was started so far. Where reached() says kPending, the device
+  // is rung when the mark may have been reached. Once it says kDone, `failure` is the error of what
+  // was started since the mark before, or the error that ended the device; null: there was none.
   Mark mark() { return discrete_ ? make_mark() : 0; }
   Progress reached(Mark mark, std::shared_ptr<const Error>* failure) {
     return discrete_ ? look_for_mark(mark, failure) : Progress::kDone;
@@ -195,10 +199,11 @@ class Device {
   // Memory that the host and copy() both reach, not initialised; it may outlive the device.
   // Throws kOverloaded. Cost on a discrete device: about a millisecond.
   virtual HostMemory host_memory(int64_t bytes);
-  // Lets copy() reach memory of the caller's, whole pages, until the last holder lets go.
+  // Lets copy() reach memory of the caller's, in whole pages, until the last copy of the result is
+  // dropped.
   virtual std::shared_ptr<void> pin(void* data, int64_t bytes);
-  // The host is about to touch such memory: nothing that was started may. Checked by the emulated
-  // driver of the tests alone.
+  // Says that the host is about to touch such memory, so nothing that was started may still touch
+  // it. Only the emulated driver of the tests checks that.
   virtual void host_access(HostAccess kind, const void* data, int64_t bytes);
 
  protected:

@@ -1,8 +1,7 @@
 // Stream: the work of one device, in order.
 //
-// A stream knows no thread. Its device advances it: a CPU device from a thread of its own that
-// parks when nothing can go on, a simulated one inline on the reactor. So the same work runs on
-// both.
+// A stream has no thread. Its device advances it: a CPU device on a thread of its own, which parks
+// when no work can go on; a simulated one inline on the reactor. So the same work runs on both.
 //
 // Threads: push() anywhere; advance() by one thread at a time, the device's. Nothing throws on it.
 // Ownership and life of a work: work/work.h.
@@ -25,7 +24,7 @@ class Stream {
   // Runs what can run. kPending: a work waits for a ring or for turn.wake_at_ns; kDone: nothing is
   // left.
   Progress advance(Turn& turn);
-  // Retires what is left, not done. The device's thread has ended.
+  // Retires the works that are left as not done. Called once the device's thread has ended.
   void drop();
   // Whether there is work that advance() has not finished.
   bool empty() const {

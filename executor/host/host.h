@@ -2,12 +2,12 @@
 // states.
 //
 // It knows nothing of sockets: executor/service/service turns controller messages into these calls,
-// and HostEvents back into messages; tests and the simulator call it directly. It never makes a
-// scheduling decision: runs come in ticket order.
+// and HostEvents back into messages; tests and the simulator call it directly. It decides nothing
+// about scheduling: runs come in ticket order.
 //
 // Life of a plan: install (verify, compile, plan memory, say what is needed) -> link (open the
-// segments that the other hosts offered) -> commit_install (allocate, make new states) -> start
-// runs -> uninstall.
+// segments that the other hosts offered) -> commit_install (allocate, compute the first values of
+// new states) -> start runs -> uninstall.
 //
 // Threads: reactor thread only; nothing here suspends. Events are delivered on the reactor thread.
 // Errors: calls throw Error; a run's failure arrives as an event, never as an exception.
@@ -59,7 +59,7 @@ struct DeviceNeed {
   int64_t total() const { return arena + state + slots; }
 };
 
-// A shared segment that a host made for a plan and that its peers open.
+// A shared segment that a host created for a plan and that its peers open.
 struct SegmentOffer {
   std::string key;  // "group 0", "transfer 3": the same on all hosts of the plan.
   SegmentDescriptor segment;

@@ -7,7 +7,7 @@
 #include "executor/kernels/simd/simd.h"
 #include "runtime/base/error.h"
 
-// Not oneDNN: it wants every size when a primitive is made, and experts' rows are known only when
+// Not oneDNN: it wants every size when a primitive is built, and experts' rows are known only when
 // they run. With run-time sizes it reaches about 80 % of its own speed, and it packs an expert's
 // matrix again for every call; here a panel of the matrix is packed once and meets all rows of its
 // expert, in all groups.

@@ -127,7 +127,7 @@ Matmul::Matmul(Matmul&&) noexcept = default;
 Matmul& Matmul::operator=(Matmul&&) noexcept = default;
 
 // Layout: widened a, widened b, then for each block the primitive's scratch (per thread slot) and,
-// for a bf16 result that is made from f32, the block's own rows.
+// for a bf16 result that is rounded from f32, the block's own rows.
 size_t Matmul::scratch_bytes(int threads) const {
   const Impl& s = *impl_;
   if (!s.whole) return 0;

@@ -63,7 +63,7 @@ void line(uint64_t key, int64_t first, int64_t n, const Put& put) {
 template <class Block>
 void random(Parallel& par, const RandomShape& s, bool round_down, void* y) {
   const uint64_t key = key_of(s);
-  // Long single rows are cut too: any element can be made alone.
+  // Long single rows are cut too: any element can be computed alone.
   constexpr int64_t kPiece = 8192;
   const int64_t pieces = (s.cols + kPiece - 1) / kPiece;
   par.for_each_chunk(s.rows * pieces, [&](int64_t u) {

@@ -168,7 +168,8 @@ Progress DeviceRun::advance(Turn& turn) {
   }
   while (cursor_ < plan_.entries.size()) {
     const Entry& entry = plan_.entries[cursor_];
-    // A commit waits for nobody, and half of one would leave a state that no step has made.
+    // A commit waits for no other device. Were it ended halfway, it would leave a state that no
+    // step has computed.
     const bool committing = passed_ && entry.kind == EntryKind::kCommit;
     if (!committing && abandoned_.load(std::memory_order_acquire)) {
       if (sources_pending()) return Progress::kPending;

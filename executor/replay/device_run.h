@@ -2,12 +2,12 @@
 // run to run.
 //
 // Life: idle -> bind() host side -> enqueued -> advance()d by the device -> finished, told to the
-// reactor by mail -> idle. A run is poisoned by its first error: what is left of it is skipped,
-// save collectives, transfers and the gate, which carry the flag. Once the gate let it pass, a run
+// reactor by mail -> idle. The first error poisons a run: the rest of it is skipped, except
+// collectives, transfers and the gate, which pass the flag on. A run that the gate has let pass
 // always commits.
 //
-// On a discrete device entries are launched ahead; what must know that they are done (a send, the
-// gate) waits for a mark. A run whose launches fail behind the gate has lost its states.
+// On a discrete device entries are launched ahead; an entry that must know that they are done (a
+// send, the gate) waits for a mark. When a launch behind the gate fails, the run's states are lost.
 //
 // Threads: bind() and the accessors on the reactor thread while idle; cancel() and abandon() from
 // there at any time; advance() on the device's.
@@ -55,8 +55,8 @@ class DeviceRun final : public Work {
   void prepare(const Entry& entry);
 
   void cancel(std::shared_ptr<const Error> error);
-  // Ends the run where it stands, leaving peers, and each later one at once: only when the plan or
-  // one of them goes.
+  // Ends the run where it is without waiting for peers, and every later run at once. Only for when
+  // the plan is removed or a peer is lost.
   void abandon() { abandoned_.store(true, std::memory_order_release); }
 
   Progress advance(Turn& turn) override;
@@ -71,7 +71,7 @@ class DeviceRun final : public Work {
   std::byte* staging_data(uint32_t value) const;
   std::span<const std::byte> small_output(uint32_t output) const;
   const DevicePlan& plan() const { return plan_; }
-  // Lets go of what the run held. After device_done().
+  // Drops the buffers that the run held. Called after device_done().
   void release();
 
  private:

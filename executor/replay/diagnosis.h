@@ -1,10 +1,11 @@
-// Diagnosis: finds the op that first made a number that is not finite, by running a step that did
-// not commit again.
+// Diagnosis: finds the op that first computed a number that is not finite, by running a step that
+// did not commit again.
 //
 // The same inputs are replayed with every fused chain taken apart and every result looked at. All
-// devices do it together, so that collectives find their partners; then the lowest finding of all
-// is agreed on in one exchange, and only the device that holds it names it. Where every op did well
-// with what it was given, a state or an input that is not finite is named instead.
+// devices do it together, so that every collective has all its members. Then all agree in one
+// exchange on the finding with the lowest position, and only the device that has it reports it.
+// Where no op had finite operands and a result that is not, the state or input that is not finite
+// is named instead.
 //
 // Threads: the device's. Memory: an arena for the unfused functions, asked for when it is needed
 // and given back; without it the step still fails, only the op stays unnamed.

@@ -1,11 +1,11 @@
 // BufferPool: equal buffers of one device, handed out and taken back; what a plan keeps ready for
 // an input or an output.
 //
-// A buffer returns when its last holder lets go. As many as were reserved are kept; beyond that
-// buffers are made and freed as needed, so that a client may hold more results than runs are in
-// flight, while memory lasts.
+// A buffer returns to the pool when its last holder drops it. As many as were reserved are kept;
+// beyond that buffers are allocated and freed as needed, so that a client may hold more results
+// than runs are in flight, while memory lasts.
 //
-// Threads: take() on the reactor thread; buffers may be let go anywhere.
+// Threads: take() on the reactor thread; buffers may be dropped anywhere.
 // Ownership: shared by its buffers, which may outlive the plan.
 // Errors: kOverloaded.
 #pragma once
@@ -21,11 +21,11 @@ namespace gangway {
 
 class BufferPool : public std::enable_shared_from_this<BufferPool> {
  public:
-  // Makes `reserved` buffers at once.
+  // Allocates `reserved` buffers at once.
   BufferPool(DeviceMemory& memory, int64_t bytes, std::string what, int64_t reserved);
 
   BufferPtr take();
-  // Free buffers go now, the others when they return.
+  // Frees the buffers that are in the pool now, and the others when they return.
   void close();
 
  private:

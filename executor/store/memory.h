@@ -1,8 +1,8 @@
-// DeviceMemory: what one device has, who asked for how much, and nothing beyond it.
+// DeviceMemory: allocates the memory of one device within its budget, and counts it.
 //
-// Every byte that a device uses is asked of here with the name of what it is for, so that "planned"
-// and "asked" can be compared exactly and a refusal can say what is short. Rounding to the
-// alignment is the allocator's own and not counted.
+// Every byte that a device uses is allocated here under the name of what it is for, so that tests
+// can compare what was planned with what was allocated, to the byte, and a refusal can say what
+// needs how much. Rounding to the alignment is the allocator's own and not counted.
 //
 // Threads: any.
 // Errors: kOverloaded, naming what needs how much, the device, and how much is free.
@@ -20,9 +20,10 @@ namespace gangway {
 
 inline constexpr int64_t kDeviceAlignment = 256;  // As a card gives memory out.
 
-// Where the bytes of a discrete device come from. Threads: any. What allocate() gives may be used
-// at once, and is idle when it is released. Errors: kOverloaded when there is none left,
-// kUnavailable when the device is lost.
+// Where the bytes of a discrete device come from. What allocate() returns may be used at once; it
+// must be idle when it is released.
+// Threads: any.
+// Errors: kOverloaded when there is none left, kUnavailable when the device is lost.
 class MemoryBlocks {
  public:
   virtual ~MemoryBlocks() = default;

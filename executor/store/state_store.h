@@ -1,8 +1,8 @@
 // StateStore: the named tensors that live on this host's devices from run to run.
 //
-// A name means one state within a scope: two programs of one session share it, and must agree on
-// its type and placement. Updates happen in place, in the stream, behind the gate; so a copy that
-// is enqueued between two runs sees exactly the version between them.
+// Within a scope a name stands for one state: two programs of one session share it, and must agree
+// on its type and placement. Runs update states in place, in the stream, behind the gate; so a copy
+// that is enqueued between two runs reads exactly the version between them.
 //
 // Threads: reactor thread; the buffers' contents belong to the device's stream.
 // Errors: kInvalid where two programs disagree, or the name is unknown.
@@ -33,7 +33,7 @@ class StateStore {
                                    const TensorShards& like);
   State& get(StateScope scope, const std::string& name);
   void add(StateScope scope, std::shared_ptr<State> state);
-  // The states stay until the last plan that uses them goes.
+  // The states stay until the last plan that uses them is removed.
   void drop(StateScope scope);
 
  private:

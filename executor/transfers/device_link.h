@@ -4,7 +4,7 @@
 //   sender    send(): after what it has started; the device goes on meanwhile
 //   receiver  receive(), once the sender's host part has told it: what it starts comes after
 //
-// Invariant: a slot is written again when the receiver has given it back, and not before.
+// Invariant: a slot is written again only after the receiver has given it back.
 // Threads: send() and join() on the sender's device thread, receive() on the receiver's.
 // Ownership: of a plan's channels; both devices outlive it.
 // Errors: send() returns what failed; what breaks later is a failure of a mark.

@@ -1,11 +1,12 @@
 // SegmentDirectory: the areas of a shared segment by name, so that who opens it finds its part
 // without knowing the rest.
 //
-//   u64 magic | u64 count | count * { u64 key, u64 offset, u64 bytes } | areas, each 64-byte
-//   aligned, all zero at first
+//   u64 magic | u64 count | count * { u64 key, u64 offset, u64 bytes } | areas
 //
-// A host makes one segment for a plan; its peers open it and look their areas up. Sizes that a peer
-// claims are checked against the segment before anything is touched.
+// Each area is aligned to 64 bytes and zero at first.
+//
+// A host creates one segment for a plan; its peers open it and look their areas up. Sizes that a
+// peer claims are checked against the segment before anything is touched.
 //
 // Threads: written before it is offered, read-only afterwards.
 // Errors: find() throws kUnavailable.
@@ -25,7 +26,7 @@ class SegmentBuilder {
   // Equal names on all hosts: "rank 0.data.1", "inbox 7.2".
   void add(const std::string& name, int64_t bytes);
   int64_t bytes() const;
-  // Makes the segment and writes its directory. With nothing added it is empty but valid.
+  // Creates the segment and writes its directory. With nothing added it is empty but valid.
   SharedSegment make() const;
 
  private:

@@ -2,10 +2,11 @@
 //
 //   receiver's memory:  released | slot 0 | slot 1 | ...     one slot for each run in flight
 //
-// The sender writes the payload straight into the receiver's slot, stamps it with the run and
-// rings; the receiver's kernels read it there. A slot is credit: the receiver gives it back when
-// its run has ended. A poisoned sender sends a flag in place of data, so that the receiver never
-// waits for it. A small payload lies in the line of its stamp: what the receiver polls brings it.
+// The sender writes the payload straight into the receiver's slot, stamps it with the number of the
+// run and rings; the receiver's kernels read it there. The receiver gives the slot back when its
+// run has ended, and only then does the sender write it again. A poisoned sender sends a flag in
+// place of data, so that the receiver never waits for it. A small payload lies in the cache line of
+// its stamp, so the receiver gets it with the stamp that it polls.
 //
 // Two discrete devices of one process do the same in the receiver's own memory (device_link.h): the
 // stamp then says that the copy was started, and the receiver's card waits for it.

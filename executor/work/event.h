@@ -1,11 +1,11 @@
 // Event: a point in a device's stream: not reached yet, reached with success, or failed.
 //
 // Like cudaEvent_t, with an error in it: work that waits on a failed event does not run and fails
-// in turn with the same error, so the first error wins and travels along the data.
+// with the same error, so everything that depends on failed work reports the first error.
 //
 // Threads: record() and fail() once, by the thread that does the work; the rest anywhere. Listeners
 // are rung by the recording thread.
-// Ownership: shared by who records and who waits.
+// Ownership: shared by the recorder and the waiters.
 #pragma once
 
 #include <atomic>

@@ -1,5 +1,5 @@
 // Work: one piece of what a device does, a state machine that never blocks; Turn: one attempt to
-// go on with it.
+// advance it.
 //
 // Threads: advance() and settled() by one thread at a time, the device's. Nothing throws on it.
 // Life of a work: pushed -> advanced until it is done -> on a discrete device: what it started is
@@ -25,8 +25,8 @@ enum class Progress : uint8_t { kDone, kPending };
 
 inline constexpr int64_t kNever = std::numeric_limits<int64_t>::max();
 
-// One attempt to go on. What is pending is tried again when the device is rung, or when
-// `wake_at_ns` has come.
+// One attempt to advance. A work that says kPending is advanced again when the device is rung, or
+// when `wake_at_ns` has come.
 struct Turn {
   Device& device;
   int64_t now_ns = 0;
@@ -34,9 +34,9 @@ struct Turn {
   bool may_spin = false;  // The device's wait policy spins.
 
   void wake_by(int64_t time_ns) { wake_at_ns = std::min(wake_at_ns, time_ns); }
-  // Whether `word` has come to `value`; where spinning is the policy, it is given a microsecond.
-  // An answer of another device that comes so soon is seen on its own cache line, which costs less
-  // than half of a ring and a new turn.
+  // Whether `word` has reached `value`; where the policy is to spin, waits up to a microsecond for
+  // it. An answer of another device that comes so soon is read from its cache line, which costs
+  // less than half of a ring and a new turn.
   bool comes(const std::atomic<uint64_t>& word, uint64_t value) const;
 };
 

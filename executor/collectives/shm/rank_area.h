@@ -22,7 +22,7 @@ struct alignas(64) RankHeader {
   uint64_t poisoned[2] = {0, 0};
   std::atomic<uint64_t> alarm{0};
   alignas(64) std::atomic<uint64_t> reduced{0};  // My chunk of the result is in my staging.
-  std::atomic<uint64_t> done{0};                 // I read nothing of it any more.
+  std::atomic<uint64_t> done{0};                 // I have read all that I need of the others.
 };
 
 struct RankArea {

@@ -1,4 +1,4 @@
-// CpuDevice: a device made of CPU cores: one thread for the in-order stream, and a few more inside
+// CpuDevice: a device on CPU cores: one thread for the in-order stream, and a few more inside
 // kernels.
 //
 // The thread advances its stream and parks on one doorbell when nothing can go on. How long it

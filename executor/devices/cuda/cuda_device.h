@@ -77,13 +77,13 @@ class CudaDevice final : public Device {
   // What compute is told next comes behind all collectives but the newest `beside`.
   void join(size_t beside);
   CommBook& comms() { return *comms_; }
-  // The next that will be taken.
+  // The mark that will be taken next.
   Mark next_mark() const { return last_mark_ + 1; }
-  // What ended the device; null: it lives.
+  // What ended the device; null: it works.
   const std::shared_ptr<const Error>& lost() const { return lost_; }
-  // Null: `status` is fine. An error that is sticky ends the device.
+  // `status` as an error; null: it is none. A sticky error ends the device.
   std::shared_ptr<const Error> failure_of(const cuda::Status& status);
-  // The same, told with the next mark. False: it failed.
+  // Keeps the failure, if it is one, for the next mark to report. False: it failed.
   bool note(const cuda::Status& status);
 
  protected:
@@ -91,7 +91,7 @@ class CudaDevice final : public Device {
   Progress look_for_mark(Mark mark, std::shared_ptr<const Error>* failure) override;
 
  private:
-  // Whom the driver's callback rings; a late one finds nobody.
+  // What the driver's callback rings; it may come after the device has gone.
   struct Ringer {
     std::mutex mutex;
     CudaDevice* device = nullptr;
@@ -105,7 +105,7 @@ class CudaDevice final : public Device {
   void serve();
   void query_marks();
   cuda::EventHandle take_event();
-  // A new event at the end of the stream; none: it can't be had.
+  // A new event at the end of the stream; none where the driver fails.
   cuda::EventHandle record_on(cuda::At at);
 
   const std::shared_ptr<cuda::Gpu> gpu_;
@@ -118,7 +118,7 @@ class CudaDevice final : public Device {
   std::shared_ptr<const Error> failure_;  // Since the last mark.
   Mark last_mark_ = 0;
   std::deque<PendingMark> pending_;
-  std::map<Mark, std::shared_ptr<const Error>> reached_;  // And nobody has asked yet.
+  std::map<Mark, std::shared_ptr<const Error>> reached_;  // And not asked for yet.
   std::deque<cuda::EventHandle> collectives_;  // The ends of those that compute has not joined.
   std::vector<cuda::EventHandle> free_events_;
 

@@ -291,7 +291,7 @@ void CudaFunction::check_values(CallFrame& frame, Device& device, ValueId first,
   }
 }
 
-// Each value was looked at when it was made, so what a step read is known too.
+// Each value was checked when it was computed, so what a step read is known too.
 Progress CudaFunction::end_check(CallFrame& frame, Device& device) const {
   if (!frame.begun) {
     frame.told_by = device.mark();

@@ -1,14 +1,14 @@
 // CudaFunction: a local function as a flat list of steps: commands for a card, collectives, waits.
 //
 // Commands between two waits that come again with the same addresses are replayed as one graph.
-// All-reduces go on beside the steps behind them (join_plan.h). They stay out of the graphs: the
-// end of a graph waits for all that it forked, so what is launched behind it could not overlap
-// them; and a communicator that is made again would need them captured anew. A run walks the list
-// and launches; nothing is allocated, looked up or decided on the way, and nothing is waited for
-// but a collective's meeting on the host.
+// All-reduces run beside the steps behind them (join_plan.h). They stay out of the graphs: a graph
+// ends only when everything that it forked has ended, so nothing launched after it could overlap
+// them; and a new communicator would require all its graphs to be captured again. A run walks the
+// list and launches; nothing is allocated, looked up or decided on the way, and nothing is waited
+// for but a collective's meeting on the host.
 //
-// A checked run (CallFrame::check) has the card look at every float tensor as it is made, and reads
-// what it found once all steps are done; see CpuFunction.
+// In a checked run (CallFrame::check) the card checks every float tensor as soon as it is computed,
+// and the host reads the findings once all steps are done; see CpuFunction.
 //
 // Threads: immutable; advance() on a device's thread. All devices of a Gpu may run it.
 // Errors: the constructor throws with the user's line; a launch that fails goes to the frame's

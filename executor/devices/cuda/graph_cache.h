@@ -1,17 +1,19 @@
 // GraphCache: runs of commands that a device has launched before, as graphs: one launch for all of
 // them.
 //
-// What is captured keeps its addresses, so a graph is known by all that they come from: the
-// function, its first and last step, the device of the mesh and every base. The second time that
-// the same comes it is captured, then replayed. So a plan whose buffers change with every run costs
-// a look-up and never a capture.
+// A captured graph keeps its addresses, so its key holds everything that determines them: the
+// function, its first and last step, the device of the mesh and every base. When the same key comes
+// a second time the commands are captured, and replayed from then on. So a plan whose buffers
+// change with every run costs a look-up and never a capture.
 //
-// A capture costs as much as many launches, so there are kGraphsMax graphs and no merry-go-round: a
-// new one takes the place of the one that was used longest ago, and only if that was not used since
-// the new one last came. A cycle of more stretches than there is room for keeps those it has.
+// A capture costs as much as many launches, so no more than kGraphsMax graphs are kept, and they do
+// not replace one another in a cycle: a new one replaces the least recently used one, and only if
+// that was not used since the new one was last seen. So when more stretches of commands repeat than
+// there is room for, those that were captured first stay.
 //
-// Invariant: a graph is destroyed when its last launch is done. One of a function that lives waits
-// for an event; one of a function that is gone is idle, since who ran it has waited for its mark.
+// Invariant: a graph is destroyed when its last launch is done. For a graph of a function that
+// still exists an event tells when; a graph of a function that is gone is idle, since whoever ran
+// the function has waited for its mark.
 // Threads: the device's.
 // Ownership: the graphs are its own, idle when it dies; each keeps what it launches (modules,
 // prepared operations), its function or not.

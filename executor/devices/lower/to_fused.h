@@ -1,4 +1,5 @@
-// From element-wise nodes to the fused-program form that CPU and GPU kernels are made from.
+// From element-wise nodes to the fused programs that the CPU interprets and GPU kernels are
+// generated from.
 //
 // Threads: pure.
 #pragma once

@@ -1,5 +1,5 @@
-// SimFabric: how the simulated hosts of one process ring one another's devices, which have no
-// thread to park.
+// SimFabric: how the simulated hosts of one process ring one another's devices. Those have no
+// thread that parks on a doorbell, so a ring is a call.
 //
 // Threads: the reactor's.
 // Ownership: shared by the hosts of one simulation.

@@ -1,14 +1,15 @@
-// CommBook: the communicators of one device: one for each group of devices, made once, shared by
-// all plans over that group, and what they still have in flight.
+// CommBook: the communicators of one device, one for each group of devices, created once and shared
+// by all plans over that group; and the collectives that they still have in flight.
 //
-// A communicator that breaks says so to nobody: its peers' cards wait inside theirs. So who finds
-// that it broke (a launch that fails, the driver's answer, a device that is lost) aborts its own
-// and raises an alarm in the meetings of all collectives that have something in flight there; who
-// waits for its card looks for alarms, and aborts too. What was in flight then fails with the mark
-// that comes after it. The next collective of the group makes the communicator anew.
+// When a communicator breaks at one member, the others are not told: their cards wait inside their
+// own. So the member that notices it (a launch fails, the driver reports an error, the device is
+// lost) aborts its communicator and raises an alarm in the meetings of all collectives that are in
+// flight on it. The other members look for alarms while they wait for their cards, and abort too.
+// The collectives in flight then fail with the mark that comes after them. The next collective of
+// the group creates a new communicator.
 //
-// Invariant: a communicator is known by a number that all its members know, so an alarm about one
-// that is gone means nothing to the next.
+// Invariant: every communicator has a number that all its members know, so an alarm about an old
+// one is not taken for one about its successor.
 // Threads: the device's; the destructor after it.
 // Ownership: handles are its own; meetings are the plans', and outlive what they have in flight.
 // Cost: a query (about 1 us) for each collective in flight, only while a mark is waited for.
@@ -26,7 +27,7 @@ namespace gangway {
 
 class CudaDevice;
 
-// Breaks when it dies.
+// Its destructor aborts it.
 class Comm {
  public:
   Comm(cuda::Driver& driver, cuda::CommHandle handle, uint64_t identity)
@@ -53,21 +54,22 @@ class CommBook {
  public:
   explicit CommBook(CudaDevice& device) : device_(device) {}
 
-  // Null: there is none that works.
+  // Null: there is no working one.
   std::shared_ptr<Comm> find(const std::string& group) const;
   void put(const std::string& group, std::shared_ptr<Comm> comm);
-  // Its members do not agree on it.
+  // For one that not all members have.
   void drop(const std::string& group);
 
   // A collective was launched; the next mark, `mark`, comes after it. It lets go of `meeting` when
   // that mark is reached.
   void launched(const std::shared_ptr<Comm>& comm, Collective& meeting, std::string_view label,
                 uint64_t mark);
-  // A mark is waited for, or a communicator was found broken.
+  // Looks for failures and alarms. Called while a mark is waited for, and when a communicator was
+  // found broken.
   void look();
-  // What failed of what was launched before it; null: nothing.
+  // What failed of the collectives launched before this mark; null: nothing.
   std::shared_ptr<const Error> reached(uint64_t mark);
-  // The device ends, so all of them do.
+  // Aborts all of them, since the device ends.
   void break_all(const std::shared_ptr<const Error>& why);
 
  private:

@@ -10,9 +10,9 @@
 // of a device share one stream, so that no two of them can wait for one another.
 //
 // The meeting also says which communicator of the group each member has (comm_book.h). Where they
-// do not all have the same, they make a new one before they launch: rank 0's id goes round in words
-// of the meeting. That is how the first collective of a group begins, and the first after a
-// communicator broke.
+// do not all have the same, they create a new one before they launch: rank 0 sends its id in words
+// of the meeting. The first collective of a group begins so, and the first after a communicator
+// broke.
 //
 // Threads: the device's.
 // Ownership: the device and the meeting are the plan's; the communicator is the device's.
@@ -70,8 +70,8 @@ class CommCollective final : public Collective {
   uint64_t id_[kIdWords] = {};
   size_t id_words_ = 0;
   Phase phase_ = Phase::kExchange;
-  bool tried_ = false;    // To make a communicator, in this collective.
-  bool no_comm_ = false;  // It could not be made.
+  bool tried_ = false;    // To create a communicator, in this collective.
+  bool no_comm_ = false;  // It could not be created.
   std::string_view label_ = "all_reduce";
   std::shared_ptr<const Error> failure_;
   std::vector<CollectiveTensor> tensors_;

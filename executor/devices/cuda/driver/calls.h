@@ -86,7 +86,7 @@ struct Epilogue {
   bool keep_input = false;  // Also store what the activation was applied to: pre[batch, m, n].
 };
 
-// A library operation made ready once for its shapes. `scratch_bytes` is part of the plan's memory.
+// A library operation, prepared once for its shapes. `scratch_bytes` is part of the plan's memory.
 struct Prepared {
   PreparedHandle operation;
   int64_t scratch_bytes = 0;
@@ -101,7 +101,8 @@ struct Message {
   int64_t bytes = 0;
 };
 
-// How the members of a new group find one another: made by one, carried to all. Like ncclUniqueId.
+// How the members of a new group find one another: one member creates it and sends it to all
+// others. Like ncclUniqueId.
 struct CommId {
   std::byte bytes[128] = {};
 };

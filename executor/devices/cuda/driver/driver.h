@@ -64,8 +64,9 @@ class Driver {
   virtual Status synchronize(StreamHandle stream) = 0;  // Blocks.
   // Time on the device between two events that are done.
   virtual Result<int64_t> elapsed_ns(EventHandle from, EventHandle to) = 0;
-  // Calls function(argument) when the stream comes here, on a thread that must not call the driver:
-  // a hint to query. It may never come after a sticky error, so nothing waits for it without bound.
+  // Calls function(argument) when the stream has come to this point, on a thread that must not call
+  // the driver. It is a hint to query(): after a sticky error it may never come, so nobody may wait
+  // for it without a time limit.
   virtual Status notify(At at, void (*function)(void*), void* argument) = 0;
 
   // Memory, from a pool of this device that never exceeds its budget. An allocation may be used by
@@ -76,15 +77,15 @@ class Driver {
   // What the pool has given out, in its own units.
   virtual int64_t memory_in_use() const = 0;
   virtual int64_t memory_peak() const = 0;
-  // Host memory that the device reads and writes by itself. Blocks (about 1 ms a call): slots are
-  // made once.
+  // Host memory that the device reads and writes by itself. Blocks (about 1 ms a call), so slots
+  // are allocated once.
   virtual Result<std::byte*> allocate_pinned(int64_t bytes) = 0;
   virtual void free_pinned(std::byte* data) = 0;
   // The same for memory of the caller's, such as a shared segment, in whole pages. Blocks.
   virtual Status pin(void* data, int64_t bytes) = 0;
   virtual void unpin(void* data) = 0;
-  // The host is about to touch pinned memory. Nothing on a card; the emulated driver checks that no
-  // operation in flight may touch it too.
+  // Says that the host is about to touch pinned memory. Does nothing on a card; the emulated driver
+  // checks that no operation in flight may touch it too.
   virtual void host_access(const Access& access, std::string_view label) = 0;
 
   // Copies between any two places; host memory must be pinned. Ranges do not overlap.
@@ -106,8 +107,9 @@ class Driver {
   virtual Result<KernelHandle> kernel(ModuleHandle module, std::string_view name) = 0;
   virtual Status launch(At at, const Launch& launch) = 0;
 
-  // Library operations, made ready once. Blocks (up to seconds). kUnimplemented for what no library
-  // offers: the caller then takes another way. The tensors of run(), in order:
+  // Library operations, prepared once. Blocks (up to seconds). kUnimplemented for what no library
+  // offers: the caller then uses its own kernels. The tensors of run(), in order:
+  //
   //   matmul          a, b, c, then bias and pre where the epilogue has them; c is also read
   //                   where the description accumulates
   //   grouped_matmul  in0, in1, sizes i32[groups, experts], out
@@ -137,7 +139,8 @@ class Driver {
   virtual Status all_to_all(At at, CommHandle comm, std::span<const CollectiveTensor> tensors) = 0;
   // All messages together, as one operation.
   virtual Status exchange(At at, CommHandle comm, std::span<const Message> messages) = 0;
-  // Ends what waits inside; its operations and later calls answer kAborted. Then destroy() it.
+  // Ends the operations that wait inside it; they and later calls answer kAborted. Then destroy()
+  // it.
   virtual Status abort(CommHandle comm) = 0;
   virtual void destroy(CommHandle comm) = 0;
 };

@@ -37,8 +37,8 @@ class Module {
   const ModuleHandle handle_;
 };
 
-// What host memory of the caller's is pinned, and by how many: all cards reach it, and the driver
-// refuses to pin it twice, so the cards of one process share this.
+// Which host memory of the caller's is pinned, and by how many holders. All cards of a process
+// share it, since all cards reach pinned memory and the driver refuses to pin it twice.
 class Pins : public std::enable_shared_from_this<Pins> {
  public:
   // As Device::pin(), through one card's driver.
@@ -66,7 +66,7 @@ class Gpu final : public MemoryBlocks {
   const std::shared_ptr<Driver>& shared_driver() const { return driver_; }
   const GpuInfo& info() const { return info_; }
 
-  // One of Gangway's own kernels; none: there is none of this name.
+  // One of Gangway's own kernels, by name; none where there is no such kernel.
   KernelHandle kernel(const std::string& name);
   // Blocks where the source is new. Throws kBug with the compiler's words, kCancelled once
   // stop_compiling() was called.

@@ -1,8 +1,8 @@
 // What the CUDA module exports: one table, found by its name after dlopen().
 //
-// The module (module/) is a library of its own, so that nothing else needs NVIDIA's: it is built
-// where nvcc is, and loaded where a driver is (loader.h). It and who loads it come from one build:
-// `version` is there to refuse a stray one.
+// The module (module/) is a library of its own, so that nothing else needs NVIDIA's libraries: it
+// is built where nvcc is, and loaded where a driver is (loader.h). The module and the program that
+// loads it must come from one build; `version` lets the program refuse a module of another one.
 //
 // Threads: any.
 // Errors: values.

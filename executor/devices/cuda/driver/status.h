@@ -1,7 +1,7 @@
-// Status: what a call of the driver's table answers: fine, not yet, or an error as a value.
+// Status: what a call of the driver's table returns: success, not ready, or an error as a value.
 //
-// Like cudaError_t with its text. It is a value because most calls are made on device threads,
-// where nothing throws. A *sticky* error has ended the device for this process: every later call
+// Like cudaError_t with its text. It is a value because most calls happen on device threads, where
+// nothing throws. A *sticky* error has ended the device for this process: every later call
 // answers with the same one, and only a new process can use the device again.
 //
 // Threads: a value.

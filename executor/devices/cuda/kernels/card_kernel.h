@@ -1,4 +1,4 @@
-// The kernels of one source, as nvcc made them and as cudaLaunchKernel() takes them.
+// The kernels of one source, as nvcc compiled them and as cudaLaunchKernel() takes them.
 #pragma once
 
 #include <cstddef>

@@ -12,7 +12,7 @@ struct RowTop {
   T largest, sum;  // Of exp(x - largest).
 };
 
-// In one pass: what was summed before a larger element came is made smaller by as much.
+// In one pass: when a larger element comes, the sum so far is scaled down to it.
 template <class T>
 GW_DEVICE RowTop<WideOf<T>> row_top(Global<const T> x, int64_t columns) {
   using W = WideOf<T>;

@@ -6,7 +6,7 @@
 // programs give equal texts, whatever their sizes: the text is what compiled modules are known by.
 //
 // Threads: pure.
-// Errors: none; the program was checked where it was made.
+// Errors: none; the program was checked when it was built.
 #pragma once
 
 #include <string>

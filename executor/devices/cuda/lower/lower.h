@@ -24,7 +24,7 @@
 
 namespace gangway::cuda {
 
-// What a lowering sees of a node, and where it puts what it makes.
+// What a lowering sees of a node, and to what it adds commands.
 class Lowering : public NodeView {
  public:
   Lowering(Gpu& card, const Function& of, NodeId node_id) : NodeView{of, node_id}, gpu(card) {}

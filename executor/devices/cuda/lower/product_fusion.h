@@ -6,7 +6,8 @@
 // which parameter of the body the product is. Where another node needs the product too, it is the
 // node's second result.
 //
-// Why not a pass of all devices: who has no such library would make two of it again.
+// Why it is not a pass for all devices: a device without such a library would have to split the
+// node again.
 // Threads: pure.
 #pragma once
 

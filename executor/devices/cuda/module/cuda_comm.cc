@@ -1,5 +1,5 @@
-// Communicators of NCCL. They are made and used without blocking: a call that is "in progress" is
-// asked for again until it is not.
+// Communicators of NCCL. They are created and used without blocking: a call that is "in progress"
+// is asked for again until it is not.
 #include <time.h>
 
 #include <cstring>

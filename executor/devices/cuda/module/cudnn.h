@@ -38,7 +38,7 @@ struct Cudnn {
 // kUnimplemented, naming the library, where there is none or one that is too old.
 Result<Cudnn> load_cudnn();
 
-// One of cuDNN's objects. Empty where it could not be made.
+// One of cuDNN's objects. Empty where it could not be created.
 using CudnnDescriptor = std::unique_ptr<void, decltype(&cudnnBackendDestroyDescriptor)>;
 
 }  // namespace gangway::cuda

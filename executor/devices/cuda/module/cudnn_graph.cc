@@ -168,7 +168,7 @@ CudnnGraph::Tensor CudnnGraph::reshape(Tensor in, Tensor out) {
 
 // ---- Plans ----
 
-// Makes the plan of the heuristic's best answer that a plan can be made of.
+// Compiles the plan of the best of the heuristic's answers for which cuDNN can compile one.
 void CudnnGraph::ask(cudnnBackendDescriptor_t heuristic) {
   const Cudnn& cudnn = plan_.cudnn_;
   std::vector<cudnnBackendDescriptor_t> answers;

@@ -1,4 +1,4 @@
-// The kernels that nvcc made of kernels/*.cu, by name, as cudaLaunchKernel() takes them.
+// The kernels that nvcc compiled from kernels/*.cu, by name, as cudaLaunchKernel() takes them.
 #pragma once
 
 #include <map>
