@@ -1,7 +1,7 @@
 // What a card takes for the parts of a step: a launch, a replayed graph, products, attention,
 // products of experts.
 //
-// Why it matters: what the device enqueues a step with is made of these. How to read it: `flops` is
+// Why it matters: the device enqueues a step with these calls. How to read it: `flops` is
 // what was multiplied and added in a second of the card; skipped where there is no GPU. Goal: a
 // replayed function is launched in 10 us.
 #include <benchmark/benchmark.h>

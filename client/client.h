@@ -88,8 +88,8 @@ class Run {
   Array operator[](std::string_view output) const;  // kInvalid lists the outputs that exist.
   bool done() const;
   void wait() const;  // Throws the run's error.
-  // The run does not commit if it has not yet; its results become kCancelled errors. State is as
-  // before the run.
+  // Cancels a run that has not committed yet: its results become kCancelled errors, and state is as
+  // before the run. A run that has committed is not changed.
   void cancel() const;
 
  private:
@@ -155,7 +155,8 @@ class Slice {
   Array from_host(const HostTensor& tensor, const Mesh& mesh,
                   const AxisPlacements& placements = {}) const;
 
-  // State, whole, in the order of runs: after every run enqueued before, and no later one.
+  // Reading and writing whole states. Both are ordered like runs: after every run that was enqueued
+  // before, and before every later one.
   std::vector<std::pair<std::string, Type>> states() const;
   HostTensor read_state(const std::string& name) const;
   void write_state(const std::string& name, const HostTensor& tensor) const;
@@ -181,8 +182,8 @@ class Client {
   explicit Client(std::shared_ptr<internal::ClientImpl> impl);
   Slice allocate(const SliceOptions& options) const;
   ClusterStatus status() const;
-  // Stops: runs in flight are cancelled, what the client holds is freed, a local cluster is ended.
-  // Also when the last handle goes.
+  // Cancels the runs in flight, frees what the client holds and ends a local cluster. The
+  // destructor of the last handle does the same.
   void close() const;
 
  private:

@@ -1,7 +1,7 @@
 // What the public handles of client.h refer to.
 //
-// Each lives as long as its last handle and frees its remote part then, by mail to the reactor.
-// User threads and the reactor meet only in `Notify` and in the mailbox.
+// Each object lives as long as its last handle; its destructor asks the reactor, by mail, to free
+// the remote part. User threads and the reactor share nothing but `Notify` and the mailbox.
 #pragma once
 
 #include <atomic>

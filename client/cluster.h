@@ -1,6 +1,7 @@
 // Cluster: what a client connects to, and how: a network, an address, and what must live as long.
 //
-// Threads: made, used and destroyed on the client's reactor. Starting and destroying one suspends.
+// Threads: created, used and destroyed on the client's reactor. Starting and destroying one
+// suspends.
 #pragma once
 
 #include <memory>

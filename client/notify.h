@@ -1,4 +1,4 @@
-// Notify: waiting for something that the client's reactor makes true, from any thread.
+// Notify: lets any thread wait until the client's reactor has made a predicate true.
 //
 // User threads block; code on the reactor itself (the simulator's tests) suspends its fiber. What
 // the predicate reads is guarded by `mutex`.

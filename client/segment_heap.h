@@ -1,7 +1,7 @@
 // SegmentHeap: the client's one shared segment, and who uses which part of it.
 //
-// Bulk data goes through it, so that an executor maps a client once. It grows by being address
-// space: pages that were never touched cost nothing.
+// Bulk data goes through it, so that an executor maps a client once. It has its full size from the
+// start, as address space: pages that were never touched cost nothing.
 //
 // Invariants: parts are aligned to 64 bytes and do not overlap. First fit, neighbours merge.
 // Threads: any.

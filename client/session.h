@@ -1,7 +1,7 @@
 // Session: the client's side of a connection to a controller, on the reactor.
 //
-// Frames for runs and transfers, RPC for the rest (protocol/). What the user's handles wait for is
-// completed here; when the controller is gone everything fails with kUnavailable.
+// It sends frames for runs and transfers and uses RPC for the rest (protocol/). It completes what
+// the user's handles wait for; when the controller is gone, all of that fails with kUnavailable.
 //
 // Threads: the reactor's thread; calls that begin with "Suspends." may wait. The completions given
 // to it run there too, and must not suspend.
@@ -52,8 +52,8 @@ class Session {
           int64_t timeout_ms);
   ~Session();
 
-  // Ends all that is under way, in kCancelled, and drops the connection; what is asked of it later
-  // ends so, too. Suspends.
+  // Ends all that is under way with kCancelled and drops the connection; later calls end with
+  // kCancelled too. Suspends.
   void close();
   static Error closed_error();
 

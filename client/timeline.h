@@ -1,4 +1,5 @@
-// Timeline: what a client records, and the file in which it lies with what its cluster recorded.
+// Timeline: records the client's spans, and writes them to a file together with those that its
+// cluster recorded.
 //
 // Threads: the client's reactor, whose events it records while it lives.
 // Errors: kInvalid when the file can't be written, before anything is recorded.

@@ -1,5 +1,5 @@
-# What the CUDA module is made of: a toolkit with NCCL; cuDNN where it is there too. Without it all
-# else builds the same.
+# What the CUDA module is built from: a toolkit with NCCL, and cuDNN where it is installed too.
+# Without the toolkit everything else builds the same.
 # A sanitizer would have to be in the program that loads the module.
 set(GANGWAY_CUDA OFF)
 set(GANGWAY_CUDNN OFF)

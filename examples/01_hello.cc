@@ -12,7 +12,7 @@ int main() try {
 
   gw::ProgramBuilder b("hello", mesh);
   gw::Value x = b.input("x", gw::f32({4}), {{"data", gw::shard(0)}});
-  b.output("y", x * 2.0 + 1.0);  // It stays where it was made.
+  b.output("y", x * 2.0 + 1.0);  // It stays on the devices.
   b.output("total", gw::sum(x));
   gw::Executable hello = slice.compile(b.build());
 
@@ -23,5 +23,4 @@ int main() try {
 } catch (const gw::Error& error) {
   return gw::report(error);
 }
-// Prints:
-// 3 5 7 9 total 10
+// Prints: 3 5 7 9 total 10

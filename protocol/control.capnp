@@ -3,9 +3,9 @@
 # Everything here is rare (once a process, a slice or a program), so that it may cost a round trip.
 # What happens with every run goes through frames (frames.capnp).
 #
-# Errors are exceptions that carry a whole gangway::Error (runtime/fibers/kj_error.h). A capability
-# that is dropped takes what it stood for with it: a client that ends, however it ends, has its
-# session closed.
+# Errors are exceptions that carry a whole gangway::Error (runtime/fibers/kj_error.h). When a
+# capability is dropped, the receiver frees what it stood for: when a client ends, in whatever way,
+# the controller closes its session.
 
 @0xd3a0c7f2b1e64f58;
 
@@ -21,8 +21,8 @@ struct Version {
 }
 
 struct Machine {
-  # What shares memory with what: executors and clients of one controller must be equal in both,
-  # until there are transfers between machines.
+  # Tells which processes can share memory: executors and clients of one controller must have the
+  # same machine, until there are transfers between machines.
   identity @0 :Text;
   # Boot id and pid namespace.
   host @1 :Text;
@@ -35,17 +35,18 @@ interface Controller {
   registerExecutor @0 (version :Version, machine :Machine, description :HostDescription,
                        executor :Executor)
       -> (registration :Registration, frameKey :UInt64, name :Text);
-  # An executor offers its devices. `name` is what it is called from now on (a number is appended to
-  # a name that is taken). Refused: another version (kInvalid, naming both), another machine
-  # (kUnimplemented). It is usable once its frame stream, opened with `frameKey` as token, is there.
+  # An executor offers its devices. The controller calls it `name` from now on (it appends a number
+  # to a name that is taken). It refuses another version (kInvalid, naming both) and another machine
+  # (kUnimplemented). The executor is used once it has opened its frame stream, with `frameKey` as
+  # the token.
 
   connect @1 (version :Version, machine :Machine, name :Text)
           -> (session :Session, frameKey :UInt64, id :UInt64);
   # A client joins. It names its arrays and runs (id << 40) + 1, 2, 3 ...
 
   status @2 (version :Version) -> (hosts :List(HostStatus), metrics :Text);
-  # Who is there; for `gangway devices --connect`. `metrics`: the controller's, in the text format
-  # of Prometheus.
+  # The registered executors, for `gangway devices --connect`. `metrics`: the controller's, in the
+  # text format of Prometheus.
 }
 
 struct HostDescription {
@@ -68,7 +69,7 @@ struct HostStatus {
 }
 
 interface Registration {}
-# Held by the executor; dropping it is leaving.
+# Held by the executor. When the executor drops it, the controller removes the executor.
 
 struct DeviceNeed {
   device @0 :UInt32;
@@ -83,24 +84,24 @@ struct SegmentOffer {
 }
 
 interface Executor {
-  # Implemented by executors, called by the controller. A plan becomes usable in three steps, each
-  # on all its hosts before the next begins, so that a plan that does not fit somewhere costs
-  # nothing anywhere.
+  # Implemented by executors, called by the controller. A plan becomes usable in three steps. Each
+  # is done on all hosts of the plan before the next begins, so a plan that does not fit on one host
+  # allocates nothing on the others.
 
   install @0 (plan :UInt64, bytes :Data, self :UInt32, scope :UInt64)
           -> (needs :List(DeviceNeed), offers :List(SegmentOffer));
-  # Verify, compile, plan memory. `bytes` is plan.capnp, verified on reading. `self`: this host's
-  # index.
+  # The executor verifies and compiles the plan and plans its memory. `bytes` is plan.capnp,
+  # verified on reading. `self`: this host's index in the plan.
 
   link @1 (plan :UInt64, offers :List(SegmentOffer));
-  # The offers of all its hosts.
+  # Opens the segments that all hosts of the plan offered.
 
   commitInstall @2 (plan :UInt64);
-  # Allocate; make new states.
+  # Allocates memory and computes the first values of new states.
 }
 
 interface Session {
-  # A client's view of the controller. Dropping it frees everything the client holds.
+  # A client's view of the controller. Dropping it frees everything that the client holds.
 
   allocate @0 (devices :UInt32, islands :UInt32) -> (slice :Slice, id :UInt64, hosts :List(Text));
   # Virtual devices; `hosts` says, for each, the executor it lies on now.
@@ -133,7 +134,7 @@ interface Session {
 }
 
 interface Slice {}
-# Dropping it gives the devices back once no executable uses them.
+# When the client drops it, its devices are given back once no executable uses them.
 
 interface Executable {}
-# Dropping it uninstalls the plan after its last run.
+# When the client drops it, the plan is uninstalled after its last run.

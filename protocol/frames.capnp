@@ -4,15 +4,16 @@
 # and one frame stream. Frames are never answered one by one: what answers a frame is another frame,
 # later, that names the same run or request.
 #
-# Order. A stream keeps order, and everything that names what is installed travels on it: run, free,
-# uninstall, transfers. An install is an RPC, and is awaited on all hosts before any frame may name
-# its plan. So a run can't overtake its plan, nor a free or an uninstall the last run before it.
+# Order. A stream keeps order, and everything that names an installed plan is sent on it: run, free,
+# uninstall, transfers. An install is an RPC, and the controller waits for it on all hosts before it
+# sends a frame that names the plan. So a run never arrives before its plan is installed, and a free
+# or an uninstall never before the last run that it follows.
 #
 # Sharing. A run has the same bytes for every host: it is encoded once.
 #
-# Loss. Streams lose and repeat nothing while they live. A stream that ends takes its peer with it:
-# an executor that comes back registers anew, under a new identity, and nothing of the old one
-# counts.
+# Loss. A stream loses and repeats nothing while it is open. When it ends, the controller drops the
+# peer: an executor that comes back registers again under a new identity, and what the controller
+# knew of the old one is not used for it.
 #
 # Trust. Every list length, id and offset is checked by the receiver before use; a malformed frame
 # ends the connection of its sender, and nothing else.
@@ -25,18 +26,19 @@ $Cxx.namespace("gangway::wire");
 struct Frame {
   union {
     uninstall @0 :UInt64;
-    # Controller to executor: the plan is never named again. An unknown one is ignored.
+    # Controller to executor: frees the plan, which is never named again. An unknown one is ignored.
 
     run @1 :Run;
-    # Client to controller: wants a run; the client names it. Controller to executor: the run is
-    # granted; the controller's name, and its tickets. Never repeated.
+    # Client to controller: asks for a run, under an id that the client chose. Controller to
+    # executor: starts the run, under the controller's id and with its tickets. Never repeated.
 
     cancel @2 :Cancel;
-    # Client to controller to executors. After the run has ended it means nothing.
+    # Client to controller, which forwards it to the executors. Ignored after the run has ended.
 
     free @3 :List(UInt64);
-    # Array ids that nobody will name again. Client to controller: its handle is gone. Controller to
-    # executor: no run uses them either. Unknown ids are ignored.
+    # Array ids that will not be named again. Client to controller: the client dropped its handles.
+    # Controller to executor: no run uses them either, so the executor frees the arrays. Unknown ids
+    # are ignored.
 
     transfer @4 :Transfer;
     # Client to controller to executors: move bytes between the client's segment and an array or
@@ -46,16 +48,15 @@ struct Frame {
     # Executor to controller to client.
 
     runDone @6 :RunDone;
-    # Executor to controller: this host's part ended. Controller to client: the run ended
-    # everywhere.
-    # Exactly one for each run.
+    # Executor to controller: this host's part of the run ended. Controller to client: the run ended
+    # on all hosts. Exactly one for each run.
 
     heartbeat @7 :Heartbeat;
-    # Executor to controller, every heartbeat interval; a client sends none, its connection says
-    # enough.
+    # Executor to controller, every heartbeat interval. A client sends none: the controller notices
+    # when its connection ends.
 
     freeScope @8 :UInt64;
-    # Controller to executor: all states of this scope are gone.
+    # Controller to executor: frees all states of this scope.
   }
 }
 
@@ -76,7 +77,7 @@ struct Run {
   # Controller to executor only: node i of the plan has ticket firstTicket + i.
   arguments @3 :List(Argument);
   outputs @4 :List(UInt64);
-  # Names for the results: as many as the plan has outputs, never used before.
+  # New ids for the results, as many as the plan has outputs.
   sourcePositions @5 :List(UInt64);
   # As many as the plan has sources.
   timeLimitMs @6 :Int64;
@@ -123,7 +124,7 @@ struct Transfer {
   union {
     put :group {
       array @2 :UInt64;
-      # A new name.
+      # A new id.
       plan @3 :UInt64;
       input @4 :UInt32;
       # Sharded like this input of this plan.
@@ -146,7 +147,7 @@ struct Transfer {
 struct TransferDone {
   request @0 :UInt64;
   error @1 :Error;
-  # Null: the bytes are there.
+  # Null: the bytes have arrived.
 }
 
 struct SmallOutput {
@@ -167,5 +168,5 @@ struct RunDone {
 
 struct Heartbeat {
   runsDone @0 :UInt64;
-  # Since the executor started: an executor that is alive and stuck shows here.
+  # Since the executor started. It does not grow in an executor that is alive but stuck.
 }

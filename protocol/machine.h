@@ -1,4 +1,4 @@
-// Which machine a process is on: what shares memory with what.
+// Which machine a process is on, to tell which processes can share memory.
 //
 // Threads: any.
 // Cost: reads two small files.

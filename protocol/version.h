@@ -1,4 +1,4 @@
-// The version of what this room says, and the text that refuses another one.
+// The version of the messages of this room, and the check that refuses another one.
 #pragma once
 
 #include <cstdint>

@@ -37,8 +37,8 @@ class PendingCheckpoint {
   // Empty at first: write the files here, each one synced (DurableFile, SafetensorsWriter).
   const std::filesystem::path& folder() const { return folder_; }
 
-  // Makes the folder durable, gives it its name and moves `latest` to it. A checkpoint of the same
-  // step is replaced. Returns where it is now.
+  // Waits until the folder is on the disk, gives it its name and moves `latest` to it. A checkpoint
+  // of the same step is replaced. Returns where it is now.
   std::filesystem::path commit();
 
  private:

@@ -1,4 +1,4 @@
-// Files that are on the disk when the call returns, with the error said in words.
+// Files that are on the disk when the call returns, and errors of files in words.
 //
 // Threads: a DurableFile belongs to one thread at a time; the functions are safe anywhere.
 // Errors: of files, everywhere in this room: kInvalid for a path that is wrong or forbidden,
@@ -17,7 +17,7 @@ namespace gangway {
 // Throws the error of a system call on a path, from errno: "cannot write checkpoints/x: ...".
 [[noreturn]] void fail_file(std::string_view action, const std::filesystem::path& path, int number);
 
-// Makes the names in a folder durable: what was created, renamed or removed in it.
+// Waits until the names in a folder are on the disk: what was created, renamed or removed in it.
 void sync_folder(const std::filesystem::path& folder);
 
 // A new file. Removed again unless finish() was reached.

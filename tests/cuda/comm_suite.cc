@@ -99,7 +99,7 @@ void for_each_rank(const CommMaker& maker, const std::function<void(Rank&)>& bod
   for (const Card& card : cards) EXPECT_EQ(card.report(), "");
 }
 
-// One that all members of a test use; made before they begin.
+// One that all members of a test use; created before they begin.
 cuda::CommId id_of(const CommMaker& maker, std::vector<Card>& cards) {
   cards = maker.make();
   return cards[0].driver->new_comm_id().take();

@@ -1,4 +1,4 @@
-// Communicators of hosts with a card for each device: made once for each group, made anew after a
+// Communicators of hosts with a card for each device: created once for each group, and again after a
 // failure; what fails, and what goes on.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -11,7 +11,7 @@
 
 namespace gangway::emulated {
 
-// One device of an emulated machine, with one stream; each test may make more.
+// One device of an emulated machine, with one stream; each test may open more.
 class Gpu {
  public:
   explicit Gpu(EmulatedMachine& machine, uint32_t device = 0)

@@ -1,4 +1,4 @@
-// The kernels that Gangway comes with, as this compiler made them.
+// The kernels that Gangway comes with, as the compiler of the tests built them.
 #pragma once
 
 #include <vector>

@@ -144,11 +144,11 @@ void check_calls(const Tree& tree, Findings& findings) {
       {"usleep(", "wait for the event itself"},
   };
   static constexpr Ban kOutsideRuntime[] = {
-      {"std::thread ", "threads are made by runtime/"},
-      {"std::thread>", "threads are made by runtime/"},
-      {"std::thread(", "threads are made by runtime/"},
-      {"std::jthread", "threads are made by runtime/"},
-      {"std::async", "threads are made by runtime/"},
+      {"std::thread ", "threads are started by runtime/"},
+      {"std::thread>", "threads are started by runtime/"},
+      {"std::thread(", "threads are started by runtime/"},
+      {"std::jthread", "threads are started by runtime/"},
+      {"std::async", "threads are started by runtime/"},
       {"sleep_for", "time comes from Clock"},
       {"sleep_until", "time comes from Clock"},
       {"system_clock", "time comes from Clock"},

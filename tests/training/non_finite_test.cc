@@ -1,4 +1,4 @@
-// A result that is not finite: the step is not committed, the first op that made it is named, and
+// A result that is not finite: the step is not committed, the first op that computed it is named, and
 // training goes on once the cause is gone.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
