@@ -1,5 +1,5 @@
-// Communicators of hosts with a card for each device: created once for each group, and again after a
-// failure; what fails, and what goes on.
+// Communicators of hosts with a card for each device: created once for each group, and again after
+// a failure; what fails, and what goes on.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -70,7 +70,8 @@ void BlockRunner::start(uint32_t thread_number) {
                 thread_number / (call_->block.x * call_->block.y)};
   made.wait = Wait::kNone;
   if (made.fiber) return;
-  // Fibers are used again by later blocks and launches: with a sanitizer it takes 100 us to create one.
+  // Fibers are used again by later blocks and launches: with a sanitizer it takes 100 us to create
+  // one.
   made.fiber =
       boost::context::fiber(std::allocator_arg, stacks(), [this](boost::context::fiber&& caller) {
         caller_ = std::move(caller);

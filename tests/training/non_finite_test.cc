@@ -1,5 +1,5 @@
-// A result that is not finite: the step is not committed, the first op that computed it is named, and
-// training goes on once the cause is gone.
+// A result that is not finite: the step is not committed, the first op that computed it is named,
+// and training goes on once the cause is gone.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
