@@ -23,4 +23,5 @@ int main() try {
 } catch (const gw::Error& error) {
   return gw::report(error);
 }
-// Prints: 3 5 7 9 total 10
+// Prints:
+// 3 5 7 9 total 10
