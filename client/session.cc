@@ -152,8 +152,8 @@ class Session::Impl {
   std::map<uint64_t, TransferDone> transfers;
 
  private:
-  // So much unread by the controller means that it is stuck. A stream that is full would make
-  // send() wait, which must not be on the way from the mailbox.
+  // A controller that leaves so much unread is stuck. On a full stream send() would wait, which a
+  // function that the mailbox delivers must not do.
   static constexpr size_t kQueuedBytesMax = size_t{32} << 20;
 
   std::optional<Connection> connection_;

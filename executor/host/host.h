@@ -134,12 +134,12 @@ class Host {
   void uninstall(PlanId id);
 
   // Prepares everything host-side at once and enqueues the run's nodes on the device streams. A
-  // request that does not fit its plan takes part, poisoned: peers wait for it. Throws only where
-  // the plan is not ready here.
+  // request that does not fit its plan starts a poisoned run, since its peers wait for its part.
+  // Throws only where the plan is not ready here.
   void start(const RunRequest& request);
-  // The run does not commit if it has not yet; its devices still take part in every collective,
-  // carrying the flag. With kUnavailable, a peer is gone: the devices of the run give it up where
-  // they are.
+  // Keeps the run from committing if it has not committed yet; its devices still take part in every
+  // collective, passing the flag on. kUnavailable means that a peer is lost: then the devices end
+  // the run where they are, without waiting for peers.
   void cancel(RunId run, ErrorKind kind, const std::string& why);
 
   // Arrays. The bytes are the global tensor in row-major order; each host takes or gives its

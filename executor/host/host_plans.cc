@@ -286,7 +286,7 @@ void Host::Impl::uninstall(PlanId id) {
   erase_closed();
 }
 
-// What is compiled is let go when its thread has done with it.
+// Functions that are being compiled are dropped when the compiler's thread has finished them.
 void Host::Impl::drop_install(HostPlan& made) {
   made.compiling->dropped.store(true, std::memory_order_release);
   made.installed.fail(Error(ErrorKind::kCancelled,
@@ -295,7 +295,8 @@ void Host::Impl::drop_install(HostPlan& made) {
                             {.host = options.name}));
 }
 
-// A plan goes when its last run has left the devices, and with it all that was enqueued before.
+// A plan is destroyed when its last run has left the devices, and with it everything that was
+// enqueued before.
 void Host::Impl::erase_closed() {
   const size_t gone = std::erase_if(closing, [&](const std::unique_ptr<HostPlan>& made) {
     if (made->active > 0) return false;

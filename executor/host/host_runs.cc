@@ -9,7 +9,7 @@ namespace gangway {
 void Host::Impl::start(const RunRequest& request) {
   HostPlan& made = plan(request.plan);
   GW_REQUIRE(made.stage == PlanStage::kReady, "plan ", request.plan, ": is not ready to run");
-  // Ticket order: nobody overtakes a run that waits.
+  // Ticket order: no run overtakes one that waits.
   if (!waiting.empty() || !try_start(request)) waiting.push_back(request);
 }
 
@@ -170,9 +170,10 @@ EventPtr Host::Impl::fill_source(HostPlan& made, size_t d, DeviceRun& run, uint3
   return filled;
 }
 
-// Every run of the plan, also one that comes yet: waiting for the part of a peer that is gone would
-// never end, and what it left in the middle is no place for the next run to meet in. The newest
-// first: no device comes from one that is given up to one that is not.
+// Ends all runs of the plan where they are; later ones end at once too. A run would wait for the
+// lost peer for ever, and a later one could not use the counters that the peer left halfway through
+// a collective. The newest run is ended first, so that no device goes from an ended run to one that
+// is not ended yet.
 void Host::Impl::give_up(HostPlan& made, const std::shared_ptr<const Error>& error) {
   const size_t slots = made.runs.size();
   for (size_t back = 1; back <= slots; ++back) {
@@ -185,8 +186,8 @@ void Host::Impl::give_up(HostPlan& made, const std::shared_ptr<const Error>& err
   for (const auto& device : made.devices) device->device->ring();
 }
 
-// A device may be past what would show it that a run is given up, and wait for a card that waits
-// for another.
+// A device may already be beyond the point where it looks whether its run has ended, and wait for
+// its card, which waits for another card inside a communicator.
 void Host::Impl::sound_alarm(HostPlan& made) {
   for (const auto& device : made.devices) {
     for (const auto& collective : device->collectives)
@@ -203,7 +204,7 @@ void Host::Impl::cancel(RunId id, ErrorKind kind, const std::string& why) {
   auto error = std::make_shared<const Error>(kind, why);
   auto found = runs.find(id);
   if (found != runs.end()) return stop(*found->second.first, *found->second.second, error);
-  // A run that waits takes part like any other, once it is its turn: peers count on it.
+  // A run that waits here still takes part when its turn comes, since its peers wait for it.
   for (RunRequest& request : waiting) {
     if (request.run == id) cancelled_waiting[id] = error;
   }

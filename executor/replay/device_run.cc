@@ -115,7 +115,7 @@ void DeviceRun::poison(std::shared_ptr<const Error> error, bool culprit) {
 
 void DeviceRun::poison_by_peer() { poison(peer_failed(), false); }
 
-// Too late once the gate has this device's word: the others commit by it.
+// Has no effect once this device has sent its word to the gate: the others commit because of it.
 void DeviceRun::look_for_cancel(const Entry& entry) {
   if (passed_ || (begun_ && entry.kind == EntryKind::kGate)) return;
   if (!cancel_wanted_.load(std::memory_order_acquire)) return;
@@ -238,8 +238,8 @@ Progress DeviceRun::advance_steps(const Entry& entry, Turn& turn) {
   return Progress::kDone;
 }
 
-// A library below a kernel may throw (memory, a primitive that it can't make). On this thread that
-// becomes the run's error: the step is skipped, and the rest goes on as a poisoned rank does.
+// A library below a kernel may throw (no memory, a primitive that it can't build). On this thread
+// that becomes the run's error: the step is skipped and the run is poisoned.
 Progress DeviceRun::advance_function(const Entry& entry, CallFrame& frame, Turn& turn) {
   const auto fail = [&](ErrorKind kind, const std::string& what) {
     const PlanNode& node = plan_.plan->nodes[entry.node];

@@ -39,8 +39,8 @@ Progress Diagnosis::advance(Turn& turn) {
   return Progress::kDone;
 }
 
-// The unfused form in an arena of its own; where that cannot be had, the function as it is, whose
-// chains are then named as a whole.
+// The unfused form in an arena of its own; where there is no memory for it, the function as it is,
+// whose chains are then named as a whole.
 void Diagnosis::begin_call(const Entry& entry) {
   begun_ = true;
   const LocalFunction& local = plan_.plan->functions[plan_.plan->nodes[entry.node].function];

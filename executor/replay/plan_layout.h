@@ -10,7 +10,7 @@
 //
 // A discrete device can't read what the host wrote: its slots have a double in host memory, and
 // what it receives from another host is copied to the arena. What it sends to a device of its host
-// is copied while it goes on, so that keeps its place in the arena to the end of the run.
+// is copied while its later steps run, so that keeps its place in the arena to the end of the run.
 //
 // The arena of a call with a commit part stays its own until the commit has run: what the compute
 // part staged there must survive other calls.

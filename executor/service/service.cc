@@ -140,7 +140,7 @@ class ExecutorService::Impl final : public HostEvents {
   }
 
  private:
-  // So much unread by the controller means that it is stuck.
+  // A controller that leaves so much unread is stuck.
   static constexpr size_t kQueuedBytesMax = size_t{32} << 20;
 
   uint64_t register_host(const HostOptions& options) {

@@ -1,8 +1,8 @@
 // DeviceLink: how one discrete device writes into another's memory, both of one process, with no
 // host memory in between.
 //
-//   sender    send(): after what it has started; the device goes on meanwhile
-//   receiver  receive(), once the sender's host part has told it: what it starts comes after
+//   sender    send(): the copy runs after what the sender has started, beside its later steps
+//   receiver  receive(), once the sender has stamped the slot: later steps wait for the copy
 //
 // Invariant: a slot is written again only after the receiver has given it back.
 // Threads: send() and join() on the sender's device thread, receive() on the receiver's.

@@ -1,6 +1,6 @@
 // What communicators of the driver's table must do, emulated or real: one member for each card.
 //
-//   CardComms   collectives and messages, in streams and inside graphs; abort, and anew
+//   CardComms   collectives and messages, in streams and inside graphs; abort, and a new start
 #pragma once
 
 #include <gtest/gtest.h>

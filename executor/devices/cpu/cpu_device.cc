@@ -14,7 +14,7 @@ CpuDevice::CpuDevice(const CpuDeviceOptions& options)
     : Device(options.name, options.memory_bytes),
       par_(options.threads),
       spin_ns_(options.wait.spin_ns),
-      // A bug ends the process, which its controller sees, and not this thread alone.
+      // A bug ends the whole process, which the controller notices; a missing thread it would not.
       thread_(options.name, [this]() noexcept { serve(); }) {}
 
 void CpuDevice::stop() {
@@ -41,7 +41,7 @@ void CpuDevice::use_bell(Bell bell) {
 }
 
 void CpuDevice::expect_peers(int device_threads) {
-  // The most crowded plan decides; it never spins again afterwards.
+  // The plan with the most device threads decides, also after it has been removed.
   const int64_t wanted = SpinPolicy::for_threads(device_threads).spin_ns;
   spin_ns_.store(std::min(wanted, spin_ns_.load(std::memory_order_relaxed)),
                  std::memory_order_relaxed);

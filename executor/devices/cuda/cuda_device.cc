@@ -55,7 +55,7 @@ void CudaDevice::stop() {
   if (stopping_.exchange(true, std::memory_order_release)) return;
   ring();
   thread_.join();
-  // The peers that it waits for inside a communicator may be gone.
+  // The card may wait inside a communicator for peers that are gone.
   comms_->break_all(nullptr);
   // What is dropped below may be memory that the card still works on.
   if (lost_ == nullptr) {
@@ -141,7 +141,7 @@ std::shared_ptr<const Error> CudaDevice::failure_of(const Status& status) {
   if (status.sticky && lost_ == nullptr) {
     lost_ = error;
     comms_->break_all(error);
-    // Answers at once: after it nothing on the card touches memory any more.
+    // Returns at once on a lost card; afterwards nothing on the card touches memory any more.
     static_cast<void>(gpu_->driver().synchronize(compute_));
     static_cast<void>(gpu_->driver().synchronize(communication_));
   }
@@ -211,7 +211,7 @@ void CudaDevice::end_collective() {
   collectives_.push_back(record_on({communication_, "collective"}));
 }
 
-// They end in the order of their stream: the last one to be waited for stands for all before.
+// Collectives end in the order of their stream, so waiting for the last one waits for all before.
 void CudaDevice::join(size_t beside) {
   if (collectives_.size() <= beside) return;
   const auto last = collectives_.end() - static_cast<std::ptrdiff_t>(beside);

@@ -1,9 +1,9 @@
 // CudaDevice: a GPU, or a part of one, behind the driver's table: a thread that launches ahead, a
 // compute stream that it launches on, and a communication stream.
 //
-// The thread advances works as a CPU device's does; what they start goes on behind it. A mark is an
-// event on the compute stream. When it is reached the driver's callback rings; since that is only a
-// hint, a device that waits for a mark looks again now and then.
+// The thread advances works as a CPU device's does, while the card runs what they have started. A
+// mark is an event on the compute stream. When it is reached the driver's callback rings the
+// device; since the callback may not come, a device that waits for a mark also looks at intervals.
 //
 // A sticky error ends the device: nothing is launched any more, every mark is reached and carries
 // that error, and so do the runs.
@@ -70,11 +70,11 @@ class CudaDevice final : public Device {
   cuda::GraphCache& graphs() { return *graphs_; }
   // Of all collectives and communicators of the device.
   cuda::StreamHandle communication() const { return communication_; }
-  // Communication goes on behind what compute was told so far.
+  // What is enqueued on the communication stream from now on runs after what compute has so far.
   cuda::Status fork();
-  // What communication was told since the call before is one collective.
+  // What was enqueued on the communication stream since the last call is one collective.
   void end_collective();
-  // What compute is told next comes behind all collectives but the newest `beside`.
+  // What is enqueued on the compute stream next runs after all collectives but the newest `beside`.
   void join(size_t beside);
   CommBook& comms() { return *comms_; }
   // The mark that will be taken next.

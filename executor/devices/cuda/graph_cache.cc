@@ -95,7 +95,8 @@ void GraphCache::retire(StreamHandle stream, Entry& entry) {
     retired_.push_back({entry.graph, done.value(), std::move(entry.owner.keeps)});
     return;
   }
-  // The device is lost, and nothing runs on it any more; or it is short of events: then it waits.
+  // No event: either the device is lost and nothing runs on it, or it is short of events and
+  // waiting is the only way.
   static_cast<void>(driver_.synchronize(stream));
   driver_.destroy(entry.graph);
   if (done.ok()) driver_.destroy(done.value());

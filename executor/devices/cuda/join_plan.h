@@ -1,6 +1,6 @@
 // JoinPlan: where in a function the compute stream waits for all-reduces that run beside it.
 //
-// An all-reduce goes on beside the steps behind it, until one of them reads what it writes, or
+// An all-reduce runs beside the steps behind it, until one of them reads what it writes, or
 // writes what it reads or writes: its operands and results, and whatever else memory planning has
 // put into the same bytes since. All are joined at the commit point and at the function's end.
 //

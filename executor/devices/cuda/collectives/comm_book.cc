@@ -7,7 +7,7 @@
 namespace gangway {
 
 Comm::~Comm() {
-  // Ending it in good order would wait for the peers.
+  // destroy() without abort() would wait for the peers.
   abort(nullptr);
   driver_.destroy(handle_);
 }
@@ -72,7 +72,7 @@ std::shared_ptr<const Error> CommBook::reached(uint64_t mark) {
   for (Flight& flight : flights_) {
     if (flight.first > mark) continue;
     flight.first = mark + 1;
-    // What a card has done with nobody aborting it, it has done well.
+    // A collective that the card has finished, on a communicator that was not aborted, succeeded.
     if (!flight.comm->broken()) continue;
     look_at(flight);
     if (failure == nullptr || failure == peer_failed())

@@ -3,11 +3,12 @@
 //
 //   meet on the host -> communication stream: wait for compute -> all-reduce -> record
 //
-// Compute goes on meanwhile: it waits for the record before what needs the result.
+// The compute stream runs meanwhile: it waits for the record before the step that needs the result.
 //
-// The meeting says whether a member is poisoned: then nobody launches, so no member waits inside a
-// communicator for one that does not come. Members enqueue in ticket order, and all communicators
-// of a device share one stream, so that no two of them can wait for one another.
+// In the meeting the members learn whether one of them is poisoned. Then no member launches, so no
+// member waits inside a communicator for one that does not come. Members enqueue in ticket order,
+// and all communicators of a device share one stream, so that no two of them can wait for one
+// another.
 //
 // The meeting also says which communicator of the group each member has (comm_book.h). Where they
 // do not all have the same, they create a new one before they launch: rank 0 sends its id in words

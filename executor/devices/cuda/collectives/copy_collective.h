@@ -4,9 +4,9 @@
 //
 // All of it on the communication streams, beside compute.
 //
-// NCCL refuses two ranks on one card, so virtual devices of one card meet this way. The host meets
-// only to learn that all have enqueued; nobody waits for the card. A poisoned member meets too, and
-// then nobody computes.
+// NCCL refuses two ranks on one card, so virtual devices of one card meet this way. The host
+// threads meet only to learn that all have enqueued; none of them waits for the card. A poisoned
+// member meets too, and then no member computes.
 //
 // Invariant: staging has two halves, by the parity of the collective. A half is written again two
 // collectives later; in between every member's stream waited for every record, and records come

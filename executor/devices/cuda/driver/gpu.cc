@@ -50,8 +50,8 @@ std::shared_ptr<const Module> Gpu::compile(const ModuleSource& source) {
     const std::lock_guard lock(mutex_);
     if (auto known = modules_[source.text].lock()) return known;
   }
-  // Not under the lock: devices ask for kernels and memory meanwhile. Two threads may make the
-  // same.
+  // Not under the lock, since devices ask for kernels and memory meanwhile. Two threads may compile
+  // the same source.
   Result<ModuleHandle> made = driver_->compile(source);
   if (!made.ok())
     throw Error(ErrorKind::kBug,

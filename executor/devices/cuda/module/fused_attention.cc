@@ -61,7 +61,7 @@ FusedAttention::~FusedAttention() = default;
 
 Result<std::shared_ptr<const FusedOperation>> FusedAttention::prepare(const AttentionShape& shape,
                                                                       AttentionPass pass) {
-  // Before anything is loaded: what no version does.
+  // Checked before anything is loaded: what no version of cuDNN supports.
   if (std::string why = why_not_cudnn(shape, pass, SIZE_MAX); !why.empty()) return refusal(why);
   const std::lock_guard lock(mutex_);
   std::erase_if(made_, [](const Made& made) { return made.operation.expired(); });
@@ -82,7 +82,7 @@ Result<std::shared_ptr<const FusedOperation>> FusedAttention::prepare(const Atte
   if (pass == AttentionPass::kGradient)
     build_attention_grad(graph, shape, gradient_sums(shape, architecture_));
   Result<CudnnPlan> plan = graph.plan({.handle = session_->handle, .card = {}});
-  // Whatever the reason: there is another way.
+  // kUnimplemented whatever the reason, so that the caller uses its own kernels.
   if (!plan.ok()) return Error(ErrorKind::kUnimplemented, plan.error().message());
   std::shared_ptr<const FusedOperation> operation =
       std::make_shared<const Operation>(session_, plan.take());
