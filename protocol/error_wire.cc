@@ -1,5 +1,10 @@
 #include "protocol/error_wire.h"
 
+#include <algorithm>
+
+#include "protocol/text_limits.h"
+#include "runtime/base/cut.h"
+
 namespace gangway {
 namespace {
 
@@ -20,15 +25,16 @@ uint8_t number_of(ErrorKind kind) {
 
 void write_error(wire::Error::Builder to, const Error& error) {
   to.setKind(number_of(error.kind()));
-  to.setMessage(error.message());
-  to.setProgram(error.where().program);
-  to.setNode(error.where().node);
-  to.setHost(error.where().host);
-  to.setDevice(error.where().device);
-  to.setAt(error.where().at);
-  to.setHint(error.hint());
-  auto context = to.initContext(static_cast<uint32_t>(error.context().size()));
-  for (uint32_t i = 0; i < context.size(); ++i) context.set(i, error.context()[i]);
+  to.setMessage(cut(error.message(), kTextBytesMax));
+  to.setProgram(cut(error.where().program, kTextBytesMax));
+  to.setNode(cut(error.where().node, kTextBytesMax));
+  to.setHost(cut(error.where().host, kTextBytesMax));
+  to.setDevice(cut(error.where().device, kTextBytesMax));
+  to.setAt(cut(error.where().at, kTextBytesMax));
+  to.setHint(cut(error.hint(), kTextBytesMax));
+  const size_t lines = std::min(error.context().size(), kContextLinesMax);
+  auto context = to.initContext(static_cast<uint32_t>(lines));
+  for (uint32_t i = 0; i < lines; ++i) context.set(i, cut(error.context()[i], kTextBytesMax));
 }
 
 Error read_error(wire::Error::Reader from) {

@@ -2,6 +2,9 @@
 
 #include <algorithm>
 
+#include "protocol/memory_units.h"
+#include "protocol/text_limits.h"
+#include "runtime/base/cut.h"
 #include "runtime/base/units.h"
 
 namespace gangway {
@@ -42,7 +45,7 @@ std::vector<HostId> TransferTable::make_array(SessionId session, const TransferF
   std::vector<Reservation> wanted;
   wanted.reserve(record.devices.size());
   for (const DeviceRef& device : record.devices) {
-    wanted.push_back({device, value.local_type.bytes()});
+    wanted.push_back({device, device_bytes(value.local_type.bytes())});
   }
   const std::string owner = callbacks_.owner_name(session);
   if (const auto short_of = hosts_.reserve(owner, wanted)) {
@@ -73,6 +76,9 @@ std::vector<HostId> TransferTable::hosts_for(SessionId session, const TransferFr
     }
     case TransferKind::kPutState:
     case TransferKind::kGetState:
+      GW_REQUIRE(request.name.size() <= kTextBytesMax, "state \"",
+                 cut(request.name, kQuotedBytesMax), "\": its name is too long: expected at most ",
+                 kTextBytesMax, " bytes");
       return hosts_of(slices_.at(SliceId(request.scope), session).devices);
   }
   return {};

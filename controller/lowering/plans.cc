@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "ir/plan/plan_wire.h"
+#include "protocol/memory_units.h"
 #include "runtime/base/units.h"
 
 namespace gangway {
@@ -35,7 +36,7 @@ std::vector<Reservation> output_bytes(const PlanRecord& record) {
   for (uint32_t output : record.plan->outputs) {
     const PlanValue& value = record.plan->values[output];
     for (const DeviceRef& device : record.devices[value.slice]) {
-      bytes[device] += value.local_type.bytes();
+      bytes[device] += device_bytes(value.local_type.bytes());
     }
   }
   std::vector<Reservation> wanted;
@@ -103,6 +104,7 @@ PlanRecord& PlanTable::compile(SessionId owner, const std::string& owner_name,
     uninstall_if_unused(id);
     throw failed->add_where({.program = program.name});
   }
+  record.ready = true;
   return record;
 }
 
@@ -184,6 +186,8 @@ PlanRecord& PlanTable::at(PlanId id, SessionId owner) {
   const auto found = plans_.find(id);
   GW_REQUIRE(found != plans_.end() && found->second.owner == owner && !found->second.released,
              "plan ", id, ": not a plan of this client");
+  GW_REQUIRE(found->second.ready, "plan ", id, ": program \"", found->second.plan->name,
+             "\" is still being installed: expected to be named once it is compiled");
   return found->second;
 }
 
@@ -226,9 +230,7 @@ void PlanTable::uninstall_if_broken(PlanRecord& plan) {
 void PlanTable::uninstall(PlanRecord& plan) {
   if (std::exchange(plan.uninstalled, true)) return;
   const Frame frame = encode(UninstallFrame{plan.id});
-  for (HostId host : plan.hosts) {
-    if (ExecutorPeer* peer = hosts_.at(host).peer) peer->send(frame);
-  }
+  for (HostId host : plan.hosts) hosts_.send(host, frame);
 }
 
 void PlanTable::host_lost(HostId host, const Error& why) {

@@ -37,6 +37,7 @@ struct PlanRecord {
   int in_flight = 0;
   // Outputs of its runs that somebody still holds; they may outlive the plan.
   std::shared_ptr<int64_t> output_sets = std::make_shared<int64_t>(0);
+  bool ready = false;  // Installed on all its hosts: runs may name it.
   bool released = false;
   std::optional<Error> broken;  // A host it needs is gone.
   bool uninstalled = false;
@@ -49,7 +50,7 @@ class PlanTable {
   // `slices`: one for each slice of the program. `owner_name` is for messages about memory.
   PlanRecord& compile(SessionId owner, const std::string& owner_name, const Program& program,
                       const std::vector<SliceId>& slices, uint32_t runs_in_flight_max);
-  // Throws kInvalid when it is not this session's.
+  // Throws kInvalid when it is not this session's, or still being installed.
   PlanRecord& at(PlanId id, SessionId owner);
   void release(PlanId id);
   void release_all(SessionId owner);

@@ -29,6 +29,26 @@ HostRecord& HostTable::at(HostId id) {
   return found->second;
 }
 
+HostRecord* HostTable::find(HostId id) {
+  const auto found = hosts_.find(id);
+  return found == hosts_.end() ? nullptr : &found->second;
+}
+
+void HostTable::drop(HostId id) {
+  --at(id).users;
+  erase_if_unused(id);
+}
+
+void HostTable::erase_if_unused(HostId id) {
+  const HostRecord& host = at(id);
+  if (host.lost && host.users == 0) hosts_.erase(id);
+}
+
+void HostTable::send(HostId id, const Frame& frame) {
+  const HostRecord* host = find(id);
+  if (host != nullptr && host->peer != nullptr) host->peer->send(frame);
+}
+
 std::optional<Reservation> HostTable::reserve(const std::string& owner,
                                               const std::vector<Reservation>& wanted) {
   for (size_t i = 0; i < wanted.size(); ++i) {
@@ -52,6 +72,7 @@ void HostTable::release(const std::string& owner, const std::vector<Reservation>
     auto& holders = held_[item.at];
     holders[owner] -= item.bytes;
     if (holders[owner] == 0) holders.erase(owner);
+    if (holders.empty()) held_.erase(item.at);
   }
 }
 

@@ -1,7 +1,8 @@
 // The hosts that are there: who they are, whether they live, and who reserved how much memory on
 // each of their devices.
 //
-// Invariants: a HostId is never used again; a host that is lost stays in the table with the reason.
+// Invariants: a HostId is never used again; a lost host stays in the table, with the reason, as long
+// as a slice or an array lies on it.
 // Reserved bytes of a device never exceed its memory (0: not known, not checked).
 // Threads: the reactor's thread.
 // Cost: a reservation is O(devices of it).
@@ -36,6 +37,7 @@ struct HostRecord {
   StopSource gone;                // Stopped then: what awaits an answer of it ends.
   std::vector<int64_t> reserved;  // Bytes by device.
   int64_t last_heard_ns = 0;
+  int64_t users = 0;  // See keep().
   Counter* runs_done = nullptr;
 };
 
@@ -56,6 +58,13 @@ class HostTable {
   // The name gets a number appended when it is taken.
   HostRecord& add(HostInfo info, ExecutorPeer& peer, int64_t now_ns);
   HostRecord& at(HostId id);
+  HostRecord* find(HostId id);  // Null: it was lost, and nothing uses it any more.
+  // A slice or an array lies on it, or does no more.
+  void keep(HostId id) { ++at(id).users; }
+  void drop(HostId id);
+  void erase_if_unused(HostId id);  // When it is lost.
+  // Nothing is sent to a host that is lost.
+  void send(HostId id, const Frame& frame);
   const std::map<HostId, HostRecord>& all() const { return hosts_; }
   std::map<HostId, HostRecord>& all() { return hosts_; }
 

@@ -9,6 +9,7 @@ ArrayRecord& ObjectTable::add(ArrayId id, ArrayRecord record) {
              ": its name is not in the range of client ", record.owner);
   const auto [at, is_new] = arrays_.try_emplace(id, std::move(record));
   GW_REQUIRE(is_new, "array ", id, ": the name is taken");
+  for (HostId host : at->second.hosts) hosts_.keep(host);
   return at->second;
 }
 
@@ -44,15 +45,17 @@ void ObjectTable::client_drops_all(SessionId owner) {
 void ObjectTable::erase_if_dead(ArrayId id) {
   const auto at = arrays_.find(id);
   if (at->second.client_holds || at->second.runs > 0) return;
-  for (HostId host : at->second.hosts) dead_[host].push_back(id);
-  arrays_.erase(at);
+  const std::vector<HostId> hosts = at->second.hosts;
+  arrays_.erase(at);  // Its memory first, which is the hosts'.
+  for (HostId host : hosts) {
+    dead_[host].push_back(id);
+    hosts_.drop(host);
+  }
 }
 
 void ObjectTable::flush() {
   for (auto& [host, arrays] : std::exchange(dead_, {})) {
-    if (ExecutorPeer* peer = hosts_.at(host).peer) {
-      peer->send(encode(FreeFrame{std::move(arrays)}));
-    }
+    hosts_.send(host, encode(FreeFrame{std::move(arrays)}));
   }
 }
 

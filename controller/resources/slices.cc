@@ -30,7 +30,10 @@ SliceRecord& SliceTable::allocate(SessionId owner, uint32_t devices) {
   for (const auto& candidate : candidates) slice.devices.push_back(std::get<DeviceRef>(candidate));
   // Neighbours in the mesh are neighbours on a host.
   std::sort(slice.devices.begin(), slice.devices.end());
-  for (const DeviceRef& device : slice.devices) ++shares_[device];
+  for (const DeviceRef& device : slice.devices) {
+    ++shares_[device];
+    hosts_.keep(device.host);
+  }
   return slice;
 }
 
@@ -50,7 +53,9 @@ void SliceTable::hold_states(SliceId id, std::shared_ptr<Holding> memory,
                              const std::vector<HostId>& hosts) {
   SliceRecord& slice = slices_.at(id);
   slice.states.push_back(std::move(memory));
-  slice.state_hosts.insert(hosts.begin(), hosts.end());
+  for (HostId host : hosts) {
+    if (slice.state_hosts.insert(host).second) hosts_.keep(host);
+  }
 }
 
 void SliceTable::release(SliceId id) {
@@ -69,17 +74,21 @@ void SliceTable::release_all(SessionId owner) {
 }
 
 void SliceTable::erase_if_unused(SliceId id) {
-  const SliceRecord& slice = slices_.at(id);
-  if (!slice.released || slice.plans > 0) return;
-  for (const DeviceRef& device : slice.devices) {
-    if (--shares_[device] == 0) shares_.erase(device);
-  }
+  const auto found = slices_.find(id);
+  if (!found->second.released || found->second.plans > 0) return;
+  SliceRecord slice = std::move(found->second);
+  slices_.erase(found);
+  slice.states.clear();  // Its memory first, which is the hosts'.
   // The states of programs on this slice go with it.
   const Frame frame = encode(FreeScopeFrame{id.value});
   for (HostId host : slice.state_hosts) {
-    if (ExecutorPeer* peer = hosts_.at(host).peer) peer->send(frame);
+    hosts_.send(host, frame);
+    hosts_.drop(host);
   }
-  slices_.erase(id);
+  for (const DeviceRef& device : slice.devices) {
+    if (--shares_[device] == 0) shares_.erase(device);
+    hosts_.drop(device.host);
+  }
 }
 
 }  // namespace gangway

@@ -221,10 +221,11 @@ void RunTable::grant(Run& run) {
   frame.first_ticket = next_ticket_;
   frame.time_limit_ms = 0;
   next_ticket_ = Ticket(next_ticket_.value + plan.plan->nodes.size());
+  objects_.flush();  // The hosts hear first of what was freed for it.
   const Frame bytes = encode(frame);
   for (HostId host : plan.hosts) {
     run.pending.insert(host);
-    if (ExecutorPeer* peer = hosts_.at(host).peer) peer->send(bytes);
+    hosts_.send(host, bytes);
   }
 }
 
@@ -292,9 +293,7 @@ void RunTable::ask_to_stop(Run& run, const Error& why) {
     return pump();
   }
   const Frame frame = encode(CancelFrame{run.id, why});
-  for (HostId host : run.pending) {
-    if (ExecutorPeer* peer = hosts_.at(host).peer) peer->send(frame);
-  }
+  for (HostId host : run.pending) hosts_.send(host, frame);
 }
 
 void RunTable::host_lost(HostId host, const Error& why) {

@@ -2,7 +2,19 @@
 
 #include <algorithm>
 
+#include "protocol/text_limits.h"
+#include "runtime/base/cut.h"
+
 namespace gangway {
+namespace {
+
+void require_short(const Program& program, const std::string& name) {
+  GW_REQUIRE(name.size() <= kTextBytesMax, "compile: program \"",
+             cut(program.name, kQuotedBytesMax), "\": a name is too long: expected at most ",
+             kTextBytesMax, " bytes, got \"", cut(name, kQuotedBytesMax), "\"");
+}
+
+}  // namespace
 
 Controller::Controller(Reactor& reactor, ControllerOptions options)
     : reactor_(reactor),
@@ -21,6 +33,9 @@ Controller::Controller(Reactor& reactor, ControllerOptions options)
 HostId Controller::add_host(HostInfo info, ExecutorPeer& peer) {
   GW_REQUIRE(info.devices >= 1 && info.devices <= 4096 && info.memory_bytes >= 0, "executor \"",
              info.name, "\": expected 1 to 4096 devices, got ", info.devices);
+  info.name = cut(info.name, kQuotedBytesMax);
+  info.kind = cut(info.kind, kQuotedBytesMax);
+  info.text = cut(info.text, kTextBytesMax * info.devices);
   HostRecord& host = hosts_.add(std::move(info), peer, reactor_.clock().now_ns());
   host.runs_done = &metrics_.counter("gangway_runs_done_total", "Runs that ended on a host",
                                      {{"host", host.info.name}});
@@ -28,27 +43,29 @@ HostId Controller::add_host(HostInfo info, ExecutorPeer& peer) {
 }
 
 void Controller::host_lost(HostId id, Error why) {
-  HostRecord& host = hosts_.at(id);
-  if (host.lost) return;
+  HostRecord* host = hosts_.find(id);
+  if (host == nullptr || host->lost) return;
   why =
-      Error(ErrorKind::kUnavailable, cat("host \"", host.info.name, "\" is gone: ", why.message()),
-            {.host = host.info.name},
+      Error(ErrorKind::kUnavailable, cat("host \"", host->info.name, "\" is gone: ", why.message()),
+            {.host = host->info.name},
             "allocate a new slice, compile again, and restore state from a checkpoint");
-  host.lost = why;
-  ExecutorPeer& peer = *std::exchange(host.peer, nullptr);
-  host.gone.request_stop(why);
+  host->lost = why;
+  ExecutorPeer& peer = *std::exchange(host->peer, nullptr);
+  host->gone.request_stop(why);
+  hosts_.keep(id);  // Until all that is below has heard of it.
   plans_.host_lost(id, why);
   transfers_.host_lost(id, why);
   runs_.host_lost(id, why);
+  hosts_.drop(id);
   peer.hang_up();
 }
 
 void Controller::on_message(HostId id, Message message) {
-  HostRecord& host = hosts_.at(id);
-  if (host.lost) return;
-  host.last_heard_ns = reactor_.clock().now_ns();
+  HostRecord* host = hosts_.find(id);
+  if (host == nullptr || host->lost) return;
+  host->last_heard_ns = reactor_.clock().now_ns();
   if (auto* done = std::get_if<RunDoneFrame>(&message)) {
-    host.runs_done->add();
+    host->runs_done->add();
     runs_.host_done(id, std::move(*done));
   } else if (auto* transferred = std::get_if<TransferDoneFrame>(&message)) {
     transfers_.host_done(id, *transferred);
@@ -62,14 +79,12 @@ void Controller::on_message(HostId id, Message message) {
 
 SessionId Controller::add_session(std::string name, ClientPeer& peer) {
   const SessionId id(++last_session_);
-  sessions_[id] = {std::move(name), &peer};
+  sessions_.emplace(id, Session{cut(name, kQuotedBytesMax), peer});
   return id;
 }
 
 void Controller::session_closed(SessionId id) {
-  const auto found = sessions_.find(id);
-  if (found == sessions_.end()) return;
-  found->second.peer = nullptr;
+  if (sessions_.erase(id) == 0) return;
   runs_.session_closed(id);
   transfers_.session_closed(id);
   objects_.client_drops_all(id);
@@ -79,6 +94,7 @@ void Controller::session_closed(SessionId id) {
 }
 
 void Controller::on_message(SessionId id, Message message) {
+  if (!sessions_.contains(id)) return;
   const int64_t now_ns = reactor_.clock().now_ns();
   if (auto* run = std::get_if<RunFrame>(&message)) {
     const auto before = runs_.next_deadline_ns();
@@ -104,6 +120,7 @@ void Controller::on_message(SessionId id, Message message) {
 }
 
 const SliceRecord& Controller::allocate(SessionId session, uint32_t devices) {
+  require_open(session);
   return slices_.allocate(session, devices);
 }
 
@@ -112,6 +129,9 @@ void Controller::release_slice(SliceId slice) { slices_.release(slice); }
 const PlanRecord& Controller::compile(SessionId session, const Program& program,
                                       const std::vector<SliceId>& slices,
                                       uint32_t runs_in_flight_max) {
+  require_open(session);
+  require_short(program, program.name);
+  for (const ProgramNode& node : program.nodes) require_short(program, node.name);
   return plans_.compile(session, owner_name(session), program, slices, runs_in_flight_max);
 }
 
@@ -136,7 +156,7 @@ int64_t Controller::tick(int64_t now_ns) {
 ControllerCounts Controller::counts() const {
   ControllerCounts counts;
   for (const auto& [id, host] : hosts_.all()) counts.hosts += host.lost ? 0 : 1;
-  for (const auto& [id, session] : sessions_) counts.clients += session.peer != nullptr ? 1 : 0;
+  counts.clients = sessions_.size();
   counts.slices = slices_.size();
   counts.plans = plans_.size();
   counts.arrays = objects_.size();
@@ -145,11 +165,16 @@ ControllerCounts Controller::counts() const {
   return counts;
 }
 
+void Controller::require_open(SessionId session) const {
+  if (!sessions_.contains(session)) {
+    throw Error(ErrorKind::kUnavailable, cat("client ", session, ": its session is closed"), {},
+                "connect again");
+  }
+}
+
 void Controller::tell(SessionId id, const Message& message) {
   const auto found = sessions_.find(id);
-  if (found != sessions_.end() && found->second.peer != nullptr) {
-    found->second.peer->send(encode(message));
-  }
+  if (found != sessions_.end()) found->second.peer.send(encode(message));
 }
 
 std::string Controller::owner_name(SessionId id) const {

@@ -2,7 +2,8 @@
 // on a network.
 //
 // Threads: the reactor's thread. compile() suspends; nothing else does.
-// Ownership: peers are borrowed until host_lost() or session_closed().
+// Ownership: peers are borrowed until host_lost() or session_closed(); what still comes of them
+// afterwards is ignored.
 // Errors: bad requests of a client are that client's errors; a malformed frame throws, and the
 // caller ends its connection.
 #pragma once
@@ -59,8 +60,10 @@ class Controller {
  private:
   struct Session {
     std::string name;
-    ClientPeer* peer = nullptr;
+    ClientPeer& peer;
   };
+  // Throws kUnavailable when it was closed.
+  void require_open(SessionId session) const;
   void tell(SessionId session, const Message& message);
   std::string owner_name(SessionId session) const;
 

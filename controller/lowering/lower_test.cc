@@ -1,0 +1,41 @@
+#include "controller/lowering/lower.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "ir/build/ops.h"
+#include "ir/build/program_builder.h"
+#include "ir/plan/plan_text.h"
+
+namespace gangway {
+namespace {
+
+using testing::HasSubstr;
+
+TEST(LowerTest, StateUpdatesCommitBehindTheGate) {
+  const Mesh mesh{{{"data", 4}}};
+  ProgramBuilder b("step", mesh);
+  Value w = b.state("w", zeros(f32({8})));
+  Value x = b.input("x", f32({16, 8}), {{"data", shard(0)}});
+  Value next = w + sum(x, {0});
+  b.update(w, next);
+  b.output("loss", sum(next, {0}));
+  b.require_finite("loss");
+  CompileCache cache;
+  const Program program = b.build();
+  const LowerOptions options{.slices = {{{0, 0, 2}, {1, 0, 2}}}, .hosts = {"host-0", "host-1"}};
+  const std::string text = to_text(lower(program, options, cache));
+  EXPECT_THAT(text, HasSubstr("plan @step over host-0 host-1, 2 runs in flight\n"
+                              "  slice 0 {data: 4} on host-0:0-1 host-1:0-1\n"));
+  EXPECT_THAT(text, HasSubstr("%0 state \"w\": f32[8] {}\n"));
+  EXPECT_THAT(text, HasSubstr("%1 input \"x\": f32[16, 8] {data: shard(0)} -> f32[4, 8]\n"));
+  EXPECT_THAT(text, HasSubstr("%2 output \"loss\": f32[] {}\n"));
+  EXPECT_THAT(text, HasSubstr("0: call main(%0, %1) ["));
+  EXPECT_THAT(text, HasSubstr("-> %0, %2"));
+  EXPECT_THAT(text, HasSubstr("  1: gate (%2)\n  2: commit 0"));
+  lower(program, options, cache);
+  EXPECT_GE(cache.hits(), 2u);
+}
+
+}  // namespace
+}  // namespace gangway

@@ -1,0 +1,144 @@
+#include <gmock/gmock.h>
+
+#include <limits>
+
+#include "tests/support/test_controller.h"
+
+namespace gangway {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using RunsTest = ControllerTest;
+
+TEST_F(RunsTest, ARunIsOneFrameForEachHostWithTheSameTickets) {
+  const PlanId plan = compile(session_);
+  submit(session_, plan);
+  submit(session_, plan);
+  EXPECT_THAT(tickets(0), ElementsAre(1, 2));  // One node each.
+  EXPECT_EQ(tickets(0), tickets(1));
+}
+
+TEST_F(RunsTest, RunsOfTwoClientsReachAllHostsInOneOrder) {
+  FakeClient other;
+  const SessionId second = controller_.add_session("other", other);
+  const PlanId a = compile(session_), b = compile(second);
+  for (int i = 0; i < 2; ++i) {
+    submit(session_, a);
+    submit(second, b);
+  }
+  EXPECT_THAT(tickets(0), ElementsAre(1, 2, 3, 4));
+  EXPECT_EQ(tickets(0), tickets(1));
+}
+
+TEST_F(RunsTest, NoMoreRunsThanThePlanAllowsAreInFlight) {
+  const PlanId plan = compile(session_, 2);
+  for (int i = 0; i < 4; ++i) submit(session_, plan);
+  EXPECT_EQ(tickets(0).size(), 2u);
+  finish(0, RunId(1));
+  EXPECT_EQ(tickets(0).size(), 2u) << "the other host is not done";
+  finish(1, RunId(1));
+  EXPECT_EQ(tickets(0).size(), 3u);
+}
+
+TEST_F(RunsTest, TheClientHearsOfARunOnceAllItsHostsAreDone) {
+  const RunId run = submit(session_, compile(session_));
+  finish(0, RunId(1));
+  EXPECT_TRUE(client_.ended.empty());
+  finish(1, RunId(1));
+  finish(1, RunId(1));
+  ASSERT_EQ(client_.ended.size(), 1u);
+  EXPECT_EQ(client_.ended[0].run, run);
+  EXPECT_FALSE(client_.ended[0].error.has_value());
+}
+
+TEST_F(RunsTest, TheHostThatRaisedAnErrorIsNamedAndNotTheOnesThatHeardOfIt) {
+  submit(session_, compile(session_));
+  controller_.on_message(
+      hosts_[0], RunDoneFrame{.run = RunId(1), .error = Error(ErrorKind::kLost, "hearsay")});
+  finish(1, RunId(1), Error(ErrorKind::kLost, "not finite"));
+  ASSERT_EQ(client_.ended.size(), 1u);
+  EXPECT_THAT(client_.ended[0].error->what(), HasSubstr("not finite"));
+  EXPECT_EQ(client_.ended[0].error->where().host, "host-1");
+}
+
+TEST_F(RunsTest, ACancelledRunThatWaitsEndsAtOnceAndOneInFlightIsStoppedByItsHosts) {
+  const PlanId plan = compile(session_, 1);
+  const RunId granted = submit(session_, plan), waiting = submit(session_, plan);
+  const Error why(ErrorKind::kCancelled, "cancelled");
+  controller_.on_message(session_, CancelFrame{waiting, why});
+  ASSERT_EQ(client_.ended.size(), 1u);
+  EXPECT_EQ(client_.ended[0].run, waiting);
+  controller_.on_message(session_, CancelFrame{granted, why});
+  EXPECT_EQ(client_.ended.size(), 1u);
+  EXPECT_EQ(executor_[0].all<CancelFrame>().size(), 1u);
+  EXPECT_EQ(executor_[1].all<CancelFrame>().size(), 1u);
+}
+
+// kUnavailable would tell them that a peer is gone, and each to go its own way.
+TEST_F(RunsTest, WhateverAClientCallsItsReasonToItsHostsItIsACancellation) {
+  const RunId run = submit(session_, compile(session_));
+  controller_.on_message(session_, CancelFrame{run, Error(ErrorKind::kUnavailable, "enough")});
+  const std::vector<CancelFrame> told = executor_[0].all<CancelFrame>();
+  ASSERT_EQ(told.size(), 1u);
+  EXPECT_EQ(told[0].error.kind(), ErrorKind::kCancelled);
+  EXPECT_THAT(told[0].error.what(), HasSubstr("enough"));
+}
+
+TEST_F(RunsTest, ARunThatItsHostsEndedBeforeTheyHeardOfItsCancellationHasNotFailed) {
+  const RunId run = submit(session_, compile(session_));
+  controller_.on_message(session_, CancelFrame{run, Error(ErrorKind::kCancelled, "cancelled")});
+  finish(0, RunId(1));
+  finish(1, RunId(1));
+  ASSERT_EQ(client_.ended.size(), 1u);
+  EXPECT_FALSE(client_.ended[0].error.has_value()) << "it has committed";
+}
+
+TEST_F(RunsTest, ARunPastItsTimeLimitIsCancelledSayingSo) {
+  const PlanId plan = compile(session_, 1);
+  submit(session_, plan);
+  submit(session_, plan, 500);
+  const int64_t now_ns = reactor_->clock().now_ns();
+  EXPECT_LE(controller_.tick(now_ns), now_ns + 500'000'000);
+  EXPECT_TRUE(client_.ended.empty());
+  controller_.tick(now_ns + 500'000'000);
+  ASSERT_EQ(client_.ended.size(), 1u);
+  EXPECT_EQ(client_.ended[0].error->kind(), ErrorKind::kCancelled);
+  EXPECT_THAT(client_.ended[0].error->what(), HasSubstr("limit of 500 ms"));
+}
+
+TEST_F(RunsTest, AVeryLongTimeLimitIsNone) {
+  const PlanId plan = compile(session_);
+  submit(session_, plan, std::numeric_limits<int64_t>::max());
+  controller_.tick(reactor_->clock().now_ns());
+  EXPECT_TRUE(executor_[0].all<CancelFrame>().empty());
+}
+
+TEST_F(RunsTest, StateIsReadBehindRunsThatWaitAndAheadOfLaterOnes) {
+  const PlanId plan = compile(session_, 1);
+  submit(session_, plan);
+  submit(session_, plan);
+  controller_.on_message(
+      session_,
+      TransferFrame{
+          .request = 7, .kind = TransferKind::kGetState, .scope = slice_.value, .name = "w"});
+  submit(session_, plan);
+  const auto order = [this] {
+    std::string text;
+    for (const Message& message : executor_[0].received) {
+      if (std::holds_alternative<RunFrame>(message)) text += "run ";
+      if (std::holds_alternative<TransferFrame>(message)) text += "read ";
+    }
+    return text;
+  };
+  EXPECT_EQ(order(), "run ");
+  for (uint64_t run = 1; run <= 3; ++run) {
+    finish(0, RunId(run));
+    finish(1, RunId(run));
+  }
+  EXPECT_EQ(order(), "run run read run ");
+  EXPECT_EQ(client_.ended.size(), 3u);
+}
+
+}  // namespace
+}  // namespace gangway

@@ -1,0 +1,16 @@
+// How long the texts are that one peer makes and others are told.
+//
+// Streams give up a peer for which tens of MiB wait, so what a client says must not fill its hosts'
+// streams, nor what one client is called another's. Each text of an error is cut to so many bytes
+// when it is encoded (error_wire.h); longer names are refused.
+#pragma once
+
+#include <cstddef>
+
+namespace gangway {
+
+inline constexpr size_t kTextBytesMax = 4096;
+inline constexpr size_t kContextLinesMax = 16;  // Of one error.
+inline constexpr size_t kQuotedBytesMax = 256;  // Of a name, as messages quote it.
+
+}  // namespace gangway
