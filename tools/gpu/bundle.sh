@@ -38,6 +38,10 @@ ldd "$root"/bin/* | awk '$3 ~ "^/" { print $3 }' | sort -u |
   strip -o "$root/lib/${library##*/}" "$library"
 done
 
+# The newest C library that one of them asks for.
+objdump -T "$root"/bin/* "$root"/lib/*.so* "$root"/lib/gangway/* | grep -o 'GLIBC_[0-9.]*' |
+  sort -uV | tail -n 1 | cut -d _ -f 2 >"$root/glibc"
+
 commit=$(git rev-parse HEAD)
 [ -z "$(git status --porcelain)" ] || commit="$commit, with changes"
 echo "$commit" >"$root/commit"

@@ -3,7 +3,7 @@
 # out is one raw log with commit, card, tests run and skipped, and a table at its end. Part of a
 # bundle (bundle.sh).
 #   gangway-gpu/run.sh [--only STEP]... [--log FILE] [--list]     default log: gangway-gpu.log
-# Exits with 1 where there is no GPU, or where something of Gangway's failed.
+# Exits with 1 where there is no GPU or too old a C library, or where something of Gangway's failed.
 set -euo pipefail
 
 # Name, seconds at most, what it shows. The shortest proof comes first, so that a broken driver
@@ -72,6 +72,27 @@ trap 'rm -rf "$work"' EXIT
 export XDG_CACHE_HOME=$work/cache  # What is compiled once is used by all steps, and by them alone.
 exec > >(tee "$log") 2>&1
 tee=$!
+# Ends with this status, once the log is whole.
+finish() {
+  exec >&- 2>&-
+  wait "$tee" || true
+  exit "$1"
+}
+
+# tests FILE...: how many of gw_gpu_test's tests ran, were skipped and failed, as it printed them
+# one by one: what a time-out left is counted too. Of one file, also which test never ended.
+tests() {
+  { cat "$@" 2>/dev/null || true; } | awk -v one="$#" '
+    /^\[ RUN      \] / { running = $4 }
+    / \([0-9]+ ms\)$/ && /^\[       OK \] / { ++ok; running = "" }
+    / \([0-9]+ ms\)$/ && /^\[  SKIPPED \] / { ++skipped; running = "" }
+    / \([0-9]+ ms\)$/ && /^\[  FAILED  \] / { ++failed; running = "" }
+    END {
+      printf "%d run, %d skipped, %d failed", ok + failed, skipped, failed
+      if (one == 1 && running != "") printf "; it ended in %s", running
+      print ""
+    }'
+}
 
 failed=() cut=() absent=()
 wanted() { [ ${#only[@]} -eq 0 ] || printf '%s\n' "${only[@]}" | grep -qx -- "$1"; }
@@ -89,6 +110,7 @@ step() {
   fi
   echo "=== $name: ${*/#"$PWD/"/}"
   timeout --kill-after=5 "$seconds" "$@" 2>&1 | tee "$work/$name.out" || status=${PIPESTATUS[0]}
+  if grep -q '^\[ RUN ' "$work/$name.out"; then echo "=== $name: $(tests "$work/$name.out")"; fi
   echo "=== $name took $((SECONDS - start)) s of $seconds, exit $status"
   case $status:$name in
     0:*) ;;
@@ -113,12 +135,21 @@ number() {
 echo "=== commit $(cat commit)"
 echo "=== date $(date -u +%FT%TZ)"
 echo "=== machine $(uname -sr), $(nproc) cores"
+# Without it no program of the bundle starts.
+glibc=$(getconf GNU_LIBC_VERSION 2>/dev/null | awk '{ print $2 }') || glibc=
+needed=$(cat glibc)
+if [ "$(printf '%s\n' "$needed" "${glibc:-0}" | sort -V | head -n 1)" != "$needed" ]; then
+  echo "=== glibc ${glibc:-unknown}, the bundle needs $needed: nothing was tested," \
+    "nothing was measured"
+  finish 1
+fi
+echo "=== glibc $glibc, the bundle needs $needed"
 devices=$("${ours[@]}" bin/gangway devices --json) || devices="gangway devices failed"
 echo "$devices"
 if ! grep -q '"kind": *"cuda", *"usable": *true' <<<"$devices"; then
   "${ours[@]}" ldd lib/gangway/libgangway_cuda.so | grep "not found" || true
   echo "=== no GPU or no driver on this machine: nothing was tested, nothing was measured"
-  exit 1
+  finish 1
 fi
 card=$(nvidia-smi --query-gpu=name --format=csv,noheader | head -n 1) || card=unknown
 nvidia-smi || true
@@ -158,14 +189,13 @@ part() {
 # --- Tests.
 test=("${ours[@]}" bin/gw_gpu_test)
 first='*CardDriver.*:CardKernels.*'
-step proof "${test[@]}" --gtest_filter="$first" --gtest_output="xml:$work/proof.xml" || true
-step suites "${test[@]}" --gtest_filter="-$first:*Gpt2*" --gtest_output="xml:$work/suites.xml" ||
-  true
+step proof "${test[@]}" --gtest_filter="$first" || true
+step suites "${test[@]}" --gtest_filter="-$first:*Gpt2*" || true
 
 # Of libraries' kernels we check nothing, where the tool can leave them out.
 sanitizer=$(PATH=$PATH:${CUDA_HOME:-/usr/local/cuda}/bin command -v compute-sanitizer) || sanitizer=
 leave_out=(--kernel-regex-exclude 'kns=cublas|cutlass|gemm|gemv|xmma|splitK|cudnn|nccl')
-if [ -n "$sanitizer" ] && ! "$sanitizer" "${leave_out[@]}" /bin/true >/dev/null 2>&1; then
+if [ -n "$sanitizer" ] && ! "$sanitizer" --help 2>&1 | grep -q -- "${leave_out[0]}"; then
   leave_out=()
 fi
 for tool in memcheck racecheck initcheck; do
@@ -182,10 +212,11 @@ for tool in memcheck racecheck initcheck; do
     --error-exitcode 9 --print-limit 20 "${test[@]}" \
     --gtest_filter="$kernels" || true
 done
-step equality "${test[@]}" --gtest_filter='*Gpt2*' --gtest_output="xml:$work/equality.xml" || true
+step equality "${test[@]}" --gtest_filter='*Gpt2*' || true
 
 # --- Measurements, PyTorch's beside ours.
-step parts "${ours[@]}" bin/gpu_bench --benchmark_min_time=0.2 || true
+# Line by line: a time-out would lose what it has not yet written.
+step parts stdbuf -oL "${ours[@]}" bin/gpu_bench --benchmark_min_time=0.2 || true
 if grep -qs "ERROR OCCURRED" "$work/parts.out"; then failed+=("parts (see ERROR OCCURRED)"); fi
 programs=("${ours[@]}" bin/gpu_programs)
 step calls "${programs[@]}" calls || true
@@ -257,11 +288,11 @@ summary() {
 }
 summary
 
-count() { cat "$work"/*.xml 2>/dev/null | grep -c "$1" || true; }
-ran=$(count '<testcase .*status="run" result="completed"')
-skipped=$(count '<testcase .*result="skipped"')
-echo "=== tests: $ran run, $skipped skipped, $(count '<failure ') failed"
-if { wanted proof || wanted suites; } && [ "$ran" -eq 0 ]; then failed+=("tests: none was run"); fi
+counted=$(tests "$work"/{proof,suites,equality}.out)
+echo "=== tests: $counted"
+if { wanted proof || wanted suites; } && [[ $counted = "0 run"* ]]; then
+  failed+=("tests: none was run")
+fi
 echo "=== took $SECONDS s of $budget_s"
 [ ${#cut[@]} -eq 0 ] || echo "=== cut for time: ${cut[*]}"
 [ ${#absent[@]} -eq 0 ] || echo "=== not shown here: ${absent[*]}"
@@ -270,6 +301,4 @@ if [ ${#failed[@]} -gt 0 ]; then
 else
   echo "=== all passed"
 fi
-exec >&- 2>&-
-wait "$tee" || true  # The log is whole.
-[ ${#failed[@]} -eq 0 ]
+finish $((${#failed[@]} > 0))
