@@ -8,7 +8,8 @@
 //
 // Example:
 //   SafetensorsFile file("model.safetensors");
-//   for (const TensorEntry& t : file.header().tensors) use(t.spec, file.bytes(t));
+//   for (const TensorEntry& t : file.header().tensors)
+//     std::cout << t.spec.name << ": " << file.bytes(t).size() << " bytes\n";
 #pragma once
 
 #include <cstddef>

@@ -8,8 +8,9 @@
 // Errors: as durable_file.h; kInvalid for a tensor that the header lacks or bytes that do not fit.
 //
 // Example:
+//   HostTensor w(f32({2, 3}));
 //   SafetensorsWriter out("model.safetensors", {{"w", FileDType::kF32, {2, 3}}}, {{"step", "5"}});
-//   out.append("w", bytes_of_w);
+//   out.append("w", w.bytes);
 //   out.finish();
 #pragma once
 

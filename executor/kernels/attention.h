@@ -1,8 +1,8 @@
 // Multi-head attention in blocks: the scores of one block of queries are all that exists at a time.
 //
 //   q[batch, seq_q, heads * head_dim], k and v [batch, seq_k, heads * head_dim] -> out as q
-//   out = softmax(scale * q k^T, masked) v for each head;  lse[batch, heads, seq_q] =
-//   log(sum(exp(scores)))
+//   out = softmax(scale * q k^T, masked) v for each head
+//   lse[batch, heads, seq_q] = log(sum(exp(scores)))
 //
 // f32 and bf16 (scores and sums in f32, lse f32), f64 (lse f64). A row stride per tensor lets q, k,
 // v be views of one projection x[batch, seq, 3 * heads * head_dim]; 0 means dense. `causal`: query

@@ -171,7 +171,7 @@ inline std::vector<KernelIsa> isas() {
   return all;
 }
 
-// `run` makes its own outputs, calls the kernel and returns them.
+// `run` allocates its own outputs, calls the kernel and returns them.
 inline void check_everywhere(const std::string& name,
                              const std::function<std::vector<Buffer>(Parallel&)>& run,
                              const std::vector<Expected>& want) {

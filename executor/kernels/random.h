@@ -8,7 +8,7 @@
 //   never appears. normal:  Box-Muller over pairs of uniforms; even elements take the cosine, odd
 //   ones the sine.
 //
-// The part to make is y[rows, cols]; its element (r, c) is number offset + r * row_stride + c of
+// The part to compute is y[rows, cols]; its element (r, c) is number offset + r * row_stride + c of
 // the whole tensor.
 // Threads: any. The bits do not depend on the instruction set either.
 #pragma once

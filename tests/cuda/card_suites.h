@@ -2,8 +2,8 @@
 // cards that a program has (tests/cuda, tests/cuda_module).
 //
 //   CardDriver    the driver's table: streams, events, graphs, a product, a chain, communicators of
-//   one CardOps       every op of the table against the reference interpreter, and composites
-//   against
+//                 one member
+//   CardOps       every op of the table against the reference interpreter, and composites against
 //                 their decomposition on the same card
 //   CardGraphs    commands that come again are replayed as one graph
 //   CardHosts     training steps of a host whose devices share one card

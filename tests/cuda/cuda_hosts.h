@@ -1,6 +1,7 @@
 // CudaHosts: hosts whose devices are on cards, as tests of hosts drive them.
 //
-//   CudaHosts t(card, 4);                    // a host of four devices on one card
+// Example:
+//   CudaHosts t(card, 4);  // A host of four devices on one card.
 //   t->install(kPlan, training_step(1, 4));
 //   EXPECT_EQ(t.reports(), "");
 //

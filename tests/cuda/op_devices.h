@@ -4,8 +4,9 @@
 // Threads: the test's.
 // Errors: gtest failures; what compile() refuses is thrown.
 //
+// Example:
 //   OpDevices devices(emulated::card_maker(seed).make(), 2);
-//   results = devices.run(function, {inputs, inputs});   // A mesh of two; one: the first device.
+//   results = devices.run(function, {inputs, inputs});  // A mesh of two; one: the first device.
 #pragma once
 
 #include <memory>

@@ -1,9 +1,10 @@
 // A kernel held to its op: the cases of the op table, launched on an emulated device, against the
 // reference in double.
 //
+// Example:
 //   check_op(Op::softmax, [](OpRun& run) {
-//     run.launch(cat("softmax_", run.dtype()), {run.rows()}, {64}, {run.in(0), run.out(0)},
-//     columns);
+//     run.launch(cat("softmax_", run.dtype()), {run.rows()}, {64},
+//                {run.in(0), run.out(0)}, columns);
 //   });
 #pragma once
 

@@ -1,7 +1,7 @@
 // Group: the members of an emulated communicator, and the collectives that they are in.
 //
-// A collective runs when every member has come to it in its own stream: who comes early waits
-// there, as on a card, for ever if a member's communicator or device is gone.
+// A collective runs when every member has reached it in its own stream. A member that comes early
+// waits there, as on a card: for ever, if another member's communicator or device is gone.
 // Threads: the machine's lock.
 #pragma once
 
@@ -42,8 +42,8 @@ struct Group {
   std::map<std::tuple<uint32_t, uint32_t, uint64_t>, std::shared_ptr<Letter>> letters;
 };
 
-// A member's communicator. What ends it ends its own part alone: its peers wait inside of theirs
-// until they abort them, and nobody tells them.
+// A member's communicator. When it breaks or is aborted its peers are not told: they wait inside
+// theirs until they abort them.
 struct EmulatedDriver::Comm {
   std::shared_ptr<Group> group;
   uint32_t device = 0;

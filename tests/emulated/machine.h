@@ -1,12 +1,12 @@
 // EmulatedMachine: GPUs that exist only in tests; each has a cuda::Driver.
 //
-// Why: what a program may get wrong between a host, streams and memory shows rarely on a card, and
-// no card is needed to find it. Here a call only enqueues; operations run later, one at a time, in
-// an order between streams that is drawn from a seed. Every range that an operation declares is
-// checked against what happens before it (vector clocks of streams and of the host, joined by
-// events and by queries), so that two unordered accesses are reported whatever order was drawn.
-// Kernels run for real, a fiber for each thread, and every element they touch is checked against
-// what the launch declared, for being initialised, and for races between threads.
+// Why: a mistake in ordering a host, streams and memory rarely shows on a card, and no card is
+// needed to find it. Here a call only enqueues; operations run later, one at a time, in an order
+// between streams that is drawn from a seed. Every range that an operation declares is checked
+// against what happens before it (vector clocks of streams and of the host, joined by events and by
+// queries), so that two unordered accesses are reported whatever order was drawn. Kernels run for
+// real, a fiber for each thread, and every element they touch is checked against what the launch
+// declared, for being initialised, and for races between threads.
 //
 // Limits: the host is one lane, so races between threads of the host are not seen. Collectives
 // order nothing between devices but their own data. An operation with bad bounds is not run.
@@ -17,9 +17,9 @@
 // it.
 // Errors: reports(); calls answer statuses as a card would.
 //
+// Example:
 //   EmulatedMachine machine({.seed = seed});
-//   cuda::Driver& driver = machine.driver();
-//   ...
+//   launch_something(machine.driver());
 //   machine.run_all();
 //   EXPECT_EQ(machine.report_text(), "");
 #pragma once
@@ -53,11 +53,14 @@ struct EmulatedOptions {
 };
 
 // The next operation whose label contains `label` goes wrong, after `skip` others that match:
+//
 //   kLaunch, kInvalid, kUnsupported, kOutOfMemory   the call answers it
 //   kFault                                          the operation breaks as it runs: sticky
 //   kAborted                                        the communicator of the operation breaks as it
 //                                                   runs; queries say so on this device alone
-// "create_comm" is the label of making a communicator; kLaunch, kOutOfMemory and kAborted fail it.
+//
+// "create_comm" is the label of creating a communicator; kLaunch, kOutOfMemory and kAborted fail
+// it.
 struct Injection {
   cuda::StatusKind kind = cuda::StatusKind::kLaunch;
   std::string label;

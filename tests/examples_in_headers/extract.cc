@@ -16,8 +16,9 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view kIndent = "   ";
 const std::vector<std::string> kPublicFolders = {"programs", "ir/build", "runtime/base"};
-const std::vector<std::string> kRooms = {"runtime",  "ir",     "protocol", "controller",
-                                         "executor", "client", "programs", "tools"};
+const std::vector<std::string> kFolders = {"runtime",  "ir",     "protocol", "controller",
+                                           "executor", "client", "programs", "tools",
+                                           "bench",    "tests"};
 
 std::vector<std::string> lines_of(std::string_view text) {
   std::vector<std::string> lines(1);
@@ -118,7 +119,7 @@ std::vector<std::string> public_headers(const fs::path& root) {
 
 std::vector<std::string> all_headers(const fs::path& root) {
   std::set<std::string> headers;
-  for (const std::string& room : kRooms) add_headers_below(root, room, headers);
+  for (const std::string& folder : kFolders) add_headers_below(root, folder, headers);
   return {headers.begin(), headers.end()};
 }
 

@@ -32,7 +32,7 @@ std::vector<int> unmarked_code(std::string_view header);
 // header of the folders that are public as a whole. Sorted; kInvalid when `root` has no gangway.h.
 std::vector<std::string> public_headers(const std::filesystem::path& root);
 
-// Every header of the rooms, sorted.
+// Every header of the rooms, their tests and benchmarks, sorted.
 std::vector<std::string> all_headers(const std::filesystem::path& root);
 
 std::string read_file(const std::filesystem::path& path);

@@ -3,6 +3,7 @@
 // Threads: one thread.
 // Ownership: the cluster ends with its Trainer.
 //
+// Example:
 //   Trainer trainer(tiny_model(write("text.txt", readable_text())));
 //   std::vector<float> losses = trainer.train(10);
 #pragma once

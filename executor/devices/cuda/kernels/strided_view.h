@@ -1,5 +1,5 @@
-// What a strided copy is told: plain structs that the host and the kernels share. Sizes, strides
-// and steps count what moves as one.
+// The arguments of a strided copy: plain structs that the host and the kernels share. Sizes,
+// strides and steps count what moves as one.
 #pragma once
 
 #ifndef __CUDACC_RTC__

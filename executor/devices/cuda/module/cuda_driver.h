@@ -25,7 +25,7 @@ class CudaDriver final : public Driver {
   CudaDriver(OpenOptions options, GpuInfo info)
       : options_(std::move(options)), info_(info), attention_(info.architecture) {}
   ~CudaDriver() override;
-  // Makes what the device is used with.
+  // Creates the memory pool and the libraries' handles.
   Status start();
 
   GpuInfo info() const override { return info_; }

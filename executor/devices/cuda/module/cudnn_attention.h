@@ -1,7 +1,7 @@
 // Attention and its gradient as graphs of cuDNN's, and for which shapes it is asked.
 //
-// The graphs are those that cuDNN's kernels for attention know: other operations of the same
-// meaning would find none.
+// The graphs are those that cuDNN's kernels for attention recognise: for other operations of the
+// same meaning cuDNN would find no kernel.
 //
 // Shapes: bf16, with the lse in f32; memory in the order of Driver::run()'s tensors.
 // Threads: pure.

@@ -72,7 +72,7 @@ class CudnnGraph final : public GraphBuilder {
   Tensor matmul(Tensor a, Tensor b, Tensor out) override;
   Tensor reshape(Tensor in, Tensor out) override;
 
-  // kUnimplemented where no kernel of cuDNN's does it. The graph is used up.
+  // kUnimplemented where cuDNN has no kernel for the graph. The graph can't be used afterwards.
   Result<CudnnPlan> plan(const CudnnTarget& target);
 
  private:

@@ -6,7 +6,8 @@
 //
 // Threads: any.
 // Ownership: operations are shared and outlive it.
-// Errors: kUnimplemented, saying why, for what must go another way.
+// Errors: kUnimplemented, saying why, for what cuDNN can't do: the caller then uses its own
+// kernels.
 // Cost: the first prepare() loads half a gigabyte; each of a new shape compiles a kernel (1-4 s).
 //
 // Example:
@@ -59,7 +60,7 @@ class FusedAttention {
   [[maybe_unused]] const uint32_t architecture_;
   std::mutex mutex_;
   std::vector<Made> made_;                 // The layers of a model have one shape.
-  std::shared_ptr<CudnnSession> session_;  // Made by the first prepare() that needs it.
+  std::shared_ptr<CudnnSession> session_;  // Opened by the first prepare() that needs it.
 };
 
 }  // namespace gangway::cuda

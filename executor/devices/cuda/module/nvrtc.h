@@ -3,8 +3,8 @@
 // The headers that sources include are part of the module.
 // Threads: any.
 // Errors: kInvalid with the compiler's words.
-// Cost: 50 ms and more; with a folder, binaries are kept there by a hash of all that they are made
-// of.
+// Cost: 50 ms and more; with a folder, binaries are kept there under a hash of everything that was
+// compiled.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// What the kernels of attention are told: a plain struct that the host and the kernels share.
+// The arguments of the attention kernels: a plain struct that the host and the kernels share.
 //
 // A block holds `tile` queries, and as many keys at a time: of every tensor that it reads or sums
 // tile * odd_pitch(head_dim) numbers, of every table of scores tile * odd_pitch(tile), and

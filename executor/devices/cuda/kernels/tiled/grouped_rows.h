@@ -23,8 +23,9 @@ GW_DEVICE Rows rows_of(Global<const int32_t> sizes, const GroupedSize& size, int
   return rows;
 }
 
-// The tile of grouped_rows() that a block makes: rows of one expert, or of none (`expert` is then
-// their number). Blocks count columns, then tiles, then groups. Not above 0 `tall`: nothing to do.
+// The tile of grouped_rows() that a block computes: rows of one expert, or of none (`expert` is
+// then their number). Blocks count columns, then tiles, then groups. Not above 0 `tall`: nothing to
+// do.
 struct RowTile {
   int64_t row, column;  // Its first; rows count over all groups.
   int64_t tall, wide;   // What lies there, which may be more than a tile.
@@ -51,7 +52,8 @@ struct RowTile {
   }
 };
 
-// The tile of grouped_weight() that a block makes. Blocks count columns, then rows, then experts.
+// The tile of grouped_weight() that a block computes. Blocks count columns, then rows, then
+// experts.
 struct WeightTile {
   int64_t row, column, tall, wide, expert;
 

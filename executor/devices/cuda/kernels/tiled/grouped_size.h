@@ -1,4 +1,4 @@
-// What the kernels of grouped products are told: a plain struct that the host and the kernels
+// The arguments of the kernels of grouped products: a plain struct that the host and the kernels
 // share.
 #pragma once
 
