@@ -187,7 +187,7 @@ class Lowering {
     plan_.nodes.push_back(std::move(call));
   }
 
-  // In-place results need no value of their own: compacts what add_value() made for them.
+  // In-place results need no value of their own: removes those that add_value() added for them.
   void drop_last_values_of(const ProgramNode& from, std::vector<uint32_t>& own,
                            std::vector<uint32_t>& results) {
     const uint32_t first = static_cast<uint32_t>(plan_.values.size() - from.types.size());
@@ -211,8 +211,7 @@ class Lowering {
     return static_cast<uint32_t>(plan_.functions.size() - 1);
   }
 
-  // What a call makes of a state is there only after the commit, so nobody else in the run reads
-  // it.
+  // The new value of a state exists only after the commit, so no other node of the run reads it.
   void require_not_updated(const ProgramNode& reader, const Edge& edge) const {
     if (std::find(updated_.begin(), updated_.end(), std::make_pair(edge.node, edge.result)) ==
         updated_.end()) {

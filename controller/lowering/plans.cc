@@ -45,7 +45,7 @@ std::vector<Reservation> output_bytes(const PlanRecord& record) {
   return wanted;
 }
 
-// Suspends until there is an answer, good or bad, or nobody to give one.
+// Suspends until the host has answered, with a result or an error, or is lost.
 void settle(const Future<InstallReply>& reply, const StopToken& gone) {
   try {
     reply.await(gone);
@@ -127,7 +127,7 @@ void PlanTable::install(PlanRecord& record, const std::string& owner_name) {
   }
   reserve(record, owner_name);
   on_all_hosts(record, [&](ExecutorPeer& host) { return host.link(record.id, offers); });
-  // Made here and there even if another host fails now, and shared by later plans of the slice.
+  // Some hosts create them even if another host fails now, and later plans of the slice share them.
   slices_.hold_states(SliceId(record.scope), std::move(record.states), record.hosts);
   on_all_hosts(record, [&](ExecutorPeer& host) { return host.commit_install(record.id); });
 }
@@ -221,8 +221,9 @@ void PlanTable::uninstall_if_unused(PlanId id) {
   for (SliceId slice : slices) slices_.drop(slice);
 }
 
-// Its runs may wait for the lost host's part for as long as they live, and hold up whatever else
-// runs on the devices that are left, the client's next attempt first of all.
+// Uninstalling ends the runs of a plan that lost a host on the hosts that are left. They may wait
+// there for the lost host's part for ever, and would delay everything else on those devices, first
+// of all the client's next attempt.
 void PlanTable::uninstall_if_broken(PlanRecord& plan) {
   if (plan.broken && plan.runs == 0) uninstall(plan);
 }

@@ -6,7 +6,7 @@
 // Threads: the reactor's thread; compile() suspends.
 // Errors: compile() throws kInvalid or kUnimplemented with the user's line; kOverloaded when it
 // does not fit, saying what needs how much, where, and how much is free; kUnavailable when a host
-// goes away. Afterwards nothing of it is left.
+// is lost. After an error nothing of the plan is left on any host.
 #pragma once
 
 #include <functional>
@@ -31,7 +31,7 @@ struct PlanRecord {
   std::vector<SliceId> slices;
   std::vector<std::vector<PlanNeed>> needs;  // By host.
   std::shared_ptr<Holding> memory;
-  std::shared_ptr<Holding> states;        // Until they are made: then the slice holds them.
+  std::shared_ptr<Holding> states;        // Until they are created: then the slice holds them.
   std::vector<Reservation> output_bytes;  // Of one run.
   int runs = 0;                           // Queued or in flight.
   int in_flight = 0;

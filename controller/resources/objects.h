@@ -1,11 +1,12 @@
-// The object table: every logical array, where it lies, and who still refers to it.
+// The object table: every logical array, the devices that hold it, and how many references it has.
 //
 // An array is one entry however many shards it has. Its client holds one reference, each run that
 // reads it one more; at zero the hosts are told to free it and its memory is given back.
 //
 // Threads: the reactor's thread.
 // Errors: find() throws kInvalid for an array that is not this session's.
-// Cost: O(1) a reference; a free is one frame for each host for all that died together (flush()).
+// Cost: O(1) a reference; flush() sends each host one frame for all arrays that were freed
+// together.
 #pragma once
 
 #include <map>
@@ -28,7 +29,7 @@ struct ArrayRecord {
   Sharding sharding;
   std::vector<std::shared_ptr<void>> holdings;  // Dropped with the array.
   bool client_holds = true;
-  int runs = 0;  // That read or make it.
+  int runs = 0;  // That read or write it.
 };
 
 class ObjectTable {
@@ -42,10 +43,11 @@ class ObjectTable {
   void drop(ArrayId id);                           // No longer.
   void client_drops(ArrayId id, SessionId owner);  // Unknown ids are ignored.
   void client_drops_all(SessionId owner);
-  // Tells the hosts what died since the last flush.
+  // Tells the hosts to free the arrays that lost their last reference since the last flush.
   void flush();
   size_t size() const { return arrays_.size(); }
-  // Arrays that only runs in flight still hold: what ends with them.
+  // Whether some arrays are held by runs in flight alone, so that their memory is freed when those
+  // runs end.
   bool any_held_by_runs_alone() const;
 
  private:

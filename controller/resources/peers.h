@@ -1,7 +1,7 @@
-// What the controller can say to the other two: executors and clients, without any transport.
+// What the controller can send to executors and clients, without any transport.
 //
-// service.cc implements them over RPC and frames; tests with queues of promises that they answer,
-// delay or fail.
+// service.cc implements these interfaces over RPC and frames; tests implement them with queues of
+// promises that they answer, delay or fail.
 //
 // Threads: the reactor's thread. send() never suspends and never throws: a peer whose stream is
 // gone is reported through Controller::host_lost() or session_closed().
@@ -48,7 +48,8 @@ class ExecutorPeer {
   virtual Future<void> link(PlanId plan, const std::vector<OfferedSegment>& offers) = 0;
   virtual Future<void> commit_install(PlanId plan) = 0;
   virtual void send(const Frame& frame) = 0;
-  // It counts as lost: ends its connection, so that an executor that was merely stopped learns it.
+  // Called when the host is declared lost: closes its connection, so that an executor that was only
+  // suspended notices it when it resumes.
   virtual void hang_up() = 0;
 };
 

@@ -39,10 +39,10 @@ class SliceTable {
   // Throws kInvalid when it is not this session's.
   SliceRecord& at(SliceId id, SessionId owner);
   void keep(SliceId id) { ++slices_.at(id).plans; }
-  void drop(SliceId id);  // The plan that kept it is gone.
-  // A plan makes states on `hosts`: they and their memory stay as long as the slice.
+  void drop(SliceId id);  // A plan that used it is gone.
+  // A plan creates states on `hosts`: they and their memory stay as long as the slice.
   void hold_states(SliceId id, std::shared_ptr<Holding> memory, const std::vector<HostId>& hosts);
-  void release(SliceId id);  // Its owner lets it go.
+  void release(SliceId id);  // Its owner has dropped it.
   void release_all(SessionId owner);
   size_t size() const { return slices_.size(); }
 

@@ -1,5 +1,5 @@
-// The controller: who is there, who holds what, and whose turn it is. No sockets: service.h puts it
-// on a network.
+// The controller: registers hosts and clients, allocates devices and memory, and schedules runs. It
+// uses no sockets: service.h puts it on a network.
 //
 // Threads: the reactor's thread. compile() suspends; nothing else does.
 // Ownership: peers are borrowed until host_lost() or session_closed(); what still comes of them
@@ -20,7 +20,7 @@
 namespace gangway {
 
 struct ControllerOptions {
-  int64_t heartbeat_timeout_ms = 10'000;  // A host that says nothing for so long is lost.
+  int64_t heartbeat_timeout_ms = 10'000;  // A host that sends nothing for so long is lost.
 };
 
 struct ControllerCounts {
@@ -54,7 +54,7 @@ class Controller {
   ControllerCounts counts() const;
   // By host: runs, and (counted where its stream is) frames and bytes.
   Metrics& metrics() { return metrics_; }
-  // Woken when tick() must look earlier than it said.
+  // Woken when tick() must be called earlier than it said.
   WaitQueue& deadline_moved() { return deadline_moved_; }
 
  private:
