@@ -134,7 +134,7 @@ class Backward {
   }
 
   Builder& builder_;
-  NodeId nodes_;  // Of the forward pass; what comes after was made here.
+  NodeId nodes_;  // Of the forward pass; the nodes after these were added here.
   ValueId values_;
   Loc loc_;
   std::vector<bool> active_;

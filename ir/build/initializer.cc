@@ -21,7 +21,7 @@ Value key_of(Builder& builder, const std::string& state, uint64_t seed, Loc loc)
   return concat({half(hash.high), half(hash.low)}, 0, loc);
 }
 
-// Removes the first `count` nodes, which nothing uses: they make values 0 .. count - 1.
+// Removes the first `count` nodes, which nothing uses: their results are values 0 .. count - 1.
 void drop_first(Function& function, uint32_t count) {
   function.types.erase(function.types.begin(), function.types.begin() + count);
   function.nodes.erase(function.nodes.begin(), function.nodes.begin() + count);

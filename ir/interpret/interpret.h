@@ -1,6 +1,6 @@
 // The reference executor: slow, obviously right, in double precision. Used by tests and tools only.
 //
-// Every op has one direct reference (ir/interpret/interpret/); composites do not go through their
+// Every op has one direct reference (reference.h); composites do not go through their
 // decomposition.
 // Threads: pure functions.
 // Errors: kInvalid when the arguments do not fit the parameters; kUnimplemented for custom_call,

@@ -1,9 +1,9 @@
 # The wire form of a plan (ir/plan/plan.h says what each part means; the order and names are equal).
 #
-# Sent by the controller to every executor of the plan, in Executor.install, once. Functions travel
-# in their own wire form (ir/wire/graph.capnp) as bytes, so that one reader verifies them wherever
-# they come from. A reader checks every index, count and type before it returns a plan; bytes that
-# break a rule are an error, never a crash.
+# Sent by the controller to every executor of the plan, in Executor.install, once. Functions are
+# sent in their own wire form (ir/wire/graph.capnp) as bytes, so that one reader verifies them
+# wherever they come from. A reader checks every index, count and type before it returns a plan;
+# bytes that break a rule are an error, never a crash.
 
 @0xe8b2f64d01a37c95;
 

@@ -1,7 +1,7 @@
-// Who takes part: the physical devices behind the slices of a plan, and the groups that they form.
+// The physical devices behind the slices of a plan, and the groups that they form.
 //
 // Invariant: every host derives the same members, groups and ranks from the same plan, without
-// talking.
+// exchanging messages.
 // Threads: pure.
 // Errors: kInvalid for ranges that do not fit the mesh; kUnimplemented where one device stands
 // twice in a slice.

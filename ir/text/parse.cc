@@ -150,13 +150,13 @@ uint32_t parse_reference(Lexer& lexer, const Labels& labels, const char* what) {
   Token token = lexer.peek();
   auto at = labels.find(lexer.expect(TokenKind::kValue, cat("a ", what).c_str()));
   if (at != labels.end()) return at->second;
-  lexer.fail_at(token, cat("expected a ", what, " that is made before, got %", token.text));
+  lexer.fail_at(token, cat("expected a ", what, " that is defined before, got %", token.text));
 }
 
 void parse_label(Lexer& lexer, Labels& labels, uint32_t id) {
   Token token = lexer.peek();
   bool is_new = labels.emplace(lexer.expect(TokenKind::kValue, "%, and a number"), id).second;
-  if (!is_new) lexer.fail_at(token, cat("%", token.text, " is made twice"));
+  if (!is_new) lexer.fail_at(token, cat("%", token.text, " is defined twice"));
 }
 
 namespace {

@@ -97,7 +97,7 @@ class FunctionParser {
   void parse_result(Labels& results) {
     Token token = lexer_.peek();
     if (labels_.contains(token.text) && token.kind == TokenKind::kValue) {
-      lexer_.fail_at(token, cat("%", token.text, " is made twice"));
+      lexer_.fail_at(token, cat("%", token.text, " is defined twice"));
     }
     parse_label(lexer_, results, f_.value_count());
     expect_punct(lexer_, ":");

@@ -23,7 +23,7 @@ Type parse_type(Lexer& lexer);
 Mesh parse_mesh(Lexer& lexer);
 AxisPlacements parse_placements(Lexer& lexer);
 Attrs parse_attrs(Lexer& lexer);
-// A reference to a value or node that was made before; `what` is "value" or "node".
+// A reference to a value or node that was defined before; `what` is "value" or "node".
 uint32_t parse_reference(Lexer& lexer, const Labels& labels, const char* what);
 // A new value or node, which gets the number `id`.
 void parse_label(Lexer& lexer, Labels& labels, uint32_t id);

@@ -79,7 +79,7 @@ class ProgramParser {
     }
     if (accept_word(lexer_, "firing")) node.firing = parse_firing();
     if (!labels_.emplace(label.text, static_cast<uint32_t>(p_.nodes.size())).second) {
-      lexer_.fail_at(label, cat("%", label.text, " is made twice"));
+      lexer_.fail_at(label, cat("%", label.text, " is defined twice"));
     }
     p_.nodes.push_back(std::move(node));
   }

@@ -51,8 +51,8 @@ class CommitOrder {
   static bool may_write_in_place(Op op) { return op == Op::adamw; }
 
   void find_writers() {
-    std::map<NodeId, uint32_t>
-        covered;  // Candidate -> how many of its results replace their own operand.
+    // Candidate -> how many of its results replace their own operand.
+    std::map<NodeId, uint32_t> covered;
     for (const auto& [value, parameter] : parameter_of_) {
       NodeId id = makers_[value];
       if (id == kNone || !may_write_in_place(local_.nodes[id].op)) continue;

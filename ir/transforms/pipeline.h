@@ -1,5 +1,4 @@
-// The passes from a global function to what one device runs, in order. Folder order is pass order;
-// one pass per file.
+// The passes from a global function to what one device runs, in their order; one pass per file.
 //
 //   verify                the input is a valid global function with annotated parameters
 //   simplify              dead, repeated and identity nodes are removed (again after partition)
@@ -7,7 +6,7 @@
 //   partition             local types; conversions where producer and consumer differ: collectives
 //   own_results           every result has a buffer of its own
 //   combine_all_reduces   independent all-reduces become one node with several operands
-//   order_commit          nodes that make new state values go last, behind the commit point
+//   order_commit          nodes that write state go last, behind the commit point
 //   fuse_elementwise      chains of element-wise nodes become one `fusion` node
 //   remove_dead           nodes whose work a chain has taken over are removed
 //

@@ -43,7 +43,8 @@ TEST(Pipeline, DataParallelGradientsMeetInOneAllReduce) {
   EXPECT_EQ(local.types[0], f32({2, 16})) << "the batch is cut in four";
   EXPECT_EQ(local.types[1], f32({16, 4})) << "weights are whole";
   EXPECT_EQ(count(local, Op::all_reduce), 1);
-  EXPECT_EQ(count(local, Op::shard_slice), 0) << "cotangents of the mean are made in place, cut";
+  EXPECT_EQ(count(local, Op::shard_slice), 0)
+      << "cotangents of the mean are computed in place, cut";
   for (const Sharding& sharding : compiled.result_shardings) EXPECT_EQ(sharding, replicated(kMesh));
 }
 

@@ -143,7 +143,7 @@ class FunctionVerifier {
     }
     for (ValueId input : node.inputs) {
       if (input < node.first_result) continue;
-      add_node(id, cat(name(node), ": operand %", input, " is not made before this node",
+      add_node(id, cat(name(node), ": operand %", input, " is not defined before this node",
                        input < f_.types.size() ? ": operands come first, so there are no cycles"
                                                : ": there is no such value"));
       return false;

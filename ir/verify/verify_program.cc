@@ -154,7 +154,7 @@ class ProgramVerifier {
     return report_.count() == before && meshes_ok_;
   }
 
-  // True when every operand exists and was made by a node without mistakes, so that more can be
+  // True when every operand exists and comes from a node without mistakes, so that more can be
   // said.
   bool check_edges(uint32_t id, const ProgramNode& node) {
     bool usable = true;
@@ -165,7 +165,7 @@ class ProgramVerifier {
     }
     for (const Edge& edge : node.inputs) {
       if (edge.node >= id) {
-        add(id, cat("operand %", edge.node, " is not made before this node",
+        add(id, cat("operand %", edge.node, " is not defined before this node",
                     edge.node < p_.nodes.size() ? ": operands come first, so there are no cycles"
                                                 : ": there is no such node"));
         usable = false;
@@ -311,7 +311,7 @@ class ProgramVerifier {
   void check_updates(uint32_t id, const ProgramNode& node) {
     for (const StateUpdate& update : node.updates) {
       if (update.state >= id || p_.nodes[update.state].kind != NodeKind::kState) {
-        add(id, cat("updates node %", update.state, ": expected a state made before this node"));
+        add(id, cat("updates node %", update.state, ": expected a state defined before this node"));
         continue;
       }
       if (update.result >= node.types.size()) {

@@ -64,10 +64,11 @@ struct Case {
 
 const Case kCases[] = {
     {"cycle", [](Program& p) { p.nodes[2].inputs[0].node = 3; },
-     "call \"main\": operand %3 is not made before this node: operands come first, so there are no "
+     "call \"main\": operand %3 is not defined before this node: operands come first, so there are "
+     "no "
      "cycles\n  in program \"step\", node %2"},
     {"dangling", [](Program& p) { p.nodes[2].inputs[0].node = 99; },
-     "operand %99 is not made before this node: there is no such node"},
+     "operand %99 is not defined before this node: there is no such node"},
     {"no such result", [](Program& p) { p.nodes[3].inputs[0].result = 7; },
      "output \"loss\": operand %2.7 does not exist: node %2 has 2 results"},
     {"edge type", [](Program& p) { p.nodes[1].types[0] = f32({16}); },
@@ -76,7 +77,7 @@ const Case kCases[] = {
      "call \"main\": parameter \"x\": sharding differs: expected {data: shard(0)}, got {} from "
      "input \"x\""},
     {"edge slice", [](Program& p) { p.nodes[2].inputs[1] = {.node = 4}, p.nodes[2].slice = 0; },
-     "operand %4 is not made before this node"},
+     "operand %4 is not defined before this node"},
     {"transfer in place", [](Program& p) { p.nodes[4].slice = 0; },
      "transfer \"x\": the operand is on slice \"main\" already"},
     {"transfer type", [](Program& p) { p.nodes[4].types[0] = i32({8}); },
@@ -125,7 +126,7 @@ const Case kCases[] = {
     {"updated twice", [](Program& p) { p.nodes[2].updates.push_back({0, 0}); },
      "state \"w\" is updated twice in one run"},
     {"update of an input", [](Program& p) { p.nodes[2].updates[0].state = 1; },
-     "updates node %1: expected a state made before this node"},
+     "updates node %1: expected a state defined before this node"},
     {"update by no result", [](Program& p) { p.nodes[2].updates[0].result = 9; },
      "updates a state by result 9 of 2"},
     {"update of another type", [](Program& p) { p.nodes[2].updates[0].result = 1; },

@@ -55,11 +55,12 @@ const Case kCases[] = {
      "exp: result type differs: expected f32[8, 4] from operands f32[8, 4], got f32[8, 5]\n  in "
      "function \"loss\", value %3 @model.cc:15"},
     {"operand later", [](Function& f) { f.nodes[0].inputs[1] = 3; },
-     "dot: operand %3 is not made before this node: operands come first, so there are no cycles"},
+     "dot: operand %3 is not defined before this node: operands come first, so there are no "
+     "cycles"},
     {"own operand", [](Function& f) { f.nodes[0].inputs[0] = 2; },
-     "dot: operand %2 is not made before this node"},
+     "dot: operand %2 is not defined before this node"},
     {"dangling operand", [](Function& f) { f.nodes[0].inputs[0] = 77; },
-     "dot: operand %77 is not made before this node: there is no such value"},
+     "dot: operand %77 is not defined before this node: there is no such value"},
     {"unknown op", [](Function& f) { f.nodes[0].op = static_cast<Op>(9999); }, "unknown op 9999"},
     {"numbering", [](Function& f) { f.nodes[1].first_result = 2; },
      "exp: the first result is %2: expected %3, the next number"},

@@ -7,9 +7,10 @@
 #    fields whose default means "as before" do not.
 #  - The message is packed (Cap'n Proto packing), one segment or several, and nothing follows it.
 #  - Nothing is trusted. The reader bounds the traversal and the nesting, checks every index into a
-#    table, and then runs the verifier over what it made. Any bytes give a graph or an error.
-#  - A graph holds no addresses, times or machine names: sending it again means the same, so copies
-#    and repeats are harmless, and order between graphs does not matter.
+#    table, and then runs the verifier over the graph that it built. Any bytes give a graph or an
+#    error.
+#  - A graph holds no addresses, times or machine names, so a copy or a repetition means the same as
+#    the first, and order between graphs does not matter.
 #  - Strings and types are written once, in tables of the message, and named by index: a model of
 #    thousands of nodes has dozens of each. The order in the tables means nothing.
 #  - Numbers of ops, element types and kinds are those of the enums in ir/ (append only).
@@ -119,8 +120,8 @@ struct Loc {
 }
 
 struct Program {
-  # Nodes name smaller nodes only. A node stands for all shards: the size of a program does not
-  # depend on the number of devices.
+  # The inputs of a node are nodes of smaller index. A node stands for all its shards: the size of a
+  # program does not depend on the number of devices.
   name @0 :UInt32;
   finiteOutput @1 :UInt32;  # The name of the output that must be finite; the empty string: none.
   slices @2 :List(Slice);

@@ -72,8 +72,8 @@ Cost fusion_cost(const OpCall& call) {
 }  // namespace
 
 std::vector<OpRow> control_rows() {
-  OpRow stop =
-      identity(Op::stop_gradient, "stop_gradient", "x; its gradient is 0: what made x gets none.");
+  OpRow stop = identity(Op::stop_gradient, "stop_gradient",
+                        "x; its gradient is 0: nothing flows back through x.");
   stop.gradient = [](const GradientCall&) { return Values{Value()}; };
   OpRow timed = identity(Op::timed, "timed",
                          "x, after keeping its device busy for a given time: for tests of the "
@@ -111,7 +111,7 @@ std::vector<OpRow> control_rows() {
        .results = -1,
        .type_rule = fusion_type,
        .factors = whole_factors,
-       .no_gradient = "it is made after differentiation",
+       .no_gradient = "it is added after differentiation",
        .cost = fusion_cost,
        .doc = "A chain of element-wise ops as one kernel; its body is a function."},
   };

@@ -25,7 +25,7 @@ std::vector<int> levels(const Function& function, const std::vector<NodeId>& mak
 
 using Key = std::tuple<int, std::string, std::string>;
 
-// The node that makes the last of its operands.
+// The node that computes the last of its operands.
 NodeId ready_after(const Function& function, const std::vector<NodeId>& makers, NodeId id) {
   NodeId last = 0;
   for (ValueId input : function.nodes[id].inputs) {
@@ -40,7 +40,7 @@ int64_t operand_bytes(const Function& function, NodeId id) {
   return bytes;
 }
 
-// Independent ones in the order in which their operands are made, cut into buckets.
+// Independent ones in the order in which their operands are computed, cut into buckets.
 std::vector<std::vector<NodeId>> cut_into_buckets(const Function& function,
                                                   const std::vector<NodeId>& makers,
                                                   std::vector<NodeId> ids) {

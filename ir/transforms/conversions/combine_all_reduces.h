@@ -2,8 +2,8 @@
 // of the devices in place of many (the gradients of a step; the buckets of PyTorch DDP, Li et al.
 // 2020).
 //
-// Operands go into buckets in the order in which they are made, kBucketBytesMax to each, and a
-// bucket stands where its last operand is made: so it goes on beside the rest of the backward pass
+// Operands go into buckets in the order in which they are computed, kBucketBytesMax to each, and a
+// bucket stands where its last operand is computed: so it runs beside the rest of the backward pass
 // where a device can do that, and no more than a bucket is there twice, before and after its sum.
 #pragma once
 
@@ -11,7 +11,8 @@
 
 namespace gangway {
 
-// So long on any link that a meeting and a launch (10 us) do not count.
+// A sum of so many bytes takes so long on any link that a meeting and a launch (10 us) do not
+// count.
 inline constexpr int64_t kBucketBytesMax = int64_t{32} << 20;
 
 Function combine_all_reduces(const Function& local);

@@ -62,7 +62,7 @@ TEST(CombineAllReduces, OnesOverOtherAxesOrWithOtherReductionsStayApart) {
   EXPECT_EQ(meetings(combined(b)), 3);
 }
 
-// The gradients of a step: made from the last layer to the first, wanted in the other order.
+// The gradients of a step: computed from the last layer to the first, used in the other order.
 TEST(CombineAllReduces, ABucketStandsWhereItsLastOperandIsMadeAndIsFullAtSomeMegabytes) {
   Builder b("f", kMesh);
   const Type half = f32({kBucketBytesMax / 8}), tiny = f32({2});

@@ -144,7 +144,7 @@ class Partitioner {
     }
   }
 
-  // Constants and broadcasts that are cut as one reader wants them are made again for another:
+  // Constants and broadcasts that are cut as one reader wants them are computed again for another:
   // equal ones have become one node, whoever reads them.
   std::optional<ValueId> made_again(ValueId value, const Sharding& to, NodeId consumer) {
     const NodeId id = maker(value);

@@ -2,12 +2,14 @@
 // sharding differs from what a consumer requires, a conversion is inserted. The conversion is the
 // collective:
 //
-//   partial -> replicate   all_reduce        replicate -> shard   shard_slice (no traffic)
-//   partial -> shard, shard -> replicate, shard(i) -> shard(j)    kUnimplemented, named with the
-//   user's line
+//   partial   -> replicate   all_reduce
+//   replicate -> shard       shard_slice, without traffic
+//   partial   -> shard       kUnimplemented, with the user's line, as are the next two
+//   shard     -> replicate
+//   shard(i)  -> shard(j)
 //
-// Constants and broadcasts are made again instead. Each value is converted once for each placement
-// wanted. Results never stay partial.
+// Constants and broadcasts are computed again instead. Each value is converted once for each
+// placement wanted. Results never stay partial.
 #pragma once
 
 #include "ir/transforms/pipeline.h"

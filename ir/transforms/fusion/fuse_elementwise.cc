@@ -82,8 +82,8 @@ class Fuser {
 
   const Dims& dims(NodeId id) const { return local_.types[local_.nodes[id].first_result].dims; }
 
-  // Joins the chains that make its operands, as many as may run together where it stands, or begins
-  // a new one.
+  // Joins the chains that compute its operands, as many as may run together where it stands, or
+  // begins a new one.
   void place(NodeId id) {
     std::set<int, std::greater<>> candidates;
     for (ValueId input : local_.nodes[id].inputs) {
@@ -109,7 +109,7 @@ class Fuser {
     chains_.push_back(std::move(joined));
   }
 
-  // A chain runs where its last node stands: nobody outside may need it earlier.
+  // A chain runs where its last node stands, so no node outside may need it earlier.
   bool may_run_at(const Chain& chain, NodeId id) const {
     if (chain.nodes.size() >= kFusionNodesMax) return false;
     std::set<NodeId> members(chain.nodes.begin(), chain.nodes.end());

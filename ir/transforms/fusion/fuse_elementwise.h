@@ -3,8 +3,8 @@
 //
 // A fusion's body is a local function of the same shape throughout; constants, and broadcasts of a
 // scalar, of a row (leading dimensions are new) or of a column (trailing dimensions are new), are
-// pulled into it. A node joins the chain that makes one of its operands when nothing outside the
-// chain needs the chain to have run before it.
+// pulled into it. A node joins the chain that computes one of its operands unless an operand from
+// outside the chain depends on the chain.
 #pragma once
 
 #include "ir/graph/function.h"

@@ -36,8 +36,9 @@ struct MemoryPlan {
 // Bytes of scratchpad a node's kernel needs.
 using ScratchBytes = std::function<int64_t(const Function&, NodeId)>;
 
-// On a device whose collectives go on beside later nodes, the operands of one are kept until the
-// next begins or its result is read: were they given away at once, the next node would wait for it.
+// On a device whose collectives run beside later nodes, the operands of one are kept until the next
+// begins or its result is read: if their bytes were reused at once, the next node would have to
+// wait for the collective.
 enum class Collectives : uint8_t { kInOrder, kBeside };
 
 MemoryPlan plan_memory(const LocalFunction& local, const ScratchBytes& scratch_bytes,
