@@ -1,135 +1,148 @@
 #include <cmath>
+#include <nlohmann/json.hpp>
 
 #include "ir/inspect/graphviz.h"
 #include "ir/text/print_internal.h"
-#include "runtime/base/cat.h"
 #include "runtime/base/loc.h"
 
 namespace gangway {
 namespace {
 
-using namespace internal;
+using Json = nlohmann::ordered_json;
 
-// "[a, b]" of what print gives for each item.
 template <class Items, class Print>
-std::string list(const Items& items, Print print) {
-  std::string text;
-  for (const auto& item : items) text += (text.empty() ? "" : ", ") + print(item);
-  return cat("[", text, "]");
+Json list(const Items& items, Print print) {
+  Json all = Json::array();
+  for (const auto& item : items) all.push_back(print(item));
+  return all;
 }
 
+// Of what print gives for 0 ... count - 1.
 template <class Print>
-std::string numbered(size_t count, Print print) {
-  std::string text;
-  for (uint32_t i = 0; i < count; ++i) text += (i == 0 ? "" : ",\n") + print(i);
-  return cat("[\n", text, "\n]");
+Json numbered(size_t count, Print print) {
+  Json all = Json::array();
+  for (uint32_t i = 0; i < count; ++i) all.push_back(print(i));
+  return all;
 }
 
-std::string attr_value(const AttrValue& value) {
+Json attr_value(const AttrValue& value) {
   const double* real = std::get_if<double>(&value);
-  bool as_text = (real != nullptr && !std::isfinite(*real)) || kind_of(value) == AttrKind::kDType;
-  return as_text ? quote(print_attr(value)) : print_attr(value);
+  if ((real != nullptr && !std::isfinite(*real)) || kind_of(value) == AttrKind::kDType)
+    return internal::print_attr(value);
+  return std::visit(
+      [](const auto& v) -> Json {
+        if constexpr (std::is_same_v<decltype(v), const DType&>) {
+          return to_string(v);
+        } else {
+          return v;
+        }
+      },
+      value);
 }
 
-std::string attrs(const Attrs& attrs) {
-  std::string text;
-  for (const auto& [name, value] : attrs) {
-    text += cat(text.empty() ? "" : ", ", quote(name), ": ", attr_value(value));
-  }
-  return cat("{", text, "}");
+Json attrs(const Attrs& attrs) {
+  Json all = Json::object();
+  for (const auto& [name, value] : attrs) all[name] = attr_value(value);
+  return all;
 }
 
-std::string mesh(const Mesh& mesh) {
-  return list(mesh.axes, [](const MeshAxis& axis) {
-    return cat("{\"name\": ", quote(axis.name), ", \"size\": ", axis.size, "}");
-  });
+Json mesh(const Mesh& mesh) {
+  return list(mesh.axes,
+              [](const MeshAxis& axis) { return Json{{"name", axis.name}, {"size", axis.size}}; });
 }
 
-std::string placements(const AxisPlacements& placements) {
-  std::string text;
-  for (const auto& [axis, placement] : placements) {
-    text += cat(text.empty() ? "" : ", ", quote(axis), ": ", quote(to_string(placement)));
-  }
-  return cat("{", text, "}");
+Json placements(const AxisPlacements& placements) {
+  Json all = Json::object();
+  for (const auto& [axis, placement] : placements) all[axis] = to_string(placement);
+  return all;
 }
 
-std::string sharding(const Function& f, ValueId id) {
-  if (f.shardings.empty()) return "null";
-  return list(f.shardings[id], [](const Placement& p) { return quote(to_string(p)); });
+Json sharding(const Function& f, ValueId id) {
+  if (f.shardings.empty()) return nullptr;
+  return list(f.shardings[id], [](const Placement& p) { return to_string(p); });
 }
 
-std::string result(const Function& f, ValueId id) {
-  return cat("{\"id\": ", id, ", \"type\": ", quote(to_string(f.types[id])),
-             ", \"sharding\": ", sharding(f, id), "}");
-}
+Json graph(const Function& f);
 
-std::string node(const Function& f, NodeId id) {
+Json node(const Function& f, NodeId id) {
   const Node& node = f.nodes[id];
-  std::vector<ValueId> results(node.results);
-  for (uint32_t r = 0; r < node.results; ++r) results[r] = node.first_result + r;
-  std::string text =
-      cat("{\"id\": ", id, ", \"op\": ", quote(to_string(node.op)),
-          ", \"inputs\": ", list(node.inputs, [](ValueId input) { return std::to_string(input); }),
-          ", \"attrs\": ", attrs(node.attrs), ", \"region\": ", node.region);
-  text += cat(", \"where\": ", quote(where(f, id)), ", \"line\": ", quote(line_of(f, id)),
-              ", \"results\": ", list(results, [&](ValueId value) { return result(f, value); }));
-  if (node.body != nullptr) text += ", \"body\": " + to_json(*node.body);
-  return text + "}";
+  const auto result = [&](uint32_t r) {
+    const ValueId value = node.first_result + r;
+    return Json{
+        {"id", value}, {"type", to_string(f.types[value])}, {"sharding", sharding(f, value)}};
+  };
+  Json json = {{"id", id},
+               {"op", to_string(node.op)},
+               {"inputs", node.inputs},
+               {"attrs", attrs(node.attrs)},
+               {"region", node.region},
+               {"where", where(f, id)},
+               {"line", line_of(f, id)},
+               {"results", numbered(node.results, result)}};
+  if (node.body != nullptr) json["body"] = graph(*node.body);
+  return json;
 }
 
-std::string parameter(const Function& f, ValueId id) {
+Json parameter(const Function& f, ValueId id) {
   const Parameter& parameter = f.parameters[id];
-  return cat("{\"id\": ", id, ", \"name\": ", quote(parameter.name),
-             ", \"type\": ", quote(to_string(f.types[id])),
-             ", \"placements\": ", placements(parameter.placements),
-             ", \"sharding\": ", sharding(f, id), "}");
+  return {{"id", id},
+          {"name", parameter.name},
+          {"type", to_string(f.types[id])},
+          {"placements", placements(parameter.placements)},
+          {"sharding", sharding(f, id)}};
 }
 
-std::string node(const Program& p, uint32_t id) {
+Json graph(const Function& f) {
+  const auto result = [&](uint32_t i) {
+    return Json{{"id", f.results[i]}, {"name", f.result_names[i]}};
+  };
+  return {
+      {"name", f.name},
+      {"mesh", mesh(f.mesh)},
+      {"local", f.local},
+      {"parameters", numbered(f.parameters.size(), [&](uint32_t i) { return parameter(f, i); })},
+      {"nodes", numbered(f.nodes.size(), [&](uint32_t i) { return node(f, i); })},
+      {"results", numbered(f.results.size(), result)}};
+}
+
+Json node(const Program& p, uint32_t id) {
   const ProgramNode& node = p.nodes[id];
-  std::string text = cat("{\"id\": ", id, ", \"kind\": ", quote(to_string(node.kind)),
-                         ", \"name\": ", quote(node.name), ", \"slice\": ", node.slice);
-  if (node.function != kNone) text += cat(", \"function\": ", node.function);
-  text += cat(", \"inputs\": ", list(node.inputs, [](const Edge& edge) {
-                return cat("{\"node\": ", edge.node, ", \"result\": ", edge.result, "}");
-              }));
-  text += cat(", \"updates\": ", list(node.updates, [](const StateUpdate& update) {
-                return cat("{\"result\": ", update.result, ", \"state\": ", update.state, "}");
-              }));
-  text += cat(
-      ", \"types\": ", list(node.types, [](const Type& type) { return quote(to_string(type)); }),
-      ", \"placements\": ", list(node.placements, placements), ", \"attrs\": ", attrs(node.attrs));
-  bool known = !node.loc.file.empty();
-  std::string line = known ? to_string(Loc{node.loc.file.c_str(), node.loc.line}) : "";
-  return cat(text, ", \"line\": ", quote(line), "}");
+  Json json = {
+      {"id", id}, {"kind", to_string(node.kind)}, {"name", node.name}, {"slice", node.slice}};
+  if (node.function != kNone) json["function"] = node.function;
+  json["inputs"] = list(node.inputs, [](const Edge& edge) {
+    return Json{{"node", edge.node}, {"result", edge.result}};
+  });
+  json["updates"] = list(node.updates, [](const StateUpdate& update) {
+    return Json{{"result", update.result}, {"state", update.state}};
+  });
+  json["types"] = list(node.types, [](const Type& type) { return to_string(type); });
+  json["placements"] = list(node.placements, placements);
+  json["attrs"] = attrs(node.attrs);
+  const bool known = !node.loc.file.empty();
+  json["line"] = known ? to_string(Loc{node.loc.file.c_str(), node.loc.line}) : "";
+  return json;
+}
+
+Json graph(const Program& p) {
+  const auto slice = [](const ProgramSlice& s) {
+    return Json{{"name", s.name}, {"mesh", mesh(s.mesh)}};
+  };
+  return {{"name", p.name},
+          {"finite", p.finite_output},
+          {"slices", list(p.slices, slice)},
+          {"functions", list(p.functions, [](const auto& f) { return graph(*f); })},
+          {"nodes", numbered(p.nodes.size(), [&](uint32_t i) { return node(p, i); })}};
+}
+
+// A file's name may be of any bytes: what is not UTF-8 is replaced.
+std::string text_of(const Json& json) {
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
 }  // namespace
 
-std::string to_json(const Function& f) {
-  return cat("{\"name\": ", quote(f.name), ", \"mesh\": ", mesh(f.mesh),
-             ", \"local\": ", f.local ? "true" : "false", ", \"parameters\": ",
-             numbered(f.parameters.size(), [&](uint32_t id) { return parameter(f, id); }),
-             ", \"nodes\": ", numbered(f.nodes.size(), [&](uint32_t id) { return node(f, id); }),
-             ", \"results\": ",
-             numbered(f.results.size(),
-                      [&](uint32_t i) {
-                        return cat("{\"id\": ", f.results[i],
-                                   ", \"name\": ", quote(f.result_names[i]), "}");
-                      }),
-             "}\n");
-}
-
-std::string to_json(const Program& p) {
-  return cat(
-      "{\"name\": ", quote(p.name), ", \"finite\": ", quote(p.finite_output), ", \"slices\": ",
-      list(p.slices,
-           [](const ProgramSlice& slice) {
-             return cat("{\"name\": ", quote(slice.name), ", \"mesh\": ", mesh(slice.mesh), "}");
-           }),
-      ", \"functions\": ",
-      list(p.functions, [](const auto& function) { return to_json(*function); }),
-      ", \"nodes\": ", numbered(p.nodes.size(), [&](uint32_t id) { return node(p, id); }), "}\n");
-}
+std::string to_json(const Function& f) { return text_of(graph(f)); }
+std::string to_json(const Program& p) { return text_of(graph(p)); }
 
 }  // namespace gangway

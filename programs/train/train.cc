@@ -18,7 +18,6 @@
 #include "programs/train/progress.h"
 #include "programs/train/sample.h"
 #include "runtime/base/hash.h"
-#include "runtime/base/quote.h"
 
 namespace gangway::programs {
 namespace {
@@ -275,21 +274,6 @@ TrainReport train(const TrainOptions& options) {
   TrainOptions filled = options;
   filled.schedule.steps = options.steps;
   return Training(filled).run();
-}
-
-std::string to_json(const TrainReport& r) {
-  using internal::quote;
-  char numbers[256];
-  std::snprintf(
-      numbers, sizeof(numbers),
-      "{\"steps\": %ld, \"tokens_per_s\": %.1f, \"train_loss\": %.5f, \"heldout_loss\": %.5f, "
-      "\"bigram_loss\": %.5f, \"params\": %ld",
-      static_cast<long>(r.steps), r.tokens_per_s, r.train_loss, r.heldout_loss, r.bigram_loss,
-      static_cast<long>(r.params));
-  char seconds[48];
-  std::snprintf(seconds, sizeof(seconds), ", \"seconds\": %.1f}", r.seconds);
-  return cat(numbers, ", \"checkpoint\": ", quote(r.checkpoint), ", \"trace\": ", quote(r.trace),
-             ", \"graph\": ", quote(r.graph), seconds);
 }
 
 }  // namespace gangway::programs

@@ -50,7 +50,4 @@ TrainOptions quickstart_options();
 
 TrainReport train(const TrainOptions& options);
 
-// One JSON object, on one line, with the fields of the report but the sample.
-std::string to_json(const TrainReport& report);
-
 }  // namespace gangway::programs

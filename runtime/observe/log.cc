@@ -7,9 +7,9 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <nlohmann/json.hpp>
 
 #include "runtime/base/error.h"
-#include "runtime/base/quote.h"
 
 namespace gangway {
 namespace {
@@ -35,21 +35,16 @@ std::shared_ptr<spdlog::sinks::sink> make_sink(const std::string& file) {
   }
 }
 
-void append_json(std::string& out, std::string_view key, std::string_view value) {
-  out += cat(',', internal::quote(key), ':', internal::quote(value));
-}
-
 }  // namespace
 
 void Logger::write(LogLevel level, std::string_view message, Fields fields) const {
   const char* name = kNames[static_cast<int>(level)];
   std::string line;
   if (json_) {
-    append_json(line, "level", name);
-    append_json(line, "module", module_);
-    append_json(line, "msg", message);
-    for (const LogField& field : fields) append_json(line, field.key, field.value);
-    line += '}';
+    nlohmann::ordered_json json = {{"level", name}, {"module", module_}, {"msg", message}};
+    for (const LogField& field : fields) json[field.key] = field.value;
+    line = json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+    line[0] = ',';  // The sink writes the brace, and the time, before it.
   } else {
     line = cat(name, std::string(6 - std::string_view(name).size(), ' '), module_, ": ", message);
     const char* gap = "  ";

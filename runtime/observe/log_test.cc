@@ -5,6 +5,7 @@
 
 #include <fstream>
 #include <functional>
+#include <nlohmann/json.hpp>
 #include <sstream>
 
 #include "runtime/base/error.h"
@@ -56,6 +57,16 @@ TEST(Log, JsonLinesQuoteWhatTheyCarry) {
                [](const Logs& logs) { logs.module("a").info("say \"hi\"\n", {{"k", "v\\"}}); });
   EXPECT_THAT(text, HasSubstr(R"(Z","level":"info","module":"a","msg":"say \"hi\"\n","k":"v\\"})"));
   EXPECT_TRUE(text.starts_with("{\"ts\":\""));
+}
+
+TEST(Log, AJsonLineIsJsonWhateverBytesItCarries) {
+  const std::string text =
+      lines_of({.levels = "info", .format = LogFormat::kJson}, [](const Logs& logs) {
+        logs.module("a").info("from \xff\xfe\x80", {{"path", "\x7f\x01\xc3"}});
+      });
+  const nlohmann::json line = nlohmann::json::parse(text);
+  EXPECT_EQ(line["level"], "info");
+  EXPECT_THAT(line["msg"], testing::StartsWith("from "));
 }
 
 TEST(Log, UnknownLevelSaysWhichExist) {

@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <time.h>
 
+#include <cmath>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
@@ -45,8 +46,11 @@ class ToolTest : public testing::Test {
     ProgramBuilder b("twice", Mesh{{{"data", 2}}});
     b.output("y", b.input("x", f32({4}), {{"data", shard(0)}}) * 2.0, {{"data", shard(0)}});
     b.build().save(program_);
-    SafetensorsWriter out(tensors_, {{"x", FileDType::kF32, {4}}});
-    const std::vector<float> x = {1, 2, 3, 6};
+    write_x(tensors_, {1, 2, 3, 6});
+  }
+
+  static void write_x(const std::string& file, const std::vector<float>& x) {
+    SafetensorsWriter out(file, {{"x", FileDType::kF32, {4}}});
     out.append("x", std::as_bytes(std::span(x)));
     out.finish();
   }
@@ -110,6 +114,18 @@ TEST_F(ToolTest, RunTakesAnInputFromASafetensorsFile) {
   EXPECT_EQ(outputs[0]["min"], 2.0);
   EXPECT_EQ(outputs[0]["max"], 12.0);
   EXPECT_EQ(outputs[0]["mean"], 6.0);
+}
+
+TEST_F(ToolTest, RunPrintsJsonAlsoOfAnOutputThatIsNotFinite) {
+  const std::string file = (folder_.path() / "nan.safetensors").string();
+  write_x(file, {1, std::nanf(""), 3, INFINITY});
+  const Ended ran =
+      gangway({"run", program_, "--connect", "local:1x2", "--input", "x=" + file, "--json"});
+  ASSERT_EQ(ran.status, 0) << ran.text;
+  const json outputs = json::parse(ran.text);
+  EXPECT_EQ(outputs[0]["min"], 2.0);
+  EXPECT_TRUE(outputs[0]["max"].is_null());
+  EXPECT_TRUE(outputs[0]["mean"].is_null());
 }
 
 TEST_F(ToolTest, RunMakesTheSameInputsFromTheSameSeed) {

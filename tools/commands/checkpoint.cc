@@ -5,6 +5,7 @@
 #include "client/checkpoint/tensor_files.h"
 #include "ir/types/type.h"
 #include "tools/commands/command.h"
+#include "tools/commands/json.h"
 
 namespace gangway::tool {
 namespace {
@@ -21,19 +22,16 @@ std::string type_of(const TensorSpec& spec) {
 
 int list(const std::string& path, bool json) {
   const TensorFiles files = TensorFiles::open(resolved(path));
-  if (json) std::printf("[");
-  const char* between = "";
+  std::vector<JsonObject> rows;
   for (const auto& [name, view] : files.tensors()) {
+    const std::string type = type_of(*view.spec);
     if (json) {
-      std::printf("%s{\"name\": %s, \"type\": %s, \"bytes\": %zu}", between, quoted(name).c_str(),
-                  quoted(type_of(*view.spec)).c_str(), view.bytes.size());
+      rows.push_back({{"name", name}, {"type", type}, {"bytes", uint64_t{view.bytes.size()}}});
     } else {
-      std::printf("%-48s %-24s %12zu\n", name.c_str(), type_of(*view.spec).c_str(),
-                  view.bytes.size());
+      std::printf("%-48s %-24s %12zu\n", name.c_str(), type.c_str(), view.bytes.size());
     }
-    between = ", ";
   }
-  if (json) std::printf("]\n");
+  if (json) std::printf("%s\n", to_json(rows).c_str());
   return 0;
 }
 

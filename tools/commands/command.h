@@ -33,7 +33,4 @@ void add_checkpoint(CLI::App& app, Chosen& chosen);
 // --timeout-ms, of the commands that have --connect.
 void add_timeout(CLI::App& command, int64_t& timeout_ms);
 
-// "text" as a JSON string.
-std::string quoted(const std::string& text);
-
 }  // namespace gangway::tool

@@ -9,6 +9,7 @@
 #include "runtime/base/units.h"
 #include "runtime/os/thread.h"
 #include "tools/commands/command.h"
+#include "tools/commands/json.h"
 
 namespace gangway::tool {
 namespace {
@@ -44,34 +45,29 @@ std::vector<Found> find_devices() {
 }
 
 int show(const std::vector<Found>& devices, bool json) {
-  if (json) std::printf("[");
-  for (size_t i = 0; i < devices.size(); ++i) {
-    const Found& found = devices[i];
+  std::vector<JsonObject> rows;
+  for (const Found& found : devices) {
     if (json) {
-      std::printf("%s{\"kind\": %s, \"usable\": %s, \"detail\": %s}", i == 0 ? "" : ", ",
-                  quoted(found.kind).c_str(), found.usable ? "true" : "false",
-                  quoted(found.detail).c_str());
+      rows.push_back({{"kind", found.kind}, {"usable", found.usable}, {"detail", found.detail}});
     } else {
       std::printf("%-5s %-4s %s\n", found.kind.c_str(), found.usable ? "yes" : "no",
                   found.detail.c_str());
     }
   }
-  if (json) std::printf("]\n");
+  if (json) std::printf("%s\n", to_json(rows).c_str());
   return 0;
 }
 
 int show(const std::vector<HostStatus>& hosts, bool json) {
-  if (json) std::printf("[");
-  const char* between = "";
+  std::vector<JsonObject> rows;
   for (const HostStatus& host : hosts) {
     if (json) {
-      std::printf(
-          "%s{\"host\": %s, \"kind\": %s, \"devices\": %u, \"memory_bytes\": %lld, "
-          "\"memory_used\": %lld, \"runs_done\": %llu}",
-          between, quoted(host.name).c_str(), quoted(host.kind).c_str(), host.devices,
-          static_cast<long long>(host.memory_bytes), static_cast<long long>(host.memory_used),
-          static_cast<unsigned long long>(host.runs_done));
-      between = ", ";
+      rows.push_back({{"host", host.name},
+                      {"kind", host.kind},
+                      {"devices", uint64_t{host.devices}},
+                      {"memory_bytes", host.memory_bytes},
+                      {"memory_used", host.memory_used},
+                      {"runs_done", host.runs_done}});
     } else {
       std::printf("%s", cat(host.name, ": ", host.devices, " ", host.kind, " devices of ",
                             format_bytes(static_cast<uint64_t>(host.memory_bytes)), ", ",
@@ -80,7 +76,7 @@ int show(const std::vector<HostStatus>& hosts, bool json) {
                             .c_str());
     }
   }
-  if (json) std::printf("]\n");
+  if (json) std::printf("%s\n", to_json(rows).c_str());
   return 0;
 }
 

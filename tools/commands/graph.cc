@@ -9,19 +9,6 @@
 
 namespace gangway::tool {
 
-std::string quoted(const std::string& text) {
-  std::string out = "\"";
-  for (char c : text) {
-    if (c == '"' || c == '\\') out += '\\';
-    if (static_cast<unsigned char>(c) < 0x20) {
-      out += c == '\n' ? "\\n" : " ";
-    } else {
-      out += c;
-    }
-  }
-  return out + "\"";
-}
-
 void add_graph(CLI::App& app, Chosen& chosen) {
   auto* command = app.add_subcommand("graph", "Print the graph of a program");
   auto file = std::make_shared<std::string>();

@@ -10,6 +10,7 @@
 #include "client/client.h"
 #include "runtime/base/rng.h"
 #include "tools/commands/command.h"
+#include "tools/commands/json.h"
 
 namespace gangway::tool {
 namespace {
@@ -105,21 +106,20 @@ std::vector<double> as_doubles(const HostTensor& tensor) {
   return values;
 }
 
-void print_output(const std::string& name, const HostTensor& tensor, bool json, bool first) {
+struct Summary {
+  double low = INFINITY, high = -INFINITY, mean = 0;
+};
+
+Summary summary_of(const HostTensor& tensor) {
   const std::vector<double> values = as_doubles(tensor);
-  double low = INFINITY, high = -INFINITY, sum = 0;
+  Summary summary;
   for (double value : values) {
-    low = std::min(low, value);
-    high = std::max(high, value);
-    sum += value;
+    summary.low = std::min(summary.low, value);
+    summary.high = std::max(summary.high, value);
+    summary.mean += value;
   }
-  const double mean = values.empty() ? 0 : sum / static_cast<double>(values.size());
-  const char* form = json ? "%s{\"name\": %s, \"type\": %s, \"min\": %.9g, \"max\": %.9g, "
-                            "\"mean\": %.9g}"
-                          : "%s%-24s %-24s min %.9g max %.9g mean %.9g\n";
-  std::printf(form, json && !first ? ", " : "", json ? quoted(name).c_str() : name.c_str(),
-              json ? quoted(to_string(tensor.type)).c_str() : to_string(tensor.type).c_str(), low,
-              high, mean);
+  if (!values.empty()) summary.mean /= static_cast<double>(values.size());
+  return summary;
 }
 
 int run_program(const RunCommand& command) {
@@ -136,14 +136,21 @@ int run_program(const RunCommand& command) {
   Run run = executable.run(arguments);
   for (int step = 1; step < command.steps; ++step) run = executable.run(arguments);
   run.wait();
-  if (command.json) std::printf("[");
-  bool first = true;
+  std::vector<JsonObject> rows;
   for (const ProgramNode& node : program.nodes) {
     if (node.kind != NodeKind::kOutput) continue;
-    print_output(node.name, run[node.name].to_host(), command.json, first);
-    first = false;
+    const HostTensor output = run[node.name].to_host();
+    const auto [low, high, mean] = summary_of(output);
+    const std::string type = to_string(output.type);
+    if (command.json) {
+      rows.push_back(
+          {{"name", node.name}, {"type", type}, {"min", low}, {"max", high}, {"mean", mean}});
+    } else {
+      std::printf("%-24s %-24s min %.9g max %.9g mean %.9g\n", node.name.c_str(), type.c_str(), low,
+                  high, mean);
+    }
   }
-  if (command.json) std::printf("]\n");
+  if (command.json) std::printf("%s\n", to_json(rows).c_str());
   return 0;
 }
 

@@ -1,8 +1,10 @@
 // `gangway train NAME`: trains one of the models that come with Gangway on text.
+#include <cmath>
 #include <cstdio>
 
 #include "programs/train/train.h"
 #include "tools/commands/command.h"
+#include "tools/commands/json.h"
 
 namespace gangway::tool {
 namespace {
@@ -37,6 +39,22 @@ struct Given {
   bool resume = false, remat = false;
 };
 
+double rounded(double value, double parts) { return std::round(value * parts) / parts; }
+
+// All but the sample, which was shown as text.
+JsonObject fields_of(const programs::TrainReport& report) {
+  return {{"steps", report.steps},
+          {"tokens_per_s", rounded(report.tokens_per_s, 10)},
+          {"train_loss", rounded(report.train_loss, 1e5)},
+          {"heldout_loss", rounded(report.heldout_loss, 1e5)},
+          {"bigram_loss", rounded(report.bigram_loss, 1e5)},
+          {"params", report.params},
+          {"checkpoint", report.checkpoint},
+          {"trace", report.trace},
+          {"graph", report.graph},
+          {"seconds", rounded(report.seconds, 10)}};
+}
+
 int train(const Given& given) {
   programs::TrainOptions options = options_of(given.name);
   auto set = [](auto& target, const auto& value, bool is_given) {
@@ -59,7 +77,7 @@ int train(const Given& given) {
   set(config.model.compute, DType::kBF16, given.dtype == "bf16");
   options.resume = given.resume;
   config.model.remat = given.remat;
-  std::printf("%s\n", programs::to_json(programs::train(options)).c_str());
+  std::printf("%s\n", to_json(fields_of(programs::train(options))).c_str());
   return 0;
 }
 
