@@ -1,5 +1,6 @@
-// One head of attention, forward, backward and for one query against a cache. Operands are packed into the compute
-// type first: rows of a head are a strided view in memory, and products want them dense and padded to whole vectors.
+// One head of attention, forward, backward and for one query against a cache. Operands are packed
+// into the compute type first: rows of a head are a strided view in memory, and products want them
+// dense and padded to whole vectors.
 
 constexpr int64_t kBlockQ = kAttentionBlockQ, kBlockK = kAttentionBlockK;
 
@@ -17,7 +18,8 @@ inline void pack_rows(const S* x, int64_t stride, int64_t n, int64_t dim, Scalar
   }
 }
 
-// x[n, dim] -> y[dim, padded(n)], zeros behind each row. Sixteen rows at a time fill whole cache lines of y.
+// x[n, dim] -> y[dim, padded(n)], zeros behind each row. Sixteen rows at a time fill whole cache
+// lines of y.
 template <class S>
 inline void pack_transposed(const S* x, int64_t stride, int64_t n, int64_t dim, ScalarOf<S>* y) {
   const int64_t width = padded(n);
@@ -50,7 +52,8 @@ inline int64_t visible_keys(const AttentionHead& h, int64_t i) {
   return h.causal ? clamp_index(i + 1 + h.seq_k - h.seq_q, 0, h.seq_k) : h.seq_k;
 }
 
-// One row of scores -> exp(score - max so far); the running maximum and sum follow, and the factor for older parts.
+// One row of scores -> exp(score - max so far); the running maximum and sum follow, and the factor
+// for older parts.
 template <class T, class V>
 inline T online_softmax(T* p, int64_t visible, int64_t width, T& top, T& sum) {
   const T before = top;

@@ -1,7 +1,9 @@
-// Attention of bf16 on a machine that multiplies pairs of it (vdpbf16ps): forward and backward of one head.
+// Attention of bf16 on a machine that multiplies pairs of it (vdpbf16ps): forward and backward of
+// one head.
 //
-// Operands of products, the probabilities too, are bf16, in pairs along the sum; scores, exponentials and sums are f32.
-// Queries are not scaled when packed, as they would lose bits: scores are.
+// Operands of products, the probabilities too, are bf16, in pairs along the sum; scores,
+// exponentials and sums are f32. Queries are not scaled when packed, as they would lose bits:
+// scores are.
 
 // x[n, dim] -> y[n, (dim + 1) / 2] pairs along dim.
 inline void pack_pairs_along(const bf16* x, int64_t stride, int64_t n, int64_t dim, uint32_t* y) {
@@ -39,7 +41,8 @@ inline void hide_behind(float* p, int64_t visible, float scale) {
   for (int64_t i = visible; i < whole_vectors(visible); ++i) p[i] = hidden;
 }
 
-// One row of scores -> bf16 exp(scale * score - max so far), in place; as online_softmax of plain numbers.
+// One row of scores -> bf16 exp(scale * score - max so far), in place; as online_softmax of plain
+// numbers.
 inline float online_softmax_pairs(float* p, int64_t visible, int64_t width, float scale, float& top,
                                   float& sum) {
   bf16* const to = reinterpret_cast<bf16*>(p);
@@ -116,8 +119,8 @@ struct PairsRow {
   float lse, delta;
 };
 
-// Two rows of scores and of dp -> p and ds = p * (dp - delta), in place of both: in scores[0] the pairs of p of both
-// rows, in scores[1] those of ds, and ds of each row by itself in its own half.
+// Two rows of scores and of dp -> p and ds = p * (dp - delta), in place of both: in scores[0] the
+// pairs of p of both rows, in scores[1] those of ds, and ds of each row by itself in its own half.
 inline void softmax_backward_pairs(float* scores, float* ds, int64_t width, float scale,
                                    const PairsRow* rows) {
   uint32_t* const p_pairs = reinterpret_cast<uint32_t*>(scores);

@@ -6,7 +6,8 @@ struct OpTag {
 
 #include "executor/kernels/simd/lane.inl"
 #include "executor/kernels/simd/math.inl"
-// An op's step is picked by the class of its operands first: each switch sees only the ops of its class.
+// An op's step is picked by the class of its operands first: each switch sees only the ops of its
+// class.
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wswitch-enum"
 #include "executor/kernels/simd/fused.inl"

@@ -250,7 +250,8 @@ struct FusedUnit {
   int64_t row, col, rows, cols, padded;
 };
 
-// Where the unit's elements of one input are: in memory as they lie if they can be used so, else in the slot.
+// Where the unit's elements of one input are: in memory as they lie if they can be used so, else in
+// the slot.
 inline const void* fused_load(const FusedLoad& l, const FusedSpace& space, const FusedUnit& u,
                               const void* memory, void* slot) {
   const int64_t n = u.rows * u.cols;

@@ -1,7 +1,9 @@
-// A matrix product on small operands that lie in cache: the core of attention, of experts and of f64 products.
+// A matrix product on small operands that lie in cache: the core of attention, of experts and of
+// f64 products.
 //
-//   c[m, n] = a x b, or c += a x b; element (i, k) of a lies at a[i * a_row + k * a_col]; b and c are row-major and n is
-//   a multiple of the vector's lanes (callers pad). k is summed in order, so a row's bits do not depend on m or n.
+//   c[m, n] = a x b, or c += a x b; element (i, k) of a lies at a[i * a_row + k * a_col]; b and c
+//   are row-major and n is a multiple of the vector's lanes (callers pad). k is summed in order, so
+//   a row's bits do not depend on m or n.
 
 // How one element of a meets a line of b: plain numbers of the compute type,
 template <class V>
@@ -109,7 +111,8 @@ inline void gemm(const GemmArgs<M, O>& g) {
   for (; j < g.n; j += kWidth) gemm_column<M, 1>(g, j);
 }
 
-// Rows [begin, end) of a strided f64 product; see DoubleGemm in simd.h. Blocks of b are packed with zeros behind them.
+// Rows [begin, end) of a strided f64 product; see DoubleGemm in simd.h. Blocks of b are packed with
+// zeros behind them.
 void double_gemm_rows(const DoubleGemm& g, int64_t begin, int64_t end) {
   constexpr int64_t kM = 48, kN = 64, kK = 64;
   alignas(64) double b[kK * kN], c[kM * kN];

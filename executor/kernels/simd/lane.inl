@@ -1,4 +1,5 @@
-// Loading and storing vectors of any storage type, whole or the first n elements; bf16 lives in memory only.
+// Loading and storing vectors of any storage type, whole or the first n elements; bf16 lives in
+// memory only.
 
 struct bf16 {
   uint16_t bits;
@@ -43,7 +44,8 @@ inline vu rounded_bits(vf x) {
 inline vh to_bf16(vf x) { return narrow(rounded_bits(x) >> 16); }
 inline vf round_bf16(vf x) { return (vf)(rounded_bits(x) & 0xFFFF0000u); }
 
-// The same by the machine's own instruction where there is one. It takes numbers below the least normal one for 0.
+// The same by the machine's own instruction where there is one. It takes numbers below the least
+// normal one for 0.
 template <bool kNative>
 inline vf through_bf16(vf x) {
   if constexpr (kNative) return from_bf16(to_bf16_native(x));
@@ -91,8 +93,8 @@ inline void put(float* p, float v) { *p = v; }
 inline void put(double* p, double v) { *p = v; }
 inline void put(bf16* p, float v) { store(p, vf{} + v, 1); }
 
-// body(i, part...) for each vector of n elements; `part` is empty for a whole vector and the count for the last piece,
-// so that load(p + i, part...) and store(p + i, v, part...) do the right thing.
+// body(i, part...) for each vector of n elements; `part` is empty for a whole vector and the count
+// for the last piece, so that load(p + i, part...) and store(p + i, v, part...) do the right thing.
 template <class V, class Body>
 inline void for_vectors(int64_t n, const Body& body) {
   int64_t i = 0;

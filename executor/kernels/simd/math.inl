@@ -1,5 +1,6 @@
 // exp, log, log1p, tanh, erf, logistic of f32 vectors within 4 ulp; f64 goes to libm lane by lane.
-// Polynomials are weighted least-squares (Lawson) fits made for these intervals; the intervals stand beside them.
+// Polynomials are weighted least-squares (Lawson) fits made for these intervals; the intervals
+// stand beside them.
 
 inline vf fma_chain(vf, vf acc) { return acc; }
 // Horner: coefficients from the highest power down.

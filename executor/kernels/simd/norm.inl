@@ -1,6 +1,8 @@
-// RMS norm and layer norm over rows [begin, end), forward and backward. RMS norm is layer norm with a mean of zero.
+// RMS norm and layer norm over rows [begin, end), forward and backward. RMS norm is layer norm with
+// a mean of zero.
 
-// A parameter of dtype f32 beside rows of type S, or of the rows' own type; null means `otherwise` everywhere.
+// A parameter of dtype f32 beside rows of type S, or of the rows' own type; null means `otherwise`
+// everywhere.
 template <class S>
 struct Param {
   const void* data;
@@ -55,8 +57,8 @@ inline void norm_typed(const NormRows& a, int64_t begin, int64_t end) {
   }
 }
 
-// dx = scale * (g - mean(g) - xhat * mean(g * xhat)), g = dy * weight; without the first mean for RMS norm.
-// dweight_sum and dbias_sum, [dim] of the compute type, are added to.
+// dx = scale * (g - mean(g) - xhat * mean(g * xhat)), g = dy * weight; without the first mean for
+// RMS norm. dweight_sum and dbias_sum, [dim] of the compute type, are added to.
 template <class S>
 inline void norm_grad_typed(const NormRows& a, int64_t begin, int64_t end, ScalarOf<S>* dweight_sum,
                             ScalarOf<S>* dbias_sum) {

@@ -1,21 +1,11 @@
-// Products against panels: kPanelCols columns of a right-hand side, copied so that a step of k reads consecutive memory.
-// A panel is [k, kPanelCols]; of bf16 [k / 2, kPanelCols] pairs of neighbours along k, the last with a zero if k is odd.
+// Products against panels: kPanelCols columns of a right-hand side, copied so that a step of k
+// reads consecutive memory. A panel is [k, kPanelCols]; of bf16 [k / 2, kPanelCols] pairs of
+// neighbours along k, the last with a zero if k is odd.
 
-template <int... kIndex>
-struct Indices {};
-#if defined(__clang__)
-template <class, int... kIndex>
-using IndicesOf = Indices<kIndex...>;
-template <int kCount>
-using UpTo = __make_integer_seq<IndicesOf, int, kCount>;
-#else
-template <int kCount>
-using UpTo = Indices<__integer_pack(kCount)...>;
-#endif
-
-// Swaps the blocks beside the diagonal, of `kHalf` lanes: one stage of a transpose of kLanes vectors.
+// Swaps the blocks beside the diagonal, of `kHalf` lanes: one stage of a transpose of kLanes
+// vectors.
 template <int kHalf, class V, int... i>
-inline void swap_blocks(V& a, V& b, Indices<i...>) {
+inline void swap_blocks(V& a, V& b, std::integer_sequence<int, i...>) {
   constexpr int kCount = sizeof...(i);
   const V first = __builtin_shufflevector(a, b, ((i & kHalf) == 0 ? i : kCount + i - kHalf)...);
   b = __builtin_shufflevector(a, b, ((i & kHalf) == 0 ? i + kHalf : kCount + i)...);
@@ -26,7 +16,8 @@ inline void transpose_stages(V* v) {
   constexpr int kCount = kLanesOf<V>;
 #pragma GCC unroll 16
   for (int i = 0; i < kCount; ++i) {
-    if ((i & kHalf) == 0) swap_blocks<kHalf>(v[i], v[i + kHalf], UpTo<kCount>{});
+    if ((i & kHalf) == 0)
+      swap_blocks<kHalf>(v[i], v[i + kHalf], std::make_integer_sequence<int, kCount>{});
   }
   if constexpr (kHalf > 1) transpose_stages<kHalf / 2>(v);
 }
@@ -72,8 +63,8 @@ inline void for_panel(int64_t cols, int64_t width, const Body& body, const Empty
   }
 }
 
-// Rows (of bf16: pairs) that are packed before the next panel's. So many are also asked of memory ahead: the processor
-// does not guess where the next row of a strip begins.
+// Rows (of bf16: pairs) that are packed before the next panel's. So many are also asked of memory
+// ahead: the processor does not guess where the next row of a strip begins.
 constexpr int64_t kPackSlice = 16;
 
 template <class T>
@@ -97,7 +88,8 @@ inline void pack_pairs_of_rows(const bf16* x, int64_t stride, int64_t rows, int6
     for_panel<vf>(
         cols, width,
         [&](int64_t j, auto... tail) {
-          // A line of memory is two vectors or more: the even ones ask for the first row, the odd ones for the second.
+          // A line of memory is two vectors or more: the even ones ask for the first row, the odd
+          // ones for the second.
           prefetch(x + j + (j / kLanes % 2) * stride, kPackSlice * stride * 4);
           const vu low = widen(load_raw<vh>(x + j, tail...));
           const vu high = k + 1 < rows ? widen(load_raw<vh>(x + stride + j, tail...)) : vu{};

@@ -1,4 +1,5 @@
-// One piece of a reduction: x[count, inner] over its first axis, into a [inner] result of the compute type.
+// One piece of a reduction: x[count, inner] over its first axis, into a [inner] result of the
+// compute type.
 
 template <class S>
 struct ReduceLane {  // Compute vectors of a storage type; i32 sums wrap, hence unsigned.
@@ -119,7 +120,8 @@ void reduce_piece(ReduceOp op, DType dtype, const void* x, int64_t count, int64_
   }
 }
 
-// Squares of f32 and bf16 are summed in f64: a norm over millions of small gradients keeps its digits.
+// Squares of f32 and bf16 are summed in f64: a norm over millions of small gradients keeps its
+// digits.
 double sum_squares_piece(DType dtype, const void* data, int64_t n) {
   double total = 0;
   with_float(dtype, [&](auto s) {

@@ -3,7 +3,8 @@
 template <class S>
 constexpr ScalarOf<S> kInfinity = static_cast<ScalarOf<S>>(__builtin_inf());
 
-// A NaN may or may not be taken for the maximum; either way the exponentials that follow make the row NaN.
+// A NaN may or may not be taken for the maximum; either way the exponentials that follow make the
+// row NaN.
 template <class S>
 inline ScalarOf<S> row_max(const S* x, int64_t n) {
   using V = VecOf<S>;
@@ -90,7 +91,8 @@ inline void cross_entropy_grad_typed(const CrossEntropyGradRows& a, int64_t begi
       const T shift = row_max(x, a.classes);
       lse = shift + log_scalar(row_exp_sum(x, shift, a.classes));
     }
-    // The label's own entry is made from the unrounded probability, before dx may overwrite the logits.
+    // The label's own entry is made from the unrounded probability, before dx may overwrite the
+    // logits.
     T own = 0;
     if (good) own = (exp_of(V{} + (value(x + label) - lse))[0] - 1) * scale;
     for_vectors<V>(a.classes, [&](int64_t i, auto... tail) {

@@ -3,6 +3,8 @@
 #pragma GCC diagnostic ignored "-Wuninitialized"
 #include <immintrin.h>
 
+#include <utility>
+
 #include "executor/kernels/simd/fused_plan.h"
 #include "executor/kernels/simd/simd.h"
 

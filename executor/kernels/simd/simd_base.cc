@@ -1,6 +1,8 @@
 // The base path of every kernel: see simd.h.
 #include <immintrin.h>
 
+#include <utility>
+
 #include "executor/kernels/simd/fused_plan.h"
 #include "executor/kernels/simd/simd.h"
 

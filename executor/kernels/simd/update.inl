@@ -1,4 +1,5 @@
-// AdamW over elements [begin, end), and the weighted sums of rows of gather, scatter and expert combine.
+// AdamW over elements [begin, end), and the weighted sums of rows of gather, scatter and expert
+// combine.
 
 template <class G, class T>
 inline void adamw_typed(const AdamwRates& a, const AdamwTensors& t, int64_t begin, int64_t end) {

@@ -1,4 +1,5 @@
-// Vectors of the avx2 path: their width, and the three things that GCC's vector extensions do not say.
+// Vectors of the avx2 path: their width, and the three things that GCC's vector extensions do not
+// say.
 constexpr int kBytes = 32;
 constexpr int kTileRows = 6, kTileVecs = 2;  // Of gemm.inl: accumulators fill the register file.
 
@@ -40,7 +41,8 @@ inline void store_part(P* p, V v, int64_t n) {
   __builtin_memcpy(p, &v, static_cast<size_t>(n) * sizeof(P));
 }
 
-// exp's scaling: e * 2^n for a whole n in [-151, 129]. Two factors: results reach the subnormals and infinity.
+// exp's scaling: e * 2^n for a whole n in [-151, 129]. Two factors: results reach the subnormals
+// and infinity.
 inline vf scale_by_power(vf e, vf n) {
   const vi whole = __builtin_convertvector(n, vi), half = whole >> 1;
   return e * (vf)((half + 127) << 23) * (vf)((whole - half + 127) << 23);

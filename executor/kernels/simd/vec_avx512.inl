@@ -1,4 +1,5 @@
-// Vectors of the avx512 path: their width, and the three things that GCC's vector extensions do not say.
+// Vectors of the avx512 path: their width, and the three things that GCC's vector extensions do not
+// say.
 constexpr int kBytes = 64;
 constexpr int kTileRows = 6, kTileVecs = 4;  // Of gemm.inl: accumulators fill the register file.
 
@@ -46,8 +47,8 @@ inline void store_part(P* p, V v, int64_t n) {
 // exp's scaling: e * 2^n for a whole n.
 inline vf scale_by_power(vf e, vf n) { return (vf)_mm512_scalef_ps((__m512)e, (__m512)n); }
 
-// On a machine that has bf16 instructions. Not the compiler's intrinsics: this path is compiled for machines without
-// them too, and asks at run time. sum + the products of both halves of each lane:
+// On a machine that has bf16 instructions. Not the compiler's intrinsics: this path is compiled for
+// machines without them too, and asks at run time. sum + the products of both halves of each lane:
 inline vf add_pairs(vf sum, vu x, vu y) {
   asm("vdpbf16ps %2, %1, %0" : "+v"(sum) : "v"(x), "v"(y));
   return sum;

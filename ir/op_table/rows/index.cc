@@ -150,9 +150,7 @@ OpRow indexed(OpRow row) {
   return row;
 }
 
-}  // namespace
-
-std::vector<OpRow> index_rows() {
+std::vector<OpRow> window_rows() {
   const AttrSpec axis{"axis", AttrKind::kInt, {}, "the dimension of the window"};
   return {
       indexed({.op = Op::dynamic_slice,
@@ -178,6 +176,11 @@ std::vector<OpRow> index_rows() {
                .gradient = dynamic_update_gradient,
                .cost = per_result<0>,
                .doc = "(x, update, start): x with the window at start replaced by update."}),
+  };
+}
+
+std::vector<OpRow> lookup_rows() {
+  return {
       indexed({.op = Op::take,
                .name = "take",
                .inputs_min = 2,
@@ -204,6 +207,11 @@ std::vector<OpRow> index_rows() {
                .cost = per_input<1>,
                .doc = "(index i32[...], updates[index..., ...]): sums of the updates of each row, "
                       "[rows, ...]; an index out of range adds nothing."}),
+  };
+}
+
+std::vector<OpRow> selection_rows() {
+  return {
       indexed(
           {.op = Op::top_k,
            .name = "top_k",
@@ -226,6 +234,15 @@ std::vector<OpRow> index_rows() {
                .doc = "The last dimension in ascending order, stable, NaN last, and where each "
                       "element came from (i32). Its gradient costs n^2 for n elements."}),
   };
+}
+
+}  // namespace
+
+std::vector<OpRow> index_rows() {
+  std::vector<OpRow> rows = window_rows();
+  for (const auto& more : {lookup_rows(), selection_rows()})
+    rows.insert(rows.end(), more.begin(), more.end());
+  return rows;
 }
 
 }  // namespace gangway::internal

@@ -311,11 +311,8 @@ std::vector<OpRow> product_rows() {
   };
 }
 
-}  // namespace
-
-std::vector<OpRow> moe_rows() {
-  std::vector<OpRow> rows = product_rows();
-  rows.push_back(composite(
+OpRow route_row() {
+  return composite(
       {.op = Op::moe_route,
        .name = "moe_route",
        .results = 3,
@@ -329,65 +326,93 @@ std::vector<OpRow> moe_rows() {
        .cost = per_input<8>,
        .doc = "(expert i32[groups, tokens, k]): slot_token, token_slot, sizes. Pairs take slots in "
               "token order, then choice order; those beyond the capacity, or of no expert, are "
-              "dropped."}));
-  auto add = [&rows](OpRow row) {
-    row.linear = Linear::kEach;
-    row.inputs_min = row.inputs_max = row.op == Op::moe_dispatch ? 3 : 4;
-    row.cost = per_result<2>;
-    rows.push_back(composite(std::move(row)));
+              "dropped."});
+}
+
+// An op that moves rows between tokens and the slots of experts.
+OpRow slots(OpRow row) {
+  row.linear = Linear::kEach;
+  row.inputs_min = row.inputs_max = row.op == Op::moe_dispatch ? 3 : 4;
+  row.cost = per_result<2>;
+  return composite(std::move(row));
+}
+
+std::vector<OpRow> slot_rows() {
+  return {
+      slots(
+          {.op = Op::moe_dispatch,
+           .name = "moe_dispatch",
+           .attrs = {{"k", AttrKind::kInt, {}, "choices of a token"}},
+           .type_rule = dispatch_type,
+           .factors =
+               [](const OpCall& c) { return einsum_factors(c, "gtd, gs, gtk -> gsd; whole tsk"); },
+           .gradient = dispatch_gradient,
+           .decompose = dispatch_parts,
+           .doc = "(x[groups, tokens, dim], slot_token, token_slot): each slot's token, zeros in "
+                  "empty "
+                  "slots."}),
+      slots({.op = Op::moe_combine,
+             .name = "moe_combine",
+             .type_rule = combine_type,
+             .factors =
+                 [](const OpCall& c) {
+                   return einsum_factors(c, "gsd, gtk, gs, gtk -> gtd; whole tsk");
+                 },
+             .gradient =
+                 [](const GradientCall& g) {
+                   Value ct = g.cotangents[0];
+                   return bilinear(g, Op::moe_combine_grad_y, {ct, g.inputs[1]},
+                                   Op::moe_combine_grad_w, {ct, g.inputs[0]});
+                 },
+             .decompose = combine_parts,
+             .doc = "(y[groups, slots, dim], gate[groups, tokens, k], slot_token, token_slot): "
+                    "sums of a "
+                    "token's rows weighted by its gates; dropped pairs add nothing."}),
   };
-  add({.op = Op::moe_dispatch,
-       .name = "moe_dispatch",
-       .attrs = {{"k", AttrKind::kInt, {}, "choices of a token"}},
-       .type_rule = dispatch_type,
-       .factors =
-           [](const OpCall& c) { return einsum_factors(c, "gtd, gs, gtk -> gsd; whole tsk"); },
-       .gradient = dispatch_gradient,
-       .decompose = dispatch_parts,
-       .doc = "(x[groups, tokens, dim], slot_token, token_slot): each slot's token, zeros in empty "
-              "slots."});
-  add({.op = Op::moe_combine,
-       .name = "moe_combine",
-       .type_rule = combine_type,
-       .factors =
-           [](const OpCall& c) { return einsum_factors(c, "gsd, gtk, gs, gtk -> gtd; whole tsk"); },
-       .gradient =
-           [](const GradientCall& g) {
-             Value ct = g.cotangents[0];
-             return bilinear(g, Op::moe_combine_grad_y, {ct, g.inputs[1]}, Op::moe_combine_grad_w,
-                             {ct, g.inputs[0]});
-           },
-       .decompose = combine_parts,
-       .doc = "(y[groups, slots, dim], gate[groups, tokens, k], slot_token, token_slot): sums of a "
-              "token's rows weighted by its gates; dropped pairs add nothing."});
-  add({.op = Op::moe_combine_grad_y,
-       .name = "moe_combine_grad_y",
-       .type_rule = combine_grad_y_type,
-       .factors =
-           [](const OpCall& c) { return einsum_factors(c, "gtd, gtk, gs, gtk -> gsd; whole tsk"); },
-       .gradient =
-           [](const GradientCall& g) {
-             Value ct = g.cotangents[0];
-             return bilinear(g, Op::moe_combine, {ct, g.inputs[1]}, Op::moe_combine_grad_w,
-                             {g.inputs[0], ct});
-           },
-       .decompose = combine_grad_y_parts,
-       .doc = "(dout, gate, slot_token, token_slot): the adjoint of combine's y."});
-  add({.op = Op::moe_combine_grad_w,
-       .name = "moe_combine_grad_w",
-       .type_rule = combine_grad_w_type,
-       .factors =
-           [](const OpCall& c) {
-             return einsum_factors(c, "gtd, gsd, gs, gtk -> gtk; whole tsk; reduce d");
-           },
-       .gradient =
-           [](const GradientCall& g) {
-             Value ct = g.cotangents[0];
-             return bilinear(g, Op::moe_combine, {g.inputs[1], ct}, Op::moe_combine_grad_y,
-                             {g.inputs[0], ct});
-           },
-       .decompose = combine_grad_w_parts,
-       .doc = "(dout, y, slot_token, token_slot): the adjoint of combine's gate."});
+}
+
+std::vector<OpRow> combine_gradient_rows() {
+  return {
+      slots({.op = Op::moe_combine_grad_y,
+             .name = "moe_combine_grad_y",
+             .type_rule = combine_grad_y_type,
+             .factors =
+                 [](const OpCall& c) {
+                   return einsum_factors(c, "gtd, gtk, gs, gtk -> gsd; whole tsk");
+                 },
+             .gradient =
+                 [](const GradientCall& g) {
+                   Value ct = g.cotangents[0];
+                   return bilinear(g, Op::moe_combine, {ct, g.inputs[1]}, Op::moe_combine_grad_w,
+                                   {g.inputs[0], ct});
+                 },
+             .decompose = combine_grad_y_parts,
+             .doc = "(dout, gate, slot_token, token_slot): the adjoint of combine's y."}),
+      slots({.op = Op::moe_combine_grad_w,
+             .name = "moe_combine_grad_w",
+             .type_rule = combine_grad_w_type,
+             .factors =
+                 [](const OpCall& c) {
+                   return einsum_factors(c, "gtd, gsd, gs, gtk -> gtk; whole tsk; reduce d");
+                 },
+             .gradient =
+                 [](const GradientCall& g) {
+                   Value ct = g.cotangents[0];
+                   return bilinear(g, Op::moe_combine, {g.inputs[1], ct}, Op::moe_combine_grad_y,
+                                   {g.inputs[0], ct});
+                 },
+             .decompose = combine_grad_w_parts,
+             .doc = "(dout, y, slot_token, token_slot): the adjoint of combine's gate."}),
+  };
+}
+
+}  // namespace
+
+std::vector<OpRow> moe_rows() {
+  std::vector<OpRow> rows = product_rows();
+  rows.push_back(route_row());
+  for (const auto& more : {slot_rows(), combine_gradient_rows()})
+    rows.insert(rows.end(), more.begin(), more.end());
   return rows;
 }
 
