@@ -1,8 +1,8 @@
 // The hosts that are there: who they are, whether they live, and who reserved how much memory on
 // each of their devices.
 //
-// Invariants: a HostId is never used again; a lost host stays in the table, with the reason, as long
-// as a slice or an array lies on it.
+// Invariants: a HostId is never used again; a lost host stays in the table, with the reason, while
+// a slice or an array lies on it.
 // Reserved bytes of a device never exceed its memory (0: not known, not checked).
 // Threads: the reactor's thread.
 // Cost: a reservation is O(devices of it).

@@ -1,7 +1,7 @@
 // RMS norm and layer norm over the last axis, and their gradients; x f32, bf16 (computed in f32) or
 // f64.
 //
-//   rms:   y = x * r * weight,               r = 1 / sqrt(mean(x^2) + eps)
+//   rms:   y = x * r * weight,                 r = 1 / sqrt(mean(x^2) + eps)
 //   layer: y = (x - mean) * r * weight + bias, r = 1 / sqrt(var(x) + eps), var biased
 //
 // weight, bias, dweight, dbias are [dim] of `param` (f32, or x's dtype); weight and bias may be

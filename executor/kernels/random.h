@@ -1,12 +1,13 @@
-// Counter-based random tensors: element i depends on (key, i) alone, so each shard makes its own
-// part.
+// Counter-based random tensors: element i depends on (key, i) alone, so each shard computes its
+// own part.
 //
 // Philox4x32-10 (Salmon et al. 2011): the 128-bit counter {block, 0} gives four words. f32 and bf16
 // element i uses word i % 4 of block i / 4; f64 element i uses words 2 (i % 2) and 2 (i % 2) + 1 of
 // block i / 2.
-//   uniform: f32 (word >> 8) * 2^-24 in [0, 1); f64 53 bits. bf16 rounds the f32 down, so that 1
-//   never appears. normal:  Box-Muller over pairs of uniforms; even elements take the cosine, odd
-//   ones the sine.
+//
+//   uniform  f32 (word >> 8) * 2^-24 in [0, 1); f64 53 bits; bf16 rounds the f32 down, so that 1
+//            never appears
+//   normal   Box-Muller over pairs of uniforms; even elements take the cosine, odd ones the sine
 //
 // The part to compute is y[rows, cols]; its element (r, c) is number offset + r * row_stride + c of
 // the whole tensor.

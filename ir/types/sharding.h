@@ -9,11 +9,11 @@
 //
 // Changing a placement is a collective:
 //
-//   partial  -> replicate   all-reduce
-//   partial  -> shard       reduce-scatter
-//   shard    -> replicate   all-gather
-//   shard(i) -> shard(j)    all-to-all
-//   replicate -> shard      a slice, without traffic
+//   partial   -> replicate   all-reduce
+//   partial   -> shard       reduce-scatter
+//   shard     -> replicate   all-gather
+//   shard(i)  -> shard(j)    all-to-all
+//   replicate -> shard       a slice, without traffic
 //
 // Threads: a value; safe anywhere.
 #pragma once

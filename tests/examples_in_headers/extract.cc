@@ -97,14 +97,12 @@ std::vector<Example> examples_in(const std::string& path, std::string_view heade
 }
 
 std::vector<int> unmarked_code(std::string_view header) {
-  static const std::regex kStatement(R"(.*(;|\{|\}\);)( +//.*)?)");
+  static const std::regex kStatement(R"([^ ].*;( +//.*)?)");
   std::vector<int> found;
   each_block(header, [&](size_t first, const std::vector<std::string>& code, bool marked) {
     if (marked) return;
     for (size_t i = 0; i < code.size(); ++i) {
-      const bool item = code[i].starts_with("- ") || code[i].starts_with(" ");
-      if (!item && std::regex_match(code[i], kStatement) && code[i].ends_with(";"))
-        found.push_back(static_cast<int>(first + i) + 1);
+      if (std::regex_match(code[i], kStatement)) found.push_back(static_cast<int>(first + i) + 1);
     }
   });
   return found;

@@ -43,6 +43,7 @@ TEST(ExamplesInHeaders, TablesAndDiagramsAreNoExamples) {
 
 TEST(ExamplesInHeaders, CodeWithoutItsMarkIsFound) {
   EXPECT_THAT(unmarked_code("// Use:\n//   A a;\n//   a.run();\n"), ElementsAre(2, 3));
+  EXPECT_THAT(unmarked_code("// Use:\n//   a.run();  // Once.\n"), ElementsAre(2));
   EXPECT_THAT(unmarked_code("// Example:\n//   A a;\n"), IsEmpty());
   EXPECT_THAT(unmarked_code("//  - an item whose\n//    text goes on;\n"), IsEmpty());
 }
