@@ -36,10 +36,11 @@ TEST(CudaModule, LoadsWithoutADriverAndSaysThatThereIsNone) {
   EXPECT_FALSE(table->open({}).ok());
 }
 
-TEST(CudaModule, HasKernelsLoadedBeforeTheyAreUsed) {
-  unsetenv("CUDA_MODULE_LOADING");
+TEST(CudaModule, LeavesAUsersChoiceHowKernelsAreLoaded) {
+  setenv("CUDA_MODULE_LOADING", "LAZY", 1);
   load()->find();
-  EXPECT_STREQ(std::getenv("CUDA_MODULE_LOADING"), "EAGER");
+  EXPECT_STREQ(std::getenv("CUDA_MODULE_LOADING"), "LAZY");
+  unsetenv("CUDA_MODULE_LOADING");
 }
 
 TEST(CudaModule, LoadsWithoutCudnn) {

@@ -2,7 +2,9 @@
 // is asked for again until it is not.
 #include <time.h>
 
+#include <atomic>
 #include <cstring>
+#include <memory>
 #include <vector>
 
 #include "executor/devices/cuda/module/cuda_driver.h"
@@ -11,7 +13,24 @@
 namespace gangway::cuda {
 namespace {
 
-ncclComm_t comm_of(CommHandle handle) { return pointer_of<ncclComm_t>(handle); }
+// What a CommHandle points to, until destroy(): NCCL may make a new communicator where an aborted
+// one lay.
+struct Communicator {
+  const ncclComm_t comm;
+  std::atomic<bool> aborted = false;  // Which has freed `comm`.
+};
+
+Communicator& communicator_of(CommHandle handle) { return *pointer_of<Communicator*>(handle); }
+ncclComm_t comm_of(CommHandle handle) { return communicator_of(handle).comm; }
+
+Status aborted(CommHandle handle, std::string_view label) {
+  if (!communicator_of(handle).aborted.load(std::memory_order_acquire)) return {};
+  return {StatusKind::kAborted, false, cat(label, ": the communicator was aborted")};
+}
+
+// Inside a group a communicator that does not block may still be busy with what came before: the
+// call is part of the group all the same.
+bool taken(ncclResult_t result) { return result == ncclSuccess || result == ncclInProgress; }
 
 ncclDataType_t data_type(DType dtype) {
   switch (dtype) {
@@ -77,13 +96,7 @@ Result<CommHandle> CudaDriver::create_comm(const CommId& id, uint32_t rank, uint
                                                      static_cast<int>(rank), &config);
   Status status = status_of(result, "create_comm");
   if (status.failed()) return to_error(status);
-  return CommHandle{reinterpret_cast<uint64_t>(comm)};
-}
-
-Status CudaDriver::aborted(CommHandle comm, std::string_view label) const {
-  const std::lock_guard lock(mutex_);
-  if (!aborted_.contains(comm.bits)) return {};
-  return {StatusKind::kAborted, false, cat(label, ": the communicator was aborted")};
+  return CommHandle{reinterpret_cast<uint64_t>(new Communicator{.comm = comm})};
 }
 
 Status CudaDriver::query(CommHandle comm) {
@@ -101,7 +114,7 @@ Status CudaDriver::grouped(CommHandle comm, std::string_view label, const Enqueu
   if (result == ncclSuccess) {
     result = enqueue();
     const ncclResult_t ended = ncclGroupEnd();
-    if (result == ncclSuccess || result == ncclInProgress) result = ended;
+    if (taken(result)) result = ended;
   }
   return status_of(settled(comm_of(comm), result), label);
 }
@@ -111,7 +124,7 @@ Status CudaDriver::all_reduce(At at, CommHandle comm, std::span<const Collective
   return grouped(comm, at.label, [&] {
     ncclResult_t result = ncclSuccess;
     for (const CollectiveTensor& t : tensors) {
-      if (result != ncclSuccess) break;
+      if (!taken(result)) break;
       result = ncclAllReduce(t.in, t.out, static_cast<size_t>(t.elements), data_type(t.dtype),
                              operation_of(reduction), comm_of(comm), stream_of(at.stream));
     }
@@ -123,7 +136,7 @@ Status CudaDriver::all_gather(At at, CommHandle comm, std::span<const Collective
   return grouped(comm, at.label, [&] {
     ncclResult_t result = ncclSuccess;
     for (const CollectiveTensor& t : tensors) {
-      if (result != ncclSuccess) break;
+      if (!taken(result)) break;
       result = ncclAllGather(t.in, t.out, static_cast<size_t>(t.elements), data_type(t.dtype),
                              comm_of(comm), stream_of(at.stream));
     }
@@ -136,7 +149,7 @@ Status CudaDriver::reduce_scatter(At at, CommHandle comm, std::span<const Collec
   return grouped(comm, at.label, [&] {
     ncclResult_t result = ncclSuccess;
     for (const CollectiveTensor& t : tensors) {
-      if (result != ncclSuccess) break;
+      if (!taken(result)) break;
       result = ncclReduceScatter(t.in, t.out, static_cast<size_t>(t.elements), data_type(t.dtype),
                                  operation_of(reduction), comm_of(comm), stream_of(at.stream));
     }
@@ -145,6 +158,7 @@ Status CudaDriver::reduce_scatter(At at, CommHandle comm, std::span<const Collec
 }
 
 Status CudaDriver::all_to_all(At at, CommHandle comm, std::span<const CollectiveTensor> tensors) {
+  if (Status status = aborted(comm, at.label); !status.ok()) return status;
   int size = 0;
   ncclCommCount(comm_of(comm), &size);
   std::vector<Message> messages;
@@ -165,7 +179,7 @@ Status CudaDriver::exchange(At at, CommHandle comm, std::span<const Message> mes
   return grouped(comm, at.label, [&] {
     ncclResult_t result = ncclSuccess;
     for (const Message& m : messages) {
-      if (result != ncclSuccess) break;
+      if (!taken(result)) break;
       const auto bytes = static_cast<size_t>(m.bytes);
       const auto peer = static_cast<int>(m.peer);
       result = m.direction == Message::kSend
@@ -178,20 +192,14 @@ Status CudaDriver::exchange(At at, CommHandle comm, std::span<const Message> mes
 
 Status CudaDriver::abort(CommHandle comm) {
   enter();
-  {
-    const std::lock_guard lock(mutex_);
-    if (!aborted_.insert(comm.bits).second) return {};
-  }
+  if (communicator_of(comm).aborted.exchange(true, std::memory_order_acq_rel)) return {};
   return status_of(ncclCommAbort(comm_of(comm)), "abort");
 }
 
 void CudaDriver::destroy(CommHandle comm) {
   enter();
-  {
-    const std::lock_guard lock(mutex_);
-    if (aborted_.erase(comm.bits) > 0) return;  // Aborting has freed it.
-  }
-  ncclCommDestroy(comm_of(comm));
+  const std::unique_ptr<Communicator> last(&communicator_of(comm));
+  if (aborted(comm, "destroy").ok()) ncclCommDestroy(last->comm);
 }
 
 }  // namespace gangway::cuda

@@ -2,7 +2,7 @@
 //
 // One file for each part: cuda_driver.cc streams, events and graphs; cuda_memory.cc;
 // cuda_kernel.cc kernels and modules; cuda_library.cc products and attention; cuda_comm.cc. Handles
-// are NVIDIA's own pointers.
+// of streams, events, graphs, modules and kernels are NVIDIA's own pointers.
 //
 // Attention that cuDNN lacks (fused_attention.h), products of experts and epilogues that cuBLASLt
 // lacks are kUnimplemented when they are prepared.
@@ -93,7 +93,8 @@ class CudaDriver final : public Driver {
   int64_t pool_bytes(cudaMemPoolAttr which) const;
   // What `code` means; a sticky error is kept for health().
   Status done(cudaError_t code, std::string_view label) const;
-  Status aborted(CommHandle comm, std::string_view label) const;
+  // Before a launch with dynamic shared memory.
+  Status lend_shared_memory(KernelHandle kernel, std::string_view label);
   Result<Prepared> prepare_attention(const AttentionShape& shape, AttentionPass pass);
   template <class Enqueue>
   Status grouped(CommHandle comm, std::string_view label, const Enqueue& enqueue);
@@ -109,8 +110,7 @@ class CudaDriver final : public Driver {
   std::map<const std::byte*, int64_t> allocations_;
   int64_t in_use_ = 0;  // As asked for.
   std::map<std::string, const void*, std::less<>> own_kernels_;
-  std::set<uint64_t> aborted_;       // Communicators.
-  std::set<uint64_t> wide_kernels_;  // May use more shared memory than all may.
+  std::set<uint64_t> wide_kernels_;  // May use all the shared memory of a block.
 };
 
 // A handle's bits are the pointer.

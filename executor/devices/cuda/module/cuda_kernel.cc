@@ -6,8 +6,6 @@
 namespace gangway::cuda {
 namespace {
 
-constexpr uint32_t kSharedBytesOfAll = 48 << 10;  // More must be asked for.
-
 cudaLibrary_t library_of(ModuleHandle handle) { return pointer_of<cudaLibrary_t>(handle); }
 
 }  // namespace
@@ -40,21 +38,38 @@ Result<KernelHandle> CudaDriver::kernel(ModuleHandle module, std::string_view na
   cudaKernel_t kernel = nullptr;
   Status status =
       done(cudaLibraryGetKernel(&kernel, library_of(module), std::string(name).c_str()), name);
+  // Loaded now, as Gangway's own kernels are.
+  cudaFuncAttributes attributes;
+  if (status.ok()) status = done(cudaFuncGetAttributes(&attributes, kernel), name);
   if (!status.ok()) return to_error(status);
   return KernelHandle{reinterpret_cast<uint64_t>(kernel)};
+}
+
+// More than 48 KiB of a block must be asked for; what the kernel declares itself counts, too.
+Status CudaDriver::lend_shared_memory(KernelHandle kernel, std::string_view label) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (wide_kernels_.contains(kernel.bits)) return {};
+  }
+  const auto* function = pointer_of<const void*>(kernel);
+  cudaFuncAttributes attributes;
+  if (Status status = done(cudaFuncGetAttributes(&attributes, function), label); !status.ok())
+    return status;
+  const int left =
+      static_cast<int>(info_.shared_bytes_max) - static_cast<int>(attributes.sharedSizeBytes);
+  Status status = done(
+      cudaFuncSetAttribute(function, cudaFuncAttributeMaxDynamicSharedMemorySize, left), label);
+  if (!status.ok()) return status;
+  const std::lock_guard lock(mutex_);
+  wide_kernels_.insert(kernel.bits);
+  return {};
 }
 
 Status CudaDriver::launch(At at, const Launch& launch) {
   enter();
   const auto* function = pointer_of<const void*>(launch.kernel);
-  if (launch.shared_bytes > kSharedBytesOfAll) {
-    const std::lock_guard lock(mutex_);
-    if (wide_kernels_.insert(launch.kernel.bits).second) {
-      const cudaError_t code =
-          cudaFuncSetAttribute(function, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                               static_cast<int>(info_.shared_bytes_max));
-      if (code != cudaSuccess) return status_of(code, at.label);
-    }
+  if (launch.shared_bytes > 0) {
+    if (Status status = lend_shared_memory(launch.kernel, at.label); !status.ok()) return status;
   }
   const dim3 grid(launch.grid.x, launch.grid.y, launch.grid.z);
   const dim3 block(launch.block.x, launch.block.y, launch.block.z);

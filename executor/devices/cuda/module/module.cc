@@ -2,6 +2,7 @@
 #include <cstdlib>
 
 #include "executor/devices/cuda/module/cuda_driver.h"
+#include "executor/devices/cuda/module/kernel_loading.h"
 
 namespace gangway::cuda {
 namespace {
@@ -17,13 +18,28 @@ GpuInfo info_of(int device, const cudaDeviceProp& found) {
           .shared_bytes_max = static_cast<uint32_t>(found.sharedMemPerBlockOptin)};
 }
 
+// Gives the calling thread its current device back: drivers trust that nobody else changes it.
+class KeepDevice {
+ public:
+  KeepDevice() : known_(cudaGetDevice(&device_) == cudaSuccess) {}
+  ~KeepDevice() {
+    if (known_) cudaSetDevice(device_);
+  }
+  KeepDevice(const KeepDevice&) = delete;
+
+ private:
+  int device_ = 0;
+  const bool known_;
+};
+
 FoundGpus find() {
-  // Loading a kernel when it is first used may wait for the device: all are loaded at once.
-  setenv("CUDA_MODULE_LOADING", "EAGER", 0);
+  if (loads_all_kernels_at_once(cards_of("/dev"), std::getenv("CUDA_VISIBLE_DEVICES")))
+    setenv("CUDA_MODULE_LOADING", "EAGER", 0);
   int count = 0;
   if (const cudaError_t code = cudaGetDeviceCount(&count); code != cudaSuccess)
     return {{}, cat("the NVIDIA driver does not answer: ", cudaGetErrorString(code))};
   FoundGpus all;
+  const KeepDevice keep;
   for (int device = 0; device < count; ++device) {
     cudaDeviceProp found;
     if (cudaGetDeviceProperties(&found, device) == cudaSuccess)

@@ -1,0 +1,28 @@
+#include "executor/devices/cuda/module/kernel_loading.h"
+
+#include <algorithm>
+#include <string>
+#include <string_view>
+
+namespace gangway::cuda {
+
+int cards_of(const std::filesystem::path& folder) {
+  constexpr std::string_view kPrefix = "nvidia", kDigits = "0123456789";
+  int cards = 0;
+  std::error_code ignored;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, ignored)) {
+    const std::string name = entry.path().filename();
+    const bool card = name.starts_with(kPrefix) && name.size() > kPrefix.size() &&
+                      name.find_first_not_of(kDigits, kPrefix.size()) == name.npos;
+    cards += card ? 1 : 0;
+  }
+  return cards;
+}
+
+bool loads_all_kernels_at_once(int cards, const char* visible) {
+  const std::string_view list = visible == nullptr ? "" : visible;
+  if (visible != nullptr && list.find(',') == list.npos) return false;  // One, or none.
+  return cards != 1;
+}
+
+}  // namespace gangway::cuda
