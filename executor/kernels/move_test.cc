@@ -33,8 +33,8 @@ void check(DType dtype, StridedCopy copy, int64_t src_elements, int64_t dst_elem
            std::mt19937& rng) {
   copy.bytes = static_cast<int64_t>(size_of(dtype));
   const Buffer x(dtype, randoms(rng, dtype, src_elements, 0, 100));
-  std::vector<double> want(static_cast<size_t>(dst_elements),
-                           1);  // What the copy must leave alone.
+  // What the copy must leave alone.
+  std::vector<double> want(static_cast<size_t>(dst_elements), 1);
   reference(copy, x, want);
   check_everywhere(cat("copy of ", src_elements, " ", to_string(dtype)),
                    [&](Parallel& par) {
@@ -66,14 +66,14 @@ TEST(Move, PermutesAnyDimensions) {
 TEST(Move, SlicesBroadcastsAndPlacesWindows) {
   std::mt19937 rng = seeded();
   for (DType dtype : kAll) {
-    check(dtype, {.sizes = {3, 5}, .src_strides = {20, 2}, .dst_strides = {5, 1}}, 60, 15,
-          rng);  // strided slice
+    // strided slice
+    check(dtype, {.sizes = {3, 5}, .src_strides = {20, 2}, .dst_strides = {5, 1}}, 60, 15, rng);
     check(dtype, {.sizes = {4, 30, 6}, .src_strides = {0, 1, 0}, .dst_strides = {180, 6, 1}}, 30,
           720, rng);  // broadcast
     check(dtype, {.sizes = {7, 2000}, .src_strides = {0, 1}, .dst_strides = {2000, 1}}, 2000, 14000,
           rng);  // rows
-    check(dtype, {.sizes = {6, 4}, .src_strides = {4, 1}, .dst_strides = {9, 1}}, 24, 54,
-          rng);  // part of a concat
+    // part of a concat
+    check(dtype, {.sizes = {6, 4}, .src_strides = {4, 1}, .dst_strides = {9, 1}}, 24, 54, rng);
   }
 }
 

@@ -7,8 +7,8 @@
 namespace gangway {
 namespace {
 
-constexpr int64_t kChunksMax =
-    32;  // Of rows, each with sums of its own for the gradients of the parameters.
+// Of rows, each with sums of its own for the gradients of the parameters.
+constexpr int64_t kChunksMax = 32;
 
 int64_t chunk_count(int64_t rows) { return std::clamp<int64_t>(rows / 16, 1, kChunksMax); }
 

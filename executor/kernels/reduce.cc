@@ -11,8 +11,8 @@
 namespace gangway {
 namespace {
 
-constexpr int64_t kPieceElements =
-    16384;  // Of one piece of an axis: fits the second-level cache in every dtype.
+// Of one piece of an axis: fits the second-level cache in every dtype.
+constexpr int64_t kPieceElements = 16384;
 constexpr int64_t kSumPiece = 1 << 16;
 
 size_t compute_bytes(DType dtype) { return dtype == DType::kF64 ? 8 : 4; }

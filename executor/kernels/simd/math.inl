@@ -1,6 +1,6 @@
 // exp, log, log1p, tanh, erf, logistic of f32 vectors within 4 ulp; f64 goes to libm lane by lane.
-// Polynomials are weighted least-squares (Lawson) fits made for these intervals; the intervals
-// stand beside them.
+// Polynomials are weighted least-squares (Lawson) fits for the intervals that stand beside
+// them.
 
 inline vf fma_chain(vf, vf acc) { return acc; }
 // Horner: coefficients from the highest power down.
@@ -16,8 +16,8 @@ inline vf copy_sign(vf magnitude, vf sign) {
 }
 
 inline vf exp_of(vf x) {
-  constexpr float kMagic =
-      12582912.0f;  // 1.5 * 2^23: adding it rounds to an integer in the low bits.
+  // 1.5 * 2^23: adding it rounds to an integer in the low bits.
+  constexpr float kMagic = 12582912.0f;
   const vf limited = limit(x, -104.0f, 89.0f);
   const vf whole = (limited * 1.44269504f + kMagic) - kMagic;
   // ln 2 in two parts; the first has few bits, so that its product is exact without FMA too.

@@ -91,7 +91,7 @@ inline void cross_entropy_grad_typed(const CrossEntropyGradRows& a, int64_t begi
       const T shift = row_max(x, a.classes);
       lse = shift + log_scalar(row_exp_sum(x, shift, a.classes));
     }
-    // The label's own entry is made from the unrounded probability, before dx may overwrite the
+    // The label's own entry is computed from the unrounded probability, before dx may overwrite the
     // logits.
     T own = 0;
     if (good) own = (exp_of(V{} + (value(x + label) - lse))[0] - 1) * scale;
