@@ -1,6 +1,6 @@
 // Errors inside frames: Error to frames.capnp's Error and back, part by part.
 //
-// What a peer made of an error goes on to others: each text is cut to kTextBytesMax bytes
+// An error that a peer sent is passed on to others: each text is cut to kTextBytesMax bytes
 // (text_limits.h), so that no reason, however long, fills a stream.
 //
 // Threads: pure functions.

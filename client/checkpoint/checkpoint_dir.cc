@@ -30,7 +30,7 @@ std::string step_name(int64_t step) {
   return std::string(kStepPrefix) + digits;
 }
 
-// The step of a folder's name; nothing for names that step_name() does not make.
+// The step of a folder's name; nothing for names that step_name() would not return.
 std::optional<int64_t> parse_step(const std::string& name) {
   if (!name.starts_with(kStepPrefix)) return std::nullopt;
   int64_t step = 0;

@@ -1,6 +1,6 @@
 // A local cluster of real processes: one controller and the executors, children of this one.
 //
-// They can't outlive it (runtime/os/process.h), and however it ends nothing stays behind: their
+// They can't outlive it (runtime/os/process.h). However it ends, no file stays behind: their
 // socket, shared memory, logs and traces have no names in the file system.
 #include <unistd.h>
 
@@ -83,7 +83,7 @@ class Processes final : public Cluster {
   std::vector<std::string> stop() override {
     std::vector<std::string> traces;
     if (!traced_) return traces;
-    // Executors end by themselves when their controller goes: it is the last.
+    // The controller is ended last, since executors end by themselves when their controller has.
     end_orderly(std::span(children_).subspan(1));
     end_orderly(std::span(children_).first(1));
     for (const Child& child : children_) traces.push_back(child.trace.text());

@@ -31,8 +31,7 @@ namespace {
 
 constexpr int64_t kTokens = 4096, kDim = 256;
 
-// Zeros would be too kind to nothing here but subnormals; small ordinary numbers are what training
-// sees.
+// Small ordinary numbers, as in training.
 struct Data {
   Data(DType dtype, int64_t n)
       : bytes(static_cast<size_t>(std::max<int64_t>(n, 0)) * size_of(dtype) + 64) {

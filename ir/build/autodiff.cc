@@ -44,7 +44,7 @@ class Backward {
       Value found = cotangents_[x.id()];
       out.push_back(found ? found : builder_.constant(x.type(), 0.0, loc_));
     }
-    // Rules give the cotangents of all operands; what only frozen ones would need goes again.
+    // Rules add the cotangents of all operands; nodes that only frozen operands need are removed.
     builder_.prune(nodes_, out);
     return out;
   }

@@ -105,7 +105,8 @@ void on_fault(int signal_number, siginfo_t* info, void*) {
 }
 static_assert(kFiberStackBytes == 256 << 10, "the text above names the size");
 
-// A signal handler is a fact of the process; so is whether it was installed.
+// Signal handlers belong to the process, and so does the flag that says whether this one was
+// installed.
 std::atomic<bool> installed{false};
 
 // The alternative stack of a thread, for as long as the thread lives.

@@ -7,9 +7,10 @@
 namespace gangway::internal {
 namespace {
 
-// kj::setupAsyncIo() hides the event loop that it makes, and a loop's bounded run() is what keeps a
-// flood of calls from starving the fibers. The loop's executor knows it, in a private member;
-// naming a private member in an explicit instantiation is how the language lets it be reached.
+// kj::setupAsyncIo() hides the event loop that it creates, but the reactor needs it: it bounds each
+// run() of the loop, so that a flood of calls can't starve the fibers. The loop's executor has a
+// private member that refers to it, and C++ allows naming a private member in an explicit
+// instantiation.
 kj::EventLoop& loop_of(const kj::Executor& executor);
 template <auto kGetLoop>
 struct Reveal {

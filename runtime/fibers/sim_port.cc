@@ -34,7 +34,7 @@ class SimPort final : public Port {
     }
   }
   void poll() override {}
-  // Mail from another thread has no place in virtual time; what is posted is found before the next
+  // Mail from another thread has no time in a simulation; the pump delivers it before the next
   // block().
   void wake() const override {}
 

@@ -199,7 +199,7 @@ bool FrameStream::deliver_one(Input& input) {
              ": it says it has ", format_bytes(words * kWord), ", expected at most ",
              format_bytes(options_.frame_bytes_max));
   if (input.whole_words() < words) {
-    // As it arrives: its first bytes may promise more than ever comes.
+    // Grows as the frame arrives: its first bytes may promise more than ever comes.
     input.make_room(std::min(words, std::max(2 * input.whole_words(), kInputWords)));
     return false;
   }

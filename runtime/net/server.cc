@@ -45,7 +45,7 @@ capnp::ReaderOptions reader_options() {
   return options;
 }
 
-// The whole of `message`, or an error when the peer ends or dawdles.
+// The whole of `message`, or an error when the peer closes the stream or takes too long.
 template <class Message>
 Message read_fixed(Reactor& reactor, kj::AsyncIoStream& stream, Duration time_limit) {
   Message message;
@@ -114,7 +114,7 @@ void Server::serve(Stream stream) {
     options_.on_frames(hello.token,
                        std::make_unique<FrameStream>(reactor_, kj::mv(stream), options_.frames));
   } catch (const Error& error) {
-    // A peer that goes away while it connects is nobody's error.
+    // A peer that goes away while it connects is not reported as an error.
     if (error.kind() != ErrorKind::kUnavailable && error.kind() != ErrorKind::kOverloaded) throw;
   }
 }

@@ -167,7 +167,7 @@ ChildProcess::~ChildProcess() {
 }
 
 void ChildProcess::signal(int number) {
-  // Until it is reaped the number is its own.
+  // The system does not give the number to another process before this one is reaped.
   if (!status_) kill(pid_, number);
 }
 

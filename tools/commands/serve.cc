@@ -1,5 +1,5 @@
-// `gangway controller` and `gangway executor`: serve until told to stop, or until what they belong
-// to is gone (the parent that started them; an executor's controller).
+// `gangway controller` and `gangway executor`: serve until a signal tells them to stop, or until
+// the process that started them or, for an executor, its controller has ended.
 #include <signal.h>
 
 #include <algorithm>
@@ -26,7 +26,7 @@ constexpr char kTraceHelp[] = "write a Chrome/Perfetto timeline of this process 
 // Suspends until a signal arrives, the parent has gone, or `ended` is ready.
 void wait_for_the_end(Reactor& reactor, const Future<void>& ended) {
   Signals signals(reactor, {SIGINT, SIGTERM});
-  // Shared: what it waits for may come, or break, long after one of the others ended the wait.
+  // Shared, since a wait may end, or fail, long after another one has ended the function.
   const auto stop = std::make_shared<Promise<void>>();
   const Future<void> stopped = stop->future();
   const auto finish = [stop] {

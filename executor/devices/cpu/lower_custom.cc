@@ -38,8 +38,8 @@ std::shared_ptr<void> open_library(const LowerCall& call) {
     fail(call, cat("of another content: expected hash ", expected, ", got ", hash),
          "it was built anew: build the program anew as well");
   }
-  // From a copy of what was checked, under a name of its own: the loader takes a path that it knows
-  // for the library that it once found there.
+  // Loads a copy of the bytes that were checked, under a new name: for a path that it has loaded
+  // before, the loader would return the library that it found there then.
   const TempDir folder;
   const std::string copy = folder.path() / (hash + ".so");
   std::ofstream(copy, std::ios::binary) << bytes;

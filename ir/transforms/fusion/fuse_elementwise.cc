@@ -68,7 +68,8 @@ class Fuser {
   }
 
  private:
-  // A lone operation is, when the chain takes in what would be laid out in memory for it.
+  // A single operation is worth it when the chain takes in an operand that would otherwise be laid
+  // out in memory for it.
   bool is_worth_fusing(const Chain& chain) const {
     if (chain.nodes.size() != 1) return chain.nodes.size() > 1;
     const auto taken_in = [&](ValueId operand) {

@@ -150,7 +150,7 @@ class AxisPropagation {
       set_results(id, cuts_[id].keep_partial ? partial() : replicate(), {from, id});
       return;
     }
-    // Values that new dimensions make (broadcast) or that come from nothing stay open: consumers
+    // Broadcasts into new dimensions, and values without operands, stay open: their consumers
     // decide.
     if (all_open || node.op == Op::broadcast) return;
     for (ValueId input : node.inputs) wish(input, replicate(), {from, id});
@@ -186,8 +186,9 @@ class AxisPropagation {
     ShardingReason reason;
   };
 
-  // Open values are placed as wanted; their producers follow where they can, and wish in turn. A
-  // list, the last first: chains of open values are as long as users make them, and stacks are not.
+  // Places open values as their consumers want them; producers follow where they can, and want the
+  // same of their own operands. A list instead of a recursion, since a user's chain of open values
+  // may be longer than a stack allows.
   void settle() {
     while (!wishes_.empty()) {
       const Wish next = wishes_.back();

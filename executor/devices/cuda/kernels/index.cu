@@ -25,8 +25,8 @@ GW_DEVICE int32_t wrapping_add(int32_t a, int32_t b) {
 }
 
 // Which updates follow one another in a row: next[i] is the next update of i's row, or n; first[i]
-// says whether there is none before. Each thread looks until it has found one, so what is frequent
-// is found at once, and what is rare costs n.
+// says whether there is none before. Each thread searches until it has found one: a row with many
+// updates costs few steps, one with a single update n.
 GW_KERNEL void scatter_chains(Global<const int32_t> index, Global<int32_t> next,
                               Global<int32_t> first, int64_t n) {
   for (int64_t i = global_thread(); i < n; i += global_threads()) {

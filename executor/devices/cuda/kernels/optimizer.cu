@@ -1,5 +1,5 @@
 // One AdamW step over a whole tensor (executor/kernels/adamw.h); the rates are run-time scalars in
-// device memory, so that nothing is compiled or captured anew when one changes.
+// device memory, so that nothing is compiled or captured again when one changes.
 #include "executor/devices/cuda/kernels/kernel_source.h"
 
 namespace gangway::cuda {

@@ -1,5 +1,5 @@
-// Attention, a block for each tile of queries: keys and values pass by in tiles, and what was
-// summed is scaled down whenever a larger score comes.
+// Attention, a block for each tile of queries: it reads keys and values tile by tile, and scales
+// its sums down whenever a larger score comes.
 #include "executor/devices/cuda/kernels/tiled/attention_tile.h"
 
 namespace gangway::cuda {
@@ -19,7 +19,8 @@ struct QueryTile {
         total(space.take(size.tile)) {}
 };
 
-// Makes weights of the scores of keys from `first` on. A warp for each query, a lane for each key.
+// Turns the scores of keys from `first` on into weights. A warp for each query, a lane for each
+// key.
 template <class W>
 GW_DEVICE void weigh(const QueryTile<W>& tile, const AttentionSize& size, const HeadTile& place,
                      int64_t first, int32_t keys) {

@@ -1,7 +1,7 @@
 // The gradient of attention in three kernels, none of which adds to what another block writes:
 // attention_delta() keeps sum(out * dout) of each query, then attention_grad_q() takes a block for
-// each tile of queries and attention_grad_kv() one for each tile of keys. Both make the weights
-// again, from lse.
+// each tile of queries and attention_grad_kv() one for each tile of keys. Both compute the weights
+// again from lse.
 #include "executor/devices/cuda/kernels/tiled/attention_tile.h"
 
 namespace gangway::cuda {
