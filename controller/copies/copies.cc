@@ -5,7 +5,6 @@
 #include "protocol/memory_units.h"
 #include "protocol/text_limits.h"
 #include "runtime/base/cut.h"
-#include "runtime/base/units.h"
 
 namespace gangway {
 namespace {
@@ -50,11 +49,8 @@ std::vector<HostId> TransferTable::make_array(SessionId session, const TransferF
   const std::string owner = callbacks_.owner_name(session);
   if (const auto short_of = hosts_.reserve(owner, wanted)) {
     throw Error(ErrorKind::kOverloaded,
-                cat("put: no memory for input \"", value.name, "\": needs ",
-                    format_bytes(static_cast<uint64_t>(short_of->bytes)), " on ",
-                    hosts_.name_of(short_of->at), ", where ",
-                    format_bytes(static_cast<uint64_t>(hosts_.free_bytes(short_of->at))),
-                    " are free; ", hosts_.holders(short_of->at)),
+                cat("put: no memory for input \"", value.name, "\": ", hosts_.shortage(*short_of),
+                    "; ", hosts_.holders(short_of->at)),
                 {}, "let arrays go that nobody needs any more");
   }
   record.holdings = {std::make_shared<Holding>(hosts_, owner, wanted)};

@@ -85,6 +85,12 @@ std::string HostTable::name_of(DeviceRef at) const {
   return cat(hosts_.at(at.host).info.name, "/device ", at.device);
 }
 
+std::string HostTable::shortage(const Reservation& short_of) const {
+  return cat("needs ", format_bytes(static_cast<uint64_t>(short_of.bytes)), " on ",
+             name_of(short_of.at), ", where ",
+             format_bytes(static_cast<uint64_t>(free_bytes(short_of.at))), " are free");
+}
+
 std::string HostTable::holders(DeviceRef at) const {
   const auto found = held_.find(at);
   if (found == held_.end()) return "nobody holds any";

@@ -76,6 +76,8 @@ class HostTable {
 
   int64_t free_bytes(DeviceRef at) const;
   std::string name_of(DeviceRef at) const;  // "host-0/device 1"
+  // "needs 3.0 MiB on host-0/device 1, where 1.0 MiB are free": of what reserve() returned.
+  std::string shortage(const Reservation& short_of) const;
   // "client \"a\" holds 1.0 GiB, client \"b\" holds 3.0 MiB": most first.
   std::string holders(DeviceRef at) const;
   // Throws kUnavailable when the host is lost.

@@ -1,10 +1,9 @@
 // Policy: which of the runs that could start now takes the next tickets.
 //
-// The gang scheduler keeps the one ticket sequence, and with it freedom from deadlock, whatever a
-// policy answers: a policy only chooses an order among clients.
+// RunQueue keeps the one ticket sequence, and with it freedom from deadlock, whatever a policy
+// answers: a policy only chooses an order among clients. Fifo is the default.
 //
-// Threads: the reactor's thread. Fifo is the default; a stride or priority policy keeps its own
-// counts from Waiting and granted().
+// Threads: the reactor's thread.
 #pragma once
 
 #include <cstddef>

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "runtime/base/units.h"
+#include "controller/scheduler/arguments.h"
 #include "runtime/observe/trace.h"
 
 namespace gangway {
@@ -12,36 +12,14 @@ constexpr int64_t kTimeLimitMaxMs = int64_t{1} << 42;  // 139 years: fits in nan
 
 }  // namespace
 
-struct RunTable::Run {
-  RunId id;
-  SessionId session;
-  RunFrame request;  // As the client named things.
-  PlanRecord* plan = nullptr;
-  bool granted = false;
-  std::vector<ArrayId> kept;   // Arguments and outputs it refers to.
-  std::set<HostId> pending;    // Hosts that have not said that they are done.
-  std::optional<Error> error;  // The first; a culprit's wins over hearsay.
-  bool culprit = false;
-  bool stopping = false;
-  std::vector<SmallOutput> outputs;
-  int64_t deadline_ns = 0;
-
-  void fail(const Error& why, bool is_culprit) {
-    if (error && (culprit || !is_culprit)) return;
-    error = why;
-    culprit = is_culprit;
-  }
-};
-
 RunTable::RunTable(HostTable& hosts, PlanTable& plans, ObjectTable& objects, Callbacks callbacks,
                    std::unique_ptr<Policy> policy)
     : hosts_(hosts),
       plans_(plans),
       objects_(objects),
       callbacks_(std::move(callbacks)),
-      policy_(std::move(policy)) {}
-
-RunTable::~RunTable() = default;
+      queue_(std::move(policy)),
+      admission_(hosts, objects, callbacks_.owner_name) {}
 
 void RunTable::submit(SessionId session, RunFrame request, int64_t now_ns) {
   auto owned = std::make_unique<Run>();
@@ -75,152 +53,37 @@ void RunTable::start(Run& run) {
   if (plan.broken) throw *plan.broken;
   run.plan = &plan;
   ++plan.runs;
-  bind_arguments(run);
-  policy_->add({run.id, run.session, plan.id, plan.plan->nodes.size()});
-}
-
-// Checks what the request names, and takes the references that keep it until the run has ended.
-void RunTable::bind_arguments(Run& run) {
-  const Plan& plan = *run.plan->plan;
-  const RunFrame& request = run.request;
-  GW_REQUIRE(request.outputs.size() == plan.outputs.size(), "run of \"", plan.name, "\": expected ",
-             plan.outputs.size(), " outputs, got ", request.outputs.size());
-  GW_REQUIRE(request.source_positions.size() == plan.sources.size(), "run of \"", plan.name,
-             "\": expected ", plan.sources.size(), " source positions, got ",
-             request.source_positions.size());
-  std::vector<bool> given(plan.inputs.size(), false);
-  for (const ArgumentFrame& argument : request.arguments) {
-    GW_REQUIRE(argument.input < plan.inputs.size() && !given[argument.input], "run of \"",
-               plan.name, "\": input ", argument.input, " does not exist or is given twice");
-    given[argument.input] = true;
-    const PlanValue& input = plan.values[plan.inputs[argument.input]];
-    if (!argument.bytes.empty()) {
-      GW_REQUIRE(static_cast<int64_t>(argument.bytes.size()) == input.type.bytes(), "run of \"",
-                 plan.name, "\": input \"", input.name, "\": expected ", to_string(input.type),
-                 ", got ", argument.bytes.size(), " bytes");
-      continue;
-    }
-    const ArrayRecord& array = objects_.find(argument.array, run.session);
-    const Mesh& mesh = plan.slices[input.slice].mesh;
-    GW_REQUIRE(array.type == input.type && array.mesh == mesh && array.sharding == input.sharding &&
-                   array.devices == run.plan->devices[input.slice],
-               "run of \"", plan.name, "\": input \"", input.name, "\": expected ",
-               to_string(input.type), " ", to_string(mesh, input.sharding), ", got ",
-               to_string(array.type), " ", to_string(array.mesh, array.sharding),
-               array.devices == run.plan->devices[input.slice] ? "" : " on other devices");
-    objects_.keep(argument.array);
-    run.kept.push_back(argument.array);
-  }
-  for (size_t i = 0; i < given.size(); ++i) {
-    GW_REQUIRE(given[i], "run of \"", plan.name, "\": input \"", plan.values[plan.inputs[i]].name,
-               "\" is missing");
-  }
-  for (size_t i = 0; i < request.outputs.size(); ++i) {
-    const PlanValue& value = plan.values[plan.outputs[i]];
-    objects_.add(request.outputs[i], {.owner = run.session,
-                                      .hosts = run.plan->hosts,
-                                      .devices = run.plan->devices[value.slice],
-                                      .type = value.type,
-                                      .mesh = plan.slices[value.slice].mesh,
-                                      .sharding = value.sharding,
-                                      .runs = 1});
-    run.kept.push_back(request.outputs[i]);
-  }
-}
-
-bool RunTable::may_start(const Run& run) const {
-  return run.plan->in_flight < run.plan->plan->runs_in_flight_max &&
-         std::none_of(
-             fences_.begin(), fences_.end(),
-             [&](const Fence& fence) {
-               return fence.session == run.session && fence.last < run.id;
-             });
-}
-
-void RunTable::in_order(SessionId session, std::function<void()> send) {
-  fences_.push_back({session, RunId(last_run_), std::move(send)});
-  pass_fences();
-}
-
-void RunTable::pass_fences() {
-  const auto waits = [this](const Fence& fence) {
-    return std::any_of(runs_.begin(), runs_.upper_bound(fence.last), [&](const auto& item) {
-      return item.second->session == fence.session && !item.second->granted;
-    });
-  };
-  for (auto at = fences_.begin(); at != fences_.end();) {
-    if (waits(*at)) {
-      ++at;
-      continue;
-    }
-    at->send();
-    at = fences_.erase(at);
-  }
+  bind_arguments(run, objects_);
+  queue_.add({run.id, run.session, plan.id, plan.plan->nodes.size()});
 }
 
 void RunTable::pump() {
   objects_.flush();
-  while (true) {
-    pass_fences();
-    const auto next = policy_->next([this](RunId id) { return may_start(*runs_.at(id)); });
-    if (!next) break;
+  while (const auto next =
+             queue_.next([this](RunId id) { return admission_.has_room(*runs_.at(id)); })) {
     Run& run = *runs_.at(*next);
-    // What does not fit yet holds the line: were others let past, it might never fit.
-    if (!admit(run)) break;
-    if (run.error) {
+    const Result<bool> admitted = admission_.admit(run);
+    if (!admitted.ok()) {
+      run.fail(admitted.error(), true);
       end(run);
-    } else {
+    } else if (admitted.value()) {
       grant(run);
+    } else {
+      break;
     }
   }
   objects_.flush();
-}
-
-// Its outputs' memory, on all its hosts or on none. The plan's own slots hold those of as many runs
-// as may be in flight; what a client keeps beyond that is extra. False: not yet.
-bool RunTable::admit(Run& run) {
-  PlanRecord& plan = *run.plan;
-  if (run.request.outputs.empty()) return true;
-  std::vector<std::shared_ptr<void>> holdings;
-  holdings.emplace_back(nullptr, [sets = plan.output_sets](void*) { --*sets; });
-  ++*plan.output_sets;
-  if (*plan.output_sets > plan.plan->runs_in_flight_max) {
-    const std::string owner = callbacks_.owner_name(run.session);
-    const auto short_of = hosts_.reserve(owner, plan.output_bytes);
-    if (short_of && in_flight_ > 0 && objects_.any_held_by_runs_alone()) return false;
-    if (short_of) {
-      run.fail(
-          Error(ErrorKind::kOverloaded,
-                cat("run of \"", plan.plan->name, "\": no memory for its outputs: needs ",
-                    format_bytes(static_cast<uint64_t>(short_of->bytes)), " on ",
-                    hosts_.name_of(short_of->at), ", where ",
-                    format_bytes(static_cast<uint64_t>(hosts_.free_bytes(short_of->at))),
-                    " are free and no run in flight frees enough; ", hosts_.holders(short_of->at)),
-                {.program = plan.plan->name}, "let arrays go that nobody needs any more"),
-          true);
-      return true;
-    }
-    holdings.push_back(std::make_shared<Holding>(hosts_, owner, plan.output_bytes));
-  }
-  for (ArrayId output : run.request.outputs) {
-    objects_.find(output, run.session).holdings = holdings;
-  }
-  return true;
 }
 
 void RunTable::grant(Run& run) {
   TraceSpan span("grant", run.id.value);
   PlanRecord& plan = *run.plan;
-  policy_->remove(run.id);
   run.granted = true;
-  ++plan.in_flight;
-  ++in_flight_;
-  ++granted_;
+  admission_.began(run);
   RunFrame frame = run.request;
   frame.run = run.id;
-  frame.first_ticket = next_ticket_;
+  frame.first_ticket = queue_.take(run.id);
   frame.time_limit_ms = 0;
-  next_ticket_ = Ticket(next_ticket_.value + plan.plan->nodes.size());
   objects_.flush();  // The hosts hear first of what was freed for it.
   const Frame bytes = encode(frame);
   for (HostId host : plan.hosts) {
@@ -256,11 +119,8 @@ void RunTable::host_finished(Run& run, HostId host) {
 }
 
 void RunTable::end(Run& run) {
-  policy_->remove(run.id);
-  if (run.granted) {
-    --run.plan->in_flight;
-    --in_flight_;
-  }
+  queue_.remove(run.id);
+  if (run.granted) admission_.ended(run);
   for (ArrayId array : run.kept) objects_.drop(array);
   if (run.deadline_ns != 0) deadlines_.erase({run.deadline_ns, run.id});
   by_client_.erase({run.session, run.request.run});
@@ -273,7 +133,7 @@ void RunTable::end(Run& run) {
                                     .outputs = std::move(ended->outputs)});
 }
 
-RunTable::Run* RunTable::find(SessionId session, RunId client_run) {
+Run* RunTable::find(SessionId session, RunId client_run) {
   const auto at = by_client_.find({session, client_run});
   return at == by_client_.end() ? nullptr : runs_.at(at->second).get();
 }
@@ -319,7 +179,7 @@ void RunTable::host_lost(HostId host, const Error& why) {
 }
 
 void RunTable::session_closed(SessionId session) {
-  std::erase_if(fences_, [&](const Fence& fence) { return fence.session == session; });
+  queue_.session_closed(session);
   std::vector<RunId> owned;
   for (const auto& [id, run] : runs_) {
     if (run->session == session) owned.push_back(id);

@@ -1,15 +1,12 @@
 // The runs: from a client's request to the last host's completion.
 //
-//   submit -> waits for tickets (policy) -> admitted: memory reserved on all its hosts -> granted:
-//   one frame for each host, the same bytes -> every host is done -> the client is told
+//   submit -> waits for its turn (policy) -> admitted: memory reserved on all its hosts -> granted:
+//   tickets, and one frame for each host, the same bytes -> all are done -> the client is told
 //
-// The gang scheduler is here: one ticket sequence for the whole controller. A run takes a range of
-// it whole, in one step that does not suspend, so the order in which two runs reach any two hosts
-// is the same, and a node waits only on lower tickets.
-//
-// Back-pressure: at most Plan::runs_in_flight_max runs of a plan are granted; more wait here, in
-// order. A run whose memory is not there waits as long as a run in flight may free some; otherwise
-// it fails with kOverloaded, naming who holds what.
+// RunTable leads a run through its life: checks what it names (arguments.h), waits for its turn
+// (queue.h) and for room (admission.h), sends it to its hosts, and ends it once: when all of them
+// are done, a host is lost, or it is stopped before it was granted. A run that is asked to stop
+// after that ends as its hosts say: they alone know whether the request came before its commit.
 //
 // Threads: the reactor's thread; nothing suspends.
 // Errors: submit() never throws: what is wrong with a run is its result. A run ends exactly once,
@@ -17,7 +14,6 @@
 // Cost: O(hosts + arguments) a run; nothing grows with nodes or shards.
 #pragma once
 
-#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -26,8 +22,9 @@
 #include <string>
 #include <vector>
 
-#include "controller/lowering/plans.h"
-#include "controller/scheduler/policy.h"
+#include "controller/scheduler/admission.h"
+#include "controller/scheduler/queue.h"
+#include "controller/scheduler/run.h"
 
 namespace gangway {
 
@@ -39,7 +36,6 @@ class RunTable {
   };
   RunTable(HostTable& hosts, PlanTable& plans, ObjectTable& objects, Callbacks callbacks,
            std::unique_ptr<Policy> policy = std::make_unique<Fifo>());
-  ~RunTable();
 
   void submit(SessionId session, RunFrame request, int64_t now_ns);
   void cancel(SessionId session, RunId client_run, const Error& why);
@@ -48,52 +44,35 @@ class RunTable {
   void session_closed(SessionId session);
   // Something was freed: grants what can go now.
   void pump();
-  // Calls `send` between the runs that the session has submitted so far and its later ones: once
-  // all of those have their tickets or have ended. `send` must not call back.
-  void in_order(SessionId session, std::function<void()> send);
+  // In its turn among the session's runs (queue.h).
+  void in_order(SessionId session, std::function<void()> send) {
+    queue_.in_order(session, std::move(send));
+  }
 
   // The next time limit, and the runs that are past theirs.
   std::optional<int64_t> next_deadline_ns() const;
   void expire(int64_t now_ns);
 
-  size_t in_flight() const { return in_flight_; }
-  size_t waiting() const { return runs_.size() - in_flight_; }
-  uint64_t granted() const { return granted_; }
-  Ticket next_ticket() const { return next_ticket_; }
+  size_t size() const { return runs_.size(); }  // Waiting or in flight.
 
  private:
-  struct Run;
   void start(Run& run);
-  void bind_arguments(Run& run);
-  bool admit(Run& run);
   void grant(Run& run);
   void ask_to_stop(Run& run, const Error& why);
   void host_finished(Run& run, HostId host);
   void end(Run& run);
   Run* find(SessionId session, RunId client_run);
-  void pass_fences();
-  bool may_start(const Run& run) const;
-
-  // Waits for the session's runs up to `last`; its later runs wait for it.
-  struct Fence {
-    SessionId session;
-    RunId last;
-    std::function<void()> send;
-  };
 
   HostTable& hosts_;
   PlanTable& plans_;
   ObjectTable& objects_;
   Callbacks callbacks_;
-  std::unique_ptr<Policy> policy_;
+  RunQueue queue_;
+  Admission admission_;
   std::map<RunId, std::unique_ptr<Run>> runs_;
   std::map<std::pair<SessionId, RunId>, RunId> by_client_;
   std::set<std::pair<int64_t, RunId>> deadlines_;
-  std::deque<Fence> fences_;
-  Ticket next_ticket_{1};
   uint64_t last_run_ = 0;
-  uint64_t granted_ = 0;
-  size_t in_flight_ = 0;
 };
 
 }  // namespace gangway

@@ -18,7 +18,6 @@ void require_short(const Program& program, const std::string& name) {
 
 Controller::Controller(Reactor& reactor, ControllerOptions options)
     : reactor_(reactor),
-      options_(options),
       slices_(hosts_),
       objects_(hosts_),
       plans_(hosts_, slices_),
@@ -28,7 +27,8 @@ Controller::Controller(Reactor& reactor, ControllerOptions options)
       transfers_(
           hosts_, plans_, slices_, objects_,
           {[this](SessionId session, TransferDoneFrame done) { tell(session, std::move(done)); },
-           [this](SessionId session) { return owner_name(session); }}) {}
+           [this](SessionId session) { return owner_name(session); }}),
+      watch_(hosts_, plans_, transfers_, runs_, options.heartbeat_timeout_ms) {}
 
 HostId Controller::add_host(HostInfo info, ExecutorPeer& peer) {
   GW_REQUIRE(info.devices >= 1 && info.devices <= 4096 && info.memory_bytes >= 0, "executor \"",
@@ -42,28 +42,9 @@ HostId Controller::add_host(HostInfo info, ExecutorPeer& peer) {
   return host.id;
 }
 
-void Controller::host_lost(HostId id, Error why) {
-  HostRecord* host = hosts_.find(id);
-  if (host == nullptr || host->lost) return;
-  why =
-      Error(ErrorKind::kUnavailable, cat("host \"", host->info.name, "\" is gone: ", why.message()),
-            {.host = host->info.name},
-            "allocate a new slice, compile again, and restore state from a checkpoint");
-  host->lost = why;
-  ExecutorPeer& peer = *std::exchange(host->peer, nullptr);
-  host->gone.request_stop(why);
-  hosts_.keep(id);  // Until all that is below has heard of it.
-  plans_.host_lost(id, why);
-  transfers_.host_lost(id, why);
-  runs_.host_lost(id, why);
-  hosts_.drop(id);
-  peer.hang_up();
-}
-
 void Controller::on_message(HostId id, Message message) {
-  HostRecord* host = hosts_.find(id);
-  if (host == nullptr || host->lost) return;
-  host->last_heard_ns = reactor_.clock().now_ns();
+  HostRecord* host = watch_.heard_of(id, reactor_.clock().now_ns());
+  if (host == nullptr) return;
   if (auto* done = std::get_if<RunDoneFrame>(&message)) {
     host->runs_done->add();
     runs_.host_done(id, std::move(*done));
@@ -138,19 +119,9 @@ const PlanRecord& Controller::compile(SessionId session, const Program& program,
 void Controller::release_plan(PlanId plan) { plans_.release(plan); }
 
 int64_t Controller::tick(int64_t now_ns) {
-  const int64_t patience_ns = options_.heartbeat_timeout_ms * 1'000'000;
-  int64_t next_ns = now_ns + patience_ns / 4;
-  std::vector<HostId> silent;
-  for (const auto& [id, host] : hosts_.all()) {
-    if (!host.lost && now_ns - host.last_heard_ns > patience_ns) silent.push_back(id);
-  }
-  for (HostId id : silent) {
-    host_lost(id, Error(ErrorKind::kUnavailable,
-                        cat("it has said nothing for ", options_.heartbeat_timeout_ms, " ms")));
-  }
+  const int64_t next_ns = watch_.tick(now_ns);
   runs_.expire(now_ns);
-  if (const auto deadline = runs_.next_deadline_ns()) next_ns = std::min(next_ns, *deadline);
-  return next_ns;
+  return std::min(next_ns, runs_.next_deadline_ns().value_or(next_ns));
 }
 
 ControllerCounts Controller::counts() const {
@@ -160,7 +131,7 @@ ControllerCounts Controller::counts() const {
   counts.slices = slices_.size();
   counts.plans = plans_.size();
   counts.arrays = objects_.size();
-  counts.runs = runs_.in_flight() + runs_.waiting();
+  counts.runs = runs_.size();
   counts.transfers = transfers_.under_way();
   return counts;
 }

@@ -13,8 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "controller/copies/copies.h"
-#include "controller/scheduler/runs.h"
+#include "controller/recovery/host_watch.h"
 #include "runtime/fibers/reactor.h"
 
 namespace gangway {
@@ -32,7 +31,7 @@ class Controller {
   explicit Controller(Reactor& reactor, ControllerOptions options = {});
 
   HostId add_host(HostInfo info, ExecutorPeer& peer);
-  void host_lost(HostId host, Error why);
+  void host_lost(HostId host, const Error& why) { watch_.lose(host, why); }
   void on_message(HostId host, Message message);
 
   SessionId add_session(std::string name, ClientPeer& peer);
@@ -50,7 +49,6 @@ class Controller {
   int64_t tick(int64_t now_ns);
 
   HostTable& hosts() { return hosts_; }
-  const RunTable& runs() const { return runs_; }
   ControllerCounts counts() const;
   // By host: runs, and (counted where its stream is) frames and bytes.
   Metrics& metrics() { return metrics_; }
@@ -68,7 +66,6 @@ class Controller {
   std::string owner_name(SessionId session) const;
 
   Reactor& reactor_;
-  ControllerOptions options_;
   Metrics metrics_;
   HostTable hosts_;
   SliceTable slices_;
@@ -76,6 +73,7 @@ class Controller {
   PlanTable plans_;
   RunTable runs_;
   TransferTable transfers_;
+  HostWatch watch_;
   std::map<SessionId, Session> sessions_;
   WaitQueue deadline_moved_;
   uint64_t last_session_ = 0;

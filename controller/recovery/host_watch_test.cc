@@ -6,9 +6,9 @@ namespace gangway {
 namespace {
 
 using testing::HasSubstr;
-using LostHostsTest = ControllerTest;
+using HostWatchTest = ControllerTest;
 
-TEST_F(LostHostsTest, ALostHostFailsExactlyTheRunsThatUseItAndLaterOnes) {
+TEST_F(HostWatchTest, ALostHostFailsExactlyTheRunsThatUseItAndLaterOnes) {
   const PlanId plan = compile(session_);
   submit(session_, plan);
   lose(1);
@@ -23,7 +23,7 @@ TEST_F(LostHostsTest, ALostHostFailsExactlyTheRunsThatUseItAndLaterOnes) {
   }
 }
 
-TEST_F(LostHostsTest, APlanThatLostAHostLeavesTheDevicesOfTheOthersAtOnce) {
+TEST_F(HostWatchTest, APlanThatLostAHostLeavesTheDevicesOfTheOthersAtOnce) {
   const PlanId plan = compile(session_);
   submit(session_, plan);
   lose(1);
@@ -33,7 +33,7 @@ TEST_F(LostHostsTest, APlanThatLostAHostLeavesTheDevicesOfTheOthersAtOnce) {
   EXPECT_EQ(controller_.counts().plans, 0u);
 }
 
-TEST_F(LostHostsTest, AHostThatIsLostWhileItInstallsAPlanEndsTheCompilation) {
+TEST_F(HostWatchTest, AHostThatIsLostWhileItInstallsAPlanEndsTheCompilation) {
   executor_[1].installing.emplace();
   Fiber fiber = compiling(session_);
   EXPECT_FALSE(compile_failed_.has_value());
@@ -46,7 +46,7 @@ TEST_F(LostHostsTest, AHostThatIsLostWhileItInstallsAPlanEndsTheCompilation) {
   EXPECT_EQ(executor_[0].all<UninstallFrame>().size(), 1u);
 }
 
-TEST_F(LostHostsTest, AHostThatIsLostWhileItCommitsAPlanEndsTheCompilation) {
+TEST_F(HostWatchTest, AHostThatIsLostWhileItCommitsAPlanEndsTheCompilation) {
   executor_[1].commit.emplace();
   Fiber fiber = compiling(session_);
   lose(1);
@@ -56,7 +56,7 @@ TEST_F(LostHostsTest, AHostThatIsLostWhileItCommitsAPlanEndsTheCompilation) {
   EXPECT_EQ(controller_.counts().plans, 0u);
 }
 
-TEST_F(LostHostsTest, AHostThatSaysNothingIsLostInBoundedTime) {
+TEST_F(HostWatchTest, AHostThatSaysNothingIsLostInBoundedTime) {
   submit(session_, compile(session_));
   const int64_t later_ns = reactor_->clock().now_ns() + 11'000'000'000;
   controller_.tick(later_ns);
@@ -65,7 +65,7 @@ TEST_F(LostHostsTest, AHostThatSaysNothingIsLostInBoundedTime) {
   EXPECT_TRUE(executor_[0].hung_up && executor_[1].hung_up);
 }
 
-TEST_F(LostHostsTest, AHostThatComesBackHasItsNameAgainOnceNothingUsesTheLostOne) {
+TEST_F(HostWatchTest, AHostThatComesBackHasItsNameAgainOnceNothingUsesTheLostOne) {
   FakeExecutor again;
   lose(1);
   EXPECT_EQ(controller_.hosts().all().size(), 1u);
@@ -76,7 +76,7 @@ TEST_F(LostHostsTest, AHostThatComesBackHasItsNameAgainOnceNothingUsesTheLostOne
   EXPECT_EQ(controller_.counts().hosts, 2u);
 }
 
-TEST_F(LostHostsTest, ALostHostIsRememberedWithItsReasonAsLongAsASliceOrAnArrayLiesOnIt) {
+TEST_F(HostWatchTest, ALostHostIsRememberedWithItsReasonAsLongAsASliceOrAnArrayLiesOnIt) {
   const PlanId plan = compile(session_);
   submit(session_, plan);
   finish_everywhere(1);

@@ -1,0 +1,53 @@
+#include "controller/scheduler/arguments.h"
+
+namespace gangway {
+
+void bind_arguments(Run& run, ObjectTable& objects) {
+  const Plan& plan = *run.plan->plan;
+  const RunFrame& request = run.request;
+  GW_REQUIRE(request.outputs.size() == plan.outputs.size(), "run of \"", plan.name, "\": expected ",
+             plan.outputs.size(), " outputs, got ", request.outputs.size());
+  GW_REQUIRE(request.source_positions.size() == plan.sources.size(), "run of \"", plan.name,
+             "\": expected ", plan.sources.size(), " source positions, got ",
+             request.source_positions.size());
+  std::vector<bool> given(plan.inputs.size(), false);
+  for (const ArgumentFrame& argument : request.arguments) {
+    GW_REQUIRE(argument.input < plan.inputs.size() && !given[argument.input], "run of \"",
+               plan.name, "\": input ", argument.input, " does not exist or is given twice");
+    given[argument.input] = true;
+    const PlanValue& input = plan.values[plan.inputs[argument.input]];
+    if (!argument.bytes.empty()) {
+      GW_REQUIRE(static_cast<int64_t>(argument.bytes.size()) == input.type.bytes(), "run of \"",
+                 plan.name, "\": input \"", input.name, "\": expected ", to_string(input.type),
+                 ", got ", argument.bytes.size(), " bytes");
+      continue;
+    }
+    const ArrayRecord& array = objects.find(argument.array, run.session);
+    const Mesh& mesh = plan.slices[input.slice].mesh;
+    GW_REQUIRE(array.type == input.type && array.mesh == mesh && array.sharding == input.sharding &&
+                   array.devices == run.plan->devices[input.slice],
+               "run of \"", plan.name, "\": input \"", input.name, "\": expected ",
+               to_string(input.type), " ", to_string(mesh, input.sharding), ", got ",
+               to_string(array.type), " ", to_string(array.mesh, array.sharding),
+               array.devices == run.plan->devices[input.slice] ? "" : " on other devices");
+    objects.keep(argument.array);
+    run.kept.push_back(argument.array);
+  }
+  for (size_t i = 0; i < given.size(); ++i) {
+    GW_REQUIRE(given[i], "run of \"", plan.name, "\": input \"", plan.values[plan.inputs[i]].name,
+               "\" is missing");
+  }
+  for (size_t i = 0; i < request.outputs.size(); ++i) {
+    const PlanValue& value = plan.values[plan.outputs[i]];
+    objects.add(request.outputs[i], {.owner = run.session,
+                                     .hosts = run.plan->hosts,
+                                     .devices = run.plan->devices[value.slice],
+                                     .type = value.type,
+                                     .mesh = plan.slices[value.slice].mesh,
+                                     .sharding = value.sharding,
+                                     .runs = 1});
+    run.kept.push_back(request.outputs[i]);
+  }
+}
+
+}  // namespace gangway

@@ -1,0 +1,38 @@
+// Run: one execution of a plan, as the controller keeps it from the client's request to the last
+// host's completion.
+//
+// Threads: the reactor's thread.
+// Ownership: the RunTable's (runs.h), which leads it through its life; others read it.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <set>
+#include <vector>
+
+#include "controller/lowering/plans.h"
+
+namespace gangway {
+
+struct Run {
+  RunId id;
+  SessionId session;
+  RunFrame request;            // As the client named things.
+  PlanRecord* plan = nullptr;  // Null: it names none that it may run.
+  bool granted = false;
+  std::vector<ArrayId> kept;   // Arguments and outputs it refers to.
+  std::set<HostId> pending;    // Hosts that have not said that they are done.
+  std::optional<Error> error;  // The first; a culprit's wins over hearsay.
+  bool culprit = false;
+  bool stopping = false;
+  std::vector<SmallOutput> outputs;
+  int64_t deadline_ns = 0;  // 0: none.
+
+  void fail(const Error& why, bool is_culprit) {
+    if (error && (culprit || !is_culprit)) return;
+    error = why;
+    culprit = is_culprit;
+  }
+};
+
+}  // namespace gangway
