@@ -3,6 +3,7 @@
 #include "protocol/error_wire.h"
 #include "protocol/frames.capnp.h"
 #include "protocol/segment_wire.h"
+#include "runtime/net/frames.h"
 
 namespace gangway {
 namespace {

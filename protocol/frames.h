@@ -22,7 +22,7 @@
 
 #include "runtime/base/error.h"
 #include "runtime/base/ids.h"
-#include "runtime/net/frames.h"
+#include "runtime/net/frame.h"
 #include "runtime/os/shared_segment.h"
 
 namespace gangway {
@@ -113,7 +113,7 @@ struct FreeScopeFrame {
 using Message = std::variant<UninstallFrame, RunFrame, CancelFrame, FreeFrame, TransferFrame,
                              TransferDoneFrame, RunDoneFrame, HeartbeatFrame, FreeScopeFrame>;
 
-// A frame is the bytes (runtime/net/frames.h), shared by every stream that sends it.
+// A frame is the bytes (runtime/net/frame.h), shared by every stream that sends it.
 Frame encode(const Message& message);
 Message decode(capnp::MessageReader& reader);
 Message decode(const Frame& frame);

@@ -1,6 +1,8 @@
 // Any bytes are a frame or an error; a frame travels to bytes that give the same frame.
 #include "protocol/frames.h"
 
+#include <capnp/message.h>
+
 #include <cstring>
 
 namespace {

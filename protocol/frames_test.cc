@@ -1,5 +1,6 @@
 #include "protocol/frames.h"
 
+#include <capnp/message.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

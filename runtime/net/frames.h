@@ -32,13 +32,12 @@
 
 #include "runtime/fibers/fiber_group.h"
 #include "runtime/fibers/future.h"
+#include "runtime/net/frame.h"
 #include "runtime/net/transport.h"
 #include "runtime/observe/metrics.h"
 
 namespace gangway {
 
-// The bytes of one frame, shared by all the streams that send it. Immutable.
-using Frame = std::shared_ptr<const kj::Array<capnp::word>>;
 Frame make_frame(capnp::MessageBuilder& message);
 
 struct FrameOptions {
