@@ -1,9 +1,14 @@
 #include "executor/store/buffer_pool.h"
 
+#include "protocol/memory_units.h"
+
 namespace gangway {
 
+static_assert(kDeviceAlignment == kDeviceUnitBytes,
+              "the controller admits outputs in the units in which devices allocate them");
+
 BufferPool::BufferPool(DeviceMemory& memory, int64_t bytes, std::string what, int64_t reserved)
-    : memory_(memory), bytes_(bytes), what_(std::move(what)), keep_(static_cast<size_t>(reserved)) {
+    : memory_(memory), bytes_(bytes), what_(std::move(what)) {
   for (int64_t i = 0; i < reserved; ++i) {
     free_.push_back(
         std::make_unique<Buffer>(memory_, memory_.allocate(bytes_, what_).take(), bytes_));
@@ -21,6 +26,8 @@ BufferPtr BufferPool::take() {
   }
   if (buffer == nullptr) {
     buffer = std::make_unique<Buffer>(memory_, memory_.allocate(bytes_, what_).take(), bytes_);
+    std::lock_guard lock(mutex_);
+    ++extra_;
   }
   buffer->error = nullptr;
   return {buffer.release(), [pool = shared_from_this()](Buffer* given) {
@@ -30,12 +37,16 @@ BufferPtr BufferPool::take() {
 
 void BufferPool::give_back(std::unique_ptr<Buffer> buffer) {
   std::lock_guard lock(mutex_);
-  if (free_.size() < keep_) free_.push_back(std::move(buffer));
+  if (extra_ > 0) {
+    --extra_;
+  } else if (!closed_) {
+    free_.push_back(std::move(buffer));
+  }
 }
 
 void BufferPool::close() {
   std::lock_guard lock(mutex_);
-  keep_ = 0;
+  closed_ = true;
   free_.clear();
 }
 
