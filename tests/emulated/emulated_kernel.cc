@@ -10,7 +10,28 @@ struct EmulatedDriver::LoadedModule {
   LoadedSource source;
 };
 
-constexpr uint32_t kBlockThreadsMax = 1024;
+namespace {
+
+constexpr uint32_t kBlockThreadsMax = 1024, kBlockZMax = 64;
+constexpr uint32_t kGridXMax = INT32_MAX, kGridYMax = 65535;  // The latter of z, too.
+constexpr uint32_t kSharedBytesMax = 227 << 10;
+
+// What a card refuses of a launch; empty: nothing.
+std::string refused(const Launch& launch) {
+  const auto shape = [](const Grid& of) { return cat(of.x, " x ", of.y, " x ", of.z); };
+  const Grid &grid = launch.grid, &block = launch.block;
+  const uint64_t threads = uint64_t{block.x} * block.y * block.z;
+  if (threads == 0 || threads > kBlockThreadsMax || block.z > kBlockZMax)
+    return cat("launches blocks of ", shape(block), " threads");
+  if (uint64_t{grid.x} * grid.y * grid.z == 0 || grid.x > kGridXMax || grid.y > kGridYMax ||
+      grid.z > kGridYMax)
+    return cat("launches a grid of ", shape(grid), " blocks");
+  if (launch.shared_bytes > kSharedBytesMax)
+    return cat("asks for ", launch.shared_bytes, " bytes of shared memory for a block");
+  return {};
+}
+
+}  // namespace
 
 Result<ModuleHandle> EmulatedDriver::compile(const ModuleSource& source) {
   if (core_.options.before_compile) core_.options.before_compile();
@@ -43,10 +64,7 @@ Status EmulatedDriver::launch(At at, const Launch& launch) {
   const auto lock = enter(at.label);
   const auto* kernel = reinterpret_cast<const HostKernel*>(launch.kernel.bits);
   if (kernel == nullptr) return misuse(at.label, "launches no kernel");
-  const uint64_t threads = uint64_t{launch.block.x} * launch.block.y * launch.block.z;
-  if (threads == 0 || threads > kBlockThreadsMax || launch.grid.x == 0 || launch.grid.y == 0 ||
-      launch.grid.z == 0)
-    return misuse(at.label, cat("launches blocks of ", threads, " threads"));
+  if (std::string why = refused(launch); !why.empty()) return misuse(at.label, std::move(why));
   if (launch.arguments.size() != kernel->arguments)
     return misuse(at.label, cat("gives ", launch.arguments.size(), " arguments to ", kernel->name,
                                 ": expected ", kernel->arguments));

@@ -90,6 +90,33 @@ TEST(Kernels, ConvertRoundsToTheNearest) {
   });
 }
 
+// Two lines of 100 in pieces of 16, with fewer blocks along an axis than it has pieces.
+TEST(Sums, AreWholeWhereAnAxisHasMorePiecesThanAGridHasBlocks) {
+  for_each_seed([](Gpu& gpu, Rng& rng) {
+    const int64_t lines = 2, axis = 100, piece = 16, pieces = 7, outer = 1;
+    const std::vector<float> x = random_values<float>(rng, lines * axis);
+    const float* in = gpu.upload(x);
+    for (const bool rows : {true, false}) {
+      float* parts = gpu.buffer<float>(pieces * lines);
+      const std::vector<cuda::Access> accesses = {Gpu::reads(in, lines * axis),
+                                                  Gpu::writes(parts, pieces * lines)};
+      const cuda::Status status =
+          rows ? gpu.launch(gpu.at("rows"), "rows_sum_f32_f32", {2, 3}, {32}, accesses, in, parts,
+                            axis, piece)
+               : gpu.launch(gpu.at("columns"), "columns_sum_f32_f32", {1, 3}, {32}, accesses, in,
+                            parts, outer, axis, lines, piece);
+      ASSERT_TRUE(status.ok());
+      std::vector<double> expected(static_cast<size_t>(pieces * lines));
+      for (int64_t line = 0; line < lines; ++line) {
+        for (int64_t i = 0; i < axis; ++i)
+          expected[static_cast<size_t>(i / piece * lines + line)] +=
+              double{x[static_cast<size_t>(rows ? line * axis + i : i * lines + line)]};
+      }
+      expect_near(as_doubles(gpu.download(parts, pieces * lines)), expected, 1e-5);
+    }
+  });
+}
+
 TEST(Modules, AreCompiledFromTextAndRun) {
   for_each_seed([](Gpu& gpu, Rng&) {
     const auto module = gpu.driver.compile({"twice.cu", R"(

@@ -143,6 +143,15 @@ TEST_F(PlantedKernel, ThatReadsSharedMemoryBeforeAnyWriteIsCaught) {
   EXPECT_EQ(faults(), std::vector<Fault>{Fault::kUninitialised});
 }
 
+TEST_F(PlantedKernel, WithAGridThatNoCardTakesIsCaught) {
+  float* out = gpu.buffer<float>(64);
+  for (const cuda::Grid grid : {cuda::Grid{1, 65536, 1}, cuda::Grid{1, 1, 65536}})
+    EXPECT_FALSE(
+        gpu.launch(gpu.at(grid.y > 1 ? "high" : "deep"), "one_writes_all", grid, {32}, {}, out)
+            .ok());
+  EXPECT_EQ(faults(), (std::vector<Fault>{Fault::kMisuse, Fault::kMisuse}));
+}
+
 TEST_F(PlantedKernel, ThatReadsUninitialisedGlobalMemoryIsCaught) {
   const float* in = gpu.buffer<float>(64);
   float* out = gpu.buffer<float>(64);

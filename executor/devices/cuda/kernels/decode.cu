@@ -11,12 +11,12 @@ namespace gangway::cuda {
 
 template <class T>
 GW_DEVICE void decode(Global<const T> queries, Global<const T> keys, Global<const T> values,
-                      Global<const int32_t> length, Global<T> out, int64_t seq, int64_t head_dim,
-                      double scale) {
+                      Global<const int32_t> length, Global<T> out, int64_t heads, int64_t seq,
+                      int64_t head_dim, double scale) {
   using W = WideOf<T>;
   GW_DYNAMIC_SHARED(W, scores);
-  const int64_t dim = grid_size().x * head_dim, head = block_index().x * head_dim;
-  const int64_t batch = block_index().y;
+  const int64_t dim = heads * head_dim, head = block_index().x % heads * head_dim;
+  const int64_t batch = block_index().x / heads;
   const Global<const T> q = queries + (batch * dim + head);
   const Global<const T> k = keys + (batch * seq * dim + head),
                         v = values + (batch * seq * dim + head);
@@ -55,9 +55,9 @@ GW_DEVICE void decode(Global<const T> queries, Global<const T> keys, Global<cons
 #define GW_OF_TYPE(of, type)                                                               \
   GW_KERNEL void attention_decode_##of(Global<const type> q, Global<const type> k,         \
                                        Global<const type> v, Global<const int32_t> length, \
-                                       Global<type> out, int64_t seq, int64_t head_dim,    \
-                                       double scale) {                                     \
-    decode(q, k, v, length, out, seq, head_dim, scale);                                    \
+                                       Global<type> out, int64_t heads, int64_t seq,       \
+                                       int64_t head_dim, double scale) {                   \
+    decode(q, k, v, length, out, heads, seq, head_dim, scale);                             \
   }
 GW_OF_TYPE(bf16, bf16)
 GW_OF_TYPE(f32, float)

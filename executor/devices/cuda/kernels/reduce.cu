@@ -1,8 +1,8 @@
 // Reductions and prefix sums over one axis: x[outer, axis, inner] -> y[outer, inner].
 //
-// An axis is cut into pieces (grid.y) of a length that follows from the shape alone; piece p of
-// line j goes to y[p * lines + j], and a second launch joins the pieces in order. Rows (inner is 1)
-// take a block each, columns a thread each.
+// An axis is cut into pieces of a length that follows from the shape alone, and grid.y takes turns
+// with them; piece p of line j goes to y[p * lines + j], and a second launch joins the pieces in
+// order. Rows (inner is 1) take a block each, columns a thread each.
 #include "executor/devices/cuda/kernels/block_reduce.h"
 #include "executor/devices/cuda/kernels/math.h"
 
@@ -68,21 +68,27 @@ struct KeepMin {
   }
 };
 
+// An empty axis has one piece, too.
+GW_DEVICE int64_t pieces_of(int64_t axis, int64_t piece) {
+  return axis > piece ? (axis + piece - 1) / piece : 1;
+}
+
 template <class Join, class From, class To>
 GW_DEVICE void reduce_rows(Global<const From> x, Global<To> y, int64_t axis, int64_t piece) {
   using W = WideOf<From>;
   const int64_t row = block_index().x;
   const Global<const From> line = x + row * axis;
-  const int64_t begin = block_index().y * piece;
-  const int64_t end = begin + piece < axis ? begin + piece : axis;
-  W all = Join::template identity<W>();
-  for (int64_t c = begin + thread_index().x; c < end; c += block_size().x) {
-    const From value = line[c];
-    all = Join()(all, Join::template term<W>(widen(value)));
+  for (int64_t p = block_index().y; p < pieces_of(axis, piece); p += grid_size().y) {
+    const int64_t begin = p * piece;
+    const int64_t end = begin + piece < axis ? begin + piece : axis;
+    W all = Join::template identity<W>();
+    for (int64_t c = begin + thread_index().x; c < end; c += block_size().x) {
+      const From value = line[c];
+      all = Join()(all, Join::template term<W>(widen(value)));
+    }
+    all = reduce_block<Join, W>(all, Join::template identity<W>());
+    if (thread_index().x == 0) y[p * grid_size().x + row] = narrow<To>(all);
   }
-  all = reduce_block<Join, W>(all, Join::template identity<W>());
-  if (thread_index().x == 0)
-    y[static_cast<int64_t>(block_index().y) * grid_size().x + row] = narrow<To>(all);
 }
 
 template <class Join, class From, class To>
@@ -90,16 +96,18 @@ GW_DEVICE void reduce_columns(Global<const From> x, Global<To> y, int64_t outer,
                               int64_t inner, int64_t piece) {
   using W = WideOf<From>;
   const int64_t lines = outer * inner;
-  const int64_t begin = block_index().y * piece;
-  const int64_t end = begin + piece < axis ? begin + piece : axis;
-  for (int64_t j = global_thread(); j < lines; j += global_threads()) {
-    const Global<const From> line = x + (j / inner * axis * inner + j % inner);
-    W all = Join::template identity<W>();
-    for (int64_t a = begin; a < end; ++a) {
-      const From value = line[a * inner];
-      all = Join()(all, Join::template term<W>(widen(value)));
+  for (int64_t p = block_index().y; p < pieces_of(axis, piece); p += grid_size().y) {
+    const int64_t begin = p * piece;
+    const int64_t end = begin + piece < axis ? begin + piece : axis;
+    for (int64_t j = global_thread(); j < lines; j += global_threads()) {
+      const Global<const From> line = x + (j / inner * axis * inner + j % inner);
+      W all = Join::template identity<W>();
+      for (int64_t a = begin; a < end; ++a) {
+        const From value = line[a * inner];
+        all = Join()(all, Join::template term<W>(widen(value)));
+      }
+      y[p * lines + j] = narrow<To>(all);
     }
-    y[block_index().y * lines + j] = narrow<To>(all);
   }
 }
 

@@ -12,13 +12,14 @@ void lower_decode(Lowering& call, const AttentionShape& shape) {
       static_cast<int64_t>(size_of(shape.dtype == DType::kF64 ? DType::kF64 : DType::kF32));
   const int64_t scores = shape.seq_k * wide;
   if (scores > call.gpu.info().shared_bytes_max / 2) call.refuse("the cache is too long");
+  const int64_t blocks = shape.batch * shape.heads;
+  if (blocks > INT32_MAX) call.refuse("too many sequences");
   const double scale =
       shape.scale != 0 ? shape.scale : 1 / std::sqrt(static_cast<double>(shape.head_dim));
-  call.launch(cat("attention_decode_", to_string(shape.dtype)),
-              {static_cast<uint32_t>(shape.heads), static_cast<uint32_t>(shape.batch)},
+  call.launch(cat("attention_decode_", to_string(shape.dtype)), {static_cast<uint32_t>(blocks)},
               block_threads(shape.seq_k),
               {call.read(0), call.read(1), call.read(2), call.read(3), call.write(0),
-               value(shape.seq_k), value(shape.head_dim), value(scale)},
+               value(shape.heads), value(shape.seq_k), value(shape.head_dim), value(scale)},
               static_cast<uint32_t>(scores));
 }
 

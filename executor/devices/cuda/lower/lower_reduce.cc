@@ -7,6 +7,7 @@ namespace {
 
 // Lengths of the pieces of an axis: from constants, so that bits follow from shapes alone.
 constexpr int64_t kRowPiece = 8192, kColumnPiece = 512;
+constexpr int64_t kGridYMax = 65535;  // Of any card. The blocks take turns with more pieces.
 
 int64_t lines_of(const AxisShape& shape) { return shape.outer * shape.inner; }
 
@@ -29,7 +30,7 @@ void reduce(Lowering& call, const ReduceNames& names, DType from, DType to, cons
   const DType partial = pieces == 1 ? to : wide(from);
   Argument y = pieces == 1 ? call.write(0)
                            : call.scratch(pieces * lines * static_cast<int64_t>(size_of(partial)));
-  const auto grid_y = static_cast<uint32_t>(pieces);
+  const auto grid_y = static_cast<uint32_t>(std::min(pieces, kGridYMax));
   if (rows) {
     call.launch(cat("rows_", names.first, types(from, partial)),
                 {static_cast<uint32_t>(view.outer), grid_y}, block_threads(view.axis),
