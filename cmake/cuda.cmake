@@ -37,4 +37,4 @@ foreach(source ${kernel_sources})
 endforeach()
 file(WRITE ${CMAKE_BINARY_DIR}/kernel_tables.new "${tables}")
 configure_file(${CMAKE_BINARY_DIR}/kernel_tables.new
-  ${CMAKE_BINARY_DIR}/executor/devices/cuda/kernel_tables.inc COPYONLY)
+  ${CMAKE_BINARY_DIR}/executor/devices/cuda/kernels/kernel_tables.inc COPYONLY)

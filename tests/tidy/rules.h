@@ -32,6 +32,12 @@ void check_rooms(const Tree& tree, Findings& findings);
 // [docs-link]
 void check_links(const Tree& tree, Findings& findings);
 
+// [docs-place]: what the table "Where things go" of docs/architecture.md names is there.
+void check_places(const Tree& tree, Findings& findings);
+
+// The path of `#include "path"`, or empty.
+std::string_view included_path(std::string_view line);
+
 // All of the above.
 Findings check_all(const Tree& tree);
 

@@ -3,6 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <set>
+
+#include "tests/tidy/rooms.h"
+
 namespace gangway::tidy {
 namespace {
 
@@ -28,48 +32,50 @@ std::string function_of(int lines, const std::string& head) {
 }
 
 TEST(TidyBudgets, AFunctionMayHaveSeventyLines) {
-  EXPECT_THAT(found("ir/a.cc", function_of(70, "int f(int a)")), IsEmpty());
-  EXPECT_THAT(found("ir/a.cc", function_of(71, "int f(int a)")), ElementsAre("function-size:1"));
-  EXPECT_THAT(found("ir/a.cc", "namespace x {\n" + function_of(71, "A::A(int a) : b(a)") + "}\n"),
-              ElementsAre("function-size:2"));
+  EXPECT_THAT(found("ir/graph/a.cc", function_of(70, "int f(int a)")), IsEmpty());
+  EXPECT_THAT(found("ir/graph/a.cc", function_of(71, "int f(int a)")),
+              ElementsAre("function-size:1"));
+  EXPECT_THAT(
+      found("ir/graph/a.cc", "namespace x {\n" + function_of(71, "A::A(int a) : b(a)") + "}\n"),
+      ElementsAre("function-size:2"));
 }
 
 TEST(TidyBudgets, ScopesAndTablesAreNotFunctions) {
-  EXPECT_THAT(found("ir/a.cc", function_of(71, "struct S : Base")), IsEmpty());
-  EXPECT_THAT(found("ir/a.cc", function_of(71, "const Row kRows[] =")), IsEmpty());
+  EXPECT_THAT(found("ir/graph/a.cc", function_of(71, "struct S : Base")), IsEmpty());
+  EXPECT_THAT(found("ir/graph/a.cc", function_of(71, "const Row kRows[] =")), IsEmpty());
 }
 
 TEST(TidyBudgets, FilesAndFoldersHaveASize) {
-  EXPECT_THAT(found("ir/a.cc", std::string(801, '\n')), ElementsAre("source-size:0"));
-  EXPECT_THAT(found("ir/a.h", "// A.\n#pragma once\n" + std::string(399, '\n')),
+  EXPECT_THAT(found("ir/graph/a.cc", std::string(801, '\n')), ElementsAre("source-size:0"));
+  EXPECT_THAT(found("ir/graph/a.h", "// A.\n#pragma once\n" + std::string(399, '\n')),
               ElementsAre("header-size:0"));
   Tree tree;
   for (char c = 'a'; c < 'a' + 25; ++c) {
-    tree.push_back(source_file(std::string("ir/") + c + ".cc", ""));
-    tree.push_back(source_file(std::string("ir/") + c + "_test.cc", ""));
+    tree.push_back(source_file(std::string("ir/graph/") + c + ".cc", ""));
+    tree.push_back(source_file(std::string("ir/graph/") + c + "_test.cc", ""));
   }
   EXPECT_THAT(found(tree), IsEmpty());
-  tree.push_back(source_file("ir/one_more.cc", ""));
+  tree.push_back(source_file("ir/graph/one_more.cc", ""));
   EXPECT_THAT(found(tree), ElementsAre("folder-size:0"));
 }
 
 TEST(TidyText, LinesAreNarrowAndClean) {
-  EXPECT_THAT(found("ir/a.cc", std::string(100, 'x') + "\n"), IsEmpty());
-  EXPECT_THAT(found("ir/a.cc", std::string(101, 'x') + "\n"), ElementsAre("line-length:1"));
-  EXPECT_THAT(found("ir/a.cc", "a\n\tb\nc \n"), ElementsAre("tab:2", "trailing-space:3"));
-  EXPECT_THAT(found("ir/a.cc", "a"), ElementsAre("final-newline:1"));
+  EXPECT_THAT(found("ir/graph/a.cc", std::string(100, 'x') + "\n"), IsEmpty());
+  EXPECT_THAT(found("ir/graph/a.cc", std::string(101, 'x') + "\n"), ElementsAre("line-length:1"));
+  EXPECT_THAT(found("ir/graph/a.cc", "a\n\tb\nc \n"), ElementsAre("tab:2", "trailing-space:3"));
+  EXPECT_THAT(found("ir/graph/a.cc", "a"), ElementsAre("final-newline:1"));
 }
 
 TEST(TidyText, UnfinishedWorkIsNamedByItsKind) {
-  EXPECT_THAT(found("ir/a.cc",
+  EXPECT_THAT(found("ir/graph/a.cc",
                     "// FIX"
                     "ME: this\n"),
               ElementsAre("banned-word:1"));
-  EXPECT_THAT(found("ir/a.cc",
+  EXPECT_THAT(found("ir/graph/a.cc",
                     "// TO"
                     "DO: this\n"),
               ElementsAre("todo:1"));
-  EXPECT_THAT(found("ir/a.cc",
+  EXPECT_THAT(found("ir/graph/a.cc",
                     "// TO"
                     "DO(perf): this\n"),
               IsEmpty());
@@ -92,47 +98,78 @@ TEST(TidyText, NoMachineAndNoServerIsNamed) {
 
 TEST(TidyCalls, TimeThreadsAndChanceComeFromRuntime) {
   const std::string text = "std::thread t;\nsleep_for(x);\nint a = rand();\n";
-  EXPECT_THAT(found("ir/a.cc", text),
+  EXPECT_THAT(found("ir/graph/a.cc", text),
               ElementsAre("banned-call:1", "banned-call:2", "banned-call:3"));
   EXPECT_THAT(found("runtime/a.cc", text), IsEmpty());
-  EXPECT_THAT(found("ir/a.cc", "// sleep_for is banned\nf(\"sleep_for\");\n"), IsEmpty());
+  EXPECT_THAT(found("ir/graph/a.cc", "// sleep_for is banned\nf(\"sleep_for\");\n"), IsEmpty());
 }
 
 TEST(TidyCalls, OnlyBackendsCompileConditionally) {
-  EXPECT_THAT(found("ir/a.cc", "#ifdef X\n#endif\n"), ElementsAre("ifdef:1"));
+  EXPECT_THAT(found("ir/graph/a.cc", "#ifdef X\n#endif\n"), ElementsAre("ifdef:1"));
   EXPECT_THAT(found("executor/devices/cuda/a.cc", "#ifdef X\n#endif\n"), IsEmpty());
 }
 
 TEST(TidyHeaders, AHeaderSaysWhatItIs) {
-  EXPECT_THAT(found("ir/a.h", "#include <map>\n"),
+  EXPECT_THAT(found("ir/graph/a.h", "#include <map>\n"),
               ElementsAre("header-comment:1", "pragma-once:1"));
   EXPECT_THAT(found("protocol/a.capnp", "@0xabc;\n"), ElementsAre("header-comment:1"));
 }
 
 TEST(TidyHeaders, ASourceIncludesItsOwnHeaderFirst) {
-  const SourceFile header = source_file("ir/a.h", "// A.\n#pragma once\n");
-  EXPECT_THAT(found({header, source_file("ir/a.cc", "#include <map>\n#include \"ir/a.h\"\n")}),
-              ElementsAre("own-header-first:1"));
-  EXPECT_THAT(found({header, source_file("ir/a.cc", "#include \"ir/a.h\"\n")}), IsEmpty());
+  const SourceFile header = source_file("ir/graph/a.h", "// A.\n#pragma once\n");
+  EXPECT_THAT(
+      found({header, source_file("ir/graph/a.cc", "#include <map>\n#include \"ir/graph/a.h\"\n")}),
+      ElementsAre("own-header-first:1"));
+  EXPECT_THAT(found({header, source_file("ir/graph/a.cc", "#include \"ir/graph/a.h\"\n")}),
+              IsEmpty());
 }
 
 TEST(TidyRooms, DependenciesPointDown) {
-  EXPECT_THAT(found("ir/a.cc", "#include \"runtime/base/error.h\"\n"), IsEmpty());
-  EXPECT_THAT(found("ir/a.cc", "#include \"runtime/fibers/future.h\"\n"),
+  EXPECT_THAT(found("ir/graph/a.cc", "#include \"runtime/base/error.h\"\n"), IsEmpty());
+  EXPECT_THAT(found("ir/graph/a.cc", "#include \"runtime/fibers/future.h\"\n"),
               ElementsAre("include-direction:1"));
   EXPECT_THAT(found("runtime/a.cc", "#include \"ir/types/type.h\"\n"),
               ElementsAre("include-direction:1"));
-  EXPECT_THAT(found("controller/a.cc", "#include \"executor/host/host.h\"\n"),
+  EXPECT_THAT(found("controller/service/a.cc", "#include \"executor/host/host.h\"\n"),
               ElementsAre("include-direction:1"));
   EXPECT_THAT(found("executor/kernels/a.cc", "#include \"executor/host/host.h\"\n"),
               ElementsAre("include-direction:1"));
   EXPECT_THAT(found("programs/a.cc", "#include \"runtime/fibers/reactor.h\"\n"),
               ElementsAre("include-direction:1"));
-  EXPECT_THAT(found("ir/a.cc", "#include \"type.h\"\n"), ElementsAre("include-direction:1"));
-  EXPECT_THAT(found("ir/a_test.cc", "#include \"tests/support/seed.h\"\n"), IsEmpty());
+  EXPECT_THAT(found("ir/graph/a.cc", "#include \"type.h\"\n"), ElementsAre("include-direction:1"));
+  EXPECT_THAT(found("ir/graph/a_test.cc", "#include \"tests/support/seed.h\"\n"), IsEmpty());
+}
+
+TEST(TidyRooms, WallsStandInsideTheExecutorAndTheGraphToo) {
+  EXPECT_THAT(
+      found("executor/store/a.h", "// A.\n#pragma once\n#include \"executor/host/host.h\"\n"),
+      ElementsAre("include-direction:3"));
+  EXPECT_THAT(found("executor/host/a.cc", "#include \"executor/store/memory.h\"\n"), IsEmpty());
+  EXPECT_THAT(found("ir/transforms/fusion/a.cc", "#include \"ir/transforms/pipeline.h\"\n"),
+              ElementsAre("include-direction:1"));
+  EXPECT_THAT(found("executor/kernels/simd/a.inl", "// A.\n#include \"executor/work/event.h\"\n"),
+              ElementsAre("include-direction:2"));
+}
+
+TEST(TidyRooms, ATestMayUseItsWholeTopLevelFolderAndThoseBelow) {
+  EXPECT_THAT(found("ir/verify/a_test.cc", "#include \"ir/build/builder.h\"\n"), IsEmpty());
+  EXPECT_THAT(found("executor/store/a_test.cc", "#include \"executor/host/host.h\"\n"), IsEmpty());
+  EXPECT_THAT(found("ir/verify/a_test.cc", "#include \"executor/host/host.h\"\n"),
+              ElementsAre("include-direction:1"));
+}
+
+TEST(TidyRooms, NoneIncludesOneThatStandsAboveIt) {
+  std::set<std::string_view> below;
+  for (const Room& room : rooms()) {
+    for (const std::string_view other : room.may_include)
+      EXPECT_TRUE(other == "*" || below.contains(other)) << room.folder << " includes " << other;
+    EXPECT_TRUE(below.insert(room.folder).second) << room.folder << " stands there twice";
+  }
 }
 
 TEST(TidyRooms, EveryFileLiesInARoom) {
+  EXPECT_THAT(found("executor/a.cc", ""), ElementsAre("outside-rooms:0"));
+  EXPECT_THAT(found("executor/README.md", ""), IsEmpty());
   EXPECT_THAT(found("helpers/a.cc", ""), ElementsAre("outside-rooms:0"));
 }
 
@@ -143,12 +180,24 @@ TEST(TidyLinks, LinksLeadSomewhere) {
   EXPECT_THAT(found({target, source_file("docs/a.md", "[c](c.md)\n")}), ElementsAre("docs-link:1"));
 }
 
-TEST(TidyAllow, ALineExcusesARuleInAFileAndMustBeNeeded) {
-  const Findings findings = check_all({source_file("ir/a.cc", "a \n")});
-  EXPECT_THAT(without_allowed(findings, source_file("allow", "trailing-space ir/a.cc why\n")),
+TEST(TidyPlaces, TheTableOfPlacesNamesWhatIsThere) {
+  const SourceFile place = source_file("ir/graph/a.h", "// A.\n#pragma once\n");
+  const std::string heading = "## Where things go\n| to add | place |\n";
+  EXPECT_THAT(found({place, source_file("docs/architecture.md",
+                                        heading + "| a | `ir/graph/`, `ir/graph/a.h` |\n")}),
               IsEmpty());
-  EXPECT_EQ(without_allowed(findings, source_file("allow", "trailing-space ir/a.cc\n")).size(), 1u);
-  EXPECT_EQ(without_allowed({}, source_file("allow", "tab ir/a.cc why\n")).size(), 1u);
+  EXPECT_THAT(found({place, source_file("docs/architecture.md",
+                                        "`b.h`\n" + heading + "| a | `ir/graph/b.h` |\n")}),
+              ElementsAre("docs-place:4"));
+}
+
+TEST(TidyAllow, ALineExcusesARuleInAFileAndMustBeNeeded) {
+  const Findings findings = check_all({source_file("ir/graph/a.cc", "a \n")});
+  EXPECT_THAT(without_allowed(findings, source_file("allow", "trailing-space ir/graph/a.cc why\n")),
+              IsEmpty());
+  EXPECT_EQ(
+      without_allowed(findings, source_file("allow", "trailing-space ir/graph/a.cc\n")).size(), 1u);
+  EXPECT_EQ(without_allowed({}, source_file("allow", "tab ir/graph/a.cc why\n")).size(), 1u);
 }
 
 }  // namespace

@@ -15,7 +15,9 @@ struct SourceFile {
 
   bool has_suffix(std::string_view suffix) const { return path.ends_with(suffix); }
   bool is_header() const { return has_suffix(".h"); }
-  bool is_cpp() const { return is_header() || has_suffix(".cc") || has_suffix(".cu"); }
+  bool is_cpp() const {
+    return is_header() || has_suffix(".cc") || has_suffix(".cu") || has_suffix(".inl");
+  }
 };
 
 struct Finding {

@@ -4,7 +4,7 @@
 
 // kernel_tables.inc lists every source: CMake writes it.
 #define GW_TABLE(name) extern "C" const gangway::cuda::CardKernelTable gangway_kernels_##name;
-#include "executor/devices/cuda/kernel_tables.inc"
+#include "executor/devices/cuda/kernels/kernel_tables.inc"
 #undef GW_TABLE
 
 namespace gangway::cuda {
@@ -15,7 +15,7 @@ std::map<std::string, const void*, std::less<>> own_kernels() {
     for (size_t i = 0; i < table.count; ++i) all[table.kernels[i].name] = table.kernels[i].function;
   };
 #define GW_TABLE(name) add(gangway_kernels_##name);
-#include "executor/devices/cuda/kernel_tables.inc"
+#include "executor/devices/cuda/kernels/kernel_tables.inc"
 #undef GW_TABLE
   return all;
 }

@@ -1,0 +1,55 @@
+// Rules on where files lie, and what they may include of other rooms.
+#include <algorithm>
+#include <set>
+
+#include "tests/tidy/rooms.h"
+#include "tests/tidy/rules.h"
+
+namespace gangway::tidy {
+namespace {
+
+bool is_test(const SourceFile& file) {
+  return file.has_suffix("_test.cc") || file.has_suffix("_bench.cc") || file.has_suffix("_fuzz.cc");
+}
+
+void check_include(const SourceFile& file, size_t index, Findings& findings) {
+  const std::string_view path = included_path(file.lines[index]);
+  const Room* from = room_of(file.path);
+  if (path.empty() || !from) return;
+  const Room* to = room_of(path);
+  if (to && (from->may(to->folder) || (is_test(file) && (test_may_include(*from, *to) ||
+                                                         path.starts_with("tests/support/")))))
+    return;
+  const std::string name(path);
+  findings.push_back({"include-direction", file.path, index + 1,
+                      to ? "includes " + name + ": " + std::string(from->folder) +
+                               " must not depend on " + std::string(to->folder)
+                         : "includes " + name + ": expected the path, from the root of the tree, " +
+                               "of a file in a room (tests/tidy/rooms.cc)"});
+}
+
+// Code lies in a folder that has walls; what builds and describes it, in the folders above as well.
+bool lies_in_a_room(const SourceFile& file) {
+  static const std::set<std::string_view> kTopFiles = {
+      "CMakeLists.txt", "CMakePresets.json", "LICENSE", "README.md", ".gitignore",
+      ".clang-format",  ".clang-tidy",       "check",   "quickstart"};
+  if (room_of(file.path)) return true;
+  if (file.is_cpp() || file.has_suffix(".capnp")) return false;
+  const std::string top = file.path.substr(0, file.path.find('/'));
+  return kTopFiles.contains(file.path) || top == "docs" || top == ".ci" ||
+         std::ranges::any_of(rooms(),
+                             [&](const Room& room) { return room.folder.starts_with(top + "/"); });
+}
+
+}  // namespace
+
+void check_rooms(const Tree& tree, Findings& findings) {
+  for (const SourceFile& file : tree) {
+    if (!lies_in_a_room(file))
+      findings.push_back({"outside-rooms", file.path, 0, "lies in no room of tests/tidy/rooms.cc"});
+    if (!file.is_cpp()) continue;
+    for (size_t i = 0; i < file.lines.size(); ++i) check_include(file, i, findings);
+  }
+}
+
+}  // namespace gangway::tidy
