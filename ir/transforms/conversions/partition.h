@@ -12,7 +12,9 @@
 // placement wanted. Results never stay partial.
 #pragma once
 
-#include "ir/transforms/pipeline.h"
+#include <vector>
+
+#include "ir/graph/function.h"
 #include "ir/transforms/propagation/propagate_shardings.h"
 
 namespace gangway {
