@@ -1,5 +1,5 @@
 // A controller with two hosts of two devices each and one client, all of them fakes that queue what
-// they are told: what the tests of controller/ stand on.
+// they are told: the fixture of the tests of controller/, which compile test_controller.cc.
 //
 // Threads: the reactor's, outside fibers.
 #pragma once
@@ -9,29 +9,21 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "controller/service/controller.h"
-#include "ir/build/ops.h"
-#include "ir/build/program_builder.h"
 
 namespace gangway {
 
 // An executor that queues what it is told; the test answers, delays or fails.
 class FakeExecutor final : public ExecutorPeer {
  public:
-  Future<InstallReply> install(PlanId, const std::vector<std::byte>&, uint32_t, uint64_t) override {
-    if (installing) return installing->future();
-    InstallReply reply;
-    for (uint32_t d = 0; d < devices; ++d) reply.needs.push_back({d, need_bytes, state_bytes, 0});
-    return Future<InstallReply>(Result<InstallReply>(std::move(reply)));
-  }
-  Future<void> link(PlanId, const std::vector<OfferedSegment>&) override { return ready_future(); }
-  Future<void> commit_install(PlanId) override {
-    return commit ? commit->future() : ready_future();
-  }
-  void send(const Frame& frame) override { received.push_back(decode(frame)); }
+  FakeExecutor();
+  ~FakeExecutor() override;
+  Future<InstallReply> install(PlanId, const std::vector<std::byte>&, uint32_t, uint64_t) override;
+  Future<void> link(PlanId, const std::vector<OfferedSegment>&) override;
+  Future<void> commit_install(PlanId) override;
+  void send(const Frame& frame) override;
   void hang_up() override { hung_up = true; }
 
   template <class T>
@@ -54,84 +46,31 @@ class FakeExecutor final : public ExecutorPeer {
 
 class FakeClient final : public ClientPeer {
  public:
-  void send(const Frame& frame) override {
-    if (auto* done = std::get_if<RunDoneFrame>(&received.emplace_back(decode(frame)))) {
-      ended.push_back(*done);
-    }
-  }
+  FakeClient();
+  ~FakeClient() override;
+  void send(const Frame& frame) override;
+
   std::vector<Message> received;
   std::vector<RunDoneFrame> ended;
 };
 
-inline Program doubled(const Mesh& mesh) {
-  ProgramBuilder b("doubled", mesh);
-  Value x = b.input("x", f32());
-  b.output("y", x + x);
-  return b.build();
-}
+// A program on one slice of this mesh: y = x + x, of one float.
+Program doubled(const Mesh& mesh);
 
 class ControllerTest : public testing::Test {
  protected:
-  ControllerTest() {
-    for (int i = 0; i < 2; ++i) {
-      hosts_.push_back(controller_.add_host(
-          {.name = "host-" + std::to_string(i), .devices = 2, .memory_bytes = 1000}, executor_[i]));
-    }
-    session_ = controller_.add_session("tester", client_);
-  }
+  ControllerTest();
+  ~ControllerTest() override;
 
-  PlanId compile(SessionId session, uint32_t runs_in_flight_max = 2) {
-    return reactor_->run([&] {
-      slice_ = controller_.allocate(session, 4).id;
-      return controller_
-          .compile(session, doubled(Mesh{{{"data", 4}}}), {slice_}, runs_in_flight_max)
-          .id;
-    });
-  }
-
+  PlanId compile(SessionId session, uint32_t runs_in_flight_max = 2);
   // In a fiber, up to where it waits for a host. What it ends with goes to compile_failed_.
-  Fiber compiling(SessionId session) {
-    Fiber fiber = reactor_->spawn("compile", [this, session] {
-      try {
-        slice_ = controller_.allocate(session, 4).id;
-        controller_.compile(session, doubled(Mesh{{{"data", 4}}}), {slice_}, 2);
-      } catch (const Error& error) {
-        compile_failed_ = error;
-      }
-    });
-    reactor_->run_ready();
-    return fiber;
-  }
-
-  RunId submit(SessionId session, PlanId plan, int64_t time_limit_ms = 0) {
-    const RunId run((session.value << 40) + ++names_);
-    RunFrame frame{.plan = plan, .run = run, .time_limit_ms = time_limit_ms};
-    frame.arguments = {{.input = 0, .bytes = std::vector<std::byte>(4)}};
-    frame.outputs = {ArrayId((session.value << 40) + ++names_)};
-    last_output_ = frame.outputs[0];
-    controller_.on_message(session, frame);
-    return run;
-  }
-
-  void finish(size_t host, RunId run, std::optional<Error> error = {}) {
-    controller_.on_message(hosts_[host], RunDoneFrame{.run = run, .error = error, .culprit = true});
-  }
-
-  void finish_everywhere(uint64_t run) {
-    for (size_t host = 0; host < hosts_.size(); ++host) finish(host, RunId(run));
-  }
-
-  void lose(size_t host, std::string why = "its connection ended") {
-    controller_.host_lost(hosts_[host], Error(ErrorKind::kUnavailable, std::move(why)));
-  }
-
-  std::vector<uint64_t> tickets(int host) {
-    std::vector<uint64_t> first;
-    for (const RunFrame& run : executor_[host].all<RunFrame>()) {
-      first.push_back(run.first_ticket.value);
-    }
-    return first;
-  }
+  Fiber compiling(SessionId session);
+  RunId submit(SessionId session, PlanId plan, int64_t time_limit_ms = 0);
+  void finish(size_t host, RunId run, std::optional<Error> error = {});
+  void finish_everywhere(uint64_t run);
+  void lose(size_t host, const std::string& why = "its connection ended");
+  // Of the runs that the host was sent: the first ticket of each.
+  std::vector<uint64_t> tickets(int host) const;
 
   std::unique_ptr<Reactor> reactor_ = Reactor::make_simulated();
   FakeExecutor executor_[2];
@@ -139,7 +78,7 @@ class ControllerTest : public testing::Test {
   Controller controller_{*reactor_};
   std::vector<HostId> hosts_;
   SessionId session_;
-  SliceId slice_;  // That compile() made last.
+  SliceId slice_;  // That compile() allocated last.
   ArrayId last_output_;
   std::optional<Error> compile_failed_;
   uint64_t names_ = 0;

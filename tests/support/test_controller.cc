@@ -1,0 +1,108 @@
+#include "tests/support/test_controller.h"
+
+#include <utility>
+
+#include "ir/build/ops.h"
+#include "ir/build/program_builder.h"
+
+namespace gangway {
+
+FakeExecutor::FakeExecutor() = default;
+FakeExecutor::~FakeExecutor() = default;
+
+Future<InstallReply> FakeExecutor::install(PlanId, const std::vector<std::byte>&, uint32_t,
+                                           uint64_t) {
+  if (installing) return installing->future();
+  InstallReply reply;
+  for (uint32_t d = 0; d < devices; ++d) reply.needs.push_back({d, need_bytes, state_bytes, 0});
+  return Future<InstallReply>(Result<InstallReply>(std::move(reply)));
+}
+
+Future<void> FakeExecutor::link(PlanId, const std::vector<OfferedSegment>&) {
+  return ready_future();
+}
+
+Future<void> FakeExecutor::commit_install(PlanId) {
+  return commit ? commit->future() : ready_future();
+}
+
+void FakeExecutor::send(const Frame& frame) { received.push_back(decode(frame)); }
+
+FakeClient::FakeClient() = default;
+FakeClient::~FakeClient() = default;
+
+void FakeClient::send(const Frame& frame) {
+  if (auto* done = std::get_if<RunDoneFrame>(&received.emplace_back(decode(frame)))) {
+    ended.push_back(*done);
+  }
+}
+
+Program doubled(const Mesh& mesh) {
+  ProgramBuilder b("doubled", mesh);
+  Value x = b.input("x", f32());
+  b.output("y", x + x);
+  return b.build();
+}
+
+ControllerTest::ControllerTest() {
+  for (int i = 0; i < 2; ++i) {
+    hosts_.push_back(controller_.add_host(
+        {.name = "host-" + std::to_string(i), .devices = 2, .memory_bytes = 1000}, executor_[i]));
+  }
+  session_ = controller_.add_session("tester", client_);
+}
+
+ControllerTest::~ControllerTest() = default;
+
+PlanId ControllerTest::compile(SessionId session, uint32_t runs_in_flight_max) {
+  return reactor_->run([&] {
+    slice_ = controller_.allocate(session, 4).id;
+    const Program program = doubled(Mesh{{{"data", 4}}});
+    return controller_.compile(session, program, {slice_}, runs_in_flight_max).id;
+  });
+}
+
+Fiber ControllerTest::compiling(SessionId session) {
+  Fiber fiber = reactor_->spawn("compile", [this, session] {
+    try {
+      slice_ = controller_.allocate(session, 4).id;
+      controller_.compile(session, doubled(Mesh{{{"data", 4}}}), {slice_}, 2);
+    } catch (const Error& error) {
+      compile_failed_ = error;
+    }
+  });
+  reactor_->run_ready();
+  return fiber;
+}
+
+RunId ControllerTest::submit(SessionId session, PlanId plan, int64_t time_limit_ms) {
+  const RunId run((session.value << 40) + ++names_);
+  RunFrame frame{.plan = plan, .run = run, .time_limit_ms = time_limit_ms};
+  frame.arguments = {{.input = 0, .bytes = std::vector<std::byte>(4)}};
+  frame.outputs = {ArrayId((session.value << 40) + ++names_)};
+  last_output_ = frame.outputs[0];
+  controller_.on_message(session, frame);
+  return run;
+}
+
+void ControllerTest::finish(size_t host, RunId run, std::optional<Error> error) {
+  controller_.on_message(hosts_[host], RunDoneFrame{.run = run, .error = error, .culprit = true});
+}
+
+void ControllerTest::finish_everywhere(uint64_t run) {
+  for (size_t host = 0; host < hosts_.size(); ++host) finish(host, RunId(run));
+}
+
+void ControllerTest::lose(size_t host, const std::string& why) {
+  controller_.host_lost(hosts_[host], Error(ErrorKind::kUnavailable, why));
+}
+
+std::vector<uint64_t> ControllerTest::tickets(int host) const {
+  std::vector<uint64_t> first;
+  for (const RunFrame& run : executor_[host].all<RunFrame>()) {
+    first.push_back(run.first_ticket.value);
+  }
+  return first;
+}
+
+}  // namespace gangway
