@@ -18,8 +18,8 @@
 // has an instruction for it with 0 for numbers below the least normal one. f64 and i32 are computed
 // as such; i32 wraps, i32 division by zero gives 0. Comparisons take their type from their operands
 // and give bool. max and min propagate NaN; sign(NaN) is NaN; a conversion to i32 truncates and
-// saturates, NaN gives 0; a conversion to bool is x != 0. Accuracy in f32: exp, log, log1p, tanh,
-// erf, logistic within 4 ulp; the rest is exact or libm's.
+// saturates, NaN gives 0; a conversion to bool is x != 0. Accuracy in f32: exp, log, log1p,
+// expm1, tanh, erf, logistic within 4 ulp; the rest is exact or libm's.
 //
 // Outputs may lie on top of a kFull input of the same element size, never on a broadcast one.
 // An element's bits depend on its inputs alone, never on its position, the shape or the number of

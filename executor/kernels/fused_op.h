@@ -15,6 +15,7 @@ enum class FusedOp : uint8_t {
   kExp,
   kLog,
   kLog1p,
+  kExpm1,
   kTanh,
   kSqrt,
   kRsqrt,

@@ -24,6 +24,7 @@ Value sign(Value x, GW_LOC);
 Value exp(Value x, GW_LOC);
 Value log(Value x, GW_LOC);
 Value log1p(Value x, GW_LOC);
+Value expm1(Value x, GW_LOC);  // exp(x) - 1
 Value tanh(Value x, GW_LOC);
 Value sqrt(Value x, GW_LOC);
 Value rsqrt(Value x, GW_LOC);

@@ -75,6 +75,7 @@ std::vector<ReferenceRow> elementwise_references() {
       {Op::exp, unary<std::exp>},
       {Op::log, unary<std::log>},
       {Op::log1p, unary<std::log1p>},
+      {Op::expm1, unary<std::expm1>},
       {Op::tanh, unary<std::tanh>},
       {Op::sqrt, unary<std::sqrt>},
       {Op::rsqrt, unary<rsqrt_of>},

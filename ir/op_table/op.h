@@ -35,7 +35,7 @@ namespace gangway {
   X(rms_norm_grad) X(layer_norm) X(layer_norm_grad) X(cross_entropy) X(cross_entropy_grad)   \
   X(attention) X(attention_grad) X(attention_decode) X(grouped_dot) X(grouped_dot_grad_w)    \
   X(moe_route) X(moe_dispatch) X(moe_combine) X(moe_combine_grad_y) X(moe_combine_grad_w)    \
-  X(sum_squares) X(adamw) X(all_reduce) X(shard_slice) X(fusion)
+  X(sum_squares) X(adamw) X(all_reduce) X(shard_slice) X(fusion) X(expm1)
 // clang-format on
 
 enum class Op : uint16_t {

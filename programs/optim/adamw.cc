@@ -18,8 +18,8 @@ std::vector<Leaf> leaves(const Tree& tree) {
   return all;
 }
 
-// 1 - beta^step
-Value correction(Value step, double beta) { return 1.0 - exp(step * std::log(beta)); }
+// 1 - beta^step, to the last digits also where that is nearly 0.
+Value correction(Value step, double beta) { return -expm1(step * std::log(beta)); }
 
 }  // namespace
 

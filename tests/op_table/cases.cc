@@ -61,8 +61,8 @@ void add_elementwise_cases(DType dtype, std::vector<OpCase>& cases) {
   auto unary = [&](Op op, Fill fill) {
     for (const Dims& dims : shapes) cases.push_back({op, {}, inputs({{{dtype, dims}, fill}}), {}});
   };
-  for (Op op : {Op::neg, Op::abs, Op::sign, Op::exp, Op::tanh, Op::erf, Op::logistic, Op::sin,
-                Op::cos, Op::floor, Op::is_finite, Op::stop_gradient, Op::barrier}) {
+  for (Op op : {Op::neg, Op::abs, Op::sign, Op::exp, Op::expm1, Op::tanh, Op::erf, Op::logistic,
+                Op::sin, Op::cos, Op::floor, Op::is_finite, Op::stop_gradient, Op::barrier}) {
     unary(op, Fill::kAny);
   }
   for (Op op : {Op::log, Op::log1p, Op::sqrt, Op::rsqrt}) unary(op, Fill::kPositive);

@@ -13,7 +13,8 @@ std::vector<bool> masked_values(const Function& function) {
       of_node = number != nullptr && !std::isfinite(*number);
     }
     // Exponentials and comparisons of a masked value are finite again.
-    const bool heals = node.op == Op::exp || node.op == Op::softmax || node.op == Op::is_finite;
+    const bool heals = node.op == Op::exp || node.op == Op::expm1 || node.op == Op::softmax ||
+                       node.op == Op::is_finite;
     for (ValueId input : node.inputs) of_node |= !heals && masked[input];
     for (uint32_t r = 0; r < node.results; ++r) masked[node.first_result + r] = of_node;
   }

@@ -76,6 +76,7 @@ inline void float_step(FusedOp op, const void* a, const void* b, void* out, int6
     case FusedOp::kExp: return unary([](V x) { return exp_of(x); });
     case FusedOp::kLog: return unary([](V x) { return log_of(x); });
     case FusedOp::kLog1p: return unary([](V x) { return log1p_of(x); });
+    case FusedOp::kExpm1: return unary([](V x) { return expm1_of(x); });
     case FusedOp::kTanh: return unary([](V x) { return tanh_of(x); });
     case FusedOp::kSqrt: return unary([](V x) { return sqrt_of(x); });
     case FusedOp::kRsqrt: return unary([=](V x) { return one / sqrt_of(x); });

@@ -1,5 +1,5 @@
-// exp, log, log1p, tanh, erf, logistic of f32 vectors within 4 ulp; f64 goes to libm lane by lane.
-// Polynomials are weighted least-squares (Lawson) fits for the intervals that stand beside
+// exp, log, log1p, expm1, tanh, erf, logistic of f32 vectors within 4 ulp; f64 goes to libm lane by
+// lane. Polynomials are weighted least-squares (Lawson) fits for the intervals that stand beside
 // them.
 
 inline vf fma_chain(vf, vf acc) { return acc; }
@@ -15,17 +15,32 @@ inline vf copy_sign(vf magnitude, vf sign) {
   return (vf)(((vu)magnitude & 0x7FFFFFFFu) | ((vu)sign & 0x80000000u));
 }
 
-inline vf exp_of(vf x) {
+// e^x = 2^whole * (1 + rest), with |x - whole * ln 2| at most ln 2 / 2.
+struct ExpParts {
+  vf whole, rest;
+};
+inline ExpParts exp_parts(vf x) {
   // 1.5 * 2^23: adding it rounds to an integer in the low bits.
   constexpr float kMagic = 12582912.0f;
-  const vf limited = limit(x, -104.0f, 89.0f);
-  const vf whole = (limited * 1.44269504f + kMagic) - kMagic;
+  const vf whole = (x * 1.44269504f + kMagic) - kMagic;
   // ln 2 in two parts; the first has few bits, so that its product is exact without FMA too.
-  const vf r = (limited - whole * 0.693359375f) - whole * -2.12194440e-4f;
+  const vf r = (x - whole * 0.693359375f) - whole * -2.12194440e-4f;
   // (exp(r) - 1 - r) / r^2 on [-ln2 / 2, ln2 / 2].
   const vf p = fma_chain(r, vf{} + 0.00139012868464f, 0.00836320002126f, 0.0416668543703f,
                          0.166665769625f, 0.499999995498f);
-  return scale_by_power((p * r * r + r) + 1.0f, whole);
+  return {whole, p * r * r + r};
+}
+
+inline vf exp_of(vf x) {
+  const ExpParts parts = exp_parts(limit(x, -104.0f, 89.0f));
+  return scale_by_power(parts.rest + 1.0f, parts.whole);
+}
+
+// Below -30 the result is -1 in f32.
+inline vf expm1_of(vf x) {
+  const ExpParts parts = exp_parts(limit(x, -30.0f, 89.0f));
+  const vf lost = scale_by_power(vf{} + 1.0f, -parts.whole);  // 1, in units of 2^whole.
+  return scale_by_power(parts.rest + (1.0f - lost), parts.whole);
 }
 
 inline vf log_of(vf x) {
@@ -99,6 +114,7 @@ inline vf logistic_of(vf x) {
 GW_LANEWISE(vd, exp_of, __builtin_exp)
 GW_LANEWISE(vd, log_of, __builtin_log)
 GW_LANEWISE(vd, log1p_of, __builtin_log1p)
+GW_LANEWISE(vd, expm1_of, __builtin_expm1)
 GW_LANEWISE(vd, tanh_of, __builtin_tanh)
 GW_LANEWISE(vd, erf_of, __builtin_erf)
 GW_LANEWISE(vd, floor_of, __builtin_floor)

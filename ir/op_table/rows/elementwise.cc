@@ -106,6 +106,8 @@ void add_unary(std::vector<OpRow>& rows) {
       {Op::log, "log", 8, [](G g) { return Values{ct(g) / x(g)}; }, "The natural logarithm."},
       {Op::log1p, "log1p", 8, [](G g) { return Values{ct(g) / (x(g) + 1)}; },
        "log(1 + x), exact near 0."},
+      {Op::expm1, "expm1", 8, [](G g) { return Values{ct(g) * exp(x(g))}; },
+       "e to the x, less 1, exact near 0."},
       {Op::tanh, "tanh", 8, [](G g) { return Values{ct(g) * (1 - y(g) * y(g))}; },
        "The hyperbolic tangent."},
       {Op::sqrt, "sqrt", 1, [](G g) { return Values{ct(g) * 0.5 / y(g)}; },

@@ -12,6 +12,7 @@ GW_DEVICE T float_op(int32_t op, T x) {
     case code(FusedOp::kExp): return op_exp(x);
     case code(FusedOp::kLog): return op_log(x);
     case code(FusedOp::kLog1p): return op_log1p(x);
+    case code(FusedOp::kExpm1): return op_expm1(x);
     case code(FusedOp::kTanh): return op_tanh(x);
     case code(FusedOp::kSqrt): return op_sqrt(x);
     case code(FusedOp::kRsqrt): return op_rsqrt(x);

@@ -22,6 +22,7 @@ GW_DEVICE double double_of_bits(uint64_t bits) {
 GW_MATH(exp, expf, exp)
 GW_MATH(log, logf, log)
 GW_MATH(log1p, log1pf, log1p)
+GW_MATH(expm1, expm1f, expm1)
 GW_MATH(tanh, tanhf, tanh)
 GW_MATH(sqrt, sqrtf, sqrt)
 GW_MATH(erf, erff, erf)

@@ -112,6 +112,7 @@ Checked<V> as_vectors(Checked<T> data) {
 // As on a card, where these are overloaded for float.
 using std::cos;
 using std::exp;
+using std::expm1;
 using std::fabs;
 using std::log;
 using std::log1p;

@@ -28,6 +28,7 @@ std::string_view name_of(FusedOp op) {
     case FusedOp::kExp: return "exp";
     case FusedOp::kLog: return "log";
     case FusedOp::kLog1p: return "log1p";
+    case FusedOp::kExpm1: return "expm1";
     case FusedOp::kTanh: return "tanh";
     case FusedOp::kSqrt: return "sqrt";
     case FusedOp::kRsqrt: return "rsqrt";
