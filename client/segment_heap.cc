@@ -1,5 +1,6 @@
 #include "client/segment_heap.h"
 
+#include "runtime/base/align.h"
 #include "runtime/base/error.h"
 #include "runtime/base/units.h"
 
@@ -14,7 +15,7 @@ SegmentHeap::SegmentHeap(int64_t bytes)
     : segment_(SharedSegment::create(static_cast<size_t>(bytes))) {}
 
 std::shared_ptr<SegmentHeap::Part> SegmentHeap::take(int64_t bytes) {
-  const int64_t size = std::max(kAlignment, (bytes + kAlignment - 1) / kAlignment * kAlignment);
+  const int64_t size = std::max(kAlignment, align_up(bytes, kAlignment));
   std::lock_guard lock(mutex_);
   int64_t hole = 0;
   auto at = used_.begin();

@@ -4,6 +4,7 @@
 #include <cstddef>
 
 #include "data/permutation.h"
+#include "runtime/base/align.h"
 #include "runtime/base/error.h"
 #include "runtime/base/rng.h"
 
@@ -64,12 +65,12 @@ void ShuffledWindows::fill(uint64_t position, RowRange rows, std::span<int32_t> 
 SequentialWindows::SequentialWindows(std::string_view text, const WindowOptions& options)
     : text_(text), options_(options) {
   uint64_t seq = checked_seq(text, options), stride = seq - 1;
-  windows_ = (text.size() - 1 + stride - 1) / stride;
+  windows_ = ceil_div(text.size() - 1, stride);
 }
 
 uint64_t SequentialWindows::batches() const {
   auto batch = static_cast<uint64_t>(options_.batch);
-  return (windows_ + batch - 1) / batch;
+  return ceil_div(windows_, batch);
 }
 
 uint64_t SequentialWindows::start(uint64_t position, int row) const {

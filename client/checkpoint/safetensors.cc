@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "client/checkpoint/strict_json.h"
+#include "runtime/base/align.h"
 #include "runtime/base/error.h"
 
 namespace gangway {
@@ -199,7 +200,7 @@ std::string print_header(const SafetensorsHeader& header, const std::string& fil
   } catch (const Json::exception& error) {
     throw Error(ErrorKind::kInvalid, cat(file, ": a name or a text is not UTF-8: ", error.what()));
   }
-  text.resize((text.size() + 7) / 8 * 8, ' ');
+  text.resize(align_up(text.size(), 8), ' ');
   GW_REQUIRE(text.size() <= SafetensorsHeader::kBytesMax, file, ": the header of ", text.size(),
              " bytes is above the limit of ", SafetensorsHeader::kBytesMax);
   std::string length(8, '\0');

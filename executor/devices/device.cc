@@ -18,13 +18,12 @@ uint32_t CompiledFunction::add_need(const std::string& axes, int64_t bytes) {
 }
 
 HostMemory Device::host_memory(int64_t bytes) {
-  const int64_t units = (std::max<int64_t>(bytes, 1) + kDeviceAlignment - 1) / kDeviceAlignment;
-  void* data = std::aligned_alloc(kDeviceAlignment, static_cast<size_t>(units * kDeviceAlignment));
+  std::byte* data = host_block(bytes);
   if (data == nullptr) {
     throw Error(ErrorKind::kOverloaded, cat("host memory: the machine has no ", bytes, " B left"),
                 {.device = name_});
   }
-  return {static_cast<std::byte*>(data), [](std::byte* memory) { std::free(memory); }};
+  return {data, [](std::byte* memory) { std::free(memory); }};
 }
 
 const std::shared_ptr<const Error>& peer_failed() {

@@ -18,10 +18,6 @@ const SegmentDescriptor& offer_of(const std::vector<SegmentOffer>& offers, const
   throw Error(ErrorKind::kInvalid, cat("link: the offer \"", key, "\" is missing"));
 }
 
-int64_t aligned(int64_t bytes) {
-  return (std::max<int64_t>(bytes, 1) + kDeviceAlignment - 1) / kDeviceAlignment * kDeviceAlignment;
-}
-
 }  // namespace
 
 HostPlan& Host::Impl::plan(PlanId id) {
@@ -134,14 +130,14 @@ DeviceNeed Host::Impl::need_of(HostPlan& made, DevicePlan& device) {
     if (made.inits[s].empty()) continue;
     const PlanValue& value = facts.values[facts.states[s].value];
     if (mesh_device_of(facts.slices[value.slice], device.member) != kNone) {
-      need.state += aligned(value.local_type.bytes());
+      need.state += block_bytes(value.local_type.bytes());
     }
   }
   need.slots = (device.layout.slot_bytes + device.layout.bound_bytes + own_inbox_bytes(device)) *
                facts.runs_in_flight_max;
   // A segment lies in the host's memory.
-  need.slots +=
-      device.device->discrete() ? aligned(staging_bytes(made, device)) : shared_bytes(made, device);
+  need.slots += device.device->discrete() ? block_bytes(staging_bytes(made, device))
+                                          : shared_bytes(made, device);
   return need;
 }
 
@@ -202,7 +198,7 @@ void Host::Impl::allocate(HostPlan& made, DevicePlan& device) {
   if (device.device->discrete()) {
     device.staging =
         device.device->host_memory(device.layout.slot_bytes * facts.runs_in_flight_max);
-    device.meeting_place = allocate_buffer(memory, aligned(staging_bytes(made, device)), what);
+    device.meeting_place = allocate_buffer(memory, block_bytes(staging_bytes(made, device)), what);
     if (const int64_t bytes = own_inbox_bytes(device); bytes > 0)
       device.inboxes = allocate_buffer(memory, bytes * facts.runs_in_flight_max, what);
     std::byte* place = device.meeting_place->data();
@@ -215,7 +211,7 @@ void Host::Impl::allocate(HostPlan& made, DevicePlan& device) {
   if (Result<void> reserved = memory.reserve(shared, what); !reserved.ok()) throw reserved.error();
   device.reserved_bytes = shared;
   const auto pool = [&](uint32_t value) {
-    return std::make_shared<BufferPool>(memory, aligned(facts.values[value].local_type.bytes()),
+    return std::make_shared<BufferPool>(memory, block_bytes(facts.values[value].local_type.bytes()),
                                         what, facts.runs_in_flight_max);
   };
   device.states.resize(facts.values.size());
@@ -244,8 +240,8 @@ void Host::Impl::add_states(HostPlan& made) {
       state = std::make_shared<State>(State{name, std::move(shards)});
       for (Shard& shard : state->shards.shards) {
         shard.buffer =
-            allocate_buffer(devices[shard.device]->memory(), aligned(state->shards.local.bytes()),
-                            cat("state \"", name, "\""));
+            allocate_buffer(devices[shard.device]->memory(),
+                            block_bytes(state->shards.local.bytes()), cat("state \"", name, "\""));
       }
       states.add(made.scope, state);
       initialise(made, s, *state);

@@ -4,23 +4,20 @@
 #include <cmath>
 
 #include "executor/kernels/simd/simd.h"
+#include "runtime/base/align.h"
 
 namespace gangway {
 namespace {
 
 using simd::AttentionHead;
 
-int64_t padded(int64_t n) {
-  return (n + simd::kAttentionPad - 1) / simd::kAttentionPad * simd::kAttentionPad;
-}
-int64_t panels(int64_t n) {
-  return (n + simd::kPanelCols - 1) / simd::kPanelCols * simd::kPanelCols;
-}
+int64_t padded(int64_t n) { return align_up(n, simd::kAttentionPad); }
+int64_t panels(int64_t n) { return align_up(n, simd::kPanelCols); }
 size_t element(const AttentionShape& s) { return s.dtype == DType::kF64 ? 8 : 4; }
 
 // Bytes for one thread, of `elements` of the compute type; threads never share a cache line.
 size_t slice_bytes(const AttentionShape& s, int64_t elements) {
-  return (static_cast<size_t>(elements) * element(s) + 127) / 128 * 128;
+  return align_up(static_cast<size_t>(elements) * element(s), 128);
 }
 // The larger of what plain numbers and pairs of bf16 need (for all but tiny heads the first): the
 // memory plan does not depend on the instruction set.

@@ -4,6 +4,7 @@
 
 #include "executor/kernels/simd/fused_plan.h"
 #include "executor/kernels/simd/simd.h"
+#include "runtime/base/align.h"
 #include "runtime/base/error.h"
 
 namespace gangway {
@@ -197,12 +198,12 @@ void Fused::run(Parallel& par, int64_t outer, int64_t inner, std::span<const voi
   if (!plan.rows) space = {1, outer * inner, 1, outer * inner, 1};
   if (space.inner > plan.chunk) {
     space.unit_cols = plan.chunk;
-    space.units_across = (space.inner + plan.chunk - 1) / plan.chunk;
+    space.units_across = ceil_div(space.inner, plan.chunk);
   } else {
     space.unit_rows = std::min(space.outer, plan.chunk / space.inner);
   }
   space.native = has_native_bf16(par.isa());
-  const int64_t units = (space.outer + space.unit_rows - 1) / space.unit_rows * space.units_across;
+  const int64_t units = ceil_div(space.outer, space.unit_rows) * space.units_across;
   const int64_t parts = std::min<int64_t>(par.threads(), units);
   par.for_each_chunk(parts, [&](int64_t p) {
     par.simd().fused_units(plan, space, inputs.data(), outputs.data(), units * p / parts,

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "executor/kernels/simd/simd.h"
+#include "runtime/base/align.h"
 #include "runtime/base/error.h"
 
 // Not oneDNN: it wants every size when a primitive is built, and experts' rows are known only when
@@ -23,8 +24,8 @@ using simd::kPanelRows;
 constexpr int64_t kLines = 128, kCols = 4 * kPanelCols;
 
 int64_t bytes_of(DType dtype) { return static_cast<int64_t>(size_of(dtype)); }
-int64_t panels(int64_t n) { return (n + kPanelCols - 1) / kPanelCols; }
-int64_t even(int64_t n) { return (n + 1) / 2 * 2; }
+int64_t panels(int64_t n) { return ceil_div(n, kPanelCols); }
+int64_t even(int64_t n) { return align_up(n, 2); }
 
 // The rows of one expert in one group, cut to the buffer.
 struct Segment {
@@ -81,7 +82,7 @@ struct GroupedMatmul::Impl {
     const int64_t sums = kCols * kCols * bytes_of(sum());
     const int64_t bytes = weight() ? 8 * kLines * line_bytes() + sums
                                    : strip() / kPanelCols * panel_bytes() + copied_bytes();
-    return (bytes + 63) / 64 * 64;
+    return align_up(bytes, 64);
   }
 
   void run_rows(Parallel& par, const std::byte* x, const std::byte* w, const int32_t* sizes,
@@ -164,11 +165,11 @@ void GroupedMatmul::Impl::run_rows(Parallel& par, const std::byte* x, const std:
   // The unit is a tile of rows against a strip of columns; units of one strip follow one another. A
   // thread takes its share of all, wherever that cuts: an element's sum does not depend on it.
   std::vector<int64_t> tiles(static_cast<size_t>(desc.experts), 0);
-  const int64_t across = (cols + strip() - 1) / strip();
+  const int64_t across = ceil_div(cols, strip());
   int64_t total = 0;
   for (int64_t e = 0; e < desc.experts; ++e) {
     int64_t& count = tiles[static_cast<size_t>(e)];
-    segments.for_each(e, [&](Segment s) { count += (s.rows + kPanelRows - 1) / kPanelRows; });
+    segments.for_each(e, [&](Segment s) { count += ceil_div(s.rows, kPanelRows); });
     total += count * across;
   }
   const bool forward = desc.kind == GroupedKind::kForward;
@@ -275,7 +276,7 @@ void GroupedMatmul::Impl::run_weight(Parallel& par, const std::byte* x, const st
   const Segments segments(desc, sizes);
   // The unit is kPanelCols rows of dw by kCols columns; a thread takes a share of all units, each
   // weighed by its expert's rows, and does its neighbouring ones of the same columns together.
-  const int64_t across = (desc.h + kCols - 1) / kCols, down = panels(desc.d);
+  const int64_t across = ceil_div(desc.h, kCols), down = panels(desc.d);
   std::vector<int64_t> rows(static_cast<size_t>(desc.experts), 1);  // Zeros cost something too.
   int64_t total = 0;
   for (int64_t e = 0; e < desc.experts; ++e) {

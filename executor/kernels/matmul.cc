@@ -6,21 +6,21 @@
 #include "executor/kernels/dnnl_matmul.h"
 #include "executor/kernels/move.h"
 #include "executor/kernels/simd/simd.h"
+#include "runtime/base/align.h"
 #include "runtime/base/error.h"
 
 namespace gangway {
 namespace {
 
-constexpr size_t kAlignment = 64;
-size_t aligned(size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
+size_t aligned(size_t bytes) { return align_up(bytes, 64); }
 
 // Rows of one primitive call: enough blocks of all items to share out, each long enough to repay
 // packing the right-hand side.
 int64_t block_rows(int64_t batch, int64_t m, int64_t n, int64_t k) {
   constexpr double kSmall = 1 << 20;  // Multiply-adds below which one call is best.
   if (static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k) < kSmall) return m;
-  if (m < 256) return (m / 2 + 15) / 16 * 16 > 0 ? std::min(m, (m / 2 + 15) / 16 * 16) : m;
-  return std::clamp<int64_t>((batch * m / 16 + 31) / 32 * 32, 128, std::min<int64_t>(m, 512));
+  if (m < 256) return m < 2 ? m : std::min(m, align_up(m / 2, 16));
+  return std::clamp<int64_t>(align_up(batch * m / 16, 32), 128, std::min<int64_t>(m, 512));
 }
 
 // Fills in dense strides and joins batch items that lie behind one another into rows of one
@@ -94,7 +94,7 @@ Matmul::Matmul(const MatmulDesc& desc, KernelIsa isa) {
   d = resolved(desc);
   if (d.a != DType::kF64 && !impl->empty() && d.k > 0) {
     impl->block = block_rows(d.batch, d.m, d.n, d.k);
-    impl->blocks = (d.m + impl->block - 1) / impl->block;
+    impl->blocks = ceil_div(d.m, impl->block);
     impl->widened = d.a == DType::kBF16 && !has_native_bf16(isa);
     DnnlMatmulDesc one{.in = impl->widened ? DType::kF32 : d.a,
                        .out = d.c,
@@ -184,7 +184,7 @@ void Matmul::Impl::run_dnnl(Parallel& par, const void* a, const void* b, void* c
 
 void Matmul::Impl::run_double(Parallel& par, const double* a, const double* b, double* c) const {
   constexpr int64_t kRows = 48;
-  const int64_t blocks_of_48 = (desc.m + kRows - 1) / kRows;
+  const int64_t blocks_of_48 = ceil_div(desc.m, kRows);
   par.for_each_chunk(desc.batch * blocks_of_48, [&](int64_t u) {
     const int64_t item = u / blocks_of_48, begin = u % blocks_of_48 * kRows;
     const simd::DoubleGemm g{

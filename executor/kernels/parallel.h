@@ -24,6 +24,7 @@
 #include <memory>
 
 #include "executor/kernels/isa.h"
+#include "runtime/base/align.h"
 
 namespace gangway {
 
@@ -63,7 +64,7 @@ class Parallel {
   template <class Body>
   void for_each_range(int64_t n, int64_t grain, const Body& body) {
     if (n <= 0) return;
-    const int64_t grains = (n + grain - 1) / grain;
+    const int64_t grains = ceil_div(n, grain);
     const int64_t parts = std::min<int64_t>(threads_, grains);
     for_each_chunk(parts, [&](int64_t p) {
       body(grains * p / parts * grain, std::min(n, grains * (p + 1) / parts * grain));

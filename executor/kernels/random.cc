@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "executor/kernels/simd/simd.h"
+#include "runtime/base/align.h"
 #include "runtime/base/rng.h"
 
 namespace gangway {
@@ -65,7 +66,7 @@ void random(Parallel& par, const RandomShape& s, bool round_down, void* y) {
   const uint64_t key = key_of(s);
   // Long single rows are cut too: any element can be computed alone.
   constexpr int64_t kPiece = 8192;
-  const int64_t pieces = (s.cols + kPiece - 1) / kPiece;
+  const int64_t pieces = ceil_div(s.cols, kPiece);
   par.for_each_chunk(s.rows * pieces, [&](int64_t u) {
     const int64_t r = u / pieces, c = u % pieces * kPiece, n = std::min(kPiece, s.cols - c);
     const int64_t first = s.offset + r * s.row_stride + c, at = r * s.cols + c;

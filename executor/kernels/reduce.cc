@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "executor/kernels/simd/simd.h"
+#include "runtime/base/align.h"
 
 namespace gangway {
 namespace {
@@ -22,7 +23,7 @@ int64_t piece_length(const AxisShape& s) {
   return std::max<int64_t>(1, kPieceElements / std::max<int64_t>(s.inner, 1));
 }
 int64_t piece_count(const AxisShape& s) {
-  return std::max<int64_t>(1, (s.axis + piece_length(s) - 1) / piece_length(s));
+  return std::max<int64_t>(1, ceil_div(s.axis, piece_length(s)));
 }
 
 const std::byte* at(const void* x, int64_t index, DType dtype) {
@@ -155,12 +156,12 @@ void cumsum(Parallel& par, DType dtype, const AxisShape& s, const void* x, void*
 }
 
 size_t sum_squares_scratch_bytes(int64_t n) {
-  return static_cast<size_t>((n + kSumPiece - 1) / kSumPiece) * sizeof(double);
+  return static_cast<size_t>(ceil_div(n, kSumPiece)) * sizeof(double);
 }
 
 void sum_squares(Parallel& par, DType dtype, const void* x, int64_t n, void* y, void* scratch) {
   auto* sums = static_cast<double*>(scratch);
-  const int64_t pieces = (n + kSumPiece - 1) / kSumPiece;
+  const int64_t pieces = ceil_div(n, kSumPiece);
   par.for_each_chunk(pieces, [&](int64_t p) {
     sums[p] = par.simd().sum_squares_piece(dtype, at(x, p * kSumPiece, dtype),
                                            std::min(kSumPiece, n - p * kSumPiece));

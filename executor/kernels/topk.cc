@@ -4,6 +4,8 @@
 #include <bit>
 #include <cstring>
 
+#include "runtime/base/align.h"
+
 namespace gangway {
 namespace {
 
@@ -88,7 +90,7 @@ void sort_row(const typename Order::Storage* x, int64_t n, int32_t* order,
 
 size_t row_bytes(DType dtype, int64_t n) {
   const size_t entry = dtype == DType::kF64 ? sizeof(Entry<uint64_t>) : sizeof(Entry<uint32_t>);
-  return (2 * static_cast<size_t>(n) * entry + 63) / 64 * 64;
+  return align_up(2 * static_cast<size_t>(n) * entry, 64);
 }
 
 }  // namespace

@@ -3,43 +3,10 @@
 #include <algorithm>
 
 #include "executor/host/host.h"
+#include "ir/transforms/memory/pack_intervals.h"
 
 namespace gangway {
 namespace {
-
-int64_t aligned(int64_t bytes) {
-  return (std::max<int64_t>(bytes, 1) + kDeviceAlignment - 1) / kDeviceAlignment * kDeviceAlignment;
-}
-
-struct Interval {
-  int64_t bytes = 0;
-  uint32_t first = 0, last = 0;  // Node indices, inclusive.
-  int64_t* offset = nullptr;
-};
-
-// Largest first, each at the lowest place that is free throughout its life.
-int64_t pack(std::vector<Interval>& intervals) {
-  std::stable_sort(intervals.begin(), intervals.end(),
-                   [](const Interval& a, const Interval& b) { return a.bytes > b.bytes; });
-  int64_t total = 0;
-  std::vector<const Interval*> placed;  // By offset.
-  for (const Interval& want : intervals) {
-    int64_t at = 0;
-    for (const Interval* other : placed) {
-      const bool together = other->first <= want.last && want.first <= other->last;
-      if (!together) continue;
-      if (*other->offset - at >= want.bytes) break;
-      at = std::max(at, *other->offset + other->bytes);
-    }
-    *want.offset = at;
-    total = std::max(total, at + want.bytes);
-    placed.insert(std::upper_bound(
-                      placed.begin(), placed.end(), &want,
-                      [](const Interval* a, const Interval* b) { return *a->offset < *b->offset; }),
-                  &want);
-  }
-  return total;
-}
 
 class LayoutMaker {
  public:
@@ -58,9 +25,10 @@ class LayoutMaker {
     for (uint32_t n = 0; n < plan_.nodes.size(); ++n) place_call(n);
     for (uint32_t v : plan_.outputs) {
       if (layout_.values[v].kind == ValuePlace::Kind::kAbsent) continue;
-      layout_.bound_bytes += aligned(plan_.values[v].local_type.bytes());
+      layout_.bound_bytes += block_bytes(plan_.values[v].local_type.bytes());
     }
-    layout_.arena_bytes = std::max(aligned(arena_bytes_min), pack(intervals_));
+    layout_.arena_bytes = std::max(block_bytes(arena_bytes_min), pack_intervals(intervals_));
+    for (size_t i = 0; i < intervals_.size(); ++i) *offsets_[i] = intervals_[i].offset;
     return std::move(layout_);
   }
 
@@ -117,10 +85,10 @@ class LayoutMaker {
       case PlanStorage::kInput:
         place.kind = ValuePlace::Kind::kBound;
         if (bytes > static_cast<int64_t>(kInlineBytesMax)) {
-          layout_.bound_bytes += aligned(bytes);
+          layout_.bound_bytes += block_bytes(bytes);
         } else {
           place.offset = layout_.slot_bytes;  // A place for the value inside the message.
-          layout_.slot_bytes += aligned(bytes);
+          layout_.slot_bytes += block_bytes(bytes);
         }
         return;
       case PlanStorage::kTemporary:
@@ -128,16 +96,15 @@ class LayoutMaker {
     }
     if (contains(received_, v) && (!discrete_ || contains(linked_, v))) {
       place = {ValuePlace::Kind::kInbox, layout_.inbox_bytes};
-      layout_.inbox_bytes += aligned(bytes);
+      layout_.inbox_bytes += block_bytes(bytes);
     } else if (contains(sourced_, v)) {
       place = {ValuePlace::Kind::kSlot, layout_.slot_bytes};
-      layout_.slot_bytes += aligned(bytes);
+      layout_.slot_bytes += block_bytes(bytes);
     } else if (contains(plan_.outputs, v) && !contains(received_, v)) {
       place.kind = ValuePlace::Kind::kBound;
     } else if (first_[v] != kNone) {
       place.kind = ValuePlace::Kind::kArena;
-      intervals_.push_back(
-          {aligned(bytes), first_[v], std::max(first_[v], last_[v]), &place.offset});
+      add_interval(bytes, first_[v], std::max(first_[v], last_[v]), &place.offset);
     }
   }
 
@@ -147,7 +114,12 @@ class LayoutMaker {
     layout_.call_arena[n] = 0;
     const int64_t bytes = functions_[node.function]->arena_bytes();
     if (bytes == 0) return;
-    intervals_.push_back({aligned(bytes), n, end_of(n), &layout_.call_arena[n]});
+    add_interval(bytes, n, end_of(n), &layout_.call_arena[n]);
+  }
+
+  void add_interval(int64_t bytes, uint32_t first, uint32_t last, int64_t* offset) {
+    intervals_.push_back({block_bytes(bytes), first, last});
+    offsets_.push_back(offset);
   }
 
   const Plan& plan_;
@@ -158,7 +130,8 @@ class LayoutMaker {
   std::vector<uint32_t> first_, last_;
   std::vector<uint32_t> sourced_, received_;
   std::vector<uint32_t> linked_;  // Of those received: over a link.
-  std::vector<Interval> intervals_;
+  std::vector<LiveInterval> intervals_;
+  std::vector<int64_t*> offsets_;  // Where the place of each interval is written.
 };
 
 }  // namespace

@@ -50,9 +50,7 @@ Result<std::byte*> DeviceMemory::allocate(int64_t bytes, const std::string& what
     unreserve(bytes);
     return Error(block.error()).add_where({.device = device_});
   }
-  const int64_t units = (std::max<int64_t>(bytes, 1) + kDeviceAlignment - 1) / kDeviceAlignment;
-  void* data = std::aligned_alloc(kDeviceAlignment, static_cast<size_t>(units * kDeviceAlignment));
-  if (data != nullptr) return static_cast<std::byte*>(data);
+  if (std::byte* data = host_block(bytes); data != nullptr) return data;
   unreserve(bytes);
   return Error(ErrorKind::kOverloaded,
                cat(what, ": the machine has no ", size_text(bytes), " left"), {.device = device_},

@@ -8,12 +8,15 @@
 // Errors: kOverloaded, naming what needs how much, the device, and how much is free.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <memory>
 #include <mutex>
 #include <string>
 
+#include "runtime/base/align.h"
 #include "runtime/base/result.h"
 
 namespace gangway {
@@ -61,6 +64,16 @@ class DeviceMemory : public std::enable_shared_from_this<DeviceMemory> {
   int64_t in_use_ = 0;
   int64_t peak_ = 0;
 };
+
+// What `bytes` take of a device's memory: whole units, at least one.
+inline int64_t block_bytes(int64_t bytes) {
+  return align_up(std::max<int64_t>(bytes, 1), kDeviceAlignment);
+}
+// So much memory of the host, in such units, for std::free(); null: there is none left.
+inline std::byte* host_block(int64_t bytes) {
+  return static_cast<std::byte*>(
+      std::aligned_alloc(kDeviceAlignment, static_cast<size_t>(block_bytes(bytes))));
+}
 
 // A block of device memory that frees itself. `error` is the device thread's: set when the run that
 // should have filled the buffer failed, and seen by whoever reads it later in the stream.

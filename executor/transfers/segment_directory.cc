@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "runtime/base/align.h"
 #include "runtime/base/error.h"
 #include "runtime/base/hash.h"
 
@@ -24,15 +25,15 @@ uint64_t key_of(const std::string& name) {
   return hasher.finish().low;
 }
 
-uint64_t aligned(uint64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
-
-uint64_t directory_bytes(size_t count) { return aligned(sizeof(Header) + count * sizeof(Entry)); }
+uint64_t directory_bytes(size_t count) {
+  return align_up(sizeof(Header) + count * sizeof(Entry), kAlignment);
+}
 
 }  // namespace
 
 void SegmentBuilder::add(const std::string& name, int64_t bytes) {
   areas_.push_back({key_of(name), end_, static_cast<uint64_t>(bytes)});
-  end_ += aligned(static_cast<uint64_t>(bytes));
+  end_ += align_up(static_cast<uint64_t>(bytes), kAlignment);
 }
 
 int64_t SegmentBuilder::bytes() const {

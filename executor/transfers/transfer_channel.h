@@ -25,6 +25,7 @@
 #include "executor/transfers/device_link.h"
 #include "executor/work/bell.h"
 #include "executor/work/work.h"
+#include "runtime/base/align.h"
 
 namespace gangway {
 
@@ -74,7 +75,7 @@ class TransferSlots {
   static constexpr int64_t kLine = sizeof(TransferStamp);
   static int64_t stride(int64_t payload_bytes) {
     const bool small = payload_bytes <= static_cast<int64_t>(sizeof(TransferStamp::small));
-    return small ? kLine : kLine + (payload_bytes + kLine - 1) / kLine * kLine;
+    return small ? kLine : kLine + align_up(payload_bytes, kLine);
   }
   TransferStamp& stamp(uint64_t run) const {
     return *reinterpret_cast<TransferStamp*>(slots_data_ +

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "runtime/base/align.h"
 #include "runtime/base/cat.h"
 #include "runtime/fibers/fiber_stack.h"
 
@@ -51,7 +52,7 @@ void BlockRunner::run_block() {
   shared_used_ = 0;
   use_shared(call_->shared_bytes);
   barriers_ = 0;
-  warps_.assign((threads_ + cuda::kWarpThreads - 1) / cuda::kWarpThreads, {});
+  warps_.assign(ceil_div(threads_, cuda::kWarpThreads), {});
   if (fibers_.size() < threads_) fibers_.resize(threads_);
   for (uint32_t t = 0; t < threads_; ++t) start(t);
   do {

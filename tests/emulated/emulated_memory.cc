@@ -1,6 +1,7 @@
 // Allocation and copies of the emulated driver.
 #include <cstring>
 
+#include "runtime/base/align.h"
 #include "tests/emulated/emulated_driver.h"
 
 namespace gangway::emulated {
@@ -10,10 +11,7 @@ using namespace cuda;
 namespace {
 
 // As a card's pool: whole units.
-int64_t taken_for(int64_t bytes) {
-  constexpr int64_t kUnit = 256;
-  return (bytes + kUnit - 1) / kUnit * kUnit;
-}
+int64_t taken_for(int64_t bytes) { return align_up(bytes, 256); }
 
 }  // namespace
 

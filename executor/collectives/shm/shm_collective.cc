@@ -4,12 +4,13 @@
 #include <cstring>
 
 #include "executor/collectives/shm/reduce_ranks.h"
+#include "runtime/base/align.h"
 #include "runtime/base/error.h"
 
 namespace gangway {
 namespace {
 
-int64_t aligned(int64_t bytes) { return (bytes + 63) / 64 * 64; }
+constexpr int64_t kAlignment = 64;
 
 int64_t bytes_of(const CollectiveTensor& tensor) {
   return tensor.elements * static_cast<int64_t>(size_of(tensor.dtype));
@@ -60,7 +61,7 @@ void ShmCollective::begin_all_reduce(std::span<const CollectiveTensor> tensors, 
   bytes_ = 0;
   for (const CollectiveTensor& tensor : tensors_) {
     offsets_.push_back(bytes_);
-    bytes_ += aligned(bytes_of(tensor));
+    bytes_ += align_up(bytes_of(tensor), kAlignment);
   }
   // The plan sized the staging; a larger bucket must not write beyond it.
   if (bytes_ > staging_bytes_) {

@@ -44,6 +44,8 @@ struct KernelArgs {
     return *static_cast<const T*>(in(i));
   }
 };
+inline constexpr int64_t kScratchAlignment = 64;  // Of parts of a scratchpad: a cache line.
+
 using Kernel = std::function<void(const KernelArgs&)>;
 
 struct Lowered {

@@ -4,19 +4,15 @@
 #include "executor/devices/lower/dot_plan.h"
 #include "executor/kernels/matmul.h"
 #include "executor/kernels/move.h"
+#include "runtime/base/align.h"
 
 namespace gangway::cpu {
-namespace {
-
-int64_t aligned(int64_t bytes) { return (bytes + 63) / 64 * 64; }
-
-}  // namespace
 
 Lowered lower_dot(const LowerCall& call) {
   const DotPlan plan = plan_dot(call.attrs(), call.in(0), call.in(1), call.out().dtype);
   auto matmul = std::make_shared<const Matmul>(plan.desc);
-  const int64_t moved_a = plan.move_a ? aligned(call.in(0).bytes()) : 0;
-  const int64_t moved_b = plan.move_b ? aligned(call.in(1).bytes()) : 0;
+  const int64_t moved_a = plan.move_a ? align_up(call.in(0).bytes(), kScratchAlignment) : 0;
+  const int64_t moved_b = plan.move_b ? align_up(call.in(1).bytes(), kScratchAlignment) : 0;
   auto kernel = [matmul, plan, moved_a, moved_b](const KernelArgs& args) {
     const void *x = args.in(0), *y = args.in(1);
     auto* scratch = static_cast<std::byte*>(args.scratch_data());

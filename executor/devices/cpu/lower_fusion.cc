@@ -5,6 +5,7 @@
 #include "executor/devices/lower/to_fused.h"
 #include "executor/kernels/fused.h"
 #include "executor/kernels/move.h"
+#include "runtime/base/align.h"
 #include "runtime/base/error.h"
 
 namespace gangway::cpu {
@@ -59,7 +60,7 @@ Lowered lower_fusion(const LowerCall& call) {
     state->spreads.push_back(
         {broadcast_copy(body.types[input.parameter], to, node.attrs.ints("map")), input.parameter,
          scratch, i});
-    scratch += (to.bytes() + 63) / 64 * 64;
+    scratch += align_up(to.bytes(), kScratchAlignment);
   }
   return {[state](const KernelArgs& args) { state->run(args); }, scratch};
 }

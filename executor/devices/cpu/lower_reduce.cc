@@ -3,6 +3,7 @@
 #include "executor/devices/cpu/kernel.h"
 #include "executor/kernels/move.h"
 #include "executor/kernels/reduce.h"
+#include "runtime/base/align.h"
 #include "runtime/base/error.h"
 
 namespace gangway::cpu {
@@ -30,7 +31,7 @@ Lowered lower_axes(const LowerCall& call, const std::vector<int64_t>& axes) {
   // Reduced dimensions go last, in scratch.
   const AxisShape shape{call.out().elements(),
                         x.elements() / std::max<int64_t>(1, call.out().elements()), 1};
-  const int64_t moved = (x.bytes() + 63) / 64 * 64;
+  const int64_t moved = align_up(x.bytes(), kScratchAlignment);
   return {[op, dtype = x.dtype, shape, moved,
            copy = permute_copy(static_cast<int64_t>(size_of(x.dtype)), x.dims, reduced.order)](
               const KernelArgs& args) {

@@ -4,7 +4,7 @@
 
 constexpr int64_t kBlockQ = kAttentionBlockQ, kBlockK = kAttentionBlockK;
 
-inline int64_t padded(int64_t n) { return (n + kAttentionPad - 1) / kAttentionPad * kAttentionPad; }
+inline int64_t padded(int64_t n) { return round_up(n, kAttentionPad); }
 
 // x[n, dim] with a row stride -> y[n, padded(dim)] * scale; zeros behind each row.
 template <class S>
@@ -58,7 +58,7 @@ template <class T, class V>
 inline T online_softmax(T* p, int64_t visible, int64_t width, T& top, T& sum) {
   const T before = top;
   T factor = 1;
-  const int64_t whole = (visible + kLanesOf<V> - 1) / kLanesOf<V> * kLanesOf<V>;
+  const int64_t whole = round_up(visible, kLanesOf<V>);
   if (visible > 0) {
     // Scores behind the visible ones become -inf, so that all loops run over whole vectors.
     for (int64_t i = visible; i < whole; ++i) p[i] = -kInfinity<T>;
@@ -126,7 +126,7 @@ inline void attention_typed(const AttentionHead& h) {
 // One block of queries against one block of keys: p = exp(scores - lse), ds = p * (dp - delta).
 template <class T, class V>
 inline void softmax_backward_row(T* p, T* ds, int64_t visible, int64_t width, T lse, T delta) {
-  const int64_t whole = (visible + kLanesOf<V> - 1) / kLanesOf<V> * kLanesOf<V>;
+  const int64_t whole = round_up(visible, kLanesOf<V>);
   for (int64_t i = visible; i < whole; ++i) p[i] = -kInfinity<T>;
   for (int64_t i = 0; i < whole; i += kLanesOf<V>) {
     const V e = exp_of(load(p + i) - lse);

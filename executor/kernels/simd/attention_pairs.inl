@@ -33,12 +33,10 @@ inline void panels_product(const uint32_t* a, const uint32_t* panels, int64_t li
   }
 }
 
-inline int64_t whole_vectors(int64_t n) { return (n + kLanes - 1) / kLanes * kLanes; }
-
 // Scores behind the visible ones give exp = 0, so that loops run over whole vectors.
 inline void hide_behind(float* p, int64_t visible, float scale) {
   const float hidden = scale < 0 ? kInfinity<float> : -kInfinity<float>;
-  for (int64_t i = visible; i < whole_vectors(visible); ++i) p[i] = hidden;
+  for (int64_t i = visible; i < round_up(visible, kLanes); ++i) p[i] = hidden;
 }
 
 // One row of scores -> bf16 exp(scale * score - max so far), in place; as online_softmax of plain
@@ -46,7 +44,7 @@ inline void hide_behind(float* p, int64_t visible, float scale) {
 inline float online_softmax_pairs(float* p, int64_t visible, int64_t width, float scale, float& top,
                                   float& sum) {
   bf16* const to = reinterpret_cast<bf16*>(p);
-  const int64_t whole = whole_vectors(visible);
+  const int64_t whole = round_up(visible, kLanes);
   float factor = 1;
   if (visible > 0) {
     hide_behind(p, visible, scale);
@@ -146,7 +144,7 @@ inline void softmax_backward_pairs(float* scores, float* ds, int64_t width, floa
 
 inline void attention_grad_pairs(const AttentionHead& h) {
   const int64_t dim = h.head_dim, wide = padded(dim), lines = (dim + 1) / 2;
-  const int64_t key_lines = lines * ((h.seq_k + kPanelCols - 1) / kPanelCols * kPanelCols);
+  const int64_t key_lines = lines * round_up(h.seq_k, kPanelCols);
   const auto scale = static_cast<float>(h.scale);
   auto* dk = static_cast<float*>(h.scratch);                           // [seq_k, wide]
   float* dv = dk + h.seq_k * wide;                                     // [seq_k, wide]
@@ -189,7 +187,7 @@ inline void attention_grad_pairs(const AttentionHead& h) {
       for (int64_t r = 0; r < rows; ++r) {
         const int64_t visible = clamp_index(visible_keys(h, q0 + r) - k0, 0, count);
         hide_behind(p + r * width, visible, scale);
-        row[r].whole = whole_vectors(visible);
+        row[r].whole = round_up(visible, kLanes);
       }
       for (int64_t r = 0; r < rows; r += 2) {
         softmax_backward_pairs(p + r * width, ds + r * width, width, scale, row + r);

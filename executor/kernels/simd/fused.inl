@@ -320,7 +320,7 @@ void fused_units(const FusedPlan& plan, const FusedSpace& space, const void* con
     u.rows = space.outer - u.row < space.unit_rows ? space.outer - u.row : space.unit_rows;
     u.cols = space.inner - u.col < space.unit_cols ? space.inner - u.col : space.unit_cols;
     const int64_t n = u.rows * u.cols;
-    u.padded = (n + kFusedQuantum - 1) / kFusedQuantum * kFusedQuantum;
+    u.padded = round_up(n, kFusedQuantum);
     const int64_t first = u.row * space.inner + u.col;
 
     for (const FusedLoad& l : plan.loads) {

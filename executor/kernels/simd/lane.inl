@@ -9,6 +9,9 @@ template <class V>
 constexpr int kLanesOf = sizeof(V) / sizeof(V{}[0]);
 constexpr int kLanes = kLanesOf<vf>;
 
+// As align_up(): each path compiles its own, since a shared one could hold another's instructions.
+inline int64_t round_up(int64_t n, int64_t unit) { return (n + unit - 1) / unit * unit; }
+
 template <class V, class P>
 inline V load_raw(const P* p) {
   V v;

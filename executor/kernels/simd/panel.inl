@@ -57,8 +57,7 @@ inline void pack_columns(const S* x, int64_t stride, int64_t rows, int64_t cols,
 template <class V, class Body, class Empty>
 inline void for_panel(int64_t cols, int64_t width, const Body& body, const Empty& empty) {
   for_vectors<V>(cols, body);
-  for (int64_t j = (cols + kLanesOf<V> - 1) / kLanesOf<V> * kLanesOf<V>; j < width;
-       j += kLanesOf<V>) {
+  for (int64_t j = round_up(cols, kLanesOf<V>); j < width; j += kLanesOf<V>) {
     empty(j);
   }
 }
@@ -143,7 +142,7 @@ inline void panel_product_typed(const PanelProduct& p) {
   const auto *a = static_cast<const typename M::In*>(p.a),
              *panel = static_cast<const typename M::In*>(p.panel);
   O* c = static_cast<O*>(p.c);
-  const int64_t padded_n = (p.n + kWidth - 1) / kWidth * kWidth;
+  const int64_t padded_n = round_up(p.n, kWidth);
   if (padded_n == p.n) {
     return gemm<M, O>(
         {a, p.a_row, p.a_col, panel, kPanelCols, c, p.ldc, p.m, p.n, p.k, p.accumulate});

@@ -2,50 +2,14 @@
 
 #include <algorithm>
 
+#include "ir/transforms/memory/pack_intervals.h"
+#include "runtime/base/align.h"
 #include "runtime/base/error.h"
 
 namespace gangway {
 namespace {
 
-struct Interval {
-  int64_t bytes = 0;
-  NodeId first = 0, last = 0;  // Inclusive.
-  int64_t offset = 0;
-};
-
-int64_t aligned(int64_t bytes) {
-  return (bytes + kArenaAlignment - 1) / kArenaAlignment * kArenaAlignment;
-}
-
-// Best fit, largest first. Returns the arena's size.
-int64_t place(std::vector<Interval>& intervals) {
-  std::vector<size_t> order(intervals.size());
-  for (size_t i = 0; i < order.size(); ++i) order[i] = i;
-  std::stable_sort(order.begin(), order.end(),
-                   [&](size_t a, size_t b) { return intervals[a].bytes > intervals[b].bytes; });
-  std::vector<const Interval*> placed;  // By offset.
-  int64_t total = 0;
-  for (size_t i : order) {
-    Interval& want = intervals[i];
-    int64_t at = 0, best = -1, best_gap = 0;
-    for (const Interval* other : placed) {
-      if (other->last < want.first || want.last < other->first) continue;
-      int64_t gap = other->offset - at;
-      if (gap >= want.bytes && (best < 0 || gap < best_gap)) {
-        best = at;
-        best_gap = gap;
-      }
-      at = std::max(at, other->offset + other->bytes);
-    }
-    want.offset = best >= 0 ? best : at;
-    total = std::max(total, want.offset + want.bytes);
-    auto after = std::upper_bound(
-        placed.begin(), placed.end(), &want,
-        [](const Interval* a, const Interval* b) { return a->offset < b->offset; });
-    placed.insert(after, &want);
-  }
-  return total;
-}
+int64_t aligned(int64_t bytes) { return align_up(bytes, kArenaAlignment); }
 
 class Planner {
  public:
@@ -67,7 +31,7 @@ class Planner {
       scratch_.push_back({id, intervals_.size()});
       intervals_.push_back({aligned(bytes), id, id});
     }
-    plan_.arena_bytes = place(intervals_);
+    plan_.arena_bytes = pack_intervals(intervals_);
     for (ValueId v = 0; v < root_.size(); ++v) {
       if (interval_of_[root_[v]] >= 0) {
         plan_.slots[v].offset = intervals_[static_cast<size_t>(interval_of_[root_[v]])].offset;
@@ -158,7 +122,7 @@ class Planner {
   MemoryPlan plan_;
   std::vector<ValueId> root_;
   std::vector<bool> bound_;
-  std::vector<Interval> intervals_;
+  std::vector<LiveInterval> intervals_;
   std::vector<int64_t> interval_of_;
   std::vector<std::pair<NodeId, size_t>> scratch_;
 };

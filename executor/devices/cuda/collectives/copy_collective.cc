@@ -4,11 +4,12 @@
 #include <bit>
 
 #include "executor/devices/cuda/kernels/rank_parts.h"
+#include "runtime/base/align.h"
 
 namespace gangway {
 namespace {
 
-int64_t aligned(int64_t bytes) { return (bytes + 63) / 64 * 64; }
+int64_t aligned(int64_t bytes) { return align_up(bytes, 64); }
 
 int64_t bytes_of(const CollectiveTensor& tensor) {
   return tensor.elements * static_cast<int64_t>(size_of(tensor.dtype));
@@ -112,7 +113,7 @@ void CopyCollective::reduce(const std::vector<const Part*>& parts) {
                                      static_cast<const void*>(&tensor.out), &count,
                                      &tensor.elements};
     constexpr uint32_t kThreads = 256;
-    const int64_t blocks = std::min<int64_t>((tensor.elements + kThreads - 1) / kThreads,
+    const int64_t blocks = std::min<int64_t>(ceil_div(tensor.elements, kThreads),
                                              int64_t{16} * device_.gpu().info().multiprocessors);
     device_.note(device_.gpu().driver().launch(
         {device_.communication(), label_},

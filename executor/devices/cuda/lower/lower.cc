@@ -4,6 +4,7 @@
 #include <bit>
 #include <map>
 
+#include "runtime/base/align.h"
 #include "runtime/base/error.h"
 
 namespace gangway::cuda {
@@ -83,13 +84,12 @@ void lower(Lowering& call) {
 }
 
 uint32_t block_threads(int64_t n) {
-  const int64_t warps = (std::max<int64_t>(n, 1) + kWarp - 1) / kWarp;
-  return static_cast<uint32_t>(std::min<int64_t>(kThreadsMax, warps * kWarp));
+  return static_cast<uint32_t>(
+      std::min<int64_t>(kThreadsMax, align_up(std::max<int64_t>(n, 1), kWarp)));
 }
 
 int64_t blocks_for(const GpuInfo& gpu, int64_t n, uint32_t threads) {
-  return std::min<int64_t>((n + threads - 1) / threads,
-                           kBlocksPerMultiprocessor * gpu.multiprocessors);
+  return std::min<int64_t>(ceil_div(n, threads), kBlocksPerMultiprocessor * gpu.multiprocessors);
 }
 
 void Lowering::refuse(const std::string& why) const { throw no_kernel(*this, "CUDA", why); }
@@ -117,12 +117,11 @@ std::vector<Argument> Lowering::tensors() const {
 }
 
 Argument Lowering::scratch(int64_t bytes) {
-  constexpr int64_t kAlignment = 256;
   const Argument made{.is_tensor = true,
                       .ref = {TensorRef::kScratch, 0, scratch_bytes},
                       .bytes = bytes,
                       .access = AccessKind::kWrite};
-  scratch_bytes += (bytes + kAlignment - 1) / kAlignment * kAlignment;
+  scratch_bytes += align_up(bytes, kDeviceAlignment);
   return made;
 }
 

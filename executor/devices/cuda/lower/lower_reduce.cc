@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "executor/devices/cuda/lower/lower.h"
+#include "runtime/base/align.h"
 
 namespace gangway::cuda {
 namespace {
@@ -26,7 +27,7 @@ void reduce(Lowering& call, const ReduceNames& names, DType from, DType to, cons
   if (lines == 0) return;
   const bool rows = view.inner == 1 && view.outer <= INT32_MAX;
   const int64_t piece = rows ? kRowPiece : kColumnPiece;
-  const int64_t pieces = std::max<int64_t>(1, (view.axis + piece - 1) / piece);
+  const int64_t pieces = std::max<int64_t>(1, ceil_div(view.axis, piece));
   const DType partial = pieces == 1 ? to : wide(from);
   Argument y = pieces == 1 ? call.write(0)
                            : call.scratch(pieces * lines * static_cast<int64_t>(size_of(partial)));
@@ -39,7 +40,7 @@ void reduce(Lowering& call, const ReduceNames& names, DType from, DType to, cons
     const uint32_t threads = block_threads(lines);
     call.launch(
         cat("columns_", names.first, types(from, partial)),
-        {static_cast<uint32_t>((lines + threads - 1) / threads), grid_y}, threads,
+        {static_cast<uint32_t>(ceil_div(lines, threads)), grid_y}, threads,
         {std::move(x), y, value(view.outer), value(view.axis), value(view.inner), value(piece)});
   }
   if (pieces == 1) return;

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "executor/devices/cuda/lower/lower.h"
+#include "runtime/base/align.h"
 
 namespace gangway::cuda {
 namespace {
@@ -45,7 +46,7 @@ void lower_norm_grad(Lowering& call) {
   const DType x = call.in(0).dtype, param = call.in(1).dtype, w = wide(x);
   const auto size = static_cast<int64_t>(size_of(w));
   const bool centred = call.op() == Op::layer_norm_grad;
-  const int64_t pieces = (rows.count + kPiece - 1) / kPiece, parts = pieces * rows.columns;
+  const int64_t pieces = ceil_div(rows.count, kPiece), parts = pieces * rows.columns;
   const Argument stats = call.scratch(rows.count * 2 * size);
   const Argument weights = call.scratch(parts * size);
   const Argument biases = centred ? call.scratch(parts * size) : weights;

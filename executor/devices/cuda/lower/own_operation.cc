@@ -7,6 +7,7 @@
 
 #include "executor/devices/cuda/kernels/tiled/attention_size.h"
 #include "executor/devices/cuda/kernels/tiled/grouped_size.h"
+#include "runtime/base/align.h"
 #include "runtime/base/error.h"
 
 namespace gangway::cuda {
@@ -53,7 +54,7 @@ int64_t choose_tile(const AttentionShape& s, int64_t tensors, int64_t tables, in
 }
 
 int64_t blocks_of(const AttentionShape& s, int64_t seq, int64_t tile) {
-  return (seq + tile - 1) / tile * s.batch * s.heads;
+  return ceil_div(seq, tile) * s.batch * s.heads;
 }
 
 // From the first byte of `positions` rows to the last.

@@ -4,6 +4,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "runtime/base/align.h"
 #include "runtime/base/error.h"
 
 namespace gangway::cuda {
@@ -14,9 +15,7 @@ constexpr int64_t kScratchAlignmentBytes = 256;  // Of parts of the scratchpad.
 constexpr int64_t kConfigsMax = 16;
 constexpr const char* kLabel = "a graph";
 
-int64_t aligned(int64_t bytes) {
-  return (bytes + kScratchAlignmentBytes - 1) / kScratchAlignmentBytes * kScratchAlignmentBytes;
-}
+int64_t aligned(int64_t bytes) { return align_up(bytes, kScratchAlignmentBytes); }
 
 // What cuDNN calls a type of attributes.
 template <class T>
