@@ -87,7 +87,7 @@ std::unique_ptr<Collective> CudaDevice::collective(std::unique_ptr<Collective> m
                                                    const DeviceGroup& group) {
   if (count_on(family(), group) == group.members.size())
     return std::make_unique<CopyCollective>(*this, std::move(meeting), group.bytes_max);
-  return std::make_unique<CommCollective>(*this, std::move(meeting), group.name);
+  return std::make_unique<CommCollective>(*this, *comms_, std::move(meeting), group.name);
 }
 
 int64_t CudaDevice::collective_bytes(const DeviceGroup& group) const {

@@ -24,6 +24,7 @@
 #include <vector>
 
 #include "executor/devices/cuda/collectives/comm_book.h"
+#include "executor/devices/cuda/driver/card_streams.h"
 #include "executor/devices/cuda/driver/gpu.h"
 #include "executor/devices/cuda/graph_cache.h"
 #include "executor/devices/device.h"
@@ -38,7 +39,7 @@ struct CudaDeviceOptions {
   std::shared_ptr<cuda::Gpu> gpu;
 };
 
-class CudaDevice final : public Device {
+class CudaDevice final : public Device, public CardStreams {
  public:
   // Throws what the driver says.
   explicit CudaDevice(const CudaDeviceOptions& options);
@@ -65,26 +66,18 @@ class CudaDevice final : public Device {
   void trim() override;
 
   // For what was compiled for it, and for collectives. Device thread.
-  cuda::Gpu& gpu() const { return *gpu_; }
+  cuda::Gpu& gpu() const override { return *gpu_; }
   cuda::StreamHandle compute() const { return compute_; }
   cuda::GraphCache& graphs() { return *graphs_; }
-  // Of all collectives and communicators of the device.
-  cuda::StreamHandle communication() const { return communication_; }
-  // What is enqueued on the communication stream from now on runs after what compute has so far.
-  cuda::Status fork();
-  // What was enqueued on the communication stream since the last call is one collective.
-  void end_collective();
+  cuda::StreamHandle communication() const override { return communication_; }
+  cuda::Status fork() override;
+  void end_collective() override;
   // What is enqueued on the compute stream next runs after all collectives but the newest `beside`.
   void join(size_t beside);
-  CommBook& comms() { return *comms_; }
-  // The mark that will be taken next.
-  Mark next_mark() const { return last_mark_ + 1; }
-  // What ended the device; null: it works.
-  const std::shared_ptr<const Error>& lost() const { return lost_; }
-  // `status` as an error; null: it is none. A sticky error ends the device.
-  std::shared_ptr<const Error> failure_of(const cuda::Status& status);
-  // Keeps the failure, if it is one, for the next mark to report. False: it failed.
-  bool note(const cuda::Status& status);
+  Mark next_mark() const override { return last_mark_ + 1; }
+  const std::shared_ptr<const Error>& lost() const override { return lost_; }
+  std::shared_ptr<const Error> failure_of(const cuda::Status& status) override;
+  bool note(const cuda::Status& status) override;
 
  protected:
   Mark make_mark() override;

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "executor/devices/cuda/cuda_device.h"
+#include "executor/devices/device.h"
 
 namespace gangway {
 

@@ -21,11 +21,9 @@
 #include <vector>
 
 #include "executor/collectives/collective.h"
-#include "executor/devices/cuda/driver/driver.h"
+#include "executor/devices/cuda/driver/card_streams.h"
 
 namespace gangway {
-
-class CudaDevice;
 
 // Its destructor aborts it.
 class Comm {
@@ -52,7 +50,7 @@ class Comm {
 
 class CommBook {
  public:
-  explicit CommBook(CudaDevice& device) : device_(device) {}
+  explicit CommBook(CardStreams& device) : device_(device) {}
 
   // Null: there is no working one.
   std::shared_ptr<Comm> find(const std::string& group) const;
@@ -83,7 +81,7 @@ class CommBook {
 
   void look_at(Flight& flight);
 
-  CudaDevice& device_;
+  CardStreams& device_;
   std::map<std::string, std::shared_ptr<Comm>, std::less<>> comms_;  // By group.
   std::vector<Flight> flights_;
 };

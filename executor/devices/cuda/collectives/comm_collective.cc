@@ -5,9 +5,9 @@
 
 namespace gangway {
 
-CommCollective::CommCollective(CudaDevice& device, std::unique_ptr<Collective> meeting,
-                               std::string group)
-    : device_(device), meeting_(std::move(meeting)), group_(std::move(group)) {}
+CommCollective::CommCollective(CardStreams& device, CommBook& comms,
+                               std::unique_ptr<Collective> meeting, std::string group)
+    : device_(device), comms_(comms), meeting_(std::move(meeting)), group_(std::move(group)) {}
 
 void CommCollective::begin_exchange(uint64_t word, bool poisoned) {
   phase_ = Phase::kExchange;
@@ -23,7 +23,7 @@ void CommCollective::begin_all_reduce(std::span<const CollectiveTensor> tensors,
   poisoned_ = poisoned;
   tried_ = no_comm_ = false;
   failure_ = nullptr;
-  comm_ = device_.comms().find(group_);
+  comm_ = comms_.find(group_);
   meet();
 }
 
@@ -57,7 +57,7 @@ Progress CommCollective::advance() {
       no_comm_ = true;  // All see the same words, so all of them stop here.
       break;
     } else {
-      device_.comms().drop(group_);
+      comms_.drop(group_);
       begin_id();
     }
   }
@@ -123,7 +123,7 @@ bool CommCollective::connected() {
   if (status.failed() && device_.lost() == nullptr) fail(status, identity());
   if (device_.lost() != nullptr) meeting_->raise_alarm(identity());
   if (!status.ok()) comm_ = nullptr;
-  if (comm_ != nullptr) device_.comms().put(group_, comm_);
+  if (comm_ != nullptr) comms_.put(group_, comm_);
   return true;
 }
 
@@ -133,8 +133,7 @@ void CommCollective::launch() {
     return meeting_->raise_alarm(comm_->identity());
   }
   const cuda::Status status = enqueue();
-  if (!status.failed())
-    return device_.comms().launched(comm_, *meeting_, label_, device_.next_mark());
+  if (!status.failed()) return comms_.launched(comm_, *meeting_, label_, device_.next_mark());
   fail(status, comm_->identity());
   comm_->abort(failure_);
 }

@@ -28,13 +28,13 @@
 
 #include "executor/collectives/collective.h"
 #include "executor/devices/cuda/collectives/comm_book.h"
-#include "executor/devices/cuda/cuda_device.h"
 
 namespace gangway {
 
 class CommCollective final : public Collective {
  public:
-  CommCollective(CudaDevice& device, std::unique_ptr<Collective> meeting, std::string group);
+  CommCollective(CardStreams& device, CommBook& comms, std::unique_ptr<Collective> meeting,
+                 std::string group);
 
   uint32_t rank() const override { return meeting_->rank(); }
   uint32_t size() const override { return meeting_->size(); }
@@ -64,7 +64,8 @@ class CommCollective final : public Collective {
   cuda::Status enqueue();
   void fail(const cuda::Status& status, uint64_t identity);
 
-  CudaDevice& device_;
+  CardStreams& device_;
+  CommBook& comms_;
   const std::unique_ptr<Collective> meeting_;
   const std::string group_;
   std::shared_ptr<Comm> comm_;  // Of the collective that has begun.

@@ -26,7 +26,7 @@ const char* name_of(Reduction reduction) {
 
 }  // namespace
 
-CopyCollective::CopyCollective(CudaDevice& device, std::unique_ptr<Collective> meeting,
+CopyCollective::CopyCollective(CardStreams& device, std::unique_ptr<Collective> meeting,
                                int64_t bytes_max)
     : device_(device), meeting_(std::move(meeting)), bytes_max_(bytes_max) {
   for (cuda::EventHandle& event : part_.events) event = device_.gpu().driver().make_event().take();

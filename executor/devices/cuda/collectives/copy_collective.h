@@ -22,13 +22,13 @@
 #include <vector>
 
 #include "executor/collectives/collective.h"
-#include "executor/devices/cuda/cuda_device.h"
+#include "executor/devices/cuda/driver/card_streams.h"
 
 namespace gangway {
 
 class CopyCollective final : public Collective {
  public:
-  CopyCollective(CudaDevice& device, std::unique_ptr<Collective> meeting, int64_t bytes_max);
+  CopyCollective(CardStreams& device, std::unique_ptr<Collective> meeting, int64_t bytes_max);
   ~CopyCollective() override;
 
   static int64_t staging_bytes_for(int64_t bytes_max);
@@ -56,7 +56,7 @@ class CopyCollective final : public Collective {
   bool copy_in();
   void reduce(const std::vector<const Part*>& parts);
 
-  CudaDevice& device_;
+  CardStreams& device_;
   const std::unique_ptr<Collective> meeting_;
   const int64_t bytes_max_;
   Part part_;

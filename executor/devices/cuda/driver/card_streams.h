@@ -1,0 +1,40 @@
+// CardStreams: the two streams of a device of a card, as its collectives and communicators use
+// them: compute, and communication, on which every collective of the device goes on.
+//
+// Threads: the device's. Ownership: the device is one; it outlives what holds it. Errors: a status
+// that failed becomes an error by failure_of() or note(); one that is sticky ends the device.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "executor/devices/cuda/driver/gpu.h"
+#include "runtime/base/error.h"
+
+namespace gangway {
+
+class CardStreams {
+ public:
+  virtual cuda::Gpu& gpu() const = 0;
+  virtual cuda::StreamHandle communication() const = 0;
+  // What is enqueued on the communication stream from now on runs after what compute has so far.
+  virtual cuda::Status fork() = 0;
+  // What was enqueued on the communication stream since the last call is one collective.
+  virtual void end_collective() = 0;
+  // The mark that will be taken next.
+  virtual uint64_t next_mark() const = 0;
+  // Has the device's work looked at again.
+  virtual void ring() = 0;
+
+  // What ended the device; null: it works.
+  virtual const std::shared_ptr<const Error>& lost() const = 0;
+  // `status` as an error; null: it is none. A sticky error ends the device.
+  virtual std::shared_ptr<const Error> failure_of(const cuda::Status& status) = 0;
+  // Keeps the failure, if it is one, for the next mark to report. False: it failed.
+  virtual bool note(const cuda::Status& status) = 0;
+
+ protected:
+  ~CardStreams() = default;
+};
+
+}  // namespace gangway
