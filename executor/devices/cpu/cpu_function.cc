@@ -2,17 +2,11 @@
 
 #include <algorithm>
 
-#include "executor/devices/lower/masked_values.h"
 #include "executor/kernels/reduce.h"
 #include "ir/op_table/op.h"
 
 namespace gangway {
 namespace {
-
-Reduction reduction_of(const Node& node) {
-  const std::string& name = node.attrs.text("reduction");
-  return name == "max" ? Reduction::kMax : name == "min" ? Reduction::kMin : Reduction::kSum;
-}
 
 Cost cost_of(const Function& function, const Node& node) {
   std::vector<Type> inputs;
@@ -23,64 +17,35 @@ Cost cost_of(const Function& function, const Node& node) {
                                : facts.cost({node.op, inputs, node.attrs, node.body.get()});
 }
 
-int64_t aligned(int64_t bytes) {
-  return (bytes + kDeviceAlignment - 1) / kDeviceAlignment * kDeviceAlignment;
-}
-
 }  // namespace
 
 CpuFunction::CpuFunction(const LocalFunction& local, Parallel& par, const StepTimer* timer)
-    : local_(local), par_(par), timer_(timer) {
-  const Function& function = *local_.function;
-  std::vector<cpu::Lowered> lowered(function.nodes.size());
-  for (NodeId id = 0; id < function.nodes.size(); ++id) {
-    const Op op = function.nodes[id].op;
+    : PlannedFunction(local), par_(par), timer_(timer) {
+  const size_t nodes = function().nodes.size();
+  std::vector<cpu::Kernel> kernels(nodes);
+  std::vector<int64_t> scratch(nodes, 0);
+  for (NodeId id = 0; id < nodes; ++id) {
+    const Op op = function().nodes[id].op;
     if (op == Op::all_reduce || op == Op::timed) continue;
-    lowered[id] = cpu::lower({{function, id}, par.threads()});
+    cpu::Lowered lowered = cpu::lower({{function(), id}, par.threads()});
+    kernels[id] = std::move(lowered.kernel);
+    scratch[id] = lowered.scratch_bytes;
   }
-  memory_ =
-      plan_memory(local_, [&](const Function&, NodeId id) { return lowered[id].scratch_bytes; });
-  for (NodeId id = 0; id < function.nodes.size(); ++id) add_step(id, lowered);
-  masked_ = masked_values(function);
+  plan(scratch, Collectives::kInOrder);
+  for (NodeId id = 0; id < nodes; ++id) add_step(id, std::move(kernels[id]));
 }
 
-cpu::Operand CpuFunction::operand(ValueId value) const {
-  const MemorySlot& slot = memory_.slots[value];
-  const auto parameters = static_cast<uint32_t>(local_.function->parameters.size());
-  const auto results = static_cast<uint32_t>(local_.function->results.size());
-  switch (slot.kind) {
-    case MemorySlot::Kind::kParameter: return {slot.index, slot.offset};
-    case MemorySlot::Kind::kResult: return {parameters + slot.index, slot.offset};
-    case MemorySlot::Kind::kArena: break;
-  }
-  return {parameters + results, slot.offset};
-}
-
-void CpuFunction::add_step(NodeId id, std::vector<cpu::Lowered>& lowered) {
-  const Function& function = *local_.function;
-  const Node& node = function.nodes[id];
-  Step step{.first_operand = static_cast<uint32_t>(operands_.size()),
-            .inputs = static_cast<uint32_t>(node.inputs.size()),
-            .results = node.results,
-            .kernel = std::move(lowered[id].kernel)};
-  int64_t bytes = 0;
-  for (ValueId input : node.inputs) {
-    operands_.push_back(operand(input));
-    bytes += aligned(function.types[input].bytes());
-  }
-  for (uint32_t r = 0; r < node.results; ++r) operands_.push_back(operand(node.first_result + r));
-  const auto arena = static_cast<uint32_t>(function.parameters.size() + function.results.size());
-  step.scratch = {arena, std::max<int64_t>(0, memory_.scratch_offset[id])};
-  if (node.op == Op::all_reduce) {
-    step.kind = StepKind::kAllReduce;
-    step.collective = add_need(node.attrs.text("axes"), bytes);
-    step.reduction = reduction_of(node);
-    step.duration_ns = bytes;  // Turned into time once the group's size is known.
-  } else if (node.op == Op::timed) {
-    step.kind = StepKind::kTimed;
-    step.duration_ns = node.attrs.integer("microseconds") * 1000;
-  } else if (timer_ != nullptr) {
-    const Cost cost = cost_of(function, node);
+void CpuFunction::add_step(NodeId id, cpu::Kernel kernel) {
+  const Node& node = function().nodes[id];
+  Step step{{step_of(id)},
+            static_cast<uint32_t>(operands_.size()),
+            static_cast<uint32_t>(node.inputs.size()),
+            std::move(kernel),
+            scratch_of(id)};
+  for (ValueId input : node.inputs) operands_.push_back(place_of(input));
+  for (uint32_t r = 0; r < node.results; ++r) operands_.push_back(place_of(node.first_result + r));
+  if (step.kind == StepKind::kKernel && timer_ != nullptr) {
+    const Cost cost = cost_of(function(), node);
     step.duration_ns = timer_->step_ns(cost.flops, cost.bytes);
   }
   steps_.push_back(std::move(step));
@@ -102,7 +67,7 @@ Progress CpuFunction::advance(CallFrame& frame, Turn& turn) const {
 }
 
 void CpuFunction::run_kernel(const Step& step, CallFrame& frame) const {
-  const cpu::Operand* operands = operands_.data() + step.first_operand;
+  const Place* operands = operands_.data() + step.first_operand;
   step.kernel({par_, frame.bases.data(), operands, operands + step.inputs, step.scratch,
                frame.mesh_device});
 }
@@ -113,7 +78,7 @@ void CpuFunction::run_traced(const Step& step, CallFrame& frame, Turn& turn) con
   if (row == nullptr) return run_kernel(step, frame);
   const int64_t begin_ns = turn.device.now_ns();
   run_kernel(step, frame);
-  const char* name = to_string(local_.function->nodes[frame.step].op).data();  // Of a literal.
+  const char* name = to_string(function().nodes[frame.step].op).data();  // Of a literal.
   row->record({name, begin_ns, turn.device.now_ns(), 0, frame.step});
 }
 
@@ -128,44 +93,23 @@ Progress CpuFunction::advance_timed(const Step& step, CallFrame& frame, Turn& tu
     if (step.kind == StepKind::kKernel) {
       run_kernel(step, frame);
     } else {
-      const cpu::Operand* place = operands_.data() + step.first_operand;
-      const Node& node = local_.function->nodes[id];
-      std::byte* from = frame.bases[place[0].base] + place[0].offset;
-      std::byte* to = frame.bases[place[1].base] + place[1].offset;
-      if (from != to) turn.device.copy(to, from, local_.function->types[node.first_result].bytes());
+      const Node& node = function().nodes[id];
+      const std::byte* from = address(frame, node.inputs[0]);
+      std::byte* to = address(frame, node.first_result);
+      if (from != to) turn.device.copy(to, from, function().types[node.first_result].bytes());
     }
     if (looking) check_results(frame, id);
     if (step.duration_ns == 0) return Progress::kDone;
     frame.begun = true;
     frame.resume_at_ns = turn.now_ns + step.duration_ns;
   }
-  // The turn's clock was read before this step, perhaps long before.
-  turn.now_ns = turn.device.now_ns();
-  if (turn.now_ns < frame.resume_at_ns) {
-    turn.wake_by(frame.resume_at_ns);
-    return Progress::kPending;
-  }
-  frame.begun = false;
-  return Progress::kDone;
+  return wait_to_resume(frame, turn);
 }
 
 Progress CpuFunction::advance_all_reduce(const Step& step, CallFrame& frame, Turn& turn) const {
   Collective& collective = *frame.collectives[step.collective];
   const NodeId id = frame.step;
-  if (!frame.begun) {
-    frame.bucket.clear();
-    const cpu::Operand* place = operands_.data() + step.first_operand;
-    const Node& node = local_.function->nodes[id];
-    for (uint32_t i = 0; i < step.inputs; ++i) {
-      const Type& type = local_.function->types[node.inputs[i]];
-      const cpu::Operand &in = place[i], &out = place[step.inputs + i];
-      frame.bucket.push_back({frame.bases[in.base] + in.offset, frame.bases[out.base] + out.offset,
-                              type.elements(), type.dtype});
-    }
-    collective.begin_all_reduce(frame.bucket, step.reduction, frame.poisoned);
-    frame.begun = true;
-    frame.resume_at_ns = 0;
-  }
+  if (!frame.begun) begin_all_reduce(step, frame);
   if (frame.resume_at_ns == 0) {
     const bool looking = frame.check && frame.culprit == kNone && inputs_finite(frame, id);
     if (collective.advance() == Progress::kPending) return Progress::kPending;
@@ -175,37 +119,24 @@ Progress CpuFunction::advance_all_reduce(const Step& step, CallFrame& frame, Tur
     if (timer_ != nullptr) {
       frame.resume_at_ns =
           turn.device.now_ns() +
-          timer_->collective_ns(static_cast<double>(step.duration_ns), collective.size());
+          timer_->collective_ns(static_cast<double>(step.bucket_bytes), collective.size());
     }
   }
-  turn.now_ns = turn.device.now_ns();
-  if (turn.now_ns < frame.resume_at_ns) {
-    turn.wake_by(frame.resume_at_ns);
-    return Progress::kPending;
-  }
-  frame.begun = false;
-  return Progress::kDone;
-}
-
-bool CpuFunction::finite(const CallFrame& frame, ValueId value) const {
-  const Type& type = local_.function->types[value];
-  if (!is_float(type.dtype)) return true;
-  const cpu::Operand place = operand(value);
-  return all_finite(par_, type.dtype, frame.bases[place.base] + place.offset, type.elements());
+  return wait_to_resume(frame, turn);
 }
 
 bool CpuFunction::inputs_finite(const CallFrame& frame, NodeId id) const {
-  const Node& node = local_.function->nodes[id];
-  return std::all_of(node.inputs.begin(), node.inputs.end(),
-                     [&](ValueId input) { return masked_[input] || finite(frame, input); });
+  return PlannedFunction::inputs_finite(id, [&](ValueId value) { return finite(frame, value); });
 }
 
 void CpuFunction::check_results(CallFrame& frame, NodeId id) const {
-  const Node& node = local_.function->nodes[id];
-  for (uint32_t r = 0; r < node.results; ++r) {
-    const ValueId value = node.first_result + r;
-    if (!masked_[value] && !finite(frame, value)) frame.culprit = id;
-  }
+  if (!results_finite(id, [&](ValueId value) { return finite(frame, value); })) frame.culprit = id;
+}
+
+bool CpuFunction::finite(const CallFrame& frame, ValueId value) const {
+  const Type& type = function().types[value];
+  return !is_float(type.dtype) ||
+         all_finite(par_, type.dtype, address(frame, value), type.elements());
 }
 
 }  // namespace gangway

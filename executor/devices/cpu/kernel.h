@@ -16,26 +16,21 @@
 #include <span>
 
 #include "executor/devices/lower/node_view.h"
+#include "executor/devices/lower/place.h"
 #include "executor/kernels/parallel.h"
 #include "ir/graph/function.h"
 
 namespace gangway::cpu {
 
-// A tensor's place: an index into CallFrame::bases and an offset in bytes.
-struct Operand {
-  uint32_t base = 0;
-  int64_t offset = 0;
-};
-
 struct KernelArgs {
   Parallel& par;
   std::byte* const* bases;
-  const Operand* inputs;
-  const Operand* results;
-  Operand scratch;
+  const Place* inputs;
+  const Place* results;
+  Place scratch;
   uint32_t mesh_device = 0;
 
-  std::byte* at(const Operand& operand) const { return bases[operand.base] + operand.offset; }
+  std::byte* at(const Place& place) const { return bases[place.base] + place.offset; }
   const void* in(size_t i) const { return at(inputs[i]); }
   void* out(size_t i) const { return at(results[i]); }
   void* scratch_data() const { return at(scratch); }
@@ -62,21 +57,21 @@ struct LowerCall : NodeView {
 Lowered lower(const LowerCall& call);
 bool has_kernel(Op op);
 
-// By family, one file each.
+// By family (executor/devices/lower/kernel_family.h), one file each.
 Lowered lower_elementwise(const LowerCall& call);
 Lowered lower_fusion(const LowerCall& call);
-Lowered lower_fill(const LowerCall& call);  // constant, iota
-Lowered lower_copy(const LowerCall& call);  // reshape, barrier, stop_gradient
-Lowered lower_move(const LowerCall& call);  // broadcast, transpose, slice, concat, pad, shard_slice
-Lowered lower_window(const LowerCall& call);  // dynamic_slice, dynamic_update
-Lowered lower_reduce(const LowerCall& call);  // sums, extremes, argmax, cumsum, sum_squares
+Lowered lower_fill(const LowerCall& call);
+Lowered lower_copy(const LowerCall& call);
+Lowered lower_move(const LowerCall& call);
+Lowered lower_window(const LowerCall& call);
+Lowered lower_reduce(const LowerCall& call);
 Lowered lower_dot(const LowerCall& call);
-Lowered lower_index(const LowerCall& call);  // take, scatter_add, top_k, sort
+Lowered lower_index(const LowerCall& call);
 Lowered lower_random(const LowerCall& call);
-Lowered lower_softmax(const LowerCall& call);  // and cross-entropy, with their gradients
+Lowered lower_softmax(const LowerCall& call);
 Lowered lower_norm(const LowerCall& call);
 Lowered lower_attention(const LowerCall& call);
-Lowered lower_moe(const LowerCall& call);  // grouped products, routing, dispatch, combine
+Lowered lower_moe(const LowerCall& call);
 Lowered lower_adamw(const LowerCall& call);
 Lowered lower_custom(const LowerCall& call);
 

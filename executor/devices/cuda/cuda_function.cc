@@ -3,19 +3,9 @@
 #include <algorithm>
 
 #include "executor/devices/cuda/lower/product_fusion.h"
-#include "executor/devices/lower/masked_values.h"
 
 namespace gangway {
 namespace {
-
-Reduction reduction_of(const Node& node) {
-  const std::string& name = node.attrs.text("reduction");
-  return name == "max" ? Reduction::kMax : name == "min" ? Reduction::kMin : Reduction::kSum;
-}
-
-int64_t aligned(int64_t bytes) {
-  return (bytes + kDeviceAlignment - 1) / kDeviceAlignment * kDeviceAlignment;
-}
 
 // "step: %14 dot", "step: %20 fusion of mul, exp, add"
 std::string label_of(const Function& function, const Node& node) {
@@ -34,22 +24,16 @@ std::string label_of(const Function& function, const Node& node) {
   return label;
 }
 
-std::byte* at(const CallFrame& frame, const cuda::Place& place) {
-  return frame.bases[place.base] + place.offset;
-}
-
 }  // namespace
 
-CudaFunction::CudaFunction(const LocalFunction& local, std::shared_ptr<cuda::Gpu> gpu)
-    : local_(cuda::fuse_products(local)),
-      gpu_(std::move(gpu)),
-      masked_(masked_values(*local_.function)) {
-  const Function& function = *local_.function;
-  std::vector<std::vector<cuda::Command>> commands(function.nodes.size());
-  std::vector<int64_t> scratch(function.nodes.size(), 0);
+CudaFunction::CudaFunction(const LocalFunction& given, std::shared_ptr<cuda::Gpu> gpu)
+    : PlannedFunction(cuda::fuse_products(given)), gpu_(std::move(gpu)) {
+  const size_t nodes = function().nodes.size();
+  std::vector<std::vector<cuda::Command>> commands(nodes);
+  std::vector<int64_t> scratch(nodes, 0);
   auto keeps = std::make_shared<std::vector<std::shared_ptr<const void>>>();
-  for (NodeId id = 0; id < function.nodes.size(); ++id) {
-    cuda::Lowering call(*gpu_, function, id);
+  for (NodeId id = 0; id < nodes; ++id) {
+    cuda::Lowering call(*gpu_, function(), id);
     if (call.op() == Op::all_reduce) continue;
     call.op() == Op::timed ? call.copy(call.read(0), call.write(0)) : cuda::lower(call);
     commands[id] = std::move(call.commands);
@@ -57,31 +41,19 @@ CudaFunction::CudaFunction(const LocalFunction& local, std::shared_ptr<cuda::Gpu
     keeps->insert(keeps->end(), call.keeps.begin(), call.keeps.end());
   }
   owner_ = {gpu_->next_serial(), alive_, std::move(keeps)};
-  memory_ = plan_memory(
-      local_, [&](const Function&, NodeId id) { return scratch[id]; }, Collectives::kBeside);
-  const std::vector<cuda::Join> joins = cuda::plan_joins(local_, memory_, scratch);
-  for (NodeId id = 0; id < function.nodes.size(); ++id) {
-    add_step(id, std::move(commands[id]));
-    steps_.back().join = joins[id];
+  plan(scratch, Collectives::kBeside);
+  const std::vector<cuda::Join> joins = cuda::plan_joins(local(), memory(), scratch);
+  for (NodeId id = 0; id < nodes; ++id) {
+    for (cuda::Command& command : commands[id]) place(command, id);
+    steps_.push_back({{step_of(id)},
+                      std::move(commands[id]),
+                      label_of(function(), function().nodes[id]),
+                      joins[id]});
   }
-}
-
-cuda::Place CudaFunction::place_of(ValueId value) const {
-  const MemorySlot& slot = memory_.slots[value];
-  const auto parameters = static_cast<uint32_t>(local_.function->parameters.size());
-  const auto results = static_cast<uint32_t>(local_.function->results.size());
-  switch (slot.kind) {
-    case MemorySlot::Kind::kParameter: return {slot.index, slot.offset};
-    case MemorySlot::Kind::kResult: return {parameters + slot.index, slot.offset};
-    case MemorySlot::Kind::kArena: break;
-  }
-  return {parameters + results, slot.offset};
 }
 
 void CudaFunction::place(cuda::Command& command, NodeId id) const {
-  const Function& function = *local_.function;
-  const Node& node = function.nodes[id];
-  const auto arena = static_cast<uint32_t>(function.parameters.size() + function.results.size());
+  const Node& node = function().nodes[id];
   for (cuda::Argument& argument : command.arguments) {
     if (!argument.is_tensor) continue;
     switch (argument.ref.of) {
@@ -91,35 +63,10 @@ void CudaFunction::place(cuda::Command& command, NodeId id) const {
       case cuda::TensorRef::kResult:
         argument.place = place_of(node.first_result + argument.ref.index);
         break;
-      case cuda::TensorRef::kScratch:
-        argument.place = {arena, std::max<int64_t>(0, memory_.scratch_offset[id])};
-        break;
+      case cuda::TensorRef::kScratch: argument.place = scratch_of(id); break;
     }
     argument.place.offset += argument.ref.offset;
   }
-}
-
-void CudaFunction::add_step(NodeId id, std::vector<cuda::Command> commands) {
-  const Function& function = *local_.function;
-  const Node& node = function.nodes[id];
-  Step step{.commands = std::move(commands), .label = label_of(function, node)};
-  for (cuda::Command& command : step.commands) place(command, id);
-  int64_t bytes = 0;
-  for (ValueId input : node.inputs) {
-    step.inputs.push_back(place_of(input));
-    bytes += aligned(function.types[input].bytes());
-  }
-  for (uint32_t r = 0; r < node.results; ++r)
-    step.results.push_back(place_of(node.first_result + r));
-  if (node.op == Op::all_reduce) {
-    step.kind = StepKind::kAllReduce;
-    step.collective = add_need(node.attrs.text("axes"), bytes);
-    step.reduction = reduction_of(node);
-  } else if (node.op == Op::timed) {
-    step.kind = StepKind::kTimed;
-    step.duration_ns = node.attrs.integer("microseconds") * 1000;
-  }
-  steps_.push_back(std::move(step));
 }
 
 Progress CudaFunction::advance(CallFrame& frame, Turn& turn) const {
@@ -136,7 +83,7 @@ Progress CudaFunction::advance_steps(CallFrame& frame, Turn& turn) const {
     if (step.join.wait) device.join(step.join.beside);
     Progress progress = Progress::kDone;
     switch (step.kind) {
-      case StepKind::kCommands:
+      case StepKind::kKernel:
         if (!frame.check) {
           advance_commands(frame, device);
           continue;
@@ -149,7 +96,7 @@ Progress CudaFunction::advance_steps(CallFrame& frame, Turn& turn) const {
     if (progress == Progress::kPending) return Progress::kPending;
     if (frame.check) {
       device.join_collectives();
-      const Node& node = local_.function->nodes[frame.step];
+      const Node& node = function().nodes[frame.step];
       check_values(frame, device, node.first_result, node.results);
     }
     ++frame.step;
@@ -183,7 +130,7 @@ uint32_t CudaFunction::commands_end(const CallFrame& frame) const {
   uint32_t end = frame.step;
   do {
     ++end;
-  } while (end < frame.end && steps_[end].kind == StepKind::kCommands && !steps_[end].join.wait);
+  } while (end < frame.end && steps_[end].kind == StepKind::kKernel && !steps_[end].join.wait);
   return end;
 }
 
@@ -216,7 +163,7 @@ void CudaFunction::fail(CallFrame& frame, CudaDevice& device, const cuda::Status
 
 void CudaFunction::fail(CallFrame& frame, const Error& failure) const {
   auto error = std::make_shared<Error>(failure);
-  error->add_where({.at = where(*local_.function, frame.step)});
+  error->add_where({.at = where(function(), frame.step)});
   frame.error = std::move(error);
   frame.poisoned = true;
 }
@@ -249,16 +196,8 @@ Progress CudaFunction::advance_timed(const Step& step, CallFrame& frame, Turn& t
 Progress CudaFunction::advance_all_reduce(const Step& step, CallFrame& frame) const {
   Collective& collective = *frame.collectives[step.collective];
   if (!frame.begun) {
-    const Node& node = local_.function->nodes[frame.step];
-    frame.bucket.clear();
-    for (size_t i = 0; i < step.inputs.size(); ++i) {
-      const Type& type = local_.function->types[node.inputs[i]];
-      frame.bucket.push_back(
-          {at(frame, step.inputs[i]), at(frame, step.results[i]), type.elements(), type.dtype});
-    }
     collective.name(step.label);
-    collective.begin_all_reduce(frame.bucket, step.reduction, frame.poisoned);
-    frame.begun = true;
+    begin_all_reduce(step, frame);
   }
   if (collective.advance() == Progress::kPending) return Progress::kPending;
   if (const auto failure = collective.failure(); failure != nullptr) fail(frame, *failure);
@@ -267,17 +206,12 @@ Progress CudaFunction::advance_all_reduce(const Step& step, CallFrame& frame) co
   return Progress::kDone;
 }
 
-std::byte* CudaFunction::address(const CallFrame& frame, ValueId value) const {
-  return at(frame, place_of(value));
-}
-
 void CudaFunction::begin_check(CallFrame& frame, Device& device) const {
-  const Function& function = *local_.function;
-  const auto bytes = static_cast<int64_t>(function.types.size() * sizeof(uint32_t));
+  const auto bytes = static_cast<int64_t>(function().types.size() * sizeof(uint32_t));
   frame.told = device.host_memory(bytes);
   device.host_access(HostAccess::kWrite, frame.told.get(), bytes);
   std::fill_n(frame.told.get(), bytes, std::byte{0});
-  check_values(frame, device, 0, static_cast<uint32_t>(function.parameters.size()));
+  check_values(frame, device, 0, static_cast<uint32_t>(function().parameters.size()));
 }
 
 void CudaFunction::check_values(CallFrame& frame, Device& device, ValueId first,
@@ -285,7 +219,7 @@ void CudaFunction::check_values(CallFrame& frame, Device& device, ValueId first,
   if (frame.poisoned) return;
   auto* const told = reinterpret_cast<uint32_t*>(frame.told.get());
   for (ValueId value = first; value < first + count; ++value) {
-    const Type& type = local_.function->types[value];
+    const Type& type = function().types[value];
     if (is_float(type.dtype))
       device.check_finite(type.dtype, address(frame, value), type.elements(), told + value);
   }
@@ -300,21 +234,14 @@ Progress CudaFunction::end_check(CallFrame& frame, Device& device) const {
   std::shared_ptr<const Error> failure;
   if (device.reached(frame.told_by, &failure) == Progress::kPending) return Progress::kPending;
   frame.begun = false;
-  const Function& function = *local_.function;
   const HostMemory memory = std::move(frame.told);
   const auto* told = reinterpret_cast<const uint32_t*>(memory.get());
   device.host_access(HostAccess::kRead, told,
-                     static_cast<int64_t>(function.types.size() * sizeof(uint32_t)));
+                     static_cast<int64_t>(function().types.size() * sizeof(uint32_t)));
   if (frame.poisoned || failure != nullptr) return Progress::kDone;
+  const auto finite = [&](ValueId value) { return told[value] == 0; };
   for (NodeId id = 0; id < frame.end && frame.culprit == kNone; ++id) {
-    const Node& node = function.nodes[id];
-    const bool finite = std::all_of(node.inputs.begin(), node.inputs.end(), [&](ValueId input) {
-      return masked_[input] || told[input] == 0;
-    });
-    for (uint32_t r = 0; finite && r < node.results; ++r) {
-      const ValueId value = node.first_result + r;
-      if (!masked_[value] && told[value] != 0) frame.culprit = id;
-    }
+    if (inputs_finite(id, finite) && !results_finite(id, finite)) frame.culprit = id;
   }
   return Progress::kDone;
 }

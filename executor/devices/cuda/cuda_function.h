@@ -23,35 +23,24 @@
 #include "executor/devices/cuda/cuda_device.h"
 #include "executor/devices/cuda/join_plan.h"
 #include "executor/devices/cuda/lower/lower.h"
-#include "ir/transforms/memory/plan_memory.h"
+#include "executor/devices/lower/planned_function.h"
 
 namespace gangway {
 
-class CudaFunction final : public CompiledFunction {
+class CudaFunction final : public PlannedFunction {
  public:
   CudaFunction(const LocalFunction& local, std::shared_ptr<cuda::Gpu> gpu);
 
-  int64_t arena_bytes() const override { return memory_.arena_bytes; }
-  uint32_t step_count() const override { return static_cast<uint32_t>(steps_.size()); }
-  uint32_t commit_step() const override { return local_.commit_begin; }
   Progress advance(CallFrame& frame, Turn& turn) const override;
 
  private:
-  enum class StepKind : uint8_t { kCommands, kTimed, kAllReduce };
-  struct Step {  // One for each node, in order.
-    StepKind kind = StepKind::kCommands;
+  struct Step : PlannedStep {
     std::vector<cuda::Command> commands;
     std::string label;  // What the driver calls it: "step: %14 dot".
     cuda::Join join;    // What compute waits for first.
-    std::vector<cuda::Place> inputs, results;
-    int64_t duration_ns = 0;  // kTimed.
-    uint32_t collective = 0;  // kAllReduce: index into collective_needs().
-    Reduction reduction = Reduction::kSum;
   };
 
-  void add_step(NodeId id, std::vector<cuda::Command> commands);
   void place(cuda::Command& command, NodeId id) const;
-  cuda::Place place_of(ValueId value) const;
 
   Progress advance_steps(CallFrame& frame, Turn& turn) const;
   Progress advance_timed(const Step& step, CallFrame& frame, Turn& turn) const;
@@ -66,15 +55,11 @@ class CudaFunction final : public CompiledFunction {
   void begin_check(CallFrame& frame, Device& device) const;
   void check_values(CallFrame& frame, Device& device, ValueId first, uint32_t count) const;
   Progress end_check(CallFrame& frame, Device& device) const;
-  std::byte* address(const CallFrame& frame, ValueId value) const;
 
-  const LocalFunction local_;
   const std::shared_ptr<cuda::Gpu> gpu_;
-  MemoryPlan memory_;
   std::vector<Step> steps_;
   const std::shared_ptr<const void> alive_ = std::make_shared<int>();
-  cuda::GraphOwner owner_;    // Of the graphs that devices make of it.
-  std::vector<bool> masked_;  // By ValueId: holds infinities by intention.
+  cuda::GraphOwner owner_;  // Of the graphs that devices make of it.
 };
 
 }  // namespace gangway

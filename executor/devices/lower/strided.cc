@@ -1,5 +1,10 @@
 #include "executor/devices/lower/strided.h"
 
+#include <algorithm>
+
+#include "ir/op_table/op.h"
+#include "runtime/base/error.h"
+
 namespace gangway {
 
 StridedCopy broadcast_copy(const Type& from, const Type& to, const std::vector<int64_t>& map) {
@@ -14,8 +19,13 @@ StridedCopy broadcast_copy(const Type& from, const Type& to, const std::vector<i
   return copy;
 }
 
+namespace {
+
+int64_t bytes_of(const Type& type) { return static_cast<int64_t>(size_of(type.dtype)); }
+
+// The first window of x, with `steps` (none: 1), dense in y.
 StridedCopy read_window(const Type& x, const Type& y, const std::vector<int64_t>& steps) {
-  StridedCopy copy{.bytes = static_cast<int64_t>(size_of(x.dtype)),
+  StridedCopy copy{.bytes = bytes_of(x),
                    .sizes = y.dims,
                    .src_strides = dense_strides(x.dims),
                    .dst_strides = dense_strides(y.dims)};
@@ -23,18 +33,76 @@ StridedCopy read_window(const Type& x, const Type& y, const std::vector<int64_t>
   return copy;
 }
 
+// x, dense, into the first window of y.
 StridedCopy write_window(const Type& x, const Type& y) {
-  return {.bytes = static_cast<int64_t>(size_of(x.dtype)),
+  return {.bytes = bytes_of(x),
           .sizes = x.dims,
           .src_strides = dense_strides(x.dims),
           .dst_strides = dense_strides(y.dims)};
 }
 
-int64_t window_offset_bytes(const Type& inside, const std::vector<int64_t>& starts) {
+int64_t offset_bytes(const Type& inside, const std::vector<int64_t>& starts) {
   const std::vector<int64_t> strides = dense_strides(inside.dims);
   int64_t offset = 0;
   for (size_t d = 0; d < starts.size(); ++d) offset += starts[d] * strides[d];
-  return offset * static_cast<int64_t>(size_of(inside.dtype));
+  return offset * bytes_of(inside);
+}
+
+}  // namespace
+
+WindowCopy plain_move(const NodeView& node) {
+  const Type &x = node.in(0), &y = node.out();
+  if (node.op() == Op::broadcast) return {broadcast_copy(x, y, node.attrs().ints("map"))};
+  if (node.op() == Op::transpose)
+    return {permute_copy(bytes_of(x), x.dims, node.attrs().ints("permutation"))};
+  GW_ASSERT(node.op() == Op::slice);
+  return {read_window(x, y, node.attrs().ints("strides")),
+          offset_bytes(x, node.attrs().ints("starts"))};
+}
+
+std::vector<WindowCopy> concat_copies(const NodeView& node) {
+  std::vector<WindowCopy> copies;
+  const auto axis = static_cast<size_t>(node.attrs().integer("axis"));
+  std::vector<int64_t> starts(node.out().dims.size(), 0);
+  for (size_t i = 0; i < node.inputs(); ++i) {
+    copies.push_back({write_window(node.in(i), node.out()), 0, offset_bytes(node.out(), starts)});
+    starts[axis] += node.in(i).dims[axis];
+  }
+  return copies;
+}
+
+WindowCopy pad_copy(const NodeView& node) {
+  const std::vector<int64_t>&low = node.attrs().ints("low"), &high = node.attrs().ints("high");
+  const Type &x = node.in(0), &y = node.out();
+  std::vector<int64_t> from(low.size()), to(low.size());
+  StridedCopy copy = write_window(x, y);
+  for (size_t d = 0; d < low.size(); ++d) {
+    from[d] = std::max<int64_t>(0, -low[d]);
+    to[d] = std::max<int64_t>(0, low[d]);
+    copy.sizes[d] = std::max<int64_t>(0, x.dims[d] - from[d] - std::max<int64_t>(0, -high[d]));
+  }
+  return {std::move(copy), offset_bytes(x, from), offset_bytes(y, to)};
+}
+
+MovingCopy moving_copy(const NodeView& node) {
+  const bool update = node.op() == Op::dynamic_update;
+  const auto axis = static_cast<size_t>(node.attrs().integer("axis"));
+  const Type& x = node.in(0);
+  const Type& window = update ? node.in(1) : node.out();
+  return {update ? write_window(window, x) : read_window(x, window, {}),
+          x.dims[axis] - window.dims[axis], dense_strides(x.dims)[axis]};
+}
+
+ShardCopy shard_copy(const NodeView& node) {
+  const auto dim = static_cast<size_t>(node.attrs().integer("dim"));
+  const Mesh& mesh = node.function.mesh;
+  const int axis = mesh.axis(node.attrs().text("axis"));
+  GW_ASSERT(axis >= 0, "shard_slice along an axis that the mesh lacks");
+  ShardCopy made{read_window(node.in(0), node.out(), {}), {}};
+  const int64_t part = node.out().dims[dim] * dense_strides(node.in(0).dims)[dim];
+  for (int64_t device = 0; device < mesh.devices(); ++device)
+    made.starts.push_back(mesh.coordinate(device, axis) * part);
+  return made;
 }
 
 }  // namespace gangway

@@ -5,6 +5,7 @@
 
 #include <vector>
 
+#include "executor/devices/lower/node_view.h"
 #include "executor/kernels/move.h"
 #include "ir/types/type.h"
 
@@ -13,12 +14,29 @@ namespace gangway {
 // Dimension i of x[from] becomes dimension map[i] of the result; sizes of 1 stretch.
 StridedCopy broadcast_copy(const Type& from, const Type& to, const std::vector<int64_t>& map);
 
-// The window of x that begins at its offset, with `steps` (none: 1), dense in y.
-StridedCopy read_window(const Type& x, const Type& y, const std::vector<int64_t>& steps);
-// x, dense, into a window of y.
-StridedCopy write_window(const Type& x, const Type& y);
-// A copy of a window: sizes of the window, strides of two tensors, and the byte offset where it
-// begins in `inside`.
-int64_t window_offset_bytes(const Type& inside, const std::vector<int64_t>& starts);
+// A copy from a window of one tensor to a window of another.
+struct WindowCopy {
+  StridedCopy copy;
+  int64_t src_bytes = 0, dst_bytes = 0;  // Where the windows begin.
+};
+WindowCopy plain_move(const NodeView& node);                  // broadcast, transpose, slice
+std::vector<WindowCopy> concat_copies(const NodeView& node);  // One for each operand.
+// The operand's part of the result. Negative low and high crop, as in StableHLO.
+WindowCopy pad_copy(const NodeView& node);
+
+// dynamic_slice, dynamic_update: the window starts where the run-time scalar says, clamped to
+// [0, last], each `step` elements of the larger tensor.
+struct MovingCopy {
+  StridedCopy copy;
+  int64_t last = 0, step = 0;
+};
+MovingCopy moving_copy(const NodeView& node);
+
+// shard_slice: the copy, and the element of the operand where the part of each mesh device begins.
+struct ShardCopy {
+  StridedCopy copy;
+  std::vector<int64_t> starts;
+};
+ShardCopy shard_copy(const NodeView& node);
 
 }  // namespace gangway

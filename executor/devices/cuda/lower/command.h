@@ -14,14 +14,9 @@
 #include <vector>
 
 #include "executor/devices/cuda/driver/driver.h"
+#include "executor/devices/lower/place.h"
 
 namespace gangway::cuda {
-
-// A tensor's place: an index into CallFrame::bases and an offset in bytes.
-struct Place {
-  uint32_t base = 0;
-  int64_t offset = 0;
-};
 
 // A tensor of the node, or a part of its scratchpad.
 struct TensorRef {

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <bit>
-#include <map>
 
+#include "executor/devices/lower/kernel_family.h"
 #include "runtime/base/align.h"
 #include "runtime/base/error.h"
 
@@ -13,74 +13,35 @@ namespace {
 constexpr uint32_t kWarp = 32, kThreadsMax = 256;
 constexpr int64_t kBlocksPerMultiprocessor = 16;
 
-using LowerFunction = void (*)(Lowering&);
-
-// By family; `timed` and the collectives are steps of their own.
-LowerFunction lowering_of(const OpRow& facts) {
-  switch (facts.family) {
-    case OpFamily::kElementwise: return facts.op == Op::constant ? lower_fill : lower_elementwise;
-    case OpFamily::kReduce: return lower_reduce;
-    case OpFamily::kDot: return lower_dot;
-    case OpFamily::kRandom: return lower_random;
-    case OpFamily::kShape:
-    case OpFamily::kIndex:
-    case OpFamily::kControl:
-    case OpFamily::kComposite:
-    case OpFamily::kCollective: break;
-  }
-  static const std::map<Op, LowerFunction> kByOp = {
-      {Op::fusion, lower_fusion},
-      {Op::constant, lower_fill},
-      {Op::iota, lower_fill},
-      {Op::reshape, lower_copy},
-      {Op::barrier, lower_copy},
-      {Op::stop_gradient, lower_copy},
-      {Op::broadcast, lower_move},
-      {Op::transpose, lower_move},
-      {Op::slice, lower_move},
-      {Op::concat, lower_move},
-      {Op::pad, lower_move},
-      {Op::shard_slice, lower_move},
-      {Op::dynamic_slice, lower_window},
-      {Op::dynamic_update, lower_window},
-      {Op::sum_squares, lower_reduce},
-      {Op::take, lower_index},
-      {Op::scatter_add, lower_index},
-      {Op::top_k, lower_index},
-      {Op::sort, lower_index},
-      {Op::softmax, lower_softmax},
-      {Op::softmax_grad, lower_softmax},
-      {Op::cross_entropy, lower_softmax},
-      {Op::cross_entropy_grad, lower_softmax},
-      {Op::rms_norm, lower_norm},
-      {Op::rms_norm_grad, lower_norm_grad},
-      {Op::layer_norm, lower_norm},
-      {Op::layer_norm_grad, lower_norm_grad},
-      {Op::attention, lower_attention},
-      {Op::attention_grad, lower_attention},
-      {Op::attention_decode, lower_attention},
-      {Op::grouped_dot, lower_moe},
-      {Op::grouped_dot_grad_w, lower_moe},
-      {Op::moe_route, lower_moe},
-      {Op::moe_dispatch, lower_moe},
-      {Op::moe_combine, lower_moe},
-      {Op::moe_combine_grad_y, lower_moe},
-      {Op::moe_combine_grad_w, lower_moe},
-      {Op::adamw, lower_adamw},
-  };
-  auto found = kByOp.find(facts.op);
-  return found == kByOp.end() ? nullptr : found->second;
-}
-
 }  // namespace
 
-bool has_kernel(Op op) { return lowering_of(row(op)) != nullptr; }
+bool has_kernel(Op op) {
+  const KernelFamily family = kernel_family(op);
+  return family != KernelFamily::kStep && family != KernelFamily::kCustom;
+}
 
 void lower(Lowering& call) {
-  const LowerFunction lowering = lowering_of(row(call.op()));
+  switch (kernel_family(call.op())) {
+    case KernelFamily::kElementwise: return lower_elementwise(call);
+    case KernelFamily::kFusion: return lower_fusion(call);
+    case KernelFamily::kFill: return lower_fill(call);
+    case KernelFamily::kCopy: return lower_copy(call);
+    case KernelFamily::kMove: return lower_move(call);
+    case KernelFamily::kWindow: return lower_window(call);
+    case KernelFamily::kReduce: return lower_reduce(call);
+    case KernelFamily::kDot: return lower_dot(call);
+    case KernelFamily::kIndex: return lower_index(call);
+    case KernelFamily::kRandom: return lower_random(call);
+    case KernelFamily::kSoftmax: return lower_softmax(call);
+    case KernelFamily::kNorm: return lower_norm(call);
+    case KernelFamily::kAttention: return lower_attention(call);
+    case KernelFamily::kMoe: return lower_moe(call);
+    case KernelFamily::kAdamw: return lower_adamw(call);
+    case KernelFamily::kCustom:
+    case KernelFamily::kStep: break;
+  }
   // custom_call: a function of the host, for memory that the host may touch.
-  if (lowering == nullptr) call.refuse("a user's kernel runs on CPU devices alone");
-  lowering(call);
+  call.refuse("a user's kernel runs on CPU devices alone");
 }
 
 uint32_t block_threads(int64_t n) {

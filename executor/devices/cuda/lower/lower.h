@@ -83,25 +83,25 @@ class Lowering : public NodeView {
 void lower(Lowering& call);
 bool has_kernel(Op op);
 
+// By family (executor/devices/lower/kernel_family.h).
 void lower_elementwise(Lowering& call);
 void lower_fusion(Lowering& call);
-void lower_fill(Lowering& call);    // constant, iota
-void lower_copy(Lowering& call);    // reshape, barrier, stop_gradient
-void lower_move(Lowering& call);    // broadcast, transpose, slice, concat, pad, shard_slice
-void lower_window(Lowering& call);  // dynamic_slice, dynamic_update
-void lower_reduce(Lowering& call);  // sums, extremes, argmax, cumsum, sum_squares
+void lower_fill(Lowering& call);
+void lower_copy(Lowering& call);
+void lower_move(Lowering& call);
+void lower_window(Lowering& call);
+void lower_reduce(Lowering& call);
 void lower_dot(Lowering& call);
 // The product of two inputs, by the node's attributes, into `to`; `more` is what the epilogue adds
 // to the tensors of Driver::run(). False, with nothing done: no library offers the epilogue.
 bool lower_product(Lowering& call, size_t a, size_t b, DType out, Argument to,
                    const Epilogue& epilogue, const std::vector<Argument>& more);
 void lower_random(Lowering& call);
-void lower_index(Lowering& call);    // take, scatter_add, top_k, sort
-void lower_softmax(Lowering& call);  // and cross-entropy, with their gradients
+void lower_index(Lowering& call);
+void lower_softmax(Lowering& call);
 void lower_norm(Lowering& call);
-void lower_norm_grad(Lowering& call);
 void lower_attention(Lowering& call);
-void lower_moe(Lowering& call);  // grouped products, routing, dispatch, combine
+void lower_moe(Lowering& call);
 void lower_adamw(Lowering& call);
 
 // Threads of a block for n elements: whole warps, at most 256.

@@ -21,17 +21,7 @@ Rows rows_of(const Lowering& call) {
 
 DType wide(DType dtype) { return dtype == DType::kBF16 ? DType::kF32 : dtype; }
 
-}  // namespace
-
-void lower_softmax(Lowering& call) {
-  const Rows rows = rows_of(call);
-  std::vector<Argument> arguments = call.tensors();
-  arguments.push_back(value(rows.columns));
-  call.launch_rows(cat(to_string(call.op()), "_", to_string(call.in(0).dtype)), rows.count,
-                   rows.strips, std::move(arguments));
-}
-
-void lower_norm(Lowering& call) {
+void forward_norm(Lowering& call) {
   const Rows rows = rows_of(call);
   const DType x = call.in(0).dtype, param = call.in(1).dtype;
   const bool centred = call.op() == Op::layer_norm;
@@ -40,7 +30,7 @@ void lower_norm(Lowering& call) {
                     value(rows.columns), value(call.attrs().real("eps")), value(centred)});
 }
 
-void lower_norm_grad(Lowering& call) {
+void norm_grad(Lowering& call) {
   constexpr int64_t kPiece = 64;
   const Rows rows = rows_of(call);
   const DType x = call.in(0).dtype, param = call.in(1).dtype, w = wide(x);
@@ -67,6 +57,21 @@ void lower_norm_grad(Lowering& call) {
   call.launch_rows(
       cat("norm_grad_", to_string(x), "_", to_string(param)), rows.count, rows.strips,
       {call.read(0), call.read(1), call.read(2), read_stats, call.write(0), dim, value(centred)});
+}
+
+}  // namespace
+
+void lower_softmax(Lowering& call) {
+  const Rows rows = rows_of(call);
+  std::vector<Argument> arguments = call.tensors();
+  arguments.push_back(value(rows.columns));
+  call.launch_rows(cat(to_string(call.op()), "_", to_string(call.in(0).dtype)), rows.count,
+                   rows.strips, std::move(arguments));
+}
+
+void lower_norm(Lowering& call) {
+  const bool forward = call.op() == Op::rms_norm || call.op() == Op::layer_norm;
+  forward ? forward_norm(call) : norm_grad(call);
 }
 
 }  // namespace gangway::cuda

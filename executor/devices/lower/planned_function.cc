@@ -1,0 +1,90 @@
+#include "executor/devices/lower/planned_function.h"
+
+#include <utility>
+
+#include "executor/devices/lower/masked_values.h"
+
+namespace gangway {
+namespace {
+
+Reduction reduction_of(const Node& node) {
+  const std::string& name = node.attrs.text("reduction");
+  return name == "max" ? Reduction::kMax : name == "min" ? Reduction::kMin : Reduction::kSum;
+}
+
+}  // namespace
+
+PlannedFunction::PlannedFunction(LocalFunction local)
+    : local_(std::move(local)), masked_(masked_values(*local_.function)) {}
+
+void PlannedFunction::plan(const std::vector<int64_t>& scratch_bytes, Collectives collectives) {
+  memory_ = plan_memory(
+      local_, [&](const Function&, NodeId id) { return scratch_bytes[id]; }, collectives);
+}
+
+PlannedFunction::PlannedStep PlannedFunction::step_of(NodeId id) {
+  const Node& node = function().nodes[id];
+  PlannedStep step;
+  if (node.op == Op::all_reduce) {
+    step.kind = StepKind::kAllReduce;
+    for (ValueId input : node.inputs)
+      step.bucket_bytes += align_up(function().types[input].bytes(), kDeviceAlignment);
+    step.collective = add_need(node.attrs.text("axes"), step.bucket_bytes);
+    step.reduction = reduction_of(node);
+  } else if (node.op == Op::timed) {
+    step.kind = StepKind::kTimed;
+    step.duration_ns = node.attrs.integer("microseconds") * 1000;
+  }
+  return step;
+}
+
+uint32_t PlannedFunction::arena_base() const {
+  return static_cast<uint32_t>(function().parameters.size() + function().results.size());
+}
+
+Place PlannedFunction::place_of(ValueId value) const {
+  const MemorySlot& slot = memory_.slots[value];
+  const auto parameters = static_cast<uint32_t>(function().parameters.size());
+  switch (slot.kind) {
+    case MemorySlot::Kind::kParameter: return {slot.index, slot.offset};
+    case MemorySlot::Kind::kResult: return {parameters + slot.index, slot.offset};
+    case MemorySlot::Kind::kArena: break;
+  }
+  return {arena_base(), slot.offset};
+}
+
+Place PlannedFunction::scratch_of(NodeId id) const {
+  return {arena_base(), std::max<int64_t>(0, memory_.scratch_offset[id])};
+}
+
+std::byte* PlannedFunction::address(const CallFrame& frame, ValueId value) const {
+  const Place place = place_of(value);
+  return frame.bases[place.base] + place.offset;
+}
+
+void PlannedFunction::begin_all_reduce(const PlannedStep& step, CallFrame& frame) const {
+  const Node& node = function().nodes[frame.step];
+  frame.bucket.clear();
+  for (uint32_t i = 0; i < node.inputs.size(); ++i) {
+    const Type& type = function().types[node.inputs[i]];
+    frame.bucket.push_back({address(frame, node.inputs[i]), address(frame, node.first_result + i),
+                            type.elements(), type.dtype});
+  }
+  frame.collectives[step.collective]->begin_all_reduce(frame.bucket, step.reduction,
+                                                       frame.poisoned);
+  frame.begun = true;
+  frame.resume_at_ns = 0;
+}
+
+Progress PlannedFunction::wait_to_resume(CallFrame& frame, Turn& turn) {
+  // The turn's clock was read before this step, perhaps long before.
+  turn.now_ns = turn.device.now_ns();
+  if (turn.now_ns < frame.resume_at_ns) {
+    turn.wake_by(frame.resume_at_ns);
+    return Progress::kPending;
+  }
+  frame.begun = false;
+  return Progress::kDone;
+}
+
+}  // namespace gangway
