@@ -7,11 +7,11 @@
 
 namespace gangway {
 
-bool Admission::has_room(const Run& run) const {
+bool Admission::has_room(const RunRecord& run) const {
   return run.plan->in_flight < run.plan->plan->runs_in_flight_max;
 }
 
-Result<bool> Admission::admit(const Run& run) {
+Result<bool> Admission::admit(const RunRecord& run) {
   PlanRecord& plan = *run.plan;
   if (run.request.outputs.empty()) return true;
   std::vector<std::shared_ptr<void>> holdings;
@@ -36,12 +36,12 @@ Result<bool> Admission::admit(const Run& run) {
   return true;
 }
 
-void Admission::began(const Run& run) {
+void Admission::began(const RunRecord& run) {
   ++run.plan->in_flight;
   ++in_flight_;
 }
 
-void Admission::ended(const Run& run) {
+void Admission::ended(const RunRecord& run) {
   --run.plan->in_flight;
   --in_flight_;
 }

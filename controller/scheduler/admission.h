@@ -29,13 +29,13 @@ class Admission {
       : hosts_(hosts), objects_(objects), owner_name_(std::move(owner_name)) {}
 
   // Whether its plan lets one more run go.
-  bool has_room(const Run& run) const;
+  bool has_room(const RunRecord& run) const;
   // Reserves memory for its outputs. False: not yet, and nothing is reserved. An error: no run in
   // flight frees enough; kOverloaded, naming who holds what.
-  Result<bool> admit(const Run& run);
+  Result<bool> admit(const RunRecord& run);
 
-  void began(const Run& run);
-  void ended(const Run& run);  // One that began.
+  void began(const RunRecord& run);
+  void ended(const RunRecord& run);  // One that began.
   size_t in_flight() const { return in_flight_; }
 
  private:

@@ -2,7 +2,7 @@
 
 namespace gangway {
 
-void bind_arguments(Run& run, ObjectTable& objects) {
+void bind_arguments(RunRecord& run, ObjectTable& objects) {
   const Plan& plan = *run.plan->plan;
   const RunFrame& request = run.request;
   GW_REQUIRE(request.outputs.size() == plan.outputs.size(), "run of \"", plan.name, "\": expected ",

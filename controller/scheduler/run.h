@@ -14,7 +14,7 @@
 
 namespace gangway {
 
-struct Run {
+struct RunRecord {
   RunId id;
   SessionId session;
   RunFrame request;            // As the client named things.

@@ -22,8 +22,8 @@ RunTable::RunTable(HostTable& hosts, PlanTable& plans, ObjectTable& objects, Cal
       admission_(hosts, objects, callbacks_.owner_name) {}
 
 void RunTable::submit(SessionId session, RunFrame request, int64_t now_ns) {
-  auto owned = std::make_unique<Run>();
-  Run& run = *owned;
+  auto owned = std::make_unique<RunRecord>();
+  RunRecord& run = *owned;
   run.id = RunId(++last_run_);
   TraceSpan span("submit", run.id.value);
   run.session = session;
@@ -48,7 +48,7 @@ void RunTable::submit(SessionId session, RunFrame request, int64_t now_ns) {
   pump();
 }
 
-void RunTable::start(Run& run) {
+void RunTable::start(RunRecord& run) {
   PlanRecord& plan = plans_.at(run.request.plan, run.session);
   if (plan.broken) throw *plan.broken;
   run.plan = &plan;
@@ -61,7 +61,7 @@ void RunTable::pump() {
   objects_.flush();
   while (const auto next =
              queue_.next([this](RunId id) { return admission_.has_room(*runs_.at(id)); })) {
-    Run& run = *runs_.at(*next);
+    RunRecord& run = *runs_.at(*next);
     const Result<bool> admitted = admission_.admit(run);
     if (!admitted.ok()) {
       run.fail(admitted.error(), true);
@@ -75,7 +75,7 @@ void RunTable::pump() {
   objects_.flush();
 }
 
-void RunTable::grant(Run& run) {
+void RunTable::grant(RunRecord& run) {
   TraceSpan span("grant", run.id.value);
   PlanRecord& plan = *run.plan;
   run.granted = true;
@@ -96,7 +96,7 @@ void RunTable::host_done(HostId host, RunDoneFrame done) {
   TraceSpan span("host done", done.run.value);
   const auto found = runs_.find(done.run);
   if (found == runs_.end() || !found->second->pending.contains(host)) return;
-  Run& run = *found->second;
+  RunRecord& run = *found->second;
   if (done.error) {
     Error error = *done.error;
     error.add_where({.program = run.plan->plan->name, .host = hosts_.at(host).info.name});
@@ -111,20 +111,20 @@ void RunTable::host_done(HostId host, RunDoneFrame done) {
   host_finished(run, host);
 }
 
-void RunTable::host_finished(Run& run, HostId host) {
+void RunTable::host_finished(RunRecord& run, HostId host) {
   run.pending.erase(host);
   if (!run.pending.empty()) return;
   end(run);
   pump();
 }
 
-void RunTable::end(Run& run) {
+void RunTable::end(RunRecord& run) {
   queue_.remove(run.id);
   if (run.granted) admission_.ended(run);
   for (ArrayId array : run.kept) objects_.drop(array);
   if (run.deadline_ns != 0) deadlines_.erase({run.deadline_ns, run.id});
   by_client_.erase({run.session, run.request.run});
-  const std::unique_ptr<Run> ended = std::move(runs_.at(run.id));
+  const std::unique_ptr<RunRecord> ended = std::move(runs_.at(run.id));
   runs_.erase(ended->id);
   if (ended->plan != nullptr) plans_.run_ended(*ended->plan);
   callbacks_.ended(ended->session, {.run = ended->request.run,
@@ -133,18 +133,18 @@ void RunTable::end(Run& run) {
                                     .outputs = std::move(ended->outputs)});
 }
 
-Run* RunTable::find(SessionId session, RunId client_run) {
+RunRecord* RunTable::find(SessionId session, RunId client_run) {
   const auto at = by_client_.find({session, client_run});
   return at == by_client_.end() ? nullptr : runs_.at(at->second).get();
 }
 
 void RunTable::cancel(SessionId session, RunId client_run, const Error& why) {
-  if (Run* run = find(session, client_run)) ask_to_stop(*run, why);
+  if (RunRecord* run = find(session, client_run)) ask_to_stop(*run, why);
 }
 
 // A run without tickets ends here; the hosts end one that has them, and they alone know whether the
 // request came before its commit.
-void RunTable::ask_to_stop(Run& run, const Error& why) {
+void RunTable::ask_to_stop(RunRecord& run, const Error& why) {
   if (run.stopping) return;
   run.stopping = true;
   if (!run.granted) {
@@ -165,7 +165,7 @@ void RunTable::host_lost(HostId host, const Error& why) {
   for (RunId id : hit) {
     const auto at = runs_.find(id);
     if (at == runs_.end()) continue;
-    Run& run = *at->second;
+    RunRecord& run = *at->second;
     if (run.granted && !run.pending.contains(host)) continue;  // Its part had ended.
     Error error = why;
     error.add_where({.program = run.plan->plan->name});
@@ -200,7 +200,7 @@ void RunTable::expire(int64_t now_ns) {
   while (!deadlines_.empty() && deadlines_.begin()->first <= now_ns) {
     const RunId id = deadlines_.begin()->second;
     deadlines_.erase(deadlines_.begin());
-    Run& run = *runs_.at(id);
+    RunRecord& run = *runs_.at(id);
     run.deadline_ns = 0;
     ask_to_stop(run, Error(ErrorKind::kCancelled,
                            cat("run of \"", run.plan->plan->name,

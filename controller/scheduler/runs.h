@@ -56,12 +56,12 @@ class RunTable {
   size_t size() const { return runs_.size(); }  // Waiting or in flight.
 
  private:
-  void start(Run& run);
-  void grant(Run& run);
-  void ask_to_stop(Run& run, const Error& why);
-  void host_finished(Run& run, HostId host);
-  void end(Run& run);
-  Run* find(SessionId session, RunId client_run);
+  void start(RunRecord& run);
+  void grant(RunRecord& run);
+  void ask_to_stop(RunRecord& run, const Error& why);
+  void host_finished(RunRecord& run, HostId host);
+  void end(RunRecord& run);
+  RunRecord* find(SessionId session, RunId client_run);
 
   HostTable& hosts_;
   PlanTable& plans_;
@@ -69,7 +69,7 @@ class RunTable {
   Callbacks callbacks_;
   RunQueue queue_;
   Admission admission_;
-  std::map<RunId, std::unique_ptr<Run>> runs_;
+  std::map<RunId, std::unique_ptr<RunRecord>> runs_;
   std::map<std::pair<SessionId, RunId>, RunId> by_client_;
   std::set<std::pair<int64_t, RunId>> deadlines_;
   uint64_t last_run_ = 0;
