@@ -29,6 +29,8 @@
 
 namespace gangway {
 
+Error current_error();  // Of kj_error.h, which few of those that include this need.
+
 template <class T>
 class Future;
 template <class T>
@@ -250,8 +252,8 @@ void fulfil(Promise& promise, Call call) {
     } else {
       promise.set(call());
     }
-  } catch (const Error& error) {
-    promise.fail(error);
+  } catch (...) {
+    promise.fail(current_error());
   }
 }
 

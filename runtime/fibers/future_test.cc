@@ -3,7 +3,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <kj/exception.h>
+
+#include <functional>
 #include <memory>
+#include <new>
+#include <stdexcept>
 #include <string>
 
 namespace gangway {
@@ -134,6 +139,20 @@ TEST(StopToken, CallsBackOnceAndNotAfterItsRegistrationEnds) {
   StopRegistration late = source.token().on_stop([&](const Error&) { calls += 10; });
   EXPECT_EQ(calls, 11);
   EXPECT_FALSE(StopToken().stop_requested());
+}
+
+TEST_F(FutureTest, WhateverAFunctionThrowsBecomesTheFuturesError) {
+  const auto outcome = [this](auto thrown) {
+    Promise<int> promise;
+    const Future<int> next = promise.future().then([thrown](int) -> int { throw thrown; });
+    promise.set(1);
+    return error_of([&] { reactor_->run([&] { next.await(); }); });
+  };
+  EXPECT_THAT(outcome(std::bad_alloc()), HasSubstr("overloaded: out of memory"));
+  EXPECT_THAT(outcome(std::domain_error("odd")), HasSubstr("unexpected exception: odd"));
+  EXPECT_THAT(outcome(7), HasSubstr("unexpected exception of an unknown type"));
+  EXPECT_THAT(outcome(kj::Exception(kj::Exception::Type::DISCONNECTED, "f", 1, kj::str("cut"))),
+              HasSubstr("connection: lost: cut"));
 }
 
 }  // namespace
