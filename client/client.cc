@@ -5,6 +5,7 @@
 #include <set>
 
 #include "client/client_impl.h"
+#include "ir/plan/plan_check.h"
 #include "runtime/base/units.h"
 
 namespace gangway {
@@ -220,8 +221,9 @@ Executable Slice::compile(const Program& program, const CompileOptions& options)
 
 Executable Slice::compile(const Program& program, const std::vector<Slice>& more_slices,
                           const CompileOptions& options) const {
-  GW_REQUIRE(options.runs_in_flight_max >= 1 && options.runs_in_flight_max <= 64,
-             "compile: runs in flight: expected 1 to 64, got ", options.runs_in_flight_max);
+  GW_REQUIRE(options.runs_in_flight_max >= 1 && options.runs_in_flight_max <= kRunsInFlightMax,
+             "compile: runs in flight: expected 1 to ", kRunsInFlightMax, ", got ",
+             options.runs_in_flight_max);
   auto executable = std::make_shared<ExecutableImpl>();
   executable->client = impl_->client;
   executable->slices = {impl_};

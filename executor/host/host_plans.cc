@@ -3,6 +3,7 @@
 #include "executor/devices/sim/sim_fabric.h"
 #include "executor/devices/task.h"
 #include "executor/host/host_impl.h"
+#include "ir/plan/plan_check.h"
 #include "runtime/fibers/kj_error.h"
 
 namespace gangway {
@@ -30,7 +31,7 @@ HostPlan& Host::Impl::plan(PlanId id) {
 Future<Installed> Host::Impl::install(PlanId id, std::shared_ptr<const Plan> given, uint32_t self,
                                       StateScope scope) {
   GW_REQUIRE(!plans.contains(id), "plan ", id, ": is installed already");
-  check_plan(*given, self, static_cast<uint32_t>(devices.size()));
+  require_valid_on(*given, self, static_cast<uint32_t>(devices.size()));
   auto made = std::make_unique<HostPlan>();
   made->id = id;
   made->plan = std::move(given);
@@ -103,16 +104,7 @@ Installed Host::Impl::offer(HostPlan& made, const CompileJob& job) {
   }
   for (uint32_t source : made.plan->sources) {
     const PlanNode& node = made.plan->nodes[source];
-    const TensorShards rows = made.shards_of(node.results[0]);
-    for (size_t axis = 0; axis < rows.sharding.size(); ++axis) {
-      const Placement& placement = rows.sharding[axis];
-      if (placement.kind != PlacementKind::kShard || placement.dim == 0) continue;
-      throw Error(ErrorKind::kUnimplemented,
-                  cat("source \"", node.name, "\": is cut along dimension ", placement.dim,
-                      ": only rows can be"),
-                  {.at = node.at});
-    }
-    made.sources.push_back(rows.shards.empty()
+    made.sources.push_back(made.shards_of(node.results[0]).shards.empty()
                                ? nullptr
                                : make_source(node.attrs, made.plan->values[node.results[0]].type));
   }

@@ -29,8 +29,6 @@
 
 namespace gangway {
 
-inline constexpr uint32_t kTransferSlotsMax = 64;
-
 struct alignas(64) TransferStamp {
   std::atomic<uint64_t> sent{0};  // One more than the run whose payload it is.
   uint64_t poisoned = 0;          // Published by `sent`.

@@ -1,8 +1,10 @@
 #include "ir/plan/plan_check.h"
 
+#include <algorithm>
 #include <set>
 #include <utility>
 
+#include "ir/plan/plan_members.h"
 #include "runtime/base/error.h"
 
 namespace gangway {
@@ -28,10 +30,7 @@ class Check {
       GW_PLAN(value(input).storage == PlanStorage::kInput, "input ", input, " is no input value");
     }
     for (size_t i = 0; i < plan_.nodes.size(); ++i) check(plan_.nodes[i], i);
-    for (uint32_t source : plan_.sources) {
-      GW_PLAN(source < plan_.nodes.size() && plan_.nodes[source].kind == PlanNodeKind::kSource,
-              "source ", source, " is no source node");
-    }
+    check_sources();
     for (uint32_t output : plan_.outputs) {
       GW_PLAN(value(output).storage == PlanStorage::kOutput, "output ", output,
               " is no output value");
@@ -52,15 +51,15 @@ class Check {
     for (const MeshAxis& axis : slice.mesh.axes) {
       GW_PLAN(!axis.name.empty() && names.insert(axis.name).second, "mesh axis \"", axis.name,
               "\" is empty or named twice");
-      GW_PLAN(axis.size >= 1 && axis.size <= kDevicesMax / devices, "mesh axis \"", axis.name,
+      GW_PLAN(axis.size >= 1 && axis.size <= kPlanDevicesMax / devices, "mesh axis \"", axis.name,
               "\" has size ", axis.size);
       devices *= axis.size;
     }
     int64_t covered = 0;
-    std::set<std::pair<uint32_t, uint32_t>> seen;
+    std::set<Member> seen;
     for (const PlanRange& range : slice.ranges) {
       GW_PLAN(range.host < plan_.hosts.size(), "host ", range.host, " does not exist");
-      GW_PLAN(range.count >= 1 && range.count <= kDevicesMax && range.first <= kDevicesMax,
+      GW_PLAN(range.count >= 1 && range.count <= kPlanDevicesMax && range.first <= kPlanDevicesMax,
               "a range of ", range.count, " devices");
       covered += range.count;
       GW_PLAN(covered <= devices, "a slice's ranges cover more than its ", devices, " devices");
@@ -95,10 +94,9 @@ class Check {
     GW_PLAN(value.slice < plan_.slices.size(), "value ", index, ": slice ", value.slice,
             " does not exist");
     GW_PLAN(is_valid(value.type), "value ", index, ": its type is out of bounds");
-    const Mesh& mesh = plan_.slices[value.slice].mesh;
-    const auto local = local_type(value.type, mesh, value.sharding);
-    GW_PLAN(local && *local == value.local_type, "value ", index, ": ", to_string(value.type),
-            " does not lie over mesh ", to_string(mesh), " as it says");
+    GW_PLAN(local_type_of(value, plan_.slices) == value.local_type, "value ", index, ": ",
+            to_string(value.type), " does not lie over mesh ",
+            to_string(plan_.slices[value.slice].mesh), " as it says");
     for (const Placement& placement : value.sharding) {
       GW_PLAN(placement.kind != PlacementKind::kPartial, "value ", index, " is partial");
     }
@@ -119,8 +117,18 @@ class Check {
 
   void require_written(const PlanNode& node) {
     for (uint32_t input : node.inputs) {
-      GW_PLAN(value(input).slice < plan_.slices.size() && written_[input], "node \"", node.name,
-              "\" reads value ", input, " before it is written");
+      GW_PLAN(input < plan_.values.size(), "value ", input, " does not exist; there are ",
+              plan_.values.size());
+      GW_PLAN(written_[input], "node \"", node.name, "\" reads value ", input,
+              " before it is written");
+    }
+  }
+
+  // A device finds nothing of what lies on another slice.
+  void require_here(const PlanNode& node, const std::vector<uint32_t>& values) {
+    for (uint32_t index : values) {
+      GW_PLAN(value(index).slice == node.slice, "node \"", node.name, "\": value ", index,
+              " lies on slice ", value(index).slice, ", it runs on slice ", node.slice);
     }
   }
 
@@ -128,29 +136,51 @@ class Check {
     GW_PLAN(node.slice < plan_.slices.size(), "node \"", node.name, "\": slice ", node.slice,
             " does not exist");
     require_written(node);
-    for (uint32_t result : node.results) static_cast<void>(value(result));
+    require_here(node, node.results);
     switch (node.kind) {
       case PlanNodeKind::kCall: check_call(node); break;
-      case PlanNodeKind::kTransfer:
-        GW_PLAN(node.inputs.size() == 1 && node.results.size() == 1 &&
-                    value(node.inputs[0]).local_type == value(node.results[0]).local_type,
-                "transfer \"", node.name, "\": its ends differ");
-        break;
-      case PlanNodeKind::kSource:
-        GW_PLAN(node.inputs.empty() && node.results.size() == 1, "source \"", node.name,
-                "\" must give one value");
-        for (const Placement& placement : value(node.results[0]).sharding)
-          GW_PLAN(placement == replicate() || placement == shard(0), "source \"", node.name,
-                  "\" is cut by rows only");
-        break;
+      case PlanNodeKind::kTransfer: check_transfer(node); break;
+      case PlanNodeKind::kSource: check_source(node); break;
       case PlanNodeKind::kGate: GW_PLAN(node.results.empty(), "the gate gives no value"); break;
       case PlanNodeKind::kCommit:
         GW_PLAN(node.call < index && plan_.nodes[node.call].kind == PlanNodeKind::kCall &&
-                    node.inputs.empty() && node.results.empty(),
-                "commit \"", node.name, "\" names no earlier call");
+                    plan_.nodes[node.call].slice == node.slice && node.inputs.empty() &&
+                    node.results.empty(),
+                "commit \"", node.name, "\" names no earlier call of its slice");
         break;
     }
     for (uint32_t result : node.results) written_[result] = true;
+  }
+
+  void check_transfer(const PlanNode& node) {
+    GW_PLAN(node.inputs.size() == 1 && node.results.size() == 1, "transfer \"", node.name,
+            "\" must move one value");
+    const PlanValue &from = value(node.inputs[0]), &to = value(node.results[0]);
+    GW_PLAN(from.local_type == to.local_type &&
+                plan_.slices[from.slice].mesh.devices() == plan_.slices[to.slice].mesh.devices(),
+            "transfer \"", node.name, "\": its ends differ");
+  }
+
+  void check_source(const PlanNode& node) {
+    GW_PLAN(node.inputs.empty() && node.results.size() == 1, "source \"", node.name,
+            "\" must give one value");
+    for (const Placement& placement : value(node.results[0]).sharding)
+      GW_PLAN(placement == replicate() || placement == shard(0), "source \"", node.name,
+              "\" is cut by rows only");
+  }
+
+  void check_sources() {
+    std::set<uint32_t> listed;
+    for (uint32_t source : plan_.sources) {
+      GW_PLAN(source < plan_.nodes.size() && plan_.nodes[source].kind == PlanNodeKind::kSource,
+              "source ", source, " is no source node");
+      GW_PLAN(listed.insert(source).second, "source ", source, " is listed twice");
+    }
+    const auto sources =
+        std::count_if(plan_.nodes.begin(), plan_.nodes.end(),
+                      [](const PlanNode& node) { return node.kind == PlanNodeKind::kSource; });
+    GW_PLAN(static_cast<size_t>(sources) == listed.size(), "it has ", sources,
+            " source nodes, and lists ", listed.size());
   }
 
   void check_call(const PlanNode& node) {
@@ -163,6 +193,7 @@ class Check {
             "call \"", node.name, "\": expected ", function.parameters.size(), " inputs and ",
             function.results.size(), " results, got ", node.inputs.size(), " and ",
             node.results.size());
+    require_here(node, node.inputs);
     for (size_t i = 0; i < node.inputs.size(); ++i) {
       check_type(node, "input", i, value(node.inputs[i]).local_type, function.types[i]);
     }
@@ -183,16 +214,38 @@ class Check {
             to_string(expected), " on each device, got ", to_string(got));
   }
 
-  static constexpr int64_t kDevicesMax = 1 << 24;
-
   const Plan& plan_;
   std::vector<bool> written_;
 };
 
-#undef GW_PLAN
-
 }  // namespace
 
+std::optional<Type> local_type_of(const PlanValue& value, const std::vector<PlanSlice>& slices) {
+  if (value.slice >= slices.size() || !is_valid(value.type)) return std::nullopt;
+  const Mesh& mesh = slices[value.slice].mesh;
+  const bool has_devices = std::all_of(mesh.axes.begin(), mesh.axes.end(),
+                                       [](const MeshAxis& axis) { return axis.size >= 1; });
+  return has_devices ? local_type(value.type, mesh, value.sharding) : std::nullopt;
+}
+
 void require_valid(const Plan& plan) { Check(plan).run(); }
+
+void require_valid_on(const Plan& plan, uint32_t self, uint32_t devices) {
+  require_valid(plan);
+  GW_PLAN(self < plan.hosts.size(), "this host is number ", self, " of ", plan.hosts.size());
+  bool takes_part = false;
+  for (const PlanSlice& slice : plan.slices) {
+    for (const PlanRange& range : slice.ranges) {
+      if (range.host != self) continue;
+      takes_part = true;
+      GW_PLAN(range.first <= devices && range.count <= devices - range.first, "names devices ",
+              range.first, " to ", range.first + range.count - 1, " of host \"", plan.hosts[self],
+              "\", which has ", devices);
+    }
+  }
+  GW_PLAN(takes_part, "\"", plan.name, "\" runs on no device of host \"", plan.hosts[self], "\"");
+}
+
+#undef GW_PLAN
 
 }  // namespace gangway

@@ -55,6 +55,8 @@ TEST(PlanCheckTest, IndicesMustExist) {
   EXPECT_THAT(mistake([](Plan& p) { p.nodes[0].slice = 1; }), HasSubstr("slice 1"));
   EXPECT_THAT(mistake([](Plan& p) { p.slices[0].ranges[0].host = 1; }), HasSubstr("host 1"));
   EXPECT_THAT(mistake([](Plan& p) { p.sources = {0}; }), HasSubstr("no source node"));
+  EXPECT_THAT(mistake([](Plan& p) { p.states = {{9, nullptr}}; }), HasSubstr("value 9"));
+  EXPECT_THAT(mistake([](Plan& p) { p.outputs = {8}; }), HasSubstr("value 8"));
 }
 
 TEST(PlanCheckTest, RangesMustCoverTheMeshOnce) {
@@ -78,6 +80,74 @@ TEST(PlanCheckTest, NoNodeReadsAValueBeforeALowerTicketWroteIt) {
   EXPECT_THAT(mistake([](Plan& p) { p.nodes.clear(); }), HasSubstr("never written"));
 }
 
+// p gets a second slice {data: `devices`} on its host.
+void add_slice(Plan& p, int64_t devices) {
+  p.slices.push_back({Mesh{{{"data", devices}}}, {{0, 0, static_cast<uint32_t>(devices)}}});
+}
+
+TEST(PlanCheckTest, ACallReadsAndWritesOnItsOwnSlice) {
+  EXPECT_THAT(mistake([](Plan& p) {
+                add_slice(p, 2);
+                p.values[0].slice = 1;
+              }),
+              HasSubstr("value 0 lies on slice 1, it runs on slice 0"));
+  EXPECT_THAT(mistake([](Plan& p) {
+                add_slice(p, 2);
+                p.values[1].slice = 1;
+              }),
+              HasSubstr("value 1 lies on slice 1, it runs on slice 0"));
+}
+
+TEST(PlanCheckTest, ATransferMovesOneValueBetweenSlicesOfEqualSize) {
+  const auto with_transfer = [](int64_t devices, const Type& local, uint32_t slice) {
+    return mistake([&](Plan& p) {
+      add_slice(p, devices);
+      p.values.push_back({"", PlanStorage::kTemporary, 1, f32({4 * devices}), local, {shard(0)}});
+      p.nodes.push_back({.kind = PlanNodeKind::kTransfer,
+                         .name = "t",
+                         .slice = slice,
+                         .inputs = {1},
+                         .results = {2}});
+    });
+  };
+  EXPECT_EQ(with_transfer(2, f32({4}), 1), "accepted");
+  EXPECT_THAT(with_transfer(1, f32({4}), 1), HasSubstr("transfer \"t\": its ends differ"));
+  EXPECT_THAT(with_transfer(2, f32({4}), 0), HasSubstr("runs on slice 0"));
+}
+
+TEST(PlanCheckTest, AHostRunsOnlyOnDevicesThatItHas) {
+  EXPECT_NO_THROW(require_valid_on(a_plan(), 0, 2));
+  const auto refusal = [](const Plan& plan, uint32_t self, uint32_t devices) -> std::string {
+    try {
+      require_valid_on(plan, self, devices);
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), ErrorKind::kInvalid);
+      return error.what();
+    }
+    return "accepted";
+  };
+  EXPECT_THAT(refusal(a_plan(), 0, 1), HasSubstr("devices 0 to 1 of host \"host-0\", which has 1"));
+  EXPECT_THAT(refusal(a_plan(), 1, 2), HasSubstr("number 1 of 1"));
+  Plan wider = a_plan();
+  wider.hosts.push_back("host-1");
+  EXPECT_THAT(refusal(wider, 1, 2), HasSubstr("runs on no device of host \"host-1\""));
+  wider.nodes[0].function = 3;
+  EXPECT_THAT(refusal(wider, 0, 2), HasSubstr("function 3"));
+}
+
+TEST(PlanCheckTest, EverySourceIsListedOnce) {
+  const auto with_sources = [](std::vector<uint32_t> sources) {
+    return mistake([&](Plan& p) {
+      p.values.push_back({"s", PlanStorage::kTemporary, 0, i32({4}), i32({4}), {replicate()}});
+      p.nodes.push_back({.kind = PlanNodeKind::kSource, .name = "s", .results = {2}});
+      p.sources = std::move(sources);
+    });
+  };
+  EXPECT_EQ(with_sources({1}), "accepted");
+  EXPECT_THAT(with_sources({}), HasSubstr("1 source nodes, and lists 0"));
+  EXPECT_THAT(with_sources({1, 1}), HasSubstr("listed twice"));
+}
+
 TEST(PlanCheckTest, ASourceIsCutByRowsOnly) {
   const auto with_source = [](int dim) {
     return mistake([dim](Plan& p) {
@@ -95,7 +165,7 @@ TEST(PlanCheckTest, ACommitNamesAnEarlierCall) {
   EXPECT_THAT(mistake([](Plan& p) {
                 p.nodes.push_back({.kind = PlanNodeKind::kCommit, .name = "c", .call = 1});
               }),
-              HasSubstr("names no earlier call"));
+              HasSubstr("names no earlier call of its slice"));
 }
 
 }  // namespace

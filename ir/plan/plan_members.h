@@ -3,8 +3,8 @@
 // Invariant: every host derives the same members, groups and ranks from the same plan, without
 // exchanging messages.
 // Threads: pure.
-// Errors: kInvalid for ranges that do not fit the mesh; kUnimplemented where one device stands
-// twice in a slice.
+// Errors: the plan keeps its rules (plan_check.h); groups_along() throws kInvalid for an axis that
+// the mesh lacks.
 #pragma once
 
 #include <compare>
@@ -31,9 +31,5 @@ std::vector<Member> plan_members(const Plan& plan);
 // The mesh devices that reduce together along `axes` ("data,expert"), one vector for each group, in
 // mesh order.
 std::vector<std::vector<uint32_t>> groups_along(const Mesh& mesh, const std::string& axes);
-
-// Checks every index of a plan, so that nothing behind this needs to: a plan comes over the
-// network.
-void check_plan(const Plan& plan, uint32_t self, uint32_t devices);
 
 }  // namespace gangway

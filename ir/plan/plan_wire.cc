@@ -148,15 +148,8 @@ PlanValue read_value(P::Value::Reader from, const std::vector<PlanSlice>& slices
     value.sharding.push_back(
         {read_enum(placement.getKind(), PlacementKind::kPartial, "placement"), placement.getDim()});
   }
-  GW_REQUIRE(value.slice < slices.size(), "plan: value \"", value.name, "\": slice ", value.slice,
-             " does not exist");
-  GW_REQUIRE(is_valid(value.type), "plan: value \"", value.name, "\": its type is out of bounds");
-  for (const MeshAxis& axis : slices[value.slice].mesh.axes) {
-    GW_REQUIRE(axis.size >= 1, "plan: mesh axis \"", axis.name, "\" has size ", axis.size);
-  }
-  const auto local = local_type(value.type, slices[value.slice].mesh, value.sharding);
-  GW_REQUIRE(local.has_value(), "plan: value \"", value.name, "\": its cuts are not exact");
-  value.local_type = *local;
+  // Where there is none, require_valid() says why.
+  value.local_type = local_type_of(value, slices).value_or(Type{});
   return value;
 }
 
