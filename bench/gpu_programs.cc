@@ -148,7 +148,7 @@ class Training {
     put("batch", static_cast<double>(batch_));
     put("seq", static_cast<double>(config_.seq));
     put("parameters", static_cast<double>(parameter_count(config_)));
-    put("planned_mib", static_cast<double>((needs.arena + needs.state + needs.slots) >> 20));
+    put("planned_mib", static_cast<double>(needs.total() >> 20));
   }
 
   Run step() {

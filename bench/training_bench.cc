@@ -65,8 +65,7 @@ class Training {
   }
   int64_t planned_bytes() const {
     int64_t most = 0;
-    for (const auto& device : step_->memory().devices)
-      most = std::max(most, device.arena + device.state + device.slots);
+    for (const auto& device : step_->memory().devices) most = std::max(most, device.total());
     return most;
   }
 

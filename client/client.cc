@@ -187,13 +187,7 @@ Run Executable::run(const std::vector<Argument>& arguments, const RunOptions& op
 
 const Program& Executable::program() const { return impl_->program; }
 
-MemoryReport Executable::memory() const {
-  MemoryReport report;
-  for (const internal::HostNeed& need : impl_->plan.needs) {
-    report.devices.push_back({need.host, need.device, need.arena, need.state, need.slots});
-  }
-  return report;
-}
+MemoryReport Executable::memory() const { return impl_->plan.memory; }
 
 uint64_t Executable::position() const { return impl_->position; }
 void Executable::set_position(uint64_t position) const { impl_->position = position; }
@@ -271,8 +265,7 @@ Type state_type(internal::SliceImpl& slice, const std::string& name) {
 HostTensor Slice::read_state(const std::string& name) const {
   HostTensor tensor(state_type(*impl_, name));
   const auto part = impl_->client->heap().take(tensor.type.bytes());
-  impl_->client->transfer({.kind = TransferKind::kGetState, .scope = impl_->id, .name = name},
-                          *part);
+  impl_->client->copy({.kind = CopyKind::kGetState, .scope = {impl_->id}, .name = name}, *part);
   std::memcpy(tensor.bytes.data(), part->data(), tensor.bytes.size());
   return tensor;
 }
@@ -284,8 +277,7 @@ void Slice::write_state(const std::string& name, const HostTensor& tensor) const
   tensor.require_whole();
   const auto part = impl_->client->heap().take(type.bytes());
   std::memcpy(part->data(), tensor.bytes.data(), tensor.bytes.size());
-  impl_->client->transfer({.kind = TransferKind::kPutState, .scope = impl_->id, .name = name},
-                          *part);
+  impl_->client->copy({.kind = CopyKind::kPutState, .scope = {impl_->id}, .name = name}, *part);
 }
 
 Client::Client(std::shared_ptr<internal::ClientImpl> impl) : impl_(std::move(impl)) {}

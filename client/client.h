@@ -34,6 +34,7 @@
 #include "ir/graph/program.h"
 #include "ir/types/mesh.h"
 #include "ir/types/sharding.h"
+#include "protocol/install.h"
 
 namespace gangway {
 
@@ -110,12 +111,10 @@ struct CompileOptions {
   int64_t runs_in_flight_max = 8;
 };
 
-// What a compiled program needs of each device, in bytes.
+// What a compiled program needs of each device.
 struct MemoryReport {
-  struct Device {
+  struct Device : DeviceNeed {
     std::string host;
-    uint32_t device = 0;
-    int64_t arena = 0, state = 0, slots = 0;
   };
   std::vector<Device> devices;
 };

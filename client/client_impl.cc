@@ -76,11 +76,11 @@ SegmentHeap& ClientImpl::heap() {
   return *heap_;
 }
 
-void ClientImpl::transfer(TransferFrame frame, const SegmentHeap::Part& part) {
+void ClientImpl::copy(CopyFrame frame, const SegmentHeap::Part& part) {
   auto outcome = std::make_shared<Outcome>();
   frame.at = {part.segment(), part.offset(), part.bytes()};
   post([this, frame, outcome](Session& session) {
-    session.transfer(frame, [this, outcome](const std::optional<Error>& error) {
+    session.copy(frame, [this, outcome](const std::optional<Error>& error) {
       {
         std::lock_guard lock(notify.mutex);
         outcome->done = true;
@@ -129,7 +129,7 @@ HostTensor ArrayImpl::to_host() const {
     return host;
   }
   const auto part = client->heap().take(type.bytes());
-  client->transfer({.kind = TransferKind::kGet, .array = id}, *part);
+  client->copy({.kind = CopyKind::kGet, .array = id}, *part);
   std::memcpy(host.bytes.data(), part->data(), host.bytes.size());
   return host;
 }
@@ -145,14 +145,14 @@ std::shared_ptr<PlacedCopy> ArrayImpl::place(PlanId plan, uint32_t input) {
   if (copy != nullptr) client->post([id = copy->id](Session& session) { session.free(id); });
   copy = std::make_shared<PlacedCopy>(PlacedCopy{client->new_array(), {}});
   std::memcpy(part->data(), tensor->bytes.data(), tensor->bytes.size());
-  TransferFrame put{.kind = TransferKind::kPut,
-                    .at = {part->segment(), part->offset(), part->bytes()},
-                    .array = copy->id,
-                    .plan = plan,
-                    .input = input};
+  CopyFrame put{.kind = CopyKind::kPut,
+                .at = {part->segment(), part->offset(), part->bytes()},
+                .array = copy->id,
+                .plan = plan,
+                .input = input};
   // The part lives until the cluster has copied it. A failed put shows in the run that names it.
   client->post([put, part, copy, outcomes = &client->notify.mutex](Session& session) {
-    session.transfer(put, [part, copy, outcomes](const std::optional<Error>& error) {
+    session.copy(put, [part, copy, outcomes](const std::optional<Error>& error) {
       std::lock_guard held(*outcomes);
       copy->failed = error;
     });

@@ -22,7 +22,7 @@
 
 namespace gangway::internal {
 
-// Address space for transfers under way; untouched pages cost nothing.
+// Address space for puts and gets under way; untouched pages cost nothing.
 inline constexpr int64_t kSegmentBytes = int64_t{64} << 30;
 
 class ClientImpl : public std::enable_shared_from_this<ClientImpl> {
@@ -53,7 +53,7 @@ class ClientImpl : public std::enable_shared_from_this<ClientImpl> {
   RunId new_run() { return RunId(base_ + ++names_); }
   SegmentHeap& heap();
   // Moves bytes between a part of the heap and the cluster, and waits.
-  void transfer(TransferFrame frame, const SegmentHeap::Part& part);
+  void copy(CopyFrame frame, const SegmentHeap::Part& part);
 
   Notify notify;
 

@@ -151,7 +151,7 @@ TEST_F(ClientTest, AClosedClientSaysSo) {
   EXPECT_EQ(error_of([&] { client_.allocate({.devices = 1}); }).kind(), ErrorKind::kCancelled);
 }
 
-TEST_F(ClientTest, AClosedClientRefusesRunsAndTransfers) {
+TEST_F(ClientTest, AClosedClientRefusesRunsAndCopies) {
   Executable step = slice_.compile(accumulate(mesh_));
   auto run = step.run({{"x", HostTensor::of<float>({16, 8}, ones(128))}, {"scale", 1.0f}});
   run.wait();

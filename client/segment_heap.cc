@@ -26,8 +26,8 @@ std::shared_ptr<SegmentHeap::Part> SegmentHeap::take(int64_t bytes) {
   if (static_cast<int64_t>(segment_.size()) - hole < size) {
     throw Error(ErrorKind::kOverloaded,
                 cat("client: no room for ", format_bytes(static_cast<uint64_t>(bytes)), " among ",
-                    format_bytes(segment_.size()), " of transfers under way"),
-                {}, "wait for transfers to end, or let host arrays go");
+                    format_bytes(segment_.size()), " of puts and gets under way"),
+                {}, "wait for puts and gets to end, or let host arrays go");
   }
   used_.emplace_hint(at, hole, size);
   return std::make_shared<Part>(shared_from_this(), hole, bytes);

@@ -3,6 +3,7 @@
 #include <map>
 
 #include "ir/wire/wire.h"
+#include "protocol/frames.h"
 #include "protocol/rpc_values.h"
 #include "runtime/fibers/await.h"
 #include "runtime/net/server.h"
@@ -76,9 +77,8 @@ class Session::Impl {
                       .sources = response.getSources(),
                       .text = response.getText().cStr()};
     for (auto host : response.getNeeds()) {
-      for (auto need : host.getNeeds()) {
-        plan.needs.push_back({host.getHost().cStr(), need.getDevice(), need.getArena(),
-                              need.getState(), need.getSlots()});
+      for (const DeviceNeed& need : read(host.getNeeds())) {
+        plan.memory.devices.push_back({need, host.getHost().cStr()});
       }
     }
     plans_.emplace(plan.plan, response.getExecutable());
@@ -119,9 +119,9 @@ class Session::Impl {
       TraceSpan span("run done", done->run.value);
       auto node = runs.extract(done->run);
       if (!node.empty()) node.mapped()(std::move(*done));
-    } else if (auto* transferred = std::get_if<TransferDoneFrame>(&message)) {
-      auto node = transfers.extract(transferred->request);
-      if (!node.empty()) node.mapped()(transferred->error);
+    } else if (auto* copied = std::get_if<CopyDoneFrame>(&message)) {
+      auto node = copies.extract(copied->request);
+      if (!node.empty()) node.mapped()(copied->error);
     } else {
       throw Error(ErrorKind::kInvalid,
                   "frame: the controller sent a kind of frame that is not its "
@@ -132,7 +132,7 @@ class Session::Impl {
   void fail_all(const Error& why) {
     gone_ = why;
     for (auto& [run, done] : std::exchange(runs, {})) done({.run = run, .error = why});
-    for (auto& [request, done] : std::exchange(transfers, {})) done(why);
+    for (auto& [request, done] : std::exchange(copies, {})) done(why);
   }
 
   // Calls under way fail with the connection.
@@ -149,7 +149,7 @@ class Session::Impl {
   uint64_t id = 0;
   uint64_t last_request = 0;
   std::map<RunId, RunDone> runs;
-  std::map<uint64_t, TransferDone> transfers;
+  std::map<uint64_t, CopyDone> copies;
 
  private:
   // A controller that leaves so much unread is stuck. On a full stream send() would wait, which a
@@ -208,11 +208,11 @@ void Session::cancel(RunId run, const Error& why) {
   if (impl_ != nullptr) impl_->send(CancelFrame{run, why});
 }
 
-void Session::transfer(TransferFrame frame, TransferDone done) {
+void Session::copy(CopyFrame frame, CopyDone done) {
   if (impl_ == nullptr) return done(closed_error());
   if (impl_->gone()) return done(impl_->gone());
   frame.request = ++impl_->last_request;
-  impl_->transfers.emplace(frame.request, std::move(done));
+  impl_->copies.emplace(frame.request, std::move(done));
   impl_->send(frame);
 }
 

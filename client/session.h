@@ -1,6 +1,6 @@
 // Session: the client's side of a connection to a controller, on the reactor.
 //
-// It sends frames for runs and transfers and uses RPC for the rest (protocol/). It completes what
+// It sends frames for runs, puts and gets and uses RPC for the rest (protocol/). It completes what
 // the user's handles wait for; when the controller is gone, all of that fails with kUnavailable.
 //
 // Threads: the reactor's thread; calls that begin with "Suspends." may wait. The completions given
@@ -16,7 +16,7 @@
 
 #include "client/client.h"
 #include "ir/graph/program.h"
-#include "protocol/frames.h"
+#include "protocol/messages.h"
 #include "runtime/fibers/reactor.h"
 #include "runtime/net/transport.h"
 
@@ -27,25 +27,19 @@ struct PlanPort {
   Type type;
 };
 
-struct HostNeed {
-  std::string host;
-  uint32_t device = 0;
-  int64_t arena = 0, state = 0, slots = 0;
-};
-
 struct CompiledPlan {
   PlanId plan;
   uint64_t scope = 0;
   std::vector<PlanPort> inputs, outputs, states;
   uint32_t sources = 0;
   std::string text;
-  std::vector<HostNeed> needs;
+  MemoryReport memory;
 };
 
 class Session {
  public:
   using RunDone = std::function<void(RunDoneFrame)>;
-  using TransferDone = std::function<void(const std::optional<Error>&)>;
+  using CopyDone = std::function<void(const std::optional<Error>&)>;
 
   // Suspends.
   Session(Reactor& reactor, Network& network, const std::string& address, const std::string& name,
@@ -71,7 +65,7 @@ class Session {
 
   void run(const RunFrame& frame, RunDone done);
   void cancel(RunId run, const Error& why);
-  void transfer(TransferFrame frame, TransferDone done);
+  void copy(CopyFrame frame, CopyDone done);
   void free(ArrayId array);
 
  private:

@@ -5,7 +5,7 @@
 # later, that names the same run or request.
 #
 # Order. A stream keeps order, and everything that names an installed plan is sent on it: run, free,
-# uninstall, transfers. An install is an RPC, and the controller waits for it on all hosts before it
+# uninstall, copies. An install is an RPC, and the controller waits for it on all hosts before it
 # sends a frame that names the plan. So a run never arrives before its plan is installed, and a free
 # or an uninstall never before the last run that it follows.
 #
@@ -40,11 +40,11 @@ struct Frame {
     # Controller to executor: no run uses them either, so the executor frees the arrays. Unknown ids
     # are ignored.
 
-    transfer @4 :Transfer;
-    # Client to controller to executors: move bytes between the client's segment and an array or
-    # state.
+    copy @4 :Copy;
+    # Client to controller to executors: put or get bytes, between the client's segment and an array
+    # or state.
 
-    transferDone @5 :TransferDone;
+    copyDone @5 :CopyDone;
     # Executor to controller to client.
 
     runDone @6 :RunDone;
@@ -116,7 +116,7 @@ struct ClientBytes {
   bytes @2 :Int64;
 }
 
-struct Transfer {
+struct Copy {
   request @0 :UInt64;
   # The client's number; the controller gives executors one of its own.
   at @1 :ClientBytes;
@@ -144,7 +144,7 @@ struct Transfer {
   }
 }
 
-struct TransferDone {
+struct CopyDone {
   request @0 :UInt64;
   error @1 :Error;
   # Null: the bytes have arrived.

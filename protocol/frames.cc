@@ -68,39 +68,39 @@ struct Encode {
     fill_ids(to.initFree(count(frame.arrays.size())), frame.arrays);
   }
 
-  void operator()(const TransferFrame& frame) {
-    auto transfer = to.initTransfer();
-    transfer.setRequest(frame.request);
-    auto at = transfer.initAt();
+  void operator()(const CopyFrame& frame) {
+    auto copy = to.initCopy();
+    copy.setRequest(frame.request);
+    auto at = copy.initAt();
     write_segment(at.initSegment(), frame.at.segment);
     at.setOffset(frame.at.offset);
     at.setBytes(frame.at.bytes);
     switch (frame.kind) {
-      case TransferKind::kPut: {
-        auto put = transfer.initPut();
+      case CopyKind::kPut: {
+        auto put = copy.initPut();
         put.setArray(frame.array.value);
         put.setPlan(frame.plan.value);
         put.setInput(frame.input);
         break;
       }
-      case TransferKind::kGet: transfer.initGet().setArray(frame.array.value); break;
-      case TransferKind::kPutState: {
-        auto put = transfer.initPutState();
-        put.setScope(frame.scope);
+      case CopyKind::kGet: copy.initGet().setArray(frame.array.value); break;
+      case CopyKind::kPutState: {
+        auto put = copy.initPutState();
+        put.setScope(frame.scope.id);
         put.setName(frame.name);
         break;
       }
-      case TransferKind::kGetState: {
-        auto get = transfer.initGetState();
-        get.setScope(frame.scope);
+      case CopyKind::kGetState: {
+        auto get = copy.initGetState();
+        get.setScope(frame.scope.id);
         get.setName(frame.name);
         break;
       }
     }
   }
 
-  void operator()(const TransferDoneFrame& frame) {
-    auto done = to.initTransferDone();
+  void operator()(const CopyDoneFrame& frame) {
+    auto done = to.initCopyDone();
     done.setRequest(frame.request);
     if (frame.error) write_error(done.initError(), *frame.error);
   }
@@ -119,7 +119,7 @@ struct Encode {
 
   void operator()(const HeartbeatFrame& frame) { to.initHeartbeat().setRunsDone(frame.runs_done); }
 
-  void operator()(const FreeScopeFrame& frame) { to.setFreeScope(frame.scope); }
+  void operator()(const FreeScopeFrame& frame) { to.setFreeScope(frame.scope.id); }
 };
 
 RunFrame read_run(wire::Run::Reader from) {
@@ -142,41 +142,41 @@ RunFrame read_run(wire::Run::Reader from) {
   return run;
 }
 
-TransferFrame read_transfer(wire::Transfer::Reader from) {
+CopyFrame read_copy(wire::Copy::Reader from) {
   auto at = from.getAt();
-  TransferFrame to{.request = from.getRequest(),
-                   .at = {.segment = read_segment(at.getSegment()),
-                          .offset = at.getOffset(),
-                          .bytes = at.getBytes()}};
-  const BytesAt& bytes = to.at;
+  CopyFrame to{.request = from.getRequest(),
+               .at = {.segment = read_segment(at.getSegment()),
+                      .offset = at.getOffset(),
+                      .bytes = at.getBytes()}};
+  const ClientBytes& bytes = to.at;
   const int64_t size = static_cast<int64_t>(bytes.segment.bytes);
   GW_REQUIRE(bytes.offset >= 0 && bytes.bytes >= 0 && size >= bytes.bytes &&
                  bytes.offset <= size - bytes.bytes,
-             "frame: a transfer's bytes lie outside its segment: ", bytes.bytes, " bytes at ",
+             "frame: a copy's bytes lie outside its segment: ", bytes.bytes, " bytes at ",
              bytes.offset, " of ", bytes.segment.bytes);
   switch (from.which()) {
-    case wire::Transfer::PUT:
-      to.kind = TransferKind::kPut;
+    case wire::Copy::PUT:
+      to.kind = CopyKind::kPut;
       to.array = ArrayId(from.getPut().getArray());
       to.plan = PlanId(from.getPut().getPlan());
       to.input = from.getPut().getInput();
       return to;
-    case wire::Transfer::GET:
-      to.kind = TransferKind::kGet;
+    case wire::Copy::GET:
+      to.kind = CopyKind::kGet;
       to.array = ArrayId(from.getGet().getArray());
       return to;
-    case wire::Transfer::PUT_STATE:
-      to.kind = TransferKind::kPutState;
-      to.scope = from.getPutState().getScope();
+    case wire::Copy::PUT_STATE:
+      to.kind = CopyKind::kPutState;
+      to.scope.id = from.getPutState().getScope();
       to.name = from.getPutState().getName().cStr();
       return to;
-    case wire::Transfer::GET_STATE:
-      to.kind = TransferKind::kGetState;
-      to.scope = from.getGetState().getScope();
+    case wire::Copy::GET_STATE:
+      to.kind = CopyKind::kGetState;
+      to.scope.id = from.getGetState().getScope();
       to.name = from.getGetState().getName().cStr();
       return to;
   }
-  throw Error(ErrorKind::kInvalid, "frame: a transfer of an unknown kind");
+  throw Error(ErrorKind::kInvalid, "frame: a copy of an unknown kind");
 }
 
 RunDoneFrame read_run_done(wire::RunDone::Reader from) {
@@ -195,10 +195,10 @@ Message read_frame(wire::Frame::Reader from) {
     case wire::Frame::CANCEL:
       return CancelFrame{RunId(from.getCancel().getRun()), read_error(from.getCancel().getError())};
     case wire::Frame::FREE: return FreeFrame{array_ids(from.getFree())};
-    case wire::Frame::TRANSFER: return read_transfer(from.getTransfer());
-    case wire::Frame::TRANSFER_DONE: {
-      auto done = from.getTransferDone();
-      TransferDoneFrame to{.request = done.getRequest()};
+    case wire::Frame::COPY: return read_copy(from.getCopy());
+    case wire::Frame::COPY_DONE: {
+      auto done = from.getCopyDone();
+      CopyDoneFrame to{.request = done.getRequest()};
       if (done.hasError()) to.error = read_error(done.getError());
       return to;
     }

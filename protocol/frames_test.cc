@@ -59,31 +59,29 @@ TEST(FramesTest, SmallOutputsTravelWithTheEndOfTheRun) {
   EXPECT_EQ(done.outputs, (std::vector<SmallOutput>{{1, bytes_of("abcd")}}));
 }
 
-TEST(FramesTest, TransfersReadBackAsTheyWereWritten) {
+TEST(FramesTest, CopiesReadBackAsTheyWereWritten) {
   const SegmentDescriptor segment{.pid = 7, .fd = 3, .bytes = 4096, .token = 11};
-  const TransferFrame put = round_trip(TransferFrame{.request = 5,
-                                                     .kind = TransferKind::kPut,
-                                                     .at = {segment, 64, 128},
-                                                     .array = ArrayId(1),
-                                                     .plan = PlanId(2),
-                                                     .input = 3});
-  EXPECT_EQ(put.kind, TransferKind::kPut);
+  const CopyFrame put = round_trip(CopyFrame{.request = 5,
+                                             .kind = CopyKind::kPut,
+                                             .at = {segment, 64, 128},
+                                             .array = ArrayId(1),
+                                             .plan = PlanId(2),
+                                             .input = 3});
+  EXPECT_EQ(put.kind, CopyKind::kPut);
   EXPECT_EQ(put.at.segment.token, 11u);
   EXPECT_EQ(put.at.offset, 64);
   EXPECT_EQ(put.array, ArrayId(1));
   EXPECT_EQ(put.plan, PlanId(2));
   EXPECT_EQ(put.input, 3u);
-  const TransferFrame get = round_trip(TransferFrame{.kind = TransferKind::kGetState,
-                                                     .at = {segment, 0, 4096},
-                                                     .scope = 2,
-                                                     .name = "layers.0.up"});
-  EXPECT_EQ(get.kind, TransferKind::kGetState);
-  EXPECT_EQ(get.scope, 2u);
+  const CopyFrame get = round_trip(CopyFrame{
+      .kind = CopyKind::kGetState, .at = {segment, 0, 4096}, .scope = {2}, .name = "layers.0.up"});
+  EXPECT_EQ(get.kind, CopyKind::kGetState);
+  EXPECT_EQ(get.scope.id, 2u);
   EXPECT_EQ(get.name, "layers.0.up");
 }
 
-TEST(FramesTest, ATransferOutsideItsSegmentIsRefused) {
-  TransferFrame get{.at = {{.bytes = 4096}, 4000, 128}};
+TEST(FramesTest, ACopyOutsideItsSegmentIsRefused) {
+  CopyFrame get{.at = {{.bytes = 4096}, 4000, 128}};
   try {
     static_cast<void>(decode(encode(get)));
     FAIL() << "accepted";

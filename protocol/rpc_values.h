@@ -4,7 +4,7 @@
 #pragma once
 
 #include "protocol/control.capnp.h"
-#include "protocol/frames.h"
+#include "protocol/install.h"
 #include "protocol/machine.h"
 #include "protocol/segment_wire.h"
 #include "protocol/version.h"
@@ -25,6 +25,37 @@ inline void write(wire::Machine::Builder to, const Machine& machine) {
 }
 inline Machine read(wire::Machine::Reader from) {
   return {.identity = from.getIdentity().cStr(), .host = from.getHost().cStr()};
+}
+
+inline void write(capnp::List<wire::DeviceNeed>::Builder to, const std::vector<DeviceNeed>& needs) {
+  for (uint32_t i = 0; i < to.size(); ++i) {
+    to[i].setDevice(needs[i].device);
+    to[i].setArena(needs[i].arena);
+    to[i].setState(needs[i].state);
+    to[i].setSlots(needs[i].slots);
+  }
+}
+inline std::vector<DeviceNeed> read(capnp::List<wire::DeviceNeed>::Reader from) {
+  std::vector<DeviceNeed> needs;
+  needs.reserve(from.size());
+  for (auto need : from)
+    needs.push_back({need.getDevice(), need.getArena(), need.getState(), need.getSlots()});
+  return needs;
+}
+
+inline void write(capnp::List<wire::SegmentOffer>::Builder to,
+                  const std::vector<SegmentOffer>& offers) {
+  for (uint32_t i = 0; i < to.size(); ++i) {
+    to[i].setKey(offers[i].key);
+    write_segment(to[i].initSegment(), offers[i].segment);
+  }
+}
+inline std::vector<SegmentOffer> read(capnp::List<wire::SegmentOffer>::Reader from) {
+  std::vector<SegmentOffer> offers;
+  offers.reserve(from.size());
+  for (auto offer : from)
+    offers.push_back({offer.getKey().cStr(), read_segment(offer.getSegment())});
+  return offers;
 }
 
 }  // namespace gangway

@@ -28,7 +28,7 @@ bool is_replicated(const Sharding& sharding) {
 }  // namespace
 
 // A new array, sharded like an input of a plan, with its memory reserved on all its devices.
-std::vector<HostId> TransferTable::make_array(SessionId session, const TransferFrame& request) {
+std::vector<HostId> CopyTable::make_array(SessionId session, const CopyFrame& request) {
   const PlanRecord& plan = plans_.at(request.plan, session);
   GW_REQUIRE(request.input < plan.plan->inputs.size(), "put: input ", request.input,
              " does not exist");
@@ -59,10 +59,10 @@ std::vector<HostId> TransferTable::make_array(SessionId session, const TransferF
   return hosts;
 }
 
-std::vector<HostId> TransferTable::hosts_for(SessionId session, const TransferFrame& request) {
+std::vector<HostId> CopyTable::hosts_for(SessionId session, const CopyFrame& request) {
   switch (request.kind) {
-    case TransferKind::kPut: return make_array(session, request);
-    case TransferKind::kGet: {
+    case CopyKind::kPut: return make_array(session, request);
+    case CopyKind::kGet: {
       const ArrayRecord& array = objects_.find(request.array, session);
       GW_REQUIRE(request.at.bytes == array.type.bytes(), "get: expected ", array.type.bytes(),
                  " bytes for ", to_string(array.type), ", got ", request.at.bytes);
@@ -70,17 +70,17 @@ std::vector<HostId> TransferTable::hosts_for(SessionId session, const TransferFr
       if (is_replicated(array.sharding)) hosts.resize(1);  // One copy is all of it.
       return hosts;
     }
-    case TransferKind::kPutState:
-    case TransferKind::kGetState:
+    case CopyKind::kPutState:
+    case CopyKind::kGetState:
       GW_REQUIRE(request.name.size() <= kTextBytesMax, "state \"",
                  cut(request.name, kQuotedBytesMax), "\": its name is too long: expected at most ",
                  kTextBytesMax, " bytes");
-      return hosts_of(slices_.at(SliceId(request.scope), session).devices);
+      return hosts_of(slices_.at(SliceId(request.scope.id), session).devices);
   }
   return {};
 }
 
-void TransferTable::start(SessionId session, TransferFrame request) {
+void CopyTable::start(SessionId session, CopyFrame request) {
   std::vector<HostId> hosts;
   try {
     hosts = hosts_for(session, request);
@@ -90,12 +90,12 @@ void TransferTable::start(SessionId session, TransferFrame request) {
     return;
   }
   const uint64_t id = ++last_;
-  Transfer& transfer = transfers_[id];
-  transfer.session = session;
-  transfer.client_request = request.request;
-  transfer.pending = {hosts.begin(), hosts.end()};
-  if (request.kind == TransferKind::kPut || request.kind == TransferKind::kGet) {
-    transfer.kept = request.array;
+  Copy& copy = copies_[id];
+  copy.session = session;
+  copy.client_request = request.request;
+  copy.pending = {hosts.begin(), hosts.end()};
+  if (request.kind == CopyKind::kPut || request.kind == CopyKind::kGet) {
+    copy.kept = request.array;
     objects_.keep(request.array);
   }
   request.request = id;
@@ -103,9 +103,9 @@ void TransferTable::start(SessionId session, TransferFrame request) {
   for (HostId host : hosts) hosts_.at(host).peer->send(frame);
 }
 
-void TransferTable::host_done(HostId host, const TransferDoneFrame& done) {
-  const auto at = transfers_.find(done.request);
-  if (at == transfers_.end() || !at->second.pending.contains(host)) return;
+void CopyTable::host_done(HostId host, const CopyDoneFrame& done) {
+  const auto at = copies_.find(done.request);
+  if (at == copies_.end() || !at->second.pending.contains(host)) return;
   if (done.error && !at->second.error) {
     at->second.error = *done.error;
     at->second.error->add_where({.host = hosts_.at(host).info.name});
@@ -113,32 +113,31 @@ void TransferTable::host_done(HostId host, const TransferDoneFrame& done) {
   host_finished(done.request, host);
 }
 
-void TransferTable::host_finished(uint64_t id, HostId host) {
-  const auto at = transfers_.find(id);
+void CopyTable::host_finished(uint64_t id, HostId host) {
+  const auto at = copies_.find(id);
   at->second.pending.erase(host);
   if (!at->second.pending.empty()) return;
-  const Transfer ended = std::move(at->second);
-  transfers_.erase(at);
+  const Copy ended = std::move(at->second);
+  copies_.erase(at);
   if (ended.kept) objects_.drop(*ended.kept);
   callbacks_.ended(ended.session, {ended.client_request, ended.error});
 }
 
-void TransferTable::host_lost(HostId host, const Error& why) {
+void CopyTable::host_lost(HostId host, const Error& why) {
   std::vector<uint64_t> hit;
-  for (const auto& [id, transfer] : transfers_) {
-    if (transfer.pending.contains(host)) hit.push_back(id);
+  for (const auto& [id, copy] : copies_) {
+    if (copy.pending.contains(host)) hit.push_back(id);
   }
   for (uint64_t id : hit) {
-    transfers_.at(id).error = why;
+    copies_.at(id).error = why;
     host_finished(id, host);
   }
 }
 
-void TransferTable::session_closed(SessionId session) {
+void CopyTable::session_closed(SessionId session) {
   // Hosts may still write into the client's segment, which they hold mapped: let them finish.
-  for (auto& [id, transfer] : transfers_) {
-    if (transfer.session == session)
-      transfer.error = Error(ErrorKind::kCancelled, "client is gone");
+  for (auto& [id, copy] : copies_) {
+    if (copy.session == session) copy.error = Error(ErrorKind::kCancelled, "client is gone");
   }
 }
 

@@ -1,4 +1,5 @@
-// Transfers under way: bytes between a client's segment and the hosts that hold an array or state.
+// The puts and gets under way: bytes between a client's segment and the hosts that hold an array or
+// state.
 //
 // The controller never touches the bytes: it names the hosts, and tells the client when all are
 // done.
@@ -7,8 +8,7 @@
 // (RunTable::in_order()); the hosts' streams keep it.
 //
 // Threads: the reactor's thread; nothing suspends.
-// Errors: start() never throws; what is wrong is the transfer's result. A transfer ends exactly
-// once.
+// Errors: start() never throws; what is wrong is the copy's result. A copy ends exactly once.
 #pragma once
 
 #include <functional>
@@ -21,36 +21,36 @@
 
 namespace gangway {
 
-class TransferTable {
+class CopyTable {
  public:
   struct Callbacks {
-    std::function<void(SessionId, TransferDoneFrame)> ended;
+    std::function<void(SessionId, CopyDoneFrame)> ended;
     std::function<std::string(SessionId)> owner_name;
   };
-  TransferTable(HostTable& hosts, PlanTable& plans, SliceTable& slices, ObjectTable& objects,
-                Callbacks callbacks)
+  CopyTable(HostTable& hosts, PlanTable& plans, SliceTable& slices, ObjectTable& objects,
+            Callbacks callbacks)
       : hosts_(hosts),
         plans_(plans),
         slices_(slices),
         objects_(objects),
         callbacks_(std::move(callbacks)) {}
 
-  void start(SessionId session, TransferFrame request);
-  void host_done(HostId host, const TransferDoneFrame& done);
+  void start(SessionId session, CopyFrame request);
+  void host_done(HostId host, const CopyDoneFrame& done);
   void host_lost(HostId host, const Error& why);
   void session_closed(SessionId session);
-  size_t under_way() const { return transfers_.size(); }
+  size_t under_way() const { return copies_.size(); }
 
  private:
-  struct Transfer {
+  struct Copy {
     SessionId session;
     uint64_t client_request = 0;
     std::set<HostId> pending;
     std::optional<Error> error;
     std::optional<ArrayId> kept;  // An array that it reads.
   };
-  std::vector<HostId> hosts_for(SessionId session, const TransferFrame& request);
-  std::vector<HostId> make_array(SessionId session, const TransferFrame& request);
+  std::vector<HostId> hosts_for(SessionId session, const CopyFrame& request);
+  std::vector<HostId> make_array(SessionId session, const CopyFrame& request);
   void host_finished(uint64_t id, HostId host);
 
   HostTable& hosts_;
@@ -58,7 +58,7 @@ class TransferTable {
   SliceTable& slices_;
   ObjectTable& objects_;
   Callbacks callbacks_;
-  std::map<uint64_t, Transfer> transfers_;
+  std::map<uint64_t, Copy> copies_;
   uint64_t last_ = 0;
 };
 

@@ -46,7 +46,7 @@ std::vector<Reservation> output_bytes(const PlanRecord& record) {
 }
 
 // Suspends until the host has answered, with a result or an error, or is lost.
-void settle(const Future<InstallReply>& reply, const StopToken& gone) {
+void settle(const Future<Installed>& reply, const StopToken& gone) {
   try {
     reply.await(gone);
   } catch (const Error&) {
@@ -111,17 +111,17 @@ PlanRecord& PlanTable::compile(SessionId owner, const std::string& owner_name,
 void PlanTable::install(PlanRecord& record, const std::string& owner_name) {
   const std::vector<std::byte> bytes = to_wire(*record.plan);
   const auto gone = [this](HostId host) { return hosts_.at(host).gone.token(); };
-  std::vector<Future<InstallReply>> replies;
+  std::vector<Future<Installed>> replies;
   replies.reserve(record.hosts.size());
   for (uint32_t i = 0; i < record.hosts.size(); ++i) {
-    replies.push_back(peer(record.hosts[i]).install(record.id, bytes, i, record.scope));
+    replies.push_back(peer(record.hosts[i]).install(record.id, bytes, i, {record.scope}));
   }
   // All of them answer before one's refusal counts: an uninstall, which is a frame, could overtake
   // an install that is under way, and leave it there for good.
   for (uint32_t i = 0; i < replies.size(); ++i) settle(replies[i], gone(record.hosts[i]));
-  std::vector<OfferedSegment> offers;
+  std::vector<SegmentOffer> offers;
   for (uint32_t i = 0; i < replies.size(); ++i) {
-    InstallReply reply = replies[i].take(gone(record.hosts[i]));
+    Installed reply = replies[i].take(gone(record.hosts[i]));
     record.needs.push_back(std::move(reply.needs));
     offers.insert(offers.end(), reply.offers.begin(), reply.offers.end());
   }
@@ -148,7 +148,7 @@ ExecutorPeer& PlanTable::peer(HostId host) {
 void PlanTable::reserve(PlanRecord& record, const std::string& owner_name) {
   std::vector<Reservation> wanted, states, others;
   for (size_t i = 0; i < record.needs.size(); ++i) {
-    for (const PlanNeed& need : record.needs[i]) {
+    for (const DeviceNeed& need : record.needs[i]) {
       const DeviceRef at{record.hosts[i], need.device};
       GW_REQUIRE(need.device < hosts_.at(at.host).info.devices &&
                      std::min({need.arena, need.state, need.slots}) >= 0,
@@ -160,9 +160,9 @@ void PlanTable::reserve(PlanRecord& record, const std::string& owner_name) {
     }
   }
   if (const auto short_of = hosts_.reserve(owner_name, wanted)) {
-    const PlanNeed* need = nullptr;
+    const DeviceNeed* need = nullptr;
     for (size_t i = 0; i < record.needs.size(); ++i) {
-      for (const PlanNeed& item : record.needs[i]) {
+      for (const DeviceNeed& item : record.needs[i]) {
         if (record.hosts[i] == short_of->at.host && item.device == short_of->at.device)
           need = &item;
       }

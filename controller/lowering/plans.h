@@ -29,7 +29,7 @@ struct PlanRecord {
   std::vector<HostId> hosts;                    // By Plan::hosts.
   std::vector<std::vector<DeviceRef>> devices;  // By Plan::slices and mesh device.
   std::vector<SliceId> slices;
-  std::vector<std::vector<PlanNeed>> needs;  // By host.
+  std::vector<std::vector<DeviceNeed>> needs;  // By host.
   std::shared_ptr<Holding> memory;
   std::shared_ptr<Holding> states;        // Until they are created: then the slice holds them.
   std::vector<Reservation> output_bytes;  // Of one run.

@@ -18,7 +18,7 @@ namespace gangway {
 
 class HostWatch {
  public:
-  HostWatch(HostTable& hosts, PlanTable& plans, TransferTable& copies, RunTable& runs,
+  HostWatch(HostTable& hosts, PlanTable& plans, CopyTable& copies, RunTable& runs,
             int64_t timeout_ms)
       : hosts_(hosts), plans_(plans), copies_(copies), runs_(runs), timeout_ms_(timeout_ms) {}
 
@@ -32,7 +32,7 @@ class HostWatch {
  private:
   HostTable& hosts_;
   PlanTable& plans_;
-  TransferTable& copies_;
+  CopyTable& copies_;
   RunTable& runs_;
   const int64_t timeout_ms_;
 };

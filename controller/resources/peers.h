@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "protocol/frames.h"
+#include "protocol/install.h"
 #include "runtime/base/ids.h"
 #include "runtime/fibers/future.h"
 
@@ -21,31 +22,12 @@ namespace gangway {
 
 using HostId = Id<struct HostTag, uint32_t>;
 
-// What a plan asks of one device of one host.
-struct PlanNeed {
-  uint32_t device = 0;
-  int64_t arena = 0;
-  int64_t state = 0;
-  int64_t slots = 0;
-  int64_t total() const { return arena + state + slots; }
-};
-
-struct OfferedSegment {
-  std::string key;
-  SegmentDescriptor segment;
-};
-
-struct InstallReply {
-  std::vector<PlanNeed> needs;
-  std::vector<OfferedSegment> offers;
-};
-
 class ExecutorPeer {
  public:
   virtual ~ExecutorPeer() = default;
-  virtual Future<InstallReply> install(PlanId plan, const std::vector<std::byte>& bytes,
-                                       uint32_t self, uint64_t scope) = 0;
-  virtual Future<void> link(PlanId plan, const std::vector<OfferedSegment>& offers) = 0;
+  virtual Future<Installed> install(PlanId plan, const std::vector<std::byte>& bytes, uint32_t self,
+                                    StateScope scope) = 0;
+  virtual Future<void> link(PlanId plan, const std::vector<SegmentOffer>& offers) = 0;
   virtual Future<void> commit_install(PlanId plan) = 0;
   virtual void send(const Frame& frame) = 0;
   // Called when the host is declared lost: closes its connection, so that an executor that was only

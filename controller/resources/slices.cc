@@ -80,7 +80,7 @@ void SliceTable::erase_if_unused(SliceId id) {
   slices_.erase(found);
   slice.states.clear();  // Its memory first, which is the hosts'.
   // The states of programs on this slice go with it.
-  const Frame frame = encode(FreeScopeFrame{id.value});
+  const Frame frame = encode(FreeScopeFrame{{id.value}});
   for (HostId host : slice.state_hosts) {
     hosts_.send(host, frame);
     hosts_.drop(host);

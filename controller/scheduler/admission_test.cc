@@ -79,7 +79,7 @@ TEST_F(AdmissionTest, WhatIsAdmittedFitsWhereADeviceGivesMemoryOutInUnits) {
 
 TEST_F(AdmissionTest, AnArrayThatIsPutCountsInUnitsToo) {
   const PlanId plan = compile(session_);
-  TransferFrame put{.request = 1, .kind = TransferKind::kPut};
+  CopyFrame put{.request = 1, .kind = CopyKind::kPut};
   put.at = {.segment = {.bytes = 4}, .bytes = 4};
   put.array = ArrayId((session_.value << 40) + 1);
   put.plan = plan;

@@ -120,14 +120,13 @@ TEST_F(RunsTest, StateIsReadBehindRunsThatWaitAndAheadOfLaterOnes) {
   submit(session_, plan);
   controller_.on_message(
       session_,
-      TransferFrame{
-          .request = 7, .kind = TransferKind::kGetState, .scope = slice_.value, .name = "w"});
+      CopyFrame{.request = 7, .kind = CopyKind::kGetState, .scope = {slice_.value}, .name = "w"});
   submit(session_, plan);
   const auto order = [this] {
     std::string text;
     for (const Message& message : executor_[0].received) {
       if (std::holds_alternative<RunFrame>(message)) text += "run ";
-      if (std::holds_alternative<TransferFrame>(message)) text += "read ";
+      if (std::holds_alternative<CopyFrame>(message)) text += "read ";
     }
     return text;
   };

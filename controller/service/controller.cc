@@ -24,11 +24,10 @@ Controller::Controller(Reactor& reactor, ControllerOptions options)
       runs_(hosts_, plans_, objects_,
             {[this](SessionId session, RunDoneFrame done) { tell(session, std::move(done)); },
              [this](SessionId session) { return owner_name(session); }}),
-      transfers_(
-          hosts_, plans_, slices_, objects_,
-          {[this](SessionId session, TransferDoneFrame done) { tell(session, std::move(done)); },
-           [this](SessionId session) { return owner_name(session); }}),
-      watch_(hosts_, plans_, transfers_, runs_, options.heartbeat_timeout_ms) {}
+      copies_(hosts_, plans_, slices_, objects_,
+              {[this](SessionId session, CopyDoneFrame done) { tell(session, std::move(done)); },
+               [this](SessionId session) { return owner_name(session); }}),
+      watch_(hosts_, plans_, copies_, runs_, options.heartbeat_timeout_ms) {}
 
 HostId Controller::add_host(HostInfo info, ExecutorPeer& peer) {
   GW_REQUIRE(info.devices >= 1 && info.devices <= 4096 && info.memory_bytes >= 0, "executor \"",
@@ -48,8 +47,8 @@ void Controller::on_message(HostId id, Message message) {
   if (auto* done = std::get_if<RunDoneFrame>(&message)) {
     host->runs_done->add();
     runs_.host_done(id, std::move(*done));
-  } else if (auto* transferred = std::get_if<TransferDoneFrame>(&message)) {
-    transfers_.host_done(id, *transferred);
+  } else if (auto* copied = std::get_if<CopyDoneFrame>(&message)) {
+    copies_.host_done(id, *copied);
     runs_.pump();
   } else {
     GW_REQUIRE(std::holds_alternative<HeartbeatFrame>(message),
@@ -67,7 +66,7 @@ SessionId Controller::add_session(std::string name, ClientPeer& peer) {
 void Controller::session_closed(SessionId id) {
   if (sessions_.erase(id) == 0) return;
   runs_.session_closed(id);
-  transfers_.session_closed(id);
+  copies_.session_closed(id);
   objects_.client_drops_all(id);
   plans_.release_all(id);
   slices_.release_all(id);
@@ -81,11 +80,11 @@ void Controller::on_message(SessionId id, Message message) {
     const auto before = runs_.next_deadline_ns();
     runs_.submit(id, std::move(*run), now_ns);
     if (runs_.next_deadline_ns() != before) deadline_moved_.wake_all();
-  } else if (auto* transfer = std::get_if<TransferFrame>(&message)) {
-    if (transfer->kind == TransferKind::kGetState || transfer->kind == TransferKind::kPutState) {
-      runs_.in_order(id, [this, id, state = *transfer] { transfers_.start(id, state); });
+  } else if (auto* copy = std::get_if<CopyFrame>(&message)) {
+    if (copy->kind == CopyKind::kGetState || copy->kind == CopyKind::kPutState) {
+      runs_.in_order(id, [this, id, state = *copy] { copies_.start(id, state); });
     } else {
-      transfers_.start(id, std::move(*transfer));
+      copies_.start(id, std::move(*copy));
     }
   } else if (auto* freed = std::get_if<FreeFrame>(&message)) {
     for (ArrayId array : freed->arrays) objects_.client_drops(array, id);
@@ -132,7 +131,7 @@ ControllerCounts Controller::counts() const {
   counts.plans = plans_.size();
   counts.arrays = objects_.size();
   counts.runs = runs_.size();
-  counts.transfers = transfers_.under_way();
+  counts.copies = copies_.under_way();
   return counts;
 }
 

@@ -23,7 +23,7 @@ struct ControllerOptions {
 };
 
 struct ControllerCounts {
-  uint64_t hosts = 0, clients = 0, slices = 0, plans = 0, arrays = 0, runs = 0, transfers = 0;
+  uint64_t hosts = 0, clients = 0, slices = 0, plans = 0, arrays = 0, runs = 0, copies = 0;
 };
 
 class Controller {
@@ -72,7 +72,7 @@ class Controller {
   ObjectTable objects_;
   PlanTable plans_;
   RunTable runs_;
-  TransferTable transfers_;
+  CopyTable copies_;
   HostWatch watch_;
   std::map<SessionId, Session> sessions_;
   WaitQueue deadline_moved_;

@@ -89,12 +89,12 @@ TEST_F(ControllerTest, AClientsNameOf1MiBIsCutInWhatOthersReadOfIt) {
 
 TEST_F(ControllerTest, AStateWithANameOf1MiBIsRefusedBeforeItReachesAHost) {
   compile(session_);
-  TransferFrame get{.request = 7, .kind = TransferKind::kGetState, .scope = slice_.value};
+  CopyFrame get{.request = 7, .kind = CopyKind::kGetState, .scope = {slice_.value}};
   get.name = std::string(1 << 20, 's');
   controller_.on_message(session_, get);
-  EXPECT_TRUE(executor_[0].all<TransferFrame>().empty());
+  EXPECT_TRUE(executor_[0].all<CopyFrame>().empty());
   ASSERT_EQ(client_.received.size(), 1u);
-  const auto* done = std::get_if<TransferDoneFrame>(&client_.received[0]);
+  const auto* done = std::get_if<CopyDoneFrame>(&client_.received[0]);
   ASSERT_TRUE(done != nullptr && done->error.has_value());
   EXPECT_THAT(done->error->what(), HasSubstr("sss... (cut: 1048576 bytes)"));
   EXPECT_LT(done->error->message().size(), 16u << 10);

@@ -17,17 +17,6 @@ Future<T> as_future(Reactor& reactor, std::string name, Body body) {
   return future;
 }
 
-InstallReply read_reply(wire::Executor::InstallResults::Reader from) {
-  InstallReply reply;
-  for (auto need : from.getNeeds()) {
-    reply.needs.push_back({need.getDevice(), need.getArena(), need.getState(), need.getSlots()});
-  }
-  for (auto offer : from.getOffers()) {
-    reply.offers.push_back({offer.getKey().cStr(), read_segment(offer.getSegment())});
-  }
-  return reply;
-}
-
 }  // namespace
 
 void PeerStream::attach(std::unique_ptr<FrameStream> frames) {
@@ -76,27 +65,24 @@ void PeerStream::close() {
   frames_.reset();
 }
 
-Future<InstallReply> ExecutorRpc::install(PlanId plan, const std::vector<std::byte>& bytes,
-                                          uint32_t self, uint64_t scope) {
+Future<Installed> ExecutorRpc::install(PlanId plan, const std::vector<std::byte>& bytes,
+                                       uint32_t self, StateScope scope) {
   auto request = executor_.installRequest();
   request.setPlan(plan.value);
   request.setBytes(kj::arrayPtr(reinterpret_cast<const kj::byte*>(bytes.data()), bytes.size()));
   request.setSelf(self);
-  request.setScope(scope);
+  request.setScope(scope.id);
   auto promise = request.send();
-  return as_future<InstallReply>(reactor_, "install", [promise = kj::mv(promise)]() mutable {
-    return read_reply(await<capnp::Response<wire::Executor::InstallResults>>(kj::mv(promise)));
+  return as_future<Installed>(reactor_, "install", [promise = kj::mv(promise)]() mutable {
+    const auto reply = await<capnp::Response<wire::Executor::InstallResults>>(kj::mv(promise));
+    return Installed{read(reply.getNeeds()), read(reply.getOffers())};
   });
 }
 
-Future<void> ExecutorRpc::link(PlanId plan, const std::vector<OfferedSegment>& offers) {
+Future<void> ExecutorRpc::link(PlanId plan, const std::vector<SegmentOffer>& offers) {
   auto request = executor_.linkRequest();
   request.setPlan(plan.value);
-  auto list = request.initOffers(static_cast<uint32_t>(offers.size()));
-  for (uint32_t i = 0; i < list.size(); ++i) {
-    list[i].setKey(offers[i].key);
-    write_segment(list[i].initSegment(), offers[i].segment);
-  }
+  write(request.initOffers(static_cast<uint32_t>(offers.size())), offers);
   return as_future<void>(reactor_, "link", [promise = request.send()]() mutable {
     await<capnp::Response<wire::Executor::LinkResults>>(kj::mv(promise));
   });

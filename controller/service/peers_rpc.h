@@ -51,9 +51,9 @@ class ExecutorRpc final : public ExecutorPeer {
 
   ~ExecutorRpc() noexcept override {}  // A capability may throw when it is dropped: end there.
 
-  Future<InstallReply> install(PlanId plan, const std::vector<std::byte>& bytes, uint32_t self,
-                               uint64_t scope) override;
-  Future<void> link(PlanId plan, const std::vector<OfferedSegment>& offers) override;
+  Future<Installed> install(PlanId plan, const std::vector<std::byte>& bytes, uint32_t self,
+                            StateScope scope) override;
+  Future<void> link(PlanId plan, const std::vector<SegmentOffer>& offers) override;
   Future<void> commit_install(PlanId plan) override;
   void send(const Frame& frame) override { stream_->send(frame); }
   void hang_up() override { stream_->hang_up(); }

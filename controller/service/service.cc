@@ -118,14 +118,7 @@ void write_compiled(wire::Session::Compiled::Builder to, const PlanRecord& recor
   auto hosts = to.initNeeds(size(record.needs));
   for (uint32_t i = 0; i < hosts.size(); ++i) {
     hosts[i].setHost(plan.hosts[i]);
-    auto needs = hosts[i].initNeeds(size(record.needs[i]));
-    for (uint32_t j = 0; j < needs.size(); ++j) {
-      const PlanNeed& need = record.needs[i][j];
-      needs[j].setDevice(need.device);
-      needs[j].setArena(need.arena);
-      needs[j].setState(need.state);
-      needs[j].setSlots(need.slots);
-    }
+    write(hosts[i].initNeeds(size(record.needs[i])), record.needs[i]);
   }
 }
 

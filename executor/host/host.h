@@ -20,10 +20,11 @@
 #include <vector>
 
 #include "ir/plan/plan.h"
+#include "protocol/install.h"
+#include "protocol/messages.h"
 #include "runtime/base/error.h"
 #include "runtime/base/ids.h"
 #include "runtime/fibers/future.h"
-#include "runtime/os/shared_segment.h"
 
 namespace gangway {
 
@@ -49,67 +50,16 @@ struct HostOptions {
   std::shared_ptr<SimFabric> fabric;
 };
 
-// What a plan asks of one device, in bytes; `total` is what its allocator is asked for, exactly.
-struct DeviceNeed {
-  uint32_t device = 0;
-  int64_t arena = 0;  // Temporaries and scratchpads.
-  int64_t state = 0;  // States that this plan would add.
-  // Buffers with one copy for each run in flight: inputs, sources, outputs, transfers.
-  int64_t slots = 0;
-  int64_t total() const { return arena + state + slots; }
-};
-
-// A shared segment that a host created for a plan and that its peers open.
-struct SegmentOffer {
-  std::string key;  // "group 0", "transfer 3": the same on all hosts of the plan.
-  SegmentDescriptor segment;
-};
-
-struct Installed {
-  std::vector<DeviceNeed> needs;
-  std::vector<SegmentOffer> offers;
-};
-
-// Where a client's bytes are: an offset of its segment.
-struct ClientBytes {
-  SegmentDescriptor segment;
-  int64_t offset = 0;
-  int64_t bytes = 0;
-};
-
-// One argument of a run: an array in the object store, or a small value inside the message.
-inline constexpr size_t kInlineBytesMax = 64;
-struct RunArgument {
-  uint32_t input = 0;  // Index into Plan::inputs.
-  ArrayId array;
-  std::vector<std::byte> inline_bytes;  // Not empty: the value itself, replicated.
-};
-
-struct RunRequest {
-  PlanId plan;
-  RunId run;
-  Ticket first_ticket;
-  std::vector<RunArgument> arguments;
-  std::vector<ArrayId> outputs;            // As many as Plan::outputs: names for the results.
-  std::vector<uint64_t> source_positions;  // As many as Plan::sources.
-};
-
-// What a session's state names mean: two plans of one scope share the states of equal name.
-struct StateScope {
-  uint64_t id = 0;
-  friend auto operator<=>(const StateScope&, const StateScope&) = default;
-};
-
 class HostEvents {
  public:
   virtual ~HostEvents() = default;
   // This host's part of a run ended. With an error the run did not commit; `culprit` says whether
   // this host raised it (the others only heard of it).
   virtual void run_done(RunId run, const Error* error, bool culprit) = 0;
-  // A scalar output of at most kInlineBytesMax bytes, sent with the completion so that item() costs
+  // A scalar output of at most kSmallBytesMax bytes, sent with the completion so that item() costs
   // no second trip.
   virtual void small_output(RunId run, uint32_t output, std::span<const std::byte> bytes) = 0;
-  virtual void transfer_done(uint64_t request, const Error* error) = 0;  // put, get
+  virtual void copy_done(uint64_t request, const Error* error) = 0;  // Of a put or get.
 };
 
 class Host {
@@ -136,7 +86,7 @@ class Host {
   // Prepares everything host-side at once and enqueues the run's nodes on the device streams. A
   // request that does not fit its plan starts a poisoned run, since its peers wait for its part.
   // Throws only where the plan is not ready here.
-  void start(const RunRequest& request);
+  void start(const RunFrame& request);
   // Keeps the run from committing if it has not committed yet; its devices still take part in every
   // collective, passing the flag on. kUnavailable means that a peer is lost: then the devices end
   // the run where they are, without waiting for peers.

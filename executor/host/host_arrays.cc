@@ -49,8 +49,8 @@ void Host::Impl::free_scope(StateScope scope) { states.drop(scope); }
 
 namespace {
 
-// A copy in several parts, one on each device; the last one tells.
-struct Transfer {
+// A put or get in several parts, one on each device; the last one tells.
+struct Copy {
   SharedSegment segment;
   std::byte* bytes = nullptr;
   std::vector<std::shared_ptr<void>> pins;  // Of `bytes`, for the devices that copy.
@@ -76,11 +76,11 @@ void Host::Impl::copy_shards(uint64_t request, const TensorShards& tensor,
   for (const Shard& shard : tensor.shards) {
     if (in || is_first_copy(tensor, shard.mesh_device)) parts.push_back(shard);
   }
-  auto transfer = std::make_shared<Transfer>();
-  transfer->running = parts.size();
+  auto copy = std::make_shared<Copy>();
+  copy->running = parts.size();
   if (parts.empty()) {  // Its devices hold nothing of it.
     reactor.mailbox().post([this, request, guard = alive] {
-      if (*guard) events.transfer_done(request, nullptr);
+      if (*guard) events.copy_done(request, nullptr);
     });
     return;
   }
@@ -92,27 +92,27 @@ void Host::Impl::copy_shards(uint64_t request, const TensorShards& tensor,
              "copy: the client's memory does not fit ", to_string(tensor.type), ": expected ",
              bytes, " bytes, got ", client.bytes, " at ", client.offset, " of ",
              client.segment.bytes);
-  transfer->segment = SharedSegment::open(client.segment);
-  transfer->bytes = transfer->segment.data() + client.offset;
+  copy->segment = SharedSegment::open(client.segment);
+  copy->bytes = copy->segment.data() + client.offset;
   for (const Shard& shard : parts) {
     Device& device = *devices[shard.device];
-    // The segment is the client's whole heap, hardly any of which was ever touched. Each transfer
+    // The segment is the client's whole heap, hardly any of which was ever touched. Each copy
     // maps it anew, so that no page of a mapping is registered twice.
-    if (bytes > 0) transfer->pins.push_back(device.pin(transfer->bytes, bytes));
+    if (bytes > 0) copy->pins.push_back(device.pin(copy->bytes, bytes));
     TensorShards facts{tensor.type, tensor.local, tensor.mesh, tensor.sharding, {}};
-    const auto start = [transfer, shard, in, facts = std::move(facts)](Turn& turn) {
+    const auto start = [copy, shard, in, facts = std::move(facts)](Turn& turn) {
       if (in || shard.buffer->error == nullptr)
-        copy_shard(turn.device, facts, shard, transfer->bytes, in);
+        copy_shard(turn.device, facts, shard, copy->bytes, in);
       return Progress::kDone;
     };
-    const auto end = [this, request, transfer, shard, in,
+    const auto end = [this, request, copy, shard, in,
                       guard = alive](const std::shared_ptr<const Error>& failure) {
       if (in) shard.buffer->error = failure;
       reactor.mailbox().post(
-          [this, request, transfer, error = in ? failure : shard.buffer->error, guard] {
+          [this, request, copy, error = in ? failure : shard.buffer->error, guard] {
             if (!*guard) return;
-            if (error != nullptr && transfer->error == nullptr) transfer->error = error;
-            if (--transfer->running == 0) events.transfer_done(request, transfer->error.get());
+            if (error != nullptr && copy->error == nullptr) copy->error = error;
+            if (--copy->running == 0) events.copy_done(request, copy->error.get());
           });
     };
     enqueue_task(device, start, end);

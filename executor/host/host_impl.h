@@ -44,16 +44,16 @@ struct Host::Impl final : DeviceRun::Listener {
   void erase_closed();
 
   // host_runs.cc
-  void start(const RunRequest& request);
-  bool try_start(const RunRequest& request);
-  void bind(HostPlan& plan, const RunRequest& request, size_t device, DeviceRun& run,
+  void start(const RunFrame& request);
+  bool try_start(const RunFrame& request);
+  void bind(HostPlan& plan, const RunFrame& request, size_t device, DeviceRun& run,
             const std::shared_ptr<const Error>& error);
   EventPtr fill_source(HostPlan& plan, size_t device, DeviceRun& run, uint32_t source,
                        uint64_t position);
   void prepare(HostPlan& plan, PlanRun& run);
-  void make_outputs(HostPlan& plan, const RunRequest& request);
-  std::shared_ptr<const Error> check_shape(HostPlan& plan, const RunRequest& request);
-  std::shared_ptr<const Error> check_arguments(HostPlan& plan, const RunRequest& request);
+  void make_outputs(HostPlan& plan, const RunFrame& request);
+  std::shared_ptr<const Error> check_shape(HostPlan& plan, const RunFrame& request);
+  std::shared_ptr<const Error> check_arguments(HostPlan& plan, const RunFrame& request);
   void cancel(RunId run, ErrorKind kind, const std::string& why);
   void device_done(DeviceRun& run) override;
   void stop(HostPlan& plan, PlanRun& run, const std::shared_ptr<const Error>& error);
@@ -90,7 +90,7 @@ struct Host::Impl final : DeviceRun::Listener {
   std::vector<std::unique_ptr<HostPlan>> closing;
   std::unordered_map<RunId, std::pair<HostPlan*, PlanRun*>> runs;
   std::unordered_map<const DeviceRun*, std::pair<HostPlan*, PlanRun*>> run_of;
-  std::deque<RunRequest> waiting;  // In ticket order, until a run in flight ends.
+  std::deque<RunFrame> waiting;  // In ticket order, until a run in flight ends.
   std::unordered_map<RunId, std::shared_ptr<const Error>> cancelled_waiting;
 };
 

@@ -196,7 +196,7 @@ class EntryMaker {
       const bool first_use = facts.storage != PlanStorage::kInput && bound(value) && !taken[value];
       taken[value] = true;
       const bool small = facts.local_type == facts.type &&
-                         facts.type.bytes() <= static_cast<int64_t>(kInlineBytesMax) &&
+                         facts.type.bytes() <= static_cast<int64_t>(kSmallBytesMax) &&
                          mesh_device_of(plan_.slices[facts.slice], device_.member) == 0;
       device_.outputs.push_back({o, value, first_use, small});
     }

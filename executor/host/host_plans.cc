@@ -212,7 +212,7 @@ void Host::Impl::allocate(HostPlan& made, DevicePlan& device) {
   for (size_t i = 0; i < facts.inputs.size(); ++i) {
     const uint32_t value = facts.inputs[i];
     if (device.layout.values[value].kind == ValuePlace::Kind::kAbsent) continue;
-    if (facts.values[value].local_type.bytes() <= static_cast<int64_t>(kInlineBytesMax)) continue;
+    if (facts.values[value].local_type.bytes() <= static_cast<int64_t>(kSmallBytesMax)) continue;
     device.input_pools[i] = pool(value);
   }
   for (const DeviceOutput& output : device.outputs)
@@ -268,7 +268,7 @@ void Host::Impl::uninstall(PlanId id) {
   plans.erase(found);
   if (made->stage == PlanStage::kCompiling) return drop_install(*made);
   made->stage = PlanStage::kClosing;
-  std::erase_if(waiting, [&](const RunRequest& request) { return request.plan == id; });
+  std::erase_if(waiting, [&](const RunFrame& request) { return request.plan == id; });
   give_up(*made, nullptr);
   closing.push_back(std::move(made));
   erase_closed();

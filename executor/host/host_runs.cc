@@ -6,14 +6,14 @@
 
 namespace gangway {
 
-void Host::Impl::start(const RunRequest& request) {
+void Host::Impl::start(const RunFrame& request) {
   HostPlan& made = plan(request.plan);
   GW_REQUIRE(made.stage == PlanStage::kReady, "plan ", request.plan, ": is not ready to run");
   // Ticket order: no run overtakes one that waits.
   if (!waiting.empty() || !try_start(request)) waiting.push_back(request);
 }
 
-bool Host::Impl::try_start(const RunRequest& request) {
+bool Host::Impl::try_start(const RunFrame& request) {
   HostPlan& made = plan(request.plan);
   PlanRun& run = *made.runs[made.started % made.runs.size()];
   if (run.running > 0) return false;
@@ -49,7 +49,7 @@ void Host::Impl::prepare(HostPlan& made, PlanRun& run) {
   }
 }
 
-std::shared_ptr<const Error> Host::Impl::check_shape(HostPlan& made, const RunRequest& request) {
+std::shared_ptr<const Error> Host::Impl::check_shape(HostPlan& made, const RunFrame& request) {
   const Plan& facts = *made.plan;
   if (request.outputs.size() == facts.outputs.size() &&
       request.source_positions.size() == facts.sources.size())
@@ -61,8 +61,7 @@ std::shared_ptr<const Error> Host::Impl::check_shape(HostPlan& made, const RunRe
           request.outputs.size(), " and ", request.source_positions.size()));
 }
 
-std::shared_ptr<const Error> Host::Impl::check_arguments(HostPlan& made,
-                                                         const RunRequest& request) {
+std::shared_ptr<const Error> Host::Impl::check_arguments(HostPlan& made, const RunFrame& request) {
   const Plan& facts = *made.plan;
   std::vector<bool> given(facts.inputs.size(), false);
   const auto fail = [&](uint32_t input, const std::string& text) {
@@ -70,17 +69,17 @@ std::shared_ptr<const Error> Host::Impl::check_arguments(HostPlan& made,
                                          cat("run of \"", facts.name, "\": input \"",
                                              facts.values[facts.inputs[input]].name, "\": ", text));
   };
-  for (const RunArgument& argument : request.arguments) {
+  for (const ArgumentFrame& argument : request.arguments) {
     if (argument.input >= facts.inputs.size())
       return std::make_shared<const Error>(
           ErrorKind::kInvalid, cat("run of \"", facts.name, "\": has no input ", argument.input));
     given[argument.input] = true;
     const TensorShards like = made.shards_of(facts.inputs[argument.input]);
-    if (!argument.inline_bytes.empty()) {
-      if (like.local.bytes() != static_cast<int64_t>(argument.inline_bytes.size()) ||
+    if (!argument.bytes.empty()) {
+      if (like.local.bytes() != static_cast<int64_t>(argument.bytes.size()) ||
           like.local != like.type)
         return fail(argument.input, cat("expected ", to_string(like.type), ", got ",
-                                        argument.inline_bytes.size(), " bytes"));
+                                        argument.bytes.size(), " bytes"));
       continue;
     }
     auto found = arrays.find(argument.array);
@@ -101,7 +100,7 @@ std::shared_ptr<const Error> Host::Impl::check_arguments(HostPlan& made,
 
 // The arrays that the run will fill; they can be asked for, or given to other runs, before it has
 // begun.
-void Host::Impl::make_outputs(HostPlan& made, const RunRequest& request) {
+void Host::Impl::make_outputs(HostPlan& made, const RunFrame& request) {
   const size_t outputs = std::min(request.outputs.size(), made.plan->outputs.size());
   for (uint32_t o = 0; o < outputs; ++o) {
     TensorShards tensor = made.shards_of(made.plan->outputs[o]);
@@ -115,7 +114,7 @@ void Host::Impl::make_outputs(HostPlan& made, const RunRequest& request) {
   }
 }
 
-void Host::Impl::bind(HostPlan& made, const RunRequest& request, size_t d, DeviceRun& run,
+void Host::Impl::bind(HostPlan& made, const RunFrame& request, size_t d, DeviceRun& run,
                       const std::shared_ptr<const Error>& error) {
   const DevicePlan& device = *made.devices[d];
   const Plan& facts = *made.plan;
@@ -128,9 +127,9 @@ void Host::Impl::bind(HostPlan& made, const RunRequest& request, size_t d, Devic
   inputs.outputs.resize(facts.outputs.size());
   inputs.sources.resize(facts.sources.size());
   if (error == nullptr) {
-    for (const RunArgument& argument : request.arguments) {
-      if (!argument.inline_bytes.empty()) {
-        inputs.inline_bytes[argument.input] = &argument.inline_bytes;
+    for (const ArgumentFrame& argument : request.arguments) {
+      if (!argument.bytes.empty()) {
+        inputs.inline_bytes[argument.input] = &argument.bytes;
       } else if (auto found = arrays.find(argument.array); found != arrays.end()) {
         const Shard* shard = found->second.on(device.member.device);
         if (shard != nullptr) inputs.arguments[argument.input] = shard->buffer;
@@ -205,7 +204,7 @@ void Host::Impl::cancel(RunId id, ErrorKind kind, const std::string& why) {
   auto found = runs.find(id);
   if (found != runs.end()) return stop(*found->second.first, *found->second.second, error);
   // A run that waits here still takes part when its turn comes, since its peers wait for it.
-  for (RunRequest& request : waiting) {
+  for (RunFrame& request : waiting) {
     if (request.run == id) cancelled_waiting[id] = error;
   }
 }
@@ -250,7 +249,7 @@ void Host::Impl::run_done(HostPlan& made, PlanRun& run) {
 
 void Host::Impl::start_waiting() {
   while (!waiting.empty()) {
-    const RunRequest request = waiting.front();
+    const RunFrame request = waiting.front();
     if (!try_start(request)) return;
     waiting.pop_front();
     auto cancelled = cancelled_waiting.find(request.run);

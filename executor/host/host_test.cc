@@ -103,15 +103,15 @@ TEST_P(HostTest, ARunWithABadArgumentFailsWithItsNameAndLeavesStateAsItWas) {
   EXPECT_THAT(t.get_state<float>("w", 2), Each(1.0f));
   // Its outputs carry the error on.
   t.get<float>(ArrayId(1001), 1);
-  ASSERT_TRUE(t.transfer_error);
-  EXPECT_EQ(t.transfer_error->kind(), ErrorKind::kInvalid);
+  ASSERT_TRUE(t.copy_error);
+  EXPECT_EQ(t.copy_error->kind(), ErrorKind::kInvalid);
 }
 
 TEST_P(HostTest, AHostThatIsToldARunOfAnotherShapeTakesPartInItPoisoned) {
   TestHosts t(*reactor, 2, 1, GetParam());
   t.install(kPlan, training_step(2, 1));
   t.put<float>(ArrayId(100), kPlan, 0, std::vector<float>(16, 3.0f));
-  RunRequest wrong = step_request(kPlan, 1);
+  RunFrame wrong = step_request(kPlan, 1);
   wrong.outputs.clear();
   t.hosts[0]->start(wrong);
   t.hosts[1]->start(step_request(kPlan, 1));
@@ -208,7 +208,7 @@ TEST(HostGateTest, ACancelThatComesWhileADeviceWaitsAtTheGateIsTooLateOnAllHosts
   const auto reactor = Reactor::make_simulated();
   TestHosts t(*reactor, 2, 1, DeviceKind::kSim);
   t.install(kPlan, counting_step(2));
-  const RunRequest request{.plan = kPlan, .run = RunId(1)};
+  const RunFrame request{.plan = kPlan, .run = RunId(1)};
   t.hosts[0]->start(request);
   reactor->run([&] {
     WaitQueue().wait_until_ns("for the gate", reactor->clock().now_ns() + 1'000'000'000);

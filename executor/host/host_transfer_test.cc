@@ -20,7 +20,7 @@ class HostTransferTest : public testing::TestWithParam<DeviceKind> {
   std::unique_ptr<Reactor> reactor;
 };
 
-RunRequest request_of(uint64_t run) {
+RunFrame request_of(uint64_t run) {
   return {.plan = kPlan,
           .run = RunId(run),
           .arguments = {{0, {}, std::vector<std::byte>(4)}},
@@ -49,7 +49,7 @@ TEST_P(HostTransferTest, DevicesOfOneHostHandOverTheSameWay) {
 TEST_P(HostTransferTest, ASenderThatFailedPoisonsTheReceiverAndTheNextRunIsClean) {
   TestHosts t(*reactor, 2, 1, GetParam());
   t.install(kPlan, TestPlan::alternating_chain(2, 1, 2));
-  RunRequest bad = request_of(1);
+  RunFrame bad = request_of(1);
   bad.arguments.clear();
   t.hosts[0]->start(bad);
   t.hosts[1]->start(request_of(1));

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "protocol/messages.h"
 #include "runtime/base/error.h"
 
 namespace gangway {
@@ -20,9 +21,9 @@ DeviceRun::DeviceRun(const DevicePlan& plan, uint32_t slot, Mailbox& mailbox, Li
     }
   }
   told_ = plan.device->host_memory(
-      static_cast<int64_t>(kInlineBytesMax * (1 + plan.plan->outputs.size())));
+      static_cast<int64_t>(kSmallBytesMax * (1 + plan.plan->outputs.size())));
   not_finite_ = reinterpret_cast<uint32_t*>(told_.get());
-  small_ = told_.get() + kInlineBytesMax;
+  small_ = told_.get() + kSmallBytesMax;
   build_frames();
 }
 
@@ -359,7 +360,7 @@ void DeviceRun::finish(Turn& turn) {
     const int64_t bytes = plan_.plan->values[output.value].local_type.bytes();
     if (!output.bound) turn.device.copy(buffer->data(), values_[output.value], bytes);
     if (output.small)
-      turn.device.copy(small_ + kInlineBytesMax * output.output, buffer->data(), bytes);
+      turn.device.copy(small_ + kSmallBytesMax * output.output, buffer->data(), bytes);
   }
 }
 
@@ -396,7 +397,7 @@ void DeviceRun::retire(bool done) {
 std::span<const std::byte> DeviceRun::small_output(uint32_t output) const {
   const uint32_t value = plan_.plan->outputs[output];
   const int64_t bytes = plan_.plan->values[value].local_type.bytes();
-  const std::byte* data = small_ + kInlineBytesMax * output;
+  const std::byte* data = small_ + kSmallBytesMax * output;
   plan_.device->host_access(HostAccess::kRead, data, bytes);
   return {data, static_cast<size_t>(bytes)};
 }

@@ -19,10 +19,10 @@
 #include <memory>
 #include <vector>
 
-#include "executor/host/host.h"
 #include "executor/replay/device_plan.h"
 #include "executor/replay/diagnosis.h"
 #include "executor/work/event.h"
+#include "runtime/base/ids.h"
 #include "runtime/fibers/mailbox.h"
 
 namespace gangway {

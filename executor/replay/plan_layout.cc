@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "executor/host/host.h"
 #include "ir/transforms/memory/pack_intervals.h"
+#include "protocol/messages.h"
 
 namespace gangway {
 namespace {
@@ -84,7 +84,7 @@ class LayoutMaker {
       case PlanStorage::kState: place.kind = ValuePlace::Kind::kState; return;
       case PlanStorage::kInput:
         place.kind = ValuePlace::Kind::kBound;
-        if (bytes > static_cast<int64_t>(kInlineBytesMax)) {
+        if (bytes > static_cast<int64_t>(kSmallBytesMax)) {
           layout_.bound_bytes += block_bytes(bytes);
         } else {
           place.offset = layout_.slot_bytes;  // A place for the value inside the message.

@@ -38,7 +38,7 @@ struct PlanLayout {
   int64_t arena_bytes = 0;
   int64_t slot_bytes = 0;   // Of one run in flight.
   int64_t inbox_bytes = 0;  // Of one run in flight; of a discrete device: in its own memory.
-  int64_t bound_bytes = 0;  // Of one run in flight: inputs above kInlineBytesMax, and outputs.
+  int64_t bound_bytes = 0;  // Of one run in flight: inputs above kSmallBytesMax, and outputs.
 };
 
 // Which device of a slice's mesh `member` is; kNone when it is none of them.

@@ -36,9 +36,9 @@ void BM_Chained128(benchmark::State& state) {
   TraceAttachment attached(traced ? &own.add_row("reactor") : nullptr);
   TestHosts t(*reactor, 1, 1, DeviceKind::kCpu, traced ? &own : nullptr);
   t.install(PlanId(1), chain());
-  RunRequest request{.plan = PlanId(1),
-                     .arguments = {{0, {}, std::vector<std::byte>(4)}},
-                     .outputs = {ArrayId(1)}};
+  RunFrame request{.plan = PlanId(1),
+                   .arguments = {{0, {}, std::vector<std::byte>(4)}},
+                   .outputs = {ArrayId(1)}};
   uint64_t run = 0;
   for (auto _ : state) {
     request.run = RunId(++run);

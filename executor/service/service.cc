@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "ir/plan/plan_wire.h"
+#include "protocol/frames.h"
 #include "protocol/rpc_values.h"
 #include "runtime/fibers/await.h"
 #include "runtime/fibers/fiber_group.h"
@@ -32,28 +33,15 @@ class ExecutorServer final : public wire::Executor::Server {
                                                params.getSelf(), {params.getScope()})
                                       .take();
       auto results = context.getResults();
-      auto needs = results.initNeeds(static_cast<uint32_t>(installed.needs.size()));
-      for (uint32_t i = 0; i < needs.size(); ++i) {
-        needs[i].setDevice(installed.needs[i].device);
-        needs[i].setArena(installed.needs[i].arena);
-        needs[i].setState(installed.needs[i].state);
-        needs[i].setSlots(installed.needs[i].slots);
-      }
-      auto offers = results.initOffers(static_cast<uint32_t>(installed.offers.size()));
-      for (uint32_t i = 0; i < offers.size(); ++i) {
-        offers[i].setKey(installed.offers[i].key);
-        write_segment(offers[i].initSegment(), installed.offers[i].segment);
-      }
+      write(results.initNeeds(static_cast<uint32_t>(installed.needs.size())), installed.needs);
+      write(results.initOffers(static_cast<uint32_t>(installed.offers.size())), installed.offers);
     });
   }
 
   kj::Promise<void> link(LinkContext context) override {
     return in_fiber("link", [this, self = thisCap(), context]() mutable {
-      std::vector<SegmentOffer> offers;
-      for (auto offer : context.getParams().getOffers()) {
-        offers.push_back({offer.getKey().cStr(), read_segment(offer.getSegment())});
-      }
-      host_.link(PlanId(context.getParams().getPlan()), offers);
+      const auto params = context.getParams();
+      host_.link(PlanId(params.getPlan()), read(params.getOffers()));
     });
   }
 
@@ -66,18 +54,6 @@ class ExecutorServer final : public wire::Executor::Server {
  private:
   Host& host_;
 };
-
-RunRequest to_request(RunFrame frame) {
-  RunRequest request{.plan = frame.plan,
-                     .run = frame.run,
-                     .first_ticket = frame.first_ticket,
-                     .outputs = std::move(frame.outputs),
-                     .source_positions = std::move(frame.source_positions)};
-  for (ArgumentFrame& argument : frame.arguments) {
-    request.arguments.push_back({argument.input, argument.array, std::move(argument.bytes)});
-  }
-  return request;
-}
 
 }  // namespace
 
@@ -133,8 +109,8 @@ class ExecutorService::Impl final : public HostEvents {
     small_[run].push_back({output, {bytes.begin(), bytes.end()}});
   }
 
-  void transfer_done(uint64_t request, const Error* error) override {
-    TransferDoneFrame done{.request = request};
+  void copy_done(uint64_t request, const Error* error) override {
+    CopyDoneFrame done{.request = request};
     if (error != nullptr) done.error = *error;
     send(std::move(done));
   }
@@ -176,37 +152,36 @@ class ExecutorService::Impl final : public HostEvents {
 
   void on_message(Message message) {
     if (auto* run = std::get_if<RunFrame>(&message)) {
-      host_.start(to_request(std::move(*run)));
+      host_.start(*run);
     } else if (auto* freed = std::get_if<FreeFrame>(&message)) {
       host_.free(freed->arrays);
     } else if (auto* cancel = std::get_if<CancelFrame>(&message)) {
       host_.cancel(cancel->run, cancel->error.kind(), cancel->error.message());
-    } else if (auto* transfer = std::get_if<TransferFrame>(&message)) {
-      move_bytes(*transfer);
+    } else if (auto* copy = std::get_if<CopyFrame>(&message)) {
+      start_copy(*copy);
     } else if (auto* uninstall = std::get_if<UninstallFrame>(&message)) {
       host_.uninstall(uninstall->plan);
     } else if (auto* scope = std::get_if<FreeScopeFrame>(&message)) {
-      host_.free_scope({scope->scope});
+      host_.free_scope(scope->scope);
     } else {
       throw Error(ErrorKind::kInvalid,
                   "frame: the controller sent a kind of frame that is not its to send");
     }
   }
 
-  void move_bytes(const TransferFrame& frame) {
-    const ClientBytes at{frame.at.segment, frame.at.offset, frame.at.bytes};
+  void start_copy(const CopyFrame& frame) {
     try {
       switch (frame.kind) {
-        case TransferKind::kPut:
-          return host_.put(frame.request, frame.array, frame.plan, frame.input, at);
-        case TransferKind::kGet: return host_.get(frame.request, frame.array, at);
-        case TransferKind::kPutState:
-          return host_.put_state(frame.request, {frame.scope}, frame.name, at);
-        case TransferKind::kGetState:
-          return host_.get_state(frame.request, {frame.scope}, frame.name, at);
+        case CopyKind::kPut:
+          return host_.put(frame.request, frame.array, frame.plan, frame.input, frame.at);
+        case CopyKind::kGet: return host_.get(frame.request, frame.array, frame.at);
+        case CopyKind::kPutState:
+          return host_.put_state(frame.request, frame.scope, frame.name, frame.at);
+        case CopyKind::kGetState:
+          return host_.get_state(frame.request, frame.scope, frame.name, frame.at);
       }
     } catch (const Error& error) {
-      transfer_done(frame.request, &error);
+      copy_done(frame.request, &error);
     }
   }
 

@@ -3,8 +3,8 @@
 //
 // Threads: the reactor's thread; creating and destroying one suspends.
 // Errors: the constructor throws what the controller answers: kInvalid (another version),
-// kUnimplemented (another machine), kUnavailable (nobody there). A transfer that Host refuses
-// becomes that transfer's result. A run that it can't take part in at all ends the connection:
+// kUnimplemented (another machine), kUnavailable (nobody there). A put or get that Host
+// refuses becomes its result. A run that it can't take part in at all ends the connection:
 // otherwise the other hosts of the run would wait for this one for ever, while the controller fails
 // the run on all of them when a host is lost.
 //

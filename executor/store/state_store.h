@@ -15,9 +15,9 @@
 #include <utility>
 #include <vector>
 
-#include "executor/host/host.h"
 #include "executor/store/memory.h"
 #include "executor/store/tensor_shards.h"
+#include "protocol/messages.h"
 
 namespace gangway {
 

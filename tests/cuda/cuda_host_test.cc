@@ -33,7 +33,7 @@ TEST_P(CudaHostTest, TrainsOnTwoHostsWithACardEach) {
 TEST_P(CudaHostTest, AChainThatAlternatesBetweenTwoHostsGoesOnRunAfterRun) {
   EmulatedHosts t(GetParam(), 2, 1);
   t->install(kPlan, TestPlan::alternating_chain(2, 1, 8));
-  const auto request = [](uint64_t run) -> RunRequest {
+  const auto request = [](uint64_t run) -> RunFrame {
     return {.plan = kPlan,
             .run = RunId(run),
             .arguments = {{0, {}, std::vector<std::byte>(4)}},
@@ -77,7 +77,7 @@ TEST_P(CudaHostTest, AStickyErrorEndsItsDeviceAndEveryRunOnItAndNamesTheOp) {
     EXPECT_THAT(done.error->what(), HasSubstr("host-0/0"));
   }
   t->get<float>(ArrayId(1001), 1);
-  EXPECT_TRUE(t->transfer_error);
+  EXPECT_TRUE(t->copy_error);
   EXPECT_EQ(t.reports(), "");
 }
 

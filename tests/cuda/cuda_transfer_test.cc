@@ -17,7 +17,7 @@ constexpr uint64_t kSeeds = 25;
 
 class CudaTransferTest : public testing::TestWithParam<uint64_t> {};
 
-RunRequest request_of(uint64_t run) {
+RunFrame request_of(uint64_t run) {
   return {.plan = kPlan,
           .run = RunId(run),
           .arguments = {{0, ArrayId(100), {}}},
@@ -131,7 +131,7 @@ TEST_P(CudaTransferTest, WhatIsOnItsWayIsNotOverwritten) {
   t->install(kPlan, sent_underway());
   t->put<float>(ArrayId(100), kPlan, 0, std::vector<float>(700, 1.0f));
   for (uint64_t run = 1; run <= 5; ++run) {
-    RunRequest request = request_of(run);
+    RunFrame request = request_of(run);
     for (uint64_t n = 1; n < 5; ++n) request.outputs.emplace_back(1000 + run + 100 * n);
     t->start(request);
   }

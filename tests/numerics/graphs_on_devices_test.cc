@@ -37,7 +37,7 @@ std::vector<Literal> on_devices(Reactor& reactor, const Function& function,
   t.call("graph", t.function(function), inputs, outputs);
   TestHosts cluster(reactor, hosts, devices);
   cluster.install(kPlan, t.share());
-  RunRequest request{.plan = kPlan, .run = RunId(1)};
+  RunFrame request{.plan = kPlan, .run = RunId(1)};
   for (uint32_t p = 0; p < arguments.size(); ++p) {
     const ArrayId array(100 + p);
     cluster.put(array, kPlan, p, to_bytes(arguments[p]));

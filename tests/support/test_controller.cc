@@ -10,17 +10,15 @@ namespace gangway {
 FakeExecutor::FakeExecutor() = default;
 FakeExecutor::~FakeExecutor() = default;
 
-Future<InstallReply> FakeExecutor::install(PlanId, const std::vector<std::byte>&, uint32_t,
-                                           uint64_t) {
+Future<Installed> FakeExecutor::install(PlanId, const std::vector<std::byte>&, uint32_t,
+                                        StateScope) {
   if (installing) return installing->future();
-  InstallReply reply;
+  Installed reply;
   for (uint32_t d = 0; d < devices; ++d) reply.needs.push_back({d, need_bytes, state_bytes, 0});
-  return Future<InstallReply>(Result<InstallReply>(std::move(reply)));
+  return Future<Installed>(Result<Installed>(std::move(reply)));
 }
 
-Future<void> FakeExecutor::link(PlanId, const std::vector<OfferedSegment>&) {
-  return ready_future();
-}
+Future<void> FakeExecutor::link(PlanId, const std::vector<SegmentOffer>&) { return ready_future(); }
 
 Future<void> FakeExecutor::commit_install(PlanId) {
   return commit ? commit->future() : ready_future();

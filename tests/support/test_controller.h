@@ -20,8 +20,8 @@ class FakeExecutor final : public ExecutorPeer {
  public:
   FakeExecutor();
   ~FakeExecutor() override;
-  Future<InstallReply> install(PlanId, const std::vector<std::byte>&, uint32_t, uint64_t) override;
-  Future<void> link(PlanId, const std::vector<OfferedSegment>&) override;
+  Future<Installed> install(PlanId, const std::vector<std::byte>&, uint32_t, StateScope) override;
+  Future<void> link(PlanId, const std::vector<SegmentOffer>&) override;
   Future<void> commit_install(PlanId) override;
   void send(const Frame& frame) override;
   void hang_up() override { hung_up = true; }
@@ -38,8 +38,8 @@ class FakeExecutor final : public ExecutorPeer {
   uint32_t devices = 2;
   int64_t need_bytes = 0;
   int64_t state_bytes = 0;
-  std::optional<Promise<InstallReply>> installing;  // Set: what install waits for.
-  std::optional<Promise<void>> commit;              // Set: what commit_install waits for.
+  std::optional<Promise<Installed>> installing;  // Set: what install waits for.
+  std::optional<Promise<void>> commit;           // Set: what commit_install waits for.
   std::vector<Message> received;
   bool hung_up = false;
 };

@@ -30,13 +30,13 @@ class EventLog final : public HostEvents {
   void small_output(RunId run, uint32_t output, std::span<const std::byte> bytes) override {
     small[{run, output}] = {bytes.begin(), bytes.end()};
   }
-  void transfer_done(uint64_t request, const Error* error) override {
-    transfers[request] = {error == nullptr ? std::optional<Error>() : *error, false};
+  void copy_done(uint64_t request, const Error* error) override {
+    copies[request] = {error == nullptr ? std::optional<Error>() : *error, false};
   }
 
   std::map<RunId, Done> done;
   std::map<std::pair<RunId, uint32_t>, std::vector<std::byte>> small;
-  std::map<uint64_t, Done> transfers;
+  std::map<uint64_t, Done> copies;
 };
 
 class TestHosts {
@@ -77,7 +77,7 @@ class TestHosts {
     return installed;
   }
 
-  void start(const RunRequest& request) {
+  void start(const RunFrame& request) {
     for (auto& host : hosts) host->start(request);
   }
 
@@ -138,7 +138,7 @@ class TestHosts {
 
   std::vector<std::unique_ptr<EventLog>> logs;
   std::vector<std::unique_ptr<Host>> hosts;
-  std::optional<Error> transfer_error;
+  std::optional<Error> copy_error;
 
  private:
   template <class T>
@@ -150,17 +150,17 @@ class TestHosts {
   template <class Call>
   void move_bytes(const SharedSegment& segment, size_t bytes, Call call) {
     const uint64_t request = ++requests_;
-    transfer_error.reset();
+    copy_error.reset();
     for (auto& host : hosts)
       call(*host, request, ClientBytes{segment.descriptor(), 0, static_cast<int64_t>(bytes)});
     reactor_.run_until([&] {
       for (auto& log : logs) {
-        if (!log->transfers.contains(request)) return false;
+        if (!log->copies.contains(request)) return false;
       }
       return true;
     });
     for (auto& log : logs) {
-      if (log->transfers[request].error) transfer_error = log->transfers[request].error;
+      if (log->copies[request].error) copy_error = log->copies[request].error;
     }
   }
   template <class T, class Call>

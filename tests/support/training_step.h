@@ -37,7 +37,7 @@ inline std::shared_ptr<const Plan> training_step(uint32_t hosts, uint32_t device
 }
 
 // Over array 100, to array 1000 + run.
-inline RunRequest step_request(PlanId plan, uint64_t run, float lr = 1.0f) {
+inline RunFrame step_request(PlanId plan, uint64_t run, float lr = 1.0f) {
   std::vector<std::byte> rate(sizeof lr);
   std::memcpy(rate.data(), &lr, sizeof lr);
   return {.plan = plan,
