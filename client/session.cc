@@ -103,15 +103,8 @@ class Session::Impl {
     return status;
   }
 
-  // True when the frame is on its way.
-  bool send(const Message& message) {
-    if (gone_) return false;
-    if (frames_->queued_bytes() > kQueuedBytesMax) {
-      frames_->close();
-    } else {
-      frames_->send(encode(message));
-    }
-    return !gone_;
+  void send(const Message& message) {
+    if (!gone_) frames_->send(encode(message));
   }
 
   void on_message(Message message) {
@@ -152,10 +145,6 @@ class Session::Impl {
   std::map<uint64_t, CopyDone> copies;
 
  private:
-  // A controller that leaves so much unread is stuck. On a full stream send() would wait, which a
-  // function that the mailbox delivers must not do.
-  static constexpr size_t kQueuedBytesMax = size_t{32} << 20;
-
   std::optional<Connection> connection_;
   wire::Controller::Client controller_;
   wire::Session::Client session_ = nullptr;

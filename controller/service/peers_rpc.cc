@@ -44,8 +44,6 @@ void PeerStream::send(const Frame& frame) {
   if (closed_) return;
   if (frames_ == nullptr) {
     early_.push_back(frame);
-  } else if (frames_->queued_bytes() > kQueuedBytesMax) {
-    frames_->close();
   } else {
     frames_->send(frame);
   }

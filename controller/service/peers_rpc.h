@@ -36,9 +36,6 @@ class PeerStream : public std::enable_shared_from_this<PeerStream> {
   void close();
 
  private:
-  // A peer that reads so little that so much waits for it is dropped.
-  static constexpr size_t kQueuedBytesMax = size_t{32} << 20;
-
   std::unique_ptr<FrameStream> frames_;
   std::vector<Frame> early_;
   bool closed_ = false;

@@ -71,8 +71,8 @@ class ExecutorService::Impl final : public HostEvents {
     frames_->start([this](capnp::MessageReader& reader) { on_message(decode(reader)); });
     frames_->closed().on_ready([this](const Result<void>& result) {
       end(Error(ErrorKind::kUnavailable,
-                cat("executor \"", name_, "\": the controller ended the connection: ",
-                    result.ok() ? "it read nothing any more" : result.error().message()),
+                cat("executor \"", name_, "\": its connection to the controller ended",
+                    result.ok() ? "" : ": ", result.ok() ? "" : result.error().message()),
                 {.host = name_},
                 "it has gone, or it has heard nothing of this executor for too long and counts it "
                 "as lost: start the executor again"));
@@ -116,9 +116,6 @@ class ExecutorService::Impl final : public HostEvents {
   }
 
  private:
-  // A controller that leaves so much unread is stuck.
-  static constexpr size_t kQueuedBytesMax = size_t{32} << 20;
-
   uint64_t register_host(const HostOptions& options) {
     auto request = connection_.bootstrap<wire::Controller>().registerExecutorRequest();
     write(request.initVersion(), Version{});
@@ -142,7 +139,6 @@ class ExecutorService::Impl final : public HostEvents {
 
   void send(const Message& message) {
     if (closing_ || frames_ == nullptr || ended_.is_set()) return;
-    if (frames_->queued_bytes() > kQueuedBytesMax) return frames_->close();
     frames_->send(encode(message));
   }
 

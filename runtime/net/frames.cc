@@ -88,11 +88,12 @@ void FrameStream::send(Frame frame) {
   const size_t bytes = frame->size() * kWord;
   GW_REQUIRE(bytes <= options_.frame_bytes_max, "frame for ", options_.name, ": it has ",
              format_bytes(bytes), ", expected at most ", format_bytes(options_.frame_bytes_max));
-  while (!closed_.is_set() && queued_bytes_ > options_.queued_bytes_max)
-    drained_.wait("for room in a frame queue");
-  if (closed_.is_set()) {
-    if (!closed_.future().result().ok()) throw closed_.future().result().error();
-    throw Error(ErrorKind::kCancelled, cat("frame for ", options_.name, ": the stream is closed"));
+  if (closed_.is_set()) return;
+  if (queued_bytes_ > options_.queued_bytes_max) {
+    return end(
+        Error(ErrorKind::kUnavailable,
+              cat(options_.name, ": reads nothing any more: ", format_bytes(queued_bytes_),
+                  " wait for it, expected at most ", format_bytes(options_.queued_bytes_max))));
   }
   queued_bytes_ += bytes;
   queue_.push_back(std::move(frame));

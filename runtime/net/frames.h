@@ -7,12 +7,13 @@
 //   frame:  u32 words in the message | u32 magic "GWFR" | one Cap'n Proto message in stream framing
 //
 // Invariants: frames arrive in the order in which they were sent, each once, until the stream ends.
-// Threads: the reactor's thread. send() suspends only while the queue is full; on_frame runs in the
-// stream's reader fiber and may suspend, which holds back the peer. The reader passed to it is
-// valid during the call only.
+// Threads: the reactor's thread. send() never suspends: a peer that lets too much wait is given up,
+// so that nobody waits for another process inside the event loop. on_frame runs in the stream's
+// reader fiber and may suspend, which holds back the peer. The reader passed to it is valid during
+// the call only.
 // Errors: a frame that breaks the format or exceeds the limit ends the stream (nothing is allocated
 // for it); so do errors thrown by on_frame. closed() then carries the reason: kUnavailable when the
-// peer went away, kInvalid for bad bytes.
+// peer went away or reads nothing, kInvalid for bad bytes.
 // Cost: about 1 us a frame in a batch; one allocation to build one.
 //
 // Example:
@@ -43,7 +44,7 @@ Frame make_frame(capnp::MessageBuilder& message);
 struct FrameOptions {
   std::string name = "peer";            // Who is at the other end, for errors.
   size_t frame_bytes_max = 64u << 20;   // A larger one, either way, is refused.
-  size_t queued_bytes_max = 64u << 20;  // send() waits while more are queued.
+  size_t queued_bytes_max = 32u << 20;  // A peer for which more wait is stuck, and given up.
 };
 
 // What streams with the same labels sent and received, as metrics: gangway_frames_sent_total ...
@@ -61,8 +62,8 @@ class FrameStream {
 
   // Begins to receive; once.
   void start(std::function<void(capnp::MessageReader&)> on_frame);
-  // Queues a frame. Suspends while queued_bytes_max is exceeded; throws the reason once the stream
-  // is closed.
+  // Queues a frame; ends the stream where more than queued_bytes_max wait already. Once it has
+  // ended, frames are dropped.
   void send(Frame frame);
   // Suspends until all that was queued has been handed to the system.
   void flush();
@@ -74,7 +75,6 @@ class FrameStream {
   // Counts there from now on, and no more in metrics of its own. They outlive the stream.
   void count_in(Metrics& metrics, const MetricLabels& labels) { counts_.emplace(metrics, labels); }
   const FrameCounts& counts() const { return *counts_; }
-  size_t queued_bytes() const { return queued_bytes_; }
 
  private:
   struct Input;

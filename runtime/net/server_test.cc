@@ -197,6 +197,28 @@ TEST_P(RpcTest, BadBytesEndAFrameStreamBeforeAnythingIsAllocatedForThem) {
   }
 }
 
+TEST_P(RpcTest, APeerThatReadsNothingIsGivenUpAndSaidToBeSo) {
+  std::unique_ptr<FrameStream> theirs;
+  ServerOptions options;
+  options.on_frames = [&](uint64_t, std::unique_ptr<FrameStream> frames) {
+    theirs = std::move(frames);
+  };
+  Server server(*reactor_, server_side(), listen_address(), options);
+  auto ours = connect_frames(*reactor_, client_side(), server.address(), 42,
+                             {.name = "host 3", .queued_bytes_max = size_t{1} << 20});
+  capnp::MallocMessageBuilder message;
+  message.initRoot<test::Note>().initText(1u << 16);
+  const Frame frame = make_frame(message);
+  while (!ours->closed().ready()) ours->send(frame);
+  const Error error = error_of([&] { ours->closed().await(); });
+  EXPECT_EQ(error.kind(), ErrorKind::kUnavailable);
+  EXPECT_THAT(error.what(), HasSubstr("host 3: reads nothing any more"));
+  ours->send(frame);  // Dropped.
+  reactor_->run_until([&] { return theirs != nullptr; });
+  ours.reset();
+  theirs.reset();
+}
+
 TEST_P(RpcTest, WhateverAHandlerOfFramesThrowsEndsTheStreamAtBothEnds) {
   std::unique_ptr<FrameStream> theirs;
   ServerOptions options;

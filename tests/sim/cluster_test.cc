@@ -129,7 +129,7 @@ TEST(SimClusterTest, ASilentExecutorIsFoundAndNamed) {
       ADD_FAILURE() << "it serves on, though nobody will ever ask it";
     } catch (const Error& error) {
       EXPECT_EQ(error.kind(), ErrorKind::kUnavailable);
-      EXPECT_THAT(error.what(), HasSubstr("\"host-1\": the controller ended the connection"));
+      EXPECT_THAT(error.what(), HasSubstr("\"host-1\": its connection to the controller ended"));
     }
     EXPECT_FALSE(cluster.executors[0]->disconnected().ready());
   });
