@@ -9,6 +9,7 @@
 #include "executor/devices/sim/sim_device.h"
 #include "executor/devices/sim/sim_fabric.h"
 #include "executor/host/host_impl.h"
+#include "executor/transfers/segment_directory.h"
 #include "runtime/base/units.h"
 #include "runtime/observe/trace.h"
 

@@ -1,6 +1,7 @@
+#include "executor/host/host_install.h"
+
 #include <algorithm>
 
-#include "executor/host/host_plan.h"
 #include "runtime/base/error.h"
 
 namespace gangway {
@@ -15,16 +16,6 @@ TensorShards HostPlan::shards_of(uint32_t value) const {
       tensor.shards.push_back({device->member.device, mesh_device, nullptr});
   }
   return tensor;
-}
-
-std::string rank_area(const GroupSpec& group, size_t index, size_t rank) {
-  return cat("rank ", group.slice, " ", group.axes, " ", index, " ", rank);
-}
-std::string gate_area(const Member& member) {
-  return cat("gate ", member.host, " ", member.device);
-}
-std::string inbox_area(uint32_t node, uint32_t mesh_device) {
-  return cat("inbox ", node, " ", mesh_device);
 }
 
 namespace {

@@ -1,11 +1,24 @@
+#include "executor/host/host_link.h"
+
 #include <algorithm>
 
 #include "executor/collectives/shm/shm_collective.h"
-#include "executor/host/host_plan.h"
+#include "executor/transfers/segment_directory.h"
 #include "runtime/base/error.h"
 
 namespace gangway {
 namespace {
+
+// Names of areas in a plan's segments, equal on all hosts.
+std::string rank_area(const GroupSpec& group, size_t index, size_t rank) {
+  return cat("rank ", group.slice, " ", group.axes, " ", index, " ", rank);
+}
+std::string gate_area(const Member& member) {
+  return cat("gate ", member.host, " ", member.device);
+}
+std::string inbox_area(uint32_t node, uint32_t mesh_device) {
+  return cat("inbox ", node, " ", mesh_device);
+}
 
 const SharedSegment& segment_of(const HostPlan& plan, uint32_t host) {
   return host == plan.self ? plan.segment : plan.peers[host];

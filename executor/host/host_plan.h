@@ -6,20 +6,22 @@
 // Threads: reactor thread.
 #pragma once
 
-#include <deque>
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "executor/devices/compiler.h"
-#include "executor/host/host.h"
 #include "executor/replay/device_plan.h"
 #include "executor/replay/device_run.h"
 #include "executor/sources/data_source.h"
 #include "executor/store/tensor_shards.h"
-#include "executor/transfers/segment_directory.h"
+#include "executor/transfers/device_link.h"
+#include "protocol/install.h"
+#include "protocol/messages.h"
 #include "runtime/fibers/future.h"
+#include "runtime/os/shared_segment.h"
 
 namespace gangway {
 
@@ -66,30 +68,7 @@ struct HostPlan {
   uint64_t started = 0;
   size_t active = 0;
 
-  Member member_of(uint32_t device) const { return {self, device}; }
   TensorShards shards_of(uint32_t value) const;
 };
-
-// Names of areas in a plan's segments, equal on all hosts.
-std::string rank_area(const GroupSpec& group, size_t index, size_t rank);
-std::string gate_area(const Member& member);
-std::string inbox_area(uint32_t node, uint32_t mesh_device);
-
-// The steps of installation, in order: host_install.cc, host_link.cc. Function f of the plan has
-// the number f in `job`.
-void add_devices(HostPlan& plan, const std::vector<std::unique_ptr<Device>>& devices);
-void add_functions(const HostPlan& plan, CompileJob& job);
-void take_functions(HostPlan& plan, const CompileJob& job);
-void add_entries(HostPlan& plan, DevicePlan& device);
-int64_t shared_bytes(const HostPlan& plan, const DevicePlan& device);
-// What collectives need of a discrete device's own memory.
-int64_t staging_bytes(const HostPlan& plan, const DevicePlan& device);
-// What a device receives over links, in one run: in its own memory.
-int64_t own_inbox_bytes(const DevicePlan& device);
-SharedSegment make_segment(const HostPlan& plan);
-using BellOf = std::function<Bell(const Member&)>;
-void link_device(HostPlan& plan, DevicePlan& device, const BellOf& bell_of);
-// Once memory is allocated: where the links of the plan lead.
-void place_links(HostPlan& plan);
 
 }  // namespace gangway

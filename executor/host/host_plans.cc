@@ -3,6 +3,9 @@
 #include "executor/devices/sim/sim_fabric.h"
 #include "executor/devices/task.h"
 #include "executor/host/host_impl.h"
+#include "executor/host/host_install.h"
+#include "executor/host/host_link.h"
+#include "executor/transfers/segment_directory.h"
 #include "ir/plan/plan_check.h"
 #include "runtime/fibers/kj_error.h"
 
