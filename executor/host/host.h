@@ -54,12 +54,10 @@ class HostEvents {
  public:
   virtual ~HostEvents() = default;
   // This host's part of a run ended. With an error the run did not commit; `culprit` says whether
-  // this host raised it (the others only heard of it).
-  virtual void run_done(RunId run, const Error* error, bool culprit) = 0;
-  // A scalar output of at most kSmallBytesMax bytes, sent with the completion so that item() costs
-  // no second trip.
-  virtual void small_output(RunId run, uint32_t output, std::span<const std::byte> bytes) = 0;
-  virtual void copy_done(uint64_t request, const Error* error) = 0;  // Of a put or get.
+  // this host raised it (the others only heard of it). Without, scalar outputs of at most
+  // kSmallBytesMax bytes come along, so that item() costs no second trip.
+  virtual void run_done(RunDoneFrame done) = 0;
+  virtual void copy_done(CopyDoneFrame done) = 0;  // A put or get ended.
 };
 
 class Host {

@@ -1,4 +1,4 @@
-#include <algorithm>
+#include <optional>
 
 #include "executor/devices/task.h"
 #include "executor/host/host_impl.h"
@@ -55,7 +55,7 @@ struct Copy {
   std::byte* bytes = nullptr;
   std::vector<std::shared_ptr<void>> pins;  // Of `bytes`, for the devices that copy.
   size_t running = 0;                       // Reactor thread.
-  std::shared_ptr<const Error> error;
+  std::optional<Error> error;
 };
 
 void copy_shard(Device& device, const TensorShards& tensor, const Shard& shard, std::byte* client,
@@ -80,7 +80,7 @@ void Host::Impl::copy_shards(uint64_t request, const TensorShards& tensor,
   copy->running = parts.size();
   if (parts.empty()) {  // Its devices hold nothing of it.
     reactor.mailbox().post([this, request, guard = alive] {
-      if (*guard) events.copy_done(request, nullptr);
+      if (*guard) events.copy_done({.request = request});
     });
     return;
   }
@@ -111,8 +111,8 @@ void Host::Impl::copy_shards(uint64_t request, const TensorShards& tensor,
       reactor.mailbox().post(
           [this, request, copy, error = in ? failure : shard.buffer->error, guard] {
             if (!*guard) return;
-            if (error != nullptr && copy->error == nullptr) copy->error = error;
-            if (--copy->running == 0) events.copy_done(request, copy->error.get());
+            if (error != nullptr && !copy->error) copy->error = *error;
+            if (--copy->running == 0) events.copy_done({request, copy->error});
           });
     };
     enqueue_task(device, start, end);

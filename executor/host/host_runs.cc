@@ -218,31 +218,29 @@ void Host::Impl::device_done(DeviceRun& device) {
 }
 
 void Host::Impl::run_done(HostPlan& made, PlanRun& run) {
-  const RunId id = run.run;
+  RunDoneFrame done{.run = run.run};
   const DeviceRun* failed = nullptr;  // The device that raised the error, if it is one of ours.
   for (const auto& device : run.devices) {
     if (device->error() == nullptr) continue;
     if (failed == nullptr || (device->culprit() && !failed->culprit())) failed = device.get();
   }
-  std::shared_ptr<const Error> error;
   if (failed != nullptr) {
-    Error located = *failed->error();
-    located.add_where({.program = made.plan->name, .host = options.name});
-    error = std::make_shared<const Error>(std::move(located));
-  }
-  const bool culprit = failed != nullptr && failed->culprit();
-  runs.erase(id);
-  --made.active;
-  if (error == nullptr) {
-    for (size_t d = 0; d < made.devices.size(); ++d) {
-      for (const DeviceOutput& output : made.devices[d]->outputs) {
-        if (output.small)
-          events.small_output(id, output.output, run.devices[d]->small_output(output.output));
+    done.error = *failed->error();
+    done.error->add_where({.program = made.plan->name, .host = options.name});
+    done.culprit = failed->culprit();
+  } else {
+    for (const auto& device : run.devices) {
+      for (const DeviceOutput& output : device->plan().outputs) {
+        if (!output.small) continue;
+        const auto bytes = device->small_output(output.output);
+        done.outputs.push_back({output.output, {bytes.begin(), bytes.end()}});
       }
     }
   }
+  runs.erase(run.run);
+  --made.active;
   for (const auto& device : run.devices) device->release();
-  events.run_done(id, error.get(), culprit);
+  events.run_done(std::move(done));
   erase_closed();
   start_waiting();
 }

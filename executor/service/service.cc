@@ -2,7 +2,6 @@
 
 #include <unistd.h>
 
-#include <map>
 #include <utility>
 
 #include "ir/plan/plan_wire.h"
@@ -94,26 +93,11 @@ class ExecutorService::Impl final : public HostEvents {
   Host& host() { return host_; }
   Future<void> ended() const { return ended_.future(); }
 
-  void run_done(RunId run, const Error* error, bool culprit) override {
+  void run_done(RunDoneFrame done) override {
     ++runs_done_;
-    RunDoneFrame done{.run = run, .culprit = culprit};
-    if (error != nullptr) done.error = *error;
-    if (const auto at = small_.find(run); at != small_.end()) {
-      done.outputs = std::move(at->second);
-      small_.erase(at);
-    }
     send(std::move(done));
   }
-
-  void small_output(RunId run, uint32_t output, std::span<const std::byte> bytes) override {
-    small_[run].push_back({output, {bytes.begin(), bytes.end()}});
-  }
-
-  void copy_done(uint64_t request, const Error* error) override {
-    CopyDoneFrame done{.request = request};
-    if (error != nullptr) done.error = *error;
-    send(std::move(done));
-  }
+  void copy_done(CopyDoneFrame done) override { send(std::move(done)); }
 
  private:
   uint64_t register_host(const HostOptions& options) {
@@ -177,7 +161,7 @@ class ExecutorService::Impl final : public HostEvents {
           return host_.get_state(frame.request, frame.scope, frame.name, frame.at);
       }
     } catch (const Error& error) {
-      copy_done(frame.request, &error);
+      copy_done({frame.request, error});
     }
   }
 
@@ -186,7 +170,6 @@ class ExecutorService::Impl final : public HostEvents {
   Promise<void> ended_;
   bool closing_ = false;
   uint64_t runs_done_ = 0;
-  std::map<RunId, std::vector<SmallOutput>> small_;  // Of runs that have not ended.
   Host host_;
   Connection connection_;
   wire::Registration::Client registration_ = nullptr;

@@ -24,14 +24,13 @@ struct Done {
 
 class EventLog final : public HostEvents {
  public:
-  void run_done(RunId run, const Error* error, bool culprit) override {
-    done[run] = {error == nullptr ? std::optional<Error>() : *error, culprit};
+  void run_done(RunDoneFrame ended) override {
+    for (SmallOutput& output : ended.outputs)
+      small[{ended.run, output.output}] = std::move(output.bytes);
+    done[ended.run] = {std::move(ended.error), ended.culprit};
   }
-  void small_output(RunId run, uint32_t output, std::span<const std::byte> bytes) override {
-    small[{run, output}] = {bytes.begin(), bytes.end()};
-  }
-  void copy_done(uint64_t request, const Error* error) override {
-    copies[request] = {error == nullptr ? std::optional<Error>() : *error, false};
+  void copy_done(CopyDoneFrame ended) override {
+    copies[ended.request] = {std::move(ended.error), false};
   }
 
   std::map<RunId, Done> done;
