@@ -1,19 +1,20 @@
+#include "executor/host/host_arrays.h"
+
 #include <optional>
 
 #include "executor/devices/task.h"
-#include "executor/host/host_impl.h"
 #include "runtime/fibers/mailbox.h"
+#include "runtime/fibers/reactor.h"
 
 namespace gangway {
 
-void Host::Impl::put(uint64_t request, ArrayId array, PlanId like, uint32_t input,
+void HostArrays::put(uint64_t request, ArrayId array, const HostPlan& like, uint32_t input,
                      const ClientBytes& from) {
-  HostPlan& made = plan(like);
-  GW_REQUIRE(made.stage == PlanStage::kReady && input < made.plan->inputs.size(), "put: plan ",
-             like, " has no input ", input);
-  TensorShards tensor = made.shards_of(made.plan->inputs[input]);
+  GW_REQUIRE(like.stage == PlanStage::kReady && input < like.plan->inputs.size(), "put: plan ",
+             like.id, " has no input ", input);
+  TensorShards tensor = like.shards_of(like.plan->inputs[input]);
   for (Shard& shard : tensor.shards) {
-    for (const auto& device : made.devices) {
+    for (const auto& device : like.devices) {
       if (device->member.device != shard.device) continue;
       const auto& pool = device->input_pools[input];
       shard.buffer = pool != nullptr
@@ -22,30 +23,33 @@ void Host::Impl::put(uint64_t request, ArrayId array, PlanId like, uint32_t inpu
     }
   }
   copy_shards(request, tensor, from, Direction::kIn);
-  arrays[array] = std::move(tensor);
+  add(array, std::move(tensor));
 }
 
-void Host::Impl::get(uint64_t request, ArrayId array, const ClientBytes& to) {
-  const auto found = arrays.find(array);
-  GW_REQUIRE(found != arrays.end(), "get: array ", array, " is not here");
-  copy_shards(request, found->second, to, Direction::kOut);
+void HostArrays::get(uint64_t request, ArrayId array, const ClientBytes& to) {
+  const TensorShards* found = find(array);
+  GW_REQUIRE(found != nullptr, "get: array ", array, " is not here");
+  copy_shards(request, *found, to, Direction::kOut);
 }
 
-void Host::Impl::free(std::span<const ArrayId> ids) {
-  for (ArrayId id : ids) arrays.erase(id);
+const TensorShards* HostArrays::find(ArrayId id) const {
+  const auto found = arrays_.find(id);
+  return found == arrays_.end() ? nullptr : &found->second;
 }
 
-void Host::Impl::get_state(uint64_t request, StateScope scope, const std::string& name,
+void HostArrays::free(std::span<const ArrayId> ids) {
+  for (ArrayId id : ids) arrays_.erase(id);
+}
+
+void HostArrays::get_state(uint64_t request, StateScope scope, const std::string& name,
                            const ClientBytes& to) {
-  copy_shards(request, states.get(scope, name).shards, to, Direction::kOut);
+  copy_shards(request, states_.get(scope, name).shards, to, Direction::kOut);
 }
 
-void Host::Impl::put_state(uint64_t request, StateScope scope, const std::string& name,
+void HostArrays::put_state(uint64_t request, StateScope scope, const std::string& name,
                            const ClientBytes& from) {
-  copy_shards(request, states.get(scope, name).shards, from, Direction::kIn);
+  copy_shards(request, states_.get(scope, name).shards, from, Direction::kIn);
 }
-
-void Host::Impl::free_scope(StateScope scope) { states.drop(scope); }
 
 namespace {
 
@@ -69,7 +73,7 @@ void copy_shard(Device& device, const TensorShards& tensor, const Shard& shard, 
 
 }  // namespace
 
-void Host::Impl::copy_shards(uint64_t request, const TensorShards& tensor,
+void HostArrays::copy_shards(uint64_t request, const TensorShards& tensor,
                              const ClientBytes& client, Direction direction) {
   const bool in = direction == Direction::kIn;
   std::vector<Shard> parts;
@@ -79,8 +83,8 @@ void Host::Impl::copy_shards(uint64_t request, const TensorShards& tensor,
   auto copy = std::make_shared<Copy>();
   copy->running = parts.size();
   if (parts.empty()) {  // Its devices hold nothing of it.
-    reactor.mailbox().post([this, request, guard = alive] {
-      if (*guard) events.copy_done({.request = request});
+    reactor_.mailbox().post([this, request, guard = open_] {
+      if (*guard) events_.copy_done({.request = request});
     });
     return;
   }
@@ -95,7 +99,7 @@ void Host::Impl::copy_shards(uint64_t request, const TensorShards& tensor,
   copy->segment = SharedSegment::open(client.segment);
   copy->bytes = copy->segment.data() + client.offset;
   for (const Shard& shard : parts) {
-    Device& device = *devices[shard.device];
+    Device& device = *devices_.all[shard.device];
     // The segment is the client's whole heap, hardly any of which was ever touched. Each copy
     // maps it anew, so that no page of a mapping is registered twice.
     if (bytes > 0) copy->pins.push_back(device.pin(copy->bytes, bytes));
@@ -106,13 +110,13 @@ void Host::Impl::copy_shards(uint64_t request, const TensorShards& tensor,
       return Progress::kDone;
     };
     const auto end = [this, request, copy, shard, in,
-                      guard = alive](const std::shared_ptr<const Error>& failure) {
+                      guard = open_](const std::shared_ptr<const Error>& failure) {
       if (in) shard.buffer->error = failure;
-      reactor.mailbox().post(
+      reactor_.mailbox().post(
           [this, request, copy, error = in ? failure : shard.buffer->error, guard] {
             if (!*guard) return;
             if (error != nullptr && !copy->error) copy->error = *error;
-            if (--copy->running == 0) events.copy_done({request, copy->error});
+            if (--copy->running == 0) events_.copy_done({request, copy->error});
           });
     };
     enqueue_task(device, start, end);

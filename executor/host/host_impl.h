@@ -1,7 +1,7 @@
 // What is behind Host: devices, plans, runs, arrays and states of one executor.
 //
-// Split by story: host.cc (devices), host_plans.cc (install to uninstall), host_runs.cc (start to
-// done), host_arrays.cc (put, get, states).
+// What runs from install to uninstall is in host_plans.cc, from start to done in host_runs.cc;
+// devices and arrays are classes of their own.
 // Threads: reactor thread.
 #pragma once
 
@@ -12,8 +12,9 @@
 #include <unordered_map>
 #include <vector>
 
-#include "executor/devices/cuda/driver/gpu.h"
 #include "executor/host/host.h"
+#include "executor/host/host_arrays.h"
+#include "executor/host/host_devices.h"
 #include "executor/host/host_plan.h"
 #include "executor/sources/source_feeder.h"
 #include "executor/store/state_store.h"
@@ -62,30 +63,13 @@ struct Host::Impl final : DeviceRun::Listener {
   void run_done(HostPlan& plan, PlanRun& run);
   void start_waiting();
 
-  // host_arrays.cc
-  void put(uint64_t request, ArrayId array, PlanId like, uint32_t input, const ClientBytes& from);
-  void get(uint64_t request, ArrayId array, const ClientBytes& to);
-  void free(std::span<const ArrayId> arrays);
-  void get_state(uint64_t request, StateScope scope, const std::string& name,
-                 const ClientBytes& to);
-  void put_state(uint64_t request, StateScope scope, const std::string& name,
-                 const ClientBytes& from);
-  void free_scope(StateScope scope);
-  enum class Direction : uint8_t { kIn, kOut };
-  void copy_shards(uint64_t request, const TensorShards& tensor, const ClientBytes& client,
-                   Direction direction);
-
   Reactor& reactor;
-  const HostOptions options;
+  HostDevices devices;
   HostEvents& events;
-  SharedSegment bells;  // One doorbell for each device, for peers to ring.
-  std::vector<std::shared_ptr<cuda::Gpu>> cards;
-  std::vector<std::unique_ptr<Device>> devices;
-  std::vector<Bell> device_bells;
-  std::unique_ptr<SourceFeeder> feeder;
   Compiler compiler;
   StateStore states;
-  std::map<ArrayId, TensorShards> arrays;
+  HostArrays arrays;
+  std::unique_ptr<SourceFeeder> feeder;
   std::map<PlanId, std::unique_ptr<HostPlan>> plans;
   std::vector<std::unique_ptr<HostPlan>> closing;
   std::unordered_map<RunId, std::pair<HostPlan*, PlanRun*>> runs;

@@ -1,11 +1,9 @@
 #include <algorithm>
 
-#include "executor/devices/sim/sim_fabric.h"
 #include "executor/devices/task.h"
 #include "executor/host/host_impl.h"
 #include "executor/host/host_install.h"
 #include "executor/host/host_link.h"
-#include "executor/transfers/segment_directory.h"
 #include "ir/plan/plan_check.h"
 #include "runtime/fibers/kj_error.h"
 
@@ -26,21 +24,21 @@ const SegmentDescriptor& offer_of(const std::vector<SegmentOffer>& offers, const
 
 HostPlan& Host::Impl::plan(PlanId id) {
   auto found = plans.find(id);
-  GW_REQUIRE(found != plans.end(), "plan ", id, ": is not installed on host \"", options.name,
-             "\"");
+  GW_REQUIRE(found != plans.end(), "plan ", id, ": is not installed on host \"",
+             devices.options.name, "\"");
   return *found->second;
 }
 
 Future<Installed> Host::Impl::install(PlanId id, std::shared_ptr<const Plan> given, uint32_t self,
                                       StateScope scope) {
   GW_REQUIRE(!plans.contains(id), "plan ", id, ": is installed already");
-  require_valid_on(*given, self, static_cast<uint32_t>(devices.size()));
+  require_valid_on(*given, self, static_cast<uint32_t>(devices.all.size()));
   auto made = std::make_unique<HostPlan>();
   made->id = id;
   made->plan = std::move(given);
   made->self = self;
   made->scope = scope;
-  add_devices(*made, devices);
+  add_devices(*made, devices.all);
   made->compiling = std::make_shared<CompileJob>();
   CompileJob& job = *made->compiling;
   add_functions(*made, job);
@@ -67,7 +65,7 @@ void Host::Impl::add_initialisers(const HostPlan& made, CompileJob& job) {
       continue;
     const LocalFunction local{state.init, static_cast<NodeId>(state.init->nodes.size()), {}, kNone};
     for (const Shard& shard : like.shards)
-      job.add(initialiser_number(made, s), *devices[shard.device], local);
+      job.add(initialiser_number(made, s), *devices.all[shard.device], local);
   }
 }
 
@@ -113,7 +111,7 @@ Installed Host::Impl::offer(HostPlan& made, const CompileJob& job) {
   }
   made.segment = make_segment(made);
   installed.offers = {{plan_key(made.self), made.segment.descriptor()},
-                      {bells_key(made.self), bells.descriptor()}};
+                      {bells_key(made.self), devices.bells.descriptor()}};
   made.stage = PlanStage::kInstalled;
   return installed;
 }
@@ -148,16 +146,9 @@ void Host::Impl::link(PlanId id, const std::vector<SegmentOffer>& offers) {
     made.peers[host] = SharedSegment::open(offer_of(offers, plan_key(host)));
     made.bells[host] = SharedSegment::open(offer_of(offers, bells_key(host)));
   }
-  const auto bell_of = [&](const Member& member) -> Bell {
-    if (member.host == made.self) return device_bells.at(member.device);
-    if (options.kind == DeviceKind::kSim) {
-      GW_REQUIRE(options.fabric != nullptr, "simulated host \"", options.name,
-                 "\": has no fabric, so no peers");
-      return options.fabric->bell(made.bells[member.host].descriptor().token, member.device);
-    }
-    return {reinterpret_cast<Doorbell*>(
-                find_area(made.bells[member.host], cat("bell ", member.device), sizeof(Doorbell))),
-            nullptr};
+  const auto bell_of = [&](const Member& member) {
+    return member.host == made.self ? devices.bell(member.device)
+                                    : devices.peer_bell(made.bells[member.host], member.device);
   };
   for (const auto& device : made.devices) link_device(made, *device, bell_of);
   // Segments are of one machine: its device threads share its cores.
@@ -235,7 +226,7 @@ void Host::Impl::add_states(HostPlan& made) {
       state = std::make_shared<State>(State{name, std::move(shards)});
       for (Shard& shard : state->shards.shards) {
         shard.buffer =
-            allocate_buffer(devices[shard.device]->memory(),
+            allocate_buffer(devices.all[shard.device]->memory(),
                             block_bytes(state->shards.local.bytes()), cat("state \"", name, "\""));
       }
       states.add(made.scope, state);
@@ -283,7 +274,7 @@ void Host::Impl::drop_install(HostPlan& made) {
   made.installed.fail(Error(ErrorKind::kCancelled,
                             cat("plan \"", made.plan->name,
                                 "\": was uninstalled, or its host ended, while it was compiled"),
-                            {.host = options.name}));
+                            {.host = devices.options.name}));
 }
 
 // A plan is destroyed when its last run has left the devices, and with it everything that was
@@ -306,7 +297,7 @@ void Host::Impl::erase_closed() {
     return true;
   });
   if (gone == 0) return;
-  for (const auto& device : devices) device->trim();
+  for (const auto& device : devices.all) device->trim();
 }
 
 }  // namespace gangway

@@ -82,15 +82,15 @@ std::shared_ptr<const Error> Host::Impl::check_arguments(HostPlan& made, const R
                                         argument.bytes.size(), " bytes"));
       continue;
     }
-    auto found = arrays.find(argument.array);
+    const TensorShards* found = arrays.find(argument.array);
     if (like.shards.empty()) continue;
-    if (found == arrays.end())
+    if (found == nullptr)
       return fail(argument.input, cat("array ", argument.array, " is not here"));
-    if (found->second.type != like.type || !found->second.same_placement(like))
+    if (found->type != like.type || !found->same_placement(like))
       return fail(argument.input,
                   cat("expected ", to_string(like.type), " placed ",
-                      to_string(like.mesh, like.sharding), ", got ", to_string(found->second.type),
-                      " placed ", to_string(found->second.mesh, found->second.sharding)));
+                      to_string(like.mesh, like.sharding), ", got ", to_string(found->type),
+                      " placed ", to_string(found->mesh, found->sharding)));
   }
   for (uint32_t i = 0; i < given.size(); ++i) {
     if (!given[i]) return fail(i, "no argument was given");
@@ -110,7 +110,7 @@ void Host::Impl::make_outputs(HostPlan& made, const RunFrame& request) {
         if (shard.device == device->member.device) shard.buffer = device->output_pools[o]->take();
       }
     }
-    arrays[request.outputs[o]] = std::move(tensor);
+    arrays.add(request.outputs[o], std::move(tensor));
   }
 }
 
@@ -130,16 +130,16 @@ void Host::Impl::bind(HostPlan& made, const RunFrame& request, size_t d, DeviceR
     for (const ArgumentFrame& argument : request.arguments) {
       if (!argument.bytes.empty()) {
         inputs.inline_bytes[argument.input] = &argument.bytes;
-      } else if (auto found = arrays.find(argument.array); found != arrays.end()) {
-        const Shard* shard = found->second.on(device.member.device);
+      } else if (const TensorShards* found = arrays.find(argument.array)) {
+        const Shard* shard = found->on(device.member.device);
         if (shard != nullptr) inputs.arguments[argument.input] = shard->buffer;
       }
     }
   }
   for (const DeviceOutput& output : device.outputs) {
     if (output.output >= request.outputs.size()) continue;
-    auto found = arrays.find(request.outputs[output.output]);
-    const Shard* shard = found == arrays.end() ? nullptr : found->second.on(device.member.device);
+    const TensorShards* found = arrays.find(request.outputs[output.output]);
+    const Shard* shard = found == nullptr ? nullptr : found->on(device.member.device);
     if (shard != nullptr) inputs.outputs[output.output] = shard->buffer;
   }
   for (uint32_t s = 0; s < facts.sources.size() && error == nullptr; ++s) {
@@ -226,7 +226,7 @@ void Host::Impl::run_done(HostPlan& made, PlanRun& run) {
   }
   if (failed != nullptr) {
     done.error = *failed->error();
-    done.error->add_where({.program = made.plan->name, .host = options.name});
+    done.error->add_where({.program = made.plan->name, .host = devices.options.name});
     done.culprit = failed->culprit();
   } else {
     for (const auto& device : run.devices) {

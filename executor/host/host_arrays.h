@@ -1,0 +1,58 @@
+// HostArrays: the arrays that lie on a host, and what clients put into them and into states, and
+// get.
+//
+// A client's bytes are the global tensor in row-major order; the host takes or gives its shards, in
+// the order of its devices' streams.
+//
+// Threads: reactor thread; devices copy on their own.
+// Errors: calls throw kInvalid; what fails later is told with HostEvents::copy_done().
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "executor/host/host_devices.h"
+#include "executor/host/host_plan.h"
+#include "executor/store/state_store.h"
+#include "executor/store/tensor_shards.h"
+
+namespace gangway {
+
+class HostArrays {
+ public:
+  HostArrays(Reactor& reactor, HostDevices& devices, StateStore& states, HostEvents& events)
+      : reactor_(reactor), devices_(devices), states_(states), events_(events) {}
+  // No event comes any more.
+  void close() { *open_ = false; }
+
+  // Null: there is none.
+  const TensorShards* find(ArrayId id) const;
+  void add(ArrayId id, TensorShards tensor) { arrays_[id] = std::move(tensor); }
+  void free(std::span<const ArrayId> arrays);
+
+  // A new array, placed like an input of a plan.
+  void put(uint64_t request, ArrayId array, const HostPlan& like, uint32_t input,
+           const ClientBytes& from);
+  void get(uint64_t request, ArrayId array, const ClientBytes& to);
+  void get_state(uint64_t request, StateScope scope, const std::string& name,
+                 const ClientBytes& to);
+  void put_state(uint64_t request, StateScope scope, const std::string& name,
+                 const ClientBytes& from);
+
+ private:
+  enum class Direction : uint8_t { kIn, kOut };
+  void copy_shards(uint64_t request, const TensorShards& tensor, const ClientBytes& client,
+                   Direction direction);
+
+  Reactor& reactor_;
+  HostDevices& devices_;
+  StateStore& states_;
+  HostEvents& events_;
+  std::map<ArrayId, TensorShards> arrays_;
+  const std::shared_ptr<bool> open_ = std::make_shared<bool>(true);
+};
+
+}  // namespace gangway

@@ -1,0 +1,121 @@
+#include "executor/host/host_devices.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "executor/devices/cpu/cpu_device.h"
+#include "executor/devices/cuda/cuda_device.h"
+#include "executor/devices/sim/sim_device.h"
+#include "executor/devices/sim/sim_fabric.h"
+#include "executor/transfers/segment_directory.h"
+#include "runtime/base/units.h"
+#include "runtime/observe/trace.h"
+
+namespace gangway {
+namespace {
+
+// As many devices as options.devices share the cards evenly.
+int64_t card_share(const HostOptions& options) {
+  const auto cards = static_cast<int>(options.gpus.size());
+  const int on_one = (options.devices + cards - 1) / cards;
+  return options.gpus[0]->info().memory_free / on_one;
+}
+
+HostOptions filled_in(HostOptions options) {
+  GW_REQUIRE(options.devices >= 1 && options.devices <= 4096, "host \"", options.name,
+             "\": devices must be 1 to 4096, got ", options.devices);
+  if (options.kind == DeviceKind::kCuda) {
+    if (options.gpus.empty()) {
+      throw Error(ErrorKind::kUnimplemented,
+                  cat("host \"", options.name, "\": there is no driver for CUDA devices"), {},
+                  "use --device cpu");
+    }
+    if (options.memory_bytes <= 0) options.memory_bytes = card_share(options);
+  }
+  if (options.memory_bytes <= 0) {
+    const int64_t machine = int64_t{sysconf(_SC_PHYS_PAGES)} * sysconf(_SC_PAGESIZE);
+    options.memory_bytes = machine / options.devices;
+  }
+  if (options.threads <= 0) options.threads = std::max(1, available_cores() / options.devices);
+  return options;
+}
+
+std::unique_ptr<Device> make_device(Reactor& reactor, const HostOptions& options,
+                                    const std::vector<std::shared_ptr<cuda::Gpu>>& cards,
+                                    int index) {
+  const std::string name = cat(options.name, "/", index);
+  switch (options.kind) {
+    case DeviceKind::kCpu:
+      return std::make_unique<CpuDevice>(
+          CpuDeviceOptions{.name = name,
+                           .memory_bytes = options.memory_bytes,
+                           .threads = options.threads,
+                           .wait = SpinPolicy::for_threads(options.devices * options.threads + 1)});
+    case DeviceKind::kSim: return std::make_unique<SimDevice>(reactor, name, options.memory_bytes);
+    case DeviceKind::kCuda: break;
+  }
+  return std::make_unique<CudaDevice>(
+      CudaDeviceOptions{.name = name,
+                        .memory_bytes = options.memory_bytes,
+                        .gpu = cards[static_cast<size_t>(index) % cards.size()]});
+}
+
+std::string describe(const HostOptions& options, size_t index) {
+  if (options.kind == DeviceKind::kCuda)
+    return options.gpus[index % options.gpus.size()]->info().name;
+  return cat(options.kind == DeviceKind::kSim ? "simulated" : "cpu", "  ", options.threads,
+             " threads");
+}
+
+}  // namespace
+
+HostDevices::HostDevices(Reactor& reactor, HostOptions given)
+    : options(filled_in(std::move(given))) {
+  const auto pins = std::make_shared<cuda::Pins>();
+  for (const auto& driver : options.gpus)
+    cards_.push_back(std::make_shared<cuda::Gpu>(driver, pins));
+  SegmentBuilder builder;
+  for (int d = 0; d < options.devices; ++d) builder.add(cat("bell ", d), sizeof(Doorbell));
+  bells = builder.make();
+  for (int d = 0; d < options.devices; ++d) {
+    Device& device = *all.emplace_back(make_device(reactor, options, cards_, d));
+    auto* doorbell =
+        reinterpret_cast<Doorbell*>(find_area(bells, cat("bell ", d), sizeof(Doorbell)));
+    device.use_bell({doorbell, nullptr});
+    own_bells_.push_back(options.kind == DeviceKind::kSim ? static_cast<SimDevice&>(device).bell()
+                                                          : Bell{doorbell, nullptr});
+    if (options.tracer != nullptr) device.trace_row = &options.tracer->add_row(device.name());
+  }
+  if (options.fabric != nullptr) options.fabric->add(bells.descriptor().token, own_bells_);
+}
+
+std::string HostDevices::describe() const {
+  std::string text;
+  for (size_t d = 0; d < all.size(); ++d) {
+    text += cat(all[d]->name(), "  ", gangway::describe(options, d), "  ",
+                format_bytes(static_cast<uint64_t>(all[d]->memory().budget())), "\n");
+  }
+  return text;
+}
+
+Bell HostDevices::peer_bell(const SharedSegment& peer, uint32_t device) const {
+  if (options.kind == DeviceKind::kSim) {
+    GW_REQUIRE(options.fabric != nullptr, "simulated host \"", options.name,
+               "\": has no fabric, so no peers");
+    return options.fabric->bell(peer.descriptor().token, device);
+  }
+  return {reinterpret_cast<Doorbell*>(find_area(peer, cat("bell ", device), sizeof(Doorbell))),
+          nullptr};
+}
+
+void HostDevices::leave() {
+  if (options.fabric != nullptr) options.fabric->remove(bells.descriptor().token);
+  for (const auto& card : cards_) card->stop_compiling();
+}
+
+void HostDevices::stop() {
+  for (const std::unique_ptr<Device>& device : all) device->stop();
+}
+
+}  // namespace gangway
