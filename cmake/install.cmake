@@ -16,7 +16,8 @@ if(GANGWAY_SANITIZE)
 endif()
 set(package ${CMAKE_INSTALL_LIBDIR}/cmake/gangway)
 install(TARGETS gw_gangway ${rooms} EXPORT gangwayTargets
-  FILE_SET HEADERS DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/gangway)
+  FILE_SET HEADERS DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/gangway
+  FILE_SET lone_headers DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/gangway)
 get_property(generated GLOBAL PROPERTY GW_GENERATED_HEADERS)
 foreach(header ${generated})
   file(RELATIVE_PATH path ${CMAKE_BINARY_DIR} ${header})

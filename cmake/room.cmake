@@ -1,7 +1,8 @@
 # Rooms and what is found in them by name.
 #
 # gw_room(<name> [DIR <dir>] [DEPENDS <libraries>...] [TEST_DEPENDS <libraries>...]
-#         [EXCLUDE <regex>...] [SOURCES <generated files>...] [INTERNAL] [OPTIMISED])
+#         [EXCLUDE <regex>...] [SOURCES <generated files>...] [ALONE <files>...] [INTERNAL]
+#         [OPTIMISED])
 # One library gw_<name> from one folder (default: the current one) and its sub-folders:
 #   x.h x.cc     the library
 #   x_test.cc    unit tests: one executable gw_<name>_test per room, labelled <name>
@@ -10,12 +11,16 @@
 #   x_avx2.cc, x_avx512.cc   compiled for that instruction set, chosen at run time
 #   main.cc      never part of the library
 # INTERNAL: not part of the package that programs link. OPTIMISED: -O3 in release builds.
+# ALONE: sources that give a name of their own to what others in the room mean otherwise; unity
+# builds (GANGWAY_UNITY: several sources compiled as one) leave them out.
 # Sub-folders that have a CMakeLists.txt of their own are not descended into.
 include(GoogleTest)
 if(GANGWAY_TESTS)
   find_package(GTest REQUIRED)
   find_package(benchmark REQUIRED)
 endif()
+
+add_custom_target(generated)  # All sources that a build writes.
 
 set(GW_WARNINGS -Wall -Wextra -Wshadow -Wswitch-enum -Wno-missing-field-initializers)
 if(CMAKE_CXX_COMPILER_ID STREQUAL Clang)
@@ -90,7 +95,8 @@ function(gw_fuzz source)
 endfunction()
 
 function(gw_room name)
-  cmake_parse_arguments(R "INTERNAL;OPTIMISED" "DIR" "DEPENDS;EXCLUDE;TEST_DEPENDS;SOURCES" ${ARGN})
+  cmake_parse_arguments(R "INTERNAL;OPTIMISED" "DIR" "DEPENDS;EXCLUDE;TEST_DEPENDS;SOURCES;ALONE"
+    ${ARGN})
   if(NOT R_DIR)
     set(R_DIR ${CMAKE_CURRENT_SOURCE_DIR})
   endif()
@@ -113,15 +119,33 @@ function(gw_room name)
   list(FILTER headers INCLUDE REGEX "\\.h$")
   list(FILTER all EXCLUDE REGEX "\\.h$")
 
+  # A header that has a source comes first in it, and so compiles alone wherever that source is
+  # compiled alone; the others are what all_verify_interface_header_sets compiles.
+  set(lone_headers ${headers})
+  foreach(source ${all})
+    string(REGEX REPLACE "\\.cc$" ".h" header ${source})
+    list(REMOVE_ITEM lone_headers ${header})
+  endforeach()
+  if(lone_headers)
+    list(REMOVE_ITEM headers ${lone_headers})
+  endif()
+
   add_library(gw_${name} STATIC ${all} ${R_SOURCES})
-  target_sources(gw_${name} PUBLIC FILE_SET HEADERS BASE_DIRS ${CMAKE_SOURCE_DIR} FILES ${headers})
+  target_sources(gw_${name} PUBLIC
+    FILE_SET HEADERS BASE_DIRS ${CMAKE_SOURCE_DIR} FILES ${headers}
+    FILE_SET lone_headers TYPE HEADERS BASE_DIRS ${CMAKE_SOURCE_DIR} FILES ${lone_headers})
   gw_library_settings(gw_${name})
   target_link_libraries(gw_${name} PUBLIC ${R_DEPENDS})
   if(R_OPTIMISED)
     target_compile_options(gw_${name} PRIVATE $<$<CONFIG:Release>:-O3>)
   endif()
   set_target_properties(gw_${name} PROPERTIES EXPORT_NAME ${name} LINKER_LANGUAGE CXX
-    VERIFY_INTERFACE_HEADER_SETS ON)
+    VERIFY_INTERFACE_HEADER_SETS ON INTERFACE_HEADER_SETS_TO_VERIFY lone_headers
+    UNITY_BUILD ${GANGWAY_UNITY})
+  if(R_SOURCES)
+    add_custom_target(gw_${name}_generated DEPENDS ${R_SOURCES})
+    add_dependencies(generated gw_${name}_generated)
+  endif()
   if(NOT R_INTERNAL)
     set_property(GLOBAL APPEND PROPERTY GW_ROOMS gw_${name})
   endif()
@@ -131,6 +155,7 @@ function(gw_room name)
       set_property(GLOBAL APPEND PROPERTY GW_GENERATED_HEADERS ${header})
     endif()
   endforeach()
+  set_source_files_properties(${R_ALONE} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
   foreach(source ${all})
     if(source MATCHES "_avx2\\.cc$")
       set_source_files_properties(${source} PROPERTIES COMPILE_OPTIONS "-mavx2;-mfma;-mf16c")

@@ -1,19 +1,32 @@
 #!/usr/bin/env bash
 # Installs what building and testing Gangway needs, on Debian 12, as root or through sudo.
 # Returns at once when everything is there.
-#   tools/install_dependencies.sh                what ./quickstart and ./check need
-#   tools/install_dependencies.sh --sanitizers   and what the sanitizer builds of .ci/run need
+#   tools/install_dependencies.sh                what building and running the tool needs
+#   tools/install_dependencies.sh --tests        and what ./check needs
+#   tools/install_dependencies.sh --sanitizers   and what the rest of .ci/run needs
+# With --progress before these, apt's machine-readable progress is printed too (tools/progress.sh).
 set -euo pipefail
 
+progress=()
+if [ "${1:-}" = --progress ]; then
+  progress=(-o APT::Status-Fd=1)
+  shift
+fi
+wanted=${1:-}
+
 packages=(
-  g++ cmake ninja-build ccache git xz-utils
+  g++ cmake ninja-build ccache git
   pkg-config  # Cap'n Proto's CMake files find its libraries with it.
   libboost-fiber-dev libcapnp-dev capnproto libtbb-dev libdnnl-dev
   libfmt-dev libspdlog-dev libcli11-dev nlohmann-json3-dev
-  libgtest-dev libgmock-dev libbenchmark-dev
-  clang-19 clang-format-19 clang-tidy-19 libclang-rt-19-dev llvm-19
   bible-kjv bible-kjv-text  # the text that ./quickstart trains on
 )
+if [ "$wanted" = --tests ] || [ "$wanted" = --sanitizers ]; then
+  packages+=(libgtest-dev libgmock-dev libbenchmark-dev clang-format-19)
+fi
+if [ "$wanted" = --sanitizers ]; then
+  packages+=(clang-19 clang-tidy-19 libclang-rt-19-dev llvm-19 python3 xz-utils)
+fi
 
 as_root() {
   if [ "$(id -u)" = 0 ]; then
@@ -36,7 +49,8 @@ install_packages() {
   echo "installing: ${missing[*]}"
   as_root apt-get update -qq
   as_root env DEBIAN_FRONTEND=noninteractive \
-    apt-get install -y -qq -o Dpkg::Use-Pty=0 --no-install-recommends "${missing[@]}" </dev/null
+    apt-get install -y -qq -o Dpkg::Use-Pty=0 "${progress[@]}" --no-install-recommends \
+    "${missing[@]}" </dev/null
 }
 
 # Sanitizers misread fiber switches unless Boost.Fiber and Boost.Context are compiled with them, so
@@ -78,6 +92,6 @@ fetch_boost() {
 }
 
 install_packages
-if [ "${1:-}" = --sanitizers ]; then
+if [ "$wanted" = --sanitizers ]; then
   fetch_boost
 fi
