@@ -67,10 +67,17 @@ TEST_F(HostWatchTest, AHostThatSaysNothingIsLostInBoundedTime) {
 
 TEST_F(HostWatchTest, AHostThatComesBackHasItsNameAgainOnceNothingUsesTheLostOne) {
   FakeExecutor again;
+  const PlanId plan = compile(session_);
+  submit(session_, plan);
+  finish_everywhere(1);
+  controller_.on_message(session_, FreeFrame{{last_output_}});
+  controller_.release_plan(plan);
+  controller_.release_slice(slice_);
   lose(1);
   EXPECT_EQ(controller_.hosts().all().size(), 1u);
   const HostId back = controller_.add_host({.name = "host-1"}, again);
   EXPECT_EQ(controller_.hosts().at(back).info.name, "host-1");
+  EXPECT_EQ(controller_.hosts().at(back).runs, 0u) << "they are the lost one's";
   lose(1);  // Its connection ends only now.
   controller_.on_message(hosts_[1], HeartbeatFrame{});
   EXPECT_EQ(controller_.counts().hosts, 2u);

@@ -36,6 +36,7 @@ struct HostRecord {
   std::optional<Error> lost;      // Why.
   StopSource gone;                // Stopped then: what awaits an answer of it ends.
   std::vector<int64_t> reserved;  // Bytes by device.
+  uint64_t runs = 0;              // Done here; runs_done counts on for the next host of its name.
   int64_t last_heard_ns = 0;
   int64_t users = 0;  // See keep().
   Counter* runs_done = nullptr;

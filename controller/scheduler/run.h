@@ -1,5 +1,5 @@
-// Run: one execution of a plan, as the controller keeps it from the client's request to the last
-// host's completion.
+// RunRecord: one execution of a plan, as the controller keeps it from the client's request to the
+// last host's completion.
 //
 // Threads: the reactor's thread.
 // Ownership: the RunTable's (runs.h), which leads it through its life; others read it.

@@ -45,6 +45,7 @@ void Controller::on_message(HostId id, Message message) {
   HostRecord* host = watch_.heard_of(id, reactor_.clock().now_ns());
   if (host == nullptr) return;
   if (auto* done = std::get_if<RunDoneFrame>(&message)) {
+    ++host->runs;
     host->runs_done->add();
     runs_.host_done(id, std::move(*done));
   } else if (auto* copied = std::get_if<CopyDoneFrame>(&message)) {

@@ -186,7 +186,7 @@ void write_host(wire::HostStatus::Builder to, const HostRecord& host) {
   int64_t used = 0;
   for (int64_t bytes : host.reserved) used = std::max(used, bytes);
   to.setMemoryUsed(used);
-  to.setRunsDone(host.runs_done->value());
+  to.setRunsDone(host.runs);
 }
 
 class ControllerServer final : public wire::Controller::Server {
