@@ -16,6 +16,7 @@
 #include "controller/service/service.h"
 #include "executor/service/service.h"
 #include "runtime/fibers/reactor.h"
+#include "runtime/net/frames.h"
 #include "runtime/net/sim_network.h"
 #include "runtime/observe/trace.h"
 
