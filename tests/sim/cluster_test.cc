@@ -95,8 +95,10 @@ TEST(SimClusterTest, AControllerThatReadsNothingIsGivenUpByItsClient) {
     Array sum = step.run({{"x", ones()}})["sum"];
     cluster.network.partition("client", "controller");
     internal::Session& session = sum.impl()->client->session();
-    const Error long_reason(ErrorKind::kCancelled, std::string(1 << 20, 'x'));
-    for (int i = 0; i < 100; ++i) session.cancel(RunId(1), long_reason);
+    for (uint64_t i = 1; i <= 40; ++i) {  // Of a megabyte each.
+      const std::vector<uint64_t> positions(size_t{1} << 17);
+      session.run({.run = RunId(i), .source_positions = positions}, [](const RunDoneFrame&) {});
+    }
     try {
       step.run({{"x", ones()}}).wait();
       ADD_FAILURE() << "it is still waited for";
