@@ -5,9 +5,9 @@
 #include <cmath>
 #include <random>
 
-#include "ir/interpret/interpret.h"
 #include "ir/text/text.h"
 #include "runtime/base/error.h"
+#include "tests/interpret/interpret.h"
 #include "tests/support/random_batch_graph.h"
 #include "tests/support/seed.h"
 

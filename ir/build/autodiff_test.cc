@@ -4,9 +4,9 @@
 #include <gtest/gtest.h>
 
 #include "ir/build/ops.h"
-#include "ir/interpret/interpret.h"
 #include "ir/transforms/rewrite/simplify.h"
 #include "runtime/base/error.h"
+#include "tests/interpret/interpret.h"
 
 namespace gangway {
 namespace {

@@ -3,7 +3,7 @@
 // Legal placements, local shapes, verifier texts and the op reference (docs/ir.md) derive from the
 // row; a test walks the table, so an op without a type rule, a gradient (or a declared none) and a
 // reference cannot exist. Rows live in ir/op_table/rows/<family>.cc. To add an op: append to
-// GW_OPS, write its row, its reference (ir/interpret) and its test case (tests/op_table).
+// GW_OPS, write its row, its reference (tests/interpret) and its test case (tests/op_table).
 //
 // Factors follow Shardy's sharding rules (openxla/shardy, docs/propagation.md), for example
 // `dot: ik, kj -> ij; reduce k`.

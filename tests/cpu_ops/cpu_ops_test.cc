@@ -7,8 +7,8 @@
 #include "executor/devices/cpu/cpu_function.h"
 #include "executor/devices/cpu/kernel.h"
 #include "executor/store/buffer_pool.h"
-#include "ir/interpret/interpret.h"
 #include "ir/text/text.h"
+#include "tests/interpret/interpret.h"
 #include "tests/op_table/case_run.h"
 
 namespace gangway {

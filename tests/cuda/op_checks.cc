@@ -4,8 +4,8 @@
 
 #include "ir/build/builder.h"
 #include "ir/build/gradient.h"
-#include "ir/interpret/interpret.h"
 #include "ir/text/text.h"
+#include "tests/interpret/interpret.h"
 #include "tests/op_table/case_run.h"
 
 namespace gangway {

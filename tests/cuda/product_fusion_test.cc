@@ -8,12 +8,12 @@
 
 #include "ir/build/builder.h"
 #include "ir/build/ops.h"
-#include "ir/interpret/interpret.h"
 #include "ir/text/text.h"
 #include "ir/transforms/fusion/fuse_elementwise.h"
 #include "runtime/base/rng.h"
 #include "tests/cuda/emulated_gpu.h"
 #include "tests/cuda/op_devices.h"
+#include "tests/interpret/interpret.h"
 #include "tests/op_table/case_run.h"
 
 namespace gangway {

@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "ir/interpret/interpret.h"
+#include "tests/interpret/interpret.h"
 #include "tests/op_table/cases.h"
 #include "tests/support/seed.h"
 

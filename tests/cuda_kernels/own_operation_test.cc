@@ -3,8 +3,8 @@
 
 #include <cmath>
 
-#include "ir/interpret/interpret.h"
 #include "tests/cuda_kernels/op_kernel.h"
+#include "tests/interpret/interpret.h"
 #include "tests/op_table/cases.h"
 #include "tests/support/seed.h"
 

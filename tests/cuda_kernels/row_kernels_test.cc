@@ -1,8 +1,8 @@
 // Softmax, cross-entropy and norms on the emulated device.
 #include <cmath>
 
-#include "ir/interpret/interpret.h"
 #include "tests/cuda_kernels/op_kernel.h"
+#include "tests/interpret/interpret.h"
 #include "tests/op_table/cases.h"
 #include "tests/support/seed.h"
 

@@ -6,8 +6,8 @@
 
 #include "gangway.h"
 #include "ir/build/program_builder.h"
-#include "ir/interpret/interpret.h"
 #include "runtime/os/temp_dir.h"
+#include "tests/interpret/interpret.h"
 
 namespace gangway {
 namespace {

@@ -5,8 +5,8 @@
 #include <cstring>
 #include <random>
 
-#include "ir/interpret/interpret.h"
 #include "ir/text/text.h"
+#include "tests/interpret/interpret.h"
 #include "tests/numerics/sharded_literals.h"
 #include "tests/support/random_batch_graph.h"
 #include "tests/support/seed.h"

@@ -4,9 +4,9 @@
 
 #include <cmath>
 
-#include "ir/interpret/interpret.h"
 #include "ir/verify/verify.h"
 #include "runtime/base/error.h"
+#include "tests/interpret/interpret.h"
 #include "tests/numerics/sharded_literals.h"
 #include "tests/numerics/traced_model.h"
 #include "tests/support/seed.h"

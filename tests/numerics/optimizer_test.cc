@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "ir/interpret/interpret.h"
 #include "programs/optim/adamw.h"
+#include "tests/interpret/interpret.h"
 
 namespace gangway::numerics {
 namespace {

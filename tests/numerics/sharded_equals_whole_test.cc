@@ -6,9 +6,9 @@
 
 #include "ir/build/builder.h"
 #include "ir/build/ops.h"
-#include "ir/interpret/interpret.h"
 #include "ir/text/text.h"
 #include "runtime/base/error.h"
+#include "tests/interpret/interpret.h"
 #include "tests/numerics/sharded_literals.h"
 #include "tests/support/random_batch_graph.h"
 #include "tests/support/seed.h"

@@ -4,8 +4,8 @@
 #include <cstring>
 #include <limits>
 
-#include "ir/interpret/interpret.h"
 #include "runtime/base/error.h"
+#include "tests/interpret/interpret.h"
 
 namespace gangway::numerics {
 namespace {

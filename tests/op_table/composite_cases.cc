@@ -1,6 +1,6 @@
 // Cases of the composites. Inputs that must agree with one another (a softmax and its result, a
 // route and its tokens) come from the references.
-#include "ir/interpret/interpret.h"
+#include "tests/interpret/interpret.h"
 #include "tests/op_table/cases.h"
 
 namespace gangway::op_table {

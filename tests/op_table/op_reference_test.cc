@@ -1,4 +1,4 @@
-#include "ir/interpret/op_reference.h"
+#include "tests/interpret/op_reference.h"
 
 #include <gtest/gtest.h>
 

@@ -12,8 +12,8 @@
 #include "ir/build/builder.h"
 #include "ir/build/gradient.h"
 #include "ir/build/ops.h"
-#include "ir/interpret/interpret.h"
-#include "ir/interpret/reference.h"
+#include "tests/interpret/interpret.h"
+#include "tests/interpret/reference.h"
 #include "tests/op_table/cases.h"
 
 namespace gangway::op_table {

@@ -18,7 +18,8 @@ void check_include(const SourceFile& file, size_t index, Findings& findings) {
   if (path.empty() || !from) return;
   const Room* to = room_of(path);
   if (to && (from->may(to->folder) || (is_test(file) && (test_may_include(*from, *to) ||
-                                                         path.starts_with("tests/support/")))))
+                                                         path.starts_with("tests/support/") ||
+                                                         path.starts_with("tests/interpret/")))))
     return;
   const std::string name(path);
   findings.push_back({"include-direction", file.path, index + 1,

@@ -38,7 +38,6 @@ std::vector<Room> ir_rooms() {
       {"ir/transforms", graphs() + Names{"ir/verify", "ir/plan", "ir/transforms/rewrite",
                                          "ir/transforms/propagation", "ir/transforms/conversions",
                                          "ir/transforms/fusion", "ir/transforms/memory"}},
-      {"ir/interpret", graphs() + Names{"ir/text"}},
   };
 }
 

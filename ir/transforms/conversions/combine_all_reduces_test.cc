@@ -6,11 +6,11 @@
 
 #include "ir/build/builder.h"
 #include "ir/build/ops.h"
-#include "ir/interpret/interpret.h"
 #include "ir/text/text.h"
 #include "ir/transforms/conversions/partition.h"
 #include "ir/transforms/rewrite/simplify.h"
 #include "ir/verify/verify.h"
+#include "tests/interpret/interpret.h"
 #include "tests/support/random_batch_graph.h"
 #include "tests/support/seed.h"
 

@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "ir/interpret/reference.h"
+#include "tests/interpret/reference.h"
 
 namespace gangway::internal {
 namespace {

@@ -1,5 +1,5 @@
 // References of the ops that move elements.
-#include "ir/interpret/reference.h"
+#include "tests/interpret/reference.h"
 
 namespace gangway::internal {
 namespace {

@@ -1,5 +1,5 @@
 // References of the mixture-of-experts ops: one (token, choice) pair, one slot at a time.
-#include "ir/interpret/reference.h"
+#include "tests/interpret/reference.h"
 
 namespace gangway::internal {
 namespace {

@@ -1,4 +1,4 @@
-#include "ir/interpret/interpret.h"
+#include "tests/interpret/interpret.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

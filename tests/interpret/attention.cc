@@ -1,7 +1,7 @@
 // References of attention: one query of one head at a time.
 #include <cmath>
 
-#include "ir/interpret/reference.h"
+#include "tests/interpret/reference.h"
 
 namespace gangway::internal {
 namespace {

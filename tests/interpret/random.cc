@@ -2,8 +2,8 @@
 #include <cmath>
 #include <numbers>
 
-#include "ir/interpret/reference.h"
 #include "runtime/base/rng.h"
+#include "tests/interpret/reference.h"
 
 namespace gangway::internal {
 namespace {

@@ -1,7 +1,7 @@
 // References of the optimizer's ops.
 #include <cmath>
 
-#include "ir/interpret/reference.h"
+#include "tests/interpret/reference.h"
 
 namespace gangway::internal {
 namespace {

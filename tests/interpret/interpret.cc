@@ -1,10 +1,10 @@
-#include "ir/interpret/interpret.h"
+#include "tests/interpret/interpret.h"
 
 #include <algorithm>
 #include <cmath>
 
-#include "ir/interpret/reference.h"
 #include "runtime/base/error.h"
+#include "tests/interpret/reference.h"
 
 namespace gangway {
 namespace internal {
