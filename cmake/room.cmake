@@ -29,6 +29,9 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL Clang)
 else()
   # g++ 12 misreads "text" + std::string, and KJ's promises.
   list(APPEND GW_WARNINGS -Wno-restrict -Wno-maybe-uninitialized)
+  if(GANGWAY_UNITY)
+    list(APPEND GW_WARNINGS -Wno-subobject-linkage)  # Every source of a unity is as if included.
+  endif()
 endif()
 if(GANGWAY_WERROR)
   list(APPEND GW_WARNINGS -Werror)
