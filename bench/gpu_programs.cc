@@ -93,7 +93,7 @@ class Training {
         slice_(client.allocate({.devices = 1})),
         mesh_(slice_.mesh({{"data", 1}})) {
     compile();
-    tokens_ = slice_.from_host(tokens_of(config_, batch_), mesh_, {{"data", shard(0)}});
+    tokens_ = slice_.from_host(tokens_of(config_, batch_));
   }
 
   void measure() {

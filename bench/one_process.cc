@@ -11,7 +11,7 @@ OneProcess::OneProcess(const Shape& shape)
     controller_ =
         std::make_unique<ControllerService>(*reactor_, network_->endpoint("controller"),
                                             ControllerServiceOptions{.address = "sim:controller"});
-    const internal::LocalShape local{shape.executors, shape.devices};
+    const LocalShape local{shape.executors, shape.devices};
     for (int i = 0; i < shape.executors; ++i) {
       const std::string name = cat("host-", i);
       executors_.push_back(std::make_unique<ExecutorService>(

@@ -1,6 +1,7 @@
 #include "client/client.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cstring>
 #include <set>
 
@@ -237,11 +238,7 @@ Executable Slice::compile(const Program& program, const std::vector<Slice>& more
   return Executable(std::move(executable));
 }
 
-Array Slice::from_host(const HostTensor& tensor, const Mesh& mesh,
-                       const AxisPlacements& placements) const {
-  GW_REQUIRE(local_type(tensor.type, mesh, resolve(mesh, placements)).has_value(),
-             "from_host: ", to_string(tensor.type), " can't be cut as ",
-             to_string(mesh, resolve(mesh, placements)), " over ", to_string(mesh));
+Array Slice::from_host(const HostTensor& tensor) const {
   return Array(hold(impl_->client, tensor));
 }
 
@@ -297,10 +294,27 @@ ClusterStatus Client::status() const {
 
 void Client::close() const { impl_->close(); }
 
+LocalShape parse_local(const std::string& address) {
+  const std::string prefix = "local:";
+  const std::string text = address.starts_with(prefix) ? address.substr(prefix.size()) : "";
+  constexpr int kExecutorsMax = 256, kDevicesMax = 256;
+  LocalShape shape;
+  const char* end = text.data() + text.size();
+  const auto first = std::from_chars(text.data(), end, shape.executors);
+  const bool cross = first.ec == std::errc() && first.ptr != end && *first.ptr == 'x';
+  const auto second = std::from_chars(cross ? first.ptr + 1 : end, end, shape.devices);
+  GW_REQUIRE(cross && second.ec == std::errc() && second.ptr == end && shape.executors >= 1 &&
+                 shape.executors <= kExecutorsMax && shape.devices >= 1 &&
+                 shape.devices <= kDevicesMax,
+             "connect: \"", address,
+             "\" is no local cluster: expected \"local:2x2\", executors x "
+             "devices of each");
+  return shape;
+}
+
 Client connect(const std::string& address, const ConnectOptions& options) {
   const bool local = address.starts_with("local:");
-  const internal::LocalShape shape =
-      local ? internal::parse_local(address) : internal::LocalShape{};
+  const LocalShape shape = local ? parse_local(address) : LocalShape{};
   GW_REQUIRE(options.device == "cpu" || options.device == "cuda", "connect: there is no device \"",
              options.device, "\": expected \"cpu\" or \"cuda\"");
   GW_REQUIRE(options.device == "cpu" || (local && !options.in_process), "connect: \"",

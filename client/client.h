@@ -150,9 +150,9 @@ class Slice {
   Executable compile(const Program& program, const std::vector<Slice>& more_slices,
                      const CompileOptions& options = {}) const;
 
-  // An array for an input of a program compiled on this slice.
-  Array from_host(const HostTensor& tensor, const Mesh& mesh,
-                  const AxisPlacements& placements = {}) const;
+  // An array for an input of a program compiled on this slice: the first run that takes it lays it
+  // out as that input is sharded.
+  Array from_host(const HostTensor& tensor) const;
 
   // Reading and writing whole states. Both are ordered like runs: after every run that was enqueued
   // before, and before every later one.
@@ -188,6 +188,13 @@ class Client {
  private:
   std::shared_ptr<internal::ClientImpl> impl_;
 };
+
+// "local:2x3": two executors of three devices. kInvalid names an address that says nothing like it.
+struct LocalShape {
+  int executors = 1;
+  int devices = 1;  // Of each.
+};
+LocalShape parse_local(const std::string& address);
 
 // "local:EXECUTORSxDEVICES" starts a cluster for this client; "host:port" joins a running one.
 Client connect(const std::string& address, const ConnectOptions& options = {});

@@ -58,8 +58,7 @@ TEST_F(ClientTest, AnOutputThatNobodyPlacedStaysAsItWasMade) {
 
 TEST_F(ClientTest, RunsAreEnqueuedAheadAndSeeOneAnothersState) {
   Executable step = slice_.compile(accumulate(mesh_));
-  Array x =
-      slice_.from_host(HostTensor::of<float>({16, 8}, ones(128)), mesh_, {{"data", shard(0)}});
+  Array x = slice_.from_host(HostTensor::of<float>({16, 8}, ones(128)));
   std::vector<gangway::Run> runs;
   for (int i = 0; i < 20; ++i) runs.push_back(step.run({{"x", x}, {"scale", 1.0f}}));
   for (int i = 0; i < 20; ++i) {
@@ -70,8 +69,7 @@ TEST_F(ClientTest, RunsAreEnqueuedAheadAndSeeOneAnothersState) {
 
 TEST_F(ClientTest, StateIsReadAndWrittenInTheOrderOfRuns) {
   Executable step = slice_.compile(accumulate(mesh_));
-  Array x =
-      slice_.from_host(HostTensor::of<float>({16, 8}, ones(128)), mesh_, {{"data", shard(0)}});
+  Array x = slice_.from_host(HostTensor::of<float>({16, 8}, ones(128)));
   step.run({{"x", x}, {"scale", 1.0f}});
   EXPECT_THAT(slice_.read_state("w").as<float>(), testing::Each(16.0f));
   slice_.write_state("w", HostTensor::of<float>({8}, std::vector<float>(8, 100.0f)));
@@ -81,8 +79,7 @@ TEST_F(ClientTest, StateIsReadAndWrittenInTheOrderOfRuns) {
 TEST_F(ClientTest, ProgramsOnOneSliceShareTheStatesOfEqualName) {
   Executable one = slice_.compile(accumulate(mesh_));
   Executable two = slice_.compile(accumulate(mesh_));
-  Array x =
-      slice_.from_host(HostTensor::of<float>({16, 8}, ones(128)), mesh_, {{"data", shard(0)}});
+  Array x = slice_.from_host(HostTensor::of<float>({16, 8}, ones(128)));
   one.run({{"x", x}, {"scale", 1.0f}});
   EXPECT_EQ(two.run({{"x", x}, {"scale", 1.0f}})["sum"].item<float>(), 256.0f);
 }
@@ -189,7 +186,7 @@ TEST_F(ClientTest, AnArgumentThatFoundNoMemorySaysSoAndFindsItLater) {
   b.output("sum", sum(x));
   Executable step = slice_.compile(b.build(), CompileOptions{.runs_in_flight_max = 1});
   const HostTensor tensor(f32({4, 1 << 21}));
-  const auto hold = [&] { return slice_.from_host(tensor, mesh_, {{"data", shard(0)}}); };
+  const auto hold = [&] { return slice_.from_host(tensor); };
   std::vector<Array> held;
   Array last;
   std::optional<Error> failed;
@@ -223,7 +220,7 @@ TEST_F(ClientTest, ATensorWhoseBytesDoNotFitItsTypeIsRefused) {
     };
     expect_refused([&] { step.run({{"x", x}, {"scale", 1.0f}}); });
     expect_refused([&] { step.run({{"scale", scale}}); });
-    expect_refused([&] { slice_.from_host(x, mesh_, {{"data", shard(0)}}); });
+    expect_refused([&] { slice_.from_host(x); });
     expect_refused([&] { slice_.write_state("w", w); });
     expect_refused([&] { x.as<float>(); });
   }
@@ -238,8 +235,7 @@ TEST_F(ClientTest, AnEmptyArraySaysSo) {
 
 TEST_F(ClientTest, AnArgumentThatFoundNoRoomInTheSegmentIsPutAgainWithTheNextRun) {
   Executable step = slice_.compile(accumulate(mesh_));
-  Array x =
-      slice_.from_host(HostTensor::of<float>({16, 8}, ones(128)), mesh_, {{"data", shard(0)}});
+  Array x = slice_.from_host(HostTensor::of<float>({16, 8}, ones(128)));
   internal::SegmentHeap& heap = x.impl()->client->heap();
   auto all = heap.take(internal::kSegmentBytes - heap.used());
   EXPECT_EQ(error_of([&] { step.run({{"x", x}, {"scale", 1.0f}}); }).kind(),

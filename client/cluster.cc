@@ -3,15 +3,11 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <charconv>
 
 #include "runtime/os/thread.h"
 
 namespace gangway::internal {
 namespace {
-
-constexpr int kExecutorsMax = 256;
-constexpr int kDevicesMax = 256;
 
 class Joined final : public Cluster {
  public:
@@ -25,22 +21,6 @@ class Joined final : public Cluster {
 };
 
 }  // namespace
-
-LocalShape parse_local(const std::string& address) {
-  const std::string text = address.substr(address.find(':') + 1);
-  LocalShape shape;
-  const char* end = text.data() + text.size();
-  const auto first = std::from_chars(text.data(), end, shape.executors);
-  const bool cross = first.ec == std::errc() && first.ptr != end && *first.ptr == 'x';
-  const auto second = std::from_chars(cross ? first.ptr + 1 : end, end, shape.devices);
-  GW_REQUIRE(cross && second.ec == std::errc() && second.ptr == end && shape.executors >= 1 &&
-                 shape.executors <= kExecutorsMax && shape.devices >= 1 &&
-                 shape.devices <= kDevicesMax,
-             "connect: \"", address,
-             "\" is no local cluster: expected \"local:2x2\", executors x "
-             "devices of each");
-  return shape;
-}
 
 int64_t memory_share(const LocalShape& shape, const ConnectOptions& options) {
   if (options.memory_bytes > 0) return options.memory_bytes;

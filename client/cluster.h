@@ -23,13 +23,6 @@ class Cluster {
   virtual std::vector<std::string> stop() { return {}; }
 };
 
-// "local:2x3": two executors of three devices.
-struct LocalShape {
-  int executors = 1;
-  int devices = 1;
-};
-LocalShape parse_local(const std::string& address);
-
 // An equal share of the machine for each device of a local cluster.
 int64_t memory_share(const LocalShape& shape, const ConnectOptions& options);
 int thread_share(const LocalShape& shape);

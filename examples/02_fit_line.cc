@@ -37,9 +37,8 @@ int main() try {
     xs.push_back(static_cast<float>(i) / 4 - 1);
     ys.push_back(3 * xs.back() - 1);
   }
-  gw::AxisPlacements cut = {{"data", gw::shard(0)}};
-  gw::Array x = slice.from_host(gw::HostTensor::of<float>({8}, xs), mesh, cut);
-  gw::Array y = slice.from_host(gw::HostTensor::of<float>({8}, ys), mesh, cut);
+  gw::Array x = slice.from_host(gw::HostTensor::of<float>({8}, xs));
+  gw::Array y = slice.from_host(gw::HostTensor::of<float>({8}, ys));
   for (int i = 0; i < 200; ++i) step.run({{"x", x}, {"y", y}, {"rate", 0.2f}});
 
   std::printf("slope %.3f offset %.3f\n", slice.read_state("line.slope").as<float>()[0],

@@ -35,9 +35,9 @@ class Training {
  public:
   explicit Training(const TrainOptions& options) : options_(options), began_s_(now_s()) {
     require_valid_options();
+    devices_ = count_devices(options_);
     prepare_folder();
     prepare_text();
-    devices_ = count_devices(options_);
     const Mesh mesh{{{"data", devices_}}};
     const Program program = train_step(options_.config, mesh);
     write_graph(program);
@@ -92,10 +92,8 @@ class Training {
     if (options.devices > 0) return options.devices;
     GW_REQUIRE(options.cluster.starts_with("local:"), "train: on how many devices of ",
                options.cluster, "? Say --devices");
-    long executors = 0, devices = 0;
-    int read = std::sscanf(options.cluster.c_str(), "local:%ldx%ld", &executors, &devices);
-    // connect() explains an address that it can't read.
-    return read == 2 && executors > 0 && devices > 0 ? executors * devices : 4;
+    const LocalShape shape = parse_local(options.cluster);
+    return int64_t{shape.executors} * shape.devices;
   }
 
   void require_valid_options() const {
