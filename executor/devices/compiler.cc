@@ -25,10 +25,15 @@ void CompileJob::add(uint32_t number, Device& device, const LocalFunction& local
     parts.push_back({&device, local, nullptr});
 }
 
+const CompileJob::Part* CompileJob::part(uint32_t number, const Device& device) const {
+  const auto found = index.find({number, device.family()});
+  return found == index.end() ? nullptr : &parts[found->second];
+}
+
 std::shared_ptr<const CompiledFunction> CompileJob::made(uint32_t number,
                                                          const Device& device) const {
-  const auto found = index.find({number, device.family()});
-  return found == index.end() ? nullptr : parts[found->second].made;
+  const Part* found = part(number, device);
+  return found == nullptr ? nullptr : found->made;
 }
 
 void Compiler::compile(const std::shared_ptr<CompileJob>& job) {

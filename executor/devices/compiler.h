@@ -1,5 +1,6 @@
-// Compiler: compiles the functions of plans that are being installed; on a thread of its own where
-// a device's compile() blocks, so that the reactor answers meanwhile.
+// Compiler: compiles the functions of plans that are being installed, and those by which a step is
+// diagnosed; on a thread of its own where a device's compile() blocks, so that the reactor answers
+// meanwhile.
 //
 // Jobs are done one after another, in their order. What no device blocks for is compiled at once,
 // on the reactor, so that a simulation stays deterministic.
@@ -39,7 +40,9 @@ struct CompileJob {
 
   // Once for each `number` and family of devices.
   void add(uint32_t number, Device& device, const LocalFunction& local);
-  // What add() compiled for this number and device; null: nothing was added.
+  // What add() was given for this number and device, and what was compiled of it; null: nothing was
+  // added.
+  const Part* part(uint32_t number, const Device& device) const;
   std::shared_ptr<const CompiledFunction> made(uint32_t number, const Device& device) const;
 
   std::vector<Part> parts;

@@ -17,6 +17,7 @@ Host::Impl::~Impl() {
   arrays.close();
   for (const auto& [id, plan] : plans) {
     if (plan->stage == PlanStage::kCompiling) drop_install(*plan);
+    if (plan->initialising > 0) plan->committed.fail(install_dropped(*plan));
   }
   devices.leave();
   compiler.stop();
@@ -39,7 +40,7 @@ Future<Installed> Host::install(PlanId id, std::shared_ptr<const Plan> plan, uin
   return impl_->install(id, std::move(plan), self, scope);
 }
 void Host::link(PlanId id, const std::vector<SegmentOffer>& offers) { impl_->link(id, offers); }
-void Host::commit_install(PlanId id) { impl_->commit_install(id); }
+Future<void> Host::commit_install(PlanId id) { return impl_->commit_install(id); }
 void Host::uninstall(PlanId id) { impl_->uninstall(id); }
 void Host::start(const RunFrame& request) { impl_->start(request); }
 void Host::cancel(RunId run, ErrorKind kind, const std::string& why) {

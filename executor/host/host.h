@@ -77,8 +77,9 @@ class Host {
                             StateScope scope);
   // The offers of all hosts of the plan.
   void link(PlanId id, const std::vector<SegmentOffer>& offers);
-  // Allocates and starts the initialisers of new states, in stream order.
-  void commit_install(PlanId id);
+  // Allocates; ready when the initialisers of new states have run, in stream order. Where one fails
+  // (a user's kernel), its state is gone, and the error has the user's line.
+  Future<void> commit_install(PlanId id);
   void uninstall(PlanId id);
 
   // Prepares everything host-side at once and enqueues the run's nodes on the device streams. A

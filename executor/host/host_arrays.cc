@@ -12,7 +12,7 @@ void HostArrays::put(uint64_t request, ArrayId array, const HostPlan& like, uint
                      const ClientBytes& from) {
   GW_REQUIRE(like.stage == PlanStage::kReady && input < like.plan->inputs.size(), "put: plan ",
              like.id, " has no input ", input);
-  TensorShards tensor = like.shards_of(like.plan->inputs[input]);
+  TensorShards tensor = like.shards[like.plan->inputs[input]];
   for (Shard& shard : tensor.shards) {
     for (const auto& device : like.devices) {
       if (device->member.device != shard.device) continue;

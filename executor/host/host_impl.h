@@ -34,14 +34,18 @@ struct Host::Impl final : DeviceRun::Listener {
   void finish_install(PlanId id, const CompileJob& job);
   Installed offer(HostPlan& made, const CompileJob& job);
   void drop_install(HostPlan& made);
+  Error install_dropped(const HostPlan& made) const;
   void link(PlanId id, const std::vector<SegmentOffer>& offers);
-  void commit_install(PlanId id);
+  Future<void> commit_install(PlanId id);
   void uninstall(PlanId id);
   HostPlan& plan(PlanId id);
   DeviceNeed need_of(HostPlan& plan, DevicePlan& device);
   void allocate(HostPlan& plan, DevicePlan& device);
   void add_states(HostPlan& plan);
-  void initialise(HostPlan& plan, uint32_t state, State& made);
+  static void end_commit(HostPlan& plan);
+  void initialise(HostPlan& plan, uint32_t number, const std::shared_ptr<State>& state);
+  void initialised(PlanId id, StateScope scope, const std::shared_ptr<State>& state,
+                   const Error* error);
   void erase_closed();
 
   // host_runs.cc
@@ -57,6 +61,7 @@ struct Host::Impl final : DeviceRun::Listener {
   std::shared_ptr<const Error> check_arguments(HostPlan& plan, const RunFrame& request);
   void cancel(RunId run, ErrorKind kind, const std::string& why);
   void device_done(DeviceRun& run) override;
+  void compile_unfused(const DevicePlan& plan, const std::shared_ptr<CompileJob>& job) override;
   void stop(HostPlan& plan, PlanRun& run, const std::shared_ptr<const Error>& error);
   void give_up(HostPlan& plan, const std::shared_ptr<const Error>& error);
   void sound_alarm(HostPlan& plan);
@@ -74,8 +79,12 @@ struct Host::Impl final : DeviceRun::Listener {
   std::vector<std::unique_ptr<HostPlan>> closing;
   std::unordered_map<RunId, std::pair<HostPlan*, PlanRun*>> runs;
   std::unordered_map<const DeviceRun*, std::pair<HostPlan*, PlanRun*>> run_of;
-  std::deque<RunFrame> waiting;  // In ticket order, until a run in flight ends.
-  std::unordered_map<RunId, std::shared_ptr<const Error>> cancelled_waiting;
+  // In ticket order, until a run in flight ends.
+  struct WaitingRun {
+    RunFrame request;
+    std::shared_ptr<const Error> cancelled;  // Null: it is not.
+  };
+  std::deque<WaitingRun> waiting;
 };
 
 }  // namespace gangway

@@ -6,18 +6,6 @@
 
 namespace gangway {
 
-TensorShards HostPlan::shards_of(uint32_t value) const {
-  const PlanValue& facts = plan->values[value];
-  const PlanSlice& slice = plan->slices[facts.slice];
-  TensorShards tensor{facts.type, facts.local_type, slice.mesh, facts.sharding, {}};
-  for (const auto& device : devices) {
-    const uint32_t mesh_device = mesh_device_of(slice, device->member);
-    if (mesh_device != kNone)
-      tensor.shards.push_back({device->member.device, mesh_device, nullptr});
-  }
-  return tensor;
-}
-
 namespace {
 
 // The user's line of the first collective along `axes`.
@@ -48,6 +36,21 @@ void add_groups(HostPlan& plan, const PlanNode& node, const CompiledFunction& fu
 
 }  // namespace
 
+namespace {
+
+TensorShards shards_of(const HostPlan& plan, const PlanValue& value) {
+  const PlanSlice& slice = plan.plan->slices[value.slice];
+  TensorShards tensor{value.type, value.local_type, slice.mesh, value.sharding, {}};
+  for (const auto& device : plan.devices) {
+    const uint32_t mesh_device = mesh_device_of(slice, device->member);
+    if (mesh_device != kNone)
+      tensor.shards.push_back({device->member.device, mesh_device, nullptr});
+  }
+  return tensor;
+}
+
+}  // namespace
+
 void add_devices(HostPlan& plan, const std::vector<std::unique_ptr<Device>>& devices) {
   for (const Member& member : plan_members(*plan.plan)) {
     if (member.host != plan.self) continue;
@@ -58,6 +61,7 @@ void add_devices(HostPlan& plan, const std::vector<std::unique_ptr<Device>>& dev
     device->functions.resize(plan.plan->functions.size());
     plan.devices.push_back(std::move(device));
   }
+  for (const PlanValue& value : plan.plan->values) plan.shards.push_back(shards_of(plan, value));
 }
 
 namespace {

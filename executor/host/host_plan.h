@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -41,7 +42,14 @@ struct PlanRun {
   size_t running = 0;  // Devices that have not finished.
 };
 
-enum class PlanStage : uint8_t { kCompiling, kInstalled, kLinked, kReady, kClosing };
+enum class PlanStage : uint8_t {
+  kCompiling,
+  kInstalled,
+  kLinked,
+  kInitialising,  // Allocated; initialisers of its new states run.
+  kReady,
+  kClosing
+};
 
 struct HostPlan {
   PlanId id;
@@ -51,11 +59,15 @@ struct HostPlan {
   PlanStage stage = PlanStage::kCompiling;
   std::shared_ptr<CompileJob> compiling;
   Promise<Installed> installed;
+  Promise<void> committed;
+  size_t initialising = 0;           // Shards of new states that are not filled yet.
+  std::optional<Error> init_failed;  // Of the first initialiser that did.
 
   // By Plan::states, then by Device::family(); none: not here, or not new.
   std::vector<std::map<const void*, std::shared_ptr<const CompiledFunction>>> inits;
   std::vector<GroupSpec> groups;
   std::vector<std::unique_ptr<DevicePlan>> devices;
+  std::vector<TensorShards> shards;  // By value; of this host's devices, without buffers.
   std::vector<std::unique_ptr<const DataSource>> sources;  // By Plan::sources; null: not here.
 
   SharedSegment segment;             // What this host's devices receive in.
@@ -67,8 +79,6 @@ struct HostPlan {
   std::vector<std::unique_ptr<PlanRun>> runs;  // One for each run in flight.
   uint64_t started = 0;
   size_t active = 0;
-
-  TensorShards shards_of(uint32_t value) const;
 };
 
 }  // namespace gangway

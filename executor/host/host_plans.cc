@@ -20,6 +20,19 @@ const SegmentDescriptor& offer_of(const std::vector<SegmentOffer>& offers, const
   throw Error(ErrorKind::kInvalid, cat("link: the offer \"", key, "\" is missing"));
 }
 
+// A user's kernel, or a library below one, may throw; the device's thread may not.
+Progress advance_initialiser(const CompiledFunction& function, const Function& source,
+                             CallFrame& frame, Turn& turn) {
+  try {
+    return function.advance(frame, turn);
+  } catch (...) {
+    Error error = current_error();
+    error.add_where({.at = where(source, frame.step)});
+    frame.error = std::make_shared<const Error>(std::move(error));
+    return Progress::kDone;
+  }
+}
+
 }  // namespace
 
 HostPlan& Host::Impl::plan(PlanId id) {
@@ -59,7 +72,7 @@ uint32_t Host::Impl::initialiser_number(const HostPlan& made, size_t state) {
 void Host::Impl::add_initialisers(const HostPlan& made, CompileJob& job) {
   for (size_t s = 0; s < made.plan->states.size(); ++s) {
     const PlanState& state = made.plan->states[s];
-    const TensorShards like = made.shards_of(state.value);
+    const TensorShards& like = made.shards[state.value];
     if (like.shards.empty() ||
         states.find_like(made.scope, made.plan->values[state.value].name, like))
       continue;
@@ -105,7 +118,7 @@ Installed Host::Impl::offer(HostPlan& made, const CompileJob& job) {
   }
   for (uint32_t source : made.plan->sources) {
     const PlanNode& node = made.plan->nodes[source];
-    made.sources.push_back(made.shards_of(node.results[0]).shards.empty()
+    made.sources.push_back(made.shards[node.results[0]].shards.empty()
                                ? nullptr
                                : make_source(node.attrs, made.plan->values[node.results[0]].type));
   }
@@ -157,11 +170,12 @@ void Host::Impl::link(PlanId id, const std::vector<SegmentOffer>& offers) {
   made.stage = PlanStage::kLinked;
 }
 
-void Host::Impl::commit_install(PlanId id) {
+Future<void> Host::Impl::commit_install(PlanId id) {
   HostPlan& made = plan(id);
   GW_REQUIRE(made.stage == PlanStage::kLinked, "plan ", id, ": must be linked first");
   for (const auto& device : made.devices) allocate(made, *device);
   place_links(made);
+  made.stage = PlanStage::kInitialising;
   add_states(made);
   for (int64_t slot = 0; slot < made.plan->runs_in_flight_max; ++slot) {
     auto run = std::make_unique<PlanRun>();
@@ -172,7 +186,15 @@ void Host::Impl::commit_install(PlanId id) {
     }
     made.runs.push_back(std::move(run));
   }
+  Future<void> committed = made.committed.future();
+  if (made.initialising == 0) end_commit(made);
+  return committed;
+}
+
+void Host::Impl::end_commit(HostPlan& made) {
+  if (made.init_failed) return made.committed.fail(*made.init_failed);
   made.stage = PlanStage::kReady;
+  made.committed.set();
 }
 
 void Host::Impl::allocate(HostPlan& made, DevicePlan& device) {
@@ -217,7 +239,7 @@ void Host::Impl::add_states(HostPlan& made) {
   for (uint32_t s = 0; s < made.plan->states.size(); ++s) {
     const uint32_t value = made.plan->states[s].value;
     const std::string& name = made.plan->values[value].name;
-    TensorShards shards = made.shards_of(value);
+    TensorShards shards = made.shards[value];
     if (shards.shards.empty()) continue;
     std::shared_ptr<State> state = states.find_like(made.scope, name, shards);
     if (state == nullptr) {
@@ -230,7 +252,7 @@ void Host::Impl::add_states(HostPlan& made) {
                             block_bytes(state->shards.local.bytes()), cat("state \"", name, "\""));
       }
       states.add(made.scope, state);
-      initialise(made, s, *state);
+      initialise(made, s, state);
     }
     for (const auto& device : made.devices) {
       const Shard* shard = state->shards.on(device->member.device);
@@ -240,19 +262,46 @@ void Host::Impl::add_states(HostPlan& made) {
 }
 
 // In stream order, in the plan's arena: no run of the plan has begun.
-void Host::Impl::initialise(HostPlan& made, uint32_t s, State& state) {
+void Host::Impl::initialise(HostPlan& made, uint32_t s, const std::shared_ptr<State>& state) {
+  const std::shared_ptr<const Function> source = made.plan->states[s].init;
   for (const auto& device : made.devices) {
-    const Shard* shard = state.shards.on(device->member.device);
+    const Shard* shard = state->shards.on(device->member.device);
     if (shard == nullptr) continue;
     auto frame = std::make_shared<CallFrame>();
     frame->bases = {shard->buffer->data(), device->arena->data()};
     frame->mesh_device = shard->mesh_device;
     const auto& init = made.inits[s].at(device->device->family());
     frame->end = init->step_count();
-    enqueue_task(*device->device,
-                 [frame, function = init, buffer = shard->buffer,
-                  arena = device->arena](Turn& turn) { return function->advance(*frame, turn); });
+    const auto start = [frame, source, function = init, arena = device->arena](Turn& turn) {
+      return advance_initialiser(*function, *source, *frame, turn);
+    };
+    const auto end = [this, guard = alive, id = made.id, scope = made.scope, frame, state,
+                      buffer = shard->buffer](const std::shared_ptr<const Error>& failure) {
+      buffer->error = frame->error != nullptr ? frame->error : failure;
+      reactor.mailbox().post([this, guard, id, scope, state, error = buffer->error] {
+        if (*guard) initialised(id, scope, state, error.get());
+      });
+    };
+    ++made.initialising;
+    enqueue_task(*device->device, start, end);
   }
+}
+
+void Host::Impl::initialised(PlanId id, StateScope scope, const std::shared_ptr<State>& state,
+                             const Error* error) {
+  const auto found = plans.find(id);
+  HostPlan* made = found == plans.end() ? nullptr : found->second.get();
+  if (error != nullptr) states.remove(scope, state);
+  if (made == nullptr) return;
+  if (error != nullptr && !made->init_failed) {
+    made->init_failed =
+        Error(error->kind(),
+              cat("state \"", state->name, "\": its initialiser failed: ", error->message()),
+              error->where(), error->hint());
+    made->init_failed->add_where(
+        {.program = made->plan->name, .node = state->name, .host = devices.options.name});
+  }
+  if (--made->initialising == 0) end_commit(*made);
 }
 
 void Host::Impl::uninstall(PlanId id) {
@@ -261,8 +310,9 @@ void Host::Impl::uninstall(PlanId id) {
   std::unique_ptr<HostPlan> made = std::move(found->second);
   plans.erase(found);
   if (made->stage == PlanStage::kCompiling) return drop_install(*made);
+  if (made->initialising > 0) made->committed.fail(install_dropped(*made));
   made->stage = PlanStage::kClosing;
-  std::erase_if(waiting, [&](const RunFrame& request) { return request.plan == id; });
+  std::erase_if(waiting, [&](const WaitingRun& run) { return run.request.plan == id; });
   give_up(*made, nullptr);
   closing.push_back(std::move(made));
   erase_closed();
@@ -271,10 +321,14 @@ void Host::Impl::uninstall(PlanId id) {
 // Functions that are being compiled are dropped when the compiler's thread has finished them.
 void Host::Impl::drop_install(HostPlan& made) {
   made.compiling->dropped.store(true, std::memory_order_release);
-  made.installed.fail(Error(ErrorKind::kCancelled,
-                            cat("plan \"", made.plan->name,
-                                "\": was uninstalled, or its host ended, while it was compiled"),
-                            {.host = devices.options.name}));
+  made.installed.fail(install_dropped(made));
+}
+
+Error Host::Impl::install_dropped(const HostPlan& made) const {
+  return Error(ErrorKind::kCancelled,
+               cat("plan \"", made.plan->name,
+                   "\": was uninstalled, or its host ended, while it was installed"),
+               {.host = devices.options.name});
 }
 
 // A plan is destroyed when its last run has left the devices, and with it everything that was

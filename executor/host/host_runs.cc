@@ -10,7 +10,7 @@ void Host::Impl::start(const RunFrame& request) {
   HostPlan& made = plan(request.plan);
   GW_REQUIRE(made.stage == PlanStage::kReady, "plan ", request.plan, ": is not ready to run");
   // Ticket order: no run overtakes one that waits.
-  if (!waiting.empty() || !try_start(request)) waiting.push_back(request);
+  if (!waiting.empty() || !try_start(request)) waiting.push_back({request, nullptr});
 }
 
 bool Host::Impl::try_start(const RunFrame& request) {
@@ -74,7 +74,7 @@ std::shared_ptr<const Error> Host::Impl::check_arguments(HostPlan& made, const R
       return std::make_shared<const Error>(
           ErrorKind::kInvalid, cat("run of \"", facts.name, "\": has no input ", argument.input));
     given[argument.input] = true;
-    const TensorShards like = made.shards_of(facts.inputs[argument.input]);
+    const TensorShards& like = made.shards[facts.inputs[argument.input]];
     if (!argument.bytes.empty()) {
       if (like.local.bytes() != static_cast<int64_t>(argument.bytes.size()) ||
           like.local != like.type)
@@ -103,7 +103,7 @@ std::shared_ptr<const Error> Host::Impl::check_arguments(HostPlan& made, const R
 void Host::Impl::make_outputs(HostPlan& made, const RunFrame& request) {
   const size_t outputs = std::min(request.outputs.size(), made.plan->outputs.size());
   for (uint32_t o = 0; o < outputs; ++o) {
-    TensorShards tensor = made.shards_of(made.plan->outputs[o]);
+    TensorShards tensor = made.shards[made.plan->outputs[o]];
     for (const auto& device : made.devices) {
       if (device->output_pools[o] == nullptr) continue;
       for (Shard& shard : tensor.shards) {
@@ -153,7 +153,7 @@ EventPtr Host::Impl::fill_source(HostPlan& made, size_t d, DeviceRun& run, uint3
   const DevicePlan& device = *made.devices[d];
   const uint32_t value = made.plan->nodes[made.plan->sources[source]].results[0];
   if (device.layout.values[value].kind == ValuePlace::Kind::kAbsent) return nullptr;
-  const TensorShards rows = made.shards_of(value);
+  const TensorShards& rows = made.shards[value];
   const uint32_t mesh_device = rows.on(device.member.device)->mesh_device;
   int64_t first = 0, part = rows.type.dims[0];
   for (size_t axis = 0; axis < rows.sharding.size(); ++axis) {
@@ -204,8 +204,8 @@ void Host::Impl::cancel(RunId id, ErrorKind kind, const std::string& why) {
   auto found = runs.find(id);
   if (found != runs.end()) return stop(*found->second.first, *found->second.second, error);
   // A run that waits here still takes part when its turn comes, since its peers wait for it.
-  for (RunFrame& request : waiting) {
-    if (request.run == id) cancelled_waiting[id] = error;
+  for (WaitingRun& run : waiting) {
+    if (run.request.run == id && run.cancelled == nullptr) run.cancelled = error;
   }
 }
 
@@ -215,6 +215,11 @@ void Host::Impl::device_done(DeviceRun& device) {
   auto [made, run] = found->second;
   if (--run->running > 0) return;
   run_done(*made, *run);
+}
+
+void Host::Impl::compile_unfused(const DevicePlan& plan, const std::shared_ptr<CompileJob>& job) {
+  add_unfused(plan, *job);
+  compiler.compile(job);
 }
 
 void Host::Impl::run_done(HostPlan& made, PlanRun& run) {
@@ -247,14 +252,12 @@ void Host::Impl::run_done(HostPlan& made, PlanRun& run) {
 
 void Host::Impl::start_waiting() {
   while (!waiting.empty()) {
-    const RunFrame request = waiting.front();
-    if (!try_start(request)) return;
+    if (!try_start(waiting.front().request)) return;
+    const WaitingRun started = std::move(waiting.front());
     waiting.pop_front();
-    auto cancelled = cancelled_waiting.find(request.run);
-    if (cancelled == cancelled_waiting.end()) continue;
-    const auto [made, run] = runs.at(request.run);
-    stop(*made, *run, cancelled->second);
-    cancelled_waiting.erase(cancelled);
+    if (started.cancelled == nullptr) continue;
+    const auto [made, run] = runs.at(started.request.run);
+    stop(*made, *run, started.cancelled);
   }
 }
 

@@ -92,6 +92,24 @@ TEST_P(HostTest, WhenAPeerIsGoneAllRunsOfThePlanAreGivenUp) {
     EXPECT_EQ(done.at(RunId(run)).error->kind(), ErrorKind::kCancelled) << run;
 }
 
+// Two runs are in flight; the third waits.
+TEST_P(HostTest, ACancelOfARunThatWentWithItsPlanMeansNothingToALaterRunOfThatName) {
+  TestHosts t(*reactor, 2, 1, GetParam());
+  const std::vector<float> x(16, 3.0f);
+  t.install(kPlan, training_step(2, 1));
+  t.put<float>(ArrayId(100), kPlan, 0, x);
+  for (uint64_t run = 1; run <= 3; ++run) t.hosts[0]->start(step_request(kPlan, run));
+  t.hosts[0]->cancel(RunId(3), ErrorKind::kCancelled, "run: its client cancelled it");
+  for (auto& host : t.hosts) host->uninstall(kPlan);
+  reactor->run_until([&] { return t.logs[0]->done.size() == 2; });
+  t.install(kPlan, training_step(2, 1));
+  t.put<float>(ArrayId(100), kPlan, 0, x);
+  for (auto& log : t.logs) log->done.clear();
+  for (uint64_t run = 1; run <= 3; ++run) t.hosts[0]->start(step_request(kPlan, run));
+  for (uint64_t run = 1; run <= 3; ++run) t.hosts[1]->start(step_request(kPlan, run));
+  EXPECT_FALSE(t.wait(RunId(3)).error);
+}
+
 TEST_P(HostTest, ARunWithABadArgumentFailsWithItsNameAndLeavesStateAsItWas) {
   TestHosts t(*reactor, 2, 1, GetParam());
   t.install(kPlan, training_step(2, 1));

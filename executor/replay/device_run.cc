@@ -257,6 +257,8 @@ Progress DeviceRun::advance_function(const Entry& entry, CallFrame& frame, Turn&
     fail(error.kind(), error.message());
   } catch (const std::exception& error) {
     fail(ErrorKind::kBug, error.what());
+  } catch (...) {
+    fail(ErrorKind::kBug, "it threw something that is no exception");
   }
   frame.poisoned = true;
   frame.begun = false;
@@ -343,8 +345,24 @@ Progress DeviceRun::advance_gate(Turn& turn) {
     passed_ = true;
     return Progress::kDone;
   }
-  diagnosis_ = std::make_unique<Diagnosis>(plan_, frames_);
-  return advance_gate(turn);
+  diagnose();
+  return Progress::kPending;
+}
+
+// The device is rung when what the diagnosis runs is compiled. This run's end comes behind this
+// mail, so the plan is still there.
+void DeviceRun::diagnose() {
+  const auto unfused = std::make_shared<Diagnosis::Unfused>();
+  diagnosis_ = std::make_unique<Diagnosis>(plan_, frames_, unfused);
+  mailbox_.post([unfused, &plan = plan_, &listener = listener_, alive = listener_.alive] {
+    if (!*alive) return;
+    unfused->job.done = [&done = unfused->done, device = plan.device, alive](const CompileJob&) {
+      if (!*alive) return;
+      done.store(true, std::memory_order_release);
+      device->ring();
+    };
+    listener.compile_unfused(plan, {unfused, &unfused->job});
+  });
 }
 
 void DeviceRun::finish(Turn& turn) {

@@ -34,6 +34,9 @@ class DeviceRun final : public Work {
     virtual ~Listener() = default;
     // Reactor thread.
     virtual void device_done(DeviceRun& run) = 0;
+    // What a diagnosis on a device of `plan` runs; calls job->done also when it can't be compiled.
+    virtual void compile_unfused(const DevicePlan& plan,
+                                 const std::shared_ptr<CompileJob>& job) = 0;
 
     const std::shared_ptr<bool> alive = std::make_shared<bool>(true);  // False: it is going away.
   };
@@ -95,6 +98,7 @@ class DeviceRun final : public Work {
   void send(const Entry& entry, Turn& turn);
   Progress advance_receive(const Entry& entry, Turn& turn);
   Progress advance_gate(Turn& turn);
+  void diagnose();
   void finish(Turn& turn);
   void release_inboxes();
 

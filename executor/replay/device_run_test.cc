@@ -19,7 +19,10 @@ using testing::HasSubstr;
 class BareDevice final : public Device {
  public:
   BareDevice() : Device("bare", 1 << 20) {}
-  std::shared_ptr<const CompiledFunction> compile(const LocalFunction&) override { return nullptr; }
+  std::shared_ptr<const CompiledFunction> compile(const LocalFunction&) override {
+    ++compiled;
+    return nullptr;
+  }
   void enqueue(Work&) override {}
   void ring() override {}
   void stop() override {}
@@ -29,6 +32,8 @@ class BareDevice final : public Device {
     std::memcpy(to, from, static_cast<size_t>(bytes));
   }
   void check_finite(DType, const void*, int64_t, uint32_t*) override {}
+
+  int compiled = 0;
 };
 
 // One step, whose kernel throws as a library below it may.
@@ -50,6 +55,7 @@ class Throwing final : public CompiledFunction {
 class Listener final : public DeviceRun::Listener {
  public:
   void device_done(DeviceRun&) override {}
+  void compile_unfused(const DevicePlan&, const std::shared_ptr<CompileJob>&) override {}
 };
 
 TEST(DeviceRunTest, AKernelThatThrowsPoisonsItsRunAndNothingElse) {
@@ -91,6 +97,25 @@ TEST(DeviceRunTest, AKernelThatThrowsPoisonsItsRunAndNothingElse) {
         << "a poisoned call still takes part in its collectives";
     run.release();
   }
+}
+
+TEST(DiagnosisTest, TheDevicesThreadGoesOnWhileTheReplayIsCompiled) {
+  TestPlan t("step", 1, 1);
+  Builder b("half", t.mesh());
+  b.result("y", b.parameter("x", f32({2})) * 0.5);
+  const uint32_t function = t.function(b.build());
+  t.call("half", function, {t.input("x", f32({2}))}, {t.output("y", f32({2}))});
+  BareDevice device;
+  DevicePlan plan{.plan = t.share(), .device = &device, .member = {0, 0}};
+  plan.entries = {{.node = 0, .end = 1}};
+  const auto unfused = std::make_shared<Diagnosis::Unfused>();
+  const std::vector<CallFrame> frames(1);
+  Diagnosis diagnosis(plan, frames, unfused);
+  Turn turn{device};
+  EXPECT_EQ(diagnosis.advance(turn), Progress::kPending);
+  EXPECT_EQ(device.compiled, 0);
+  add_unfused(plan, unfused->job);
+  EXPECT_EQ(unfused->job.parts.size(), 1u);
 }
 
 }  // namespace

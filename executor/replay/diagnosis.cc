@@ -12,10 +12,12 @@ constexpr uint64_t kParameter = uint64_t{1} << 60;  // Behind every op's.
 
 }  // namespace
 
-Diagnosis::Diagnosis(const DevicePlan& plan, const std::vector<CallFrame>& frames)
-    : plan_(plan), frames_(frames) {}
+Diagnosis::Diagnosis(const DevicePlan& plan, const std::vector<CallFrame>& frames,
+                     std::shared_ptr<const Unfused> unfused)
+    : plan_(plan), frames_(frames), job_(std::move(unfused)) {}
 
 Progress Diagnosis::advance(Turn& turn) {
+  if (!job_->done.load(std::memory_order_acquire)) return Progress::kPending;
   while (!agreeing_) {
     const Entry& entry = plan_.entries[cursor_];
     if (entry.kind == EntryKind::kGate) {
@@ -43,21 +45,22 @@ Progress Diagnosis::advance(Turn& turn) {
 // whose chains are then named as a whole.
 void Diagnosis::begin_call(const Entry& entry) {
   begun_ = true;
-  const LocalFunction& local = plan_.plan->functions[plan_.plan->nodes[entry.node].function];
+  const uint32_t function = plan_.plan->nodes[entry.node].function;
   frame_ = frames_[entry.node];
   unfused_ = {std::shared_ptr<void>(), entry.function};
-  source_ = local.function;
+  source_ = plan_.plan->functions[function].function;
   frame_.end = entry.end;
-  try {
-    const LocalFunction unfused = unfuse(local);
-    auto compiled = plan_.device->compile(unfused);
-    arena_ = allocate_buffer(plan_.device->memory(), compiled->arena_bytes(), "diagnosis");
-    frame_.bases.back() = arena_->data();
-    frame_.end = unfused.commit_begin;
-    source_ = unfused.function;
-    unfused_ = std::move(compiled);
-  } catch (const Error&) {
-    // Named less precisely.
+  const CompileJob::Part* part = job_->job.part(function, *plan_.device);
+  if (part != nullptr && part->made != nullptr) {
+    try {
+      arena_ = allocate_buffer(plan_.device->memory(), part->made->arena_bytes(), "diagnosis");
+      frame_.bases.back() = arena_->data();
+      frame_.end = part->local.commit_begin;
+      source_ = part->local.function;
+      unfused_ = part->made;
+    } catch (const Error&) {
+      // No memory: named less precisely.
+    }
   }
   frame_.step = 0;
   frame_.begun = false;
@@ -134,6 +137,14 @@ void Diagnosis::conclude() {
             .device = plan_.device->name(),
             .at = at_},
       "lower the learning rate, clip gradients, or look at this input");
+}
+
+void add_unfused(const DevicePlan& plan, CompileJob& job) {
+  for (const Entry& entry : plan.entries) {
+    if (entry.kind != EntryKind::kCall) continue;
+    const uint32_t function = plan.plan->nodes[entry.node].function;
+    job.add(function, *plan.device, unfuse(plan.plan->functions[function]));
+  }
 }
 
 LocalFunction unfuse(const LocalFunction& local) {

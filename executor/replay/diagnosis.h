@@ -7,21 +7,32 @@
 // Where no op had finite operands and a result that is not, the state or input that is not finite
 // is named instead.
 //
-// Threads: the device's. Memory: an arena for the unfused functions, asked for when it is needed
-// and given back; without it the step still fails, only the op stays unnamed.
+// Threads: the device's, which compiles nothing: the unfused functions come from the host's
+// compiler (add_unfused), and advance() says kPending until then.
+// Memory: an arena for the unfused functions, asked for when it is needed and given back; without
+// it the step still fails, only the op stays unnamed.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <vector>
 
+#include "executor/devices/compiler.h"
 #include "executor/replay/device_plan.h"
 
 namespace gangway {
 
 class Diagnosis {
  public:
+  // What is compiled for it. Who has compiled sets `done` and rings the device.
+  struct Unfused {
+    CompileJob job;
+    std::atomic<bool> done{false};
+  };
+
   // `frames`: of the run, by node; their bases are taken over.
-  Diagnosis(const DevicePlan& plan, const std::vector<CallFrame>& frames);
+  Diagnosis(const DevicePlan& plan, const std::vector<CallFrame>& frames,
+            std::shared_ptr<const Unfused> unfused);
 
   Progress advance(Turn& turn);
   // Once done: what to tell, and whether this device found it.
@@ -38,6 +49,7 @@ class Diagnosis {
 
   const DevicePlan& plan_;
   const std::vector<CallFrame>& frames_;
+  const std::shared_ptr<const Unfused> job_;
   uint32_t cursor_ = 0;
   bool begun_ = false;
   bool looking_ = false;  // At the parameters of the call at the cursor.
@@ -55,6 +67,9 @@ class Diagnosis {
   std::shared_ptr<const Error> error_;
   bool culprit_ = false;
 };
+
+// The unfused functions of the plan's calls; call node n has the number of its function.
+void add_unfused(const DevicePlan& plan, CompileJob& job);
 
 // The same function with every fused chain as its single ops.
 LocalFunction unfuse(const LocalFunction& local);

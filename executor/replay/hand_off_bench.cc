@@ -99,7 +99,7 @@ struct Side {
     for (const char* key : {"plan ", "bells "})
       offers.push_back({key + peer, wire.get<SegmentDescriptor>()});
     host.link(PlanId(1), offers);
-    host.commit_install(PlanId(1));
+    host.commit_install(PlanId(1)).await();
     wire.put('r');
     wire.get<char>();
   }

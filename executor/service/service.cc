@@ -46,7 +46,7 @@ class ExecutorServer final : public wire::Executor::Server {
 
   kj::Promise<void> commitInstall(CommitInstallContext context) override {
     return in_fiber("commit install", [this, self = thisCap(), context]() mutable {
-      host_.commit_install(PlanId(context.getParams().getPlan()));
+      host_.commit_install(PlanId(context.getParams().getPlan())).await();
     });
   }
 

@@ -28,6 +28,11 @@ void StateStore::add(StateScope scope, std::shared_ptr<State> state) {
   states_[{scope, state->name}] = std::move(state);
 }
 
+void StateStore::remove(StateScope scope, const std::shared_ptr<State>& state) {
+  const auto found = states_.find({scope, state->name});
+  if (found != states_.end() && found->second == state) states_.erase(found);
+}
+
 void StateStore::drop(StateScope scope) {
   std::erase_if(states_, [&](const auto& entry) { return entry.first.first == scope; });
 }

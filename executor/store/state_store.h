@@ -33,6 +33,8 @@ class StateStore {
                                    const TensorShards& like);
   State& get(StateScope scope, const std::string& name);
   void add(StateScope scope, std::shared_ptr<State> state);
+  // Forgets this state, where it is still the one of its name.
+  void remove(StateScope scope, const std::shared_ptr<State>& state);
   // The states stay until the last plan that uses them is removed.
   void drop(StateScope scope);
 

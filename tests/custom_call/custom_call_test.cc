@@ -82,6 +82,34 @@ TEST_F(CustomCallTest, AKernelThatReturnsAnErrorFailsItsRun) {
   EXPECT_THAT(refusal(user_kernel(library_, "refuse")), HasSubstr("refuse returned 42"));
 }
 
+// w = kernel(key), which no run reads before the program is installed.
+Program with_initialiser(const UserKernel& kernel, const Mesh& mesh) {
+  ProgramBuilder b("with_initialiser", mesh);
+  const StateSpec spec{f32({2}), [&](Builder&, Value key, const Type& type) {
+                         return custom_call(kernel, {key}, type);
+                       }};
+  b.output("y", b.state("w", spec) * 1.0);
+  return b.build();
+}
+
+TEST_F(CustomCallTest, AnInitialiserWhoseKernelFailsRefusesItsProgramAndTheNextOneIsInstalled) {
+  Client client = connect("local:1x2", {.in_process = true, .memory_bytes = 16 << 20});
+  const Slice slice = client.allocate({.devices = 2});
+  const Mesh mesh = slice.mesh({{"data", 2}});
+  try {
+    slice.compile(with_initialiser(user_kernel(library_, "refuse"), mesh));
+    FAIL() << "accepted";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::kInvalid);
+    EXPECT_THAT(error.what(), HasSubstr("state \"w\": its initialiser failed"));
+    EXPECT_THAT(error.what(), HasSubstr("refuse returned 41"));
+    EXPECT_THAT(error.what(), HasSubstr("custom_call_test.cc:"));
+  }
+  const Executable program = slice.compile(with_initialiser(user_kernel(library_, "ones"), mesh));
+  const HostTensor y = program.run()["y"].to_host();
+  EXPECT_THAT(y.as<float>(), ElementsAre(1, 1));
+}
+
 TEST_F(CustomCallTest, TheInterpreterSaysThatItHasNoKernel) {
   Builder b("f");
   Value x = b.parameter("x", f32({2, 2}));

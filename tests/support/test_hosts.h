@@ -72,7 +72,7 @@ class TestHosts {
       offers.insert(offers.end(), installed.back().offers.begin(), installed.back().offers.end());
     }
     for (auto& host : hosts) host->link(id, offers);
-    for (auto& host : hosts) host->commit_install(id);
+    for (auto& host : hosts) host->commit_install(id).await();
     return installed;
   }
 

@@ -69,7 +69,7 @@ class CudaInstall : public testing::Test {
   }
   void commit(const Installed& installed) {
     host().link(kOther, installed.offers);
-    host().commit_install(kOther);
+    host().commit_install(kOther).await();
   }
   void expect_to_run() {
     t->put<float>(ArrayId(200), kOther, 0, std::vector<float>(4, 5.0f));
