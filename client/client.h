@@ -166,6 +166,7 @@ class Slice {
 
 struct HostStatus {
   std::string name, kind, text;  // `text`: one line a device.
+  std::string island;
   uint32_t devices = 0;
   int64_t memory_bytes = 0, memory_used = 0;  // Of each device; of the fullest.
   uint64_t runs_done = 0;

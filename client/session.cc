@@ -95,6 +95,7 @@ class Session::Impl {
       status.hosts.push_back({.name = host.getName().cStr(),
                               .kind = host.getKind().cStr(),
                               .text = host.getText().cStr(),
+                              .island = host.getIsland().cStr(),
                               .devices = host.getDevices(),
                               .memory_bytes = host.getMemoryBytes(),
                               .memory_used = line.getMemoryUsed(),

@@ -59,6 +59,9 @@ struct HostDescription {
   text @4 :Text;
   # One line a device.
   process @5 :Int64;
+  island @6 :Text;
+  # Hosts of one island reach one another faster than others. 1 to 64 letters, digits, '-', '_' or
+  # '.'.
 }
 
 struct HostStatus {

@@ -169,4 +169,8 @@ struct RunDone {
 struct Heartbeat {
   runsDone @0 :UInt64;
   # Since the executor started. It does not grow in an executor that is alive but stuck.
+  movedInHost @1 :UInt64;
+  movedInIsland @2 :UInt64;
+  movedBetweenIslands @3 :UInt64;
+  # Bytes that its devices moved since it started, by the class of the link.
 }

@@ -117,7 +117,13 @@ struct Encode {
     }
   }
 
-  void operator()(const HeartbeatFrame& frame) { to.initHeartbeat().setRunsDone(frame.runs_done); }
+  void operator()(const HeartbeatFrame& frame) {
+    auto heartbeat = to.initHeartbeat();
+    heartbeat.setRunsDone(frame.runs_done);
+    heartbeat.setMovedInHost(frame.moved[0]);
+    heartbeat.setMovedInIsland(frame.moved[1]);
+    heartbeat.setMovedBetweenIslands(frame.moved[2]);
+  }
 
   void operator()(const FreeScopeFrame& frame) { to.setFreeScope(frame.scope.id); }
 };
@@ -203,7 +209,12 @@ Message read_frame(wire::Frame::Reader from) {
       return to;
     }
     case wire::Frame::RUN_DONE: return read_run_done(from.getRunDone());
-    case wire::Frame::HEARTBEAT: return HeartbeatFrame{from.getHeartbeat().getRunsDone()};
+    case wire::Frame::HEARTBEAT: {
+      const auto heartbeat = from.getHeartbeat();
+      return HeartbeatFrame{heartbeat.getRunsDone(),
+                            {heartbeat.getMovedInHost(), heartbeat.getMovedInIsland(),
+                             heartbeat.getMovedBetweenIslands()}};
+    }
     case wire::Frame::FREE_SCOPE: return FreeScopeFrame{from.getFreeScope()};
   }
   throw Error(ErrorKind::kInvalid, "frame: of an unknown kind", {},

@@ -59,6 +59,11 @@ TEST(FramesTest, SmallOutputsTravelWithTheEndOfTheRun) {
   EXPECT_EQ(done.outputs, (std::vector<SmallOutput>{{1, bytes_of("abcd")}}));
 }
 
+TEST(FramesTest, AHeartbeatSaysWhatWasMovedOverEachClassOfLink) {
+  const HeartbeatFrame beat{.runs_done = 3, .moved = {1, uint64_t{1} << 40, 7}};
+  EXPECT_EQ(std::get<HeartbeatFrame>(decode(encode(beat))), beat);
+}
+
 TEST(FramesTest, CopiesReadBackAsTheyWereWritten) {
   const SegmentDescriptor segment{.pid = 7, .fd = 3, .bytes = 4096, .token = 11};
   const CopyFrame put = round_trip(CopyFrame{.request = 5,

@@ -16,6 +16,7 @@
 #include <variant>
 #include <vector>
 
+#include "ir/plan/islands.h"
 #include "runtime/base/error.h"
 #include "runtime/base/ids.h"
 #include "runtime/os/shared_segment.h"
@@ -106,6 +107,7 @@ struct RunDoneFrame {
 
 struct HeartbeatFrame {
   uint64_t runs_done = 0;
+  LinkBytes moved{};  // By its devices, since the executor started.
   bool operator==(const HeartbeatFrame&) const = default;
 };
 

@@ -25,6 +25,7 @@ class Lowering {
       : program_(program), cache_(cache), values_(program.nodes.size()) {
     plan_.name = program.name;
     plan_.hosts = options.hosts;
+    plan_.islands = options.islands;
     plan_.runs_in_flight_max = options.runs_in_flight_max;
     GW_ASSERT(options.slices.size() == program.slices.size());
     for (size_t i = 0; i < program.slices.size(); ++i) {

@@ -73,7 +73,10 @@ PlanRecord PlanTable::place(SessionId owner, const Program& program,
     record.devices.push_back(slice.devices);
     options.slices.push_back(ranges_of(slice.devices, record.hosts));
   }
-  for (HostId host : record.hosts) options.hosts.push_back(hosts_.at(host).info.name);
+  for (HostId host : record.hosts) {
+    options.hosts.push_back(hosts_.at(host).info.name);
+    options.islands.push_back(hosts_.island_of(host));
+  }
   record.scope = slices[0].value;
   record.plan = std::make_shared<const Plan>(lower(program, options, cache_));
   record.output_bytes = output_bytes(record);

@@ -6,6 +6,13 @@
 
 namespace gangway {
 
+void HostRecord::count_moved(const LinkBytes& now) {
+  for (size_t link = 0; link < now.size(); ++link) {
+    if (now[link] > moved[link]) moved_total[link]->add(now[link] - moved[link]);
+    moved[link] = now[link];
+  }
+}
+
 HostRecord& HostTable::add(HostInfo info, ExecutorPeer& peer, int64_t now_ns) {
   const auto taken = [this](const std::string& name) {
     return std::any_of(hosts_.begin(), hosts_.end(),
@@ -89,6 +96,11 @@ std::string HostTable::shortage(const Reservation& short_of) const {
   return cat("needs ", format_bytes(static_cast<uint64_t>(short_of.bytes)), " on ",
              name_of(short_of.at), ", where ",
              format_bytes(static_cast<uint64_t>(free_bytes(short_of.at))), " are free");
+}
+
+LinkClass HostTable::link_class(HostId a, HostId b) const {
+  if (a == b) return LinkClass::kHost;
+  return island_of(a) == island_of(b) ? LinkClass::kIsland : LinkClass::kBetweenIslands;
 }
 
 std::string HostTable::holders(DeviceRef at) const {

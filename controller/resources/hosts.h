@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "controller/resources/peers.h"
+#include "ir/plan/islands.h"
 #include "runtime/fibers/stop.h"
 #include "runtime/observe/metrics.h"
 
@@ -27,6 +28,7 @@ struct HostInfo {
   std::string kind = "cpu";
   std::string text;  // One line a device.
   int64_t process = 0;
+  std::string island = kMainIsland;
 };
 
 struct HostRecord {
@@ -40,6 +42,11 @@ struct HostRecord {
   int64_t last_heard_ns = 0;
   int64_t users = 0;  // See keep().
   Counter* runs_done = nullptr;
+  // What its devices have moved so far, by LinkClass, as it says with each heartbeat.
+  LinkBytes moved{};
+  std::array<Counter*, kLinkClasses.size()> moved_total{};
+
+  void count_moved(const LinkBytes& now);
 };
 
 // One device of one host.
@@ -79,6 +86,8 @@ class HostTable {
   std::string name_of(DeviceRef at) const;  // "host-0/device 1"
   // "needs 3.0 MiB on host-0/device 1, where 1.0 MiB are free": of what reserve() returned.
   std::string shortage(const Reservation& short_of) const;
+  const std::string& island_of(HostId id) const { return hosts_.at(id).info.island; }
+  LinkClass link_class(HostId a, HostId b) const;
   // "client \"a\" holds 1.0 GiB, client \"b\" holds 3.0 MiB": most first.
   std::string holders(DeviceRef at) const;
   // Throws kUnavailable when the host is lost.

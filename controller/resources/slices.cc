@@ -1,35 +1,79 @@
 #include "controller/resources/slices.h"
 
 #include <algorithm>
-#include <tuple>
+#include <utility>
 
 namespace gangway {
 
-SliceRecord& SliceTable::allocate(SessionId owner, uint32_t devices) {
-  GW_REQUIRE(devices >= 1, "allocate: expected at least one device, got ", devices);
-  // (shares, devices the host has too many or too few, host, device): whole hosts that just fit
-  // first.
-  std::vector<std::tuple<int, uint32_t, DeviceRef>> candidates;
+// A device that a slice may take. The least is taken first: least shared, then of a whole host that
+// just fits.
+struct SliceTable::Candidate {
+  int shares = 0;
+  uint32_t misfit = 0;  // Devices that its host has too many or too few.
+  DeviceRef at;
+  friend auto operator<=>(const Candidate&, const Candidate&) = default;
+};
+
+std::map<std::string, std::vector<SliceTable::Candidate>> SliceTable::candidates(
+    uint32_t devices) const {
+  std::map<std::string, std::vector<Candidate>> by_island;
   for (const auto& [id, host] : hosts_.all()) {
     if (host.lost) continue;
     const uint32_t misfit =
         host.info.devices > devices ? host.info.devices - devices : devices - host.info.devices;
+    std::vector<Candidate>& here = by_island[host.info.island];
     for (uint32_t d = 0; d < host.info.devices; ++d) {
-      const DeviceRef at{id, d};
-      candidates.emplace_back(shares_.contains(at) ? shares_[at] : 0, misfit, at);
+      const auto shared = shares_.find({id, d});
+      here.push_back({shared == shares_.end() ? 0 : shared->second, misfit, {id, d}});
     }
   }
-  GW_REQUIRE(candidates.size() >= devices, "allocate: not so many devices: expected at most ",
-             candidates.size(), ", got ", devices);
-  std::sort(candidates.begin(), candidates.end());
-  candidates.resize(devices);
+  for (auto& [island, here] : by_island) std::sort(here.begin(), here.end());
+  return by_island;
+}
+
+// The first `devices` of one island where one has so many: of the least shared, and of those the
+// one that keeps fewest to spare. Else the islands that have most.
+std::vector<SliceTable::Candidate> SliceTable::choose(uint32_t devices) const {
+  std::map<std::string, std::vector<Candidate>> by_island = candidates(devices);
+  std::vector<Candidate>* best = nullptr;
+  std::pair<int, size_t> best_cost;
+  std::vector<std::vector<Candidate>*> largest_first;
+  for (auto& [island, here] : by_island) {
+    largest_first.push_back(&here);
+    if (here.size() < devices) continue;
+    std::pair<int, size_t> cost{0, here.size()};
+    for (uint32_t i = 0; i < devices; ++i) cost.first += here[i].shares;
+    if (best == nullptr || cost < best_cost) {
+      best = &here;
+      best_cost = cost;
+    }
+  }
+  std::vector<Candidate> chosen;
+  if (best != nullptr) largest_first = {best};
+  std::stable_sort(largest_first.begin(), largest_first.end(),
+                   [](const auto* a, const auto* b) { return a->size() > b->size(); });
+  for (const std::vector<Candidate>* here : largest_first) {
+    const size_t missing = devices - chosen.size();
+    chosen.insert(chosen.end(), here->begin(), here->begin() + std::min(missing, here->size()));
+  }
+  GW_REQUIRE(chosen.size() == devices, "allocate: not so many devices: expected at most ",
+             chosen.size(), ", got ", devices);
+  return chosen;
+}
+
+SliceRecord& SliceTable::allocate(SessionId owner, uint32_t devices) {
+  GW_REQUIRE(devices >= 1, "allocate: expected at least one device, got ", devices);
+  const std::vector<Candidate> chosen = choose(devices);
   const SliceId id(++last_);
   SliceRecord& slice = slices_[id];
   slice.id = id;
   slice.owner = owner;
-  for (const auto& candidate : candidates) slice.devices.push_back(std::get<DeviceRef>(candidate));
-  // Neighbours in the mesh are neighbours on a host.
-  std::sort(slice.devices.begin(), slice.devices.end());
+  for (const Candidate& candidate : chosen) slice.devices.push_back(candidate.at);
+  // Neighbours in the mesh are neighbours in an island, and on a host.
+  std::sort(slice.devices.begin(), slice.devices.end(), [this](DeviceRef a, DeviceRef b) {
+    const int order = hosts_.island_of(a.host).compare(hosts_.island_of(b.host));
+    return order != 0 ? order < 0 : a < b;
+  });
   for (const DeviceRef& device : slice.devices) {
     ++shares_[device];
     hosts_.keep(device.host);

@@ -1,8 +1,8 @@
 // Slices: the virtual devices that clients asked for, and the physical ones they lie on.
 //
 // Several slices may share a device; a new one takes the least shared devices, whole hosts first,
-// so that what is left stays in large pieces. An island is a machine's hosts; all hosts form one
-// until there are transfers between machines.
+// so that what is left stays in large pieces. It lies in one island wherever one has enough
+// devices.
 //
 // Threads: the reactor's thread.
 // Errors: allocate() throws kInvalid when there are not so many devices at all (a slice never holds
@@ -12,6 +12,7 @@
 #include <map>
 #include <memory>
 #include <set>
+#include <string>
 #include <vector>
 
 #include "controller/resources/hosts.h"
@@ -47,6 +48,10 @@ class SliceTable {
   size_t size() const { return slices_.size(); }
 
  private:
+  struct Candidate;
+  // By island, best first.
+  std::map<std::string, std::vector<Candidate>> candidates(uint32_t devices) const;
+  std::vector<Candidate> choose(uint32_t devices) const;
   void erase_if_unused(SliceId id);
 
   HostTable& hosts_;

@@ -35,9 +35,15 @@ HostId Controller::add_host(HostInfo info, ExecutorPeer& peer) {
   info.name = cut(info.name, kQuotedBytesMax);
   info.kind = cut(info.kind, kQuotedBytesMax);
   info.text = cut(info.text, kTextBytesMax * info.devices);
+  require_island_name(info.island, cat("executor \"", info.name, "\""));
   HostRecord& host = hosts_.add(std::move(info), peer, reactor_.clock().now_ns());
   host.runs_done = &metrics_.counter("gangway_runs_done_total", "Runs that ended on a host",
                                      {{"host", host.info.name}});
+  for (const LinkClass link : kLinkClasses) {
+    host.moved_total[static_cast<size_t>(link)] = &metrics_.counter(
+        "gangway_link_bytes_total", "Bytes that a host's devices moved, by the class of the link",
+        {{"host", host.info.name}, {"link", to_string(link)}});
+  }
   return host.id;
 }
 
@@ -51,10 +57,11 @@ void Controller::on_message(HostId id, Message message) {
   } else if (auto* copied = std::get_if<CopyDoneFrame>(&message)) {
     copies_.host_done(id, *copied);
     runs_.pump();
+  } else if (const auto* heartbeat = std::get_if<HeartbeatFrame>(&message)) {
+    host->count_moved(heartbeat->moved);
   } else {
-    GW_REQUIRE(std::holds_alternative<HeartbeatFrame>(message),
-               "frame: an executor sent a kind of "
-               "frame that is not its to send");
+    throw Error(ErrorKind::kInvalid,
+                "frame: an executor sent a kind of frame that is not its to send");
   }
 }
 

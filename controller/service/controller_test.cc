@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 
+#include "ir/plan/plan_text.h"
 #include "tests/support/test_controller.h"
 
 namespace gangway {
@@ -132,6 +133,37 @@ TEST_F(ControllerTest, AClosedClientIsForgottenAndWhatStillComesOfItLeavesNothin
   controller_.session_closed(session_);
   const ControllerCounts counts = controller_.counts();
   EXPECT_EQ(counts.clients + counts.slices + counts.plans + counts.arrays + counts.runs, 0u);
+}
+
+TEST_F(ControllerTest, AnIslandWithABadNameIsRefused) {
+  FakeExecutor executor;
+  EXPECT_THROW(controller_.add_host({.name = "h", .island = "a b"}, executor), Error);
+  EXPECT_THROW(controller_.add_host({.name = "h", .island = ""}, executor), Error);
+}
+
+TEST_F(ControllerTest, WhatHostsMoveIsInTheMetricsByTheClassOfTheLink) {
+  controller_.on_message(hosts_[0], HeartbeatFrame{.moved = {10, 20, 0}});
+  controller_.on_message(hosts_[0], HeartbeatFrame{.moved = {10, 25, 3}});
+  const std::string text = controller_.metrics().to_prometheus();
+  const auto line = [](const char* link, int bytes) {
+    return HasSubstr(
+        cat("gangway_link_bytes_total{host=\"host-0\",link=\"", link, "\"} ", bytes, "\n"));
+  };
+  EXPECT_THAT(text, line("host", 10));
+  EXPECT_THAT(text, line("island", 25));
+  EXPECT_THAT(text, line("between", 3));
+}
+
+TEST_F(ControllerTest, APlanSaysWhichIslandEachOfItsHostsLiesIn) {
+  FakeExecutor far;
+  controller_.add_host({.name = "far", .devices = 2, .island = "west"}, far);
+  reactor_->run([&] {
+    const SliceId all = controller_.allocate(session_, 6).id;
+    const PlanRecord& record =
+        controller_.compile(session_, doubled(Mesh{{{"data", 6}}}), {all}, 1);
+    EXPECT_THAT(record.plan->islands, testing::ElementsAre("main", "main", "west"));
+    EXPECT_THAT(to_text(*record.plan), HasSubstr("over host-0 (main) host-1 (main) far (west),"));
+  });
 }
 
 }  // namespace

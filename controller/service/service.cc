@@ -172,7 +172,8 @@ HostInfo read_host(wire::HostDescription::Reader from) {
           .memory_bytes = from.getMemoryBytes(),
           .kind = from.getKind().cStr(),
           .text = from.getText().cStr(),
-          .process = from.getProcess()};
+          .process = from.getProcess(),
+          .island = from.getIsland().cStr()};
 }
 
 void write_host(wire::HostStatus::Builder to, const HostRecord& host) {
@@ -183,6 +184,7 @@ void write_host(wire::HostStatus::Builder to, const HostRecord& host) {
   description.setKind(host.info.kind);
   description.setText(host.info.text);
   description.setProcess(host.info.process);
+  description.setIsland(host.info.island);
   int64_t used = 0;
   for (int64_t bytes : host.reserved) used = std::max(used, bytes);
   to.setMemoryUsed(used);

@@ -40,6 +40,7 @@
 #include "executor/devices/stream.h"
 #include "executor/store/memory.h"
 #include "executor/transfers/device_link.h"
+#include "executor/transfers/link_meter.h"
 #include "executor/work/bell.h"
 #include "ir/plan/plan.h"
 #include "runtime/observe/trace.h"
@@ -178,6 +179,9 @@ class Device {
 
   // Frees what the device keeps for compiled functions that are gone. Any thread.
   virtual void trim() {}
+
+  // Of its work, and of what clients put and get.
+  LinkMeter moved;
 
   // Where its work records spans; null: nowhere.
   internal::TraceBuffer* trace_row = nullptr;

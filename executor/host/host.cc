@@ -69,5 +69,13 @@ int64_t Host::bytes_in_use(uint32_t device) const {
 int64_t Host::bytes_peak(uint32_t device) const {
   return impl_->devices.all.at(device)->memory().peak();
 }
+LinkBytes Host::moved_bytes() const {
+  LinkBytes sum{};
+  for (const auto& device : impl_->devices.all) {
+    for (const LinkClass link : kLinkClasses)
+      sum[static_cast<size_t>(link)] += device->moved.read(link);
+  }
+  return sum;
+}
 
 }  // namespace gangway

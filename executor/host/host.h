@@ -19,6 +19,7 @@
 #include <string>
 #include <vector>
 
+#include "ir/plan/islands.h"
 #include "ir/plan/plan.h"
 #include "protocol/install.h"
 #include "protocol/messages.h"
@@ -39,6 +40,7 @@ enum class DeviceKind : uint8_t { kCpu, kSim, kCuda };
 
 struct HostOptions {
   std::string name;
+  std::string island = kMainIsland;  // As ir/plan/islands.h says.
   DeviceKind kind = DeviceKind::kCpu;
   int devices = 1;
   int64_t memory_bytes = 0;  // For each device; 0: an equal share of the machine's memory.
@@ -106,6 +108,8 @@ class Host {
 
   int64_t bytes_in_use(uint32_t device) const;
   int64_t bytes_peak(uint32_t device) const;
+  // What its devices moved so far (docs/collectives.md says what counts as how much).
+  LinkBytes moved_bytes() const;
 
  private:
   struct Impl;

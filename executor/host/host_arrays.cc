@@ -64,6 +64,7 @@ struct Copy {
 
 void copy_shard(Device& device, const TensorShards& tensor, const Shard& shard, std::byte* client,
                 bool in) {
+  device.moved.add(LinkClass::kHost, tensor.local.bytes());  // Clients are of this machine.
   ShardRuns(tensor, shard.mesh_device).for_each([&](int64_t global, int64_t local, int64_t bytes) {
     std::byte* there = client + global;
     std::byte* here = shard.buffer->data() + local;

@@ -25,6 +25,7 @@ int64_t card_share(const HostOptions& options) {
 HostOptions filled_in(HostOptions options) {
   GW_REQUIRE(options.devices >= 1 && options.devices <= 4096, "host \"", options.name,
              "\": devices must be 1 to 4096, got ", options.devices);
+  require_island_name(options.island, cat("host \"", options.name, "\""));
   if (options.kind == DeviceKind::kCuda) {
     if (options.gpus.empty()) {
       throw Error(ErrorKind::kUnimplemented,

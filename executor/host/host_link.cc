@@ -146,10 +146,11 @@ void link_collectives(HostPlan& plan, DevicePlan& device, const BellOf& bell_of)
       const Member& member = members[group.groups[index][r]];
       std::byte* area = find_area(segment_of(plan, member.host), rank_area(group, index, r),
                                   rank_bytes(plan, group));
-      ranks.push_back({RankArea::at(area), bell_of(member)});
+      ranks.push_back(
+          {RankArea::at(area), bell_of(member), link_class(*plan.plan, plan.self, member.host)});
     }
     auto meeting = std::make_unique<ShmCollective>(static_cast<uint32_t>(rank), std::move(ranks),
-                                                   group.bytes_max);
+                                                   group.bytes_max, &device.device->moved);
     device.collectives.push_back(
         device.device->collective(std::move(meeting), devices_of(plan, group, index)));
     made[{group.slice, group.axes}] = device.collectives.back().get();
@@ -194,6 +195,7 @@ void link_channels(HostPlan& plan, DevicePlan& device, const BellOf& bell_of) {
                                 TransferSlots::bytes(payload, slots));
     TransferChannel& channel = device.channels[entry.channel];
     channel = {.slots = TransferSlots(area, payload, slots),
+               .link_class = link_class(*plan.plan, sender.host, receiver.host),
                .peer = bell_of(sends ? receiver : sender)};
     if (discrete(plan) && sender.host == plan.self && receiver.host == plan.self) {
       auto& link = plan.links[{entry.node, mesh_device}];

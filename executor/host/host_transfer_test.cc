@@ -38,6 +38,75 @@ TEST_P(HostTransferTest, AChainThatAlternatesBetweenTwoHostsGoesOnRunAfterRun) {
   }
 }
 
+uint64_t moved(const TestHosts& t, LinkClass link) {
+  uint64_t sum = 0;
+  for (const auto& host : t.hosts) sum += host->moved_bytes()[static_cast<size_t>(link)];
+  return sum;
+}
+
+TEST_P(HostTransferTest, WhatATransferMovesCountsForTheLinkBetweenItsHosts) {
+  const Type type = f32({300});
+  constexpr uint64_t kTransfers = 5, kRuns = 3;
+  const auto run_over = [&](std::vector<std::string> islands) {
+    auto t = std::make_unique<TestHosts>(*reactor, 2, 1, GetParam());
+    auto plan = std::make_shared<Plan>(*TestPlan::alternating_chain(2, 1, kTransfers + 1, type));
+    plan->islands = std::move(islands);
+    t->install(kPlan, plan);
+    t->put<float>(ArrayId(1), kPlan, 0, std::vector<float>(300, 1.0f));
+    EXPECT_EQ(moved(*t, LinkClass::kHost), 1200u);  // The client's copy.
+    for (uint64_t run = 1; run <= kRuns; ++run) {
+      t->start({.plan = kPlan,
+                .run = RunId(run),
+                .arguments = {{0, ArrayId(1), {}}},
+                .outputs = {ArrayId(1000 + run)}});
+      EXPECT_FALSE(t->wait(RunId(run)).error);
+    }
+    EXPECT_EQ(moved(*t, LinkClass::kHost), 1200u);
+    return t;
+  };
+  const uint64_t expected = kRuns * kTransfers * 1200;
+  for (const std::vector<std::string>& one : {std::vector<std::string>{}, {"main", "main"}}) {
+    const auto t = run_over(one);
+    EXPECT_EQ(moved(*t, LinkClass::kIsland), expected);
+    EXPECT_EQ(moved(*t, LinkClass::kBetweenIslands), 0u);
+  }
+  const auto t = run_over({"east", "west"});
+  EXPECT_EQ(moved(*t, LinkClass::kIsland), 0u);
+  EXPECT_EQ(moved(*t, LinkClass::kBetweenIslands), expected);
+}
+
+// y = the rows of x added up, over two hosts of two devices: one all-reduce of `elements` f32.
+std::shared_ptr<const Plan> all_reduce_over_islands(int64_t elements) {
+  TestPlan t("all reduce", 2, 2);
+  Builder b("sum", t.mesh());
+  b.result("y", sum(b.parameter("x", f32({4, elements}), {{"data", shard(0)}}), {0}));
+  const uint32_t function = t.function(b.build());
+  t.call("sum", function, {t.input("x", f32({4, elements}), {shard(0)})},
+         {t.output("y", f32({elements}))});
+  t.plan().islands = {"east", "west"};
+  return t.share();
+}
+
+TEST_P(HostTransferTest, AnAllReduceCountsWhatEachMemberReadsOfEachOther) {
+  // N = 4 members of B bytes; each has one peer in its host and two in the other island.
+  const auto counted = [&](int64_t elements) {
+    TestHosts t(*reactor, 2, 2, GetParam());
+    t.install(kPlan, all_reduce_over_islands(elements));
+    t.put<float>(ArrayId(1), kPlan, 0, std::vector<float>(static_cast<size_t>(4 * elements), 1.0f));
+    const uint64_t before = moved(t, LinkClass::kHost);
+    t.start({.plan = kPlan,
+             .run = RunId(1),
+             .arguments = {{0, ArrayId(1), {}}},
+             .outputs = {ArrayId(2)}});
+    EXPECT_FALSE(t.wait(RunId(1)).error);
+    EXPECT_EQ(moved(t, LinkClass::kIsland), 0u);
+    return std::pair(moved(t, LinkClass::kHost) - before, moved(t, LinkClass::kBetweenIslands));
+  };
+  // At most 8 KiB: B of each other. Above: 2 B / N of each other.
+  EXPECT_EQ(counted(100), std::pair(uint64_t{4 * 1 * 400}, uint64_t{4 * 2 * 400}));
+  EXPECT_EQ(counted(10'000), std::pair(uint64_t{2 * 40'000}, uint64_t{4 * 40'000}));
+}
+
 TEST_P(HostTransferTest, DevicesOfOneHostHandOverTheSameWay) {
   TestHosts t(*reactor, 1, 2, GetParam());
   t.install(kPlan, TestPlan::alternating_chain(1, 2, 7));

@@ -295,6 +295,7 @@ void DeviceRun::send(const Entry& entry, Turn& turn) {
   const TransferChannel& channel = plan_.channels[entry.channel];
   const PlanValue& value = plan_.plan->values[entry.value];
   const int64_t bytes = value.local_type.bytes();
+  turn.device.moved.add(channel.link_class, bytes);
   if (channel.link == nullptr)
     return turn.device.copy(channel.slots.payload(inputs_.number), values_[entry.value], bytes);
   const uint32_t slot = channel.slots.slot(inputs_.number);

@@ -78,7 +78,7 @@ class ExecutorService::Impl final : public HostEvents {
     });
     fibers_.spawn("heartbeat", [this, interval = options.heartbeat_interval_ms] {
       while (!ended_.is_set()) {
-        send(HeartbeatFrame{runs_done_});
+        send(HeartbeatFrame{runs_done_, host_.moved_bytes()});
         WaitQueue().wait_until_ns("for the next heartbeat",
                                   reactor_.clock().now_ns() + interval * 1'000'000);
       }
@@ -113,6 +113,7 @@ class ExecutorService::Impl final : public HostEvents {
                                                            : "cuda");
     description.setText(host_.describe_devices());
     description.setProcess(getpid());
+    description.setIsland(options.island);
     request.setExecutor(kj::heap<ExecutorServer>(host_));
     auto response =
         await<capnp::Response<wire::Controller::RegisterExecutorResults>>(request.send());

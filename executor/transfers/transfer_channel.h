@@ -25,6 +25,7 @@
 #include "executor/transfers/device_link.h"
 #include "executor/work/bell.h"
 #include "executor/work/work.h"
+#include "ir/plan/islands.h"
 #include "runtime/base/align.h"
 
 namespace gangway {
@@ -93,6 +94,7 @@ struct TransferChannel {
   std::shared_ptr<DeviceLink> link;
   std::byte* memory = nullptr;  // With a link: the first slot; `stride` bytes each.
   int64_t stride = 0;
+  LinkClass link_class = LinkClass::kHost;
   Bell peer;                      // Sender: the receiver's bell; receiver: the sender's.
   mutable uint64_t released = 0;  // Sender, its device's thread: runs known to be released.
 };

@@ -26,6 +26,8 @@ struct Plan {
   sources @9 :List(UInt32);
   outputs @10 :List(UInt32);
   runsInFlightMax @11 :Int64;
+  islands @12 :List(Text);
+  # By host; empty: all lie in one.
 
   struct Axis {
     name @0 :Text;

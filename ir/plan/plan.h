@@ -105,6 +105,8 @@ struct PlanState {
 struct Plan {
   std::string name;                // The program's.
   std::vector<std::string> hosts;  // Names of the executors that take part.
+  // By host: the island that it lies in (ir/plan/islands.h). Empty: all lie in one.
+  std::vector<std::string> islands;
   std::vector<PlanSlice> slices;
   std::vector<LocalFunction> functions;
   std::vector<PlanValue> values;

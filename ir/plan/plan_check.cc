@@ -4,6 +4,7 @@
 #include <set>
 #include <utility>
 
+#include "ir/plan/islands.h"
 #include "ir/plan/plan_members.h"
 #include "runtime/base/error.h"
 
@@ -20,6 +21,9 @@ class Check {
   void run() {
     GW_PLAN(!plan_.hosts.empty(), "no hosts");
     GW_PLAN(!plan_.slices.empty(), "no slices");
+    GW_PLAN(plan_.islands.empty() || plan_.islands.size() == plan_.hosts.size(), "islands of ",
+            plan_.islands.size(), " hosts, there are ", plan_.hosts.size());
+    for (const std::string& island : plan_.islands) require_island_name(island, "plan");
     GW_PLAN(plan_.runs_in_flight_max >= 1 && plan_.runs_in_flight_max <= kRunsInFlightMax,
             "runs in flight: expected 1 to ", kRunsInFlightMax, ", got ", plan_.runs_in_flight_max);
     for (const PlanSlice& slice : plan_.slices) check(slice);

@@ -59,6 +59,14 @@ TEST(PlanCheckTest, IndicesMustExist) {
   EXPECT_THAT(mistake([](Plan& p) { p.outputs = {8}; }), HasSubstr("value 8"));
 }
 
+TEST(PlanCheckTest, EachHostLiesInOneIslandWithAPlainName) {
+  EXPECT_EQ(mistake([](Plan& p) { p.islands = {"rack-7.b_2"}; }), "accepted");
+  EXPECT_THAT(mistake([](Plan& p) { p.islands = {"a", "b"}; }), HasSubstr("islands of 2 hosts"));
+  EXPECT_THAT(mistake([](Plan& p) { p.islands = {""}; }), HasSubstr("island \"\": expected 1 to"));
+  EXPECT_THAT(mistake([](Plan& p) { p.islands = {"a\nb"}; }), HasSubstr("\"a\\nb\""));
+  EXPECT_THAT(mistake([](Plan& p) { p.islands = {std::string(65, 'a')}; }), HasSubstr("to 64"));
+}
+
 TEST(PlanCheckTest, RangesMustCoverTheMeshOnce) {
   EXPECT_THAT(mistake([](Plan& p) { p.slices[0].ranges[0].count = 1; }), HasSubstr("cover 1"));
   EXPECT_THAT(mistake([](Plan& p) { p.slices[0].ranges = {{0, 0, 1}, {0, 0, 1}}; }),

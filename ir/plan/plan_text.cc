@@ -1,5 +1,6 @@
 #include "ir/plan/plan_text.h"
 
+#include "ir/plan/islands.h"
 #include "runtime/base/cat.h"
 
 namespace gangway {
@@ -74,7 +75,10 @@ std::string line(const Plan& plan, const PlanNode& node, size_t index) {
 
 std::string to_text(const Plan& plan) {
   std::string text = cat("plan @", plan.name, " over");
-  for (const std::string& host : plan.hosts) text += " " + host;
+  for (size_t i = 0; i < plan.hosts.size(); ++i) {
+    text += " " + plan.hosts[i];
+    if (spans_islands(plan)) text += " (" + plan.islands[i] + ")";
+  }
   text += cat(", ", plan.runs_in_flight_max, " runs in flight\n");
   for (size_t i = 0; i < plan.slices.size(); ++i) text += line(plan, plan.slices[i], i) + "\n";
   for (size_t i = 0; i < plan.values.size(); ++i) text += line(plan, plan.values[i], i) + "\n";

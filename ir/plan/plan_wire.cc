@@ -187,6 +187,8 @@ void write_plan(P::Builder to, const Plan& plan) {
   to.setRunsInFlightMax(plan.runs_in_flight_max);
   auto hosts = to.initHosts(count(plan.hosts.size()));
   for (uint32_t i = 0; i < hosts.size(); ++i) hosts.set(i, plan.hosts[i]);
+  auto islands = to.initIslands(count(plan.islands.size()));
+  for (uint32_t i = 0; i < islands.size(); ++i) islands.set(i, plan.islands[i]);
   auto slices = to.initSlices(count(plan.slices.size()));
   for (uint32_t i = 0; i < slices.size(); ++i) write_slice(slices[i], plan.slices[i]);
   auto functions = to.initFunctions(count(plan.functions.size()));
@@ -215,6 +217,7 @@ Plan read_plan(P::Reader from) {
             .outputs = read_numbers<uint32_t>(from.getOutputs()),
             .runs_in_flight_max = from.getRunsInFlightMax()};
   for (auto host : from.getHosts()) plan.hosts.emplace_back(host.cStr());
+  for (auto island : from.getIslands()) plan.islands.emplace_back(island.cStr());
   for (auto slice : from.getSlices()) plan.slices.push_back(read_slice(slice));
   for (auto local : from.getFunctions()) plan.functions.push_back(read_local(local));
   for (auto value : from.getValues()) plan.values.push_back(read_value(value, plan.slices));

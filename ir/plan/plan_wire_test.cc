@@ -23,6 +23,7 @@ Plan a_plan() {
   Plan plan;
   plan.name = "p";
   plan.hosts = {"host-0"};
+  plan.islands = {"east"};
   plan.slices = {{function->mesh, {{0, 0, 2}}}};
   plan.functions = {{.function = function}};
   plan.values = {{"x", PlanStorage::kInput, 0, f32({8}), f32({4}), {shard(0)}},
@@ -38,6 +39,7 @@ TEST(PlanWireTest, APlanReadsBackAsItWasWritten) {
   const Plan plan = plan_from_wire(to_wire(a_plan()));
   EXPECT_EQ(plan.name, "p");
   EXPECT_EQ(plan.hosts, a_plan().hosts);
+  EXPECT_EQ(plan.islands, a_plan().islands);
   EXPECT_EQ(plan.slices[0].ranges, a_plan().slices[0].ranges);
   EXPECT_TRUE(same_graph(*plan.functions[0].function, *a_plan().functions[0].function));
   EXPECT_EQ(plan.values[1].local_type, f32({4}));

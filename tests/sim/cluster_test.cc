@@ -70,6 +70,28 @@ TEST(SimClusterTest, TwoProcessesWithOneSeedGiveTheSameTrace) {
   EXPECT_EQ(here, there);
 }
 
+TEST(SimClusterTest, TheMetricsSayWhatARunMovedOverEachClassOfLink) {
+  auto reactor = Reactor::make_simulated({.seed = 3});
+  with_client(*reactor, 2, nullptr, [&](SimCluster&, const Client& client) {
+    Slice slice = client.allocate({.devices = 4});
+    slice.compile(count_up(slice.mesh({{"data", 4}}))).run({{"x", ones()}}).wait();
+    // Hosts tell with their heartbeats, one a second.
+    WaitQueue().wait_until_ns("for heartbeats", reactor->clock().now_ns() + 2'000'000'000);
+    // Each device takes 128 B of x from the client, and reads 32 B of each peer in the all-reduce:
+    // one is of its host, two are of the other.
+    const std::string metrics = client.status().metrics;
+    for (const char* host : {"host-0", "host-1"}) {
+      const auto line = [&](const char* link, int bytes) {
+        return HasSubstr(
+            cat("gangway_link_bytes_total{host=\"", host, "\",link=\"", link, "\"} ", bytes, "\n"));
+      };
+      EXPECT_THAT(metrics, line("host", 2 * (128 + 32)));
+      EXPECT_THAT(metrics, line("island", 2 * 2 * 32));
+      EXPECT_THAT(metrics, line("between", 0));
+    }
+  });
+}
+
 TEST(SimClusterTest, WhatADeadClientHeldIsFreed) {
   auto reactor = Reactor::make_simulated({.seed = 3});
   with_client(*reactor, 2, nullptr, [&](SimCluster& cluster, const Client& client) {

@@ -232,9 +232,10 @@ TEST_F(ToolTest, AControllerRefusesAPortThatIsTakenAndAnExecutorWritesItsTrace) 
   EXPECT_EQ(second.status, 2);
   EXPECT_THAT(second.text, HasSubstr(address + " is in use by another process"));
   EXPECT_THAT(second.text, HasSubstr("choose another port"));
-  ChildProcess executor({.arguments = {GANGWAY_TOOL, "executor", "--connect", address, "--trace",
-                                       trace("executor.json"), "--devices", "2"},
-                         .output_file = executor_said.path()});
+  ChildProcess executor(
+      {.arguments = {GANGWAY_TOOL, "executor", "--connect", address, "--trace",
+                     trace("executor.json"), "--devices", "2", "--island", "rack-7"},
+       .output_file = executor_said.path()});
   Ended ran{1, {}};
   for (int i = 0; i < 100 && ran.status != 0; ++i) {  // Until the executor is there.
     ran = gangway({"run", program_, "--random", "1", "--connect", address});
@@ -244,6 +245,8 @@ TEST_F(ToolTest, AControllerRefusesAPortThatIsTakenAndAnExecutorWritesItsTrace) 
   ASSERT_EQ(hosts.size(), 1u);
   EXPECT_EQ(hosts[0]["devices"], 2);
   EXPECT_EQ(hosts[0]["runs_done"], 1);
+  EXPECT_EQ(hosts[0]["island"], "rack-7");
+  EXPECT_THAT(gangway({"devices", "--connect", address}).text, HasSubstr(": island rack-7, 2 cpu"));
   const std::string metrics = gangway({"devices", "--connect", address, "--metrics"}).text;
   const std::string label = cat("{host=", hosts[0]["host"].dump(), "} ");
   EXPECT_THAT(metrics, HasSubstr(cat("gangway_runs_done_total", label, "1\n")));

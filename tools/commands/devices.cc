@@ -63,16 +63,17 @@ int show(const std::vector<HostStatus>& hosts, bool json) {
   for (const HostStatus& host : hosts) {
     if (json) {
       rows.push_back({{"host", host.name},
+                      {"island", host.island},
                       {"kind", host.kind},
                       {"devices", uint64_t{host.devices}},
                       {"memory_bytes", host.memory_bytes},
                       {"memory_used", host.memory_used},
                       {"runs_done", host.runs_done}});
     } else {
-      std::printf("%s", cat(host.name, ": ", host.devices, " ", host.kind, " devices of ",
-                            format_bytes(static_cast<uint64_t>(host.memory_bytes)), ", ",
-                            format_bytes(static_cast<uint64_t>(host.memory_used)), " reserved, ",
-                            host.runs_done, " runs done\n", host.text)
+      std::printf("%s", cat(host.name, ": island ", host.island, ", ", host.devices, " ", host.kind,
+                            " devices of ", format_bytes(static_cast<uint64_t>(host.memory_bytes)),
+                            ", ", format_bytes(static_cast<uint64_t>(host.memory_used)),
+                            " reserved, ", host.runs_done, " runs done\n", host.text)
                             .c_str());
     }
   }

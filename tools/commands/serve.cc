@@ -121,6 +121,10 @@ void add_executor(CLI::App& app, const CommonOptions& common, Chosen& chosen) {
       ->capture_default_str();
   add_timeout(*command, options->connect_timeout_ms);
   command->add_option("--name", options->host.name, "what to be called")->capture_default_str();
+  command
+      ->add_option("--island", options->host.island,
+                   "the island that it lies in: hosts of one reach one another faster")
+      ->capture_default_str();
   auto device = std::make_shared<std::string>("cpu");
   command->add_option("--device", *device, "the kind to offer")
       ->check(CLI::IsMember({"cpu", "cuda"}))

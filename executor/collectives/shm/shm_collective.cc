@@ -31,10 +31,12 @@ void for_each_part(std::span<const CollectiveTensor> tensors, int64_t begin, int
 
 }  // namespace
 
-ShmCollective::ShmCollective(uint32_t rank, std::vector<ShmMember> members, int64_t staging_bytes)
+ShmCollective::ShmCollective(uint32_t rank, std::vector<ShmMember> members, int64_t staging_bytes,
+                             LinkMeter* meter)
     : rank_(rank),
       members_(std::move(members)),
       staging_bytes_(staging_bytes),
+      meter_(meter),
       words_(members_.size(), 0),
       sources_(members_.size(), nullptr) {
   GW_ASSERT(rank_ < members_.size());
@@ -165,6 +167,10 @@ void ShmCollective::copy_in() {
   }
 }
 
+void ShmCollective::count(size_t member, int64_t bytes) {
+  if (meter_ != nullptr && member != rank_) meter_->add(members_[member].link, bytes);
+}
+
 // `everything`: straight into the outputs; else my chunk, into my own staging.
 void ShmCollective::reduce_mine(bool everything) {
   int64_t total = 0;
@@ -172,6 +178,7 @@ void ShmCollective::reduce_mine(bool everything) {
   const int64_t ranks = size();
   const int64_t begin = everything ? 0 : total * rank_ / ranks;
   const int64_t end = everything ? total : total * (rank_ + 1) / ranks;
+  int64_t bytes = 0;  // Of each member.
   for_each_part(tensors_, begin, end, [&](size_t i, int64_t from, int64_t to) {
     const CollectiveTensor& tensor = tensors_[i];
     const int64_t skip = from * static_cast<int64_t>(size_of(tensor.dtype));
@@ -181,7 +188,9 @@ void ShmCollective::reduce_mine(bool everything) {
     std::byte* to_data = everything ? static_cast<std::byte*>(tensor.out)
                                     : members_[rank_].area.staging + offsets_[i];
     reduce_ranks(tensor.dtype, reduction_, sources_, to_data + skip, to - from);
+    bytes += (to - from) * static_cast<int64_t>(size_of(tensor.dtype));
   });
+  for (size_t r = 0; r < members_.size(); ++r) count(r, bytes);
 }
 
 void ShmCollective::collect() {
@@ -196,6 +205,7 @@ void ShmCollective::collect() {
                     std::memcpy(static_cast<std::byte*>(tensors_[i].out) + from * bytes,
                                 staging + offsets_[i] + from * bytes,
                                 static_cast<size_t>((to - from) * bytes));
+                    count(static_cast<size_t>(r), (to - from) * bytes);
                   });
   }
 }

@@ -18,6 +18,7 @@
 
 #include "executor/collectives/collective.h"
 #include "executor/collectives/shm/rank_area.h"
+#include "executor/transfers/link_meter.h"
 #include "executor/work/bell.h"
 
 namespace gangway {
@@ -25,6 +26,7 @@ namespace gangway {
 struct ShmMember {
   RankArea area;
   Bell bell;
+  LinkClass link = LinkClass::kHost;  // From the member that has this list.
 };
 
 class ShmCollective final : public Collective {
@@ -32,7 +34,9 @@ class ShmCollective final : public Collective {
   // Buckets up to this size are reduced by every member alone.
   static constexpr int64_t kSmallBytes = 8192;
 
-  ShmCollective(uint32_t rank, std::vector<ShmMember> members, int64_t staging_bytes);
+  // `meter` counts what is read of other members' tensors; null: nothing does.
+  ShmCollective(uint32_t rank, std::vector<ShmMember> members, int64_t staging_bytes,
+                LinkMeter* meter = nullptr);
 
   uint32_t rank() const override { return rank_; }
   uint32_t size() const override { return static_cast<uint32_t>(members_.size()); }
@@ -54,6 +58,7 @@ class ShmCollective final : public Collective {
   void copy_in();
   void reduce_mine(bool everything);
   void collect();
+  void count(size_t member, int64_t bytes);
   void finish();
   void ring_peers();
   bool all_at(std::atomic<uint64_t> RankHeader::* counter, uint64_t value) const;
@@ -62,6 +67,7 @@ class ShmCollective final : public Collective {
   const uint32_t rank_;
   const std::vector<ShmMember> members_;
   const int64_t staging_bytes_;
+  LinkMeter* const meter_;
 
   uint64_t sequence_ = 0;  // Of the collective that was begun last.
   Phase phase_ = Phase::kIdle;

@@ -1,0 +1,66 @@
+#include "controller/resources/slices.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/support/test_controller.h"
+
+namespace gangway {
+namespace {
+
+using testing::ElementsAre;
+
+class SlicesTest : public testing::Test {
+ protected:
+  HostId host(const std::string& island, uint32_t devices) {
+    return hosts_.add({.name = "host", .devices = devices, .island = island}, peer_, 0).id;
+  }
+  std::vector<std::string> islands_of(uint32_t devices) {
+    std::vector<std::string> islands;
+    for (const DeviceRef& device : slices_.allocate(SessionId(1), devices).devices)
+      islands.push_back(hosts_.island_of(device.host));
+    return islands;
+  }
+
+  FakeExecutor peer_;
+  HostTable hosts_;
+  SliceTable slices_{hosts_};
+};
+
+TEST_F(SlicesTest, HostsThatNameNoIslandAreOne) {
+  const HostId a = hosts_.add({.name = "a"}, peer_, 0).id;
+  const HostId b = hosts_.add({.name = "b"}, peer_, 0).id;
+  EXPECT_EQ(hosts_.link_class(a, a), LinkClass::kHost);
+  EXPECT_EQ(hosts_.link_class(a, b), LinkClass::kIsland);
+  EXPECT_EQ(hosts_.link_class(a, host("other", 1)), LinkClass::kBetweenIslands);
+}
+
+TEST_F(SlicesTest, ASliceLiesInOneIslandWhereOneHasEnoughDevices) {
+  host("east", 1);
+  host("west", 1);
+  host("east", 1);
+  host("west", 1);
+  // Three hosts of which two are free come first by number, but not of one island.
+  EXPECT_THAT(islands_of(1), ElementsAre("east"));
+  EXPECT_THAT(islands_of(2), ElementsAre("west", "west"));
+  EXPECT_THAT(islands_of(2), ElementsAre("east", "east"));
+}
+
+TEST_F(SlicesTest, TheIslandThatJustFitsIsTaken) {
+  host("large", 4);
+  host("small", 2);
+  EXPECT_THAT(islands_of(2), ElementsAre("small", "small"));
+  EXPECT_THAT(islands_of(4), ElementsAre("large", "large", "large", "large"));
+}
+
+TEST_F(SlicesTest, ASliceThatNoIslandHoldsSpansTheLargestWithNeighboursInOneIsland) {
+  host("a", 1);
+  host("b", 2);
+  host("c", 1);
+  host("b", 1);
+  EXPECT_THAT(islands_of(4), ElementsAre("a", "b", "b", "b"));
+  EXPECT_THROW(slices_.allocate(SessionId(1), 6), Error);
+}
+
+}  // namespace
+}  // namespace gangway

@@ -1,0 +1,34 @@
+// LinkMeter: how many bytes one device has moved, by the class of the link that they went over.
+//
+// Payload is counted once, by the device that does the copy: who sends in a transfer, who reads in
+// a collective over shared memory, the device itself where a client puts or gets. Counters, stamps
+// and the words of an exchange are not counted. docs/collectives.md has the formulas.
+//
+// Threads: add() on the device's own thread; read() anywhere.
+// Cost: add() is one load and one store.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+
+#include "ir/plan/islands.h"
+
+namespace gangway {
+
+class alignas(64) LinkMeter {
+ public:
+  void add(LinkClass link, int64_t bytes) {
+    std::atomic<uint64_t>& moved = moved_[static_cast<size_t>(link)];
+    moved.store(moved.load(std::memory_order_relaxed) + static_cast<uint64_t>(bytes),
+                std::memory_order_relaxed);
+  }
+  uint64_t read(LinkClass link) const {
+    return moved_[static_cast<size_t>(link)].load(std::memory_order_relaxed);
+  }
+
+ private:
+  std::array<std::atomic<uint64_t>, kLinkClasses.size()> moved_{};
+};
+
+}  // namespace gangway
