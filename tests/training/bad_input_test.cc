@@ -24,6 +24,7 @@ class BadInputTest : public FolderTest {
     options.in_process = true;
     // No cluster can start from this, so an error of anything else came first.
     options.cluster = "local:2xnone";
+    options.devices = 4;  // Else it would be read for their number, and refused first.
     return options;
   }
   TrainOptions good() const { return options(write("good.txt", readable_text())); }
