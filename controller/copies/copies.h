@@ -47,7 +47,7 @@ class CopyTable {
     uint64_t client_request = 0;
     std::set<HostId> pending;
     std::optional<Error> error;
-    std::optional<ArrayId> kept;  // An array that it reads.
+    std::optional<ArrayId> kept;  // An array that it reads or writes.
   };
   std::vector<HostId> hosts_for(SessionId session, const CopyFrame& request);
   std::vector<HostId> make_array(SessionId session, const CopyFrame& request);

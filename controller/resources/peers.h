@@ -3,8 +3,9 @@
 // service.cc implements these interfaces over RPC and frames; tests implement them with queues of
 // promises that they answer, delay or fail.
 //
-// Threads: the reactor's thread. send() never suspends and never throws: a peer whose stream is
-// gone is reported through Controller::host_lost() or session_closed().
+// Threads: the reactor's thread. send() never suspends.
+// Errors: send() throws for a frame beyond the stream's limit alone; a peer whose stream is gone is
+// reported through Controller::host_lost() or session_closed().
 // Ownership: the controller borrows a peer until then.
 #pragma once
 

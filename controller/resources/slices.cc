@@ -32,7 +32,7 @@ std::map<std::string, std::vector<SliceTable::Candidate>> SliceTable::candidates
 }
 
 // The first `devices` of one island where one has so many: of the least shared, and of those the
-// one that keeps fewest to spare. Else the islands that have most.
+// one that keeps fewest to spare. Else the islands that have most, the least shared first.
 std::vector<SliceTable::Candidate> SliceTable::choose(uint32_t devices) const {
   std::map<std::string, std::vector<Candidate>> by_island = candidates(devices);
   std::vector<Candidate>* best = nullptr;
@@ -50,8 +50,14 @@ std::vector<SliceTable::Candidate> SliceTable::choose(uint32_t devices) const {
   }
   std::vector<Candidate> chosen;
   if (best != nullptr) largest_first = {best};
-  std::stable_sort(largest_first.begin(), largest_first.end(),
-                   [](const auto* a, const auto* b) { return a->size() > b->size(); });
+  const auto shares = [](const std::vector<Candidate>& island) {
+    int sum = 0;
+    for (const Candidate& candidate : island) sum += candidate.shares;
+    return sum;
+  };
+  std::stable_sort(largest_first.begin(), largest_first.end(), [&](const auto* a, const auto* b) {
+    return a->size() != b->size() ? a->size() > b->size() : shares(*a) < shares(*b);
+  });
   for (const std::vector<Candidate>* here : largest_first) {
     const size_t missing = devices - chosen.size();
     chosen.insert(chosen.end(), here->begin(), here->begin() + std::min(missing, here->size()));

@@ -62,5 +62,13 @@ TEST_F(SlicesTest, ASliceThatNoIslandHoldsSpansTheLargestWithNeighboursInOneIsla
   EXPECT_THROW(slices_.allocate(SessionId(1), 6), Error);
 }
 
+TEST_F(SlicesTest, ASliceOverSeveralIslandsTakesThoseThatNobodyUses) {
+  host("a", 2);
+  EXPECT_THAT(islands_of(2), ElementsAre("a", "a"));
+  host("b", 2);
+  host("c", 2);
+  EXPECT_THAT(islands_of(4), ElementsAre("b", "b", "c", "c"));
+}
+
 }  // namespace
 }  // namespace gangway

@@ -14,5 +14,9 @@ TEST(CutTest, ACharacterOfSeveralBytesIsNotSplit) {
   EXPECT_EQ(cut("\u20ac\u20ac", 5), "\u20ac... (cut: 6 bytes)");
 }
 
+TEST(CutTest, KeepsBytesThatAreNoUtf8) {
+  EXPECT_EQ(cut(std::string(9, '\x80'), 8), std::string(5, '\x80') + "... (cut: 9 bytes)");
+}
+
 }  // namespace
 }  // namespace gangway

@@ -11,9 +11,10 @@
 // so that nobody waits for another process inside the event loop. on_frame runs in the stream's
 // reader fiber and may suspend, which holds back the peer. The reader passed to it is valid during
 // the call only.
-// Errors: a frame that breaks the format or exceeds the limit ends the stream (nothing is allocated
-// for it); so do errors thrown by on_frame. closed() then carries the reason: kUnavailable when the
-// peer went away or reads nothing, kInvalid for bad bytes.
+// Errors: send() throws kInvalid for a frame beyond the limit. A frame that arrives and breaks the
+// format or the limit ends the stream (nothing is allocated for it); so do errors thrown by
+// on_frame. closed() then carries the reason: kUnavailable when the peer went away or reads
+// nothing, kInvalid for bad bytes.
 // Cost: about 1 us a frame in a batch; one allocation to build one.
 //
 // Example:

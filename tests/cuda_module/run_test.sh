@@ -45,7 +45,7 @@ stand_in "$work/tools/getconf" 'echo "glibc ${GLIBC:-2.41}"'
 # As the tool does, it fails where the program calls nothing of CUDA.
 stand_in "$work/tools/compute-sanitizer" '
 case "$*" in
-  --help) echo "  --kernel-regex-exclude arg  Filter out kernels"; exit ;;
+  --help) echo "  --kernel-regex-exclude arg  Filter out kernels"; seq 20000; exit ;;
   */bin/true) echo "Target application terminated before first instrumented API call"; exit 1 ;;
 esac
 exit "${SANITIZER:-0}"'

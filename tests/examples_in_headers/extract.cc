@@ -16,9 +16,9 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view kIndent = "   ";
 const std::vector<std::string> kPublicFolders = {"programs", "ir/build", "runtime/base"};
-const std::vector<std::string> kFolders = {"runtime",  "ir",     "protocol", "controller",
-                                           "executor", "client", "programs", "tools",
-                                           "bench",    "tests"};
+const std::vector<std::string> kFolders = {"runtime",    "ir",       "data",   "protocol",
+                                           "controller", "executor", "client", "programs",
+                                           "tools",      "bench",    "tests"};
 
 std::vector<std::string> lines_of(std::string_view text) {
   std::vector<std::string> lines(1);
