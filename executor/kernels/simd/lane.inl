@@ -33,6 +33,8 @@ inline void store_raw(P* p, V v, int64_t n) {
 
 // Asks for the line `bytes` behind p, wherever that is.
 inline void prefetch(const void* p, int64_t bytes) {
+  // It may lie beyond the array, where arithmetic on pointers may not go.
+  // NOLINTNEXTLINE(performance-no-int-to-ptr)
   __builtin_prefetch(reinterpret_cast<const void*>(reinterpret_cast<uintptr_t>(p) +
                                                    static_cast<uintptr_t>(bytes)));
 }
