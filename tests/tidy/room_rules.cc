@@ -29,6 +29,38 @@ void check_include(const SourceFile& file, size_t index, Findings& findings) {
                                "of a file in a room (tests/tidy/rooms.cc)"});
 }
 
+// The public headers: gangway.h, and what it includes, and what that includes.
+std::set<std::string_view> public_headers(const Tree& tree) {
+  std::set<std::string_view> found;
+  std::vector<std::string_view> next = {"gangway.h"};
+  while (!next.empty()) {
+    const std::string_view path = next.back();
+    next.pop_back();
+    const auto file = std::ranges::find(tree, path, &SourceFile::path);
+    if (file == tree.end() || !found.insert(path).second) continue;
+    for (const std::string& line : file->lines) {
+      if (const std::string_view included = included_path(line); !included.empty())
+        next.push_back(included);
+    }
+  }
+  return found;
+}
+
+// Programs are written as a user's are.
+void check_programs(const Tree& tree, Findings& findings) {
+  const std::set<std::string_view> open = public_headers(tree);
+  if (open.empty()) return;
+  for (const SourceFile& file : tree) {
+    if (!file.is_cpp() || is_test(file) || !file.path.starts_with("programs/")) continue;
+    for (size_t i = 0; i < file.lines.size(); ++i) {
+      const std::string_view path = included_path(file.lines[i]);
+      if (path.empty() || path.starts_with("programs/") || open.contains(path)) continue;
+      findings.push_back({"public-headers", file.path, i + 1,
+                          "includes " + std::string(path) + ", which gangway.h does not"});
+    }
+  }
+}
+
 // Code lies in a folder that has walls; what builds and describes it, in the folders above as well.
 bool lies_in_a_room(const SourceFile& file) {
   static const std::set<std::string_view> kTopFiles = {
@@ -51,6 +83,7 @@ void check_rooms(const Tree& tree, Findings& findings) {
     if (!file.is_cpp()) continue;
     for (size_t i = 0; i < file.lines.size(); ++i) check_include(file, i, findings);
   }
+  check_programs(tree, findings);
 }
 
 }  // namespace gangway::tidy

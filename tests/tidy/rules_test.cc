@@ -158,6 +158,20 @@ TEST(TidyRooms, ATestMayUseItsWholeTopLevelFolderAndThoseBelow) {
               ElementsAre("include-direction:1"));
 }
 
+TEST(TidyRooms, ProgramsIncludeWhatTheirUsersMayInclude) {
+  const SourceFile all =
+      source_file("gangway.h", "// A.\n#pragma once\n#include \"ir/build/ops.h\"\n");
+  const SourceFile ops =
+      source_file("ir/build/ops.h", "// A.\n#pragma once\n#include \"ir/build/value.h\"\n");
+  const SourceFile value = source_file("ir/build/value.h", "// A.\n#pragma once\n");
+  EXPECT_THAT(
+      found({all, ops, value, source_file("programs/a.cc", "#include \"ir/build/value.h\"\n")}),
+      IsEmpty());
+  EXPECT_THAT(
+      found({all, ops, value, source_file("programs/a.cc", "#include \"client/session.h\"\n")}),
+      ElementsAre("public-headers:1"));
+}
+
 TEST(TidyRooms, NoneIncludesOneThatStandsAboveIt) {
   std::set<std::string_view> below;
   for (const Room& room : rooms()) {
