@@ -57,6 +57,10 @@ struct Frame {
 
     freeScope @8 :UInt64;
     # Controller to executor: frees all states of this scope.
+
+    refused @9 :UInt64;
+    # Controller to executor: uninstall, of a plan that not all its hosts could install: frees the
+    # states that it created too, unless another plan shares them.
   }
 }
 

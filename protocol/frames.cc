@@ -36,7 +36,9 @@ uint32_t count(size_t size) { return static_cast<uint32_t>(size); }
 struct Encode {
   wire::Frame::Builder to;
 
-  void operator()(const UninstallFrame& frame) { to.setUninstall(frame.plan.value); }
+  void operator()(const UninstallFrame& frame) {
+    frame.refused ? to.setRefused(frame.plan.value) : to.setUninstall(frame.plan.value);
+  }
 
   void operator()(const RunFrame& frame) {
     auto run = to.initRun();
@@ -197,6 +199,7 @@ RunDoneFrame read_run_done(wire::RunDone::Reader from) {
 Message read_frame(wire::Frame::Reader from) {
   switch (from.which()) {
     case wire::Frame::UNINSTALL: return UninstallFrame{PlanId(from.getUninstall())};
+    case wire::Frame::REFUSED: return UninstallFrame{PlanId(from.getRefused()), true};
     case wire::Frame::RUN: return read_run(from.getRun());
     case wire::Frame::CANCEL:
       return CancelFrame{RunId(from.getCancel().getRun()), read_error(from.getCancel().getError())};

@@ -36,6 +36,11 @@ RunFrame a_run() {
 
 TEST(FramesTest, ARunReadsBackAsItWasWritten) { EXPECT_EQ(round_trip(a_run()), a_run()); }
 
+TEST(FramesTest, AnUninstallReadsBackAsItWasWritten) {
+  for (const bool refused : {false, true})
+    EXPECT_EQ(round_trip(UninstallFrame{PlanId(3), refused}), (UninstallFrame{PlanId(3), refused}));
+}
+
 TEST(FramesTest, ARunOfFewArgumentsTakesAFewHundredBytes) {
   EXPECT_LT(encode(a_run())->size() * sizeof(capnp::word), 256u);
 }

@@ -41,6 +41,7 @@ struct ClientBytes {
 
 struct UninstallFrame {
   PlanId plan;
+  bool refused = false;  // Not all hosts could install it: states that it created go too.
   bool operator==(const UninstallFrame&) const = default;
 };
 

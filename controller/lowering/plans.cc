@@ -94,7 +94,7 @@ PlanRecord& PlanTable::compile(SessionId owner, const std::string& owner_name,
   record.runs = 1;  // Keeps it while this fiber is suspended, whatever its client does.
   std::optional<Error> failed;
   try {
-    install(record, owner_name);
+    install_in_turn(record, owner_name);
   } catch (const Error& error) {
     failed = error;
   }
@@ -108,7 +108,23 @@ PlanRecord& PlanTable::compile(SessionId owner, const std::string& owner_name,
     throw failed->add_where({.program = program.name});
   }
   record.ready = true;
+  slices_.hold_states(SliceId(record.scope), std::move(record.states), record.hosts);
   return record;
+}
+
+// Plans of a scope share states, which must be there and filled, or gone again, before the next.
+void PlanTable::install_in_turn(PlanRecord& record, const std::string& owner_name) {
+  SliceRecord& slice = slices_.at(record.slices[0], record.owner);
+  while (!slice.installing.ready()) Future<void>(slice.installing).await();
+  Promise<void> installed;
+  slice.installing = installed.future();
+  try {
+    install(record, owner_name);
+  } catch (...) {
+    installed.set();
+    throw;
+  }
+  installed.set();
 }
 
 void PlanTable::install(PlanRecord& record, const std::string& owner_name) {
@@ -130,8 +146,6 @@ void PlanTable::install(PlanRecord& record, const std::string& owner_name) {
   }
   reserve(record, owner_name);
   on_all_hosts(record, [&](ExecutorPeer& host) { return host.link(record.id, offers); });
-  // Some hosts create them even if another host fails now, and later plans of the slice share them.
-  slices_.hold_states(SliceId(record.scope), std::move(record.states), record.hosts);
   on_all_hosts(record, [&](ExecutorPeer& host) { return host.commit_install(record.id); });
 }
 
@@ -233,7 +247,7 @@ void PlanTable::uninstall_if_broken(PlanRecord& plan) {
 
 void PlanTable::uninstall(PlanRecord& plan) {
   if (std::exchange(plan.uninstalled, true)) return;
-  const Frame frame = encode(UninstallFrame{plan.id});
+  const Frame frame = encode(UninstallFrame{plan.id, !plan.ready});
   for (HostId host : plan.hosts) hosts_.send(host, frame);
 }
 

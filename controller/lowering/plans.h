@@ -31,7 +31,7 @@ struct PlanRecord {
   std::vector<SliceId> slices;
   std::vector<std::vector<DeviceNeed>> needs;  // By host.
   std::shared_ptr<Holding> memory;
-  std::shared_ptr<Holding> states;        // Until they are created: then the slice holds them.
+  std::shared_ptr<Holding> states;        // Until it is ready: then the slice holds them.
   std::vector<Reservation> output_bytes;  // Of one run.
   int runs = 0;                           // Queued or in flight.
   int in_flight = 0;
@@ -62,6 +62,7 @@ class PlanTable {
  private:
   PlanRecord place(SessionId owner, const Program& program, const std::vector<SliceId>& slices,
                    uint32_t runs_in_flight_max);
+  void install_in_turn(PlanRecord& plan, const std::string& owner_name);
   void install(PlanRecord& plan, const std::string& owner_name);
   void reserve(PlanRecord& plan, const std::string& owner_name);
   // One step of the installation on every host. Suspends until all have done it or one can't.

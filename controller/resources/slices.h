@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "controller/resources/hosts.h"
+#include "runtime/fibers/future.h"
 
 namespace gangway {
 
@@ -30,6 +31,7 @@ struct SliceRecord {
   // Of the plans whose states are named in it; they outlive the plans.
   std::vector<std::shared_ptr<Holding>> states;
   std::set<HostId> state_hosts;
+  Future<void> installing = ready_future();  // The plan whose states are named in it.
 };
 
 class SliceTable {
@@ -41,7 +43,7 @@ class SliceTable {
   SliceRecord& at(SliceId id, SessionId owner);
   void keep(SliceId id) { ++slices_.at(id).plans; }
   void drop(SliceId id);  // A plan that used it is gone.
-  // A plan creates states on `hosts`: they and their memory stay as long as the slice.
+  // A plan created states on `hosts`: they and their memory stay as long as the slice.
   void hold_states(SliceId id, std::shared_ptr<Holding> memory, const std::vector<HostId>& hosts);
   void release(SliceId id);  // Its owner has dropped it.
   void release_all(SessionId owner);

@@ -24,6 +24,33 @@ TEST_F(AdmissionTest, TheBytesOfStatesAreHeldUntilTheirSliceIsReleased) {
   EXPECT_EQ(executor_[0].all<FreeScopeFrame>().size(), 1u);
 }
 
+TEST_F(AdmissionTest, AProgramWhoseInitialiserFailsHoldsNoMemoryAndLeavesNoState) {
+  for (FakeExecutor& executor : executor_) executor.state_bytes = 300;
+  executor_[1].commit.emplace();
+  Fiber fiber = compiling(session_);
+  executor_[1].commit->fail(Error(ErrorKind::kInvalid, "its initialiser failed"));
+  reactor_->run_ready();
+  ASSERT_TRUE(compile_failed_);
+  EXPECT_EQ(controller_.hosts().at(hosts_[0]).reserved[0], 0);
+  for (FakeExecutor& executor : executor_)
+    EXPECT_THAT(executor.all<UninstallFrame>(), ElementsAre(UninstallFrame{PlanId(1), true}));
+}
+
+TEST_F(AdmissionTest, ProgramsOfASliceAreInstalledOneAfterAnother) {
+  for (FakeExecutor& executor : executor_) executor.state_bytes = 300;
+  executor_[1].commit.emplace();
+  Fiber first = compiling(session_);
+  Fiber second = reactor_->spawn(
+      "second", [&] { controller_.compile(session_, doubled(Mesh{{{"data", 4}}}), {slice_}, 2); });
+  reactor_->run_ready();
+  const auto reserved = [this] { return controller_.hosts().at(hosts_[0]).reserved[0]; };
+  EXPECT_EQ(reserved(), 300) << "it would share states that are not filled yet";
+  executor_[1].commit->set();
+  reactor_->run_ready();
+  EXPECT_FALSE(compile_failed_);
+  EXPECT_EQ(reserved(), 600);
+}
+
 TEST_F(AdmissionTest, OutputsThatAreKeptRunOutOfMemoryByNameAndNotByWaiting) {
   const PlanId plan = compile(session_, 1);
   size_t overloaded = 0;

@@ -41,7 +41,7 @@ Future<Installed> Host::install(PlanId id, std::shared_ptr<const Plan> plan, uin
 }
 void Host::link(PlanId id, const std::vector<SegmentOffer>& offers) { impl_->link(id, offers); }
 Future<void> Host::commit_install(PlanId id) { return impl_->commit_install(id); }
-void Host::uninstall(PlanId id) { impl_->uninstall(id); }
+void Host::uninstall(PlanId id, bool refused) { impl_->uninstall(id, refused); }
 void Host::start(const RunFrame& request) { impl_->start(request); }
 void Host::cancel(RunId run, ErrorKind kind, const std::string& why) {
   impl_->cancel(run, kind, why);

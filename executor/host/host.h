@@ -80,9 +80,12 @@ class Host {
   // The offers of all hosts of the plan.
   void link(PlanId id, const std::vector<SegmentOffer>& offers);
   // Allocates; ready when the initialisers of new states have run, in stream order. Where one fails
-  // (a user's kernel), its state is gone, and the error has the user's line.
+  // (a user's kernel), all states that the plan created are gone, and the error has the user's
+  // line. kUnavailable: a state that it shares went away, or another plan still initialises it.
   Future<void> commit_install(PlanId id);
-  void uninstall(PlanId id);
+  // `refused`: not all hosts could install it, so states that it created go too, unless another
+  // plan shares them.
+  void uninstall(PlanId id, bool refused = false);
 
   // Prepares everything host-side at once and enqueues the run's nodes on the device streams. A
   // request that does not fit its plan starts a poisoned run, since its peers wait for its part.

@@ -37,15 +37,16 @@ struct Host::Impl final : DeviceRun::Listener {
   Error install_dropped(const HostPlan& made) const;
   void link(PlanId id, const std::vector<SegmentOffer>& offers);
   Future<void> commit_install(PlanId id);
-  void uninstall(PlanId id);
+  void uninstall(PlanId id, bool refused);
   HostPlan& plan(PlanId id);
   DeviceNeed need_of(HostPlan& plan, DevicePlan& device);
   void allocate(HostPlan& plan, DevicePlan& device);
   void add_states(HostPlan& plan);
-  static void end_commit(HostPlan& plan);
+  void share_state(const std::shared_ptr<State>& state);
+  void drop_states(HostPlan& plan);
+  void end_commit(HostPlan& plan);
   void initialise(HostPlan& plan, uint32_t number, const std::shared_ptr<State>& state);
-  void initialised(PlanId id, StateScope scope, const std::shared_ptr<State>& state,
-                   const Error* error);
+  void initialised(PlanId id, const State& state, const Error* error);
   void erase_closed();
 
   // host_runs.cc

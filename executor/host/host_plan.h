@@ -17,6 +17,7 @@
 #include "executor/replay/device_plan.h"
 #include "executor/replay/device_run.h"
 #include "executor/sources/data_source.h"
+#include "executor/store/state_store.h"
 #include "executor/store/tensor_shards.h"
 #include "executor/transfers/device_link.h"
 #include "protocol/install.h"
@@ -61,7 +62,8 @@ struct HostPlan {
   Promise<Installed> installed;
   Promise<void> committed;
   size_t initialising = 0;           // Shards of new states that are not filled yet.
-  std::optional<Error> init_failed;  // Of the first initialiser that did.
+  std::optional<Error> init_failed;  // Of the first initialiser that did, or of what came before.
+  std::vector<std::shared_ptr<State>> added;  // It created them, and no other plan shares them.
 
   // By Plan::states, then by Device::family(); none: not here, or not new.
   std::vector<std::map<const void*, std::shared_ptr<const CompiledFunction>>> inits;

@@ -33,6 +33,12 @@ Progress advance_initialiser(const CompiledFunction& function, const Function& s
   }
 }
 
+// The controller installs plans of one scope one after another, but the uninstalling of one that it
+// refused may come behind the next one's installation.
+Error state_not_usable(const std::string& name, const char* why) {
+  return {ErrorKind::kUnavailable, cat("state \"", name, "\": ", why), {}, "compile again"};
+}
+
 }  // namespace
 
 HostPlan& Host::Impl::plan(PlanId id) {
@@ -176,7 +182,13 @@ Future<void> Host::Impl::commit_install(PlanId id) {
   for (const auto& device : made.devices) allocate(made, *device);
   place_links(made);
   made.stage = PlanStage::kInitialising;
-  add_states(made);
+  try {
+    add_states(made);
+  } catch (...) {  // Initialisers that were enqueued before still end.
+    made.init_failed = current_error();
+    drop_states(made);
+    throw;
+  }
   for (int64_t slot = 0; slot < made.plan->runs_in_flight_max; ++slot) {
     auto run = std::make_unique<PlanRun>();
     for (const auto& device : made.devices) {
@@ -192,9 +204,28 @@ Future<void> Host::Impl::commit_install(PlanId id) {
 }
 
 void Host::Impl::end_commit(HostPlan& made) {
-  if (made.init_failed) return made.committed.fail(*made.init_failed);
+  if (made.init_failed) {
+    drop_states(made);
+    return made.committed.fail(*made.init_failed);
+  }
   made.stage = PlanStage::kReady;
   made.committed.set();
+}
+
+void Host::Impl::drop_states(HostPlan& made) {
+  for (const auto& state : made.added) states.remove(made.scope, state);
+  made.added.clear();
+}
+
+// Another plan uses it from now on.
+void Host::Impl::share_state(const std::shared_ptr<State>& state) {
+  for (const auto& [id, creator] : plans) {
+    const auto found = std::find(creator->added.begin(), creator->added.end(), state);
+    if (found == creator->added.end()) continue;
+    if (creator->stage == PlanStage::kInitialising)
+      throw state_not_usable(state->name, "another program still initialises it");
+    creator->added.erase(found);
+  }
 }
 
 void Host::Impl::allocate(HostPlan& made, DevicePlan& device) {
@@ -243,8 +274,8 @@ void Host::Impl::add_states(HostPlan& made) {
     if (shards.shards.empty()) continue;
     std::shared_ptr<State> state = states.find_like(made.scope, name, shards);
     if (state == nullptr) {
-      GW_REQUIRE(!made.inits[s].empty(), "state \"", name,
-                 "\": went away while its program was installed");
+      if (made.inits[s].empty())
+        throw state_not_usable(name, "went away while its program was installed");
       state = std::make_shared<State>(State{name, std::move(shards)});
       for (Shard& shard : state->shards.shards) {
         shard.buffer =
@@ -252,7 +283,10 @@ void Host::Impl::add_states(HostPlan& made) {
                             block_bytes(state->shards.local.bytes()), cat("state \"", name, "\""));
       }
       states.add(made.scope, state);
+      made.added.push_back(state);
       initialise(made, s, state);
+    } else {
+      share_state(state);
     }
     for (const auto& device : made.devices) {
       const Shard* shard = state->shards.on(device->member.device);
@@ -275,11 +309,11 @@ void Host::Impl::initialise(HostPlan& made, uint32_t s, const std::shared_ptr<St
     const auto start = [frame, source, function = init, arena = device->arena](Turn& turn) {
       return advance_initialiser(*function, *source, *frame, turn);
     };
-    const auto end = [this, guard = alive, id = made.id, scope = made.scope, frame, state,
+    const auto end = [this, guard = alive, id = made.id, frame, state,
                       buffer = shard->buffer](const std::shared_ptr<const Error>& failure) {
       buffer->error = frame->error != nullptr ? frame->error : failure;
-      reactor.mailbox().post([this, guard, id, scope, state, error = buffer->error] {
-        if (*guard) initialised(id, scope, state, error.get());
+      reactor.mailbox().post([this, guard, id, state, error = buffer->error] {
+        if (*guard) initialised(id, *state, error.get());
       });
     };
     ++made.initialising;
@@ -287,29 +321,28 @@ void Host::Impl::initialise(HostPlan& made, uint32_t s, const std::shared_ptr<St
   }
 }
 
-void Host::Impl::initialised(PlanId id, StateScope scope, const std::shared_ptr<State>& state,
-                             const Error* error) {
+void Host::Impl::initialised(PlanId id, const State& state, const Error* error) {
   const auto found = plans.find(id);
   HostPlan* made = found == plans.end() ? nullptr : found->second.get();
-  if (error != nullptr) states.remove(scope, state);
   if (made == nullptr) return;
   if (error != nullptr && !made->init_failed) {
     made->init_failed =
         Error(error->kind(),
-              cat("state \"", state->name, "\": its initialiser failed: ", error->message()),
+              cat("state \"", state.name, "\": its initialiser failed: ", error->message()),
               error->where(), error->hint());
     made->init_failed->add_where(
-        {.program = made->plan->name, .node = state->name, .host = devices.options.name});
+        {.program = made->plan->name, .node = state.name, .host = devices.options.name});
   }
   if (--made->initialising == 0) end_commit(*made);
 }
 
-void Host::Impl::uninstall(PlanId id) {
+void Host::Impl::uninstall(PlanId id, bool refused) {
   auto found = plans.find(id);
   if (found == plans.end()) return;  // Idempotent: a repeated message means nothing new.
   std::unique_ptr<HostPlan> made = std::move(found->second);
   plans.erase(found);
   if (made->stage == PlanStage::kCompiling) return drop_install(*made);
+  if (refused || made->stage != PlanStage::kReady) drop_states(*made);
   if (made->initialising > 0) made->committed.fail(install_dropped(*made));
   made->stage = PlanStage::kClosing;
   std::erase_if(waiting, [&](const WaitingRun& run) { return run.request.plan == id; });

@@ -197,6 +197,65 @@ TEST_P(HostTest, StatesOfOneNameAreSharedInAScopeAndMustAgree) {
   EXPECT_THROW(static_cast<void>(t.hosts[0]->install(PlanId(4), other.share(), 0, {1})), Error);
 }
 
+// The plan of another host may have failed: what is filled here then belongs to nobody.
+TEST_P(HostTest, StatesOfARefusedPlanAreInitialisedAgainUnlessAnotherPlanSharesThem) {
+  TestHosts t(*reactor, 1, 1, GetParam());
+  t.install(kPlan, training_step(1, 1));
+  t.put_state<float>("w", {5.0f, 6.0f});
+  t.hosts[0]->uninstall(kPlan, true);
+  t.install(PlanId(2), training_step(1, 1));
+  EXPECT_THAT(t.get_state<float>("w", 2), Each(1.0f));
+  t.put_state<float>("w", {5.0f, 6.0f});
+  t.install(PlanId(3), training_step(1, 1));
+  t.hosts[0]->uninstall(PlanId(2), true);
+  EXPECT_THAT(t.get_state<float>("w", 2), testing::ElementsAre(5.0f, 6.0f));
+}
+
+// What commit_install throws.
+std::optional<Error> refusal(Host& host, PlanId id) {
+  try {
+    static_cast<void>(host.commit_install(id));
+  } catch (const Error& error) {
+    return error;
+  }
+  return {};
+}
+
+TEST_P(HostTest, APlanDoesNotStartFromAStateThatIsStillBeingInitialised) {
+  TestHosts t(*reactor, 1, 1, GetParam());
+  Host& host = *t.hosts[0];
+  for (const PlanId id : {kPlan, PlanId(2)})
+    host.link(id, host.install(id, training_step(1, 1), 0, {1}).take().offers);
+  const Future<void> first = host.commit_install(kPlan);
+  ASSERT_FALSE(first.ready());
+  const std::optional<Error> refused = refusal(host, PlanId(2));
+  ASSERT_TRUE(refused);
+  EXPECT_EQ(refused->kind(), ErrorKind::kUnavailable);
+  EXPECT_THAT(refused->what(), HasSubstr("compile again"));
+  host.uninstall(PlanId(2), true);
+  first.await();
+  EXPECT_THAT(t.get_state<float>("w", 2), Each(1.0f));
+}
+
+TEST_P(HostTest, APlanWhoseSharedStateWentAwayIsRefusedAndNeverReady) {
+  TestHosts t(*reactor, 1, 1, GetParam());
+  Host& host = *t.hosts[0];
+  t.install(kPlan, training_step(1, 1));
+  TestPlan two("two", 1, 1);
+  two.state("new", f32({2}), 3.0);
+  two.state("w", f32({2}), 1.0);
+  host.link(PlanId(2), host.install(PlanId(2), two.share(), 0, {1}).take().offers);
+  host.free_scope({1});
+  const std::optional<Error> refused = refusal(host, PlanId(2));
+  ASSERT_TRUE(refused);
+  EXPECT_EQ(refused->kind(), ErrorKind::kUnavailable);
+  EXPECT_THAT(refused->what(), HasSubstr("compile again"));
+  // The initialiser of the other state ends before this plan's do.
+  t.install(PlanId(3), training_step(1, 1));
+  EXPECT_THROW(host.start({.plan = PlanId(2), .run = RunId(1)}), Error);
+  EXPECT_THROW(t.get_state<float>("new", 2), Error);
+}
+
 TEST_P(HostTest, AnArrayThatNobodyMadeCannotBeRead) {
   TestHosts t(*reactor, 1, 1, GetParam());
   try {

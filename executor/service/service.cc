@@ -141,7 +141,7 @@ class ExecutorService::Impl final : public HostEvents {
     } else if (auto* copy = std::get_if<CopyFrame>(&message)) {
       start_copy(*copy);
     } else if (auto* uninstall = std::get_if<UninstallFrame>(&message)) {
-      host_.uninstall(uninstall->plan);
+      host_.uninstall(uninstall->plan, uninstall->refused);
     } else if (auto* scope = std::get_if<FreeScopeFrame>(&message)) {
       host_.free_scope(scope->scope);
     } else {

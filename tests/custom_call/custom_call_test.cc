@@ -110,6 +110,49 @@ TEST_F(CustomCallTest, AnInitialiserWhoseKernelFailsRefusesItsProgramAndTheNextO
   EXPECT_THAT(y.as<float>(), ElementsAre(1, 1));
 }
 
+TEST_F(CustomCallTest, ProgramsThatAreRefusedGiveTheMemoryOfTheirStatesBack) {
+  Client client = connect("local:1x2", {.in_process = true, .memory_bytes = 16 << 20});
+  const Slice slice = client.allocate({.devices = 2});
+  const auto program = [&](const char* kernel) {
+    ProgramBuilder b("large", slice.mesh({{"data", 2}}));
+    const StateSpec spec{f32({5 << 18}), [&](Builder&, Value key, const Type& type) {
+                           return custom_call(user_kernel(library_, kernel), {key}, type);
+                         }};
+    b.output("y", sum(b.state("w", spec), {}));
+    return b.build();
+  };
+  for (int i = 0; i < 4; ++i) {
+    try {
+      slice.compile(program("refuse"));
+      FAIL() << "accepted";
+    } catch (const Error& error) {
+      EXPECT_THAT(error.what(), HasSubstr("refuse returned 41"));
+    }
+  }
+  EXPECT_EQ(slice.compile(program("ones")).run()["y"].item<float>(), 5 << 18);
+}
+
+TEST_F(CustomCallTest, AStateOfARefusedProgramIsInitialisedByTheNextProgramThatHasIt) {
+  Client client = connect("local:1x2", {.in_process = true, .memory_bytes = 16 << 20});
+  const Slice slice = client.allocate({.devices = 2});
+  const auto init = [&](const char* kernel) {
+    return StateSpec{f32({2}), [=, this](Builder&, Value key, const Type& type) {
+                       return custom_call(user_kernel(library_, kernel), {key}, type);
+                     }};
+  };
+  const StateSpec twos{f32({2}),
+                       [](Builder& b, Value, const Type& type) { return b.constant(type, 2.0); }};
+  const auto program = [&](const StateSpec& u, const StateSpec& w) {
+    ProgramBuilder b("two_states", slice.mesh({{"data", 2}}));
+    Value first = b.state("u", u);
+    b.output("y", first + b.state("w", w));
+    return b.build();
+  };
+  EXPECT_THROW(slice.compile(program(init("ones"), init("refuse"))), Error);
+  const HostTensor y = slice.compile(program(twos, init("ones"))).run()["y"].to_host();
+  EXPECT_THAT(y.as<float>(), ElementsAre(3, 3));
+}
+
 TEST_F(CustomCallTest, TheInterpreterSaysThatItHasNoKernel) {
   Builder b("f");
   Value x = b.parameter("x", f32({2, 2}));
