@@ -55,6 +55,14 @@ function(gw_executable name)
   target_link_libraries(${name} PRIVATE ${X_DEPENDS})
 endfunction()
 
+# gw_test_helper(<name> SOURCES ... [DEPENDS ...]): what several test programs share, compiled once.
+function(gw_test_helper name)
+  cmake_parse_arguments(H "" "" "SOURCES;DEPENDS" ${ARGN})
+  add_library(${name} STATIC ${H_SOURCES})
+  gw_library_settings(${name})
+  target_link_libraries(${name} PUBLIC ${H_DEPENDS} GTest::gmock GTest::gtest)
+endfunction()
+
 # gw_test(<name> SOURCES ... [DEPENDS ...] [LABELS ...]): GoogleTest cases, each one a CTest.
 function(gw_test name)
   cmake_parse_arguments(T "" "" "SOURCES;DEPENDS;LABELS" ${ARGN})
@@ -89,9 +97,7 @@ function(gw_fuzz source)
     target_link_options(${name} PRIVATE -fsanitize=fuzzer)
     add_test(NAME ${name} COMMAND ${name} -runs=2000 ${corpus})
   else()
-    target_sources(${name} PRIVATE ${CMAKE_SOURCE_DIR}/tests/support/fuzz_driver.cc
-      ${CMAKE_SOURCE_DIR}/tests/support/seed.cc)
-    target_link_libraries(${name} PRIVATE gw_base)
+    target_link_libraries(${name} PRIVATE gw_fuzz_driver)
     add_test(NAME ${name} COMMAND ${name} ${corpus})
   endif()
   set_tests_properties(${name} PROPERTIES LABELS fuzz TIMEOUT 300)
