@@ -7,14 +7,15 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "runtime/base/align.h"
+
 namespace gangway {
 
 inline constexpr int64_t kDeviceUnitBytes = 256;
 
 // What a tensor of `bytes` takes on a device.
 inline int64_t device_bytes(int64_t bytes) {
-  const int64_t units = (std::max<int64_t>(bytes, 1) + kDeviceUnitBytes - 1) / kDeviceUnitBytes;
-  return units * kDeviceUnitBytes;
+  return align_up(std::max<int64_t>(bytes, 1), kDeviceUnitBytes);
 }
 
 }  // namespace gangway
