@@ -52,6 +52,13 @@ struct Plan {
     commitBegin @1 :UInt32;
     inPlace @2 :List(InPlace);
     finiteResult @3 :UInt32;
+    sections @4 :List(Section);
+    # Ascending. Empty: the parts before and behind commitBegin are one each.
+  }
+  struct Section {
+    begin @0 :UInt32;
+    # A node of the function.
+    modelledNs @1 :Int64;
   }
   struct Type {
     dtype @0 :UInt8;

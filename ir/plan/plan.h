@@ -55,6 +55,15 @@ struct LocalFunction {
   std::vector<InPlace> in_place;
   // A result that must be finite for the run to commit; kNone: none.
   uint32_t finite_result = kNone;
+  // Pieces of the function between the points at which a device may go over to another program's
+  // work (ir/plan/positions.h). Ascending; the first begins at node 0, and one at commit_begin
+  // where that lies inside. Empty: the parts before and behind the commit point are one each.
+  struct Section {
+    NodeId begin = 0;
+    int64_t modelled_ns = 0;  // By the cost model; 0: not known.
+    friend bool operator==(const Section&, const Section&) = default;
+  };
+  std::vector<Section> sections;
 };
 
 // A logical sharded buffer that plan nodes read and write.

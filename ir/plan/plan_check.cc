@@ -6,6 +6,7 @@
 
 #include "ir/plan/islands.h"
 #include "ir/plan/plan_members.h"
+#include "ir/plan/positions.h"
 #include "runtime/base/error.h"
 
 namespace gangway {
@@ -34,6 +35,7 @@ class Check {
       GW_PLAN(value(input).storage == PlanStorage::kInput, "input ", input, " is no input value");
     }
     for (size_t i = 0; i < plan_.nodes.size(); ++i) check(plan_.nodes[i], i);
+    const Positions countable(plan_);  // Throws where they are too many.
     check_sources();
     for (uint32_t output : plan_.outputs) {
       GW_PLAN(value(output).storage == PlanStorage::kOutput, "output ", output,
@@ -92,6 +94,26 @@ class Check {
     }
     GW_PLAN(local.finite_result == kNone || local.finite_result < function.results.size(),
             "function \"", function.name, "\": the guarded result does not exist");
+    check_sections(local);
+  }
+
+  void check_sections(const LocalFunction& local) {
+    const Function& function = *local.function;
+    bool at_commit = local.sections.empty() || local.commit_begin == function.nodes.size();
+    for (size_t i = 0; i < local.sections.size(); ++i) {
+      const LocalFunction::Section& section = local.sections[i];
+      GW_PLAN(section.begin < function.nodes.size(), "function \"", function.name, "\": section ",
+              i, " begins at node ", section.begin, ", there are ", function.nodes.size());
+      GW_PLAN(i == 0 ? section.begin == 0 : section.begin > local.sections[i - 1].begin,
+              "function \"", function.name, "\": section ", i, " begins at node ", section.begin,
+              ": expected ", i == 0 ? "0" : "one behind the begin of the section before it");
+      GW_PLAN(section.modelled_ns >= 0 && section.modelled_ns <= kSectionNsMax, "function \"",
+              function.name, "\": section ", i, " takes ", section.modelled_ns,
+              " ns: expected 0 to ", kSectionNsMax);
+      at_commit |= section.begin == local.commit_begin;
+    }
+    GW_PLAN(at_commit, "function \"", function.name, "\": no section begins at its commit point, ",
+            local.commit_begin);
   }
 
   void check(const PlanValue& value, size_t index) {
@@ -145,7 +167,10 @@ class Check {
       case PlanNodeKind::kCall: check_call(node); break;
       case PlanNodeKind::kTransfer: check_transfer(node); break;
       case PlanNodeKind::kSource: check_source(node); break;
-      case PlanNodeKind::kGate: GW_PLAN(node.results.empty(), "the gate gives no value"); break;
+      case PlanNodeKind::kGate:
+        GW_PLAN(node.results.empty(), "the gate gives no value");
+        GW_PLAN(!std::exchange(gated_, true), "it has two gates");
+        break;
       case PlanNodeKind::kCommit:
         GW_PLAN(node.call < index && plan_.nodes[node.call].kind == PlanNodeKind::kCall &&
                     plan_.nodes[node.call].slice == node.slice && node.inputs.empty() &&
@@ -220,6 +245,7 @@ class Check {
 
   const Plan& plan_;
   std::vector<bool> written_;
+  bool gated_ = false;
 };
 
 }  // namespace

@@ -169,6 +169,38 @@ TEST(PlanCheckTest, ASourceIsCutByRowsOnly) {
   EXPECT_THAT(with_source(1), HasSubstr("source \"s\" is cut by rows only"));
 }
 
+TEST(PlanCheckTest, SectionsAscendFromTheFirstNodeAndOneBeginsAtTheCommitPoint) {
+  using Sections = std::vector<LocalFunction::Section>;
+  const auto with_sections = [](NodeId commit_begin, const Sections& sections) {
+    return mistake([&](Plan& p) {
+      auto function = std::make_shared<Function>(*p.functions[0].function);
+      function->nodes.resize(8);
+      p.functions[0] = {.function = function, .commit_begin = commit_begin, .sections = sections};
+    });
+  };
+  EXPECT_EQ(with_sections(8, {}), "accepted");
+  EXPECT_EQ(with_sections(6, {{0, 0}, {3, 1000}, {6, kSectionNsMax}}), "accepted");
+  EXPECT_EQ(with_sections(0, {{0, 5}}), "accepted");
+  EXPECT_EQ(with_sections(8, {{0, 5}}), "accepted");
+  EXPECT_THAT(with_sections(8, {{1, 5}}), HasSubstr("section 0 begins at node 1: expected 0"));
+  EXPECT_THAT(with_sections(8, {{0, 5}, {3, 5}, {3, 5}}), HasSubstr("section 2 begins at node 3"));
+  EXPECT_THAT(with_sections(8, {{0, 5}, {8, 5}}), HasSubstr("begins at node 8, there are 8"));
+  EXPECT_THAT(with_sections(8, {{0, -1}}), HasSubstr("takes -1 ns"));
+  EXPECT_THAT(with_sections(8, {{0, kSectionNsMax + 1}}), HasSubstr("expected 0 to"));
+  EXPECT_THAT(with_sections(6, {{0, 5}, {5, 5}}),
+              HasSubstr("no section begins at its commit point, 6"));
+}
+
+TEST(PlanCheckTest, APlanHasOneGateAtMost) {
+  const auto with_gates = [](int gates) {
+    return mistake([gates](Plan& p) {
+      for (int i = 0; i < gates; ++i) p.nodes.push_back({.kind = PlanNodeKind::kGate});
+    });
+  };
+  EXPECT_EQ(with_gates(1), "accepted");
+  EXPECT_THAT(with_gates(2), HasSubstr("two gates"));
+}
+
 TEST(PlanCheckTest, ACommitNamesAnEarlierCall) {
   EXPECT_THAT(mistake([](Plan& p) {
                 p.nodes.push_back({.kind = PlanNodeKind::kCommit, .name = "c", .call = 1});

@@ -52,6 +52,16 @@ std::string line(const Plan& plan, const PlanValue& value, size_t index) {
   return text;
 }
 
+// ", sections 0: 120 us, 7: 250 us".
+std::string sections(const LocalFunction& local) {
+  std::string text;
+  for (const LocalFunction::Section& section : local.sections) {
+    text += cat(text.empty() ? ", sections " : ", ", section.begin, ": ",
+                (section.modelled_ns + 500) / 1000, " us");
+  }
+  return text;
+}
+
 std::string line(const Plan& plan, const PlanNode& node, size_t index) {
   std::string text = cat("  ", index, ": ", word(node.kind));
   if (node.kind == PlanNodeKind::kCommit) {
@@ -61,9 +71,9 @@ std::string line(const Plan& plan, const PlanNode& node, size_t index) {
         cat(" ", node.kind == PlanNodeKind::kGate ? "" : node.name, "(", list(node.inputs), ")");
   }
   if (node.kind == PlanNodeKind::kCall) {
-    const Function& function = *plan.functions[node.function].function;
-    text += cat(" [", function.nodes.size(), " nodes, commit at ",
-                plan.functions[node.function].commit_begin, "]");
+    const LocalFunction& local = plan.functions[node.function];
+    text += cat(" [", local.function->nodes.size(), " nodes, commit at ", local.commit_begin,
+                sections(local), "]");
   }
   if (!node.results.empty()) text += " -> " + list(node.results);
   if (node.slice != 0) text += cat(" on slice ", node.slice);

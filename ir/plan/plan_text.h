@@ -4,7 +4,7 @@
 //     slice 0 {data: 4} on host-0:0-1 host-1:0-1
 //     %0 state "w": f32[8] {}
 //     %1 input "x": f32[16] {data: shard(0)} -> f32[4]
-//     0: call main(%1, %0) -> %2, %0  // model.cc:14
+//     0: call main(%1, %0) [9 nodes, commit at 8, sections 0: 240 us, 8: 30 us] -> %2, %0
 //     1: gate(%2)
 //     2: commit 0
 //

@@ -111,6 +111,11 @@ void write_local(P::LocalFunction::Builder to, const LocalFunction& local) {
     pairs[i].setParameter(local.in_place[i].parameter);
     pairs[i].setResult(local.in_place[i].result);
   }
+  auto sections = to.initSections(count(local.sections.size()));
+  for (uint32_t i = 0; i < sections.size(); ++i) {
+    sections[i].setBegin(local.sections[i].begin);
+    sections[i].setModelledNs(local.sections[i].modelled_ns);
+  }
 }
 
 LocalFunction read_local(P::LocalFunction::Reader from) {
@@ -119,6 +124,9 @@ LocalFunction read_local(P::LocalFunction::Reader from) {
                       .finite_result = from.getFiniteResult()};
   for (auto pair : from.getInPlace()) {
     local.in_place.push_back({pair.getParameter(), pair.getResult()});
+  }
+  for (auto section : from.getSections()) {
+    local.sections.push_back({section.getBegin(), section.getModelledNs()});
   }
   return local;
 }

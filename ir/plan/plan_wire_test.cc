@@ -18,14 +18,17 @@ Plan a_plan() {
   function->local = true;
   function->parameters = {{"x", {}}};
   function->types = {f32({4})};
-  function->results = {0};
+  function->nodes = {{.op = Op::neg, .inputs = {0}, .first_result = 1}};
+  function->types.push_back(f32({4}));
+  function->infos.resize(1);
+  function->results = {1};
   function->result_names = {"y"};
   Plan plan;
   plan.name = "p";
   plan.hosts = {"host-0"};
   plan.islands = {"east"};
   plan.slices = {{function->mesh, {{0, 0, 2}}}};
-  plan.functions = {{.function = function}};
+  plan.functions = {{.function = function, .commit_begin = 1, .sections = {{0, 250'000}}}};
   plan.values = {{"x", PlanStorage::kInput, 0, f32({8}), f32({4}), {shard(0)}},
                  {"y", PlanStorage::kOutput, 0, f32({8}), f32({4}), {shard(0)}}};
   plan.nodes = {{.name = "f", .function = 0, .inputs = {0}, .results = {1}, .at = "a.cc:3"}};
@@ -42,6 +45,7 @@ TEST(PlanWireTest, APlanReadsBackAsItWasWritten) {
   EXPECT_EQ(plan.islands, a_plan().islands);
   EXPECT_EQ(plan.slices[0].ranges, a_plan().slices[0].ranges);
   EXPECT_TRUE(same_graph(*plan.functions[0].function, *a_plan().functions[0].function));
+  EXPECT_EQ(plan.functions[0].sections, a_plan().functions[0].sections);
   EXPECT_EQ(plan.values[1].local_type, f32({4}));
   EXPECT_EQ(plan.nodes[0].attrs, a_plan().nodes[0].attrs);
   EXPECT_EQ(plan.nodes[0].at, "a.cc:3");

@@ -1,0 +1,111 @@
+#include "ir/plan/positions.h"
+
+#include <algorithm>
+
+#include "ir/plan/plan_check.h"
+#include "runtime/base/error.h"
+
+namespace gangway {
+
+SectionRange sections_of(const Plan& plan, const PlanNode& node) {
+  const bool commits = node.kind == PlanNodeKind::kCommit;
+  if (node.kind != PlanNodeKind::kCall && !commits) return {};
+  const LocalFunction& local =
+      plan.functions[commits ? plan.nodes[node.call].function : node.function];
+  const auto behind = std::partition_point(
+      local.sections.begin(), local.sections.end(),
+      [&](const LocalFunction::Section& section) { return section.begin < local.commit_begin; });
+  const auto before = static_cast<uint32_t>(behind - local.sections.begin());
+  const auto all = static_cast<uint32_t>(local.sections.size());
+  return commits ? SectionRange{before, all - before} : SectionRange{0, before};
+}
+
+Positions::Positions(const Plan& plan) : spans_(plan.slices.size()), counts_(plan.slices.size()) {
+  for (const LocalFunction& local : plan.functions) {
+    std::vector<int64_t>& until = until_ns_.emplace_back(1, 0);
+    for (const LocalFunction::Section& section : local.sections)
+      until.push_back(until.back() + section.modelled_ns);
+  }
+  for (uint32_t n = 0; n < plan.nodes.size(); ++n) {
+    const PlanNode& node = plan.nodes[n];
+    switch (node.kind) {
+      case PlanNodeKind::kCall:
+      case PlanNodeKind::kCommit: {
+        const bool commits = node.kind == PlanNodeKind::kCommit;
+        const SectionRange sections = sections_of(plan, node);
+        add(node.slice,
+            {.node = n,
+             .function = commits ? plan.nodes[node.call].function : node.function,
+             .sections = sections},
+            std::max(1u, sections.count));
+        break;
+      }
+      case PlanNodeKind::kTransfer: {
+        const uint32_t from = plan.values[node.inputs[0]].slice;
+        if (from != node.slice) add(from, {.node = n}, 1);
+        add(node.slice, {.node = n}, from == node.slice ? 2 : 1);
+        break;
+      }
+      case PlanNodeKind::kSource: add(node.slice, {.node = n}, 1); break;
+      case PlanNodeKind::kGate:
+        for (uint32_t slice = 0; slice < slices(); ++slice) add(slice, {.node = n}, 1);
+        break;
+    }
+  }
+}
+
+void Positions::add(uint32_t slice, Span span, uint32_t count) {
+  GW_REQUIRE(count <= kPositionsMax - counts_[slice], "plan: slice ", slice, " has more than ",
+             kPositionsMax, " positions: expected fewer calls, or functions of fewer sections");
+  if (!spans_[slice].empty()) {
+    const Span& last = spans_[slice].back();
+    span.before_ns = last.before_ns + span_ns(last, last.sections.count);
+  }
+  span.first = counts_[slice];
+  counts_[slice] += count;
+  spans_[slice].push_back(span);
+}
+
+// Of its first so many sections.
+int64_t Positions::span_ns(const Span& span, uint32_t sections) const {
+  if (span.function == kNone) return 0;
+  const std::vector<int64_t>& until = until_ns_[span.function];
+  const uint32_t end = span.sections.first + std::min(sections, span.sections.count);
+  return until[end] - until[span.sections.first];
+}
+
+// The last position's span also for the end of the slice.
+const Positions::Span& Positions::span_at(uint32_t slice, uint32_t position) const {
+  const auto behind =
+      std::partition_point(spans_[slice].begin(), spans_[slice].end(),
+                           [&](const Span& span) { return span.first <= position; });
+  return *(behind - 1);
+}
+
+Positions::Range Positions::of(uint32_t node, uint32_t slice) const {
+  const std::vector<Span>& spans = spans_[slice];
+  const auto found = std::partition_point(spans.begin(), spans.end(),
+                                          [&](const Span& span) { return span.node < node; });
+  if (found == spans.end() || found->node != node) return {};
+  const uint32_t end = found + 1 == spans.end() ? counts_[slice] : (found + 1)->first;
+  return {found->first, end - found->first};
+}
+
+uint32_t Positions::node_at(uint32_t slice, uint32_t position) const {
+  GW_ASSERT(position < counts_[slice], "position ", position, " of ", counts_[slice]);
+  return span_at(slice, position).node;
+}
+
+int64_t Positions::before_ns(uint32_t slice, uint32_t position) const {
+  if (position == 0) return 0;
+  const Span& span = span_at(slice, position);
+  return span.before_ns + span_ns(span, position - span.first);
+}
+
+int64_t Positions::modelled_ns(uint32_t slice, Range range) const {
+  GW_ASSERT(range.first <= counts_[slice] && range.count <= counts_[slice] - range.first,
+            "positions ", range.first, " to ", range.first + range.count, " of ", counts_[slice]);
+  return before_ns(slice, range.first + range.count) - before_ns(slice, range.first);
+}
+
+}  // namespace gangway
