@@ -19,6 +19,7 @@ Hash128 hash_of(const CallContext& context) {
       hasher.add(to_string(placement));
     }
   }
+  hasher.add(context.device_kind);
   return hasher.finish();
 }
 

@@ -22,12 +22,13 @@ AxisPlacements closed(const Mesh& mesh, const AxisPlacements& placements) {
 class Lowering {
  public:
   Lowering(const Program& program, const LowerOptions& options, CompileCache& cache)
-      : program_(program), cache_(cache), values_(program.nodes.size()) {
+      : program_(program), kinds_(options.kinds), cache_(cache), values_(program.nodes.size()) {
     plan_.name = program.name;
     plan_.hosts = options.hosts;
     plan_.islands = options.islands;
     plan_.runs_in_flight_max = options.runs_in_flight_max;
     GW_ASSERT(options.slices.size() == program.slices.size());
+    GW_ASSERT(kinds_.empty() || kinds_.size() == program.slices.size());
     for (size_t i = 0; i < program.slices.size(); ++i) {
       plan_.slices.push_back({program.slices[i].mesh, options.slices[i]});
     }
@@ -167,6 +168,7 @@ class Lowering {
     CallContext context{.in_place = in_place(from),
                         .finite_result = finite_result(id),
                         .result_placements = from.placements};
+    if (!kinds_.empty()) context.device_kind = kinds_[from.slice];
     const Compiled& compiled = compile(from, context);
     PlanNode call{.name = from.name, .slice = from.slice, .at = at(from)};
     call.function = add_function(compiled.local);
@@ -274,6 +276,7 @@ class Lowering {
   }
 
   const Program& program_;
+  const std::vector<std::string>& kinds_;
   CompileCache& cache_;
   Plan plan_;
   std::vector<std::vector<uint32_t>> values_;           // By program node and result.

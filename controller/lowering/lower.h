@@ -27,8 +27,9 @@ namespace gangway {
 
 struct LowerOptions {
   std::vector<std::vector<PlanRange>> slices;  // For each slice of the program.
-  std::vector<std::string> hosts;              // What PlanRange::host counts.
-  std::vector<std::string> islands;            // By host; empty: all lie in one.
+  std::vector<std::string> kinds;    // Of device, by slice of the program; empty: all are "cpu".
+  std::vector<std::string> hosts;    // What PlanRange::host counts.
+  std::vector<std::string> islands;  // By host; empty: all lie in one.
   int64_t runs_in_flight_max = 2;
 };
 

@@ -37,5 +37,27 @@ TEST(LowerTest, StateUpdatesCommitBehindTheGate) {
   EXPECT_GE(cache.hits(), 2u);
 }
 
+// Four products of 2 GFLOP, one after another.
+Program products() {
+  ProgramBuilder b("products", Mesh{});
+  const Type type = f32({1024, 1024});
+  Value x = b.input("x", type), w = b.input("w", type);
+  for (int i = 0; i < 4; ++i) x = dot(x, w);
+  b.output("y", x);
+  return b.build();
+}
+
+TEST(LowerTest, CallsAreCutByTheRatesOfTheirSlicesDevices) {
+  CompileCache cache;
+  const auto sections_of_kind = [&](std::vector<std::string> kinds) {
+    const LowerOptions options{
+        .slices = {{{0, 0, 1}}}, .kinds = std::move(kinds), .hosts = {"host-0"}};
+    return lower(products(), options, cache).functions[0].sections;
+  };
+  EXPECT_EQ(sections_of_kind({"cpu"}).size(), 4u);
+  EXPECT_EQ(sections_of_kind({"cuda"}).size(), 1u);
+  EXPECT_EQ(sections_of_kind({}), sections_of_kind({"cpu"}));
+}
+
 }  // namespace
 }  // namespace gangway

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "ir/plan/plan_wire.h"
+#include "ir/plan/rates.h"
 #include "protocol/memory_units.h"
 #include "runtime/base/units.h"
 
@@ -29,6 +30,17 @@ std::vector<PlanRange> ranges_of(const std::vector<DeviceRef>& devices,
     }
   }
   return ranges;
+}
+
+// By whose rates the slice's calls are cut: of several kinds, the slowest.
+std::string kind_of(const std::vector<DeviceRef>& devices, HostTable& hosts) {
+  std::string slowest;
+  for (const DeviceRef& device : devices) {
+    const std::string& kind = hosts.at(device.host).info.kind;
+    if (slowest.empty() || rates_of(kind).flops_per_s < rates_of(slowest).flops_per_s)
+      slowest = kind;
+  }
+  return slowest;
 }
 
 std::vector<Reservation> output_bytes(const PlanRecord& record) {
@@ -72,6 +84,7 @@ PlanRecord PlanTable::place(SessionId owner, const Program& program,
     for (const DeviceRef& device : slice.devices) hosts_.require_alive(device.host);
     record.devices.push_back(slice.devices);
     options.slices.push_back(ranges_of(slice.devices, record.hosts));
+    options.kinds.push_back(kind_of(slice.devices, hosts_));
   }
   for (HostId host : record.hosts) {
     options.hosts.push_back(hosts_.at(host).info.name);

@@ -166,6 +166,7 @@ LocalFunction unfuse(const LocalFunction& local) {
     return plain->nodes.back().first_result;
   };
   LocalFunction result = local;
+  result.sections.clear();
   for (NodeId id = 0; id < fused.nodes.size(); ++id) {
     if (id == local.commit_begin) result.commit_begin = static_cast<NodeId>(plain->nodes.size());
     const Node& node = fused.nodes[id];

@@ -3,8 +3,8 @@
 // Invariant: every host derives the same members, groups and ranks from the same plan, without
 // exchanging messages.
 // Threads: pure.
-// Errors: the plan keeps its rules (plan_check.h); groups_along() throws kInvalid for an axis that
-// the mesh lacks.
+// Errors: the plan keeps its rules (plan_check.h); what takes axes throws kInvalid for one that the
+// mesh lacks.
 #pragma once
 
 #include <compare>
@@ -31,5 +31,7 @@ std::vector<Member> plan_members(const Plan& plan);
 // The mesh devices that reduce together along `axes` ("data,expert"), one vector for each group, in
 // mesh order.
 std::vector<std::vector<uint32_t>> groups_along(const Mesh& mesh, const std::string& axes);
+// How many devices each of these groups has.
+uint32_t ranks_along(const Mesh& mesh, const std::string& axes);
 
 }  // namespace gangway

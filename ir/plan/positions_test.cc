@@ -79,7 +79,9 @@ TEST_F(PositionsTest, EachPositionBelongsToOneNode) {
     uint32_t next = 0;
     for (uint32_t n = 0; n < t_.plan().nodes.size(); ++n) {
       const Range range = positions.of(n, slice);
-      if (range.count > 0) EXPECT_EQ(range.first, next);
+      if (range.count > 0) {
+        EXPECT_EQ(range.first, next);
+      }
       for (uint32_t k = 0; k < range.count; ++k, ++next)
         EXPECT_EQ(positions.node_at(slice, next), n);
     }

@@ -7,6 +7,7 @@
 #include "ir/transforms/order_commit.h"
 #include "ir/transforms/propagation/propagate_shardings.h"
 #include "ir/transforms/rewrite/simplify.h"
+#include "ir/transforms/sections/cut_sections.h"
 #include "ir/verify/verify.h"
 #include "runtime/base/error.h"
 
@@ -70,6 +71,7 @@ Compiled compile_function(const Function& global, const CallContext& context) {
                     .commit_begin = commit_begin,
                     .in_place = context.in_place,
                     .finite_result = context.finite_result};
+  compiled.local.sections = cut_sections(compiled.local, rates_of(context.device_kind));
   return compiled;
 }
 

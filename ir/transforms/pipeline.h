@@ -9,6 +9,7 @@
 //   order_commit          nodes that write state go last, behind the commit point
 //   fuse_elementwise      chains of element-wise nodes become one `fusion` node
 //   remove_dead           nodes whose work a chain has taken over are removed
+//   cut_sections          where a device may go over to another program's work
 //
 // Memory is planned later, by the host that knows the device (memory/plan_memory.h), since kernels
 // differ in their scratchpads.
@@ -16,6 +17,7 @@
 // Errors: kInvalid with the user's line, kUnimplemented for conversions that do not exist yet.
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "ir/graph/function.h"
@@ -30,6 +32,7 @@ struct CallContext {
   // As annotated. An empty entry takes whatever propagation gives, but is never partial. In-place
   // results have the sharding of their parameter.
   std::vector<AxisPlacements> result_placements;
+  std::string device_kind = "cpu";  // By whose rates sections are cut (ir/plan/rates.h).
 };
 
 struct Compiled {

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <functional>
 
 #include "ir/build/builder.h"
@@ -136,6 +137,22 @@ TEST(ProductFusion, LeavesChainsThatNoEpilogueDoes) {
          {0, 0});
   expect([](Builder& b, Value x, Value w, Value) { b.result("y", gelu(dot(x, w)) * 2.0); }, {0, 0});
   expect([](Builder& b, Value x, Value w, Value bias) { b.result("y", dot(x, w) * bias); }, {0, 0});
+}
+
+TEST(ProductFusion, ASectionBeginsWhereItsNodesAreNow) {
+  LocalFunction local = function_of(DType::kF32, [](Builder& b, Value x, Value w, Value bias) {
+    b.result("y", sum(gelu(dot(x, w) + bias), {0}));
+  });
+  const std::vector<Node>& nodes = local.function->nodes;
+  const auto product = static_cast<NodeId>(
+      std::find_if(nodes.begin(), nodes.end(), [](const Node& n) { return n.op == Op::dot; }) -
+      nodes.begin());
+  std::vector<LocalFunction::Section> want;
+  for (NodeId id = 0; id < nodes.size(); ++id) {
+    local.sections.push_back({id, 1000 + id});
+    want.push_back({id > product ? id - 1 : id, 1000 + id});
+  }
+  EXPECT_EQ(cuda::fuse_products(local).sections, want);
 }
 
 }  // namespace

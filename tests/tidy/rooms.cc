@@ -35,9 +35,11 @@ std::vector<Room> ir_rooms() {
        graphs() + Names{"ir/transforms/rewrite", "ir/transforms/propagation"}},
       {"ir/transforms/fusion", graphs() + Names{"ir/transforms/rewrite"}},
       {"ir/transforms/memory", graphs() + Names{"ir/plan"}},
-      {"ir/transforms", graphs() + Names{"ir/verify", "ir/plan", "ir/transforms/rewrite",
-                                         "ir/transforms/propagation", "ir/transforms/conversions",
-                                         "ir/transforms/fusion", "ir/transforms/memory"}},
+      {"ir/transforms/sections", graphs() + Names{"ir/plan"}},
+      {"ir/transforms",
+       graphs() + Names{"ir/verify", "ir/plan", "ir/transforms/rewrite",
+                        "ir/transforms/propagation", "ir/transforms/conversions",
+                        "ir/transforms/fusion", "ir/transforms/memory", "ir/transforms/sections"}},
   };
 }
 

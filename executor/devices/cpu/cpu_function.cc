@@ -3,24 +3,11 @@
 #include <algorithm>
 
 #include "executor/kernels/reduce.h"
-#include "ir/op_table/op.h"
 
 namespace gangway {
-namespace {
 
-Cost cost_of(const Function& function, const Node& node) {
-  std::vector<Type> inputs;
-  inputs.reserve(node.inputs.size());
-  for (ValueId input : node.inputs) inputs.push_back(function.types[input]);
-  const OpRow& facts = row(node.op);
-  return facts.cost == nullptr ? Cost{}
-                               : facts.cost({node.op, inputs, node.attrs, node.body.get()});
-}
-
-}  // namespace
-
-CpuFunction::CpuFunction(const LocalFunction& local, Parallel& par, const StepTimer* timer)
-    : PlannedFunction(local), par_(par), timer_(timer) {
+CpuFunction::CpuFunction(const LocalFunction& local, Parallel& par, const DeviceRates* rates)
+    : PlannedFunction(local), par_(par), rates_(rates) {
   const size_t nodes = function().nodes.size();
   std::vector<cpu::Kernel> kernels(nodes);
   std::vector<int64_t> scratch(nodes, 0);
@@ -44,17 +31,15 @@ void CpuFunction::add_step(NodeId id, cpu::Kernel kernel) {
             scratch_of(id)};
   for (ValueId input : node.inputs) operands_.push_back(place_of(input));
   for (uint32_t r = 0; r < node.results; ++r) operands_.push_back(place_of(node.first_result + r));
-  if (step.kind == StepKind::kKernel && timer_ != nullptr) {
-    const Cost cost = cost_of(function(), node);
-    step.duration_ns = timer_->step_ns(cost.flops, cost.bytes);
-  }
+  if (step.kind == StepKind::kKernel && rates_ != nullptr)
+    step.duration_ns = modelled_ns(*rates_, function(), id);
   steps_.push_back(std::move(step));
 }
 
 Progress CpuFunction::advance(CallFrame& frame, Turn& turn) const {
   while (frame.step < frame.end) {
     const Step& step = steps_[frame.step];
-    if (step.kind == StepKind::kKernel && timer_ == nullptr && !frame.check) {
+    if (step.kind == StepKind::kKernel && rates_ == nullptr && !frame.check) {
       if (!frame.poisoned) run_traced(step, frame, turn);
     } else if (step.kind == StepKind::kAllReduce) {
       if (advance_all_reduce(step, frame, turn) == Progress::kPending) return Progress::kPending;
@@ -116,10 +101,10 @@ Progress CpuFunction::advance_all_reduce(const Step& step, CallFrame& frame, Tur
     if (collective.poisoned()) frame.poisoned = frame.peer_poisoned = true;
     if (looking && !frame.poisoned) check_results(frame, id);
     frame.resume_at_ns = 1;
-    if (timer_ != nullptr) {
+    if (rates_ != nullptr) {
       frame.resume_at_ns =
           turn.device.now_ns() +
-          timer_->collective_ns(static_cast<double>(step.bucket_bytes), collective.size());
+          rates_->collective_ns(static_cast<double>(step.bucket_bytes), collective.size());
     }
   }
   return wait_to_resume(frame, turn);

@@ -13,26 +13,20 @@
 
 #include "executor/devices/cpu/kernel.h"
 #include "executor/devices/lower/planned_function.h"
+#include "ir/plan/rates.h"
 
 namespace gangway {
 
-// What a step costs on a modelled device; a real one takes the time that it takes.
-class StepTimer {
- public:
-  virtual ~StepTimer() = default;
-  virtual int64_t step_ns(double flops, double bytes) const = 0;
-  virtual int64_t collective_ns(double bytes, uint32_t ranks) const = 0;
-};
-
 class CpuFunction final : public PlannedFunction {
  public:
-  // `timer`: null on a real device; must outlive the function.
-  CpuFunction(const LocalFunction& local, Parallel& par, const StepTimer* timer = nullptr);
+  // `rates`: what a modelled device charges for its steps; null on a real one, whose steps take the
+  // time that they take. Must outlive the function.
+  CpuFunction(const LocalFunction& local, Parallel& par, const DeviceRates* rates = nullptr);
 
   Progress advance(CallFrame& frame, Turn& turn) const override;
 
  private:
-  // `duration_ns` of a kernel is what the timer charges.
+  // `duration_ns` of a kernel is what the rates charge.
   struct Step : PlannedStep {
     uint32_t first_operand = 0;  // Inputs, then results, in operands_.
     uint32_t inputs = 0;
@@ -50,7 +44,7 @@ class CpuFunction final : public PlannedFunction {
   void check_results(CallFrame& frame, NodeId id) const;
 
   Parallel& par_;
-  const StepTimer* timer_;
+  const DeviceRates* rates_;
   std::vector<Step> steps_;
   std::vector<Place> operands_;
 };

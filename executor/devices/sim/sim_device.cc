@@ -3,7 +3,9 @@
 #include <cstring>
 #include <utility>
 
+#include "executor/devices/cpu/cpu_function.h"
 #include "executor/kernels/reduce.h"
+#include "ir/plan/rates.h"
 
 namespace gangway {
 
@@ -34,7 +36,7 @@ void SimDevice::stop() {
 }
 
 std::shared_ptr<const CompiledFunction> SimDevice::compile(const LocalFunction& local) {
-  return std::make_shared<const CpuFunction>(local, par_, &rates_);
+  return std::make_shared<const CpuFunction>(local, par_, &rates_of("sim"));
 }
 
 void SimDevice::enqueue(Work& work) {

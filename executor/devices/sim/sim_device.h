@@ -2,7 +2,8 @@
 // charged modelled time.
 //
 // A fiber takes the place of the device's thread and advances the same stream. Values are real;
-// time is the rate table's, so that a run's timing repeats exactly from its seed.
+// time is that of the rates of "sim" (ir/plan/rates.h), so that a run's timing repeats exactly from
+// its seed.
 //
 // Threads: the reactor's only.
 // Ownership: the destructor stops the fiber and drops what has not run.
@@ -12,7 +13,6 @@
 #include <string>
 
 #include "executor/devices/device.h"
-#include "executor/devices/sim/rates.h"
 #include "executor/kernels/parallel.h"
 #include "runtime/fibers/reactor.h"
 
@@ -38,7 +38,6 @@ class SimDevice final : public Device {
   void serve();
 
   Reactor& reactor_;
-  const SimRates rates_;
   Parallel par_{1};
   const std::shared_ptr<SimDevice*> rung_device_;  // Peers may ring one that has gone: null then.
   const std::shared_ptr<const std::function<void()>> bell_;

@@ -94,10 +94,13 @@ class ProductFuser {
     }
     Rewriter out(from_);
     LocalFunction made = local_;
+    size_t section = 0;
     for (NodeId id = 0; id <= from_.nodes.size(); ++id) {
       if (id == local_.commit_begin)
         made.commit_begin = static_cast<NodeId>(out.target().nodes.size());
       if (id == from_.nodes.size()) break;
+      if (section < made.sections.size() && local_.sections[section].begin == id)
+        made.sections[section++].begin = static_cast<NodeId>(out.target().nodes.size());
       if (merged(id)) {
         append(out, id);
       } else if (!taken_[id]) {

@@ -1,0 +1,99 @@
+#include "ir/transforms/sections/cut_sections.h"
+
+#include <gtest/gtest.h>
+
+#include <numeric>
+
+#include "runtime/base/rng.h"
+#include "tests/support/seed.h"
+
+namespace gangway {
+namespace {
+
+using Section = LocalFunction::Section;
+
+// Microseconds of one node each, on a mesh of one device; below 0: an all-reduce of 8 bytes.
+LocalFunction timed_nodes(const std::vector<int64_t>& us, NodeId commit_begin = kNone) {
+  auto function = std::make_shared<Function>();
+  function->local = true;
+  function->mesh = {{{"data", 1}}};
+  function->types = {f64({1})};
+  for (const int64_t each : us) {
+    Node node{.op = each < 0 ? Op::all_reduce : Op::timed, .inputs = {function->value_count() - 1}};
+    if (each < 0) node.attrs.set("axes", std::string("data"));
+    if (each >= 0) node.attrs.set("microseconds", each);
+    node.first_result = function->value_count();
+    function->types.push_back(f64({1}));
+    function->nodes.push_back(std::move(node));
+  }
+  return {.function = function,
+          .commit_begin = std::min(commit_begin, static_cast<NodeId>(us.size()))};
+}
+
+constexpr DeviceRates kRates{.flops_per_s = 1e9,
+                             .memory_bytes_per_s = 1e9,
+                             .link_bytes_per_s = 1e9,
+                             .launch_ns = 0,
+                             .collective_latency_ns = 10'000};
+
+std::vector<Section> cut(const LocalFunction& local) { return cut_sections(local, kRates); }
+
+TEST(CutSections, WhatIsShorterThanTheLimitIsOneSection) {
+  EXPECT_EQ(cut(timed_nodes({100, 50, 100})), (std::vector<Section>{{0, 250'000}}));
+  EXPECT_EQ(cut(timed_nodes({})), std::vector<Section>());
+}
+
+TEST(CutSections, ASectionEndsBeforeTheNodeThatWouldGoBeyondTheLimit) {
+  EXPECT_EQ(cut(timed_nodes({100, 100, 100, 100, 100})),
+            (std::vector<Section>{{0, 200'000}, {2, 200'000}, {4, 100'000}}));
+}
+
+TEST(CutSections, ANodeThatIsLongerThanTheLimitIsASectionOfItsOwn) {
+  EXPECT_EQ(cut(timed_nodes({10, 3000, 10, 10})),
+            (std::vector<Section>{{0, 10'000}, {1, 3'000'000}, {2, 20'000}}));
+}
+
+TEST(CutSections, ACutLiesBehindACollectiveWhereOneIsLateEnough) {
+  EXPECT_EQ(cut(timed_nodes({60, -1, 60, 60, 60, 60})),
+            (std::vector<Section>{{0, 70'000}, {2, 240'000}}));
+  EXPECT_EQ(cut(timed_nodes({60, -1, 60, -1, 60, 60, 60})),
+            (std::vector<Section>{{0, 140'000}, {4, 180'000}}))
+      << "the last that fits";
+  EXPECT_EQ(cut(timed_nodes({10, -1, 200, 60, 60})),
+            (std::vector<Section>{{0, 220'000}, {3, 120'000}}))
+      << "too early: a quarter at least";
+  EXPECT_EQ(cut(timed_nodes({60, -1, 100, 200})),
+            (std::vector<Section>{{0, 70'000}, {2, 100'000}, {3, 200'000}}))
+      << "what is left behind the cut is cut again";
+}
+
+TEST(CutSections, ASectionBeginsAtTheCommitPoint) {
+  EXPECT_EQ(cut(timed_nodes({10, 10, 10}, 2)), (std::vector<Section>{{0, 20'000}, {2, 10'000}}));
+  EXPECT_EQ(cut(timed_nodes({10, 10, 10}, 0)), (std::vector<Section>{{0, 30'000}}));
+}
+
+TEST(CutSections, AnyFunctionIsCutIntoSectionsThatFitAndAddUp) {
+  Rng rng(testing::test_seed());
+  for (int round = 0; round < 200; ++round) {
+    std::vector<int64_t> us(1 + rng.below(60));
+    for (int64_t& each : us) each = rng.chance(0.2) ? -1 : static_cast<int64_t>(rng.below(300));
+    const LocalFunction local = timed_nodes(us, static_cast<NodeId>(rng.below(us.size() + 1)));
+    const std::vector<Section> sections = cut(local);
+    bool at_commit = local.commit_begin == us.size();
+    ASSERT_EQ(sections[0].begin, 0u);
+    for (size_t s = 0; s < sections.size(); ++s) {
+      const size_t begin = sections[s].begin;
+      const size_t end = s + 1 == sections.size() ? us.size() : sections[s + 1].begin;
+      ASSERT_LT(begin, end);
+      int64_t sum = 0;
+      for (size_t id = begin; id < end; ++id) sum += us[id] < 0 ? 10'000 : us[id] * 1000;
+      EXPECT_EQ(sections[s].modelled_ns, sum);
+      EXPECT_TRUE(sum <= kSectionLimitNs || end == begin + 1) << sum;
+      at_commit |= begin == local.commit_begin;
+    }
+    EXPECT_TRUE(at_commit) << local.commit_begin;
+  }
+}
+
+}  // namespace
+}  // namespace gangway
