@@ -239,10 +239,17 @@ class Lowering {
                to_string(received.local_type), " on each of ", mesh(from).devices()),
            "transfer between slices of one size, and re-shard in a call");
     }
-    plan_.nodes.push_back({.kind = PlanNodeKind::kTransfer,
+    const auto send = static_cast<uint32_t>(plan_.nodes.size());
+    plan_.nodes.push_back({.kind = PlanNodeKind::kSend,
+                           .name = from.name,
+                           .slice = sent.slice,
+                           .peer = send + 1,
+                           .inputs = {value_of(from.inputs[0])},
+                           .at = at(from)});
+    plan_.nodes.push_back({.kind = PlanNodeKind::kReceive,
                            .name = from.name,
                            .slice = from.slice,
-                           .inputs = {value_of(from.inputs[0])},
+                           .peer = send,
                            .results = values_[id],
                            .at = at(from)});
   }

@@ -5,6 +5,7 @@
 
 #include "ir/build/ops.h"
 #include "ir/build/program_builder.h"
+#include "ir/plan/plan_check.h"
 #include "ir/plan/plan_text.h"
 
 namespace gangway {
@@ -35,6 +36,22 @@ TEST(LowerTest, StateUpdatesCommitBehindTheGate) {
   EXPECT_THAT(text, HasSubstr("  1: gate (%2)\n  2: commit 0"));
   lower(program, options, cache);
   EXPECT_GE(cache.hits(), 2u);
+}
+
+TEST(LowerTest, ATransferBecomesASendAndAReceive) {
+  ProgramBuilder b("two slices", Mesh{});
+  b.slice("second", {});
+  Builder next("next");
+  next.result("y", next.parameter("x", f32()) + 1.0);
+  const auto function = std::make_shared<const Function>(next.build());
+  ProgramValue value = b.call(0, "first", function, {b.input_on(0, "x", f32())})[0];
+  b.output_of("y", b.call(1, "last", function, {b.transfer(value, 1)})[0]);
+  CompileCache cache;
+  const LowerOptions options{.slices = {{{0, 0, 1}}, {{0, 1, 1}}}, .hosts = {"host-0"}};
+  const Plan plan = lower(b.build(), options, cache);
+  EXPECT_NO_THROW(require_valid(plan));
+  EXPECT_THAT(to_text(plan), HasSubstr("(%1) to 2  // lower_test.cc:"));
+  EXPECT_THAT(to_text(plan), HasSubstr("() from 1 -> %2 on slice 1  // lower_test.cc:"));
 }
 
 // Four products of 2 GFLOP, one after another.

@@ -114,7 +114,8 @@ class EntryMaker {
       case PlanNodeKind::kCall: return add_call(n, node);
       case PlanNodeKind::kCommit: return add_commit(n, node);
       case PlanNodeKind::kSource: return add_source(n, node);
-      case PlanNodeKind::kTransfer: return add_transfer(n, node);
+      case PlanNodeKind::kSend: return add_transfer(n, EntryKind::kSend, node.inputs[0]);
+      case PlanNodeKind::kReceive: return add_transfer(n, EntryKind::kReceive, node.results[0]);
       case PlanNodeKind::kGate:
         device_.entries.push_back({.kind = EntryKind::kGate, .node = n});
         return;
@@ -163,23 +164,12 @@ class EntryMaker {
         {.kind = EntryKind::kSource, .node = n, .value = node.results[0], .source = source});
   }
 
-  // A device may send and receive in one transfer: it sends first.
-  void add_transfer(uint32_t n, const PlanNode& node) {
-    const PlanSlice& from = plan_.slices[plan_.values[node.inputs[0]].slice];
-    if (mesh_device_of(from, device_.member) != kNone) {
-      device_.entries.push_back({.kind = EntryKind::kSend,
-                                 .node = n,
-                                 .value = node.inputs[0],
-                                 .channel = static_cast<uint32_t>(device_.channels.size())});
-      device_.channels.emplace_back();
-    }
-    if (mesh_device_of(plan_.slices[node.slice], device_.member) != kNone) {
-      device_.entries.push_back({.kind = EntryKind::kReceive,
-                                 .node = n,
-                                 .value = node.results[0],
-                                 .channel = static_cast<uint32_t>(device_.channels.size())});
-      device_.channels.emplace_back();
-    }
+  void add_transfer(uint32_t n, EntryKind kind, uint32_t value) {
+    device_.entries.push_back({.kind = kind,
+                               .node = n,
+                               .value = value,
+                               .channel = static_cast<uint32_t>(device_.channels.size())});
+    device_.channels.emplace_back();
   }
 
   void add_outputs() {

@@ -47,13 +47,28 @@ bool has_gate(const Plan& plan) {
 
 bool discrete(const HostPlan& plan) { return plan.devices[0]->device->discrete(); }
 
-// What of a payload lies in the segment: nothing where both devices are this host's and discrete.
-int64_t shared_payload(const HostPlan& plan, const PlanNode& node, uint32_t mesh_device) {
-  const PlanSlice& to = plan.plan->slices[node.slice];
+// What a receive has in the segment: nothing where both devices are this host's and discrete.
+int64_t shared_payload(const HostPlan& plan, const PlanNode& receive, uint32_t mesh_device) {
+  const PlanSlice& to = plan.plan->slices[receive.slice];
   const bool linked = discrete(plan) &&
-                      sender_of(*plan.plan, node, mesh_device).host == plan.self &&
+                      peer_of(*plan.plan, receive, mesh_device).host == plan.self &&
                       slice_members(to)[mesh_device].host == plan.self;
-  return linked ? 0 : plan.plan->values[node.results[0]].local_type.bytes();
+  return linked ? 0 : plan.plan->values[receive.results[0]].local_type.bytes();
+}
+
+// The two ends of an entry that sends or receives.
+struct Ends {
+  uint32_t receive = 0;  // The node.
+  uint32_t mesh_device = 0;
+  Member sender, receiver;
+};
+
+Ends ends_of(const Plan& plan, const Entry& entry, const Member& member) {
+  const PlanNode& node = plan.nodes[entry.node];
+  const uint32_t mesh_device = mesh_device_of(plan.slices[node.slice], member);
+  const Member other = peer_of(plan, node, mesh_device);
+  if (entry.kind == EntryKind::kSend) return {node.peer, mesh_device, member, other};
+  return {entry.node, mesh_device, other, member};
 }
 
 template <class Body>
@@ -61,7 +76,7 @@ void for_each_inbox(const HostPlan& plan, const Member& member, Body body) {
   const Plan& facts = *plan.plan;
   for (uint32_t n = 0; n < facts.nodes.size(); ++n) {
     const PlanNode& node = facts.nodes[n];
-    if (node.kind != PlanNodeKind::kTransfer) continue;
+    if (node.kind != PlanNodeKind::kReceive) continue;
     const uint32_t mesh_device = mesh_device_of(facts.slices[node.slice], member);
     if (mesh_device == kNone) continue;
     body(inbox_area(n, mesh_device),
@@ -181,24 +196,18 @@ void link_gate(HostPlan& plan, DevicePlan& device, const BellOf& bell_of) {
 void link_channels(HostPlan& plan, DevicePlan& device, const BellOf& bell_of) {
   for (const Entry& entry : device.entries) {
     if (entry.channel == kNone) continue;
-    const PlanNode& node = plan.plan->nodes[entry.node];
-    const PlanSlice& from = plan.plan->slices[plan.plan->values[node.inputs[0]].slice];
-    const PlanSlice& to = plan.plan->slices[node.slice];
-    const bool sends = entry.kind == EntryKind::kSend;
-    const uint32_t mesh_device = mesh_device_of(sends ? from : to, device.member);
-    const Member receiver = slice_members(to)[mesh_device];
-    const Member sender = slice_members(from)[mesh_device];
-    const int64_t payload = shared_payload(plan, node, mesh_device);
+    const auto [receive, mesh_device, sender, receiver] = ends_of(*plan.plan, entry, device.member);
+    const int64_t payload = shared_payload(plan, plan.plan->nodes[receive], mesh_device);
     const uint32_t slots = slots_of(*plan.plan);
     const SharedSegment& segment = segment_of(plan, receiver.host);
-    std::byte* area = find_area(segment, inbox_area(entry.node, mesh_device),
-                                TransferSlots::bytes(payload, slots));
+    std::byte* area =
+        find_area(segment, inbox_area(receive, mesh_device), TransferSlots::bytes(payload, slots));
     TransferChannel& channel = device.channels[entry.channel];
     channel = {.slots = TransferSlots(area, payload, slots),
                .link_class = link_class(*plan.plan, sender.host, receiver.host),
-               .peer = bell_of(sends ? receiver : sender)};
+               .peer = bell_of(entry.kind == EntryKind::kSend ? receiver : sender)};
     if (discrete(plan) && sender.host == plan.self && receiver.host == plan.self) {
-      auto& link = plan.links[{entry.node, mesh_device}];
+      auto& link = plan.links[{receive, mesh_device}];
       if (link == nullptr)
         link = device_of(plan, sender)->device->link_to(*device_of(plan, receiver)->device, slots);
       channel.link = link;
@@ -221,16 +230,12 @@ void place_links(HostPlan& plan) {
   for (const auto& device : plan.devices) {
     for (const Entry& entry : device->entries) {
       if (entry.channel == kNone || device->channels[entry.channel].link == nullptr) continue;
-      const PlanNode& node = plan.plan->nodes[entry.node];
-      const PlanSlice& to = plan.plan->slices[node.slice];
-      const PlanSlice& mine = entry.kind == EntryKind::kSend
-                                  ? plan.plan->slices[plan.plan->values[entry.value].slice]
-                                  : to;
-      const DevicePlan& receiver =
-          *device_of(plan, slice_members(to)[mesh_device_of(mine, device->member)]);
+      const Ends ends = ends_of(*plan.plan, entry, device->member);
+      const DevicePlan& receiver = *device_of(plan, ends.receiver);
+      const uint32_t value = plan.plan->nodes[ends.receive].results[0];
       TransferChannel& channel = device->channels[entry.channel];
       channel.stride = receiver.layout.inbox_bytes;
-      channel.memory = receiver.inboxes->data() + receiver.layout.values[node.results[0]].offset;
+      channel.memory = receiver.inboxes->data() + receiver.layout.values[value].offset;
     }
   }
 }

@@ -75,7 +75,7 @@ struct HostPlan {
   SharedSegment segment;             // What this host's devices receive in.
   std::vector<SharedSegment> peers;  // By host; empty for this one.
   std::vector<SharedSegment> bells;  // By host; empty for this one.
-  // By node and mesh device of the receiver.
+  // By receive and mesh device.
   std::map<std::pair<uint32_t, uint32_t>, std::shared_ptr<DeviceLink>> links;
 
   std::vector<std::unique_ptr<PlanRun>> runs;  // One for each run in flight.

@@ -53,22 +53,23 @@ class LayoutMaker {
         first_[value] = std::min(first_[value], n);
         last_[value] = std::max(last_[value], until);
         if (node.kind == PlanNodeKind::kSource) sourced_.push_back(value);
-        if (node.kind == PlanNodeKind::kTransfer) find_transfer(node, value);
       }
+      if (node.kind == PlanNodeKind::kSend || node.kind == PlanNodeKind::kReceive)
+        find_transfer(node);
     }
     // What a client gets is copied, or was bound, when the run ends.
     for (uint32_t value : plan_.outputs) last_[value] = end;
   }
 
-  void find_transfer(const PlanNode& node, uint32_t value) {
-    received_.push_back(value);
-    const uint32_t to = mesh_device_of(plan_.slices[node.slice], member_);
-    if (discrete_ && to != kNone && sender_of(plan_, node, to).host == member_.host)
-      linked_.push_back(value);
-    const uint32_t from = mesh_device_of(plan_.slices[plan_.values[node.inputs[0]].slice], member_);
-    if (discrete_ && from != kNone &&
-        slice_members(plan_.slices[node.slice])[from].host == member_.host)
+  void find_transfer(const PlanNode& node) {
+    const uint32_t device = mesh_device_of(plan_.slices[node.slice], member_);
+    const bool linked = discrete_ && peer_of(plan_, node, device).host == member_.host;
+    if (node.kind == PlanNodeKind::kReceive) {
+      received_.push_back(node.results[0]);
+      if (linked) linked_.push_back(node.results[0]);
+    } else if (linked) {
       last_[node.inputs[0]] = static_cast<uint32_t>(plan_.nodes.size());
+    }
   }
 
   static bool contains(const std::vector<uint32_t>& values, uint32_t value) {
@@ -148,15 +149,13 @@ uint32_t mesh_device_of(const PlanSlice& slice, const Member& member) {
   return kNone;
 }
 
-Member sender_of(const Plan& plan, const PlanNode& transfer, uint32_t device) {
-  return slice_members(plan.slices[plan.values[transfer.inputs[0]].slice])[device];
+Member peer_of(const Plan& plan, const PlanNode& node, uint32_t device) {
+  return slice_members(plan.slices[plan.nodes[node.peer].slice])[device];
 }
 
 bool takes_part(const Plan& plan, const PlanNode& node, const Member& member) {
-  if (node.kind == PlanNodeKind::kGate) return true;
-  if (mesh_device_of(plan.slices[node.slice], member) != kNone) return true;
-  return node.kind == PlanNodeKind::kTransfer &&
-         mesh_device_of(plan.slices[plan.values[node.inputs[0]].slice], member) != kNone;
+  return node.kind == PlanNodeKind::kGate ||
+         mesh_device_of(plan.slices[node.slice], member) != kNone;
 }
 
 PlanLayout lay_out(const Plan& plan, const Member& member, const CompiledFunctions& functions,

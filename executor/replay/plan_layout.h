@@ -43,9 +43,8 @@ struct PlanLayout {
 
 // Which device of a slice's mesh `member` is; kNone when it is none of them.
 uint32_t mesh_device_of(const PlanSlice& slice, const Member& member);
-// Who sends what mesh device `device` receives in a transfer.
-Member sender_of(const Plan& plan, const PlanNode& transfer, uint32_t device);
-// Whether `member` takes part in a node: the sender of a transfer does, too.
+// Whom mesh device `device` sends to, or receives from, in a send or a receive.
+Member peer_of(const Plan& plan, const PlanNode& node, uint32_t device);
 bool takes_part(const Plan& plan, const PlanNode& node, const Member& member);
 
 using CompiledFunctions = std::vector<std::shared_ptr<const CompiledFunction>>;

@@ -10,7 +10,7 @@
 using Cxx = import "/capnp/c++.capnp";
 $Cxx.namespace("gangway::wire");
 
-const planVersion :UInt32 = 1;
+const planVersion :UInt32 = 2;
 
 struct Plan {
   version @0 :UInt32;
@@ -93,6 +93,7 @@ struct Plan {
   }
   struct Node {
     kind @0 :UInt8;
+    # PlanNodeKind, in its order.
     name @1 :Text;
     slice @2 :UInt32;
     function @3 :UInt32;
@@ -101,5 +102,7 @@ struct Plan {
     results @6 :List(UInt32);
     attrs @7 :List(Attr);
     at @8 :Text;
+    peer @9 :UInt32;
+    # Of a send its receive, which comes later; of a receive its send.
   }
 }

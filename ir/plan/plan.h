@@ -85,19 +85,22 @@ struct PlanValue {
 };
 
 enum class PlanNodeKind : uint8_t {
-  kCall,      // The part of `function` before commit_begin; all of it when nothing is updated.
-  kTransfer,  // inputs[0] on its slice to results[0] on another slice; device i sends to device i
-              // (equal shardings).
-  kSource,    // Fills results[0] from the host's data pipeline.
-  kGate,      // Over all devices of the plan: every rank ok and every guarded result finite?
-  kCommit,    // The rest of call `call`, when the gate let it pass.
+  kCall,     // The part of `function` before commit_begin; all of it when nothing is updated.
+  kSend,     // inputs[0] to what `peer`, the kReceive later in the order, gives; device i sends to
+             // device i of the receiver's slice (equal local types).
+  kReceive,  // results[0] is what `peer`, the kSend, sends.
+  kSource,   // Fills results[0] from the host's data pipeline.
+  kGate,     // Over all devices of the plan, in every slice: every rank ok and every guarded result
+             // finite? All other nodes run in one slice.
+  kCommit,   // The rest of call `call`, when the gate let it pass.
 };
 struct PlanNode {
   PlanNodeKind kind = PlanNodeKind::kCall;
   std::string name;              // The program's node, for messages and traces.
-  uint32_t slice = 0;            // Where it runs (kTransfer: the receiver's).
+  uint32_t slice = 0;            // Where it runs.
   uint32_t function = kNone;     // kCall: index into Plan::functions.
   uint32_t call = kNone;         // kCommit: the node of its kCall.
+  uint32_t peer = kNone;         // kSend, kReceive: the node of the other end.
   std::vector<uint32_t> inputs;  // PlanValue indices; kCall: one for each parameter.
   // kCall: one for each result; in-place results name the state's value.
   std::vector<uint32_t> results;

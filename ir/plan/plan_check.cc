@@ -163,9 +163,14 @@ class Check {
             " does not exist");
     require_written(node);
     require_here(node, node.results);
+    if (node.kind != PlanNodeKind::kGate) require_here(node, node.inputs);
+    GW_PLAN(node.peer == kNone || node.kind == PlanNodeKind::kSend ||
+                node.kind == PlanNodeKind::kReceive,
+            "node \"", node.name, "\" has a peer: expected a send or a receive");
     switch (node.kind) {
       case PlanNodeKind::kCall: check_call(node); break;
-      case PlanNodeKind::kTransfer: check_transfer(node); break;
+      case PlanNodeKind::kSend: check_send(node, index); break;
+      case PlanNodeKind::kReceive: check_receive(node, index); break;
       case PlanNodeKind::kSource: check_source(node); break;
       case PlanNodeKind::kGate:
         GW_PLAN(node.results.empty(), "the gate gives no value");
@@ -176,18 +181,34 @@ class Check {
                     plan_.nodes[node.call].slice == node.slice && node.inputs.empty() &&
                     node.results.empty(),
                 "commit \"", node.name, "\" names no earlier call of its slice");
+        GW_PLAN(gated_, "commit \"", node.name, "\" comes before the gate");
         break;
     }
     for (uint32_t result : node.results) written_[result] = true;
   }
 
-  void check_transfer(const PlanNode& node) {
-    GW_PLAN(node.inputs.size() == 1 && node.results.size() == 1, "transfer \"", node.name,
-            "\" must move one value");
-    const PlanValue &from = value(node.inputs[0]), &to = value(node.results[0]);
+  void check_send(const PlanNode& node, size_t index) {
+    GW_PLAN(node.inputs.size() == 1 && node.results.empty(), "send \"", node.name,
+            "\" must take one value and give none");
+    GW_PLAN(node.peer > index && is_peer(node.peer, PlanNodeKind::kReceive, index), "send \"",
+            node.name, "\", node ", index, ": node ", node.peer, " is no later receive from it");
+  }
+
+  void check_receive(const PlanNode& node, size_t index) {
+    GW_PLAN(node.inputs.empty() && node.results.size() == 1, "receive \"", node.name,
+            "\" must take no value and give one");
+    GW_PLAN(node.peer < index && is_peer(node.peer, PlanNodeKind::kSend, index), "receive \"",
+            node.name, "\", node ", index, ": node ", node.peer, " is no earlier send to it");
+    const PlanValue& from = value(plan_.nodes[node.peer].inputs[0]);
+    const PlanValue& to = value(node.results[0]);
     GW_PLAN(from.local_type == to.local_type &&
                 plan_.slices[from.slice].mesh.devices() == plan_.slices[to.slice].mesh.devices(),
-            "transfer \"", node.name, "\": its ends differ");
+            "receive \"", node.name, "\": the ends of the transfer differ");
+  }
+
+  bool is_peer(uint32_t peer, PlanNodeKind kind, size_t of) const {
+    return peer < plan_.nodes.size() && plan_.nodes[peer].kind == kind &&
+           plan_.nodes[peer].peer == of;
   }
 
   void check_source(const PlanNode& node) {
@@ -222,7 +243,6 @@ class Check {
             "call \"", node.name, "\": expected ", function.parameters.size(), " inputs and ",
             function.results.size(), " results, got ", node.inputs.size(), " and ",
             node.results.size());
-    require_here(node, node.inputs);
     for (size_t i = 0; i < node.inputs.size(); ++i) {
       check_type(node, "input", i, value(node.inputs[i]).local_type, function.types[i]);
     }

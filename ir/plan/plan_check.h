@@ -2,7 +2,8 @@
 //
 // What the controller lowers keeps them by construction; an executor trusts no bytes. Functions
 // inside are verified by their own reader (ir/wire/wire.h); here: every index, count and type that
-// ties the parts together, and that no node reads a value before a lower ticket has written it.
+// ties the parts together, that no node reads a value before a lower ticket has written it, and
+// what tickets rely on: a send comes before its one receive, a commit behind the gate and its call.
 //
 // Threads: pure.
 // Errors: throws kInvalid naming the first broken rule.

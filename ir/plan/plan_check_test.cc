@@ -106,21 +106,56 @@ TEST(PlanCheckTest, ACallReadsAndWritesOnItsOwnSlice) {
               HasSubstr("value 1 lies on slice 1, it runs on slice 0"));
 }
 
+// The plan's result goes to a second slice of so many devices.
+void add_transfer(Plan& p, int64_t devices, const Type& local) {
+  add_slice(p, devices);
+  p.values.push_back({"", PlanStorage::kTemporary, 1, f32({4 * devices}), local, {shard(0)}});
+  p.nodes.push_back({.kind = PlanNodeKind::kSend, .name = "s", .peer = 2, .inputs = {1}});
+  p.nodes.push_back(
+      {.kind = PlanNodeKind::kReceive, .name = "r", .slice = 1, .peer = 1, .results = {2}});
+}
+
 TEST(PlanCheckTest, ATransferMovesOneValueBetweenSlicesOfEqualSize) {
-  const auto with_transfer = [](int64_t devices, const Type& local, uint32_t slice) {
+  const auto with_transfer = [](int64_t devices, const std::function<void(Plan&)>& spoil) {
     return mistake([&](Plan& p) {
-      add_slice(p, devices);
-      p.values.push_back({"", PlanStorage::kTemporary, 1, f32({4 * devices}), local, {shard(0)}});
-      p.nodes.push_back({.kind = PlanNodeKind::kTransfer,
-                         .name = "t",
-                         .slice = slice,
-                         .inputs = {1},
-                         .results = {2}});
+      add_transfer(p, devices, f32({4}));
+      spoil(p);
     });
   };
-  EXPECT_EQ(with_transfer(2, f32({4}), 1), "accepted");
-  EXPECT_THAT(with_transfer(1, f32({4}), 1), HasSubstr("transfer \"t\": its ends differ"));
-  EXPECT_THAT(with_transfer(2, f32({4}), 0), HasSubstr("runs on slice 0"));
+  EXPECT_EQ(with_transfer(2, [](Plan&) {}), "accepted");
+  EXPECT_THAT(with_transfer(1, [](Plan&) {}), HasSubstr("receive \"r\": the ends"));
+  EXPECT_THAT(with_transfer(2, [](Plan& p) { p.nodes[2].slice = 0; }),
+              HasSubstr("value 2 lies on slice 1, it runs on slice 0"));
+  EXPECT_THAT(with_transfer(2, [](Plan& p) { p.nodes[1].slice = 1; }),
+              HasSubstr("value 1 lies on slice 0, it runs on slice 1"));
+  EXPECT_THAT(with_transfer(2, [](Plan& p) { p.nodes[1].inputs = {}; }), HasSubstr("one value"));
+  EXPECT_THAT(with_transfer(2, [](Plan& p) { p.nodes[2].inputs = {2}; }),
+              HasSubstr("before it is written"));
+}
+
+TEST(PlanCheckTest, ASendComesBeforeItsOneReceive) {
+  const auto with_transfer = [](const std::function<void(std::vector<PlanNode>&)>& spoil) {
+    return mistake([&](Plan& p) {
+      add_transfer(p, 2, f32({4}));
+      spoil(p.nodes);
+    });
+  };
+  using Nodes = std::vector<PlanNode>;
+  EXPECT_THAT(with_transfer([](Nodes& n) { n[1].peer = 7; }), HasSubstr("node 7 is no later"));
+  EXPECT_THAT(with_transfer([](Nodes& n) { n[1].peer = 0; }), HasSubstr("node 0 is no later"));
+  EXPECT_THAT(with_transfer([](Nodes& n) { n[2].peer = 0; }), HasSubstr("node 2 is no later"));
+  EXPECT_THAT(with_transfer([](Nodes& n) { n[2].kind = PlanNodeKind::kSource; }),
+              HasSubstr("node 2 is no later receive"));
+  EXPECT_THAT(with_transfer([](Nodes& n) {
+                std::swap(n[1], n[2]);
+                std::swap(n[1].peer, n[2].peer);
+              }),
+              HasSubstr("receive \"r\", node 1: node 2 is no earlier send"));
+  EXPECT_THAT(with_transfer([](Nodes& n) { n.push_back(n[2]); }),
+              HasSubstr("receive \"r\", node 3: node 1 is no earlier send to it"));
+  EXPECT_THAT(with_transfer([](Nodes& n) { n.push_back(n[1]); }),
+              HasSubstr("send \"s\", node 3: node 2 is no later receive from it"));
+  EXPECT_THAT(with_transfer([](Nodes& n) { n[0].peer = 2; }), HasSubstr("\"f\" has a peer"));
 }
 
 TEST(PlanCheckTest, AHostRunsOnlyOnDevicesThatItHas) {
@@ -206,6 +241,18 @@ TEST(PlanCheckTest, ACommitNamesAnEarlierCall) {
                 p.nodes.push_back({.kind = PlanNodeKind::kCommit, .name = "c", .call = 1});
               }),
               HasSubstr("names no earlier call of its slice"));
+}
+
+TEST(PlanCheckTest, ACommitComesBehindTheGate) {
+  const auto with_order = [](std::vector<PlanNodeKind> kinds) {
+    return mistake([&](Plan& p) {
+      for (const PlanNodeKind kind : kinds)
+        p.nodes.push_back({.kind = kind, .call = kind == PlanNodeKind::kCommit ? 0 : kNone});
+    });
+  };
+  EXPECT_EQ(with_order({PlanNodeKind::kGate, PlanNodeKind::kCommit}), "accepted");
+  EXPECT_THAT(with_order({PlanNodeKind::kCommit, PlanNodeKind::kGate}),
+              HasSubstr("comes before the gate"));
 }
 
 }  // namespace

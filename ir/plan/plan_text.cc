@@ -19,7 +19,8 @@ const char* word(PlanStorage storage) {
 const char* word(PlanNodeKind kind) {
   switch (kind) {
     case PlanNodeKind::kCall: return "call";
-    case PlanNodeKind::kTransfer: return "transfer";
+    case PlanNodeKind::kSend: return "send";
+    case PlanNodeKind::kReceive: return "receive";
     case PlanNodeKind::kSource: return "source";
     case PlanNodeKind::kGate: return "gate";
     case PlanNodeKind::kCommit: return "commit";
@@ -75,6 +76,8 @@ std::string line(const Plan& plan, const PlanNode& node, size_t index) {
     text += cat(" [", local.function->nodes.size(), " nodes, commit at ", local.commit_begin,
                 sections(local), "]");
   }
+  if (node.kind == PlanNodeKind::kSend) text += cat(" to ", node.peer);
+  if (node.kind == PlanNodeKind::kReceive) text += cat(" from ", node.peer);
   if (!node.results.empty()) text += " -> " + list(node.results);
   if (node.slice != 0) text += cat(" on slice ", node.slice);
   if (!node.at.empty()) text += "  // " + node.at;

@@ -167,6 +167,7 @@ void write_node(P::Node::Builder to, const PlanNode& node) {
   to.setSlice(node.slice);
   to.setFunction(node.function);
   to.setCall(node.call);
+  to.setPeer(node.peer);
   write_numbers(to.initInputs(count(node.inputs.size())), node.inputs);
   write_numbers(to.initResults(count(node.results.size())), node.results);
   auto attrs = to.initAttrs(count(node.attrs.size()));
@@ -181,6 +182,7 @@ PlanNode read_node(P::Node::Reader from) {
                 .slice = from.getSlice(),
                 .function = from.getFunction(),
                 .call = from.getCall(),
+                .peer = from.getPeer(),
                 .inputs = read_numbers<uint32_t>(from.getInputs()),
                 .results = read_numbers<uint32_t>(from.getResults()),
                 .at = from.getAt().cStr()};

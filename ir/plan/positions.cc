@@ -40,12 +40,8 @@ Positions::Positions(const Plan& plan) : spans_(plan.slices.size()), counts_(pla
             std::max(1u, sections.count));
         break;
       }
-      case PlanNodeKind::kTransfer: {
-        const uint32_t from = plan.values[node.inputs[0]].slice;
-        if (from != node.slice) add(from, {.node = n}, 1);
-        add(node.slice, {.node = n}, from == node.slice ? 2 : 1);
-        break;
-      }
+      case PlanNodeKind::kSend:
+      case PlanNodeKind::kReceive:
       case PlanNodeKind::kSource: add(node.slice, {.node = n}, 1); break;
       case PlanNodeKind::kGate:
         for (uint32_t slice = 0; slice < slices(); ++slice) add(slice, {.node = n}, 1);

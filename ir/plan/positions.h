@@ -6,9 +6,8 @@
 //
 //   call      one for each section before the function's commit point, at least one
 //   commit    one for each section from there on, at least one
-//   transfer  one in the sender's slice, for the send, and one in the receiver's, for the receipt
-//   source    one
 //   gate      one in every slice of the plan
+//   others    one: send, receive, source
 //
 // Invariant: every process counts the same from the same plan.
 // Threads: a value; what it needs of the plan it copies.

@@ -26,7 +26,8 @@ class PositionsTest : public testing::Test {
     const uint32_t there = t_.value("", PlanStorage::kTemporary, f32(), {}, 1);
     source_ = t_.node({.kind = PlanNodeKind::kSource});
     cut_ = t_.call("cut", 0, {}, {here});
-    transfer_ = t_.transfer(here, there);
+    receive_ = t_.transfer(here, there);
+    send_ = receive_ - 1;
     whole_ = t_.call("whole", 1, {there}, {}, 1);
     gate_ = t_.gate();
     commit_ = t_.commit(cut_);
@@ -34,7 +35,7 @@ class PositionsTest : public testing::Test {
   }
 
   TestPlan t_;
-  uint32_t source_, cut_, transfer_, whole_, gate_, commit_, whole_commit_;
+  uint32_t source_, cut_, send_, receive_, whole_, gate_, commit_, whole_commit_;
 };
 
 TEST_F(PositionsTest, ACallHasOneForEachSectionBeforeItsCommitPointAndItsCommitTheOthers) {
@@ -64,10 +65,12 @@ TEST_F(PositionsTest, APartWithoutNodesHasOneToo) {
   EXPECT_EQ(positions.modelled_ns(0, positions.of(commit_, 0)), 7);
 }
 
-TEST_F(PositionsTest, ATransferCountsAtBothEndsAndTheGateEverywhere) {
+TEST_F(PositionsTest, ASendAndItsReceiveCountWhereTheyRunAndTheGateEverywhere) {
   const Positions positions(t_.plan());
-  EXPECT_EQ(positions.of(transfer_, 0), (Range{3, 1}));
-  EXPECT_EQ(positions.of(transfer_, 1), (Range{0, 1}));
+  EXPECT_EQ(positions.of(send_, 0), (Range{3, 1}));
+  EXPECT_EQ(positions.of(send_, 1), (Range{}));
+  EXPECT_EQ(positions.of(receive_, 0), (Range{}));
+  EXPECT_EQ(positions.of(receive_, 1), (Range{0, 1}));
   EXPECT_EQ(positions.of(gate_, 0), (Range{4, 1}));
   EXPECT_EQ(positions.of(gate_, 1), (Range{2, 1}));
   EXPECT_EQ(positions.of(cut_, 1), (Range{}));

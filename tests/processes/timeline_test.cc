@@ -116,8 +116,8 @@ TEST_P(TimelineTest, ControlRunsAheadTheLastCallIsEnqueuedBeforeADeviceHasDoneTh
   const Executable chain = first.compile(timed_chain(), std::vector<Slice>{second});
   EXPECT_EQ(chain.run({{"x", 0.0f}})["y"].item<float>(), 128.0f);
   client.close();
-  // Between two calls lies a transfer.
-  constexpr int64_t kTenth = 9 * 2, kLast = 127 * 2;
+  // Between two calls lie a send and a receive.
+  constexpr int64_t kTenth = 9 * 3, kLast = 127 * 3;
   std::vector<double> last_enqueued_us, tenth_done_us;
   for (const auto& [row, spans] : read_rows(path)) {
     for (const auto& span : spans) {

@@ -80,11 +80,17 @@ class TestPlan {
                  .slice = plan_->nodes[call].slice,
                  .call = call});
   }
+  // Returns the receive; the send comes just before it.
   uint32_t transfer(uint32_t from, uint32_t to) {
-    return node({.kind = PlanNodeKind::kTransfer,
+    const uint32_t send = node({.kind = PlanNodeKind::kSend,
+                                .name = "transfer",
+                                .slice = plan_->values[from].slice,
+                                .inputs = {from}});
+    plan_->nodes[send].peer = send + 1;
+    return node({.kind = PlanNodeKind::kReceive,
                  .name = "transfer",
                  .slice = plan_->values[to].slice,
-                 .inputs = {from},
+                 .peer = send,
                  .results = {to}});
   }
   uint32_t node(PlanNode node) {
