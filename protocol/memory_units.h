@@ -11,11 +11,11 @@
 
 namespace gangway {
 
-inline constexpr int64_t kDeviceUnitBytes = 256;
+inline constexpr int64_t kDeviceAlignment = 256;  // As a card gives memory out.
 
-// What a tensor of `bytes` takes on a device.
-inline int64_t device_bytes(int64_t bytes) {
-  return align_up(std::max<int64_t>(bytes, 1), kDeviceUnitBytes);
+// What `bytes` take of a device's memory: whole units, at least one.
+inline int64_t block_bytes(int64_t bytes) {
+  return align_up(std::max<int64_t>(bytes, 1), kDeviceAlignment);
 }
 
 }  // namespace gangway

@@ -44,7 +44,7 @@ std::vector<HostId> CopyTable::make_array(SessionId session, const CopyFrame& re
   std::vector<Reservation> wanted;
   wanted.reserve(record.devices.size());
   for (const DeviceRef& device : record.devices) {
-    wanted.push_back({device, device_bytes(value.local_type.bytes())});
+    wanted.push_back({device, block_bytes(value.local_type.bytes())});
   }
   const std::string owner = callbacks_.owner_name(session);
   if (const auto short_of = hosts_.reserve(owner, wanted)) {

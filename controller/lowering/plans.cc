@@ -48,7 +48,7 @@ std::vector<Reservation> output_bytes(const PlanRecord& record) {
   for (uint32_t output : record.plan->outputs) {
     const PlanValue& value = record.plan->values[output];
     for (const DeviceRef& device : record.devices[value.slice]) {
-      bytes[device] += device_bytes(value.local_type.bytes());
+      bytes[device] += block_bytes(value.local_type.bytes());
     }
   }
   std::vector<Reservation> wanted;

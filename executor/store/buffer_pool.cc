@@ -1,11 +1,6 @@
 #include "executor/store/buffer_pool.h"
 
-#include "protocol/memory_units.h"
-
 namespace gangway {
-
-static_assert(kDeviceAlignment == kDeviceUnitBytes,
-              "the controller admits outputs in the units in which devices allocate them");
 
 BufferPool::BufferPool(DeviceMemory& memory, int64_t bytes, std::string what, int64_t reserved)
     : memory_(memory), bytes_(bytes), what_(std::move(what)) {

@@ -8,7 +8,6 @@
 // Errors: kOverloaded, naming what needs how much, the device, and how much is free.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -16,12 +15,10 @@
 #include <mutex>
 #include <string>
 
-#include "runtime/base/align.h"
+#include "protocol/memory_units.h"
 #include "runtime/base/result.h"
 
 namespace gangway {
-
-inline constexpr int64_t kDeviceAlignment = 256;  // As a card gives memory out.
 
 // Where the bytes of a discrete device come from. What allocate() returns may be used at once; it
 // must be idle when it is released.
@@ -65,11 +62,8 @@ class DeviceMemory : public std::enable_shared_from_this<DeviceMemory> {
   int64_t peak_ = 0;
 };
 
-// What `bytes` take of a device's memory: whole units, at least one.
-inline int64_t block_bytes(int64_t bytes) {
-  return align_up(std::max<int64_t>(bytes, 1), kDeviceAlignment);
-}
-// So much memory of the host, in such units, for std::free(); null: there is none left.
+// So much memory of the host, in whole units of a device's, for std::free(); null: there is none
+// left.
 inline std::byte* host_block(int64_t bytes) {
   return static_cast<std::byte*>(
       std::aligned_alloc(kDeviceAlignment, static_cast<size_t>(block_bytes(bytes))));
