@@ -41,6 +41,9 @@ struct CollectiveTensor {
   int64_t elements = 0;
   DType dtype = DType::kF32;
 };
+inline int64_t bytes_of(const CollectiveTensor& tensor) {
+  return tensor.elements * static_cast<int64_t>(size_of(tensor.dtype));
+}
 
 class Collective {
  public:

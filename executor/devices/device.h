@@ -111,6 +111,7 @@ class Device;
 struct DeviceGroup {
   std::string name;              // Of all its devices, in order: equal on every host.
   std::vector<Device*> members;  // Null where another host has it.
+  std::vector<LinkClass> links;  // From each to the next, and from the last to the first.
   int64_t bytes_max = 0;         // Of a bucket.
 };
 

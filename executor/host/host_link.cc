@@ -97,12 +97,18 @@ DevicePlan* device_of(const HostPlan& plan, const Member& member) {
 
 DeviceGroup devices_of(const HostPlan& plan, const GroupSpec& group, size_t index) {
   const std::vector<Member> members = slice_members(plan.plan->slices[group.slice]);
+  const std::vector<uint32_t>& mesh_devices = group.groups[index];
   DeviceGroup devices{.bytes_max = group.bytes_max};
-  for (uint32_t mesh_device : group.groups[index]) {
+  for (uint32_t mesh_device : mesh_devices) {
     const Member& member = members[mesh_device];
     devices.name += cat(plan.plan->hosts[member.host], "/", member.device, " ");
     const DevicePlan* here = device_of(plan, member);
     devices.members.push_back(here == nullptr ? nullptr : here->device);
+  }
+  for (size_t rank = 0; rank < mesh_devices.size(); ++rank) {
+    const uint32_t next = mesh_devices[(rank + 1) % mesh_devices.size()];
+    devices.links.push_back(
+        link_class(*plan.plan, members[mesh_devices[rank]].host, members[next].host));
   }
   return devices;
 }

@@ -75,23 +75,13 @@ TEST_P(HostTransferTest, WhatATransferMovesCountsForTheLinkBetweenItsHosts) {
   EXPECT_EQ(moved(*t, LinkClass::kBetweenIslands), expected);
 }
 
-// y = the rows of x added up, over two hosts of two devices: one all-reduce of `elements` f32.
-std::shared_ptr<const Plan> all_reduce_over_islands(int64_t elements) {
-  TestPlan t("all reduce", 2, 2);
-  Builder b("sum", t.mesh());
-  b.result("y", sum(b.parameter("x", f32({4, elements}), {{"data", shard(0)}}), {0}));
-  const uint32_t function = t.function(b.build());
-  t.call("sum", function, {t.input("x", f32({4, elements}), {shard(0)})},
-         {t.output("y", f32({elements}))});
-  t.plan().islands = {"east", "west"};
-  return t.share();
-}
-
 TEST_P(HostTransferTest, AnAllReduceCountsWhatEachMemberReadsOfEachOther) {
   // N = 4 members of B bytes; each has one peer in its host and two in the other island.
   const auto counted = [&](int64_t elements) {
     TestHosts t(*reactor, 2, 2, GetParam());
-    t.install(kPlan, all_reduce_over_islands(elements));
+    auto plan = std::make_shared<Plan>(*TestPlan::all_reduce(2, 2, elements));
+    plan->islands = {"east", "west"};
+    t.install(kPlan, plan);
     t.put<float>(ArrayId(1), kPlan, 0, std::vector<float>(static_cast<size_t>(4 * elements), 1.0f));
     const uint64_t before = moved(t, LinkClass::kHost);
     t.start({.plan = kPlan,

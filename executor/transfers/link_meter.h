@@ -1,8 +1,9 @@
 // LinkMeter: how many bytes one device has moved, by the class of the link that they went over.
 //
 // Payload is counted once, by the device that does the copy: who sends in a transfer, who reads in
-// a collective over shared memory, the device itself where a client puts or gets. Counters, stamps
-// and the words of an exchange are not counted. docs/collectives.md has the formulas.
+// a collective over shared memory or on one card, who sends in a ring of cards, the device itself
+// where a client puts or gets. Counters, stamps and the words of an exchange are not counted.
+// docs/collectives.md has the formulas.
 //
 // Threads: add() on the device's own thread; read() anywhere.
 // Cost: add() is one load and one store.

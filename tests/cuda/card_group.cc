@@ -8,18 +8,12 @@
 #include "runtime/os/thread.h"
 
 namespace gangway {
-namespace {
-
-int64_t bytes_of(const CollectiveTensor& tensor) {
-  return tensor.elements * static_cast<int64_t>(size_of(tensor.dtype));
-}
-
-}  // namespace
 
 CardGroup::CardGroup(const std::vector<std::shared_ptr<cuda::Gpu>>& cards, int64_t bytes_max)
     : areas_((cards.size() + 1) * sizeof(RankHeader)), places_(cards.size()) {
   std::vector<ShmMember> members;
   std::vector<Device*> devices;
+  const std::vector<LinkClass> links(cards.size(), LinkClass::kHost);
   void* at = areas_.data();
   size_t room = areas_.size();
   auto* header = static_cast<std::byte*>(
@@ -36,7 +30,7 @@ CardGroup::CardGroup(const std::vector<std::shared_ptr<cuda::Gpu>>& cards, int64
   for (uint32_t r = 0; r < cards.size(); ++r) {
     Place& place = places_[r];
     place.collective = place.device->collective(std::make_unique<ShmCollective>(r, members, 0),
-                                                {"all", devices, bytes_max});
+                                                {"all", devices, links, bytes_max});
     place.staging =
         allocate_buffer(place.device->memory(), place.collective->staging_bytes() + 64, "staging");
     place.collective->use_staging(place.staging->data());

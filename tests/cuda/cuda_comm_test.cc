@@ -133,6 +133,44 @@ TEST_P(CudaCommTest, AHostThatGoesInTheMiddleLeavesNobodyWaitingForItsCard) {
   EXPECT_EQ(t.reports(), "");
 }
 
+// Of one all-reduce between the devices, of `elements` f32: what their hosts count for it.
+LinkBytes counted(EmulatedHosts& t, uint32_t devices, int64_t elements) {
+  const auto hosts = static_cast<uint32_t>(t->hosts.size());
+  auto plan = std::make_shared<Plan>(*TestPlan::all_reduce(hosts, devices, elements));
+  if (hosts == 2) plan->islands = {"east", "west"};
+  t->install(kPlan, plan);
+  const auto rows = static_cast<size_t>(hosts * devices * elements);
+  t->put<float>(ArrayId(1), kPlan, 0, std::vector<float>(rows, 1.0f));
+  LinkBytes sum{};
+  const auto add = [&](int sign) {
+    for (const auto& host : t->hosts) {
+      const LinkBytes bytes = host->moved_bytes();
+      for (size_t link = 0; link < sum.size(); ++link)
+        sum[link] += static_cast<uint64_t>(sign) * bytes[link];
+    }
+  };
+  add(-1);
+  t->start({.plan = kPlan,
+            .run = RunId(1),
+            .arguments = {{0, ArrayId(1), {}}},
+            .outputs = {ArrayId(2)}});
+  EXPECT_FALSE(t->wait(RunId(1)).error);
+  add(1);
+  EXPECT_EQ(t.reports(), "");
+  return sum;
+}
+
+TEST(CudaLinkBytes, AnAllReduceOfACardEachCountsWhatARingWouldSendOverEachClassOfLink) {
+  EmulatedHosts t(1, 2, 2, 2);
+  // Two links of the ring stay in their host, two go to the other island: 2 B 3 / 4 each.
+  EXPECT_EQ(counted(t, 2, 100), (LinkBytes{2 * 600, 0, 2 * 600}));
+}
+
+TEST(CudaLinkBytes, AnAllReduceOnOneCardCountsWhatEachDeviceReadsOfTheOthers) {
+  EmulatedHosts t(1, 1, 4);
+  EXPECT_EQ(counted(t, 4, 100), (LinkBytes{4 * 3 * 400, 0, 0}));
+}
+
 TEST(CudaGroups, OfWhichSomeShareACardAreRefusedAtInstallWithTheUsersLine) {
   EmulatedHosts t(1, 1, 4, 2);
   try {

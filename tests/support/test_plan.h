@@ -98,6 +98,18 @@ class TestPlan {
     return static_cast<uint32_t>(plan_->nodes.size()) - 1;
   }
 
+  // y = the rows of x added up, a row on each device: one all-reduce of `elements` f32.
+  static std::shared_ptr<const Plan> all_reduce(uint32_t hosts, uint32_t devices,
+                                                int64_t elements) {
+    TestPlan t("all reduce", hosts, devices);
+    const Type rows = f32({static_cast<int64_t>(hosts * devices), elements});
+    Builder b("sum", t.mesh());
+    b.result("y", sum(b.parameter("x", rows, {{"data", shard(0)}}), {0}));
+    const uint32_t function = t.function(b.build());
+    t.call("sum", function, {t.input("x", rows, {shard(0)})}, {t.output("y", f32({elements}))});
+    return t.share();
+  }
+
   // A chain of `calls` calls of x -> x + 1 that alternates between two slices of one device each:
   // device 0 of host 0, and the last device of the last host.
   static std::shared_ptr<const Plan> alternating_chain(uint32_t hosts, uint32_t devices,

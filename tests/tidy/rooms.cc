@@ -65,7 +65,7 @@ std::vector<Room> device_rooms() {
                         "executor/devices/lower", "executor/devices/cuda/driver",
                         "executor/devices/cuda/kernels"}},
       {"executor/devices/cuda/collectives",
-       {"runtime/base", "runtime", "executor/collectives", "executor/devices",
+       {"runtime/base", "runtime", "executor/transfers", "executor/collectives", "executor/devices",
         "executor/devices/cuda/driver", "executor/devices/cuda/kernels"}},
       {"executor/devices/cuda/module",
        {"runtime/base", "executor/kernels", "executor/devices/cuda/driver",

@@ -12,10 +12,6 @@ namespace {
 
 constexpr int64_t kAlignment = 64;
 
-int64_t bytes_of(const CollectiveTensor& tensor) {
-  return tensor.elements * static_cast<int64_t>(size_of(tensor.dtype));
-}
-
 // The part of each tensor that lies in [begin, end) of all elements of the bucket.
 template <class Body>
 void for_each_part(std::span<const CollectiveTensor> tensors, int64_t begin, int64_t end,

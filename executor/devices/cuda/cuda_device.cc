@@ -86,8 +86,11 @@ size_t count_on(const void* family, const DeviceGroup& group) {
 std::unique_ptr<Collective> CudaDevice::collective(std::unique_ptr<Collective> meeting,
                                                    const DeviceGroup& group) {
   if (count_on(family(), group) == group.members.size())
-    return std::make_unique<CopyCollective>(*this, std::move(meeting), group.bytes_max);
-  return std::make_unique<CommCollective>(*this, *comms_, std::move(meeting), group.name);
+    return std::make_unique<CopyCollective>(*this, std::move(meeting), group.bytes_max, moved);
+  const LinkClass next = group.links[meeting->rank()];
+  return std::make_unique<CommCollective>(
+      *this, *comms_, std::move(meeting),
+      CommCollective::Options{.group = group.name, .next = next, .meter = moved});
 }
 
 int64_t CudaDevice::collective_bytes(const DeviceGroup& group) const {

@@ -6,8 +6,8 @@
 namespace gangway {
 
 CommCollective::CommCollective(CardStreams& device, CommBook& comms,
-                               std::unique_ptr<Collective> meeting, std::string group)
-    : device_(device), comms_(comms), meeting_(std::move(meeting)), group_(std::move(group)) {}
+                               std::unique_ptr<Collective> meeting, Options options)
+    : device_(device), comms_(comms), meeting_(std::move(meeting)), options_(std::move(options)) {}
 
 void CommCollective::begin_exchange(uint64_t word, bool poisoned) {
   phase_ = Phase::kExchange;
@@ -23,7 +23,7 @@ void CommCollective::begin_all_reduce(std::span<const CollectiveTensor> tensors,
   poisoned_ = poisoned;
   tried_ = no_comm_ = false;
   failure_ = nullptr;
-  comm_ = comms_.find(group_);
+  comm_ = comms_.find(options_.group);
   meet();
 }
 
@@ -57,7 +57,7 @@ Progress CommCollective::advance() {
       no_comm_ = true;  // All see the same words, so all of them stop here.
       break;
     } else {
-      comms_.drop(group_);
+      comms_.drop(options_.group);
       begin_id();
     }
   }
@@ -123,7 +123,7 @@ bool CommCollective::connected() {
   if (status.failed() && device_.lost() == nullptr) fail(status, identity());
   if (device_.lost() != nullptr) meeting_->raise_alarm(identity());
   if (!status.ok()) comm_ = nullptr;
-  if (comm_ != nullptr) comms_.put(group_, comm_);
+  if (comm_ != nullptr) comms_.put(options_.group, comm_);
   return true;
 }
 
@@ -133,9 +133,18 @@ void CommCollective::launch() {
     return meeting_->raise_alarm(comm_->identity());
   }
   const cuda::Status status = enqueue();
-  if (!status.failed()) return comms_.launched(comm_, *meeting_, label_, device_.next_mark());
+  if (!status.failed()) {
+    count_moved();
+    return comms_.launched(comm_, *meeting_, label_, device_.next_mark());
+  }
   fail(status, comm_->identity());
   comm_->abort(failure_);
+}
+
+void CommCollective::count_moved() {
+  int64_t bytes = 0;
+  for (const CollectiveTensor& tensor : tensors_) bytes += bytes_of(tensor);
+  options_.meter.add(options_.next, 2 * bytes * (size() - 1) / size());
 }
 
 cuda::Status CommCollective::enqueue() {

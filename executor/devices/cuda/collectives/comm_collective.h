@@ -19,6 +19,8 @@
 // Ownership: the device and the meeting are the plan's; the communicator is the device's.
 // Errors: failure(), with the name of the collective; what breaks later is a failure of the mark
 // that comes after it.
+// Bytes counted: as if the members formed a ring in rank order. A member of N sends 2 B (N - 1) / N
+// to the next one, whatever NCCL does.
 // Cost: NCCL's, and a meeting (about 1 us).
 #pragma once
 
@@ -28,13 +30,19 @@
 
 #include "executor/collectives/collective.h"
 #include "executor/devices/cuda/collectives/comm_book.h"
+#include "executor/transfers/link_meter.h"
 
 namespace gangway {
 
 class CommCollective final : public Collective {
  public:
+  struct Options {
+    std::string group;                  // DeviceGroup::name.
+    LinkClass next = LinkClass::kHost;  // Of the link to the next member.
+    LinkMeter& meter;                   // The device's.
+  };
   CommCollective(CardStreams& device, CommBook& comms, std::unique_ptr<Collective> meeting,
-                 std::string group);
+                 Options options);
 
   uint32_t rank() const override { return meeting_->rank(); }
   uint32_t size() const override { return meeting_->size(); }
@@ -62,12 +70,13 @@ class CommCollective final : public Collective {
   bool connected();
   void launch();
   cuda::Status enqueue();
+  void count_moved();
   void fail(const cuda::Status& status, uint64_t identity);
 
   CardStreams& device_;
   CommBook& comms_;
   const std::unique_ptr<Collective> meeting_;
-  const std::string group_;
+  const Options options_;
   std::shared_ptr<Comm> comm_;  // Of the collective that has begun.
   uint64_t id_[kIdWords] = {};
   size_t id_words_ = 0;

@@ -11,10 +11,6 @@ namespace {
 
 int64_t aligned(int64_t bytes) { return align_up(bytes, 64); }
 
-int64_t bytes_of(const CollectiveTensor& tensor) {
-  return tensor.elements * static_cast<int64_t>(size_of(tensor.dtype));
-}
-
 const char* name_of(Reduction reduction) {
   switch (reduction) {
     case Reduction::kSum: return "ranks_sum_";
@@ -27,8 +23,8 @@ const char* name_of(Reduction reduction) {
 }  // namespace
 
 CopyCollective::CopyCollective(CardStreams& device, std::unique_ptr<Collective> meeting,
-                               int64_t bytes_max)
-    : device_(device), meeting_(std::move(meeting)), bytes_max_(bytes_max) {
+                               int64_t bytes_max, LinkMeter& meter)
+    : device_(device), meeting_(std::move(meeting)), bytes_max_(bytes_max), meter_(meter) {
   for (cuda::EventHandle& event : part_.events) event = device_.gpu().driver().make_event().take();
 }
 
@@ -122,6 +118,7 @@ void CopyCollective::reduce(const std::vector<const Part*>& parts) {
          .block = {kThreads},
          .arguments = arguments,
          .accesses = {accesses, parts.size() + 1}}));
+    meter_.add(LinkClass::kHost, bytes * (count - 1));  // The parts of the others.
     offset += aligned(bytes);
   }
 }

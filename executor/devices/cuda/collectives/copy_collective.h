@@ -23,12 +23,15 @@
 
 #include "executor/collectives/collective.h"
 #include "executor/devices/cuda/driver/card_streams.h"
+#include "executor/transfers/link_meter.h"
 
 namespace gangway {
 
 class CopyCollective final : public Collective {
  public:
-  CopyCollective(CardStreams& device, std::unique_ptr<Collective> meeting, int64_t bytes_max);
+  // `meter`: the device's.
+  CopyCollective(CardStreams& device, std::unique_ptr<Collective> meeting, int64_t bytes_max,
+                 LinkMeter& meter);
   ~CopyCollective() override;
 
   static int64_t staging_bytes_for(int64_t bytes_max);
@@ -59,6 +62,7 @@ class CopyCollective final : public Collective {
   CardStreams& device_;
   const std::unique_ptr<Collective> meeting_;
   const int64_t bytes_max_;
+  LinkMeter& meter_;
   Part part_;
   uint64_t sequence_ = 0;
   bool reducing_ = false;
