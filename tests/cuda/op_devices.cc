@@ -65,7 +65,6 @@ void OpDevices::join(std::vector<std::unique_ptr<Call>>& calls, std::byte* segme
   const size_t needs = calls[0]->compiled->collective_needs().size();
   std::vector<Device*> members;
   for (const auto& call : calls) members.push_back(call->device);
-  const std::vector<LinkClass> links(calls.size(), LinkClass::kHost);
   for (size_t need = 0; need < needs; ++need) {
     std::vector<ShmMember> ranks;
     for (size_t r = 0; r < calls.size(); ++r) {
@@ -77,7 +76,7 @@ void OpDevices::join(std::vector<std::unique_ptr<Call>>& calls, std::byte* segme
       const int64_t bytes = call.compiled->collective_needs()[need].bytes_max;
       call.collectives.push_back(call.device->collective(
           std::make_unique<ShmCollective>(static_cast<uint32_t>(r), ranks, 0),
-          DeviceGroup{"all", members, links, bytes}));
+          DeviceGroup{"all", members, bytes}));
       Collective& made = *call.collectives.back();
       call.buffers.push_back(
           allocate_buffer(call.device->memory(), made.staging_bytes(), "staging"));

@@ -1,0 +1,34 @@
+// GangPlan: what the gang scheduler knows of a plan. Per slice: where it lies, how long its
+// positions take by the cost model, and which of them wait for what another slice does.
+//
+// Threads: a value.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "controller/resources/slices.h"
+
+namespace gangway {
+
+struct GangPlan {
+  // A position that may be granted only once what it waits on has lower tickets.
+  struct Stop {
+    uint32_t position = 0;
+    bool is_gate = false;  // Waits until all slices have come to it.
+    // A receive waits for this position of this slice, its send.
+    uint32_t slice = 0, sent = 0;
+  };
+  struct Slice {
+    SliceId id;
+    std::vector<DeviceRef> devices;
+    std::vector<int64_t> modelled_ns;  // By position; 0: nothing that occupies a device.
+    std::vector<Stop> stops;           // Ascending.
+  };
+  SessionId program;
+  uint64_t scope = 0;      // Runs of one scope share states, so they keep their order.
+  uint64_t positions = 0;  // How many tickets a run takes; the gate takes one.
+  std::vector<Slice> slices;
+};
+
+}  // namespace gangway

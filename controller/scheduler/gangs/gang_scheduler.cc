@@ -1,0 +1,408 @@
+#include "controller/scheduler/gangs/gang_scheduler.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace gangway {
+
+GangScheduler::GangScheduler(std::unique_ptr<GangPolicy> policy, Send send, GangOptions options)
+    : policy_(std::move(policy)), send_(std::move(send)), options_(options) {}
+
+void GangScheduler::forget(SessionId program) {
+  policy_->forget(program);
+  used_.erase(program);
+  live_.erase(program);
+}
+
+int64_t GangScheduler::quantum_ns() const {
+  return std::max(options_.quantum_min_ns,
+                  static_cast<int64_t>(grant_cost_ns_) * options_.quantum_by_grant_cost);
+}
+
+void GangScheduler::grant_took(int64_t ns) {
+  grant_cost_ns_ += (static_cast<double>(ns) - grant_cost_ns_) / 16;
+}
+
+double GangScheduler::used(SessionId program, int64_t now_ns) const {
+  const auto time = used_.find(program);
+  const size_t devices = groups_.devices_of(program);
+  if (time == used_.end() || devices == 0) return 0;
+  return static_cast<double>(time->second.last_second_ns(now_ns)) /
+         (static_cast<double>(DeviceTime::kWindowNs) * static_cast<double>(devices));
+}
+
+// --- Plans and groups
+
+void GangScheduler::add_plan(PlanId id, GangPlan plan) {
+  PlanState& state = plans_[id];
+  state.plan = std::move(plan);
+  for (const GangPlan::Slice& slice : state.plan.slices)
+    state.times.emplace_back(slice.modelled_ns);
+  regroup(state.plan, [&](const GangPlan::Slice& slice) {
+    return groups_.add(slice.id, state.plan.program, slice.devices);
+  });
+}
+
+void GangScheduler::remove_plan(PlanId id) {
+  const auto found = plans_.find(id);
+  if (found == plans_.end()) return;
+  const PlanState gone = std::move(found->second);
+  plans_.erase(found);
+  regroup(gone.plan, [&](const GangPlan::Slice& slice) { return groups_.remove(slice.id); });
+}
+
+// Gangs that wait do so by group: they leave, and come back when pump() looks at their runs again.
+void GangScheduler::regroup(const GangPlan& plan, const Change& change) {
+  leave_turns();
+  for (const GangPlan::Slice& slice : plan.slices) {
+    const GroupChanges changes = change(slice);
+    for (const auto& [from, to] : changes.split) policy_->split(from, to);
+    for (GroupId gone : changes.gone) {
+      policy_->erase(gone);
+      hungry_.erase(gone);
+    }
+  }
+  recount();
+}
+
+void GangScheduler::leave_turns() {
+  for (auto& [id, run] : runs_) {
+    for (uint32_t s = 0; s < run.gangs.size(); ++s) {
+      if (std::exchange(run.gangs[s].waits, false)) policy_->remove({id, s});
+    }
+  }
+}
+
+void GangScheduler::recount() {
+  for (auto& [id, state] : plans_) {
+    state.contended.assign(state.plan.slices.size(), {});
+    state.is_alone = true;
+    for (size_t s = 0; s < state.plan.slices.size(); ++s) {
+      for (GroupId group : groups_.of(state.plan.slices[s].id)) {
+        if (groups_.is_contended(group)) state.contended[s].push_back(group);
+      }
+      if (!state.contended[s].empty()) state.is_alone = false;
+    }
+  }
+  ahead_.clear();
+  for (const auto& [id, run] : runs_) {
+    for (uint32_t s = 0; s < run.gangs.size(); ++s) count_ahead(run, s, run.gangs[s].ahead());
+  }
+  for (const auto& [key, order] : orders_) dirty_.insert(key);
+}
+
+// --- Runs and their orders
+
+GangScheduler::OrderKey GangScheduler::order_of(const RunState& run) {
+  return {run.plan->plan.program, run.plan->plan.scope};
+}
+
+void GangScheduler::submit(RunId id, PlanId plan) {
+  RunState& run = runs_[id];
+  run.id = id;
+  run.plan = &plans_.at(plan);
+  run.idled = live_[run.plan->plan.program]++ == 0;
+  run.place = ++last_place_;
+  orders_[order_of(run)][run.place] = {.run = id};
+}
+
+void GangScheduler::prepared(RunId id) {
+  RunState& run = runs_.at(id);
+  run.is_prepared = true;
+  dirty_.insert(order_of(run));
+}
+
+void GangScheduler::in_order(SessionId session, uint64_t scope, std::function<void(Ticket)> send) {
+  const OrderKey key{session, scope};
+  orders_[key][++last_place_] = {.send = std::move(send)};
+  dirty_.insert(key);
+}
+
+void GangScheduler::drop_in_order(SessionId session) {
+  auto at = orders_.lower_bound({session, 0});
+  while (at != orders_.end() && at->first.first == session) {
+    std::erase_if(at->second, [](const auto& item) { return item.second.send != nullptr; });
+    at = at->second.empty() ? orders_.erase(at) : std::next(at);
+  }
+}
+
+void GangScheduler::ended(RunId id, bool is_ok) {
+  const auto found = runs_.find(id);
+  if (found == runs_.end()) return;
+  RunState& run = found->second;
+  for (uint32_t s = 0; s < run.gangs.size(); ++s) {
+    Gang& gang = run.gangs[s];
+    if (gang.waits) policy_->remove({id, s});
+    const Gang::Settled rest = gang.settle(gang.granted());
+    count_ended(run, s, rest.was);
+    if (!is_ok && rest.charged_ns != 0) charge(run, s, -rest.charged_ns);
+  }
+  const OrderKey key = order_of(run);
+  if (const auto order = orders_.find(key); order != orders_.end()) {
+    order->second.erase(run.place);
+    dirty_.insert(key);
+  }
+  --live_[run.plan->plan.program];
+  runs_.erase(found);
+}
+
+// Lets go what comes first in the order, up to a run that is not granted whole.
+void GangScheduler::advance(const OrderKey& key) {
+  const auto order = orders_.find(key);
+  if (order == orders_.end()) return;
+  while (!order->second.empty()) {
+    const auto first = order->second.begin();
+    if (first->second.send) {
+      const auto send = std::move(first->second.send);
+      order->second.erase(first);
+      flush();
+      send(std::exchange(next_ticket_, next_ticket_.next()));
+      continue;
+    }
+    RunState& run = runs_.at(first->second.run);
+    if (!run.is_prepared) return;
+    if (run.gangs.empty()) start(run);
+    refresh(run);
+    if (!std::ranges::all_of(run.gangs, &Gang::is_whole)) return;
+    order->second.erase(first);
+  }
+  orders_.erase(order);
+}
+
+void GangScheduler::start(RunState& run) {
+  for (const GangPlan::Slice& slice : run.plan->plan.slices) {
+    run.gangs.emplace_back(slice).waits_since_ns = now_ns_;
+  }
+  if (run.plan->is_alone) grant_whole(run);
+}
+
+void GangScheduler::grant_whole(RunState& run) {
+  const GangPlan& plan = run.plan->plan;
+  if (plan.positions == 0) return;
+  emit({.run = run.id,
+        .slice = kAllSlices,
+        .count = static_cast<uint32_t>(plan.positions),
+        .ticket = next_ticket_});
+  next_ticket_ = Ticket(next_ticket_.value + plan.positions);
+  may_merge_ = false;
+  for (uint32_t s = 0; s < run.gangs.size(); ++s) {
+    const int64_t ns = run.plan->times[s].total_ns();
+    run.gangs[s].grant(run.gangs[s].count(), ns, false);
+    count_ahead(run, s, {ns, ns > 0});
+  }
+}
+
+// Grants what needs no turn, and lets its gangs wait for theirs.
+void GangScheduler::refresh(RunState& run) {
+  for (bool granted = true; granted;) {
+    granted = false;
+    for (uint32_t s = 0; s < run.gangs.size(); ++s) {
+      if (step(run, s)) granted = true;
+    }
+  }
+}
+
+// Whether it granted something.
+bool GangScheduler::step(RunState& run, uint32_t slice) {
+  Gang& gang = run.gangs[slice];
+  if (gang.is_whole() || gang.waits) return false;
+  if (const GangPlan::Stop* stop = gang.stop()) {
+    if (stop->is_gate) return grant_gate(run);
+    if (!may_receive(run, slice, *stop)) return false;
+  }
+  if (run.plan->contended[slice].empty()) {
+    grant(run, slice, gang.range_end_max());
+    return true;
+  }
+  if (gang.ended() >= gang.awaits) wait_for_turn(run, slice);
+  return false;
+}
+
+// In all slices at once, or not yet.
+bool GangScheduler::grant_gate(RunState& run) {
+  for (const Gang& gang : run.gangs) {
+    const GangPlan::Stop* stop = gang.stop();
+    if (stop == nullptr || !stop->is_gate) return false;
+  }
+  may_merge_ = false;
+  const Ticket ticket = std::exchange(next_ticket_, next_ticket_.next());
+  for (uint32_t s = 0; s < run.gangs.size(); ++s) {
+    const uint32_t position = run.gangs[s].granted();
+    emit({.run = run.id, .slice = s, .first = position, .count = 1, .ticket = ticket});
+    run.gangs[s].grant(position + 1, 0, true);
+  }
+  may_merge_ = false;
+  return true;
+}
+
+// Where others compete, a slice that waits for something slow must not hold what is granted ahead
+// there: its sender may have granted work before it, but none that waits for a third slice.
+bool GangScheduler::may_receive(const RunState& run, uint32_t slice,
+                                const GangPlan::Stop& stop) const {
+  const Gang& sender = run.gangs[stop.slice];
+  if (sender.granted() <= stop.sent) return false;
+  if (run.plan->contended[slice].empty() || sender.ended() > stop.sent) return true;
+  const GangPlan::Stop* waits = sender.first_stop_under_way(stop.sent);
+  if (waits == nullptr) return true;
+  return !waits->is_gate && run.gangs[waits->slice].ended() > waits->sent;
+}
+
+void GangScheduler::wait_for_turn(RunState& run, uint32_t slice) {
+  Gang& gang = run.gangs[slice];
+  const std::vector<GroupId>& groups = run.plan->contended[slice];
+  gang.waits = true;
+  policy_->add({.gang = {run.id, slice},
+                .program = run.plan->plan.program,
+                .groups = groups,
+                .waits_since_ns = gang.waits_since_ns,
+                .idled = run.idled && gang.granted() == 0});
+  hungry_.insert(groups.begin(), groups.end());
+}
+
+// --- Turns
+
+void GangScheduler::pump(int64_t now_ns) {
+  now_ns_ = now_ns;
+  while (!dirty_.empty()) advance(dirty_.extract(dirty_.begin()).value());
+  std::set<GroupId> held_up;
+  while (!hungry_.empty()) {
+    const GroupId group = hungry_.extract(hungry_.begin()).value();
+    if (!fill(group)) held_up.insert(group);
+  }
+  hungry_ = std::move(held_up);
+  flush();
+}
+
+// Whether so much is granted ahead there, and one turn behind the one that runs.
+bool GangScheduler::reaches(GroupId group, int64_t ns) const {
+  const auto ahead = ahead_.find(group);
+  return ahead != ahead_.end() && ahead->second.ns >= ns && ahead->second.turns >= 2;
+}
+
+// Once less than half of the quantum is granted ahead, as many turns as fill it. False: somebody
+// waits there for another group, which is full.
+bool GangScheduler::fill(GroupId group) {
+  const int64_t quantum = quantum_ns(),
+                full = quantum - quantum / 4 + 1;  // One more would go beyond it.
+  if (reaches(group, quantum / 2)) return true;
+  bool is_held_up = false;
+  const GangPolicy::May may = [&](GangId id) {
+    const PlanState& plan = *runs_.at(id.run).plan;
+    const bool is_full = std::ranges::any_of(plan.contended[id.slice],
+                                             [&](GroupId each) { return reaches(each, full); });
+    if (is_full) is_held_up = true;
+    return !is_full;
+  };
+  while (!reaches(group, full)) {
+    const auto next = policy_->next(group, may);
+    if (!next) break;
+    take_turn(*next);
+  }
+  return !is_held_up;
+}
+
+void GangScheduler::take_turn(GangId id) {
+  RunState& run = runs_.at(id.run);
+  Gang& gang = run.gangs[id.slice];
+  const uint32_t end = turn_end(run, id.slice);
+  if (!run.plan->times[id.slice].is_known(end - 1)) gang.awaits = end;
+  gang.waits = false;
+  gang.waits_since_ns = now_ns_;
+  grant(run, id.slice, end);
+  advance(order_of(run));
+}
+
+// A section that was never measured has a turn of its own.
+uint32_t GangScheduler::turn_end(const RunState& run, uint32_t slice) const {
+  const Gang& gang = run.gangs[slice];
+  const SectionTimes& times = run.plan->times[slice];
+  const uint32_t end_max = gang.range_end_max();
+  uint32_t end = gang.granted();
+  if (!times.is_measured(end)) return end + 1;
+  const int64_t turn_ns = quantum_ns() / 4;
+  int64_t ns = times.ns(end++);
+  while (end < end_max && times.is_measured(end) && ns + times.ns(end) <= turn_ns) {
+    ns += times.ns(end++);
+  }
+  return end;
+}
+
+void GangScheduler::grant(RunState& run, uint32_t slice, uint32_t end) {
+  Gang& gang = run.gangs[slice];
+  const SectionTimes& times = run.plan->times[slice];
+  const uint32_t first = gang.granted(), count = end - first;
+  int64_t ns = 0;
+  for (uint32_t p = first; p < end; ++p) ns += times.ns(p);
+  emit({.run = run.id, .slice = slice, .first = first, .count = count, .ticket = next_ticket_});
+  next_ticket_ = Ticket(next_ticket_.value + count);
+  const bool is_charged = !run.plan->contended[slice].empty();
+  gang.grant(end, ns, is_charged);
+  count_ahead(run, slice, {ns, ns > 0});
+  if (is_charged) charge(run, slice, ns);
+}
+
+void GangScheduler::emit(const GrantedRange& range) {
+  if (may_merge_) {
+    GrantedRange& last = out_.back();
+    if (last.run == range.run && last.slice == range.slice &&
+        last.first + last.count == range.first &&
+        last.ticket.value + last.count == range.ticket.value) {
+      last.count += range.count;
+      return;
+    }
+  }
+  out_.push_back(range);
+  may_merge_ = true;
+}
+
+void GangScheduler::flush() {
+  may_merge_ = false;
+  if (!out_.empty()) send_(std::exchange(out_, {}));
+}
+
+// --- What devices report
+
+void GangScheduler::progress(const EndedSections& time, int64_t now_ns) {
+  const auto found = runs_.find(time.run);
+  if (found == runs_.end()) return;
+  RunState& run = found->second;
+  GW_REQUIRE(time.slice < run.gangs.size() &&
+                 time.position_end <= run.gangs[time.slice].granted() && time.busy_ns >= 0,
+             "progress: run ", time.run, ": position ", time.position_end, " of slice ", time.slice,
+             " was not granted, or took less than no time");
+  Gang& gang = run.gangs[time.slice];
+  const uint32_t first = gang.ended();
+  if (time.position_end <= first) return;  // Told before.
+  const Gang::Settled settled = gang.settle(time.position_end);
+  count_ended(run, time.slice, settled.was);
+  if (settled.charged_ns > 0) {
+    const double part =
+        static_cast<double>(settled.charged_ns) / static_cast<double>(settled.was.ns);
+    const auto busy_ns = static_cast<int64_t>(static_cast<double>(time.busy_ns) * part);
+    charge(run, time.slice, busy_ns - settled.charged_ns);
+  }
+  run.plan->times[time.slice].measured(first, time.position_end, time.busy_ns);
+  const auto devices = static_cast<int64_t>(run.plan->plan.slices[time.slice].devices.size());
+  used_[run.plan->plan.program].add(now_ns, time.busy_ns * devices);
+  dirty_.insert(order_of(run));
+}
+
+void GangScheduler::charge(const RunState& run, uint32_t slice, int64_t ns) {
+  policy_->charge(run.plan->plan.program, run.plan->contended[slice], ns);
+}
+
+void GangScheduler::count_ahead(const RunState& run, uint32_t slice, const Gang::Ahead& more) {
+  for (GroupId group : groups_.of(run.plan->plan.slices[slice].id)) {
+    Gang::Ahead& ahead = ahead_[group];
+    ahead.ns += more.ns;
+    ahead.turns += more.turns;
+  }
+}
+
+void GangScheduler::count_ended(const RunState& run, uint32_t slice, const Gang::Ahead& less) {
+  count_ahead(run, slice, {-less.ns, -less.turns});
+  const std::vector<GroupId>& groups = run.plan->contended[slice];
+  hungry_.insert(groups.begin(), groups.end());
+}
+
+}  // namespace gangway

@@ -1,0 +1,156 @@
+// GangScheduler: which positions of which runs are granted next, and the one sequence of tickets
+// that they take.
+//
+// A run's part on one slice is a *gang*: it goes on all its devices at once, position by position
+// (ir/plan/positions.h). What is granted has a place in one controller-wide order, and a position
+// is granted only when all that it waits on has lower tickets: a receive after its send; the gate,
+// with one ticket for all slices, once every slice has come to it. So the lowest ticket that has
+// not ended can always go on, and nothing deadlocks, whatever the policy answers.
+//
+// Runs of one state scope are granted in the order in which they were submitted, each whole before
+// the next begins. What reads or writes a state takes its ticket in that order (in_order()).
+//
+// Ahead of time: where a program is alone on its devices, its runs are granted whole as soon as
+// they are prepared. Where others may run too, grants reach one *quantum* of device time ahead, and
+// are topped up at half of it, in turns of a quarter of it at most: the policy chooses whose. Two
+// turns are ahead however long they are, so that devices need not wait for the controller. The
+// quantum is 2 ms, or 20 times what a grant costs the controller. A section that was never measured
+// has a turn of its own, and its gang waits for its end before the next (until some sections were
+// measured, which say how far the model is off for the others: section_times.h).
+//
+// Charges: a turn is charged by what it is expected to take, and the difference to what was
+// measured when its end is reported. Each position is charged once.
+//
+// Threads: the reactor's thread; nothing suspends. Nothing is granted but by pump(), which the
+// caller calls after whatever it has told.
+// Errors: progress() throws kInvalid for positions that were not granted.
+// Cost: O(log programs) a turn for each of the gang's groups and slices; a run that is granted
+// whole is one range.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <set>
+#include <span>
+#include <vector>
+
+#include "controller/scheduler/gangs/device_time.h"
+#include "controller/scheduler/gangs/gang.h"
+#include "controller/scheduler/gangs/ranges.h"
+#include "controller/scheduler/gangs/section_times.h"
+#include "controller/scheduler/gangs/share_groups.h"
+
+namespace gangway {
+
+struct GangOptions {
+  int64_t quantum_min_ns = 2'000'000;
+  int64_t quantum_by_grant_cost = 20;
+};
+
+class GangScheduler {
+ public:
+  // Gets what is granted, in the order of tickets.
+  using Send = std::function<void(std::vector<GrantedRange>)>;
+  GangScheduler(std::unique_ptr<GangPolicy> policy, Send send, GangOptions options = {});
+
+  void set_share(SessionId program, const Share& share) { policy_->set_share(program, share); }
+  void forget(SessionId program);  // It has no plans left.
+
+  // Its runs may come from now on, so others are granted no further than a quantum ahead.
+  void add_plan(PlanId id, GangPlan plan);
+  void remove_plan(PlanId id);  // It has no runs left; one that was not added is ignored.
+
+  // Takes its place in the order of its scope.
+  void submit(RunId id, PlanId plan);
+  // Its hosts were told to prepare it.
+  void prepared(RunId id);
+  // It has ended on all its hosts, or does without having been prepared. `is_ok`: what was granted
+  // has run, though no report of it came; otherwise nothing more is charged for it.
+  void ended(RunId id, bool is_ok);
+  // Calls `send` with a ticket between those of the scope's runs so far and of its later ones. It
+  // must not call back.
+  void in_order(SessionId session, uint64_t scope, std::function<void(Ticket)> send);
+  void drop_in_order(SessionId session);
+
+  // The home host of the slice says that its devices have ended the positions before
+  // `position_end`, and were busy for so long since it last said so.
+  void progress(const EndedSections& time, int64_t now_ns);
+  // What it took to send one frame of grants.
+  void grant_took(int64_t ns);
+
+  void pump(int64_t now_ns);
+
+  // Part of the time of the devices that the program may run on, over the last second.
+  double used(SessionId program, int64_t now_ns) const;
+  int64_t quantum_ns() const;
+
+ private:
+  struct PlanState {
+    GangPlan plan;
+    std::vector<SectionTimes> times;              // By slice.
+    std::vector<std::vector<GroupId>> contended;  // By slice: its groups where others may run.
+    bool is_alone = true;                         // All of these are empty.
+  };
+  struct RunState {
+    RunId id;
+    PlanState* plan = nullptr;
+    uint64_t place = 0;  // In its order.
+    bool is_prepared = false;
+    bool idled = false;  // Its program had no other run.
+    std::vector<Gang> gangs;
+  };
+  // What waits in the order of a scope: a run, or what takes one ticket.
+  struct Item {
+    RunId run;
+    std::function<void(Ticket)> send;
+  };
+  using OrderKey = std::pair<SessionId, uint64_t>;
+  using Order = std::map<uint64_t, Item>;
+
+  static OrderKey order_of(const RunState& run);
+  void advance(const OrderKey& key);
+  void start(RunState& run);
+  void grant_whole(RunState& run);
+  void refresh(RunState& run);
+  bool step(RunState& run, uint32_t slice);
+  bool grant_gate(RunState& run);
+  bool may_receive(const RunState& run, uint32_t slice, const GangPlan::Stop& stop) const;
+  void wait_for_turn(RunState& run, uint32_t slice);
+  bool fill(GroupId group);
+  bool reaches(GroupId group, int64_t ns) const;
+  void take_turn(GangId id);
+  uint32_t turn_end(const RunState& run, uint32_t slice) const;
+  void grant(RunState& run, uint32_t slice, uint32_t end);
+  void emit(const GrantedRange& range);
+  void flush();
+  void charge(const RunState& run, uint32_t slice, int64_t ns);
+  void count_ahead(const RunState& run, uint32_t slice, const Gang::Ahead& more);
+  void count_ended(const RunState& run, uint32_t slice, const Gang::Ahead& less);
+  using Change = std::function<GroupChanges(const GangPlan::Slice&)>;
+  void regroup(const GangPlan& plan, const Change& change);
+  void leave_turns();
+  void recount();
+
+  std::unique_ptr<GangPolicy> policy_;
+  Send send_;
+  GangOptions options_;
+  ShareGroups groups_;
+  std::map<PlanId, PlanState> plans_;
+  std::map<RunId, RunState> runs_;
+  std::map<OrderKey, Order> orders_;
+  std::map<SessionId, size_t> live_;      // Runs by program.
+  std::map<SessionId, DeviceTime> used_;  // By program.
+  std::map<GroupId, Gang::Ahead> ahead_;
+  std::set<OrderKey> dirty_;  // Something may go on there.
+  std::set<GroupId> hungry_;  // May want more.
+  std::vector<GrantedRange> out_;
+  bool may_merge_ = false;  // With the last of out_.
+  Ticket next_ticket_{1};
+  uint64_t last_place_ = 0;
+  double grant_cost_ns_ = 0;
+  int64_t now_ns_ = 0;
+};
+
+}  // namespace gangway

@@ -1,0 +1,294 @@
+#include "controller/scheduler/gangs/gang_scheduler.h"
+
+#include <gmock/gmock.h>
+
+#include <string>
+
+#include "controller/scheduler/policies/fair_share.h"
+
+namespace gangway {
+namespace {
+
+using ::testing::ElementsAre;
+
+constexpr int64_t kUs = 1000, kMs = 1'000'000;
+
+// Keeps what every program was charged in all groups together.
+class Charges final : public GangPolicy {
+ public:
+  explicit Charges(std::map<SessionId, int64_t>& charged) : charged_(charged) {}
+  void set_share(SessionId id, const Share& share) override { fair_.set_share(id, share); }
+  void forget(SessionId id) override { fair_.forget(id); }
+  void add(const Turn& turn) override { fair_.add(turn); }
+  void remove(GangId gang) override { fair_.remove(gang); }
+  std::optional<GangId> next(GroupId group, const May& may) override {
+    return fair_.next(group, may);
+  }
+  void charge(SessionId id, std::span<const GroupId> groups, int64_t ns) override {
+    charged_[id] += ns * static_cast<int64_t>(groups.size());
+    fair_.charge(id, groups, ns);
+  }
+  void split(GroupId from, GroupId to) override { fair_.split(from, to); }
+  void erase(GroupId group) override { fair_.erase(group); }
+
+ private:
+  std::map<SessionId, int64_t>& charged_;
+  FairShare fair_;
+};
+
+class GangSchedulerTest : public testing::Test {
+ protected:
+  // A program of its own, with one slice over all four devices.
+  void add(uint64_t id, std::vector<int64_t> ns) {
+    GangPlan plan{.program = SessionId(id), .scope = id, .positions = ns.size()};
+    plan.slices.push_back({.id = SliceId(10 * id), .devices = devices(0, 4), .modelled_ns = ns});
+    scheduler_.add_plan(PlanId(id), std::move(plan));
+  }
+  // Two slices: call, send, gate, commit; receive, call, gate, commit.
+  void add_pair(uint64_t id, uint32_t first, uint32_t second) {
+    GangPlan plan{.program = SessionId(id), .scope = id, .positions = 7};
+    plan.slices.push_back({.id = SliceId(10 * id),
+                           .devices = devices(first, 2),
+                           .modelled_ns = {kMs, 0, 0, kMs},
+                           .stops = {{.position = 2, .is_gate = true}}});
+    plan.slices.push_back(
+        {.id = SliceId(10 * id + 1),
+         .devices = devices(second, 2),
+         .modelled_ns = {0, kMs, 0, kMs},
+         .stops = {{.position = 0, .slice = 0, .sent = 1}, {.position = 2, .is_gate = true}}});
+    scheduler_.add_plan(PlanId(id), std::move(plan));
+  }
+  static std::vector<DeviceRef> devices(uint32_t first, uint32_t count) {
+    std::vector<DeviceRef> all;
+    for (uint32_t d = first; d < first + count; ++d) all.push_back({HostId(0), d});
+    return all;
+  }
+  void run(uint64_t id, uint64_t plan) {
+    scheduler_.submit(RunId(id), PlanId(plan));
+    scheduler_.prepared(RunId(id));
+  }
+  // Its sections are as long as the model says.
+  void measure(uint64_t plan, uint64_t run_id) {
+    run(run_id, plan);
+    for (uint32_t granted = 0; granted < 100; ++granted) {
+      take();
+      if (!finish_next(run_id)) break;
+    }
+    scheduler_.ended(RunId(run_id), true);
+    take();
+  }
+  // What is granted next, as "run/slice:first-last@ticket".
+  std::string take() {
+    granted_.clear();
+    scheduler_.pump(0);
+    return granted_;
+  }
+  void send(const std::vector<GrantedRange>& ranges) {
+    for (const GrantedRange& range : ranges) {
+      const std::string slice = range.slice == kAllSlices ? "*" : std::to_string(range.slice);
+      granted_ += (granted_.empty() ? "" : " ") + std::to_string(range.run.value) + "/" + slice +
+                  ":" + std::to_string(range.first) + "-" +
+                  std::to_string(range.first + range.count - 1) + "@" +
+                  std::to_string(range.ticket.value);
+      ends_[range.run] = range.first + range.count;
+    }
+  }
+  bool finish_next(uint64_t id) {
+    const uint32_t end = ++ended_[RunId(id)];
+    if (end > ends_[RunId(id)]) return false;
+    progress(id, 0, end, 500 * kUs);
+    return true;
+  }
+  void progress(uint64_t id, uint32_t slice, uint32_t end, int64_t busy_ns) {
+    scheduler_.progress({.run = RunId(id), .slice = slice, .position_end = end, .busy_ns = busy_ns},
+                        0);
+  }
+
+  std::map<SessionId, int64_t> charged_;
+  GangScheduler scheduler_{std::make_unique<Charges>(charged_), [this](auto all) { send(all); }};
+  std::string granted_;
+  std::map<RunId, uint32_t> ends_, ended_;
+};
+
+TEST_F(GangSchedulerTest, AProgramThatIsAloneIsGrantedWholeRunsInOneRange) {
+  add_pair(1, 0, 2);
+  run(1, 1);
+  run(2, 1);
+  EXPECT_EQ(take(), "1/*:0-6@1 2/*:0-6@8");
+  EXPECT_EQ(charged_[SessionId(1)], 0);
+}
+
+TEST_F(GangSchedulerTest, WhereOthersMayRunGrantsReachAQuantumAndAreToppedUpAtHalf) {
+  add(1, std::vector<int64_t>(20, 500 * kUs));
+  add(2, {kMs});
+  measure(1, 1);
+  run(2, 1);
+  const std::string first = take();
+  EXPECT_EQ(first.substr(0, 8), "2/0:0-3@");  // 2 ms.
+  progress(2, 0, 1, 500 * kUs);
+  EXPECT_EQ(take(), "");
+  progress(2, 0, 2, 500 * kUs);
+  EXPECT_EQ(take(), "") << "half of it is ahead";
+  progress(2, 0, 3, 500 * kUs);
+  EXPECT_EQ(take().substr(0, 6), "2/0:4-");
+}
+
+TEST_F(GangSchedulerTest, ASectionThatWasNeverMeasuredIsGrantedAlone) {
+  add(1, std::vector<int64_t>(4, kUs));
+  add(2, {kMs});
+  run(1, 1);
+  EXPECT_EQ(take(), "1/0:0-0@1");
+  EXPECT_EQ(take(), "");
+  progress(1, 0, 1, 3 * kMs);
+  EXPECT_EQ(take(), "1/0:1-1@2");
+}
+
+TEST_F(GangSchedulerTest, OneTurnIsAheadOfDevicesHoweverLongItIs) {
+  add(1, std::vector<int64_t>(4, 50 * kMs));
+  add(2, {kMs});
+  run(1, 1);
+  for (uint32_t p = 1; p <= 4; ++p) {
+    take();
+    progress(1, 0, p, 50 * kMs);
+  }
+  scheduler_.ended(RunId(1), true);
+  run(2, 1);
+  EXPECT_EQ(take(), "2/0:0-1@5");
+  progress(2, 0, 1, 50 * kMs);
+  EXPECT_EQ(take(), "2/0:2-2@7");
+}
+
+TEST_F(GangSchedulerTest, AReceiveHasAHigherTicketThanItsSendAndTheGateOneForAllSlices) {
+  add_pair(1, 0, 2);
+  add_pair(2, 2, 0);
+  run(1, 1);
+  EXPECT_EQ(take(), "1/0:0-0@1");
+  progress(1, 0, 1, kMs);
+  EXPECT_EQ(take(), "1/0:1-1@2 1/1:0-1@3 1/0:2-2@5 1/1:2-2@5 1/0:3-3@6");
+  progress(1, 1, 2, kMs);
+  EXPECT_EQ(take(), "1/1:3-3@7");
+}
+
+TEST_F(GangSchedulerTest, RunsOfAScopeAreGrantedInTheOrderOfTheirSubmissionEachWhole) {
+  add(1, {kMs, kMs, kMs});
+  add(2, {kMs});
+  scheduler_.submit(RunId(1), PlanId(1));
+  run(2, 1);
+  EXPECT_EQ(take(), "") << "the first is not prepared";
+  scheduler_.prepared(RunId(1));
+  EXPECT_EQ(take(), "1/0:0-0@1");
+  progress(1, 0, 1, kMs);
+  EXPECT_EQ(take(), "1/0:1-1@2");
+  progress(1, 0, 2, kMs);
+  EXPECT_EQ(take(), "1/0:2-2@3 2/0:0-0@4");
+}
+
+TEST_F(GangSchedulerTest, ARunThatEndsUnpreparedHoldsNothingUp) {
+  add(1, {kMs});
+  scheduler_.submit(RunId(1), PlanId(1));
+  run(2, 1);
+  scheduler_.ended(RunId(1), false);
+  EXPECT_EQ(take(), "2/*:0-0@1");
+}
+
+TEST_F(GangSchedulerTest, AStateIsReadWithATicketBetweenTheRunsBeforeAndBehindIt) {
+  add(1, {kMs, kMs});
+  add(2, {kMs});
+  run(1, 1);
+  const auto read = [this](Ticket ticket) { granted_ += " read@" + std::to_string(ticket.value); };
+  scheduler_.in_order(SessionId(1), 1, read);
+  run(2, 1);
+  EXPECT_EQ(take(), "1/0:0-0@1");
+  progress(1, 0, 1, kMs);
+  EXPECT_EQ(take(), "1/0:1-1@2 read@3 2/0:0-0@4");
+  scheduler_.in_order(SessionId(9), 9, read);
+  EXPECT_EQ(take(), " read@5") << "nothing was before it";
+}
+
+TEST_F(GangSchedulerTest, OfASessionThatIsClosedNothingIsRead) {
+  add(1, {kMs});
+  scheduler_.submit(RunId(1), PlanId(1));
+  scheduler_.in_order(SessionId(1), 1, [](Ticket) { FAIL(); });
+  scheduler_.drop_in_order(SessionId(1));
+  scheduler_.prepared(RunId(1));
+  EXPECT_EQ(take(), "1/*:0-0@1");
+}
+
+TEST_F(GangSchedulerTest, ATurnIsChargedAsItIsExpectedAndThenAsItWasMeasuredOnce) {
+  add(1, {kMs, kMs});
+  add(2, {kMs});
+  run(1, 1);
+  take();
+  EXPECT_EQ(charged_[SessionId(1)], kMs);
+  progress(1, 0, 1, 3 * kMs);
+  EXPECT_EQ(charged_[SessionId(1)], 3 * kMs);
+  progress(1, 0, 1, 3 * kMs);
+  EXPECT_EQ(charged_[SessionId(1)], 3 * kMs) << "told twice";
+  take();
+  progress(1, 0, 2, 2 * kMs);
+  scheduler_.ended(RunId(1), true);
+  progress(1, 0, 2, 2 * kMs);
+  EXPECT_EQ(charged_[SessionId(1)], 5 * kMs) << "told after its end";
+}
+
+TEST_F(GangSchedulerTest, AFailedRunIsChargedForWhatItsDevicesSaidTheyDidAndNoMore) {
+  add(1, {kMs, kMs});
+  add(2, {kMs});
+  run(1, 1);
+  take();
+  progress(1, 0, 1, 3 * kMs);
+  take();
+  EXPECT_EQ(charged_[SessionId(1)], 4 * kMs);
+  scheduler_.ended(RunId(1), false);
+  EXPECT_EQ(charged_[SessionId(1)], 3 * kMs);
+}
+
+TEST_F(GangSchedulerTest, ARunThatEndsMakesRoomForOthers) {
+  add(1, std::vector<int64_t>(10, kMs));
+  add(2, std::vector<int64_t>(10, kMs));
+  run(1, 1);
+  run(2, 2);
+  EXPECT_EQ(take(), "1/0:0-0@1 2/0:0-0@2");
+  scheduler_.ended(RunId(1), false);
+  run(3, 1);
+  EXPECT_EQ(take(), "3/0:0-0@3");
+}
+
+TEST_F(GangSchedulerTest, ProgressOfWhatWasNotGrantedIsRefused) {
+  add(1, {kMs, kMs});
+  add(2, {kMs});
+  run(1, 1);
+  take();
+  EXPECT_THROW(progress(1, 0, 2, kMs), Error);
+  EXPECT_THROW(progress(1, 7, 1, kMs), Error);
+  EXPECT_THROW(progress(1, 0, 1, -1), Error);
+  progress(77, 0, 1, kMs);  // Ended long ago, as far as anybody knows.
+}
+
+TEST_F(GangSchedulerTest, ASliceThatComesAndGoesLeavesWhatIsGrantedWhereItWas) {
+  add(1, std::vector<int64_t>(6, kMs));
+  add(2, {kMs});
+  run(1, 1);
+  EXPECT_EQ(take(), "1/0:0-0@1");
+  scheduler_.remove_plan(PlanId(2));
+  EXPECT_EQ(take(), "1/0:1-5@2") << "it is alone";
+  add(3, {kMs});
+  run(2, 1);
+  run(3, 3);
+  EXPECT_EQ(take(), "") << "more than a quantum is ahead";
+  progress(1, 0, 6, 6 * kMs);
+  EXPECT_EQ(take(), "3/0:0-0@7 2/0:0-0@8");
+}
+
+TEST_F(GangSchedulerTest, WhatAProgramUsedOfItsDevicesOverTheLastSecondIsKnown) {
+  add(1, {kMs});
+  run(1, 1);
+  take();
+  progress(1, 0, 1, 250 * kMs);
+  EXPECT_NEAR(scheduler_.used(SessionId(1), 500 * kMs), 0.25, 1e-9);
+  EXPECT_EQ(scheduler_.used(SessionId(1), 1500 * kMs), 0);
+  EXPECT_EQ(scheduler_.used(SessionId(2), 0), 0);
+}
+
+}  // namespace
+}  // namespace gangway

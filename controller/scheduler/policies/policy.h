@@ -1,0 +1,82 @@
+// GangPolicy: whose gang takes the next tickets on a group of devices.
+//
+// A *program* is what one client runs; it has a weight and a priority. A *gang* is one slice of one
+// of its runs: it takes its turn on all its devices at once. A *share group* is a set of devices
+// with the same contenders (gangs/share_groups.h), so that nothing here grows with devices.
+//
+// A policy only chooses an order. The gang scheduler (gangs/gang_scheduler.h) adds a gang when its
+// next section could be granted, asks for the next one where devices run out of granted work, and
+// charges device time: an estimate with the grant, and the difference to what was measured later.
+// So whatever a policy answers, nothing can deadlock.
+//
+// Threads: the reactor's thread; nothing suspends.
+// Cost: O(log waiting gangs) for each group of the gang, and for each gang that next() passes over.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "runtime/base/ids.h"
+
+namespace gangway {
+
+// Devices that are shared by the same programs.
+using GroupId = Id<struct GroupTag>;
+
+// What a program asks for.
+struct Share {
+  double weight = 1;     // Fair share: its part of the device time, against the others' weights.
+  int32_t priority = 0;  // Priority: higher goes first.
+  bool operator==(const Share&) const = default;
+};
+inline constexpr double kWeightMin = 0.01, kWeightMax = 1000;
+inline constexpr int32_t kPriorityMax = 1000;  // And at least -kPriorityMax.
+// Throws kInvalid, naming `who`.
+void require_share(const std::string& who, const Share& share);
+
+// One slice of one run.
+struct GangId {
+  RunId run;
+  uint32_t slice = 0;
+  friend auto operator<=>(const GangId&, const GangId&) = default;
+};
+
+// A gang that waits for its turn.
+struct Turn {
+  GangId gang;
+  SessionId program;
+  std::span<const GroupId> groups;  // Where others compete with it; at least one.
+  int64_t waits_since_ns = 0;       // Its last turn, or when it came.
+  bool idled = false;               // Its program had nothing to run before this.
+};
+
+class GangPolicy {
+ public:
+  using May = std::function<bool(GangId)>;
+
+  virtual ~GangPolicy() = default;
+  virtual void set_share(SessionId program, const Share& share) = 0;
+  virtual void forget(SessionId program) = 0;  // It has no gangs left.
+
+  virtual void add(const Turn& turn) = 0;
+  virtual void remove(GangId gang) = 0;  // It waits no longer; one that does not is ignored.
+  // Takes out the gang that goes next on `group` among those that may; none: nullopt.
+  virtual std::optional<GangId> next(GroupId group, const May& may) = 0;
+  // The program used so much time of each device of the groups; less than zero: it was charged too
+  // much before.
+  virtual void charge(SessionId program, std::span<const GroupId> groups, int64_t device_ns) = 0;
+
+  // Part of a group's devices are a group of their own from now on, with the same past.
+  virtual void split(GroupId from, GroupId to) = 0;
+  virtual void erase(GroupId group) = 0;  // It has no devices any more.
+};
+
+// "fifo", "fair" or "priority"; kInvalid for any other name.
+std::unique_ptr<GangPolicy> make_policy(const std::string& name);
+
+}  // namespace gangway
