@@ -10,7 +10,6 @@
 @0xd3a0c7f2b1e64f58;
 
 using Cxx = import "/capnp/c++.capnp";
-using Frames = import "frames.capnp";
 $Cxx.namespace("gangway::wire");
 
 struct Version {
@@ -81,9 +80,10 @@ struct DeviceNeed {
   slots @3 :Int64;
 }
 
-struct SegmentOffer {
-  key @0 :Text;
-  segment @1 :Frames.Segment;
+struct LinkOffer {
+  # Opaque to the controller: how the peers of a host reach the memory in which it receives.
+  host @0 :UInt32;  # Of the plan.
+  bytes @1 :Data;
 }
 
 interface Executor {
@@ -92,12 +92,12 @@ interface Executor {
   # allocates nothing on the others.
 
   install @0 (plan :UInt64, bytes :Data, self :UInt32, scope :UInt64)
-          -> (needs :List(DeviceNeed), offers :List(SegmentOffer));
+          -> (needs :List(DeviceNeed), offers :List(LinkOffer));
   # The executor verifies and compiles the plan and plans its memory. `bytes` is plan.capnp,
   # verified on reading. `self`: this host's index in the plan.
 
-  link @1 (plan :UInt64, offers :List(SegmentOffer));
-  # Opens the segments that all hosts of the plan offered.
+  link @1 (plan :UInt64, offers :List(LinkOffer));
+  # The offers of all hosts of the plan; a host opens those of the hosts that it writes to.
 
   commitInstall @2 (plan :UInt64);
   # Allocates memory and computes the first values of new states.

@@ -1,14 +1,12 @@
-// What a host answers when a plan is installed on it: what its devices need, and the memory that it
-// offers to its peers.
+// What a host answers when a plan is installed on it: what its devices need, and what it offers to
+// its peers.
 //
 // Threads: values.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
-#include <string>
 #include <vector>
-
-#include "runtime/os/shared_segment.h"
 
 namespace gangway {
 
@@ -23,15 +21,16 @@ struct DeviceNeed {
   int64_t total() const { return arena + state + slots; }
 };
 
-// A shared segment that a host created for a plan and that its peers open.
-struct SegmentOffer {
-  std::string key;  // "plan 0", "bells 3": the same on all hosts of the plan.
-  SegmentDescriptor segment;
+// How the peers of a host reach the memory in which it receives for a plan: for the kind of link
+// that joins them, and for nobody else, to read.
+struct LinkOffer {
+  uint32_t host = 0;  // Of the plan.
+  std::vector<std::byte> bytes;
 };
 
 struct Installed {
   std::vector<DeviceNeed> needs;
-  std::vector<SegmentOffer> offers;
+  std::vector<LinkOffer> offers;
 };
 
 }  // namespace gangway

@@ -6,7 +6,6 @@
 #include "protocol/control.capnp.h"
 #include "protocol/install.h"
 #include "protocol/machine.h"
-#include "protocol/segment_wire.h"
 #include "protocol/version.h"
 
 namespace gangway {
@@ -43,18 +42,21 @@ inline std::vector<DeviceNeed> read(capnp::List<wire::DeviceNeed>::Reader from) 
   return needs;
 }
 
-inline void write(capnp::List<wire::SegmentOffer>::Builder to,
-                  const std::vector<SegmentOffer>& offers) {
+inline void write(capnp::List<wire::LinkOffer>::Builder to, const std::vector<LinkOffer>& offers) {
   for (uint32_t i = 0; i < to.size(); ++i) {
-    to[i].setKey(offers[i].key);
-    write_segment(to[i].initSegment(), offers[i].segment);
+    to[i].setHost(offers[i].host);
+    const auto* bytes = reinterpret_cast<const kj::byte*>(offers[i].bytes.data());
+    to[i].setBytes(kj::arrayPtr(bytes, offers[i].bytes.size()));
   }
 }
-inline std::vector<SegmentOffer> read(capnp::List<wire::SegmentOffer>::Reader from) {
-  std::vector<SegmentOffer> offers;
+inline std::vector<LinkOffer> read(capnp::List<wire::LinkOffer>::Reader from) {
+  std::vector<LinkOffer> offers;
   offers.reserve(from.size());
-  for (auto offer : from)
-    offers.push_back({offer.getKey().cStr(), read_segment(offer.getSegment())});
+  for (auto offer : from) {
+    const auto bytes = offer.getBytes();
+    const auto* begin = reinterpret_cast<const std::byte*>(bytes.begin());
+    offers.push_back({offer.getHost(), {begin, begin + bytes.size()}});
+  }
   return offers;
 }
 

@@ -151,7 +151,7 @@ void PlanTable::install(PlanRecord& record, const std::string& owner_name) {
   // All of them answer before one's refusal counts: an uninstall, which is a frame, could overtake
   // an install that is under way, and leave it there for good.
   for (uint32_t i = 0; i < replies.size(); ++i) settle(replies[i], gone(record.hosts[i]));
-  std::vector<SegmentOffer> offers;
+  std::vector<LinkOffer> offers;
   for (uint32_t i = 0; i < replies.size(); ++i) {
     Installed reply = replies[i].take(gone(record.hosts[i]));
     record.needs.push_back(std::move(reply.needs));

@@ -28,7 +28,7 @@ class ExecutorPeer {
   virtual ~ExecutorPeer() = default;
   virtual Future<Installed> install(PlanId plan, const std::vector<std::byte>& bytes, uint32_t self,
                                     StateScope scope) = 0;
-  virtual Future<void> link(PlanId plan, const std::vector<SegmentOffer>& offers) = 0;
+  virtual Future<void> link(PlanId plan, const std::vector<LinkOffer>& offers) = 0;
   virtual Future<void> commit_install(PlanId plan) = 0;
   virtual void send(const Frame& frame) = 0;
   // Called when the host is declared lost: closes its connection, so that an executor that was only

@@ -77,7 +77,7 @@ Future<Installed> ExecutorRpc::install(PlanId plan, const std::vector<std::byte>
   });
 }
 
-Future<void> ExecutorRpc::link(PlanId plan, const std::vector<SegmentOffer>& offers) {
+Future<void> ExecutorRpc::link(PlanId plan, const std::vector<LinkOffer>& offers) {
   auto request = executor_.linkRequest();
   request.setPlan(plan.value);
   write(request.initOffers(static_cast<uint32_t>(offers.size())), offers);

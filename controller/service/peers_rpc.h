@@ -50,7 +50,7 @@ class ExecutorRpc final : public ExecutorPeer {
 
   Future<Installed> install(PlanId plan, const std::vector<std::byte>& bytes, uint32_t self,
                             StateScope scope) override;
-  Future<void> link(PlanId plan, const std::vector<SegmentOffer>& offers) override;
+  Future<void> link(PlanId plan, const std::vector<LinkOffer>& offers) override;
   Future<void> commit_install(PlanId plan) override;
   void send(const Frame& frame) override { stream_->send(frame); }
   void hang_up() override { stream_->hang_up(); }

@@ -39,7 +39,7 @@ Future<Installed> Host::install(PlanId id, std::shared_ptr<const Plan> plan, uin
                                 StateScope scope) {
   return impl_->install(id, std::move(plan), self, scope);
 }
-void Host::link(PlanId id, const std::vector<SegmentOffer>& offers) { impl_->link(id, offers); }
+void Host::link(PlanId id, const std::vector<LinkOffer>& offers) { impl_->link(id, offers); }
 Future<void> Host::commit_install(PlanId id) { return impl_->commit_install(id); }
 void Host::uninstall(PlanId id, bool refused) { impl_->uninstall(id, refused); }
 void Host::start(const RunFrame& request) { impl_->start(request); }

@@ -5,8 +5,8 @@
 // and HostEvents back into messages; tests and the simulator call it directly. It decides nothing
 // about scheduling: runs come in ticket order.
 //
-// Life of a plan: install (verify, compile, plan memory, say what is needed) -> link (open the
-// segments that the other hosts offered) -> commit_install (allocate, compute the first values of
+// Life of a plan: install (verify, compile, plan memory, say what is needed) -> link (open
+// what the other hosts offered) -> commit_install (allocate, compute the first values of
 // new states) -> start runs -> uninstall.
 //
 // Threads: reactor thread only; nothing here suspends. Events are delivered on the reactor thread.
@@ -78,7 +78,7 @@ class Host {
   Future<Installed> install(PlanId id, std::shared_ptr<const Plan> plan, uint32_t self,
                             StateScope scope);
   // The offers of all hosts of the plan.
-  void link(PlanId id, const std::vector<SegmentOffer>& offers);
+  void link(PlanId id, const std::vector<LinkOffer>& offers);
   // Allocates; ready when the initialisers of new states have run, in stream order. Where one fails
   // (a user's kernel), all states that the plan created are gone, and the error has the user's
   // line. kUnavailable: a state that it shares went away, or another plan still initialises it.

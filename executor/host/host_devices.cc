@@ -7,8 +7,8 @@
 #include "executor/devices/cpu/cpu_device.h"
 #include "executor/devices/cuda/cuda_device.h"
 #include "executor/devices/sim/sim_device.h"
-#include "executor/devices/sim/sim_fabric.h"
-#include "executor/transfers/segment_directory.h"
+#include "executor/links/shared_link.h"
+#include "executor/links/sim_link.h"
 #include "runtime/base/units.h"
 #include "runtime/observe/trace.h"
 
@@ -76,19 +76,22 @@ HostDevices::HostDevices(Reactor& reactor, HostOptions given)
   const auto pins = std::make_shared<cuda::Pins>();
   for (const auto& driver : options.gpus)
     cards_.push_back(std::make_shared<cuda::Gpu>(driver, pins));
-  SegmentBuilder builder;
-  for (int d = 0; d < options.devices; ++d) builder.add(cat("bell ", d), sizeof(Doorbell));
-  bells = builder.make();
   for (int d = 0; d < options.devices; ++d) {
     Device& device = *all.emplace_back(make_device(reactor, options, cards_, d));
-    auto* doorbell =
-        reinterpret_cast<Doorbell*>(find_area(bells, cat("bell ", d), sizeof(Doorbell)));
-    device.use_bell({doorbell, nullptr});
-    own_bells_.push_back(options.kind == DeviceKind::kSim ? static_cast<SimDevice&>(device).bell()
-                                                          : Bell{doorbell, nullptr});
     if (options.tracer != nullptr) device.trace_row = &options.tracer->add_row(device.name());
   }
-  if (options.fabric != nullptr) options.fabric->add(bells.descriptor().token, own_bells_);
+  if (options.kind == DeviceKind::kSim) {
+    for (const auto& device : all) bells_.push_back(static_cast<SimDevice&>(*device).bell());
+    link_ = std::make_unique<SimLink>(
+        options.fabric != nullptr ? options.fabric : std::make_shared<SimFabric>(), bells_);
+    return;
+  }
+  auto link = std::make_unique<SharedLink>(static_cast<uint32_t>(options.devices));
+  for (uint32_t d = 0; d < all.size(); ++d) {
+    bells_.push_back(link->bell(d));
+    all[d]->use_bell(bells_.back());
+  }
+  link_ = std::move(link);
 }
 
 std::string HostDevices::describe() const {
@@ -100,18 +103,7 @@ std::string HostDevices::describe() const {
   return text;
 }
 
-Bell HostDevices::peer_bell(const SharedSegment& peer, uint32_t device) const {
-  if (options.kind == DeviceKind::kSim) {
-    GW_REQUIRE(options.fabric != nullptr, "simulated host \"", options.name,
-               "\": has no fabric, so no peers");
-    return options.fabric->bell(peer.descriptor().token, device);
-  }
-  return {reinterpret_cast<Doorbell*>(find_area(peer, cat("bell ", device), sizeof(Doorbell))),
-          nullptr};
-}
-
 void HostDevices::leave() {
-  if (options.fabric != nullptr) options.fabric->remove(bells.descriptor().token);
   for (const auto& card : cards_) card->stop_compiling();
 }
 

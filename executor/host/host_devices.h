@@ -1,4 +1,4 @@
-// HostDevices: the devices of one host, and the bells by which its peers ring them.
+// HostDevices: the devices of one host, and the link by which its peers reach them.
 //
 // Threads: reactor thread.
 // Ownership: stop() ends the devices' threads: before the plans go whose work they run. The devices
@@ -14,8 +14,8 @@
 #include "executor/devices/cuda/driver/gpu.h"
 #include "executor/devices/device.h"
 #include "executor/host/host.h"
+#include "executor/links/host_link.h"
 #include "executor/work/bell.h"
-#include "runtime/os/shared_segment.h"
 
 namespace gangway {
 
@@ -27,20 +27,20 @@ class HostDevices {
   HostDevices(const HostDevices&) = delete;
 
   std::string describe() const;  // One line a device.
-  // What rings a device of this host, or of the peer that offered `bells`.
-  Bell bell(uint32_t device) const { return own_bells_.at(device); }
-  Bell peer_bell(const SharedSegment& bells, uint32_t device) const;
-  // No peer rings them any more, and what they compile is given up.
+  HostLink& link() const { return *link_; }
+  // What rings a device of this host.
+  const Bell& bell(uint32_t device) const { return bells_.at(device); }
+  // What they compile is given up.
   void leave();
   void stop();
 
   const HostOptions options;  // With what was left open filled in.
-  SharedSegment bells;        // One doorbell for each device, for peers to ring.
   std::vector<std::unique_ptr<Device>> all;
 
  private:
   std::vector<std::shared_ptr<cuda::Gpu>> cards_;
-  std::vector<Bell> own_bells_;
+  std::vector<Bell> bells_;
+  std::unique_ptr<HostLink> link_;
 };
 
 }  // namespace gangway

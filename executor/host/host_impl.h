@@ -35,7 +35,7 @@ struct Host::Impl final : DeviceRun::Listener {
   Installed offer(HostPlan& made, const CompileJob& job);
   void drop_install(HostPlan& made);
   Error install_dropped(const HostPlan& made) const;
-  void link(PlanId id, const std::vector<SegmentOffer>& offers);
+  void link(PlanId id, const std::vector<LinkOffer>& offers);
   Future<void> commit_install(PlanId id);
   void uninstall(PlanId id, bool refused);
   HostPlan& plan(PlanId id);

@@ -3,13 +3,12 @@
 #include <algorithm>
 
 #include "executor/collectives/shm/shm_collective.h"
-#include "executor/transfers/segment_directory.h"
 #include "runtime/base/error.h"
 
 namespace gangway {
 namespace {
 
-// Names of areas in a plan's segments, equal on all hosts.
+// Names of areas in the memory that hosts offer for a plan, equal on all of them.
 std::string rank_area(const GroupSpec& group, size_t index, size_t rank) {
   return cat("rank ", group.slice, " ", group.axes, " ", index, " ", rank);
 }
@@ -19,10 +18,11 @@ std::string gate_area(const Member& member) {
 std::string inbox_area(uint32_t node, uint32_t mesh_device) {
   return cat("inbox ", node, " ", mesh_device);
 }
-
-const SharedSegment& segment_of(const HostPlan& plan, uint32_t host) {
-  return host == plan.self ? plan.segment : plan.peers[host];
+std::string released_area(uint32_t node, uint32_t mesh_device) {
+  return cat("released ", node, " ", mesh_device);
 }
+
+constexpr int64_t kReleasedBytes = sizeof(std::atomic<uint64_t>);
 
 uint32_t slots_of(const Plan& plan) { return static_cast<uint32_t>(plan.runs_in_flight_max); }
 
@@ -47,7 +47,7 @@ bool has_gate(const Plan& plan) {
 
 bool discrete(const HostPlan& plan) { return plan.devices[0]->device->discrete(); }
 
-// What a receive has in the segment: nothing where both devices are this host's and discrete.
+// What a receive has in host memory: nothing where both devices are this host's and discrete.
 int64_t shared_payload(const HostPlan& plan, const PlanNode& receive, uint32_t mesh_device) {
   const PlanSlice& to = plan.plan->slices[receive.slice];
   const bool linked = discrete(plan) &&
@@ -72,15 +72,16 @@ Ends ends_of(const Plan& plan, const Entry& entry, const Member& member) {
 }
 
 template <class Body>
-void for_each_inbox(const HostPlan& plan, const Member& member, Body body) {
+void for_each_transfer_area(const HostPlan& plan, const Member& member, Body body) {
   const Plan& facts = *plan.plan;
   for (uint32_t n = 0; n < facts.nodes.size(); ++n) {
     const PlanNode& node = facts.nodes[n];
-    if (node.kind != PlanNodeKind::kReceive) continue;
     const uint32_t mesh_device = mesh_device_of(facts.slices[node.slice], member);
-    if (mesh_device == kNone) continue;
-    body(inbox_area(n, mesh_device),
-         TransferSlots::bytes(shared_payload(plan, node, mesh_device), slots_of(facts)));
+    if (node.kind == PlanNodeKind::kReceive && mesh_device != kNone)
+      body(inbox_area(n, mesh_device),
+           TransferSlots(shared_payload(plan, node, mesh_device), slots_of(facts)).bytes());
+    if (node.kind == PlanNodeKind::kSend && mesh_device != kNone)
+      body(released_area(node.peer, mesh_device), kReleasedBytes);
   }
 }
 
@@ -119,7 +120,7 @@ void for_each_area(const HostPlan& plan, const Member& member, Body body) {
     body(rank_area(group, index, rank), rank_bytes(plan, group));
   });
   if (has_gate(*plan.plan)) body(gate_area(member), RankArea::bytes(0));
-  for_each_inbox(plan, member, body);
+  for_each_transfer_area(plan, member, body);
 }
 
 }  // namespace
@@ -147,28 +148,35 @@ int64_t own_inbox_bytes(const DevicePlan& device) {
   return device.device->discrete() ? device.layout.inbox_bytes : 0;
 }
 
-SharedSegment make_segment(const HostPlan& plan) {
-  SegmentBuilder builder;
+AreaList areas_of(const HostPlan& plan) {
+  AreaList areas;
   for (const auto& device : plan.devices) {
     for_each_area(plan, device->member,
-                  [&](const std::string& name, int64_t bytes) { builder.add(name, bytes); });
+                  [&](const std::string& name, int64_t bytes) { areas.add(name, bytes); });
   }
-  return builder.make();
+  return areas;
 }
 
 namespace {
 
-void link_collectives(HostPlan& plan, DevicePlan& device, const BellOf& bell_of) {
+ShmMember shm_member(const Member& member, PeerMemory& peer, const std::string& area,
+                     int64_t bytes) {
+  std::byte* at = peer.at(peer.place(area, bytes));
+  return {RankArea::at(at),
+          Bell{nullptr, std::make_shared<const std::function<void()>>(
+                            [&peer, device = member.device] { peer.ring(device); })}};
+}
+
+void link_collectives(HostPlan& plan, DevicePlan& device, const MemoryOf& memory_of) {
   std::map<std::pair<uint32_t, std::string>, Collective*> made;  // By slice and axes.
   for_each_rank(plan, device.member, [&](const GroupSpec& group, size_t index, size_t rank) {
     const std::vector<Member> members = slice_members(plan.plan->slices[group.slice]);
     std::vector<ShmMember> ranks;
     for (size_t r = 0; r < group.groups[index].size(); ++r) {
       const Member& member = members[group.groups[index][r]];
-      std::byte* area = find_area(segment_of(plan, member.host), rank_area(group, index, r),
-                                  rank_bytes(plan, group));
-      ranks.push_back(
-          {RankArea::at(area), bell_of(member), link_class(*plan.plan, plan.self, member.host)});
+      ranks.push_back(shm_member(member, memory_of(member), rank_area(group, index, r),
+                                 rank_bytes(plan, group)));
+      ranks.back().link = link_class(*plan.plan, plan.self, member.host);
     }
     auto meeting = std::make_unique<ShmCollective>(static_cast<uint32_t>(rank), std::move(ranks),
                                                    group.bytes_max, &device.device->moved);
@@ -184,52 +192,59 @@ void link_collectives(HostPlan& plan, DevicePlan& device, const BellOf& bell_of)
   }
 }
 
-void link_gate(HostPlan& plan, DevicePlan& device, const BellOf& bell_of) {
+void link_gate(HostPlan& plan, DevicePlan& device, const MemoryOf& memory_of) {
   if (!has_gate(*plan.plan)) return;
   const std::vector<Member> members = plan_members(*plan.plan);
   std::vector<ShmMember> ranks;
   uint32_t rank = 0;
   for (const Member& member : members) {
     if (member == device.member) rank = static_cast<uint32_t>(ranks.size());
-    std::byte* area =
-        find_area(segment_of(plan, member.host), gate_area(member), RankArea::bytes(0));
-    ranks.push_back({RankArea::at(area), bell_of(member)});
+    ranks.push_back(shm_member(member, memory_of(member), gate_area(member), RankArea::bytes(0)));
   }
   device.collectives.push_back(std::make_unique<ShmCollective>(rank, std::move(ranks), 0));
   device.gate = device.collectives.back().get();
 }
 
-void link_channels(HostPlan& plan, DevicePlan& device, const BellOf& bell_of) {
+void link_channels(HostPlan& plan, DevicePlan& device, const MemoryOf& memory_of) {
   for (const Entry& entry : device.entries) {
     if (entry.channel == kNone) continue;
     const auto [receive, mesh_device, sender, receiver] = ends_of(*plan.plan, entry, device.member);
-    const int64_t payload = shared_payload(plan, plan.plan->nodes[receive], mesh_device);
-    const uint32_t slots = slots_of(*plan.plan);
-    const SharedSegment& segment = segment_of(plan, receiver.host);
-    std::byte* area =
-        find_area(segment, inbox_area(receive, mesh_device), TransferSlots::bytes(payload, slots));
+    const TransferSlots slots(shared_payload(plan, plan.plan->nodes[receive], mesh_device),
+                              slots_of(*plan.plan));
     TransferChannel& channel = device.channels[entry.channel];
-    channel = {.slots = TransferSlots(area, payload, slots),
-               .link_class = link_class(*plan.plan, sender.host, receiver.host),
-               .peer = bell_of(entry.kind == EntryKind::kSend ? receiver : sender)};
+    channel = {.slots = slots, .link_class = link_class(*plan.plan, sender.host, receiver.host)};
+    PeerMemory& inbox_host = memory_of(receiver);
+    PeerMemory& released_host = memory_of(sender);
+    const LinkEnd inbox{&inbox_host,
+                        inbox_host.place(inbox_area(receive, mesh_device), slots.bytes()),
+                        receiver.device};
+    const LinkEnd released{&released_host,
+                           released_host.place(released_area(receive, mesh_device), kReleasedBytes),
+                           sender.device};
+    if (entry.kind == EntryKind::kSend) {
+      channel.sender = TransferSender(slots, plan.memory->word(released.offset), inbox);
+    } else {
+      channel.receiver = TransferReceiver(slots, plan.memory->at(inbox.offset), released);
+    }
     if (discrete(plan) && sender.host == plan.self && receiver.host == plan.self) {
       auto& link = plan.links[{receive, mesh_device}];
       if (link == nullptr)
-        link = device_of(plan, sender)->device->link_to(*device_of(plan, receiver)->device, slots);
+        link = device_of(plan, sender)
+                   ->device->link_to(*device_of(plan, receiver)->device, slots.slots());
       channel.link = link;
     } else {
-      device.pins.push_back(
-          device.device->pin(segment.data(), static_cast<int64_t>(segment.size())));
+      const std::span<std::byte> memory = inbox_host.memory();
+      device.pins.push_back(device.device->pin(memory.data(), static_cast<int64_t>(memory.size())));
     }
   }
 }
 
 }  // namespace
 
-void link_device(HostPlan& plan, DevicePlan& device, const BellOf& bell_of) {
-  link_collectives(plan, device, bell_of);
-  link_gate(plan, device, bell_of);
-  link_channels(plan, device, bell_of);
+void link_device(HostPlan& plan, DevicePlan& device, const MemoryOf& memory_of) {
+  link_collectives(plan, device, memory_of);
+  link_gate(plan, device, memory_of);
+  link_channels(plan, device, memory_of);
 }
 
 void place_links(HostPlan& plan) {

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "executor/devices/compiler.h"
+#include "executor/links/host_link.h"
 #include "executor/replay/device_plan.h"
 #include "executor/replay/device_run.h"
 #include "executor/sources/data_source.h"
@@ -23,7 +24,6 @@
 #include "protocol/install.h"
 #include "protocol/messages.h"
 #include "runtime/fibers/future.h"
-#include "runtime/os/shared_segment.h"
 
 namespace gangway {
 
@@ -72,9 +72,8 @@ struct HostPlan {
   std::vector<TensorShards> shards;  // By value; of this host's devices, without buffers.
   std::vector<std::unique_ptr<const DataSource>> sources;  // By Plan::sources; null: not here.
 
-  SharedSegment segment;             // What this host's devices receive in.
-  std::vector<SharedSegment> peers;  // By host; empty for this one.
-  std::vector<SharedSegment> bells;  // By host; empty for this one.
+  std::shared_ptr<OwnMemory> memory;               // What this host's devices receive in.
+  std::vector<std::shared_ptr<PeerMemory>> peers;  // By host; null: nothing is written to it.
   // By receive and mesh device.
   std::map<std::pair<uint32_t, uint32_t>, std::shared_ptr<DeviceLink>> links;
 

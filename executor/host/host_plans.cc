@@ -10,14 +10,11 @@
 namespace gangway {
 namespace {
 
-std::string plan_key(uint32_t host) { return cat("plan ", host); }
-std::string bells_key(uint32_t host) { return cat("bells ", host); }
-
-const SegmentDescriptor& offer_of(const std::vector<SegmentOffer>& offers, const std::string& key) {
-  for (const SegmentOffer& offer : offers) {
-    if (offer.key == key) return offer.segment;
+const LinkOffer& offer_of(const std::vector<LinkOffer>& offers, uint32_t host) {
+  for (const LinkOffer& offer : offers) {
+    if (offer.host == host) return offer;
   }
-  throw Error(ErrorKind::kInvalid, cat("link: the offer \"", key, "\" is missing"));
+  throw Error(ErrorKind::kInvalid, cat("link: the offer of host ", host, " is missing"));
 }
 
 // A user's kernel, or a library below one, may throw; the device's thread may not.
@@ -128,9 +125,8 @@ Installed Host::Impl::offer(HostPlan& made, const CompileJob& job) {
                                ? nullptr
                                : make_source(node.attrs, made.plan->values[node.results[0]].type));
   }
-  made.segment = make_segment(made);
-  installed.offers = {{plan_key(made.self), made.segment.descriptor()},
-                      {bells_key(made.self), devices.bells.descriptor()}};
+  made.memory = devices.link().offer(areas_of(made));
+  installed.offers = {{made.self, made.memory->offer()}};
   made.stage = PlanStage::kInstalled;
   return installed;
 }
@@ -147,30 +143,27 @@ DeviceNeed Host::Impl::need_of(HostPlan& made, DevicePlan& device) {
   }
   need.slots = (device.layout.slot_bytes + device.layout.bound_bytes + own_inbox_bytes(device)) *
                facts.runs_in_flight_max;
-  // A segment lies in the host's memory.
+  // What peers write lies in the host's memory.
   need.slots += device.device->discrete() ? block_bytes(staging_bytes(made, device))
                                           : shared_bytes(made, device);
   return need;
 }
 
-void Host::Impl::link(PlanId id, const std::vector<SegmentOffer>& offers) {
+void Host::Impl::link(PlanId id, const std::vector<LinkOffer>& offers) {
   HostPlan& made = plan(id);
   GW_REQUIRE(made.stage == PlanStage::kInstalled, "plan ", id,
              ": is compiled still, or linked already");
-  const auto hosts = static_cast<uint32_t>(made.plan->hosts.size());
-  made.peers.resize(hosts);
-  made.bells.resize(hosts);
-  for (uint32_t host = 0; host < hosts; ++host) {
-    if (host == made.self) continue;
-    made.peers[host] = SharedSegment::open(offer_of(offers, plan_key(host)));
-    made.bells[host] = SharedSegment::open(offer_of(offers, bells_key(host)));
-  }
-  const auto bell_of = [&](const Member& member) {
-    return member.host == made.self ? devices.bell(member.device)
-                                    : devices.peer_bell(made.bells[member.host], member.device);
+  made.peers.resize(made.plan->hosts.size());
+  const auto memory_of = [&](const Member& member) -> PeerMemory& {
+    std::shared_ptr<PeerMemory>& peer = made.peers[member.host];
+    if (peer == nullptr && member.host == made.self) peer = made.memory;
+    if (peer == nullptr) peer = devices.link().open(offer_of(offers, member.host).bytes);
+    GW_REQUIRE(member.device < peer->devices(), "link: host ", member.host, " offers ",
+               peer->devices(), " devices, the plan uses its device ", member.device);
+    return *peer;
   };
-  for (const auto& device : made.devices) link_device(made, *device, bell_of);
-  // Segments are of one machine: its device threads share its cores.
+  for (const auto& device : made.devices) link_device(made, *device, memory_of);
+  // Hosts are of one machine: its device threads share its cores.
   const auto threads = static_cast<int>(plan_members(*made.plan).size());
   for (const auto& device : made.devices) device->device->expect_peers(threads);
   made.stage = PlanStage::kLinked;

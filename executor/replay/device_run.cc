@@ -16,7 +16,7 @@ DeviceRun::DeviceRun(const DevicePlan& plan, uint32_t slot, Mailbox& mailbox, Li
     if (entry.kind == EntryKind::kReceive &&
         plan.layout.values[entry.value].kind == ValuePlace::Kind::kInbox) {
       const TransferChannel& channel = plan.channels[entry.channel];
-      values_[entry.value] = channel.link == nullptr ? channel.slots.payload(slot)
+      values_[entry.value] = channel.link == nullptr ? channel.receiver.payload(slot)
                                                      : channel.memory + channel.stride * slot;
     }
   }
@@ -279,15 +279,13 @@ Progress DeviceRun::advance_source(const Entry& entry, Turn& turn) {
 
 Progress DeviceRun::advance_send(const Entry& entry, Turn& turn) {
   const TransferChannel& channel = plan_.channels[entry.channel];
-  TransferSlots slots = channel.slots;
   if (!begun_) {
-    if (!slots.may_send(inputs_.number, channel.released)) return Progress::kPending;
+    if (!channel.sender.may_send(inputs_.number)) return Progress::kPending;
     begun_ = true;
     if (error_ == nullptr) send(entry, turn);
   }
   if (channel.link == nullptr && !landed(turn)) return Progress::kPending;
-  slots.sent(inputs_.number, error_ != nullptr);
-  channel.peer.ring();
+  channel.sender.send(inputs_.number, error_ != nullptr);
   return Progress::kDone;
 }
 
@@ -297,7 +295,7 @@ void DeviceRun::send(const Entry& entry, Turn& turn) {
   const int64_t bytes = value.local_type.bytes();
   turn.device.moved.add(channel.link_class, bytes);
   if (channel.link == nullptr)
-    return turn.device.copy(channel.slots.payload(inputs_.number), values_[entry.value], bytes);
+    return turn.device.copy(channel.sender.payload(inputs_.number), values_[entry.value], bytes);
   const uint32_t slot = channel.slots.slot(inputs_.number);
   const auto failure =
       channel.link->send(slot, channel.memory + channel.stride * slot, values_[entry.value], bytes);
@@ -311,13 +309,14 @@ void DeviceRun::send(const Entry& entry, Turn& turn) {
 
 Progress DeviceRun::advance_receive(const Entry& entry, Turn& turn) {
   const TransferChannel& channel = plan_.channels[entry.channel];
-  const TransferSlots& slots = channel.slots;
-  if (!turn.comes(slots.arrival(inputs_.number), inputs_.number + 1)) return Progress::kPending;
-  if (slots.poisoned(inputs_.number)) poison_by_peer();
-  if (error_ == nullptr && channel.link != nullptr)
-    channel.link->receive(slots.slot(inputs_.number));
+  const TransferReceiver& receiver = channel.receiver;
+  const uint64_t run = inputs_.number;
+  if (!turn.comes(receiver.arrival(run), TransferSlots::stamped(run, false)))
+    return Progress::kPending;
+  if (receiver.poisoned(run)) poison_by_peer();
+  if (error_ == nullptr && channel.link != nullptr) channel.link->receive(channel.slots.slot(run));
   if (error_ == nullptr && plan_.layout.values[entry.value].kind != ValuePlace::Kind::kInbox) {
-    turn.device.copy(values_[entry.value], slots.payload(inputs_.number),
+    turn.device.copy(values_[entry.value], receiver.payload(run),
                      plan_.plan->values[entry.value].local_type.bytes());
   }
   return Progress::kDone;
@@ -392,17 +391,15 @@ void DeviceRun::settled(Turn&, const std::shared_ptr<const Error>& failure) {
 }
 
 void DeviceRun::release_inboxes() {
-  Doorbell* rung = nullptr;  // Most of a run's values come from one device: it is rung once.
+  const LinkEnd* last = nullptr;  // Most of a run's values come from one device: it is rung once.
   for (const Entry& entry : plan_.entries) {
     if (entry.kind != EntryKind::kReceive) continue;
-    const TransferChannel& channel = plan_.channels[entry.channel];
-    TransferSlots slots = channel.slots;
-    slots.release(inputs_.number);
-    if (rung != nullptr && rung != channel.peer.doorbell) rung->ring();
-    rung = channel.peer.doorbell;
-    if (rung == nullptr) channel.peer.ring();
+    const TransferReceiver& receiver = plan_.channels[entry.channel].receiver;
+    receiver.release(inputs_.number);
+    if (last != nullptr && !last->same_device(receiver.sender())) last->ring();
+    last = &receiver.sender();
   }
-  if (rung != nullptr) rung->ring();
+  if (last != nullptr) last->ring();
 }
 
 void DeviceRun::retire(bool done) {

@@ -93,11 +93,13 @@ struct Side {
     const Installed installed =
         host.install(PlanId(1), TestPlan::alternating_chain(2, 1, kCalls), self, StateScope{1})
             .take();
-    std::vector<SegmentOffer> offers = installed.offers;
-    for (const SegmentOffer& offer : installed.offers) wire.put(offer.segment);
-    const std::string peer = std::to_string(1 - self);
-    for (const char* key : {"plan ", "bells "})
-      offers.push_back({key + peer, wire.get<SegmentDescriptor>()});
+    std::vector<LinkOffer> offers = installed.offers;
+    wire.put(offers[0].bytes.size());
+    for (const std::byte byte : offers[0].bytes) wire.put(byte);
+    LinkOffer& peer = offers.emplace_back();
+    peer.host = 1 - self;
+    peer.bytes.resize(wire.get<size_t>());
+    for (std::byte& byte : peer.bytes) byte = wire.get<std::byte>();
     host.link(PlanId(1), offers);
     host.commit_install(PlanId(1)).await();
     wire.put('r');

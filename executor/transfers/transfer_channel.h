@@ -1,19 +1,21 @@
 // TransferChannel: one device sends one value to one device of another slice, once a run.
 //
-//   receiver's memory:  released | slot 0 | slot 1 | ...     one slot for each run in flight
+//   receiver's memory:  slot 0 | slot 1 | ...     a stamp and a payload for each run in flight
+//   sender's memory:    released                  one more than the last run whose slot is free
 //
-// The sender writes the payload straight into the receiver's slot, stamps it with the number of the
-// run and rings; the receiver's kernels read it there. The receiver gives the slot back when its
-// run has ended, and only then does the sender write it again. A poisoned sender sends a flag in
-// place of data, so that the receiver never waits for it. A small payload lies in the cache line of
-// its stamp, so the receiver gets it with the stamp that it polls.
+// The sender writes the payload into the receiver's slot, stamps it with the number of the run and
+// rings; the receiver's kernels read it there. The receiver gives the slot back when its run has
+// ended, by a word in the sender's memory, and only then does the sender write it again. So each
+// waits on its own memory (links/host_link.h). A poisoned sender sends a flag in place of data, so
+// that the receiver never waits for it. A small payload lies in the cache line of its stamp, so the
+// receiver gets it with the stamp that it polls.
 //
 // Two discrete devices of one process do the same in the receiver's own memory (device_link.h): the
 // stamp then says that the copy was started, and the receiver's card waits for it.
 //
 // Invariant: send n of a plan is run n of that plan; it lies in slot n % slots on both sides.
 // Threads: one side each, on its device's thread.
-// Ownership: memory and bells are the plan's.
+// Ownership: memory is the plan's.
 // Cost: one copy of the payload, and one ring each way.
 #pragma once
 
@@ -22,8 +24,8 @@
 #include <cstdint>
 #include <memory>
 
+#include "executor/links/host_link.h"
 #include "executor/transfers/device_link.h"
-#include "executor/work/bell.h"
 #include "executor/work/work.h"
 #include "ir/plan/islands.h"
 #include "runtime/base/align.h"
@@ -31,72 +33,125 @@
 namespace gangway {
 
 struct alignas(64) TransferStamp {
-  std::atomic<uint64_t> sent{0};  // One more than the run whose payload it is.
-  uint64_t poisoned = 0;          // Published by `sent`.
-  std::byte small[48] = {};
+  std::atomic<uint64_t> sent{0};  // TransferSlots::stamped() of the run whose payload it is.
+  std::byte small[56] = {};
 };
 
+// Where things lie in the receiver's inbox.
 class TransferSlots {
  public:
   TransferSlots() = default;
-  TransferSlots(std::byte* data, int64_t payload_bytes, uint32_t slots)
-      : released_(reinterpret_cast<std::atomic<uint64_t>*>(data)),
-        slots_data_(data + kLine),
-        stride_(stride(payload_bytes)),
-        slots_(slots) {}
+  TransferSlots(int64_t payload_bytes, uint32_t slots)
+      : payload_bytes_(payload_bytes), slots_(slots) {}
 
-  static int64_t bytes(int64_t payload_bytes, uint32_t slots) {
-    return kLine + stride(payload_bytes) * slots;
-  }
-
-  // Sender. `released`: what it saw last; the receiver's line is read only when that is not enough.
-  bool may_send(uint64_t run, uint64_t& released) const {
-    if (run >= released + slots_) released = released_->load(std::memory_order_acquire);
-    return run < released + slots_;
-  }
-  void sent(uint64_t run, bool poisoned) {
-    TransferStamp& stamp = this->stamp(run);
-    stamp.poisoned = poisoned ? 1 : 0;
-    stamp.sent.store(run + 1, std::memory_order_release);
-  }
-  // Receiver: the payload is there once the word has reached run + 1.
-  const std::atomic<uint64_t>& arrival(uint64_t run) const { return stamp(run).sent; }
-  bool poisoned(uint64_t run) const { return stamp(run).poisoned != 0; }
-  void release(uint64_t run) { released_->store(run + 1, std::memory_order_release); }
-
+  int64_t bytes() const { return stride() * slots_; }
+  int64_t payload_bytes() const { return payload_bytes_; }
+  uint32_t slots() const { return slots_; }
   uint32_t slot(uint64_t run) const { return static_cast<uint32_t>(run % slots_); }
-  std::byte* payload(uint64_t run) const {
-    TransferStamp& stamp = this->stamp(run);
-    return stride_ == kLine ? stamp.small : reinterpret_cast<std::byte*>(&stamp + 1);
+  // From the beginning of the inbox.
+  uint64_t stamp(uint64_t run) const { return static_cast<uint64_t>(stride()) * slot(run); }
+  uint64_t payload(uint64_t run) const {
+    return stamp(run) + (small() ? offsetof(TransferStamp, small) : sizeof(TransferStamp));
+  }
+
+  // What a stamp says; it only grows in one slot.
+  static uint64_t stamped(uint64_t run, bool poisoned) {
+    return 2 * (run + 1) + (poisoned ? 1 : 0);
   }
 
  private:
-  static constexpr int64_t kLine = sizeof(TransferStamp);
-  static int64_t stride(int64_t payload_bytes) {
-    const bool small = payload_bytes <= static_cast<int64_t>(sizeof(TransferStamp::small));
-    return small ? kLine : kLine + align_up(payload_bytes, kLine);
-  }
-  TransferStamp& stamp(uint64_t run) const {
-    return *reinterpret_cast<TransferStamp*>(slots_data_ +
-                                             stride_ * static_cast<int64_t>(run % slots_));
+  bool small() const { return payload_bytes_ <= int64_t{sizeof(TransferStamp::small)}; }
+  int64_t stride() const {
+    constexpr int64_t kLine = sizeof(TransferStamp);
+    return small() ? kLine : kLine + align_up(payload_bytes_, kLine);
   }
 
-  std::atomic<uint64_t>* released_ = nullptr;
-  std::byte* slots_data_ = nullptr;
-  int64_t stride_ = 0;
+  int64_t payload_bytes_ = 0;
   uint32_t slots_ = 1;
+};
+
+// A device of a peer that a host rings when it has written there.
+struct LinkEnd {
+  PeerMemory* memory = nullptr;
+  uint64_t offset = 0;  // What it writes: the inbox, or the word `released`.
+  uint32_t device = 0;
+
+  void ring() const { memory->ring(device); }
+  bool same_device(const LinkEnd& other) const {
+    return memory == other.memory && device == other.device;
+  }
+};
+
+class TransferSender {
+ public:
+  TransferSender() = default;
+  TransferSender(TransferSlots slots, const std::atomic<uint64_t>& released, LinkEnd inbox)
+      : slots_(slots), released_(&released), inbox_(inbox) {}
+
+  bool may_send(uint64_t run) const {
+    // The word changes with each run of the receiver: it is read only when what it said last is not
+    // enough.
+    if (run >= seen_ + slots_.slots()) seen_ = released_->load(std::memory_order_acquire);
+    return run < seen_ + slots_.slots();
+  }
+  // Where the payload goes.
+  std::byte* payload(uint64_t run) const {
+    return inbox_.memory->at(inbox_.offset + slots_.payload(run));
+  }
+  void send(uint64_t run, bool poisoned) const {
+    const uint64_t stamp = inbox_.offset + slots_.stamp(run);
+    const uint64_t value = TransferSlots::stamped(run, poisoned);
+    if (poisoned) {
+      inbox_.memory->signal(stamp, value);
+    } else {
+      inbox_.memory->put({inbox_.offset + slots_.payload(run), slots_.payload_bytes()}, stamp,
+                         value);
+    }
+    inbox_.ring();
+  }
+
+ private:
+  TransferSlots slots_;
+  const std::atomic<uint64_t>* released_ = nullptr;
+  LinkEnd inbox_;
+  mutable uint64_t seen_ = 0;  // Its device's thread: runs known to be released.
+};
+
+class TransferReceiver {
+ public:
+  TransferReceiver() = default;
+  TransferReceiver(TransferSlots slots, std::byte* inbox, LinkEnd released)
+      : slots_(slots), inbox_(inbox), released_(released) {}
+
+  // The payload is there once the word has reached stamped(run, false).
+  const std::atomic<uint64_t>& arrival(uint64_t run) const {
+    return reinterpret_cast<const TransferStamp*>(inbox_ + slots_.stamp(run))->sent;
+  }
+  bool poisoned(uint64_t run) const {
+    return arrival(run).load(std::memory_order_acquire) == TransferSlots::stamped(run, true);
+  }
+  std::byte* payload(uint64_t run) const { return inbox_ + slots_.payload(run); }
+  // The sender is still to be rung.
+  void release(uint64_t run) const { released_.memory->signal(released_.offset, run + 1); }
+  const LinkEnd& sender() const { return released_; }
+
+ private:
+  TransferSlots slots_;
+  std::byte* inbox_ = nullptr;
+  LinkEnd released_;
 };
 
 struct TransferChannel {
   TransferSlots slots;
+  // One of the two.
+  TransferSender sender;
+  TransferReceiver receiver;
   // Of devices of one process that need no host memory: the payloads lie in the receiver's, and
   // `slots` only stamps them.
   std::shared_ptr<DeviceLink> link;
   std::byte* memory = nullptr;  // With a link: the first slot; `stride` bytes each.
   int64_t stride = 0;
   LinkClass link_class = LinkClass::kHost;
-  Bell peer;                      // Sender: the receiver's bell; receiver: the sender's.
-  mutable uint64_t released = 0;  // Sender, its device's thread: runs known to be released.
 };
 
 }  // namespace gangway

@@ -11,7 +11,7 @@
 
 #include "client/client_impl.h"
 #include "controller/service/service.h"
-#include "executor/devices/sim/sim_fabric.h"
+#include "executor/links/sim_fabric.h"
 #include "executor/service/service.h"
 #include "runtime/net/sim_network.h"
 #include "runtime/observe/trace.h"

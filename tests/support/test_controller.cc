@@ -18,7 +18,7 @@ Future<Installed> FakeExecutor::install(PlanId, const std::vector<std::byte>&, u
   return Future<Installed>(Result<Installed>(std::move(reply)));
 }
 
-Future<void> FakeExecutor::link(PlanId, const std::vector<SegmentOffer>&) { return ready_future(); }
+Future<void> FakeExecutor::link(PlanId, const std::vector<LinkOffer>&) { return ready_future(); }
 
 Future<void> FakeExecutor::commit_install(PlanId) {
   return commit ? commit->future() : ready_future();

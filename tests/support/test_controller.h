@@ -21,7 +21,7 @@ class FakeExecutor final : public ExecutorPeer {
   FakeExecutor();
   ~FakeExecutor() override;
   Future<Installed> install(PlanId, const std::vector<std::byte>&, uint32_t, StateScope) override;
-  Future<void> link(PlanId, const std::vector<SegmentOffer>&) override;
+  Future<void> link(PlanId, const std::vector<LinkOffer>&) override;
   Future<void> commit_install(PlanId) override;
   void send(const Frame& frame) override;
   void hang_up() override { hung_up = true; }

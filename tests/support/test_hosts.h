@@ -10,8 +10,8 @@
 #include <optional>
 #include <vector>
 
-#include "executor/devices/sim/sim_fabric.h"
 #include "executor/host/host.h"
+#include "executor/links/sim_fabric.h"
 #include "runtime/fibers/reactor.h"
 #include "runtime/observe/trace.h"
 
@@ -63,7 +63,7 @@ class TestHosts {
   std::vector<Installed> install(PlanId id, std::shared_ptr<const Plan> plan,
                                  StateScope scope = {1}) {
     std::vector<Installed> installed;
-    std::vector<SegmentOffer> offers;
+    std::vector<LinkOffer> offers;
     std::vector<Future<Installed>> compiled;
     for (uint32_t h = 0; h < hosts.size(); ++h)
       compiled.push_back(hosts[h]->install(id, plan, h, scope));

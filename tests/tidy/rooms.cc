@@ -46,7 +46,7 @@ std::vector<Room> ir_rooms() {
 std::vector<Room> device_rooms() {
   Names device = graphs();
   for (const char* name : {"runtime", "ir/plan", "executor/work", "executor/store",
-                           "executor/transfers", "executor/collectives"})
+                           "executor/links", "executor/transfers", "executor/collectives"})
     device.emplace_back(name);
   return {
       {"executor/devices", device},
@@ -82,15 +82,18 @@ std::vector<Room> executor_rooms() {
       {"executor/kernels", {"runtime/base", "ir/types"}},
       {"executor/work", {"runtime/base", "runtime"}},
       {"executor/store", {"runtime/base", "runtime", "ir/types", "protocol"}},
-      {"executor/transfers", {"runtime/base", "runtime", "ir/plan", "executor/work"}},
+      {"executor/links", {"runtime/base", "runtime", "executor/work"}},
+      {"executor/transfers",
+       {"runtime/base", "runtime", "ir/plan", "executor/work", "executor/links"}},
       {"executor/collectives",
-       {"runtime/base", "runtime", "ir/types", "executor/work", "executor/transfers"}},
+       {"runtime/base", "runtime", "ir/plan", "ir/types", "executor/work", "executor/links",
+        "executor/transfers"}},
   };
   std::ranges::copy(device_rooms(), std::back_inserter(rooms));
   Names parts = graphs();
   for (const char* name :
        {"runtime", "ir/plan", "ir/transforms/memory", "protocol", "executor/work", "executor/store",
-        "executor/transfers", "executor/collectives", "executor/devices"})
+        "executor/links", "executor/transfers", "executor/collectives", "executor/devices"})
     parts.emplace_back(name);
   rooms.push_back(
       {"executor/sources", {"runtime/base", "runtime", "ir/types", "data", "executor/work"}});

@@ -1,0 +1,29 @@
+// SimLink: a HostLink between simulated hosts, over ordinary memory of their one process. Simulated
+// devices have no thread that parks on a doorbell, so a ring is a call.
+//
+// Threads: the reactor's. Errors: as host_link.h.
+// Ownership: memory goes with the last host that holds it.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "executor/links/host_link.h"
+#include "executor/links/sim_fabric.h"
+
+namespace gangway {
+
+class SimLink final : public HostLink {
+ public:
+  // `bells`: of this host's devices.
+  SimLink(std::shared_ptr<SimFabric> fabric, std::vector<Bell> bells);
+
+  std::shared_ptr<OwnMemory> offer(const AreaList& areas) override;
+  std::shared_ptr<PeerMemory> open(std::span<const std::byte> offer) override;
+
+ private:
+  const std::shared_ptr<SimFabric> fabric_;
+  const std::vector<Bell> bells_;
+};
+
+}  // namespace gangway
