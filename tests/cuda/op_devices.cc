@@ -76,7 +76,10 @@ void OpDevices::join(std::vector<std::unique_ptr<Call>>& calls, std::byte* segme
       const int64_t bytes = call.compiled->collective_needs()[need].bytes_max;
       call.collectives.push_back(call.device->collective(
           std::make_unique<ShmCollective>(static_cast<uint32_t>(r), ranks, 0),
-          DeviceGroup{"all", members, bytes}));
+          DeviceGroup{.name = "all",
+                      .members = members,
+                      .links = std::vector<LinkClass>(members.size(), LinkClass::kHost),
+                      .bytes_max = bytes}));
       Collective& made = *call.collectives.back();
       call.buffers.push_back(
           allocate_buffer(call.device->memory(), made.staging_bytes(), "staging"));
