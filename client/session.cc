@@ -49,6 +49,10 @@ class Session::Impl {
                          result.ok() ? "" : result.error().message()),
                      {}, "connect again, and restore state from a checkpoint"));
     });
+    connection_->disconnected().on_ready([this](const Result<void>&) {
+      // The controller's process has gone, so no frames will come any more.
+      if (frames_ != nullptr) frames_->close();
+    });
   }
 
   uint64_t allocate(uint32_t devices) {
@@ -124,6 +128,7 @@ class Session::Impl {
   }
 
   void fail_all(const Error& why) {
+    if (gone_) return;
     gone_ = why;
     for (auto& [run, done] : std::exchange(runs, {})) done({.run = run, .error = why});
     for (auto& [request, done] : std::exchange(copies, {})) done(why);

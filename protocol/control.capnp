@@ -36,8 +36,8 @@ interface Controller {
       -> (registration :Registration, frameKey :UInt64, name :Text);
   # An executor offers its devices. The controller calls it `name` from now on (it appends a number
   # to a name that is taken). It refuses another version (kInvalid, naming both) and another machine
-  # (kUnimplemented). The executor is used once it has opened its frame stream, with `frameKey` as
-  # the token.
+  # (kUnimplemented). The executor opens its frame stream with `frameKey` as the token, and again
+  # with the same token when the stream's connection was lost. Frames wait for it until then.
 
   connect @1 (version :Version, machine :Machine, name :Text)
           -> (session :Session, frameKey :UInt64, id :UInt64);

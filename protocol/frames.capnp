@@ -9,11 +9,16 @@
 # sends a frame that names the plan. So a run never arrives before its plan is installed, and a free
 # or an uninstall never before the last run that it follows.
 #
-# Sharing. A run has the same bytes for every host: it is encoded once.
+# Sharing. A run has the same bytes for every host: it is encoded once. The prefix is each stream's
+# own.
 #
-# Loss. A stream loses and repeats nothing while it is open. When it ends, the controller drops the
-# peer: an executor that comes back registers again under a new identity, and what the controller
-# knew of the old one is not used for it.
+# Loss. A stream (runtime/net/frames.h) loses, repeats and swaps nothing, also when its connection
+# is lost and opened again: each frame has a sequence in its prefix, and is kept and sent again
+# until it is acknowledged. The executor or client dials again, for as long as its RPC connection
+# stands and for ten seconds at most. A stream ends for good when that time is over, when either
+# side closes it, and with the RPC connection, whose end means that the process has gone. Then the
+# controller drops the peer: an executor that comes back registers again under a new identity, and
+# what the controller knew of the old one is not used for it.
 #
 # Trust. Every list length, id and offset is checked by the receiver before use; a malformed frame
 # ends the connection of its sender, and nothing else.
@@ -53,7 +58,7 @@ struct Frame {
 
     heartbeat @7 :Heartbeat;
     # Executor to controller, every heartbeat interval. A client sends none: the controller notices
-    # when its connection ends.
+    # when its RPC connection ends.
 
     freeScope @8 :UInt64;
     # Controller to executor: frees all states of this scope.

@@ -247,13 +247,12 @@ Message decode(capnp::MessageReader& reader) {
 }
 
 Message decode(const Frame& frame) {
-  GW_REQUIRE(frame->size() > 1, "frame: malformed: it has no message");
+  GW_REQUIRE(frame->size() > 0, "frame: malformed: it has no message");
   return guarded([&] {
-    // The first word is the stream's own header. What follows may refer to its words repeatedly,
-    // so that a short message would stand for a long one: the limit is that of FrameStream.
-    const auto message = frame->slice(1, frame->size());
-    capnp::FlatArrayMessageReader reader(message,
-                                         {.traversalLimitInWords = 8 * message.size() + 1024});
+    // A message may refer to its words repeatedly, so that a short one would stand for a long one:
+    // the limit is that of FrameStream.
+    capnp::FlatArrayMessageReader reader(*frame,
+                                         {.traversalLimitInWords = 8 * frame->size() + 1024});
     return read_frame(reader.getRoot<wire::Frame>());
   });
 }

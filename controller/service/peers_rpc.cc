@@ -19,10 +19,10 @@ Future<T> as_future(Reactor& reactor, std::string name, Body body) {
 
 }  // namespace
 
-void PeerStream::attach(std::unique_ptr<FrameStream> frames) {
-  if (closed_) return;
-  frames_ = std::move(frames);
-  if (metrics != nullptr) frames_->count_in(*metrics, labels);
+PeerStream::PeerStream(Reactor& reactor, FrameOptions options)
+    : frames_(std::make_unique<FrameStream>(reactor, std::move(options))) {}
+
+void PeerStream::start() {
   frames_->start([this](capnp::MessageReader& reader) { on_message(decode(reader)); });
   frames_->closed().on_ready([weak = weak_from_this()](const Result<void>& result) {
     const auto self = weak.lock();
@@ -37,25 +37,14 @@ void PeerStream::attach(std::unique_ptr<FrameStream> frames) {
                })
         .detach();
   });
-  for (const Frame& frame : std::exchange(early_, {})) send(frame);
 }
 
 void PeerStream::send(const Frame& frame) {
-  if (closed_) return;
-  if (frames_ == nullptr) {
-    early_.push_back(frame);
-  } else {
-    frames_->send(frame);
-  }
+  if (!closed_) frames_->send(frame);
 }
 
 void PeerStream::hang_up() {
-  if (frames_ != nullptr) {
-    frames_->close();
-  } else {
-    closed_ = true;
-    early_.clear();
-  }
+  if (!closed_) frames_->close();
 }
 
 void PeerStream::close() {

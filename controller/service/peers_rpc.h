@@ -19,16 +19,19 @@
 
 namespace gangway {
 
-// A peer's frame stream: frames wait here until it is attached.
+// A peer's frame stream: frames wait in it until the peer connects, and while its connection is
+// lost.
 class PeerStream : public std::enable_shared_from_this<PeerStream> {
  public:
+  PeerStream(Reactor& reactor, FrameOptions options);
+
   std::function<void(Message)> on_message;
   std::function<void(const Error&)> on_closed;  // Cleared: nobody wants to know any more.
-  // Where the stream counts, once attached. They outlive it.
-  Metrics* metrics = nullptr;
-  MetricLabels labels;
 
-  void attach(std::unique_ptr<FrameStream> frames);
+  // Begins to receive; once.
+  void start();
+  // What the peer's connections are for; null once it is closed.
+  FrameStream* frames() const { return frames_.get(); }
   void send(const Frame& frame);
   // Ends it from this side, for the peer to see.
   void hang_up();
@@ -37,14 +40,15 @@ class PeerStream : public std::enable_shared_from_this<PeerStream> {
 
  private:
   std::unique_ptr<FrameStream> frames_;
-  std::vector<Frame> early_;
   bool closed_ = false;
 };
 
 class ExecutorRpc final : public ExecutorPeer {
  public:
-  ExecutorRpc(Reactor& reactor, wire::Executor::Client executor)
-      : reactor_(reactor), executor_(kj::mv(executor)) {}
+  ExecutorRpc(Reactor& reactor, wire::Executor::Client executor, FrameOptions frames)
+      : reactor_(reactor),
+        executor_(kj::mv(executor)),
+        stream_(std::make_shared<PeerStream>(reactor, std::move(frames))) {}
 
   ~ExecutorRpc() noexcept override {}  // A capability may throw when it is dropped: end there.
 
@@ -60,16 +64,18 @@ class ExecutorRpc final : public ExecutorPeer {
  private:
   Reactor& reactor_;
   wire::Executor::Client executor_;
-  std::shared_ptr<PeerStream> stream_ = std::make_shared<PeerStream>();
+  std::shared_ptr<PeerStream> stream_;
 };
 
 class ClientRpc final : public ClientPeer {
  public:
+  ClientRpc(Reactor& reactor, FrameOptions frames)
+      : stream_(std::make_shared<PeerStream>(reactor, std::move(frames))) {}
   void send(const Frame& frame) override { stream_->send(frame); }
   const std::shared_ptr<PeerStream>& stream() const { return stream_; }
 
  private:
-  std::shared_ptr<PeerStream> stream_ = std::make_shared<PeerStream>();
+  std::shared_ptr<PeerStream> stream_;
 };
 
 }  // namespace gangway

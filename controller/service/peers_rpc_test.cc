@@ -16,15 +16,13 @@ TEST(PeerStreamTest, APeerThatReadsNothingIsReportedAfterTheSendThatFoundItSo) {
     const auto pause_for_a_millisecond = [&] {
       WaitQueue().wait_until_ns("for a millisecond", reactor->clock().now_ns() + 1'000'000);
     };
-    auto stream = std::make_shared<PeerStream>();
+    auto stream = std::make_shared<PeerStream>(*reactor, FrameOptions{.name = "peer"});
     int closed = 0;
     stream->on_closed = [&](const Error&) { ++closed; };
+    stream->start();
     Server server(*reactor, network.endpoint("controller"), "sim:controller",
-                  {.on_frames = [&](uint64_t, std::unique_ptr<FrameStream> frames) {
-                    stream->attach(std::move(frames));
-                  }});
+                  {.frames_of = [&](uint64_t) { return stream->frames(); }});
     const auto peer = connect_frames(*reactor, network.endpoint("peer"), "sim:controller", 1);
-    pause_for_a_millisecond();  // Until it is attached.
     const Frame megabyte = encode(FreeFrame{std::vector<ArrayId>(size_t{1} << 17)});
     for (int i = 0; i < 40; ++i) stream->send(megabyte);
     EXPECT_EQ(closed, 0) << "a caller in the middle of its tables would see them change";

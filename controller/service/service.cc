@@ -6,32 +6,42 @@
 #include "controller/service/peers_rpc.h"
 #include "ir/plan/plan_text.h"
 #include "ir/wire/wire.h"
+#include "protocol/text_limits.h"
+#include "runtime/base/cut.h"
 #include "runtime/net/server.h"
 
 namespace gangway {
 
 struct ControllerService::Impl {
   Impl(Reactor& r, ControllerServiceOptions options)
-      : reactor(r), core(r, options.controller), rng(r.rng().fork(0xC0117801)), fibers(r) {}
+      : reactor(r),
+        core(r, options.controller),
+        rng(r.rng().fork(0xC0117801)),
+        frames(std::move(options.frames)),
+        fibers(r) {}
 
-  // A peer that has an RPC connection and, soon, a frame stream.
+  FrameOptions frames_of_peer(std::string name) const {
+    FrameOptions of_peer = frames;
+    of_peer.name = std::move(name);
+    return of_peer;
+  }
+
+  // The peer connects with this key, the first time and whenever its connection is lost.
   uint64_t expect_frames(std::shared_ptr<PeerStream> stream) {
     const uint64_t key = rng.next_u64();
-    expected[key] = std::move(stream);
+    stream->start();
+    streams[key] = std::move(stream);
     return key;
   }
 
-  void attach(uint64_t key, std::unique_ptr<FrameStream> frames) {
-    const auto at = expected.find(key);
-    GW_REQUIRE(at != expected.end(), "frames: a stream with an unknown key");
-    const std::shared_ptr<PeerStream> stream = std::move(at->second);
-    expected.erase(at);
-    stream->attach(std::move(frames));
+  FrameStream* frames_of(uint64_t key) const {
+    const auto at = streams.find(key);
+    return at == streams.end() ? nullptr : at->second->frames();
   }
 
   void forget(const std::shared_ptr<PeerStream>& stream) {
     stream->on_closed = nullptr;
-    std::erase_if(expected, [&](const auto& item) { return item.second == stream; });
+    std::erase_if(streams, [&](const auto& item) { return item.second == stream; });
     // Closing a stream suspends: in a fiber of its own.
     fibers.spawn("close a stream", [stream] { stream->close(); });
   }
@@ -46,7 +56,8 @@ struct ControllerService::Impl {
   Reactor& reactor;
   Controller core;
   Rng rng;
-  std::map<uint64_t, std::shared_ptr<PeerStream>> expected;
+  FrameOptions frames;
+  std::map<uint64_t, std::shared_ptr<PeerStream>> streams;
   FiberGroup fibers;
   std::unique_ptr<Server> server;
 };
@@ -202,7 +213,8 @@ class ControllerServer final : public wire::Controller::Server {
       const std::string who = cat("executor \"", info.name, "\"");
       require_same_version({}, read(params.getVersion()), who);
       require_same_machine(this_machine(), read(params.getMachine()), who);
-      auto peer = std::make_shared<ExecutorRpc>(impl_.reactor, params.getExecutor());
+      auto peer = std::make_shared<ExecutorRpc>(impl_.reactor, params.getExecutor(),
+                                                impl_.frames_of_peer(cut(who, kQuotedBytesMax)));
       const HostId host = impl_.core.add_host(std::move(info), *peer);
       peer->stream()->on_message = [&core = impl_.core, host](Message message) {
         core.on_message(host, std::move(message));
@@ -211,8 +223,7 @@ class ControllerServer final : public wire::Controller::Server {
         core.host_lost(host, why);
       };
       const std::string& name = impl_.core.hosts().at(host).info.name;
-      peer->stream()->metrics = &impl_.core.metrics();
-      peer->stream()->labels = {{"host", name}};
+      peer->stream()->frames()->count_in(impl_.core.metrics(), {{"host", name}});
       auto results = context.getResults();
       results.setName(name);
       results.setFrameKey(impl_.expect_frames(peer->stream()));
@@ -227,7 +238,8 @@ class ControllerServer final : public wire::Controller::Server {
       const std::string who = cat("client \"", name, "\"");
       require_same_version({}, read(params.getVersion()), who);
       require_same_machine(this_machine(), read(params.getMachine()), who);
-      auto peer = std::make_shared<ClientRpc>();
+      auto peer = std::make_shared<ClientRpc>(impl_.reactor,
+                                              impl_.frames_of_peer(cut(who, kQuotedBytesMax)));
       const SessionId id = impl_.core.add_session(name, *peer);
       peer->stream()->on_message = [&core = impl_.core, id](Message message) {
         core.on_message(id, std::move(message));
@@ -270,11 +282,7 @@ ControllerService::ControllerService(Reactor& reactor, Network& network,
       ServerOptions{.bootstrap = [&impl](const Peer&) -> capnp::Capability::Client {
                       return kj::heap<ControllerServer>(impl);
                     },
-                    .on_frames =
-                        [&impl](uint64_t key, std::unique_ptr<FrameStream> frames) {
-                          impl.attach(key, std::move(frames));
-                        },
-                    .frames = {.name = "peer of the controller"}});
+                    .frames_of = [&impl](uint64_t key) { return impl.frames_of(key); }});
   impl.fibers.spawn("watch health", [&impl] { impl.watch(); });
 }
 

@@ -1,8 +1,9 @@
 // ControllerService: a controller on a network. Executors and clients find it at one address.
 //
 // RPC (protocol/control.capnp) and frame streams turn into calls of Controller, and its peers'
-// calls into RPC and frames. A peer whose connection ends, whose frames are malformed, or whose
-// queue grows without end is dropped: its executor is lost, its client's session is closed.
+// calls into RPC and frames. A peer whose RPC connection ends (its process has gone), whose frames
+// are malformed, whose queue grows without end, or whose frame connection is lost and does not come
+// back is dropped: its executor is lost, its client's session is closed.
 //
 // Threads: the reactor's thread; creating and destroying one suspends briefly.
 // Errors: the constructor throws kInvalid for a bad address and for a port in use.
@@ -16,6 +17,7 @@
 #include <string>
 
 #include "controller/service/controller.h"
+#include "runtime/net/frame_options.h"
 #include "runtime/net/transport.h"
 
 namespace gangway {
@@ -23,6 +25,7 @@ namespace gangway {
 struct ControllerServiceOptions {
   std::string address = "127.0.0.1:0";
   ControllerOptions controller;
+  FrameOptions frames;  // Of each peer's stream; it is named after the peer.
 };
 
 class ControllerService {

@@ -66,7 +66,9 @@ class ExecutorService::Impl final : public HostEvents {
             {.time_limit = std::chrono::milliseconds(options.connect_timeout_ms)})),
         fibers_(reactor) {
     const uint64_t key = register_host(options.host);
-    frames_ = connect_frames(reactor, network, options.controller, key, {.name = "controller"});
+    FrameOptions frames = options.frames;
+    frames.name = "controller";
+    frames_ = connect_frames(reactor, network, options.controller, key, std::move(frames));
     frames_->start([this](capnp::MessageReader& reader) { on_message(decode(reader)); });
     frames_->closed().on_ready([this](const Result<void>& result) {
       end(Error(ErrorKind::kUnavailable,
@@ -75,6 +77,10 @@ class ExecutorService::Impl final : public HostEvents {
                 {.host = name_},
                 "it has gone, or it has heard nothing of this executor for too long and counts it "
                 "as lost: start the executor again"));
+    });
+    connection_.disconnected().on_ready([this](const Result<void>&) {
+      // The controller's process has gone, so no frames will come any more.
+      if (!closing_) frames_->close();
     });
     fibers_.spawn("heartbeat", [this, interval = options.heartbeat_interval_ms] {
       while (!ended_.is_set()) {

@@ -18,6 +18,7 @@
 
 #include "executor/host/host.h"
 #include "runtime/fibers/future.h"
+#include "runtime/net/frame_options.h"
 #include "runtime/net/transport.h"
 
 namespace gangway {
@@ -27,6 +28,7 @@ struct ExecutorServiceOptions {
   HostOptions host;
   int64_t heartbeat_interval_ms = 1000;
   int64_t connect_timeout_ms = 10'000;
+  FrameOptions frames;
 };
 
 class ExecutorService {

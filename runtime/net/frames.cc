@@ -5,160 +5,236 @@
 
 #include "runtime/base/units.h"
 #include "runtime/fibers/await.h"
-#include "runtime/fibers/kj_error.h"
 
 namespace gangway {
 namespace {
 
-constexpr uint32_t kMagic = 0x52465747;  // "GWFR"
-constexpr size_t kFramesPerWrite = 64;
-constexpr size_t kInputWords = 8 << 10;
-constexpr size_t kWord = sizeof(capnp::word);
+using internal::FramePrefix;
 
-struct Prefix {
-  uint32_t words;
-  uint32_t magic;
-};
-static_assert(sizeof(Prefix) == kWord);
+constexpr size_t kWord = sizeof(capnp::word);
+// An acknowledgement that no frame carries is sent by itself behind so many frames or bytes, or
+// after one tick, two at most.
+constexpr size_t kOwedFramesMax = 64;
+constexpr size_t kOwedBytesMax = 1 << 20;
+constexpr Duration kTick = std::chrono::milliseconds(100);
+// An acknowledgement that does not come is asked for after so many ticks, then twice as many ...
+constexpr int kQuestionTicksFirst = 4;
+constexpr int kQuestionTicksMax = 600;
+constexpr Duration kPauseFirst = std::chrono::milliseconds(10);
+constexpr Duration kPauseMax = std::chrono::milliseconds(500);
+constexpr Duration kGoodbyeTimeLimit = std::chrono::milliseconds(100);
 
 }  // namespace
 
 Frame make_frame(capnp::MessageBuilder& message) {
   const auto segments = message.getSegmentsForOutput();
   const size_t words = capnp::computeSerializedSizeInWords(segments);
-  auto frame = kj::heapArray<capnp::word>(words + 1);
-  const Prefix prefix{static_cast<uint32_t>(words), kMagic};
-  std::memcpy(frame.asBytes().begin(), &prefix, kWord);
-  kj::ArrayOutputStream out(frame.slice(1, words + 1).asBytes());
+  auto frame = kj::heapArray<capnp::word>(words);
+  kj::ArrayOutputStream out(frame.asBytes());
   capnp::writeMessage(out, segments);
   return std::make_shared<const kj::Array<capnp::word>>(kj::mv(frame));
 }
 
-FrameCounts::FrameCounts(Metrics& metrics, const MetricLabels& labels)
-    : frames_sent(metrics.counter("gangway_frames_sent_total", "Frames sent", labels)),
-      bytes_sent(metrics.counter("gangway_frame_bytes_sent_total", "Bytes of frames sent", labels)),
-      writes(metrics.counter("gangway_frame_writes_total", "Writes of many frames each", labels)),
-      frames_received(metrics.counter("gangway_frames_received_total", "Frames received", labels)),
-      bytes_received(metrics.counter("gangway_frame_bytes_received_total",
-                                     "Bytes of frames received", labels)),
-      reads(metrics.counter("gangway_frame_reads_total", "Reads of many frames each", labels)) {}
-
-// Received words: [begin, end) are not yet delivered; the last may be cut short.
-struct FrameStream::Input {
-  kj::Array<capnp::word> words = kj::heapArray<capnp::word>(kInputWords);
-  size_t begin = 0;      // In words: frames are aligned.
-  size_t end_bytes = 0;  // In bytes.
-
-  size_t whole_words() const { return end_bytes / kWord - begin; }
-  // Room for `needed` words from `begin` on.
-  void make_room(size_t needed) {
-    const size_t held_bytes = end_bytes - begin * kWord;
-    if (begin + needed <= words.size()) return;
-    kj::Array<capnp::word> moved;
-    capnp::word* to = words.begin();
-    if (needed > words.size()) {
-      moved = kj::heapArray<capnp::word>(needed);
-      to = moved.begin();
-    }
-    std::memmove(to, words.begin() + begin, held_bytes);
-    if (moved.size() > 0) words = kj::mv(moved);
-    begin = 0;
-    end_bytes = held_bytes;
-  }
-};
-
-FrameStream::FrameStream(Reactor& reactor, Stream stream, FrameOptions options)
-    : options_(std::move(options)), stream_(kj::mv(stream)), fibers_(reactor) {
+FrameStream::FrameStream(Reactor& reactor, FrameOptions options)
+    : reactor_(reactor),
+      options_(std::move(options)),
+      lost_at_ns_(reactor.clock().now_ns()),
+      question_ticks_(kQuestionTicksFirst),
+      fibers_(reactor) {
   count_in(own_metrics_, {});
   fibers_.spawn("frames to " + options_.name, [this] { write_loop(); });
+  fibers_.spawn("frames from " + options_.name, [this] { read_loop(); });
+  fibers_.spawn("connection to " + options_.name, [this] { keep_up(); });
+}
+
+FrameStream::FrameStream(Reactor& reactor, Stream connection, Dial dial, FrameOptions options)
+    : FrameStream(reactor, std::move(options)) {
+  dial_ = std::move(dial);
+  // No other stream to this peer began at this time, not even one of an earlier process.
+  epoch_ = static_cast<uint64_t>(reactor.clock().wall_ns()) | 1;
+  attach(kj::mv(connection));
 }
 
 FrameStream::~FrameStream() {
   close();
+  const int64_t deadline_ns = reactor_.clock().now_ns() + kGoodbyeTimeLimit.count();
+  try {
+    while (link_ != nullptr && said_goodbye_.wait_until_ns("until goodbye is said", deadline_ns)) {
+    }
+  } catch (const Error&) {  // Whoever destroys it is cancelled: without a goodbye, then.
+  }
   fibers_.cancel();
 }
 
 void FrameStream::start(std::function<void(capnp::MessageReader&)> on_frame) {
   GW_ASSERT(!on_frame_, "a frame stream is started once");
   on_frame_ = std::move(on_frame);
-  fibers_.spawn("frames from " + options_.name, [this] { read_loop(); });
+  to_read_.wake_all();
+}
+
+void FrameStream::attach(Stream connection) {
+  if (closed_.is_set()) return;
+  lose(link_, Error(ErrorKind::kUnavailable, "the peer opened another connection"));
+  link_ = std::make_shared<Link>(
+      kj::mv(connection), internal::FrameLinkOptions{options_.name, options_.frame_bytes_max},
+      counts_);
+  if (std::exchange(connected_once_, true)) counts_->reconnects.add();
+  attached_at_ns_ = reactor_.clock().now_ns();
+  heard_ = false;
+  due_ = Kind::kAcknowledgement;
+  sent_.rewind();
+  to_write_.wake_all();
+  to_read_.wake_all();
+  to_keep_.wake_all();
 }
 
 void FrameStream::send(Frame frame) {
-  const size_t bytes = frame->size() * kWord;
+  const size_t bytes = internal::SentFrames::bytes_of(frame);
   GW_REQUIRE(bytes <= options_.frame_bytes_max, "frame for ", options_.name, ": it has ",
              format_bytes(bytes), ", expected at most ", format_bytes(options_.frame_bytes_max));
   if (closed_.is_set()) return;
-  if (queued_bytes_ > options_.queued_bytes_max) {
+  if (sent_.bytes() > options_.queued_bytes_max) {
     return end(
         Error(ErrorKind::kUnavailable,
-              cat(options_.name, ": reads nothing any more: ", format_bytes(queued_bytes_),
+              cat(options_.name, ": reads nothing any more: ", format_bytes(sent_.bytes()),
                   " wait for it, expected at most ", format_bytes(options_.queued_bytes_max))));
   }
-  queued_bytes_ += bytes;
-  queue_.push_back(std::move(frame));
-  queued_.wake_one();
+  sent_.push(std::move(frame));
+  to_write_.wake_one();
+  keep_alert();
 }
 
 void FrameStream::flush() {
-  while (queued_bytes_ > 0 && !closed_.is_set()) drained_.wait("for frames to be written");
+  while ((sent_.waiting() || writing_) && !closed_.is_set())
+    drained_.wait("for frames to be written");
 }
 
 void FrameStream::close() { end(Result<void>()); }
 
 void FrameStream::end(Result<void> reason) {
   if (closed_.is_set()) return;
-  queue_.clear();
-  queued_bytes_ = 0;
+  sent_.clear();
   closed_.finish(std::move(reason));
+  to_write_.wake_all();  // It says goodbye.
+  to_read_.wake_all();
+  to_keep_.wake_all();
   drained_.wake_all();
-  queued_.wake_all();
-  try {
-    stream_->shutdownWrite();
-    stream_->abortRead();
-  } catch (const kj::Exception&) {  // It was gone already.
-  }
 }
+
+// What is under way over the link is lost with it.
+void FrameStream::lose(const std::shared_ptr<Link>& link, const Error& why) {
+  if (link == nullptr) return;
+  link->cut();
+  if (link != link_) return;  // There is another one already.
+  link_.reset();
+  why_lost_ = why.message();
+  const int64_t now_ns = reactor_.clock().now_ns();
+  const bool lasted = now_ns - attached_at_ns_ > options_.reconnect_ms * 1'000'000;
+  if (!std::exchange(failing_, true) || lasted) lost_at_ns_ = now_ns;
+  to_keep_.wake_all();
+}
+
+// Something got through: a connection that is lost after this is a new failure.
+void FrameStream::count_progress() {
+  failing_ = false;
+  pause_ = Duration(0);
+}
+
+void FrameStream::ask_writer(Kind kind) {
+  if (due_ != Kind::kQuestion) due_ = kind;
+  to_write_.wake_one();
+}
+
+void FrameStream::keep_alert() {
+  if (keeper_rests_) to_keep_.wake_all();
+}
+
+// --- Writing -------------------------------------------------------------------------------------
 
 void FrameStream::write_loop() {
-  std::vector<Frame> batch;
-  std::vector<kj::ArrayPtr<const kj::byte>> pieces;
   while (!closed_.is_set()) {
-    if (queue_.empty()) {
-      queued_.wait("for frames to send");
+    if (!fill_batch()) {
+      to_write_.wait("for frames to send");
       continue;
     }
-    batch.clear();
-    pieces.clear();
-    size_t bytes = 0;
-    for (; !queue_.empty() && batch.size() < kFramesPerWrite; queue_.pop_front()) {
-      batch.push_back(std::move(queue_.front()));
-      pieces.push_back(batch.back()->asBytes());
-      bytes += pieces.back().size();
-    }
+    const std::shared_ptr<Link> link = link_;
+    writing_ = true;
     try {
-      await(stream_->write(kj::arrayPtr(pieces.data(), pieces.size())));
+      link->write(batch_);
     } catch (const Error& error) {
       if (error.kind() == ErrorKind::kCancelled) throw;
-      return end(Error(ErrorKind::kUnavailable,
-                       cat(options_.name, ": connection lost while sending: ", error.message())));
+      lose(link, error);
     }
-    counts_->writes.add();
-    counts_->frames_sent.add(batch.size());
-    counts_->bytes_sent.add(bytes);
-    if (closed_.is_set()) return;
-    queued_bytes_ -= bytes;
+    writing_ = false;
     drained_.wake_all();
   }
+  say_goodbye();
 }
 
+// False: nothing may be written now.
+bool FrameStream::fill_batch() {
+  batch_.clear();
+  if (link_ == nullptr || epoch_ == 0) return false;
+  // Until the peer has said what it has received, nobody knows which frame is the next.
+  while (heard_ && sent_.waiting() && !batch_.full()) {
+    const internal::SentFrames::Next next = sent_.next();
+    FramePrefix prefix = prefix_of(Kind::kFrame, next.sequence);
+    prefix.words = static_cast<uint32_t>(next.frame->size());
+    batch_.add(prefix, next.frame);
+    (next.again ? counts_->frames_resent : counts_->frames_sent).add();
+  }
+  if (batch_.empty()) {
+    if (!due_) return false;
+    batch_.add(prefix_of(*due_, sent_.last()), nullptr);
+  }
+  due_.reset();
+  told_ = received_;
+  owed_frames_ = owed_bytes_ = 0;
+  return true;
+}
+
+FramePrefix FrameStream::prefix_of(Kind kind, uint64_t sequence) const {
+  return {.kind = static_cast<uint16_t>(kind),
+          .epoch = epoch_,
+          .sequence = sequence,
+          .acknowledgement = options_.planted.acknowledges_nothing ? 0 : received_};
+}
+
+void FrameStream::say_goodbye() {
+  const std::shared_ptr<Link> link = link_;
+  if (link != nullptr && epoch_ != 0 && !peer_left_) {
+    batch_.clear();
+    batch_.add(prefix_of(Kind::kGoodbye, 0), nullptr);
+    try {
+      link->write(batch_);
+    } catch (const Error& error) {
+      if (error.kind() == ErrorKind::kCancelled) throw;
+    }
+  }
+  if (link != nullptr) link->cut();
+  link_.reset();
+  said_goodbye_.wake_all();
+}
+
+// --- Reading -------------------------------------------------------------------------------------
+
 void FrameStream::read_loop() {
-  Input input;
   try {
     while (!closed_.is_set()) {
-      while (!closed_.is_set() && deliver_one(input)) {
+      const std::shared_ptr<Link> link = link_;
+      if (link == nullptr) {
+        to_read_.wait("for a connection");
+        continue;
       }
-      if (!closed_.is_set()) read_some(input);
+      const Result<Link::Arrived> arrived = result_of([&] { return link->read(); });
+      if (closed_.is_set()) return;
+      if (arrived.ok()) {
+        if (link == link_) take(link, arrived.value());
+      } else if (arrived.error().kind() == ErrorKind::kUnavailable) {
+        lose(link, arrived.error());
+      } else {
+        throw arrived.error();
+      }
     }
   } catch (const kj::Exception& exception) {  // Raised by reading a malformed message.
     end(Error(ErrorKind::kInvalid, cat("frame from ", options_.name,
@@ -171,47 +247,138 @@ void FrameStream::read_loop() {
   }
 }
 
-void FrameStream::read_some(Input& input) {
-  char* at = reinterpret_cast<char*>(input.words.begin()) + input.end_bytes;
-  const size_t room = input.words.size() * kWord - input.end_bytes;
-  const size_t n = await(stream_->tryRead(at, 1, room));
-  if (n == 0) {
-    throw Error(ErrorKind::kUnavailable,
-                cat(options_.name, ": the peer ended the connection",
-                    input.end_bytes > input.begin * kWord ? " in the middle of a frame" : ""));
+void FrameStream::take(const std::shared_ptr<Link>& link, const Link::Arrived& arrived) {
+  const FramePrefix& prefix = arrived.prefix;
+  if (epoch_ == 0) {
+    epoch_ = prefix.epoch;
+    to_write_.wake_all();
   }
-  counts_->reads.add();
-  counts_->bytes_received.add(n);
-  input.end_bytes += n;
+  GW_REQUIRE(prefix.epoch == epoch_ && epoch_ != 0, "frame from ", options_.name,
+             ": it belongs to another stream: expected epoch ", epoch_, ", got ", prefix.epoch);
+  const bool first = !heard_;
+  acknowledged(prefix);
+  const Kind kind{prefix.kind};
+  if (kind == Kind::kFrame) return take_frame(link, arrived);
+  if (kind == Kind::kGoodbye) {
+    peer_left_ = true;
+    return end(Error(ErrorKind::kUnavailable, cat(options_.name, ": the peer ended the stream")));
+  }
+  // The first prefix of a connection comes before the frames that its sender is going to repeat.
+  if (prefix.sequence > received_ && !first && !options_.planted.ignores_gaps) {
+    return lose(link,
+                Error(ErrorKind::kUnavailable, cat("frames were lost: the peer has sent ",
+                                                   prefix.sequence, ", ", received_, " arrived")));
+  }
+  if (prefix.sequence == received_ && sent_.empty()) count_progress();
+  if (kind == Kind::kQuestion) ask_writer(Kind::kAcknowledgement);
 }
 
-// False when the next frame is not all there yet.
-bool FrameStream::deliver_one(Input& input) {
-  if (input.whole_words() == 0) {
-    input.make_room(1 + 1);
-    return false;
+void FrameStream::acknowledged(const FramePrefix& prefix) {
+  const uint64_t before = sent_.acknowledged();
+  GW_REQUIRE(sent_.acknowledge(prefix.acknowledgement), "frame from ", options_.name,
+             ": it acknowledges frame ", prefix.acknowledgement, ", which was never sent");
+  if (sent_.acknowledged() != before) count_progress();
+  if (std::exchange(heard_, true)) return;
+  if (options_.planted.resends_one_too_late && sent_.was_written(sent_.acknowledged() + 1))
+    static_cast<void>(sent_.next());
+  to_write_.wake_all();
+}
+
+void FrameStream::take_frame(const std::shared_ptr<Link>& link, const Link::Arrived& arrived) {
+  const uint64_t sequence = arrived.prefix.sequence;
+  if (sequence <= received_) return;  // A duplicate.
+  if (sequence != received_ + 1 && !options_.planted.ignores_gaps) {
+    return lose(link, Error(ErrorKind::kUnavailable,
+                            cat("frames were lost: frame ", sequence, " came after ", received_)));
   }
-  Prefix prefix;
-  std::memcpy(&prefix, input.words.begin() + input.begin, kWord);
-  GW_REQUIRE(prefix.magic == kMagic && prefix.words > 0, "frame from ", options_.name,
-             ": its first bytes are not those of a frame");
-  const size_t words = size_t{prefix.words} + 1;
-  GW_REQUIRE(words * kWord <= options_.frame_bytes_max, "frame from ", options_.name,
-             ": it says it has ", format_bytes(words * kWord), ", expected at most ",
-             format_bytes(options_.frame_bytes_max));
-  if (input.whole_words() < words) {
-    // Grows as the frame arrives: its first bytes may promise more than ever comes.
-    input.make_room(std::min(words, std::max(2 * input.whole_words(), kInputWords)));
-    return false;
-  }
-  const auto message = input.words.slice(input.begin + 1, input.begin + words);
+  received_ = sequence;
+  count_progress();
+  owed_bytes_ += arrived.message.size() * kWord;
+  if (++owed_frames_ >= kOwedFramesMax || owed_bytes_ >= kOwedBytesMax)
+    ask_writer(Kind::kAcknowledgement);
+  keep_alert();
+  deliver(arrived.message);
+}
+
+void FrameStream::deliver(kj::ArrayPtr<const capnp::word> message) {
+  while (!on_frame_ && !closed_.is_set()) to_read_.wait("for somebody to take frames");
+  if (closed_.is_set()) return;
   capnp::ReaderOptions limits;
-  limits.traversalLimitInWords = 8 * words + 1024;
+  limits.traversalLimitInWords = 8 * message.size() + 1024;
   capnp::FlatArrayMessageReader reader(message, limits);
   counts_->frames_received.add();
-  input.begin += words;
   on_frame_(reader);
-  return true;
+}
+
+// --- Connections and acknowledgements ------------------------------------------------------------
+
+void FrameStream::keep_up() {
+  while (!closed_.is_set()) {
+    if (link_ == nullptr) {
+      connect_again();
+    } else if (owes_nothing()) {
+      keeper_rests_ = true;
+      to_keep_.wait("for frames");
+      keeper_rests_ = false;
+    } else {
+      const uint64_t told = told_, acknowledged = sent_.acknowledged();
+      const int64_t tick_ns = reactor_.clock().now_ns() + kTick.count();
+      if (!to_keep_.wait_until_ns("for acknowledgements", tick_ns)) look_after(told, acknowledged);
+    }
+  }
+}
+
+// After a tick that began with these.
+void FrameStream::look_after(uint64_t told_before, uint64_t acknowledged_before) {
+  if (received_ > told_ && told_ == told_before) ask_writer(Kind::kAcknowledgement);
+  if (sent_.empty() || sent_.acknowledged() != acknowledged_before) {
+    silent_ticks_ = 0;
+    question_ticks_ = kQuestionTicksFirst;
+  } else if (++silent_ticks_ >= question_ticks_) {
+    silent_ticks_ = 0;
+    question_ticks_ = std::min(2 * question_ticks_, kQuestionTicksMax);
+    ask_writer(Kind::kQuestion);
+  }
+}
+
+void FrameStream::connect_again() {
+  const int64_t deadline_ns = lost_at_ns_ + options_.reconnect_ms * 1'000'000;
+  if (reactor_.clock().now_ns() >= deadline_ns) {
+    const std::string time = format_duration_ns(options_.reconnect_ms * 1'000'000);
+    return end(Error(ErrorKind::kUnavailable,
+                     connected_once_ ? cat(options_.name, ": the connection was lost (", why_lost_,
+                                           ") and did not come back within ", time)
+                                     : cat(options_.name, ": did not connect within ", time)));
+  }
+  if (!dial_) {
+    to_keep_.wait_until_ns("for the peer to connect", deadline_ns);
+    return;
+  }
+  if (pause_.count() > 0) {
+    const int64_t now_ns = reactor_.clock().now_ns();
+    to_keep_.wait_until_ns("to dial again", std::min(now_ns + pause_.count(), deadline_ns));
+  }
+  pause_ = std::clamp(2 * pause_, kPauseFirst, kPauseMax);
+  if (!closed_.is_set()) dial_again(deadline_ns);
+}
+
+void FrameStream::dial_again(int64_t deadline_ns) {
+  const Duration left(std::max<int64_t>(deadline_ns - reactor_.clock().now_ns(), 1));
+  Result<Stream> dialled = result_of([&] { return dial_(left); });
+  if (dialled.ok()) return attach(dialled.take());
+  const Error& error = dialled.error();
+  switch (error.kind()) {
+    case ErrorKind::kCancelled: throw error;
+    case ErrorKind::kUnavailable:
+    case ErrorKind::kOverloaded: why_lost_ = error.message(); return;
+    case ErrorKind::kInvalid:
+    case ErrorKind::kLost:
+    case ErrorKind::kUnimplemented:
+    case ErrorKind::kBug:
+      return end(Error(ErrorKind::kUnavailable,
+                       cat(options_.name, ": the connection was lost (", why_lost_,
+                           ") and can't be opened again: ", error.message())));
+  }
 }
 
 }  // namespace gangway

@@ -102,14 +102,18 @@ TEST(RpcMemory, AServerMakesRoomForWhatHasArrivedNotForWhatIsPromised) {
 TEST(RpcMemory, AFrameStreamMakesRoomForWhatHasArrivedNotForWhatIsPromised) {
   auto reactor = Reactor::make_simulated();
   kj::TwoWayPipe pipe = kj::newTwoWayPipe();
-  FrameStream frames(*reactor, kj::mv(pipe.ends[0]));
+  FrameStream frames(*reactor, {});
+  frames.attach(kj::mv(pipe.ends[0]));
   int arrived = 0;
   frames.start([&](capnp::MessageReader&) { ++arrived; });
   reactor->run_ready();
   const int64_t before = heap_bytes();
   constexpr uint32_t kWords = 8'000'000;
-  const uint32_t header[4] = {kWords, 0x52465747, 0, kWords - 1};
-  await(pipe.ends[1]->write(header, sizeof header));
+  struct {
+    internal::FramePrefix prefix;
+    uint32_t message[2] = {0, kWords - 1};
+  } const header{{.words = kWords, .epoch = 7, .sequence = 1}};
+  await(pipe.ends[1]->write(&header, sizeof header));
   reactor->run_ready();
   EXPECT_LT(heap_bytes() - before, int64_t{1} << 20);
   const std::vector<char> body((kWords - 1) * 8);

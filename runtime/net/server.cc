@@ -12,7 +12,7 @@ namespace gangway {
 namespace {
 
 enum class Kind : uint8_t { kRpc = 0, kFrames = 1 };
-enum class Status : uint8_t { kFine = 0, kOtherVersion = 1, kRefused = 2 };
+enum class Status : uint8_t { kFine = 0, kOtherVersion = 1, kRefused = 2, kNoStream = 3 };
 
 constexpr char kMagic[4] = {'G', 'W', 'A', 'Y'};
 constexpr Duration kPreambleTimeLimit = std::chrono::seconds(10);
@@ -77,8 +77,26 @@ Stream open(Reactor& reactor, Network& network, const std::string& address, Kind
   GW_REQUIRE(answer.status != static_cast<uint8_t>(Status::kOtherVersion), "connect: ", address,
              " speaks another wire version: expected ", int{kConnectionVersion}, ", got ",
              int{answer.version}, ": install the same Gangway on both sides");
+  GW_REQUIRE(answer.status != static_cast<uint8_t>(Status::kNoStream), "connect: ", address,
+             " has no frame stream for this peer: it has ended it, or never expected one");
   GW_REQUIRE(answer.status == 0, "connect: ", address, " refused the connection");
   return stream;
+}
+
+FrameStream* stream_of(const ServerOptions& options, uint64_t token) {
+  if (options.frames_of == nullptr) return nullptr;
+  FrameStream* frames = options.frames_of(token);
+  return frames == nullptr || frames->has_ended() ? nullptr : frames;
+}
+
+Status judge(const ServerOptions& options, const Hello& hello) {
+  if (hello.version != kConnectionVersion) return Status::kOtherVersion;
+  switch (Kind{hello.kind}) {
+    case Kind::kRpc: return options.bootstrap == nullptr ? Status::kRefused : Status::kFine;
+    case Kind::kFrames:
+      return stream_of(options, hello.token) == nullptr ? Status::kNoStream : Status::kFine;
+  }
+  return Status::kRefused;
 }
 
 }  // namespace
@@ -101,18 +119,12 @@ void Server::serve(Stream stream) {
   try {
     const Hello hello = read_fixed<Hello>(reactor_, *stream, kPreambleTimeLimit);
     if (!has_magic(hello)) return;
-    Answer answer;
-    const bool frames = hello.kind == static_cast<uint8_t>(Kind::kFrames);
-    const bool served =
-        frames ? options_.on_frames != nullptr : hello.kind == 0 && options_.bootstrap != nullptr;
-    if (!served) answer.status = static_cast<uint8_t>(Status::kRefused);
-    if (hello.version != kConnectionVersion)
-      answer.status = static_cast<uint8_t>(Status::kOtherVersion);
-    write_fixed(*stream, answer);
-    if (answer.status != 0) return;
-    if (!frames) return serve_rpc(kj::mv(stream));
-    options_.on_frames(hello.token,
-                       std::make_unique<FrameStream>(reactor_, kj::mv(stream), options_.frames));
+    const Status status = judge(options_, hello);
+    write_fixed(*stream, Answer{.status = static_cast<uint8_t>(status)});
+    if (status != Status::kFine) return;
+    if (Kind{hello.kind} == Kind::kRpc) return serve_rpc(kj::mv(stream));
+    FrameStream* const frames = stream_of(options_, hello.token);  // It may have ended meanwhile.
+    if (frames != nullptr) frames->attach(kj::mv(stream));
   } catch (const Error& error) {
     // A peer that goes away while it connects is not reported as an error.
     if (error.kind() != ErrorKind::kUnavailable && error.kind() != ErrorKind::kOverloaded) throw;
@@ -185,8 +197,10 @@ Future<void> Connection::disconnected() const { return state_->disconnected.futu
 std::unique_ptr<FrameStream> connect_frames(Reactor& reactor, Network& network,
                                             const std::string& address, uint64_t token,
                                             FrameOptions frames, DialOptions options) {
-  return std::make_unique<FrameStream>(
-      reactor, open(reactor, network, address, Kind::kFrames, token, options), std::move(frames));
+  const auto dial = [&reactor, &network, address, token](Duration time_limit) {
+    return open(reactor, network, address, Kind::kFrames, token, {.time_limit = time_limit});
+  };
+  return std::make_unique<FrameStream>(reactor, dial(options.time_limit), dial, std::move(frames));
 }
 
 }  // namespace gangway

@@ -6,6 +6,8 @@
 //   client -> server, 16 bytes: "GWAY" | u8 version | u8 kind (0 RPC, 1 frames) | u16 0 | u64 token
 //   server -> client,   8 bytes: "GWAY" | u8 version | u8 status (0 fine) | u16 0
 //
+// A frame stream outlives its connection (frames.h): its peer connects again with the same token.
+//
 // Threads: the reactor's thread; connecting suspends, bootstrap() is called in a fiber. Destroying
 // suspends briefly.
 // Ownership: a Server owns its RPC connections; destroying it drops them. A Connection's
@@ -36,7 +38,7 @@ namespace gangway {
 
 // What a message may refer to: 512 MiB. Tensors never travel in a message.
 inline constexpr uint64_t kRpcWordsMax = 64u << 20;
-inline constexpr uint8_t kConnectionVersion = 1;
+inline constexpr uint8_t kConnectionVersion = 2;
 
 struct Peer {
   uint64_t connection = 0;    // Counts from 1 within a server.
@@ -46,9 +48,9 @@ struct Peer {
 struct ServerOptions {
   // Returns the capability that a new RPC peer begins with.
   std::function<capnp::Capability::Client(const Peer&)> bootstrap;
-  // Takes a new frame stream; `token` is what the peer passed to connect_frames(). Unset: refused.
-  std::function<void(uint64_t token, std::unique_ptr<FrameStream> frames)> on_frames;
-  FrameOptions frames;
+  // The stream that goes on over a peer's connection; `token` is what the peer passed to
+  // connect_frames(). The peer is refused where this is unset, is null or has ended.
+  std::function<FrameStream*(uint64_t token)> frames_of;
 };
 
 class Server {
@@ -95,7 +97,8 @@ class Connection {
   std::unique_ptr<State> state_;
 };
 
-// Opens a frame stream to a server. Suspends.
+// Opens a frame stream to a server, and its connection again whenever that is lost. Suspends. The
+// network outlives the stream.
 std::unique_ptr<FrameStream> connect_frames(Reactor& reactor, Network& network,
                                             const std::string& address, uint64_t token,
                                             FrameOptions frames = {}, DialOptions options = {});

@@ -146,14 +146,14 @@ TEST_P(RpcTest, FramesArriveInOrderWithTheirTokenAndAreCounted) {
   constexpr int kFrames = 10'000;
   std::vector<uint64_t> numbers;
   uint64_t seen_token = 0;
-  std::unique_ptr<FrameStream> theirs;
+  auto theirs = std::make_unique<FrameStream>(*reactor_, FrameOptions{.name = "client"});
+  theirs->start([&](capnp::MessageReader& message) {
+    numbers.push_back(message.getRoot<test::Note>().getNumber());
+  });
   ServerOptions options;
-  options.on_frames = [&](uint64_t token, std::unique_ptr<FrameStream> frames) {
+  options.frames_of = [&](uint64_t token) {
     seen_token = token;
-    theirs = std::move(frames);
-    theirs->start([&](capnp::MessageReader& message) {
-      numbers.push_back(message.getRoot<test::Note>().getNumber());
-    });
+    return theirs.get();
   };
   Server server(*reactor_, server_side(), listen_address(), options);
   auto ours = connect_frames(*reactor_, client_side(), server.address(), 42);
@@ -177,32 +177,42 @@ TEST_P(RpcTest, FramesArriveInOrderWithTheirTokenAndAreCounted) {
 TEST_P(RpcTest, BadBytesEndAFrameStreamBeforeAnythingIsAllocatedForThem) {
   std::unique_ptr<FrameStream> theirs;
   auto listener = server_side().listen(listen_address(), [&](Stream stream) {
-    theirs = std::make_unique<FrameStream>(*reactor_, kj::mv(stream),
+    theirs = std::make_unique<FrameStream>(*reactor_,
                                            FrameOptions{.name = "host 3", .frame_bytes_max = 4096});
+    theirs->attach(kj::mv(stream));
     theirs->start([](capnp::MessageReader&) {});
   });
-  const std::vector<std::pair<std::vector<uint32_t>, std::string>> cases = {
-      {{0x7fffffff, 0x52465747}, "it says it has 16.0 GiB, expected at most 4.0 KiB"},
-      {{1, 0x12345678}, "first bytes are not those of a frame"},
-      {{0xffffffff, 0x52465747}, "expected at most 4.0 KiB"},
-      {{1, 0x52465747, 0xffffffff, 0xffffffff}, "malformed"}};
-  for (const auto& [words, text] : cases) {
+  struct Bytes {
+    internal::FramePrefix prefix;
+    uint64_t message = ~uint64_t{0};
+  };
+  const std::vector<std::pair<Bytes, std::string>> cases = {
+      {{{.words = 0x7fffffff, .epoch = 7}}, "it says it has 16.0 GiB, expected at most 4.0 KiB"},
+      {{{.words = 0xffffffff, .epoch = 7}}, "expected at most 4.0 KiB"},
+      {{{.words = 1, .magic = 0x1234, .epoch = 7}}, "first bytes are not those of a frame"},
+      {{{.words = 0, .epoch = 7}}, "first bytes are not those of a frame"},
+      {{{.words = 1, .kind = 1, .epoch = 7}}, "first bytes are not those of a frame"},
+      {{{.words = 0, .kind = 99, .epoch = 7}}, "first bytes are not those of a frame"},
+      {{{.words = 1, .epoch = 0, .sequence = 1}}, "it belongs to another stream"},
+      {{{.words = 1, .epoch = 7, .sequence = 1, .acknowledgement = 5}},
+       "it acknowledges frame 5, which was never sent"},
+      {{{.words = 1, .epoch = 7, .sequence = 1}}, "malformed"}};
+  for (const auto& [bytes, text] : cases) {
     Stream stream = client_side().connect(listener->address());
-    await(stream->write(words.data(), words.size() * 4));
+    await(stream->write(&bytes, sizeof bytes));
     reactor_->run_until([&] { return theirs != nullptr; });
     const Error error = error_of([&] { theirs->closed().await(); });
     EXPECT_EQ(error.kind(), ErrorKind::kInvalid);
     EXPECT_THAT(error.what(), HasSubstr(text));
+    stream = nullptr;
     theirs.reset();
   }
 }
 
 TEST_P(RpcTest, APeerThatReadsNothingIsGivenUpAndSaidToBeSo) {
-  std::unique_ptr<FrameStream> theirs;
+  auto theirs = std::make_unique<FrameStream>(*reactor_, FrameOptions{.name = "client"});
   ServerOptions options;
-  options.on_frames = [&](uint64_t, std::unique_ptr<FrameStream> frames) {
-    theirs = std::move(frames);
-  };
+  options.frames_of = [&](uint64_t) { return theirs.get(); };
   Server server(*reactor_, server_side(), listen_address(), options);
   auto ours = connect_frames(*reactor_, client_side(), server.address(), 42,
                              {.name = "host 3", .queued_bytes_max = size_t{1} << 20});
@@ -214,18 +224,15 @@ TEST_P(RpcTest, APeerThatReadsNothingIsGivenUpAndSaidToBeSo) {
   EXPECT_EQ(error.kind(), ErrorKind::kUnavailable);
   EXPECT_THAT(error.what(), HasSubstr("host 3: reads nothing any more"));
   ours->send(frame);  // Dropped.
-  reactor_->run_until([&] { return theirs != nullptr; });
   ours.reset();
   theirs.reset();
 }
 
 TEST_P(RpcTest, WhateverAHandlerOfFramesThrowsEndsTheStreamAtBothEnds) {
-  std::unique_ptr<FrameStream> theirs;
+  auto theirs = std::make_unique<FrameStream>(*reactor_, FrameOptions{.name = "client"});
+  theirs->start([](capnp::MessageReader&) { throw std::bad_alloc(); });
   ServerOptions options;
-  options.on_frames = [&](uint64_t, std::unique_ptr<FrameStream> frames) {
-    theirs = std::move(frames);
-    theirs->start([](capnp::MessageReader&) { throw std::bad_alloc(); });
-  };
+  options.frames_of = [&](uint64_t) { return theirs.get(); };
   Server server(*reactor_, server_side(), listen_address(), options);
   auto ours = connect_frames(*reactor_, client_side(), server.address(), 42);
   ours->start([](capnp::MessageReader&) {});

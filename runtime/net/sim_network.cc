@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <list>
 #include <set>
+#include <string_view>
 #include <vector>
 
 #include "runtime/base/units.h"
@@ -43,7 +44,7 @@ struct SimNetwork::Core final : private kj::TaskSet::ErrorHandler {
     healed.push_back(kj::mv(waiting.fulfiller));
     return waiting.promise.then([this, pair] { return until_reachable(pair); });
   }
-  void break_if(const std::function<bool(const Pair&)>& chosen);
+  void break_if(const std::function<bool(const SimStream&)>& chosen);
 
   // A write whose peer is gone: the writer learns it from the stream itself.
   void taskFailed(kj::Exception&&) override {}
@@ -51,6 +52,7 @@ struct SimNetwork::Core final : private kj::TaskSet::ErrorHandler {
   Reactor& reactor;
   SimNetworkOptions options;
   Rng rng;
+  DrawFrameFault frame_fault;
   struct Listening {
     std::function<void(Stream)> on_connection;
     std::shared_ptr<bool> open = std::make_shared<bool>(true);
@@ -71,17 +73,26 @@ struct PipeEnd : kj::Refcounted {
   Stream pipe;
 };
 
+// What the two streams of a connection share.
+struct SimConnection {
+  bool has_frames = false;
+};
+
 class SimStream final : public kj::AsyncIoStream {
  public:
-  SimStream(std::shared_ptr<SimNetwork::Core> core, Pair pair, Stream pipe)
+  SimStream(std::shared_ptr<SimNetwork::Core> core, std::shared_ptr<SimConnection> connection,
+            Pair from_to, Stream pipe)
       : core_(std::move(core)),
-        pair_(std::move(pair)),
+        connection_(std::move(connection)),
+        from_to_(std::move(from_to)),
+        pair_(ordered(from_to_.first, from_to_.second)),
         end_(kj::refcounted<PipeEnd>(kj::mv(pipe))) {
     at_ = core_->streams.insert(core_->streams.end(), this);
   }
   ~SimStream() { core_->streams.erase(at_); }
 
   const Pair& pair() const { return pair_; }
+  const SimConnection* connection() const { return connection_.get(); }
   void break_now() {
     broken_ = true;
     try {
@@ -100,18 +111,15 @@ class SimStream final : public kj::AsyncIoStream {
   }
   kj::Promise<void> write(kj::ArrayPtr<const kj::ArrayPtr<const kj::byte>> pieces) override {
     if (broken_) return broken();
+    if (std::exchange(first_, false)) {
+      look_at_preamble(pieces);
+    } else if (core_->frame_fault && connection_->has_frames) {
+      return write_with_faults(joined(pieces));
+    }
     const Duration delay = core_->draw_delay();
     if (delay.count() == 0 && in_flight_ == 0 && core_->reachable(pair_))
       return end_->pipe->write(pieces);
-    size_t bytes = 0;
-    for (const auto& piece : pieces) bytes += piece.size();
-    auto copy = kj::heapArray<kj::byte>(bytes);
-    size_t at = 0;
-    for (const auto& piece : pieces) {
-      std::copy(piece.begin(), piece.end(), copy.begin() + at);
-      at += piece.size();
-    }
-    return send_later(kj::mv(copy), delay);
+    return send_later(joined(pieces), delay);
   }
   kj::Promise<void> whenWriteDisconnected() override { return end_->pipe->whenWriteDisconnected(); }
   void shutdownWrite() override {
@@ -123,6 +131,40 @@ class SimStream final : public kj::AsyncIoStream {
   void abortRead() override { end_->pipe->abortRead(); }
 
  private:
+  static kj::Array<kj::byte> joined(kj::ArrayPtr<const kj::ArrayPtr<const kj::byte>> pieces) {
+    size_t bytes = 0;
+    for (const auto& piece : pieces) bytes += piece.size();
+    auto all = kj::heapArray<kj::byte>(bytes);
+    kj::byte* at = all.begin();
+    for (const auto& piece : pieces) at = std::copy(piece.begin(), piece.end(), at);
+    return all;
+  }
+
+  // The side that dials says first what the connection is for (server.h).
+  void look_at_preamble(kj::ArrayPtr<const kj::ArrayPtr<const kj::byte>> pieces) {
+    constexpr std::string_view kMagic = "GWAY";
+    constexpr size_t kKind = 5;
+    const auto bytes = pieces.size() > 0 ? pieces[0] : nullptr;
+    connection_->has_frames |= bytes.size() > kKind && bytes[kKind] == 1 &&
+                               std::equal(kMagic.begin(), kMagic.end(), bytes.begin());
+  }
+
+  kj::Promise<void> write_with_faults(kj::Array<kj::byte> bytes) {
+    const auto outcome =
+        faults_.pass(bytes, [this] { return core_->frame_fault(from_to_.first, from_to_.second); });
+    kj::Promise<void> sent = kj::READY_NOW;
+    for (const auto& piece : outcome.pieces) {
+      auto copy = kj::heapArray<kj::byte>(piece.bytes.data(), piece.bytes.size());
+      sent =
+          sent.then([next = send_later(kj::mv(copy), core_->draw_delay() + piece.delay)]() mutable {
+            return kj::mv(next);
+          });
+    }
+    if (!outcome.broken) return sent;
+    core_->break_if([this](const SimStream& s) { return s.connection() == connection_.get(); });
+    return broken();
+  }
+
   static kj::Promise<void> broken() {
     return KJ_EXCEPTION(DISCONNECTED, "the simulated connection was broken");
   }
@@ -152,10 +194,13 @@ class SimStream final : public kj::AsyncIoStream {
   }
 
   std::shared_ptr<SimNetwork::Core> core_;
-  Pair pair_;
+  std::shared_ptr<SimConnection> connection_;
+  Pair from_to_, pair_;
   kj::Own<PipeEnd> end_;
   std::list<SimStream*>::iterator at_;
   bool broken_ = false;
+  bool first_ = true;  // Nothing was written yet.
+  internal::FaultyFrames faults_;
   size_t in_flight_ = 0;
   kj::ForkedPromise<void> tail_ = kj::Promise<void>(kj::READY_NOW).fork();
   kj::Promise<void> landing_ = kj::READY_NOW;
@@ -197,7 +242,8 @@ class Endpoint final : public Network {
                "connect: a simulated network has addresses such as "
                "sim:controller, got ",
                address);
-    const Pair pair = ordered(name_, address.substr(4));
+    const std::string peer = address.substr(4);
+    const Pair pair = ordered(name_, peer);
     const int64_t deadline_ns = core_->reactor.clock().now_ns() + options.time_limit.count();
     while (!core_->listeners.contains(address) || !core_->reachable(pair)) {
       if (core_->changed.wait_until_ns("for a listener", deadline_ns)) continue;
@@ -207,8 +253,9 @@ class Endpoint final : public Network {
                   {}, "is the process running, and is the address right?");
     }
     kj::TwoWayPipe pipe = kj::newTwoWayPipe();
-    Stream theirs = kj::heap<SimStream>(core_, pair, kj::mv(pipe.ends[0]));
-    Stream ours = kj::heap<SimStream>(core_, pair, kj::mv(pipe.ends[1]));
+    auto connection = std::make_shared<SimConnection>();
+    Stream theirs = kj::heap<SimStream>(core_, connection, Pair{peer, name_}, kj::mv(pipe.ends[0]));
+    Stream ours = kj::heap<SimStream>(core_, connection, Pair{name_, peer}, kj::mv(pipe.ends[1]));
     core_->reactor
         .spawn("connection to " + address,
                [listening = core_->listeners.at(address), s = kj::mv(theirs)]() mutable {
@@ -225,9 +272,9 @@ class Endpoint final : public Network {
 
 }  // namespace
 
-void SimNetwork::Core::break_if(const std::function<bool(const Pair&)>& chosen) {
+void SimNetwork::Core::break_if(const std::function<bool(const SimStream&)>& chosen) {
   for (SimStream* stream : streams) {
-    if (chosen(stream->pair())) stream->break_now();
+    if (chosen(*stream)) stream->break_now();
   }
 }
 
@@ -253,11 +300,14 @@ void SimNetwork::heal(const std::string& a, const std::string& b) {
 }
 
 void SimNetwork::break_connections(const std::string& a, const std::string& b) {
-  core_->break_if([pair = ordered(a, b)](const Pair& p) { return p == pair; });
+  core_->break_if([pair = ordered(a, b)](const SimStream& s) { return s.pair() == pair; });
 }
 
 void SimNetwork::break_connections(const std::string& name) {
-  core_->break_if([&](const Pair& p) { return p.first == name || p.second == name; });
+  core_->break_if(
+      [&](const SimStream& s) { return s.pair().first == name || s.pair().second == name; });
 }
+
+void SimNetwork::set_frame_fault(DrawFrameFault draw) { core_->frame_fault = std::move(draw); }
 
 }  // namespace gangway

@@ -2,8 +2,9 @@
 //
 // Works on any reactor: on a real one it joins the parts of an in-process cluster. Like TCP, a
 // stream never loses or reorders bytes: a partition holds them until it heals, a broken connection
-// ends both sides. Addresses are "sim:<name>"; every part of the simulated cluster has an endpoint
-// of its own to connect from.
+// ends both sides. Single frames of frame streams can be lost, repeated, swapped and delayed all
+// the same. Addresses are "sim:<name>"; every part of the simulated cluster has an endpoint of its
+// own to connect from.
 //
 // Threads: the reactor's thread.
 // Ownership: must outlive its endpoints' listeners and streams.
@@ -16,12 +17,17 @@
 //   auto listener = here.listen("sim:controller", [](Stream stream) { serve(std::move(stream)); });
 //   Stream stream = network.endpoint("host-3").connect("sim:controller");
 //   network.partition("host-3", "controller");
+//   network.set_frame_fault([&rng](const std::string& from, const std::string& to) {
+//     return FrameFault{rng.chance(0.01) ? FrameFault::Kind::kDrop : FrameFault::Kind::kNothing};
+//   });
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
 
+#include "runtime/net/sim_faults.h"
 #include "runtime/net/transport.h"
 
 namespace gangway {
@@ -46,6 +52,11 @@ class SimNetwork {
   void break_connections(const std::string& a, const std::string& b);
   // Ends every open connection of an endpoint, as when its process dies.
   void break_connections(const std::string& name);
+
+  // Asked for each frame that is written from now on, a prefix alone included, what happens to it
+  // on its way from one endpoint to the other. Null: nothing does.
+  using DrawFrameFault = std::function<FrameFault(const std::string& from, const std::string& to)>;
+  void set_frame_fault(DrawFrameFault draw);
 
   struct Core;
 
