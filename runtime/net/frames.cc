@@ -22,6 +22,7 @@ constexpr int kQuestionTicksFirst = 4;
 constexpr int kQuestionTicksMax = 600;
 constexpr Duration kPauseFirst = std::chrono::milliseconds(10);
 constexpr Duration kPauseMax = std::chrono::milliseconds(500);
+constexpr Duration kWaitStep = std::chrono::milliseconds(500);
 constexpr Duration kGoodbyeTimeLimit = std::chrono::milliseconds(100);
 
 }  // namespace
@@ -38,7 +39,6 @@ Frame make_frame(capnp::MessageBuilder& message) {
 FrameStream::FrameStream(Reactor& reactor, FrameOptions options)
     : reactor_(reactor),
       options_(std::move(options)),
-      lost_at_ns_(reactor.clock().now_ns()),
       question_ticks_(kQuestionTicksFirst),
       fibers_(reactor) {
   count_in(own_metrics_, {});
@@ -79,7 +79,6 @@ void FrameStream::attach(Stream connection) {
       kj::mv(connection), internal::FrameLinkOptions{options_.name, options_.frame_bytes_max},
       counts_);
   if (std::exchange(connected_once_, true)) counts_->reconnects.add();
-  attached_at_ns_ = reactor_.clock().now_ns();
   heard_ = false;
   due_ = Kind::kAcknowledgement;
   sent_.rewind();
@@ -128,15 +127,12 @@ void FrameStream::lose(const std::shared_ptr<Link>& link, const Error& why) {
   if (link != link_) return;  // There is another one already.
   link_.reset();
   why_lost_ = why.message();
-  const int64_t now_ns = reactor_.clock().now_ns();
-  const bool lasted = now_ns - attached_at_ns_ > options_.reconnect_ms * 1'000'000;
-  if (!std::exchange(failing_, true) || lasted) lost_at_ns_ = now_ns;
   to_keep_.wake_all();
 }
 
-// Something got through: a connection that is lost after this is a new failure.
-void FrameStream::count_progress() {
-  failing_ = false;
+// When this connection is lost, the next one has all the time again.
+void FrameStream::count_frames_through() {
+  without_ns_ = 0;
   pause_ = Duration(0);
 }
 
@@ -269,7 +265,7 @@ void FrameStream::take(const std::shared_ptr<Link>& link, const Link::Arrived& a
                 Error(ErrorKind::kUnavailable, cat("frames were lost: the peer has sent ",
                                                    prefix.sequence, ", ", received_, " arrived")));
   }
-  if (prefix.sequence == received_ && sent_.empty()) count_progress();
+  if (prefix.sequence == received_ && sent_.empty()) without_ns_ = 0;
   if (kind == Kind::kQuestion) ask_writer(Kind::kAcknowledgement);
 }
 
@@ -277,7 +273,7 @@ void FrameStream::acknowledged(const FramePrefix& prefix) {
   const uint64_t before = sent_.acknowledged();
   GW_REQUIRE(sent_.acknowledge(prefix.acknowledgement), "frame from ", options_.name,
              ": it acknowledges frame ", prefix.acknowledgement, ", which was never sent");
-  if (sent_.acknowledged() != before) count_progress();
+  if (sent_.acknowledged() != before) count_frames_through();
   if (std::exchange(heard_, true)) return;
   if (options_.planted.resends_one_too_late && sent_.was_written(sent_.acknowledged() + 1))
     static_cast<void>(sent_.next());
@@ -292,7 +288,7 @@ void FrameStream::take_frame(const std::shared_ptr<Link>& link, const Link::Arri
                             cat("frames were lost: frame ", sequence, " came after ", received_)));
   }
   received_ = sequence;
-  count_progress();
+  count_frames_through();
   owed_bytes_ += arrived.message.size() * kWord;
   if (++owed_frames_ >= kOwedFramesMax || owed_bytes_ >= kOwedBytesMax)
     ask_writer(Kind::kAcknowledgement);
@@ -342,29 +338,40 @@ void FrameStream::look_after(uint64_t told_before, uint64_t acknowledged_before)
 }
 
 void FrameStream::connect_again() {
-  const int64_t deadline_ns = lost_at_ns_ + options_.reconnect_ms * 1'000'000;
-  if (reactor_.clock().now_ns() >= deadline_ns) {
-    const std::string time = format_duration_ns(options_.reconnect_ms * 1'000'000);
-    return end(Error(ErrorKind::kUnavailable,
-                     connected_once_ ? cat(options_.name, ": the connection was lost (", why_lost_,
-                                           ") and did not come back within ", time)
-                                     : cat(options_.name, ": did not connect within ", time)));
+  const Duration left(options_.reconnect_ms * 1'000'000 - without_ns_);
+  if (left.count() <= 0) return give_up();
+  if (dial_) {
+    dial_again(left);
+  } else {
+    wait_for_peer(left);
   }
-  if (!dial_) {
-    to_keep_.wait_until_ns("for the peer to connect", deadline_ns);
-    return;
-  }
-  if (pause_.count() > 0) {
-    const int64_t now_ns = reactor_.clock().now_ns();
-    to_keep_.wait_until_ns("to dial again", std::min(now_ns + pause_.count(), deadline_ns));
-  }
-  pause_ = std::clamp(2 * pause_, kPauseFirst, kPauseMax);
-  if (!closed_.is_set()) dial_again(deadline_ns);
 }
 
-void FrameStream::dial_again(int64_t deadline_ns) {
-  const Duration left(std::max<int64_t>(deadline_ns - reactor_.clock().now_ns(), 1));
-  Result<Stream> dialled = result_of([&] { return dial_(left); });
+void FrameStream::give_up() {
+  const std::string time = format_duration_ns(options_.reconnect_ms * 1'000'000);
+  end(Error(ErrorKind::kUnavailable, connected_once_
+                                         ? cat(options_.name, ": the connection was lost (",
+                                               why_lost_, ") and did not come back within ", time)
+                                         : cat(options_.name, ": did not connect within ", time)));
+}
+
+// For one step: when this process stands still, no more than that is over, and a peer that dialled
+// meanwhile is still let in.
+void FrameStream::wait_for_peer(Duration left) {
+  const int64_t begin_ns = reactor_.clock().now_ns();
+  const int64_t step_ns = std::min(left, kWaitStep).count();
+  to_keep_.wait_until_ns("for the peer to connect", begin_ns + step_ns);
+  without_ns_ += std::min(reactor_.clock().now_ns() - begin_ns, step_ns);
+}
+
+void FrameStream::dial_again(Duration left) {
+  const int64_t begin_ns = reactor_.clock().now_ns();
+  const Duration pause = std::min(pause_, left);
+  if (pause.count() > 0) to_keep_.wait_until_ns("to dial again", begin_ns + pause.count());
+  if (closed_.is_set()) return;
+  pause_ = std::clamp(2 * pause_, kPauseFirst, kPauseMax);
+  Result<Stream> dialled = result_of([&] { return dial_(left - pause); });
+  without_ns_ += reactor_.clock().now_ns() - begin_ns;
   if (dialled.ok()) return attach(dialled.take());
   const Error& error = dialled.error();
   switch (error.kind()) {

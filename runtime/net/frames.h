@@ -106,14 +106,16 @@ class FrameStream {
   void acknowledged(const internal::FramePrefix& prefix);
   void deliver(kj::ArrayPtr<const capnp::word> message);
   void connect_again();
-  void dial_again(int64_t deadline_ns);
+  void give_up();
+  void wait_for_peer(Duration left);
+  void dial_again(Duration left);
   void look_after(uint64_t told_before, uint64_t acknowledged_before);
 
   bool owes_nothing() const { return told_ == received_ && sent_.empty(); }
   void keep_alert();
   void ask_writer(Kind kind);
   void lose(const std::shared_ptr<Link>& link, const Error& why);
-  void count_progress();
+  void count_frames_through();
   void end(Result<void> reason);
 
   Reactor& reactor_;
@@ -127,10 +129,9 @@ class FrameStream {
   bool connected_once_ = false;
   bool heard_ = false;  // Over link_: so it is known what the peer has received.
   bool peer_left_ = false;
-  bool failing_ = true;  // No progress since lost_at_ns_.
-  int64_t lost_at_ns_, attached_at_ns_ = 0;
   std::string why_lost_;
-  Duration pause_{0};  // Before the next dial.
+  int64_t without_ns_ = 0;  // How long there was no connection since one was of use.
+  Duration pause_{0};       // Before the next dial.
 
   uint64_t epoch_ = 0;  // Chosen by the side that dials; 0: not known yet.
   internal::SentFrames sent_;

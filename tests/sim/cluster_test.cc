@@ -16,6 +16,7 @@ namespace gangway {
 namespace {
 
 using namespace std::chrono_literals;
+using testing::ContainsRegex;
 using testing::HasSubstr;
 
 Program count_up(const Mesh& mesh) {
@@ -106,6 +107,28 @@ TEST(SimClusterTest, WhatADeadClientHeldIsFreed) {
     EXPECT_EQ(counts.clients, 0u);
     EXPECT_EQ(counts.plans + counts.slices + counts.arrays + counts.runs, 0u);
     EXPECT_EQ(cluster.executors[0]->host().bytes_in_use(0), 0);
+  });
+}
+
+TEST(SimClusterTest, RunsAreNeitherLostNorRepeatedWhereFramesAndTheirConnectionsAre) {
+  auto reactor = Reactor::make_simulated({.seed = 9});
+  with_client(*reactor, 2, nullptr, [&](SimCluster& cluster, const Client& client) {
+    using Kind = FrameFault::Kind;
+    cluster.network.set_frame_fault(
+        [faults = reactor->rng().fork(1)](const std::string&, const std::string&) mutable {
+          const Kind kinds[] = {Kind::kDrop, Kind::kDuplicate, Kind::kSwap, Kind::kBreak};
+          return FrameFault{faults.chance(0.1) ? kinds[faults.below(4)] : Kind::kNothing};
+        });
+    Slice slice = client.allocate({.devices = 4});
+    Executable step = slice.compile(count_up(slice.mesh({{"data", 4}})));
+    std::vector<gangway::Run> runs;
+    for (int i = 0; i < 30; ++i) runs.push_back(step.run({{"x", ones()}}));
+    for (int i = 0; i < 30; ++i) {
+      EXPECT_EQ(runs[static_cast<size_t>(i)]["sum"].item<float>(),
+                128.0f * static_cast<float>(i + 1));
+    }
+    EXPECT_THAT(client.status().metrics,
+                ContainsRegex("gangway_frame_reconnects_total.host=\"host-0\". [1-9]"));
   });
 }
 
