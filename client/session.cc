@@ -103,7 +103,8 @@ class Session::Impl {
                               .devices = host.getDevices(),
                               .memory_bytes = host.getMemoryBytes(),
                               .memory_used = line.getMemoryUsed(),
-                              .runs_done = line.getRunsDone()});
+                              .runs_done = line.getRunsDone(),
+                              .suspect_ms = line.getSuspectMs()});
     }
     return status;
   }

@@ -68,6 +68,8 @@ struct HostStatus {
   memoryUsed @1 :Int64;
   # Reserved on its fullest device.
   runsDone @2 :UInt64;
+  suspectMs @3 :Int64;
+  # For how long it has said nothing, once that is suspicious; 0: it is not.
 }
 
 interface Registration {}

@@ -1,14 +1,35 @@
 #include "controller/recovery/host_watch.h"
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
 namespace gangway {
+namespace {
+
+constexpr int64_t kMs = 1'000'000;
+constexpr int64_t kLookNs = 500 * kMs;    // At least so often.
+constexpr int64_t kReadOutNs = 20 * kMs;  // Long enough to read what lies in the sockets.
+
+}  // namespace
+
+HostWatch::HostWatch(HostTable& hosts, PlanTable& plans, CopyTable& copies, RunTable& runs,
+                     Metrics& metrics, Options options)
+    : hosts_(hosts),
+      plans_(plans),
+      copies_(copies),
+      runs_(runs),
+      options_(std::move(options)),
+      lost_total_(metrics.counter("gangway_hosts_lost_total", "Hosts that were declared lost")) {}
 
 HostRecord* HostWatch::heard_of(HostId id, int64_t now_ns) {
   HostRecord* host = hosts_.find(id);
   if (host == nullptr || host->lost) return nullptr;
   host->last_heard_ns = now_ns;
+  if (host->suspect) {
+    clear_suspicion(*host);
+    options_.log.warn("host is no longer suspect", {{"host", host->info.name}});
+  }
   return host;
 }
 
@@ -19,6 +40,9 @@ void HostWatch::lose(HostId id, const Error& reason) {
                   cat("host \"", host->info.name, "\" is gone: ", reason.message()),
                   {.host = host->info.name},
                   "allocate a new slice, compile again, and restore state from a checkpoint");
+  options_.log.info("host lost", {{"host", host->info.name}, {"why", reason.message()}});
+  lost_total_.add();
+  clear_suspicion(*host);
   host->lost = why;
   ExecutorPeer& peer = *std::exchange(host->peer, nullptr);
   host->gone.request_stop(why);
@@ -30,16 +54,57 @@ void HostWatch::lose(HostId id, const Error& reason) {
   peer.hang_up();
 }
 
+void HostWatch::suspect(HostRecord& host, int64_t silent_ns) {
+  host.suspect = true;
+  if (host.suspect_gauge != nullptr) host.suspect_gauge->set(1);
+  options_.log.warn("host is suspect", {{"host", host.info.name}, {"silent_ms", silent_ns / kMs}});
+}
+
+void HostWatch::clear_suspicion(HostRecord& host) {
+  host.suspect = false;
+  if (host.suspect_gauge != nullptr) host.suspect_gauge->set(0);
+}
+
+// As if they had been heard of so much later.
+void HostWatch::forgive_standstill(int64_t now_ns) {
+  const int64_t late_ns = asked_ns_ == 0 ? 0 : now_ns - asked_ns_;
+  if (late_ns <= 0) return;
+  for (auto& [id, host] : hosts_.all())
+    host.last_heard_ns = std::min(now_ns, host.last_heard_ns + late_ns);
+}
+
 int64_t HostWatch::tick(int64_t now_ns) {
-  const int64_t patience_ns = timeout_ms_ * 1'000'000;
-  std::vector<HostId> silent;
-  for (const auto& [id, host] : hosts_.all()) {
-    if (!host.lost && now_ns - host.last_heard_ns > patience_ns) silent.push_back(id);
+  forgive_standstill(now_ns);
+  const bool judge = judge_ns_ && now_ns >= *judge_ns_;
+  bool silent = false;
+  int64_t next_ns = now_ns + kLookNs;
+  std::vector<HostId> lost;
+  for (auto& [id, host] : hosts_.all()) {
+    if (host.lost) continue;
+    const int64_t silent_ns = now_ns - host.last_heard_ns;
+    const int64_t patience_ns =
+        (host.suspect ? options_.lost_after_ms : options_.suspect_after_ms) * kMs;
+    if (silent_ns < patience_ns) {
+      next_ns = std::min(next_ns, host.last_heard_ns + patience_ns);
+    } else if (!judge) {
+      silent = true;
+    } else if (silent_ns >= options_.lost_after_ms * kMs) {
+      lost.push_back(id);
+    } else if (!host.suspect) {
+      suspect(host, silent_ns);
+    }
   }
-  for (HostId id : silent) {
-    lose(id, Error(ErrorKind::kUnavailable, cat("it has said nothing for ", timeout_ms_, " ms")));
+  for (HostId id : lost) {
+    options_.log.warn("host is lost",
+                      {{"host", hosts_.at(id).info.name}, {"silent_ms", options_.lost_after_ms}});
+    lose(id, Error(ErrorKind::kUnavailable,
+                   cat("it has said nothing for ", options_.lost_after_ms, " ms")));
   }
-  return now_ns + patience_ns / 4;
+  if (judge || !silent) judge_ns_.reset();
+  if (silent && !judge_ns_) judge_ns_ = now_ns + kReadOutNs;
+  if (judge_ns_) next_ns = std::min(next_ns, *judge_ns_);
+  asked_ns_ = next_ns;
+  return next_ns;
 }
 
 }  // namespace gangway

@@ -1,26 +1,43 @@
-// HostWatch: declares hosts lost, and tells everybody who has to do with them.
+// HostWatch: finds the hosts that are silent, declares them lost, and tells everybody who has to do
+// with them.
 //
-// A host is lost when it has sent nothing for so long, or when its connection ends. It stays lost:
+//   heard of ── silent for 2 s ──> suspect ── silent for --host-timeout ──> lost
+//      ^─────────── heard of ─────────┘
+//
+// A suspect host is shown as such and logged, and keeps all that it has. A lost one stays lost:
 // plans that use it are broken, copies and runs under way on it fail, whoever awaits an answer of
 // it stops waiting, and its connection is closed from this side, so that an executor that was only
-// suspended notices it when it resumes. It registers again as a new host.
+// suspended notices it when it resumes. It registers again as a new host. A host whose connection
+// ends is lost at once.
+//
+// The controller's own standstill (its process was stopped, its machine slept or was overloaded) is
+// nobody's silence: what a tick comes later than it was asked for does not count. And what a host
+// sent is read before the host is judged: a tick that finds one silent asks for another one, before
+// which the reactor reads its sockets, and only that one judges.
 //
 // Threads: the reactor's thread; nothing suspends.
-// Cost: tick() O(hosts); a loss O(plans + runs).
+// Cost: tick() O(hosts), at least every half second; a loss O(plans + runs).
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "controller/copies/copies.h"
 #include "controller/scheduler/runs.h"
+#include "runtime/observe/log.h"
+#include "runtime/observe/metrics.h"
 
 namespace gangway {
 
 class HostWatch {
  public:
-  HostWatch(HostTable& hosts, PlanTable& plans, CopyTable& copies, RunTable& runs,
-            int64_t timeout_ms)
-      : hosts_(hosts), plans_(plans), copies_(copies), runs_(runs), timeout_ms_(timeout_ms) {}
+  struct Options {
+    int64_t suspect_after_ms = 2000;
+    int64_t lost_after_ms = 10'000;
+    Logger log;
+  };
+  HostWatch(HostTable& hosts, PlanTable& plans, CopyTable& copies, RunTable& runs, Metrics& metrics,
+            Options options);
 
   // Null: the host is not there, or lost: what still comes of it is ignored.
   HostRecord* heard_of(HostId host, int64_t now_ns);
@@ -30,11 +47,18 @@ class HostWatch {
   int64_t tick(int64_t now_ns);
 
  private:
+  void forgive_standstill(int64_t now_ns);
+  void suspect(HostRecord& host, int64_t silent_ns);
+  void clear_suspicion(HostRecord& host);
+
   HostTable& hosts_;
   PlanTable& plans_;
   CopyTable& copies_;
   RunTable& runs_;
-  const int64_t timeout_ms_;
+  const Options options_;
+  Counter& lost_total_;
+  int64_t asked_ns_ = 0;             // When the next tick is to come; 0: at any time.
+  std::optional<int64_t> judge_ns_;  // A silent host was found: judged from then on.
 };
 
 }  // namespace gangway

@@ -1,5 +1,7 @@
 #include <gmock/gmock.h>
 
+#include <algorithm>
+
 #include "tests/support/test_controller.h"
 
 namespace gangway {
@@ -56,13 +58,98 @@ TEST_F(HostWatchTest, AHostThatIsLostWhileItCommitsAPlanEndsTheCompilation) {
   EXPECT_EQ(controller_.counts().plans, 0u);
 }
 
-TEST_F(HostWatchTest, AHostThatSaysNothingIsLostInBoundedTime) {
+// Time passes, and the controller ticks as often as its watch asks; host-0 is heard of each time.
+class SilenceTest : public ControllerTest {
+ protected:
+  void pass(int64_t ms) {
+    const int64_t end_ns = now_ns_ + ms * 1'000'000;
+    while (asked_ns_ < end_ns) {
+      now_ns_ = std::max(now_ns_, asked_ns_);
+      asked_ns_ = tick();
+    }
+    now_ns_ = end_ns;
+  }
+  // The controller's process is stopped, and then goes on.
+  void stand_still(int64_t ms) {
+    now_ns_ += ms * 1'000'000;
+    asked_ns_ = tick();
+  }
+  bool suspect(size_t host) {
+    return controller_.metrics().to_prometheus().find(
+               cat("gangway_host_suspect{host=\"host-", host, "\"} 1")) != std::string::npos;
+  }
+  bool lost(size_t host) const { return executor_[host].hung_up; }
+  void hear(size_t host) {
+    reactor_->run([this] { WaitQueue().wait_until_ns("for time to pass", now_ns_); });
+    controller_.on_message(hosts_[host], HeartbeatFrame{});
+  }
+
+ private:
+  int64_t tick() {
+    hear(0);
+    return controller_.tick(now_ns_);
+  }
+
+  int64_t now_ns_ = reactor_->clock().now_ns();
+  int64_t asked_ns_ = now_ns_;
+};
+
+TEST_F(SilenceTest, ASilentHostIsSuspectAfterTwoSecondsAndLostAfterTen) {
   submit(session_, compile(session_));
-  const int64_t later_ns = reactor_->clock().now_ns() + 11'000'000'000;
-  controller_.tick(later_ns);
+  pass(1900);
+  EXPECT_FALSE(suspect(1));
+  pass(200);
+  EXPECT_TRUE(suspect(1));
+  EXPECT_FALSE(suspect(0));
+  pass(7800);
+  EXPECT_FALSE(lost(1));
+  EXPECT_TRUE(client_.ended.empty()) << "a suspect host keeps its runs";
+  pass(200);
+  EXPECT_TRUE(lost(1));
+  EXPECT_FALSE(lost(0));
+  EXPECT_FALSE(suspect(1)) << "it is lost";
   ASSERT_EQ(client_.ended.size(), 1u);
   EXPECT_THAT(client_.ended[0].error->what(), HasSubstr("said nothing for 10000 ms"));
-  EXPECT_TRUE(executor_[0].hung_up && executor_[1].hung_up);
+}
+
+TEST_F(SilenceTest, ASuspectThatIsHeardOfIsNoneAnyMore) {
+  pass(5000);
+  EXPECT_TRUE(suspect(1));
+  hear(1);
+  EXPECT_FALSE(suspect(1));
+  pass(1900);
+  EXPECT_FALSE(suspect(1)) << "its silence counts from then on";
+}
+
+TEST_F(SilenceTest, TimeInWhichTheControllerStoodStillIsNobodysSilence) {
+  submit(session_, compile(session_));
+  pass(1000);
+  hear(1);
+  stand_still(15'000);
+  EXPECT_FALSE(suspect(1));
+  hear(1);  // What it sent meanwhile is read.
+  pass(1500);
+  EXPECT_FALSE(suspect(0) || suspect(1) || lost(0) || lost(1));
+  EXPECT_TRUE(client_.ended.empty());
+}
+
+TEST_F(SilenceTest, AHostThatDiedWhileTheControllerStoodStillIsStillFound) {
+  pass(1000);
+  hear(1);
+  stand_still(15'000);
+  pass(2100);
+  EXPECT_TRUE(suspect(1));
+  pass(8100);
+  EXPECT_TRUE(lost(1));
+}
+
+TEST_F(SilenceTest, WhatLiesUnreadInTheSocketIsReadBeforeAHostIsJudged) {
+  pass(9990);
+  EXPECT_TRUE(suspect(1));
+  pass(15);  // It is past its time: the next look judges it.
+  hear(1);
+  pass(1000);
+  EXPECT_FALSE(suspect(1) || lost(1));
 }
 
 TEST_F(HostWatchTest, AHostThatComesBackHasItsNameAgainOnceNothingUsesTheLostOne) {

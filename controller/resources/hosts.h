@@ -40,6 +40,8 @@ struct HostRecord {
   std::vector<int64_t> reserved;  // Bytes by device.
   uint64_t runs = 0;              // Done here; runs_done counts on for the next host of its name.
   int64_t last_heard_ns = 0;
+  bool suspect = false;  // It has said nothing for a while (recovery/host_watch.h).
+  Gauge* suspect_gauge = nullptr;
   int64_t users = 0;  // See keep().
   Counter* runs_done = nullptr;
   // What its devices have moved so far, by LinkClass, as it says with each heartbeat.

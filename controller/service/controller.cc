@@ -27,7 +27,11 @@ Controller::Controller(Reactor& reactor, ControllerOptions options)
       copies_(hosts_, plans_, slices_, objects_,
               {[this](SessionId session, CopyDoneFrame done) { tell(session, std::move(done)); },
                [this](SessionId session) { return owner_name(session); }}),
-      watch_(hosts_, plans_, copies_, runs_, options.heartbeat_timeout_ms) {}
+      watch_(hosts_, plans_, copies_, runs_, metrics_,
+             {.suspect_after_ms =
+                  std::min(HostWatch::Options().suspect_after_ms, options.host_timeout_ms / 2),
+              .lost_after_ms = options.host_timeout_ms,
+              .log = options.log}) {}
 
 HostId Controller::add_host(HostInfo info, ExecutorPeer& peer) {
   GW_REQUIRE(info.devices >= 1 && info.devices <= 4096 && info.memory_bytes >= 0, "executor \"",
@@ -39,6 +43,8 @@ HostId Controller::add_host(HostInfo info, ExecutorPeer& peer) {
   HostRecord& host = hosts_.add(std::move(info), peer, reactor_.clock().now_ns());
   host.runs_done = &metrics_.counter("gangway_runs_done_total", "Runs that ended on a host",
                                      {{"host", host.info.name}});
+  host.suspect_gauge = &metrics_.gauge("gangway_host_suspect", "1: the host says nothing",
+                                       {{"host", host.info.name}});
   for (const LinkClass link : kLinkClasses) {
     host.moved_total[static_cast<size_t>(link)] = &metrics_.counter(
         "gangway_link_bytes_total", "Bytes that a host's devices moved, by the class of the link",

@@ -19,7 +19,9 @@
 namespace gangway {
 
 struct ControllerOptions {
-  int64_t heartbeat_timeout_ms = 10'000;  // A host that sends nothing for so long is lost.
+  // A host that sends nothing for so long is lost; it is suspect after 2 s, or half of it.
+  int64_t host_timeout_ms = 10'000;
+  Logger log;
 };
 
 struct ControllerCounts {

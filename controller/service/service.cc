@@ -187,7 +187,7 @@ HostInfo read_host(wire::HostDescription::Reader from) {
           .island = from.getIsland().cStr()};
 }
 
-void write_host(wire::HostStatus::Builder to, const HostRecord& host) {
+void write_host(wire::HostStatus::Builder to, const HostRecord& host, int64_t now_ns) {
   auto description = to.initHost();
   description.setName(host.info.name);
   description.setDevices(host.info.devices);
@@ -200,6 +200,7 @@ void write_host(wire::HostStatus::Builder to, const HostRecord& host) {
   for (int64_t bytes : host.reserved) used = std::max(used, bytes);
   to.setMemoryUsed(used);
   to.setRunsDone(host.runs);
+  to.setSuspectMs(host.suspect ? (now_ns - host.last_heard_ns) / 1'000'000 : 0);
 }
 
 class ControllerServer final : public wire::Controller::Server {
@@ -263,7 +264,8 @@ class ControllerServer final : public wire::Controller::Server {
       }
       context.getResults().setMetrics(impl_.core.metrics().to_prometheus());
       auto hosts = context.getResults().initHosts(static_cast<uint32_t>(there.size()));
-      for (uint32_t i = 0; i < hosts.size(); ++i) write_host(hosts[i], *there[i]);
+      for (uint32_t i = 0; i < hosts.size(); ++i)
+        write_host(hosts[i], *there[i], impl_.reactor.clock().now_ns());
     });
   }
 

@@ -39,26 +39,46 @@ std::string label_text(const MetricLabels& labels) {
 
 }  // namespace
 
-Counter& Metrics::counter(const std::string& name, const std::string& help,
-                          const MetricLabels& labels) {
+// Under the lock.
+Metrics::Family& Metrics::family(const std::string& name, const std::string& help,
+                                 const MetricLabels& labels) {
   GW_REQUIRE(is_name(name), "metric \"", name, "\": a name has letters, digits and underscores");
   for (const auto& [key, value] : labels)
     GW_REQUIRE(is_name(key), "metric ", name, ": label \"", key,
                "\" has other characters than letters, digits and underscores");
+  return families_.try_emplace(name, Family{help, {}, {}}).first->second;
+}
+
+Counter& Metrics::counter(const std::string& name, const std::string& help,
+                          const MetricLabels& labels) {
   std::lock_guard lock(mutex_);
-  Family& family = families_.try_emplace(name, Family{help, {}}).first->second;
-  std::unique_ptr<Counter>& counter = family.counters[labels];
+  Family& of = family(name, help, labels);
+  GW_REQUIRE(of.gauges.empty(), "metric ", name, ": is a gauge");
+  std::unique_ptr<Counter>& counter = of.counters[labels];
   if (counter == nullptr) counter = std::make_unique<Counter>();
   return *counter;
+}
+
+Gauge& Metrics::gauge(const std::string& name, const std::string& help,
+                      const MetricLabels& labels) {
+  std::lock_guard lock(mutex_);
+  Family& of = family(name, help, labels);
+  GW_REQUIRE(of.counters.empty(), "metric ", name, ": is a counter");
+  std::unique_ptr<Gauge>& gauge = of.gauges[labels];
+  if (gauge == nullptr) gauge = std::make_unique<Gauge>();
+  return *gauge;
 }
 
 std::string Metrics::to_prometheus() const {
   std::lock_guard lock(mutex_);
   std::string out;
   for (const auto& [name, family] : families_) {
-    out += cat("# HELP ", name, " ", escaped(family.help), "\n# TYPE ", name, " counter\n");
+    const char* kind = family.gauges.empty() ? "counter" : "gauge";
+    out += cat("# HELP ", name, " ", escaped(family.help), "\n# TYPE ", name, " ", kind, "\n");
     for (const auto& [labels, counter] : family.counters)
       out += cat(name, label_text(labels), " ", counter->value(), "\n");
+    for (const auto& [labels, gauge] : family.gauges)
+      out += cat(name, label_text(labels), " ", gauge->value(), "\n");
   }
   return out;
 }

@@ -1,11 +1,11 @@
-// Metrics: the counters of one process, printed in the Prometheus text format.
+// Metrics: the counters and gauges of one process, printed in the Prometheus text format.
 //
 // Whoever creates a Metrics owns it (main, a test's cluster); there is no global registry. Asking
-// again for the same name and labels gives the same counter.
+// again for the same name and labels gives the same one.
 // Threads: any; updates are one relaxed atomic.
 // Ownership: references live as long as the Metrics.
-// Errors: kInvalid for a name that Prometheus does not allow.
-// Cost: update 2-5 ns; asking for a counter takes a lock: do it once.
+// Errors: kInvalid for a name that Prometheus does not allow, or that is of the other kind already.
+// Cost: update 2-5 ns; asking for one takes a lock: do it once.
 //
 // Example:
 //   Counter& runs = metrics.counter("gangway_runs_total", "Runs that ended", {{"host", "a"}});
@@ -33,10 +33,21 @@ class Counter {
   std::atomic<uint64_t> value_{0};
 };
 
+// What may fall, too.
+class Gauge {
+ public:
+  void set(int64_t value) { value_.store(value, std::memory_order_relaxed); }
+  int64_t value() const { return value_.load(std::memory_order_relaxed); }
+
+ private:
+  std::atomic<int64_t> value_{0};
+};
+
 class Metrics {
  public:
   Counter& counter(const std::string& name, const std::string& help,
                    const MetricLabels& labels = {});
+  Gauge& gauge(const std::string& name, const std::string& help, const MetricLabels& labels = {});
 
   // The Prometheus text exposition format, sorted by name.
   std::string to_prometheus() const;
@@ -44,8 +55,11 @@ class Metrics {
  private:
   struct Family {
     std::string help;
+    // One of the two is empty.
     std::map<MetricLabels, std::unique_ptr<Counter>> counters;
+    std::map<MetricLabels, std::unique_ptr<Gauge>> gauges;
   };
+  Family& family(const std::string& name, const std::string& help, const MetricLabels& labels);
 
   mutable std::mutex mutex_;
   std::map<std::string, Family> families_;

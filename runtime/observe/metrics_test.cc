@@ -20,6 +20,19 @@ TEST(Metrics, PrintsThePrometheusTextFormat) {
       "# HELP runs_total Runs\n# TYPE runs_total counter\nruns_total{program=\"a\\\"b\"} 3\n");
 }
 
+TEST(Metrics, AGaugeMayFallAndIsNoCounter) {
+  Metrics metrics;
+  Gauge& gauge = metrics.gauge("suspects", "Hosts that are silent");
+  gauge.set(2);
+  gauge.set(-1);
+  EXPECT_EQ(metrics.to_prometheus(),
+            "# HELP suspects Hosts that are silent\n# TYPE suspects gauge\nsuspects -1\n");
+  EXPECT_EQ(&metrics.gauge("suspects", ""), &gauge);
+  EXPECT_THROW(metrics.counter("suspects", ""), Error);
+  metrics.counter("runs_total", "");
+  EXPECT_THROW(metrics.gauge("runs_total", ""), Error);
+}
+
 TEST(Metrics, OneNameWithOneSetOfLabelsIsOneCounter) {
   Metrics metrics;
   EXPECT_EQ(&metrics.counter("a", ""), &metrics.counter("a", ""));

@@ -58,6 +58,12 @@ int show(const std::vector<Found>& devices, bool json) {
   return 0;
 }
 
+std::string suspicion(const HostStatus& host) {
+  if (host.suspect_ms == 0) return "";
+  return cat(", suspect: it has said nothing for ",
+             format_duration_ns(host.suspect_ms * 1'000'000));
+}
+
 int show(const std::vector<HostStatus>& hosts, bool json) {
   std::vector<JsonObject> rows;
   for (const HostStatus& host : hosts) {
@@ -68,13 +74,15 @@ int show(const std::vector<HostStatus>& hosts, bool json) {
                       {"devices", uint64_t{host.devices}},
                       {"memory_bytes", host.memory_bytes},
                       {"memory_used", host.memory_used},
-                      {"runs_done", host.runs_done}});
+                      {"runs_done", host.runs_done},
+                      {"suspect_ms", host.suspect_ms}});
     } else {
-      std::printf("%s", cat(host.name, ": island ", host.island, ", ", host.devices, " ", host.kind,
-                            " devices of ", format_bytes(static_cast<uint64_t>(host.memory_bytes)),
-                            ", ", format_bytes(static_cast<uint64_t>(host.memory_used)),
-                            " reserved, ", host.runs_done, " runs done\n", host.text)
-                            .c_str());
+      std::printf("%s",
+                  cat(host.name, ": island ", host.island, ", ", host.devices, " ", host.kind,
+                      " devices of ", format_bytes(static_cast<uint64_t>(host.memory_bytes)), ", ",
+                      format_bytes(static_cast<uint64_t>(host.memory_used)), " reserved, ",
+                      host.runs_done, " runs done", suspicion(host), "\n", host.text)
+                      .c_str());
     }
   }
   if (json) std::printf("%s\n", to_json(rows).c_str());

@@ -3,6 +3,7 @@
 #include <signal.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <fstream>
 #include <memory>
@@ -67,13 +68,13 @@ class TraceToFile {
   std::optional<TraceAttachment> attached_;
 };
 
-int serve_controller(const std::string& address, const std::string& trace_path, const Logger& log) {
+int serve_controller(ControllerServiceOptions options, const std::string& trace_path) {
   auto reactor = Reactor::make_real();
   return reactor->run([&] {
     TraceToFile trace(*reactor, trace_path, "controller");
     SocketNetwork network(*reactor);
-    ControllerService service(*reactor, network, {.address = address});
-    log.info("listening", {{"address", service.address()}});
+    ControllerService service(*reactor, network, options);
+    options.controller.log.info("listening", {{"address", service.address()}});
     std::printf("%s\n", service.address().c_str());
     std::fflush(stdout);
     wait_for_the_end(*reactor, {});
@@ -99,15 +100,24 @@ int serve_executor(ExecutorServiceOptions options, const std::string& trace_path
 
 void add_controller(CLI::App& app, const CommonOptions& common, Chosen& chosen) {
   auto* command = app.add_subcommand("controller", "Serve clients and executors at one address");
-  auto address = std::make_shared<std::string>("127.0.0.1:7040");
+  auto options = std::make_shared<ControllerServiceOptions>();
+  options->address = "127.0.0.1:7040";
   auto trace = std::make_shared<std::string>();
-  command->add_option("--listen", *address, "host:port or unix:PATH; port 0 picks one")
+  command->add_option("--listen", options->address, "host:port or unix:PATH; port 0 picks one")
+      ->capture_default_str();
+  auto timeout_s =
+      std::make_shared<double>(static_cast<double>(options->controller.host_timeout_ms) / 1000.0);
+  command
+      ->add_option("--host-timeout", *timeout_s,
+                   "seconds after which a host that says nothing is lost, with all that runs on it")
+      ->check(CLI::Range(0.1, 86'400.0))
       ->capture_default_str();
   command->add_option("--trace", *trace, kTraceHelp);
-  command->callback([&common, &chosen, address, trace] {
-    chosen = [&common, address, trace] {
-      return serve_controller(*address, *trace,
-                              Logs({.levels = common.log_level}).module("controller"));
+  command->callback([&common, &chosen, options, timeout_s, trace] {
+    chosen = [&common, options, timeout_s, trace] {
+      options->controller.host_timeout_ms = std::llround(*timeout_s * 1000);
+      options->controller.log = Logs({.levels = common.log_level}).module("controller");
+      return serve_controller(*options, *trace);
     };
   });
 }
