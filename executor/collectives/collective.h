@@ -3,8 +3,8 @@
 //
 // Invariants
 //  - All members begin the same collectives in the same order; members are numbered, and every
-//    reduction goes by that number, so that the result has the same bits on every member and on
-//    every repetition.
+//    reduction is a tree that depends on those numbers and on the members' hosts only, so that the
+//    result has the same bits on every member and on every repetition.
 //  - A poisoned member takes part in every collective like the others, carrying its flag: it never
 //    leaves its peers waiting, and each of them knows when it is done that the result means
 //    nothing.
@@ -61,7 +61,7 @@ class Collective {
   // Several tensors as one bucket: one exchange for all of them.
   virtual void begin_all_reduce(std::span<const CollectiveTensor> tensors, Reduction reduction,
                                 bool poisoned) = 0;
-  // Every member learns the word of every other. A gate is such an exchange.
+  // Every member learns the least and the largest of all words. A gate is such an exchange.
   virtual void begin_exchange(uint64_t word, bool poisoned) = 0;
 
   // Memory of the device that it works in; given once, before the first collective.
@@ -70,8 +70,12 @@ class Collective {
 
   // Done on a discrete device: it is started; Device::join_collectives() orders what comes next.
   virtual Progress advance() = 0;
-  // Once done: was any member poisoned; and the words by rank (0 in an all-reduce).
+  // Once done: was any member poisoned?
   virtual bool poisoned() const = 0;
+  // Once an exchange is done that nobody was poisoned in.
+  virtual uint64_t least() const = 0;
+  virtual uint64_t most() const = 0;
+  // The words of the members of this host, by rank; 0 for all others.
   virtual std::span<const uint64_t> words() const = 0;
   // Once done: why this member's own part failed; null: it did not.
   virtual std::shared_ptr<const Error> failure() const { return nullptr; }

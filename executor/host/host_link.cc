@@ -2,19 +2,12 @@
 
 #include <algorithm>
 
-#include "executor/collectives/shm/shm_collective.h"
 #include "runtime/base/error.h"
 
 namespace gangway {
 namespace {
 
 // Names of areas in the memory that hosts offer for a plan, equal on all of them.
-std::string rank_area(const GroupSpec& group, size_t index, size_t rank) {
-  return cat("rank ", group.slice, " ", group.axes, " ", index, " ", rank);
-}
-std::string gate_area(const Member& member) {
-  return cat("gate ", member.host, " ", member.device);
-}
 std::string inbox_area(uint32_t node, uint32_t mesh_device) {
   return cat("inbox ", node, " ", mesh_device);
 }
@@ -26,31 +19,10 @@ constexpr int64_t kReleasedBytes = sizeof(std::atomic<uint64_t>);
 
 uint32_t slots_of(const Plan& plan) { return static_cast<uint32_t>(plan.runs_in_flight_max); }
 
-// body(group, index of the group, rank, mesh device) for each collective that `member` joins.
-template <class Body>
-void for_each_rank(const HostPlan& plan, const Member& member, Body body) {
-  for (const GroupSpec& group : plan.groups) {
-    const uint32_t mesh_device = mesh_device_of(plan.plan->slices[group.slice], member);
-    if (mesh_device == kNone) continue;
-    for (size_t g = 0; g < group.groups.size(); ++g) {
-      const auto& devices = group.groups[g];
-      const auto found = std::find(devices.begin(), devices.end(), mesh_device);
-      if (found != devices.end()) body(group, g, static_cast<size_t>(found - devices.begin()));
-    }
-  }
-}
-
-bool has_gate(const Plan& plan) {
-  return std::any_of(plan.nodes.begin(), plan.nodes.end(),
-                     [](const PlanNode& node) { return node.kind == PlanNodeKind::kGate; });
-}
-
-bool discrete(const HostPlan& plan) { return plan.devices[0]->device->discrete(); }
-
 // What a receive has in host memory: nothing where both devices are this host's and discrete.
 int64_t shared_payload(const HostPlan& plan, const PlanNode& receive, uint32_t mesh_device) {
   const PlanSlice& to = plan.plan->slices[receive.slice];
-  const bool linked = discrete(plan) &&
+  const bool linked = is_discrete(plan) &&
                       peer_of(*plan.plan, receive, mesh_device).host == plan.self &&
                       slice_members(to)[mesh_device].host == plan.self;
   return linked ? 0 : plan.plan->values[receive.results[0]].local_type.bytes();
@@ -85,41 +57,9 @@ void for_each_transfer_area(const HostPlan& plan, const Member& member, Body bod
   }
 }
 
-// Discrete devices meet in host memory, but lay no tensor there.
-int64_t rank_bytes(const HostPlan& plan, const GroupSpec& group) {
-  return RankArea::bytes(discrete(plan) ? 0 : group.bytes_max);
-}
-
-DevicePlan* device_of(const HostPlan& plan, const Member& member) {
-  const auto found = std::find_if(plan.devices.begin(), plan.devices.end(),
-                                  [&](const auto& device) { return device->member == member; });
-  return found == plan.devices.end() ? nullptr : found->get();
-}
-
-DeviceGroup devices_of(const HostPlan& plan, const GroupSpec& group, size_t index) {
-  const std::vector<Member> members = slice_members(plan.plan->slices[group.slice]);
-  const std::vector<uint32_t>& mesh_devices = group.groups[index];
-  DeviceGroup devices{.bytes_max = group.bytes_max};
-  for (uint32_t mesh_device : mesh_devices) {
-    const Member& member = members[mesh_device];
-    devices.name += cat(plan.plan->hosts[member.host], "/", member.device, " ");
-    const DevicePlan* here = device_of(plan, member);
-    devices.members.push_back(here == nullptr ? nullptr : here->device);
-  }
-  for (size_t rank = 0; rank < mesh_devices.size(); ++rank) {
-    const uint32_t next = mesh_devices[(rank + 1) % mesh_devices.size()];
-    devices.links.push_back(
-        link_class(*plan.plan, members[mesh_devices[rank]].host, members[next].host));
-  }
-  return devices;
-}
-
 template <class Body>
-void for_each_area(const HostPlan& plan, const Member& member, Body body) {
-  for_each_rank(plan, member, [&](const GroupSpec& group, size_t index, size_t rank) {
-    body(rank_area(group, index, rank), rank_bytes(plan, group));
-  });
-  if (has_gate(*plan.plan)) body(gate_area(member), RankArea::bytes(0));
+void for_each_plan_area(const HostPlan& plan, const Member& member, Body body) {
+  for_each_group_area(plan, member, body);
   for_each_transfer_area(plan, member, body);
 }
 
@@ -127,21 +67,9 @@ void for_each_area(const HostPlan& plan, const Member& member, Body body) {
 
 int64_t shared_bytes(const HostPlan& plan, const DevicePlan& device) {
   int64_t total = 0;
-  for_each_area(plan, device.member, [&](const std::string&, int64_t bytes) { total += bytes; });
-  return total;
-}
-
-int64_t staging_bytes(const HostPlan& plan, const DevicePlan& device) {
-  int64_t total = 0;
-  for_each_rank(plan, device.member, [&](const GroupSpec& group, size_t index, size_t) {
-    try {
-      total += device.device->collective_bytes(devices_of(plan, group, index));
-    } catch (Error& error) {
-      error.add_where({.program = plan.plan->name, .at = group.at});
-      throw;
-    }
-  });
-  return total;
+  for_each_plan_area(plan, device.member,
+                     [&](const std::string&, int64_t bytes) { total += bytes; });
+  return total + group_bytes(plan, device.member);
 }
 
 int64_t own_inbox_bytes(const DevicePlan& device) {
@@ -151,59 +79,13 @@ int64_t own_inbox_bytes(const DevicePlan& device) {
 AreaList areas_of(const HostPlan& plan) {
   AreaList areas;
   for (const auto& device : plan.devices) {
-    for_each_area(plan, device->member,
-                  [&](const std::string& name, int64_t bytes) { areas.add(name, bytes); });
+    for_each_plan_area(plan, device->member,
+                       [&](const std::string& name, int64_t bytes) { areas.add(name, bytes); });
   }
   return areas;
 }
 
 namespace {
-
-ShmMember shm_member(const Member& member, PeerMemory& peer, const std::string& area,
-                     int64_t bytes) {
-  std::byte* at = peer.at(peer.place(area, bytes));
-  return {RankArea::at(at),
-          Bell{nullptr, std::make_shared<const std::function<void()>>(
-                            [&peer, device = member.device] { peer.ring(device); })}};
-}
-
-void link_collectives(HostPlan& plan, DevicePlan& device, const MemoryOf& memory_of) {
-  std::map<std::pair<uint32_t, std::string>, Collective*> made;  // By slice and axes.
-  for_each_rank(plan, device.member, [&](const GroupSpec& group, size_t index, size_t rank) {
-    const std::vector<Member> members = slice_members(plan.plan->slices[group.slice]);
-    std::vector<ShmMember> ranks;
-    for (size_t r = 0; r < group.groups[index].size(); ++r) {
-      const Member& member = members[group.groups[index][r]];
-      ranks.push_back(shm_member(member, memory_of(member), rank_area(group, index, r),
-                                 rank_bytes(plan, group)));
-      ranks.back().link = link_class(*plan.plan, plan.self, member.host);
-    }
-    auto meeting = std::make_unique<ShmCollective>(static_cast<uint32_t>(rank), std::move(ranks),
-                                                   group.bytes_max, &device.device->moved);
-    device.collectives.push_back(
-        device.device->collective(std::move(meeting), devices_of(plan, group, index)));
-    made[{group.slice, group.axes}] = device.collectives.back().get();
-  });
-  for (Entry& entry : device.entries) {
-    if (entry.kind != EntryKind::kCall) continue;
-    for (const CompiledFunction::CollectiveNeed& need : entry.function->collective_needs()) {
-      entry.collectives.push_back(made.at({plan.plan->nodes[entry.node].slice, need.axes}));
-    }
-  }
-}
-
-void link_gate(HostPlan& plan, DevicePlan& device, const MemoryOf& memory_of) {
-  if (!has_gate(*plan.plan)) return;
-  const std::vector<Member> members = plan_members(*plan.plan);
-  std::vector<ShmMember> ranks;
-  uint32_t rank = 0;
-  for (const Member& member : members) {
-    if (member == device.member) rank = static_cast<uint32_t>(ranks.size());
-    ranks.push_back(shm_member(member, memory_of(member), gate_area(member), RankArea::bytes(0)));
-  }
-  device.collectives.push_back(std::make_unique<ShmCollective>(rank, std::move(ranks), 0));
-  device.gate = device.collectives.back().get();
-}
 
 void link_channels(HostPlan& plan, DevicePlan& device, const MemoryOf& memory_of) {
   for (const Entry& entry : device.entries) {
@@ -226,7 +108,7 @@ void link_channels(HostPlan& plan, DevicePlan& device, const MemoryOf& memory_of
     } else {
       channel.receiver = TransferReceiver(slots, plan.memory->at(inbox.offset), released);
     }
-    if (discrete(plan) && sender.host == plan.self && receiver.host == plan.self) {
+    if (is_discrete(plan) && sender.host == plan.self && receiver.host == plan.self) {
       auto& link = plan.links[{receive, mesh_device}];
       if (link == nullptr)
         link = device_of(plan, sender)
@@ -241,10 +123,10 @@ void link_channels(HostPlan& plan, DevicePlan& device, const MemoryOf& memory_of
 
 }  // namespace
 
-void link_device(HostPlan& plan, DevicePlan& device, const MemoryOf& memory_of) {
-  link_collectives(plan, device, memory_of);
-  link_gate(plan, device, memory_of);
-  link_channels(plan, device, memory_of);
+void link_devices(HostPlan& plan, const MemoryOf& memory_of,
+                  const std::function<Bell(uint32_t device)>& bell_of) {
+  link_groups(plan, memory_of, bell_of);
+  for (const auto& device : plan.devices) link_channels(plan, *device, memory_of);
 }
 
 void place_links(HostPlan& plan) {

@@ -1,7 +1,7 @@
 // How the devices of an installed plan meet their peers: the memory in which this host receives,
 // and the collectives, gates and channels over its own memory and the peers'.
 //
-//   areas_of() -> offered to the peers -> link_device() over theirs -> place_links()
+//   areas_of() -> offered to the peers -> link_devices() over theirs -> place_links()
 //
 // Threads: reactor thread.
 // Errors: kUnavailable where a peer's memory lacks an area, kUnimplemented for a group that a
@@ -12,20 +12,17 @@
 #include <functional>
 
 #include "executor/host/host_plan.h"
-#include "executor/links/host_link.h"
+#include "executor/host/plan_groups.h"
 
 namespace gangway {
 
-// What a device has in the memory that peers write.
+// What a device has in the memory that peers write, and what its groups need beside it.
 int64_t shared_bytes(const HostPlan& plan, const DevicePlan& device);
-// What collectives need of a discrete device's own memory.
-int64_t staging_bytes(const HostPlan& plan, const DevicePlan& device);
 // What a device receives over links, in one run: in its own memory.
 int64_t own_inbox_bytes(const DevicePlan& device);
 AreaList areas_of(const HostPlan& plan);
-// The memory of the host that a member belongs to.
-using MemoryOf = std::function<PeerMemory&(const Member&)>;
-void link_device(HostPlan& plan, DevicePlan& device, const MemoryOf& memory_of);
+void link_devices(HostPlan& plan, const MemoryOf& memory_of,
+                  const std::function<Bell(uint32_t device)>& bell_of);
 // Once memory is allocated: where the links of the plan lead.
 void place_links(HostPlan& plan);
 

@@ -6,6 +6,7 @@
 // Threads: reactor thread.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -81,5 +82,14 @@ struct HostPlan {
   uint64_t started = 0;
   size_t active = 0;
 };
+
+inline bool is_discrete(const HostPlan& plan) { return plan.devices[0]->device->discrete(); }
+
+// Null: it is not of this host.
+inline DevicePlan* device_of(const HostPlan& plan, const Member& member) {
+  const auto found = std::find_if(plan.devices.begin(), plan.devices.end(),
+                                  [&](const auto& device) { return device->member == member; });
+  return found == plan.devices.end() ? nullptr : found->get();
+}
 
 }  // namespace gangway

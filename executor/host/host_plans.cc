@@ -162,7 +162,7 @@ void Host::Impl::link(PlanId id, const std::vector<LinkOffer>& offers) {
                peer->devices(), " devices, the plan uses its device ", member.device);
     return *peer;
   };
-  for (const auto& device : made.devices) link_device(made, *device, memory_of);
+  link_devices(made, memory_of, [&](uint32_t device) { return devices.bell(device); });
   // Hosts are of one machine: its device threads share its cores.
   const auto threads = static_cast<int>(plan_members(*made.plan).size());
   for (const auto& device : made.devices) device->device->expect_peers(threads);

@@ -75,8 +75,8 @@ TEST_P(HostTransferTest, WhatATransferMovesCountsForTheLinkBetweenItsHosts) {
   EXPECT_EQ(moved(*t, LinkClass::kBetweenIslands), expected);
 }
 
-TEST_P(HostTransferTest, AnAllReduceCountsWhatEachMemberReadsOfEachOther) {
-  // N = 4 members of B bytes; each has one peer in its host and two in the other island.
+TEST_P(HostTransferTest, AnAllReduceCountsWhatMembersMoveInTheirHostAndHostsSendOneAnother) {
+  // B bytes; two members on each of two hosts.
   const auto counted = [&](int64_t elements) {
     TestHosts t(*reactor, 2, 2, GetParam());
     auto plan = std::make_shared<Plan>(*TestPlan::all_reduce(2, 2, elements));
@@ -92,9 +92,12 @@ TEST_P(HostTransferTest, AnAllReduceCountsWhatEachMemberReadsOfEachOther) {
     EXPECT_EQ(moved(t, LinkClass::kIsland), 0u);
     return std::pair(moved(t, LinkClass::kHost) - before, moved(t, LinkClass::kBetweenIslands));
   };
-  // At most 8 KiB: B of each other. Above: 2 B / N of each other.
-  EXPECT_EQ(counted(100), std::pair(uint64_t{4 * 1 * 400}, uint64_t{4 * 2 * 400}));
-  EXPECT_EQ(counted(10'000), std::pair(uint64_t{2 * 40'000}, uint64_t{4 * 40'000}));
+  // At most 8 KiB: a host's first member reads B of the second one, sends B to the other host, and
+  // the second one reads B of the answer.
+  EXPECT_EQ(counted(100), std::pair(uint64_t{2 * 2 * 400}, uint64_t{2 * 400}));
+  // Above: each member reads and writes half of the other one's B; hosts send half of B as partial
+  // and half as result.
+  EXPECT_EQ(counted(10'000), std::pair(uint64_t{2 * 2 * 40'000}, uint64_t{2 * 40'000}));
 }
 
 TEST_P(HostTransferTest, DevicesOfOneHostHandOverTheSameWay) {

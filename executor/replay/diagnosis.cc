@@ -120,8 +120,7 @@ void Diagnosis::name_parameter(const Entry& entry) {
 }
 
 void Diagnosis::conclude() {
-  const std::span<const uint64_t> words = plan_.gate->words();
-  const uint64_t lowest = *std::min_element(words.begin(), words.end());
+  const uint64_t lowest = plan_.gate->least();
   culprit_ = lowest == finding_ && lowest != ~uint64_t{0};
   const Plan& plan = *plan_.plan;
   if (!culprit_) {

@@ -1,8 +1,8 @@
 // What every collective must do (executor/collectives/collective.h): the same bits on all members,
 // poison that reaches everyone, exchanges, many in a row.
 //
-// An implementation says how to run a body on each member of a group; see shm_collective_test.cc
-// and tests/cuda/cuda_collective_test.cc. Bodies know host memory only.
+// An implementation says how to run a body on each member of a group; see
+// group_collective_test.cc and tests/cuda/cuda_collective_test.cc. Bodies know host memory only.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -16,13 +16,18 @@
 
 namespace gangway {
 
+// The least and the largest word of an exchange.
+struct WordRange {
+  uint64_t least = 0, most = 0;
+};
+
 // What a member's body uses; calls return when the collective is done.
 struct CollectiveMember {
   uint32_t rank = 0;
   // Of tensors in host memory, in place, as one bucket. False: a member was poisoned.
   std::function<bool(std::span<const CollectiveTensor>, Reduction, bool poisoned)> all_reduce;
-  // `words`: one for each member. False: a member was poisoned.
-  std::function<bool(uint64_t word, bool poisoned, std::vector<uint64_t>& words)> exchange;
+  // Of all members' words. False: a member was poisoned.
+  std::function<bool(uint64_t word, bool poisoned, WordRange& words)> exchange;
 };
 
 using MemberBody = std::function<bool(CollectiveMember&)>;
@@ -32,7 +37,7 @@ struct CollectiveMaker {
   // Runs body on `size` members at once, perhaps many times. False if a body returned false on any
   // of them.
   std::function<bool(uint32_t size, int64_t bytes_max, const MemberBody& body)> run;
-  bool in_rank_order = true;  // Else a library orders its sums.
+  bool in_tree_order = true;  // rank_tree.h's over all members; else a library orders its sums.
   size_t elements_max = 100'003;
   size_t rounds = 300;
   // Why it can't be had here; none: it always can.

@@ -4,33 +4,39 @@
 #include <atomic>
 #include <future>
 
+#include "executor/collectives/hosts/group_links.h"
 #include "executor/devices/task.h"
 #include "runtime/os/thread.h"
 
 namespace gangway {
 
 CardGroup::CardGroup(const std::vector<std::shared_ptr<cuda::Gpu>>& cards, int64_t bytes_max)
-    : areas_((cards.size() + 1) * sizeof(RankHeader)), places_(cards.size()) {
-  std::vector<ShmMember> members;
+    : link_(static_cast<uint32_t>(cards.size())), places_(cards.size()) {
   std::vector<Device*> devices;
-  const std::vector<LinkClass> links(cards.size(), LinkClass::kHost);
-  void* at = areas_.data();
-  size_t room = areas_.size();
-  auto* header = static_cast<std::byte*>(
-      std::align(alignof(RankHeader), cards.size() * sizeof(RankHeader), at, room));
-  for (size_t r = 0; r < cards.size(); ++r) {
+  const std::vector<LinkClass> classes(cards.size(), LinkClass::kHost);
+  std::vector<GroupDevice> ranks;
+  GroupLinks links;
+  for (uint32_t r = 0; r < cards.size(); ++r) {
     auto& device = places_[r].device;
     device = std::make_unique<CudaDevice>(CudaDeviceOptions{
         .name = cat("cuda-", r), .memory_bytes = int64_t{16} << 20, .gpu = cards[r]});
     devices.push_back(device.get());
-    auto ring = std::make_shared<const std::function<void()>>([d = device.get()] { d->ring(); });
-    members.push_back({RankArea::at(header + r * sizeof(RankHeader)), {nullptr, ring}});
-    new (members.back().area.header) RankHeader();
+    device->use_bell(link_.bell(r));
+    ranks.push_back({0, r});
+    links.bells.push_back(link_.bell(r));
+    links.meters.push_back(nullptr);
   }
+  const GroupView group =
+      group_of("cards", ranks, 0, 0, true, [](uint32_t) { return LinkClass::kHost; });
+  AreaList areas;
+  for_each_area(group, 0, [&](const std::string& name, int64_t bytes) { areas.add(name, bytes); });
+  memory_ = links.memory = link_.offer(areas);
+  links.memory_of = [this](uint32_t, uint32_t) -> PeerMemory& { return *memory_; };
+  auto meetings = join_group(group, links);
   for (uint32_t r = 0; r < cards.size(); ++r) {
     Place& place = places_[r];
-    place.collective = place.device->collective(std::make_unique<ShmCollective>(r, members, 0),
-                                                {"all", devices, links, bytes_max});
+    place.collective =
+        place.device->collective(std::move(meetings[r]), {"all", devices, classes, bytes_max});
     place.staging =
         allocate_buffer(place.device->memory(), place.collective->staging_bytes() + 64, "staging");
     place.collective->use_staging(place.staging->data());
@@ -56,10 +62,8 @@ bool CardGroup::run(const MemberBody& body) {
               [&](std::span<const CollectiveTensor> tensors, Reduction reduction, bool poisoned) {
                 return all_reduce(place, tensors, reduction, poisoned);
               },
-          .exchange =
-              [&](uint64_t word, bool poisoned, std::vector<uint64_t>& words) {
-                return exchange(place, word, poisoned, words);
-              }};
+          .exchange = [&](uint64_t word, bool poisoned,
+                          WordRange& words) { return exchange(place, word, poisoned, words); }};
       if (!body(member)) good = false;
     });
   }
@@ -113,14 +117,14 @@ bool CardGroup::all_reduce(Place& place, std::span<const CollectiveTensor> tenso
   return true;
 }
 
-bool CardGroup::exchange(Place& place, uint64_t word, bool poisoned, std::vector<uint64_t>& words) {
+bool CardGroup::exchange(Place& place, uint64_t word, bool poisoned, WordRange& words) {
   bool begun = false;
   on_device(place, [&] {
     if (!begun) place.collective->begin_exchange(word, poisoned);
     begun = true;
     return place.collective->advance();
   });
-  words.assign(place.collective->words().begin(), place.collective->words().end());
+  words = {place.collective->least(), place.collective->most()};
   return !place.collective->poisoned();
 }
 

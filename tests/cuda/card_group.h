@@ -8,8 +8,8 @@
 #include <memory>
 #include <vector>
 
-#include "executor/collectives/shm/shm_collective.h"
 #include "executor/devices/cuda/cuda_device.h"
+#include "executor/links/shared_link.h"
 #include "tests/conformance/collective_suite.h"
 
 namespace gangway {
@@ -34,9 +34,10 @@ class CardGroup {
   void on_device(Place& place, const std::function<Progress()>& body);
   bool all_reduce(Place& place, std::span<const CollectiveTensor> tensors, Reduction reduction,
                   bool poisoned);
-  bool exchange(Place& place, uint64_t word, bool poisoned, std::vector<uint64_t>& words);
+  bool exchange(Place& place, uint64_t word, bool poisoned, WordRange& words);
 
-  std::vector<std::byte> areas_;
+  SharedLink link_;
+  std::shared_ptr<OwnMemory> memory_;
   std::vector<Place> places_;
 };
 

@@ -42,7 +42,7 @@ const CollectiveMaker kCommunicators{
     .name = "of_a_card_each",
     .run = [](uint32_t size, int64_t bytes_max,
               const MemberBody& body) { return run(size, size, bytes_max, body); },
-    .in_rank_order = false,
+    .in_tree_order = false,
     .elements_max = 1501,
     .rounds = 12};
 

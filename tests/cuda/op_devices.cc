@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <atomic>
 
-#include "executor/collectives/shm/shm_collective.h"
+#include "executor/collectives/hosts/group_links.h"
 #include "executor/devices/task.h"
 #include "runtime/fibers/mailbox.h"
 
@@ -60,22 +60,25 @@ void OpDevices::prepare(Call& call, const std::shared_ptr<const Function>& funct
   call.frame.end = call.compiled->step_count();
 }
 
-// The areas of the host's meetings lie in `segment`, all zero.
-void OpDevices::join(std::vector<std::unique_ptr<Call>>& calls, std::byte* segment) {
+void OpDevices::join(std::vector<std::unique_ptr<Call>>& calls) {
   const size_t needs = calls[0]->compiled->collective_needs().size();
   std::vector<Device*> members;
   for (const auto& call : calls) members.push_back(call->device);
   for (size_t need = 0; need < needs; ++need) {
-    std::vector<ShmMember> ranks;
-    for (size_t r = 0; r < calls.size(); ++r) {
-      ranks.push_back({RankArea::at(segment), {&bells_[r], nullptr}});
-      segment += RankArea::bytes(0);
+    std::vector<GroupDevice> ranks;
+    GroupLinks links;
+    for (uint32_t r = 0; r < calls.size(); ++r) {
+      ranks.push_back({0, r});
+      links.bells.push_back({&bells_[r], nullptr});
+      links.meters.push_back(nullptr);
     }
+    auto meetings = join_group(
+        group_of("all", ranks, 0, 0, false, [](uint32_t) { return LinkClass::kHost; }), links);
     for (size_t r = 0; r < calls.size(); ++r) {
       Call& call = *calls[r];
       const int64_t bytes = call.compiled->collective_needs()[need].bytes_max;
       call.collectives.push_back(call.device->collective(
-          std::make_unique<ShmCollective>(static_cast<uint32_t>(r), ranks, 0),
+          std::move(meetings[r]),
           DeviceGroup{.name = "all",
                       .members = members,
                       .links = std::vector<LinkClass>(members.size(), LinkClass::kHost),
@@ -128,10 +131,7 @@ std::vector<std::vector<Literal>> OpDevices::run(
     calls.back()->frame.mesh_device = static_cast<uint32_t>(d);
     prepare(*calls.back(), function, arguments[d]);
   }
-  const size_t needs = calls[0]->compiled->collective_needs().size();
-  const SharedSegment segment =
-      SharedSegment::create((needs * calls.size() + 1) * static_cast<size_t>(RankArea::bytes(0)));
-  join(calls, segment.data());
+  join(calls);
   for (auto& call : calls) enqueue(*call);
   reactor_->run_until([&] {
     return std::ranges::all_of(calls, [](const auto& call) { return call->done.load(); });

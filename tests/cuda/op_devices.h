@@ -37,7 +37,7 @@ class OpDevices {
 
   void prepare(Call& call, const std::shared_ptr<const Function>& function,
                const std::vector<Literal>& arguments);
-  void join(std::vector<std::unique_ptr<Call>>& calls, std::byte* segment);
+  void join(std::vector<std::unique_ptr<Call>>& calls);
   void enqueue(Call& call);
   std::vector<Literal> results_of(Call& call);
 

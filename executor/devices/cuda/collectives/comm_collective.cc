@@ -35,9 +35,7 @@ void CommCollective::meet() {
 }
 
 bool CommCollective::agreed() const {
-  const auto words = meeting_->words();
-  return words[0] != 0 &&
-         std::all_of(words.begin(), words.end(), [&](uint64_t word) { return word == words[0]; });
+  return meeting_->least() != 0 && meeting_->least() == meeting_->most();
 }
 
 Progress CommCollective::advance() {
@@ -80,7 +78,7 @@ void CommCollective::begin_id() {
 
 // False: more are to come.
 bool CommCollective::take_id_word() {
-  id_[id_words_++] = meeting_->words()[0];
+  id_[id_words_++] = meeting_->most();  // The other members' are 0.
   if (id_words_ == kIdWords) return true;
   meeting_->begin_exchange(id_[id_words_], false);
   return false;

@@ -52,6 +52,8 @@ class CommCollective final : public Collective {
   void begin_exchange(uint64_t word, bool poisoned) override;
   Progress advance() override;
   bool poisoned() const override { return meeting_->poisoned() || no_comm_; }
+  uint64_t least() const override { return meeting_->least(); }
+  uint64_t most() const override { return meeting_->most(); }
   std::span<const uint64_t> words() const override { return meeting_->words(); }
   std::shared_ptr<const Error> failure() const override { return failure_; }
   void raise_alarm(uint64_t what) override { meeting_->raise_alarm(what); }

@@ -11,7 +11,7 @@
 // Invariant: staging has two halves, by the parity of the collective. A half is written again two
 // collectives later; in between every member's stream waited for every record, and records come
 // after the reads before them. Events go by parity for the same reason.
-// Arithmetic: as ShmCollective, in rank order.
+// Arithmetic: the tree over members of collectives/hosts/rank_tree.h.
 // Threads: the device's.
 // Ownership: the devices and the meeting are the plan's.
 // Errors: a call that fails is the device's failure since its last mark.
@@ -46,6 +46,8 @@ class CopyCollective final : public Collective {
   void use_staging(std::byte* staging) override;
   Progress advance() override;
   bool poisoned() const override { return meeting_->poisoned(); }
+  uint64_t least() const override { return meeting_->least(); }
+  uint64_t most() const override { return meeting_->most(); }
   std::span<const uint64_t> words() const override { return meeting_->words(); }
 
  private:

@@ -1,5 +1,5 @@
 // The arithmetic of an all-reduce between devices that see one another's memory: the same tensor of
-// every rank, combined in the order of ranks.
+// every rank, combined in the tree of collectives/hosts/rank_tree.h.
 #include "executor/devices/cuda/kernels/math.h"
 #include "executor/devices/cuda/kernels/rank_parts.h"
 
@@ -29,14 +29,24 @@ struct MinRanks {
   }
 };
 
+// Level k holds what 2^k ranks come to; a rank that fills a level is joined with it, as a carry is
+// in a sum.
 template <class Join, class T>
 GW_DEVICE void ranks(const RankPointers<T>& parts, Global<T> out, int64_t count, int64_t n) {
   for (int64_t i = global_thread(); i < n; i += global_threads()) {
-    const T first = parts.at[0][i];
-    WideOf<T> all = widen(first);
-    for (int64_t r = 1; r < count; ++r) {
+    WideOf<T> levels[kRankLevels];
+    for (int64_t r = 0; r < count; ++r) {
       const T next = parts.at[r][i];
-      all = Join()(all, widen(next));
+      WideOf<T> all = widen(next);
+      int level = 0;
+      for (; (r >> level & 1) != 0; ++level) all = Join()(levels[level], all);
+      levels[level] = all;
+    }
+    int level = 0;
+    while ((count >> level & 1) == 0) ++level;
+    WideOf<T> all = levels[level];
+    for (++level; level < kRankLevels; ++level) {
+      if ((count >> level & 1) != 0) all = Join()(levels[level], all);
     }
     out[i] = narrow<T>(all);
   }

@@ -1,0 +1,241 @@
+#include "executor/collectives/hosts/group_collective.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "runtime/base/error.h"
+
+namespace gangway {
+
+GroupCollective::GroupCollective(GroupPart part)
+    : part_(std::move(part)), meeting_(*part_.meeting), words_(part_.size, 0) {
+  GW_ASSERT(part_.index < part_.ranks.size() && meeting_.size() == part_.ranks.size());
+  if (part_.exchange != nullptr)
+    partial_.resize(static_cast<size_t>(2 * std::min(part_.bytes_max, kSmallBytes)));
+}
+
+void GroupCollective::begin(uint64_t word, bool poisoned) {
+  GW_DASSERT(phase_ == Phase::kIdle);
+  ++sequence_;
+  word_ = word;
+  flag_ = poisoned;
+  phase_ = Phase::kBegun;
+}
+
+void GroupCollective::begin_exchange(uint64_t word, bool poisoned) {
+  kind_ = Kind::kExchange;
+  bucket_.set({});
+  begin(word, poisoned);
+}
+
+void GroupCollective::begin_all_reduce(std::span<const CollectiveTensor> tensors,
+                                       Reduction reduction, bool poisoned) {
+  bucket_.set(tensors);
+  reduction_ = reduction;
+  // The plan sized the memory for it; a larger bucket, which all members would have, must not write
+  // beyond.
+  if (bucket_.stored_bytes() > part_.bytes_max) {
+    bucket_.set({});
+    poisoned = true;
+  }
+  kind_ = bucket_.stored_bytes() <= kSmallBytes ? Kind::kSmall : Kind::kLarge;
+  begin(0, poisoned);
+}
+
+void GroupCollective::raise_alarm(uint64_t what) {
+  if (part_.alarms != nullptr) part_.alarms->raise(rank(), what);
+}
+
+bool GroupCollective::alarmed(uint64_t what) const {
+  return part_.alarms != nullptr && part_.alarms->raised(what);
+}
+
+Progress GroupCollective::advance() {
+  if (phase_ == Phase::kBegun) publish();
+  if (phase_ == Phase::kPublished && advance_published() == Progress::kPending)
+    return Progress::kPending;
+  if (phase_ == Phase::kHosts && advance_hosts() == Progress::kPending) return Progress::kPending;
+  if (phase_ == Phase::kAnswer) {
+    if (meeting_.answer.given.load(std::memory_order_acquire) < sequence_)
+      return Progress::kPending;
+    take_answer();
+  }
+  if (phase_ == Phase::kReduced) {
+    if (!meeting_.all_at(&Post::reduced, sequence_)) return Progress::kPending;
+    for (uint32_t m = 0; m < meeting_.size(); ++m)
+      agreed_.poisoned |= meeting_.post(m).failed[sequence_ & 1];
+  }
+  phase_ = Phase::kIdle;
+  return Progress::kDone;
+}
+
+void GroupCollective::publish() {
+  if (kind_ == Kind::kSmall && !flag_) {
+    std::byte* copy = meeting_.small(part_.index, sequence_);
+    bucket_.for_each(bucket_.lines(), [&](const Bucket::Piece& piece) {
+      const CollectiveTensor& tensor = bucket_.tensors()[piece.tensor];
+      std::memcpy(copy + piece.stored, tensor.in,
+                  static_cast<size_t>(piece.count * Bucket::stored_size(tensor)));
+    });
+  }
+  Post& mine = meeting_.post(part_.index);
+  mine.words[sequence_ & 1] = word_;
+  mine.poisoned[sequence_ & 1] = flag_;
+  mine.bucket = &bucket_;
+  mine.failed[sequence_ & 1] = false;
+  phase_ = Phase::kPublished;
+  meeting_.tell(part_.index, &Post::published, sequence_);
+}
+
+Progress GroupCollective::advance_published() {
+  // Member 0 meets the others first.
+  if (!alone() && kind_ != Kind::kLarge && part_.index != 0) {
+    phase_ = Phase::kAnswer;
+    return Progress::kDone;
+  }
+  if (!meeting_.all_at(&Post::published, sequence_)) return Progress::kPending;
+  read_posts();
+  if (alone()) {
+    meet_on_one_host();
+  } else if (kind_ == Kind::kLarge) {
+    begin_lane();
+  } else {
+    begin_answer();
+  }
+  return Progress::kDone;
+}
+
+void GroupCollective::read_words() {
+  for (uint32_t m = 0; m < meeting_.size(); ++m)
+    words_[part_.ranks[m]] = meeting_.post(m).words[sequence_ & 1];
+}
+
+void GroupCollective::read_posts() {
+  agreed_ = {};
+  read_words();
+  for (uint32_t m = 0; m < meeting_.size(); ++m) {
+    const uint64_t word = words_[part_.ranks[m]];
+    agreed_.join({word, word, meeting_.post(m).poisoned[sequence_ & 1]});
+  }
+}
+
+void GroupCollective::meet_on_one_host() {
+  phase_ = Phase::kIdle;
+  if (kind_ == Kind::kExchange || agreed_.poisoned) return;
+  if (kind_ == Kind::kSmall) return reduce_small(nullptr);
+  reduce_part();
+  phase_ = Phase::kReduced;
+  meeting_.tell(part_.index, &Post::reduced, sequence_);
+}
+
+// Of all members of this host: into my tensors, or not rounded into `partial`.
+void GroupCollective::reduce_small(std::byte* partial) {
+  sources_.resize(meeting_.size());
+  bucket_.for_each(bucket_.lines(), [&](const Bucket::Piece& piece) {
+    const CollectiveTensor& tensor = bucket_.tensors()[piece.tensor];
+    for (uint32_t m = 0; m < meeting_.size(); ++m)
+      sources_[m] = meeting_.small(m, sequence_) + piece.stored;
+    auto* out = static_cast<std::byte*>(tensor.out);
+    if (partial == nullptr) {
+      reduce_ranks(tensor.dtype, reduction_, sources_, {&out, 1}, piece.count);
+    } else {
+      reduce_to_partial(tensor.dtype, reduction_, sources_, partial + piece.partial, piece.count);
+    }
+  });
+  count_read(bucket_.stored_bytes(bucket_.lines()));
+}
+
+// One part of the bucket, of all members' tensors, into all of them.
+void GroupCollective::reduce_part() {
+  const LineRange mine = bucket_.lines().part(part_.index, part_.index + 1, meeting_.size());
+  sources_.resize(meeting_.size());
+  outs_.resize(meeting_.size());
+  bucket_.for_each(mine, [&](const Bucket::Piece& piece) {
+    for (uint32_t m = 0; m < meeting_.size(); ++m) {
+      const CollectiveTensor& tensor = meeting_.post(m).bucket->tensors()[piece.tensor];
+      const int64_t skip = piece.first * Bucket::stored_size(tensor);
+      sources_[m] = static_cast<const std::byte*>(tensor.in) + skip;
+      outs_[m] = static_cast<std::byte*>(tensor.out) + skip;
+    }
+    reduce_ranks(bucket_.tensors()[piece.tensor].dtype, reduction_, sources_, outs_, piece.count);
+  });
+  count_read(2 * bucket_.stored_bytes(mine));  // Read of each, and written to each.
+}
+
+// `bytes`: of each other member of this host.
+void GroupCollective::count_read(int64_t bytes) {
+  if (part_.meter != nullptr && meeting_.size() > 1)
+    part_.meter->add(LinkClass::kHost, bytes * (meeting_.size() - 1));
+}
+
+void GroupCollective::begin_lane() {
+  if (part_.index >= part_.lanes) {
+    phase_ = Phase::kReduced;
+    return meeting_.tell(part_.index, &Post::reduced, sequence_);
+  }
+  buckets_.clear();
+  for (uint32_t m = 0; m < meeting_.size(); ++m) buckets_.push_back(meeting_.post(m).bucket);
+  const LineRange lane = bucket_.lines().part(part_.index, part_.index + 1, part_.lanes);
+  part_.reduce->begin({.members = buckets_,
+                       .mine = &bucket_,
+                       .lines = lane,
+                       .reduction = reduction_,
+                       .poisoned = agreed_.poisoned});
+  if (!agreed_.poisoned) count_read(2 * bucket_.stored_bytes(lane));
+  phase_ = Phase::kHosts;
+}
+
+void GroupCollective::begin_answer() {
+  const bool reduces = kind_ == Kind::kSmall;
+  if (reduces && !agreed_.poisoned) reduce_small(partial_.data());
+  part_.exchange->begin(agreed_, reduces ? &bucket_ : nullptr, reduction_, partial_.data());
+  phase_ = Phase::kHosts;
+}
+
+Progress GroupCollective::advance_hosts() {
+  if (kind_ == Kind::kLarge) {
+    if (part_.reduce->advance() == Progress::kPending) return Progress::kPending;
+    meeting_.post(part_.index).failed[sequence_ & 1] = part_.reduce->poisoned();
+    phase_ = Phase::kReduced;
+    meeting_.tell(part_.index, &Post::reduced, sequence_);
+    return Progress::kDone;
+  }
+  if (part_.exchange->advance() == Progress::kPending) return Progress::kPending;
+  give_answer();
+  phase_ = Phase::kIdle;
+  return Progress::kDone;
+}
+
+void GroupCollective::give_answer() {
+  agreed_ = part_.exchange->agreed();
+  if (kind_ == Kind::kSmall && !agreed_.poisoned) {
+    bucket_.for_each(bucket_.lines(), [&](const Bucket::Piece& piece) {
+      const CollectiveTensor& tensor = bucket_.tensors()[piece.tensor];
+      auto* out = static_cast<std::byte*>(tensor.out);
+      round_partial(tensor.dtype, partial_.data() + piece.partial, out, piece.count);
+      if (meeting_.size() > 1)
+        std::memcpy(meeting_.small_answer() + piece.stored, out,
+                    static_cast<size_t>(piece.count * Bucket::stored_size(tensor)));
+    });
+  }
+  if (meeting_.size() == 1) return;
+  meeting_.answer.agreed = agreed_;
+  meeting_.answer.given.store(sequence_, std::memory_order_release);
+  meeting_.ring_others(part_.index);
+}
+
+void GroupCollective::take_answer() {
+  agreed_ = meeting_.answer.agreed;
+  read_words();
+  if (kind_ != Kind::kSmall || agreed_.poisoned) return;
+  bucket_.for_each(bucket_.lines(), [&](const Bucket::Piece& piece) {
+    const CollectiveTensor& tensor = bucket_.tensors()[piece.tensor];
+    std::memcpy(tensor.out, meeting_.small_answer() + piece.stored,
+                static_cast<size_t>(piece.count * Bucket::stored_size(tensor)));
+  });
+  if (part_.meter != nullptr)
+    part_.meter->add(LinkClass::kHost, bucket_.stored_bytes(bucket_.lines()));
+}
+
+}  // namespace gangway

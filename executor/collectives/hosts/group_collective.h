@@ -1,0 +1,106 @@
+// GroupCollective: the collectives of devices on one host or on several, for tensors in host
+// memory.
+//
+//   members of one host  meet in its memory (meeting.h) and read one another's tensors there
+//   hosts                write into one another's memory (links/host_link.h), each to a few others
+//
+//   one host          publish | -> reduce my part of all tensors, into all -> reduced |
+//   several, large    publish | -> one lane a member: host_reduce.h        -> reduced |
+//   small, exchange   publish | -> member 0: host_exchange.h               -> answer  |
+//
+// Every | is a meeting of the members of one host. A small bucket is copied when it is published,
+// so that on one host a member needs no second meeting before its tensors change. What several
+// hosts come to is the tree over hosts of the trees over each host's members (rank_tree.h); where
+// every host has 2^k consecutive members, and the last perhaps fewer, that is the tree over all of
+// them, however they are spread.
+//
+// Threads: the device's; alarms any.
+// Ownership: the meeting is shared with the host's other members; memory and bells are the plan's.
+// Cost: docs/collectives.md.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "executor/collectives/collective.h"
+#include "executor/collectives/hosts/alarm_board.h"
+#include "executor/collectives/hosts/host_exchange.h"
+#include "executor/collectives/hosts/host_reduce.h"
+#include "executor/collectives/hosts/meeting.h"
+#include "executor/transfers/link_meter.h"
+
+namespace gangway {
+
+// What a member shares with the others of its host, and with those of other hosts.
+struct GroupPart {
+  uint32_t index = 0;           // Of this member among its host's.
+  std::vector<uint32_t> ranks;  // Of its host's members, in the group of `size`.
+  uint32_t size = 1;
+  int64_t bytes_max = 0;  // Of a bucket.
+  std::shared_ptr<Meeting> meeting;
+  uint32_t lanes = 0;                        // 0: there is no other host.
+  std::unique_ptr<HostExchange> exchange;    // Member 0, with other hosts.
+  std::unique_ptr<HostReduce> reduce;        // Members below `lanes`, with large buckets.
+  std::shared_ptr<const AlarmBoard> alarms;  // Null: nobody raises any.
+  LinkMeter* meter = nullptr;                // Null: nothing is counted.
+};
+
+class GroupCollective final : public Collective {
+ public:
+  // Buckets up to this size go as one message, and are reduced by every member of a host alone.
+  static constexpr int64_t kSmallBytes = 8192;
+
+  explicit GroupCollective(GroupPart part);
+
+  uint32_t rank() const override { return part_.ranks[part_.index]; }
+  uint32_t size() const override { return part_.size; }
+  void begin_all_reduce(std::span<const CollectiveTensor> tensors, Reduction reduction,
+                        bool poisoned) override;
+  void begin_exchange(uint64_t word, bool poisoned) override;
+  Progress advance() override;
+  bool poisoned() const override { return agreed_.poisoned; }
+  uint64_t least() const override { return agreed_.least; }
+  uint64_t most() const override { return agreed_.most; }
+  std::span<const uint64_t> words() const override { return words_; }
+  void raise_alarm(uint64_t what) override;
+  bool alarmed(uint64_t what) const override;
+
+ private:
+  enum class Phase : uint8_t { kIdle, kBegun, kPublished, kHosts, kAnswer, kReduced };
+  enum class Kind : uint8_t { kExchange, kSmall, kLarge };
+
+  void begin(uint64_t word, bool poisoned);
+  void publish();
+  void read_posts();
+  void read_words();
+  Progress advance_published();
+  Progress advance_hosts();
+  void meet_on_one_host();
+  void begin_lane();
+  void begin_answer();
+  void give_answer();
+  void take_answer();
+  void reduce_small(std::byte* partial);
+  void reduce_part();
+  void count_read(int64_t bytes);
+  bool alone() const { return part_.lanes == 0; }
+
+  const GroupPart part_;
+  Meeting& meeting_;
+  std::vector<std::byte> partial_;  // Member 0: of this host's members, for a small bucket.
+
+  uint64_t sequence_ = 0;  // Of the collective that was begun last.
+  Phase phase_ = Phase::kIdle;
+  Kind kind_ = Kind::kExchange;
+  Bucket bucket_;
+  Reduction reduction_ = Reduction::kSum;
+  uint64_t word_ = 0;
+  bool flag_ = false;
+  Agreed agreed_;
+  std::vector<uint64_t> words_;
+  std::vector<const std::byte*> sources_;
+  std::vector<std::byte*> outs_;
+  std::vector<const Bucket*> buckets_;
+};
+
+}  // namespace gangway

@@ -1,0 +1,181 @@
+#include "executor/collectives/hosts/group_links.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "executor/collectives/hosts/group_collective.h"
+#include "runtime/base/align.h"
+#include "runtime/base/error.h"
+
+namespace gangway {
+namespace {
+
+std::string edge_area(const GroupView& group, uint32_t lane, uint32_t from) {
+  return cat("lane ", group.name, " ", lane, " ", from);
+}
+// Each host has one.
+std::string alarm_area(const GroupView& group) { return cat("alarm ", group.name); }
+
+uint32_t host_count(const GroupView& group) { return static_cast<uint32_t>(group.hosts.size()); }
+
+// A lane has a member on every host.
+uint32_t lanes_of(const GroupView& group) {
+  size_t least = group.here().size();
+  for (const GroupView::OnHost& host : group.hosts) least = std::min(least, host.members.size());
+  return static_cast<uint32_t>(least);
+}
+
+int64_t small_bytes(const GroupView& group) {
+  return std::min(group.bytes_max, GroupCollective::kSmallBytes);
+}
+
+// A partial has at most twice the bytes.
+int64_t piece_bytes(const GroupView& group) {
+  const int64_t lane = ceil_div(2 * group.bytes_max, lanes_of(group));
+  return std::min(align_up(lane, kLineBytes) + kLineBytes, HostReduce::kPieceBytes);
+}
+
+bool has_large(const GroupView& group) { return group.bytes_max > GroupCollective::kSmallBytes; }
+
+// What host `from` writes at host `to`.
+EdgeLayout layout_of(const GroupView& group, uint32_t lane, uint32_t from, uint32_t to) {
+  EdgeLayout layout;
+  if (lane == 0) {
+    layout.small_stride = kMessageHead + align_up(2 * small_bytes(group), kLineBytes);
+    layout.bytes = 2 * layout.small_stride;
+  }
+  if (!has_large(group)) return layout;
+  const HostSchedule schedule = reduce_schedule(host_count(group), to);
+  for (const HostStep& step : schedule.steps) {
+    const bool partials = step.kind == HostStep::Kind::kCombine;
+    if (step.peer != from || (!partials && step.kind != HostStep::Kind::kTake)) continue;
+    (partials ? layout.partials : layout.results) = layout.bytes;
+    const int64_t lines = piece_bytes(group) / kLineBytes;
+    const int64_t part = lines * (step.end - step.begin) / schedule.chunks + 2;
+    layout.bytes += kMessageHead + part * kLineBytes;
+  }
+  return layout;
+}
+
+// The hosts that this one speaks with on a lane, ascending.
+std::vector<uint32_t> peers_of(const GroupView& group, uint32_t lane) {
+  std::vector<uint32_t> peers;
+  const auto add = [&](const HostSchedule& schedule) {
+    for (const HostStep& step : schedule.steps) {
+      if (step.kind != HostStep::Kind::kFinish) peers.push_back(step.peer);
+    }
+  };
+  if (lane == 0) add(exchange_schedule(host_count(group), group.self));
+  if (has_large(group)) add(reduce_schedule(host_count(group), group.self));
+  std::ranges::sort(peers);
+  peers.erase(std::unique(peers.begin(), peers.end()), peers.end());
+  return peers;
+}
+
+std::vector<HostEdge> edges_of(const GroupView& group, uint32_t lane, const GroupLinks& links) {
+  std::vector<HostEdge> edges;
+  for (const uint32_t peer : peers_of(group, lane)) {
+    const GroupView::OnHost& host = group.hosts[peer];
+    HostEdge edge{.host = peer,
+                  .device = host.members[lane].device,
+                  .link = host.link,
+                  .to = layout_of(group, lane, group.self, peer),
+                  .from = layout_of(group, lane, peer, group.self)};
+    edge.peer = &links.memory_of(host.host, edge.device);
+    edge.there = edge.peer->place(edge_area(group, lane, group.self), edge.to.bytes);
+    edge.here = links.memory->place(edge_area(group, lane, peer), edge.from.bytes);
+    edges.push_back(edge);
+  }
+  return edges;
+}
+
+std::shared_ptr<const AlarmBoard> alarms_of(const GroupView& group, const GroupLinks& links) {
+  if (!group.alarms) return nullptr;
+  const std::string area = alarm_area(group);
+  const int64_t bytes = AlarmBoard::bytes(group.size);
+  std::vector<AlarmBoard::Host> hosts;
+  for (const GroupView::OnHost& host : group.hosts) {
+    AlarmBoard::Host to;
+    for (const GroupView::Member& member : host.members) {
+      to.memory = &links.memory_of(host.host, member.device);
+      to.devices.push_back(member.device);
+    }
+    to.words = to.memory->place(area, bytes);
+    hosts.push_back(std::move(to));
+  }
+  return std::make_shared<const AlarmBoard>(*links.memory, links.memory->place(area, bytes),
+                                            group.size, std::move(hosts));
+}
+
+}  // namespace
+
+GroupView group_of(std::string name, std::span<const GroupDevice> devices, uint32_t self,
+                   int64_t bytes_max, bool alarms,
+                   const std::function<LinkClass(uint32_t host)>& link) {
+  GroupView group{.name = std::move(name),
+                  .size = static_cast<uint32_t>(devices.size()),
+                  .bytes_max = bytes_max,
+                  .alarms = alarms};
+  for (uint32_t rank = 0; rank < devices.size(); ++rank) {
+    const uint32_t of = devices[rank].host;
+    // Most ranks are of the same host as the one before.
+    auto host = group.hosts.empty() || group.hosts.back().host != of
+                    ? std::ranges::find(group.hosts, of, &GroupView::OnHost::host)
+                    : group.hosts.end() - 1;
+    if (host == group.hosts.end()) host = group.hosts.insert(host, {of, link(of), {}});
+    host->members.push_back({rank, devices[rank].device});
+  }
+  const auto mine = std::ranges::find(group.hosts, self, &GroupView::OnHost::host);
+  GW_ASSERT(mine != group.hosts.end(), "a group without a member here");
+  group.self = static_cast<uint32_t>(mine - group.hosts.begin());
+  return group;
+}
+
+void for_each_area(const GroupView& group, uint32_t index,
+                   const std::function<void(const std::string&, int64_t)>& body) {
+  if (group.alarms && index == 0) body(alarm_area(group), AlarmBoard::bytes(group.size));
+  if (index >= lanes_of(group)) return;
+  for (const uint32_t peer : peers_of(group, index))
+    body(edge_area(group, index, peer), layout_of(group, index, peer, group.self).bytes);
+}
+
+int64_t private_bytes(const GroupView& group, uint32_t index) {
+  const int64_t small = align_up(small_bytes(group), kLineBytes);
+  int64_t bytes = (index == 0 ? 3 : 2) * small;
+  if (host_count(group) == 1) return bytes;
+  if (index == 0) bytes += 2 * small;
+  if (index < lanes_of(group) && has_large(group)) bytes += piece_bytes(group);
+  return bytes;
+}
+
+std::vector<std::unique_ptr<Collective>> join_group(const GroupView& group,
+                                                    const GroupLinks& links) {
+  const auto meeting = std::make_shared<Meeting>(links.bells, small_bytes(group));
+  const auto alarms = alarms_of(group, links);
+  const bool alone = host_count(group) == 1;
+  std::vector<std::unique_ptr<Collective>> members;
+  for (uint32_t index = 0; index < group.here().size(); ++index) {
+    GroupPart part{.index = index,
+                   .size = group.size,
+                   .bytes_max = group.bytes_max,
+                   .meeting = meeting,
+                   .lanes = alone ? 0 : lanes_of(group),
+                   .alarms = alarms,
+                   .meter = links.meters[index]};
+    for (const GroupView::Member& member : group.here()) part.ranks.push_back(member.rank);
+    if (index < part.lanes) {
+      const std::vector<HostEdge> edges = edges_of(group, index, links);
+      if (index == 0)
+        part.exchange = std::make_unique<HostExchange>(
+            exchange_schedule(host_count(group), group.self), edges, *links.memory, part.meter);
+      if (has_large(group))
+        part.reduce =
+            std::make_unique<HostReduce>(reduce_schedule(host_count(group), group.self), edges,
+                                         *links.memory, part.meter, piece_bytes(group));
+    }
+    members.push_back(std::make_unique<GroupCollective>(std::move(part)));
+  }
+  return members;
+}
+
+}  // namespace gangway

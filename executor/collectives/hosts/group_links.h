@@ -1,0 +1,72 @@
+// How the members of a group on one host are joined with one another and with other hosts: which
+// memory they receive in, and their collectives over it.
+//
+//   group_of() -> for_each_area(): into the memory that the host offers -> join_group()
+//
+// Threads: reactor thread.
+// Errors: join_group() throws what opening a peer's memory throws.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "executor/collectives/collective.h"
+#include "executor/links/host_link.h"
+#include "executor/transfers/link_meter.h"
+#include "executor/work/bell.h"
+#include "ir/plan/islands.h"
+
+namespace gangway {
+
+// Where a member of a group is: a device of a host.
+struct GroupDevice {
+  uint32_t host = 0, device = 0;
+};
+
+// A group as one host sees it.
+struct GroupView {
+  struct Member {
+    uint32_t rank = 0, device = 0;
+  };
+  struct OnHost {
+    uint32_t host = 0;
+    LinkClass link = LinkClass::kHost;  // From this host.
+    std::vector<Member> members;        // By rank.
+  };
+
+  std::string name;           // Equal on all hosts; no other group of the plan has it.
+  uint32_t size = 0;          // Members on all hosts.
+  std::vector<OnHost> hosts;  // By their lowest rank.
+  uint32_t self = 0;          // Which of them this host is.
+  int64_t bytes_max = 0;      // Of a bucket; 0: its members meet for exchanges only.
+  bool alarms = false;        // Members raise alarms.
+
+  const std::vector<Member>& here() const { return hosts[self].members; }
+};
+
+// `devices`: by rank. `link`: to that host.
+GroupView group_of(std::string name, std::span<const GroupDevice> devices, uint32_t self,
+                   int64_t bytes_max, bool alarms,
+                   const std::function<LinkClass(uint32_t host)>& link);
+
+// body(area, bytes) for the memory of this host in which member `index` receives.
+void for_each_area(const GroupView& group, uint32_t index,
+                   const std::function<void(const std::string&, int64_t)>& body);
+// What else it takes of the host's memory.
+int64_t private_bytes(const GroupView& group, uint32_t index);
+
+struct GroupLinks {
+  std::shared_ptr<OwnMemory> memory;  // With the areas.
+  // The memory of a host, on which that device is to be rung.
+  std::function<PeerMemory&(uint32_t host, uint32_t device)> memory_of;
+  std::vector<Bell> bells;         // Of this host's members.
+  std::vector<LinkMeter*> meters;  // The same; null: nothing is counted.
+};
+// One for each member of this host.
+std::vector<std::unique_ptr<Collective>> join_group(const GroupView& group,
+                                                    const GroupLinks& links);
+
+}  // namespace gangway

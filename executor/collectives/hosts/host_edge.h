@@ -1,0 +1,66 @@
+// HostEdge: the way between one member of a group on this host and one on another host, which work
+// on the same lane of the group's values.
+//
+// Each of the two has an area in its own memory in which the other writes:
+//
+//   small, by parity | { flag least most } partial     twice; lane 0 only
+//   partials         | flag | a part of a piece        of a large bucket
+//   results          | flag | a part of a piece
+//
+// A flag holds 2 n + poisoned, n the number of the message; it only grows.
+//
+// Threads: the member's device thread. Ownership: memory is the plan's.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+
+#include "executor/collectives/hosts/bucket.h"
+#include "executor/collectives/hosts/host_schedule.h"
+#include "executor/links/host_link.h"
+#include "ir/plan/islands.h"
+
+namespace gangway {
+
+// Where messages lie in an area.
+struct EdgeLayout {
+  int64_t small_stride = 0;
+  int64_t partials = 0, results = 0;
+  int64_t bytes = 0;
+};
+
+struct HostEdge {
+  uint32_t host = 0;  // Of the group's.
+  PeerMemory* peer = nullptr;
+  uint32_t device = 0;  // Of the peer.
+  LinkClass link = LinkClass::kHost;
+  uint64_t there = 0, here = 0;  // Where the two areas begin.
+  EdgeLayout to, from;
+};
+
+inline constexpr int64_t kMessageHead = kLineBytes;
+
+// A message that may have come.
+struct Arrived {
+  bool here = false;
+  bool poisoned = false;
+};
+
+inline Arrived arrived(const OwnMemory& memory, uint64_t at, uint64_t number) {
+  const uint64_t flag = memory.word(at).load(std::memory_order_acquire);
+  return {flag >= 2 * number, (flag & 1) != 0};
+}
+
+// What follows the head was written to edge.peer->at() before; nothing did where it is poisoned.
+inline void send(const HostEdge& edge, uint64_t at, const LinkPayload& payload, uint64_t number,
+                 bool poisoned) {
+  const uint64_t flag = 2 * number + (poisoned ? 1 : 0);
+  if (payload.bytes == 0) {
+    edge.peer->signal(at, flag);
+  } else {
+    edge.peer->put(payload, at, flag);
+  }
+  edge.peer->ring(edge.device);
+}
+
+}  // namespace gangway

@@ -1,0 +1,55 @@
+// HostExchange: hosts learn what all of them come to for one word each, or for one small bucket. A
+// state machine that one member of each host advances.
+//
+// Threads: that member's device.
+// Ownership: memory and edges are the plan's.
+// Cost: exchange_schedule() (host_schedule.h), one message a step.
+#pragma once
+
+#include <vector>
+
+#include "executor/collectives/hosts/host_edge.h"
+#include "executor/collectives/hosts/meeting.h"
+#include "executor/transfers/link_meter.h"
+
+namespace gangway {
+
+class HostExchange {
+ public:
+  // `edges`: to at least all peers of the schedule.
+  HostExchange(HostSchedule schedule, std::vector<HostEdge> edges, const OwnMemory& memory,
+               LinkMeter* meter);
+
+  // Without a bucket it is the words that are exchanged. With one, `partial` is what this host's
+  // members come to, and becomes what all do; not looked at where it is poisoned.
+  void begin(const Agreed& mine, const Bucket* bucket, Reduction reduction, std::byte* partial);
+  Progress advance();
+  const Agreed& agreed() const { return agreed_; }
+
+ private:
+  struct Step {
+    HostStep what;
+    size_t edge = 0;
+  };
+
+  void send_to(const HostEdge& edge);
+  bool receive(const Step& step);
+  void combine(const std::byte* theirs, bool peer_left);
+  uint64_t slot(uint64_t area, const EdgeLayout& layout) const {
+    return area + static_cast<uint64_t>(layout.small_stride) * (sequence_ & 1);
+  }
+
+  std::vector<Step> steps_;
+  const std::vector<HostEdge> edges_;
+  const OwnMemory& memory_;
+  LinkMeter* const meter_;
+
+  uint64_t sequence_ = 0;
+  size_t cursor_ = 0;
+  Agreed agreed_;
+  const Bucket* bucket_ = nullptr;
+  Reduction reduction_ = Reduction::kSum;
+  std::byte* partial_ = nullptr;
+};
+
+}  // namespace gangway

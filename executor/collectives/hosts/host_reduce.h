@@ -1,0 +1,78 @@
+// HostReduce: one lane of a large all-reduce over several hosts: one member of each host reduces
+// the same part of the bucket, for all members of its host.
+//
+//   piece by piece:  my host's tensors -> partial -> reduce_schedule() with the same lane of other
+//                    hosts -> the result into my host's tensors
+//
+// A piece has at most kPieceBytes, so what hosts need of one another's memory is bounded whatever
+// the bucket, and stays in the cache.
+//
+// Threads: the member's device.
+// Ownership: memory and edges are the plan's; buckets are the members', who wait for one another.
+// Cost: every byte is sent and received about once as partial and once as result.
+#pragma once
+
+#include <vector>
+
+#include "executor/collectives/hosts/host_edge.h"
+#include "executor/transfers/link_meter.h"
+
+namespace gangway {
+
+class HostReduce {
+ public:
+  static constexpr int64_t kPieceBytes = int64_t{2} << 20;  // Of partials.
+
+  HostReduce(HostSchedule schedule, std::vector<HostEdge> edges, const OwnMemory& memory,
+             LinkMeter* meter, int64_t piece_bytes);
+
+  // `members`: the buckets of all members of this host, by rank; `mine` of them is this one's.
+  struct Input {
+    std::span<const Bucket* const> members;
+    const Bucket* mine = nullptr;
+    LineRange lines;  // The lane's.
+    Reduction reduction = Reduction::kSum;
+    bool poisoned = false;
+  };
+  void begin(const Input& input);
+  Progress advance();
+  // Once done: a member of any host was.
+  bool poisoned() const { return poisoned_; }
+
+ private:
+  struct Step {
+    HostStep what;
+    size_t edge = 0;  // kFinish: none.
+  };
+
+  void begin_piece();
+  Progress advance_step(const Step& step);
+  Progress receive(const Step& step, const HostEdge& edge, const LineRange& lines);
+  LineRange lines_of(const HostStep& step) const;
+  void reduce_here();
+  void finish(const LineRange& lines);
+  void send_partial(const HostEdge& edge, const LineRange& lines);
+  void send_result(const HostEdge& edge, const LineRange& lines);
+  void combine(const std::byte* theirs, const LineRange& lines, bool peer_left);
+  void take(const std::byte* theirs, const LineRange& lines);
+  void give_others(const Bucket::Piece& piece);
+
+  const uint32_t chunks_;
+  std::vector<Step> steps_;
+  const std::vector<HostEdge> edges_;
+  const OwnMemory& memory_;
+  LinkMeter* const meter_;
+  const int64_t piece_lines_;
+  std::vector<std::byte> partial_;  // Of the piece.
+
+  std::vector<const Bucket*> members_;
+  const Bucket* mine_ = nullptr;
+  LineRange lines_, piece_;
+  Reduction reduction_ = Reduction::kSum;
+  bool poisoned_ = false;
+  uint64_t number_ = 0;  // Of pieces.
+  size_t cursor_ = 0;
+  std::vector<const std::byte*> sources_;
+};
+
+}  // namespace gangway

@@ -1,0 +1,101 @@
+// Meeting: where the members of a group that belong to one host meet: memory of that host, which
+// all of them read and no peer writes.
+//
+// Each member has a post, which only it writes. Counters hold the number of the collective that has
+// come so far and only grow. What a member says with a post has two places, by the parity of that
+// number: a member that is one collective ahead never overwrites what a slower one still reads.
+// Whoever raises a counter last rings the others.
+//
+// Threads: counters are atomic; the rest is published by them.
+// Ownership: shared by the members.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "executor/collectives/collective.h"
+#include "executor/collectives/hosts/bucket.h"
+#include "executor/work/bell.h"
+
+namespace gangway {
+
+// What all members learn in an exchange.
+struct Agreed {
+  uint64_t least = ~uint64_t{0}, most = 0;
+  bool poisoned = false;
+
+  void join(const Agreed& other) {
+    least = std::min(least, other.least);
+    most = std::max(most, other.most);
+    poisoned |= other.poisoned;
+  }
+};
+
+struct alignas(64) Post {
+  std::atomic<uint64_t> published{0};  // My word and my tensors stand.
+  uint64_t words[2] = {0, 0};
+  bool poisoned[2] = {false, false};
+  const Bucket* bucket = nullptr;                // Until I have raised `reduced`.
+  alignas(64) std::atomic<uint64_t> reduced{0};  // My part of the result is in all tensors.
+  bool failed[2] = {false, false};               // Published by it: a member was poisoned.
+};
+
+class Meeting {
+ public:
+  // `small_bytes`: of the largest bucket that is copied to be read.
+  Meeting(std::vector<Bell> bells, int64_t small_bytes)
+      : size_(static_cast<uint32_t>(bells.size())),
+        bells_(std::move(bells)),
+        posts_(std::make_unique<Post[]>(size_)),
+        small_stride_(align_up(small_bytes, kLineBytes)),
+        small_(bytes(size_, small_bytes)) {}
+
+  // Of memory, beside what is constant.
+  static size_t bytes(uint32_t members, int64_t small_bytes) {
+    return static_cast<size_t>((2 * members + 1) * align_up(small_bytes, kLineBytes));
+  }
+
+  uint32_t size() const { return size_; }
+  Post& post(uint32_t member) { return posts_[member]; }
+  // Where a member lays a small bucket for the others.
+  std::byte* small(uint32_t member, uint64_t sequence) {
+    return small_.data() + small_stride_ * (2 * member + (sequence & 1));
+  }
+
+  bool all_at(std::atomic<uint64_t> Post::* counter, uint64_t value) const {
+    for (uint32_t m = 0; m < size_; ++m) {
+      if ((posts_[m].*counter).load(std::memory_order_seq_cst) < value) return false;
+    }
+    return true;
+  }
+  // In the one order of these stores and loads the last member sees all the others.
+  void tell(uint32_t member, std::atomic<uint64_t> Post::* counter, uint64_t value) {
+    (posts_[member].*counter).store(value, std::memory_order_seq_cst);
+    if (size_ > 1 && all_at(counter, value)) ring_others(member);
+  }
+  void ring_others(uint32_t member) const {
+    for (uint32_t m = 0; m < size_; ++m) {
+      if (m != member) bells_[m].ring();
+    }
+  }
+
+  // What member 0 has learned of the other hosts, for the collective of that number.
+  struct alignas(64) Answer {
+    std::atomic<uint64_t> given{0};
+    Agreed agreed;
+  } answer;
+  std::byte* small_answer() { return small_.data() + small_stride_ * (2 * size_); }
+
+ private:
+  const uint32_t size_;
+  const std::vector<Bell> bells_;
+  const std::unique_ptr<Post[]> posts_;
+  const int64_t small_stride_;
+  std::vector<std::byte> small_;
+};
+
+}  // namespace gangway

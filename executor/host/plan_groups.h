@@ -1,0 +1,35 @@
+// The groups in which devices of an installed plan meet: one for each row of a slice along the axes
+// of a collective, and the gate, of which all devices of the plan are members.
+//
+//   for_each_group_area(): in the memory that the host offers -> link_groups() over the peers'
+//
+// Threads: reactor thread.
+// Errors: kUnavailable where a peer's memory lacks an area, kUnimplemented for a group that a
+// device can't join.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+
+#include "executor/host/host_plan.h"
+#include "executor/links/host_link.h"
+#include "executor/work/bell.h"
+
+namespace gangway {
+
+// The memory of the host that a member belongs to.
+using MemoryOf = std::function<PeerMemory&(const Member&)>;
+
+// body(area, bytes) for the memory in which groups write for this device.
+void for_each_group_area(const HostPlan& plan, const Member& member,
+                         const std::function<void(const std::string&, int64_t)>& body);
+// What the device's groups take of the host's memory beside it.
+int64_t group_bytes(const HostPlan& plan, const Member& member);
+// What collectives need of a discrete device's own memory.
+int64_t staging_bytes(const HostPlan& plan, const DevicePlan& device);
+// `bell_of`: of a device of this host.
+void link_groups(HostPlan& plan, const MemoryOf& memory_of,
+                 const std::function<Bell(uint32_t device)>& bell_of);
+
+}  // namespace gangway

@@ -1,0 +1,83 @@
+// Groups of collectives for tests: members on several hosts of this process, joined as the devices
+// of a plan are.
+//
+// Threads: built on one; each member's collective on any one at a time.
+// Ownership: the group owns links, memory and collectives.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <set>
+#include <vector>
+
+#include "executor/collectives/hosts/group_links.h"
+
+namespace gangway {
+
+// A host's memory that remembers who wrote to it.
+class CountedMemory final : public PeerMemory {
+ public:
+  CountedMemory(std::shared_ptr<PeerMemory> memory, std::set<uint32_t>& written, uint32_t host)
+      : memory_(std::move(memory)), written_(written), host_(host) {}
+
+  uint64_t place(const std::string& area, int64_t bytes) const override {
+    return memory_->place(area, bytes);
+  }
+  uint32_t devices() const override { return memory_->devices(); }
+  std::byte* at(uint64_t offset) const override { return memory_->at(offset); }
+  std::span<std::byte> memory() const override { return memory_->memory(); }
+  void put(const LinkPayload& payload, uint64_t flag, uint64_t value) override {
+    written_.insert(host_);
+    memory_->put(payload, flag, value);
+  }
+  void signal(uint64_t flag, uint64_t value) override {
+    written_.insert(host_);
+    memory_->signal(flag, value);
+  }
+  void ring(uint32_t device) override { memory_->ring(device); }
+
+ private:
+  const std::shared_ptr<PeerMemory> memory_;
+  std::set<uint32_t>& written_;
+  const uint32_t host_;
+};
+
+class GroupHarness {
+ public:
+  // `host_of`: the host of each member, by rank. `make_link`: for a host of so many devices.
+  using MakeLink = std::function<std::unique_ptr<HostLink>(uint32_t devices)>;
+  struct Options {
+    std::vector<uint32_t> host_of;
+    int64_t bytes_max = 0;
+    bool alarms = false;
+    // Of member `rank`.
+    std::function<Bell(HostLink& link, uint32_t rank, uint32_t device)> bell_of;
+    bool counted = false;  // peers_written() is asked for; members then are of one thread.
+  };
+  GroupHarness(const Options& options, const MakeLink& make_link);
+
+  Collective& member(uint32_t rank) { return *members_[rank]; }
+  // What hands a member to whoever owns it.
+  std::unique_ptr<Collective> take(uint32_t rank) { return std::move(members_[rank]); }
+  HostLink& link(uint32_t host) { return *hosts_[host].link; }
+  // The hosts that a host has written to.
+  const std::set<uint32_t>& peers_written(uint32_t host) const { return hosts_[host].written; }
+  uint64_t moved(uint32_t rank, LinkClass link) const { return meters_[rank]->read(link); }
+
+ private:
+  struct Host {
+    std::unique_ptr<HostLink> link;
+    GroupView view;
+    std::shared_ptr<OwnMemory> memory;
+    std::map<uint32_t, std::shared_ptr<PeerMemory>> peers;
+    std::set<uint32_t> written;
+  };
+
+  PeerMemory& peer(uint32_t self, uint32_t host, bool counted);
+
+  std::vector<Host> hosts_;
+  std::vector<std::unique_ptr<LinkMeter>> meters_;  // By rank.
+  std::vector<std::unique_ptr<Collective>> members_;
+};
+
+}  // namespace gangway
