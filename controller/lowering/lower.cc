@@ -170,16 +170,17 @@ class Lowering {
                         .result_placements = from.placements};
     if (!kinds_.empty()) context.device_kind = kinds_[from.slice];
     const Compiled& compiled = compile(from, context);
-    PlanNode call{.name = from.name, .slice = from.slice, .at = at(from)};
+    PlanNode call{
+        .name = from.name, .slice = from.slice, .at = at(from), .firing = {.rule = from.firing}};
     call.function = add_function(compiled.local);
-    for (const Edge& edge : from.inputs) call.inputs.push_back(value_of(edge));
+    for (const Edge& edge : from.inputs) call.inputs.emplace_back(value_of(edge), edge.version);
     for (uint32_t r = 0; r < from.types.size(); ++r) {
       call.results.push_back(add_value(from, r, PlanStorage::kTemporary, {}));
       if (is_open(from, r)) place(plan_.values.back(), from, compiled.result_shardings[r]);
     }
     values_[id] = call.results;
     for (const auto& pair : context.in_place) {
-      call.results[pair.result] = call.inputs[pair.parameter];
+      call.results[pair.result] = call.inputs[pair.parameter].value;
       updated_.emplace_back(id, pair.result);
     }
     drop_last_values_of(from, values_[id], call.results);
@@ -272,7 +273,9 @@ class Lowering {
 
   void add_commits() {
     if (commits_.empty()) return;
-    plan_.nodes.push_back({.kind = PlanNodeKind::kGate, .name = "gate", .inputs = guarded_});
+    plan_.nodes.push_back({.kind = PlanNodeKind::kGate,
+                           .name = "gate",
+                           .inputs = {guarded_.begin(), guarded_.end()}});
     for (uint32_t call : commits_) {
       plan_.nodes.push_back({.kind = PlanNodeKind::kCommit,
                              .name = plan_.nodes[call].name + ".commit",

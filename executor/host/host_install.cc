@@ -114,12 +114,15 @@ class EntryMaker {
       case PlanNodeKind::kCall: return add_call(n, node);
       case PlanNodeKind::kCommit: return add_commit(n, node);
       case PlanNodeKind::kSource: return add_source(n, node);
-      case PlanNodeKind::kSend: return add_transfer(n, EntryKind::kSend, node.inputs[0]);
+      case PlanNodeKind::kSend: return add_transfer(n, EntryKind::kSend, node.inputs[0].value);
       case PlanNodeKind::kReceive: return add_transfer(n, EntryKind::kReceive, node.results[0]);
       case PlanNodeKind::kGate:
         device_.entries.push_back({.kind = EntryKind::kGate, .node = n});
         return;
+      case PlanNodeKind::kIf:
+      case PlanNodeKind::kWhile: break;
     }
+    GW_ASSERT(false, "a kind of node that the plan's check refuses");
   }
 
   bool bound(uint32_t value) const {
@@ -133,9 +136,10 @@ class EntryMaker {
         .kind = EntryKind::kCall, .node = n, .function = &function, .end = function.commit_step()};
     if (local.finite_result != kNone) entry.finite_value = node.results[local.finite_result];
     for (uint32_t i = 0; i < node.inputs.size(); ++i) {
-      if (bound(node.inputs[i])) entry.patches.push_back({i, node.inputs[i]});
+      const uint32_t value = node.inputs[i].value;
+      if (bound(value)) entry.patches.push_back({i, value});
       for (uint32_t a = 0; a < plan_.inputs.size(); ++a) {
-        if (plan_.inputs[a] == node.inputs[i]) entry.arguments.push_back(a);
+        if (plan_.inputs[a] == value) entry.arguments.push_back(a);
       }
     }
     for (uint32_t r = 0; r < node.results.size(); ++r) {

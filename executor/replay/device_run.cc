@@ -55,7 +55,7 @@ void DeviceRun::build_frames() {
     if (entry.kind != EntryKind::kCall) continue;
     const PlanNode& node = plan_.plan->nodes[entry.node];
     CallFrame& frame = frames_[entry.node];
-    for (uint32_t value : node.inputs) frame.bases.push_back(values_[value]);
+    for (const PlanInput& input : node.inputs) frame.bases.push_back(values_[input.value]);
     for (uint32_t value : node.results) frame.bases.push_back(values_[value]);
     frame.bases.push_back(plan_.arena->data() + plan_.layout.call_arena[entry.node]);
     frame.mesh_device = mesh_device_of(plan_.plan->slices[node.slice], plan_.member);

@@ -48,7 +48,8 @@ class LayoutMaker {
       const PlanNode& node = plan_.nodes[n];
       if (!takes_part(plan_, node, member_)) continue;
       const uint32_t until = node.kind == PlanNodeKind::kCall ? end_of(n) : n;
-      for (uint32_t value : node.inputs) last_[value] = std::max(last_[value], until);
+      for (const PlanInput& input : node.inputs)
+        last_[input.value] = std::max(last_[input.value], until);
       for (uint32_t value : node.results) {
         first_[value] = std::min(first_[value], n);
         last_[value] = std::max(last_[value], until);
@@ -68,7 +69,7 @@ class LayoutMaker {
       received_.push_back(node.results[0]);
       if (linked) linked_.push_back(node.results[0]);
     } else if (linked) {
-      last_[node.inputs[0]] = static_cast<uint32_t>(plan_.nodes.size());
+      last_[node.inputs[0].value] = static_cast<uint32_t>(plan_.nodes.size());
     }
   }
 

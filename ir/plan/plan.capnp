@@ -91,6 +91,28 @@ struct Plan {
       dtype @6 :UInt8;
     }
   }
+  struct Input {
+    value @0 :UInt32;
+    version @1 :Int64;
+    # Runs back; 0: this run's. Others are refused by this version.
+    port @2 :UInt32;
+    # 0: an operand of its own. Others are refused by this version.
+  }
+  struct Firing {
+    # Reserved for asynchronous training: a reader of this version refuses anything but defaults.
+    rule @0 :UInt8;
+    # FiringKind, in its order: all, any, quorum, bounded.
+    low @1 :Int64;
+    high @2 :Int64;
+    late @3 :Bool;
+    home @4 :UInt32 = 0xffffffff;
+    freeAlong @5 :Text;
+  }
+  struct Control {
+    thenNodes @0 :UInt32;
+    elseNodes @1 :UInt32;
+    roundsMax @2 :UInt32;
+  }
   struct Node {
     kind @0 :UInt8;
     # PlanNodeKind, in its order.
@@ -98,11 +120,15 @@ struct Plan {
     slice @2 :UInt32;
     function @3 :UInt32;
     call @4 :UInt32;
-    inputs @5 :List(UInt32);
+    inputs @5 :List(Input);
     results @6 :List(UInt32);
     attrs @7 :List(Attr);
     at @8 :Text;
     peer @9 :UInt32;
     # Of a send its receive, which comes later; of a receive its send.
+    firing @10 :Firing;
+    # Absent: fires when all inputs are there. Anything else is refused by this version.
+    control @11 :Control;
+    # Of the node kinds if and while, which this version refuses.
   }
 }

@@ -4,10 +4,9 @@
 // Compact: values and nodes are per slice, not per device. Only the lists of PlanRange grow, with
 // the number of hosts; nothing grows with the number of shards.
 //
-// Order: `nodes` is the program's part of the controller-wide ticket order, a linear extension of
-// its edges. Node i of a run has ticket `first ticket of the run + i`; a device executes its nodes
-// in ticket order, and a node waits only on lower tickets. So neither collectives nor transfers can
-// deadlock.
+// Order: `nodes` is a linear extension of the program's edges, and tickets are granted in it
+// (positions.h). A device executes its nodes in ticket order, and a node waits only on lower
+// tickets. So neither collectives nor transfers can deadlock.
 //
 // Commit: calls that update state have two phases. Everything up to `commit_begin` leaves state as
 // it was. A kGate node over all devices of the program decides: if every device is ok and the
@@ -93,19 +92,53 @@ enum class PlanNodeKind : uint8_t {
   kGate,     // Over all devices of the plan, in every slice: every rank ok and every guarded result
              // finite? All other nodes run in one slice.
   kCommit,   // The rest of call `call`, when the gate let it pass.
+  kIf,       // Reserved, see PlanControl. Both branches have tickets.
+  kWhile,    // Reserved: its body has tickets for as many rounds as it may have.
 };
+
+// A value that a node reads.
+struct PlanInput {
+  PlanInput(uint32_t read, int64_t runs_back = 0) : value(read), version(runs_back) {}
+
+  uint32_t value = 0;   // Index into Plan::values.
+  int64_t version = 0;  // Runs back: 0 is this run's value. Others are reserved.
+  // Reserved: inputs of one port above 0 are alternatives, of which the node's firing rule takes
+  // those that come first. 0: an operand of its own.
+  uint32_t port = 0;
+  friend bool operator==(const PlanInput&, const PlanInput&) = default;
+};
+
+// When and where a node runs. Anything but these defaults is reserved for asynchronous training.
+struct PlanFiring {
+  FiringRule rule;
+  bool late = false;       // It takes its tickets when it fires: its order can't be known ahead.
+  uint32_t home = kNone;   // The host that says when it fires, and with which inputs.
+  std::string free_along;  // An axis of the mesh; each of its coordinates fires on its own.
+  friend bool operator==(const PlanFiring&, const PlanFiring&) = default;
+};
+
+// What a kIf or kWhile decides on; it reads the predicate. Reserved.
+struct PlanControl {
+  uint32_t then_nodes = 0;  // So many nodes behind it: kIf's first branch, kWhile's body.
+  uint32_t else_nodes = 0;  // kIf: so many behind those.
+  uint32_t rounds_max = 0;  // kWhile: at least 1; a run that needs more fails.
+  friend bool operator==(const PlanControl&, const PlanControl&) = default;
+};
+
 struct PlanNode {
   PlanNodeKind kind = PlanNodeKind::kCall;
-  std::string name;              // The program's node, for messages and traces.
-  uint32_t slice = 0;            // Where it runs.
-  uint32_t function = kNone;     // kCall: index into Plan::functions.
-  uint32_t call = kNone;         // kCommit: the node of its kCall.
-  uint32_t peer = kNone;         // kSend, kReceive: the node of the other end.
-  std::vector<uint32_t> inputs;  // PlanValue indices; kCall: one for each parameter.
+  std::string name;               // The program's node, for messages and traces.
+  uint32_t slice = 0;             // Where it runs.
+  uint32_t function = kNone;      // kCall: index into Plan::functions.
+  uint32_t call = kNone;          // kCommit: the node of its kCall.
+  uint32_t peer = kNone;          // kSend, kReceive: the node of the other end.
+  std::vector<PlanInput> inputs;  // kCall: one for each parameter.
   // kCall: one for each result; in-place results name the state's value.
   std::vector<uint32_t> results;
   Attrs attrs;     // kSource: "kind" and its configuration.
   std::string at;  // The user's line.
+  PlanFiring firing;
+  PlanControl control;
 };
 
 struct PlanState {

@@ -141,29 +141,47 @@ class Check {
             ", expected ", to_string(to.local_type));
   }
 
-  void require_written(const PlanNode& node) {
-    for (uint32_t input : node.inputs) {
-      GW_PLAN(input < plan_.values.size(), "value ", input, " does not exist; there are ",
-              plan_.values.size());
-      GW_PLAN(written_[input], "node \"", node.name, "\" reads value ", input,
+  void check_inputs(const PlanNode& node) {
+    for (const PlanInput& input : node.inputs) {
+      if (node.kind != PlanNodeKind::kGate) require_here(node, input.value);
+      value(input.value);
+      GW_PLAN(written_[input.value], "node \"", node.name, "\" reads value ", input.value,
               " before it is written");
+      if (input.version != 0) refuse(node, "versions of inputs are reserved");
+      if (input.port != 0) refuse(node, "ports of inputs are reserved");
     }
   }
 
   // A device finds nothing of what lies on another slice.
-  void require_here(const PlanNode& node, const std::vector<uint32_t>& values) {
-    for (uint32_t index : values) {
-      GW_PLAN(value(index).slice == node.slice, "node \"", node.name, "\": value ", index,
-              " lies on slice ", value(index).slice, ", it runs on slice ", node.slice);
-    }
+  void require_here(const PlanNode& node, uint32_t index) const {
+    GW_PLAN(value(index).slice == node.slice, "node \"", node.name, "\": value ", index,
+            " lies on slice ", value(index).slice, ", it runs on slice ", node.slice);
+  }
+
+  // What the format leaves room for.
+  void check_reserved(const PlanNode& node) const {
+    if (node.kind == PlanNodeKind::kIf || node.kind == PlanNodeKind::kWhile ||
+        node.control != PlanControl{})
+      refuse(node, "control nodes are reserved");
+    if (node.firing.rule != FiringRule{})
+      refuse(node, cat("the firing rule \"", to_string(node.firing.rule.kind), "\" is reserved"));
+    if (node.firing.late || node.firing.home != kNone) refuse(node, "late nodes are reserved");
+    if (!node.firing.free_along.empty())
+      refuse(node, "nodes that are free along an axis are reserved");
+  }
+
+  [[noreturn]] void refuse(const PlanNode& node, const std::string& what) const {
+    throw Error(ErrorKind::kUnimplemented,
+                cat("plan: node \"", node.name, "\": ", what, ": this version can't run it"),
+                {.program = plan_.name, .node = node.name, .at = node.at});
   }
 
   void check(const PlanNode& node, size_t index) {
     GW_PLAN(node.slice < plan_.slices.size(), "node \"", node.name, "\": slice ", node.slice,
             " does not exist");
-    require_written(node);
-    require_here(node, node.results);
-    if (node.kind != PlanNodeKind::kGate) require_here(node, node.inputs);
+    check_reserved(node);
+    check_inputs(node);
+    for (uint32_t result : node.results) require_here(node, result);
     GW_PLAN(node.peer == kNone || node.kind == PlanNodeKind::kSend ||
                 node.kind == PlanNodeKind::kReceive,
             "node \"", node.name, "\" has a peer: expected a send or a receive");
@@ -183,6 +201,8 @@ class Check {
                 "commit \"", node.name, "\" names no earlier call of its slice");
         GW_PLAN(gated_, "commit \"", node.name, "\" comes before the gate");
         break;
+      case PlanNodeKind::kIf:
+      case PlanNodeKind::kWhile: break;  // check_reserved() has refused them.
     }
     for (uint32_t result : node.results) written_[result] = true;
   }
@@ -199,7 +219,7 @@ class Check {
             "\" must take no value and give one");
     GW_PLAN(node.peer < index && is_peer(node.peer, PlanNodeKind::kSend, index), "receive \"",
             node.name, "\", node ", index, ": node ", node.peer, " is no earlier send to it");
-    const PlanValue& from = value(plan_.nodes[node.peer].inputs[0]);
+    const PlanValue& from = value(plan_.nodes[node.peer].inputs[0].value);
     const PlanValue& to = value(node.results[0]);
     GW_PLAN(from.local_type == to.local_type &&
                 plan_.slices[from.slice].mesh.devices() == plan_.slices[to.slice].mesh.devices(),
@@ -244,15 +264,15 @@ class Check {
             function.results.size(), " results, got ", node.inputs.size(), " and ",
             node.results.size());
     for (size_t i = 0; i < node.inputs.size(); ++i) {
-      check_type(node, "input", i, value(node.inputs[i]).local_type, function.types[i]);
+      check_type(node, "input", i, value(node.inputs[i].value).local_type, function.types[i]);
     }
     for (size_t i = 0; i < node.results.size(); ++i) {
       check_type(node, "result", i, value(node.results[i]).local_type,
                  function.types[function.results[i]]);
     }
     for (const auto& pair : local.in_place) {
-      GW_PLAN(node.inputs[pair.parameter] == node.results[pair.result] &&
-                  value(node.inputs[pair.parameter]).storage == PlanStorage::kState,
+      GW_PLAN(node.inputs[pair.parameter].value == node.results[pair.result] &&
+                  value(node.inputs[pair.parameter].value).storage == PlanStorage::kState,
               "call \"", node.name, "\": an in-place result must name its state");
     }
   }

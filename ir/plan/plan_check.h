@@ -6,7 +6,8 @@
 // what tickets rely on: a send comes before its one receive, a commit behind the gate and its call.
 //
 // Threads: pure.
-// Errors: throws kInvalid naming the first broken rule.
+// Errors: throws kInvalid naming the first broken rule; kUnimplemented, with the user's line, for
+// what the format has and this version can't run: firing rules, late nodes, control.
 // Cost: O(nodes + values).
 #pragma once
 

@@ -24,6 +24,8 @@ const char* word(PlanNodeKind kind) {
     case PlanNodeKind::kSource: return "source";
     case PlanNodeKind::kGate: return "gate";
     case PlanNodeKind::kCommit: return "commit";
+    case PlanNodeKind::kIf: return "if";
+    case PlanNodeKind::kWhile: return "while";
   }
   return "?";
 }
@@ -31,6 +33,12 @@ const char* word(PlanNodeKind kind) {
 std::string list(const std::vector<uint32_t>& values) {
   std::string text;
   for (uint32_t value : values) text += cat(text.empty() ? "%" : ", %", value);
+  return text;
+}
+
+std::string list(const std::vector<PlanInput>& inputs) {
+  std::string text;
+  for (const PlanInput& input : inputs) text += cat(text.empty() ? "%" : ", %", input.value);
   return text;
 }
 

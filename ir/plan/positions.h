@@ -7,7 +7,7 @@
 //   call      one for each section before the function's commit point, at least one
 //   commit    one for each section from there on, at least one
 //   gate      one in every slice of the plan
-//   others    one: send, receive, source
+//   others    one
 //
 // Invariant: every process counts the same from the same plan.
 // Threads: a value; what it needs of the plan it copies.

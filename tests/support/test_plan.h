@@ -64,13 +64,13 @@ class TestPlan {
     plan_->functions.push_back(compile_function(global, context).local);
     return static_cast<uint32_t>(plan_->functions.size()) - 1;
   }
-  uint32_t call(std::string name, uint32_t function, std::vector<uint32_t> inputs,
+  uint32_t call(std::string name, uint32_t function, const std::vector<uint32_t>& inputs,
                 std::vector<uint32_t> results, uint32_t slice = 0) {
     return node({.kind = PlanNodeKind::kCall,
                  .name = std::move(name),
                  .slice = slice,
                  .function = function,
-                 .inputs = std::move(inputs),
+                 .inputs = {inputs.begin(), inputs.end()},
                  .results = std::move(results)});
   }
   uint32_t gate() { return node({.kind = PlanNodeKind::kGate, .name = "gate"}); }
