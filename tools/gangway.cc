@@ -29,6 +29,7 @@ int main(int argc, char** argv) {
   gangway::tool::add_graph(app, chosen);
   gangway::tool::add_devices(app, chosen);
   gangway::tool::add_checkpoint(app, chosen);
+  gangway::tool::add_sim(app, chosen);
   add_common(app, common);
   try {
     app.parse(argc, argv);

@@ -50,6 +50,7 @@ struct ControllerService::Impl {
     while (true) {
       const int64_t next_ns = core.tick(reactor.clock().now_ns());
       core.deadline_moved().wait_until_ns("for the next time limit", next_ns);
+      if (frames.pacer != nullptr) frames.pacer->wake();
     }
   }
 

@@ -27,6 +27,7 @@
 #include <string_view>
 #include <vector>
 
+#include "executor/transfers/link_meter.h"
 #include "executor/work/work.h"
 #include "ir/types/dtype.h"
 
@@ -54,6 +55,8 @@ class Collective {
 
   virtual uint32_t rank() const = 0;
   virtual uint32_t size() const = 0;
+  // Only modelled devices ask.
+  virtual PeerCounts peers() const { return {}; }
 
   // What errors call the collectives that follow; must live until they are done.
   virtual void name(std::string_view label) { static_cast<void>(label); }

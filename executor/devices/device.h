@@ -55,6 +55,8 @@ struct CallFrame {
   // One for each entry of CompiledFunction::collective_axes().
   std::vector<Collective*> collectives;
   uint32_t mesh_device = 0;  // Which device of the slice's mesh this is.
+  // The name of the program, for what a modelled device counts; null: none (an initialiser).
+  const std::string* program = nullptr;
 
   // The steps still to run: [step, end).
   uint32_t step = 0;
@@ -127,11 +129,12 @@ class Device {
  public:
   Device(std::string name, int64_t memory_bytes)
       : name_(name), memory_(std::make_shared<DeviceMemory>(std::move(name), memory_bytes)) {}
-  // A discrete device: its memory comes from `blocks`.
-  Device(std::string name, int64_t memory_bytes, std::shared_ptr<MemoryBlocks> blocks)
+  // Its memory comes from `blocks`: a discrete device, unless it says otherwise.
+  Device(std::string name, int64_t memory_bytes, std::shared_ptr<MemoryBlocks> blocks,
+         bool discrete = true)
       : name_(name),
         memory_(std::make_shared<DeviceMemory>(std::move(name), memory_bytes, std::move(blocks))),
-        discrete_(true) {}
+        discrete_(discrete) {}
   virtual ~Device() = default;
   Device(const Device&) = delete;
   Device& operator=(const Device&) = delete;
@@ -180,6 +183,14 @@ class Device {
 
   // Frees what the device keeps for compiled functions that are gone. Any thread.
   virtual void trim() {}
+
+  // A modelled device: how long it takes to send so much; a real one takes the time that it takes.
+  virtual int64_t send_ns(LinkClass link, int64_t bytes) const {
+    return static_cast<void>(link), static_cast<void>(bytes), 0;
+  }
+  // False: a modelled device that computes no values, so none of them needs a place in the memory
+  // that it shares with its peers.
+  virtual bool has_values() const { return true; }
 
   // Of its work, and of what clients put and get.
   LinkMeter moved;

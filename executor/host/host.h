@@ -34,6 +34,7 @@ class Driver;
 }
 class Reactor;
 class SimFabric;
+class SimHost;
 class Tracer;
 
 enum class DeviceKind : uint8_t { kCpu, kSim, kCuda };
@@ -50,6 +51,8 @@ struct HostOptions {
   std::vector<std::shared_ptr<cuda::Driver>> gpus;
   // kSim: through what the simulated hosts of one process reach one another; none: a host alone.
   std::shared_ptr<SimFabric> fabric;
+  // kSim: what its devices are like, and what a simulation does to them; none: the usual.
+  std::shared_ptr<SimHost> sim;
 };
 
 class HostEvents {

@@ -53,7 +53,8 @@ std::unique_ptr<Device> make_device(Reactor& reactor, const HostOptions& options
                            .memory_bytes = options.memory_bytes,
                            .threads = options.threads,
                            .wait = SpinPolicy::for_threads(options.devices * options.threads + 1)});
-    case DeviceKind::kSim: return std::make_unique<SimDevice>(reactor, name, options.memory_bytes);
+    case DeviceKind::kSim:
+      return std::make_unique<SimDevice>(reactor, name, options.memory_bytes, options.sim);
     case DeviceKind::kCuda: break;
   }
   return std::make_unique<CudaDevice>(

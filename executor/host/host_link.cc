@@ -19,8 +19,10 @@ constexpr int64_t kReleasedBytes = sizeof(std::atomic<uint64_t>);
 
 uint32_t slots_of(const Plan& plan) { return static_cast<uint32_t>(plan.runs_in_flight_max); }
 
-// What a receive has in host memory: nothing where both devices are this host's and discrete.
+// What a receive has in host memory: nothing where both devices are this host's and discrete, or
+// have no values.
 int64_t shared_payload(const HostPlan& plan, const PlanNode& receive, uint32_t mesh_device) {
+  if (!has_values(plan)) return 0;
   const PlanSlice& to = plan.plan->slices[receive.slice];
   const bool linked = is_discrete(plan) &&
                       peer_of(*plan.plan, receive, mesh_device).host == plan.self &&

@@ -84,6 +84,7 @@ struct HostPlan {
 };
 
 inline bool is_discrete(const HostPlan& plan) { return plan.devices[0]->device->discrete(); }
+inline bool has_values(const HostPlan& plan) { return plan.devices[0]->device->has_values(); }
 
 // Null: it is not of this host.
 inline DevicePlan* device_of(const HostPlan& plan, const Member& member) {

@@ -30,10 +30,11 @@ std::vector<Member> members_of(const HostPlan& plan, const GroupSpec& group, siz
   return members;
 }
 
-// Discrete devices meet in host memory, but lay no tensor there; and they raise alarms.
+// Discrete devices meet in host memory, but lay no tensor there; and they raise alarms. Those
+// without values only meet.
 GroupView view_of(const HostPlan& plan, const GroupSpec& group, size_t index) {
   return view(plan, cat(group.slice, " ", group.axes, " ", index), members_of(plan, group, index),
-              is_discrete(plan) ? 0 : group.bytes_max, is_discrete(plan));
+              is_discrete(plan) || !has_values(plan) ? 0 : group.bytes_max, is_discrete(plan));
 }
 
 GroupView gate_view(const HostPlan& plan) {

@@ -59,6 +59,7 @@ void DeviceRun::build_frames() {
     for (uint32_t value : node.results) frame.bases.push_back(values_[value]);
     frame.bases.push_back(plan_.arena->data() + plan_.layout.call_arena[entry.node]);
     frame.mesh_device = mesh_device_of(plan_.plan->slices[node.slice], plan_.member);
+    frame.program = &plan_.plan->name;
     frame.collectives = entry.collectives;
   }
 }
@@ -284,6 +285,10 @@ Progress DeviceRun::advance_send(const Entry& entry, Turn& turn) {
     begun_ = true;
     if (error_ == nullptr) send(entry, turn);
   }
+  if (sent_at_ns_ != 0 && turn.device.now_ns() < sent_at_ns_) {
+    turn.wake_by(sent_at_ns_);
+    return Progress::kPending;
+  }
   if (channel.link == nullptr && !landed(turn)) return Progress::kPending;
   channel.sender.send(inputs_.number, error_ != nullptr);
   return Progress::kDone;
@@ -294,6 +299,8 @@ void DeviceRun::send(const Entry& entry, Turn& turn) {
   const PlanValue& value = plan_.plan->values[entry.value];
   const int64_t bytes = value.local_type.bytes();
   turn.device.moved.add(channel.link_class, bytes);
+  if (const int64_t ns = turn.device.send_ns(channel.link_class, bytes); ns > 0)
+    sent_at_ns_ = turn.device.now_ns() + ns;
   if (channel.link == nullptr)
     return turn.device.copy(channel.sender.payload(inputs_.number), values_[entry.value], bytes);
   const uint32_t slot = channel.slots.slot(inputs_.number);

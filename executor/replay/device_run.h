@@ -120,6 +120,7 @@ class DeviceRun final : public Work {
   bool passed_ = false;  // The gate let the run commit.
   bool culprit_ = false;
   int64_t entry_start_ns_ = 0;
+  int64_t sent_at_ns_ = 0;  // On a modelled device: when what was sent last has arrived.
   std::shared_ptr<const Error> error_;
   std::unique_ptr<Diagnosis> diagnosis_;
   std::atomic<bool> abandoned_{false};

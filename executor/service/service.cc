@@ -82,13 +82,15 @@ class ExecutorService::Impl final : public HostEvents {
       // The controller's process has gone, so no frames will come any more.
       if (!closing_) frames_->close();
     });
-    fibers_.spawn("heartbeat", [this, interval = options.heartbeat_interval_ms] {
-      while (!ended_.is_set()) {
-        send(HeartbeatFrame{runs_done_, host_.moved_bytes()});
-        WaitQueue().wait_until_ns("for the next heartbeat",
-                                  reactor_.clock().now_ns() + interval * 1'000'000);
-      }
-    });
+    fibers_.spawn("heartbeat",
+                  [this, interval = options.heartbeat_interval_ms, pacer = options.frames.pacer] {
+                    while (!ended_.is_set()) {
+                      if (pacer != nullptr) pacer->wake();
+                      send(HeartbeatFrame{runs_done_, host_.moved_bytes()});
+                      WaitQueue().wait_until_ns("for the next heartbeat",
+                                                reactor_.clock().now_ns() + interval * 1'000'000);
+                    }
+                  });
   }
   ~Impl() noexcept override {
     closing_ = true;

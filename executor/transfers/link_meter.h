@@ -17,6 +17,9 @@
 
 namespace gangway {
 
+// How many peers a device reaches over each class of link, by LinkClass.
+using PeerCounts = std::array<uint32_t, kLinkClasses.size()>;
+
 class alignas(64) LinkMeter {
  public:
   void add(LinkClass link, int64_t bytes) {

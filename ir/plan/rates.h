@@ -1,8 +1,9 @@
 // DeviceRates: the committed figures by which work becomes modelled time, for each kind of device.
 //
 // Two read them: the pass that cuts calls into sections (ir/transforms/sections), where an estimate
-// that is off by four does no harm, and the simulated device, which charges exactly these times, so
-// that a change of "sim" changes every simulated run. Nobody is promised a speed by them.
+// that is off by four does no harm, and the simulated device, which charges exactly these times for
+// kernels (executor/devices/sim/links.h has those of links), so that a change of "sim" changes
+// every simulated run. Nobody is promised a speed by them.
 // Threads: pure.
 // Errors: none; a kind that is not known has the rates of "cpu".
 #pragma once

@@ -51,6 +51,7 @@ class FrameBatch {
   void clear();
   bool empty() const { return count_ == 0; }
   bool full() const { return count_ == kFramesMax; }
+  size_t frames() const { return count_; }
   size_t bytes() const { return bytes_; }
   // A prefix, with its frame unless that is null.
   void add(const FramePrefix& prefix, Frame frame);

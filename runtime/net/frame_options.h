@@ -8,6 +8,8 @@
 #include <cstdint>
 #include <string>
 
+#include "runtime/net/pacer.h"
+
 namespace gangway {
 
 // Bugs that a test plants to show that it would find them.
@@ -22,6 +24,7 @@ struct FrameOptions {
   size_t frame_bytes_max = 64u << 20;   // A larger one, either way, is refused.
   size_t queued_bytes_max = 32u << 20;  // A peer that leaves more unacknowledged is given up.
   int64_t reconnect_ms = 10'000;        // A connection that was lost is back by then, or given up.
+  Pacer* pacer = nullptr;               // Of a simulated process; null: a real one.
   PlantedFrameBugs planted;
 };
 

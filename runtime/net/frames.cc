@@ -155,6 +155,7 @@ void FrameStream::write_loop() {
     }
     const std::shared_ptr<Link> link = link_;
     writing_ = true;
+    if (options_.pacer != nullptr) options_.pacer->write(batch_.frames(), batch_.bytes());
     try {
       link->write(batch_);
     } catch (const Error& error) {
@@ -303,7 +304,11 @@ void FrameStream::deliver(kj::ArrayPtr<const capnp::word> message) {
   limits.traversalLimitInWords = 8 * message.size() + 1024;
   capnp::FlatArrayMessageReader reader(message, limits);
   counts_->frames_received.add();
+  if (options_.pacer == nullptr) return on_frame_(reader);
+  options_.pacer->begin_frame(message.size() * kWord);
+  if (closed_.is_set()) return;
   on_frame_(reader);
+  options_.pacer->end_frame();
 }
 
 // --- Connections and acknowledgements ------------------------------------------------------------

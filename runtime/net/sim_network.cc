@@ -3,8 +3,8 @@
 #include <kj/debug.h>
 
 #include <algorithm>
+#include <cmath>
 #include <list>
-#include <set>
 #include <string_view>
 #include <vector>
 
@@ -24,25 +24,58 @@ constexpr size_t kInFlightBytesMax = 1 << 20;
 
 class SimStream;
 
+// Between two endpoints.
+struct Way {
+  SimSpeed speed;
+  bool cut = false;
+};
+
+// A process at an endpoint, as its streams see it.
+struct Party {
+  bool stopped = false;
+  bool vanished = false;
+};
+
+// One end of a pipe; shared with the writes that are still under way when the stream is closed.
+struct PipeEnd : kj::Refcounted {
+  explicit PipeEnd(Stream s) : pipe(kj::mv(s)) {}
+  Stream pipe;
+};
+
 }  // namespace
 
 struct SimNetwork::Core final : private kj::TaskSet::ErrorHandler {
   Core(Reactor& r, SimNetworkOptions o)
       : reactor(r), options(o), rng(r.rng().fork(0x6e6574)), tasks(*this) {}
 
-  bool reachable(const Pair& pair) const { return !partitions.contains(pair); }
-  Duration draw_delay() {
-    Duration delay = options.delay;
-    if (options.jitter.count() > 0)
+  Way& way(const Pair& pair) {
+    return ways.try_emplace(pair, Way{.speed = {.delay = options.delay, .jitter = options.jitter}})
+        .first->second;
+  }
+  const std::shared_ptr<Party>& party(const std::string& name) {
+    std::shared_ptr<Party>& found = parties[name];
+    if (found == nullptr) found = std::make_shared<Party>();
+    return found;
+  }
+  Duration draw_delay(const SimSpeed& speed) {
+    Duration delay = speed.delay;
+    if (speed.jitter.count() > 0)
       delay +=
-          Duration(static_cast<int64_t>(rng.below(static_cast<uint64_t>(options.jitter.count()))));
+          Duration(static_cast<int64_t>(rng.below(static_cast<uint64_t>(speed.jitter.count()))));
     return delay;
   }
-  kj::Promise<void> until_reachable(const Pair& pair) {
-    if (reachable(pair)) return kj::READY_NOW;
+  // Until the flag, which whoever waits keeps alive, is false.
+  kj::Promise<void> until_clear(const bool& flag) {
+    if (!flag) return kj::READY_NOW;
     auto waiting = kj::newPromiseAndFulfiller<void>();
-    healed.push_back(kj::mv(waiting.fulfiller));
-    return waiting.promise.then([this, pair] { return until_reachable(pair); });
+    cleared.push_back(kj::mv(waiting.fulfiller));
+    return waiting.promise.then([this, &flag] { return until_clear(flag); });
+  }
+  // Some flag was cleared.
+  void look_again() {
+    changed.wake_all();
+    auto waiting = std::exchange(cleared, {});
+    for (auto& fulfiller : waiting) fulfiller->fulfill();
   }
   void break_if(const std::function<bool(const SimStream&)>& chosen);
 
@@ -59,19 +92,16 @@ struct SimNetwork::Core final : private kj::TaskSet::ErrorHandler {
   };
   std::map<std::string, Listening> listeners;
   WaitQueue changed;  // A listener came, or a partition healed.
-  std::set<Pair> partitions;
-  std::vector<kj::Own<kj::PromiseFulfiller<void>>> healed;
+  std::map<Pair, Way> ways;
+  std::map<std::string, std::shared_ptr<Party>> parties;
+  std::vector<std::shared_ptr<Party>> vanished;
+  std::vector<kj::Own<PipeEnd>> silent;  // Ends of those that vanished: their peers hear nothing.
+  std::vector<kj::Own<kj::PromiseFulfiller<void>>> cleared;
   std::list<SimStream*> streams;
   kj::TaskSet tasks;
 };
 
 namespace {
-
-// One end of a pipe; shared with the writes that are still under way when the stream is closed.
-struct PipeEnd : kj::Refcounted {
-  explicit PipeEnd(Stream s) : pipe(kj::mv(s)) {}
-  Stream pipe;
-};
 
 // What the two streams of a connection share.
 struct SimConnection {
@@ -86,10 +116,16 @@ class SimStream final : public kj::AsyncIoStream {
         connection_(std::move(connection)),
         from_to_(std::move(from_to)),
         pair_(ordered(from_to_.first, from_to_.second)),
+        way_(core_->way(pair_)),
+        party_(core_->party(from_to_.first)),
+        replay_id_(ReplayHash::of(from_to_.first + ">" + from_to_.second)),
         end_(kj::refcounted<PipeEnd>(kj::mv(pipe))) {
     at_ = core_->streams.insert(core_->streams.end(), this);
   }
-  ~SimStream() { core_->streams.erase(at_); }
+  ~SimStream() {
+    core_->streams.erase(at_);
+    if (party_->vanished) core_->silent.push_back(kj::mv(end_));
+  }
 
   const Pair& pair() const { return pair_; }
   const SimConnection* connection() const { return connection_.get(); }
@@ -102,7 +138,12 @@ class SimStream final : public kj::AsyncIoStream {
   }
 
   kj::Promise<size_t> tryRead(void* buffer, size_t min_bytes, size_t max_bytes) override {
-    return end_->pipe->tryRead(buffer, min_bytes, max_bytes);
+    // It may be stopped while it waits for bytes: then it sees them when it goes on.
+    return end_->pipe->tryRead(buffer, min_bytes, max_bytes)
+        .then([core = core_.get(), party = party_](size_t bytes) -> kj::Promise<size_t> {
+          if (!party->stopped) return bytes;
+          return core->until_clear(party->stopped).then([party, bytes] { return bytes; });
+        });
   }
 
   kj::Promise<void> write(const void* buffer, size_t size) override {
@@ -111,24 +152,29 @@ class SimStream final : public kj::AsyncIoStream {
   }
   kj::Promise<void> write(kj::ArrayPtr<const kj::ArrayPtr<const kj::byte>> pieces) override {
     if (broken_) return broken();
+    if (party_->vanished) return kj::Promise<void>(kj::NEVER_DONE);
     if (std::exchange(first_, false)) {
       look_at_preamble(pieces);
     } else if (core_->frame_fault && connection_->has_frames) {
       return write_with_faults(joined(pieces));
     }
-    const Duration delay = core_->draw_delay();
-    if (delay.count() == 0 && in_flight_ == 0 && core_->reachable(pair_))
+    size_t bytes = 0;
+    for (const auto& piece : pieces) bytes += piece.size();
+    const Duration delay = time_for(bytes);
+    if (delay.count() == 0 && in_flight_ == 0 && !way_.cut && !party_->stopped)
       return end_->pipe->write(pieces);
     return send_later(joined(pieces), delay);
   }
   kj::Promise<void> whenWriteDisconnected() override { return end_->pipe->whenWriteDisconnected(); }
   void shutdownWrite() override {
-    if (broken_) return;
+    if (broken_ || party_->vanished) return;
     if (in_flight_ == 0) return end_->pipe->shutdownWrite();
     core_->tasks.add(tail_.addBranch().then(
         [end = kj::addRef(*end_)]() mutable { end->pipe->shutdownWrite(); }));
   }
-  void abortRead() override { end_->pipe->abortRead(); }
+  void abortRead() override {
+    if (!party_->vanished) end_->pipe->abortRead();
+  }
 
  private:
   static kj::Array<kj::byte> joined(kj::ArrayPtr<const kj::ArrayPtr<const kj::byte>> pieces) {
@@ -155,8 +201,8 @@ class SimStream final : public kj::AsyncIoStream {
     kj::Promise<void> sent = kj::READY_NOW;
     for (const auto& piece : outcome.pieces) {
       auto copy = kj::heapArray<kj::byte>(piece.bytes.data(), piece.bytes.size());
-      sent =
-          sent.then([next = send_later(kj::mv(copy), core_->draw_delay() + piece.delay)]() mutable {
+      sent = sent.then(
+          [next = send_later(kj::mv(copy), time_for(piece.bytes.size()) + piece.delay)]() mutable {
             return kj::mv(next);
           });
     }
@@ -169,6 +215,21 @@ class SimStream final : public kj::AsyncIoStream {
     return KJ_EXCEPTION(DISCONNECTED, "the simulated connection was broken");
   }
 
+  // From now until so many bytes, behind those before, have arrived.
+  Duration time_for(size_t bytes) {
+    const SimSpeed& speed = way_.speed;
+    const int64_t now_ns = core_->reactor.clock().now_ns();
+    if (speed.bytes_per_s > 0) {
+      left_ns_ = std::max(now_ns, left_ns_) +
+                 std::llround(static_cast<double>(bytes) / speed.bytes_per_s * 1e9);
+    }
+    const Duration time =
+        Duration(std::max<int64_t>(left_ns_ - now_ns, 0)) + core_->draw_delay(speed);
+    if (core_->options.replay != nullptr)
+      core_->options.replay->add(replay_id_, now_ns + time.count());
+    return time;
+  }
+
   // Bytes leave in order: each write waits for the one before it, then for its own time of arrival.
   kj::Promise<void> send_later(kj::Array<kj::byte> bytes, Duration delay) {
     const int64_t arrival_ns = core_->reactor.clock().now_ns() + delay.count();
@@ -179,7 +240,11 @@ class SimStream final : public kj::AsyncIoStream {
             .then([core = core_.get(), arrival_ns] {
               return core->reactor.port().timer().atTime(internal::to_kj_time(arrival_ns));
             })
-            .then([core = core_.get(), pair = pair_] { return core->until_reachable(pair); })
+            .then([core = core_.get(), party = party_, held = party_->stopped] {
+              return held ? core->until_clear(party->stopped).attach(party)
+                          : kj::Promise<void>(kj::READY_NOW);
+            })
+            .then([core = core_.get(), &way = way_] { return core->until_clear(way.cut); })
             .then([end = kj::addRef(*end_), data = kj::mv(bytes)]() mutable {
               return end->pipe->write(data.begin(), data.size()).attach(kj::mv(data), kj::mv(end));
             });
@@ -196,12 +261,16 @@ class SimStream final : public kj::AsyncIoStream {
   std::shared_ptr<SimNetwork::Core> core_;
   std::shared_ptr<SimConnection> connection_;
   Pair from_to_, pair_;
+  Way& way_;
+  const std::shared_ptr<Party> party_;
+  const uint64_t replay_id_;
   kj::Own<PipeEnd> end_;
   std::list<SimStream*>::iterator at_;
   bool broken_ = false;
   bool first_ = true;  // Nothing was written yet.
   internal::FaultyFrames faults_;
   size_t in_flight_ = 0;
+  int64_t left_ns_ = 0;  // When the last byte written so far has left, on a way with a speed.
   kj::ForkedPromise<void> tail_ = kj::Promise<void>(kj::READY_NOW).fork();
   kj::Promise<void> landing_ = kj::READY_NOW;
 };
@@ -243,9 +312,9 @@ class Endpoint final : public Network {
                "sim:controller, got ",
                address);
     const std::string peer = address.substr(4);
-    const Pair pair = ordered(name_, peer);
+    const Way& way = core_->way(ordered(name_, peer));
     const int64_t deadline_ns = core_->reactor.clock().now_ns() + options.time_limit.count();
-    while (!core_->listeners.contains(address) || !core_->reachable(pair)) {
+    while (!core_->listeners.contains(address) || way.cut) {
       if (core_->changed.wait_until_ns("for a listener", deadline_ns)) continue;
       throw Error(ErrorKind::kUnavailable,
                   cat("connect: nobody answers at ", address, " after ",
@@ -288,15 +357,37 @@ Network& SimNetwork::endpoint(const std::string& name) {
   return *found;
 }
 
+SimSpeed SimNetwork::speed(const std::string& a, const std::string& b) const {
+  return core_->way(ordered(a, b)).speed;
+}
+
+void SimNetwork::set_speed(const std::string& a, const std::string& b, SimSpeed speed) {
+  core_->way(ordered(a, b)).speed = speed;
+}
+
 void SimNetwork::partition(const std::string& a, const std::string& b) {
-  core_->partitions.insert(ordered(a, b));
+  core_->way(ordered(a, b)).cut = true;
 }
 
 void SimNetwork::heal(const std::string& a, const std::string& b) {
-  core_->partitions.erase(ordered(a, b));
-  core_->changed.wake_all();
-  auto healed = std::exchange(core_->healed, {});
-  for (auto& fulfiller : healed) fulfiller->fulfill();
+  core_->way(ordered(a, b)).cut = false;
+  core_->look_again();
+}
+
+void SimNetwork::stop(const std::string& name) { core_->party(name)->stopped = true; }
+
+void SimNetwork::resume(const std::string& name) {
+  core_->party(name)->stopped = false;
+  core_->look_again();
+}
+
+// The next process there is another one.
+void SimNetwork::vanish(const std::string& name) {
+  const auto at = core_->parties.find(name);
+  if (at == core_->parties.end()) return;
+  at->second->vanished = true;
+  core_->vanished.push_back(std::move(at->second));
+  core_->parties.erase(at);
 }
 
 void SimNetwork::break_connections(const std::string& a, const std::string& b) {

@@ -2,9 +2,10 @@
 //
 // Works on any reactor: on a real one it joins the parts of an in-process cluster. Like TCP, a
 // stream never loses or reorders bytes: a partition holds them until it heals, a broken connection
-// ends both sides. Single frames of frame streams can be lost, repeated, swapped and delayed all
-// the same. Addresses are "sim:<name>"; every part of the simulated cluster has an endpoint of its
-// own to connect from.
+// ends both sides, a process that is stopped neither reads nor writes, and one whose machine has
+// vanished never says that it is gone. Single frames of frame streams can be lost, repeated,
+// swapped and delayed all the same. Addresses are "sim:<name>"; every part of the simulated cluster
+// has an endpoint of its own to connect from.
 //
 // Threads: the reactor's thread.
 // Ownership: must outlive its endpoints' listeners and streams.
@@ -27,6 +28,7 @@
 #include <memory>
 #include <string>
 
+#include "runtime/base/replay_hash.h"
 #include "runtime/net/sim_faults.h"
 #include "runtime/net/transport.h"
 
@@ -35,6 +37,16 @@ namespace gangway {
 struct SimNetworkOptions {
   Duration delay{0};   // One way, for each write.
   Duration jitter{0};  // Added, uniform in [0, jitter), from the reactor's seed.
+  // Gets every write, by its connection and time of arrival; null: nothing does. It outlives the
+  // network.
+  ReplayHash* replay = nullptr;
+};
+
+// Between two endpoints.
+struct SimSpeed {
+  Duration delay{0};       // As SimNetworkOptions.
+  Duration jitter{0};      // As SimNetworkOptions.
+  double bytes_per_s = 0;  // Of each stream; 0: no limit.
 };
 
 class SimNetwork {
@@ -45,6 +57,10 @@ class SimNetwork {
   // The network as seen by the part of the cluster with this name.
   Network& endpoint(const std::string& name);
 
+  // How fast the two reach each other from now on; at first as SimNetworkOptions says.
+  SimSpeed speed(const std::string& a, const std::string& b) const;
+  void set_speed(const std::string& a, const std::string& b, SimSpeed speed);
+
   // Bytes between the two wait until heal(); new connections too.
   void partition(const std::string& a, const std::string& b);
   void heal(const std::string& a, const std::string& b);
@@ -52,6 +68,14 @@ class SimNetwork {
   void break_connections(const std::string& a, const std::string& b);
   // Ends every open connection of an endpoint, as when its process dies.
   void break_connections(const std::string& name);
+
+  // From stop() to resume() the process at an endpoint reads and writes nothing, as after SIGSTOP:
+  // its connections stay, and what is sent to it waits.
+  void stop(const std::string& name);
+  void resume(const std::string& name);
+  // The machine of an endpoint is gone without a goodbye: for its peers the connections stay open
+  // and silent, whatever its process still does.
+  void vanish(const std::string& name);
 
   // Asked for each frame that is written from now on, a prefix alone included, what happens to it
   // on its way from one endpoint to the other. Null: nothing does.

@@ -10,7 +10,7 @@
 #include "runtime/fibers/await.h"
 #include "runtime/net/server.h"
 #include "runtime/observe/trace.h"
-#include "tests/sim/sim_cluster.h"
+#include "tests/sim/with_client.h"
 
 namespace gangway {
 namespace {
@@ -36,7 +36,7 @@ std::pair<Hash128, int64_t> train(uint64_t seed) {
   auto reactor = Reactor::make_simulated({.seed = seed});
   Tracer tracer(reactor->clock(), "simulation");
   TraceAttachment attached = tracer.attach("reactor");
-  with_client(*reactor, 2, &tracer, [&](SimCluster&, const Client& client) {
+  with_client(*reactor, {.tracer = &tracer}, [&](SimCluster&, const Client& client) {
     Slice slice = client.allocate({.devices = 4});
     Executable step = slice.compile(count_up(slice.mesh({{"data", 4}})));
     std::vector<Run> runs;
@@ -73,7 +73,7 @@ TEST(SimClusterTest, TwoProcessesWithOneSeedGiveTheSameTrace) {
 
 TEST(SimClusterTest, TheMetricsSayWhatARunMovedOverEachClassOfLink) {
   auto reactor = Reactor::make_simulated({.seed = 3});
-  with_client(*reactor, 2, nullptr, [&](SimCluster&, const Client& client) {
+  with_client(*reactor, {}, [&](SimCluster&, const Client& client) {
     Slice slice = client.allocate({.devices = 4});
     slice.compile(count_up(slice.mesh({{"data", 4}}))).run({{"x", ones()}}).wait();
     // Hosts tell with their heartbeats, one a second.
@@ -95,7 +95,7 @@ TEST(SimClusterTest, TheMetricsSayWhatARunMovedOverEachClassOfLink) {
 
 TEST(SimClusterTest, WhatADeadClientHeldIsFreed) {
   auto reactor = Reactor::make_simulated({.seed = 3});
-  with_client(*reactor, 2, nullptr, [&](SimCluster& cluster, const Client& client) {
+  with_client(*reactor, {}, [&](SimCluster& cluster, const Client& client) {
     Slice slice = client.allocate({.devices = 4});
     Executable step = slice.compile(count_up(slice.mesh({{"data", 4}})));
     auto run = step.run({{"x", ones()}});
@@ -112,7 +112,7 @@ TEST(SimClusterTest, WhatADeadClientHeldIsFreed) {
 
 TEST(SimClusterTest, RunsAreNeitherLostNorRepeatedWhereFramesAndTheirConnectionsAre) {
   auto reactor = Reactor::make_simulated({.seed = 9});
-  with_client(*reactor, 2, nullptr, [&](SimCluster& cluster, const Client& client) {
+  with_client(*reactor, {}, [&](SimCluster& cluster, const Client& client) {
     using Kind = FrameFault::Kind;
     cluster.network.set_frame_fault(
         [faults = reactor->rng().fork(1)](const std::string&, const std::string&) mutable {
@@ -134,7 +134,7 @@ TEST(SimClusterTest, RunsAreNeitherLostNorRepeatedWhereFramesAndTheirConnections
 
 TEST(SimClusterTest, AControllerThatReadsNothingIsGivenUpByItsClient) {
   auto reactor = Reactor::make_simulated({.seed = 5});
-  with_client(*reactor, 2, nullptr, [&](SimCluster& cluster, const Client& client) {
+  with_client(*reactor, {}, [&](SimCluster& cluster, const Client& client) {
     Slice slice = client.allocate({.devices = 4});
     Executable step = slice.compile(count_up(slice.mesh({{"data", 4}})));
     Array sum = step.run({{"x", ones()}})["sum"];
@@ -157,7 +157,7 @@ TEST(SimClusterTest, AControllerThatReadsNothingIsGivenUpByItsClient) {
 
 TEST(SimClusterTest, ASilentExecutorIsFoundAndNamed) {
   auto reactor = Reactor::make_simulated({.seed = 5});
-  with_client(*reactor, 2, nullptr, [&](SimCluster& cluster, const Client& client) {
+  with_client(*reactor, {}, [&](SimCluster& cluster, const Client& client) {
     Slice slice = client.allocate({.devices = 4});
     Executable step = slice.compile(count_up(slice.mesh({{"data", 4}})));
     step.run({{"x", ones()}}).wait();
@@ -184,7 +184,7 @@ TEST(SimClusterTest, ASilentExecutorIsFoundAndNamed) {
 
 TEST(SimClusterTest, ALongChainFitsOnTheStackOfTheFiberThatCompilesIt) {
   auto reactor = Reactor::make_simulated();
-  with_client(*reactor, 2, nullptr, [&](SimCluster&, const Client& client) {
+  with_client(*reactor, {}, [&](SimCluster&, const Client& client) {
     Slice slice = client.allocate({.devices = 4});
     ProgramBuilder b("chain", slice.mesh({{"data", 4}}));
     Value x = b.input("x", f32({8}), {{"data", shard(0)}});
@@ -202,7 +202,7 @@ TEST(SimClusterTest, ALongChainFitsOnTheStackOfTheFiberThatCompilesIt) {
 std::string answer_to(const Version& version, const Machine& machine) {
   auto reactor = Reactor::make_simulated();
   return reactor->run([&]() -> std::string {
-    SimCluster cluster(*reactor, 1);
+    SimCluster cluster(*reactor, {.hosts = 1});
     Connection connection =
         Connection::connect(*reactor, cluster.network.endpoint("other"), "sim:controller");
     auto request = connection.bootstrap<wire::Controller>().connectRequest();

@@ -8,7 +8,7 @@
 #include "client/client_impl.h"
 #include "gangway.h"
 #include "programs/train/language_model.h"
-#include "tests/sim/sim_cluster.h"
+#include "tests/sim/with_client.h"
 #include "tests/support/temp_folder.h"
 
 namespace gangway {
@@ -40,7 +40,7 @@ class SimTrainingTest : public FolderTest {
     auto reactor = Reactor::make_simulated({.seed = seed});
     Tracer tracer(reactor->clock(), "simulation");
     TraceAttachment attached = tracer.attach("reactor");
-    with_client(*reactor, 2, &tracer, [&](SimCluster&, const Client& client) {
+    with_client(*reactor, {.tracer = &tracer}, [&](SimCluster&, const Client& client) {
       Slice slice = client.allocate({.devices = 4});
       Executable step = slice.compile(programs::train_step(config_, slice.mesh({{"data", 4}})));
       std::vector<gangway::Run> runs;

@@ -55,8 +55,8 @@ std::vector<Room> device_rooms() {
       {"executor/devices/cpu",
        device + Names{"ir/build", "ir/transforms/memory", "executor/kernels", "executor/devices",
                       "executor/devices/lower"}},
-      {"executor/devices/sim",
-       device + Names{"executor/kernels", "executor/devices", "executor/devices/cpu"}},
+      {"executor/devices/sim", device + Names{"executor/kernels", "executor/devices",
+                                              "executor/devices/lower", "executor/devices/cpu"}},
       {"executor/devices/cuda/driver",
        {"runtime/base", "executor/kernels", "executor/store", "executor/collectives"}},
       {"executor/devices/cuda/kernels", {"executor/kernels"}},
@@ -132,6 +132,9 @@ std::vector<Room> public_rooms() {
        graphs() + Names{"runtime", "ir/wire", "ir/plan", "protocol", "client/checkpoint"}},
       {"client/local",  // Starts clusters in this process or as children.
        {"runtime/base", "runtime", "protocol", "client", "controller/service", "executor/service"}},
+      {"sim",  // The whole cluster on virtual time: for the tool and for tests.
+       graphs() + Names{"runtime", "protocol", "client", "executor/store", "executor/links",
+                        "executor/devices/sim", "executor/service", "controller/service"}},
       {"gangway.h", api},
       {"programs", api + Names{"gangway.h"}},
       {"examples", {"gangway.h", "programs"}},

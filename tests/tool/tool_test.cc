@@ -80,7 +80,7 @@ TEST_F(ToolTest, AnExecutorOfGpusSaysWhyThereAreNoneAndFails) {
 
 TEST_F(ToolTest, EveryCommandHasHelpAndSaysItsVersion) {
   for (const char* command :
-       {"controller", "executor", "train", "run", "graph", "devices", "checkpoint"}) {
+       {"controller", "executor", "train", "run", "graph", "devices", "checkpoint", "sim"}) {
     const Ended help = gangway({command, "--help"});
     EXPECT_EQ(help.status, 0) << command;
     EXPECT_THAT(help.text, HasSubstr("Usage:")) << command;
@@ -136,6 +136,32 @@ TEST_F(ToolTest, RunMakesTheSameInputsFromTheSameSeed) {
   EXPECT_THAT(first.text, StartsWith("y "));
   EXPECT_EQ(first.text, second.text);
   EXPECT_NE(first.text, gangway({"run", program_, "--connect", "local:1x2", "--random", "8"}).text);
+}
+
+TEST_F(ToolTest, ASimulationSaysWhatProgramsHadOfTheDevicesAndRepeats) {
+  const std::vector<std::string> call = {
+      "sim", "--program",          program_, "--program", program_, "--mesh", "data=4", "--hosts",
+      "2",   "--devices-per-host", "2",      "--faults",  "seed:3", "--json"};
+  const Ended first = gangway(call);
+  ASSERT_EQ(first.status, 0) << first.text;
+  const json report = json::parse(first.text);
+  ASSERT_EQ(report["programs"].size(), 2u);
+  EXPECT_EQ(report["programs"][0]["devices"], 4);
+  EXPECT_EQ(report["programs"][1]["name"], report["programs"][0]["name"].get<std::string>() + "#2");
+  EXPECT_GT(report["makespan_ns"], 0);
+  EXPECT_GT(report["controller_ns_per_run"], 0.0);
+  EXPECT_EQ(first.text, gangway(call).text);
+}
+
+TEST_F(ToolTest, ASimulationTakesAProgramAsTextToo) {
+  const std::string file = (folder_.path() / "twice.txt").string();
+  std::ofstream(file) << gangway({"graph", program_}).text;
+  const Ended ran = gangway({"sim", "--program", file, "--runs", "3"});
+  EXPECT_EQ(ran.status, 0);
+  EXPECT_THAT(ran.text, HasSubstr("3 of 3 runs done"));
+  const Ended refused = gangway({"sim", "--program", file, "--mesh", "model=2"});
+  EXPECT_EQ(refused.status, 2);
+  EXPECT_THAT(refused.text, HasSubstr("no mesh of it has an axis \"model\""));
 }
 
 TEST_F(ToolTest, RunWithoutAnInputSaysHowToGiveIt) {

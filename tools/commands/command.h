@@ -29,6 +29,7 @@ void add_graph(CLI::App& app, Chosen& chosen);
 void add_train(CLI::App& app, Chosen& chosen);
 void add_devices(CLI::App& app, Chosen& chosen);
 void add_checkpoint(CLI::App& app, Chosen& chosen);
+void add_sim(CLI::App& app, Chosen& chosen);
 
 // --timeout-ms, of the commands that have --connect.
 void add_timeout(CLI::App& command, int64_t& timeout_ms);

@@ -43,6 +43,7 @@ struct GroupPart {
   std::unique_ptr<HostReduce> reduce;        // Members below `lanes`, with large buckets.
   std::shared_ptr<const AlarmBoard> alarms;  // Null: nobody raises any.
   LinkMeter* meter = nullptr;                // Null: nothing is counted.
+  PeerCounts peers{};
 };
 
 class GroupCollective final : public Collective {
@@ -54,6 +55,7 @@ class GroupCollective final : public Collective {
 
   uint32_t rank() const override { return part_.ranks[part_.index]; }
   uint32_t size() const override { return part_.size; }
+  PeerCounts peers() const override { return part_.peers; }
   void begin_all_reduce(std::span<const CollectiveTensor> tensors, Reduction reduction,
                         bool poisoned) override;
   void begin_exchange(uint64_t word, bool poisoned) override;

@@ -107,6 +107,15 @@ std::shared_ptr<const AlarmBoard> alarms_of(const GroupView& group, const GroupL
                                             group.size, std::move(hosts));
 }
 
+// Of any member here.
+PeerCounts peer_counts(const GroupView& group) {
+  PeerCounts counts{};
+  for (const GroupView::OnHost& host : group.hosts)
+    counts[static_cast<size_t>(host.link)] += static_cast<uint32_t>(host.members.size());
+  --counts[static_cast<size_t>(LinkClass::kHost)];
+  return counts;
+}
+
 }  // namespace
 
 GroupView group_of(std::string name, std::span<const GroupDevice> devices, uint32_t self,
@@ -161,7 +170,8 @@ std::vector<std::unique_ptr<Collective>> join_group(const GroupView& group,
                    .meeting = meeting,
                    .lanes = alone ? 0 : lanes_of(group),
                    .alarms = alarms,
-                   .meter = links.meters[index]};
+                   .meter = links.meters[index],
+                   .peers = peer_counts(group)};
     for (const GroupView::Member& member : group.here()) part.ranks.push_back(member.rank);
     if (index < part.lanes) {
       const std::vector<HostEdge> edges = edges_of(group, index, links);

@@ -6,8 +6,8 @@
 
 namespace gangway {
 
-CpuFunction::CpuFunction(const LocalFunction& local, Parallel& par, const DeviceRates* rates)
-    : PlannedFunction(local), par_(par), rates_(rates) {
+CpuFunction::CpuFunction(const LocalFunction& local, Parallel& par, StepTimer* timer)
+    : PlannedFunction(local), par_(par), timer_(timer) {
   const size_t nodes = function().nodes.size();
   std::vector<cpu::Kernel> kernels(nodes);
   std::vector<int64_t> scratch(nodes, 0);
@@ -31,15 +31,15 @@ void CpuFunction::add_step(NodeId id, cpu::Kernel kernel) {
             scratch_of(id)};
   for (ValueId input : node.inputs) operands_.push_back(place_of(input));
   for (uint32_t r = 0; r < node.results; ++r) operands_.push_back(place_of(node.first_result + r));
-  if (step.kind == StepKind::kKernel && rates_ != nullptr)
-    step.duration_ns = modelled_ns(*rates_, function(), id);
+  if (step.kind == StepKind::kKernel && timer_ != nullptr)
+    step.duration_ns = timer_->kernel_ns(function(), id);
   steps_.push_back(std::move(step));
 }
 
 Progress CpuFunction::advance(CallFrame& frame, Turn& turn) const {
   while (frame.step < frame.end) {
     const Step& step = steps_[frame.step];
-    if (step.kind == StepKind::kKernel && rates_ == nullptr && !frame.check) {
+    if (step.kind == StepKind::kKernel && timer_ == nullptr && !frame.check) {
       if (!frame.poisoned) run_traced(step, frame, turn);
     } else if (step.kind == StepKind::kAllReduce) {
       if (advance_all_reduce(step, frame, turn) == Progress::kPending) return Progress::kPending;
@@ -86,7 +86,9 @@ Progress CpuFunction::advance_timed(const Step& step, CallFrame& frame, Turn& tu
     if (looking) check_results(frame, id);
     if (step.duration_ns == 0) return Progress::kDone;
     frame.begun = true;
-    frame.resume_at_ns = turn.now_ns + step.duration_ns;
+    frame.resume_at_ns =
+        turn.now_ns +
+        (timer_ == nullptr ? step.duration_ns : timer_->begin_step(frame, turn, step.duration_ns));
   }
   return wait_to_resume(frame, turn);
 }
@@ -101,10 +103,11 @@ Progress CpuFunction::advance_all_reduce(const Step& step, CallFrame& frame, Tur
     if (collective.poisoned()) frame.poisoned = frame.peer_poisoned = true;
     if (looking && !frame.poisoned) check_results(frame, id);
     frame.resume_at_ns = 1;
-    if (rates_ != nullptr) {
-      frame.resume_at_ns =
-          turn.device.now_ns() +
-          rates_->collective_ns(static_cast<double>(step.bucket_bytes), collective.size());
+    if (timer_ != nullptr) {
+      const int64_t cost_ns =
+          timer_->collective_ns(static_cast<double>(step.bucket_bytes), collective.peers());
+      turn.now_ns = turn.device.now_ns();
+      frame.resume_at_ns = turn.now_ns + timer_->begin_collective(frame, turn, cost_ns);
     }
   }
   return wait_to_resume(frame, turn);

@@ -12,21 +12,21 @@
 #include <vector>
 
 #include "executor/devices/cpu/kernel.h"
+#include "executor/devices/cpu/step_timer.h"
 #include "executor/devices/lower/planned_function.h"
-#include "ir/plan/rates.h"
 
 namespace gangway {
 
 class CpuFunction final : public PlannedFunction {
  public:
-  // `rates`: what a modelled device charges for its steps; null on a real one, whose steps take the
+  // `timer`: what a modelled device charges for its steps; null on a real one, whose steps take the
   // time that they take. Must outlive the function.
-  CpuFunction(const LocalFunction& local, Parallel& par, const DeviceRates* rates = nullptr);
+  CpuFunction(const LocalFunction& local, Parallel& par, StepTimer* timer = nullptr);
 
   Progress advance(CallFrame& frame, Turn& turn) const override;
 
  private:
-  // `duration_ns` of a kernel is what the rates charge.
+  // `duration_ns` of a kernel is what the timer charges.
   struct Step : PlannedStep {
     uint32_t first_operand = 0;  // Inputs, then results, in operands_.
     uint32_t inputs = 0;
@@ -44,7 +44,7 @@ class CpuFunction final : public PlannedFunction {
   void check_results(CallFrame& frame, NodeId id) const;
 
   Parallel& par_;
-  const DeviceRates* rates_;
+  StepTimer* const timer_;
   std::vector<Step> steps_;
   std::vector<Place> operands_;
 };

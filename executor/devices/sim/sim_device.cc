@@ -4,24 +4,38 @@
 #include <utility>
 
 #include "executor/devices/cpu/cpu_function.h"
+#include "executor/devices/sim/timed_function.h"
+#include "executor/devices/sim/unread_memory.h"
 #include "executor/kernels/reduce.h"
-#include "ir/plan/rates.h"
 
 namespace gangway {
+namespace {
 
-SimDevice::SimDevice(Reactor& reactor, std::string name, int64_t memory_bytes)
-    : Device(name, memory_bytes),
+std::shared_ptr<MemoryBlocks> memory_of(const SimHost* host, int64_t bytes) {
+  if (host == nullptr || !host->options().timed_only) return nullptr;
+  if (host->options().memory != nullptr) return host->options().memory;
+  return std::make_shared<UnreadMemory>(bytes);
+}
+
+}  // namespace
+
+SimDevice::SimDevice(Reactor& reactor, std::string name, int64_t memory_bytes,
+                     std::shared_ptr<SimHost> host)
+    : Device(name, memory_bytes, memory_of(host.get(), memory_bytes), /*discrete=*/false),
       reactor_(reactor),
+      host_(host != nullptr ? std::move(host) : std::make_shared<SimHost>()),
       rung_device_(std::make_shared<SimDevice*>(this)),
       bell_(std::make_shared<const std::function<void()>>([device = rung_device_] {
         if (*device != nullptr) (*device)->ring();
       })) {
+  host_->add(*this);
   fiber_ = reactor_.spawn(name, [this] { serve(); });
 }
 
 SimDevice::~SimDevice() {
   stop();
   *rung_device_ = nullptr;
+  host_->remove(*this);
 }
 
 void SimDevice::stop() {
@@ -36,7 +50,8 @@ void SimDevice::stop() {
 }
 
 std::shared_ptr<const CompiledFunction> SimDevice::compile(const LocalFunction& local) {
-  return std::make_shared<const CpuFunction>(local, par_, &rates_of("sim"));
+  if (!has_values()) return std::make_shared<const TimedFunction>(local, *host_);
+  return std::make_shared<const CpuFunction>(local, par_, host_.get());
 }
 
 void SimDevice::enqueue(Work& work) {
@@ -51,16 +66,31 @@ void SimDevice::ring() {
 
 int64_t SimDevice::now_ns() const { return reactor_.clock().now_ns(); }
 
+int64_t SimDevice::send_ns(LinkClass link, int64_t bytes) const {
+  return host_->options().links.transfer_ns(link, bytes);
+}
+
 void SimDevice::copy(void* to, const void* from, int64_t bytes) {
-  if (bytes > 0) std::memcpy(to, from, static_cast<size_t>(bytes));
+  if (bytes > 0 && has_values()) std::memcpy(to, from, static_cast<size_t>(bytes));
 }
 
 void SimDevice::check_finite(DType dtype, const void* data, int64_t elements, uint32_t* flag) {
-  if (!all_finite(par_, dtype, data, elements)) *flag = 1;
+  if (has_values() && !all_finite(par_, dtype, data, elements)) *flag = 1;
+}
+
+// Zeros, so that what is told of values that were never computed is the same every time.
+HostMemory SimDevice::host_memory(int64_t bytes) {
+  HostMemory memory = Device::host_memory(bytes);
+  if (bytes > 0) std::memset(memory.get(), 0, static_cast<size_t>(bytes));
+  return memory;
 }
 
 void SimDevice::serve() {
   while (!stopping_) {
+    if (host_->stopped()) {
+      ringing_.wait("for a simulated host to go on");
+      continue;
+    }
     rung_ = false;
     Turn turn{.device = *this, .now_ns = now_ns()};
     const Progress progress = stream_.advance(turn);

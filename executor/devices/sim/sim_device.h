@@ -1,9 +1,9 @@
 // SimDevice: a device on the virtual clock: the CPU's steps, computed inline on the reactor, each
-// charged modelled time.
+// charged modelled time; or the time alone (sim_host.h).
 //
-// A fiber takes the place of the device's thread and advances the same stream. Values are real;
-// time is that of the rates of "sim" (ir/plan/rates.h), so that a run's timing repeats exactly from
-// its seed.
+// A fiber takes the place of the device's thread and advances the same stream. Time is that of the
+// rates of "sim" (ir/plan/rates.h) and of the links (links.h), so that a run's timing repeats
+// exactly from its seed.
 //
 // Threads: the reactor's only.
 // Ownership: the destructor stops the fiber and drops what has not run.
@@ -13,6 +13,7 @@
 #include <string>
 
 #include "executor/devices/device.h"
+#include "executor/devices/sim/sim_host.h"
 #include "executor/kernels/parallel.h"
 #include "runtime/fibers/reactor.h"
 
@@ -20,7 +21,9 @@ namespace gangway {
 
 class SimDevice final : public Device {
  public:
-  SimDevice(Reactor& reactor, std::string name, int64_t memory_bytes);
+  // `host`: null for a device that is like the usual ones, and alone.
+  SimDevice(Reactor& reactor, std::string name, int64_t memory_bytes,
+            std::shared_ptr<SimHost> host = nullptr);
   ~SimDevice() override;
 
   std::shared_ptr<const CompiledFunction> compile(const LocalFunction& local) override;
@@ -31,13 +34,17 @@ class SimDevice final : public Device {
   void use_bell(Bell) override {}
   Bell bell() const { return {nullptr, bell_}; }
   int64_t now_ns() const override;
+  int64_t send_ns(LinkClass link, int64_t bytes) const override;
+  bool has_values() const override { return !host_->options().timed_only; }
   void copy(void* to, const void* from, int64_t bytes) override;
   void check_finite(DType dtype, const void* data, int64_t elements, uint32_t* flag) override;
+  HostMemory host_memory(int64_t bytes) override;
 
  private:
   void serve();
 
   Reactor& reactor_;
+  const std::shared_ptr<SimHost> host_;
   Parallel par_{1};
   const std::shared_ptr<SimDevice*> rung_device_;  // Peers may ring one that has gone: null then.
   const std::shared_ptr<const std::function<void()>> bell_;

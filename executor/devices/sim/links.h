@@ -1,0 +1,37 @@
+// SimLinks: the committed table of the links between simulated devices: inside a host, inside an
+// island, between islands.
+//
+// Round figures of one generation of such links. They are part of what a simulation's replay hash
+// covers, so a change here changes every simulated run.
+//
+// An all-reduce goes by levels, as NCCL's do where links differ: the devices of a host reduce, each
+// its part; then each part is reduced over the hosts of an island, and what is left over the
+// islands; and the same back. A level of n members moves 2 (n-1)/n of its bytes, and its latency
+// grows with log2(n).
+// Threads: pure.
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include "executor/transfers/link_meter.h"
+
+namespace gangway {
+
+struct SimLinkRate {
+  int64_t latency_ns = 0;
+  double bytes_per_s = 0;
+};
+
+struct SimLinks {
+  int64_t collective_launch_ns = 10'000;
+  SimLinkRate host{.latency_ns = 1'000, .bytes_per_s = 200e9};
+  SimLinkRate island{.latency_ns = 5'000, .bytes_per_s = 50e9};
+  SimLinkRate between{.latency_ns = 50'000, .bytes_per_s = 12.5e9};
+
+  int64_t all_reduce_ns(double bytes, const PeerCounts& peers) const;
+  int64_t transfer_ns(LinkClass link, int64_t bytes) const;
+  const SimLinkRate& rate(LinkClass link) const;
+};
+
+}  // namespace gangway

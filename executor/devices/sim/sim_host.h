@@ -1,0 +1,81 @@
+// SimHost: one simulated host as the simulation sees it: what its devices are like, what happens to
+// them, and what they have done.
+//
+// Its devices compute real values and are charged modelled time for them; or, `timed_only`, only
+// the time passes: no kernel runs, no tensor is touched and none has memory, so that programs run
+// that would not fit on this machine. What is then read of a device means nothing.
+//
+// Threads: the reactor's.
+// Ownership: shared by its devices and by whoever simulates.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "executor/devices/cpu/step_timer.h"
+#include "executor/devices/sim/links.h"
+#include "executor/store/memory.h"
+#include "runtime/base/replay_hash.h"
+
+namespace gangway {
+
+class SimDevice;
+
+struct SimHostOptions {
+  bool timed_only = false;
+  SimLinks links;  // Between its devices and others.
+  // timed_only: where its buffers lie (unread_memory.h); null: in memory of each device.
+  std::shared_ptr<MemoryBlocks> memory;
+  // Gets every step of its devices; null: nothing does. It outlives the host.
+  ReplayHash* replay = nullptr;
+};
+
+class SimHost final : public StepTimer {
+ public:
+  explicit SimHost(SimHostOptions options = {}) : options_(std::move(options)) {}
+
+  const SimHostOptions& options() const { return options_; }
+
+  // Its kernels take so many times as long from now on.
+  void slow_down(double factor) { slowness_ = factor; }
+  // From stop() to resume() its devices stand still, as when the process that drives them does. A
+  // step that has begun takes its time meanwhile.
+  void stop() { stopped_ = true; }
+  void resume();
+  bool stopped() const { return stopped_; }
+  // Takes all memory of its devices that is free, until free_memory().
+  void exhaust_memory();
+  void free_memory();
+
+  // How long its devices were busy with steps, together: of each program, by name, and in all.
+  // Waiting for the other members of a collective is not counted.
+  const std::map<std::string, int64_t>& busy_ns_by_program() const { return by_program_; }
+  int64_t busy_ns() const { return busy_ns_; }
+
+  // For its devices.
+  void add(SimDevice& device) { devices_.push_back(&device); }
+  void remove(SimDevice& device);
+
+  int64_t kernel_ns(const Function& function, NodeId node) const override;
+  int64_t collective_ns(double bytes, const PeerCounts& peers) const override {
+    return options_.links.all_reduce_ns(bytes, peers);
+  }
+  int64_t begin_step(const CallFrame& frame, Turn& turn, int64_t cost_ns) override;
+  int64_t begin_collective(const CallFrame& frame, Turn& turn, int64_t cost_ns) override;
+
+ private:
+  int64_t count(const CallFrame& frame, Turn& turn, int64_t ns);
+
+  const SimHostOptions options_;
+  std::vector<SimDevice*> devices_;
+  double slowness_ = 1;
+  bool stopped_ = false;
+  std::map<SimDevice*, int64_t> taken_;  // By exhaust_memory().
+  int64_t busy_ns_ = 0;
+  std::map<std::string, int64_t> by_program_;
+};
+
+}  // namespace gangway

@@ -1,0 +1,105 @@
+// Faults: what goes wrong in a simulated cluster, and when; drawn from a seed, printed as a list,
+// and done by a FaultInjector.
+//
+//   by frame     lose, repeat, swap: each frame of a host's stream, with some chance, for a while
+//   by link      partition: bytes wait until it heals; delay: each write takes longer;
+//                break: open connections end
+//   by process   kill: a host's process ends; vanish: its machine ends without a goodbye;
+//                hang: it stands still for a while, connections stay; slow: its kernels take
+//                longer; stop the controller: it stands still for a while
+//   by memory    no memory: all that is free of a host's devices is taken for a while
+//
+// Threads: drawing is pure; an injector is the reactor's thread's.
+// Ownership: the cluster outlives its injector, whose destructor suspends and finishes.
+//
+// Example:
+//   FaultInjector faults(*reactor, cluster, draw_faults(7, {.hosts = 8}));
+//   ... run programs ...
+//   print(to_string(faults.happened()));
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "runtime/base/rng.h"
+#include "runtime/fibers/fiber_group.h"
+#include "sim/sim_cluster.h"
+
+namespace gangway {
+
+enum class FaultKind : uint8_t {
+  kLoseFrames,
+  kRepeatFrames,
+  kSwapFrames,
+  kPartition,
+  kDelay,
+  kBreak,
+  kKill,
+  kVanish,
+  kHang,
+  kSlow,
+  kStopController,
+  kNoMemory,
+};
+inline constexpr int kFaultKinds = 12;
+const char* to_string(FaultKind kind);
+
+struct Fault {
+  FaultKind kind = FaultKind::kKill;
+  int64_t at_ns = 0;   // After the injector's beginning.
+  int64_t for_ns = 0;  // kKill, kVanish, kBreak: 0.
+  int host = 0;        // kStopController: 0.
+  // kSlow: so many times slower; kDelay: so many times the delay; frames: the chance of each.
+  double factor = 1;
+
+  friend bool operator==(const Fault&, const Fault&) = default;
+};
+// "at 12.0 ms: host-3 hangs for 2.0 s".
+std::string to_string(const Fault& fault);
+std::string to_string(const std::vector<Fault>& faults);  // One a line.
+// Whether the host is lost by it: at once, or after so long a silence.
+bool ends_host(const Fault& fault, int64_t host_timeout_ns);
+// Whether it may fail runs at all.
+bool may_fail_runs(const Fault& fault, int64_t host_timeout_ns);
+
+struct FaultLimits {
+  int hosts = 2;
+  int64_t within_ns = 1'000'000'000;  // They begin in that time.
+  int64_t host_timeout_ns = 10'000'000'000;
+  int count_max = 3;  // One to so many.
+};
+// In the order of their times.
+std::vector<Fault> draw_faults(uint64_t seed, const FaultLimits& limits);
+
+class FaultInjector {
+ public:
+  FaultInjector(Reactor& reactor, SimCluster& cluster, const std::vector<Fault>& faults);
+  ~FaultInjector() { finish(); }
+  FaultInjector(const FaultInjector&) = delete;
+
+  // Those that have begun; a fault of a host that was gone already does not happen.
+  struct Happened {
+    Fault fault;
+    int64_t at_ns = 0;  // By the clock.
+  };
+  const std::vector<Happened>& happened() const { return happened_; }
+  // Ends the faults that last, and begins no more. Suspends.
+  void finish();
+
+ private:
+  void run(const Fault& fault);
+  void begin(const Fault& fault);
+  void end(const Fault& fault);
+  void wait(int64_t ns);
+  FrameFault draw_frame_fault(const std::string& from, const std::string& to);
+
+  Reactor& reactor_;
+  SimCluster& cluster_;
+  Rng rng_;
+  std::vector<Happened> happened_;
+  std::vector<Fault> under_way_;  // Of those that last.
+  FiberGroup fibers_;
+};
+
+}  // namespace gangway

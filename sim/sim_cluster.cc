@@ -1,0 +1,110 @@
+#include "sim/sim_cluster.h"
+
+#include "client/client_impl.h"
+#include "executor/devices/sim/unread_memory.h"
+#include "executor/links/sim_fabric.h"
+
+namespace gangway {
+
+SimCluster::SimCluster(Reactor& reactor, SimClusterOptions options)
+    : reactor_(reactor),
+      options_(options),
+      memory_(options.timed_only ? std::make_shared<UnreadMemory>(options.memory_bytes) : nullptr),
+      fabric_(std::make_shared<SimFabric>()),
+      controller_process_(reactor, options.time, options.controller_rates),
+      network(reactor,
+              {.delay = options.near.delay, .jitter = options.near.jitter, .replay = &replay_}),
+      controller(reactor, network.endpoint(kController),
+                 {.address = "sim:controller",
+                  .controller = {.host_timeout_ms = options.host_timeout_ms},
+                  .frames = {.pacer = &controller_process_}}) {
+  GW_REQUIRE(options.hosts >= 1 && options.islands >= 1 && options.islands <= options.hosts,
+             "simulated cluster: expected at least one host, and one for each island, got ",
+             options.hosts, " hosts and ", options.islands, " islands");
+  for (int host = 0; host < options.hosts; ++host) add_host(host);
+}
+
+SimCluster::~SimCluster() {
+  resume_controller();
+  for (int host = 0; host < options_.hosts; ++host) {
+    if (!alive(host)) continue;
+    resume(host);
+    free_memory(host);
+  }
+  executors.clear();
+}
+
+std::string SimCluster::island_name(int island) const {
+  return options_.islands == 1 ? std::string(kMainIsland) : "island-" + std::to_string(island);
+}
+
+void SimCluster::add_host(int host) {
+  const std::string name = host_name(host);
+  const int island = island_of(host);
+  network.set_speed(kController, name, island == 0 ? options_.near : options_.far);
+  hosts_.push_back(std::make_shared<SimHost>(SimHostOptions{.timed_only = options_.timed_only,
+                                                            .links = options_.links,
+                                                            .memory = memory_,
+                                                            .replay = &replay_}));
+  processes_.push_back(
+      std::make_unique<SimProcess>(reactor_, options_.time, options_.executor_rates));
+  executors.push_back(std::make_unique<ExecutorService>(
+      reactor_, network.endpoint(name),
+      ExecutorServiceOptions{.controller = "sim:controller",
+                             .host = {.name = name,
+                                      .island = island_name(island),
+                                      .kind = DeviceKind::kSim,
+                                      .devices = options_.devices_per_host,
+                                      .memory_bytes = options_.memory_bytes,
+                                      .threads = 1,
+                                      .tracer = options_.tracer,
+                                      .fabric = fabric_,
+                                      .sim = hosts_.back()},
+                             .heartbeat_interval_ms = options_.heartbeat_interval_ms,
+                             .frames = {.pacer = processes_.back().get()}}));
+}
+
+Client SimCluster::connect(const std::string& name) {
+  network.set_speed(kController, name, options_.near);
+  return internal::connect_on(reactor_, network.endpoint(name), "sim:controller");
+}
+
+void SimCluster::kill(int host) {
+  network.break_connections(host_name(host));
+  executors[at(host)].reset();
+}
+
+void SimCluster::vanish(int host) {
+  network.vanish(host_name(host));
+  executors[at(host)].reset();
+}
+
+void SimCluster::stop(int host) {
+  network.stop(host_name(host));
+  processes_[at(host)]->stop();
+  hosts_[at(host)]->stop();
+}
+
+void SimCluster::resume(int host) {
+  hosts_[at(host)]->resume();
+  processes_[at(host)]->resume();
+  network.resume(host_name(host));
+}
+
+void SimCluster::stop_controller() {
+  network.stop(kController);
+  controller_process_.stop();
+}
+
+void SimCluster::resume_controller() {
+  controller_process_.resume();
+  network.resume(kController);
+}
+
+int64_t SimCluster::busy_ns() const {
+  int64_t sum = 0;
+  for (const auto& host : hosts_) sum += host->busy_ns();
+  return sum;
+}
+
+}  // namespace gangway

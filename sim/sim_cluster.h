@@ -1,0 +1,112 @@
+// SimCluster: the real controller, executors and clients in one thread on virtual time, from the
+// reactor's seed; up to 128 hosts of 8 devices are tried in tests.
+//
+// Only what lies outside of Gangway is simulated: the clock, the network (runtime/net/sim_network)
+// and the devices (executor/devices/sim). What a process of the cluster suffers is done to it here:
+// it is killed, stopped, slowed down, its machine vanishes, its memory is used up; what a link
+// suffers, to `network`.
+//
+// Threads: the reactor's; creating and destroying one suspends, and so does what says so.
+// Ownership: the reactor and the tracer outlive it; clients are closed before it goes.
+// Errors: those of the services.
+//
+// Example:
+//   auto reactor = Reactor::make_simulated({.seed = 7});
+//   reactor->run([&] {
+//     SimCluster cluster(*reactor, {.hosts = 64, .devices_per_host = 4, .timed_only = true});
+//     Client client = cluster.connect("client");
+//     ...
+//     client.close();
+//   });
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "client/client.h"
+#include "controller/service/service.h"
+#include "executor/devices/sim/sim_host.h"
+#include "executor/service/service.h"
+#include "runtime/base/replay_hash.h"
+#include "runtime/net/sim_network.h"
+#include "runtime/observe/trace.h"
+#include "sim/sim_process.h"
+
+namespace gangway {
+
+struct SimClusterOptions {
+  int hosts = 2;
+  int devices_per_host = 2;
+  int islands = 1;  // Hosts are dealt out to them in runs; the controller lies in the first.
+  int64_t memory_bytes = 64 << 20;  // Of each device.
+  bool timed_only = false;          // See executor/devices/sim/sim_host.h.
+  SimLinks links;                   // Between the devices.
+  // Between the controller and a host or client of its island, and of another.
+  SimSpeed near{.delay = std::chrono::microseconds(50), .jitter = std::chrono::microseconds(20)};
+  SimSpeed far{.delay = std::chrono::microseconds(500), .jitter = std::chrono::microseconds(100)};
+  int64_t heartbeat_interval_ms = 1000;
+  int64_t host_timeout_ms = 10'000;
+  ProcessTime time = ProcessTime::kFree;
+  ProcessRates controller_rates, executor_rates;
+  Tracer* tracer = nullptr;  // Gets a row for each device.
+};
+
+class SimCluster {
+ public:
+  explicit SimCluster(Reactor& reactor, SimClusterOptions options = {});
+  ~SimCluster();
+  SimCluster(const SimCluster&) = delete;
+
+  const SimClusterOptions& options() const { return options_; }
+  static std::string host_name(int host) { return "host-" + std::to_string(host); }
+  static constexpr char kController[] = "controller";  // Its endpoint's name.
+
+  // A client of its own endpoint, of this name. Suspends.
+  Client connect(const std::string& name);
+
+  // To a host. After the first two it is no more: executors[host] is null.
+  void kill(int host);    // Its process ends, its connections with it. Suspends.
+  void vanish(int host);  // Its machine ends without a goodbye. Suspends.
+  // From stop() to resume() its process and its devices stand still; connections stay.
+  void stop(int host);
+  void resume(int host);
+  void slow_down(int host, double factor) { hosts_[at(host)]->slow_down(factor); }
+  // All memory of its devices that is free, until free_memory().
+  void exhaust_memory(int host) { hosts_[at(host)]->exhaust_memory(); }
+  void free_memory(int host) { hosts_[at(host)]->free_memory(); }
+
+  void stop_controller();
+  void resume_controller();
+
+  bool alive(int host) const { return executors[at(host)] != nullptr; }
+  const SimHost& host(int host) const { return *hosts_[at(host)]; }
+  const ProcessCounts& controller_counts() const { return controller_process_.counts(); }
+  // Of all devices: how long they were busy.
+  int64_t busy_ns() const;
+  // Of everything that was sent and computed so far, with its time.
+  uint64_t replay_hash() const { return replay_.value(); }
+
+ private:
+  static size_t at(int host) { return static_cast<size_t>(host); }
+  int island_of(int host) const { return host * options_.islands / options_.hosts; }
+  std::string island_name(int island) const;
+  void add_host(int host);
+
+  Reactor& reactor_;
+  const SimClusterOptions options_;
+  ReplayHash replay_;
+  const std::shared_ptr<MemoryBlocks> memory_;
+  const std::shared_ptr<SimFabric> fabric_;
+  std::vector<std::shared_ptr<SimHost>> hosts_;
+  SimProcess controller_process_;
+  std::vector<std::unique_ptr<SimProcess>> processes_;  // By host.
+
+ public:
+  SimNetwork network;
+  ControllerService controller;
+  std::vector<std::unique_ptr<ExecutorService>> executors;  // By host.
+};
+
+}  // namespace gangway

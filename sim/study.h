@@ -1,0 +1,78 @@
+// study(): runs programs on a simulated cluster and says what came of it, for `gangway sim`.
+//
+// Each program is run by a client of its own, on slices of its own, `runs` times, as fast as its
+// runs in flight allow; a client stops after the first run that fails, and waits for the others.
+// Inputs are zeros. Everything but kMeasured times repeats exactly from the seed.
+//
+// Threads: the calling thread, which has no reactor.
+// Errors: kInvalid for what can't be simulated; what goes wrong in the cluster is in the report.
+//
+// Example:
+//   StudyOptions options{.cluster = {.hosts = 64, .devices_per_host = 4, .timed_only = true}};
+//   options.programs.push_back(with_mesh(Program::load("step.program"), {{"data", 256}}));
+//   StudyReport report = study(options);
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "ir/graph/program.h"
+#include "sim/faults.h"
+#include "sim/sim_cluster.h"
+
+namespace gangway {
+
+// The program over meshes whose axes of these names have these sizes. Throws kInvalid where no mesh
+// of it has such an axis.
+Program with_mesh(const Program& program, const std::vector<MeshAxis>& sizes);
+
+struct StudyOptions {
+  SimClusterOptions cluster;
+  std::vector<Program> programs;
+  int runs = 10;           // Of each program.
+  int runs_in_flight = 4;  // Of each program.
+  uint64_t seed = 1;
+  // What goes wrong, counted from the first run: these, and what the seed draws.
+  std::vector<Fault> faults;
+  std::optional<uint64_t> faults_seed;
+  int64_t faults_within_ns = 100'000'000;                      // Those drawn begin so soon.
+  int64_t time_limit_ns = int64_t{24} * 3600 * 1'000'000'000;  // Virtual.
+};
+
+struct ProgramReport {
+  std::string name;  // Of the program; "name#2" for the second of one name.
+  int64_t devices = 0;
+  int submitted = 0, done = 0, failed = 0;  // Runs.
+  int64_t busy_ns = 0;                      // Of all devices, with this program's steps.
+  double share = 0;                         // Of what all programs had.
+  std::string error;                        // The first that it met; empty: none.
+  int64_t error_at_ns = 0;
+};
+
+struct FaultReport {
+  Fault fault;
+  int64_t at_ns = 0;
+  std::string named;  // What the first program that met it was told; empty: none met it.
+  int64_t named_after_ns = 0;
+};
+
+struct StudyReport {
+  int64_t makespan_ns = 0;  // From the first run's submission to the end of the last.
+  double utilisation = 0;   // Of all devices, over the makespan.
+  std::vector<ProgramReport> programs;
+  ProcessCounts controller;  // Over the makespan.
+  double controller_ns_per_run = 0, frames_per_run = 0, bytes_per_run = 0;
+  std::vector<FaultReport> faults;
+  // Once all clients are closed: what the controller still counts, the bytes that devices of hosts
+  // that serve still hold, and, when the cluster is gone too, the fibers that go on.
+  ControllerCounts left;
+  int64_t left_bytes = 0;
+  size_t left_fibers = 0;
+  uint64_t replay_hash = 0;
+};
+
+StudyReport study(const StudyOptions& options);
+
+}  // namespace gangway

@@ -1,0 +1,198 @@
+// `gangway sim`: runs programs on a simulated cluster of any size, in virtual time, from a seed.
+#include <charconv>
+#include <cstdio>
+#include <fstream>
+#include <iterator>
+#include <nlohmann/json.hpp>
+
+#include "ir/text/text.h"
+#include "runtime/base/units.h"
+#include "sim/study.h"
+#include "tools/commands/command.h"
+
+namespace gangway::tool {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr char kProgramHelp[] =
+    "a program, as Program::save() writes it (`gangway train` leaves one in its --out folder, "
+    "train_step.gwp), or as text (`gangway graph FILE` prints it); several run side by side";
+
+struct SimCommand {
+  std::vector<std::string> files;
+  std::string mesh, faults;
+  int hosts = 2, devices_per_host = 4, islands = 1;
+  int runs = 10, runs_in_flight = 4;
+  uint64_t seed = 1;
+  int64_t memory_gib = 64;
+  int64_t host_timeout_ms = SimClusterOptions().host_timeout_ms;
+  int64_t faults_within_ms = 100;
+  bool values = false, measured = false, json = false;
+};
+
+int64_t number_in(const std::string& text, const std::string& of) {
+  int64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  GW_REQUIRE(error == std::errc() && end == text.data() + text.size() && value >= 0, of,
+             ": expected a number, got \"", text, "\"");
+  return value;
+}
+
+// "data=256,model=4"
+std::vector<MeshAxis> parse_mesh(const std::string& text) {
+  std::vector<MeshAxis> axes;
+  for (size_t at = 0; at < text.size();) {
+    const size_t comma = std::min(text.find(',', at), text.size());
+    const std::string part = text.substr(at, comma - at);
+    const size_t equals = part.find('=');
+    GW_REQUIRE(equals != std::string::npos && equals > 0,
+               "--mesh: expected AXIS=SIZE,AXIS=SIZE, got \"", text, "\"");
+    const int64_t size = number_in(part.substr(equals + 1), "--mesh");
+    GW_REQUIRE(size >= 1, "--mesh: axis \"", part.substr(0, equals), "\": expected at least 1");
+    axes.push_back({part.substr(0, equals), size});
+    at = comma + 1;
+  }
+  return axes;
+}
+
+// "seed:7"
+uint64_t parse_faults(const std::string& text) {
+  GW_REQUIRE(text.starts_with("seed:"), "--faults: expected seed:N, got \"", text, "\"");
+  return static_cast<uint64_t>(number_in(text.substr(5), "--faults"));
+}
+
+Program load(const std::string& file) {
+  std::ifstream in(file, std::ios::binary);
+  const std::string bytes{std::istreambuf_iterator<char>(in), {}};
+  return bytes.starts_with("program ") ? parse_program(bytes, file) : Program::load(file);
+}
+
+StudyOptions options_of(const SimCommand& command) {
+  StudyOptions options{
+      .cluster = {.hosts = command.hosts,
+                  .devices_per_host = command.devices_per_host,
+                  .islands = command.islands,
+                  .memory_bytes = command.memory_gib << 30,
+                  .timed_only = !command.values,
+                  .host_timeout_ms = command.host_timeout_ms,
+                  .time = command.measured ? ProcessTime::kMeasured : ProcessTime::kModelled},
+      .runs = command.runs,
+      .runs_in_flight = command.runs_in_flight,
+      .seed = command.seed,
+      .faults_within_ns = command.faults_within_ms * 1'000'000};
+  const std::vector<MeshAxis> mesh = parse_mesh(command.mesh);
+  for (const std::string& file : command.files)
+    options.programs.push_back(with_mesh(load(file), mesh));
+  if (!command.faults.empty()) options.faults_seed = parse_faults(command.faults);
+  return options;
+}
+
+std::string hexadecimal(uint64_t value) {
+  char text[17];
+  std::snprintf(text, sizeof text, "%016llx", static_cast<unsigned long long>(value));
+  return text;
+}
+
+std::string to_json(const SimCommand& command, const StudyReport& report) {
+  Json json{{"hosts", command.hosts},
+            {"devices_per_host", command.devices_per_host},
+            {"seed", command.seed},
+            {"time", command.measured ? "measured" : "modelled"},
+            {"makespan_ns", report.makespan_ns},
+            {"utilisation", report.utilisation},
+            {"controller_ns_per_run", report.controller_ns_per_run},
+            {"frames_per_run", report.frames_per_run},
+            {"bytes_per_run", report.bytes_per_run},
+            {"replay", hexadecimal(report.replay_hash)}};
+  Json& programs = json["programs"] = Json::array();
+  for (const ProgramReport& program : report.programs) {
+    programs.push_back({{"name", program.name},
+                        {"devices", program.devices},
+                        {"runs", program.submitted},
+                        {"done", program.done},
+                        {"failed", program.failed},
+                        {"busy_ns", program.busy_ns},
+                        {"share", program.share},
+                        {"error", program.error}});
+  }
+  Json& faults = json["faults"] = Json::array();
+  for (const FaultReport& fault : report.faults) {
+    faults.push_back({{"kind", to_string(fault.fault.kind)},
+                      {"fault", to_string(fault.fault)},
+                      {"named", fault.named},
+                      {"named_after_ns", fault.named_after_ns}});
+  }
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+void print(const SimCommand& command, const StudyReport& report) {
+  const auto line = [](const std::string& text) { std::printf("%s\n", text.c_str()); };
+  line(cat("makespan     ", format_duration_ns(report.makespan_ns), " (virtual)"));
+  std::printf("utilisation  %.1f %% of %d devices\n", 100 * report.utilisation,
+              command.hosts * command.devices_per_host);
+  std::printf("controller   %.1f us of %s processor time, %.1f frames, %.0f bytes a run\n",
+              report.controller_ns_per_run / 1000, command.measured ? "measured" : "modelled",
+              report.frames_per_run, report.bytes_per_run);
+  for (const ProgramReport& program : report.programs) {
+    std::printf("%-24s %4lld devices, %d of %d runs done, %d failed, %5.1f %% of device time\n",
+                program.name.c_str(), static_cast<long long>(program.devices), program.done,
+                program.submitted, program.failed, 100 * program.share);
+    if (!program.error.empty()) line(cat("  first error: ", program.error));
+  }
+  for (const FaultReport& fault : report.faults) {
+    line(to_string(fault.fault));
+    line(fault.named.empty()
+             ? "  no program noticed"
+             : cat("  named after ", format_duration_ns(fault.named_after_ns), ": ", fault.named));
+  }
+  line(cat("replay       ", hexadecimal(report.replay_hash), " from seed ", command.seed));
+}
+
+int simulate(const SimCommand& command) {
+  const StudyReport report = study(options_of(command));
+  if (command.json) {
+    std::printf("%s\n", to_json(command, report).c_str());
+  } else {
+    print(command, report);
+  }
+  return 0;
+}
+
+}  // namespace
+
+void add_sim(CLI::App& app, Chosen& chosen) {
+  auto* command = app.add_subcommand(
+      "sim", "Run programs on a simulated cluster, in virtual time, from a seed");
+  auto options = std::make_shared<SimCommand>();
+  command->add_option("--program", options->files, kProgramHelp)->required();
+  command->add_option("--mesh", options->mesh,
+                      "AXIS=SIZE,...: sizes for the axes of the programs' meshes");
+  const auto number = [&](const char* name, auto& to, const char* what, auto high) {
+    command->add_option(name, to, what)->check(CLI::Range(1, high))->capture_default_str();
+  };
+  number("--hosts", options->hosts, "simulated hosts", 128);
+  number("--devices-per-host", options->devices_per_host, "simulated devices of each", 8);
+  number("--islands", options->islands, "that the hosts lie in", 128);
+  number("--runs", options->runs, "of each program", 1 << 30);
+  number("--runs-in-flight", options->runs_in_flight, "of each program", 64);
+  number("--memory-gib", options->memory_gib, "of each device", 1 << 10);
+  number("--host-timeout-ms", options->host_timeout_ms, "after which a silent host is lost",
+         1 << 30);
+  command
+      ->add_option("--seed", options->seed,
+                   "of everything that is drawn; the same seed repeats a"
+                   " simulation exactly")
+      ->capture_default_str();
+  command->add_option("--faults", options->faults, "seed:N: let go wrong what this seed draws");
+  number("--faults-within-ms", options->faults_within_ms, "of the first run", 1 << 30);
+  command->add_flag("--values", options->values,
+                    "compute real values, for small programs; else only time passes");
+  command->add_flag("--measured", options->measured,
+                    "charge the controller's and executors' real processor time, in place of a "
+                    "committed table; does not repeat exactly");
+  command->add_flag("--json", options->json, "as JSON");
+  command->callback([&chosen, options] { chosen = [options] { return simulate(*options); }; });
+}
+
+}  // namespace gangway::tool
