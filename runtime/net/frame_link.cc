@@ -48,7 +48,9 @@ FrameLink::Arrived FrameLink::read() {
 }
 
 void FrameLink::write(const FrameBatch& batch) {
-  until_cut(stream_->write(batch.pieces()).then([] { return size_t{0}; }), writing_);
+  // A socket may refuse at once, with an exception.
+  auto written = kj::evalNow([&] { return stream_->write(batch.pieces()); });
+  until_cut(written.then([] { return size_t{0}; }), writing_);
   counts_->writes.add();
   counts_->bytes_sent.add(batch.bytes());
 }
@@ -83,7 +85,7 @@ size_t FrameLink::until_cut(kj::Promise<size_t> io, WaitQueue& changed) {
 void FrameLink::read_some() {
   char* at = reinterpret_cast<char*>(input_.begin()) + end_bytes_;
   const size_t room = input_.size() * kWordBytes - end_bytes_;
-  const size_t n = until_cut(stream_->tryRead(at, 1, room), reading_);
+  const size_t n = until_cut(kj::evalNow([&] { return stream_->tryRead(at, 1, room); }), reading_);
   if (n == 0) {
     throw Error(ErrorKind::kUnavailable,
                 cat("the peer ended the connection",

@@ -156,14 +156,12 @@ void FrameStream::write_loop() {
     const std::shared_ptr<Link> link = link_;
     writing_ = true;
     if (options_.pacer != nullptr) options_.pacer->write(batch_.frames(), batch_.bytes());
-    try {
-      link->write(batch_);
-    } catch (const Error& error) {
-      if (error.kind() == ErrorKind::kCancelled) throw;
-      lose(link, error);
-    }
+    const Result<void> written = result_of([&] { link->write(batch_); });
     writing_ = false;
     drained_.wake_all();
+    if (written.ok()) continue;
+    if (written.error().kind() == ErrorKind::kCancelled) throw written.error();
+    lose(link, written.error());
   }
   say_goodbye();
 }
@@ -202,11 +200,8 @@ void FrameStream::say_goodbye() {
   if (link != nullptr && epoch_ != 0 && !peer_left_) {
     batch_.clear();
     batch_.add(prefix_of(Kind::kGoodbye, 0), nullptr);
-    try {
-      link->write(batch_);
-    } catch (const Error& error) {
-      if (error.kind() == ErrorKind::kCancelled) throw;
-    }
+    const Result<void> written = result_of([&] { link->write(batch_); });
+    if (!written.ok() && written.error().kind() == ErrorKind::kCancelled) throw written.error();
   }
   if (link != nullptr) link->cut();
   link_.reset();

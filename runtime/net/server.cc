@@ -51,13 +51,15 @@ Message read_fixed(Reactor& reactor, kj::AsyncIoStream& stream, Duration time_li
   Message message;
   const kj::TimePoint deadline =
       internal::to_kj_time(reactor.clock().now_ns() + time_limit.count());
-  await(reactor.port().timer().timeoutAt(deadline, stream.read(&message, sizeof message)));
+  auto read = kj::evalNow([&] { return stream.read(&message, sizeof message); });
+  await(reactor.port().timer().timeoutAt(deadline, kj::mv(read)));
   return message;
 }
 
 template <class Message>
 void write_fixed(kj::AsyncIoStream& stream, const Message& message) {
-  await(stream.write(&message, sizeof message));
+  // A socket may refuse at once, with an exception.
+  await(kj::evalNow([&] { return stream.write(&message, sizeof message); }));
 }
 
 Stream open(Reactor& reactor, Network& network, const std::string& address, Kind kind,

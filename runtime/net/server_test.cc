@@ -174,6 +174,37 @@ TEST_P(RpcTest, FramesArriveInOrderWithTheirTokenAndAreCounted) {
   theirs.reset();
 }
 
+TEST_P(RpcTest, FramesGoOnOverAnotherConnectionWhenTheirsIsLost) {
+  constexpr uint64_t kFrames = 1000;
+  std::vector<uint64_t> numbers;
+  auto theirs = std::make_unique<FrameStream>(*reactor_, FrameOptions{.name = "client"});
+  theirs->start([&](capnp::MessageReader& message) {
+    numbers.push_back(message.getRoot<test::Note>().getNumber());
+  });
+  ServerOptions options;
+  options.frames_of = [&](uint64_t) { return theirs.get(); };
+  Server server(*reactor_, server_side(), listen_address(), options);
+  auto ours = connect_frames(*reactor_, client_side(), server.address(), 42);
+  for (uint64_t i = 0; i < kFrames; ++i) {
+    capnp::MallocMessageBuilder message;
+    message.initRoot<test::Note>().setNumber(i);
+    ours->send(make_frame(message));
+    if (i % 250 != 100) continue;
+    // With this token, another connection takes the place of ours, and ends at once.
+    Stream stream = client_side().connect(server.address());
+    const unsigned char hello[16] = {'G', 'W', 'A', 'Y', kConnectionVersion, 1, 0, 0, 42};
+    unsigned char answer[8] = {};
+    await(stream->write(hello, sizeof hello));
+    await(stream->read(answer, sizeof answer));
+  }
+  reactor_->run_until([&] { return numbers.size() >= kFrames; });
+  for (uint64_t i = 0; i < kFrames; ++i) ASSERT_EQ(numbers[i], i);
+  EXPECT_GT(ours->counts().reconnects.value(), 0u);
+  EXPECT_EQ(ours->counts().frames_sent.value(), kFrames);
+  ours.reset();
+  theirs.reset();
+}
+
 TEST_P(RpcTest, BadBytesEndAFrameStreamBeforeAnythingIsAllocatedForThem) {
   std::unique_ptr<FrameStream> theirs;
   auto listener = server_side().listen(listen_address(), [&](Stream stream) {
