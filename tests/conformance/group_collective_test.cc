@@ -8,6 +8,7 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <ostream>
 #include <vector>
 
 #include "executor/collectives/hosts/group_collective.h"
@@ -76,14 +77,14 @@ bool run_member(Collective& collective, Doorbell& bell, uint64_t seed, const Mem
 bool run_host(GroupHarness& group, const Spread& spread, uint32_t host, const MemberBody& body) {
   std::atomic<bool> good{true};
   std::vector<Thread> threads;
-  uint32_t device = 0;
+  uint32_t index = 0;
   for (uint32_t r = 0; r < spread.host_of.size(); ++r) {
     if (spread.host_of[r] != host) continue;
+    const uint32_t device = GroupHarness::device_of(index++);
     threads.emplace_back("rank", [&, r, device] {
       Doorbell& bell = *shared_bell(group.link(host), r, device).doorbell;
       if (!run_member(group.member(r), bell, spread.seed, body)) good = false;
     });
-    ++device;
   }
   for (Thread& thread : threads) thread.join();
   return good;
@@ -98,7 +99,7 @@ bool run_threads(const Spread& spread, int64_t bytes_max, const MemberBody& body
   GroupHarness group = make_group(spread, bytes_max);
   std::atomic<bool> good{true};
   std::vector<Thread> hosts;
-  for (uint32_t h = 0; h <= spread.host_of.back(); ++h) {
+  for (uint32_t h = 0; h <= std::ranges::max(spread.host_of); ++h) {
     hosts.emplace_back("host", [&, h] {
       if (!run_host(group, spread, h, body)) good = false;
     });
@@ -111,7 +112,7 @@ bool run_threads(const Spread& spread, int64_t bytes_max, const MemberBody& body
 bool run_processes(const Spread& spread, int64_t bytes_max, const MemberBody& body) {
   GroupHarness group = make_group(spread, bytes_max);
   std::vector<pid_t> children;
-  for (uint32_t h = 0; h <= spread.host_of.back(); ++h) {
+  for (uint32_t h = 0; h <= std::ranges::max(spread.host_of); ++h) {
     const pid_t child = fork();
     if (child == 0) _exit(run_host(group, spread, h, body) ? 0 : 1);
     children.push_back(child);
@@ -122,6 +123,20 @@ bool run_processes(const Spread& spread, int64_t bytes_max, const MemberBody& bo
     good &= waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0;
   }
   return good;
+}
+
+// Ranks of hosts in turn: their order of additions is not that of the tree over all members.
+CollectiveMaker in_turn() {
+  return {.name = "threads_of_hosts_in_turn",
+          .run =
+              [](uint32_t size, int64_t bytes_max, const MemberBody& body) {
+                const std::vector<uint32_t> hosts = {0, 1, 2, 0};
+                return run_threads(
+                    {{hosts.begin(), hosts.begin() + size}, gangway::testing::test_seed()},
+                    bytes_max, body);
+              },
+          .in_tree_order = false,
+          .rounds = 100};
 }
 
 CollectiveMaker maker(std::string name, uint32_t on_a_host,
@@ -138,7 +153,7 @@ CollectiveMaker maker(std::string name, uint32_t on_a_host,
 INSTANTIATE_TEST_SUITE_P(Group, CollectiveSuite,
                          ::testing::Values(maker("threads_of_one_host", 64, run_threads),
                                            maker("threads_of_hosts_of_two", 2, run_threads),
-                                           maker("a_thread_a_host", 1, run_threads),
+                                           maker("a_thread_a_host", 1, run_threads), in_turn(),
                                            maker("processes_of_two", 2, run_processes),
                                            maker("a_process_a_host", 1, run_processes)),
                          [](const auto& i) { return i.param.name; });
@@ -149,6 +164,7 @@ struct Shape {
   std::string name;
   std::vector<uint32_t> host_of;
 };
+void PrintTo(const Shape& shape, std::ostream* out) { *out << shape.name; }
 
 std::vector<Shape> shapes() {
   return {{"1x1", in_blocks(1, 1)},  {"1x4", in_blocks(4, 4)},
@@ -248,7 +264,7 @@ class Stepped {
     std::vector<std::byte> bytes(static_cast<size_t>(elements) * size_of(dtype));
     for (int64_t i = 0; i < elements; ++i) {
       std::byte* at = bytes.data() + static_cast<size_t>(i) * size_of(dtype);
-      const double value = (rng_.uniform() - 0.5) * std::exp2(static_cast<double>(rng_.below(12)));
+      const double value = random_value();
       const auto whole = static_cast<int32_t>(rng_.below(1000));
       const auto narrow = static_cast<float>(value);
       const auto half = static_cast<uint16_t>(std::bit_cast<uint32_t>(narrow) >> 16);
@@ -258,6 +274,14 @@ class Stepped {
       if (dtype == DType::kBF16) std::memcpy(at, &half, sizeof half);
     }
     return bytes;
+  }
+
+  // Zeros of both signs show in a maximum which operand was the left one.
+  double random_value() {
+    const uint64_t kind = rng_.below(16);
+    if (kind == 0) return std::nan("");
+    if (kind < 8) return kind % 2 == 0 ? 0.0 : -0.0;
+    return (rng_.uniform() - 0.5) * std::exp2(static_cast<double>(rng_.below(12)));
   }
 
   static uint64_t word_of(uint32_t rank, size_t operation) { return 100 * operation + rank; }
@@ -405,20 +429,19 @@ TEST(GroupTest, ABucketLargerThanThePlanSaidPoisonsAllMembers) {
 
 TEST(GroupTest, AnAlarmReachesEveryMemberOfEveryHostAndRingsIt) {
   const auto fabric = std::make_shared<SimFabric>();
-  std::vector<int> rung(5, 0);
-  uint32_t made = 0;
+  std::vector<int> rung;  // By device of all hosts.
   GroupHarness group({.host_of = {0, 0, 1, 2, 2},
                       .alarms = true,
                       .bell_of = [](HostLink&, uint32_t, uint32_t) { return Bell{}; }},
                      [&](uint32_t devices) {
                        std::vector<Bell> bells;
-                       for (uint32_t d = 0; d < devices; ++d, ++made)
+                       for (uint32_t d = 0; d < devices; ++d, rung.push_back(0))
                          bells.push_back({nullptr, std::make_shared<const std::function<void()>>(
-                                                       [&rung, r = made] { ++rung[r]; })});
+                                                       [&rung, r = rung.size()] { ++rung[r]; })});
                        return std::make_unique<SimLink>(fabric, std::move(bells));
                      });
   group.member(3).raise_alarm(41);
-  EXPECT_EQ(rung, (std::vector<int>{1, 1, 1, 1, 1}));
+  EXPECT_EQ(rung, (std::vector<int>{0, 1, 0, 1, 0, 0, 1, 0, 0, 1, 0, 1, 0}));
   for (uint32_t r = 0; r < 5; ++r) {
     EXPECT_TRUE(group.member(r).alarmed(41));
     EXPECT_FALSE(group.member(r).alarmed(40));

@@ -8,12 +8,12 @@ GroupHarness::GroupHarness(const Options& options, const MakeLink& make_link)
     : members_(options.host_of.size()) {
   std::vector<GroupDevice> devices;
   std::map<uint32_t, uint32_t> count;
-  for (const uint32_t host : options.host_of) devices.push_back({host, count[host]++});
+  for (const uint32_t host : options.host_of) devices.push_back({host, device_of(count[host]++)});
   hosts_.resize(count.rbegin()->first + 1);
   for (size_t r = 0; r < devices.size(); ++r) meters_.push_back(std::make_unique<LinkMeter>());
   for (const auto& [h, members] : count) {
     Host& host = hosts_[h];
-    host.link = make_link(members);
+    host.link = make_link(device_of(members));
     host.view = group_of("group", devices, h, options.bytes_max, options.alarms,
                          [self = h](uint32_t other) {
                            return other == self ? LinkClass::kHost : LinkClass::kIsland;

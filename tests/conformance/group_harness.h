@@ -44,6 +44,8 @@ class CountedMemory final : public PeerMemory {
 
 class GroupHarness {
  public:
+  // A host's members are not all of its devices: `index` of them is this one.
+  static uint32_t device_of(uint32_t index) { return 2 * index + 1; }
   // `host_of`: the host of each member, by rank. `make_link`: for a host of so many devices.
   using MakeLink = std::function<std::unique_ptr<HostLink>(uint32_t devices)>;
   struct Options {
