@@ -30,8 +30,11 @@ Fault draw_fault(Rng& rng, const FaultLimits& limits) {
   if (fault.kind != FaultKind::kStopController)
     fault.host = static_cast<int>(rng.below(static_cast<uint64_t>(limits.hosts)));
   if (lasts(fault.kind)) {
-    // From a thousandth of the host timeout to twice as long, evenly by magnitude.
-    const double part = 0.001 * std::pow(2 / 0.001, rng.uniform());
+    // From a thousandth of the host timeout to twice as long, evenly by magnitude. Frames are
+    // harmed for a quarter of it at most: where the first ones of several connections in a row are
+    // lost, the pause before the next try doubles.
+    const double longest = is_of_frames(fault.kind) ? 0.25 : 2;
+    const double part = 0.001 * std::pow(longest / 0.001, rng.uniform());
     fault.for_ns = std::llround(part * static_cast<double>(limits.host_timeout_ns));
   }
   if (fault.kind == FaultKind::kSlow || fault.kind == FaultKind::kDelay)
@@ -90,7 +93,7 @@ std::string to_string(const Fault& fault) {
     case FaultKind::kStopController: return cat(when, "the controller stands still", how_long);
     case FaultKind::kNoMemory: return cat(when, host, " has no free device memory", how_long);
   }
-  return when;
+  return {};
 }
 
 std::string to_string(const std::vector<Fault>& faults) {

@@ -109,7 +109,7 @@ void try_seeds(uint64_t first, int count) {
 }
 
 TEST(FaultsTest, EveryRunEndsOnceNothingIsLeftAndLostHostsAreNamedInTime) {
-  try_seeds(testing::test_seed(), 100);
+  try_seeds(testing::test_seed(), 200);
 }
 
 // While programs run that take six seconds together.

@@ -1,0 +1,24 @@
+// Clients that do what clients may do, in an order drawn from a seed, on a simulated cluster of 2
+// to 8 hosts on which things go wrong, drawn from the same seed. Devices compute real values: each
+// run of a program adds one to a state and says its value, so a run that is lost, done twice or
+// done out of turn shows.
+//
+// Threads: the calling thread, which has no reactor.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace gangway {
+
+struct ChaosReport {
+  std::string scene;                  // The cluster and the faults that happened.
+  std::vector<std::string> problems;  // What must not be; empty: all is well.
+  int runs = 0, done = 0;             // Of all clients.
+  uint64_t replay_hash = 0;
+};
+
+ChaosReport chaos(uint64_t seed);
+
+}  // namespace gangway
