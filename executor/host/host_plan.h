@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "executor/collectives/hosts/group_links.h"
 #include "executor/devices/compiler.h"
 #include "executor/links/host_link.h"
 #include "executor/replay/device_plan.h"
@@ -35,6 +36,13 @@ struct GroupSpec {
   int64_t bytes_max = 0;
   std::vector<std::vector<uint32_t>> groups;  // Mesh devices.
   std::string at;                             // The user's line of one of them.
+};
+
+// One row of such a group, or the gate, that devices of this host are in.
+struct PlanGroup {
+  uint32_t spec = kNone;  // Of HostPlan::groups; kNone: the gate.
+  uint32_t row = 0;       // Of GroupSpec::groups.
+  GroupView view;
 };
 
 // A run in flight: its part on each device of this host.
@@ -69,6 +77,7 @@ struct HostPlan {
   // By Plan::states, then by Device::family(); none: not here, or not new.
   std::vector<std::map<const void*, std::shared_ptr<const CompiledFunction>>> inits;
   std::vector<GroupSpec> groups;
+  std::vector<PlanGroup> meetings;
   std::vector<std::unique_ptr<DevicePlan>> devices;
   std::vector<TensorShards> shards;  // By value; of this host's devices, without buffers.
   std::vector<std::unique_ptr<const DataSource>> sources;  // By Plan::sources; null: not here.

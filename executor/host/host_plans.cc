@@ -110,6 +110,7 @@ Installed Host::Impl::offer(HostPlan& made, const CompileJob& job) {
     }
   }
   Installed installed;
+  find_groups(made);
   for (const auto& device : made.devices) {
     device->layout = lay_out(*made.plan, device->member, device->functions, init_arena,
                              device->device->discrete());

@@ -18,58 +18,39 @@ bool has_gate(const Plan& plan) {
 GroupView view(const HostPlan& plan, std::string name, const std::vector<Member>& members,
                int64_t bytes_max, bool alarms) {
   std::vector<GroupDevice> devices;
+  devices.reserve(members.size());
   for (const Member& member : members) devices.push_back({member.host, member.device});
   return group_of(std::move(name), devices, plan.self, bytes_max, alarms,
                   [&](uint32_t host) { return link_class(*plan.plan, plan.self, host); });
 }
 
-std::vector<Member> members_of(const HostPlan& plan, const GroupSpec& group, size_t index) {
-  const std::vector<Member> slice = slice_members(plan.plan->slices[group.slice]);
+// The members of a row, by rank.
+std::vector<Member> members_of(const Plan& plan, const GroupSpec& group, size_t row) {
+  const std::vector<Member> slice = slice_members(plan.slices[group.slice]);
   std::vector<Member> members;
-  for (const uint32_t mesh_device : group.groups[index]) members.push_back(slice[mesh_device]);
+  for (const uint32_t mesh_device : group.groups[row]) members.push_back(slice[mesh_device]);
   return members;
 }
 
-// Discrete devices meet in host memory, but lay no tensor there; and they raise alarms. Those
-// without values only meet.
-GroupView view_of(const HostPlan& plan, const GroupSpec& group, size_t index) {
-  return view(plan, cat(group.slice, " ", group.axes, " ", index), members_of(plan, group, index),
-              is_discrete(plan) || !has_values(plan) ? 0 : group.bytes_max, is_discrete(plan));
-}
-
-GroupView gate_view(const HostPlan& plan) {
-  return view(plan, "gate", plan_members(*plan.plan), 0, false);
-}
-
+// Which of this host's members of a group a device is; kNone: none of them.
 uint32_t index_in(const GroupView& group, uint32_t device) {
   const auto found = std::ranges::find(group.here(), device, &GroupView::Member::device);
-  GW_ASSERT(found != group.here().end(), "a device in a group that it is no member of");
-  return static_cast<uint32_t>(found - group.here().begin());
+  return found == group.here().end() ? kNone : static_cast<uint32_t>(found - group.here().begin());
 }
 
-// body(group, index of the row) for each that `member` is in.
+// body(group, the device's index among its members here) for each group that it is in.
 template <class Body>
-void for_each_row(const HostPlan& plan, const Member& member, Body body) {
-  for (const GroupSpec& group : plan.groups) {
-    const uint32_t mesh_device = mesh_device_of(plan.plan->slices[group.slice], member);
-    if (mesh_device == kNone) continue;
-    for (size_t g = 0; g < group.groups.size(); ++g) {
-      if (std::ranges::count(group.groups[g], mesh_device) > 0) body(group, g);
-    }
+void for_each_group(const HostPlan& plan, const Member& member, Body body) {
+  for (const PlanGroup& group : plan.meetings) {
+    const uint32_t index = index_in(group.view, member.device);
+    if (index != kNone) body(group, index);
   }
 }
 
-// body(view) for each group that `member` is in, the gate too.
-template <class Body>
-void for_each_view(const HostPlan& plan, const Member& member, Body body) {
-  for_each_row(plan, member,
-               [&](const GroupSpec& group, size_t index) { body(view_of(plan, group, index)); });
-  if (has_gate(*plan.plan)) body(gate_view(plan));
-}
-
-DeviceGroup devices_of(const HostPlan& plan, const GroupSpec& group, size_t index) {
-  const std::vector<Member> members = members_of(plan, group, index);
-  DeviceGroup devices{.bytes_max = group.bytes_max};
+DeviceGroup devices_of(const HostPlan& plan, const PlanGroup& group) {
+  const GroupSpec& spec = plan.groups[group.spec];
+  const std::vector<Member> members = members_of(*plan.plan, spec, group.row);
+  DeviceGroup devices{.bytes_max = spec.bytes_max};
   for (size_t rank = 0; rank < members.size(); ++rank) {
     const Member& member = members[rank];
     const Member& next = members[(rank + 1) % members.size()];
@@ -86,24 +67,20 @@ class Linker {
   Linker(HostPlan& plan, const MemoryOf& memory_of, const std::function<Bell(uint32_t)>& bell_of)
       : plan_(plan), memory_of_(memory_of), bell_of_(bell_of) {}
 
-  void link(const GroupSpec& group, size_t index) {
-    const GroupView view = view_of(plan_, group, index);
-    auto meetings = join(view, true);
+  void link(const PlanGroup& group) {
+    const bool gate = group.spec == kNone;
+    auto meetings = join(group.view, !gate);
     for (size_t m = 0; m < meetings.size(); ++m) {
-      DevicePlan& device = device_at(view, m);
+      DevicePlan& device = device_at(group.view, m);
+      if (gate) {
+        device.collectives.push_back(std::move(meetings[m]));
+        device.gate = device.collectives.back().get();
+        continue;
+      }
       device.collectives.push_back(
-          device.device->collective(std::move(meetings[m]), devices_of(plan_, group, index)));
-      made_[{&device, group.slice, group.axes}] = device.collectives.back().get();
-    }
-  }
-
-  void link_gate() {
-    const GroupView view = gate_view(plan_);
-    auto gates = join(view, false);
-    for (size_t m = 0; m < gates.size(); ++m) {
-      DevicePlan& device = device_at(view, m);
-      device.collectives.push_back(std::move(gates[m]));
-      device.gate = device.collectives.back().get();
+          device.device->collective(std::move(meetings[m]), devices_of(plan_, group)));
+      const GroupSpec& spec = plan_.groups[group.spec];
+      made_[{&device, spec.slice, spec.axes}] = device.collectives.back().get();
     }
   }
 
@@ -143,28 +120,48 @@ class Linker {
 
 }  // namespace
 
+void find_groups(HostPlan& plan) {
+  if (plan.devices.empty()) return;
+  const bool discrete = is_discrete(plan);
+  for (uint32_t g = 0; g < plan.groups.size(); ++g) {
+    const GroupSpec& spec = plan.groups[g];
+    for (uint32_t row = 0; row < spec.groups.size(); ++row) {
+      const std::vector<Member> members = members_of(*plan.plan, spec, row);
+      if (std::ranges::none_of(members, [&](const Member& m) { return m.host == plan.self; }))
+        continue;
+      // Discrete devices meet in host memory, but lay no tensor there; and they raise alarms.
+      plan.meetings.push_back({g, row,
+                               view(plan, cat(spec.slice, " ", spec.axes, " ", row), members,
+                                    discrete ? 0 : spec.bytes_max, discrete)});
+    }
+  }
+  if (has_gate(*plan.plan))
+    plan.meetings.push_back({kNone, 0, view(plan, "gate", plan_members(*plan.plan), 0, false)});
+}
+
 void for_each_group_area(const HostPlan& plan, const Member& member,
                          const std::function<void(const std::string&, int64_t)>& body) {
-  for_each_view(plan, member, [&](const GroupView& group) {
-    for_each_area(group, index_in(group, member.device), body);
+  for_each_group(plan, member, [&](const PlanGroup& group, uint32_t index) {
+    for_each_area(group.view, index, body);
   });
 }
 
 int64_t group_bytes(const HostPlan& plan, const Member& member) {
   int64_t total = 0;
-  for_each_view(plan, member, [&](const GroupView& group) {
-    total += private_bytes(group, index_in(group, member.device));
+  for_each_group(plan, member, [&](const PlanGroup& group, uint32_t index) {
+    total += private_bytes(group.view, index);
   });
   return total;
 }
 
 int64_t staging_bytes(const HostPlan& plan, const DevicePlan& device) {
   int64_t total = 0;
-  for_each_row(plan, device.member, [&](const GroupSpec& group, size_t index) {
+  for_each_group(plan, device.member, [&](const PlanGroup& group, uint32_t) {
+    if (group.spec == kNone) return;
     try {
-      total += device.device->collective_bytes(devices_of(plan, group, index));
+      total += device.device->collective_bytes(devices_of(plan, group));
     } catch (Error& error) {
-      error.add_where({.program = plan.plan->name, .at = group.at});
+      error.add_where({.program = plan.plan->name, .at = plan.groups[group.spec].at});
       throw;
     }
   });
@@ -174,14 +171,7 @@ int64_t staging_bytes(const HostPlan& plan, const DevicePlan& device) {
 void link_groups(HostPlan& plan, const MemoryOf& memory_of,
                  const std::function<Bell(uint32_t device)>& bell_of) {
   Linker linker(plan, memory_of, bell_of);
-  for (const GroupSpec& group : plan.groups) {
-    for (size_t index = 0; index < group.groups.size(); ++index) {
-      const std::vector<Member> members = members_of(plan, group, index);
-      if (std::ranges::any_of(members, [&](const Member& m) { return m.host == plan.self; }))
-        linker.link(group, index);
-    }
-  }
-  if (has_gate(*plan.plan) && !plan.devices.empty()) linker.link_gate();
+  for (const PlanGroup& group : plan.meetings) linker.link(group);
   linker.give_calls_their_collectives();
 }
 

@@ -1,7 +1,9 @@
 // The groups in which devices of an installed plan meet: one for each row of a slice along the axes
 // of a collective, and the gate, of which all devices of the plan are members.
 //
-//   for_each_group_area(): in the memory that the host offers -> link_groups() over the peers'
+//   find_groups() -> for_each_group_area() -> link_groups()
+//                    in the memory that        over the peers'
+//                    the host offers
 //
 // Threads: reactor thread.
 // Errors: kUnavailable where a peer's memory lacks an area, kUnimplemented for a group that a
@@ -21,6 +23,8 @@ namespace gangway {
 // The memory of the host that a member belongs to.
 using MemoryOf = std::function<PeerMemory&(const Member&)>;
 
+// Once functions are compiled, which say what collectives they need: fills plan.meetings.
+void find_groups(HostPlan& plan);
 // body(area, bytes) for the memory in which groups write for this device.
 void for_each_group_area(const HostPlan& plan, const Member& member,
                          const std::function<void(const std::string&, int64_t)>& body);
