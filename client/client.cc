@@ -121,10 +121,7 @@ bool Run::done() const {
   return impl_->outcome->done;
 }
 
-void Run::wait() const {
-  impl_->client->notify.wait([this] { return impl_->outcome->done; });
-  if (impl_->outcome->error) throw *impl_->outcome->error;
-}
+void Run::wait() const { internal::wait_for(impl_->client->notify, *impl_->outcome); }
 
 void Run::cancel() const {
   impl_->client->post(
@@ -149,7 +146,9 @@ Run Executable::run(const std::vector<Argument>& arguments, const RunOptions& op
   auto run = std::make_shared<RunImpl>();
   run->client = client;
   run->executable = impl_;
+  const std::lock_guard enqueueing(executable.enqueueing);
   run->id = client->new_run();
+  bound.frame.after = executable.next_in_chain(*run);
   for (uint32_t i = 0; i < executable.plan.outputs.size(); ++i) {
     auto array = std::make_shared<ArrayImpl>();
     array->client = client;

@@ -83,6 +83,9 @@ class Array {
   std::shared_ptr<internal::ArrayImpl> impl_;
 };
 
+// One execution. The runs of an executable that updates state form a chain: each commits only if
+// the run before it did, so what was enqueued behind a run that fails fails too, with its reason.
+// The first run after the user was told (by wait(), item() or to_host()) begins a new chain.
 class Run {
  public:
   explicit Run(std::shared_ptr<internal::RunImpl> impl);

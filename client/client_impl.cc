@@ -93,6 +93,21 @@ void ClientImpl::copy(CopyFrame frame, const SegmentHeap::Part& part) {
   if (outcome->error) throw *outcome->error;
 }
 
+void wait_for(Notify& notify, Outcome& outcome) {
+  notify.wait([&] {
+    if (outcome.done && outcome.error) outcome.chain->told = true;
+    return outcome.done;
+  });
+  if (outcome.error) throw *outcome.error;
+}
+
+RunId ExecutableImpl::next_in_chain(RunImpl& run) {
+  const std::lock_guard lock(client->notify.mutex);
+  if (chain->told) chain = std::make_shared<Chain>();
+  run.outcome->chain = chain;
+  return std::exchange(chain->last, run.id);
+}
+
 SliceImpl::~SliceImpl() {
   client->post([id = id](Session& session) { session.release_slice(id); });
 }
@@ -119,8 +134,7 @@ bool ArrayImpl::ready() const {
 
 HostTensor ArrayImpl::to_host() const {
   if (tensor) return *tensor;
-  client->notify.wait([this] { return outcome->done; });
-  if (outcome->error) throw *outcome->error;
+  wait_for(client->notify, *outcome);
   HostTensor host(type);
   if (const auto at = outcome->small.find(output); at != outcome->small.end()) {
     GW_REQUIRE(at->second.size() == host.bytes.size(), "array: expected ", host.bytes.size(),

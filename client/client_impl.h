@@ -85,13 +85,25 @@ class SliceImpl {
   std::map<std::string, Type> states;  // Of all programs compiled on it.
 };
 
+// The runs of one executable, each of which commits only if the one before it did. Once the user
+// has been told of one that did not, the next run begins a new chain. Guarded by the client's
+// notify.mutex.
+struct Chain {
+  RunId last;
+  bool told = false;
+};
+
 // How a run ended; guarded by the client's notify.mutex. It holds no handle, since the reactor
 // does.
 struct Outcome {
   bool done = false;
   std::optional<Error> error;
+  std::shared_ptr<Chain> chain;
   std::map<uint32_t, std::vector<std::byte>> small;  // Outputs that came with the end.
 };
+
+// Waits for the end of a run, and throws its error.
+void wait_for(Notify& notify, Outcome& outcome);
 
 class RunImpl {
  public:
@@ -139,6 +151,10 @@ class ExecutableImpl {
   int64_t runs_in_flight_max = 1;
   // Guarded by client->notify.mutex.
   std::shared_ptr<int64_t> in_flight = std::make_shared<int64_t>(0);
+  std::shared_ptr<Chain> chain = std::make_shared<Chain>();
+  // `run` is enqueued now: which run must commit before it does.
+  RunId next_in_chain(RunImpl& run);
+  std::mutex enqueueing;  // Runs are named and posted in one order.
   std::atomic<uint64_t> position{0};
 };
 

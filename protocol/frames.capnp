@@ -9,8 +9,13 @@
 # sends a frame that names the plan. So a run never arrives before its plan is installed, and a free
 # or an uninstall never before the last run that it follows.
 #
-# Sharing. A run has the same bytes for every host: it is encoded once. The prefix is each stream's
-# own.
+# Runs. A run reaches its hosts as two frames. `prepare` carries all that a host needs to do its
+# work for the run at once; `grant` gives its parts their tickets, which say in which order devices
+# do them. A host refuses what breaks the order: an ordinal that is not the plan's next, a position
+# that is not its run's next, a ticket that is not above all that it was granted before.
+#
+# Sharing. Both have the same bytes for every host: they are encoded once. The prefix is each
+# stream's own.
 #
 # Loss. A stream (runtime/net/frames.h) loses, repeats and swaps nothing, also when its connection
 # is lost and opened again: each frame has a sequence in its prefix, and is kept and sent again
@@ -34,8 +39,7 @@ struct Frame {
     # Controller to executor: frees the plan, which is never named again. An unknown one is ignored.
 
     run @1 :Run;
-    # Client to controller: asks for a run, under an id that the client chose. Controller to
-    # executor: starts the run, under the controller's id and with its tickets. Never repeated.
+    # Client to controller: asks for a run, under an id that the client chose. Never repeated.
 
     cancel @2 :Cancel;
     # Client to controller, which forwards it to the executors. Ignored after the run has ended.
@@ -66,6 +70,16 @@ struct Frame {
     refused @9 :UInt64;
     # Controller to executor: uninstall, of a plan that not all its hosts could install: frees the
     # states that it created too, unless another plan shares them.
+
+    prepare @10 :Prepare;
+    # Controller to executor: the executor binds the run's arguments, allocates its results and
+    # waits for its grants. Never repeated.
+
+    grant @11 :List(GrantRange);
+    # Controller to executor. Ranges of runs that have ended on the host are ignored.
+
+    progress @12 :List(SectionTime);
+    # Executor to controller: what its devices have ended, and how long it took.
   }
 }
 
@@ -82,8 +96,9 @@ struct Argument {
 struct Run {
   plan @0 :UInt64;
   run @1 :UInt64;
-  firstTicket @2 :UInt64;
-  # Controller to executor only: node i of the plan has ticket firstTicket + i.
+  after @2 :UInt64;
+  # A run of the same plan, by the name that the sender gave it: when it has not committed, this one
+  # does not either. 0: none. Means nothing for plans that update no state.
   arguments @3 :List(Argument);
   outputs @4 :List(UInt64);
   # New ids for the results, as many as the plan has outputs.
@@ -91,6 +106,37 @@ struct Run {
   # As many as the plan has sources.
   timeLimitMs @6 :Int64;
   # Client to controller only; 0: none. Counts from the frame's arrival.
+}
+
+struct Prepare {
+  ordinal @0 :UInt64;
+  # Counts the runs of the plan from 0. Transfers and sources go by it, so that one lost frame could
+  # never shift them: a host refuses any but the next.
+  run @1 :Run;
+  # By the controller's name; without a time limit.
+}
+
+struct GrantRange {
+  run @0 :UInt64;
+  slice @1 :UInt32;
+  # 4294967295: all slices of the plan; positions are then counted in the order of its nodes.
+  first @2 :UInt32;
+  count @3 :UInt32;
+  # At least 1. A range never goes on across the gate, unless it is of all slices.
+  ticket @4 :UInt64;
+  # Of the first position; the others follow one by one. The gate has the same ticket in all slices.
+  instance @5 :UInt32;
+  choices @6 :List(UInt32);
+  # 0 and none: for nodes that fire before all their inputs have come, which no plan has yet.
+}
+
+struct SectionTime {
+  run @0 :UInt64;
+  slice @1 :UInt32;
+  positionEnd @2 :UInt32;
+  # Of the host's devices in that slice, all have ended every position before this one.
+  busyNs @3 :Int64;
+  # Of the device that was busy longest, since the host's last report of this run and slice.
 }
 
 struct Cancel {
@@ -151,6 +197,8 @@ struct Copy {
       # A version: what the state is after the runs that were granted before this frame.
     }
   }
+  ticket @10 :UInt64;
+  # Controller to executor, of a state: its place in the order of tickets.
 }
 
 struct CopyDone {

@@ -33,6 +33,9 @@ std::vector<ArrayId> array_ids(capnp::List<uint64_t>::Reader list) {
 
 uint32_t count(size_t size) { return static_cast<uint32_t>(size); }
 
+// Leaves room above for the positions of one range.
+constexpr uint64_t kTicketMax = uint64_t{1} << 62;
+
 struct Encode {
   wire::Frame::Builder to;
 
@@ -40,11 +43,44 @@ struct Encode {
     frame.refused ? to.setRefused(frame.plan.value) : to.setUninstall(frame.plan.value);
   }
 
-  void operator()(const RunFrame& frame) {
-    auto run = to.initRun();
+  void operator()(const RunFrame& frame) { write_run(to.initRun(), frame); }
+
+  void operator()(const PrepareFrame& frame) {
+    auto prepare = to.initPrepare();
+    prepare.setOrdinal(frame.ordinal);
+    write_run(prepare.initRun(), frame.run);
+  }
+
+  void operator()(const GrantFrame& frame) {
+    auto ranges = to.initGrant(count(frame.ranges.size()));
+    for (uint32_t i = 0; i < ranges.size(); ++i) {
+      const GrantRange& range = frame.ranges[i];
+      ranges[i].setRun(range.run.value);
+      ranges[i].setSlice(range.slice);
+      ranges[i].setFirst(range.first);
+      ranges[i].setCount(range.count);
+      ranges[i].setTicket(range.ticket.value);
+      ranges[i].setInstance(range.instance);
+      if (range.choices.empty()) continue;
+      auto choices = ranges[i].initChoices(count(range.choices.size()));
+      for (uint32_t c = 0; c < choices.size(); ++c) choices.set(c, range.choices[c]);
+    }
+  }
+
+  void operator()(const ProgressFrame& frame) {
+    auto times = to.initProgress(count(frame.times.size()));
+    for (uint32_t i = 0; i < times.size(); ++i) {
+      times[i].setRun(frame.times[i].run.value);
+      times[i].setSlice(frame.times[i].slice);
+      times[i].setPositionEnd(frame.times[i].position_end);
+      times[i].setBusyNs(frame.times[i].busy_ns);
+    }
+  }
+
+  static void write_run(wire::Run::Builder run, const RunFrame& frame) {
     run.setPlan(frame.plan.value);
     run.setRun(frame.run.value);
-    run.setFirstTicket(frame.first_ticket.value);
+    run.setAfter(frame.after.value);
     run.setTimeLimitMs(frame.time_limit_ms);
     auto arguments = run.initArguments(count(frame.arguments.size()));
     for (uint32_t i = 0; i < arguments.size(); ++i) {
@@ -73,6 +109,7 @@ struct Encode {
   void operator()(const CopyFrame& frame) {
     auto copy = to.initCopy();
     copy.setRequest(frame.request);
+    copy.setTicket(frame.ticket.value);
     auto at = copy.initAt();
     write_segment(at.initSegment(), frame.at.segment);
     at.setOffset(frame.at.offset);
@@ -133,7 +170,7 @@ struct Encode {
 RunFrame read_run(wire::Run::Reader from) {
   RunFrame run{.plan = PlanId(from.getPlan()),
                .run = RunId(from.getRun()),
-               .first_ticket = Ticket(from.getFirstTicket()),
+               .after = RunId(from.getAfter()),
                .outputs = array_ids(from.getOutputs()),
                .time_limit_ms = from.getTimeLimitMs()};
   for (auto argument : from.getArguments()) {
@@ -150,12 +187,46 @@ RunFrame read_run(wire::Run::Reader from) {
   return run;
 }
 
+GrantFrame read_grant(capnp::List<wire::GrantRange>::Reader from) {
+  GrantFrame grant;
+  grant.ranges.reserve(from.size());
+  for (auto range : from) {
+    GW_REQUIRE(range.getCount() >= 1, "frame: a grant of no positions");
+    GW_REQUIRE(
+        range.getTicket() <= kTicketMax && range.getFirst() <= ~uint32_t{0} - range.getCount(),
+        "frame: a grant of positions or tickets beyond all that there are");
+    GrantRange& to = grant.ranges.emplace_back();
+    to = {.run = RunId(range.getRun()),
+          .slice = range.getSlice(),
+          .first = range.getFirst(),
+          .count = range.getCount(),
+          .ticket = Ticket(range.getTicket()),
+          .instance = range.getInstance()};
+    for (uint32_t choice : range.getChoices()) to.choices.push_back(choice);
+  }
+  return grant;
+}
+
+ProgressFrame read_progress(capnp::List<wire::SectionTime>::Reader from) {
+  ProgressFrame progress;
+  progress.times.reserve(from.size());
+  for (auto time : from) {
+    GW_REQUIRE(time.getBusyNs() >= 0, "frame: a section took less than no time");
+    progress.times.push_back({.run = RunId(time.getRun()),
+                              .slice = time.getSlice(),
+                              .position_end = time.getPositionEnd(),
+                              .busy_ns = time.getBusyNs()});
+  }
+  return progress;
+}
+
 CopyFrame read_copy(wire::Copy::Reader from) {
   auto at = from.getAt();
   CopyFrame to{.request = from.getRequest(),
                .at = {.segment = read_segment(at.getSegment()),
                       .offset = at.getOffset(),
-                      .bytes = at.getBytes()}};
+                      .bytes = at.getBytes()},
+               .ticket = Ticket(from.getTicket())};
   const ClientBytes& bytes = to.at;
   const int64_t size = static_cast<int64_t>(bytes.segment.bytes);
   GW_REQUIRE(bytes.offset >= 0 && bytes.bytes >= 0 && size >= bytes.bytes &&
@@ -201,6 +272,10 @@ Message read_frame(wire::Frame::Reader from) {
     case wire::Frame::UNINSTALL: return UninstallFrame{PlanId(from.getUninstall())};
     case wire::Frame::REFUSED: return UninstallFrame{PlanId(from.getRefused()), true};
     case wire::Frame::RUN: return read_run(from.getRun());
+    case wire::Frame::PREPARE:
+      return PrepareFrame{from.getPrepare().getOrdinal(), read_run(from.getPrepare().getRun())};
+    case wire::Frame::GRANT: return read_grant(from.getGrant());
+    case wire::Frame::PROGRESS: return read_progress(from.getProgress());
     case wire::Frame::CANCEL:
       return CancelFrame{RunId(from.getCancel().getRun()), read_error(from.getCancel().getError())};
     case wire::Frame::FREE: return FreeFrame{array_ids(from.getFree())};

@@ -26,7 +26,7 @@ T round_trip(const T& frame) {
 RunFrame a_run() {
   return {.plan = PlanId(3),
           .run = RunId(1ull << 41),
-          .first_ticket = Ticket(99),
+          .after = RunId(98),
           .arguments = {{.input = 0, .bytes = bytes_of("\x3a\x83\x12\x6f")},
                         {.input = 2, .array = ArrayId(7)}},
           .outputs = {ArrayId(8), ArrayId(9)},
@@ -35,6 +35,42 @@ RunFrame a_run() {
 }
 
 TEST(FramesTest, ARunReadsBackAsItWasWritten) { EXPECT_EQ(round_trip(a_run()), a_run()); }
+
+TEST(FramesTest, APrepareReadsBackAsItWasWritten) {
+  const PrepareFrame prepare{.ordinal = 17, .run = a_run()};
+  EXPECT_EQ(round_trip(prepare), prepare);
+}
+
+TEST(FramesTest, AGrantReadsBackAsItWasWritten) {
+  const GrantFrame grant{
+      {{.run = RunId(3), .slice = 1, .first = 4, .count = 2, .ticket = Ticket(9)},
+       {.run = RunId(3),
+        .slice = kEverySlice,
+        .count = 1,
+        .ticket = Ticket(11),
+        .instance = 2,
+        .choices = {1, 0}}}};
+  EXPECT_EQ(round_trip(grant), grant);
+}
+
+TEST(FramesTest, WhatDevicesEndedReadsBackAsItWasWritten) {
+  const ProgressFrame progress{{{RunId(3), 1, 8, 1'500'000}}};
+  EXPECT_EQ(round_trip(progress), progress);
+}
+
+TEST(FramesTest, AGrantOfNothingOrBeyondTheLastTicketIsRefused) {
+  const auto refused = [](const GrantRange& range) {
+    try {
+      static_cast<void>(round_trip(GrantFrame{{range}}));
+      return false;
+    } catch (const Error& error) {
+      return error.kind() == ErrorKind::kInvalid;
+    }
+  };
+  EXPECT_TRUE(refused({.run = RunId(1), .count = 0, .ticket = Ticket(1)}));
+  EXPECT_TRUE(refused({.run = RunId(1), .count = 1, .ticket = Ticket(~uint64_t{0})}));
+  EXPECT_TRUE(refused({.run = RunId(1), .first = ~uint32_t{0}, .count = 1, .ticket = Ticket(1)}));
+}
 
 TEST(FramesTest, AnUninstallReadsBackAsItWasWritten) {
   for (const bool refused : {false, true})

@@ -1,7 +1,7 @@
 // The one-way messages of the hot path as values, the same ones for client, controller and
 // executors.
 //
-// frames.capnp is the specification: who sends what, when, in which order. A run costs one frame
+// frames.capnp is the specification: who sends what, when, in which order. A run costs two frames
 // for each host and one back, whatever the number of its nodes and shards. frames.h turns them into
 // bytes and back.
 //
@@ -53,15 +53,56 @@ struct ArgumentFrame {
   bool operator==(const ArgumentFrame&) const = default;
 };
 
+// What a client asks for.
 struct RunFrame {
   PlanId plan;
   RunId run;
-  Ticket first_ticket;
+  // The run of the same plan without whose commit this one does not commit either; 0: none.
+  RunId after;
   std::vector<ArgumentFrame> arguments;
   std::vector<ArrayId> outputs;            // As many as Plan::outputs: names for the results.
   std::vector<uint64_t> source_positions;  // As many as Plan::sources.
   int64_t time_limit_ms = 0;               // 0: none.
   bool operator==(const RunFrame&) const = default;
+};
+
+// All that a host needs to do its work for a run at once.
+struct PrepareFrame {
+  uint64_t ordinal = 0;  // Runs of the plan that were prepared before.
+  RunFrame run;          // By the controller's name.
+  bool operator==(const PrepareFrame&) const = default;
+};
+
+// Stands for all slices of a plan: positions are counted in the order of its nodes.
+inline constexpr uint32_t kEverySlice = ~uint32_t{0};
+
+// Positions first .. first + count - 1 of a run in a slice of its plan (ir/plan/positions.h) take
+// the tickets from `ticket` on.
+struct GrantRange {
+  RunId run;
+  uint32_t slice = 0;  // Or kEverySlice.
+  uint32_t first = 0, count = 0;
+  Ticket ticket;
+  uint32_t instance = 0;          // Always 0 in this version.
+  std::vector<uint32_t> choices;  // Always empty in this version.
+  bool operator==(const GrantRange&) const = default;
+};
+struct GrantFrame {
+  std::vector<GrantRange> ranges;
+  bool operator==(const GrantFrame&) const = default;
+};
+
+// What a host's devices have ended, and how long they were busy with it.
+struct SectionTime {
+  RunId run;
+  uint32_t slice = 0;
+  uint32_t position_end = 0;  // All before this one have ended on all devices of the host.
+  int64_t busy_ns = 0;        // Of the device that took longest, since the last report of the run.
+  bool operator==(const SectionTime&) const = default;
+};
+struct ProgressFrame {
+  std::vector<SectionTime> times;
+  bool operator==(const ProgressFrame&) const = default;
 };
 
 struct CancelFrame {
@@ -86,6 +127,7 @@ struct CopyFrame {
   uint32_t input = 0;  // kPut.
   StateScope scope;    // kPutState, kGetState.
   std::string name;    // kPutState, kGetState.
+  Ticket ticket;       // kPutState, kGetState, to executors: its place among the runs.
 };
 
 struct CopyDoneFrame {
@@ -117,7 +159,8 @@ struct FreeScopeFrame {
   bool operator==(const FreeScopeFrame&) const = default;
 };
 
-using Message = std::variant<UninstallFrame, RunFrame, CancelFrame, FreeFrame, CopyFrame,
-                             CopyDoneFrame, RunDoneFrame, HeartbeatFrame, FreeScopeFrame>;
+using Message = std::variant<UninstallFrame, RunFrame, PrepareFrame, GrantFrame, CancelFrame,
+                             FreeFrame, CopyFrame, CopyDoneFrame, RunDoneFrame, ProgressFrame,
+                             HeartbeatFrame, FreeScopeFrame>;
 
 }  // namespace gangway

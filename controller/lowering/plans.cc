@@ -92,6 +92,8 @@ PlanRecord PlanTable::place(SessionId owner, const Program& program,
   }
   record.scope = slices[0].value;
   record.plan = std::make_shared<const Plan>(lower(program, options, cache_));
+  record.positions = std::make_shared<const Positions>(*record.plan);
+  record.has_commit = record.positions->gate(0) != kNone;
   record.output_bytes = output_bytes(record);
   return record;
 }

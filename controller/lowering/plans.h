@@ -18,6 +18,7 @@
 #include "controller/lowering/lower.h"
 #include "controller/resources/objects.h"
 #include "controller/resources/slices.h"
+#include "ir/plan/positions.h"
 
 namespace gangway {
 
@@ -25,6 +26,7 @@ struct PlanRecord {
   PlanId id;
   SessionId owner;
   std::shared_ptr<const Plan> plan;
+  std::shared_ptr<const Positions> positions;
   uint64_t scope = 0;
   std::vector<HostId> hosts;                    // By Plan::hosts.
   std::vector<std::vector<DeviceRef>> devices;  // By Plan::slices and mesh device.
@@ -33,7 +35,12 @@ struct PlanRecord {
   std::shared_ptr<Holding> memory;
   std::shared_ptr<Holding> states;        // Until it is ready: then the slice holds them.
   std::vector<Reservation> output_bytes;  // Of one run.
-  int runs = 0;                           // Queued or in flight.
+  bool has_commit = false;
+  uint64_t prepared = 0;  // Runs that its hosts have been told of.
+  // Runs that ended with an error, by the client's name, with what runs behind them are told; until
+  // a run of a later chain begins.
+  std::map<RunId, Error> failed;
+  int runs = 0;  // Queued or in flight.
   int in_flight = 0;
   // Outputs of its runs that somebody still holds; they may outlive the plan.
   std::shared_ptr<int64_t> output_sets = std::make_shared<int64_t>(0);

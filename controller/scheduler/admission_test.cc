@@ -129,7 +129,7 @@ TEST_F(AdmissionTest, AHostIsToldOfWhatIsFreedBeforeTheRunThatGetsItsMemory) {
   controller_.on_message(session_, FreeFrame{{taken}});  // Only the run that reads it keeps it.
   finish_everywhere(4);
   ASSERT_FALSE(executor_[0].received.empty());
-  EXPECT_TRUE(std::holds_alternative<RunFrame>(executor_[0].received.back()));
+  EXPECT_TRUE(std::holds_alternative<GrantFrame>(executor_[0].received.back()));
   EXPECT_EQ(executor_[0].all<FreeFrame>().size(), 1u);
   EXPECT_EQ(tickets(0).size(), 5u)
       << "the reader was refused, and the run behind it got the memory";

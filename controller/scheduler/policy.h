@@ -20,7 +20,7 @@ struct Waiting {
   RunId run;
   SessionId session;
   PlanId plan;
-  size_t nodes = 0;
+  uint64_t positions = 0;  // How many tickets it takes.
 };
 
 class Policy {

@@ -19,7 +19,7 @@ std::optional<RunId> RunQueue::next(const std::function<bool(RunId)>& has_room) 
 
 Ticket RunQueue::take(RunId run) {
   const Ticket first = next_ticket_;
-  next_ticket_ = Ticket(first.value + waiting_.at(run).nodes);
+  next_ticket_ = Ticket(first.value + waiting_.at(run).positions);
   remove(run);
   return first;
 }
@@ -34,7 +34,7 @@ void RunQueue::remove(RunId run) {
   waiting_.erase(found);
 }
 
-void RunQueue::in_order(SessionId session, std::function<void()> send) {
+void RunQueue::in_order(SessionId session, std::function<void(Ticket)> send) {
   fences_.push_back({session, last_, std::move(send)});
   pass_fences();
 }
@@ -57,7 +57,7 @@ void RunQueue::pass_fences() {
       ++at;
       continue;
     }
-    at->send();
+    at->send(std::exchange(next_ticket_, next_ticket_.next()));
     at = fences_.erase(at);
   }
 }

@@ -4,8 +4,8 @@
 // that does not suspend, so the order in which two runs reach any two hosts is the same, and a node
 // waits only on lower tickets: nothing can deadlock, whatever order the policy chooses.
 //
-// What reads or writes state takes no ticket. It is sent in its turn: after the runs that its
-// session submitted before, and before its later ones (in_order()).
+// What reads or writes state takes a ticket in its turn: after the runs that its session submitted
+// before, and before its later ones (in_order()).
 //
 // Threads: the reactor's thread; nothing suspends.
 // Cost: add() and take() O(log runs) and what the policy needs; next() looks at each run that may
@@ -31,14 +31,14 @@ class RunQueue {
   void add(const Waiting& run);
   // The run whose turn it is among those that `has_room` lets go; none: nullopt. It stays.
   std::optional<RunId> next(const std::function<bool(RunId)>& has_room);
-  // It goes: takes it out and gives it its tickets, one a node; the first of them.
+  // It goes: takes it out and gives it its tickets, one a position; the first of them.
   Ticket take(RunId run);
   // It ends without its turn; a run that is not here is ignored.
   void remove(RunId run);
 
-  // Calls `send` between the runs that the session has added so far and its later ones: once all of
-  // those have been taken or removed. `send` must not call back.
-  void in_order(SessionId session, std::function<void()> send);
+  // Calls `send` with a ticket between those of the runs that the session has added so far and of
+  // its later ones: once all of those have been taken or removed. `send` must not call back.
+  void in_order(SessionId session, std::function<void(Ticket)> send);
   // What waits in in_order() is dropped.
   void session_closed(SessionId session);
 
@@ -49,7 +49,7 @@ class RunQueue {
   struct Fence {
     SessionId session;
     RunId last;
-    std::function<void()> send;
+    std::function<void(Ticket)> send;
   };
   void pass_fences();
   bool is_fenced(RunId run) const;

@@ -11,8 +11,8 @@ const auto kAny = [](RunId) { return true; };
 
 class RunQueueTest : public testing::Test {
  protected:
-  void add(uint64_t run, uint64_t session, size_t nodes = 1) {
-    queue_.add({.run = RunId(run), .session = SessionId(session), .nodes = nodes});
+  void add(uint64_t run, uint64_t session, uint64_t positions = 1) {
+    queue_.add({.run = RunId(run), .session = SessionId(session), .positions = positions});
   }
   // The runs that go now, in their order, and what is told between them: "1 told 2 ".
   std::string all() {
@@ -22,15 +22,19 @@ class RunQueueTest : public testing::Test {
     }
     return order_;
   }
-  std::function<void()> tell() {
-    return [this] { order_ += "told "; };
+  std::function<void(Ticket)> tell() {
+    return [this](Ticket ticket) {
+      order_ += "told ";
+      told_ = ticket;
+    };
   }
 
   RunQueue queue_{std::make_unique<Fifo>()};
   std::string order_;
+  Ticket told_;
 };
 
-TEST_F(RunQueueTest, ARunTakesATicketForEachOfItsNodes) {
+TEST_F(RunQueueTest, ARunTakesATicketForEachOfItsPositions) {
   add(1, 1, 3);
   add(2, 1);
   EXPECT_EQ(queue_.take(RunId(1)), Ticket(1));
@@ -51,6 +55,8 @@ TEST_F(RunQueueTest, WhatIsInOrderComesBehindTheSessionsRunsAndAheadOfItsLaterOn
   queue_.in_order(SessionId(1), tell());
   add(2, 1);
   EXPECT_EQ(all(), "1 told 2 ");
+  EXPECT_EQ(told_, Ticket(2)) << "of its own";
+  EXPECT_EQ(queue_.next_ticket(), Ticket(4));
 }
 
 TEST_F(RunQueueTest, ARunThatEndsWithoutItsTurnHoldsNothingUp) {
@@ -68,7 +74,7 @@ TEST_F(RunQueueTest, OtherSessionsPassWhatWaitsForItsTurn) {
   add(3, 2);
   const auto next = queue_.next([](RunId run) { return run != RunId(1); });
   EXPECT_EQ(next, RunId(3));
-  queue_.in_order(SessionId(3), [this] { order_ += "at once "; });
+  queue_.in_order(SessionId(3), [this](Ticket) { order_ += "at once "; });
   EXPECT_EQ(order_, "at once ");
 }
 

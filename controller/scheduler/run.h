@@ -19,7 +19,7 @@ struct RunRecord {
   SessionId session;
   RunFrame request;            // As the client named things.
   PlanRecord* plan = nullptr;  // Null: it names none that it may run.
-  bool granted = false;
+  bool granted = false;        // Its hosts have its prepare and its grants.
   std::vector<ArrayId> kept;   // Arguments and outputs it refers to.
   std::set<HostId> pending;    // Hosts that have not said that they are done.
   std::optional<Error> error;  // The first; a culprit's wins over hearsay.

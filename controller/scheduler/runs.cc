@@ -10,6 +10,16 @@ namespace {
 
 constexpr int64_t kTimeLimitMaxMs = int64_t{1} << 42;  // 139 years: fits in nanoseconds.
 
+// What the runs are told that were enqueued behind this one.
+Error not_committed(const RunRecord& run) {
+  return {ErrorKind::kCancelled,
+          cat("run of \"", run.plan->plan->name,
+              "\": nothing was committed, since the run before it did not commit: ",
+              run.error->message()),
+          {.program = run.plan->plan->name},
+          "handle the error of that run, then run again"};
+}
+
 }  // namespace
 
 RunTable::RunTable(HostTable& hosts, PlanTable& plans, ObjectTable& objects, Callbacks callbacks,
@@ -54,7 +64,7 @@ void RunTable::start(RunRecord& run) {
   run.plan = &plan;
   ++plan.runs;
   bind_arguments(run, objects_);
-  queue_.add({run.id, run.session, plan.id, plan.plan->nodes.size()});
+  queue_.add({run.id, run.session, plan.id, plan.positions->total()});
 }
 
 void RunTable::pump() {
@@ -66,30 +76,53 @@ void RunTable::pump() {
     if (!admitted.ok()) {
       run.fail(admitted.error(), true);
       end(run);
-    } else if (admitted.value()) {
-      grant(run);
-    } else {
+    } else if (!admitted.value()) {
       break;
+    } else if (auto broken = broken_chain(run)) {
+      run.fail(*broken, true);
+      end(run);
+    } else {
+      prepare(run);
+      grant(run, queue_.take(run.id));
     }
   }
   objects_.flush();
 }
 
-void RunTable::grant(RunRecord& run) {
-  TraceSpan span("grant", run.id.value);
+// Why the run may not commit: the one after which it comes has ended without. Null: that one has
+// committed, or its hosts will tell.
+const Error* RunTable::broken_chain(const RunRecord& run) {
+  PlanRecord& plan = *run.plan;
+  if (!plan.has_commit) return nullptr;
+  plan.failed.erase(plan.failed.begin(), plan.failed.lower_bound(run.request.after));
+  const auto failed = plan.failed.find(run.request.after);
+  return failed == plan.failed.end() ? nullptr : &failed->second;
+}
+
+void RunTable::prepare(RunRecord& run) {
+  TraceSpan span("prepare", run.id.value);
   PlanRecord& plan = *run.plan;
   run.granted = true;
   admission_.began(run);
-  RunFrame frame = run.request;
-  frame.run = run.id;
-  frame.first_ticket = queue_.take(run.id);
-  frame.time_limit_ms = 0;
+  PrepareFrame frame{plan.prepared++, run.request};
+  frame.run.run = run.id;
+  const RunRecord* after = find(run.session, run.request.after);
+  frame.run.after = after == nullptr ? RunId() : after->id;
+  frame.run.time_limit_ms = 0;
   objects_.flush();  // The hosts hear first of what was freed for it.
-  const Frame bytes = encode(frame);
-  for (HostId host : plan.hosts) {
-    run.pending.insert(host);
-    hosts_.send(host, bytes);
-  }
+  run.pending = {plan.hosts.begin(), plan.hosts.end()};
+  send(run, encode(frame));
+}
+
+void RunTable::grant(const RunRecord& run, Ticket first) {
+  const auto positions = static_cast<uint32_t>(run.plan->positions->total());
+  if (positions == 0) return;
+  send(run, encode(GrantFrame{
+                {{.run = run.id, .slice = kEverySlice, .count = positions, .ticket = first}}}));
+}
+
+void RunTable::send(const RunRecord& run, const Frame& frame) {
+  for (HostId host : run.plan->hosts) hosts_.send(host, frame);
 }
 
 void RunTable::host_done(HostId host, RunDoneFrame done) {
@@ -126,7 +159,11 @@ void RunTable::end(RunRecord& run) {
   by_client_.erase({run.session, run.request.run});
   const std::unique_ptr<RunRecord> ended = std::move(runs_.at(run.id));
   runs_.erase(ended->id);
-  if (ended->plan != nullptr) plans_.run_ended(*ended->plan);
+  if (ended->plan != nullptr) {
+    if (ended->error && ended->plan->has_commit)
+      ended->plan->failed.emplace(ended->request.run, not_committed(*ended));
+    plans_.run_ended(*ended->plan);
+  }
   callbacks_.ended(ended->session, {.run = ended->request.run,
                                     .error = ended->error,
                                     .culprit = ended->culprit,

@@ -1,7 +1,7 @@
 // The runs: from a client's request to the last host's completion.
 //
-//   submit -> waits for its turn (policy) -> admitted: memory reserved on all its hosts -> granted:
-//   tickets, and one frame for each host, the same bytes -> all are done -> the client is told
+//   submit -> waits for its turn (policy) -> admitted: memory reserved on all its hosts -> prepared
+//   and granted: two frames, the same bytes for each host -> all are done -> the client is told
 //
 // RunTable leads a run through its life: checks what it names (arguments.h), waits for its turn
 // (queue.h) and for room (admission.h), sends it to its hosts, and ends it once: when all of them
@@ -45,7 +45,7 @@ class RunTable {
   // Something was freed: grants what can go now.
   void pump();
   // In its turn among the session's runs (queue.h).
-  void in_order(SessionId session, std::function<void()> send) {
+  void in_order(SessionId session, std::function<void(Ticket)> send) {
     queue_.in_order(session, std::move(send));
   }
 
@@ -57,10 +57,13 @@ class RunTable {
 
  private:
   void start(RunRecord& run);
-  void grant(RunRecord& run);
+  void prepare(RunRecord& run);
+  void grant(const RunRecord& run, Ticket first);
+  void send(const RunRecord& run, const Frame& frame);
   void ask_to_stop(RunRecord& run, const Error& why);
   void host_finished(RunRecord& run, HostId host);
   void end(RunRecord& run);
+  const Error* broken_chain(const RunRecord& run);
   RunRecord* find(SessionId session, RunId client_run);
 
   HostTable& hosts_;

@@ -125,7 +125,7 @@ TEST_F(RunsTest, StateIsReadBehindRunsThatWaitAndAheadOfLaterOnes) {
   const auto order = [this] {
     std::string text;
     for (const Message& message : executor_[0].received) {
-      if (std::holds_alternative<RunFrame>(message)) text += "run ";
+      if (std::holds_alternative<PrepareFrame>(message)) text += "run ";
       if (std::holds_alternative<CopyFrame>(message)) text += "read ";
     }
     return text;

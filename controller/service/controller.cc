@@ -65,6 +65,8 @@ void Controller::on_message(HostId id, Message message) {
     runs_.pump();
   } else if (const auto* heartbeat = std::get_if<HeartbeatFrame>(&message)) {
     host->count_moved(heartbeat->moved);
+  } else if (std::holds_alternative<ProgressFrame>(message)) {
+    // Heard from: that is all that it means until devices are shared by measured time.
   } else {
     throw Error(ErrorKind::kInvalid,
                 "frame: an executor sent a kind of frame that is not its to send");
@@ -96,7 +98,10 @@ void Controller::on_message(SessionId id, Message message) {
     if (runs_.next_deadline_ns() != before) deadline_moved_.wake_all();
   } else if (auto* copy = std::get_if<CopyFrame>(&message)) {
     if (copy->kind == CopyKind::kGetState || copy->kind == CopyKind::kPutState) {
-      runs_.in_order(id, [this, id, state = *copy] { copies_.start(id, state); });
+      runs_.in_order(id, [this, id, state = *copy](Ticket ticket) mutable {
+        state.ticket = ticket;
+        copies_.start(id, std::move(state));
+      });
     } else {
       copies_.start(id, std::move(*copy));
     }

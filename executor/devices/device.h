@@ -4,14 +4,15 @@
 //   CUDA                      here
 //   cudaMallocAsync / Free    memory()                 exact accounting, one named budget
 //   module + graph            compile()                a local function, ready to be run many times
-//   in-order stream           enqueue(Work)            non-blocking state machines, run in order
+//   streams                   enqueue(Work, Lane)      non-blocking state machines, by ticket
 //   cudaEvent_t               Event, Mark              with an error in it
 //   cudaMallocHost            host_memory(), pin()
 //   cudaMemcpyAsync           Work that calls copy()
 //   ncclComm_t                Collective               executor/collectives/collective.h
 //
 // Invariants
-//  - Work runs in the order of enqueue(), one at a time: a work may read what an earlier one wrote.
+//  - One work runs at a time, piece by piece: which one is for the queue to say (lanes.h). Works of
+//    one lane follow one another, so each may read what the one before wrote.
 //  - What a Work starts on a *discrete* device (a GPU) runs after the call has returned, in the
 //    order in which it was started, in memory that the host can't touch. Code that must know that
 //    it is done takes a mark() and waits until it is reached(). On all other devices it is done
@@ -37,7 +38,7 @@
 #include <vector>
 
 #include "executor/collectives/collective.h"
-#include "executor/devices/stream.h"
+#include "executor/devices/lanes.h"
 #include "executor/store/memory.h"
 #include "executor/transfers/device_link.h"
 #include "executor/transfers/link_meter.h"
@@ -69,6 +70,9 @@ struct CallFrame {
   bool poisoned = false;
   // A peer was poisoned: seen in a collective.
   bool peer_poisoned = false;
+  // The step waits in a way that keeps the device from all other work: it takes a given time, or it
+  // is a collective of a device that such a one holds.
+  bool holds_device = false;
   // Record in `culprit` the first step whose float inputs were finite and whose outputs are not.
   bool check = false;
   NodeId culprit = kNone;
@@ -88,6 +92,15 @@ class CompiledFunction {
   virtual uint32_t step_count() const = 0;
   // The first step that writes state.
   virtual uint32_t commit_step() const = 0;
+  // The first step of each section of the function that it was compiled from; a section may have
+  // become empty. None where that is not cut.
+  virtual std::vector<uint32_t> section_steps() const { return {}; }
+  // Whether one of the steps [begin, end) is a collective.
+  virtual bool has_collective(uint32_t begin, uint32_t end) const {
+    static_cast<void>(begin);
+    static_cast<void>(end);
+    return false;
+  }
   // The axes of each distinct group of devices that its collectives join ("data", "data,expert"),
   // and the most bytes that one of them moves.
   struct CollectiveNeed {
@@ -164,7 +177,9 @@ class Device {
   // null: what is sent goes through host memory.
   virtual std::unique_ptr<DeviceLink> link_to(Device& receiver, uint32_t slots);
 
-  virtual void enqueue(Work& work) = 0;
+  // In a lane; or a task, which waits for no other.
+  void enqueue(Work& work, Lane& lane) { push(work, &lane); }
+  void enqueue(Work& work) { push(work, nullptr); }
   // Says that something that a pending work waits for may have happened.
   virtual void ring() = 0;
   // Ends its thread, for good, and drops what has not run. Memory and what was compiled stay.
@@ -204,6 +219,11 @@ class Device {
   virtual void check_finite(DType dtype, const void* data, int64_t elements, uint32_t* flag) = 0;
 
   bool discrete() const { return discrete_; }
+  // Whether a collective that has begun keeps the device from others until all its members came.
+  virtual bool collectives_hold() const { return discrete_; }
+  // Then they begin by ticket. A test that shows what this prevents switches it off, before the
+  // first enqueue().
+  bool order_collectives = true;
   // A mark stands for everything that was started so far. Where reached() says kPending, the device
   // is rung when the mark may have been reached. Once it says kDone, `failure` is the error of what
   // was started since the mark before, or the error that ended the device; null: there was none.
@@ -223,6 +243,7 @@ class Device {
   virtual void host_access(HostAccess kind, const void* data, int64_t bytes);
 
  protected:
+  virtual void push(Work& work, Lane* lane) = 0;
   virtual Mark make_mark() { return 0; }
   virtual Progress look_for_mark(Mark, std::shared_ptr<const Error>*) { return Progress::kDone; }
 

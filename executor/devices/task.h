@@ -17,17 +17,31 @@
 
 namespace gangway {
 
+// Where a task comes among the other works: after all lower tickets that share `state`, and before
+// all higher ones; after what is in `lane`. Without: as soon as it can run.
+struct TaskOrder {
+  uint64_t ticket = 0;
+  const void* state = nullptr;
+  Lane* lane = nullptr;
+};
+
 template <class Body, class End>
-void enqueue_task(Device& device, Body body, End end) {
+void enqueue_task(Device& device, Body body, End end, TaskOrder order = {}) {
   struct Task final : Work {
-    Task(Body b, End e) : body(std::move(b)), end(std::move(e)) {}
+    Task(Body b, End e, TaskOrder o) : body(std::move(b)), end(std::move(e)), order(o) {}
     Progress advance(Turn& turn) override { return body(turn); }
     void settled(Turn&, const std::shared_ptr<const Error>& failure) override { end(failure); }
     void retire(bool) override { delete this; }
+    uint64_t ticket() const override { return order.ticket; }
+    std::span<const void* const> states() const override {
+      return {&order.state, order.state == nullptr ? size_t{0} : size_t{1}};
+    }
     Body body;
     End end;
+    TaskOrder order;
   };
-  device.enqueue(*new Task(std::move(body), std::move(end)));
+  Work& task = *new Task(std::move(body), std::move(end), order);
+  order.lane == nullptr ? device.enqueue(task) : device.enqueue(task, *order.lane);
 }
 
 template <class Body>

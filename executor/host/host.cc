@@ -42,7 +42,8 @@ Future<Installed> Host::install(PlanId id, std::shared_ptr<const Plan> plan, uin
 void Host::link(PlanId id, const std::vector<LinkOffer>& offers) { impl_->link(id, offers); }
 Future<void> Host::commit_install(PlanId id) { return impl_->commit_install(id); }
 void Host::uninstall(PlanId id, bool refused) { impl_->uninstall(id, refused); }
-void Host::start(const RunFrame& request) { impl_->start(request); }
+void Host::prepare(const PrepareFrame& frame) { impl_->prepare(frame); }
+void Host::grant(const GrantFrame& frame) { impl_->grant(frame); }
 void Host::cancel(RunId run, ErrorKind kind, const std::string& why) {
   impl_->cancel(run, kind, why);
 }
@@ -54,13 +55,14 @@ void Host::get(uint64_t request, ArrayId array, const ClientBytes& to) {
   impl_->arrays.get(request, array, to);
 }
 void Host::free(std::span<const ArrayId> arrays) { impl_->arrays.free(arrays); }
+void Host::take_ticket(Ticket ticket) { impl_->take_ticket(ticket, "a copy of a state"); }
 void Host::get_state(uint64_t request, StateScope scope, const std::string& name,
-                     const ClientBytes& to) {
-  impl_->arrays.get_state(request, scope, name, to);
+                     const ClientBytes& to, Ticket ticket) {
+  impl_->arrays.get_state(request, scope, name, to, ticket);
 }
 void Host::put_state(uint64_t request, StateScope scope, const std::string& name,
-                     const ClientBytes& from) {
-  impl_->arrays.put_state(request, scope, name, from);
+                     const ClientBytes& from, Ticket ticket) {
+  impl_->arrays.put_state(request, scope, name, from, ticket);
 }
 void Host::free_scope(StateScope scope) { impl_->states.drop(scope); }
 int64_t Host::bytes_in_use(uint32_t device) const {

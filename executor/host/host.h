@@ -32,6 +32,7 @@ namespace gangway {
 namespace cuda {
 class Driver;
 }
+class OrderLog;
 class Reactor;
 class SimFabric;
 class SimHost;
@@ -47,6 +48,8 @@ struct HostOptions {
   int64_t memory_bytes = 0;  // For each device; 0: an equal share of the machine's memory.
   int threads = 0;           // Intra-op threads of each device; 0: cores / devices, at least 1.
   Tracer* tracer = nullptr;  // Gets a row for each device; must outlive the host.
+  // What the devices do is written down there; none: nowhere.
+  std::shared_ptr<OrderLog> order_log;
   // kCuda: a driver for each card; device d is on card d modulo their number.
   std::vector<std::shared_ptr<cuda::Driver>> gpus;
   // kSim: through what the simulated hosts of one process reach one another; none: a host alone.
@@ -90,10 +93,14 @@ class Host {
   // plan shares them.
   void uninstall(PlanId id, bool refused = false);
 
-  // Prepares everything host-side at once and enqueues the run's nodes on the device streams. A
-  // request that does not fit its plan starts a poisoned run, since its peers wait for its part.
-  // Throws only where the plan is not ready here.
-  void start(const RunFrame& request);
+  // Does everything host-side of a run at once, and puts it on the devices, where it waits for its
+  // grants. A request that does not fit its plan becomes a poisoned run, since its peers wait for
+  // its part. Throws kInvalid where the plan is not ready here, the ordinal is not the plan's next,
+  // or more runs are in flight than the plan has room for.
+  void prepare(const PrepareFrame& frame);
+  // Gives parts of prepared runs their tickets. Throws kInvalid for what breaks the order
+  // (protocol/frames.capnp); runs that have ended here are passed over.
+  void grant(const GrantFrame& frame);
   // Keeps the run from committing if it has not committed yet; its devices still take part in every
   // collective, passing the flag on. kUnavailable means that a peer is lost: then the devices end
   // the run where they are, without waiting for peers.
@@ -105,11 +112,13 @@ class Host {
   void get(uint64_t request, ArrayId array, const ClientBytes& to);
   void free(std::span<const ArrayId> arrays);
 
-  // State, in stream order: a version, never the live buffer of a later run.
-  void get_state(uint64_t request, StateScope scope, const std::string& name,
-                 const ClientBytes& to);
+  // State, in the order of tickets: a version, never the live buffer of a later run. take_ticket()
+  // comes first: it throws kInvalid for a ticket that is not above all earlier ones.
+  void take_ticket(Ticket ticket);
+  void get_state(uint64_t request, StateScope scope, const std::string& name, const ClientBytes& to,
+                 Ticket ticket);
   void put_state(uint64_t request, StateScope scope, const std::string& name,
-                 const ClientBytes& from);
+                 const ClientBytes& from, Ticket ticket);
   void free_scope(StateScope scope);
 
   int64_t bytes_in_use(uint32_t device) const;

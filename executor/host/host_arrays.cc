@@ -42,13 +42,13 @@ void HostArrays::free(std::span<const ArrayId> ids) {
 }
 
 void HostArrays::get_state(uint64_t request, StateScope scope, const std::string& name,
-                           const ClientBytes& to) {
-  copy_shards(request, states_.get(scope, name).shards, to, Direction::kOut);
+                           const ClientBytes& to, Ticket ticket) {
+  copy_shards(request, states_.get(scope, name).shards, to, Direction::kOut, ticket);
 }
 
 void HostArrays::put_state(uint64_t request, StateScope scope, const std::string& name,
-                           const ClientBytes& from) {
-  copy_shards(request, states_.get(scope, name).shards, from, Direction::kIn);
+                           const ClientBytes& from, Ticket ticket) {
+  copy_shards(request, states_.get(scope, name).shards, from, Direction::kIn, ticket);
 }
 
 namespace {
@@ -75,7 +75,7 @@ void copy_shard(Device& device, const TensorShards& tensor, const Shard& shard, 
 }  // namespace
 
 void HostArrays::copy_shards(uint64_t request, const TensorShards& tensor,
-                             const ClientBytes& client, Direction direction) {
+                             const ClientBytes& client, Direction direction, Ticket ticket) {
   const bool in = direction == Direction::kIn;
   std::vector<Shard> parts;
   for (const Shard& shard : tensor.shards) {
@@ -106,6 +106,7 @@ void HostArrays::copy_shards(uint64_t request, const TensorShards& tensor,
     if (bytes > 0) copy->pins.push_back(device.pin(copy->bytes, bytes));
     TensorShards facts{tensor.type, tensor.local, tensor.mesh, tensor.sharding, {}};
     const auto start = [copy, shard, in, facts = std::move(facts)](Turn& turn) {
+      if (!in && shard.buffer->pending) return Progress::kPending;
       if (in || shard.buffer->error == nullptr)
         copy_shard(turn.device, facts, shard, copy->bytes, in);
       return Progress::kDone;
@@ -120,7 +121,8 @@ void HostArrays::copy_shards(uint64_t request, const TensorShards& tensor,
             if (--copy->running == 0) events_.copy_done({request, copy->error});
           });
     };
-    enqueue_task(device, start, end);
+    const TaskOrder order{ticket.value, ticket == Ticket() ? nullptr : shard.buffer.get()};
+    enqueue_task(device, start, end, order);
   }
 }
 

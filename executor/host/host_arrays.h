@@ -37,15 +37,17 @@ class HostArrays {
   void put(uint64_t request, ArrayId array, const HostPlan& like, uint32_t input,
            const ClientBytes& from);
   void get(uint64_t request, ArrayId array, const ClientBytes& to);
-  void get_state(uint64_t request, StateScope scope, const std::string& name,
-                 const ClientBytes& to);
+  // `ticket`: the version is what runs with lower tickets leave.
+  void get_state(uint64_t request, StateScope scope, const std::string& name, const ClientBytes& to,
+                 Ticket ticket);
   void put_state(uint64_t request, StateScope scope, const std::string& name,
-                 const ClientBytes& from);
+                 const ClientBytes& from, Ticket ticket);
 
  private:
   enum class Direction : uint8_t { kIn, kOut };
+  // `ticket`: of a state; 0: an array.
   void copy_shards(uint64_t request, const TensorShards& tensor, const ClientBytes& client,
-                   Direction direction);
+                   Direction direction, Ticket ticket = {});
 
   Reactor& reactor_;
   HostDevices& devices_;

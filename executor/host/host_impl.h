@@ -50,13 +50,15 @@ struct Host::Impl final : DeviceRun::Listener {
   void erase_closed();
 
   // host_runs.cc
-  void start(const RunFrame& request);
-  bool try_start(const RunFrame& request);
+  void prepare(const PrepareFrame& frame);
+  void grant(const GrantFrame& frame);
+  void take_ticket(Ticket ticket, const std::string& what, bool same = false);
+  static void require_in_order(const HostPlan& plan, const PlanRun& run, const GrantRange& range);
   void bind(HostPlan& plan, const RunFrame& request, size_t device, DeviceRun& run,
             const std::shared_ptr<const Error>& error);
   EventPtr fill_source(HostPlan& plan, size_t device, DeviceRun& run, uint32_t source,
                        uint64_t position);
-  void prepare(HostPlan& plan, PlanRun& run);
+  void fill_frames(HostPlan& plan, PlanRun& run);
   void make_outputs(HostPlan& plan, const RunFrame& request);
   std::shared_ptr<const Error> check_shape(HostPlan& plan, const RunFrame& request);
   std::shared_ptr<const Error> check_arguments(HostPlan& plan, const RunFrame& request);
@@ -67,7 +69,6 @@ struct Host::Impl final : DeviceRun::Listener {
   void give_up(HostPlan& plan, const std::shared_ptr<const Error>& error);
   void sound_alarm(HostPlan& plan);
   void run_done(HostPlan& plan, PlanRun& run);
-  void start_waiting();
 
   Reactor& reactor;
   HostDevices devices;
@@ -80,12 +81,8 @@ struct Host::Impl final : DeviceRun::Listener {
   std::vector<std::unique_ptr<HostPlan>> closing;
   std::unordered_map<RunId, std::pair<HostPlan*, PlanRun*>> runs;
   std::unordered_map<const DeviceRun*, std::pair<HostPlan*, PlanRun*>> run_of;
-  // In ticket order, until a run in flight ends.
-  struct WaitingRun {
-    RunFrame request;
-    std::shared_ptr<const Error> cancelled;  // Null: it is not.
-  };
-  std::deque<WaitingRun> waiting;
+  uint64_t last_ticket = 0;  // The highest that was granted.
+  RunId last_gate;           // Whose gate it is; 0: it is of something else.
 };
 
 }  // namespace gangway

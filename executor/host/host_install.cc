@@ -97,13 +97,16 @@ namespace {
 
 class EntryMaker {
  public:
-  EntryMaker(const Plan& plan, DevicePlan& device) : plan_(plan), device_(device) {}
+  EntryMaker(const HostPlan& plan, DevicePlan& device)
+      : plan_(*plan.plan), positions_(*plan.positions), device_(device) {}
 
   void run() {
     for (uint32_t n = 0; n < plan_.nodes.size(); ++n) {
       if (takes_part(plan_, plan_.nodes[n], device_.member)) add(n);
       device_.entries_end.push_back(static_cast<uint32_t>(device_.entries.size()));
     }
+    add_positions();
+    add_ordered();
     add_outputs();
   }
 
@@ -129,12 +132,16 @@ class EntryMaker {
     return device_.layout.values[value].kind == ValuePlace::Kind::kBound;
   }
 
+  // An entry for each section. The first prepares the call's frame, the last looks at the result
+  // that must be finite.
   void add_call(uint32_t n, const PlanNode& node) {
     const CompiledFunction& function = *device_.functions[node.function];
     const LocalFunction& local = plan_.functions[node.function];
-    Entry entry{
-        .kind = EntryKind::kCall, .node = n, .function = &function, .end = function.commit_step()};
-    if (local.finite_result != kNone) entry.finite_value = node.results[local.finite_result];
+    const size_t first = device_.entries.size();
+    add_sections(n, node, function, 0, function.commit_step());
+    if (local.finite_result != kNone)
+      device_.entries.back().finite_value = node.results[local.finite_result];
+    Entry& entry = device_.entries[first];
     for (uint32_t i = 0; i < node.inputs.size(); ++i) {
       const uint32_t value = node.inputs[i].value;
       if (bound(value)) entry.patches.push_back({i, value});
@@ -146,17 +153,31 @@ class EntryMaker {
       const auto base = static_cast<uint32_t>(node.inputs.size()) + r;
       if (bound(node.results[r])) entry.patches.push_back({base, node.results[r]});
     }
-    device_.entries.push_back(std::move(entry));
   }
 
   void add_commit(uint32_t n, const PlanNode& node) {
     const CompiledFunction& function = *device_.functions[plan_.nodes[node.call].function];
-    device_.entries.push_back({.kind = EntryKind::kCommit,
-                               .node = node.call,
-                               .plan_node = n,
-                               .function = &function,
-                               .begin = function.commit_step(),
-                               .end = function.step_count()});
+    add_sections(n, node, function, function.commit_step(), function.step_count());
+  }
+
+  // The steps [begin, end) of a call or a commit.
+  void add_sections(uint32_t n, const PlanNode& node, const CompiledFunction& function,
+                    uint32_t begin, uint32_t end) {
+    const bool commits = node.kind == PlanNodeKind::kCommit;
+    const uint32_t call = commits ? node.call : n;
+    const std::vector<uint32_t> steps = function.section_steps();
+    const SectionRange sections = sections_of(plan_, node);
+    const uint32_t count = std::max(1u, sections.count);
+    for (uint32_t s = 0; s < count; ++s) {
+      const bool last = s + 1 == count;
+      device_.entries.push_back({.kind = commits ? EntryKind::kCommit : EntryKind::kCall,
+                                 .node = call,
+                                 .plan_node = commits ? n : kNone,
+                                 .function = &function,
+                                 .begin = s == 0 ? begin : steps[sections.first + s],
+                                 .end = last ? end : steps[sections.first + s + 1],
+                                 .first = s == 0});
+    }
   }
 
   void add_source(uint32_t n, const PlanNode& node) {
@@ -191,12 +212,57 @@ class EntryMaker {
     }
   }
 
+  // An entry is one position; the gate is one in each slice.
+  void add_positions() {
+    device_.entry_in_order.assign(positions_.total(), kNone);
+    device_.entry_at.resize(plan_.slices.size());
+    for (uint32_t s = 0; s < plan_.slices.size(); ++s) {
+      if (mesh_device_of(plan_.slices[s], device_.member) != kNone)
+        device_.entry_at[s].assign(positions_.count(s), kNone);
+    }
+    uint32_t entry = 0;
+    for (uint32_t n = 0; n < plan_.nodes.size(); ++n) {
+      const uint32_t in_order = positions_.in_order(n).first;
+      if (plan_.nodes[n].kind == PlanNodeKind::kGate) {
+        for (uint32_t s = 0; s < plan_.slices.size(); ++s) {
+          if (!device_.entry_at[s].empty()) device_.entry_at[s][positions_.gate(s)] = entry;
+        }
+        device_.entry_in_order[in_order] = entry++;
+        continue;
+      }
+      std::vector<uint32_t>& entry_at = device_.entry_at[plan_.nodes[n].slice];
+      if (entry_at.empty()) continue;
+      const Positions::Range range = positions_.of(n, plan_.nodes[n].slice);
+      for (uint32_t k = 0; k < range.count; ++k) {
+        entry_at[range.first + k] = entry;
+        device_.entry_in_order[in_order + k] = entry++;
+      }
+    }
+    GW_ASSERT(entry == device_.entries.size());
+  }
+
+  // The gate is one: when it does not let the run pass, all devices replay its collectives.
+  bool is_ordered(const Entry& entry) const {
+    if (entry.kind == EntryKind::kGate) return true;
+    return entry.function != nullptr && entry.function->has_collective(entry.begin, entry.end);
+  }
+
+  void add_ordered() {
+    auto next = static_cast<uint32_t>(device_.entries.size());
+    device_.next_ordered.resize(next);
+    for (uint32_t e = next; e-- > 0;) {
+      if (is_ordered(device_.entries[e])) next = e;
+      device_.next_ordered[e] = next;
+    }
+  }
+
   const Plan& plan_;
+  const Positions& positions_;
   DevicePlan& device_;
 };
 
 }  // namespace
 
-void add_entries(HostPlan& plan, DevicePlan& device) { EntryMaker(*plan.plan, device).run(); }
+void add_entries(HostPlan& plan, DevicePlan& device) { EntryMaker(plan, device).run(); }
 
 }  // namespace gangway

@@ -23,6 +23,7 @@
 #include "executor/store/state_store.h"
 #include "executor/store/tensor_shards.h"
 #include "executor/transfers/device_link.h"
+#include "ir/plan/positions.h"
 #include "protocol/install.h"
 #include "protocol/messages.h"
 #include "runtime/fibers/future.h"
@@ -50,6 +51,9 @@ struct PlanRun {
   std::vector<std::unique_ptr<DeviceRun>> devices;  // As HostPlan::devices.
   RunId run;
   size_t running = 0;  // Devices that have not finished.
+  // Positions that have tickets: by slice, and of a run that is granted in all slices at once.
+  std::vector<uint32_t> granted;
+  uint32_t granted_in_order = 0;
 };
 
 enum class PlanStage : uint8_t {
@@ -87,8 +91,9 @@ struct HostPlan {
   // By receive and mesh device.
   std::map<std::pair<uint32_t, uint32_t>, std::shared_ptr<DeviceLink>> links;
 
+  std::optional<Positions> positions;
   std::vector<std::unique_ptr<PlanRun>> runs;  // One for each run in flight.
-  uint64_t started = 0;
+  uint64_t prepared = 0;
   size_t active = 0;
 };
 

@@ -52,9 +52,14 @@ Future<Installed> Host::Impl::install(PlanId id, std::shared_ptr<const Plan> giv
   auto made = std::make_unique<HostPlan>();
   made->id = id;
   made->plan = std::move(given);
+  made->positions.emplace(*made->plan);
   made->self = self;
   made->scope = scope;
   add_devices(*made, devices.all);
+  for (const auto& device : made->devices) {
+    device->id = id;
+    device->order_log = devices.options.order_log;
+  }
   made->compiling = std::make_shared<CompileJob>();
   CompileJob& job = *made->compiling;
   add_functions(*made, job);
@@ -284,7 +289,9 @@ void Host::Impl::add_states(HostPlan& made) {
     }
     for (const auto& device : made.devices) {
       const Shard* shard = state->shards.on(device->member.device);
-      if (shard != nullptr) device->states[value] = shard->buffer;
+      if (shard == nullptr) continue;
+      device->states[value] = shard->buffer;
+      device->shared_states.push_back(shard->buffer.get());
     }
   }
 }
@@ -311,7 +318,8 @@ void Host::Impl::initialise(HostPlan& made, uint32_t s, const std::shared_ptr<St
       });
     };
     ++made.initialising;
-    enqueue_task(*device->device, start, end);
+    // One after another: they share the plan's arena.
+    enqueue_task(*device->device, start, end, {.lane = &device->lane});
   }
 }
 
@@ -339,7 +347,6 @@ void Host::Impl::uninstall(PlanId id, bool refused) {
   if (refused || made->stage != PlanStage::kReady) drop_states(*made);
   if (made->initialising > 0) made->committed.fail(install_dropped(*made));
   made->stage = PlanStage::kClosing;
-  std::erase_if(waiting, [&](const WaitingRun& run) { return run.request.plan == id; });
   give_up(*made, nullptr);
   closing.push_back(std::move(made));
   erase_closed();

@@ -5,20 +5,29 @@
 #include "runtime/observe/trace.h"
 
 namespace gangway {
+namespace {
 
-void Host::Impl::start(const RunFrame& request) {
-  HostPlan& made = plan(request.plan);
-  GW_REQUIRE(made.stage == PlanStage::kReady, "plan ", request.plan, ": is not ready to run");
-  // Ticket order: no run overtakes one that waits.
-  if (!waiting.empty() || !try_start(request)) waiting.push_back({request, nullptr});
+bool is_gate(const HostPlan& made, const GrantRange& range) {
+  return range.count == 1 && range.slice < made.plan->slices.size() &&
+         made.positions->gate(range.slice) == range.first;
 }
 
-bool Host::Impl::try_start(const RunFrame& request) {
+}  // namespace
+
+void Host::Impl::prepare(const PrepareFrame& frame) {
+  const RunFrame& request = frame.run;
   HostPlan& made = plan(request.plan);
-  PlanRun& run = *made.runs[made.started % made.runs.size()];
-  if (run.running > 0) return false;
+  GW_REQUIRE(made.stage == PlanStage::kReady, "plan ", request.plan, ": is not ready to run");
+  GW_REQUIRE(frame.ordinal == made.prepared, "run ", request.run, " of \"", made.plan->name,
+             "\": expected run number ", made.prepared, " of its plan, got number ", frame.ordinal);
+  GW_REQUIRE(!runs.contains(request.run), "run ", request.run, ": was prepared already");
+  PlanRun& run = *made.runs[frame.ordinal % made.runs.size()];
+  GW_REQUIRE(run.running == 0, "run ", request.run, " of \"", made.plan->name,
+             "\": expected at most ", made.runs.size(), " runs in flight");
   run.run = request.run;
   run.running = made.devices.size();
+  run.granted.assign(made.plan->slices.size(), 0);
+  run.granted_in_order = 0;
   std::shared_ptr<const Error> error = check_shape(made, request);
   if (error == nullptr) error = check_arguments(made, request);
   try {
@@ -27,23 +36,67 @@ bool Host::Impl::try_start(const RunFrame& request) {
     if (error == nullptr) error = std::make_shared<const Error>(failure);
   }
   for (size_t d = 0; d < made.devices.size(); ++d) bind(made, request, d, *run.devices[d], error);
-  prepare(made, run);
-  ++made.started;
+  fill_frames(made, run);
+  ++made.prepared;
   ++made.active;
   runs[request.run] = {&made, &run};
   for (size_t d = 0; d < made.devices.size(); ++d)
-    made.devices[d]->device->enqueue(*run.devices[d]);
-  return true;
+    made.devices[d]->device->enqueue(*run.devices[d], made.devices[d]->lane);
+}
+
+void Host::Impl::grant(const GrantFrame& frame) {
+  for (const GrantRange& range : frame.ranges) {
+    const auto found = runs.find(range.run);
+    // The gate's ranges, one for each slice, share their ticket.
+    const bool gate = found != runs.end() && is_gate(*found->second.first, range);
+    take_ticket(range.ticket, cat("grant of run ", range.run), gate && last_gate == range.run);
+    last_gate = gate ? range.run : RunId();
+    last_ticket += range.count - 1;
+    if (found == runs.end()) continue;
+    auto [made, run] = found->second;
+    require_in_order(*made, *run, range);
+    (range.slice == kEverySlice ? run->granted_in_order : run->granted[range.slice]) += range.count;
+    for (size_t d = 0; d < run->devices.size(); ++d) {
+      if (run->devices[d]->grant(range)) made->devices[d]->device->ring();
+    }
+  }
+}
+
+void Host::Impl::take_ticket(Ticket ticket, const std::string& what, bool same) {
+  GW_REQUIRE(ticket.value > last_ticket || (same && ticket.value == last_ticket), what,
+             ": expected a ticket above ", last_ticket, ", got ", ticket);
+  last_ticket = ticket.value;
+  last_gate = RunId();
+}
+
+void Host::Impl::require_in_order(const HostPlan& made, const PlanRun& run,
+                                  const GrantRange& range) {
+  const bool whole = range.slice == kEverySlice;
+  GW_REQUIRE(whole || range.slice < run.granted.size(), "grant of run ", range.run, ": slice ",
+             range.slice, " does not exist");
+  const uint32_t all = whole ? made.positions->total() : made.positions->count(range.slice);
+  const uint32_t next = whole ? run.granted_in_order : run.granted[range.slice];
+  GW_REQUIRE(range.first == next && range.count <= all - next, "grant of run ", range.run, " of \"",
+             made.plan->name, "\": expected positions from ", next, " on, of ", all, ", got ",
+             range.first, " to ", range.first + range.count - 1);
+  GW_REQUIRE(range.instance == 0 && range.choices.empty(), "grant of run ", range.run,
+             ": expected instance 0 and no choices, got instance ", range.instance, " and ",
+             range.choices.size(), " choices");
+  const bool by_slice = std::any_of(run.granted.begin(), run.granted.end(),
+                                    [](uint32_t granted) { return granted > 0; });
+  GW_REQUIRE(whole ? !by_slice : run.granted_in_order == 0, "grant of run ", range.run,
+             ": expected ranges ", by_slice ? "of single slices" : "of all slices at once",
+             ", as before");
 }
 
 // Everything host-side of the run, for all its nodes at once.
-void Host::Impl::prepare(HostPlan& made, PlanRun& run) {
+void Host::Impl::fill_frames(HostPlan& made, PlanRun& run) {
   for (uint32_t n = 0; n < made.plan->nodes.size(); ++n) {
     TraceSpan span("enqueue", run.run.value, n);
     for (size_t d = 0; d < made.devices.size(); ++d) {
       const DevicePlan& device = *made.devices[d];
       for (uint32_t e = n == 0 ? 0 : device.entries_end[n - 1]; e < device.entries_end[n]; ++e) {
-        run.devices[d]->prepare(device.entries[e]);
+        run.devices[d]->fill_frame(device.entries[e]);
       }
     }
   }
@@ -107,7 +160,9 @@ void Host::Impl::make_outputs(HostPlan& made, const RunFrame& request) {
     for (const auto& device : made.devices) {
       if (device->output_pools[o] == nullptr) continue;
       for (Shard& shard : tensor.shards) {
-        if (shard.device == device->member.device) shard.buffer = device->output_pools[o]->take();
+        if (shard.device != device->member.device) continue;
+        shard.buffer = device->output_pools[o]->take();
+        shard.buffer->pending = true;
       }
     }
     arrays.add(request.outputs[o], std::move(tensor));
@@ -120,7 +175,8 @@ void Host::Impl::bind(HostPlan& made, const RunFrame& request, size_t d, DeviceR
   const Plan& facts = *made.plan;
   DeviceRun::Inputs inputs;
   inputs.run = request.run;
-  inputs.number = made.started;
+  inputs.after = request.after;
+  inputs.number = made.prepared;
   inputs.error = error;
   inputs.arguments.resize(facts.inputs.size());
   inputs.inline_bytes.resize(facts.inputs.size(), nullptr);
@@ -176,7 +232,7 @@ EventPtr Host::Impl::fill_source(HostPlan& made, size_t d, DeviceRun& run, uint3
 void Host::Impl::give_up(HostPlan& made, const std::shared_ptr<const Error>& error) {
   const size_t slots = made.runs.size();
   for (size_t back = 1; back <= slots; ++back) {
-    for (const auto& device : made.runs[(made.started + slots - back) % slots]->devices) {
+    for (const auto& device : made.runs[(made.prepared + slots - back) % slots]->devices) {
       if (device->active() && error != nullptr) device->cancel(error);
       device->abandon();
     }
@@ -201,12 +257,8 @@ void Host::Impl::stop(HostPlan& made, PlanRun& run, const std::shared_ptr<const 
 
 void Host::Impl::cancel(RunId id, ErrorKind kind, const std::string& why) {
   auto error = std::make_shared<const Error>(kind, why);
-  auto found = runs.find(id);
-  if (found != runs.end()) return stop(*found->second.first, *found->second.second, error);
-  // A run that waits here still takes part when its turn comes, since its peers wait for it.
-  for (WaitingRun& run : waiting) {
-    if (run.request.run == id && run.cancelled == nullptr) run.cancelled = error;
-  }
+  const auto found = runs.find(id);
+  if (found != runs.end()) stop(*found->second.first, *found->second.second, error);
 }
 
 void Host::Impl::device_done(DeviceRun& device) {
@@ -247,18 +299,6 @@ void Host::Impl::run_done(HostPlan& made, PlanRun& run) {
   for (const auto& device : run.devices) device->release();
   events.run_done(std::move(done));
   erase_closed();
-  start_waiting();
-}
-
-void Host::Impl::start_waiting() {
-  while (!waiting.empty()) {
-    if (!try_start(waiting.front().request)) return;
-    const WaitingRun started = std::move(waiting.front());
-    waiting.pop_front();
-    if (started.cancelled == nullptr) continue;
-    const auto [made, run] = runs.at(started.request.run);
-    stop(*made, *run, started.cancelled);
-  }
 }
 
 }  // namespace gangway

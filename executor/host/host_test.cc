@@ -64,9 +64,9 @@ TEST_P(HostTest, ACancelledRunEndsOnAllHostsWithoutCommitting) {
   TestHosts t(*reactor, 2, 1, GetParam());
   t.install(kPlan, training_step(2, 1));
   t.put<float>(ArrayId(100), kPlan, 0, std::vector<float>(16, 3.0f));
-  t.hosts[0]->start(step_request(kPlan, 1));
+  t.start_on(0, step_request(kPlan, 1));
   t.hosts[0]->cancel(RunId(1), ErrorKind::kCancelled, "run: its time limit passed");
-  t.hosts[1]->start(step_request(kPlan, 1));
+  t.start_on(1, step_request(kPlan, 1));
   const Done done = t.wait(RunId(1));
   ASSERT_TRUE(done.error);
   EXPECT_EQ(done.error->kind(), ErrorKind::kCancelled);
@@ -79,35 +79,15 @@ TEST_P(HostTest, WhenAPeerIsGoneAllRunsOfThePlanAreGivenUp) {
   TestHosts t(*reactor, 2, 1, GetParam());
   t.install(kPlan, training_step(2, 1));
   t.put<float>(ArrayId(100), kPlan, 0, std::vector<float>(16, 3.0f));
-  for (uint64_t run = 1; run <= 3; ++run) t.hosts[0]->start(step_request(kPlan, run));
+  for (uint64_t run = 1; run <= 2; ++run) t.start_on(0, step_request(kPlan, run));
   t.hosts[0]->cancel(RunId(1), ErrorKind::kUnavailable, "host-1 is gone");
   const auto& done = t.logs[0]->done;
+  reactor->run_until([&] { return done.size() == 2; });
+  t.start_on(0, step_request(kPlan, 3));
   reactor->run_until([&] { return done.size() == 3; });
-  t.hosts[0]->start(step_request(kPlan, 4));
-  reactor->run_until([&] { return done.size() == 4; });
-  // Two were in flight; the others met the plan as it was left.
   for (uint64_t run = 1; run <= 2; ++run)
     EXPECT_EQ(done.at(RunId(run)).error->kind(), ErrorKind::kUnavailable) << run;
-  for (uint64_t run = 3; run <= 4; ++run)
-    EXPECT_EQ(done.at(RunId(run)).error->kind(), ErrorKind::kCancelled) << run;
-}
-
-// Two runs are in flight; the third waits.
-TEST_P(HostTest, ACancelOfARunThatWentWithItsPlanMeansNothingToALaterRunOfThatName) {
-  TestHosts t(*reactor, 2, 1, GetParam());
-  const std::vector<float> x(16, 3.0f);
-  t.install(kPlan, training_step(2, 1));
-  t.put<float>(ArrayId(100), kPlan, 0, x);
-  for (uint64_t run = 1; run <= 3; ++run) t.hosts[0]->start(step_request(kPlan, run));
-  t.hosts[0]->cancel(RunId(3), ErrorKind::kCancelled, "run: its client cancelled it");
-  for (auto& host : t.hosts) host->uninstall(kPlan);
-  reactor->run_until([&] { return t.logs[0]->done.size() == 2; });
-  t.install(kPlan, training_step(2, 1));
-  t.put<float>(ArrayId(100), kPlan, 0, x);
-  for (auto& log : t.logs) log->done.clear();
-  for (uint64_t run = 1; run <= 3; ++run) t.hosts[0]->start(step_request(kPlan, run));
-  for (uint64_t run = 1; run <= 3; ++run) t.hosts[1]->start(step_request(kPlan, run));
-  EXPECT_FALSE(t.wait(RunId(3)).error);
+  EXPECT_EQ(done.at(RunId(3)).error->kind(), ErrorKind::kCancelled) << "it met the plan as it was";
 }
 
 TEST_P(HostTest, ARunWithABadArgumentFailsWithItsNameAndLeavesStateAsItWas) {
@@ -131,8 +111,8 @@ TEST_P(HostTest, AHostThatIsToldARunOfAnotherShapeTakesPartInItPoisoned) {
   t.put<float>(ArrayId(100), kPlan, 0, std::vector<float>(16, 3.0f));
   RunFrame wrong = step_request(kPlan, 1);
   wrong.outputs.clear();
-  t.hosts[0]->start(wrong);
-  t.hosts[1]->start(step_request(kPlan, 1));
+  t.start_on(0, wrong);
+  t.start_on(1, step_request(kPlan, 1));
   const Done done = t.wait(RunId(1));
   ASSERT_TRUE(done.error);
   EXPECT_EQ(done.error->kind(), ErrorKind::kInvalid);
@@ -252,7 +232,7 @@ TEST_P(HostTest, APlanWhoseSharedStateWentAwayIsRefusedAndNeverReady) {
   EXPECT_THAT(refused->what(), HasSubstr("compile again"));
   // The initialiser of the other state ends before this plan's do.
   t.install(PlanId(3), training_step(1, 1));
-  EXPECT_THROW(host.start({.plan = PlanId(2), .run = RunId(1)}), Error);
+  EXPECT_THROW(host.prepare({0, {.plan = PlanId(2), .run = RunId(1)}}), Error);
   EXPECT_THROW(t.get_state<float>("new", 2), Error);
 }
 
@@ -286,22 +266,106 @@ TEST(HostGateTest, ACancelThatComesWhileADeviceWaitsAtTheGateIsTooLateOnAllHosts
   TestHosts t(*reactor, 2, 1, DeviceKind::kSim);
   t.install(kPlan, counting_step(2));
   const RunFrame request{.plan = kPlan, .run = RunId(1)};
-  t.hosts[0]->start(request);
+  t.start_on(0, request);
   reactor->run([&] {
     WaitQueue().wait_until_ns("for the gate", reactor->clock().now_ns() + 1'000'000'000);
   });
   t.hosts[0]->cancel(RunId(1), ErrorKind::kCancelled, "run: its time limit passed");
-  t.hosts[1]->start(request);
+  t.start_on(1, request);
   t.wait(RunId(1));
   for (const auto& log : t.logs) EXPECT_FALSE(log->done[RunId(1)].error);
   EXPECT_THAT(t.get_state<float>("w", 2), Each(2.0f));
+}
+
+// What `call` throws.
+template <class Call>
+std::string complaint(Call call) {
+  try {
+    call();
+  } catch (const Error& error) {
+    return error.kind() == ErrorKind::kInvalid ? error.what() : "of another kind";
+  }
+  return "nothing";
+}
+
+TEST_P(HostTest, WhatBreaksTheOrderOfRunsAndTicketsIsRefused) {
+  TestHosts t(*reactor, 1, 1, GetParam());
+  t.install(kPlan, training_step(1, 1));  // A call, a gate, a commit; two runs in flight.
+  Host& host = *t.hosts[0];
+  const auto prepare = [&](uint64_t ordinal, uint64_t run) {
+    return complaint([&] { host.prepare({ordinal, step_request(kPlan, run)}); });
+  };
+  const auto grant = [&](uint64_t run, uint32_t first, uint32_t count, uint64_t ticket,
+                         uint32_t slice = 0) {
+    return complaint([&] { host.grant({{{RunId(run), slice, first, count, Ticket(ticket)}}}); });
+  };
+  EXPECT_THAT(prepare(1, 1), HasSubstr("expected run number 0 of its plan, got number 1"));
+  EXPECT_EQ(prepare(0, 1), "nothing");
+  EXPECT_THAT(prepare(0, 2), HasSubstr("expected run number 1 of its plan, got number 0"));
+  EXPECT_THAT(prepare(1, 1), HasSubstr("was prepared already"));
+  EXPECT_EQ(prepare(1, 2), "nothing");
+  EXPECT_THAT(prepare(2, 3), HasSubstr("expected at most 2 runs in flight"));
+  EXPECT_THAT(grant(1, 1, 1, 5), HasSubstr("expected positions from 0 on, of 3"));
+  EXPECT_THAT(grant(1, 0, 4, 15), HasSubstr("expected positions from 0 on, of 3"));
+  EXPECT_THAT(grant(1, 0, 1, 20, 1), HasSubstr("slice 1 does not exist"));
+  EXPECT_EQ(grant(1, 0, 1, 25), "nothing");
+  EXPECT_THAT(grant(1, 0, 1, 26), HasSubstr("expected positions from 1 on, of 3, got 0"));
+  EXPECT_THAT(grant(1, 0, 1, 27, kEverySlice), HasSubstr("expected ranges of single slices"));
+  EXPECT_EQ(grant(9, 0, 1, 30), "nothing") << "of a run that is not here";
+  EXPECT_THAT(grant(1, 1, 1, 30), HasSubstr("expected a ticket above 30, got 30"))
+      << "also of a gate, whose ticket only its other slices share";
+}
+
+TEST_P(HostTest, ADeviceGoesAsFarAsItsTicketsReach) {
+  TestHosts t(*reactor, 1, 1, GetParam());
+  t.install(kPlan, training_step(1, 1));
+  t.put<float>(ArrayId(100), kPlan, 0, std::vector<float>(16, 3.0f));
+  Host& host = *t.hosts[0];
+  host.prepare({0, step_request(kPlan, 1)});
+  for (uint32_t position = 0; position < 3; ++position) {
+    EXPECT_FALSE(t.logs[0]->done.contains(RunId(1)));
+    host.grant({{{RunId(1), 0, position, 1, Ticket(10 + position)}}});
+    reactor->run_ready();
+  }
+  EXPECT_FALSE(t.wait(RunId(1)).error);
+}
+
+TEST_P(HostTest, ARunAfterOneThatDidNotCommitDoesNotCommitEither) {
+  TestHosts t(*reactor, 2, 1, GetParam());
+  t.install(kPlan, training_step(2, 1));
+  t.put<float>(ArrayId(100), kPlan, 0, std::vector<float>(16, 3.0f));
+  const auto after = [](uint64_t run, uint64_t before) {
+    RunFrame request = step_request(kPlan, run);
+    request.after = RunId(before);
+    return request;
+  };
+  t.start(after(1, 0));
+  t.start(after(2, 1));
+  EXPECT_FALSE(t.wait(RunId(2)).error);
+  const std::vector<float> w = t.get_state<float>("w", 2);
+  RunFrame bad = after(3, 2);
+  bad.arguments.clear();
+  t.start(bad);
+  t.start(after(4, 3));
+  t.start(after(5, 4));
+  EXPECT_EQ(t.wait(RunId(3)).error->kind(), ErrorKind::kInvalid);
+  for (const uint64_t run : {4, 5}) {
+    const Done done = t.wait(RunId(run));
+    ASSERT_TRUE(done.error) << run;
+    EXPECT_EQ(done.error->kind(), ErrorKind::kCancelled);
+    EXPECT_THAT(done.error->what(), HasSubstr("the run before it did not commit"));
+  }
+  EXPECT_EQ(t.get_state<float>("w", 2), w);
+  t.start(after(6, 0));  // A new chain.
+  EXPECT_FALSE(t.wait(RunId(6)).error);
+  EXPECT_NE(t.get_state<float>("w", 2), w);
 }
 
 TEST_P(HostTest, AHostMayGoWhileItsRunsAreUnderWay) {
   TestHosts t(*reactor, 1, 2, GetParam());
   t.install(kPlan, training_step(1, 2));
   t.put<float>(ArrayId(100), kPlan, 0, std::vector<float>(16, 3.0f));
-  for (uint64_t run = 1; run <= 4; ++run) t.start(step_request(kPlan, run));
+  for (uint64_t run = 1; run <= 2; ++run) t.start(step_request(kPlan, run));
   t.hosts.clear();
   reactor->run_ready();  // Mail of runs that had just ended.
   EXPECT_TRUE(t.logs[0]->done.empty());

@@ -113,8 +113,8 @@ TEST_P(HostTransferTest, ASenderThatFailedPoisonsTheReceiverAndTheNextRunIsClean
   t.install(kPlan, TestPlan::alternating_chain(2, 1, 2));
   RunFrame bad = request_of(1);
   bad.arguments.clear();
-  t.hosts[0]->start(bad);
-  t.hosts[1]->start(request_of(1));
+  t.start_on(0, bad);
+  t.start_on(1, request_of(1));
   EXPECT_EQ(t.wait(RunId(1)).error->kind(), ErrorKind::kInvalid);
   EXPECT_EQ(t.logs[1]->done[RunId(1)].error->kind(), ErrorKind::kUnavailable);
   t.start(request_of(2));
@@ -125,7 +125,7 @@ TEST_P(HostTransferTest, ASenderThatFailedPoisonsTheReceiverAndTheNextRunIsClean
 TEST_P(HostTransferTest, UninstallingAPlanEndsARunThatWaitsForAPeer) {
   TestHosts t(*reactor, 2, 1, GetParam());
   t.install(kPlan, TestPlan::alternating_chain(2, 1, 2));
-  t.hosts[1]->start(request_of(1));  // Its sender never starts.
+  t.start_on(1, request_of(1));  // Its sender never starts.
   t.hosts[1]->uninstall(kPlan);
   reactor->run_until([&] { return t.logs[1]->done.contains(RunId(1)); });
   EXPECT_EQ(t.logs[1]->done[RunId(1)].error->kind(), ErrorKind::kCancelled);

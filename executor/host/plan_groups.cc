@@ -87,7 +87,7 @@ class Linker {
   void give_calls_their_collectives() {
     for (const auto& device : plan_.devices) {
       for (Entry& entry : device->entries) {
-        if (entry.kind != EntryKind::kCall) continue;
+        if (entry.kind != EntryKind::kCall || !entry.first) continue;
         const uint32_t slice = plan_.plan->nodes[entry.node].slice;
         for (const CompiledFunction::CollectiveNeed& need : entry.function->collective_needs())
           entry.collectives.push_back(made_.at({device.get(), slice, need.axes}));

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "executor/devices/device.h"
+#include "executor/replay/order_log.h"
 #include "executor/replay/plan_layout.h"
 #include "executor/store/buffer_pool.h"
 #include "executor/transfers/transfer_channel.h"
@@ -35,14 +36,15 @@ struct Entry {
   uint32_t node = 0;           // Of the plan; kCommit: of its call, whose frame it goes on with.
   uint32_t plan_node = kNone;  // kCommit: its own node.
   const CompiledFunction* function = nullptr;
-  uint32_t begin = 0, end = 0;           // kCall, kCommit: steps.
-  uint32_t finite_value = kNone;         // kCall: the plan value that must be finite.
-  uint32_t value = kNone;                // kSource, kSend: the plan value that moves.
-  uint32_t channel = kNone;              // kSend, kReceive.
-  uint32_t source = kNone;               // kSource: index into Plan::sources.
-  std::vector<Patch> patches;            // kCall.
-  std::vector<uint32_t> arguments;       // kCall: Plan::inputs that it reads.
-  std::vector<Collective*> collectives;  // kCall: as the function's collective_needs().
+  uint32_t begin = 0, end = 0;    // kCall, kCommit: steps of one section.
+  uint32_t finite_value = kNone;  // kCall: the plan value that must be finite.
+  uint32_t value = kNone;         // kSource, kSend: the plan value that moves.
+  uint32_t channel = kNone;       // kSend, kReceive.
+  uint32_t source = kNone;        // kSource: index into Plan::sources.
+  bool first = true;  // kCall: its first section. What follows is that one's.
+  std::vector<Patch> patches;
+  std::vector<uint32_t> arguments;       // Plan::inputs that it reads.
+  std::vector<Collective*> collectives;  // As the function's collective_needs().
 };
 
 struct DeviceOutput {
@@ -60,6 +62,17 @@ struct DevicePlan {
   PlanLayout layout;
   std::vector<Entry> entries;
   std::vector<uint32_t> entries_end;  // By plan node: the entries up to it.
+  // The entry at each position (ir/plan/positions.h): by slice, and in the order of the plan's
+  // nodes; kNone, or empty: not here.
+  std::vector<std::vector<uint32_t>> entry_at;
+  std::vector<uint32_t> entry_in_order;
+  // By entry: the next one, from there on, in which the devices of the plan meet.
+  std::vector<uint32_t> next_ordered;
+  mutable RunId last_committed;  // The device's thread's.
+  mutable Lane lane;
+  std::vector<const void*> shared_states;  // Those of `states` that are there.
+  PlanId id;
+  std::shared_ptr<OrderLog> order_log;  // Null: nobody looks.
   std::vector<DeviceOutput> outputs;
   std::vector<TransferChannel> channels;
   std::vector<std::shared_ptr<void>> pins;  // Of the segments that the channels lie in.

@@ -24,6 +24,7 @@ DeviceRun::DeviceRun(const DevicePlan& plan, uint32_t slot, Mailbox& mailbox, Li
       static_cast<int64_t>(kSmallBytesMax * (1 + plan.plan->outputs.size())));
   not_finite_ = reinterpret_cast<uint32_t*>(told_.get());
   small_ = told_.get() + kSmallBytesMax;
+  tickets_.resize(plan.entries.size());
   build_frames();
 }
 
@@ -52,7 +53,7 @@ std::byte* DeviceRun::fixed_base(uint32_t value) const {
 void DeviceRun::build_frames() {
   frames_.resize(plan_.plan->nodes.size());
   for (const Entry& entry : plan_.entries) {
-    if (entry.kind != EntryKind::kCall) continue;
+    if (entry.kind != EntryKind::kCall || !entry.first) continue;
     const PlanNode& node = plan_.plan->nodes[entry.node];
     CallFrame& frame = frames_[entry.node];
     for (const PlanInput& input : node.inputs) frame.bases.push_back(values_[input.value]);
@@ -68,8 +69,10 @@ void DeviceRun::bind(Inputs inputs) {
   inputs_ = std::move(inputs);
   run_ = inputs_.run;
   active_ = true;
+  std::fill(tickets_.begin(), tickets_.end(), 0);
+  granted_.store(0, std::memory_order_relaxed);
   cursor_ = 0;
-  begun_ = marked_ = passed_ = culprit_ = false;
+  started_ = begun_ = marked_ = passed_ = culprit_ = false;
   plan_.device->host_access(HostAccess::kWrite, not_finite_, sizeof(*not_finite_));
   *not_finite_ = 0;
   error_ = nullptr;
@@ -97,9 +100,24 @@ void DeviceRun::bind(Inputs inputs) {
   }
 }
 
-void DeviceRun::prepare(const Entry& entry) {
+void DeviceRun::fill_frame(const Entry& entry) {
   for (const Patch& patch : entry.patches)
     frames_[entry.node].bases[patch.base] = values_[patch.value];
+}
+
+bool DeviceRun::grant(const GrantRange& range) {
+  const std::vector<uint32_t>& entries =
+      range.slice == kEverySlice ? plan_.entry_in_order : plan_.entry_at[range.slice];
+  if (entries.empty()) return false;
+  for (uint32_t k = 0; k < range.count; ++k) {
+    const uint32_t entry = entries[range.first + k];
+    if (entry != kNone) tickets_[entry] = range.ticket.value + k;
+  }
+  const uint32_t before = granted_.load(std::memory_order_relaxed);
+  uint32_t granted = before;
+  while (granted < tickets_.size() && tickets_[granted] != 0) ++granted;
+  granted_.store(granted, std::memory_order_release);
+  return granted > before;
 }
 
 void DeviceRun::cancel(std::shared_ptr<const Error> error) {
@@ -163,11 +181,22 @@ void DeviceRun::look_at_failure(const std::shared_ptr<const Error>& failure) {
          true);
 }
 
+// The plan's runs follow one another on the device: the one before has ended.
+void DeviceRun::begin(Turn& turn) {
+  started_ = true;
+  entry_start_ns_ = turn.device.trace_row == nullptr ? 0 : turn.device.now_ns();
+  copy_inline_inputs(turn);
+  const RunId after = inputs_.after;
+  if (after == RunId() || plan_.gate == nullptr || plan_.last_committed == after) return;
+  poison(std::make_shared<const Error>(
+             ErrorKind::kCancelled,
+             "run: nothing was committed, since the run before it did not commit",
+             Where{.program = plan_.plan->name}, "handle the error of that run, then run again"),
+         true);
+}
+
 Progress DeviceRun::advance(Turn& turn) {
-  if (cursor_ == 0 && !begun_) {
-    entry_start_ns_ = turn.device.trace_row == nullptr ? 0 : turn.device.now_ns();
-    copy_inline_inputs(turn);
-  }
+  if (!started_) begin(turn);
   while (cursor_ < plan_.entries.size()) {
     const Entry& entry = plan_.entries[cursor_];
     // A commit waits for no other device. Were it ended halfway, it would leave a state that no
@@ -180,14 +209,41 @@ Progress DeviceRun::advance(Turn& turn) {
              true);
       break;
     }
+    if (cursor_ >= granted_.load(std::memory_order_acquire)) return Progress::kPending;
     look_for_cancel(entry);
     if (advance_entry(entry, turn) == Progress::kPending) return Progress::kPending;
     begun_ = false;
+    if (plan_.order_log != nullptr) record_order(entry);
     ++cursor_;
     record_span(entry, turn);
+    if (over(turn)) return Progress::kMore;
   }
   finish(turn);
   return Progress::kDone;
+}
+
+// Whether others may come before the entry at the cursor.
+bool DeviceRun::over(const Turn& turn) const {
+  if (cursor_ >= granted_.load(std::memory_order_acquire)) return false;
+  return tickets_[cursor_] != tickets_[cursor_ - 1] + 1 || turn.over_before(tickets_[cursor_]);
+}
+
+uint64_t DeviceRun::ticket() const {
+  if (abandoned_.load(std::memory_order_acquire) || cursor_ == plan_.entries.size()) return 0;
+  return cursor_ < granted_.load(std::memory_order_acquire) ? tickets_[cursor_] : kNoTicket;
+}
+
+uint64_t DeviceRun::collective_ticket() const {
+  if (cursor_ == plan_.entries.size()) return kNoTicket;
+  const uint32_t next = plan_.next_ordered[cursor_];
+  return next < granted_.load(std::memory_order_acquire) ? tickets_[next] : kNoTicket;
+}
+
+bool DeviceRun::holds_device() const {
+  if (cursor_ == plan_.entries.size()) return false;
+  const Entry& entry = plan_.entries[cursor_];
+  if (entry.kind == EntryKind::kGate) return diagnosis_ != nullptr && diagnosis_->holds_device();
+  return frames_[entry.node].holds_device;
 }
 
 // The feeder still writes into the run's slots.
@@ -205,6 +261,21 @@ void DeviceRun::record_span(const Entry& entry, Turn& turn) {
   entry_start_ns_ = end_ns;
 }
 
+void DeviceRun::record_order(const Entry& entry) {
+  const uint32_t node = entry.plan_node == kNone ? entry.node : entry.plan_node;
+  const bool receives = entry.kind == EntryKind::kReceive;
+  plan_.order_log->record(
+      {.device = plan_.device->name(),
+       .plan = plan_.id,
+       .run = run_,
+       .node = node,
+       .sender = receives ? plan_.plan->nodes[node].peer : 0,
+       .receives = receives,
+       .ticket = tickets_[cursor_],
+       .in_order = plan_.next_ordered[cursor_] == cursor_ && plan_.device->collectives_hold(),
+       .states = plan_.shared_states});
+}
+
 Progress DeviceRun::advance_entry(const Entry& entry, Turn& turn) {
   switch (entry.kind) {
     case EntryKind::kCall: return advance_steps(entry, turn);
@@ -217,10 +288,20 @@ Progress DeviceRun::advance_entry(const Entry& entry, Turn& turn) {
   return Progress::kDone;
 }
 
+// A run in another lane still fills them.
+bool DeviceRun::arguments_pending(const Entry& entry) const {
+  return std::any_of(entry.arguments.begin(), entry.arguments.end(), [this](uint32_t argument) {
+    const BufferPtr& buffer = inputs_.arguments[argument];
+    return buffer != nullptr && buffer->pending;
+  });
+}
+
 Progress DeviceRun::advance_steps(const Entry& entry, Turn& turn) {
   CallFrame& frame = frames_[entry.node];
   if (!begun_) {
+    if (error_ == nullptr && arguments_pending(entry)) return Progress::kPending;
     begun_ = true;
+    frame.holds_device = false;
     frame.step = entry.begin;
     frame.end = entry.end;
     frame.begun = false;
@@ -371,6 +452,7 @@ void DeviceRun::diagnose() {
 }
 
 void DeviceRun::finish(Turn& turn) {
+  if (passed_) plan_.last_committed = run_;
   for (const Entry& entry : plan_.entries) {
     if (entry.kind == EntryKind::kSend && plan_.channels[entry.channel].link != nullptr)
       plan_.channels[entry.channel].link->join();
@@ -378,6 +460,7 @@ void DeviceRun::finish(Turn& turn) {
   for (const DeviceOutput& output : plan_.outputs) {
     const BufferPtr& buffer = inputs_.outputs[output.output];
     if (buffer == nullptr) continue;
+    buffer->pending = false;
     buffer->error = error_;
     if (error_ != nullptr) continue;
     const int64_t bytes = plan_.plan->values[output.value].local_type.bytes();

@@ -1,16 +1,16 @@
 // DeviceRun: one run of a plan on one device: a state machine over the plan's entries, reused from
 // run to run.
 //
-// Life: idle -> bind() host side -> enqueued -> advance()d by the device -> finished, told to the
-// reactor by mail -> idle. The first error poisons a run: the rest of it is skipped, except
-// collectives, transfers and the gate, which pass the flag on. A run that the gate has let pass
-// always commits.
+// Life: idle -> bind() host side -> enqueued -> granted, part by part, and advance()d by the device
+// -> finished, told to the reactor by mail -> idle. An entry begins only when it has its ticket.
+// The first error poisons a run: the rest of it is skipped, except collectives, transfers and the
+// gate, which pass the flag on. A run that the gate has let pass always commits.
 //
 // On a discrete device entries are launched ahead; an entry that must know that they are done (a
 // send, the gate) waits for a mark. When a launch behind the gate fails, the run's states are lost.
 //
-// Threads: bind() and the accessors on the reactor thread while idle; cancel() and abandon() from
-// there at any time; advance() on the device's.
+// Threads: bind() and the accessors on the reactor thread while idle; grant(), cancel() and
+// abandon() from there at any time; advance() on the device's.
 // Ownership: it holds the buffers it was bound to until it is idle again.
 // Cost: 15-40 ns an entry, plus its steps; nothing is allocated in advance().
 #pragma once
@@ -22,6 +22,7 @@
 #include "executor/replay/device_plan.h"
 #include "executor/replay/diagnosis.h"
 #include "executor/work/event.h"
+#include "protocol/messages.h"
 #include "runtime/base/ids.h"
 #include "runtime/fibers/mailbox.h"
 
@@ -46,6 +47,7 @@ class DeviceRun final : public Work {
 
   struct Inputs {
     RunId run;
+    RunId after;                       // It commits only if that run did; 0: none.
     uint64_t number = 0;               // Runs of this plan so far: the transfers' sequence.
     std::vector<BufferPtr> arguments;  // By Plan::inputs; null: inline.
     std::vector<const std::vector<std::byte>*> inline_bytes;  // By Plan::inputs; null: an array.
@@ -55,7 +57,9 @@ class DeviceRun final : public Work {
   };
   void bind(Inputs inputs);
   // Host-side work of one entry: fills the frame's bases that changed.
-  void prepare(const Entry& entry);
+  void fill_frame(const Entry& entry);
+  // Gives the entries at these positions their tickets. Whether more can run now.
+  bool grant(const GrantRange& range);
 
   void cancel(std::shared_ptr<const Error> error);
   // Ends the run where it is without waiting for peers, and every later run at once. Only for when
@@ -65,6 +69,10 @@ class DeviceRun final : public Work {
   Progress advance(Turn& turn) override;
   void settled(Turn& turn, const std::shared_ptr<const Error>& failure) override;
   void retire(bool done) override;
+  uint64_t ticket() const override;
+  uint64_t collective_ticket() const override;
+  bool holds_device() const override;
+  std::span<const void* const> states() const override { return plan_.shared_states; }
 
   bool active() const { return active_; }
   RunId run() const { return run_; }
@@ -87,9 +95,13 @@ class DeviceRun final : public Work {
   void look_at_failure(const std::shared_ptr<const Error>& failure);
   void poison(std::shared_ptr<const Error> error, bool culprit);
   void poison_by_peer();
+  void begin(Turn& turn);
+  bool over(const Turn& turn) const;
+  bool arguments_pending(const Entry& entry) const;
   void look_for_cancel(const Entry& entry);
   bool sources_pending() const;
   void record_span(const Entry& entry, Turn& turn);
+  void record_order(const Entry& entry);
   Progress advance_entry(const Entry& entry, Turn& turn);
   Progress advance_steps(const Entry& entry, Turn& turn);
   Progress advance_function(const Entry& entry, CallFrame& frame, Turn& turn);
@@ -113,7 +125,11 @@ class DeviceRun final : public Work {
   RunId run_;
   bool active_ = false;
 
+  std::vector<uint64_t> tickets_;     // By entry; 0: none yet. Those before granted_ stand.
+  std::atomic<uint32_t> granted_{0};  // So many entries from the first on have tickets.
+
   uint32_t cursor_ = 0;
+  bool started_ = false;
   bool begun_ = false;   // The entry at the cursor has begun.
   bool marked_ = false;  // `mark_` stands, and has not been reached.
   Mark mark_ = 0;

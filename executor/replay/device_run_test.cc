@@ -23,7 +23,7 @@ class BareDevice final : public Device {
     ++compiled;
     return nullptr;
   }
-  void enqueue(Work&) override {}
+  void push(Work&, Lane*) override {}
   void ring() override {}
   void stop() override {}
   void use_bell(Bell) override {}
@@ -79,6 +79,8 @@ TEST(DeviceRunTest, AKernelThatThrowsPoisonsItsRunAndNothingElse) {
   plan.states.resize(plan.plan->values.size());
   plan.entries = {{.node = 0, .function = throwing.get(), .end = 1},
                   {.node = 1, .function = throwing.get(), .end = 1}};
+  plan.entry_at = {{0, 1}};
+  plan.next_ordered = {2, 2};
   Listener listener;
   DeviceRun run(plan, 0, reactor->mailbox(), listener);
   const std::vector<std::byte> bytes(8);
@@ -87,6 +89,8 @@ TEST(DeviceRunTest, AKernelThatThrowsPoisonsItsRunAndNothingElse) {
     run.bind(
         {.run = RunId(i), .arguments = {nullptr}, .inline_bytes = {&bytes}, .outputs = {nullptr}});
     Turn turn{device};
+    EXPECT_EQ(run.advance(turn), Progress::kPending) << "it has no tickets yet";
+    EXPECT_TRUE(run.grant({.count = 2, .ticket = Ticket(2 * i)}));
     EXPECT_EQ(run.advance(turn), Progress::kDone);
     ASSERT_NE(run.error(), nullptr);
     EXPECT_EQ(run.error()->kind(), ErrorKind::kBug);

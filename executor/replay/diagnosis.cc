@@ -25,7 +25,7 @@ Progress Diagnosis::advance(Turn& turn) {
       plan_.gate->begin_exchange(finding_, false);
       break;
     }
-    if (entry.kind == EntryKind::kCall) {
+    if (entry.kind == EntryKind::kCall && entry.first) {
       if (!begun_) begin_call(entry);
       if (!looking_) {
         if (unfused_->advance(frame_, turn) == Progress::kPending) return Progress::kPending;
@@ -49,7 +49,7 @@ void Diagnosis::begin_call(const Entry& entry) {
   frame_ = frames_[entry.node];
   unfused_ = {std::shared_ptr<void>(), entry.function};
   source_ = plan_.plan->functions[function].function;
-  frame_.end = entry.end;
+  frame_.end = entry.function->commit_step();
   const CompileJob::Part* part = job_->job.part(function, *plan_.device);
   if (part != nullptr && part->made != nullptr) {
     try {
@@ -63,7 +63,7 @@ void Diagnosis::begin_call(const Entry& entry) {
     }
   }
   frame_.step = 0;
-  frame_.begun = false;
+  frame_.begun = frame_.holds_device = false;
   frame_.poisoned = false;
   frame_.check = true;
   frame_.culprit = kNone;
@@ -140,7 +140,7 @@ void Diagnosis::conclude() {
 
 void add_unfused(const DevicePlan& plan, CompileJob& job) {
   for (const Entry& entry : plan.entries) {
-    if (entry.kind != EntryKind::kCall) continue;
+    if (entry.kind != EntryKind::kCall || !entry.first) continue;
     const uint32_t function = plan.plan->nodes[entry.node].function;
     job.add(function, *plan.device, unfuse(plan.plan->functions[function]));
   }

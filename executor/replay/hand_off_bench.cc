@@ -90,9 +90,9 @@ struct Side {
         host(*reactor,
              {.name = self == 0 ? "a" : "b", .devices = 1, .memory_bytes = 1 << 24, .threads = 1},
              log) {
-    const Installed installed =
-        host.install(PlanId(1), TestPlan::alternating_chain(2, 1, kCalls), self, StateScope{1})
-            .take();
+    const std::shared_ptr<const Plan> plan = TestPlan::alternating_chain(2, 1, kCalls);
+    positions = Positions(*plan).total();
+    const Installed installed = host.install(PlanId(1), plan, self, StateScope{1}).take();
     std::vector<LinkOffer> offers = installed.offers;
     wire.put(offers[0].bytes.size());
     for (const std::byte byte : offers[0].bytes) wire.put(byte);
@@ -106,10 +106,15 @@ struct Side {
     wire.get<char>();
   }
   void start(uint64_t run) {
-    host.start({.plan = PlanId(1),
-                .run = RunId(run),
-                .arguments = {{0, {}, std::vector<std::byte>(4)}},
-                .outputs = {ArrayId(1)}});
+    host.prepare({run - 1,
+                  {.plan = PlanId(1),
+                   .run = RunId(run),
+                   .arguments = {{0, {}, std::vector<std::byte>(4)}},
+                   .outputs = {ArrayId(1)}}});
+    host.grant({{{.run = RunId(run),
+                  .slice = kEverySlice,
+                  .count = positions,
+                  .ticket = Ticket(1 + (run - 1) * positions)}}});
   }
   void wait(uint64_t run) {
     reactor->run_until([&] { return log.done.contains(RunId(run)); });
@@ -118,6 +123,7 @@ struct Side {
   std::unique_ptr<Reactor> reactor;
   EventLog log;
   Host host;
+  uint32_t positions = 0;
 };
 
 void BM_Alternating(benchmark::State& state) {

@@ -140,13 +140,17 @@ class ExecutorService::Impl final : public HostEvents {
   }
 
   void on_message(Message message) {
-    if (auto* run = std::get_if<RunFrame>(&message)) {
-      host_.start(*run);
+    if (auto* prepare = std::get_if<PrepareFrame>(&message)) {
+      host_.prepare(*prepare);
+    } else if (auto* grant = std::get_if<GrantFrame>(&message)) {
+      host_.grant(*grant);
     } else if (auto* freed = std::get_if<FreeFrame>(&message)) {
       host_.free(freed->arrays);
     } else if (auto* cancel = std::get_if<CancelFrame>(&message)) {
       host_.cancel(cancel->run, cancel->error.kind(), cancel->error.message());
     } else if (auto* copy = std::get_if<CopyFrame>(&message)) {
+      if (copy->kind == CopyKind::kGetState || copy->kind == CopyKind::kPutState)
+        host_.take_ticket(copy->ticket);
       start_copy(*copy);
     } else if (auto* uninstall = std::get_if<UninstallFrame>(&message)) {
       host_.uninstall(uninstall->plan, uninstall->refused);
@@ -165,9 +169,9 @@ class ExecutorService::Impl final : public HostEvents {
           return host_.put(frame.request, frame.array, frame.plan, frame.input, frame.at);
         case CopyKind::kGet: return host_.get(frame.request, frame.array, frame.at);
         case CopyKind::kPutState:
-          return host_.put_state(frame.request, frame.scope, frame.name, frame.at);
+          return host_.put_state(frame.request, frame.scope, frame.name, frame.at, frame.ticket);
         case CopyKind::kGetState:
-          return host_.get_state(frame.request, frame.scope, frame.name, frame.at);
+          return host_.get_state(frame.request, frame.scope, frame.name, frame.at, frame.ticket);
       }
     } catch (const Error& error) {
       copy_done({frame.request, error});

@@ -25,6 +25,7 @@ BufferPtr BufferPool::take() {
     ++extra_;
   }
   buffer->error = nullptr;
+  buffer->pending = false;
   return {buffer.release(), [pool = shared_from_this()](Buffer* given) {
             pool->give_back(std::unique_ptr<Buffer>(given));
           }};

@@ -83,6 +83,9 @@ class Buffer {
   int64_t bytes() const { return bytes_; }
 
   std::shared_ptr<const Error> error;
+  // The run that fills it has not ended on the device; who reads it waits. The device thread's,
+  // once that run is enqueued.
+  bool pending = false;
 
  private:
   const std::shared_ptr<DeviceMemory> memory_;  // A buffer may outlive its device.

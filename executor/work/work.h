@@ -4,7 +4,7 @@
 // Threads: advance() and settled() by one thread at a time, the device's. Nothing throws on it.
 // Life of a work: pushed -> advanced until it is done -> on a discrete device: what it started is
 // awaited, while the works behind it advance -> settled -> retired.
-// Ownership: a work stays its owner's until its stream (devices/stream.h) calls retire(), exactly
+// Ownership: a work stays its owner's until its queue (devices/lanes.h) calls retire(), exactly
 // once: after it is settled, or with `done == false` when the stream is dropped first. retire() may
 // delete it, or push it again.
 #pragma once
@@ -14,16 +14,24 @@
 #include <cstdint>
 #include <limits>
 #include <memory>
+#include <span>
 
 #include "runtime/base/error.h"
 
 namespace gangway {
 
 class Device;
+class Lane;
+class Work;
 
-enum class Progress : uint8_t { kDone, kPending };
+enum class Progress : uint8_t {
+  kDone,
+  kPending,  // It waits.
+  kMore,     // It could go on, but others may come first.
+};
 
 inline constexpr int64_t kNever = std::numeric_limits<int64_t>::max();
+inline constexpr uint64_t kNoTicket = std::numeric_limits<uint64_t>::max();
 
 // One attempt to advance. A work that says kPending is advanced again when the device is rung, or
 // when `wake_at_ns` has come.
@@ -32,12 +40,21 @@ struct Turn {
   int64_t now_ns = 0;
   int64_t wake_at_ns = kNever;
   bool may_spin = false;  // The device's wait policy spins.
+  // A work with pieces says kMore before one whose ticket is not below this, and when another work
+  // has come.
+  uint64_t until_ticket = kNoTicket;
+  const std::atomic<Work*>* incoming = nullptr;
 
   void wake_by(int64_t time_ns) { wake_at_ns = std::min(wake_at_ns, time_ns); }
   // Whether `word` has reached `value`; where the policy is to spin, waits up to a microsecond for
   // it. An answer of another device that comes so soon is read from its cache line, which costs
   // less than half of a ring and a new turn.
   bool comes(const std::atomic<uint64_t>& word, uint64_t value) const;
+  // Whether a work goes back to the queue before a piece with this ticket.
+  bool over_before(uint64_t ticket) const {
+    return ticket >= until_ticket ||
+           (incoming != nullptr && incoming->load(std::memory_order_relaxed) != nullptr);
+  }
 };
 
 class Work {
@@ -51,9 +68,20 @@ class Work {
   }
   virtual void retire(bool done) = 0;
 
+  // What follows is asked between two calls of advance(), by the device's thread.
+  // Of its next piece. 0: before all others; kNoTicket: it has none yet.
+  virtual uint64_t ticket() const { return 0; }
+  // Of its next piece that is a collective, if that has its ticket; else kNoTicket.
+  virtual uint64_t collective_ticket() const { return kNoTicket; }
+  // Its piece has begun, and nothing else may run on the device until it ends.
+  virtual bool holds_device() const { return false; }
+  // What it reads or writes that others do too, in the order of tickets.
+  virtual std::span<const void* const> states() const { return {}; }
+
  private:
-  friend class Stream;
+  friend class LaneQueue;
   Work* next_ = nullptr;
+  Lane* lane_ = nullptr;
   uint64_t mark_ = 0;  // Once it is done: what it started.
 };
 

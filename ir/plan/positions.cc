@@ -28,6 +28,7 @@ Positions::Positions(const Plan& plan) : spans_(plan.slices.size()), counts_(pla
   }
   for (uint32_t n = 0; n < plan.nodes.size(); ++n) {
     const PlanNode& node = plan.nodes[n];
+    firsts_.push_back(total_);
     switch (node.kind) {
       case PlanNodeKind::kCall:
       case PlanNodeKind::kCommit: {
@@ -46,15 +47,18 @@ Positions::Positions(const Plan& plan) : spans_(plan.slices.size()), counts_(pla
       case PlanNodeKind::kWhile:
       case PlanNodeKind::kSource: add(node.slice, {.node = n}, 1); break;
       case PlanNodeKind::kGate:
+        gates_ = counts_;
         for (uint32_t slice = 0; slice < slices(); ++slice) add(slice, {.node = n}, 1);
         break;
     }
+    total_ += node.kind == PlanNodeKind::kGate ? 1 : of(n, node.slice).count;
   }
 }
 
 void Positions::add(uint32_t slice, Span span, uint32_t count) {
-  GW_REQUIRE(count <= kPositionsMax - counts_[slice], "plan: slice ", slice, " has more than ",
-             kPositionsMax, " positions: expected fewer calls, or functions of fewer sections");
+  GW_REQUIRE(count <= kPositionsMax - std::max(counts_[slice], total_), "plan: slice ", slice,
+             " has more than ", kPositionsMax,
+             " positions: expected fewer calls, or functions of fewer sections");
   if (!spans_[slice].empty()) {
     const Span& last = spans_[slice].back();
     span.before_ns = last.before_ns + span_ns(last, last.sections.count);
@@ -87,6 +91,11 @@ Positions::Range Positions::of(uint32_t node, uint32_t slice) const {
   if (found == spans.end() || found->node != node) return {};
   const uint32_t end = found + 1 == spans.end() ? counts_[slice] : (found + 1)->first;
   return {found->first, end - found->first};
+}
+
+Positions::Range Positions::in_order(uint32_t node) const {
+  const uint32_t end = node + 1 < firsts_.size() ? firsts_[node + 1] : total_;
+  return {firsts_[node], end - firsts_[node]};
 }
 
 uint32_t Positions::node_at(uint32_t slice, uint32_t position) const {

@@ -49,6 +49,12 @@ class Positions {
   uint32_t slices() const { return static_cast<uint32_t>(spans_.size()); }
   // Of one run in a slice.
   uint32_t count(uint32_t slice) const { return counts_[slice]; }
+  // Of one run in all slices, the gate once.
+  uint32_t total() const { return total_; }
+  // Those of a node counted over the whole plan, in the order of its nodes: the gate is one.
+  Range in_order(uint32_t node) const;
+  // The gate's in a slice; kNone: the plan has none.
+  uint32_t gate(uint32_t slice) const { return gates_.empty() ? kNone : gates_[slice]; }
   // Those of a node in a slice; none where it does nothing there.
   Range of(uint32_t node, uint32_t slice) const;
   uint32_t node_at(uint32_t slice, uint32_t position) const;
@@ -71,8 +77,11 @@ class Positions {
   int64_t span_ns(const Span& span, uint32_t sections) const;
   int64_t before_ns(uint32_t slice, uint32_t position) const;
 
-  std::vector<std::vector<Span>> spans_;        // By slice, ascending by node and by position.
-  std::vector<uint32_t> counts_;                // By slice.
+  std::vector<std::vector<Span>> spans_;  // By slice, ascending by node and by position.
+  std::vector<uint32_t> counts_;          // By slice.
+  std::vector<uint32_t> firsts_;          // By node: the first of in_order().
+  std::vector<uint32_t> gates_;           // By slice, where there is a gate.
+  uint32_t total_ = 0;
   std::vector<std::vector<int64_t>> until_ns_;  // By function: of its first n sections.
 };
 

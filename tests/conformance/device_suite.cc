@@ -18,18 +18,6 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-// Runs the reactor until the device has done what was enqueued before.
-void drain(Reactor& reactor, Device& device) {
-  auto done = std::make_shared<std::atomic<bool>>(false);
-  auto* mailbox = &reactor.mailbox();
-  enqueue_task(
-      device, [](Turn&) { return Progress::kDone; },
-      [done, mailbox](const std::shared_ptr<const Error>&) {
-        mailbox->post([done] { *done = true; });
-      });
-  reactor.run_until([&] { return done->load(); });
-}
-
 // Host memory that the device's copies reach.
 template <class T>
 class HostArray {
@@ -60,15 +48,15 @@ std::shared_ptr<const CompiledFunction> compile(Device& device, Function functio
   return device.compile({shared, static_cast<NodeId>(shared->nodes.size()), {}, kNone});
 }
 
-TEST_P(DeviceSuite, WorkRunsInTheOrderOfEnqueueing) {
+TEST_P(DeviceSuite, WorksOfALaneRunInTheOrderOfEnqueueing) {
   std::vector<int> order;
   for (int i = 0; i < 100; ++i) {
-    enqueue_task(*device, [&order, i](Turn&) {
+    enqueue([&order, i](Turn&) {
       order.push_back(i);
       return Progress::kDone;
     });
   }
-  drain(*reactor, *device);
+  drain();
   ASSERT_EQ(order.size(), 100u);
   EXPECT_TRUE(std::is_sorted(order.begin(), order.end()));
 }
@@ -77,29 +65,46 @@ TEST_P(DeviceSuite, PendingWorkGoesOnWhenRungAndHoldsBackWhatFollows) {
   auto event = std::make_shared<Event>();
   event->on_ready([this] { device->ring(); });
   std::atomic<bool> followed{false};
-  enqueue_task(*device,
-               [event](Turn&) { return event->ready() ? Progress::kDone : Progress::kPending; });
-  enqueue_task(*device, [&followed](Turn&) {
+  enqueue([event](Turn&) { return event->ready() ? Progress::kDone : Progress::kPending; });
+  enqueue([&followed](Turn&) {
     followed = true;
     return Progress::kDone;
   });
   reactor->run_ready();
   EXPECT_FALSE(followed);
   event->record();
-  drain(*reactor, *device);
+  drain();
   EXPECT_TRUE(followed);
+}
+
+TEST_P(DeviceSuite, PendingWorkHoldsBackNeitherTasksNorOtherLanes) {
+  auto event = std::make_shared<Event>();
+  event->on_ready([this] { device->ring(); });
+  enqueue([event](Turn&) { return event->ready() ? Progress::kDone : Progress::kPending; });
+  Lane other;
+  std::atomic<int> passed{0};
+  const auto pass = [&passed](Turn&) {
+    ++passed;
+    return Progress::kDone;
+  };
+  enqueue_task(*device, pass);
+  enqueue_task(*device, pass, [](const std::shared_ptr<const Error>&) {}, {.lane = &other});
+  drain(&other);
+  EXPECT_EQ(passed, 2);
+  event->record();
+  drain();
 }
 
 TEST_P(DeviceSuite, PendingWorkIsWokenWhenItsTimeHasCome) {
   const int64_t until_ns = device->now_ns() + 2'000'000;
   int64_t seen_ns = 0;
-  enqueue_task(*device, [&](Turn& turn) {
+  enqueue([&](Turn& turn) {
     seen_ns = turn.device.now_ns();
     if (seen_ns >= until_ns) return Progress::kDone;
     turn.wake_by(until_ns);
     return Progress::kPending;
   });
-  drain(*reactor, *device);
+  drain();
   EXPECT_GE(seen_ns, until_ns);
 }
 
@@ -136,15 +141,15 @@ TEST_P(DeviceSuite, MemoryIsAccountedExactlyAndRefusalsSayWhatIsShort) {
 TEST_P(DeviceSuite, CopiesAreOrderedWithTheWorkAroundThem) {
   BufferPtr buffer = allocate_buffer(device->memory(), 16, "test");
   HostArray<int32_t> in(*device, {1, 2, 3, 4}), out(*device, {0, 0, 0, 0});
-  enqueue_task(*device, [&](Turn& turn) {
+  enqueue([&](Turn& turn) {
     turn.device.copy(buffer->data(), in.data(), 16);
     return Progress::kDone;
   });
-  enqueue_task(*device, [&](Turn& turn) {
+  enqueue([&](Turn& turn) {
     turn.device.copy(out.data(), buffer->data(), 16);
     return Progress::kDone;
   });
-  drain(*reactor, *device);
+  drain();
   EXPECT_THAT(out.values(), ElementsAre(1, 2, 3, 4));
 }
 
@@ -158,13 +163,13 @@ TEST_P(DeviceSuite, ACompiledFunctionRunsItsStepsInItsArena) {
   BufferPtr arena = allocate_buffer(device->memory(), compiled->arena_bytes(), "arena");
   HostArray<float> x_values(*device, {1, 2, 3, 4, 5, 6}), y(*device, {0, 0, 0, 0});
   CallFrame frame{.bases = {in->data(), out->data(), arena->data()}, .end = compiled->step_count()};
-  enqueue_task(*device, [&](Turn& turn) {
+  enqueue([&](Turn& turn) {
     if (frame.step == 0 && !frame.begun) turn.device.copy(in->data(), x_values.data(), 24);
     if (compiled->advance(frame, turn) == Progress::kPending) return Progress::kPending;
     turn.device.copy(y.data(), out->data(), 16);
     return Progress::kDone;
   });
-  drain(*reactor, *device);
+  drain();
   EXPECT_THAT(y.values(), ElementsAre(15, 33, 33, 78));
 }
 
@@ -180,13 +185,13 @@ TEST_P(DeviceSuite, APoisonedFrameSkipsItsKernels) {
                   .end = compiled->step_count(),
                   .poisoned = true};
   HostArray<float> y(*device, {-7});
-  enqueue_task(*device, [&](Turn& turn) {
+  enqueue([&](Turn& turn) {
     if (frame.step == 0) turn.device.copy(out->data(), y.data(), 4);
     if (compiled->advance(frame, turn) == Progress::kPending) return Progress::kPending;
     turn.device.copy(y.data(), out->data(), 4);
     return Progress::kDone;
   });
-  drain(*reactor, *device);
+  drain();
   EXPECT_THAT(y.values(), ElementsAre(-7));
 }
 
@@ -199,19 +204,19 @@ TEST_P(DeviceSuite, ATimedStepKeepsTheDeviceBusyForItsTime) {
                   .end = compiled->step_count()};
   const int64_t begin_ns = device->now_ns();
   int64_t end_ns = 0;
-  enqueue_task(*device, [&](Turn& turn) { return compiled->advance(frame, turn); });
-  enqueue_task(*device, [&](Turn& turn) {
+  enqueue([&](Turn& turn) { return compiled->advance(frame, turn); });
+  enqueue([&](Turn& turn) {
     end_ns = turn.device.now_ns();
     return Progress::kDone;
   });
-  drain(*reactor, *device);
+  drain();
   EXPECT_GE(end_ns - begin_ns, 3'000'000);
 }
 
 TEST_P(DeviceSuite, ADyingDeviceDropsWhatHasNotRun) {
   auto ran = std::make_shared<std::atomic<bool>>(false);
-  enqueue_task(*device, [](Turn&) { return Progress::kPending; });
-  enqueue_task(*device, [ran](Turn&) {
+  enqueue([](Turn&) { return Progress::kPending; });
+  enqueue([ran](Turn&) {
     *ran = true;
     return Progress::kDone;
   });
@@ -226,13 +231,13 @@ TEST_P(DeviceSuite, InfinityAndNanAreNotFinite) {
   HostArray<float> values(*device, {1, -2, 1, inf, nan, 1});
   HostArray<uint32_t> flags(*device, {0, 0, 0});
   BufferPtr data = allocate_buffer(device->memory(), values.bytes(), "data");
-  enqueue_task(*device, [&](Turn& turn) {
+  enqueue([&](Turn& turn) {
     turn.device.copy(data->data(), values.data(), values.bytes());
     for (int64_t i = 0; i < 3; ++i)
       turn.device.check_finite(DType::kF32, data->data() + 8 * i, 2, flags.data() + i);
     return Progress::kDone;
   });
-  drain(*reactor, *device);
+  drain();
   EXPECT_THAT(flags.values(), ElementsAre(0, 1, 1));
 }
 
@@ -245,7 +250,7 @@ TEST_P(DeviceSuite, OneValueOfManyThatIsNotFiniteIsFound) {
   HostArray<float> all(*device, many);
   HostArray<uint32_t> flags(*device, {0, 0, 0});
   BufferPtr data = allocate_buffer(device->memory(), finite.bytes(), "data");
-  enqueue_task(*device, [&](Turn& turn) {
+  enqueue([&](Turn& turn) {
     uint32_t* flag = flags.data();
     for (HostArray<float>* values : {&finite, &last, &all}) {
       turn.device.copy(data->data(), values->data(), values->bytes());
@@ -253,7 +258,7 @@ TEST_P(DeviceSuite, OneValueOfManyThatIsNotFiniteIsFound) {
     }
     return Progress::kDone;
   });
-  drain(*reactor, *device);
+  drain();
   EXPECT_THAT(flags.values(), ElementsAre(0, 1, 1));
 }
 
@@ -263,7 +268,7 @@ TEST_P(DeviceSuite, AMarkIsReachedOnceWhatWasStartedBeforeItIsDone) {
   Mark mark = 0;
   bool marked = false;
   std::vector<int32_t> seen;
-  enqueue_task(*device, [&](Turn& turn) {
+  enqueue([&](Turn& turn) {
     if (!marked) {
       turn.device.copy(data->data(), in.data(), 8);
       turn.device.copy(out.data(), data->data(), 8);
@@ -276,7 +281,7 @@ TEST_P(DeviceSuite, AMarkIsReachedOnceWhatWasStartedBeforeItIsDone) {
     seen = out.values();
     return Progress::kDone;
   });
-  drain(*reactor, *device);
+  drain();
   EXPECT_THAT(seen, ElementsAre(5, 6));
 }
 

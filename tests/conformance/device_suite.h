@@ -6,11 +6,14 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <string>
 
 #include "executor/devices/device.h"
+#include "executor/devices/task.h"
+#include "runtime/fibers/mailbox.h"
 #include "runtime/fibers/reactor.h"
 
 namespace gangway {
@@ -31,7 +34,27 @@ class DeviceSuite : public testing::TestWithParam<DeviceMaker> {
     if (device == nullptr) GTEST_SKIP() << GetParam().why_missing();
   }
 
+  // In one lane.
+  template <class Body>
+  void enqueue(Body body) {
+    enqueue_task(*device, std::move(body), [](const std::shared_ptr<const Error>&) {},
+                 {.lane = &lane});
+  }
+  // Runs the reactor until the device has done what was enqueued in the lane before.
+  void drain() { drain(&lane); }
+  void drain(Lane* in) {
+    auto done = std::make_shared<std::atomic<bool>>(false);
+    enqueue_task(
+        *device, [](Turn&) { return Progress::kDone; },
+        [done, mailbox = &reactor->mailbox()](const std::shared_ptr<const Error>&) {
+          mailbox->post([done] { *done = true; });
+        },
+        {.lane = in});
+    reactor->run_until([&] { return done->load(); });
+  }
+
   std::unique_ptr<Reactor> reactor;
+  Lane lane;
   std::unique_ptr<Device> device;
 };
 

@@ -22,7 +22,7 @@ class NoDevice final : public Device {
  public:
   NoDevice() : Device("test", int64_t{1} << 30) {}
   std::shared_ptr<const CompiledFunction> compile(const LocalFunction&) override { return nullptr; }
-  void enqueue(Work&) override {}
+  void push(Work&, Lane*) override {}
   void ring() override {}
   void stop() override {}
   void use_bell(Bell) override {}

@@ -108,7 +108,7 @@ TEST_P(CudaCommTest, ACardThatIsLostInsideACollectiveEndsEveryRunOnAllHosts) {
 TEST_P(CudaCommTest, AMemberThatNeverComesHoldsNobodyOnceItsRunIsGivenUp) {
   EmulatedHosts t(GetParam(), 2, 1);
   train(t, kPlan, 2, 1);
-  t->hosts[0]->start(step_request(kPlan, 11, 0.25f));  // Host 1 never starts it.
+  t->start_on(0, step_request(kPlan, 11, 0.25f));  // Host 1 never starts it.
   t.reactor().run_ready();
   for (auto& host : t->hosts) host->cancel(RunId(11), ErrorKind::kUnavailable, "host-1 is gone");
   t.reactor().run_until([&] { return t->logs[0]->done.contains(RunId(11)); });
@@ -125,9 +125,9 @@ TEST_P(CudaCommTest, AHostThatGoesInTheMiddleLeavesNobodyWaitingForItsCard) {
   for (uint64_t run = 1; run <= 4; ++run) t->start(step_request(kPlan, run, 0.25f));
   for (uint64_t done = GetParam() % 3; done > 0; --done) t->wait(RunId(done));
   t->hosts[1] = nullptr;
-  t->hosts[0]->start(step_request(kPlan, 5, 0.25f));
-  for (uint64_t run = 1; run <= 5; ++run)
+  for (uint64_t run = 1; run <= 4; ++run)
     t->hosts[0]->cancel(RunId(run), ErrorKind::kUnavailable, "host-1 is gone");
+  t->start_on(0, step_request(kPlan, 5, 0.25f));
   t.reactor().run_until([&] { return t->logs[0]->done.contains(RunId(5)); });
   EXPECT_TRUE(t->logs[0]->done[RunId(5)].error);
   EXPECT_EQ(t.reports(), "");

@@ -97,8 +97,8 @@ void ControllerTest::lose(size_t host, const std::string& why) {
 
 std::vector<uint64_t> ControllerTest::tickets(int host) const {
   std::vector<uint64_t> first;
-  for (const RunFrame& run : executor_[host].all<RunFrame>()) {
-    first.push_back(run.first_ticket.value);
+  for (const GrantFrame& grant : executor_[host].all<GrantFrame>()) {
+    for (const GrantRange& range : grant.ranges) first.push_back(range.ticket.value);
   }
   return first;
 }

@@ -4,6 +4,8 @@
 // Threads: the reactor's, outside fibers.
 #pragma once
 
+#include <gtest/gtest.h>
+
 #include <cstring>
 #include <map>
 #include <memory>
@@ -12,8 +14,10 @@
 
 #include "executor/host/host.h"
 #include "executor/links/sim_fabric.h"
+#include "ir/plan/positions.h"
 #include "runtime/fibers/reactor.h"
 #include "runtime/observe/trace.h"
+#include "tests/support/order_check.h"
 
 namespace gangway {
 
@@ -28,6 +32,7 @@ class EventLog final : public HostEvents {
     for (SmallOutput& output : ended.outputs)
       small[{ended.run, output.output}] = std::move(output.bytes);
     done[ended.run] = {std::move(ended.error), ended.culprit};
+    ++ended_runs;
   }
   void copy_done(CopyDoneFrame ended) override {
     copies[ended.request] = {std::move(ended.error), false};
@@ -36,6 +41,7 @@ class EventLog final : public HostEvents {
   std::map<RunId, Done> done;
   std::map<std::pair<RunId, uint32_t>, std::vector<std::byte>> small;
   std::map<uint64_t, Done> copies;
+  uint64_t ended_runs = 0;
 };
 
 class TestHosts {
@@ -54,14 +60,21 @@ class TestHosts {
                                                          .memory_bytes = memory_bytes,
                                                          .threads = 1,
                                                          .tracer = tracer,
+                                                         .order_log = order_,
                                                          .gpus = gpus.empty() ? no_gpus : gpus[h],
                                                          .fabric = fabric_},
                                              *logs.back()));
     }
   }
 
+  ~TestHosts() {
+    hosts.clear();  // The devices stand still.
+    EXPECT_EQ(broken_order(*order_), "");
+  }
+
   std::vector<Installed> install(PlanId id, std::shared_ptr<const Plan> plan,
                                  StateScope scope = {1}) {
+    will_start(id, plan);
     std::vector<Installed> installed;
     std::vector<LinkOffer> offers;
     std::vector<Future<Installed>> compiled;
@@ -76,8 +89,35 @@ class TestHosts {
     return installed;
   }
 
+  // For runs of a plan that the test installs itself.
+  void will_start(PlanId id, std::shared_ptr<const Plan> plan) {
+    plans_[id] = std::move(plan);
+    for (size_t h = 0; h < hosts.size(); ++h) prepared_.erase({h, id});
+  }
+  // On all hosts, granted whole.
   void start(const RunFrame& request) {
-    for (auto& host : hosts) host->start(request);
+    for (size_t host = 0; host < hosts.size(); ++host) start_on(host, request);
+  }
+  // Waits, as a controller does, until the host has room for one more run.
+  void start_on(size_t host, const RunFrame& request) {
+    const auto room = static_cast<uint64_t>(plans_.at(request.plan)->runs_in_flight_max);
+    reactor_.run_until([&] { return started_[host] < logs[host]->ended_runs + room; });
+    ++started_[host];
+    hosts[host]->prepare({prepared_[{host, request.plan}]++, request});
+    hosts[host]->grant(grant_of(request));
+  }
+  // All positions of the run, with the same tickets for every host.
+  const GrantFrame& grant_of(const RunFrame& request) {
+    if (grants_.size() > 256) grants_.erase(grants_.begin());
+    const auto [grant, is_new] = grants_.try_emplace({request.plan, request.run});
+    if (!is_new) return grant->second;
+    const uint32_t positions = Positions(*plans_.at(request.plan)).total();
+    grant->second.ranges = {
+        {.run = request.run,
+         .slice = kEverySlice,
+         .count = positions,
+         .ticket = Ticket(std::exchange(next_ticket_, next_ticket_ + positions))}};
+    return grant->second;
   }
 
   Done wait(RunId run) {
@@ -108,8 +148,10 @@ class TestHosts {
 
   template <class T>
   std::vector<T> get_state(const std::string& name, size_t elements, StateScope scope = {1}) {
+    const Ticket ticket(next_ticket_++);
     return read<T>(elements, [&](Host& host, uint64_t request, const ClientBytes& to) {
-      host.get_state(request, scope, name, to);
+      host.take_ticket(ticket);
+      host.get_state(request, scope, name, to, ticket);
     });
   }
   template <class T>
@@ -128,10 +170,12 @@ class TestHosts {
   }
   template <class T>
   void put_state(const std::string& name, const std::vector<T>& values, StateScope scope = {1}) {
+    const Ticket ticket(next_ticket_++);
     SharedSegment segment = client_segment(values);
     move_bytes(segment, values.size() * sizeof(T),
                [&](Host& host, uint64_t request, const ClientBytes& from) {
-                 host.put_state(request, scope, name, from);
+                 host.take_ticket(ticket);
+                 host.put_state(request, scope, name, from, ticket);
                });
   }
 
@@ -173,7 +217,13 @@ class TestHosts {
 
   Reactor& reactor_;
   std::shared_ptr<SimFabric> fabric_;
+  const std::shared_ptr<OrderLog> order_ = std::make_shared<OrderLog>();
   uint64_t requests_ = 0;
+  std::map<std::pair<size_t, PlanId>, uint64_t> prepared_;  // By host.
+  std::map<size_t, uint64_t> started_;                      // By host.
+  std::map<PlanId, std::shared_ptr<const Plan>> plans_;
+  std::map<std::pair<PlanId, RunId>, GrantFrame> grants_;
+  uint64_t next_ticket_ = 1;
 };
 
 }  // namespace gangway

@@ -79,20 +79,24 @@ TEST_P(PlantedTest, TheFirstOpWithFiniteInputsIsNamedWithTheUsersLineWhereverItR
 
 INSTANTIATE_TEST_SUITE_P(PoisonedRow, PlantedTest, testing::Values(0, 3, 7));
 
-TEST(NonFiniteTest, RunsEnqueuedBehindAFailedOneStillRun) {
+TEST(NonFiniteTest, RunsEnqueuedBehindAFailedOneDoNotCommitUntilTheUserWasTold) {
   Client client = connect("local:2x2", {.in_process = true, .memory_bytes = 64 << 20});
   Slice slice = client.allocate({.devices = 4});
   Executable step = slice.compile(planted(slice.mesh({{"data", 4}})).program);
-  std::vector<gangway::Run> runs;
-  for (int i = 0; i < 6; ++i) runs.push_back(step.run({{"x", rows_of(1, i % 2 == 0 ? -1 : 5)}}));
-  for (size_t i = 0; i < 6; ++i) {
-    if (i % 2 == 1) {
-      EXPECT_THAT(error_of(runs[i]).what(), HasSubstr("log"));
-    } else {
-      const float good = static_cast<float>(i / 2 + 1);
-      EXPECT_NEAR(runs[i]["loss"].item<float>(), 4 * (1 + good * 24), 1e-3);
-    }
+  const auto run = [&](int64_t poisoned) { return step.run({{"x", rows_of(1, poisoned)}}); };
+  const auto loss_after = [](int good) { return 4 * (1 + static_cast<float>(good) * 24); };
+  const std::vector<gangway::Run> runs{run(-1), run(5), run(-1), run(-1)};
+  EXPECT_NEAR(runs[0]["loss"].item<float>(), loss_after(1), 1e-3);
+  const gangway::Run behind = run(-1);  // Nobody has looked yet.
+  EXPECT_THAT(error_of(runs[1]).what(), HasSubstr("log"));
+  for (const gangway::Run& later : {runs[2], runs[3], behind}) {
+    const Error error = error_of(later);
+    EXPECT_EQ(error.kind(), ErrorKind::kCancelled);
+    EXPECT_THAT(error.what(), HasSubstr("the run before it did not commit"));
   }
+  const std::vector<gangway::Run> anew{run(-1), run(-1)};
+  EXPECT_NEAR(anew[0]["loss"].item<float>(), loss_after(2), 1e-3);
+  EXPECT_NEAR(anew[1]["loss"].item<float>(), loss_after(3), 1e-3);
 }
 
 class PoisonedTraining : public FolderTest {

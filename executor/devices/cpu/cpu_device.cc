@@ -21,15 +21,15 @@ void CpuDevice::stop() {
   if (stopping_.exchange(true, std::memory_order_release)) return;
   ring();
   thread_.join();
-  stream_.drop();
+  queue_.drop();
 }
 
 std::shared_ptr<const CompiledFunction> CpuDevice::compile(const LocalFunction& local) {
   return std::make_shared<const CpuFunction>(local, par_);
 }
 
-void CpuDevice::enqueue(Work& work) {
-  stream_.push(work);
+void CpuDevice::push(Work& work, Lane* lane) {
+  queue_.push(work, lane);
   ring();
 }
 
@@ -67,7 +67,7 @@ void CpuDevice::serve() {
     const uint32_t ticket = bell.ticket();
     const int64_t spin_ns = spin_ns_.load(std::memory_order_relaxed);
     Turn turn{.device = *this, .now_ns = now_ns(), .may_spin = spin_ns > 0};
-    const Progress progress = stream_.advance(turn);
+    const Progress progress = queue_.advance(turn);
     if (stopping_.load(std::memory_order_acquire)) break;
     const int64_t limit_ns = progress == Progress::kPending && turn.wake_at_ns != kNever
                                  ? std::max<int64_t>(0, turn.wake_at_ns - now_ns())

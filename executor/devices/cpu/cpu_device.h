@@ -32,7 +32,6 @@ class CpuDevice final : public Device {
   ~CpuDevice() override { stop(); }
 
   std::shared_ptr<const CompiledFunction> compile(const LocalFunction& local) override;
-  void enqueue(Work& work) override;
   void ring() override;
   void stop() override;
   void use_bell(Bell bell) override;
@@ -42,10 +41,11 @@ class CpuDevice final : public Device {
   void check_finite(DType dtype, const void* data, int64_t elements, uint32_t* flag) override;
 
  private:
+  void push(Work& work, Lane* lane) override;
   void serve();
 
   Parallel par_;
-  Stream stream_;
+  LaneQueue queue_;
   Doorbell own_bell_;
   std::atomic<Doorbell*> bell_{&own_bell_};
   std::atomic<int64_t> spin_ns_;

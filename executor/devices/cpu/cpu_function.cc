@@ -99,7 +99,10 @@ Progress CpuFunction::advance_all_reduce(const Step& step, CallFrame& frame, Tur
   if (!frame.begun) begin_all_reduce(step, frame);
   if (frame.resume_at_ns == 0) {
     const bool looking = frame.check && frame.culprit == kNone && inputs_finite(frame, id);
-    if (collective.advance() == Progress::kPending) return Progress::kPending;
+    if (collective.advance() == Progress::kPending) {
+      frame.holds_device = turn.device.collectives_hold();
+      return Progress::kPending;
+    }
     if (collective.poisoned()) frame.poisoned = frame.peer_poisoned = true;
     if (looking && !frame.poisoned) check_results(frame, id);
     frame.resume_at_ns = 1;

@@ -66,7 +66,7 @@ void CudaDevice::stop() {
     const std::lock_guard lock(ringer_->mutex);
     ringer_->device = nullptr;
   }
-  stream_.drop();
+  queue_.drop();
 }
 
 std::shared_ptr<const CompiledFunction> CudaDevice::compile(const LocalFunction& local) {
@@ -114,8 +114,8 @@ std::unique_ptr<DeviceLink> CudaDevice::link_to(Device& receiver, uint32_t slots
   return std::make_unique<CardLink>(*this, static_cast<CudaDevice&>(receiver), slots);
 }
 
-void CudaDevice::enqueue(Work& work) {
-  stream_.push(work);
+void CudaDevice::push(Work& work, Lane* lane) {
+  queue_.push(work, lane);
   ring();
 }
 
@@ -288,7 +288,7 @@ void CudaDevice::serve() {
     const uint32_t ticket = bell.ticket();
     if (trim_wanted_.exchange(false, std::memory_order_acq_rel)) graphs_->trim();
     Turn turn{.device = *this, .now_ns = now_ns()};
-    const Progress progress = stream_.advance(turn);
+    const Progress progress = queue_.advance(turn);
     if (stopping_.load(std::memory_order_acquire)) break;
     int64_t limit_ns = -1;
     if (progress == Progress::kPending && turn.wake_at_ns != kNever)

@@ -52,7 +52,6 @@ class CudaDevice final : public Device, public CardStreams {
                                          const DeviceGroup& group) override;
   int64_t collective_bytes(const DeviceGroup& group) const override;
   std::unique_ptr<DeviceLink> link_to(Device& receiver, uint32_t slots) override;
-  void enqueue(Work& work) override;
   void ring() override;
   void stop() override;
   void use_bell(Bell bell) override;
@@ -80,6 +79,7 @@ class CudaDevice final : public Device, public CardStreams {
   bool note(const cuda::Status& status) override;
 
  protected:
+  void push(Work& work, Lane* lane) override;
   Mark make_mark() override;
   Progress look_for_mark(Mark mark, std::shared_ptr<const Error>* failure) override;
 
@@ -115,7 +115,7 @@ class CudaDevice final : public Device, public CardStreams {
   std::deque<cuda::EventHandle> collectives_;  // The ends of those that compute has not joined.
   std::vector<cuda::EventHandle> free_events_;
 
-  Stream stream_;
+  LaneQueue queue_;
   Doorbell own_bell_;
   std::atomic<Doorbell*> bell_{&own_bell_};
   std::atomic<bool> stopping_{false};

@@ -101,7 +101,8 @@ Progress CudaFunction::advance_steps(CallFrame& frame, Turn& turn) const {
     }
     ++frame.step;
   }
-  device.join_collectives();
+  // Collectives go on beside the sections that follow, up to where the join plan waits for them.
+  if (frame.end == commit_step() || frame.end == step_count()) device.join_collectives();
   return Progress::kDone;
 }
 
@@ -184,13 +185,7 @@ Progress CudaFunction::advance_timed(const Step& step, CallFrame& frame, Turn& t
     if (failure != nullptr) frame.error = std::move(failure);
     frame.resume_at_ns = device.now_ns() + step.duration_ns;
   }
-  turn.now_ns = device.now_ns();
-  if (turn.now_ns < frame.resume_at_ns) {
-    turn.wake_by(frame.resume_at_ns);
-    return Progress::kPending;
-  }
-  frame.begun = false;
-  return Progress::kDone;
+  return wait_to_resume(frame, turn);
 }
 
 Progress CudaFunction::advance_all_reduce(const Step& step, CallFrame& frame) const {

@@ -76,10 +76,24 @@ void PlannedFunction::begin_all_reduce(const PlannedStep& step, CallFrame& frame
   frame.resume_at_ns = 0;
 }
 
+std::vector<uint32_t> PlannedFunction::section_steps() const {
+  std::vector<uint32_t> steps;
+  steps.reserve(local_.sections.size());
+  for (const LocalFunction::Section& section : local_.sections) steps.push_back(section.begin);
+  return steps;
+}
+
+bool PlannedFunction::has_collective(uint32_t begin, uint32_t end) const {
+  const std::vector<Node>& nodes = function().nodes;
+  return std::any_of(nodes.begin() + begin, nodes.begin() + end,
+                     [](const Node& node) { return node.op == Op::all_reduce; });
+}
+
 Progress PlannedFunction::wait_to_resume(CallFrame& frame, Turn& turn) {
   // The turn's clock was read before this step, perhaps long before.
   turn.now_ns = turn.device.now_ns();
-  if (turn.now_ns < frame.resume_at_ns) {
+  frame.holds_device = turn.now_ns < frame.resume_at_ns;
+  if (frame.holds_device) {
     turn.wake_by(frame.resume_at_ns);
     return Progress::kPending;
   }

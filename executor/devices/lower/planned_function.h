@@ -21,6 +21,8 @@ class PlannedFunction : public CompiledFunction {
   int64_t arena_bytes() const override { return memory_.arena_bytes; }
   uint32_t step_count() const override { return static_cast<uint32_t>(function().nodes.size()); }
   uint32_t commit_step() const override { return local_.commit_begin; }
+  std::vector<uint32_t> section_steps() const override;
+  bool has_collective(uint32_t begin, uint32_t end) const override;
 
  protected:
   enum class StepKind : uint8_t { kKernel, kTimed, kAllReduce };

@@ -1,5 +1,6 @@
 #include "executor/devices/sim/sim_device.h"
 
+#include "executor/devices/cpu/cpu_function.h"
 #include <cstring>
 #include <utility>
 
@@ -46,7 +47,7 @@ void SimDevice::stop() {
   } catch (const Error&) {
     // Cancelled while it waited or slept.
   }
-  stream_.drop();
+  queue_.drop();
 }
 
 std::shared_ptr<const CompiledFunction> SimDevice::compile(const LocalFunction& local) {
@@ -54,8 +55,8 @@ std::shared_ptr<const CompiledFunction> SimDevice::compile(const LocalFunction& 
   return std::make_shared<const CpuFunction>(local, par_, host_.get());
 }
 
-void SimDevice::enqueue(Work& work) {
-  stream_.push(work);
+void SimDevice::push(Work& work, Lane* lane) {
+  queue_.push(work, lane);
   ring();
 }
 
@@ -93,7 +94,7 @@ void SimDevice::serve() {
     }
     rung_ = false;
     Turn turn{.device = *this, .now_ns = now_ns()};
-    const Progress progress = stream_.advance(turn);
+    const Progress progress = queue_.advance(turn);
     if (progress == Progress::kPending && turn.wake_at_ns != kNever) {
       ringing_.wait_until_ns("for modelled time to pass", turn.wake_at_ns);
     } else if (!rung_ && !stopping_) {

@@ -27,12 +27,12 @@ class SimDevice final : public Device {
   ~SimDevice() override;
 
   std::shared_ptr<const CompiledFunction> compile(const LocalFunction& local) override;
-  void enqueue(Work& work) override;
   void ring() override;
   void stop() override;
   // It is rung through a function of its own: see bell().
   void use_bell(Bell) override {}
   Bell bell() const { return {nullptr, bell_}; }
+  bool collectives_hold() const override { return true; }
   int64_t now_ns() const override;
   int64_t send_ns(LinkClass link, int64_t bytes) const override;
   bool has_values() const override { return !host_->options().timed_only; }
@@ -41,6 +41,7 @@ class SimDevice final : public Device {
   HostMemory host_memory(int64_t bytes) override;
 
  private:
+  void push(Work& work, Lane* lane) override;
   void serve();
 
   Reactor& reactor_;
@@ -48,7 +49,7 @@ class SimDevice final : public Device {
   Parallel par_{1};
   const std::shared_ptr<SimDevice*> rung_device_;  // Peers may ring one that has gone: null then.
   const std::shared_ptr<const std::function<void()>> bell_;
-  Stream stream_;
+  LaneQueue queue_;
   bool rung_ = false;
   bool stopping_ = false;
   WaitQueue ringing_;

@@ -59,6 +59,7 @@ class CudaInstall : public testing::Test {
     t.call("chain", t.function(b.build()), {in}, {out});
     return t.share();
   }
+  void SetUp() override { t->will_start(kOther, chain()); }
   Host& host() { return *t->hosts[0]; }
   // The driver compiles, and does not come back.
   Future<Installed> install_and_block() {
@@ -120,7 +121,7 @@ TEST_F(CudaInstall, APlanThatIsUninstalledWhileItIsCompiledLeavesNothing) {
 TEST_F(CudaInstall, APlanThatIsCompiledStillCanNeitherBeLinkedNorRun) {
   const Future<Installed> installed = install_and_block();
   EXPECT_THROW(host().link(kOther, {}), Error);
-  EXPECT_THROW(host().start({.plan = kOther, .run = RunId(1)}), Error);
+  EXPECT_THROW(host().prepare({0, {.plan = kOther, .run = RunId(1)}}), Error);
   EXPECT_THROW(static_cast<void>(host().install(kOther, chain(), 0, {1})), Error);
   gate.open();
   commit(installed.await());

@@ -1,0 +1,178 @@
+#include "executor/devices/lanes.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "executor/devices/device.h"
+
+namespace gangway {
+namespace {
+
+// Works that were chained newest first, oldest first.
+Work* reversed(Work* newest, Work* Work::* next) {
+  Work* oldest = nullptr;
+  while (newest != nullptr) {
+    Work* older = newest->*next;
+    newest->*next = oldest;
+    oldest = newest;
+    newest = older;
+  }
+  return oldest;
+}
+
+bool share_a_state(const Work& a, const Work& b) {
+  for (const void* state : a.states()) {
+    const auto others = b.states();
+    if (std::find(others.begin(), others.end(), state) != others.end()) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+void LaneQueue::push(Work& work, Lane* lane) {
+  work.lane_ = lane;
+  Work* head = incoming_.load(std::memory_order_relaxed);
+  do {
+    work.next_ = head;
+  } while (!incoming_.compare_exchange_weak(head, &work, std::memory_order_release,
+                                            std::memory_order_relaxed));
+}
+
+bool LaneQueue::take_incoming() {
+  if (incoming_.load(std::memory_order_relaxed) == nullptr) return false;
+  Work* work = reversed(incoming_.exchange(nullptr, std::memory_order_acquire), &Work::next_);
+  while (work != nullptr) {
+    Work* next = work->next_;
+    work->next_ = nullptr;
+    Lane* lane = work->lane_;
+    if (lane == nullptr) {
+      tasks_.push_back(work);
+    } else if (lane->first_ == nullptr) {
+      lane->first_ = lane->last_ = work;
+      lanes_.push_back(lane);
+    } else {
+      lane->last_->next_ = work;
+      lane->last_ = work;
+    }
+    work = next;
+  }
+  return true;
+}
+
+void LaneQueue::drop() {
+  take_incoming();
+  while (settling_ != nullptr) {
+    Work* work = settling_;
+    settling_ = work->next_;
+    work->retire(false);
+  }
+  for (Work* task : std::exchange(tasks_, {})) task->retire(false);
+  for (Lane* lane : std::exchange(lanes_, {})) {
+    while (lane->first_ != nullptr) {
+      Work* work = lane->first_;
+      lane->first_ = work->next_;
+      work->retire(false);
+    }
+  }
+}
+
+Progress LaneQueue::advance(Turn& turn) {
+  turn.incoming = &incoming_;
+  settle(turn);
+  do {
+    take_incoming();
+  } while (advance_one(turn));
+  const bool idle = lanes_.empty() && tasks_.empty() && settling_ == nullptr;
+  return idle ? Progress::kDone : Progress::kPending;
+}
+
+void LaneQueue::find_candidates() {
+  candidates_.clear();
+  for (Work* task : tasks_) candidates_.push_back({task->ticket(), candidates_.size(), task});
+  for (Lane* lane : lanes_) {
+    const uint64_t ticket = lane->first_->ticket();
+    if (ticket != kNoTicket)
+      candidates_.push_back({ticket, candidates_.size(), lane->first_, lane});
+  }
+  if (candidates_.size() < 2) return;
+  std::sort(candidates_.begin(), candidates_.end(), [](const Candidate& a, const Candidate& b) {
+    return std::pair(a.ticket, a.place) < std::pair(b.ticket, b.place);
+  });
+}
+
+// The candidates before it wait.
+bool LaneQueue::may_go_on(const Candidate& candidate, const Device& device) const {
+  for (size_t i = 0; i < passed_over_; ++i) {
+    if (share_a_state(*candidates_[i].work, *candidate.work)) return false;
+  }
+  const bool ordered = device.collectives_hold() && device.order_collectives;
+  if (!ordered || candidate.work->collective_ticket() != candidate.ticket) return true;
+  return std::none_of(lanes_.begin(), lanes_.end(), [&](const Lane* lane) {
+    for (const Work* work = lane->first_; work != nullptr; work = work->next_) {
+      if (work->collective_ticket() < candidate.ticket) return true;
+    }
+    return false;
+  });
+}
+
+// One piece of the lowest ticket that can go on. False: all wait.
+bool LaneQueue::advance_one(Turn& turn) {
+  if (holder_.work != nullptr) {
+    turn.until_ticket = 0;
+    return advance(holder_, turn) != Progress::kPending || holder_.work == nullptr;
+  }
+  find_candidates();
+  for (passed_over_ = 0; passed_over_ < candidates_.size(); ++passed_over_) {
+    const Candidate candidate = candidates_[passed_over_];
+    if (!may_go_on(candidate, turn.device)) continue;
+    // Those that wait may go on after any piece, so they are looked at again then.
+    const bool last = passed_over_ + 1 == candidates_.size();
+    turn.until_ticket = passed_over_ > 0 ? 0 : last ? kNoTicket : candidates_[1].ticket;
+    if (advance(candidate, turn) != Progress::kPending) return true;
+    if (holder_.work != nullptr) return false;
+  }
+  return false;
+}
+
+Progress LaneQueue::advance(const Candidate& candidate, Turn& turn) {
+  const Candidate going = candidate;  // It may be the holder's own record.
+  const Progress progress = going.work->advance(turn);
+  const bool holds = progress == Progress::kPending && going.work->holds_device();
+  holder_ = holds ? going : Candidate{};
+  if (progress == Progress::kDone) end(going, turn);
+  return progress;
+}
+
+void LaneQueue::end(const Candidate& candidate, Turn& turn) {
+  Work* done = candidate.work;
+  if (Lane* lane = candidate.lane; lane == nullptr) {
+    tasks_.erase(std::find(tasks_.begin(), tasks_.end(), done));
+  } else {
+    lane->first_ = done->next_;
+    if (lane->first_ == nullptr) std::erase(lanes_, lane);
+  }
+  if (!turn.device.discrete()) {
+    done->settled(turn, nullptr);
+    done->retire(true);
+    return;
+  }
+  done->mark_ = turn.device.mark();
+  done->next_ = nullptr;
+  (settling_ == nullptr ? settling_ : settling_last_->next_) = done;
+  settling_last_ = done;
+  settle(turn);
+}
+
+void LaneQueue::settle(Turn& turn) {
+  while (settling_ != nullptr) {
+    std::shared_ptr<const Error> failure;
+    if (turn.device.reached(settling_->mark_, &failure) == Progress::kPending) return;
+    Work* done = settling_;
+    settling_ = done->next_;
+    done->settled(turn, failure);
+    done->retire(true);
+  }
+}
+
+}  // namespace gangway

@@ -1,0 +1,215 @@
+#include "executor/devices/lanes.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "executor/devices/device.h"
+
+namespace gangway {
+namespace {
+
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+class NoDevice final : public Device {
+ public:
+  explicit NoDevice(bool hold = false) : Device("none", 1), hold_(hold) {}
+  std::shared_ptr<const CompiledFunction> compile(const LocalFunction&) override { return nullptr; }
+  void push(Work&, Lane*) override {}
+  void ring() override {}
+  void stop() override {}
+  void use_bell(Bell) override {}
+  bool collectives_hold() const override { return hold_; }
+  int64_t now_ns() const override { return 0; }
+  void copy(void*, const void*, int64_t) override {}
+  void check_finite(DType, const void*, int64_t, uint32_t*) override {}
+
+ private:
+  const bool hold_;
+};
+
+// What a work does at one ticket.
+struct Piece {
+  uint64_t ticket = 0;
+  bool waits = false;
+  bool collective = false;
+  bool holds = false;  // While it waits.
+};
+
+// A run of pieces that writes down what it has done.
+class Pieces final : public Work {
+ public:
+  Pieces(std::string name, std::vector<Piece> work, std::vector<std::string>& log)
+      : pieces(std::move(work)), name_(std::move(name)), log_(log) {}
+
+  Progress advance(Turn& turn) override {
+    while (next < pieces.size() && next < granted) {
+      if (pieces[next].waits) return Progress::kPending;
+      log_.push_back(name_ + std::to_string(pieces[next].ticket));
+      if (++next < pieces.size() && next < granted && turn.over_before(pieces[next].ticket))
+        return Progress::kMore;
+    }
+    return next == pieces.size() ? Progress::kDone : Progress::kPending;
+  }
+  void retire(bool done) override { log_.push_back(name_ + (done ? " done" : " dropped")); }
+  uint64_t ticket() const override { return next < granted ? pieces[next].ticket : kNoTicket; }
+  uint64_t collective_ticket() const override {
+    for (size_t i = next; i < pieces.size() && i < granted; ++i) {
+      if (pieces[i].collective) return pieces[i].ticket;
+    }
+    return kNoTicket;
+  }
+  bool holds_device() const override { return pieces[next].holds; }
+  std::span<const void* const> states() const override { return shared; }
+
+  std::vector<Piece> pieces;
+  size_t next = 0;
+  size_t granted = 100;
+  std::vector<const void*> shared;
+
+ private:
+  std::string name_;
+  std::vector<std::string>& log_;
+};
+
+class LanesTest : public testing::Test {
+ protected:
+  Progress advance() {
+    Turn turn{device};
+    return queue.advance(turn);
+  }
+  std::vector<std::string> log;
+  NoDevice device{true};
+  Lane a, b, c;
+  LaneQueue queue;
+};
+
+TEST_F(LanesTest, TheLowestTicketGoesFirstPieceByPiece) {
+  Pieces x("x", {{3}, {4}, {7}}, log), y("y", {{1}, {5}, {8}}, log);
+  queue.push(x, &a);
+  queue.push(y, &b);
+  EXPECT_EQ(advance(), Progress::kDone);
+  EXPECT_THAT(log, ElementsAre("y1", "x3", "x4", "y5", "x7", "x done", "y8", "y done"));
+}
+
+TEST_F(LanesTest, RunsOfALaneFollowOneAnother) {
+  Pieces first("first", {{1, true}}, log), second("second", {{2}}, log);
+  queue.push(first, &a);
+  queue.push(second, &a);
+  EXPECT_EQ(advance(), Progress::kPending);
+  EXPECT_THAT(log, IsEmpty());
+  first.pieces[0].waits = false;
+  EXPECT_EQ(advance(), Progress::kDone);
+  EXPECT_THAT(log, ElementsAre("first1", "first done", "second2", "second done"));
+}
+
+TEST_F(LanesTest, ALaneThatWaitsIsPassedOverAndTriedAgainAfterEachPiece) {
+  Pieces low("low", {{1, true}, {2}}, log), high("high", {{5}, {6}}, log);
+  queue.push(low, &a);
+  queue.push(high, &b);
+  high.granted = 1;
+  EXPECT_EQ(advance(), Progress::kPending);
+  EXPECT_THAT(log, ElementsAre("high5"));
+  low.pieces[0].waits = false;
+  high.granted = 2;
+  EXPECT_EQ(advance(), Progress::kDone);
+  EXPECT_THAT(log, ElementsAre("high5", "low1", "low2", "low done", "high6", "high done"));
+}
+
+TEST_F(LanesTest, ALaneWithoutATicketWaitsForOne) {
+  Pieces x("x", {{4}}, log);
+  x.granted = 0;
+  queue.push(x, &a);
+  EXPECT_EQ(advance(), Progress::kPending);
+  x.granted = 1;
+  EXPECT_EQ(advance(), Progress::kDone);
+}
+
+TEST_F(LanesTest, ATaskWaitsForNoOtherAndComesBeforeAllTickets) {
+  Pieces run("run", {{1}}, log), waits("waits", {{0, true}}, log), copy("copy", {{0}}, log);
+  queue.push(run, &a);
+  queue.push(waits);
+  queue.push(copy);
+  EXPECT_EQ(advance(), Progress::kPending);
+  EXPECT_THAT(log, ElementsAre("copy0", "copy done", "run1", "run done"));
+}
+
+TEST_F(LanesTest, WhatSharesAStateKeepsTheOrderOfTicketsAlsoWhereTheLowerOneWaits) {
+  int state = 0, other = 0;
+  Pieces step("step", {{1, true}}, log), read("read", {{2}}, log), eval("eval", {{3}}, log),
+      beside("beside", {{4}}, log);
+  step.shared = {&other, &state};
+  read.shared = eval.shared = {&state};
+  queue.push(step, &a);
+  queue.push(read);
+  queue.push(eval, &b);
+  queue.push(beside, &c);
+  EXPECT_EQ(advance(), Progress::kPending);
+  EXPECT_THAT(log, ElementsAre("beside4", "beside done"));
+  step.pieces[0].waits = false;
+  EXPECT_EQ(advance(), Progress::kDone);
+  EXPECT_THAT(log, ElementsAre("beside4", "beside done", "step1", "step done", "read2", "read done",
+                               "eval3", "eval done"));
+}
+
+TEST_F(LanesTest, ACollectiveBeginsAfterAllWithLowerTicketsWereLaunched) {
+  Pieces low("low", {{1, true}, {3, false, true}}, log);
+  Pieces high("high", {{2}, {4, false, true}, {5}}, log);
+  queue.push(low, &a);
+  queue.push(high, &b);
+  EXPECT_EQ(advance(), Progress::kPending);
+  EXPECT_THAT(log, ElementsAre("high2")) << "its collective comes after the one with ticket 3";
+  low.pieces[0].waits = false;
+  EXPECT_EQ(advance(), Progress::kDone);
+  EXPECT_THAT(log, ElementsAre("high2", "low1", "low3", "low done", "high4", "high5", "high done"));
+}
+
+TEST_F(LanesTest, AlsoAfterThoseOfLaterRunsOfTheOtherLane) {
+  Pieces first("first", {{1, true}}, log), second("second", {{2, false, true}}, log);
+  Pieces high("high", {{3, false, true}}, log);
+  queue.push(first, &a);
+  queue.push(second, &a);
+  queue.push(high, &b);
+  EXPECT_EQ(advance(), Progress::kPending);
+  EXPECT_THAT(log, IsEmpty());
+}
+
+TEST_F(LanesTest, WithoutThatOrderTwoDevicesBeginCollectivesAsTheyCome) {
+  device.order_collectives = false;
+  Pieces low("low", {{1, true}, {3, false, true}}, log), high("high", {{4, false, true}}, log);
+  queue.push(low, &a);
+  queue.push(high, &b);
+  EXPECT_EQ(advance(), Progress::kPending);
+  EXPECT_THAT(log, ElementsAre("high4", "high done"));
+}
+
+TEST_F(LanesTest, WhatHoldsTheDeviceKeepsEvenLowerTicketsWaiting) {
+  Pieces low("low", {{1, true}}, log);
+  Pieces high("high", {{2, true, true, true}, {3}}, log);
+  queue.push(low, &a);
+  queue.push(high, &b);
+  EXPECT_EQ(advance(), Progress::kPending);
+  low.pieces[0].waits = false;
+  EXPECT_EQ(advance(), Progress::kPending);
+  EXPECT_THAT(log, IsEmpty());
+  high.pieces[0].waits = false;
+  EXPECT_EQ(advance(), Progress::kDone);
+  EXPECT_THAT(log, ElementsAre("high2", "low1", "low done", "high3", "high done"));
+}
+
+TEST_F(LanesTest, WhatIsLeftIsDropped) {
+  Pieces x("x", {{1, true}}, log), y("y", {{2}}, log), task("task", {{0, true}}, log);
+  queue.push(x, &a);
+  queue.push(y, &a);
+  queue.push(task);
+  EXPECT_EQ(advance(), Progress::kPending);
+  queue.drop();
+  EXPECT_THAT(log, ElementsAre("task dropped", "x dropped", "y dropped"));
+}
+
+}  // namespace
+}  // namespace gangway

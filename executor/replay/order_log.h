@@ -1,0 +1,45 @@
+// OrderLog: what the devices of some hosts did, in the order in which they did it.
+//
+// Tests hand one to their hosts (HostOptions::order_log) and check afterwards that every device
+// followed the order of tickets (tests/support/order_check.h).
+//
+// Threads: record() any; steps() once the devices stand still.
+// Cost: a lock and an allocation for each step of a device; without a log, a branch.
+#pragma once
+
+#include <cstdint>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "runtime/base/ids.h"
+
+namespace gangway {
+
+// One entry of a run that a device has ended.
+struct OrderedStep {
+  std::string device;
+  PlanId plan;
+  RunId run;
+  uint32_t node = 0;    // Of the plan.
+  uint32_t sender = 0;  // Of a receive: the node that sends.
+  bool receives = false;
+  uint64_t ticket = 0;
+  bool in_order = false;            // A collective of a device that begins them by ticket.
+  std::vector<const void*> states;  // That other programs share, perhaps.
+};
+
+class OrderLog {
+ public:
+  void record(OrderedStep step) {
+    const std::lock_guard lock(mutex_);
+    steps_.push_back(std::move(step));
+  }
+  const std::vector<OrderedStep>& steps() const { return steps_; }
+
+ private:
+  std::mutex mutex_;
+  std::vector<OrderedStep> steps_;
+};
+
+}  // namespace gangway

@@ -1,0 +1,90 @@
+// Whether devices followed the order of tickets, by what they wrote down (executor/replay/
+// order_log.h):
+//  - the runs of a plan on a device go by ascending tickets, and so does all that shares a state;
+//  - so do collectives, on a device that begins them by ticket;
+//  - all devices do a node of a run, section by section, with the same tickets;
+//  - what is received was sent with a lower ticket: nothing waited on a higher one.
+//
+// Threads: pure.
+#pragma once
+
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "executor/replay/order_log.h"
+#include "runtime/base/cat.h"
+
+namespace gangway {
+namespace internal {
+
+inline std::string step_text(const OrderedStep& step) {
+  return cat("run ", step.run, " node ", step.node, " ticket ", step.ticket);
+}
+
+class OrderCheck {
+ public:
+  // What the step breaks.
+  std::string add(const OrderedStep& step) {
+    std::string broken = after(lanes_[{step.device, step.plan}], step, "the plan's lane");
+    if (step.in_order && broken.empty())
+      broken = after(collectives_[step.device], step, "collectives");
+    for (const void* state : step.states) {
+      if (broken.empty()) broken = after(states_[{step.device, state}], step, "a state");
+    }
+    by_device_[{step.run, step.node}][step.device].insert(step.ticket);
+    if (step.receives) received_.push_back(step);
+    return broken;
+  }
+
+  // Once all steps are known.
+  std::string end() const {
+    for (const auto& [node, devices] : by_device_) {
+      for (const auto& [device, tickets] : devices) {
+        if (tickets != devices.begin()->second)
+          return cat("run ", node.first, " node ", node.second, ": ", device, " and ",
+                     devices.begin()->first, " did it with other tickets");
+      }
+    }
+    for (const OrderedStep& step : received_) {
+      const auto sent = by_device_.find({step.run, step.sender});
+      if (sent == by_device_.end()) continue;  // On a host without this log, or given up.
+      const uint64_t ticket = *sent->second.begin()->second.begin();
+      if (ticket >= step.ticket)
+        return cat(step.device, ": ", step_text(step), " waited for a send with ticket ", ticket);
+    }
+    return {};
+  }
+
+ private:
+  using Last = std::pair<bool, OrderedStep>;
+  static std::string after(Last& last, const OrderedStep& step, const char* what) {
+    const bool broken = last.first && last.second.ticket >= step.ticket;
+    const std::string before = broken ? step_text(last.second) : std::string();
+    last = {true, step};
+    return broken ? cat(step.device, ": ", what, ": ", step_text(step), " came after ", before)
+                  : std::string();
+  }
+
+  std::map<std::pair<std::string, PlanId>, Last> lanes_;
+  std::map<std::string, Last> collectives_;
+  std::map<std::pair<std::string, const void*>, Last> states_;
+  // By run and node, then by device: the tickets of its sections.
+  std::map<std::pair<RunId, uint32_t>, std::map<std::string, std::set<uint64_t>>> by_device_;
+  std::vector<OrderedStep> received_;
+};
+
+}  // namespace internal
+
+// Empty, or what broke the order first.
+inline std::string broken_order(const OrderLog& log) {
+  internal::OrderCheck check;
+  for (const OrderedStep& step : log.steps()) {
+    if (std::string broken = check.add(step); !broken.empty()) return broken;
+  }
+  return check.end();
+}
+
+}  // namespace gangway
