@@ -60,7 +60,8 @@ bool agrees(CollectiveMember& member, const void* data, size_t bytes) {
 
 TEST_P(CollectiveSuite, SumsHaveTheSameBitsOnEveryMemberAndThoseOfTheTreeOverMembers) {
   const bool in_order = GetParam().in_tree_order;
-  for (uint32_t size : {1u, 2u, 3u, 4u}) {
+  for (uint32_t size : {1u, 2u, 3u, 4u, 7u}) {
+    if (size > 4 && !in_order) continue;  // The order of seven is not a library's to show.
     for (size_t n : {size_t{0}, size_t{1}, size_t{5}, GetParam().elements_max}) {
       EXPECT_TRUE(GetParam().run(size, static_cast<int64_t>(n) * 4 + 64,
                                  [=](CollectiveMember& member) {

@@ -130,7 +130,7 @@ CollectiveMaker in_turn() {
   return {.name = "threads_of_hosts_in_turn",
           .run =
               [](uint32_t size, int64_t bytes_max, const MemberBody& body) {
-                const std::vector<uint32_t> hosts = {0, 1, 2, 0};
+                const std::vector<uint32_t> hosts = {0, 1, 2, 0, 2, 1, 1};
                 return run_threads(
                     {{hosts.begin(), hosts.begin() + size}, gangway::testing::test_seed()},
                     bytes_max, body);

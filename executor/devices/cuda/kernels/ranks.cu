@@ -30,23 +30,28 @@ struct MinRanks {
 };
 
 // Level k holds what 2^k ranks come to; a rank that fills a level is joined with it, as a carry is
-// in a sum.
+// in a sum. Unrolled, so that levels and pointers lie in registers.
 template <class Join, class T>
 GW_DEVICE void ranks(const RankPointers<T>& parts, Global<T> out, int64_t count, int64_t n) {
   for (int64_t i = global_thread(); i < n; i += global_threads()) {
     WideOf<T> levels[kRankLevels];
-    for (int64_t r = 0; r < count; ++r) {
+    GW_UNROLL
+    for (int r = 0; r < kRankPartsMax; ++r) {
+      if (r >= count) break;
       const T next = parts.at[r][i];
       WideOf<T> all = widen(next);
       int level = 0;
+      GW_UNROLL
       for (; (r >> level & 1) != 0; ++level) all = Join()(levels[level], all);
       levels[level] = all;
     }
-    int level = 0;
-    while ((count >> level & 1) == 0) ++level;
-    WideOf<T> all = levels[level];
-    for (++level; level < kRankLevels; ++level) {
-      if ((count >> level & 1) != 0) all = Join()(levels[level], all);
+    WideOf<T> all{};
+    bool begun = false;
+    GW_UNROLL
+    for (int level = 0; level < kRankLevels; ++level) {
+      if ((count >> level & 1) == 0) continue;
+      all = begun ? Join()(levels[level], all) : levels[level];
+      begun = true;
     }
     out[i] = narrow<T>(all);
   }
