@@ -3,7 +3,7 @@
 #include "executor/devices/task.h"
 #include "executor/host/host_impl.h"
 #include "executor/host/host_install.h"
-#include "executor/host/host_link.h"
+#include "executor/host/plan_links.h"
 #include "ir/plan/plan_check.h"
 #include "runtime/fibers/kj_error.h"
 

@@ -1,4 +1,4 @@
-#include "executor/host/host_link.h"
+#include "executor/host/plan_links.h"
 
 #include <algorithm>
 
