@@ -52,6 +52,7 @@ std::shared_ptr<ArrayImpl> hold(const std::shared_ptr<internal::ClientImpl>& cli
 // What a run names, and the arrays that must live until its frame is posted.
 struct Bound {
   RunFrame frame;
+  size_t inline_bytes = 0;
   std::vector<std::shared_ptr<ArrayImpl>> kept;
   std::vector<std::shared_ptr<internal::PlacedCopy>> copies;
 };
@@ -65,8 +66,11 @@ void bind(ExecutableImpl& executable, const Argument& argument, Bound& bound) {
   std::shared_ptr<ArrayImpl> array;
   if (const auto* tensor = std::get_if<HostTensor>(&argument.value)) {
     require_type(program, ports[input], tensor->type);
-    if (tensor->type.rank() == 0) {
+    // What fits travels with the run. The rest is put where it belongs first.
+    const size_t bytes = tensor->bytes.size();
+    if (bytes > 0 && bytes <= kInlineBytesMax - bound.inline_bytes) {
       tensor->require_whole();
+      bound.inline_bytes += bytes;
       to.bytes = tensor->bytes;
       return;
     }

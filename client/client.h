@@ -100,7 +100,8 @@ class Run {
   std::shared_ptr<internal::RunImpl> impl_;
 };
 
-// A named argument: an array, or a small value sent with the run.
+// A named argument: an array, or a tensor of this process. Tensors of up to 16 KiB together travel
+// with the run; larger ones are copied to the devices first.
 struct Argument {
   std::string name;
   std::variant<Array, HostTensor> value;

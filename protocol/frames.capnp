@@ -89,7 +89,8 @@ struct Argument {
   union {
     array @1 :UInt64;
     inline @2 :Data;
-    # The value itself, replicated; at most 64 bytes.
+    # The whole tensor in row-major order, of which each device takes its part. All of a run
+    # together: at most 16 KiB. The controller passes them on unread.
   }
 }
 

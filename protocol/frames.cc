@@ -12,9 +12,9 @@ capnp::Data::Reader data(const std::vector<std::byte>& bytes) {
   return {reinterpret_cast<const kj::byte*>(bytes.data()), bytes.size()};
 }
 
-std::vector<std::byte> small_bytes(capnp::Data::Reader data, const char* what) {
-  GW_REQUIRE(data.size() <= kSmallBytesMax, "frame: ", what, " is too large: ", data.size(),
-             " bytes, at most ", kSmallBytesMax);
+std::vector<std::byte> bytes_of(capnp::Data::Reader data, size_t bytes_max, const char* what) {
+  GW_REQUIRE(data.size() <= bytes_max, "frame: ", what, " is too large: ", data.size(),
+             " bytes, at most ", bytes_max);
   const auto* begin = reinterpret_cast<const std::byte*>(data.begin());
   return {begin, begin + data.size()};
 }
@@ -173,12 +173,14 @@ RunFrame read_run(wire::Run::Reader from) {
                .after = RunId(from.getAfter()),
                .outputs = array_ids(from.getOutputs()),
                .time_limit_ms = from.getTimeLimitMs()};
+  size_t room = kInlineBytesMax;
   for (auto argument : from.getArguments()) {
     ArgumentFrame& to = run.arguments.emplace_back();
     to.input = argument.getInput();
     if (argument.isInline()) {
-      to.bytes = small_bytes(argument.getInline(), "an inline argument");
+      to.bytes = bytes_of(argument.getInline(), room, "an inline argument, with those before it,");
       GW_REQUIRE(!to.bytes.empty(), "frame: an inline argument is empty");
+      room -= to.bytes.size();
     } else {
       to.array = ArrayId(argument.getArray());
     }
@@ -262,7 +264,8 @@ RunDoneFrame read_run_done(wire::RunDone::Reader from) {
   RunDoneFrame done{.run = RunId(from.getRun()), .culprit = from.getCulprit()};
   if (from.hasError()) done.error = read_error(from.getError());
   for (auto output : from.getOutputs()) {
-    done.outputs.push_back({output.getOutput(), small_bytes(output.getBytes(), "a small output")});
+    done.outputs.push_back(
+        {output.getOutput(), bytes_of(output.getBytes(), kSmallBytesMax, "a small output")});
   }
   return done;
 }

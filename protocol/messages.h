@@ -23,8 +23,10 @@
 
 namespace gangway {
 
-// A value of at most so many bytes travels inside a frame.
+// A result of at most so many bytes travels with the end of its run.
 inline constexpr size_t kSmallBytesMax = 64;
+// And the arguments of a run, together, with its request.
+inline constexpr size_t kInlineBytesMax = 16 << 10;
 
 // What a session's state names mean: two plans of one scope share the states of equal name.
 struct StateScope {
@@ -45,7 +47,8 @@ struct UninstallFrame {
   bool operator==(const UninstallFrame&) const = default;
 };
 
-// One argument of a run: an array, or a small value itself (then `bytes` is not empty), replicated.
+// One argument of a run: an array, or the whole tensor itself in row-major order (then `bytes` is
+// not empty), of which each device takes its part.
 struct ArgumentFrame {
   uint32_t input = 0;  // Index into Plan::inputs.
   ArrayId array;

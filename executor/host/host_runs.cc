@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <cstring>
+#include <deque>
 
 #include "executor/host/host_impl.h"
 #include "runtime/fibers/mailbox.h"
@@ -10,6 +12,15 @@ namespace {
 bool is_gate(const HostPlan& made, const GrantRange& range) {
   return range.count == 1 && range.slice < made.plan->slices.size() &&
          made.positions->gate(range.slice) == range.first;
+}
+
+std::vector<std::byte> part_of(const TensorShards& like, const Shard& shard,
+                               const std::vector<std::byte>& whole) {
+  std::vector<std::byte> part(static_cast<size_t>(like.local.bytes()));
+  ShardRuns(like, shard.mesh_device).for_each([&](int64_t global, int64_t local, int64_t bytes) {
+    std::memcpy(part.data() + local, whole.data() + global, static_cast<size_t>(bytes));
+  });
+  return part;
 }
 
 }  // namespace
@@ -129,8 +140,8 @@ std::shared_ptr<const Error> Host::Impl::check_arguments(HostPlan& made, const R
     given[argument.input] = true;
     const TensorShards& like = made.shards[facts.inputs[argument.input]];
     if (!argument.bytes.empty()) {
-      if (like.local.bytes() != static_cast<int64_t>(argument.bytes.size()) ||
-          like.local != like.type)
+      const auto bytes = static_cast<int64_t>(argument.bytes.size());
+      if (bytes != like.type.bytes() || argument.bytes.size() > kInlineBytesMax)
         return fail(argument.input, cat("expected ", to_string(like.type), ", got ",
                                         argument.bytes.size(), " bytes"));
       continue;
@@ -182,10 +193,16 @@ void Host::Impl::bind(HostPlan& made, const RunFrame& request, size_t d, DeviceR
   inputs.inline_bytes.resize(facts.inputs.size(), nullptr);
   inputs.outputs.resize(facts.outputs.size());
   inputs.sources.resize(facts.sources.size());
+  std::deque<std::vector<std::byte>> parts;  // Of values inside the message.
   if (error == nullptr) {
     for (const ArgumentFrame& argument : request.arguments) {
       if (!argument.bytes.empty()) {
-        inputs.inline_bytes[argument.input] = &argument.bytes;
+        const TensorShards& like = made.shards[facts.inputs[argument.input]];
+        const Shard* here = like.on(device.member.device);
+        if (here == nullptr) continue;
+        const bool whole = like.local == like.type;
+        if (!whole) parts.push_back(part_of(like, *here, argument.bytes));
+        inputs.inline_bytes[argument.input] = whole ? &argument.bytes : &parts.back();
       } else if (const TensorShards* found = arrays.find(argument.array)) {
         const Shard* shard = found->on(device.member.device);
         if (shard != nullptr) inputs.arguments[argument.input] = shard->buffer;

@@ -330,6 +330,26 @@ TEST_P(HostTest, ADeviceGoesAsFarAsItsTicketsReach) {
   EXPECT_FALSE(t.wait(RunId(1)).error);
 }
 
+TEST_P(HostTest, AnArgumentInsideTheRequestIsCutAsItsInputIs) {
+  TestHosts t(*reactor, 2, 2, GetParam());
+  t.install(kPlan, training_step(2, 2));
+  RunFrame request = step_request(kPlan, 1);
+  std::vector<float> x(16);
+  for (size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i) / 8;
+  t.put<float>(ArrayId(100), kPlan, 0, x);
+  t.start(request);
+  EXPECT_FALSE(t.wait(RunId(1)).error);
+  const std::vector<float> by_array = t.get_state<float>("w", 2);
+  t.put_state<float>("w", {1.0f, 1.0f});
+  request.run = RunId(2);
+  request.outputs = {ArrayId(2002)};
+  const auto* bytes = reinterpret_cast<const std::byte*>(x.data());
+  request.arguments[0] = {.input = 0, .bytes = {bytes, bytes + x.size() * sizeof(float)}};
+  t.start(request);
+  EXPECT_FALSE(t.wait(RunId(2)).error);
+  EXPECT_EQ(t.get_state<float>("w", 2), by_array);
+}
+
 TEST_P(HostTest, ARunAfterOneThatDidNotCommitDoesNotCommitEither) {
   TestHosts t(*reactor, 2, 1, GetParam());
   t.install(kPlan, training_step(2, 1));

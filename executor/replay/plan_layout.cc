@@ -86,9 +86,8 @@ class LayoutMaker {
       case PlanStorage::kState: place.kind = ValuePlace::Kind::kState; return;
       case PlanStorage::kInput:
         place.kind = ValuePlace::Kind::kBound;
-        if (bytes > static_cast<int64_t>(kSmallBytesMax)) {
-          layout_.bound_bytes += block_bytes(bytes);
-        } else {
+        if (bytes > static_cast<int64_t>(kSmallBytesMax)) layout_.bound_bytes += block_bytes(bytes);
+        if (value.type.bytes() <= static_cast<int64_t>(kInlineBytesMax)) {
           place.offset = layout_.slot_bytes;  // A place for the value inside the message.
           layout_.slot_bytes += block_bytes(bytes);
         }
