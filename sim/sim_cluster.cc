@@ -58,6 +58,7 @@ void SimCluster::add_host(int host) {
                                       .memory_bytes = options_.memory_bytes,
                                       .threads = 1,
                                       .tracer = options_.tracer,
+                                      .order_log = options_.order_log,
                                       .fabric = fabric_,
                                       .sim = hosts_.back()},
                              .heartbeat_interval_ms = options_.heartbeat_interval_ms,

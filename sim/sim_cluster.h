@@ -50,7 +50,8 @@ struct SimClusterOptions {
   int64_t host_timeout_ms = 10'000;
   ProcessTime time = ProcessTime::kFree;
   ProcessRates controller_rates, executor_rates;
-  Tracer* tracer = nullptr;  // Gets a row for each device.
+  Tracer* tracer = nullptr;             // Gets a row for each device.
+  std::shared_ptr<OrderLog> order_log;  // As HostOptions; null: nothing is written down.
 };
 
 class SimCluster {

@@ -127,9 +127,9 @@ Installed Host::Impl::offer(HostPlan& made, const CompileJob& job) {
   }
   for (uint32_t source : made.plan->sources) {
     const PlanNode& node = made.plan->nodes[source];
-    made.sources.push_back(made.shards[node.results[0]].shards.empty()
-                               ? nullptr
-                               : make_source(node.attrs, made.plan->values[node.results[0]].type));
+    const bool filled = !made.shards[node.results[0]].shards.empty() && has_values(made);
+    made.sources.push_back(filled ? make_source(node.attrs, made.plan->values[node.results[0]].type)
+                                  : nullptr);
   }
   made.memory = devices.link().offer(areas_of(made));
   installed.offers = {{made.self, made.memory->offer()}};

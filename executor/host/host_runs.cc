@@ -225,6 +225,7 @@ EventPtr Host::Impl::fill_source(HostPlan& made, size_t d, DeviceRun& run, uint3
                                  uint64_t position) {
   const DevicePlan& device = *made.devices[d];
   const uint32_t value = made.plan->nodes[made.plan->sources[source]].results[0];
+  if (made.sources[source] == nullptr) return nullptr;  // Nobody reads it.
   if (device.layout.values[value].kind == ValuePlace::Kind::kAbsent) return nullptr;
   const TensorShards& rows = made.shards[value];
   const uint32_t mesh_device = rows.on(device.member.device)->mesh_device;

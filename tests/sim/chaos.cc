@@ -8,6 +8,7 @@
 #include "gangway.h"
 #include "sim/faults.h"
 #include "sim/sim_cluster.h"
+#include "tests/support/order_check.h"
 
 namespace gangway {
 namespace {
@@ -219,7 +220,8 @@ SimClusterOptions draw_cluster(Rng& rng) {
           .islands = rng.chance(0.5) ? 1 : 2,
           .heartbeat_interval_ms = kHeartbeatMs,
           .host_timeout_ms = kHostTimeoutMs,
-          .time = rng.chance(0.5) ? ProcessTime::kFree : ProcessTime::kModelled};
+          .time = rng.chance(0.5) ? ProcessTime::kFree : ProcessTime::kModelled,
+          .order_log = std::make_shared<OrderLog>()};
 }
 
 void run_on(Reactor& reactor, uint64_t seed, ChaosReport& report) {
@@ -252,6 +254,13 @@ void run_on(Reactor& reactor, uint64_t seed, ChaosReport& report) {
   }
   look_at_errors(clients, faults.happened(), report.problems);
   look_at_leaks(cluster, report.problems);
+  // Runs that lose a host stop on each device wherever it is.
+  const bool whole =
+      std::none_of(faults.happened().begin(), faults.happened().end(), [](const auto& happened) {
+        return ends_host(happened.fault, kHostTimeoutMs * kMillisecond / 2);
+      });
+  const std::string broken = whole ? broken_order(*cluster.options().order_log) : std::string();
+  if (!broken.empty()) report.problems.push_back("the order of tickets is broken: " + broken);
 }
 
 }  // namespace

@@ -75,7 +75,8 @@ TEST(SimClusterTest, TheMetricsSayWhatARunMovedOverEachClassOfLink) {
   auto reactor = Reactor::make_simulated({.seed = 3});
   with_client(*reactor, {}, [&](SimCluster&, const Client& client) {
     Slice slice = client.allocate({.devices = 4});
-    slice.compile(count_up(slice.mesh({{"data", 4}}))).run({{"x", ones()}}).wait();
+    const Executable step = slice.compile(count_up(slice.mesh({{"data", 4}})));
+    step.run({{"x", slice.from_host(ones())}}).wait();  // Put; by itself it would go with the run.
     // Hosts tell with their heartbeats, one a second.
     WaitQueue().wait_until_ns("for heartbeats", reactor->clock().now_ns() + 2'000'000'000);
     // Each device takes 128 B of x from the client. In the all-reduce the host's first device reads

@@ -99,6 +99,22 @@ TEST(StudyTest, RealValuesAreComputedOnlyWhereTheyAreWanted) {
   }
 }
 
+TEST(StudyTest, TimeAloneNeedsNeitherMemoryNorData) {
+  ProgramBuilder b("train", Mesh{{{"data", 8}}});
+  // 64 GiB on each device, and as much for its next value.
+  Value w = b.state("w", zeros(f32({1 << 17, 1 << 17})));
+  Value tokens = b.source(
+      "tokens", {"text", {{"path", "/nowhere/text.txt"}, {"seed", int64_t{1}}, {"heldout", false}}},
+      i32({8, 17}), {{"data", shard(0)}});
+  b.update(w, w + sum(convert(tokens, DType::kF32)));
+  b.output("seen", sum(convert(tokens, DType::kF32)));
+  StudyOptions options = timed_study(2, 4);
+  options.cluster.memory_bytes = int64_t{160} << 30;
+  options.programs = {b.build()};
+  const StudyReport report = study(options);
+  EXPECT_EQ(report.programs[0].done, options.runs) << report.programs[0].error;
+}
+
 TEST(StudyTest, AMeshIsResizedByTheNamesOfItsAxes) {
   const Program small = busy_step("step", 2, 10);
   EXPECT_THROW(with_mesh(small, {{"model", 4}}), Error);

@@ -151,6 +151,12 @@ TEST_F(ToolTest, ASimulationSaysWhatProgramsHadOfTheDevicesAndRepeats) {
   EXPECT_GT(report["makespan_ns"], 0);
   EXPECT_GT(report["controller_ns_per_run"], 0.0);
   EXPECT_EQ(first.text, gangway(call).text);
+
+  // Where nothing is to go wrong, what does is told and fails.
+  const Ended too_few =
+      gangway({"sim", "--program", program_, "--mesh", "data=64", "--hosts", "2"});
+  EXPECT_EQ(too_few.status, 1);
+  EXPECT_THAT(too_few.text, HasSubstr("not so many devices"));
 }
 
 TEST_F(ToolTest, ASimulationTakesAProgramAsTextToo) {

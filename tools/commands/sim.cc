@@ -1,4 +1,5 @@
 // `gangway sim`: runs programs on a simulated cluster of any size, in virtual time, from a seed.
+#include <algorithm>
 #include <charconv>
 #include <cstdio>
 #include <fstream>
@@ -156,7 +157,11 @@ int simulate(const SimCommand& command) {
   } else {
     print(command, report);
   }
-  return 0;
+  // Where nothing was to go wrong, something did.
+  const bool failed =
+      std::any_of(report.programs.begin(), report.programs.end(),
+                  [](const ProgramReport& program) { return !program.error.empty(); });
+  return failed && command.faults.empty() ? 1 : 0;
 }
 
 }  // namespace

@@ -1,6 +1,5 @@
 #include "executor/devices/sim/sim_device.h"
 
-#include "executor/devices/cpu/cpu_function.h"
 #include <cstring>
 #include <utility>
 

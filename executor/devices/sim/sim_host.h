@@ -2,8 +2,9 @@
 // them, and what they have done.
 //
 // Its devices compute real values and are charged modelled time for them; or, `timed_only`, only
-// the time passes: no kernel runs, no tensor is touched and none has memory, so that programs run
-// that would not fit on this machine. What is then read of a device means nothing.
+// the time passes: no kernel runs, no source is read, no tensor is touched and none has memory, so
+// that programs run that would not fit on this machine. What is then read of a device means
+// nothing.
 //
 // Threads: the reactor's.
 // Ownership: shared by its devices and by whoever simulates.

@@ -59,7 +59,10 @@ Progress TimedFunction::advance_all_reduce(CallFrame& frame, Turn& turn) const {
     frame.resume_at_ns = 0;
   }
   if (frame.resume_at_ns == 0) {
-    if (collective.advance() == Progress::kPending) return Progress::kPending;
+    if (collective.advance() == Progress::kPending) {
+      frame.holds_device = turn.device.collectives_hold();
+      return Progress::kPending;
+    }
     if (collective.poisoned()) frame.poisoned = frame.peer_poisoned = true;
     const int64_t cost_ns =
         timer_.collective_ns(static_cast<double>(step.bucket_bytes), collective.peers());
