@@ -175,6 +175,7 @@ struct HostStatus {
   int64_t memory_bytes = 0, memory_used = 0;  // Of each device; of the fullest.
   uint64_t runs_done = 0;
   int64_t suspect_ms = 0;  // For how long it has said nothing, once that is suspicious; else 0.
+  std::vector<std::string> stuck;  // Its devices whose work does not go on, and in what.
 };
 
 struct ClusterStatus {

@@ -105,6 +105,7 @@ class Session::Impl {
                               .memory_used = line.getMemoryUsed(),
                               .runs_done = line.getRunsDone(),
                               .suspect_ms = line.getSuspectMs()});
+      for (auto device : line.getStuck()) status.hosts.back().stuck.emplace_back(device.cStr());
     }
     return status;
   }

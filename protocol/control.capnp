@@ -70,6 +70,8 @@ struct HostStatus {
   runsDone @2 :UInt64;
   suspectMs @3 :Int64;
   # For how long it has said nothing, once that is suspicious; 0: it is not.
+  stuck @4 :List(Text);
+  # Its devices whose work does not go on, and in what.
 }
 
 interface Registration {}

@@ -231,4 +231,18 @@ struct Heartbeat {
   movedInIsland @2 :UInt64;
   movedBetweenIslands @3 :UInt64;
   # Bytes that its devices moved since it started, by the class of the link.
+  stuck @4 :List(StuckDevice);
+  # All devices whose work does not go on, and no others. Sent at once when one becomes stuck.
+}
+
+struct StuckDevice {
+  device @0 :UInt32;
+  run @1 :UInt64;
+  what @2 :Text;
+  at @3 :Text;
+  # The operation and the user's line.
+  ms @4 :Int64;
+  # For how long.
+  waits @5 :Bool;
+  # For other devices.
 }

@@ -3,6 +3,8 @@
 #include "protocol/error_wire.h"
 #include "protocol/frames.capnp.h"
 #include "protocol/segment_wire.h"
+#include "protocol/text_limits.h"
+#include "runtime/base/cut.h"
 #include "runtime/net/frames.h"
 
 namespace gangway {
@@ -162,6 +164,17 @@ struct Encode {
     heartbeat.setMovedInHost(frame.moved[0]);
     heartbeat.setMovedInIsland(frame.moved[1]);
     heartbeat.setMovedBetweenIslands(frame.moved[2]);
+    if (frame.stuck.empty()) return;
+    auto stuck = heartbeat.initStuck(count(frame.stuck.size()));
+    for (uint32_t i = 0; i < stuck.size(); ++i) {
+      const StuckDevice& one = frame.stuck[i];
+      stuck[i].setDevice(one.device);
+      stuck[i].setRun(one.run.value);
+      stuck[i].setWhat(cut(one.what, kQuotedBytesMax));
+      stuck[i].setAt(cut(one.at, kQuotedBytesMax));
+      stuck[i].setMs(one.ms);
+      stuck[i].setWaits(one.waits);
+    }
   }
 
   void operator()(const FreeScopeFrame& frame) { to.setFreeScope(frame.scope.id); }
@@ -270,6 +283,22 @@ RunDoneFrame read_run_done(wire::RunDone::Reader from) {
   return done;
 }
 
+HeartbeatFrame read_heartbeat(wire::Heartbeat::Reader from) {
+  HeartbeatFrame heartbeat{
+      from.getRunsDone(),
+      {from.getMovedInHost(), from.getMovedInIsland(), from.getMovedBetweenIslands()},
+      {}};
+  for (auto stuck : from.getStuck()) {
+    heartbeat.stuck.push_back({.device = stuck.getDevice(),
+                               .run = RunId(stuck.getRun()),
+                               .what = cut(stuck.getWhat().cStr(), kQuotedBytesMax),
+                               .at = cut(stuck.getAt().cStr(), kQuotedBytesMax),
+                               .ms = stuck.getMs(),
+                               .waits = stuck.getWaits()});
+  }
+  return heartbeat;
+}
+
 Message read_frame(wire::Frame::Reader from) {
   switch (from.which()) {
     case wire::Frame::UNINSTALL: return UninstallFrame{PlanId(from.getUninstall())};
@@ -290,12 +319,7 @@ Message read_frame(wire::Frame::Reader from) {
       return to;
     }
     case wire::Frame::RUN_DONE: return read_run_done(from.getRunDone());
-    case wire::Frame::HEARTBEAT: {
-      const auto heartbeat = from.getHeartbeat();
-      return HeartbeatFrame{heartbeat.getRunsDone(),
-                            {heartbeat.getMovedInHost(), heartbeat.getMovedInIsland(),
-                             heartbeat.getMovedBetweenIslands()}};
-    }
+    case wire::Frame::HEARTBEAT: return read_heartbeat(from.getHeartbeat());
     case wire::Frame::FREE_SCOPE: return FreeScopeFrame{from.getFreeScope()};
   }
   throw Error(ErrorKind::kInvalid, "frame: of an unknown kind", {},

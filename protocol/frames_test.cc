@@ -6,6 +6,7 @@
 
 #include <cstring>
 
+#include "protocol/text_limits.h"
 #include "runtime/base/rng.h"
 
 namespace gangway {
@@ -103,6 +104,19 @@ TEST(FramesTest, SmallOutputsTravelWithTheEndOfTheRun) {
 TEST(FramesTest, AHeartbeatSaysWhatWasMovedOverEachClassOfLink) {
   const HeartbeatFrame beat{.runs_done = 3, .moved = {1, uint64_t{1} << 40, 7}};
   EXPECT_EQ(std::get<HeartbeatFrame>(decode(encode(beat))), beat);
+}
+
+TEST(FramesTest, AHeartbeatNamesTheDevicesThatAreStuckInTextsOfBoundedLength) {
+  HeartbeatFrame beat{.stuck = {{.device = 1,
+                                 .run = RunId(7),
+                                 .what = "dot of f32[4, 8]",
+                                 .at = "model.cc:12",
+                                 .ms = 1500},
+                                {.device = 2, .run = RunId(8), .waits = true}}};
+  EXPECT_EQ(std::get<HeartbeatFrame>(decode(encode(beat))), beat);
+  beat.stuck[0].what.assign(1'000'000, 'x');
+  EXPECT_LE(std::get<HeartbeatFrame>(decode(encode(beat))).stuck[0].what.size(),
+            2 * kQuotedBytesMax);
 }
 
 TEST(FramesTest, CopiesReadBackAsTheyWereWritten) {

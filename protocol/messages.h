@@ -151,9 +151,21 @@ struct RunDoneFrame {
   std::vector<SmallOutput> outputs;
 };
 
+// A device whose work does not go on (executor/host/stuck_watch.h).
+struct StuckDevice {
+  uint32_t device = 0;
+  RunId run;
+  std::string what;    // "dot of f32[4, 8]"
+  std::string at;      // The user's line.
+  int64_t ms = 0;      // For so long.
+  bool waits = false;  // For other devices: it may be one of them that is to blame.
+  bool operator==(const StuckDevice&) const = default;
+};
+
 struct HeartbeatFrame {
   uint64_t runs_done = 0;
-  LinkBytes moved{};  // By its devices, since the executor started.
+  LinkBytes moved{};               // By its devices, since the executor started.
+  std::vector<StuckDevice> stuck;  // All that are, at most one for each device.
   bool operator==(const HeartbeatFrame&) const = default;
 };
 

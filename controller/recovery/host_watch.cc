@@ -14,11 +14,12 @@ constexpr int64_t kReadOutNs = 20 * kMs;  // Long enough to read what lies in th
 }  // namespace
 
 HostWatch::HostWatch(HostTable& hosts, PlanTable& plans, CopyTable& copies, RunTable& runs,
-                     Metrics& metrics, Options options)
+                     StuckBoard& stuck, Metrics& metrics, Options options)
     : hosts_(hosts),
       plans_(plans),
       copies_(copies),
       runs_(runs),
+      stuck_(stuck),
       options_(std::move(options)),
       lost_total_(metrics.counter("gangway_hosts_lost_total", "Hosts that were declared lost")) {}
 
@@ -43,6 +44,7 @@ void HostWatch::lose(HostId id, const Error& reason) {
   options_.log.info("host lost", {{"host", host->info.name}, {"why", reason.message()}});
   lost_total_.add();
   clear_suspicion(*host);
+  stuck_.update(*host, {});
   host->lost = why;
   ExecutorPeer& peer = *std::exchange(host->peer, nullptr);
   host->gone.request_stop(why);
@@ -65,12 +67,16 @@ void HostWatch::clear_suspicion(HostRecord& host) {
   if (host.suspect_gauge != nullptr) host.suspect_gauge->set(0);
 }
 
+int64_t HostWatch::late_ns(int64_t now_ns) const {
+  return asked_ns_ == 0 ? 0 : std::max<int64_t>(0, now_ns - asked_ns_);
+}
+
 // As if they had been heard of so much later.
 void HostWatch::forgive_standstill(int64_t now_ns) {
-  const int64_t late_ns = asked_ns_ == 0 ? 0 : now_ns - asked_ns_;
-  if (late_ns <= 0) return;
+  const int64_t late = late_ns(now_ns);
+  if (late == 0) return;
   for (auto& [id, host] : hosts_.all())
-    host.last_heard_ns = std::min(now_ns, host.last_heard_ns + late_ns);
+    host.last_heard_ns = std::min(now_ns, host.last_heard_ns + late);
 }
 
 int64_t HostWatch::tick(int64_t now_ns) {

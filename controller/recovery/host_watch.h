@@ -23,9 +23,7 @@
 #include <optional>
 
 #include "controller/copies/copies.h"
-#include "controller/scheduler/runs.h"
-#include "runtime/observe/log.h"
-#include "runtime/observe/metrics.h"
+#include "controller/recovery/stuck_board.h"
 
 namespace gangway {
 
@@ -36,13 +34,15 @@ class HostWatch {
     int64_t lost_after_ms = 10'000;
     Logger log;
   };
-  HostWatch(HostTable& hosts, PlanTable& plans, CopyTable& copies, RunTable& runs, Metrics& metrics,
-            Options options);
+  HostWatch(HostTable& hosts, PlanTable& plans, CopyTable& copies, RunTable& runs,
+            StuckBoard& stuck, Metrics& metrics, Options options);
 
   // Null: the host is not there, or lost: what still comes of it is ignored.
   HostRecord* heard_of(HostId host, int64_t now_ns);
   // Once more is ignored.
   void lose(HostId host, const Error& why);
+  // How much later than it was asked for the next tick would come now.
+  int64_t late_ns(int64_t now_ns) const;
   // Looks for silent hosts; says when to look again.
   int64_t tick(int64_t now_ns);
 
@@ -55,6 +55,7 @@ class HostWatch {
   PlanTable& plans_;
   CopyTable& copies_;
   RunTable& runs_;
+  StuckBoard& stuck_;
   const Options options_;
   Counter& lost_total_;
   int64_t asked_ns_ = 0;             // When the next tick is to come; 0: at any time.

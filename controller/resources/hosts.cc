@@ -6,6 +6,12 @@
 
 namespace gangway {
 
+std::string to_text(const StuckDevice& stuck) {
+  return cat("device ", stuck.device, " is stuck in ", stuck.what, stuck.at.empty() ? "" : " at ",
+             stuck.at, ", for ", format_duration_ns(stuck.ms * 1'000'000),
+             stuck.waits ? ", where it waits for other devices" : "");
+}
+
 void HostRecord::count_moved(const LinkBytes& now) {
   for (size_t link = 0; link < now.size(); ++link) {
     if (now[link] > moved[link]) moved_total[link]->add(now[link] - moved[link]);

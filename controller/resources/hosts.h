@@ -16,6 +16,7 @@
 
 #include "controller/resources/peers.h"
 #include "ir/plan/islands.h"
+#include "protocol/messages.h"
 #include "runtime/fibers/stop.h"
 #include "runtime/observe/metrics.h"
 
@@ -42,7 +43,8 @@ struct HostRecord {
   int64_t last_heard_ns = 0;
   bool suspect = false;  // It has said nothing for a while (recovery/host_watch.h).
   Gauge* suspect_gauge = nullptr;
-  int64_t users = 0;  // See keep().
+  std::vector<StuckDevice> stuck;  // As it said last (recovery/stuck_board.h).
+  int64_t users = 0;               // See keep().
   Counter* runs_done = nullptr;
   // What its devices have moved so far, by LinkClass, as it says with each heartbeat.
   LinkBytes moved{};
@@ -50,6 +52,9 @@ struct HostRecord {
 
   void count_moved(const LinkBytes& now);
 };
+
+// "device 1 is stuck in dot of f32[4, 8] at model.cc:12, for 3.20 s"
+std::string to_text(const StuckDevice& stuck);
 
 // One device of one host.
 struct DeviceRef {

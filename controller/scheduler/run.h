@@ -26,7 +26,11 @@ struct RunRecord {
   bool culprit = false;
   bool stopping = false;
   std::vector<SmallOutput> outputs;
-  int64_t deadline_ns = 0;  // 0: none.
+  std::string stuck;         // What a host said last that it is stuck in; empty: nothing.
+  bool stuck_waits = false;  // For other devices.
+  int64_t deadline_ns = 0;   // 0: none. First its time limit, then its hosts' time to answer.
+  bool past_limit = false;   // Its hosts were told to cancel it, since its time limit has passed.
+  bool told = false;         // Its client has been told its end, though hosts have not answered.
 
   void fail(const Error& why, bool is_culprit) {
     if (error && (culprit || !is_culprit)) return;

@@ -8,6 +8,7 @@
 namespace gangway {
 namespace {
 
+constexpr int64_t kMs = 1'000'000;
 constexpr int64_t kTimeLimitMaxMs = int64_t{1} << 42;  // 139 years: fits in nanoseconds.
 
 // What the runs are told that were enqueued behind this one.
@@ -52,8 +53,7 @@ void RunTable::submit(SessionId session, RunFrame request, int64_t now_ns) {
     return end(run);
   }
   if (run.request.time_limit_ms > 0) {
-    run.deadline_ns = now_ns + std::min(run.request.time_limit_ms, kTimeLimitMaxMs) * 1'000'000;
-    deadlines_.emplace(run.deadline_ns, run.id);
+    set_deadline(run, now_ns + std::min(run.request.time_limit_ms, kTimeLimitMaxMs) * kMs);
   }
   pump();
 }
@@ -156,18 +156,29 @@ void RunTable::end(RunRecord& run) {
   if (run.granted) admission_.ended(run);
   for (ArrayId array : run.kept) objects_.drop(array);
   if (run.deadline_ns != 0) deadlines_.erase({run.deadline_ns, run.id});
-  by_client_.erase({run.session, run.request.run});
   const std::unique_ptr<RunRecord> ended = std::move(runs_.at(run.id));
   runs_.erase(ended->id);
   if (ended->plan != nullptr) {
-    if (ended->error && ended->plan->has_commit)
-      ended->plan->failed.emplace(ended->request.run, not_committed(*ended));
+    if (!ended->told) break_chain(*ended);
     plans_.run_ended(*ended->plan);
   }
-  callbacks_.ended(ended->session, {.run = ended->request.run,
-                                    .error = ended->error,
-                                    .culprit = ended->culprit,
-                                    .outputs = std::move(ended->outputs)});
+  if (!ended->told) tell(*ended);
+}
+
+// Runs that come after one that failed do not commit.
+void RunTable::break_chain(const RunRecord& run) {
+  if (run.error && run.plan->has_commit)
+    run.plan->failed.emplace(run.request.run, not_committed(run));
+}
+
+void RunTable::tell(RunRecord& run) {
+  run.told = true;
+  if (run.error && !run.stuck.empty()) run.error->add_context(run.stuck);
+  by_client_.erase({run.session, run.request.run});
+  callbacks_.ended(run.session, {.run = run.request.run,
+                                 .error = run.error,
+                                 .culprit = run.culprit,
+                                 .outputs = std::move(run.outputs)});
 }
 
 RunRecord* RunTable::find(SessionId session, RunId client_run) {
@@ -215,6 +226,16 @@ void RunTable::host_lost(HostId host, const Error& why) {
   pump();
 }
 
+void RunTable::note_stuck(HostId host, const StuckDevice& stuck) {
+  const auto found = runs_.find(stuck.run);
+  if (found == runs_.end() || !found->second->pending.contains(host)) return;
+  RunRecord& run = *found->second;
+  // Who waits for others is not why the run does not end, if one is known that does not.
+  if (!run.stuck.empty() && stuck.waits && !run.stuck_waits) return;
+  run.stuck = cat("host \"", hosts_.at(host).info.name, "\": ", to_text(stuck));
+  run.stuck_waits = stuck.waits;
+}
+
 void RunTable::session_closed(SessionId session) {
   queue_.session_closed(session);
   std::vector<RunId> owned;
@@ -233,18 +254,59 @@ std::optional<int64_t> RunTable::next_deadline_ns() const {
   return deadlines_.begin()->first;
 }
 
-void RunTable::expire(int64_t now_ns) {
+void RunTable::set_deadline(RunRecord& run, int64_t time_ns) {
+  run.deadline_ns = time_ns;
+  deadlines_.emplace(time_ns, run.id);
+}
+
+void RunTable::forgive_standstill(int64_t late_ns) {
+  std::vector<RunRecord*> asked;
+  for (const auto& [time_ns, id] : deadlines_) {
+    if (runs_.at(id)->past_limit) asked.push_back(runs_.at(id).get());
+  }
+  for (RunRecord* run : asked) {
+    deadlines_.erase({run->deadline_ns, run->id});
+    set_deadline(*run, run->deadline_ns + late_ns);
+  }
+}
+
+void RunTable::expire(int64_t now_ns, int64_t late_ns) {
+  if (late_ns > 0) forgive_standstill(late_ns);
   while (!deadlines_.empty() && deadlines_.begin()->first <= now_ns) {
     const RunId id = deadlines_.begin()->second;
     deadlines_.erase(deadlines_.begin());
     RunRecord& run = *runs_.at(id);
     run.deadline_ns = 0;
+    if (run.past_limit) {
+      tell_unanswered(run);
+      continue;
+    }
+    run.past_limit = true;
+    if (run.granted) set_deadline(run, now_ns + kAnswerMs * kMs);
     ask_to_stop(run, Error(ErrorKind::kCancelled,
                            cat("run of \"", run.plan->plan->name,
                                "\": not done within its limit of ", run.request.time_limit_ms,
                                " ms", run.granted ? "" : ": it still waited for earlier runs"),
                            {.program = run.plan->plan->name}));
   }
+}
+
+void RunTable::tell_unanswered(RunRecord& run) {
+  std::string silent;
+  for (HostId host : run.pending)
+    silent += cat(silent.empty() ? "" : ", ", "\"", hosts_.at(host).info.name, "\"");
+  Error error(ErrorKind::kUnavailable,
+              cat("run of \"", run.plan->plan->name, "\": not done within its limit of ",
+                  run.request.time_limit_ms, " ms, and not ended ", kAnswerMs,
+                  " ms after it was cancelled: host ", silent, " has not answered"),
+              {.program = run.plan->plan->name},
+              "it may still commit: allocate a new slice, and restore state from a checkpoint");
+  if (run.error && run.error->kind() != ErrorKind::kCancelled)
+    error.add_context(cat("before that: ", run.error->message()));
+  run.error = std::move(error);
+  run.culprit = true;
+  break_chain(run);
+  tell(run);
 }
 
 }  // namespace gangway

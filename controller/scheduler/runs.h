@@ -8,9 +8,13 @@
 // are done, a host is lost, or it is stopped before it was granted. A run that is asked to stop
 // after that ends as its hosts say: they alone know whether the request came before its commit.
 //
+// A run whose time limit has passed ends for its client in any case: when a host does not answer
+// the cancellation for kAnswerMs, since a device of it is stuck, the client is told so. What the
+// run reserved stays reserved until that host answers, which nobody hears of any more, or is lost.
+//
 // Threads: the reactor's thread; nothing suspends.
-// Errors: submit() never throws: what is wrong with a run is its result. A run ends exactly once,
-// in bounded time if its hosts answer, die or are reported stuck.
+// Errors: submit() never throws: what is wrong with a run is its result. A client is told the end
+// of each of its runs exactly once.
 // Cost: O(hosts + arguments) a run; nothing grows with nodes or shards.
 #pragma once
 
@@ -41,6 +45,8 @@ class RunTable {
   void cancel(SessionId session, RunId client_run, const Error& why);
   void host_done(HostId host, RunDoneFrame done);
   void host_lost(HostId host, const Error& why);
+  // If the run fails in the end, its client hears of it.
+  void note_stuck(HostId host, const StuckDevice& stuck);
   void session_closed(SessionId session);
   // Something was freed: grants what can go now.
   void pump();
@@ -49,9 +55,11 @@ class RunTable {
     queue_.in_order(session, std::move(send));
   }
 
-  // The next time limit, and the runs that are past theirs.
+  static constexpr int64_t kAnswerMs = 2000;
+  // The next time limit, and the runs that are past theirs. `late_ns`: for so long the controller
+  // stood still since the last look, which is no time in which a host did not answer.
   std::optional<int64_t> next_deadline_ns() const;
-  void expire(int64_t now_ns);
+  void expire(int64_t now_ns, int64_t late_ns);
 
   size_t size() const { return runs_.size(); }  // Waiting or in flight.
 
@@ -61,6 +69,11 @@ class RunTable {
   void grant(const RunRecord& run, Ticket first);
   void send(const RunRecord& run, const Frame& frame);
   void ask_to_stop(RunRecord& run, const Error& why);
+  void set_deadline(RunRecord& run, int64_t time_ns);
+  void forgive_standstill(int64_t late_ns);
+  void tell_unanswered(RunRecord& run);
+  static void break_chain(const RunRecord& run);
+  void tell(RunRecord& run);
   void host_finished(RunRecord& run, HostId host);
   void end(RunRecord& run);
   const Error* broken_chain(const RunRecord& run);

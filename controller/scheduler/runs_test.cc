@@ -9,7 +9,15 @@ namespace {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
-using RunsTest = ControllerTest;
+class RunsTest : public ControllerTest {
+ protected:
+  // The controller ticks as often as it asks, for so long.
+  void pass(int64_t from_ns, int64_t ms) {
+    const int64_t end_ns = from_ns + ms * 1'000'000;
+    for (int64_t now_ns = from_ns; now_ns < end_ns;) now_ns = controller_.tick(now_ns);
+    controller_.tick(end_ns);
+  }
+};
 
 TEST_F(RunsTest, ARunIsOneFrameForEachHostWithTheSameTickets) {
   const PlanId plan = compile(session_);
@@ -105,6 +113,52 @@ TEST_F(RunsTest, ARunPastItsTimeLimitIsCancelledSayingSo) {
   ASSERT_EQ(client_.ended.size(), 1u);
   EXPECT_EQ(client_.ended[0].error->kind(), ErrorKind::kCancelled);
   EXPECT_THAT(client_.ended[0].error->what(), HasSubstr("limit of 500 ms"));
+}
+
+TEST_F(RunsTest, ATimeLimitEndsARunForItsClientThoughAHostNeverAnswersAndItsMemoryStaysReserved) {
+  for (FakeExecutor& executor : executor_) executor.need_bytes = 100;
+  const PlanId plan = compile(session_);
+  submit(session_, plan, 500);
+  const int64_t limit_ns = reactor_->clock().now_ns() + 500'000'000;
+  controller_.tick(limit_ns);
+  finish(0, RunId(1), Error(ErrorKind::kCancelled, "cancelled"));
+  EXPECT_TRUE(client_.ended.empty()) << "host-1 may answer yet";
+  pass(limit_ns, 2000);
+  ASSERT_EQ(client_.ended.size(), 1u);
+  EXPECT_EQ(client_.ended[0].error->kind(), ErrorKind::kUnavailable);
+  EXPECT_THAT(client_.ended[0].error->what(), HasSubstr("limit of 500 ms"));
+  EXPECT_THAT(client_.ended[0].error->what(), HasSubstr("host \"host-1\" has not answered"));
+  controller_.release_plan(plan);
+  EXPECT_EQ(controller_.counts().plans, 1u);
+  EXPECT_EQ(controller_.hosts().at(hosts_[1]).reserved[0], 100);
+  finish(1, RunId(1));  // The device goes on at last.
+  EXPECT_EQ(client_.ended.size(), 1u);
+  EXPECT_EQ(controller_.counts().plans + controller_.counts().runs, 0u);
+  EXPECT_EQ(controller_.hosts().at(hosts_[1]).reserved[0], 0);
+}
+
+TEST_F(RunsTest, ARunThatIsStuckOnAHostThatIsLostInTheEndIsToldOnce) {
+  const PlanId plan = compile(session_);
+  submit(session_, plan, 500);
+  const int64_t limit_ns = reactor_->clock().now_ns() + 500'000'000;
+  controller_.tick(limit_ns);
+  pass(limit_ns, 2000);
+  ASSERT_EQ(client_.ended.size(), 1u);
+  lose(0);
+  lose(1);
+  EXPECT_EQ(client_.ended.size(), 1u);
+  EXPECT_EQ(controller_.counts().runs, 0u);
+}
+
+TEST_F(RunsTest, TimeInWhichTheControllerStoodStillIsNoneInWhichAHostDidNotAnswer) {
+  submit(session_, compile(session_), 500);
+  const int64_t limit_ns = reactor_->clock().now_ns() + 500'000'000;
+  controller_.tick(limit_ns);
+  controller_.tick(limit_ns + 60'000'000'000);
+  EXPECT_TRUE(client_.ended.empty()) << "the answers lie unread in their sockets";
+  for (const size_t host : {0, 1}) finish(host, RunId(1), Error(ErrorKind::kCancelled, "limit"));
+  ASSERT_EQ(client_.ended.size(), 1u);
+  EXPECT_EQ(client_.ended[0].error->kind(), ErrorKind::kCancelled);
 }
 
 TEST_F(RunsTest, AVeryLongTimeLimitIsNone) {

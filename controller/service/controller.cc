@@ -27,7 +27,8 @@ Controller::Controller(Reactor& reactor, ControllerOptions options)
       copies_(hosts_, plans_, slices_, objects_,
               {[this](SessionId session, CopyDoneFrame done) { tell(session, std::move(done)); },
                [this](SessionId session) { return owner_name(session); }}),
-      watch_(hosts_, plans_, copies_, runs_, metrics_,
+      stuck_(runs_, metrics_, options.log),
+      watch_(hosts_, plans_, copies_, runs_, stuck_, metrics_,
              {.suspect_after_ms =
                   std::min(HostWatch::Options().suspect_after_ms, options.host_timeout_ms / 2),
               .lost_after_ms = options.host_timeout_ms,
@@ -63,8 +64,9 @@ void Controller::on_message(HostId id, Message message) {
   } else if (auto* copied = std::get_if<CopyDoneFrame>(&message)) {
     copies_.host_done(id, *copied);
     runs_.pump();
-  } else if (const auto* heartbeat = std::get_if<HeartbeatFrame>(&message)) {
+  } else if (auto* heartbeat = std::get_if<HeartbeatFrame>(&message)) {
     host->count_moved(heartbeat->moved);
+    stuck_.update(*host, std::move(heartbeat->stuck));
   } else if (std::holds_alternative<ProgressFrame>(message)) {
     // Heard from: that is all that it means until devices are shared by measured time.
   } else {
@@ -137,8 +139,9 @@ const PlanRecord& Controller::compile(SessionId session, const Program& program,
 void Controller::release_plan(PlanId plan) { plans_.release(plan); }
 
 int64_t Controller::tick(int64_t now_ns) {
+  const int64_t late_ns = watch_.late_ns(now_ns);
   const int64_t next_ns = watch_.tick(now_ns);
-  runs_.expire(now_ns);
+  runs_.expire(now_ns, late_ns);
   return std::min(next_ns, runs_.next_deadline_ns().value_or(next_ns));
 }
 

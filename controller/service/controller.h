@@ -75,6 +75,7 @@ class Controller {
   PlanTable plans_;
   RunTable runs_;
   CopyTable copies_;
+  StuckBoard stuck_;
   HostWatch watch_;
   std::map<SessionId, Session> sessions_;
   WaitQueue deadline_moved_;

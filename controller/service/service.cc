@@ -202,6 +202,8 @@ void write_host(wire::HostStatus::Builder to, const HostRecord& host, int64_t no
   to.setMemoryUsed(used);
   to.setRunsDone(host.runs);
   to.setSuspectMs(host.suspect ? (now_ns - host.last_heard_ns) / 1'000'000 : 0);
+  auto stuck = to.initStuck(static_cast<uint32_t>(host.stuck.size()));
+  for (uint32_t i = 0; i < stuck.size(); ++i) stuck.set(i, to_text(host.stuck[i]));
 }
 
 class ControllerServer final : public wire::Controller::Server {

@@ -43,6 +43,7 @@
 #include "executor/transfers/device_link.h"
 #include "executor/transfers/link_meter.h"
 #include "executor/work/bell.h"
+#include "executor/work/shared_counter.h"
 #include "ir/plan/plan.h"
 #include "runtime/observe/trace.h"
 
@@ -60,7 +61,7 @@ struct CallFrame {
   const std::string* program = nullptr;
 
   // The steps still to run: [step, end).
-  uint32_t step = 0;
+  SharedCounter step;
   uint32_t end = 0;
   bool begun = false;  // The step at `step` has begun and waits.
   int64_t resume_at_ns = 0;
@@ -108,6 +109,17 @@ class CompiledFunction {
     int64_t bytes_max = 0;
   };
   const std::vector<CollectiveNeed>& collective_needs() const { return needs_; }
+
+  // What a step does, for people: of a run that is stuck in it. Any thread.
+  struct StepText {
+    std::string what;  // "dot of f32[4, 8]"
+    std::string at;    // The user's line.
+    bool meets_peers = false;
+  };
+  virtual StepText describe_step(uint32_t step) const {
+    static_cast<void>(step);
+    return {};
+  }
 
   // Runs steps until frame.end or until one must wait. Device thread.
   virtual Progress advance(CallFrame& frame, Turn& turn) const = 0;

@@ -65,6 +65,17 @@ void Host::put_state(uint64_t request, StateScope scope, const std::string& name
   impl_->arrays.put_state(request, scope, name, from, ticket);
 }
 void Host::free_scope(StateScope scope) { impl_->states.drop(scope); }
+std::vector<const HostPlan*> Host::Impl::all_plans() const {
+  std::vector<const HostPlan*> all;
+  for (const auto& [id, made] : plans) all.push_back(made.get());
+  for (const auto& made : closing) all.push_back(made.get());
+  return all;
+}
+bool Host::look_for_stuck() {
+  return impl_->stuck.look(impl_->all_plans(), impl_->reactor.clock().now_ns());
+}
+const std::vector<StuckDevice>& Host::stuck() const { return impl_->stuck.stuck(); }
+std::string Host::describe_work() const { return impl_->stuck.describe(impl_->all_plans()); }
 int64_t Host::bytes_in_use(uint32_t device) const {
   return impl_->devices.all.at(device)->memory().in_use();
 }

@@ -121,6 +121,14 @@ class Host {
                  const ClientBytes& from, Ticket ticket);
   void free_scope(StateScope scope);
 
+  static constexpr int64_t kLookMs = 200;
+  // To be called every kLookMs: looks whether the devices go on (stuck_watch.h). True: stuck() says
+  // something else than before.
+  bool look_for_stuck();
+  const std::vector<StuckDevice>& stuck() const;
+  // What each device is at, a line each, for a log.
+  std::string describe_work() const;
+
   int64_t bytes_in_use(uint32_t device) const;
   int64_t bytes_peak(uint32_t device) const;
   // What its devices moved so far (docs/collectives.md says what counts as how much).

@@ -16,6 +16,7 @@
 #include "executor/host/host_arrays.h"
 #include "executor/host/host_devices.h"
 #include "executor/host/host_plan.h"
+#include "executor/host/stuck_watch.h"
 #include "executor/sources/source_feeder.h"
 #include "executor/store/state_store.h"
 #include "runtime/fibers/reactor.h"
@@ -70,6 +71,8 @@ struct Host::Impl final : DeviceRun::Listener {
   void sound_alarm(HostPlan& plan);
   void run_done(HostPlan& plan, PlanRun& run);
 
+  std::vector<const HostPlan*> all_plans() const;
+
   Reactor& reactor;
   HostDevices devices;
   HostEvents& events;
@@ -77,6 +80,7 @@ struct Host::Impl final : DeviceRun::Listener {
   StateStore states;
   HostArrays arrays;
   std::unique_ptr<SourceFeeder> feeder;
+  StuckWatch stuck;
   std::map<PlanId, std::unique_ptr<HostPlan>> plans;
   std::vector<std::unique_ptr<HostPlan>> closing;
   std::unordered_map<RunId, std::pair<HostPlan*, PlanRun*>> runs;

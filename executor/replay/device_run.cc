@@ -72,6 +72,7 @@ void DeviceRun::bind(Inputs inputs) {
   std::fill(tickets_.begin(), tickets_.end(), 0);
   granted_.store(0, std::memory_order_relaxed);
   cursor_ = 0;
+  progress_ = 0;
   started_ = begun_ = marked_ = passed_ = culprit_ = false;
   plan_.device->host_access(HostAccess::kWrite, not_finite_, sizeof(*not_finite_));
   *not_finite_ = 0;
@@ -211,13 +212,15 @@ Progress DeviceRun::advance(Turn& turn) {
     }
     if (cursor_ >= granted_.load(std::memory_order_acquire)) return Progress::kPending;
     look_for_cancel(entry);
+    progress_ = 2 * cursor_ + 1;
     if (advance_entry(entry, turn) == Progress::kPending) return Progress::kPending;
     begun_ = false;
     if (plan_.order_log != nullptr) record_order(entry);
-    ++cursor_;
+    progress_ = 2 * ++cursor_;
     record_span(entry, turn);
     if (over(turn)) return Progress::kMore;
   }
+  progress_ = 2 * cursor_ + 1;
   finish(turn);
   return Progress::kDone;
 }

@@ -82,6 +82,16 @@ class DeviceRun final : public Work {
   std::byte* staging_data(uint32_t value) const;
   std::span<const std::byte> small_output(uint32_t output) const;
   const DevicePlan& plan() const { return plan_; }
+
+  // How far it has come, for the reactor thread to look at while the device goes on: a number that
+  // changes whenever an entry begins or ends. An entry beyond the last: all are done but for what
+  // they launched on a discrete device.
+  uint32_t progress() const { return progress_; }
+  static uint32_t entry_of(uint32_t progress) { return progress / 2; }
+  // Whether the entry has begun.
+  static bool at_work(uint32_t progress) { return progress % 2 != 0; }
+  // Of the entry's call.
+  uint32_t step(uint32_t entry) const { return frames_[plan_.entries[entry].node].step; }
   // Drops the buffers that the run held. Called after device_done().
   void release();
 
@@ -128,6 +138,7 @@ class DeviceRun final : public Work {
   std::vector<uint64_t> tickets_;     // By entry; 0: none yet. Those before granted_ stand.
   std::atomic<uint32_t> granted_{0};  // So many entries from the first on have tickets.
 
+  SharedCounter progress_;
   uint32_t cursor_ = 0;
   bool started_ = false;
   bool begun_ = false;   // The entry at the cursor has begun.

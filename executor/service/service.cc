@@ -60,6 +60,8 @@ class ExecutorService::Impl final : public HostEvents {
  public:
   Impl(Reactor& reactor, Network& network, const ExecutorServiceOptions& options)
       : reactor_(reactor),
+        log_(options.log),
+        pacer_(options.frames.pacer),
         host_(reactor, options.host, *this),
         connection_(Connection::connect(
             reactor, network, options.controller,
@@ -82,15 +84,22 @@ class ExecutorService::Impl final : public HostEvents {
       // The controller's process has gone, so no frames will come any more.
       if (!closing_) frames_->close();
     });
-    fibers_.spawn("heartbeat",
-                  [this, interval = options.heartbeat_interval_ms, pacer = options.frames.pacer] {
-                    while (!ended_.is_set()) {
-                      if (pacer != nullptr) pacer->wake();
-                      send(HeartbeatFrame{runs_done_, host_.moved_bytes()});
-                      WaitQueue().wait_until_ns("for the next heartbeat",
-                                                reactor_.clock().now_ns() + interval * 1'000'000);
-                    }
-                  });
+    fibers_.spawn("heartbeat", [this, interval = options.heartbeat_interval_ms] {
+      while (!ended_.is_set()) {
+        wake_pacer();
+        send_heartbeat();
+        WaitQueue().wait_until_ns("for the next heartbeat",
+                                  reactor_.clock().now_ns() + interval * 1'000'000);
+      }
+    });
+    fibers_.spawn("stuck watch", [this] {
+      while (!ended_.is_set()) {
+        wake_pacer();
+        if (host_.look_for_stuck()) tell_stuck();
+        WaitQueue().wait_until_ns("for the next look at what is stuck",
+                                  reactor_.clock().now_ns() + Host::kLookMs * 1'000'000);
+      }
+    });
   }
   ~Impl() noexcept override {
     closing_ = true;
@@ -133,6 +142,28 @@ class ExecutorService::Impl final : public HostEvents {
   void send(const Message& message) {
     if (closing_ || frames_ == nullptr || ended_.is_set()) return;
     frames_->send(encode(message));
+  }
+
+  // A timer of this process is due.
+  void wake_pacer() {
+    if (pacer_ != nullptr) pacer_->wake();
+  }
+
+  void send_heartbeat() { send(HeartbeatFrame{runs_done_, host_.moved_bytes(), host_.stuck()}); }
+
+  // What is stuck has changed.
+  void tell_stuck() {
+    send_heartbeat();
+    if (host_.stuck().empty()) return log_.warn("no device is stuck any more");
+    for (const StuckDevice& stuck : host_.stuck()) {
+      log_.warn("device is stuck", {{"device", stuck.device},
+                                    {"run", stuck.run},
+                                    {"in", stuck.what},
+                                    {"at", stuck.at},
+                                    {"for_ms", stuck.ms},
+                                    {"waits_for_others", stuck.waits}});
+    }
+    log_.warn(cat("devices:\n", host_.describe_work(), "fibers:\n", reactor_.describe_fibers()));
   }
 
   void end(const Error& why) {
@@ -179,6 +210,8 @@ class ExecutorService::Impl final : public HostEvents {
   }
 
   Reactor& reactor_;
+  const Logger log_;
+  Pacer* const pacer_;
   std::string name_;
   Promise<void> ended_;
   bool closing_ = false;

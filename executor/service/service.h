@@ -20,6 +20,7 @@
 #include "runtime/fibers/future.h"
 #include "runtime/net/frame_options.h"
 #include "runtime/net/transport.h"
+#include "runtime/observe/log.h"
 
 namespace gangway {
 
@@ -29,6 +30,7 @@ struct ExecutorServiceOptions {
   int64_t heartbeat_interval_ms = 1000;
   int64_t connect_timeout_ms = 10'000;
   FrameOptions frames;
+  Logger log;
 };
 
 class ExecutorService {

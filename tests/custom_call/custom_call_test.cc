@@ -8,6 +8,7 @@
 #include "ir/build/program_builder.h"
 #include "runtime/os/temp_dir.h"
 #include "tests/interpret/interpret.h"
+#include "tests/processes/process_tree.h"
 
 namespace gangway {
 namespace {
@@ -80,6 +81,42 @@ TEST_F(CustomCallTest, AFileThatIsNoLibraryIsRefused) {
 
 TEST_F(CustomCallTest, AKernelThatReturnsAnErrorFailsItsRun) {
   EXPECT_THAT(refusal(user_kernel(library_, "refuse")), HasSubstr("refuse returned 42"));
+}
+
+TEST_F(CustomCallTest, AKernelThatComesToNoEndIsNamedWithItsLineAndItsRunEndsByItsTimeLimit) {
+  struct Hold {  // Goes before the client does, whose devices would never end.
+    explicit Hold(std::string name) : file(std::move(name)) { std::ofstream(file) << "held"; }
+    ~Hold() { std::filesystem::remove(file); }
+    const std::string file;
+  };
+  const std::string file = folder_.path() / "hold";
+  setenv("HOLD_KERNEL", file.c_str(), 1);
+  const Client client = connect("local:1x2", {.in_process = true, .memory_bytes = 16 << 20});
+  const Slice slice = client.allocate({.devices = 2});
+  const UserKernel kernel = user_kernel(library_, "held");
+  const Executable program = slice.compile(program_with(kernel, slice.mesh({{"data", 2}})));
+  const HostTensor x = HostTensor::of<float>({2, 2}, std::vector<float>{1, 2, 3, 4});
+  program.run({{"x", x}}).wait();
+  {
+    const Hold hold(file);
+    const gangway::Run run = program.run({{"x", x}}, {.time_limit_ms = 1500});
+    const auto stuck = [&] { return client.status().hosts[0].stuck; };
+    ASSERT_TRUE(eventually([&] { return !stuck().empty(); }));
+    EXPECT_THAT(stuck()[0], HasSubstr("is stuck in custom_call of f32[2, 2] at custom_call_test"));
+    EXPECT_THAT(client.status().metrics, HasSubstr("gangway_device_stuck{"));
+    try {
+      run.wait();
+      ADD_FAILURE() << "it has ended";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), ErrorKind::kUnavailable);
+      EXPECT_THAT(error.what(), HasSubstr("limit of 1500 ms"));
+      EXPECT_THAT(error.what(), HasSubstr("\"host-0\" has not answered"));
+      EXPECT_THAT(error.what(), HasSubstr("is stuck in custom_call of f32[2, 2]"));
+    }
+  }
+  const HostTensor y = program.run({{"x", x}})["y"].to_host();
+  EXPECT_THAT(y.as<float>(), ElementsAre(1, 1, 1, 1));
+  EXPECT_TRUE(eventually([&] { return client.status().hosts[0].stuck.empty(); }));
 }
 
 // w = kernel(key), which no run reads before the program is installed.

@@ -183,6 +183,35 @@ TEST(SimClusterTest, ASilentExecutorIsFoundAndNamed) {
   });
 }
 
+TEST(SimClusterTest, AHostThatIsCutOffIsSuspectAndItsPeerSaysInWhatItWaits) {
+  auto reactor = Reactor::make_simulated({.seed = 5});
+  with_client(*reactor, {}, [&](SimCluster& cluster, const Client& client) {
+    const auto pass = [&](int64_t seconds) {
+      WaitQueue().wait_until_ns("for time to pass",
+                                reactor->clock().now_ns() + seconds * 1'000'000'000);
+    };
+    Slice slice = client.allocate({.devices = 4});
+    Executable step = slice.compile(count_up(slice.mesh({{"data", 4}})));
+    step.run({{"x", ones()}}).wait();
+    cluster.network.partition("host-1", "controller");
+    gangway::Run run = step.run({{"x", ones()}});
+    pass(4);
+    std::vector<HostStatus> hosts = client.status().hosts;
+    ASSERT_EQ(hosts.size(), 2u);
+    EXPECT_GE(hosts[1].suspect_ms, 2000);
+    EXPECT_EQ(hosts[0].suspect_ms, 0);
+    ASSERT_EQ(hosts[0].stuck.size(), 2u) << "both devices wait for those of the other host";
+    EXPECT_THAT(hosts[0].stuck[0], HasSubstr("device 0 is stuck in all_reduce of f32[8] at "));
+    EXPECT_THAT(hosts[0].stuck[0], HasSubstr("where it waits for other devices"));
+    cluster.network.heal("host-1", "controller");
+    EXPECT_EQ(run["sum"].item<float>(), 256.0f);
+    pass(2);
+    hosts = client.status().hosts;
+    EXPECT_EQ(hosts[1].suspect_ms, 0);
+    EXPECT_TRUE(hosts[0].stuck.empty());
+  });
+}
+
 TEST(SimClusterTest, ALongChainFitsOnTheStackOfTheFiberThatCompilesIt) {
   auto reactor = Reactor::make_simulated();
   with_client(*reactor, {}, [&](SimCluster&, const Client& client) {

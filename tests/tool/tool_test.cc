@@ -278,11 +278,14 @@ TEST_F(ToolTest, AControllerRefusesAPortThatIsTakenAndAnExecutorWritesItsTrace) 
   EXPECT_EQ(hosts[0]["devices"], 2);
   EXPECT_EQ(hosts[0]["runs_done"], 1);
   EXPECT_EQ(hosts[0]["island"], "rack-7");
+  EXPECT_EQ(hosts[0]["suspect_ms"], 0);
+  EXPECT_EQ(hosts[0]["stuck"], "");
   EXPECT_THAT(gangway({"devices", "--connect", address}).text, HasSubstr(": island rack-7, 2 cpu"));
   const std::string metrics = gangway({"devices", "--connect", address, "--metrics"}).text;
   const std::string label = cat("{host=", hosts[0]["host"].dump(), "} ");
   EXPECT_THAT(metrics, HasSubstr(cat("gangway_runs_done_total", label, "1\n")));
   EXPECT_THAT(metrics, HasSubstr(cat("gangway_frames_sent_total", label)));
+  EXPECT_THAT(metrics, HasSubstr(cat("gangway_host_suspect", label, "0\n")));
   first.signal(SIGTERM);
   EXPECT_TRUE(first.wait().ok()) << said.text();
   EXPECT_TRUE(executor.wait().ok()) << executor_said.text();  // Its controller is gone.

@@ -58,6 +58,12 @@ int show(const std::vector<Found>& devices, bool json) {
   return 0;
 }
 
+std::string joined(const std::vector<std::string>& parts, const char* separator) {
+  std::string text;
+  for (const std::string& part : parts) text += cat(text.empty() ? "" : separator, part);
+  return text;
+}
+
 std::string suspicion(const HostStatus& host) {
   if (host.suspect_ms == 0) return "";
   return cat(", suspect: it has said nothing for ",
@@ -75,7 +81,8 @@ int show(const std::vector<HostStatus>& hosts, bool json) {
                       {"memory_bytes", host.memory_bytes},
                       {"memory_used", host.memory_used},
                       {"runs_done", host.runs_done},
-                      {"suspect_ms", host.suspect_ms}});
+                      {"suspect_ms", host.suspect_ms},
+                      {"stuck", joined(host.stuck, "; ")}});
     } else {
       std::printf("%s",
                   cat(host.name, ": island ", host.island, ", ", host.devices, " ", host.kind,
@@ -83,6 +90,7 @@ int show(const std::vector<HostStatus>& hosts, bool json) {
                       format_bytes(static_cast<uint64_t>(host.memory_used)), " reserved, ",
                       host.runs_done, " runs done", suspicion(host), "\n", host.text)
                       .c_str());
+      for (const std::string& stuck : host.stuck) std::printf("  %s\n", stuck.c_str());
     }
   }
   if (json) std::printf("%s\n", to_json(rows).c_str());

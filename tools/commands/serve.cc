@@ -82,15 +82,14 @@ int serve_controller(ControllerServiceOptions options, const std::string& trace_
   });
 }
 
-int serve_executor(ExecutorServiceOptions options, const std::string& trace_path,
-                   const Logger& log) {
+int serve_executor(ExecutorServiceOptions options, const std::string& trace_path) {
   auto reactor = Reactor::make_real();
   return reactor->run([&] {
     TraceToFile trace(*reactor, trace_path, options.host.name);
     options.host.tracer = trace.tracer();
     SocketNetwork network(*reactor);
     ExecutorService service(*reactor, network, options);
-    log.info("registered", {{"name", service.name()}, {"controller", options.controller}});
+    options.log.info("registered", {{"name", service.name()}, {"controller", options.controller}});
     wait_for_the_end(*reactor, service.disconnected());
     return 0;
   });
@@ -152,8 +151,8 @@ void add_executor(CLI::App& app, const CommonOptions& common, Chosen& chosen) {
     chosen = [&common, options, device, trace] {
       if (*device == "cuda") offer_gpus(options->host);
       options->host.devices = std::max(options->host.devices, 1);
-      return serve_executor(*options, *trace,
-                            Logs({.levels = common.log_level}).module("executor"));
+      options->log = Logs({.levels = common.log_level}).module("executor");
+      return serve_executor(*options, *trace);
     };
   });
 }

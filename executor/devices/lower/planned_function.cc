@@ -17,6 +17,13 @@ Reduction reduction_of(const Node& node) {
 PlannedFunction::PlannedFunction(LocalFunction local)
     : local_(std::move(local)), masked_(masked_values(*local_.function)) {}
 
+CompiledFunction::StepText PlannedFunction::describe_step(uint32_t step) const {
+  if (step >= function().nodes.size()) return {};
+  const Node& node = function().nodes[step];
+  return {cat(to_string(node.op), " of ", to_string(function().types[node.first_result])),
+          where(function(), step), node.op == Op::all_reduce};
+}
+
 void PlannedFunction::plan(const std::vector<int64_t>& scratch_bytes, Collectives collectives) {
   memory_ = plan_memory(
       local_, [&](const Function&, NodeId id) { return scratch_bytes[id]; }, collectives);

@@ -23,6 +23,7 @@ class PlannedFunction : public CompiledFunction {
   uint32_t commit_step() const override { return local_.commit_begin; }
   std::vector<uint32_t> section_steps() const override;
   bool has_collective(uint32_t begin, uint32_t end) const override;
+  StepText describe_step(uint32_t step) const override;
 
  protected:
   enum class StepKind : uint8_t { kKernel, kTimed, kAllReduce };

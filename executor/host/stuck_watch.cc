@@ -1,0 +1,165 @@
+#include "executor/host/stuck_watch.h"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+namespace gangway {
+namespace {
+
+constexpr int64_t kMs = 1'000'000;
+constexpr int64_t kLookNs = StuckWatch::kLookMs * kMs;
+constexpr int64_t kShortestNs = 1000 * kMs;
+constexpr int64_t kTimesMeasured = 5, kTimesModelled = 20;
+
+// The run of the plan that is on the device: the others come behind it. Null: none is.
+const DeviceRun* front_run(const HostPlan& plan, size_t device) {
+  const DeviceRun* front = nullptr;
+  for (const auto& run : plan.runs) {
+    const DeviceRun& here = *run->devices[device];
+    if (here.active() && (front == nullptr || here.run() < front->run())) front = &here;
+  }
+  return front;
+}
+
+uint32_t node_of(const Entry& entry) {
+  return entry.plan_node == kNone ? entry.node : entry.plan_node;
+}
+
+// What the cost model says of the section of an entry; of the whole plan where it waits for others.
+int64_t modelled_ns(const HostPlan& plan, const DevicePlan& device, uint32_t entry, bool waits) {
+  const Positions& positions = *plan.positions;
+  int64_t sum_ns = 0;
+  for (uint32_t s = 0; s < positions.slices(); ++s) {
+    if (waits || entry == device.entries.size()) {
+      sum_ns += positions.modelled_ns(s, {0, positions.count(s)});
+      continue;
+    }
+    const std::vector<uint32_t>& entries = device.entry_at[s];
+    const auto at = std::find(entries.begin(), entries.end(), entry);
+    if (at == entries.end()) continue;
+    sum_ns += positions.modelled_ns(s, {static_cast<uint32_t>(at - entries.begin()), 1});
+  }
+  return sum_ns;
+}
+
+CompiledFunction::StepText text_of(const HostPlan& plan, const DevicePlan& device,
+                                   const DeviceRun& run, uint32_t at) {
+  if (at >= device.entries.size())
+    return {cat("what it launched on ", device.device->name()), "", false};
+  const Entry& entry = device.entries[at];
+  const PlanNode& node = plan.plan->nodes[node_of(entry)];
+  switch (entry.kind) {
+    case EntryKind::kCall:
+    case EntryKind::kCommit: {
+      CompiledFunction::StepText text = entry.function->describe_step(run.step(at));
+      return text.what.empty() ? CompiledFunction::StepText{node.name, node.at, false} : text;
+    }
+    case EntryKind::kSource: return {cat("the source \"", node.name, "\""), node.at, false};
+    case EntryKind::kSend: return {cat("the send of \"", node.name, "\""), node.at, true};
+    case EntryKind::kReceive: return {cat("the receipt of \"", node.name, "\""), node.at, true};
+    case EntryKind::kGate: return {"the gate", node.at, true};
+  }
+  return {};
+}
+
+}  // namespace
+
+bool StuckWatch::look(const std::vector<const HostPlan*>& plans, int64_t now_ns) {
+  const int64_t passed_ns =
+      last_look_ns_ == 0 ? 0 : std::clamp<int64_t>(now_ns - last_look_ns_, 0, 2 * kLookNs);
+  last_look_ns_ = now_ns;
+  std::map<uint32_t, StuckDevice> found;
+  std::set<const DevicePlan*> there;
+  for (const HostPlan* plan : plans) {
+    for (size_t d = 0; d < plan->devices.size(); ++d) {
+      there.insert(plan->devices[d].get());
+      look_at(*plan, d, passed_ns, found);
+    }
+  }
+  std::erase_if(records_, [&](const auto& item) { return !there.contains(item.first); });
+  const auto same = [](const StuckDevice& a, const StuckDevice& b) {
+    return a.device == b.device && a.run == b.run;
+  };
+  std::vector<StuckDevice> stuck;
+  for (auto& [device, one] : found) stuck.push_back(std::move(one));
+  const bool changed = !std::ranges::equal(stuck, stuck_, same);
+  stuck_ = std::move(stuck);
+  return changed;
+}
+
+void StuckWatch::look_at(const HostPlan& plan, size_t d, int64_t passed_ns,
+                         std::map<uint32_t, StuckDevice>& found) {
+  const DevicePlan& device = *plan.devices[d];
+  const DeviceRun* run = front_run(plan, d);
+  const RunId id = run == nullptr ? RunId() : run->run();
+  const uint32_t progress = run == nullptr ? 0 : run->progress();
+  Record& record = records_[&device];
+  if (record.run != id || record.progress != progress) {
+    note_end(record);
+    record.ended_once |= record.run != id && record.run != RunId();
+    record.run = id;
+    record.progress = progress;
+    record.for_ns = 0;
+    return;
+  }
+  record.for_ns += passed_ns;
+  if (run == nullptr || !DeviceRun::at_work(progress) || record.for_ns <= kShortestNs) return;
+  CompiledFunction::StepText text = text_of(plan, device, *run, DeviceRun::entry_of(progress));
+  if (record.for_ns <= limit_ns(record, plan, device, text.meets_peers)) return;
+  StuckDevice stuck{.device = device.member.device,
+                    .run = id,
+                    .what = std::move(text.what),
+                    .at = std::move(text.at),
+                    .ms = record.for_ns / kMs,
+                    .waits = text.meets_peers};
+  const auto [at, first] = found.try_emplace(stuck.device, stuck);
+  if (first) return;
+  const auto rank = [](const StuckDevice& one) { return std::pair(one.waits, -one.ms); };
+  if (rank(stuck) < rank(at->second)) at->second = std::move(stuck);
+}
+
+// Began up to a look before it was seen, and ended up to one after.
+void StuckWatch::note_end(Record& record) {
+  if (record.for_ns == 0 || !DeviceRun::at_work(record.progress)) return;
+  int64_t& longest = record.longest_ns[DeviceRun::entry_of(record.progress)];
+  longest = std::max(longest, record.for_ns + 2 * kLookNs);
+}
+
+int64_t StuckWatch::limit_ns(const Record& record, const HostPlan& plan, const DevicePlan& device,
+                             bool waits) {
+  const uint32_t entry = DeviceRun::entry_of(record.progress);
+  const auto longest = record.longest_ns.find(entry);
+  if (longest != record.longest_ns.end())
+    return std::max(kShortestNs, kTimesMeasured * longest->second);
+  if (record.ended_once) return kShortestNs;  // It took less than a look.
+  return std::max(kShortestNs, kTimesModelled * modelled_ns(plan, device, entry, waits));
+}
+
+std::string StuckWatch::describe(const std::vector<const HostPlan*>& plans) const {
+  std::string lines;
+  for (const HostPlan* plan : plans) {
+    for (size_t d = 0; d < plan->devices.size(); ++d) {
+      const DeviceRun* run = front_run(*plan, d);
+      if (run == nullptr) continue;
+      const DevicePlan& device = *plan->devices[d];
+      const auto record = records_.find(&device);
+      const int64_t ms = record == records_.end() ? 0 : record->second.for_ns / kMs;
+      lines += cat("    ", device.device->name(), ": run ", run->run(), " of \"", plan->plan->name,
+                   "\" ");
+      const uint32_t progress = run->progress();
+      const uint32_t entry = DeviceRun::entry_of(progress);
+      if (!DeviceRun::at_work(progress)) {
+        lines += cat("waits for its tickets or its turn at entry ", entry);
+      } else {
+        const CompiledFunction::StepText text = text_of(*plan, device, *run, entry);
+        lines += cat(text.meets_peers ? "waits for other devices in " : "is in ", text.what);
+        if (!text.at.empty()) lines += cat(" at ", text.at);
+      }
+      lines += cat(", for ", ms, " ms\n");
+    }
+  }
+  return lines;
+}
+
+}  // namespace gangway
