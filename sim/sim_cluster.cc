@@ -17,7 +17,7 @@ SimCluster::SimCluster(Reactor& reactor, SimClusterOptions options)
       controller(reactor, network.endpoint(kController),
                  {.address = "sim:controller",
                   .controller = {.host_timeout_ms = options.host_timeout_ms},
-                  .frames = {.pacer = &controller_process_}}) {
+                  .frames = frames_of(controller_process_)}) {
   GW_REQUIRE(options.hosts >= 1 && options.islands >= 1 && options.islands <= options.hosts,
              "simulated cluster: expected at least one host, and one for each island, got ",
              options.hosts, " hosts and ", options.islands, " islands");
@@ -36,6 +36,12 @@ SimCluster::~SimCluster() {
 
 std::string SimCluster::island_name(int island) const {
   return options_.islands == 1 ? std::string(kMainIsland) : "island-" + std::to_string(island);
+}
+
+FrameOptions SimCluster::frames_of(SimProcess& process) const {
+  FrameOptions frames = options_.frames;
+  frames.pacer = &process;
+  return frames;
 }
 
 void SimCluster::add_host(int host) {
@@ -62,7 +68,7 @@ void SimCluster::add_host(int host) {
                                       .fabric = fabric_,
                                       .sim = hosts_.back()},
                              .heartbeat_interval_ms = options_.heartbeat_interval_ms,
-                             .frames = {.pacer = processes_.back().get()}}));
+                             .frames = frames_of(*processes_.back())}));
 }
 
 Client SimCluster::connect(const std::string& name) {

@@ -30,6 +30,7 @@
 #include "executor/devices/sim/sim_host.h"
 #include "executor/service/service.h"
 #include "runtime/base/replay_hash.h"
+#include "runtime/net/frame_options.h"
 #include "runtime/net/sim_network.h"
 #include "runtime/observe/trace.h"
 #include "sim/sim_process.h"
@@ -50,6 +51,7 @@ struct SimClusterOptions {
   int64_t host_timeout_ms = 10'000;
   ProcessTime time = ProcessTime::kFree;
   ProcessRates controller_rates, executor_rates;
+  FrameOptions frames;                  // Of the controller's and the executors' streams.
   Tracer* tracer = nullptr;             // Gets a row for each device.
   std::shared_ptr<OrderLog> order_log;  // As HostOptions; null: nothing is written down.
 };
@@ -94,6 +96,7 @@ class SimCluster {
   int island_of(int host) const { return host * options_.islands / options_.hosts; }
   std::string island_name(int island) const;
   void add_host(int host);
+  FrameOptions frames_of(SimProcess& process) const;
 
   Reactor& reactor_;
   const SimClusterOptions options_;

@@ -224,9 +224,12 @@ SimClusterOptions draw_cluster(Rng& rng) {
           .order_log = std::make_shared<OrderLog>()};
 }
 
-void run_on(Reactor& reactor, uint64_t seed, ChaosReport& report) {
+void run_on(Reactor& reactor, uint64_t seed, const PlantedFrameBugs& planted, ChaosReport& report) {
   Rng rng(seed, 0xC4A05);
-  SimCluster cluster(reactor, draw_cluster(rng));
+  SimClusterOptions drawn = draw_cluster(rng);
+  // Less than what any stream carries in all, so acknowledgements must come.
+  drawn.frames = {.queued_bytes_max = 32 << 10, .planted = planted};
+  SimCluster cluster(reactor, drawn);
   FaultInjector faults(reactor, cluster,
                        draw_faults(seed, {.hosts = cluster.options().hosts,
                                           .within_ns = 20 * kMillisecond,
@@ -265,7 +268,7 @@ void run_on(Reactor& reactor, uint64_t seed, ChaosReport& report) {
 
 }  // namespace
 
-ChaosReport chaos(uint64_t seed) {
+ChaosReport chaos(uint64_t seed, const PlantedFrameBugs& planted) {
   ChaosReport report;
   const auto reactor = Reactor::make_simulated({.seed = seed, .time_limit_ns = kTimeLimitNs});
   reactor->on_unhandled_error = [&](const std::string& fiber, const Error& error) {
@@ -274,7 +277,7 @@ ChaosReport chaos(uint64_t seed) {
   try {
     reactor->run([&] {
       const size_t before = reactor->live_fibers();
-      run_on(*reactor, seed, report);
+      run_on(*reactor, seed, planted, report);
       if (reactor->live_fibers() != before)
         report.problems.push_back(cat("fibers go on:\n", reactor->describe_fibers()));
     });

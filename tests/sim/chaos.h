@@ -10,6 +10,8 @@
 #include <string>
 #include <vector>
 
+#include "runtime/net/frame_options.h"
+
 namespace gangway {
 
 struct ChaosReport {
@@ -19,6 +21,7 @@ struct ChaosReport {
   uint64_t replay_hash = 0;
 };
 
-ChaosReport chaos(uint64_t seed);
+// `planted`: bugs that it is to find.
+ChaosReport chaos(uint64_t seed, const PlantedFrameBugs& planted = {});
 
 }  // namespace gangway

@@ -25,6 +25,24 @@ TEST(ChaosTest, NothingIsLostRepeatedOrLeakedWhateverGoesWrong) {
   EXPECT_LT(done, runs);
 }
 
+// The first of so many seeds that finds it; else their number.
+int seeds_to_find(const PlantedFrameBugs& planted) {
+  constexpr int kSeeds = 300;
+  const uint64_t first = testing::test_seed();
+  for (int i = 0; i < kSeeds; ++i) {
+    if (!chaos(first + static_cast<uint64_t>(i), planted).problems.empty()) return i;
+  }
+  return kSeeds;
+}
+
+TEST(ChaosTest, SomeSeedFindsFramesThatAreRepeatedFromOneTooLateAndGapsThatNobodySees) {
+  EXPECT_LT(seeds_to_find({.resends_one_too_late = true, .ignores_gaps = true}), 300);
+}
+
+TEST(ChaosTest, SomeSeedFindsAcknowledgementsThatNeverCome) {
+  EXPECT_LT(seeds_to_find({.acknowledges_nothing = true}), 300);
+}
+
 TEST(ChaosTest, ASeedRepeatsExactly) {
   const uint64_t seed = testing::test_seed();
   EXPECT_EQ(chaos(seed).replay_hash, chaos(seed).replay_hash);
