@@ -130,9 +130,10 @@ void find_groups(HostPlan& plan) {
       if (std::ranges::none_of(members, [&](const Member& m) { return m.host == plan.self; }))
         continue;
       // Discrete devices meet in host memory, but lay no tensor there; and they raise alarms.
+      // Those without values only meet.
       plan.meetings.push_back({g, row,
                                view(plan, cat(spec.slice, " ", spec.axes, " ", row), members,
-                                    discrete ? 0 : spec.bytes_max, discrete)});
+                                    discrete || !has_values(plan) ? 0 : spec.bytes_max, discrete)});
     }
   }
   if (has_gate(*plan.plan))

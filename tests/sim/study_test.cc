@@ -115,6 +115,27 @@ TEST(StudyTest, TimeAloneNeedsNeitherMemoryNorData) {
   EXPECT_EQ(report.programs[0].done, options.runs) << report.programs[0].error;
 }
 
+TEST(StudyTest, DevicesWithoutValuesShareNoMemoryForThem) {
+  const auto needed = [](bool timed_only) {
+    int64_t bytes = 0;
+    auto reactor = Reactor::make_simulated({.seed = 3});
+    reactor->run([&] {
+      SimCluster cluster(*reactor, {.timed_only = timed_only});
+      Client client = cluster.connect("client");
+      {
+        const Slice slice = client.allocate({.devices = 4});
+        bytes = slice.compile(busy_step("step", 4, 10, 1 << 20), CompileOptions{1})
+                    .memory()
+                    .devices[0]
+                    .slots;
+      }
+      client.close();
+    });
+    return bytes;
+  };
+  EXPECT_GT(needed(false) - needed(true), 1 << 20);  // What an all-reduce of 4 MiB writes there.
+}
+
 TEST(StudyTest, AMeshIsResizedByTheNamesOfItsAxes) {
   const Program small = busy_step("step", 2, 10);
   EXPECT_THROW(with_mesh(small, {{"model", 4}}), Error);
