@@ -90,13 +90,16 @@ void bind(ExecutableImpl& executable, const Argument& argument, Bound& bound) {
   bound.kept.push_back(std::move(array));
 }
 
-// Waits at the in-flight bound.
+// Waits at the in-flight bounds, of the executable and of the client.
 void take_place(ExecutableImpl& executable) {
-  internal::Notify& notify = executable.client->notify;
+  internal::ClientImpl& client = *executable.client;
   int64_t& in_flight = *executable.in_flight;
-  notify.wait([&] {  // Looks and takes under one lock: two threads never take the last place.
-    if (in_flight >= executable.runs_in_flight_max) return false;
+  client.notify.wait([&] {  // Looks and takes under one lock: two never take the last place.
+    if (in_flight >= executable.runs_in_flight_max || *client.in_flight >= client.run_credits) {
+      return false;
+    }
     ++in_flight;
+    ++*client.in_flight;
     return true;
   });
 }
@@ -169,8 +172,9 @@ Run Executable::run(const std::vector<Argument>& arguments, const RunOptions& op
   bound.frame.source_positions.assign(executable.plan.sources, executable.position.fetch_add(1));
   client->post([frame = std::move(bound.frame), copies = std::move(bound.copies),
                 outcome = run->outcome, in_flight = executable.in_flight,
+                of_client = client->in_flight,
                 notify = &client->notify](internal::Session& session) {
-    session.run(frame, [copies, outcome, in_flight, notify](RunDoneFrame done) {
+    session.run(frame, [copies, outcome, in_flight, of_client, notify](RunDoneFrame done) {
       {
         std::lock_guard lock(notify->mutex);
         outcome->error = std::move(done.error);
@@ -182,6 +186,7 @@ Run Executable::run(const std::vector<Argument>& arguments, const RunOptions& op
         }
         outcome->done = true;
         --*in_flight;
+        --*of_client;
       }
       notify->notify();
     });
@@ -295,6 +300,12 @@ ClusterStatus Client::status() const {
   return impl_->call("status", [client = impl_.get()] { return client->session().status(); });
 }
 
+void Client::set_share(double weight, int32_t priority) const {
+  const Share share{.weight = weight, .priority = priority};
+  require_share("set_share", share);
+  impl_->call("set share", [&, client = impl_.get()] { client->session().set_share(share); });
+}
+
 void Client::close() const { impl_->close(); }
 
 LocalShape parse_local(const std::string& address) {
@@ -318,6 +329,7 @@ LocalShape parse_local(const std::string& address) {
 Client connect(const std::string& address, const ConnectOptions& options) {
   const bool local = address.starts_with("local:");
   const LocalShape shape = local ? parse_local(address) : LocalShape{};
+  require_share("connect", {.weight = options.weight, .priority = options.priority});
   GW_REQUIRE(options.device == "cpu" || options.device == "cuda", "connect: there is no device \"",
              options.device, "\": expected \"cpu\" or \"cuda\"");
   GW_REQUIRE(options.device == "cpu" || (local && !options.in_process), "connect: \"",
@@ -331,8 +343,9 @@ Client connect(const std::string& address, const ConnectOptions& options) {
   return Client(std::make_shared<internal::ClientImpl>(make, options));
 }
 
-Client internal::connect_on(Reactor& reactor, Network& network, const std::string& address) {
-  return Client(std::make_shared<internal::ClientImpl>(reactor, network, address));
+Client internal::connect_on(Reactor& reactor, Network& network, const std::string& address,
+                            const ConnectOptions& options) {
+  return Client(std::make_shared<internal::ClientImpl>(reactor, network, address, options));
 }
 
 }  // namespace gangway

@@ -10,8 +10,9 @@
 //     if (i % 100 == 0) std::printf("%.3f\n", run["loss"].item<float>());  // Waits for the loss.
 //   }
 //
-// Waiting: run() waits only when `runs_in_flight_max` runs of the executable are in flight; item(),
-// to_host() and wait() wait for data; nothing else does.
+// Waiting: run() waits only when `runs_in_flight_max` runs of the executable are in flight, or as
+// many of the client as the controller allows (1024 by default); item(), to_host() and wait() wait
+// for data; nothing else does.
 // Threads: every class here is a handle, copyable, safe from any thread. The client owns a reactor
 // thread.
 // Ownership: what a handle names is freed, remotely too, when its last copy is gone. A client that
@@ -35,6 +36,7 @@
 #include "ir/types/mesh.h"
 #include "ir/types/sharding.h"
 #include "protocol/install.h"
+#include "protocol/share.h"
 
 namespace gangway {
 
@@ -47,6 +49,12 @@ class ArrayImpl;
 }  // namespace internal
 
 struct ConnectOptions {
+  // What `gangway ps` and errors call the client's program; empty: "process PID".
+  std::string name;
+  // Where others run on the same devices: its part of the device time against their weights, and,
+  // on a controller with the policy "priority", who goes first (protocol/share.h has the bounds).
+  double weight = 1;
+  int32_t priority = 0;
   // local: only: controller and executors on one reactor in this process, for tests.
   bool in_process = false;
   // local: only: of each device; 0: an equal share of the machine's memory, or the card's.
@@ -178,8 +186,19 @@ struct HostStatus {
   std::vector<std::string> stuck;  // Its devices whose work does not go on, and in what.
 };
 
+// What a connected client runs.
+struct ProgramStatus {
+  uint64_t id = 0;
+  std::string name;
+  Share share;
+  double used = 0;  // Part of the time of the devices that it may run on, over the last second.
+  uint64_t runs_waiting = 0, runs_in_flight = 0, runs_done = 0;
+  bool is_self = false;  // Of the client that asks.
+};
+
 struct ClusterStatus {
   std::vector<HostStatus> hosts;
+  std::vector<ProgramStatus> programs;
   std::string metrics;  // The controller's, in the text format of Prometheus.
 };
 
@@ -188,6 +207,8 @@ class Client {
   explicit Client(std::shared_ptr<internal::ClientImpl> impl);
   Slice allocate(const SliceOptions& options) const;
   ClusterStatus status() const;
+  // From now on: see ConnectOptions. kInvalid beyond their bounds.
+  void set_share(double weight, int32_t priority) const;
   // Cancels the runs in flight, frees what the client holds and ends a local cluster. The
   // destructor of the last handle does the same.
   void close() const;

@@ -18,7 +18,7 @@ ClientImpl::ClientImpl(const MakeCluster& make, const ConnectOptions& options)
                                        options.in_process ? "client and controller" : "client");
       }
       cluster_ = make(reactor);
-      open(cluster_->network(), cluster_->address(), options.timeout_ms);
+      open(cluster_->network(), cluster_->address(), options);
     });
   } catch (const Error&) {
     thread_->ask("clean up", [&] {
@@ -29,9 +29,10 @@ ClientImpl::ClientImpl(const MakeCluster& make, const ConnectOptions& options)
   }
 }
 
-ClientImpl::ClientImpl(Reactor& reactor, Network& network, const std::string& address) {
+ClientImpl::ClientImpl(Reactor& reactor, Network& network, const std::string& address,
+                       const ConnectOptions& options) {
   notify.home = &reactor;
-  reactor.run([&] { open(network, address, 10'000); });
+  reactor.run([&] { open(network, address, options); });
 }
 
 ClientImpl::~ClientImpl() {
@@ -41,10 +42,14 @@ ClientImpl::~ClientImpl() {
   }
 }
 
-void ClientImpl::open(Network& network, const std::string& address, int64_t timeout_ms) {
-  session_ = std::make_unique<Session>(Reactor::current(), network, address,
-                                       cat("process ", getpid()), timeout_ms);
+void ClientImpl::open(Network& network, const std::string& address, const ConnectOptions& options) {
+  const Session::Options joins{
+      .name = options.name.empty() ? cat("process ", getpid()) : options.name,
+      .share = {.weight = options.weight, .priority = options.priority},
+      .timeout_ms = options.timeout_ms};
+  session_ = std::make_unique<Session>(Reactor::current(), network, address, joins);
   base_ = session_->id() << 40;
+  run_credits = session_->run_credits();
 }
 
 void ClientImpl::close() {

@@ -31,7 +31,8 @@ class ClientImpl : public std::enable_shared_from_this<ClientImpl> {
   // With a reactor thread of its own.
   ClientImpl(const MakeCluster& make, const ConnectOptions& options);
   // On the caller's reactor (simulations).
-  ClientImpl(Reactor& reactor, Network& network, const std::string& address);
+  ClientImpl(Reactor& reactor, Network& network, const std::string& address,
+             const ConnectOptions& options);
   ~ClientImpl();
 
   void close();
@@ -56,10 +57,14 @@ class ClientImpl : public std::enable_shared_from_this<ClientImpl> {
   void copy(CopyFrame frame, const SegmentHeap::Part& part);
 
   Notify notify;
+  // Runs that were submitted and have not ended, and how many the controller allows. Guarded by
+  // notify.mutex.
+  std::shared_ptr<int64_t> in_flight = std::make_shared<int64_t>(0);
+  int64_t run_credits = 0;
 
  private:
   void end();  // On the reactor.
-  void open(Network& network, const std::string& address, int64_t timeout_ms);
+  void open(Network& network, const std::string& address, const ConnectOptions& options);
 
   std::unique_ptr<Timeline> timeline_;  // The reactor's thread, as the next two.
   std::unique_ptr<Cluster> cluster_;
@@ -159,6 +164,7 @@ class ExecutableImpl {
 };
 
 // A client on a reactor that already runs, as the simulator uses it.
-Client connect_on(Reactor& reactor, Network& network, const std::string& address);
+Client connect_on(Reactor& reactor, Network& network, const std::string& address,
+                  const ConnectOptions& options = {});
 
 }  // namespace gangway::internal

@@ -134,6 +134,35 @@ TEST_F(ClientTest, ARunPastItsTimeLimitOrCancelledSaysSoAndLeavesItsState) {
   EXPECT_THAT(slice_.read_state("w").as<float>(), testing::Each(0.0f));
 }
 
+TEST_F(ClientTest, AProgramHasANameAndAShareThatChangeWhileItRuns) {
+  const Client named = connect("local:1x1", {.name = "trainer",
+                                             .weight = 3,
+                                             .priority = 2,
+                                             .in_process = true,
+                                             .memory_bytes = 1 << 20});
+  const auto self = [&] {
+    const std::vector<ProgramStatus> programs = named.status().programs;
+    EXPECT_EQ(programs.size(), 1u);
+    return programs.at(0);
+  };
+  EXPECT_EQ(self().name, "trainer");
+  EXPECT_EQ(self().share, (Share{.weight = 3, .priority = 2}));
+  EXPECT_TRUE(self().is_self);
+  named.set_share(0.5, -1);
+  EXPECT_EQ(self().share, (Share{.weight = 0.5, .priority = -1}));
+  EXPECT_THROW(named.set_share(0, 0), Error);
+  EXPECT_THROW(connect("local:1x1", {.weight = -1, .in_process = true}), Error);
+}
+
+TEST_F(ClientTest, RunsThatEndedAreCountedForTheirProgram) {
+  Executable step = slice_.compile(accumulate(mesh_));
+  for (int i = 0; i < 3; ++i)
+    step.run({{"x", HostTensor::of<float>({16, 8}, ones(128))}, {"scale", 1.0f}}).wait();
+  const ProgramStatus self = client_.status().programs.at(0);
+  EXPECT_EQ(self.runs_done, 3u);
+  EXPECT_EQ(self.runs_waiting + self.runs_in_flight, 0u);
+}
+
 TEST_F(ClientTest, AMeshMustCoverItsSlice) {
   EXPECT_THAT(error_of([&] { slice_.mesh({{"data", 3}}); }).what(), HasSubstr("4 devices, got 3"));
 }

@@ -28,18 +28,20 @@ std::vector<PlanPort> read_ports(capnp::List<wire::Session::Port>::Reader list) 
 
 class Session::Impl {
  public:
-  Impl(Reactor& reactor, Network& network, const std::string& address, const std::string& name,
-       int64_t timeout_ms)
-      : connection_(Connection::connect(reactor, network, address,
-                                        {.time_limit = std::chrono::milliseconds(timeout_ms)})),
+  Impl(Reactor& reactor, Network& network, const std::string& address, const Options& options)
+      : connection_(
+            Connection::connect(reactor, network, address,
+                                {.time_limit = std::chrono::milliseconds(options.timeout_ms)})),
         controller_(connection_->bootstrap<wire::Controller>()) {
     auto request = controller_.connectRequest();
     write(request.initVersion(), Version{});
     write(request.initMachine(), this_machine());
-    request.setName(name);
+    request.setName(options.name);
+    write(request.initShare(), options.share);
     auto response = await<capnp::Response<wire::Controller::ConnectResults>>(request.send());
     session_ = response.getSession();
     id = response.getId();
+    run_credits = response.getRunCredits();
     frames_ =
         connect_frames(reactor, network, address, response.getFrameKey(), {.name = "controller"});
     frames_->start([this](capnp::MessageReader& reader) { on_message(decode(reader)); });
@@ -107,7 +109,23 @@ class Session::Impl {
                               .suspect_ms = line.getSuspectMs()});
       for (auto device : line.getStuck()) status.hosts.back().stuck.emplace_back(device.cStr());
     }
+    for (auto line : response.getPrograms()) {
+      status.programs.push_back({.id = line.getId(),
+                                 .name = line.getName().cStr(),
+                                 .share = read(line.getShare()),
+                                 .used = line.getUsed(),
+                                 .runs_waiting = line.getRunsWaiting(),
+                                 .runs_in_flight = line.getRunsInFlight(),
+                                 .runs_done = line.getRunsDone(),
+                                 .is_self = line.getId() == id});
+    }
     return status;
+  }
+
+  void set_share(const Share& share) {
+    auto request = session_.setShareRequest();
+    write(request.initShare(), share);
+    await<capnp::Response<wire::Session::SetShareResults>>(request.send());
   }
 
   void send(const Message& message) {
@@ -148,6 +166,7 @@ class Session::Impl {
   void release_plan(PlanId plan) { plans_.erase(plan); }
 
   uint64_t id = 0;
+  int64_t run_credits = 0;
   uint64_t last_request = 0;
   std::map<RunId, RunDone> runs;
   std::map<uint64_t, CopyDone> copies;
@@ -163,8 +182,8 @@ class Session::Impl {
 };
 
 Session::Session(Reactor& reactor, Network& network, const std::string& address,
-                 const std::string& name, int64_t timeout_ms)
-    : impl_(std::make_shared<Impl>(reactor, network, address, name, timeout_ms)) {}
+                 const Options& options)
+    : impl_(std::make_shared<Impl>(reactor, network, address, options)) {}
 
 Session::~Session() { close(); }
 
@@ -180,6 +199,7 @@ std::shared_ptr<Session::Impl> Session::open() const {
 }
 
 uint64_t Session::id() const { return open()->id; }
+int64_t Session::run_credits() const { return open()->run_credits; }
 uint64_t Session::allocate(uint32_t devices) { return open()->allocate(devices); }
 void Session::release_slice(uint64_t slice) {
   if (impl_ != nullptr) impl_->release_slice(slice);
@@ -192,6 +212,7 @@ void Session::release_plan(PlanId plan) {
   if (impl_ != nullptr) impl_->release_plan(plan);
 }
 ClusterStatus Session::status() { return open()->status(); }
+void Session::set_share(const Share& share) { open()->set_share(share); }
 
 void Session::run(const RunFrame& frame, RunDone done) {
   TraceSpan span("send run", frame.run.value);

@@ -41,9 +41,13 @@ class Session {
   using RunDone = std::function<void(RunDoneFrame)>;
   using CopyDone = std::function<void(const std::optional<Error>&)>;
 
+  struct Options {
+    std::string name;
+    Share share;
+    int64_t timeout_ms = 10'000;
+  };
   // Suspends.
-  Session(Reactor& reactor, Network& network, const std::string& address, const std::string& name,
-          int64_t timeout_ms);
+  Session(Reactor& reactor, Network& network, const std::string& address, const Options& options);
   ~Session();
 
   // Ends all that is under way with kCancelled and drops the connection; later calls end with
@@ -52,6 +56,7 @@ class Session {
   static Error closed_error();
 
   uint64_t id() const;
+  int64_t run_credits() const;  // How many runs may be submitted that have not ended.
 
   // Suspends.
   uint64_t allocate(uint32_t devices);
@@ -62,6 +67,8 @@ class Session {
   void release_plan(PlanId plan);
   // Suspends.
   ClusterStatus status();
+  // Suspends.
+  void set_share(const Share& share);
 
   void run(const RunFrame& frame, RunDone done);
   void cancel(RunId run, const Error& why);

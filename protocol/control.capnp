@@ -39,13 +39,33 @@ interface Controller {
   # (kUnimplemented). The executor opens its frame stream with `frameKey` as the token, and again
   # with the same token when the stream's connection was lost. Frames wait for it until then.
 
-  connect @1 (version :Version, machine :Machine, name :Text)
-          -> (session :Session, frameKey :UInt64, id :UInt64);
-  # A client joins. It names its arrays and runs (id << 40) + 1, 2, 3 ...
+  connect @1 (version :Version, machine :Machine, name :Text, share :Share)
+          -> (session :Session, frameKey :UInt64, id :UInt64, runCredits :UInt32);
+  # A client joins. It names its arrays and runs (id << 40) + 1, 2, 3 ... It may have submitted
+  # `runCredits` runs that have not ended: the controller ends its connection if it submits more.
 
-  status @2 (version :Version) -> (hosts :List(HostStatus), metrics :Text);
-  # The registered executors, for `gangway devices --connect`. `metrics`: the controller's, in the
-  # text format of Prometheus.
+  status @2 (version :Version)
+         -> (hosts :List(HostStatus), metrics :Text, programs :List(ProgramStatus));
+  # The registered executors, for `gangway devices --connect`, and the connected clients, for
+  # `gangway ps`. `metrics`: the controller's, in the text format of Prometheus.
+}
+
+struct Share {
+  # What a client's program gets where others run on the same devices (protocol/share.h).
+  weight @0 :Float64 = 1;
+  priority @1 :Int32;
+}
+
+struct ProgramStatus {
+  id @0 :UInt64;
+  # The session's.
+  name @1 :Text;
+  share @2 :Share;
+  used @3 :Float64;
+  # Part of the time of the devices that it may run on, over the last second.
+  runsWaiting @4 :UInt64;
+  runsInFlight @5 :UInt64;
+  runsDone @6 :UInt64;
 }
 
 struct HostDescription {
@@ -116,6 +136,9 @@ interface Session {
   compile @1 (program :Data, slices :List(UInt64), runsInFlightMax :UInt32) -> Compiled;
   # `program` is ir/wire/graph.capnp. `slices`: one id for each slice of the program. Returns when
   # the plan is installed on all its hosts.
+
+  setShare @2 (share :Share);
+  # From now on.
 
   struct Compiled {
     executable @0 :Executable;

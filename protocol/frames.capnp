@@ -222,6 +222,8 @@ struct RunDone {
   culprit @2 :Bool;
   # Executor to controller: this host raised the error; the others only heard of it.
   outputs @3 :List(SmallOutput);
+  times @4 :List(SectionTime);
+  # Executor to controller: what it has not told of yet, of this run.
 }
 
 struct Heartbeat {

@@ -38,6 +38,16 @@ uint32_t count(size_t size) { return static_cast<uint32_t>(size); }
 // Leaves room above for the positions of one range.
 constexpr uint64_t kTicketMax = uint64_t{1} << 62;
 
+void write_times(capnp::List<wire::SectionTime>::Builder to,
+                 const std::vector<SectionTime>& times) {
+  for (uint32_t i = 0; i < to.size(); ++i) {
+    to[i].setRun(times[i].run.value);
+    to[i].setSlice(times[i].slice);
+    to[i].setPositionEnd(times[i].position_end);
+    to[i].setBusyNs(times[i].busy_ns);
+  }
+}
+
 struct Encode {
   wire::Frame::Builder to;
 
@@ -70,13 +80,7 @@ struct Encode {
   }
 
   void operator()(const ProgressFrame& frame) {
-    auto times = to.initProgress(count(frame.times.size()));
-    for (uint32_t i = 0; i < times.size(); ++i) {
-      times[i].setRun(frame.times[i].run.value);
-      times[i].setSlice(frame.times[i].slice);
-      times[i].setPositionEnd(frame.times[i].position_end);
-      times[i].setBusyNs(frame.times[i].busy_ns);
-    }
+    write_times(to.initProgress(count(frame.times.size())), frame.times);
   }
 
   static void write_run(wire::Run::Builder run, const RunFrame& frame) {
@@ -156,6 +160,7 @@ struct Encode {
       outputs[i].setOutput(frame.outputs[i].output);
       outputs[i].setBytes(data(frame.outputs[i].bytes));
     }
+    if (!frame.times.empty()) write_times(done.initTimes(count(frame.times.size())), frame.times);
   }
 
   void operator()(const HeartbeatFrame& frame) {
@@ -222,17 +227,17 @@ GrantFrame read_grant(capnp::List<wire::GrantRange>::Reader from) {
   return grant;
 }
 
-ProgressFrame read_progress(capnp::List<wire::SectionTime>::Reader from) {
-  ProgressFrame progress;
-  progress.times.reserve(from.size());
+std::vector<SectionTime> read_times(capnp::List<wire::SectionTime>::Reader from) {
+  std::vector<SectionTime> times;
+  times.reserve(from.size());
   for (auto time : from) {
     GW_REQUIRE(time.getBusyNs() >= 0, "frame: a section took less than no time");
-    progress.times.push_back({.run = RunId(time.getRun()),
-                              .slice = time.getSlice(),
-                              .position_end = time.getPositionEnd(),
-                              .busy_ns = time.getBusyNs()});
+    times.push_back({.run = RunId(time.getRun()),
+                     .slice = time.getSlice(),
+                     .position_end = time.getPositionEnd(),
+                     .busy_ns = time.getBusyNs()});
   }
-  return progress;
+  return times;
 }
 
 CopyFrame read_copy(wire::Copy::Reader from) {
@@ -280,6 +285,7 @@ RunDoneFrame read_run_done(wire::RunDone::Reader from) {
     done.outputs.push_back(
         {output.getOutput(), bytes_of(output.getBytes(), kSmallBytesMax, "a small output")});
   }
+  done.times = read_times(from.getTimes());
   return done;
 }
 
@@ -307,7 +313,7 @@ Message read_frame(wire::Frame::Reader from) {
     case wire::Frame::PREPARE:
       return PrepareFrame{from.getPrepare().getOrdinal(), read_run(from.getPrepare().getRun())};
     case wire::Frame::GRANT: return read_grant(from.getGrant());
-    case wire::Frame::PROGRESS: return read_progress(from.getProgress());
+    case wire::Frame::PROGRESS: return ProgressFrame{read_times(from.getProgress())};
     case wire::Frame::CANCEL:
       return CancelFrame{RunId(from.getCancel().getRun()), read_error(from.getCancel().getError())};
     case wire::Frame::FREE: return FreeFrame{array_ids(from.getFree())};

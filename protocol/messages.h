@@ -149,6 +149,7 @@ struct RunDoneFrame {
   std::optional<Error> error;
   bool culprit = false;
   std::vector<SmallOutput> outputs;
+  std::vector<SectionTime> times;  // Executors: of this run, what was not told before.
 };
 
 // A device whose work does not go on (executor/host/stuck_watch.h).

@@ -6,6 +6,7 @@
 #include "protocol/control.capnp.h"
 #include "protocol/install.h"
 #include "protocol/machine.h"
+#include "protocol/share.h"
 #include "protocol/version.h"
 
 namespace gangway {
@@ -24,6 +25,14 @@ inline void write(wire::Machine::Builder to, const Machine& machine) {
 }
 inline Machine read(wire::Machine::Reader from) {
   return {.identity = from.getIdentity().cStr(), .host = from.getHost().cStr()};
+}
+
+inline void write(wire::Share::Builder to, const Share& share) {
+  to.setWeight(share.weight);
+  to.setPriority(share.priority);
+}
+inline Share read(wire::Share::Reader from) {
+  return {.weight = from.getWeight(), .priority = from.getPriority()};
 }
 
 inline void write(capnp::List<wire::DeviceNeed>::Builder to, const std::vector<DeviceNeed>& needs) {

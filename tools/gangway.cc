@@ -28,6 +28,7 @@ int main(int argc, char** argv) {
   gangway::tool::add_run(app, chosen);
   gangway::tool::add_graph(app, chosen);
   gangway::tool::add_devices(app, chosen);
+  gangway::tool::add_ps(app, chosen);
   gangway::tool::add_checkpoint(app, chosen);
   gangway::tool::add_sim(app, chosen);
   add_common(app, common);

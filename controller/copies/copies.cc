@@ -36,15 +36,15 @@ std::vector<HostId> CopyTable::make_array(SessionId session, const CopyFrame& re
   GW_REQUIRE(request.at.bytes == value.type.bytes(), "put: input \"", value.name, "\": expected ",
              to_string(value.type), ", ", value.type.bytes(), " bytes, got ", request.at.bytes);
   ArrayRecord record{.owner = session,
-                     .devices = plan.devices[value.slice],
+                     .layout = plan.layouts[value.slice],
                      .type = value.type,
                      .mesh = plan.plan->slices[value.slice].mesh,
                      .sharding = value.sharding};
-  record.hosts = hosts_of(record.devices);
+  const DeviceLayout& layout = *record.layout;
   std::vector<Reservation> wanted;
-  wanted.reserve(record.devices.size());
-  for (const DeviceRef& device : record.devices) {
-    wanted.push_back({device, block_bytes(value.local_type.bytes())});
+  wanted.reserve(layout.ranges.size());
+  for (const DeviceRange& range : layout.ranges) {
+    wanted.push_back({range, block_bytes(value.local_type.bytes())});
   }
   const std::string owner = callbacks_.owner_name(session);
   if (const auto short_of = hosts_.reserve(owner, wanted)) {
@@ -54,9 +54,8 @@ std::vector<HostId> CopyTable::make_array(SessionId session, const CopyFrame& re
                 {}, "let arrays go that nobody needs any more");
   }
   record.holdings = {std::make_shared<Holding>(hosts_, owner, wanted)};
-  const std::vector<HostId> hosts = record.hosts;
   objects_.add(request.array, std::move(record));
-  return hosts;
+  return layout.holders;
 }
 
 std::vector<HostId> CopyTable::hosts_for(SessionId session, const CopyFrame& request) {
@@ -66,7 +65,7 @@ std::vector<HostId> CopyTable::hosts_for(SessionId session, const CopyFrame& req
       const ArrayRecord& array = objects_.find(request.array, session);
       GW_REQUIRE(request.at.bytes == array.type.bytes(), "get: expected ", array.type.bytes(),
                  " bytes for ", to_string(array.type), ", got ", request.at.bytes);
-      std::vector<HostId> hosts = hosts_of(array.devices);
+      std::vector<HostId> hosts = array.layout->holders;
       if (is_replicated(array.sharding)) hosts.resize(1);  // One copy is all of it.
       return hosts;
     }
@@ -97,6 +96,7 @@ void CopyTable::start(SessionId session, CopyFrame request) {
   if (request.kind == CopyKind::kPut || request.kind == CopyKind::kGet) {
     copy.kept = request.array;
     objects_.keep(request.array);
+    objects_.began(request.array);
   }
   request.request = id;
   const Frame frame = encode(request);
@@ -119,7 +119,10 @@ void CopyTable::host_finished(uint64_t id, HostId host) {
   if (!at->second.pending.empty()) return;
   const Copy ended = std::move(at->second);
   copies_.erase(at);
-  if (ended.kept) objects_.drop(*ended.kept);
+  if (ended.kept) {
+    objects_.ended(*ended.kept);
+    objects_.drop(*ended.kept);
+  }
   callbacks_.ended(ended.session, {ended.client_request, ended.error});
 }
 

@@ -44,17 +44,40 @@ std::string kind_of(const std::vector<DeviceRef>& devices, HostTable& hosts) {
 }
 
 std::vector<Reservation> output_bytes(const PlanRecord& record) {
-  std::map<DeviceRef, int64_t> bytes;
+  std::map<DeviceRange, int64_t> bytes;
   for (uint32_t output : record.plan->outputs) {
     const PlanValue& value = record.plan->values[output];
-    for (const DeviceRef& device : record.devices[value.slice]) {
-      bytes[device] += block_bytes(value.local_type.bytes());
+    for (const DeviceRange& range : record.layouts[value.slice]->ranges) {
+      bytes[range] += block_bytes(value.local_type.bytes());
     }
   }
   std::vector<Reservation> wanted;
   wanted.reserve(bytes.size());
-  for (const auto& [device, amount] : bytes) wanted.push_back({device, amount});
+  for (const auto& [range, amount] : bytes) wanted.push_back({range, amount});
   return wanted;
+}
+
+DeviceLayout layout_of(const std::vector<DeviceRef>& devices, const std::vector<PlanRange>& ranges,
+                       const std::vector<HostId>& hosts) {
+  DeviceLayout layout{.devices = devices, .hosts = hosts};
+  for (const PlanRange& range : ranges) {
+    const HostId host = hosts[range.host];
+    layout.ranges.push_back({host, range.first, range.count});
+    if (std::ranges::find(layout.holders, host) == layout.holders.end())
+      layout.holders.push_back(host);
+  }
+  return layout;
+}
+
+// With the one before where that is the next device and needs as much.
+void add_reservation(std::vector<Reservation>& to, DeviceRef at, int64_t bytes) {
+  if (bytes == 0) return;
+  if (!to.empty() && to.back().bytes == bytes && to.back().at.host == at.host &&
+      to.back().at.first + to.back().at.count == at.device) {
+    ++to.back().at.count;
+  } else {
+    to.push_back({{at.host, at.device, 1}, bytes});
+  }
 }
 
 // Suspends until the host has answered, with a result or an error, or is lost.
@@ -82,13 +105,16 @@ PlanRecord PlanTable::place(SessionId owner, const Program& program,
                to_string(mesh), " of ", mesh.devices(), " devices, the allocated slice has ",
                slice.devices.size());
     for (const DeviceRef& device : slice.devices) hosts_.require_alive(device.host);
-    record.devices.push_back(slice.devices);
     options.slices.push_back(ranges_of(slice.devices, record.hosts));
     options.kinds.push_back(kind_of(slice.devices, hosts_));
   }
   for (HostId host : record.hosts) {
     options.hosts.push_back(hosts_.at(host).info.name);
     options.islands.push_back(hosts_.island_of(host));
+  }
+  for (size_t i = 0; i < slices.size(); ++i) {
+    record.layouts.push_back(std::make_shared<const DeviceLayout>(
+        layout_of(slices_.at(slices[i], owner).devices, options.slices[i], record.hosts)));
   }
   record.scope = slices[0].value;
   record.plan = std::make_shared<const Plan>(lower(program, options, cache_));
@@ -124,6 +150,7 @@ PlanRecord& PlanTable::compile(SessionId owner, const std::string& owner_name,
   }
   record.ready = true;
   slices_.hold_states(SliceId(record.scope), std::move(record.states), record.hosts);
+  if (watch_.ready) watch_.ready(record);
   return record;
 }
 
@@ -178,7 +205,7 @@ ExecutorPeer& PlanTable::peer(HostId host) {
 }
 
 void PlanTable::reserve(PlanRecord& record, const std::string& owner_name) {
-  std::vector<Reservation> wanted, states, others;
+  std::vector<Reservation> states, others;
   for (size_t i = 0; i < record.needs.size(); ++i) {
     for (const DeviceNeed& need : record.needs[i]) {
       const DeviceRef at{record.hosts[i], need.device};
@@ -186,11 +213,12 @@ void PlanTable::reserve(PlanRecord& record, const std::string& owner_name) {
                      std::min({need.arena, need.state, need.slots}) >= 0,
                  "host \"", record.plan->hosts[i],
                  "\": says what a device needs that it does not have");
-      wanted.push_back({at, need.total()});
-      states.push_back({at, need.state});
-      others.push_back({at, need.total() - need.state});
+      add_reservation(states, at, need.state);
+      add_reservation(others, at, need.total() - need.state);
     }
   }
+  std::vector<Reservation> wanted = others;
+  wanted.insert(wanted.end(), states.begin(), states.end());
   if (const auto short_of = hosts_.reserve(owner_name, wanted)) {
     const DeviceNeed* need = nullptr;
     for (size_t i = 0; i < record.needs.size(); ++i) {
@@ -262,6 +290,7 @@ void PlanTable::uninstall_if_broken(PlanRecord& plan) {
 
 void PlanTable::uninstall(PlanRecord& plan) {
   if (std::exchange(plan.uninstalled, true)) return;
+  if (plan.ready && watch_.gone) watch_.gone(plan.id);
   const Frame frame = encode(UninstallFrame{plan.id, !plan.ready});
   for (HostId host : plan.hosts) hosts_.send(host, frame);
 }

@@ -28,8 +28,8 @@ struct PlanRecord {
   std::shared_ptr<const Plan> plan;
   std::shared_ptr<const Positions> positions;
   uint64_t scope = 0;
-  std::vector<HostId> hosts;                    // By Plan::hosts.
-  std::vector<std::vector<DeviceRef>> devices;  // By Plan::slices and mesh device.
+  std::vector<HostId> hosts;                                 // By Plan::hosts.
+  std::vector<std::shared_ptr<const DeviceLayout>> layouts;  // By Plan::slices.
   std::vector<SliceId> slices;
   std::vector<std::vector<DeviceNeed>> needs;  // By host.
   std::shared_ptr<Holding> memory;
@@ -52,7 +52,13 @@ struct PlanRecord {
 
 class PlanTable {
  public:
-  PlanTable(HostTable& hosts, SliceTable& slices) : hosts_(hosts), slices_(slices) {}
+  // Who hears of plans that may run from now on, and of those that never will again.
+  struct Watch {
+    std::function<void(const PlanRecord&)> ready;
+    std::function<void(PlanId)> gone;
+  };
+  PlanTable(HostTable& hosts, SliceTable& slices, Watch watch = {})
+      : hosts_(hosts), slices_(slices), watch_(std::move(watch)) {}
 
   // `slices`: one for each slice of the program. `owner_name` is for messages about memory.
   PlanRecord& compile(SessionId owner, const std::string& owner_name, const Program& program,
@@ -81,6 +87,7 @@ class PlanTable {
 
   HostTable& hosts_;
   SliceTable& slices_;
+  Watch watch_;
   CompileCache cache_;
   std::map<PlanId, PlanRecord> plans_;
   uint64_t last_ = 0;

@@ -62,18 +62,30 @@ void HostTable::send(HostId id, const Frame& frame) {
   if (host != nullptr && host->peer != nullptr) host->peer->send(frame);
 }
 
-std::optional<Reservation> HostTable::reserve(const std::string& owner,
-                                              const std::vector<Reservation>& wanted) {
-  for (size_t i = 0; i < wanted.size(); ++i) {
-    HostRecord& host = at(wanted[i].at.host);
-    int64_t& reserved = host.reserved.at(wanted[i].at.device);
-    if (host.info.memory_bytes > 0 && wanted[i].bytes > host.info.memory_bytes - reserved) {
-      for (size_t back = 0; back < i; ++back) {
-        at(wanted[back].at.host).reserved[wanted[back].at.device] -= wanted[back].bytes;
-      }
-      return wanted[i];
+void HostTable::add_reserved(const DeviceRange& range, int64_t bytes) {
+  HostRecord& host = at(range.host);
+  for (uint32_t d = range.first; d < range.first + range.count; ++d) host.reserved[d] += bytes;
+}
+
+// The first of these devices that has less free than `bytes`.
+std::optional<Shortage> HostTable::short_of(const Reservation& wanted) {
+  const HostRecord& host = at(wanted.at.host);
+  for (uint32_t d = wanted.at.first; d < wanted.at.first + wanted.at.count; ++d) {
+    if (host.info.memory_bytes > 0 && wanted.bytes > host.info.memory_bytes - host.reserved.at(d)) {
+      return Shortage{{host.id, d}, wanted.bytes};
     }
-    reserved += wanted[i].bytes;
+  }
+  return std::nullopt;
+}
+
+std::optional<Shortage> HostTable::reserve(const std::string& owner,
+                                           const std::vector<Reservation>& wanted) {
+  for (size_t i = 0; i < wanted.size(); ++i) {
+    if (const auto missing = short_of(wanted[i])) {
+      for (size_t back = 0; back < i; ++back) add_reserved(wanted[back].at, -wanted[back].bytes);
+      return missing;
+    }
+    add_reserved(wanted[i].at, wanted[i].bytes);
   }
   for (const Reservation& item : wanted) held_[item.at][owner] += item.bytes;
   return std::nullopt;
@@ -81,7 +93,7 @@ std::optional<Reservation> HostTable::reserve(const std::string& owner,
 
 void HostTable::release(const std::string& owner, const std::vector<Reservation>& held) {
   for (const Reservation& item : held) {
-    at(item.at.host).reserved[item.at.device] -= item.bytes;
+    add_reserved(item.at, -item.bytes);
     auto& holders = held_[item.at];
     holders[owner] -= item.bytes;
     if (holders[owner] == 0) holders.erase(owner);
@@ -98,7 +110,7 @@ std::string HostTable::name_of(DeviceRef at) const {
   return cat(hosts_.at(at.host).info.name, "/device ", at.device);
 }
 
-std::string HostTable::shortage(const Reservation& short_of) const {
+std::string HostTable::shortage(const Shortage& short_of) const {
   return cat("needs ", format_bytes(static_cast<uint64_t>(short_of.bytes)), " on ",
              name_of(short_of.at), ", where ",
              format_bytes(static_cast<uint64_t>(free_bytes(short_of.at))), " are free");
@@ -110,10 +122,15 @@ LinkClass HostTable::link_class(HostId a, HostId b) const {
 }
 
 std::string HostTable::holders(DeviceRef at) const {
-  const auto found = held_.find(at);
-  if (found == held_.end()) return "nobody holds any";
+  std::map<std::string, int64_t> here;
+  for (auto range = held_.lower_bound({at.host, 0, 0});
+       range != held_.end() && range->first.host == at.host; ++range) {
+    if (!range->first.contains(at)) continue;
+    for (const auto& [owner, bytes] : range->second) here[owner] += bytes;
+  }
+  if (here.empty()) return "nobody holds any";
   std::vector<std::pair<int64_t, std::string>> by_size;
-  for (const auto& [owner, bytes] : found->second) by_size.emplace_back(-bytes, owner);
+  for (const auto& [owner, bytes] : here) by_size.emplace_back(-bytes, owner);
   std::sort(by_size.begin(), by_size.end());
   std::string text;
   for (const auto& [bytes, owner] : by_size) {

@@ -5,7 +5,7 @@
 // a slice or an array lies on it.
 // Reserved bytes of a device never exceed its memory (0: not known, not checked).
 // Threads: the reactor's thread.
-// Cost: a reservation is O(devices of it).
+// Cost: a reservation is O(ranges log ranges), and an addition for each device.
 #pragma once
 
 #include <map>
@@ -63,7 +63,25 @@ struct DeviceRef {
   friend auto operator<=>(const DeviceRef&, const DeviceRef&) = default;
 };
 
+// Devices first .. first + count - 1 of one host.
+struct DeviceRange {
+  HostId host;
+  uint32_t first = 0;
+  uint32_t count = 1;
+  bool contains(DeviceRef device) const {
+    return device.host == host && device.device >= first && device.device - first < count;
+  }
+  friend auto operator<=>(const DeviceRange&, const DeviceRange&) = default;
+};
+
+// So much of each of these devices.
 struct Reservation {
+  DeviceRange at;
+  int64_t bytes = 0;
+};
+
+// What does not fit.
+struct Shortage {
   DeviceRef at;
   int64_t bytes = 0;
 };
@@ -85,14 +103,14 @@ class HostTable {
 
   // All of it or nothing. `owner` is who holds it, for messages: "client \"trainer\"". What does
   // not fit is returned, and nothing is reserved.
-  std::optional<Reservation> reserve(const std::string& owner,
-                                     const std::vector<Reservation>& wanted);
+  std::optional<Shortage> reserve(const std::string& owner, const std::vector<Reservation>& wanted);
+  // By the same ranges.
   void release(const std::string& owner, const std::vector<Reservation>& held);
 
   int64_t free_bytes(DeviceRef at) const;
   std::string name_of(DeviceRef at) const;  // "host-0/device 1"
   // "needs 3.0 MiB on host-0/device 1, where 1.0 MiB are free": of what reserve() returned.
-  std::string shortage(const Reservation& short_of) const;
+  std::string shortage(const Shortage& short_of) const;
   const std::string& island_of(HostId id) const { return hosts_.at(id).info.island; }
   LinkClass link_class(HostId a, HostId b) const;
   // "client \"a\" holds 1.0 GiB, client \"b\" holds 3.0 MiB": most first.
@@ -101,8 +119,11 @@ class HostTable {
   void require_alive(HostId id) const;
 
  private:
+  void add_reserved(const DeviceRange& range, int64_t bytes);
+  std::optional<Shortage> short_of(const Reservation& wanted);
+
   std::map<HostId, HostRecord> hosts_;
-  std::map<DeviceRef, std::map<std::string, int64_t>> held_;
+  std::map<DeviceRange, std::map<std::string, int64_t>> held_;  // Of each device, by owner.
   uint32_t last_ = 0;
 };
 

@@ -9,7 +9,7 @@ ArrayRecord& ObjectTable::add(ArrayId id, ArrayRecord record) {
              ": its name is not in the range of client ", record.owner);
   const auto [at, is_new] = arrays_.try_emplace(id, std::move(record));
   GW_REQUIRE(is_new, "array ", id, ": the name is taken");
-  for (HostId host : at->second.hosts) hosts_.keep(host);
+  for (HostId host : at->second.layout->hosts) hosts_.keep(host);
   return at->second;
 }
 
@@ -20,18 +20,45 @@ ArrayRecord& ObjectTable::find(ArrayId id, SessionId owner) {
   return at->second;
 }
 
-void ObjectTable::keep(ArrayId id) { ++arrays_.at(id).runs; }
+// Changes who holds the array; it goes with its last reference.
+template <class Change>
+void ObjectTable::change(Arrays::iterator at, const Change& change) {
+  ArrayRecord& array = at->second;
+  const bool was = is_held_by_runs_alone(array);
+  change(array);
+  const bool is = is_held_by_runs_alone(array);
+  const std::shared_ptr<const DeviceLayout> layout = array.layout;
+  if (is && !was) ++held_by_runs_[layout];
+  if (was && !is && --held_by_runs_[layout] == 0) held_by_runs_.erase(layout);
+  if (array.client_holds || array.users > 0) return;
+  const ArrayId id = at->first;
+  arrays_.erase(at);  // Its memory first, which is the hosts'.
+  for (HostId host : layout->hosts) {
+    dead_[host].push_back(id);
+    hosts_.drop(host);
+  }
+}
+
+void ObjectTable::keep(ArrayId id) {
+  change(arrays_.find(id), [](ArrayRecord& array) { ++array.users; });
+}
+
+void ObjectTable::began(ArrayId id) {
+  change(arrays_.find(id), [](ArrayRecord& array) { ++array.in_flight; });
+}
+
+void ObjectTable::ended(ArrayId id) {
+  change(arrays_.find(id), [](ArrayRecord& array) { --array.in_flight; });
+}
 
 void ObjectTable::drop(ArrayId id) {
-  --arrays_.at(id).runs;
-  erase_if_dead(id);
+  change(arrays_.find(id), [](ArrayRecord& array) { --array.users; });
 }
 
 void ObjectTable::client_drops(ArrayId id, SessionId owner) {
   const auto at = arrays_.find(id);
   if (at == arrays_.end() || at->second.owner != owner) return;
-  at->second.client_holds = false;
-  erase_if_dead(id);
+  change(at, [](ArrayRecord& array) { array.client_holds = false; });
 }
 
 void ObjectTable::client_drops_all(SessionId owner) {
@@ -42,26 +69,16 @@ void ObjectTable::client_drops_all(SessionId owner) {
   for (ArrayId id : owned) client_drops(id, owner);
 }
 
-void ObjectTable::erase_if_dead(ArrayId id) {
-  const auto at = arrays_.find(id);
-  if (at->second.client_holds || at->second.runs > 0) return;
-  const std::vector<HostId> hosts = at->second.hosts;
-  arrays_.erase(at);  // Its memory first, which is the hosts'.
-  for (HostId host : hosts) {
-    dead_[host].push_back(id);
-    hosts_.drop(host);
-  }
-}
-
 void ObjectTable::flush() {
   for (auto& [host, arrays] : std::exchange(dead_, {})) {
     hosts_.send(host, encode(FreeFrame{std::move(arrays)}));
   }
 }
 
-bool ObjectTable::any_held_by_runs_alone() const {
-  return std::any_of(arrays_.begin(), arrays_.end(), [](const auto& item) {
-    return !item.second.client_holds && item.second.runs > 0;
+bool ObjectTable::any_held_by_runs_alone(DeviceRef at) const {
+  return std::any_of(held_by_runs_.begin(), held_by_runs_.end(), [&](const auto& item) {
+    return std::ranges::any_of(item.first->ranges,
+                               [&](const DeviceRange& range) { return range.contains(at); });
   });
 }
 

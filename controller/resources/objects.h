@@ -20,16 +20,25 @@
 
 namespace gangway {
 
+// Where arrays lie: one for all that lie alike, such as the outputs of a plan on one slice.
+struct DeviceLayout {
+  std::vector<DeviceRef> devices;   // By mesh device.
+  std::vector<DeviceRange> ranges;  // The same ones.
+  std::vector<HostId> holders;      // The hosts of these devices.
+  std::vector<HostId> hosts;        // That know of the arrays: of all slices of their plan.
+};
+
 struct ArrayRecord {
   SessionId owner;
-  std::vector<HostId> hosts;
-  std::vector<DeviceRef> devices;  // By mesh device.
+  RunId maker;  // The run whose output it is; 0: none. It may have ended.
+  std::shared_ptr<const DeviceLayout> layout;
   Type type;
   Mesh mesh;
   Sharding sharding;
   std::vector<std::shared_ptr<void>> holdings;  // Dropped with the array.
   bool client_holds = true;
-  int runs = 0;  // That read or write it.
+  int users = 0;      // Runs and copies that read or write it.
+  int in_flight = 0;  // Of these, those that its hosts were told of.
 };
 
 class ObjectTable {
@@ -39,22 +48,31 @@ class ObjectTable {
   // `id` is the client's choice; throws kInvalid when it is taken or of another session's range.
   ArrayRecord& add(ArrayId id, ArrayRecord record);
   ArrayRecord& find(ArrayId id, SessionId owner);
-  void keep(ArrayId id);                           // A run refers to it.
-  void drop(ArrayId id);                           // No longer.
+  void keep(ArrayId id);                           // A run or a copy refers to it.
+  void began(ArrayId id);                          // That one is in flight.
+  void ended(ArrayId id);                          // No longer.
+  void drop(ArrayId id);                           // It refers to it no longer.
   void client_drops(ArrayId id, SessionId owner);  // Unknown ids are ignored.
   void client_drops_all(SessionId owner);
   // Tells the hosts to free the arrays that lost their last reference since the last flush.
   void flush();
   size_t size() const { return arrays_.size(); }
-  // Whether some arrays are held by runs in flight alone, so that their memory is freed when those
-  // runs end.
-  bool any_held_by_runs_alone() const;
+  // Whether some arrays on this device are held by runs in flight alone, so that their memory is
+  // freed when those runs end. O(layouts).
+  bool any_held_by_runs_alone(DeviceRef at) const;
 
  private:
-  void erase_if_dead(ArrayId id);
+  using Arrays = std::map<ArrayId, ArrayRecord>;
+  // Whose memory is freed when the runs that hold it end.
+  static bool is_held_by_runs_alone(const ArrayRecord& array) {
+    return !array.client_holds && array.in_flight > 0;
+  }
+  template <class Change>
+  void change(Arrays::iterator at, const Change& change);
 
   HostTable& hosts_;
-  std::map<ArrayId, ArrayRecord> arrays_;
+  Arrays arrays_;
+  std::map<std::shared_ptr<const DeviceLayout>, int64_t> held_by_runs_;  // How many arrays.
   std::map<HostId, std::vector<ArrayId>> dead_;
 };
 

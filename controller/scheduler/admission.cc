@@ -1,14 +1,38 @@
 #include "controller/scheduler/admission.h"
 
+#include <algorithm>
 #include <memory>
-#include <vector>
 
 #include "runtime/base/units.h"
 
 namespace gangway {
+namespace {
+
+// Both ascend by host and device.
+bool overlap(const std::vector<Reservation>& a, const std::vector<Reservation>& b) {
+  auto left = a.begin(), right = b.begin();
+  while (left != a.end() && right != b.end()) {
+    const DeviceRange &one = left->at, &other = right->at;
+    if (one.contains({other.host, other.first}) || other.contains({one.host, one.first}))
+      return true;
+    const bool ends_first = one.host != other.host
+                                ? one.host < other.host
+                                : one.first + one.count < other.first + other.count;
+    ++(ends_first ? left : right);
+  }
+  return false;
+}
+
+}  // namespace
 
 bool Admission::has_room(const RunRecord& run) const {
   return run.plan->in_flight < run.plan->plan->runs_in_flight_max;
+}
+
+bool Admission::is_behind_a_short_run(const RunRecord& run) const {
+  return std::any_of(short_.begin(), short_.lower_bound(run.id), [&](const auto& earlier) {
+    return overlap(earlier.second->output_bytes, run.plan->output_bytes);
+  });
 }
 
 Result<bool> Admission::admit(const RunRecord& run) {
@@ -19,8 +43,12 @@ Result<bool> Admission::admit(const RunRecord& run) {
   ++*plan.output_sets;
   if (*plan.output_sets > plan.plan->runs_in_flight_max) {
     const std::string owner = owner_name_(run.session);
-    const auto short_of = hosts_.reserve(owner, plan.output_bytes);
-    if (short_of && in_flight_ > 0 && objects_.any_held_by_runs_alone()) return false;
+    const bool is_behind = is_behind_a_short_run(run);
+    const auto short_of = is_behind ? std::nullopt : hosts_.reserve(owner, plan.output_bytes);
+    if (is_behind || (short_of && objects_.any_held_by_runs_alone(short_of->at))) {
+      short_[run.id] = &plan;
+      return false;
+    }
     if (short_of) {
       return Error(ErrorKind::kOverloaded,
                    cat("run of \"", plan.plan->name,
@@ -30,20 +58,30 @@ Result<bool> Admission::admit(const RunRecord& run) {
     }
     holdings.push_back(std::make_shared<Holding>(hosts_, owner, plan.output_bytes));
   }
+  short_.erase(run.id);
   for (ArrayId output : run.request.outputs) {
     objects_.find(output, run.session).holdings = holdings;
   }
   return true;
 }
 
+std::vector<RunId> Admission::short_runs() const {
+  std::vector<RunId> runs;
+  runs.reserve(short_.size());
+  for (const auto& [run, plan] : short_) runs.push_back(run);
+  return runs;
+}
+
 void Admission::began(const RunRecord& run) {
   ++run.plan->in_flight;
-  ++in_flight_;
+  for (ArrayId array : run.kept) objects_.began(array);
 }
 
 void Admission::ended(const RunRecord& run) {
+  short_.erase(run.id);
+  if (!run.prepared) return;
   --run.plan->in_flight;
-  --in_flight_;
+  for (ArrayId array : run.kept) objects_.ended(array);
 }
 
 }  // namespace gangway

@@ -1,19 +1,20 @@
 // Admission: whether the run whose turn it is may begin now, by what is under way and by memory.
 //
-// Back-pressure: at most Plan::runs_in_flight_max runs of a plan are under way; more of them wait,
-// and runs of other plans may pass them.
+// Back-pressure: at most Plan::runs_in_flight_max runs of a plan are under way.
 // Memory: a plan's own slots hold the outputs of as many runs as may be in flight. When a client
 // keeps more, memory is reserved for the run, in the units of the devices, on all its hosts or on
-// none. A run that does not fit waits as long as a run in flight may free some, and later runs wait
-// behind it: were they let past, it might never fit. Otherwise it is refused.
+// none. A run that does not fit is *short*: it waits as long as a run in flight there may free
+// some, and later runs that need memory of the same devices wait behind it: were they let past, it
+// might never fit. Otherwise it is refused.
 //
 // Threads: the reactor's thread; nothing suspends.
-// Cost: O(devices of the run).
+// Cost: O(hosts of the run), and as much again for each short run.
 #pragma once
 
-#include <cstddef>
 #include <functional>
+#include <map>
 #include <string>
+#include <vector>
 
 #include "controller/resources/objects.h"
 #include "controller/scheduler/run.h"
@@ -30,19 +31,22 @@ class Admission {
 
   // Whether its plan lets one more run go.
   bool has_room(const RunRecord& run) const;
-  // Reserves memory for its outputs. False: not yet, and nothing is reserved. An error: no run in
-  // flight frees enough; kOverloaded, naming who holds what.
+  // Reserves memory for its outputs. False: it is short, and nothing is reserved. An error: no run
+  // in flight frees enough; kOverloaded, naming who holds what.
   Result<bool> admit(const RunRecord& run);
+  // Those to admit again when memory was freed, oldest first.
+  std::vector<RunId> short_runs() const;
 
   void began(const RunRecord& run);
-  void ended(const RunRecord& run);  // One that began.
-  size_t in_flight() const { return in_flight_; }
+  void ended(const RunRecord& run);  // Whether it began or not.
 
  private:
+  bool is_behind_a_short_run(const RunRecord& run) const;
+
   HostTable& hosts_;
   ObjectTable& objects_;
   OwnerName owner_name_;
-  size_t in_flight_ = 0;
+  std::map<RunId, const PlanRecord*> short_;
 };
 
 }  // namespace gangway

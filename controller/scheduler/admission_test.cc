@@ -135,5 +135,35 @@ TEST_F(AdmissionTest, AHostIsToldOfWhatIsFreedBeforeTheRunThatGetsItsMemory) {
       << "the reader was refused, and the run behind it got the memory";
 }
 
+// Of 1000 bytes a device gives out three outputs beside the plan's own two.
+TEST_F(AdmissionTest, ARunThatDoesNotFitHoldsUpOnlyThoseThatNeedMemoryOfTheSameDevices) {
+  FakeClient others;
+  const SessionId second = controller_.add_session("second", others),
+                  third = controller_.add_session("third", others);
+  const PlanId plan = compile(session_, 2, 2), elsewhere = compile(second, 1, 2),
+               beside = compile(third, 1, 2);
+  const auto prepared = [this](int host) { return executor_[host].all<PrepareFrame>().size(); };
+  for (uint64_t run = 1; run <= 5; ++run) {
+    submit(session_, plan);
+    if (run < 5) finish(0, RunId(run));
+  }
+  controller_.on_message(session_, FreeFrame{{last_output_}});  // Freed with the fifth run.
+  submit(session_, plan);
+  EXPECT_EQ(prepared(0), 5u) << "the sixth waits for it";
+  for (uint64_t run = 7; run <= 8; ++run) {
+    submit(second, elsewhere);
+    finish(1, RunId(run));
+  }
+  EXPECT_EQ(prepared(1), 2u) << "other devices";
+  submit(third, beside);
+  EXPECT_EQ(prepared(0), 6u) << "it needs no more memory";
+  finish(0, RunId(9));
+  submit(third, beside);
+  EXPECT_EQ(prepared(0), 6u) << "it needs the memory that the sixth waits for";
+  finish(0, RunId(5));
+  EXPECT_EQ(prepared(0), 7u);
+  EXPECT_EQ(executor_[0].all<PrepareFrame>().back().run.run, RunId(6));
+}
+
 }  // namespace
 }  // namespace gangway

@@ -24,12 +24,15 @@ void bind_arguments(RunRecord& run, ObjectTable& objects) {
     }
     const ArrayRecord& array = objects.find(argument.array, run.session);
     const Mesh& mesh = plan.slices[input.slice].mesh;
+    const auto& layout = run.plan->layouts[input.slice];
+    const bool is_here = array.layout == layout || array.layout->devices == layout->devices;
     GW_REQUIRE(array.type == input.type && array.mesh == mesh && array.sharding == input.sharding &&
-                   array.devices == run.plan->devices[input.slice],
+                   is_here,
                "run of \"", plan.name, "\": input \"", input.name, "\": expected ",
                to_string(input.type), " ", to_string(mesh, input.sharding), ", got ",
                to_string(array.type), " ", to_string(array.mesh, array.sharding),
-               array.devices == run.plan->devices[input.slice] ? "" : " on other devices");
+               is_here ? "" : " on other devices");
+    if (array.maker != RunId()) run.makers.push_back(array.maker);
     objects.keep(argument.array);
     run.kept.push_back(argument.array);
   }
@@ -40,12 +43,12 @@ void bind_arguments(RunRecord& run, ObjectTable& objects) {
   for (size_t i = 0; i < request.outputs.size(); ++i) {
     const PlanValue& value = plan.values[plan.outputs[i]];
     objects.add(request.outputs[i], {.owner = run.session,
-                                     .hosts = run.plan->hosts,
-                                     .devices = run.plan->devices[value.slice],
+                                     .maker = run.id,
+                                     .layout = run.plan->layouts[value.slice],
                                      .type = value.type,
                                      .mesh = plan.slices[value.slice].mesh,
                                      .sharding = value.sharding,
-                                     .runs = 1});
+                                     .users = 1});
     run.kept.push_back(request.outputs[i]);
   }
 }

@@ -11,7 +11,7 @@
 namespace gangway {
 
 // Takes the references that keep the arrays of `run` until it has ended, and makes its outputs;
-// RunRecord::kept says which, also when it throws half-way.
+// RunRecord::kept says which, also when it throws half-way. Says whose outputs its arguments are.
 void bind_arguments(RunRecord& run, ObjectTable& objects);
 
 }  // namespace gangway

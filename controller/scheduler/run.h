@@ -19,8 +19,9 @@ struct RunRecord {
   SessionId session;
   RunFrame request;            // As the client named things.
   PlanRecord* plan = nullptr;  // Null: it names none that it may run.
-  bool granted = false;        // Its hosts have its prepare and its grants.
+  bool prepared = false;       // Its hosts have its prepare.
   std::vector<ArrayId> kept;   // Arguments and outputs it refers to.
+  std::vector<RunId> makers;   // The runs of which it takes outputs; they may have ended.
   std::set<HostId> pending;    // Hosts that have not said that they are done.
   std::optional<Error> error;  // The first; a culprit's wins over hearsay.
   bool culprit = false;

@@ -23,14 +23,15 @@ Error not_committed(const RunRecord& run) {
 
 }  // namespace
 
-RunTable::RunTable(HostTable& hosts, PlanTable& plans, ObjectTable& objects, Callbacks callbacks,
-                   std::unique_ptr<Policy> policy)
+RunTable::RunTable(const Clock& clock, HostTable& hosts, PlanTable& plans, ObjectTable& objects,
+                   Callbacks callbacks, std::unique_ptr<Policy> policy)
     : hosts_(hosts),
       plans_(plans),
       objects_(objects),
       callbacks_(std::move(callbacks)),
-      queue_(std::move(policy)),
-      admission_(hosts, objects, callbacks_.owner_name) {}
+      clock_(clock),
+      admission_(hosts, objects, callbacks_.owner_name),
+      gangs_(std::move(policy), [this](auto ranges) { send_grants(std::move(ranges)); }) {}
 
 void RunTable::submit(SessionId session, RunFrame request, int64_t now_ns) {
   auto owned = std::make_unique<RunRecord>();
@@ -55,7 +56,10 @@ void RunTable::submit(SessionId session, RunFrame request, int64_t now_ns) {
   if (run.request.time_limit_ms > 0) {
     set_deadline(run, now_ns + std::min(run.request.time_limit_ms, kTimeLimitMaxMs) * kMs);
   }
-  pump();
+  may_go_on_.insert(scope_of(run));
+  admit_all();
+  gangs_.pump(now_ns);
+  objects_.flush();
 }
 
 void RunTable::start(RunRecord& run) {
@@ -64,29 +68,55 @@ void RunTable::start(RunRecord& run) {
   run.plan = &plan;
   ++plan.runs;
   bind_arguments(run, objects_);
-  queue_.add({run.id, run.session, plan.id, plan.positions->total()});
+  waiting_[scope_of(run)].insert(run.id);
+  gangs_.submit(run.id, plan.id, run.makers);
 }
 
 void RunTable::pump() {
   objects_.flush();
-  while (const auto next =
-             queue_.next([this](RunId id) { return admission_.has_room(*runs_.at(id)); })) {
-    RunRecord& run = *runs_.at(*next);
-    const Result<bool> admitted = admission_.admit(run);
-    if (!admitted.ok()) {
-      run.fail(admitted.error(), true);
-      end(run);
-    } else if (!admitted.value()) {
-      break;
-    } else if (auto broken = broken_chain(run)) {
-      run.fail(*broken, true);
-      end(run);
-    } else {
-      prepare(run);
-      grant(run, queue_.take(run.id));
-    }
+  for (RunId id : admission_.short_runs()) {
+    if (const auto run = runs_.find(id); run != runs_.end()) admit(scope_of(*run->second));
   }
+  admit_all();
+  gangs_.pump(clock_.now_ns());
   objects_.flush();
+}
+
+void RunTable::admit_all() {
+  while (!may_go_on_.empty()) admit(may_go_on_.extract(may_go_on_.begin()).value());
+}
+
+// Admits the runs of the scope one after another, as far as there is room.
+void RunTable::admit(const ScopeKey& scope) {
+  for (auto all = waiting_.find(scope); all != waiting_.end(); all = waiting_.find(scope)) {
+    if (!admit_first(*runs_.at(*all->second.begin()))) return;
+  }
+}
+
+// Its hosts hear of the runs whose outputs it takes before they hear of it.
+bool RunTable::makers_are_prepared(RunRecord& run) {
+  for (RunId maker : run.makers) {
+    const auto found = runs_.find(maker);
+    if (found == runs_.end() || found->second->prepared) continue;
+    waits_for_[maker].insert(scope_of(run));
+    return false;
+  }
+  return true;
+}
+
+// False: it waits for another run, or for memory.
+bool RunTable::admit_first(RunRecord& run) {
+  if (!makers_are_prepared(run) || !admission_.has_room(run)) return false;
+  const Result<bool> admitted = admission_.admit(run);
+  if (admitted.ok() && !admitted.value()) return false;
+  const Error* broken = admitted.ok() ? broken_chain(run) : &admitted.error();
+  if (broken == nullptr) {
+    prepare(run);
+  } else {
+    run.fail(*broken, true);
+    end(run);
+  }
+  return true;
 }
 
 // Why the run may not commit: the one after which it comes has ended without. Null: that one has
@@ -102,7 +132,8 @@ const Error* RunTable::broken_chain(const RunRecord& run) {
 void RunTable::prepare(RunRecord& run) {
   TraceSpan span("prepare", run.id.value);
   PlanRecord& plan = *run.plan;
-  run.granted = true;
+  leave_waiting(run);
+  run.prepared = true;
   admission_.began(run);
   PrepareFrame frame{plan.prepared++, run.request};
   frame.run.run = run.id;
@@ -111,18 +142,79 @@ void RunTable::prepare(RunRecord& run) {
   frame.run.time_limit_ms = 0;
   objects_.flush();  // The hosts hear first of what was freed for it.
   run.pending = {plan.hosts.begin(), plan.hosts.end()};
-  send(run, encode(frame));
+  send(plan, encode(frame));
+  gangs_.prepared(run.id);
 }
 
-void RunTable::grant(const RunRecord& run, Ticket first) {
-  const auto positions = static_cast<uint32_t>(run.plan->positions->total());
-  if (positions == 0) return;
-  send(run, encode(GrantFrame{
-                {{.run = run.id, .slice = kEverySlice, .count = positions, .ticket = first}}}));
+void RunTable::leave_waiting(const RunRecord& run) {
+  if (run.plan == nullptr) return;
+  if (const auto others = waits_for_.extract(run.id); !others.empty())
+    may_go_on_.insert(others.mapped().begin(), others.mapped().end());
+  const auto all = waiting_.find(scope_of(run));
+  if (all == waiting_.end()) return;
+  all->second.erase(run.id);
+  if (all->second.empty()) waiting_.erase(all);
 }
 
-void RunTable::send(const RunRecord& run, const Frame& frame) {
-  for (HostId host : run.plan->hosts) hosts_.send(host, frame);
+// One frame for each stretch of ranges that go to the same hosts.
+void RunTable::send_grants(std::vector<GrantRange> ranges) {
+  TraceSpan span("grant", ranges.front().run.value);
+  const int64_t began_ns = clock_.now_ns();
+  int64_t frames = 0;
+  for (size_t i = 0; i < ranges.size(); ++frames) {
+    const PlanRecord& plan = *runs_.at(ranges[i].run)->plan;
+    GrantFrame frame;
+    for (; i < ranges.size(); ++i) {
+      const PlanRecord& next = *runs_.at(ranges[i].run)->plan;
+      if (&next != &plan && next.hosts != plan.hosts) break;
+      frame.ranges.push_back(std::move(ranges[i]));
+    }
+    send(plan, encode(frame));
+  }
+  gangs_.grant_took((clock_.now_ns() - began_ns) / frames);
+}
+
+void RunTable::send(const PlanRecord& plan, const Frame& frame) {
+  for (HostId host : plan.hosts) hosts_.send(host, frame);
+}
+
+// A slice is told of by the host of its first device. Who else says so says the same.
+void RunTable::progress(HostId host, const ProgressFrame& frame) {
+  for (const SectionTime& time : frame.times) {
+    const auto found = runs_.find(time.run);
+    if (found == runs_.end() || found->second->plan == nullptr) continue;
+    const auto& layouts = found->second->plan->layouts;
+    GW_REQUIRE(time.slice < layouts.size(), "progress: run ", time.run, " has ", layouts.size(),
+               " slices, got slice ", time.slice);
+    if (layouts[time.slice]->holders[0] == host) gangs_.progress(time, clock_.now_ns());
+  }
+  gangs_.pump(clock_.now_ns());
+}
+
+void RunTable::in_order(SessionId session, StateScope scope, std::function<void(Ticket)> send) {
+  gangs_.in_order(session, scope.id, std::move(send));
+  gangs_.pump(clock_.now_ns());
+}
+
+void RunTable::plan_ready(const PlanRecord& plan) {
+  // What is launched on a card is not done, and it does not tell.
+  const bool has_reports = std::ranges::none_of(
+      plan.hosts, [this](HostId host) { return hosts_.at(host).info.kind == "cuda"; });
+  gangs_.add_plan(plan.id, gang_plan(plan, has_reports));
+  gangs_.pump(clock_.now_ns());
+}
+
+void RunTable::plan_gone(PlanId plan) {
+  gangs_.remove_plan(plan);
+  gangs_.pump(clock_.now_ns());
+}
+
+RunTable::Counts RunTable::counts(SessionId session) const {
+  Counts counts;
+  for (const auto& [id, run] : runs_) {
+    if (run->session == session) ++(run->prepared ? counts.in_flight : counts.waiting);
+  }
+  return counts;
 }
 
 void RunTable::host_done(HostId host, RunDoneFrame done) {
@@ -130,6 +222,7 @@ void RunTable::host_done(HostId host, RunDoneFrame done) {
   const auto found = runs_.find(done.run);
   if (found == runs_.end() || !found->second->pending.contains(host)) return;
   RunRecord& run = *found->second;
+  if (!done.times.empty()) progress(host, {std::move(done.times)});
   if (done.error) {
     Error error = *done.error;
     error.add_where({.program = run.plan->plan->name, .host = hosts_.at(host).info.name});
@@ -152,8 +245,10 @@ void RunTable::host_finished(RunRecord& run, HostId host) {
 }
 
 void RunTable::end(RunRecord& run) {
-  queue_.remove(run.id);
-  if (run.granted) admission_.ended(run);
+  leave_waiting(run);
+  admission_.ended(run);
+  gangs_.ended(run.id, !run.error);
+  if (run.plan != nullptr) may_go_on_.insert(scope_of(run));
   for (ArrayId array : run.kept) objects_.drop(array);
   if (run.deadline_ns != 0) deadlines_.erase({run.deadline_ns, run.id});
   const std::unique_ptr<RunRecord> ended = std::move(runs_.at(run.id));
@@ -190,12 +285,12 @@ void RunTable::cancel(SessionId session, RunId client_run, const Error& why) {
   if (RunRecord* run = find(session, client_run)) ask_to_stop(*run, why);
 }
 
-// A run without tickets ends here; the hosts end one that has them, and they alone know whether the
-// request came before its commit.
+// A run that was not prepared ends here; the hosts end one that was, and they alone know whether
+// the request came before its commit.
 void RunTable::ask_to_stop(RunRecord& run, const Error& why) {
   if (run.stopping) return;
   run.stopping = true;
-  if (!run.granted) {
+  if (!run.prepared) {
     run.fail(why, false);
     end(run);
     return pump();
@@ -214,7 +309,7 @@ void RunTable::host_lost(HostId host, const Error& why) {
     const auto at = runs_.find(id);
     if (at == runs_.end()) continue;
     RunRecord& run = *at->second;
-    if (run.granted && !run.pending.contains(host)) continue;  // Its part had ended.
+    if (run.prepared && !run.pending.contains(host)) continue;  // Its part had ended.
     Error error = why;
     error.add_where({.program = run.plan->plan->name});
     run.fail(error, true);
@@ -237,7 +332,7 @@ void RunTable::note_stuck(HostId host, const StuckDevice& stuck) {
 }
 
 void RunTable::session_closed(SessionId session) {
-  queue_.session_closed(session);
+  gangs_.drop_in_order(session);
   std::vector<RunId> owned;
   for (const auto& [id, run] : runs_) {
     if (run->session == session) owned.push_back(id);
@@ -247,6 +342,7 @@ void RunTable::session_closed(SessionId session) {
     if (at == runs_.end()) continue;
     ask_to_stop(*at->second, Error(ErrorKind::kCancelled, "run: its client is gone"));
   }
+  gangs_.forget(session);
 }
 
 std::optional<int64_t> RunTable::next_deadline_ns() const {
@@ -282,11 +378,11 @@ void RunTable::expire(int64_t now_ns, int64_t late_ns) {
       continue;
     }
     run.past_limit = true;
-    if (run.granted) set_deadline(run, now_ns + kAnswerMs * kMs);
+    if (run.prepared) set_deadline(run, now_ns + kAnswerMs * kMs);
     ask_to_stop(run, Error(ErrorKind::kCancelled,
                            cat("run of \"", run.plan->plan->name,
                                "\": not done within its limit of ", run.request.time_limit_ms,
-                               " ms", run.granted ? "" : ": it still waited for earlier runs"),
+                               " ms", run.prepared ? "" : ": it still waited for earlier runs"),
                            {.program = run.plan->plan->name}));
   }
 }

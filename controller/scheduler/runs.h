@@ -1,12 +1,13 @@
 // The runs: from a client's request to the last host's completion.
 //
-//   submit -> waits for its turn (policy) -> admitted: memory reserved on all its hosts -> prepared
-//   and granted: two frames, the same bytes for each host -> all are done -> the client is told
+//   submit -> admitted: memory reserved on all its hosts -> prepared: one frame, the same bytes for
+//   each host -> granted, whole or section by section -> all are done -> the client is told
 //
-// RunTable leads a run through its life: checks what it names (arguments.h), waits for its turn
-// (queue.h) and for room (admission.h), sends it to its hosts, and ends it once: when all of them
-// are done, a host is lost, or it is stopped before it was granted. A run that is asked to stop
-// after that ends as its hosts say: they alone know whether the request came before its commit.
+// RunTable leads a run through its life: checks what it names (arguments.h), waits for room
+// (admission.h) behind the earlier runs of its scope, has its hosts prepare it, sends what the gang
+// scheduler grants (gangs/gang_scheduler.h), and ends it once: when all hosts are done, one is
+// lost, or it is stopped before it was prepared. A run that is asked to stop after that ends as its
+// hosts say: they alone know whether the request came before its commit.
 //
 // A run whose time limit has passed ends for its client in any case: when a host does not answer
 // the cancellation for kAnswerMs, since a device of it is stuck, the client is told so. What the
@@ -15,7 +16,7 @@
 // Threads: the reactor's thread; nothing suspends.
 // Errors: submit() never throws: what is wrong with a run is its result. A client is told the end
 // of each of its runs exactly once.
-// Cost: O(hosts + arguments) a run; nothing grows with nodes or shards.
+// Cost: O(hosts + arguments) a run, and O(hosts) a frame of grants; nothing grows with shards.
 #pragma once
 
 #include <functional>
@@ -27,8 +28,9 @@
 #include <vector>
 
 #include "controller/scheduler/admission.h"
-#include "controller/scheduler/queue.h"
+#include "controller/scheduler/gangs/gang_scheduler.h"
 #include "controller/scheduler/run.h"
+#include "runtime/fibers/clock.h"
 
 namespace gangway {
 
@@ -38,22 +40,27 @@ class RunTable {
     std::function<void(SessionId, RunDoneFrame)> ended;  // The run by the client's name.
     std::function<std::string(SessionId)> owner_name;    // "client \"trainer\"".
   };
-  RunTable(HostTable& hosts, PlanTable& plans, ObjectTable& objects, Callbacks callbacks,
-           std::unique_ptr<Policy> policy = std::make_unique<Fifo>());
+  RunTable(const Clock& clock, HostTable& hosts, PlanTable& plans, ObjectTable& objects,
+           Callbacks callbacks, std::unique_ptr<Policy> policy);
 
   void submit(SessionId session, RunFrame request, int64_t now_ns);
   void cancel(SessionId session, RunId client_run, const Error& why);
   void host_done(HostId host, RunDoneFrame done);
+  void progress(HostId host, const ProgressFrame& frame);
   void host_lost(HostId host, const Error& why);
   // If the run fails in the end, its client hears of it.
   void note_stuck(HostId host, const StuckDevice& stuck);
   void session_closed(SessionId session);
-  // Something was freed: grants what can go now.
+  // Something was freed: lets go what can go now.
   void pump();
-  // In its turn among the session's runs (queue.h).
-  void in_order(SessionId session, std::function<void(Ticket)> send) {
-    queue_.in_order(session, std::move(send));
-  }
+  // Calls `send` with a ticket between those of the runs that the session has submitted in this
+  // scope so far and of its later ones. It must not call back.
+  void in_order(SessionId session, StateScope scope, std::function<void(Ticket)> send);
+
+  // Which plans there are, and what their programs ask for.
+  void plan_ready(const PlanRecord& plan);
+  void plan_gone(PlanId plan);
+  void set_share(SessionId session, const Share& share) { gangs_.set_share(session, share); }
 
   static constexpr int64_t kAnswerMs = 2000;
   // The next time limit, and the runs that are past theirs. `late_ns`: for so long the controller
@@ -62,12 +69,27 @@ class RunTable {
   void expire(int64_t now_ns, int64_t late_ns);
 
   size_t size() const { return runs_.size(); }  // Waiting or in flight.
+  struct Counts {
+    uint64_t waiting = 0, in_flight = 0;
+  };
+  Counts counts(SessionId session) const;
+  // Part of the time of the devices that its plans may run on, over the last second.
+  double used(SessionId session) const { return gangs_.used(session, clock_.now_ns()); }
 
  private:
+  // The runs of one scope are admitted in the order of their submission.
+  using ScopeKey = std::pair<SessionId, uint64_t>;
+  static ScopeKey scope_of(const RunRecord& run) { return {run.session, run.plan->scope}; }
+
   void start(RunRecord& run);
+  void admit(const ScopeKey& scope);
+  bool admit_first(RunRecord& run);
+  bool makers_are_prepared(RunRecord& run);
+  void leave_waiting(const RunRecord& run);
+  void admit_all();
   void prepare(RunRecord& run);
-  void grant(const RunRecord& run, Ticket first);
-  void send(const RunRecord& run, const Frame& frame);
+  void send_grants(std::vector<GrantRange> ranges);
+  void send(const PlanRecord& plan, const Frame& frame);
   void ask_to_stop(RunRecord& run, const Error& why);
   void set_deadline(RunRecord& run, int64_t time_ns);
   void forgive_standstill(int64_t late_ns);
@@ -83,8 +105,12 @@ class RunTable {
   PlanTable& plans_;
   ObjectTable& objects_;
   Callbacks callbacks_;
-  RunQueue queue_;
+  const Clock& clock_;
   Admission admission_;
+  GangScheduler gangs_;
+  std::map<ScopeKey, std::set<RunId>> waiting_;
+  std::set<ScopeKey> may_go_on_;  // A run that they wait for was prepared, or ended.
+  std::map<RunId, std::set<ScopeKey>> waits_for_;  // By a maker that is not prepared.
   std::map<RunId, std::unique_ptr<RunRecord>> runs_;
   std::map<std::pair<SessionId, RunId>, RunId> by_client_;
   std::set<std::pair<int64_t, RunId>> deadlines_;

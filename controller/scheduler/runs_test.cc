@@ -35,6 +35,8 @@ TEST_F(RunsTest, RunsOfTwoClientsReachAllHostsInOneOrder) {
     submit(session_, a);
     submit(second, b);
   }
+  EXPECT_THAT(tickets(0), ElementsAre(1, 2)) << "nobody knows yet how long they take";
+  for (uint64_t run = 1; run <= 2; ++run) finish_everywhere(run);
   EXPECT_THAT(tickets(0), ElementsAre(1, 2, 3, 4));
   EXPECT_EQ(tickets(0), tickets(1));
 }
@@ -191,6 +193,53 @@ TEST_F(RunsTest, StateIsReadBehindRunsThatWaitAndAheadOfLaterOnes) {
   }
   EXPECT_EQ(order(), "run run read run ");
   EXPECT_EQ(client_.ended.size(), 3u);
+}
+
+TEST_F(RunsTest, RunsOfASliceAreAdmittedInTheOrderOfTheirSubmission) {
+  const PlanId plan = compile(session_, 1);
+  const PlanId other = reactor_->run(
+      [&] { return controller_.compile(session_, doubled(Mesh{{{"data", 4}}}), {slice_}, 1).id; });
+  submit(session_, plan);
+  submit(session_, plan);
+  submit(session_, other);
+  EXPECT_EQ(executor_[0].all<PrepareFrame>().size(), 1u) << "the last shares states with them";
+  finish_everywhere(1);
+  EXPECT_EQ(executor_[0].all<PrepareFrame>().size(), 3u);
+}
+
+// Else its hosts would hear of the run before they heard of what it takes.
+TEST_F(RunsTest, ARunThatTakesAnothersOutputIsPreparedBehindItAlsoInAnotherSlice) {
+  const PlanId maker = compile(session_, 1), taker = compile(session_, 1);
+  submit(session_, maker);
+  submit(session_, maker);
+  RunFrame takes{.plan = taker, .run = RunId((session_.value << 40) + 1000)};
+  takes.arguments = {{.input = 0, .array = last_output_}};
+  takes.outputs = {ArrayId((session_.value << 40) + 1001)};
+  controller_.on_message(session_, takes);
+  EXPECT_EQ(executor_[0].all<PrepareFrame>().size(), 1u);
+  finish_everywhere(1);
+  const std::vector<PrepareFrame> prepared = executor_[0].all<PrepareFrame>();
+  ASSERT_EQ(prepared.size(), 3u);
+  EXPECT_EQ(prepared[1].run.plan, maker);
+  EXPECT_EQ(prepared[2].run.plan, taker);
+}
+
+TEST_F(RunsTest, AProgramThatIsAloneIsGrantedItsRunsWholeInAFrameEach) {
+  const PlanId plan = compile(session_, 4);
+  for (int i = 0; i < 3; ++i) submit(session_, plan);
+  for (const GrantFrame& grant : executor_[0].all<GrantFrame>()) {
+    ASSERT_EQ(grant.ranges.size(), 1u);
+    EXPECT_EQ(grant.ranges[0].slice, kEverySlice);
+  }
+  EXPECT_EQ(executor_[0].all<GrantFrame>().size(), 3u);
+}
+
+TEST_F(RunsTest, ProgressOfASliceThatARunDoesNotHaveIsRefused) {
+  submit(session_, compile(session_));
+  const ProgressFrame wrong{{{.run = RunId(1), .slice = 9, .position_end = 1}}};
+  EXPECT_THROW(controller_.on_message(hosts_[0], wrong), Error);
+  const ProgressFrame ahead{{{.run = RunId(1), .slice = 0, .position_end = 2}}};
+  EXPECT_THROW(controller_.on_message(hosts_[0], ahead), Error);
 }
 
 }  // namespace

@@ -18,21 +18,25 @@ void require_short(const Program& program, const std::string& name) {
 
 Controller::Controller(Reactor& reactor, ControllerOptions options)
     : reactor_(reactor),
+      options_(std::move(options)),
       slices_(hosts_),
       objects_(hosts_),
-      plans_(hosts_, slices_),
-      runs_(hosts_, plans_, objects_,
-            {[this](SessionId session, RunDoneFrame done) { tell(session, std::move(done)); },
-             [this](SessionId session) { return owner_name(session); }}),
+      plans_(hosts_, slices_,
+             {[this](const PlanRecord& plan) { runs_.plan_ready(plan); },
+              [this](PlanId plan) { runs_.plan_gone(plan); }}),
+      runs_(reactor_.clock(), hosts_, plans_, objects_,
+            {[this](SessionId session, RunDoneFrame done) { run_ended(session, std::move(done)); },
+             [this](SessionId session) { return owner_name(session); }},
+            make_policy(options_.policy)),
       copies_(hosts_, plans_, slices_, objects_,
               {[this](SessionId session, CopyDoneFrame done) { tell(session, std::move(done)); },
                [this](SessionId session) { return owner_name(session); }}),
       stuck_(runs_, metrics_, options.log),
       watch_(hosts_, plans_, copies_, runs_, stuck_, metrics_,
              {.suspect_after_ms =
-                  std::min(HostWatch::Options().suspect_after_ms, options.host_timeout_ms / 2),
-              .lost_after_ms = options.host_timeout_ms,
-              .log = options.log}) {}
+                  std::min(HostWatch::Options().suspect_after_ms, options_.host_timeout_ms / 2),
+              .lost_after_ms = options_.host_timeout_ms,
+              .log = options_.log}) {}
 
 HostId Controller::add_host(HostInfo info, ExecutorPeer& peer) {
   GW_REQUIRE(info.devices >= 1 && info.devices <= 4096 && info.memory_bytes >= 0, "executor \"",
@@ -67,18 +71,28 @@ void Controller::on_message(HostId id, Message message) {
   } else if (auto* heartbeat = std::get_if<HeartbeatFrame>(&message)) {
     host->count_moved(heartbeat->moved);
     stuck_.update(*host, std::move(heartbeat->stuck));
-  } else if (std::holds_alternative<ProgressFrame>(message)) {
-    // Heard from: that is all that it means until devices are shared by measured time.
+  } else if (const auto* progress = std::get_if<ProgressFrame>(&message)) {
+    runs_.progress(id, *progress);
   } else {
     throw Error(ErrorKind::kInvalid,
                 "frame: an executor sent a kind of frame that is not its to send");
   }
 }
 
-SessionId Controller::add_session(std::string name, ClientPeer& peer) {
+SessionId Controller::add_session(std::string name, ClientPeer& peer, const Share& share) {
+  name = cut(name, kQuotedBytesMax);
+  require_share(cat("client \"", name, "\""), share);
   const SessionId id(++last_session_);
-  sessions_.emplace(id, Session{cut(name, kQuotedBytesMax), peer});
+  sessions_.emplace(id, Session{std::move(name), peer, share});
+  runs_.set_share(id, share);
   return id;
+}
+
+void Controller::set_share(SessionId session, const Share& share) {
+  require_open(session);
+  require_share(owner_name(session), share);
+  sessions_.at(session).share = share;
+  runs_.set_share(session, share);
 }
 
 void Controller::session_closed(SessionId id) {
@@ -92,15 +106,19 @@ void Controller::session_closed(SessionId id) {
 }
 
 void Controller::on_message(SessionId id, Message message) {
-  if (!sessions_.contains(id)) return;
+  const auto session = sessions_.find(id);
+  if (session == sessions_.end()) return;
   const int64_t now_ns = reactor_.clock().now_ns();
   if (auto* run = std::get_if<RunFrame>(&message)) {
+    GW_REQUIRE(session->second.runs < options_.run_credits, owner_name(id),
+               ": sent more runs than its ", options_.run_credits, " credits");
+    ++session->second.runs;
     const auto before = runs_.next_deadline_ns();
     runs_.submit(id, std::move(*run), now_ns);
     if (runs_.next_deadline_ns() != before) deadline_moved_.wake_all();
   } else if (auto* copy = std::get_if<CopyFrame>(&message)) {
     if (copy->kind == CopyKind::kGetState || copy->kind == CopyKind::kPutState) {
-      runs_.in_order(id, [this, id, state = *copy](Ticket ticket) mutable {
+      runs_.in_order(id, copy->scope, [this, id, state = *copy](Ticket ticket) mutable {
         state.ticket = ticket;
         copies_.start(id, std::move(state));
       });
@@ -157,11 +175,35 @@ ControllerCounts Controller::counts() const {
   return counts;
 }
 
+std::vector<ProgramCounts> Controller::programs() const {
+  std::vector<ProgramCounts> programs;
+  programs.reserve(sessions_.size());
+  for (const auto& [id, session] : sessions_) {
+    const RunTable::Counts runs = runs_.counts(id);
+    programs.push_back({.id = id,
+                        .name = session.name,
+                        .share = session.share,
+                        .used = runs_.used(id),
+                        .runs_waiting = runs.waiting,
+                        .runs_in_flight = runs.in_flight,
+                        .runs_done = session.runs_done});
+  }
+  return programs;
+}
+
 void Controller::require_open(SessionId session) const {
   if (!sessions_.contains(session)) {
     throw Error(ErrorKind::kUnavailable, cat("client ", session, ": its session is closed"), {},
                 "connect again");
   }
+}
+
+void Controller::run_ended(SessionId id, RunDoneFrame done) {
+  if (const auto found = sessions_.find(id); found != sessions_.end()) {
+    --found->second.runs;
+    ++found->second.runs_done;
+  }
+  tell(id, done);
 }
 
 void Controller::tell(SessionId id, const Message& message) {

@@ -22,10 +22,21 @@ struct ControllerOptions {
   // A host that sends nothing for so long is lost; it is suspect after 2 s, or half of it.
   int64_t host_timeout_ms = 10'000;
   Logger log;
+  std::string policy = "fair";  // Where programs share devices: "fifo", "fair" or "priority".
+  uint32_t run_credits = 1024;  // Of each client: runs that it submitted and that have not ended.
 };
 
 struct ControllerCounts {
   uint64_t hosts = 0, clients = 0, slices = 0, plans = 0, arrays = 0, runs = 0, copies = 0;
+};
+
+// What a client runs.
+struct ProgramCounts {
+  SessionId id;
+  std::string name;
+  Share share;
+  double used = 0;  // Part of the time of the devices that it may run on, over the last second.
+  uint64_t runs_waiting = 0, runs_in_flight = 0, runs_done = 0;
 };
 
 class Controller {
@@ -36,7 +47,8 @@ class Controller {
   void host_lost(HostId host, const Error& why) { watch_.lose(host, why); }
   void on_message(HostId host, Message message);
 
-  SessionId add_session(std::string name, ClientPeer& peer);
+  SessionId add_session(std::string name, ClientPeer& peer, const Share& share = {});
+  void set_share(SessionId session, const Share& share);
   void session_closed(SessionId session);
   void on_message(SessionId session, Message message);
 
@@ -52,6 +64,8 @@ class Controller {
 
   HostTable& hosts() { return hosts_; }
   ControllerCounts counts() const;
+  std::vector<ProgramCounts> programs() const;
+  uint32_t run_credits() const { return options_.run_credits; }
   // By host: runs, and (counted where its stream is) frames and bytes.
   Metrics& metrics() { return metrics_; }
   // Woken when tick() must be called earlier than it said.
@@ -61,13 +75,17 @@ class Controller {
   struct Session {
     std::string name;
     ClientPeer& peer;
+    Share share;
+    uint64_t runs = 0, runs_done = 0;  // That have not ended; that have.
   };
+  void run_ended(SessionId session, RunDoneFrame done);
   // Throws kUnavailable when it was closed.
   void require_open(SessionId session) const;
   void tell(SessionId session, const Message& message);
   std::string owner_name(SessionId session) const;
 
   Reactor& reactor_;
+  ControllerOptions options_;
   Metrics metrics_;
   HostTable hosts_;
   SliceTable slices_;

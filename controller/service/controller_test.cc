@@ -135,6 +135,46 @@ TEST_F(ControllerTest, AClosedClientIsForgottenAndWhatStillComesOfItLeavesNothin
   EXPECT_EQ(counts.clients + counts.slices + counts.plans + counts.arrays + counts.runs, 0u);
 }
 
+TEST_F(ControllerTest, AClientThatSendsMoreRunsThanItsCreditsLosesItsConnection) {
+  const PlanId plan = compile(session_, 1);
+  for (uint32_t i = 0; i < controller_.run_credits(); ++i) submit(session_, plan);
+  try {
+    submit(session_, plan);
+    FAIL() << "took it";
+  } catch (const Error& error) {  // Which ends its connection.
+    EXPECT_EQ(error.kind(), ErrorKind::kInvalid);
+    EXPECT_THAT(error.what(), HasSubstr("more runs than its 1024 credits"));
+  }
+  controller_.on_message(session_, FreeFrame{{last_output_}});  // Needs none.
+  finish_everywhere(1);
+  submit(session_, plan);
+}
+
+TEST_F(ControllerTest, ProgramsAreListedWithTheirSharesAndRuns) {
+  FakeClient other;
+  controller_.add_session("urgent", other, {.weight = 4, .priority = 7});
+  const PlanId plan = compile(session_, 1);
+  for (int i = 0; i < 3; ++i) submit(session_, plan);
+  finish_everywhere(1);
+  controller_.set_share(session_, {.weight = 2});
+  const std::vector<ProgramCounts> programs = controller_.programs();
+  ASSERT_EQ(programs.size(), 2u);
+  EXPECT_EQ(programs[0].name, "tester");
+  EXPECT_EQ(programs[0].share.weight, 2);
+  EXPECT_EQ(programs[0].runs_waiting, 1u);
+  EXPECT_EQ(programs[0].runs_in_flight, 1u);
+  EXPECT_EQ(programs[0].runs_done, 1u);
+  EXPECT_EQ(programs[1].name, "urgent");
+  EXPECT_EQ(programs[1].share, (Share{.weight = 4, .priority = 7}));
+}
+
+TEST_F(ControllerTest, AShareBeyondItsBoundsIsRefused) {
+  FakeClient other;
+  EXPECT_THROW(controller_.add_session("greedy", other, {.weight = 1e9}), Error);
+  EXPECT_THROW(controller_.set_share(session_, {.weight = -1}), Error);
+  EXPECT_EQ(controller_.counts().clients, 1u);
+}
+
 TEST_F(ControllerTest, AnIslandWithABadNameIsRefused) {
   FakeExecutor executor;
   EXPECT_THROW(controller_.add_host({.name = "h", .island = "a b"}, executor), Error);

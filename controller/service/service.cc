@@ -156,6 +156,12 @@ class SessionServer final : public wire::Session::Server {
     });
   }
 
+  kj::Promise<void> setShare(SetShareContext context) override {
+    return in_fiber("set share", [this, self = thisCap(), context]() mutable {
+      impl_.core.set_share(id_, read(context.getParams().getShare()));
+    });
+  }
+
   kj::Promise<void> compile(CompileContext context) override {
     return in_fiber("compile", [this, self = thisCap(), context]() mutable {
       auto params = context.getParams();
@@ -206,6 +212,16 @@ void write_host(wire::HostStatus::Builder to, const HostRecord& host, int64_t no
   for (uint32_t i = 0; i < stuck.size(); ++i) stuck.set(i, to_text(host.stuck[i]));
 }
 
+void write_program(wire::ProgramStatus::Builder to, const ProgramCounts& program) {
+  to.setId(program.id.value);
+  to.setName(program.name);
+  write(to.initShare(), program.share);
+  to.setUsed(program.used);
+  to.setRunsWaiting(program.runs_waiting);
+  to.setRunsInFlight(program.runs_in_flight);
+  to.setRunsDone(program.runs_done);
+}
+
 class ControllerServer final : public wire::Controller::Server {
  public:
   explicit ControllerServer(Impl& impl) : impl_(impl) {}
@@ -244,7 +260,7 @@ class ControllerServer final : public wire::Controller::Server {
       require_same_machine(this_machine(), read(params.getMachine()), who);
       auto peer = std::make_shared<ClientRpc>(impl_.reactor,
                                               impl_.frames_of_peer(cut(who, kQuotedBytesMax)));
-      const SessionId id = impl_.core.add_session(name, *peer);
+      const SessionId id = impl_.core.add_session(name, *peer, read(params.getShare()));
       peer->stream()->on_message = [&core = impl_.core, id](Message message) {
         core.on_message(id, std::move(message));
       };
@@ -253,6 +269,7 @@ class ControllerServer final : public wire::Controller::Server {
       };
       auto results = context.getResults();
       results.setId(id.value);
+      results.setRunCredits(impl_.core.run_credits());
       results.setFrameKey(impl_.expect_frames(peer->stream()));
       results.setSession(kj::heap<SessionServer>(impl_, id, std::move(peer)));
     });
@@ -269,6 +286,9 @@ class ControllerServer final : public wire::Controller::Server {
       auto hosts = context.getResults().initHosts(static_cast<uint32_t>(there.size()));
       for (uint32_t i = 0; i < hosts.size(); ++i)
         write_host(hosts[i], *there[i], impl_.reactor.clock().now_ns());
+      const std::vector<ProgramCounts> all = impl_.core.programs();
+      auto programs = context.getResults().initPrograms(static_cast<uint32_t>(all.size()));
+      for (uint32_t i = 0; i < programs.size(); ++i) write_program(programs[i], all[i]);
     });
   }
 

@@ -65,6 +65,9 @@ class HostEvents {
   // this host raised it (the others only heard of it). Without, scalar outputs of at most
   // kSmallBytesMax bytes come along, so that item() costs no second trip.
   virtual void run_done(RunDoneFrame done) = 0;
+  // Devices have ended sections of runs that are granted section by section. What this does not
+  // tell comes with the end of the run.
+  virtual void progress(ProgressFrame) {}
   virtual void copy_done(CopyDoneFrame done) = 0;  // A put or get ended.
 };
 

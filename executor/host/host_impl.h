@@ -65,6 +65,9 @@ struct Host::Impl final : DeviceRun::Listener {
   std::shared_ptr<const Error> check_arguments(HostPlan& plan, const RunFrame& request);
   void cancel(RunId run, ErrorKind kind, const std::string& why);
   void device_done(DeviceRun& run) override;
+  void sections_ended(DeviceRun& run) override;
+  // What the controller has not been told of yet.
+  std::vector<SectionTime> news_of(PlanRun& run);
   void compile_unfused(const DevicePlan& plan, const std::shared_ptr<CompileJob>& job) override;
   void stop(HostPlan& plan, PlanRun& run, const std::shared_ptr<const Error>& error);
   void give_up(HostPlan& plan, const std::shared_ptr<const Error>& error);

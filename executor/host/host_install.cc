@@ -239,6 +239,27 @@ class EntryMaker {
       }
     }
     GW_ASSERT(entry == device_.entries.size());
+    for (uint32_t s = 0; s < plan_.slices.size(); ++s) {
+      if (!device_.entry_at[s].empty() && plan_.slices[s].ranges[0].host == device_.member.host &&
+          !device_.device->discrete())
+        add_told_slice(s);
+    }
+  }
+
+  void add_told_slice(uint32_t slice) {
+    const auto index = static_cast<uint32_t>(device_.told_slices.size());
+    ToldSlice& told = device_.told_slices.emplace_back();
+    told.slice = slice;
+    told.ended.assign(device_.entries.size() + 1, 0);
+    device_.told_slice_of.resize(device_.entries.size(), kNone);
+    for (uint32_t position = 0; position < device_.entry_at[slice].size(); ++position) {
+      const uint32_t entry = device_.entry_at[slice][position];
+      if (entry == kNone) continue;
+      told.ended[entry + 1] = position + 1;
+      device_.told_slice_of[entry] = index;
+    }
+    for (size_t e = 1; e < told.ended.size(); ++e)
+      told.ended[e] = std::max(told.ended[e], told.ended[e - 1]);
   }
 
   // The gate is one: when it does not let the run pass, all devices replay its collectives.

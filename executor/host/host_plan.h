@@ -54,6 +54,7 @@ struct PlanRun {
   // Positions that have tickets: by slice, and of a run that is granted in all slices at once.
   std::vector<uint32_t> granted;
   uint32_t granted_in_order = 0;
+  std::vector<SectionTime> told;  // By slice: what the controller was told last; busy_ns sums up.
 };
 
 enum class PlanStage : uint8_t {

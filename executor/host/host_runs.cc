@@ -39,6 +39,7 @@ void Host::Impl::prepare(const PrepareFrame& frame) {
   run.running = made.devices.size();
   run.granted.assign(made.plan->slices.size(), 0);
   run.granted_in_order = 0;
+  run.told.assign(made.plan->slices.size(), {});
   std::shared_ptr<const Error> error = check_shape(made, request);
   if (error == nullptr) error = check_arguments(made, request);
   try {
@@ -287,6 +288,40 @@ void Host::Impl::device_done(DeviceRun& device) {
   run_done(*made, *run);
 }
 
+void Host::Impl::sections_ended(DeviceRun& device) {
+  device.news_told();
+  PlanRun& run = *run_of.at(&device).second;
+  ProgressFrame news{news_of(run)};
+  if (!news.times.empty()) events.progress(std::move(news));
+}
+
+// A section has ended when it has on all devices of this host. All of them are in step, by and
+// large, so the one that was busy longest tells how long it took.
+std::vector<SectionTime> Host::Impl::news_of(PlanRun& run) {
+  std::vector<SectionTime> now(run.told.size());
+  for (const auto& device : run.devices) {
+    const std::vector<ToldSlice>& slices = device->plan().told_slices;
+    for (size_t i = 0; i < slices.size(); ++i) {
+      SectionTime& time = now[slices[i].slice];
+      const uint32_t ended = device->positions_ended(i);
+      time.position_end = time.run == RunId() ? ended : std::min(time.position_end, ended);
+      time.busy_ns = std::max(time.busy_ns, device->busy_ns(i));
+      time.run = run.run;
+    }
+  }
+  std::vector<SectionTime> news;
+  for (uint32_t s = 0; s < now.size(); ++s) {
+    SectionTime& told = run.told[s];
+    if (now[s].position_end <= told.position_end) continue;
+    news.push_back({.run = run.run,
+                    .slice = s,
+                    .position_end = now[s].position_end,
+                    .busy_ns = std::max<int64_t>(0, now[s].busy_ns - told.busy_ns)});
+    told = now[s];
+  }
+  return news;
+}
+
 void Host::Impl::compile_unfused(const DevicePlan& plan, const std::shared_ptr<CompileJob>& job) {
   add_unfused(plan, *job);
   compiler.compile(job);
@@ -294,6 +329,7 @@ void Host::Impl::compile_unfused(const DevicePlan& plan, const std::shared_ptr<C
 
 void Host::Impl::run_done(HostPlan& made, PlanRun& run) {
   RunDoneFrame done{.run = run.run};
+  done.times = news_of(run);
   const DeviceRun* failed = nullptr;  // The device that raised the error, if it is one of ours.
   for (const auto& device : run.devices) {
     if (device->error() == nullptr) continue;

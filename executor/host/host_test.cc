@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 
+#include "ir/build/ops.h"
 #include "tests/support/test_hosts.h"
 #include "tests/support/test_plan.h"
 #include "tests/support/training_step.h"
@@ -39,6 +40,66 @@ TEST_P(HostTest, TrainsOverTwoHostsOfTwoDevicesAndKeepsStateInPlace) {
   EXPECT_FLOAT_EQ(t.item<float>(RunId(3), 0), 0.5f);
   EXPECT_THAT(t.get_state<float>("w", 2), Each(2.75f));
   EXPECT_THAT(t.get<float>(ArrayId(1003), 1), Each(0.5f));
+}
+
+// Three calls of 1, 2 and 3 ms over all devices.
+std::shared_ptr<const Plan> three_timed_calls(uint32_t hosts, uint32_t devices) {
+  TestPlan plan("timed", hosts, devices);
+  uint32_t now = plan.input("x", f32());
+  for (int n = 1; n <= 3; ++n) {
+    Builder b("next", plan.mesh());
+    b.result("y", timed(b.parameter("x", f32()), 1000 * n));
+    const uint32_t next =
+        n == 3 ? plan.output("y", f32()) : plan.value("", PlanStorage::kTemporary, f32());
+    plan.call("next", plan.function(b.build()), {now}, {next});
+    now = next;
+  }
+  return plan.share();
+}
+
+RunFrame timed_request() {
+  return {.plan = kPlan,
+          .run = RunId(1),
+          .arguments = {{.input = 0, .bytes = std::vector<std::byte>(4)}},
+          .outputs = {ArrayId(1001)}};
+}
+
+TEST_P(HostTest, TheFirstHostOfASliceTellsHowLongEachGrantedSectionTook) {
+  TestHosts t(*reactor, 2, 2, GetParam());
+  t.install(kPlan, three_timed_calls(2, 2));
+  for (auto& host : t.hosts) host->prepare({0, timed_request()});
+  const auto grant = [&](uint32_t first, uint32_t count) {
+    for (auto& host : t.hosts) {
+      host->grant({{{.run = RunId(1),
+                     .slice = 0,
+                     .first = first,
+                     .count = count,
+                     .ticket = Ticket(first + 1)}}});
+    }
+  };
+  grant(0, 1);
+  reactor->run_until([&] { return !t.logs[0]->told.empty(); });
+  const SectionTime one = t.logs[0]->told[0];
+  EXPECT_EQ(one.position_end, 1u);
+  EXPECT_GE(one.busy_ns, 1'000'000);
+  grant(1, 2);
+  EXPECT_FALSE(t.wait(RunId(1)).error);
+  int64_t busy_ns = 0;
+  for (const SectionTime& time : t.logs[0]->told) busy_ns += time.busy_ns;
+  EXPECT_EQ(t.logs[0]->told.back().position_end, 3u);
+  EXPECT_GE(busy_ns, 6'000'000);
+  if (GetParam() == DeviceKind::kSim) EXPECT_EQ(busy_ns, 6'000'000);
+  EXPECT_TRUE(t.logs[1]->told.empty());
+}
+
+TEST_P(HostTest, OfARunThatIsGrantedWholeItTellsWithItsEnd) {
+  TestHosts t(*reactor, 2, 2, GetParam());
+  t.install(kPlan, three_timed_calls(2, 2));
+  t.start(timed_request());
+  EXPECT_FALSE(t.wait(RunId(1)).error);
+  ASSERT_EQ(t.logs[0]->told.size(), 1u);
+  EXPECT_EQ(t.logs[0]->told[0].position_end, 3u);
+  EXPECT_GE(t.logs[0]->told[0].busy_ns, 6'000'000);
 }
 
 TEST_P(HostTest, AStepWhoseLossIsNotFiniteCommitsNothingAndNamesTheFirstOp) {

@@ -54,6 +54,13 @@ struct DeviceOutput {
   bool small = false;  // Replicated, small, and this is the lowest device that has it.
 };
 
+// A slice of which this host tells the controller how far its devices are and how long they were
+// busy: the first device of the slice is one of its own.
+struct ToldSlice {
+  uint32_t slice = 0;
+  std::vector<uint32_t> ended;  // By how many entries have ended: the positions that have.
+};
+
 struct DevicePlan {
   std::shared_ptr<const Plan> plan;
   Device* device = nullptr;
@@ -66,6 +73,8 @@ struct DevicePlan {
   // nodes; kNone, or empty: not here.
   std::vector<std::vector<uint32_t>> entry_at;
   std::vector<uint32_t> entry_in_order;
+  std::vector<ToldSlice> told_slices;   // None on a discrete device: what is launched is not done.
+  std::vector<uint32_t> told_slice_of;  // By entry: which of these it is in; kNone: in none.
   // By entry: the next one, from there on, in which the devices of the plan meet.
   std::vector<uint32_t> next_ordered;
   mutable RunId last_committed;  // The device's thread's.

@@ -25,6 +25,7 @@ DeviceRun::DeviceRun(const DevicePlan& plan, uint32_t slot, Mailbox& mailbox, Li
   not_finite_ = reinterpret_cast<uint32_t*>(told_.get());
   small_ = told_.get() + kSmallBytesMax;
   tickets_.resize(plan.entries.size());
+  sections_ = std::make_unique<SliceProgress[]>(plan.told_slices.size());
   build_frames();
 }
 
@@ -73,7 +74,13 @@ void DeviceRun::bind(Inputs inputs) {
   granted_.store(0, std::memory_order_relaxed);
   cursor_ = 0;
   progress_ = 0;
-  started_ = begun_ = marked_ = passed_ = culprit_ = false;
+  started_ = begun_ = marked_ = passed_ = culprit_ = holds_ = false;
+  by_section_.store(false, std::memory_order_relaxed);
+  is_news_told_.store(false, std::memory_order_relaxed);
+  for (size_t i = 0; i < plan_.told_slices.size(); ++i) {
+    sections_[i].ended.store(0, std::memory_order_relaxed);
+    sections_[i].busy_ns.store(0, std::memory_order_relaxed);
+  }
   plan_.device->host_access(HostAccess::kWrite, not_finite_, sizeof(*not_finite_));
   *not_finite_ = 0;
   error_ = nullptr;
@@ -110,6 +117,7 @@ bool DeviceRun::grant(const GrantRange& range) {
   const std::vector<uint32_t>& entries =
       range.slice == kEverySlice ? plan_.entry_in_order : plan_.entry_at[range.slice];
   if (entries.empty()) return false;
+  if (range.slice != kEverySlice) by_section_.store(true, std::memory_order_relaxed);
   for (uint32_t k = 0; k < range.count; ++k) {
     const uint32_t entry = entries[range.first + k];
     if (entry != kNone) tickets_[entry] = range.ticket.value + k;
@@ -198,26 +206,76 @@ void DeviceRun::begin(Turn& turn) {
 
 Progress DeviceRun::advance(Turn& turn) {
   if (!started_) begin(turn);
+  if (plan_.told_slices.empty()) return advance_entries(turn);
+  start_clock(turn);
+  const uint32_t first = cursor_;
+  const Progress progress = advance_entries(turn);
+  holds_ = progress == Progress::kPending && holds_device();
+  stop_clock(turn, holds_ || cursor_ != first);
+  return progress;
+}
+
+// Its time counts while it is advanced, and on while it keeps the device.
+void DeviceRun::start_clock(const Turn& turn) {
+  if (!holds_) clock_ns_ = turn.device.now_ns();
+}
+
+// The time since then was for the entry before the cursor, or, while that entry has not ended, the
+// one at it.
+void DeviceRun::stop_clock(const Turn& turn, bool was_busy) {
+  const int64_t now_ns = turn.device.now_ns();
+  const uint32_t last = holds_ || cursor_ == 0 ? cursor_ : cursor_ - 1;
+  const uint32_t told = was_busy ? plan_.told_slice_of[last] : kNone;
+  if (told != kNone)
+    sections_[told].busy_ns.fetch_add(now_ns - clock_ns_, std::memory_order_relaxed);
+  clock_ns_ = now_ns;
+  tell_progress();
+}
+
+void DeviceRun::tell_progress() {
+  bool is_news = false;
+  for (size_t i = 0; i < plan_.told_slices.size(); ++i) {
+    const uint32_t ended = plan_.told_slices[i].ended[cursor_];
+    if (ended == sections_[i].ended.load(std::memory_order_relaxed)) continue;
+    sections_[i].ended.store(ended, std::memory_order_release);
+    is_news = true;
+  }
+  if (!is_news || !by_section_.load(std::memory_order_relaxed)) return;
+  if (is_news_told_.exchange(true, std::memory_order_acq_rel)) return;
+  mailbox_.post([this, alive = listener_.alive] {
+    if (*alive) listener_.sections_ended(*this);
+  });
+}
+
+Progress DeviceRun::advance_entries(Turn& turn) {
   while (cursor_ < plan_.entries.size()) {
     const Entry& entry = plan_.entries[cursor_];
     // A commit waits for no other device. Were it ended halfway, it would leave a state that no
     // step has computed.
     const bool committing = passed_ && entry.kind == EntryKind::kCommit;
-    if (!committing && abandoned_.load(std::memory_order_acquire)) {
+    const bool abandoned = abandoned_.load(std::memory_order_acquire);
+    if (!committing && abandoned) {
       if (sources_pending()) return Progress::kPending;
       look_for_cancel(entry);  // Which may say why.
       poison(std::make_shared<const Error>(ErrorKind::kCancelled, "run: its plan was given up"),
              true);
       break;
     }
-    if (cursor_ >= granted_.load(std::memory_order_acquire)) return Progress::kPending;
+    // No more tickets come for a run that was given up: its commit ends without.
+    if (!abandoned && cursor_ >= granted_.load(std::memory_order_acquire))
+      return Progress::kPending;
     look_for_cancel(entry);
     progress_ = 2 * cursor_ + 1;
     if (advance_entry(entry, turn) == Progress::kPending) return Progress::kPending;
     begun_ = false;
-    if (plan_.order_log != nullptr) record_order(entry);
+    if (plan_.order_log != nullptr && tickets_[cursor_] != 0) record_order(entry);
     progress_ = 2 * ++cursor_;
     record_span(entry, turn);
+    const bool each = by_section_.load(std::memory_order_relaxed) || plan_.told_slices.size() > 1;
+    if (each && !plan_.told_slices.empty()) {
+      holds_ = false;
+      stop_clock(turn, true);
+    }
     if (over(turn)) return Progress::kMore;
   }
   progress_ = 2 * cursor_ + 1;

@@ -35,6 +35,8 @@ class DeviceRun final : public Work {
     virtual ~Listener() = default;
     // Reactor thread.
     virtual void device_done(DeviceRun& run) = 0;
+    // Sections have ended, of a run that is granted section by section.
+    virtual void sections_ended(DeviceRun& run) = 0;
     // What a diagnosis on a device of `plan` runs; calls job->done also when it can't be compiled.
     virtual void compile_unfused(const DevicePlan& plan,
                                  const std::shared_ptr<CompileJob>& job) = 0;
@@ -78,6 +80,13 @@ class DeviceRun final : public Work {
   RunId run() const { return run_; }
   const std::shared_ptr<const Error>& error() const { return error_; }
   bool culprit() const { return culprit_; }
+  // How far it is with DevicePlan::told_slices[i], and how long it was busy with that. Any thread.
+  uint32_t positions_ended(size_t i) const {
+    return sections_[i].ended.load(std::memory_order_acquire);
+  }
+  int64_t busy_ns(size_t i) const { return sections_[i].busy_ns.load(std::memory_order_relaxed); }
+  // What has ended so far is told; what ends from now on is news.
+  void news_told() { is_news_told_.store(false, std::memory_order_release); }
   // Where the host writes a value of this run.
   std::byte* staging_data(uint32_t value) const;
   std::span<const std::byte> small_output(uint32_t output) const;
@@ -106,6 +115,10 @@ class DeviceRun final : public Work {
   void poison(std::shared_ptr<const Error> error, bool culprit);
   void poison_by_peer();
   void begin(Turn& turn);
+  Progress advance_entries(Turn& turn);
+  void start_clock(const Turn& turn);
+  void stop_clock(const Turn& turn, bool was_busy);
+  void tell_progress();
   bool over(const Turn& turn) const;
   bool arguments_pending(const Entry& entry) const;
   void look_for_cancel(const Entry& entry);
@@ -134,6 +147,17 @@ class DeviceRun final : public Work {
   Inputs inputs_;
   RunId run_;
   bool active_ = false;
+
+  // Of one of DevicePlan::told_slices. The device's thread writes.
+  struct SliceProgress {
+    std::atomic<uint32_t> ended{0};
+    std::atomic<int64_t> busy_ns{0};
+  };
+  std::unique_ptr<SliceProgress[]> sections_;
+  std::atomic<bool> by_section_{false};    // It is granted section by section.
+  std::atomic<bool> is_news_told_{false};  // A mail is under way.
+  int64_t clock_ns_ = 0;                   // Since when its time counts; 0: it does not.
+  bool holds_ = false;                     // It kept the device when advance() last returned.
 
   std::vector<uint64_t> tickets_;     // By entry; 0: none yet. Those before granted_ stand.
   std::atomic<uint32_t> granted_{0};  // So many entries from the first on have tickets.

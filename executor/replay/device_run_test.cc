@@ -55,6 +55,7 @@ class Throwing final : public CompiledFunction {
 class Listener final : public DeviceRun::Listener {
  public:
   void device_done(DeviceRun&) override {}
+  void sections_ended(DeviceRun&) override {}
   void compile_unfused(const DevicePlan&, const std::shared_ptr<CompileJob>&) override {}
 };
 

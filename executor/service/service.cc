@@ -114,6 +114,7 @@ class ExecutorService::Impl final : public HostEvents {
     ++runs_done_;
     send(std::move(done));
   }
+  void progress(ProgressFrame news) override { send(std::move(news)); }
   void copy_done(CopyDoneFrame done) override { send(std::move(done)); }
 
  private:

@@ -42,7 +42,10 @@ class Training {
     const Program program = train_step(options_.config, mesh);
     write_graph(program);
     // Whatever can be wrong without a cluster has been found by now.
-    client_ = connect(options_.cluster, {.in_process = options_.in_process,
+    client_ = connect(options_.cluster, {.name = options_.name,
+                                         .weight = options_.weight,
+                                         .priority = options_.priority,
+                                         .in_process = options_.in_process,
                                          .device = options_.device,
                                          .trace_path = report_.trace});
     slice_ = client_->allocate({.devices = devices_});

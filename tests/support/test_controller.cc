@@ -52,10 +52,10 @@ ControllerTest::ControllerTest() {
 
 ControllerTest::~ControllerTest() = default;
 
-PlanId ControllerTest::compile(SessionId session, uint32_t runs_in_flight_max) {
+PlanId ControllerTest::compile(SessionId session, uint32_t runs_in_flight_max, uint32_t devices) {
   return reactor_->run([&] {
-    slice_ = controller_.allocate(session, 4).id;
-    const Program program = doubled(Mesh{{{"data", 4}}});
+    slice_ = controller_.allocate(session, devices).id;
+    const Program program = doubled(Mesh{{{"data", devices}}});
     return controller_.compile(session, program, {slice_}, runs_in_flight_max).id;
   });
 }

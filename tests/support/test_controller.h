@@ -62,7 +62,7 @@ class ControllerTest : public testing::Test {
   ControllerTest();
   ~ControllerTest() override;
 
-  PlanId compile(SessionId session, uint32_t runs_in_flight_max = 2);
+  PlanId compile(SessionId session, uint32_t runs_in_flight_max = 2, uint32_t devices = 4);
   // In a fiber, up to where it waits for a host. What it ends with goes to compile_failed_.
   Fiber compiling(SessionId session);
   RunId submit(SessionId session, PlanId plan, int64_t time_limit_ms = 0);

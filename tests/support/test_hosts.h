@@ -31,6 +31,7 @@ class EventLog final : public HostEvents {
   void run_done(RunDoneFrame ended) override {
     for (SmallOutput& output : ended.outputs)
       small[{ended.run, output.output}] = std::move(output.bytes);
+    told.insert(told.end(), ended.times.begin(), ended.times.end());
     done[ended.run] = {std::move(ended.error), ended.culprit};
     ++ended_runs;
   }
@@ -40,7 +41,12 @@ class EventLog final : public HostEvents {
 
   std::map<RunId, Done> done;
   std::map<std::pair<RunId, uint32_t>, std::vector<std::byte>> small;
+  void progress(ProgressFrame news) override {
+    told.insert(told.end(), news.times.begin(), news.times.end());
+  }
+
   std::map<uint64_t, Done> copies;
+  std::vector<SectionTime> told;
   uint64_t ended_runs = 0;
 };
 

@@ -80,7 +80,7 @@ TEST_F(ToolTest, AnExecutorOfGpusSaysWhyThereAreNoneAndFails) {
 
 TEST_F(ToolTest, EveryCommandHasHelpAndSaysItsVersion) {
   for (const char* command :
-       {"controller", "executor", "train", "run", "graph", "devices", "checkpoint", "sim"}) {
+       {"controller", "executor", "train", "run", "graph", "devices", "ps", "checkpoint", "sim"}) {
     const Ended help = gangway({command, "--help"});
     EXPECT_EQ(help.status, 0) << command;
     EXPECT_THAT(help.text, HasSubstr("Usage:")) << command;
@@ -281,6 +281,15 @@ TEST_F(ToolTest, AControllerRefusesAPortThatIsTakenAndAnExecutorWritesItsTrace) 
   EXPECT_EQ(hosts[0]["suspect_ms"], 0);
   EXPECT_EQ(hosts[0]["stuck"], "");
   EXPECT_THAT(gangway({"devices", "--connect", address}).text, HasSubstr(": island rack-7, 2 cpu"));
+  Client client = connect(address, {.name = "a trainer", .weight = 2});
+  const json programs = json::parse(gangway({"ps", "--connect", address, "--json"}).text);
+  ASSERT_EQ(programs.size(), 1u);
+  EXPECT_EQ(programs[0]["program"], "a trainer");
+  EXPECT_EQ(programs[0]["weight"], 2.0);
+  EXPECT_EQ(programs[0]["runs_done"], 0);
+  EXPECT_THAT(gangway({"ps", "--connect", address}).text,
+              AllOf(HasSubstr("PRIORITY"), HasSubstr("a trainer")));
+  client.close();
   const std::string metrics = gangway({"devices", "--connect", address, "--metrics"}).text;
   const std::string label = cat("{host=", hosts[0]["host"].dump(), "} ");
   EXPECT_THAT(metrics, HasSubstr(cat("gangway_runs_done_total", label, "1\n")));

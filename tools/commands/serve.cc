@@ -104,6 +104,11 @@ void add_controller(CLI::App& app, const CommonOptions& common, Chosen& chosen) 
   auto trace = std::make_shared<std::string>();
   command->add_option("--listen", options->address, "host:port or unix:PATH; port 0 picks one")
       ->capture_default_str();
+  command
+      ->add_option("--policy", options->controller.policy,
+                   "who goes next where programs share devices")
+      ->check(CLI::IsMember({"fifo", "fair", "priority"}))
+      ->capture_default_str();
   auto timeout_s =
       std::make_shared<double>(static_cast<double>(options->controller.host_timeout_ms) / 1000.0);
   command

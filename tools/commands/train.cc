@@ -31,11 +31,12 @@ programs::TrainOptions options_of(const std::string& name) {
 
 // What the command line changed; the rest is the model's own.
 struct Given {
-  std::string name, text, cluster, device, out, dtype;
+  std::string name, text, cluster, program, device, out, dtype;
   int64_t devices = 0, steps = 0, batch = 0, accumulate = 0, heldout_every = -1,
           checkpoint_every = -1;
   int64_t seed = -1, sample_bytes = -1;
-  double lr = 0;
+  double lr = 0, weight = Share().weight;
+  int32_t priority = Share().priority;
   bool resume = false, remat = false;
 };
 
@@ -63,6 +64,9 @@ int train(const Given& given) {
   programs::LanguageModelConfig& config = options.config;
   set(options.text, given.text, !given.text.empty());
   set(options.cluster, given.cluster, !given.cluster.empty());
+  set(options.name, given.program, !given.program.empty());
+  options.weight = given.weight;
+  options.priority = given.priority;
   set(options.device, given.device, !given.device.empty());
   set(options.devices, given.devices, given.devices > 0);
   set(options.out, std::filesystem::path(given.out), !given.out.empty());
@@ -92,6 +96,13 @@ void add_train(CLI::App& app, Chosen& chosen) {
   command->add_option("--text", given->text, "a file or a folder; default: the King James Bible");
   command->add_option("--connect", given->cluster,
                       "local:EXECUTORSxDEVICES (default: local:2x2), or host:port");
+  command->add_option("--name", given->program, "of the program, on a shared cluster");
+  command->add_option("--weight", given->weight, "its part of shared devices' time")
+      ->check(CLI::Range(kWeightMin, kWeightMax))
+      ->capture_default_str();
+  command->add_option("--priority", given->priority, "under the policy \"priority\": higher first")
+      ->check(CLI::Range(-kPriorityMax, kPriorityMax))
+      ->capture_default_str();
   command->add_option("--device", given->device, "of a local cluster; default: cpu")
       ->check(CLI::IsMember({"cpu", "cuda"}));
   command->add_option("--devices", given->devices, "to train on; default: all of a local cluster")

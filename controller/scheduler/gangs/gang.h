@@ -45,7 +45,6 @@ class Gang {
 
   bool waits = false;  // For its turn, in the policy.
   int64_t waits_since_ns = 0;
-  uint32_t awaits = 0;  // Its next turn comes when so many positions have ended.
 
  private:
   struct Range {

@@ -1,13 +1,13 @@
 // GangPlan: what the gang scheduler knows of a plan. Per slice: where it lies, how long its
 // positions take by the cost model, and which of them wait for what another slice does.
 //
-// Threads: a value.
+// Threads: a value. Cost: O(nodes + positions), once a plan.
 #pragma once
 
 #include <cstdint>
 #include <vector>
 
-#include "controller/resources/slices.h"
+#include "controller/lowering/plans.h"
 
 namespace gangway {
 
@@ -28,7 +28,14 @@ struct GangPlan {
   SessionId program;
   uint64_t scope = 0;      // Runs of one scope share states, so they keep their order.
   uint64_t positions = 0;  // How many tickets a run takes; the gate takes one.
+  // Its turns are sections. Otherwise a turn is a whole run, in all its slices at once: where its
+  // hosts do not report sections, and where a device is in two of its slices, and does all nodes of
+  // a run in their order.
+  bool by_section = true;
   std::vector<Slice> slices;
 };
+
+// `has_reports`: its hosts report sections.
+GangPlan gang_plan(const PlanRecord& record, bool has_reports);
 
 }  // namespace gangway

@@ -5,13 +5,21 @@
 
 namespace gangway {
 
-GangScheduler::GangScheduler(std::unique_ptr<GangPolicy> policy, Send send, GangOptions options)
+GangScheduler::GangScheduler(std::unique_ptr<Policy> policy, Send send, GangOptions options)
     : policy_(std::move(policy)), send_(std::move(send)), options_(options) {}
 
 void GangScheduler::forget(SessionId program) {
+  leaving_.insert(program);
+  forget_if_gone(program);
+}
+
+void GangScheduler::forget_if_gone(SessionId program) {
+  const auto is_its = [&](const auto& plan) { return plan.second.plan.program == program; };
+  if (!leaving_.contains(program) || std::ranges::any_of(plans_, is_its)) return;
   policy_->forget(program);
   used_.erase(program);
   live_.erase(program);
+  leaving_.erase(program);
 }
 
 int64_t GangScheduler::quantum_ns() const {
@@ -36,6 +44,7 @@ double GangScheduler::used(SessionId program, int64_t now_ns) const {
 void GangScheduler::add_plan(PlanId id, GangPlan plan) {
   PlanState& state = plans_[id];
   state.plan = std::move(plan);
+  state.measuring.resize(state.plan.slices.size());
   for (const GangPlan::Slice& slice : state.plan.slices)
     state.times.emplace_back(slice.modelled_ns);
   regroup(state.plan, [&](const GangPlan::Slice& slice) {
@@ -49,6 +58,7 @@ void GangScheduler::remove_plan(PlanId id) {
   const PlanState gone = std::move(found->second);
   plans_.erase(found);
   regroup(gone.plan, [&](const GangPlan::Slice& slice) { return groups_.remove(slice.id); });
+  forget_if_gone(gone.plan.program);
 }
 
 // Gangs that wait do so by group: they leave, and come back when pump() looks at their runs again.
@@ -76,13 +86,14 @@ void GangScheduler::leave_turns() {
 void GangScheduler::recount() {
   for (auto& [id, state] : plans_) {
     state.contended.assign(state.plan.slices.size(), {});
-    state.is_alone = true;
+    std::set<GroupId> all;
     for (size_t s = 0; s < state.plan.slices.size(); ++s) {
       for (GroupId group : groups_.of(state.plan.slices[s].id)) {
         if (groups_.is_contended(group)) state.contended[s].push_back(group);
       }
-      if (!state.contended[s].empty()) state.is_alone = false;
+      all.insert(state.contended[s].begin(), state.contended[s].end());
     }
+    state.all_contended.assign(all.begin(), all.end());
   }
   ahead_.clear();
   for (const auto& [id, run] : runs_) {
@@ -97,13 +108,20 @@ GangScheduler::OrderKey GangScheduler::order_of(const RunState& run) {
   return {run.plan->plan.program, run.plan->plan.scope};
 }
 
-void GangScheduler::submit(RunId id, PlanId plan) {
+void GangScheduler::submit(RunId id, PlanId plan, const std::vector<RunId>& makers) {
   RunState& run = runs_[id];
   run.id = id;
   run.plan = &plans_.at(plan);
   run.idled = live_[run.plan->plan.program]++ == 0;
   run.place = ++last_place_;
-  orders_[order_of(run)][run.place] = {.run = id};
+  const OrderKey key = order_of(run);
+  orders_[key][run.place] = {.run = id};
+  for (RunId maker : makers) {
+    const auto found = runs_.find(maker);
+    if (found == runs_.end() || order_of(found->second) == key) continue;
+    run.makers.push_back(maker);
+    found->second.takers.push_back(key);
+  }
 }
 
 void GangScheduler::prepared(RunId id) {
@@ -133,6 +151,7 @@ void GangScheduler::ended(RunId id, bool is_ok) {
   for (uint32_t s = 0; s < run.gangs.size(); ++s) {
     Gang& gang = run.gangs[s];
     if (gang.waits) policy_->remove({id, s});
+    if (run.plan->measuring[s].run == id) run.plan->measuring[s] = {};
     const Gang::Settled rest = gang.settle(gang.granted());
     count_ended(run, s, rest.was);
     if (!is_ok && rest.charged_ns != 0) charge(run, s, -rest.charged_ns);
@@ -143,6 +162,7 @@ void GangScheduler::ended(RunId id, bool is_ok) {
     dirty_.insert(key);
   }
   --live_[run.plan->plan.program];
+  dirty_.insert(run.takers.begin(), run.takers.end());
   runs_.erase(found);
 }
 
@@ -161,34 +181,46 @@ void GangScheduler::advance(const OrderKey& key) {
     }
     RunState& run = runs_.at(first->second.run);
     if (!run.is_prepared) return;
+    if (!std::ranges::all_of(run.makers, [this](RunId maker) { return is_granted_whole(maker); }))
+      return;
     if (run.gangs.empty()) start(run);
     refresh(run);
-    if (!std::ranges::all_of(run.gangs, &Gang::is_whole)) return;
+    if (!is_granted_whole(run.id)) return;
+    dirty_.insert(run.takers.begin(), run.takers.end());
     order->second.erase(first);
   }
   orders_.erase(order);
+}
+
+bool GangScheduler::is_granted_whole(RunId id) const {
+  const auto run = runs_.find(id);
+  if (run == runs_.end()) return true;  // It has ended.
+  const std::vector<Gang>& gangs = run->second.gangs;
+  return !gangs.empty() && std::ranges::all_of(gangs, &Gang::is_whole);
 }
 
 void GangScheduler::start(RunState& run) {
   for (const GangPlan::Slice& slice : run.plan->plan.slices) {
     run.gangs.emplace_back(slice).waits_since_ns = now_ns_;
   }
-  if (run.plan->is_alone) grant_whole(run);
+  if (run.plan->all_contended.empty()) grant_whole(run);
 }
 
 void GangScheduler::grant_whole(RunState& run) {
   const GangPlan& plan = run.plan->plan;
   if (plan.positions == 0) return;
   emit({.run = run.id,
-        .slice = kAllSlices,
+        .slice = kEverySlice,
         .count = static_cast<uint32_t>(plan.positions),
         .ticket = next_ticket_});
   next_ticket_ = Ticket(next_ticket_.value + plan.positions);
   may_merge_ = false;
   for (uint32_t s = 0; s < run.gangs.size(); ++s) {
     const int64_t ns = run.plan->times[s].total_ns();
-    run.gangs[s].grant(run.gangs[s].count(), ns, false);
+    const bool is_charged = !run.plan->contended[s].empty();
+    run.gangs[s].grant(run.gangs[s].count(), ns, is_charged);
     count_ahead(run, s, {ns, ns > 0});
+    if (is_charged) charge(run, s, ns);
   }
 }
 
@@ -206,6 +238,11 @@ void GangScheduler::refresh(RunState& run) {
 bool GangScheduler::step(RunState& run, uint32_t slice) {
   Gang& gang = run.gangs[slice];
   if (gang.is_whole() || gang.waits) return false;
+  if (!run.plan->plan.by_section) {
+    if (slice == 0 && !run.plan->all_contended.empty()) wait_for_turn(run, slice);
+    if (run.plan->all_contended.empty()) grant_whole(run);
+    return gang.is_whole();
+  }
   if (const GangPlan::Stop* stop = gang.stop()) {
     if (stop->is_gate) return grant_gate(run);
     if (!may_receive(run, slice, *stop)) return false;
@@ -214,7 +251,7 @@ bool GangScheduler::step(RunState& run, uint32_t slice) {
     grant(run, slice, gang.range_end_max());
     return true;
   }
-  if (gang.ended() >= gang.awaits) wait_for_turn(run, slice);
+  if (run.plan->measuring[slice].run == RunId()) wait_for_turn(run, slice);
   return false;
 }
 
@@ -249,7 +286,7 @@ bool GangScheduler::may_receive(const RunState& run, uint32_t slice,
 
 void GangScheduler::wait_for_turn(RunState& run, uint32_t slice) {
   Gang& gang = run.gangs[slice];
-  const std::vector<GroupId>& groups = run.plan->contended[slice];
+  const std::vector<GroupId>& groups = run.plan->turns_of(slice);
   gang.waits = true;
   policy_->add({.gang = {run.id, slice},
                 .program = run.plan->plan.program,
@@ -263,9 +300,12 @@ void GangScheduler::wait_for_turn(RunState& run, uint32_t slice) {
 
 void GangScheduler::pump(int64_t now_ns) {
   now_ns_ = now_ns;
-  while (!dirty_.empty()) advance(dirty_.extract(dirty_.begin()).value());
   std::set<GroupId> held_up;
-  while (!hungry_.empty()) {
+  while (!dirty_.empty() || !hungry_.empty()) {
+    if (!dirty_.empty()) {
+      advance(dirty_.extract(dirty_.begin()).value());
+      continue;
+    }
     const GroupId group = hungry_.extract(hungry_.begin()).value();
     if (!fill(group)) held_up.insert(group);
   }
@@ -286,9 +326,9 @@ bool GangScheduler::fill(GroupId group) {
                 full = quantum - quantum / 4 + 1;  // One more would go beyond it.
   if (reaches(group, quantum / 2)) return true;
   bool is_held_up = false;
-  const GangPolicy::May may = [&](GangId id) {
+  const Policy::May may = [&](GangId id) {
     const PlanState& plan = *runs_.at(id.run).plan;
-    const bool is_full = std::ranges::any_of(plan.contended[id.slice],
+    const bool is_full = std::ranges::any_of(plan.turns_of(id.slice),
                                              [&](GroupId each) { return reaches(each, full); });
     if (is_full) is_held_up = true;
     return !is_full;
@@ -304,11 +344,15 @@ bool GangScheduler::fill(GroupId group) {
 void GangScheduler::take_turn(GangId id) {
   RunState& run = runs_.at(id.run);
   Gang& gang = run.gangs[id.slice];
-  const uint32_t end = turn_end(run, id.slice);
-  if (!run.plan->times[id.slice].is_known(end - 1)) gang.awaits = end;
   gang.waits = false;
   gang.waits_since_ns = now_ns_;
-  grant(run, id.slice, end);
+  if (run.plan->plan.by_section) {
+    const uint32_t end = turn_end(run, id.slice);
+    if (!run.plan->times[id.slice].is_known(end - 1)) run.plan->measuring[id.slice] = {id.run, end};
+    grant(run, id.slice, end);
+  } else {
+    grant_whole(run);
+  }
   advance(order_of(run));
 }
 
@@ -341,9 +385,9 @@ void GangScheduler::grant(RunState& run, uint32_t slice, uint32_t end) {
   if (is_charged) charge(run, slice, ns);
 }
 
-void GangScheduler::emit(const GrantedRange& range) {
+void GangScheduler::emit(const GrantRange& range) {
   if (may_merge_) {
-    GrantedRange& last = out_.back();
+    GrantRange& last = out_.back();
     if (last.run == range.run && last.slice == range.slice &&
         last.first + last.count == range.first &&
         last.ticket.value + last.count == range.ticket.value) {
@@ -362,7 +406,7 @@ void GangScheduler::flush() {
 
 // --- What devices report
 
-void GangScheduler::progress(const EndedSections& time, int64_t now_ns) {
+void GangScheduler::progress(const SectionTime& time, int64_t now_ns) {
   const auto found = runs_.find(time.run);
   if (found == runs_.end()) return;
   RunState& run = found->second;
@@ -373,6 +417,8 @@ void GangScheduler::progress(const EndedSections& time, int64_t now_ns) {
   Gang& gang = run.gangs[time.slice];
   const uint32_t first = gang.ended();
   if (time.position_end <= first) return;  // Told before.
+  Measuring& measuring = run.plan->measuring[time.slice];
+  if (measuring.run == time.run && time.position_end >= measuring.end) measuring = {};
   const Gang::Settled settled = gang.settle(time.position_end);
   count_ended(run, time.slice, settled.was);
   if (settled.charged_ns > 0) {

@@ -15,7 +15,7 @@
 // are topped up at half of it, in turns of a quarter of it at most: the policy chooses whose. Two
 // turns are ahead however long they are, so that devices need not wait for the controller. The
 // quantum is 2 ms, or 20 times what a grant costs the controller. A section that was never measured
-// has a turn of its own, and its gang waits for its end before the next (until some sections were
+// has a turn of its own, and its plan waits for its end before the next (until some sections were
 // measured, which say how far the model is off for the others: section_times.h).
 //
 // Charges: a turn is charged by what it is expected to take, and the difference to what was
@@ -38,9 +38,9 @@
 
 #include "controller/scheduler/gangs/device_time.h"
 #include "controller/scheduler/gangs/gang.h"
-#include "controller/scheduler/gangs/ranges.h"
 #include "controller/scheduler/gangs/section_times.h"
 #include "controller/scheduler/gangs/share_groups.h"
+#include "protocol/messages.h"
 
 namespace gangway {
 
@@ -52,18 +52,20 @@ struct GangOptions {
 class GangScheduler {
  public:
   // Gets what is granted, in the order of tickets.
-  using Send = std::function<void(std::vector<GrantedRange>)>;
-  GangScheduler(std::unique_ptr<GangPolicy> policy, Send send, GangOptions options = {});
+  using Send = std::function<void(std::vector<GrantRange>)>;
+  GangScheduler(std::unique_ptr<Policy> policy, Send send, GangOptions options = {});
 
   void set_share(SessionId program, const Share& share) { policy_->set_share(program, share); }
-  void forget(SessionId program);  // It has no plans left.
+  // Its client is gone: forgets it with its last plan.
+  void forget(SessionId program);
 
   // Its runs may come from now on, so others are granted no further than a quantum ahead.
   void add_plan(PlanId id, GangPlan plan);
   void remove_plan(PlanId id);  // It has no runs left; one that was not added is ignored.
 
-  // Takes its place in the order of its scope.
-  void submit(RunId id, PlanId plan);
+  // Takes its place in the order of its scope. It is granted once those of `makers`, whose outputs
+  // it takes, are granted whole or have ended.
+  void submit(RunId id, PlanId plan, const std::vector<RunId>& makers = {});
   // Its hosts were told to prepare it.
   void prepared(RunId id);
   // It has ended on all its hosts, or does without having been prepared. `is_ok`: what was granted
@@ -76,7 +78,7 @@ class GangScheduler {
 
   // The home host of the slice says that its devices have ended the positions before
   // `position_end`, and were busy for so long since it last said so.
-  void progress(const EndedSections& time, int64_t now_ns);
+  void progress(const SectionTime& time, int64_t now_ns);
   // What it took to send one frame of grants.
   void grant_took(int64_t ns);
 
@@ -87,19 +89,22 @@ class GangScheduler {
   int64_t quantum_ns() const;
 
  private:
+  // A section that was never measured is under way: up to this position of the run. 0: none.
+  struct Measuring {
+    RunId run;
+    uint32_t end = 0;
+  };
   struct PlanState {
     GangPlan plan;
-    std::vector<SectionTimes> times;              // By slice.
-    std::vector<std::vector<GroupId>> contended;  // By slice: its groups where others may run.
-    bool is_alone = true;                         // All of these are empty.
-  };
-  struct RunState {
-    RunId id;
-    PlanState* plan = nullptr;
-    uint64_t place = 0;  // In its order.
-    bool is_prepared = false;
-    bool idled = false;  // Its program had no other run.
-    std::vector<Gang> gangs;
+    std::vector<SectionTimes> times;  // By slice.
+    // By slice: its groups where others may run.
+    std::vector<std::vector<GroupId>> contended;
+    std::vector<GroupId> all_contended;
+    std::vector<Measuring> measuring;  // By slice.
+    // Where a gang waits for its turn. Without reports one turn is for all slices at once.
+    const std::vector<GroupId>& turns_of(uint32_t slice) const {
+      return plan.by_section ? contended[slice] : all_contended;
+    }
   };
   // What waits in the order of a scope: a run, or what takes one ticket.
   struct Item {
@@ -108,9 +113,20 @@ class GangScheduler {
   };
   using OrderKey = std::pair<SessionId, uint64_t>;
   using Order = std::map<uint64_t, Item>;
+  struct RunState {
+    RunId id;
+    PlanState* plan = nullptr;
+    uint64_t place = 0;  // In its order.
+    bool is_prepared = false;
+    bool idled = false;  // Its program had no other run.
+    std::vector<Gang> gangs;
+    std::vector<RunId> makers;
+    std::vector<OrderKey> takers;  // Orders in which a run takes its outputs.
+  };
 
   static OrderKey order_of(const RunState& run);
   void advance(const OrderKey& key);
+  bool is_granted_whole(RunId id) const;
   void start(RunState& run);
   void grant_whole(RunState& run);
   void refresh(RunState& run);
@@ -123,29 +139,31 @@ class GangScheduler {
   void take_turn(GangId id);
   uint32_t turn_end(const RunState& run, uint32_t slice) const;
   void grant(RunState& run, uint32_t slice, uint32_t end);
-  void emit(const GrantedRange& range);
+  void emit(const GrantRange& range);
   void flush();
   void charge(const RunState& run, uint32_t slice, int64_t ns);
   void count_ahead(const RunState& run, uint32_t slice, const Gang::Ahead& more);
   void count_ended(const RunState& run, uint32_t slice, const Gang::Ahead& less);
   using Change = std::function<GroupChanges(const GangPlan::Slice&)>;
   void regroup(const GangPlan& plan, const Change& change);
+  void forget_if_gone(SessionId program);
   void leave_turns();
   void recount();
 
-  std::unique_ptr<GangPolicy> policy_;
+  std::unique_ptr<Policy> policy_;
   Send send_;
   GangOptions options_;
   ShareGroups groups_;
   std::map<PlanId, PlanState> plans_;
   std::map<RunId, RunState> runs_;
   std::map<OrderKey, Order> orders_;
-  std::map<SessionId, size_t> live_;      // Runs by program.
+  std::map<SessionId, size_t> live_;  // Runs by program.
+  std::set<SessionId> leaving_;
   std::map<SessionId, DeviceTime> used_;  // By program.
   std::map<GroupId, Gang::Ahead> ahead_;
   std::set<OrderKey> dirty_;  // Something may go on there.
   std::set<GroupId> hungry_;  // May want more.
-  std::vector<GrantedRange> out_;
+  std::vector<GrantRange> out_;
   bool may_merge_ = false;  // With the last of out_.
   Ticket next_ticket_{1};
   uint64_t last_place_ = 0;

@@ -134,21 +134,21 @@ class ModelCluster {
     scheduler_.prepared(id);
   }
 
-  void deliver(std::vector<GrantedRange> ranges) {
+  void deliver(std::vector<GrantRange> ranges) {
     ++frames_;
     at(now_ + kLatencyNs, [this, ranges = std::move(ranges)] {
       std::set<DeviceRef> woken;
-      for (const GrantedRange& range : ranges) enqueue(range, woken);
+      for (const GrantRange& range : ranges) enqueue(range, woken);
       for (DeviceRef device : woken) start_next(device);
     });
   }
 
-  void enqueue(const GrantedRange& range, std::set<DeviceRef>& woken) {
+  void enqueue(const GrantRange& range, std::set<DeviceRef>& woken) {
     const GangPlan& plan = clients_.at(runs_.at(range.run).client).plan;
-    if (range.slice == kAllSlices) {
+    if (range.slice == kEverySlice) {
       EXPECT_EQ(plan.slices.size(), 1u) << "the model does not know the order of nodes";
     }
-    const uint32_t slice = range.slice == kAllSlices ? 0 : range.slice;
+    const uint32_t slice = range.slice == kEverySlice ? 0 : range.slice;
     uint64_t& last_ticket = runs_.at(range.run).last_ticket[slice];
     EXPECT_GT(range.ticket.value, last_ticket);
     last_ticket = range.ticket.value + range.count - 1;

@@ -17,7 +17,7 @@
 
 namespace gangway {
 
-class FairShare final : public GangPolicy {
+class FairShare final : public Policy {
  public:
   static constexpr int64_t kCreditMaxNs = 2'000'000;  // Of a program that does not idle.
 

@@ -7,7 +7,7 @@
 
 namespace gangway {
 
-class FirstCome final : public GangPolicy {
+class FirstCome final : public Policy {
  public:
   void set_share(SessionId, const Share&) override {}
   void forget(SessionId) override {}

@@ -15,12 +15,12 @@ namespace {
 
 using ::testing::HasSubstr;
 
-const GangPolicy::May kAny = [](GangId) { return true; };
+const Policy::May kAny = [](GangId) { return true; };
 
 // Programs whose gangs always want one more turn, on devices that are one group or several.
 class Contest {
  public:
-  explicit Contest(GangPolicy& policy) : policy_(policy) {}
+  explicit Contest(Policy& policy) : policy_(policy) {}
 
   void join(uint64_t program, const Share& share, std::vector<GroupId> groups = {GroupId(1)},
             bool idled = true) {
@@ -59,7 +59,7 @@ class Contest {
  private:
   static GangId gang(uint64_t program) { return {RunId(program), 0}; }
 
-  GangPolicy& policy_;
+  Policy& policy_;
   std::map<uint64_t, std::vector<GroupId>> groups_;
 };
 

@@ -1,4 +1,4 @@
-// GangPolicy: whose gang takes the next tickets on a group of devices.
+// Policy: whose gang takes the next tickets on a group of devices.
 //
 // A *program* is what one client runs; it has a weight and a priority. A *gang* is one slice of one
 // of its runs: it takes its turn on all its devices at once. A *share group* is a set of devices
@@ -21,23 +21,13 @@
 #include <string>
 #include <vector>
 
+#include "protocol/share.h"
 #include "runtime/base/ids.h"
 
 namespace gangway {
 
 // Devices that are shared by the same programs.
 using GroupId = Id<struct GroupTag>;
-
-// What a program asks for.
-struct Share {
-  double weight = 1;     // Fair share: its part of the device time, against the others' weights.
-  int32_t priority = 0;  // Priority: higher goes first.
-  bool operator==(const Share&) const = default;
-};
-inline constexpr double kWeightMin = 0.01, kWeightMax = 1000;
-inline constexpr int32_t kPriorityMax = 1000;  // And at least -kPriorityMax.
-// Throws kInvalid, naming `who`.
-void require_share(const std::string& who, const Share& share);
 
 // One slice of one run.
 struct GangId {
@@ -55,11 +45,11 @@ struct Turn {
   bool idled = false;               // Its program had nothing to run before this.
 };
 
-class GangPolicy {
+class Policy {
  public:
   using May = std::function<bool(GangId)>;
 
-  virtual ~GangPolicy() = default;
+  virtual ~Policy() = default;
   virtual void set_share(SessionId program, const Share& share) = 0;
   virtual void forget(SessionId program) = 0;  // It has no gangs left.
 
@@ -77,6 +67,6 @@ class GangPolicy {
 };
 
 // "fifo", "fair" or "priority"; kInvalid for any other name.
-std::unique_ptr<GangPolicy> make_policy(const std::string& name);
+std::unique_ptr<Policy> make_policy(const std::string& name);
 
 }  // namespace gangway

@@ -14,7 +14,7 @@
 
 namespace gangway {
 
-class StrictPriority final : public GangPolicy {
+class StrictPriority final : public Policy {
  public:
   static constexpr int64_t kAgeNs = 100'000'000;  // For one level.
 

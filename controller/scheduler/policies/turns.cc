@@ -24,7 +24,7 @@ void Turns::leave(GangId gang, const std::vector<Place>& places) {
   }
 }
 
-std::optional<GangId> Turns::first(GroupId group, const GangPolicy::May& may) const {
+std::optional<GangId> Turns::first(GroupId group, const Policy::May& may) const {
   const auto found = by_group_.find(group);
   if (found == by_group_.end()) return std::nullopt;
   for (const auto& [key, gang] : found->second) {

@@ -27,7 +27,7 @@ class Turns {
   void put(GangId gang, std::vector<Place> places);
   void remove(GangId gang);
   // The first in this group that may go. Equal keys: the older run first.
-  std::optional<GangId> first(GroupId group, const GangPolicy::May& may) const;
+  std::optional<GangId> first(GroupId group, const Policy::May& may) const;
   // The least key in this group.
   std::optional<int64_t> lowest(GroupId group) const;
 
