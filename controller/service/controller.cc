@@ -31,7 +31,7 @@ Controller::Controller(Reactor& reactor, ControllerOptions options)
       copies_(hosts_, plans_, slices_, objects_,
               {[this](SessionId session, CopyDoneFrame done) { tell(session, std::move(done)); },
                [this](SessionId session) { return owner_name(session); }}),
-      stuck_(runs_, metrics_, options.log),
+      stuck_(runs_, metrics_, options_.log),
       watch_(hosts_, plans_, copies_, runs_, stuck_, metrics_,
              {.suspect_after_ms =
                   std::min(HostWatch::Options().suspect_after_ms, options_.host_timeout_ms / 2),

@@ -56,7 +56,9 @@ GangPlan gang_plan(const PlanRecord& record, bool has_reports) {
         break;
       }
       case PlanNodeKind::kSend:
-      case PlanNodeKind::kSource: break;
+      case PlanNodeKind::kSource:
+      case PlanNodeKind::kIf:
+      case PlanNodeKind::kWhile: break;  // No plan that is installed has control nodes yet.
       case PlanNodeKind::kGate:
         for (uint32_t s = 0; s < gangs.slices.size(); ++s) {
           gangs.slices[s].stops.push_back({.position = positions.of(n, s).first, .is_gate = true});
