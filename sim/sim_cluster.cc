@@ -65,6 +65,7 @@ void SimCluster::add_host(int host) {
                                       .threads = 1,
                                       .tracer = options_.tracer,
                                       .order_log = options_.order_log,
+                                      .order_collectives = options_.order_collectives,
                                       .fabric = fabric_,
                                       .sim = hosts_.back()},
                              .heartbeat_interval_ms = options_.heartbeat_interval_ms,

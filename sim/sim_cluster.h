@@ -54,6 +54,7 @@ struct SimClusterOptions {
   FrameOptions frames;                  // Of the controller's and the executors' streams.
   Tracer* tracer = nullptr;             // Gets a row for each device.
   std::shared_ptr<OrderLog> order_log;  // As HostOptions; null: nothing is written down.
+  bool order_collectives = true;        // As HostOptions.
 };
 
 class SimCluster {

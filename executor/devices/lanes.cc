@@ -106,14 +106,11 @@ bool LaneQueue::may_go_on(const Candidate& candidate, const Device& device) cons
   for (size_t i = 0; i < passed_over_; ++i) {
     if (share_a_state(*candidates_[i].work, *candidate.work)) return false;
   }
-  const bool ordered = device.collectives_hold() && device.order_collectives;
-  if (!ordered || candidate.work->collective_ticket() != candidate.ticket) return true;
-  return std::none_of(lanes_.begin(), lanes_.end(), [&](const Lane* lane) {
-    for (const Work* work = lane->first_; work != nullptr; work = work->next_) {
-      if (work->collective_ticket() < candidate.ticket) return true;
-    }
-    return false;
-  });
+  if (!device.collectives_hold() || !device.order_collectives || !candidate.work->meets_others())
+    return true;
+  return std::none_of(candidates_.begin(),
+                      candidates_.begin() + static_cast<std::ptrdiff_t>(passed_over_),
+                      [](const Candidate& lower) { return lower.ticket > 0; });
 }
 
 // One piece of the lowest ticket that can go on. False: all wait.
@@ -131,6 +128,8 @@ bool LaneQueue::advance_one(Turn& turn) {
     turn.until_ticket = passed_over_ > 0 ? 0 : last ? kNoTicket : candidates_[1].ticket;
     if (advance(candidate, turn) != Progress::kPending) return true;
     if (holder_.work != nullptr) return false;
+    // It may have come further before it waited, and then others wait for it no more.
+    if (candidate.work->ticket() != candidate.ticket) return true;
   }
   return false;
 }

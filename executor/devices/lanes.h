@@ -8,8 +8,9 @@
 // Two things keep the order of tickets even where the lower one waits:
 //  - works that share a state: what has the higher ticket sees what the lower one left there;
 //  - on a device whose collectives hold it (Device::collectives_hold()), a collective begins only
-//    when all with lower tickets were launched. Two devices that launched two collectives in
-//    opposite orders would wait for each other for ever.
+//    when all with lower tickets has been done, or launched. Otherwise that would wait behind the
+//    collective, whose other members may wait for it: two devices that begin two collectives in
+//    opposite orders wait for each other for ever, and so do a collective and what its peers need.
 //
 // A queue has no thread. Its device advances it: a CPU device on a thread of its own, which parks
 // when no work can go on; a simulated one inline on the reactor. So the same work runs on both.

@@ -57,12 +57,7 @@ class Pieces final : public Work {
   }
   void retire(bool done) override { log_.push_back(name_ + (done ? " done" : " dropped")); }
   uint64_t ticket() const override { return next < granted ? pieces[next].ticket : kNoTicket; }
-  uint64_t collective_ticket() const override {
-    for (size_t i = next; i < pieces.size() && i < granted; ++i) {
-      if (pieces[i].collective) return pieces[i].ticket;
-    }
-    return kNoTicket;
-  }
+  bool meets_others() const override { return next < granted && pieces[next].collective; }
   bool holds_device() const override { return pieces[next].holds; }
   std::span<const void* const> states() const override { return shared; }
 
@@ -156,7 +151,7 @@ TEST_F(LanesTest, WhatSharesAStateKeepsTheOrderOfTicketsAlsoWhereTheLowerOneWait
                                "eval3", "eval done"));
 }
 
-TEST_F(LanesTest, ACollectiveBeginsAfterAllWithLowerTicketsWereLaunched) {
+TEST_F(LanesTest, ACollectiveBeginsAfterAllWithLowerTickets) {
   Pieces low("low", {{1, true}, {3, false, true}}, log);
   Pieces high("high", {{2}, {4, false, true}, {5}}, log);
   queue.push(low, &a);
@@ -168,14 +163,30 @@ TEST_F(LanesTest, ACollectiveBeginsAfterAllWithLowerTicketsWereLaunched) {
   EXPECT_THAT(log, ElementsAre("high2", "low1", "low3", "low done", "high4", "high5", "high done"));
 }
 
-TEST_F(LanesTest, AlsoAfterThoseOfLaterRunsOfTheOtherLane) {
-  Pieces first("first", {{1, true}}, log), second("second", {{2, false, true}}, log);
-  Pieces high("high", {{3, false, true}}, log);
-  queue.push(first, &a);
-  queue.push(second, &a);
+// The other members of the collective may wait for what the lower one sends.
+TEST_F(LanesTest, ACollectiveDoesNotBeginWhileAnythingWithALowerTicketWaits) {
+  Pieces low("low", {{1, true}}, log), high("high", {{3, false, true}}, log);
+  queue.push(low, &a);
   queue.push(high, &b);
   EXPECT_EQ(advance(), Progress::kPending);
   EXPECT_THAT(log, IsEmpty());
+}
+
+TEST_F(LanesTest, ALaneThatHasDoneAllThatItWasGrantedHoldsUpNoCollective) {
+  Pieces low("low", {{1}, {9}}, log), high("high", {{3, false, true}}, log);
+  low.granted = 1;
+  queue.push(low, &a);
+  queue.push(high, &b);
+  EXPECT_EQ(advance(), Progress::kPending);
+  EXPECT_THAT(log, ElementsAre("low1", "high3", "high done"));
+}
+
+TEST_F(LanesTest, ATaskThatWaitsHoldsUpNoCollective) {
+  Pieces task("task", {{0, true}}, log), run("run", {{3, false, true}}, log);
+  queue.push(task);
+  queue.push(run, &a);
+  EXPECT_EQ(advance(), Progress::kPending);
+  EXPECT_THAT(log, ElementsAre("run3", "run done"));
 }
 
 TEST_F(LanesTest, WithoutThatOrderTwoDevicesBeginCollectivesAsTheyCome) {
@@ -189,7 +200,7 @@ TEST_F(LanesTest, WithoutThatOrderTwoDevicesBeginCollectivesAsTheyCome) {
 
 TEST_F(LanesTest, WhatHoldsTheDeviceKeepsEvenLowerTicketsWaiting) {
   Pieces low("low", {{1, true}}, log);
-  Pieces high("high", {{2, true, true, true}, {3}}, log);
+  Pieces high("high", {{2, true, false, true}, {3}}, log);
   queue.push(low, &a);
   queue.push(high, &b);
   EXPECT_EQ(advance(), Progress::kPending);

@@ -50,6 +50,8 @@ struct HostOptions {
   Tracer* tracer = nullptr;  // Gets a row for each device; must outlive the host.
   // What the devices do is written down there; none: nowhere.
   std::shared_ptr<OrderLog> order_log;
+  // Collectives that hold a device begin by ticket. Tests switch it off to show what that prevents.
+  bool order_collectives = true;
   // kCuda: a driver for each card; device d is on card d modulo their number.
   std::vector<std::shared_ptr<cuda::Driver>> gpus;
   // kSim: through what the simulated hosts of one process reach one another; none: a host alone.

@@ -106,7 +106,7 @@ class EntryMaker {
       device_.entries_end.push_back(static_cast<uint32_t>(device_.entries.size()));
     }
     add_positions();
-    add_ordered();
+    find_meetings();
     add_outputs();
   }
 
@@ -262,18 +262,12 @@ class EntryMaker {
       told.ended[e] = std::max(told.ended[e], told.ended[e - 1]);
   }
 
-  // The gate is one: when it does not let the run pass, all devices replay its collectives.
-  bool is_ordered(const Entry& entry) const {
-    if (entry.kind == EntryKind::kGate) return true;
-    return entry.function != nullptr && entry.function->has_collective(entry.begin, entry.end);
-  }
-
-  void add_ordered() {
-    auto next = static_cast<uint32_t>(device_.entries.size());
-    device_.next_ordered.resize(next);
-    for (uint32_t e = next; e-- > 0;) {
-      if (is_ordered(device_.entries[e])) next = e;
-      device_.next_ordered[e] = next;
+  // The gate does: when it does not let the run pass, all devices replay its collectives.
+  void find_meetings() {
+    for (Entry& entry : device_.entries) {
+      entry.meets_others =
+          entry.kind == EntryKind::kGate ||
+          (entry.function != nullptr && entry.function->has_collective(entry.begin, entry.end));
     }
   }
 

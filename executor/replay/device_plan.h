@@ -37,11 +37,12 @@ struct Entry {
   uint32_t plan_node = kNone;  // kCommit: its own node.
   const CompiledFunction* function = nullptr;
   uint32_t begin = 0, end = 0;    // kCall, kCommit: steps of one section.
+  bool meets_others = false;      // It has a collective, or is the gate.
   uint32_t finite_value = kNone;  // kCall: the plan value that must be finite.
   uint32_t value = kNone;         // kSource, kSend: the plan value that moves.
   uint32_t channel = kNone;       // kSend, kReceive.
   uint32_t source = kNone;        // kSource: index into Plan::sources.
-  bool first = true;  // kCall: its first section. What follows is that one's.
+  bool first = true;              // kCall: its first section. What follows is that one's.
   std::vector<Patch> patches;
   std::vector<uint32_t> arguments;       // Plan::inputs that it reads.
   std::vector<Collective*> collectives;  // As the function's collective_needs().
@@ -75,9 +76,7 @@ struct DevicePlan {
   std::vector<uint32_t> entry_in_order;
   std::vector<ToldSlice> told_slices;   // None on a discrete device: what is launched is not done.
   std::vector<uint32_t> told_slice_of;  // By entry: which of these it is in; kNone: in none.
-  // By entry: the next one, from there on, in which the devices of the plan meet.
-  std::vector<uint32_t> next_ordered;
-  mutable RunId last_committed;  // The device's thread's.
+  mutable RunId last_committed;         // The device's thread's.
   mutable Lane lane;
   std::vector<const void*> shared_states;  // Those of `states` that are there.
   PlanId id;

@@ -294,10 +294,8 @@ uint64_t DeviceRun::ticket() const {
   return cursor_ < granted_.load(std::memory_order_acquire) ? tickets_[cursor_] : kNoTicket;
 }
 
-uint64_t DeviceRun::collective_ticket() const {
-  if (cursor_ == plan_.entries.size()) return kNoTicket;
-  const uint32_t next = plan_.next_ordered[cursor_];
-  return next < granted_.load(std::memory_order_acquire) ? tickets_[next] : kNoTicket;
+bool DeviceRun::meets_others() const {
+  return cursor_ < plan_.entries.size() && plan_.entries[cursor_].meets_others;
 }
 
 bool DeviceRun::holds_device() const {
@@ -325,16 +323,15 @@ void DeviceRun::record_span(const Entry& entry, Turn& turn) {
 void DeviceRun::record_order(const Entry& entry) {
   const uint32_t node = entry.plan_node == kNone ? entry.node : entry.plan_node;
   const bool receives = entry.kind == EntryKind::kReceive;
-  plan_.order_log->record(
-      {.device = plan_.device->name(),
-       .plan = plan_.id,
-       .run = run_,
-       .node = node,
-       .sender = receives ? plan_.plan->nodes[node].peer : 0,
-       .receives = receives,
-       .ticket = tickets_[cursor_],
-       .in_order = plan_.next_ordered[cursor_] == cursor_ && plan_.device->collectives_hold(),
-       .states = plan_.shared_states});
+  plan_.order_log->record({.device = plan_.device->name(),
+                           .plan = plan_.id,
+                           .run = run_,
+                           .node = node,
+                           .sender = receives ? plan_.plan->nodes[node].peer : 0,
+                           .receives = receives,
+                           .ticket = tickets_[cursor_],
+                           .in_order = entry.meets_others && plan_.device->collectives_hold(),
+                           .states = plan_.shared_states});
 }
 
 Progress DeviceRun::advance_entry(const Entry& entry, Turn& turn) {

@@ -72,7 +72,7 @@ class DeviceRun final : public Work {
   void settled(Turn& turn, const std::shared_ptr<const Error>& failure) override;
   void retire(bool done) override;
   uint64_t ticket() const override;
-  uint64_t collective_ticket() const override;
+  bool meets_others() const override;
   bool holds_device() const override;
   std::span<const void* const> states() const override { return plan_.shared_states; }
 

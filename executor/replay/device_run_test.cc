@@ -81,7 +81,6 @@ TEST(DeviceRunTest, AKernelThatThrowsPoisonsItsRunAndNothingElse) {
   plan.entries = {{.node = 0, .function = throwing.get(), .end = 1},
                   {.node = 1, .function = throwing.get(), .end = 1}};
   plan.entry_at = {{0, 1}};
-  plan.next_ordered = {2, 2};
   Listener listener;
   DeviceRun run(plan, 0, reactor->mailbox(), listener);
   const std::vector<std::byte> bytes(8);

@@ -71,8 +71,8 @@ class Work {
   // What follows is asked between two calls of advance(), by the device's thread.
   // Of its next piece. 0: before all others; kNoTicket: it has none yet.
   virtual uint64_t ticket() const { return 0; }
-  // Of its next piece that is a collective, if that has its ticket; else kNoTicket.
-  virtual uint64_t collective_ticket() const { return kNoTicket; }
+  // Its next piece may hold the device until others come (a collective, a gate).
+  virtual bool meets_others() const { return false; }
   // Its piece has begun, and nothing else may run on the device until it ends.
   virtual bool holds_device() const { return false; }
   // What it reads or writes that others do too, in the order of tickets.
