@@ -241,6 +241,8 @@ std::vector<SectionTime> read_times(capnp::List<wire::SectionTime>::Reader from)
 }
 
 CopyFrame read_copy(wire::Copy::Reader from) {
+  GW_REQUIRE(from.getTicket() <= kTicketMax,
+             "frame: a copy with a ticket beyond all that there are");
   auto at = from.getAt();
   CopyFrame to{.request = from.getRequest(),
                .at = {.segment = read_segment(at.getSegment()),

@@ -24,9 +24,12 @@ void* operator new(std::size_t bytes) {
   std::abort();
 }
 void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept { return counted(bytes); }
-void operator delete(void* block) noexcept { std::free(block); }
-void operator delete(void* block, std::size_t) noexcept { std::free(block); }
-void operator delete(void* block, const std::nothrow_t&) noexcept { std::free(block); }
+// Not inline: the compiler would see free() where it expects what belongs to operator new.
+[[gnu::noinline]] void operator delete(void* block) noexcept { std::free(block); }
+[[gnu::noinline]] void operator delete(void* block, std::size_t) noexcept { std::free(block); }
+[[gnu::noinline]] void operator delete(void* block, const std::nothrow_t&) noexcept {
+  std::free(block);
+}
 
 namespace gangway {
 namespace {

@@ -1,6 +1,7 @@
 #include "executor/devices/lanes.h"
 
 #include <algorithm>
+#include <functional>
 #include <utility>
 
 #include "executor/devices/device.h"
@@ -21,9 +22,15 @@ Work* reversed(Work* newest, Work* Work::* next) {
 }
 
 bool share_a_state(const Work& a, const Work& b) {
-  for (const void* state : a.states()) {
-    const auto others = b.states();
-    if (std::find(others.begin(), others.end(), state) != others.end()) return true;
+  const auto of_a = a.states(), of_b = b.states();
+  const std::less<const void*> before;
+  for (auto i = of_a.begin(), j = of_b.begin(); i != of_a.end() && j != of_b.end();) {
+    if (*i == *j) return true;
+    if (before(*i, *j)) {
+      ++i;
+    } else {
+      ++j;
+    }
   }
   return false;
 }
@@ -87,14 +94,29 @@ Progress LaneQueue::advance(Turn& turn) {
   return idle ? Progress::kDone : Progress::kPending;
 }
 
+// What is lower than a ticket that was seen had been pushed, and granted, before: whatever was
+// missed is there now.
+bool LaneQueue::missed_candidates() const {
+  if (candidates_.empty()) return false;  // A ring comes.
+  if (incoming_.load(std::memory_order_acquire) != nullptr) return true;
+  if (candidates_.size() == tasks_.size() + lanes_.size()) return false;
+  const auto ready = std::count_if(lanes_.begin(), lanes_.end(), [](const Lane* lane) {
+    return lane->first_->ticket() != kNoTicket;
+  });
+  return tasks_.size() + static_cast<size_t>(ready) != candidates_.size();
+}
+
 void LaneQueue::find_candidates() {
-  candidates_.clear();
-  for (Work* task : tasks_) candidates_.push_back({task->ticket(), candidates_.size(), task});
-  for (Lane* lane : lanes_) {
-    const uint64_t ticket = lane->first_->ticket();
-    if (ticket != kNoTicket)
-      candidates_.push_back({ticket, candidates_.size(), lane->first_, lane});
-  }
+  do {
+    take_incoming();
+    candidates_.clear();
+    for (Work* task : tasks_) candidates_.push_back({task->ticket(), candidates_.size(), task});
+    for (Lane* lane : lanes_) {
+      const uint64_t ticket = lane->first_->ticket();
+      if (ticket != kNoTicket)
+        candidates_.push_back({ticket, candidates_.size(), lane->first_, lane});
+    }
+  } while (missed_candidates());
   if (candidates_.size() < 2) return;
   std::sort(candidates_.begin(), candidates_.end(), [](const Candidate& a, const Candidate& b) {
     return std::pair(a.ticket, a.place) < std::pair(b.ticket, b.place);

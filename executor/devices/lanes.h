@@ -70,6 +70,7 @@ class LaneQueue {
   bool advance_one(Turn& turn);
   Progress advance(const Candidate& candidate, Turn& turn);
   void find_candidates();
+  bool missed_candidates() const;
   bool may_go_on(const Candidate& candidate, const Device& device) const;
   void end(const Candidate& candidate, Turn& turn);
   void settle(Turn& turn);

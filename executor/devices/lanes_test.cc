@@ -134,7 +134,8 @@ TEST_F(LanesTest, ATaskWaitsForNoOtherAndComesBeforeAllTickets) {
 }
 
 TEST_F(LanesTest, WhatSharesAStateKeepsTheOrderOfTicketsAlsoWhereTheLowerOneWaits) {
-  int state = 0, other = 0;
+  const int there[2] = {};  // States go by address.
+  const int &other = there[0], &state = there[1];
   Pieces step("step", {{1, true}}, log), read("read", {{2}}, log), eval("eval", {{3}}, log),
       beside("beside", {{4}}, log);
   step.shared = {&other, &state};
@@ -187,6 +188,39 @@ TEST_F(LanesTest, ATaskThatWaitsHoldsUpNoCollective) {
   queue.push(run, &a);
   EXPECT_EQ(advance(), Progress::kPending);
   EXPECT_THAT(log, ElementsAre("run3", "run done"));
+}
+
+// A lane that has no ticket when it is first asked, and is granted one before the other lane is: as
+// when the reactor grants both in between.
+class GrantedMeanwhile final : public Work {
+ public:
+  GrantedMeanwhile(Pieces& mine, Pieces& other) : mine_(mine), other_(other) {}
+  Progress advance(Turn& turn) override { return mine_.advance(turn); }
+  void retire(bool done) override { mine_.retire(done); }
+  uint64_t ticket() const override {
+    if (!asked_) {
+      asked_ = true;
+      mine_.granted = other_.granted = 100;
+      return kNoTicket;
+    }
+    return mine_.ticket();
+  }
+  bool meets_others() const override { return mine_.meets_others(); }
+
+ private:
+  Pieces& mine_;
+  Pieces& other_;
+  mutable bool asked_ = false;
+};
+
+TEST_F(LanesTest, TicketsThatComeWhileTheQueueLooksKeepTheirOrder) {
+  Pieces low("low", {{1, false, true}}, log), high("high", {{2, false, true}}, log);
+  low.granted = high.granted = 0;
+  GrantedMeanwhile first(low, high);
+  queue.push(first, &a);
+  queue.push(high, &b);
+  EXPECT_EQ(advance(), Progress::kDone);
+  EXPECT_THAT(log, ElementsAre("low1", "low done", "high2", "high done"));
 }
 
 TEST_F(LanesTest, WithoutThatOrderTwoDevicesBeginCollectivesAsTheyCome) {

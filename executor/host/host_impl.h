@@ -43,11 +43,12 @@ struct Host::Impl final : DeviceRun::Listener {
   DeviceNeed need_of(HostPlan& plan, DevicePlan& device);
   void allocate(HostPlan& plan, DevicePlan& device);
   void add_states(HostPlan& plan);
+  void add_runs(HostPlan& plan);
   void share_state(const std::shared_ptr<State>& state);
   void drop_states(HostPlan& plan);
   void end_commit(HostPlan& plan);
   void initialise(HostPlan& plan, uint32_t number, const std::shared_ptr<State>& state);
-  void initialised(PlanId id, const State& state, const Error* error);
+  void initialised(HostPlan& plan, const State& state, const Error* error);
   void erase_closed();
 
   // host_runs.cc

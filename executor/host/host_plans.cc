@@ -183,23 +183,27 @@ Future<void> Host::Impl::commit_install(PlanId id) {
   made.stage = PlanStage::kInitialising;
   try {
     add_states(made);
+    add_runs(made);
   } catch (...) {  // Initialisers that were enqueued before still end.
     made.init_failed = current_error();
     drop_states(made);
     throw;
   }
+  Future<void> committed = made.committed.future();
+  if (made.initialising == 0) end_commit(made);
+  return committed;
+}
+
+void Host::Impl::add_runs(HostPlan& made) {
   for (int64_t slot = 0; slot < made.plan->runs_in_flight_max; ++slot) {
     auto run = std::make_unique<PlanRun>();
     for (const auto& device : made.devices) {
       run->devices.push_back(std::make_unique<DeviceRun>(*device, static_cast<uint32_t>(slot),
                                                          reactor.mailbox(), *this));
-      run_of[run->devices.back().get()] = {&made, run.get()};
     }
-    made.runs.push_back(std::move(run));
+    PlanRun& added = *made.runs.emplace_back(std::move(run));
+    for (const auto& device : added.devices) run_of[device.get()] = {&made, &added};
   }
-  Future<void> committed = made.committed.future();
-  if (made.initialising == 0) end_commit(made);
-  return committed;
 }
 
 void Host::Impl::end_commit(HostPlan& made) {
@@ -294,6 +298,8 @@ void Host::Impl::add_states(HostPlan& made) {
       device->shared_states.push_back(shard->buffer.get());
     }
   }
+  for (const auto& device : made.devices)
+    std::sort(device->shared_states.begin(), device->shared_states.end(), std::less<>());
 }
 
 // In stream order, in the plan's arena: no run of the plan has begun.
@@ -310,11 +316,11 @@ void Host::Impl::initialise(HostPlan& made, uint32_t s, const std::shared_ptr<St
     const auto start = [frame, source, function = init, arena = device->arena](Turn& turn) {
       return advance_initialiser(*function, *source, *frame, turn);
     };
-    const auto end = [this, guard = alive, id = made.id, frame, state,
+    const auto end = [this, guard = alive, &made, frame, state,
                       buffer = shard->buffer](const std::shared_ptr<const Error>& failure) {
       buffer->error = frame->error != nullptr ? frame->error : failure;
-      reactor.mailbox().post([this, guard, id, state, error = buffer->error] {
-        if (*guard) initialised(id, *state, error.get());
+      reactor.mailbox().post([this, guard, &made, state, error = buffer->error] {
+        if (*guard) initialised(made, *state, error.get());
       });
     };
     ++made.initialising;
@@ -323,19 +329,19 @@ void Host::Impl::initialise(HostPlan& made, uint32_t s, const std::shared_ptr<St
   }
 }
 
-void Host::Impl::initialised(PlanId id, const State& state, const Error* error) {
-  const auto found = plans.find(id);
-  HostPlan* made = found == plans.end() ? nullptr : found->second.get();
-  if (made == nullptr) return;
-  if (error != nullptr && !made->init_failed) {
-    made->init_failed =
+// A plan that was uninstalled meanwhile stays until its last initialiser has left its lane.
+void Host::Impl::initialised(HostPlan& made, const State& state, const Error* error) {
+  if (error != nullptr && !made.init_failed) {
+    made.init_failed =
         Error(error->kind(),
               cat("state \"", state.name, "\": its initialiser failed: ", error->message()),
               error->where(), error->hint());
-    made->init_failed->add_where(
-        {.program = made->plan->name, .node = state.name, .host = devices.options.name});
+    made.init_failed->add_where(
+        {.program = made.plan->name, .node = state.name, .host = devices.options.name});
   }
-  if (--made->initialising == 0) end_commit(*made);
+  if (--made.initialising > 0) return;
+  if (made.stage == PlanStage::kClosing) return erase_closed();
+  end_commit(made);
 }
 
 void Host::Impl::uninstall(PlanId id, bool refused) {
@@ -369,7 +375,7 @@ Error Host::Impl::install_dropped(const HostPlan& made) const {
 // enqueued before.
 void Host::Impl::erase_closed() {
   const size_t gone = std::erase_if(closing, [&](const std::unique_ptr<HostPlan>& made) {
-    if (made->active > 0) return false;
+    if (made->active > 0 || made->initialising > 0) return false;
     for (const auto& run : made->runs) {
       for (const auto& device : run->devices) run_of.erase(device.get());
     }

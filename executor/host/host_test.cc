@@ -280,6 +280,19 @@ TEST_P(HostTest, APlanDoesNotStartFromAStateThatIsStillBeingInitialised) {
   EXPECT_THAT(t.get_state<float>("w", 2), Each(1.0f));
 }
 
+TEST_P(HostTest, APlanThatIsUninstalledWhileItsStatesAreInitialisedLeavesItsDevicesInOrder) {
+  TestHosts t(*reactor, 1, 1, GetParam());
+  Host& host = *t.hosts[0];
+  for (uint64_t id = 1; id <= 8; ++id) {
+    host.link(PlanId(id), host.install(PlanId(id), training_step(1, 1), 0, {id}).take().offers);
+    const Future<void> committed = host.commit_install(PlanId(id));
+    host.uninstall(PlanId(id), true);
+    EXPECT_TRUE(committed.ready());
+  }
+  t.install(PlanId(9), training_step(1, 1), {9});
+  EXPECT_THAT(t.get_state<float>("w", 2, {9}), Each(1.0f));
+}
+
 TEST_P(HostTest, APlanWhoseSharedStateWentAwayIsRefusedAndNeverReady) {
   TestHosts t(*reactor, 1, 1, GetParam());
   Host& host = *t.hosts[0];

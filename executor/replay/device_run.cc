@@ -211,7 +211,7 @@ Progress DeviceRun::advance(Turn& turn) {
   const uint32_t first = cursor_;
   const Progress progress = advance_entries(turn);
   holds_ = progress == Progress::kPending && holds_device();
-  stop_clock(turn, holds_ || cursor_ != first);
+  stop_clock(turn, begun_ || cursor_ != first);
   return progress;
 }
 
@@ -220,11 +220,10 @@ void DeviceRun::start_clock(const Turn& turn) {
   if (!holds_) clock_ns_ = turn.device.now_ns();
 }
 
-// The time since then was for the entry before the cursor, or, while that entry has not ended, the
-// one at it.
+// The time since then was for the entry at the cursor, if it has begun, or for the one before.
 void DeviceRun::stop_clock(const Turn& turn, bool was_busy) {
   const int64_t now_ns = turn.device.now_ns();
-  const uint32_t last = holds_ || cursor_ == 0 ? cursor_ : cursor_ - 1;
+  const uint32_t last = begun_ || cursor_ == 0 ? cursor_ : cursor_ - 1;
   const uint32_t told = was_busy ? plan_.told_slice_of[last] : kNone;
   if (told != kNone)
     sections_[told].busy_ns.fetch_add(now_ns - clock_ns_, std::memory_order_relaxed);
@@ -265,6 +264,7 @@ Progress DeviceRun::advance_entries(Turn& turn) {
     if (!abandoned && cursor_ >= granted_.load(std::memory_order_acquire))
       return Progress::kPending;
     look_for_cancel(entry);
+    if (!begun_ && error_ == nullptr && arguments_pending(entry)) return Progress::kPending;
     progress_ = 2 * cursor_ + 1;
     if (advance_entry(entry, turn) == Progress::kPending) return Progress::kPending;
     begun_ = false;
@@ -285,7 +285,9 @@ Progress DeviceRun::advance_entries(Turn& turn) {
 
 // Whether others may come before the entry at the cursor.
 bool DeviceRun::over(const Turn& turn) const {
-  if (cursor_ >= granted_.load(std::memory_order_acquire)) return false;
+  if (cursor_ == plan_.entries.size()) return false;
+  // Tickets that come now may be behind another's: the queue looks.
+  if (cursor_ >= granted_.load(std::memory_order_acquire)) return true;
   return tickets_[cursor_] != tickets_[cursor_ - 1] + 1 || turn.over_before(tickets_[cursor_]);
 }
 
@@ -357,7 +359,6 @@ bool DeviceRun::arguments_pending(const Entry& entry) const {
 Progress DeviceRun::advance_steps(const Entry& entry, Turn& turn) {
   CallFrame& frame = frames_[entry.node];
   if (!begun_) {
-    if (error_ == nullptr && arguments_pending(entry)) return Progress::kPending;
     begun_ = true;
     frame.holds_device = false;
     frame.step = entry.begin;

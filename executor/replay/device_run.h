@@ -86,7 +86,9 @@ class DeviceRun final : public Work {
   }
   int64_t busy_ns(size_t i) const { return sections_[i].busy_ns.load(std::memory_order_relaxed); }
   // What has ended so far is told; what ends from now on is news.
-  void news_told() { is_news_told_.store(false, std::memory_order_release); }
+  // An exchange: either it sees what the device stored before it found the flag set, or the device
+  // finds the flag unset and posts again.
+  void news_told() { is_news_told_.exchange(false, std::memory_order_acq_rel); }
   // Where the host writes a value of this run.
   std::byte* staging_data(uint32_t value) const;
   std::span<const std::byte> small_output(uint32_t output) const;

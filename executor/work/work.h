@@ -5,7 +5,7 @@
 // Life of a work: pushed -> advanced until it is done -> on a discrete device: what it started is
 // awaited, while the works behind it advance -> settled -> retired.
 // Ownership: a work stays its owner's until its queue (devices/lanes.h) calls retire(), exactly
-// once: after it is settled, or with `done == false` when the stream is dropped first. retire() may
+// once: after it is settled, or with `done == false` when the queue is dropped first. retire() may
 // delete it, or push it again.
 #pragma once
 
@@ -75,7 +75,7 @@ class Work {
   virtual bool meets_others() const { return false; }
   // Its piece has begun, and nothing else may run on the device until it ends.
   virtual bool holds_device() const { return false; }
-  // What it reads or writes that others do too, in the order of tickets.
+  // What it reads or writes that others do too, in the order of tickets; ascending.
   virtual std::span<const void* const> states() const { return {}; }
 
  private:
