@@ -135,11 +135,9 @@ TEST_F(ClientTest, ARunPastItsTimeLimitOrCancelledSaysSoAndLeavesItsState) {
 }
 
 TEST_F(ClientTest, AProgramHasANameAndAShareThatChangeWhileItRuns) {
-  const Client named = connect("local:1x1", {.name = "trainer",
-                                             .weight = 3,
-                                             .priority = 2,
-                                             .in_process = true,
-                                             .memory_bytes = 1 << 20});
+  const Client named = connect(
+      "local:1x1",
+      {.name = "trainer", .weight = 3, .priority = 2, .in_process = true, .memory_bytes = 1 << 20});
   const auto self = [&] {
     const std::vector<ProgramStatus> programs = named.status().programs;
     EXPECT_EQ(programs.size(), 1u);

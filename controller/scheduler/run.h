@@ -23,6 +23,7 @@ struct RunRecord {
   std::vector<ArrayId> kept;   // Arguments and outputs it refers to.
   std::vector<RunId> makers;   // The runs of which it takes outputs; they may have ended.
   std::set<HostId> pending;    // Hosts that have not said that they are done.
+  bool behind = false;         // It failed because the run before it did.
   std::optional<Error> error;  // The first; a culprit's wins over hearsay.
   bool culprit = false;
   bool stopping = false;

@@ -113,6 +113,7 @@ bool RunTable::admit_first(RunRecord& run) {
   if (broken == nullptr) {
     prepare(run);
   } else {
+    run.behind = admitted.ok();
     run.fail(*broken, true);
     end(run);
   }
@@ -124,6 +125,10 @@ bool RunTable::admit_first(RunRecord& run) {
 const Error* RunTable::broken_chain(const RunRecord& run) {
   PlanRecord& plan = *run.plan;
   if (!plan.has_commit) return nullptr;
+  if (run.request.after == RunId()) {  // A new chain: nobody comes after the old one's any more.
+    plan.failed.clear();
+    return nullptr;
+  }
   plan.failed.erase(plan.failed.begin(), plan.failed.lower_bound(run.request.after));
   const auto failed = plan.failed.find(run.request.after);
   return failed == plan.failed.end() ? nullptr : &failed->second;
@@ -222,7 +227,8 @@ void RunTable::host_done(HostId host, RunDoneFrame done) {
   const auto found = runs_.find(done.run);
   if (found == runs_.end() || !found->second->pending.contains(host)) return;
   RunRecord& run = *found->second;
-  if (!done.times.empty()) progress(host, {std::move(done.times)});
+  // Of a run that failed somewhere on the way, nobody knows what the rest would have taken.
+  if (!done.times.empty() && !done.error) progress(host, {std::move(done.times)});
   if (done.error) {
     Error error = *done.error;
     error.add_where({.program = run.plan->plan->name, .host = hosts_.at(host).info.name});
@@ -263,7 +269,7 @@ void RunTable::end(RunRecord& run) {
 // Runs that come after one that failed do not commit.
 void RunTable::break_chain(const RunRecord& run) {
   if (run.error && run.plan->has_commit)
-    run.plan->failed.emplace(run.request.run, not_committed(run));
+    run.plan->failed.emplace(run.request.run, run.behind ? *run.error : not_committed(run));
 }
 
 void RunTable::tell(RunRecord& run) {
@@ -325,6 +331,7 @@ void RunTable::note_stuck(HostId host, const StuckDevice& stuck) {
   const auto found = runs_.find(stuck.run);
   if (found == runs_.end() || !found->second->pending.contains(host)) return;
   RunRecord& run = *found->second;
+  gangs_.set_aside(stuck.run);
   // Who waits for others is not why the run does not end, if one is known that does not.
   if (!run.stuck.empty() && stuck.waits && !run.stuck_waits) return;
   run.stuck = cat("host \"", hosts_.at(host).info.name, "\": ", to_text(stuck));

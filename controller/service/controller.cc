@@ -71,6 +71,7 @@ void Controller::on_message(HostId id, Message message) {
   } else if (auto* heartbeat = std::get_if<HeartbeatFrame>(&message)) {
     host->count_moved(heartbeat->moved);
     stuck_.update(*host, std::move(heartbeat->stuck));
+    if (!host->stuck.empty()) runs_.pump();  // Others need not wait for what does not go on.
   } else if (const auto* progress = std::get_if<ProgressFrame>(&message)) {
     runs_.progress(id, *progress);
   } else {

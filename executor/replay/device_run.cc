@@ -224,7 +224,8 @@ void DeviceRun::start_clock(const Turn& turn) {
 void DeviceRun::stop_clock(const Turn& turn, bool was_busy) {
   const int64_t now_ns = turn.device.now_ns();
   const uint32_t last = begun_ || cursor_ == 0 ? cursor_ : cursor_ - 1;
-  const uint32_t told = was_busy ? plan_.told_slice_of[last] : kNone;
+  // What a poisoned run skips takes no time, which says nothing of what it takes.
+  const uint32_t told = was_busy && error_ == nullptr ? plan_.told_slice_of[last] : kNone;
   if (told != kNone)
     sections_[told].busy_ns.fetch_add(now_ns - clock_ns_, std::memory_order_relaxed);
   clock_ns_ = now_ns;

@@ -180,7 +180,8 @@ bool FrameStream::fill_batch() {
   }
   if (batch_.empty()) {
     if (!due_) return false;
-    batch_.add(prefix_of(*due_, sent_.last()), nullptr);
+    // Before the peer has spoken, none was written to this connection.
+    batch_.add(prefix_of(*due_, heard_ ? sent_.last() : sent_.acknowledged()), nullptr);
   }
   due_.reset();
   told_ = received_;

@@ -28,7 +28,8 @@ int64_t GangScheduler::quantum_ns() const {
 }
 
 void GangScheduler::grant_took(int64_t ns) {
-  grant_cost_ns_ += (static_cast<double>(ns) - grant_cost_ns_) / 16;
+  constexpr int64_t kCostMaxNs = 500'000;  // Longer: the process did not run.
+  grant_cost_ns_ += (static_cast<double>(std::min(ns, kCostMaxNs)) - grant_cost_ns_) / 16;
 }
 
 double GangScheduler::used(SessionId program, int64_t now_ns) const {
@@ -154,6 +155,10 @@ void GangScheduler::ended(RunId id, bool is_ok) {
     if (run.plan->measuring[s].run == id) run.plan->measuring[s] = {};
     const Gang::Settled rest = gang.settle(gang.granted());
     count_ended(run, s, rest.was);
+    if (is_ok && rest.was.ns > 0) {  // No report of it came.
+      const auto devices = static_cast<int64_t>(run.plan->plan.slices[s].devices.size());
+      used_[run.plan->plan.program].add(now_ns_, rest.was.ns * devices);
+    }
     if (!is_ok && rest.charged_ns != 0) charge(run, s, -rest.charged_ns);
   }
   const OrderKey key = order_of(run);
@@ -237,12 +242,17 @@ void GangScheduler::refresh(RunState& run) {
 // Whether it granted something.
 bool GangScheduler::step(RunState& run, uint32_t slice) {
   Gang& gang = run.gangs[slice];
-  if (gang.is_whole() || gang.waits) return false;
-  if (!run.plan->plan.by_section) {
-    if (slice == 0 && !run.plan->all_contended.empty()) wait_for_turn(run, slice);
-    if (run.plan->all_contended.empty()) grant_whole(run);
-    return gang.is_whole();
+  if (gang.waits) return false;
+  if (!run.plan->plan.by_section) {  // One turn for all slices, for which the first one waits.
+    if (slice != 0 || is_granted_whole(run.id)) return false;
+    if (run.plan->all_contended.empty()) {
+      grant_whole(run);
+      return true;
+    }
+    wait_for_turn(run, slice);
+    return false;
   }
+  if (gang.is_whole()) return false;
   if (const GangPlan::Stop* stop = gang.stop()) {
     if (stop->is_gate) return grant_gate(run);
     if (!may_receive(run, slice, *stop)) return false;
@@ -285,6 +295,7 @@ bool GangScheduler::may_receive(const RunState& run, uint32_t slice,
 }
 
 void GangScheduler::wait_for_turn(RunState& run, uint32_t slice) {
+  if (run.is_aside) return;
   Gang& gang = run.gangs[slice];
   const std::vector<GroupId>& groups = run.plan->turns_of(slice);
   gang.waits = true;
@@ -406,6 +417,17 @@ void GangScheduler::flush() {
 
 // --- What devices report
 
+void GangScheduler::set_aside(RunId id) {
+  const auto found = runs_.find(id);
+  if (found == runs_.end() || found->second.is_aside) return;
+  RunState& run = found->second;
+  for (uint32_t s = 0; s < run.gangs.size(); ++s) {
+    if (std::exchange(run.gangs[s].waits, false)) policy_->remove({id, s});
+    count_ended(run, s, run.gangs[s].ahead());
+  }
+  run.is_aside = true;
+}
+
 void GangScheduler::progress(const SectionTime& time, int64_t now_ns) {
   const auto found = runs_.find(time.run);
   if (found == runs_.end()) return;
@@ -417,6 +439,9 @@ void GangScheduler::progress(const SectionTime& time, int64_t now_ns) {
   Gang& gang = run.gangs[time.slice];
   const uint32_t first = gang.ended();
   if (time.position_end <= first) return;  // Told before.
+  if (std::exchange(run.is_aside, false)) {
+    for (uint32_t s = 0; s < run.gangs.size(); ++s) count_ahead(run, s, run.gangs[s].ahead());
+  }
   Measuring& measuring = run.plan->measuring[time.slice];
   if (measuring.run == time.run && time.position_end >= measuring.end) measuring = {};
   const Gang::Settled settled = gang.settle(time.position_end);
@@ -438,6 +463,7 @@ void GangScheduler::charge(const RunState& run, uint32_t slice, int64_t ns) {
 }
 
 void GangScheduler::count_ahead(const RunState& run, uint32_t slice, const Gang::Ahead& more) {
+  if (run.is_aside) return;
   for (GroupId group : groups_.of(run.plan->plan.slices[slice].id)) {
     Gang::Ahead& ahead = ahead_[group];
     ahead.ns += more.ns;

@@ -79,6 +79,9 @@ class GangScheduler {
   // The home host of the slice says that its devices have ended the positions before
   // `position_end`, and were busy for so long since it last said so.
   void progress(const SectionTime& time, int64_t now_ns);
+  // One of its devices does not go on: what the run was granted ahead holds up no other program,
+  // and it gets no more turns until its devices have ended more of it.
+  void set_aside(RunId id);
   // What it took to send one frame of grants.
   void grant_took(int64_t ns);
 
@@ -118,6 +121,7 @@ class GangScheduler {
     PlanState* plan = nullptr;
     uint64_t place = 0;  // In its order.
     bool is_prepared = false;
+    bool is_aside = false;
     bool idled = false;  // Its program had no other run.
     std::vector<Gang> gangs;
     std::vector<RunId> makers;

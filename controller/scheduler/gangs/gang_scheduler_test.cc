@@ -110,6 +110,25 @@ class GangSchedulerTest : public testing::Test {
   std::map<RunId, uint32_t> ends_, ended_;
 };
 
+TEST_F(GangSchedulerTest, ARunThatDoesNotGoOnHoldsUpNoOtherProgram) {
+  add(1, {5 * kMs, 5 * kMs, 5 * kMs, 5 * kMs});
+  add(2, {kMs, kMs});
+  measure(1, 100);
+  measure(2, 200);
+  run(1, 1);
+  take();
+  run(2, 2);
+  while (!take().empty()) {
+  }
+  run(3, 2);
+  EXPECT_EQ(take(), "") << "as much is granted ahead as may be";
+  scheduler_.set_aside(RunId(1));
+  std::string more;
+  for (std::string next = take(); !next.empty(); next = take()) more += next + " ";
+  EXPECT_EQ(more.find("1/0:"), std::string::npos) << more;
+  EXPECT_NE(more.find("/0:"), std::string::npos) << "the other program gets turns";
+}
+
 TEST_F(GangSchedulerTest, AProgramThatIsAloneIsGrantedWholeRunsInOneRange) {
   add_pair(1, 0, 2);
   run(1, 1);

@@ -33,6 +33,7 @@ int64_t SectionTimes::total_ns() const {
 }
 
 void SectionTimes::measured(uint32_t first, uint32_t end, int64_t busy_ns) {
+  if (busy_ns == 0) return;  // It was skipped.
   double expected = 0;
   for (uint32_t p = first; p < end; ++p) expected += static_cast<double>(ns(p));
   const double error_then = error();
