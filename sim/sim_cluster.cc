@@ -14,10 +14,11 @@ SimCluster::SimCluster(Reactor& reactor, SimClusterOptions options)
       controller_process_(reactor, options.time, options.controller_rates),
       network(reactor,
               {.delay = options.near.delay, .jitter = options.near.jitter, .replay = &replay_}),
-      controller(reactor, network.endpoint(kController),
-                 {.address = "sim:controller",
-                  .controller = {.host_timeout_ms = options.host_timeout_ms},
-                  .frames = frames_of(controller_process_)}) {
+      controller(
+          reactor, network.endpoint(kController),
+          {.address = "sim:controller",
+           .controller = {.host_timeout_ms = options.host_timeout_ms, .policy = options.policy},
+           .frames = frames_of(controller_process_)}) {
   GW_REQUIRE(options.hosts >= 1 && options.islands >= 1 && options.islands <= options.hosts,
              "simulated cluster: expected at least one host, and one for each island, got ",
              options.hosts, " hosts and ", options.islands, " islands");

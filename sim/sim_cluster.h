@@ -49,6 +49,7 @@ struct SimClusterOptions {
   SimSpeed far{.delay = std::chrono::microseconds(500), .jitter = std::chrono::microseconds(100)};
   int64_t heartbeat_interval_ms = 1000;
   int64_t host_timeout_ms = 10'000;
+  std::string policy = "fair";  // As ControllerOptions.
   ProcessTime time = ProcessTime::kFree;
   ProcessRates controller_rates, executor_rates;
   FrameOptions frames;                  // Of the controller's and the executors' streams.

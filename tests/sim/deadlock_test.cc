@@ -93,20 +93,29 @@ void cross(SimCluster& cluster, int number, int runs, int64_t time_limit_ms, Cro
   client.close();
 }
 
-Crossing cross_all(uint64_t seed, int runs, bool order_collectives, int64_t time_limit_ms = 0) {
-  const auto reactor = Reactor::make_simulated({.seed = seed, .time_limit_ns = 600 * kSecond});
+struct Scene {
+  int runs = 0;
+  std::string policy = "fair";
+  bool order_collectives = true;
+  int64_t time_limit_ms = 0;  // Of a run.
+};
+
+Crossing cross_all(const Scene& scene) {
+  const auto reactor =
+      Reactor::make_simulated({.seed = testing::test_seed(), .time_limit_ns = 600 * kSecond});
   const auto log = std::make_shared<OrderLog>();
   Crossing all;
   reactor->run([&] {
     SimCluster cluster(*reactor, {.hosts = 4,
                                   .devices_per_host = 2,
                                   .islands = 2,
+                                  .policy = scene.policy,
                                   .order_log = log,
-                                  .order_collectives = order_collectives});
+                                  .order_collectives = scene.order_collectives});
     std::vector<Fiber> fibers;
     for (int number = 0; number < kClients; ++number) {
       fibers.push_back(reactor->spawn(cat("client ", number), [&, number] {
-        cross(cluster, number, runs, time_limit_ms, all);
+        cross(cluster, number, scene.runs, scene.time_limit_ms, all);
       }));
     }
     for (Fiber& fiber : fibers) fiber.join();
@@ -115,22 +124,28 @@ Crossing cross_all(uint64_t seed, int runs, bool order_collectives, int64_t time
   return all;
 }
 
-TEST(DeadlockTest, TenThousandCrossingGangLaunchesAllEndInTheOrderOfTickets) {
+class DeadlockTest : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(DeadlockTest, TenThousandCrossingGangLaunchesAllEndInTheOrderOfTickets) {
   constexpr int kRuns = 10'000 / (kClients * kHops) + 1;
-  const Crossing all = cross_all(testing::test_seed(), kRuns, true);
+  const Crossing all = cross_all({.runs = kRuns, .policy = GetParam()});
   EXPECT_EQ(all.done, kClients * kRuns);
   EXPECT_TRUE(all.errors.empty()) << all.errors.front();
   EXPECT_EQ(all.broken, "");
 }
 
-TEST(DeadlockTest, WithoutTheOrderTheSameProgramsWaitForOneAnotherForEverAndThatIsReported) {
-  const Crossing all = cross_all(testing::test_seed(), 80, false, 30'000);
+TEST_P(DeadlockTest, WithoutTheOrderTheSameProgramsWaitForOneAnotherForEverAndThatIsReported) {
+  const Crossing all = cross_all(
+      {.runs = 80, .policy = GetParam(), .order_collectives = false, .time_limit_ms = 30'000});
   ASSERT_FALSE(all.errors.empty());
   EXPECT_THAT(all.errors.front(), HasSubstr("limit of 30000 ms"));
   ASSERT_FALSE(all.stuck.empty());
   EXPECT_THAT(all.stuck.front(), HasSubstr("is stuck in"));
   EXPECT_THAT(all.stuck.front(), HasSubstr("deadlock_test.cc:"));
 }
+
+INSTANTIATE_TEST_SUITE_P(Policies, DeadlockTest, ::testing::Values("fifo", "fair", "priority"),
+                         [](const auto& test) { return std::string(test.param); });
 
 }  // namespace
 }  // namespace gangway

@@ -28,6 +28,7 @@ struct SimCommand {
   uint64_t seed = 1;
   int64_t memory_gib = 64;
   int64_t host_timeout_ms = SimClusterOptions().host_timeout_ms;
+  std::string policy = SimClusterOptions().policy;
   int64_t faults_within_ms = 100;
   bool values = false, measured = false, json = false;
 };
@@ -77,6 +78,7 @@ StudyOptions options_of(const SimCommand& command) {
                   .memory_bytes = command.memory_gib << 30,
                   .timed_only = !command.values,
                   .host_timeout_ms = command.host_timeout_ms,
+                  .policy = command.policy,
                   .time = command.measured ? ProcessTime::kMeasured : ProcessTime::kModelled},
       .runs = command.runs,
       .runs_in_flight = command.runs_in_flight,
@@ -188,6 +190,9 @@ void add_sim(CLI::App& app, Chosen& chosen) {
       ->add_option("--seed", options->seed,
                    "of everything that is drawn; the same seed repeats a"
                    " simulation exactly")
+      ->capture_default_str();
+  command->add_option("--policy", options->policy, "who goes next where programs share devices")
+      ->check(CLI::IsMember({"fifo", "fair", "priority"}))
       ->capture_default_str();
   command->add_option("--faults", options->faults, "seed:N: let go wrong what this seed draws");
   number("--faults-within-ms", options->faults_within_ms, "of the first run", 1 << 30);
