@@ -75,7 +75,7 @@ void SimCluster::add_host(int host) {
 
 Client SimCluster::connect(const std::string& name) {
   network.set_speed(kController, name, options_.near);
-  return internal::connect_on(reactor_, network.endpoint(name), "sim:controller");
+  return internal::connect_on(reactor_, network.endpoint(name), "sim:controller", {.name = name});
 }
 
 void SimCluster::kill(int host) {

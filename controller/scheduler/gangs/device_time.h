@@ -17,16 +17,22 @@ class DeviceTime {
     if (part.from_ns != begin(now_ns)) part = {begin(now_ns), 0};
     part.ns += ns;
   }
+  // The oldest part counts as far as it lies within the second.
   int64_t last_second_ns(int64_t now_ns) const {
+    const int64_t oldest_ns = begin(now_ns) - kWindowNs;
+    const double inside =
+        1.0 - static_cast<double>(now_ns - begin(now_ns)) / static_cast<double>(kPartNs);
     int64_t sum = 0;
     for (const Part& part : parts_) {
-      if (part.from_ns > begin(now_ns) - kWindowNs) sum += part.ns;
+      if (part.from_ns > oldest_ns) sum += part.ns;
+      if (part.from_ns == oldest_ns)
+        sum += static_cast<int64_t>(static_cast<double>(part.ns) * inside);
     }
     return sum;
   }
 
  private:
-  static constexpr int64_t kParts = 10, kPartNs = kWindowNs / kParts;
+  static constexpr int64_t kPartNs = kWindowNs / 10, kParts = 11;
   struct Part {
     int64_t from_ns = -kWindowNs;
     int64_t ns = 0;
