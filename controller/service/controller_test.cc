@@ -44,6 +44,53 @@ TEST_F(ControllerTest, AnArrayOfAnotherClientIsRefused) {
   EXPECT_THAT(other.ended[0].error->what(), HasSubstr("not a plan of this client"));
 }
 
+// All kinds, naming what nobody knows.
+std::vector<Message> every_frame() {
+  const Error error(ErrorKind::kInvalid, "made up");
+  return {UninstallFrame{PlanId(77)},
+          RunFrame{.plan = PlanId(77), .run = RunId(77)},
+          PrepareFrame{.ordinal = 7, .run = {.plan = PlanId(77), .run = RunId(77)}},
+          GrantFrame{{{.run = RunId(77), .slice = 3, .count = 1, .ticket = Ticket(7)}}},
+          CancelFrame{RunId(77), error},
+          FreeFrame{{ArrayId(77)}},
+          CopyFrame{.request = 77, .kind = CopyKind::kGet, .array = ArrayId(77)},
+          CopyFrame{.request = 78, .kind = CopyKind::kPut, .plan = PlanId(77)},
+          CopyFrame{.request = 79, .kind = CopyKind::kGetState, .scope = {77}, .name = "w"},
+          CopyFrame{.request = 80, .kind = CopyKind::kPutState, .scope = {77}, .name = "w"},
+          CopyDoneFrame{77, error},
+          RunDoneFrame{.run = RunId(77), .error = error, .times = {{RunId(77), 9, 9, 9}}},
+          ProgressFrame{{{RunId(77), 9, 9, 9}}},
+          HeartbeatFrame{.runs_done = 77},
+          FreeScopeFrame{{77}}};
+}
+
+TEST_F(ControllerTest, FramesThatNobodyExpectsEndTheirSendersConnectionOrMeanNothing) {
+  EXPECT_EQ(every_frame().size(), std::variant_size_v<Message> + 3) << "copies are of four kinds";
+  // Before anything runs, and while a run is under way on both hosts.
+  for (const bool running : {false, true}) {
+    if (running) submit(session_, compile(session_));
+    const ControllerCounts before = controller_.counts();
+    int refused = 0;
+    for (const Message& message : every_frame()) {
+      for (const bool from_client : {true, false}) {
+        try {
+          from_client ? controller_.on_message(session_, message)
+                      : controller_.on_message(hosts_[0], message);
+        } catch (const Error& error) {
+          EXPECT_EQ(error.kind(), ErrorKind::kInvalid) << error.what();
+          ++refused;
+        }
+      }
+    }
+    EXPECT_EQ(refused, 2 * 15 - 7 - 4) << "seven are a client's to send, four an executor's";
+    const ControllerCounts after = controller_.counts();
+    EXPECT_EQ(after.runs, before.runs);
+    EXPECT_EQ(after.arrays, before.arrays);
+    EXPECT_EQ(after.copies, before.copies);
+    EXPECT_EQ(after.hosts, 2u);
+  }
+}
+
 // Its hosts have no such plan: they would end their connections over it.
 TEST_F(ControllerTest, ARunOfAPlanThatIsStillBeingInstalledIsItsClientsErrorAndReachesNoHost) {
   executor_[1].commit.emplace();
