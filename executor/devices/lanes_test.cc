@@ -131,6 +131,7 @@ TEST_F(LanesTest, ATaskWaitsForNoOtherAndComesBeforeAllTickets) {
   queue.push(copy);
   EXPECT_EQ(advance(), Progress::kPending);
   EXPECT_THAT(log, ElementsAre("copy0", "copy done", "run1", "run done"));
+  queue.drop();  // While the works live.
 }
 
 TEST_F(LanesTest, WhatSharesAStateKeepsTheOrderOfTicketsAlsoWhereTheLowerOneWaits) {
@@ -171,6 +172,7 @@ TEST_F(LanesTest, ACollectiveDoesNotBeginWhileAnythingWithALowerTicketWaits) {
   queue.push(high, &b);
   EXPECT_EQ(advance(), Progress::kPending);
   EXPECT_THAT(log, IsEmpty());
+  queue.drop();  // While the works live.
 }
 
 TEST_F(LanesTest, ALaneThatHasDoneAllThatItWasGrantedHoldsUpNoCollective) {
@@ -180,6 +182,7 @@ TEST_F(LanesTest, ALaneThatHasDoneAllThatItWasGrantedHoldsUpNoCollective) {
   queue.push(high, &b);
   EXPECT_EQ(advance(), Progress::kPending);
   EXPECT_THAT(log, ElementsAre("low1", "high3", "high done"));
+  queue.drop();  // While the works live.
 }
 
 TEST_F(LanesTest, ATaskThatWaitsHoldsUpNoCollective) {
@@ -188,6 +191,7 @@ TEST_F(LanesTest, ATaskThatWaitsHoldsUpNoCollective) {
   queue.push(run, &a);
   EXPECT_EQ(advance(), Progress::kPending);
   EXPECT_THAT(log, ElementsAre("run3", "run done"));
+  queue.drop();  // While the works live.
 }
 
 // A lane that has no ticket when it is first asked, and is granted one before the other lane is: as
@@ -230,6 +234,7 @@ TEST_F(LanesTest, WithoutThatOrderTwoDevicesBeginCollectivesAsTheyCome) {
   queue.push(high, &b);
   EXPECT_EQ(advance(), Progress::kPending);
   EXPECT_THAT(log, ElementsAre("high4", "high done"));
+  queue.drop();  // While the works live.
 }
 
 TEST_F(LanesTest, WhatHoldsTheDeviceKeepsEvenLowerTicketsWaiting) {
