@@ -12,7 +12,7 @@ namespace {
 TEST(ChaosTest, NothingIsLostRepeatedOrLeakedWhateverGoesWrong) {
   const uint64_t first = testing::test_seed();
   int runs = 0, done = 0;
-  for (uint64_t seed = first; seed < first + 600; ++seed) {
+  for (uint64_t seed = first; seed < first + GW_CHAOS_SEEDS; ++seed) {
     const ChaosReport report = chaos(seed);
     runs += report.runs;
     done += report.done;
