@@ -21,6 +21,7 @@
 
 #include "executor/replay/device_plan.h"
 #include "executor/replay/diagnosis.h"
+#include "executor/replay/section_clock.h"
 #include "executor/work/event.h"
 #include "protocol/messages.h"
 #include "runtime/base/ids.h"
@@ -81,14 +82,10 @@ class DeviceRun final : public Work {
   const std::shared_ptr<const Error>& error() const { return error_; }
   bool culprit() const { return culprit_; }
   // How far it is with DevicePlan::told_slices[i], and how long it was busy with that. Any thread.
-  uint32_t positions_ended(size_t i) const {
-    return sections_[i].ended.load(std::memory_order_acquire);
-  }
-  int64_t busy_ns(size_t i) const { return sections_[i].busy_ns.load(std::memory_order_relaxed); }
+  uint32_t positions_ended(size_t i) const { return clock_.positions_ended(i); }
+  int64_t busy_ns(size_t i) const { return clock_.busy_ns(i); }
   // What has ended so far is told; what ends from now on is news.
-  // An exchange: either it sees what the device stored before it found the flag set, or the device
-  // finds the flag unset and posts again.
-  void news_told() { is_news_told_.exchange(false, std::memory_order_acq_rel); }
+  void news_told() { clock_.news_told(); }
   // Where the host writes a value of this run.
   std::byte* staging_data(uint32_t value) const;
   std::span<const std::byte> small_output(uint32_t output) const;
@@ -118,9 +115,7 @@ class DeviceRun final : public Work {
   void poison_by_peer();
   void begin(Turn& turn);
   Progress advance_entries(Turn& turn);
-  void start_clock(const Turn& turn);
   void stop_clock(const Turn& turn, bool was_busy);
-  void tell_progress();
   bool over(const Turn& turn) const;
   bool arguments_pending(const Entry& entry) const;
   void look_for_cancel(const Entry& entry);
@@ -150,17 +145,7 @@ class DeviceRun final : public Work {
   RunId run_;
   bool active_ = false;
 
-  // Of one of DevicePlan::told_slices. The device's thread writes.
-  struct SliceProgress {
-    std::atomic<uint32_t> ended{0};
-    std::atomic<int64_t> busy_ns{0};
-  };
-  std::unique_ptr<SliceProgress[]> sections_;
-  std::atomic<bool> by_section_{false};    // It is granted section by section.
-  std::atomic<bool> is_news_told_{false};  // A mail is under way.
-  int64_t clock_ns_ = 0;                   // Since when its time counts; 0: it does not.
-  bool holds_ = false;                     // It kept the device when advance() last returned.
-
+  SectionClock clock_;
   std::vector<uint64_t> tickets_;     // By entry; 0: none yet. Those before granted_ stand.
   std::atomic<uint32_t> granted_{0};  // So many entries from the first on have tickets.
 

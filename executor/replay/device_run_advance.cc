@@ -1,0 +1,308 @@
+// The device's side of a run: how it goes from entry to entry.
+#include <algorithm>
+#include <utility>
+
+#include "executor/replay/device_run.h"
+#include "runtime/base/error.h"
+
+namespace gangway {
+
+// Has no effect once this device has sent its word to the gate: the others commit because of it.
+void DeviceRun::look_for_cancel(const Entry& entry) {
+  if (passed_ || (begun_ && entry.kind == EntryKind::kGate)) return;
+  if (!cancel_wanted_.load(std::memory_order_acquire)) return;
+  poison(cancel_error_, true);
+}
+
+// Whether all that was started so far is done. What failed of it poisons the run.
+bool DeviceRun::landed(Turn& turn) {
+  if (!turn.device.discrete()) return true;
+  if (!marked_) mark_ = turn.device.mark();
+  marked_ = true;
+  std::shared_ptr<const Error> failure;
+  if (turn.device.reached(mark_, &failure) == Progress::kPending) return false;
+  marked_ = false;
+  look_at_failure(failure);
+  return true;
+}
+
+void DeviceRun::look_at_failure(const std::shared_ptr<const Error>& failure) {
+  if (failure == nullptr) return;
+  if (!passed_) return poison(failure, failure != peer_failed());
+  poison(std::make_shared<const Error>(ErrorKind::kLost,
+                                       cat("run: its commit failed: ", failure->message()),
+                                       failure->where(), "restore the states from a checkpoint"),
+         true);
+}
+
+// The plan's runs follow one another on the device: the one before has ended.
+void DeviceRun::begin(Turn& turn) {
+  started_ = true;
+  entry_start_ns_ = turn.device.trace_row == nullptr ? 0 : turn.device.now_ns();
+  copy_inline_inputs(turn);
+  const RunId after = inputs_.after;
+  if (after == RunId() || plan_.gate == nullptr || plan_.last_committed == after) return;
+  poison(std::make_shared<const Error>(
+             ErrorKind::kCancelled,
+             "run: nothing was committed, since the run before it did not commit",
+             Where{.program = plan_.plan->name}, "handle the error of that run, then run again"),
+         true);
+}
+
+Progress DeviceRun::advance(Turn& turn) {
+  if (!started_) begin(turn);
+  if (!clock_.is_used()) return advance_entries(turn);
+  clock_.start(turn.device.now_ns());
+  const uint32_t first = cursor_;
+  const Progress progress = advance_entries(turn);
+  clock_.hold(progress == Progress::kPending && holds_device());
+  stop_clock(turn, begun_ || cursor_ != first);
+  return progress;
+}
+
+// The time was for the entry at the cursor, if it has begun, or for the one before.
+void DeviceRun::stop_clock(const Turn& turn, bool was_busy) {
+  const uint32_t last = begun_ || cursor_ == 0 ? cursor_ : cursor_ - 1;
+  const uint32_t entry = was_busy && error_ == nullptr ? last : kNone;
+  if (!clock_.stop(turn.device.now_ns(), entry, cursor_)) return;
+  mailbox_.post([this, alive = listener_.alive] {
+    if (*alive) listener_.sections_ended(*this);
+  });
+}
+
+Progress DeviceRun::advance_entries(Turn& turn) {
+  while (cursor_ < plan_.entries.size()) {
+    const Entry& entry = plan_.entries[cursor_];
+    // A commit waits for no other device. Were it ended halfway, it would leave a state that no
+    // step has computed.
+    const bool committing = passed_ && entry.kind == EntryKind::kCommit;
+    const bool abandoned = abandoned_.load(std::memory_order_acquire);
+    if (!committing && abandoned) {
+      if (sources_pending()) return Progress::kPending;
+      look_for_cancel(entry);  // Which may say why.
+      poison(std::make_shared<const Error>(ErrorKind::kCancelled, "run: its plan was given up"),
+             true);
+      break;
+    }
+    // No more tickets come for a run that was given up: its commit ends without.
+    if (!abandoned && cursor_ >= granted_.load(std::memory_order_acquire))
+      return Progress::kPending;
+    look_for_cancel(entry);
+    if (!begun_ && error_ == nullptr && arguments_pending(entry)) return Progress::kPending;
+    progress_ = 2 * cursor_ + 1;
+    if (advance_entry(entry, turn) == Progress::kPending) return Progress::kPending;
+    begun_ = false;
+    if (plan_.order_log != nullptr && tickets_[cursor_] != 0) record_order(entry);
+    progress_ = 2 * ++cursor_;
+    record_span(entry, turn);
+    if (clock_.stops_at_each()) {
+      clock_.hold(false);
+      stop_clock(turn, true);
+    }
+    if (over(turn)) return Progress::kMore;
+  }
+  progress_ = 2 * cursor_ + 1;
+  finish(turn);
+  return Progress::kDone;
+}
+
+// Whether others may come before the entry at the cursor.
+bool DeviceRun::over(const Turn& turn) const {
+  if (cursor_ == plan_.entries.size()) return false;
+  // Tickets that come now may be behind another's: the queue looks.
+  if (cursor_ >= granted_.load(std::memory_order_acquire)) return true;
+  return tickets_[cursor_] != tickets_[cursor_ - 1] + 1 || turn.over_before(tickets_[cursor_]);
+}
+
+uint64_t DeviceRun::ticket() const {
+  if (abandoned_.load(std::memory_order_acquire) || cursor_ == plan_.entries.size()) return 0;
+  return cursor_ < granted_.load(std::memory_order_acquire) ? tickets_[cursor_] : kNoTicket;
+}
+
+bool DeviceRun::meets_others() const {
+  return cursor_ < plan_.entries.size() && plan_.entries[cursor_].meets_others;
+}
+
+bool DeviceRun::holds_device() const {
+  if (cursor_ == plan_.entries.size()) return false;
+  const Entry& entry = plan_.entries[cursor_];
+  if (entry.kind == EntryKind::kGate) return diagnosis_ != nullptr && diagnosis_->holds_device();
+  return frames_[entry.node].holds_device;
+}
+
+// The feeder still writes into the run's slots.
+bool DeviceRun::sources_pending() const {
+  return std::any_of(inputs_.sources.begin(), inputs_.sources.end(),
+                     [](const EventPtr& event) { return event != nullptr && !event->ready(); });
+}
+
+// An entry's span begins where the one before it ended: its waiting is its own.
+void DeviceRun::record_span(const Entry& entry, Turn& turn) {
+  if (turn.device.trace_row == nullptr) return;
+  const int64_t end_ns = turn.device.now_ns();
+  const uint32_t node = entry.plan_node == kNone ? entry.node : entry.plan_node;
+  turn.device.trace_row->record({"run", entry_start_ns_, end_ns, run_.value, node});
+  entry_start_ns_ = end_ns;
+}
+
+void DeviceRun::record_order(const Entry& entry) {
+  const uint32_t node = entry.plan_node == kNone ? entry.node : entry.plan_node;
+  const bool receives = entry.kind == EntryKind::kReceive;
+  plan_.order_log->record({.device = plan_.device->name(),
+                           .plan = plan_.id,
+                           .run = run_,
+                           .node = node,
+                           .sender = receives ? plan_.plan->nodes[node].peer : 0,
+                           .receives = receives,
+                           .ticket = tickets_[cursor_],
+                           .in_order = entry.meets_others && plan_.device->collectives_hold(),
+                           .states = plan_.shared_states});
+}
+
+Progress DeviceRun::advance_entry(const Entry& entry, Turn& turn) {
+  switch (entry.kind) {
+    case EntryKind::kCall: return advance_steps(entry, turn);
+    case EntryKind::kCommit: return passed_ ? advance_steps(entry, turn) : Progress::kDone;
+    case EntryKind::kSource: return advance_source(entry, turn);
+    case EntryKind::kSend: return advance_send(entry, turn);
+    case EntryKind::kReceive: return advance_receive(entry, turn);
+    case EntryKind::kGate: return advance_gate(turn);
+  }
+  return Progress::kDone;
+}
+
+// A run in another lane still fills them.
+bool DeviceRun::arguments_pending(const Entry& entry) const {
+  return std::any_of(entry.arguments.begin(), entry.arguments.end(), [this](uint32_t argument) {
+    const BufferPtr& buffer = inputs_.arguments[argument];
+    return buffer != nullptr && buffer->pending;
+  });
+}
+
+Progress DeviceRun::advance_steps(const Entry& entry, Turn& turn) {
+  CallFrame& frame = frames_[entry.node];
+  if (!begun_) {
+    begun_ = true;
+    frame.holds_device = false;
+    frame.step = entry.begin;
+    frame.end = entry.end;
+    frame.begun = false;
+    frame.peer_poisoned = false;
+    for (uint32_t argument : entry.arguments) {
+      const BufferPtr& buffer = inputs_.arguments[argument];
+      if (buffer != nullptr && buffer->error != nullptr) poison(buffer->error, true);
+    }
+  }
+  frame.poisoned = error_ != nullptr;
+  if (advance_function(entry, frame, turn) == Progress::kPending) return Progress::kPending;
+  if (frame.peer_poisoned) poison_by_peer();
+  if (entry.finite_value != kNone && error_ == nullptr) {
+    const Type& type = plan_.plan->values[entry.finite_value].local_type;
+    turn.device.check_finite(type.dtype, values_[entry.finite_value], type.elements(), not_finite_);
+  }
+  return Progress::kDone;
+}
+
+// A library below a kernel may throw (no memory, a primitive that it can't build). On this thread
+// that becomes the run's error: the step is skipped and the run is poisoned.
+Progress DeviceRun::advance_function(const Entry& entry, CallFrame& frame, Turn& turn) {
+  const auto fail = [&](ErrorKind kind, const std::string& what) {
+    const PlanNode& node = plan_.plan->nodes[entry.node];
+    poison(std::make_shared<const Error>(
+               kind, cat("run: a kernel failed: ", what),
+               Where{.program = plan_.plan->name, .node = node.name, .at = node.at}),
+           true);
+  };
+  try {
+    const Progress progress = entry.function->advance(frame, turn);
+    if (frame.error != nullptr) look_at_failure(std::exchange(frame.error, nullptr));
+    return progress;
+  } catch (const Error& error) {  // A user's kernel said so.
+    fail(error.kind(), error.message());
+  } catch (const std::exception& error) {
+    fail(ErrorKind::kBug, error.what());
+  } catch (...) {
+    fail(ErrorKind::kBug, "it threw something that is no exception");
+  }
+  frame.poisoned = true;
+  frame.begun = false;
+  return entry.function->advance(frame, turn);
+}
+
+Progress DeviceRun::advance_gate(Turn& turn) {
+  if (diagnosis_ != nullptr) {
+    if (diagnosis_->advance(turn) == Progress::kPending) return Progress::kPending;
+    poison(diagnosis_->error(), diagnosis_->culprit());
+    return Progress::kDone;
+  }
+  if (!begun_) {
+    if (!landed(turn)) return Progress::kPending;
+    begun_ = true;
+    turn.device.host_access(HostAccess::kRead, not_finite_, sizeof(*not_finite_));
+    plan_.gate->begin_exchange(*not_finite_, error_ != nullptr);
+  }
+  if (plan_.gate->advance() == Progress::kPending) return Progress::kPending;
+  if (plan_.gate->poisoned()) {
+    poison_by_peer();
+    return Progress::kDone;
+  }
+  if (plan_.gate->most() == 0) {  // Finite on all devices.
+    passed_ = true;
+    return Progress::kDone;
+  }
+  diagnose();
+  return Progress::kPending;
+}
+
+// The device is rung when what the diagnosis runs is compiled. This run's end comes behind this
+// mail, so the plan is still there.
+void DeviceRun::diagnose() {
+  const auto unfused = std::make_shared<Diagnosis::Unfused>();
+  diagnosis_ = std::make_unique<Diagnosis>(plan_, frames_, unfused);
+  mailbox_.post([unfused, &plan = plan_, &listener = listener_, alive = listener_.alive] {
+    if (!*alive) return;
+    unfused->job.done = [&done = unfused->done, device = plan.device, alive](const CompileJob&) {
+      if (!*alive) return;
+      done.store(true, std::memory_order_release);
+      device->ring();
+    };
+    listener.compile_unfused(plan, {unfused, &unfused->job});
+  });
+}
+
+void DeviceRun::finish(Turn& turn) {
+  if (passed_) plan_.last_committed = run_;
+  for (const Entry& entry : plan_.entries) {
+    if (entry.kind == EntryKind::kSend && plan_.channels[entry.channel].link != nullptr)
+      plan_.channels[entry.channel].link->join();
+  }
+  for (const DeviceOutput& output : plan_.outputs) {
+    const BufferPtr& buffer = inputs_.outputs[output.output];
+    if (buffer == nullptr) continue;
+    buffer->pending = false;
+    buffer->error = error_;
+    if (error_ != nullptr) continue;
+    const int64_t bytes = plan_.plan->values[output.value].local_type.bytes();
+    if (!output.bound) turn.device.copy(buffer->data(), values_[output.value], bytes);
+    if (output.small)
+      turn.device.copy(small_ + kSmallBytesMax * output.output, buffer->data(), bytes);
+  }
+}
+
+void DeviceRun::settled(Turn&, const std::shared_ptr<const Error>& failure) {
+  look_at_failure(failure);
+  for (const BufferPtr& buffer : inputs_.outputs) {
+    if (failure != nullptr && buffer != nullptr) buffer->error = error_;
+  }
+  release_inboxes();
+}
+
+void DeviceRun::retire(bool done) {
+  if (!done) return;  // The device dies, and the reactor's records with it.
+  // The host may go before the mail is delivered, and this record with it.
+  mailbox_.post([this, alive = listener_.alive] {
+    if (*alive) listener_.device_done(*this);
+  });
+}
+
+}  // namespace gangway
