@@ -236,9 +236,14 @@ class Device {
   // Then they begin by ticket. A test that shows what this prevents switches it off, before the
   // first enqueue().
   bool order_collectives = true;
+  // The work that is advanced; null: none is. The queue sets it. What is started meanwhile, and
+  // fails, is this work's failure: works take turns, and their marks come in between.
+  const Work* at_work = nullptr;
+
   // A mark stands for everything that was started so far. Where reached() says kPending, the device
   // is rung when the mark may have been reached. Once it says kDone, `failure` is the error of what
-  // was started since the mark before, or the error that ended the device; null: there was none.
+  // the work that took it has started since its mark before, or the error that ended the device;
+  // null: there was none.
   Mark mark() { return discrete_ ? make_mark() : 0; }
   Progress reached(Mark mark, std::shared_ptr<const Error>* failure) {
     return discrete_ ? look_for_mark(mark, failure) : Progress::kDone;

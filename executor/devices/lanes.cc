@@ -158,10 +158,12 @@ bool LaneQueue::advance_one(Turn& turn) {
 
 Progress LaneQueue::advance(const Candidate& candidate, Turn& turn) {
   const Candidate going = candidate;  // It may be the holder's own record.
+  turn.device.at_work = going.work;
   const Progress progress = going.work->advance(turn);
   const bool holds = progress == Progress::kPending && going.work->holds_device();
   holder_ = holds ? going : Candidate{};
   if (progress == Progress::kDone) end(going, turn);
+  turn.device.at_work = nullptr;
   return progress;
 }
 

@@ -154,8 +154,13 @@ std::shared_ptr<const Error> CudaDevice::failure_of(const Status& status) {
 bool CudaDevice::note(const Status& status) {
   if (!status.failed()) return true;
   auto failure = failure_of(status);
-  if (failure_ == nullptr) failure_ = std::move(failure);
+  failures_.try_emplace(at_work, std::move(failure));  // The first one says why.
   return false;
+}
+
+std::shared_ptr<const Error> CudaDevice::take_failure(const Work* owner) {
+  auto taken = failures_.extract(owner);
+  return taken.empty() ? nullptr : std::move(taken.mapped());
 }
 
 void CudaDevice::copy(void* to, const void* from, int64_t bytes) {
@@ -238,6 +243,7 @@ Mark CudaDevice::make_mark() {
   join(0);
   const Mark mark = ++last_mark_;
   if (lost_ != nullptr) {
+    take_failure(at_work);
     reached_[mark] = lost_;
     return mark;
   }
@@ -252,7 +258,7 @@ Mark CudaDevice::make_mark() {
     if (note(gpu_->driver().record(at, event)))
       note(gpu_->driver().notify(at, ring, ringer_.get()));
   }
-  pending_.push_back({mark, event, std::exchange(failure_, nullptr)});
+  pending_.push_back({mark, at_work, event, take_failure(at_work)});
   return mark;
 }
 
@@ -264,7 +270,7 @@ void CudaDevice::query_marks() {
       if (status.kind == cuda::StatusKind::kNotReady) return comms_->look();
       if (auto failure = failure_of(status); first.failure == nullptr) first.failure = failure;
     }
-    auto broken = comms_->reached(first.mark);
+    auto broken = comms_->reached(first.mark, first.owner);
     if (first.failure == nullptr) first.failure = std::move(broken);
     if (lost_ != nullptr && first.failure == nullptr) first.failure = lost_;
     reached_[first.mark] = std::move(first.failure);

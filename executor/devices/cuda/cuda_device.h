@@ -5,6 +5,8 @@
 // mark is an event on the compute stream. When it is reached the driver's callback rings the
 // device; since the callback may not come, a device that waits for a mark also looks at intervals.
 //
+// What fails is kept for the work that started it, until that takes its next mark.
+//
 // A sticky error ends the device: nothing is launched any more, every mark is reached and carries
 // that error, and so do the runs.
 //
@@ -73,6 +75,7 @@ class CudaDevice final : public Device, public CardStreams {
   void end_collective() override;
   // What is enqueued on the compute stream next runs after all collectives but the newest `beside`.
   void join(size_t beside);
+  const Work* owner() const override { return at_work; }
   Mark next_mark() const override { return last_mark_ + 1; }
   const std::shared_ptr<const Error>& lost() const override { return lost_; }
   std::shared_ptr<const Error> failure_of(const cuda::Status& status) override;
@@ -91,11 +94,14 @@ class CudaDevice final : public Device, public CardStreams {
   };
   struct PendingMark {
     Mark mark = 0;
+    const Work* owner = nullptr;
     cuda::EventHandle event;
     std::shared_ptr<const Error> failure;
   };
 
   void serve();
+  // What was noted for this work since its last mark; null: nothing.
+  std::shared_ptr<const Error> take_failure(const Work* owner);
   void query_marks();
   cuda::EventHandle take_event();
   // A new event at the end of the stream; none where the driver fails.
@@ -108,7 +114,7 @@ class CudaDevice final : public Device, public CardStreams {
   const std::shared_ptr<Ringer> ringer_ = std::make_shared<Ringer>();
 
   std::shared_ptr<const Error> lost_;
-  std::shared_ptr<const Error> failure_;  // Since the last mark.
+  std::map<const Work*, std::shared_ptr<const Error>> failures_;  // Since its owner's last mark.
   Mark last_mark_ = 0;
   std::deque<PendingMark> pending_;
   std::map<Mark, std::shared_ptr<const Error>> reached_;  // And not asked for yet.

@@ -36,14 +36,16 @@ void CommBook::drop(const std::string& group) {
 }
 
 void CommBook::launched(const std::shared_ptr<Comm>& comm, Collective& meeting,
-                        std::string_view label, uint64_t mark) {
+                        std::string_view label) {
+  const uint64_t mark = device_.next_mark();
+  const Work* const owner = device_.owner();
   for (Flight& flight : flights_) {
-    if (flight.comm != comm || flight.meeting != &meeting) continue;
+    if (flight.comm != comm || flight.meeting != &meeting || flight.owner != owner) continue;
     flight.label = label;
     flight.last = mark;
     return;
   }
-  flights_.push_back({comm, &meeting, std::string(label), mark, mark});
+  flights_.push_back({comm, &meeting, owner, std::string(label), mark, mark});
 }
 
 void CommBook::look_at(Flight& flight) {
@@ -67,19 +69,22 @@ void CommBook::look() {
   for (size_t i = 0; i < flights_.size(); ++i) look_at(flights_[i]);
 }
 
-std::shared_ptr<const Error> CommBook::reached(uint64_t mark) {
-  std::shared_ptr<const Error> failure;
+// Whether a flight failed is known at the first mark after it, whoever took that: its communicator
+// may break later, by another flight.
+std::shared_ptr<const Error> CommBook::reached(uint64_t mark, const Work* owner) {
   for (Flight& flight : flights_) {
     if (flight.first > mark) continue;
     flight.first = mark + 1;
     // A collective that the card has finished, on a communicator that was not aborted, succeeded.
     if (!flight.comm->broken()) continue;
     look_at(flight);
+    std::shared_ptr<const Error>& failure = failures_[flight.owner];
     if (failure == nullptr || failure == peer_failed())
       failure = flight.comm->why() == nullptr ? peer_failed() : flight.comm->why();
   }
   std::erase_if(flights_, [mark](const Flight& flight) { return flight.last <= mark; });
-  return failure;
+  auto taken = failures_.extract(owner);
+  return taken.empty() ? nullptr : std::move(taken.mapped());
 }
 
 void CommBook::break_all(const std::shared_ptr<const Error>& why) {
@@ -89,6 +94,7 @@ void CommBook::break_all(const std::shared_ptr<const Error>& why) {
     look_at(flight);
   }
   flights_.clear();
+  failures_.clear();
   comms_.clear();
 }
 

@@ -5,8 +5,9 @@
 // own. So the member that notices it (a launch fails, the driver reports an error, the device is
 // lost) aborts its communicator and raises an alarm in the meetings of all collectives that are in
 // flight on it. The other members look for alarms while they wait for their cards, and abort too.
-// The collectives in flight then fail with the mark that comes after them. The next collective of
-// the group creates a new communicator.
+// The works that launched the collectives in flight then fail, each with its own next mark; a mark
+// that another work took in between reports nothing of them. The next collective of the group
+// creates a new communicator.
 //
 // Invariant: every communicator has a number that all its members know, so an alarm about an old
 // one is not taken for one about its successor.
@@ -58,15 +59,15 @@ class CommBook {
   // For one that not all members have.
   void drop(const std::string& group);
 
-  // A collective was launched; the next mark, `mark`, comes after it. It lets go of `meeting` when
-  // that mark is reached.
-  void launched(const std::shared_ptr<Comm>& comm, Collective& meeting, std::string_view label,
-                uint64_t mark);
+  // The work that is advanced launched a collective; the device's next mark comes after it. It lets
+  // go of `meeting` when a mark after it is reached.
+  void launched(const std::shared_ptr<Comm>& comm, Collective& meeting, std::string_view label);
   // Looks for failures and alarms. Called while a mark is waited for, and when a communicator was
   // found broken.
   void look();
-  // What failed of the collectives launched before this mark; null: nothing.
-  std::shared_ptr<const Error> reached(uint64_t mark);
+  // Called for each mark, in order, with the work that took it: what failed of the collectives that
+  // this work launched before; null: nothing.
+  std::shared_ptr<const Error> reached(uint64_t mark, const Work* owner);
   // Aborts all of them, since the device ends.
   void break_all(const std::shared_ptr<const Error>& why);
 
@@ -74,6 +75,7 @@ class CommBook {
   struct Flight {
     std::shared_ptr<Comm> comm;
     Collective* meeting = nullptr;
+    const Work* owner = nullptr;
     std::string label;
     uint64_t first = 0, last = 0;  // The marks that come after its launches.
     bool told = false;
@@ -84,6 +86,8 @@ class CommBook {
   CardStreams& device_;
   std::map<std::string, std::shared_ptr<Comm>, std::less<>> comms_;  // By group.
   std::vector<Flight> flights_;
+  // Of flights that have ended, until the next mark of the work that launched them.
+  std::map<const Work*, std::shared_ptr<const Error>> failures_;
 };
 
 }  // namespace gangway

@@ -130,10 +130,15 @@ void CommCollective::launch() {
     failure_ = device_.lost();
     return meeting_->raise_alarm(comm_->identity());
   }
+  if (comm_->broken()) {  // Since the meeting began: another work waited for its card meanwhile.
+    failure_ = comm_->why();
+    no_comm_ = failure_ == nullptr;
+    return meeting_->raise_alarm(comm_->identity());
+  }
   const cuda::Status status = enqueue();
   if (!status.failed()) {
     count_moved();
-    return comms_.launched(comm_, *meeting_, label_, device_.next_mark());
+    return comms_.launched(comm_, *meeting_, label_);
   }
   fail(status, comm_->identity());
   comm_->abort(failure_);

@@ -17,8 +17,8 @@
 //
 // Threads: the device's.
 // Ownership: the device and the meeting are the plan's; the communicator is the device's.
-// Errors: failure(), with the name of the collective; what breaks later is a failure of the mark
-// that comes after it.
+// Errors: failure(), with the name of the collective; what breaks later is a failure of the next
+// mark of the work that launched it.
 // Bytes counted: as if the members formed a ring in rank order. A member of N sends 2 B (N - 1) / N
 // to the next one, whatever NCCL does.
 // Cost: NCCL's, and a meeting (about 1 us).
@@ -84,7 +84,7 @@ class CommCollective final : public Collective {
   size_t id_words_ = 0;
   Phase phase_ = Phase::kExchange;
   bool tried_ = false;    // To create a communicator, in this collective.
-  bool no_comm_ = false;  // It could not be created.
+  bool no_comm_ = false;  // It could not be created, or a peer broke it.
   std::string_view label_ = "all_reduce";
   std::shared_ptr<const Error> failure_;
   std::vector<CollectiveTensor> tensors_;

@@ -14,7 +14,7 @@
 // Arithmetic: the tree over members of collectives/hosts/rank_tree.h.
 // Threads: the device's.
 // Ownership: the devices and the meeting are the plan's.
-// Errors: a call that fails is the device's failure since its last mark.
+// Errors: a call that fails is a failure of the work that is advanced (CardStreams::note()).
 // Cost: n times the bucket read by each of n members.
 #pragma once
 

@@ -13,6 +13,8 @@
 
 namespace gangway {
 
+class Work;
+
 class CardStreams {
  public:
   virtual cuda::Gpu& gpu() const = 0;
@@ -21,6 +23,8 @@ class CardStreams {
   virtual cuda::Status fork() = 0;
   // What was enqueued on the communication stream since the last call is one collective.
   virtual void end_collective() = 0;
+  // The work that is advanced: what it starts, and what fails of it, is its own.
+  virtual const Work* owner() const = 0;
   // The mark that will be taken next.
   virtual uint64_t next_mark() const = 0;
   // Has the device's work looked at again.
@@ -30,7 +34,7 @@ class CardStreams {
   virtual const std::shared_ptr<const Error>& lost() const = 0;
   // `status` as an error; null: it is none. A sticky error ends the device.
   virtual std::shared_ptr<const Error> failure_of(const cuda::Status& status) = 0;
-  // Keeps the failure, if it is one, for the next mark to report. False: it failed.
+  // Keeps the failure, if it is one, for the owner's next mark to report. False: it failed.
   virtual bool note(const cuda::Status& status) = 0;
 
  protected:

@@ -1,0 +1,108 @@
+// Two programs take turns on the same cards, one of them without collectives: what fails of the
+// collectives of the other fails no run of its.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <numeric>
+
+#include "tests/cuda/emulated_hosts.h"
+#include "tests/support/test_plan.h"
+
+namespace gangway {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr PlanId kReducing{1}, kBeside{2};
+constexpr uint64_t kSeeds = 25, kRuns = 6;
+constexpr int64_t kWide = 8;
+
+struct Shape {
+  uint32_t hosts, devices, cards;  // Of each host.
+};
+constexpr Shape kTwoCards{1, 2, 2}, kTwoHosts{2, 1, 1}, kOneCard{1, 2, 1};
+
+// Five all-reduces, each of which needs the one before: while one waits for its members, others
+// come.
+std::shared_ptr<const Plan> reducing(const Shape& shape) {
+  TestPlan t("reducing", shape.hosts, shape.devices);
+  const Type rows = f32({2, kWide});
+  Builder b("reducing", t.mesh());
+  Value x = b.parameter("x", rows, {{"data", shard(0)}});
+  Value y = sum(x, {0});
+  for (int more = 0; more < 4; ++more) y = sum(x * broadcast_to(y, {2, kWide}), {0});
+  b.result("y", y);
+  t.call("reduce", t.function(b.build()), {t.input("x", rows, {shard(0)})},
+         {t.output("y", f32({kWide}))});
+  return t.share();
+}
+
+std::shared_ptr<const Plan> beside(const Shape& shape) {
+  TestPlan t("beside", shape.hosts, shape.devices);
+  const Type rows = f32({2, kWide});
+  Builder b("beside", t.mesh());
+  b.result("y", b.parameter("x", rows, {{"data", shard(0)}}) + 1.0);
+  t.call("add", t.function(b.build()), {t.input("x", rows, {shard(0)})},
+         {t.output("y", rows, {shard(0)})});
+  return t.share();
+}
+
+RunFrame request(PlanId plan, uint64_t run) {
+  return {.plan = plan,
+          .run = RunId(run),
+          .arguments = {{0, ArrayId(100 + plan.value), {}}},
+          .outputs = {ArrayId(1000 + run)}};
+}
+
+class CudaOwnerTest : public testing::TestWithParam<uint64_t> {
+ protected:
+  // Of kRuns runs of the program with collectives some fail, of three times as many beside it none.
+  void expect_beside_unharmed(const Shape& shape, cuda::StatusKind kind) {
+    EmulatedHosts t(GetParam(), shape.hosts, shape.devices, shape.cards);
+    t->install(kReducing, reducing(shape));
+    t->install(kBeside, beside(shape), {2});
+    std::vector<float> x(2 * kWide), want(2 * kWide);
+    std::iota(x.begin(), x.end(), 0.0f);
+    std::iota(want.begin(), want.end(), 1.0f);
+    t->put<float>(ArrayId(101), kReducing, 0, std::vector<float>(2 * kWide, 1.0f));
+    t->put<float>(ArrayId(102), kBeside, 0, x);
+    t.machine->inject({kind, "all_reduce", uint32_t(GetParam() % 10)});
+    for (uint64_t run = 1; run <= kRuns; ++run) {
+      t->start(request(kReducing, run));
+      for (uint64_t k = 0; k < 3; ++k) t->start(request(kBeside, 100 + 3 * run + k));
+    }
+    uint64_t failed = 0;
+    for (uint64_t run = 1; run <= kRuns; ++run) {
+      const Done done = t->wait(RunId(run));
+      failed += done.error ? 1 : 0;
+      for (uint64_t k = 0; k < 3; ++k) {
+        const uint64_t other = 100 + 3 * run + k;
+        const Done unharmed = t->wait(RunId(other));
+        ASSERT_FALSE(unharmed.error) << unharmed.error->what();
+        EXPECT_EQ(t->get<float>(ArrayId(1000 + other), 2 * kWide), want);
+      }
+    }
+    EXPECT_GE(failed, 1u);
+    EXPECT_LT(failed, kRuns);
+    // Of devices that share a card, one whose reduction did not start goes on with what lies there.
+    if (shape.cards == shape.devices) {
+      EXPECT_EQ(t.reports(), "");
+    }
+  }
+};
+
+TEST_P(CudaOwnerTest, ACollectiveThatDoesNotStartFailsNoRunOfAnotherProgram) {
+  for (const Shape& shape : {kTwoCards, kTwoHosts, kOneCard})
+    ASSERT_NO_FATAL_FAILURE(expect_beside_unharmed(shape, cuda::StatusKind::kLaunch));
+}
+
+TEST_P(CudaOwnerTest, ACommunicatorThatBreaksFailsNoRunOfAnotherProgram) {
+  for (const Shape& shape : {kTwoCards, kTwoHosts})
+    ASSERT_NO_FATAL_FAILURE(expect_beside_unharmed(shape, cuda::StatusKind::kAborted));
+}
+
+INSTANTIATE_TEST_SUITE_P(Seeds, CudaOwnerTest, testing::Range(uint64_t{1}, kSeeds + 1),
+                         [](const auto& i) { return std::to_string(i.param); });
+
+}  // namespace
+}  // namespace gangway
