@@ -55,6 +55,7 @@ void SimProcess::end_frame() {
   const int64_t ns = processor_ns() - frame_begun_ns_;
   free_at_ns_ = std::max(reactor_.clock().now_ns(), free_at_ns_) + ns;
   counts_.busy_ns += ns;
+  counts_.processor_ns += ns;
 }
 
 void SimProcess::write(size_t frames, size_t bytes) {

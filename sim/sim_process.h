@@ -36,7 +36,8 @@ enum class ProcessTime : uint8_t { kFree, kModelled, kMeasured };
 struct ProcessCounts {
   uint64_t frames_in = 0, frames_out = 0;
   uint64_t bytes_in = 0, bytes_out = 0;
-  int64_t busy_ns = 0;  // On the virtual clock.
+  int64_t busy_ns = 0;       // On the virtual clock.
+  int64_t processor_ns = 0;  // Of that, kMeasured: what handling frames really took.
 };
 
 class SimProcess final : public Pacer {

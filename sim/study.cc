@@ -130,6 +130,7 @@ ProcessCounts operator-(ProcessCounts a, const ProcessCounts& b) {
   a.bytes_in -= b.bytes_in;
   a.bytes_out -= b.bytes_out;
   a.busy_ns -= b.busy_ns;
+  a.processor_ns -= b.processor_ns;
   return a;
 }
 

@@ -12,11 +12,20 @@ namespace {
 std::vector<HostId> hosts_of(const std::vector<DeviceRef>& devices) {
   std::vector<HostId> hosts;
   for (const DeviceRef& device : devices) {
+    if (!hosts.empty() && hosts.back() == device.host) continue;
     if (std::find(hosts.begin(), hosts.end(), device.host) == hosts.end()) {
       hosts.push_back(device.host);
     }
   }
   return hosts;
+}
+
+// Of an array of so many bytes on each device.
+Reservations reservations(const DeviceLayout& layout, int64_t bytes) {
+  std::vector<Reservation> wanted;
+  wanted.reserve(layout.ranges.size());
+  for (const DeviceRange& range : layout.ranges) wanted.push_back({range, bytes});
+  return std::make_shared<const std::vector<Reservation>>(std::move(wanted));
 }
 
 bool is_replicated(const Sharding& sharding) {
@@ -29,7 +38,7 @@ bool is_replicated(const Sharding& sharding) {
 
 // A new array, sharded like an input of a plan, with its memory reserved on all its devices.
 std::vector<HostId> CopyTable::make_array(SessionId session, const CopyFrame& request) {
-  const PlanRecord& plan = plans_.at(request.plan, session);
+  PlanRecord& plan = plans_.at(request.plan, session);
   GW_REQUIRE(request.input < plan.plan->inputs.size(), "put: input ", request.input,
              " does not exist");
   const PlanValue& value = plan.plan->values[plan.plan->inputs[request.input]];
@@ -41,13 +50,10 @@ std::vector<HostId> CopyTable::make_array(SessionId session, const CopyFrame& re
                      .mesh = plan.plan->slices[value.slice].mesh,
                      .sharding = value.sharding};
   const DeviceLayout& layout = *record.layout;
-  std::vector<Reservation> wanted;
-  wanted.reserve(layout.ranges.size());
-  for (const DeviceRange& range : layout.ranges) {
-    wanted.push_back({range, block_bytes(value.local_type.bytes())});
-  }
+  Reservations& wanted = plan.input_bytes[request.input];
+  if (wanted == nullptr) wanted = reservations(layout, block_bytes(value.local_type.bytes()));
   const std::string owner = callbacks_.owner_name(session);
-  if (const auto short_of = hosts_.reserve(owner, wanted)) {
+  if (const auto short_of = hosts_.reserve(owner, *wanted)) {
     throw Error(ErrorKind::kOverloaded,
                 cat("put: no memory for input \"", value.name, "\": ", hosts_.shortage(*short_of),
                     "; ", hosts_.holders(short_of->at)),

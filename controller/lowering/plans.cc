@@ -43,7 +43,7 @@ std::string kind_of(const std::vector<DeviceRef>& devices, HostTable& hosts) {
   return slowest;
 }
 
-std::vector<Reservation> output_bytes(const PlanRecord& record) {
+Reservations output_bytes(const PlanRecord& record) {
   std::map<DeviceRange, int64_t> bytes;
   for (uint32_t output : record.plan->outputs) {
     const PlanValue& value = record.plan->values[output];
@@ -54,7 +54,7 @@ std::vector<Reservation> output_bytes(const PlanRecord& record) {
   std::vector<Reservation> wanted;
   wanted.reserve(bytes.size());
   for (const auto& [range, amount] : bytes) wanted.push_back({range, amount});
-  return wanted;
+  return std::make_shared<const std::vector<Reservation>>(std::move(wanted));
 }
 
 DeviceLayout layout_of(const std::vector<DeviceRef>& devices, const std::vector<PlanRange>& ranges,
@@ -238,8 +238,12 @@ void PlanTable::reserve(PlanRecord& record, const std::string& owner_name) {
             hosts_.holders(short_of->at)),
         {.program = record.plan->name}, "use more devices, or let other programs go");
   }
-  record.memory = std::make_shared<Holding>(hosts_, owner_name, std::move(others));
-  record.states = std::make_shared<Holding>(hosts_, owner_name, std::move(states));
+  const auto holding = [&](std::vector<Reservation>& held) {
+    return std::make_shared<Holding>(
+        hosts_, owner_name, std::make_shared<const std::vector<Reservation>>(std::move(held)));
+  };
+  record.memory = holding(others);
+  record.states = holding(states);
 }
 
 PlanRecord& PlanTable::at(PlanId id, SessionId owner) {

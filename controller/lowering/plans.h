@@ -33,8 +33,9 @@ struct PlanRecord {
   std::vector<SliceId> slices;
   std::vector<std::vector<DeviceNeed>> needs;  // By host.
   std::shared_ptr<Holding> memory;
-  std::shared_ptr<Holding> states;        // Until it is ready: then the slice holds them.
-  std::vector<Reservation> output_bytes;  // Of one run.
+  std::shared_ptr<Holding> states;               // Until it is ready: then the slice holds them.
+  Reservations output_bytes;                     // Of one run.
+  std::map<uint32_t, Reservations> input_bytes;  // Of an array for this input that was put.
   bool has_commit = false;
   uint64_t prepared = 0;  // Runs that its hosts have been told of.
   // Runs that ended with an error, by the client's name, with what runs behind them are told; until

@@ -80,6 +80,9 @@ struct Reservation {
   int64_t bytes = 0;
 };
 
+// Shared by all who reserve the same: a list is as long as a slice has hosts.
+using Reservations = std::shared_ptr<const std::vector<Reservation>>;
+
 // What does not fit.
 struct Shortage {
   DeviceRef at;
@@ -130,15 +133,15 @@ class HostTable {
 // Reserved memory that is given back with its last holder: a plan, the states of a slice, the
 // arrays of one run.
 struct Holding {
-  Holding(HostTable& table, std::string who, std::vector<Reservation> bytes)
+  Holding(HostTable& table, std::string who, Reservations bytes)
       : hosts(table), owner(std::move(who)), held(std::move(bytes)) {}
-  ~Holding() { hosts.release(owner, held); }
+  ~Holding() { hosts.release(owner, *held); }
   Holding(const Holding&) = delete;
   Holding& operator=(const Holding&) = delete;
 
   HostTable& hosts;
   std::string owner;
-  std::vector<Reservation> held;
+  Reservations held;
 };
 
 }  // namespace gangway

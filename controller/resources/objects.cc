@@ -9,7 +9,10 @@ ArrayRecord& ObjectTable::add(ArrayId id, ArrayRecord record) {
              ": its name is not in the range of client ", record.owner);
   const auto [at, is_new] = arrays_.try_emplace(id, std::move(record));
   GW_REQUIRE(is_new, "array ", id, ": the name is taken");
-  for (HostId host : at->second.layout->hosts) hosts_.keep(host);
+  const DeviceLayout& layout = *at->second.layout;
+  if (placed_[at->second.layout].arrays++ == 0) {
+    for (HostId host : layout.hosts) hosts_.keep(host);
+  }
   return at->second;
 }
 
@@ -27,16 +30,15 @@ void ObjectTable::change(Arrays::iterator at, const Change& change) {
   const bool was = is_held_by_runs_alone(array);
   change(array);
   const bool is = is_held_by_runs_alone(array);
-  const std::shared_ptr<const DeviceLayout> layout = array.layout;
-  if (is && !was) ++held_by_runs_[layout];
-  if (was && !is && --held_by_runs_[layout] == 0) held_by_runs_.erase(layout);
+  const auto placed = placed_.find(array.layout);
+  if (is != was) placed->second.held_by_runs += is ? 1 : -1;
   if (array.client_holds || array.users > 0) return;
-  const ArrayId id = at->first;
+  const std::vector<HostId>& hosts = placed->first->hosts;
+  dead_[hosts].push_back(at->first);
   arrays_.erase(at);  // Its memory first, which is the hosts'.
-  for (HostId host : layout->hosts) {
-    dead_[host].push_back(id);
-    hosts_.drop(host);
-  }
+  if (--placed->second.arrays > 0) return;
+  for (HostId host : hosts) hosts_.drop(host);
+  placed_.erase(placed);
 }
 
 void ObjectTable::keep(ArrayId id) {
@@ -70,14 +72,16 @@ void ObjectTable::client_drops_all(SessionId owner) {
 }
 
 void ObjectTable::flush() {
-  for (auto& [host, arrays] : std::exchange(dead_, {})) {
-    hosts_.send(host, encode(FreeFrame{std::move(arrays)}));
+  for (auto& [hosts, arrays] : std::exchange(dead_, {})) {
+    const Frame frame = encode(FreeFrame{std::move(arrays)});
+    for (HostId host : hosts) hosts_.send(host, frame);
   }
 }
 
 bool ObjectTable::any_held_by_runs_alone(DeviceRef at) const {
-  return std::any_of(held_by_runs_.begin(), held_by_runs_.end(), [&](const auto& item) {
-    return std::ranges::any_of(item.first->ranges,
+  return std::any_of(placed_.begin(), placed_.end(), [&](const auto& item) {
+    return item.second.held_by_runs > 0 &&
+           std::ranges::any_of(item.first->ranges,
                                [&](const DeviceRange& range) { return range.contains(at); });
   });
 }

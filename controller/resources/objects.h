@@ -5,8 +5,8 @@
 //
 // Threads: the reactor's thread.
 // Errors: find() throws kInvalid for an array that is not this session's.
-// Cost: O(1) a reference; flush() sends each host one frame for all arrays that were freed
-// together.
+// Cost: O(log arrays) a reference, whatever the hosts. What is freed together on the same hosts is
+// one frame, built once, which flush() sends to each of them.
 #pragma once
 
 #include <map>
@@ -72,8 +72,12 @@ class ObjectTable {
 
   HostTable& hosts_;
   Arrays arrays_;
-  std::map<std::shared_ptr<const DeviceLayout>, int64_t> held_by_runs_;  // How many arrays.
-  std::map<HostId, std::vector<ArrayId>> dead_;
+  struct Placed {
+    int64_t arrays = 0;
+    int64_t held_by_runs = 0;  // By runs alone.
+  };
+  std::map<std::shared_ptr<const DeviceLayout>, Placed> placed_;
+  std::map<std::vector<HostId>, std::vector<ArrayId>> dead_;  // By the hosts that know of them.
 };
 
 }  // namespace gangway

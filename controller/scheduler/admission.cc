@@ -31,7 +31,7 @@ bool Admission::has_room(const RunRecord& run) const {
 
 bool Admission::is_behind_a_short_run(const RunRecord& run) const {
   return std::any_of(short_.begin(), short_.lower_bound(run.id), [&](const auto& earlier) {
-    return overlap(earlier.second->output_bytes, run.plan->output_bytes);
+    return overlap(*earlier.second->output_bytes, *run.plan->output_bytes);
   });
 }
 
@@ -44,7 +44,7 @@ Result<bool> Admission::admit(const RunRecord& run) {
   if (*plan.output_sets > plan.plan->runs_in_flight_max) {
     const std::string owner = owner_name_(run.session);
     const bool is_behind = is_behind_a_short_run(run);
-    const auto short_of = is_behind ? std::nullopt : hosts_.reserve(owner, plan.output_bytes);
+    const auto short_of = is_behind ? std::nullopt : hosts_.reserve(owner, *plan.output_bytes);
     if (is_behind || (short_of && objects_.any_held_by_runs_alone(short_of->at))) {
       short_[run.id] = &plan;
       return false;

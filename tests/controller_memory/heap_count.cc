@@ -1,0 +1,44 @@
+#include "tests/controller_memory/heap_count.h"
+
+#include <malloc.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <new>
+
+namespace {
+
+std::atomic<int64_t> held{0};
+
+void* counted(std::size_t bytes) {
+  void* block = std::malloc(bytes > 0 ? bytes : 1);
+  if (block != nullptr)
+    held.fetch_add(static_cast<int64_t>(malloc_usable_size(block)), std::memory_order_relaxed);
+  return block;
+}
+
+// Not inline: the compiler would see free() where it expects what belongs to operator new.
+[[gnu::noinline]] void freed(void* block) noexcept {
+  if (block != nullptr)
+    held.fetch_sub(static_cast<int64_t>(malloc_usable_size(block)), std::memory_order_relaxed);
+  std::free(block);
+}
+
+}  // namespace
+
+void* operator new(std::size_t bytes) {
+  if (void* block = counted(bytes)) return block;
+  std::abort();
+}
+void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept { return counted(bytes); }
+[[gnu::noinline]] void operator delete(void* block) noexcept { freed(block); }
+[[gnu::noinline]] void operator delete(void* block, std::size_t) noexcept { freed(block); }
+[[gnu::noinline]] void operator delete(void* block, const std::nothrow_t&) noexcept {
+  freed(block);
+}
+
+namespace gangway {
+
+int64_t heap_bytes() { return held.load(std::memory_order_relaxed); }
+
+}  // namespace gangway

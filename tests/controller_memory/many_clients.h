@@ -1,0 +1,41 @@
+// ManyClients: a controller with hosts and clients that are fakes and keep nothing, so that what
+// the heap holds is the controller's.
+//
+// Every client has a slice of all devices, and a program on it that it runs one run after another;
+// each run leaves one result, an array that the client keeps.
+//
+// Threads: the reactor's, outside fibers.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "controller/service/controller.h"
+
+namespace gangway {
+
+class ManyClients {
+ public:
+  ManyClients(uint32_t hosts, uint32_t devices_per_host);
+  ~ManyClients();
+
+  // One more, with its slice and program.
+  void add_client();
+  // So many runs of each client, whose results they keep.
+  void run_all(int runs);
+  ControllerCounts counts() const { return controller_.counts(); }
+
+ private:
+  class Host;
+  class Owner;
+
+  std::unique_ptr<Reactor> reactor_ = Reactor::make_simulated();
+  Controller controller_{*reactor_};
+  uint32_t devices_;
+  std::vector<std::unique_ptr<Host>> hosts_;
+  std::vector<std::unique_ptr<Owner>> owners_;
+  uint64_t last_run_ = 0;
+};
+
+}  // namespace gangway
