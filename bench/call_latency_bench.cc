@@ -3,14 +3,27 @@
 //
 // Why it matters: a training loop that looks at every loss pays the latency once a step; frames and
 // bytes are what a controller of many hosts pays for each. How to read it: the time of one
-// iteration is one run() and item(); Ahead does not wait for each. `frames` and `bytes` are those
-// of one run between the controller and one host, both ways, as the controller's metrics count them
-// (heartbeats included, one a second): they must not grow with nodes or with devices. Budget:
-// 500 us between processes; 3 frames (the run, its end, the result let go) of at most 512 bytes
-// together.
+// iteration is one run() and item(), between processes a hundred of them (`call_us` each); Ahead
+// does not wait for each, and OpByOp (64 runs, `us_per_op`) neither, though each takes the result
+// of the one before. `times_trips` is the median call over the median of two bare round trips
+// between two processes (`trips_us`), taken in turns with the calls: a call goes through two
+// processes and back. `cpu_us` is the processor time of one call in all processes, and
+// `waits` how often one of their threads went to sleep: both stand still where a busy machine
+// changes the times. `frames` and `bytes` are those of one run between the controller and one host,
+// both ways, as the controller's metrics count them (heartbeats included, one a second): they must
+// not grow with nodes or with devices. Budget: 1.5 times the two trips; 10 us ahead; 3 frames (the
+// run with its tickets, its end, the result let go) of at most 512 bytes together.
 #include <benchmark/benchmark.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <array>
+#include <vector>
+
+#include "bench/chain.h"
 #include "bench/one_process.h"
+#include "bench/processes.h"
 #include "ir/build/ops.h"
 #include "ir/build/program_builder.h"
 
@@ -57,20 +70,114 @@ BENCHMARK(BM_CallInOneProcess)
     ->UseRealTime()
     ->Unit(benchmark::kMicrosecond);
 
+// Two processes with a socket between them, which both wait for in the system.
+class BareTrips {
+ public:
+  BareTrips() {
+    std::array<int, 2> ends{};
+    GW_REQUIRE(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) == 0,
+               "bare trips: no socket pair");
+    child_ = fork();
+    socket_ = ends[child_ == 0 ? 1 : 0];
+    close(ends[child_ == 0 ? 0 : 1]);
+    if (child_ != 0) return;
+    while (moved(::read(socket_, frame_.data(), frame_.size())))
+      if (!moved(::write(socket_, frame_.data(), frame_.size()))) break;
+    _exit(0);
+  }
+  ~BareTrips() {
+    close(socket_);
+    waitpid(child_, nullptr, 0);
+  }
+  BareTrips(const BareTrips&) = delete;
+
+  double us_of_two() {
+    const double begin = bench::now_us();
+    for (int trip = 0; trip < 2; ++trip) {
+      GW_REQUIRE(moved(::write(socket_, frame_.data(), frame_.size())) &&
+                     moved(::read(socket_, frame_.data(), frame_.size())),
+                 "bare trips: the other process has gone");
+    }
+    return bench::now_us() - begin;
+  }
+
+ private:
+  bool moved(ssize_t bytes) const { return bytes == static_cast<ssize_t>(frame_.size()); }
+
+  std::array<char, 128> frame_{};
+  int socket_ = -1;
+  pid_t child_ = -1;
+};
+
+// What all processes did for one of the calls since `before`.
+void count_effort(benchmark::State& state, const bench::Effort& before, double calls) {
+  const bench::Effort after = bench::effort();
+  state.counters["cpu_us"] = (after.cpu_us - before.cpu_us) / calls;
+  state.counters["waits"] = (after.waits - before.waits) / calls;
+}
+
 void BM_CallBetweenProcesses(benchmark::State& state) {
+  constexpr int kCalls = 100;  // In turns with as many bare trips.
+  BareTrips trips;
   const Client client = connect("local:1x1", {.memory_bytes = 64 << 20});
   const Executable executable = compiled(client, 1, 1);
-  for (auto _ : state) benchmark::DoNotOptimize(call(executable));
+  call(executable);
+  trips.us_of_two();
+  std::vector<double> calls, bare;
+  for (auto _ : state) {
+    const bench::Effort before = bench::effort();
+    const double begin = bench::now_us();
+    for (int i = 0; i < kCalls; ++i) {
+      const double call_begin = bench::now_us();
+      benchmark::DoNotOptimize(call(executable));
+      calls.push_back(bench::now_us() - call_begin);
+    }
+    state.SetIterationTime((bench::now_us() - begin) * 1e-6);
+    count_effort(state, before, kCalls);
+    for (int i = 0; i < kCalls; ++i) bare.push_back(trips.us_of_two());
+  }
+  state.counters["call_us"] = bench::median(calls);
+  state.counters["trips_us"] = bench::median(bare);
+  state.counters["times_trips"] = bench::median(calls) / bench::median(bare);
 }
-BENCHMARK(BM_CallBetweenProcesses)->UseRealTime()->Unit(benchmark::kMicrosecond);
+BENCHMARK(BM_CallBetweenProcesses)->UseManualTime()->Unit(benchmark::kMicrosecond);
 
 void BM_CallsAheadBetweenProcesses(benchmark::State& state) {
   const Client client = connect("local:1x1", {.memory_bytes = 64 << 20});
   const Executable executable = compiled(client, 1, 1);
   call(executable);
+  const bench::Effort before = bench::effort();
   for (auto _ : state) executable.run({{"x", 1.0f}});
+  count_effort(state, before, static_cast<double>(state.iterations()));
 }
 BENCHMARK(BM_CallsAheadBetweenProcesses)->UseRealTime()->Unit(benchmark::kMicrosecond);
+
+// A chain of runs, each of which takes the result of the one before: a program that is written op
+// by op. Only the last one is waited for.
+void BM_OpByOpBetweenProcesses(benchmark::State& state) {
+  constexpr int kOps = 64;
+  const Client client = connect("local:1x1", {.memory_bytes = 64 << 20});
+  const Slice slice = client.allocate({.devices = 1});
+  const Executable next = slice.compile(count_up(slice.mesh({{"data", 1}}), 1),
+                                        CompileOptions{.runs_in_flight_max = kOps});
+  const Array zero = slice.from_host(HostTensor(f32()));
+  std::vector<double> enqueued, chains;
+  const bench::Effort before = bench::effort();
+  for (auto _ : state) {
+    const double begin = bench::now_us();
+    Array value = zero;
+    for (int op = 0; op < kOps; ++op) value = next.run({{"x", value}})["y"];
+    enqueued.push_back((bench::now_us() - begin) / kOps);
+    const float last = value.item<float>();
+    state.SetIterationTime((bench::now_us() - begin) * 1e-6);
+    chains.push_back((bench::now_us() - begin) / kOps);
+    GW_REQUIRE(last == kOps, "op by op: expected ", kOps, ", got ", last);
+  }
+  state.counters["us_per_op"] = bench::median(chains);
+  state.counters["enqueue_us"] = bench::median(enqueued);
+  count_effort(state, before, static_cast<double>(state.iterations()) * kOps);
+}
+BENCHMARK(BM_OpByOpBetweenProcesses)->UseManualTime()->Unit(benchmark::kMicrosecond);
 
 }  // namespace
 }  // namespace gangway

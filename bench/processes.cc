@@ -37,6 +37,33 @@ Stat read_stat(const std::filesystem::path& path) {
   return stat;
 }
 
+// Of all threads of a process. proc(5): schedstat begins with the nanoseconds on a core.
+void add_effort(const std::filesystem::path& process, Effort& effort) {
+  std::error_code gone;
+  for (const auto& task : std::filesystem::directory_iterator(process / "task", gone)) {
+    double cpu_ns = 0;
+    std::ifstream(task.path() / "schedstat") >> cpu_ns;
+    effort.cpu_us += cpu_ns * 1e-3;
+    const std::string key = "voluntary_ctxt_switches:";
+    std::ifstream in(task.path() / "status");
+    for (std::string line; std::getline(in, line);) {
+      if (line.starts_with(key)) effort.waits += std::stod(line.substr(key.size()));
+    }
+  }
+}
+
+// The programs that this process has started.
+std::vector<std::filesystem::path> children() {
+  std::vector<std::filesystem::path> found;
+  std::error_code gone;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc", gone)) {
+    const std::string pid = entry.path().filename().string();
+    if (pid.find_first_not_of("0123456789") != std::string::npos) continue;
+    if (read_stat(entry.path() / "stat").parent == getpid()) found.push_back(entry.path());
+  }
+  return found;
+}
+
 int64_t peak_bytes(const std::filesystem::path& process) {
   std::ifstream in(process / "status");
   for (std::string line; std::getline(in, line);) {
@@ -49,18 +76,14 @@ int64_t peak_bytes(const std::filesystem::path& process) {
 
 std::vector<ProcessUse> children_use() {
   std::vector<ProcessUse> uses;
-  std::error_code gone;
-  for (const auto& entry : std::filesystem::directory_iterator("/proc", gone)) {
-    const std::string pid = entry.path().filename().string();
-    if (pid.find_first_not_of("0123456789") != std::string::npos) continue;
-    const Stat stat = read_stat(entry.path() / "stat");
-    if (stat.parent != getpid()) continue;
+  for (const std::filesystem::path& process : children()) {
+    const Stat stat = read_stat(process / "stat");
     ProcessUse& use = uses.emplace_back();
-    use.command = read(entry.path() / "cmdline");
+    use.command = read(process / "cmdline");
     std::replace(use.command.begin(), use.command.end(), '\0', ' ');
-    use.peak_bytes = peak_bytes(entry.path());
+    use.peak_bytes = peak_bytes(process);
     use.cpu_s = stat.cpu_s;
-    use.main_cpu_s = read_stat(entry.path() / "task" / pid / "stat").cpu_s;
+    use.main_cpu_s = read_stat(process / "task" / process.filename() / "stat").cpu_s;
   }
   return uses;
 }
@@ -69,6 +92,13 @@ double own_cpu_s() {
   timespec time{};
   clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
   return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
+}
+
+Effort effort() {
+  Effort all;
+  add_effort("/proc/self", all);
+  for (const std::filesystem::path& process : children()) add_effort(process, all);
+  return all;
 }
 
 }  // namespace gangway::bench

@@ -16,6 +16,7 @@
 #include "runtime/fibers/fiber_group.h"
 #include "runtime/fibers/port.h"
 #include "runtime/net/socket_address.h"
+#include "runtime/net/socket_stream.h"
 
 namespace gangway {
 namespace {
@@ -91,7 +92,9 @@ Result<Stream> try_connect(Reactor& reactor, const SocketAddress& target, int64_
         kj::mv(fd), target.get(), target.size,
         kj::LowLevelAsyncIoProvider::ALREADY_CLOEXEC |
             kj::LowLevelAsyncIoProvider::ALREADY_NONBLOCK);
-    return internal::await_connection(reactor, kj::mv(stream), deadline_ns, target.text());
+    return internal::socket_stream(
+        *reactor.port().unix_port(),
+        internal::await_connection(reactor, kj::mv(stream), deadline_ns, target.text()));
   });
 }
 
@@ -118,7 +121,8 @@ class SocketListener final : public Listener {
  private:
   void accept_one(Reactor& reactor, const std::function<void(Stream)>& handler) {
     try {
-      Stream stream = await(receiver_->accept());
+      Stream stream =
+          internal::socket_stream(*reactor.port().unix_port(), await(receiver_->accept()));
       if (bound_.is_abstract() && !is_own_user(*stream)) return;
       if (!bound_.is_unix()) {
         const int on = 1;
