@@ -26,10 +26,11 @@ std::vector<PlanPort> read_ports(capnp::List<wire::Session::Port>::Reader list) 
 
 }  // namespace
 
-class Session::Impl {
+class Session::Impl : public std::enable_shared_from_this<Session::Impl> {
  public:
   Impl(Reactor& reactor, Network& network, const std::string& address, const Options& options)
-      : connection_(
+      : reactor_(reactor),
+        connection_(
             Connection::connect(reactor, network, address,
                                 {.time_limit = std::chrono::milliseconds(options.timeout_ms)})),
         controller_(connection_->bootstrap<wire::Controller>()) {
@@ -129,7 +130,21 @@ class Session::Impl {
   }
 
   void send(const Message& message) {
+    send_freed();
     if (!gone_) frames_->send(encode(message));
+  }
+
+  // What is let go together is one frame, for the controller and for all hosts: it leaves before
+  // the next frame, or as soon as whoever lets go is done.
+  void free(ArrayId array) {
+    freed_.push_back(array);
+    if (freed_.size() > 1) return;
+    reactor_
+        .spawn("free arrays",
+               [weak = weak_from_this()] {
+                 if (const auto self = weak.lock()) self->send_freed();
+               })
+        .detach();
   }
 
   void on_message(Message message) {
@@ -172,6 +187,13 @@ class Session::Impl {
   std::map<uint64_t, CopyDone> copies;
 
  private:
+  void send_freed() {
+    if (freed_.empty()) return;
+    const FreeFrame frame{std::exchange(freed_, {})};
+    if (!gone_) frames_->send(encode(frame));
+  }
+
+  Reactor& reactor_;
   std::optional<Connection> connection_;
   wire::Controller::Client controller_;
   wire::Session::Client session_ = nullptr;
@@ -179,6 +201,7 @@ class Session::Impl {
   std::map<PlanId, wire::Executable::Client> plans_;
   std::optional<Error> gone_;
   std::unique_ptr<FrameStream> frames_;
+  std::vector<ArrayId> freed_;  // The controller has not been told yet.
 };
 
 Session::Session(Reactor& reactor, Network& network, const std::string& address,
@@ -235,7 +258,7 @@ void Session::copy(CopyFrame frame, CopyDone done) {
 }
 
 void Session::free(ArrayId array) {
-  if (impl_ != nullptr) impl_->send(FreeFrame{{array}});
+  if (impl_ != nullptr) impl_->free(array);
 }
 
 }  // namespace gangway::internal

@@ -94,6 +94,27 @@ TEST(SimClusterTest, TheMetricsSayWhatARunMovedOverEachClassOfLink) {
   });
 }
 
+TEST(SimClusterTest, ResultsThatAreLetGoTogetherAreOneFrameForTheControllerAndForEachHost) {
+  const auto reactor = Reactor::make_simulated({.seed = 5});
+  with_client(*reactor, {}, [&](SimCluster& cluster, const Client& client) {
+    const Slice slice = client.allocate({.devices = 4});
+    ProgramBuilder b("outputs", slice.mesh({{"data", 4}}));
+    const Value x = b.input("x", f32());
+    for (int i = 0; i < 4; ++i) b.output(cat("y", i), x + double(i));
+    const Executable executable = slice.compile(b.build());
+    ProcessCounts before;
+    {
+      const gangway::Run run = executable.run({{"x", 1.0f}});
+      run.wait();
+      before = cluster.controller_counts();
+    }
+    WaitQueue().wait_until_ns("for hosts to hear of it", reactor->clock().now_ns() + 10'000'000);
+    EXPECT_EQ(cluster.controller.controller().counts().arrays, 0u);
+    EXPECT_EQ(cluster.controller_counts().frames_in - before.frames_in, 1u);
+    EXPECT_EQ(cluster.controller_counts().frames_out - before.frames_out, 2u);
+  });
+}
+
 TEST(SimClusterTest, WhatADeadClientHeldIsFreed) {
   auto reactor = Reactor::make_simulated({.seed = 3});
   with_client(*reactor, {}, [&](SimCluster& cluster, const Client& client) {
