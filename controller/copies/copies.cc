@@ -69,6 +69,7 @@ std::vector<HostId> CopyTable::hosts_for(SessionId session, const CopyFrame& req
     case CopyKind::kPut: return make_array(session, request);
     case CopyKind::kGet: {
       const ArrayRecord& array = objects_.find(request.array, session);
+      if (array.failed != nullptr) throw *array.failed;
       GW_REQUIRE(request.at.bytes == array.type.bytes(), "get: expected ", array.type.bytes(),
                  " bytes for ", to_string(array.type), ", got ", request.at.bytes);
       std::vector<HostId> hosts = array.layout->holders;

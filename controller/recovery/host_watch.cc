@@ -44,7 +44,6 @@ void HostWatch::lose(HostId id, const Error& reason) {
   options_.log.info("host lost", {{"host", host->info.name}, {"why", reason.message()}});
   lost_total_.add();
   clear_suspicion(*host);
-  stuck_.update(*host, {});
   host->lost = why;
   ExecutorPeer& peer = *std::exchange(host->peer, nullptr);
   host->gone.request_stop(why);
@@ -52,6 +51,7 @@ void HostWatch::lose(HostId id, const Error& reason) {
   plans_.host_lost(id, why);
   copies_.host_lost(id, why);
   runs_.host_lost(id, why);
+  stuck_.update(*host, {});  // Behind its runs, whose errors say where they were stuck.
   hosts_.drop(id);
   peer.hang_up();
 }

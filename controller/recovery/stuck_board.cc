@@ -21,7 +21,9 @@ void StuckBoard::update(HostRecord& host, std::vector<StuckDevice> stuck) {
   }
   const std::vector<StuckDevice> before = std::exchange(host.stuck, std::move(stuck));
   for (const StuckDevice& one : before) {
-    if (!lists(host.stuck, one)) show(host, one, false);
+    if (lists(host.stuck, one)) continue;
+    show(host, one, false);
+    runs_.forget_stuck(host.id, one);
   }
   for (const StuckDevice& one : host.stuck) {
     runs_.note_stuck(host.id, one);

@@ -2,7 +2,8 @@
 //
 // It logs a device that became stuck, once, with host, device, run, operation and the user's line;
 // shows it in the metrics (gangway_device_stuck) and in the status of its host; and tells its run,
-// whose client hears of it if the run fails in the end. Nothing is ended because of it.
+// whose client hears of it if the run fails meanwhile. All of it is taken back when the device goes
+// on. Nothing is ended because of it.
 //
 // Threads: the reactor's thread.
 // Errors: kInvalid for a device that the host does not have.

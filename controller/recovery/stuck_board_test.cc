@@ -53,6 +53,31 @@ TEST_F(StuckBoardTest, TheErrorOfARunSaysWhereItWasStuckAndNotWhoWaitedForThat) 
   EXPECT_THAT(error, Not(HasSubstr("all_reduce")));
 }
 
+TEST_F(StuckBoardTest, ARunThatGoesOnAndThenFailsDoesNotSayThatItIsStuck) {
+  submit(session_, compile(session_));
+  beat(1, {dot_});
+  beat(0, {waiting_});
+  beat(1, {});
+  EXPECT_THAT(error_of_run(1), Not(HasSubstr("is stuck in")));
+}
+
+TEST_F(StuckBoardTest, ARunThatIsStuckAtTwoDevicesNamesTheOneThatDoesNotGoOn) {
+  submit(session_, compile(session_));
+  StuckDevice other = dot_;
+  other.device = 0;
+  beat(1, {other, dot_});
+  beat(1, {other});
+  EXPECT_THAT(error_of_run(1), HasSubstr("host \"host-1\": device 0 is stuck in dot"));
+}
+
+TEST_F(StuckBoardTest, TheErrorOfARunWhoseHostIsLostSaysWhereItWasStuck) {
+  submit(session_, compile(session_));
+  beat(1, {dot_});
+  lose(1);
+  ASSERT_EQ(client_.ended.size(), 1u);
+  EXPECT_THAT(client_.ended[0].error->what(), HasSubstr("device 1 is stuck in dot of f32[4, 8]"));
+}
+
 TEST_F(StuckBoardTest, ARunThatEndsWellAfterAllIsNoError) {
   submit(session_, compile(session_));
   beat(1, {dot_});

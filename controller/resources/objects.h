@@ -39,6 +39,8 @@ struct ArrayRecord {
   bool client_holds = true;
   int users = 0;      // Runs and copies that read or write it.
   int in_flight = 0;  // Of these, those that its hosts were told of.
+  // Why the run whose output it is ended before its hosts heard of it: they never will.
+  std::shared_ptr<const Error> failed;
 };
 
 class ObjectTable {

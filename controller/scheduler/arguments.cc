@@ -5,8 +5,6 @@ namespace gangway {
 void bind_arguments(RunRecord& run, ObjectTable& objects) {
   const Plan& plan = *run.plan->plan;
   const RunFrame& request = run.request;
-  GW_REQUIRE(request.outputs.size() == plan.outputs.size(), "run of \"", plan.name, "\": expected ",
-             plan.outputs.size(), " outputs, got ", request.outputs.size());
   GW_REQUIRE(request.source_positions.size() == plan.sources.size(), "run of \"", plan.name,
              "\": expected ", plan.sources.size(), " source positions, got ",
              request.source_positions.size());
@@ -40,6 +38,13 @@ void bind_arguments(RunRecord& run, ObjectTable& objects) {
     GW_REQUIRE(given[i], "run of \"", plan.name, "\": input \"", plan.values[plan.inputs[i]].name,
                "\" is missing");
   }
+}
+
+void add_outputs(RunRecord& run, ObjectTable& objects) {
+  const Plan& plan = *run.plan->plan;
+  const RunFrame& request = run.request;
+  GW_REQUIRE(request.outputs.size() == plan.outputs.size(), "run of \"", plan.name, "\": expected ",
+             plan.outputs.size(), " outputs, got ", request.outputs.size());
   for (size_t i = 0; i < request.outputs.size(); ++i) {
     const PlanValue& value = plan.values[plan.outputs[i]];
     objects.add(request.outputs[i], {.owner = run.session,

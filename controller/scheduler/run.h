@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <set>
 #include <vector>
@@ -24,11 +25,14 @@ struct RunRecord {
   std::vector<RunId> makers;   // The runs of which it takes outputs; they may have ended.
   std::set<HostId> pending;    // Hosts that have not said that they are done.
   bool behind = false;         // It failed because the run before it did.
+  // It failed because the run that should have made one of its arguments did, for this reason.
+  std::shared_ptr<const Error> lacks;
   std::optional<Error> error;  // The first; a culprit's wins over hearsay.
   bool culprit = false;
   bool stopping = false;
   std::vector<SmallOutput> outputs;
   std::string stuck;         // What a host said last that it is stuck in; empty: nothing.
+  DeviceRef stuck_at;        // Which device.
   bool stuck_waits = false;  // For other devices.
   int64_t deadline_ns = 0;   // 0: none. First its time limit, then its hosts' time to answer.
   bool past_limit = false;   // Its hosts were told to cancel it, since its time limit has passed.

@@ -8,9 +8,6 @@
 namespace gangway {
 namespace {
 
-constexpr int64_t kMs = 1'000'000;
-constexpr int64_t kTimeLimitMaxMs = int64_t{1} << 42;  // 139 years: fits in nanoseconds.
-
 // What the runs are told that were enqueued behind this one.
 Error not_committed(const RunRecord& run) {
   return {ErrorKind::kCancelled,
@@ -19,6 +16,13 @@ Error not_committed(const RunRecord& run) {
               run.error->message()),
           {.program = run.plan->plan->name},
           "handle the error of that run, then run again"};
+}
+
+// Only runs in flight may still come after one before this, by the client's names, which ascend.
+void forget_failed(PlanRecord& plan, RunId before) {
+  auto last = plan.failed.lower_bound(before);
+  for (int64_t n = 0; n < plan.plan->runs_in_flight_max && last != plan.failed.begin(); ++n) --last;
+  plan.failed.erase(plan.failed.begin(), last);
 }
 
 }  // namespace
@@ -53,9 +57,7 @@ void RunTable::submit(SessionId session, RunFrame request, int64_t now_ns) {
     run.fail(error, true);
     return end(run);
   }
-  if (run.request.time_limit_ms > 0) {
-    set_deadline(run, now_ns + std::min(run.request.time_limit_ms, kTimeLimitMaxMs) * kMs);
-  }
+  if (run.request.time_limit_ms > 0) set_time_limit(run, now_ns);
   may_go_on_.insert(scope_of(run));
   admit_all();
   gangs_.pump(now_ns);
@@ -64,10 +66,16 @@ void RunTable::submit(SessionId session, RunFrame request, int64_t now_ns) {
 
 void RunTable::start(RunRecord& run) {
   PlanRecord& plan = plans_.at(run.request.plan, run.session);
-  if (plan.broken) throw *plan.broken;
   run.plan = &plan;
   ++plan.runs;
-  bind_arguments(run, objects_);
+  std::optional<Error> wrong = plan.broken;
+  try {
+    if (!wrong) bind_arguments(run, objects_);
+  } catch (const Error& error) {
+    wrong = error;
+  }
+  add_outputs(run, objects_);  // Whoever takes them is told what is wrong.
+  if (wrong) throw *wrong;
   waiting_[scope_of(run)].insert(run.id);
   gangs_.submit(run.id, plan.id, run.makers);
 }
@@ -104,9 +112,33 @@ bool RunTable::makers_are_prepared(RunRecord& run) {
   return true;
 }
 
+// Then it has failed: the run that should have made it ended before its hosts heard of it.
+bool RunTable::lacks_argument(RunRecord& run) {
+  const Plan& plan = *run.plan->plan;
+  for (const ArgumentFrame& argument : run.request.arguments) {
+    if (!argument.bytes.empty()) continue;
+    const auto& failed = objects_.find(argument.array, run.session).failed;
+    if (failed == nullptr) continue;
+    run.lacks = failed;
+    run.fail(Error(failed->kind(),
+                   cat("run of \"", plan.name, "\": input \"",
+                       plan.values[plan.inputs[argument.input]].name,
+                       "\" is not there, since the run that should have made it did not run: ",
+                       failed->message()),
+                   {.program = plan.name}, failed->hint()),
+             true);
+    return true;
+  }
+  return false;
+}
+
 // False: it waits for another run, or for memory.
 bool RunTable::admit_first(RunRecord& run) {
   if (!makers_are_prepared(run) || !admission_.has_room(run)) return false;
+  if (lacks_argument(run)) {
+    end(run);
+    return true;
+  }
   const Result<bool> admitted = admission_.admit(run);
   if (admitted.ok() && !admitted.value()) return false;
   const Error* broken = admitted.ok() ? broken_chain(run) : &admitted.error();
@@ -125,11 +157,11 @@ bool RunTable::admit_first(RunRecord& run) {
 const Error* RunTable::broken_chain(const RunRecord& run) {
   PlanRecord& plan = *run.plan;
   if (!plan.has_commit) return nullptr;
-  if (run.request.after == RunId()) {  // A new chain: nobody comes after the old one's any more.
-    plan.failed.clear();
+  if (run.request.after == RunId()) {  // A new chain.
+    forget_failed(plan, run.request.run);
     return nullptr;
   }
-  plan.failed.erase(plan.failed.begin(), plan.failed.lower_bound(run.request.after));
+  forget_failed(plan, run.request.after);
   const auto failed = plan.failed.find(run.request.after);
   return failed == plan.failed.end() ? nullptr : &failed->second;
 }
@@ -214,10 +246,11 @@ void RunTable::plan_gone(PlanId plan) {
   gangs_.pump(clock_.now_ns());
 }
 
-RunTable::Counts RunTable::counts(SessionId session) const {
-  Counts counts;
+std::map<SessionId, RunTable::Counts> RunTable::counts() const {
+  std::map<SessionId, Counts> counts;
   for (const auto& [id, run] : runs_) {
-    if (run->session == session) ++(run->prepared ? counts.in_flight : counts.waiting);
+    Counts& of_session = counts[run->session];
+    ++(run->prepared ? of_session.in_flight : of_session.waiting);
   }
   return counts;
 }
@@ -255,15 +288,34 @@ void RunTable::end(RunRecord& run) {
   admission_.ended(run);
   gangs_.ended(run.id, !run.error);
   if (run.plan != nullptr) may_go_on_.insert(scope_of(run));
+  if (run.error && !run.prepared) fail_outputs(run);
   for (ArrayId array : run.kept) objects_.drop(array);
-  if (run.deadline_ns != 0) deadlines_.erase({run.deadline_ns, run.id});
+  if (!run.told) {
+    say_why(run);
+    tell(run);
+  }
   const std::unique_ptr<RunRecord> ended = std::move(runs_.at(run.id));
   runs_.erase(ended->id);
-  if (ended->plan != nullptr) {
-    if (!ended->told) break_chain(*ended);
-    plans_.run_ended(*ended->plan);
+  if (ended->plan != nullptr) plans_.run_ended(*ended->plan);
+}
+
+// Runs that take them, also those that wait already, are told why they are not there.
+void RunTable::fail_outputs(const RunRecord& run) {
+  const auto why = run.lacks != nullptr ? run.lacks : std::make_shared<const Error>(*run.error);
+  for (ArrayId array : run.kept) {
+    ArrayRecord& record = objects_.find(array, run.session);
+    if (record.maker == run.id) record.failed = why;
   }
-  if (!ended->told) tell(*ended);
+}
+
+// Hosts say that the run before it did not commit; why that is, only the controller knows.
+void RunTable::say_why(RunRecord& run) {
+  if (!run.prepared || run.stopping || !run.error) return;
+  if (run.error->kind() != ErrorKind::kCancelled) return;
+  const auto before = run.plan->failed.find(run.request.after);
+  if (before == run.plan->failed.end()) return;
+  run.error = before->second;
+  run.behind = true;
 }
 
 // Runs that come after one that failed do not commit.
@@ -274,6 +326,8 @@ void RunTable::break_chain(const RunRecord& run) {
 
 void RunTable::tell(RunRecord& run) {
   run.told = true;
+  if (run.plan != nullptr) break_chain(run);
+  drop_deadline(run);
   if (run.error && !run.stuck.empty()) run.error->add_context(run.stuck);
   by_client_.erase({run.session, run.request.run});
   callbacks_.ended(run.session, {.run = run.request.run,
@@ -285,24 +339,6 @@ void RunTable::tell(RunRecord& run) {
 RunRecord* RunTable::find(SessionId session, RunId client_run) {
   const auto at = by_client_.find({session, client_run});
   return at == by_client_.end() ? nullptr : runs_.at(at->second).get();
-}
-
-void RunTable::cancel(SessionId session, RunId client_run, const Error& why) {
-  if (RunRecord* run = find(session, client_run)) ask_to_stop(*run, why);
-}
-
-// A run that was not prepared ends here; the hosts end one that was, and they alone know whether
-// the request came before its commit.
-void RunTable::ask_to_stop(RunRecord& run, const Error& why) {
-  if (run.stopping) return;
-  run.stopping = true;
-  if (!run.prepared) {
-    run.fail(why, false);
-    end(run);
-    return pump();
-  }
-  const Frame frame = encode(CancelFrame{run.id, why});
-  for (HostId host : run.pending) hosts_.send(host, frame);
 }
 
 void RunTable::host_lost(HostId host, const Error& why) {
@@ -335,7 +371,15 @@ void RunTable::note_stuck(HostId host, const StuckDevice& stuck) {
   // Who waits for others is not why the run does not end, if one is known that does not.
   if (!run.stuck.empty() && stuck.waits && !run.stuck_waits) return;
   run.stuck = cat("host \"", hosts_.at(host).info.name, "\": ", to_text(stuck));
+  run.stuck_at = {host, stuck.device};
   run.stuck_waits = stuck.waits;
+}
+
+// Another device at which the run is stuck is told of with the next heartbeat of its host.
+void RunTable::forget_stuck(HostId host, const StuckDevice& stuck) {
+  const auto found = runs_.find(stuck.run);
+  if (found == runs_.end() || found->second->stuck_at != DeviceRef{host, stuck.device}) return;
+  found->second->stuck.clear();
 }
 
 void RunTable::session_closed(SessionId session) {
@@ -350,66 +394,6 @@ void RunTable::session_closed(SessionId session) {
     ask_to_stop(*at->second, Error(ErrorKind::kCancelled, "run: its client is gone"));
   }
   gangs_.forget(session);
-}
-
-std::optional<int64_t> RunTable::next_deadline_ns() const {
-  if (deadlines_.empty()) return std::nullopt;
-  return deadlines_.begin()->first;
-}
-
-void RunTable::set_deadline(RunRecord& run, int64_t time_ns) {
-  run.deadline_ns = time_ns;
-  deadlines_.emplace(time_ns, run.id);
-}
-
-void RunTable::forgive_standstill(int64_t late_ns) {
-  std::vector<RunRecord*> asked;
-  for (const auto& [time_ns, id] : deadlines_) {
-    if (runs_.at(id)->past_limit) asked.push_back(runs_.at(id).get());
-  }
-  for (RunRecord* run : asked) {
-    deadlines_.erase({run->deadline_ns, run->id});
-    set_deadline(*run, run->deadline_ns + late_ns);
-  }
-}
-
-void RunTable::expire(int64_t now_ns, int64_t late_ns) {
-  if (late_ns > 0) forgive_standstill(late_ns);
-  while (!deadlines_.empty() && deadlines_.begin()->first <= now_ns) {
-    const RunId id = deadlines_.begin()->second;
-    deadlines_.erase(deadlines_.begin());
-    RunRecord& run = *runs_.at(id);
-    run.deadline_ns = 0;
-    if (run.past_limit) {
-      tell_unanswered(run);
-      continue;
-    }
-    run.past_limit = true;
-    if (run.prepared) set_deadline(run, now_ns + kAnswerMs * kMs);
-    ask_to_stop(run, Error(ErrorKind::kCancelled,
-                           cat("run of \"", run.plan->plan->name,
-                               "\": not done within its limit of ", run.request.time_limit_ms,
-                               " ms", run.prepared ? "" : ": it still waited for earlier runs"),
-                           {.program = run.plan->plan->name}));
-  }
-}
-
-void RunTable::tell_unanswered(RunRecord& run) {
-  std::string silent;
-  for (HostId host : run.pending)
-    silent += cat(silent.empty() ? "" : ", ", "\"", hosts_.at(host).info.name, "\"");
-  Error error(ErrorKind::kUnavailable,
-              cat("run of \"", run.plan->plan->name, "\": not done within its limit of ",
-                  run.request.time_limit_ms, " ms, and not ended ", kAnswerMs,
-                  " ms after it was cancelled: host ", silent, " has not answered"),
-              {.program = run.plan->plan->name},
-              "it may still commit: allocate a new slice, and restore state from a checkpoint");
-  if (run.error && run.error->kind() != ErrorKind::kCancelled)
-    error.add_context(cat("before that: ", run.error->message()));
-  run.error = std::move(error);
-  run.culprit = true;
-  break_chain(run);
-  tell(run);
 }
 
 }  // namespace gangway

@@ -9,7 +9,8 @@
 // lost, or it is stopped before it was prepared. A run that is asked to stop after that ends as its
 // hosts say: they alone know whether the request came before its commit.
 //
-// A run whose time limit has passed ends for its client in any case: when a host does not answer
+// A run whose time limit has passed ends for its client in any case: at once where it still waits
+// for its turn on the devices, since then it can't commit any more; when a host does not answer
 // the cancellation for kAnswerMs, since a device of it is stuck, the client is told so. What the
 // run reserved stays reserved until that host answers, which nobody hears of any more, or is lost.
 //
@@ -50,6 +51,7 @@ class RunTable {
   void host_lost(HostId host, const Error& why);
   // If the run fails in the end, its client hears of it.
   void note_stuck(HostId host, const StuckDevice& stuck);
+  void forget_stuck(HostId host, const StuckDevice& stuck);  // It goes on.
   void session_closed(SessionId session);
   // Something was freed: lets go what can go now.
   void pump();
@@ -72,9 +74,9 @@ class RunTable {
   struct Counts {
     uint64_t waiting = 0, in_flight = 0;
   };
-  Counts counts(SessionId session) const;
-  // Part of the time of the devices that its plans may run on, over the last second.
-  double used(SessionId session) const { return gangs_.used(session, clock_.now_ns()); }
+  std::map<SessionId, Counts> counts() const;  // O(runs).
+  // Part of the time of the devices that a session's plans may run on, over the last second.
+  std::map<SessionId, double> used() const { return gangs_.used(clock_.now_ns()); }
 
  private:
   // The runs of one scope are admitted in the order of their submission.
@@ -84,6 +86,7 @@ class RunTable {
   void start(RunRecord& run);
   void admit(const ScopeKey& scope);
   bool admit_first(RunRecord& run);
+  bool lacks_argument(RunRecord& run);
   bool makers_are_prepared(RunRecord& run);
   void leave_waiting(const RunRecord& run);
   void admit_all();
@@ -91,13 +94,19 @@ class RunTable {
   void send_grants(std::vector<GrantRange> ranges);
   void send(const PlanRecord& plan, const Frame& frame);
   void ask_to_stop(RunRecord& run, const Error& why);
+  std::optional<GangScheduler::Wait> wait_of(const RunRecord& run) const;
+  std::string text_of(const GangScheduler::Wait& wait) const;
+  void set_time_limit(RunRecord& run, int64_t now_ns);
   void set_deadline(RunRecord& run, int64_t time_ns);
+  void drop_deadline(RunRecord& run);
   void forgive_standstill(int64_t late_ns);
   void tell_unanswered(RunRecord& run);
   static void break_chain(const RunRecord& run);
   void tell(RunRecord& run);
   void host_finished(RunRecord& run, HostId host);
   void end(RunRecord& run);
+  void fail_outputs(const RunRecord& run);
+  static void say_why(RunRecord& run);
   const Error* broken_chain(const RunRecord& run);
   RunRecord* find(SessionId session, RunId client_run);
 

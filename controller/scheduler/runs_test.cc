@@ -2,6 +2,8 @@
 
 #include <limits>
 
+#include "ir/build/ops.h"
+#include "ir/build/program_builder.h"
 #include "tests/support/test_controller.h"
 
 namespace gangway {
@@ -161,6 +163,147 @@ TEST_F(RunsTest, TimeInWhichTheControllerStoodStillIsNoneInWhichAHostDidNotAnswe
   for (const size_t host : {0, 1}) finish(host, RunId(1), Error(ErrorKind::kCancelled, "limit"));
   ASSERT_EQ(client_.ended.size(), 1u);
   EXPECT_EQ(client_.ended[0].error->kind(), ErrorKind::kCancelled);
+}
+
+// Its devices could answer only when they have its tickets.
+TEST_F(RunsTest, ARunThatWaitsForItsTurnEndsForItsClientAtItsTimeLimitAndBlamesNoHost) {
+  FakeClient other;
+  const SessionId second = controller_.add_session("other", other);
+  const PlanId mine = compile(session_), theirs = compile(second);
+  submit(second, theirs);
+  submit(session_, mine);
+  submit(session_, mine, 500);
+  EXPECT_THAT(tickets(0), ElementsAre(1, 2)) << "a section that nobody has measured each";
+  EXPECT_EQ(executor_[0].all<PrepareFrame>().size(), 3u);
+  controller_.tick(reactor_->clock().now_ns() + 500'000'000);
+  ASSERT_EQ(client_.ended.size(), 1u);
+  EXPECT_EQ(client_.ended[0].error->kind(), ErrorKind::kCancelled);
+  EXPECT_THAT(client_.ended[0].error->what(),
+              HasSubstr("limit of 500 ms: it still waited for its turn, behind a run of "
+                        "\"doubled\" of client 2 \"other\""));
+  EXPECT_EQ(executor_[1].all<CancelFrame>().size(), 1u);
+  EXPECT_EQ(controller_.counts().runs, 3u) << "its hosts end it when its turn has come";
+  for (uint64_t run = 1; run <= 2; ++run) finish_everywhere(run);
+  EXPECT_EQ(tickets(0).size(), 3u);
+  for (const size_t host : {0, 1}) finish(host, RunId(3), Error(ErrorKind::kCancelled, "limit"));
+  EXPECT_EQ(client_.ended.size(), 2u);
+  EXPECT_EQ(controller_.counts().runs, 0u);
+}
+
+TEST_F(RunsTest, ARunThatIsCancelledWhileItWaitsForItsTurnEndsForItsClientAtOnce) {
+  FakeClient other;
+  const SessionId second = controller_.add_session("other", other);
+  const PlanId mine = compile(session_), theirs = compile(second);
+  submit(second, theirs);
+  submit(session_, mine);
+  const RunId waits = submit(session_, mine, 500);
+  controller_.on_message(session_, CancelFrame{waits, Error(ErrorKind::kCancelled, "enough")});
+  ASSERT_EQ(client_.ended.size(), 1u);
+  EXPECT_EQ(client_.ended[0].run, waits);
+  EXPECT_THAT(client_.ended[0].error->what(), HasSubstr("enough"));
+  pass(reactor_->clock().now_ns(), 5000);
+  lose(0);
+  EXPECT_EQ(client_.ended.size(), 2u) << "it is told once";
+  EXPECT_EQ(controller_.counts().runs, 0u);
+}
+
+TEST_F(RunsTest, ARunWhoseArgumentWasNeverMadeSaysWhyAndReachesNoHost) {
+  const PlanId plan = compile(session_, 1), elsewhere = compile(session_, 1);
+  submit(session_, plan);
+  const RunId maker = submit(session_, plan);
+  const ArrayId lost = last_output_;
+  const auto take = [&](PlanId taker, ArrayId argument) {
+    RunFrame takes{.plan = taker, .run = RunId((session_.value << 40) + ++names_)};
+    takes.arguments = {{.input = 0, .array = argument}};
+    takes.outputs = {ArrayId((session_.value << 40) + ++names_)};
+    controller_.on_message(session_, takes);
+    return takes.outputs[0];
+  };
+  const ArrayId lost_too = take(elsewhere, lost);  // It waits for its maker.
+  controller_.on_message(session_, CancelFrame{maker, Error(ErrorKind::kCancelled, "enough")});
+  take(elsewhere, lost_too);
+  ASSERT_EQ(client_.ended.size(), 3u);
+  for (const size_t run : {1, 2}) {
+    EXPECT_EQ(client_.ended[run].error->kind(), ErrorKind::kCancelled);
+    EXPECT_THAT(client_.ended[run].error->message(),
+                testing::EndsWith("input \"x\" is not there, since the run that should have made "
+                                  "it did not run: enough"));
+  }
+  EXPECT_EQ(executor_[0].all<PrepareFrame>().size(), 1u);
+  controller_.on_message(session_, CopyFrame{.request = 5, .at = {.bytes = 4}, .array = lost});
+  const auto* got = std::get_if<CopyDoneFrame>(&client_.received.back());
+  ASSERT_TRUE(got != nullptr && got->error);
+  EXPECT_THAT(got->error->what(), HasSubstr("enough"));
+  finish_everywhere(1);
+  EXPECT_EQ(controller_.counts().runs, 0u);
+}
+
+// What is wrong with a run shows before its outputs are bound to it.
+TEST_F(RunsTest, ARunThatTakesTheOutputOfARefusedOneSaysWhyThatWasRefused) {
+  const PlanId plan = compile(session_);
+  RunFrame wrong{.plan = plan, .run = RunId((session_.value << 40) + 1000)};
+  wrong.outputs = {ArrayId((session_.value << 40) + 1001)};
+  controller_.on_message(session_, wrong);
+  RunFrame takes{.plan = plan, .run = RunId((session_.value << 40) + 1002)};
+  takes.arguments = {{.input = 0, .array = wrong.outputs[0]}};
+  takes.outputs = {ArrayId((session_.value << 40) + 1003)};
+  controller_.on_message(session_, takes);
+  ASSERT_EQ(client_.ended.size(), 2u);
+  EXPECT_THAT(client_.ended[1].error->what(), HasSubstr("input \"x\" is missing"));
+  controller_.on_message(session_, FreeFrame{{wrong.outputs[0], takes.outputs[0]}});
+  EXPECT_EQ(controller_.counts().arrays, 0u);
+}
+
+// An output is no argument of its own run: nobody would ever make it.
+TEST_F(RunsTest, ARunThatTakesItsOwnOutputIsRefused) {
+  RunFrame wrong{.plan = compile(session_), .run = RunId((session_.value << 40) + 1000)};
+  wrong.outputs = {ArrayId((session_.value << 40) + 1001)};
+  wrong.arguments = {{.input = 0, .array = wrong.outputs[0]}};
+  controller_.on_message(session_, wrong);
+  ASSERT_EQ(client_.ended.size(), 1u);
+  EXPECT_EQ(client_.ended[0].error->kind(), ErrorKind::kInvalid);
+}
+
+// Adds one to a state with each run.
+Program counting(const Mesh& mesh) {
+  ProgramBuilder b("counting", mesh);
+  Value count = b.state("count", zeros(f32()));
+  b.update(count, count + 1.0f);
+  b.output("told", count);
+  return b.build();
+}
+
+// Hosts know only that the run before did not commit.
+TEST_F(RunsTest, RunsInFlightBehindOneThatFailedSayWhyItDid) {
+  const PlanId plan = reactor_->run([&] {
+    slice_ = controller_.allocate(session_, 4).id;
+    return controller_.compile(session_, counting(Mesh{{{"data", 4}}}), {slice_}, 3).id;
+  });
+  RunId before;
+  const auto next = [&] {
+    RunFrame frame{.plan = plan, .run = RunId((session_.value << 40) + ++names_), .after = before};
+    frame.outputs = {ArrayId((session_.value << 40) + ++names_)};
+    before = frame.run;
+    controller_.on_message(session_, frame);
+  };
+  const auto fail = [&](uint64_t run, const Error& why) {
+    for (const size_t host : {0, 1}) finish(host, RunId(run), why);
+    return client_.ended.back().error->message();
+  };
+  const Error behind(ErrorKind::kCancelled, "run: the run before it did not commit");
+  for (int run = 1; run <= 5; ++run) next();
+  EXPECT_EQ(executor_[0].all<PrepareFrame>().size(), 3u);
+  EXPECT_EQ(fail(1, Error(ErrorKind::kInvalid, "the loss is not finite")),
+            "the loss is not finite");
+  before = {};
+  next();  // A new chain, before the old one is through.
+  for (uint64_t run = 2; run <= 5; ++run) {
+    EXPECT_THAT(fail(run, behind),
+                testing::EndsWith("since the run before it did not commit: the loss is not finite"))
+        << run;
+  }
+  finish_everywhere(6);
+  EXPECT_FALSE(client_.ended.back().error.has_value());
 }
 
 TEST_F(RunsTest, AVeryLongTimeLimitIsNone) {

@@ -179,12 +179,14 @@ ControllerCounts Controller::counts() const {
 std::vector<ProgramCounts> Controller::programs() const {
   std::vector<ProgramCounts> programs;
   programs.reserve(sessions_.size());
+  std::map<SessionId, RunTable::Counts> counts = runs_.counts();
+  std::map<SessionId, double> used = runs_.used();
   for (const auto& [id, session] : sessions_) {
-    const RunTable::Counts runs = runs_.counts(id);
+    const RunTable::Counts& runs = counts[id];
     programs.push_back({.id = id,
                         .name = session.name,
                         .share = session.share,
-                        .used = runs_.used(id),
+                        .used = used[id],
                         .runs_waiting = runs.waiting,
                         .runs_in_flight = runs.in_flight,
                         .runs_done = session.runs_done});

@@ -1,5 +1,7 @@
 #include "controller/scheduler/gangs/gang.h"
 
+#include <algorithm>
+
 namespace gangway {
 
 const GangPlan::Stop* Gang::stop() const {
@@ -13,10 +15,15 @@ uint32_t Gang::range_end_max() const {
   return next == slice_->stops.size() ? count() : slice_->stops[next].position;
 }
 
-const GangPlan::Stop* Gang::first_stop_under_way(uint32_t last) const {
-  if (ended_stop_ == slice_->stops.size()) return nullptr;
-  const GangPlan::Stop& next = slice_->stops[ended_stop_];
-  return next.position <= last ? &next : nullptr;
+std::span<const GangPlan::Stop> Gang::stops_under_way(uint32_t last) const {
+  const std::span<const GangPlan::Stop> stops = std::span(slice_->stops).subspan(ended_stop_);
+  const auto end = std::ranges::find_if(
+      stops, [last](const GangPlan::Stop& stop) { return stop.position > last; });
+  return {stops.begin(), end};
+}
+
+bool Gang::is_past_gate() const {
+  return std::ranges::any_of(std::span(slice_->stops).first(stop_), &GangPlan::Stop::is_gate);
 }
 
 void Gang::grant(uint32_t end, int64_t ns, bool is_charged) {

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <span>
 
 #include "controller/scheduler/gangs/gang_plan.h"
 
@@ -25,8 +26,10 @@ class Gang {
   const GangPlan::Stop* stop() const;
   // Where a range that begins with the next position must end: before the next stop.
   uint32_t range_end_max() const;
-  // A position from `ended` to `last` that waits for something; null: none.
-  const GangPlan::Stop* first_stop_under_way(uint32_t last) const;
+  // The positions up to `last` that have not ended and wait for something.
+  std::span<const GangPlan::Stop> stops_under_way(uint32_t last) const;
+  bool is_at_work() const { return ended_ < granted_; }
+  bool is_past_gate() const;  // The gate has its ticket.
 
   // Positions up to `end` are granted, and count as so much device time.
   void grant(uint32_t end, int64_t ns, bool is_charged);

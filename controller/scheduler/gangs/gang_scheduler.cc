@@ -32,12 +32,15 @@ void GangScheduler::grant_took(int64_t ns) {
   grant_cost_ns_ += (static_cast<double>(std::min(ns, kCostMaxNs)) - grant_cost_ns_) / 16;
 }
 
-double GangScheduler::used(SessionId program, int64_t now_ns) const {
-  const auto time = used_.find(program);
-  const size_t devices = groups_.devices_of(program);
-  if (time == used_.end() || devices == 0) return 0;
-  return static_cast<double>(time->second.last_second_ns(now_ns)) /
-         (static_cast<double>(DeviceTime::kWindowNs) * static_cast<double>(devices));
+std::map<SessionId, double> GangScheduler::used(int64_t now_ns) const {
+  std::map<SessionId, double> used;
+  for (const auto& [program, devices] : groups_.devices()) {
+    const auto time = used_.find(program);
+    if (time == used_.end()) continue;
+    used[program] = static_cast<double>(time->second.last_second_ns(now_ns)) /
+                    (static_cast<double>(DeviceTime::kWindowNs) * static_cast<double>(devices));
+  }
+  return used;
 }
 
 // --- Plans and groups
@@ -204,6 +207,35 @@ bool GangScheduler::is_granted_whole(RunId id) const {
   return !gangs.empty() && std::ranges::all_of(gangs, &Gang::is_whole);
 }
 
+std::optional<GangScheduler::Wait> GangScheduler::waits_for_turn(RunId id) const {
+  const auto found = runs_.find(id);
+  if (found == runs_.end() || is_granted_whole(id)) return std::nullopt;
+  const RunState& run = found->second;
+  if (std::ranges::any_of(run.gangs, &Gang::is_at_work)) return std::nullopt;
+  return Wait{.behind = run_ahead_of(run),
+              .may_commit = std::ranges::any_of(run.gangs, &Gang::is_past_gate)};
+}
+
+// The first of its scope, a run whose outputs it takes, or one of another program that has turns
+// ahead on its devices.
+RunId GangScheduler::run_ahead_of(const RunState& run) const {
+  const Item& first = orders_.at(order_of(run)).begin()->second;
+  if (first.run != run.id) return first.run;
+  for (RunId maker : run.makers) {
+    if (!is_granted_whole(maker)) return maker;
+  }
+  const std::vector<GroupId>& groups = run.plan->all_contended;
+  for (const auto& [id, other] : runs_) {
+    if (id == run.id) continue;
+    for (uint32_t s = 0; s < other.gangs.size(); ++s) {
+      const auto competes = [&](GroupId group) { return std::ranges::count(groups, group) > 0; };
+      if (other.gangs[s].is_at_work() && std::ranges::any_of(other.plan->contended[s], competes))
+        return id;
+    }
+  }
+  return RunId();
+}
+
 void GangScheduler::start(RunState& run) {
   for (const GangPlan::Slice& slice : run.plan->plan.slices) {
     run.gangs.emplace_back(slice).waits_since_ns = now_ns_;
@@ -289,9 +321,9 @@ bool GangScheduler::may_receive(const RunState& run, uint32_t slice,
   const Gang& sender = run.gangs[stop.slice];
   if (sender.granted() <= stop.sent) return false;
   if (run.plan->contended[slice].empty() || sender.ended() > stop.sent) return true;
-  const GangPlan::Stop* waits = sender.first_stop_under_way(stop.sent);
-  if (waits == nullptr) return true;
-  return !waits->is_gate && run.gangs[waits->slice].ended() > waits->sent;
+  return std::ranges::all_of(sender.stops_under_way(stop.sent), [&](const GangPlan::Stop& waits) {
+    return !waits.is_gate && run.gangs[waits.slice].ended() > waits.sent;
+  });
 }
 
 void GangScheduler::wait_for_turn(RunState& run, uint32_t slice) {

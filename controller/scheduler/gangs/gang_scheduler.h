@@ -32,6 +32,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <span>
 #include <vector>
@@ -82,13 +83,22 @@ class GangScheduler {
   // One of its devices does not go on: what the run was granted ahead holds up no other program,
   // and it gets no more turns until its devices have ended more of it.
   void set_aside(RunId id);
+  // What a run waits for at which no device is at work.
+  struct Wait {
+    RunId behind;             // The run that goes first; 0: none is known.
+    bool may_commit = false;  // Its gate has its ticket.
+  };
+  // None: all of it has tickets, or a device is at work on what has, as far as hosts have reported.
+  // O(runs).
+  std::optional<Wait> waits_for_turn(RunId id) const;
   // What it took to send one frame of grants.
   void grant_took(int64_t ns);
 
   void pump(int64_t now_ns);
 
-  // Part of the time of the devices that the program may run on, over the last second.
-  double used(SessionId program, int64_t now_ns) const;
+  // By program: part of the time of the devices that it may run on, over the last second. None:
+  // nothing of it.
+  std::map<SessionId, double> used(int64_t now_ns) const;
   int64_t quantum_ns() const;
 
  private:
@@ -131,6 +141,7 @@ class GangScheduler {
   static OrderKey order_of(const RunState& run);
   void advance(const OrderKey& key);
   bool is_granted_whole(RunId id) const;
+  RunId run_ahead_of(const RunState& run) const;
   void start(RunState& run);
   void grant_whole(RunState& run);
   void refresh(RunState& run);

@@ -58,6 +58,22 @@ class GangSchedulerTest : public testing::Test {
          .stops = {{.position = 0, .slice = 0, .sent = 1}, {.position = 2, .is_gate = true}}});
     scheduler_.add_plan(PlanId(id), std::move(plan));
   }
+  // Slices of one device each: a and b send to c, which receives both, computes and sends to d.
+  void add_diamond(uint64_t id) {
+    GangPlan plan{.program = SessionId(id), .scope = id, .positions = 10};
+    const auto slice = [&](uint64_t n, std::vector<int64_t> ns, std::vector<GangPlan::Stop> stops) {
+      plan.slices.push_back({.id = SliceId(10 * id + n),
+                             .devices = devices(static_cast<uint32_t>(n), 1),
+                             .modelled_ns = std::move(ns),
+                             .stops = std::move(stops)});
+    };
+    slice(0, {kMs, 0}, {});
+    slice(1, {kMs, 0}, {});
+    slice(2, {0, 0, kMs, 0},
+          {{.position = 0, .slice = 0, .sent = 1}, {.position = 1, .slice = 1, .sent = 1}});
+    slice(3, {0, kMs}, {{.position = 0, .slice = 2, .sent = 3}});
+    scheduler_.add_plan(PlanId(id), std::move(plan));
+  }
   static std::vector<DeviceRef> devices(uint32_t first, uint32_t count) {
     std::vector<DeviceRef> all;
     for (uint32_t d = first; d < first + count; ++d) all.push_back({HostId(0), d});
@@ -91,8 +107,11 @@ class GangSchedulerTest : public testing::Test {
                   std::to_string(range.first + range.count - 1) + "@" +
                   std::to_string(range.ticket.value);
       ends_[range.run] = range.first + range.count;
+      slice_ends_[{range.run, range.slice}] = range.first + range.count;
     }
   }
+  // Positions before it are granted.
+  uint32_t ends_of(uint64_t id, uint32_t slice) { return slice_ends_[{RunId(id), slice}]; }
   bool finish_next(uint64_t id) {
     const uint32_t end = ++ended_[RunId(id)];
     if (end > ends_[RunId(id)]) return false;
@@ -108,6 +127,7 @@ class GangSchedulerTest : public testing::Test {
   GangScheduler scheduler_{std::make_unique<Charges>(charged_), [this](auto all) { send(all); }};
   std::string granted_;
   std::map<RunId, uint32_t> ends_, ended_;
+  std::map<std::pair<RunId, uint32_t>, uint32_t> slice_ends_;
 };
 
 TEST_F(GangSchedulerTest, ARunThatDoesNotGoOnHoldsUpNoOtherProgram) {
@@ -197,6 +217,62 @@ TEST_F(GangSchedulerTest, AReceiveHasAHigherTicketThanItsSendAndTheGateOneForAll
   EXPECT_EQ(take(), "1/0:1-1@2 1/1:0-1@3 1/0:2-2@5 1/1:2-2@5 1/0:3-3@6");
   progress(1, 1, 2, kMs);
   EXPECT_EQ(take(), "1/1:3-3@7");
+}
+
+// On d's device others could go on meanwhile.
+TEST_F(GangSchedulerTest, WhereOthersCompeteAReceiveWaitsUntilItsSenderWaitsForNoThirdSlice) {
+  add_diamond(1);
+  add(2, {kMs});
+  run(1, 1);  // Every section is measured once.
+  for (int turn = 0; turn < 4; ++turn) {
+    take();
+    for (uint32_t s = 0; s < 2; ++s) progress(1, s, std::min(ends_of(1, s), 2u), kMs);
+    for (uint32_t s = 2; s < 4; ++s) {
+      if (ends_of(1, s) > 0) progress(1, s, ends_of(1, s), kMs);
+    }
+  }
+  scheduler_.ended(RunId(1), true);
+  run(2, 1);
+  const std::string all = take();
+  EXPECT_NE(all.find("2/2:"), std::string::npos) << "c is granted up to its send: " << all;
+  EXPECT_EQ(ends_of(2, 2), 4u);
+  EXPECT_EQ(all.find("2/3:"), std::string::npos) << "it waits for a and b: " << all;
+  progress(2, 0, 2, kMs);
+  EXPECT_EQ(take(), "") << "c still waits for b";
+  progress(2, 1, 2, kMs);
+  EXPECT_EQ(take().substr(0, 6), "2/3:0-");
+}
+
+TEST_F(GangSchedulerTest, ARunAtWhichNoDeviceIsAtWorkSaysBehindWhichItWaits) {
+  add(1, {kMs, kMs});
+  add(2, std::vector<int64_t>(9, 50 * kMs));
+  measure(2, 100);
+  measure(1, 101);
+  run(1, 2);
+  take();
+  EXPECT_FALSE(scheduler_.waits_for_turn(RunId(1))) << "devices are at work on it";
+  run(2, 1);
+  run(3, 1);
+  take();
+  ASSERT_TRUE(scheduler_.waits_for_turn(RunId(2)));
+  EXPECT_EQ(scheduler_.waits_for_turn(RunId(2))->behind, RunId(1)) << "another program's";
+  EXPECT_EQ(scheduler_.waits_for_turn(RunId(3))->behind, RunId(2)) << "the one before it";
+  EXPECT_FALSE(scheduler_.waits_for_turn(RunId(3))->may_commit);
+  EXPECT_FALSE(scheduler_.waits_for_turn(RunId(77)));
+}
+
+TEST_F(GangSchedulerTest, ARunWhoseGateHasItsTicketMayCommitThoughTheRestWaits) {
+  add_pair(1, 0, 2);
+  add_pair(2, 2, 0);
+  run(1, 1);
+  take();
+  EXPECT_FALSE(scheduler_.waits_for_turn(RunId(1)));
+  progress(1, 0, 1, kMs);
+  take();  // Up to the gate, and the first commit.
+  progress(1, 0, 4, kMs);
+  progress(1, 1, 3, kMs);
+  ASSERT_TRUE(scheduler_.waits_for_turn(RunId(1))) << "the second commit";
+  EXPECT_TRUE(scheduler_.waits_for_turn(RunId(1))->may_commit);
 }
 
 // Else two runs that are granted in part could each wait for what the other holds.
@@ -352,9 +428,9 @@ TEST_F(GangSchedulerTest, WhatAProgramUsedOfItsDevicesOverTheLastSecondIsKnown) 
   run(1, 1);
   take();
   progress(1, 0, 1, 250 * kMs);
-  EXPECT_NEAR(scheduler_.used(SessionId(1), 500 * kMs), 0.25, 1e-9);
-  EXPECT_EQ(scheduler_.used(SessionId(1), 1500 * kMs), 0);
-  EXPECT_EQ(scheduler_.used(SessionId(2), 0), 0);
+  EXPECT_NEAR(scheduler_.used(500 * kMs).at(SessionId(1)), 0.25, 1e-9);
+  EXPECT_EQ(scheduler_.used(1500 * kMs).at(SessionId(1)), 0);
+  EXPECT_FALSE(scheduler_.used(0).contains(SessionId(2)));
 }
 
 }  // namespace

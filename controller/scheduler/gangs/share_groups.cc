@@ -74,13 +74,12 @@ void ShareGroups::erase_empty(GroupChanges& changes) {
   }
 }
 
-size_t ShareGroups::devices_of(SessionId program) const {
-  size_t devices = 0;
+std::map<SessionId, size_t> ShareGroups::devices() const {
+  std::map<SessionId, size_t> devices;
   for (const auto& [id, group] : groups_) {
-    const bool runs_here = std::any_of(group.slices.begin(), group.slices.end(), [&](SliceId at) {
-      return slices_.at(at).program == program;
-    });
-    if (runs_here) devices += group.devices;
+    std::set<SessionId> programs;
+    for (SliceId slice : group.slices) programs.insert(slices_.at(slice).program);
+    for (SessionId program : programs) devices[program] += group.devices;
   }
   return devices;
 }

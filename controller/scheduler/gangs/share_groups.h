@@ -5,7 +5,8 @@
 // slice cuts the groups that it covers in part in two; when it goes, they become one again.
 //
 // Threads: a value on the reactor's thread.
-// Cost: add() and remove() O(devices of the slice); the rest O(log slices).
+// Cost: add() and remove() O(devices of the slice); devices() O(slices of all groups); the rest
+// O(log slices).
 #pragma once
 
 #include <cstddef>
@@ -35,8 +36,8 @@ class ShareGroups {
   const std::vector<GroupId>& of(SliceId slice) const { return slices_.at(slice).groups; }
   // Whether more than one program may run there.
   bool is_contended(GroupId group) const { return groups_.at(group).programs > 1; }
-  // On how many devices the program may run.
-  size_t devices_of(SessionId program) const;
+  // On how many devices each program may run.
+  std::map<SessionId, size_t> devices() const;
   size_t size() const { return groups_.size(); }
 
  private:

@@ -25,7 +25,7 @@ TEST(ShareGroups, AllDevicesOfASliceThatNobodySharesAreOneGroup) {
   groups.add(SliceId(1), SessionId(1), devices(0, 512));
   EXPECT_EQ(groups.size(), 1u);
   EXPECT_FALSE(groups.is_contended(groups.of(SliceId(1))[0]));
-  EXPECT_EQ(groups.devices_of(SessionId(1)), 512u);
+  EXPECT_EQ(groups.devices().at(SessionId(1)), 512u);
 }
 
 TEST(ShareGroups, ASliceCutsTheGroupsThatItCoversInPart) {
@@ -41,7 +41,7 @@ TEST(ShareGroups, ASliceCutsTheGroupsThatItCoversInPart) {
   EXPECT_THAT(changes.gone, IsEmpty());
   EXPECT_FALSE(groups.is_contended(before));
   EXPECT_TRUE(groups.is_contended(shared));
-  EXPECT_EQ(groups.devices_of(SessionId(2)), 8u);
+  EXPECT_EQ(groups.devices().at(SessionId(2)), 8u);
 }
 
 TEST(ShareGroups, WhenTheSliceIsGoneTheyAreOneAgain) {

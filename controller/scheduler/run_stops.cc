@@ -1,0 +1,125 @@
+// How runs are stopped before their end: by their client, and by their time limit.
+#include <algorithm>
+#include <utility>
+
+#include "controller/scheduler/runs.h"
+
+namespace gangway {
+namespace {
+
+constexpr int64_t kMs = 1'000'000;
+constexpr int64_t kTimeLimitMaxMs = int64_t{1} << 42;  // 139 years: fits in nanoseconds.
+
+Error past_limit(const RunRecord& run, const std::string& why) {
+  const std::string& name = run.plan->plan->name;
+  return {ErrorKind::kCancelled,
+          cat("run of \"", name, "\": not done within its limit of ", run.request.time_limit_ms,
+              " ms", why),
+          {.program = name}};
+}
+
+}  // namespace
+
+void RunTable::cancel(SessionId session, RunId client_run, const Error& why) {
+  if (RunRecord* run = find(session, client_run)) ask_to_stop(*run, why);
+}
+
+// A run that was not prepared ends here; the hosts end one that was, and they alone know whether
+// the request came before its commit. Where it waits for its turn, they answer when that has come;
+// but it can't commit any more, so its client is told at once.
+void RunTable::ask_to_stop(RunRecord& run, const Error& why) {
+  if (run.stopping) return;
+  run.stopping = true;
+  if (!run.prepared) {
+    run.fail(why, false);
+    end(run);
+    return pump();
+  }
+  const Frame frame = encode(CancelFrame{run.id, why});
+  for (HostId host : run.pending) hosts_.send(host, frame);
+  const auto wait = wait_of(run);
+  if (!wait || wait->may_commit) return;
+  run.fail(why, false);
+  tell(run);
+}
+
+// For its turn, if that is what it waits for.
+std::optional<GangScheduler::Wait> RunTable::wait_of(const RunRecord& run) const {
+  return run.stuck.empty() ? gangs_.waits_for_turn(run.id) : std::nullopt;
+}
+
+std::string RunTable::text_of(const GangScheduler::Wait& wait) const {
+  const auto ahead = runs_.find(wait.behind);
+  if (ahead == runs_.end()) return ": it still waited for its turn";
+  return cat(": it still waited for its turn, behind a run of \"", ahead->second->plan->plan->name,
+             "\" of ", callbacks_.owner_name(ahead->second->session));
+}
+
+std::optional<int64_t> RunTable::next_deadline_ns() const {
+  if (deadlines_.empty()) return std::nullopt;
+  return deadlines_.begin()->first;
+}
+
+void RunTable::set_time_limit(RunRecord& run, int64_t now_ns) {
+  set_deadline(run, now_ns + std::min(run.request.time_limit_ms, kTimeLimitMaxMs) * kMs);
+}
+
+void RunTable::set_deadline(RunRecord& run, int64_t time_ns) {
+  drop_deadline(run);
+  run.deadline_ns = time_ns;
+  deadlines_.emplace(time_ns, run.id);
+}
+
+void RunTable::drop_deadline(RunRecord& run) {
+  if (run.deadline_ns != 0) deadlines_.erase({std::exchange(run.deadline_ns, 0), run.id});
+}
+
+void RunTable::forgive_standstill(int64_t late_ns) {
+  std::vector<RunRecord*> asked;
+  for (const auto& [time_ns, id] : deadlines_) {
+    if (runs_.at(id)->past_limit) asked.push_back(runs_.at(id).get());
+  }
+  for (RunRecord* run : asked) set_deadline(*run, run->deadline_ns + late_ns);
+}
+
+void RunTable::expire(int64_t now_ns, int64_t late_ns) {
+  if (late_ns > 0) forgive_standstill(late_ns);
+  while (!deadlines_.empty() && deadlines_.begin()->first <= now_ns) {
+    RunRecord& run = *runs_.at(deadlines_.begin()->second);
+    drop_deadline(run);
+    if (run.past_limit) {
+      tell_unanswered(run);
+      continue;
+    }
+    run.past_limit = true;
+    if (run.prepared) set_deadline(run, now_ns + kAnswerMs * kMs);
+    const auto wait = wait_of(run);
+    const std::string why = !run.prepared ? ": it still waited for earlier runs"
+                            : wait        ? text_of(*wait)
+                                          : "";
+    ask_to_stop(run, past_limit(run, why));
+  }
+}
+
+void RunTable::tell_unanswered(RunRecord& run) {
+  const auto wait = wait_of(run);
+  if (wait && !wait->may_commit) {
+    run.fail(past_limit(run, text_of(*wait)), false);
+    return tell(run);
+  }
+  std::string silent;
+  for (HostId host : run.pending)
+    silent += cat(silent.empty() ? "" : ", ", "\"", hosts_.at(host).info.name, "\"");
+  const Error limit =
+      past_limit(run, cat(", and not ended ", kAnswerMs, " ms after it was cancelled",
+                          wait ? text_of(*wait) : cat(": host ", silent, " has not answered")));
+  Error error(ErrorKind::kUnavailable, limit.message(), limit.where(),
+              "it may still commit: allocate a new slice, and restore state from a checkpoint");
+  if (run.error && run.error->kind() != ErrorKind::kCancelled)
+    error.add_context(cat("before that: ", run.error->message()));
+  run.error = std::move(error);
+  run.culprit = true;
+  tell(run);
+}
+
+}  // namespace gangway
