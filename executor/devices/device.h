@@ -44,6 +44,7 @@
 #include "executor/transfers/link_meter.h"
 #include "executor/work/bell.h"
 #include "executor/work/shared_counter.h"
+#include "executor/work/work.h"
 #include "ir/plan/plan.h"
 #include "runtime/observe/trace.h"
 
@@ -269,5 +270,10 @@ class Device {
   const std::shared_ptr<DeviceMemory> memory_;  // Shared with its buffers.
   const bool discrete_ = false;
 };
+
+// Where the device is: what it does next begins now, or where a timed step ended just before.
+inline int64_t device_time_ns(const Turn& turn) {
+  return turn.timed_until_ns != 0 ? turn.timed_until_ns : turn.device.now_ns();
+}
 
 }  // namespace gangway

@@ -52,7 +52,7 @@ void DeviceRun::begin(Turn& turn) {
 Progress DeviceRun::advance(Turn& turn) {
   if (!started_) begin(turn);
   if (!clock_.is_used()) return advance_entries(turn);
-  clock_.start(turn.device.now_ns());
+  clock_.start(device_time_ns(turn));
   const uint32_t first = cursor_;
   const Progress progress = advance_entries(turn);
   clock_.hold(progress == Progress::kPending && holds_device());
@@ -64,7 +64,7 @@ Progress DeviceRun::advance(Turn& turn) {
 void DeviceRun::stop_clock(const Turn& turn, bool was_busy) {
   const uint32_t last = begun_ || cursor_ == 0 ? cursor_ : cursor_ - 1;
   const uint32_t entry = was_busy && error_ == nullptr ? last : kNone;
-  if (!clock_.stop(turn.device.now_ns(), entry, cursor_)) return;
+  if (!clock_.stop(device_time_ns(turn), entry, cursor_)) return;
   mailbox_.post([this, alive = listener_.alive] {
     if (*alive) listener_.sections_ended(*this);
   });

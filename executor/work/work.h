@@ -44,6 +44,9 @@ struct Turn {
   // has come.
   uint64_t until_ticket = kNoTicket;
   const std::atomic<Work*>* incoming = nullptr;
+  // A real device whose last act in this turn was to end a `timed` step: when that ended, though
+  // the device's thread woke later. 0: there is no such step.
+  int64_t timed_until_ns = 0;
 
   void wake_by(int64_t time_ns) { wake_at_ns = std::min(wake_at_ns, time_ns); }
   // Whether `word` has reached `value`; where the policy is to spin, waits up to a microsecond for

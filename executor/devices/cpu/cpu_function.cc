@@ -41,6 +41,7 @@ Progress CpuFunction::advance(CallFrame& frame, Turn& turn) const {
     const Step& step = steps_[frame.step];
     if (step.kind == StepKind::kKernel && timer_ == nullptr && !frame.check) {
       if (!frame.poisoned) run_traced(step, frame, turn);
+      turn.timed_until_ns = 0;
     } else if (step.kind == StepKind::kAllReduce) {
       if (advance_all_reduce(step, frame, turn) == Progress::kPending) return Progress::kPending;
     } else if (advance_timed(step, frame, turn) == Progress::kPending) {
@@ -68,7 +69,8 @@ void CpuFunction::run_traced(const Step& step, CallFrame& frame, Turn& turn) con
 }
 
 // Kernels of modelled or checked runs, and `timed`: the step takes a given time, during which the
-// device is busy.
+// device is busy. On a real device a timed step begins where the one before it ended, as on a card
+// that has its next kernel queued: how late the thread woke is not the device's time.
 Progress CpuFunction::advance_timed(const Step& step, CallFrame& frame, Turn& turn) const {
   const NodeId id = frame.step;
   if (!frame.begun) {
@@ -77,6 +79,7 @@ Progress CpuFunction::advance_timed(const Step& step, CallFrame& frame, Turn& tu
     const bool looking = frame.check && frame.culprit == kNone && inputs_finite(frame, id);
     if (step.kind == StepKind::kKernel) {
       run_kernel(step, frame);
+      turn.timed_until_ns = 0;
     } else {
       const Node& node = function().nodes[id];
       const std::byte* from = address(frame, node.inputs[0]);
@@ -86,11 +89,14 @@ Progress CpuFunction::advance_timed(const Step& step, CallFrame& frame, Turn& tu
     if (looking) check_results(frame, id);
     if (step.duration_ns == 0) return Progress::kDone;
     frame.begun = true;
-    frame.resume_at_ns =
-        turn.now_ns +
-        (timer_ == nullptr ? step.duration_ns : timer_->begin_step(frame, turn, step.duration_ns));
+    frame.resume_at_ns = timer_ == nullptr
+                             ? device_time_ns(turn) + step.duration_ns
+                             : turn.now_ns + timer_->begin_step(frame, turn, step.duration_ns);
   }
-  return wait_to_resume(frame, turn);
+  const int64_t end_ns = frame.resume_at_ns;
+  if (wait_to_resume(frame, turn) == Progress::kPending) return Progress::kPending;
+  if (timer_ == nullptr) turn.timed_until_ns = end_ns;
+  return Progress::kDone;
 }
 
 Progress CpuFunction::advance_all_reduce(const Step& step, CallFrame& frame, Turn& turn) const {
@@ -106,6 +112,7 @@ Progress CpuFunction::advance_all_reduce(const Step& step, CallFrame& frame, Tur
     if (collective.poisoned()) frame.poisoned = frame.peer_poisoned = true;
     if (looking && !frame.poisoned) check_results(frame, id);
     frame.resume_at_ns = 1;
+    turn.timed_until_ns = 0;
     if (timer_ != nullptr) {
       const int64_t cost_ns =
           timer_->collective_ns(static_cast<double>(step.bucket_bytes), collective.peers());

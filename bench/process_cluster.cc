@@ -1,0 +1,60 @@
+#include "bench/process_cluster.h"
+
+#include <time.h>
+
+#include "bench/chain.h"
+
+namespace gangway::bench {
+
+void pause_ms(int64_t ms) {
+  timespec left{ms / 1000, ms % 1000 * 1'000'000};
+  while (nanosleep(&left, &left) != 0) {
+  }
+}
+
+bool wait_until(int64_t limit_ms, const std::function<bool()>& wanted) {
+  const double until_us = now_us() + static_cast<double>(limit_ms) * 1000;
+  while (!wanted()) {
+    if (now_us() > until_us) return false;
+    pause_ms(2);
+  }
+  return true;
+}
+
+std::unique_ptr<ChildProcess> start_tool(std::vector<std::string> arguments,
+                                         const AnonymousFile& log) {
+  arguments.insert(arguments.begin(), GANGWAY_TOOL);
+  return std::make_unique<ChildProcess>(
+      ChildOptions{.arguments = std::move(arguments), .output_file = log.path()});
+}
+
+// The controller prints its address first.
+ProcessCluster::ProcessCluster(const Shape& shape)
+    : controller_(start_tool({"controller", "--listen", "127.0.0.1:0"}, log_)) {
+  constexpr int64_t kStartMs = 10'000;
+  wait_until(kStartMs, [&] {
+    const std::string text = log();
+    address_ = text.substr(0, text.find('\n') == text.npos ? 0 : text.find('\n'));
+    return !address_.empty();
+  });
+  for (int i = 0; i < shape.executors; ++i) {
+    executors_.push_back(start_tool(
+        {"executor", "--connect", address_, "--name", host_name(i), "--devices",
+         std::to_string(shape.devices), "--threads", "1", "--memory", std::to_string(64 << 20)},
+        log_));
+  }
+  const Client client = connect(address_);
+  const bool all = wait_until(kStartMs, [&] {
+    return client.status().hosts.size() == static_cast<size_t>(shape.executors);
+  });
+  GW_REQUIRE(all, "cluster of processes: it did not come up: ", log());
+}
+
+pid_t ProcessCluster::executor(const std::string& host) const {
+  for (size_t i = 0; i < executors_.size(); ++i) {
+    if (host_name(static_cast<int>(i)) == host) return executors_[i]->pid();
+  }
+  throw Error(ErrorKind::kInvalid, cat("cluster of processes: there is no host \"", host, "\""));
+}
+
+}  // namespace gangway::bench
