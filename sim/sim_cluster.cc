@@ -52,7 +52,8 @@ void SimCluster::add_host(int host) {
   hosts_.push_back(std::make_shared<SimHost>(SimHostOptions{.timed_only = options_.timed_only,
                                                             .links = options_.links,
                                                             .memory = memory_,
-                                                            .replay = &replay_}));
+                                                            .replay = &replay_,
+                                                            .busy = options_.busy}));
   processes_.push_back(
       std::make_unique<SimProcess>(reactor_, options_.time, options_.executor_rates));
   executors.push_back(std::make_unique<ExecutorService>(

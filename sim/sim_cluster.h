@@ -52,10 +52,11 @@ struct SimClusterOptions {
   std::string policy = "fair";  // As ControllerOptions.
   ProcessTime time = ProcessTime::kFree;
   ProcessRates controller_rates, executor_rates;
-  FrameOptions frames;                  // Of the controller's and the executors' streams.
-  Tracer* tracer = nullptr;             // Gets a row for each device.
-  std::shared_ptr<OrderLog> order_log;  // As HostOptions; null: nothing is written down.
-  bool order_collectives = true;        // As HostOptions.
+  FrameOptions frames;                    // Of the controller's and the executors' streams.
+  Tracer* tracer = nullptr;               // Gets a row for each device.
+  std::vector<BusySpan>* busy = nullptr;  // As SimHostOptions.
+  std::shared_ptr<OrderLog> order_log;    // As HostOptions; null: nothing is written down.
+  bool order_collectives = true;          // As HostOptions.
 };
 
 class SimCluster {

@@ -48,7 +48,11 @@ int64_t SimHost::begin_collective(const CallFrame& frame, Turn& turn, int64_t co
 
 int64_t SimHost::count(const CallFrame& frame, Turn& turn, int64_t ns) {
   busy_ns_ += ns;
-  if (frame.program != nullptr) by_program_[*frame.program] += ns;
+  if (frame.program != nullptr) {
+    by_program_[*frame.program] += ns;
+    if (options_.busy != nullptr)
+      options_.busy->push_back({turn.device.name(), *frame.program, turn.now_ns, turn.now_ns + ns});
+  }
   if (options_.replay != nullptr)
     options_.replay->add(ReplayHash::of(turn.device.name()), turn.now_ns + ns);
   return ns;

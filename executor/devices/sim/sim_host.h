@@ -25,6 +25,13 @@ namespace gangway {
 
 class SimDevice;
 
+// What a device of a simulation was busy with, and when.
+struct BusySpan {
+  std::string device;   // Its name.
+  std::string program;  // Its name.
+  int64_t begin_ns = 0, end_ns = 0;
+};
+
 struct SimHostOptions {
   bool timed_only = false;
   SimLinks links;  // Between its devices and others.
@@ -32,6 +39,9 @@ struct SimHostOptions {
   std::shared_ptr<MemoryBlocks> memory;
   // Gets every step of its devices; null: nothing does. It outlives the host.
   ReplayHash* replay = nullptr;
+  // Gets a span for each step of a program, when it begins; null: nothing does. It outlives the
+  // host.
+  std::vector<BusySpan>* busy = nullptr;
 };
 
 class SimHost final : public StepTimer {
