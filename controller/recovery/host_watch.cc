@@ -8,8 +8,9 @@ namespace gangway {
 namespace {
 
 constexpr int64_t kMs = 1'000'000;
-constexpr int64_t kLookNs = 500 * kMs;    // At least so often.
-constexpr int64_t kReadOutNs = 20 * kMs;  // Long enough to read what lies in the sockets.
+constexpr int64_t kLookNs = 500 * kMs;         // At least so often.
+constexpr int64_t kReadOutNs = 20 * kMs;       // Long enough to read what lies in the sockets.
+constexpr int64_t kStandstillNs = 1000 * kMs;  // Worth a word.
 
 }  // namespace
 
@@ -41,7 +42,8 @@ void HostWatch::lose(HostId id, const Error& reason) {
                   cat("host \"", host->info.name, "\" is gone: ", reason.message()),
                   {.host = host->info.name},
                   "allocate a new slice, compile again, and restore state from a checkpoint");
-  options_.log.info("host lost", {{"host", host->info.name}, {"why", reason.message()}});
+  options_.log.log(host->users > 0 ? LogLevel::kWarn : LogLevel::kInfo, "host lost",
+                   {{"host", host->info.name}, {"why", reason.message()}});
   lost_total_.add();
   clear_suspicion(*host);
   host->lost = why;
@@ -75,6 +77,8 @@ int64_t HostWatch::late_ns(int64_t now_ns) const {
 void HostWatch::forgive_standstill(int64_t now_ns) {
   const int64_t late = late_ns(now_ns);
   if (late == 0) return;
+  if (late >= kStandstillNs)
+    options_.log.warn("this process stood still", {{"for_ms", late / kMs}});
   for (auto& [id, host] : hosts_.all())
     host.last_heard_ns = std::min(now_ns, host.last_heard_ns + late);
 }

@@ -11,9 +11,10 @@
 // ends is lost at once.
 //
 // The controller's own standstill (its process was stopped, its machine slept or was overloaded) is
-// nobody's silence: what a tick comes later than it was asked for does not count. And what a host
-// sent is read before the host is judged: a tick that finds one silent asks for another one, before
-// which the reactor reads its sockets, and only that one judges.
+// nobody's silence: what a tick comes later than it was asked for does not count, and is logged
+// from a second on. And what a host sent is read before the host is judged: a tick that finds one
+// silent asks for another one, before which the reactor reads its sockets, and only that one
+// judges.
 //
 // Threads: the reactor's thread; nothing suspends.
 // Cost: tick() O(hosts), at least every half second; a loss O(plans + runs).

@@ -97,7 +97,12 @@ void Controller::set_share(SessionId session, const Share& share) {
 }
 
 void Controller::session_closed(SessionId id) {
-  if (sessions_.erase(id) == 0) return;
+  const auto session = sessions_.find(id);
+  if (session == sessions_.end()) return;
+  if (session->second.runs > 0)
+    options_.log.warn("client ended with runs under way",
+                      {{"client", session->second.name}, {"runs", session->second.runs}});
+  sessions_.erase(session);
   runs_.session_closed(id);
   copies_.session_closed(id);
   objects_.client_drops_all(id);
