@@ -70,7 +70,7 @@ class SimCluster {
   static constexpr char kController[] = "controller";  // Its endpoint's name.
 
   // A client of its own endpoint, of this name. Suspends.
-  Client connect(const std::string& name);
+  Client connect(const std::string& name, const Share& share = {});
 
   // To a host. After the first two it is no more: executors[host] is null.
   void kill(int host);    // Its process ends, its connections with it. Suspends.

@@ -33,9 +33,9 @@ class Runner {
   int64_t first_ns = 0, last_ns = 0;  // Of its runs.
 
   // Suspends.
-  void install(const std::string& client_name) {
+  void install(const std::string& client_name, const Share& share) {
     try {
-      client_.emplace(cluster_.connect(client_name));
+      client_.emplace(cluster_.connect(client_name, share));
       std::vector<Slice> slices;
       for (const ProgramSlice& slice : program_.slices)
         slices.push_back(client_->allocate({.devices = slice.mesh.devices()}));
@@ -51,6 +51,7 @@ class Runner {
           arguments_.push_back({node.name, slices[node.slice].from_host(zeros)});
         }
       }
+      report.installed = true;
     } catch (const Error& error) {
       met(error);
     }
@@ -59,7 +60,7 @@ class Runner {
   // Suspends until its last run has ended.
   void run() {
     first_ns = last_ns = now_ns();
-    if (!executable_) return;
+    if (!report.installed) return;
     std::deque<Run> waiting;
     for (int i = 0; i < options_.runs && report.error.empty(); ++i) {
       try {
@@ -134,19 +135,31 @@ ProcessCounts operator-(ProcessCounts a, const ProcessCounts& b) {
   return a;
 }
 
-void report_devices(const SimCluster& cluster, StudyReport& report) {
-  std::map<std::string, int64_t> busy;
+using BusyTimes = std::map<std::string, int64_t>;  // Of all devices, by program.
+
+BusyTimes busy_times(const SimCluster& cluster) {
+  BusyTimes busy;
   for (int host = 0; host < cluster.options().hosts; ++host) {
     for (const auto& [program, ns] : cluster.host(host).busy_ns_by_program()) busy[program] += ns;
   }
+  return busy;
+}
+
+void report_shares(BusyTimes busy, StudyReport& report) {
+  int64_t all_ns = 0;
+  for (const ProgramReport& program : report.programs) all_ns += busy[program.name];
+  if (all_ns == 0) return;
+  for (ProgramReport& program : report.programs)
+    program.share = static_cast<double>(busy[program.name]) / static_cast<double>(all_ns);
+}
+
+void report_devices(const SimCluster& cluster, StudyReport& report) {
+  BusyTimes busy = busy_times(cluster);
   int64_t all_ns = 0;
   for (ProgramReport& program : report.programs) {
     program.busy_ns = busy[program.name];
     all_ns += program.busy_ns;
   }
-  for (ProgramReport& program : report.programs)
-    program.share =
-        all_ns == 0 ? 0 : static_cast<double>(program.busy_ns) / static_cast<double>(all_ns);
   const double devices = double{1} * cluster.options().hosts * cluster.options().devices_per_host;
   if (report.makespan_ns > 0)
     report.utilisation =
@@ -165,8 +178,9 @@ void report_controller(StudyReport& report) {
 }
 
 // The first error that came after a fault and names its host.
-void report_faults(const FaultInjector& injector, StudyReport& report) {
+void report_faults(const FaultInjector& injector, std::vector<Fault> faults, StudyReport& report) {
   for (const auto& [fault, at_ns] : injector.happened()) {
+    faults.erase(std::ranges::find(faults, fault));
     FaultReport& to = report.faults.emplace_back(FaultReport{.fault = fault, .at_ns = at_ns});
     const std::string host = SimCluster::host_name(fault.host) + "\"";
     for (const ProgramReport& program : report.programs) {
@@ -178,6 +192,7 @@ void report_faults(const FaultInjector& injector, StudyReport& report) {
       to.named_after_ns = after_ns;
     }
   }
+  report.unmet = std::move(faults);
 }
 
 std::vector<Fault> faults_of(const StudyOptions& options) {
@@ -208,11 +223,18 @@ StudyReport run_on(Reactor& reactor, const StudyOptions& options,
   Runners runners;
   for (const Program& program : programs)
     runners.push_back(std::make_unique<Runner>(reactor, cluster, options, program));
-  for_all(reactor, runners, "install",
-          [](Runner& runner, size_t i) { runner.install("client-" + std::to_string(i)); });
+  for_all(reactor, runners, "install", [&](Runner& runner, size_t i) {
+    runner.install("client-" + std::to_string(i),
+                   i < options.shares.size() ? options.shares[i] : Share());
+  });
   const ProcessCounts before = cluster.controller_counts();
-  FaultInjector injector(reactor, cluster, faults_of(options));
-  for_all(reactor, runners, "run", [](Runner& runner, size_t) { runner.run(); });
+  const std::vector<Fault> faults = faults_of(options);
+  FaultInjector injector(reactor, cluster, faults);
+  std::optional<BusyTimes> until_first_end;
+  for_all(reactor, runners, "run", [&](Runner& runner, size_t) {
+    runner.run();
+    if (runner.report.installed && !until_first_end) until_first_end = busy_times(cluster);
+  });
   int64_t first_ns = reactor.clock().now_ns();
   for (const auto& runner : runners) first_ns = std::min(first_ns, runner->first_ns);
   for (const auto& runner : runners)
@@ -221,8 +243,9 @@ StudyReport run_on(Reactor& reactor, const StudyOptions& options,
   for_all(reactor, runners, "close", [](Runner& runner, size_t) { runner.close(); });
   for (const auto& runner : runners) report.programs.push_back(runner->report);
   report_devices(cluster, report);
+  report_shares(until_first_end.value_or(BusyTimes()), report);
   report_controller(report);
-  report_faults(injector, report);
+  report_faults(injector, faults, report);
   report.replay_hash = cluster.replay_hash();
   injector.finish();
   // A host may have become silent just now: what lies on it is freed when it is lost.

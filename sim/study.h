@@ -1,8 +1,9 @@
 // study(): runs programs on a simulated cluster and says what came of it, for `gangway sim`.
 //
 // Each program is run by a client of its own, on slices of its own, `runs` times, as fast as its
-// runs in flight allow; a client stops after the first run that fails, and waits for the others.
-// Inputs are zeros. Everything but kMeasured times repeats exactly from the seed.
+// runs in flight allow. A client enqueues no more after the first run that fails, and waits for
+// those that it has enqueued. Inputs are zeros. Everything but kMeasured times repeats exactly from
+// the seed. Time counts from the first run: installing, which is RPC, is no part of it.
 //
 // Threads: the calling thread, which has no reactor.
 // Errors: kInvalid for what can't be simulated; what goes wrong in the cluster is in the report.
@@ -31,8 +32,9 @@ Program with_mesh(const Program& program, const std::vector<MeshAxis>& sizes);
 struct StudyOptions {
   SimClusterOptions cluster;
   std::vector<Program> programs;
-  int runs = 10;           // Of each program.
-  int runs_in_flight = 4;  // Of each program.
+  std::vector<Share> shares;  // By program; where there are fewer, the others ask for the usual.
+  int runs = 10;              // Of each program.
+  int runs_in_flight = 4;     // Of each program.
   uint64_t seed = 1;
   // What goes wrong, counted from the first run: these, and what the seed draws.
   std::vector<Fault> faults;
@@ -44,10 +46,12 @@ struct StudyOptions {
 struct ProgramReport {
   std::string name;  // Of the program; "name#2" for the second of one name.
   int64_t devices = 0;
+  bool installed = false;
   int submitted = 0, done = 0, failed = 0;  // Runs.
   int64_t busy_ns = 0;                      // Of all devices, with this program's steps.
-  double share = 0;                         // Of what all programs had.
-  std::string error;                        // The first that it met; empty: none.
+  // Of what all programs had until the first of them ended: later ones meet fewer others.
+  double share = 0;
+  std::string error;  // The first that it met; empty: none.
   int64_t error_at_ns = 0;
 };
 
@@ -65,6 +69,7 @@ struct StudyReport {
   ProcessCounts controller;  // Over the makespan.
   double controller_ns_per_run = 0, frames_per_run = 0, bytes_per_run = 0;
   std::vector<FaultReport> faults;
+  std::vector<Fault> unmet;  // Their time came too late, or their host was gone.
   // Once all clients are closed: what the controller still counts, the bytes that devices of hosts
   // that serve still hold, and, when the cluster is gone too, the fibers that go on.
   ControllerCounts left;

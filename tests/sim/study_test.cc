@@ -43,6 +43,30 @@ TEST(StudyTest, AStudySaysWhatAProgramHadOfTheDevices) {
   EXPECT_EQ(report.left.runs + report.left.plans + report.left.slices + report.left.arrays, 0u);
 }
 
+TEST(StudyTest, SharesAreThoseOfTheTimeInWhichAllProgramsRan) {
+  StudyOptions options = timed_study(2, 2);
+  options.programs = {busy_step("step", 4, 1000), busy_step("step", 4, 1000)};
+  options.shares = {{.weight = 3}};
+  options.runs = 200;
+  const StudyReport report = study(options);
+  EXPECT_EQ(report.programs[0].busy_ns, report.programs[1].busy_ns);
+  EXPECT_NEAR(report.programs[0].share, 0.75, 0.02);
+  EXPECT_NEAR(report.programs[1].share, 0.25, 0.02);
+}
+
+TEST(StudyTest, FaultsThatCameTooLateAreToldApart) {
+  StudyOptions options = timed_study(2, 2);
+  options.programs = {busy_step("step", 4, 1000)};
+  const Fault slow{.kind = FaultKind::kSlow, .at_ns = 1'000'000, .for_ns = 1'000'000, .factor = 2};
+  Fault late = slow;
+  late.at_ns = 60'000'000'000;
+  options.faults = {slow, late};
+  const StudyReport report = study(options);
+  ASSERT_EQ(report.faults.size(), 1u);
+  EXPECT_EQ(report.faults[0].fault, slow);
+  EXPECT_THAT(report.unmet, testing::ElementsAre(late));
+}
+
 TEST(StudyTest, AThousandDevicesRunInOneThread) {
   StudyOptions options = timed_study(128, 8);
   options.cluster.memory_bytes = int64_t{64} << 30;

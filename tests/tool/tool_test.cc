@@ -156,7 +156,10 @@ TEST_F(ToolTest, ASimulationSaysWhatProgramsHadOfTheDevicesAndRepeats) {
   const Ended too_few =
       gangway({"sim", "--program", program_, "--mesh", "data=64", "--hosts", "2"});
   EXPECT_EQ(too_few.status, 1);
-  EXPECT_THAT(too_few.text, HasSubstr("not so many devices"));
+  EXPECT_THAT(too_few.text, HasSubstr("can't run: allocate: not so many devices"));
+  // Faults come later, and are no excuse.
+  EXPECT_EQ(
+      gangway({"sim", "--program", program_, "--mesh", "data=64", "--faults", "seed:3"}).status, 1);
 }
 
 TEST_F(ToolTest, ASimulationTakesAProgramAsTextToo) {

@@ -29,6 +29,8 @@ struct SimCommand {
   int64_t memory_gib = 64;
   int64_t host_timeout_ms = SimClusterOptions().host_timeout_ms;
   std::string policy = SimClusterOptions().policy;
+  std::vector<double> weights;
+  std::vector<int32_t> priorities;
   int64_t faults_within_ms = 100;
   bool values = false, measured = false, json = false;
 };
@@ -64,6 +66,17 @@ uint64_t parse_faults(const std::string& text) {
   return static_cast<uint64_t>(number_in(text.substr(5), "--faults"));
 }
 
+// By program: what was given for it, and the usual for those behind.
+std::vector<Share> shares_of(const SimCommand& command) {
+  const size_t given = std::max(command.weights.size(), command.priorities.size());
+  GW_REQUIRE(given <= command.files.size(), "--weights, --priorities: expected at most one for ",
+             "each of the ", command.files.size(), " programs, got ", given);
+  std::vector<Share> shares(given);
+  for (size_t i = 0; i < command.weights.size(); ++i) shares[i].weight = command.weights[i];
+  for (size_t i = 0; i < command.priorities.size(); ++i) shares[i].priority = command.priorities[i];
+  return shares;
+}
+
 Program load(const std::string& file) {
   std::ifstream in(file, std::ios::binary);
   const std::string bytes{std::istreambuf_iterator<char>(in), {}};
@@ -80,6 +93,7 @@ StudyOptions options_of(const SimCommand& command) {
                   .host_timeout_ms = command.host_timeout_ms,
                   .policy = command.policy,
                   .time = command.measured ? ProcessTime::kMeasured : ProcessTime::kModelled},
+      .shares = shares_of(command),
       .runs = command.runs,
       .runs_in_flight = command.runs_in_flight,
       .seed = command.seed,
@@ -112,6 +126,7 @@ std::string to_json(const SimCommand& command, const StudyReport& report) {
   for (const ProgramReport& program : report.programs) {
     programs.push_back({{"name", program.name},
                         {"devices", program.devices},
+                        {"installed", program.installed},
                         {"runs", program.submitted},
                         {"done", program.done},
                         {"failed", program.failed},
@@ -126,30 +141,57 @@ std::string to_json(const SimCommand& command, const StudyReport& report) {
                       {"named", fault.named},
                       {"named_after_ns", fault.named_after_ns}});
   }
+  Json& unmet = json["unmet_faults"] = Json::array();
+  for (const Fault& fault : report.unmet) unmet.push_back(to_string(fault));
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
-void print(const SimCommand& command, const StudyReport& report) {
-  const auto line = [](const std::string& text) { std::printf("%s\n", text.c_str()); };
-  line(cat("makespan     ", format_duration_ns(report.makespan_ns), " (virtual)"));
-  std::printf("utilisation  %.1f %% of %d devices\n", 100 * report.utilisation,
-              command.hosts * command.devices_per_host);
-  std::printf("controller   %.1f us of %s processor time, %.1f frames, %.0f bytes a run\n",
-              report.controller_ns_per_run / 1000, command.measured ? "measured" : "modelled",
-              report.frames_per_run, report.bytes_per_run);
-  for (const ProgramReport& program : report.programs) {
-    std::printf("%-24s %4lld devices, %d of %d runs done, %d failed, %5.1f %% of device time\n",
-                program.name.c_str(), static_cast<long long>(program.devices), program.done,
-                program.submitted, program.failed, 100 * program.share);
-    if (!program.error.empty()) line(cat("  first error: ", program.error));
-  }
+void line(const std::string& text) { std::printf("%s\n", text.c_str()); }
+
+// Lines behind the first are set in.
+std::string set_in(const std::string& text) {
+  std::string result;
+  for (const char c : text.substr(0, text.find_last_not_of('\n') + 1))
+    result += c == '\n' ? std::string("\n    ") : std::string(1, c);
+  return result;
+}
+
+void print(const SimCommand& command, const ProgramReport& program) {
+  std::printf("%-24s %4lld devices, ", program.name.c_str(),
+              static_cast<long long>(program.devices));
+  if (!program.installed) return line(cat("can't run: ", set_in(program.error)));
+  std::printf("%d of %d runs done, %d failed, %5.1f %% of device time\n", program.done,
+              command.runs, program.failed, 100 * program.share);
+  if (!program.error.empty()) line(cat("  stopped at its first error: ", set_in(program.error)));
+}
+
+void print_faults(const StudyReport& report) {
   for (const FaultReport& fault : report.faults) {
     line(to_string(fault.fault));
-    line(fault.named.empty()
-             ? "  no program noticed"
-             : cat("  named after ", format_duration_ns(fault.named_after_ns), ": ", fault.named));
+    line(fault.named.empty() ? "  no program failed"
+                             : cat("  named after ", format_duration_ns(fault.named_after_ns), ": ",
+                                   set_in(fault.named)));
   }
-  line(cat("replay       ", hexadecimal(report.replay_hash), " from seed ", command.seed));
+  for (const Fault& fault : report.unmet) {
+    line(to_string(fault));
+    line("  did not happen: programs had ended, or the host was gone (see --faults-within-ms)");
+  }
+}
+
+void print(const SimCommand& command, const StudyReport& report) {
+  if (report.makespan_ns > 0) {
+    line(cat("makespan     ", format_duration_ns(report.makespan_ns),
+             " (virtual), from the first run to the end of the last"));
+    std::printf("utilisation  %.1f %% of %d devices\n", 100 * report.utilisation,
+                command.hosts * command.devices_per_host);
+    std::printf("controller   %.1f us of %s processor time, %.1f frames, %.0f bytes a run\n",
+                report.controller_ns_per_run / 1000, command.measured ? "measured" : "modelled",
+                report.frames_per_run, report.bytes_per_run);
+  }
+  for (const ProgramReport& program : report.programs) print(command, program);
+  print_faults(report);
+  line(cat("replay       ", hexadecimal(report.replay_hash), " from seed ", command.seed,
+           command.faults.empty() ? "" : " and faults ", command.faults));
 }
 
 int simulate(const SimCommand& command) {
@@ -159,11 +201,11 @@ int simulate(const SimCommand& command) {
   } else {
     print(command, report);
   }
-  // Where nothing was to go wrong, something did.
-  const bool failed =
-      std::any_of(report.programs.begin(), report.programs.end(),
-                  [](const ProgramReport& program) { return !program.error.empty(); });
-  return failed && command.faults.empty() ? 1 : 0;
+  // Faults begin with the runs: they are no reason why a program could not be installed.
+  const bool failed = std::ranges::any_of(report.programs, [&](const ProgramReport& program) {
+    return !program.error.empty() && (command.faults.empty() || !program.installed);
+  });
+  return failed ? 1 : 0;
 }
 
 }  // namespace
@@ -194,7 +236,19 @@ void add_sim(CLI::App& app, Chosen& chosen) {
   command->add_option("--policy", options->policy, "who goes next where programs share devices")
       ->check(CLI::IsMember({"fifo", "fair", "priority"}))
       ->capture_default_str();
-  command->add_option("--faults", options->faults, "seed:N: let go wrong what this seed draws");
+  command
+      ->add_option("--weights", options->weights,
+                   "W,W,...: of the programs, in their order: parts of shared devices' time")
+      ->delimiter(',')
+      ->check(CLI::Range(kWeightMin, kWeightMax));
+  command
+      ->add_option("--priorities", options->priorities,
+                   "P,P,...: of the programs: under the policy \"priority\", higher first")
+      ->delimiter(',')
+      ->check(CLI::Range(-kPriorityMax, kPriorityMax));
+  command->add_option("--faults", options->faults,
+                      "seed:N: let go wrong what this seed draws; a program stops at the first "
+                      "error that it meets");
   number("--faults-within-ms", options->faults_within_ms, "of the first run", 1 << 30);
   command->add_flag("--values", options->values,
                     "compute real values, for small programs; else only time passes");
