@@ -122,6 +122,8 @@ class DeviceRun final : public Work {
   bool sources_pending() const;
   void record_span(const Entry& entry, Turn& turn);
   void record_order(const Entry& entry);
+  std::vector<const void*> arrays_read(const Entry& entry) const;
+  std::vector<const void*> arrays_filled() const;
   Progress advance_entry(const Entry& entry, Turn& turn);
   Progress advance_steps(const Entry& entry, Turn& turn);
   Progress advance_function(const Entry& entry, CallFrame& frame, Turn& turn);

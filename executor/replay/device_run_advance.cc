@@ -156,7 +156,27 @@ void DeviceRun::record_order(const Entry& entry) {
                            .receives = receives,
                            .ticket = tickets_[cursor_],
                            .in_order = entry.meets_others && plan_.device->collectives_hold(),
-                           .states = plan_.shared_states});
+                           .states = plan_.shared_states,
+                           .reads = arrays_read(entry),
+                           .fills = arrays_filled()});
+}
+
+std::vector<const void*> DeviceRun::arrays_read(const Entry& entry) const {
+  std::vector<const void*> arrays;
+  if (error_ != nullptr) return arrays;  // Then it does not wait for them.
+  for (uint32_t argument : entry.arguments) {
+    if (inputs_.arguments[argument] != nullptr) arrays.push_back(inputs_.arguments[argument].get());
+  }
+  return arrays;
+}
+
+std::vector<const void*> DeviceRun::arrays_filled() const {
+  std::vector<const void*> arrays;
+  if (cursor_ + 1 < plan_.entries.size()) return arrays;
+  for (const BufferPtr& output : inputs_.outputs) {
+    if (output != nullptr) arrays.push_back(output.get());
+  }
+  return arrays;
 }
 
 Progress DeviceRun::advance_entry(const Entry& entry, Turn& turn) {

@@ -27,6 +27,8 @@ struct OrderedStep {
   uint64_t ticket = 0;
   bool in_order = false;            // A collective of a device that begins them by ticket.
   std::vector<const void*> states;  // That other programs share, perhaps.
+  // Arrays that it waited for, and, with the last entry of a run, those that others may read now.
+  std::vector<const void*> reads, fills;
 };
 
 class OrderLog {

@@ -55,5 +55,19 @@ TEST(OrderCheck, AReceiveThatWaitedOnAHigherTicketIsFound) {
               HasSubstr("b: run 1 node 1 ticket 4 waited for a send with ticket 5"));
 }
 
+TEST(OrderCheck, AnArrayThatARunWithAHigherTicketFilledIsFoundWhereItWasRead) {
+  const int array = 0;
+  OrderedStep fills = step("a", 1, 1, 0, 5), reads = step("a", 2, 2, 0, 4);
+  fills.fills = {&array};
+  reads.reads = {&array};
+  EXPECT_THAT(broken({fills, reads}), HasSubstr("a: run 2 node 0 ticket 4 waited for an array of "
+                                                "run 1 node 0 ticket 5"));
+  reads.ticket = 6;
+  EXPECT_THAT(broken({fills, reads}), IsEmpty());
+  reads.device = "b";  // Which has another part of it.
+  reads.ticket = 4;
+  EXPECT_THAT(broken({fills, reads}), IsEmpty());
+}
+
 }  // namespace
 }  // namespace gangway

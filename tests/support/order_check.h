@@ -3,7 +3,8 @@
 //  - the runs of a plan on a device go by ascending tickets, and so does all that shares a state;
 //  - so do collectives, on a device that begins them by ticket;
 //  - all devices do a node of a run, section by section, with the same tickets;
-//  - what is received was sent with a lower ticket: nothing waited on a higher one.
+//  - what is received was sent with a lower ticket, and an array that is read was filled with
+//    lower ones: nothing waited on a higher one.
 //
 // Threads: pure.
 #pragma once
@@ -36,6 +37,8 @@ class OrderCheck {
     }
     by_device_[{step.run, step.node}][step.device].insert(step.ticket);
     if (step.receives) received_.push_back(step);
+    if (broken.empty()) broken = after_arrays(step);
+    for (const void* array : step.fills) filled_[{step.device, array}] = step;
     return broken;
   }
 
@@ -68,9 +71,20 @@ class OrderCheck {
                   : std::string();
   }
 
+  std::string after_arrays(const OrderedStep& step) const {
+    for (const void* array : step.reads) {
+      const auto filled = filled_.find({step.device, array});
+      if (filled != filled_.end() && filled->second.ticket >= step.ticket)
+        return cat(step.device, ": ", step_text(step), " waited for an array of ",
+                   step_text(filled->second));
+    }
+    return {};
+  }
+
   std::map<std::pair<std::string, PlanId>, Last> lanes_;
   std::map<std::string, Last> collectives_;
   std::map<std::pair<std::string, const void*>, Last> states_;
+  std::map<std::pair<std::string, const void*>, OrderedStep> filled_;
   // By run and node, then by device: the tickets of its sections.
   std::map<std::pair<RunId, uint32_t>, std::map<std::string, std::set<uint64_t>>> by_device_;
   std::vector<OrderedStep> received_;
