@@ -228,7 +228,7 @@ void run_on(Reactor& reactor, uint64_t seed, const PlantedFrameBugs& planted, Ch
   Rng rng(seed, 0xC4A05);
   SimClusterOptions drawn = draw_cluster(rng);
   // Less than what any stream carries in all, so acknowledgements must come.
-  drawn.frames = {.queued_bytes_max = 32 << 10, .planted = planted};
+  drawn.frames = {.queued_bytes_max = 16 << 10, .planted = planted};
   SimCluster cluster(reactor, drawn);
   FaultInjector faults(reactor, cluster,
                        draw_faults(seed, {.hosts = cluster.options().hosts,
