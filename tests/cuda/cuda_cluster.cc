@@ -7,18 +7,34 @@
 
 namespace gangway {
 
+CudaCluster::CudaCluster(Reactor& reactor, std::vector<HostOptions> hosts,
+                         const std::string& policy)
+    : reactor_(reactor),
+      network_(std::make_unique<SimNetwork>(reactor)),
+      controller_(std::make_unique<ControllerService>(
+          reactor, network_->endpoint("controller"),
+          ControllerServiceOptions{.address = "sim:controller",
+                                   .controller = {.policy = policy}})) {
+  for (HostOptions& host : hosts) {
+    host.name = cat("host-", executors_.size());
+    if (host.memory_bytes == 0) host.memory_bytes = int64_t{32} << 20;
+    executors_.push_back(std::make_unique<ExecutorService>(
+        reactor, network_->endpoint(host.name),
+        ExecutorServiceOptions{.controller = "sim:controller", .host = host}));
+  }
+}
+
+CudaCluster::~CudaCluster() = default;
+
+Client CudaCluster::connect(const std::string& name) {
+  return internal::connect_on(reactor_, network_->endpoint(name), "sim:controller", {.name = name});
+}
+
 void with_cluster(HostOptions host, const std::function<void(const Client&)>& body) {
   const auto reactor = Reactor::make_real();
   reactor->run([&] {
-    SimNetwork network(*reactor);
-    ControllerService controller(*reactor, network.endpoint("controller"),
-                                 {.address = "sim:controller"});
-    host.name = "host-0";
-    if (host.memory_bytes == 0) host.memory_bytes = int64_t{32} << 20;
-    ExecutorService executor(*reactor, network.endpoint("host-0"),
-                             {.controller = "sim:controller", .host = host});
-    const Client client =
-        internal::connect_on(*reactor, network.endpoint("client"), "sim:controller");
+    CudaCluster cluster(*reactor, {std::move(host)});
+    Client client = cluster.connect("client");
     body(client);
     client.close();
   });

@@ -1,8 +1,12 @@
-// A controller and one host in this process, a client of theirs, and what a language model's first
-// training steps lose there.
+// A controller and hosts on cards in this process, its clients, and what a language model's first
+// training steps lose on one.
+//
+// Threads: the reactor's; creating and destroying a cluster, and connect(), suspend.
 #pragma once
 
 #include <functional>
+#include <memory>
+#include <string>
 #include <vector>
 
 #include "client/client.h"
@@ -11,7 +15,28 @@
 
 namespace gangway {
 
-// A host that is not told has 32 MiB for each device.
+class ControllerService;
+class ExecutorService;
+class SimNetwork;
+
+// Its clients are closed before it goes.
+class CudaCluster {
+ public:
+  // A host that is not told has 32 MiB for each device; it is named by its place: "host-0".
+  CudaCluster(Reactor& reactor, std::vector<HostOptions> hosts, const std::string& policy = "fair");
+  ~CudaCluster();
+  CudaCluster(const CudaCluster&) = delete;
+
+  Client connect(const std::string& name);
+
+ private:
+  Reactor& reactor_;
+  const std::unique_ptr<SimNetwork> network_;
+  const std::unique_ptr<ControllerService> controller_;
+  std::vector<std::unique_ptr<ExecutorService>> executors_;
+};
+
+// On a cluster of one host.
 void with_cluster(HostOptions host, const std::function<void(const Client&)>& body);
 
 std::vector<float> losses_on(const HostOptions& host, const programs::LanguageModelConfig& config,

@@ -1,0 +1,39 @@
+// Programs that cross one another on two islands of emulated cards, whose communication streams a
+// collective holds until all its members came. Built twice: with GW_CROSSINGS gang launches that
+// take seconds, and with as many as on simulated devices (tests/sim/deadlock_test.cc).
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/cuda/hosts/crossing_cards.h"
+
+namespace gangway {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::Contains;
+using ::testing::HasSubstr;
+
+class CudaDeadlock : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(CudaDeadlock, CrossingGangLaunchesAllEndInTheOrderOfTickets) {
+  constexpr int kRuns = crossing_runs(GW_CROSSINGS);
+  const CrossedCards all = cross_cards({.crossing = {.runs = kRuns}, .policy = GetParam()});
+  EXPECT_EQ(all.done, kCrossingClients * kRuns);
+  EXPECT_TRUE(all.errors.empty()) << all.errors.front();
+  EXPECT_EQ(all.broken, "");
+  EXPECT_EQ(all.reports, "");
+}
+
+TEST_P(CudaDeadlock, WithoutTheOrderTheSameProgramsWaitForOneAnotherForEverAndThatIsReported) {
+  const CrossedCards all = cross_cards({.crossing = {.runs = 1000, .time_limit_ms = 3000},
+                                        .policy = GetParam(),
+                                        .order_collectives = false});
+  EXPECT_THAT(all.errors, Contains(HasSubstr("limit of 3000 ms")));
+  EXPECT_THAT(all.stuck, Contains(AllOf(HasSubstr("is stuck in"), HasSubstr("crossing.cc:"))));
+}
+
+INSTANTIATE_TEST_SUITE_P(Policies, CudaDeadlock, ::testing::Values("fifo", "fair", "priority"),
+                         [](const auto& test) { return std::string(test.param); });
+
+}  // namespace
+}  // namespace gangway

@@ -1,0 +1,75 @@
+#include "tests/support/crossing.h"
+
+#include <gtest/gtest.h>
+
+#include <deque>
+#include <memory>
+
+namespace gangway {
+namespace {
+
+// The sum over all rows of x, mixed with what the hop before told.
+std::shared_ptr<const Function> hop(const Mesh& mesh, int64_t microseconds, bool first) {
+  const int64_t devices = mesh.devices();
+  Builder b(first ? "first" : "later", mesh);
+  Value x = timed(b.parameter("x", f32({devices, 8}), {{"data", shard(0)}}), microseconds);
+  Value told = mean(sum(x, {0}));
+  if (!first) told = (told + b.parameter("before", f32())) * 0.5;
+  b.result("told", told);
+  return std::make_shared<Function>(b.build());
+}
+
+// Over two slices in turn.
+Program crossing(int64_t devices, int64_t microseconds) {
+  const Mesh mesh{{{"data", devices}}};
+  ProgramBuilder b("crossing", mesh);
+  const uint32_t second = b.slice("second", mesh);
+  const ProgramValue x[2] = {b.input_on(0, "x0", f32({devices, 8}), {{"data", shard(0)}}),
+                             b.input_on(second, "x1", f32({devices, 8}), {{"data", shard(0)}})};
+  const auto first = hop(mesh, microseconds, true), later = hop(mesh, microseconds, false);
+  ProgramValue told;
+  for (uint32_t h = 0; h < kCrossingHops; ++h) {
+    std::vector<ProgramValue> arguments = {x[h % 2]};
+    if (h > 0) arguments.push_back(b.transfer(told, h % 2));
+    told = b.call(h % 2, cat("hop", h), h == 0 ? first : later, arguments)[0];
+  }
+  b.output_of("told", told);
+  return b.build();
+}
+
+}  // namespace
+
+void cross(Client client, int number, const Crossing& what, Crossed& all) {
+  const int64_t devices = number % 4 < 2 ? 4 : 2;
+  const Slice one = client.allocate({.devices = devices});
+  const Slice two = client.allocate({.devices = devices});
+  const bool forth = number % 2 == 0;
+  const Program program =
+      crossing(devices, what.first_microseconds + what.more_microseconds * number);
+  const Executable executable =
+      (forth ? one : two).compile(program, {forth ? two : one}, {.runs_in_flight_max = 4});
+  const HostTensor ones = HostTensor::of<float>(
+      {devices, 8}, std::vector<float>(static_cast<size_t>(devices) * 8, 1.0f));
+  const Array x[2] = {(forth ? one : two).from_host(ones), (forth ? two : one).from_host(ones)};
+  std::deque<gangway::Run> under_way;
+  const auto finish = [&] {
+    try {
+      EXPECT_EQ(under_way.front()["told"].item<float>(), devices);
+      ++all.done;
+    } catch (const Error& error) {
+      all.errors.emplace_back(error.what());
+    }
+    under_way.pop_front();
+  };
+  for (int run = 0; run < what.runs && all.errors.empty(); ++run) {
+    under_way.push_back(
+        executable.run({{"x0", x[0]}, {"x1", x[1]}}, {.time_limit_ms = what.time_limit_ms}));
+    if (under_way.size() == 4) finish();
+  }
+  while (!under_way.empty()) finish();
+  for (const HostStatus& host : client.status().hosts)
+    all.stuck.insert(all.stuck.end(), host.stuck.begin(), host.stuck.end());
+  client.close();
+}
+
+}  // namespace gangway
