@@ -139,9 +139,11 @@ bool LaneQueue::may_go_on(const Candidate& candidate, const Device& device) cons
 bool LaneQueue::advance_one(Turn& turn) {
   if (holder_.work != nullptr) {
     turn.until_ticket = 0;
+    turn.alone = false;
     return advance(holder_, turn) != Progress::kPending || holder_.work == nullptr;
   }
   find_candidates();
+  turn.alone = lanes_.size() + tasks_.size() == 1;
   for (passed_over_ = 0; passed_over_ < candidates_.size(); ++passed_over_) {
     const Candidate candidate = candidates_[passed_over_];
     if (!may_go_on(candidate, turn.device)) continue;
@@ -162,7 +164,10 @@ Progress LaneQueue::advance(const Candidate& candidate, Turn& turn) {
   const Progress progress = going.work->advance(turn);
   const bool holds = progress == Progress::kPending && going.work->holds_device();
   holder_ = holds ? going : Candidate{};
-  if (progress == Progress::kDone) end(going, turn);
+  if (progress == Progress::kDone) {
+    end(going, turn);
+    turn.now_ns = turn.device.now_ns();
+  }
   turn.device.at_work = nullptr;
   return progress;
 }

@@ -50,6 +50,7 @@ class Pieces final : public Work {
     while (next < pieces.size() && next < granted) {
       if (pieces[next].waits) return Progress::kPending;
       log_.push_back(name_ + std::to_string(pieces[next].ticket));
+      was_alone.push_back(turn.alone);
       if (++next < pieces.size() && next < granted && turn.over_before(pieces[next].ticket))
         return Progress::kMore;
     }
@@ -65,6 +66,7 @@ class Pieces final : public Work {
   size_t next = 0;
   size_t granted = 100;
   std::vector<const void*> shared;
+  std::vector<bool> was_alone;  // At each piece.
 
  private:
   std::string name_;
@@ -89,6 +91,24 @@ TEST_F(LanesTest, TheLowestTicketGoesFirstPieceByPiece) {
   queue.push(y, &b);
   EXPECT_EQ(advance(), Progress::kDone);
   EXPECT_THAT(log, ElementsAre("y1", "x3", "x4", "y5", "x7", "x done", "y8", "y done"));
+}
+
+TEST_F(LanesTest, AWorkIsAloneWhileNoOtherLaneAndNoTaskIsThere) {
+  Pieces x("x", {{1}, {2}, {6}, {7}}, log), y("y", {{4}, {5}}, log), task("task", {{8}}, log);
+  x.granted = 2;
+  queue.push(x, &a);
+  EXPECT_EQ(advance(), Progress::kPending);
+  queue.push(y, &b);
+  y.granted = 0;
+  x.granted = 3;
+  EXPECT_EQ(advance(), Progress::kPending);  // That y has no ticket yet does not count.
+  y.granted = 2;
+  x.granted = 4;
+  queue.push(task);
+  EXPECT_EQ(advance(), Progress::kDone);
+  EXPECT_THAT(x.was_alone, ElementsAre(true, true, false, false));
+  EXPECT_THAT(y.was_alone, ElementsAre(false, false));
+  EXPECT_THAT(task.was_alone, ElementsAre(true));
 }
 
 TEST_F(LanesTest, RunsOfALaneFollowOneAnother) {

@@ -115,7 +115,7 @@ class DeviceRun final : public Work {
   void poison_by_peer();
   void begin(Turn& turn);
   Progress advance_entries(Turn& turn);
-  void stop_clock(const Turn& turn, bool was_busy);
+  void stop_clock(const Turn& turn);
   bool over(const Turn& turn) const;
   bool arguments_pending(const Entry& entry) const;
   void look_for_cancel(const Entry& entry);

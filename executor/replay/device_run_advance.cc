@@ -52,18 +52,18 @@ void DeviceRun::begin(Turn& turn) {
 Progress DeviceRun::advance(Turn& turn) {
   if (!started_) begin(turn);
   if (!clock_.is_used()) return advance_entries(turn);
-  clock_.start(device_time_ns(turn));
+  clock_.start(turn);
   const uint32_t first = cursor_;
   const Progress progress = advance_entries(turn);
   clock_.hold(progress == Progress::kPending && holds_device());
-  stop_clock(turn, begun_ || cursor_ != first);
+  if (begun_ || cursor_ != first) stop_clock(turn);
   return progress;
 }
 
 // The time was for the entry at the cursor, if it has begun, or for the one before.
-void DeviceRun::stop_clock(const Turn& turn, bool was_busy) {
+void DeviceRun::stop_clock(const Turn& turn) {
   const uint32_t last = begun_ || cursor_ == 0 ? cursor_ : cursor_ - 1;
-  const uint32_t entry = was_busy && error_ == nullptr ? last : kNone;
+  const uint32_t entry = error_ == nullptr ? last : kNone;
   if (!clock_.stop(device_time_ns(turn), entry, cursor_)) return;
   mailbox_.post([this, alive = listener_.alive] {
     if (*alive) listener_.sections_ended(*this);
@@ -97,7 +97,7 @@ Progress DeviceRun::advance_entries(Turn& turn) {
     record_span(entry, turn);
     if (clock_.stops_at_each()) {
       clock_.hold(false);
-      stop_clock(turn, true);
+      stop_clock(turn);
     }
     if (over(turn)) return Progress::kMore;
   }
@@ -111,7 +111,9 @@ bool DeviceRun::over(const Turn& turn) const {
   if (cursor_ == plan_.entries.size()) return false;
   // Tickets that come now may be behind another's: the queue looks.
   if (cursor_ >= granted_.load(std::memory_order_acquire)) return true;
-  return tickets_[cursor_] != tickets_[cursor_ - 1] + 1 || turn.over_before(tickets_[cursor_]);
+  // Others on the device may have got the tickets between.
+  const bool gap = !turn.alone && tickets_[cursor_] != tickets_[cursor_ - 1] + 1;
+  return gap || turn.over_before(tickets_[cursor_]);
 }
 
 uint64_t DeviceRun::ticket() const {

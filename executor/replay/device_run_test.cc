@@ -5,6 +5,7 @@
 
 #include <cstring>
 #include <new>
+#include <optional>
 
 #include "runtime/fibers/reactor.h"
 #include "tests/support/test_plan.h"
@@ -59,36 +60,50 @@ class Listener final : public DeviceRun::Listener {
   void compile_unfused(const DevicePlan&, const std::shared_ptr<CompileJob>&) override {}
 };
 
-TEST(DeviceRunTest, AKernelThatThrowsPoisonsItsRunAndNothingElse) {
-  TestPlan t("step", 1, 1);
-  Builder b("half", t.mesh());
-  b.result("y", b.parameter("x", f32({2})) * 0.5);
-  const uint32_t x = t.input("x", f32({2}));
-  const uint32_t between = t.value("", PlanStorage::kTemporary, f32({2}));
-  const uint32_t y = t.output("y", f32({2}));
-  const uint32_t function = t.function(b.build());
-  t.call("first", function, {x}, {between});
-  t.call("second", function, {between}, {y});
+// A run of two calls of this function.
+struct TwoCalls {
+  explicit TwoCalls(const std::shared_ptr<const CompiledFunction>& function) : kept(function) {
+    TestPlan t("step", 1, 1);
+    Builder b("half", t.mesh());
+    b.result("y", b.parameter("x", f32({2})) * 0.5);
+    const uint32_t x = t.input("x", f32({2}));
+    const uint32_t between = t.value("", PlanStorage::kTemporary, f32({2}));
+    const uint32_t y = t.output("y", f32({2}));
+    const uint32_t half = t.function(b.build());
+    t.call("first", half, {x}, {between});
+    t.call("second", half, {between}, {y});
+    plan.plan = t.share();
+    plan.device = &device;
+    plan.layout = lay_out(*plan.plan, plan.member, {function}, 0);
+    plan.arena = allocate_buffer(device.memory(), plan.layout.arena_bytes, "test");
+    plan.slots = allocate_buffer(device.memory(), plan.layout.slot_bytes, "test");
+    plan.states.resize(plan.plan->values.size());
+    plan.entries = {{.node = 0, .function = function.get(), .end = 1},
+                    {.node = 1, .function = function.get(), .end = 1}};
+    plan.entry_at = {{0, 1}};
+    run.emplace(plan, 0, reactor->mailbox(), listener);
+  }
+  void bind(RunId id) {
+    run->bind({.run = id, .arguments = {nullptr}, .inline_bytes = {&bytes}, .outputs = {nullptr}});
+  }
 
-  auto reactor = Reactor::make_simulated();
+  const std::shared_ptr<const CompiledFunction> kept;
+  std::unique_ptr<Reactor> reactor = Reactor::make_simulated();
   BareDevice device;
-  const auto throwing = std::make_shared<Throwing>();
-  DevicePlan plan{.plan = t.share(), .device = &device, .member = {0, 0}};
-  plan.layout = lay_out(*plan.plan, plan.member, {throwing}, 0);
-  plan.arena = allocate_buffer(device.memory(), plan.layout.arena_bytes, "test");
-  plan.slots = allocate_buffer(device.memory(), plan.layout.slot_bytes, "test");
-  plan.states.resize(plan.plan->values.size());
-  plan.entries = {{.node = 0, .function = throwing.get(), .end = 1},
-                  {.node = 1, .function = throwing.get(), .end = 1}};
-  plan.entry_at = {{0, 1}};
+  DevicePlan plan{.member = {0, 0}};
   Listener listener;
-  DeviceRun run(plan, 0, reactor->mailbox(), listener);
-  const std::vector<std::byte> bytes(8);
+  const std::vector<std::byte> bytes = std::vector<std::byte>(8);
+  std::optional<DeviceRun> run;
+};
+
+TEST(DeviceRunTest, AKernelThatThrowsPoisonsItsRunAndNothingElse) {
+  const auto throwing = std::make_shared<Throwing>();
+  TwoCalls calls(throwing);
+  DeviceRun& run = *calls.run;
   for (uint64_t i = 1; i <= 2; ++i) {  // The record serves the next run like the first.
     throwing->poisoned.clear();
-    run.bind(
-        {.run = RunId(i), .arguments = {nullptr}, .inline_bytes = {&bytes}, .outputs = {nullptr}});
-    Turn turn{device};
+    calls.bind(RunId(i));
+    Turn turn{calls.device};
     EXPECT_EQ(run.advance(turn), Progress::kPending) << "it has no tickets yet";
     EXPECT_TRUE(run.grant({.count = 2, .ticket = Ticket(2 * i)}));
     EXPECT_EQ(run.advance(turn), Progress::kDone);
@@ -101,6 +116,34 @@ TEST(DeviceRunTest, AKernelThatThrowsPoisonsItsRunAndNothingElse) {
         << "a poisoned call still takes part in its collectives";
     run.release();
   }
+}
+
+TEST(DeviceRunTest, OnlyARunThatIsAloneGoesOnWithATicketThatIsNotTheNext) {
+  class Nothing final : public CompiledFunction {
+   public:
+    int64_t arena_bytes() const override { return 0; }
+    uint32_t step_count() const override { return 1; }
+    uint32_t commit_step() const override { return 1; }
+    Progress advance(CallFrame&, Turn&) const override { return Progress::kDone; }
+  };
+  TwoCalls calls(std::make_shared<Nothing>());
+  DeviceRun& run = *calls.run;
+  const auto grant = [&](uint32_t position, uint64_t ticket) {
+    run.grant({.first = position, .count = 1, .ticket = Ticket(ticket)});
+  };
+  calls.bind(RunId(1));
+  grant(0, 3);
+  grant(1, 5);
+  Turn among_others{calls.device};
+  EXPECT_EQ(run.advance(among_others), Progress::kMore) << "another run may have ticket 4";
+  EXPECT_EQ(run.advance(among_others), Progress::kDone);
+  run.release();
+  calls.bind(RunId(2));
+  grant(0, 6);
+  grant(1, 8);
+  Turn alone{.device = calls.device, .alone = true};
+  EXPECT_EQ(run.advance(alone), Progress::kDone);
+  run.release();
 }
 
 TEST(DiagnosisTest, TheDevicesThreadGoesOnWhileTheReplayIsCompiled) {

@@ -34,7 +34,8 @@ void BM_Chained128(benchmark::State& state) {
   auto reactor = Reactor::make_real();
   Tracer own(reactor->clock(), "bench");
   TraceAttachment attached(traced ? &own.add_row("reactor") : nullptr);
-  TestHosts t(*reactor, 1, 1, DeviceKind::kCpu, traced ? &own : nullptr);
+  TestHosts t(*reactor, 1, 1, DeviceKind::kCpu, traced ? &own : nullptr, int64_t{64} << 20, {},
+              OrderChecked::kNo);
   t.install(PlanId(1), chain());
   RunFrame request{.plan = PlanId(1),
                    .arguments = {{0, {}, std::vector<std::byte>(4)}},

@@ -7,9 +7,11 @@
 //
 // Threads: reset() on the reactor's, while the run is idle; start() and stop() on the device's;
 // the others anywhere.
-// Cost: one clock read by the caller for each start() and stop(), and 5 ns a told slice.
+// Cost: one clock read by the caller for each stop(), one for each start() where others share the
+// device, and 5 ns a told slice.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <memory>
@@ -43,9 +45,12 @@ class SectionClock {
     return is_used() &&
            (tells_each_.load(std::memory_order_relaxed) || plan_.told_slices.size() > 1);
   }
-  // The run is advanced from now on.
-  void start(int64_t now_ns) {
-    if (!holds_) since_ns_ = now_ns;
+  // The run is advanced from now on. Alone on its device, from where it stopped in this turn: what
+  // the queue does between two pieces is small, and reading the clock is not.
+  void start(const Turn& turn) {
+    if (holds_) return;
+    const bool goes_on = turn.alone && turn.timed_until_ns == 0;
+    since_ns_ = goes_on ? std::max(since_ns_, turn.now_ns) : device_time_ns(turn);
   }
   // The time since start(), or since the last stop(), was for this entry; kNone: for none. All
   // entries before `cursor` have ended. True: there is news, which the caller tells the host.

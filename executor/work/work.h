@@ -37,7 +37,7 @@ inline constexpr uint64_t kNoTicket = std::numeric_limits<uint64_t>::max();
 // when `wake_at_ns` has come.
 struct Turn {
   Device& device;
-  int64_t now_ns = 0;
+  int64_t now_ns = 0;  // When it began, or the last work ended in it.
   int64_t wake_at_ns = kNever;
   bool may_spin = false;  // The device's wait policy spins.
   // A work with pieces says kMore before one whose ticket is not below this, and when another work
@@ -47,6 +47,7 @@ struct Turn {
   // A real device whose last act in this turn was to end a `timed` step: when that ended, though
   // the device's thread woke later. 0: there is no such step.
   int64_t timed_until_ns = 0;
+  bool alone = false;  // There is no other work but what is incoming.
 
   void wake_by(int64_t time_ns) { wake_at_ns = std::min(wake_at_ns, time_ns); }
   // Whether `word` has reached `value`; where the policy is to spin, waits up to a microsecond for
