@@ -29,7 +29,7 @@ HostRecord& HostTable::add(HostInfo info, ExecutorPeer& peer, int64_t now_ns) {
   const HostId id(++last_);
   HostRecord& host = hosts_[id];
   host.id = id;
-  host.reserved.resize(info.devices);
+  host.reserved = ReservedBytes(info.devices);
   host.info = std::move(info);
   host.peer = &peer;
   host.last_heard_ns = now_ns;
@@ -63,19 +63,17 @@ void HostTable::send(HostId id, const Frame& frame) {
 }
 
 void HostTable::add_reserved(const DeviceRange& range, int64_t bytes) {
-  HostRecord& host = at(range.host);
-  for (uint32_t d = range.first; d < range.first + range.count; ++d) host.reserved[d] += bytes;
+  at(range.host).reserved.add(range.first, range.first + range.count, bytes);
 }
 
 // The first of these devices that has less free than `bytes`.
 std::optional<Shortage> HostTable::short_of(const Reservation& wanted) {
   const HostRecord& host = at(wanted.at.host);
-  for (uint32_t d = wanted.at.first; d < wanted.at.first + wanted.at.count; ++d) {
-    if (host.info.memory_bytes > 0 && wanted.bytes > host.info.memory_bytes - host.reserved.at(d)) {
-      return Shortage{{host.id, d}, wanted.bytes};
-    }
-  }
-  return std::nullopt;
+  if (host.info.memory_bytes == 0) return std::nullopt;
+  const auto device = host.reserved.first_above(wanted.at.first, wanted.at.first + wanted.at.count,
+                                                host.info.memory_bytes - wanted.bytes);
+  if (!device) return std::nullopt;
+  return Shortage{{host.id, *device}, wanted.bytes};
 }
 
 std::optional<Shortage> HostTable::reserve(const std::string& owner,

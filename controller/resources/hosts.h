@@ -5,7 +5,7 @@
 // a slice or an array lies on it.
 // Reserved bytes of a device never exceed its memory (0: not known, not checked).
 // Threads: the reactor's thread.
-// Cost: a reservation is O(ranges log ranges), and an addition for each device.
+// Cost: a reservation is O(ranges log ranges), whatever the devices of a range.
 #pragma once
 
 #include <map>
@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "controller/resources/peers.h"
+#include "controller/resources/reserved_bytes.h"
 #include "ir/plan/islands.h"
 #include "protocol/messages.h"
 #include "runtime/fibers/stop.h"
@@ -35,11 +36,11 @@ struct HostInfo {
 struct HostRecord {
   HostId id;
   HostInfo info;
-  ExecutorPeer* peer = nullptr;   // Null once lost.
-  std::optional<Error> lost;      // Why.
-  StopSource gone;                // Stopped then: what awaits an answer of it ends.
-  std::vector<int64_t> reserved;  // Bytes by device.
-  uint64_t runs = 0;              // Done here; runs_done counts on for the next host of its name.
+  ExecutorPeer* peer = nullptr;  // Null once lost.
+  std::optional<Error> lost;     // Why.
+  StopSource gone;               // Stopped then: what awaits an answer of it ends.
+  ReservedBytes reserved;
+  uint64_t runs = 0;  // Done here; runs_done counts on for the next host of its name.
   int64_t last_heard_ns = 0;
   bool suspect = false;  // It has said nothing for a while (recovery/host_watch.h).
   Gauge* suspect_gauge = nullptr;

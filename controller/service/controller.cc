@@ -84,7 +84,8 @@ SessionId Controller::add_session(std::string name, ClientPeer& peer, const Shar
   name = cut(name, kQuotedBytesMax);
   require_share(cat("client \"", name, "\""), share);
   const SessionId id(++last_session_);
-  sessions_.emplace(id, Session{std::move(name), peer, share});
+  std::string owner = cat("client ", id, " \"", name, "\"");
+  sessions_.emplace(id, Session{std::move(name), std::move(owner), peer, share});
   runs_.set_share(id, share);
   return id;
 }
@@ -221,7 +222,7 @@ void Controller::tell(SessionId id, const Message& message) {
 
 std::string Controller::owner_name(SessionId id) const {
   const auto found = sessions_.find(id);
-  return cat("client ", id, found == sessions_.end() ? "" : cat(" \"", found->second.name, "\""));
+  return found == sessions_.end() ? cat("client ", id) : found->second.owner;
 }
 
 }  // namespace gangway

@@ -74,6 +74,8 @@ class Controller {
  private:
   struct Session {
     std::string name;
+    std::string
+        owner;  // As messages about memory name it, and so for every run that reserves some.
     ClientPeer& peer;
     Share share;
     uint64_t runs = 0, runs_done = 0;  // That have not ended; that have.

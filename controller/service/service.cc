@@ -203,9 +203,7 @@ void write_host(wire::HostStatus::Builder to, const HostRecord& host, int64_t no
   description.setText(host.info.text);
   description.setProcess(host.info.process);
   description.setIsland(host.info.island);
-  int64_t used = 0;
-  for (int64_t bytes : host.reserved) used = std::max(used, bytes);
-  to.setMemoryUsed(used);
+  to.setMemoryUsed(host.reserved.max());
   to.setRunsDone(host.runs);
   to.setSuspectMs(host.suspect ? (now_ns - host.last_heard_ns) / 1'000'000 : 0);
   auto stuck = to.initStuck(static_cast<uint32_t>(host.stuck.size()));

@@ -70,6 +70,11 @@ void ManyClients::add_client() {
   });
 }
 
+void ManyClients::remove_client() {
+  controller_.session_closed(owners_.back()->session);
+  owners_.pop_back();
+}
+
 void ManyClients::run_all(int runs) {
   for (int i = 0; i < runs; ++i) {
     for (const auto& owner : owners_) {

@@ -22,6 +22,8 @@ class ManyClients {
 
   // One more, with its slice and program.
   void add_client();
+  // The last that was added.
+  void remove_client();
   // So many runs of each client, whose results they keep.
   void run_all(int runs);
   ControllerCounts counts() const { return controller_.counts(); }

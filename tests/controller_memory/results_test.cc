@@ -30,6 +30,16 @@ TEST(ControllerMemoryTest, AKeptResultIsOneEntryHoweverManyHostsHoldIt) {
   EXPECT_EQ(bytes_per_result(128, 1), on_one);
 }
 
+TEST(ControllerMemoryTest, WhatAClientKeepsIsGoneWithIt) {
+  ManyClients cluster(4, 2);
+  cluster.add_client();
+  cluster.add_client();
+  cluster.run_all(20);
+  cluster.remove_client();
+  EXPECT_EQ(cluster.counts().arrays, 20u);
+  EXPECT_EQ(cluster.counts().clients, 1u);
+}
+
 TEST(ControllerMemoryTest, AClientWithAPlanOnAThousandDevicesTakesLessThanAMebibyte) {
   ManyClients cluster(128, 8);
   cluster.add_client();

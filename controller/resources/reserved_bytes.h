@@ -1,0 +1,41 @@
+// ReservedBytes: how much of each device of one host is reserved.
+//
+// Devices next to one another of which as much is reserved are one piece, so that what reserves and
+// releases on whole hosts does not take longer where they have more devices.
+//
+// Threads: a value.
+// Errors: devices that the host does not have are the caller's mistake: std::vector says so.
+// Cost: O(pieces): one where all devices are alike, and at most one for each device.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+namespace gangway {
+
+class ReservedBytes {
+ public:
+  explicit ReservedBytes(uint32_t devices = 1) : pieces_{{devices, 0}} {}
+
+  int64_t operator[](uint32_t device) const;
+  int64_t max() const;
+  size_t pieces() const { return pieces_.size(); }
+
+  // `bytes` more (negative: less) of each of the devices first .. end - 1.
+  void add(uint32_t first, uint32_t end, int64_t bytes);
+  // The first of these devices of which more than `limit` is reserved.
+  std::optional<uint32_t> first_above(uint32_t first, uint32_t end, int64_t limit) const;
+
+ private:
+  struct Piece {
+    uint32_t end = 0;  // It begins where the one before ends.
+    int64_t bytes = 0;
+  };
+  size_t piece_of(uint32_t device) const;
+  size_t cut(uint32_t device);
+
+  std::vector<Piece> pieces_;
+};
+
+}  // namespace gangway
