@@ -22,7 +22,7 @@ packages=(
   bible-kjv bible-kjv-text  # the text that ./quickstart trains on
 )
 if [ "$wanted" = --tests ] || [ "$wanted" = --sanitizers ]; then
-  packages+=(libgtest-dev libgmock-dev libbenchmark-dev clang-format-19)
+  packages+=(libgtest-dev libgmock-dev libbenchmark-dev clang-format-19 valgrind)
 fi
 if [ "$wanted" = --sanitizers ]; then
   packages+=(clang-19 clang-tidy-19 libclang-rt-19-dev llvm-19 python3 xz-utils)
