@@ -105,6 +105,21 @@ TEST(StudyTest, ModelledWorkOfTheControllerGrowsWithHostsAndNotWithDevices) {
   EXPECT_GT(cost(16, 1), 2 * one);
 }
 
+TEST(StudyTest, OnManyHostsAGrantReachesFurtherSinceItCostsMore) {
+  const auto frames_per_host = [](int hosts) {
+    ProgramBuilder b("sections", Mesh{{{"data", hosts}}});
+    Value x = b.input("x", f32({hosts, 1}), {{"data", shard(0)}});
+    for (int section = 0; section < 6; ++section) x = timed(x, 400);
+    b.output("sum", sum(x, {0}));
+    StudyOptions options = timed_study(hosts, 1);
+    options.programs.assign(2, b.build());
+    return static_cast<double>(study(options).controller.frames_out) / (2 * options.runs * hosts);
+  };
+  const double few = frames_per_host(4), many = frames_per_host(96);
+  EXPECT_GT(few, 5) << "a prepare, a free, and grants of a section or two";
+  EXPECT_LT(many, few - 1);
+}
+
 TEST(StudyTest, RealValuesAreComputedOnlyWhereTheyAreWanted) {
   for (const bool timed_only : {false, true}) {
     auto reactor = Reactor::make_simulated({.seed = 3});
