@@ -333,6 +333,11 @@ uint64_t EmulatedMachine::communicators_made() const {
   return core_->communicators_made;
 }
 
+uint64_t EmulatedMachine::communicators_aborted() const {
+  const std::lock_guard lock(core_->mutex);
+  return core_->communicators_aborted;
+}
+
 uint64_t EmulatedMachine::operations_run() const {
   const std::lock_guard lock(core_->mutex);
   return core_->operations_run;

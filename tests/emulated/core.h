@@ -148,7 +148,7 @@ struct Core {
   std::string held, lost_waits;      // Labels of operations; empty: none.
   std::map<uint32_t, uint64_t> ran;  // By label: how many.
   uint64_t operations_run = 0;
-  uint64_t communicators_made = 0;
+  uint64_t communicators_made = 0, communicators_aborted = 0;
   bool in_callback = false;
 
   std::vector<PointPtr> events;  // By handle - 1; null: never recorded.

@@ -1,6 +1,7 @@
 // Communicators of the emulated driver.
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "tests/emulated/elements.h"
 #include "tests/emulated/emulated_driver.h"
@@ -316,7 +317,7 @@ Status EmulatedDriver::abort(CommHandle handle) {
   const auto lock = enter("abort");
   if (!handle || handle.bits > comms_.size() || comms_[handle.bits - 1]->destroyed)
     return misuse("abort", "names no communicator");
-  comms_[handle.bits - 1]->aborted = true;
+  if (!std::exchange(comms_[handle.bits - 1]->aborted, true)) ++core_.communicators_aborted;
   core_.changed.notify_all();
   return {};
 }

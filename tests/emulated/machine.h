@@ -97,8 +97,9 @@ class EmulatedMachine {
   // One line for each report; empty: nothing was wrong.
   std::string report_text() const;
   uint64_t operations_run() const;
-  // By all devices: one for each member.
+  // By all devices: one for each member. Aborted ones are not taken off.
   uint64_t communicators_made() const;
+  uint64_t communicators_aborted() const;
 
  private:
   std::unique_ptr<Core> core_;

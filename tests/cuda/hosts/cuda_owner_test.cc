@@ -101,6 +101,42 @@ TEST_P(CudaOwnerTest, ACommunicatorThatBreaksFailsNoRunOfAnotherProgram) {
     ASSERT_NO_FATAL_FAILURE(expect_beside_unharmed(shape, cuda::StatusKind::kAborted));
 }
 
+// What the hosts count for the collectives that were launched so far.
+uint64_t moved(EmulatedHosts& t) {
+  uint64_t bytes = 0;
+  for (const auto& host : t->hosts) {
+    for (const uint64_t link : host->moved_bytes()) bytes += link;
+  }
+  return bytes;
+}
+
+TEST_P(CudaOwnerTest, AProgramThatIsGivenUpTellsThoseThatShareItsCommunicatorWhy) {
+  constexpr PlanId kSharing{3};
+  EmulatedHosts t(GetParam(), 2, 1);
+  for (const PlanId plan : {kReducing, kSharing})
+    t->install(plan, reducing(kTwoHosts), {plan.value});
+  t->put<float>(ArrayId(101), kReducing, 0, std::vector<float>(2 * kWide, 1.0f));
+  t->put<float>(ArrayId(103), kSharing, 0, std::vector<float>(2 * kWide, 1.0f));
+  const uint64_t before = moved(t);
+  t->start(request(kReducing, 1));
+  ASSERT_FALSE(t->wait(RunId(1)).error);
+  const uint64_t after = moved(t);
+  t.machine->hold("all_reduce");
+  t->start(request(kReducing, 2));
+  t->start(request(kSharing, 3));
+  while (moved(t) - after < 2 * (after - before)) t.reactor().run_ready();
+  for (auto& host : t->hosts) host->cancel(RunId(2), ErrorKind::kUnavailable, "host-2 is gone");
+  while (t.machine->communicators_aborted() < 2) t.reactor().run_ready();
+  t.machine->release();
+  const Done sharing = t->wait(RunId(3));
+  ASSERT_TRUE(sharing.error);
+  EXPECT_TRUE(sharing.culprit);
+  EXPECT_THAT(sharing.error->what(), HasSubstr("a program that shares it was given up"));
+  t->start(request(kSharing, 4));
+  EXPECT_FALSE(t->wait(RunId(4)).error);
+  EXPECT_EQ(t.reports(), "");
+}
+
 INSTANTIATE_TEST_SUITE_P(Seeds, CudaOwnerTest, testing::Range(uint64_t{1}, kSeeds + 1),
                          [](const auto& i) { return std::to_string(i.param); });
 

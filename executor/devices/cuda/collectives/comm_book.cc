@@ -48,6 +48,19 @@ void CommBook::launched(const std::shared_ptr<Comm>& comm, Collective& meeting,
   flights_.push_back({comm, &meeting, owner, std::string(label), mark, mark});
 }
 
+namespace {
+
+// To the other programs whose collectives are in flight on the communicator; the runs of the plan
+// itself are told why by the controller.
+std::shared_ptr<const Error> given_up(const std::string& label) {
+  return std::make_shared<const Error>(
+      ErrorKind::kUnavailable,
+      "communicator: it was aborted, since a program that shares it was given up",
+      Where{.node = label}, "run again");
+}
+
+}  // namespace
+
 void CommBook::look_at(Flight& flight) {
   Comm& comm = *flight.comm;
   if (!comm.broken()) {
@@ -57,6 +70,8 @@ void CommBook::look_at(Flight& flight) {
       auto error = device_.failure_of(status);
       if (status.sticky) return;  // Which ended the device, and everything here.
       comm.abort(std::move(error));
+    } else if (flight.meeting->alarmed(Collective::kEverything)) {
+      comm.abort(given_up(flight.label));
     } else if (flight.meeting->alarmed(comm.identity())) {
       comm.abort(nullptr);
     }

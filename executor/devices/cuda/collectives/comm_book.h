@@ -7,7 +7,8 @@
 // flight on it. The other members look for alarms while they wait for their cards, and abort too.
 // The works that launched the collectives in flight then fail, each with its own next mark; a mark
 // that another work took in between reports nothing of them. The next collective of the group
-// creates a new communicator.
+// creates a new communicator. So it goes, too, where a plan is given up that has collectives in
+// flight (an alarm about everything).
 //
 // Invariant: every communicator has a number that all its members know, so an alarm about an old
 // one is not taken for one about its successor.
