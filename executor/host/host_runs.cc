@@ -23,6 +23,19 @@ std::vector<std::byte> part_of(const TensorShards& like, const Shard& shard,
   return part;
 }
 
+// Another of its arrays of that name would be taken for it, whose bytes it does not have.
+void require_new_outputs(const RunFrame& request) {
+  std::vector<ArrayId> names = request.outputs;
+  std::sort(names.begin(), names.end());
+  auto taken = std::adjacent_find(names.begin(), names.end());
+  for (const ArgumentFrame& argument : request.arguments) {
+    const auto at = std::lower_bound(names.begin(), names.end(), argument.array);
+    if (argument.bytes.empty() && at != names.end() && *at == argument.array) taken = at;
+  }
+  GW_REQUIRE(taken == names.end(), "run ", request.run, ": output array ", *taken,
+             ": its name is taken by another of the run's arrays");
+}
+
 }  // namespace
 
 void Host::Impl::prepare(const PrepareFrame& frame) {
@@ -32,6 +45,7 @@ void Host::Impl::prepare(const PrepareFrame& frame) {
   GW_REQUIRE(frame.ordinal == made.prepared, "run ", request.run, " of \"", made.plan->name,
              "\": expected run number ", made.prepared, " of its plan, got number ", frame.ordinal);
   GW_REQUIRE(!runs.contains(request.run), "run ", request.run, ": was prepared already");
+  require_new_outputs(request);
   PlanRun& run = *made.runs[frame.ordinal % made.runs.size()];
   GW_REQUIRE(run.running == 0, "run ", request.run, " of \"", made.plan->name,
              "\": expected at most ", made.runs.size(), " runs in flight");
@@ -138,6 +152,7 @@ std::shared_ptr<const Error> Host::Impl::check_arguments(HostPlan& made, const R
     if (argument.input >= facts.inputs.size())
       return std::make_shared<const Error>(
           ErrorKind::kInvalid, cat("run of \"", facts.name, "\": has no input ", argument.input));
+    if (given[argument.input]) return fail(argument.input, "is given twice");
     given[argument.input] = true;
     const TensorShards& like = made.shards[facts.inputs[argument.input]];
     if (!argument.bytes.empty()) {

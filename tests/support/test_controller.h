@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "controller/service/controller.h"
+#include "tests/support/messages.h"
 
 namespace gangway {
 
@@ -28,11 +29,7 @@ class FakeExecutor final : public ExecutorPeer {
 
   template <class T>
   std::vector<T> all() const {
-    std::vector<T> found;
-    for (const Message& message : received) {
-      if (const T* item = std::get_if<T>(&message)) found.push_back(*item);
-    }
-    return found;
+    return all_of<T>(received);
   }
 
   uint32_t devices = 2;
