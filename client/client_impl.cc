@@ -50,6 +50,7 @@ void ClientImpl::open(Network& network, const std::string& address, const Connec
   session_ = std::make_unique<Session>(Reactor::current(), network, address, joins);
   base_ = session_->id() << 40;
   run_credits = session_->run_credits();
+  copy_credits_ = session_->copy_credits();
 }
 
 void ClientImpl::close() {
@@ -84,18 +85,41 @@ SegmentHeap& ClientImpl::heap() {
 void ClientImpl::copy(CopyFrame frame, const SegmentHeap::Part& part) {
   auto outcome = std::make_shared<Outcome>();
   frame.at = {part.segment(), part.offset(), part.bytes()};
-  post([this, frame, outcome](Session& session) {
-    session.copy(frame, [this, outcome](const std::optional<Error>& error) {
-      {
-        std::lock_guard lock(notify.mutex);
-        outcome->done = true;
-        outcome->error = error;
-      }
-      notify.notify();
-    });
+  take_copy_place();
+  post_copy(std::move(frame), [outcome](const std::optional<Error>& error) {
+    outcome->done = true;
+    outcome->error = error;
   });
   notify.wait([&] { return outcome->done; });
   if (outcome->error) throw *outcome->error;
+}
+
+void ClientImpl::take_copy_place() {
+  notify.wait([this] {
+    if (copies_under_way_ >= copy_credits_) return false;
+    ++copies_under_way_;
+    return true;
+  });
+}
+
+void ClientImpl::give_back_copy_place() {
+  {
+    std::lock_guard lock(notify.mutex);
+    --copies_under_way_;
+  }
+  notify.notify();
+}
+
+void ClientImpl::post_copy(CopyFrame frame, Session::CopyDone done) {
+  post([this, frame = std::move(frame), done = std::move(done)](Session& session) {
+    session.copy(frame, [this, done](const std::optional<Error>& error) {
+      {
+        std::lock_guard lock(notify.mutex);
+        done(error);
+      }
+      give_back_copy_place();
+    });
+  });
 }
 
 void wait_for(Notify& notify, Outcome& outcome) {
@@ -153,28 +177,37 @@ HostTensor ArrayImpl::to_host() const {
   return host;
 }
 
+std::shared_ptr<PlacedCopy> ArrayImpl::placed_copy(PlanId plan, uint32_t input) const {
+  const auto found = placed.find({plan, input});
+  if (found == placed.end()) return nullptr;
+  const std::lock_guard outcomes(client->notify.mutex);
+  return found->second->failed ? nullptr : found->second;
+}
+
 std::shared_ptr<PlacedCopy> ArrayImpl::place(PlanId plan, uint32_t input) {
-  std::lock_guard lock(mutex);
-  std::shared_ptr<PlacedCopy>& copy = placed[{plan, input}];
-  if (copy != nullptr) {
-    std::lock_guard outcomes(client->notify.mutex);
-    if (!copy->failed) return copy;
+  {
+    const std::lock_guard lock(mutex);
+    if (auto copy = placed_copy(plan, input)) return copy;
   }
   std::shared_ptr<SegmentHeap::Part> part = client->heap().take(type.bytes());
+  std::memcpy(part->data(), tensor->bytes.data(), tensor->bytes.size());
+  client->take_copy_place();
+  const std::lock_guard lock(mutex);
+  if (auto copy = placed_copy(plan, input)) {  // Of another thread, meanwhile.
+    client->give_back_copy_place();
+    return copy;
+  }
+  std::shared_ptr<PlacedCopy>& copy = placed[{plan, input}];
   if (copy != nullptr) client->post([id = copy->id](Session& session) { session.free(id); });
   copy = std::make_shared<PlacedCopy>(PlacedCopy{client->new_array(), {}});
-  std::memcpy(part->data(), tensor->bytes.data(), tensor->bytes.size());
   CopyFrame put{.kind = CopyKind::kPut,
                 .at = {part->segment(), part->offset(), part->bytes()},
                 .array = copy->id,
                 .plan = plan,
                 .input = input};
   // The part lives until the cluster has copied it. A failed put shows in the run that names it.
-  client->post([put, part, copy, outcomes = &client->notify.mutex](Session& session) {
-    session.copy(put, [part, copy, outcomes](const std::optional<Error>& error) {
-      std::lock_guard held(*outcomes);
-      copy->failed = error;
-    });
+  client->post_copy(std::move(put), [part, copy = copy](const std::optional<Error>& error) {
+    copy->failed = error;
   });
   return copy;
 }

@@ -55,6 +55,12 @@ class ClientImpl : public std::enable_shared_from_this<ClientImpl> {
   SegmentHeap& heap();
   // Moves bytes between a part of the heap and the cluster, and waits.
   void copy(CopyFrame frame, const SegmentHeap::Part& part);
+  // Waits until one more copy may be under way. Each place is given back, by itself or with
+  // post_copy().
+  void take_copy_place();
+  void give_back_copy_place();
+  // Uses up a place. `done` is called on the reactor, with notify.mutex held.
+  void post_copy(CopyFrame frame, Session::CopyDone done);
 
   Notify notify;
   // Runs that were submitted and have not ended, and how many the controller allows. Guarded by
@@ -63,7 +69,8 @@ class ClientImpl : public std::enable_shared_from_this<ClientImpl> {
   int64_t run_credits = 0;
 
  private:
-  void end();  // On the reactor.
+  int64_t copies_under_way_ = 0, copy_credits_ = 0;  // The same of copies.
+  void end();                                        // On the reactor.
   void open(Network& network, const std::string& address, const ConnectOptions& options);
 
   std::unique_ptr<Timeline> timeline_;  // The reactor's thread, as the next two.
@@ -143,7 +150,11 @@ class ArrayImpl {
   // A host tensor.
   std::optional<HostTensor> tensor;
   std::mutex mutex;
-  std::map<std::pair<PlanId, uint32_t>, std::shared_ptr<PlacedCopy>> placed;
+  std::map<std::pair<PlanId, uint32_t>, std::shared_ptr<PlacedCopy>> placed;  // Guarded by it.
+
+ private:
+  // Null: there is none, or it failed.
+  std::shared_ptr<PlacedCopy> placed_copy(PlanId plan, uint32_t input) const;
 };
 
 class ExecutableImpl {

@@ -3,9 +3,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
+
 #include "client/client_impl.h"
+#include "controller/service/service.h"
+#include "executor/service/service.h"
 #include "ir/build/ops.h"
 #include "ir/build/program_builder.h"
+#include "runtime/net/sim_network.h"
 #include "runtime/os/thread.h"
 
 namespace gangway {
@@ -279,6 +284,36 @@ TEST(ConnectTest, AnUnreachableControllerIsNamedWithinTheTimeLimit) {
   const Error error = error_of([] { connect("127.0.0.1:1", {.timeout_ms = 50}); });
   EXPECT_EQ(error.kind(), ErrorKind::kUnavailable);
   EXPECT_THAT(error.what(), HasSubstr("127.0.0.1:1"));
+}
+
+TEST(ClientCreditsTest, PutsAndGetsWaitUntilTheClientHasCreditsForThem) {
+  const auto reactor = Reactor::make_simulated();
+  reactor->run([&] {
+    SimNetwork network(*reactor, {.delay = std::chrono::microseconds(50)});
+    const ControllerService controller(
+        *reactor, network.endpoint("controller"),
+        {.address = "sim:controller", .controller = {.copy_credits = 2}});
+    const ExecutorService executor(
+        *reactor, network.endpoint("host-0"),
+        {.controller = "sim:controller",
+         .host = {.name = "host-0", .kind = DeviceKind::kSim, .devices = 2}});
+    const Client client =
+        internal::connect_on(*reactor, network.endpoint("client"), "sim:controller");
+    const Slice slice = client.allocate({.devices = 2});
+    const Executable step = slice.compile(accumulate(slice.mesh({{"data", 2}})));
+    std::vector<Fiber> clients;
+    for (int i = 0; i < 5; ++i) {
+      clients.push_back(reactor->spawn("client", [&] {
+        const Array x = slice.from_host(HostTensor::of<float>({16, 8}, ones(128)));
+        const gangway::Run run = step.run({{"x", x}, {"scale", 1.0f}});
+        EXPECT_THAT(run["twice"].to_host().as<float>(), testing::Each(2.0f));
+        slice.read_state("w");
+      }));
+    }
+    for (Fiber& fiber : clients) fiber.join();
+    EXPECT_THAT(slice.read_state("w").as<float>(), testing::Each(5 * 16.0f));
+    client.close();
+  });
 }
 
 }  // namespace

@@ -43,6 +43,7 @@ class Session::Impl : public std::enable_shared_from_this<Session::Impl> {
     session_ = response.getSession();
     id = response.getId();
     run_credits = response.getRunCredits();
+    copy_credits = response.getCopyCredits();
     frames_ =
         connect_frames(reactor, network, address, response.getFrameKey(), {.name = "controller"});
     frames_->start([this](capnp::MessageReader& reader) { on_message(decode(reader)); });
@@ -181,7 +182,7 @@ class Session::Impl : public std::enable_shared_from_this<Session::Impl> {
   void release_plan(PlanId plan) { plans_.erase(plan); }
 
   uint64_t id = 0;
-  int64_t run_credits = 0;
+  int64_t run_credits = 0, copy_credits = 0;
   uint64_t last_request = 0;
   std::map<RunId, RunDone> runs;
   std::map<uint64_t, CopyDone> copies;
@@ -223,6 +224,7 @@ std::shared_ptr<Session::Impl> Session::open() const {
 
 uint64_t Session::id() const { return open()->id; }
 int64_t Session::run_credits() const { return open()->run_credits; }
+int64_t Session::copy_credits() const { return open()->copy_credits; }
 uint64_t Session::allocate(uint32_t devices) { return open()->allocate(devices); }
 void Session::release_slice(uint64_t slice) {
   if (impl_ != nullptr) impl_->release_slice(slice);

@@ -56,7 +56,9 @@ class Session {
   static Error closed_error();
 
   uint64_t id() const;
-  int64_t run_credits() const;  // How many runs may be submitted that have not ended.
+  // How many runs, and how many copies, may be submitted that have not ended.
+  int64_t run_credits() const;
+  int64_t copy_credits() const;
 
   // Suspends.
   uint64_t allocate(uint32_t devices);

@@ -40,9 +40,11 @@ interface Controller {
   # with the same token when the stream's connection was lost. Frames wait for it until then.
 
   connect @1 (version :Version, machine :Machine, name :Text, share :Share)
-          -> (session :Session, frameKey :UInt64, id :UInt64, runCredits :UInt32);
+          -> (session :Session, frameKey :UInt64, id :UInt64, runCredits :UInt32,
+              copyCredits :UInt32);
   # A client joins. It names its arrays and runs (id << 40) + 1, 2, 3 ... It may have submitted
-  # `runCredits` runs that have not ended: the controller ends its connection if it submits more.
+  # `runCredits` runs and `copyCredits` puts and gets that have not ended: the controller ends its
+  # connection if it submits more.
 
   status @2 (version :Version)
          -> (hosts :List(HostStatus), metrics :Text, programs :List(ProgramStatus));

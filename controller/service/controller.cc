@@ -29,7 +29,7 @@ Controller::Controller(Reactor& reactor, ControllerOptions options)
              [this](SessionId session) { return owner_name(session); }},
             make_policy(options_.policy)),
       copies_(hosts_, plans_, slices_, objects_,
-              {[this](SessionId session, CopyDoneFrame done) { tell(session, std::move(done)); },
+              {[this](SessionId session, const CopyDoneFrame& done) { copy_ended(session, done); },
                [this](SessionId session) { return owner_name(session); }}),
       stuck_(runs_, metrics_, options_.log),
       watch_(hosts_, plans_, copies_, runs_, stuck_, metrics_,
@@ -124,14 +124,10 @@ void Controller::on_message(SessionId id, Message message) {
     runs_.submit(id, std::move(*run), now_ns);
     if (runs_.next_deadline_ns() != before) deadline_moved_.wake_all();
   } else if (auto* copy = std::get_if<CopyFrame>(&message)) {
-    if (copy->kind == CopyKind::kGetState || copy->kind == CopyKind::kPutState) {
-      runs_.in_order(id, copy->scope, [this, id, state = *copy](Ticket ticket) mutable {
-        state.ticket = ticket;
-        copies_.start(id, std::move(state));
-      });
-    } else {
-      copies_.start(id, std::move(*copy));
-    }
+    GW_REQUIRE(session->second.copies < options_.copy_credits, owner_name(id),
+               ": sent more puts and gets than its ", options_.copy_credits, " credits");
+    ++session->second.copies;
+    start_copy(id, std::move(*copy));
   } else if (auto* freed = std::get_if<FreeFrame>(&message)) {
     for (ArrayId array : freed->arrays) objects_.client_drops(array, id);
     runs_.pump();
@@ -143,6 +139,17 @@ void Controller::on_message(SessionId id, Message message) {
     throw Error(ErrorKind::kInvalid,
                 "frame: a client sent a kind of frame that is not its to send");
   }
+}
+
+// What reads or writes a state has its turn among the runs.
+void Controller::start_copy(SessionId id, CopyFrame frame) {
+  if (frame.kind == CopyKind::kGet || frame.kind == CopyKind::kPut)
+    return copies_.start(id, std::move(frame));
+  const StateScope scope = frame.scope;
+  runs_.in_order(id, scope, [this, id, state = std::move(frame)](Ticket ticket) mutable {
+    state.ticket = ticket;
+    copies_.start(id, std::move(state));
+  });
 }
 
 const SliceRecord& Controller::allocate(SessionId session, uint32_t devices) {
@@ -212,6 +219,11 @@ void Controller::run_ended(SessionId id, RunDoneFrame done) {
     --found->second.runs;
     ++found->second.runs_done;
   }
+  tell(id, done);
+}
+
+void Controller::copy_ended(SessionId id, const CopyDoneFrame& done) {
+  if (const auto found = sessions_.find(id); found != sessions_.end()) --found->second.copies;
   tell(id, done);
 }
 

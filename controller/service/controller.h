@@ -23,7 +23,9 @@ struct ControllerOptions {
   int64_t host_timeout_ms = 10'000;
   Logger log;
   std::string policy = "fair";  // Where programs share devices: "fifo", "fair" or "priority".
-  uint32_t run_credits = 1024;  // Of each client: runs that it submitted and that have not ended.
+  // Of each client: how many runs, and how many puts and gets, it may have submitted that have not
+  // ended.
+  uint32_t run_credits = 1024, copy_credits = 1024;
 };
 
 struct ControllerCounts {
@@ -66,6 +68,7 @@ class Controller {
   ControllerCounts counts() const;
   std::vector<ProgramCounts> programs() const;
   uint32_t run_credits() const { return options_.run_credits; }
+  uint32_t copy_credits() const { return options_.copy_credits; }
   // By host: runs, and (counted where its stream is) frames and bytes.
   Metrics& metrics() { return metrics_; }
   // Woken when tick() must be called earlier than it said.
@@ -78,9 +81,12 @@ class Controller {
         owner;  // As messages about memory name it, and so for every run that reserves some.
     ClientPeer& peer;
     Share share;
-    uint64_t runs = 0, runs_done = 0;  // That have not ended; that have.
+    uint64_t runs = 0, copies = 0;  // That have not ended.
+    uint64_t runs_done = 0;
   };
+  void start_copy(SessionId session, CopyFrame frame);
   void run_ended(SessionId session, RunDoneFrame done);
+  void copy_ended(SessionId session, const CopyDoneFrame& done);
   // Throws kUnavailable when it was closed.
   void require_open(SessionId session) const;
   void tell(SessionId session, const Message& message);

@@ -197,6 +197,35 @@ TEST_F(ControllerTest, AClientThatSendsMoreRunsThanItsCreditsLosesItsConnection)
   submit(session_, plan);
 }
 
+TEST_F(ControllerTest, AClientThatSendsMorePutsAndGetsThanItsCreditsLosesItsConnection) {
+  const PlanId plan = compile(session_);
+  submit(session_, plan);
+  uint64_t request = 0;
+  const auto get = [&] {
+    controller_.on_message(session_, CopyFrame{.request = ++request,
+                                               .at = {.segment = {.bytes = 4}, .bytes = 4},
+                                               .array = last_output_});
+  };
+  const auto read = [&] {
+    controller_.on_message(session_, CopyFrame{.request = ++request,
+                                               .kind = CopyKind::kGetState,
+                                               .scope = {slice_.value},
+                                               .name = "w"});
+  };
+  while (request < controller_.copy_credits()) request % 2 == 0 ? get() : read();
+  try {
+    get();
+    FAIL() << "took it";
+  } catch (const Error& error) {  // Which ends its connection.
+    EXPECT_EQ(error.kind(), ErrorKind::kInvalid);
+    EXPECT_THAT(error.what(), HasSubstr("more puts and gets than its 1024 credits"));
+  }
+  for (const size_t host : {0, 1}) controller_.on_message(hosts_[host], CopyDoneFrame{1, {}});
+  read();
+  EXPECT_THROW(get(), Error);
+  controller_.on_message(session_, FreeFrame{{last_output_}});  // Needs none.
+}
+
 TEST_F(ControllerTest, ProgramsAreListedWithTheirSharesAndRuns) {
   FakeClient other;
   controller_.add_session("urgent", other, {.weight = 4, .priority = 7});

@@ -268,6 +268,7 @@ class ControllerServer final : public wire::Controller::Server {
       auto results = context.getResults();
       results.setId(id.value);
       results.setRunCredits(impl_.core.run_credits());
+      results.setCopyCredits(impl_.core.copy_credits());
       results.setFrameKey(impl_.expect_frames(peer->stream()));
       results.setSession(kj::heap<SessionServer>(impl_, id, std::move(peer)));
     });
