@@ -80,6 +80,7 @@ void FrameStream::attach(Stream connection) {
       counts_);
   if (std::exchange(connected_once_, true)) counts_->reconnects.add();
   heard_ = false;
+  ask_soon_again();
   due_ = Kind::kAcknowledgement;
   sent_.rewind();
   to_write_.wake_all();
@@ -134,6 +135,12 @@ void FrameStream::lose(const std::shared_ptr<Link>& link, const Error& why) {
 void FrameStream::count_frames_through() {
   without_ns_ = 0;
   pause_ = Duration(0);
+}
+
+// Who was silent before says nothing of now.
+void FrameStream::ask_soon_again() {
+  silent_ticks_ = 0;
+  question_ticks_ = kQuestionTicksFirst;
 }
 
 void FrameStream::ask_writer(Kind kind) {
@@ -270,7 +277,10 @@ void FrameStream::acknowledged(const FramePrefix& prefix) {
   const uint64_t before = sent_.acknowledged();
   GW_REQUIRE(sent_.acknowledge(prefix.acknowledgement), "frame from ", options_.name,
              ": it acknowledges frame ", prefix.acknowledgement, ", which was never sent");
-  if (sent_.acknowledged() != before) count_frames_through();
+  if (sent_.acknowledged() != before) {
+    count_frames_through();
+    ask_soon_again();
+  }
   if (std::exchange(heard_, true)) return;
   if (options_.planted.resends_one_too_late && sent_.was_written(sent_.acknowledged() + 1))
     static_cast<void>(sent_.next());
@@ -318,20 +328,17 @@ void FrameStream::keep_up() {
       to_keep_.wait("for frames");
       keeper_rests_ = false;
     } else {
-      const uint64_t told = told_, acknowledged = sent_.acknowledged();
+      const uint64_t told = told_;
       const int64_t tick_ns = reactor_.clock().now_ns() + kTick.count();
-      if (!to_keep_.wait_until_ns("for acknowledgements", tick_ns)) look_after(told, acknowledged);
+      if (!to_keep_.wait_until_ns("for acknowledgements", tick_ns)) look_after(told);
     }
   }
 }
 
-// After a tick that began with these.
-void FrameStream::look_after(uint64_t told_before, uint64_t acknowledged_before) {
+// After a tick that began when the peer was told of so many.
+void FrameStream::look_after(uint64_t told_before) {
   if (received_ > told_ && told_ == told_before) ask_writer(Kind::kAcknowledgement);
-  if (sent_.empty() || sent_.acknowledged() != acknowledged_before) {
-    silent_ticks_ = 0;
-    question_ticks_ = kQuestionTicksFirst;
-  } else if (++silent_ticks_ >= question_ticks_) {
+  if (!sent_.empty() && ++silent_ticks_ >= question_ticks_) {
     silent_ticks_ = 0;
     question_ticks_ = std::min(2 * question_ticks_, kQuestionTicksMax);
     ask_writer(Kind::kQuestion);

@@ -109,10 +109,11 @@ class FrameStream {
   void give_up();
   void wait_for_peer(Duration left);
   void dial_again(Duration left);
-  void look_after(uint64_t told_before, uint64_t acknowledged_before);
+  void look_after(uint64_t told_before);
 
   bool owes_nothing() const { return told_ == received_ && sent_.empty(); }
   void keep_alert();
+  void ask_soon_again();
   void ask_writer(Kind kind);
   void lose(const std::shared_ptr<Link>& link, const Error& why);
   void count_frames_through();
@@ -141,7 +142,7 @@ class FrameStream {
   uint64_t received_ = 0;    // The last frame that arrived,
   uint64_t told_ = 0;        // and the last that the peer was told of.
   size_t owed_frames_ = 0, owed_bytes_ = 0;
-  int silent_ticks_ = 0, question_ticks_;
+  int silent_ticks_ = 0, question_ticks_;  // Since an acknowledgement came; before it is asked for.
 
   WaitQueue to_write_, to_read_, to_keep_, drained_, said_goodbye_;
   bool keeper_rests_ = false;

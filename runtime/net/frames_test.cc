@@ -288,6 +288,26 @@ TEST_F(FrameStreamTest, ALostAcknowledgementIsAskedFor) {
   EXPECT_EQ(client_->counts().reconnects.value(), 0u);
 }
 
+// The pause before a question doubles while the peer is silent.
+TEST_F(FrameStreamTest, APeerThatWasSilentForLongIsAskedSoonAgainOverItsNextConnection) {
+  dial();
+  pass(1s);
+  network_.set_frame_fault([](const std::string& from, const std::string&) {
+    return FrameFault{from == "server" ? FrameFault::Kind::kDrop : FrameFault::Kind::kNothing};
+  });
+  client_->send(note(1));
+  pass(60s);
+  EXPECT_GT(client_->kept_bytes(), 0u);
+  network_.set_frame_fault(nullptr);
+  network_.break_connections("client");
+  pass(1s);
+  EXPECT_EQ(client_->kept_bytes(), 0u);
+  arrange(network_, "client", 1, {FrameFault::Kind::kDrop});
+  client_->send(note(2));
+  pass(1s);
+  EXPECT_EQ(at_server_, first(2));
+}
+
 TEST_F(FrameStreamTest, WhatIsSaidFirstMayBeLostToo) {
   dial();
   pass(1s);

@@ -72,6 +72,19 @@ class RpcTest : public testing::TestWithParam<Wire> {
   ServerOptions echo_options() {
     return {.bootstrap = [](const Peer&) { return kj::heap<EchoServer>(); }};
   }
+  // Keeps the numbers of the notes that arrive.
+  std::unique_ptr<FrameStream> stream_to(std::vector<uint64_t>& numbers) {
+    auto stream = std::make_unique<FrameStream>(*reactor_, FrameOptions{.name = "client"});
+    stream->start([&numbers](capnp::MessageReader& message) {
+      numbers.push_back(message.getRoot<test::Note>().getNumber());
+    });
+    return stream;
+  }
+  static Frame note(uint64_t number) {
+    capnp::MallocMessageBuilder message;
+    message.initRoot<test::Note>().setNumber(number);
+    return make_frame(message);
+  }
 
   TempDir dir_;
   std::unique_ptr<Reactor> reactor_;
@@ -146,10 +159,7 @@ TEST_P(RpcTest, FramesArriveInOrderWithTheirTokenAndAreCounted) {
   constexpr int kFrames = 10'000;
   std::vector<uint64_t> numbers;
   uint64_t seen_token = 0;
-  auto theirs = std::make_unique<FrameStream>(*reactor_, FrameOptions{.name = "client"});
-  theirs->start([&](capnp::MessageReader& message) {
-    numbers.push_back(message.getRoot<test::Note>().getNumber());
-  });
+  auto theirs = stream_to(numbers);
   ServerOptions options;
   options.frames_of = [&](uint64_t token) {
     seen_token = token;
@@ -158,9 +168,7 @@ TEST_P(RpcTest, FramesArriveInOrderWithTheirTokenAndAreCounted) {
   Server server(*reactor_, server_side(), listen_address(), options);
   auto ours = connect_frames(*reactor_, client_side(), server.address(), 42);
   for (uint64_t i = 0; i < kFrames; ++i) {
-    capnp::MallocMessageBuilder message;
-    message.initRoot<test::Note>().setNumber(i);
-    ours->send(make_frame(message));
+    ours->send(note(i));
   }
   ours->flush();
   reactor_->run_until([&] { return numbers.size() == kFrames; });
@@ -177,18 +185,13 @@ TEST_P(RpcTest, FramesArriveInOrderWithTheirTokenAndAreCounted) {
 TEST_P(RpcTest, FramesGoOnOverAnotherConnectionWhenTheirsIsLost) {
   constexpr uint64_t kFrames = 1000;
   std::vector<uint64_t> numbers;
-  auto theirs = std::make_unique<FrameStream>(*reactor_, FrameOptions{.name = "client"});
-  theirs->start([&](capnp::MessageReader& message) {
-    numbers.push_back(message.getRoot<test::Note>().getNumber());
-  });
+  auto theirs = stream_to(numbers);
   ServerOptions options;
   options.frames_of = [&](uint64_t) { return theirs.get(); };
   Server server(*reactor_, server_side(), listen_address(), options);
   auto ours = connect_frames(*reactor_, client_side(), server.address(), 42);
   for (uint64_t i = 0; i < kFrames; ++i) {
-    capnp::MallocMessageBuilder message;
-    message.initRoot<test::Note>().setNumber(i);
-    ours->send(make_frame(message));
+    ours->send(note(i));
     if (i % 250 != 100) continue;
     // With this token, another connection takes the place of ours, and ends at once.
     Stream stream = client_side().connect(server.address());
