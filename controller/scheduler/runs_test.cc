@@ -19,6 +19,16 @@ class RunsTest : public ControllerTest {
     for (int64_t now_ns = from_ns; now_ns < end_ns;) now_ns = controller_.tick(now_ns);
     controller_.tick(end_ns);
   }
+  // A run whose plan's first section is being measured, on devices that another client shares.
+  RunId submit_behind_others(int64_t time_limit_ms) {
+    const SessionId second = controller_.add_session("other", other_);
+    const PlanId mine = compile(session_), theirs = compile(second);
+    submit(second, theirs);
+    submit(session_, mine);
+    return submit(session_, mine, time_limit_ms);
+  }
+
+  FakeClient other_;
 };
 
 TEST_F(RunsTest, ARunIsOneFrameForEachHostWithTheSameTickets) {
@@ -167,12 +177,7 @@ TEST_F(RunsTest, TimeInWhichTheControllerStoodStillIsNoneInWhichAHostDidNotAnswe
 
 // Its devices could answer only when they have its tickets.
 TEST_F(RunsTest, ARunThatWaitsForItsTurnEndsForItsClientAtItsTimeLimitAndBlamesNoHost) {
-  FakeClient other;
-  const SessionId second = controller_.add_session("other", other);
-  const PlanId mine = compile(session_), theirs = compile(second);
-  submit(second, theirs);
-  submit(session_, mine);
-  submit(session_, mine, 500);
+  submit_behind_others(500);
   EXPECT_THAT(tickets(0), ElementsAre(1, 2)) << "a section that nobody has measured each";
   EXPECT_EQ(executor_[0].all<PrepareFrame>().size(), 3u);
   controller_.tick(reactor_->clock().now_ns() + 500'000'000);
@@ -191,12 +196,7 @@ TEST_F(RunsTest, ARunThatWaitsForItsTurnEndsForItsClientAtItsTimeLimitAndBlamesN
 }
 
 TEST_F(RunsTest, ARunThatIsCancelledWhileItWaitsForItsTurnEndsForItsClientAtOnce) {
-  FakeClient other;
-  const SessionId second = controller_.add_session("other", other);
-  const PlanId mine = compile(session_), theirs = compile(second);
-  submit(second, theirs);
-  submit(session_, mine);
-  const RunId waits = submit(session_, mine, 500);
+  const RunId waits = submit_behind_others(500);
   controller_.on_message(session_, CancelFrame{waits, Error(ErrorKind::kCancelled, "enough")});
   ASSERT_EQ(client_.ended.size(), 1u);
   EXPECT_EQ(client_.ended[0].run, waits);

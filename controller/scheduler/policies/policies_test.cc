@@ -118,60 +118,55 @@ TEST(FairShare, DeviceTimeIsSharedAsTheWeightsSay) {
   }
 }
 
-TEST(FairShare, TimeCountsAndNotTurns) {
-  FairShare policy;
-  Contest contest(policy);
-  contest.join(1, {});
-  contest.join(2, {});
+// Two programs of equal weight.
+class FairShareOfTwo : public testing::Test {
+ protected:
+  FairShareOfTwo() {
+    contest_.join(1, {});
+    contest_.join(2, {});
+  }
+  FairShare policy_;
+  Contest contest_{policy_};
+};
+
+TEST_F(FairShareOfTwo, TimeCountsAndNotTurns) {
   for (int i = 0; i < 1000; ++i) {
-    const uint64_t program = contest.turn(100);
-    if (program == 1) policy.charge(SessionId(1), std::vector{GroupId(1)}, 900);  // As measured.
+    const uint64_t program = contest_.turn(100);
+    if (program == 1) policy_.charge(SessionId(1), std::vector{GroupId(1)}, 900);  // As measured.
   }
-  EXPECT_NEAR(static_cast<double>(contest.got[2]) / static_cast<double>(contest.got[1]), 10, 0.2);
+  EXPECT_NEAR(static_cast<double>(contest_.got[2]) / static_cast<double>(contest_.got[1]), 10, 0.2);
 }
 
-TEST(FairShare, AProgramThatIdledStartsAtTheCurrentPassWithoutCredit) {
-  FairShare policy;
-  Contest contest(policy);
-  contest.join(1, {});
-  contest.join(2, {});
-  contest.leave(2);
-  for (int i = 0; i < 1000; ++i) contest.turn();
-  contest.join(2, {});
-  contest.got.clear();
-  for (int i = 0; i < 100; ++i) contest.turn();
-  EXPECT_NEAR(static_cast<double>(contest.got[2]), 50'000, 1000);
+TEST_F(FairShareOfTwo, AProgramThatIdledStartsAtTheCurrentPassWithoutCredit) {
+  contest_.leave(2);
+  for (int i = 0; i < 1000; ++i) contest_.turn();
+  contest_.join(2, {});
+  contest_.got.clear();
+  for (int i = 0; i < 100; ++i) contest_.turn();
+  EXPECT_NEAR(static_cast<double>(contest_.got[2]), 50'000, 1000);
 }
 
-TEST(FairShare, AProgramThatUsedMoreThanItsShareKeepsThatDebtThroughAPause) {
-  FairShare policy;
-  Contest contest(policy);
-  contest.join(1, {});
-  contest.join(2, {});
-  contest.turn(1000);
-  contest.turn(1000);
-  policy.charge(SessionId(1), std::vector{GroupId(1)}, 20'000);
-  contest.leave(1);
-  contest.turn(1000);
-  contest.join(1, {});
-  contest.got.clear();
-  for (int i = 0; i < 19; ++i) EXPECT_EQ(contest.turn(1000), 2u) << i;
+TEST_F(FairShareOfTwo, AProgramThatUsedMoreThanItsShareKeepsThatDebtThroughAPause) {
+  contest_.turn(1000);
+  contest_.turn(1000);
+  policy_.charge(SessionId(1), std::vector{GroupId(1)}, 20'000);
+  contest_.leave(1);
+  contest_.turn(1000);
+  contest_.join(1, {});
+  contest_.got.clear();
+  for (int i = 0; i < 19; ++i) EXPECT_EQ(contest_.turn(1000), 2u) << i;
 }
 
-TEST(FairShare, AProgramWhoseInputIsLateGetsBackTwoMillisecondsAtMost) {
-  FairShare policy;
-  Contest contest(policy);
-  contest.join(1, {});
-  contest.join(2, {});
-  contest.turn();
-  contest.turn();
-  contest.pause(1);
-  for (int i = 0; i < 10; ++i) contest.turn(1'000'000);
-  contest.wait(1);
-  contest.got.clear();
-  while (contest.turn(100'000) == 1) {
+TEST_F(FairShareOfTwo, AProgramWhoseInputIsLateGetsBackTwoMillisecondsAtMost) {
+  contest_.turn();
+  contest_.turn();
+  contest_.pause(1);
+  for (int i = 0; i < 10; ++i) contest_.turn(1'000'000);
+  contest_.wait(1);
+  contest_.got.clear();
+  while (contest_.turn(100'000) == 1) {
   }
-  EXPECT_NEAR(static_cast<double>(contest.got[1]), 2'000'000, 1'100'000);
+  EXPECT_NEAR(static_cast<double>(contest_.got[1]), 2'000'000, 1'100'000);
 }
 
 // Program 1 needs both groups; alone in neither of them, it gets what the fuller one leaves it.
@@ -194,21 +189,17 @@ TEST(FairShare, AGangOverSeveralGroupsIsNotServedBeyondItsShareInAnyOfThem) {
   EXPECT_NEAR(static_cast<double>(contest.got[3]), 250'000, 15'000);
 }
 
-TEST(FairShare, AGroupThatIsSplitKeepsItsPast) {
-  FairShare policy;
-  Contest contest(policy);
-  contest.join(1, {});
-  contest.join(2, {});
-  contest.turn();
-  contest.turn();
-  policy.charge(SessionId(1), std::vector{GroupId(1)}, 50'000);
-  contest.leave(1);
-  contest.leave(2);
-  policy.split(GroupId(1), GroupId(2));
-  policy.erase(GroupId(1));
-  contest.join(1, {}, {GroupId(2)}, false);
-  contest.join(2, {}, {GroupId(2)}, false);
-  for (int i = 0; i < 49; ++i) EXPECT_EQ(contest.turn(1000, GroupId(2)), 2u) << i;
+TEST_F(FairShareOfTwo, AGroupThatIsSplitKeepsItsPast) {
+  contest_.turn();
+  contest_.turn();
+  policy_.charge(SessionId(1), std::vector{GroupId(1)}, 50'000);
+  contest_.leave(1);
+  contest_.leave(2);
+  policy_.split(GroupId(1), GroupId(2));
+  policy_.erase(GroupId(1));
+  contest_.join(1, {}, {GroupId(2)}, false);
+  contest_.join(2, {}, {GroupId(2)}, false);
+  for (int i = 0; i < 49; ++i) EXPECT_EQ(contest_.turn(1000, GroupId(2)), 2u) << i;
 }
 
 TEST(StrictPriority, TheHigherPriorityGoesFirst) {
