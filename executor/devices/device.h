@@ -191,8 +191,16 @@ class Device {
   virtual std::unique_ptr<DeviceLink> link_to(Device& receiver, uint32_t slots);
 
   // In a lane; or a task, which waits for no other.
-  void enqueue(Work& work, Lane& lane) { push(work, &lane); }
-  void enqueue(Work& work) { push(work, nullptr); }
+  void enqueue(Work& work, Lane& lane) {
+    push(work, &lane);
+    ring();
+  }
+  void enqueue(Work& work) {
+    push(work, nullptr);
+    ring();
+  }
+  // The same, and the caller rings later.
+  void enqueue_unrung(Work& work, Lane& lane) { push(work, &lane); }
   // Says that something that a pending work waits for may have happened.
   virtual void ring() = 0;
   // Ends its thread, for good, and drops what has not run. Memory and what was compiled stay.
@@ -261,7 +269,7 @@ class Device {
   virtual void host_access(HostAccess kind, const void* data, int64_t bytes);
 
  protected:
-  virtual void push(Work& work, Lane* lane) = 0;
+  virtual void push(Work& work, Lane* lane) = 0;  // Does not ring.
   virtual Mark make_mark() { return 0; }
   virtual Progress look_for_mark(Mark, std::shared_ptr<const Error>*) { return Progress::kDone; }
 

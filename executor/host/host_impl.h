@@ -54,6 +54,8 @@ struct Host::Impl final : DeviceRun::Listener {
   // host_runs.cc
   void prepare(const PrepareFrame& frame);
   void grant(const GrantFrame& frame);
+  void ring_soon(Device& device);
+  void ring_now();
   void take_ticket(Ticket ticket, const std::string& what, bool same = false);
   static void require_in_order(const HostPlan& plan, const PlanRun& run, const GrantRange& range);
   void bind(HostPlan& plan, const RunFrame& request, size_t device, DeviceRun& run,
@@ -89,6 +91,8 @@ struct Host::Impl final : DeviceRun::Listener {
   std::vector<std::unique_ptr<HostPlan>> closing;
   std::unordered_map<RunId, std::pair<HostPlan*, PlanRun*>> runs;
   std::unordered_map<const DeviceRun*, std::pair<HostPlan*, PlanRun*>> run_of;
+  std::vector<Device*> to_ring;  // Something new was prepared or granted there.
+  size_t grants_unrung = 0;
   uint64_t last_ticket = 0;  // The highest that was granted.
   RunId last_gate;           // Whose gate it is; 0: it is of something else.
 };

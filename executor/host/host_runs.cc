@@ -9,6 +9,9 @@
 namespace gangway {
 namespace {
 
+// So many ranges are granted before the devices hear of the first, at most.
+constexpr size_t kGrantsUnrungMax = 8;
+
 bool is_gate(const HostPlan& made, const GrantRange& range) {
   return range.count == 1 && range.slice < made.plan->slices.size() &&
          made.positions->gate(range.slice) == range.first;
@@ -66,8 +69,10 @@ void Host::Impl::prepare(const PrepareFrame& frame) {
   ++made.prepared;
   ++made.active;
   runs[request.run] = {&made, &run};
-  for (size_t d = 0; d < made.devices.size(); ++d)
-    made.devices[d]->device->enqueue(*run.devices[d], made.devices[d]->lane);
+  for (size_t d = 0; d < made.devices.size(); ++d) {
+    made.devices[d]->device->enqueue_unrung(*run.devices[d], made.devices[d]->lane);
+    ring_soon(*made.devices[d]->device);
+  }
 }
 
 void Host::Impl::grant(const GrantFrame& frame) {
@@ -83,9 +88,28 @@ void Host::Impl::grant(const GrantFrame& frame) {
     require_in_order(*made, *run, range);
     (range.slice == kEverySlice ? run->granted_in_order : run->granted[range.slice]) += range.count;
     for (size_t d = 0; d < run->devices.size(); ++d) {
-      if (run->devices[d]->grant(range)) made->devices[d]->device->ring();
+      if (run->devices[d]->grant(range)) ring_soon(*made->devices[d]->device);
     }
+    if (++grants_unrung >= kGrantsUnrungMax) ring_now();
   }
+}
+
+// Once all frames that have come together are handled. To wake a parked device takes longer than to
+// prepare and grant a run, so it is woken once for all of them.
+void Host::Impl::ring_soon(Device& device) {
+  if (to_ring.empty()) {
+    reactor.mailbox().post([this, guard = alive] {
+      if (*guard) ring_now();
+    });
+  }
+  if (std::find(to_ring.begin(), to_ring.end(), &device) == to_ring.end())
+    to_ring.push_back(&device);
+}
+
+void Host::Impl::ring_now() {
+  for (Device* device : to_ring) device->ring();
+  to_ring.clear();
+  grants_unrung = 0;
 }
 
 void Host::Impl::take_ticket(Ticket ticket, const std::string& what, bool same) {

@@ -28,10 +28,7 @@ std::shared_ptr<const CompiledFunction> CpuDevice::compile(const LocalFunction& 
   return std::make_shared<const CpuFunction>(local, par_);
 }
 
-void CpuDevice::push(Work& work, Lane* lane) {
-  queue_.push(work, lane);
-  ring();
-}
+void CpuDevice::push(Work& work, Lane* lane) { queue_.push(work, lane); }
 
 void CpuDevice::ring() { bell_.load(std::memory_order_acquire)->ring(); }
 

@@ -114,10 +114,7 @@ std::unique_ptr<DeviceLink> CudaDevice::link_to(Device& receiver, uint32_t slots
   return std::make_unique<CardLink>(*this, static_cast<CudaDevice&>(receiver), slots);
 }
 
-void CudaDevice::push(Work& work, Lane* lane) {
-  queue_.push(work, lane);
-  ring();
-}
+void CudaDevice::push(Work& work, Lane* lane) { queue_.push(work, lane); }
 
 void CudaDevice::ring() { bell_.load(std::memory_order_acquire)->ring(); }
 

@@ -54,10 +54,7 @@ std::shared_ptr<const CompiledFunction> SimDevice::compile(const LocalFunction& 
   return std::make_shared<const CpuFunction>(local, par_, host_.get());
 }
 
-void SimDevice::push(Work& work, Lane* lane) {
-  queue_.push(work, lane);
-  ring();
-}
+void SimDevice::push(Work& work, Lane* lane) { queue_.push(work, lane); }
 
 void SimDevice::ring() {
   rung_ = true;
