@@ -34,6 +34,7 @@ struct ProgramBuilder::Impl {
   uint64_t seed;
   Builder main;
   Program program;
+  bool is_built = false;
   std::vector<Edge> arguments;                  // Of the implicit call, by parameter.
   std::map<ValueId, uint32_t> nodes_of_values;  // What `main` sees of states, inputs, sources.
   std::vector<Result> results;
@@ -386,6 +387,9 @@ void ProgramBuilder::output_of(const std::string& name, ProgramValue value, Loc 
 
 Program ProgramBuilder::build() {
   Impl& impl = *impl_;
+  GW_REQUIRE(!std::exchange(impl.is_built, true),
+             "program builder: build() was called before: expected a builder for each program; "
+             "copy the program that it returned");
   impl.settle_placements();
   impl.add_main_call();
   std::vector<Mistake> mistakes = verify(impl.program);

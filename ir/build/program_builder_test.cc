@@ -208,6 +208,13 @@ TEST(ProgramBuilder, OneFunctionCalledTwiceIsKeptOnce) {
   EXPECT_EQ(b.build().functions.size(), 1u);
 }
 
+TEST(ProgramBuilder, ABuilderBuildsOneProgram) {
+  ProgramBuilder b("once");
+  b.output("y", b.input("x", f32({8})) + 1.0);
+  b.build();
+  EXPECT_THAT(error_of([&] { b.build(); }), HasSubstr("build() was called before"));
+}
+
 TEST(ProgramBuilder, ACallAcrossSlicesWithoutATransferIsAMistake) {
   std::string text = error_of([] {
     ProgramBuilder b("pipeline");
