@@ -6,9 +6,18 @@
 
 namespace gangway {
 
+namespace {
+
+SimClusterOptions with_order_log(SimClusterOptions options) {
+  if (options.order_log == nullptr) options.order_log = checked_order_log();
+  return options;
+}
+
+}  // namespace
+
 SimCluster::SimCluster(Reactor& reactor, SimClusterOptions options)
     : reactor_(reactor),
-      options_(options),
+      options_(with_order_log(options)),
       memory_(options.timed_only ? std::make_shared<UnreadMemory>(options.memory_bytes) : nullptr),
       fabric_(std::make_shared<SimFabric>()),
       controller_process_(reactor, options.time, options.controller_rates),

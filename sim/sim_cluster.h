@@ -55,7 +55,7 @@ struct SimClusterOptions {
   FrameOptions frames;                    // Of the controller's and the executors' streams.
   Tracer* tracer = nullptr;               // Gets a row for each device.
   std::vector<BusySpan>* busy = nullptr;  // As SimHostOptions.
-  std::shared_ptr<OrderLog> order_log;    // As HostOptions; null: nothing is written down.
+  std::shared_ptr<OrderLog> order_log;    // As HostOptions; null: checked_order_log().
   bool order_collectives = true;          // As HostOptions.
 };
 

@@ -16,6 +16,7 @@ class InProcess final : public Cluster {
   InProcess(Reactor& reactor, const LocalShape& shape, const ConnectOptions& options)
       : network_(reactor),
         controller_(reactor, network_.endpoint("controller"), {.address = "sim:controller"}) {
+    const std::shared_ptr<OrderLog> order_log = checked_order_log();
     for (int i = 0; i < shape.executors; ++i) {
       const std::string name = "host-" + std::to_string(i);
       if (!options.trace_path.empty()) {
@@ -29,7 +30,8 @@ class InProcess final : public Cluster {
                        .devices = shape.devices,
                        .memory_bytes = memory_share(shape, options),
                        .threads = thread_share(shape),
-                       .tracer = tracers_.empty() ? nullptr : tracers_.back().get()}}));
+                       .tracer = tracers_.empty() ? nullptr : tracers_.back().get(),
+                       .order_log = order_log}}));
     }
   }
   ~InProcess() override { end_executors(); }

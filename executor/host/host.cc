@@ -4,6 +4,10 @@
 
 namespace gangway {
 
+std::shared_ptr<OrderLog> checked_order_log() {
+  return order_log_of_test != nullptr ? order_log_of_test() : nullptr;
+}
+
 Host::Impl::Impl(Reactor& r, HostOptions options, HostEvents& e)
     : reactor(r),
       devices(r, std::move(options)),

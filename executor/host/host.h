@@ -60,6 +60,10 @@ struct HostOptions {
   std::shared_ptr<SimHost> sim;
 };
 
+// A log for all hosts of a cluster in this process, which a program of tests checks when they are
+// gone; null in all other programs (executor/replay/order_log.h).
+std::shared_ptr<OrderLog> checked_order_log();
+
 class HostEvents {
  public:
   virtual ~HostEvents() = default;

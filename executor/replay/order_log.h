@@ -1,13 +1,15 @@
 // OrderLog: what the devices of some hosts did, in the order in which they did it.
 //
 // Tests hand one to their hosts (HostOptions::order_log) and check afterwards that every device
-// followed the order of tickets (tests/support/order_check.h).
+// followed the order of tickets (tests/support/order_check.h). A cluster in one process whose
+// options name none asks order_log_of_test(), through executor/host/host.h.
 //
 // Threads: record() any; steps() once the devices stand still.
 // Cost: a lock and an allocation for each step of a device; without a log, a branch.
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <vector>
@@ -43,5 +45,9 @@ class OrderLog {
   std::mutex mutex_;
   std::vector<OrderedStep> steps_;
 };
+
+// A new log, which is checked when its last holder lets it go. Only programs of tests define this
+// (tests/support/checked_order.cc).
+std::shared_ptr<OrderLog> order_log_of_test() __attribute__((weak));
 
 }  // namespace gangway

@@ -48,6 +48,17 @@ TEST(OrderCheck, DevicesThatDisagreeAboutTheTicketOfANodeAreFound) {
               HasSubstr("run 1 node 0: b and a did it with other tickets"));
 }
 
+TEST(OrderCheck, OfARunThatWasCutShortADeviceMayHaveDoneTheFirstSectionsAlone) {
+  OrderLog log;
+  for (const OrderedStep& one :
+       {step("a", 1, 1, 0, 5), step("a", 1, 1, 0, 6), step("b", 1, 1, 0, 5)})
+    log.record(one);
+  EXPECT_THAT(broken_order(log), HasSubstr("b and a did it with other tickets"));
+  EXPECT_THAT(broken_order(log, RunsAre::kPerhapsCut), IsEmpty());
+  log.record(step("c", 1, 1, 0, 6));
+  EXPECT_THAT(broken_order(log, RunsAre::kPerhapsCut), HasSubstr("c and a did it with"));
+}
+
 TEST(OrderCheck, AReceiveThatWaitedOnAHigherTicketIsFound) {
   OrderedStep receive = step("b", 1, 1, 1, 4);
   receive.receives = true;

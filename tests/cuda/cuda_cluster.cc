@@ -15,7 +15,9 @@ CudaCluster::CudaCluster(Reactor& reactor, std::vector<HostOptions> hosts,
           reactor, network_->endpoint("controller"),
           ControllerServiceOptions{.address = "sim:controller",
                                    .controller = {.policy = policy}})) {
+  const std::shared_ptr<OrderLog> order_log = checked_order_log();
   for (HostOptions& host : hosts) {
+    if (host.order_log == nullptr) host.order_log = order_log;
     host.name = cat("host-", executors_.size());
     if (host.memory_bytes == 0) host.memory_bytes = int64_t{32} << 20;
     executors_.push_back(std::make_unique<ExecutorService>(

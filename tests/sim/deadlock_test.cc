@@ -1,6 +1,7 @@
 // Programs that cross one another on two islands of simulated devices, which a collective holds
 // until all members came.
 #include <gmock/gmock.h>
+#include <gtest/gtest-spi.h>
 #include <gtest/gtest.h>
 
 #include <string>
@@ -71,6 +72,21 @@ TEST_P(DeadlockTest, WithoutTheOrderTheSameProgramsWaitForOneAnotherForEverAndTh
   ASSERT_FALSE(all.stuck.empty());
   EXPECT_THAT(all.stuck.front(), HasSubstr("is stuck in"));
   EXPECT_THAT(all.stuck.front(), HasSubstr("crossing.cc:"));
+  EXPECT_THAT(all.broken, HasSubstr("collectives: run "));
+}
+
+// Of all clusters in tests, also of those whose tests do not ask for it.
+TEST(OrderTest, WhereDevicesBreakTheOrderTheTestFails) {
+  EXPECT_NONFATAL_FAILURE(
+      {
+        const auto reactor = Reactor::make_simulated();
+        reactor->run([&] {
+          SimCluster cluster(*reactor, {.hosts = 1});
+          for (const uint64_t ticket : {2, 1})
+            cluster.options().order_log->record({.device = "host-0/0", .ticket = ticket});
+        });
+      },
+      "ticket 1 came after run 0 node 0 ticket 2");
 }
 
 INSTANTIATE_TEST_SUITE_P(Policies, DeadlockTest, ::testing::Values("fifo", "fair", "priority"),
