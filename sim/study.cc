@@ -173,6 +173,7 @@ void report_controller(StudyReport& report) {
   const ProcessCounts& counts = report.controller;
   const auto per_run = [&](auto sum) { return static_cast<double>(sum) / runs; };
   report.controller_ns_per_run = per_run(counts.busy_ns);
+  report.controller_measured_ns_per_run = per_run(counts.processor_ns);
   report.frames_per_run = per_run(counts.frames_in + counts.frames_out);
   report.bytes_per_run = per_run(counts.bytes_in + counts.bytes_out);
 }

@@ -68,6 +68,7 @@ struct StudyReport {
   std::vector<ProgramReport> programs;
   ProcessCounts controller;  // Over the makespan.
   double controller_ns_per_run = 0, frames_per_run = 0, bytes_per_run = 0;
+  double controller_measured_ns_per_run = 0;  // Of controller_ns_per_run; kMeasured alone.
   std::vector<FaultReport> faults;
   std::vector<Fault> unmet;  // Their time came too late, or their host was gone.
   // Once all clients are closed: what the controller still counts, the bytes that devices of hosts
