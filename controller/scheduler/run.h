@@ -18,7 +18,7 @@ namespace gangway {
 struct RunRecord {
   RunId id;
   SessionId session;
-  RunFrame request;            // As the client named things.
+  RunFrame request;            // As the client named things; without arrays once it is prepared.
   PlanRecord* plan = nullptr;  // Null: it names none that it may run.
   bool prepared = false;       // Its hosts have its prepare.
   std::vector<ArrayId> kept;   // Arguments and outputs it refers to.

@@ -175,11 +175,15 @@ void RunTable::prepare(RunRecord& run) {
   leave_waiting(run);
   run.prepared = true;
   admission_.began(run);
-  PrepareFrame frame{plan.prepared++, run.request};
-  frame.run.run = run.id;
   const RunRecord* after = find(run.session, run.request.after);
-  frame.run.after = after == nullptr ? RunId() : after->id;
-  frame.run.time_limit_ms = 0;
+  // What is moved nobody asks for any more, and may be 16 KiB.
+  const PrepareFrame frame{plan.prepared++,
+                           {.plan = plan.id,
+                            .run = run.id,
+                            .after = after == nullptr ? RunId() : after->id,
+                            .arguments = std::move(run.request.arguments),
+                            .outputs = std::move(run.request.outputs),
+                            .source_positions = std::move(run.request.source_positions)}};
   objects_.flush();  // The hosts hear first of what was freed for it.
   run.pending = {plan.hosts.begin(), plan.hosts.end()};
   send(plan, encode(frame));

@@ -80,7 +80,7 @@ void Host::Impl::grant(const GrantFrame& frame) {
     const auto found = runs.find(range.run);
     // The gate's ranges, one for each slice, share their ticket.
     const bool gate = found != runs.end() && is_gate(*found->second.first, range);
-    take_ticket(range.ticket, cat("grant of run ", range.run), gate && last_gate == range.run);
+    take_ticket(range.ticket, "a grant", gate && last_gate == range.run);
     last_gate = gate ? range.run : RunId();
     last_ticket += range.count - 1;
     if (found == runs.end()) continue;
@@ -112,7 +112,7 @@ void Host::Impl::ring_now() {
   grants_unrung = 0;
 }
 
-void Host::Impl::take_ticket(Ticket ticket, const std::string& what, bool same) {
+void Host::Impl::take_ticket(Ticket ticket, const char* what, bool same) {
   GW_REQUIRE(ticket.value > last_ticket || (same && ticket.value == last_ticket), what,
              ": expected a ticket above ", last_ticket, ", got ", ticket);
   last_ticket = ticket.value;
@@ -314,9 +314,9 @@ void Host::Impl::stop(HostPlan& made, PlanRun& run, const std::shared_ptr<const 
 }
 
 void Host::Impl::cancel(RunId id, ErrorKind kind, const std::string& why) {
-  auto error = std::make_shared<const Error>(kind, why);
   const auto found = runs.find(id);
-  if (found != runs.end()) stop(*found->second.first, *found->second.second, error);
+  if (found == runs.end()) return;
+  stop(*found->second.first, *found->second.second, std::make_shared<const Error>(kind, why));
 }
 
 void Host::Impl::device_done(DeviceRun& device) {
