@@ -41,7 +41,7 @@ interface Controller {
 
   connect @1 (version :Version, machine :Machine, name :Text, share :Share)
           -> (session :Session, frameKey :UInt64, id :UInt64, runCredits :UInt32,
-              copyCredits :UInt32);
+              copyCredits :UInt32 = 1024);
   # A client joins. It names its arrays and runs (id << 40) + 1, 2, 3 ... It may have submitted
   # `runCredits` runs and `copyCredits` puts and gets that have not ended: the controller ends its
   # connection if it submits more.

@@ -55,7 +55,7 @@ namespace gangway {
 struct CallFrame {
   // Parameters, then results, then the arena.
   std::vector<std::byte*> bases;
-  // One for each entry of CompiledFunction::collective_axes().
+  // One for each entry of CompiledFunction::collective_needs().
   std::vector<Collective*> collectives;
   uint32_t mesh_device = 0;  // Which device of the slice's mesh this is.
   // The name of the program, for what a modelled device counts; null: none (an initialiser).

@@ -129,6 +129,11 @@ void Host::Impl::require_in_order(const HostPlan& made, const PlanRun& run,
   GW_REQUIRE(range.first == next && range.count <= all - next, "grant of run ", range.run, " of \"",
              made.plan->name, "\": expected positions from ", next, " on, of ", all, ", got ",
              range.first, " to ", range.first + range.count - 1);
+  const uint32_t gate = whole ? kNone : made.positions->gate(range.slice);
+  GW_REQUIRE(range.count == 1 || gate < range.first || gate - range.first >= range.count,
+             "grant of run ", range.run,
+             ": expected the gate in a range of its own, got positions ", range.first, " to ",
+             range.first + range.count - 1);
   GW_REQUIRE(range.instance == 0 && range.choices.empty(), "grant of run ", range.run,
              ": expected instance 0 and no choices, got instance ", range.instance, " and ",
              range.choices.size(), " choices");

@@ -85,7 +85,7 @@ inline constexpr std::string_view kStageLetters = "nilrpgxecub";
 inline constexpr PlanId kPlan{1}, kOther{2}, kUnknownPlan{77};
 inline constexpr RunId kRun{1}, kUnknownRun{77};
 inline constexpr uint32_t kDevices = 2;
-inline constexpr uint64_t kPositions = 3;  // A call, the gate, the commit.
+inline constexpr uint32_t kPositions = 3;  // A call, the gate, the commit.
 
 inline GrantFrame grant(RunId run, uint32_t first, uint32_t count, uint64_t ticket,
                         uint32_t slice = 0) {
@@ -149,9 +149,10 @@ class ExecutorScene {
 
   // Brings a run to its end that was prepared and may lack tickets.
   void finish(Stage stage) {
-    if (stage == Stage::kPrepared || stage == Stage::kBroken || stage == Stage::kCancelled)
-      send(grant(kRun, 0, kPositions, 10'000));
-    if (stage == Stage::kGrantedInPart) send(grant(kRun, 1, kPositions - 1, 10'000));
+    const bool has_none =
+        stage == Stage::kPrepared || stage == Stage::kBroken || stage == Stage::kCancelled;
+    const uint32_t from = has_none ? 0 : stage == Stage::kGrantedInPart ? 1 : kPositions;
+    for (uint32_t p = from; p < kPositions; ++p) send(grant(kRun, p, 1, 10'000 + p));
     wait_for_end(kRun);
   }
 
