@@ -289,6 +289,11 @@ void fused_units(const FusedPlan& plan, const FusedSpace& space, const void* con
   alignas(64) char slots[kFusedSlotBytes + kFusedQuantum * 8];
   const void* at[kFusedValuesMax] = {};
   auto slot = [&](int32_t s) { return slots + s * plan.slot_bytes; };
+  // What is the same for all units is filled in for the largest of them.
+  const int64_t filled = round_up(
+      (space.outer < space.unit_rows ? space.outer : space.unit_rows) *
+          (space.inner < space.unit_cols ? space.inner : space.unit_cols),
+      kFusedQuantum);
 
   for (const FusedStep& s : plan.constants) {
     alignas(8) char bytes[8];
@@ -303,12 +308,12 @@ void fused_units(const FusedPlan& plan, const FusedSpace& space, const void* con
       __builtin_memcpy(bytes, &x, 4);
     }
     const DType held = s.to == FusedClass::kDouble ? DType::kF64 : DType::kI32;
-    fill_slot(held, bytes, 0, 0, plan.chunk, slot(s.slot));
+    fill_slot(held, bytes, 0, 0, filled, slot(s.slot));
     at[s.value] = slot(s.slot);
   }
   for (const FusedLoad& l : plan.loads) {
     if (l.kind != FusedInput::kScalar) continue;
-    fill_slot(l.dtype, inputs[l.input], 0, 0, plan.chunk, slot(l.slot));
+    fill_slot(l.dtype, inputs[l.input], 0, 0, filled, slot(l.slot));
     at[l.input] = slot(l.slot);
   }
 
