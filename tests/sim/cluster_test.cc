@@ -31,6 +31,14 @@ Program count_up(const Mesh& mesh) {
 
 HostTensor ones() { return HostTensor::of<float>({16, 8}, std::vector<float>(128, 1.0f)); }
 
+// How often the controller has written to this host.
+uint64_t writes_to(SimCluster& cluster, const std::string& host) {
+  return cluster.controller.controller()
+      .metrics()
+      .counter("gangway_frame_writes_total", "", {{"host", host}})
+      .value();
+}
+
 // Five steps; the trace of them, and how long they took in virtual time.
 std::pair<Hash128, int64_t> train(uint64_t seed) {
   auto reactor = Reactor::make_simulated({.seed = seed});
@@ -112,6 +120,41 @@ TEST(SimClusterTest, ResultsThatAreLetGoTogetherAreOneFrameForTheControllerAndFo
     EXPECT_EQ(cluster.controller.controller().counts().arrays, 0u);
     EXPECT_EQ(cluster.controller_counts().frames_in - before.frames_in, 1u);
     EXPECT_EQ(cluster.controller_counts().frames_out - before.frames_out, 2u);
+  });
+}
+
+TEST(SimClusterTest, APrepareAndItsGrantAreOneWriteToEachHost) {
+  const auto reactor = Reactor::make_simulated({.seed = 6});
+  with_client(*reactor, {}, [&](SimCluster& cluster, const Client& client) {
+    const Slice slice = client.allocate({.devices = 4});
+    const Executable step = slice.compile(count_up(slice.mesh({{"data", 4}})));
+    const gangway::Run kept = step.run({{"x", ones()}});
+    kept.wait();
+    const uint64_t first = writes_to(cluster, "host-0"), second = writes_to(cluster, "host-1");
+    const uint64_t frames = cluster.controller_counts().frames_out;
+    const gangway::Run run = step.run({{"x", ones()}});
+    run.wait();
+    EXPECT_EQ(cluster.controller_counts().frames_out - frames, 2u * 2 + 1) << "and the client's";
+    EXPECT_EQ(writes_to(cluster, "host-0") - first, 1u);
+    EXPECT_EQ(writes_to(cluster, "host-1") - second, 1u);
+  });
+}
+
+TEST(SimClusterTest, AProgramOpByOpNeverWaitsForAReplyAndItsCallsTravelTogether) {
+  constexpr int kOps = 64;
+  const auto reactor = Reactor::make_simulated({.seed = 6});
+  with_client(*reactor, {}, [&](SimCluster& cluster, const Client& client) {
+    const Slice slice = client.allocate({.devices = 4});
+    ProgramBuilder b("next", slice.mesh({{"data", 4}}));
+    b.output("y", b.input("x", f32()) + 1.0);
+    const Executable next = slice.compile(b.build(), CompileOptions{.runs_in_flight_max = kOps});
+    const uint64_t writes_before = writes_to(cluster, "host-0");
+    const int64_t began_ns = reactor->clock().now_ns();
+    std::vector<Array> values{next.run({{"x", 0.0f}})["y"]};  // Kept, so nothing is freed.
+    for (int op = 1; op < kOps; ++op) values.push_back(next.run({{"x", values.back()}})["y"]);
+    EXPECT_EQ(reactor->clock().now_ns(), began_ns) << "each op was enqueued without any answer";
+    EXPECT_EQ(values.back().item<float>(), kOps);
+    EXPECT_LE(writes_to(cluster, "host-0") - writes_before, 4u) << "of 64 prepares and grants";
   });
 }
 
