@@ -4,12 +4,12 @@
 // Why it matters: a training loop that looks at every loss pays the latency once a step; frames and
 // bytes are what a controller of many hosts pays for each. How to read it: the time of one
 // iteration is one run() and item(), between processes a hundred of them (`call_us` each); Ahead
-// does not wait for each, and OpByOp (64 runs, `us_per_op`) neither, though each takes the result
-// of the one before. `times_trips` is the median call over the median of two bare round trips
-// between two processes (`trips_us`), taken in turns with the calls: a call goes through two
-// processes and back. `cpu_us` is the processor time of one call in all processes, and
-// `waits` how often one of their threads went to sleep: both stand still where a busy machine
-// changes the times. `frames` and `bytes` are those of one run between the controller and one host,
+// waits only where `in_flight` runs have not ended, and OpByOp (64 runs, `us_per_op`) for the last
+// alone, though each takes the result of the one before. `times_trips` is the median call over the
+// median of two bare round trips between two processes (`trips_us`), taken in turns with the calls:
+// a call goes through two processes and back. `cpu_us` is the processor time of one call in all
+// processes, and `waits` how often one of their threads went to sleep: a busy machine changes them
+// less than times. `frames` and `bytes` are those of one run between the controller and one host,
 // both ways, as the controller's metrics count them (heartbeats included, one a second): they must
 // not grow with nodes or with devices. Budget: 1.5 times the two trips; 10 us ahead; 3 frames (the
 // run with its tickets, its end, the result let go) of at most 512 bytes together.
@@ -42,9 +42,10 @@ Program count_up(const Mesh& mesh, int64_t nodes) {
   return b.build();
 }
 
-Executable compiled(const Client& client, int64_t devices, int64_t nodes) {
+Executable compiled(const Client& client, int64_t devices, int64_t nodes,
+                    const CompileOptions& options = {}) {
   const Slice slice = client.allocate({.devices = devices});
-  return slice.compile(count_up(slice.mesh({{"data", devices}}), nodes));
+  return slice.compile(count_up(slice.mesh({{"data", devices}}), nodes), options);
 }
 
 float call(const Executable& executable) {
@@ -144,13 +145,18 @@ BENCHMARK(BM_CallBetweenProcesses)->UseManualTime()->Unit(benchmark::kMicrosecon
 
 void BM_CallsAheadBetweenProcesses(benchmark::State& state) {
   const Client client = connect("local:1x1", {.memory_bytes = 64 << 20});
-  const Executable executable = compiled(client, 1, 1);
+  const Executable executable = compiled(client, 1, 1, {.runs_in_flight_max = state.range(0)});
   call(executable);
   const bench::Effort before = bench::effort();
   for (auto _ : state) executable.run({{"x", 1.0f}});
   count_effort(state, before, static_cast<double>(state.iterations()));
 }
-BENCHMARK(BM_CallsAheadBetweenProcesses)->UseRealTime()->Unit(benchmark::kMicrosecond);
+BENCHMARK(BM_CallsAheadBetweenProcesses)
+    ->ArgName("in_flight")
+    ->Arg(8)
+    ->Arg(64)
+    ->UseRealTime()
+    ->Unit(benchmark::kMicrosecond);
 
 // A chain of runs, each of which takes the result of the one before: a program that is written op
 // by op. Only the last one is waited for.

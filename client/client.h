@@ -11,8 +11,9 @@
 //   }
 //
 // Waiting: run() waits only when `runs_in_flight_max` runs of the executable are in flight, or as
-// many of the client as the controller allows (1024 by default); item(), to_host() and wait() wait
-// for data; nothing else does.
+// many of the client as the controller allows (1024 by default): then until half of them have
+// ended, so that short runs travel together, or after a millisecond until one has; item(),
+// to_host() and wait() wait for data; nothing else does.
 // Threads: every class here is a handle, copyable, safe from any thread. The client owns a reactor
 // thread.
 // Ownership: what a handle names is freed, remotely too, when its last copy is gone. A client that

@@ -103,21 +103,16 @@ void ClientImpl::take_copy_place() {
 }
 
 void ClientImpl::give_back_copy_place() {
-  {
-    std::lock_guard lock(notify.mutex);
-    --copies_under_way_;
-  }
-  notify.notify();
+  notify.change([this] { --copies_under_way_; });
 }
 
 void ClientImpl::post_copy(CopyFrame frame, Session::CopyDone done) {
   post([this, frame = std::move(frame), done = std::move(done)](Session& session) {
     session.copy(frame, [this, done](const std::optional<Error>& error) {
-      {
-        std::lock_guard lock(notify.mutex);
+      notify.change([&] {
         done(error);
-      }
-      give_back_copy_place();
+        --copies_under_way_;
+      });
     });
   });
 }
