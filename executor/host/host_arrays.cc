@@ -3,6 +3,7 @@
 #include <optional>
 
 #include "executor/devices/task.h"
+#include "executor/replay/order_log.h"
 #include "runtime/fibers/mailbox.h"
 #include "runtime/fibers/reactor.h"
 
@@ -105,10 +106,14 @@ void HostArrays::copy_shards(uint64_t request, const TensorShards& tensor,
     // maps it anew, so that no page of a mapping is registered twice.
     if (bytes > 0) copy->pins.push_back(device.pin(copy->bytes, bytes));
     TensorShards facts{tensor.type, tensor.local, tensor.mesh, tensor.sharding, {}};
-    const auto start = [copy, shard, in, facts = std::move(facts)](Turn& turn) {
+    const auto log = ticket == Ticket() ? nullptr : devices_.options.order_log;
+    const auto start = [copy, shard, in, log, ticket, facts = std::move(facts)](Turn& turn) {
       if (!in && shard.buffer->pending) return Progress::kPending;
       if (in || shard.buffer->error == nullptr)
         copy_shard(turn.device, facts, shard, copy->bytes, in);
+      if (log != nullptr)
+        log->record(
+            {.device = turn.device.name(), .ticket = ticket.value, .states = {shard.buffer.get()}});
       return Progress::kDone;
     };
     const auto end = [this, request, copy, shard, in,

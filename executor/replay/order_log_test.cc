@@ -43,6 +43,16 @@ TEST(OrderCheck, CollectivesAndStatesThatGoBackAreFound) {
   EXPECT_THAT(broken(steps), HasSubstr("a: a state: run 2"));
 }
 
+TEST(OrderCheck, AStateThatAClientReadsTooLateIsFound) {
+  const int state = 0, other = 0;
+  OrderedStep run = step("a", 1, 1, 0, 5), read{.device = "a", .ticket = 4, .states = {&state}};
+  run.states = {&state};
+  EXPECT_THAT(broken({run, read}), HasSubstr("a: a state: a client's ticket 4 came after run 1"));
+  EXPECT_THAT(broken({read, run}), IsEmpty());
+  read.states = {&other};
+  EXPECT_THAT(broken({run, read}), IsEmpty());
+}
+
 TEST(OrderCheck, DevicesThatDisagreeAboutTheTicketOfANodeAreFound) {
   EXPECT_THAT(broken({step("a", 1, 1, 0, 5), step("b", 1, 1, 0, 6)}),
               HasSubstr("run 1 node 0: b and a did it with other tickets"));

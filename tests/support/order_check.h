@@ -1,6 +1,7 @@
 // Whether devices followed the order of tickets, by what they wrote down (executor/replay/
 // order_log.h):
-//  - the runs of a plan on a device go by ascending tickets, and so does all that shares a state;
+//  - the runs of a plan on a device go by ascending tickets, and so does all that shares a state,
+//    what clients read and write of it included;
 //  - so do collectives, on a device that begins them by ticket;
 //  - all devices do a node of a run, section by section, with the same tickets;
 //  - what is received was sent with a lower ticket, and an array that is read was filled with
@@ -36,6 +37,7 @@ enum class RunsAre : uint8_t {
 namespace internal {
 
 inline std::string step_text(const OrderedStep& step) {
+  if (step.plan == PlanId()) return cat("a client's ticket ", step.ticket);
   return cat("run ", step.run, " node ", step.node, " ticket ", step.ticket);
 }
 
@@ -43,13 +45,15 @@ class OrderCheck {
  public:
   // What the step breaks.
   std::string add(const OrderedStep& step) {
-    std::string broken = after(lanes_[{step.device, step.plan}], step, "the plan's lane");
+    const bool is_client = step.plan == PlanId();
+    std::string broken;
+    if (!is_client) broken = after(lanes_[{step.device, step.plan}], step, "the plan's lane");
     if (step.in_order && broken.empty())
       broken = after(collectives_[step.device], step, "collectives");
     for (const void* state : step.states) {
       if (broken.empty()) broken = after(states_[{step.device, state}], step, "a state");
     }
-    by_device_[{step.plan, step.run, step.node}][step.device].insert(step.ticket);
+    if (!is_client) by_device_[{step.plan, step.run, step.node}][step.device].insert(step.ticket);
     if (step.receives) received_.push_back(step);
     if (broken.empty()) broken = after_arrays(step);
     for (const void* array : step.fills) filled_[{step.device, array}] = step;
