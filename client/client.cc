@@ -247,8 +247,7 @@ Executable Slice::compile(const Program& program, const std::vector<Slice>& more
   std::vector<uint64_t> ids;
   for (const auto& slice : executable->slices) ids.push_back(slice->id);
   impl_->client->call("compile", [&, client = impl_->client.get()] {
-    executable->plan =
-        client->session().compile(program, ids, static_cast<uint32_t>(options.runs_in_flight_max));
+    executable->plan = client->session().compile(program, ids, options);
   });
   std::lock_guard lock(impl_->mutex);
   for (const internal::PlanPort& state : executable->plan.states) {

@@ -23,6 +23,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <initializer_list>
 #include <memory>
 #include <optional>
@@ -34,6 +35,7 @@
 
 #include "client/tensor.h"
 #include "ir/graph/program.h"
+#include "ir/plan/dispatch.h"
 #include "ir/types/mesh.h"
 #include "ir/types/sharding.h"
 #include "protocol/install.h"
@@ -65,6 +67,9 @@ struct ConnectOptions {
   // Not empty: write a Chrome/Perfetto timeline here on close(): of all processes of a local
   // cluster, else of this one. A killed process is missing from it.
   std::string trace_path;
+  // Gets what the user should know, a line each: that a program lost the fast path, and why. On the
+  // client's reactor thread, where it must not call the client. None: lines go to standard error.
+  std::function<void(const std::string& line)> on_warning;
 };
 
 // A handle to one logical sharded buffer.
@@ -122,6 +127,10 @@ struct RunOptions {
 
 struct CompileOptions {
   int64_t runs_in_flight_max = 8;
+  // Sequential: hosts do their work for a node only once those before it have ended, not ahead of
+  // the data. Slow; kUnimplemented where devices report whole runs only: on cards, and where a
+  // device is in two of the program's slices.
+  Dispatch dispatch = Dispatch::kParallel;
 };
 
 // What a compiled program needs of each device.

@@ -2,9 +2,17 @@
 
 #include <unistd.h>
 
+#include <cstdio>
 #include <cstring>
 
 namespace gangway::internal {
+namespace {
+
+void to_standard_error(const std::string& line) {
+  std::fprintf(stderr, "gangway: %s\n", line.c_str());
+}
+
+}  // namespace
 
 ClientImpl::ClientImpl(const MakeCluster& make, const ConnectOptions& options)
     : thread_(std::make_unique<ReactorThread>("gangway-client")) {
@@ -46,7 +54,8 @@ void ClientImpl::open(Network& network, const std::string& address, const Connec
   const Session::Options joins{
       .name = options.name.empty() ? cat("process ", getpid()) : options.name,
       .share = {.weight = options.weight, .priority = options.priority},
-      .timeout_ms = options.timeout_ms};
+      .timeout_ms = options.timeout_ms,
+      .on_warning = options.on_warning ? options.on_warning : to_standard_error};
   session_ = std::make_unique<Session>(Reactor::current(), network, address, joins);
   base_ = session_->id() << 40;
   run_credits = session_->run_credits();

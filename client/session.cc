@@ -30,6 +30,7 @@ class Session::Impl : public std::enable_shared_from_this<Session::Impl> {
  public:
   Impl(Reactor& reactor, Network& network, const std::string& address, const Options& options)
       : reactor_(reactor),
+        warn_(options.on_warning),
         connection_(
             Connection::connect(reactor, network, address,
                                 {.time_limit = std::chrono::milliseconds(options.timeout_ms)})),
@@ -69,13 +70,14 @@ class Session::Impl : public std::enable_shared_from_this<Session::Impl> {
   }
 
   CompiledPlan compile(const Program& program, const std::vector<uint64_t>& slices,
-                       uint32_t runs_in_flight_max) {
+                       const CompileOptions& options) {
     auto request = session_.compileRequest();
     const std::vector<std::byte> bytes = to_wire(program);
     request.setProgram(kj::arrayPtr(reinterpret_cast<const kj::byte*>(bytes.data()), bytes.size()));
     auto list = request.initSlices(static_cast<uint32_t>(slices.size()));
     for (uint32_t i = 0; i < list.size(); ++i) list.set(i, slices[i]);
-    request.setRunsInFlightMax(runs_in_flight_max);
+    request.setRunsInFlightMax(static_cast<uint32_t>(options.runs_in_flight_max));
+    request.setDispatch(static_cast<uint8_t>(options.dispatch));
     auto response = await<capnp::Response<wire::Session::Compiled>>(request.send());
     CompiledPlan plan{.plan = PlanId(response.getPlan()),
                       .scope = response.getScope(),
@@ -156,6 +158,8 @@ class Session::Impl : public std::enable_shared_from_this<Session::Impl> {
     } else if (auto* copied = std::get_if<CopyDoneFrame>(&message)) {
       auto node = copies.extract(copied->request);
       if (!node.empty()) node.mapped()(copied->error);
+    } else if (const auto* warning = std::get_if<WarningFrame>(&message)) {
+      warn_(warning->text);
     } else {
       throw Error(ErrorKind::kInvalid,
                   "frame: the controller sent a kind of frame that is not its "
@@ -195,6 +199,7 @@ class Session::Impl : public std::enable_shared_from_this<Session::Impl> {
   }
 
   Reactor& reactor_;
+  const std::function<void(const std::string&)> warn_;
   std::optional<Connection> connection_;
   wire::Controller::Client controller_;
   wire::Session::Client session_ = nullptr;
@@ -230,8 +235,8 @@ void Session::release_slice(uint64_t slice) {
   if (impl_ != nullptr) impl_->release_slice(slice);
 }
 CompiledPlan Session::compile(const Program& program, const std::vector<uint64_t>& slices,
-                              uint32_t runs_in_flight_max) {
-  return open()->compile(program, slices, runs_in_flight_max);
+                              const CompileOptions& options) {
+  return open()->compile(program, slices, options);
 }
 void Session::release_plan(PlanId plan) {
   if (impl_ != nullptr) impl_->release_plan(plan);

@@ -45,6 +45,7 @@ class Session {
     std::string name;
     Share share;
     int64_t timeout_ms = 10'000;
+    std::function<void(const std::string& line)> on_warning;
   };
   // Suspends.
   Session(Reactor& reactor, Network& network, const std::string& address, const Options& options);
@@ -65,7 +66,7 @@ class Session {
   void release_slice(uint64_t slice);
   // Suspends.
   CompiledPlan compile(const Program& program, const std::vector<uint64_t>& slices,
-                       uint32_t runs_in_flight_max);
+                       const CompileOptions& options);
   void release_plan(PlanId plan);
   // Suspends.
   ClusterStatus status();

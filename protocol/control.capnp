@@ -135,9 +135,10 @@ interface Session {
   allocate @0 (devices :UInt32, islands :UInt32) -> (slice :Slice, id :UInt64, hosts :List(Text));
   # Virtual devices; `hosts` says, for each, the executor it lies on now.
 
-  compile @1 (program :Data, slices :List(UInt64), runsInFlightMax :UInt32) -> Compiled;
-  # `program` is ir/wire/graph.capnp. `slices`: one id for each slice of the program. Returns when
-  # the plan is installed on all its hosts.
+  compile @1 (program :Data, slices :List(UInt64), runsInFlightMax :UInt32, dispatch :UInt8)
+          -> Compiled;
+  # `program` is ir/wire/graph.capnp. `slices`: one id for each slice of the program. `dispatch`:
+  # as in ir/plan/plan.capnp. Returns when the plan is installed on all its hosts.
 
   setShare @2 (share :Share);
   # From now on.

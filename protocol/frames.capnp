@@ -11,8 +11,10 @@
 #
 # Runs. A run reaches its hosts as two frames. `prepare` carries all that a host needs to do its
 # work for the run at once; `grant` gives its parts their tickets, which say in which order devices
-# do them. A host refuses what breaks the order: an ordinal that is not the plan's next, a position
-# that is not its run's next, a ticket that is not above all that it was granted before.
+# do them. Of a plan that is dispatched sequentially (ir/plan/dispatch.h) a host does its work for a
+# node when that is granted. A range of one slice goes to the hosts of that slice. A host refuses
+# what breaks the order: an ordinal that is not the plan's next, a position that is not its run's
+# next, a ticket that is not above all that it was granted before.
 #
 # Sharing. Both have the same bytes for every host: they are encoded once. The prefix is each
 # stream's own.
@@ -80,6 +82,9 @@ struct Frame {
 
     progress @12 :List(SectionTime);
     # Executor to controller: what its devices have ended, and how long it took.
+
+    warning @13 :Text;
+    # Controller to client: a line for its user, at most 4096 bytes.
   }
 }
 

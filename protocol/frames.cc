@@ -183,6 +183,8 @@ struct Encode {
   }
 
   void operator()(const FreeScopeFrame& frame) { to.setFreeScope(frame.scope.id); }
+
+  void operator()(const WarningFrame& frame) { to.setWarning(cut(frame.text, kTextBytesMax)); }
 };
 
 RunFrame read_run(wire::Run::Reader from) {
@@ -329,6 +331,7 @@ Message read_frame(wire::Frame::Reader from) {
     case wire::Frame::RUN_DONE: return read_run_done(from.getRunDone());
     case wire::Frame::HEARTBEAT: return read_heartbeat(from.getHeartbeat());
     case wire::Frame::FREE_SCOPE: return FreeScopeFrame{from.getFreeScope()};
+    case wire::Frame::WARNING: return WarningFrame{cut(from.getWarning().cStr(), kTextBytesMax)};
   }
   throw Error(ErrorKind::kInvalid, "frame: of an unknown kind", {},
               "the peer may run another version of Gangway");

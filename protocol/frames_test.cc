@@ -119,6 +119,12 @@ TEST(FramesTest, AHeartbeatNamesTheDevicesThatAreStuckInTextsOfBoundedLength) {
             2 * kQuotedBytesMax);
 }
 
+TEST(FramesTest, AWarningIsALineOfBoundedLength) {
+  const WarningFrame warning{"program \"p\" is dispatched sequentially"};
+  EXPECT_EQ(round_trip(warning), warning);
+  EXPECT_LE(round_trip(WarningFrame{std::string(1'000'000, 'x')}).text.size(), 2 * kTextBytesMax);
+}
+
 TEST(FramesTest, CopiesReadBackAsTheyWereWritten) {
   const SegmentDescriptor segment{.pid = 7, .fd = 3, .bytes = 4096, .token = 11};
   const CopyFrame put = round_trip(CopyFrame{.request = 5,

@@ -175,8 +175,14 @@ struct FreeScopeFrame {
   bool operator==(const FreeScopeFrame&) const = default;
 };
 
+// For the client's user: something that a program of it does costs more than need be.
+struct WarningFrame {
+  std::string text;
+  bool operator==(const WarningFrame&) const = default;
+};
+
 using Message = std::variant<UninstallFrame, RunFrame, PrepareFrame, GrantFrame, CancelFrame,
                              FreeFrame, CopyFrame, CopyDoneFrame, RunDoneFrame, ProgressFrame,
-                             HeartbeatFrame, FreeScopeFrame>;
+                             HeartbeatFrame, FreeScopeFrame, WarningFrame>;
 
 }  // namespace gangway

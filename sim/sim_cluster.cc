@@ -83,10 +83,10 @@ void SimCluster::add_host(int host) {
                              .frames = frames_of(*processes_.back())}));
 }
 
-Client SimCluster::connect(const std::string& name, const Share& share) {
+Client SimCluster::connect(const std::string& name, ConnectOptions options) {
   network.set_speed(kController, name, options_.near);
-  return internal::connect_on(reactor_, network.endpoint(name), "sim:controller",
-                              {.name = name, .weight = share.weight, .priority = share.priority});
+  options.name = name;
+  return internal::connect_on(reactor_, network.endpoint(name), "sim:controller", options);
 }
 
 void SimCluster::kill(int host) {

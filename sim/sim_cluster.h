@@ -69,8 +69,8 @@ class SimCluster {
   static std::string host_name(int host) { return "host-" + std::to_string(host); }
   static constexpr char kController[] = "controller";  // Its endpoint's name.
 
-  // A client of its own endpoint, of this name. Suspends.
-  Client connect(const std::string& name, const Share& share = {});
+  // A client of its own endpoint, of this name; other options as for a running cluster. Suspends.
+  Client connect(const std::string& name, ConnectOptions options = {});
 
   // To a host. After the first two it is no more: executors[host] is null.
   void kill(int host);    // Its process ends, its connections with it. Suspends.

@@ -65,6 +65,12 @@ void SimProcess::write(size_t frames, size_t bytes) {
   work(rates_.write_ns + static_cast<int64_t>(frames) * rates_.frame_out_ns + moving_ns(bytes));
 }
 
+// Measured, it is part of handling a frame.
+void SimProcess::prepare_calls(size_t calls) {
+  if (time_ != ProcessTime::kModelled) return wait_until_running();
+  work(static_cast<int64_t>(calls) * rates_.call_ns);
+}
+
 void SimProcess::wake() { wait_until_running(); }
 
 }  // namespace gangway

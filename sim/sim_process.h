@@ -29,6 +29,7 @@ struct ProcessRates {
   int64_t read_ns = 3'000;
   int64_t write_ns = 3'000;
   double ns_per_byte = 0.25;
+  int64_t call_ns = 100;  // Executors: what is host-side of one call of a run.
 };
 
 enum class ProcessTime : uint8_t { kFree, kModelled, kMeasured };
@@ -53,6 +54,7 @@ class SimProcess final : public Pacer {
   void begin_frame(size_t bytes) override;
   void end_frame() override;
   void write(size_t frames, size_t bytes) override;
+  void prepare_calls(size_t calls) override;
   void wake() override;
 
  private:

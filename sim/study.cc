@@ -35,13 +35,17 @@ class Runner {
   // Suspends.
   void install(const std::string& client_name, const Share& share) {
     try {
-      client_.emplace(cluster_.connect(client_name, share));
+      client_.emplace(cluster_.connect(client_name, {.weight = share.weight,
+                                                     .priority = share.priority,
+                                                     .on_warning = [this](const std::string& line) {
+                                                       report.warnings.push_back(line);
+                                                     }}));
       std::vector<Slice> slices;
       for (const ProgramSlice& slice : program_.slices)
         slices.push_back(client_->allocate({.devices = slice.mesh.devices()}));
-      executable_.emplace(slices[0].compile(program_,
-                                            std::vector<Slice>(slices.begin() + 1, slices.end()),
-                                            {.runs_in_flight_max = options_.runs_in_flight}));
+      executable_.emplace(slices[0].compile(
+          program_, std::vector<Slice>(slices.begin() + 1, slices.end()),
+          {.runs_in_flight_max = options_.runs_in_flight, .dispatch = options_.dispatch}));
       for (const ProgramNode& node : program_.nodes) {
         if (node.kind != NodeKind::kInput) continue;
         const HostTensor zeros(node.types[0]);

@@ -35,6 +35,7 @@ struct StudyOptions {
   std::vector<Share> shares;  // By program; where there are fewer, the others ask for the usual.
   int runs = 10;              // Of each program.
   int runs_in_flight = 4;     // Of each program.
+  Dispatch dispatch = Dispatch::kParallel;
   uint64_t seed = 1;
   // What goes wrong, counted from the first run: these, and what the seed draws.
   std::vector<Fault> faults;
@@ -51,7 +52,8 @@ struct ProgramReport {
   int64_t busy_ns = 0;                      // Of all devices, with this program's steps.
   // Of what all programs had until the first of them ended: later ones meet fewer others.
   double share = 0;
-  std::string error;  // The first that it met; empty: none.
+  std::vector<std::string> warnings;  // What its user was told.
+  std::string error;                  // The first that it met; empty: none.
   int64_t error_at_ns = 0;
 };
 

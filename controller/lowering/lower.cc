@@ -27,6 +27,7 @@ class Lowering {
     plan_.hosts = options.hosts;
     plan_.islands = options.islands;
     plan_.runs_in_flight_max = options.runs_in_flight_max;
+    plan_.dispatch = options.dispatch;
     GW_ASSERT(options.slices.size() == program.slices.size());
     GW_ASSERT(kinds_.empty() || kinds_.size() == program.slices.size());
     for (size_t i = 0; i < program.slices.size(); ++i) {

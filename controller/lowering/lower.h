@@ -31,6 +31,7 @@ struct LowerOptions {
   std::vector<std::string> hosts;    // What PlanRange::host counts.
   std::vector<std::string> islands;  // By host; empty: all lie in one.
   int64_t runs_in_flight_max = 2;
+  Dispatch dispatch = Dispatch::kParallel;
 };
 
 // Compiled functions by the content of the function and of its context. Bounded: when full it

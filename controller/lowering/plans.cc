@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "controller/lowering/reports.h"
 #include "ir/plan/plan_wire.h"
 #include "ir/plan/rates.h"
 #include "protocol/memory_units.h"
@@ -92,11 +93,10 @@ void settle(const Future<Installed>& reply, const StopToken& gone) {
 }  // namespace
 
 PlanRecord PlanTable::place(SessionId owner, const Program& program,
-                            const std::vector<SliceId>& slices, uint32_t runs_in_flight_max) {
+                            const std::vector<SliceId>& slices, LowerOptions options) {
   GW_REQUIRE(slices.size() == program.slices.size(), "compile: program \"", program.name, "\" has ",
              program.slices.size(), " slices, got ", slices.size());
   PlanRecord record{.owner = owner, .slices = slices};
-  LowerOptions options{.runs_in_flight_max = runs_in_flight_max};
   for (size_t i = 0; i < slices.size(); ++i) {
     const SliceRecord& slice = slices_.at(slices[i], owner);
     const Mesh& mesh = program.slices[i].mesh;
@@ -121,13 +121,15 @@ PlanRecord PlanTable::place(SessionId owner, const Program& program,
   record.positions = std::make_shared<const Positions>(*record.plan);
   record.has_commit = record.positions->gate(0) != kNone;
   record.output_bytes = output_bytes(record);
+  require_reports(record, hosts_);
   return record;
 }
 
 PlanRecord& PlanTable::compile(SessionId owner, const std::string& owner_name,
                                const Program& program, const std::vector<SliceId>& slices,
-                               uint32_t runs_in_flight_max) {
-  PlanRecord placed = place(owner, program, slices, runs_in_flight_max);
+                               uint32_t runs_in_flight_max, Dispatch dispatch) {
+  PlanRecord placed = place(owner, program, slices,
+                            {.runs_in_flight_max = runs_in_flight_max, .dispatch = dispatch});
   const PlanId id(++last_);
   placed.id = id;
   PlanRecord& record = plans_.emplace(id, std::move(placed)).first->second;

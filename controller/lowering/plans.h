@@ -63,7 +63,8 @@ class PlanTable {
 
   // `slices`: one for each slice of the program. `owner_name` is for messages about memory.
   PlanRecord& compile(SessionId owner, const std::string& owner_name, const Program& program,
-                      const std::vector<SliceId>& slices, uint32_t runs_in_flight_max);
+                      const std::vector<SliceId>& slices, uint32_t runs_in_flight_max,
+                      Dispatch dispatch = Dispatch::kParallel);
   // Throws kInvalid when it is not this session's, or still being installed.
   PlanRecord& at(PlanId id, SessionId owner);
   void release(PlanId id);
@@ -75,7 +76,7 @@ class PlanTable {
 
  private:
   PlanRecord place(SessionId owner, const Program& program, const std::vector<SliceId>& slices,
-                   uint32_t runs_in_flight_max);
+                   LowerOptions options);
   void install_in_turn(PlanRecord& plan, const std::string& owner_name);
   void install(PlanRecord& plan, const std::string& owner_name);
   void reserve(PlanRecord& plan, const std::string& owner_name);

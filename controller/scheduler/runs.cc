@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "controller/lowering/reports.h"
 #include "controller/scheduler/arguments.h"
 #include "runtime/observe/trace.h"
 
@@ -38,6 +39,7 @@ RunTable::RunTable(const Clock& clock, HostTable& hosts, PlanTable& plans, Objec
       callbacks_(std::move(callbacks)),
       clock_(clock),
       admission_(hosts, objects, callbacks_.owner_name),
+      fast_path_(callbacks_.warn),
       gangs_(std::move(policy), [this](auto ranges) { send_grants(std::move(ranges)); }) {}
 
 void RunTable::submit(SessionId session, RunFrame request, int64_t now_ns) {
@@ -143,7 +145,10 @@ bool RunTable::admit_first(RunRecord& run) {
     return true;
   }
   const Result<bool> admitted = admission_.admit(run);
-  if (admitted.ok() && !admitted.value()) return false;
+  if (admitted.ok() && !admitted.value()) {
+    fast_path_.waits_for_memory(*run.plan);
+    return false;
+  }
   const Error* broken = admitted.ok() ? broken_chain(run) : &admitted.error();
   if (broken == nullptr) {
     prepare(run);
@@ -200,23 +205,29 @@ void RunTable::leave_waiting(const RunRecord& run) {
   if (all->second.empty()) waiting_.erase(all);
 }
 
-// One frame for each stretch of ranges that go to the same hosts.
+// One frame for each stretch of ranges that go to the same hosts: those of their slice.
 void RunTable::send_grants(std::vector<GrantRange> ranges) {
   TraceSpan span("grant", ranges.front().run.value);
   const int64_t began_ns = clock_.now_ns();
   int64_t frames = 0, writes = 0;
   for (size_t i = 0; i < ranges.size(); ++frames) {
-    const PlanRecord& plan = *runs_.at(ranges[i].run)->plan;
+    const std::vector<HostId>& hosts = hosts_of(ranges[i]);
     GrantFrame frame;
     for (; i < ranges.size(); ++i) {
-      const PlanRecord& next = *runs_.at(ranges[i].run)->plan;
-      if (&next != &plan && next.hosts != plan.hosts) break;
+      const std::vector<HostId>& next = hosts_of(ranges[i]);
+      if (&next != &hosts && next != hosts) break;
       frame.ranges.push_back(std::move(ranges[i]));
     }
-    send(plan, encode(frame));
-    writes += static_cast<int64_t>(plan.hosts.size());
+    const Frame encoded = encode(frame);
+    for (HostId host : hosts) hosts_.send(host, encoded);
+    writes += static_cast<int64_t>(hosts.size());
   }
   gangs_.grant_took((clock_.now_ns() - began_ns + writes * kWriteNs) / frames);
+}
+
+const std::vector<HostId>& RunTable::hosts_of(const GrantRange& range) const {
+  const PlanRecord& plan = *runs_.at(range.run)->plan;
+  return range.slice == kEverySlice ? plan.hosts : plan.layouts[range.slice]->holders;
 }
 
 void RunTable::send(const PlanRecord& plan, const Frame& frame) {
@@ -242,14 +253,13 @@ void RunTable::in_order(SessionId session, StateScope scope, std::function<void(
 }
 
 void RunTable::plan_ready(const PlanRecord& plan) {
-  // What is launched on a card is not done, and it does not tell.
-  const bool has_reports = std::ranges::none_of(
-      plan.hosts, [this](HostId host) { return hosts_.at(host).info.kind == "cuda"; });
-  gangs_.add_plan(plan.id, gang_plan(plan, has_reports));
+  fast_path_.installed(plan);
+  gangs_.add_plan(plan.id, gang_plan(plan, why_no_reports(plan, hosts_).empty()));
   gangs_.pump(clock_.now_ns());
 }
 
 void RunTable::plan_gone(PlanId plan) {
+  fast_path_.gone(plan);
   gangs_.remove_plan(plan);
   gangs_.pump(clock_.now_ns());
 }

@@ -29,6 +29,7 @@
 #include <vector>
 
 #include "controller/scheduler/admission.h"
+#include "controller/scheduler/fast_path.h"
 #include "controller/scheduler/gangs/gang_scheduler.h"
 #include "controller/scheduler/run.h"
 #include "runtime/fibers/clock.h"
@@ -40,6 +41,8 @@ class RunTable {
   struct Callbacks {
     std::function<void(SessionId, RunDoneFrame)> ended;  // The run by the client's name.
     std::function<std::string(SessionId)> owner_name;    // "client \"trainer\"".
+    // A line for the user: a program has lost the fast path (fast_path.h).
+    std::function<void(SessionId, const std::string&)> warn;
   };
   RunTable(const Clock& clock, HostTable& hosts, PlanTable& plans, ObjectTable& objects,
            Callbacks callbacks, std::unique_ptr<Policy> policy);
@@ -92,6 +95,7 @@ class RunTable {
   void admit_all();
   void prepare(RunRecord& run);
   void send_grants(std::vector<GrantRange> ranges);
+  const std::vector<HostId>& hosts_of(const GrantRange& range) const;
   void send(const PlanRecord& plan, const Frame& frame);
   void ask_to_stop(RunRecord& run, const Error& why);
   std::optional<GangScheduler::Wait> wait_of(const RunRecord& run) const;
@@ -116,6 +120,7 @@ class RunTable {
   Callbacks callbacks_;
   const Clock& clock_;
   Admission admission_;
+  FastPath fast_path_;
   GangScheduler gangs_;
   std::map<ScopeKey, std::set<RunId>> waiting_;
   std::set<ScopeKey> may_go_on_;  // A run that they wait for was prepared, or ended.

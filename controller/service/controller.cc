@@ -26,7 +26,8 @@ Controller::Controller(Reactor& reactor, ControllerOptions options)
               [this](PlanId plan) { runs_.plan_gone(plan); }}),
       runs_(reactor_.clock(), hosts_, plans_, objects_,
             {[this](SessionId session, RunDoneFrame done) { run_ended(session, std::move(done)); },
-             [this](SessionId session) { return owner_name(session); }},
+             [this](SessionId session) { return owner_name(session); },
+             [this](SessionId session, const std::string& line) { warn(session, line); }},
             make_policy(options_.policy)),
       copies_(hosts_, plans_, slices_, objects_,
               {[this](SessionId session, const CopyDoneFrame& done) { copy_ended(session, done); },
@@ -161,11 +162,12 @@ void Controller::release_slice(SliceId slice) { slices_.release(slice); }
 
 const PlanRecord& Controller::compile(SessionId session, const Program& program,
                                       const std::vector<SliceId>& slices,
-                                      uint32_t runs_in_flight_max) {
+                                      uint32_t runs_in_flight_max, Dispatch dispatch) {
   require_open(session);
   require_short(program, program.name);
   for (const ProgramNode& node : program.nodes) require_short(program, node.name);
-  return plans_.compile(session, owner_name(session), program, slices, runs_in_flight_max);
+  return plans_.compile(session, owner_name(session), program, slices, runs_in_flight_max,
+                        dispatch);
 }
 
 void Controller::release_plan(PlanId plan) { plans_.release(plan); }
@@ -230,6 +232,11 @@ void Controller::copy_ended(SessionId id, const CopyDoneFrame& done) {
 void Controller::tell(SessionId id, const Message& message) {
   const auto found = sessions_.find(id);
   if (found != sessions_.end()) found->second.peer.send(encode(message));
+}
+
+void Controller::warn(SessionId id, const std::string& line) {
+  options_.log.warn(line, {{"program", owner_name(id)}});
+  tell(id, WarningFrame{line});
 }
 
 std::string Controller::owner_name(SessionId id) const {

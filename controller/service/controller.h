@@ -58,7 +58,8 @@ class Controller {
   void release_slice(SliceId slice);
   // Suspends.
   const PlanRecord& compile(SessionId session, const Program& program,
-                            const std::vector<SliceId>& slices, uint32_t runs_in_flight_max);
+                            const std::vector<SliceId>& slices, uint32_t runs_in_flight_max,
+                            Dispatch dispatch = Dispatch::kParallel);
   void release_plan(PlanId plan);
 
   // Looks for silent hosts and for runs past their time limit; says when to look again.
@@ -90,6 +91,8 @@ class Controller {
   // Throws kUnavailable when it was closed.
   void require_open(SessionId session) const;
   void tell(SessionId session, const Message& message);
+  // Its client's user, and the controller's log.
+  void warn(SessionId session, const std::string& line);
   std::string owner_name(SessionId session) const;
 
   Reactor& reactor_;

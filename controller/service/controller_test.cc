@@ -61,7 +61,8 @@ std::vector<Message> every_frame() {
           RunDoneFrame{.run = RunId(77), .error = error, .times = {{RunId(77), 9, 9, 9}}},
           ProgressFrame{{{RunId(77), 9, 9, 9}}},
           HeartbeatFrame{.runs_done = 77},
-          FreeScopeFrame{{77}}};
+          FreeScopeFrame{{77}},
+          WarningFrame{"made up"}};
 }
 
 TEST_F(ControllerTest, FramesThatNobodyExpectsEndTheirSendersConnectionOrMeanNothing) {
@@ -82,7 +83,7 @@ TEST_F(ControllerTest, FramesThatNobodyExpectsEndTheirSendersConnectionOrMeanNot
         }
       }
     }
-    EXPECT_EQ(refused, 2 * 15 - 7 - 4) << "seven are a client's to send, four an executor's";
+    EXPECT_EQ(refused, 2 * 16 - 7 - 4) << "seven are a client's to send, four an executor's";
     const ControllerCounts after = controller_.counts();
     EXPECT_EQ(after.runs, before.runs);
     EXPECT_EQ(after.arrays, before.arrays);

@@ -170,8 +170,12 @@ class SessionServer final : public wire::Session::Server {
           program_from_wire({reinterpret_cast<const std::byte*>(bytes.begin()), bytes.size()});
       std::vector<SliceId> slices;
       for (uint64_t slice : params.getSlices()) slices.emplace_back(slice);
+      const auto dispatch = static_cast<Dispatch>(params.getDispatch());
+      GW_REQUIRE(dispatch <= Dispatch::kSequential, "compile: program \"",
+                 cut(program.name, kQuotedBytesMax), "\": there is no dispatch number ",
+                 int{params.getDispatch()});
       const PlanRecord& record =
-          impl_.core.compile(id_, program, slices, params.getRunsInFlightMax());
+          impl_.core.compile(id_, program, slices, params.getRunsInFlightMax(), dispatch);
       auto results = context.getResults();
       write_compiled(results, record);
       results.setExecutable(kj::heap<ExecutableServer>(impl_, record.id));

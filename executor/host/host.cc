@@ -48,6 +48,12 @@ Future<void> Host::commit_install(PlanId id) { return impl_->commit_install(id);
 void Host::uninstall(PlanId id, bool refused) { impl_->uninstall(id, refused); }
 void Host::prepare(const PrepareFrame& frame) { impl_->prepare(frame); }
 void Host::grant(const GrantFrame& frame) { impl_->grant(frame); }
+size_t Host::calls_to_prepare(const PrepareFrame& frame) const {
+  return impl_->calls_to_prepare(frame);
+}
+size_t Host::calls_to_prepare(const GrantFrame& frame) const {
+  return impl_->calls_to_prepare(frame);
+}
 void Host::cancel(RunId run, ErrorKind kind, const std::string& why) {
   impl_->cancel(run, kind, why);
 }

@@ -108,8 +108,13 @@ class Host {
   // more runs are in flight than the plan has room for, or two of its arrays have one name.
   void prepare(const PrepareFrame& frame);
   // Gives parts of prepared runs their tickets. Throws kInvalid for what breaks the order
-  // (protocol/frames.capnp); runs that have ended here are passed over.
+  // (protocol/frames.capnp); runs that have ended here are passed over. What is host-side of nodes
+  // that are dispatched sequentially (ir/plan/sequential.h) is done now.
   void grant(const GrantFrame& frame);
+  // The calls for which such a frame will have this host do its work: for simulations, which give
+  // it its time.
+  size_t calls_to_prepare(const PrepareFrame& frame) const;
+  size_t calls_to_prepare(const GrantFrame& frame) const;
   // Keeps the run from committing if it has not committed yet; its devices still take part in every
   // collective, passing the flag on. kUnavailable means that a peer is lost: then the devices end
   // the run where they are, without waiting for peers.

@@ -1,7 +1,7 @@
 // What is behind Host: devices, plans, runs, arrays and states of one executor.
 //
-// What runs from install to uninstall is in host_plans.cc, from start to done in host_runs.cc;
-// devices and arrays are classes of their own.
+// What runs from install to uninstall is in host_plans.cc, from start to done in host_runs.cc, what
+// sequential dispatch adds in host_dispatch.cc; devices and arrays are classes of their own.
 // Threads: reactor thread.
 #pragma once
 
@@ -58,11 +58,12 @@ struct Host::Impl final : DeviceRun::Listener {
   void ring_now();
   void take_ticket(Ticket ticket, const char* what, bool same = false);
   static void require_in_order(const HostPlan& plan, const PlanRun& run, const GrantRange& range);
-  void bind(HostPlan& plan, const RunFrame& request, size_t device, DeviceRun& run,
+  void bind(HostPlan& plan, const RunFrame& request, size_t device, PlanRun& run,
             const std::shared_ptr<const Error>& error);
   EventPtr fill_source(HostPlan& plan, size_t device, DeviceRun& run, uint32_t source,
                        uint64_t position);
-  void fill_frames(HostPlan& plan, PlanRun& run);
+  void prepare_nodes(HostPlan& plan, PlanRun& run);
+  static void fill_frames(HostPlan& plan, PlanRun& run, uint32_t node);
   void make_outputs(HostPlan& plan, const RunFrame& request);
   std::shared_ptr<const Error> check_shape(HostPlan& plan, const RunFrame& request);
   std::shared_ptr<const Error> check_arguments(HostPlan& plan, const RunFrame& request);
@@ -76,6 +77,15 @@ struct Host::Impl final : DeviceRun::Listener {
   void give_up(HostPlan& plan, const std::shared_ptr<const Error>& error);
   void sound_alarm(HostPlan& plan);
   void run_done(HostPlan& plan, PlanRun& run);
+
+  // host_dispatch.cc
+  void prepare_granted(HostPlan& plan, PlanRun& run, const GrantRange& range);
+  void prepare_node(HostPlan& plan, PlanRun& run, uint32_t node);
+  // Those of them that are dispatched sequentially.
+  static std::vector<uint32_t> nodes_that_begin(const HostPlan& plan, const GrantRange& range);
+  static size_t calls_here(const HostPlan& plan, const std::vector<uint32_t>& nodes);
+  size_t calls_to_prepare(const PrepareFrame& frame) const;
+  size_t calls_to_prepare(const GrantFrame& frame) const;
 
   std::vector<const HostPlan*> all_plans() const;
 

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <memory>
 #include <optional>
@@ -55,6 +56,11 @@ struct PlanRun {
   std::vector<uint32_t> granted;
   uint32_t granted_in_order = 0;
   std::vector<SectionTime> told;  // By slice: what the controller was told last; busy_ns sums up.
+  // Sequential dispatch: what the host needs for nodes that are granted later, and the parts of
+  // inline arguments, by device.
+  RunFrame request;
+  bool refused = false;  // It does not fit its plan.
+  std::deque<std::vector<std::byte>> parts;
 };
 
 enum class PlanStage : uint8_t {
@@ -93,6 +99,7 @@ struct HostPlan {
   std::map<std::pair<uint32_t, uint32_t>, std::shared_ptr<DeviceLink>> links;
 
   std::optional<Positions> positions;
+  bool sequential = false;  // Some of its nodes are dispatched so (ir/plan/sequential.h).
   std::vector<std::unique_ptr<PlanRun>> runs;  // One for each run in flight.
   uint64_t prepared = 0;
   size_t active = 0;

@@ -5,6 +5,7 @@
 #include "executor/host/host_install.h"
 #include "executor/host/plan_links.h"
 #include "ir/plan/plan_check.h"
+#include "ir/plan/sequential.h"
 #include "runtime/fibers/kj_error.h"
 
 namespace gangway {
@@ -53,6 +54,7 @@ Future<Installed> Host::Impl::install(PlanId id, std::shared_ptr<const Plan> giv
   made->id = id;
   made->plan = std::move(given);
   made->positions.emplace(*made->plan);
+  made->sequential = any_sequential(*made->plan);
   made->self = self;
   made->scope = scope;
   add_devices(*made, devices.all);

@@ -1,8 +1,8 @@
 #include <algorithm>
 #include <cstring>
-#include <deque>
 
 #include "executor/host/host_impl.h"
+#include "ir/plan/sequential.h"
 #include "runtime/fibers/mailbox.h"
 #include "runtime/observe/trace.h"
 
@@ -64,8 +64,11 @@ void Host::Impl::prepare(const PrepareFrame& frame) {
   } catch (const Error& failure) {
     if (error == nullptr) error = std::make_shared<const Error>(failure);
   }
-  for (size_t d = 0; d < made.devices.size(); ++d) bind(made, request, d, *run.devices[d], error);
-  fill_frames(made, run);
+  run.refused = error != nullptr;
+  if (made.sequential) run.request = request;
+  for (size_t d = 0; d < made.devices.size(); ++d)
+    bind(made, made.sequential ? run.request : request, d, run, error);
+  prepare_nodes(made, run);
   ++made.prepared;
   ++made.active;
   runs[request.run] = {&made, &run};
@@ -86,6 +89,7 @@ void Host::Impl::grant(const GrantFrame& frame) {
     if (found == runs.end()) continue;
     auto [made, run] = found->second;
     require_in_order(*made, *run, range);
+    if (made->sequential) prepare_granted(*made, *run, range);
     (range.slice == kEverySlice ? run->granted_in_order : run->granted[range.slice]) += range.count;
     for (size_t d = 0; d < run->devices.size(); ++d) {
       if (run->devices[d]->grant(range)) ring_soon(*made->devices[d]->device);
@@ -144,15 +148,25 @@ void Host::Impl::require_in_order(const HostPlan& made, const PlanRun& run,
              ", as before");
 }
 
-// Everything host-side of the run, for all its nodes at once.
-void Host::Impl::fill_frames(HostPlan& made, PlanRun& run) {
+// Everything host-side of the run, for all its nodes at once, but for those that are dispatched
+// sequentially.
+void Host::Impl::prepare_nodes(HostPlan& made, PlanRun& run) {
   for (uint32_t n = 0; n < made.plan->nodes.size(); ++n) {
-    TraceSpan span("enqueue", run.run.value, n);
-    for (size_t d = 0; d < made.devices.size(); ++d) {
-      const DevicePlan& device = *made.devices[d];
-      for (uint32_t e = n == 0 ? 0 : device.entries_end[n - 1]; e < device.entries_end[n]; ++e) {
-        run.devices[d]->fill_frame(device.entries[e]);
-      }
+    if (!made.sequential) {
+      fill_frames(made, run, n);
+    } else if (!is_sequential(*made.plan, made.plan->nodes[n])) {
+      prepare_node(made, run, n);
+    }
+  }
+}
+
+void Host::Impl::fill_frames(HostPlan& made, PlanRun& run, uint32_t node) {
+  TraceSpan span("enqueue", run.run.value, node);
+  for (size_t d = 0; d < made.devices.size(); ++d) {
+    const DevicePlan& device = *made.devices[d];
+    for (uint32_t e = node == 0 ? 0 : device.entries_end[node - 1]; e < device.entries_end[node];
+         ++e) {
+      run.devices[d]->fill_frame(device.entries[e]);
     }
   }
 }
@@ -225,7 +239,7 @@ void Host::Impl::make_outputs(HostPlan& made, const RunFrame& request) {
   }
 }
 
-void Host::Impl::bind(HostPlan& made, const RunFrame& request, size_t d, DeviceRun& run,
+void Host::Impl::bind(HostPlan& made, const RunFrame& request, size_t d, PlanRun& run,
                       const std::shared_ptr<const Error>& error) {
   const DevicePlan& device = *made.devices[d];
   const Plan& facts = *made.plan;
@@ -234,11 +248,11 @@ void Host::Impl::bind(HostPlan& made, const RunFrame& request, size_t d, DeviceR
   inputs.after = request.after;
   inputs.number = made.prepared;
   inputs.error = error;
+  inputs.inline_later = made.sequential;
   inputs.arguments.resize(facts.inputs.size());
   inputs.inline_bytes.resize(facts.inputs.size(), nullptr);
   inputs.outputs.resize(facts.outputs.size());
   inputs.sources.resize(facts.sources.size());
-  std::deque<std::vector<std::byte>> parts;  // Of values inside the message.
   if (error == nullptr) {
     for (const ArgumentFrame& argument : request.arguments) {
       if (!argument.bytes.empty()) {
@@ -246,8 +260,8 @@ void Host::Impl::bind(HostPlan& made, const RunFrame& request, size_t d, DeviceR
         const Shard* here = like.on(device.member.device);
         if (here == nullptr) continue;
         const bool whole = like.local == like.type;
-        if (!whole) parts.push_back(part_of(like, *here, argument.bytes));
-        inputs.inline_bytes[argument.input] = whole ? &argument.bytes : &parts.back();
+        if (!whole) run.parts.push_back(part_of(like, *here, argument.bytes));
+        inputs.inline_bytes[argument.input] = whole ? &argument.bytes : &run.parts.back();
       } else if (const TensorShards* found = arrays.find(argument.array)) {
         const Shard* shard = found->on(device.member.device);
         if (shard != nullptr) inputs.arguments[argument.input] = shard->buffer;
@@ -260,10 +274,10 @@ void Host::Impl::bind(HostPlan& made, const RunFrame& request, size_t d, DeviceR
     const Shard* shard = found == nullptr ? nullptr : found->on(device.member.device);
     if (shard != nullptr) inputs.outputs[output.output] = shard->buffer;
   }
-  for (uint32_t s = 0; s < facts.sources.size() && error == nullptr; ++s) {
-    inputs.sources[s] = fill_source(made, d, run, s, request.source_positions[s]);
+  for (uint32_t s = 0; s < facts.sources.size() && error == nullptr && !made.sequential; ++s) {
+    inputs.sources[s] = fill_source(made, d, *run.devices[d], s, request.source_positions[s]);
   }
-  run.bind(std::move(inputs));
+  run.devices[d]->bind(std::move(inputs));
 }
 
 EventPtr Host::Impl::fill_source(HostPlan& made, size_t d, DeviceRun& run, uint32_t source,
@@ -394,6 +408,8 @@ void Host::Impl::run_done(HostPlan& made, PlanRun& run) {
   }
   runs.erase(run.run);
   --made.active;
+  run.parts.clear();
+  run.request = {};
   for (const auto& device : run.devices) device->release();
   events.run_done(std::move(done));
   erase_closed();

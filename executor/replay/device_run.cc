@@ -89,10 +89,7 @@ void DeviceRun::bind(Inputs inputs) {
       values_[value] = inputs_.arguments[i]->data();
     } else if (inputs_.inline_bytes[i] != nullptr) {
       values_[value] = slot_data(value);
-      const std::vector<std::byte>& bytes = *inputs_.inline_bytes[i];
-      plan_.device->host_access(HostAccess::kWrite, staging_data(value),
-                                static_cast<int64_t>(bytes.size()));
-      std::memcpy(staging_data(value), bytes.data(), bytes.size());
+      if (!inputs_.inline_later) write_inline(i);
     }
   }
   for (const DeviceOutput& output : plan_.outputs) {
@@ -100,6 +97,16 @@ void DeviceRun::bind(Inputs inputs) {
       values_[output.value] = inputs_.outputs[output.output]->data();
     }
   }
+}
+
+void DeviceRun::write_inline(size_t input) {
+  if (inputs_.inline_bytes[input] == nullptr) return;
+  const uint32_t value = plan_.plan->inputs[input];
+  if (plan_.layout.values[value].kind != ValuePlace::Kind::kBound) return;
+  const std::vector<std::byte>& bytes = *inputs_.inline_bytes[input];
+  plan_.device->host_access(HostAccess::kWrite, staging_data(value),
+                            static_cast<int64_t>(bytes.size()));
+  std::memcpy(staging_data(value), bytes.data(), bytes.size());
 }
 
 void DeviceRun::fill_frame(const Entry& entry) {

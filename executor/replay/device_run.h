@@ -54,6 +54,8 @@ class DeviceRun final : public Work {
     uint64_t number = 0;               // Runs of this plan so far: the transfers' sequence.
     std::vector<BufferPtr> arguments;  // By Plan::inputs; null: inline.
     std::vector<const std::vector<std::byte>*> inline_bytes;  // By Plan::inputs; null: an array.
+    // The inline bytes stay where they are, and write_inline() brings them.
+    bool inline_later = false;
     std::vector<BufferPtr> outputs;      // By Plan::outputs; null where absent.
     std::vector<EventPtr> sources;       // By Plan::sources; null where absent.
     std::shared_ptr<const Error> error;  // Poisoned before it begins.
@@ -61,6 +63,10 @@ class DeviceRun final : public Work {
   void bind(Inputs inputs);
   // Host-side work of one entry: fills the frame's bases that changed.
   void fill_frame(const Entry& entry);
+  // Sequential dispatch: an argument comes, or a source is filled from now on, before the first
+  // entry that reads it is granted.
+  void write_inline(size_t input);
+  void set_source(size_t source, EventPtr filled) { inputs_.sources[source] = std::move(filled); }
   // Gives the entries at these positions their tickets. Whether more can run now.
   bool grant(const GrantRange& range);
 
@@ -68,6 +74,7 @@ class DeviceRun final : public Work {
   // Ends the run where it is without waiting for peers, and every later run at once. Only for when
   // the plan is removed or a peer is lost.
   void abandon() { abandoned_.store(true, std::memory_order_release); }
+  bool abandoned() const { return abandoned_.load(std::memory_order_acquire); }
 
   Progress advance(Turn& turn) override;
   void settled(Turn& turn, const std::shared_ptr<const Error>& failure) override;

@@ -150,6 +150,12 @@ class ExecutorService::Impl final : public HostEvents {
     if (pacer_ != nullptr) pacer_->wake();
   }
 
+  // In a simulation what is host-side of a run takes its time. Suspends there.
+  template <class SomeFrame>
+  void pace(const SomeFrame& frame) {
+    if (pacer_ != nullptr) pacer_->prepare_calls(host_.calls_to_prepare(frame));
+  }
+
   void send_heartbeat() { send(HeartbeatFrame{runs_done_, host_.moved_bytes(), host_.stuck()}); }
 
   // What is stuck has changed.
@@ -173,8 +179,10 @@ class ExecutorService::Impl final : public HostEvents {
 
   void on_message(Message message) {
     if (auto* prepare = std::get_if<PrepareFrame>(&message)) {
+      pace(*prepare);
       host_.prepare(*prepare);
     } else if (auto* grant = std::get_if<GrantFrame>(&message)) {
+      pace(*grant);
       host_.grant(*grant);
     } else if (auto* freed = std::get_if<FreeFrame>(&message)) {
       host_.free(freed->arrays);

@@ -28,6 +28,8 @@ struct Plan {
   runsInFlightMax @11 :Int64;
   islands @12 :List(Text);
   # By host; empty: all lie in one.
+  dispatch @13 :UInt8;
+  # As in dispatch.h: 0 parallel, 1 sequential.
 
   struct Axis {
     name @0 :Text;

@@ -23,6 +23,7 @@
 
 #include "ir/graph/function.h"
 #include "ir/graph/program.h"
+#include "ir/plan/dispatch.h"
 
 namespace gangway {
 
@@ -161,6 +162,7 @@ struct Plan {
   std::vector<uint32_t> sources;   // kSource nodes.
   std::vector<uint32_t> outputs;   // PlanValue indices.
   int64_t runs_in_flight_max = 2;  // Buffers that another stream touches have one slot for each.
+  Dispatch dispatch = Dispatch::kParallel;  // Of all its nodes, but see sequential.h.
 };
 
 }  // namespace gangway

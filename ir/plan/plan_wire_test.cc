@@ -39,6 +39,7 @@ Plan a_plan() {
   plan.nodes[0].attrs.set("note", std::string("kept"));
   plan.inputs = {0};
   plan.outputs = {1};
+  plan.dispatch = Dispatch::kSequential;
   return plan;
 }
 
@@ -53,6 +54,7 @@ TEST(PlanWireTest, APlanReadsBackAsItWasWritten) {
   EXPECT_EQ(plan.values[1].local_type, f32({4}));
   EXPECT_EQ(plan.nodes[0].attrs, a_plan().nodes[0].attrs);
   EXPECT_EQ(plan.nodes[0].at, "a.cc:3");
+  EXPECT_EQ(plan.dispatch, Dispatch::kSequential);
   EXPECT_EQ(to_wire(plan), to_wire(a_plan()));
 }
 

@@ -49,9 +49,10 @@ class Training {
                                          .device = options_.device,
                                          .trace_path = report_.trace});
     slice_ = client_->allocate({.devices = devices_});
-    step_ = slice_->compile(program);
-    evaluate_ = slice_->compile(evaluate(options_.config, mesh));
-    generate_ = slice_->compile(generate_step(options_.config, mesh));
+    const CompileOptions how{.dispatch = options_.dispatch};
+    step_ = slice_->compile(program, how);
+    evaluate_ = slice_->compile(evaluate(options_.config, mesh), how);
+    generate_ = slice_->compile(generate_step(options_.config, mesh), how);
     report_.params = parameter_count(options_.config.model);
     progress_.note(cat("training ", report_.params, " parameters on ", devices_,
                        " devices; planned memory a device: ", planned_bytes() / (1 << 20), " MiB"));

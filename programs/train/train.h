@@ -22,6 +22,7 @@ struct TrainOptions {
   std::string name = "train";         // Of the program, on a cluster that others use too.
   double weight = 1;                  // As ConnectOptions has them.
   int32_t priority = 0;
+  Dispatch dispatch = Dispatch::kParallel;  // As CompileOptions has it.
   std::string text;  // A file or a folder; empty: the book that quickstart installs.
   std::filesystem::path out = "out/quickstart";
   LanguageModelConfig config;  // `text` is filled in.

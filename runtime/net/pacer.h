@@ -19,6 +19,8 @@ class Pacer {
   virtual void end_frame() = 0;
   // Before frames are written, in one call of the system. Suspends.
   virtual void write(size_t frames, size_t bytes) = 0;
+  // Before the host-side work for so many calls of a run. Suspends.
+  virtual void prepare_calls(size_t calls) = 0;
   // A timer of the process is due. Suspends.
   virtual void wake() = 0;
 };

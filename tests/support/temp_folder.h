@@ -11,7 +11,7 @@
 
 namespace gangway {
 
-class FolderTest : public testing::Test {
+class FolderTest : public ::testing::Test {
  protected:
   void SetUp() override {
     std::string name = (std::filesystem::temp_directory_path() / "gw_test_XXXXXX").string();

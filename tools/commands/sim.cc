@@ -31,6 +31,7 @@ struct SimCommand {
   std::string policy = SimClusterOptions().policy;
   std::vector<double> weights;
   std::vector<int32_t> priorities;
+  std::string dispatch = to_string(Dispatch::kParallel);
   int64_t faults_within_ms = 100;
   bool values = false, measured = false, json = false;
 };
@@ -96,6 +97,7 @@ StudyOptions options_of(const SimCommand& command) {
       .shares = shares_of(command),
       .runs = command.runs,
       .runs_in_flight = command.runs_in_flight,
+      .dispatch = dispatch_of("--dispatch", command.dispatch),
       .seed = command.seed,
       .faults_within_ns = command.faults_within_ms * 1'000'000};
   const std::vector<MeshAxis> mesh = parse_mesh(command.mesh);
@@ -133,6 +135,7 @@ std::string to_json(const SimCommand& command, const StudyReport& report) {
                         {"failed", program.failed},
                         {"busy_ns", program.busy_ns},
                         {"share", program.share},
+                        {"warnings", program.warnings},
                         {"error", program.error}});
   }
   Json& faults = json["faults"] = Json::array();
@@ -163,6 +166,7 @@ void print(const SimCommand& command, const ProgramReport& program) {
   if (!program.installed) return line(cat("can't run: ", set_in(program.error)));
   std::printf("%d of %d runs done, %d failed, %5.1f %% of device time\n", program.done,
               command.runs, program.failed, 100 * program.share);
+  for (const std::string& warning : program.warnings) line(cat("  ", set_in(warning)));
   if (!program.error.empty()) line(cat("  stopped at its first error: ", set_in(program.error)));
 }
 
@@ -242,6 +246,9 @@ void add_sim(CLI::App& app, Chosen& chosen) {
       ->capture_default_str();
   command->add_option("--policy", options->policy, "who goes next where programs share devices")
       ->check(CLI::IsMember({"fifo", "fair", "priority"}))
+      ->capture_default_str();
+  command->add_option("--dispatch", options->dispatch, "of the programs' nodes to their hosts")
+      ->check(CLI::IsMember({"parallel", "sequential"}))
       ->capture_default_str();
   command
       ->add_option("--weights", options->weights,

@@ -32,6 +32,7 @@ programs::TrainOptions options_of(const std::string& name) {
 // What the command line changed; the rest is the model's own.
 struct Given {
   std::string name, text, cluster, program, device, out, dtype;
+  std::string dispatch = to_string(Dispatch::kParallel);
   int64_t devices = 0, steps = 0, batch = 0, accumulate = 0, heldout_every = -1,
           checkpoint_every = -1;
   int64_t seed = -1, sample_bytes = -1;
@@ -67,6 +68,7 @@ int train(const Given& given) {
   set(options.name, given.program, !given.program.empty());
   options.weight = given.weight;
   options.priority = given.priority;
+  options.dispatch = dispatch_of("--dispatch", given.dispatch);
   set(options.device, given.device, !given.device.empty());
   set(options.devices, given.devices, given.devices > 0);
   set(options.out, std::filesystem::path(given.out), !given.out.empty());
@@ -102,6 +104,11 @@ void add_train(CLI::App& app, Chosen& chosen) {
       ->capture_default_str();
   command->add_option("--priority", given->priority, "under the policy \"priority\": higher first")
       ->check(CLI::Range(-kPriorityMax, kPriorityMax))
+      ->capture_default_str();
+  command
+      ->add_option("--dispatch", given->dispatch,
+                   "parallel: hosts prepare all nodes of a step ahead; sequential: one by one")
+      ->check(CLI::IsMember({"parallel", "sequential"}))
       ->capture_default_str();
   command->add_option("--device", given->device, "of a local cluster; default: cpu")
       ->check(CLI::IsMember({"cpu", "cuda"}));

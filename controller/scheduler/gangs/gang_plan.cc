@@ -1,6 +1,6 @@
 #include "controller/scheduler/gangs/gang_plan.h"
 
-#include <set>
+#include "ir/plan/sequential.h"
 
 namespace gangway {
 namespace {
@@ -16,15 +16,31 @@ void add_work(GangPlan::Slice& slice, const Positions& positions, Positions::Ran
   }
 }
 
-bool is_any_device_in_two_slices(const PlanRecord& record) {
-  std::set<DeviceRef> devices;
-  for (const auto& layout : record.layouts) {
-    for (DeviceRef device : layout->devices) {
-      if (!devices.insert(device).second) return true;
-    }
+// The stops of one slice, as its nodes come in their order.
+//
+// What is dispatched sequentially goes in *rounds*: a node, or a call with what it receives before
+// and sends afterwards.
+class Stops {
+ public:
+  explicit Stops(std::vector<GangPlan::Stop>& stops) : stops_(stops) {}
+
+  void add(PlanNodeKind kind, GangPlan::Stop stop, bool is_sequential) {
+    const bool arrives = kind == PlanNodeKind::kReceive || kind == PlanNodeKind::kSource;
+    const bool goes_on =
+        kind == PlanNodeKind::kSend || ((arrives || kind == PlanNodeKind::kCall) && awaits_call_);
+    if (!goes_on) round_ = stop.position;
+    awaits_call_ = is_sequential && arrives;
+    stop.is_sequential = is_sequential && (!goes_on || arrives);
+    stop.after = stop.is_sequential ? round_ : 0;
+    const bool waits = stop.is_gate || stop.slice != kNone || stop.after > 0;
+    if (waits) stops_.push_back(stop);
   }
-  return false;
-}
+
+ private:
+  std::vector<GangPlan::Stop>& stops_;
+  bool awaits_call_ = false;  // The round has only what arrives for its call.
+  uint32_t round_ = 0;        // Where it begins.
+};
 
 }  // namespace
 
@@ -34,37 +50,36 @@ GangPlan gang_plan(const PlanRecord& record, bool has_reports) {
   GangPlan gangs{.program = record.owner,
                  .scope = record.scope,
                  .positions = positions.total(),
-                 .by_section = has_reports && !is_any_device_in_two_slices(record)};
+                 .by_section = has_reports,
+                 .is_sequential = any_sequential(plan)};
   for (uint32_t s = 0; s < plan.slices.size(); ++s) {
     gangs.slices.push_back({.id = record.slices[s],
                             .devices = record.layouts[s]->devices,
                             .modelled_ns = std::vector<int64_t>(positions.count(s))});
   }
+  std::vector<Stops> stops;
+  for (GangPlan::Slice& slice : gangs.slices) stops.emplace_back(slice.stops);
   for (uint32_t n = 0; n < plan.nodes.size(); ++n) {
     const PlanNode& node = plan.nodes[n];
-    const Positions::Range range = positions.of(n, node.slice);
-    switch (node.kind) {
-      case PlanNodeKind::kCall:
-      case PlanNodeKind::kCommit:
-        add_work(gangs.slices[node.slice], positions, range, node.slice);
-        break;
-      case PlanNodeKind::kReceive: {
-        const uint32_t from = plan.nodes[node.peer].slice;
-        if (from == node.slice) break;  // Its own order is enough.
-        gangs.slices[node.slice].stops.push_back(
-            {.position = range.first, .slice = from, .sent = positions.of(node.peer, from).first});
-        break;
-      }
-      case PlanNodeKind::kSend:
-      case PlanNodeKind::kSource:
-      case PlanNodeKind::kIf:
-      case PlanNodeKind::kWhile: break;  // No plan that is installed has control nodes yet.
-      case PlanNodeKind::kGate:
-        for (uint32_t s = 0; s < gangs.slices.size(); ++s) {
-          gangs.slices[s].stops.push_back({.position = positions.of(n, s).first, .is_gate = true});
-        }
-        break;
+    const bool is_sequential = gangway::is_sequential(plan, node);
+    if (node.kind == PlanNodeKind::kGate) {
+      for (uint32_t s = 0; s < gangs.slices.size(); ++s)
+        stops[s].add(node.kind, {.position = positions.of(n, s).first, .is_gate = true},
+                     is_sequential);
+      continue;
     }
+    const Positions::Range range = positions.of(n, node.slice);
+    if (node.kind == PlanNodeKind::kCall || node.kind == PlanNodeKind::kCommit)
+      add_work(gangs.slices[node.slice], positions, range, node.slice);
+    GangPlan::Stop stop{.position = range.first};
+    if (node.kind == PlanNodeKind::kReceive) {
+      const uint32_t from = plan.nodes[node.peer].slice;
+      if (from != node.slice) {  // Else its own order is enough.
+        stop.slice = from;
+        stop.sent = positions.of(node.peer, from).first;
+      }
+    }
+    stops[node.slice].add(node.kind, stop, is_sequential);
   }
   return gangs;
 }

@@ -12,12 +12,16 @@
 namespace gangway {
 
 struct GangPlan {
-  // A position that may be granted only once what it waits on has lower tickets.
+  // A position that may be granted only once what it waits on has lower tickets, or has ended.
   struct Stop {
     uint32_t position = 0;
     bool is_gate = false;  // Waits until all slices have come to it.
-    // A receive waits for this position of this slice, its send.
-    uint32_t slice = 0, sent = 0;
+    // A receive waits for this position of this slice, its send. kNone: it is none.
+    uint32_t slice = kNone, sent = 0;
+    // Dispatched sequentially: its send and the positions of its slice before `after` must have
+    // ended, and their hosts have said so.
+    bool is_sequential = false;
+    uint32_t after = 0;
   };
   struct Slice {
     SliceId id;
@@ -32,6 +36,9 @@ struct GangPlan {
   // hosts do not report sections, and where a device is in two of its slices, and does all nodes of
   // a run in their order.
   bool by_section = true;
+  // Some of it is dispatched sequentially, so no run is granted whole at once, and none begins
+  // before the earlier ones of its scope and those whose outputs it takes have ended.
+  bool is_sequential = false;
   std::vector<Slice> slices;
 };
 

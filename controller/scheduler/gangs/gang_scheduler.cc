@@ -188,16 +188,30 @@ void GangScheduler::advance(const OrderKey& key) {
       continue;
     }
     RunState& run = runs_.at(first->second.run);
-    if (!run.is_prepared) return;
-    if (!std::ranges::all_of(run.makers, [this](RunId maker) { return is_granted_whole(maker); }))
-      return;
+    if (!run.is_prepared || not_before(run) != RunId()) return;
     if (run.gangs.empty()) start(run);
     refresh(run);
     if (!is_granted_whole(run.id)) return;
     dirty_.insert(run.takers.begin(), run.takers.end());
+    if (run.plan->plan.is_sequential) return;  // It makes way when it has ended.
     order->second.erase(first);
   }
   orders_.erase(order);
+}
+
+// A run that must be granted whole, or has to end where this one is dispatched sequentially, before
+// this one begins.
+RunId GangScheduler::not_before(const RunState& run) const {
+  if (!run.gangs.empty()) return RunId();  // It has begun.
+  const bool is_sequential = run.plan->plan.is_sequential;
+  for (RunId maker : run.makers) {
+    if (is_sequential ? runs_.contains(maker) : !is_granted_whole(maker)) return maker;
+  }
+  if (!is_sequential) return RunId();
+  const auto earlier = std::ranges::find_if(runs_, [&](const auto& other) {
+    return other.second.place < run.place && order_of(other.second) == order_of(run);
+  });
+  return earlier == runs_.end() ? RunId() : earlier->first;
 }
 
 bool GangScheduler::is_granted_whole(RunId id) const {
@@ -221,9 +235,7 @@ std::optional<GangScheduler::Wait> GangScheduler::waits_for_turn(RunId id) const
 RunId GangScheduler::run_ahead_of(const RunState& run) const {
   const Item& first = orders_.at(order_of(run)).begin()->second;
   if (first.run != run.id) return first.run;
-  for (RunId maker : run.makers) {
-    if (!is_granted_whole(maker)) return maker;
-  }
+  if (const RunId ahead = not_before(run); ahead != RunId()) return ahead;
   const std::vector<GroupId>& groups = run.plan->all_contended;
   for (const auto& [id, other] : runs_) {
     if (id == run.id) continue;
@@ -240,7 +252,7 @@ void GangScheduler::start(RunState& run) {
   for (const GangPlan::Slice& slice : run.plan->plan.slices) {
     run.gangs.emplace_back(slice).waits_since_ns = now_ns_;
   }
-  if (run.plan->all_contended.empty()) grant_whole(run);
+  if (run.plan->all_contended.empty() && !run.plan->plan.is_sequential) grant_whole(run);
 }
 
 void GangScheduler::grant_whole(RunState& run) {
@@ -287,7 +299,8 @@ bool GangScheduler::step(RunState& run, uint32_t slice) {
   if (gang.is_whole()) return false;
   if (const GangPlan::Stop* stop = gang.stop()) {
     if (stop->is_gate) return grant_gate(run);
-    if (!may_receive(run, slice, *stop)) return false;
+    if (!has_ended(run, slice, *stop)) return false;
+    if (stop->slice != kNone && !may_receive(run, slice, *stop)) return false;
   }
   if (run.plan->contended[slice].empty()) {
     grant(run, slice, gang.range_end_max());
@@ -299,9 +312,9 @@ bool GangScheduler::step(RunState& run, uint32_t slice) {
 
 // In all slices at once, or not yet.
 bool GangScheduler::grant_gate(RunState& run) {
-  for (const Gang& gang : run.gangs) {
-    const GangPlan::Stop* stop = gang.stop();
-    if (stop == nullptr || !stop->is_gate) return false;
+  for (uint32_t s = 0; s < run.gangs.size(); ++s) {
+    const GangPlan::Stop* stop = run.gangs[s].stop();
+    if (stop == nullptr || !stop->is_gate || !has_ended(run, s, *stop)) return false;
   }
   may_merge_ = false;
   const Ticket ticket = std::exchange(next_ticket_, next_ticket_.next());
@@ -314,6 +327,13 @@ bool GangScheduler::grant_gate(RunState& run) {
   return true;
 }
 
+// Sequential dispatch: hosts have said that what it waits on is over.
+bool GangScheduler::has_ended(const RunState& run, uint32_t slice, const GangPlan::Stop& stop) {
+  if (!stop.is_sequential) return true;
+  if (run.gangs[slice].ended() < stop.after) return false;
+  return stop.slice == kNone || run.gangs[stop.slice].ended() > stop.sent;
+}
+
 // Where others compete, a slice that waits for something slow must not hold what is granted ahead
 // there: its sender may have granted work before it, but none that waits for a third slice.
 bool GangScheduler::may_receive(const RunState& run, uint32_t slice,
@@ -322,6 +342,7 @@ bool GangScheduler::may_receive(const RunState& run, uint32_t slice,
   if (sender.granted() <= stop.sent) return false;
   if (run.plan->contended[slice].empty() || sender.ended() > stop.sent) return true;
   return std::ranges::all_of(sender.stops_under_way(stop.sent), [&](const GangPlan::Stop& waits) {
+    if (waits.is_sequential) return true;  // It was granted: that has ended.
     return !waits.is_gate && run.gangs[waits.slice].ended() > waits.sent;
   });
 }

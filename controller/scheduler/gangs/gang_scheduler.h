@@ -10,6 +10,10 @@
 // Runs of one state scope are granted in the order in which they were submitted, each whole before
 // the next begins. What reads or writes a state takes its ticket in that order (in_order()).
 //
+// Sequential dispatch (ir/plan/dispatch.h): a node, with what it receives and sends, is granted
+// only when hosts have said that all before it in its slice, and the sends to it, have ended; a run
+// begins when the earlier ones of its scope have ended.
+//
 // Ahead of time: where a program is alone on its devices, its runs are granted whole as soon as
 // they are prepared. Where others may run too, grants reach one *quantum* of device time ahead, and
 // are topped up at half of it, in turns of a quarter of it at most: the policy chooses whose. Two
@@ -142,11 +146,13 @@ class GangScheduler {
   void advance(const OrderKey& key);
   bool is_granted_whole(RunId id) const;
   RunId run_ahead_of(const RunState& run) const;
+  RunId not_before(const RunState& run) const;
   void start(RunState& run);
   void grant_whole(RunState& run);
   void refresh(RunState& run);
   bool step(RunState& run, uint32_t slice);
   bool grant_gate(RunState& run);
+  static bool has_ended(const RunState& run, uint32_t slice, const GangPlan::Stop& stop);
   bool may_receive(const RunState& run, uint32_t slice, const GangPlan::Stop& stop) const;
   void wait_for_turn(RunState& run, uint32_t slice);
   bool fill(GroupId group);

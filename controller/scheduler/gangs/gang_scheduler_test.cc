@@ -74,6 +74,7 @@ class GangSchedulerTest : public testing::Test {
     slice(3, {0, kMs}, {{.position = 0, .slice = 2, .sent = 3}});
     scheduler_.add_plan(PlanId(id), std::move(plan));
   }
+  static GangPlan sequential(uint64_t id);
   static std::vector<DeviceRef> devices(uint32_t first, uint32_t count) {
     std::vector<DeviceRef> all;
     for (uint32_t d = first; d < first + count; ++d) all.push_back({HostId(0), d});
@@ -155,6 +156,73 @@ TEST_F(GangSchedulerTest, AProgramThatIsAloneIsGrantedWholeRunsInOneRange) {
   run(2, 1);
   EXPECT_EQ(take(), "1/*:0-6@1 2/*:0-6@8");
   EXPECT_EQ(charged_[SessionId(1)], 0);
+}
+
+// Two slices: call, send, gate, commit; receive, call, gate, commit. Dispatched sequentially.
+GangPlan GangSchedulerTest::sequential(uint64_t id) {
+  GangPlan plan{.program = SessionId(id), .scope = id, .positions = 7, .is_sequential = true};
+  const GangPlan::Stop gate{.position = 2, .is_gate = true, .is_sequential = true, .after = 2};
+  const GangPlan::Stop commit{.position = 3, .is_sequential = true, .after = 3};
+  plan.slices.push_back({.id = SliceId(10 * id),
+                         .devices = devices(0, 2),
+                         .modelled_ns = {kMs, 0, 0, kMs},
+                         .stops = {gate, commit}});
+  plan.slices.push_back(
+      {.id = SliceId(10 * id + 1),
+       .devices = devices(2, 2),
+       .modelled_ns = {0, kMs, 0, kMs},
+       .stops = {{.position = 0, .slice = 0, .sent = 1, .is_sequential = true}, gate, commit}});
+  return plan;
+}
+
+TEST_F(GangSchedulerTest, DispatchedSequentiallyEachNodeWaitsForTheEndOfThoseBeforeIt) {
+  scheduler_.add_plan(PlanId(1), sequential(1));
+  run(1, 1);
+  run(2, 1);
+  EXPECT_EQ(take(), "1/0:0-1@1");
+  progress(1, 0, 1, kMs);
+  EXPECT_EQ(take(), "") << "nothing was sent";
+  progress(1, 0, 2, 0);
+  EXPECT_EQ(take(), "1/1:0-1@3");
+  progress(1, 1, 1, 0);
+  EXPECT_EQ(take(), "");
+  progress(1, 1, 2, kMs);
+  EXPECT_EQ(take(), "1/0:2-2@5 1/1:2-2@5") << "the gate, once for both";
+  progress(1, 0, 3, 0);
+  EXPECT_EQ(take(), "1/0:3-3@6");
+  progress(1, 1, 3, 0);
+  EXPECT_EQ(take(), "1/1:3-3@7");
+  progress(1, 0, 4, kMs);
+  progress(1, 1, 4, kMs);
+  EXPECT_EQ(take(), "") << "the run has not ended";
+  scheduler_.ended(RunId(1), true);
+  EXPECT_EQ(take(), "2/0:0-1@8");
+}
+
+TEST_F(GangSchedulerTest, DispatchedSequentiallyARunWaitsForTheEndOfThoseWhoseOutputsItTakes) {
+  add_pair(1, 0, 2);
+  scheduler_.add_plan(PlanId(2), sequential(2));
+  run(1, 1);
+  scheduler_.submit(RunId(2), PlanId(2), {RunId(1)});
+  scheduler_.prepared(RunId(2));
+  EXPECT_EQ(take().find("2/"), std::string::npos);
+  scheduler_.ended(RunId(1), true);
+  EXPECT_NE(take().find("2/0:0-"), std::string::npos);
+}
+
+TEST_F(GangSchedulerTest, WhatIsDispatchedSequentiallyTakesItsTurnsWhereOthersRun) {
+  scheduler_.add_plan(PlanId(1), sequential(1));
+  add(2, {kMs, kMs});
+  measure(2, 100);
+  run(1, 1);
+  run(2, 2);
+  std::string all;
+  for (int round = 0; round < 20; ++round) {
+    all += take() + " ";
+    for (const auto& [gang, end] : slice_ends_) progress(gang.first.value, gang.second, end, kMs);
+  }
+  EXPECT_NE(all.find("1/1:3-3@"), std::string::npos) << all;
+  EXPECT_NE(all.find("2/0:"), std::string::npos) << all;
 }
 
 TEST_F(GangSchedulerTest, WhereOthersMayRunGrantsReachAQuantumAndAreToppedUpAtHalf) {

@@ -1,0 +1,175 @@
+#include "controller/scheduler/fast_path.h"
+
+#include <gmock/gmock.h>
+
+#include <fstream>
+#include <sstream>
+
+#include "ir/build/ops.h"
+#include "ir/build/program_builder.h"
+#include "runtime/os/temp_dir.h"
+#include "tests/support/test_controller.h"
+
+namespace gangway {
+namespace {
+
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+std::vector<std::string> warnings(const FakeClient& client) {
+  std::vector<std::string> lines;
+  for (const Message& message : client.received) {
+    if (const auto* warning = std::get_if<WarningFrame>(&message)) lines.push_back(warning->text);
+  }
+  return lines;
+}
+
+// y = x + x on the first slice of two devices, z = y + y on the second.
+Program twice() {
+  const Mesh mesh{{{"data", 2}}};
+  ProgramBuilder b("twice", mesh);
+  Builder f("add", mesh);
+  const Value x = f.parameter("x", f32());
+  f.result("y", x + x);
+  const auto add = std::make_shared<const Function>(f.build());
+  const ProgramValue y = b.call(0, "first", add, {b.input_on(0, "x", f32())})[0];
+  const uint32_t second = b.slice("second", mesh);
+  b.output_of("z", b.call(second, "then", add, {b.transfer(y, second)})[0]);
+  return b.build();
+}
+
+class FastPathTest : public ControllerTest {
+ protected:
+  PlanId compile_twice(Dispatch dispatch, bool on_one_device = false) {
+    return reactor_->run([&] {
+      const SliceId first = controller_.allocate(session_, 2).id;
+      const SliceId second = on_one_device ? first : controller_.allocate(session_, 2).id;
+      return controller_.compile(session_, twice(), {first, second}, 2, dispatch).id;
+    });
+  }
+  // What the host was granted, as "slice:first-last".
+  std::vector<std::string> granted(int host) const {
+    std::vector<std::string> ranges;
+    for (const GrantFrame& grant : executor_[host].all<GrantFrame>()) {
+      for (const GrantRange& range : grant.ranges) {
+        ranges.push_back(cat(range.slice == kEverySlice ? "*" : cat(range.slice), ":", range.first,
+                             "-", range.first + range.count - 1));
+      }
+    }
+    return ranges;
+  }
+  void progress(size_t host, uint64_t run, uint32_t slice, uint32_t end) {
+    controller_.on_message(
+        hosts_[host],
+        ProgressFrame{{{.run = RunId(run), .slice = slice, .position_end = end, .busy_ns = 1000}}});
+  }
+};
+
+TEST_F(FastPathTest, AProgramThatIsDispatchedInParallelIsGrantedWholeAndNobodyIsWarned) {
+  submit(session_, compile_twice(Dispatch::kParallel));
+  EXPECT_THAT(granted(0), ElementsAre("*:0-3"));
+  EXPECT_THAT(warnings(client_), IsEmpty());
+}
+
+TEST_F(FastPathTest, DispatchedSequentiallyANodeIsGrantedOnceTheOneBeforeItHasEnded) {
+  const PlanId plan = compile_twice(Dispatch::kSequential);
+  submit(session_, plan);
+  submit(session_, plan);
+  EXPECT_THAT(granted(0), ElementsAre("0:0-1")) << "the call and its send";
+  progress(0, 1, 0, 1);
+  EXPECT_THAT(granted(1), IsEmpty()) << "what it waits for is not sent yet";
+  progress(0, 1, 0, 2);
+  EXPECT_THAT(granted(1), ElementsAre("1:0-1"));
+  finish(0, RunId(1));
+  EXPECT_THAT(granted(0), ElementsAre("0:0-1")) << "the run before it has not ended";
+  finish(1, RunId(1));
+  EXPECT_THAT(granted(0), ElementsAre("0:0-1", "0:0-1"));
+  EXPECT_THAT(granted(1), ElementsAre("1:0-1")) << "a slice's grants go to its own hosts";
+}
+
+TEST_F(FastPathTest, ItsClientIsToldOnceThatAProgramIsDispatchedSequentiallyAndWhy) {
+  const PlanId plan = compile_twice(Dispatch::kSequential);
+  for (int i = 0; i < 4; ++i) submit(session_, plan);
+  EXPECT_THAT(warnings(client_),
+              ElementsAre(AllOf(HasSubstr("program \"twice\" is dispatched sequentially"),
+                                HasSubstr("CompileOptions::dispatch"))));
+}
+
+TEST_F(FastPathTest, TheControllersLogSaysOnceWhichProgramLostTheFastPathAndWhy) {
+  const TempDir dir;
+  const std::string file = (dir.path() / "log").string();
+  {
+    const Logs logs({.levels = "warn", .file = file});
+    FakeExecutor executor;
+    FakeClient client;
+    Controller controller(*reactor_, {.log = logs.module("controller")});
+    controller.add_host({.name = "host", .devices = 4, .memory_bytes = 1000}, executor);
+    const SessionId session = controller.add_session("trainer", client);
+    reactor_->run([&] {
+      const SliceId one = controller.allocate(session, 2).id;
+      const SliceId two = controller.allocate(session, 2).id;
+      controller.compile(session, twice(), {one, two}, 2, Dispatch::kSequential);
+    });
+  }
+  std::ifstream in(file);
+  std::stringstream text;
+  text << in.rdbuf();
+  const std::string line = "program \"twice\" is dispatched sequentially";
+  EXPECT_THAT(text.str(),
+              AllOf(HasSubstr(line), HasSubstr("trainer"), HasSubstr("CompileOptions::dispatch")));
+  EXPECT_EQ(text.str().find(line), text.str().rfind(line));
+}
+
+// Of 1000 bytes a device gives out three outputs beside the plan's own two.
+TEST_F(FastPathTest, ItsClientIsToldOnceThatRunsWaitForMemory) {
+  const PlanId plan = compile(session_, 2, 2);
+  for (uint64_t run = 1; run <= 5; ++run) {
+    submit(session_, plan);
+    if (run < 5) finish(0, RunId(run));
+  }
+  EXPECT_THAT(warnings(client_), IsEmpty());
+  for (uint64_t run = 6; run <= 8; ++run) {
+    controller_.on_message(session_, FreeFrame{{last_output_}});  // Freed with the run before.
+    submit(session_, plan);
+    EXPECT_EQ(executor_[0].all<PrepareFrame>().size(), run - 1) << "it waits for memory";
+    finish(0, RunId(run - 1));
+    EXPECT_EQ(executor_[0].all<PrepareFrame>().size(), run);
+  }
+  EXPECT_THAT(warnings(client_),
+              ElementsAre(AllOf(HasSubstr("program \"doubled\" waits for memory"),
+                                HasSubstr("the results of 5 runs"),
+                                HasSubstr("set aside for those of 2"))));
+}
+
+TEST_F(FastPathTest, SequentialDispatchIsRefusedWhereADeviceIsInTwoSlices) {
+  try {
+    compile_twice(Dispatch::kSequential, true);
+    FAIL() << "compiled";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::kUnimplemented);
+    EXPECT_THAT(error.what(), AllOf(HasSubstr("\"twice\" can't be dispatched sequentially"),
+                                    HasSubstr("host-0/device 0 is in two of its slices")));
+  }
+  EXPECT_EQ(controller_.counts().plans, 0u);
+  compile_twice(Dispatch::kParallel, true);
+}
+
+TEST_F(FastPathTest, SequentialDispatchIsRefusedOnCardsWhichTellTheEndOfWholeRunsOnly) {
+  FakeExecutor cards;
+  controller_.host_lost(hosts_[0], Error(ErrorKind::kUnavailable, "gone"));
+  controller_.host_lost(hosts_[1], Error(ErrorKind::kUnavailable, "gone"));
+  controller_.add_host({.name = "host-2", .devices = 4, .memory_bytes = 1000, .kind = "cuda"},
+                       cards);
+  try {
+    compile_twice(Dispatch::kSequential);
+    FAIL() << "compiled";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::kUnimplemented);
+    EXPECT_THAT(error.what(), HasSubstr("the cards of host \"host-2\""));
+  }
+}
+
+}  // namespace
+}  // namespace gangway

@@ -1,0 +1,20 @@
+// Which nodes of a plan are dispatched sequentially (dispatch.h), and why: all, where the program
+// was compiled so; else those whose needs depend on data, since what a host must do for them is
+// known only when they fire. A plan has none of the latter while its check refuses late nodes.
+//
+// Threads: pure functions. Cost: O(1) a node; the reason O(nodes).
+#pragma once
+
+#include <string>
+
+#include "ir/plan/plan.h"
+
+namespace gangway {
+
+bool is_sequential(const Plan& plan, const PlanNode& node);
+bool any_sequential(const Plan& plan);
+
+// In words for the user, with the line of the first such node; empty: none is.
+std::string why_sequential(const Plan& plan);
+
+}  // namespace gangway
