@@ -125,6 +125,8 @@ class DeviceRun final : public Work {
   void stop_clock(const Turn& turn);
   bool over(const Turn& turn) const;
   bool arguments_pending(const Entry& entry) const;
+  bool arguments_settling() const;
+  void look_at_arguments();
   void look_for_cancel(const Entry& entry);
   bool sources_pending() const;
   void record_span(const Entry& entry, Turn& turn);

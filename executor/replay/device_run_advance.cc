@@ -19,11 +19,27 @@ bool DeviceRun::landed(Turn& turn) {
   if (!turn.device.discrete()) return true;
   if (!marked_) mark_ = turn.device.mark();
   marked_ = true;
+  if (arguments_settling()) return false;  // Their marks come before this one.
   std::shared_ptr<const Error> failure;
   if (turn.device.reached(mark_, &failure) == Progress::kPending) return false;
   marked_ = false;
   look_at_failure(failure);
+  look_at_arguments();
   return true;
+}
+
+// The runs that fill them are launched, and not known to be done.
+bool DeviceRun::arguments_settling() const {
+  return std::any_of(inputs_.arguments.begin(), inputs_.arguments.end(),
+                     [](const BufferPtr& buffer) { return buffer != nullptr && buffer->settling; });
+}
+
+// What it has read of a run that failed since means nothing.
+void DeviceRun::look_at_arguments() {
+  for (const BufferPtr& buffer : inputs_.arguments) {
+    if (buffer != nullptr && buffer->error != nullptr)
+      poison(buffer->error, buffer->error != peer_failed());
+  }
 }
 
 void DeviceRun::look_at_failure(const std::shared_ptr<const Error>& failure) {
@@ -212,7 +228,8 @@ Progress DeviceRun::advance_steps(const Entry& entry, Turn& turn) {
     frame.peer_poisoned = false;
     for (uint32_t argument : entry.arguments) {
       const BufferPtr& buffer = inputs_.arguments[argument];
-      if (buffer != nullptr && buffer->error != nullptr) poison(buffer->error, true);
+      if (buffer != nullptr && buffer->error != nullptr)
+        poison(buffer->error, buffer->error != peer_failed());
     }
   }
   frame.poisoned = error_ != nullptr;
@@ -302,6 +319,7 @@ void DeviceRun::finish(Turn& turn) {
     const BufferPtr& buffer = inputs_.outputs[output.output];
     if (buffer == nullptr) continue;
     buffer->pending = false;
+    buffer->settling = turn.device.discrete();
     buffer->error = error_;
     if (error_ != nullptr) continue;
     const int64_t bytes = plan_.plan->values[output.value].local_type.bytes();
@@ -311,10 +329,16 @@ void DeviceRun::finish(Turn& turn) {
   }
 }
 
-void DeviceRun::settled(Turn&, const std::shared_ptr<const Error>& failure) {
+// Of a discrete device all that it read is settled before.
+void DeviceRun::settled(Turn& turn, const std::shared_ptr<const Error>& failure) {
   look_at_failure(failure);
-  for (const BufferPtr& buffer : inputs_.outputs) {
-    if (failure != nullptr && buffer != nullptr) buffer->error = error_;
+  if (turn.device.discrete()) {
+    look_at_arguments();
+    for (const BufferPtr& buffer : inputs_.outputs) {
+      if (buffer == nullptr) continue;
+      buffer->settling = false;
+      buffer->error = error_;
+    }
   }
   release_inboxes();
 }

@@ -86,6 +86,9 @@ class Buffer {
   // The run that fills it has not ended on the device; who reads it waits. The device thread's,
   // once that run is enqueued.
   bool pending = false;
+  // On a discrete device: what that run started may still fail, and `error` come. The device
+  // thread's.
+  bool settling = false;
 
  private:
   const std::shared_ptr<DeviceMemory> memory_;  // A buffer may outlive its device.

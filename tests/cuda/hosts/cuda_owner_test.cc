@@ -137,6 +137,51 @@ TEST_P(CudaOwnerTest, AProgramThatIsGivenUpTellsThoseThatShareItsCommunicatorWhy
   EXPECT_EQ(t.reports(), "");
 }
 
+// y = x + 1, of what the other one computes; `commits`: into a state.
+std::shared_ptr<const Plan> taking(const Shape& shape, bool commits) {
+  TestPlan t("taking", shape.hosts, shape.devices);
+  const Type row = f32({kWide});
+  Builder b("taking", t.mesh());
+  b.result("y", b.parameter("x", row) + 1.0);
+  const uint32_t x = t.input("x", row);
+  if (!commits) {
+    t.call("add", t.function(b.build()), {x}, {t.output("y", row)});
+    return t.share();
+  }
+  Value w = b.parameter("w", row);
+  b.result("w", w + 1.0);
+  const uint32_t state = t.state("w", row, 0.0), y = t.output("y", row);
+  const uint32_t call =
+      t.call("add", t.function(b.build(), {.in_place = {{1, 1}}}), {x, state}, {y, state});
+  t.gate();
+  t.commit(call);
+  return t.share();
+}
+
+TEST_P(CudaOwnerTest, WhatTakesTheResultOfARunThatFailsOnItsCardFailsAndCommitsNothing) {
+  for (const bool commits : {false, true}) {
+    EmulatedHosts t(GetParam(), 2, 1);
+    t->install(kReducing, reducing(kTwoHosts));
+    t->install(kBeside, taking(kTwoHosts, commits), {2});
+    t->put<float>(ArrayId(101), kReducing, 0, std::vector<float>(2 * kWide, 1.0f));
+    t->start(request(kReducing, 1));
+    ASSERT_FALSE(t->wait(RunId(1)).error);
+    t.machine->inject({cuda::StatusKind::kAborted, "all_reduce", uint32_t(GetParam() % 10)});
+    t->start(request(kReducing, 2));
+    t->start({.plan = kBeside,
+              .run = RunId(3),
+              .arguments = {{0, ArrayId(1002), {}}},
+              .outputs = {ArrayId(1003)}});
+    ASSERT_TRUE(t->wait(RunId(2)).error);
+    const Done taken = t->wait(RunId(3));
+    ASSERT_TRUE(taken.error);
+    EXPECT_THAT(taken.error->what(), HasSubstr("communicator"));
+    if (commits) {
+      EXPECT_THAT(t->get_state<float>("w", kWide, {2}), testing::Each(0.0f));
+    }
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Seeds, CudaOwnerTest, testing::Range(uint64_t{1}, kSeeds + 1),
                          [](const auto& i) { return std::to_string(i.param); });
 
