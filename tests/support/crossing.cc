@@ -5,6 +5,8 @@
 #include <deque>
 #include <memory>
 
+#include "runtime/fibers/reactor.h"
+
 namespace gangway {
 namespace {
 
@@ -37,6 +39,17 @@ Program crossing(int64_t devices, int64_t microseconds) {
   return b.build();
 }
 
+// Where a device is stuck is said within seconds, on a busy machine later than its run's time limit
+// has passed.
+void wait_for_stuck(const Client& client, std::vector<std::string>& stuck) {
+  const Clock& clock = Reactor::current().clock();
+  const int64_t until_ns = clock.now_ns() + int64_t{20} * 1'000'000'000;
+  while (stuck.empty() && clock.now_ns() < until_ns) {
+    for (const HostStatus& host : client.status().hosts)
+      stuck.insert(stuck.end(), host.stuck.begin(), host.stuck.end());
+  }
+}
+
 }  // namespace
 
 void cross(Client client, int number, const Crossing& what, Crossed& all) {
@@ -67,8 +80,7 @@ void cross(Client client, int number, const Crossing& what, Crossed& all) {
     if (under_way.size() == 4) finish();
   }
   while (!under_way.empty()) finish();
-  for (const HostStatus& host : client.status().hosts)
-    all.stuck.insert(all.stuck.end(), host.stuck.begin(), host.stuck.end());
+  if (!all.errors.empty()) wait_for_stuck(client, all.stuck);
   client.close();
 }
 

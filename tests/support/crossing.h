@@ -31,7 +31,7 @@ struct Crossing {
 struct Crossed {
   int done = 0;
   std::vector<std::string> errors;
-  std::vector<std::string> stuck;  // What the controller said of its hosts at the end.
+  std::vector<std::string> stuck;  // What the controller says of its hosts once a run failed.
 };
 
 // Client `number` runs its program, at most four at a time, until one of all clients' runs fails.

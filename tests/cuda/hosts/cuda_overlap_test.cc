@@ -81,6 +81,7 @@ TEST_P(CudaOverlap, WhatDoesNotNeedAnAllReduceRunsWhileItIsUnderWay) {
   t.install(a_product_beside_an_all_reduce(), 1.0f);
   t.machine().hold("all_reduce");
   Reducing::start(t.all(), 1);
+  t.hosts.reactor().run_ready();  // Which wakes the devices.
   EXPECT_TRUE(t.machine().wait_until_ran("f: %2 dot"));
   EXPECT_EQ(t.machine().ran("all_reduce"), 0u);
   t.machine().release();
