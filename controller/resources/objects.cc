@@ -7,8 +7,15 @@ namespace gangway {
 ArrayRecord& ObjectTable::add(ArrayId id, ArrayRecord record) {
   GW_REQUIRE(id.value >> 40 == record.owner.value, "array ", id,
              ": its name is not in the range of client ", record.owner);
+  const auto held = held_.try_emplace(record.owner).first;
+  if (held->second >= arrays_max_) {
+    throw Error(ErrorKind::kOverloaded,
+                cat("array ", id, ": its client holds ", held->second, " arrays already"), {},
+                "let arrays go that nobody needs any more");
+  }
   const auto [at, is_new] = arrays_.try_emplace(id, std::move(record));
   GW_REQUIRE(is_new, "array ", id, ": the name is taken");
+  ++held->second;
   const DeviceLayout& layout = *at->second.layout;
   if (placed_[at->second.layout].arrays++ == 0) {
     for (HostId host : layout.hosts) hosts_.keep(host);
@@ -35,6 +42,7 @@ void ObjectTable::change(Arrays::iterator at, const Change& change) {
   if (array.client_holds || array.users > 0) return;
   const std::vector<HostId>& hosts = placed->first->hosts;
   dead_[hosts].push_back(at->first);
+  if (const auto held = held_.find(array.owner); --held->second == 0) held_.erase(held);
   arrays_.erase(at);  // Its memory first, which is the hosts'.
   if (--placed->second.arrays > 0) return;
   for (HostId host : hosts) hosts_.drop(host);

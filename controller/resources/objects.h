@@ -3,6 +3,8 @@
 // An array is one entry however many shards it has. Its client holds one reference, each run that
 // reads it one more; at zero the hosts are told to free it and its memory is given back.
 //
+// A client may hold kArraysMax arrays, also of runs that failed, whose memory nobody reserved.
+//
 // Threads: the reactor's thread.
 // Errors: find() throws kInvalid for an array that is not this session's.
 // Cost: O(log arrays) a reference, whatever the hosts. What is freed together on the same hosts is
@@ -45,9 +47,12 @@ struct ArrayRecord {
 
 class ObjectTable {
  public:
-  explicit ObjectTable(HostTable& hosts) : hosts_(hosts) {}
+  static constexpr size_t kArraysMax = size_t{1} << 18;  // Some 100 MiB.
+  explicit ObjectTable(HostTable& hosts, size_t arrays_max = kArraysMax)
+      : hosts_(hosts), arrays_max_(arrays_max) {}
 
-  // `id` is the client's choice; throws kInvalid when it is taken or of another session's range.
+  // `id` is the client's choice; throws kInvalid when it is taken or of another session's range,
+  // kOverloaded when the client holds too many.
   ArrayRecord& add(ArrayId id, ArrayRecord record);
   ArrayRecord& find(ArrayId id, SessionId owner);
   void keep(ArrayId id);                           // A run or a copy refers to it.
@@ -73,7 +78,9 @@ class ObjectTable {
   void change(Arrays::iterator at, const Change& change);
 
   HostTable& hosts_;
+  const size_t arrays_max_;
   Arrays arrays_;
+  std::map<SessionId, size_t> held_;  // How many arrays.
   struct Placed {
     int64_t arrays = 0;
     int64_t held_by_runs = 0;  // By runs alone.
