@@ -145,9 +145,7 @@ class EntryMaker {
     for (uint32_t i = 0; i < node.inputs.size(); ++i) {
       const uint32_t value = node.inputs[i].value;
       if (bound(value)) entry.patches.push_back({i, value});
-      for (uint32_t a = 0; a < plan_.inputs.size(); ++a) {
-        if (plan_.inputs[a] == value) entry.arguments.push_back(a);
-      }
+      add_arguments(entry, value);
     }
     for (uint32_t r = 0; r < node.results.size(); ++r) {
       const auto base = static_cast<uint32_t>(node.inputs.size()) + r;
@@ -194,7 +192,15 @@ class EntryMaker {
                                .node = n,
                                .value = value,
                                .channel = static_cast<uint32_t>(device_.channels.size())});
+    if (kind == EntryKind::kSend) add_arguments(device_.entries.back(), value);
     device_.channels.emplace_back();
+  }
+
+  // Those of the program's inputs that are this value, if it is one.
+  void add_arguments(Entry& entry, uint32_t value) {
+    for (uint32_t a = 0; a < plan_.inputs.size(); ++a) {
+      if (plan_.inputs[a] == value) entry.arguments.push_back(a);
+    }
   }
 
   void add_outputs() {

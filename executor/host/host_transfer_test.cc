@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "executor/host/host.h"
+#include "ir/build/ops.h"
 #include "tests/support/test_hosts.h"
 #include "tests/support/test_plan.h"
 
@@ -98,6 +99,55 @@ TEST_P(HostTransferTest, AnAllReduceCountsWhatMembersMoveInTheirHostAndHostsSend
   // Above: each member reads and writes half of the other one's B; hosts send half of B as partial
   // and half as result.
   EXPECT_EQ(counted(10'000), std::pair(uint64_t{2 * 2 * 40'000}, uint64_t{2 * 40'000}));
+}
+
+// y = x + 1 on device 0, after two milliseconds.
+std::shared_ptr<const Plan> slow_maker() {
+  TestPlan t("maker", 1, 2);
+  t.plan().slices = {{TestPlan::mesh_of(1), {{0, 0, 1}}}};
+  Builder b("next", TestPlan::mesh_of(1));
+  b.result("y", timed(b.parameter("x", f32()), 2000) + 1.0);
+  const uint32_t x = t.input("x", f32()), y = t.output("y", f32());
+  t.call("next", t.function(b.build()), {x}, {y});
+  return t.share();
+}
+
+// z = y + 1 on device 1, where y is an input that lies on device 0.
+std::shared_ptr<const Plan> sends_its_input() {
+  TestPlan t("taker", 1, 2);
+  const Mesh mesh = TestPlan::mesh_of(1);
+  t.plan().slices = {{mesh, {{0, 0, 1}}}, {mesh, {{0, 1, 1}}}};
+  Builder b("next", mesh);
+  b.result("z", b.parameter("y", f32()) + 1.0);
+  const uint32_t y = t.input("y", f32());
+  const uint32_t there = t.value("", PlanStorage::kTemporary, f32(), {}, 1);
+  const uint32_t z = t.value("z", PlanStorage::kOutput, f32(), {}, 1);
+  t.plan().outputs.push_back(z);
+  t.transfer(y, there);
+  t.call("next", t.function(b.build()), {there}, {z}, 1);
+  return t.share();
+}
+
+TEST_P(HostTransferTest, AnInputThatAnotherRunStillFillsIsSentOnceItIsFilled) {
+  constexpr PlanId kTaker{2};
+  for (const bool fails : {false, true}) {
+    TestHosts t(*reactor, 1, 2, GetParam());
+    t.install(kPlan, slow_maker());
+    t.install(kTaker, sends_its_input(), {2});
+    RunFrame maker = request_of(1);
+    if (fails) maker.arguments[0].bytes.resize(8);  // It does not fit.
+    t.start(maker);
+    t.start({.plan = kTaker,
+             .run = RunId(2),
+             .arguments = {{0, ArrayId(1001), {}}},
+             .outputs = {ArrayId(2000)}});
+    const Done done = t.wait(RunId(2));
+    EXPECT_EQ(done.error.has_value(), fails) << (fails ? "it was never filled" : "");
+    if (!fails) {
+      EXPECT_EQ(t.item<float>(RunId(2), 0), 2.0f);
+    }
+    t.wait(RunId(1));
+  }
 }
 
 TEST_P(HostTransferTest, DevicesOfOneHostHandOverTheSameWay) {

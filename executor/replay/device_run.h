@@ -127,6 +127,7 @@ class DeviceRun final : public Work {
   bool arguments_pending(const Entry& entry) const;
   bool arguments_settling() const;
   void look_at_arguments();
+  void look_at_arguments(const Entry& entry);
   void look_for_cancel(const Entry& entry);
   bool sources_pending() const;
   void record_span(const Entry& entry, Turn& turn);

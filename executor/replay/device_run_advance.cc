@@ -217,6 +217,15 @@ bool DeviceRun::arguments_pending(const Entry& entry) const {
   });
 }
 
+// Why one of them was not filled.
+void DeviceRun::look_at_arguments(const Entry& entry) {
+  for (uint32_t argument : entry.arguments) {
+    const BufferPtr& buffer = inputs_.arguments[argument];
+    if (buffer != nullptr && buffer->error != nullptr)
+      poison(buffer->error, buffer->error != peer_failed());
+  }
+}
+
 Progress DeviceRun::advance_steps(const Entry& entry, Turn& turn) {
   CallFrame& frame = frames_[entry.node];
   if (!begun_) {
@@ -226,11 +235,7 @@ Progress DeviceRun::advance_steps(const Entry& entry, Turn& turn) {
     frame.end = entry.end;
     frame.begun = false;
     frame.peer_poisoned = false;
-    for (uint32_t argument : entry.arguments) {
-      const BufferPtr& buffer = inputs_.arguments[argument];
-      if (buffer != nullptr && buffer->error != nullptr)
-        poison(buffer->error, buffer->error != peer_failed());
-    }
+    look_at_arguments(entry);
   }
   frame.poisoned = error_ != nullptr;
   if (advance_function(entry, frame, turn) == Progress::kPending) return Progress::kPending;

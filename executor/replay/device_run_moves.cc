@@ -41,6 +41,7 @@ Progress DeviceRun::advance_send(const Entry& entry, Turn& turn) {
   if (!begun_) {
     if (!channel.sender.may_send(inputs_.number)) return Progress::kPending;
     begun_ = true;
+    look_at_arguments(entry);
     if (error_ == nullptr) send(entry, turn);
   }
   if (sent_at_ns_ != 0 && turn.device.now_ns() < sent_at_ns_) {
