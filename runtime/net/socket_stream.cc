@@ -21,7 +21,7 @@ constexpr size_t kPiecesMax = 128;
 
 kj::AutoCloseFd duplicate(int fd) {
   int copy = -1;
-  KJ_SYSCALL(copy = fcntl(fd, F_DUPFD_CLOEXEC, 0));
+  KJ_SYSCALL(copy = fcntl(fd, F_DUPFD_CLOEXEC, 0)) {}
   return kj::AutoCloseFd(copy);
 }
 
@@ -42,8 +42,12 @@ class SocketStream final : public kj::AsyncIoStream {
   kj::Promise<void> write(Pieces pieces) override { return write_on(nullptr, pieces); }
 
   kj::Promise<void> whenWriteDisconnected() override { return input_.whenWriteDisconnected(); }
-  void shutdownWrite() override { KJ_SYSCALL(shutdown(fd_, SHUT_WR)); }
-  void abortRead() override { KJ_SYSCALL(shutdown(fd_, SHUT_RD)); }
+  void shutdownWrite() override {
+    KJ_SYSCALL(shutdown(fd_, SHUT_WR)) {}
+  }
+  void abortRead() override {
+    KJ_SYSCALL(shutdown(fd_, SHUT_RD)) {}
+  }
 
   void getsockopt(int level, int option, void* value, kj::uint* length) override {
     socklen_t size = *length;
@@ -51,7 +55,7 @@ class SocketStream final : public kj::AsyncIoStream {
     *length = size;
   }
   void setsockopt(int level, int option, const void* value, kj::uint length) override {
-    KJ_SYSCALL(::setsockopt(fd_, level, option, value, length));
+    KJ_SYSCALL(::setsockopt(fd_, level, option, value, length)) {}
   }
   void getsockname(sockaddr* address, kj::uint* length) override {
     socklen_t size = *length;
@@ -75,7 +79,7 @@ class SocketStream final : public kj::AsyncIoStream {
   kj::Promise<size_t> read_on(Reading reading) {
     while (becomes_readable_ == nullptr) {
       ssize_t n = -1;
-      KJ_NONBLOCKING_SYSCALL(n = ::read(fd_, reading.to, reading.max_bytes));
+      KJ_NONBLOCKING_SYSCALL(n = ::read(fd_, reading.to, reading.max_bytes)) {}
       if (n == 0) return reading.done;
       if (n < 0) {
         becomes_readable_ = input_.whenBecomesReadable();
@@ -109,7 +113,7 @@ class SocketStream final : public kj::AsyncIoStream {
       add(first);
       for (size_t i = 0; i < std::min(rest.size(), kPiecesMax - 1); ++i) add(rest[i]);
       ssize_t n = -1;
-      KJ_NONBLOCKING_SYSCALL(n = ::writev(fd_, parts.data(), static_cast<int>(count)));
+      KJ_NONBLOCKING_SYSCALL(n = ::writev(fd_, parts.data(), static_cast<int>(count))) {}
       auto written = static_cast<size_t>(std::max<ssize_t>(n, 0));
       const bool is_full = written < bytes;
       while (written >= first.size()) {
