@@ -151,6 +151,7 @@ class EntryMaker {
       const auto base = static_cast<uint32_t>(node.inputs.size()) + r;
       if (bound(node.results[r])) entry.patches.push_back({base, node.results[r]});
     }
+    if (!entry.patches.empty()) device_.patched.push_back(static_cast<uint32_t>(first));
   }
 
   void add_commit(uint32_t n, const PlanNode& node) {

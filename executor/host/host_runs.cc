@@ -151,6 +151,14 @@ void Host::Impl::require_in_order(const HostPlan& made, const PlanRun& run,
 // Everything host-side of the run, for all its nodes at once, but for those that are dispatched
 // sequentially.
 void Host::Impl::prepare_nodes(HostPlan& made, PlanRun& run) {
+  // Most entries are the same in every run; a trace shows all nodes.
+  if (!made.sequential && internal::trace_buffer() == nullptr) {
+    for (size_t d = 0; d < made.devices.size(); ++d) {
+      const DevicePlan& device = *made.devices[d];
+      for (uint32_t e : device.patched) run.devices[d]->fill_frame(device.entries[e]);
+    }
+    return;
+  }
   for (uint32_t n = 0; n < made.plan->nodes.size(); ++n) {
     if (!made.sequential) {
       fill_frames(made, run, n);

@@ -70,6 +70,7 @@ struct DevicePlan {
   PlanLayout layout;
   std::vector<Entry> entries;
   std::vector<uint32_t> entries_end;  // By plan node: the entries up to it.
+  std::vector<uint32_t> patched;      // The entries that have patches.
   // The entry at each position (ir/plan/positions.h): by slice, and in the order of the plan's
   // nodes; kNone, or empty: not here.
   std::vector<std::vector<uint32_t>> entry_at;
