@@ -9,6 +9,8 @@
 
 #include "client/client_impl.h"
 #include "ir/plan/plan_check.h"
+#include "protocol/slice_shape.h"
+#include "runtime/base/loc.h"
 #include "runtime/base/units.h"
 
 namespace gangway {
@@ -212,29 +214,48 @@ MemoryReport Executable::memory() const { return impl_->plan.memory; }
 uint64_t Executable::position() const { return impl_->position; }
 void Executable::set_position(uint64_t position) const { impl_->position = position; }
 
+namespace {
+
+// What is wrong, where no line is known yet, is so at this one of the caller's.
+template <class Body>
+void at_line(const Loc& loc, Body body) {
+  try {
+    body();
+  } catch (Error& error) {
+    error.add_where({.at = to_string(loc)});
+    throw;
+  }
+}
+
+}  // namespace
+
 Slice::Slice(std::shared_ptr<internal::SliceImpl> impl) : impl_(std::move(impl)) {}
 int64_t Slice::devices() const { return impl_->devices; }
 
-Mesh Slice::mesh(std::vector<MeshAxis> axes) const {
+Mesh Slice::mesh(std::vector<MeshAxis> axes, Loc loc) const {
   Mesh mesh{std::move(axes)};
-  std::set<std::string> names;
-  for (const MeshAxis& axis : mesh.axes) {
-    GW_REQUIRE(axis.size >= 1 && !axis.name.empty() && names.insert(axis.name).second, "mesh ",
-               to_string(mesh), ": axis \"", axis.name, "\" is empty or named twice");
-  }
-  GW_REQUIRE(mesh.devices() == devices(), "mesh ", to_string(mesh),
-             ": expected sizes that multiply "
-             "to the slice's ",
-             devices(), " devices, got ", mesh.devices());
+  at_line(loc, [&] {
+    std::set<std::string> names;
+    for (const MeshAxis& axis : mesh.axes) {
+      GW_REQUIRE(axis.size >= 1 && !axis.name.empty() && names.insert(axis.name).second, "mesh ",
+                 to_string(mesh), ": axis \"", axis.name, "\" is empty or named twice");
+    }
+    const int64_t ranks = impl_->ranks_per_device;
+    GW_REQUIRE(
+        mesh.devices() == devices(), "mesh ", to_string(mesh),
+        ": expected sizes that multiply to the slice's ", devices(), " devices",
+        ranks == 1 ? std::string() : cat(", ", ranks, " ranks on each of ", devices() / ranks),
+        ", got ", mesh.devices());
+  });
   return mesh;
 }
 
-Executable Slice::compile(const Program& program, const CompileOptions& options) const {
-  return compile(program, {}, options);
+Executable Slice::compile(const Program& program, const CompileOptions& options, Loc loc) const {
+  return compile(program, {}, options, loc);
 }
 
 Executable Slice::compile(const Program& program, const std::vector<Slice>& more_slices,
-                          const CompileOptions& options) const {
+                          const CompileOptions& options, Loc loc) const {
   GW_REQUIRE(options.runs_in_flight_max >= 1 && options.runs_in_flight_max <= kRunsInFlightMax,
              "compile: runs in flight: expected 1 to ", kRunsInFlightMax, ", got ",
              options.runs_in_flight_max);
@@ -246,8 +267,10 @@ Executable Slice::compile(const Program& program, const std::vector<Slice>& more
   executable->runs_in_flight_max = options.runs_in_flight_max;
   std::vector<uint64_t> ids;
   for (const auto& slice : executable->slices) ids.push_back(slice->id);
-  impl_->client->call("compile", [&, client = impl_->client.get()] {
-    executable->plan = client->session().compile(program, ids, options);
+  at_line(loc, [&] {
+    impl_->client->call("compile", [&, client = impl_->client.get()] {
+      executable->plan = client->session().compile(program, ids, options);
+    });
   });
   std::lock_guard lock(impl_->mutex);
   for (const internal::PlanPort& state : executable->plan.states) {
@@ -297,13 +320,16 @@ void Slice::write_state(const std::string& name, const HostTensor& tensor) const
 
 Client::Client(std::shared_ptr<internal::ClientImpl> impl) : impl_(std::move(impl)) {}
 
-Slice Client::allocate(const SliceOptions& options) const {
-  GW_REQUIRE(options.devices >= 1 && options.devices <= (1 << 24),
-             "allocate: expected at least one device, got ", options.devices);
-  const uint64_t id = impl_->call("allocate", [&, client = impl_.get()] {
-    return client->session().allocate(static_cast<uint32_t>(options.devices));
+Slice Client::allocate(const SliceOptions& options, Loc loc) const {
+  uint64_t id = 0;
+  at_line(loc, [&] {
+    require_ranks_divide(options.devices, options.ranks_per_device);
+    id = impl_->call("allocate", [&, client = impl_.get()] {
+      return client->session().allocate(static_cast<uint32_t>(options.devices),
+                                        static_cast<uint32_t>(options.ranks_per_device));
+    });
   });
-  return Slice(std::make_shared<internal::SliceImpl>(impl_, id, options.devices));
+  return Slice(std::make_shared<internal::SliceImpl>(impl_, id, options));
 }
 
 ClusterStatus Client::status() const {

@@ -40,6 +40,7 @@
 #include "ir/types/sharding.h"
 #include "protocol/install.h"
 #include "protocol/share.h"
+#include "runtime/base/loc.h"
 
 namespace gangway {
 
@@ -156,7 +157,11 @@ class Executable {
 };
 
 struct SliceOptions {
-  int64_t devices = 1;
+  int64_t devices = 1;  // As many as the slice's mesh has.
+  // So many of them, neighbours in the mesh, share one device of the cluster: they take turns, and
+  // each has memory of its own there. So a program can be tried with more devices than the cluster
+  // has. It divides `devices`.
+  int64_t ranks_per_device = 1;
 };
 
 class Slice {
@@ -164,13 +169,15 @@ class Slice {
   explicit Slice(std::shared_ptr<internal::SliceImpl> impl);
   int64_t devices() const;
   // Named axes over the slice's devices; sizes must multiply to devices().
-  Mesh mesh(std::vector<MeshAxis> axes) const;
+  Mesh mesh(std::vector<MeshAxis> axes, Loc loc = Loc::current()) const;
 
   // Verifies, lowers, installs once. Slice i of the program runs on `slices[i]`; this slice is
   // slice 0. Programs compiled on one slice share the states of equal name.
-  Executable compile(const Program& program, const CompileOptions& options = {}) const;
+  // An error that is about no line of the program names the caller's.
+  Executable compile(const Program& program, const CompileOptions& options = {},
+                     Loc loc = Loc::current()) const;
   Executable compile(const Program& program, const std::vector<Slice>& more_slices,
-                     const CompileOptions& options = {}) const;
+                     const CompileOptions& options = {}, Loc loc = Loc::current()) const;
 
   // An array for an input of a program compiled on this slice: the first run that takes it lays it
   // out as that input is sharded.
@@ -215,7 +222,8 @@ struct ClusterStatus {
 class Client {
  public:
   explicit Client(std::shared_ptr<internal::ClientImpl> impl);
-  Slice allocate(const SliceOptions& options) const;
+  // Throws kInvalid, with the caller's line, for what can't be had.
+  Slice allocate(const SliceOptions& options, Loc loc = Loc::current()) const;
   ClusterStatus status() const;
   // From now on: see ConnectOptions. kInvalid beyond their bounds.
   void set_share(double weight, int32_t priority) const;

@@ -86,13 +86,17 @@ class ClientImpl : public std::enable_shared_from_this<ClientImpl> {
 
 class SliceImpl {
  public:
-  SliceImpl(std::shared_ptr<ClientImpl> owner, uint64_t slice, int64_t count)
-      : client(std::move(owner)), id(slice), devices(count) {}
+  SliceImpl(std::shared_ptr<ClientImpl> owner, uint64_t slice, const SliceOptions& options)
+      : client(std::move(owner)),
+        id(slice),
+        devices(options.devices),
+        ranks_per_device(options.ranks_per_device) {}
   ~SliceImpl();
 
   std::shared_ptr<ClientImpl> client;
   uint64_t id;
   int64_t devices;
+  int64_t ranks_per_device;
   std::mutex mutex;
   std::map<std::string, Type> states;  // Of all programs compiled on it.
 };

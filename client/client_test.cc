@@ -175,6 +175,31 @@ TEST_F(ClientTest, MoreDevicesThanThereAreAreRefused) {
               HasSubstr("expected at most 4, got 5"));
 }
 
+TEST_F(ClientTest, RanksThatDoNotDivideTheDevicesAreRefusedWithTheNumbersAndTheLine) {
+  const int line = __LINE__ + 1;
+  const Error error = error_of([&] { client_.allocate({.devices = 8, .ranks_per_device = 3}); });
+  EXPECT_EQ(error.kind(), ErrorKind::kInvalid);
+  EXPECT_THAT(error.message(), HasSubstr("8 devices of a slice do not divide into physical ones "
+                                         "with ranks_per_device = 3 each"));
+  EXPECT_EQ(error.where().at, "client_test.cc:" + std::to_string(line));
+  for (const int64_t ranks : {-1, 0, 65})
+    EXPECT_THAT(
+        error_of([&] { client_.allocate({.devices = 65, .ranks_per_device = ranks}); }).what(),
+        HasSubstr("ranks_per_device: expected 1 to 64, got " + std::to_string(ranks)));
+  EXPECT_THAT(error_of([&] { client_.allocate({.devices = 10, .ranks_per_device = 2}); }).what(),
+              HasSubstr("expected at most 8, got 10 with ranks_per_device = 2"));
+}
+
+TEST_F(ClientTest, AMeshIsOfAllRanksOfItsSlice) {
+  const Slice ranks = client_.allocate({.devices = 8, .ranks_per_device = 2});
+  EXPECT_THAT(error_of([&] { ranks.mesh({{"data", 4}}); }).what(),
+              HasSubstr("8 devices, 2 ranks on each of 4, got 4"));
+  const Error error = error_of([&] { ranks.compile(accumulate(mesh_)); });
+  EXPECT_THAT(error.message(), HasSubstr("is a mesh {data: 4} of 4 devices, the allocated slice "
+                                         "has 8: 2 ranks on each of 4 devices"));
+  EXPECT_THAT(error.where().at, HasSubstr("client_test.cc:"));
+}
+
 TEST_F(ClientTest, AClosedClientSaysSo) {
   client_.close();
   EXPECT_EQ(error_of([&] { client_.allocate({.devices = 1}); }).kind(), ErrorKind::kCancelled);

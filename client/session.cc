@@ -60,9 +60,10 @@ class Session::Impl : public std::enable_shared_from_this<Session::Impl> {
     });
   }
 
-  uint64_t allocate(uint32_t devices) {
+  uint64_t allocate(uint32_t devices, uint32_t ranks_per_device) {
     auto request = session_.allocateRequest();
     request.setDevices(devices);
+    request.setRanksPerDevice(ranks_per_device);
     request.setIslands(1);
     auto response = await<capnp::Response<wire::Session::AllocateResults>>(request.send());
     slices_.emplace(response.getId(), response.getSlice());
@@ -230,7 +231,9 @@ std::shared_ptr<Session::Impl> Session::open() const {
 uint64_t Session::id() const { return open()->id; }
 int64_t Session::run_credits() const { return open()->run_credits; }
 int64_t Session::copy_credits() const { return open()->copy_credits; }
-uint64_t Session::allocate(uint32_t devices) { return open()->allocate(devices); }
+uint64_t Session::allocate(uint32_t devices, uint32_t ranks_per_device) {
+  return open()->allocate(devices, ranks_per_device);
+}
 void Session::release_slice(uint64_t slice) {
   if (impl_ != nullptr) impl_->release_slice(slice);
 }

@@ -62,7 +62,7 @@ class Session {
   int64_t copy_credits() const;
 
   // Suspends.
-  uint64_t allocate(uint32_t devices);
+  uint64_t allocate(uint32_t devices, uint32_t ranks_per_device);
   void release_slice(uint64_t slice);
   // Suspends.
   CompiledPlan compile(const Program& program, const std::vector<uint64_t>& slices,

@@ -132,8 +132,10 @@ interface Executor {
 interface Session {
   # A client's view of the controller. Dropping it frees everything that the client holds.
 
-  allocate @0 (devices :UInt32, islands :UInt32) -> (slice :Slice, id :UInt64, hosts :List(Text));
-  # Virtual devices; `hosts` says, for each, the executor it lies on now.
+  allocate @0 (devices :UInt32, islands :UInt32, ranksPerDevice :UInt32 = 1)
+      -> (slice :Slice, id :UInt64, hosts :List(Text));
+  # Virtual devices, `ranksPerDevice` of them on each physical one, which must divide them; `hosts`
+  # says, for each, the executor it lies on now.
 
   compile @1 (program :Data, slices :List(UInt64), runsInFlightMax :UInt32, dispatch :UInt8)
           -> Compiled;

@@ -42,7 +42,8 @@ class Runner {
                                                      }}));
       std::vector<Slice> slices;
       for (const ProgramSlice& slice : program_.slices)
-        slices.push_back(client_->allocate({.devices = slice.mesh.devices()}));
+        slices.push_back(client_->allocate(
+            {.devices = slice.mesh.devices(), .ranks_per_device = options_.ranks_per_device}));
       executable_.emplace(slices[0].compile(
           program_, std::vector<Slice>(slices.begin() + 1, slices.end()),
           {.runs_in_flight_max = options_.runs_in_flight, .dispatch = options_.dispatch}));

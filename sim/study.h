@@ -33,6 +33,7 @@ struct StudyOptions {
   SimClusterOptions cluster;
   std::vector<Program> programs;
   std::vector<Share> shares;  // By program; where there are fewer, the others ask for the usual.
+  int ranks_per_device = 1;   // Of each program's slices.
   int runs = 10;              // Of each program.
   int runs_in_flight = 4;     // Of each program.
   Dispatch dispatch = Dispatch::kParallel;

@@ -51,7 +51,8 @@ std::vector<HostId> CopyTable::make_array(SessionId session, const CopyFrame& re
                      .sharding = value.sharding};
   const DeviceLayout& layout = *record.layout;
   Reservations& wanted = plan.input_bytes[request.input];
-  if (wanted == nullptr) wanted = reservations(layout, block_bytes(value.local_type.bytes()));
+  if (wanted == nullptr)
+    wanted = reservations(layout, layout.ranks_per_device * block_bytes(value.local_type.bytes()));
   const std::string owner = callbacks_.owner_name(session);
   if (const auto short_of = hosts_.reserve(owner, *wanted)) {
     throw Error(ErrorKind::kOverloaded,

@@ -30,8 +30,11 @@ class Lowering {
     plan_.dispatch = options.dispatch;
     GW_ASSERT(options.slices.size() == program.slices.size());
     GW_ASSERT(kinds_.empty() || kinds_.size() == program.slices.size());
+    GW_ASSERT(options.ranks_per_device.empty() ||
+              options.ranks_per_device.size() == program.slices.size());
     for (size_t i = 0; i < program.slices.size(); ++i) {
-      plan_.slices.push_back({program.slices[i].mesh, options.slices[i]});
+      plan_.slices.push_back({program.slices[i].mesh, options.slices[i],
+                              options.ranks_per_device.empty() ? 1 : options.ranks_per_device[i]});
     }
   }
 

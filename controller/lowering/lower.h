@@ -27,6 +27,7 @@ namespace gangway {
 
 struct LowerOptions {
   std::vector<std::vector<PlanRange>> slices;  // For each slice of the program.
+  std::vector<uint32_t> ranks_per_device;      // The same; empty: one on each.
   std::vector<std::string> kinds;    // Of device, by slice of the program; empty: all are "cpu".
   std::vector<std::string> hosts;    // What PlanRange::host counts.
   std::vector<std::string> islands;  // By host; empty: all lie in one.

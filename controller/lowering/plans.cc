@@ -48,9 +48,9 @@ Reservations output_bytes(const PlanRecord& record) {
   std::map<DeviceRange, int64_t> bytes;
   for (uint32_t output : record.plan->outputs) {
     const PlanValue& value = record.plan->values[output];
-    for (const DeviceRange& range : record.layouts[value.slice]->ranges) {
-      bytes[range] += block_bytes(value.local_type.bytes());
-    }
+    const DeviceLayout& layout = *record.layouts[value.slice];
+    for (const DeviceRange& range : layout.ranges)
+      bytes[range] += layout.ranks_per_device * block_bytes(value.local_type.bytes());
   }
   std::vector<Reservation> wanted;
   wanted.reserve(bytes.size());
@@ -58,9 +58,10 @@ Reservations output_bytes(const PlanRecord& record) {
   return std::make_shared<const std::vector<Reservation>>(std::move(wanted));
 }
 
-DeviceLayout layout_of(const std::vector<DeviceRef>& devices, const std::vector<PlanRange>& ranges,
+DeviceLayout layout_of(const SliceRecord& slice, const std::vector<PlanRange>& ranges,
                        const std::vector<HostId>& hosts) {
-  DeviceLayout layout{.devices = devices, .hosts = hosts};
+  DeviceLayout layout{
+      .devices = slice.devices, .ranks_per_device = slice.ranks_per_device, .hosts = hosts};
   for (const PlanRange& range : ranges) {
     const HostId host = hosts[range.host];
     layout.ranges.push_back({host, range.first, range.count});
@@ -100,12 +101,17 @@ PlanRecord PlanTable::place(SessionId owner, const Program& program,
   for (size_t i = 0; i < slices.size(); ++i) {
     const SliceRecord& slice = slices_.at(slices[i], owner);
     const Mesh& mesh = program.slices[i].mesh;
-    GW_REQUIRE(mesh.devices() == static_cast<int64_t>(slice.devices.size()), "compile: slice \"",
+    const auto devices = static_cast<int64_t>(slice.devices.size());
+    GW_REQUIRE(mesh.devices() == devices * slice.ranks_per_device, "compile: slice \"",
                program.slices[i].name, "\" of program \"", program.name, "\" is a mesh ",
                to_string(mesh), " of ", mesh.devices(), " devices, the allocated slice has ",
-               slice.devices.size());
+               devices * slice.ranks_per_device,
+               slice.ranks_per_device == 1
+                   ? std::string()
+                   : cat(": ", slice.ranks_per_device, " ranks on each of ", devices, " devices"));
     for (const DeviceRef& device : slice.devices) hosts_.require_alive(device.host);
     options.slices.push_back(ranges_of(slice.devices, record.hosts));
+    options.ranks_per_device.push_back(slice.ranks_per_device);
     options.kinds.push_back(kind_of(slice.devices, hosts_));
   }
   for (HostId host : record.hosts) {
@@ -114,7 +120,7 @@ PlanRecord PlanTable::place(SessionId owner, const Program& program,
   }
   for (size_t i = 0; i < slices.size(); ++i) {
     record.layouts.push_back(std::make_shared<const DeviceLayout>(
-        layout_of(slices_.at(slices[i], owner).devices, options.slices[i], record.hosts)));
+        layout_of(slices_.at(slices[i], owner), options.slices[i], record.hosts)));
   }
   record.scope = slices[0].value;
   record.plan = std::make_shared<const Plan>(lower(program, options, cache_));

@@ -24,10 +24,15 @@ namespace gangway {
 
 // Where arrays lie: one for all that lie alike, such as the outputs of a plan on one slice.
 struct DeviceLayout {
-  std::vector<DeviceRef> devices;   // By mesh device.
+  std::vector<DeviceRef> devices;   // Each once, in the order of the mesh.
+  uint32_t ranks_per_device = 1;    // Mesh devices on each of them, neighbours in the mesh.
   std::vector<DeviceRange> ranges;  // The same ones.
   std::vector<HostId> holders;      // The hosts of these devices.
   std::vector<HostId> hosts;        // That know of the arrays: of all slices of their plan.
+
+  bool lies_like(const DeviceLayout& other) const {
+    return devices == other.devices && ranks_per_device == other.ranks_per_device;
+  }
 };
 
 struct ArrayRecord {

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "protocol/slice_shape.h"
+
 namespace gangway {
 
 // A device that a slice may take. The least is taken first: least shared, then of a whole host that
@@ -33,7 +35,8 @@ std::map<std::string, std::vector<SliceTable::Candidate>> SliceTable::candidates
 
 // The first `devices` of one island where one has so many: of the least shared, and of those the
 // one that keeps fewest to spare. Else the islands that have most, the least shared first.
-std::vector<SliceTable::Candidate> SliceTable::choose(uint32_t devices) const {
+std::vector<SliceTable::Candidate> SliceTable::choose(const SliceShape& shape) const {
+  const uint32_t devices = shape.devices / shape.ranks_per_device;
   std::map<std::string, std::vector<Candidate>> by_island = candidates(devices);
   std::vector<Candidate>* best = nullptr;
   std::pair<int, size_t> best_cost;
@@ -63,17 +66,21 @@ std::vector<SliceTable::Candidate> SliceTable::choose(uint32_t devices) const {
     chosen.insert(chosen.end(), here->begin(), here->begin() + std::min(missing, here->size()));
   }
   GW_REQUIRE(chosen.size() == devices, "allocate: not so many devices: expected at most ",
-             chosen.size(), ", got ", devices);
+             chosen.size() * shape.ranks_per_device, ", got ", shape.devices,
+             shape.ranks_per_device == 1
+                 ? std::string()
+                 : cat(" with ranks_per_device = ", shape.ranks_per_device));
   return chosen;
 }
 
-SliceRecord& SliceTable::allocate(SessionId owner, uint32_t devices) {
-  GW_REQUIRE(devices >= 1, "allocate: expected at least one device, got ", devices);
-  const std::vector<Candidate> chosen = choose(devices);
+SliceRecord& SliceTable::allocate(SessionId owner, const SliceShape& shape) {
+  require_ranks_divide(shape.devices, shape.ranks_per_device);
+  const std::vector<Candidate> chosen = choose(shape);
   const SliceId id(++last_);
   SliceRecord& slice = slices_[id];
   slice.id = id;
   slice.owner = owner;
+  slice.ranks_per_device = shape.ranks_per_device;
   for (const Candidate& candidate : chosen) slice.devices.push_back(candidate.at);
   // Neighbours in the mesh are neighbours in an island, and on a host.
   std::sort(slice.devices.begin(), slice.devices.end(), [this](DeviceRef a, DeviceRef b) {

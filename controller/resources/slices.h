@@ -1,12 +1,13 @@
 // Slices: the virtual devices that clients asked for, and the physical ones they lie on.
 //
+// A device may run several virtual ones of a slice, its ranks, as many as the client asked for.
 // Several slices may share a device; a new one takes the least shared devices, whole hosts first,
 // so that what is left stays in large pieces. It lies in one island wherever one has enough
 // devices.
 //
 // Threads: the reactor's thread.
 // Errors: allocate() throws kInvalid when there are not so many devices at all (a slice never holds
-// one device twice).
+// one device twice), and for ranks that do not divide them.
 #pragma once
 
 #include <map>
@@ -22,11 +23,21 @@ namespace gangway {
 
 using SliceId = Id<struct SliceTag>;
 
+// What a client asks for: `devices` virtual ones, so many of them on each physical one.
+struct SliceShape {
+  SliceShape(uint32_t virtual_devices, uint32_t on_each = 1)
+      : devices(virtual_devices), ranks_per_device(on_each) {}
+
+  uint32_t devices = 1;
+  uint32_t ranks_per_device = 1;
+};
+
 struct SliceRecord {
   SliceId id;
   SessionId owner;
-  std::vector<DeviceRef> devices;  // By virtual device.
-  int plans = 0;                   // That use it; the devices are given back after the last.
+  std::vector<DeviceRef> devices;  // Physical, each once: of virtual devices that are neighbours.
+  uint32_t ranks_per_device = 1;
+  int plans = 0;  // That use it; the devices are given back after the last.
   bool released = false;
   // Of the plans whose states are named in it; they outlive the plans.
   std::vector<std::shared_ptr<Holding>> states;
@@ -38,7 +49,7 @@ class SliceTable {
  public:
   explicit SliceTable(HostTable& hosts) : hosts_(hosts) {}
 
-  SliceRecord& allocate(SessionId owner, uint32_t devices);
+  SliceRecord& allocate(SessionId owner, const SliceShape& shape);
   // Throws kInvalid when it is not this session's.
   SliceRecord& at(SliceId id, SessionId owner);
   void keep(SliceId id) { ++slices_.at(id).plans; }
@@ -53,7 +64,7 @@ class SliceTable {
   struct Candidate;
   // By island, best first.
   std::map<std::string, std::vector<Candidate>> candidates(uint32_t devices) const;
-  std::vector<Candidate> choose(uint32_t devices) const;
+  std::vector<Candidate> choose(const SliceShape& shape) const;
   void erase_if_unused(SliceId id);
 
   HostTable& hosts_;

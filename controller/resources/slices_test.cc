@@ -9,6 +9,7 @@ namespace gangway {
 namespace {
 
 using testing::ElementsAre;
+using testing::HasSubstr;
 
 class SlicesTest : public testing::Test {
  protected:
@@ -17,7 +18,7 @@ class SlicesTest : public testing::Test {
   }
   std::vector<std::string> islands_of(uint32_t devices) {
     std::vector<std::string> islands;
-    for (const DeviceRef& device : slices_.allocate(SessionId(1), devices).devices)
+    for (const DeviceRef& device : slices_.allocate(SessionId(1), {devices}).devices)
       islands.push_back(hosts_.island_of(device.host));
     return islands;
   }
@@ -59,7 +60,34 @@ TEST_F(SlicesTest, ASliceThatNoIslandHoldsSpansTheLargestWithNeighboursInOneIsla
   host("c", 1);
   host("b", 1);
   EXPECT_THAT(islands_of(4), ElementsAre("a", "b", "b", "b"));
-  EXPECT_THROW(slices_.allocate(SessionId(1), 6), Error);
+  EXPECT_THROW(slices_.allocate(SessionId(1), {6}), Error);
+}
+
+TEST_F(SlicesTest, RanksThatShareADeviceTakeItOnce) {
+  host("a", 2);
+  const SliceRecord& slice = slices_.allocate(SessionId(1), {8, 4});
+  EXPECT_EQ(slice.devices.size(), 2u);
+  EXPECT_EQ(slice.ranks_per_device, 4u);
+  EXPECT_NE(slice.devices[0], slice.devices[1]);
+}
+
+TEST_F(SlicesTest, RanksThatDoNotDivideAreRefusedWhateverTheClientHasLetPass) {
+  host("a", 8);
+  const auto refusal = [&](const SliceShape& shape) -> std::string {
+    try {
+      slices_.allocate(SessionId(1), shape);
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), ErrorKind::kInvalid);
+      return error.message();
+    }
+    return "allocated";
+  };
+  EXPECT_THAT(refusal({8, 3}), HasSubstr("8 devices of a slice do not divide"));
+  EXPECT_THAT(refusal({8, 0}), HasSubstr("ranks_per_device: expected 1 to 64, got 0"));
+  EXPECT_THAT(refusal({0, 1}), HasSubstr("devices, got 0"));
+  EXPECT_THAT(refusal({~0u, ~0u}), HasSubstr("devices, got 4294967295"));
+  EXPECT_THAT(refusal({18, 2}), HasSubstr("at most 16, got 18 with ranks_per_device = 2"));
+  EXPECT_EQ(refusal({16, 2}), "allocated");
 }
 
 TEST_F(SlicesTest, ASliceOverSeveralIslandsTakesThoseThatNobodyUses) {

@@ -23,7 +23,7 @@ void bind_arguments(RunRecord& run, ObjectTable& objects) {
     const ArrayRecord& array = objects.find(argument.array, run.session);
     const Mesh& mesh = plan.slices[input.slice].mesh;
     const auto& layout = run.plan->layouts[input.slice];
-    const bool is_here = array.layout == layout || array.layout->devices == layout->devices;
+    const bool is_here = array.layout == layout || array.layout->lies_like(*layout);
     GW_REQUIRE(array.type == input.type && array.mesh == mesh && array.sharding == input.sharding &&
                    is_here,
                "run of \"", plan.name, "\": input \"", input.name, "\": expected ",

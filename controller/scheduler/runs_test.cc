@@ -276,7 +276,7 @@ Program counting(const Mesh& mesh) {
 // Hosts know only that the run before did not commit.
 TEST_F(RunsTest, RunsInFlightBehindOneThatFailedSayWhyItDid) {
   const PlanId plan = reactor_->run([&] {
-    slice_ = controller_.allocate(session_, 4).id;
+    slice_ = controller_.allocate(session_, {4}).id;
     return controller_.compile(session_, counting(Mesh{{{"data", 4}}}), {slice_}, 3).id;
   });
   RunId before;

@@ -153,9 +153,9 @@ void Controller::start_copy(SessionId id, CopyFrame frame) {
   });
 }
 
-const SliceRecord& Controller::allocate(SessionId session, uint32_t devices) {
+const SliceRecord& Controller::allocate(SessionId session, const SliceShape& shape) {
   require_open(session);
-  return slices_.allocate(session, devices);
+  return slices_.allocate(session, shape);
 }
 
 void Controller::release_slice(SliceId slice) { slices_.release(slice); }

@@ -54,7 +54,7 @@ class Controller {
   void session_closed(SessionId session);
   void on_message(SessionId session, Message message);
 
-  const SliceRecord& allocate(SessionId session, uint32_t devices);
+  const SliceRecord& allocate(SessionId session, const SliceShape& shape);
   void release_slice(SliceId slice);
   // Suspends.
   const PlanRecord& compile(SessionId session, const Program& program,

@@ -150,7 +150,7 @@ TEST_F(ControllerTest, AStateWithANameOf1MiBIsRefusedBeforeItReachesAHost) {
 }
 
 TEST_F(ControllerTest, AProgramWithANameOf1MiBIsRefused) {
-  const SliceId slice = controller_.allocate(session_, 4).id;
+  const SliceId slice = controller_.allocate(session_, {4}).id;
   Program program = doubled(Mesh{{{"data", 4}}});
   program.nodes[0].name = std::string(1 << 20, 'p');
   try {
@@ -173,7 +173,7 @@ TEST_F(ControllerTest, AClosedClientIsForgottenAndWhatStillComesOfItLeavesNothin
     }
     return false;
   };
-  EXPECT_TRUE(refused([&] { controller_.allocate(session_, 4); }));
+  EXPECT_TRUE(refused([&] { controller_.allocate(session_, {4}); }));
   EXPECT_TRUE(
       refused([&] { controller_.compile(session_, doubled(Mesh{{{"data", 4}}}), {slice_}, 2); }));
   submit(session_, plan);
@@ -275,7 +275,7 @@ TEST_F(ControllerTest, APlanSaysWhichIslandEachOfItsHostsLiesIn) {
   FakeExecutor far;
   controller_.add_host({.name = "far", .devices = 2, .island = "west"}, far);
   reactor_->run([&] {
-    const SliceId all = controller_.allocate(session_, 6).id;
+    const SliceId all = controller_.allocate(session_, {6}).id;
     const PlanRecord& record =
         controller_.compile(session_, doubled(Mesh{{{"data", 6}}}), {all}, 1);
     EXPECT_THAT(record.plan->islands, testing::ElementsAre("main", "main", "west"));

@@ -145,12 +145,15 @@ class SessionServer final : public wire::Session::Server {
 
   kj::Promise<void> allocate(AllocateContext context) override {
     return in_fiber("allocate", [this, self = thisCap(), context]() mutable {
-      const SliceRecord& slice = impl_.core.allocate(id_, context.getParams().getDevices());
+      const auto asked = context.getParams();
+      const SliceRecord& slice =
+          impl_.core.allocate(id_, {asked.getDevices(), asked.getRanksPerDevice()});
       auto results = context.getResults();
       results.setId(slice.id.value);
-      auto hosts = results.initHosts(static_cast<uint32_t>(slice.devices.size()));
+      const uint32_t ranks = slice.ranks_per_device;
+      auto hosts = results.initHosts(static_cast<uint32_t>(slice.devices.size()) * ranks);
       for (uint32_t i = 0; i < hosts.size(); ++i) {
-        hosts.set(i, impl_.core.hosts().at(slice.devices[i].host).info.name);
+        hosts.set(i, impl_.core.hosts().at(slice.devices[i / ranks].host).info.name);
       }
       results.setSlice(kj::heap<SliceServer>(impl_, slice.id));
     });

@@ -57,6 +57,10 @@ class Collective {
   virtual uint32_t size() const = 0;
   // Only modelled devices ask.
   virtual PeerCounts peers() const { return {}; }
+  // Members on this one's device, with itself, and whether all of them have begun what this one
+  // has: from then on the collective is the device's, not one rank's.
+  virtual uint32_t ranks_here() const { return 1; }
+  virtual bool all_here_began() const { return true; }
 
   // What errors call the collectives that follow; must live until they are done.
   virtual void name(std::string_view label) { static_cast<void>(label); }

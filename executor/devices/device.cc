@@ -33,9 +33,8 @@ const std::shared_ptr<const Error>& peer_failed() {
   return kFailed;
 }
 
-std::unique_ptr<Collective> Device::collective(std::unique_ptr<Collective> meeting,
-                                               const DeviceGroup&) {
-  return meeting;
+std::unique_ptr<Collective> Device::collective(Meetings meetings, const DeviceGroup&) {
+  return std::move(meetings.all);
 }
 
 std::unique_ptr<DeviceLink> Device::link_to(Device&, uint32_t) { return nullptr; }

@@ -72,9 +72,9 @@ struct CallFrame {
   bool poisoned = false;
   // A peer was poisoned: seen in a collective.
   bool peer_poisoned = false;
-  // The step waits in a way that keeps the device from all other work: it takes a given time, or it
-  // is a collective of a device that such a one holds.
-  bool holds_device = false;
+  // The step waits in a way that keeps the device from other work: it takes a given time, or it is
+  // a collective of a device that such a one holds, which all its ranks there have begun.
+  Hold holds = Hold::kNothing;
   // Record in `culprit` the first step whose float inputs were finite and whose outputs are not.
   bool check = false;
   NodeId culprit = kNone;
@@ -135,12 +135,24 @@ class CompiledFunction {
 
 class Device;
 
-// The devices of one collective, by rank.
+// The devices of one collective, each once, by their lowest rank.
 struct DeviceGroup {
   std::string name;              // Of all its devices, in order: equal on every host.
   std::vector<Device*> members;  // Null where another host has it.
   std::vector<LinkClass> links;  // From each to the next, and from the last to the first.
   int64_t bytes_max = 0;         // Of a bucket.
+  // By device: how many of its ranks are members, of so many that the slice puts on each. Empty:
+  // one of one.
+  std::vector<uint32_t> ranks;
+  uint32_t ranks_per_device = 1;
+};
+
+// How a member of a collective meets the others in host memory.
+struct Meetings {
+  std::unique_ptr<Collective> all;
+  // Of the lowest rank of each device, where devices have several and they are several devices;
+  // null: it is another rank.
+  std::unique_ptr<Collective> devices = nullptr;
 };
 
 // Of a run or a mark that failed because another device did; that one's own error says why.
@@ -178,10 +190,8 @@ class Device {
   // Devices that return the same pointer can run what was compiled for any of them.
   virtual const void* family() const { return nullptr; }
 
-  // A collective for tensors in this device's memory, whose members meet through `meeting`, which
-  // works in host memory.
-  virtual std::unique_ptr<Collective> collective(std::unique_ptr<Collective> meeting,
-                                                 const DeviceGroup& group);
+  // A collective of a rank for tensors in this device's memory, whose members meet in host memory.
+  virtual std::unique_ptr<Collective> collective(Meetings meetings, const DeviceGroup& group);
   // The staging_bytes() that such a collective will have. Throws kUnimplemented for a group that
   // the device can't join.
   virtual int64_t collective_bytes(const DeviceGroup& group) const;

@@ -132,16 +132,39 @@ bool LaneQueue::may_go_on(const Candidate& candidate, const Device& device) cons
     return true;
   return std::none_of(candidates_.begin(),
                       candidates_.begin() + static_cast<std::ptrdiff_t>(passed_over_),
-                      [](const Candidate& lower) { return lower.ticket > 0; });
+                      [&](const Candidate& before) {
+                        return before.ticket > 0 && before.ticket < candidate.ticket;
+                      });
+}
+
+// One piece of what holds the device, or of another rank that it lets go on. False: they wait.
+bool LaneQueue::advance_held(Turn& turn) {
+  turn.until_ticket = 0;
+  turn.alone = false;
+  if (advance(holder_, turn) != Progress::kPending || holder_.work == nullptr) return true;
+  return advance_beside(turn);
+}
+
+// One piece of another rank that the holder lets go on. False: none can.
+bool LaneQueue::advance_beside(Turn& turn) {
+  const Candidate holder = holder_;
+  turn.until_ticket = 0;
+  turn.alone = false;
+  for (Lane* lane : lanes_) {
+    if (holder.work->holds() != Hold::kOthers) return false;
+    Work* other = lane->first_;
+    if (other == holder.work || other->ticket() != holder.work->ticket()) continue;
+    const Progress progress = advance({other->ticket(), 0, other, lane}, turn);
+    if (holder_.work == nullptr) holder_ = holder;
+    if (progress != Progress::kPending) return true;
+    if (other->holds() == Hold::kAll) return false;
+  }
+  return false;
 }
 
 // One piece of the lowest ticket that can go on. False: all wait.
 bool LaneQueue::advance_one(Turn& turn) {
-  if (holder_.work != nullptr) {
-    turn.until_ticket = 0;
-    turn.alone = false;
-    return advance(holder_, turn) != Progress::kPending || holder_.work == nullptr;
-  }
+  if (holder_.work != nullptr) return advance_held(turn);
   find_candidates();
   turn.alone = lanes_.size() + tasks_.size() == 1;
   for (passed_over_ = 0; passed_over_ < candidates_.size(); ++passed_over_) {
@@ -151,7 +174,7 @@ bool LaneQueue::advance_one(Turn& turn) {
     const bool last = passed_over_ + 1 == candidates_.size();
     turn.until_ticket = passed_over_ > 0 ? 0 : last ? kNoTicket : candidates_[1].ticket;
     if (advance(candidate, turn) != Progress::kPending) return true;
-    if (holder_.work != nullptr) return false;
+    if (holder_.work != nullptr) return advance_beside(turn);
     // It may have come further before it waited, and then others wait for it no more.
     if (candidate.work->ticket() != candidate.ticket) return true;
   }
@@ -162,7 +185,7 @@ Progress LaneQueue::advance(const Candidate& candidate, Turn& turn) {
   const Candidate going = candidate;  // It may be the holder's own record.
   turn.device.at_work = going.work;
   const Progress progress = going.work->advance(turn);
-  const bool holds = progress == Progress::kPending && going.work->holds_device();
+  const bool holds = progress == Progress::kPending && going.work->holds() != Hold::kNothing;
   holder_ = holds ? going : Candidate{};
   if (progress == Progress::kDone) {
     end(going, turn);

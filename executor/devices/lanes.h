@@ -1,9 +1,10 @@
 // LaneQueue: what one device does: the runs of several programs, piece by piece, by ticket.
 //
-// Each installed plan has a lane on the device. The works of a lane follow one another, since they
-// share the plan's memory. Among lanes the lowest ticket goes first; a lane that waits, for a peer
-// or for its next ticket, is passed over, and tried again after each piece of another one. Works
-// without a lane (initialisers, copies to and from clients) wait for no other work of this kind.
+// Each rank of an installed plan that the device runs has a lane on it. The works of a lane follow
+// one another, since they share the rank's memory. Among lanes the lowest ticket goes first; a lane
+// that waits, for a peer or for its next ticket, is passed over, and tried again after each piece
+// of another one. Works without a lane (initialisers, copies to and from clients) wait for no other
+// work of this kind.
 //
 // Two things keep the order of tickets even where the lower one waits:
 //  - works that share a state: what has the higher ticket sees what the lower one left there;
@@ -11,6 +12,10 @@
 //    when all with lower tickets has been done, or launched. Otherwise that would wait behind the
 //    collective, whose other members may wait for it: two devices that begin two collectives in
 //    opposite orders wait for each other for ever, and so do a collective and what its peers need.
+//
+// The ranks that a device runs of one plan have the same tickets there. Neither comes before the
+// other: they take turns piece by piece, and where a collective holds the device all ranks of its
+// ticket go on, since each may be a member that the others wait for.
 //
 // A queue has no thread. Its device advances it: a CPU device on a thread of its own, which parks
 // when no work can go on; a simulated one inline on the reactor. So the same work runs on both.
@@ -30,7 +35,7 @@ namespace gangway {
 
 class Device;
 
-// The works of one plan on one device.
+// The works of one rank of a plan on one device.
 class Lane {
  public:
   Lane() = default;
@@ -68,6 +73,8 @@ class LaneQueue {
 
   bool take_incoming();
   bool advance_one(Turn& turn);
+  bool advance_held(Turn& turn);
+  bool advance_beside(Turn& turn);
   Progress advance(const Candidate& candidate, Turn& turn);
   void find_candidates();
   bool missed_candidates() const;
@@ -80,7 +87,7 @@ class LaneQueue {
   std::vector<Work*> tasks_;              // Oldest first.
   std::vector<Candidate> candidates_;     // Ascending by ticket.
   size_t passed_over_ = 0;                // So many of them wait.
-  Candidate holder_;                      // Set: nothing else runs meanwhile.
+  Candidate holder_;                      // Set: what it holds the device from waits.
   Work* settling_ = nullptr;              // Done, but for what they started: oldest first.
   Work* settling_last_ = nullptr;
 };

@@ -37,7 +37,7 @@ struct Piece {
   uint64_t ticket = 0;
   bool waits = false;
   bool collective = false;
-  bool holds = false;  // While it waits.
+  Hold holds = Hold::kNothing;  // While it waits.
 };
 
 // A run of pieces that writes down what it has done.
@@ -59,7 +59,7 @@ class Pieces final : public Work {
   void retire(bool done) override { log_.push_back(name_ + (done ? " done" : " dropped")); }
   uint64_t ticket() const override { return next < granted ? pieces[next].ticket : kNoTicket; }
   bool meets_others() const override { return next < granted && pieces[next].collective; }
-  bool holds_device() const override { return pieces[next].holds; }
+  Hold holds() const override { return pieces[next].holds; }
   std::span<const void* const> states() const override { return shared; }
 
   std::vector<Piece> pieces;
@@ -259,7 +259,7 @@ TEST_F(LanesTest, WithoutThatOrderTwoDevicesBeginCollectivesAsTheyCome) {
 
 TEST_F(LanesTest, WhatHoldsTheDeviceKeepsEvenLowerTicketsWaiting) {
   Pieces low("low", {{1, true}}, log);
-  Pieces high("high", {{2, true, false, true}, {3}}, log);
+  Pieces high("high", {{2, true, false, Hold::kAll}, {3}}, log);
   queue.push(low, &a);
   queue.push(high, &b);
   EXPECT_EQ(advance(), Progress::kPending);
@@ -269,6 +269,52 @@ TEST_F(LanesTest, WhatHoldsTheDeviceKeepsEvenLowerTicketsWaiting) {
   high.pieces[0].waits = false;
   EXPECT_EQ(advance(), Progress::kDone);
   EXPECT_THAT(log, ElementsAre("high2", "low1", "low done", "high3", "high done"));
+}
+
+TEST_F(LanesTest, RanksWithTheSameTicketsTakeTurns) {
+  Pieces x("x", {{1}, {2}}, log), y("y", {{1}, {2}}, log);
+  queue.push(x, &a);
+  queue.push(y, &b);
+  EXPECT_EQ(advance(), Progress::kDone);
+  EXPECT_THAT(log, ElementsAre("x1", "y1", "x2", "x done", "y2", "y done"));
+}
+
+TEST_F(LanesTest, ARankBeginsACollectiveWhileAnotherOfTheSameTicketWaitsInIt) {
+  Pieces first("first", {{5, true, true}}, log), second("second", {{5, false, true}}, log);
+  queue.push(first, &a);
+  queue.push(second, &b);
+  EXPECT_EQ(advance(), Progress::kPending);
+  EXPECT_THAT(log, ElementsAre("second5", "second done"));
+  first.pieces[0].waits = false;
+  EXPECT_EQ(advance(), Progress::kDone);
+}
+
+TEST_F(LanesTest, WhereACollectiveHoldsTheDeviceOnlyOtherRanksOfItsTicketGoOn) {
+  Pieces first("first", {{5, true, true, Hold::kOthers}, {6}}, log);
+  Pieces second("second", {{5, false, true}, {6}}, log), other("other", {{3}}, log),
+      task("task", {{0}}, log);
+  queue.push(first, &a);
+  EXPECT_EQ(advance(), Progress::kPending);
+  queue.push(other, &c);
+  queue.push(task);
+  queue.push(second, &b);
+  EXPECT_EQ(advance(), Progress::kPending);
+  EXPECT_THAT(log, ElementsAre("second5"));
+  first.pieces[0].waits = false;
+  EXPECT_EQ(advance(), Progress::kDone);
+  EXPECT_THAT(log, ElementsAre("second5", "first5", "task0", "task done", "other3", "other done",
+                               "first6", "first done", "second6", "second done"));
+}
+
+TEST_F(LanesTest, ARankThatTakesItsTimeKeepsTheOtherRanksWaiting) {
+  Pieces first("first", {{5, true, false, Hold::kAll}}, log), second("second", {{5}}, log);
+  queue.push(first, &a);
+  queue.push(second, &b);
+  EXPECT_EQ(advance(), Progress::kPending);
+  EXPECT_THAT(log, IsEmpty());
+  first.pieces[0].waits = false;
+  EXPECT_EQ(advance(), Progress::kDone);
+  EXPECT_THAT(log, ElementsAre("first5", "first done", "second5", "second done"));
 }
 
 TEST_F(LanesTest, WhatIsLeftIsDropped) {

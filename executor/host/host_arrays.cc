@@ -16,7 +16,7 @@ void HostArrays::put(uint64_t request, ArrayId array, const HostPlan& like, uint
   TensorShards tensor = like.shards[like.plan->inputs[input]];
   for (Shard& shard : tensor.shards) {
     for (const auto& device : like.devices) {
-      if (device->member.device != shard.device) continue;
+      if (!device->holds(shard)) continue;
       const auto& pool = device->input_pools[input];
       shard.buffer = pool != nullptr
                          ? pool->take()

@@ -44,7 +44,7 @@ TensorShards shards_of(const HostPlan& plan, const PlanValue& value) {
   for (const auto& device : plan.devices) {
     const uint32_t mesh_device = mesh_device_of(slice, device->member);
     if (mesh_device != kNone)
-      tensor.shards.push_back({device->member.device, mesh_device, nullptr});
+      tensor.shards.push_back({device->member.device, device->member.rank, mesh_device, nullptr});
   }
   return tensor;
 }

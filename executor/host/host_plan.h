@@ -45,6 +45,9 @@ struct PlanGroup {
   uint32_t spec = kNone;  // Of HostPlan::groups; kNone: the gate.
   uint32_t row = 0;       // Of GroupSpec::groups.
   GroupView view;
+  std::vector<Member> here;  // As view.here().
+  // Only the lowest rank of each device, which meet once its ranks have; the whole row is next.
+  bool of_devices = false;
 };
 
 // A run in flight: its part on each device of this host.

@@ -31,6 +31,13 @@ Progress advance_initialiser(const CompiledFunction& function, const Function& s
   }
 }
 
+// The ranks of one device need its memory together.
+void add(DeviceNeed& to, const DeviceNeed& more) {
+  to.arena += more.arena;
+  to.state += more.state;
+  to.slots += more.slots;
+}
+
 // The controller installs plans of one scope one after another, but the uninstalling of one that it
 // refused may come behind the next one's installation.
 Error state_not_usable(const std::string& name, const char* why) {
@@ -122,7 +129,9 @@ Installed Host::Impl::offer(HostPlan& made, const CompileJob& job) {
     device->layout = lay_out(*made.plan, device->member, device->functions, init_arena,
                              device->device->discrete());
     add_entries(made, *device);
-    installed.needs.push_back(need_of(made, *device));
+    const DeviceNeed need = need_of(made, *device);
+    const bool is_first = installed.needs.empty() || installed.needs.back().device != need.device;
+    is_first ? installed.needs.push_back(need) : add(installed.needs.back(), need);
     const Result<void> fits = device->device->memory().would_fit(
         installed.needs.back().total(), cat("program \"", made.plan->name, "\""));
     if (!fits.ok()) throw fits.error();
@@ -172,7 +181,9 @@ void Host::Impl::link(PlanId id, const std::vector<LinkOffer>& offers) {
   };
   link_devices(made, memory_of, [&](uint32_t device) { return devices.bell(device); });
   // Hosts are of one machine: its device threads share its cores.
-  const auto threads = static_cast<int>(plan_members(*made.plan).size());
+  const std::vector<Member> members = plan_members(*made.plan);
+  const auto threads = static_cast<int>(
+      std::ranges::count_if(members, [](const Member& member) { return member.rank == 0; }));
   for (const auto& device : made.devices) device->device->expect_peers(threads);
   made.stage = PlanStage::kLinked;
 }
@@ -294,7 +305,7 @@ void Host::Impl::add_states(HostPlan& made) {
       share_state(state);
     }
     for (const auto& device : made.devices) {
-      const Shard* shard = state->shards.on(device->member.device);
+      const Shard* shard = state->shards.on(device->member.device, device->member.rank);
       if (shard == nullptr) continue;
       device->states[value] = shard->buffer;
       device->shared_states.push_back(shard->buffer.get());
@@ -308,7 +319,7 @@ void Host::Impl::add_states(HostPlan& made) {
 void Host::Impl::initialise(HostPlan& made, uint32_t s, const std::shared_ptr<State>& state) {
   const std::shared_ptr<const Function> source = made.plan->states[s].init;
   for (const auto& device : made.devices) {
-    const Shard* shard = state->shards.on(device->member.device);
+    const Shard* shard = state->shards.on(device->member.device, device->member.rank);
     if (shard == nullptr) continue;
     auto frame = std::make_shared<CallFrame>();
     frame->bases = {shard->buffer->data(), device->arena->data()};

@@ -238,7 +238,7 @@ void Host::Impl::make_outputs(HostPlan& made, const RunFrame& request) {
     for (const auto& device : made.devices) {
       if (device->output_pools[o] == nullptr) continue;
       for (Shard& shard : tensor.shards) {
-        if (shard.device != device->member.device) continue;
+        if (!device->holds(shard)) continue;
         shard.buffer = device->output_pools[o]->take();
         shard.buffer->pending = true;
       }
@@ -265,13 +265,13 @@ void Host::Impl::bind(HostPlan& made, const RunFrame& request, size_t d, PlanRun
     for (const ArgumentFrame& argument : request.arguments) {
       if (!argument.bytes.empty()) {
         const TensorShards& like = made.shards[facts.inputs[argument.input]];
-        const Shard* here = like.on(device.member.device);
+        const Shard* here = like.on(device.member.device, device.member.rank);
         if (here == nullptr) continue;
         const bool whole = like.local == like.type;
         if (!whole) run.parts.push_back(part_of(like, *here, argument.bytes));
         inputs.inline_bytes[argument.input] = whole ? &argument.bytes : &run.parts.back();
       } else if (const TensorShards* found = arrays.find(argument.array)) {
-        const Shard* shard = found->on(device.member.device);
+        const Shard* shard = found->on(device.member.device, device.member.rank);
         if (shard != nullptr) inputs.arguments[argument.input] = shard->buffer;
       }
     }
@@ -279,7 +279,8 @@ void Host::Impl::bind(HostPlan& made, const RunFrame& request, size_t d, PlanRun
   for (const DeviceOutput& output : device.outputs) {
     if (output.output >= request.outputs.size()) continue;
     const TensorShards* found = arrays.find(request.outputs[output.output]);
-    const Shard* shard = found == nullptr ? nullptr : found->on(device.member.device);
+    const Shard* shard =
+        found == nullptr ? nullptr : found->on(device.member.device, device.member.rank);
     if (shard != nullptr) inputs.outputs[output.output] = shard->buffer;
   }
   for (uint32_t s = 0; s < facts.sources.size() && error == nullptr && !made.sequential; ++s) {
@@ -295,7 +296,7 @@ EventPtr Host::Impl::fill_source(HostPlan& made, size_t d, DeviceRun& run, uint3
   if (made.sources[source] == nullptr) return nullptr;  // Nobody reads it.
   if (device.layout.values[value].kind == ValuePlace::Kind::kAbsent) return nullptr;
   const TensorShards& rows = made.shards[value];
-  const uint32_t mesh_device = rows.on(device.member.device)->mesh_device;
+  const uint32_t mesh_device = rows.on(device.member.device, device.member.rank)->mesh_device;
   int64_t first = 0, part = rows.type.dims[0];
   for (size_t axis = 0; axis < rows.sharding.size(); ++axis) {
     if (rows.sharding[axis].kind != PlacementKind::kShard) continue;
@@ -362,16 +363,20 @@ void Host::Impl::sections_ended(DeviceRun& device) {
 }
 
 // A section has ended when it has on all devices of this host. All of them are in step, by and
-// large, so the one that was busy longest tells how long it took.
+// large, so the one that was busy longest tells how long it took; a device is with all its ranks,
+// which take turns.
 std::vector<SectionTime> Host::Impl::news_of(PlanRun& run) {
   std::vector<SectionTime> now(run.told.size());
+  std::vector<int64_t> device_busy_ns(now.size(), 0);  // With the ranks so far.
   for (const auto& device : run.devices) {
     const std::vector<ToldSlice>& slices = device->plan().told_slices;
     for (size_t i = 0; i < slices.size(); ++i) {
       SectionTime& time = now[slices[i].slice];
       const uint32_t ended = device->positions_ended(i);
       time.position_end = time.run == RunId() ? ended : std::min(time.position_end, ended);
-      time.busy_ns = std::max(time.busy_ns, device->busy_ns(i));
+      int64_t& busy_ns = device_busy_ns[slices[i].slice];
+      busy_ns = device->busy_ns(i) + (device->plan().member.rank == 0 ? 0 : busy_ns);
+      time.busy_ns = std::max(time.busy_ns, busy_ns);
       time.run = run.run;
     }
   }

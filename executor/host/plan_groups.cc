@@ -32,32 +32,50 @@ std::vector<Member> members_of(const Plan& plan, const GroupSpec& group, size_t 
   return members;
 }
 
-// Which of this host's members of a group a device is; kNone: none of them.
-uint32_t index_in(const GroupView& group, uint32_t device) {
-  const auto found = std::ranges::find(group.here(), device, &GroupView::Member::device);
-  return found == group.here().end() ? kNone : static_cast<uint32_t>(found - group.here().begin());
-}
-
-// body(group, the device's index among its members here) for each group that it is in.
+// body(group, its index among the members here) for each group that the member is in.
 template <class Body>
 void for_each_group(const HostPlan& plan, const Member& member, Body body) {
   for (const PlanGroup& group : plan.meetings) {
-    const uint32_t index = index_in(group.view, member.device);
-    if (index != kNone) body(group, index);
+    const auto found = std::ranges::find(group.here, member);
+    if (found != group.here.end()) body(group, static_cast<uint32_t>(found - group.here.begin()));
   }
+}
+
+// `members`: by rank.
+PlanGroup group_with(const HostPlan& plan, std::string name, const std::vector<Member>& members,
+                     int64_t bytes_max, bool alarms) {
+  PlanGroup group{.view = view(plan, std::move(name), members, bytes_max, alarms)};
+  for (const GroupView::Member& here : group.view.here()) group.here.push_back(members[here.rank]);
+  return group;
+}
+
+// The lowest rank of each device; ranks of one device are neighbours in every group.
+std::vector<Member> first_ranks(const std::vector<Member>& members) {
+  std::vector<Member> first;
+  for (const Member& member : members) {
+    if (first.empty() || first.back().host != member.host || first.back().device != member.device)
+      first.push_back(member);
+  }
+  return first;
 }
 
 DeviceGroup devices_of(const HostPlan& plan, const PlanGroup& group) {
   const GroupSpec& spec = plan.groups[group.spec];
   const std::vector<Member> members = members_of(*plan.plan, spec, group.row);
-  DeviceGroup devices{.bytes_max = spec.bytes_max};
-  for (size_t rank = 0; rank < members.size(); ++rank) {
-    const Member& member = members[rank];
-    const Member& next = members[(rank + 1) % members.size()];
+  const std::vector<Member> first = first_ranks(members);
+  DeviceGroup devices{.bytes_max = spec.bytes_max,
+                      .ranks_per_device = plan.plan->slices[spec.slice].ranks_per_device};
+  for (size_t d = 0; d < first.size(); ++d) {
+    const Member& member = first[d];
+    const Member& next = first[(d + 1) % first.size()];
     devices.name += cat(plan.plan->hosts[member.host], "/", member.device, " ");
     const DevicePlan* here = device_of(plan, member);
     devices.members.push_back(here == nullptr ? nullptr : here->device);
     devices.links.push_back(link_class(*plan.plan, member.host, next.host));
+    devices.ranks.push_back(
+        static_cast<uint32_t>(std::ranges::count_if(members, [&](const Member& m) {
+          return m.host == member.host && m.device == member.device;
+        })));
   }
   return devices;
 }
@@ -69,16 +87,20 @@ class Linker {
 
   void link(const PlanGroup& group) {
     const bool gate = group.spec == kNone;
-    auto meetings = join(group.view, !gate);
+    auto meetings = join(group, !gate);
     for (size_t m = 0; m < meetings.size(); ++m) {
-      DevicePlan& device = device_at(group.view, m);
+      DevicePlan& device = *device_of(plan_, group.here[m]);
       if (gate) {
         device.collectives.push_back(std::move(meetings[m]));
         device.gate = device.collectives.back().get();
         continue;
       }
-      device.collectives.push_back(
-          device.device->collective(std::move(meetings[m]), devices_of(plan_, group)));
+      if (group.of_devices) {
+        of_devices_[&device] = std::move(meetings[m]);
+        continue;
+      }
+      device.collectives.push_back(device.device->collective(
+          {std::move(meetings[m]), std::move(of_devices_[&device])}, devices_of(plan_, group)));
       const GroupSpec& spec = plan_.groups[group.spec];
       made_[{&device, spec.slice, spec.axes}] = device.collectives.back().get();
     }
@@ -96,48 +118,61 @@ class Linker {
   }
 
  private:
-  DevicePlan& device_at(const GroupView& view, size_t member) const {
-    return *device_of(plan_, {plan_.self, view.here()[member].device});
-  }
-
-  std::vector<std::unique_ptr<Collective>> join(const GroupView& view, bool counted) const {
+  std::vector<std::unique_ptr<Collective>> join(const PlanGroup& group, bool counted) const {
     GroupLinks links{.memory = plan_.memory,
                      .memory_of = [this](uint32_t host, uint32_t device) -> PeerMemory& {
                        return memory_of_({host, device});
                      }};
-    for (size_t m = 0; m < view.here().size(); ++m) {
-      links.bells.push_back(bell_of_(view.here()[m].device));
-      links.meters.push_back(counted ? &device_at(view, m).device->moved : nullptr);
+    for (const Member& member : group.here) {
+      links.bells.push_back(bell_of_(member.device));
+      links.meters.push_back(counted ? &device_of(plan_, member)->device->moved : nullptr);
     }
-    return join_group(view, links);
+    return join_group(group.view, links);
   }
 
   HostPlan& plan_;
   const MemoryOf& memory_of_;
   const std::function<Bell(uint32_t)>& bell_of_;
   std::map<std::tuple<const DevicePlan*, uint32_t, std::string>, Collective*> made_;
+  // Those of the group that is linked next, whose lowest ranks they join.
+  std::map<const DevicePlan*, std::unique_ptr<Collective>> of_devices_;
 };
+
+}  // namespace
+
+namespace {
+
+// Discrete devices meet in host memory, but lay no tensor there; and they raise alarms. Those
+// without values only meet.
+void add_row(HostPlan& plan, uint32_t spec, uint32_t row) {
+  const GroupSpec& facts = plan.groups[spec];
+  const std::vector<Member> members = members_of(*plan.plan, facts, row);
+  if (std::ranges::none_of(members, [&](const Member& m) { return m.host == plan.self; })) return;
+  const bool discrete = is_discrete(plan);
+  const std::string name = cat(facts.slice, " ", facts.axes, " ", row);
+  const std::vector<Member> first = first_ranks(members);
+  if (discrete && first.size() > 1 && first.size() < members.size()) {
+    PlanGroup& devices =
+        plan.meetings.emplace_back(group_with(plan, cat(name, " devices"), first, 0, true));
+    devices.spec = spec;
+    devices.row = row;
+    devices.of_devices = true;
+  }
+  PlanGroup& all = plan.meetings.emplace_back(group_with(
+      plan, name, members, discrete || !has_values(plan) ? 0 : facts.bytes_max, discrete));
+  all.spec = spec;
+  all.row = row;
+}
 
 }  // namespace
 
 void find_groups(HostPlan& plan) {
   if (plan.devices.empty()) return;
-  const bool discrete = is_discrete(plan);
-  for (uint32_t g = 0; g < plan.groups.size(); ++g) {
-    const GroupSpec& spec = plan.groups[g];
-    for (uint32_t row = 0; row < spec.groups.size(); ++row) {
-      const std::vector<Member> members = members_of(*plan.plan, spec, row);
-      if (std::ranges::none_of(members, [&](const Member& m) { return m.host == plan.self; }))
-        continue;
-      // Discrete devices meet in host memory, but lay no tensor there; and they raise alarms.
-      // Those without values only meet.
-      plan.meetings.push_back({g, row,
-                               view(plan, cat(spec.slice, " ", spec.axes, " ", row), members,
-                                    discrete || !has_values(plan) ? 0 : spec.bytes_max, discrete)});
-    }
+  for (uint32_t spec = 0; spec < plan.groups.size(); ++spec) {
+    for (uint32_t row = 0; row < plan.groups[spec].groups.size(); ++row) add_row(plan, spec, row);
   }
   if (has_gate(*plan.plan))
-    plan.meetings.push_back({kNone, 0, view(plan, "gate", plan_members(*plan.plan), 0, false)});
+    plan.meetings.push_back(group_with(plan, "gate", plan_members(*plan.plan), 0, false));
 }
 
 void for_each_group_area(const HostPlan& plan, const Member& member,
@@ -158,7 +193,7 @@ int64_t group_bytes(const HostPlan& plan, const Member& member) {
 int64_t staging_bytes(const HostPlan& plan, const DevicePlan& device) {
   int64_t total = 0;
   for_each_group(plan, device.member, [&](const PlanGroup& group, uint32_t) {
-    if (group.spec == kNone) return;
+    if (group.spec == kNone || group.of_devices) return;
     try {
       total += device.device->collective_bytes(devices_of(plan, group));
     } catch (Error& error) {

@@ -1,5 +1,7 @@
 // The groups in which devices of an installed plan meet: one for each row of a slice along the axes
-// of a collective, and the gate, of which all devices of the plan are members.
+// of a collective, and the gate, of which all devices of the plan are members. A device that runs
+// several ranks is a member with each of them: members of one host meet in its memory before the
+// host meets others, so ranks of one device reduce there first.
 //
 //   find_groups() -> for_each_group_area() -> link_groups()
 //                    in the memory that        over the peers'

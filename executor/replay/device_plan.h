@@ -1,6 +1,6 @@
 // DevicePlan: an installed plan as one device replays it: its entries in ticket order, and a record
 // for each run in flight in which everything that does not change from run to run is already filled
-// in.
+// in. A device that runs several ranks of the plan has one for each.
 //
 //   install: plan -> entries, places, frames      once
 //   start:   bind arguments and outputs           host side, every node at once
@@ -19,6 +19,7 @@
 #include "executor/replay/order_log.h"
 #include "executor/replay/plan_layout.h"
 #include "executor/store/buffer_pool.h"
+#include "executor/store/tensor_shards.h"
 #include "executor/transfers/transfer_channel.h"
 
 namespace gangway {
@@ -97,6 +98,11 @@ struct DevicePlan {
   std::vector<std::shared_ptr<BufferPool>> input_pools;   // By Plan::inputs; null for small ones.
   std::vector<std::shared_ptr<BufferPool>> output_pools;  // By Plan::outputs; null where absent.
   int64_t reserved_bytes = 0;  // Shared memory that counts as the device's.
+
+  // Of a tensor of this host: whether its part lies here.
+  bool holds(const Shard& shard) const {
+    return shard.device == member.device && shard.rank == member.rank;
+  }
 };
 
 }  // namespace gangway

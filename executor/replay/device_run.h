@@ -81,7 +81,7 @@ class DeviceRun final : public Work {
   void retire(bool done) override;
   uint64_t ticket() const override;
   bool meets_others() const override;
-  bool holds_device() const override;
+  Hold holds() const override;
   std::span<const void* const> states() const override { return plan_.shared_states; }
 
   bool active() const { return active_; }
@@ -122,6 +122,7 @@ class DeviceRun final : public Work {
   void poison_by_peer();
   void begin(Turn& turn);
   Progress advance_entries(Turn& turn);
+  bool counts_hold() const;
   void stop_clock(const Turn& turn);
   bool over(const Turn& turn) const;
   bool arguments_pending(const Entry& entry) const;

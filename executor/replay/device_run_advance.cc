@@ -71,7 +71,7 @@ Progress DeviceRun::advance(Turn& turn) {
   clock_.start(turn);
   const uint32_t first = cursor_;
   const Progress progress = advance_entries(turn);
-  clock_.hold(progress == Progress::kPending && holds_device());
+  clock_.hold(progress == Progress::kPending && counts_hold());
   if (begun_ || cursor_ != first) stop_clock(turn);
   return progress;
 }
@@ -141,11 +141,18 @@ bool DeviceRun::meets_others() const {
   return cursor_ < plan_.entries.size() && plan_.entries[cursor_].meets_others;
 }
 
-bool DeviceRun::holds_device() const {
-  if (cursor_ == plan_.entries.size()) return false;
+// Where all ranks of a device wait in a collective it is the device's time once.
+bool DeviceRun::counts_hold() const {
+  const Hold hold = holds();
+  return hold == Hold::kAll || (hold == Hold::kOthers && plan_.member.rank == 0);
+}
+
+Hold DeviceRun::holds() const {
+  if (cursor_ == plan_.entries.size()) return Hold::kNothing;
   const Entry& entry = plan_.entries[cursor_];
-  if (entry.kind == EntryKind::kGate) return diagnosis_ != nullptr && diagnosis_->holds_device();
-  return frames_[entry.node].holds_device;
+  if (entry.kind == EntryKind::kGate)
+    return diagnosis_ == nullptr ? Hold::kNothing : diagnosis_->holds();
+  return frames_[entry.node].holds;
 }
 
 // The feeder still writes into the run's slots.
@@ -168,6 +175,7 @@ void DeviceRun::record_order(const Entry& entry) {
   const bool receives = entry.kind == EntryKind::kReceive;
   plan_.order_log->record({.device = plan_.device->name(),
                            .plan = plan_.id,
+                           .rank = plan_.member.rank,
                            .run = run_,
                            .node = node,
                            .sender = receives ? plan_.plan->nodes[node].peer : 0,
@@ -230,7 +238,7 @@ Progress DeviceRun::advance_steps(const Entry& entry, Turn& turn) {
   CallFrame& frame = frames_[entry.node];
   if (!begun_) {
     begun_ = true;
-    frame.holds_device = false;
+    frame.holds = Hold::kNothing;
     frame.step = entry.begin;
     frame.end = entry.end;
     frame.begun = false;

@@ -63,7 +63,8 @@ void Diagnosis::begin_call(const Entry& entry) {
     }
   }
   frame_.step = 0;
-  frame_.begun = frame_.holds_device = false;
+  frame_.begun = false;
+  frame_.holds = Hold::kNothing;
   frame_.poisoned = false;
   frame_.check = true;
   frame_.culprit = kNone;

@@ -38,8 +38,8 @@ class Diagnosis {
   // Once done: what to tell, and whether this device found it.
   std::shared_ptr<const Error> error() const { return error_; }
   bool culprit() const { return culprit_; }
-  // As Work::holds_device().
-  bool holds_device() const { return begun_ && frame_.holds_device; }
+  // As Work::holds().
+  Hold holds() const { return begun_ ? frame_.holds : Hold::kNothing; }
 
  private:
   void begin_call(const Entry& entry);

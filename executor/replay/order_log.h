@@ -21,7 +21,8 @@ namespace gangway {
 // One entry of a run that a device has ended; or what a client read of a state there, or wrote.
 struct OrderedStep {
   std::string device;
-  PlanId plan;  // 0, as all up to the ticket: a client's.
+  PlanId plan;        // 0, as all up to the ticket: a client's.
+  uint32_t rank = 0;  // Of those that the device runs.
   RunId run;
   uint32_t node = 0;    // Of the plan.
   uint32_t sender = 0;  // Of a receive: the node that sends.

@@ -138,11 +138,12 @@ class LayoutMaker {
 }  // namespace
 
 uint32_t mesh_device_of(const PlanSlice& slice, const Member& member) {
+  if (member.rank >= slice.ranks_per_device) return kNone;
   uint32_t device = 0;
   for (const PlanRange& range : slice.ranges) {
     if (range.host == member.host && member.device >= range.first &&
         member.device < range.first + range.count) {
-      return device + member.device - range.first;
+      return (device + member.device - range.first) * slice.ranks_per_device + member.rank;
     }
     device += range.count;
   }

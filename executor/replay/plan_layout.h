@@ -1,4 +1,4 @@
-// Where the values of a plan lie on one device.
+// Where the values of a plan lie on one device, or for one of its ranks.
 //
 //   state      a buffer of the state store; one for all runs
 //   arena      packed by liveness, together with the arenas of the calls; one for all runs, since

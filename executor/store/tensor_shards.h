@@ -14,6 +14,7 @@ namespace gangway {
 
 struct Shard {
   uint32_t device = 0;       // Of this host.
+  uint32_t rank = 0;         // Of those on the device (ir/plan/plan_members.h).
   uint32_t mesh_device = 0;  // Its place in the mesh.
   BufferPtr buffer;
 };
@@ -23,21 +24,22 @@ struct TensorShards {
   Type local;
   Mesh mesh;
   Sharding sharding;
-  std::vector<Shard> shards;  // Ascending by device.
+  std::vector<Shard> shards;  // Ascending by device, then by rank.
 
   bool same_placement(const TensorShards& other) const {
     if (mesh != other.mesh || sharding != other.sharding || shards.size() != other.shards.size())
       return false;
     for (size_t i = 0; i < shards.size(); ++i) {
-      if (shards[i].device != other.shards[i].device ||
+      if (shards[i].device != other.shards[i].device || shards[i].rank != other.shards[i].rank ||
           shards[i].mesh_device != other.shards[i].mesh_device)
         return false;
     }
     return true;
   }
-  const Shard* on(uint32_t device) const {
+  // Null: a rank of a device that has no part of it.
+  const Shard* on(uint32_t device, uint32_t rank) const {
     for (const Shard& shard : shards) {
-      if (shard.device == device) return &shard;
+      if (shard.device == device && shard.rank == rank) return &shard;
     }
     return nullptr;
   }

@@ -61,6 +61,14 @@ struct Turn {
   }
 };
 
+// What a piece that has begun keeps its device from.
+enum class Hold : uint8_t {
+  kNothing,
+  kOthers,  // A collective that waits for its members: from all but works of its ticket, which are
+            // the other ranks that the device runs of it.
+  kAll,     // It takes its time.
+};
+
 class Work {
  public:
   virtual ~Work() = default;
@@ -77,8 +85,8 @@ class Work {
   virtual uint64_t ticket() const { return 0; }
   // Its next piece may hold the device until others come (a collective, a gate).
   virtual bool meets_others() const { return false; }
-  // Its piece has begun, and nothing else may run on the device until it ends.
-  virtual bool holds_device() const { return false; }
+  // Until it ends.
+  virtual Hold holds() const { return Hold::kNothing; }
   // What it reads or writes that others do too, in the order of tickets; ascending.
   virtual std::span<const void* const> states() const { return {}; }
 

@@ -43,7 +43,8 @@ struct Plan {
   struct Slice {
     axes @0 :List(Axis);
     ranges @1 :List(Range);
-    # Their counts add up to the devices of the mesh; no device appears twice.
+    # No device appears twice; their counts, times ranksPerDevice, are the devices of the mesh.
+    ranksPerDevice @2 :UInt32 = 1;
   }
   struct InPlace {
     parameter @0 :UInt32;

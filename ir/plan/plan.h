@@ -1,5 +1,6 @@
 // A plan: a program lowered to physical devices. The same plan goes to every host; a host takes the
-// nodes whose devices it owns. Installed once; a run then names it and adds only its arguments.
+// nodes whose devices it owns. A device that runs several ranks of a slice has a lane for each.
+// Installed once; a run then names it and adds only its arguments.
 //
 // Compact: values and nodes are per slice, not per device. Only the lists of PlanRange grow, with
 // the number of hosts; nothing grows with the number of shards.
@@ -35,10 +36,12 @@ struct PlanRange {
   friend bool operator==(const PlanRange&, const PlanRange&) = default;
 };
 
-// Mesh device d is the d-th device of the ranges, in order.
+// Its devices are virtual: each device of the ranges runs `ranks_per_device` of them, neighbours in
+// the mesh. Mesh device d is rank d % ranks_per_device of the ranges' device d / ranks_per_device.
 struct PlanSlice {
   Mesh mesh;
   std::vector<PlanRange> ranges;
+  uint32_t ranks_per_device = 1;
 };
 
 // A function as every device of a slice runs it.

@@ -61,21 +61,24 @@ class Check {
               "\" has size ", axis.size);
       devices *= axis.size;
     }
+    const int64_t ranks = slice.ranks_per_device;
+    GW_PLAN(ranks >= 1 && ranks <= kRanksPerDeviceMax, "a slice puts ", ranks,
+            " ranks on each device: expected 1 to ", kRanksPerDeviceMax);
     int64_t covered = 0;
     std::set<Member> seen;
     for (const PlanRange& range : slice.ranges) {
       GW_PLAN(range.host < plan_.hosts.size(), "host ", range.host, " does not exist");
       GW_PLAN(range.count >= 1 && range.count <= kPlanDevicesMax && range.first <= kPlanDevicesMax,
               "a range of ", range.count, " devices");
-      covered += range.count;
+      covered += range.count * ranks;
       GW_PLAN(covered <= devices, "a slice's ranges cover more than its ", devices, " devices");
       for (uint32_t i = 0; i < range.count; ++i) {
         GW_PLAN(seen.insert({range.host, range.first + i}).second, "device ", range.first + i,
                 " of host ", range.host, " is twice in one slice");
       }
     }
-    GW_PLAN(covered == devices, "a slice's ranges cover ", covered, " devices, its mesh has ",
-            devices);
+    GW_PLAN(covered == devices, "a slice's ranges cover ", covered / ranks, " devices with ", ranks,
+            " of its ranks on each, its mesh has ", devices);
   }
 
   void check(const LocalFunction& local) {

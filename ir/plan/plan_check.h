@@ -19,6 +19,7 @@ namespace gangway {
 
 inline constexpr int64_t kRunsInFlightMax = 64;
 inline constexpr int64_t kPlanDevicesMax = 1 << 20;         // Of one slice.
+inline constexpr uint32_t kRanksPerDeviceMax = 64;          // Of one slice.
 inline constexpr uint32_t kPositionsMax = 1 << 22;          // Of one slice.
 inline constexpr int64_t kSectionNsMax = int64_t{1} << 40;  // 18 minutes.
 

@@ -73,6 +73,18 @@ TEST(PlanCheckTest, RangesMustCoverTheMeshOnce) {
               HasSubstr("twice in one slice"));
 }
 
+TEST(PlanCheckTest, ADeviceMayRunSeveralRanksWhichCoverTheMeshTogether) {
+  EXPECT_EQ(mistake([](Plan& p) { p.slices[0] = {p.slices[0].mesh, {{0, 0, 1}}, 2}; }), "accepted");
+  EXPECT_THAT(mistake([](Plan& p) { p.slices[0].ranks_per_device = 2; }), HasSubstr("cover more"));
+  EXPECT_THAT(mistake([](Plan& p) { p.slices[0] = {p.slices[0].mesh, {{0, 0, 1}}, 3}; }),
+              HasSubstr("cover more than its 2 devices"));
+  EXPECT_THAT(mistake([](Plan& p) { p.slices[0] = {Mesh{{{"data", 8}}}, {{0, 0, 2}}, 3}; }),
+              HasSubstr("cover 2 devices with 3 of its ranks on each, its mesh has 8"));
+  EXPECT_THAT(mistake([](Plan& p) { p.slices[0].ranks_per_device = 0; }),
+              HasSubstr("0 ranks on each device: expected 1 to 64"));
+  EXPECT_THAT(mistake([](Plan& p) { p.slices[0].ranks_per_device = 65; }), HasSubstr("65 ranks"));
+}
+
 TEST(PlanCheckTest, LocalTypesMustFollowFromTheSharding) {
   EXPECT_THAT(mistake([](Plan& p) { p.values[0].local_type = f32({8}); }),
               HasSubstr("does not lie over mesh {data: 2}"));

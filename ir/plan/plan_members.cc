@@ -28,7 +28,10 @@ std::vector<bool> axes_of(const Mesh& mesh, const std::string& axes) {
 std::vector<Member> slice_members(const PlanSlice& slice) {
   std::vector<Member> members;
   for (const PlanRange& range : slice.ranges) {
-    for (uint32_t d = 0; d < range.count; ++d) members.push_back({range.host, range.first + d});
+    for (uint32_t d = 0; d < range.count; ++d) {
+      for (uint32_t rank = 0; rank < slice.ranks_per_device; ++rank)
+        members.push_back({range.host, range.first + d, rank});
+    }
   }
   return members;
 }

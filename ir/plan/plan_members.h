@@ -1,4 +1,4 @@
-// The physical devices behind the slices of a plan, and the groups that they form.
+// The ranks of physical devices behind the slices of a plan, and the groups that they form.
 //
 // Invariant: every host derives the same members, groups and ranks from the same plan, without
 // exchanging messages.
@@ -16,10 +16,13 @@
 
 namespace gangway {
 
-// A physical device: index into Plan::hosts, and the device of that host.
+// What is one device to a slice: index into Plan::hosts, the device of that host, and which of the
+// ranks that slices put on it. Rank 0 is in every slice that has the device, since a plan's work on
+// one rank is one lane.
 struct Member {
   uint32_t host = 0;
   uint32_t device = 0;
+  uint32_t rank = 0;
   friend auto operator<=>(const Member&, const Member&) = default;
 };
 

@@ -48,6 +48,7 @@ std::string line(const Plan& plan, const PlanSlice& slice, size_t index) {
     text += cat(" ", plan.hosts[range.host], ":", range.first);
     if (range.count > 1) text += cat("-", range.first + range.count - 1);
   }
+  if (slice.ranks_per_device > 1) text += cat(", ", slice.ranks_per_device, " ranks on each");
   return text;
 }
 

@@ -88,6 +88,7 @@ void write_slice(P::Slice::Builder to, const PlanSlice& slice) {
     ranges[i].setFirst(slice.ranges[i].first);
     ranges[i].setCount(slice.ranges[i].count);
   }
+  to.setRanksPerDevice(slice.ranks_per_device);
 }
 
 PlanSlice read_slice(P::Slice::Reader from) {
@@ -98,6 +99,7 @@ PlanSlice read_slice(P::Slice::Reader from) {
   for (auto range : from.getRanges()) {
     slice.ranges.push_back({range.getHost(), range.getFirst(), range.getCount()});
   }
+  slice.ranks_per_device = from.getRanksPerDevice();
   return slice;
 }
 

@@ -6,6 +6,7 @@
 #include <functional>
 
 #include "ir/plan/plan_check.h"
+#include "ir/plan/plan_members.h"
 #include "runtime/base/error.h"
 #include "runtime/base/rng.h"
 
@@ -56,6 +57,13 @@ TEST(PlanWireTest, APlanReadsBackAsItWasWritten) {
   EXPECT_EQ(plan.nodes[0].at, "a.cc:3");
   EXPECT_EQ(plan.dispatch, Dispatch::kSequential);
   EXPECT_EQ(to_wire(plan), to_wire(a_plan()));
+}
+
+TEST(PlanWireTest, RanksOfADeviceReadBack) {
+  Plan plan = a_plan();
+  plan.slices[0] = {plan.slices[0].mesh, {{0, 0, 1}}, 2};
+  EXPECT_EQ(plan_from_wire(to_wire(plan)).slices[0].ranks_per_device, 2u);
+  EXPECT_EQ(slice_members(plan.slices[0]), (std::vector<Member>{{0, 0, 0}, {0, 0, 1}}));
 }
 
 TEST(PlanWireTest, WhatIsReservedIsReadAndRefusedWithTheUsersLine) {

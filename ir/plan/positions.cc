@@ -26,6 +26,7 @@ Positions::Positions(const Plan& plan) : spans_(plan.slices.size()), counts_(pla
     for (const LocalFunction::Section& section : local.sections)
       until.push_back(until.back() + section.modelled_ns);
   }
+  for (const PlanSlice& slice : plan.slices) ranks_.push_back(slice.ranks_per_device);
   for (uint32_t n = 0; n < plan.nodes.size(); ++n) {
     const PlanNode& node = plan.nodes[n];
     firsts_.push_back(total_);
@@ -112,7 +113,8 @@ int64_t Positions::before_ns(uint32_t slice, uint32_t position) const {
 int64_t Positions::modelled_ns(uint32_t slice, Range range) const {
   GW_ASSERT(range.first <= counts_[slice] && range.count <= counts_[slice] - range.first,
             "positions ", range.first, " to ", range.first + range.count, " of ", counts_[slice]);
-  return before_ns(slice, range.first + range.count) - before_ns(slice, range.first);
+  return ranks_[slice] *
+         (before_ns(slice, range.first + range.count) - before_ns(slice, range.first));
 }
 
 }  // namespace gangway

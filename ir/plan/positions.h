@@ -58,8 +58,8 @@ class Positions {
   // Those of a node in a slice; none where it does nothing there.
   Range of(uint32_t node, uint32_t slice) const;
   uint32_t node_at(uint32_t slice, uint32_t position) const;
-  // For how long they keep a device of the slice busy, by the cost model. Only calls and commits
-  // do, and only those whose functions are cut.
+  // For how long they keep a device of the slice busy, with all its ranks, by the cost model. Only
+  // calls and commits do, and only those whose functions are cut.
   int64_t modelled_ns(uint32_t slice, Range range) const;
 
  private:
@@ -81,6 +81,7 @@ class Positions {
   std::vector<uint32_t> counts_;          // By slice.
   std::vector<uint32_t> firsts_;          // By node: the first of in_order().
   std::vector<uint32_t> gates_;           // By slice, where there is a gate.
+  std::vector<uint32_t> ranks_;           // By slice: of each device.
   uint32_t total_ = 0;
   std::vector<std::vector<int64_t>> until_ns_;  // By function: of its first n sections.
 };

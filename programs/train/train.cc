@@ -48,7 +48,8 @@ class Training {
                                          .in_process = options_.in_process,
                                          .device = options_.device,
                                          .trace_path = report_.trace});
-    slice_ = client_->allocate({.devices = devices_});
+    slice_ =
+        client_->allocate({.devices = devices_, .ranks_per_device = options_.ranks_per_device});
     const CompileOptions how{.dispatch = options_.dispatch};
     step_ = slice_->compile(program, how);
     evaluate_ = slice_->compile(evaluate(options_.config, mesh), how);
@@ -93,11 +94,15 @@ class Training {
   };
 
   static int64_t count_devices(const TrainOptions& options) {
+    const int64_t ranks = options.ranks_per_device;
+    GW_REQUIRE(ranks >= 1 && options.devices % ranks == 0, "train: ", options.devices,
+               " devices can't be put on devices of the cluster with ", ranks,
+               " ranks each: expected --ranks-per-device to divide --devices");
     if (options.devices > 0) return options.devices;
     GW_REQUIRE(options.cluster.starts_with("local:"), "train: on how many devices of ",
                options.cluster, "? Say --devices");
     const LocalShape shape = parse_local(options.cluster);
-    return int64_t{shape.executors} * shape.devices;
+    return ranks * shape.executors * shape.devices;
   }
 
   void require_valid_options() const {

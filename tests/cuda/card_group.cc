@@ -10,39 +10,56 @@
 
 namespace gangway {
 
-CardGroup::CardGroup(const std::vector<std::shared_ptr<cuda::Gpu>>& cards, int64_t bytes_max)
-    : link_(static_cast<uint32_t>(cards.size())), places_(cards.size()) {
-  std::vector<Device*> devices;
-  const std::vector<LinkClass> classes(cards.size(), LinkClass::kHost);
-  std::vector<GroupDevice> ranks;
-  GroupLinks links;
-  for (uint32_t r = 0; r < cards.size(); ++r) {
-    auto& device = places_[r].device;
-    device = std::make_unique<CudaDevice>(CudaDeviceOptions{
-        .name = cat("cuda-", r), .memory_bytes = int64_t{16} << 20, .gpu = cards[r]});
-    devices.push_back(device.get());
-    device->use_bell(link_.bell(r));
-    ranks.push_back({0, r});
-    links.bells.push_back(link_.bell(r));
-    links.meters.push_back(nullptr);
+CardGroup::CardGroup(const std::vector<std::shared_ptr<cuda::Gpu>>& cards, int64_t bytes_max,
+                     uint32_t ranks_per_device)
+    : link_(static_cast<uint32_t>(cards.size())), places_(cards.size() * ranks_per_device) {
+  DeviceGroup group{.name = "all",
+                    .links = std::vector<LinkClass>(cards.size(), LinkClass::kHost),
+                    .bytes_max = bytes_max,
+                    .ranks = std::vector<uint32_t>(cards.size(), ranks_per_device),
+                    .ranks_per_device = ranks_per_device};
+  Group all{.name = "ranks"}, devices{.name = "devices"};
+  for (uint32_t d = 0; d < cards.size(); ++d) {
+    const auto device = std::make_shared<CudaDevice>(CudaDeviceOptions{
+        .name = cat("cuda-", d), .memory_bytes = int64_t{16} << 20, .gpu = cards[d]});
+    device->use_bell(link_.bell(d));
+    group.members.push_back(device.get());
+    devices.devices.push_back(d);
+    for (uint32_t rank = 0; rank < ranks_per_device; ++rank) {
+      places_[all.devices.size()].device = device;
+      all.devices.push_back(d);
+    }
   }
-  const GroupView group =
-      group_of("cards", ranks, 0, 0, true, [](uint32_t) { return LinkClass::kHost; });
-  AreaList areas;
-  for_each_area(group, 0, [&](const std::string& name, int64_t bytes) { areas.add(name, bytes); });
-  memory_ = links.memory = link_.offer(areas);
-  links.memory_of = [this](uint32_t, uint32_t) -> PeerMemory& { return *memory_; };
-  auto meetings = join_group(group, links);
-  for (uint32_t r = 0; r < cards.size(); ++r) {
+  auto meetings = meet(all);
+  auto of_devices = meet(devices);
+  for (uint32_t r = 0; r < places_.size(); ++r) {
     Place& place = places_[r];
-    place.collective =
-        place.device->collective(std::move(meetings[r]), {"all", devices, classes, bytes_max});
+    Meetings both{.all = std::move(meetings[r])};
+    if (r % ranks_per_device == 0) both.devices = std::move(of_devices[r / ranks_per_device]);
+    place.collective = place.device->collective(std::move(both), group);
     place.staging =
         allocate_buffer(place.device->memory(), place.collective->staging_bytes() + 64, "staging");
     place.collective->use_staging(place.staging->data());
     place.data = allocate_buffer(place.device->memory(), bytes_max + 64, "data");
     place.host = place.device->host_memory(bytes_max + 64);
   }
+}
+
+std::vector<std::unique_ptr<Collective>> CardGroup::meet(const Group& group) {
+  std::vector<GroupDevice> ranks;
+  GroupLinks links;
+  for (const uint32_t device : group.devices) {
+    ranks.push_back({0, device});
+    links.bells.push_back(link_.bell(device));
+    links.meters.push_back(nullptr);
+  }
+  const GroupView view =
+      group_of(group.name, ranks, 0, 0, true, [](uint32_t) { return LinkClass::kHost; });
+  AreaList areas;
+  for_each_area(view, 0, [&](const std::string& name, int64_t bytes) { areas.add(name, bytes); });
+  links.memory = memories_.emplace_back(link_.offer(areas));
+  links.memory_of = [memory = links.memory](uint32_t, uint32_t) -> PeerMemory& { return *memory; };
+  return join_group(view, links);
 }
 
 CardGroup::~CardGroup() {

@@ -1,4 +1,5 @@
-// CardGroup: members of one collective on cards, each a CUDA device with its thread.
+// CardGroup: members of one collective on cards, each a CUDA device with its thread, or one of
+// several ranks of such a device.
 //
 // Threads: a member's calls from a thread of its own each.
 // Ownership: the group owns its devices.
@@ -6,6 +7,7 @@
 
 #include <functional>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "executor/devices/cuda/cuda_device.h"
@@ -16,8 +18,10 @@ namespace gangway {
 
 class CardGroup {
  public:
-  // `cards`: the card of each member, by rank. `bytes_max`: of a bucket.
-  CardGroup(const std::vector<std::shared_ptr<cuda::Gpu>>& cards, int64_t bytes_max);
+  // `cards`: the card of each device; `bytes_max`: of a bucket. Member r is a rank of device
+  // r / ranks_per_device.
+  CardGroup(const std::vector<std::shared_ptr<cuda::Gpu>>& cards, int64_t bytes_max,
+            uint32_t ranks_per_device = 1);
   ~CardGroup();
 
   // body on every member at once. False: it was false on one of them.
@@ -25,19 +29,24 @@ class CardGroup {
 
  private:
   struct Place {
-    std::unique_ptr<CudaDevice> device;
+    std::shared_ptr<CudaDevice> device;
     std::unique_ptr<Collective> collective;
     BufferPtr staging, data;
     HostMemory host;
   };
 
+  struct Group {
+    std::vector<uint32_t> devices;  // By member.
+    std::string name;
+  };
+  std::vector<std::unique_ptr<Collective>> meet(const Group& group);
   void on_device(Place& place, const std::function<Progress()>& body);
   bool all_reduce(Place& place, std::span<const CollectiveTensor> tensors, Reduction reduction,
                   bool poisoned);
   bool exchange(Place& place, uint64_t word, bool poisoned, WordRange& words);
 
   SharedLink link_;
-  std::shared_ptr<OwnMemory> memory_;
+  std::vector<std::shared_ptr<OwnMemory>> memories_;
   std::vector<Place> places_;
 };
 

@@ -13,7 +13,8 @@ constexpr uint64_t kSeeds = 25;
 
 using Gpus = std::vector<std::shared_ptr<cuda::Gpu>>;
 
-bool run(uint32_t size, uint32_t cards, int64_t bytes_max, const MemberBody& body) {
+bool run(uint32_t size, uint32_t cards, int64_t bytes_max, const MemberBody& body,
+         uint32_t ranks_per_device = 1) {
   bool good = true;
   const uint64_t first = gangway::testing::test_seed();
   for (uint64_t seed = first; seed < first + kSeeds; ++seed) {
@@ -24,7 +25,7 @@ bool run(uint32_t size, uint32_t cards, int64_t bytes_max, const MemberBody& bod
       for (uint32_t card = 0; card < cards; ++card)
         gpus.push_back(emulated::make_gpu(machine, card));
       gpus.resize(size, gpus[0]);
-      good = CardGroup(gpus, bytes_max).run(body) && good;
+      good = CardGroup(gpus, bytes_max, ranks_per_device).run(body) && good;
     }
     EXPECT_EQ(machine->report_text(), "");
   }
@@ -45,6 +46,17 @@ const CollectiveMaker kCommunicators{
     .in_tree_order = false,
     .elements_max = 1501,
     .rounds = 12};
+
+// Two ranks on each card; all of an odd number on one.
+const CollectiveMaker kRanks{.name = "of_ranks_on_cards",
+                             .run =
+                                 [](uint32_t size, int64_t bytes_max, const MemberBody& body) {
+                                   const uint32_t ranks = size % 2 == 0 ? 2 : size;
+                                   return run(size / ranks, size / ranks, bytes_max, body, ranks);
+                                 },
+                             .in_tree_order = false,
+                             .elements_max = 1501,
+                             .rounds = 12};
 
 // One to three members, by the seed.
 CommMaker communicator(uint64_t seed) {
@@ -68,7 +80,7 @@ std::vector<CommMaker> communicators() {
 
 INSTANTIATE_TEST_SUITE_P(Emulated, CardComms, ::testing::ValuesIn(communicators()),
                          [](const auto& i) { return i.param.name; });
-INSTANTIATE_TEST_SUITE_P(Cards, CollectiveSuite, ::testing::Values(kCopies, kCommunicators),
+INSTANTIATE_TEST_SUITE_P(Cards, CollectiveSuite, ::testing::Values(kCopies, kCommunicators, kRanks),
                          [](const auto& i) { return i.param.name; });
 
 }  // namespace

@@ -78,7 +78,7 @@ void OpDevices::join(std::vector<std::unique_ptr<Call>>& calls) {
       Call& call = *calls[r];
       const int64_t bytes = call.compiled->collective_needs()[need].bytes_max;
       call.collectives.push_back(call.device->collective(
-          std::move(meetings[r]),
+          {.all = std::move(meetings[r])},
           DeviceGroup{.name = "all",
                       .members = members,
                       .links = std::vector<LinkClass>(members.size(), LinkClass::kHost),

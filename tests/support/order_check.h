@@ -1,8 +1,8 @@
 // Whether devices followed the order of tickets, by what they wrote down (executor/replay/
 // order_log.h):
-//  - the runs of a plan on a device go by ascending tickets, and so does all that shares a state,
-//    what clients read and write of it included;
-//  - so do collectives, on a device that begins them by ticket;
+//  - the runs of each rank of a plan on a device go by ascending tickets, and so does all that
+//    shares a state, what clients read and write of it included;
+//  - so do collectives, on a device that begins them by ticket, but for ranks that share one;
 //  - all devices do a node of a run, section by section, with the same tickets;
 //  - what is received was sent with a lower ticket, and an array that is read was filled with
 //    lower ones: nothing waited on a higher one.
@@ -47,9 +47,14 @@ class OrderCheck {
   std::string add(const OrderedStep& step) {
     const bool is_client = step.plan == PlanId();
     std::string broken;
-    if (!is_client) broken = after(lanes_[{step.device, step.plan}], step, "the plan's lane");
-    if (step.in_order && broken.empty())
-      broken = after(collectives_[step.device], step, "collectives");
+    if (!is_client)
+      broken = after(lanes_[{step.device, {step.plan, step.rank}}], step, "the plan's lane");
+    if (step.in_order && broken.empty()) {
+      Last& last = collectives_[step.device];
+      const bool is_beside = last.first && last.second.ticket == step.ticket &&
+                             last.second.plan == step.plan && last.second.rank != step.rank;
+      if (!is_beside) broken = after(last, step, "collectives");
+    }
     for (const void* state : step.states) {
       if (broken.empty()) broken = after(states_[{step.device, state}], step, "a state");
     }
@@ -107,7 +112,7 @@ class OrderCheck {
     return {};
   }
 
-  std::map<std::pair<std::string, PlanId>, Last> lanes_;
+  std::map<std::pair<std::string, std::pair<PlanId, uint32_t>>, Last> lanes_;
   std::map<std::string, Last> collectives_;
   std::map<std::pair<std::string, const void*>, Last> states_;
   std::map<std::pair<std::string, const void*>, OrderedStep> filled_;

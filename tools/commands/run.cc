@@ -22,6 +22,7 @@ struct RunCommand {
   bool random = false;
   int steps = 1;
   std::string cluster = "local:1x1";
+  int64_t ranks_per_device = 1;
   int64_t timeout_ms = ConnectOptions().timeout_ms;
   bool json = false;
 };
@@ -129,7 +130,8 @@ int run_program(const RunCommand& command) {
   std::vector<Slice> slices;
   slices.reserve(program.slices.size());
   for (const ProgramSlice& slice : program.slices) {
-    slices.push_back(client.allocate({.devices = slice.mesh.devices()}));
+    slices.push_back(client.allocate(
+        {.devices = slice.mesh.devices(), .ranks_per_device = command.ranks_per_device}));
   }
   const Executable executable =
       slices[0].compile(program, std::vector<Slice>(slices.begin() + 1, slices.end()));
@@ -167,6 +169,11 @@ void add_run(CLI::App& app, Chosen& chosen) {
   command
       ->add_option("--connect", options->cluster,
                    "local:EXECUTORSxDEVICES, or a controller's host:port")
+      ->capture_default_str();
+  command
+      ->add_option("--ranks-per-device", options->ranks_per_device,
+                   "so many devices of the program's meshes share each device of the cluster")
+      ->check(CLI::PositiveNumber)
       ->capture_default_str();
   add_timeout(*command, options->timeout_ms);
   command->add_flag("--json", options->json, "as JSON");

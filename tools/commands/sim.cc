@@ -24,6 +24,7 @@ struct SimCommand {
   std::vector<std::string> files;
   std::string mesh, faults;
   int hosts = 2, devices_per_host = 4, islands = 1;
+  int ranks_per_device = 1;
   int runs = 10, runs_in_flight = 4;
   uint64_t seed = 1;
   int64_t memory_gib = 64;
@@ -95,6 +96,7 @@ StudyOptions options_of(const SimCommand& command) {
                   .policy = command.policy,
                   .time = command.measured ? ProcessTime::kMeasured : ProcessTime::kModelled},
       .shares = shares_of(command),
+      .ranks_per_device = command.ranks_per_device,
       .runs = command.runs,
       .runs_in_flight = command.runs_in_flight,
       .dispatch = dispatch_of("--dispatch", command.dispatch),
@@ -233,6 +235,8 @@ void add_sim(CLI::App& app, Chosen& chosen) {
   };
   number("--hosts", options->hosts, "simulated hosts", 128);
   number("--devices-per-host", options->devices_per_host, "simulated devices of each", 8);
+  number("--ranks-per-device", options->ranks_per_device,
+         "devices of the programs' meshes that share each simulated one", 64);
   number("--islands", options->islands, "that the hosts lie in", 128);
   number("--runs", options->runs, "of each program", 1 << 30);
   number("--runs-in-flight", options->runs_in_flight, "of each program", 64);

@@ -33,8 +33,8 @@ programs::TrainOptions options_of(const std::string& name) {
 struct Given {
   std::string name, text, cluster, program, device, out, dtype;
   std::string dispatch = to_string(Dispatch::kParallel);
-  int64_t devices = 0, steps = 0, batch = 0, accumulate = 0, heldout_every = -1,
-          checkpoint_every = -1;
+  int64_t devices = 0, ranks_per_device = 1, steps = 0, batch = 0, accumulate = 0,
+          heldout_every = -1, checkpoint_every = -1;
   int64_t seed = -1, sample_bytes = -1;
   double lr = 0, weight = Share().weight;
   int32_t priority = Share().priority;
@@ -71,6 +71,7 @@ int train(const Given& given) {
   options.dispatch = dispatch_of("--dispatch", given.dispatch);
   set(options.device, given.device, !given.device.empty());
   set(options.devices, given.devices, given.devices > 0);
+  options.ranks_per_device = given.ranks_per_device;
   set(options.out, std::filesystem::path(given.out), !given.out.empty());
   set(options.steps, given.steps, given.steps > 0);
   set(config.batch, given.batch, given.batch > 0);
@@ -114,6 +115,11 @@ void add_train(CLI::App& app, Chosen& chosen) {
       ->check(CLI::IsMember({"cpu", "cuda"}));
   command->add_option("--devices", given->devices, "to train on; default: all of a local cluster")
       ->check(CLI::PositiveNumber);
+  command
+      ->add_option("--ranks-per-device", given->ranks_per_device,
+                   "so many of --devices share each device of the cluster")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
   command->add_option("--out", given->out, "where checkpoint, trace and graph go");
   command->add_option("--steps", given->steps, "training steps")->check(CLI::PositiveNumber);
   command->add_option("--batch", given->batch, "sequences a step")->check(CLI::PositiveNumber);

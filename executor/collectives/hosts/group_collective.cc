@@ -15,6 +15,12 @@ GroupCollective::GroupCollective(GroupPart part)
     partial_.resize(static_cast<size_t>(2 * std::min(part_.bytes_max, kSmallBytes)));
 }
 
+bool GroupCollective::all_here_began() const {
+  return std::ranges::all_of(part_.beside, [this](uint32_t member) {
+    return meeting_.post(member).published.load(std::memory_order_acquire) >= sequence_;
+  });
+}
+
 void GroupCollective::begin(uint64_t word, bool poisoned) {
   GW_DASSERT(phase_ == Phase::kIdle);
   ++sequence_;

@@ -35,6 +35,8 @@ namespace gangway {
 struct GroupPart {
   uint32_t index = 0;           // Of this member among its host's.
   std::vector<uint32_t> ranks;  // Of its host's members, in the group of `size`.
+  // Of its host's members, by index: those on its device, with itself.
+  std::vector<uint32_t> beside;
   uint32_t size = 1;
   int64_t bytes_max = 0;  // Of a bucket.
   std::shared_ptr<Meeting> meeting;
@@ -56,6 +58,8 @@ class GroupCollective final : public Collective {
   uint32_t rank() const override { return part_.ranks[part_.index]; }
   uint32_t size() const override { return part_.size; }
   PeerCounts peers() const override { return part_.peers; }
+  uint32_t ranks_here() const override { return static_cast<uint32_t>(part_.beside.size()); }
+  bool all_here_began() const override;
   void begin_all_reduce(std::span<const CollectiveTensor> tensors, Reduction reduction,
                         bool poisoned) override;
   void begin_exchange(uint64_t word, bool poisoned) override;

@@ -172,7 +172,11 @@ std::vector<std::unique_ptr<Collective>> join_group(const GroupView& group,
                    .alarms = alarms,
                    .meter = links.meters[index],
                    .peers = peer_counts(group)};
-    for (const GroupView::Member& member : group.here()) part.ranks.push_back(member.rank);
+    const std::vector<GroupView::Member>& here = group.here();
+    for (uint32_t m = 0; m < here.size(); ++m) {
+      part.ranks.push_back(here[m].rank);
+      if (here[m].device == here[index].device) part.beside.push_back(m);
+    }
     if (index < part.lanes) {
       const std::vector<HostEdge> edges = edges_of(group, index, links);
       if (index == 0)

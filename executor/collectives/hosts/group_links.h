@@ -21,7 +21,7 @@
 
 namespace gangway {
 
-// Where a member of a group is: a device of a host.
+// Where a member of a group is: a device of a host, which may have several.
 struct GroupDevice {
   uint32_t host = 0, device = 0;
 };

@@ -106,7 +106,7 @@ Progress CpuFunction::advance_all_reduce(const Step& step, CallFrame& frame, Tur
   if (frame.resume_at_ns == 0) {
     const bool looking = frame.check && frame.culprit == kNone && inputs_finite(frame, id);
     if (collective.advance() == Progress::kPending) {
-      frame.holds_device = turn.device.collectives_hold();
+      frame.holds = hold_of(collective, turn);
       return Progress::kPending;
     }
     if (collective.poisoned()) frame.poisoned = frame.peer_poisoned = true;
@@ -115,7 +115,8 @@ Progress CpuFunction::advance_all_reduce(const Step& step, CallFrame& frame, Tur
     turn.timed_until_ns = 0;
     if (timer_ != nullptr) {
       const int64_t cost_ns =
-          timer_->collective_ns(static_cast<double>(step.bucket_bytes), collective.peers());
+          timer_->collective_ns(static_cast<double>(step.bucket_bytes), collective.peers()) /
+          collective.ranks_here();
       turn.now_ns = turn.device.now_ns();
       frame.resume_at_ns = turn.now_ns + timer_->begin_collective(frame, turn, cost_ns);
     }

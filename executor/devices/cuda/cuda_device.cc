@@ -9,6 +9,7 @@
 #include "executor/devices/cuda/card_link.h"
 #include "executor/devices/cuda/collectives/comm_collective.h"
 #include "executor/devices/cuda/collectives/copy_collective.h"
+#include "executor/devices/cuda/collectives/rank_collective.h"
 #include "executor/devices/cuda/cuda_function.h"
 #include "executor/devices/cuda/kernels/rank_parts.h"
 #include "executor/devices/cuda/lower/lower.h"
@@ -83,31 +84,48 @@ size_t count_on(const void* family, const DeviceGroup& group) {
 
 }  // namespace
 
-std::unique_ptr<Collective> CudaDevice::collective(std::unique_ptr<Collective> meeting,
-                                                   const DeviceGroup& group) {
+std::unique_ptr<Collective> CudaDevice::collective(Meetings meetings, const DeviceGroup& group) {
   if (count_on(family(), group) == group.members.size())
-    return std::make_unique<CopyCollective>(*this, std::move(meeting), group.bytes_max, moved);
-  const LinkClass next = group.links[meeting->rank()];
-  return std::make_unique<CommCollective>(
-      *this, *comms_, std::move(meeting),
-      CommCollective::Options{.group = group.name, .next = next, .meter = moved});
+    return std::make_unique<CopyCollective>(*this, std::move(meetings.all), group.bytes_max, moved);
+  const auto among_cards = [&](std::unique_ptr<Collective> meeting) {
+    const LinkClass next = group.links[meeting->rank()];
+    return std::make_unique<CommCollective>(
+        *this, *comms_, std::move(meeting),
+        CommCollective::Options{.group = group.name, .next = next, .meter = moved});
+  };
+  if (group.ranks_per_device == 1) return among_cards(std::move(meetings.all));
+  std::unique_ptr<Collective> cards;
+  if (meetings.devices != nullptr) cards = among_cards(std::move(meetings.devices));
+  return std::make_unique<RankCollective>(*this, std::move(meetings.all), std::move(cards),
+                                          group.bytes_max, moved);
 }
 
 int64_t CudaDevice::collective_bytes(const DeviceGroup& group) const {
   const size_t here = count_on(family(), group);
-  if (here != group.members.size()) {
-    if (here == 1) return 0;
-    throw Error(ErrorKind::kUnimplemented,
-                "all_reduce: some devices of the group share a card, others do not",
-                {.device = name()}, "let all of them share one, or none");
+  const bool is_one_card = here == group.members.size();
+  const auto refuse = [this](const std::string& what, const std::string& hint) {
+    throw Error(ErrorKind::kUnimplemented, "all_reduce" + what, {.device = name()}, hint);
+  };
+  if (!is_one_card && here != 1)
+    refuse(": some devices of the group share a card, others do not",
+           "let all of them share one, or none");
+  // Else ranks of a card would launch on communicators of their own, and two cards in two orders.
+  const bool has_all_ranks = std::ranges::all_of(
+      group.ranks, [&](uint32_t ranks) { return ranks == group.ranks_per_device; });
+  if (!is_one_card && !has_all_ranks)
+    refuse(cat(": some of the ", group.ranks_per_device,
+               " ranks of a card are in the group, others", " are not"),
+           "let all ranks of a card reduce together, or put one on each");
+  uint32_t on_card = group.ranks_per_device;
+  if (is_one_card) {
+    on_card = group.ranks.empty() ? static_cast<uint32_t>(here) : 0;
+    for (const uint32_t ranks : group.ranks) on_card += ranks;
   }
-  if (here > cuda::kRankPartsMax) {
-    throw Error(
-        ErrorKind::kUnimplemented,
-        cat("all_reduce between ", here, " devices of one card: at most ", cuda::kRankPartsMax),
-        {.device = name()}, "use fewer devices a card");
-  }
-  return CopyCollective::staging_bytes_for(group.bytes_max);
+  if (on_card > cuda::kRankPartsMax)
+    refuse(cat(" between ", on_card, " devices of one card: at most ", cuda::kRankPartsMax),
+           "use fewer devices a card");
+  if (is_one_card) return CopyCollective::staging_bytes_for(group.bytes_max);
+  return group.ranks_per_device == 1 ? 0 : RankCollective::staging_bytes_for(group.bytes_max);
 }
 
 std::unique_ptr<DeviceLink> CudaDevice::link_to(Device& receiver, uint32_t slots) {

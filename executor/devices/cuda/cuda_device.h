@@ -50,8 +50,7 @@ class CudaDevice final : public Device, public CardStreams {
   std::shared_ptr<const CompiledFunction> compile(const LocalFunction& local) override;
   bool compile_blocks() const override { return true; }
   const void* family() const override { return gpu_.get(); }
-  std::unique_ptr<Collective> collective(std::unique_ptr<Collective> meeting,
-                                         const DeviceGroup& group) override;
+  std::unique_ptr<Collective> collective(Meetings meetings, const DeviceGroup& group) override;
   int64_t collective_bytes(const DeviceGroup& group) const override;
   std::unique_ptr<DeviceLink> link_to(Device& receiver, uint32_t slots) override;
   void ring() override;

@@ -96,14 +96,20 @@ bool PlannedFunction::has_collective(uint32_t begin, uint32_t end) const {
                      [](const Node& node) { return node.op == Op::all_reduce; });
 }
 
+Hold PlannedFunction::hold_of(const Collective& collective, const Turn& turn) {
+  const bool holds = turn.device.collectives_hold() && collective.all_here_began();
+  return holds ? Hold::kOthers : Hold::kNothing;
+}
+
 Progress PlannedFunction::wait_to_resume(CallFrame& frame, Turn& turn) {
   // The turn's clock was read before this step, perhaps long before.
   turn.now_ns = turn.device.now_ns();
-  frame.holds_device = turn.now_ns < frame.resume_at_ns;
-  if (frame.holds_device) {
+  if (turn.now_ns < frame.resume_at_ns) {
+    frame.holds = Hold::kAll;
     turn.wake_by(frame.resume_at_ns);
     return Progress::kPending;
   }
+  frame.holds = Hold::kNothing;
   frame.begun = false;
   return Progress::kDone;
 }

@@ -50,6 +50,8 @@ class PlannedFunction : public CompiledFunction {
 
   // The frame's step begins: its bucket is handed to its collective.
   void begin_all_reduce(const PlannedStep& step, CallFrame& frame) const;
+  // Of a collective that waits.
+  static Hold hold_of(const Collective& collective, const Turn& turn);
   // The frame's step ends when the device's clock has come to frame.resume_at_ns.
   static Progress wait_to_resume(CallFrame& frame, Turn& turn);
 

@@ -1,24 +1,14 @@
 #include "executor/devices/cuda/collectives/copy_collective.h"
 
-#include <algorithm>
 #include <bit>
 
-#include "executor/devices/cuda/kernels/rank_parts.h"
+#include "executor/devices/cuda/collectives/reduce_parts.h"
 #include "runtime/base/align.h"
 
 namespace gangway {
 namespace {
 
 int64_t aligned(int64_t bytes) { return align_up(bytes, 64); }
-
-const char* name_of(Reduction reduction) {
-  switch (reduction) {
-    case Reduction::kSum: return "ranks_sum_";
-    case Reduction::kMax: return "ranks_max_";
-    case Reduction::kMin: return "ranks_min_";
-  }
-  return "";
-}
 
 }  // namespace
 
@@ -94,31 +84,14 @@ Progress CopyCollective::advance() {
 
 void CopyCollective::reduce(const std::vector<const Part*>& parts) {
   int64_t offset = 0;
+  std::vector<const std::byte*> pointers(parts.size());
   for (const CollectiveTensor& tensor : tensors_) {
     const int64_t bytes = bytes_of(tensor);
     if (bytes == 0) continue;
-    const std::byte* pointers[cuda::kRankPartsMax] = {};
-    cuda::Access accesses[cuda::kRankPartsMax + 1];
-    for (size_t r = 0; r < parts.size(); ++r) {
+    for (size_t r = 0; r < parts.size(); ++r)
       pointers[r] = parts[r]->staging[sequence_ % 2] + offset;
-      accesses[r] = {pointers[r], bytes, cuda::AccessKind::kRead};
-    }
-    accesses[parts.size()] = {tensor.out, bytes, cuda::AccessKind::kWrite};
-    const auto count = static_cast<int64_t>(parts.size());
-    const void* const arguments[] = {static_cast<const void*>(pointers),
-                                     static_cast<const void*>(&tensor.out), &count,
-                                     &tensor.elements};
-    constexpr uint32_t kThreads = 256;
-    const int64_t blocks = std::min<int64_t>(ceil_div(tensor.elements, kThreads),
-                                             int64_t{16} * device_.gpu().info().multiprocessors);
-    device_.note(device_.gpu().driver().launch(
-        {device_.communication(), label_},
-        {.kernel = device_.gpu().kernel(cat(name_of(reduction_), to_string(tensor.dtype))),
-         .grid = {static_cast<uint32_t>(blocks)},
-         .block = {kThreads},
-         .arguments = arguments,
-         .accesses = {accesses, parts.size() + 1}}));
-    meter_.add(LinkClass::kHost, bytes * (count - 1));  // The parts of the others.
+    reduce_parts(device_, label_, reduction_, pointers, tensor);
+    meter_.add(LinkClass::kHost, bytes * static_cast<int64_t>(parts.size() - 1));  // The others'.
     offset += aligned(bytes);
   }
 }

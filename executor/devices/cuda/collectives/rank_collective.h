@@ -1,0 +1,89 @@
+// RankCollective: the collectives of several cards of which each runs several ranks.
+//
+//   every rank      copy in | meet |                                    | meet | copy the sum out
+//   lowest of each card            reduce its card's parts, all-reduce
+//                                  of one member a card
+//
+// NCCL refuses two ranks on one card, so the ranks of a card reduce first, and one of them meets
+// the other cards. All that a card does for this is on its one communication stream, in the order
+// in which its thread enqueues it: the parts before the first meeting, the sum between the two, the
+// copies of it behind the second. So no rank waits on the host for the card, no event is needed,
+// and the next collective may use the same staging.
+//
+// A poisoned rank meets too, and then no rank computes. Where the cards' part fails, all ranks
+// learn it in the second meeting.
+//
+// Invariant: all ranks of a card are members, so that they begin the same collectives in the same
+// order, and no card has two open communicators for one ticket.
+// Arithmetic: of a card's ranks, the tree over ranks of collectives/hosts/rank_tree.h, rounded as
+// it is stored; then the communicator's.
+// Threads: the device's.
+// Ownership: as the other collectives; `cards` is its own.
+// Errors: failure() of the cards' part, at the rank that has it.
+// Cost: two meetings, and those of `cards`.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "executor/collectives/collective.h"
+#include "executor/devices/cuda/driver/card_streams.h"
+#include "executor/transfers/link_meter.h"
+
+namespace gangway {
+
+class RankCollective final : public Collective {
+ public:
+  // `cards`: of one member of each card; null: it is another rank of this one.
+  RankCollective(CardStreams& device, std::unique_ptr<Collective> meeting,
+                 std::unique_ptr<Collective> cards, int64_t bytes_max, LinkMeter& meter);
+
+  static int64_t staging_bytes_for(int64_t bytes_max);
+
+  uint32_t rank() const override { return meeting_->rank(); }
+  uint32_t size() const override { return meeting_->size(); }
+  void name(std::string_view label) override;
+  void begin_all_reduce(std::span<const CollectiveTensor> tensors, Reduction reduction,
+                        bool poisoned) override;
+  void begin_exchange(uint64_t word, bool poisoned) override;
+  int64_t staging_bytes() const override { return staging_bytes_for(bytes_max_); }
+  void use_staging(std::byte* staging) override;
+  Progress advance() override;
+  bool poisoned() const override { return meeting_->poisoned(); }
+  uint64_t least() const override { return meeting_->least(); }
+  uint64_t most() const override { return meeting_->most(); }
+  std::span<const uint64_t> words() const override { return meeting_->words(); }
+  std::shared_ptr<const Error> failure() const override { return failure_; }
+  void raise_alarm(uint64_t what) override;
+  bool alarmed(uint64_t what) const override { return meeting_->alarmed(what); }
+
+ private:
+  enum class Phase : uint8_t { kExchange, kRanks, kCards, kAnswer };
+  // What the other ranks of the card may see of this one once they have met.
+  struct Part {
+    const CardStreams* card = nullptr;
+    std::byte* staging = nullptr;
+    std::byte* sum = nullptr;  // Null: another rank has it.
+  };
+
+  bool copy_in();
+  void find_parts();
+  void begin_cards();
+  void end_cards();
+  void copy_out();
+
+  CardStreams& device_;
+  const std::unique_ptr<Collective> meeting_, cards_;
+  const int64_t bytes_max_;
+  LinkMeter& meter_;
+  Part part_;
+  std::vector<const Part*> parts_;  // Of this card's ranks, from the first meeting on.
+  const Part* first_ = nullptr;     // The one with the sum.
+  Phase phase_ = Phase::kExchange;
+  std::vector<CollectiveTensor> tensors_, sums_;
+  Reduction reduction_ = Reduction::kSum;
+  std::string_view label_ = "all_reduce";
+  std::shared_ptr<const Error> failure_;
+};
+
+}  // namespace gangway
