@@ -44,10 +44,10 @@ Program crossing(int64_t devices, int64_t microseconds) {
 void wait_for_stuck(const Client& client, std::vector<std::string>& stuck) {
   const Clock& clock = Reactor::current().clock();
   const int64_t until_ns = clock.now_ns() + int64_t{20} * 1'000'000'000;
-  while (stuck.empty() && clock.now_ns() < until_ns) {
+  do {
     for (const HostStatus& host : client.status().hosts)
       stuck.insert(stuck.end(), host.stuck.begin(), host.stuck.end());
-  }
+  } while (stuck.empty() && clock.now_ns() < until_ns);
 }
 
 }  // namespace

@@ -10,6 +10,7 @@ namespace gangway {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::AnyOf;
 using ::testing::Contains;
 using ::testing::HasSubstr;
 
@@ -29,7 +30,11 @@ TEST_P(CudaDeadlock, WithoutTheOrderTheSameProgramsWaitForOneAnotherForEverAndTh
                                         .policy = GetParam(),
                                         .order_collectives = false});
   EXPECT_THAT(all.errors, Contains(HasSubstr("limit of 3000 ms")));
-  EXPECT_THAT(all.stuck, Contains(AllOf(HasSubstr("is stuck in"), HasSubstr("crossing.cc:"))));
+  // A device that waits for its card at the end of a run has no line to name.
+  EXPECT_THAT(
+      all.stuck,
+      Contains(AllOf(HasSubstr("is stuck in"),
+                     AnyOf(HasSubstr("crossing.cc:"), HasSubstr("what it launched on host-")))));
 }
 
 INSTANTIATE_TEST_SUITE_P(Policies, CudaDeadlock, ::testing::Values("fifo", "fair", "priority"),
