@@ -139,6 +139,12 @@ bool RunTable::lacks_argument(RunRecord& run) {
 
 // False: it waits for another run, or for memory.
 bool RunTable::admit_first(RunRecord& run) {
+  // A host of its plan is lost, and the others may not have ended earlier runs.
+  if (run.plan->broken) {
+    run.fail(*run.plan->broken, true);
+    end(run);
+    return true;
+  }
   if (!makers_are_prepared(run) || !admission_.has_room(run)) return false;
   if (lacks_argument(run)) {
     end(run);

@@ -63,6 +63,15 @@ TEST_F(RunsTest, NoMoreRunsThanThePlanAllowsAreInFlight) {
   EXPECT_EQ(tickets(0).size(), 3u);
 }
 
+// The hosts that live have not ended the earlier runs, so they have no room for another.
+TEST_F(RunsTest, RunsThatWaitWhenAHostIsLostAreNotPreparedOnTheOthers) {
+  const PlanId plan = compile(session_, 1);
+  for (int i = 0; i < 3; ++i) submit(session_, plan);
+  lose(0);
+  EXPECT_EQ(executor_[1].all<PrepareFrame>().size(), 1u);
+  EXPECT_EQ(client_.ended.size(), 3u);
+}
+
 TEST_F(RunsTest, TheClientHearsOfARunOnceAllItsHostsAreDone) {
   const RunId run = submit(session_, compile(session_));
   finish(0, RunId(1));
