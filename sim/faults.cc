@@ -19,6 +19,15 @@ bool is_of_frames(FaultKind kind) {
          kind == FaultKind::kSwapFrames;
 }
 
+bool may_hit_a_client(FaultKind kind) {
+  return kind <= FaultKind::kBreak || kind == FaultKind::kHang;
+}
+
+// Who suffers it, by its name in the network.
+std::string sufferer(const Fault& fault) {
+  return fault.client ? SimCluster::client_name(*fault.client) : SimCluster::host_name(fault.host);
+}
+
 FrameFault::Kind frame_fault_of(FaultKind kind) {
   if (kind == FaultKind::kLoseFrames) return FrameFault::Kind::kDrop;
   return kind == FaultKind::kRepeatFrames ? FrameFault::Kind::kDuplicate : FrameFault::Kind::kSwap;
@@ -40,6 +49,10 @@ Fault draw_fault(Rng& rng, const FaultLimits& limits) {
   if (fault.kind == FaultKind::kSlow || fault.kind == FaultKind::kDelay)
     fault.factor = static_cast<double>(2 + rng.below(30));
   if (is_of_frames(fault.kind)) fault.factor = static_cast<double>(1 + rng.below(20)) / 100;
+  if (limits.clients > 0 && may_hit_a_client(fault.kind) && rng.chance(0.3)) {
+    fault.client = static_cast<int>(rng.below(static_cast<uint64_t>(limits.clients)));
+    fault.host = 0;
+  }
   return fault;
 }
 
@@ -69,7 +82,7 @@ const char* to_string(FaultKind kind) {
 }
 
 std::string to_string(const Fault& fault) {
-  const std::string host = SimCluster::host_name(fault.host);
+  const std::string host = sufferer(fault);
   const std::string when = cat("at ", duration(fault.at_ns), ": ");
   const std::string how_long = cat(" for ", duration(fault.for_ns));
   const std::string some =
@@ -103,6 +116,7 @@ std::string to_string(const std::vector<Fault>& faults) {
 }
 
 bool ends_host(const Fault& fault, int64_t host_timeout_ns) {
+  if (fault.client) return false;
   switch (fault.kind) {
     case FaultKind::kBreak:
     case FaultKind::kKill:
@@ -120,9 +134,12 @@ bool ends_host(const Fault& fault, int64_t host_timeout_ns) {
   return false;
 }
 
+bool ends_client(const Fault& fault) { return fault.client && fault.kind == FaultKind::kBreak; }
+
 bool may_fail_runs(const Fault& fault, int64_t host_timeout_ns) {
   // A silence that is a little shorter than the timeout may follow one heartbeat's pause.
-  return fault.kind == FaultKind::kNoMemory || ends_host(fault, host_timeout_ns / 2);
+  return fault.kind == FaultKind::kNoMemory || ends_client(fault) ||
+         ends_host(fault, host_timeout_ns / 2);
 }
 
 std::vector<Fault> draw_faults(uint64_t seed, const FaultLimits& limits) {
@@ -153,9 +170,13 @@ void FaultInjector::wait(int64_t ns) {
   WaitQueue().wait_until_ns("for the time of a fault", reactor_.clock().now_ns() + ns);
 }
 
+bool FaultInjector::is_there(const Fault& fault) const {
+  return fault.client || fault.kind == FaultKind::kStopController || cluster_.alive(fault.host);
+}
+
 void FaultInjector::run(const Fault& fault) {
   wait(fault.at_ns);
-  if (fault.kind != FaultKind::kStopController && !cluster_.alive(fault.host)) return;
+  if (!is_there(fault)) return;
   happened_.push_back({fault, reactor_.clock().now_ns()});
   if (lasts(fault.kind)) under_way_.push_back(fault);
   begin(fault);
@@ -167,7 +188,7 @@ void FaultInjector::run(const Fault& fault) {
 FrameFault FaultInjector::draw_frame_fault(const std::string& from, const std::string& to) {
   for (const Fault& fault : under_way_) {
     if (!is_of_frames(fault.kind)) continue;
-    const std::string host = SimCluster::host_name(fault.host);
+    const std::string host = sufferer(fault);
     if ((from == host || to == host) && rng_.chance(fault.factor))
       return {.kind = frame_fault_of(fault.kind)};
   }
@@ -175,7 +196,7 @@ FrameFault FaultInjector::draw_frame_fault(const std::string& from, const std::s
 }
 
 void FaultInjector::begin(const Fault& fault) {
-  const std::string host = SimCluster::host_name(fault.host);
+  const std::string host = sufferer(fault);
   const std::string controller = SimCluster::kController;
   SimNetwork& network = cluster_.network;
   switch (fault.kind) {
@@ -189,7 +210,8 @@ void FaultInjector::begin(const Fault& fault) {
     case FaultKind::kBreak: return network.break_connections(host, controller);
     case FaultKind::kKill: return cluster_.kill(fault.host);
     case FaultKind::kVanish: return cluster_.vanish(fault.host);
-    case FaultKind::kHang: return cluster_.stop(fault.host);
+    case FaultKind::kHang:
+      return fault.client ? cluster_.stop_client(host) : cluster_.stop(fault.host);
     case FaultKind::kSlow: return cluster_.slow_down(fault.host, fault.factor);
     case FaultKind::kStopController: return cluster_.stop_controller();
     case FaultKind::kNoMemory: return cluster_.exhaust_memory(fault.host);
@@ -198,8 +220,8 @@ void FaultInjector::begin(const Fault& fault) {
 
 void FaultInjector::end(const Fault& fault) {
   std::erase(under_way_, fault);
-  if (fault.kind != FaultKind::kStopController && !cluster_.alive(fault.host)) return;
-  const std::string host = SimCluster::host_name(fault.host);
+  if (!is_there(fault)) return;
+  const std::string host = sufferer(fault);
   const std::string controller = SimCluster::kController;
   SimNetwork& network = cluster_.network;
   switch (fault.kind) {
@@ -207,7 +229,8 @@ void FaultInjector::end(const Fault& fault) {
     case FaultKind::kDelay:
       return network.set_speed(host, controller,
                                slower(network.speed(host, controller), 1 / fault.factor));
-    case FaultKind::kHang: return cluster_.resume(fault.host);
+    case FaultKind::kHang:
+      return fault.client ? cluster_.resume_client(host) : cluster_.resume(fault.host);
     case FaultKind::kSlow: return cluster_.slow_down(fault.host, 1);
     case FaultKind::kStopController: return cluster_.resume_controller();
     case FaultKind::kNoMemory: return cluster_.free_memory(fault.host);

@@ -9,6 +9,9 @@
 //                longer; stop the controller: it stands still for a while
 //   by memory    no memory: all that is free of a host's devices is taken for a while
 //
+// Frames, links and hangs are a host's, or a client's: of its connection to the controller, and of
+// its process.
+//
 // Threads: drawing is pure; an injector is the reactor's thread's.
 // Ownership: the cluster outlives its injector, whose destructor suspends and finishes.
 //
@@ -19,6 +22,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -47,9 +51,10 @@ const char* to_string(FaultKind kind);
 
 struct Fault {
   FaultKind kind = FaultKind::kKill;
-  int64_t at_ns = 0;   // After the injector's beginning.
-  int64_t for_ns = 0;  // kKill, kVanish, kBreak: 0.
-  int host = 0;        // kStopController: 0.
+  int64_t at_ns = 0;          // After the injector's beginning.
+  int64_t for_ns = 0;         // kKill, kVanish, kBreak: 0.
+  int host = 0;               // kStopController: 0.
+  std::optional<int> client;  // It happens to this client (SimCluster::client_name()), to no host.
   // kSlow: so many times slower; kDelay: so many times the delay; frames: the chance of each.
   double factor = 1;
 
@@ -60,11 +65,14 @@ std::string to_string(const Fault& fault);
 std::string to_string(const std::vector<Fault>& faults);  // One a line.
 // Whether the host is lost by it: at once, or after so long a silence.
 bool ends_host(const Fault& fault, int64_t host_timeout_ns);
+// Whether the client's connection ends by it.
+bool ends_client(const Fault& fault);
 // Whether it may fail runs at all.
 bool may_fail_runs(const Fault& fault, int64_t host_timeout_ns);
 
 struct FaultLimits {
   int hosts = 2;
+  int clients = 0;                    // None: all happens to hosts.
   int64_t within_ns = 1'000'000'000;  // They begin in that time.
   int64_t host_timeout_ns = 10'000'000'000;
   int count_max = 3;  // One to so many.
@@ -88,6 +96,7 @@ class FaultInjector {
   void finish();
 
  private:
+  bool is_there(const Fault& fault) const;
   void run(const Fault& fault);
   void begin(const Fault& fault);
   void end(const Fault& fault);

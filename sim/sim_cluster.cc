@@ -23,11 +23,13 @@ SimCluster::SimCluster(Reactor& reactor, SimClusterOptions options)
       controller_process_(reactor, options.time, options.controller_rates),
       network(reactor,
               {.delay = options.near.delay, .jitter = options.near.jitter, .replay = &replay_}),
-      controller(
-          reactor, network.endpoint(kController),
-          {.address = "sim:controller",
-           .controller = {.host_timeout_ms = options.host_timeout_ms, .policy = options.policy},
-           .frames = frames_of(controller_process_)}) {
+      controller(reactor, network.endpoint(kController),
+                 {.address = "sim:controller",
+                  .controller = {.host_timeout_ms = options.host_timeout_ms,
+                                 .policy = options.policy,
+                                 .charge_log = options.charge_log,
+                                 .planted = options.planted_in_controller},
+                  .frames = frames_of(controller_process_)}) {
   GW_REQUIRE(options.hosts >= 1 && options.islands >= 1 && options.islands <= options.hosts,
              "simulated cluster: expected at least one host, and one for each island, got ",
              options.hosts, " hosts and ", options.islands, " islands");
@@ -77,6 +79,7 @@ void SimCluster::add_host(int host) {
                                       .tracer = options_.tracer,
                                       .order_log = options_.order_log,
                                       .order_collectives = options_.order_collectives,
+                                      .planted_in_transfers = options_.planted_in_transfers,
                                       .fabric = fabric_,
                                       .sim = hosts_.back()},
                              .heartbeat_interval_ms = options_.heartbeat_interval_ms,

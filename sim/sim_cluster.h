@@ -57,6 +57,9 @@ struct SimClusterOptions {
   std::vector<BusySpan>* busy = nullptr;  // As SimHostOptions.
   std::shared_ptr<OrderLog> order_log;    // As HostOptions; null: checked_order_log().
   bool order_collectives = true;          // As HostOptions.
+  std::shared_ptr<ChargeLog> charge_log;  // As ControllerOptions.
+  PlantedControllerBugs planted_in_controller;
+  PlantedTransferBugs planted_in_transfers;
 };
 
 class SimCluster {
@@ -67,6 +70,7 @@ class SimCluster {
 
   const SimClusterOptions& options() const { return options_; }
   static std::string host_name(int host) { return "host-" + std::to_string(host); }
+  static std::string client_name(int client) { return "client-" + std::to_string(client); }
   static constexpr char kController[] = "controller";  // Its endpoint's name.
 
   // A client of its own endpoint, of this name; other options as for a running cluster. Suspends.
@@ -85,6 +89,10 @@ class SimCluster {
 
   void stop_controller();
   void resume_controller();
+
+  // A client's process stands still: it reads and writes nothing from stop to resume.
+  void stop_client(const std::string& name) { network.stop(name); }
+  void resume_client(const std::string& name) { network.resume(name); }
 
   bool alive(int host) const { return executors[at(host)] != nullptr; }
   const SimHost& host(int host) const { return *hosts_[at(host)]; }

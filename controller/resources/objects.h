@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "controller/resources/hosts.h"
+#include "controller/resources/planted_bugs.h"
 #include "ir/plan/plan.h"
 
 namespace gangway {
@@ -53,8 +54,9 @@ struct ArrayRecord {
 class ObjectTable {
  public:
   static constexpr size_t kArraysMax = size_t{1} << 18;  // Some 100 MiB.
-  explicit ObjectTable(HostTable& hosts, size_t arrays_max = kArraysMax)
-      : hosts_(hosts), arrays_max_(arrays_max) {}
+  explicit ObjectTable(HostTable& hosts, size_t arrays_max = kArraysMax,
+                       const PlantedControllerBugs& planted = {})
+      : hosts_(hosts), arrays_max_(arrays_max), planted_(planted) {}
 
   // `id` is the client's choice; throws kInvalid when it is taken or of another session's range,
   // kOverloaded when the client holds too many.
@@ -84,6 +86,7 @@ class ObjectTable {
 
   HostTable& hosts_;
   const size_t arrays_max_;
+  const PlantedControllerBugs planted_;
   Arrays arrays_;
   std::map<SessionId, size_t> held_;  // How many arrays.
   struct Placed {

@@ -29,23 +29,41 @@ void forget_failed(PlanRecord& plan, RunId before) {
   plan.failed.erase(plan.failed.begin(), last);
 }
 
+// The planted bug of that name.
+void swap_tickets(std::vector<GrantRange>& ranges) {
+  for (size_t i = 1; i < ranges.size(); ++i) {
+    if (ranges[i - 1].ticket != ranges[i].ticket)
+      return std::swap(ranges[i - 1].ticket, ranges[i].ticket);
+  }
+}
+
 }  // namespace
 
 RunTable::RunTable(const Clock& clock, HostTable& hosts, PlanTable& plans, ObjectTable& objects,
-                   Callbacks callbacks, std::unique_ptr<Policy> policy)
+                   Callbacks callbacks, std::unique_ptr<Policy> policy,
+                   const PlantedControllerBugs& planted, std::shared_ptr<ChargeLog> charge_log)
     : hosts_(hosts),
       plans_(plans),
       objects_(objects),
       callbacks_(std::move(callbacks)),
       clock_(clock),
+      planted_(planted),
       admission_(hosts, objects, callbacks_.owner_name),
       fast_path_(callbacks_.warn),
-      gangs_(std::move(policy), [this](auto ranges) { send_grants(std::move(ranges)); }) {}
+      gangs_(std::move(policy), [this](auto ranges) { send_grants(std::move(ranges)); },
+             {.charge_log = std::move(charge_log), .charges_twice = planted.charges_twice}) {}
+
+// Never that of an earlier run: what a host still says of that one is nobody's.
+RunId RunTable::new_id() {
+  ++last_run_;
+  while (planted_.reuses_run_ids && runs_.contains(RunId(last_run_))) ++last_run_;
+  return RunId(last_run_);
+}
 
 void RunTable::submit(SessionId session, RunFrame request, int64_t now_ns) {
   auto owned = std::make_unique<RunRecord>();
   RunRecord& run = *owned;
-  run.id = RunId(++last_run_);
+  run.id = new_id();
   TraceSpan span("submit", run.id.value);
   run.session = session;
   run.request = std::move(request);
@@ -197,7 +215,11 @@ void RunTable::prepare(RunRecord& run) {
                             .source_positions = std::move(run.request.source_positions)}};
   objects_.flush();  // The hosts hear first of what was freed for it.
   run.pending = {plan.hosts.begin(), plan.hosts.end()};
-  send(plan, encode(frame));
+  if (planted_.prepares_late) {
+    run.late_prepare = encode(frame);
+  } else {
+    send(plan, encode(frame));
+  }
   gangs_.prepared(run.id);
 }
 
@@ -216,6 +238,7 @@ void RunTable::send_grants(std::vector<GrantRange> ranges) {
   TraceSpan span("grant", ranges.front().run.value);
   const int64_t began_ns = clock_.now_ns();
   int64_t frames = 0, writes = 0;
+  if (planted_.prepares_late) send_late_prepares(ranges);
   for (size_t i = 0; i < ranges.size(); ++frames) {
     const std::vector<HostId>& hosts = hosts_of(ranges[i]);
     GrantFrame frame;
@@ -224,6 +247,7 @@ void RunTable::send_grants(std::vector<GrantRange> ranges) {
       if (&next != &hosts && next != hosts) break;
       frame.ranges.push_back(std::move(ranges[i]));
     }
+    if (planted_.swaps_tickets) swap_tickets(frame.ranges);
     const Frame encoded = encode(frame);
     for (HostId host : hosts) hosts_.send(host, encoded);
     writes += static_cast<int64_t>(hosts.size());
@@ -234,6 +258,13 @@ void RunTable::send_grants(std::vector<GrantRange> ranges) {
 const std::vector<HostId>& RunTable::hosts_of(const GrantRange& range) const {
   const PlanRecord& plan = *runs_.at(range.run)->plan;
   return range.slice == kEverySlice ? plan.hosts : plan.layouts[range.slice]->holders;
+}
+
+void RunTable::send_late_prepares(const std::vector<GrantRange>& ranges) {
+  for (const GrantRange& range : ranges) {
+    RunRecord& run = *runs_.at(range.run);
+    if (run.late_prepare != nullptr) send(*run.plan, std::exchange(run.late_prepare, nullptr));
+  }
 }
 
 void RunTable::send(const PlanRecord& plan, const Frame& frame) {
@@ -380,10 +411,13 @@ void RunTable::host_lost(HostId host, const Error& why) {
     error.add_where({.program = run.plan->plan->name});
     run.fail(error, true);
     run.pending.erase(host);
+    if (planted_.keeps_outputs_of_lost_runs && run.prepared && !gangs_.is_begun(id))
+      run.kept.resize(run.kept.size() - run.plan->plan->outputs.size());
     ask_to_stop(run, error);
     // The others may wait for the lost one's part for as long as they live: nobody waits for them.
     if (runs_.contains(id)) end(*runs_.at(id));
   }
+  if (planted_.reuses_run_ids && !hit.empty()) last_run_ = hit.front().value - 1;
   pump();
 }
 

@@ -45,7 +45,9 @@ class RunTable {
     std::function<void(SessionId, const std::string&)> warn;
   };
   RunTable(const Clock& clock, HostTable& hosts, PlanTable& plans, ObjectTable& objects,
-           Callbacks callbacks, std::unique_ptr<Policy> policy);
+           Callbacks callbacks, std::unique_ptr<Policy> policy,
+           const PlantedControllerBugs& planted = {},
+           std::shared_ptr<ChargeLog> charge_log = nullptr);
 
   void submit(SessionId session, RunFrame request, int64_t now_ns);
   void cancel(SessionId session, RunId client_run, const Error& why);
@@ -86,6 +88,7 @@ class RunTable {
   using ScopeKey = std::pair<SessionId, uint64_t>;
   static ScopeKey scope_of(const RunRecord& run) { return {run.session, run.plan->scope}; }
 
+  RunId new_id();
   void start(RunRecord& run);
   void admit(const ScopeKey& scope);
   bool admit_first(RunRecord& run);
@@ -96,6 +99,7 @@ class RunTable {
   void prepare(RunRecord& run);
   void send_grants(std::vector<GrantRange> ranges);
   const std::vector<HostId>& hosts_of(const GrantRange& range) const;
+  void send_late_prepares(const std::vector<GrantRange>& ranges);
   void send(const PlanRecord& plan, const Frame& frame);
   void ask_to_stop(RunRecord& run, const Error& why);
   std::optional<GangScheduler::Wait> wait_of(const RunRecord& run) const;
@@ -119,6 +123,7 @@ class RunTable {
   ObjectTable& objects_;
   Callbacks callbacks_;
   const Clock& clock_;
+  const PlantedControllerBugs planted_;
   Admission admission_;
   FastPath fast_path_;
   GangScheduler gangs_;

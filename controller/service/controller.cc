@@ -20,7 +20,7 @@ Controller::Controller(Reactor& reactor, ControllerOptions options)
     : reactor_(reactor),
       options_(std::move(options)),
       slices_(hosts_),
-      objects_(hosts_),
+      objects_(hosts_, ObjectTable::kArraysMax, options_.planted),
       plans_(hosts_, slices_,
              {[this](const PlanRecord& plan) { runs_.plan_ready(plan); },
               [this](PlanId plan) { runs_.plan_gone(plan); }}),
@@ -28,7 +28,7 @@ Controller::Controller(Reactor& reactor, ControllerOptions options)
             {[this](SessionId session, RunDoneFrame done) { run_ended(session, std::move(done)); },
              [this](SessionId session) { return owner_name(session); },
              [this](SessionId session, const std::string& line) { warn(session, line); }},
-            make_policy(options_.policy)),
+            make_policy(options_.policy), options_.planted, options_.charge_log),
       copies_(hosts_, plans_, slices_, objects_,
               {[this](SessionId session, const CopyDoneFrame& done) { copy_ended(session, done); },
                [this](SessionId session) { return owner_name(session); }}),
@@ -204,7 +204,8 @@ std::vector<ProgramCounts> Controller::programs() const {
                         .used = used[id],
                         .runs_waiting = runs.waiting,
                         .runs_in_flight = runs.in_flight,
-                        .runs_done = session.runs_done});
+                        .runs_done = session.runs_done,
+                        .credits_used = session.runs});
   }
   return programs;
 }

@@ -26,6 +26,8 @@ struct ControllerOptions {
   // Of each client: how many runs, and how many puts and gets, it may have submitted that have not
   // ended.
   uint32_t run_credits = 1024, copy_credits = 1024;
+  std::shared_ptr<ChargeLog> charge_log;  // Null: nobody looks.
+  PlantedControllerBugs planted;
 };
 
 struct ControllerCounts {
@@ -39,6 +41,7 @@ struct ProgramCounts {
   Share share;
   double used = 0;  // Part of the time of the devices that it may run on, over the last second.
   uint64_t runs_waiting = 0, runs_in_flight = 0, runs_done = 0;
+  uint64_t credits_used = 0;  // Runs that its client has not been told the end of.
 };
 
 class Controller {

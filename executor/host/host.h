@@ -19,6 +19,7 @@
 #include <string>
 #include <vector>
 
+#include "executor/transfers/planted_bugs.h"
 #include "ir/plan/islands.h"
 #include "ir/plan/plan.h"
 #include "protocol/install.h"
@@ -52,6 +53,7 @@ struct HostOptions {
   std::shared_ptr<OrderLog> order_log;
   // Collectives that hold a device begin by ticket. Tests switch it off to show what that prevents.
   bool order_collectives = true;
+  PlantedTransferBugs planted_in_transfers;
   // kCuda: a driver for each card; device d is on card d modulo their number.
   std::vector<std::shared_ptr<cuda::Driver>> gpus;
   // kSim: through what the simulated hosts of one process reach one another; none: a host alone.

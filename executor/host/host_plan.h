@@ -24,6 +24,7 @@
 #include "executor/store/state_store.h"
 #include "executor/store/tensor_shards.h"
 #include "executor/transfers/device_link.h"
+#include "executor/transfers/planted_bugs.h"
 #include "ir/plan/positions.h"
 #include "protocol/install.h"
 #include "protocol/messages.h"
@@ -101,6 +102,7 @@ struct HostPlan {
   // By receive and mesh device.
   std::map<std::pair<uint32_t, uint32_t>, std::shared_ptr<DeviceLink>> links;
 
+  PlantedTransferBugs planted;
   std::optional<Positions> positions;
   bool sequential = false;  // Some of its nodes are dispatched so (ir/plan/sequential.h).
   std::vector<std::unique_ptr<PlanRun>> runs;  // One for each run in flight.

@@ -64,6 +64,7 @@ Future<Installed> Host::Impl::install(PlanId id, std::shared_ptr<const Plan> giv
   made->sequential = any_sequential(*made->plan);
   made->self = self;
   made->scope = scope;
+  made->planted = devices.options.planted_in_transfers;
   add_devices(*made, devices.all);
   for (const auto& device : made->devices) {
     device->id = id;

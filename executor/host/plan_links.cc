@@ -17,7 +17,9 @@ std::string released_area(uint32_t node, uint32_t mesh_device) {
 
 constexpr int64_t kReleasedBytes = sizeof(std::atomic<uint64_t>);
 
-uint32_t slots_of(const Plan& plan) { return static_cast<uint32_t>(plan.runs_in_flight_max); }
+uint32_t slots_of(const HostPlan& plan) {
+  return plan.planted.one_slot ? 1 : static_cast<uint32_t>(plan.plan->runs_in_flight_max);
+}
 
 // What a receive has in host memory: nothing where both devices are this host's and discrete, or
 // have no values.
@@ -53,7 +55,7 @@ void for_each_transfer_area(const HostPlan& plan, const Member& member, Body bod
     const uint32_t mesh_device = mesh_device_of(facts.slices[node.slice], member);
     if (node.kind == PlanNodeKind::kReceive && mesh_device != kNone)
       body(inbox_area(n, mesh_device),
-           TransferSlots(shared_payload(plan, node, mesh_device), slots_of(facts)).bytes());
+           TransferSlots(shared_payload(plan, node, mesh_device), slots_of(plan)).bytes());
     if (node.kind == PlanNodeKind::kSend && mesh_device != kNone)
       body(released_area(node.peer, mesh_device), kReleasedBytes);
   }
@@ -94,9 +96,11 @@ void link_channels(HostPlan& plan, DevicePlan& device, const MemoryOf& memory_of
     if (entry.channel == kNone) continue;
     const auto [receive, mesh_device, sender, receiver] = ends_of(*plan.plan, entry, device.member);
     const TransferSlots slots(shared_payload(plan, plan.plan->nodes[receive], mesh_device),
-                              slots_of(*plan.plan));
+                              slots_of(plan));
     TransferChannel& channel = device.channels[entry.channel];
-    channel = {.slots = slots, .link_class = link_class(*plan.plan, sender.host, receiver.host)};
+    channel = {.slots = slots,
+               .link_class = link_class(*plan.plan, sender.host, receiver.host),
+               .credit_at_arrival = plan.planted.credit_at_arrival};
     PeerMemory& inbox_host = memory_of(receiver);
     PeerMemory& released_host = memory_of(sender);
     const LinkEnd inbox{&inbox_host,

@@ -152,6 +152,7 @@ struct TransferChannel {
   std::byte* memory = nullptr;  // With a link: the first slot; `stride` bytes each.
   int64_t stride = 0;
   LinkClass link_class = LinkClass::kHost;
+  bool credit_at_arrival = false;  // See PlantedTransferBugs.
 };
 
 }  // namespace gangway

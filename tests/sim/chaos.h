@@ -10,9 +10,20 @@
 #include <string>
 #include <vector>
 
+#include "controller/resources/planted_bugs.h"
+#include "executor/transfers/planted_bugs.h"
 #include "runtime/net/frame_options.h"
 
 namespace gangway {
+
+// Bugs that it is to find.
+struct PlantedBugs {
+  PlantedFrameBugs frames;
+  PlantedControllerBugs controller;
+  PlantedTransferBugs transfers;
+  // A device compares the tickets of collectives with those of their own lane only.
+  bool orders_collectives_by_lane = false;
+};
 
 struct ChaosReport {
   std::string scene;                  // The cluster and the faults that happened.
@@ -21,7 +32,14 @@ struct ChaosReport {
   uint64_t replay_hash = 0;
 };
 
-// `planted`: bugs that it is to find.
-ChaosReport chaos(uint64_t seed, const PlantedFrameBugs& planted = {});
+enum class ChaosScene : uint8_t {
+  kAny,
+  // Four clients that wait for each result, on parts of four hosts or more, one of which is killed
+  // while they run: the others still tell of runs that have ended without them.
+  kHostIsKilled,
+};
+
+ChaosReport chaos(uint64_t seed, const PlantedBugs& planted = {},
+                  ChaosScene scene = ChaosScene::kAny);
 
 }  // namespace gangway

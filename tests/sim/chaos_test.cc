@@ -1,13 +1,22 @@
-// What clients may do, while things go wrong, from a number of seeds (chaos.h).
+// What clients may do, while things go wrong, from a number of seeds (chaos.h); and bugs that are
+// planted one at a time, each of which some seed must find.
 #include "tests/sim/chaos.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include <cstdio>
 
 #include "runtime/base/error.h"
 #include "tests/support/seed.h"
 
 namespace gangway {
 namespace {
+
+using ::testing::Contains;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Matcher;
 
 TEST(ChaosTest, NothingIsLostRepeatedOrLeakedWhateverGoesWrong) {
   const uint64_t first = testing::test_seed();
@@ -25,28 +34,81 @@ TEST(ChaosTest, NothingIsLostRepeatedOrLeakedWhateverGoesWrong) {
   EXPECT_LT(done, runs);
 }
 
-// The first of so many seeds that finds it; else their number.
-int seeds_to_find(const PlantedFrameBugs& planted) {
-  constexpr int kSeeds = 300;
-  const uint64_t first = testing::test_seed();
-  for (int i = 0; i < kSeeds; ++i) {
-    if (!chaos(first + static_cast<uint64_t>(i), planted).problems.empty()) return i;
-  }
-  return kSeeds;
-}
-
-TEST(ChaosTest, SomeSeedFindsFramesThatAreRepeatedFromOneTooLateAndGapsThatNobodySees) {
-  EXPECT_LT(seeds_to_find({.resends_one_too_late = true, .ignores_gaps = true}), 300);
-}
-
-TEST(ChaosTest, SomeSeedFindsAcknowledgementsThatNeverCome) {
-  EXPECT_LT(seeds_to_find({.acknowledges_nothing = true}), 300);
-}
-
 TEST(ChaosTest, ASeedRepeatsExactly) {
   const uint64_t seed = testing::test_seed();
   EXPECT_EQ(chaos(seed).replay_hash, chaos(seed).replay_hash);
   EXPECT_NE(chaos(seed).replay_hash, chaos(seed + 1).replay_hash);
+}
+
+// Some seed finds it, as a problem of this kind.
+void expect_found(const PlantedBugs& planted, const Matcher<const std::string&>& problem,
+                  ChaosScene scene = ChaosScene::kAny) {
+  constexpr int kSeeds = 300;
+  const uint64_t first = testing::test_seed();
+  for (int i = 0; i < kSeeds; ++i) {
+    const ChaosReport report = chaos(first + static_cast<uint64_t>(i), planted, scene);
+    if (report.problems.empty()) continue;
+    std::fprintf(stderr, "found by seed %d of %d: %s\n", i + 1, kSeeds, report.problems[0].c_str());
+    EXPECT_THAT(report.problems, Contains(problem)) << report.scene;
+    return;
+  }
+  ADD_FAILURE() << "no seed finds it";
+}
+
+TEST(PlantedBugTest, CollectivesWhoseTicketsAreComparedWithinALaneOnly) {
+  expect_found({.orders_collectives_by_lane = true}, HasSubstr("the order of tickets is broken: "));
+}
+
+TEST(PlantedBugTest, FramesThatAreSentAgainFromOneTooLateWhereNobodySeesGaps) {
+  expect_found({.frames = {.resends_one_too_late = true, .ignores_gaps = true}},
+               HasSubstr("no fault explains: "));
+}
+
+TEST(PlantedBugTest, CreditThatIsGivenBackAtArrivalInPlaceOfLastUse) {
+  expect_found({.transfers = {.credit_at_arrival = true, .one_slot = true}},
+               HasSubstr("output told1: expected "));
+}
+
+TEST(PlantedBugTest, OneSlotForAllRunsInFlightIsNoBugByItself) {
+  const uint64_t first = testing::test_seed();
+  for (uint64_t seed = first; seed < first + 40; ++seed)
+    EXPECT_THAT(chaos(seed, {.transfers = {.one_slot = true}}).problems, IsEmpty());
+}
+
+TEST(PlantedBugTest, OutputsOfARunThatLosesAHostBeforeItsFirstGrantThatStay) {
+  expect_found({.controller = {.keeps_outputs_of_lost_runs = true}},
+               HasSubstr("the controller still counts "));
+}
+
+TEST(PlantedBugTest, ACompletionOfAnEarlierRunThatIsTakenForThatOfAnother) {
+  expect_found({.controller = {.reuses_run_ids = true}}, HasSubstr("no fault explains: "),
+               ChaosScene::kHostIsKilled);
+}
+
+TEST(PlantedBugTest, AKilledHostHarmsNobodyElse) {
+  const uint64_t first = testing::test_seed();
+  for (uint64_t seed = first; seed < first + 40; ++seed)
+    EXPECT_THAT(chaos(seed, {}, ChaosScene::kHostIsKilled).problems, IsEmpty());
+}
+
+TEST(PlantedBugTest, AcknowledgementsThatNeverCome) {
+  expect_found({.frames = {.acknowledges_nothing = true}}, HasSubstr("reads nothing any more"));
+}
+
+TEST(PlantedBugTest, TwoTicketsThatAreSwappedInAGrant) {
+  expect_found({.controller = {.swaps_tickets = true}}, HasSubstr("expected a ticket above "));
+}
+
+TEST(PlantedBugTest, ACancelThatOvertakesItsPrepare) {
+  expect_found({.controller = {.prepares_late = true}}, HasSubstr("output told0: expected "));
+}
+
+TEST(PlantedBugTest, AFreeThatOvertakesARead) {
+  expect_found({.controller = {.frees_before_reads = true}}, HasSubstr(" is not here"));
+}
+
+TEST(PlantedBugTest, AChargeThatIsCountedTwice) {
+  expect_found({.controller = {.charges_twice = true}}, HasSubstr(" was charged "));
 }
 
 }  // namespace

@@ -171,6 +171,33 @@ TEST(FaultsTest, WhatIsOnlySlowForAWhileFailsNothing) {
   }
 }
 
+TEST(FaultsTest, AClientThatIsNotReachedForAWhileOrStandsStillLosesNothing) {
+  for (const FaultKind kind :
+       {FaultKind::kHang, FaultKind::kPartition, FaultKind::kDelay, FaultKind::kLoseFrames,
+        FaultKind::kRepeatFrames, FaultKind::kSwapFrames}) {
+    const StudyReport report = after({.kind = kind,
+                                      .at_ns = kMillisecond,
+                                      .for_ns = 2 * kHostTimeoutMs * kMillisecond,
+                                      .client = 1,
+                                      .factor = kind <= FaultKind::kSwapFrames ? 0.1 : 10});
+    ASSERT_EQ(report.programs.size(), 2u);
+    for (const ProgramReport& program : report.programs)
+      EXPECT_EQ(program.done, kLongRuns) << to_string(kind) << ": " << program.error;
+    // Who hears nothing for so long ends no sooner; undisturbed it takes six seconds.
+    const bool stands = kind == FaultKind::kHang || kind == FaultKind::kPartition;
+    EXPECT_GT(report.makespan_ns, (stands ? 8'000 : 6'000) * kMillisecond) << to_string(kind);
+  }
+}
+
+TEST(FaultsTest, AClientWhoseConnectionEndsLosesItsRunsAndNobodyElseDoes) {
+  const StudyReport report = after({.kind = FaultKind::kBreak, .at_ns = kMillisecond, .client = 1});
+  ASSERT_EQ(report.programs.size(), 2u);
+  EXPECT_EQ(report.programs[0].done, kLongRuns) << report.programs[0].error;
+  EXPECT_LT(report.programs[1].done, kLongRuns);
+  EXPECT_THAT(report.programs[1].error, HasSubstr("controller"));
+  EXPECT_EQ(report.left.clients + report.left.plans + report.left.arrays + report.left.runs, 0u);
+}
+
 TEST(FaultsTest, AProgramIsRefusedWhereMemoryIsExhaustedNamingTheHost) {
   auto reactor = Reactor::make_simulated({.seed = 3});
   reactor->run([&] {
@@ -194,18 +221,27 @@ TEST(FaultsTest, AProgramIsRefusedWhereMemoryIsExhaustedNamingTheHost) {
 }
 
 TEST(FaultsTest, TheSameSeedDrawsTheSameFaultsAndSaysWhatTheyAre) {
-  const FaultLimits limits{.hosts = 8};
+  const FaultLimits limits{.hosts = 8, .clients = 3};
   EXPECT_EQ(draw_faults(7, limits), draw_faults(7, limits));
-  std::vector<int> seen(kFaultKinds, 0);
+  std::vector<int> seen(kFaultKinds, 0), of_clients(kFaultKinds, 0);
   for (uint64_t seed = 0; seed < 200; ++seed) {
     for (const Fault& fault : draw_faults(seed, limits)) {
       ++seen[static_cast<size_t>(fault.kind)];
-      EXPECT_THAT(to_string(fault), AnyOf(HasSubstr(SimCluster::host_name(fault.host)),
-                                          HasSubstr("the controller stands still")));
+      if (fault.client) ++of_clients[static_cast<size_t>(fault.kind)];
+      const std::string who =
+          fault.client ? SimCluster::client_name(*fault.client) : SimCluster::host_name(fault.host);
+      EXPECT_THAT(to_string(fault),
+                  AnyOf(HasSubstr(who), HasSubstr("the controller stands still")));
       EXPECT_LT(fault.at_ns, limits.within_ns);
     }
   }
   for (int count : seen) EXPECT_GT(count, 0);
+  for (int kind = 0; kind < kFaultKinds; ++kind) {
+    const auto each = static_cast<FaultKind>(kind);
+    EXPECT_EQ(of_clients[static_cast<size_t>(kind)] > 0,
+              each <= FaultKind::kBreak || each == FaultKind::kHang)
+        << to_string(each);
+  }
 }
 
 }  // namespace

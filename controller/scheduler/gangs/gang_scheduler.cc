@@ -6,7 +6,7 @@
 namespace gangway {
 
 GangScheduler::GangScheduler(std::unique_ptr<Policy> policy, Send send, GangOptions options)
-    : policy_(std::move(policy)), send_(std::move(send)), options_(options) {}
+    : policy_(std::move(policy)), send_(std::move(send)), options_(std::move(options)) {}
 
 void GangScheduler::forget(SessionId program) {
   leaving_.insert(program);
@@ -134,6 +134,13 @@ void GangScheduler::prepared(RunId id) {
   dirty_.insert(order_of(run));
 }
 
+bool GangScheduler::is_begun(RunId id) const {
+  const auto run = runs_.find(id);
+  return run != runs_.end() && std::ranges::any_of(run->second.gangs, [](const Gang& gang) {
+           return gang.granted() > 0;
+         });
+}
+
 void GangScheduler::in_order(SessionId session, uint64_t scope, std::function<void(Ticket)> send) {
   const OrderKey key{session, scope};
   orders_[key][++last_place_] = {.send = std::move(send)};
@@ -163,6 +170,8 @@ void GangScheduler::ended(RunId id, bool is_ok) {
       used_[run.plan->plan.program].add(now_ns_, rest.was.ns * devices);
     }
     if (!is_ok && rest.charged_ns != 0) charge(run, s, -rest.charged_ns);
+    if (is_ok && options_.charge_log != nullptr)
+      options_.charge_log->took(run.plan->plan.program, rest.charged_ns);
   }
   const OrderKey key = order_of(run);
   if (const auto order = orders_.find(key); order != orders_.end()) {
@@ -504,6 +513,7 @@ void GangScheduler::progress(const SectionTime& time, int64_t now_ns) {
         static_cast<double>(settled.charged_ns) / static_cast<double>(settled.was.ns);
     const auto busy_ns = static_cast<int64_t>(static_cast<double>(time.busy_ns) * part);
     charge(run, time.slice, busy_ns - settled.charged_ns);
+    if (options_.charge_log != nullptr) options_.charge_log->took(run.plan->plan.program, busy_ns);
   }
   run.plan->times[time.slice].measured(first, time.position_end, time.busy_ns);
   const auto devices = static_cast<int64_t>(run.plan->plan.slices[time.slice].devices.size());
@@ -512,7 +522,10 @@ void GangScheduler::progress(const SectionTime& time, int64_t now_ns) {
 }
 
 void GangScheduler::charge(const RunState& run, uint32_t slice, int64_t ns) {
-  policy_->charge(run.plan->plan.program, run.plan->contended[slice], ns);
+  for (int times = options_.charges_twice ? 2 : 1; times > 0; --times) {
+    policy_->charge(run.plan->plan.program, run.plan->contended[slice], ns);
+    if (options_.charge_log != nullptr) options_.charge_log->charged(run.plan->plan.program, ns);
+  }
 }
 
 void GangScheduler::count_ahead(const RunState& run, uint32_t slice, const Gang::Ahead& more) {

@@ -41,6 +41,7 @@
 #include <span>
 #include <vector>
 
+#include "controller/scheduler/gangs/charge_log.h"
 #include "controller/scheduler/gangs/device_time.h"
 #include "controller/scheduler/gangs/gang.h"
 #include "controller/scheduler/gangs/section_times.h"
@@ -52,6 +53,8 @@ namespace gangway {
 struct GangOptions {
   int64_t quantum_min_ns = 2'000'000;
   int64_t quantum_by_grant_cost = 20;
+  std::shared_ptr<ChargeLog> charge_log;  // Null: nobody looks.
+  bool charges_twice = false;             // See PlantedControllerBugs.
 };
 
 class GangScheduler {
@@ -73,6 +76,8 @@ class GangScheduler {
   void submit(RunId id, PlanId plan, const std::vector<RunId>& makers = {});
   // Its hosts were told to prepare it.
   void prepared(RunId id);
+  // Whether any of its positions has a ticket.
+  bool is_begun(RunId id) const;
   // It has ended on all its hosts, or does without having been prepared. `is_ok`: what was granted
   // has run, though no report of it came; otherwise nothing more is charged for it.
   void ended(RunId id, bool is_ok);

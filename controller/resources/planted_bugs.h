@@ -1,0 +1,26 @@
+// PlantedControllerBugs: bugs of the controller that a test plants to show that it would find them.
+// Only tests set them.
+//
+// Threads: a value.
+#pragma once
+
+namespace gangway {
+
+struct PlantedControllerBugs {
+  // When a host is lost between a run's prepare and its first grant, the run's outputs stay.
+  bool keeps_outputs_of_lost_runs = false;
+  // New runs get the ids of those that lost a host: what its other hosts still say of the end of
+  // such a one is taken for the new run's.
+  bool reuses_run_ids = false;
+  // Two ranges of one frame of grants have one another's tickets.
+  bool swaps_tickets = false;
+  // A prepare goes out with the run's first grant, so that a cancel may overtake it.
+  bool prepares_late = false;
+  // Hosts free an array as soon as its client lets it go, though a run that they do not know yet is
+  // to read it.
+  bool frees_before_reads = false;
+  // What a program is charged counts twice.
+  bool charges_twice = false;
+};
+
+}  // namespace gangway
