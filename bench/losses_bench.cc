@@ -103,7 +103,7 @@ Round stopped_executor(int64_t seconds) {
       for (const HostStatus& host : looker.status().hosts) {
         if (host.name == victim->host() && host.suspect_ms > 0) return true;
       }
-      return logged(scene, "host is lost");
+      return logged(scene, "host lost");
     };
   });
   kill(culprit, SIGKILL);  // So that its program need not wait for it.

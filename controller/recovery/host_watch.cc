@@ -10,7 +10,7 @@ namespace {
 constexpr int64_t kMs = 1'000'000;
 constexpr int64_t kLookNs = 500 * kMs;         // At least so often.
 constexpr int64_t kReadOutNs = 20 * kMs;       // Long enough to read what lies in the sockets.
-constexpr int64_t kStandstillNs = 1000 * kMs;  // Worth a word.
+constexpr int64_t kStandstillNs = 1000 * kMs;  // From here on a standstill is logged.
 
 }  // namespace
 
@@ -42,8 +42,8 @@ void HostWatch::lose(HostId id, const Error& reason) {
                   cat("host \"", host->info.name, "\" is gone: ", reason.message()),
                   {.host = host->info.name},
                   "allocate a new slice, compile again, and restore state from a checkpoint");
-  options_.log.log(host->users > 0 ? LogLevel::kWarn : LogLevel::kInfo, "host lost",
-                   {{"host", host->info.name}, {"why", reason.message()}});
+  options_.log.log(host->users > 0 || host->suspect ? LogLevel::kWarn : LogLevel::kInfo,
+                   "host lost", {{"host", host->info.name}, {"why", reason.message()}});
   lost_total_.add();
   clear_suspicion(*host);
   host->lost = why;
@@ -105,8 +105,6 @@ int64_t HostWatch::tick(int64_t now_ns) {
     }
   }
   for (HostId id : lost) {
-    options_.log.warn("host is lost",
-                      {{"host", hosts_.at(id).info.name}, {"silent_ms", options_.lost_after_ms}});
     lose(id, Error(ErrorKind::kUnavailable,
                    cat("it has said nothing for ", options_.lost_after_ms, " ms")));
   }

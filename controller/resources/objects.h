@@ -47,7 +47,7 @@ struct ArrayRecord {
   bool client_holds = true;
   int users = 0;      // Runs and copies that read or write it.
   int in_flight = 0;  // Of these, those that its hosts were told of.
-  // Why the run whose output it is ended before its hosts heard of it: they never will.
+  // Why the run whose output it is ended before its hosts heard of it: it will never be there.
   std::shared_ptr<const Error> failed;
 };
 

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "runtime/base/error.h"
+
 namespace gangway {
 
 size_t ReservedBytes::piece_of(uint32_t device) const {
@@ -27,6 +29,7 @@ size_t ReservedBytes::cut(uint32_t device) {
 }
 
 void ReservedBytes::add(uint32_t first, uint32_t end, int64_t bytes) {
+  GW_ASSERT(first <= end && end <= pieces_.back().end);
   const size_t from = cut(first), to = cut(end);
   for (size_t i = from; i < to; ++i) pieces_.at(i).bytes += bytes;
   // Only the two outer ends can have become like their neighbours.

@@ -4,7 +4,8 @@
 // releases on whole hosts does not take longer where they have more devices.
 //
 // Threads: a value.
-// Errors: devices that the host does not have are the caller's mistake: std::vector says so.
+// Errors: devices that the host does not have are our own mistake: kBug where bytes are added,
+// std::out_of_range where they are read.
 // Cost: O(pieces): one where all devices are alike, and at most one for each device.
 #pragma once
 

@@ -31,7 +31,7 @@ bool Admission::has_room(const RunRecord& run) const {
 
 bool Admission::is_behind_a_short_run(const RunRecord& run) const {
   return std::any_of(short_.begin(), short_.lower_bound(run.id), [&](const auto& earlier) {
-    return overlap(*earlier.second->output_bytes, *run.plan->output_bytes);
+    return overlap(*earlier.second.plan->output_bytes, *run.plan->output_bytes);
   });
 }
 
@@ -46,7 +46,7 @@ Result<bool> Admission::admit(const RunRecord& run) {
     const bool is_behind = is_behind_a_short_run(run);
     const auto short_of = is_behind ? std::nullopt : hosts_.reserve(owner, *plan.output_bytes);
     if (is_behind || (short_of && objects_.any_held_by_runs_alone(short_of->at))) {
-      short_[run.id] = &plan;
+      short_[run.id] = {&plan, !is_behind};
       return false;
     }
     if (short_of) {
@@ -68,7 +68,7 @@ Result<bool> Admission::admit(const RunRecord& run) {
 std::vector<RunId> Admission::short_runs() const {
   std::vector<RunId> runs;
   runs.reserve(short_.size());
-  for (const auto& [run, plan] : short_) runs.push_back(run);
+  for (const auto& [run, wait] : short_) runs.push_back(run);
   return runs;
 }
 

@@ -34,6 +34,8 @@ class Admission {
   // Reserves memory for its outputs. False: it is short, and nothing is reserved. An error: no run
   // in flight frees enough; kOverloaded, naming who holds what.
   Result<bool> admit(const RunRecord& run);
+  // Of a short run: whether memory was too little, and it did not only wait behind another one.
+  bool lacks_memory(const RunRecord& run) const { return short_.at(run.id).lacks_memory; }
   // Those to admit again when memory was freed, oldest first.
   std::vector<RunId> short_runs() const;
 
@@ -46,7 +48,11 @@ class Admission {
   HostTable& hosts_;
   ObjectTable& objects_;
   OwnerName owner_name_;
-  std::map<RunId, const PlanRecord*> short_;
+  struct Short {
+    const PlanRecord* plan = nullptr;
+    bool lacks_memory = false;
+  };
+  std::map<RunId, Short> short_;
 };
 
 }  // namespace gangway

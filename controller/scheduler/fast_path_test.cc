@@ -143,6 +143,25 @@ TEST_F(FastPathTest, ItsClientIsToldOnceThatRunsWaitForMemory) {
                                 HasSubstr("set aside for those of 2"))));
 }
 
+// Nobody has looked yet whether there is memory for it.
+TEST_F(FastPathTest, TheClientOfARunThatWaitsBehindOneThatIsShortOfMemoryIsNotTold) {
+  const PlanId other = compile(session_, 2, 4), plan = compile(session_, 2, 2);
+  for (uint64_t run = 1; run <= 2; ++run) {
+    submit(session_, other);
+    finish_everywhere(run);
+  }
+  for (uint64_t run = 3; run <= 7; ++run) {
+    submit(session_, plan);
+    if (run < 7) finish(0, RunId(run));
+  }
+  controller_.on_message(session_, FreeFrame{{last_output_}});
+  submit(session_, plan);
+  ASSERT_EQ(warnings(client_).size(), 1u) << "it is short of memory";
+  submit(session_, other);
+  EXPECT_EQ(executor_[1].all<PrepareFrame>().size(), 2u) << "it waits behind that run";
+  EXPECT_EQ(warnings(client_).size(), 1u);
+}
+
 TEST_F(FastPathTest, SequentialDispatchIsRefusedWhereADeviceIsInTwoSlices) {
   try {
     compile_twice(Dispatch::kSequential, true);

@@ -43,7 +43,7 @@ void RunTable::ask_to_stop(RunRecord& run, const Error& why) {
   tell(run);
 }
 
-// For its turn, if that is what it waits for.
+// What the run waits for if its devices have not come to it; nothing if they have, or are stuck.
 std::optional<GangScheduler::Wait> RunTable::wait_of(const RunRecord& run) const {
   return run.stuck.empty() ? gangs_.waits_for_turn(run.id) : std::nullopt;
 }

@@ -135,7 +135,8 @@ bool RunTable::makers_are_prepared(RunRecord& run) {
   return true;
 }
 
-// Then it has failed: the run that should have made it ended before its hosts heard of it.
+// Whether an argument will never be there, since the run that should have made it ended before its
+// hosts heard of it. Then this run has failed, and says so.
 bool RunTable::lacks_argument(RunRecord& run) {
   const Plan& plan = *run.plan->plan;
   for (const ArgumentFrame& argument : run.request.arguments) {
@@ -170,7 +171,7 @@ bool RunTable::admit_first(RunRecord& run) {
   }
   const Result<bool> admitted = admission_.admit(run);
   if (admitted.ok() && !admitted.value()) {
-    fast_path_.waits_for_memory(*run.plan);
+    if (admission_.lacks_memory(run)) fast_path_.waits_for_memory(*run.plan);
     return false;
   }
   const Error* broken = admitted.ok() ? broken_chain(run) : &admitted.error();
@@ -205,7 +206,7 @@ void RunTable::prepare(RunRecord& run) {
   run.prepared = true;
   admission_.began(run);
   const RunRecord* after = find(run.session, run.request.after);
-  // What is moved nobody asks for any more, and may be 16 KiB.
+  // Moved, since nobody reads them here any more and tensors among them may take 16 KiB.
   const PrepareFrame frame{plan.prepared++,
                            {.plan = plan.id,
                             .run = run.id,
@@ -252,7 +253,7 @@ void RunTable::send_grants(std::vector<GrantRange> ranges) {
     for (HostId host : hosts) hosts_.send(host, encoded);
     writes += static_cast<int64_t>(hosts.size());
   }
-  gangs_.grant_took((clock_.now_ns() - began_ns + writes * kWriteNs) / frames);
+  gangs_.grant_took((clock_.now_ns() - began_ns) / frames, writes * kWriteNs / frames);
 }
 
 const std::vector<HostId>& RunTable::hosts_of(const GrantRange& range) const {

@@ -27,9 +27,10 @@ int64_t GangScheduler::quantum_ns() const {
                   static_cast<int64_t>(grant_cost_ns_) * options_.quantum_by_grant_cost);
 }
 
-void GangScheduler::grant_took(int64_t ns) {
-  constexpr int64_t kCostMaxNs = 500'000;  // Longer: the process did not run.
-  grant_cost_ns_ += (static_cast<double>(std::min(ns, kCostMaxNs)) - grant_cost_ns_) / 16;
+void GangScheduler::grant_took(int64_t measured_ns, int64_t writes_ns) {
+  constexpr int64_t kMeasuredMaxNs = 500'000;  // Longer: the process did not run.
+  const int64_t ns = std::min(measured_ns, kMeasuredMaxNs) + writes_ns;
+  grant_cost_ns_ += (static_cast<double>(ns) - grant_cost_ns_) / 16;
 }
 
 std::map<SessionId, double> GangScheduler::used(int64_t now_ns) const {
@@ -201,7 +202,8 @@ void GangScheduler::advance(const OrderKey& key) {
     if (run.gangs.empty()) start(run);
     refresh(run);
     if (!is_granted_whole(run.id)) return;
-    dirty_.insert(run.takers.begin(), run.takers.end());
+    if (!std::exchange(run.was_granted_whole, true))
+      dirty_.insert(run.takers.begin(), run.takers.end());
     if (run.plan->plan.is_sequential) return;  // It makes way when it has ended.
     order->second.erase(first);
   }

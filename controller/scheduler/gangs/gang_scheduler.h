@@ -100,8 +100,8 @@ class GangScheduler {
   // None: all of it has tickets, or a device is at work on what has, as far as hosts have reported.
   // O(runs).
   std::optional<Wait> waits_for_turn(RunId id) const;
-  // What it took to send one frame of grants.
-  void grant_took(int64_t ns);
+  // What it took to send one frame of grants: as measured, and known for the writes to its hosts.
+  void grant_took(int64_t measured_ns, int64_t writes_ns);
 
   void pump(int64_t now_ns);
 
@@ -141,7 +141,8 @@ class GangScheduler {
     uint64_t place = 0;  // In its order.
     bool is_prepared = false;
     bool is_aside = false;
-    bool idled = false;  // Its program had no other run.
+    bool idled = false;              // Its program had no other run.
+    bool was_granted_whole = false;  // Those that take its outputs were looked at.
     std::vector<Gang> gangs;
     std::vector<RunId> makers;
     std::vector<OrderKey> takers;  // Orders in which a run takes its outputs.

@@ -225,6 +225,32 @@ TEST_F(GangSchedulerTest, WhatIsDispatchedSequentiallyTakesItsTurnsWhereOthersRu
   EXPECT_NE(all.find("2/0:"), std::string::npos) << all;
 }
 
+// Each program's second run takes an output of the other's first one, and neither has ended.
+TEST_F(GangSchedulerTest, DispatchedSequentiallyProgramsThatTakeOneAnothersOutputsGoOn) {
+  scheduler_.add_plan(PlanId(1), sequential(1));
+  scheduler_.add_plan(PlanId(2), sequential(2));
+  run(1, 1);
+  run(2, 2);
+  scheduler_.submit(RunId(3), PlanId(1), {RunId(2)});
+  scheduler_.submit(RunId(4), PlanId(2), {RunId(1)});
+  const auto go_on = [&] {
+    for (int round = 0; round < 20; ++round) {
+      take();
+      for (const auto& [gang, end] : slice_ends_) progress(gang.first.value, gang.second, end, kMs);
+    }
+  };
+  go_on();
+  EXPECT_EQ(ends_of(1, 1), 4u);
+  EXPECT_EQ(ends_of(2, 1), 4u);
+  for (const uint64_t second : {3, 4}) scheduler_.prepared(RunId(second));
+  EXPECT_EQ(take(), "");
+  slice_ends_.clear();
+  for (const uint64_t first : {1, 2}) scheduler_.ended(RunId(first), true);
+  go_on();
+  EXPECT_EQ(ends_of(3, 1), 4u);
+  EXPECT_EQ(ends_of(4, 1), 4u);
+}
+
 TEST_F(GangSchedulerTest, WhereOthersMayRunGrantsReachAQuantumAndAreToppedUpAtHalf) {
   add(1, std::vector<int64_t>(20, 500 * kUs));
   add(2, {kMs});

@@ -152,7 +152,7 @@ TEST(StoppedProcessTest, AnExecutorThatStandsStillIsNamedSuspectAndThenLostWhile
   const int64_t silent_ms = logged(processes.said, "host is suspect", "silent_ms");
   EXPECT_GE(silent_ms, 2000);
   EXPECT_LE(silent_ms, 2600);
-  EXPECT_THAT(processes.said.text(), HasSubstr("host is lost"));
+  EXPECT_THAT(processes.said.text(), HasSubstr("host lost"));
   kill(processes.executors[culprit]->pid(), SIGCONT);
 }
 
