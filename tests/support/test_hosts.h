@@ -81,7 +81,9 @@ class TestHosts {
 
   ~TestHosts() {
     hosts.clear();  // The devices stand still.
-    if (order_ != nullptr) EXPECT_EQ(broken_order(*order_), "");
+    if (order_ != nullptr) {
+      EXPECT_EQ(broken_order(*order_), "");
+    }
   }
 
   std::vector<Installed> install(PlanId id, std::shared_ptr<const Plan> plan,

@@ -19,7 +19,7 @@ class Charges final : public Policy {
   explicit Charges(std::map<SessionId, int64_t>& charged) : charged_(charged) {}
   void set_share(SessionId id, const Share& share) override { fair_.set_share(id, share); }
   void forget(SessionId id) override { fair_.forget(id); }
-  void add(const Turn& turn) override { fair_.add(turn); }
+  void add(const GangTurn& turn) override { fair_.add(turn); }
   void remove(GangId gang) override { fair_.remove(gang); }
   std::optional<GangId> next(GroupId group, const May& may) override {
     return fair_.next(group, may);

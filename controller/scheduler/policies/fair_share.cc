@@ -22,7 +22,7 @@ int64_t FairShare::front(GroupId group) const {
   return found == fronts_.end() ? 0 : found->second;
 }
 
-void FairShare::add(const Turn& turn) {
+void FairShare::add(const GangTurn& turn) {
   Program& program = programs_[turn.program];
   const int64_t credit = turn.idled ? 0 : by_weight(kCreditMaxNs, program.weight);
   for (GroupId group : turn.groups) {

@@ -23,7 +23,7 @@ class FairShare final : public Policy {
 
   void set_share(SessionId program, const Share& share) override;
   void forget(SessionId program) override { programs_.erase(program); }
-  void add(const Turn& turn) override;
+  void add(const GangTurn& turn) override;
   void remove(GangId gang) override;
   std::optional<GangId> next(GroupId group, const May& may) override;
   void charge(SessionId program, std::span<const GroupId> groups, int64_t device_ns) override;

@@ -2,7 +2,7 @@
 
 namespace gangway {
 
-void FirstCome::add(const Turn& turn) {
+void FirstCome::add(const GangTurn& turn) {
   std::vector<Turns::Place> places;
   places.reserve(turn.groups.size());
   for (GroupId group : turn.groups) {

@@ -11,7 +11,7 @@ class FirstCome final : public Policy {
  public:
   void set_share(SessionId, const Share&) override {}
   void forget(SessionId) override {}
-  void add(const Turn& turn) override;
+  void add(const GangTurn& turn) override;
   void remove(GangId gang) override { turns_.remove(gang); }
   std::optional<GangId> next(GroupId group, const May& may) override;
   void charge(SessionId, std::span<const GroupId>, int64_t) override {}

@@ -37,7 +37,7 @@ struct GangId {
 };
 
 // A gang that waits for its turn.
-struct Turn {
+struct GangTurn {
   GangId gang;
   SessionId program;
   std::span<const GroupId> groups;  // Where others compete with it; at least one.
@@ -53,7 +53,7 @@ class Policy {
   virtual void set_share(SessionId program, const Share& share) = 0;
   virtual void forget(SessionId program) = 0;  // It has no gangs left.
 
-  virtual void add(const Turn& turn) = 0;
+  virtual void add(const GangTurn& turn) = 0;
   virtual void remove(GangId gang) = 0;  // It waits no longer; one that does not is ignored.
   // Takes out the gang that goes next on `group` among those that may; none: nullopt.
   virtual std::optional<GangId> next(GroupId group, const May& may) = 0;

@@ -9,7 +9,7 @@ void StrictPriority::set_share(SessionId program, const Share& share) {
   }
 }
 
-void StrictPriority::add(const Turn& turn) {
+void StrictPriority::add(const GangTurn& turn) {
   Waiting& waiting = waiting_[turn.gang];
   waiting = {turn.program, turn.waits_since_ns, {turn.groups.begin(), turn.groups.end()}};
   place(turn.gang, waiting);

@@ -20,7 +20,7 @@ class StrictPriority final : public Policy {
 
   void set_share(SessionId program, const Share& share) override;
   void forget(SessionId program) override { programs_.erase(program); }
-  void add(const Turn& turn) override;
+  void add(const GangTurn& turn) override;
   void remove(GangId gang) override;
   std::optional<GangId> next(GroupId group, const May& may) override;
   void charge(SessionId, std::span<const GroupId>, int64_t) override {}
