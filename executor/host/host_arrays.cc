@@ -109,6 +109,7 @@ void HostArrays::copy_shards(uint64_t request, const TensorShards& tensor,
     const auto log = ticket == Ticket() ? nullptr : devices_.options.order_log;
     const auto start = [copy, shard, in, log, ticket, facts = std::move(facts)](Turn& turn) {
       if (!in && shard.buffer->pending) return Progress::kPending;
+      if (in) shard.buffer->settling = turn.device.discrete();
       if (in || shard.buffer->error == nullptr)
         copy_shard(turn.device, facts, shard, copy->bytes, in);
       if (log != nullptr)
@@ -118,7 +119,10 @@ void HostArrays::copy_shards(uint64_t request, const TensorShards& tensor,
     };
     const auto end = [this, request, copy, shard, in,
                       guard = open_](const std::shared_ptr<const Error>& failure) {
-      if (in) shard.buffer->error = failure;
+      if (in) {
+        shard.buffer->settling = false;
+        shard.buffer->error = failure;
+      }
       reactor_.mailbox().post(
           [this, request, copy, error = in ? failure : shard.buffer->error, guard] {
             if (!*guard) return;

@@ -28,17 +28,16 @@ bool DeviceRun::landed(Turn& turn) {
   return true;
 }
 
-// The runs that fill them are launched, and not known to be done.
+// The runs and puts that fill them are launched, and not known to be done.
 bool DeviceRun::arguments_settling() const {
   return std::any_of(inputs_.arguments.begin(), inputs_.arguments.end(),
                      [](const BufferPtr& buffer) { return buffer != nullptr && buffer->settling; });
 }
 
-// What it has read of a run that failed since means nothing.
+// What it has read of a run or a put that failed since means nothing.
 void DeviceRun::look_at_arguments() {
   for (const BufferPtr& buffer : inputs_.arguments) {
-    if (buffer != nullptr && buffer->error != nullptr)
-      poison(buffer->error, buffer->error != peer_failed());
+    if (buffer != nullptr) look_at_failure(buffer->error);
   }
 }
 

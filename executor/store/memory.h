@@ -86,8 +86,8 @@ class Buffer {
   // The run that fills it has not ended on the device; who reads it waits. The device thread's,
   // once that run is enqueued.
   bool pending = false;
-  // On a discrete device: what that run started may still fail, and `error` come. The device
-  // thread's.
+  // On a discrete device: what that run, or a put, started may still fail, and `error` come. The
+  // device thread's.
   bool settling = false;
 
  private:

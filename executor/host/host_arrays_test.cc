@@ -1,0 +1,161 @@
+#include "executor/host/host_arrays.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <optional>
+
+#include "executor/collectives/collective.h"
+#include "executor/devices/lanes.h"
+#include "executor/replay/device_run.h"
+#include "tests/support/test_hosts.h"
+#include "tests/support/test_plan.h"
+
+namespace gangway {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr ArrayId kArray{100};
+
+// A discrete device whose marks are all reached at once, when the queue has looked so often. What
+// is started before its first mark fails.
+class LateDevice final : public Device {
+ public:
+  explicit LateDevice(int looks) : Device("late", 1 << 20, nullptr), looks_(looks) {}
+  std::shared_ptr<const CompiledFunction> compile(const LocalFunction&) override { return nullptr; }
+  void push(Work& work, Lane* lane) override { queue.push(work, lane); }
+  void ring() override {}
+  void stop() override {}
+  void use_bell(Bell) override {}
+  int64_t now_ns() const override { return 0; }
+  void copy(void* to, const void* from, int64_t bytes) override {
+    std::memcpy(to, from, static_cast<size_t>(bytes));
+  }
+  void check_finite(DType, const void*, int64_t, uint32_t*) override {}
+
+  LaneQueue queue;
+
+ private:
+  Mark make_mark() override { return ++marks_; }
+  Progress look_for_mark(Mark mark, std::shared_ptr<const Error>* failure) override {
+    if (--looks_ > 0) return Progress::kPending;
+    if (mark == 1) *failure = std::make_shared<const Error>(ErrorKind::kUnavailable, "copy: broke");
+    return Progress::kDone;
+  }
+
+  int looks_;
+  Mark marks_ = 0;
+};
+
+class Nothing final : public CompiledFunction {
+ public:
+  int64_t arena_bytes() const override { return 0; }
+  uint32_t step_count() const override { return 1; }
+  uint32_t commit_step() const override { return 1; }
+  Progress advance(CallFrame&, Turn&) const override { return Progress::kDone; }
+};
+
+// Of one member.
+class LonelyGate final : public Collective {
+ public:
+  uint32_t rank() const override { return 0; }
+  uint32_t size() const override { return 1; }
+  void begin_all_reduce(std::span<const CollectiveTensor>, Reduction, bool) override {}
+  void begin_exchange(uint64_t, bool poisoned) override { poisoned_ = poisoned; }
+  Progress advance() override { return Progress::kDone; }
+  bool poisoned() const override { return poisoned_; }
+  uint64_t least() const override { return 0; }
+  uint64_t most() const override { return 0; }
+  std::span<const uint64_t> words() const override { return {}; }
+
+ private:
+  bool poisoned_ = false;
+};
+
+class Listener final : public DeviceRun::Listener {
+ public:
+  void device_done(DeviceRun&) override {}
+  void sections_ended(DeviceRun&) override {}
+  void compile_unfused(const DevicePlan&, const std::shared_ptr<CompileJob>&) override {}
+};
+
+// A call of this array, and a gate.
+struct OneCall {
+  OneCall(Reactor& reactor, Device& device) {
+    TestPlan t("step", 1, 1);
+    Builder b("half", t.mesh());
+    b.result("y", b.parameter("x", f32({2})) * 0.5);
+    const uint32_t half = t.function(b.build());
+    t.call("half", half, {t.input("x", f32({2}))}, {t.output("y", f32({2}))});
+    t.gate();
+    plan.plan = t.share();
+    plan.device = &device;
+    plan.layout = lay_out(*plan.plan, plan.member, {function}, 0);
+    plan.arena = allocate_buffer(device.memory(), plan.layout.arena_bytes, "test");
+    plan.slots = allocate_buffer(device.memory(), plan.layout.slot_bytes, "test");
+    plan.states.resize(plan.plan->values.size());
+    plan.entries = {{.node = 0, .function = function.get(), .end = 1, .arguments = {0}},
+                    {.kind = EntryKind::kGate, .node = 1, .meets_others = true}};
+    plan.entry_at = {{0, 1}};
+    plan.gate = &gate;
+    run.emplace(plan, 0, reactor.mailbox(), listener);
+  }
+  void start(const BufferPtr& x) {
+    run->bind({.run = RunId(1), .arguments = {x}, .inline_bytes = {nullptr}, .outputs = {nullptr}});
+    run->grant({.count = 2, .ticket = Ticket(1)});
+    plan.device->enqueue(*run, plan.lane);
+  }
+
+  const std::shared_ptr<const CompiledFunction> function = std::make_shared<Nothing>();
+  LonelyGate gate;
+  DevicePlan plan{.member = {0, 0}};
+  Listener listener;
+  std::optional<DeviceRun> run;
+};
+
+// What an array's plan says of where it lies.
+void place(HostPlan& like, const OneCall& call) {
+  like.stage = PlanStage::kReady;
+  like.plan = call.plan.plan;
+  for (const PlanValue& value : like.plan->values)
+    like.shards.push_back({value.type, value.local_type, TestPlan::mesh_of(1), value.sharding, {}});
+  like.shards[like.plan->inputs[0]].shards = {{.device = 0, .mesh_device = 0}};
+  like.devices.push_back(std::make_unique<DevicePlan>());
+  like.devices[0]->member = {0, 0};
+  like.devices[0]->device = call.plan.device;
+  like.devices[0]->input_pools.resize(1);
+}
+
+TEST(HostArraysTest, ARunCommitsNothingOfAnArrayWhosePutFailsWheneverThatIsKnown) {
+  for (int looks = 1; looks <= 6; ++looks) {
+    SCOPED_TRACE(looks);
+    const auto reactor = Reactor::make_simulated();
+    HostDevices devices(
+        *reactor,
+        {.name = "host-0", .kind = DeviceKind::kSim, .devices = 1, .memory_bytes = 1 << 20});
+    devices.all[0] = std::make_unique<LateDevice>(looks);
+    auto& device = static_cast<LateDevice&>(*devices.all[0]);
+    StateStore states;
+    EventLog events;
+    HostArrays arrays(*reactor, devices, states, events);
+    OneCall call(*reactor, device);
+    HostPlan like;
+    place(like, call);
+    const SharedSegment segment = SharedSegment::create(64);
+    arrays.put(1, kArray, like, 0, {segment.descriptor(), 0, 8});
+    call.start(arrays.find(kArray)->on(0, 0)->buffer);
+    Turn turn{device};
+    for (int i = 0; i < 8; ++i) device.queue.advance(turn);
+    ASSERT_EQ(device.queue.advance(turn), Progress::kDone);
+    ASSERT_NE(call.run->error(), nullptr);
+    EXPECT_THAT(call.run->error()->what(), HasSubstr("copy: broke"));
+    EXPECT_EQ(call.plan.last_committed, RunId()) << "it was let pass";
+    reactor->run_until([&] { return events.copies.contains(1); });
+    EXPECT_TRUE(events.copies[1].error);
+  }
+}
+
+}  // namespace
+}  // namespace gangway
