@@ -13,10 +13,6 @@ bool is_on(const HostPlan& made, const PlanNode& node, size_t d) {
   return mesh_device_of(made.plan->slices[node.slice], made.devices[d]->member) != kNone;
 }
 
-bool reads(const PlanNode& node, uint32_t value) {
-  return std::ranges::any_of(node.inputs, [value](const auto& in) { return in.value == value; });
-}
-
 }  // namespace
 
 void Host::Impl::prepare_granted(HostPlan& made, PlanRun& run, const GrantRange& range) {
@@ -40,13 +36,9 @@ std::vector<uint32_t> Host::Impl::nodes_that_begin(const HostPlan& made, const G
 void Host::Impl::prepare_node(HostPlan& made, PlanRun& run, uint32_t n) {
   const PlanNode& node = made.plan->nodes[n];
   for (size_t d = 0; d < made.devices.size(); ++d) {
-    if (!is_on(made, node, d) || run.refused) continue;
+    if (node.kind != PlanNodeKind::kSource || !is_on(made, node, d) || run.refused) continue;
     DeviceRun& device = *run.devices[d];
     if (device.abandoned()) continue;  // It looks at all its sources now, and reads nothing more.
-    for (uint32_t i = 0; i < made.plan->inputs.size(); ++i) {
-      if (reads(node, made.plan->inputs[i])) device.write_inline(i);
-    }
-    if (node.kind != PlanNodeKind::kSource) continue;
     const auto& sources = made.plan->sources;
     const auto s = static_cast<uint32_t>(std::ranges::find(sources, n) - sources.begin());
     device.set_source(s, fill_source(made, d, device, s, run.request.source_positions[s]));

@@ -60,11 +60,9 @@ struct PlanRun {
   std::vector<uint32_t> granted;
   uint32_t granted_in_order = 0;
   std::vector<SectionTime> told;  // By slice: what the controller was told last; busy_ns sums up.
-  // Sequential dispatch: what the host needs for nodes that are granted later, and the parts of
-  // inline arguments, by device.
-  RunFrame request;
+  RunFrame request;      // Sequential dispatch: what the host needs for nodes granted later.
   bool refused = false;  // It does not fit its plan.
-  std::deque<std::vector<std::byte>> parts;
+  std::deque<std::vector<std::byte>> parts;  // Of inline arguments, by device.
 };
 
 enum class PlanStage : uint8_t {

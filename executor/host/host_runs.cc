@@ -26,7 +26,8 @@ std::vector<std::byte> part_of(const TensorShards& like, const Shard& shard,
   return part;
 }
 
-// Another of its arrays of that name would be taken for it, whose bytes it does not have.
+// Throws where the client gave an output the name of another output or of an argument of the same
+// run: the host finds arrays by their names, so the run would read or fill the wrong one.
 void require_new_outputs(const RunFrame& request) {
   std::vector<ArrayId> names = request.outputs;
   std::sort(names.begin(), names.end());
@@ -66,8 +67,7 @@ void Host::Impl::prepare(const PrepareFrame& frame) {
   }
   run.refused = error != nullptr;
   if (made.sequential) run.request = request;
-  for (size_t d = 0; d < made.devices.size(); ++d)
-    bind(made, made.sequential ? run.request : request, d, run, error);
+  for (size_t d = 0; d < made.devices.size(); ++d) bind(made, request, d, run, error);
   prepare_nodes(made, run);
   ++made.prepared;
   ++made.active;
@@ -256,7 +256,6 @@ void Host::Impl::bind(HostPlan& made, const RunFrame& request, size_t d, PlanRun
   inputs.after = request.after;
   inputs.number = made.prepared;
   inputs.error = error;
-  inputs.inline_later = made.sequential;
   inputs.arguments.resize(facts.inputs.size());
   inputs.inline_bytes.resize(facts.inputs.size(), nullptr);
   inputs.outputs.resize(facts.outputs.size());

@@ -89,7 +89,7 @@ void DeviceRun::bind(Inputs inputs) {
       values_[value] = inputs_.arguments[i]->data();
     } else if (inputs_.inline_bytes[i] != nullptr) {
       values_[value] = slot_data(value);
-      if (!inputs_.inline_later) write_inline(i);
+      write_inline(i);
     }
   }
   for (const DeviceOutput& output : plan_.outputs) {
@@ -99,10 +99,9 @@ void DeviceRun::bind(Inputs inputs) {
   }
 }
 
+// Once in a run: what its entries read does not change while they read it.
 void DeviceRun::write_inline(size_t input) {
-  if (inputs_.inline_bytes[input] == nullptr) return;
   const uint32_t value = plan_.plan->inputs[input];
-  if (plan_.layout.values[value].kind != ValuePlace::Kind::kBound) return;
   const std::vector<std::byte>& bytes = *inputs_.inline_bytes[input];
   plan_.device->host_access(HostAccess::kWrite, staging_data(value),
                             static_cast<int64_t>(bytes.size()));

@@ -53,9 +53,8 @@ class DeviceRun final : public Work {
     RunId after;                       // It commits only if that run did; 0: none.
     uint64_t number = 0;               // Runs of this plan so far: the transfers' sequence.
     std::vector<BufferPtr> arguments;  // By Plan::inputs; null: inline.
-    std::vector<const std::vector<std::byte>*> inline_bytes;  // By Plan::inputs; null: an array.
-    // The inline bytes stay where they are, and write_inline() brings them.
-    bool inline_later = false;
+    // By Plan::inputs; null: an array. bind() copies them.
+    std::vector<const std::vector<std::byte>*> inline_bytes;
     std::vector<BufferPtr> outputs;      // By Plan::outputs; null where absent.
     std::vector<EventPtr> sources;       // By Plan::sources; null where absent.
     std::shared_ptr<const Error> error;  // Poisoned before it begins.
@@ -63,9 +62,7 @@ class DeviceRun final : public Work {
   void bind(Inputs inputs);
   // Host-side work of one entry: fills the frame's bases that changed.
   void fill_frame(const Entry& entry);
-  // Sequential dispatch: an argument comes, or a source is filled from now on, before the first
-  // entry that reads it is granted.
-  void write_inline(size_t input);
+  // Sequential dispatch: a source is filled from now on, before its entry is granted.
   void set_source(size_t source, EventPtr filled) { inputs_.sources[source] = std::move(filled); }
   // Gives the entries at these positions their tickets. Whether more can run now.
   bool grant(const GrantRange& range);
@@ -112,6 +109,7 @@ class DeviceRun final : public Work {
 
  private:
   void build_frames();
+  void write_inline(size_t input);
   std::byte* slot_data(uint32_t value) const;
   std::byte* fixed_base(uint32_t value) const;
   void copy_from_staging(uint32_t value, Turn& turn);

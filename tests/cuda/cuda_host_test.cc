@@ -2,6 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstring>
+
 #include "tests/cuda/card_suites.h"
 #include "tests/cuda/emulated_hosts.h"
 #include "tests/support/test_plan.h"
@@ -78,6 +80,46 @@ TEST_P(CudaHostTest, AStickyErrorEndsItsDeviceAndEveryRunOnItAndNamesTheOp) {
   }
   t->get<float>(ArrayId(1001), 1);
   EXPECT_TRUE(t->copy_error);
+  EXPECT_EQ(t.reports(), "");
+}
+
+// z = exp(x) + k: an inline argument for the first node, and one that only the second reads.
+std::shared_ptr<const Plan> two_nodes() {
+  TestPlan t("two nodes", 1, 1);
+  const Type row = f32({4});
+  Builder first("first", t.mesh()), second("second", t.mesh());
+  first.result("y", exp(first.parameter("x", row)));
+  second.result(
+      "z", second.parameter("x", row) + second.parameter("y", row) + second.parameter("k", row));
+  const uint32_t x = t.input("x", row), k = t.input("k", row);
+  const uint32_t y = t.value("y", PlanStorage::kTemporary, row), z = t.output("z", row);
+  t.call("first", t.function(first.build()), {x}, {y});
+  t.call("second", t.function(second.build()), {x, y, k}, {z});
+  t.plan().dispatch = Dispatch::kSequential;
+  return t.share();
+}
+
+TEST_P(CudaHostTest, InlineArgumentsOfASequentialProgramAreThereForEachNodeAndWrittenOnce) {
+  EmulatedHosts t(GetParam(), 1, 1);
+  t->install(kPlan, two_nodes());
+  const auto inline_row = [](float value) {
+    std::vector<std::byte> bytes(4 * sizeof value);
+    for (size_t i = 0; i < 4; ++i) std::memcpy(&bytes[i * sizeof value], &value, sizeof value);
+    return bytes;
+  };
+  Host& host = *t->hosts[0];
+  host.prepare({0,
+                {.plan = kPlan,
+                 .run = RunId(1),
+                 .arguments = {{0, {}, inline_row(0.0f)}, {1, {}, inline_row(5.0f)}},
+                 .outputs = {ArrayId(1001)}}});
+  for (uint32_t p = 0; p < 2; ++p) {
+    host.grant({{{.run = RunId(1), .slice = 0, .first = p, .count = 1, .ticket = Ticket(1 + p)}}});
+    while (p == 0 && t.machine->ran(" exp") == 0) t.reactor().run_ready();
+  }
+  const Done done = t->wait(RunId(1));
+  ASSERT_FALSE(done.error) << done.error->what();
+  EXPECT_THAT(t->get<float>(ArrayId(1001), 4), Each(6.0f));
   EXPECT_EQ(t.reports(), "");
 }
 
