@@ -69,7 +69,8 @@ struct ConnectOptions {
   // cluster, else of this one. A killed process is missing from it.
   std::string trace_path;
   // Gets what the user should know, a line each: that a program lost the fast path, and why. On the
-  // client's reactor thread, where it must not call the client. None: lines go to standard error.
+  // client's reactor thread, where it must not call the client. None: lines go to standard error;
+  // so does a line for which it throws, and what it threw. The client goes on.
   std::function<void(const std::string& line)> on_warning;
 };
 

@@ -4,12 +4,25 @@
 
 #include <cstdio>
 #include <cstring>
+#include <exception>
 
 namespace gangway::internal {
 namespace {
 
 void to_standard_error(const std::string& line) {
   std::fprintf(stderr, "gangway: %s\n", line.c_str());
+}
+
+// The connection to the controller calls this, and would end with what the user's code throws.
+void warn(const ConnectOptions& options, const std::string& line) {
+  try {
+    return options.on_warning ? options.on_warning(line) : to_standard_error(line);
+  } catch (const std::exception& error) {
+    to_standard_error(cat("on_warning threw: ", error.what()));
+  } catch (...) {
+    to_standard_error("on_warning threw something that is no exception");
+  }
+  to_standard_error(line);
 }
 
 }  // namespace
@@ -55,7 +68,7 @@ void ClientImpl::open(Network& network, const std::string& address, const Connec
       .name = options.name.empty() ? cat("process ", getpid()) : options.name,
       .share = {.weight = options.weight, .priority = options.priority},
       .timeout_ms = options.timeout_ms,
-      .on_warning = options.on_warning ? options.on_warning : to_standard_error};
+      .on_warning = [options](const std::string& line) { warn(options, line); }};
   session_ = std::make_unique<Session>(Reactor::current(), network, address, joins);
   base_ = session_->id() << 40;
   run_credits = session_->run_credits();

@@ -137,7 +137,8 @@ void FrameStream::count_frames_through() {
   pause_ = Duration(0);
 }
 
-// Who was silent before says nothing of now.
+// Called when a connection to the peer is there, and when the peer acknowledges more frames: its
+// silence is counted from now on, and it is asked after the shortest time again.
 void FrameStream::ask_soon_again() {
   silent_ticks_ = 0;
   question_ticks_ = kQuestionTicksFirst;

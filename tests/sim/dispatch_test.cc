@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cstddef>
 #include <string>
 #include <vector>
 
@@ -16,6 +18,7 @@
 namespace gangway {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
@@ -135,6 +138,22 @@ TEST(DispatchTest, ItsUserIsToldOnceThatAProgramIsDispatchedSequentially) {
               ElementsAre(HasSubstr("program \"counting\" is dispatched sequentially: its hosts")));
 }
 
+TEST(DispatchTest, AClientGoesOnWhenItsUsersWarningCallbackThrows) {
+  const auto reactor = Reactor::make_simulated({.seed = testing::test_seed()});
+  ::testing::internal::CaptureStderr();
+  reactor->run([&] {
+    SimCluster cluster(*reactor, {.hosts = 3, .devices_per_host = 2});
+    Client client = cluster.connect("client", {.on_warning = [](const std::string&) {
+                                      throw Error(ErrorKind::kOverloaded, "no room for warnings");
+                                    }});
+    EXPECT_EQ(told_by(three_slices(client), Dispatch::kSequential, 2).back(), 3 * 5 * 2);
+    client.close();
+  });
+  EXPECT_THAT(::testing::internal::GetCapturedStderr(),
+              AllOf(HasSubstr("on_warning threw: "), HasSubstr("no room for warnings"),
+                    HasSubstr("program \"counting\" is dispatched sequentially")));
+}
+
 TEST(DispatchTest, ACancelledRunEndsAndThoseBehindItSayWhy) {
   const auto reactor = Reactor::make_simulated({.seed = testing::test_seed()});
   reactor->run([&] {
@@ -160,6 +179,8 @@ TEST(DispatchTest, ACancelledRunEndsAndThoseBehindItSayWhy) {
 
 // Of each seed's faults: hosts that vanish, hang, are slow or lose memory, links that break.
 TEST(DispatchTest, WhateverGoesWrongNothingIsLeft) {
+  int failed = 0;
+  std::ptrdiff_t named = 0;
   for (uint64_t seed = 1; seed <= 15; ++seed) {
     StudyOptions options{
         .cluster = {.hosts = 5, .devices_per_host = 2, .timed_only = true, .host_timeout_ms = 4000},
@@ -172,12 +193,18 @@ TEST(DispatchTest, WhateverGoesWrongNothingIsLeft) {
         .time_limit_ns = 600'000'000'000};
     const StudyReport report = study(options);
     SCOPED_TRACE(cat("seed ", options.seed));
-    for (const ProgramReport& program : report.programs)
+    for (const ProgramReport& program : report.programs) {
       EXPECT_EQ(program.done + program.failed, program.submitted) << program.error;
+      failed += program.failed;
+    }
+    named +=
+        std::ranges::count_if(report.faults, [](const auto& met) { return !met.named.empty(); });
     EXPECT_EQ(report.left.runs + report.left.plans + report.left.slices + report.left.arrays, 0u);
     EXPECT_EQ(report.left_bytes, 0);
     EXPECT_EQ(report.left_fibers, 0u);
   }
+  EXPECT_GT(failed, 0) << "no fault met a run";
+  EXPECT_GT(named, 0) << "no user was told of a fault";
 }
 
 class SequentialTrainingTest : public FolderTest {};

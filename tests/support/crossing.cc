@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "runtime/fibers/reactor.h"
+#include "runtime/fibers/wait_queue.h"
 
 namespace gangway {
 namespace {
@@ -40,14 +41,16 @@ Program crossing(int64_t devices, int64_t microseconds) {
 }
 
 // Where a device is stuck is said within seconds, on a busy machine later than its run's time limit
-// has passed.
+// has passed. Nothing tells the client of it, so it asks, 20 times a second.
 void wait_for_stuck(const Client& client, std::vector<std::string>& stuck) {
   const Clock& clock = Reactor::current().clock();
   const int64_t until_ns = clock.now_ns() + int64_t{20} * 1'000'000'000;
-  do {
+  for (WaitQueue pause;;) {
     for (const HostStatus& host : client.status().hosts)
       stuck.insert(stuck.end(), host.stuck.begin(), host.stuck.end());
-  } while (stuck.empty() && clock.now_ns() < until_ns);
+    if (!stuck.empty() || clock.now_ns() >= until_ns) return;
+    pause.wait_until_ns("to ask again", clock.now_ns() + 50'000'000);
+  }
 }
 
 }  // namespace
