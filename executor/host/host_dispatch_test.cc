@@ -98,8 +98,9 @@ TEST_P(HostDispatchTest, ARunThatIsDispatchedSequentiallyIsNotGrantedWhole) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Devices, HostDispatchTest,
-                         testing::Values(DeviceKind::kCpu, DeviceKind::kSim), [](const auto& info) {
-                           return info.param == DeviceKind::kCpu ? "Cpu" : "Sim";
+                         testing::Values(DeviceKind::kCpu, DeviceKind::kSim),
+                         [](const auto& tested) {
+                           return tested.param == DeviceKind::kCpu ? "Cpu" : "Sim";
                          });
 
 }  // namespace
