@@ -4,7 +4,7 @@
 // Why it matters: a training loop that looks at every loss pays the latency once a step; frames and
 // bytes are what a controller of many hosts pays for each. How to read it: the time of one
 // iteration is one run() and item(), between processes a hundred of them (`call_us` each); Ahead
-// waits only where `in_flight` runs have not ended, and OpByOp (64 runs, `us_per_op`) for the last
+// waits only where `in_flight` runs have not ended (0: as many as a client chooses), and OpByOp (64 runs, `us_per_op`) for the last
 // alone, though each takes the result of the one before. `times_trips` is the median call over the
 // median of two bare round trips between two processes (`trips_us`), taken in turns with the calls:
 // a call goes through two processes and back. `cpu_us` is the processor time of one call in all
@@ -153,6 +153,7 @@ void BM_CallsAheadBetweenProcesses(benchmark::State& state) {
 }
 BENCHMARK(BM_CallsAheadBetweenProcesses)
     ->ArgName("in_flight")
+    ->Arg(0)
     ->Arg(8)
     ->Arg(64)
     ->UseRealTime()

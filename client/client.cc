@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "client/client_impl.h"
+#include "client/runs_in_flight.h"
 #include "ir/plan/plan_check.h"
 #include "protocol/slice_shape.h"
 #include "runtime/base/loc.h"
@@ -255,7 +256,10 @@ Executable Slice::compile(const Program& program, const CompileOptions& options,
 }
 
 Executable Slice::compile(const Program& program, const std::vector<Slice>& more_slices,
-                          const CompileOptions& options, Loc loc) const {
+                          const CompileOptions& asked, Loc loc) const {
+  CompileOptions options = asked;
+  if (options.runs_in_flight_max == 0)
+    options.runs_in_flight_max = internal::default_runs_in_flight(program);
   GW_REQUIRE(options.runs_in_flight_max >= 1 && options.runs_in_flight_max <= kRunsInFlightMax,
              "compile: runs in flight: expected 1 to ", kRunsInFlightMax, ", got ",
              options.runs_in_flight_max);
