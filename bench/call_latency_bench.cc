@@ -4,15 +4,16 @@
 // Why it matters: a training loop that looks at every loss pays the latency once a step; frames and
 // bytes are what a controller of many hosts pays for each. How to read it: the time of one
 // iteration is one run() and item(), between processes a hundred of them (`call_us` each); Ahead
-// waits only where `in_flight` runs have not ended (0: as many as a client chooses), and OpByOp (64 runs, `us_per_op`) for the last
-// alone, though each takes the result of the one before. `times_trips` is the median call over the
-// median of two bare round trips between two processes (`trips_us`), taken in turns with the calls:
-// a call goes through two processes and back. `cpu_us` is the processor time of one call in all
-// processes, and `waits` how often one of their threads went to sleep: a busy machine changes them
-// less than times. `frames` and `bytes` are those of one run between the controller and one host,
-// both ways, as the controller's metrics count them (heartbeats included, one a second): they must
-// not grow with nodes or with devices. Budget: 1.5 times the two trips; 10 us ahead; 3 frames (the
-// run with its tickets, its end, the result let go) of at most 512 bytes together.
+// waits only where `in_flight` runs have not ended (0: as many as a client chooses), and OpByOp (64
+// runs, `us_per_op`) for the last alone, though each takes the result of the one before.
+// `times_trips` is the median call over the median of two bare round trips between two processes
+// (`trips_us`), taken in turns with the calls: a call goes through two processes and back. `cpu_us`
+// is the processor time of one call in all processes, and `waits` how often one of their threads
+// went to sleep: a busy machine changes them less than times. `frames` and `bytes` are those of one
+// run between the controller and one host, both ways, as the controller's metrics count them
+// (heartbeats included, one a second): they must not grow with nodes or with devices. Budget: 1.5
+// times the two trips; 10 us ahead; 4 frames (prepare, its tickets, its end, the result let go) of
+// at most 640 bytes together.
 #include <benchmark/benchmark.h>
 #include <sys/socket.h>
 #include <sys/wait.h>

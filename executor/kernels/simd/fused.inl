@@ -290,10 +290,10 @@ void fused_units(const FusedPlan& plan, const FusedSpace& space, const void* con
   const void* at[kFusedValuesMax] = {};
   auto slot = [&](int32_t s) { return slots + s * plan.slot_bytes; };
   // What is the same for all units is filled in for the largest of them.
-  const int64_t filled = round_up(
-      (space.outer < space.unit_rows ? space.outer : space.unit_rows) *
-          (space.inner < space.unit_cols ? space.inner : space.unit_cols),
-      kFusedQuantum);
+  const int64_t filled =
+      round_up((space.outer < space.unit_rows ? space.outer : space.unit_rows) *
+                   (space.inner < space.unit_cols ? space.inner : space.unit_cols),
+               kFusedQuantum);
 
   for (const FusedStep& s : plan.constants) {
     alignas(8) char bytes[8];
