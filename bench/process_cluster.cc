@@ -5,6 +5,19 @@
 #include "bench/chain.h"
 
 namespace gangway::bench {
+namespace {
+
+constexpr char kLocalPort[] = "127.0.0.1:";
+
+// The line on which the controller says where it listens: a sanitizer may say something before it.
+// Empty while it is not all there.
+std::string address_in(const std::string& text) {
+  const size_t begin = text.find(kLocalPort);
+  const size_t end = begin == text.npos ? text.npos : text.find('\n', begin);
+  return end == text.npos ? "" : text.substr(begin, end - begin);
+}
+
+}  // namespace
 
 void pause_ms(int64_t ms) {
   timespec left{ms / 1000, ms % 1000 * 1'000'000};
@@ -28,13 +41,11 @@ std::unique_ptr<ChildProcess> start_tool(std::vector<std::string> arguments,
       ChildOptions{.arguments = std::move(arguments), .output_file = log.path()});
 }
 
-// The controller prints its address first.
 ProcessCluster::ProcessCluster(const Shape& shape)
-    : controller_(start_tool({"controller", "--listen", "127.0.0.1:0"}, log_)) {
+    : controller_(start_tool({"controller", "--listen", cat(kLocalPort, 0)}, log_)) {
   constexpr int64_t kStartMs = 10'000;
   wait_until(kStartMs, [&] {
-    const std::string text = log();
-    address_ = text.substr(0, text.find('\n') == text.npos ? 0 : text.find('\n'));
+    address_ = address_in(log());
     return !address_.empty();
   });
   for (int i = 0; i < shape.executors; ++i) {

@@ -97,7 +97,7 @@ TEST_P(CudaMemoryTest, ACardWithLessThanItsDevicesWereGivenRefusesAndGivesBackWh
     ProgramBuilder b("small", mesh);
     b.output("sum", sum(b.input("x", f32({2})), {0}));
     const HostTensor x = HostTensor::of<float>({2}, std::vector<float>{1, 2});
-    const Executable small = slice.compile(b.build(), {.runs_in_flight_max = 8});
+    const Executable small = slice.compile(b.build(), CompileOptions{.runs_in_flight_max = 8});
     EXPECT_EQ(small.run({{"x", x}})["sum"].item<float>(), 3);
   });
   EXPECT_EQ(driver().memory_in_use(), 0);
