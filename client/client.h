@@ -129,7 +129,7 @@ struct RunOptions {
 
 struct CompileOptions {
   // Each run in flight has memory of its own for its inputs, batches, transfers and outputs.
-  // 0: 32 where these take at most 64 KiB, else 8.
+  // 0: 64 where these take at most 64 KiB, else 8.
   int64_t runs_in_flight_max = 0;
   // Sequential: hosts do their work for a node only once those before it have ended, not ahead of
   // the data. Slow; kUnimplemented where devices report whole runs only: on cards, and where a

@@ -43,7 +43,7 @@ int64_t default_runs_in_flight(const Program& program) {
   for (const ProgramNode& node : program.nodes) {
     bytes += std::min(bytes_in_flight(program, node), kSmallBytes + 1);
   }
-  return bytes <= kSmallBytes ? 32 : 8;
+  return bytes <= kSmallBytes ? 64 : 8;
 }
 
 }  // namespace gangway::internal

@@ -2,7 +2,7 @@
 //
 // Each run in flight has memory of its own on the devices for its inputs, batches, transfers and
 // outputs. Eight hide the way of a call through controller and executors behind steps of some
-// 20 us and more. Where these values take at most 64 KiB there are 32, so that it is hidden behind
+// 20 us and more. Where these values take at most 64 KiB there are 64, so that it is hidden behind
 // shorter calls too, of which many then travel together.
 //
 // Threads: pure. Cost: O(nodes of the program).

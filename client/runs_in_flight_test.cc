@@ -17,8 +17,8 @@ Program doubled(int64_t elements) {
 }
 
 TEST(RunsInFlight, MoreWhereWhatARunBringsAndLeavesIsSmall) {
-  EXPECT_EQ(default_runs_in_flight(doubled(1)), 32);
-  EXPECT_EQ(default_runs_in_flight(doubled(8 << 10)), 32) << "64 KiB";
+  EXPECT_EQ(default_runs_in_flight(doubled(1)), 64);
+  EXPECT_EQ(default_runs_in_flight(doubled(8 << 10)), 64) << "64 KiB";
   EXPECT_EQ(default_runs_in_flight(doubled((8 << 10) + 1)), 8);
 }
 
@@ -26,7 +26,7 @@ TEST(RunsInFlight, StatesAreNoRunsOwn) {
   ProgramBuilder b("step", Mesh{{{"data", 1}}});
   Value w = b.state("w", zeros(f32({1 << 20})));
   b.update(w, w + b.input("x", f32()));
-  EXPECT_EQ(default_runs_in_flight(b.build()), 32);
+  EXPECT_EQ(default_runs_in_flight(b.build()), 64);
 }
 
 }  // namespace
