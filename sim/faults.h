@@ -18,7 +18,7 @@
 // Example:
 //   FaultInjector faults(*reactor, cluster, draw_faults(7, {.hosts = 8}));
 //   ... run programs ...
-//   print(to_string(faults.happened()));
+//   for (const auto& [fault, at_ns] : faults.happened()) print(to_string(fault));
 #pragma once
 
 #include <cstdint>

@@ -11,7 +11,7 @@
 //
 // Example:
 //   CompileCache cache;
-//   Plan plan = lower(program, {.slices = {{mesh, ranges}}, .hosts = {"host-0"}}, cache);
+//   Plan plan = lower(program, {.slices = {ranges}, .hosts = {"host-0"}}, cache);
 #pragma once
 
 #include <map>
