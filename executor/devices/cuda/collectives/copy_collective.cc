@@ -2,15 +2,9 @@
 
 #include <bit>
 
-#include "executor/devices/cuda/collectives/reduce_parts.h"
-#include "runtime/base/align.h"
+#include "executor/devices/cuda/collectives/card_parts.h"
 
 namespace gangway {
-namespace {
-
-int64_t aligned(int64_t bytes) { return align_up(bytes, 64); }
-
-}  // namespace
 
 CopyCollective::CopyCollective(CardStreams& device, std::unique_ptr<Collective> meeting,
                                int64_t bytes_max, LinkMeter& meter)
@@ -22,11 +16,13 @@ CopyCollective::~CopyCollective() {
   for (const cuda::EventHandle event : part_.events) device_.gpu().driver().destroy(event);
 }
 
-int64_t CopyCollective::staging_bytes_for(int64_t bytes_max) { return 2 * aligned(bytes_max); }
+int64_t CopyCollective::staging_bytes_for(int64_t bytes_max) {
+  return 2 * bytes_in_part(bytes_max);
+}
 
 void CopyCollective::use_staging(std::byte* staging) {
   part_.staging[0] = staging;
-  part_.staging[1] = staging + aligned(bytes_max_);
+  part_.staging[1] = staging + bytes_in_part(bytes_max_);
 }
 
 void CopyCollective::begin_exchange(uint64_t word, bool poisoned) {
@@ -41,29 +37,12 @@ void CopyCollective::begin_all_reduce(std::span<const CollectiveTensor> tensors,
   reducing_ = true;
   ++sequence_;
   const size_t half = sequence_ % 2;
-  if (!poisoned) poisoned = !copy_in();
+  if (!poisoned) poisoned = !copy_in(device_, label_, tensors_, part_.staging[half], bytes_max_);
   part_.recorded[half] =
       device_.lost() == nullptr && device_.note(device_.gpu().driver().record(
                                        {device_.communication(), label_}, part_.events[half]));
   // All members are in this process: the word is where my part stands.
   meeting_->begin_exchange(reinterpret_cast<uintptr_t>(&part_), poisoned || !part_.recorded[half]);
-}
-
-bool CopyCollective::copy_in() {
-  if (device_.lost() != nullptr || !device_.note(device_.fork())) return false;
-  std::byte* to = part_.staging[sequence_ % 2];
-  int64_t room = bytes_max_;
-  for (const CollectiveTensor& tensor : tensors_) {
-    const int64_t bytes = bytes_of(tensor);
-    // The plan sized the staging; a larger bucket must not write beyond it.
-    room -= aligned(bytes);
-    if (room < 0) return false;
-    if (bytes > 0 && !device_.note(device_.gpu().driver().copy({device_.communication(), label_},
-                                                               to, tensor.in, bytes)))
-      return false;
-    to += aligned(bytes);
-  }
-  return true;
 }
 
 Progress CopyCollective::advance() {
@@ -92,7 +71,7 @@ void CopyCollective::reduce(const std::vector<const Part*>& parts) {
       pointers[r] = parts[r]->staging[sequence_ % 2] + offset;
     reduce_parts(device_, label_, reduction_, pointers, tensor);
     meter_.add(LinkClass::kHost, bytes * static_cast<int64_t>(parts.size() - 1));  // The others'.
-    offset += aligned(bytes);
+    offset += bytes_in_part(bytes);
   }
 }
 

@@ -58,7 +58,6 @@ class CopyCollective final : public Collective {
     bool recorded[2] = {};
   };
 
-  bool copy_in();
   void reduce(const std::vector<const Part*>& parts);
 
   CardStreams& device_;

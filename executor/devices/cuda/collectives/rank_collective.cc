@@ -2,15 +2,9 @@
 
 #include <bit>
 
-#include "executor/devices/cuda/collectives/reduce_parts.h"
-#include "runtime/base/align.h"
+#include "executor/devices/cuda/collectives/card_parts.h"
 
 namespace gangway {
-namespace {
-
-int64_t aligned(int64_t bytes) { return align_up(bytes, 64); }
-
-}  // namespace
 
 RankCollective::RankCollective(CardStreams& device, std::unique_ptr<Collective> meeting,
                                std::unique_ptr<Collective> cards, int64_t bytes_max,
@@ -24,11 +18,13 @@ RankCollective::RankCollective(CardStreams& device, std::unique_ptr<Collective> 
 }
 
 // A part and, at the lowest rank, the sum.
-int64_t RankCollective::staging_bytes_for(int64_t bytes_max) { return 2 * aligned(bytes_max); }
+int64_t RankCollective::staging_bytes_for(int64_t bytes_max) {
+  return 2 * bytes_in_part(bytes_max);
+}
 
 void RankCollective::use_staging(std::byte* staging) {
   part_.staging = staging;
-  if (cards_ != nullptr) part_.sum = staging + aligned(bytes_max_);
+  if (cards_ != nullptr) part_.sum = staging + bytes_in_part(bytes_max_);
 }
 
 void RankCollective::name(std::string_view label) {
@@ -53,25 +49,8 @@ void RankCollective::begin_all_reduce(std::span<const CollectiveTensor> tensors,
   reduction_ = reduction;
   failure_ = nullptr;
   phase_ = Phase::kRanks;
-  if (!poisoned) poisoned = !copy_in();
+  if (!poisoned) poisoned = !copy_in(device_, label_, tensors_, part_.staging, bytes_max_);
   meeting_->begin_exchange(reinterpret_cast<uintptr_t>(&part_), poisoned);
-}
-
-bool RankCollective::copy_in() {
-  if (device_.lost() != nullptr || !device_.note(device_.fork())) return false;
-  std::byte* to = part_.staging;
-  int64_t room = bytes_max_;
-  for (const CollectiveTensor& tensor : tensors_) {
-    const int64_t bytes = bytes_of(tensor);
-    // The plan sized the staging; a larger bucket must not write beyond it.
-    room -= aligned(bytes);
-    if (room < 0) return false;
-    if (bytes > 0 && !device_.note(device_.gpu().driver().copy({device_.communication(), label_},
-                                                               to, tensor.in, bytes)))
-      return false;
-    to += aligned(bytes);
-  }
-  return true;
 }
 
 Progress RankCollective::advance() {
@@ -120,7 +99,7 @@ void RankCollective::begin_cards() {
     if (bytes > 0 && device_.lost() == nullptr)
       reduce_parts(device_, label_, reduction_, parts, sums_.back());
     meter_.add(LinkClass::kHost, bytes * static_cast<int64_t>(parts.size() - 1));
-    offset += aligned(bytes);
+    offset += bytes_in_part(bytes);
   }
   cards_->begin_all_reduce(sums_, reduction_, device_.lost() != nullptr);
 }
@@ -139,7 +118,7 @@ void RankCollective::copy_out() {
       device_.note(
           device_.gpu().driver().copy({device_.communication(), label_}, tensor.out, from, bytes));
     if (cards_ == nullptr) meter_.add(LinkClass::kHost, bytes);
-    from += aligned(bytes);
+    from += bytes_in_part(bytes);
   }
 }
 

@@ -66,7 +66,6 @@ class RankCollective final : public Collective {
     std::byte* sum = nullptr;  // Null: another rank has it.
   };
 
-  bool copy_in();
   void find_parts();
   void begin_cards();
   void end_cards();

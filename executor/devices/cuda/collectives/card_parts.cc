@@ -1,4 +1,4 @@
-#include "executor/devices/cuda/collectives/reduce_parts.h"
+#include "executor/devices/cuda/collectives/card_parts.h"
 
 #include <algorithm>
 
@@ -18,6 +18,23 @@ const char* name_of(Reduction reduction) {
 }
 
 }  // namespace
+
+bool copy_in(CardStreams& device, std::string_view label, std::span<const CollectiveTensor> tensors,
+             std::byte* part, int64_t bytes_max) {
+  if (device.lost() != nullptr || !device.note(device.fork())) return false;
+  int64_t room = bytes_max;
+  for (const CollectiveTensor& tensor : tensors) {
+    const int64_t bytes = bytes_of(tensor);
+    // The plan sized the staging; a larger bucket must not write beyond it.
+    room -= bytes_in_part(bytes);
+    if (room < 0) return false;
+    if (bytes > 0 && !device.note(device.gpu().driver().copy({device.communication(), label}, part,
+                                                             tensor.in, bytes)))
+      return false;
+    part += bytes_in_part(bytes);
+  }
+  return true;
+}
 
 void reduce_parts(CardStreams& device, std::string_view label, Reduction reduction,
                   std::span<const std::byte* const> parts, const CollectiveTensor& tensor) {

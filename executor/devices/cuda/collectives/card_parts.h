@@ -1,0 +1,32 @@
+// The parts of several ranks on one card: copied to where the others read them, and combined.
+//
+// Arithmetic: the tree over ranks of collectives/hosts/rank_tree.h.
+// Threads: the device's.
+// Errors: what fails is noted (CardStreams::note()).
+// Cost: copy_in() one copy a tensor; reduce_parts() one launch, which reads every part.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string_view>
+
+#include "executor/collectives/collective.h"
+#include "executor/devices/cuda/driver/card_streams.h"
+#include "runtime/base/align.h"
+
+namespace gangway {
+
+// What so many bytes of a tensor take in a part.
+inline int64_t bytes_in_part(int64_t bytes) { return align_up(bytes, 64); }
+
+// On the communication stream, behind what was computed so far: the tensors, one behind another, to
+// `part`, which has room for `bytes_max`. False: it has not, or a copy failed.
+bool copy_in(CardStreams& device, std::string_view label, std::span<const CollectiveTensor> tensors,
+             std::byte* part, int64_t bytes_max);
+
+// On the communication stream: `parts`, by rank, at most cuda::kRankPartsMax, each as large as
+// `tensor`, into tensor.out.
+void reduce_parts(CardStreams& device, std::string_view label, Reduction reduction,
+                  std::span<const std::byte* const> parts, const CollectiveTensor& tensor);
+
+}  // namespace gangway
