@@ -1,4 +1,4 @@
-// What a run asks of the heap on the reactor's thread: counted here by a operator new of this
+// What a run asks of the heap on the reactor's thread: counted here by an operator new of this
 // program's own.
 #include <gtest/gtest.h>
 

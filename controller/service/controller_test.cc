@@ -2,6 +2,8 @@
 
 #include <gmock/gmock.h>
 
+#include <functional>
+
 #include "ir/plan/plan_text.h"
 #include "tests/support/test_controller.h"
 
@@ -9,6 +11,7 @@ namespace gangway {
 namespace {
 
 using testing::HasSubstr;
+using testing::IsEmpty;
 
 TEST_F(ControllerTest, AClientThatGoesWhileItCompilesLeavesNothing) {
   executor_[1].commit.emplace();
@@ -65,31 +68,62 @@ std::vector<Message> every_frame() {
           WarningFrame{"made up"}};
 }
 
+bool ends_connection(const std::function<void()>& receive) {
+  try {
+    receive();
+    return false;
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::kInvalid) << error.what();
+    return true;
+  }
+}
+
 TEST_F(ControllerTest, FramesThatNobodyExpectsEndTheirSendersConnectionOrMeanNothing) {
   EXPECT_EQ(every_frame().size(), std::variant_size_v<Message> + 3) << "copies are of four kinds";
   // Before anything runs, and while a run is under way on both hosts.
   for (const bool running : {false, true}) {
     if (running) submit(session_, compile(session_));
     const ControllerCounts before = controller_.counts();
-    int refused = 0;
+    // In the order of every_frame(): E ends the connection.
+    std::string clients, executors;
     for (const Message& message : every_frame()) {
-      for (const bool from_client : {true, false}) {
-        try {
-          from_client ? controller_.on_message(session_, message)
-                      : controller_.on_message(hosts_[0], message);
-        } catch (const Error& error) {
-          EXPECT_EQ(error.kind(), ErrorKind::kInvalid) << error.what();
-          ++refused;
-        }
-      }
+      clients += ends_connection([&] { controller_.on_message(session_, message); }) ? 'E' : '.';
+      executors += ends_connection([&] { controller_.on_message(hosts_[0], message); }) ? 'E' : '.';
     }
-    EXPECT_EQ(refused, 2 * 16 - 7 - 4) << "seven are a client's to send, four an executor's";
+    EXPECT_EQ(clients, "E.EE......EEEEEE") << "runs, cancels, frees and copies are a client's";
+    EXPECT_EQ(executors, "EEEEEEEEEE....EE") << "ends, progress and heartbeats are an executor's";
     const ControllerCounts after = controller_.counts();
     EXPECT_EQ(after.runs, before.runs);
     EXPECT_EQ(after.arrays, before.arrays);
     EXPECT_EQ(after.copies, before.copies);
     EXPECT_EQ(after.hosts, 2u);
   }
+}
+
+TEST_F(ControllerTest, WhatAHostSaysOfARunTwiceOrWithoutAPartInItMeansNothing) {
+  submit(session_, compile(session_));
+  FakeExecutor third;
+  const HostId other =
+      controller_.add_host({.name = "host-2", .devices = 2, .memory_bytes = 1000}, third);
+  const RunId run(1);
+  controller_.on_message(other, RunDoneFrame{.run = run});
+  controller_.on_message(other, ProgressFrame{{{run, 0, 1, 1000}}});
+  finish(0, run);
+  finish(0, run);
+  EXPECT_THAT(client_.ended, IsEmpty()) << "host-1 is not done";
+  EXPECT_EQ(controller_.counts().runs, 1u);
+  finish(1, run);
+  EXPECT_EQ(client_.ended.size(), 1u);
+  finish(1, run);
+  EXPECT_EQ(client_.ended.size(), 1u);
+}
+
+TEST_F(ControllerTest, ProgressBeyondWhatWasGrantedEndsTheHostsConnection) {
+  submit(session_, compile(session_));
+  EXPECT_TRUE(ends_connection(
+      [&] { controller_.on_message(hosts_[0], ProgressFrame{{{RunId(1), 0, 99, 1000}}}); }));
+  EXPECT_TRUE(ends_connection(
+      [&] { controller_.on_message(hosts_[0], ProgressFrame{{{RunId(1), 9, 1, 1000}}}); }));
 }
 
 // Its hosts have no such plan: they would end their connections over it.

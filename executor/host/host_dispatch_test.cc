@@ -1,9 +1,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <string_view>
+
 #include "executor/host/host.h"
 #include "ir/build/ops.h"
 #include "ir/plan/positions.h"
+#include "runtime/observe/trace.h"
 #include "tests/support/test_hosts.h"
 #include "tests/support/test_plan.h"
 #include "tests/support/training_step.h"
@@ -11,6 +15,7 @@
 namespace gangway {
 namespace {
 
+using std::literals::operator""sv;
 using testing::HasSubstr;
 
 constexpr PlanId kPlan{1};
@@ -64,7 +69,19 @@ TEST_P(HostDispatchTest, StepsOfWhichEachNodeIsGrantedAfterTheOneBeforeItHasEnde
   EXPECT_FLOAT_EQ(t.item<float>(RunId(3), 0), 0.5f);
 }
 
+// Nodes of which the host's thread has done its work since the last drain.
+size_t nodes_done(Tracer& tracer) {
+  size_t nodes = 0;
+  for (const TraceThread& thread : tracer.drain().threads) {
+    nodes += static_cast<size_t>(std::ranges::count_if(
+        thread.events, [](const TraceEvent& event) { return event.name == "enqueue"sv; }));
+  }
+  return nodes;
+}
+
 TEST_P(HostDispatchTest, ItsWorkForACallIsDoneWithThePrepareOrWithTheGrant) {
+  Tracer tracer(reactor->clock(), "host");
+  const TraceAttachment attached = tracer.attach("reactor");
   TestHosts t(*reactor, 1, 2, GetParam());
   for (const Dispatch dispatch : {Dispatch::kParallel, Dispatch::kSequential}) {
     const PlanId id(1 + static_cast<uint64_t>(dispatch));
@@ -75,9 +92,13 @@ TEST_P(HostDispatchTest, ItsWorkForACallIsDoneWithThePrepareOrWithTheGrant) {
         {{.run = RunId(id.value), .slice = 0, .count = 1, .ticket = Ticket(id.value)}}};
     Host& host = *t.hosts[0];
     const bool sequential = dispatch == Dispatch::kSequential;
+    tracer.drain();
     EXPECT_EQ(host.calls_to_prepare(prepare), sequential ? 0u : 1u);
     host.prepare(prepare);
+    EXPECT_EQ(nodes_done(tracer), sequential ? 0u : plan->nodes.size());
     EXPECT_EQ(host.calls_to_prepare(grant), sequential ? 1u : 0u);
+    host.grant(grant);
+    EXPECT_EQ(nodes_done(tracer), sequential ? 1u : 0u);
     host.cancel(RunId(id.value), ErrorKind::kUnavailable, "enough");
     EXPECT_TRUE(t.wait(RunId(id.value)).error);
   }

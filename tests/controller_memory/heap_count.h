@@ -1,4 +1,6 @@
-// What this program holds of the heap: counted by a operator new and delete of its own.
+// What this program holds of the heap: counted by an operator new and delete of its own. Blocks of
+// malloc() and those of a larger alignment are not counted. Cap'n Proto's segments are among them;
+// no table of the controller keeps one.
 //
 // Threads: any. Cost: a few nanoseconds a block.
 #pragma once

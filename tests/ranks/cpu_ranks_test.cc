@@ -265,12 +265,15 @@ TEST_F(RanksOfAClientTest, ANonFiniteStepIsFoundOnWhicheverRankItIs) {
   const Executable step = slice.compile(b.build());
   std::vector<float> values(128, 1.0f);
   EXPECT_EQ(step.run({{"x", HostTensor::of<float>({16, 8}, values)}})["loss"].item<float>(), 0.0f);
-  values[77] = -1.0f;  // Rank 4: the lowest of the third device.
-  try {
-    step.run({{"x", HostTensor::of<float>({16, 8}, values)}}).wait();
-    ADD_FAILURE() << "it committed";
-  } catch (const Error& error) {
-    EXPECT_THAT(error.what(), HasSubstr("log"));
+  for (const size_t rank : {4, 5}) {  // Both of the third device.
+    std::vector<float> wrong = values;
+    wrong[16 * rank + 13] = -1.0f;
+    try {
+      step.run({{"x", HostTensor::of<float>({16, 8}, wrong)}}).wait();
+      ADD_FAILURE() << "it committed with rank " << rank << "'s part";
+    } catch (const Error& error) {
+      EXPECT_THAT(error.what(), HasSubstr("log")) << rank;
+    }
   }
 }
 
