@@ -4,7 +4,7 @@
 // Invariants
 //  - All members begin the same collectives in the same order; members are numbered, and every
 //    reduction is a tree that depends on those numbers and on the members' hosts only, so that the
-//    result has the same bits on every member and on every repetition.
+//    result has the same bits on every member and on every repetition, of a reduce-scatter too.
 //  - A poisoned member takes part in every collective like the others, carrying its flag: it never
 //    leaves its peers waiting, and each of them knows when it is done that the result means
 //    nothing.
@@ -27,6 +27,7 @@
 #include <string_view>
 #include <vector>
 
+#include "executor/collectives/collective_kind.h"
 #include "executor/transfers/link_meter.h"
 #include "executor/work/work.h"
 #include "ir/types/dtype.h"
@@ -45,6 +46,8 @@ struct CollectiveTensor {
 inline int64_t bytes_of(const CollectiveTensor& tensor) {
   return tensor.elements * static_cast<int64_t>(size_of(tensor.dtype));
 }
+
+struct CollectiveCall;
 
 class Collective {
  public:
@@ -65,9 +68,8 @@ class Collective {
   // What errors call the collectives that follow; must live until they are done.
   virtual void name(std::string_view label) { static_cast<void>(label); }
 
-  // Several tensors as one bucket: one exchange for all of them.
-  virtual void begin_all_reduce(std::span<const CollectiveTensor> tensors, Reduction reduction,
-                                bool poisoned) = 0;
+  // Any kind that Device::refuses() does not (collective_call.h).
+  virtual void begin(const CollectiveCall& call, bool poisoned) = 0;
   // Every member learns the least and the largest of all words. A gate is such an exchange.
   virtual void begin_exchange(uint64_t word, bool poisoned) = 0;
 

@@ -31,6 +31,7 @@ CollectiveCut gather_cut(const Type& in, int dim, int64_t size) {
 CollectiveCut scatter_cut(const Type& in, int dim, uint32_t parts) {
   CollectiveCut cut = cut_at(in, static_cast<size_t>(dim));
   cut.split = 1;
+  cut.parts = parts;
   cut.part = ceil_div(cut.dims[1], int64_t{parts});
   return cut;
 }
@@ -47,6 +48,7 @@ CollectiveCut all_to_all_cut(const Type& in, int split_dim, int concat_dim, uint
   }
   cut.split = split_dim <= concat_dim ? 1 : 3;
   cut.concat = concat_dim <= split_dim ? 1 : 3;
+  cut.parts = parts;
   cut.part = ceil_div(cut.dims[static_cast<size_t>(cut.split)], int64_t{parts});
   cut.whole = size;
   return cut;
@@ -73,6 +75,16 @@ int64_t out_bytes(const CollectiveCall& call) {
   if (call.cut.concat != CollectiveCut::kNotCut)
     dims[static_cast<size_t>(call.cut.concat)] = call.cut.whole;
   return dims[0] * dims[1] * dims[2] * dims[3] * dims[4] * size;
+}
+
+int64_t bytes_needed(const CollectiveCall& call) {
+  int64_t bytes = std::max(in_bytes(call), out_bytes(call));
+  // Sizes of rows are sent even where there are no rows.
+  if (call.kind == CollectiveKind::kRaggedAllToAll) bytes = std::max<int64_t>(bytes, 64);
+  // A library reduces whole parts.
+  if (call.kind == CollectiveKind::kReduceScatter)
+    bytes = std::max(bytes, call.cut.parts * out_bytes(call));
+  return bytes;
 }
 
 }  // namespace gangway

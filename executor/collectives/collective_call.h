@@ -1,15 +1,15 @@
 // CollectiveCall: what the members of a group do together, once: the kind, each member's tensors,
 // and how parts of them lie. Collective::begin(call, poisoned) takes one, of every kind.
 //
-//   kind              in of member i                 out of member j                         reads
-//   kAllReduce        any number of tensors          the reduction of all members'           reduction
-//   kAllGather        part i of a dimension          all parts, in order of members          cut
-//   kReduceScatter    a tensor                       part j of the reduction of all          cut, reduction
-//   kAllToAll         n parts of one dimension       the members' parts j, one behind the    cut
-//                                                    other along one dimension
-//   kRaggedAllToAll   rows, sorted by receiver       the rows for j, sorted by sender        ragged
-//   kPermute          a tensor                       that of the member which sends to j     to
-//   kBroadcast        a tensor, of `root`            the same                                root
+//   kind              in of member i              out of member j                       reads
+//   kAllReduce        any number of tensors       the reduction of all members'         reduction
+//   kAllGather        part i of a dimension       all parts, in order of members        cut
+//   kReduceScatter    a tensor                    part j of the reduction of all        both
+//   kAllToAll         n parts of one dimension    the members' parts j, one behind the  cut
+//                                                 other along one dimension
+//   kRaggedAllToAll   rows, sorted by receiver    the rows for j, sorted by sender      ragged
+//   kPermute          a tensor                    that of the member that sends to j    to
+//   kBroadcast        a tensor, of `root`         the same                              root
 //
 // Members are numbered by their rank in the group. A tensor is row-major and dense. Where the parts
 // of a dimension lie apart, since other dimensions come before it, the implementation strides over
@@ -53,6 +53,7 @@ struct CollectiveCut {
 
   std::array<int64_t, 5> dims = {1, 1, 1, 1, 1};
   int split = kNotCut, concat = kNotCut;
+  int64_t parts = 1;  // n, where `split` is cut.
   int64_t part = 0;   // ceil(dims[split] / n).
   int64_t whole = 0;  // Of dims[concat] in `out`.
 };
@@ -63,9 +64,9 @@ CollectiveCut scatter_cut(const Type& in, int dim, uint32_t parts);
 CollectiveCut all_to_all_cut(const Type& in, int split_dim, int concat_dim, uint32_t parts,
                              int64_t size);
 
-// The rows of a kRaggedAllToAll. A size that is negative, or larger than the rows that are left,
-// counts as what is left. Rows for which a receiver has no room are dropped; `received` says what
-// was sent, so its sum tells of them.
+// The rows of a kRaggedAllToAll. A size below zero counts as none, one beyond the rows that are
+// left as those. Rows for which a receiver has no room are dropped; `received` says what was sent,
+// so its sum tells of them.
 struct RaggedRows {
   int64_t row_elements = 0;
   int64_t rows = 0;                // Of `in`.
@@ -89,8 +90,6 @@ struct CollectiveCall {
 int64_t in_bytes(const CollectiveCall& call);
 int64_t out_bytes(const CollectiveCall& call);
 // What the plan is told with CompiledFunction::add_need(), so that it sizes what members need.
-inline int64_t bytes_needed(const CollectiveCall& call) {
-  return std::max(in_bytes(call), out_bytes(call));
-}
+int64_t bytes_needed(const CollectiveCall& call);
 
 }  // namespace gangway

@@ -7,14 +7,14 @@
 
 namespace gangway {
 
-uint32_t CompiledFunction::add_need(const std::string& axes, int64_t bytes) {
-  for (uint32_t i = 0; i < needs_.size(); ++i) {
-    if (needs_[i].axes != axes) continue;
-    needs_[i].bytes_max = std::max(needs_[i].bytes_max, bytes);
-    return i;
-  }
-  needs_.push_back({axes, bytes});
-  return static_cast<uint32_t>(needs_.size() - 1);
+uint32_t CompiledFunction::add_need(const std::string& axes, int64_t bytes, CollectiveKind kind,
+                                    const std::string& at) {
+  auto need = std::ranges::find(needs_, axes, &CollectiveNeed::axes);
+  if (need == needs_.end()) need = needs_.insert(need, {.axes = axes});
+  need->bytes_max = std::max(need->bytes_max, bytes);
+  if (!need->kinds.has(kind)) need->at[static_cast<size_t>(kind)] = at;
+  need->kinds.add(kind);
+  return static_cast<uint32_t>(need - needs_.begin());
 }
 
 HostMemory Device::host_memory(int64_t bytes) {
@@ -40,6 +40,10 @@ std::unique_ptr<Collective> Device::collective(Meetings meetings, const DeviceGr
 std::unique_ptr<DeviceLink> Device::link_to(Device&, uint32_t) { return nullptr; }
 
 int64_t Device::collective_bytes(const DeviceGroup&) const { return 0; }
+
+std::optional<CollectiveRefusal> Device::refuses(CollectiveKind, const DeviceGroup&) const {
+  return std::nullopt;
+}
 
 std::shared_ptr<void> Device::pin(void*, int64_t) { return nullptr; }
 

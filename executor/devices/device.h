@@ -31,9 +31,11 @@
 // destructor drops what has not run.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -104,10 +106,13 @@ class CompiledFunction {
     return false;
   }
   // The axes of each distinct group of devices that its collectives join ("data", "data,expert"),
-  // and the most bytes that one of them moves.
+  // the most bytes that one of them moves, and which kinds there are, each with the user's line of
+  // the first of them.
   struct CollectiveNeed {
     std::string axes;
     int64_t bytes_max = 0;
+    CollectiveKinds kinds{};
+    std::array<std::string, kCollectiveKinds> at{};  // By kind.
   };
   const std::vector<CollectiveNeed>& collective_needs() const { return needs_; }
 
@@ -126,8 +131,10 @@ class CompiledFunction {
   virtual Progress advance(CallFrame& frame, Turn& turn) const = 0;
 
  protected:
-  // The index of these axes among the needs.
-  uint32_t add_need(const std::string& axes, int64_t bytes);
+  // The index of these axes among the needs. `bytes`: bytes_needed() of the call; `at`: the user's
+  // line.
+  uint32_t add_need(const std::string& axes, int64_t bytes, CollectiveKind kind,
+                    const std::string& at);
 
  private:
   std::vector<CollectiveNeed> needs_;
@@ -140,7 +147,8 @@ struct DeviceGroup {
   std::string name;              // Of all its devices, in order: equal on every host.
   std::vector<Device*> members;  // Null where another host has it.
   std::vector<LinkClass> links;  // From each to the next, and from the last to the first.
-  int64_t bytes_max = 0;         // Of a bucket.
+  int64_t bytes_max = 0;         // Of a collective.
+  CollectiveKinds kinds{};       // That it is to do.
   // By device: how many of its ranks are members, of so many that the slice puts on each. Empty:
   // one of one.
   std::vector<uint32_t> ranks;
@@ -153,6 +161,11 @@ struct Meetings {
   // Of the lowest rank of each device, where devices have several and they are several devices;
   // null: it is another rank.
   std::unique_ptr<Collective> devices = nullptr;
+};
+
+// Why a device can't take part in a collective: what follows the kind's name, and what to do.
+struct CollectiveRefusal {
+  std::string why, hint;
 };
 
 // Of a run or a mark that failed because another device did; that one's own error says why.
@@ -192,9 +205,11 @@ class Device {
 
   // A collective of a rank for tensors in this device's memory, whose members meet in host memory.
   virtual std::unique_ptr<Collective> collective(Meetings meetings, const DeviceGroup& group);
-  // The staging_bytes() that such a collective will have. Throws kUnimplemented for a group that
-  // the device can't join.
+  // The staging_bytes() that such a collective will have.
   virtual int64_t collective_bytes(const DeviceGroup& group) const;
+  // Why the device can't do this kind in this group; none: it can.
+  virtual std::optional<CollectiveRefusal> refuses(CollectiveKind kind,
+                                                   const DeviceGroup& group) const;
 
   // A way into the memory of `receiver`, a device of this process and kind, with `slots` places;
   // null: what is sent goes through host memory.

@@ -62,7 +62,7 @@ class LonelyGate final : public Collective {
  public:
   uint32_t rank() const override { return 0; }
   uint32_t size() const override { return 1; }
-  void begin_all_reduce(std::span<const CollectiveTensor>, Reduction, bool) override {}
+  void begin(const CollectiveCall&, bool) override {}
   void begin_exchange(uint64_t, bool poisoned) override { poisoned_ = poisoned; }
   Progress advance() override { return Progress::kDone; }
   bool poisoned() const override { return poisoned_; }

@@ -8,29 +8,26 @@ namespace gangway {
 
 namespace {
 
-// The user's line of the first collective along `axes`.
-std::string line_of_collective(const Function& function, const std::string& axes) {
-  for (NodeId id = 0; id < function.nodes.size(); ++id) {
-    if (function.nodes[id].op == Op::all_reduce && function.nodes[id].attrs.text("axes") == axes)
-      return where(function, id);
+void add(const CompiledFunction::CollectiveNeed& need, CompiledFunction::CollectiveNeed& all) {
+  all.bytes_max = std::max(all.bytes_max, need.bytes_max);
+  for (size_t kind = 0; kind < kCollectiveKinds; ++kind) {
+    if (!all.kinds.has(static_cast<CollectiveKind>(kind))) all.at[kind] = need.at[kind];
   }
-  return {};
+  all.kinds.add(need.kinds);
 }
 
 void add_groups(HostPlan& plan, const PlanNode& node, const CompiledFunction& function) {
   const uint32_t slice = node.slice;
   for (const CompiledFunction::CollectiveNeed& need : function.collective_needs()) {
     auto same = [&](const GroupSpec& group) {
-      return group.slice == slice && group.axes == need.axes;
+      return group.slice == slice && group.need.axes == need.axes;
     };
-    auto found = std::find_if(plan.groups.begin(), plan.groups.end(), same);
+    const auto found = std::find_if(plan.groups.begin(), plan.groups.end(), same);
     if (found == plan.groups.end()) {
-      plan.groups.push_back(
-          {slice, need.axes, 0, groups_along(plan.plan->slices[slice].mesh, need.axes),
-           line_of_collective(*plan.plan->functions[node.function].function, need.axes)});
-      found = plan.groups.end() - 1;
+      plan.groups.push_back({slice, need, groups_along(plan.plan->slices[slice].mesh, need.axes)});
+    } else {
+      add(need, found->need);
     }
-    found->bytes_max = std::max(found->bytes_max, need.bytes_max);
   }
 }
 

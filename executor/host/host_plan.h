@@ -32,13 +32,11 @@
 
 namespace gangway {
 
-// The groups of one slice along some axes, and the most bytes that one of their collectives moves.
+// The groups of one slice along some axes, and what their collectives need in all.
 struct GroupSpec {
   uint32_t slice = 0;
-  std::string axes;
-  int64_t bytes_max = 0;
+  CompiledFunction::CollectiveNeed need;
   std::vector<std::vector<uint32_t>> groups;  // Mesh devices.
-  std::string at;                             // The user's line of one of them.
 };
 
 // One row of such a group, or the gate, that devices of this host are in.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <tuple>
 
 #include "executor/collectives/hosts/group_links.h"
@@ -49,12 +50,12 @@ PlanGroup group_with(const HostPlan& plan, std::string name, const std::vector<M
   return group;
 }
 
-// The lowest rank of each device; ranks of one device are neighbours in every group.
+// The member of each device that has the lowest number in the group.
 std::vector<Member> first_ranks(const std::vector<Member>& members) {
   std::vector<Member> first;
+  std::set<std::pair<uint32_t, uint32_t>> seen;
   for (const Member& member : members) {
-    if (first.empty() || first.back().host != member.host || first.back().device != member.device)
-      first.push_back(member);
+    if (seen.insert({member.host, member.device}).second) first.push_back(member);
   }
   return first;
 }
@@ -63,7 +64,8 @@ DeviceGroup devices_of(const HostPlan& plan, const PlanGroup& group) {
   const GroupSpec& spec = plan.groups[group.spec];
   const std::vector<Member> members = members_of(*plan.plan, spec, group.row);
   const std::vector<Member> first = first_ranks(members);
-  DeviceGroup devices{.bytes_max = spec.bytes_max,
+  DeviceGroup devices{.bytes_max = spec.need.bytes_max,
+                      .kinds = spec.need.kinds,
                       .ranks_per_device = plan.plan->slices[spec.slice].ranks_per_device};
   for (size_t d = 0; d < first.size(); ++d) {
     const Member& member = first[d];
@@ -102,7 +104,7 @@ class Linker {
       device.collectives.push_back(device.device->collective(
           {std::move(meetings[m]), std::move(of_devices_[&device])}, devices_of(plan_, group)));
       const GroupSpec& spec = plan_.groups[group.spec];
-      made_[{&device, spec.slice, spec.axes}] = device.collectives.back().get();
+      made_[{&device, spec.slice, spec.need.axes}] = device.collectives.back().get();
     }
   }
 
@@ -149,7 +151,7 @@ void add_row(HostPlan& plan, uint32_t spec, uint32_t row) {
   const std::vector<Member> members = members_of(*plan.plan, facts, row);
   if (std::ranges::none_of(members, [&](const Member& m) { return m.host == plan.self; })) return;
   const bool discrete = is_discrete(plan);
-  const std::string name = cat(facts.slice, " ", facts.axes, " ", row);
+  const std::string name = cat(facts.slice, " ", facts.need.axes, " ", row);
   const std::vector<Member> first = first_ranks(members);
   if (discrete && first.size() > 1 && first.size() < members.size()) {
     PlanGroup& devices =
@@ -158,8 +160,10 @@ void add_row(HostPlan& plan, uint32_t spec, uint32_t row) {
     devices.row = row;
     devices.of_devices = true;
   }
-  PlanGroup& all = plan.meetings.emplace_back(group_with(
-      plan, name, members, discrete || !has_values(plan) ? 0 : facts.bytes_max, discrete));
+  const bool in_host_memory = !discrete && has_values(plan);
+  PlanGroup& all = plan.meetings.emplace_back(
+      group_with(plan, name, members, in_host_memory ? facts.need.bytes_max : 0, discrete));
+  if (in_host_memory) all.view.kinds = facts.need.kinds;
   all.spec = spec;
   all.row = row;
 }
@@ -190,16 +194,31 @@ int64_t group_bytes(const HostPlan& plan, const Member& member) {
   return total;
 }
 
+namespace {
+
+// Throws for a kind that the device can't do, with the user's line.
+void check_kinds(const HostPlan& plan, const Device& device, const GroupSpec& spec,
+                 const DeviceGroup& group) {
+  for (size_t k = 0; k < kCollectiveKinds; ++k) {
+    const auto kind = static_cast<CollectiveKind>(k);
+    if (!group.kinds.has(kind)) continue;
+    const std::optional<CollectiveRefusal> refusal = device.refuses(kind, group);
+    if (!refusal.has_value()) continue;
+    throw Error(ErrorKind::kUnimplemented, cat(to_string(kind), refusal->why),
+                {.program = plan.plan->name, .device = device.name(), .at = spec.need.at[k]},
+                refusal->hint);
+  }
+}
+
+}  // namespace
+
 int64_t staging_bytes(const HostPlan& plan, const DevicePlan& device) {
   int64_t total = 0;
   for_each_group(plan, device.member, [&](const PlanGroup& group, uint32_t) {
     if (group.spec == kNone || group.of_devices) return;
-    try {
-      total += device.device->collective_bytes(devices_of(plan, group));
-    } catch (Error& error) {
-      error.add_where({.program = plan.plan->name, .at = plan.groups[group.spec].at});
-      throw;
-    }
+    const DeviceGroup devices = devices_of(plan, group);
+    check_kinds(plan, *device.device, plan.groups[group.spec], devices);
+    total += device.device->collective_bytes(devices);
   });
   return total;
 }

@@ -4,8 +4,10 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <span>
 
 #include "runtime/base/rng.h"
+#include "tests/conformance/collective_cases.h"
 #include "tests/support/seed.h"
 
 namespace gangway {
@@ -43,10 +45,15 @@ bool near(const std::vector<float>& a, const std::vector<float>& b) {
   return true;
 }
 
+bool all_reduce(CollectiveMember& member, std::span<const CollectiveTensor> tensors,
+                Reduction reduction, bool poisoned) {
+  return member.run({.tensors = tensors, .reduction = reduction}, poisoned);
+}
+
 bool sum(CollectiveMember& member, std::vector<float>& values, bool poisoned = false) {
   const CollectiveTensor tensor{values.data(), values.data(), static_cast<int64_t>(values.size()),
                                 DType::kF32};
-  return member.all_reduce({&tensor, 1}, Reduction::kSum, poisoned);
+  return all_reduce(member, {&tensor, 1}, Reduction::kSum, poisoned);
 }
 
 // Whether all members have the same bytes.
@@ -117,32 +124,6 @@ double value_of(uint64_t seed, size_t round, size_t tensor, uint32_t rank, size_
   return static_cast<double>(rng.below(17)) - 8;
 }
 
-template <class T>
-T load(const std::byte* at) {
-  T value;
-  std::memcpy(&value, at, sizeof(T));
-  return value;
-}
-template <class T>
-void store(std::byte* at, double value) {
-  const auto stored = static_cast<T>(value);
-  std::memcpy(at, &stored, sizeof(T));
-}
-
-double read(DType dtype, const std::byte* at) {
-  if (dtype == DType::kF64) return load<double>(at);
-  if (dtype == DType::kF32) return load<float>(at);
-  if (dtype == DType::kI32) return load<int32_t>(at);
-  return std::bit_cast<float>(static_cast<uint32_t>(load<uint16_t>(at)) << 16);
-}
-
-void write(DType dtype, std::byte* at, double value) {
-  if (dtype == DType::kF64) return store<double>(at, value);
-  if (dtype == DType::kF32) return store<float>(at, value);
-  if (dtype == DType::kI32) return store<int32_t>(at, value);
-  store<uint16_t>(at, std::bit_cast<uint32_t>(static_cast<float>(value)) >> 16);
-}
-
 double joined(Reduction reduction, double a, double b) {
   if (reduction == Reduction::kSum) return a + b;
   return reduction == Reduction::kMax ? std::max(a, b) : std::min(a, b);
@@ -168,10 +149,11 @@ struct RandomRound {
       const auto [dtype, n] = tensors[t];
       data.emplace_back(n * size_of(dtype));
       for (size_t i = 0; i < n; ++i)
-        write(dtype, data[t].data() + i * size_of(dtype), value_of(seed, round, t, member.rank, i));
+        write_number(dtype, data[t].data() + i * size_of(dtype),
+                     value_of(seed, round, t, member.rank, i));
       bucket.push_back({data[t].data(), data[t].data(), static_cast<int64_t>(n), dtype});
     }
-    const bool clean = member.all_reduce(bucket, reduction, member.rank == poisoned);
+    const bool clean = all_reduce(member, bucket, reduction, member.rank == poisoned);
     if (poisoned < size) return !clean;
     return clean && is_reduced(data);
   }
@@ -183,7 +165,7 @@ struct RandomRound {
         double want = value_of(seed, round, t, 0, i);
         for (uint32_t r = 1; r < size; ++r)
           want = joined(reduction, want, value_of(seed, round, t, r, i));
-        if (read(dtype, data[t].data() + i * size_of(dtype)) != want) return false;
+        if (read_number(dtype, data[t].data() + i * size_of(dtype)) != want) return false;
       }
     }
     return true;
@@ -219,7 +201,7 @@ TEST_P(CollectiveSuite, SumsOfBf16AreRoundedToTheNearest) {
     const float value = member.rank == 0 ? 256.0f : 1.5f;
     std::vector<uint16_t> halves(200, static_cast<uint16_t>(std::bit_cast<uint32_t>(value) >> 16));
     const CollectiveTensor tensor{halves.data(), halves.data(), 200, DType::kBF16};
-    if (!member.all_reduce({&tensor, 1}, Reduction::kSum, false)) return false;
+    if (!all_reduce(member, {&tensor, 1}, Reduction::kSum, false)) return false;
     // 257.5 lies between 256 and 258.
     return std::bit_cast<float>(static_cast<uint32_t>(halves[199]) << 16) == 258.0f;
   }));
@@ -230,7 +212,138 @@ TEST_P(CollectiveSuite, MaximaKeepNan) {
   EXPECT_TRUE(GetParam().run(2, 64, [](CollectiveMember& member) {
     float value = member.rank == 0 ? NAN : 1.0f;
     const CollectiveTensor tensor{&value, &value, 1, DType::kF32};
-    return member.all_reduce({&tensor, 1}, Reduction::kMax, false) && std::isnan(value);
+    return all_reduce(member, {&tensor, 1}, Reduction::kMax, false) && std::isnan(value);
+  }));
+}
+
+constexpr CollectiveKind kMoves[] = {CollectiveKind::kAllGather, CollectiveKind::kReduceScatter,
+                                     CollectiveKind::kAllToAll,  CollectiveKind::kRaggedAllToAll,
+                                     CollectiveKind::kPermute,   CollectiveKind::kBroadcast};
+
+// Cases that all members draw alike.
+std::vector<CollectiveCase> draw_cases(const CollectiveMaker& maker, CollectiveKind kind,
+                                       uint32_t size, size_t count) {
+  Rng rng(gangway::testing::test_seed(), static_cast<uint64_t>(kind) * 64 + size);
+  std::vector<CollectiveCase> cases;
+  const int64_t elements_max = std::min<int64_t>(5003, static_cast<int64_t>(maker.elements_max));
+  while (cases.size() < count) cases.emplace_back(rng, kind, size, elements_max);
+  return cases;
+}
+
+int64_t bytes_of(const std::vector<CollectiveCase>& cases) {
+  int64_t bytes = 64 << 10;
+  for (const CollectiveCase& one : cases) bytes = std::max(bytes, one.bytes());
+  return bytes;
+}
+
+bool is_right(CollectiveMember& member, const CollectiveCase& one) {
+  CollectiveCase::Data data = one.data(member.rank);
+  const std::vector<std::byte> in = data.in;
+  if (member.run(one.call(data), false) && one.is_right(member.rank, data) && data.in == in)
+    return true;
+  ADD_FAILURE() << one.text() << ", member " << member.rank;
+  return false;
+}
+
+TEST_P(CollectiveSuite, EveryKindGivesEachMemberWhatItsDescriptionSays) {
+  if (!GetParam().kinds.has_moves()) GTEST_SKIP() << "it has none but all-reduce";
+  for (const uint32_t size : {1u, 2u, 3u, 4u, 7u, 8u}) {
+    std::vector<CollectiveCase> cases;
+    for (const CollectiveKind kind : kMoves) {
+      if (!GetParam().kinds.has(kind)) continue;
+      std::ranges::move(draw_cases(GetParam(), kind, size, GetParam().cases),
+                        std::back_inserter(cases));
+    }
+    EXPECT_TRUE(GetParam().run(size, bytes_of(cases),
+                               [&](CollectiveMember& member) {
+                                 return std::ranges::all_of(cases, [&](const CollectiveCase& one) {
+                                   return is_right(member, one);
+                                 });
+                               }))
+        << size << " members";
+  }
+}
+
+TEST_P(CollectiveSuite, GatheredPartsOfAReduceScatterHaveTheBitsOfAnAllReduce) {
+  const CollectiveMaker& maker = GetParam();
+  if (!maker.kinds.has(CollectiveKind::kReduceScatter) ||
+      !maker.kinds.has(CollectiveKind::kAllGather))
+    GTEST_SKIP() << "it has no reduce-scatter";
+  if (!maker.scatters_as_it_reduces) GTEST_SKIP() << "the order is a library's own";
+  const auto n = static_cast<int64_t>(std::min<size_t>(9001, maker.elements_max));
+  for (const uint32_t size : {2u, 3u, 7u}) {
+    EXPECT_TRUE(maker.run(
+        size, 80 << 10,
+        [=](CollectiveMember& member) {
+          const std::vector<float> given = contribution(member.rank, static_cast<size_t>(n));
+          std::vector<float> want = given, whole(given.size());
+          if (!sum(member, want)) return false;
+          const CollectiveCut scatter = scatter_cut(f32({n}), 0, member.size);
+          std::vector<float> part(static_cast<size_t>(scatter.part));
+          const CollectiveTensor in{given.data(), part.data(), n, DType::kF32};
+          if (!member.run(
+                  {.kind = CollectiveKind::kReduceScatter, .tensors = {&in, 1}, .cut = scatter},
+                  false))
+            return false;
+          const CollectiveTensor parts{part.data(), whole.data(), scatter.part, DType::kF32};
+          const CollectiveCut gather = gather_cut(f32({scatter.part}), 0, n);
+          return member.run(
+                     {.kind = CollectiveKind::kAllGather, .tensors = {&parts, 1}, .cut = gather},
+                     false) &&
+                 same_bits(whole, want);
+        }))
+        << size << " members";
+  }
+}
+
+TEST_P(CollectiveSuite, EveryKindTellsAllMembersOfAPoisonedOneAndTheNextIsClean) {
+  if (!GetParam().kinds.has_moves()) GTEST_SKIP() << "it has none but all-reduce";
+  constexpr uint32_t kSize = 3;
+  std::vector<CollectiveCase> cases;
+  for (const CollectiveKind kind : kMoves) {
+    if (GetParam().kinds.has(kind))
+      std::ranges::move(draw_cases(GetParam(), kind, kSize, 2), std::back_inserter(cases));
+  }
+  EXPECT_TRUE(GetParam().run(kSize, bytes_of(cases), [&](CollectiveMember& member) {
+    for (uint32_t bad = 0; bad < kSize; ++bad) {
+      for (const CollectiveCase& one : cases) {
+        CollectiveCase::Data data = one.data(member.rank);
+        // Whoever is poisoned may hold anything.
+        if (member.rank == bad) std::ranges::fill(data.sizes, 0x7fff'ffff);
+        if (member.run(one.call(data), member.rank == bad)) return false;
+      }
+      if (!is_right(member, cases[bad % cases.size()])) return false;
+    }
+    return true;
+  }));
+}
+
+TEST_P(CollectiveSuite, KindsInAnyOrderNeverMixUp) {
+  if (!GetParam().kinds.has_moves()) GTEST_SKIP() << "it has none but all-reduce";
+  constexpr uint32_t kSize = 4;
+  std::vector<CollectiveCase> cases;
+  for (const CollectiveKind kind : kMoves) {
+    if (GetParam().kinds.has(kind))
+      std::ranges::move(draw_cases(GetParam(), kind, kSize, 4), std::back_inserter(cases));
+  }
+  const size_t rounds = GetParam().cases * 10;
+  const uint64_t seed = gangway::testing::test_seed();
+  EXPECT_TRUE(GetParam().run(kSize, bytes_of(cases), [&](CollectiveMember& member) {
+    Rng rng(seed, 5);
+    for (size_t round = 0; round < rounds; ++round) {
+      const uint64_t choice = rng.below(4);
+      if (choice == 0) {
+        std::vector<float> values(rng.below(2) == 0 ? 10 : 3000, static_cast<float>(member.rank));
+        if (!sum(member, values) || values.back() != 6) return false;
+      } else if (choice == 1) {
+        WordRange words;
+        if (!member.exchange(round + member.rank, false, words) || words.most != round + 3)
+          return false;
+      } else if (!is_right(member, cases[rng.below(cases.size())])) {
+        return false;
+      }
+    }
+    return true;
   }));
 }
 

@@ -11,6 +11,7 @@
 #include <ostream>
 #include <vector>
 
+#include "executor/collectives/collective_call.h"
 #include "executor/collectives/hosts/group_collective.h"
 #include "executor/links/shared_link.h"
 #include "executor/links/sim_link.h"
@@ -57,20 +58,20 @@ bool run_member(Collective& collective, Doorbell& bell, uint64_t seed, const Mem
       bell.wait(ticket, SpinPolicy::park());
     }
   };
-  CollectiveMember member{
-      .rank = collective.rank(),
-      .all_reduce =
-          [&](std::span<const CollectiveTensor> tensors, Reduction reduction, bool poisoned) {
-            collective.begin_all_reduce(tensors, reduction, poisoned);
-            return finish();
-          },
-      .exchange =
-          [&](uint64_t word, bool poisoned, WordRange& words) {
-            collective.begin_exchange(word, poisoned);
-            const bool clean = finish();
-            words = {collective.least(), collective.most()};
-            return clean;
-          }};
+  CollectiveMember member{.rank = collective.rank(),
+                          .size = collective.size(),
+                          .run =
+                              [&](const CollectiveCall& call, bool poisoned) {
+                                collective.begin(call, poisoned);
+                                return finish();
+                              },
+                          .exchange =
+                              [&](uint64_t word, bool poisoned, WordRange& words) {
+                                collective.begin_exchange(word, poisoned);
+                                const bool clean = finish();
+                                words = {collective.least(), collective.most()};
+                                return clean;
+                              }};
   return body(member);
 }
 
@@ -91,7 +92,10 @@ bool run_host(GroupHarness& group, const Spread& spread, uint32_t host, const Me
 }
 
 GroupHarness make_group(const Spread& spread, int64_t bytes_max) {
-  return GroupHarness({.host_of = spread.host_of, .bytes_max = bytes_max, .bell_of = shared_bell},
+  return GroupHarness({.host_of = spread.host_of,
+                       .bytes_max = bytes_max,
+                       .kinds = CollectiveKinds::all(),
+                       .bell_of = shared_bell},
                       shared_link);
 }
 
@@ -130,7 +134,7 @@ CollectiveMaker in_turn() {
   return {.name = "threads_of_hosts_in_turn",
           .run =
               [](uint32_t size, int64_t bytes_max, const MemberBody& body) {
-                const std::vector<uint32_t> hosts = {0, 1, 2, 0, 2, 1, 1};
+                const std::vector<uint32_t> hosts = {0, 1, 2, 0, 2, 1, 1, 2};
                 return run_threads(
                     {{hosts.begin(), hosts.begin() + size}, gangway::testing::test_seed()},
                     bytes_max, body);
@@ -296,7 +300,7 @@ class Stepped {
       std::byte* data = end_[o][rank][t].data();
       tensors.push_back({data, data, elements, dtype});
     }
-    member.begin_all_reduce(tensors, operation.reduction, poisoned);
+    member.begin({.tensors = tensors, .reduction = operation.reduction}, poisoned);
   }
 
   void expect_words(uint32_t rank, size_t o) {

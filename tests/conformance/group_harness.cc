@@ -18,6 +18,7 @@ GroupHarness::GroupHarness(const Options& options, const MakeLink& make_link)
                          [self = h](uint32_t other) {
                            return other == self ? LinkClass::kHost : LinkClass::kIsland;
                          });
+    host.view.kinds = options.kinds;
     AreaList areas;
     for (uint32_t m = 0; m < members; ++m) {
       for_each_area(host.view, m,

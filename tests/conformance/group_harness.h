@@ -51,6 +51,7 @@ class GroupHarness {
   struct Options {
     std::vector<uint32_t> host_of;
     int64_t bytes_max = 0;
+    CollectiveKinds kinds{};
     bool alarms = false;
     // Of member `rank`.
     std::function<Bell(HostLink& link, uint32_t rank, uint32_t device)> bell_of;

@@ -4,8 +4,10 @@
 #include <atomic>
 #include <future>
 
+#include "executor/collectives/collective_call.h"
 #include "executor/collectives/hosts/group_links.h"
 #include "executor/devices/task.h"
+#include "runtime/base/align.h"
 #include "runtime/os/thread.h"
 
 namespace gangway {
@@ -40,8 +42,8 @@ CardGroup::CardGroup(const std::vector<std::shared_ptr<cuda::Gpu>>& cards, int64
     place.staging =
         allocate_buffer(place.device->memory(), place.collective->staging_bytes() + 64, "staging");
     place.collective->use_staging(place.staging->data());
-    place.data = allocate_buffer(place.device->memory(), bytes_max + 64, "data");
-    place.host = place.device->host_memory(bytes_max + 64);
+    place.data = allocate_buffer(place.device->memory(), 2 * bytes_max + 128, "data");
+    place.host = place.device->host_memory(2 * bytes_max + 128);
   }
 }
 
@@ -75,10 +77,9 @@ bool CardGroup::run(const MemberBody& body) {
       Place& place = places_[r];
       CollectiveMember member{
           .rank = r,
-          .all_reduce =
-              [&](std::span<const CollectiveTensor> tensors, Reduction reduction, bool poisoned) {
-                return all_reduce(place, tensors, reduction, poisoned);
-              },
+          .size = static_cast<uint32_t>(places_.size()),
+          .run = [&](const CollectiveCall& call,
+                     bool poisoned) { return collective(place, call, poisoned); },
           .exchange = [&](uint64_t word, bool poisoned,
                           WordRange& words) { return exchange(place, word, poisoned, words); }};
       if (!body(member)) good = false;
@@ -100,23 +101,34 @@ void CardGroup::on_device(Place& place, const std::function<Progress()>& body) {
   done->get_future().wait();
 }
 
-bool CardGroup::all_reduce(Place& place, std::span<const CollectiveTensor> tensors,
-                           Reduction reduction, bool poisoned) {
+// What the call has in host memory lies in place.host, one behind another, and so on the card.
+bool CardGroup::collective(Place& place, const CollectiveCall& given, bool poisoned) {
   CudaDevice& device = *place.device;
-  std::vector<CollectiveTensor> bucket(tensors.begin(), tensors.end());
+  const bool in_place = given.kind == CollectiveKind::kAllReduce;
+  std::vector<CollectiveTensor> tensors(given.tensors.begin(), given.tensors.end());
+  std::vector<int64_t> outs;
   int64_t bytes = 0;
-  for (CollectiveTensor& tensor : bucket) {
-    std::copy_n(static_cast<const std::byte*>(tensor.in), bytes_of(tensor),
-                place.host.get() + bytes);
-    tensor.in = tensor.out = place.data->data() + bytes;
-    bytes += (bytes_of(tensor) + 63) / 64 * 64;
+  const auto lay = [&](const void* data, int64_t n) {
+    std::copy_n(static_cast<const std::byte*>(data), n, place.host.get() + bytes);
+    std::byte* const at = place.data->data() + bytes;
+    bytes += align_up(n, 64);
+    return at;
+  };
+  for (CollectiveTensor& tensor : tensors) {
+    outs.push_back(bytes);
+    std::byte* const in = lay(tensor.in, bytes_of(tensor));
+    if (!in_place) outs.back() = bytes;
+    tensor.out = in_place ? in : lay(tensor.out, out_bytes(given));
+    tensor.in = in;
   }
   device.host_access(HostAccess::kWrite, place.host.get(), bytes);
+  CollectiveCall call = given;
+  call.tensors = tensors;
   bool begun = false;
   on_device(place, [&] {
     if (!begun) {
       device.copy(place.data->data(), place.host.get(), bytes);
-      place.collective->begin_all_reduce(bucket, reduction, poisoned);
+      place.collective->begin(call, poisoned);
       begun = true;
     }
     if (place.collective->advance() == Progress::kPending) return Progress::kPending;
@@ -126,11 +138,9 @@ bool CardGroup::all_reduce(Place& place, std::span<const CollectiveTensor> tenso
   });
   if (place.collective->poisoned()) return false;
   device.host_access(HostAccess::kRead, place.host.get(), bytes);
-  const std::byte* from = place.host.get();
-  for (const CollectiveTensor& tensor : tensors) {
-    std::copy_n(from, bytes_of(tensor), static_cast<std::byte*>(tensor.out));
-    from += (bytes_of(tensor) + 63) / 64 * 64;
-  }
+  for (size_t t = 0; t < outs.size(); ++t)
+    std::copy_n(place.host.get() + outs[t], in_place ? bytes_of(tensors[t]) : out_bytes(given),
+                static_cast<std::byte*>(given.tensors[t].out));
   return true;
 }
 

@@ -41,8 +41,7 @@ class CardGroup {
   };
   std::vector<std::unique_ptr<Collective>> meet(const Group& group);
   void on_device(Place& place, const std::function<Progress()>& body);
-  bool all_reduce(Place& place, std::span<const CollectiveTensor> tensors, Reduction reduction,
-                  bool poisoned);
+  bool collective(Place& place, const CollectiveCall& given, bool poisoned);
   bool exchange(Place& place, uint64_t word, bool poisoned, WordRange& words);
 
   SharedLink link_;

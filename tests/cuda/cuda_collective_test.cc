@@ -36,6 +36,7 @@ const CollectiveMaker kCopies{
     .name = "of_one_card",
     .run = [](uint32_t size, int64_t bytes_max,
               const MemberBody& body) { return run(size, 1, bytes_max, body); },
+    .kinds = CollectiveKinds(),
     .elements_max = 1501,
     .rounds = 12};
 
@@ -43,6 +44,7 @@ const CollectiveMaker kCommunicators{
     .name = "of_a_card_each",
     .run = [](uint32_t size, int64_t bytes_max,
               const MemberBody& body) { return run(size, size, bytes_max, body); },
+    .kinds = CollectiveKinds(),
     .in_tree_order = false,
     .elements_max = 1501,
     .rounds = 12};
@@ -54,6 +56,7 @@ const CollectiveMaker kRanks{.name = "of_ranks_on_cards",
                                    const uint32_t ranks = size % 2 == 0 ? 2 : size;
                                    return run(size / ranks, size / ranks, bytes_max, body, ranks);
                                  },
+                             .kinds = CollectiveKinds(),
                              .in_tree_order = false,
                              .elements_max = 1501,
                              .rounds = 12};

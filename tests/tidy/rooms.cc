@@ -51,7 +51,8 @@ std::vector<Room> device_rooms() {
   return {
       {"executor/devices", device},
       {"executor/devices/lower",
-       graphs() + Names{"ir/plan", "ir/transforms/memory", "executor/kernels", "executor/devices"}},
+       graphs() + Names{"ir/plan", "ir/transforms/memory", "executor/kernels",
+                        "executor/collectives", "executor/devices"}},
       {"executor/devices/cpu",
        device + Names{"ir/build", "ir/transforms/memory", "executor/kernels", "executor/devices",
                       "executor/devices/lower"}},

@@ -11,8 +11,8 @@ namespace gangway {
 GroupCollective::GroupCollective(GroupPart part)
     : part_(std::move(part)), meeting_(*part_.meeting), words_(part_.size, 0) {
   GW_ASSERT(part_.index < part_.ranks.size() && meeting_.size() == part_.ranks.size());
-  if (part_.exchange != nullptr)
-    partial_.resize(static_cast<size_t>(2 * std::min(part_.bytes_max, kSmallBytes)));
+  if (part_.exchange != nullptr) partial_.resize(static_cast<size_t>(2 * small_max()));
+  members_.ranks = part_.ranks;
 }
 
 bool GroupCollective::all_here_began() const {
@@ -21,7 +21,7 @@ bool GroupCollective::all_here_began() const {
   });
 }
 
-void GroupCollective::begin(uint64_t word, bool poisoned) {
+void GroupCollective::begin_meeting(uint64_t word, bool poisoned) {
   GW_DASSERT(phase_ == Phase::kIdle);
   ++sequence_;
   word_ = word;
@@ -32,13 +32,20 @@ void GroupCollective::begin(uint64_t word, bool poisoned) {
 void GroupCollective::begin_exchange(uint64_t word, bool poisoned) {
   kind_ = Kind::kExchange;
   bucket_.set({});
-  begin(word, poisoned);
+  begin_meeting(word, poisoned);
 }
 
-void GroupCollective::begin_all_reduce(std::span<const CollectiveTensor> tensors,
-                                       Reduction reduction, bool poisoned) {
-  bucket_.set(tensors);
-  reduction_ = reduction;
+void GroupCollective::begin(const CollectiveCall& call, bool poisoned) {
+  if (call.kind == CollectiveKind::kAllReduce) {
+    begin_reduce(call, poisoned);
+  } else {
+    begin_move(call, poisoned);
+  }
+}
+
+void GroupCollective::begin_reduce(const CollectiveCall& call, bool poisoned) {
+  bucket_.set(call.tensors);
+  reduction_ = call.reduction;
   // The plan sized the memory for it; a larger bucket, which all members would have, must not write
   // beyond.
   if (bucket_.stored_bytes() > part_.bytes_max) {
@@ -46,7 +53,52 @@ void GroupCollective::begin_all_reduce(std::span<const CollectiveTensor> tensors
     poisoned = true;
   }
   kind_ = bucket_.stored_bytes() <= kSmallBytes ? Kind::kSmall : Kind::kLarge;
-  begin(0, poisoned);
+  begin_meeting(0, poisoned);
+}
+
+void GroupCollective::begin_move(const CollectiveCall& call, bool poisoned) {
+  const int64_t bytes = bytes_needed(call);
+  // As in an all-reduce. Where there is nothing to move, members still learn who is poisoned.
+  if (bytes > part_.bytes_max || bytes == 0)
+    return begin_exchange(0, poisoned || bytes > part_.bytes_max);
+  tensor_ = call.tensors[0];
+  call_ = call;
+  call_.tensors = {&tensor_, 1};
+  kind_ = Kind::kMove;
+  if (call.kind == CollectiveKind::kRaggedAllToAll) begin_sizes();
+  copied_ = alone() && in_bytes(call_) <= small_max();
+  begin_meeting(0, poisoned);
+}
+
+// Receivers are told sizes that can be kept to, whatever lies in the tensor.
+void GroupCollective::begin_sizes() {
+  rows_follow_ = true;
+  rows_tensor_ = tensor_;
+  rows_ = call_;
+  rows_.tensors = {&rows_tensor_, 1};
+  sizes_.resize(part_.size);
+  int64_t left = rows_.ragged.rows;
+  for (uint32_t m = 0; m < part_.size; ++m) {
+    sizes_[m] = static_cast<int32_t>(std::clamp<int64_t>(rows_.ragged.sizes[m], 0, left));
+    left -= sizes_[m];
+  }
+  rows_.ragged.sizes = sizes_.data();
+  tensor_ = {sizes_.data(), rows_.ragged.received, part_.size, DType::kI32};
+  call_ = {.kind = CollectiveKind::kAllToAll,
+           .tensors = {&tensor_, 1},
+           .cut = {.dims = {1, part_.size, 1, 1, 1},
+                   .split = 1,
+                   .concat = 1,
+                   .parts = part_.size,
+                   .part = 1,
+                   .whole = part_.size}};
+}
+
+void GroupCollective::begin_rows() {
+  call_ = rows_;
+  kind_ = Kind::kMove;
+  copied_ = false;
+  begin_meeting(0, false);
 }
 
 void GroupCollective::raise_alarm(uint64_t what) {
@@ -58,6 +110,14 @@ bool GroupCollective::alarmed(uint64_t what) const {
 }
 
 Progress GroupCollective::advance() {
+  while (advance_meetings() == Progress::kDone) {
+    if (!std::exchange(rows_follow_, false) || agreed_.poisoned) return Progress::kDone;
+    begin_rows();
+  }
+  return Progress::kPending;
+}
+
+Progress GroupCollective::advance_meetings() {
   if (phase_ == Phase::kBegun) publish();
   if (phase_ == Phase::kPublished && advance_published() == Progress::kPending)
     return Progress::kPending;
@@ -76,7 +136,19 @@ Progress GroupCollective::advance() {
   return Progress::kDone;
 }
 
+// What others may not find written yet is zeroed first, and what they read is copied.
+void GroupCollective::publish_move() {
+  meeting_.post(part_.index).call = &call_;
+  if (flag_) return;
+  zero_padding(call_, rank());
+  const bool read = call_.kind != CollectiveKind::kBroadcast || call_.root == rank();
+  if (copied_ && read)
+    std::memcpy(meeting_.small(part_.index, sequence_), tensor_.in,
+                static_cast<size_t>(in_bytes(call_)));
+}
+
 void GroupCollective::publish() {
+  if (kind_ == Kind::kMove) publish_move();
   if (kind_ == Kind::kSmall && !flag_) {
     std::byte* copy = meeting_.small(part_.index, sequence_);
     bucket_.for_each(bucket_.lines(), [&](const Bucket::Piece& piece) {
@@ -96,7 +168,8 @@ void GroupCollective::publish() {
 
 Progress GroupCollective::advance_published() {
   // Member 0 meets the others first.
-  if (!alone() && kind_ != Kind::kLarge && part_.index != 0) {
+  const bool all_work = kind_ == Kind::kLarge || kind_ == Kind::kMove;
+  if (!alone() && !all_work && part_.index != 0) {
     phase_ = Phase::kAnswer;
     return Progress::kDone;
   }
@@ -106,6 +179,8 @@ Progress GroupCollective::advance_published() {
     meet_on_one_host();
   } else if (kind_ == Kind::kLarge) {
     begin_lane();
+  } else if (kind_ == Kind::kMove) {
+    begin_host_move();
   } else {
     begin_answer();
   }
@@ -130,9 +205,65 @@ void GroupCollective::meet_on_one_host() {
   phase_ = Phase::kIdle;
   if (kind_ == Kind::kExchange || agreed_.poisoned) return;
   if (kind_ == Kind::kSmall) return reduce_small(nullptr);
-  reduce_part();
+  if (kind_ == Kind::kLarge) reduce_part();
+  if (kind_ == Kind::kMove) move_on_host();
+  if (kind_ == Kind::kMove && copied_) return;
+  raise_reduced();
+}
+
+// No other member waits for this one from now on.
+void GroupCollective::raise_reduced() {
   phase_ = Phase::kReduced;
   meeting_.tell(part_.index, &Post::reduced, sequence_);
+}
+
+// What is for me of the tensors of this host.
+void GroupCollective::move_on_host() {
+  members_.calls.resize(meeting_.size());
+  members_.in.resize(meeting_.size());
+  for (uint32_t m = 0; m < meeting_.size(); ++m) {
+    // Of a member that is done already, and had its tensor copied, there is no call any more.
+    members_.calls[m] = copied_ ? &call_ : meeting_.post(m).call;
+    members_.in[m] = copied_ ? meeting_.small(m, sequence_)
+                             : static_cast<const std::byte*>(members_.calls[m]->tensors[0].in);
+  }
+  const bool reduces = call_.kind == CollectiveKind::kReduceScatter;
+  int64_t others = 0;
+  if (!reduces) {
+    others = take_from_host(members_, part_.index, part_.size);
+  } else if (alone()) {
+    others = reduce_own_part(members_, part_.index, part_.size);
+  }
+  if (part_.meter != nullptr) part_.meter->add(LinkClass::kHost, others);
+  if (call_.kind == CollectiveKind::kRaggedAllToAll) zero_behind_rows(call_, part_.size);
+}
+
+// Hosts move tensors also where a member is poisoned: what lies there means nothing, and all learn
+// it meanwhile.
+void GroupCollective::begin_host_move() {
+  move_on_host();
+  if (part_.index < part_.lanes) {
+    if (call_.kind == CollectiveKind::kReduceScatter) {
+      part_.scatter->begin(members_);
+    } else {
+      part_.move->begin(members_);
+    }
+  }
+  if (part_.index == 0) part_.exchange->begin(agreed_, nullptr, reduction_, nullptr);
+  phase_ = Phase::kHosts;
+}
+
+Progress GroupCollective::advance_move() {
+  bool done = true;
+  if (part_.index < part_.lanes)
+    done =
+        (call_.kind == CollectiveKind::kReduceScatter ? part_.scatter->advance()
+                                                      : part_.move->advance()) == Progress::kDone;
+  if (part_.index == 0) done &= part_.exchange->advance() == Progress::kDone;
+  if (!done) return Progress::kPending;
+  if (part_.index == 0) meeting_.post(0).failed[sequence_ & 1] = part_.exchange->agreed().poisoned;
+  raise_reduced();
+  return Progress::kDone;
 }
 
 // Of all members of this host: into my tensors, or not rounded into `partial`.
@@ -176,10 +307,7 @@ void GroupCollective::count_read(int64_t bytes) {
 }
 
 void GroupCollective::begin_lane() {
-  if (part_.index >= part_.lanes) {
-    phase_ = Phase::kReduced;
-    return meeting_.tell(part_.index, &Post::reduced, sequence_);
-  }
+  if (part_.index >= part_.lanes) return raise_reduced();
   buckets_.clear();
   for (uint32_t m = 0; m < meeting_.size(); ++m) buckets_.push_back(meeting_.post(m).bucket);
   const LineRange lane = bucket_.lines().part(part_.index, part_.index + 1, part_.lanes);
@@ -200,11 +328,11 @@ void GroupCollective::begin_answer() {
 }
 
 Progress GroupCollective::advance_hosts() {
+  if (kind_ == Kind::kMove) return advance_move();
   if (kind_ == Kind::kLarge) {
     if (part_.reduce->advance() == Progress::kPending) return Progress::kPending;
     meeting_.post(part_.index).failed[sequence_ & 1] = part_.reduce->poisoned();
-    phase_ = Phase::kReduced;
-    meeting_.tell(part_.index, &Post::reduced, sequence_);
+    raise_reduced();
     return Progress::kDone;
   }
   if (part_.exchange->advance() == Progress::kPending) return Progress::kPending;

@@ -8,6 +8,16 @@
 //   several, large    publish | -> one lane a member: host_reduce.h        -> reduced |
 //   small, exchange   publish | -> member 0: host_exchange.h               -> answer  |
 //
+// All-reduces and exchanges go so. The other kinds move parts of tensors:
+//
+//   one host, small   publish |                                            -> take my part
+//   one host          publish | -> take, or reduce, my part                -> done |
+//   several           publish | -> the same of this host; one lane a       -> done |
+//                                  member: host_move.h, host_scatter.h;
+//                                  member 0: who is poisoned
+//
+// Ragged rows are two of these, one after the other: sizes, then rows.
+//
 // Every | is a meeting of the members of one host. A small bucket is copied when it is published,
 // so that on one host a member needs no second meeting before its tensors change. What several
 // hosts come to is the tree over hosts of the trees over each host's members (rank_tree.h); where
@@ -23,9 +33,12 @@
 #include <vector>
 
 #include "executor/collectives/collective.h"
+#include "executor/collectives/collective_call.h"
 #include "executor/collectives/hosts/alarm_board.h"
 #include "executor/collectives/hosts/host_exchange.h"
+#include "executor/collectives/hosts/host_move.h"
 #include "executor/collectives/hosts/host_reduce.h"
+#include "executor/collectives/hosts/host_scatter.h"
 #include "executor/collectives/hosts/meeting.h"
 #include "executor/transfers/link_meter.h"
 
@@ -38,11 +51,14 @@ struct GroupPart {
   // Of its host's members, by index: those on its device, with itself.
   std::vector<uint32_t> beside;
   uint32_t size = 1;
-  int64_t bytes_max = 0;  // Of a bucket.
+  int64_t bytes_max = 0;  // Of a collective.
   std::shared_ptr<Meeting> meeting;
   uint32_t lanes = 0;                        // 0: there is no other host.
   std::unique_ptr<HostExchange> exchange;    // Member 0, with other hosts.
   std::unique_ptr<HostReduce> reduce;        // Members below `lanes`, with large buckets.
+  std::unique_ptr<StreamEdges> edges;        // The same, with kinds that have no bucket:
+  std::unique_ptr<HostMove> move;            //   any of them;
+  std::unique_ptr<HostScatter> scatter;      //   reduce-scatter.
   std::shared_ptr<const AlarmBoard> alarms;  // Null: nobody raises any.
   LinkMeter* meter = nullptr;                // Null: nothing is counted.
   PeerCounts peers{};
@@ -50,7 +66,8 @@ struct GroupPart {
 
 class GroupCollective final : public Collective {
  public:
-  // Buckets up to this size go as one message, and are reduced by every member of a host alone.
+  // Tensors up to this size are copied for the others of the host; buckets go as one message, and
+  // are reduced by every member of a host alone.
   static constexpr int64_t kSmallBytes = 8192;
 
   explicit GroupCollective(GroupPart part);
@@ -60,8 +77,7 @@ class GroupCollective final : public Collective {
   PeerCounts peers() const override { return part_.peers; }
   uint32_t ranks_here() const override { return static_cast<uint32_t>(part_.beside.size()); }
   bool all_here_began() const override;
-  void begin_all_reduce(std::span<const CollectiveTensor> tensors, Reduction reduction,
-                        bool poisoned) override;
+  void begin(const CollectiveCall& call, bool poisoned) override;
   void begin_exchange(uint64_t word, bool poisoned) override;
   Progress advance() override;
   bool poisoned() const override { return agreed_.poisoned; }
@@ -73,22 +89,33 @@ class GroupCollective final : public Collective {
 
  private:
   enum class Phase : uint8_t { kIdle, kBegun, kPublished, kHosts, kAnswer, kReduced };
-  enum class Kind : uint8_t { kExchange, kSmall, kLarge };
+  enum class Kind : uint8_t { kExchange, kSmall, kLarge, kMove };
 
-  void begin(uint64_t word, bool poisoned);
+  void begin_meeting(uint64_t word, bool poisoned);
+  void begin_reduce(const CollectiveCall& call, bool poisoned);
+  void begin_move(const CollectiveCall& call, bool poisoned);
+  void begin_sizes();
+  void begin_rows();
+  Progress advance_meetings();
   void publish();
+  void publish_move();
   void read_posts();
   void read_words();
   Progress advance_published();
   Progress advance_hosts();
+  Progress advance_move();
   void meet_on_one_host();
+  void move_on_host();
+  void begin_host_move();
   void begin_lane();
   void begin_answer();
   void give_answer();
   void take_answer();
   void reduce_small(std::byte* partial);
   void reduce_part();
+  void raise_reduced();
   void count_read(int64_t bytes);
+  int64_t small_max() const { return std::min(part_.bytes_max, kSmallBytes); }
   bool alone() const { return part_.lanes == 0; }
 
   const GroupPart part_;
@@ -107,6 +134,17 @@ class GroupCollective final : public Collective {
   std::vector<const std::byte*> sources_;
   std::vector<std::byte*> outs_;
   std::vector<const Bucket*> buckets_;
+
+  // kMove.
+  CollectiveCall call_;
+  CollectiveTensor tensor_;
+  bool copied_ = false;  // Others read a copy of my tensor.
+  HostMembers members_;
+  // Of ragged rows: what follows once sizes have come.
+  bool rows_follow_ = false;
+  CollectiveCall rows_;
+  CollectiveTensor rows_tensor_;
+  std::vector<int32_t> sizes_;  // As they are kept to.
 };
 
 }  // namespace gangway

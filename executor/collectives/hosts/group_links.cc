@@ -89,6 +89,71 @@ std::vector<HostEdge> edges_of(const GroupView& group, uint32_t lane, const Grou
   return edges;
 }
 
+// What members of the group move between hosts, beside buckets.
+bool has_streams(const GroupView& group) {
+  return group.kinds.has_moves() && group.bytes_max > 0 && host_count(group) > 1;
+}
+
+std::string stream_area(const GroupView& group, uint32_t lane, uint32_t from) {
+  return cat("stream ", group.name, " ", lane, " ", from);
+}
+
+// A group of many hosts has small messages, so that all of them fit.
+int64_t stream_piece_bytes(const GroupView& group) {
+  constexpr int64_t kMost = int64_t{256} << 10, kLeast = int64_t{16} << 10, kAll = int64_t{4} << 20;
+  const int64_t bound = std::clamp(kAll / host_count(group), kLeast, kMost);
+  return std::min(align_up(2 * group.bytes_max, kLineBytes), align_up(bound, kLineBytes));
+}
+
+// Between this host and another, in either direction.
+bool has_edge(const GroupView& group, uint32_t peer) {
+  return HostRoutes::has(group.kinds, host_count(group), group.self, peer) ||
+         HostRoutes::has(group.kinds, host_count(group), peer, group.self);
+}
+
+// Of what host `from` writes at host `to`.
+int64_t stream_bytes(const GroupView& group, uint32_t from, uint32_t to) {
+  return StreamEdge::area_bytes(HostRoutes::has(group.kinds, host_count(group), from, to),
+                                stream_piece_bytes(group));
+}
+
+StreamEdges stream_edges_of(const GroupView& group, uint32_t lane, const GroupLinks& links) {
+  StreamEdges edges;
+  for (uint32_t peer = 0; peer < host_count(group); ++peer) {
+    if (!has_edge(group, peer)) continue;
+    const GroupView::OnHost& host = group.hosts[peer];
+    StreamEdge::Ends ends{.host = peer,
+                          .link = host.link,
+                          .device = host.members[lane].device,
+                          .memory = links.memory.get(),
+                          .piece_bytes = stream_piece_bytes(group)};
+    ends.peer = &links.memory_of(host.host, ends.device);
+    ends.there = ends.peer->place(stream_area(group, lane, group.self),
+                                  stream_bytes(group, group.self, peer));
+    ends.here =
+        links.memory->place(stream_area(group, lane, peer), stream_bytes(group, peer, group.self));
+    edges.emplace_back(ends);
+  }
+  return edges;
+}
+
+void add_streams(const GroupView& group, const GroupLinks& links, GroupPart& part) {
+  part.edges = std::make_unique<StreamEdges>(stream_edges_of(group, part.index, links));
+  LaneView view{.self = group.self,
+                .size = group.size,
+                .lane = part.index,
+                .lanes = part.lanes,
+                .index = part.index,
+                .meter = part.meter};
+  for (const GroupView::OnHost& host : group.hosts) {
+    std::vector<uint32_t>& ranks = view.ranks.emplace_back();
+    for (const GroupView::Member& member : host.members) ranks.push_back(member.rank);
+  }
+  if (group.kinds.has(CollectiveKind::kReduceScatter))
+    part.scatter = std::make_unique<HostScatter>(view, *part.edges, stream_piece_bytes(group));
+  part.move = std::make_unique<HostMove>(std::move(view), *part.edges);
+}
+
 std::shared_ptr<const AlarmBoard> alarms_of(const GroupView& group, const GroupLinks& links) {
   if (!group.alarms) return nullptr;
   const std::string area = alarm_area(group);
@@ -146,6 +211,10 @@ void for_each_area(const GroupView& group, uint32_t index,
   if (index >= lanes_of(group)) return;
   for (const uint32_t peer : peers_of(group, index))
     body(edge_area(group, index, peer), layout_of(group, index, peer, group.self).bytes);
+  for (uint32_t peer = 0; has_streams(group) && peer < host_count(group); ++peer) {
+    if (has_edge(group, peer))
+      body(stream_area(group, index, peer), stream_bytes(group, peer, group.self));
+  }
 }
 
 int64_t private_bytes(const GroupView& group, uint32_t index) {
@@ -154,6 +223,9 @@ int64_t private_bytes(const GroupView& group, uint32_t index) {
   if (host_count(group) == 1) return bytes;
   if (index == 0) bytes += 2 * small;
   if (index < lanes_of(group) && has_large(group)) bytes += piece_bytes(group);
+  if (index < lanes_of(group) && has_streams(group) &&
+      group.kinds.has(CollectiveKind::kReduceScatter))
+    bytes += stream_piece_bytes(group);
   return bytes;
 }
 
@@ -187,6 +259,7 @@ std::vector<std::unique_ptr<Collective>> join_group(const GroupView& group,
             std::make_unique<HostReduce>(reduce_schedule(host_count(group), group.self), edges,
                                          *links.memory, part.meter, piece_bytes(group));
     }
+    if (index < part.lanes && has_streams(group)) add_streams(group, links, part);
     members.push_back(std::make_unique<GroupCollective>(std::move(part)));
   }
   return members;

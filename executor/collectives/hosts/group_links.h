@@ -41,7 +41,8 @@ struct GroupView {
   uint32_t size = 0;          // Members on all hosts.
   std::vector<OnHost> hosts;  // By their lowest rank.
   uint32_t self = 0;          // Which of them this host is.
-  int64_t bytes_max = 0;      // Of a bucket; 0: its members meet for exchanges only.
+  int64_t bytes_max = 0;      // Of a collective; 0: its members meet for exchanges only.
+  CollectiveKinds kinds{};    // That they do, beside all-reduces.
   bool alarms = false;        // Members raise alarms.
 
   const std::vector<Member>& here() const { return hosts[self].members; }

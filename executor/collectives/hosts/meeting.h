@@ -40,6 +40,7 @@ struct alignas(64) Post {
   uint64_t words[2] = {0, 0};
   bool poisoned[2] = {false, false};
   const Bucket* bucket = nullptr;                // Until I have raised `reduced`.
+  const CollectiveCall* call = nullptr;          // The same, of a kind that has no bucket.
   alignas(64) std::atomic<uint64_t> reduced{0};  // My part of the result is in all tensors.
   bool failed[2] = {false, false};               // Published by it: a member was poisoned.
 };

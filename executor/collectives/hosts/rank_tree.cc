@@ -154,6 +154,19 @@ void combine_partials(DType dtype, Reduction reduction, const std::byte* left,
   });
 }
 
+void reduce_partials(DType dtype, Reduction reduction, Sources partials, std::byte* out,
+                     int64_t elements) {
+  with_form(dtype, [&]<class Form>(Form) {
+    with_combine(reduction, [&](auto combine) {
+      typename Form::Sum sum[kBlock];
+      for_each_block(elements, [&](int64_t begin, int64_t n) {
+        tree<Plain<typename Form::Sum>>(partials, begin, n, sum, combine);
+        round_to<Form>(sum, out, begin, n);
+      });
+    });
+  });
+}
+
 void round_partial(DType dtype, const std::byte* partial, std::byte* out, int64_t elements) {
   with_form(dtype, [&]<class Form>(Form) {
     round_to<Form>(reinterpret_cast<const typename Form::Sum*>(partial), out, 0, elements);

@@ -115,7 +115,8 @@ Progress CpuFunction::advance_all_reduce(const Step& step, CallFrame& frame, Tur
     turn.timed_until_ns = 0;
     if (timer_ != nullptr) {
       const int64_t cost_ns =
-          timer_->collective_ns(static_cast<double>(step.bucket_bytes), collective.peers()) /
+          timer_->collective_ns(step.collective_kind, static_cast<double>(step.bucket_bytes),
+                                collective.peers()) /
           collective.ranks_here();
       turn.now_ns = turn.device.now_ns();
       frame.resume_at_ns = turn.now_ns + timer_->begin_collective(frame, turn, cost_ns);

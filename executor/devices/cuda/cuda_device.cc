@@ -100,31 +100,36 @@ std::unique_ptr<Collective> CudaDevice::collective(Meetings meetings, const Devi
                                           group.bytes_max, moved);
 }
 
-int64_t CudaDevice::collective_bytes(const DeviceGroup& group) const {
+std::optional<CollectiveRefusal> CudaDevice::refuses(CollectiveKind kind,
+                                                     const DeviceGroup& group) const {
   const size_t here = count_on(family(), group);
   const bool is_one_card = here == group.members.size();
-  const auto refuse = [this](const std::string& what, const std::string& hint) {
-    throw Error(ErrorKind::kUnimplemented, "all_reduce" + what, {.device = name()}, hint);
-  };
   if (!is_one_card && here != 1)
-    refuse(": some devices of the group share a card, others do not",
-           "let all of them share one, or none");
+    return CollectiveRefusal{": some devices of the group share a card, others do not",
+                             "let all of them share one, or none"};
   // Else ranks of a card would launch on communicators of their own, and two cards in two orders.
   const bool has_all_ranks = std::ranges::all_of(
       group.ranks, [&](uint32_t ranks) { return ranks == group.ranks_per_device; });
   if (!is_one_card && !has_all_ranks)
-    refuse(cat(": some of the ", group.ranks_per_device,
-               " ranks of a card are in the group, others", " are not"),
-           "let all ranks of a card reduce together, or put one on each");
+    return CollectiveRefusal{cat(": some of the ", group.ranks_per_device,
+                                 " ranks of a card are in the group, others are not"),
+                             "let all ranks of a card reduce together, or put one on each"};
   uint32_t on_card = group.ranks_per_device;
   if (is_one_card) {
     on_card = group.ranks.empty() ? static_cast<uint32_t>(here) : 0;
     for (const uint32_t ranks : group.ranks) on_card += ranks;
   }
   if (on_card > cuda::kRankPartsMax)
-    refuse(cat(" between ", on_card, " devices of one card: at most ", cuda::kRankPartsMax),
-           "use fewer devices a card");
-  if (is_one_card) return CopyCollective::staging_bytes_for(group.bytes_max);
+    return CollectiveRefusal{
+        cat(" between ", on_card, " devices of one card: at most ", cuda::kRankPartsMax),
+        "use fewer devices a card"};
+  if (kind == CollectiveKind::kAllReduce) return std::nullopt;
+  return CollectiveRefusal{": cards have none yet", ""};
+}
+
+int64_t CudaDevice::collective_bytes(const DeviceGroup& group) const {
+  if (count_on(family(), group) == group.members.size())
+    return CopyCollective::staging_bytes_for(group.bytes_max);
   return group.ranks_per_device == 1 ? 0 : RankCollective::staging_bytes_for(group.bytes_max);
 }
 

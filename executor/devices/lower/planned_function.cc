@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "executor/collectives/collective_call.h"
 #include "executor/devices/lower/masked_values.h"
 
 namespace gangway {
@@ -36,7 +37,8 @@ PlannedFunction::PlannedStep PlannedFunction::step_of(NodeId id) {
     step.kind = StepKind::kAllReduce;
     for (ValueId input : node.inputs)
       step.bucket_bytes += align_up(function().types[input].bytes(), kDeviceAlignment);
-    step.collective = add_need(node.attrs.text("axes"), step.bucket_bytes);
+    step.collective = add_need(node.attrs.text("axes"), step.bucket_bytes,
+                               CollectiveKind::kAllReduce, where(function(), id));
     step.reduction = reduction_of(node);
   } else if (node.op == Op::timed) {
     step.kind = StepKind::kTimed;
@@ -77,8 +79,9 @@ void PlannedFunction::begin_all_reduce(const PlannedStep& step, CallFrame& frame
     frame.bucket.push_back({address(frame, node.inputs[i]), address(frame, node.first_result + i),
                             type.elements(), type.dtype});
   }
-  frame.collectives[step.collective]->begin_all_reduce(frame.bucket, step.reduction,
-                                                       frame.poisoned);
+  frame.collectives[step.collective]->begin(
+      {.kind = CollectiveKind::kAllReduce, .tensors = frame.bucket, .reduction = step.reduction},
+      frame.poisoned);
   frame.begun = true;
   frame.resume_at_ns = 0;
 }

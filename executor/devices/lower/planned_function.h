@@ -32,6 +32,7 @@ class PlannedFunction : public CompiledFunction {
     int64_t duration_ns = 0;  // kTimed.
     // kAllReduce.
     uint32_t collective = 0;  // Index into collective_needs().
+    CollectiveKind collective_kind = CollectiveKind::kAllReduce;
     Reduction reduction = Reduction::kSum;
     int64_t bucket_bytes = 0;
   };

@@ -7,26 +7,68 @@ namespace {
 
 int64_t nanoseconds(double seconds) { return std::llround(seconds * 1e9); }
 
-int64_t level_ns(const SimLinkRate& link, double bytes, double members) {
+// `passes`: 2 for there and back.
+int64_t level_ns(const SimLinkRate& link, double bytes, double members, int passes) {
   if (members <= 1) return 0;
-  const auto hops = static_cast<int64_t>(2 * std::ceil(std::log2(members)));
+  const auto hops = static_cast<int64_t>(passes * std::ceil(std::log2(members)));
   return hops * link.latency_ns +
-         nanoseconds(2 * bytes * (members - 1) / members / link.bytes_per_s);
+         nanoseconds(passes * bytes * (members - 1) / members / link.bytes_per_s);
+}
+
+// As if the members lay evenly: every host and every island has as many as this member's own.
+struct Levels {
+  explicit Levels(const PeerCounts& peers) {
+    const auto others = [&](LinkClass link) {
+      return static_cast<double>(peers[static_cast<size_t>(link)]);
+    };
+    in_host = 1 + others(LinkClass::kHost);
+    in_island = in_host + others(LinkClass::kIsland);
+    all = in_island + others(LinkClass::kBetweenIslands);
+  }
+  double in_host = 1, in_island = 1, all = 1;
+};
+
+// The slowest that the members have between them.
+const SimLinkRate& slowest(const SimLinks& links, const PeerCounts& peers) {
+  for (const LinkClass link : {LinkClass::kBetweenIslands, LinkClass::kIsland}) {
+    if (peers[static_cast<size_t>(link)] > 0) return links.rate(link);
+  }
+  return links.host;
 }
 
 }  // namespace
 
-// As if the members lay evenly: every host and every island has as many as this member's own.
-int64_t SimLinks::all_reduce_ns(double bytes, const PeerCounts& peers) const {
-  const auto others = [&](LinkClass link) {
-    return static_cast<double>(peers[static_cast<size_t>(link)]);
+int64_t SimLinks::collective_ns(CollectiveKind kind, double bytes, const PeerCounts& peers) const {
+  const Levels members(peers);
+  if (members.all <= 1) return collective_launch_ns;
+  const SimLinkRate& last = slowest(*this, peers);
+  const auto by_levels = [&](double all, int passes) {
+    return level_ns(host, all, members.in_host, passes) +
+           level_ns(island, all / members.in_host, members.in_island / members.in_host, passes) +
+           level_ns(between, all / members.in_island, members.all / members.in_island, passes);
   };
-  const double in_host = 1 + others(LinkClass::kHost);
-  const double in_island = in_host + others(LinkClass::kIsland);
-  const double all = in_island + others(LinkClass::kBetweenIslands);
-  return collective_launch_ns + level_ns(host, bytes, in_host) +
-         level_ns(island, bytes / in_host, in_island / in_host) +
-         level_ns(between, bytes / in_island, all / in_island);
+  switch (kind) {
+    case CollectiveKind::kAllReduce: return collective_launch_ns + by_levels(bytes, 2);
+    case CollectiveKind::kAllGather:
+    case CollectiveKind::kReduceScatter: return collective_launch_ns + by_levels(bytes, 1);
+    case CollectiveKind::kAllToAll:
+    case CollectiveKind::kRaggedAllToAll: return all_to_all_ns(bytes, peers);
+    case CollectiveKind::kPermute:
+      return collective_launch_ns + last.latency_ns + nanoseconds(bytes / last.bytes_per_s);
+    case CollectiveKind::kBroadcast: break;
+  }
+  // Only latencies add up.
+  return collective_launch_ns + by_levels(0, 1) + nanoseconds(bytes / last.bytes_per_s);
+}
+
+int64_t SimLinks::all_to_all_ns(double bytes, const PeerCounts& peers) const {
+  const double part = bytes / Levels(peers).all;
+  int64_t total_ns = collective_launch_ns;
+  for (size_t link = 0; link < peers.size(); ++link) {
+    if (peers[link] > 0)
+      total_ns += transfer_ns(static_cast<LinkClass>(link), std::llround(part * peers[link]));
+  }
+  return total_ns;
 }
 
 int64_t SimLinks::transfer_ns(LinkClass link, int64_t bytes) const {

@@ -71,8 +71,8 @@ class SimHost final : public StepTimer {
   void remove(SimDevice& device);
 
   int64_t kernel_ns(const Function& function, NodeId node) const override;
-  int64_t collective_ns(double bytes, const PeerCounts& peers) const override {
-    return options_.links.all_reduce_ns(bytes, peers);
+  int64_t collective_ns(CollectiveKind kind, double bytes, const PeerCounts& peers) const override {
+    return options_.links.collective_ns(kind, bytes, peers);
   }
   int64_t begin_step(const CallFrame& frame, Turn& turn, int64_t cost_ns) override;
   int64_t begin_collective(const CallFrame& frame, Turn& turn, int64_t cost_ns) override;

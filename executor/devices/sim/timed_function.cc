@@ -65,7 +65,8 @@ Progress TimedFunction::advance_all_reduce(CallFrame& frame, Turn& turn) const {
     }
     if (collective.poisoned()) frame.poisoned = frame.peer_poisoned = true;
     const int64_t cost_ns =
-        timer_.collective_ns(static_cast<double>(step.bucket_bytes), collective.peers()) /
+        timer_.collective_ns(step.collective_kind, static_cast<double>(step.bucket_bytes),
+                             collective.peers()) /
         collective.ranks_here();
     turn.now_ns = turn.device.now_ns();
     frame.resume_at_ns = turn.now_ns + timer_.begin_collective(frame, turn, cost_ns);

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "executor/collectives/collective_call.h"
+
 namespace gangway {
 
 CommCollective::CommCollective(CardStreams& device, CommBook& comms,
@@ -16,10 +18,9 @@ void CommCollective::begin_exchange(uint64_t word, bool poisoned) {
   meeting_->begin_exchange(word, poisoned);
 }
 
-void CommCollective::begin_all_reduce(std::span<const CollectiveTensor> tensors,
-                                      Reduction reduction, bool poisoned) {
-  tensors_.assign(tensors.begin(), tensors.end());
-  reduction_ = reduction;
+void CommCollective::begin(const CollectiveCall& call, bool poisoned) {
+  tensors_.assign(call.tensors.begin(), call.tensors.end());
+  reduction_ = call.reduction;
   poisoned_ = poisoned;
   tried_ = no_comm_ = false;
   failure_ = nullptr;

@@ -47,8 +47,7 @@ class CommCollective final : public Collective {
   uint32_t rank() const override { return meeting_->rank(); }
   uint32_t size() const override { return meeting_->size(); }
   void name(std::string_view label) override { label_ = label; }
-  void begin_all_reduce(std::span<const CollectiveTensor> tensors, Reduction reduction,
-                        bool poisoned) override;
+  void begin(const CollectiveCall& call, bool poisoned) override;
   void begin_exchange(uint64_t word, bool poisoned) override;
   Progress advance() override;
   bool poisoned() const override { return meeting_->poisoned() || no_comm_; }
@@ -89,7 +88,7 @@ class CommCollective final : public Collective {
   std::shared_ptr<const Error> failure_;
   std::vector<CollectiveTensor> tensors_;
   Reduction reduction_ = Reduction::kSum;
-  bool poisoned_ = false;  // As begin_all_reduce() said.
+  bool poisoned_ = false;  // As begin() said.
 };
 
 }  // namespace gangway

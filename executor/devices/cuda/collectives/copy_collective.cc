@@ -2,6 +2,7 @@
 
 #include <bit>
 
+#include "executor/collectives/collective_call.h"
 #include "executor/devices/cuda/collectives/card_parts.h"
 
 namespace gangway {
@@ -30,10 +31,9 @@ void CopyCollective::begin_exchange(uint64_t word, bool poisoned) {
   meeting_->begin_exchange(word, poisoned);
 }
 
-void CopyCollective::begin_all_reduce(std::span<const CollectiveTensor> tensors,
-                                      Reduction reduction, bool poisoned) {
-  tensors_.assign(tensors.begin(), tensors.end());
-  reduction_ = reduction;
+void CopyCollective::begin(const CollectiveCall& call, bool poisoned) {
+  tensors_.assign(call.tensors.begin(), call.tensors.end());
+  reduction_ = call.reduction;
   reducing_ = true;
   ++sequence_;
   const size_t half = sequence_ % 2;

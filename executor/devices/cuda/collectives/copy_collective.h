@@ -39,8 +39,7 @@ class CopyCollective final : public Collective {
   uint32_t rank() const override { return meeting_->rank(); }
   uint32_t size() const override { return meeting_->size(); }
   void name(std::string_view label) override { label_ = label; }
-  void begin_all_reduce(std::span<const CollectiveTensor> tensors, Reduction reduction,
-                        bool poisoned) override;
+  void begin(const CollectiveCall& call, bool poisoned) override;
   void begin_exchange(uint64_t word, bool poisoned) override;
   int64_t staging_bytes() const override { return staging_bytes_for(bytes_max_); }
   void use_staging(std::byte* staging) override;

@@ -2,6 +2,7 @@
 
 #include <bit>
 
+#include "executor/collectives/collective_call.h"
 #include "executor/devices/cuda/collectives/card_parts.h"
 
 namespace gangway {
@@ -43,10 +44,9 @@ void RankCollective::begin_exchange(uint64_t word, bool poisoned) {
   meeting_->begin_exchange(word, poisoned);
 }
 
-void RankCollective::begin_all_reduce(std::span<const CollectiveTensor> tensors,
-                                      Reduction reduction, bool poisoned) {
-  tensors_.assign(tensors.begin(), tensors.end());
-  reduction_ = reduction;
+void RankCollective::begin(const CollectiveCall& call, bool poisoned) {
+  tensors_.assign(call.tensors.begin(), call.tensors.end());
+  reduction_ = call.reduction;
   failure_ = nullptr;
   phase_ = Phase::kRanks;
   if (!poisoned) poisoned = !copy_in(device_, label_, tensors_, part_.staging, bytes_max_);
@@ -101,7 +101,8 @@ void RankCollective::begin_cards() {
     meter_.add(LinkClass::kHost, bytes * static_cast<int64_t>(parts.size() - 1));
     offset += bytes_in_part(bytes);
   }
-  cards_->begin_all_reduce(sums_, reduction_, device_.lost() != nullptr);
+  cards_->begin({.kind = CollectiveKind::kAllReduce, .tensors = sums_, .reduction = reduction_},
+                device_.lost() != nullptr);
 }
 
 void RankCollective::end_cards() {

@@ -1,0 +1,63 @@
+// Block: the bytes that one member of a group gives another, where they lie in the sender's `in`
+// and in the receiver's `out`: runs of bytes at regular distances, in row-major order.
+//
+// Both sides derive the same blocks from their own calls (collective_call.h), so they agree on how
+// many bytes come and in which order, and no message says so. Of ragged rows each side knows its
+// own half, which is why block_of() takes the call of either.
+//
+// Threads: values. Cost: block_of() of ragged rows is linear in the members before.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <limits>
+
+#include "executor/collectives/collective_call.h"
+
+namespace gangway {
+
+struct Block {
+  std::array<int64_t, 4> count = {1, 1, 1, 1};
+  std::array<int64_t, 4> in_step{}, out_step{};
+  int64_t in_begin = 0, out_begin = 0;
+  int64_t run = 0;                                        // Bytes that lie together in both.
+  int64_t out_end = std::numeric_limits<int64_t>::max();  // What lies behind it is dropped.
+
+  int64_t bytes() const { return count[0] * count[1] * count[2] * count[3] * run; }
+};
+
+// What member `from` of so many gives member `to`; empty where it gives nothing. One of the calls
+// may be null: then places in its tensor are not known. For kReduceScatter: what is reduced of
+// every member's `in`.
+Block block_of(const CollectiveCall* sender, const CollectiveCall* receiver, uint32_t members,
+               uint32_t from, uint32_t to);
+
+// body(in, out, bytes): where the bytes [begin, end) of the block lie in the two tensors, in order.
+template <class Body>
+void for_each_run(const Block& block, int64_t begin, int64_t end, Body body) {
+  if (begin >= end) return;
+  std::array<int64_t, 4> at{};
+  int64_t rest = begin / block.run, skip = begin % block.run;
+  for (size_t d = 4; d-- > 0;) {
+    at[d] = rest % block.count[d];
+    rest /= block.count[d];
+  }
+  while (begin < end) {
+    int64_t in = block.in_begin + skip, out = block.out_begin + skip;
+    for (size_t d = 0; d < 4; ++d) {
+      in += at[d] * block.in_step[d];
+      out += at[d] * block.out_step[d];
+    }
+    const int64_t n = std::min(block.run - skip, end - begin);
+    body(in, out, n);
+    begin += n;
+    skip = 0;
+    for (size_t d = 4; d-- > 0;) {
+      if (++at[d] < block.count[d]) break;
+      at[d] = 0;
+    }
+  }
+}
+
+}  // namespace gangway

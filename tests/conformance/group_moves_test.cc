@@ -1,0 +1,241 @@
+// The kinds of collectives that move parts of tensors, over groups of many shapes: one thread
+// advances members in an order that is drawn from a seed, each as far ahead as it can.
+#include <bit>
+#include <numeric>
+#include <set>
+
+#include "executor/collectives/hosts/group_collective.h"
+#include "executor/links/sim_link.h"
+#include "tests/conformance/collective_cases.h"
+#include "tests/conformance/group_harness.h"
+#include "tests/support/seed.h"
+
+#include <gtest/gtest.h>
+
+namespace gangway {
+namespace {
+
+using Hosts = std::vector<uint32_t>;  // The host of each member.
+
+constexpr CollectiveKind kMoves[] = {CollectiveKind::kAllGather, CollectiveKind::kReduceScatter,
+                                     CollectiveKind::kAllToAll,  CollectiveKind::kRaggedAllToAll,
+                                     CollectiveKind::kPermute,   CollectiveKind::kBroadcast};
+
+Hosts in_blocks(uint32_t size, uint32_t count) {
+  Hosts hosts;
+  for (uint32_t r = 0; r < size; ++r) hosts.push_back(r / count);
+  return hosts;
+}
+
+struct Operation {
+  CollectiveCase what;
+  uint32_t poisoned = ~uint32_t{0};  // Nobody.
+};
+
+class Stepped {
+ public:
+  Stepped(const Hosts& hosts, uint64_t seed, int64_t bytes_max,
+          CollectiveKinds kinds = CollectiveKinds::all())
+      : rng_(seed, 3),
+        size_(static_cast<uint32_t>(hosts.size())),
+        group_({.host_of = hosts,
+                .bytes_max = bytes_max,
+                .kinds = kinds,
+                .bell_of = [](HostLink&, uint32_t, uint32_t) { return Bell{}; },
+                .counted = true},
+               [this](uint32_t devices) {
+                 return std::make_unique<SimLink>(fabric_, std::vector<Bell>(devices));
+               }) {}
+
+  // Every member does all of them.
+  void run(const std::vector<Operation>& operations) {
+    std::vector<Member> members(size_);
+    size_t left = size_ * operations.size();
+    const uint64_t steps_max = 100'000 * (operations.size() + 1);
+    for (uint64_t step = 0; left > 0; ++step) {
+      ASSERT_LT(step, steps_max) << "nobody goes on";
+      const auto r = static_cast<uint32_t>(rng_.below(size_));
+      Member& member = members[r];
+      if (member.next == operations.size()) continue;
+      const Operation& operation = operations[member.next];
+      Collective& collective = group_.member(r);
+      if (!std::exchange(member.begun, true)) {
+        member.data = operation.what.data(r);
+        collective.begin(operation.what.call(member.data), operation.poisoned == r);
+      }
+      if (collective.advance() == Progress::kPending) continue;
+      ASSERT_EQ(collective.poisoned(), operation.poisoned < size_)
+          << operation.what.text() << ", member " << r;
+      ASSERT_TRUE(collective.poisoned() || operation.what.is_right(r, member.data))
+          << operation.what.text() << ", member " << r;
+      member.begun = false;
+      ++member.next;
+      --left;
+    }
+  }
+
+  Rng& rng() { return rng_; }
+  const GroupHarness& group() const { return group_; }
+  // By all members.
+  uint64_t moved(LinkClass link) const {
+    uint64_t bytes = 0;
+    for (uint32_t r = 0; r < size_; ++r) bytes += group_.moved(r, link);
+    return bytes;
+  }
+
+ private:
+  struct Member {
+    size_t next = 0;
+    bool begun = false;
+    CollectiveCase::Data data;
+  };
+
+  Rng rng_;
+  const uint32_t size_;
+  const std::shared_ptr<SimFabric> fabric_ = std::make_shared<SimFabric>();
+  GroupHarness group_;
+};
+
+int64_t bytes_of(const std::vector<Operation>& operations) {
+  int64_t bytes = 0;
+  for (const Operation& operation : operations) bytes = std::max(bytes, operation.what.bytes());
+  return bytes;
+}
+
+class GroupMovesTest : public ::testing::TestWithParam<Hosts> {};
+
+TEST_P(GroupMovesTest, EveryMemberGetsItsPartOfAnyKindInAnyOrder) {
+  const uint64_t first = gangway::testing::test_seed();
+  const auto size = static_cast<uint32_t>(GetParam().size());
+  for (uint64_t seed = first; seed < first + 3; ++seed) {
+    SCOPED_TRACE(seed);
+    Rng rng(seed, 11);
+    std::vector<Operation> operations;
+    for (size_t o = 0; o < 24; ++o)
+      operations.push_back({CollectiveCase(rng, kMoves[rng.below(6)], size, 2003),
+                            rng.below(6) == 0 ? static_cast<uint32_t>(rng.below(size)) : size});
+    Stepped group(GetParam(), seed, bytes_of(operations));
+    ASSERT_NO_FATAL_FAILURE(group.run(operations));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Of, GroupMovesTest,
+                         ::testing::Values(in_blocks(1, 1), in_blocks(4, 4), in_blocks(2, 1),
+                                           in_blocks(4, 2), Hosts{0, 0, 0, 1},
+                                           Hosts{0, 0, 1, 2, 2, 2}, in_blocks(5, 1),
+                                           in_blocks(14, 2), in_blocks(16, 4), in_blocks(9, 1),
+                                           Hosts{0, 1, 2, 0, 1, 2, 0}, Hosts{1, 0, 0, 2, 1}),
+                         [](const auto& i) {
+                           std::string name = "hosts";
+                           for (const uint32_t host : i.param) name += cat("_", host);
+                           return name;
+                         });
+
+TEST(GroupMoves, OfManyMessagesArriveWhole) {
+  for (const Hosts& hosts : {in_blocks(2, 1), in_blocks(3, 2), in_blocks(4, 2)}) {
+    const auto size = static_cast<uint32_t>(hosts.size());
+    Rng rng(gangway::testing::test_seed(), 12);
+    for (const CollectiveKind kind : kMoves) {
+      // The largest of some, which takes more than one message everywhere.
+      CollectiveCase largest(rng, kind, size, 200'007);
+      for (int draw = 0; draw < 12; ++draw) {
+        CollectiveCase next(rng, kind, size, 200'007);
+        if (next.bytes() > largest.bytes()) largest = std::move(next);
+      }
+      Stepped group(hosts, 1, largest.bytes());
+      ASSERT_NO_FATAL_FAILURE(group.run({{largest, size}}));
+    }
+  }
+}
+
+TEST(GroupMoves, OfGathersAndBroadcastsWriteToFewHosts) {
+  CollectiveKinds kinds;
+  kinds.add(CollectiveKind::kAllGather);
+  kinds.add(CollectiveKind::kBroadcast);
+  for (const uint32_t size : {9u, 16u, 33u}) {
+    Rng rng(1, 13);
+    std::vector<Operation> operations;
+    for (size_t o = 0; o < 6; ++o)
+      operations.push_back({CollectiveCase(rng, kMoves[o % 2 == 0 ? 0 : 5], size, 500)});
+    Stepped group(in_blocks(size, 1), 1, bytes_of(operations), kinds);
+    ASSERT_NO_FATAL_FAILURE(group.run(operations));
+    // Of the exchange, of the distances ahead, and of those from behind, which are told what was
+    // read.
+    for (uint32_t host = 0; host < size; ++host)
+      EXPECT_LE(group.group().peers_written(host).size(),
+                4 * static_cast<size_t>(std::bit_width(size - 1)));
+  }
+}
+
+// What two hosts of two members count for one collective: of the hosts, and between them.
+struct Counted {
+  uint64_t host, island;
+  friend bool operator==(const Counted&, const Counted&) = default;
+};
+void PrintTo(const Counted& c, std::ostream* out) { *out << c.host << " and " << c.island; }
+
+Counted counted(const Hosts& hosts, CollectiveCall call) {
+  const auto size = static_cast<uint32_t>(hosts.size());
+  Stepped group(hosts, 1, int64_t{1} << 20);
+  std::vector<std::vector<std::byte>> in(size), out(size);
+  std::vector<CollectiveTensor> tensors(size, call.tensors[0]);
+  std::vector<uint32_t> done(size, 0);
+  auto& members = const_cast<GroupHarness&>(group.group());
+  for (uint32_t r = 0; r < size; ++r) {
+    in[r].resize(static_cast<size_t>(in_bytes(call)));
+    out[r].resize(static_cast<size_t>(out_bytes(call)));
+    tensors[r].in = in[r].data();
+    tensors[r].out = out[r].data();
+    CollectiveCall mine = call;
+    mine.tensors = {&tensors[r], 1};
+    members.member(r).begin(mine, false);
+  }
+  while (std::accumulate(done.begin(), done.end(), 0u) < size) {
+    for (uint32_t r = 0; r < size; ++r) {
+      if (done[r] == 0) done[r] = members.member(r).advance() == Progress::kDone ? 1 : 0;
+    }
+  }
+  return {group.moved(LinkClass::kHost), group.moved(LinkClass::kIsland)};
+}
+
+CollectiveCall call_of(CollectiveKind kind, const CollectiveTensor& tensor) {
+  return {.kind = kind, .tensors = {&tensor, 1}, .cut = {}, .ragged = {}, .to = {}};
+}
+
+TEST(GroupMoveBytes, CountEachCopyOfAnotherMembersBytesByTheLinkThatItGoesOver) {
+  constexpr int64_t n = 4096;     // Elements of `in`.
+  constexpr uint64_t kB = 4 * n;  // Its bytes.
+  const CollectiveTensor tensor{nullptr, nullptr, n, DType::kF32};
+  const Hosts one = in_blocks(4, 4), two = in_blocks(4, 2);
+
+  CollectiveCall call = call_of(CollectiveKind::kAllGather, tensor);
+  call.cut = gather_cut(f32({n}), 0, 4 * n);
+  EXPECT_EQ(counted(one, call), (Counted{4 * 3 * kB, 0}));
+  // Each reads its neighbour's, and writes what came of two members, half of it, to one other.
+  EXPECT_EQ(counted(two, call), (Counted{4 * kB + 4 * kB, 2 * 2 * kB}));
+
+  call = call_of(CollectiveKind::kReduceScatter, tensor);
+  call.cut = scatter_cut(f32({n}), 0, 4);
+  EXPECT_EQ(counted(one, call), (Counted{4 * 3 * kB / 4, 0}));
+  // Each lane reads half of its neighbour's tensor, and writes half of that one's part.
+  EXPECT_EQ(counted(two, call), (Counted{4 * kB / 2 + 4 * kB / 8, 2 * kB / 2}));
+
+  call = call_of(CollectiveKind::kAllToAll, tensor);
+  call.cut = all_to_all_cut(f32({n}), 0, 0, 4, n);
+  EXPECT_EQ(counted(one, call), (Counted{4 * 3 * kB / 4, 0}));
+  EXPECT_EQ(counted(two, call), (Counted{4 * kB / 4 + 4 * kB / 4, 4 * 2 * kB / 4}));
+
+  const std::vector<uint32_t> ring = {1, 2, 3, 0};
+  call = call_of(CollectiveKind::kPermute, tensor);
+  call.to = ring;
+  EXPECT_EQ(counted(one, call), (Counted{4 * kB, 0}));
+  EXPECT_EQ(counted(two, call), (Counted{2 * kB + 2 * kB / 2, 2 * kB}));
+
+  call = call_of(CollectiveKind::kBroadcast, tensor);
+  call.root = 1;
+  EXPECT_EQ(counted(one, call), (Counted{3 * kB, 0}));
+  EXPECT_EQ(counted(two, call), (Counted{kB + 2 * kB / 2, kB}));
+}
+
+}  // namespace
+}  // namespace gangway
