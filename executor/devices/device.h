@@ -26,7 +26,7 @@
 //
 // Threads: enqueue(), ring(), memory() and host memory anywhere; compile() anywhere; copy(), marks,
 // now_ns() and everything that a Work does on the device's own thread (the reactor's, for a
-// simulated device).
+// simulated device, and in serve_or_ring()).
 // Ownership: the device outlives what was compiled for it and what was enqueued on it; its
 // destructor drops what has not run.
 #pragma once
@@ -228,6 +228,15 @@ class Device {
   void enqueue_unrung(Work& work, Lane& lane) { push(work, &lane); }
   // Says that something that a pending work waits for may have happened.
   virtual void ring() = 0;
+  // The same; but where all that there is to do takes at most `limit_ns` by the cost model, and the
+  // device's thread is not at it, the caller does it here and now: that takes less time than to
+  // wake the thread, and what ends is known at once. Returns what it took by the cost model; 0: the
+  // device was rung. The reactor's thread.
+  virtual int64_t serve_or_ring(int64_t limit_ns) {
+    static_cast<void>(limit_ns);
+    ring();
+    return 0;
+  }
   // Ends its thread, for good, and drops what has not run. Memory and what was compiled stay.
   virtual void stop() = 0;
   // The bell that other processes ring: the device parks on it from now on. Called before the first

@@ -94,6 +94,20 @@ Progress LaneQueue::advance(Turn& turn) {
   return idle ? Progress::kDone : Progress::kPending;
 }
 
+int64_t LaneQueue::brief_ns(int64_t limit_ns) {
+  take_incoming();
+  if (!tasks_.empty() || settling_ != nullptr || holder_.work != nullptr) return kNever;
+  int64_t sum_ns = 0;
+  for (const Lane* lane : lanes_) {
+    for (const Work* work = lane->first_; work != nullptr; work = work->next_) {
+      const int64_t ns = work->modelled_ns();
+      if (work->needs_others() || ns > limit_ns - sum_ns) return kNever;
+      sum_ns += ns;
+    }
+  }
+  return sum_ns;
+}
+
 // What is lower than a ticket that was seen had been pushed, and granted, before: whatever was
 // missed is there now.
 bool LaneQueue::missed_candidates() const {

@@ -20,7 +20,8 @@
 // A queue has no thread. Its device advances it: a CPU device on a thread of its own, which parks
 // when no work can go on; a simulated one inline on the reactor. So the same work runs on both.
 //
-// Threads: push() anywhere; advance() by one thread at a time, the device's. Nothing throws on it.
+// Threads: push() anywhere; advance() and brief_ns() by one thread at a time, the device's or that
+// which serves the device for it. Nothing throws on it.
 // Ownership: a lane outlives the works that were pushed to it; of a work: work/work.h.
 // Cost: push 10-20 ns; a piece costs 20 ns and as much again for each lane that waits. Nothing is
 // allocated once as many lanes were busy before.
@@ -59,6 +60,9 @@ class LaneQueue {
   // Runs what can run. kPending: a work waits for a ring or for turn.wake_at_ns; kDone: nothing is
   // left.
   Progress advance(Turn& turn);
+  // What all works that are there take together by the cost model, where none of them needs others;
+  // kNever: one does, or it is more than `limit_ns`.
+  int64_t brief_ns(int64_t limit_ns);
   // Retires the works that are left as not done. Called once the device's thread has ended.
   void drop();
 

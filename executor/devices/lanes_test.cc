@@ -60,11 +60,14 @@ class Pieces final : public Work {
   uint64_t ticket() const override { return next < granted ? pieces[next].ticket : kNoTicket; }
   bool meets_others() const override { return next < granted && pieces[next].collective; }
   Hold holds() const override { return pieces[next].holds; }
+  int64_t modelled_ns() const override { return takes_ns; }
+  bool needs_others() const override { return takes_ns == kNever; }
   std::span<const void* const> states() const override { return shared; }
 
   std::vector<Piece> pieces;
   size_t next = 0;
   size_t granted = 100;
+  int64_t takes_ns = kNever;
   std::vector<const void*> shared;
   std::vector<bool> was_alone;  // At each piece.
 
@@ -245,6 +248,32 @@ TEST_F(LanesTest, TicketsThatComeWhileTheQueueLooksKeepTheirOrder) {
   queue.push(high, &b);
   EXPECT_EQ(advance(), Progress::kDone);
   EXPECT_THAT(log, ElementsAre("low1", "low done", "high2", "high done"));
+}
+
+TEST_F(LanesTest, WorksAreBriefTogetherOrNotAtAll) {
+  EXPECT_EQ(queue.brief_ns(100), 0);
+  Pieces x("x", {{1}}, log), y("y", {{2}}, log), z("z", {{3}}, log);
+  x.takes_ns = 60;
+  y.takes_ns = 40;
+  queue.push(x, &a);
+  queue.push(y, &b);
+  EXPECT_EQ(queue.brief_ns(100), 100);
+  EXPECT_EQ(queue.brief_ns(99), kNever);
+  queue.push(z, &b);
+  EXPECT_EQ(queue.brief_ns(1000), kNever) << "nothing is known of z";
+  EXPECT_EQ(advance(), Progress::kDone);
+  Pieces task("task", {{0}}, log);
+  task.takes_ns = 1;
+  queue.push(task);
+  EXPECT_EQ(queue.brief_ns(1000), kNever);
+  EXPECT_EQ(advance(), Progress::kDone);
+  Pieces held("held", {{4, true, false, Hold::kAll}}, log);
+  held.takes_ns = 1;
+  queue.push(held, &a);
+  EXPECT_EQ(queue.brief_ns(1000), 1);
+  EXPECT_EQ(advance(), Progress::kPending);
+  EXPECT_EQ(queue.brief_ns(1000), kNever) << "it holds the device";
+  queue.drop();  // While the works live.
 }
 
 TEST_F(LanesTest, WithoutThatOrderTwoDevicesBeginCollectivesAsTheyCome) {

@@ -56,6 +56,7 @@ struct Host::Impl final : DeviceRun::Listener {
   void grant(const GrantFrame& frame);
   void ring_soon(Device& device);
   void ring_now();
+  void serve_or_ring_now();
   void take_ticket(Ticket ticket, const char* what, bool same = false);
   static void require_in_order(const HostPlan& plan, const PlanRun& run, const GrantRange& range);
   void bind(HostPlan& plan, const RunFrame& request, size_t device, PlanRun& run,

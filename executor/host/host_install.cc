@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "ir/plan/rates.h"
 #include "runtime/base/error.h"
 
 namespace gangway {
@@ -104,6 +105,10 @@ class EntryMaker {
     }
     add_positions();
     find_meetings();
+    device_.modelled_ns = run_modelled_ns();
+    device_.needs_others = std::ranges::any_of(device_.entries, [](const Entry& entry) {
+      return entry.kind != EntryKind::kCall || entry.meets_others;
+    });
     add_outputs();
   }
 
@@ -273,6 +278,22 @@ class EntryMaker {
           entry.kind == EntryKind::kGate ||
           (entry.function != nullptr && entry.function->has_collective(entry.begin, entry.end));
     }
+  }
+
+  // What takes longer than a short run is not added up.
+  int64_t run_modelled_ns() const {
+    int64_t sum_ns = 0;
+    for (const Entry& entry : device_.entries) {
+      if (entry.function == nullptr) continue;
+      const Function& function = *plan_.functions[plan_.nodes[entry.node].function].function;
+      for (NodeId id = entry.begin; id < entry.end; ++id) {
+        const Op op = function.nodes[id].op;
+        if (op == Op::custom_call || op == Op::timed) return kNever;
+        sum_ns += modelled_ns(rates_of("cpu"), function, id);
+        if (sum_ns > kShortNs) return kNever;
+      }
+    }
+    return sum_ns;
   }
 
   const Plan& plan_;

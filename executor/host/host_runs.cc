@@ -99,11 +99,11 @@ void Host::Impl::grant(const GrantFrame& frame) {
 }
 
 // Once all frames that have come together are handled. To wake a parked device takes longer than to
-// prepare and grant a run, so it is woken once for all of them.
+// prepare and grant a run, so it is woken once for all of them; not even once if they are brief.
 void Host::Impl::ring_soon(Device& device) {
   if (to_ring.empty()) {
     reactor.mailbox().post([this, guard = alive] {
-      if (*guard) ring_now();
+      if (*guard) serve_or_ring_now();
     });
   }
   if (std::find(to_ring.begin(), to_ring.end(), &device) == to_ring.end())
@@ -112,6 +112,14 @@ void Host::Impl::ring_soon(Device& device) {
 
 void Host::Impl::ring_now() {
   for (Device* device : to_ring) device->ring();
+  to_ring.clear();
+  grants_unrung = 0;
+}
+
+// What is brief on all of them together is done here, outside fibers, whose stacks are small.
+void Host::Impl::serve_or_ring_now() {
+  int64_t left_ns = kBriefNs;
+  for (Device* device : to_ring) left_ns -= device->serve_or_ring(left_ns);
   to_ring.clear();
   grants_unrung = 0;
 }

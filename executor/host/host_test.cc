@@ -64,6 +64,37 @@ RunFrame timed_request() {
           .outputs = {ArrayId(1001)}};
 }
 
+// y = x + count, one by one.
+std::shared_ptr<const Plan> additions(int count) {
+  TestPlan plan("additions", 1, 1);
+  const uint32_t x = plan.input("x", f32()), y = plan.output("y", f32());
+  Builder b("next", plan.mesh());
+  Value sum = b.parameter("x", f32());
+  for (int i = 0; i < count; ++i) sum = sum + 1.0;
+  b.result("y", sum);
+  plan.call("next", plan.function(b.build()), {x}, {y});
+  return plan.share();
+}
+
+TEST(HostBriefRuns, EndWithoutTheDevicesThread) {
+  const auto reactor = Reactor::make_real();
+  TestHosts t(*reactor, 1, 1);
+  t.install(kPlan, additions(3));
+  int ended_at_once = 0;
+  for (uint64_t run = 1; run <= 100; ++run) {
+    RunFrame request = timed_request();
+    request.run = RunId(run);
+    request.outputs = {ArrayId(1000 + run)};
+    t.start(request);
+    reactor->run_ready();
+    ended_at_once += t.logs[0]->done.contains(RunId(run)) ? 1 : 0;
+    EXPECT_FALSE(t.wait(RunId(run)).error);
+    EXPECT_EQ(t.item<float>(RunId(run), 0), 3.0f);
+    t.hosts[0]->free(request.outputs);
+  }
+  EXPECT_GT(ended_at_once, 50);
+}
+
 TEST_P(HostTest, TheFirstHostOfASliceTellsHowLongEachGrantedSectionTook) {
   TestHosts t(*reactor, 2, 2, GetParam());
   t.install(kPlan, three_timed_calls(2, 2));

@@ -97,6 +97,8 @@ struct DevicePlan {
   std::vector<BufferPtr> states;  // By value.
   std::vector<std::shared_ptr<BufferPool>> input_pools;   // By Plan::inputs; null for small ones.
   std::vector<std::shared_ptr<BufferPool>> output_pools;  // By Plan::outputs; null where absent.
+  int64_t modelled_ns = kNever;                           // Of a run, as Work says it; and this.
+  bool needs_others = true;
   int64_t reserved_bytes = 0;  // Shared memory that counts as the device's.
 
   // Of a tensor of this host: whether its part lies here.

@@ -80,6 +80,8 @@ class DeviceRun final : public Work {
   bool meets_others() const override;
   Hold holds() const override;
   std::span<const void* const> states() const override { return plan_.shared_states; }
+  int64_t modelled_ns() const override { return plan_.modelled_ns; }
+  bool needs_others() const override { return plan_.needs_others; }
 
   bool active() const { return active_; }
   RunId run() const { return run_; }

@@ -1,7 +1,8 @@
 // Work: one piece of what a device does, a state machine that never blocks; Turn: one attempt to
 // advance it.
 //
-// Threads: advance() and settled() by one thread at a time, the device's. Nothing throws on it.
+// Threads: advance() and settled() by one thread at a time, the device's, or that which serves the
+// device for it (Device::serve_or_ring()). Nothing throws on it.
 // Life of a work: pushed -> advanced until it is done -> on a discrete device: what it started is
 // awaited, while the works behind it advance -> settled -> retired.
 // Ownership: a work stays its owner's until its queue (devices/lanes.h) calls retire(), exactly
@@ -32,6 +33,11 @@ enum class Progress : uint8_t {
 
 inline constexpr int64_t kNever = std::numeric_limits<int64_t>::max();
 inline constexpr uint64_t kNoTicket = std::numeric_limits<uint64_t>::max();
+// What takes no longer than this, by the cost model, is done sooner than another thread can be
+// woken for it.
+inline constexpr int64_t kBriefNs = 10'000;
+// What takes longer is worth a wake-up of its own.
+inline constexpr int64_t kShortNs = 50'000;
 
 // One attempt to advance. A work that says kPending is advanced again when the device is rung, or
 // when `wake_at_ns` has come.
@@ -89,6 +95,11 @@ class Work {
   virtual Hold holds() const { return Hold::kNothing; }
   // What it reads or writes that others do too, in the order of tickets; ascending.
   virtual std::span<const void* const> states() const { return {}; }
+  // What never changes of it. How long it keeps its device busy by the cost model; kNever: longer
+  // than kShortNs, or not known, as of users' kernels.
+  virtual int64_t modelled_ns() const { return kNever; }
+  // Whether it may wait for anybody but this host's reactor.
+  virtual bool needs_others() const { return true; }
 
  private:
   friend class LaneQueue;

@@ -32,6 +32,22 @@ void CpuDevice::push(Work& work, Lane* lane) { queue_.push(work, lane); }
 
 void CpuDevice::ring() { bell_.load(std::memory_order_acquire)->ring(); }
 
+int64_t CpuDevice::serve_or_ring(int64_t limit_ns) {
+  const int64_t spent_ns = serve_brief(limit_ns);
+  if (spent_ns == 0) ring();
+  return spent_ns;
+}
+
+int64_t CpuDevice::serve_brief(int64_t limit_ns) {
+  const std::unique_lock at_it(advancing_, std::try_to_lock);
+  if (!at_it.owns_lock()) return 0;
+  const int64_t brief_ns = queue_.brief_ns(limit_ns);
+  if (brief_ns == kNever) return 0;
+  Turn turn{.device = *this, .now_ns = now_ns()};
+  queue_.advance(turn);
+  return turn.wake_at_ns == kNever ? brief_ns : 0;  // What still waits does so for a ring.
+}
+
 void CpuDevice::use_bell(Bell bell) {
   bell_.store(bell.doorbell, std::memory_order_release);
   own_bell_.ring();  // The thread may wait there still.
@@ -58,13 +74,18 @@ void CpuDevice::check_finite(DType dtype, const void* data, int64_t elements, ui
   if (!all_finite(par_, dtype, data, elements)) *flag = 1;
 }
 
+Progress CpuDevice::advance(Turn& turn) {
+  const std::lock_guard at_it(advancing_);
+  return queue_.advance(turn);
+}
+
 void CpuDevice::serve() {
   while (!stopping_.load(std::memory_order_acquire)) {
     Doorbell& bell = *bell_.load(std::memory_order_acquire);
     const uint32_t ticket = bell.ticket();
     const int64_t spin_ns = spin_ns_.load(std::memory_order_relaxed);
     Turn turn{.device = *this, .now_ns = now_ns(), .may_spin = spin_ns > 0};
-    const Progress progress = queue_.advance(turn);
+    const Progress progress = advance(turn);
     if (stopping_.load(std::memory_order_acquire)) break;
     const int64_t limit_ns = progress == Progress::kPending && turn.wake_at_ns != kNever
                                  ? std::max<int64_t>(0, turn.wake_at_ns - now_ns())

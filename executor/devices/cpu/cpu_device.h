@@ -3,7 +3,9 @@
 //
 // The thread advances its stream and parks on one doorbell when nothing can go on. How long it
 // spins first is the wait policy: not at all when the device threads of this machine outnumber its
-// cores. `timed` keeps the device busy by sleeping: the thread parks until the time has come.
+// cores. Runs that are brief are done by the reactor's thread, while the device's own is parked:
+// one of the two advances the stream at a time. `timed` keeps the device busy by sleeping: the
+// thread parks until the time has come.
 //
 // Threads: as device.h.
 // Ownership: the destructor stops the thread and drops what has not run.
@@ -11,6 +13,7 @@
 
 #include <atomic>
 #include <memory>
+#include <mutex>
 
 #include "executor/devices/device.h"
 #include "executor/kernels/parallel.h"
@@ -33,6 +36,7 @@ class CpuDevice final : public Device {
 
   std::shared_ptr<const CompiledFunction> compile(const LocalFunction& local) override;
   void ring() override;
+  int64_t serve_or_ring(int64_t limit_ns) override;
   void stop() override;
   void use_bell(Bell bell) override;
   void expect_peers(int device_threads) override;
@@ -43,7 +47,10 @@ class CpuDevice final : public Device {
  private:
   void push(Work& work, Lane* lane) override;
   void serve();
+  Progress advance(Turn& turn);
+  int64_t serve_brief(int64_t limit_ns);
 
+  std::mutex advancing_;  // Held by whoever advances the queue, and with it all that works use.
   Parallel par_;
   LaneQueue queue_;
   Doorbell own_bell_;

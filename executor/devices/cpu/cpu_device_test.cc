@@ -1,0 +1,86 @@
+#include "executor/devices/cpu/cpu_device.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <deque>
+#include <future>
+#include <thread>
+
+namespace gangway {
+namespace {
+
+// Says which thread did it.
+class OneStep final : public Work {
+ public:
+  explicit OneStep(int64_t ns, std::future<void>* until = nullptr) : ns_(ns), until_(until) {}
+  Progress advance(Turn&) override {
+    begun.store(true);
+    if (until_ != nullptr) until_->wait();
+    done_by.set_value(std::this_thread::get_id());
+    return Progress::kDone;
+  }
+  void retire(bool) override { retired.set_value(); }
+  int64_t modelled_ns() const override { return ns_; }
+  bool needs_others() const override { return ns_ == kNever; }
+
+  std::atomic<bool> begun{false};
+  std::promise<std::thread::id> done_by;
+  std::promise<void> retired;
+
+ private:
+  const int64_t ns_;
+  std::future<void>* const until_;
+};
+
+class CpuDeviceTest : public testing::Test {
+ protected:
+  // By whom the device has it done.
+  std::thread::id serve(int64_t ns) {
+    OneStep& work = works_.emplace_back(ns);
+    device_.enqueue_unrung(work, lane_);
+    spent_ns_ = device_.serve_or_ring(kBriefNs);
+    work.retired.get_future().wait();
+    return work.done_by.get_future().get();
+  }
+
+  std::deque<OneStep> works_;
+  Lane lane_;
+  CpuDevice device_{{.name = "cpu", .memory_bytes = 1 << 20}};
+  int64_t spent_ns_ = 0;
+  const std::thread::id me_ = std::this_thread::get_id();
+};
+
+TEST_F(CpuDeviceTest, WhatIsBriefIsDoneByWhoBringsIt) {
+  int by_me = 0;
+  for (int i = 0; i < 100; ++i) {
+    const bool is_me = serve(1000) == me_;
+    EXPECT_EQ(spent_ns_, is_me ? 1000 : 0);
+    by_me += is_me ? 1 : 0;
+  }
+  // But for those that came while the device's thread was at one before, or had not parked yet.
+  EXPECT_GT(by_me, 50);
+}
+
+TEST_F(CpuDeviceTest, WhatTakesLongerIsDoneByItsThread) {
+  for (const int64_t ns : {kBriefNs + 1, kNever}) {
+    EXPECT_NE(serve(ns), me_);
+    EXPECT_EQ(spent_ns_, 0);
+  }
+}
+
+TEST_F(CpuDeviceTest, NobodyWaitsForADeviceThatIsAtWork) {
+  std::promise<void> go_on;
+  std::future<void> gone_on = go_on.get_future();
+  OneStep &first = works_.emplace_back(kNever, &gone_on), &second = works_.emplace_back(1000);
+  device_.enqueue(first, lane_);
+  while (!first.begun.load()) std::this_thread::yield();
+  device_.enqueue_unrung(second, lane_);
+  EXPECT_EQ(device_.serve_or_ring(kBriefNs), 0);
+  go_on.set_value();
+  second.retired.get_future().wait();
+  EXPECT_NE(second.done_by.get_future().get(), me_);
+}
+
+}  // namespace
+}  // namespace gangway
