@@ -97,27 +97,29 @@ void bind(ExecutableImpl& executable, const Argument& argument, Bound& bound) {
 
 // Waits at the in-flight bounds, of the executable and of the client. Where runs are so short that
 // half of them end while a thread is woken, it waits for half of the places: so their frames go
-// together, and their ends too.
-void take_place(ExecutableImpl& executable) {
+// together, and their ends too. Returns whether no other run of the client is in flight.
+bool take_place(ExecutableImpl& executable) {
   constexpr std::chrono::milliseconds kHalfWaitedFor(1);
   internal::ClientImpl& client = *executable.client;
   int64_t& in_flight = *executable.in_flight;
+  bool is_only_one = false;
   // Looks and takes under one lock: two never take the last place.
   const auto take = [&](int64_t free_min) {
     if (in_flight > executable.runs_in_flight_max - free_min ||
         *client.in_flight > client.run_credits - free_min)
       return false;
     ++in_flight;
-    ++*client.in_flight;
+    is_only_one = ++*client.in_flight == 1;
     return true;
   };
   if (!client.notify.is_at_home()) {
     const int64_t half = (std::min(executable.runs_in_flight_max, client.run_credits) + 1) / 2;
     bool is_first_look = true;
     const auto has_half = [&] { return take(std::exchange(is_first_look, false) ? 1 : half); };
-    if (client.notify.wait_for(has_half, kHalfWaitedFor)) return;
+    if (client.notify.wait_for(has_half, kHalfWaitedFor)) return is_only_one;
   }
   client.notify.wait([&] { return take(1); });
+  return is_only_one;
 }
 
 }  // namespace
@@ -164,7 +166,7 @@ Run Executable::run(const std::vector<Argument>& arguments, const RunOptions& op
              " ms");
   Bound bound;
   for (const Argument& argument : arguments) bind(executable, argument, bound);
-  take_place(executable);
+  const bool is_only_one = take_place(executable);
 
   auto run = std::make_shared<RunImpl>();
   run->client = client;
@@ -186,25 +188,24 @@ Run Executable::run(const std::vector<Argument>& arguments, const RunOptions& op
   bound.frame.run = run->id;
   bound.frame.time_limit_ms = options.time_limit_ms;
   bound.frame.source_positions.assign(executable.plan.sources, executable.position.fetch_add(1));
-  client->post([frame = std::move(bound.frame), copies = std::move(bound.copies),
-                outcome = run->outcome, in_flight = executable.in_flight,
-                of_client = client->in_flight,
-                notify = &client->notify](internal::Session& session) {
-    session.run(frame, [copies, outcome, in_flight, of_client, notify](RunDoneFrame done) {
-      notify->change([&] {
-        outcome->error = std::move(done.error);
-        for (const auto& copy : copies) {  // Why an argument was not there.
-          if (outcome->error && copy->failed) outcome->error = copy->failed;
-        }
-        for (SmallOutput& small : done.outputs) {
-          outcome->small[small.output] = std::move(small.bytes);
-        }
-        outcome->done = true;
-        --*in_flight;
-        --*of_client;
-      });
-    });
-  });
+  client->send_run(
+      std::move(bound.frame),
+      [copies = std::move(bound.copies), outcome = run->outcome, in_flight = executable.in_flight,
+       of_client = client->in_flight, notify = &client->notify](RunDoneFrame done) {
+        notify->change([&] {
+          outcome->error = std::move(done.error);
+          for (const auto& copy : copies) {  // Why an argument was not there.
+            if (outcome->error && copy->failed) outcome->error = copy->failed;
+          }
+          for (SmallOutput& small : done.outputs) {
+            outcome->small[small.output] = std::move(small.bytes);
+          }
+          outcome->done = true;
+          --*in_flight;
+          --*of_client;
+        });
+      },
+      is_only_one);
   return Run(std::move(run));
 }
 

@@ -70,6 +70,7 @@ void ClientImpl::open(Network& network, const std::string& address, const Connec
       .timeout_ms = options.timeout_ms,
       .on_warning = [options](const std::string& line) { warn(options, line); }};
   session_ = std::make_unique<Session>(Reactor::current(), network, address, joins);
+  desk_ = session_->desk();
   base_ = session_->id() << 40;
   run_credits = session_->run_credits();
   copy_credits_ = session_->copy_credits();
@@ -95,7 +96,28 @@ void ClientImpl::end() {
 
 void ClientImpl::post(std::function<void(Session&)> body) {
   if (at_home()) return body(*session_);
-  thread_->mailbox().post([this, body = std::move(body)] { body(*session_); });
+  posted_.fetch_add(1, std::memory_order_relaxed);
+  thread_->mailbox().post([this, body = std::move(body)] {
+    body(*session_);
+    posted_.fetch_sub(1, std::memory_order_release);
+  });
+}
+
+void ClientImpl::send_run(RunFrame frame, RunDone done, bool is_only_one) {
+  if (is_only_one && may_pass_reactor() && desk_->send(frame, done)) return;
+  post([frame = std::move(frame), done = std::move(done)](Session& session) {
+    session.run(frame, done);
+  });
+}
+
+void ClientImpl::let_go(ArrayId array) {
+  if (may_pass_reactor() && desk_->let_go(array)) return;
+  post([array](Session& session) { session.free(array); });
+}
+
+// Whether the reactor has done all that this thread has posted.
+bool ClientImpl::may_pass_reactor() const {
+  return !at_home() && posted_.load(std::memory_order_acquire) == 0;
 }
 
 SegmentHeap& ClientImpl::heap() {
@@ -167,9 +189,7 @@ ArrayImpl::~ArrayImpl() {
   std::vector<ArrayId> names;
   if (outcome != nullptr) names.push_back(id);
   for (const auto& [where, copy] : placed) names.push_back(copy->id);
-  for (ArrayId name : names) {
-    client->post([name](Session& session) { session.free(name); });
-  }
+  for (ArrayId name : names) client->let_go(name);
 }
 
 bool ArrayImpl::ready() const {

@@ -44,6 +44,11 @@ class ClientImpl : public std::enable_shared_from_this<ClientImpl> {
   }
   // On the reactor, soon; also once the client is closed, on a session that says so.
   void post(std::function<void(Session&)> body);
+  // Sends a run, and lets go of an array: on this thread where that can be, else on the reactor.
+  // Both come after what this thread has posted. A run that is not the only one in flight goes by
+  // the reactor, which sends and receives several at once.
+  void send_run(RunFrame frame, RunDone done, bool is_only_one);
+  void let_go(ArrayId array);
   bool at_home() const { return Reactor::current_or_null() == notify.home; }
   Session& session() { return *session_; }
   void require_open() const {
@@ -69,6 +74,8 @@ class ClientImpl : public std::enable_shared_from_this<ClientImpl> {
   int64_t run_credits = 0;
 
  private:
+  bool may_pass_reactor() const;
+
   int64_t copies_under_way_ = 0, copy_credits_ = 0;  // The same of copies.
   void end();                                        // On the reactor.
   void open(Network& network, const std::string& address, const ConnectOptions& options);
@@ -77,7 +84,9 @@ class ClientImpl : public std::enable_shared_from_this<ClientImpl> {
   std::unique_ptr<Cluster> cluster_;
   std::unique_ptr<Session> session_;  // Stays when it is closed.
   uint64_t base_ = 0;
+  std::shared_ptr<RunDesk> desk_;
   std::atomic<uint64_t> names_{0};
+  std::atomic<uint64_t> posted_{0};  // What the reactor has not done of it yet.
   std::mutex heap_mutex_;
   std::shared_ptr<SegmentHeap> heap_;
   std::atomic<bool> closed_{false};

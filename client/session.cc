@@ -29,7 +29,9 @@ std::vector<PlanPort> read_ports(capnp::List<wire::Session::Port>::Reader list) 
 class Session::Impl : public std::enable_shared_from_this<Session::Impl> {
  public:
   Impl(Reactor& reactor, Network& network, const std::string& address, const Options& options)
-      : reactor_(reactor),
+      : direct(std::make_shared<DirectSender>(reactor.mailbox())),
+        desk(std::make_shared<RunDesk>(direct)),
+        reactor_(reactor),
         warn_(options.on_warning),
         connection_(
             Connection::connect(reactor, network, address,
@@ -48,6 +50,7 @@ class Session::Impl : public std::enable_shared_from_this<Session::Impl> {
     frames_ =
         connect_frames(reactor, network, address, response.getFrameKey(), {.name = "controller"});
     frames_->start([this](capnp::MessageReader& reader) { on_message(decode(reader)); });
+    frames_->lend_to(direct);
     frames_->closed().on_ready([this](const Result<void>& result) {
       fail_all(Error(ErrorKind::kUnavailable,
                      cat("client: the controller is gone", result.ok() ? "" : ": ",
@@ -154,8 +157,8 @@ class Session::Impl : public std::enable_shared_from_this<Session::Impl> {
   void on_message(Message message) {
     if (auto* done = std::get_if<RunDoneFrame>(&message)) {
       TraceSpan span("run done", done->run.value);
-      auto node = runs.extract(done->run);
-      if (!node.empty()) node.mapped()(std::move(*done));
+      if (frames_->lends()) look_for_let_go();
+      if (const RunDone told = desk->take(done->run)) told(std::move(*done));
     } else if (auto* copied = std::get_if<CopyDoneFrame>(&message)) {
       auto node = copies.extract(copied->request);
       if (!node.empty()) node.mapped()(copied->error);
@@ -171,7 +174,7 @@ class Session::Impl : public std::enable_shared_from_this<Session::Impl> {
   void fail_all(const Error& why) {
     if (gone_) return;
     gone_ = why;
-    for (auto& [run, done] : std::exchange(runs, {})) done({.run = run, .error = why});
+    for (auto& [run, done] : desk->close()) done({.run = run, .error = why});
     for (auto& [request, done] : std::exchange(copies, {})) done(why);
   }
 
@@ -186,17 +189,39 @@ class Session::Impl : public std::enable_shared_from_this<Session::Impl> {
   void release_slice(uint64_t slice) { slices_.erase(slice); }
   void release_plan(PlanId plan) { plans_.erase(plan); }
 
+  const std::shared_ptr<DirectSender> direct;
+  const std::shared_ptr<RunDesk> desk;
   uint64_t id = 0;
   int64_t run_credits = 0, copy_credits = 0;
   uint64_t last_request = 0;
-  std::map<RunId, RunDone> runs;
   std::map<uint64_t, CopyDone> copies;
 
  private:
   void send_freed() {
+    const std::vector<ArrayId> let_go = desk->take_let_go();
+    freed_.insert(freed_.end(), let_go.begin(), let_go.end());
     if (freed_.empty()) return;
     const FreeFrame frame{std::exchange(freed_, {})};
     if (!gone_) frames_->send(encode(frame));
+  }
+
+  // Runs that follow one another take along what was let go between them; what is left after the
+  // last one is told a little later. Nobody wakes the reactor for it.
+  void look_for_let_go() {
+    if (!desk->begin_to_look()) return;
+    reactor_
+        .spawn("look for what is let go",
+               [weak = weak_from_this(), &clock = reactor_.clock()] {
+                 constexpr int64_t kLookNs = 1'000'000;
+                 do {
+                   WaitQueue().wait_until_ns("for what is let go", clock.now_ns() + kLookNs);
+                   const auto self = weak.lock();
+                   if (self == nullptr) return;
+                   self->send_freed();
+                   if (self->desk->may_end_to_look()) return;
+                 } while (true);
+               })
+        .detach();
   }
 
   Reactor& reactor_;
@@ -213,7 +238,9 @@ class Session::Impl : public std::enable_shared_from_this<Session::Impl> {
 
 Session::Session(Reactor& reactor, Network& network, const std::string& address,
                  const Options& options)
-    : impl_(std::make_shared<Impl>(reactor, network, address, options)) {}
+    : impl_(std::make_shared<Impl>(reactor, network, address, options)) {
+  desk_ = impl_->desk;
+}
 
 Session::~Session() { close(); }
 
@@ -251,7 +278,7 @@ void Session::run(const RunFrame& frame, RunDone done) {
   TraceSpan span("send run", frame.run.value);
   if (impl_ == nullptr) return done({.run = frame.run, .error = closed_error()});
   if (impl_->gone()) return done({.run = frame.run, .error = impl_->gone()});
-  impl_->runs.emplace(frame.run, std::move(done));
+  desk_->add(frame.run, std::move(done));
   impl_->send(frame);
 }
 

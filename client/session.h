@@ -3,8 +3,8 @@
 // It sends frames for runs, puts and gets and uses RPC for the rest (protocol/). It completes what
 // the user's handles wait for; when the controller is gone, all of that fails with kUnavailable.
 //
-// Threads: the reactor's thread; calls that begin with "Suspends." may wait. The completions given
-// to it run there too, and must not suspend.
+// Threads: the reactor's thread, but for what is done at the desk; calls that begin with
+// "Suspends." may wait. The completions given to it run there too, and must not suspend.
 #pragma once
 
 #include <functional>
@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "client/client.h"
+#include "client/run_desk.h"
 #include "ir/graph/program.h"
 #include "protocol/messages.h"
 #include "runtime/fibers/reactor.h"
@@ -38,7 +39,6 @@ struct CompiledPlan {
 
 class Session {
  public:
-  using RunDone = std::function<void(RunDoneFrame)>;
   using CopyDone = std::function<void(const std::optional<Error>&)>;
 
   struct Options {
@@ -74,6 +74,8 @@ class Session {
   void set_share(const Share& share);
 
   void run(const RunFrame& frame, RunDone done);
+  // Where other threads send runs and let arrays go; it outlives the session.
+  const std::shared_ptr<RunDesk>& desk() const { return desk_; }
   void cancel(RunId run, const Error& why);
   void copy(CopyFrame frame, CopyDone done);
   void free(ArrayId array);
@@ -82,6 +84,7 @@ class Session {
   class Impl;
   std::shared_ptr<Impl> open() const;
 
+  std::shared_ptr<RunDesk> desk_;
   std::shared_ptr<Impl> impl_;  // Null once closed. A call under way shares it.
 };
 

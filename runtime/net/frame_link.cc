@@ -55,6 +55,13 @@ void FrameLink::write(const FrameBatch& batch) {
   counts_->bytes_sent.add(batch.bytes());
 }
 
+void FrameLink::write_rest(std::vector<std::byte> bytes) {
+  auto written = kj::evalNow([&] { return stream_->write(bytes.data(), bytes.size()); });
+  until_cut(written.then([] { return size_t{0}; }), writing_);
+}
+
+int FrameLink::socket() const { return stream_->getFd().orDefault(-1); }
+
 void FrameLink::cut() {
   if (std::exchange(cut_, true)) return;
   reading_.wake_all();

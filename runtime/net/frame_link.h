@@ -84,6 +84,10 @@ class FrameLink {
   Arrived read();
   // Suspends until the system has taken the bytes.
   void write(const FrameBatch& batch);
+  // The same of bytes that belong behind what was written last.
+  void write_rest(std::vector<std::byte> bytes);
+  // That of the connection; -1: it is none.
+  int socket() const;
   // Ends the connection: the peer sees it, and both calls above end.
   void cut();
 

@@ -57,6 +57,7 @@ FrameStream::FrameStream(Reactor& reactor, Stream connection, Dial dial, FrameOp
 
 FrameStream::~FrameStream() {
   close();
+  if (direct_ != nullptr) direct_->on_unwritten = nullptr;
   const int64_t deadline_ns = reactor_.clock().now_ns() + kGoodbyeTimeLimit.count();
   try {
     while (link_ != nullptr && said_goodbye_.wait_until_ns("until goodbye is said", deadline_ns)) {
@@ -70,6 +71,12 @@ void FrameStream::start(std::function<void(capnp::MessageReader&)> on_frame) {
   GW_ASSERT(!on_frame_, "a frame stream is started once");
   on_frame_ = std::move(on_frame);
   to_read_.wake_all();
+}
+
+void FrameStream::lend_to(std::shared_ptr<DirectSender> direct) {
+  direct_ = std::move(direct);
+  direct_->on_unwritten = [this] { take_back(); };
+  lend();
 }
 
 void FrameStream::attach(Stream connection) {
@@ -93,6 +100,7 @@ void FrameStream::send(Frame frame) {
   GW_REQUIRE(bytes <= options_.frame_bytes_max, "frame for ", options_.name, ": it has ",
              format_bytes(bytes), ", expected at most ", format_bytes(options_.frame_bytes_max));
   if (closed_.is_set()) return;
+  take_back();
   if (sent_.bytes() > options_.queued_bytes_max) {
     return end(
         Error(ErrorKind::kUnavailable,
@@ -113,6 +121,7 @@ void FrameStream::close() { end(Result<void>()); }
 
 void FrameStream::end(Result<void> reason) {
   if (closed_.is_set()) return;
+  take_back();
   sent_.clear();
   closed_.finish(std::move(reason));
   to_write_.wake_all();  // It says goodbye.
@@ -124,9 +133,11 @@ void FrameStream::end(Result<void> reason) {
 // What is under way over the link is lost with it.
 void FrameStream::lose(const std::shared_ptr<Link>& link, const Error& why) {
   if (link == nullptr) return;
+  if (link == link_) take_back();
   link->cut();
   if (link != link_) return;  // There is another one already.
   link_.reset();
+  unwritten_.clear();
   why_lost_ = why.message();
   to_keep_.wake_all();
 }
@@ -145,6 +156,7 @@ void FrameStream::ask_soon_again() {
 }
 
 void FrameStream::ask_writer(Kind kind) {
+  take_back();
   if (due_ != Kind::kQuestion) due_ = kind;
   to_write_.wake_one();
 }
@@ -157,14 +169,16 @@ void FrameStream::keep_alert() {
 
 void FrameStream::write_loop() {
   while (!closed_.is_set()) {
-    if (!fill_batch()) {
-      to_write_.wait("for frames to send");
+    const bool is_rest = link_ != nullptr && !unwritten_.empty();
+    if (!is_rest && !fill_batch()) {
+      rest();
       continue;
     }
     const std::shared_ptr<Link> link = link_;
     writing_ = true;
     if (options_.pacer != nullptr) options_.pacer->write(batch_.frames(), batch_.bytes());
-    const Result<void> written = result_of([&] { link->write(batch_); });
+    const Result<void> written = result_of(
+        [&] { is_rest ? link->write_rest(std::exchange(unwritten_, {})) : link->write(batch_); });
     writing_ = false;
     drained_.wake_all();
     if (written.ok()) continue;
@@ -172,6 +186,43 @@ void FrameStream::write_loop() {
     lose(link, written.error());
   }
   say_goodbye();
+}
+
+void FrameStream::rest() {
+  writer_rests_ = true;
+  lend();
+  to_write_.wait("for frames to send");
+  writer_rests_ = false;
+  take_back();
+}
+
+// Where nothing waits to be written, and all that the peer must be told of is known.
+void FrameStream::lend() {
+  if (direct_ == nullptr || lent_ || closed_.is_set() || link_ == nullptr || !heard_) return;
+  if (!writer_rests_ || sent_.waiting() || due_ || !unwritten_.empty()) return;
+  if (sent_.bytes() > DirectSender::kBytesMax || link_->socket() < 0) return;
+  lent_ = true;
+  direct_->lend({link_->socket(), epoch_, sent_.last(), received_});
+}
+
+// What was sent meanwhile is as if it had been sent here.
+void FrameStream::take_back() {
+  if (!std::exchange(lent_, false)) return;
+  DirectSender::Returned returned = direct_->take_back();
+  if (returned.frames.empty()) return;
+  for (Frame& frame : returned.frames) {
+    sent_.push(std::move(frame));
+    static_cast<void>(sent_.next());
+    counts_->frames_sent.add();
+  }
+  counts_->writes.add(returned.writes);
+  counts_->bytes_sent.add(returned.bytes);
+  told_ = received_;
+  owed_frames_ = owed_bytes_ = 0;
+  keep_alert();
+  if (returned.unwritten.empty()) return;
+  unwritten_ = std::move(returned.unwritten);
+  to_write_.wake_one();
 }
 
 // False: nothing may be written now.
@@ -231,6 +282,7 @@ void FrameStream::read_loop() {
       if (closed_.is_set()) return;
       if (arrived.ok()) {
         if (link == link_) take(link, arrived.value());
+        lend();
       } else if (arrived.error().kind() == ErrorKind::kUnavailable) {
         lose(link, arrived.error());
       } else {
@@ -250,6 +302,7 @@ void FrameStream::read_loop() {
 
 void FrameStream::take(const std::shared_ptr<Link>& link, const Link::Arrived& arrived) {
   const FramePrefix& prefix = arrived.prefix;
+  take_back();
   if (epoch_ == 0) {
     epoch_ = prefix.epoch;
     to_write_.wake_all();
@@ -301,6 +354,7 @@ void FrameStream::take_frame(const std::shared_ptr<Link>& link, const Link::Arri
   if (++owed_frames_ >= kOwedFramesMax || owed_bytes_ >= kOwedBytesMax)
     ask_writer(Kind::kAcknowledgement);
   keep_alert();
+  lend();  // For who is told by the frame, and sends the next.
   deliver(arrived.message);
 }
 

@@ -15,10 +15,10 @@
 // which says goodbye, so that the peer does not dial again.
 //
 // Invariants: frames arrive in the order in which they were sent, each once, until the stream ends.
-// Threads: the reactor's thread. send() never suspends: a peer that leaves too much unacknowledged
-// is given up, so that nobody waits for another process inside the event loop. on_frame runs in the
-// stream's reader fiber and may suspend, which holds back the peer. The reader passed to it is
-// valid during the call only.
+// Threads: the reactor's thread; others send through a DirectSender. send() never suspends: a peer
+// that leaves too much unacknowledged is given up, so that nobody waits for another process inside
+// the event loop. on_frame runs in the stream's reader fiber and may suspend, which holds back the
+// peer. The reader passed to it is valid during the call only.
 // Errors: send() throws kInvalid for a frame beyond the limit. A frame that arrives and breaks the
 // format or the limit ends the stream (nothing is allocated for it), and so does one of another
 // stream (its epoch differs) or an acknowledgement of what was never sent; so do errors thrown by
@@ -41,9 +41,11 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "runtime/fibers/fiber_group.h"
 #include "runtime/fibers/future.h"
+#include "runtime/net/direct_sender.h"
 #include "runtime/net/frame.h"
 #include "runtime/net/frame_counts.h"
 #include "runtime/net/frame_link.h"
@@ -70,6 +72,11 @@ class FrameStream {
 
   // Begins to receive; once.
   void start(std::function<void(capnp::MessageReader&)> on_frame);
+  // Whenever there is nothing to write, lets others send through it; once. They do so only where
+  // connections are sockets.
+  void lend_to(std::shared_ptr<DirectSender> direct);
+  // Whether others may send now.
+  bool lends() const { return lent_; }
   // Goes on over this connection, in place of any other.
   void attach(Stream connection);
   // Queues a frame; ends the stream where the peer leaves more than queued_bytes_max already. Once
@@ -99,6 +106,9 @@ class FrameStream {
   void keep_up();
 
   bool fill_batch();
+  void rest();
+  void lend();
+  void take_back();
   internal::FramePrefix prefix_of(Kind kind, uint64_t sequence) const;
   void say_goodbye();
   void take(const std::shared_ptr<Link>& link, const Link::Arrived& arrived);
@@ -138,9 +148,13 @@ class FrameStream {
   internal::SentFrames sent_;
   internal::FrameBatch batch_;
   bool writing_ = false;
-  std::optional<Kind> due_;  // A prefix to write even if there is no frame to go with it.
-  uint64_t received_ = 0;    // The last frame that arrived,
-  uint64_t told_ = 0;        // and the last that the peer was told of.
+  bool writer_rests_ = false;
+  std::shared_ptr<DirectSender> direct_;
+  bool lent_ = false;
+  std::vector<std::byte> unwritten_;  // What others sent and the system did not take; of link_.
+  std::optional<Kind> due_;           // A prefix to write even if there is no frame to go with it.
+  uint64_t received_ = 0;             // The last frame that arrived,
+  uint64_t told_ = 0;                 // and the last that the peer was told of.
   size_t owed_frames_ = 0, owed_bytes_ = 0;
   int silent_ticks_ = 0, question_ticks_;  // Since an acknowledgement came; before it is asked for.
 

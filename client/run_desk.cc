@@ -1,0 +1,67 @@
+#include "client/run_desk.h"
+
+#include <array>
+#include <span>
+#include <utility>
+
+#include "protocol/frames.h"
+
+namespace gangway::internal {
+
+// The run is known before its end can come.
+bool RunDesk::send(const RunFrame& frame, const RunDone& done) {
+  if (!direct_->is_lent()) return false;
+  std::array<Frame, 2> frames{nullptr, encode(frame)};
+  const std::lock_guard lock(mutex_);
+  if (is_closed_) return false;
+  if (!let_go_.empty()) frames[0] = encode(FreeFrame{let_go_});
+  const auto run = runs_.emplace(frame.run, done).first;
+  if (direct_->send(std::span(frames).subspan(let_go_.empty() ? 1 : 0))) {
+    let_go_.clear();
+    return true;
+  }
+  runs_.erase(run);
+  return false;
+}
+
+bool RunDesk::let_go(ArrayId array) {
+  const std::lock_guard lock(mutex_);
+  if (!is_looked_for_ || is_closed_) return false;
+  let_go_.push_back(array);
+  return true;
+}
+
+void RunDesk::add(RunId run, RunDone done) {
+  const std::lock_guard lock(mutex_);
+  runs_.emplace(run, std::move(done));
+}
+
+RunDone RunDesk::take(RunId run) {
+  const std::lock_guard lock(mutex_);
+  auto node = runs_.extract(run);
+  return node.empty() ? nullptr : std::move(node.mapped());
+}
+
+std::map<RunId, RunDone> RunDesk::close() {
+  const std::lock_guard lock(mutex_);
+  is_closed_ = true;
+  return std::exchange(runs_, {});
+}
+
+std::vector<ArrayId> RunDesk::take_let_go() {
+  const std::lock_guard lock(mutex_);
+  return std::exchange(let_go_, {});
+}
+
+bool RunDesk::begin_to_look() {
+  const std::lock_guard lock(mutex_);
+  return !std::exchange(is_looked_for_, true);
+}
+
+bool RunDesk::may_end_to_look() {
+  const std::lock_guard lock(mutex_);
+  if (let_go_.empty()) is_looked_for_ = false;
+  return !is_looked_for_;
+}
+
+}  // namespace gangway::internal
