@@ -8,7 +8,9 @@ namespace {
 constexpr int64_t kSmallBytes = 64 << 10;
 
 // The program is verified by the controller: here it may still be anything.
-int64_t bytes_of(const Type& type) { return is_valid(type) ? type.bytes() : 0; }
+int64_t bytes_of(const Type& type) {
+  return is_valid(type) ? std::min(type.bytes(), kSmallBytes + 1) : 0;
+}
 
 int64_t bytes_of(const Program& program, const Edge& edge) {
   if (edge.node >= program.nodes.size()) return 0;

@@ -67,13 +67,18 @@ class Lowering {
                     .slice = from.slice,
                     .type = from.types[result],
                     .sharding = resolve(mesh(from), from.placements[result])};
-    const std::optional<Type> local = local_type(value.type, mesh(from), value.sharding);
-    if (!local) {
+    if (!cuts_evenly(value.type, mesh(from), value.sharding)) {
       fail(from, ErrorKind::kInvalid,
            cat(to_string(value.type), " can't be cut as ", to_string(mesh(from), value.sharding),
                " over ", to_string(mesh(from))));
     }
-    value.local_type = *local;
+    value.local_type = local_type(value.type, mesh(from), value.sharding).value();
+    bytes_ += value.local_type.bytes();
+    if (bytes_ > kLocalBytesMax) {
+      fail(from, ErrorKind::kInvalid,
+           cat("the values up to this one are too large: expected at most ", kLocalBytesMax,
+               " bytes on each device"));
+    }
     plan_.values.push_back(std::move(value));
     return static_cast<uint32_t>(plan_.values.size() - 1);
   }
@@ -236,7 +241,10 @@ class Lowering {
     values_[id] = {add_value(from, 0, PlanStorage::kTemporary, {})};
     const PlanValue& sent = plan_.values[value_of(from.inputs[0])];
     const PlanValue& received = plan_.values[values_[id][0]];
-    if (sent.local_type != received.local_type ||
+    const Mesh& mesh_sent = plan_.slices[sent.slice].mesh;
+    const bool moves_parts = mesh(from) == mesh_sent && canonical(mesh_sent, sent.sharding) !=
+                                                            canonical(mesh_sent, received.sharding);
+    if (moves_parts || sent.local_type != received.local_type ||
         mesh(from).devices() != plan_.slices[sent.slice].mesh.devices()) {
       fail(from, ErrorKind::kUnimplemented,
            cat("re-shards on the way: from ", to_string(sent.local_type), " on each of ",
@@ -294,6 +302,7 @@ class Lowering {
   CompileCache& cache_;
   Plan plan_;
   std::vector<std::vector<uint32_t>> values_;           // By program node and result.
+  int64_t bytes_ = 0;                                   // Of all values, on each device.
   std::vector<std::pair<uint32_t, uint32_t>> updated_;  // (node, result) that are state updates.
   std::vector<uint32_t> commits_;                       // Plan nodes.
   std::vector<uint32_t> guarded_;                       // Values that must be finite.

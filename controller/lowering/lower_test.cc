@@ -54,6 +54,33 @@ TEST(LowerTest, ATransferBecomesASendAndAReceive) {
   EXPECT_THAT(to_text(plan), HasSubstr("() from 1 -> %2 on slice 1  // lower_test.cc:"));
 }
 
+TEST(LowerTest, ATransferKeepsEveryPartOnItsDevice) {
+  const auto lowered = [](const AxisPlacements& from, const AxisPlacements& to) {
+    const Mesh mesh{{{"a", 2}, {"b", 2}}};
+    ProgramBuilder b("two slices", mesh);
+    b.slice("second", mesh);
+    Builder f("f", mesh);
+    f.result("y", f.parameter("x", f32({8}), to) + 1.0);
+    const auto function = std::make_shared<const Function>(f.build());
+    const ProgramValue moved = b.transfer(b.input_on(0, "x", f32({8}), from), 1);
+    b.call(1, "last", function, {moved});
+    CompileCache cache;
+    const LowerOptions options{.slices = {{{0, 0, 4}}, {{0, 4, 4}}}, .hosts = {"host-0"}};
+    try {
+      lower(b.build(), options, cache);
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+    return std::string("lowered");
+  };
+  const AxisPlacements on_a = {{"a", shard(0)}}, on_b = {{"b", shard(0)}};
+  EXPECT_EQ(lowered(on_a, {{"a", shard(0, 1)}}), "lowered") << "one layout, spelled in two ways";
+  EXPECT_THAT(lowered(on_a, on_b), HasSubstr("re-shards on the way"))
+      << "of one size, but other devices hold the halves";
+  EXPECT_THAT(lowered({{"a", shard(0)}, {"b", shard(0)}}, {{"a", shard(0, 1)}, {"b", shard(0)}}),
+              HasSubstr("re-shards on the way"));
+}
+
 // Four products of 2 GFLOP, one after another.
 Program products() {
   ProgramBuilder b("products", Mesh{});

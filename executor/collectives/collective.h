@@ -31,10 +31,9 @@
 #include "executor/transfers/link_meter.h"
 #include "executor/work/work.h"
 #include "ir/types/dtype.h"
+#include "ir/types/reduction.h"
 
 namespace gangway {
-
-enum class Reduction : uint8_t { kSum, kMax, kMin };
 
 // `in` may be `out`.
 struct CollectiveTensor {

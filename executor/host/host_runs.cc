@@ -305,10 +305,9 @@ EventPtr Host::Impl::fill_source(HostPlan& made, size_t d, DeviceRun& run, uint3
   const TensorShards& rows = made.shards[value];
   const uint32_t mesh_device = rows.on(device.member.device, device.member.rank)->mesh_device;
   int64_t first = 0, part = rows.type.dims[0];
-  for (size_t axis = 0; axis < rows.sharding.size(); ++axis) {
-    if (rows.sharding[axis].kind != PlacementKind::kShard) continue;
-    part /= rows.mesh.axes[axis].size;
-    first += rows.mesh.coordinate(mesh_device, static_cast<int>(axis)) * part;
+  for (int axis : cut_axes(rows.sharding, 0)) {
+    part /= rows.mesh.axes[static_cast<size_t>(axis)].size;
+    first += rows.mesh.coordinate(mesh_device, axis) * part;
   }
   auto filled = std::make_shared<Event>();
   filled->on_ready([target = device.device] { target->ring(); });

@@ -5,16 +5,12 @@ namespace gangway {
 ShardRuns::ShardRuns(const TensorShards& tensor, uint32_t mesh_device) {
   const Dims &global = tensor.type.dims, &local = tensor.local.dims;
   std::vector<int64_t> starts(global.size(), 0);
-  for (size_t axis = 0; axis < tensor.sharding.size(); ++axis) {
-    const Placement& placement = tensor.sharding[axis];
-    if (placement.kind != PlacementKind::kShard) continue;
-    const auto dim = static_cast<size_t>(placement.dim);
-    // An earlier axis is the outer cut: what it leaves is cut further by this one.
+  for (size_t dim = 0; dim < global.size(); ++dim) {
     int64_t part = global[dim];
-    for (size_t outer = 0; outer <= axis; ++outer) {
-      if (tensor.sharding[outer] == placement) part /= tensor.mesh.axes[outer].size;
+    for (int axis : cut_axes(tensor.sharding, static_cast<int>(dim))) {
+      part /= tensor.mesh.axes[static_cast<size_t>(axis)].size;
+      starts[dim] += tensor.mesh.coordinate(mesh_device, axis) * part;
     }
-    starts[dim] += tensor.mesh.coordinate(mesh_device, static_cast<int>(axis)) * part;
   }
   bytes_ = static_cast<int64_t>(size_of(tensor.type.dtype));
   std::vector<int64_t> strides(global.size());

@@ -196,6 +196,11 @@ TEST(Builder, SizesThatOverflowAreRefused) {
   EXPECT_THAT(message_of([&] { reshape(x, {huge, huge}); }), HasSubstr("reshape: "));
   EXPECT_THAT(message_of([&] { broadcast_to(x, {huge, 4}); }), HasSubstr("broadcast: "));
   EXPECT_THAT(message_of([&] { slice(x, 0, -huge, huge); }), HasSubstr("slice: "));
+  const int64_t odd = (int64_t{1} << 62) + 1;
+  EXPECT_THAT(message_of([&] { reshape(x, {-1, 4, odd}); }), HasSubstr("reshape: no size fits"));
+  Value most = b.parameter("most", f32({kElementsMax}));
+  const std::vector<Value> many(65'537, most);  // 2^64 + 2^48 elements.
+  EXPECT_THAT(message_of([&] { concat(many, 0); }), HasSubstr("concat: the result is too large"));
 }
 
 TEST(Builder, ParametersComeFirstHoweverLateTheyAreDeclared) {

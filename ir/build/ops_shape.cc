@@ -47,8 +47,8 @@ Value reshape(Value x, Dims dims, Loc loc) {
   if (open != dims.end()) {
     int64_t rest = 1;
     for (int64_t dim : dims) {
-      if (dim > 0 && rest <= kElementsMax) rest *= dim;
       if (dim == 0) rest = 0;
+      if (dim > 0 && rest > 0) rest = dim > kElementsMax / rest ? kElementsMax + 1 : rest * dim;
     }
     if (rest == 0 || x.type().elements() % rest != 0) {
       refuse_at(loc, cat("reshape: no size fits the -1: operand is ", to_string(x.type()),

@@ -38,6 +38,7 @@ bool same_graph(const Function& a, const Function& b) {
   for (size_t i = 0; i < a.parameters.size(); ++i) {
     if (a.parameters[i].name != b.parameters[i].name) return false;
     if (a.parameters[i].placements != b.parameters[i].placements) return false;
+    if (a.parameters[i].priorities != b.parameters[i].priorities) return false;
   }
   if (a.nodes.size() != b.nodes.size()) return false;
   for (size_t i = 0; i < a.nodes.size(); ++i) {

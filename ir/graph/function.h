@@ -70,6 +70,8 @@ struct NodeInfo {
 struct Parameter {
   std::string name;
   AxisPlacements placements;  // As the user wrote them.
+  // By placement: those of lower priority decide first how other values are cut. Empty: all 0.
+  std::vector<int> priorities = {};
 };
 
 struct Function {

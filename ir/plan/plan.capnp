@@ -11,10 +11,12 @@ using Cxx = import "/capnp/c++.capnp";
 $Cxx.namespace("gangway::wire");
 
 const planVersion :UInt32 = 2;
+const planVersionMax :UInt32 = 3;
+# 3: a value's placements have a cut order. A plan without one is written as version 2.
 
 struct Plan {
   version @0 :UInt32;
-  # planVersion of the writer; another one is refused.
+  # planVersion to planVersionMax; another one is refused.
   name @1 :Text;
   hosts @2 :List(Text);
   slices @3 :List(Slice);
@@ -70,6 +72,7 @@ struct Plan {
   struct Placement {
     kind @0 :UInt8;
     dim @1 :Int32;
+    order @2 :UInt8;
   }
   struct Value {
     name @0 :Text;

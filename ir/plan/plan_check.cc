@@ -7,6 +7,7 @@
 #include "ir/plan/islands.h"
 #include "ir/plan/plan_members.h"
 #include "ir/plan/positions.h"
+#include "ir/types/limits.h"
 #include "runtime/base/error.h"
 
 namespace gangway {
@@ -127,8 +128,13 @@ class Check {
             to_string(value.type), " does not lie over mesh ",
             to_string(plan_.slices[value.slice].mesh), " as it says");
     for (const Placement& placement : value.sharding) {
-      GW_PLAN(placement.kind != PlacementKind::kPartial, "value ", index, " is partial");
+      GW_PLAN(!is_partial(placement), "value ", index, " is partial");
+      GW_PLAN(placement.order >= 0 && placement.order < static_cast<int>(kMeshAxesMax), "value ",
+              index, " is cut in the order ", placement.order);
     }
+    bytes_ += value.local_type.bytes();
+    GW_PLAN(bytes_ <= kLocalBytesMax, "its values take more than ", kLocalBytesMax,
+            " bytes of a device");
     written_[index] = value.storage == PlanStorage::kState || value.storage == PlanStorage::kInput;
   }
 
@@ -238,7 +244,7 @@ class Check {
     GW_PLAN(node.inputs.empty() && node.results.size() == 1, "source \"", node.name,
             "\" must give one value");
     for (const Placement& placement : value(node.results[0]).sharding)
-      GW_PLAN(placement == replicate() || placement == shard(0), "source \"", node.name,
+      GW_PLAN(placement == replicate() || placement.dim == 0, "source \"", node.name,
               "\" is cut by rows only");
   }
 
@@ -288,6 +294,7 @@ class Check {
 
   const Plan& plan_;
   std::vector<bool> written_;
+  int64_t bytes_ = 0;  // Of all values, on each device.
   bool gated_ = false;
 };
 
@@ -298,7 +305,8 @@ std::optional<Type> local_type_of(const PlanValue& value, const std::vector<Plan
   const Mesh& mesh = slices[value.slice].mesh;
   const bool has_devices = std::all_of(mesh.axes.begin(), mesh.axes.end(),
                                        [](const MeshAxis& axis) { return axis.size >= 1; });
-  return has_devices ? local_type(value.type, mesh, value.sharding) : std::nullopt;
+  if (!has_devices || !cuts_evenly(value.type, mesh, value.sharding)) return std::nullopt;
+  return local_type(value.type, mesh, value.sharding);
 }
 
 void require_valid(const Plan& plan) { Check(plan).run(); }

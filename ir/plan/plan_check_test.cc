@@ -93,6 +93,20 @@ TEST(PlanCheckTest, LocalTypesMustFollowFromTheSharding) {
                 p.values[0].local_type = f32({8});
               }),
               HasSubstr("expected f32[4] on each device, got f32[8]"));
+  EXPECT_THAT(mistake([](Plan& p) { p.values[0].type = f32({7}); }),
+              HasSubstr("f32[7] does not lie over mesh {data: 2} as it says"))
+      << "padded parts";
+  EXPECT_THAT(mistake([](Plan& p) { p.values[0].sharding = {shard(0, 16)}; }),
+              HasSubstr("value 0 is cut in the order 16"));
+  EXPECT_EQ(mistake([](Plan& p) { p.values[0].sharding = {shard(0, 15)}; }), "accepted");
+}
+
+TEST(PlanCheckTest, ValuesOfAPlanFitADevice) {
+  EXPECT_THAT(mistake([](Plan& p) {
+                const Type huge = f64({kElementsMax});
+                p.values.resize(40, {"big", PlanStorage::kInput, 0, huge, huge, {replicate()}});
+              }),
+              HasSubstr("its values take more than 72057594037927936 bytes of a device"));
 }
 
 TEST(PlanCheckTest, NoNodeReadsAValueBeforeALowerTicketWroteIt) {

@@ -1,5 +1,7 @@
 #include "ir/plan/plan_wire.h"
 
+#include <algorithm>
+
 #include "ir/plan/plan.capnp.h"
 #include "ir/plan/plan_check.h"
 #include "ir/wire/message.h"
@@ -145,6 +147,7 @@ void write_value(P::Value::Builder to, const PlanValue& value) {
   for (uint32_t i = 0; i < sharding.size(); ++i) {
     sharding[i].setKind(static_cast<uint8_t>(value.sharding[i].kind));
     sharding[i].setDim(value.sharding[i].dim);
+    sharding[i].setOrder(static_cast<uint8_t>(value.sharding[i].order));
   }
 }
 
@@ -156,7 +159,9 @@ PlanValue read_value(P::Value::Reader from, const std::vector<PlanSlice>& slices
                            read_numbers<int64_t>(from.getType().getDims())}};
   for (auto placement : from.getSharding()) {
     value.sharding.push_back(
-        {read_enum(placement.getKind(), PlacementKind::kPartial, "placement"), placement.getDim()});
+        {.kind = read_enum(placement.getKind(), PlacementKind::kPartial, "placement"),
+         .dim = placement.getDim(),
+         .order = placement.getOrder()});
   }
   // Where there is none, require_valid() says why.
   value.local_type = local_type_of(value, slices).value_or(Type{});
@@ -242,8 +247,15 @@ PlanNode read_node(P::Node::Reader from) {
   return node;
 }
 
+bool has_orders(const Plan& plan) {
+  return std::ranges::any_of(plan.values, [](const PlanValue& value) {
+    return std::ranges::any_of(value.sharding,
+                               [](const Placement& placement) { return placement.order != 0; });
+  });
+}
+
 void write_plan(P::Builder to, const Plan& plan) {
-  to.setVersion(wire::PLAN_VERSION);
+  to.setVersion(has_orders(plan) ? wire::PLAN_VERSION_MAX : wire::PLAN_VERSION);
   to.setName(plan.name);
   to.setRunsInFlightMax(plan.runs_in_flight_max);
   to.setDispatch(static_cast<uint8_t>(plan.dispatch));
@@ -271,8 +283,9 @@ void write_plan(P::Builder to, const Plan& plan) {
 }
 
 Plan read_plan(P::Reader from) {
-  GW_REQUIRE(from.getVersion() == wire::PLAN_VERSION, "plan: of another version: expected ",
-             uint32_t{wire::PLAN_VERSION}, ", got ", from.getVersion());
+  GW_REQUIRE(from.getVersion() >= wire::PLAN_VERSION && from.getVersion() <= wire::PLAN_VERSION_MAX,
+             "plan: of another version: expected ", uint32_t{wire::PLAN_VERSION}, " to ",
+             uint32_t{wire::PLAN_VERSION_MAX}, ", got ", from.getVersion());
   Plan plan{.name = from.getName().cStr(),
             .inputs = read_numbers<uint32_t>(from.getInputs()),
             .sources = read_numbers<uint32_t>(from.getSources()),

@@ -108,6 +108,37 @@ Mesh parse_mesh(Lexer& lexer) {
   return mesh;
 }
 
+namespace {
+
+// "@1" behind a cut: its order.
+int parse_order(Lexer& lexer) {
+  if (lexer.peek().kind != TokenKind::kFunction) return 0;
+  const Token token = lexer.take();
+  const auto parsed = gangway::parse_placement(cat("shard(0)@", token.text));
+  if (parsed) return parsed->order;
+  lexer.fail_at(
+      token, cat("expected a cut's order from @0 to @", kMeshAxesMax - 1, ", got @", token.text));
+}
+
+Placement parse_placement(Lexer& lexer) {
+  if (accept_word(lexer, "replicate")) return replicate();
+  if (accept_word(lexer, "shard")) {
+    expect_punct(lexer, "(");
+    const auto dim = static_cast<int>(parse_int_at_most(lexer, "a dimension", kRankMax - 1));
+    expect_punct(lexer, ")");
+    return shard(dim, parse_order(lexer));
+  }
+  if (!accept_word(lexer, "partial")) lexer.fail("shard(dimension), replicate or partial");
+  if (!accept_punct(lexer, "(")) return partial();
+  const auto reduction = parse_reduction(lexer.peek().text);
+  if (lexer.peek().kind != TokenKind::kWord || !reduction) lexer.fail("sum, max or min");
+  lexer.take();
+  expect_punct(lexer, ")");
+  return partial(*reduction);
+}
+
+}  // namespace
+
 AxisPlacements parse_placements(Lexer& lexer) {
   AxisPlacements placements;
   expect_punct(lexer, "{");
@@ -115,17 +146,7 @@ AxisPlacements parse_placements(Lexer& lexer) {
     if (placements.size() == kMeshAxesMax) lexer.fail(cat("at most ", kMeshAxesMax, " axes"));
     std::string axis = parse_name(lexer, "an axis of a mesh");
     expect_punct(lexer, ":");
-    Placement placement;
-    if (accept_word(lexer, "shard")) {
-      expect_punct(lexer, "(");
-      placement = shard(static_cast<int>(parse_int_at_most(lexer, "a dimension", kRankMax - 1)));
-      expect_punct(lexer, ")");
-    } else if (accept_word(lexer, "partial")) {
-      placement = partial();
-    } else if (!accept_word(lexer, "replicate")) {
-      lexer.fail("shard(dimension), replicate or partial");
-    }
-    placements.emplace_back(axis, placement);
+    placements.emplace_back(axis, parse_placement(lexer));
   });
   return placements;
 }

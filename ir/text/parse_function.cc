@@ -40,8 +40,18 @@ class FunctionParser {
     expect_punct(lexer_, ":");
     f_.types.push_back(parse_type(lexer_));
     if (at_punct(lexer_, "{")) parameter.placements = parse_placements(lexer_);
+    if (accept_word(lexer_, "priorities")) parse_priorities(parameter);
     parse_sharding();
     f_.parameters.push_back(std::move(parameter));
+  }
+
+  void parse_priorities(Parameter& parameter) {
+    expect_punct(lexer_, "[");
+    parse_list(lexer_, "]", [&] {
+      if (parameter.priorities.size() == kMeshAxesMax) lexer_.fail("fewer priorities");
+      const int64_t priority = parse_int_at_most(lexer_, "a priority", kAnnotationPriorityMax);
+      parameter.priorities.push_back(static_cast<int>(priority));
+    });
   }
 
   // The mesh stands behind the parameters, so shardings are resolved at the end.

@@ -37,6 +37,9 @@ class FunctionPrinter {
       const Parameter& parameter = f_.parameters[id];
       std::string text = cat("%", id, " ", quote(parameter.name), ": ", type(id));
       if (!parameter.placements.empty()) text += " " + print_placements(parameter.placements);
+      if (!parameter.priorities.empty())
+        text += " priorities " +
+                to_string(Dims(parameter.priorities.begin(), parameter.priorities.end()));
       parameters.push_back(text + sharding(id));
       width += parameters.back().size() + 2;
     }

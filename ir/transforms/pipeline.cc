@@ -19,22 +19,17 @@ std::vector<Sharding> parameter_shardings(const Function& global) {
   for (ValueId p = 0; p < global.parameters.size(); ++p) {
     const Parameter& parameter = global.parameters[p];
     Sharding sharding = resolve(global.mesh, parameter.placements);
-    GW_REQUIRE(local_type(global.types[p], global.mesh, sharding).has_value(), global.name,
-               ": parameter \"", parameter.name, "\" ", to_string(global.types[p]),
-               " can't be cut as ", to_string(global.mesh, sharding), " over ",
-               to_string(global.mesh));
+    GW_REQUIRE(cuts_evenly(global.types[p], global.mesh, sharding), global.name, ": parameter \"",
+               parameter.name, "\" ", to_string(global.types[p]), " can't be cut as ",
+               to_string(global.mesh, sharding), " over ", to_string(global.mesh));
     shardings.push_back(std::move(sharding));
   }
   return shardings;
 }
 
-// Cut over one device is whole.
-void drop_trivial_axes(const Mesh& mesh, std::vector<Sharding>& shardings) {
-  for (Sharding& sharding : shardings) {
-    for (size_t axis = 0; axis < sharding.size(); ++axis) {
-      if (mesh.axes[axis].size == 1) sharding[axis] = replicate();
-    }
-  }
+// An empty one stays open.
+void make_canonical(const Mesh& mesh, std::vector<Sharding>& shardings) {
+  for (Sharding& sharding : shardings) sharding = canonical(mesh, std::move(sharding));
 }
 
 }  // namespace
@@ -53,8 +48,8 @@ Compiled compile_function(const Function& global, const CallContext& context) {
     wanted[pair.result] = compiled.parameter_shardings[pair.parameter];
   if (context.finite_result != kNone) wanted[context.finite_result] = replicated(global.mesh);
 
-  drop_trivial_axes(global.mesh, compiled.parameter_shardings);
-  drop_trivial_axes(global.mesh, wanted);
+  make_canonical(global.mesh, compiled.parameter_shardings);
+  make_canonical(global.mesh, wanted);
 
   Function simplified = simplify(global);
   Propagation propagation = propagate_shardings(simplified, compiled.parameter_shardings);

@@ -16,6 +16,7 @@ inline constexpr size_t kFunctionsMax = size_t{1} << 16;  // Of a program.
 inline constexpr size_t kSlicesMax = size_t{1} << 12;
 inline constexpr size_t kLocsMax = size_t{1} << 20;
 inline constexpr size_t kMeshAxesMax = 16;
+inline constexpr int kAnnotationPriorityMax = 15;  // Of an annotation.
 inline constexpr int64_t kMeshDevicesMax = int64_t{1} << 24;
 inline constexpr size_t kNameBytesMax = 1024;         // Names, files, scopes.
 inline constexpr size_t kAttrsMax = 64;               // Of a node.

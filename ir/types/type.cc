@@ -50,7 +50,8 @@ bool is_valid(const Type& type) {
   int64_t count = 1;
   for (int64_t dim : type.dims) {
     if (dim < 0 || dim > kElementsMax) return false;
-    if (dim > 0 && count > kElementsMax / dim) return false;
+    if (dim == 0) continue;
+    if (count > kElementsMax / dim) return false;
     count *= dim;
   }
   return true;

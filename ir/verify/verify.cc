@@ -47,7 +47,7 @@ std::optional<std::string> mesh_mistake(const Mesh& mesh) {
 std::optional<std::string> type_mistake(const Type& type) {
   if (is_valid(type)) return std::nullopt;
   return cat("type ", spell(type), " is out of bounds: expected a known element type, at most ",
-             kRankMax, " dimensions of at least 0 and at most 2^40 elements");
+             kRankMax, " dimensions of at least 0 and at most 2^48 elements");
 }
 
 namespace {
@@ -89,6 +89,22 @@ std::optional<std::string> placement_mistake(const Type& type, const MeshAxis& a
     return cat("sharding: axis ", quote(axis.name), " is partial: ", spell(type),
                " cannot be a sum");
   }
+  if (placement.order < 0 || placement.order >= static_cast<int>(kMeshAxesMax)) {
+    return cat("sharding: axis ", quote(axis.name), " cuts in the order ", placement.order,
+               ": expected 0 to ", kMeshAxesMax - 1);
+  }
+  if (placement.order != 0 && placement.kind != PlacementKind::kShard) {
+    return cat("sharding: axis ", quote(axis.name), " has the cut order ", placement.order,
+               ", but cuts nothing");
+  }
+  if (placement.reduction > Reduction::kMin) {
+    return cat("sharding: axis ", quote(axis.name), " has the unknown reduction ",
+               static_cast<int>(placement.reduction));
+  }
+  if (placement.reduction != Reduction::kSum && !is_partial(placement)) {
+    return cat("sharding: axis ", quote(axis.name), " has the reduction ",
+               to_string(placement.reduction), ", but is not partial");
+  }
   return std::nullopt;
 }
 
@@ -113,7 +129,7 @@ std::optional<std::string> sharding_mistake(const Type& type, const Mesh& mesh,
   for (size_t i = 0; i < sharding.size(); ++i) {
     if (auto wrong = placement_mistake(type, mesh.axes[i], sharding[i])) return wrong;
   }
-  if (cuts == Cuts::kAny || local_type(type, mesh, sharding)) return std::nullopt;
+  if (cuts == Cuts::kAny || cuts_evenly(type, mesh, sharding)) return std::nullopt;
   return cat("sharding: ", to_string(mesh, sharding), " does not cut ", spell(type),
              " into equal parts over mesh ", to_string(mesh));
 }

@@ -112,7 +112,21 @@ class FunctionVerifier {
     for (ValueId id = 0; id < f_.types.size(); ++id) {
       if (auto wrong = type_mistake(f_.types[id])) add_value(id, *wrong), ok = false;
     }
-    return ok;
+    return ok && check_bytes();
+  }
+
+  // Of a global function only parts lie on a device.
+  bool check_bytes() {
+    if (!f_.local) return true;
+    int64_t bytes = 0;
+    for (const Type& type : f_.types) {
+      bytes += type.bytes();
+      if (bytes <= kLocalBytesMax) continue;
+      add(cat("function: the values on a device are too large: expected at most ", kLocalBytesMax,
+              " bytes in all"));
+      return false;
+    }
+    return true;
   }
 
   void check_nodes() {
@@ -245,6 +259,23 @@ class FunctionVerifier {
       if (auto wrong = placements_mistake(f_.types[id], f_.mesh, parameter.placements, cuts())) {
         add_value(id, cat("parameter ", shown(parameter.name), ": ", *wrong));
       }
+      check_priorities(id, parameter);
+    }
+  }
+
+  void check_priorities(ValueId id, const Parameter& parameter) {
+    const std::vector<int>& priorities = parameter.priorities;
+    if (priorities.empty()) return;
+    const auto allowed = [](int priority) {
+      return priority >= 0 && priority <= kAnnotationPriorityMax;
+    };
+    if (priorities.size() != parameter.placements.size()) {
+      add_value(id, cat("parameter ", shown(parameter.name), ": expected a priority for each of ",
+                        parameter.placements.size(), " placements, or none at all, got ",
+                        priorities.size()));
+    } else if (!std::ranges::all_of(priorities, allowed) || std::ranges::max(priorities) == 0) {
+      add_value(id, cat("parameter ", shown(parameter.name), ": expected priorities from 0 to ",
+                        kAnnotationPriorityMax, ", or none where all are 0"));
     }
   }
 
@@ -259,15 +290,14 @@ class FunctionVerifier {
       auto wrong = sharding_mistake(f_.types[id], f_.mesh, f_.shardings[id], cuts());
       if (wrong) add_value(id, *wrong);
     }
-    auto is_partial = [this](ValueId id) {
-      return id < f_.shardings.size() &&
-             std::ranges::find(f_.shardings[id], partial()) != f_.shardings[id].end();
+    auto has_partial = [this](ValueId id) {
+      return id < f_.shardings.size() && std::ranges::any_of(f_.shardings[id], is_partial);
     };
     for (ValueId id = 0; id < f_.parameters.size(); ++id) {
-      if (is_partial(id)) add_value(id, "sharding: a parameter is never partial");
+      if (has_partial(id)) add_value(id, "sharding: a parameter is never partial");
     }
     for (ValueId id : f_.results) {
-      if (is_partial(id)) add_value(id, "sharding: a result of a function is never partial");
+      if (has_partial(id)) add_value(id, "sharding: a result of a function is never partial");
     }
   }
 

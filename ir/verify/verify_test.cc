@@ -114,10 +114,35 @@ const Case kCases[] = {
     {"negative cut", [](Function& f) { f.parameters[1].placements = {{"data", shard(-1)}}; },
      "axis \"data\" cuts dimension -1"},
     {"unknown placement",
-     [](Function& f) {
-       f.parameters[1].placements = {{"data", {static_cast<PlacementKind>(9), 0}}};
-     },
+     [](Function& f) { f.parameters[1].placements = {{"data", {static_cast<PlacementKind>(9)}}}; },
      "axis \"data\" has the unknown placement 9"},
+    {"cut order out of range",
+     [](Function& f) { f.parameters[1].placements = {{"data", shard(0, 16)}}; },
+     "axis \"data\" cuts in the order 16: expected 0 to 15"},
+    {"order of what is not cut",
+     [](Function& f) { f.parameters[1].placements = {{"data", {.order = 1}}}; },
+     "axis \"data\" has the cut order 1, but cuts nothing"},
+    {"unknown reduction",
+     [](Function& f) {
+       f.shardings.assign(4, {replicate()});
+       f.shardings[2] = {partial(static_cast<Reduction>(3))};
+     },
+     "axis \"data\" has the unknown reduction 3"},
+    {"reduction of what is not partial",
+     [](Function& f) { f.parameters[1].placements = {{"data", {.reduction = Reduction::kMax}}}; },
+     "axis \"data\" has the reduction max, but is not partial"},
+    {"partial maximum as a result",
+     [](Function& f) {
+       f.shardings.assign(4, {replicate()});
+       f.shardings[3] = {partial(Reduction::kMax)};
+     },
+     "sharding: a result of a function is never partial"},
+    {"count of priorities", [](Function& f) { f.parameters[0].priorities = {1, 2}; },
+     "parameter \"x\": expected a priority for each of 1 placements, or none at all, got 2"},
+    {"priority out of range", [](Function& f) { f.parameters[0].priorities = {16}; },
+     "parameter \"x\": expected priorities from 0 to 15, or none where all are 0"},
+    {"priorities without one", [](Function& f) { f.parameters[0].priorities = {0}; },
+     "parameter \"x\": expected priorities from 0 to 15, or none where all are 0"},
     {"count of shardings", [](Function& f) { f.shardings = {{replicate()}}; },
      "expected a sharding for each of 4 values, or none at all, got 1"},
     {"length of a sharding",
@@ -166,6 +191,17 @@ const Case kCases[] = {
        f.nodes[1].body = nested(10);
      },
      "bodies lie too deep in one another: expected at most 4"},
+    {"values that no device holds",
+     [](Function& f) {
+       f.local = true;
+       f.types.assign(4, f64({int64_t{1} << 48}));
+       for (int i = 0; i < 64; ++i) {
+         f.nodes.push_back({.op = Op::exp, .inputs = {0}, .first_result = f.value_count()});
+         f.types.push_back(f.types[0]);
+         f.infos.emplace_back();
+       }
+     },
+     "the values on a device are too large: expected at most 72057594037927936 bytes in all"},
     {"too many parameters", [](Function& f) { f.parameters.resize(kParametersMax + 1); },
      "too many parameters: expected at most 65536, got 65537"},
 };

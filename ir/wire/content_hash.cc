@@ -11,7 +11,7 @@ namespace {
 // that no two graphs give one sequence.
 class GraphHasher {
  public:
-  GraphHasher() { add(kWireVersion); }
+  GraphHasher() { add(kWireVersionMin); }
 
   void add(const Function& f) {
     add(f.name);
@@ -20,7 +20,7 @@ class GraphHasher {
     add(f.parameters.size());
     for (const Parameter& parameter : f.parameters) {
       add(parameter.name);
-      add(parameter.placements);
+      add_placements(parameter);
     }
     add(f.types.size());
     for (const Type& type : f.types) add(type);
@@ -69,8 +69,14 @@ class GraphHasher {
   }
 
   void add(const Placement& placement) {
-    add(placement.kind);
+    // What version 1 can't say has a mark of its own, so that the hashes of its graphs stay.
+    constexpr uint64_t kWithOrder = 1 << 8;
+    const bool plain = placement.order == 0 && placement.reduction == Reduction::kSum;
+    add(static_cast<uint64_t>(placement.kind) | (plain ? 0 : kWithOrder));
     add(placement.dim);
+    if (plain) return;
+    add(placement.order);
+    add(placement.reduction);
   }
 
   void add(const AxisPlacements& placements) {
@@ -79,6 +85,18 @@ class GraphHasher {
       add(axis);
       add(placement);
     }
+  }
+
+  // As version 1 where there are no priorities; a mark in the count tells them apart.
+  void add_placements(const Parameter& parameter) {
+    if (parameter.priorities.empty()) return add(parameter.placements);
+    constexpr uint64_t kWithPriorities = uint64_t{1} << 32;
+    add(parameter.placements.size() | kWithPriorities);
+    for (const auto& [axis, placement] : parameter.placements) {
+      add(axis);
+      add(placement);
+    }
+    for (int priority : parameter.priorities) add(priority);
   }
 
   void add(const Type& type) {

@@ -2,9 +2,9 @@
 # program file, and what a content-addressed cache stores.
 #
 # Rules for every message
-#  - A reader first looks at `version`. It reads its own version only; another one is refused with a
-#    clear error, never guessed at. A change that old readers would misread takes a new version; new
-#    fields whose default means "as before" do not.
+#  - A reader first looks at `version`. It reads the versions that it knows; another one is refused
+#    with a clear error, never guessed at. A change that old readers would misread takes a new
+#    version, and a graph that does without it is still written as the version before.
 #  - The message is packed (Cap'n Proto packing), one segment or several, and nothing follows it.
 #  - Nothing is trusted. The reader bounds the traversal and the nesting, checks every index into a
 #    table, and then runs the verifier over the graph that it built. Any bytes give a graph or an
@@ -44,11 +44,16 @@ struct MeshAxis {
 struct Placement {
   kind @0 :UInt8;
   dim @1 :Int32;  # Of a shard; else 0.
+
+  # Since version 2, as are priorities: a graph without any of them is written as version 1.
+  order @2 :UInt8;      # Of a shard: lower is the outer cut of a dimension.
+  reduction @3 :UInt8;  # Of a partial: 0 sum, 1 maximum, 2 minimum.
 }
 
 struct AxisPlacement {
   axis @0 :UInt32;
   placement @1 :Placement;
+  priority @2 :UInt8;  # Of a parameter's: lower ones are propagated first.
 }
 
 struct Attr {

@@ -15,7 +15,10 @@
 
 namespace gangway {
 
-inline constexpr uint32_t kWireVersion = 1;
+// A graph is written as the lowest version that can say it: 2 has cut orders and reductions of
+// placements, which most graphs leave at their defaults.
+inline constexpr uint32_t kWireVersionMin = 1;
+inline constexpr uint32_t kWireVersionMax = 2;
 
 std::vector<std::byte> to_wire(const Function& function);
 std::vector<std::byte> to_wire(const Program& program);

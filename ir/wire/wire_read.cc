@@ -43,8 +43,9 @@ class Reader {
     f.local = in.getLocal();
     bounded("parameters", in.getParameters().size(), kParametersMax);
     for (auto parameter : in.getParameters()) {
-      f.parameters.push_back(
-          {string(parameter.getName()), read_placements(parameter.getPlacements())});
+      f.parameters.push_back({string(parameter.getName()),
+                              read_placements(parameter.getPlacements()),
+                              read_priorities(parameter.getPlacements())});
     }
     f.types.reserve(bounded("values", in.getValueTypes().size(), kValuesMax));
     for (uint32_t id : in.getValueTypes()) f.types.push_back(type(id));
@@ -120,7 +121,10 @@ class Reader {
   }
 
   static Placement read_placement(wire::Placement::Reader in) {
-    return {static_cast<PlacementKind>(in.getKind()), in.getDim()};
+    return {.kind = static_cast<PlacementKind>(in.getKind()),
+            .dim = in.getDim(),
+            .order = in.getOrder(),
+            .reduction = static_cast<Reduction>(in.getReduction())};
   }
 
   AxisPlacements read_placements(capnp::List<wire::AxisPlacement>::Reader in) {
@@ -130,6 +134,13 @@ class Reader {
       placements.emplace_back(string(item.getAxis()), read_placement(item.getPlacement()));
     }
     return placements;
+  }
+
+  static std::vector<int> read_priorities(capnp::List<wire::AxisPlacement>::Reader in) {
+    std::vector<int> priorities;
+    for (auto item : in) priorities.push_back(item.getPriority());
+    if (std::ranges::all_of(priorities, [](int priority) { return priority == 0; })) return {};
+    return priorities;
   }
 
   AttrValue read_attr(wire::Attr::Reader in) {
@@ -240,8 +251,9 @@ auto with_message(std::span<const std::byte> bytes, Read read) {
     capnp::PackedMessageReader message(
         in, {.traversalLimitInWords = kWireWordsMax, .nestingLimit = kWireNestingMax});
     auto root = message.getRoot<wire::Graph>();
-    if (root.getVersion() != kWireVersion) {
-      fail(cat("this is version ", root.getVersion(), ": expected version ", kWireVersion));
+    if (root.getVersion() < kWireVersionMin || root.getVersion() > kWireVersionMax) {
+      fail(cat("this is version ", root.getVersion(), ": expected version ", kWireVersionMin,
+               " to ", kWireVersionMax));
     }
     auto graph = read(root);
     if (in.tryGetReadBuffer().size() > 0) fail("too long: expected nothing behind the graph");

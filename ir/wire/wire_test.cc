@@ -1,8 +1,11 @@
 // The wire form: what is not a graph is an error, never a crash.
 #include "ir/wire/wire.h"
 
+#include <capnp/serialize-packed.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include <set>
 
 #include "ir/build/builder.h"
 #include "ir/build/ops.h"
@@ -10,6 +13,7 @@
 #include "ir/text/text.h"
 #include "ir/types/limits.h"
 #include "ir/verify/verify.h"
+#include "ir/wire/graph.capnp.h"
 #include "ir/wire/program_file.h"
 #include "runtime/base/error.h"
 
@@ -140,8 +144,65 @@ TEST(Wire, IsCompact) {
   EXPECT_LT(to_wire(f).size(), 30u * f.nodes.size());
 }
 
+// The version is the first word of the root struct's data.
+uint32_t version_of(const Bytes& bytes) {
+  kj::ArrayInputStream in(
+      kj::arrayPtr(reinterpret_cast<const kj::byte*>(bytes.data()), bytes.size()));
+  capnp::PackedMessageReader message(in);
+  return message.getRoot<wire::Graph>().getVersion();
+}
+
+constexpr const char* kCut =
+    "func @f(%0 \"x\": f32[12] {a: shard(0)@1, b: shard(0)}) mesh {a: 2, b: 3} { return %0 \"y\" }";
+
+TEST(Wire, AGraphIsOfVersion1UntilAnOrderAReductionOrAPriorityNeeds2) {
+  Function f = parse_function(kCut);
+  EXPECT_EQ(version_of(to_wire(f)), 2u);
+  f.parameters[0].placements[0].second = shard(0);
+  EXPECT_EQ(version_of(to_wire(f)), 1u);
+  f.parameters[0].priorities = {2, 0};
+  EXPECT_EQ(version_of(to_wire(f)), 2u);
+  EXPECT_TRUE(same_graph(function_from_wire(to_wire(f)), f));
+  f.parameters[0].priorities = {};
+  EXPECT_EQ(version_of(to_wire(f)), 1u);
+  f.nodes.push_back({.op = Op::exp, .inputs = {0}, .first_result = 1});
+  f.types.push_back(f.types[0]);
+  f.infos.emplace_back();
+  f.shardings = {{shard(0), shard(0)}, {partial(Reduction::kMax), replicate()}};
+  EXPECT_EQ(version_of(to_wire(f)), 2u);
+  EXPECT_TRUE(same_graph(function_from_wire(to_wire(f)), f));
+}
+
+TEST(Wire, AVersionThatIsNotKnownIsRefused) {
+  Bytes bytes = to_wire(parse_function(kCut));
+  capnp::MallocMessageBuilder message;
+  message.initRoot<wire::Graph>().setVersion(3);
+  kj::VectorOutputStream out;
+  capnp::writePackedMessage(out, message);
+  bytes.assign(reinterpret_cast<const std::byte*>(out.getArray().begin()),
+               reinterpret_cast<const std::byte*>(out.getArray().end()));
+  EXPECT_THAT(outcome([&] { return function_from_wire(bytes); }),
+              HasSubstr("this is version 3: expected version 1 to 2"));
+}
+
+TEST(Wire, DamagedPlacementsGiveAnErrorOrAValidFunction) {
+  damage(to_wire(parse_function(kCut)),
+         [](const Bytes& damaged) { return outcome([&] { return function_from_wire(damaged); }); });
+}
+
+TEST(ContentHash, TellsCutOrdersAndPrioritiesApart) {
+  Function f = parse_function(kCut);
+  std::set<std::string> hashes = {to_string(content_hash(f))};
+  for (int order : {0, 2}) {
+    f.parameters[0].placements[0].second = shard(0, order);
+    EXPECT_TRUE(hashes.insert(to_string(content_hash(f))).second) << order;
+  }
+  f.parameters[0].priorities = {0, 1};
+  EXPECT_TRUE(hashes.insert(to_string(content_hash(f))).second);
+}
+
 TEST(ContentHash, IsTheSameInEveryProcessAndVersion) {
-  // A change of this number breaks caches between versions: then kWireVersion must change too.
+  // A change of this number breaks caches between versions: then kWireVersionMin must change too.
   Function f = parse_function("func @f(%0 \"x\": f32[4]) { %1: f32[4] = exp %0 return %1 \"y\" }");
   EXPECT_EQ(to_string(content_hash(f)), "7cc553ba27152ba0b25ca595b104d72d");
 }

@@ -1,8 +1,9 @@
 #include <capnp/serialize-packed.h>
 
+#include <algorithm>
 #include <cstring>
 #include <map>
-#include <unordered_map>
+#include <tuple>
 
 #include "ir/wire/graph.capnp.h"
 #include "ir/wire/wire.h"
@@ -36,7 +37,8 @@ struct TypeLess {
 struct ShardingLess {
   bool operator()(const Sharding& a, const Sharding& b) const {
     auto less = [](const Placement& x, const Placement& y) {
-      return x.kind != y.kind ? x.kind < y.kind : x.dim < y.dim;
+      return std::tie(x.kind, x.dim, x.order, x.reduction) <
+             std::tie(y.kind, y.dim, y.order, y.reduction);
     };
     return std::lexicographical_compare(a.begin(), a.end(), b.begin(), b.end(), less);
   }
@@ -54,8 +56,8 @@ class Writer {
   template <class Graph>
   std::vector<std::byte> run(const Graph& graph) {
     auto root = message_.initRoot<wire::Graph>();
-    root.setVersion(kWireVersion);
     write_graph(root, graph);
+    root.setVersion(version_);
     auto strings = root.initStrings(strings_.size());
     for (uint32_t i = 0; i < strings_.size(); ++i) {
       strings.set(i, kj::StringPtr(strings_[i].c_str(), strings_[i].size()));
@@ -87,6 +89,9 @@ class Writer {
   void write(wire::Placement::Builder out, const Placement& placement) {
     out.setKind(static_cast<uint8_t>(placement.kind));
     out.setDim(placement.dim);
+    out.setOrder(static_cast<uint8_t>(placement.order));
+    out.setReduction(static_cast<uint8_t>(placement.reduction));
+    if (placement.order != 0 || placement.reduction != Reduction::kSum) version_ = 2;
   }
 
   void write(capnp::List<wire::AxisPlacement>::Builder out, const AxisPlacements& placements) {
@@ -133,7 +138,13 @@ class Writer {
     for (uint32_t i = 0; i < parameters.size(); ++i) {
       const Parameter& parameter = f.parameters[i];
       parameters[i].setName(strings_.index(parameter.name));
-      write(parameters[i].initPlacements(count(parameter.placements.size())), parameter.placements);
+      auto placements = parameters[i].initPlacements(count(parameter.placements.size()));
+      write(placements, parameter.placements);
+      for (uint32_t p = 0; p < std::min<size_t>(placements.size(), parameter.priorities.size());
+           ++p) {
+        placements[p].setPriority(static_cast<uint8_t>(parameter.priorities[p]));
+        version_ = 2;
+      }
     }
     auto types = out.initValueTypes(count(f.types.size()));
     for (uint32_t i = 0; i < types.size(); ++i) types.set(i, types_.index(f.types[i]));
@@ -226,6 +237,7 @@ class Writer {
   capnp::MallocMessageBuilder message_;
   Table<std::string> strings_;
   Table<Type, TypeLess> types_;
+  uint32_t version_ = kWireVersionMin;
 };
 
 }  // namespace

@@ -1,8 +1,11 @@
 #include "tests/numerics/sharded_literals.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <numeric>
+#include <span>
 
 #include "runtime/base/error.h"
 #include "tests/interpret/interpret.h"
@@ -15,17 +18,27 @@ bool same_bits(const Literal& a, const Literal& b) {
          std::memcmp(a.values.data(), b.values.data(), a.values.size() * sizeof(double)) == 0;
 }
 
-// The parts of devices first, first + stride, ... along one axis become one.
+// All axes, outer cuts before inner ones of the same dimension.
+std::vector<int> outer_first(const Sharding& sharding) {
+  std::vector<int> axes(sharding.size());
+  std::iota(axes.begin(), axes.end(), 0);
+  std::ranges::stable_sort(axes, {},
+                           [&](int axis) { return sharding[static_cast<size_t>(axis)].order; });
+  return axes;
+}
+
+// The parts of devices first, first + stride, ... along the first of `axes` become one.
 Literal join_axis(const Mesh& mesh, const Sharding& sharding, const std::vector<Literal>& parts,
-                  size_t axis, size_t first) {
-  if (axis == mesh.axes.size()) return parts[first];
+                  std::span<const int> axes, size_t first) {
+  if (axes.empty()) return parts[first];
+  const auto axis = static_cast<size_t>(axes[0]);
   size_t stride = 1;
   for (size_t a = axis + 1; a < mesh.axes.size(); ++a)
     stride *= static_cast<size_t>(mesh.axes[a].size);
   std::vector<Literal> along;
   for (int64_t i = 0; i < mesh.axes[axis].size; ++i)
     along.push_back(
-        join_axis(mesh, sharding, parts, axis + 1, first + static_cast<size_t>(i) * stride));
+        join_axis(mesh, sharding, parts, axes.subspan(1), first + static_cast<size_t>(i) * stride));
   if (sharding[axis].kind == PlacementKind::kShard) return join(along, sharding[axis].dim);
   GW_ASSERT(sharding[axis] == replicate(), "a function's result is partial");
   for (const Literal& other : along)
@@ -42,10 +55,11 @@ std::vector<std::vector<Literal>> cut(const Mesh& mesh, const std::vector<Shardi
   for (size_t device = 0; device < parts.size(); ++device) {
     for (size_t i = 0; i < whole.size(); ++i) {
       Literal part = whole[i];
-      for (size_t axis = 0; axis < mesh.axes.size(); ++axis) {
-        if (shardings[i][axis].kind != PlacementKind::kShard) continue;
-        int64_t at = mesh.coordinate(static_cast<int64_t>(device), static_cast<int>(axis));
-        part = part_of(part, shardings[i][axis].dim, mesh.axes[axis].size, at);
+      for (int axis : outer_first(shardings[i])) {
+        const Placement& placement = shardings[i][static_cast<size_t>(axis)];
+        if (placement.kind != PlacementKind::kShard) continue;
+        int64_t at = mesh.coordinate(static_cast<int64_t>(device), axis);
+        part = part_of(part, placement.dim, mesh.axes[static_cast<size_t>(axis)].size, at);
       }
       parts[device].push_back(std::move(part));
     }
@@ -59,7 +73,7 @@ std::vector<Literal> put_together(const Mesh& mesh, const std::vector<Sharding>&
   for (size_t i = 0; i < shardings.size(); ++i) {
     std::vector<Literal> of_value;
     for (const auto& device : parts) of_value.push_back(device[i]);
-    whole.push_back(join_axis(mesh, shardings[i], of_value, 0, 0));
+    whole.push_back(join_axis(mesh, shardings[i], of_value, outer_first(shardings[i]), 0));
   }
   return whole;
 }

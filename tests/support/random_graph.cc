@@ -52,7 +52,8 @@ AxisPlacements random_placements(Random& random, const Mesh& mesh, const Type& t
     if (type.rank() == 0 || chance(random, 20)) continue;
     Placement cut = shard(static_cast<int>(below(random, type.dims.size())));
     placements.back().second = cut;
-    if (!local_type(type, mesh, resolve(mesh, placements))) placements.pop_back();
+    if (chance(random, 30)) placements.back().second.order = static_cast<int>(below(random, 16));
+    if (!cuts_evenly(type, mesh, resolve(mesh, placements))) placements.pop_back();
   }
   return placements;
 }
@@ -145,6 +146,11 @@ Function random_function(Random& random, const Mesh& mesh) {
     builder.result(cat("r", i, random_name(random)), any(random, values));
   }
   Function f = builder.build();
+  for (Parameter& parameter : f.parameters) {
+    if (parameter.placements.empty() || chance(random, 70)) continue;
+    for (size_t i = 0; i < parameter.placements.size(); ++i)
+      parameter.priorities.push_back(1 + static_cast<int>(below(random, 15)));
+  }
   if (chance(random, 50)) append_fusion(random, f);
   if (chance(random, 50)) {
     for (const Type& type : f.types) {

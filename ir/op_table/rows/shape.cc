@@ -181,7 +181,8 @@ std::vector<Type> concat_type(const OpCall& call) {
     if (ok) expected.dims[axis] = other.dims[axis];
     need(call, ok && other == expected, "operands differ beside dim ", axis, ": operand 0 is ",
          to_string(call.inputs[0]), ", operand ", i, " is ", to_string(other));
-    result.dims[axis] += other.dims[axis];
+    // A sum that is out of bounds is refused with all results that are.
+    result.dims[axis] = std::min(result.dims[axis] + other.dims[axis], kElementsMax + 1);
   }
   return {result};
 }

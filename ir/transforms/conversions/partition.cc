@@ -39,8 +39,9 @@ class Partitioner {
  private:
   Type local(ValueId value, const Sharding& sharding) const {
     auto type = local_type(global_.types[value], global_.mesh, sharding);
-    GW_ASSERT(type.has_value(), "value %", value, " ", to_string(global_.types[value]),
-              " can't be cut as ", to_string(global_.mesh, sharding));
+    GW_ASSERT(type.has_value() && cuts_evenly(global_.types[value], global_.mesh, sharding),
+              "value %", value, " ", to_string(global_.types[value]), " can't be cut as ",
+              to_string(global_.mesh, sharding));
     return *type;
   }
 
