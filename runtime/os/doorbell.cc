@@ -1,6 +1,7 @@
 #include "runtime/os/doorbell.h"
 
 #include <linux/futex.h>
+#include <sched.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -29,6 +30,7 @@ void futex_wake_all(std::atomic<uint32_t>& word) {
           0);
 }
 
+constexpr int64_t kYieldAfterNs = 5'000;
 constexpr int kPausesPerLook = 64;  // Between two readings of the clock.
 
 }  // namespace
@@ -57,6 +59,8 @@ bool Doorbell::wait(uint32_t ticket, SpinPolicy policy, int64_t time_limit_ns) {
     const int64_t now_ns = monotonic_ns();
     if (now_ns >= limit_ns) return rung();
     if (now_ns - start_ns >= policy.spin_ns) break;
+    // What rings may wait for this core.
+    if (now_ns - start_ns >= kYieldAfterNs) sched_yield();
   }
   parked_.fetch_add(1, std::memory_order_seq_cst);
   while (!rung()) {

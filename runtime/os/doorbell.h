@@ -2,7 +2,8 @@
 //
 // A waiter spins first and then parks: a ring that comes while it still spins costs 0.1-0.3 us,
 // waking a parked thread 5-45 us. A named policy says how long to spin: not at all where threads
-// outnumber cores, since the spinner would hold the core that the ringer needs.
+// outnumber cores, since the spinner would hold the core that the ringer needs. One that has spun
+// for some microseconds lets others have the core that wait for it.
 //
 // Example (the waiter):
 //   const uint32_t ticket = bell.ticket();

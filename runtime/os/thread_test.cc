@@ -2,6 +2,8 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sched.h>
+#include <time.h>
 
 #include "runtime/os/doorbell.h"
 
@@ -60,6 +62,27 @@ void play_ping_pong(SpinPolicy policy, int rounds) {
 
 TEST(Doorbell, NeverMissesARingWhenParking) { play_ping_pong(SpinPolicy::park(), 5000); }
 TEST(Doorbell, NeverMissesARingWhenSpinning) { play_ping_pong(SpinPolicy::for_threads(2), 5000); }
+
+// The processor time that this process has had.
+double cpu_us() {
+  timespec time{};
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) * 1e6 + static_cast<double>(time.tv_nsec) * 1e-3;
+}
+
+TEST(Doorbell, AWaiterThatSpinsGivesTheCoreToWhoWillRing) {
+  cpu_set_t before, one;
+  ASSERT_EQ(sched_getaffinity(0, sizeof before, &before), 0);
+  CPU_ZERO(&one);
+  CPU_SET(sched_getcpu(), &one);
+  ASSERT_EQ(sched_setaffinity(0, sizeof one, &one), 0);
+  constexpr int kRounds = 200;
+  const double began_us = cpu_us();
+  play_ping_pong({"spin", 1'000'000'000}, kRounds);
+  const double us_per_ring = (cpu_us() - began_us) / (2 * kRounds);
+  ASSERT_EQ(sched_setaffinity(0, sizeof before, &before), 0);
+  EXPECT_LT(us_per_ring, 300) << "else it spins until the system takes the core away";
+}
 
 TEST(Doorbell, WaitEndsAtItsTimeLimit) {
   Doorbell bell;

@@ -14,6 +14,7 @@ CpuDevice::CpuDevice(const CpuDeviceOptions& options)
     : Device(options.name, options.memory_bytes),
       par_(options.threads),
       spin_ns_(options.wait.spin_ns),
+      idle_spin_ns_(options.wait.spin_ns),
       // A bug ends the whole process, which the controller notices; a missing thread it would not.
       thread_(options.name, [this]() noexcept { serve(); }) {}
 
@@ -55,9 +56,17 @@ void CpuDevice::use_bell(Bell bell) {
 
 void CpuDevice::expect_peers(int device_threads) {
   // The plan with the most device threads decides, also after it has been removed.
-  const int64_t wanted = SpinPolicy::for_threads(device_threads).spin_ns;
-  spin_ns_.store(std::min(wanted, spin_ns_.load(std::memory_order_relaxed)),
-                 std::memory_order_relaxed);
+  const auto bound = [](std::atomic<int64_t>& spin_ns, int threads) {
+    const int64_t wanted = SpinPolicy::for_threads(threads).spin_ns;
+    spin_ns.store(std::min(wanted, spin_ns.load(std::memory_order_relaxed)),
+                  std::memory_order_relaxed);
+  };
+  bound(spin_ns_, device_threads);
+  bound(idle_spin_ns_, device_threads + 1);  // With the reactor that brings the next run.
+}
+
+int64_t CpuDevice::spin_ns(Progress progress) const {
+  return (progress == Progress::kDone ? idle_spin_ns_ : spin_ns_).load(std::memory_order_relaxed);
 }
 
 int64_t CpuDevice::now_ns() const {
@@ -83,14 +92,14 @@ void CpuDevice::serve() {
   while (!stopping_.load(std::memory_order_acquire)) {
     Doorbell& bell = *bell_.load(std::memory_order_acquire);
     const uint32_t ticket = bell.ticket();
-    const int64_t spin_ns = spin_ns_.load(std::memory_order_relaxed);
-    Turn turn{.device = *this, .now_ns = now_ns(), .may_spin = spin_ns > 0};
+    const bool may_spin = spin_ns(Progress::kPending) > 0;
+    Turn turn{.device = *this, .now_ns = now_ns(), .may_spin = may_spin};
     const Progress progress = advance(turn);
     if (stopping_.load(std::memory_order_acquire)) break;
     const int64_t limit_ns = progress == Progress::kPending && turn.wake_at_ns != kNever
                                  ? std::max<int64_t>(0, turn.wake_at_ns - now_ns())
                                  : -1;
-    bell.wait(ticket, {"device", spin_ns}, limit_ns);
+    bell.wait(ticket, {"device", spin_ns(progress)}, limit_ns);
   }
 }
 

@@ -3,7 +3,7 @@
 //
 // The thread advances its stream and parks on one doorbell when nothing can go on. How long it
 // spins first is the wait policy: not at all when the device threads of this machine outnumber its
-// cores. Runs that are brief are done by the reactor's thread, while the device's own is parked:
+// cores; nor, with nothing left to do, where it would keep a core from those who bring more. Runs that are brief are done by the reactor's thread, while the device's own is parked:
 // one of the two advances the stream at a time. `timed` keeps the device busy by sleeping: the
 // thread parks until the time has come.
 //
@@ -40,6 +40,9 @@ class CpuDevice final : public Device {
   void stop() override;
   void use_bell(Bell bell) override;
   void expect_peers(int device_threads) override;
+  // For how long its thread spins before it parks: while it waits for others, or (kDone) has
+  // nothing to do.
+  int64_t spin_ns(Progress progress) const;
   int64_t now_ns() const override;
   void copy(void* to, const void* from, int64_t bytes) override;
   void check_finite(DType dtype, const void* data, int64_t elements, uint32_t* flag) override;
@@ -55,7 +58,7 @@ class CpuDevice final : public Device {
   LaneQueue queue_;
   Doorbell own_bell_;
   std::atomic<Doorbell*> bell_{&own_bell_};
-  std::atomic<int64_t> spin_ns_;
+  std::atomic<int64_t> spin_ns_, idle_spin_ns_;
   std::atomic<bool> stopping_{false};
   Thread thread_;  // Last: it uses everything above.
 };

@@ -82,5 +82,14 @@ TEST_F(CpuDeviceTest, NobodyWaitsForADeviceThatIsAtWork) {
   EXPECT_NE(second.done_by.get_future().get(), me_);
 }
 
+TEST_F(CpuDeviceTest, WithNothingToDoItKeepsNoCoreFromWhoBringsMore) {
+  CpuDevice device({.name = "cpu", .memory_bytes = 1 << 20, .wait = SpinPolicy::spin_then_park()});
+  device.expect_peers(available_cores());
+  EXPECT_GT(device.spin_ns(Progress::kPending), 0);
+  EXPECT_EQ(device.spin_ns(Progress::kDone), 0);
+  device.expect_peers(available_cores() + 1);
+  EXPECT_EQ(device.spin_ns(Progress::kPending), 0);
+}
+
 }  // namespace
 }  // namespace gangway
