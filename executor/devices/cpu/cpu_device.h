@@ -3,9 +3,10 @@
 //
 // The thread advances its stream and parks on one doorbell when nothing can go on. How long it
 // spins first is the wait policy: not at all when the device threads of this machine outnumber its
-// cores; nor, with nothing left to do, where it would keep a core from those who bring more. Runs that are brief are done by the reactor's thread, while the device's own is parked:
-// one of the two advances the stream at a time. `timed` keeps the device busy by sleeping: the
-// thread parks until the time has come.
+// cores; nor, with nothing left to do, where it would keep a core from those who bring more. Runs
+// that are brief are done by the reactor's thread, while the device's own is parked: one of the two
+// advances the stream at a time. `timed` keeps the device busy by sleeping: the thread parks until
+// the time has come.
 //
 // Threads: as device.h.
 // Ownership: the destructor stops the thread and drops what has not run.
