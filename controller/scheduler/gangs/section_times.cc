@@ -8,8 +8,9 @@ namespace gangway {
 SectionTimes::SectionTimes(std::vector<int64_t> modelled_ns) {
   positions_.reserve(modelled_ns.size());
   for (int64_t ns : modelled_ns) {
-    positions_.push_back({.ns = ns, .is_measured = ns == 0});
-    modelled_ns_ += ns;
+    positions_.push_back({.ns = static_cast<double>(ns), .is_measured = ns == 0});
+    modelled_ns_ += static_cast<double>(ns);
+    not_measured_ += ns == 0 ? 0 : 1;
   }
 }
 
@@ -17,9 +18,12 @@ double SectionTimes::error() const {
   return samples_ < kCalibrated ? 1.0 : sample_ns_ / sample_modelled_ns_;
 }
 
+double SectionTimes::now_ns(const Position& position) const {
+  return position.ns * (position.is_measured ? scale_ : error());
+}
+
 int64_t SectionTimes::ns(uint32_t position) const {
-  const Position& at = positions_[position];
-  return at.is_measured ? at.ns : std::llround(static_cast<double>(at.ns) * error());
+  return std::llround(now_ns(positions_[position]));
 }
 
 bool SectionTimes::is_measured(uint32_t position) const { return positions_[position].is_measured; }
@@ -29,36 +33,44 @@ bool SectionTimes::is_known(uint32_t position) const {
 }
 
 int64_t SectionTimes::total_ns() const {
-  return measured_ns_ + std::llround(static_cast<double>(modelled_ns_) * error());
+  return std::llround(measured_ns_ + modelled_ns_ * error());
 }
 
 void SectionTimes::measured(uint32_t first, uint32_t end, int64_t busy_ns) {
   if (busy_ns == 0) return;  // It was skipped.
+  const auto busy = static_cast<double>(busy_ns);
+  if (end - first == count() && not_measured_ == 0 && measured_ns_ > 0) return measured_whole(busy);
   double expected = 0;
-  for (uint32_t p = first; p < end; ++p) expected += static_cast<double>(ns(p));
+  for (uint32_t p = first; p < end; ++p) expected += now_ns(positions_[p]);
   const double error_then = error();
   for (uint32_t p = first; p < end; ++p) {
     Position& position = positions_[p];
-    const double part = expected == 0 ? 1.0 / (end - first)
-                                      : static_cast<double>(position.ns) *
-                                            (position.is_measured ? 1.0 : error_then) / expected;
-    measured_one(position, static_cast<double>(busy_ns) * part);
+    const double was = position.ns * (position.is_measured ? scale_ : error_then);
+    measured_one(position, expected == 0 ? busy / (end - first) : busy * was / expected);
   }
 }
 
+// Shared out as the times were so far, all of them change alike.
+void SectionTimes::measured_whole(double busy_ns) {
+  const double before = measured_ns_;
+  measured_ns_ += (busy_ns - before) / 4;
+  scale_ *= measured_ns_ / before;
+}
+
 void SectionTimes::measured_one(Position& position, double busy_ns) {
+  const double before = position.is_measured ? now_ns(position) : 0;
+  double after = before + (busy_ns - before) / 4;
   if (!position.is_measured) {
     sample_ns_ += std::max(busy_ns, 1.0);
-    sample_modelled_ns_ += static_cast<double>(position.ns);
+    sample_modelled_ns_ += position.ns;
     ++samples_;
     modelled_ns_ -= position.ns;
-    position = {.ns = std::llround(busy_ns), .is_measured = true};
-    measured_ns_ += position.ns;
-    return;
+    --not_measured_;
+    position.is_measured = true;
+    after = busy_ns;
   }
-  const int64_t before = position.ns;
-  position.ns += std::llround((busy_ns - static_cast<double>(before)) / 4);
-  measured_ns_ += position.ns - before;
+  position.ns = after / scale_;
+  measured_ns_ += after - before;
 }
 
 }  // namespace gangway

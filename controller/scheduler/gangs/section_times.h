@@ -7,7 +7,7 @@
 // count by the model times what the model was off by.
 //
 // Threads: a value on the reactor's thread.
-// Cost: O(1), and O(positions) for what was measured.
+// Cost: O(1); O(positions) for what was measured, but for whole runs once all positions were.
 #pragma once
 
 #include <cstdint>
@@ -34,14 +34,18 @@ class SectionTimes {
 
  private:
   struct Position {
-    int64_t ns = 0;  // Modelled until it is measured.
+    double ns = 0;  // Modelled until it is measured; then by scale_.
     bool is_measured = false;
   };
+  void measured_whole(double busy_ns);
   void measured_one(Position& position, double busy_ns);
+  double now_ns(const Position& position) const;
   double error() const;  // Of the model: measured by modelled.
 
   std::vector<Position> positions_;
-  int64_t measured_ns_ = 0, modelled_ns_ = 0;      // Sums over positions_.
+  uint32_t not_measured_ = 0;                      // Of positions_.
+  double measured_ns_ = 0, modelled_ns_ = 0;       // Sums over positions_.
+  double scale_ = 1;                               // Of all that were measured.
   double sample_ns_ = 0, sample_modelled_ns_ = 0;  // Of the first measurements of sections.
   uint32_t samples_ = 0;
 };

@@ -46,6 +46,23 @@ TEST(SectionTimes, SomeMeasuredSectionsSayByHowMuchTheModelIsOffForTheOthers) {
   EXPECT_EQ(times.total_ns(), 20 * 350);
 }
 
+TEST(SectionTimes, WholeRunsChangeAllPositionsAlikeAndLaterPartsGoOnFromThere) {
+  SectionTimes times({100, 0, 300});
+  times.measured(0, 3, 800);
+  times.measured(0, 3, 1600);
+  EXPECT_EQ(times.ns(0), 250);
+  EXPECT_EQ(times.ns(1), 0);
+  EXPECT_EQ(times.ns(2), 750);
+  EXPECT_EQ(times.total_ns(), 1000);
+  times.measured(0, 1, 650);
+  EXPECT_EQ(times.ns(0), 350);
+  EXPECT_EQ(times.ns(2), 750);
+  EXPECT_EQ(times.total_ns(), 1100);
+  times.measured(0, 3, 700);
+  EXPECT_EQ(times.total_ns(), 1000);
+  EXPECT_EQ(times.ns(0), 318);
+}
+
 TEST(SectionTimes, PositionsOfNoCostMayTakeTimeAllTheSame) {
   SectionTimes times({0, 0});
   times.measured(0, 2, 400);
