@@ -78,7 +78,7 @@ void ClientImpl::open(Network& network, const std::string& address, const Connec
 
 void ClientImpl::close() {
   if (closed_.exchange(true)) return;
-  if (at_home()) {
+  if (notify.is_at_home()) {
     notify.home->run([this] { end(); });
   } else {
     thread_->ask("close", [this] { end(); });
@@ -95,7 +95,7 @@ void ClientImpl::end() {
 }
 
 void ClientImpl::post(std::function<void(Session&)> body) {
-  if (at_home()) return body(*session_);
+  if (notify.is_at_home()) return body(*session_);
   posted_.fetch_add(1, std::memory_order_relaxed);
   thread_->mailbox().post([this, body = std::move(body)] {
     body(*session_);
@@ -117,7 +117,7 @@ void ClientImpl::let_go(ArrayId array) {
 
 // Whether the reactor has done all that this thread has posted.
 bool ClientImpl::may_pass_reactor() const {
-  return !at_home() && posted_.load(std::memory_order_acquire) == 0;
+  return !notify.is_at_home() && posted_.load(std::memory_order_acquire) == 0;
 }
 
 SegmentHeap& ClientImpl::heap() {

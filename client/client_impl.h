@@ -39,7 +39,7 @@ class ClientImpl : public std::enable_shared_from_this<ClientImpl> {
   // On the reactor, in a fiber, and waits for it.
   template <class Body>
   auto call(const char* what, Body body) {
-    if (at_home()) return body();
+    if (notify.is_at_home()) return body();
     return thread_->ask(what, std::move(body));
   }
   // On the reactor, soon; also once the client is closed, on a session that says so.
@@ -49,7 +49,6 @@ class ClientImpl : public std::enable_shared_from_this<ClientImpl> {
   // the reactor, which sends and receives several at once.
   void send_run(RunFrame frame, RunDone done, bool is_only_one);
   void let_go(ArrayId array);
-  bool at_home() const { return Reactor::current_or_null() == notify.home; }
   Session& session() { return *session_; }
   void require_open() const {
     if (closed_) throw Session::closed_error();

@@ -11,7 +11,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-TEST(Notify, AChangeWakesNobodyWhoWouldWaitOn) {
+TEST(Notify, AThreadThatWaitsLooksOnceItselfAndEachChangeThenLooksForIt) {
   Notify notify;
   int ended = 0;
   int looks = 0;
@@ -27,7 +27,7 @@ TEST(Notify, AChangeWakesNobodyWhoWouldWaitOn) {
   }
   for (int i = 0; i < 8; ++i) notify.change([&] { ++ended; });
   waiter.join();
-  EXPECT_EQ(looks, 1 + 8) << "the waiter itself looks once, and never again";
+  EXPECT_EQ(looks, 1 + 8);
 }
 
 TEST(Notify, WhatOnePredicateTakesIsNotThereForTheNext) {
