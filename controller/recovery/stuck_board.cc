@@ -14,7 +14,7 @@ bool lists(const std::vector<StuckDevice>& all, const StuckDevice& one) {
 
 }  // namespace
 
-void StuckBoard::update(HostRecord& host, std::vector<StuckDevice> stuck) {
+bool StuckBoard::update(HostRecord& host, std::vector<StuckDevice> stuck) {
   for (const StuckDevice& one : stuck) {
     GW_REQUIRE(one.device < host.info.devices, "heartbeat: host \"", host.info.name,
                "\" has no device ", one.device);
@@ -37,6 +37,7 @@ void StuckBoard::update(HostRecord& host, std::vector<StuckDevice> stuck) {
                                   {"for_ms", one.ms},
                                   {"waits_for_others", one.waits}});
   }
+  return !before.empty() || !host.stuck.empty();
 }
 
 void StuckBoard::show(const HostRecord& host, const StuckDevice& stuck, bool is_stuck) {

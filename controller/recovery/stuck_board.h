@@ -24,8 +24,9 @@ class StuckBoard {
   StuckBoard(RunTable& runs, Metrics& metrics, Logger log)
       : runs_(runs), metrics_(metrics), log_(std::move(log)) {}
 
-  // What the host says now; none: no device of it is stuck.
-  void update(HostRecord& host, std::vector<StuckDevice> stuck);
+  // What the host says now; none: no device of it is stuck. Whether runs are held up by it, or were
+  // until now: then the caller pumps the runs.
+  bool update(HostRecord& host, std::vector<StuckDevice> stuck);
 
  private:
   void show(const HostRecord& host, const StuckDevice& stuck, bool is_stuck);

@@ -138,6 +138,7 @@ bool RunTable::makers_are_prepared(RunRecord& run) {
 // Whether an argument will never be there, since the run that should have made it ended before its
 // hosts heard of it. Then this run has failed, and says so.
 bool RunTable::lacks_argument(RunRecord& run) {
+  if (run.makers.empty()) return false;
   const Plan& plan = *run.plan->plan;
   for (const ArgumentFrame& argument : run.request.arguments) {
     if (!argument.bytes.empty()) continue;
@@ -207,19 +208,19 @@ void RunTable::prepare(RunRecord& run) {
   admission_.began(run);
   const RunRecord* after = find(run.session, run.request.after);
   // Moved, since nobody reads them here any more and tensors among them may take 16 KiB.
-  const PrepareFrame frame{plan.prepared++,
-                           {.plan = plan.id,
-                            .run = run.id,
-                            .after = after == nullptr ? RunId() : after->id,
-                            .arguments = std::move(run.request.arguments),
-                            .outputs = std::move(run.request.outputs),
-                            .source_positions = std::move(run.request.source_positions)}};
+  Frame frame = encode(PrepareFrame{plan.prepared++,
+                                    {.plan = plan.id,
+                                     .run = run.id,
+                                     .after = after == nullptr ? RunId() : after->id,
+                                     .arguments = std::move(run.request.arguments),
+                                     .outputs = std::move(run.request.outputs),
+                                     .source_positions = std::move(run.request.source_positions)}});
   objects_.flush();  // The hosts hear first of what was freed for it.
   run.pending = {plan.hosts.begin(), plan.hosts.end()};
   if (planted_.prepares_late) {
-    run.late_prepare = encode(frame);
+    run.late_prepare = std::move(frame);
   } else {
-    send(plan, encode(frame));
+    send(plan, frame);
   }
   gangs_.prepared(run.id);
 }
@@ -249,7 +250,7 @@ void RunTable::send_grants(std::vector<GrantRange> ranges) {
       frame.ranges.push_back(std::move(ranges[i]));
     }
     if (planted_.swaps_tickets) swap_tickets(frame.ranges);
-    const Frame encoded = encode(frame);
+    const Frame encoded = encode(std::move(frame));
     for (HostId host : hosts) hosts_.send(host, encoded);
     writes += static_cast<int64_t>(hosts.size());
   }
@@ -272,9 +273,14 @@ void RunTable::send(const PlanRecord& plan, const Frame& frame) {
   for (HostId host : plan.hosts) hosts_.send(host, frame);
 }
 
-// A slice is told of by the host of its first device. Who else says so says the same.
 void RunTable::progress(HostId host, const ProgressFrame& frame) {
-  for (const SectionTime& time : frame.times) {
+  take_times(host, frame.times);
+  gangs_.pump(clock_.now_ns());
+}
+
+// A slice is told of by the host of its first device. Who else says so says the same.
+void RunTable::take_times(HostId host, const std::vector<SectionTime>& times) {
+  for (const SectionTime& time : times) {
     const auto found = runs_.find(time.run);
     if (found == runs_.end() || found->second->plan == nullptr) continue;
     const auto& layouts = found->second->plan->layouts;
@@ -282,7 +288,6 @@ void RunTable::progress(HostId host, const ProgressFrame& frame) {
                " slices, got slice ", time.slice);
     if (layouts[time.slice]->holders[0] == host) gangs_.progress(time, clock_.now_ns());
   }
-  gangs_.pump(clock_.now_ns());
 }
 
 void RunTable::in_order(SessionId session, StateScope scope, std::function<void(Ticket)> send) {
@@ -317,7 +322,7 @@ void RunTable::host_done(HostId host, RunDoneFrame done) {
   if (found == runs_.end() || !found->second->pending.contains(host)) return;
   RunRecord& run = *found->second;
   // Of a run that failed somewhere on the way, nobody knows what the rest would have taken.
-  if (!done.times.empty() && !done.error) progress(host, {std::move(done.times)});
+  if (!done.error) take_times(host, done.times);
   if (done.error) {
     Error error = *done.error;
     error.add_where({.program = run.plan->plan->name, .host = hosts_.at(host).info.name});
@@ -329,14 +334,13 @@ void RunTable::host_done(HostId host, RunDoneFrame done) {
     });
     if (!known) run.outputs.push_back(std::move(output));
   }
-  host_finished(run, host);
-}
-
-void RunTable::host_finished(RunRecord& run, HostId host) {
   run.pending.erase(host);
-  if (!run.pending.empty()) return;
-  end(run);
-  pump();
+  if (run.pending.empty()) {
+    end(run);
+    pump();
+  } else {
+    gangs_.pump(clock_.now_ns());
+  }
 }
 
 void RunTable::end(RunRecord& run) {
@@ -375,8 +379,9 @@ void RunTable::say_why(RunRecord& run) {
 }
 
 // Runs that come after one that failed do not commit.
+// A broken plan refuses them itself.
 void RunTable::break_chain(const RunRecord& run) {
-  if (run.error && run.plan->has_commit)
+  if (run.error && run.plan->has_commit && !run.plan->broken)
     run.plan->failed.emplace(run.request.run, run.behind ? *run.error : not_committed(run));
 }
 
@@ -434,11 +439,13 @@ void RunTable::note_stuck(HostId host, const StuckDevice& stuck) {
   run.stuck_waits = stuck.waits;
 }
 
-// Another device at which the run is stuck is told of with the next heartbeat of its host.
+// Another device at which the run is stuck is told of with the next heartbeat of its host, which
+// sets the run aside again.
 void RunTable::forget_stuck(HostId host, const StuckDevice& stuck) {
   const auto found = runs_.find(stuck.run);
-  if (found == runs_.end() || found->second->stuck_at != DeviceRef{host, stuck.device}) return;
-  found->second->stuck.clear();
+  if (found == runs_.end()) return;
+  gangs_.take_back(stuck.run);
+  if (found->second->stuck_at == DeviceRef{host, stuck.device}) found->second->stuck.clear();
 }
 
 void RunTable::session_closed(SessionId session) {

@@ -89,6 +89,7 @@ class RunTable {
   static ScopeKey scope_of(const RunRecord& run) { return {run.session, run.plan->scope}; }
 
   RunId new_id();
+  void take_times(HostId host, const std::vector<SectionTime>& times);
   void start(RunRecord& run);
   void admit(const ScopeKey& scope);
   bool admit_first(RunRecord& run);
@@ -111,7 +112,6 @@ class RunTable {
   void tell_unanswered(RunRecord& run);
   static void break_chain(const RunRecord& run);
   void tell(RunRecord& run);
-  void host_finished(RunRecord& run, HostId host);
   void end(RunRecord& run);
   void fail_outputs(const RunRecord& run);
   static void say_why(RunRecord& run);

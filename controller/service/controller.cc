@@ -71,8 +71,8 @@ void Controller::on_message(HostId id, Message message) {
     runs_.pump();
   } else if (auto* heartbeat = std::get_if<HeartbeatFrame>(&message)) {
     host->count_moved(heartbeat->moved);
-    stuck_.update(*host, std::move(heartbeat->stuck));
-    if (!host->stuck.empty()) runs_.pump();  // Others need not wait for what does not go on.
+    // Others need not wait for what does not go on; what goes on again may get a turn.
+    if (stuck_.update(*host, std::move(heartbeat->stuck))) runs_.pump();
   } else if (const auto* progress = std::get_if<ProgressFrame>(&message)) {
     runs_.progress(id, *progress);
   } else {
@@ -222,7 +222,7 @@ void Controller::run_ended(SessionId id, RunDoneFrame done) {
     --found->second.runs;
     ++found->second.runs_done;
   }
-  tell(id, done);
+  tell(id, std::move(done));
 }
 
 void Controller::copy_ended(SessionId id, const CopyDoneFrame& done) {

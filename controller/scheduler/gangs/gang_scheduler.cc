@@ -201,7 +201,7 @@ void GangScheduler::advance(const OrderKey& key) {
     if (!run.is_prepared || not_before(run) != RunId()) return;
     if (run.gangs.empty()) start(run);
     refresh(run);
-    if (!is_granted_whole(run.id)) return;
+    if (!is_granted_whole(run)) return;
     if (!std::exchange(run.was_granted_whole, true))
       dirty_.insert(run.takers.begin(), run.takers.end());
     if (run.plan->plan.is_sequential) return;  // It makes way when it has ended.
@@ -227,14 +227,16 @@ RunId GangScheduler::not_before(const RunState& run) const {
 
 bool GangScheduler::is_granted_whole(RunId id) const {
   const auto run = runs_.find(id);
-  if (run == runs_.end()) return true;  // It has ended.
-  const std::vector<Gang>& gangs = run->second.gangs;
-  return !gangs.empty() && std::ranges::all_of(gangs, &Gang::is_whole);
+  return run == runs_.end() || is_granted_whole(run->second);
+}
+
+bool GangScheduler::is_granted_whole(const RunState& run) {
+  return !run.gangs.empty() && std::ranges::all_of(run.gangs, &Gang::is_whole);
 }
 
 std::optional<GangScheduler::Wait> GangScheduler::waits_for_turn(RunId id) const {
   const auto found = runs_.find(id);
-  if (found == runs_.end() || is_granted_whole(id)) return std::nullopt;
+  if (found == runs_.end() || is_granted_whole(found->second)) return std::nullopt;
   const RunState& run = found->second;
   if (std::ranges::any_of(run.gangs, &Gang::is_at_work)) return std::nullopt;
   return Wait{.behind = run_ahead_of(run),
@@ -299,7 +301,7 @@ bool GangScheduler::step(RunState& run, uint32_t slice) {
   Gang& gang = run.gangs[slice];
   if (gang.waits) return false;
   if (!run.plan->plan.by_section) {  // One turn for all slices, for which the first one waits.
-    if (slice != 0 || is_granted_whole(run.id)) return false;
+    if (slice != 0 || is_granted_whole(run)) return false;
     if (run.plan->all_contended.empty()) {
       grant_whole(run);
       return true;
@@ -492,6 +494,15 @@ void GangScheduler::set_aside(RunId id) {
   run.is_aside = true;
 }
 
+void GangScheduler::take_back(RunId id) {
+  const auto found = runs_.find(id);
+  if (found == runs_.end()) return;
+  RunState& run = found->second;
+  if (!std::exchange(run.is_aside, false)) return;
+  for (uint32_t s = 0; s < run.gangs.size(); ++s) count_ahead(run, s, run.gangs[s].ahead());
+  dirty_.insert(order_of(run));
+}
+
 void GangScheduler::progress(const SectionTime& time, int64_t now_ns) {
   const auto found = runs_.find(time.run);
   if (found == runs_.end()) return;
@@ -503,9 +514,7 @@ void GangScheduler::progress(const SectionTime& time, int64_t now_ns) {
   Gang& gang = run.gangs[time.slice];
   const uint32_t first = gang.ended();
   if (time.position_end <= first) return;  // Told before.
-  if (std::exchange(run.is_aside, false)) {
-    for (uint32_t s = 0; s < run.gangs.size(); ++s) count_ahead(run, s, run.gangs[s].ahead());
-  }
+  take_back(time.run);
   Measuring& measuring = run.plan->measuring[time.slice];
   if (measuring.run == time.run && time.position_end >= measuring.end) measuring = {};
   const Gang::Settled settled = gang.settle(time.position_end);

@@ -90,8 +90,10 @@ class GangScheduler {
   // `position_end`, and were busy for so long since it last said so.
   void progress(const SectionTime& time, int64_t now_ns);
   // One of its devices does not go on: what the run was granted ahead holds up no other program,
-  // and it gets no more turns until its devices have ended more of it.
+  // and it gets no more turns until its devices have ended more of it, or it is taken back.
   void set_aside(RunId id);
+  // The device goes on; the run waits for turns as before. One that was not set aside is ignored.
+  void take_back(RunId id);
   // What a run waits for at which no device is at work.
   struct Wait {
     RunId behind;             // The run that goes first; 0: none is known.
@@ -150,7 +152,8 @@ class GangScheduler {
 
   static OrderKey order_of(const RunState& run);
   void advance(const OrderKey& key);
-  bool is_granted_whole(RunId id) const;
+  bool is_granted_whole(RunId id) const;  // Or it has ended.
+  static bool is_granted_whole(const RunState& run);
   RunId run_ahead_of(const RunState& run) const;
   RunId not_before(const RunState& run) const;
   void start(RunState& run);

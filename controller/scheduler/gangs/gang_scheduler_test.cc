@@ -150,6 +150,21 @@ TEST_F(GangSchedulerTest, ARunThatDoesNotGoOnHoldsUpNoOtherProgram) {
   EXPECT_NE(more.find("/0:"), std::string::npos) << "the other program gets turns";
 }
 
+// The device that did not go on need not be one whose progress is reported.
+TEST_F(GangSchedulerTest, ARunThatIsTakenBackGetsTurnsThoughAllOfItsGrantsHadEnded) {
+  add(1, {kMs, kMs});
+  add(2, {kMs});
+  run(1, 1);
+  EXPECT_EQ(take(), "1/0:0-0@1") << "a section that was never measured has a turn of its own";
+  scheduler_.set_aside(RunId(1));
+  progress(1, 0, 1, kMs);
+  scheduler_.set_aside(RunId(1));
+  EXPECT_EQ(take(), "");
+  scheduler_.take_back(RunId(1));
+  scheduler_.take_back(RunId(77));
+  EXPECT_EQ(take(), "1/0:1-1@2");
+}
+
 TEST_F(GangSchedulerTest, AProgramThatIsAloneIsGrantedWholeRunsInOneRange) {
   add_pair(1, 0, 2);
   run(1, 1);
