@@ -219,8 +219,13 @@ void FaultInjector::begin(const Fault& fault) {
 }
 
 void FaultInjector::end(const Fault& fault) {
-  std::erase(under_way_, fault);
+  under_way_.erase(std::ranges::find(under_way_, fault));
   if (!is_there(fault)) return;
+  // It goes on until the last of its kind has ended; a delay is taken off by its own factor.
+  const bool lasts = std::ranges::any_of(under_way_, [&](const Fault& other) {
+    return other.kind == fault.kind && sufferer(other) == sufferer(fault);
+  });
+  if (lasts && fault.kind != FaultKind::kDelay) return;
   const std::string host = sufferer(fault);
   const std::string controller = SimCluster::kController;
   SimNetwork& network = cluster_.network;
