@@ -60,7 +60,8 @@ class Collective {
   // Only modelled devices ask.
   virtual PeerCounts peers() const { return {}; }
   // Members on this one's device, with itself, and whether all of them have begun what this one
-  // has: from then on the collective is the device's, not one rank's.
+  // has: only then may it keep the device from other programs. Until then the device must advance
+  // the other ranks.
   virtual uint32_t ranks_here() const { return 1; }
   virtual bool all_here_began() const { return true; }
 

@@ -149,8 +149,7 @@ struct DeviceGroup {
   std::vector<LinkClass> links;  // From each to the next, and from the last to the first.
   int64_t bytes_max = 0;         // Of a collective.
   CollectiveKinds kinds{};       // That it is to do.
-  // By device: how many of its ranks are members, of so many that the slice puts on each. Empty:
-  // one of one.
+  // By device: how many of its ranks are members. Empty: one each.
   std::vector<uint32_t> ranks;
   uint32_t ranks_per_device = 1;
 };

@@ -91,8 +91,9 @@ class LaneQueue {
   std::vector<Work*> tasks_;              // Oldest first.
   std::vector<Candidate> candidates_;     // Ascending by ticket.
   size_t passed_over_ = 0;                // So many of them wait.
-  Candidate holder_;                      // Set: what it holds the device from waits.
-  Work* settling_ = nullptr;              // Done, but for what they started: oldest first.
+  // Set: this work waits and keeps the device; only what its Hold allows is advanced.
+  Candidate holder_;
+  Work* settling_ = nullptr;  // Done, but for what they started: oldest first.
   Work* settling_last_ = nullptr;
 };
 

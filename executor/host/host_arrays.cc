@@ -123,12 +123,13 @@ void HostArrays::copy_shards(uint64_t request, const TensorShards& tensor,
         shard.buffer->settling = false;
         shard.buffer->error = failure;
       }
-      reactor_.mailbox().post(
-          [this, request, copy, error = in ? failure : shard.buffer->error, guard] {
-            if (!*guard) return;
-            if (error != nullptr && !copy->error) copy->error = *error;
-            if (--copy->running == 0) events_.copy_done({request, copy->error});
-          });
+      // What failed to fill the buffer says more than the copy out of it.
+      const auto error = shard.buffer->error != nullptr ? shard.buffer->error : failure;
+      reactor_.mailbox().post([this, request, copy, error, guard] {
+        if (!*guard) return;
+        if (error != nullptr && !copy->error) copy->error = *error;
+        if (--copy->running == 0) events_.copy_done({request, copy->error});
+      });
     };
     const TaskOrder order{ticket.value, ticket == Ticket() ? nullptr : shard.buffer.get()};
     enqueue_task(device, start, end, order);

@@ -41,7 +41,7 @@ void Host::Impl::prepare_node(HostPlan& made, PlanRun& run, uint32_t n) {
     if (device.abandoned()) continue;  // It looks at all its sources now, and reads nothing more.
     const auto& sources = made.plan->sources;
     const auto s = static_cast<uint32_t>(std::ranges::find(sources, n) - sources.begin());
-    device.set_source(s, fill_source(made, d, device, s, run.request.source_positions[s]));
+    device.set_source(s, fill_source(made, d, device, s, run.source_positions[s]));
   }
   fill_frames(made, run, n);
 }

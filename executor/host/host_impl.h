@@ -105,7 +105,12 @@ struct Host::Impl final : DeviceRun::Listener {
   std::vector<Device*> to_ring;  // Something new was prepared or granted there.
   size_t grants_unrung = 0;
   uint64_t last_ticket = 0;  // The highest that was granted.
-  RunId last_gate;           // Whose gate it is; 0: it is of something else.
+  // The last ticket is of the gate of this run, 0: of something else, in this slice.
+  struct LastGate {
+    RunId run;
+    uint32_t slice = 0;
+  };
+  LastGate last_gate;
 };
 
 }  // namespace gangway

@@ -212,7 +212,7 @@ class EntryMaker {
       const uint32_t value = plan_.outputs[o];
       const PlanValue& facts = plan_.values[value];
       if (device_.layout.values[value].kind == ValuePlace::Kind::kAbsent) continue;
-      const bool first_use = facts.storage != PlanStorage::kInput && bound(value) && !taken[value];
+      const bool first_use = bound(value) && !taken[value];
       taken[value] = true;
       const bool small = facts.local_type == facts.type &&
                          facts.type.bytes() <= static_cast<int64_t>(kSmallBytesMax) &&

@@ -45,7 +45,8 @@ struct PlanGroup {
   uint32_t row = 0;       // Of GroupSpec::groups.
   GroupView view;
   std::vector<Member> here;  // As view.here().
-  // Only the lowest rank of each device, which meet once its ranks have; the whole row is next.
+  // Only the lowest rank of each device: used after the ranks of each device have reduced. The entry
+  // behind it is the group of all ranks.
   bool of_devices = false;
 };
 
@@ -58,8 +59,8 @@ struct PlanRun {
   std::vector<uint32_t> granted;
   uint32_t granted_in_order = 0;
   std::vector<SectionTime> told;  // By slice: what the controller was told last; busy_ns sums up.
-  RunFrame request;      // Sequential dispatch: what the host needs for nodes granted later.
-  bool refused = false;  // It does not fit its plan.
+  std::vector<uint64_t> source_positions;    // Sequential dispatch: for sources granted later.
+  bool refused = false;                      // It does not fit its plan.
   std::deque<std::vector<std::byte>> parts;  // Of inline arguments, by device.
 };
 

@@ -66,7 +66,7 @@ void Host::Impl::prepare(const PrepareFrame& frame) {
     if (error == nullptr) error = std::make_shared<const Error>(failure);
   }
   run.refused = error != nullptr;
-  if (made.sequential) run.request = request;
+  if (made.sequential) run.source_positions = request.source_positions;
   for (size_t d = 0; d < made.devices.size(); ++d) bind(made, request, d, run, error);
   prepare_nodes(made, run);
   ++made.prepared;
@@ -81,10 +81,12 @@ void Host::Impl::prepare(const PrepareFrame& frame) {
 void Host::Impl::grant(const GrantFrame& frame) {
   for (const GrantRange& range : frame.ranges) {
     const auto found = runs.find(range.run);
-    // The gate's ranges, one for each slice, share their ticket.
-    const bool gate = found != runs.end() && is_gate(*found->second.first, range);
-    take_ticket(range.ticket, "a grant", gate && last_gate == range.run);
-    last_gate = gate ? range.run : RunId();
+    // The gate's ranges, one for each slice, share their ticket. Those of a run that has ended here
+    // may be its gate's.
+    const bool gate = found == runs.end() ? range.count == 1 : is_gate(*found->second.first, range);
+    const bool same = gate && last_gate.run == range.run && last_gate.slice < range.slice;
+    take_ticket(range.ticket, "a grant", same);
+    if (gate) last_gate = {range.run, range.slice};
     last_ticket += range.count - 1;
     if (found == runs.end()) continue;
     auto [made, run] = found->second;
@@ -128,7 +130,7 @@ void Host::Impl::take_ticket(Ticket ticket, const char* what, bool same) {
   GW_REQUIRE(ticket.value > last_ticket || (same && ticket.value == last_ticket), what,
              ": expected a ticket above ", last_ticket, ", got ", ticket);
   last_ticket = ticket.value;
-  last_gate = RunId();
+  last_gate = {};
 }
 
 void Host::Impl::require_in_order(const HostPlan& made, const PlanRun& run,
@@ -428,7 +430,7 @@ void Host::Impl::run_done(HostPlan& made, PlanRun& run) {
   runs.erase(run.run);
   --made.active;
   run.parts.clear();
-  run.request = {};
+  run.source_positions.clear();
   for (const auto& device : run.devices) device->release();
   events.run_done(std::move(done));
   erase_closed();

@@ -74,11 +74,10 @@ DeviceGroup devices_of(const HostPlan& plan, const PlanGroup& group) {
     const DevicePlan* here = device_of(plan, member);
     devices.members.push_back(here == nullptr ? nullptr : here->device);
     devices.links.push_back(link_class(*plan.plan, member.host, next.host));
-    devices.ranks.push_back(
-        static_cast<uint32_t>(std::ranges::count_if(members, [&](const Member& m) {
-          return m.host == member.host && m.device == member.device;
-        })));
   }
+  std::map<std::pair<uint32_t, uint32_t>, uint32_t> ranks;
+  for (const Member& member : members) ++ranks[{member.host, member.device}];
+  for (const Member& member : first) devices.ranks.push_back(ranks[{member.host, member.device}]);
   return devices;
 }
 
@@ -89,6 +88,7 @@ class Linker {
 
   void link(const PlanGroup& group) {
     const bool gate = group.spec == kNone;
+    const DeviceGroup devices = gate || group.of_devices ? DeviceGroup() : devices_of(plan_, group);
     auto meetings = join(group, !gate);
     for (size_t m = 0; m < meetings.size(); ++m) {
       DevicePlan& device = *device_of(plan_, group.here[m]);
@@ -102,7 +102,7 @@ class Linker {
         continue;
       }
       device.collectives.push_back(device.device->collective(
-          {std::move(meetings[m]), std::move(of_devices_[&device])}, devices_of(plan_, group)));
+          {std::move(meetings[m]), std::move(of_devices_[&device])}, devices));
       const GroupSpec& spec = plan_.groups[group.spec];
       made_[{&device, spec.slice, spec.need.axes}] = device.collectives.back().get();
     }

@@ -95,6 +95,7 @@ void StuckWatch::look_at(const HostPlan& plan, size_t d, int64_t passed_ns,
   const RunId id = run == nullptr ? RunId() : run->run();
   const uint32_t progress = run == nullptr ? 0 : run->progress();
   Record& record = records_[&device];
+  if (record.plan != plan.id) record = {.plan = plan.id};  // Another plan lies at that address now.
   if (record.run != id || record.progress != progress) {
     note_end(record);
     record.ended_once |= record.run != id && record.run != RunId();

@@ -46,6 +46,7 @@ class StuckWatch {
  private:
   // A plan on a device: where its front run was seen, and what its entries took.
   struct Record {
+    PlanId plan;
     RunId run;  // 0: none was there.
     uint32_t progress = 0;
     int64_t for_ns = 0;  // It was seen at this progress.

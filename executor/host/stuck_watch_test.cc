@@ -79,21 +79,47 @@ TEST_F(StuckWatchTest, WhatTookThreeSecondsOnceMayTakeFiveTimesAsLong) {
   EXPECT_FALSE(t.wait(RunId(2)).error);
 }
 
-TEST_F(StuckWatchTest, WhatNeverRanMayTakeTwentyTimesWhatIsModelledOfIt) {
+// One call that takes so long.
+std::shared_ptr<const Plan> plan_of(int64_t us) {
   TestPlan plan("slow", 2, 1);
   Builder b("slow", plan.mesh());
-  b.result("y", timed(b.parameter("x", f32({8, 2}), {{"data", shard(0)}}), 3'000'000) * 2.0);
+  b.result("y", timed(b.parameter("x", f32({8, 2}), {{"data", shard(0)}}), us) * 2.0);
   const uint32_t x = plan.input("x", f32({8, 2}), {shard(0)});
   plan.call("slow", plan.function(b.build()), {x}, {plan.output("y", f32({8, 2}), {shard(0)})});
-  install(plan.share());
+  return plan.share();
+}
+
+RunFrame run_of(PlanId plan, uint64_t run) {
+  return {.plan = plan,
+          .run = RunId(run),
+          .arguments = {{0, ArrayId(100), {}}},
+          .outputs = {ArrayId(1000 + run)}};
+}
+
+TEST_F(StuckWatchTest, WhatNeverRanMayTakeTwentyTimesWhatIsModelledOfIt) {
+  install(plan_of(3'000'000));
   for (uint64_t run = 1; run <= 2; ++run) {
-    t.start({.plan = kPlan,
-             .run = RunId(run),
-             .arguments = {{0, ArrayId(100), {}}},
-             .outputs = {ArrayId(1000 + run)}});
+    t.start(run_of(kPlan, run));
     pass(4000);
     EXPECT_FALSE(t.wait(RunId(run)).error);
   }
+  EXPECT_EQ(changes_, 0);
+}
+
+// The new plan may lie in memory where the old one lay.
+TEST_F(StuckWatchTest, WhatAnEarlierPlanTookSaysNothingOfOneThatIsInstalledInItsPlace) {
+  install(plan_of(1000));
+  for (uint64_t run = 1; run <= 2; ++run) {
+    t.start(run_of(kPlan, run));
+    pass(400);
+    EXPECT_FALSE(t.wait(RunId(run)).error);
+  }
+  for (auto& host : t.hosts) host->uninstall(kPlan);
+  const PlanId next(kPlan.value + 1);
+  t.install(next, plan_of(3'000'000));
+  t.start(run_of(next, 3));
+  pass(4000);
+  EXPECT_FALSE(t.wait(RunId(3)).error);
   EXPECT_EQ(changes_, 0);
 }
 

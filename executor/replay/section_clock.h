@@ -27,9 +27,8 @@ class SectionClock {
   void reset();
   // The run is granted section by section: the end of each is news.
   void tell_each() { tells_each_.store(true, std::memory_order_relaxed); }
-  // What has ended so far is told; what ends from now on is news.
-  // An exchange: either it sees what the device stored before it found the flag set, or the device
-  // finds the flag unset and tells again.
+  // The host has read what has ended. The exchange orders this read with stop(): what stop() has
+  // counted before it found the flag set is seen here, and what ends later posts another mail.
   void news_told() { is_news_told_.exchange(false, std::memory_order_acq_rel); }
   // By DevicePlan::told_slices.
   uint32_t positions_ended(size_t i) const {

@@ -37,7 +37,8 @@ char outcome(Stage stage, const std::vector<Message>& messages, std::string& det
     for (size_t i = copies; i < all_copies.size(); ++i) {
       const auto& error = all_copies[i].error;
       detail = error ? error->what() : "a copy that nobody can have made";
-      letter = error ? 'c' : '!';
+      if (!error) return '!';
+      letter = 'c';
     }
     const bool has_run = stage >= Stage::kPrepared;
     if (has_run) scene.finish(stage);
@@ -168,6 +169,13 @@ TEST(ExecutorFramesTest, GrantsThatBreakTheOrderEndTheConnection) {
        "of unknown runs too",
        {grant(RunId(7), 0, 1, 9), grant(RunId(7), 0, 1, 9)},
        "expected a ticket above"},
+      {"EEEEEEEEEEE",
+       "of unknown runs, of two",
+       {grant(RunId(7), 0, 1, 1000), grant(RunId(8), 0, 1, 1000, 1)},
+       "expected a ticket above 1000"},
+      {"...........",
+       "the gate, in all slices, of a run that has ended",
+       {grant(RunId(7), 3, 1, 1000), grant(RunId(7), 5, 1, 1000, 1)}},
       {"EEEEEEEEEEE",
        "a lower ticket",
        {grant(kUnknownRun, 0, 2, 999), grant(kRun, 0, 1, 1000)},

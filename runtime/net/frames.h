@@ -156,7 +156,8 @@ class FrameStream {
   uint64_t received_ = 0;             // The last frame that arrived,
   uint64_t told_ = 0;                 // and the last that the peer was told of.
   size_t owed_frames_ = 0, owed_bytes_ = 0;
-  int silent_ticks_ = 0, question_ticks_;  // Since an acknowledgement came; before it is asked for.
+  // Ticks since the peer last acknowledged, and after how many it is asked to.
+  int silent_ticks_ = 0, question_ticks_;
 
   WaitQueue to_write_, to_read_, to_keep_, drained_, said_goodbye_;
   bool keeper_rests_ = false;

@@ -120,7 +120,7 @@ class SocketListener final : public Listener {
 
  private:
   void accept_one(Reactor& reactor, const std::function<void(Stream)>& handler) {
-    try {
+    const Result<void> accepted = result_of([&] {
       Stream stream =
           internal::socket_stream(*reactor.port().unix_port(), await(receiver_->accept()));
       if (bound_.is_abstract() && !is_own_user(*stream)) return;
@@ -134,10 +134,9 @@ class SocketListener final : public Listener {
                    if (*open) handler(kj::mv(s));
                  })
           .detach();
-      return;
-    } catch (const Error& error) {
-      if (error.kind() == ErrorKind::kCancelled) throw;
-    }
+    });
+    if (accepted.ok()) return;
+    if (accepted.error().kind() == ErrorKind::kCancelled) throw accepted.error();
     // Out of descriptors, or the peer gave up: go on listening, without spinning.
     reactor.clock().sleep_for(kRetryFirst);
   }

@@ -91,9 +91,10 @@ void SimDevice::serve() {
     rung_ = false;
     Turn turn{.device = *this, .now_ns = now_ns()};
     const Progress progress = queue_.advance(turn);
+    if (rung_ || stopping_) continue;  // By another rank on it, for one.
     if (progress == Progress::kPending && turn.wake_at_ns != kNever) {
       ringing_.wait_until_ns("for modelled time to pass", turn.wake_at_ns);
-    } else if (!rung_ && !stopping_) {
+    } else {
       ringing_.wait("for work on a simulated device");
     }
   }
