@@ -1,6 +1,7 @@
 #include "executor/replay/diagnosis.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "runtime/base/error.h"
 
@@ -28,7 +29,7 @@ Progress Diagnosis::advance(Turn& turn) {
     if (entry.kind == EntryKind::kCall && entry.first) {
       if (!begun_) begin_call(entry);
       if (!looking_) {
-        if (unfused_->advance(frame_, turn) == Progress::kPending) return Progress::kPending;
+        if (replay(turn) == Progress::kPending) return Progress::kPending;
         look_at_parameters();
       }
       if (!landed(turn)) return Progress::kPending;
@@ -39,6 +40,27 @@ Progress Diagnosis::advance(Turn& turn) {
   if (plan_.gate->advance() == Progress::kPending) return Progress::kPending;
   conclude();
   return Progress::kDone;
+}
+
+// What throws on the device's thread becomes a line of the error.
+Progress Diagnosis::replay(Turn& turn) {
+  try {
+    const Progress progress = unfused_->advance(frame_, turn);
+    if (frame_.error != nullptr) keep(*std::exchange(frame_.error, nullptr));
+    return progress;
+  } catch (const Error& error) {
+    keep(error);
+  } catch (const std::exception& error) {
+    keep({ErrorKind::kBug, error.what()});
+  }
+  frame_.poisoned = true;  // Collectives still have this member.
+  frame_.begun = false;
+  return unfused_->advance(frame_, turn);
+}
+
+void Diagnosis::keep(const Error& failure) {
+  if (failure_.empty())
+    failure_ = cat("the replay that looks for the op failed: ", failure.message());
 }
 
 // The unfused form in an arena of its own; where there is no memory for it, the function as it is,
@@ -72,7 +94,7 @@ void Diagnosis::begin_call(const Entry& entry) {
 
 void Diagnosis::end_call(const Entry& entry) {
   begun_ = looking_ = false;
-  if (frame_.culprit != kNone && finding_ == ~uint64_t{0}) {
+  if (frame_.culprit != kNone && finding_ == ~uint64_t{0} && failure_.empty()) {
     const Node& node = source_->nodes[frame_.culprit];
     finding_ = uint64_t{entry.node} << kNodeBits | frame_.culprit;
     what_ = cat(to_string(node.op), " of ", to_string(source_->types[node.first_result]),
@@ -88,7 +110,12 @@ void Diagnosis::look_at_parameters() {
   looking_ = true;
   const size_t parameters = source_->parameters.size();
   const auto bytes = static_cast<int64_t>(parameters * sizeof(uint32_t));
-  flags_ = plan_.device->host_memory(bytes);
+  try {
+    flags_ = plan_.device->host_memory(bytes);
+  } catch (const Error& error) {
+    flags_ = nullptr;
+    return keep(error);
+  }
   auto* flags = reinterpret_cast<uint32_t*>(flags_.get());
   plan_.device->host_access(HostAccess::kWrite, flags, bytes);
   std::fill_n(flags, parameters, 0);
@@ -99,15 +126,16 @@ void Diagnosis::look_at_parameters() {
   }
 }
 
-// What goes wrong on the device is the run's to tell.
 bool Diagnosis::landed(Turn& turn) {
   if (!marked_) mark_ = turn.device.mark();
   std::shared_ptr<const Error> failure;
   marked_ = turn.device.reached(mark_, &failure) == Progress::kPending;
+  if (failure != nullptr) keep(*failure);
   return !marked_;
 }
 
 void Diagnosis::name_parameter(const Entry& entry) {
+  if (flags_ == nullptr || !failure_.empty()) return;
   const auto* flags = reinterpret_cast<const uint32_t*>(flags_.get());
   const size_t parameters = source_->parameters.size();
   plan_.device->host_access(HostAccess::kRead, flags,
@@ -125,9 +153,10 @@ void Diagnosis::conclude() {
   culprit_ = lowest == finding_ && lowest != ~uint64_t{0};
   const Plan& plan = *plan_.plan;
   if (!culprit_) {
-    error_ = std::make_shared<const Error>(
-        ErrorKind::kInvalid, "step: its result is not finite: nothing was committed",
-        Where{.program = plan.name, .device = plan_.device->name()});
+    Error error(ErrorKind::kInvalid, "step: its result is not finite: nothing was committed",
+                {.program = plan.name, .device = plan_.device->name()});
+    if (!failure_.empty()) error.add_context(failure_);
+    error_ = std::make_shared<const Error>(std::move(error));
     return;
   }
   error_ = std::make_shared<const Error>(

@@ -11,6 +11,8 @@
 // compiler (add_unfused), and advance() says kPending until then.
 // Memory: an arena for the unfused functions, asked for when it is needed and given back; without
 // it the step still fails, only the op stays unnamed.
+// Errors: what fails in the replay (no memory, a launch) is a line of context of error(); this
+// device then names nothing, and takes part in what the others do.
 #pragma once
 
 #include <atomic>
@@ -42,6 +44,8 @@ class Diagnosis {
   Hold holds() const { return begun_ ? frame_.holds : Hold::kNothing; }
 
  private:
+  Progress replay(Turn& turn);
+  void keep(const Error& failure);
   void begin_call(const Entry& entry);
   void end_call(const Entry& entry);
   void look_at_parameters();
@@ -66,6 +70,7 @@ class Diagnosis {
   // Node of the plan and of its function; the lowest is agreed on.
   uint64_t finding_ = ~uint64_t{0};
   std::string what_, at_;
+  std::string failure_;  // What failed first in the replay; empty: nothing.
   std::shared_ptr<const Error> error_;
   bool culprit_ = false;
 };

@@ -83,6 +83,56 @@ TEST_P(CudaHostTest, AStickyErrorEndsItsDeviceAndEveryRunOnItAndNamesTheOp) {
   EXPECT_EQ(t.reports(), "");
 }
 
+TEST_P(CudaHostTest, ACopyToTheClientThatFailsIsReportedAndHarmsNothingElse) {
+  EmulatedHosts t(GetParam(), 1, 1);
+  t->install(kPlan, training_step(1, 1));
+  t->put<float>(ArrayId(100), kPlan, 0, std::vector<float>(16, 3.0f));
+  t.machine->inject({cuda::StatusKind::kLaunch, "copy"});
+  t->get<float>(ArrayId(100), 16);
+  ASSERT_TRUE(t->copy_error);
+  EXPECT_THAT(t->copy_error->what(), HasSubstr("copy"));
+  t.machine->inject({cuda::StatusKind::kLaunch, "copy"});
+  t->get_state<float>("w", 2);
+  EXPECT_TRUE(t->copy_error);
+  EXPECT_THAT(t->get<float>(ArrayId(100), 16), Each(3.0f));
+  EXPECT_FALSE(t->copy_error);
+  EXPECT_EQ(t.reports(), "");
+}
+
+// exp(x * x) overflows. Which memory is missing differs: of the parameters' flags, of the values'.
+TEST_P(CudaHostTest, AReplayThatFailsLeavesTheOpUnnamedSaysWhyAndTheCardGoesOn) {
+  for (uint32_t skip = 0; skip < 2; ++skip) {
+    EmulatedHosts t(GetParam(), 1, 1);
+    t->install(kPlan, training_step(1, 1));
+    t->put<float>(ArrayId(100), kPlan, 0, std::vector<float>(16, 30.0f));
+    t.machine->inject({cuda::StatusKind::kOutOfMemory, "allocate_pinned", skip});
+    t->start(step_request(kPlan, 1, 0.25f));
+    const Done failed = t->wait(RunId(1));
+    ASSERT_TRUE(failed.error);
+    EXPECT_EQ(failed.error->kind(), ErrorKind::kInvalid);
+    EXPECT_THAT(failed.error->what(), HasSubstr("not finite"));
+    EXPECT_THAT(failed.error->what(), HasSubstr("pinned memory"));
+    t->put<float>(ArrayId(100), kPlan, 0, std::vector<float>(16, 3.0f));
+    t->start(step_request(kPlan, 2, 0.25f));
+    const Done next = t->wait(RunId(2));
+    EXPECT_FALSE(next.error) << next.error->what();
+    EXPECT_EQ(t.reports(), "");
+  }
+}
+
+TEST_P(CudaHostTest, ALaunchThatFailsInTheReplayIsToldAndNamesNoOtherOp) {
+  EmulatedHosts t(GetParam(), 1, 1);
+  t->install(kPlan, training_step(1, 1));
+  t->put<float>(ArrayId(100), kPlan, 0, std::vector<float>(16, 30.0f));
+  t.machine->inject({cuda::StatusKind::kLaunch, "check_finite", 1});  // The first is the step's.
+  t->start(step_request(kPlan, 1, 0.25f));
+  const Done failed = t->wait(RunId(1));
+  ASSERT_TRUE(failed.error);
+  EXPECT_THAT(failed.error->what(), HasSubstr("its result is not finite"));
+  EXPECT_THAT(failed.error->what(), HasSubstr("check_finite"));
+  EXPECT_EQ(t.reports(), "");
+}
+
 // z = exp(x) + k: an inline argument for the first node, and one that only the second reads.
 std::shared_ptr<const Plan> two_nodes() {
   TestPlan t("two nodes", 1, 1);

@@ -69,6 +69,8 @@ int64_t EmulatedDriver::memory_peak() const { return enter("memory_peak"), state
 
 Result<std::byte*> EmulatedDriver::allocate_pinned(int64_t bytes) {
   const auto lock = enter("allocate_pinned");
+  if (core_.take_injection(StatusKind::kOutOfMemory, "allocate_pinned"))
+    return to_error({StatusKind::kOutOfMemory, false, "allocate_pinned"});
   return core_.memory.add_pinned(bytes).base;
 }
 

@@ -35,7 +35,8 @@ CudaDevice::CudaDevice(const CudaDeviceOptions& options)
       graphs_(std::make_unique<cuda::GraphCache>(gpu_->driver(), capture_)),
       comms_(std::make_unique<CommBook>(*this)) {
   ringer_->device = this;
-  thread_ = Thread(options.name, [this] { serve(); });
+  // A missing thread nobody would notice.
+  thread_ = Thread(options.name, [this]() noexcept { serve(); });
 }
 
 CudaDevice::~CudaDevice() {
@@ -264,7 +265,7 @@ Mark CudaDevice::make_mark() {
   const Mark mark = ++last_mark_;
   if (lost_ != nullptr) {
     take_failure(at_work);
-    reached_[mark] = lost_;
+    reached_[mark] = {at_work, lost_};
     return mark;
   }
   const cuda::EventHandle event = take_event();
@@ -293,7 +294,7 @@ void CudaDevice::query_marks() {
     auto broken = comms_->reached(first.mark, first.owner);
     if (first.failure == nullptr) first.failure = std::move(broken);
     if (lost_ != nullptr && first.failure == nullptr) first.failure = lost_;
-    reached_[first.mark] = std::move(first.failure);
+    reached_[first.mark] = {first.owner, std::move(first.failure)};
     if (first.event) free_events_.push_back(first.event);
     pending_.pop_front();
   }
@@ -303,8 +304,11 @@ Progress CudaDevice::look_for_mark(Mark mark, std::shared_ptr<const Error>* fail
   query_marks();
   const auto found = reached_.find(mark);
   if (found == reached_.end()) return Progress::kPending;
-  *failure = found->second;
-  reached_.erase(found);
+  *failure = found->second.failure;
+  // A run that was given up has not asked for its earlier ones.
+  const Work* owner = found->second.owner;
+  std::erase_if(reached_,
+                [&](const auto& item) { return item.first <= mark && item.second.owner == owner; });
   return Progress::kDone;
 }
 

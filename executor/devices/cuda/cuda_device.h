@@ -118,7 +118,11 @@ class CudaDevice final : public Device, public CardStreams {
   std::map<const Work*, std::shared_ptr<const Error>> failures_;  // Since its owner's last mark.
   Mark last_mark_ = 0;
   std::deque<PendingMark> pending_;
-  std::map<Mark, std::shared_ptr<const Error>> reached_;  // And not asked for yet.
+  struct ReachedMark {
+    const Work* owner = nullptr;
+    std::shared_ptr<const Error> failure;
+  };
+  std::map<Mark, ReachedMark> reached_;        // And not asked for yet.
   std::deque<cuda::EventHandle> collectives_;  // The ends of those that compute has not joined.
   std::vector<cuda::EventHandle> free_events_;
 

@@ -233,7 +233,8 @@ Progress CudaFunction::end_check(CallFrame& frame, Device& device) const {
   const auto* told = reinterpret_cast<const uint32_t*>(memory.get());
   device.host_access(HostAccess::kRead, told,
                      static_cast<int64_t>(function().types.size() * sizeof(uint32_t)));
-  if (frame.poisoned || failure != nullptr) return Progress::kDone;
+  if (failure != nullptr && frame.error == nullptr) frame.error = std::move(failure);
+  if (frame.poisoned || frame.error != nullptr) return Progress::kDone;
   const auto finite = [&](ValueId value) { return told[value] == 0; };
   for (NodeId id = 0; id < frame.end && frame.culprit == kNone; ++id) {
     if (inputs_finite(id, finite) && !results_finite(id, finite)) frame.culprit = id;
