@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "runtime/base/align.h"
 #include "runtime/base/error.h"
 
 namespace gangway {
@@ -10,10 +11,11 @@ namespace {
 std::vector<OpRow> assemble() {
   std::vector<OpRow> table(kOpCount);
   std::vector<bool> filled(kOpCount, false);
-  for (auto* family : {internal::elementwise_rows, internal::shape_rows, internal::reduce_rows,
-                       internal::dot_rows, internal::index_rows, internal::random_rows,
-                       internal::control_rows, internal::norm_rows, internal::attention_rows,
-                       internal::moe_rows, internal::optimizer_rows, internal::collective_rows}) {
+  for (auto* family :
+       {internal::elementwise_rows, internal::shape_rows, internal::reduce_rows, internal::dot_rows,
+        internal::index_rows, internal::random_rows, internal::control_rows, internal::norm_rows,
+        internal::attention_rows, internal::moe_rows, internal::optimizer_rows,
+        internal::collective_rows, internal::exchange_rows}) {
     for (OpRow& row : family()) {
       auto at = static_cast<size_t>(row.op);
       GW_ASSERT(!filled[at], "two rows for op ", row.name);
@@ -91,6 +93,25 @@ std::vector<Type> infer_types(Op op, std::span<const Type> inputs, Attrs& attrs,
   return types;
 }
 
+bool may_pad(const OpCall& call, const Factor& factor) {
+  const OpRow& facts = row(call.op);
+  if (!facts.keeps_zero || factor.kind == FactorKind::kWhole) return false;
+  if (facts.keeps_zero_when != nullptr && !facts.keeps_zero_when(call)) return false;
+  bool in_an_input = false;
+  const auto covers = [&](const Type& type, int dim) {
+    return dim < 0 || type.dims[static_cast<size_t>(dim)] == factor.size;
+  };
+  for (size_t i = 0; i < call.inputs.size(); ++i) {
+    in_an_input |= factor.input_dims[i] >= 0;
+    if (!covers(call.inputs[i], factor.input_dims[i])) return false;
+  }
+  const std::vector<Type> results = facts.type_rule(call);
+  for (size_t r = 0; r < results.size(); ++r) {
+    if (!covers(results[r], factor.result_dims[r])) return false;
+  }
+  return in_an_input;
+}
+
 Attrs local_attrs(const OpCall& call, const Factors& factors, std::span<const int64_t> parts) {
   Attrs local = call.attrs;
   for (const AttrSpec& spec : row(call.op).attrs) {
@@ -100,7 +121,8 @@ Attrs local_attrs(const OpCall& call, const Factors& factors, std::span<const in
       if (spec.role == AttrRole::kHeads) {
         if (factors[f].name == 'h') std::get<int64_t>(value) /= parts[f];
       } else if (int dim = factors[f].result_dims[0]; dim >= 0) {
-        std::get<std::vector<int64_t>>(value)[static_cast<size_t>(dim)] /= parts[f];
+        int64_t& size = std::get<std::vector<int64_t>>(value)[static_cast<size_t>(dim)];
+        size = ceil_div(size, parts[f]);
       }
     }
     local.set(spec.name, std::move(value));

@@ -35,7 +35,9 @@ namespace gangway {
   X(rms_norm_grad) X(layer_norm) X(layer_norm_grad) X(cross_entropy) X(cross_entropy_grad)   \
   X(attention) X(attention_grad) X(attention_decode) X(grouped_dot) X(grouped_dot_grad_w)    \
   X(moe_route) X(moe_dispatch) X(moe_combine) X(moe_combine_grad_y) X(moe_combine_grad_w)    \
-  X(sum_squares) X(adamw) X(all_reduce) X(shard_slice) X(fusion) X(expm1)
+  X(sum_squares) X(adamw) X(all_reduce) X(shard_slice) X(fusion) X(expm1) X(all_gather)      \
+  X(reduce_scatter) X(all_to_all) X(ragged_all_to_all) X(permute) X(collective_broadcast)    \
+  X(axis_index) X(keep_first)
 // clang-format on
 
 enum class Op : uint16_t {
@@ -135,6 +137,15 @@ struct OpRow {
   std::vector<Type> (*type_rule)(const OpCall&) = nullptr;
   Factors (*factors)(const OpCall&) = nullptr;
   Linear linear = Linear::kNo;
+  // Zeros behind the inputs become zeros behind the results: where each dimension that has a factor
+  // ends in as many zeros (false, for bool), so does each dimension of a result that has it, and
+  // all other elements are as without them. may_pad() says for which factors of a call. Where that
+  // takes certain attributes, `keeps_zero_when` says whether they are given.
+  bool keeps_zero = false;
+  bool (*keeps_zero_when)(const OpCall&) = nullptr;
+  // Devices meet in it: all members along its axes take part at the same place of their functions.
+  // A step of its own on every device, behind which a section may end.
+  bool meets = false;
   // Cotangents of the inputs (empty Value: none), built with ops; or null and `no_gradient` says
   // why.
   std::vector<Value> (*gradient)(const GradientCall&) = nullptr;
@@ -154,7 +165,13 @@ inline std::string_view to_string(Op op) { return row(op).name; }
 std::vector<Type> infer_types(Op op, std::span<const Type> inputs, Attrs& attrs,
                               const Function* body = nullptr);
 
-// The attributes of the local op when factor f is cut in parts[f] parts.
+// Whether the op may run on parts that end in zero padding along this factor of the call: a cut
+// that is not even leaves such parts. No where no input has the factor (new dimensions of a
+// broadcast are filled), and where the factor is but a part of a dimension.
+bool may_pad(const OpCall& call, const Factor& factor);
+
+// The attributes of the local op when factor f is cut in parts[f] parts; sizes are those of a part
+// that may end in padding, rounded up.
 Attrs local_attrs(const OpCall& call, const Factors& factors, std::span<const int64_t> parts);
 
 // The rows of each family: ir/op_table/rows/<family>.cc.
@@ -170,7 +187,8 @@ std::vector<OpRow> norm_rows();  // softmax, norms, cross-entropy
 std::vector<OpRow> attention_rows();
 std::vector<OpRow> moe_rows();        // grouped dot, routing, dispatch, combine
 std::vector<OpRow> optimizer_rows();  // sum_squares, adamw
-std::vector<OpRow> collective_rows();
+std::vector<OpRow> collective_rows();  // On values that lie on several devices, or by place.
+std::vector<OpRow> exchange_rows();    // What moves parts between devices.
 }  // namespace internal
 
 }  // namespace gangway

@@ -267,6 +267,10 @@ class Check {
             node.function, " does not exist");
     const LocalFunction& local = plan_.functions[node.function];
     const Function& function = *local.function;
+    // One without a mesh holds nothing that looks at it.
+    GW_PLAN(function.mesh.axes.empty() || function.mesh == plan_.slices[node.slice].mesh, "call \"",
+            node.name, "\": its function is of mesh ", to_string(function.mesh), ", its slice of ",
+            to_string(plan_.slices[node.slice].mesh));
     GW_PLAN(node.inputs.size() == function.parameters.size() &&
                 node.results.size() == function.results.size(),
             "call \"", node.name, "\": expected ", function.parameters.size(), " inputs and ",

@@ -114,6 +114,15 @@ TEST(PlanCheckTest, NoNodeReadsAValueBeforeALowerTicketWroteIt) {
   EXPECT_THAT(mistake([](Plan& p) { p.nodes.clear(); }), HasSubstr("never written"));
 }
 
+TEST(PlanCheckTest, ACallsFunctionIsOfTheMeshOfItsSlice) {
+  EXPECT_THAT(mistake([](Plan& p) {
+                auto other = std::make_shared<Function>(*p.functions[0].function);
+                other->mesh = {{{"model", 2}}};
+                p.functions[0].function = other;
+              }),
+              HasSubstr("its function is of mesh {model: 2}, its slice of {data: 2}"));
+}
+
 // p gets a second slice {data: `devices`} on its host.
 void add_slice(Plan& p, int64_t devices) {
   p.slices.push_back({Mesh{{{"data", devices}}}, {{0, 0, static_cast<uint32_t>(devices)}}});

@@ -31,8 +31,8 @@ std::vector<Member> slice_members(const PlanSlice& slice);
 // All members of a plan, each once, ascending: rank order of the gate.
 std::vector<Member> plan_members(const Plan& plan);
 
-// The mesh devices that reduce together along `axes` ("data,expert"), one vector for each group, in
-// mesh order.
+// The mesh devices that meet along `axes` ("data,expert"), one vector for each group, by member: in
+// row-major order over the axes as listed (ir/types/axis_list.h).
 std::vector<std::vector<uint32_t>> groups_along(const Mesh& mesh, const std::string& axes);
 // How many devices each of these groups has.
 uint32_t ranks_along(const Mesh& mesh, const std::string& axes);

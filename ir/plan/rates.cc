@@ -59,6 +59,10 @@ int64_t DeviceRates::collective_ns(double bytes, uint32_t ranks) const {
   return collective_latency_ns + to_ns(moved / link_bytes_per_s);
 }
 
+int64_t DeviceRates::exchange_ns(double sent_bytes) const {
+  return collective_latency_ns + to_ns(sent_bytes / link_bytes_per_s);
+}
+
 const DeviceRates& rates_of(std::string_view kind) {
   if (kind == "sim") return kSim;
   if (kind == "cuda") return kCuda;
@@ -74,6 +78,7 @@ int64_t modelled_ns(const DeviceRates& rates, const Function& local, NodeId id) 
     return rates.collective_ns(bytes, ranks_along(local.mesh, node.attrs.text("axes")));
   }
   const Cost cost = row_cost(local, id);
+  if (row(node.op).meets) return rates.exchange_ns(cost.bytes);
   return rates.step_ns(cost.flops, cost.bytes);
 }
 

@@ -26,6 +26,8 @@ struct DeviceRates {
   int64_t step_ns(double flops, double bytes) const;
   // A ring: each device sends and receives twice the bucket, less one part.
   int64_t collective_ns(double bytes, uint32_t ranks) const;
+  // A collective in which each device sends so many bytes.
+  int64_t exchange_ns(double sent_bytes) const;
 };
 
 // "cpu", "sim" or "cuda", as an executor names what it offers.

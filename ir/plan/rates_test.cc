@@ -40,6 +40,21 @@ TEST(RatesTest, ANodeCostsWhatItsRowSaysAndATimedOneItsTime) {
   EXPECT_EQ(modelled_ns(kRates, f, 1), kRates.collective_ns(1200, 6));
 }
 
+TEST(RatesTest, AnExchangeCostsWhatItsMembersSend) {
+  const Mesh mesh{{{"data", 4}}};
+  Builder b("f", mesh);
+  Value x = b.parameter("x", f32({10, 20}));
+  b.result("y", b.emit1(Op::all_gather, {x},
+                        {{"axes", std::string("data")},
+                         {"dim", int64_t{0}},
+                         {"parts", int64_t{4}},
+                         {"size", int64_t{40}}},
+                        {}));
+  const Function f = b.build();
+  EXPECT_EQ(modelled_ns(kRates, f, 0), kRates.exchange_ns(3 * 4 * 200));
+  EXPECT_EQ(kRates.exchange_ns(0), kRates.collective_ns(1000, 1));
+}
+
 TEST(RatesTest, AKindThatIsNotKnownCountsAsCpu) {
   EXPECT_EQ(rates_of("abacus").flops_per_s, rates_of("cpu").flops_per_s);
   EXPECT_LT(rates_of("cpu").flops_per_s, rates_of("sim").flops_per_s);

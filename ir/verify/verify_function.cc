@@ -196,6 +196,8 @@ class FunctionVerifier {
       }
     }
     compare(id, node, expected, cat("from operands ", spell(inputs)));
+    if (!mesh_ok_ || row(node.op).family != OpFamily::kCollective) return;
+    if (auto wrong = collective_mistake(f_.mesh, node)) add_node(id, cat(name(node), ": ", *wrong));
   }
 
   // True when the body of a fusion has no mistakes of its own.

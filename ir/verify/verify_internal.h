@@ -49,6 +49,10 @@ std::optional<std::string> placements_mistake(const Type& type, const Mesh& mesh
                                               const AxisPlacements& placements,
                                               Cuts cuts = Cuts::kExact);
 
+// A node of the collective family whose own rule holds: its axes, and what follows from their
+// sizes, must be those of the mesh.
+std::optional<std::string> collective_mistake(const Mesh& mesh, const Node& node);
+
 // A name that was not verified, for messages: quoted, unless it is garbage.
 std::string shown(std::string_view name);
 // "f32[8, 16]", or a description of a type that has no spelling.

@@ -2,7 +2,6 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
-#include <set>
 
 #include "executor/devices/cpu/cpu_function.h"
 #include "executor/devices/cpu/kernel.h"
@@ -55,12 +54,14 @@ class Place {
 };
 
 std::vector<Literal> run_on_cpu(const std::shared_ptr<Function>& function,
-                                const std::vector<Literal>& inputs, int threads) {
+                                const std::vector<Literal>& inputs, int threads,
+                                uint32_t mesh_device = 0) {
   Parallel par(threads);
   NoDevice device;
   const LocalFunction local{function, static_cast<NodeId>(function->nodes.size()), {}, kNone};
   const CpuFunction compiled(local, par);
   CallFrame frame;
+  frame.mesh_device = mesh_device;
   std::vector<std::unique_ptr<Place>> places;
   const auto add = [&](int64_t bytes) {
     places.push_back(std::make_unique<Place>(device.memory(), bytes));
@@ -120,11 +121,26 @@ TEST_P(CpuOps, HaveTheSameBitsOnEveryRepetitionAndWithTwoThreads) {
   }
 }
 
+TEST_P(CpuOps, ThatLookAtTheMeshEqualTheReferenceOnEachDevice) {
+  Rng rng(case_seed());
+  for (const OpCase& test : op_table::collective_cases(GetParam())) {
+    if (!cpu::has_kernel(test.op)) continue;
+    const std::vector<Literal> inputs = test.make(rng);
+    const std::shared_ptr<Function> function = function_of(test, inputs);
+    function->mesh = {{{"data", 2}}};
+    SCOPED_TRACE(print(*function));
+    const std::vector<std::vector<Literal>> want = interpret_local(*function, {inputs, inputs});
+    for (uint32_t d = 0; d < 2; ++d) {
+      const std::vector<Literal> got = run_on_cpu(function, inputs, 1, d);
+      EXPECT_EQ(op_table::difference(got, want[d], GetParam()), "") << "device " << d;
+    }
+  }
+}
+
 TEST(CpuOps, EveryOpHasAKernelOrIsAStep) {
-  const std::set<Op> steps = {Op::timed, Op::all_reduce};
-  for (int op = 0; op < kOpCount; ++op) {
-    EXPECT_NE(cpu::has_kernel(static_cast<Op>(op)), steps.contains(static_cast<Op>(op)))
-        << to_string(static_cast<Op>(op));
+  for (int i = 0; i < kOpCount; ++i) {
+    const auto op = static_cast<Op>(i);
+    EXPECT_NE(cpu::has_kernel(op), row(op).meets || op == Op::timed) << to_string(op);
   }
 }
 

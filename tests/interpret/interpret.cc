@@ -1,9 +1,10 @@
 #include "tests/interpret/interpret.h"
 
-#include <algorithm>
 #include <cmath>
 
+#include "ir/types/axis_list.h"
 #include "runtime/base/error.h"
+#include "tests/interpret/collective.h"
 #include "tests/interpret/reference.h"
 
 namespace gangway {
@@ -58,6 +59,13 @@ std::vector<Type> types_of(const std::vector<Literal>& literals) {
   return types;
 }
 
+std::vector<Literal> zeros_of(const std::vector<Type>& types) {
+  std::vector<Literal> zeros;
+  for (const Type& type : types)
+    zeros.push_back({type, internal::Doubles(static_cast<size_t>(type.elements()), 0)});
+  return zeros;
+}
+
 // The values of one device; the nodes of all devices advance together.
 class Device {
  public:
@@ -100,57 +108,42 @@ class Device {
   std::vector<Literal> values_;  // By ValueId, so far.
 };
 
-double reduce_two(const std::string& reduction, double a, double b) {
-  if (reduction == "max") return internal::above(a, b) ? a : b;
-  if (reduction == "min") return std::isnan(a) || a < b ? a : b;
-  return a + b;
-}
-
-// Whether two devices meet in a reduction over `axes`: they agree on all other coordinates.
-bool meet(const Mesh& mesh, const std::string& axes, int64_t a, int64_t b) {
-  for (size_t axis = 0; axis < mesh.axes.size(); ++axis) {
-    std::string listed = "," + axes + ",";
-    if (listed.find("," + mesh.axes[axis].name + ",") != std::string::npos) continue;
-    int i = static_cast<int>(axis);
-    if (mesh.coordinate(a, i) != mesh.coordinate(b, i)) return false;
-  }
-  return true;
-}
-
-// Operand `operand` of an all-reduce, on all devices.
-void all_reduce(const Mesh& mesh, const Node& node, size_t operand, std::vector<Device>& devices,
-                InterpretOptions options) {
-  std::vector<Literal> reduced;
-  auto count = static_cast<int64_t>(devices.size());
-  for (int64_t to = 0; to < count; ++to) {
-    Literal total;
-    for (int64_t from = 0; from < count; ++from) {
-      if (!meet(mesh, node.attrs.text("axes"), to, from)) continue;
-      const Literal& term = devices[static_cast<size_t>(from)].value(node.inputs[operand]);
-      if (total.values.empty()) {
-        total = term;
-        continue;
-      }
-      for (size_t i = 0; i < term.values.size(); ++i) {
-        total.values[i] = reduce_two(node.attrs.text("reduction"), total.values[i], term.values[i]);
-      }
+// One node that looks at the mesh, on all devices.
+void run_together(const Function& function, NodeId id, std::vector<Device>& devices,
+                  InterpretOptions options) {
+  const Node& node = function.nodes[id];
+  std::vector<Type> types;
+  for (ValueId input : node.inputs) types.push_back(function.types[input]);
+  const OpCall call{node.op, types, node.attrs};
+  const char* list = node.attrs.find("axes") != nullptr ? "axes" : "axis";
+  Traffic traffic{id, std::vector<int64_t>(devices.size(), 0)};
+  std::vector<std::vector<Literal>> results(devices.size());
+  const std::vector<int> axes = axes_of(function.mesh, node.attrs.text(list));
+  const AttrValue* parts = node.attrs.find("parts");
+  const int64_t members = members_along(function.mesh, axes);
+  GW_REQUIRE(parts == nullptr || std::get<int64_t>(*parts) == members,
+             "interpret_local: ", to_string(node.op), " of ", std::get<int64_t>(*parts),
+             " parts: expected ", members, ", the devices along ", node.attrs.text(list), " of ",
+             to_string(function.mesh));
+  for (const std::vector<int64_t>& group : members_of_groups(function.mesh, axes)) {
+    internal::GroupCall g{function.mesh, call, group, {}, {}, {}, options};
+    g.sent.assign(group.size(), 0);
+    for (int64_t device : group) {
+      std::vector<const Literal*>& in = g.in.emplace_back();
+      for (ValueId input : node.inputs)
+        in.push_back(&devices[static_cast<size_t>(device)].value(input));
+      g.out.push_back(zeros_of(row(node.op).type_rule(call)));
     }
-    if (options.round) round_values(total);
-    reduced.push_back(std::move(total));
+    internal::group_reference_of(node.op)(g);
+    for (size_t m = 0; m < group.size(); ++m) {
+      results[static_cast<size_t>(group[m])] = std::move(g.out[m]);
+      traffic.sent[static_cast<size_t>(group[m])] = g.sent[m];
+    }
   }
-  for (size_t d = 0; d < devices.size(); ++d) devices[d].append(std::move(reduced[d]));
-}
-
-void shard_slice(const Mesh& mesh, const Node& node, std::vector<Device>& devices) {
-  int axis = mesh.axis(node.attrs.text("axis"));
-  GW_REQUIRE(axis >= 0, "shard_slice: no mesh axis \"", node.attrs.text("axis"), "\" in ",
-             to_string(mesh));
   for (size_t d = 0; d < devices.size(); ++d) {
-    int64_t coordinate = mesh.coordinate(static_cast<int64_t>(d), axis);
-    devices[d].append(part_of(devices[d].value(node.inputs[0]),
-                              static_cast<int>(node.attrs.integer("dim")),
-                              node.attrs.integer("parts"), coordinate));
+    for (Literal& result : results[d]) devices[d].append(std::move(result));
   }
+  if (options.traffic != nullptr) options.traffic->push_back(std::move(traffic));
 }
 
 }  // namespace
@@ -163,9 +156,7 @@ std::vector<Literal> evaluate(const OpCall& call, const std::vector<Literal>& in
     throw Error(ErrorKind::kUnimplemented,
                 cat(to_string(call.op), ": it has no meaning on one device without its kernel"));
   }
-  std::vector<Literal> out;
-  for (const Type& type : row(call.op).type_rule(call))
-    out.push_back({type, internal::Doubles(static_cast<size_t>(type.elements()), 0)});
+  std::vector<Literal> out = zeros_of(row(call.op).type_rule(call));
   reference({call, inputs, out});
   for (Literal& literal : out) {
     if (options.round || !is_float(literal.type.dtype)) round_values(literal);
@@ -189,14 +180,11 @@ std::vector<std::vector<Literal>> interpret_local(
   std::vector<Device> devices;
   devices.reserve(arguments.size());
   for (const std::vector<Literal>& of_device : arguments) devices.emplace_back(function, of_device);
-  for (const Node& node : function.nodes) {
-    if (node.op == Op::all_reduce) {
-      for (size_t i = 0; i < node.inputs.size(); ++i)
-        all_reduce(function.mesh, node, i, devices, options);
-    } else if (node.op == Op::shard_slice) {
-      shard_slice(function.mesh, node, devices);
+  for (NodeId id = 0; id < function.nodes.size(); ++id) {
+    if (internal::group_reference_of(function.nodes[id].op) != nullptr) {
+      run_together(function, id, devices, options);
     } else {
-      for (Device& device : devices) device.run(node, options);
+      for (Device& device : devices) device.run(function.nodes[id], options);
     }
   }
   std::vector<std::vector<Literal>> results;

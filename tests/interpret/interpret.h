@@ -3,8 +3,8 @@
 // Every op has one direct reference (reference.h); composites do not go through their
 // decomposition.
 // Threads: pure functions.
-// Errors: kInvalid when the arguments do not fit the parameters; kUnimplemented for custom_call,
-// whose kernel is the user's.
+// Errors: kInvalid when the arguments do not fit the parameters, or a node does not fit the mesh;
+// kUnimplemented for custom_call, whose kernel is the user's.
 #pragma once
 
 #include <vector>
@@ -14,8 +14,16 @@
 
 namespace gangway {
 
+// What one node of a local function sent, as the reference of its op does it: each value that lies
+// on another device is counted where it lies.
+struct Traffic {
+  NodeId node = 0;
+  std::vector<int64_t> sent;  // Bytes, by device.
+};
+
 struct InterpretOptions {
   bool round = true;  // Round every result to its element type; false: floats stay doubles.
+  std::vector<Traffic>* traffic = nullptr;  // Gets one entry for each node that looks at the mesh.
 };
 
 // A function in the global view: its results, from one literal for each parameter.

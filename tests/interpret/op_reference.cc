@@ -47,7 +47,8 @@ std::string gradient(const OpRow& row) {
 void write(std::string& out, const OpRow& row) {
   out += cat("#### `", row.name, "`\n\n", row.doc, "\n\n");
   out += cat("Operands: ", operands(row), ". Results: ", results(row),
-             ". Linear: ", linear(row.linear), ". Gradient: ", gradient(row), ".\n");
+             ". Linear: ", linear(row.linear), ". Gradient: ", gradient(row), ".",
+             row.keeps_zero ? " Keeps zero padding.\n" : "\n");
   if (!row.attrs.empty()) out += "\n";
   for (const AttrSpec& spec : row.attrs) {
     out += cat("- `", spec.name, "`: ", to_string(spec.kind));

@@ -39,7 +39,8 @@ std::vector<ReferenceRow> attention_references();
 std::vector<ReferenceRow> moe_references();
 std::vector<ReferenceRow> optimizer_references();
 
-// The reference of an op; null for collectives, fusion and custom_call.
+// The reference of an op; null for those that look at the mesh (collective.h), fusion and
+// custom_call.
 Reference reference_of(Op op);
 
 // visit(index of each dimension, position) in row-major order.

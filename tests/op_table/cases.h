@@ -37,6 +37,10 @@ Literal random_index(Dims dims, int64_t low, int64_t high, Rng& rng);
 // All cases, `dtype` standing for every float type that the op leaves open.
 std::vector<OpCase> all_cases(DType dtype);
 
+// Those of collectives and of what looks at the mesh, on {data: 2}. Apart, since not every kind of
+// device has them; all_reduce and a shard_slice in even parts are among all_cases().
+std::vector<OpCase> collective_cases(DType dtype);
+
 // By family; each appends.
 void add_elementwise_cases(DType dtype, std::vector<OpCase>& cases);
 void add_shape_cases(DType dtype, std::vector<OpCase>& cases);

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
 #include <map>
 #include <set>
 
@@ -12,9 +11,10 @@
 #include "ir/build/builder.h"
 #include "ir/build/gradient.h"
 #include "ir/build/ops.h"
+#include "tests/interpret/collective.h"
 #include "tests/interpret/interpret.h"
 #include "tests/interpret/reference.h"
-#include "tests/op_table/cases.h"
+#include "tests/op_table/case_sample.h"
 
 namespace gangway::op_table {
 namespace {
@@ -23,40 +23,6 @@ using testing::HasSubstr;
 using testing::StartsWith;
 
 constexpr InterpretOptions kExact{.round = false};
-
-uint64_t seed() {
-  const char* text = std::getenv("GW_TEST_SEED");
-  return text != nullptr ? std::strtoull(text, nullptr, 10) : 17;
-}
-
-// A case with its data and inferred attributes.
-struct Sample {
-  Sample(const OpCase& op_case, Rng& rng)
-      : op(op_case.op), body(op_case.body), attrs(op_case.attrs), in(op_case.make(rng)) {
-    for (const Literal& literal : in) types.push_back(literal.type);
-    results = infer_types(op, types, attrs, body.get());
-  }
-  OpCall call() const { return {op, types, attrs, body.get()}; }
-  bool can_evaluate() const { return op == Op::fusion || internal::reference_of(op) != nullptr; }
-  std::string text() const {
-    std::string line = std::string(to_string(op)) + "(";
-    for (const Type& type : types) line += to_string(type) + " ";
-    return cat(line, "), seed ", seed());
-  }
-
-  Op op;
-  std::shared_ptr<const Function> body;
-  Attrs attrs;
-  std::vector<Literal> in;
-  std::vector<Type> types, results;
-};
-
-std::vector<Sample> samples(DType dtype) {
-  Rng rng(seed());
-  std::vector<Sample> all;
-  for (const OpCase& op_case : all_cases(dtype)) all.emplace_back(op_case, rng);
-  return all;
-}
 
 double largest(const Literal& a) {
   double top = 0;
@@ -73,14 +39,15 @@ void expect_near(const Literal& got, const Literal& expected, double tolerance) 
 
 TEST(OpTable, EveryOpHasACaseAndAReference) {
   std::set<Op> seen;
-  for (const OpCase& op_case : all_cases(DType::kF32)) seen.insert(op_case.op);
-  const std::set<Op> without_reference = {Op::all_reduce, Op::shard_slice, Op::custom_call,
-                                          Op::fusion};
+  for (const Sample& sample : samples(DType::kF32)) seen.insert(sample.op);
+  const std::set<Op> without_reference = {Op::custom_call, Op::fusion};
   for (int i = 0; i < kOpCount; ++i) {
     Op op = static_cast<Op>(i);
     EXPECT_TRUE(seen.contains(op)) << to_string(op) << " has no case";
-    EXPECT_EQ(internal::reference_of(op) == nullptr, without_reference.contains(op))
+    const bool of_a_mesh = row(op).family == OpFamily::kCollective;
+    EXPECT_EQ(internal::reference_of(op) != nullptr, !of_a_mesh && !without_reference.contains(op))
         << to_string(op);
+    EXPECT_EQ(internal::group_reference_of(op) != nullptr, of_a_mesh) << to_string(op);
   }
 }
 
@@ -161,8 +128,10 @@ TEST(OpTable, MisfitsAreRefusedNamingTheOpAndTheShape) {
       EXPECT_THAT(refusal(sample, more), HasSubstr("wrong number of operands"));
     }
   }
-  const std::set<Op> take_anything = {Op::constant, Op::iota,    Op::stop_gradient, Op::barrier,
-                                      Op::timed,    Op::convert, Op::custom_call};
+  const std::set<Op> take_anything = {
+      Op::constant, Op::iota,        Op::stop_gradient,       Op::barrier,    Op::timed,
+      Op::convert,  Op::custom_call, Op::shard_slice,         Op::all_gather, Op::all_to_all,
+      Op::permute,  Op::axis_index,  Op::collective_broadcast};
   for (int i = 0; i < kOpCount; ++i) {
     Op op = static_cast<Op>(i);
     EXPECT_EQ(refused[op] == 0, take_anything.contains(op)) << to_string(op);
@@ -261,7 +230,7 @@ Literal numeric_gradient(const Function& function, std::vector<Literal> in, size
 
 TEST(OpTable, GradientsEqualFiniteDifferences) {
   std::set<Op> checked;
-  Rng rng(seed());
+  Rng rng(sample_seed());
   for (const Sample& sample : samples(DType::kF64)) {
     SCOPED_TRACE(sample.text());
     if (row(sample.op).gradient == nullptr || sample.op == Op::stop_gradient) continue;
@@ -376,7 +345,7 @@ void expect_linear(const Sample& sample, const std::vector<bool>& varied, Rng& r
 }
 
 TEST(OpTable, OpsAreLinearWhereTheirRowsSaySo) {
-  Rng rng(seed());
+  Rng rng(sample_seed());
   for (const Sample& sample : samples(DType::kF64)) {
     SCOPED_TRACE(sample.text());
     Linear linear = row(sample.op).linear;

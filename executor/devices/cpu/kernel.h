@@ -64,6 +64,7 @@ Lowered lower_fill(const LowerCall& call);
 Lowered lower_copy(const LowerCall& call);
 Lowered lower_move(const LowerCall& call);
 Lowered lower_window(const LowerCall& call);
+Lowered lower_mesh(const LowerCall& call);
 Lowered lower_reduce(const LowerCall& call);
 Lowered lower_dot(const LowerCall& call);
 Lowered lower_index(const LowerCall& call);

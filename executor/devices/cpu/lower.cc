@@ -21,6 +21,7 @@ Lowered lower(const LowerCall& call) {
     case KernelFamily::kCopy: return lower_copy(call);
     case KernelFamily::kMove: return lower_move(call);
     case KernelFamily::kWindow: return lower_window(call);
+    case KernelFamily::kMesh: return lower_mesh(call);
     case KernelFamily::kReduce: return lower_reduce(call);
     case KernelFamily::kDot: return lower_dot(call);
     case KernelFamily::kIndex: return lower_index(call);
@@ -33,8 +34,7 @@ Lowered lower(const LowerCall& call) {
     case KernelFamily::kCustom: return lower_custom(call);
     case KernelFamily::kStep: break;
   }
-  GW_ASSERT(false, to_string(call.op()), " is a step, not a kernel");
-  return {};
+  not_on_cpu(call, "its members can't meet on this kind of device");
 }
 
 }  // namespace gangway::cpu

@@ -31,20 +31,11 @@ Lowered lower_pad(const LowerCall& call) {
   }};
 }
 
-Lowered lower_shard_slice(const LowerCall& call) {
-  return {[shard = shard_copy(call)](const KernelArgs& args) {
-    const int64_t start = shard.starts[args.mesh_device] * shard.copy.bytes;
-    strided_copy(args.par, shard.copy, static_cast<const std::byte*>(args.in(0)) + start,
-                 args.out(0));
-  }};
-}
-
 }  // namespace
 
 Lowered lower_move(const LowerCall& call) {
   if (call.op() == Op::concat) return lower_concat(call);
   if (call.op() == Op::pad) return lower_pad(call);
-  if (call.op() == Op::shard_slice) return lower_shard_slice(call);
   return {[window = plain_move(call)](const KernelArgs& args) { copy_window(args, window, 0); }};
 }
 

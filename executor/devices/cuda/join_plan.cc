@@ -45,7 +45,7 @@ std::vector<Join> plan_joins(const LocalFunction& local, const MemoryPlan& memor
                              const std::vector<int64_t>& scratch_bytes) {
   const Function& function = *local.function;
   std::vector<Join> joins(function.nodes.size());
-  std::vector<std::vector<Touch>> beside;  // Of the all-reduces that are under way, oldest first.
+  std::vector<std::vector<Touch>> beside;  // Of the collectives that are under way, oldest first.
   const auto join = [&](NodeId before, size_t oldest) {
     if (oldest == 0) return;
     beside.erase(beside.begin(), beside.begin() + static_cast<std::ptrdiff_t>(oldest));
@@ -55,7 +55,7 @@ std::vector<Join> plan_joins(const LocalFunction& local, const MemoryPlan& memor
     if (id == local.commit_begin) join(id, beside.size());
     std::vector<Touch> now = touched(local, memory, scratch_bytes, id);
     // One goes behind the other on their stream, and behind what compute was told before.
-    if (function.nodes[id].op == Op::all_reduce) {
+    if (row(function.nodes[id].op).meets) {
       beside.push_back(std::move(now));
       continue;
     }

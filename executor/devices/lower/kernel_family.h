@@ -10,13 +10,14 @@
 namespace gangway {
 
 enum class KernelFamily : uint8_t {
-  kStep,  // No kernel: `timed` and the collectives are steps of their own.
+  kStep,  // No kernel: `timed` and what devices meet in are steps of their own.
   kElementwise,
   kFusion,
   kFill,    // constant, iota
   kCopy,    // reshape, barrier, stop_gradient
-  kMove,    // broadcast, transpose, slice, concat, pad, shard_slice
+  kMove,    // broadcast, transpose, slice, concat, pad
   kWindow,  // dynamic_slice, dynamic_update
+  kMesh,    // What follows from the device's place: shard_slice, axis_index, keep_first.
   kReduce,  // sums, extremes, argmax, cumsum, sum_squares
   kDot,
   kIndex,  // take, scatter_add, top_k, sort

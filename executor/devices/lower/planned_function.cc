@@ -22,7 +22,7 @@ CompiledFunction::StepText PlannedFunction::describe_step(uint32_t step) const {
   if (step >= function().nodes.size()) return {};
   const Node& node = function().nodes[step];
   return {cat(to_string(node.op), " of ", to_string(function().types[node.first_result])),
-          where(function(), step), node.op == Op::all_reduce};
+          where(function(), step), row(node.op).meets};
 }
 
 void PlannedFunction::plan(const std::vector<int64_t>& scratch_bytes, Collectives collectives) {
@@ -96,7 +96,7 @@ std::vector<uint32_t> PlannedFunction::section_steps() const {
 bool PlannedFunction::has_collective(uint32_t begin, uint32_t end) const {
   const std::vector<Node>& nodes = function().nodes;
   return std::any_of(nodes.begin() + begin, nodes.begin() + end,
-                     [](const Node& node) { return node.op == Op::all_reduce; });
+                     [](const Node& node) { return row(node.op).meets; });
 }
 
 Hold PlannedFunction::hold_of(const Collective& collective, const Turn& turn) {

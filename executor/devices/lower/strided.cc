@@ -95,13 +95,13 @@ MovingCopy moving_copy(const NodeView& node) {
 
 ShardCopy shard_copy(const NodeView& node) {
   const auto dim = static_cast<size_t>(node.attrs().integer("dim"));
-  const Mesh& mesh = node.function.mesh;
-  const int axis = mesh.axis(node.attrs().text("axis"));
-  GW_ASSERT(axis >= 0, "shard_slice along an axis that the mesh lacks");
-  ShardCopy made{read_window(node.in(0), node.out(), {}), {}};
-  const int64_t part = node.out().dims[dim] * dense_strides(node.in(0).dims)[dim];
-  for (int64_t device = 0; device < mesh.devices(); ++device)
-    made.starts.push_back(mesh.coordinate(device, axis) * part);
+  const int64_t rows = node.in(0).dims[dim], part = node.out().dims[dim];
+  ShardCopy made{.whole = read_window(node.in(0), node.out(), {}), .rest = {}};
+  made.rest = made.whole;
+  made.whole_parts = part == 0 ? 0 : rows / part;
+  made.rest_rows = part == 0 ? 0 : rows % part;
+  made.rest.sizes[dim] = made.rest_rows;
+  made.step = part * dense_strides(node.in(0).dims)[dim];
   return made;
 }
 

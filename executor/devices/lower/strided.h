@@ -32,10 +32,14 @@ struct MovingCopy {
 };
 MovingCopy moving_copy(const NodeView& node);
 
-// shard_slice: the copy, and the element of the operand where the part of each mesh device begins.
+// shard_slice: parts of one size, of which the last ones may have fewer rows of the operand, or
+// none.
 struct ShardCopy {
-  StridedCopy copy;
-  std::vector<int64_t> starts;
+  StridedCopy whole;        // Of a part that has all its rows.
+  StridedCopy rest;         // Of the one behind them, which has some.
+  int64_t whole_parts = 0;  // How many have all.
+  int64_t rest_rows = 0;
+  int64_t step = 0;  // Elements of the operand from one part to the next.
 };
 ShardCopy shard_copy(const NodeView& node);
 

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "executor/devices/lower/node_view.h"
+
 namespace gangway {
 
 TimedFunction::TimedFunction(const LocalFunction& local, StepTimer& timer)
@@ -10,6 +12,10 @@ TimedFunction::TimedFunction(const LocalFunction& local, StepTimer& timer)
   plan(std::vector<int64_t>(nodes, 0), Collectives::kInOrder);
   cost_before_ns_.assign(nodes + 1, 0);
   for (NodeId id = 0; id < nodes; ++id) {
+    const Op op = function().nodes[id].op;
+    if (row(op).meets && op != Op::all_reduce)
+      throw no_kernel({function(), id}, "simulated",
+                      "its members can't meet on this kind of device");
     PlannedStep step = step_of(id);
     if (step.kind == StepKind::kKernel) step.duration_ns = timer_.kernel_ns(function(), id);
     cost_before_ns_[id + 1] = cost_before_ns_[id] + step.duration_ns;

@@ -21,6 +21,7 @@ OpRow identity(Op op, std::string_view name, std::string_view doc) {
           .type_rule = same_as_first,
           .factors = elementwise_factors,
           .linear = Linear::kAll,
+          .keeps_zero = true,
           .gradient = pass_through,
           .cost = per_result<0>,
           .doc = doc};

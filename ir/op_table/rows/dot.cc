@@ -170,6 +170,7 @@ std::vector<OpRow> dot_rows() {
            .type_rule = dot_type,
            .factors = dot_factors,
            .linear = Linear::kEach,
+           .keeps_zero = true,
            .gradient = dot_gradient,
            .cost = dot_cost,
            .doc = "Sums of products. Result: batch, free dimensions of lhs, free ones of rhs; bf16 "

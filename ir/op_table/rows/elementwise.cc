@@ -1,5 +1,6 @@
 // Rows of the element-wise ops. Comparisons and `max`, `min` follow IEEE 754: a comparison with a
 // NaN is false (ne: true); max and min of a NaN are NaN.
+#include <algorithm>
 #include <cmath>
 #include <numbers>
 
@@ -81,6 +82,15 @@ struct Unary {
   Linear linear = Linear::kNo;
 };
 
+// Of 0, or of 0 and 0, they give 0 (false).
+bool keeps_zero(Op op) {
+  constexpr Op kThese[] = {Op::neg,  Op::abs, Op::sign,   Op::log1p,  Op::expm1, Op::tanh,
+                           Op::sqrt, Op::erf, Op::sin,    Op::floor,  Op::add,   Op::sub,
+                           Op::mul,  Op::max, Op::min,    Op::ne,     Op::lt,    Op::gt,
+                           Op::and_, Op::or_, Op::select, Op::convert};
+  return std::ranges::find(kThese, op) != std::end(kThese);
+}
+
 Cost unary_cost(const OpCall& call) { return per_result<8>(call); }
 
 OpRow unary(const Unary& u) {
@@ -90,6 +100,7 @@ OpRow unary(const Unary& u) {
           .type_rule = u.type_rule,
           .factors = elementwise_factors,
           .linear = u.linear,
+          .keeps_zero = keeps_zero(u.op),
           .gradient = u.gradient,
           .cost = u.flops == 1 ? per_result<1> : unary_cost,
           .doc = u.doc};
@@ -191,6 +202,7 @@ void add_binary(std::vector<OpRow>& rows) {
                     .type_rule = b.type_rule,
                     .factors = elementwise_factors,
                     .linear = b.linear,
+                    .keeps_zero = keeps_zero(b.op),
                     .gradient = b.gradient,
                     .cost = b.op == Op::pow ? unary_cost : per_result<1>,
                     .doc = b.doc});
@@ -216,6 +228,7 @@ void add_predicates(std::vector<OpRow>& rows) {
                     .inputs_max = 2,
                     .type_rule = p.op == Op::and_ || p.op == Op::or_ ? logic : compare,
                     .factors = elementwise_factors,
+                    .keeps_zero = keeps_zero(p.op),
                     .no_gradient = "its result is bool",
                     .cost = per_result<1>,
                     .doc = p.doc});
@@ -242,6 +255,7 @@ std::vector<OpRow> elementwise_rows() {
                   .type_rule = select_type,
                   .factors = elementwise_factors,
                   .linear = Linear::kAll,
+                  .keeps_zero = keeps_zero(Op::select),
                   .gradient = [](G g) -> Values {
                     Value none = zeros_like(g, ct(g));
                     return {Value(), where(x(g), ct(g), none), where(x(g), none, ct(g))};
@@ -257,6 +271,7 @@ std::vector<OpRow> elementwise_rows() {
                   },
                   .factors = elementwise_factors,
                   .linear = Linear::kAll,
+                  .keeps_zero = keeps_zero(Op::convert),
                   .gradient = convert_gradient,
                   .cost = per_result<1>,
                   .doc = "Another element type. To bf16 and f32: nearest, ties to even. Float to "

@@ -161,6 +161,7 @@ std::vector<OpRow> window_rows() {
                .type_rule = dynamic_slice_type,
                .factors = window_factors,
                .linear = Linear::kAll,
+               .keeps_zero = true,
                .gradient = dynamic_slice_gradient,
                .cost = per_result<0>,
                .doc = "(x, start): the window of `size` at the run-time start, which is clamped so "
@@ -173,6 +174,7 @@ std::vector<OpRow> window_rows() {
                .type_rule = dynamic_update_type,
                .factors = window_factors,
                .linear = Linear::kAll,
+               .keeps_zero = true,
                .gradient = dynamic_update_gradient,
                .cost = per_result<0>,
                .doc = "(x, update, start): x with the window at start replaced by update."}),
@@ -200,6 +202,7 @@ std::vector<OpRow> lookup_rows() {
                .type_rule = scatter_add_type,
                .factors = scatter_add_factors,
                .linear = Linear::kAll,
+               .keeps_zero = true,  // Zeros are added to row 0.
                .gradient =
                    [](const GradientCall& g) {
                      return Values{Value(), gangway::take(g.cotangents[0], g.inputs[0], g.loc)};

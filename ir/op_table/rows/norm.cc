@@ -35,6 +35,9 @@ Values softmax_grad_parts(const DecomposeCall& d) {
   return {convert(y * (dy - sum_last(dy * y, d.loc)), d.inputs[0].dtype(), d.loc)};
 }
 
+// A row of zeros is divided by the root of eps.
+bool has_eps(const OpCall& call) { return call.attrs.real("eps") > 0; }
+
 void need_eps(const OpCall& call) {
   double eps = call.attrs.real("eps");
   need(call, eps >= 0 && eps < 1, "eps is out of range: expected 0 to 1, got ", eps);
@@ -189,6 +192,7 @@ std::vector<OpRow> softmax_and_loss_rows() {
                  .inputs_max = 2,
                  .type_rule = softmax_grad_type,
                  .factors = last_whole_factors,
+                 .keeps_zero = true,
                  .no_gradient = kNoSecond,
                  .decompose = softmax_grad_parts,
                  .cost = per_result<4>,
@@ -239,6 +243,8 @@ std::vector<OpRow> norm_rows() {
        .name = "rms_norm",
        .type_rule = rms_norm_type,
        .factors = [](const OpCall& c) { return einsum_factors(c, "...d, d -> ...d; whole d"); },
+       .keeps_zero = true,
+       .keeps_zero_when = has_eps,
        .gradient = [](const GradientCall& g) { return norm_gradient(g, Op::rms_norm_grad); },
        .decompose = rms_norm_parts,
        .doc = "(x[..., d], weight[d]): x / sqrt(mean(x^2) + eps) * weight."},
@@ -251,6 +257,8 @@ std::vector<OpRow> norm_rows() {
            [](const OpCall& c) {
              return einsum_factors(c, "...d, d, ...d -> ...d, d; reduce ...; whole d");
            },
+       .keeps_zero = true,
+       .keeps_zero_when = has_eps,
        .no_gradient = kNoSecond,
        .decompose = [](const DecomposeCall& d) { return norm_grad_parts(d, false); },
        .doc = "(x, weight, dy): the adjoints of x and weight."},
@@ -272,6 +280,8 @@ std::vector<OpRow> norm_rows() {
            [](const OpCall& c) {
              return einsum_factors(c, "...d, d, ...d -> ...d, d, d; reduce ...; whole d");
            },
+       .keeps_zero = true,
+       .keeps_zero_when = has_eps,
        .no_gradient = kNoSecond,
        .decompose = [](const DecomposeCall& d) { return norm_grad_parts(d, true); },
        .doc = "(x, weight, dy): the adjoints of x, weight and bias."},

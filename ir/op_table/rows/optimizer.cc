@@ -50,6 +50,7 @@ std::vector<OpRow> optimizer_rows() {
            .name = "sum_squares",
            .type_rule = sum_squares_type,
            .factors = [](const OpCall& c) { return einsum_factors(c, "... -> ; reduce ..."); },
+           .keeps_zero = true,
            .gradient =
                [](const GradientCall& g) {
                  Value ct = convert(g.cotangents[0], g.inputs[0].dtype(), g.loc);
@@ -75,6 +76,8 @@ std::vector<OpRow> optimizer_rows() {
                      [](const OpCall& c) {
                        return einsum_factors(c, "..., ..., ..., ..., , , , -> ..., ..., ...");
                      },
+                 .keeps_zero = true,
+                 .keeps_zero_when = [](const OpCall& c) { return c.attrs.real("eps") > 0; },
                  .no_gradient = "an optimizer step is not differentiated",
                  .decompose = adamw_parts,
                  .cost = per_result<16>,

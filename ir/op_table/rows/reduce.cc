@@ -110,6 +110,7 @@ OpRow reduction(Op op, std::string_view name, std::string_view doc) {
           .attrs = {{"axes", AttrKind::kInts, {}, "the dimensions that go, ascending"}},
           .type_rule = extreme_type,
           .factors = extreme_factors,
+          .keeps_zero = true,  // The dimensions that go are whole.
           .gradient = extreme_gradient,
           .cost = per_input<1>,
           .doc = doc};
@@ -139,6 +140,7 @@ std::vector<OpRow> reduce_rows() {
            [](const OpCall& call) {
              return reduce_over(call, {call.attrs.integer("axis")}, FactorKind::kWhole);
            },
+       .keeps_zero = true,
        .no_gradient = "its result is an index",
        .cost = per_input<1>,
        .doc =
@@ -155,6 +157,7 @@ std::vector<OpRow> reduce_rows() {
            },
        .factors = cumsum_factors,
        .linear = Linear::kAll,
+       .keeps_zero = true,
        .gradient = cumsum_gradient,
        .cost = per_input<1>,
        .doc = "The running sum, each element included."},

@@ -274,6 +274,44 @@ std::vector<OpRow> source_rows() {
   };
 }
 
+// Parts of dimensions, and dimensions that grow.
+std::vector<OpRow> window_rows() {
+  return {
+      {.op = Op::slice,
+       .name = "slice",
+       .attrs = {{"starts", AttrKind::kInts, {}, "first index, for each dimension"},
+                 {"limits", AttrKind::kInts, {}, "end index", AttrRole::kResultSizes},
+                 {"strides", AttrKind::kInts, {}, "step"}},
+       .type_rule = slice_type,
+       .factors = slice_factors,
+       .linear = Linear::kAll,
+       .keeps_zero = true,
+       .gradient = slice_gradient,
+       .doc = "A window of each dimension."},
+      {.op = Op::concat,
+       .name = "concat",
+       .inputs_max = -1,
+       .attrs = {{"axis", AttrKind::kInt, {}, "the dimension that grows"}},
+       .type_rule = concat_type,
+       .factors = concat_factors,
+       .linear = Linear::kAll,
+       .keeps_zero = true,
+       .gradient = concat_gradient,
+       .doc = "Joins along one dimension."},
+      {.op = Op::pad,
+       .name = "pad",
+       .attrs = {{"low", AttrKind::kInts, {}, "elements before, for each dimension"},
+                 {"high", AttrKind::kInts, {}, "elements behind"},
+                 {"value", AttrKind::kDouble, 0.0, "of the new elements"}},
+       .type_rule = pad_type,
+       .factors = pad_factors,
+       .keeps_zero = true,
+       .keeps_zero_when = [](const OpCall& call) { return call.attrs.real("value") == 0; },
+       .gradient = pad_gradient,
+       .doc = "Adds elements at the edges."},
+  };
+}
+
 }  // namespace
 
 std::vector<OpRow> shape_rows() {
@@ -290,6 +328,7 @@ std::vector<OpRow> shape_rows() {
        .type_rule = broadcast_type,
        .factors = broadcast_factors,
        .linear = Linear::kAll,
+       .keeps_zero = true,
        .gradient = broadcast_gradient,
        .doc = "Repeats along new dimensions and along dimensions of size 1."});
   add({.op = Op::reshape,
@@ -298,6 +337,7 @@ std::vector<OpRow> shape_rows() {
        .type_rule = reshape_type,
        .factors = reshape_factors,
        .linear = Linear::kAll,
+       .keeps_zero = true,
        .gradient =
            [](const GradientCall& g) {
              return Values{reshape(g.cotangents[0], g.inputs[0].type().dims, g.loc)};
@@ -310,36 +350,10 @@ std::vector<OpRow> shape_rows() {
        .type_rule = transpose_type,
        .factors = transpose_factors,
        .linear = Linear::kAll,
+       .keeps_zero = true,
        .gradient = transpose_gradient,
        .doc = "Reorders the dimensions."});
-  add({.op = Op::slice,
-       .name = "slice",
-       .attrs = {{"starts", AttrKind::kInts, {}, "first index, for each dimension"},
-                 {"limits", AttrKind::kInts, {}, "end index", AttrRole::kResultSizes},
-                 {"strides", AttrKind::kInts, {}, "step"}},
-       .type_rule = slice_type,
-       .factors = slice_factors,
-       .linear = Linear::kAll,
-       .gradient = slice_gradient,
-       .doc = "A window of each dimension."});
-  add({.op = Op::concat,
-       .name = "concat",
-       .inputs_max = -1,
-       .attrs = {{"axis", AttrKind::kInt, {}, "the dimension that grows"}},
-       .type_rule = concat_type,
-       .factors = concat_factors,
-       .linear = Linear::kAll,
-       .gradient = concat_gradient,
-       .doc = "Joins along one dimension."});
-  add({.op = Op::pad,
-       .name = "pad",
-       .attrs = {{"low", AttrKind::kInts, {}, "elements before, for each dimension"},
-                 {"high", AttrKind::kInts, {}, "elements behind"},
-                 {"value", AttrKind::kDouble, 0.0, "of the new elements"}},
-       .type_rule = pad_type,
-       .factors = pad_factors,
-       .gradient = pad_gradient,
-       .doc = "Adds elements at the edges."});
+  for (OpRow& row : window_rows()) add(std::move(row));
   return rows;
 }
 

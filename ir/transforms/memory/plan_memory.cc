@@ -99,13 +99,13 @@ class Planner {
     }
   }
 
-  // Walks back from the end with the first node that ends the wait for an all-reduce.
+  // Walks back from the end with the first node that ends the wait for a collective.
   void keep_operands(std::vector<NodeId>& last) const {
     auto until = static_cast<NodeId>(function_.nodes.size()) - 1;
     std::vector<NodeId> first_use(function_.types.size(), until);
     for (NodeId id = until + 1; id-- > 0;) {
       const Node& node = function_.nodes[id];
-      if (node.op == Op::all_reduce) {
+      if (row(node.op).meets) {
         NodeId kept = until;
         for (uint32_t r = 0; r < node.results; ++r)
           kept = std::min(kept, first_use[node.first_result + r]);

@@ -22,7 +22,7 @@ class SectionCutter {
       const int64_t node_ns = std::min(modelled_ns(rates_, local_, id), kSectionNsMax);
       while (id > begin_ && busy_ns_ + node_ns > limit_ns_) end_section(id);
       busy_ns_ += node_ns;
-      if (local_.nodes[id].op == Op::all_reduce && busy_ns_ >= limit_ns_ / 4) {
+      if (row(local_.nodes[id].op).meets && busy_ns_ >= limit_ns_ / 4) {
         met_ = id + 1;
         met_ns_ = busy_ns_;
       }

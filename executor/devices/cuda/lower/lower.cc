@@ -28,6 +28,7 @@ void lower(Lowering& call) {
     case KernelFamily::kCopy: return lower_copy(call);
     case KernelFamily::kMove: return lower_move(call);
     case KernelFamily::kWindow: return lower_window(call);
+    case KernelFamily::kMesh: return lower_mesh(call);
     case KernelFamily::kReduce: return lower_reduce(call);
     case KernelFamily::kDot: return lower_dot(call);
     case KernelFamily::kIndex: return lower_index(call);
@@ -37,11 +38,11 @@ void lower(Lowering& call) {
     case KernelFamily::kAttention: return lower_attention(call);
     case KernelFamily::kMoe: return lower_moe(call);
     case KernelFamily::kAdamw: return lower_adamw(call);
-    case KernelFamily::kCustom:
+    case KernelFamily::kCustom:  // A function of the host, for memory that the host may touch.
+      call.refuse("a user's kernel runs on CPU devices alone");
     case KernelFamily::kStep: break;
   }
-  // custom_call: a function of the host, for memory that the host may touch.
-  call.refuse("a user's kernel runs on CPU devices alone");
+  call.refuse("its members can't meet on this kind of device");
 }
 
 uint32_t block_threads(int64_t n) {

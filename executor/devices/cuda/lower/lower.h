@@ -89,6 +89,7 @@ void lower_fusion(Lowering& call);
 void lower_fill(Lowering& call);
 void lower_copy(Lowering& call);
 void lower_move(Lowering& call);
+void lower_mesh(Lowering& call);
 void lower_window(Lowering& call);
 void lower_reduce(Lowering& call);
 void lower_dot(Lowering& call);

@@ -3,6 +3,7 @@
 #include "executor/devices/cuda/kernels/strided_view.h"
 #include "executor/devices/cuda/lower/lower.h"
 #include "executor/devices/lower/strided.h"
+#include "ir/types/axis_list.h"
 
 namespace gangway::cuda {
 namespace {
@@ -19,18 +20,23 @@ void move_window(Lowering& call, const WindowCopy& window, size_t input) {
             from(call.write(0), window.dst_bytes));
 }
 
-void lower_shard_slice(Lowering& call) {
+}  // namespace
+
+void lower_mesh(Lowering& call) {
+  if (call.op() != Op::shard_slice) call.refuse("it is not among its kernels");
   const ShardCopy shard = shard_copy(call);
+  const Mesh& mesh = call.function.mesh;
+  const std::vector<int> axes = axes_of(mesh, call.attrs().text("axis"));
+  const int64_t rows = call.in(0).dims[static_cast<size_t>(call.attrs().integer("dim"))];
+  if (rows % members_along(mesh, axes) != 0) call.refuse("its parts are not even");
   std::vector<MovingWindow> windows;
-  for (int64_t start : shard.starts) windows.push_back({.source_begin = start});
-  call.move(shard.copy, call.read(0), call.write(0), value<const int32_t*>(nullptr),
+  for (int64_t device = 0; device < mesh.devices(); ++device)
+    windows.push_back({.source_begin = member_along(mesh, axes, device) * shard.step});
+  call.move(shard.whole, call.read(0), call.write(0), value<const int32_t*>(nullptr),
             std::move(windows));
 }
 
-}  // namespace
-
 void lower_move(Lowering& call) {
-  if (call.op() == Op::shard_slice) return lower_shard_slice(call);
   if (call.op() == Op::concat) {
     const std::vector<WindowCopy> parts = concat_copies(call);
     for (size_t i = 0; i < parts.size(); ++i) move_window(call, parts[i], i);
