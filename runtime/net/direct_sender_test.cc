@@ -118,6 +118,23 @@ TEST_F(SmallSocketTest, WhatTheSystemDoesNotTakeTheReactorWritesOn) {
   EXPECT_EQ(arrived_, first(number));
 }
 
+TEST_F(SmallSocketTest, AFrameThatWasBegunIsWholeBeforeTheStreamSaysGoodbye) {
+  uint64_t number = 0;
+  while (sends(number + 1, 5000)) ++number;
+  stream_->close();
+  pass_until([this] { return peer_.has_ended(); });
+  EXPECT_EQ(arrived_, first(number));
+  EXPECT_EQ(peer_.closed().result().error().message(), "peer: the peer ended the stream");
+}
+
+TEST_F(SmallSocketTest, FlushWaitsForWhatTheSystemDidNotTake) {
+  uint64_t number = 0;
+  while (sends(number + 1, 5000)) ++number;
+  reactor_->run([this] { stream_->flush(); });
+  reactor_->run_ready();  // Without waiting: the system has all of it.
+  EXPECT_EQ(arrived_, first(number));
+}
+
 TEST_F(DirectSenderTest, FramesThatGoDownWithTheirConnectionAreSentAgain) {
   KJ_SYSCALL(shutdown(at_peer_, SHUT_RDWR));
   for (uint64_t number = 1; number <= 3; ++number) {

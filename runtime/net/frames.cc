@@ -113,7 +113,8 @@ void FrameStream::send(Frame frame) {
 }
 
 void FrameStream::flush() {
-  while ((sent_.waiting() || writing_) && !closed_.is_set())
+  take_back();
+  while ((sent_.waiting() || writing_ || !unwritten_.empty()) && !closed_.is_set())
     drained_.wait("for frames to be written");
 }
 
@@ -260,7 +261,10 @@ void FrameStream::say_goodbye() {
   if (link != nullptr && epoch_ != 0 && !peer_left_) {
     batch_.clear();
     batch_.add(prefix_of(Kind::kGoodbye, 0), nullptr);
-    const Result<void> written = result_of([&] { link->write(batch_); });
+    const Result<void> written = result_of([&] {
+      if (!unwritten_.empty()) link->write_rest(std::exchange(unwritten_, {}));
+      link->write(batch_);
+    });
     if (!written.ok() && written.error().kind() == ErrorKind::kCancelled) throw written.error();
   }
   if (link != nullptr) link->cut();
