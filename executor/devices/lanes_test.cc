@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "executor/devices/device.h"
+#include "tests/support/bare_device.h"
 
 namespace gangway {
 namespace {
@@ -15,21 +15,9 @@ namespace {
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-class NoDevice final : public Device {
+class HeldDevice final : public BareDevice {
  public:
-  explicit NoDevice(bool hold = false) : Device("none", 1), hold_(hold) {}
-  std::shared_ptr<const CompiledFunction> compile(const LocalFunction&) override { return nullptr; }
-  void push(Work&, Lane*) override {}
-  void ring() override {}
-  void stop() override {}
-  void use_bell(Bell) override {}
-  bool collectives_hold() const override { return hold_; }
-  int64_t now_ns() const override { return 0; }
-  void copy(void*, const void*, int64_t) override {}
-  void check_finite(DType, const void*, int64_t, uint32_t*) override {}
-
- private:
-  const bool hold_;
+  bool collectives_hold() const override { return true; }
 };
 
 // What a work does at one ticket.
@@ -83,7 +71,7 @@ class LanesTest : public testing::Test {
     return queue.advance(turn);
   }
   std::vector<std::string> log;
-  NoDevice device{true};
+  HeldDevice device;
   Lane a, b, c;
   LaneQueue queue;
 };

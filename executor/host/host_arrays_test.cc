@@ -3,12 +3,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cstring>
 #include <optional>
 
 #include "executor/collectives/collective.h"
 #include "executor/devices/lanes.h"
 #include "executor/replay/device_run.h"
+#include "tests/support/bare_device.h"
+#include "tests/support/deaf_listener.h"
 #include "tests/support/test_hosts.h"
 #include "tests/support/test_plan.h"
 
@@ -21,19 +22,10 @@ constexpr ArrayId kArray{100};
 
 // A discrete device whose marks are all reached at once, when the queue has looked so often. What
 // is started before its first mark fails.
-class LateDevice final : public Device {
+class LateDevice final : public BareDevice {
  public:
-  explicit LateDevice(int looks) : Device("late", 1 << 20, nullptr), looks_(looks) {}
-  std::shared_ptr<const CompiledFunction> compile(const LocalFunction&) override { return nullptr; }
+  explicit LateDevice(int looks) : BareDevice("late", 1 << 20, nullptr), looks_(looks) {}
   void push(Work& work, Lane* lane) override { queue.push(work, lane); }
-  void ring() override {}
-  void stop() override {}
-  void use_bell(Bell) override {}
-  int64_t now_ns() const override { return 0; }
-  void copy(void* to, const void* from, int64_t bytes) override {
-    std::memcpy(to, from, static_cast<size_t>(bytes));
-  }
-  void check_finite(DType, const void*, int64_t, uint32_t*) override {}
 
   LaneQueue queue;
 
@@ -74,13 +66,6 @@ class LonelyGate final : public Collective {
   bool poisoned_ = false;
 };
 
-class Listener final : public DeviceRun::Listener {
- public:
-  void device_done(DeviceRun&) override {}
-  void sections_ended(DeviceRun&) override {}
-  void compile_unfused(const DevicePlan&, const std::shared_ptr<CompileJob>&) override {}
-};
-
 // A call of this array, and a gate.
 struct OneCall {
   OneCall(Reactor& reactor, Device& device) {
@@ -111,7 +96,7 @@ struct OneCall {
   const std::shared_ptr<const CompiledFunction> function = std::make_shared<Nothing>();
   LonelyGate gate;
   DevicePlan plan{.member = {0, 0}};
-  Listener listener;
+  DeafListener listener;
   std::optional<DeviceRun> run;
 };
 

@@ -3,11 +3,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cstring>
 #include <new>
 #include <optional>
 
 #include "runtime/fibers/reactor.h"
+#include "tests/support/bare_device.h"
+#include "tests/support/deaf_listener.h"
 #include "tests/support/test_plan.h"
 
 namespace gangway {
@@ -15,27 +16,6 @@ namespace {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
-
-// Memory and nothing else: the test advances the work itself.
-class BareDevice final : public Device {
- public:
-  BareDevice() : Device("bare", 1 << 20) {}
-  std::shared_ptr<const CompiledFunction> compile(const LocalFunction&) override {
-    ++compiled;
-    return nullptr;
-  }
-  void push(Work&, Lane*) override {}
-  void ring() override {}
-  void stop() override {}
-  void use_bell(Bell) override {}
-  int64_t now_ns() const override { return 0; }
-  void copy(void* to, const void* from, int64_t bytes) override {
-    std::memcpy(to, from, static_cast<size_t>(bytes));
-  }
-  void check_finite(DType, const void*, int64_t, uint32_t*) override {}
-
-  int compiled = 0;
-};
 
 // One step, whose kernel throws as a library below it may.
 class Throwing final : public CompiledFunction {
@@ -49,15 +29,6 @@ class Throwing final : public CompiledFunction {
     return Progress::kDone;
   }
   mutable std::vector<bool> poisoned;  // Of each call.
-
- private:
-};
-
-class Listener final : public DeviceRun::Listener {
- public:
-  void device_done(DeviceRun&) override {}
-  void sections_ended(DeviceRun&) override {}
-  void compile_unfused(const DevicePlan&, const std::shared_ptr<CompileJob>&) override {}
 };
 
 // A run of two calls of this function.
@@ -91,7 +62,7 @@ struct TwoCalls {
   std::unique_ptr<Reactor> reactor = Reactor::make_simulated();
   BareDevice device;
   DevicePlan plan{.member = {0, 0}};
-  Listener listener;
+  DeafListener listener;
   const std::vector<std::byte> bytes = std::vector<std::byte>(8);
   std::optional<DeviceRun> run;
 };
@@ -146,13 +117,23 @@ TEST(DeviceRunTest, OnlyARunThatIsAloneGoesOnWithATicketThatIsNotTheNext) {
   run.release();
 }
 
+class CountingDevice final : public BareDevice {
+ public:
+  std::shared_ptr<const CompiledFunction> compile(const LocalFunction&) override {
+    ++compiled;
+    return nullptr;
+  }
+
+  int compiled = 0;
+};
+
 TEST(DiagnosisTest, TheDevicesThreadGoesOnWhileTheReplayIsCompiled) {
   TestPlan t("step", 1, 1);
   Builder b("half", t.mesh());
   b.result("y", b.parameter("x", f32({2})) * 0.5);
   const uint32_t function = t.function(b.build());
   t.call("half", function, {t.input("x", f32({2}))}, {t.output("y", f32({2}))});
-  BareDevice device;
+  CountingDevice device;
   DevicePlan plan{.plan = t.share(), .device = &device, .member = {0, 0}};
   plan.entries = {{.node = 0, .end = 1}};
   const auto unfused = std::make_shared<Diagnosis::Unfused>();

@@ -9,6 +9,7 @@
 #include "ir/text/text.h"
 #include "tests/interpret/interpret.h"
 #include "tests/op_table/case_run.h"
+#include "tests/support/bare_device.h"
 
 namespace gangway {
 namespace {
@@ -16,21 +17,6 @@ namespace {
 using op_table::case_seed;
 using op_table::function_of;
 using op_table::OpCase;
-
-class NoDevice final : public Device {
- public:
-  NoDevice() : Device("test", int64_t{1} << 30) {}
-  std::shared_ptr<const CompiledFunction> compile(const LocalFunction&) override { return nullptr; }
-  void push(Work&, Lane*) override {}
-  void ring() override {}
-  void stop() override {}
-  void use_bell(Bell) override {}
-  int64_t now_ns() const override { return 0; }
-  void copy(void* to, const void* from, int64_t bytes) override {
-    if (bytes > 0) std::memcpy(to, from, static_cast<size_t>(bytes));
-  }
-  void check_finite(DType, const void*, int64_t, uint32_t*) override {}
-};
 
 // 64-byte aligned memory with a guard behind it, so that a kernel that writes too far is seen.
 class Place {
@@ -57,7 +43,7 @@ std::vector<Literal> run_on_cpu(const std::shared_ptr<Function>& function,
                                 const std::vector<Literal>& inputs, int threads,
                                 uint32_t mesh_device = 0) {
   Parallel par(threads);
-  NoDevice device;
+  BareDevice device("test", int64_t{1} << 30);
   const LocalFunction local{function, static_cast<NodeId>(function->nodes.size()), {}, kNone};
   const CpuFunction compiled(local, par);
   CallFrame frame;

@@ -229,9 +229,6 @@ class ExecutorScene {
                    .plan = plan});
     wait_until([&] { return !copies().empty() && copies().back().request == 1000 + plan.value; });
   }
-  ClientBytes bytes_of_client(int64_t bytes) const {
-    return {.segment = segment_.descriptor(), .bytes = bytes};
-  }
 
   void wait_for_end(RunId run) {
     wait_until([&] { return end_of(run) != nullptr; });

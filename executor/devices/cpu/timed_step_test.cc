@@ -1,31 +1,21 @@
 // When `timed` steps of a CPU device begin and end, on a clock that the test sets.
 #include <gtest/gtest.h>
 
-#include <cstring>
 #include <vector>
 
 #include "executor/devices/cpu/cpu_function.h"
 #include "ir/build/builder.h"
 #include "ir/build/ops.h"
+#include "tests/support/bare_device.h"
 
 namespace gangway {
 namespace {
 
 constexpr int64_t kUs = 1000;
 
-class ClockedDevice final : public Device {
+class ClockedDevice final : public BareDevice {
  public:
-  ClockedDevice() : Device("clocked", 1 << 20) {}
-  std::shared_ptr<const CompiledFunction> compile(const LocalFunction&) override { return nullptr; }
-  void push(Work&, Lane*) override {}
-  void ring() override {}
-  void stop() override {}
-  void use_bell(Bell) override {}
   int64_t now_ns() const override { return clock_ns; }
-  void copy(void* to, const void* from, int64_t bytes) override {
-    std::memcpy(to, from, static_cast<size_t>(bytes));
-  }
-  void check_finite(DType, const void*, int64_t, uint32_t*) override {}
 
   int64_t clock_ns = 0;
 };

@@ -1,0 +1,30 @@
+// A device that has memory and does nothing by itself: for tests that advance what runs on it. A
+// test that needs more of a device overrides that.
+//
+// Threads: the test's.
+#pragma once
+
+#include <cstring>
+#include <memory>
+
+#include "executor/devices/device.h"
+
+namespace gangway {
+
+class BareDevice : public Device {
+ public:
+  using Device::Device;
+  BareDevice() : Device("bare", 1 << 20) {}
+  std::shared_ptr<const CompiledFunction> compile(const LocalFunction&) override { return nullptr; }
+  void push(Work&, Lane*) override {}
+  void ring() override {}
+  void stop() override {}
+  void use_bell(Bell) override {}
+  int64_t now_ns() const override { return 0; }
+  void copy(void* to, const void* from, int64_t bytes) override {
+    if (bytes > 0) std::memcpy(to, from, static_cast<size_t>(bytes));
+  }
+  void check_finite(DType, const void*, int64_t, uint32_t*) override {}
+};
+
+}  // namespace gangway

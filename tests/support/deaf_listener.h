@@ -1,0 +1,19 @@
+// Hears of runs on devices, and does nothing: for tests that look at the run itself.
+//
+// Threads: any.
+#pragma once
+
+#include <memory>
+
+#include "executor/replay/device_run.h"
+
+namespace gangway {
+
+class DeafListener final : public DeviceRun::Listener {
+ public:
+  void device_done(DeviceRun&) override {}
+  void sections_ended(DeviceRun&) override {}
+  void compile_unfused(const DevicePlan&, const std::shared_ptr<CompileJob>&) override {}
+};
+
+}  // namespace gangway
