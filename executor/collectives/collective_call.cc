@@ -54,6 +54,13 @@ CollectiveCut all_to_all_cut(const Type& in, int split_dim, int concat_dim, uint
   return cut;
 }
 
+// Parts before the last ones are whole.
+bool has_padding(const CollectiveCall& call, uint32_t rank) {
+  if (call.cut.split == CollectiveCut::kNotCut) return false;
+  const int64_t rows = call.cut.dims[static_cast<size_t>(call.cut.split)];
+  return rows < call.cut.part * (rank + int64_t{1});
+}
+
 int64_t in_bytes(const CollectiveCall& call) {
   int64_t bytes = 0;
   for (const CollectiveTensor& tensor : call.tensors) bytes += bytes_of(tensor);

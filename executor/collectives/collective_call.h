@@ -86,6 +86,8 @@ struct CollectiveCall {
   uint32_t root = 0;             // kBroadcast.
 };
 
+// Whether some of this member's `out` is padding: its part of the split dimension is short.
+bool has_padding(const CollectiveCall& call, uint32_t rank);
 // Of all that a member has as `in`, and of all that it gets as `out`.
 int64_t in_bytes(const CollectiveCall& call);
 int64_t out_bytes(const CollectiveCall& call);

@@ -18,6 +18,7 @@ CardGroup::CardGroup(const std::vector<std::shared_ptr<cuda::Gpu>>& cards, int64
   DeviceGroup group{.name = "all",
                     .links = std::vector<LinkClass>(cards.size(), LinkClass::kHost),
                     .bytes_max = bytes_max,
+                    .kinds = CollectiveKinds::all(),
                     .ranks = std::vector<uint32_t>(cards.size(), ranks_per_device),
                     .ranks_per_device = ranks_per_device};
   Group all{.name = "ranks"}, devices{.name = "devices"};

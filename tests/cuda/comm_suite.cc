@@ -115,7 +115,7 @@ void for_each_connected(const CommMaker& maker, const std::function<void(Rank&)>
   });
 }
 
-TEST_P(CardComms, ReduceGatherScatterAndSwap) {
+TEST_P(CardComms, ReduceGatherScatterSwapAndBroadcast) {
   for_each_connected(GetParam(), [](Rank& rank) {
     const auto size = static_cast<int64_t>(rank.size());
     const auto me = static_cast<int64_t>(rank.rank());
@@ -134,6 +134,10 @@ TEST_P(CardComms, ReduceGatherScatterAndSwap) {
     tensor.out = wide_out;
     ASSERT_TRUE(driver.all_gather(rank.at("gather"), rank.comm, {&tensor, 1}).ok());
     EXPECT_TRUE(rank.holds(wide_out, kN * size, all));
+    tensor = {in, out, kN, DType::kF32};
+    ASSERT_TRUE(
+        driver.broadcast(rank.at("broadcast"), rank.comm, {&tensor, 1}, rank.size() - 1).ok());
+    EXPECT_TRUE(rank.holds(out, kN, last));
     tensor = {wide, out, kN, DType::kF32};
     ASSERT_TRUE(
         driver.reduce_scatter(rank.at("scatter"), rank.comm, {&tensor, 1}, Reduction::kMax).ok());

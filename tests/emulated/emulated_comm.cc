@@ -130,26 +130,30 @@ Operation EmulatedDriver::operation_of(const std::shared_ptr<Comm>& comm, const 
               }};
 }
 
-Status EmulatedDriver::collective(At at, CommHandle handle, CollectiveKind kind,
-                                  std::span<const CollectiveTensor> tensors, Reduction reduction) {
+Status EmulatedDriver::collective(At at, CommHandle handle, const Together& together,
+                                  std::span<const CollectiveTensor> tensors) {
   const auto lock = enter(at.label);
   Status status;
   const std::shared_ptr<Comm> comm = usable(handle, at.label, status);
   if (comm == nullptr) return status;
   const int64_t size = comm->group->size;
+  const CollectiveKind kind = together.kind;
+  if (together.root >= comm->group->size) return misuse(at.label, "names no root");
   const bool wide_in = kind == CollectiveKind::kReduceScatter || kind == CollectiveKind::kAllToAll;
   const bool wide_out = kind == CollectiveKind::kAllGather || kind == CollectiveKind::kAllToAll;
-  std::string what = cat(static_cast<int>(kind), "/", static_cast<int>(reduction));
+  // All but the root of a broadcast have nothing to read.
+  const bool reads = kind != CollectiveKind::kBroadcast || comm->rank == together.root;
+  std::string what =
+      cat(to_string(kind), "/", static_cast<int>(together.reduction), "/", together.root);
   std::vector<Access> accesses;
   for (const CollectiveTensor& tensor : tensors) {
     const int64_t part = tensor.elements * static_cast<int64_t>(size_of(tensor.dtype));
     what += cat(" ", to_string(tensor.dtype), "[", tensor.elements, "]");
-    accesses.push_back({tensor.in, wide_in ? part * size : part, AccessKind::kRead});
+    if (reads) accesses.push_back({tensor.in, wide_in ? part * size : part, AccessKind::kRead});
     accesses.push_back({tensor.out, wide_out ? part * size : part, AccessKind::kWrite});
   }
   const std::vector<CollectiveTensor> kept(tensors.begin(), tensors.end());
-  const auto make = [this, comm, kind, reduction, what, kept, accesses,
-                     label = std::string(at.label)] {
+  const auto make = [this, comm, together, what, kept, accesses, label = std::string(at.label)] {
     const std::shared_ptr<Group> group = comm->group;
     std::shared_ptr<Meeting>& place = group->meetings[comm->next++];
     if (place == nullptr)
@@ -168,12 +172,12 @@ Status EmulatedDriver::collective(At at, CommHandle handle, CollectiveKind kind,
       }
       return true;
     };
-    const auto run = [this, meeting, kind, reduction, accesses, label] {
+    const auto run = [this, meeting, together, accesses, label] {
       for (const Access& access : accesses) {
         if (access.kind == AccessKind::kRead)
           core_.check_initialised(access.data, access.bytes, label);
       }
-      if (!meeting->ran) perform(*meeting, kind, reduction);
+      if (!meeting->ran) perform(*meeting, together);
       meeting->ran = true;
     };
     return operation_of(comm, label, accesses, arrive, run);
@@ -182,66 +186,89 @@ Status EmulatedDriver::collective(At at, CommHandle handle, CollectiveKind kind,
 }
 
 // All that members gave is read before anything is written, since `out` may be `in`.
-void EmulatedDriver::perform(const Meeting& meeting, CollectiveKind kind, Reduction reduction) {
+void EmulatedDriver::perform(const Meeting& meeting, const Together& together) {
   const auto size = static_cast<int64_t>(meeting.tensors.size());
+  const bool scatters = together.kind == CollectiveKind::kReduceScatter;
   for (size_t t = 0; t < meeting.tensors[0].size(); ++t) {
+    if (!scatters && together.kind != CollectiveKind::kAllReduce) {
+      perform_move(meeting, together, t);
+      continue;
+    }
     const CollectiveTensor& first = meeting.tensors[0][t];
     const int64_t n = first.elements;
-    const bool wide_in =
-        kind == CollectiveKind::kReduceScatter || kind == CollectiveKind::kAllToAll;
     std::vector<std::vector<double>> given;
     for (const auto& tensors : meeting.tensors) {
       const std::byte* in = t < tensors.size() ? core_.bytes_at(tensors[t].in) : nullptr;
-      given.emplace_back(static_cast<size_t>(wide_in ? n * size : n), 0);
+      given.emplace_back(static_cast<size_t>(scatters ? n * size : n), 0);
       for (size_t i = 0; in != nullptr && i < given.back().size(); ++i)
         given.back()[i] = element(first.dtype, in, static_cast<int64_t>(i));
     }
-    const auto reduced = [&](int64_t i) {
-      double value = given[0][static_cast<size_t>(i)];
-      for (size_t r = 1; r < given.size(); ++r)
-        value = joined(reduction, value, given[r][static_cast<size_t>(i)]);
-      return value;
-    };
     for (int64_t rank = 0; rank < size; ++rank) {
       void* const address = meeting.tensors[static_cast<size_t>(rank)][t].out;
       std::byte* const out = core_.bytes_at(address);
       if (out == nullptr) continue;
-      const bool wide_out = kind == CollectiveKind::kAllGather || kind == CollectiveKind::kAllToAll;
-      const int64_t count = wide_out ? n * size : n;
-      for (int64_t i = 0; i < count; ++i) {
-        const auto peer = static_cast<size_t>(i / std::max<int64_t>(n, 1));
-        double value = 0;
-        switch (kind) {
-          case CollectiveKind::kAllReduce: value = reduced(i); break;
-          case CollectiveKind::kReduceScatter: value = reduced(rank * n + i); break;
-          case CollectiveKind::kAllGather: value = given[peer][static_cast<size_t>(i % n)]; break;
-          case CollectiveKind::kAllToAll:
-            value = given[peer][static_cast<size_t>(rank * n + i % n)];
-            break;
-        }
+      for (int64_t i = 0; i < n; ++i) {
+        const auto at = static_cast<size_t>(scatters ? rank * n + i : i);
+        double value = given[0][at];
+        for (size_t r = 1; r < given.size(); ++r)
+          value = joined(together.reduction, value, given[r][at]);
         set_element(first.dtype, out, i, value);
       }
-      core_.mark_initialised(address, count * static_cast<int64_t>(size_of(first.dtype)));
+      core_.mark_initialised(address, bytes_of(first));
     }
+  }
+}
+
+// Bytes as they are.
+void EmulatedDriver::perform_move(const Meeting& meeting, const Together& together, size_t tensor) {
+  const size_t size = meeting.tensors.size();
+  const auto part = static_cast<size_t>(bytes_of(meeting.tensors[0][tensor]));
+  std::vector<std::vector<std::byte>> given;
+  for (const auto& tensors : meeting.tensors) {
+    const std::byte* in = tensor < tensors.size() ? core_.bytes_at(tensors[tensor].in) : nullptr;
+    const size_t bytes = together.kind == CollectiveKind::kAllToAll ? part * size : part;
+    given.emplace_back(bytes, std::byte{0});
+    if (in != nullptr) std::copy_n(in, bytes, given.back().begin());
+  }
+  for (size_t rank = 0; rank < size; ++rank) {
+    void* const address = meeting.tensors[rank][tensor].out;
+    std::byte* const out = core_.bytes_at(address);
+    if (out == nullptr) continue;
+    if (together.kind == CollectiveKind::kBroadcast) {
+      std::copy_n(given[together.root].begin(), part, out);
+      core_.mark_initialised(address, static_cast<int64_t>(part));
+      continue;
+    }
+    for (size_t peer = 0; peer < size; ++peer) {
+      const size_t from = together.kind == CollectiveKind::kAllToAll ? rank * part : 0;
+      std::copy_n(given[peer].begin() + static_cast<std::ptrdiff_t>(from), part, out + peer * part);
+    }
+    core_.mark_initialised(address, static_cast<int64_t>(part * size));
   }
 }
 
 Status EmulatedDriver::all_reduce(At at, CommHandle comm, std::span<const CollectiveTensor> tensors,
                                   Reduction reduction) {
-  return collective(at, comm, CollectiveKind::kAllReduce, tensors, reduction);
+  return collective(at, comm, {.kind = CollectiveKind::kAllReduce, .reduction = reduction},
+                    tensors);
 }
 Status EmulatedDriver::all_gather(At at, CommHandle comm,
                                   std::span<const CollectiveTensor> tensors) {
-  return collective(at, comm, CollectiveKind::kAllGather, tensors, Reduction::kSum);
+  return collective(at, comm, {.kind = CollectiveKind::kAllGather}, tensors);
 }
 Status EmulatedDriver::reduce_scatter(At at, CommHandle comm,
                                       std::span<const CollectiveTensor> tensors,
                                       Reduction reduction) {
-  return collective(at, comm, CollectiveKind::kReduceScatter, tensors, reduction);
+  return collective(at, comm, {.kind = CollectiveKind::kReduceScatter, .reduction = reduction},
+                    tensors);
+}
+Status EmulatedDriver::broadcast(At at, CommHandle comm, std::span<const CollectiveTensor> tensors,
+                                 uint32_t root) {
+  return collective(at, comm, {.kind = CollectiveKind::kBroadcast, .root = root}, tensors);
 }
 Status EmulatedDriver::all_to_all(At at, CommHandle comm,
                                   std::span<const CollectiveTensor> tensors) {
-  return collective(at, comm, CollectiveKind::kAllToAll, tensors, Reduction::kSum);
+  return collective(at, comm, {.kind = CollectiveKind::kAllToAll}, tensors);
 }
 
 Status EmulatedDriver::exchange(At at, CommHandle handle, std::span<const Message> messages) {

@@ -71,6 +71,8 @@ class EmulatedDriver final : public cuda::Driver {
                     std::span<const CollectiveTensor> tensors) override;
   Status reduce_scatter(cuda::At at, cuda::CommHandle comm,
                         std::span<const CollectiveTensor> tensors, Reduction reduction) override;
+  Status broadcast(cuda::At at, cuda::CommHandle comm, std::span<const CollectiveTensor> tensors,
+                   uint32_t root) override;
   Status all_to_all(cuda::At at, cuda::CommHandle comm,
                     std::span<const CollectiveTensor> tensors) override;
   Status exchange(cuda::At at, cuda::CommHandle comm,
@@ -83,7 +85,6 @@ class EmulatedDriver final : public cuda::Driver {
  private:
   struct PreparedOperation;
   struct LoadedModule;
-  enum class CollectiveKind : uint8_t { kAllReduce, kAllGather, kReduceScatter, kAllToAll };
 
   DeviceState& state() const { return core_.devices[device_]; }
   std::unique_lock<std::recursive_mutex> enter(std::string_view call) const;
@@ -95,10 +96,17 @@ class EmulatedDriver final : public cuda::Driver {
   Status misuse(std::string_view label, std::string text) const;
   Status wait_for(const PointPtr& point, std::unique_lock<std::recursive_mutex>& lock);
   PointPtr* event(cuda::EventHandle handle);
-  Status collective(cuda::At at, cuda::CommHandle handle, CollectiveKind kind,
-                    std::span<const CollectiveTensor> tensors, Reduction reduction);
+  // Of which members must agree on all.
+  struct Together {
+    CollectiveKind kind = CollectiveKind::kAllReduce;
+    Reduction reduction = Reduction::kSum;
+    uint32_t root = 0;
+  };
+  Status collective(cuda::At at, cuda::CommHandle handle, const Together& together,
+                    std::span<const CollectiveTensor> tensors);
   std::shared_ptr<Comm> usable(cuda::CommHandle handle, std::string_view label, Status& status);
-  void perform(const Meeting& meeting, CollectiveKind kind, Reduction reduction);
+  void perform(const Meeting& meeting, const Together& together);
+  void perform_move(const Meeting& meeting, const Together& together, size_t tensor);
   Operation exchange_once(const std::shared_ptr<Comm>& comm,
                           const std::vector<cuda::Message>& messages, const std::string& label);
   // An operation of a communicator: `arrive` says whether all that it needs has come; `run` is

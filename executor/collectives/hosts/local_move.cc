@@ -53,11 +53,7 @@ int64_t reduce_own_part(const HostMembers& members, uint32_t self, uint32_t grou
 }
 
 void zero_padding(const CollectiveCall& call, uint32_t rank) {
-  if (call.cut.split == CollectiveCut::kNotCut || call.cut.part == 0) return;
-  // Parts before the last ones are whole.
-  const int64_t rows = call.cut.dims[static_cast<size_t>(call.cut.split)];
-  if (rows >= call.cut.part * (rank + int64_t{1})) return;
-  std::memset(out_of(call), 0, static_cast<size_t>(out_bytes(call)));
+  if (has_padding(call, rank)) std::memset(out_of(call), 0, static_cast<size_t>(out_bytes(call)));
 }
 
 void zero_behind_rows(const CollectiveCall& call, uint32_t group_size) {

@@ -92,7 +92,12 @@ std::unique_ptr<Collective> CudaDevice::collective(Meetings meetings, const Devi
     const LinkClass next = group.links[meeting->rank()];
     return std::make_unique<CommCollective>(
         *this, *comms_, std::move(meeting),
-        CommCollective::Options{.group = group.name, .next = next, .meter = moved});
+        CommCollective::Options{
+            .group = group.name,
+            .next = next,
+            .meter = moved,
+            .bytes_max = group.bytes_max,
+            .kinds = group.ranks_per_device == 1 ? group.kinds : CollectiveKinds()});
   };
   if (group.ranks_per_device == 1) return among_cards(std::move(meetings.all));
   std::unique_ptr<Collective> cards;
@@ -124,14 +129,21 @@ std::optional<CollectiveRefusal> CudaDevice::refuses(CollectiveKind kind,
     return CollectiveRefusal{
         cat(" between ", on_card, " devices of one card: at most ", cuda::kRankPartsMax),
         "use fewer devices a card"};
-  if (kind == CollectiveKind::kAllReduce) return std::nullopt;
-  return CollectiveRefusal{": cards have none yet", ""};
+  if (kind == CollectiveKind::kRaggedAllToAll)
+    return CollectiveRefusal{": the sizes lie on the card, and no host waits for one",
+                             "route with a capacity"};
+  if (kind != CollectiveKind::kAllReduce && !is_one_card && group.ranks_per_device > 1)
+    return CollectiveRefusal{": cards that run several ranks each have none between them",
+                             "put one rank on each card"};
+  return std::nullopt;
 }
 
 int64_t CudaDevice::collective_bytes(const DeviceGroup& group) const {
   if (count_on(family(), group) == group.members.size())
     return CopyCollective::staging_bytes_for(group.bytes_max);
-  return group.ranks_per_device == 1 ? 0 : RankCollective::staging_bytes_for(group.bytes_max);
+  if (group.ranks_per_device > 1) return RankCollective::staging_bytes_for(group.bytes_max);
+  return CommCollective::staging_bytes_for(group.kinds, group.bytes_max,
+                                           static_cast<uint32_t>(group.members.size()));
 }
 
 std::unique_ptr<DeviceLink> CudaDevice::link_to(Device& receiver, uint32_t slots) {

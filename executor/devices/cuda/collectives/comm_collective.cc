@@ -3,13 +3,19 @@
 #include <algorithm>
 #include <cstring>
 
-#include "executor/collectives/collective_call.h"
+#include "executor/devices/cuda/collectives/card_comms.h"
+#include "executor/devices/cuda/collectives/card_parts.h"
 
 namespace gangway {
 
 CommCollective::CommCollective(CardStreams& device, CommBook& comms,
                                std::unique_ptr<Collective> meeting, Options options)
     : device_(device), comms_(comms), meeting_(std::move(meeting)), options_(std::move(options)) {}
+
+int64_t CommCollective::staging_bytes_for(CollectiveKinds kinds, int64_t bytes_max,
+                                          uint32_t members) {
+  return kinds.has_moves() ? CardComms::staging_bytes(bytes_max, members) : 0;
+}
 
 void CommCollective::begin_exchange(uint64_t word, bool poisoned) {
   phase_ = Phase::kExchange;
@@ -20,7 +26,8 @@ void CommCollective::begin_exchange(uint64_t word, bool poisoned) {
 
 void CommCollective::begin(const CollectiveCall& call, bool poisoned) {
   tensors_.assign(call.tensors.begin(), call.tensors.end());
-  reduction_ = call.reduction;
+  call_ = call;
+  call_.tensors = tensors_;
   poisoned_ = poisoned;
   tried_ = no_comm_ = false;
   failure_ = nullptr;
@@ -146,16 +153,14 @@ void CommCollective::launch() {
 }
 
 void CommCollective::count_moved() {
-  int64_t bytes = 0;
-  for (const CollectiveTensor& tensor : tensors_) bytes += bytes_of(tensor);
-  options_.meter.add(options_.next, 2 * bytes * (size() - 1) / size());
+  options_.meter.add(options_.next, bytes_sent(call_, size(), rank()));
 }
 
 cuda::Status CommCollective::enqueue() {
   cuda::Status forked = device_.fork();
   if (!forked.ok()) return forked;
-  const cuda::At at{device_.communication(), label_};
-  return device_.gpu().driver().all_reduce(at, comm_->handle(), tensors_, reduction_);
+  const CardComms comms{device_, label_, comm_->handle(), rank(), size(), staging_};
+  return comms.enqueue(call_);
 }
 
 void CommCollective::fail(const cuda::Status& status, uint64_t identity) {

@@ -1,7 +1,7 @@
 // CommCollective: the collectives of devices on cards of their own, through the driver's
 // communicators (NCCL).
 //
-//   meet on the host -> communication stream: wait for compute -> all-reduce -> record
+//   meet on the host -> communication stream: wait for compute -> collective -> record
 //
 // The compute stream runs meanwhile: it waits for the record before the step that needs the result.
 //
@@ -15,12 +15,16 @@
 // of the meeting. The first collective of a group begins so, and the first after a communicator
 // broke.
 //
+// A communicator gathers and scatters whole parts that lie one behind another. Other parts go
+// through staging (card_comms.h): packed before, or laid where they belong afterwards.
+//
 // Threads: the device's.
 // Ownership: the device and the meeting are the plan's; the communicator is the device's.
 // Errors: failure(), with the name of the collective; what breaks later is a failure of the next
 // mark of the work that launched it.
 // Bytes counted: as if the members formed a ring in rank order. A member of N sends 2 B (N - 1) / N
-// to the next one, whatever NCCL does.
+// to the next one, whatever NCCL does; of the other kinds it counts what it must send or pass on:
+// card_comms.h.
 // Cost: NCCL's, and a meeting (about 1 us).
 #pragma once
 
@@ -28,7 +32,7 @@
 #include <string>
 #include <vector>
 
-#include "executor/collectives/collective.h"
+#include "executor/collectives/collective_call.h"
 #include "executor/devices/cuda/collectives/comm_book.h"
 #include "executor/transfers/link_meter.h"
 
@@ -40,15 +44,23 @@ class CommCollective final : public Collective {
     std::string group;                  // DeviceGroup::name.
     LinkClass next = LinkClass::kHost;  // Of the link to the next member.
     LinkMeter& meter;                   // The device's.
+    int64_t bytes_max = 0;              // Of a collective.
+    CollectiveKinds kinds{};
   };
   CommCollective(CardStreams& device, CommBook& comms, std::unique_ptr<Collective> meeting,
                  Options options);
+
+  static int64_t staging_bytes_for(CollectiveKinds kinds, int64_t bytes_max, uint32_t members);
 
   uint32_t rank() const override { return meeting_->rank(); }
   uint32_t size() const override { return meeting_->size(); }
   void name(std::string_view label) override { label_ = label; }
   void begin(const CollectiveCall& call, bool poisoned) override;
   void begin_exchange(uint64_t word, bool poisoned) override;
+  int64_t staging_bytes() const override {
+    return staging_bytes_for(options_.kinds, options_.bytes_max, size());
+  }
+  void use_staging(std::byte* staging) override { staging_ = staging; }
   Progress advance() override;
   bool poisoned() const override { return meeting_->poisoned() || no_comm_; }
   uint64_t least() const override { return meeting_->least(); }
@@ -86,8 +98,9 @@ class CommCollective final : public Collective {
   bool no_comm_ = false;  // It could not be created, or a peer broke it.
   std::string_view label_ = "all_reduce";
   std::shared_ptr<const Error> failure_;
+  std::byte* staging_ = nullptr;
   std::vector<CollectiveTensor> tensors_;
-  Reduction reduction_ = Reduction::kSum;
+  CollectiveCall call_;    // Of these tensors.
   bool poisoned_ = false;  // As begin() said.
 };
 

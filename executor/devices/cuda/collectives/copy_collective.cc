@@ -2,7 +2,7 @@
 
 #include <bit>
 
-#include "executor/collectives/collective_call.h"
+#include "executor/devices/cuda/collectives/card_moves.h"
 #include "executor/devices/cuda/collectives/card_parts.h"
 
 namespace gangway {
@@ -27,17 +27,18 @@ void CopyCollective::use_staging(std::byte* staging) {
 }
 
 void CopyCollective::begin_exchange(uint64_t word, bool poisoned) {
-  reducing_ = false;
+  working_ = false;
   meeting_->begin_exchange(word, poisoned);
 }
 
 void CopyCollective::begin(const CollectiveCall& call, bool poisoned) {
   tensors_.assign(call.tensors.begin(), call.tensors.end());
-  reduction_ = call.reduction;
-  reducing_ = true;
+  call_ = call;
+  call_.tensors = tensors_;
+  working_ = true;
   ++sequence_;
   const size_t half = sequence_ % 2;
-  if (!poisoned) poisoned = !copy_in(device_, label_, tensors_, part_.staging[half], bytes_max_);
+  if (!poisoned) poisoned = !lay_in(part_.staging[half]);
   part_.recorded[half] =
       device_.lost() == nullptr && device_.note(device_.gpu().driver().record(
                                        {device_.communication(), label_}, part_.events[half]));
@@ -45,9 +46,21 @@ void CopyCollective::begin(const CollectiveCall& call, bool poisoned) {
   meeting_->begin_exchange(reinterpret_cast<uintptr_t>(&part_), poisoned || !part_.recorded[half]);
 }
 
+bool CopyCollective::lay_in(std::byte* part) {
+  if (call_.kind == CollectiveKind::kReduceScatter) return lay_parts_in(part);
+  const bool read = call_.kind != CollectiveKind::kBroadcast || call_.root == rank();
+  return copy_in(device_, label_, read ? std::span(tensors_) : std::span<CollectiveTensor>(), part,
+                 bytes_max_);
+}
+
+bool CopyCollective::lay_parts_in(std::byte* part) {
+  if (device_.lost() != nullptr || !device_.note(device_.fork())) return false;
+  return bytes_needed(call_) <= bytes_max_ && pack_parts(device_, label_, call_, part);
+}
+
 Progress CopyCollective::advance() {
   if (meeting_->advance() == Progress::kPending) return Progress::kPending;
-  if (!std::exchange(reducing_, false)) return Progress::kDone;
+  if (!std::exchange(working_, false)) return Progress::kDone;
   const size_t half = sequence_ % 2;
   std::vector<const Part*> parts;
   for (const uint64_t word : meeting_->words()) {
@@ -56,22 +69,40 @@ Progress CopyCollective::advance() {
       device_.note(device_.gpu().driver().wait({device_.communication(), label_},
                                                parts.back()->events[half]));
   }
-  if (!meeting_->poisoned() && device_.lost() == nullptr) reduce(parts);
+  if (!meeting_->poisoned() && device_.lost() == nullptr) finish(parts);
   device_.end_collective();
   return Progress::kDone;
 }
 
+void CopyCollective::finish(const std::vector<const Part*>& parts) {
+  const bool reduces =
+      call_.kind == CollectiveKind::kAllReduce || call_.kind == CollectiveKind::kReduceScatter;
+  reduces ? reduce(parts) : take(parts);
+}
+
 void CopyCollective::reduce(const std::vector<const Part*>& parts) {
-  int64_t offset = 0;
+  const bool scatters = call_.kind == CollectiveKind::kReduceScatter;
+  int64_t offset = scatters ? rank() * out_bytes(call_) : 0;
   std::vector<const std::byte*> pointers(parts.size());
-  for (const CollectiveTensor& tensor : tensors_) {
+  for (CollectiveTensor tensor : tensors_) {
+    if (scatters) tensor.elements = out_bytes(call_) / static_cast<int64_t>(size_of(tensor.dtype));
     const int64_t bytes = bytes_of(tensor);
     if (bytes == 0) continue;
     for (size_t r = 0; r < parts.size(); ++r)
       pointers[r] = parts[r]->staging[sequence_ % 2] + offset;
-    reduce_parts(device_, label_, reduction_, pointers, tensor);
+    reduce_parts(device_, label_, call_.reduction, pointers, tensor);
     meter_.add(LinkClass::kHost, bytes * static_cast<int64_t>(parts.size() - 1));  // The others'.
     offset += bytes_in_part(bytes);
+  }
+}
+
+void CopyCollective::take(const std::vector<const Part*>& parts) {
+  auto* const out = static_cast<std::byte*>(tensors_[0].out);
+  if (!zero_padding(device_, label_, call_, rank())) return;
+  for (uint32_t r = 0; r < parts.size(); ++r) {
+    const Block block = block_of(&call_, &call_, size(), r, rank());
+    if (!move_block(device_, label_, block, parts[r]->staging[sequence_ % 2], out)) return;
+    if (r != rank()) meter_.add(LinkClass::kHost, block.bytes());
   }
 }
 

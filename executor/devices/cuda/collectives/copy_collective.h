@@ -1,6 +1,6 @@
 // CopyCollective: the collectives of devices on one card, whose kernels read one another's memory.
 //
-//   copy in -> record -> | meet on the host | -> wait for all records -> reduce all parts
+//   copy in -> record -> | meet on the host | -> wait for all records -> reduce, or take, my part
 //
 // All of it on the communication streams, beside compute.
 //
@@ -11,17 +11,20 @@
 // Invariant: staging has two halves, by the parity of the collective. A half is written again two
 // collectives later; in between every member's stream waited for every record, and records come
 // after the reads before them. Events go by parity for the same reason.
+// Parts that are reduced are packed when they are copied in, one behind another, so that one launch
+// reduces one.
 // Arithmetic: the tree over members of collectives/hosts/rank_tree.h.
 // Threads: the device's.
 // Ownership: the devices and the meeting are the plan's.
 // Errors: a call that fails is a failure of the work that is advanced (CardStreams::note()).
-// Cost: n times the bucket read by each of n members.
+// Cost: of an all-reduce, n times the bucket read by each of n members; else each byte that a
+// member gets is read once, or once of each member where it is reduced.
 #pragma once
 
 #include <memory>
 #include <vector>
 
-#include "executor/collectives/collective.h"
+#include "executor/collectives/collective_call.h"
 #include "executor/devices/cuda/driver/card_streams.h"
 #include "executor/transfers/link_meter.h"
 
@@ -57,7 +60,11 @@ class CopyCollective final : public Collective {
     bool recorded[2] = {};
   };
 
+  bool lay_in(std::byte* part);
+  bool lay_parts_in(std::byte* part);
+  void finish(const std::vector<const Part*>& parts);
   void reduce(const std::vector<const Part*>& parts);
+  void take(const std::vector<const Part*>& parts);
 
   CardStreams& device_;
   const std::unique_ptr<Collective> meeting_;
@@ -65,9 +72,9 @@ class CopyCollective final : public Collective {
   LinkMeter& meter_;
   Part part_;
   uint64_t sequence_ = 0;
-  bool reducing_ = false;
+  bool working_ = false;  // Else it is an exchange.
   std::vector<CollectiveTensor> tensors_;
-  Reduction reduction_ = Reduction::kSum;
+  CollectiveCall call_;  // Of these tensors.
   std::string_view label_ = "all_reduce";
 };
 

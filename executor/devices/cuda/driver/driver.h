@@ -136,6 +136,9 @@ class Driver {
   virtual Status all_gather(At at, CommHandle comm, std::span<const CollectiveTensor> tensors) = 0;
   virtual Status reduce_scatter(At at, CommHandle comm, std::span<const CollectiveTensor> tensors,
                                 Reduction reduction) = 0;
+  // Of the member of that rank; its `out` too is written.
+  virtual Status broadcast(At at, CommHandle comm, std::span<const CollectiveTensor> tensors,
+                           uint32_t root) = 0;
   virtual Status all_to_all(At at, CommHandle comm, std::span<const CollectiveTensor> tensors) = 0;
   // All messages together, as one operation.
   virtual Status exchange(At at, CommHandle comm, std::span<const Message> messages) = 0;

@@ -157,6 +157,19 @@ Status CudaDriver::reduce_scatter(At at, CommHandle comm, std::span<const Collec
   });
 }
 
+Status CudaDriver::broadcast(At at, CommHandle comm, std::span<const CollectiveTensor> tensors,
+                             uint32_t root) {
+  return grouped(comm, at.label, [&] {
+    ncclResult_t result = ncclSuccess;
+    for (const CollectiveTensor& t : tensors) {
+      if (!taken(result)) break;
+      result = ncclBroadcast(t.in, t.out, static_cast<size_t>(t.elements), data_type(t.dtype),
+                             static_cast<int>(root), comm_of(comm), stream_of(at.stream));
+    }
+    return result;
+  });
+}
+
 Status CudaDriver::all_to_all(At at, CommHandle comm, std::span<const CollectiveTensor> tensors) {
   if (Status status = aborted(comm, at.label); !status.ok()) return status;
   int size = 0;

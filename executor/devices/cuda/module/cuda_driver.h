@@ -81,6 +81,8 @@ class CudaDriver final : public Driver {
   Status all_gather(At at, CommHandle comm, std::span<const CollectiveTensor> tensors) override;
   Status reduce_scatter(At at, CommHandle comm, std::span<const CollectiveTensor> tensors,
                         gangway::Reduction reduction) override;
+  Status broadcast(At at, CommHandle comm, std::span<const CollectiveTensor> tensors,
+                   uint32_t root) override;
   Status all_to_all(At at, CommHandle comm, std::span<const CollectiveTensor> tensors) override;
   Status exchange(At at, CommHandle comm, std::span<const Message> messages) override;
   Status abort(CommHandle comm) override;

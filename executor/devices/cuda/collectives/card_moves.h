@@ -1,0 +1,33 @@
+// Blocks of tensors that are copied on a card: parts that a collective packs, or lays where they
+// belong.
+//
+// Threads: the device's.
+// Errors: what fails is noted (CardStreams::note()).
+// Cost: one copy where the block lies together in both tensors, else one launch.
+#pragma once
+
+#include <cstddef>
+#include <string_view>
+
+#include "executor/collectives/block.h"
+#include "executor/devices/cuda/driver/card_streams.h"
+
+namespace gangway {
+
+// The same block, whose bytes lie together in `out` from `begin` on: packed. And unpacked: they lie
+// so in `in`.
+Block packed(Block block, int64_t begin);
+Block unpacked(Block block, int64_t begin);
+
+// On the communication stream, from where the block lies in `in` to where it lies in `out`. False:
+// the copy failed.
+bool move_block(CardStreams& device, std::string_view label, const Block& block,
+                const std::byte* in, std::byte* out);
+// `out` of a member whose part of it is short.
+bool zero_padding(CardStreams& device, std::string_view label, const CollectiveCall& call,
+                  uint32_t rank);
+// All parts of a reduce-scatter to `parts`, one behind another, each as large as `out`.
+bool pack_parts(CardStreams& device, std::string_view label, const CollectiveCall& call,
+                std::byte* parts);
+
+}  // namespace gangway
