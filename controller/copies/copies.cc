@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "protocol/memory_units.h"
 #include "protocol/text_limits.h"
 #include "runtime/base/cut.h"
 
@@ -25,7 +24,7 @@ Reservations reservations(const DeviceLayout& layout, int64_t bytes) {
   std::vector<Reservation> wanted;
   wanted.reserve(layout.ranges.size());
   for (const DeviceRange& range : layout.ranges) wanted.push_back({range, bytes});
-  return std::make_shared<const std::vector<Reservation>>(std::move(wanted));
+  return shared_reservations(std::move(wanted));
 }
 
 bool is_replicated(const Sharding& sharding) {
@@ -51,8 +50,7 @@ std::vector<HostId> CopyTable::make_array(SessionId session, const CopyFrame& re
                      .sharding = value.sharding};
   const DeviceLayout& layout = *record.layout;
   Reservations& wanted = plan.input_bytes[request.input];
-  if (wanted == nullptr)
-    wanted = reservations(layout, layout.ranks_per_device * block_bytes(value.local_type.bytes()));
+  if (wanted == nullptr) wanted = reservations(layout, layout.bytes_on_device(value.local_type));
   const std::string owner = callbacks_.owner_name(session);
   if (const auto short_of = hosts_.reserve(owner, *wanted)) {
     throw Error(ErrorKind::kOverloaded,

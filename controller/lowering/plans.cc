@@ -5,7 +5,6 @@
 #include "controller/lowering/reports.h"
 #include "ir/plan/plan_wire.h"
 #include "ir/plan/rates.h"
-#include "protocol/memory_units.h"
 #include "runtime/base/units.h"
 
 namespace gangway {
@@ -50,12 +49,12 @@ Reservations output_bytes(const PlanRecord& record) {
     const PlanValue& value = record.plan->values[output];
     const DeviceLayout& layout = *record.layouts[value.slice];
     for (const DeviceRange& range : layout.ranges)
-      bytes[range] += layout.ranks_per_device * block_bytes(value.local_type.bytes());
+      bytes[range] += layout.bytes_on_device(value.local_type);
   }
   std::vector<Reservation> wanted;
   wanted.reserve(bytes.size());
   for (const auto& [range, amount] : bytes) wanted.push_back({range, amount});
-  return std::make_shared<const std::vector<Reservation>>(std::move(wanted));
+  return shared_reservations(std::move(wanted));
 }
 
 DeviceLayout layout_of(const SliceRecord& slice, const std::vector<PlanRange>& ranges,
@@ -247,8 +246,7 @@ void PlanTable::reserve(PlanRecord& record, const std::string& owner_name) {
         {.program = record.plan->name}, "use more devices, or let other programs go");
   }
   const auto holding = [&](std::vector<Reservation>& held) {
-    return std::make_shared<Holding>(
-        hosts_, owner_name, std::make_shared<const std::vector<Reservation>>(std::move(held)));
+    return std::make_shared<Holding>(hosts_, owner_name, shared_reservations(std::move(held)));
   };
   record.memory = holding(others);
   record.states = holding(states);

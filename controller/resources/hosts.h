@@ -12,6 +12,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "controller/resources/peers.h"
@@ -83,6 +84,9 @@ struct Reservation {
 
 // Shared by all who reserve the same: a list is as long as a slice has hosts.
 using Reservations = std::shared_ptr<const std::vector<Reservation>>;
+inline Reservations shared_reservations(std::vector<Reservation> reservations) {
+  return std::make_shared<const std::vector<Reservation>>(std::move(reservations));
+}
 
 // What does not fit.
 struct Shortage {

@@ -20,6 +20,7 @@
 #include "controller/resources/hosts.h"
 #include "controller/resources/planted_bugs.h"
 #include "ir/plan/plan.h"
+#include "protocol/memory_units.h"
 
 namespace gangway {
 
@@ -33,6 +34,10 @@ struct DeviceLayout {
 
   bool lies_like(const DeviceLayout& other) const {
     return devices == other.devices && ranks_per_device == other.ranks_per_device;
+  }
+  // What a value takes of each device's memory, if its part on a rank is of this type.
+  int64_t bytes_on_device(const Type& local) const {
+    return ranks_per_device * block_bytes(local.bytes());
   }
 };
 

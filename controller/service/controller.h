@@ -32,6 +32,9 @@ struct ControllerOptions {
 
 struct ControllerCounts {
   uint64_t hosts = 0, clients = 0, slices = 0, plans = 0, arrays = 0, runs = 0, copies = 0;
+
+  // Of all but the hosts: 0 once all clients have gone and what they held is freed.
+  uint64_t total() const { return clients + slices + plans + arrays + runs + copies; }
 };
 
 // What a client runs.

@@ -49,7 +49,7 @@ void look_at_error(const ChaosClient& client, const Faults& all,
 
 void look_at_leaks(SimCluster& cluster, std::vector<std::string>& problems) {
   const ControllerCounts left = cluster.controller.controller().counts();
-  if (left.clients + left.slices + left.plans + left.arrays + left.runs + left.copies > 0) {
+  if (left.total() > 0) {
     problems.push_back(cat("the controller still counts ", left.clients, " clients, ", left.slices,
                            " slices, ", left.plans, " plans, ", left.arrays, " arrays, ", left.runs,
                            " runs and ", left.copies, " copies"));

@@ -199,7 +199,7 @@ TEST(DispatchTest, WhateverGoesWrongNothingIsLeft) {
     }
     named +=
         std::ranges::count_if(report.faults, [](const auto& met) { return !met.named.empty(); });
-    EXPECT_EQ(report.left.runs + report.left.plans + report.left.slices + report.left.arrays, 0u);
+    EXPECT_EQ(report.left.total(), 0u);
     EXPECT_EQ(report.left_bytes, 0);
     EXPECT_EQ(report.left_fibers, 0u);
   }

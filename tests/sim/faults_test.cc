@@ -90,8 +90,7 @@ void expect_whole(const StudyOptions& options, const StudyReport& report) {
     }
     expect_named(report, program);
   }
-  const ControllerCounts& left = report.left;
-  EXPECT_EQ(left.clients + left.slices + left.plans + left.arrays + left.runs + left.copies, 0u);
+  EXPECT_EQ(report.left.total(), 0u);
   EXPECT_EQ(report.left_bytes, 0);
   EXPECT_EQ(report.left_fibers, 0u);
 }

@@ -40,7 +40,7 @@ TEST(StudyTest, AStudySaysWhatAProgramHadOfTheDevices) {
   EXPECT_GE(report.makespan_ns, 20 * 1'000'000);
   EXPECT_GT(report.utilisation, 0.9);
   EXPECT_LE(report.utilisation, 1.0);
-  EXPECT_EQ(report.left.runs + report.left.plans + report.left.slices + report.left.arrays, 0u);
+  EXPECT_EQ(report.left.total(), 0u);
 }
 
 TEST(StudyTest, SharesAreThoseOfTheTimeInWhichAllProgramsRan) {
