@@ -183,15 +183,23 @@ void report_controller(StudyReport& report) {
   report.bytes_per_run = per_run(counts.bytes_in + counts.bytes_out);
 }
 
-// The first error that came after a fault and names its host.
+// Whether what client `number` runs met the fault: one of a host is named in its error, one of a
+// client ends its own program alone.
+bool has_met(const ProgramReport& program, int number, const Fault& fault) {
+  if (fault.client) return number == *fault.client && ends_client(fault);
+  return fault.kind != FaultKind::kStopController &&
+         program.error.find(SimCluster::host_name(fault.host) + "\"") != std::string::npos;
+}
+
+// The first error that came after a fault, of a program that met it.
 void report_faults(const FaultInjector& injector, std::vector<Fault> faults, StudyReport& report) {
   for (const auto& [fault, at_ns] : injector.happened()) {
     faults.erase(std::ranges::find(faults, fault));
     FaultReport& to = report.faults.emplace_back(FaultReport{.fault = fault, .at_ns = at_ns});
-    const std::string host = SimCluster::host_name(fault.host) + "\"";
-    for (const ProgramReport& program : report.programs) {
+    for (size_t i = 0; i < report.programs.size(); ++i) {
+      const ProgramReport& program = report.programs[i];
       if (program.error.empty() || program.error_at_ns < at_ns) continue;
-      if (program.error.find(host) == std::string::npos) continue;
+      if (!has_met(program, static_cast<int>(i), fault)) continue;
       const int64_t after_ns = program.error_at_ns - at_ns;
       if (!to.named.empty() && to.named_after_ns <= after_ns) continue;
       to.named = program.error;
@@ -230,7 +238,7 @@ StudyReport run_on(Reactor& reactor, const StudyOptions& options,
   for (const Program& program : programs)
     runners.push_back(std::make_unique<Runner>(reactor, cluster, options, program));
   for_all(reactor, runners, "install", [&](Runner& runner, size_t i) {
-    runner.install("client-" + std::to_string(i),
+    runner.install(SimCluster::client_name(static_cast<int>(i)),
                    i < options.shares.size() ? options.shares[i] : Share());
   });
   const ProcessCounts before = cluster.controller_counts();

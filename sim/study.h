@@ -31,7 +31,7 @@ Program with_mesh(const Program& program, const std::vector<MeshAxis>& sizes);
 
 struct StudyOptions {
   SimClusterOptions cluster;
-  std::vector<Program> programs;
+  std::vector<Program> programs;  // Client i (SimCluster::client_name()) runs the one at i.
   std::vector<Share> shares;  // By program; where there are fewer, the others ask for the usual.
   int ranks_per_device = 1;   // Of each program's slices.
   int runs = 10;              // Of each program.

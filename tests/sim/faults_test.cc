@@ -194,7 +194,9 @@ TEST(FaultsTest, AClientWhoseConnectionEndsLosesItsRunsAndNobodyElseDoes) {
   EXPECT_EQ(report.programs[0].done, kLongRuns) << report.programs[0].error;
   EXPECT_LT(report.programs[1].done, kLongRuns);
   EXPECT_THAT(report.programs[1].error, HasSubstr("controller"));
-  EXPECT_EQ(report.left.clients + report.left.plans + report.left.arrays + report.left.runs, 0u);
+  ASSERT_EQ(report.faults.size(), 1u);
+  EXPECT_EQ(report.faults[0].named, report.programs[1].error);
+  EXPECT_EQ(report.left.total(), 0u);
 }
 
 TEST(FaultsTest, AProgramIsRefusedWhereMemoryIsExhaustedNamingTheHost) {

@@ -67,6 +67,22 @@ TEST(StudyTest, FaultsThatCameTooLateAreToldApart) {
   EXPECT_THAT(report.unmet, testing::ElementsAre(late));
 }
 
+TEST(StudyTest, AnErrorThatNamesAHostIsOfNoFaultOfAClientOrTheController) {
+  StudyOptions options = timed_study(2, 2);
+  options.programs = {busy_step("step", 4, 1000)};
+  options.runs = 20;
+  constexpr int64_t kMs = 1'000'000;
+  options.faults = {
+      {.kind = FaultKind::kDelay, .at_ns = kMs, .for_ns = kMs, .client = 0, .factor = 2},
+      {.kind = FaultKind::kStopController, .at_ns = 3 * kMs, .for_ns = kMs},
+      {.kind = FaultKind::kKill, .at_ns = 6 * kMs, .host = 0}};
+  const StudyReport report = study(options);
+  ASSERT_EQ(report.faults.size(), 3u);
+  EXPECT_THAT(report.faults[0].named, IsEmpty());
+  EXPECT_THAT(report.faults[1].named, IsEmpty());
+  EXPECT_THAT(report.faults[2].named, HasSubstr("\"host-0\" is gone"));
+}
+
 TEST(StudyTest, AThousandDevicesRunInOneThread) {
   StudyOptions options = timed_study(128, 8);
   options.cluster.memory_bytes = int64_t{64} << 30;
