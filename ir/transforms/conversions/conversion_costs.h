@@ -1,0 +1,24 @@
+// ConversionCosts: by what the steps of a conversion are compared (plan_conversion.h).
+//
+// A collective takes `latency_ps` and, for each byte that a member sends, what the slowest link
+// between members takes; a step without traffic takes `launch_ps`. Integers, so that sums do not
+// depend on their order and every process chooses the same path.
+// Threads: a value.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+namespace gangway {
+
+struct ConversionCosts {
+  int64_t launch_ps = 500'000;
+  int64_t latency_ps = 10'000'000;
+  // By mesh axis: of the slowest class of link between devices that differ in this coordinate.
+  // Axes that it does not reach have links of kLinkPsPerByte.
+  std::vector<int64_t> link_ps_per_byte;
+
+  static constexpr int64_t kLinkPsPerByte = 250;  // 4 GB/s
+};
+
+}  // namespace gangway

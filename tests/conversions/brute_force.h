@@ -1,0 +1,54 @@
+// The cheapest conversion by trying everything: every op of a conversion with every attribute that
+// could mean something is done to every layout of a tensor, and whatever the devices then hold is
+// looked up among all layouts. Shares no code with the planner.
+//
+// Threads: one thread.
+// Cost: shardings x ops x shardings of equal parts; for small tensors on meshes of up to 8 devices.
+#pragma once
+
+#include <vector>
+
+#include "ir/transforms/conversions/conversion_costs.h"
+#include "tests/conversions/held_parts.h"
+
+namespace gangway::testing {
+
+// Every sharding of a tensor of this rank, in one spelling each; of partial axes all have one
+// reduction.
+std::vector<Sharding> all_shardings(const Mesh& mesh, int rank);
+
+class BruteForce {
+ public:
+  BruteForce(const Type& type, const Mesh& mesh, const std::vector<Sharding>& shardings);
+
+  // The least cost from one sharding to another, by ops that move only axes which have to move;
+  // -1: none was found.
+  int64_t least_cost(size_t from, size_t to, const ConversionCosts& costs) const;
+
+  size_t edges() const { return edges_.size(); }
+
+ private:
+  struct Edge {
+    size_t from = 0, to = 0;
+    uint32_t axes = 0;   // A bit for each that the op names.
+    int64_t bytes = -1;  // By whoever sends most; -1: nobody sends. Or the edge is no op at all:
+    bool is_op = true;   // what is held fits both layouts.
+    friend auto operator<=>(const Edge&, const Edge&) = default;
+  };
+
+  void try_op(size_t from, Op op, const Attrs& attrs, uint32_t axes);
+  void try_all_of(size_t from);
+  void try_group(size_t from, const std::vector<size_t>& axes);
+  void try_permutations(size_t from, const std::vector<size_t>& axes);
+  uint32_t moving(size_t from, size_t to) const;
+
+  const Type& type_;
+  const Mesh& mesh_;
+  const std::vector<Sharding>& shardings_;
+  std::vector<HeldAs> held_;
+  HeldParts parts_;             // What is tried now,
+  std::vector<int64_t> whole_;  // and what it is a layout of.
+  std::vector<Edge> edges_;
+};
+
+}  // namespace gangway::testing

@@ -1,0 +1,163 @@
+#include "ir/transforms/conversions/plan_conversion.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "runtime/base/error.h"
+#include "tests/conversions/held_parts.h"
+
+namespace gangway::testing {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+const Mesh kMesh{{{"a", 2}, {"b", 2}}};
+
+std::vector<std::string> ops(const std::vector<ConversionStep>& steps) {
+  std::vector<std::string> names;
+  for (const ConversionStep& step : steps) {
+    const AttrValue* axes = step.attrs.find(step.op == Op::shard_slice ? "axis" : "axes");
+    names.push_back(cat(to_string(step.op), " ", std::get<std::string>(*axes)));
+  }
+  return names;
+}
+
+std::vector<std::string> plan(const Type& type, const Mesh& mesh, const Sharding& from,
+                              const Sharding& to, const ConversionCosts& costs = {}) {
+  return ops(plan_conversion(type, mesh, from, to, costs));
+}
+
+TEST(PlanConversion, OneCollectiveForEachPairOfPlacements) {
+  const Mesh mesh{{{"a", 4}}};
+  const Type type = f32({8, 16});
+  EXPECT_THAT(plan(type, mesh, {shard(0)}, {shard(0)}), ElementsAre());
+  EXPECT_THAT(plan(type, mesh, {replicate()}, {shard(0)}), ElementsAre("shard_slice a"));
+  EXPECT_THAT(plan(type, mesh, {shard(0)}, {replicate()}), ElementsAre("all_gather a"));
+  EXPECT_THAT(plan(type, mesh, {shard(0)}, {shard(1)}), ElementsAre("all_to_all a"));
+  EXPECT_THAT(plan(type, mesh, {partial()}, {shard(1)}), ElementsAre("reduce_scatter a"));
+  EXPECT_THAT(plan(type, mesh, {partial()}, {replicate()}), ElementsAre("all_reduce a"));
+  EXPECT_THAT(plan(type, mesh, {replicate()}, {partial()}), ElementsAre("keep_first a"));
+  EXPECT_THAT(plan(type, mesh, {replicate()}, {partial(Reduction::kMax)}), ElementsAre());
+}
+
+TEST(PlanConversion, AxesThatDoTheSameMoveInOneStep) {
+  const Type type = f32({8, 16});
+  EXPECT_THAT(plan(type, kMesh, {partial(), partial()}, {replicate(), replicate()}),
+              ElementsAre("all_reduce a,b"));
+  EXPECT_THAT(plan(type, kMesh, {shard(0), shard(0)}, {replicate(), replicate()}),
+              ElementsAre("all_gather a,b"));
+  EXPECT_THAT(plan(type, kMesh, {shard(0, 1), shard(0, 0)}, {shard(1, 1), shard(1, 0)}),
+              ElementsAre("all_to_all b,a"));
+  EXPECT_THAT(plan(type, kMesh, {partial(), partial()}, {shard(0, 1), shard(0, 0)}),
+              ElementsAre("reduce_scatter b,a"));
+}
+
+TEST(PlanConversion, CutsChangeTheirOrderAndAxesTheirPlacesInOnePermutation) {
+  const Type type = f32({8, 16});
+  EXPECT_THAT(plan(type, kMesh, {shard(0, 0), shard(0, 1)}, {shard(0, 1), shard(0, 0)}),
+              ElementsAre("permute a,b"));
+  EXPECT_THAT(plan(type, kMesh, {shard(0), shard(1)}, {shard(1), shard(0)}),
+              ElementsAre("permute a,b"));
+  EXPECT_THAT(plan(type, kMesh, {shard(0), replicate()}, {replicate(), shard(0)}),
+              ElementsAre("permute a,b"));
+}
+
+TEST(PlanConversion, UnevenCutsAreGatheredFromInsideOut) {
+  const Mesh mesh{{{"a", 2}, {"b", 3}}};
+  EXPECT_THAT(plan(f32({12}), mesh, {shard(0), shard(0)}, {replicate(), replicate()}),
+              ElementsAre("all_gather a,b"));
+  // 7 rows are 4 and 3, and these are 2, 2, 0 and 2, 1, 0.
+  EXPECT_THAT(plan(f32({7}), mesh, {shard(0), shard(0)}, {replicate(), replicate()}),
+              ElementsAre("all_gather b", "all_gather a"));
+}
+
+TEST(PlanConversion, WhatIsCutFirstIsReducedInParts) {
+  EXPECT_THAT(plan(f32({8, 16}), kMesh, {partial(), replicate()}, {replicate(), shard(0)}),
+              ElementsAre("shard_slice b", "all_reduce a"));
+}
+
+TEST(PlanConversion, SlowLinksCarryAsLittleAsTheyCan) {
+  // Between islands ("a") goes what is reduced already within each ("b").
+  const ConversionCosts costs{.latency_ps = 1'000, .link_ps_per_byte = {10'000, 100}};
+  EXPECT_THAT(plan(f32({1024}), kMesh, {partial(), partial()}, {replicate(), replicate()}, costs),
+              ElementsAre("reduce_scatter b", "all_reduce a", "all_gather b"));
+}
+
+TEST(PlanConversion, AxesThatNeedNotMoveStay) {
+  // Reducing half of it on each device along b would send less, but b has nothing to do with it.
+  const Mesh mesh{{{"a", 4}, {"b", 2}}};
+  EXPECT_THAT(plan(f32({1 << 20}), mesh, {partial(), replicate()}, {replicate(), replicate()}),
+              ElementsAre("all_reduce a"));
+  EXPECT_THAT(plan(f32({8, 16}), mesh, {shard(0), shard(0)}, {shard(0), replicate()}),
+              ElementsAre("all_gather b"));
+}
+
+TEST(PlanConversion, OfTheSameLengthTheOneWithFewerStepsIsTaken) {
+  // Nothing costs anything: one all-to-all, not a gather and a slice.
+  const ConversionCosts nothing{.launch_ps = 0, .latency_ps = 0, .link_ps_per_byte = {0, 0}};
+  EXPECT_THAT(plan(f32({8, 16}), kMesh, {shard(0), replicate()}, {shard(1), replicate()}, nothing),
+              ElementsAre("all_to_all a"));
+}
+
+TEST(PlanConversion, AnEqualConversionIsLookedForOnce) {
+  ConversionPlanner planner(kMesh, {});
+  const ConversionPath& first =
+      planner.plan(f32({8, 16}), {shard(0), shard(1)}, {shard(1), shard(0)});
+  const uint64_t seen = planner.edges_seen();
+  EXPECT_GT(seen, 0u);
+  EXPECT_EQ(&planner.plan(f32({8, 16}), {shard(0), shard(1)}, {shard(1), shard(0)}), &first);
+  EXPECT_EQ(planner.edges_seen(), seen);
+}
+
+// Eight axes that change dimension and order: more layouts than are looked at.
+TEST(PlanConversion, ManyAxesAreConvertedInTheLegalOrder) {
+  Mesh mesh;
+  Sharding from, to;
+  for (int i = 0; i < 8; ++i) {
+    mesh.axes.push_back({std::string(1, static_cast<char>('a' + i)), 2});
+    from.push_back(shard(i % 2, i));
+    to.push_back(i == 3 ? partial() : shard((i + 1) % 2, 8 - i));
+  }
+  const Type type = f32({27, 19});
+  const std::vector<ConversionStep> steps = plan_conversion(type, mesh, from, to, {});
+  EXPECT_EQ(steps.size(), 16u) << "8 gathers, 7 slices, and member 0 of the sum keeps its value";
+  const HeldAs begin(type, mesh, from);
+  HeldParts parts = begin.parts();
+  for (const ConversionStep& step : steps) {
+    const std::optional<AfterOp> after = apply(mesh, step.op, step.attrs, parts);
+    ASSERT_TRUE(after.has_value());
+    parts = after->parts;
+    ASSERT_TRUE(HeldAs(type, mesh, step.after).fits(parts, begin.whole()))
+        << to_string(mesh, step.after);
+  }
+  EXPECT_TRUE(HeldAs(type, mesh, to).fits(parts, begin.whole()));
+}
+
+TEST(PlanConversion, HugeTensorsOverManyDevicesDoNotOverflow) {
+  const Mesh mesh{{{"a", 1 << 12}, {"b", 1 << 12}}};
+  const Type type = f64({1, int64_t{1} << 40});
+  const auto steps =
+      plan_conversion(type, mesh, {shard(0), partial()}, {replicate(), replicate()}, {});
+  EXPECT_FALSE(steps.empty());
+  for (const ConversionStep& step : steps) EXPECT_GE(step.bytes, 0);
+}
+
+TEST(PlanConversion, RefusesTwoReductionsAtOnceAndCutsOutOfRange) {
+  const auto message = [](const Sharding& from, const Sharding& to) -> std::string {
+    try {
+      plan_conversion(f32({8, 16}), kMesh, from, to, {});
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), ErrorKind::kInvalid);
+      return error.what();
+    }
+    return "no error";
+  };
+  EXPECT_THAT(message({partial(), partial(Reduction::kMax)}, {replicate(), replicate()}),
+              HasSubstr("two reductions in one sharding"));
+  EXPECT_THAT(message({replicate(), replicate()}, {shard(2), replicate()}),
+              HasSubstr("can't be placed as"));
+}
+
+}  // namespace
+}  // namespace gangway::testing
