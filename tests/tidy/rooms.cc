@@ -20,6 +20,7 @@ std::vector<Room> runtime_rooms() { return {{"runtime/base", {}}, {"runtime", {"
 std::vector<Room> ir_rooms() {
   return {
       {"ir/types", {"runtime/base"}},
+      {"ir/boxes", {"runtime/base", "ir/types"}},
       {"ir/op_table", {"runtime/base", "ir/types"}},
       {"ir/graph", {"runtime/base", "ir/types", "ir/op_table"}},
       {"ir/verify", graphs()},
