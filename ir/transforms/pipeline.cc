@@ -1,5 +1,6 @@
 #include "ir/transforms/pipeline.h"
 
+#include "ir/plan/rates.h"
 #include "ir/transforms/conversions/combine_all_reduces.h"
 #include "ir/transforms/conversions/partition.h"
 #include "ir/transforms/fusion/fuse_elementwise.h"
@@ -32,6 +33,16 @@ void make_canonical(const Mesh& mesh, std::vector<Sharding>& shardings) {
   for (Sharding& sharding : shardings) sharding = canonical(mesh, std::move(sharding));
 }
 
+// A function is compiled once for all slices over a mesh, whichever hosts have their devices: all
+// axes have the links of the kind of device.
+ConversionCosts conversion_costs(const DeviceRates& rates, const Mesh& mesh) {
+  constexpr double kPsPerSecond = 1e12;
+  const auto ps_per_byte = static_cast<int64_t>(kPsPerSecond / rates.link_bytes_per_s);
+  return {.launch_ps = rates.launch_ns * 1000,
+          .latency_ps = rates.collective_latency_ns * 1000,
+          .link_ps_per_byte = std::vector<int64_t>(mesh.axes.size(), ps_per_byte)};
+}
+
 }  // namespace
 
 Compiled compile_function(const Function& global, const CallContext& context) {
@@ -41,8 +52,12 @@ Compiled compile_function(const Function& global, const CallContext& context) {
   compiled.parameter_shardings = parameter_shardings(global);
   std::vector<Sharding> wanted(global.results.size());
   for (size_t r = 0; r < context.result_placements.size() && r < wanted.size(); ++r) {
-    if (!context.result_placements[r].empty())
-      wanted[r] = resolve(global.mesh, context.result_placements[r]);
+    if (context.result_placements[r].empty()) continue;
+    wanted[r] = resolve(global.mesh, context.result_placements[r]);
+    const Type& type = global.types[global.results[r]];
+    GW_REQUIRE(cuts_evenly(type, global.mesh, wanted[r]), global.name, ": result \"",
+               global.result_names[r], "\" ", to_string(type), " can't be cut as ",
+               to_string(global.mesh, wanted[r]), " over ", to_string(global.mesh));
   }
   for (const auto& pair : context.in_place)
     wanted[pair.result] = compiled.parameter_shardings[pair.parameter];
@@ -53,8 +68,8 @@ Compiled compile_function(const Function& global, const CallContext& context) {
 
   Function simplified = simplify(global);
   Propagation propagation = propagate_shardings(simplified, compiled.parameter_shardings);
-  Partitioned partitioned =
-      partition(simplified, propagation, compiled.parameter_shardings, wanted);
+  Partitioned partitioned = partition(simplified, propagation, compiled.parameter_shardings, wanted,
+                                      conversion_costs(rates_of(context.device_kind), global.mesh));
   compiled.result_shardings = std::move(partitioned.result_shardings);
   Function combined = combine_all_reduces(own_results(simplify(partitioned.function)));
   Ordered ordered = order_commit(combined, context.in_place);

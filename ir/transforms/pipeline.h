@@ -14,7 +14,7 @@
 // Memory is planned later, by the host that knows the device (memory/plan_memory.h), since kernels
 // differ in their scratchpads.
 // Threads: pure functions.
-// Errors: kInvalid with the user's line, kUnimplemented for conversions that do not exist yet.
+// Errors: kInvalid with the user's line.
 #pragma once
 
 #include <string>

@@ -1,5 +1,5 @@
 // The compiler's output over meshes of several axes, whatever the parameters' and results'
-// placements are.
+// placements and orders of cuts are.
 #include <gtest/gtest.h>
 
 #include <random>
@@ -49,7 +49,8 @@ class Graph {
     AxisPlacements cut;
     for (const MeshAxis& axis : kMesh.axes) {
       if (type.rank() > 0 && below(2) == 0)
-        cut.emplace_back(axis.name, shard(static_cast<int>(below(type.dims.size()))));
+        cut.emplace_back(axis.name, shard(static_cast<int>(below(type.dims.size())),
+                                          static_cast<int>(below(3))));
     }
     return cut;
   }
@@ -92,7 +93,6 @@ class Graph {
 
 TEST(ShardedEqualsWhole, WhateverIsCutOverWhichAxes) {
   const uint64_t seed = ::gangway::testing::test_seed();
-  int compiled_count = 0;
   for (uint64_t n = 0; n < 600; ++n) {
     Graph graph(seed + n);
     CallContext context;
@@ -100,19 +100,11 @@ TEST(ShardedEqualsWhole, WhateverIsCutOverWhichAxes) {
     SCOPED_TRACE(cat("GW_TEST_SEED=", seed + n, "\n", print(function, {.locations = false})));
     const std::vector<Literal> arguments =
         ::gangway::testing::random_arguments(graph.random(), function);
-    std::optional<Compiled> compiled;
-    try {
-      compiled = compile_function(function, context);
-    } catch (const Error& error) {
-      ASSERT_EQ(error.kind(), ErrorKind::kUnimplemented) << error.what();
-      continue;
-    }
-    ++compiled_count;
-    ASSERT_LT(relative_difference(interpret_compiled(*compiled, arguments),
+    const Compiled compiled = compile_function(function, context);
+    ASSERT_LT(relative_difference(interpret_compiled(compiled, arguments),
                                   interpret(function, arguments)),
               1e-9);
   }
-  EXPECT_GT(compiled_count, 100);
 }
 
 }  // namespace

@@ -1,20 +1,21 @@
 // Global function -> local function of one device: types become local, and where a producer's
-// sharding differs from what a consumer requires, a conversion is inserted. The conversion is the
-// collective:
+// sharding differs from what a consumer requires, a conversion is inserted: the local ops of the
+// path that plan_conversion.h finds. The conversion is the collective.
 //
-//   partial   -> replicate   all_reduce
-//   replicate -> shard       shard_slice, without traffic
-//   partial   -> shard       kUnimplemented, with the user's line, as are the next two
-//   shard     -> replicate
-//   shard(i)  -> shard(j)
+// Each value is converted once for each sharding wanted, from whichever of its conversions so far
+// (or of the layouts on their way) is nearest, and what other readers want is done first where that
+// saves: a sum that one reader wants whole and another in parts is reduced once and cut. Constants
+// and broadcasts are computed again instead. Results never stay partial.
 //
-// Constants and broadcasts are computed again instead. Each value is converted once for each
-// placement wanted. Results never stay partial.
+// Threads: a pure function.
+// Cost: linear in nodes; a conversion is looked for once for each type and pair of shardings.
 #pragma once
 
+#include <cstdint>
 #include <vector>
 
 #include "ir/graph/function.h"
+#include "ir/transforms/conversions/conversion_costs.h"
 #include "ir/transforms/propagation/propagate_shardings.h"
 
 namespace gangway {
@@ -22,12 +23,15 @@ namespace gangway {
 struct Partitioned {
   Function function;
   std::vector<Sharding> result_shardings;
+  // What the pass looked at: nodes, operands, conversions that a value has, edges of the graph of
+  // shardings. For tests of what it costs.
+  uint64_t looked_at = 0;
 };
 
 // `wanted[r]`: the sharding of result r, or an empty one for what propagation gave (partial becomes
 // replicate).
 Partitioned partition(const Function& global, const Propagation& propagation,
                       const std::vector<Sharding>& parameter_shardings,
-                      const std::vector<Sharding>& wanted);
+                      const std::vector<Sharding>& wanted, const ConversionCosts& costs = {});
 
 }  // namespace gangway
