@@ -20,9 +20,8 @@ using testing::IsEmpty;
 
 std::vector<std::string> warnings(const FakeClient& client) {
   std::vector<std::string> lines;
-  for (const Message& message : client.received) {
-    if (const auto* warning = std::get_if<WarningFrame>(&message)) lines.push_back(warning->text);
-  }
+  for (const WarningFrame& warning : all_of<WarningFrame>(client.received))
+    lines.push_back(warning.text);
   return lines;
 }
 

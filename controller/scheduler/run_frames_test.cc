@@ -3,33 +3,22 @@
 #include <gtest/gtest.h>
 
 #include <memory>
-#include <utility>
 #include <vector>
 
 #include "runtime/net/frames.h"
+#include "tests/support/ready_executor.h"
 #include "tests/support/test_controller.h"
 
 namespace gangway {
 namespace {
 
 // Keeps the frames themselves.
-class Listener final : public ExecutorPeer {
+class Listener final : public ReadyExecutor {
  public:
-  explicit Listener(uint32_t devices) : devices_(devices) {}
-  Future<Installed> install(PlanId, const std::vector<std::byte>&, uint32_t, StateScope) override {
-    Installed reply;
-    for (uint32_t d = 0; d < devices_; ++d) reply.needs.push_back({d, 0, 0, 0});
-    return Future<Installed>(Result<Installed>(std::move(reply)));
-  }
-  Future<void> link(PlanId, const std::vector<LinkOffer>&) override { return ready_future(); }
-  Future<void> commit_install(PlanId) override { return ready_future(); }
+  using ReadyExecutor::ReadyExecutor;
   void send(const Frame& frame) override { frames.push_back(frame); }
-  void hang_up() override {}
 
   std::vector<Frame> frames;
-
- private:
-  const uint32_t devices_;
 };
 
 struct Said {

@@ -2,6 +2,7 @@
 
 #include "ir/build/ops.h"
 #include "ir/build/program_builder.h"
+#include "tests/support/ready_executor.h"
 
 namespace gangway {
 namespace {
@@ -16,23 +17,12 @@ Program doubled(int64_t devices) {
 
 }  // namespace
 
-class ManyClients::Host final : public ExecutorPeer {
+class ManyClients::Host final : public ReadyExecutor {
  public:
-  explicit Host(uint32_t devices) : devices_(devices) {}
-  Future<Installed> install(PlanId, const std::vector<std::byte>&, uint32_t, StateScope) override {
-    Installed reply;
-    for (uint32_t d = 0; d < devices_; ++d) reply.needs.push_back({d, 1 << 10, 1 << 10, 1 << 10});
-    return Future<Installed>(Result<Installed>(std::move(reply)));
-  }
-  Future<void> link(PlanId, const std::vector<LinkOffer>&) override { return ready_future(); }
-  Future<void> commit_install(PlanId) override { return ready_future(); }
-  void send(const Frame&) override {}
-  void hang_up() override {}
+  explicit Host(uint32_t devices)
+      : ReadyExecutor(devices, {.arena = 1 << 10, .state = 1 << 10, .slots = 1 << 10}) {}
 
   HostId id;
-
- private:
-  const uint32_t devices_;
 };
 
 class ManyClients::Owner final : public ClientPeer {

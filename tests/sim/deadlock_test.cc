@@ -41,13 +41,7 @@ Seen cross_all(const Scene& scene) {
                                   .policy = scene.policy,
                                   .order_log = log,
                                   .order_collectives = scene.order_collectives});
-    std::vector<Fiber> fibers;
-    for (int number = 0; number < kCrossingClients; ++number) {
-      fibers.push_back(reactor->spawn(cat("client ", number), [&, number] {
-        cross(cluster.connect(cat("client-", number)), number, scene.crossing, all);
-      }));
-    }
-    for (Fiber& fiber : fibers) fiber.join();
+    cross([&](const std::string& name) { return cluster.connect(name); }, scene.crossing, all);
   });
   all.broken = broken_order(*log);
   return all;

@@ -53,9 +53,7 @@ void wait_for_stuck(const Client& client, std::vector<std::string>& stuck) {
   }
 }
 
-}  // namespace
-
-void cross(Client client, int number, const Crossing& what, Crossed& all) {
+void cross_as(Client client, int number, const Crossing& what, Crossed& all) {
   const int64_t devices = number % 4 < 2 ? 4 : 2;
   const Slice one = client.allocate({.devices = devices});
   const Slice two = client.allocate({.devices = devices});
@@ -85,6 +83,19 @@ void cross(Client client, int number, const Crossing& what, Crossed& all) {
   while (!under_way.empty()) finish();
   if (!all.errors.empty()) wait_for_stuck(client, all.stuck);
   client.close();
+}
+
+}  // namespace
+
+void cross(const std::function<Client(const std::string& name)>& connect, const Crossing& what,
+           Crossed& all) {
+  std::vector<Fiber> fibers;
+  for (int number = 0; number < kCrossingClients; ++number) {
+    fibers.push_back(Reactor::current().spawn(cat("client ", number), [&, number] {
+      cross_as(connect(cat("client-", number)), number, what, all);
+    }));
+  }
+  for (Fiber& fiber : fibers) fiber.join();
 }
 
 }  // namespace gangway

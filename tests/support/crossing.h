@@ -3,10 +3,11 @@
 // devices begin collectives as they come, and each is held until all members came, they wait for
 // one another for ever.
 //
-// Threads: the reactor's; cross() suspends, in a fiber for each client.
+// Threads: the reactor's, with a fiber for each client.
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -34,7 +35,9 @@ struct Crossed {
   std::vector<std::string> stuck;  // What the controller says of its hosts once a run failed.
 };
 
-// Client `number` runs its program, at most four at a time, until one of all clients' runs fails.
-void cross(Client client, int number, const Crossing& what, Crossed& all);
+// Each client, in a cluster that is connected to so, runs its program, at most four runs at a time,
+// until one of all clients' runs fails. Suspends until all have ended and are closed.
+void cross(const std::function<Client(const std::string& name)>& connect, const Crossing& what,
+           Crossed& all);
 
 }  // namespace gangway

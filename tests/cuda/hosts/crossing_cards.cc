@@ -37,13 +37,7 @@ CrossedCards cross_cards(const CrossingCards& scene) {
   CrossedCards all;
   reactor->run([&] {
     CudaCluster cluster(*reactor, hosts_on(machine, log, scene.order_collectives), scene.policy);
-    std::vector<Fiber> fibers;
-    for (int number = 0; number < kCrossingClients; ++number) {
-      fibers.push_back(reactor->spawn(cat("client ", number), [&, number] {
-        cross(cluster.connect(cat("client-", number)), number, scene.crossing, all);
-      }));
-    }
-    for (Fiber& fiber : fibers) fiber.join();
+    cross([&](const std::string& name) { return cluster.connect(name); }, scene.crossing, all);
   });
   all.broken = broken_order(*log);
   all.reports = machine->report_text();

@@ -1,0 +1,35 @@
+// A host of a controller that is ready at once with whatever it is asked to install, and drops what
+// it is sent: for tests that look at the controller. A test that wants the frames overrides send().
+//
+// Threads: the reactor's.
+#pragma once
+
+#include <utility>
+#include <vector>
+
+#include "controller/resources/peers.h"
+
+namespace gangway {
+
+class ReadyExecutor : public ExecutorPeer {
+ public:
+  // A plan needs so much of each of its devices.
+  explicit ReadyExecutor(uint32_t devices, const DeviceNeed& need = {})
+      : devices_(devices), need_(need) {}
+  Future<Installed> install(PlanId, const std::vector<std::byte>&, uint32_t, StateScope) override {
+    Installed reply;
+    reply.needs.assign(devices_, need_);
+    for (uint32_t d = 0; d < devices_; ++d) reply.needs[d].device = d;
+    return Future<Installed>(Result<Installed>(std::move(reply)));
+  }
+  Future<void> link(PlanId, const std::vector<LinkOffer>&) override { return ready_future(); }
+  Future<void> commit_install(PlanId) override { return ready_future(); }
+  void send(const Frame&) override {}
+  void hang_up() override {}
+
+ private:
+  const uint32_t devices_;
+  const DeviceNeed need_;
+};
+
+}  // namespace gangway
