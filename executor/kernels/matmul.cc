@@ -29,7 +29,7 @@ MatmulDesc resolved(MatmulDesc d) {
   if (d.lda == 0) d.lda = d.transpose_a ? d.m : d.k;
   if (d.ldb == 0) d.ldb = d.transpose_b ? d.k : d.n;
   if (d.ldc == 0) d.ldc = d.n;
-  auto stride = [&](int64_t& s, int64_t dense) { s = s == 0 ? dense : (s == kBroadcast ? 0 : s); };
+  auto stride = [&](int64_t& s, int64_t dense) { s = s == 0 ? dense : (s == kSameMatrix ? 0 : s); };
   stride(d.batch_stride_a, d.lda * (d.transpose_a ? d.k : d.m));
   stride(d.batch_stride_b, d.ldb * (d.transpose_b ? d.n : d.k));
   stride(d.batch_stride_c, d.ldc * d.m);

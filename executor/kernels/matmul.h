@@ -8,7 +8,7 @@
 // f64, f64 -> f64.
 // Shapes: op(a) is a[m, k], or a[k, m] when transpose_a; op(b) is b[k, n], or b[n, k] when
 // transpose_b. Leading dimensions and batch strides count elements; 0 means dense; a batch stride
-// of kBroadcast reuses one matrix.
+// of kSameMatrix reuses one matrix.
 //
 // Threads: run() may be called from several devices at once.
 // Ownership: nothing is kept of the pointers.
@@ -31,7 +31,7 @@
 
 namespace gangway {
 
-inline constexpr int64_t kBroadcast = -1;
+inline constexpr int64_t kSameMatrix = -1;
 
 struct MatmulDesc {
   DType a = DType::kF32, b = DType::kF32, c = DType::kF32;

@@ -43,7 +43,7 @@ void check(MatmulDesc d) {
                 cols_a = d.lda ? d.lda : (d.transpose_a ? d.m : d.k);
   const int64_t rows_b = d.transpose_b ? d.n : d.k,
                 cols_b = d.ldb ? d.ldb : (d.transpose_b ? d.k : d.n);
-  const int64_t stride_b = d.batch_stride_b == kBroadcast ? 0 : rows_b * cols_b;
+  const int64_t stride_b = d.batch_stride_b == kSameMatrix ? 0 : rows_b * cols_b;
   const auto a = randoms(rng, d.a, d.batch * rows_a * cols_a),
              b = randoms(rng, d.b, stride_b == 0 ? rows_b * cols_b : d.batch * rows_b * cols_b);
   const auto c = randoms(rng, d.c, d.batch * d.m * (d.ldc ? d.ldc : d.n));
@@ -95,7 +95,7 @@ TEST(Matmul, ComputesBatchesStridesScaleAndAccumulation) {
            .m = 5,
            .n = 9,
            .k = 4,
-           .batch_stride_b = kBroadcast});
+           .batch_stride_b = kSameMatrix});
     check({.a = dtype,
            .b = dtype,
            .c = dtype,

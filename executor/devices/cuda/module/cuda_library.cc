@@ -80,7 +80,7 @@ cublasStatus_t make_layout(cublasLtMatrixLayoutOpaque_t& layout, DType dtype, in
                            int64_t columns, int64_t leading, int64_t batch, int64_t stride) {
   if (leading == 0) leading = columns;
   if (stride == 0) stride = rows * leading;
-  if (stride == kBroadcast) stride = 0;
+  if (stride == kSameMatrix) stride = 0;
   const auto count = static_cast<int32_t>(batch);
   cublasStatus_t status =
       cublasLtMatrixLayoutInit(&layout, data_type(dtype), static_cast<uint64_t>(columns),
