@@ -22,7 +22,7 @@ DType lse_type(DType dtype) { return dtype == DType::kF64 ? DType::kF64 : DType:
 TensorUse matrix(AccessKind kind, DType dtype, int64_t rows, int64_t columns, int64_t leading,
                  int64_t batch, int64_t batch_stride) {
   if (leading == 0) leading = columns;
-  const bool one = batch_stride == kBroadcast;
+  const bool one = batch_stride == kSameMatrix;
   if (batch_stride == 0) batch_stride = rows * leading;
   return {.kind = kind,
           .matrices = one ? 1 : batch,
