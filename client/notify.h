@@ -93,11 +93,11 @@ class Notify {
     const uint32_t ticket = waiter->bell.ticket();
     const bool spins = limit_ns < 0 && has_cores_ && habit_.begin();
     lock.unlock();
-    bool was_soon = false;
-    if (spins) was_soon = waiter->bell.wait(ticket, {"client", kSpinNs}, kSpinNs);
-    if (!was_soon) waiter->bell.wait(ticket, SpinPolicy::park(), limit_ns);
+    Doorbell::Spun spun;
+    if (spins) spun = waiter->bell.spin(ticket, kSpinNs);
+    if (!spun.is_rung) waiter->bell.wait(ticket, SpinPolicy::park(), limit_ns);
     lock.lock();
-    if (spins) habit_.end(was_soon);
+    if (spins) habit_.end(spun.is_worth_it);
     if (!waiter->may_go_on) std::erase(waiters_, waiter);
     return waiter->may_go_on;
   }

@@ -6,8 +6,10 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <boost/fiber/detail/cpu_relax.hpp>
 #include <cstdint>
+#include <utility>
 
 #include "runtime/os/thread.h"
 
@@ -31,6 +33,8 @@ void futex_wake_all(std::atomic<uint32_t>& word) {
 }
 
 constexpr int64_t kYieldAfterNs = 5'000;
+// Who did not get the core back for so long shares it with others, and parks.
+constexpr int64_t kTakenNs = 20'000;
 constexpr int kPausesPerLook = 64;  // Between two readings of the clock.
 
 }  // namespace
@@ -46,22 +50,30 @@ void Doorbell::ring() {
   if (parked_.load(std::memory_order_seq_cst) != 0) futex_wake_all(rings_);
 }
 
+Doorbell::Spun Doorbell::spin(uint32_t ticket, int64_t spin_ns) {
+  const auto rung = [&] { return rings_.load(std::memory_order_seq_cst) != ticket; };
+  const int64_t start_ns = monotonic_ns();
+  for (int64_t now_ns = start_ns; now_ns - start_ns < spin_ns;) {
+    // What rings may wait for this core.
+    const bool offers_core = now_ns - start_ns >= kYieldAfterNs;
+    if (offers_core) sched_yield();
+    int looks = kPausesPerLook;
+    while (!rung() && --looks > 0) spin_pause();
+    if (looks > 0 && !offers_core) return {true, true};
+    const int64_t before_ns = std::exchange(now_ns, monotonic_ns());
+    const bool is_taken = now_ns - before_ns > kTakenNs;
+    if (looks > 0 || is_taken) return {rung(), !is_taken};
+  }
+  return {};
+}
+
 bool Doorbell::wait(uint32_t ticket, SpinPolicy policy, int64_t time_limit_ns) {
   const auto rung = [&] { return rings_.load(std::memory_order_seq_cst) != ticket; };
   if (rung()) return true;
-  const int64_t start_ns = policy.spin_ns > 0 || time_limit_ns >= 0 ? monotonic_ns() : 0;
-  const int64_t limit_ns = time_limit_ns < 0 ? INT64_MAX : start_ns + time_limit_ns;
-  while (policy.spin_ns > 0) {
-    for (int i = 0; i < kPausesPerLook; ++i) {
-      if (rung()) return true;
-      spin_pause();
-    }
-    const int64_t now_ns = monotonic_ns();
-    if (now_ns >= limit_ns) return rung();
-    if (now_ns - start_ns >= policy.spin_ns) break;
-    // What rings may wait for this core.
-    if (now_ns - start_ns >= kYieldAfterNs) sched_yield();
-  }
+  const int64_t limit_ns = time_limit_ns < 0 ? INT64_MAX : monotonic_ns() + time_limit_ns;
+  const int64_t spin_ns =
+      time_limit_ns < 0 ? policy.spin_ns : std::min(policy.spin_ns, time_limit_ns);
+  if (spin_ns > 0 && spin(ticket, spin_ns).is_rung) return true;
   parked_.fetch_add(1, std::memory_order_seq_cst);
   while (!rung()) {
     timespec limit{};

@@ -3,7 +3,7 @@
 // A waiter spins first and then parks: a ring that comes while it still spins costs 0.1-0.3 us,
 // waking a parked thread 5-45 us. A named policy says how long to spin: not at all where threads
 // outnumber cores, since the spinner would hold the core that the ringer needs. One that has spun
-// for some microseconds lets others have the core that wait for it.
+// for some microseconds lets others have the core that wait for it, and parks where they take it.
 //
 // Example (the waiter):
 //   const uint32_t ticket = bell.ticket();
@@ -49,6 +49,13 @@ class Doorbell {
   // Returns once a ring has come after `ticket` was taken, or false when `time_limit_ns` have
   // passed (negative: none).
   bool wait(uint32_t ticket, SpinPolicy policy, int64_t time_limit_ns = -1);
+
+  // Spins without parking, for so long at most, and only while no others want the core. Whether a
+  // ring came, and whether it was worth spinning for.
+  struct Spun {
+    bool is_rung = false, is_worth_it = false;
+  };
+  Spun spin(uint32_t ticket, int64_t spin_ns);
 
  private:
   std::atomic<uint32_t> rings_{0};

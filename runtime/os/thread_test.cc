@@ -84,6 +84,14 @@ TEST(Doorbell, AWaiterThatSpinsGivesTheCoreToWhoWillRing) {
   EXPECT_LT(us_per_ring, 300) << "else it spins until the system takes the core away";
 }
 
+TEST(Doorbell, SpinSaysWhetherARingCame) {
+  Doorbell bell;
+  EXPECT_FALSE(bell.spin(bell.ticket(), 1'000'000).is_rung);
+  const uint32_t ticket = bell.ticket();
+  bell.ring();
+  EXPECT_TRUE(bell.spin(ticket, 1'000'000'000).is_rung);
+}
+
 TEST(Doorbell, WaitEndsAtItsTimeLimit) {
   Doorbell bell;
   EXPECT_FALSE(bell.wait(bell.ticket(), SpinPolicy::park(), 1'000'000));
