@@ -12,24 +12,13 @@
 #include "ir/build/program_builder.h"
 #include "runtime/net/sim_network.h"
 #include "runtime/os/thread.h"
+#include "tests/support/error_of.h"
+#include "tests/support/small_programs.h"
 
 namespace gangway {
 namespace {
 
 using testing::HasSubstr;
-
-// w += sum(x) each run; hands out the new sum of w and the doubled x.
-Program accumulate(const Mesh& mesh) {
-  ProgramBuilder b("accumulate", mesh);
-  Value w = b.state("w", zeros(f32({8})));
-  Value x = b.input("x", f32({16, 8}), {{"data", shard(0)}});
-  Value scale = b.input("scale", f32());
-  Value next = w + sum(x, {0}) * scale;
-  b.update(w, next);
-  b.output("sum", sum(next, {0}));
-  b.output("twice", x + x, {{"data", shard(0)}});
-  return b.build();
-}
 
 class ClientTest : public testing::Test {
  protected:
@@ -87,17 +76,6 @@ TEST_F(ClientTest, ProgramsOnOneSliceShareTheStatesOfEqualName) {
   Array x = slice_.from_host(HostTensor::of<float>({16, 8}, ones(128)));
   one.run({{"x", x}, {"scale", 1.0f}});
   EXPECT_EQ(two.run({{"x", x}, {"scale", 1.0f}})["sum"].item<float>(), 256.0f);
-}
-
-template <class Body>
-Error error_of(Body body) {
-  try {
-    body();
-  } catch (const Error& error) {
-    return error;
-  }
-  ADD_FAILURE() << "did not throw";
-  return Error(ErrorKind::kBug, "none");
 }
 
 TEST_F(ClientTest, AWrongInputIsNamedWithWhatExists) {

@@ -11,6 +11,7 @@
 #include "client/checkpoint/safetensors_writer.h"
 #include "client/checkpoint/tensor_files.h"
 #include "runtime/base/error.h"
+#include "tests/support/error_of.h"
 #include "tests/support/temp_folder.h"
 
 namespace gangway {
@@ -106,15 +107,13 @@ TEST_F(CheckpointDirTest, AFullDiskLeavesTheLastGoodCheckpoint) {
     pending.commit();
   };
   save_tensors(10);
-  try {
+  const Error error = error_of([&] {
     FileSizeLimit limit(100'000);
     save_tensors(20);
-    FAIL() << "did not throw";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), ErrorKind::kOverloaded);
-    EXPECT_THAT(error.what(), HasSubstr("cannot write"));
-    EXPECT_THAT(error.what(), HasSubstr("free some space"));
-  }
+  });
+  EXPECT_EQ(error.kind(), ErrorKind::kOverloaded);
+  EXPECT_THAT(error.what(), HasSubstr("cannot write"));
+  EXPECT_THAT(error.what(), HasSubstr("free some space"));
   EXPECT_THAT(names(), ElementsAre("latest", "step-00000010"));
   TensorFiles files = TensorFiles::open(dir().latest().value());
   EXPECT_EQ(files.at("w").bytes.size(), bytes.size());

@@ -5,6 +5,7 @@
 
 #include "client/checkpoint/safetensors_writer.h"
 #include "runtime/base/error.h"
+#include "tests/support/error_of.h"
 #include "tests/support/temp_folder.h"
 
 namespace gangway {
@@ -76,13 +77,9 @@ TEST_F(SafetensorsFileTest, UnreadableFilesAreTypedErrors) {
   EXPECT_THROW(SafetensorsFile(folder_ / "absent"), Error);
   EXPECT_THROW(SafetensorsFile{folder_}, Error);
   EXPECT_THROW(SafetensorsFile("/dev/null"), Error);
-  try {
-    SafetensorsFile file(write("empty", ""));
-    FAIL() << "did not throw";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), ErrorKind::kInvalid);
-    EXPECT_THAT(error.what(), HasSubstr("empty: the file is truncated"));
-  }
+  const Error error = error_of([&] { SafetensorsFile file(write("empty", "")); });
+  EXPECT_EQ(error.kind(), ErrorKind::kInvalid);
+  EXPECT_THAT(error.what(), HasSubstr("empty: the file is truncated"));
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/support/error_of.h"
 #include "tests/support/executor_scene.h"
 
 namespace gangway {
@@ -338,14 +339,7 @@ TEST(ExecutorFramesTest, StepsOfAnInstallationOutOfOrderAreErrorsAndHarmNothing)
   const auto reactor = Reactor::make_simulated();
   reactor->run([&] {
     ExecutorScene scene(*reactor);
-    const auto refused = [](const std::function<void()>& step) {
-      try {
-        step();
-      } catch (const Error& error) {
-        return error.message();
-      }
-      return std::string("nothing");
-    };
+    const auto refused = [](const std::function<void()>& step) { return error_of(step).message(); };
     EXPECT_THAT(refused([&] { scene.link(kPlan, {}); }), HasSubstr("plan 1: is not installed"));
     EXPECT_THAT(refused([&] { scene.commit_install(kPlan); }), HasSubstr("is not installed"));
     const std::vector<LinkOffer> offers = scene.install(kPlan);

@@ -5,7 +5,7 @@
 
 #include "ir/build/ops.h"
 #include "ir/build/tree.h"
-#include "runtime/base/error.h"
+#include "tests/support/error_of.h"
 
 namespace gangway {
 namespace {
@@ -13,14 +13,10 @@ namespace {
 using testing::HasSubstr;
 
 template <class F>
-std::string message_of(F&& f) {
-  try {
-    f();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), ErrorKind::kInvalid) << error.what();
-    return error.what();
-  }
-  return "nothing was thrown";
+std::string message_of(const F& f) {
+  const Error error = error_of(f);
+  EXPECT_EQ(error.kind(), ErrorKind::kInvalid) << error.what();
+  return error.what();
 }
 
 TEST(Builder, TracesAnEquation) {

@@ -6,6 +6,7 @@
 #include "ir/build/autodiff.h"
 #include "ir/build/ops.h"
 #include "ir/text/text.h"
+#include "tests/support/error_of.h"
 
 namespace gangway {
 namespace {
@@ -16,16 +17,6 @@ using ::testing::Not;
 const Mesh kMesh{{{"data", 4}}};
 
 // The error that f throws, as text.
-template <class F>
-std::string error_of(F f) {
-  try {
-    f();
-  } catch (const Error& error) {
-    return cat(to_string(error.kind()), ": ", error.what());
-  }
-  return "no error";
-}
-
 TEST(ProgramBuilder, TracesATrainingStepIntoOneCall) {
   ProgramBuilder b("train_step", kMesh, 7);
   StateTree specs;
@@ -101,7 +92,7 @@ TEST(ProgramBuilder, PlacementRulesApplyByGlobFirstMatchWins) {
 }
 
 TEST(ProgramBuilder, ReportsEveryMistakeAtOnceWithItsLine) {
-  std::string text = error_of([] {
+  std::string text = error_text_of([] {
     ProgramBuilder b("step", kMesh);
     Value w = b.state("w", zeros(f32({6})), {{"data", shard(0)}}, {"a.cc", 10});
     StateTree specs;
@@ -135,7 +126,7 @@ TEST(ProgramBuilder, ReportsEveryMistakeAtOnceWithItsLine) {
 }
 
 TEST(ProgramBuilder, UpdatesOfATreeNameWhatIsMissing) {
-  std::string text = error_of([] {
+  std::string text = error_text_of([] {
     ProgramBuilder b("step");
     StateTree specs;
     specs.set("a", zeros(f32()));
@@ -154,7 +145,7 @@ TEST(ProgramBuilder, UpdatesOfATreeNameWhatIsMissing) {
 TEST(ProgramBuilder, ValuesOfAnotherProgramAreRefused) {
   ProgramBuilder other("other");
   Value foreign = other.input("x", f32());
-  std::string text = error_of([&] {
+  std::string text = error_text_of([&] {
     ProgramBuilder b("step");
     b.update(b.state("w", zeros(f32())), foreign);
     b.output("x", foreign);
@@ -165,7 +156,7 @@ TEST(ProgramBuilder, ValuesOfAnotherProgramAreRefused) {
 }
 
 TEST(ProgramBuilder, AnInitialiserMustMakeItsType) {
-  std::string text = error_of([] {
+  std::string text = error_text_of([] {
     ProgramBuilder b("step");
     b.state("w", StateSpec{f32({4}), [](Builder& in, Value, const Type&) {
                              return in.constant(f32({3}), 0);
@@ -212,11 +203,11 @@ TEST(ProgramBuilder, ABuilderBuildsOneProgram) {
   ProgramBuilder b("once");
   b.output("y", b.input("x", f32({8})) + 1.0);
   b.build();
-  EXPECT_THAT(error_of([&] { b.build(); }), HasSubstr("build() was called before"));
+  EXPECT_THAT(error_text_of([&] { b.build(); }), HasSubstr("build() was called before"));
 }
 
 TEST(ProgramBuilder, ACallAcrossSlicesWithoutATransferIsAMistake) {
-  std::string text = error_of([] {
+  std::string text = error_text_of([] {
     ProgramBuilder b("pipeline");
     uint32_t second = b.slice("second", {});
     ProgramValue x = b.input_on(0, "x", f32({8}));

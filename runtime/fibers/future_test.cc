@@ -5,26 +5,18 @@
 
 #include <kj/exception.h>
 
-#include <functional>
 #include <memory>
 #include <new>
 #include <stdexcept>
 #include <string>
+
+#include "tests/support/error_of.h"
 
 namespace gangway {
 namespace {
 
 using namespace std::chrono_literals;
 using testing::HasSubstr;
-
-std::string error_of(const std::function<void()>& body) {
-  try {
-    body();
-  } catch (const Error& error) {
-    return cat(to_string(error.kind()), ": ", error.what());
-  }
-  return "no error";
-}
 
 class FutureTest : public testing::Test {
  protected:
@@ -48,7 +40,7 @@ TEST_F(FutureTest, ErrorTravelsThroughAChainWithoutCallingItsFunctions) {
   Future<void> end =
       promise.future().then([&](int v) { return ++calls + v; }).then([&](int) { ++calls; });
   promise.fail(Error(ErrorKind::kLost, "device died"));
-  EXPECT_EQ(error_of([&] { end.await(); }), "lost: device died");
+  EXPECT_EQ(error_text_of([&] { end.await(); }), "lost: device died");
   EXPECT_EQ(calls, 0);
 }
 
@@ -61,7 +53,7 @@ TEST_F(FutureTest, ThenFlattensAFutureAndCatchesWhatItsFunctionThrows) {
   EXPECT_FALSE(flat.ready());
   second.set("done");
   EXPECT_EQ(flat.await(), "done");
-  EXPECT_EQ(error_of([&] { thrown.await(); }), "bug: x");
+  EXPECT_EQ(error_text_of([&] { thrown.await(); }), "bug: x");
 }
 
 TEST_F(FutureTest, ContinuationsRunInTheOrderOfTheirRegistration) {
@@ -92,18 +84,18 @@ TEST_F(FutureTest, DroppingAnUnsetPromiseFailsItsFuture) {
     Promise<int> promise;
     future = promise.future();
   }
-  EXPECT_THAT(error_of([&] { future.await(); }), HasSubstr("dropped without a value"));
+  EXPECT_THAT(error_text_of([&] { future.await(); }), HasSubstr("dropped without a value"));
 }
 
 TEST_F(FutureTest, AwaitEndsAtItsTimeLimitOrWhenItsTokenIsStopped) {
   Promise<int> promise;
-  EXPECT_THAT(error_of([&] { promise.future().await_until_ns(1'000); }),
+  EXPECT_THAT(error_text_of([&] { promise.future().await_until_ns(1'000); }),
               HasSubstr("cancelled: future: not ready"));
   EXPECT_EQ(reactor_->clock().now_ns(), 1'000);
   StopSource stop;
   Fiber stopper = reactor_->spawn(
       "stopper", [&] { stop.request_stop(Error(ErrorKind::kOverloaded, "enough")); });
-  EXPECT_EQ(error_of([&] { promise.future().await(stop.token()); }), "overloaded: enough");
+  EXPECT_EQ(error_text_of([&] { promise.future().await(stop.token()); }), "overloaded: enough");
   stopper.join();
   promise.set(1);
 }
@@ -146,7 +138,7 @@ TEST_F(FutureTest, WhateverAFunctionThrowsBecomesTheFuturesError) {
     Promise<int> promise;
     const Future<int> next = promise.future().then([thrown](int) -> int { throw thrown; });
     promise.set(1);
-    return error_of([&] { reactor_->run([&] { next.await(); }); });
+    return error_text_of([&] { reactor_->run([&] { next.await(); }); });
   };
   EXPECT_THAT(outcome(std::bad_alloc()), HasSubstr("overloaded: out of memory"));
   EXPECT_THAT(outcome(std::domain_error("odd")), HasSubstr("unexpected exception: odd"));

@@ -3,7 +3,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <functional>
 #include <string>
 #include <vector>
 
@@ -11,6 +10,7 @@
 #include "runtime/net/rpc_test.capnp.h"
 #include "runtime/net/sim_network.h"
 #include "runtime/os/temp_dir.h"
+#include "tests/support/error_of.h"
 
 namespace gangway {
 namespace {
@@ -33,15 +33,6 @@ class EchoServer final : public test::Echo::Server {
     });
   }
 };
-
-Error error_of(const std::function<void()>& body) {
-  try {
-    body();
-  } catch (const Error& error) {
-    return error;
-  }
-  return Error(ErrorKind::kBug, "no error");
-}
 
 enum class Wire { kUnix, kTcp, kMemory, kSimulated };
 

@@ -11,6 +11,7 @@
 #include "runtime/net/server.h"
 #include "runtime/observe/trace.h"
 #include "tests/sim/with_client.h"
+#include "tests/support/error_of.h"
 
 namespace gangway {
 namespace {
@@ -207,13 +208,9 @@ TEST(SimClusterTest, AControllerThatReadsNothingIsGivenUpByItsClient) {
       const std::vector<uint64_t> positions(size_t{1} << 17);
       session.run({.run = RunId(i), .source_positions = positions}, [](const RunDoneFrame&) {});
     }
-    try {
-      step.run({{"x", ones()}}).wait();
-      ADD_FAILURE() << "it is still waited for";
-    } catch (const Error& error) {
-      EXPECT_EQ(error.kind(), ErrorKind::kUnavailable);
-      EXPECT_THAT(error.what(), HasSubstr("the controller is gone"));
-    }
+    const Error error = error_of([&] { step.run({{"x", ones()}}).wait(); });
+    EXPECT_EQ(error.kind(), ErrorKind::kUnavailable);
+    EXPECT_THAT(error.what(), HasSubstr("the controller is gone"));
     cluster.network.heal("client", "controller");
   });
 }
@@ -225,22 +222,16 @@ TEST(SimClusterTest, ASilentExecutorIsFoundAndNamed) {
     Executable step = slice.compile(count_up(slice.mesh({{"data", 4}})));
     step.run({{"x", ones()}}).wait();
     cluster.network.partition("host-1", "controller");
-    try {
-      step.run({{"x", ones()}}).wait();
-      ADD_FAILURE() << "no run failed";
-    } catch (const Error& error) {
-      EXPECT_EQ(error.kind(), ErrorKind::kUnavailable);
-      EXPECT_THAT(error.what(), HasSubstr("\"host-1\" is gone: it has said nothing"));
-    }
+    const Error told = error_of([&] { step.run({{"x", ones()}}).wait(); });
+    EXPECT_EQ(told.kind(), ErrorKind::kUnavailable);
+    EXPECT_THAT(told.what(), HasSubstr("\"host-1\" is gone: it has said nothing"));
     cluster.network.heal("host-1", "controller");
-    try {
+    const Error why_ended = error_of([&] {
       cluster.executors[1]->disconnected().await_until_ns(reactor->clock().now_ns() +
                                                           1'000'000'000);
-      ADD_FAILURE() << "it serves on, though nobody will ever ask it";
-    } catch (const Error& error) {
-      EXPECT_EQ(error.kind(), ErrorKind::kUnavailable);
-      EXPECT_THAT(error.what(), HasSubstr("\"host-1\": its connection to the controller ended"));
-    }
+    });
+    EXPECT_EQ(why_ended.kind(), ErrorKind::kUnavailable);
+    EXPECT_THAT(why_ended.what(), HasSubstr("\"host-1\": its connection to the controller ended"));
     EXPECT_FALSE(cluster.executors[0]->disconnected().ready());
   });
 }

@@ -9,6 +9,7 @@
 
 #include "gangway.h"
 #include "sim/study.h"
+#include "tests/support/error_of.h"
 #include "tests/support/seed.h"
 
 namespace gangway {
@@ -207,13 +208,9 @@ TEST(FaultsTest, AProgramIsRefusedWhereMemoryIsExhaustedNamingTheHost) {
     {
       Slice slice = client.allocate({.devices = 4});
       cluster.exhaust_memory(1);
-      try {
-        slice.compile(step_of("step", 4, 10));
-        ADD_FAILURE() << "it was installed";
-      } catch (const Error& error) {
-        EXPECT_EQ(error.kind(), ErrorKind::kOverloaded);
-        EXPECT_THAT(error.what(), HasSubstr("host-1"));
-      }
+      const Error error = error_of([&] { slice.compile(step_of("step", 4, 10)); });
+      EXPECT_EQ(error.kind(), ErrorKind::kOverloaded);
+      EXPECT_THAT(error.what(), HasSubstr("host-1"));
       cluster.free_memory(1);
       slice.compile(step_of("step", 4, 10));
     }

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "programs/train/train.h"
+#include "tests/support/error_of.h"
 #include "tests/support/temp_folder.h"
 #include "tests/training/trainer.h"
 
@@ -31,13 +32,9 @@ class BadInputTest : public FolderTest {
 
   static void expect_invalid(const TrainOptions& options,
                              const testing::Matcher<std::string>& text) {
-    try {
-      train(options);
-      FAIL() << "did not throw";
-    } catch (const Error& error) {
-      EXPECT_EQ(error.kind(), ErrorKind::kInvalid) << error.what();
-      EXPECT_THAT(std::string(error.what()), text);
-    }
+    const Error error = error_of([&] { train(options); });
+    EXPECT_EQ(error.kind(), ErrorKind::kInvalid) << error.what();
+    EXPECT_THAT(std::string(error.what()), text);
   }
 };
 

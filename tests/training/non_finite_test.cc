@@ -7,6 +7,7 @@
 
 #include "ir/build/ops.h"
 #include "ir/build/program_builder.h"
+#include "tests/support/error_of.h"
 #include "tests/support/temp_folder.h"
 #include "tests/training/trainer.h"
 
@@ -20,14 +21,8 @@ using testing::Not;
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
-Error error_of(const gangway::Run& run) {
-  try {
-    run.wait();
-  } catch (const Error& error) {
-    return error;
-  }
-  ADD_FAILURE() << "the run did not fail";
-  return {};
+Error end_of(const gangway::Run& run) {
+  return error_of([&] { run.wait(); });
 }
 
 // w += sum over rows of log(x): finite only while x is positive.
@@ -66,7 +61,7 @@ TEST_P(PlantedTest, TheFirstOpWithFiniteInputsIsNamedWithTheUsersLineWhereverItR
   step.run({{"x", rows_of(1)}}).wait();
   const HostTensor before = slice.read_state("w");
 
-  const Error error = error_of(step.run({{"x", rows_of(1, GetParam())}}));
+  const Error error = end_of(step.run({{"x", rows_of(1, GetParam())}}));
   EXPECT_EQ(error.kind(), ErrorKind::kInvalid);
   EXPECT_THAT(error.what(), AllOf(HasSubstr("log"), HasSubstr(cat("non_finite_test.cc:", p.line)),
                                   HasSubstr("planted"), HasSubstr("nothing was committed")));
@@ -88,9 +83,9 @@ TEST(NonFiniteTest, RunsEnqueuedBehindAFailedOneDoNotCommitUntilTheUserWasTold) 
   const std::vector<gangway::Run> runs{run(-1), run(5), run(-1), run(-1)};
   EXPECT_NEAR(runs[0]["loss"].item<float>(), loss_after(1), 1e-3);
   const gangway::Run behind = run(-1);  // Nobody has looked yet.
-  EXPECT_THAT(error_of(runs[1]).what(), HasSubstr("log"));
+  EXPECT_THAT(end_of(runs[1]).what(), HasSubstr("log"));
   for (const gangway::Run& later : {runs[2], runs[3], behind}) {
-    const Error error = error_of(later);
+    const Error error = end_of(later);
     EXPECT_EQ(error.kind(), ErrorKind::kCancelled);
     EXPECT_THAT(error.what(), HasSubstr("the run before it did not commit"));
   }
@@ -126,7 +121,7 @@ TEST_F(PoisonedTraining, AWeightThatIsNotANumberIsNamedAndChangesNothing) {
   trainer.slice.write_state(name, with_element(good, kNan));
   const States before = states_of(trainer.slice);
   for (int i = 0; i < 2; ++i) {
-    const Error error = error_of(trainer.enqueue());
+    const Error error = end_of(trainer.enqueue());
     EXPECT_EQ(error.kind(), ErrorKind::kInvalid);
     EXPECT_THAT(error.what(), HasSubstr(name));
     EXPECT_EQ(states_of(trainer.slice), before);
@@ -146,7 +141,7 @@ TEST_F(PoisonedTraining, AWeightThatOverflowsNamesTheOpThatOverflowed) {
   const HostTensor good = trainer.slice.read_state(name);
   trainer.slice.write_state(name, with_element(good, 3e38f));
   const States before = states_of(trainer.slice);
-  const Error error = error_of(trainer.enqueue());
+  const Error error = end_of(trainer.enqueue());
   EXPECT_EQ(error.kind(), ErrorKind::kInvalid);
   EXPECT_THAT(error.what(), AllOf(HasSubstr("first result that is not finite"),
                                   HasSubstr("language_model.cc"), HasSubstr("train_step")));
@@ -159,7 +154,7 @@ TEST_F(PoisonedTraining, AnInfiniteLearningRateIsNotCommitted) {
   Trainer trainer(config_);
   trainer.train(1);
   const States before = states_of(trainer.slice);
-  const Error error = error_of(trainer.enqueue(kInfinity));
+  const Error error = end_of(trainer.enqueue(kInfinity));
   EXPECT_EQ(error.kind(), ErrorKind::kInvalid);
   EXPECT_THAT(error.what(), HasSubstr("lr"));
   EXPECT_EQ(states_of(trainer.slice), before);

@@ -4,6 +4,7 @@
 
 #include "programs/train/checkpoint.h"
 #include "programs/train/train.h"
+#include "tests/support/error_of.h"
 #include "tests/support/temp_folder.h"
 #include "tests/training/trainer.h"
 
@@ -107,13 +108,9 @@ TEST_F(ResumeTest, AnotherSeedIsRefused) {
   TrainOptions other = options("out");
   other.resume = true;
   other.config.seed = 2;
-  try {
-    train(other);
-    FAIL() << "did not throw";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), ErrorKind::kInvalid);
-    EXPECT_THAT(error.what(), HasSubstr("seed 1, not 2"));
-  }
+  const Error error = error_of([&] { train(other); });
+  EXPECT_EQ(error.kind(), ErrorKind::kInvalid);
+  EXPECT_THAT(error.what(), HasSubstr("seed 1, not 2"));
 }
 
 TEST_F(ResumeTest, AnotherTextIsRefused) {
@@ -121,25 +118,17 @@ TEST_F(ResumeTest, AnotherTextIsRefused) {
   TrainOptions other = options("out");
   other.resume = true;
   other.text = FolderTest::write("other.txt", readable_text() + "and more").string();
-  try {
-    train(other);
-    FAIL() << "did not throw";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), ErrorKind::kInvalid);
-    EXPECT_THAT(error.what(), HasSubstr("made on another text"));
-  }
+  const Error error = error_of([&] { train(other); });
+  EXPECT_EQ(error.kind(), ErrorKind::kInvalid);
+  EXPECT_THAT(error.what(), HasSubstr("made on another text"));
 }
 
 TEST_F(ResumeTest, AFolderWithoutACheckpointIsNamed) {
   TrainOptions none = options("none");
   none.resume = true;
-  try {
-    train(none);
-    FAIL() << "did not throw";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), ErrorKind::kInvalid);
-    EXPECT_THAT(error.what(), HasSubstr("none/checkpoints"));
-  }
+  const Error error = error_of([&] { train(none); });
+  EXPECT_EQ(error.kind(), ErrorKind::kInvalid);
+  EXPECT_THAT(error.what(), HasSubstr("none/checkpoints"));
 }
 
 TEST_F(ResumeTest, ACheckpointOfAnotherModelNamesTheTensor) {
@@ -150,13 +139,9 @@ TEST_F(ResumeTest, ACheckpointOfAnotherModelNamesTheTensor) {
   LanguageModelConfig wider = tiny_model(text_);
   wider.model.hidden = 64;
   Trainer trainer(wider);
-  try {
-    load_checkpoint(trainer.slice, folder_ / "checkpoints");
-    FAIL() << "did not throw";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), ErrorKind::kInvalid);
-    EXPECT_THAT(error.what(), HasSubstr("layers.0.ffn.down"));
-  }
+  const Error error = error_of([&] { load_checkpoint(trainer.slice, folder_ / "checkpoints"); });
+  EXPECT_EQ(error.kind(), ErrorKind::kInvalid);
+  EXPECT_THAT(error.what(), HasSubstr("layers.0.ffn.down"));
 }
 
 }  // namespace
