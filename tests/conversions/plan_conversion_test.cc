@@ -77,6 +77,17 @@ TEST(PlanConversion, WhatIsCutFirstIsReducedInParts) {
               ElementsAre("shard_slice b", "all_reduce a"));
 }
 
+// b was not partial and has to be the middle cut: as terms of a sum all three are cut at once.
+TEST(PlanConversion, AxesThatReplicateJoinAReduceScatter) {
+  const Mesh mesh{{{"a", 2}, {"b", 2}, {"c", 2}}};
+  const Sharding cut = {shard(1, 2), shard(1, 1), shard(1, 0)};
+  EXPECT_THAT(plan(f64({8, 8}), mesh, {partial(), replicate(), partial()}, cut),
+              ElementsAre("keep_first b", "reduce_scatter c,b,a"));
+  const Placement most = partial(Reduction::kMax);
+  EXPECT_THAT(plan(f64({8, 8}), mesh, {most, replicate(), most}, cut),
+              ElementsAre("reduce_scatter c,b,a"));
+}
+
 TEST(PlanConversion, SlowLinksCarryAsLittleAsTheyCan) {
   // Between islands ("a") goes what is reduced already within each ("b").
   const ConversionCosts costs{.latency_ps = 1'000, .link_ps_per_byte = {10'000, 100}};

@@ -79,6 +79,7 @@ class Search {
         for (Step& step : offers(*conversions::step_kinds()[kind], at))
           extend(length, at, kind, step);
       }
+      rename(length, at);
     }
     return in_legal_order();
   }
@@ -144,6 +145,19 @@ class Search {
     reach(std::move(longer), at, std::move(after), std::move(step));
   }
 
+  // A replicated value is a partial maximum (minimum) as it stands: another layout, and no step.
+  void rename(const Length& length, const Layout& at) {
+    const Reduction reduction = at.partial.empty() ? conversion_.to.reduction : at.reduction;
+    if (reduction == Reduction::kSum) return;
+    for (const Axes& axes : subsets(conversion_, conversion_.moving_replicated(at))) {
+      Layout after = at;
+      after.partial.clear();
+      std::ranges::merge(at.partial, axes, std::back_inserter(after.partial));
+      after.reduction = reduction;
+      if (is_searched(after)) reach(length, at, std::move(after), {});
+    }
+  }
+
   void reach(Length length, const Layout& before, Layout after, Step step) {
     const auto found = reached_.find(after);
     if (found != reached_.end()) {
@@ -172,7 +186,8 @@ class Search {
     ConversionPath path{.steps = {}, .cost_ps = reached_.at(end).length.cost_ps};
     for (const Layout* at = &end; *at != from_;) {
       const Reached& reached = reached_.at(*at);
-      path.steps.push_back(done(reached.before, reached.step));
+      const bool is_step = !reached.step.axes.empty();  // Or the layout was renamed.
+      if (is_step) path.steps.push_back(done(reached.before, reached.step));
       at = &reached.before;
     }
     std::ranges::reverse(path.steps);
@@ -204,8 +219,10 @@ class Search {
       return now.size() <= wanted.size() &&
              std::ranges::equal(now, std::span(wanted).first(now.size()));
     });
-    take(conversions::kKeepFirst,
-         [&](const Step& step) { return step.after.partial == to.partial; });
+    take(conversions::kKeepFirst, [&](const Step& step) {
+      return to.reduction == Reduction::kSum &&
+             std::ranges::includes(to.partial, step.after.partial);
+    });
     GW_ASSERT(is_end(at), "a conversion to ",
               to_string(conversion_.mesh, sharding_of(conversion_.mesh, to)), " ended elsewhere");
     return path;

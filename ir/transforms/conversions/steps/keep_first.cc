@@ -1,7 +1,6 @@
-// replicate -> partial(sum): member 0 keeps its value, the others hold zeros. Nothing is sent. A
-// replicated value is a partial maximum and minimum as it stands.
-//
-// Offered only where the conversion ends so: a sum on the way would have to be reduced again.
+// replicate -> partial(sum): member 0 keeps its value, the others hold zeros. Nothing is sent. It
+// also serves on the way: several axes become cuts in one reduce-scatter, also where one of them
+// has to be the middle cut and was not partial.
 #include <algorithm>
 
 #include "ir/transforms/conversions/steps/step.h"
@@ -10,11 +9,8 @@ namespace gangway::conversions {
 namespace {
 
 void offer_keep_first(const Conversion& conversion, const Layout& at, std::vector<Step>& out) {
-  if (conversion.to.reduction != Reduction::kSum || at.reduction != Reduction::kSum) return;
-  Axes wanted;
-  std::ranges::set_intersection(conversion.moving_replicated(at), conversion.to.partial,
-                                std::back_inserter(wanted));
-  for (const Axes& axes : subsets(conversion, wanted)) {
+  if (at.reduction != Reduction::kSum) return;
+  for (const Axes& axes : subsets(conversion, conversion.moving_replicated(at))) {
     Layout after = at;
     after.partial.clear();
     std::ranges::merge(at.partial, axes, std::back_inserter(after.partial));
