@@ -10,6 +10,7 @@
 #include "runtime/os/temp_dir.h"
 #include "tests/cuda/cuda_cluster.h"
 #include "tests/cuda/emulated_gpu.h"
+#include "tests/support/error_of.h"
 #include "tests/training/trainer.h"
 
 namespace gangway {
@@ -38,12 +39,7 @@ class CudaMemoryTest : public testing::TestWithParam<uint32_t> {
   cuda::Driver& driver() const { return machine_->driver(); }
   void use(std::shared_ptr<emulated::EmulatedMachine> machine) { machine_ = std::move(machine); }
   static Error refusal(const Slice& slice, const Program& program) {
-    try {
-      slice.compile(program);
-    } catch (const Error& error) {
-      return error;
-    }
-    return {ErrorKind::kBug, "accepted"};
+    return error_of([&] { slice.compile(program); });
   }
 
   const TempDir folder_;
