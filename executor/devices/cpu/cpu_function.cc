@@ -13,7 +13,7 @@ CpuFunction::CpuFunction(const LocalFunction& local, Parallel& par, StepTimer* t
   std::vector<int64_t> scratch(nodes, 0);
   for (NodeId id = 0; id < nodes; ++id) {
     const Op op = function().nodes[id].op;
-    if (op == Op::all_reduce || op == Op::timed) continue;
+    if (row(op).meets || op == Op::timed) continue;
     cpu::Lowered lowered = cpu::lower({{function(), id}, par.threads()});
     kernels[id] = std::move(lowered.kernel);
     scratch[id] = lowered.scratch_bytes;
@@ -42,8 +42,8 @@ Progress CpuFunction::advance(CallFrame& frame, Turn& turn) const {
     if (step.kind == StepKind::kKernel && timer_ == nullptr && !frame.check) {
       if (!frame.poisoned) run_traced(step, frame, turn);
       turn.timed_until_ns = 0;
-    } else if (step.kind == StepKind::kAllReduce) {
-      if (advance_all_reduce(step, frame, turn) == Progress::kPending) return Progress::kPending;
+    } else if (step.kind == StepKind::kCollective) {
+      if (advance_collective(step, frame, turn) == Progress::kPending) return Progress::kPending;
     } else if (advance_timed(step, frame, turn) == Progress::kPending) {
       return Progress::kPending;
     }
@@ -99,10 +99,10 @@ Progress CpuFunction::advance_timed(const Step& step, CallFrame& frame, Turn& tu
   return Progress::kDone;
 }
 
-Progress CpuFunction::advance_all_reduce(const Step& step, CallFrame& frame, Turn& turn) const {
+Progress CpuFunction::advance_collective(const Step& step, CallFrame& frame, Turn& turn) const {
   Collective& collective = *frame.collectives[step.collective];
   const NodeId id = frame.step;
-  if (!frame.begun) begin_all_reduce(step, frame);
+  if (!frame.begun) begin_collective(step, frame);
   if (frame.resume_at_ns == 0) {
     const bool looking = frame.check && frame.culprit == kNone && inputs_finite(frame, id);
     if (collective.advance() == Progress::kPending) {
@@ -115,7 +115,7 @@ Progress CpuFunction::advance_all_reduce(const Step& step, CallFrame& frame, Tur
     turn.timed_until_ns = 0;
     if (timer_ != nullptr) {
       const int64_t cost_ns =
-          timer_->collective_ns(step.collective_kind, static_cast<double>(step.bucket_bytes),
+          timer_->collective_ns(step.met->kind(), static_cast<double>(step.met->bytes()),
                                 collective.peers()) /
           collective.ranks_here();
       turn.now_ns = turn.device.now_ns();

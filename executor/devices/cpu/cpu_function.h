@@ -37,7 +37,7 @@ class CpuFunction final : public PlannedFunction {
   void add_step(NodeId id, cpu::Kernel kernel);
   void run_kernel(const Step& step, CallFrame& frame) const;
   void run_traced(const Step& step, CallFrame& frame, Turn& turn) const;
-  Progress advance_all_reduce(const Step& step, CallFrame& frame, Turn& turn) const;
+  Progress advance_collective(const Step& step, CallFrame& frame, Turn& turn) const;
   Progress advance_timed(const Step& step, CallFrame& frame, Turn& turn) const;
   bool finite(const CallFrame& frame, ValueId value) const;
   bool inputs_finite(const CallFrame& frame, NodeId id) const;

@@ -34,7 +34,7 @@ CudaFunction::CudaFunction(const LocalFunction& given, std::shared_ptr<cuda::Gpu
   auto keeps = std::make_shared<std::vector<std::shared_ptr<const void>>>();
   for (NodeId id = 0; id < nodes; ++id) {
     cuda::Lowering call(*gpu_, function(), id);
-    if (call.op() == Op::all_reduce) continue;
+    if (row(call.op()).meets) continue;  // Where it can't, the device refuses the group.
     call.op() == Op::timed ? call.copy(call.read(0), call.write(0)) : cuda::lower(call);
     commands[id] = std::move(call.commands);
     scratch[id] = call.scratch_bytes;
@@ -91,7 +91,7 @@ Progress CudaFunction::advance_steps(CallFrame& frame, Turn& turn) const {
         issue(step, frame, device);
         break;
       case StepKind::kTimed: progress = advance_timed(step, frame, turn); break;
-      case StepKind::kAllReduce: progress = advance_all_reduce(step, frame); break;
+      case StepKind::kCollective: progress = advance_collective(step, frame); break;
     }
     if (progress == Progress::kPending) return Progress::kPending;
     if (frame.check) {
@@ -188,11 +188,11 @@ Progress CudaFunction::advance_timed(const Step& step, CallFrame& frame, Turn& t
   return wait_to_resume(frame, turn);
 }
 
-Progress CudaFunction::advance_all_reduce(const Step& step, CallFrame& frame) const {
+Progress CudaFunction::advance_collective(const Step& step, CallFrame& frame) const {
   Collective& collective = *frame.collectives[step.collective];
   if (!frame.begun) {
     collective.name(step.label);
-    begin_all_reduce(step, frame);
+    begin_collective(step, frame);
   }
   if (collective.advance() == Progress::kPending) return Progress::kPending;
   if (const auto failure = collective.failure(); failure != nullptr) fail(frame, *failure);

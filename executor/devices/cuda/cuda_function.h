@@ -44,7 +44,7 @@ class CudaFunction final : public PlannedFunction {
 
   Progress advance_steps(CallFrame& frame, Turn& turn) const;
   Progress advance_timed(const Step& step, CallFrame& frame, Turn& turn) const;
-  Progress advance_all_reduce(const Step& step, CallFrame& frame) const;
+  Progress advance_collective(const Step& step, CallFrame& frame) const;
   cuda::Status issue_on(const Step& step, const CallFrame& frame, cuda::StreamHandle stream) const;
   void issue(const Step& step, CallFrame& frame, CudaDevice& device) const;
   void advance_commands(CallFrame& frame, CudaDevice& device) const;

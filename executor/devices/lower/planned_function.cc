@@ -2,18 +2,9 @@
 
 #include <utility>
 
-#include "executor/collectives/collective_call.h"
 #include "executor/devices/lower/masked_values.h"
 
 namespace gangway {
-namespace {
-
-Reduction reduction_of(const Node& node) {
-  const std::string& name = node.attrs.text("reduction");
-  return name == "max" ? Reduction::kMax : name == "min" ? Reduction::kMin : Reduction::kSum;
-}
-
-}  // namespace
 
 PlannedFunction::PlannedFunction(LocalFunction local)
     : local_(std::move(local)), masked_(masked_values(*local_.function)) {}
@@ -33,13 +24,11 @@ void PlannedFunction::plan(const std::vector<int64_t>& scratch_bytes, Collective
 PlannedFunction::PlannedStep PlannedFunction::step_of(NodeId id) {
   const Node& node = function().nodes[id];
   PlannedStep step;
-  if (node.op == Op::all_reduce) {
-    step.kind = StepKind::kAllReduce;
-    for (ValueId input : node.inputs)
-      step.bucket_bytes += align_up(function().types[input].bytes(), kDeviceAlignment);
-    step.collective = add_need(node.attrs.text("axes"), step.bucket_bytes,
-                               CollectiveKind::kAllReduce, where(function(), id));
-    step.reduction = reduction_of(node);
+  if (row(node.op).meets) {
+    step.kind = StepKind::kCollective;
+    step.met = &met_.try_emplace(id, NodeView{function(), id}).first->second;
+    step.collective = add_need(node.attrs.text("axes"), step.met->bytes(), step.met->kind(),
+                               where(function(), id));
   } else if (node.op == Op::timed) {
     step.kind = StepKind::kTimed;
     step.duration_ns = node.attrs.integer("microseconds") * 1000;
@@ -71,17 +60,10 @@ std::byte* PlannedFunction::address(const CallFrame& frame, ValueId value) const
   return frame.bases[place.base] + place.offset;
 }
 
-void PlannedFunction::begin_all_reduce(const PlannedStep& step, CallFrame& frame) const {
-  const Node& node = function().nodes[frame.step];
-  frame.bucket.clear();
-  for (uint32_t i = 0; i < node.inputs.size(); ++i) {
-    const Type& type = function().types[node.inputs[i]];
-    frame.bucket.push_back({address(frame, node.inputs[i]), address(frame, node.first_result + i),
-                            type.elements(), type.dtype});
-  }
-  frame.collectives[step.collective]->begin(
-      {.kind = CollectiveKind::kAllReduce, .tensors = frame.bucket, .reduction = step.reduction},
-      frame.poisoned);
+void PlannedFunction::begin_collective(const PlannedStep& step, CallFrame& frame) const {
+  const CollectiveCall call =
+      step.met->at(frame.bucket, [&](ValueId value) { return address(frame, value); });
+  frame.collectives[step.collective]->begin(call, frame.poisoned);
   frame.begun = true;
   frame.resume_at_ns = 0;
 }

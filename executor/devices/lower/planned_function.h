@@ -8,9 +8,11 @@
 #pragma once
 
 #include <algorithm>
+#include <map>
 #include <vector>
 
 #include "executor/devices/device.h"
+#include "executor/devices/lower/met_node.h"
 #include "executor/devices/lower/place.h"
 #include "ir/transforms/memory/plan_memory.h"
 
@@ -26,15 +28,13 @@ class PlannedFunction : public CompiledFunction {
   StepText describe_step(uint32_t step) const override;
 
  protected:
-  enum class StepKind : uint8_t { kKernel, kTimed, kAllReduce };
+  enum class StepKind : uint8_t { kKernel, kTimed, kCollective };
   struct PlannedStep {
     StepKind kind = StepKind::kKernel;
     int64_t duration_ns = 0;  // kTimed.
-    // kAllReduce.
+    // kCollective.
     uint32_t collective = 0;  // Index into collective_needs().
-    CollectiveKind collective_kind = CollectiveKind::kAllReduce;
-    Reduction reduction = Reduction::kSum;
-    int64_t bucket_bytes = 0;
+    const MetNode* met = nullptr;
   };
 
   explicit PlannedFunction(LocalFunction local);
@@ -49,8 +49,8 @@ class PlannedFunction : public CompiledFunction {
   Place scratch_of(NodeId id) const;
   std::byte* address(const CallFrame& frame, ValueId value) const;
 
-  // The frame's step begins: its bucket is handed to its collective.
-  void begin_all_reduce(const PlannedStep& step, CallFrame& frame) const;
+  // The frame's step begins: its tensors are handed to its collective.
+  void begin_collective(const PlannedStep& step, CallFrame& frame) const;
   // Of a collective that waits.
   static Hold hold_of(const Collective& collective, const Turn& turn);
   // The frame's step ends when the device's clock has come to frame.resume_at_ns.
@@ -79,6 +79,7 @@ class PlannedFunction : public CompiledFunction {
 
   const LocalFunction local_;
   const std::vector<bool> masked_;  // By ValueId.
+  std::map<NodeId, const MetNode> met_;
   MemoryPlan memory_;
 };
 

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "executor/devices/lower/node_view.h"
-
 namespace gangway {
 
 TimedFunction::TimedFunction(const LocalFunction& local, StepTimer& timer)
@@ -12,10 +10,6 @@ TimedFunction::TimedFunction(const LocalFunction& local, StepTimer& timer)
   plan(std::vector<int64_t>(nodes, 0), Collectives::kInOrder);
   cost_before_ns_.assign(nodes + 1, 0);
   for (NodeId id = 0; id < nodes; ++id) {
-    const Op op = function().nodes[id].op;
-    if (row(op).meets && op != Op::all_reduce)
-      throw no_kernel({function(), id}, "simulated",
-                      "its members can't meet on this kind of device");
     PlannedStep step = step_of(id);
     if (step.kind == StepKind::kKernel) step.duration_ns = timer_.kernel_ns(function(), id);
     cost_before_ns_[id + 1] = cost_before_ns_[id] + step.duration_ns;
@@ -24,7 +18,7 @@ TimedFunction::TimedFunction(const LocalFunction& local, StepTimer& timer)
   next_collective_.assign(nodes, nodes);
   uint32_t next = nodes;
   for (NodeId id = nodes; id-- > 0;) {
-    if (steps_[id].kind == StepKind::kAllReduce) next = id;
+    if (steps_[id].kind == StepKind::kCollective) next = id;
     next_collective_[id] = next;
   }
 }
@@ -35,8 +29,8 @@ uint32_t TimedFunction::kernels_end(const CallFrame& frame) const {
 
 Progress TimedFunction::advance(CallFrame& frame, Turn& turn) const {
   while (frame.step < frame.end) {
-    if (steps_[frame.step].kind == StepKind::kAllReduce) {
-      if (advance_all_reduce(frame, turn) == Progress::kPending) return Progress::kPending;
+    if (steps_[frame.step].kind == StepKind::kCollective) {
+      if (advance_collective(frame, turn) == Progress::kPending) return Progress::kPending;
       ++frame.step;
       continue;
     }
@@ -56,7 +50,7 @@ void TimedFunction::begin_kernels(CallFrame& frame, Turn& turn) const {
 }
 
 // The bucket is empty: its members only meet, with their flags.
-Progress TimedFunction::advance_all_reduce(CallFrame& frame, Turn& turn) const {
+Progress TimedFunction::advance_collective(CallFrame& frame, Turn& turn) const {
   const PlannedStep& step = steps_[frame.step];
   Collective& collective = *frame.collectives[step.collective];
   if (!frame.begun) {
@@ -71,7 +65,7 @@ Progress TimedFunction::advance_all_reduce(CallFrame& frame, Turn& turn) const {
     }
     if (collective.poisoned()) frame.poisoned = frame.peer_poisoned = true;
     const int64_t cost_ns =
-        timer_.collective_ns(step.collective_kind, static_cast<double>(step.bucket_bytes),
+        timer_.collective_ns(step.met->kind(), static_cast<double>(step.met->bytes()),
                              collective.peers()) /
         collective.ranks_here();
     turn.now_ns = turn.device.now_ns();

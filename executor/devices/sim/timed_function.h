@@ -25,7 +25,7 @@ class TimedFunction final : public PlannedFunction {
 
  private:
   void begin_kernels(CallFrame& frame, Turn& turn) const;
-  Progress advance_all_reduce(CallFrame& frame, Turn& turn) const;
+  Progress advance_collective(CallFrame& frame, Turn& turn) const;
   uint32_t kernels_end(const CallFrame& frame) const;
 
   StepTimer& timer_;
