@@ -47,6 +47,22 @@ TEST_P(CudaOps, EqualTheReference) {
   }
 }
 
+// Devices of one card; what it has not yet is refused when a plan is installed.
+TEST_P(CudaOps, CollectivesEqualTheReference) {
+  for (uint64_t seed = case_seed(); seed < case_seed() + kTests; ++seed) {
+    if (seed % kTests != static_cast<uint64_t>(GetParam())) continue;
+    SCOPED_TRACE(cat("seed ", seed));
+    const DType dtype = kTypes[seed % 3];
+    Rng rng(seed);
+    OpDevices devices(emulated::card_maker(seed).make(), 2);
+    for (const OpCase& test : op_table::collective_cases(dtype)) {
+      if (!row(test.op).meets || test.op == Op::ragged_all_to_all) continue;
+      expect_the_reference(devices, test, dtype, rng);
+      if (HasFailure()) return;
+    }
+  }
+}
+
 void expect_refusal(Builder& b, const std::string& why) {
   OpDevices devices(emulated::card_maker(1).make(), 1);
   auto function = std::make_shared<Function>(b.build());

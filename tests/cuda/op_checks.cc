@@ -13,7 +13,7 @@ namespace {
 
 using op_table::OpCase;
 
-bool is_of_a_mesh(Op op) { return op == Op::shard_slice || op == Op::all_reduce; }
+bool is_of_a_mesh(Op op) { return row(op).family == OpFamily::kCollective; }
 
 // Null: `of` is a single op.
 std::shared_ptr<Function> parts_of(const Function& of, const std::vector<Literal>& inputs) {

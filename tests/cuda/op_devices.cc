@@ -82,7 +82,8 @@ void OpDevices::join(std::vector<std::unique_ptr<Call>>& calls) {
           DeviceGroup{.name = "all",
                       .members = members,
                       .links = std::vector<LinkClass>(members.size(), LinkClass::kHost),
-                      .bytes_max = bytes}));
+                      .bytes_max = bytes,
+                      .kinds = call.compiled->collective_needs()[need].kinds}));
       Collective& made = *call.collectives.back();
       call.buffers.push_back(
           allocate_buffer(call.device->memory(), made.staging_bytes(), "staging"));
