@@ -92,8 +92,7 @@ void CollectiveCase::draw_cut(Rng& rng, int64_t elements_max) {
   const int64_t part = kind_ == CollectiveKind::kAllGather ? in_.dims[dim]
                        : same                              ? ceil_div(in_.dims[dim], n)
                                                            : in_.dims[to_dim];
-  size_ =
-      part * n - static_cast<int64_t>(rng.below(static_cast<uint64_t>(std::max<int64_t>(1, part))));
+  size_ = part * n - static_cast<int64_t>(rng.below(static_cast<uint64_t>(part * n / 2 + 1)));
 }
 
 void CollectiveCase::draw_ragged(Rng& rng, int64_t elements_max) {

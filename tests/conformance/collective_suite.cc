@@ -264,6 +264,35 @@ TEST_P(CollectiveSuite, EveryKindGivesEachMemberWhatItsDescriptionSays) {
   }
 }
 
+// Of parts [outer, 4, inner], two rows of the first.
+TEST_P(CollectiveSuite, AGatherThatDropsMostPartsNeedsNoMoreThanItSays) {
+  if (!GetParam().kinds.has(CollectiveKind::kAllGather)) GTEST_SKIP() << "it has no all-gather";
+  constexpr size_t kInner = 100;
+  for (const size_t outer : {size_t{1}, size_t{3}}) {
+    const Type type = f32({static_cast<int64_t>(outer), 4, kInner});
+    const CollectiveCut cut = gather_cut(type, 1, 2);
+    const int64_t bytes = type.bytes();
+    for (const uint32_t size : {3u, 7u}) {
+      EXPECT_TRUE(GetParam().run(
+          size, bytes,
+          [&](CollectiveMember& member) {
+            const std::vector<float> given = contribution(member.rank, 4 * outer * kInner);
+            const std::vector<float> first = contribution(0, given.size());
+            std::vector<float> got(given.size() / 2), want;
+            for (size_t o = 0; o < outer; ++o)
+              want.insert(want.end(), first.begin() + static_cast<std::ptrdiff_t>(4 * o * kInner),
+                          first.begin() + static_cast<std::ptrdiff_t>((4 * o + 2) * kInner));
+            const CollectiveTensor tensor{given.data(), got.data(), type.elements(), DType::kF32};
+            return member.run(
+                       {.kind = CollectiveKind::kAllGather, .tensors = {&tensor, 1}, .cut = cut},
+                       false) &&
+                   same_bits(got, want);
+          }))
+          << size << " members";
+    }
+  }
+}
+
 TEST_P(CollectiveSuite, GatheredPartsOfAReduceScatterHaveTheBitsOfAnAllReduce) {
   const CollectiveMaker& maker = GetParam();
   if (!maker.kinds.has(CollectiveKind::kReduceScatter) ||

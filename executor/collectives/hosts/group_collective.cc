@@ -64,6 +64,8 @@ void GroupCollective::begin_move(const CollectiveCall& call, bool poisoned) {
   tensor_ = call.tensors[0];
   call_ = call;
   call_.tensors = {&tensor_, 1};
+  GW_ASSERT(part_.index >= part_.lanes || part_.edges != nullptr, to_string(call.kind),
+            ": the group was joined without it");
   kind_ = Kind::kMove;
   if (call.kind == CollectiveKind::kRaggedAllToAll) begin_sizes();
   copied_ = alone() && in_bytes(call_) <= small_max();

@@ -23,7 +23,6 @@ cuda::Status failed(std::string_view label) {
 
 }  // namespace
 
-// An all-gather needs less than what it reads and what it gives, together.
 int64_t CardComms::staging_bytes(int64_t bytes_max, uint32_t members) {
   return 2 * half_bytes(bytes_max, members);
 }
@@ -48,6 +47,8 @@ cuda::Status CardComms::gather(const CollectiveCall& call) const {
   auto* const out = static_cast<std::byte*>(tensor.out);
   const int64_t bytes = bytes_of(tensor);
   const bool whole = is_outermost(call.cut) && call.cut.whole == size * call.cut.dims[1];
+  // Where most of the parts are dropped.
+  if (!whole && size * bytes > staging_bytes(bytes_needed(call), size)) return exchange(call);
   if (!whole) tensor.out = staging;
   cuda::Status status = device.gpu().driver().all_gather(at(), comm, {&tensor, 1});
   for (uint32_t r = 0; !whole && r < size && status.ok(); ++r) {
@@ -71,6 +72,7 @@ cuda::Status CardComms::exchange(const CollectiveCall& call) const {
   auto* const out = static_cast<std::byte*>(call.tensors[0].out);
   std::vector<cuda::Message> messages;
   std::vector<Block> laid;  // Once messages have come.
+  const bool same_for_all = call.kind == CollectiveKind::kAllGather;
   int64_t pack_at = 0;
   int64_t unpack_at = staging_bytes(bytes_needed(call), size) / 2;
   if (!zero_padding(device, label, call, rank)) return failed(label);
@@ -83,11 +85,12 @@ cuda::Status CardComms::exchange(const CollectiveCall& call) const {
     }
     if (to.bytes() > 0) {
       const bool together = to.bytes() == to.run;
-      if (!together && !move_block(device, label, packed(to, pack_at), in, staging))
+      const bool packs = !together && (pack_at == 0 || !same_for_all);
+      if (packs && !move_block(device, label, packed(to, pack_at), in, staging))
         return failed(label);
-      const std::byte* data = together ? in + to.in_begin : staging + pack_at;
+      const std::byte* data = together ? in + to.in_begin : staging + (same_for_all ? 0 : pack_at);
       messages.push_back({cuda::Message::kSend, peer, const_cast<std::byte*>(data), to.bytes()});
-      if (!together) pack_at += align_up(to.bytes(), kMessageAlignment);
+      if (packs) pack_at += align_up(to.bytes(), kMessageAlignment);
     }
     if (from.bytes() > 0) {
       const bool together = from.bytes() == from.run;

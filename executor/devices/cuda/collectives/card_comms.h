@@ -3,7 +3,8 @@
 //
 //   all-reduce       as it is
 //   all-gather       whole parts of the outermost dimension as they are; others into staging, then
-//                    laid where they belong
+//                    laid where they belong; where they do not fit there, since most of them are
+//                    dropped, as an all-to-all of what is kept
 //   reduce-scatter   the same parts as they are; others packed in staging first
 //   all-to-all       a message to and from each; what does not lie together is packed, or unpacked
 //   permute          a message to one, a message from one
