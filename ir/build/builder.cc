@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <numeric>
 
+#include "ir/types/limits.h"
+#include "ir/verify/verify_internal.h"
 #include "runtime/base/error.h"
 
 namespace gangway {
@@ -39,6 +41,39 @@ void Builder::result(std::string name, Value value, Loc loc) {
 Value Builder::constant(Type type, double value, Loc loc) {
   return emit1(Op::constant, {}, {{"dims", type.dims}, {"dtype", type.dtype}, {"value", value}},
                loc);
+}
+
+Value Builder::shard(Value value, const AxisPlacements& placements, int priority, Loc loc) {
+  try {
+    require_own({value}, Op::constrain);
+    if (auto wrong = internal::placements_mistake(value.type(), function_.mesh, placements))
+      throw Error(ErrorKind::kInvalid, "shard: " + *wrong);
+  } catch (const Error& error) {
+    fail(error, loc);
+  }
+  return emit1(Op::constrain, {value},
+               {{"placements", to_string(placements)}, {"priority", int64_t{priority}}}, loc);
+}
+
+void Builder::set_priorities(Value parameter, std::vector<int> priorities, Loc loc) {
+  const auto at = std::find(parameters_.begin(), parameters_.end(), parameter.id());
+  const auto allowed = [](int priority) {
+    return priority >= 0 && priority <= kAnnotationPriorityMax;
+  };
+  try {
+    GW_REQUIRE(at != parameters_.end() && parameter == Value(this, parameter.id()),
+               "priorities: expected a parameter of this function");
+    Parameter& said = function_.parameters[static_cast<size_t>(at - parameters_.begin())];
+    GW_REQUIRE(priorities.size() == said.placements.size(), "priorities: expected one for each of ",
+               said.placements.size(), " placements of \"", said.name, "\", got ",
+               priorities.size());
+    GW_REQUIRE(std::ranges::all_of(priorities, allowed), "priorities: expected numbers from 0 to ",
+               kAnnotationPriorityMax, " for \"", said.name, "\"");
+    const bool all_first = std::ranges::all_of(priorities, [](int p) { return p == 0; });
+    said.priorities = all_first ? std::vector<int>() : std::move(priorities);
+  } catch (const Error& error) {
+    fail(error, loc);
+  }
 }
 
 std::vector<Value> Builder::emit(Op op, const std::vector<Value>& inputs, Attrs attrs, Loc loc) {

@@ -37,6 +37,14 @@ class Builder {
   // A scalar or filled tensor.
   Value constant(Type type, double value, Loc loc = Loc::current());
 
+  // The same value, placed on the axes that `placements` names; on others it stays open. What gives
+  // it and what reads it follow (propagate_shardings), its cotangent is placed the same way. Of
+  // annotations those of lower priority decide first.
+  Value shard(Value value, const AxisPlacements& placements, int priority = 0,
+              Loc loc = Loc::current());
+  // Of a parameter's placements, one for each.
+  void set_priorities(Value parameter, std::vector<int> priorities, Loc loc = Loc::current());
+
   // Appends a node. Infers types; broadcasts nothing.
   std::vector<Value> emit(Op op, const std::vector<Value>& inputs, Attrs attrs, Loc loc);
   // Appends a copy of a node of this function, of the same types, on other inputs: outside every

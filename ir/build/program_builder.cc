@@ -92,6 +92,10 @@ struct ProgramBuilder::Impl {
     return value;
   }
 
+  const AxisPlacements& placements_of(Value argument) const {
+    return program.nodes[nodes_of_values.at(argument.id())].placements[0];
+  }
+
   uint32_t add_function(std::shared_ptr<const Function> function) {
     for (uint32_t i = 0; i < program.functions.size(); ++i) {
       if (program.functions[i] == function) return i;
@@ -179,6 +183,54 @@ AxisPlacements kept(const Type& type, const Mesh& mesh, const AxisPlacements& pl
   return out;
 }
 
+// Which of the rules speak of a name, and which of them ever did.
+class RuleMatcher {
+ public:
+  struct Said {
+    AxisPlacements placements;
+    std::vector<int> priorities;  // As many.
+  };
+
+  explicit RuleMatcher(const std::vector<PlacementRule>& rules)
+      : rules_(rules), used_(rules.size(), false) {}
+
+  // The first of each priority.
+  std::vector<const PlacementRule*> matching(std::string_view name) {
+    std::vector<const PlacementRule*> found;
+    for (size_t i = 0; i < rules_.size(); ++i) {
+      if (!matches(rules_[i].pattern, name)) continue;
+      used_[i] = true;
+      const bool is_first = std::ranges::none_of(
+          found, [&](const PlacementRule* other) { return other->priority == rules_[i].priority; });
+      if (is_first) found.push_back(&rules_[i]);
+    }
+    return found;
+  }
+
+  Said of(std::string_view name) {
+    Said said;
+    for (const PlacementRule* rule : matching(name)) {
+      for (const auto& item : rule->placements) {
+        said.placements.push_back(item);
+        said.priorities.push_back(rule->priority);
+      }
+    }
+    return said;
+  }
+
+  std::vector<std::string> unused() const {
+    std::vector<std::string> patterns;
+    for (size_t i = 0; i < rules_.size(); ++i) {
+      if (!used_[i]) patterns.push_back(rules_[i].pattern);
+    }
+    return patterns;
+  }
+
+ private:
+  const std::vector<PlacementRule>& rules_;
+  std::vector<bool> used_;
+};
+
 bool take(std::vector<Edge>& open, const Edge& edge) { return std::erase(open, edge) > 0; }
 
 }  // namespace
@@ -248,26 +300,48 @@ Value ProgramBuilder::state(const std::string& name, const StateSpec& spec,
 
 Tree ProgramBuilder::state(const std::string& name, const StateTree& specs,
                            const std::vector<PlacementRule>& rules, Loc loc) {
-  std::vector<bool> used(rules.size(), false);
+  RuleMatcher matcher(rules);
   Tree values = specs.map(
       [&](const std::string& full_name, const StateSpec& spec) {
-        const PlacementRule* first = nullptr;
-        for (size_t i = 0; i < rules.size(); ++i) {
-          if (!matches(rules[i].pattern, full_name)) continue;
-          used[i] = true;
-          if (first == nullptr) first = &rules[i];
-        }
-        return state(full_name, spec, first != nullptr ? first->placements : AxisPlacements{}, loc);
+        auto said = matcher.of(full_name);
+        Value value = state(full_name, spec, said.placements, loc);
+        // Placements that did not fit are a mistake already, and left out.
+        if (impl_->placements_of(value).size() == said.placements.size())
+          impl_->main.set_priorities(value, std::move(said.priorities), loc);
+        return value;
       },
       name);
-  for (size_t i = 0; i < rules.size(); ++i) {
-    if (used[i]) continue;
+  for (const std::string& pattern : matcher.unused()) {
     impl_->mistake(
-        cat("state ", internal::shown(name), ": the placement rule ",
-            internal::shown(rules[i].pattern), " matches no state: it would leave them replicated"),
+        cat("state ", internal::shown(name), ": the placement rule ", internal::shown(pattern),
+            " matches no state: it would leave them replicated"),
         loc);
   }
   return values;
+}
+
+Value ProgramBuilder::shard(Value value, const AxisPlacements& placements, int priority, Loc loc) {
+  return impl_->main.shard(value, placements, priority, loc);
+}
+
+Tree ProgramBuilder::shard_all(const std::string& name, const Tree& values,
+                               const std::vector<PlacementRule>& rules, Loc loc) {
+  RuleMatcher matcher(rules);
+  Tree placed = values.map(
+      [&](const std::string& full_name, Value value) {
+        for (const PlacementRule* rule : matcher.matching(full_name)) {
+          if (!rule->placements.empty())
+            value = shard(value, rule->placements, rule->priority, loc);
+        }
+        return value;
+      },
+      name);
+  for (const std::string& pattern : matcher.unused()) {
+    impl_->mistake(cat("shard_all: ", internal::shown(name), ": the placement rule ",
+                       internal::shown(pattern), " matches no value"),
+                   loc);
+  }
+  return placed;
 }
 
 Value ProgramBuilder::input(const std::string& name, Type type, AxisPlacements placements,

@@ -45,14 +45,15 @@ StateSpec filled(Type type, double value, Loc loc = Loc::current());
 StateSpec normal(Type type, double stddev, Loc loc = Loc::current());
 using StateTree = TreeOf<StateSpec>;
 
-// Placements by glob on the state's full name: the first rule that matches applies. A pattern that
-// matches nothing is an error.
+// Placements by glob on a value's full name: of each priority the first rule that matches applies,
+// and they name different axes. A pattern that matches nothing is an error.
 //
 // Example:
 //   PlacementRule experts{"*.up|*.down", {{"expert", shard(0)}}};
 struct PlacementRule {
   std::string pattern;
   AxisPlacements placements;
+  int priority = 0;  // Those of lower priority decide first how values are cut (Builder::shard).
 };
 
 // A data pipeline on the hosts; `kind` and `attrs` are known to data.
@@ -83,6 +84,12 @@ class ProgramBuilder {
               Loc loc = Loc::current());
   Value source(const std::string& name, SourceSpec spec, Type type, AxisPlacements placements = {},
                Loc loc = Loc::current());
+  // As Builder::shard(); and on each value of a tree what the rules say of its full name, which
+  // begins with `name`: gradients under the name of their parameters take the same rules.
+  Value shard(Value value, const AxisPlacements& placements, int priority = 0,
+              Loc loc = Loc::current());
+  Tree shard_all(const std::string& name, const Tree& values,
+                 const std::vector<PlacementRule>& rules, Loc loc = Loc::current());
   // The new values of states, in place when the run commits; `states` is what state() gave, or a
   // part of it. A single value is a tree of one leaf.
   void update(const Tree& states, const Tree& next, Loc loc = Loc::current());

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "ir/build/autodiff.h"
 #include "ir/build/ops.h"
 #include "ir/text/text.h"
@@ -89,6 +91,50 @@ TEST(ProgramBuilder, PlacementRulesApplyByGlobFirstMatchWins) {
   AxisPlacements cut = {{"expert", shard(0)}};
   EXPECT_EQ(p.nodes[p.find(NodeKind::kState, "params.up")].placements[0], cut);
   EXPECT_EQ(p.nodes[p.find(NodeKind::kState, "params.gate")].placements[0], AxisPlacements{});
+}
+
+TEST(ProgramBuilder, RulesOfSeveralPrioritiesAddUp) {
+  ProgramBuilder b("step", Mesh{{{"data", 4}, {"model", 2}}});
+  StateTree specs;
+  for (const char* name : {"up", "bias"}) specs.set(name, zeros(f32({8, 8})));
+  const std::vector<PlacementRule> rules = {{"*.up", {{"model", shard(1)}}, 1},
+                                            {"*.bias", {}, 2},
+                                            {"*", {{"data", shard(0)}}, 2},
+                                            {"*.up", {{"model", shard(0)}}, 1}};
+  Tree params = b.state("params", specs, rules);
+  Tree placed = b.shard_all("params", params, rules, {"model.cc", 5});
+  b.output("up", sum(placed["up"]));
+  b.output("bias", sum(placed["bias"]));
+  const Program p = b.build();
+  const auto call = std::ranges::find(p.nodes, NodeKind::kCall, &ProgramNode::kind);
+  ASSERT_NE(call, p.nodes.end());
+  const Function& f = *p.functions[call->function];
+  EXPECT_EQ(to_string(f.parameters[0].placements), "model: shard(1), data: shard(0)");
+  EXPECT_EQ(f.parameters[0].priorities, (std::vector<int>{1, 2}));
+  EXPECT_EQ(to_string(f.parameters[1].placements), "");
+  EXPECT_EQ(f.parameters[1].priorities, std::vector<int>());
+  ASSERT_EQ(f.nodes[0].op, Op::constrain);
+  EXPECT_EQ(f.nodes[0].attrs.text("placements"), "model: shard(1)");
+  EXPECT_EQ(f.nodes[0].attrs.integer("priority"), 1);
+  EXPECT_EQ(f.nodes[1].attrs.text("placements"), "data: shard(0)");
+  EXPECT_EQ(line_of(f, 1), "model.cc:5");
+  EXPECT_NE(f.nodes[2].op, Op::constrain) << "the bias stays as it is";
+}
+
+TEST(ProgramBuilder, AnAnnotationThatDoesNotFitNamesItsLine) {
+  ProgramBuilder b("step", kMesh);
+  Value x = b.input("x", f32({8, 6}));
+  const auto error = [&](const AxisPlacements& placements, int priority) {
+    return std::string(error_of([&] { b.shard(x, placements, priority, {"model.cc", 9}); }).what());
+  };
+  EXPECT_THAT(error({{"model", shard(0)}}, 0), HasSubstr("has no axis \"model\""));
+  EXPECT_THAT(error({{"model", shard(0)}}, 0), HasSubstr("at model.cc:9"));
+  EXPECT_THAT(error({{"data", shard(1)}}, 0), HasSubstr("does not cut f32[8, 6] into equal parts"));
+  EXPECT_THAT(error({{"data", shard(2)}}, 0), HasSubstr("cuts dimension 2"));
+  EXPECT_THAT(error({{"data", partial()}}, 0), HasSubstr("axis \"data\" is partial"));
+  EXPECT_THAT(error({{"data", shard(0)}}, 16), HasSubstr("priority"));
+  EXPECT_THAT(error_of([&] { b.builder().set_priorities(x, {1}, {"model.cc", 9}); }).what(),
+              HasSubstr("priorities: expected one for each of 0 placements of \"x\", got 1"));
 }
 
 TEST(ProgramBuilder, ReportsEveryMistakeAtOnceWithItsLine) {

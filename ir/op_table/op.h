@@ -37,7 +37,7 @@ namespace gangway {
   X(moe_route) X(moe_dispatch) X(moe_combine) X(moe_combine_grad_y) X(moe_combine_grad_w)    \
   X(sum_squares) X(adamw) X(all_reduce) X(shard_slice) X(fusion) X(expm1) X(all_gather)      \
   X(reduce_scatter) X(all_to_all) X(ragged_all_to_all) X(permute) X(collective_broadcast)    \
-  X(axis_index) X(keep_first)
+  X(axis_index) X(keep_first) X(constrain)
 // clang-format on
 
 enum class Op : uint16_t {
@@ -185,8 +185,8 @@ std::vector<OpRow> random_rows();
 std::vector<OpRow> control_rows();
 std::vector<OpRow> norm_rows();  // softmax, norms, cross-entropy
 std::vector<OpRow> attention_rows();
-std::vector<OpRow> moe_rows();        // grouped dot, routing, dispatch, combine
-std::vector<OpRow> optimizer_rows();  // sum_squares, adamw
+std::vector<OpRow> moe_rows();         // grouped dot, routing, dispatch, combine
+std::vector<OpRow> optimizer_rows();   // sum_squares, adamw
 std::vector<OpRow> collective_rows();  // On values that lie on several devices, or by place.
 std::vector<OpRow> exchange_rows();    // What moves parts between devices.
 }  // namespace internal

@@ -67,7 +67,7 @@ Compiled compile_function(const Function& global, const CallContext& context) {
   make_canonical(global.mesh, wanted);
 
   Function simplified = simplify(global);
-  Propagation propagation = propagate_shardings(simplified, compiled.parameter_shardings);
+  Propagation propagation = propagate_shardings(simplified, compiled.parameter_shardings, wanted);
   Partitioned partitioned = partition(simplified, propagation, compiled.parameter_shardings, wanted,
                                       conversion_costs(rates_of(context.device_kind), global.mesh));
   compiled.result_shardings = std::move(partitioned.result_shardings);

@@ -196,8 +196,18 @@ class FunctionVerifier {
       }
     }
     compare(id, node, expected, cat("from operands ", spell(inputs)));
-    if (!mesh_ok_ || row(node.op).family != OpFamily::kCollective) return;
+    if (!mesh_ok_) return;
+    if (node.op == Op::constrain) check_constrain(id, inputs[0], attrs);
+    if (row(node.op).family != OpFamily::kCollective) return;
     if (auto wrong = collective_mistake(f_.mesh, node)) add_node(id, cat(name(node), ": ", *wrong));
+  }
+
+  // What the op's rule can't know: the mesh.
+  void check_constrain(NodeId id, const Type& type, const Attrs& attrs) {
+    const auto placements = parse_axis_placements(attrs.text("placements"));
+    if (!placements) return;  // The rule has said so.
+    if (auto wrong = placements_mistake(type, f_.mesh, *placements, cuts()))
+      add_node(id, cat("constrain: ", *wrong));
   }
 
   // True when the body of a fusion has no mistakes of its own.

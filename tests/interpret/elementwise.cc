@@ -105,6 +105,7 @@ std::vector<ReferenceRow> elementwise_references() {
       {Op::convert, convert},
       {Op::stop_gradient, convert},
       {Op::barrier, convert},
+      {Op::constrain, convert},
       {Op::timed, convert},
   };
 }

@@ -2,7 +2,9 @@
 // placements and orders of cuts are.
 #include <gtest/gtest.h>
 
+#include <optional>
 #include <random>
+#include <string_view>
 
 #include "ir/build/builder.h"
 #include "ir/build/ops.h"
@@ -65,7 +67,7 @@ class Graph {
 
   void step() {
     const Value x = any(kSquare), y = any(kSquare), row = any(kRow), z = any({});
-    switch (below(16)) {
+    switch (below(17)) {
       case 0: keep(x + y); break;
       case 1: keep(x * y); break;
       case 2: keep(maximum(x, y)); break;
@@ -81,6 +83,7 @@ class Graph {
       case 12: keep(softmax(x)); break;
       case 13: keep(tanh(z)); break;
       case 14: keep(z * sum(row)); break;
+      case 15: keep(b_.shard(x, placements(kSquare), static_cast<int>(below(3)))); break;
       default: keep(x + iota(b_, kSquare, static_cast<int>(below(2)))); break;
     }
   }
@@ -93,6 +96,7 @@ class Graph {
 
 TEST(ShardedEqualsWhole, WhateverIsCutOverWhichAxes) {
   const uint64_t seed = ::gangway::testing::test_seed();
+  int compiled_count = 0;
   for (uint64_t n = 0; n < 600; ++n) {
     Graph graph(seed + n);
     CallContext context;
@@ -100,11 +104,21 @@ TEST(ShardedEqualsWhole, WhateverIsCutOverWhichAxes) {
     SCOPED_TRACE(cat("GW_TEST_SEED=", seed + n, "\n", print(function, {.locations = false})));
     const std::vector<Literal> arguments =
         ::gangway::testing::random_arguments(graph.random(), function);
-    const Compiled compiled = compile_function(function, context);
-    ASSERT_LT(relative_difference(interpret_compiled(compiled, arguments),
+    std::optional<Compiled> compiled;
+    try {
+      compiled = compile_function(function, context);
+    } catch (const Error& error) {
+      // Of random annotations some are in conflict.
+      ASSERT_EQ(error.kind(), ErrorKind::kInvalid) << error.what();
+      ASSERT_NE(std::string_view(error.what()).find("disagree"), std::string::npos) << error.what();
+      continue;
+    }
+    ++compiled_count;
+    ASSERT_LT(relative_difference(interpret_compiled(*compiled, arguments),
                                   interpret(function, arguments)),
               1e-9);
   }
+  EXPECT_GT(compiled_count, 550);
 }
 
 }  // namespace

@@ -65,6 +65,10 @@ void add_elementwise_cases(DType dtype, std::vector<OpCase>& cases) {
                 Op::sin, Op::cos, Op::floor, Op::is_finite, Op::stop_gradient, Op::barrier}) {
     unary(op, Fill::kAny);
   }
+  for (const Dims& dims : shapes) {
+    cases.push_back(
+        {Op::constrain, {{"placements", ""}}, inputs({{{dtype, dims}, Fill::kAny}}), {}});
+  }
   for (Op op : {Op::log, Op::log1p, Op::sqrt, Op::rsqrt}) unary(op, Fill::kPositive);
   for (const Dims& dims : shapes) {
     auto binary = [&](Op op, DType of, Fill a, Fill b) {

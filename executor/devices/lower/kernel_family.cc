@@ -24,6 +24,7 @@ KernelFamily kernel_family(Op op) {
       {Op::iota, KernelFamily::kFill},
       {Op::reshape, KernelFamily::kCopy},
       {Op::barrier, KernelFamily::kCopy},
+      {Op::constrain, KernelFamily::kCopy},
       {Op::stop_gradient, KernelFamily::kCopy},
       {Op::broadcast, KernelFamily::kMove},
       {Op::transpose, KernelFamily::kMove},

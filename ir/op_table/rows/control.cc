@@ -6,6 +6,9 @@
 #include "ir/op_table/cost.h"
 #include "ir/op_table/factors.h"
 #include "ir/op_table/rule.h"
+#include "ir/types/limits.h"
+#include "ir/types/sharding.h"
+#include "runtime/base/quote.h"
 
 namespace gangway::internal {
 namespace {
@@ -25,6 +28,28 @@ OpRow identity(Op op, std::string_view name, std::string_view doc) {
           .gradient = pass_through,
           .cost = per_result<0>,
           .doc = doc};
+}
+
+std::vector<Type> constrain_type(const OpCall& call) {
+  const std::string& text = call.attrs.text("placements");
+  const std::optional<AxisPlacements> placements = parse_axis_placements(text);
+  need(call, placements.has_value(),
+       "placements can't be read: expected such as \"data: shard(0), model: replicate\", got ",
+       quote(text));
+  const Type& x = call.inputs[0];
+  for (const auto& [axis, placement] : *placements) {
+    need(call, !is_partial(placement), "axis ", quote(axis),
+         " is partial: expected a cut or a copy");
+    need(call, placement.dim < x.rank(), "axis ", quote(axis), " cuts dimension ", placement.dim,
+         ": ", to_string(x), " has ", x.rank(), " dimensions");
+  }
+  need_between(call, "priority", 0, kAnnotationPriorityMax);
+  return {x};
+}
+
+// What a value's cotangent adds up to lies where the value does.
+Values constrain_gradient(const GradientCall& g) {
+  return {g.builder.emit1(Op::constrain, {g.cotangents[0]}, g.node.attrs, g.loc)};
 }
 
 std::vector<Type> timed_type(const OpCall& call) {
@@ -81,12 +106,22 @@ std::vector<OpRow> control_rows() {
                          "control plane.");
   timed.type_rule = timed_type;
   timed.attrs = {{"microseconds", AttrKind::kInt, {}, "how long"}};
+  OpRow constrain =
+      identity(Op::constrain, "constrain",
+               "x, placed as the user says on the mesh axes that are named; on others "
+               "it is open. Its cotangent is placed the same way.");
+  constrain.attrs = {
+      {"placements", AttrKind::kString, {}, "\"data: shard(0), model: replicate\""},
+      {"priority", AttrKind::kInt, int64_t{0}, "annotations of lower priority decide first"}};
+  constrain.type_rule = constrain_type;
+  constrain.gradient = constrain_gradient;
   return {
       stop,
       identity(Op::barrier, "barrier",
                "x; passes do not look through it, so what is computed from it is not merged with "
                "what is computed from x."),
       timed,
+      constrain,
       {.op = Op::custom_call,
        .name = "custom_call",
        .family = OpFamily::kControl,

@@ -1,0 +1,354 @@
+#include "ir/transforms/propagation/decide_cuts.h"
+
+#include <algorithm>
+#include <functional>
+#include <queue>
+#include <set>
+#include <tuple>
+
+namespace gangway {
+namespace {
+
+struct Candidate {
+  int factor = 0;
+  int order = 0;
+  ValueId from = kNone;
+};
+
+// 0: ops whose results lie as their operands do. 1: all others, and 2: those that would sum.
+constexpr int kLevels = 3;
+int level_of(Op op) {
+  const OpFamily family = row(op).family;
+  return family == OpFamily::kElementwise || family == OpFamily::kShape ||
+                 family == OpFamily::kControl
+             ? 0
+             : 1;
+}
+
+// The node numbers that wait for a visit, the smallest first, each once.
+class Waiting {
+ public:
+  explicit Waiting(size_t nodes) : is_in_(nodes, false) {}
+  void push(NodeId id) {
+    if (is_in_[id]) return;
+    is_in_[id] = true;
+    heap_.push(id);
+  }
+  NodeId first() const { return heap_.empty() ? kNone : heap_.top(); }
+  void pop() {
+    is_in_[heap_.top()] = false;
+    heap_.pop();
+  }
+
+ private:
+  std::priority_queue<NodeId, std::vector<NodeId>, std::greater<>> heap_;
+  std::vector<bool> is_in_;
+};
+
+class CutDecider {
+ public:
+  CutDecider(const Function& global, const std::vector<Factors>& factors,
+             const std::vector<Annotation>& annotations)
+      : global_(global),
+        factors_(factors),
+        annotations_(annotations),
+        makers_(producers(global)),
+        axes_(global.mesh.axes.size()),
+        waiting_(kLevels, Waiting(global.nodes.size())) {
+    out_.layouts.assign(global.types.size(), replicated(global.mesh));
+    out_.reasons.assign(global.types.size(), std::vector<ShardingReason>(axes_));
+    out_.nodes.assign(global.nodes.size(), std::vector<NodeCut>(axes_));
+    is_held_.assign(global.types.size() * axes_, false);
+    is_stored_ = is_held_;
+    readers_.resize(global.types.size());
+    for (NodeId id = 0; id < global.nodes.size(); ++id) {
+      out_.parts.emplace_back(factors[id].size(), 1);
+      for (ValueId input : global.nodes[id].inputs) {
+        if (readers_[input].empty() || readers_[input].back() != id) readers_[input].push_back(id);
+      }
+    }
+    hold_annotated();
+  }
+
+  Cuts run() {
+    for (size_t i = 0; i < annotations_.size();) {
+      priority_ = annotations_[i].priority;
+      for (; i < annotations_.size() && annotations_[i].priority == priority_; ++i)
+        begin(annotations_[i]);
+      for (level_ = 0; level_ < kLevels; ++level_) settle();
+    }
+    note_later_priorities();
+    return std::move(out_);
+  }
+
+ private:
+  static size_t at(int index) { return static_cast<size_t>(index); }
+  int64_t size(int axis) const { return global_.mesh.axes[at(axis)].size; }
+  NodeCut& cut(NodeId id, int axis) { return out_.nodes[id][at(axis)]; }
+  const Placement& layout(ValueId value, int axis) const { return out_.layouts[value][at(axis)]; }
+  bool is_held(ValueId value, int axis) const { return is_held_[value * axes_ + at(axis)]; }
+  void hold(ValueId value, int axis) { is_held_[value * axes_ + at(axis)] = true; }
+
+  // Nothing but the user decides about parameters, and about the axes that a `constrain` names;
+  // its cuts are kept free until its priority comes.
+  void hold_annotated() {
+    for (ValueId p = 0; p < global_.parameters.size(); ++p) {
+      for (int axis = 0; axis < static_cast<int>(axes_); ++axis) hold(p, axis);
+    }
+    for (const Annotation& annotation : annotations_) {
+      if (annotation.node == kNone) continue;
+      hold(annotation.value, annotation.axis);
+      cut(annotation.node, annotation.axis).factor = NodeCut::kWhole;
+      const int factor = factor_of_result(annotation.node, 0, annotation.placement);
+      if (factor >= 0) out_.parts[annotation.node][at(factor)] *= size(annotation.axis);
+    }
+  }
+
+  void begin(const Annotation& annotation) {
+    const auto& [value, node, axis, placement, priority] = annotation;
+    if (placement.kind != PlacementKind::kShard) return;
+    if (node == kNone) {
+      const bool is_parameter = value < global_.parameters.size();
+      if (is_parameter || priority == kResultPriority)
+        place(value, axis, placement, {value, kNone}, {is_parameter, is_parameter});
+      return;
+    }
+    place(value, axis, placement, {value, node}, {.by_user = true});
+    const int factor = factor_of_result(node, 0, placement);
+    if (factor < 0) return;
+    cut(node, axis) = {factor, placement.order, value};
+    place(global_.nodes[node].inputs[0], axis, placement, {value, node}, {});
+  }
+
+  struct Origin {
+    bool by_user = false;  // Held values are placed by nothing else.
+    bool stored = false;   // It began at a parameter, not at a value inside.
+  };
+
+  // A value's layout on an axis where it is still open.
+  void place(ValueId value, int axis, Placement placement, ShardingReason reason, Origin origin) {
+    if (layout(value, axis).kind == PlacementKind::kShard) return;
+    if (is_held(value, axis) && !origin.by_user) return;
+    if (!origin.by_user && !divides(value, axis, placement.dim)) return;
+    is_stored_[value * axes_ + at(axis)] = origin.stored;
+    out_.layouts[value][at(axis)] = placement;
+    out_.reasons[value][at(axis)] = reason;
+    if (makers_[value] != kNone) wake(makers_[value]);
+    for (NodeId reader : readers_[value]) wake(reader);
+  }
+
+  bool divides(ValueId value, int axis, int dim) const {
+    int64_t parts = size(axis);
+    for (size_t other = 0; other < axes_; ++other) {
+      const Placement& placed = out_.layouts[value][other];
+      if (placed.kind == PlacementKind::kShard && placed.dim == dim)
+        parts *= global_.mesh.axes[other].size;
+    }
+    return global_.types[value].dims[at(dim)] % parts == 0;
+  }
+
+  void wake(NodeId id) { waiting_[at(level_of(global_.nodes[id].op))].push(id); }
+
+  // Basic until nothing moves, one conflict, basic again.
+  void settle() {
+    do {
+      for (NodeId id = next(); id != kNone; id = next()) visit(id);
+    } while (settle_first_conflict());
+  }
+
+  NodeId next() {
+    Waiting* best = nullptr;
+    for (int level = 0; level <= level_; ++level) {
+      Waiting& waiting = waiting_[at(level)];
+      if (best == nullptr || waiting.first() < best->first()) best = &waiting;
+    }
+    const NodeId id = best->first();
+    if (id == kNone) return kNone;
+    best->pop();
+    ++out_.steps;
+    return id;
+  }
+
+  void visit(NodeId id) {
+    for (int axis = 0; axis < static_cast<int>(axes_); ++axis) {
+      if (cut(id, axis).factor != NodeCut::kOpen || size(axis) == 1) continue;
+      const std::vector<Candidate> wanted = candidates(id, axis);
+      if (level_ + 1 < kLevels && would_sum(id, wanted)) {
+        waiting_.back().push(id);
+      } else if (wanted.size() == 1) {
+        take(id, axis, wanted[0], {});
+      } else if (wanted.size() > 1) {
+        conflicts_.insert({id, axis});
+      }
+    }
+  }
+
+  bool would_sum(NodeId id, const std::vector<Candidate>& wanted) const {
+    return std::ranges::any_of(wanted, [&](const Candidate& candidate) {
+      return factors_[id][at(candidate.factor)].kind == FactorKind::kReduce;
+    });
+  }
+
+  // The first node whose operands and results disagree takes the cheapest factor.
+  bool settle_first_conflict() {
+    while (!conflicts_.empty()) {
+      const auto [id, axis] = *conflicts_.begin();
+      conflicts_.erase(conflicts_.begin());
+      if (cut(id, axis).factor != NodeCut::kOpen) continue;
+      const std::vector<Candidate> wanted = candidates(id, axis);
+      if (wanted.empty()) continue;
+      std::vector<RejectedCut> rejected;
+      size_t best = 0;
+      for (size_t i = 0; i < wanted.size(); ++i) {
+        rejected.push_back({wanted[i].factor, wanted[i].from, cost_of(id, axis, wanted[i].factor)});
+        if (is_cheaper(rejected[i].cost, rejected[best].cost)) best = i;
+      }
+      rejected.erase(rejected.begin() + static_cast<std::ptrdiff_t>(best));
+      take(id, axis, wanted[best], std::move(rejected));
+      return true;
+    }
+    return false;
+  }
+
+  static bool is_cheaper(const CutCost& a, const CutCost& b) {
+    return std::tie(a.conversions, a.stored, a.bytes) < std::tie(b.conversions, b.stored, b.bytes);
+  }
+
+  void take(NodeId id, int axis, const Candidate& winner, std::vector<RejectedCut> rejected) {
+    const Node& node = global_.nodes[id];
+    const Factor& factor = factors_[id][at(winner.factor)];
+    out_.decisions.push_back({id, axis, winner.factor, winner.from, priority_,
+                              cost_of(id, axis, winner.factor), std::move(rejected)});
+    cut(id, axis) = {winner.factor, winner.order, winner.from};
+    out_.parts[id][at(winner.factor)] *= size(axis);
+    const ShardingReason reason{winner.from, id};
+    const Origin origin{.stored = is_stored_[winner.from * axes_ + at(axis)]};
+    for (size_t i = 0; i < node.inputs.size(); ++i) {
+      if (factor.input_dims[i] >= 0)
+        place(node.inputs[i], axis, shard(factor.input_dims[i], winner.order), reason, origin);
+    }
+    for (uint32_t r = 0; r < node.results; ++r) {
+      if (factor.result_dims[r] >= 0)
+        place(node.first_result + r, axis, shard(factor.result_dims[r], winner.order), reason,
+              origin);
+    }
+  }
+
+  // The factors that operands and results ask for, in the order of the first that asks.
+  std::vector<Candidate> candidates(NodeId id, int axis) const {
+    std::vector<Candidate> wanted;
+    const auto ask = [&](ValueId value, int factor, const Placement& placed) {
+      if (factor < 0 || !can_cut(id, factor, axis)) return;
+      for (const Candidate& candidate : wanted) {
+        if (candidate.factor == factor) return;
+      }
+      wanted.push_back({factor, placed.order, value});
+    };
+    const Node& node = global_.nodes[id];
+    for (size_t i = 0; i < node.inputs.size(); ++i) {
+      const Placement& placed = layout(node.inputs[i], axis);
+      ask(node.inputs[i], factor_of_input(id, i, placed), placed);
+    }
+    for (uint32_t r = 0; r < node.results; ++r) {
+      const Placement& placed = layout(node.first_result + r, axis);
+      ask(node.first_result + r, factor_of_result(id, r, placed), placed);
+    }
+    return wanted;
+  }
+
+  bool can_cut(NodeId id, int index, int axis) const {
+    const Factor& factor = factors_[id][at(index)];
+    return factor.kind != FactorKind::kWhole && factor.size > 0 &&
+           factor.size % (size(axis) * out_.parts[id][at(index)]) == 0;
+  }
+
+  // -1: what is placed so has no such factor here.
+  int factor_of_input(NodeId id, size_t input, const Placement& placed) const {
+    if (placed.kind != PlacementKind::kShard) return -1;
+    for (size_t f = 0; f < factors_[id].size(); ++f) {
+      if (factors_[id][f].input_dims[input] == placed.dim) return static_cast<int>(f);
+    }
+    return -1;
+  }
+  int factor_of_result(NodeId id, uint32_t result, const Placement& placed) const {
+    if (placed.kind != PlacementKind::kShard) return -1;
+    for (size_t f = 0; f < factors_[id].size(); ++f) {
+      if (factors_[id][f].result_dims[result] == placed.dim) return static_cast<int>(f);
+    }
+    return -1;
+  }
+
+  // What cutting the node on the factor has moved, as far as layouts are known: an operand that is
+  // cut elsewhere is gathered or re-cut; so is a result, or the terms of its sum are scattered.
+  CutCost cost_of(NodeId id, int axis, int index) const {
+    const Node& node = global_.nodes[id];
+    const Factor& factor = factors_[id][at(index)];
+    CutCost cost;
+    for (size_t i = 0; i < node.inputs.size(); ++i) {
+      const Placement& placed = layout(node.inputs[i], axis);
+      if (placed.kind == PlacementKind::kShard && placed.dim != factor.input_dims[i])
+        add(cost, node.inputs[i], axis, factor.input_dims[i] >= 0);
+    }
+    for (uint32_t r = 0; r < node.results; ++r) {
+      const Placement& placed = layout(node.first_result + r, axis);
+      const int dim = factor.result_dims[r];
+      if (placed.kind != PlacementKind::kShard || placed.dim == dim) continue;
+      if (dim >= 0 || factor.kind == FactorKind::kReduce)
+        add(cost, node.first_result + r, axis, dim >= 0);
+    }
+    return cost;
+  }
+
+  // Of a tensor's part over the other axes all but one share comes from elsewhere; where it is cut
+  // anew each device wants only its share of that.
+  void add(CutCost& cost, ValueId value, int axis, bool cut_anew) const {
+    auto bytes = static_cast<double>(global_.types[value].bytes());
+    for (int other = 0; other < static_cast<int>(axes_); ++other) {
+      if (other != axis && layout(value, other).kind == PlacementKind::kShard)
+        bytes /= static_cast<double>(size(other));
+    }
+    const auto n = static_cast<double>(size(axis));
+    cost.conversions += 1;
+    cost.stored += is_stored_[value * axes_ + at(axis)] ? 1 : 0;
+    cost.bytes += bytes * (n - 1) / n / (cut_anew ? n : 1);
+  }
+
+  // Layouts that came when the node was decided already.
+  void note_later_priorities() {
+    for (ShardingDecision& decision : out_.decisions) {
+      const auto is_known = [&](int factor) {
+        if (factor == decision.factor) return true;
+        return std::ranges::any_of(decision.rejected, [&](const RejectedCut& rejected) {
+          return rejected.factor == factor;
+        });
+      };
+      for (const Candidate& late : candidates(decision.node, decision.axis)) {
+        if (is_known(late.factor)) continue;
+        decision.rejected.push_back(
+            {late.factor, late.from, cost_of(decision.node, decision.axis, late.factor), true});
+      }
+    }
+  }
+
+  const Function& global_;
+  const std::vector<Factors>& factors_;
+  const std::vector<Annotation>& annotations_;
+  const std::vector<NodeId> makers_;
+  const size_t axes_;
+  Cuts out_;
+  std::vector<bool> is_held_, is_stored_;       // By value and axis.
+  std::vector<std::vector<NodeId>> readers_;    // By value.
+  std::vector<Waiting> waiting_;                // By level.
+  std::set<std::pair<NodeId, int>> conflicts_;  // Node and axis.
+  int priority_ = 0;
+  int level_ = 0;
+};
+
+}  // namespace
+
+Cuts decide_cuts(const Function& global, const std::vector<Factors>& factors,
+                 const std::vector<Annotation>& annotations) {
+  return CutDecider(global, factors, annotations).run();
+}
+
+}  // namespace gangway

@@ -1,0 +1,54 @@
+// Decides along which factor each node is cut on each mesh axis: all axes together, both
+// directions, to a fixpoint, in the nested order of Shardy (openxla/shardy, docs/propagation.md):
+//
+//   user priority   annotations of lower priority first, until they reach no further
+//   op priority     within one, element-wise and shape ops first; then all ops along factors that
+//                   results keep; last along those that are summed
+//   basic           nodes whose operands and results agree on a factor are cut on it; what is open
+//                   around them follows
+//   aggressive      where they disagree and nothing else moves, the first such node takes the
+//                   factor that costs least; then basic again
+//
+// What a node takes is never taken back: a later priority finds it decided. A cost is counted in
+// conversions, of equals in those of stored tensors (what a parameter's annotation reached: weights
+// stay where they are, activations move), and only then in bytes: so a larger batch or more devices
+// seldom change who wins, and annotations of different priorities never leave it to them.
+//
+// A value's layout is where its readers meet it: what its producer gives may still be a sum that is
+// not done (partial), or whole, and is converted once.
+//
+// Threads: pure.
+// Cost: linear in edges times axes; `steps` counts the visits.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "ir/transforms/propagation/annotations.h"
+#include "ir/transforms/propagation/sharding_decision.h"
+
+namespace gangway {
+
+// How a node is cut on one axis.
+struct NodeCut {
+  static constexpr int kOpen = -1;   // Nothing decided: not cut.
+  static constexpr int kWhole = -2;  // A `constrain` says that it is not.
+  int factor = kOpen;                // Or an index into its factors.
+  int order = 0;                     // Of Placement.
+  ValueId from = kNone;              // The operand or result that decided.
+};
+
+struct Cuts {
+  std::vector<std::vector<NodeCut>> nodes;           // [node][axis]
+  std::vector<std::vector<int64_t>> parts;           // [node][factor]: in how many it is cut.
+  std::vector<Sharding> layouts;                     // [value]; open: replicate.
+  std::vector<std::vector<ShardingReason>> reasons;  // [value][axis], of its layout.
+  std::vector<ShardingDecision> decisions;           // In the order they were taken.
+  int64_t steps = 0;
+};
+
+// `factors`: of each node, by its row.
+Cuts decide_cuts(const Function& global, const std::vector<Factors>& factors,
+                 const std::vector<Annotation>& annotations);
+
+}  // namespace gangway

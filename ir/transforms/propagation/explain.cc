@@ -1,0 +1,88 @@
+#include <algorithm>
+
+#include "ir/transforms/propagation/propagate_shardings.h"
+#include "runtime/base/cat.h"
+#include "runtime/base/units.h"
+
+namespace gangway {
+namespace {
+
+class Explainer {
+ public:
+  Explainer(const Function& global, const Propagation& propagation)
+      : global_(global), propagation_(propagation), makers_(producers(global)) {}
+
+  std::string run(ValueId value) const {
+    std::string text;
+    for (size_t axis = 0; axis < global_.mesh.axes.size(); ++axis) text += along(value, axis);
+    return text;
+  }
+
+ private:
+  std::string along(ValueId value, size_t axis) const {
+    std::string text = cat(name_of(value), " is ", to_string(propagation_.shardings[value][axis]),
+                           " on ", global_.mesh.axes[axis].name);
+    ValueId at = value;
+    for (size_t steps = 0; steps < global_.types.size(); ++steps) {
+      const ShardingReason& reason = propagation_.reasons[at][axis];
+      if (reason.from == kNone || reason.from == at) break;
+      text += cat("\n  because ", name_of(reason.from), " is ",
+                  to_string(propagation_.shardings[reason.from][axis]));
+      if (reason.through != kNone) {
+        text += cat("; through ", to_string(global_.nodes[reason.through].op), " at ",
+                    line_of(global_, reason.through), alternatives(reason.through, axis));
+      }
+      at = reason.from;
+    }
+    return text + annotation(at, axis) + "\n";
+  }
+
+  // ", as annotated", where the chain ends at something that the user said.
+  std::string annotation(ValueId value, size_t axis) const {
+    if (value < global_.parameters.size()) return ", as annotated";
+    const ShardingReason& reason = propagation_.reasons[value][axis];
+    if (reason.from != value) return {};
+    if (reason.through == kNone) return ", as annotated as a result";
+    return cat(", as annotated at ", where(global_, reason.through));
+  }
+
+  // What the node could have been cut on instead.
+  std::string alternatives(NodeId node, size_t axis) const {
+    const auto decision =
+        std::ranges::find_if(propagation_.decisions, [&](const ShardingDecision& taken) {
+          return taken.node == node && taken.axis == static_cast<int>(axis);
+        });
+    if (decision == propagation_.decisions.end() || decision->rejected.empty()) return {};
+    std::string text = cat(" (which moves ", cost(decision->cost), ")");
+    for (const RejectedCut& rejected : decision->rejected) {
+      text += cat("\n    not as ", name_of(rejected.from), " asks, which would have moved ",
+                  cost(rejected.cost), rejected.of_later_priority ? ": its priority is later" : "");
+    }
+    return text;
+  }
+
+  static std::string cost(const CutCost& cost) {
+    if (cost.conversions == 0) return "nothing";
+    return cat(format_bytes(static_cast<uint64_t>(cost.bytes)), " in ", cost.conversions,
+               cost.conversions == 1 ? " conversion" : " conversions");
+  }
+
+  std::string name_of(ValueId value) const {
+    if (value < global_.parameters.size())
+      return cat("parameter \"", global_.parameters[value].name, "\"");
+    const NodeId id = makers_[value];
+    return cat("%", value, " = ", to_string(global_.nodes[id].op), " (", where(global_, id), ")");
+  }
+
+  const Function& global_;
+  const Propagation& propagation_;
+  const std::vector<NodeId> makers_;
+};
+
+}  // namespace
+
+std::string explain(const Function& global, const Propagation& propagation, ValueId value) {
+  return Explainer(global, propagation).run(value);
+}
+
+}  // namespace gangway
