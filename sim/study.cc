@@ -214,6 +214,7 @@ std::vector<Fault> faults_of(const StudyOptions& options) {
   if (!options.faults_seed) return faults;
   const std::vector<Fault> drawn = draw_faults(
       *options.faults_seed, {.hosts = options.cluster.hosts,
+                             .clients = static_cast<int>(options.programs.size()),
                              .within_ns = options.faults_within_ns,
                              .host_timeout_ns = options.cluster.host_timeout_ms * 1'000'000});
   faults.insert(faults.end(), drawn.begin(), drawn.end());

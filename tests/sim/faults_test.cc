@@ -61,11 +61,14 @@ int64_t bound_ns(const StudyReport& report) {
   return ns + 50 * kMillisecond;
 }
 
-void expect_named(const StudyReport& report, const ProgramReport& program) {
+// The program of client `number`.
+void expect_named(const StudyReport& report, size_t number) {
+  const ProgramReport& program = report.programs[number];
   const int64_t timeout_ns = kHostTimeoutMs * kMillisecond;
   const auto explains = [&](const FaultReport& fault) {
-    return may_fail_runs(fault.fault, timeout_ns) && fault.at_ns <= program.error_at_ns &&
-           program.error.find(SimCluster::host_name(fault.fault.host)) != std::string::npos;
+    if (!may_fail_runs(fault.fault, timeout_ns) || fault.at_ns > program.error_at_ns) return false;
+    if (fault.fault.client) return static_cast<size_t>(*fault.fault.client) == number;
+    return program.error.find(SimCluster::host_name(fault.fault.host)) != std::string::npos;
   };
   EXPECT_TRUE(program.error.empty() ||
               std::any_of(report.faults.begin(), report.faults.end(), explains))
@@ -81,7 +84,8 @@ void expect_whole(const StudyOptions& options, const StudyReport& report) {
   const bool may_fail =
       std::any_of(report.faults.begin(), report.faults.end(),
                   [&](const FaultReport& fault) { return may_fail_runs(fault.fault, timeout_ns); });
-  for (const ProgramReport& program : report.programs) {
+  for (size_t number = 0; number < report.programs.size(); ++number) {
+    const ProgramReport& program = report.programs[number];
     EXPECT_EQ(program.submitted, program.done + program.failed);
     if (!may_fail) {
       EXPECT_EQ(program.done, options.runs) << program.error;
@@ -89,7 +93,7 @@ void expect_whole(const StudyOptions& options, const StudyReport& report) {
     if (program.done < options.runs) {
       EXPECT_THAT(program.error, Not(IsEmpty()));
     }
-    expect_named(report, program);
+    expect_named(report, number);
   }
   EXPECT_EQ(report.left.total(), 0u);
   EXPECT_EQ(report.left_bytes, 0);
