@@ -45,8 +45,8 @@ struct PlanGroup {
   uint32_t row = 0;       // Of GroupSpec::groups.
   GroupView view;
   std::vector<Member> here;  // As view.here().
-  // Only the lowest rank of each device: used after the ranks of each device have reduced. The entry
-  // behind it is the group of all ranks.
+  // Only the lowest rank of each device: used after the ranks of each device have reduced. The
+  // entry behind it is the group of all ranks.
   bool of_devices = false;
 };
 

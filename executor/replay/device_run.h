@@ -12,8 +12,9 @@
 // Threads: bind() and the accessors on the reactor thread while idle; grant(), cancel() and
 // abandon() from there at any time; advance() on the device's.
 // Ownership: it holds the buffers it was bound to until it is idle again.
-// Cost: 15-40 ns an entry, plus its steps. On a CPU device advance() allocates nothing for a run that
-// is granted whole; elsewhere the end of a section posts a mail, and a card's collective lists parts.
+// Cost: 15-40 ns an entry, plus its steps. On a CPU device advance() allocates nothing for a run
+// that is granted whole. Elsewhere the end of a section posts a mail, and a card's collective lists
+// its parts.
 #pragma once
 
 #include <atomic>
