@@ -184,6 +184,44 @@ TEST(CudaGroups, OfWhichSomeShareACardAreRefusedAtInstallWithTheUsersLine) {
   EXPECT_EQ(t.reports(), "");
 }
 
+// One call of a function in which `op` is a node.
+std::shared_ptr<const Plan> meeting_plan(uint32_t devices, Op op, const Attrs& attrs) {
+  TestPlan t("meeting", 1, devices);
+  Builder b("meet", t.mesh());
+  std::vector<Value> inputs = {b.parameter("x", f32({8, 2}))};
+  if (op == Op::ragged_all_to_all) inputs.push_back(b.parameter("sizes", i32({devices})));
+  const std::vector<Value> results = b.emit(op, inputs, attrs, Loc::current());
+  std::vector<uint32_t> in, out;
+  for (const Value& value : inputs) in.push_back(t.input(cat("in", in.size()), value.type()));
+  for (const Value& value : results) {
+    b.result(cat("out", out.size()), value);
+    out.push_back(t.output(cat("out", out.size()), value.type()));
+  }
+  auto function = std::make_shared<Function>(b.build());
+  function->local = true;
+  const auto end = static_cast<NodeId>(function->nodes.size());
+  t.plan().functions.push_back({std::move(function), end, {}, kNone, {}});
+  t.call("meet", 0, in, out);
+  t.gate();
+  return t.share();
+}
+
+TEST(CudaGroups, AKindThatCardsCanNotDoIsRefusedAtInstallWithOpAndTheUsersLine) {
+  EmulatedHosts t(1, 1, 2, 2);
+  try {
+    t->install(kPlan,
+               meeting_plan(
+                   2, Op::ragged_all_to_all,
+                   {{"axes", std::string("data")}, {"parts", int64_t{2}}, {"bound", int64_t{16}}}));
+    FAIL() << "it was installed";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::kUnimplemented);
+    EXPECT_THAT(error.what(), HasSubstr("ragged_all_to_all: the sizes lie on the card"));
+    EXPECT_THAT(error.what(), HasSubstr("cuda_comm_test.cc:"));
+  }
+  EXPECT_EQ(t.reports(), "");
+}
+
 INSTANTIATE_TEST_SUITE_P(Seeds, CudaCommTest, testing::Range(uint64_t{1}, kSeeds + 1),
                          [](const auto& i) { return std::to_string(i.param); });
 
