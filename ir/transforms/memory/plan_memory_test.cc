@@ -103,19 +103,23 @@ TEST(PlanMemory, ScratchpadsAreCounted) {
 }
 
 TEST(PlanMemory, WhatACollectiveReadsBesideLaterNodesIsNotGivenAwayToThem) {
-  Builder b("f");
-  Value x = b.parameter("x", f32({16}));
-  Value read = exp(x);
-  Value sum = b.emit1(Op::all_reduce, {read}, {{"axes", "data"}, {"reduction", "sum"}}, Loc{});
-  Value beside = tanh(x);
-  b.result("y", sum + beside);
-  const LocalFunction local = local_function(b.build());
-  const auto same_place = [&](Collectives collectives) {
-    const MemoryPlan plan = plan_memory(local, nullptr, collectives);
-    return plan.slots[read.id()] == plan.slots[beside.id()];
-  };
-  EXPECT_TRUE(same_place(Collectives::kInOrder));
-  EXPECT_FALSE(same_place(Collectives::kBeside));
+  for (const auto& [op, attrs] :
+       {std::pair{Op::all_reduce, Attrs{{"axes", "data"}}},
+        std::pair{Op::permute, Attrs{{"axes", "data"}, {"to", "data"}}}}) {
+    Builder b("f");
+    Value x = b.parameter("x", f32({16}));
+    Value read = exp(x);
+    Value got = b.emit1(op, {read}, attrs, Loc{});
+    Value beside = tanh(x);
+    b.result("y", got + beside);
+    const LocalFunction local = local_function(b.build());
+    const auto same_place = [&](Collectives collectives) {
+      const MemoryPlan plan = plan_memory(local, nullptr, collectives);
+      return plan.slots[read.id()] == plan.slots[beside.id()];
+    };
+    EXPECT_TRUE(same_place(Collectives::kInOrder)) << to_string(op);
+    EXPECT_FALSE(same_place(Collectives::kBeside)) << to_string(op);
+  }
 }
 
 TEST(PlanMemory, InPlaceResultsLiveInTheirParametersBuffer) {

@@ -12,15 +12,16 @@ namespace {
 
 using Section = LocalFunction::Section;
 
-// Microseconds of one node each, on a mesh of one device; below 0: an all-reduce of 8 bytes.
-LocalFunction timed_nodes(const std::vector<int64_t>& us, NodeId commit_begin = kNone) {
+// Microseconds of one node each, on a mesh of one device; below 0: a collective of 8 bytes.
+LocalFunction timed_nodes(const std::vector<int64_t>& us, NodeId commit_begin = kNone,
+                          Op collective = Op::all_reduce) {
   auto function = std::make_shared<Function>();
   function->local = true;
   function->mesh = {{{"data", 1}}};
   function->types = {f64({1})};
   for (const int64_t each : us) {
-    Node node{.op = each < 0 ? Op::all_reduce : Op::timed, .inputs = {function->value_count() - 1}};
-    if (each < 0) node.attrs.set("axes", std::string("data"));
+    Node node{.op = each < 0 ? collective : Op::timed, .inputs = {function->value_count() - 1}};
+    if (each < 0) node.attrs = {{"axes", std::string("data")}, {"to", std::string("data")}};
     if (each >= 0) node.attrs.set("microseconds", each);
     node.first_result = function->value_count();
     function->types.push_back(f64({1}));
@@ -65,6 +66,14 @@ TEST(CutSections, ACutLiesBehindACollectiveWhereOneIsLateEnough) {
   EXPECT_EQ(cut(timed_nodes({60, -1, 100, 200})),
             (std::vector<Section>{{0, 70'000}, {2, 100'000}, {3, 200'000}}))
       << "what is left behind the cut is cut again";
+}
+
+TEST(CutSections, ACutLiesBehindEveryKindOfCollective) {
+  for (const Op op : {Op::all_reduce, Op::permute, Op::collective_broadcast}) {
+    const std::vector<Section> sections = cut(timed_nodes({60, -1, 60, 60, 60, 60}, kNone, op));
+    ASSERT_EQ(sections.size(), 2u) << to_string(op);
+    EXPECT_EQ(sections[1].begin, 2u) << to_string(op);
+  }
 }
 
 TEST(CutSections, ASectionBeginsAtTheCommitPoint) {
