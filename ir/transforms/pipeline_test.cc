@@ -190,6 +190,45 @@ TEST(Propagation, TwoAxesCutADimensionOnlyInEqualParts) {
       << "12 rows were cut in eight";
 }
 
+// Which collectives a step of one layer takes, in order: y = x . w, and a step of AdamW on w. The
+// batch is cut over `data`; `weight` and `moments` say how w and its moments are stored.
+std::vector<std::string> collectives_of_step(const AxisPlacements& weight,
+                                             const AxisPlacements& moments, int64_t batch) {
+  Builder b("step", kMesh);
+  Value x = b.parameter("x", f32({batch, 16}), {{"data", shard(0)}});
+  Value w = b.parameter("w", f32({16, 16}), weight);
+  Value m = b.parameter("m", f32({16, 16}), moments), v = b.parameter("v", f32({16, 16}), moments);
+  b.set_priorities(w, std::vector<int>(weight.size(), 2));
+  for (Value moment : {m, v}) b.set_priorities(moment, std::vector<int>(moments.size(), 2));
+  Value one = b.parameter("one", f32());
+  Value g = gradients(mean(square(dot(x, w))), {w})[0];
+  AdamwState next = adamw({w, m, v}, g, {one, one, one, one}, {});
+  b.result("w", next.p);
+  b.result("m", next.m);
+  b.result("v", next.v);
+  const Compiled compiled = compile_function(b.build(), {.in_place = {{1, 0}, {2, 1}, {3, 2}}});
+  std::vector<std::string> found;
+  for (const Node& node : compiled.local.function->nodes) {
+    if (row(node.op).family == OpFamily::kCollective && node.op != Op::shard_slice)
+      found.push_back(cat(to_string(node.op), " of ", node.attrs.text("axes")));
+  }
+  return found;
+}
+
+TEST(Pipeline, WhereStatesAreStoredDecidesWhichCollectivesAStepTakes) {
+  using Found = std::vector<std::string>;
+  const AxisPlacements whole, cut = {{"data", shard(0)}};
+  for (int64_t batch : {8, 4096}) {
+    EXPECT_EQ(collectives_of_step(whole, whole, batch), Found{"all_reduce of data"});
+    EXPECT_EQ(collectives_of_step(whole, cut, batch),
+              (Found{"reduce_scatter of data", "all_gather of data"}))
+        << "only the moments: the new weights are gathered";
+    EXPECT_EQ(collectives_of_step(cut, cut, batch),
+              (Found{"all_gather of data", "reduce_scatter of data"}))
+        << "the weights too: they are gathered for use";
+  }
+}
+
 TEST(Propagation, ExplainsItselfInTheWordsOfTheSource) {
   Function function = simplify(regression());
   Propagation propagation =
