@@ -146,10 +146,7 @@ void Lowering::copy(Argument from, Argument to) {
   if (from.bytes > 0) add({.kind = Command::Kind::kCopy, .arguments = {from, to}});
 }
 
-namespace {
-
-// Dimensions of size 1 go, neighbours that are contiguous in both become one.
-StridedView view_of(const Lowering& call, const StridedCopy& copy) {
+StridedView Lowering::view_of(const StridedCopy& copy) const {
   StridedView view;
   for (size_t d = 0; d < copy.sizes.size(); ++d) {
     const int64_t size = copy.sizes[d], source = copy.src_strides[d], target = copy.dst_strides[d];
@@ -161,13 +158,15 @@ StridedView view_of(const Lowering& call, const StridedCopy& copy) {
       view.target[last] = target;
       continue;
     }
-    if (view.rank == kViewRankMax) call.refuse(cat("more than ", kViewRankMax, " dimensions"));
+    if (view.rank == kViewRankMax) refuse(cat("more than ", kViewRankMax, " dimensions"));
     view.sizes[view.rank] = size;
     view.source[view.rank] = source;
     view.target[view.rank++] = target;
   }
   return view;
 }
+
+namespace {
 
 // Whether neighbours always move together; then `view` and `windows` count pairs.
 bool joins_pairs(StridedView& view, std::vector<MovingWindow>& windows) {
@@ -195,7 +194,7 @@ void Lowering::move(const StridedCopy& copy, Argument from, Argument to, Argumen
                     std::vector<MovingWindow> windows) {
   int64_t n = 1, bytes = copy.bytes;
   for (int64_t size : copy.sizes) n *= size;
-  StridedView view = view_of(*this, copy);
+  StridedView view = view_of(copy);
   const auto aligned = [&] {
     return from.ref.offset % (2 * bytes) == 0 && to.ref.offset % (2 * bytes) == 0;
   };

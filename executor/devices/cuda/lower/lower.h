@@ -58,6 +58,8 @@ class Lowering : public NodeView {
   void move(const StridedCopy& copy, Argument from, Argument to, Argument start,
             std::vector<MovingWindow> windows);
   void fill(DType dtype, double number, Argument to, int64_t elements);
+  // Dimensions of size 1 go, neighbours that are contiguous in both become one.
+  StridedView view_of(const StridedCopy& copy) const;
   // Takes over `prepared`; its tensors in order.
   void library(Result<Prepared> prepared, std::vector<Argument> tensors);
   // The same, but by Gangway's own kernels where no library offers it.

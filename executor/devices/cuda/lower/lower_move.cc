@@ -20,20 +20,53 @@ void move_window(Lowering& call, const WindowCopy& window, size_t input) {
             from(call.write(0), window.dst_bytes));
 }
 
+// Parts that have not all their rows are zero behind them.
+void lower_shard_slice(Lowering& call, const std::vector<int64_t>& members) {
+  const ShardCopy shard = shard_copy(call);
+  const bool even = shard.rest_rows == 0 &&
+                    *std::ranges::max_element(members) < std::max<int64_t>(1, shard.whole_parts);
+  std::vector<MovingWindow> windows;
+  for (int64_t member : members) windows.push_back({.source_begin = member * shard.step});
+  if (even) {
+    return call.move(shard.whole, call.read(0), call.write(0), value<const int32_t*>(nullptr),
+                     std::move(windows));
+  }
+  const Type& y = call.out();
+  const StridedView whole = call.view_of(shard.whole), rest = call.view_of(shard.rest);
+  const StridedView none{.rank = 1};
+  std::vector<StridedView> views;
+  for (size_t d = 0; d < members.size(); ++d) {
+    const int64_t behind = members[d] - shard.whole_parts;
+    views.push_back(behind < 0 ? whole : behind == 0 ? rest : none);
+    if (behind > 0) windows[d].source_begin = 0;
+  }
+  call.fill(y.dtype, 0, call.write(0), y.elements());
+  call.launch_flat(cat("move_", size_of(y.dtype)), y.elements(),
+                   {call.read(0), call.write(0), value_by_device(views),
+                    value<const int32_t*>(nullptr), value_by_device(windows)});
+}
+
 }  // namespace
 
 void lower_mesh(Lowering& call) {
-  if (call.op() != Op::shard_slice) call.refuse("it is not among its kernels");
-  const ShardCopy shard = shard_copy(call);
   const Mesh& mesh = call.function.mesh;
-  const std::vector<int> axes = axes_of(mesh, call.attrs().text("axis"));
-  const int64_t rows = call.in(0).dims[static_cast<size_t>(call.attrs().integer("dim"))];
-  if (rows % members_along(mesh, axes) != 0) call.refuse("its parts are not even");
-  std::vector<MovingWindow> windows;
+  const bool slices = call.op() == Op::shard_slice;
+  const std::vector<int> axes = axes_of(mesh, call.attrs().text(slices ? "axis" : "axes"));
+  std::vector<int64_t> members;  // By device.
   for (int64_t device = 0; device < mesh.devices(); ++device)
-    windows.push_back({.source_begin = member_along(mesh, axes, device) * shard.step});
-  call.move(shard.whole, call.read(0), call.write(0), value<const int32_t*>(nullptr),
-            std::move(windows));
+    members.push_back(member_along(mesh, axes, device));
+  if (slices) return lower_shard_slice(call, members);
+  const Type& y = call.out();
+  if (call.op() == Op::axis_index) {
+    return call.launch_flat("fill_4", 1,
+                            {call.write(0), value_by_device(members), value(int64_t{1})});
+  }
+  GW_ASSERT(call.op() == Op::keep_first);
+  call.copy(call.read(0), call.write(0));
+  std::vector<int64_t> zeros(members.size());  // By device: how many elements become zero.
+  for (size_t d = 0; d < zeros.size(); ++d) zeros[d] = members[d] == 0 ? 0 : y.elements();
+  call.launch_flat(cat("fill_", size_of(y.dtype)), y.elements(),
+                   {call.write(0), value(uint64_t{0}), value_by_device(zeros)});
 }
 
 void lower_move(Lowering& call) {
