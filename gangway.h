@@ -12,6 +12,7 @@
 #include "ir/build/custom_call.h"
 #include "ir/build/ops.h"
 #include "ir/build/program_builder.h"
+#include "ir/build/scan.h"
 #include "ir/build/tree.h"
 #include "ir/inspect/graphviz.h"
 #include "ir/text/text.h"

@@ -3,15 +3,40 @@
 #include <algorithm>
 #include <numeric>
 
+#include "ir/build/body_cache.h"
 #include "ir/types/limits.h"
 #include "ir/verify/verify_internal.h"
 #include "runtime/base/error.h"
 
 namespace gangway {
 
-Builder::Builder(std::string name, Mesh mesh) {
+Builder::Builder(std::string name, Mesh mesh) : bodies_(std::make_shared<internal::BodyCache>()) {
   function_.name = std::move(name);
   function_.mesh = std::move(mesh);
+}
+
+Builder::Builder(const Builder& outer, std::string name) : bodies_(outer.bodies_) {
+  function_.name = std::move(name);
+  function_.mesh = outer.function_.mesh;
+  // The scopes from the outermost to the one where `outer` is.
+  std::vector<uint32_t> chain;
+  for (uint32_t at = outer.scope_; at != kNone; at = outer.function_.locs[at].parent)
+    chain.push_back(at);
+  for (; !chain.empty(); chain.pop_back()) {
+    LocEntry entry = outer.function_.locs[chain.back()];
+    entry.parent = scope_;
+    scope_ = static_cast<uint32_t>(function_.locs.size());
+    locs_.emplace(std::tuple(entry.file, entry.line, entry.scope, entry.parent), scope_);
+    function_.locs.push_back(std::move(entry));
+  }
+}
+
+Builder::Builder(const Builder& outer, const Function& begun)
+    : function_(begun), bodies_(outer.bodies_) {
+  for (ValueId id = 0; id < begun.parameters.size(); ++id) parameters_.push_back(id);
+  for (const Node& node : begun.nodes) regions_ = std::max(regions_, node.region);
+  function_.results.clear();
+  function_.result_names.clear();
 }
 
 Value Builder::parameter(std::string name, Type type, AxisPlacements placements, Loc loc) {
@@ -76,16 +101,17 @@ void Builder::set_priorities(Value parameter, std::vector<int> priorities, Loc l
   }
 }
 
-std::vector<Value> Builder::emit(Op op, const std::vector<Value>& inputs, Attrs attrs, Loc loc) {
+std::vector<Value> Builder::emit(Op op, const std::vector<Value>& inputs, Attrs attrs, Loc loc,
+                                 std::shared_ptr<const Function> body) {
   try {
     require_own(inputs, op);
-    Node node{.op = op, .attrs = std::move(attrs), .region = region_};
+    Node node{.op = op, .attrs = std::move(attrs), .region = region_, .body = std::move(body)};
     std::vector<Type> types;
     for (const Value& input : inputs) {
       node.inputs.push_back(input.id());
       types.push_back(input.type());
     }
-    types = infer_types(op, types, node.attrs);
+    types = infer_types(op, types, node.attrs, node.body.get());
     NodeInfo info{.origin = origin_, .reason = reason_};
     info.loc = origin_ == kNone ? intern_loc(loc, {}) : function_.infos[origin_].loc;
     return append(std::move(node), std::move(types), info);

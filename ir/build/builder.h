@@ -13,6 +13,7 @@
 #pragma once
 
 #include <map>
+#include <memory>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -24,9 +25,18 @@
 
 namespace gangway {
 
+namespace internal {
+class BodyCache;  // ir/build/body_cache.h
+}
+
 class Builder {
  public:
   explicit Builder(std::string name, Mesh mesh = {});
+  // Traces a body of a node of `outer`: over the same mesh, and in the scopes where `outer` is.
+  Builder(const Builder& outer, std::string name);
+  // Goes on with a function, as a body of `outer`: with its parameters, nodes and locations, and
+  // without its results.
+  Builder(const Builder& outer, const Function& begun);
   Builder(const Builder&) = delete;
   Builder& operator=(const Builder&) = delete;
 
@@ -45,8 +55,9 @@ class Builder {
   // Of a parameter's placements, one for each.
   void set_priorities(Value parameter, std::vector<int> priorities, Loc loc = Loc::current());
 
-  // Appends a node. Infers types; broadcasts nothing.
-  std::vector<Value> emit(Op op, const std::vector<Value>& inputs, Attrs attrs, Loc loc);
+  // Appends a node. Infers types; broadcasts nothing. `body`: of a scan or call.
+  std::vector<Value> emit(Op op, const std::vector<Value>& inputs, Attrs attrs, Loc loc,
+                          std::shared_ptr<const Function> body = nullptr);
   // Appends a copy of a node of this function, of the same types, on other inputs: outside every
   // region and derived from it.
   std::vector<Value> clone(NodeId node, const std::vector<Value>& inputs, Reason reason);
@@ -58,6 +69,8 @@ class Builder {
 
   Type type(ValueId id) const { return function_.types[id]; }
   const Function& function() const { return function_; }
+  // What was derived from bodies: shared by the builders of a function and of its bodies.
+  internal::BodyCache& bodies() const { return *bodies_; }
   // The parameters come first, in the order they were declared. The builder is empty afterwards.
   Function build();
 
@@ -115,6 +128,7 @@ class Builder {
   uint32_t regions_ = 0;
   NodeId origin_ = kNone;
   Reason reason_ = Reason::kUser;
+  std::shared_ptr<internal::BodyCache> bodies_;
 };
 
 }  // namespace gangway

@@ -17,6 +17,8 @@ struct GradientCall {
   // least one is there.
   const std::vector<Value>& cotangents;
   Loc loc;
+  // Whether the cotangent of each input is wanted; those of others are dropped.
+  const std::vector<bool>& wanted;
 };
 
 // Composites: the same results from smaller ops.

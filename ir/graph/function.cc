@@ -1,5 +1,8 @@
 #include "ir/graph/function.h"
 
+#include <set>
+#include <utility>
+
 #include "runtime/base/cat.h"
 
 namespace gangway {
@@ -15,13 +18,42 @@ std::vector<NodeId> producers(const Function& function) {
 
 namespace {
 
-bool same_node(const Node& a, const Node& b) {
-  if (a.op != b.op || a.inputs != b.inputs || a.attrs != b.attrs) return false;
-  if (a.first_result != b.first_result || a.results != b.results || a.region != b.region)
-    return false;
-  if ((a.body == nullptr) != (b.body == nullptr)) return false;
-  return a.body == nullptr || same_graph(*a.body, *b.body);
-}
+// Bodies that many nodes name are compared once.
+class Comparison {
+ public:
+  bool same(const Function& a, const Function& b) {
+    if (a.name != b.name || a.mesh != b.mesh || a.local != b.local) return false;
+    if (a.types != b.types || a.results != b.results || a.result_names != b.result_names)
+      return false;
+    if (a.shardings != b.shardings || a.parameters.size() != b.parameters.size()) return false;
+    for (size_t i = 0; i < a.parameters.size(); ++i) {
+      if (a.parameters[i].name != b.parameters[i].name) return false;
+      if (a.parameters[i].placements != b.parameters[i].placements) return false;
+      if (a.parameters[i].priorities != b.parameters[i].priorities) return false;
+    }
+    if (a.nodes.size() != b.nodes.size()) return false;
+    for (size_t i = 0; i < a.nodes.size(); ++i) {
+      if (!same(a.nodes[i], b.nodes[i])) return false;
+    }
+    return true;
+  }
+
+ private:
+  bool same(const Node& a, const Node& b) {
+    if (a.op != b.op || a.inputs != b.inputs || a.attrs != b.attrs) return false;
+    if (a.first_result != b.first_result || a.results != b.results || a.region != b.region)
+      return false;
+    if (a.body == b.body) return true;
+    if (a.body == nullptr || b.body == nullptr) return false;
+    const std::pair key(a.body.get(), b.body.get());
+    if (equal_.contains(key)) return true;
+    const bool equal = same(*a.body, *b.body);
+    if (equal) equal_.insert(key);
+    return equal;
+  }
+
+  std::set<std::pair<const Function*, const Function*>> equal_;
+};
 
 std::string line_of_entry(const LocEntry& entry) {
   std::string file = entry.file.substr(entry.file.rfind('/') + 1);
@@ -30,22 +62,7 @@ std::string line_of_entry(const LocEntry& entry) {
 
 }  // namespace
 
-bool same_graph(const Function& a, const Function& b) {
-  if (a.name != b.name || a.mesh != b.mesh || a.local != b.local) return false;
-  if (a.types != b.types || a.results != b.results || a.result_names != b.result_names)
-    return false;
-  if (a.shardings != b.shardings || a.parameters.size() != b.parameters.size()) return false;
-  for (size_t i = 0; i < a.parameters.size(); ++i) {
-    if (a.parameters[i].name != b.parameters[i].name) return false;
-    if (a.parameters[i].placements != b.parameters[i].placements) return false;
-    if (a.parameters[i].priorities != b.parameters[i].priorities) return false;
-  }
-  if (a.nodes.size() != b.nodes.size()) return false;
-  for (size_t i = 0; i < a.nodes.size(); ++i) {
-    if (!same_node(a.nodes[i], b.nodes[i])) return false;
-  }
-  return true;
-}
+bool same_graph(const Function& a, const Function& b) { return Comparison().same(a, b); }
 
 std::string line_of(const Function& function, NodeId node) {
   if (node >= function.infos.size()) return {};

@@ -46,7 +46,9 @@ struct Node {
   // Rematerialisation region: values computed in region r > 0 are computed again in the backward
   // pass, not kept. 0: none.
   uint32_t region = 0;
-  std::shared_ptr<const Function> body;  // Op::fusion only: the fused chain.
+  // fusion: the chain. scan, call: the function that they run, which other nodes may share
+  // (bodies.h).
+  std::shared_ptr<const Function> body;
 };
 
 // A place in the user's program with its scope chain ("layers.0" called from train_step).

@@ -1,6 +1,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "ir/graph/bodies.h"
 #include "ir/inspect/graphviz.h"
 #include "ir/text/print_internal.h"
 #include "runtime/base/loc.h"
@@ -62,9 +63,9 @@ Json sharding(const Function& f, ValueId id) {
   return list(f.shardings[id], [](const Placement& p) { return to_string(p); });
 }
 
-Json graph(const Function& f);
+Json graph(const Function& f, const BodyTable& bodies);
 
-Json node(const Function& f, NodeId id) {
+Json node(const Function& f, NodeId id, const BodyTable& bodies) {
   const Node& node = f.nodes[id];
   const auto result = [&](uint32_t r) {
     const ValueId value = node.first_result + r;
@@ -79,7 +80,12 @@ Json node(const Function& f, NodeId id) {
                {"where", where(f, id)},
                {"line", line_of(f, id)},
                {"results", numbered(node.results, result)}};
-  if (node.body != nullptr) json["body"] = graph(*node.body);
+  if (node.body == nullptr) return json;
+  if (shares_body(node.op)) {
+    json["body"] = bodies.at(node.body.get());
+  } else {
+    json["body"] = graph(*node.body, bodies);
+  }
   return json;
 }
 
@@ -92,7 +98,7 @@ Json parameter(const Function& f, ValueId id) {
           {"sharding", sharding(f, id)}};
 }
 
-Json graph(const Function& f) {
+Json graph(const Function& f, const BodyTable& bodies) {
   const auto result = [&](uint32_t i) {
     return Json{{"id", f.results[i]}, {"name", f.result_names[i]}};
   };
@@ -101,7 +107,7 @@ Json graph(const Function& f) {
       {"mesh", mesh(f.mesh)},
       {"local", f.local},
       {"parameters", numbered(f.parameters.size(), [&](uint32_t i) { return parameter(f, i); })},
-      {"nodes", numbered(f.nodes.size(), [&](uint32_t i) { return node(f, i); })},
+      {"nodes", numbered(f.nodes.size(), [&](uint32_t i) { return node(f, i, bodies); })},
       {"results", numbered(f.results.size(), result)}};
 }
 
@@ -124,14 +130,22 @@ Json node(const Program& p, uint32_t id) {
   return json;
 }
 
+// Those that scans and calls name, by the numbers that these name.
+Json bodies_of(const BodyTable& bodies) {
+  return numbered(bodies.size(), [&](uint32_t i) { return graph(bodies[i], bodies); });
+}
+
 Json graph(const Program& p) {
+  BodyTable bodies;
+  for (const auto& function : p.functions) bodies.add(*function);
   const auto slice = [](const ProgramSlice& s) {
     return Json{{"name", s.name}, {"mesh", mesh(s.mesh)}};
   };
   return {{"name", p.name},
           {"finite", p.finite_output},
           {"slices", list(p.slices, slice)},
-          {"functions", list(p.functions, [](const auto& f) { return graph(*f); })},
+          {"functions", list(p.functions, [&](const auto& f) { return graph(*f, bodies); })},
+          {"bodies", bodies_of(bodies)},
           {"nodes", numbered(p.nodes.size(), [&](uint32_t i) { return node(p, i); })}};
 }
 
@@ -142,7 +156,13 @@ std::string text_of(const Json& json) {
 
 }  // namespace
 
-std::string to_json(const Function& f) { return text_of(graph(f)); }
+std::string to_json(const Function& f) {
+  BodyTable bodies;
+  bodies.add(f);
+  Json json = graph(f, bodies);
+  json["bodies"] = bodies_of(bodies);
+  return text_of(json);
+}
 std::string to_json(const Program& p) { return text_of(graph(p)); }
 
 }  // namespace gangway

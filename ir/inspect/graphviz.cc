@@ -2,6 +2,7 @@
 
 #include <map>
 
+#include "ir/graph/bodies.h"
 #include "ir/text/print_internal.h"
 #include "runtime/base/cat.h"
 #include "runtime/base/loc.h"
@@ -83,6 +84,7 @@ class FunctionDot {
   void write_node(NodeId id, const std::string& indent) {
     const Node& node = f_.nodes[id];
     std::vector<std::string> lines = {cat("%", node.first_result, " ", to_string(node.op))};
+    if (shares_body(node.op)) lines[0] += " of " + node.body->name;
     for (uint32_t r = 0; r < node.results; ++r) lines.push_back(type(node.first_result + r));
     lines.push_back(line_of(f_, id));
     out_ += cat(indent, prefix_, "n", id, " [label=", label(lines),
@@ -147,23 +149,39 @@ void write_node(const Program& program, uint32_t id, std::string& out) {
   }
 }
 
+// A function in a box of its own.
+void write_cluster(const Function& function, const std::string& what, const std::string& prefix,
+                   std::string& out) {
+  out += cat("  subgraph cluster_", prefix, " {\n  label=", label({what + function.name}), ";\n");
+  FunctionDot(function, prefix, out).run();
+  out += "  }\n";
+}
+
+void write_bodies(const BodyTable& bodies, std::string& out) {
+  for (uint32_t i = 0; i < bodies.size(); ++i)
+    write_cluster(bodies[i], "body ", cat("b", i, "_"), out);
+}
+
 }  // namespace
 
 std::string to_dot(const Function& function) {
   std::string out = begin(function.name);
   FunctionDot(function, "", out).run();
+  BodyTable bodies;
+  bodies.add(function);
+  write_bodies(bodies, out);
   return out + "}\n";
 }
 
 std::string to_dot(const Program& program) {
   std::string out = begin(program.name);
   for (uint32_t id = 0; id < program.nodes.size(); ++id) write_node(program, id, out);
+  BodyTable bodies;
   for (size_t i = 0; i < program.functions.size(); ++i) {
-    out += cat("  subgraph cluster_f", i,
-               "_ {\n  label=", label({"function " + program.functions[i]->name}), ";\n");
-    FunctionDot(*program.functions[i], cat("f", i, "_"), out).run();
-    out += "  }\n";
+    write_cluster(*program.functions[i], "function ", cat("f", i, "_"), out);
+    bodies.add(*program.functions[i]);
   }
+  write_bodies(bodies, out);
   return out + "}\n";
 }
 

@@ -8,6 +8,7 @@
 #include "ir/build/builder.h"
 #include "ir/build/ops.h"
 #include "ir/build/program_builder.h"
+#include "ir/build/scan.h"
 #include "tests/support/random_graph.h"
 #include "tests/support/seed.h"
 
@@ -54,6 +55,21 @@ TEST(Json, OfAFunctionHoldsWhatTheGraphHolds) {
   EXPECT_EQ(graph["nodes"][0]["results"][0]["type"], "f32[8]");
   EXPECT_EQ(graph["nodes"][1]["attrs"]["value"], "-inf");
   EXPECT_EQ(graph["results"][0]["name"], "y");
+}
+
+TEST(Json, NamesBodiesThatNodesShareByNumber) {
+  Builder inner("layer"), b("f");
+  inner.result("y", exp(inner.parameter("x", f32({8}))));
+  const auto layer = std::make_shared<const Function>(inner.build());
+  const Value x = b.parameter("x", f32({8}));
+  b.result("y", call(b, layer, call(b, layer, {x}))[0]);
+  const Function f = b.build();
+  EXPECT_THAT(to_dot(f), HasSubstr("label=\"body layer\""));
+  json graph = json::parse(to_json(f));
+  EXPECT_EQ(graph["nodes"][0]["body"], 0);
+  EXPECT_EQ(graph["nodes"][1]["body"], 0);
+  ASSERT_EQ(graph["bodies"].size(), 1u);
+  EXPECT_EQ(graph["bodies"][0]["name"], "layer");
 }
 
 TEST(Json, OfEveryGraphIsWellFormed) {

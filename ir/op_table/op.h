@@ -37,7 +37,7 @@ namespace gangway {
   X(moe_route) X(moe_dispatch) X(moe_combine) X(moe_combine_grad_y) X(moe_combine_grad_w)    \
   X(sum_squares) X(adamw) X(all_reduce) X(shard_slice) X(fusion) X(expm1) X(all_gather)      \
   X(reduce_scatter) X(all_to_all) X(ragged_all_to_all) X(permute) X(collective_broadcast)    \
-  X(axis_index) X(keep_first) X(constrain)
+  X(axis_index) X(keep_first) X(constrain) X(scan) X(call)
 // clang-format on
 
 enum class Op : uint16_t {
@@ -69,7 +69,7 @@ struct OpCall {
   Op op;
   std::span<const Type> inputs;
   const Attrs& attrs;
-  const Function* body = nullptr;  // Op::fusion only.
+  const Function* body = nullptr;  // fusion, scan and call only.
 };
 
 // One index of the op's iteration space, and where it appears. A tensor that lacks a cut factor is
@@ -130,7 +130,7 @@ struct OpRow {
   OpFamily family;
   int inputs_min = 1;
   int inputs_max = 1;  // -1: no bound.
-  int results = 1;     // -1: as many as the type rule gives (fusion).
+  int results = 1;     // -1: as many as the type rule gives (those with a body).
   std::vector<AttrSpec> attrs;
   // Result types; throws kInvalid naming the op, what differs and both shapes. Counts and attribute
   // kinds are already checked.
@@ -183,6 +183,7 @@ std::vector<OpRow> dot_rows();
 std::vector<OpRow> index_rows();
 std::vector<OpRow> random_rows();
 std::vector<OpRow> control_rows();
+std::vector<OpRow> body_rows();  // scan, call
 std::vector<OpRow> norm_rows();  // softmax, norms, cross-entropy
 std::vector<OpRow> attention_rows();
 std::vector<OpRow> moe_rows();         // grouped dot, routing, dispatch, combine

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "ir/graph/bodies.h"
 #include "ir/plan/plan_members.h"
 
 namespace gangway {
@@ -48,6 +49,14 @@ Cost row_cost(const Function& function, NodeId id) {
                                : facts.cost({node.op, inputs, node.attrs, node.body.get()});
 }
 
+// Of one execution of a body.
+double body_ns(const DeviceRates& rates, const Function& body) {
+  double total = 0;
+  for (NodeId id = 0; id < body.nodes.size(); ++id)
+    total += static_cast<double>(modelled_ns(rates, body, id));
+  return total;
+}
+
 }  // namespace
 
 int64_t DeviceRates::step_ns(double flops, double bytes) const {
@@ -71,6 +80,10 @@ const DeviceRates& rates_of(std::string_view kind) {
 
 int64_t modelled_ns(const DeviceRates& rates, const Function& local, NodeId id) {
   const Node& node = local.nodes[id];
+  if (shares_body(node.op) && node.body != nullptr) {
+    const auto times = node.op == Op::scan ? static_cast<double>(node.attrs.integer("length")) : 1;
+    return to_ns(times * body_ns(rates, *node.body) * 1e-9);
+  }
   if (node.op == Op::timed) return node.attrs.integer("microseconds") * 1000;
   if (node.op == Op::all_reduce) {
     double bytes = 0;

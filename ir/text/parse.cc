@@ -193,7 +193,9 @@ Lexer lexer_of(std::string_view text, const std::string& file) {
 
 Function parse_function(std::string_view text, const std::string& file) {
   internal::Lexer lexer = internal::lexer_of(text, file);
-  Function function = internal::parse_function_body(lexer, 0);
+  internal::Bodies bodies;
+  internal::parse_bodies(lexer, bodies);
+  Function function = internal::parse_function_body(lexer, bodies, 0);
   if (lexer.peek().kind != internal::TokenKind::kEnd) lexer.fail("the end of the text");
   require_valid(function);
   return function;

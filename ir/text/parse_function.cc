@@ -9,7 +9,8 @@ namespace {
 
 class FunctionParser {
  public:
-  FunctionParser(Lexer& lexer, int depth) : lexer_(lexer), depth_(depth) {}
+  FunctionParser(Lexer& lexer, const Bodies& bodies, int depth)
+      : lexer_(lexer), bodies_(bodies), depth_(depth) {}
 
   Function run() {
     f_.local = accept_word(lexer_, "local");
@@ -142,9 +143,19 @@ class FunctionParser {
     }
   }
 
+  // A number, of a body that stands before; or the body itself.
   void parse_body(Node& node) {
+    if (lexer_.peek().kind == TokenKind::kInt) {
+      const Token token = lexer_.take();
+      const auto at = bodies_.labels.find(token.text);
+      if (at == bodies_.labels.end()) {
+        lexer_.fail_at(token, cat("expected a body that stands before, got ", token.text));
+      }
+      node.body = bodies_.functions[at->second];
+      return;
+    }
     if (depth_ == kBodyDepthMax) lexer_.fail(cat("at most ", kBodyDepthMax, " nested bodies"));
-    node.body = std::make_shared<Function>(parse_function_body(lexer_, depth_ + 1));
+    node.body = std::make_shared<Function>(parse_function_body(lexer_, bodies_, depth_ + 1));
   }
 
   void parse_return() {
@@ -173,6 +184,7 @@ class FunctionParser {
   };
 
   Lexer& lexer_;
+  const Bodies& bodies_;
   int depth_;
   Function f_;
   Labels labels_;
@@ -182,6 +194,22 @@ class FunctionParser {
 
 }  // namespace
 
-Function parse_function_body(Lexer& lexer, int depth) { return FunctionParser(lexer, depth).run(); }
+Function parse_function_body(Lexer& lexer, const Bodies& bodies, int depth) {
+  return FunctionParser(lexer, bodies, depth).run();
+}
+
+void parse_bodies(Lexer& lexer, Bodies& bodies) {
+  while (accept_word(lexer, "body")) {
+    if (bodies.functions.size() == kBodiesMax) lexer.fail("fewer bodies");
+    const Token token = lexer.peek();
+    const std::string number = lexer.expect(TokenKind::kInt, "a body's number");
+    auto body = std::make_shared<const Function>(parse_function_body(lexer, bodies, 1));
+    if (bodies.sizes.of(*body).depth >= kBodyDepthMax)
+      lexer.fail_at(token, cat("expected at most ", kBodyDepthMax, " nested bodies"));
+    if (!bodies.labels.emplace(number, static_cast<uint32_t>(bodies.functions.size())).second)
+      lexer.fail_at(token, cat("body ", number, " is defined twice"));
+    bodies.functions.push_back(std::move(body));
+  }
+}
 
 }  // namespace gangway::internal

@@ -4,10 +4,12 @@
 // Errors: kInvalid with the place. Sizes are bounded as the verifier bounds them.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
+#include "ir/graph/bodies.h"
 #include "ir/graph/program.h"
 #include "ir/text/lexer.h"
 
@@ -28,8 +30,17 @@ uint32_t parse_reference(Lexer& lexer, const Labels& labels, const char* what);
 // A new value or node, which gets the number `id`.
 void parse_label(Lexer& lexer, Labels& labels, uint32_t id);
 
+// The bodies that stand before the functions that name them.
+struct Bodies {
+  Labels labels;
+  std::vector<std::shared_ptr<const Function>> functions;
+  BodySizes sizes;
+};
+
 // From "func" or "local" to the closing brace; not verified.
-Function parse_function_body(Lexer& lexer, int depth);
+Function parse_function_body(Lexer& lexer, const Bodies& bodies, int depth);
+// Every `body 0 func @layer(...) { ... }` that stands here.
+void parse_bodies(Lexer& lexer, Bodies& bodies);
 
 inline bool at_punct(const Lexer& lexer, std::string_view text) {
   return lexer.peek().kind == TokenKind::kPunct && lexer.peek().text == text;

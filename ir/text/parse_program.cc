@@ -25,6 +25,7 @@ class ProgramParser {
     }
     expect_punct(lexer_, "{");
     while (at_word(lexer_, "slice")) parse_slice();
+    parse_bodies(lexer_, bodies_);
     while (at_word(lexer_, "func") || at_word(lexer_, "local")) parse_function();
     while (!accept_punct(lexer_, "}")) parse_node();
     return std::move(p_);
@@ -47,7 +48,7 @@ class ProgramParser {
   void parse_function() {
     if (p_.functions.size() == kFunctionsMax) lexer_.fail("fewer functions");
     Token token = lexer_.peek();
-    auto function = std::make_shared<Function>(parse_function_body(lexer_, 0));
+    auto function = std::make_shared<Function>(parse_function_body(lexer_, bodies_, 0));
     auto id = static_cast<uint32_t>(p_.functions.size());
     if (!functions_.emplace(function->name, id).second) {
       lexer_.fail_at(token, cat("two functions are called @", function->name));
@@ -141,6 +142,7 @@ class ProgramParser {
 
   Lexer& lexer_;
   Program p_;
+  Bodies bodies_;
   Labels slices_;
   Labels functions_;
   Labels labels_;

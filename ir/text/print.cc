@@ -97,7 +97,10 @@ std::string print_attrs(const Attrs& attrs) {
 }  // namespace internal
 
 std::string print(const Function& function, PrintOptions options) {
-  return internal::print_function(function, options, "");
+  BodyTable bodies;
+  bodies.add(function);
+  return internal::print_bodies(bodies, options, "") +
+         internal::print_function(function, options, bodies, "");
 }
 
 }  // namespace gangway

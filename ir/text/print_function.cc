@@ -8,8 +8,9 @@ constexpr size_t kColumns = 100;
 
 class FunctionPrinter {
  public:
-  FunctionPrinter(const Function& function, const PrintOptions& options, std::string indent)
-      : f_(function), options_(options), indent_(std::move(indent)) {}
+  FunctionPrinter(const Function& function, const PrintOptions& options, const BodyTable& bodies,
+                  std::string indent)
+      : f_(function), options_(options), bodies_(bodies), indent_(std::move(indent)) {}
 
   std::string run() {
     print_header();
@@ -67,12 +68,14 @@ class FunctionPrinter {
       text_ += cat(i == 0 ? " %" : ", %", node.inputs[i]);
     }
     if (node.attrs.size() > 0) text_ += " " + print_attrs(node.attrs);
+    const bool shared = node.body != nullptr && shares_body(node.op);
+    if (shared) text_ += cat(" body ", bodies_.at(node.body.get()));
     if (options_.locations && id < f_.infos.size() && f_.infos[id].loc != kNone) {
       text_ += cat("  // ", one_line_comment(where(f_, id)));
     }
     text_ += "\n";
-    if (node.body == nullptr) return;
-    std::string body = print_function(*node.body, options_, indent + "  ");
+    if (node.body == nullptr || shared) return;
+    std::string body = print_function(*node.body, options_, bodies_, indent + "  ");
     text_ += cat(indent, "  body ", body.substr(indent.size() + 2));
   }
 
@@ -102,6 +105,7 @@ class FunctionPrinter {
 
   const Function& f_;
   const PrintOptions& options_;
+  const BodyTable& bodies_;
   std::string indent_;
   std::string text_;
 };
@@ -109,8 +113,18 @@ class FunctionPrinter {
 }  // namespace
 
 std::string print_function(const Function& function, const PrintOptions& options,
-                           const std::string& indent) {
-  return FunctionPrinter(function, options, indent).run();
+                           const BodyTable& bodies, const std::string& indent) {
+  return FunctionPrinter(function, options, bodies, indent).run();
+}
+
+std::string print_bodies(const BodyTable& bodies, const PrintOptions& options,
+                         const std::string& indent) {
+  std::string text;
+  for (uint32_t i = 0; i < bodies.size(); ++i) {
+    const std::string body = print_function(bodies[i], options, bodies, indent);
+    text += cat(indent, "body ", i, " ", body.substr(indent.size()));
+  }
+  return text;
 }
 
 }  // namespace gangway::internal

@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 
+#include "ir/graph/bodies.h"
 #include "ir/text/text.h"
 #include "runtime/base/quote.h"
 
@@ -21,8 +22,11 @@ std::string print_sharding(const Mesh& mesh, const Sharding& sharding);  // The 
 std::string print_attr(const AttrValue& value);
 std::string print_attrs(const Attrs& attrs);  // "{axes = [0, 1], eps = 1e-05}"
 
-// The whole function, each line behind `indent`.
+// The whole function, each line behind `indent`; `bodies` holds those that it names.
 std::string print_function(const Function& function, const PrintOptions& options,
-                           const std::string& indent);
+                           const BodyTable& bodies, const std::string& indent);
+// "body 0 func @layer(...) { ... }" for each.
+std::string print_bodies(const BodyTable& bodies, const PrintOptions& options,
+                         const std::string& indent);
 
 }  // namespace gangway::internal

@@ -19,8 +19,13 @@ class ProgramPrinter {
     for (const ProgramSlice& slice : p_.slices) {
       text_ += cat("  slice ", quote(slice.name), " mesh ", print_mesh(slice.mesh), "\n");
     }
+    BodyTable bodies;
     for (const auto& function : p_.functions) {
-      if (function != nullptr) text_ += "\n" + print_function(*function, options_, "  ");
+      if (function != nullptr) bodies.add(*function);
+    }
+    if (bodies.size() > 0) text_ += "\n" + print_bodies(bodies, options_, "  ");
+    for (const auto& function : p_.functions) {
+      if (function != nullptr) text_ += "\n" + print_function(*function, options_, bodies, "  ");
     }
     if (!p_.nodes.empty()) text_ += "\n";
     for (uint32_t id = 0; id < p_.nodes.size(); ++id) print_node(id, p_.nodes[id]);

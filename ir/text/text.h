@@ -8,7 +8,19 @@
 //
 // Placements behind a parameter are the user's; `over {data: shard(0)}` behind a type is the
 // propagated sharding. `region 1 { ... }` holds the nodes of a rematerialisation region, `body func
-// @f(...) { ... }` follows a fusion. A program lists slices, functions and nodes:
+// @f(...) { ... }` follows a fusion. The bodies of scans and calls are numbered and stand before
+// the functions that name them, each behind those that it names itself:
+//
+//   body 0 func @layer(%0 "carry": f32[8, 16], %1 "slice": f32[16, 16]) {
+//     %2: f32[8, 16] = dot %0, %1 {...}
+//     return %2 "carry"
+//   }
+//   func @model(%0 "x": f32[8, 16], %1 "w": f32[12, 16, 16]) {
+//     %2: f32[8, 16] = scan %0, %1 {carries = 1, invariants = 0, length = 12} body 0
+//     return %2 "y"
+//   }
+//
+// A program lists slices, bodies, functions and nodes:
 //
 //   program @train_step finite "loss" {
 //     slice "main" mesh {data: 4}

@@ -1,5 +1,6 @@
 #include "ir/transforms/pipeline.h"
 
+#include "ir/graph/bodies.h"
 #include "ir/plan/rates.h"
 #include "ir/transforms/conversions/combine_all_reduces.h"
 #include "ir/transforms/conversions/partition.h"
@@ -7,6 +8,7 @@
 #include "ir/transforms/memory/own_results.h"
 #include "ir/transforms/order_commit.h"
 #include "ir/transforms/propagation/propagate_shardings.h"
+#include "ir/transforms/rewrite/body_uses.h"
 #include "ir/transforms/rewrite/simplify.h"
 #include "ir/transforms/sections/cut_sections.h"
 #include "ir/verify/verify.h"
@@ -43,6 +45,47 @@ ConversionCosts conversion_costs(const DeviceRates& rates, const Mesh& mesh) {
           .link_ps_per_byte = std::vector<int64_t>(mesh.axes.size(), ps_per_byte)};
 }
 
+// Placements do not reach into bodies yet: each device runs a scan or a call on whole tensors.
+void require_whole_bodies(const Function& global, const Propagation& propagation) {
+  const std::vector<NodeId> makers = producers(global);
+  // These are computed again as each reader wants them.
+  const auto is_made_again = [&](ValueId value) {
+    const NodeId maker = makers[value];
+    return maker != kNone &&
+           (global.nodes[maker].op == Op::constant || global.nodes[maker].op == Op::broadcast);
+  };
+  for (NodeId id = 0; id < global.nodes.size(); ++id) {
+    const Node& node = global.nodes[id];
+    if (!shares_body(node.op)) continue;
+    for (size_t i = 0; i < node.inputs.size(); ++i) {
+      if (is_made_again(node.inputs[i])) continue;
+      for (const Placement& placement : propagation.shardings[node.inputs[i]]) {
+        if (placement.kind != PlacementKind::kShard) continue;
+        throw Error(
+            ErrorKind::kUnimplemented,
+            cat(to_string(node.op), ": operand ", i, ", \"", node.body->parameters[i].name,
+                "\", is sharded as ", to_string(global.mesh, propagation.shardings[node.inputs[i]]),
+                " over ", to_string(global.mesh), ": a body is not cut over devices yet"),
+            {.at = line_of(global, id)},
+            cat("replicate it, or unroll the loop:\n",
+                explain(global, propagation, node.inputs[i])));
+      }
+    }
+  }
+}
+
+Function as_local(Function body) {
+  body.local = true;
+  return body;
+}
+
+// Bodies have no commit point.
+Function fuse_body(const Function& body) {
+  auto end = static_cast<NodeId>(body.nodes.size());
+  const Function fused = fuse_elementwise(body, end);
+  return remove_dead(fused, end);
+}
+
 }  // namespace
 
 Compiled compile_function(const Function& global, const CallContext& context) {
@@ -68,15 +111,17 @@ Compiled compile_function(const Function& global, const CallContext& context) {
 
   Function simplified = simplify(global);
   Propagation propagation = propagate_shardings(simplified, compiled.parameter_shardings, wanted);
+  require_whole_bodies(simplified, propagation);
   Partitioned partitioned = partition(simplified, propagation, compiled.parameter_shardings, wanted,
                                       conversion_costs(rates_of(context.device_kind), global.mesh));
   compiled.result_shardings = std::move(partitioned.result_shardings);
-  Function combined = combine_all_reduces(own_results(simplify(partitioned.function)));
+  Function local = simplify(map_bodies(partitioned.function, as_local));
+  Function combined = combine_all_reduces(own_results(map_bodies(local, own_results)));
   Ordered ordered = order_commit(combined, context.in_place);
   NodeId commit_begin = ordered.commit_begin;
   Function fused = fuse_elementwise(ordered.function, commit_begin);
   // Constants and broadcasts that were pulled into chains are dead now.
-  Function final = remove_dead(fused, commit_begin);
+  Function final = map_bodies(remove_dead(fused, commit_begin), fuse_body);
   compiled.local = {.function = std::make_shared<const Function>(std::move(final)),
                     .commit_begin = commit_begin,
                     .in_place = context.in_place,

@@ -18,11 +18,16 @@ inline constexpr size_t kLocsMax = size_t{1} << 20;
 inline constexpr size_t kMeshAxesMax = 16;
 inline constexpr int kAnnotationPriorityMax = 15;  // Of an annotation.
 inline constexpr int64_t kMeshDevicesMax = int64_t{1} << 24;
-inline constexpr size_t kNameBytesMax = 1024;         // Names, files, scopes.
-inline constexpr size_t kAttrsMax = 64;               // Of a node.
-inline constexpr size_t kAttrTextBytesMax = 65536;    // A string attribute.
-inline constexpr size_t kAttrIntsMax = 4096;          // An attribute that is a list.
-inline constexpr int kBodyDepthMax = 4;               // Fusions inside fusions.
+inline constexpr size_t kNameBytesMax = 1024;          // Names, files, scopes.
+inline constexpr size_t kAttrsMax = 64;                // Of a node.
+inline constexpr size_t kAttrTextBytesMax = 65536;     // A string attribute.
+inline constexpr size_t kAttrIntsMax = 4096;           // An attribute that is a list.
+inline constexpr int kBodyDepthMax = 8;                // Bodies of nodes inside bodies.
+inline constexpr size_t kBodiesMax = size_t{1} << 16;  // Different ones that scans and calls name.
+// Nodes of a function, those of bodies as often as the bodies are named: what a pass that follows
+// each use goes through.
+inline constexpr size_t kExpandedNodesMax = size_t{1} << 22;
+inline constexpr int64_t kScanLengthMax = int64_t{1} << 24;
 inline constexpr size_t kTextBytesMax = 64u << 20;    // A text form.
 inline constexpr size_t kWireWordsMax = 8u << 20;     // A wire form, unpacked: 64 MiB.
 inline constexpr size_t kWireCopiesMax = 256u << 20;  // Bytes that its tables expand to.

@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "ir/graph/bodies.h"
 #include "ir/types/limits.h"
 #include "ir/verify/verify_internal.h"
 
@@ -13,10 +14,7 @@ class FunctionVerifier {
       : f_(function), depth_(depth), outer_(outer), seen_(seen), report_(report) {}
 
   void run() {
-    if (depth_ > kBodyDepthMax) {
-      return add(
-          cat("fusion: bodies lie too deep in one another: expected at most ", kBodyDepthMax));
-    }
+    if (depth_ == 0 && !check_expansion()) return;
     if (!check_sizes()) return;  // Beyond the bounds nothing else is worth saying.
     check_header();
     check_locs();
@@ -51,6 +49,24 @@ class FunctionVerifier {
   NodeId producer(ValueId id) const {
     auto at = std::ranges::upper_bound(f_.nodes, id, {}, &Node::first_result);
     return at == f_.nodes.begin() ? kNone : static_cast<NodeId>(at - f_.nodes.begin() - 1);
+  }
+
+  // Passes follow a body from each node that names it, and a few bodies that name one another often
+  // would keep them for ever.
+  bool check_expansion() {
+    BodySizes sizes;
+    const BodySize size = sizes.of(f_);
+    if (size.depth > kBodyDepthMax) {
+      add(cat("function: bodies lie too deep in one another: expected at most ", kBodyDepthMax,
+              ", got ", size.depth));
+      return false;
+    }
+    if (size.nodes > kExpandedNodesMax) {
+      add(cat("function: too many nodes: expected at most ", kExpandedNodesMax,
+              " when each body counts as often as nodes name it, got ", size.nodes));
+      return false;
+    }
+    return true;
   }
 
   bool check_sizes() {
@@ -168,12 +184,11 @@ class FunctionVerifier {
                cat(name(node), ": region ", node.region,
                    " is out of range: expected at most the number of nodes, ", f_.nodes.size()));
     }
-    if (depth_ > 0 && node.region != 0) {
-      add_node(id, cat(name(node), ": region ", node.region, " inside the body of a fusion"));
-    }
-    if ((node.op == Op::fusion) != (node.body != nullptr)) {
+    const bool takes_body = node.op == Op::fusion || shares_body(node.op);
+    if (takes_body != (node.body != nullptr)) {
       add_node(id,
-               cat(name(node), node.body ? ": only a fusion has a body" : ": the body is missing"));
+               cat(name(node), node.body ? ": it has a body, which only fusions, scans and calls do"
+                                         : ": the body is missing"));
     }
     return report_.count() == before;
   }
@@ -210,18 +225,23 @@ class FunctionVerifier {
       add_node(id, cat("constrain: ", *wrong));
   }
 
-  // True when the body of a fusion has no mistakes of its own.
+  // True when the body has no mistakes of its own.
   bool check_body(NodeId id, const Node& node) {
     const Function& body = *node.body;
     Mistake at = outer_;
-    at.message = cat("the body of fusion %", node.first_result, " of function ", shown(f_.name));
+    at.message =
+        cat("the body of ", name(node), " %", node.first_result, " of function ", shown(f_.name));
     size_t before = report_.count();
     if (!seen_.contains(&body)) {
       verify_function(body, depth_ + 1, at, seen_, report_);
       if (report_.count() == before) seen_.insert(&body);
     }
     if (body.mesh != f_.mesh || body.local != f_.local) {
-      add_node(id, "fusion: the body is of another mesh than the function");
+      add_node(id, cat(name(node), ": the body is of another mesh than the function"));
+    }
+    const auto in_region = [](const Node& inner) { return inner.region != 0; };
+    if (node.op == Op::fusion && std::ranges::any_of(body.nodes, in_region)) {
+      add_node(id, "fusion: a node of the body is in a rematerialisation region");
     }
     return report_.count() == before;
   }

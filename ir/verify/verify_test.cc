@@ -167,7 +167,7 @@ const Case kCases[] = {
     {"reason", [](Function& f) { f.infos[0].reason = static_cast<Reason>(44); },
      "node 0 has the unknown reason 44"},
     {"body of another op", [](Function& f) { f.nodes[1].body = nested(0); },
-     "exp: only a fusion has a body"},
+     "exp: it has a body, which only fusions, scans and calls do"},
     {"no body", [](Function& f) { f.nodes[1].op = Op::fusion; }, "fusion: the body is missing"},
     {"body that does not fit",
      [](Function& f) {
@@ -190,7 +190,7 @@ const Case kCases[] = {
        f.nodes[1].op = Op::fusion;
        f.nodes[1].body = nested(10);
      },
-     "bodies lie too deep in one another: expected at most 4"},
+     "bodies lie too deep in one another: expected at most 8, got 11"},
     {"values that no device holds",
      [](Function& f) {
        f.local = true;
@@ -249,7 +249,7 @@ TEST(VerifyFunction, ReportsAllMistakesSortedByTheUsersLine) {
 }
 
 TEST(VerifyFunction, ASharedBodyCostsOnce) {
-  auto body = nested(4);
+  auto body = nested(kBodyDepthMax);
   Builder b("wide", Mesh{{{"data", 2}}});
   b.parameter("x", f32());
   Function f = b.build();
@@ -258,9 +258,34 @@ TEST(VerifyFunction, ASharedBodyCostsOnce) {
     f.types.push_back(f32());
   }
   f.infos.resize(f.nodes.size());
-  EXPECT_THAT(messages(f), HasSubstr("bodies lie too deep"));  // nested(4) in a body is too deep.
+  EXPECT_THAT(messages(f), HasSubstr("bodies lie too deep"));  // One more than fit.
   for (Node& node : f.nodes) node.body = body->nodes[0].body;
   EXPECT_EQ(messages(f), "");
+}
+
+// Bodies 0 ... count - 1, each naming the one before `times` times.
+std::shared_ptr<const Function> tower(int count, int times) {
+  std::shared_ptr<const Function> body;
+  for (int i = 0; i < count; ++i) {
+    Builder b("body");
+    Value x = b.parameter("x", f32());
+    for (int k = 0; k < times; ++k)
+      x = body == nullptr ? exp(x) : b.emit(Op::call, {x}, {}, Loc::current(), body)[0];
+    b.result("y", x);
+    body = std::make_shared<const Function>(b.build());
+  }
+  return body;
+}
+
+TEST(VerifyFunction, BodiesThatNameOneAnotherTooOftenAreRefused) {
+  EXPECT_EQ(messages(*tower(3, 100)), "");
+  EXPECT_THAT(messages(*tower(5, 100)), HasSubstr("too many nodes: expected at most 4194304 when "
+                                                  "each body counts as often as nodes name it"));
+}
+
+TEST(VerifyFunction, ABodyThatIsSharedAtSeveralDepthsIsMeasuredAtTheDeepest) {
+  EXPECT_EQ(messages(*tower(kBodyDepthMax + 1, 1)), "");
+  EXPECT_THAT(messages(*tower(kBodyDepthMax + 2, 1)), HasSubstr("lie too deep in one another"));
 }
 
 }  // namespace

@@ -1,7 +1,9 @@
 #include <bit>
 #include <cmath>
 #include <limits>
+#include <map>
 
+#include "ir/graph/bodies.h"
 #include "ir/wire/wire.h"
 
 namespace gangway {
@@ -11,7 +13,10 @@ namespace {
 // that no two graphs give one sequence.
 class GraphHasher {
  public:
-  GraphHasher() { add(kWireVersionMin); }
+  using BodyHashes = std::map<const Function*, Hash128>;
+
+  // Begins with the first version of the wire form, whose graphs keep their hashes.
+  explicit GraphHasher(BodyHashes* bodies) : bodies_(bodies) { add(kWireVersionMin); }
 
   void add(const Function& f) {
     add(f.name);
@@ -132,7 +137,25 @@ class GraphHasher {
     add(node.results);
     add(node.region);
     add(node.body != nullptr);
-    if (node.body != nullptr) add(*node.body);
+    if (node.body == nullptr) return;
+    if (shares_body(node.op)) {
+      const Hash128& hash = hash_of_body(node.body.get());
+      add(hash.high);
+      add(hash.low);
+    } else {
+      add(*node.body);
+    }
+  }
+
+  // Once for each body: what nodes share and what is only alike hash alike.
+  const Hash128& hash_of_body(const Function* body) {
+    auto found = bodies_->find(body);
+    if (found == bodies_->end()) {
+      GraphHasher hasher(bodies_);
+      hasher.add(*body);
+      found = bodies_->emplace(body, hasher.finish()).first;
+    }
+    return found->second;
   }
 
   void add(const ProgramNode& node) {
@@ -161,11 +184,13 @@ class GraphHasher {
   }
 
   Hasher hasher_;
+  BodyHashes* bodies_;
 };
 
 template <class Graph>
 Hash128 hash_of(const Graph& graph) {
-  GraphHasher hasher;
+  GraphHasher::BodyHashes bodies;
+  GraphHasher hasher(&bodies);
   hasher.add(graph);
   return hasher.finish();
 }

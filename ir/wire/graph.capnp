@@ -29,6 +29,8 @@ struct Graph {
     function @3 :Function;
     program @4 :Program;
   }
+  bodies @5 :List(Function);
+  # Of scans and calls, each once. A body's own nodes name bodies that stand before it.
 }
 
 struct Type {
@@ -102,6 +104,7 @@ struct Function {
     inputs @3 :List(UInt32);
     attrs @4 :List(Attr);
     body @5 :Function;  # Of a fusion; else null.
+    sharedBody @6 :UInt32 = 0xffffffff;  # Of a scan or call: index into Graph.bodies.
   }
 
   struct Sharding {

@@ -16,7 +16,7 @@
 namespace gangway {
 
 // A graph is written as the lowest version that can say it: 2 has cut orders and reductions of
-// placements, which most graphs leave at their defaults.
+// placements, which most graphs leave at their defaults, and bodies that nodes share.
 inline constexpr uint32_t kWireVersionMin = 1;
 inline constexpr uint32_t kWireVersionMax = 2;
 

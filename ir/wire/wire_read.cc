@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "ir/graph/bodies.h"
 #include "ir/types/limits.h"
 #include "ir/verify/verify.h"
 #include "ir/wire/graph.capnp.h"
@@ -33,6 +34,7 @@ class Reader {
     auto types = root.getTypes();
     types_.reserve(bounded("types", types.size(), kValuesMax));
     for (auto type : types) types_.push_back(read_type(type));
+    read_bodies(root.getBodies());
   }
 
   Function read_function(wire::Function::Reader in, int depth) {
@@ -83,6 +85,17 @@ class Reader {
   }
 
  private:
+  // Each is bounded before one that names it is read, so that none lies too deep to be let go of.
+  void read_bodies(capnp::List<wire::Function>::Reader in) {
+    bodies_.reserve(bounded("bodies", in.size(), kBodiesMax));
+    BodySizes sizes;
+    for (auto body : in) {
+      bodies_.push_back(std::make_shared<const Function>(read_function(body, 1)));
+      if (sizes.of(*bodies_.back()).depth >= kBodyDepthMax)
+        fail(cat("bodies nest too deep: expected at most ", kBodyDepthMax));
+    }
+  }
+
   template <class Entry>
   static const Entry& entry(const char* what, const std::vector<Entry>& table, uint32_t id) {
     if (id >= table.size()) fail(cat(what, " ", id, " does not exist: there are ", table.size()));
@@ -180,6 +193,8 @@ class Reader {
     node.attrs = read_attrs(in.getAttrs());
     if (in.hasBody()) {
       node.body = std::make_shared<Function>(read_function(in.getBody(), depth + 1));
+    } else if (in.getSharedBody() != kNone) {
+      node.body = entry("body", bodies_, in.getSharedBody());
     }
     return node;
   }
@@ -239,6 +254,7 @@ class Reader {
 
   std::vector<std::string> strings_;
   std::vector<Type> types_;
+  std::vector<std::shared_ptr<const Function>> bodies_;
   size_t bytes_ = 0;  // Copied from the tables.
 };
 
@@ -255,6 +271,7 @@ auto with_message(std::span<const std::byte> bytes, Read read) {
       fail(cat("this is version ", root.getVersion(), ": expected version ", kWireVersionMin,
                " to ", kWireVersionMax));
     }
+    if (root.getVersion() == kWireVersionMin && root.hasBodies()) fail("version 1 has no bodies");
     auto graph = read(root);
     if (in.tryGetReadBuffer().size() > 0) fail("too long: expected nothing behind the graph");
     return graph;

@@ -201,6 +201,52 @@ TEST(ContentHash, TellsCutOrdersAndPrioritiesApart) {
   EXPECT_TRUE(hashes.insert(to_string(content_hash(f))).second);
 }
 
+std::shared_ptr<const Function> layer_body() {
+  Builder b("layer");
+  Value x = b.parameter("x", f32({4}));
+  for (int i = 0; i < 50; ++i) x = exp(x, {"model.cc", 1 + i});
+  b.result("y", x);
+  return std::make_shared<const Function>(b.build());
+}
+
+Function calls(int count, bool shared) {
+  Builder b("f");
+  const auto body = layer_body();
+  Value x = b.parameter("x", f32({4}));
+  for (int i = 0; i < count; ++i)
+    x = b.emit(Op::call, {x}, {}, {"model.cc", 7}, shared ? body : layer_body())[0];
+  b.result("y", x);
+  return b.build();
+}
+
+TEST(Wire, ABodyIsWrittenOnceHoweverManyNodesNameIt) {
+  const Function f = calls(100, true);
+  EXPECT_LT(to_wire(f).size(), to_wire(calls(100, false)).size() / 10);
+  const Function back = function_from_wire(to_wire(f));
+  EXPECT_TRUE(same_graph(back, f));
+  EXPECT_EQ(back.nodes[0].body, back.nodes[99].body) << "and read once";
+  const Function parsed = parse_function(print(f));
+  EXPECT_EQ(parsed.nodes[0].body, parsed.nodes[99].body);
+}
+
+TEST(Wire, WhatHasNoBodiesIsWrittenAsVersionOne) {
+  EXPECT_EQ(version_of(to_wire(small_program())), 1u);
+  EXPECT_EQ(version_of(to_wire(calls(1, true))), 2u);
+}
+
+TEST(Wire, DamagedBodiesGiveAnErrorOrAValidFunction) {
+  damage(to_wire(parse_function("body 0 func @g(%0 \"x\": f32[4]) { return %0 \"y\" } "
+                                "func @f(%0 \"x\": f32[4]) { %1: f32[4] = call %0 body 0 "
+                                "%2: f32[4] = scan %1 {carries = 1, length = 3} body 0 "
+                                "return %2 \"y\" }")),
+         [](const Bytes& damaged) { return outcome([&] { return function_from_wire(damaged); }); });
+}
+
+TEST(ContentHash, DoesNotDependOnWhetherEqualBodiesAreShared) {
+  EXPECT_TRUE(same_graph(calls(3, true), calls(3, false)));
+  EXPECT_EQ(content_hash(calls(3, true)), content_hash(calls(3, false)));
+}
+
 TEST(ContentHash, IsTheSameInEveryProcessAndVersion) {
   // A change of this number breaks caches between versions: then kWireVersionMin must change too.
   Function f = parse_function("func @f(%0 \"x\": f32[4]) { %1: f32[4] = exp %0 return %1 \"y\" }");

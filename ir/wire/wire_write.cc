@@ -5,6 +5,7 @@
 #include <map>
 #include <tuple>
 
+#include "ir/graph/bodies.h"
 #include "ir/wire/graph.capnp.h"
 #include "ir/wire/wire.h"
 
@@ -56,6 +57,8 @@ class Writer {
   template <class Graph>
   std::vector<std::byte> run(const Graph& graph) {
     auto root = message_.initRoot<wire::Graph>();
+    add_bodies(graph);
+    write_bodies(root);
     write_graph(root, graph);
     root.setVersion(version_);
     auto strings = root.initStrings(strings_.size());
@@ -76,6 +79,16 @@ class Writer {
   }
 
  private:
+  void add_bodies(const Function& f) { bodies_.add(f); }
+  void add_bodies(const Program& p) {
+    for (const auto& function : p.functions) bodies_.add(*function);
+  }
+  void write_bodies(wire::Graph::Builder root) {
+    if (bodies_.size() == 0) return;
+    version_ = 2;
+    auto bodies = root.initBodies(bodies_.size());
+    for (uint32_t i = 0; i < bodies.size(); ++i) write(bodies[i], bodies_[i]);
+  }
   void write_graph(wire::Graph::Builder root, const Function& f) { write(root.initFunction(), f); }
   void write_graph(wire::Graph::Builder root, const Program& p) { write(root.initProgram(), p); }
 
@@ -163,7 +176,12 @@ class Writer {
     out.setRegion(node.region);
     fill(out.initInputs(count(node.inputs.size())), node.inputs);
     if (node.attrs.size() > 0) write(out.initAttrs(count(node.attrs.size())), node.attrs);
-    if (node.body != nullptr) write(out.initBody(), *node.body);
+    if (node.body == nullptr) return;
+    if (shares_body(node.op)) {
+      out.setSharedBody(bodies_.at(node.body.get()));
+    } else {
+      write(out.initBody(), *node.body);
+    }
   }
 
   void write_shardings(wire::Function::Builder out, const Function& f) {
@@ -235,6 +253,7 @@ class Writer {
   }
 
   capnp::MallocMessageBuilder message_;
+  BodyTable bodies_;
   Table<std::string> strings_;
   Table<Type, TypeLess> types_;
   uint32_t version_ = kWireVersionMin;

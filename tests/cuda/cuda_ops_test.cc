@@ -12,6 +12,8 @@
 #include "ir/build/builder.h"
 #include "ir/build/custom_call.h"
 #include "ir/build/ops.h"
+#include "ir/build/scan.h"
+#include "ir/graph/bodies.h"
 #include "tests/cuda/card_suites.h"
 #include "tests/cuda/emulated_gpu.h"
 #include "tests/cuda/op_checks.h"
@@ -40,7 +42,7 @@ TEST_P(CudaOps, EqualTheReference) {
     Rng rng(seed);
     OpDevices devices(emulated::card_maker(seed).make(), 2);
     for (const OpCase& test : op_table::all_cases(dtype)) {
-      if (test.op == Op::custom_call) continue;
+      if (test.op == Op::custom_call || shares_body(test.op)) continue;
       expect_the_reference(devices, test, dtype, rng);
       if (HasFailure()) return;
     }
@@ -92,10 +94,20 @@ TEST(CudaOps, AUsersKernelIsRefusedWithTheUsersLine) {
                  "custom_call(f32[2]): the CUDA device has no kernel: a user's kernel runs on CPU");
 }
 
+TEST(CudaOps, AScanIsRefusedWithTheUsersLine) {
+  Builder b("f");
+  const Value x = b.parameter("x", f32({2}));
+  b.result("y", scan(b, {.length = 2, .carries = x}, [](const ScanStep& at) -> Scanned {
+                  return {.carries = at.carries * 2};
+                }).carries);
+  expect_refusal(b, "scan(f32[2]): the CUDA device has no kernel: cards run no bodies yet");
+}
+
 TEST(CudaOps, EveryOpHasAKernelOrIsAStepOrIsRefused) {
   for (int i = 0; i < kOpCount; ++i) {
     const auto op = static_cast<Op>(i);
-    const bool has_none = row(op).meets || op == Op::timed || op == Op::custom_call;
+    const bool has_none =
+        row(op).meets || op == Op::timed || op == Op::custom_call || shares_body(op);
     EXPECT_NE(cuda::has_kernel(op), has_none) << to_string(op);
   }
 }

@@ -2,8 +2,10 @@
 
 #include <cmath>
 
+#include "ir/graph/bodies.h"
 #include "ir/types/axis_list.h"
 #include "runtime/base/error.h"
+#include "tests/interpret/bodies.h"
 #include "tests/interpret/collective.h"
 #include "tests/interpret/reference.h"
 
@@ -146,11 +148,33 @@ void run_together(const Function& function, NodeId id, std::vector<Device>& devi
   if (options.traffic != nullptr) options.traffic->push_back(std::move(traffic));
 }
 
+// A scan or a call on all devices in lockstep: there may be collectives in its body.
+void run_body(const Node& node, std::vector<Device>& devices, InterpretOptions options) {
+  internal::OfDevices operands;
+  operands.reserve(devices.size());
+  for (const Device& device : devices) operands.push_back(device.inputs(node));
+  const std::vector<Type> types = types_of(operands[0]);
+  const OpCall call{node.op, types, node.attrs, node.body.get()};
+  const auto run = [&](const internal::OfDevices& arguments) {
+    return interpret_local(*node.body, arguments, options);
+  };
+  internal::OfDevices results =
+      node.op == Op::scan ? internal::run_scan(call, operands, run) : run(operands);
+  for (size_t d = 0; d < devices.size(); ++d) {
+    for (Literal& result : results[d]) devices[d].append(std::move(result));
+  }
+}
+
 }  // namespace
 
 std::vector<Literal> evaluate(const OpCall& call, const std::vector<Literal>& inputs,
                               InterpretOptions options) {
-  if (call.op == Op::fusion) return interpret(*call.body, inputs, options);
+  if (call.op == Op::fusion || call.op == Op::call) return interpret(*call.body, inputs, options);
+  if (call.op == Op::scan) {
+    return internal::run_scan(call, {inputs}, [&](const internal::OfDevices& arguments) {
+      return internal::OfDevices{interpret(*call.body, arguments[0], options)};
+    })[0];
+  }
   internal::Reference reference = internal::reference_of(call.op);
   if (reference == nullptr) {
     throw Error(ErrorKind::kUnimplemented,
@@ -181,10 +205,13 @@ std::vector<std::vector<Literal>> interpret_local(
   devices.reserve(arguments.size());
   for (const std::vector<Literal>& of_device : arguments) devices.emplace_back(function, of_device);
   for (NodeId id = 0; id < function.nodes.size(); ++id) {
-    if (internal::group_reference_of(function.nodes[id].op) != nullptr) {
+    const Node& node = function.nodes[id];
+    if (internal::group_reference_of(node.op) != nullptr) {
       run_together(function, id, devices, options);
+    } else if (shares_body(node.op)) {
+      run_body(node, devices, options);
     } else {
-      for (Device& device : devices) device.run(function.nodes[id], options);
+      for (Device& device : devices) device.run(node, options);
     }
   }
   std::vector<std::vector<Literal>> results;

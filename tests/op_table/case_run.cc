@@ -3,9 +3,23 @@
 #include <cmath>
 #include <cstdlib>
 
+#include "ir/graph/bodies.h"
+#include "ir/transforms/memory/own_results.h"
 #include "runtime/base/cat.h"
 
 namespace gangway::op_table {
+
+namespace {
+
+// As the passes leave a body for devices.
+std::shared_ptr<const Function> local_body(const OpCase& test) {
+  if (!shares_body(test.op)) return test.body;
+  Function body = *test.body;
+  body.local = true;
+  return std::make_shared<const Function>(own_results(std::move(body)));
+}
+
+}  // namespace
 
 std::shared_ptr<Function> function_of(const OpCase& test, const std::vector<Literal>& inputs) {
   auto function = std::make_shared<Function>();
@@ -19,7 +33,7 @@ std::shared_ptr<Function> function_of(const OpCase& test, const std::vector<Lite
     node.inputs.push_back(static_cast<ValueId>(i));
   }
   const std::vector<Type> results = infer_types(test.op, types, node.attrs, test.body.get());
-  node.body = test.body;
+  node.body = local_body(test);
   node.first_result = static_cast<ValueId>(types.size());
   node.results = static_cast<uint32_t>(results.size());
   function->types = types;

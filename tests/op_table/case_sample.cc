@@ -19,7 +19,7 @@ Sample::Sample(const OpCase& op_case, Rng& rng)
 }
 
 bool Sample::can_evaluate() const {
-  return op == Op::fusion || internal::reference_of(op) != nullptr;
+  return body != nullptr || internal::reference_of(op) != nullptr;
 }
 
 std::string Sample::text() const {

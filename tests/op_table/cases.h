@@ -19,7 +19,7 @@ struct OpCase {
   Op op;
   Attrs attrs;
   std::function<std::vector<Literal>(Rng&)> make;  // The inputs.
-  std::shared_ptr<const Function> body;            // Op::fusion only.
+  std::shared_ptr<const Function> body;            // fusion, scan and call only.
 };
 
 // How an input is filled.

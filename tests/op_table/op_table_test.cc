@@ -40,7 +40,7 @@ void expect_near(const Literal& got, const Literal& expected, double tolerance) 
 TEST(OpTable, EveryOpHasACaseAndAReference) {
   std::set<Op> seen;
   for (const Sample& sample : samples(DType::kF32)) seen.insert(sample.op);
-  const std::set<Op> without_reference = {Op::custom_call, Op::fusion};
+  const std::set<Op> without_reference = {Op::custom_call, Op::fusion, Op::scan, Op::call};
   for (int i = 0; i < kOpCount; ++i) {
     Op op = static_cast<Op>(i);
     EXPECT_TRUE(seen.contains(op)) << to_string(op) << " has no case";
@@ -179,7 +179,8 @@ struct Differentiated {
       weight_data.push_back(
           random_literal(type, is_float(type.dtype) ? Fill::kAny : Fill::kBool, rng));
     }
-    std::vector<Value> results = b.emit(sample.op, values, sample.attrs, Loc::current());
+    std::vector<Value> results =
+        b.emit(sample.op, values, sample.attrs, Loc::current(), sample.body);
     Value loss = b.constant(f64(), 0);
     for (size_t r = 0; r < results.size(); ++r) {
       bool skipped = sample.op == Op::attention && r == 1;  // The rule offers none through lse.

@@ -1,6 +1,7 @@
 // Cases of the ops that move, reduce and multiply.
 #include "ir/build/builder.h"
 #include "ir/build/ops.h"
+#include "ir/build/scan.h"
 #include "tests/op_table/cases.h"
 
 namespace gangway::op_table {
@@ -119,6 +120,40 @@ void add_fusion(Cases& c) {
   c.list.push_back({Op::fusion, {}, inputs({{type}, {type}}), body});
 }
 
+// A case of the last node that a builder holds, and its operands, which are parameters.
+void add_traced(Cases& c, const Builder& b) {
+  const Function& f = b.function();
+  const Node& node = f.nodes.back();
+  std::vector<Input> operands;
+  for (ValueId input : node.inputs) operands.push_back({f.types[input]});
+  c.list.push_back({node.op, node.attrs, inputs(std::move(operands)), node.body});
+}
+
+void add_bodies(Cases& c) {
+  const Type row{c.dtype, {4}};
+  for (int64_t length : {0, 1, 3}) {
+    for (bool reverse : {false, true}) {
+      Builder b("scan");
+      const Value x = b.parameter("x", row), w = b.parameter("w", row);
+      const Value rows = b.parameter("rows", {c.dtype, {length, 4}});
+      scan(b,
+           {.length = length, .carries = x, .invariants = w, .stacked = rows, .reverse = reverse},
+           [](const ScanStep& at) -> Scanned {
+             const Value y = tanh(at.carries * at.invariants + at.slices);
+             return {.carries = y, .stacked = y * at.slices};
+           });
+      add_traced(c, b);
+    }
+  }
+  Builder inner("inner");
+  const Value x = inner.parameter("x", row), w = inner.parameter("w", row);
+  inner.result("y", tanh(x * w));
+  Builder b("call");
+  call(b, std::make_shared<const Function>(inner.build()),
+       {b.parameter("x", row), b.parameter("w", row)});
+  add_traced(c, b);
+}
+
 }  // namespace
 
 void add_shape_cases(DType dtype, std::vector<OpCase>& cases) {
@@ -128,6 +163,7 @@ void add_shape_cases(DType dtype, std::vector<OpCase>& cases) {
   add_reductions(c);
   add_dots(c);
   add_fusion(c);
+  add_bodies(c);
 }
 
 }  // namespace gangway::op_table

@@ -7,6 +7,8 @@
 #include "ir/build/builder.h"
 #include "ir/build/ops.h"
 #include "ir/build/program_builder.h"
+#include "ir/build/scan.h"
+#include "ir/graph/bodies.h"
 
 namespace gangway::testing {
 namespace {
@@ -95,6 +97,42 @@ bool is_traceable(Value value) {
   return is_float(value.dtype()) && value.type().elements() < 65536;
 }
 
+std::shared_ptr<const Function> random_body(Random& random, const Mesh& mesh, const Type& type) {
+  Builder builder("fused " + std::to_string(random() % 10), mesh);
+  Value x = builder.parameter("x", type);
+  Value y = exp(x, {"body.cc", 3});
+  if (chance(random, 50)) y = neg(y, {"body.cc", 4});
+  builder.result("y", y);
+  return std::make_shared<Function>(builder.build());
+}
+
+void trace(Random& random, Builder& builder, std::vector<Value>& values, int depth);
+
+// A scan whose body is as random, or two calls of one function.
+std::vector<Value> random_bodies(Random& random, Builder& builder, const std::vector<Value>& values,
+                                 int depth) {
+  const Loc loc{"model/bodies.cc", static_cast<int>(1 + below(random, 500))};
+  const Value x = any(random, values);
+  if (chance(random, 50)) {
+    const auto body = random_body(random, builder.function().mesh, x.type());
+    const Value y = call(builder, body, {x}, loc)[0];
+    return {y, call(builder, body, {y}, loc)[0]};
+  }
+  const ScanOperands operands{.length = static_cast<int64_t>(2 + below(random, 3)),
+                              .carries = x,
+                              .invariants = any(random, values),
+                              .reverse = chance(random, 50),
+                              .name = random_name(random)};
+  const auto body = [&](const ScanStep& at) -> Scanned {
+    std::vector<Value> inside = {at.carries, at.invariants};
+    trace(random, at.builder, inside, depth + 1);
+    return {.carries = Operand(at.carries, loc) * Operand(0.5, loc),
+            .stacked = any(random, inside)};
+  };
+  const Scanned done = scan(builder, operands, body, loc);
+  return {done.carries, done.stacked};
+}
+
 void trace(Random& random, Builder& builder, std::vector<Value>& values, int depth) {
   for (size_t i = 2 + below(random, 6); i > 0; --i) {
     if (depth < 3 && chance(random, 15)) {
@@ -104,19 +142,12 @@ void trace(Random& random, Builder& builder, std::vector<Value>& values, int dep
       Builder::Region region(builder);
       trace(random, builder, values, depth + 1);
     }
-    for (Value value : random_op(random, values)) {
+    const bool bodies = depth < 3 && chance(random, 8);
+    for (Value value :
+         bodies ? random_bodies(random, builder, values, depth) : random_op(random, values)) {
       if (is_traceable(value)) values.push_back(value);
     }
   }
-}
-
-std::shared_ptr<const Function> random_body(Random& random, const Mesh& mesh, const Type& type) {
-  Builder builder("fused " + std::to_string(random() % 10), mesh);
-  Value x = builder.parameter("x", type);
-  Value y = exp(x, {"body.cc", 3});
-  if (chance(random, 50)) y = neg(y, {"body.cc", 4});
-  builder.result("y", y);
-  return std::make_shared<Function>(builder.build());
 }
 
 void append_fusion(Random& random, Function& f) {
@@ -197,6 +228,12 @@ void change(Function& f, Random& random) {
     return;
   }
   Node& node = f.nodes[below(random, f.nodes.size())];
+  if (shares_body(node.op) && chance(random, 50)) {
+    auto body = std::make_shared<Function>(*node.body);
+    change(*body, random);
+    node.body = std::move(body);
+    return;
+  }
   switch (below(random, 6)) {
     case 0: f.name += "'"; break;
     case 1: node.attrs.set("new", static_cast<int64_t>(random() % 100)); break;

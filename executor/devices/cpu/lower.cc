@@ -11,7 +11,10 @@ void not_on_cpu(const LowerCall& call, const std::string& why) {
   throw no_kernel(call, "CPU", why);
 }
 
-bool has_kernel(Op op) { return kernel_family(op) != KernelFamily::kStep; }
+bool has_kernel(Op op) {
+  const KernelFamily family = kernel_family(op);
+  return family != KernelFamily::kStep && family != KernelFamily::kBody;
+}
 
 Lowered lower(const LowerCall& call) {
   switch (kernel_family(call.op())) {
@@ -32,6 +35,7 @@ Lowered lower(const LowerCall& call) {
     case KernelFamily::kMoe: return lower_moe(call);
     case KernelFamily::kAdamw: return lower_adamw(call);
     case KernelFamily::kCustom: return lower_custom(call);
+    case KernelFamily::kBody: not_on_cpu(call, "devices run no bodies yet");
     case KernelFamily::kStep: break;
   }
   not_on_cpu(call, "its members can't meet on this kind of device");

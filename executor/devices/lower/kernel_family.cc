@@ -19,6 +19,8 @@ KernelFamily kernel_family(Op op) {
   }
   static const std::map<Op, KernelFamily> kByOp = {
       {Op::fusion, KernelFamily::kFusion},
+      {Op::scan, KernelFamily::kBody},
+      {Op::call, KernelFamily::kBody},
       {Op::custom_call, KernelFamily::kCustom},
       {Op::constant, KernelFamily::kFill},
       {Op::iota, KernelFamily::kFill},

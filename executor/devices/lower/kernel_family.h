@@ -27,6 +27,7 @@ enum class KernelFamily : uint8_t {
   kAttention,
   kMoe,  // grouped products, routing, dispatch, combine
   kAdamw,
+  kBody,    // scan, call
   kCustom,  // A user's kernel, for memory of the host.
 };
 

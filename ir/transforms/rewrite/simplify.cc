@@ -1,8 +1,11 @@
 #include "ir/transforms/rewrite/simplify.h"
 
+#include <algorithm>
 #include <map>
 #include <tuple>
 
+#include "ir/graph/bodies.h"
+#include "ir/transforms/rewrite/body_uses.h"
 #include "ir/transforms/rewrite/rewrite.h"
 
 namespace gangway {
@@ -18,14 +21,19 @@ bool is_identity(const Function& function, const Node& node) {
 // Nodes whose result must not be shared: each is meant to run where it stands.
 bool is_unique(Op op) { return op == Op::barrier || op == Op::timed || op == Op::custom_call; }
 
+bool any_live(const std::vector<bool>& live, const Node& node) {
+  const auto first = live.begin() + node.first_result;
+  return std::find(first, first + node.results, true) != first + node.results;
+}
+
+// Every operand of a node that runs is needed.
 std::vector<bool> live_nodes(const Function& function) {
   std::vector<bool> wanted(function.types.size(), false);
   for (ValueId result : function.results) wanted[result] = true;
   std::vector<bool> live(function.nodes.size(), false);
   for (NodeId id = static_cast<NodeId>(function.nodes.size()); id-- > 0;) {
     const Node& node = function.nodes[id];
-    for (uint32_t r = 0; r < node.results; ++r)
-      live[id] = live[id] || wanted[node.first_result + r];
+    live[id] = any_live(wanted, node);
     if (!live[id]) continue;
     for (ValueId input : node.inputs) wanted[input] = true;
   }
@@ -54,37 +62,96 @@ std::string attrs_key(const Attrs& attrs) {
   return key;
 }
 
-}  // namespace
-
-Function simplify(const Function& function) {
-  std::vector<bool> live = live_nodes(function);
-  Rewriter out(function);
-  using Key = std::tuple<Op, std::vector<ValueId>, std::string>;
-  std::map<Key, ValueId> seen;
-  for (NodeId id = 0; id < function.nodes.size(); ++id) {
-    const Node& node = function.nodes[id];
-    if (!live[id]) continue;
-    if (is_identity(function, node)) {
-      out.set(node.first_result, out.at(node.inputs[0]));
-      continue;
+class Simplifier {
+ public:
+  Function run(const Function& function) {
+    const std::vector<bool> live = live_values(function);
+    Rewriter out(function);
+    using Key = std::tuple<Op, std::vector<ValueId>, std::string>;
+    std::map<Key, ValueId> seen;
+    for (NodeId id = 0; id < function.nodes.size(); ++id) {
+      const Node& node = function.nodes[id];
+      if (!any_live(live, node)) continue;
+      if (is_identity(function, node)) {
+        out.set(node.first_result, out.at(node.inputs[0]));
+        continue;
+      }
+      if (shares_body(node.op)) {
+        narrow(out, id, live);
+        continue;
+      }
+      if (is_unique(node.op) || node.body) {
+        out.copy(id);
+        continue;
+      }
+      std::vector<ValueId> inputs;
+      inputs.reserve(node.inputs.size());
+      for (ValueId input : node.inputs) inputs.push_back(out.at(input));
+      auto [at, is_new] = seen.try_emplace({node.op, inputs, attrs_key(node.attrs)}, kNone);
+      if (is_new) {
+        out.copy(id);
+        at->second = out.at(node.first_result);
+      } else {
+        for (uint32_t r = 0; r < node.results; ++r) out.set(node.first_result + r, at->second + r);
+      }
     }
-    if (is_unique(node.op) || node.body) {
-      out.copy(id);
-      continue;
+    return out.finish();
+  }
+
+ private:
+  // A scan or call with the operands and results that are needed alone, and its body simplified.
+  void narrow(Rewriter& out, NodeId id, const std::vector<bool>& live) {
+    const Function& function = out.source();
+    Node node = function.nodes[id];
+    std::vector<bool> read(node.results);
+    for (uint32_t r = 0; r < node.results; ++r) read[r] = live[node.first_result + r];
+    const BodyUse use = used_by(node, read);
+    std::vector<Type> types;
+    for (uint32_t r = 0; r < node.results; ++r) {
+      if (use.results[r]) types.push_back(function.types[node.first_result + r]);
     }
     std::vector<ValueId> inputs;
-    inputs.reserve(node.inputs.size());
-    for (ValueId input : node.inputs) inputs.push_back(out.at(input));
-    auto [at, is_new] = seen.try_emplace({node.op, inputs, attrs_key(node.attrs)}, kNone);
-    if (is_new) {
-      out.copy(id);
-      at->second = out.at(node.first_result);
-    } else {
-      for (uint32_t r = 0; r < node.results; ++r) out.set(node.first_result + r, at->second + r);
+    for (size_t i = 0; i < node.inputs.size(); ++i) {
+      if (use.operands[i]) inputs.push_back(out.at(node.inputs[i]));
+    }
+    node.inputs = std::move(inputs);
+    if (node.op == Op::scan) count_operands(node, use);
+    node.body = body(node.body, use);
+    const uint32_t results = node.results;
+    const ValueId old = node.first_result;
+    ValueId next = out.append(std::move(node), types, function.infos[id]);
+    for (uint32_t r = 0; r < results; ++r) {
+      if (use.results[r]) out.set(old + r, next++);
     }
   }
-  return out.finish();
-}
+
+  static void count_operands(Node& node, const BodyUse& use) {
+    const ScanLayout scan(node.attrs);
+    const auto begin = use.operands.begin();
+    const auto count = [](auto first, auto last) { return int64_t{std::count(first, last, true)}; };
+    const auto carries = begin + static_cast<std::ptrdiff_t>(scan.carries);
+    const auto invariants = begin + static_cast<std::ptrdiff_t>(scan.first_stacked());
+    node.attrs.set("carries", count(begin, carries));
+    node.attrs.set("invariants", count(carries, invariants));
+  }
+
+  // Nodes that need the same of one body share what becomes of it.
+  std::shared_ptr<const Function> body(const std::shared_ptr<const Function>& of,
+                                       const BodyUse& use) {
+    auto [at, is_new] = bodies_.try_emplace({of.get(), use.operands, use.results});
+    if (!is_new) return at->second;
+    Function simplified = run(keep_results(*of, use.results));
+    auto made = std::make_shared<const Function>(keep_parameters(simplified, use.operands));
+    return bodies_[{of.get(), use.operands, use.results}] = std::move(made);
+  }
+
+  using BodyKey = std::tuple<const Function*, std::vector<bool>, std::vector<bool>>;
+  std::map<BodyKey, std::shared_ptr<const Function>> bodies_;
+};
+
+}  // namespace
+
+Function simplify(const Function& function) { return Simplifier().run(function); }
 
 Function remove_dead(const Function& function, NodeId& commit_begin) {
   std::vector<bool> live = live_nodes(function);

@@ -1,0 +1,20 @@
+// What scans and calls mean: on one device, or on all devices of a mesh in lockstep.
+//
+// Threads: pure functions.
+#pragma once
+
+#include <functional>
+#include <vector>
+
+#include "ir/op_table/op.h"
+#include "ir/types/literal.h"
+
+namespace gangway::internal {
+
+using OfDevices = std::vector<std::vector<Literal>>;  // [device][operand or result]
+
+// `run` runs the body on all devices.
+OfDevices run_scan(const OpCall& call, const OfDevices& operands,
+                   const std::function<OfDevices(const OfDevices&)>& run);
+
+}  // namespace gangway::internal
