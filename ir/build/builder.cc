@@ -71,7 +71,8 @@ Value Builder::constant(Type type, double value, Loc loc) {
 Value Builder::shard(Value value, const AxisPlacements& placements, int priority, Loc loc) {
   try {
     require_own({value}, Op::constrain);
-    if (auto wrong = internal::placements_mistake(value.type(), function_.mesh, placements))
+    if (auto wrong = internal::placements_mistake(value.type(), function_.mesh, placements,
+                                                  internal::Cuts::kAny))
       throw Error(ErrorKind::kInvalid, "shard: " + *wrong);
   } catch (const Error& error) {
     fail(error, loc);

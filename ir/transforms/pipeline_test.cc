@@ -190,6 +190,23 @@ TEST(Propagation, TwoAxesCutADimensionOnlyInEqualParts) {
       << "12 rows were cut in eight";
 }
 
+TEST(Pipeline, PaddedPartsReachOnlyOpsThatKeepZeros) {
+  Builder b("padded", kMesh);
+  Value x = b.shard(b.parameter("x", f32({10, 4})), {{"data", shard(0)}});
+  b.result("y", exp(sin(x)));
+  const Compiled compiled = compile_function(b.build(), {});
+  const Function& local = *compiled.local.function;
+  EXPECT_EQ(local.types[local.results[0]], f32({10, 4})) << "results have no padding";
+  const auto type_of = [&](Op op) {
+    for (const Node& node : local.nodes) {
+      if (node.op == op) return local.types[node.first_result];
+    }
+    return Type{};
+  };
+  EXPECT_EQ(type_of(Op::sin), f32({3, 4})) << "10 rows over 4 devices";
+  EXPECT_EQ(type_of(Op::exp), f32({10, 4})) << "the exponential of padding is not zero";
+}
+
 // Which collectives a step of one layer takes, in order: y = x . w, and a step of AdamW on w. The
 // batch is cut over `data`; `weight` and `moments` say how w and its moments are stored.
 std::vector<std::string> collectives_of_step(const AxisPlacements& weight,

@@ -60,9 +60,8 @@ class Partitioner {
 
   Type local(ValueId value, const Sharding& sharding) const {
     auto type = local_type(global_.types[value], global_.mesh, sharding);
-    GW_ASSERT(type.has_value() && cuts_evenly(global_.types[value], global_.mesh, sharding),
-              "value %", value, " ", to_string(global_.types[value]), " can't be cut as ",
-              to_string(global_.mesh, sharding));
+    GW_ASSERT(type.has_value(), "value %", value, " ", to_string(global_.types[value]),
+              " can't be cut as ", to_string(global_.mesh, sharding));
     return *type;
   }
 
@@ -85,11 +84,16 @@ class Partitioner {
     return std::nullopt;
   }
 
-  // What propagation gave, with sums done.
+  // What propagation gave, with sums done, in equal parts.
   Sharding settled(ValueId value) const {
     Sharding sharding = propagation_.shardings[value];
     for (Placement& placement : sharding) {
       if (placement.kind == PlacementKind::kPartial) placement = replicate();
+    }
+    // Results of functions have no padding.
+    for (Placement& placement : sharding) {
+      if (cuts_evenly(global_.types[value], global_.mesh, sharding)) break;
+      placement = replicate();
     }
     return sharding;
   }

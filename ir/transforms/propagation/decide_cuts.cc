@@ -129,7 +129,7 @@ class CutDecider {
   void place(ValueId value, int axis, Placement placement, ShardingReason reason, Origin origin) {
     if (layout(value, axis).kind == PlacementKind::kShard) return;
     if (is_held(value, axis) && !origin.by_user) return;
-    if (!origin.by_user && !divides(value, axis, placement.dim)) return;
+    if (!origin.by_user && !fits(value, axis, placement.dim)) return;
     is_stored_[value * axes_ + at(axis)] = origin.stored;
     out_.layouts[value][at(axis)] = placement;
     out_.reasons[value][at(axis)] = reason;
@@ -137,14 +137,19 @@ class CutDecider {
     for (NodeId reader : readers_[value]) wake(reader);
   }
 
-  bool divides(ValueId value, int axis, int dim) const {
-    int64_t parts = size(axis);
+  // There are rows for all parts; the last ones may have fewer than others.
+  bool fits(ValueId value, int axis, int dim) const {
+    return global_.types[value].dims[at(dim)] >= cuts_of(value, dim) * size(axis);
+  }
+
+  int64_t cuts_of(ValueId value, int dim) const {
+    int64_t parts = 1;
     for (size_t other = 0; other < axes_; ++other) {
       const Placement& placed = out_.layouts[value][other];
       if (placed.kind == PlacementKind::kShard && placed.dim == dim)
         parts *= global_.mesh.axes[other].size;
     }
-    return global_.types[value].dims[at(dim)] % parts == 0;
+    return parts;
   }
 
   void wake(NodeId id) { waiting_[at(level_of(global_.nodes[id].op))].push(id); }
@@ -238,7 +243,7 @@ class CutDecider {
   std::vector<Candidate> candidates(NodeId id, int axis) const {
     std::vector<Candidate> wanted;
     const auto ask = [&](ValueId value, int factor, const Placement& placed) {
-      if (factor < 0 || !can_cut(id, factor, axis)) return;
+      if (factor < 0 || !can_cut(id, factor, axis, cuts_of(value, placed.dim))) return;
       for (const Candidate& candidate : wanted) {
         if (candidate.factor == factor) return;
       }
@@ -256,10 +261,21 @@ class CutDecider {
     return wanted;
   }
 
-  bool can_cut(NodeId id, int index, int axis) const {
+  // Into unequal parts only as the tensor that asks is cut itself (in `asked` parts): axes of
+  // different tensors that meet in this node do not make them.
+  bool can_cut(NodeId id, int index, int axis, int64_t asked) const {
     const Factor& factor = factors_[id][at(index)];
-    return factor.kind != FactorKind::kWhole && factor.size > 0 &&
-           factor.size % (size(axis) * out_.parts[id][at(index)]) == 0;
+    const int64_t parts = size(axis) * out_.parts[id][at(index)];
+    if (factor.kind == FactorKind::kWhole || factor.size < parts) return false;
+    return factor.size % parts == 0 || (asked % parts == 0 && may_pad_along(id, factor));
+  }
+
+  bool may_pad_along(NodeId id, const Factor& factor) const {
+    const Node& node = global_.nodes[id];
+    std::vector<Type> inputs;
+    inputs.reserve(node.inputs.size());
+    for (ValueId input : node.inputs) inputs.push_back(global_.types[input]);
+    return may_pad({node.op, inputs, node.attrs, node.body.get()}, factor);
   }
 
   // -1: what is placed so has no such factor here.
