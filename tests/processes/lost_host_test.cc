@@ -23,17 +23,33 @@ Program busy_sum(const Mesh& mesh, int64_t microseconds) {
 
 const HostTensor kOnes = HostTensor::of<float>({16}, std::vector<float>(16, 1.0f));
 
-TEST(LostHostTest, RunsUnderWayFailSoonAndTheSurvivorRunsOtherPrograms) {
-  const Client client = connect("local:2x1", {.memory_bytes = 64 << 20});
+// The same, and every device gathers the rows of all others.
+Program busy_gather(const Mesh& mesh, int64_t microseconds) {
+  ProgramBuilder b("busy_gather", mesh);
+  Value x = b.input("x", f32({16}), {{"data", shard(0)}});
+  b.output("sum", sum(slice(cumsum(timed(x, microseconds), 0), 0, 15, 16), {0}));
+  return b.build();
+}
+
+// What the devices wait for one another in.
+class LostHostMeetingTest
+    : public testing::TestWithParam<Program (*)(const Mesh& mesh, int64_t microseconds)> {};
+
+TEST_P(LostHostMeetingTest, RunsUnderWayFailSoonAndSurvivorsRunOtherPrograms) {
+  const Client client = connect("local:4x1", {.memory_bytes = 64 << 20});
   {
-    const Slice both = client.allocate({.devices = 2});
-    const Executable step = both.compile(busy_sum(both.mesh({{"data", 2}}), 300'000));
+    const Slice all = client.allocate({.devices = 4});
+    const Executable step = all.compile(GetParam()(all.mesh({{"data", 4}}), 10));
+    pid_t killed = 0;
+    for (pid_t pid : children_of(getpid())) {
+      if (is_executor(pid, "host-1")) killed = pid;
+    }
+    ASSERT_NE(killed, 0);
+    kill(killed, SIGSTOP);  // So the others wait for it where they meet.
     std::vector<gangway::Run> runs;
     for (int i = 0; i < 4; ++i) runs.push_back(step.run({{"x", kOnes}}));
     ASSERT_FALSE(runs[0].done());
-    for (pid_t pid : children_of(getpid())) {
-      if (is_executor(pid, "host-1")) kill(pid, SIGKILL);
-    }
+    kill(killed, SIGKILL);
     for (const gangway::Run& run : runs) {
       try {
         run.wait();
@@ -44,10 +60,15 @@ TEST(LostHostTest, RunsUnderWayFailSoonAndTheSurvivorRunsOtherPrograms) {
       }
     }
   }
-  const Slice one = client.allocate({.devices = 1});
-  const Executable step = one.compile(busy_sum(one.mesh({{"data", 1}}), 10));
+  const Slice two = client.allocate({.devices = 2});
+  const Executable step = two.compile(GetParam()(two.mesh({{"data", 2}}), 10));
   EXPECT_EQ(step.run({{"x", kOnes}}, {.time_limit_ms = 20'000})["sum"].item<float>(), 16.0f);
 }
+
+INSTANTIATE_TEST_SUITE_P(In, LostHostMeetingTest, testing::Values(&busy_sum, &busy_gather),
+                         [](const auto& i) {
+                           return i.index == 0 ? "AnAllReduce" : "AnAllGather";
+                         });
 
 TEST(LostHostTest, AnExecutorThatStandsStillEndsACompilationAndItselfOnceItGoesOn) {
   const Client client = connect("local:2x1", {.memory_bytes = 64 << 20});
