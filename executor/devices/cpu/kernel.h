@@ -75,6 +75,7 @@ Lowered lower_attention(const LowerCall& call);
 Lowered lower_moe(const LowerCall& call);
 Lowered lower_adamw(const LowerCall& call);
 Lowered lower_custom(const LowerCall& call);
+Lowered lower_body(const LowerCall& call);
 
 // Throws kUnimplemented naming the op, its types and the user's line.
 [[noreturn]] void not_on_cpu(const LowerCall& call, const std::string& why);

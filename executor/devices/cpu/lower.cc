@@ -11,10 +11,7 @@ void not_on_cpu(const LowerCall& call, const std::string& why) {
   throw no_kernel(call, "CPU", why);
 }
 
-bool has_kernel(Op op) {
-  const KernelFamily family = kernel_family(op);
-  return family != KernelFamily::kStep && family != KernelFamily::kBody;
-}
+bool has_kernel(Op op) { return kernel_family(op) != KernelFamily::kStep; }
 
 Lowered lower(const LowerCall& call) {
   switch (kernel_family(call.op())) {
@@ -35,7 +32,7 @@ Lowered lower(const LowerCall& call) {
     case KernelFamily::kMoe: return lower_moe(call);
     case KernelFamily::kAdamw: return lower_adamw(call);
     case KernelFamily::kCustom: return lower_custom(call);
-    case KernelFamily::kBody: not_on_cpu(call, "devices run no bodies yet");
+    case KernelFamily::kBody: return lower_body(call);
     case KernelFamily::kStep: break;
   }
   not_on_cpu(call, "its members can't meet on this kind of device");
