@@ -4,6 +4,7 @@
 
 #include "ir/build/builder.h"
 #include "ir/build/gradient.h"
+#include "ir/graph/bodies.h"
 #include "ir/text/text.h"
 #include "tests/interpret/interpret.h"
 #include "tests/op_table/case_run.h"
@@ -15,10 +16,11 @@ using op_table::OpCase;
 
 bool is_of_a_mesh(Op op) { return row(op).family == OpFamily::kCollective; }
 
-// Null: `of` is a single op.
+// Null: `of` is a single op, or a loop.
 std::shared_ptr<Function> parts_of(const Function& of, const std::vector<Literal>& inputs) {
   const Node& node = of.nodes[0];
   std::shared_ptr<Function> parts;
+  if (shares_body(node.op)) return nullptr;
   if (node.body != nullptr) {
     parts = std::make_shared<Function>(*node.body);
   } else if (row(node.op).decompose != nullptr) {

@@ -1,4 +1,3 @@
-#include "ir/graph/bodies.h"
 #include "tests/cuda/card_suites.h"
 #include "tests/cuda/op_checks.h"
 #include "tests/op_table/case_run.h"
@@ -16,7 +15,7 @@ void check_all(const CardMaker& maker, DType dtype, Check check) {
   Rng rng(case_seed());
   OpDevices devices(maker.make(), 2);
   for (const OpCase& test : op_table::all_cases(dtype)) {
-    if (test.op != Op::custom_call && !shares_body(test.op)) check(devices, test, dtype, rng);
+    if (test.op != Op::custom_call) check(devices, test, dtype, rng);
   }
 }
 

@@ -106,6 +106,7 @@ void lower_norm(Lowering& call);
 void lower_attention(Lowering& call);
 void lower_moe(Lowering& call);
 void lower_adamw(Lowering& call);
+void lower_body(Lowering& call);
 
 // Threads of a block for n elements: whole warps, at most 256.
 uint32_t block_threads(int64_t n);
