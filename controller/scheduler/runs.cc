@@ -322,7 +322,8 @@ void RunTable::host_done(HostId host, RunDoneFrame done) {
   if (found == runs_.end() || !found->second->pending.contains(host)) return;
   RunRecord& run = *found->second;
   // Of a run that failed somewhere on the way, nobody knows what the rest would have taken.
-  if (!done.error) take_times(host, done.times);
+  const bool tells_times = !done.times.empty() && !done.error;
+  if (tells_times) take_times(host, done.times);
   if (done.error) {
     Error error = *done.error;
     error.add_where({.program = run.plan->plan->name, .host = hosts_.at(host).info.name});
@@ -338,7 +339,7 @@ void RunTable::host_done(HostId host, RunDoneFrame done) {
   if (run.pending.empty()) {
     end(run);
     pump();
-  } else {
+  } else if (tells_times) {
     gangs_.pump(clock_.now_ns());
   }
 }

@@ -12,8 +12,7 @@
 
 namespace gangway::internal {
 
-inline constexpr std::string_view kMadeLater =
-    "the partitioner makes it, after differentiation";
+inline constexpr std::string_view kMadeLater = "the partitioner makes it, after differentiation";
 inline constexpr std::string_view kByLowerings =
     "it exists in local functions alone, which are not differentiated";
 
