@@ -32,7 +32,7 @@ void futex_wake_all(std::atomic<uint32_t>& word) {
           0);
 }
 
-constexpr int64_t kYieldAfterNs = 5'000;
+constexpr int64_t kYieldAfterNs = 25'000;
 // Who did not get the core back for so long shares it with others, and parks.
 constexpr int64_t kTakenNs = 20'000;
 constexpr int kPausesPerLook = 64;  // Between two readings of the clock.
