@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "ir/graph/bodies.h"
 #include "ir/plan/rates.h"
 #include "runtime/base/error.h"
 
@@ -280,7 +281,8 @@ class EntryMaker {
     }
   }
 
-  // What takes longer than a short run is not added up.
+  // What takes longer than a short run is not added up. Of a user's kernel nobody knows, and a body
+  // may hold one.
   int64_t run_modelled_ns() const {
     int64_t sum_ns = 0;
     for (const Entry& entry : device_.entries) {
@@ -288,7 +290,7 @@ class EntryMaker {
       const Function& function = *plan_.functions[plan_.nodes[entry.node].function].function;
       for (NodeId id = entry.begin; id < entry.end; ++id) {
         const Op op = function.nodes[id].op;
-        if (op == Op::custom_call || op == Op::timed) return kNever;
+        if (op == Op::custom_call || op == Op::timed || shares_body(op)) return kNever;
         sum_ns += modelled_ns(rates_of("cpu"), function, id);
         if (sum_ns > kShortNs) return kNever;
       }

@@ -85,6 +85,7 @@ void CpuDevice::check_finite(DType dtype, const void* data, int64_t elements, ui
 
 Progress CpuDevice::advance(Turn& turn) {
   const std::lock_guard at_it(advancing_);
+  turn.now_ns = now_ns();  // Not before: what the reactor did meanwhile is not this turn's.
   return queue_.advance(turn);
 }
 
@@ -93,7 +94,7 @@ void CpuDevice::serve() {
     Doorbell& bell = *bell_.load(std::memory_order_acquire);
     const uint32_t ticket = bell.ticket();
     const bool may_spin = spin_ns(Progress::kPending) > 0;
-    Turn turn{.device = *this, .now_ns = now_ns(), .may_spin = may_spin};
+    Turn turn{.device = *this, .now_ns = 0, .may_spin = may_spin};
     const Progress progress = advance(turn);
     if (stopping_.load(std::memory_order_acquire)) break;
     const int64_t limit_ns = progress == Progress::kPending && turn.wake_at_ns != kNever
