@@ -64,5 +64,25 @@ TEST(BodyPipeline, AScanOverACutTensorIsRefusedWithTheUsersLine) {
   }
 }
 
+TEST(BodyPipeline, AnAnnotationInsideABodyIsRefusedWithTheUsersLine) {
+  Builder b("f", Mesh{{{"data", 2}}});
+  const Value x = b.parameter("x", f32({8}));
+  int line = 0;
+  const Scanned done = scan(b, {.length = 2, .carries = x}, [&](const ScanStep& at) -> Scanned {
+    const Value next = Value(at.carries) + 1.0;
+    line = __LINE__ + 1;
+    return {.carries = at.builder.shard(next, {{"data", shard(0)}})};
+  });
+  b.result("y", done.carries);
+  try {
+    static_cast<void>(compile_function(b.build(), {}));
+    FAIL() << "accepted";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::kUnimplemented);
+    EXPECT_THAT(error.what(), HasSubstr("a body is not cut over devices yet"));
+    EXPECT_THAT(error.what(), HasSubstr(cat("body_pipeline_test.cc:", line)));
+  }
+}
+
 }  // namespace
 }  // namespace gangway

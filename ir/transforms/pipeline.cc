@@ -1,5 +1,7 @@
 #include "ir/transforms/pipeline.h"
 
+#include <set>
+
 #include "ir/graph/bodies.h"
 #include "ir/plan/rates.h"
 #include "ir/transforms/conversions/combine_all_reduces.h"
@@ -45,7 +47,25 @@ ConversionCosts conversion_costs(const DeviceRates& rates, const Mesh& mesh) {
           .link_ps_per_byte = std::vector<int64_t>(mesh.axes.size(), ps_per_byte)};
 }
 
-// Placements do not reach into bodies yet: each device runs a scan or a call on whole tensors.
+// Placements do not reach into bodies yet, so an annotation there would mean nothing.
+void require_no_cuts(const Function& body, std::set<const Function*>& seen) {
+  if (!seen.insert(&body).second) return;
+  for (NodeId id = 0; id < body.nodes.size(); ++id) {
+    const Node& node = body.nodes[id];
+    if (node.body != nullptr && shares_body(node.op)) require_no_cuts(*node.body, seen);
+    if (node.op != Op::constrain) continue;
+    const auto placements = parse_axis_placements(node.attrs.text("placements"));
+    for (const Placement& placement : canonical(body.mesh, resolve(body.mesh, *placements))) {
+      if (placement.kind != PlacementKind::kShard) continue;
+      throw Error(ErrorKind::kUnimplemented,
+                  cat("sharding: a value of the body \"", body.name, "\" is annotated as ",
+                      node.attrs.text("placements"), ": a body is not cut over devices yet"),
+                  {.at = line_of(body, id)}, "replicate it, or unroll the loop");
+    }
+  }
+}
+
+// Each device runs a scan or a call on whole tensors.
 void require_whole_bodies(const Function& global, const Propagation& propagation) {
   const std::vector<NodeId> makers = producers(global);
   // These are computed again as each reader wants them.
@@ -54,9 +74,11 @@ void require_whole_bodies(const Function& global, const Propagation& propagation
     return maker != kNone &&
            (global.nodes[maker].op == Op::constant || global.nodes[maker].op == Op::broadcast);
   };
+  std::set<const Function*> seen;
   for (NodeId id = 0; id < global.nodes.size(); ++id) {
     const Node& node = global.nodes[id];
     if (!shares_body(node.op)) continue;
+    require_no_cuts(*node.body, seen);
     for (size_t i = 0; i < node.inputs.size(); ++i) {
       if (is_made_again(node.inputs[i])) continue;
       for (const Placement& placement : propagation.shardings[node.inputs[i]]) {

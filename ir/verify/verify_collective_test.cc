@@ -12,13 +12,13 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 
 // What is wrong with one node on f32[6, 4] over {data: 2, model: 3}.
-std::string mistakes_of(Op op, Attrs attrs) {
+std::string mistakes_of(Op op, Attrs attrs, bool local = true) {
   Builder b("f", Mesh{{{"data", 2}, {"model", 3}}});
   const Value x = b.parameter("x", f32({6, 4}));
   b.result("y", op == Op::axis_index ? b.emit1(op, {}, std::move(attrs), {"model.cc", 14})
                                      : b.emit1(op, {x}, std::move(attrs), {"model.cc", 14}));
   Function f = b.build();
-  f.local = true;
+  f.local = local;
   std::string text;
   for (const Mistake& mistake : verify(f))
     text += cat(mistake.message, " @", mistake.file, ":", mistake.line, "\n");
@@ -36,6 +36,14 @@ TEST(VerifyCollective, AxesOfTheMeshInAnyOrderAreGood) {
   EXPECT_THAT(
       mistakes_of(Op::collective_broadcast, {{"axes", std::string("model")}, {"root", int64_t{2}}}),
       IsEmpty());
+}
+
+// The partitioner counts on what a global function says being the same on every device.
+TEST(VerifyCollective, GlobalFunctionsHaveNone) {
+  const std::string text =
+      mistakes_of(Op::axis_index, {{"axes", std::string("model")}}, /*local=*/false);
+  EXPECT_THAT(text, HasSubstr("axis_index: only local functions have it"));
+  EXPECT_THAT(text, HasSubstr("@model.cc:14"));
 }
 
 TEST(VerifyCollective, AnAxisThatTheMeshLacksIsNamedWithTheUsersLine) {

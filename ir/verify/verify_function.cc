@@ -211,6 +211,8 @@ class FunctionVerifier {
       }
     }
     compare(id, node, expected, cat("from operands ", spell(inputs)));
+    if (row(node.op).family == OpFamily::kCollective && !f_.local)
+      add_node(id, cat(name(node), ": only local functions have it: the partitioner makes it"));
     if (!mesh_ok_) return;
     if (node.op == Op::constrain) check_constrain(id, inputs[0], attrs);
     if (row(node.op).family != OpFamily::kCollective) return;

@@ -92,8 +92,12 @@ class Partitioner {
     }
     // Results of functions have no padding.
     for (Placement& placement : sharding) {
-      if (cuts_evenly(global_.types[value], global_.mesh, sharding)) break;
-      placement = replicate();
+      if (placement.kind != PlacementKind::kShard) continue;
+      Sharding of_dim = sharding;
+      for (Placement& other : of_dim) {
+        if (other.dim != placement.dim) other = replicate();
+      }
+      if (!cuts_evenly(global_.types[value], global_.mesh, of_dim)) placement = replicate();
     }
     return sharding;
   }

@@ -20,8 +20,8 @@ Error conflict(const Function& global, const Annotation& first, const Annotation
                cat("sharding: two annotations of %", value, " ", to_string(global.types[value]),
                    " disagree: ", said_at(global, first), ", and ", said_at(global, second)),
                {.at = line_of(global, second.node)},
-               "remove one of them, or give the one that matters less a higher priority: then the "
-               "value is converted between them");
+               "remove one of them, or give the one that matters less a larger priority number, so "
+               "that it is looked at later: then the value is converted between them");
 }
 
 // Computed again for each reader that wants it cut differently: equal ones have become one value.

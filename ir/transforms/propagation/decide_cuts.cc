@@ -108,9 +108,8 @@ class CutDecider {
     const auto& [value, node, axis, placement, priority] = annotation;
     if (placement.kind != PlacementKind::kShard) return;
     if (node == kNone) {
-      const bool is_parameter = value < global_.parameters.size();
-      if (is_parameter || priority == kResultPriority)
-        place(value, axis, placement, {value, kNone}, {is_parameter, is_parameter});
+      const bool is_stored = priority != kResultPriority;  // Else it is of a result.
+      place(value, axis, placement, {value, kNone}, {.by_user = is_stored, .stored = is_stored});
       return;
     }
     place(value, axis, placement, {value, node}, {.by_user = true});
