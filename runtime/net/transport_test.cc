@@ -137,6 +137,11 @@ class FewDescriptors {
 
 // The connection takes the last descriptor, and its stream finds none.
 TEST_F(SocketTest, AListenerGoesOnAfterAConnectionForWhichThereWereTooFewDescriptors) {
+#ifdef __has_feature
+#if __has_feature(undefined_behavior_sanitizer)
+  GTEST_SKIP() << "the sanitizer opens pipes to look at types, and takes none for a wrong type";
+#endif
+#endif
   int connections = 0;
   auto listener = network_.listen("127.0.0.1:0", [&](Stream) { ++connections; });
   const auto address = internal::parse_socket_address(listener->address());
