@@ -2,8 +2,6 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sys/resource.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -11,7 +9,6 @@
 #include <filesystem>
 #include <fstream>
 #include <string>
-#include <vector>
 
 #include "runtime/fibers/await.h"
 #include "runtime/net/sim_network.h"
@@ -106,60 +103,6 @@ TEST_F(SocketTest, UnixSocketIsPrivateReplacesAStaleFileAndIsRemovedAtTheEnd) {
               HasSubstr("in use"));
   listener.reset();
   EXPECT_FALSE(std::filesystem::exists(path));
-}
-
-// Lets this process open so many more files while it lives.
-class FewDescriptors {
- public:
-  explicit FewDescriptors(size_t free) {
-    getrlimit(RLIMIT_NOFILE, &before_);
-    rlimit now = before_;
-    const int next = dup(0);
-    now.rlim_cur = static_cast<rlim_t>(next) + 16;
-    close(next);
-    setrlimit(RLIMIT_NOFILE, &now);
-    for (int fd = dup(0); fd >= 0; fd = dup(0)) taken_.push_back(fd);
-    for (; free > 0 && !taken_.empty(); --free) {
-      close(taken_.back());
-      taken_.pop_back();
-    }
-  }
-  ~FewDescriptors() {
-    for (int fd : taken_) close(fd);
-    setrlimit(RLIMIT_NOFILE, &before_);
-  }
-  FewDescriptors(const FewDescriptors&) = delete;
-
- private:
-  rlimit before_{};
-  std::vector<int> taken_;
-};
-
-// The connection takes the last descriptor, and its stream finds none.
-TEST_F(SocketTest, AListenerGoesOnAfterAConnectionForWhichThereWereTooFewDescriptors) {
-#ifdef __has_feature
-#if __has_feature(undefined_behavior_sanitizer)
-  GTEST_SKIP() << "the sanitizer opens pipes to look at types, and takes none for a wrong type";
-#endif
-#endif
-  int connections = 0;
-  auto listener = network_.listen("127.0.0.1:0", [&](Stream) { ++connections; });
-  const auto address = internal::parse_socket_address(listener->address());
-  const int early = socket(AF_INET, SOCK_STREAM, 0), late = socket(AF_INET, SOCK_STREAM, 0);
-  {
-    const FewDescriptors few(1);
-    ASSERT_EQ(connect(early, address.get(), address.size), 0);
-    reactor_->run_until([&] {
-      char byte;
-      return recv(early, &byte, 1, MSG_DONTWAIT) == 0;
-    });
-  }
-  ASSERT_EQ(connect(late, address.get(), address.size), 0);
-  const int64_t limit_ns = reactor_->clock().now_ns() + 5'000'000'000;
-  reactor_->run_until([&] { return connections > 0 || reactor_->clock().now_ns() > limit_ns; });
-  EXPECT_EQ(connections, 1);
-  close(early);
-  close(late);
 }
 
 class SimNetworkTest : public testing::Test {

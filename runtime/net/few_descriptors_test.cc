@@ -1,0 +1,68 @@
+// What happens where a process runs out of file descriptors. Not built with sanitizers, which open
+// pipes to look at types, and take none for a wrong type.
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <vector>
+
+#include "runtime/net/socket_address.h"
+#include "runtime/net/transport.h"
+
+namespace gangway {
+namespace {
+
+// Lets this process open so many more files while it lives.
+class FewDescriptors {
+ public:
+  explicit FewDescriptors(size_t free) {
+    getrlimit(RLIMIT_NOFILE, &before_);
+    rlimit now = before_;
+    const int next = dup(0);
+    now.rlim_cur = static_cast<rlim_t>(next) + 16;
+    close(next);
+    setrlimit(RLIMIT_NOFILE, &now);
+    for (int fd = dup(0); fd >= 0; fd = dup(0)) taken_.push_back(fd);
+    for (; free > 0 && !taken_.empty(); --free) {
+      close(taken_.back());
+      taken_.pop_back();
+    }
+  }
+  ~FewDescriptors() {
+    for (int fd : taken_) close(fd);
+    setrlimit(RLIMIT_NOFILE, &before_);
+  }
+  FewDescriptors(const FewDescriptors&) = delete;
+
+ private:
+  rlimit before_{};
+  std::vector<int> taken_;
+};
+
+// The connection takes the last descriptor, and its stream finds none.
+TEST(FewDescriptorsTest, AListenerGoesOnAfterAConnectionForWhichThereWereTooFewDescriptors) {
+  const auto reactor = Reactor::make_real();
+  SocketNetwork network(*reactor);
+  int connections = 0;
+  auto listener = network.listen("127.0.0.1:0", [&](Stream) { ++connections; });
+  const auto address = internal::parse_socket_address(listener->address());
+  const int early = socket(AF_INET, SOCK_STREAM, 0), late = socket(AF_INET, SOCK_STREAM, 0);
+  {
+    const FewDescriptors few(1);
+    ASSERT_EQ(connect(early, address.get(), address.size), 0);
+    reactor->run_until([&] {
+      char byte;
+      return recv(early, &byte, 1, MSG_DONTWAIT) == 0;
+    });
+  }
+  ASSERT_EQ(connect(late, address.get(), address.size), 0);
+  const int64_t limit_ns = reactor->clock().now_ns() + 5'000'000'000;
+  reactor->run_until([&] { return connections > 0 || reactor->clock().now_ns() > limit_ns; });
+  EXPECT_EQ(connections, 1);
+  close(early);
+  close(late);
+}
+
+}  // namespace
+}  // namespace gangway
