@@ -46,8 +46,8 @@ class SegmentWalk {
     segments_.clear();
     next_ = 0;
   }
-  void add(Segment segment) {
-    if (segment.range.begin < segment.range.end) segments_.push_back(std::move(segment));
+  void add(const Segment& segment) {
+    if (segment.range.begin < segment.range.end) segments_.push_back(segment);
   }
   bool done() const { return next_ == segments_.size(); }
 
