@@ -39,7 +39,12 @@ class Explainer {
 
   // ", as annotated", where the chain ends at something that the user said.
   std::string annotation(ValueId value, size_t axis) const {
-    if (value < global_.parameters.size()) return ", as annotated";
+    if (value < global_.parameters.size()) {
+      const AxisPlacements& said = global_.parameters[value].placements;
+      const bool is_named = std::ranges::any_of(
+          said, [&](const auto& item) { return item.first == global_.mesh.axes[axis].name; });
+      return is_named ? ", as annotated" : "";
+    }
     const ShardingReason& reason = propagation_.reasons[value][axis];
     if (reason.from != value) return {};
     if (reason.through == kNone) return ", as annotated as a result";
