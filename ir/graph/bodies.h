@@ -26,13 +26,21 @@ struct ScanLayout {
         carries(static_cast<size_t>(attrs.integer("carries"))),
         invariants(static_cast<size_t>(attrs.integer("invariants"))),
         reverse(attrs.flag("reverse")) {}
+  // Of a scan or a call, which is one iteration that sees all of its operands whole.
+  explicit ScanLayout(const Node& node)
+      : ScanLayout(node.op == Op::scan ? ScanLayout(node.attrs) : ScanLayout(node.inputs.size())) {}
 
-  int64_t length;     // Iterations.
-  size_t carries;     // What an iteration hands to the next; each keeps its type.
-  size_t invariants;  // What all iterations see whole.
-  bool reverse;       // The last slices come first; results are stacked where their slices lie.
+  int64_t length;      // Iterations.
+  size_t carries;      // What an iteration hands to the next; each keeps its type.
+  size_t invariants;   // What all iterations see whole.
+  bool reverse;        // The last slices come first; results are stacked where their slices lie.
+  bool stacks = true;  // Results behind the carries have a row for each iteration: not of a call.
 
   size_t first_stacked() const { return carries + invariants; }  // Operand or parameter.
+
+ private:
+  explicit ScanLayout(size_t operands)
+      : length(1), carries(0), invariants(operands), reverse(false), stacks(false) {}
 };
 
 // All bodies that functions name, each once, behind those that its own nodes name.

@@ -73,24 +73,17 @@ class BodyKernels {
 class Loop {
  public:
   explicit Loop(const LowerCall& call)
-      : kernels_(call.node().body, call), operands_(call.inputs()), results_(call.node().results) {
-    if (call.op() == Op::scan) {
-      const ScanLayout scan(call.attrs());
-      length_ = scan.length;
-      carries_ = scan.carries;
-      first_stacked_ = scan.first_stacked();
-      reverse_ = scan.reverse;
-    } else {
-      first_stacked_ = operands_;
-      is_call_ = true;
-    }
+      : kernels_(call.node().body, call),
+        operands_(call.inputs()),
+        results_(call.node().results),
+        loop_(call.node()) {
     const Function& body = *call.node().body;
     for (size_t i = 0; i < operands_; ++i) parameter_bytes_.push_back(body.types[i].bytes());
     for (ValueId result : body.results) result_bytes_.push_back(body.types[result].bytes());
     arena_ =
         align_up(int64_t{kernels_.places().bases()} * int64_t{sizeof(std::byte*)}, kArenaAlignment);
     scratch_bytes_ = arena_ + align_up(kernels_.places().arena_bytes(), kArenaAlignment);
-    for (size_t c = 0; c < carries_; ++c) {
+    for (size_t c = 0; c < loop_.carries; ++c) {
       spare_.push_back(scratch_bytes_);
       scratch_bytes_ += align_up(parameter_bytes_[c], kArenaAlignment);
     }
@@ -99,11 +92,11 @@ class Loop {
   int64_t scratch_bytes() const { return scratch_bytes_; }
 
   void run(const KernelArgs& args) const {
-    for (size_t c = 0; c < carries_ && length_ == 0; ++c)
+    for (size_t c = 0; c < loop_.carries && loop_.length == 0; ++c)
       std::memmove(args.out(c), args.in(c), static_cast<size_t>(parameter_bytes_[c]));
     auto* scratch = static_cast<std::byte*>(args.scratch_data());
     auto** bases = reinterpret_cast<std::byte**>(scratch);
-    for (int64_t i = 0; i < length_; ++i) {
+    for (int64_t i = 0; i < loop_.length; ++i) {
       bind(args, scratch, bases, i);
       kernels_.run(args, bases);
     }
@@ -111,18 +104,18 @@ class Loop {
 
  private:
   void bind(const KernelArgs& args, std::byte* scratch, std::byte** bases, int64_t i) const {
-    const int64_t row = reverse_ ? length_ - 1 - i : i;
+    const int64_t row = loop_.reverse ? loop_.length - 1 - i : i;
     for (size_t p = 0; p < operands_; ++p) {
       bases[p] = args.at(args.inputs[p]);
-      if (p < carries_ && i > 0) bases[p] = carry_after(args, scratch, p, i - 1);
-      if (p >= first_stacked_) bases[p] += row * parameter_bytes_[p];
+      if (p < loop_.carries && i > 0) bases[p] = carry_after(args, scratch, p, i - 1);
+      if (p >= loop_.first_stacked()) bases[p] += row * parameter_bytes_[p];
     }
     for (size_t r = 0; r < results_; ++r) {
       std::byte*& base = bases[operands_ + r];
       base = args.at(args.results[r]);
-      if (r < carries_) {
+      if (r < loop_.carries) {
         base = carry_after(args, scratch, r, i);
-      } else if (!is_call_) {
+      } else if (loop_.stacks) {
         base += row * result_bytes_[r];
       }
     }
@@ -131,14 +124,12 @@ class Loop {
 
   // The last iteration writes the result.
   std::byte* carry_after(const KernelArgs& args, std::byte* scratch, size_t c, int64_t i) const {
-    return (length_ - 1 - i) % 2 == 0 ? args.at(args.results[c]) : scratch + spare_[c];
+    return (loop_.length - 1 - i) % 2 == 0 ? args.at(args.results[c]) : scratch + spare_[c];
   }
 
   BodyKernels kernels_;
   size_t operands_, results_;
-  int64_t length_ = 1;
-  size_t carries_ = 0, first_stacked_ = 0;
-  bool reverse_ = false, is_call_ = false;
+  const ScanLayout loop_;
   std::vector<int64_t> parameter_bytes_, result_bytes_;
   int64_t arena_ = 0;           // In the scratchpad, behind the bases.
   std::vector<int64_t> spare_;  // The other buffer of each carry, behind the arena.

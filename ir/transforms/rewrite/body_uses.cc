@@ -41,7 +41,7 @@ std::vector<bool> live_values(const Function& function, const std::vector<bool>&
 
 BodyUse used_by(const Node& node, const std::vector<bool>& read, int depth) {
   const Function& body = *node.body;
-  const size_t carries = node.op == Op::scan ? ScanLayout(node.attrs).carries : 0;
+  const size_t carries = ScanLayout(node).carries;
   BodyUse use{.operands = std::vector<bool>(node.inputs.size(), true), .results = read};
   for (int round = 0; round < (depth == 0 ? kRoundsMax : kRoundsInsideMax); ++round) {
     const std::vector<bool> live = live_values(body, use.results, depth);

@@ -21,26 +21,17 @@ constexpr size_t kCommandsMax = size_t{1} << 16;
 class Unrolling {
  public:
   explicit Unrolling(Lowering& call)
-      : call_(call), body_(*call.node().body), nodes_(body_.nodes.size()) {
-    if (call.op() == Op::scan) {
-      const ScanLayout scan(call.attrs());
-      length_ = scan.length;
-      carries_ = scan.carries;
-      first_stacked_ = scan.first_stacked();
-      reverse_ = scan.reverse;
-    } else {
-      first_stacked_ = call.inputs();
-      is_call_ = true;
-    }
+      : call_(call), body_(*call.node().body), nodes_(body_.nodes.size()), loop_(call.node()) {
     lower_nodes();
     const int64_t arena = places_.arena_bytes();
     if (arena > 0) arena_ = call.scratch(arena);
-    for (size_t c = 0; c < carries_; ++c) spare_.push_back(call.scratch(call.in(c).bytes()));
+    for (size_t c = 0; c < loop_.carries; ++c) spare_.push_back(call.scratch(call.in(c).bytes()));
   }
 
   void run() {
-    for (size_t c = 0; c < carries_ && length_ == 0; ++c) call_.copy(call_.read(c), call_.write(c));
-    for (int64_t i = 0; i < length_; ++i) iterate(i);
+    for (size_t c = 0; c < loop_.carries && loop_.length == 0; ++c)
+      call_.copy(call_.read(c), call_.write(c));
+    for (int64_t i = 0; i < loop_.length; ++i) iterate(i);
   }
 
  private:
@@ -56,9 +47,9 @@ class Unrolling {
       scratch[id] = inner.scratch_bytes;
       for (auto& kept : inner.keeps) call_.keep(std::move(kept));
     }
-    if (commands > 0 && static_cast<size_t>(length_) > kCommandsMax / commands) {
+    if (commands > 0 && static_cast<size_t>(loop_.length) > kCommandsMax / commands) {
       call_.refuse(
-          cat(length_, " iterations of ", commands, " commands are more than ", kCommandsMax));
+          cat(loop_.length, " iterations of ", commands, " commands are more than ", kCommandsMax));
     }
     const LocalFunction local{.function = call_.node().body,
                               .commit_begin = static_cast<NodeId>(nodes_.size())};
@@ -67,13 +58,13 @@ class Unrolling {
   }
 
   void iterate(int64_t i) {
-    const int64_t row = reverse_ ? length_ - 1 - i : i;
+    const int64_t row = loop_.reverse ? loop_.length - 1 - i : i;
     const size_t operands = call_.inputs();
     bases_.clear();
     for (size_t p = 0; p < operands; ++p) {
       Argument at = call_.read(p);
-      if (p < carries_ && i > 0) at = carry_after(p, i - 1);
-      if (p >= first_stacked_) {
+      if (p < loop_.carries && i > 0) at = carry_after(p, i - 1);
+      if (p >= loop_.first_stacked()) {
         const Argument slice = row_of(at, row, body_.types[p].bytes());
         at = placed(slice, p);
         if (at.ref.of != slice.ref.of) call_.copy(slice, Lowering::as(at, AccessKind::kWrite));
@@ -82,8 +73,8 @@ class Unrolling {
     }
     std::vector<std::pair<Argument, Argument>> moved;
     for (uint32_t r = 0; r < call_.node().results; ++r) {
-      Argument at = r < carries_ ? carry_after(r, i) : call_.write(r);
-      if (r >= carries_ && !is_call_) {
+      Argument at = r < loop_.carries ? carry_after(r, i) : call_.write(r);
+      if (r >= loop_.carries && loop_.stacks) {
         const Argument target = row_of(at, row, body_.types[body_.results[r]].bytes());
         at = placed(target, operands + r);
         if (at.ref.of != target.ref.of) moved.emplace_back(at, target);
@@ -109,7 +100,7 @@ class Unrolling {
 
   // The last iteration writes the result.
   Argument carry_after(size_t c, int64_t i) const {
-    return (length_ - 1 - i) % 2 == 0 ? call_.write(c) : spare_[c];
+    return (loop_.length - 1 - i) % 2 == 0 ? call_.write(c) : spare_[c];
   }
 
   void add(NodeId id) {
@@ -138,9 +129,7 @@ class Unrolling {
   const Function& body_;
   std::vector<std::vector<Command>> nodes_;  // Of the body, once.
   Places places_;
-  int64_t length_ = 1;
-  size_t carries_ = 0, first_stacked_ = 0;
-  bool reverse_ = false, is_call_ = false;
+  const ScanLayout loop_;
   Argument arena_;
   std::vector<Argument> spare_;         // The other buffer of each carry.
   std::map<size_t, Argument> staging_;  // By base; used again in each iteration.
