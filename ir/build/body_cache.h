@@ -16,7 +16,8 @@
 
 namespace gangway::internal {
 
-// How the operands and results of a body's node are divided.
+// What an adjoint depends on of how its node divides operands and results (ScanLayout): not on the
+// number of iterations.
 struct BodyLayout {
   bool repeats = false;      // A scan.
   size_t carries = 0;        // The first parameters and results.

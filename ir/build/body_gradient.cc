@@ -10,9 +10,10 @@ namespace gangway::internal {
 namespace {
 
 BodyLayout layout_of(const Node& node) {
-  if (node.op == Op::call) return {.first_stacked = node.inputs.size()};
-  const ScanLayout scan(node.attrs);
-  return {.repeats = true, .carries = scan.carries, .first_stacked = scan.first_stacked()};
+  const ScanLayout loop(node);
+  return {.repeats = node.op == Op::scan,
+          .carries = loop.carries,
+          .first_stacked = loop.first_stacked()};
 }
 
 // A body with its backward pass behind it. Parameters: those of the body, then a cotangent for each
