@@ -72,8 +72,15 @@ void Backward::visit(NodeId id) {
   for (ValueId input : node.inputs) inputs.push_back(residual(node, input));
   for (uint32_t r = 0; r < node.results; ++r)
     results.push_back(residual(node, node.first_result + r));
-  std::vector<Value> terms =
-      rules.gradient({builder_, node, inputs, results, cotangents, loc_, wanted});
+  std::vector<Value> terms;
+  try {
+    terms = rules.gradient({builder_, node, inputs, results, cotangents, loc_, wanted});
+  } catch (Error& error) {
+    // Something in the node's body has no gradient: as an op without one.
+    if (missing_ == Missing::kPassedBy && error.kind() == ErrorKind::kInvalid) return;
+    error.add_where({.at = line_of(builder_.function(), id)});
+    throw;
+  }
   GW_ASSERT(terms.size() == node.inputs.size(), "the gradient rule of ", rules.name, " gives ",
             terms.size(), " cotangents for ", node.inputs.size(), " operands");
   for (size_t i = 0; i < terms.size(); ++i) {

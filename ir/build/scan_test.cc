@@ -230,6 +230,44 @@ TEST(Scan, AnOpWithoutGradientIsNamedWithItsLineOnlyWhereOneIsWanted) {
   }
 }
 
+// Tracing a scan looks for what a gradient would read, also in the scans inside it.
+TEST(Scan, AnOpWithoutGradientInAScanInsideAScanIsNamedWithItsLineOnlyWhereOneIsWanted) {
+  Builder b("f");
+  const Value x = b.parameter("x", f32({4}));
+  const auto step = [](const ScanStep& at) -> Scanned {
+    const Value z = at.carries, one = at.builder.constant(f32(), 1);
+    return {.carries = adamw({z, z, z}, z, {one, one, one, one}, {}).p};
+  };
+  const Value last =
+      scan(b, {.length = 3, .carries = x}, [&](const ScanStep& at) -> Scanned {
+        return {.carries = scan(at.builder, {.length = 2, .carries = at.carries}, step).carries};
+      }).carries;
+  EXPECT_EQ(last.type(), f32({4}));
+  try {
+    gradients(sum(last), {x});
+    FAIL() << "accepted";
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), HasSubstr("adamw has no gradient"));
+    EXPECT_THAT(error.what(), HasSubstr("scan_test.cc:"));
+  }
+}
+
+// A function that holds a scan and its gradient is called: nobody wants a gradient of that one.
+TEST(Call, OfAFunctionThatHoldsAnAdjointNeedsNoGradientOfIt) {
+  Builder step("step");
+  const Value w = step.parameter("w", f64({4}));
+  const Value loss = sum(Value(scan(step, {.length = 2, .carries = w}, [](const ScanStep& at) {
+                                 return Scanned{.carries = tanh(at.carries)};
+                               }).carries));
+  step.result("loss", loss);
+  step.result("dw", gradients(loss, {w})[0]);
+  Builder b("f");
+  const Value v = b.parameter("v", f64({4}));
+  const auto results = call(b, std::make_shared<const Function>(step.build()), {v});
+  b.result("dw", results[1]);
+  EXPECT_EQ(b.build().results.size(), 1u);
+}
+
 // A sum over rows of rows, by scans inside a scan or by a plain reduction.
 Function nested(bool scans) {
   Builder b("f");
