@@ -27,7 +27,8 @@ Value choices(Value expert, int64_t experts, DType dtype) {
 }  // namespace
 
 MoeResult moe(const MoeConfig& config, const Tree& p, Value x,
-              const std::function<Value(Value)>& activation, Loc loc) {
+              const std::function<Value(Value)>& activation, const ActivationRules& rules,
+              Loc loc) {
   const LocScope at(loc);
   const Dims dims = x.type().dims;
   GW_REQUIRE(config.groups > 0 && dims[0] % config.groups == 0,
@@ -38,7 +39,7 @@ MoeResult moe(const MoeConfig& config, const Tree& p, Value x,
              config.top_k);
   const int64_t tokens = dims[0] * dims[1] / config.groups;
   const DType exact = x.dtype() == DType::kF64 ? DType::kF64 : DType::kF32;
-  Value grouped = reshape(x, {config.groups, tokens, dims[2]});
+  Value grouped = reshape(placed(rules, "moe.in", x), {config.groups, tokens, dims[2]});
 
   // The router is small and decides discretely: always in full precision.
   Value logits = dot(convert(grouped, exact), convert(p["router"], exact));
@@ -49,17 +50,18 @@ MoeResult moe(const MoeConfig& config, const Tree& p, Value x,
         gate / broadcast_to(reshape(sum(gate, {2}), {config.groups, tokens, 1}), gate.type().dims);
 
   Route route = moe_route(expert, config.experts, capacity_of(config, tokens));
-  Value rows = moe_dispatch(grouped, route);
+  Value rows = placed(rules, "moe.rows", moe_dispatch(grouped, route));
   auto project = [&](const char* name) {
     return grouped_dot(rows, convert(p[name], x.dtype()), route.sizes);
   };
   Value hidden =
       p.contains("gate") ? activation(project("gate")) * project("up") : activation(project("up"));
   Value out = grouped_dot(hidden, convert(p["down"], x.dtype()), route.sizes);
+  out = placed(rules, "moe.rows", out);
   out = moe_combine(out, convert(gate, x.dtype()), route);
 
   MoeResult result;
-  result.out = reshape(out, dims);
+  result.out = placed(rules, "moe.out", reshape(out, dims));
   Value share = stop_gradient(choices(expert, config.experts, exact));
   result.balance =
       mean(sum(share * mean(probability, {1}), {1})) * static_cast<double>(config.experts);

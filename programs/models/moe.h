@@ -13,8 +13,8 @@
 
 #include <functional>
 
-#include "ir/build/program_builder.h"
 #include "ir/build/tree.h"
+#include "programs/models/activations.h"
 
 namespace gangway::programs {
 
@@ -42,8 +42,9 @@ struct MoeResult {
 int64_t capacity_of(const MoeConfig& config, int64_t tokens);
 
 // x: [batch, seq, dim]. `activation` is applied to the gate projection where there is one, else to
-// the up projection.
+// the up projection. `rules` place moe.in, moe.rows and moe.out.
 MoeResult moe(const MoeConfig& config, const Tree& p, Value x,
-              const std::function<Value(Value)>& activation, Loc loc = Loc::current());
+              const std::function<Value(Value)>& activation, const ActivationRules& rules = {},
+              Loc loc = Loc::current());
 
 }  // namespace gangway::programs

@@ -16,19 +16,27 @@ Value norm(const TransformerConfig& config, const Tree& w, Value x) {
   return rms_norm(x, weight(config, w), 1e-5);
 }
 
+Value place(const TransformerConfig& config, std::string_view name, Value x) {
+  return placed(config.activations, name, x);
+}
+
 Value feed_forward(const TransformerConfig& config, const Tree& p, Value x) {
+  x = place(config, "ffn.in", x);
   Value up = dot(x, weight(config, p["up"]));
   Value hidden = config.gated ? activate(config, dot(x, weight(config, p["gate"]))) * up
                               : activate(config, up);
-  return dot(hidden, weight(config, p["down"]));
+  hidden = place(config, "ffn.hidden", hidden);
+  return place(config, "ffn.out", dot(hidden, weight(config, p["down"])));
 }
 
 Value self_attention(const TransformerConfig& config, const Tree& p, Value x) {
+  x = place(config, "attn.in", x);
   Value q = dot(x, weight(config, p["q"]));
   Value k = dot(x, weight(config, p["k"]));
   Value v = dot(x, weight(config, p["v"]));
   Value mixed = attention(q, k, v, {.heads = config.heads, .causal = true});
-  return dot(mixed, weight(config, p["o"]));
+  mixed = place(config, "attn.mixed", mixed);
+  return place(config, "attn.out", dot(mixed, weight(config, p["o"])));
 }
 
 // What the layers leave behind besides x.
@@ -41,7 +49,7 @@ void add_to(Value& total, Value term) { total = total ? total + term : term; }
 
 Value mixture(const TransformerConfig& config, const Tree& p, Value x, Auxiliary& aux) {
   auto act = [&](Value h) { return activate(config, h); };
-  MoeResult result = moe(config.moe, p, x, act);
+  MoeResult result = moe(config.moe, p, x, act, config.activations);
   add_to(aux.balance, result.balance);
   add_to(aux.z, result.z);
   aux.loads.push_back(reshape(result.load, {1, config.moe.experts}));
@@ -49,10 +57,13 @@ Value mixture(const TransformerConfig& config, const Tree& p, Value x, Auxiliary
 }
 
 Value layer_of(const TransformerConfig& config, const Tree& p, Value x, Auxiliary& aux) {
+  x = place(config, "residual", x);
   x = x + self_attention(config, p["attn"], norm(config, p["attn_norm"], x));
+  x = place(config, "residual", x);
   Value n = norm(config, p["ffn_norm"], x);
-  return x + (config.moe.experts > 0 ? mixture(config, p["moe"], n, aux)
-                                     : feed_forward(config, p["ffn"], n));
+  x = x + (config.moe.experts > 0 ? mixture(config, p["moe"], n, aux)
+                                  : feed_forward(config, p["ffn"], n));
+  return place(config, "residual", x);
 }
 
 StateTree layer_parameters(const TransformerConfig& c) {
@@ -92,6 +103,7 @@ void require_valid(const TransformerConfig& c) {
              ", dim ", c.dim);
   GW_REQUIRE(is_float(c.storage) && is_float(c.compute),
              "transformer: storage and compute are float types");
+  require_known(c.activations);
 }
 
 StateTree transformer_parameters(const TransformerConfig& c) {
@@ -129,6 +141,7 @@ Value transformer_hidden(const TransformerConfig& config, const Tree& p, Value t
     if (dims[1] < config.seq) pos = slice(pos, 0, 0, dims[1], 1);
     x = x + broadcast_in(pos, x.type().dims, {1, 2});
   }
+  x = place(config, "embedded", x);
   Auxiliary aux;
   int index = 0;
   for (const Tree& layer : p["layers"]) {
@@ -146,14 +159,15 @@ Value transformer_hidden(const TransformerConfig& config, const Tree& p, Value t
     losses->load = concat(aux.loads, 0);
     losses->total = aux.balance * config.moe.balance_coefficient + aux.z * config.moe.z_coefficient;
   }
-  return norm(config, p["final_norm"], x);
+  return place(config, "final", norm(config, p["final_norm"], x));
 }
 
 Value transformer_logits(const TransformerConfig& config, const Tree& p, Value hidden, Loc loc) {
   const LocScope at(loc);
-  if (!config.tied) return dot(hidden, weight(config, p["head"]));
-  return dot_general(hidden, weight(config, p["embed"]),
-                     {.lhs_contract = {2}, .rhs_contract = {1}});
+  Value logits = config.tied ? dot_general(hidden, weight(config, p["embed"]),
+                                           {.lhs_contract = {2}, .rhs_contract = {1}})
+                             : dot(hidden, weight(config, p["head"]));
+  return place(config, "logits", logits);
 }
 
 Losses transformer_loss(const TransformerConfig& config, const Tree& p, Value tokens, Loc loc) {
@@ -181,9 +195,10 @@ DecodeResult transformer_decode(const TransformerConfig& config, const Tree& p, 
   TransformerConfig step = config;
   step.moe.groups = 1;
   step.moe.capacity_factor = 0;
-  Value x = take(weight(config, p["embed"]), reshape(token, {batch, 1}));
+  step.activations.clear();
+  Value x = take(weight(step, p["embed"]), reshape(token, {batch, 1}));
   if (config.positional) {
-    Value row = dynamic_slice(weight(config, p["pos"]), position, 0, 1);
+    Value row = dynamic_slice(weight(step, p["pos"]), position, 0, 1);
     x = x + broadcast_in(row, x.type().dims, {1, 2});
   }
   DecodeResult result;
@@ -194,18 +209,18 @@ DecodeResult transformer_decode(const TransformerConfig& config, const Tree& p, 
     Builder::Scope scope(token.builder(), "layers." + std::to_string(index));
     const auto& [keys, values] = caches[index++];
     const Tree& attn = layer["attn"];
-    Value n = norm(config, layer["attn_norm"], x);
-    Value k = dynamic_update(keys, dot(n, weight(config, attn["k"])), position, 1);
-    Value v = dynamic_update(values, dot(n, weight(config, attn["v"])), position, 1);
-    Value q = dot(n, weight(config, attn["q"]));
+    Value n = norm(step, layer["attn_norm"], x);
+    Value k = dynamic_update(keys, dot(n, weight(step, attn["k"])), position, 1);
+    Value v = dynamic_update(values, dot(n, weight(step, attn["v"])), position, 1);
+    Value q = dot(n, weight(step, attn["q"]));
     Value mixed = attention_decode(q, k, v, length, {.heads = config.heads, .causal = true});
-    x = x + dot(mixed, weight(config, attn["o"]));
-    n = norm(config, layer["ffn_norm"], x);
+    x = x + dot(mixed, weight(step, attn["o"]));
+    n = norm(step, layer["ffn_norm"], x);
     x = x + (config.moe.experts > 0 ? mixture(step, layer["moe"], n, aux)
-                                    : feed_forward(config, layer["ffn"], n));
+                                    : feed_forward(step, layer["ffn"], n));
     result.caches.emplace_back(k, v);
   }
-  Value logits = transformer_logits(config, p, norm(config, p["final_norm"], x));
+  Value logits = transformer_logits(step, p, norm(step, p["final_norm"], x));
   result.logits = reshape(logits, {batch, config.vocab});
   return result;
 }

@@ -21,6 +21,7 @@
 #include "ir/build/autodiff.h"
 #include "ir/build/ops.h"
 #include "ir/build/program_builder.h"
+#include "programs/models/activations.h"
 #include "programs/models/moe.h"
 
 namespace gangway::programs {
@@ -42,9 +43,11 @@ struct TransformerConfig {
   DType compute = DType::kF32;
   bool remat = false;  // Recompute each layer's inside in the backward pass.
   MoeConfig moe;
+  // How activations are cut, by their names (programs/models/activations.h).
+  ActivationRules activations;
 };
 
-// Throws kInvalid when sizes do not fit one another.
+// Throws kInvalid when sizes do not fit one another, or a rule matches no activation.
 void require_valid(const TransformerConfig& config);
 
 StateTree transformer_parameters(const TransformerConfig& config);
@@ -75,7 +78,8 @@ struct DecodeResult {
   Value logits;  // [batch, vocab]
   std::vector<std::pair<Value, Value>> caches;
 };
-// token: i32[batch]; position: i32[], how many tokens are in the caches already.
+// token: i32[batch]; position: i32[], how many tokens are in the caches already. Rules on
+// activations are for whole sequences: they are not applied here.
 DecodeResult transformer_decode(const TransformerConfig& config, const Tree& p, Value token,
                                 Value position, const std::vector<std::pair<Value, Value>>& caches,
                                 Loc loc = Loc::current());

@@ -1,0 +1,41 @@
+// The activations of a transformer that have a name, so that a strategy can say how they are cut
+// without code in the model: rules by name, as for parameters.
+//
+//   embedded     the tokens' rows of the embedding, positions added: [batch, seq, dim]
+//   residual     what enters and leaves each half of a layer: [batch, seq, dim]
+//   attn.in      the normalised input of attention: [batch, seq, dim]
+//   attn.mixed   attention's weighted values, before the last projection: [batch, seq, dim]
+//   attn.out     what attention adds to the residual: [batch, seq, dim]
+//   ffn.in       the normalised input of a feed-forward layer: [batch, seq, dim]
+//   ffn.hidden   behind the activation function: [batch, seq, hidden]
+//   ffn.out      what the feed-forward layer adds to the residual: [batch, seq, dim]
+//   moe.in       the normalised input of a layer of experts: [batch, seq, dim]
+//   moe.rows     the rows that go to the experts and those that come back from them:
+//                [groups, slots, dim]; the slots of an expert lie together
+//   moe.out      what the experts add to the residual: [batch, seq, dim]
+//   final        the normalised last hidden state: [batch, seq, dim]
+//   logits       [batch, seq, vocab]
+//
+// A dense model has no "moe." names, one of experts no "ffn." names: rules for them have nothing to
+// cut there.
+// Threads: as the builder.
+#pragma once
+
+#include <string_view>
+#include <vector>
+
+#include "ir/build/program_builder.h"
+
+namespace gangway::programs {
+
+using ActivationRules = std::vector<PlacementRule>;
+
+// Throws kInvalid for a rule whose pattern matches none of the names above.
+void require_known(const ActivationRules& rules);
+
+// The activation `name` as the rules place it (Builder::shard): of each priority the first rule
+// that matches applies. Without one it is given back as it is.
+Value placed(const ActivationRules& rules, std::string_view name, Value value,
+             Loc loc = Loc::current());
+
+}  // namespace gangway::programs
