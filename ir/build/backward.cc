@@ -31,7 +31,12 @@ Backward::Backward(Builder& builder, std::vector<bool> active, Loc loc, Missing 
       loc_(loc),
       missing_(missing),
       active_(std::move(active)),
-      cotangents_(active_.size()) {}
+      cotangents_(active_.size()) {
+  for (NodeId id = 0; id < nodes_; ++id) {
+    const uint32_t region = builder.function().nodes[id].region;
+    if (region != 0) regions_[region].push_back(id);
+  }
+}
 
 void Backward::seed(ValueId value, Value cotangent) {
   Value& total = cotangents_[value];
@@ -106,9 +111,8 @@ Value Backward::residual(const Node& node, ValueId value) {
 // Clones a region as a unit, behind barriers on what it reads, so that no pass merges it with its
 // first execution.
 void Backward::recompute(uint32_t region, std::map<ValueId, Value>& values) {
-  for (NodeId id = 0; id < nodes_; ++id) {
-    const Node node = builder_.function().nodes[id];
-    if (node.region != region) continue;
+  for (const NodeId id : regions_.at(region)) {
+    const Node node = builder_.function().nodes[id];  // A copy: clone() appends nodes.
     Builder::Derived derived(builder_, id, Reason::kRematerialize);
     std::vector<Value> inputs;
     for (ValueId input : node.inputs) {

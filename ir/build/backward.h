@@ -45,6 +45,7 @@ class Backward {
   Missing missing_;
   std::vector<bool> active_;
   std::vector<Value> cotangents_;
+  std::map<uint32_t, std::vector<NodeId>> regions_;  // The nodes of each, in order.
   std::map<uint32_t, std::map<ValueId, Value>> recomputed_;
 };
 

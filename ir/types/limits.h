@@ -24,8 +24,8 @@ inline constexpr size_t kAttrTextBytesMax = 65536;     // A string attribute.
 inline constexpr size_t kAttrIntsMax = 4096;           // An attribute that is a list.
 inline constexpr int kBodyDepthMax = 8;                // Bodies of nodes inside bodies.
 inline constexpr size_t kBodiesMax = size_t{1} << 16;  // Different ones that scans and calls name.
-// Nodes of a function, those of bodies as often as the bodies are named: what a pass that follows
-// each use goes through.
+// Nodes of a function, and of all functions of a program together, those of bodies as often as the
+// bodies are named: what a pass that follows each use goes through.
 inline constexpr size_t kExpandedNodesMax = size_t{1} << 22;
 inline constexpr int64_t kScanLengthMax = int64_t{1} << 24;
 inline constexpr size_t kTextBytesMax = 64u << 20;    // A text form.

@@ -1,6 +1,7 @@
 #include <map>
 #include <utility>
 
+#include "ir/graph/bodies.h"
 #include "ir/types/limits.h"
 #include "ir/verify/verify_internal.h"
 
@@ -20,6 +21,7 @@ class ProgramVerifier {
     if (auto wrong = internal::name_mistake(p_.name, "program")) add(*wrong);
     check_slices();
     check_functions();
+    check_expansion();
     for (uint32_t id = 0; id < p_.nodes.size() && !report_.full(); ++id) check_node(id);
     check_finite();
     return report_.take();
@@ -83,6 +85,19 @@ class ProgramVerifier {
         }
       }
       good_.push_back(report_.count() == before ? function.get() : nullptr);
+    }
+  }
+
+  // Functions may share bodies, so that the message says little about their nodes.
+  void check_expansion() {
+    BodySizes sizes;
+    size_t nodes = 0;
+    for (const Function* function : good_) {
+      if (function != nullptr) nodes += sizes.of(*function).nodes;
+    }
+    if (nodes > kExpandedNodesMax) {
+      add(cat("program: its functions have too many nodes: expected at most ", kExpandedNodesMax,
+              " when each body counts as often as nodes name it, got ", nodes));
     }
   }
 

@@ -212,6 +212,28 @@ TEST(VerifyProgram, SurvivesEveryPairOfMistakes) {
   }
 }
 
+// Each function by itself is within the bound.
+TEST(VerifyProgram, BoundsTheNodesOfAllFunctionsTogether) {
+  std::shared_ptr<const Function> body;
+  for (int times : {2000, 1000}) {
+    Builder b("body", Mesh{{{"data", 2}}});
+    Value x = b.parameter("x", f32());
+    for (int k = 0; k < times; ++k)
+      x = body == nullptr ? exp(x) : b.emit(Op::call, {x}, {}, Loc::current(), body)[0];
+    b.result("y", x);
+    body = std::make_shared<const Function>(b.build());
+  }
+  Program p = sample();
+  for (const char* name : {"one", "two", "three"}) {
+    auto f = std::make_shared<Function>(*body);
+    f->name = name;
+    p.functions.push_back(std::move(f));
+    EXPECT_EQ(p.functions.size() > 4, messages(p) != "") << name;
+  }
+  EXPECT_THAT(messages(p),
+              HasSubstr("its functions have too many nodes: expected at most 4194304"));
+}
+
 TEST(VerifyProgram, MistakesCarryTheUsersLine) {
   Program p = sample();
   p.nodes[4].slice = 0;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <span>
 
 #include "ir/transforms/conversions/plan_conversion.h"
 #include "ir/transforms/rewrite/rewrite.h"
@@ -9,6 +10,10 @@
 
 namespace gangway {
 namespace {
+
+// Of one value: how many of the shardings that its readers want are looked at for one that is
+// better done first, and from how many that it has a conversion may begin.
+constexpr size_t kWantedMax = 8, kBegunFromMax = 16;
 
 class Partitioner {
  public:
@@ -68,6 +73,7 @@ class Partitioner {
   void want(ValueId value, const Sharding& sharding) {
     const Sharding spelling = canonical(global_.mesh, sharding);
     std::vector<Sharding>& all = wanted_[value];
+    if (all.size() == kWantedMax) return;
     looked_at_ += 1 + all.size();
     if (std::ranges::count(all, spelling) == 0) all.push_back(spelling);
   }
@@ -162,7 +168,8 @@ class Partitioner {
   };
   Way nearest(ValueId value, const Sharding& to) {
     Way best;
-    for (const Made& made : made_[value]) {
+    for (const Made& made :
+         std::span(made_[value]).first(std::min(made_[value].size(), kBegunFromMax))) {
       const ConversionPath& path = planner_.plan(global_.types[value], made.sharding, to);
       ++looked_at_;
       if (best.path == nullptr || path.cost_ps < best.path->cost_ps) best = {made.local, &path};
@@ -227,7 +234,7 @@ class Partitioner {
   std::vector<NodeId> producers_;
   ConversionPlanner planner_;
   std::vector<std::vector<Made>> made_;        // By ValueId; the producer's own first.
-  std::vector<std::vector<Sharding>> wanted_;  // By ValueId: what its readers want.
+  std::vector<std::vector<Sharding>> wanted_;  // By ValueId: what its first readers want.
   uint64_t looked_at_ = 0;
 };
 

@@ -121,5 +121,25 @@ TEST(Partition, LooksAtEachNodeOnce) {
   EXPECT_LT(looked_at[2], 40'000u * 16);
 }
 
+// A mesh of four axes, each of which cuts one of four dimensions or none: `count` of these.
+uint64_t looked_at_for_layouts(int count) {
+  Builder b("layouts", Mesh{{{"a", 2}, {"b", 2}, {"c", 2}, {"d", 2}}});
+  const Value y = exp(b.parameter("x", f32({16, 16, 16, 16})));
+  std::vector<Sharding> wanted;
+  for (int i = 0; i < count; ++i) {
+    b.result(cat("y", i), y);
+    Sharding& sharding = wanted.emplace_back();
+    for (int axis = 0, left = i; axis < 4; ++axis, left /= 5)
+      sharding.push_back(left % 5 == 4 ? replicate() : shard(left % 5));
+  }
+  return partitioned(b.build(), wanted).looked_at;
+}
+
+TEST(Partition, WhatOneValueCostsGrowsWithTheLayoutsWanted) {
+  const uint64_t some = looked_at_for_layouts(20), more = looked_at_for_layouts(40),
+                 most = looked_at_for_layouts(80);
+  EXPECT_LT(static_cast<double>(most - more), 2.5 * static_cast<double>(more - some));
+}
+
 }  // namespace
 }  // namespace gangway

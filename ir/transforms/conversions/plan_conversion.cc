@@ -69,7 +69,8 @@ class Search {
       roles_.push_back({before[axis], after[axis], kNothing});
   }
 
-  ConversionPath run() {
+  ConversionPath run(bool has_budget) {
+    if (!has_budget) return in_legal_order();
     reach({}, from_, from_, {});
     for (size_t settled = 0; !next_.empty() && settled < kLayoutsMax; ++settled) {
       const auto [length, at] = *next_.begin();
@@ -253,7 +254,7 @@ const ConversionPath& ConversionPlanner::plan(const Type& global, const Sharding
   if (is_new) {
     const Conversion conversion = conversion_of(global, mesh_, before, after);
     Search search(conversion, before, costs_);
-    known->second = search.run();
+    known->second = search.run(edges_seen_ < edges_max_);
     edges_seen_ += search.edges_seen();
   }
   return known->second;

@@ -28,6 +28,8 @@
 // A replicated value is a partial maximum (minimum) as it stands, so the last `after` may replicate
 // where `to` is partial(max).
 //
+// A planner that has looked at kEdgesMax edges searches no more, and goes that way too.
+//
 // Threads: values and pure functions; a planner belongs to one thread.
 // Errors: kInvalid when a sharding does not fit the type, or mixes two reductions.
 // Cost: a search looks at the shardings that are nearer than the wanted one, at most kLayoutsMax of
@@ -47,6 +49,7 @@
 namespace gangway {
 
 inline constexpr size_t kAxesSearchedMax = 3;
+inline constexpr uint64_t kEdgesMax = uint64_t{1} << 21;
 inline constexpr size_t kLayoutsMax = 1500;  // All of three axes and eight dimensions: 1256.
 
 // One local op on every device.
@@ -72,8 +75,8 @@ std::vector<ConversionStep> plan_conversion(const Type& global, const Mesh& mesh
 // The conversions of one compile: each is looked for once.
 class ConversionPlanner {
  public:
-  ConversionPlanner(Mesh mesh, ConversionCosts costs)
-      : mesh_(std::move(mesh)), costs_(std::move(costs)) {}
+  ConversionPlanner(Mesh mesh, ConversionCosts costs, uint64_t edges_max = kEdgesMax)
+      : mesh_(std::move(mesh)), costs_(std::move(costs)), edges_max_(edges_max) {}
 
   // Stays valid while the planner lives.
   const ConversionPath& plan(const Type& global, const Sharding& from, const Sharding& to);
@@ -85,6 +88,7 @@ class ConversionPlanner {
 
   Mesh mesh_;
   ConversionCosts costs_;
+  uint64_t edges_max_;
   std::map<Key, ConversionPath> known_;
   uint64_t edges_seen_ = 0;
 };

@@ -12,50 +12,6 @@ namespace {
 // Carries that need one another in a long chain are kept as they are: dead ones cost time, and
 // nothing else.
 constexpr int kRoundsMax = 16;
-constexpr int kRoundsInsideMax = 3;  // Of bodies inside bodies.
-
-BodyUse used_by(const Node& node, const std::vector<bool>& read, int depth);
-
-std::vector<bool> live_values(const Function& function, const std::vector<bool>& wanted,
-                              int depth) {
-  std::vector<bool> live(function.types.size(), false);
-  for (size_t r = 0; r < function.results.size(); ++r) {
-    if (wanted[r]) live[function.results[r]] = true;
-  }
-  for (auto id = static_cast<NodeId>(function.nodes.size()); id-- > 0;) {
-    const Node& node = function.nodes[id];
-    const auto first = live.begin() + node.first_result;
-    const std::vector<bool> read(first, first + node.results);
-    if (std::find(read.begin(), read.end(), true) == read.end()) continue;
-    if (!shares_body(node.op)) {
-      for (ValueId input : node.inputs) live[input] = true;
-      continue;
-    }
-    const BodyUse use = used_by(node, read, depth + 1);
-    for (size_t i = 0; i < node.inputs.size(); ++i) {
-      if (use.operands[i]) live[node.inputs[i]] = true;
-    }
-  }
-  return live;
-}
-
-BodyUse used_by(const Node& node, const std::vector<bool>& read, int depth) {
-  const Function& body = *node.body;
-  const size_t carries = ScanLayout(node).carries;
-  BodyUse use{.operands = std::vector<bool>(node.inputs.size(), true), .results = read};
-  for (int round = 0; round < (depth == 0 ? kRoundsMax : kRoundsInsideMax); ++round) {
-    const std::vector<bool> live = live_values(body, use.results, depth);
-    std::copy_n(live.begin(), use.operands.size(), use.operands.begin());
-    bool again = false;
-    for (size_t c = 0; c < carries; ++c) {
-      if (use.operands[c] && !use.results[c]) use.results[c] = again = true;
-      if (use.results[c]) use.operands[c] = true;  // Where it begins, also of no iterations.
-    }
-    if (!again) return use;
-  }
-  return {.operands = std::vector<bool>(node.inputs.size(), true),
-          .results = std::vector<bool>(node.results, true)};
-}
 
 class BodyMap {
  public:
@@ -82,11 +38,56 @@ class BodyMap {
 
 }  // namespace
 
-std::vector<bool> live_values(const Function& function) {
-  return live_values(function, std::vector<bool>(function.results.size(), true), -1);
+std::vector<bool> BodyUses::live_values(const Function& function) {
+  return live_values(function, std::vector<bool>(function.results.size(), true));
 }
 
-BodyUse used_by(const Node& node, const std::vector<bool>& read) { return used_by(node, read, 0); }
+std::vector<bool> BodyUses::live_values(const Function& function, const std::vector<bool>& wanted) {
+  std::vector<bool> live(function.types.size(), false);
+  for (size_t r = 0; r < function.results.size(); ++r) {
+    if (wanted[r]) live[function.results[r]] = true;
+  }
+  for (auto id = static_cast<NodeId>(function.nodes.size()); id-- > 0;) {
+    const Node& node = function.nodes[id];
+    const auto first = live.begin() + node.first_result;
+    if (std::find(first, first + node.results, true) == first + node.results) continue;
+    if (!shares_body(node.op)) {
+      for (ValueId input : node.inputs) live[input] = true;
+      continue;
+    }
+    const BodyUse& use = used_by(node, std::vector<bool>(first, first + node.results));
+    for (size_t i = 0; i < node.inputs.size(); ++i) {
+      if (use.operands[i]) live[node.inputs[i]] = true;
+    }
+  }
+  return live;
+}
+
+const BodyUse& BodyUses::used_by(const Node& node, const std::vector<bool>& read) {
+  const Key key{node.body.get(), ScanLayout(node).carries, read};
+  const auto found = known_.find(key);
+  if (found != known_.end()) return found->second;
+  return known_.emplace(key, find_use(node, read)).first->second;
+}
+
+BodyUse BodyUses::find_use(const Node& node, const std::vector<bool>& read) {
+  const Function& body = *node.body;
+  const size_t carries = ScanLayout(node).carries;
+  BodyUse use{.operands = std::vector<bool>(node.inputs.size(), true), .results = read};
+  for (int round = 0; round < kRoundsMax && body.nodes.size() <= visits_left_; ++round) {
+    visits_left_ -= body.nodes.size();
+    const std::vector<bool> live = live_values(body, use.results);
+    std::copy_n(live.begin(), use.operands.size(), use.operands.begin());
+    bool again = false;
+    for (size_t c = 0; c < carries; ++c) {
+      if (use.operands[c] && !use.results[c]) use.results[c] = again = true;
+      if (use.results[c]) use.operands[c] = true;  // Where it begins, also of no iterations.
+    }
+    if (!again) return use;
+  }
+  return {.operands = std::vector<bool>(node.inputs.size(), true),
+          .results = std::vector<bool>(node.results, true)};
+}
 
 Function keep_results(Function function, const std::vector<bool>& kept) {
   std::vector<ValueId> results;

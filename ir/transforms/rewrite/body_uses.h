@@ -1,26 +1,47 @@
 // What is needed of the bodies of scans and calls: a result that nothing reads needs no operand,
 // and a carry is needed only for what the last iteration gives of it or what iterations read of it.
 //
-// Threads: pure functions.
-// Cost: a node for each time that a body is named, a few times over.
+// Threads: pure functions; a BodyUses belongs to one thread.
+// Cost: a body is gone through a few times for each set of its results that is read, and all bodies
+// together for kBodyNodesVisitedMax nodes at most: what is not known by then counts as needed.
 #pragma once
 
+#include <cstdint>
 #include <functional>
+#include <map>
+#include <tuple>
 #include <vector>
 
 #include "ir/graph/function.h"
 
 namespace gangway {
 
-// By value: whether a result of the function needs it.
-std::vector<bool> live_values(const Function& function);
+inline constexpr uint64_t kBodyNodesVisitedMax = uint64_t{1} << 23;
 
 // Which operands and results a scan or call must keep.
 struct BodyUse {
   std::vector<bool> operands, results;
 };
-// `read`: by result, whether anything reads it.
-BodyUse used_by(const Node& node, const std::vector<bool>& read);
+
+// Remembers what it found of each body, so the functions it was asked about must live as long.
+class BodyUses {
+ public:
+  explicit BodyUses(uint64_t visits_max = kBodyNodesVisitedMax) : visits_left_(visits_max) {}
+
+  // By value: whether a result of the function needs it.
+  std::vector<bool> live_values(const Function& function);
+  // `read`: by result, whether anything reads it.
+  const BodyUse& used_by(const Node& node, const std::vector<bool>& read);
+
+ private:
+  using Key = std::tuple<const Function*, size_t, std::vector<bool>>;  // Body, carries, read.
+
+  std::vector<bool> live_values(const Function& function, const std::vector<bool>& wanted);
+  BodyUse find_use(const Node& node, const std::vector<bool>& read);
+
+  std::map<Key, BodyUse> known_;
+  uint64_t visits_left_;
+};
 
 // The function with these of its results, or these of its parameters, alone. The others must be
 // unused.

@@ -65,7 +65,7 @@ std::string attrs_key(const Attrs& attrs) {
 class Simplifier {
  public:
   Function run(const Function& function) {
-    const std::vector<bool> live = live_values(function);
+    const std::vector<bool> live = uses_.live_values(function);
     Rewriter out(function);
     using Key = std::tuple<Op, std::vector<ValueId>, std::string>;
     std::map<Key, ValueId> seen;
@@ -105,7 +105,7 @@ class Simplifier {
     Node node = function.nodes[id];
     std::vector<bool> read(node.results);
     for (uint32_t r = 0; r < node.results; ++r) read[r] = live[node.first_result + r];
-    const BodyUse use = used_by(node, read);
+    const BodyUse& use = uses_.used_by(node, read);
     std::vector<Type> types;
     for (uint32_t r = 0; r < node.results; ++r) {
       if (use.results[r]) types.push_back(function.types[node.first_result + r]);
@@ -147,6 +147,7 @@ class Simplifier {
 
   using BodyKey = std::tuple<const Function*, std::vector<bool>, std::vector<bool>>;
   std::map<BodyKey, std::shared_ptr<const Function>> bodies_;
+  BodyUses uses_;
 };
 
 }  // namespace
