@@ -87,6 +87,9 @@ struct Factor {
   int64_t size = 1;
   std::vector<int> input_dims;   // For each input its dimension with this factor, or -1.
   std::vector<int> result_dims;  // For each result, or -1.
+  // Cutting it takes more than running the op on parts: the lowering of the row that does it.
+  // Parts are equal then. Empty: none is needed.
+  std::string_view lowering = {};
 };
 using Factors = std::vector<Factor>;
 
@@ -119,9 +122,23 @@ struct Cost {
 };
 
 class Builder;
+struct LoweringCall;   // ir/op_table/lowering.h
 struct GradientCall;   // ir/build/gradient.h
 struct DecomposeCall;  // ir/build/gradient.h
 class Value;
+
+// What one device does of an op that is cut along a factor that names it: local ops and collectives
+// (ir/op_table/lowering.h).
+struct Lowering {
+  std::string_view name;  // Of the field: "vocabulary_parallel".
+  // The local results, each cut as its dimension with the factor is, else whole (kPass) or a term
+  // of the sum (kReduce).
+  std::vector<Value> (*build)(const LoweringCall&) = nullptr;
+  // Of one of `members` devices, where nothing else is cut. `bytes`: what it sends; conversions of
+  // operands and results apart.
+  Cost (*cost)(const OpCall&, int64_t members) = nullptr;
+  std::string_view doc;  // One line for the op reference.
+};
 
 struct OpRow {
   Op op;
@@ -153,7 +170,8 @@ struct OpRow {
   // The same results from smaller ops; composites only.
   std::vector<Value> (*decompose)(const DecomposeCall&) = nullptr;
   Cost (*cost)(const OpCall&) = nullptr;
-  std::string_view doc;  // One line for the op reference.
+  std::string_view doc;                  // One line for the op reference.
+  std::vector<Lowering> lowerings = {};  // Those that its factors name.
 };
 
 const OpRow& row(Op op);

@@ -11,6 +11,7 @@
 #include "ir/build/builder.h"
 #include "ir/build/gradient.h"
 #include "ir/build/ops.h"
+#include "ir/op_table/lowering.h"
 #include "tests/interpret/collective.h"
 #include "tests/interpret/interpret.h"
 #include "tests/interpret/reference.h"
@@ -283,7 +284,7 @@ TEST(OpTable, CuttingAFactorGivesPartsOfTheWhole) {
     std::vector<Literal> whole = evaluate(sample.call(), sample.in, kExact);
     for (size_t f = 0; f < factors.size(); ++f) {
       const Factor& factor = factors[f];
-      if (factor.kind == FactorKind::kWhole) continue;
+      if (factor.kind == FactorKind::kWhole || !factor.lowering.empty()) continue;
       may_cut.insert(sample.op);
       if (factor.size % 2 != 0) continue;
       std::vector<Literal> low = half(sample, factors, f, 0), high = half(sample, factors, f, 1);
@@ -303,6 +304,28 @@ TEST(OpTable, CuttingAFactorGivesPartsOfTheWhole) {
     }
   }
   EXPECT_EQ(may_cut, was_cut);
+}
+
+TEST(OpTable, FactorsNameLoweringsOfTheirRow) {
+  std::map<Op, std::set<std::string_view>> named;
+  for (const Sample& sample : samples(DType::kF64)) {
+    SCOPED_TRACE(sample.text());
+    for (const Factor& factor : row(sample.op).factors(sample.call())) {
+      if (factor.lowering.empty()) continue;
+      EXPECT_NE(factor.kind, FactorKind::kWhole);
+      named[sample.op].insert(factor.lowering);
+      const Cost cost = lowering_of(sample.op, factor.lowering).cost(sample.call(), 2);
+      EXPECT_TRUE(std::isfinite(cost.flops) && cost.flops >= 0);
+      EXPECT_TRUE(std::isfinite(cost.bytes) && cost.bytes >= 0);
+    }
+  }
+  for (int i = 0; i < kOpCount; ++i) {
+    const OpRow& of = row(static_cast<Op>(i));
+    for (const Lowering& lowering : of.lowerings) {
+      EXPECT_TRUE(named[of.op].contains(lowering.name)) << of.name << ": " << lowering.name;
+      EXPECT_FALSE(lowering.doc.empty() || lowering.build == nullptr);
+    }
+  }
 }
 
 TEST(OpTable, FactorsCoverEachDimensionAtMostOnceAndDivideIt) {

@@ -33,7 +33,7 @@ std::vector<Room> ir_rooms() {
       {"ir/transforms/rewrite", graphs()},
       {"ir/transforms/propagation", graphs()},
       {"ir/transforms/conversions",
-       graphs() + Names{"ir/transforms/rewrite", "ir/transforms/propagation"}},
+       graphs() + Names{"ir/build", "ir/transforms/rewrite", "ir/transforms/propagation"}},
       {"ir/transforms/fusion", graphs() + Names{"ir/transforms/rewrite"}},
       {"ir/transforms/memory", graphs() + Names{"ir/plan"}},
       {"ir/transforms/sections", graphs() + Names{"ir/plan"}},

@@ -6,6 +6,7 @@
 #include "ir/build/ops.h"
 #include "ir/op_table/cost.h"
 #include "ir/op_table/factors.h"
+#include "ir/op_table/rows/vocabulary_parallel.h"
 #include "ir/op_table/rule.h"
 
 namespace gangway::internal {
@@ -27,7 +28,9 @@ std::vector<Type> take_type(const OpCall& call) {
 Factors take_factors(const OpCall& call) {
   const Type &table = call.inputs[0], &index = call.inputs[1];
   FactorList list(call);
-  list.add(FactorKind::kWhole, table.dims[0]).input_dims[0] = 0;
+  Factor& rows = list.add(FactorKind::kReduce, table.dims[0]);
+  rows.input_dims[0] = 0;
+  rows.lowering = kVocabularyParallel;
   for (int d = 0; d < index.rank(); ++d) {
     Factor& factor = list.add(FactorKind::kPass, index.dims[at(d)]);
     factor.input_dims[1] = factor.result_dims[0] = d;
@@ -56,7 +59,9 @@ std::vector<Type> scatter_add_type(const OpCall& call) {
 Factors scatter_add_factors(const OpCall& call) {
   const Type &index = call.inputs[0], &updates = call.inputs[1];
   FactorList list(call);
-  list.add(FactorKind::kWhole, call.attrs.integer("rows")).result_dims[0] = 0;
+  Factor& rows = list.add(FactorKind::kPass, call.attrs.integer("rows"));
+  rows.result_dims[0] = 0;
+  rows.lowering = kVocabularyParallel;
   for (int d = 0; d < index.rank(); ++d)
     list.add(FactorKind::kReduce, index.dims[at(d)]).input_dims = {d, d};
   for (int d = index.rank(); d < updates.rank(); ++d) {
@@ -193,7 +198,8 @@ std::vector<OpRow> lookup_rows() {
                .gradient = take_gradient,
                .cost = per_result<0>,
                .doc = "(table[n, ...], index i32[...]): rows of the table, [index..., ...]; an "
-                      "index out of range gives zeros."}),
+                      "index out of range gives zeros.",
+               .lowerings = {vocabulary_take()}}),
       indexed({.op = Op::scatter_add,
                .name = "scatter_add",
                .inputs_min = 2,
@@ -209,7 +215,8 @@ std::vector<OpRow> lookup_rows() {
                    },
                .cost = per_input<1>,
                .doc = "(index i32[...], updates[index..., ...]): sums of the updates of each row, "
-                      "[rows, ...]; an index out of range adds nothing."}),
+                      "[rows, ...]; an index out of range adds nothing.",
+               .lowerings = {vocabulary_scatter_add()}}),
   };
 }
 

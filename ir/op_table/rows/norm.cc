@@ -4,6 +4,8 @@
 #include "ir/op_table/cost.h"
 #include "ir/op_table/factors.h"
 #include "ir/op_table/rows/composite.h"
+#include "ir/op_table/rows/local_ops.h"
+#include "ir/op_table/rows/vocabulary_parallel.h"
 
 namespace gangway::internal {
 namespace {
@@ -205,13 +207,17 @@ std::vector<OpRow> softmax_and_loss_rows() {
            .results = 2,
            .type_rule = cross_entropy_type,
            .factors =
-               [](const OpCall& c) { return einsum_factors(c, "...c, ... -> ..., ...; whole c"); },
+               [](const OpCall& c) {
+                 return lowered(einsum_factors(c, "...c, ... -> ..., ..."), 'c',
+                                kVocabularyParallel);
+               },
            .gradient = cross_entropy_gradient,
            .decompose = cross_entropy_parts,
            .cost = per_input<12>,
            .doc = "(logits[..., classes], labels i32[...]): the loss logsumexp - logits[label] in "
                   "nats and the logsumexp, f32[...] (f64 for f64). A label that is no class gives "
-                  "NaN in loss and gradient: it must not train."}),
+                  "NaN in loss and gradient: it must not train.",
+           .lowerings = {vocabulary_cross_entropy()}}),
       composite({.op = Op::cross_entropy_grad,
                  .name = "cross_entropy_grad",
                  .inputs_min = 4,
@@ -219,12 +225,14 @@ std::vector<OpRow> softmax_and_loss_rows() {
                  .type_rule = cross_entropy_grad_type,
                  .factors =
                      [](const OpCall& c) {
-                       return einsum_factors(c, "...c, ..., ..., ... -> ...c; whole c");
+                       return lowered(einsum_factors(c, "...c, ..., ..., ... -> ...c"), 'c',
+                                      kVocabularyParallel);
                      },
                  .no_gradient = kNoSecond,
                  .decompose = cross_entropy_grad_parts,
                  .cost = per_input<12>,
-                 .doc = "(logits, labels, logsumexp, dloss): (softmax - one_hot(label)) * dloss."}),
+                 .doc = "(logits, labels, logsumexp, dloss): (softmax - one_hot(label)) * dloss.",
+                 .lowerings = {vocabulary_cross_entropy_grad()}}),
   };
 }
 

@@ -1,9 +1,12 @@
 #include "ir/transforms/conversions/partition.h"
 
 #include <algorithm>
+#include <numeric>
 #include <optional>
 #include <span>
 
+#include "ir/op_table/lowering.h"
+#include "ir/transforms/conversions/lower_node.h"
 #include "ir/transforms/conversions/plan_conversion.h"
 #include "ir/transforms/rewrite/rewrite.h"
 #include "runtime/base/error.h"
@@ -120,21 +123,46 @@ class Partitioner {
       inputs.push_back(out_.target().types[node.inputs[i]]);
     }
     const OpCall call{old.op, global_inputs, old.attrs, old.body.get()};
-    std::vector<Type> types;
-    types.reserve(old.results);
-    for (uint32_t r = 0; r < old.results; ++r) {
-      types.push_back(local(old.first_result + r, propagation_.shardings[old.first_result + r]));
-    }
-    node.attrs = local_attrs(call, row(old.op).factors(call), propagation_.parts[id]);
-    std::vector<Type> inferred = infer_types(node.op, inputs, node.attrs, node.body.get());
-    GW_ASSERT(inferred == types, "local ", to_string(node.op), " at ", where(global_, id),
-              " gives ", to_string(inferred[0]), ", expected ", to_string(types[0]));
-    ValueId first = out_.append(std::move(node), types, global_.infos[id]);
-    for (uint32_t r = 0; r < old.results; ++r) {
-      const ValueId value = old.first_result + r;
-      keep(value, propagation_.shardings[value], first + r);
+    const Factors factors = row(old.op).factors(call);
+    node.attrs = local_attrs(call, factors, propagation_.parts[id]);
+    if (const Factor* factor = lowered_factor(factors, propagation_.parts[id])) {
+      keep_results(id, lower_node(out_, {id, call, node.attrs, *factor, axes_cutting(id, *factor),
+                                         node.inputs}));
+    } else {
+      const std::vector<Type> types = infer_types(node.op, inputs, node.attrs, node.body.get());
+      const ValueId first = out_.append(std::move(node), types, global_.infos[id]);
+      std::vector<ValueId> results(old.results);
+      std::iota(results.begin(), results.end(), first);
+      keep_results(id, results);
     }
     looked_at_ += 1 + old.inputs.size();
+  }
+
+  void keep_results(NodeId id, const std::vector<ValueId>& results) {
+    const Node& node = global_.nodes[id];
+    GW_ASSERT(results.size() == node.results);
+    for (uint32_t r = 0; r < node.results; ++r) {
+      const ValueId value = node.first_result + r;
+      const Type expected = local(value, propagation_.shardings[value]);
+      GW_ASSERT(out_.target().types[results[r]] == expected, "local ", to_string(node.op), " at ",
+                where(global_, id), " gives ", to_string(out_.target().types[results[r]]),
+                ", expected ", to_string(expected));
+      keep(value, propagation_.shardings[value], results[r]);
+    }
+  }
+
+  // The mesh axes that cut a factor of a node, outer first.
+  std::vector<int> axes_cutting(NodeId id, const Factor& factor) const {
+    for (size_t i = 0; i < factor.input_dims.size(); ++i) {
+      if (factor.input_dims[i] >= 0)
+        return cut_axes(propagation_.required[id][i], factor.input_dims[i]);
+    }
+    for (size_t r = 0; r < factor.result_dims.size(); ++r) {
+      if (factor.result_dims[r] < 0) continue;
+      const ValueId value = global_.nodes[id].first_result + static_cast<ValueId>(r);
+      return cut_axes(propagation_.shardings[value], factor.result_dims[r]);
+    }
+    GW_ASSERT(false, "a factor that is nowhere is cut");
   }
 
   ValueId converted(ValueId value, const Sharding& wanted) {

@@ -6,6 +6,8 @@
 #include <set>
 #include <tuple>
 
+#include "ir/op_table/lowering.h"
+
 namespace gangway {
 namespace {
 
@@ -266,15 +268,29 @@ class CutDecider {
     const Factor& factor = factors_[id][at(index)];
     const int64_t parts = size(axis) * out_.parts[id][at(index)];
     if (factor.kind == FactorKind::kWhole || factor.size < parts) return false;
+    if (!factor.lowering.empty() && is_lowered_along_another(id, index)) return false;
     return factor.size % parts == 0 || (asked % parts == 0 && may_pad_along(id, factor));
   }
 
+  // A lowering knows of its own factor alone.
+  bool is_lowered_along_another(NodeId id, int index) const {
+    for (size_t f = 0; f < factors_[id].size(); ++f) {
+      if (f != at(index) && !factors_[id][f].lowering.empty() && out_.parts[id][f] > 1) return true;
+    }
+    return false;
+  }
+
   bool may_pad_along(NodeId id, const Factor& factor) const {
+    const std::vector<Type> inputs = input_types(id);
     const Node& node = global_.nodes[id];
-    std::vector<Type> inputs;
-    inputs.reserve(node.inputs.size());
-    for (ValueId input : node.inputs) inputs.push_back(global_.types[input]);
     return may_pad({node.op, inputs, node.attrs, node.body.get()}, factor);
+  }
+
+  std::vector<Type> input_types(NodeId id) const {
+    std::vector<Type> types;
+    types.reserve(global_.nodes[id].inputs.size());
+    for (ValueId input : global_.nodes[id].inputs) types.push_back(global_.types[input]);
+    return types;
   }
 
   // -1: what is placed so has no such factor here.
@@ -295,6 +311,7 @@ class CutDecider {
 
   // What cutting the node on the factor has moved, as far as layouts are known: an operand that is
   // cut elsewhere is gathered or re-cut; so is a result, or the terms of its sum are scattered.
+  // What a lowering sends counts as one conversion.
   CutCost cost_of(NodeId id, int axis, int index) const {
     const Node& node = global_.nodes[id];
     const Factor& factor = factors_[id][at(index)];
@@ -310,6 +327,13 @@ class CutDecider {
       if (placed.kind != PlacementKind::kShard || placed.dim == dim) continue;
       if (dim >= 0 || factor.kind == FactorKind::kReduce)
         add(cost, node.first_result + r, axis, dim >= 0);
+    }
+    if (!factor.lowering.empty()) {
+      const std::vector<Type> inputs = input_types(id);
+      const OpCall call{node.op, inputs, node.attrs, node.body.get()};
+      const double sent = lowering_of(node.op, factor.lowering).cost(call, size(axis)).bytes;
+      cost.conversions += sent > 0 ? 1 : 0;
+      cost.bytes += sent;
     }
     return cost;
   }

@@ -1,0 +1,55 @@
+// Lowerings: how an op runs on several devices where a factor of it is cut that takes more than the
+// op on parts (Factor::lowering). Each is a function that traces what one device does, local ops
+// and collectives, in the row of its op (OpRow::lowerings).
+//
+// To propagation a factor with a lowering is a factor like any other: cut, an operand or result
+// that has it is cut, a result that lacks it is whole (kPass) or a sum of terms (kReduce). The
+// partitioner converts operands to that, calls `build` in place of the op, and goes on with its
+// results (ir/transforms/conversions/lower_node.h). At most one factor with a lowering is cut of
+// one node; other factors may be cut beside it, and the lowering sees only that local operands and
+// attributes are smaller.
+//
+// Invariants
+//  - Every device traces the same ops. Which member it is it learns at run time, by axis_index.
+//  - The number of ops does not depend on the number of members: a loop over members is a scan
+//    with a permute in its body.
+//  - Functions are differentiated before they are cut, so lowerings never are: an adjoint is an op
+//    with a row, and lowerings, of its own.
+//
+// Example (a table whose rows are cut: each device looks up what it has):
+//   std::vector<Value> lower_take(const LoweringCall& c) {
+//     Value table = c.inputs[0];  // [n / members, ...]
+//     Value first = member_index(c) * table.dim(0);
+//     return {take(table, c.inputs[1] - first)};  // A term: others' rows are zeros.
+//   }
+//
+// Threads: pure functions.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ir/op_table/op.h"
+
+namespace gangway {
+
+struct LoweringCall {
+  Builder& builder;         // Of the local function; nodes get the line of the node cut.
+  const OpCall& call;       // In the global view.
+  const Attrs& attrs;       // Of one device's op (local_attrs), as all its factors are cut.
+  const Factor& factor;     // The one that is lowered.
+  const std::string& axes;  // That cut it, "data,model": members are numbered outer first.
+  int64_t members;          // How many parts, all of one size.
+  const std::vector<Value>& inputs;  // Of this device.
+};
+
+// kInternal where the row has none of that name.
+const Lowering& lowering_of(Op op, std::string_view name);
+
+// The factor with a lowering that is cut, or null.
+const Factor* lowered_factor(const Factors& factors, std::span<const int64_t> parts);
+
+}  // namespace gangway

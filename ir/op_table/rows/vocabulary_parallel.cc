@@ -1,0 +1,97 @@
+#include "ir/op_table/rows/vocabulary_parallel.h"
+
+#include <limits>
+
+#include "ir/op_table/rows/composite.h"
+#include "ir/op_table/rows/local_ops.h"
+
+namespace gangway::internal {
+namespace {
+
+// Counted from the first of this device's `rows`; those of other devices are out of range.
+Value own_index(const LoweringCall& c, Value index, int64_t rows) {
+  return index - member_index(c) * rows;
+}
+
+Values lower_take(const LoweringCall& c) {
+  const Value table = c.inputs[0];
+  return {take(table, own_index(c, c.inputs[1], table.dim(0)))};
+}
+
+Values lower_scatter_add(const LoweringCall& c) {
+  const int64_t rows = c.call.attrs.integer("rows") / c.members;
+  return {scatter_add(own_index(c, c.inputs[0], rows), c.inputs[1], rows)};
+}
+
+Cost sends_nothing(const OpCall& /*call*/, int64_t /*members*/) { return {}; }
+
+int64_t classes_of(const LoweringCall& c) { return c.call.inputs[0].dims.back(); }
+
+Value is_below(Value index, int64_t size) { return logical_and(ge(index, 0), lt(index, size)); }
+
+constexpr double kNoClass = std::numeric_limits<double>::quiet_NaN();
+
+// The op over the part gives its logsumexp and, where the label is in it, how far the label's logit
+// is below that.
+Values lower_cross_entropy(const LoweringCall& c) {
+  const Value logits = c.inputs[0], labels = c.inputs[1];
+  const Value own_labels = own_index(c, labels, logits.dim(-1));
+  const Values own = c.builder.emit(Op::cross_entropy, {logits, own_labels}, {}, Loc::current());
+  const Value top = all_reduce(c, {own[1]}, Reduction::kMax)[0];
+  const Value below = where(is_below(own_labels, logits.dim(-1)), own[0] - own[1], 0);
+  const Values sums = all_reduce(c, {exp(own[1] - top), below}, Reduction::kSum);
+  const Value total = log(sums[0]) + top;
+  return {where(is_below(labels, classes_of(c)), total + sums[1], kNoClass), total};
+}
+
+Values lower_cross_entropy_grad(const LoweringCall& c) {
+  const Value logits = c.inputs[0], labels = c.inputs[1];
+  const Value x = raise(logits, Loc::current());
+  const Value word = iota(c.builder, x.type().with(DType::kI32), x.rank() - 1);
+  const Value own_labels = own_index(c, labels, logits.dim(-1));
+  const Value hit = convert(eq(word, along_last(own_labels, x, Loc::current())), x.dtype());
+  const Value dloss = where(is_below(labels, classes_of(c)), c.inputs[3], kNoClass);
+  const Value p = exp(x - along_last(c.inputs[2], x, Loc::current()));
+  return {convert((p - hit) * along_last(dloss, x, Loc::current()), logits.dtype())};
+}
+
+Cost cost_of_part(const OpCall& call, int64_t members, int sums) {
+  const Type& logits = call.inputs[0];
+  const double rows = static_cast<double>(logits.elements()) /
+                      static_cast<double>(std::max<int64_t>(1, logits.dims.back()));
+  const auto bytes = static_cast<double>(size_of(accumulator(logits.dtype)));
+  return {row(call.op).cost(call).flops / static_cast<double>(members),
+          all_reduce_bytes(sums * rows * bytes, members)};
+}
+
+}  // namespace
+
+Lowering vocabulary_take() {
+  return {.name = kVocabularyParallel,
+          .build = lower_take,
+          .cost = sends_nothing,
+          .doc = "the table cut by rows: each device finds its own, others are zeros"};
+}
+
+Lowering vocabulary_scatter_add() {
+  return {.name = kVocabularyParallel,
+          .build = lower_scatter_add,
+          .cost = sends_nothing,
+          .doc = "the result cut by rows: each device adds up the updates of its own"};
+}
+
+Lowering vocabulary_cross_entropy() {
+  return {.name = kVocabularyParallel,
+          .build = lower_cross_entropy,
+          .cost = [](const OpCall& call, int64_t n) { return cost_of_part(call, n, 3); },
+          .doc = "the classes cut: three numbers of each row are all-reduced, no logits are sent"};
+}
+
+Lowering vocabulary_cross_entropy_grad() {
+  return {.name = kVocabularyParallel,
+          .build = lower_cross_entropy_grad,
+          .cost = [](const OpCall& call, int64_t n) { return cost_of_part(call, n, 0); },
+          .doc = "the classes cut: each device has its own, nothing is sent"};
+}
+
+}  // namespace gangway::internal

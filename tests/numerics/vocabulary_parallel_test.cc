@@ -1,0 +1,163 @@
+// A vocabulary cut over devices: embedding, cross-entropy and their gradients equal the whole
+// function's, and neither the table nor the logits are ever gathered.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <random>
+
+#include "ir/build/autodiff.h"
+#include "ir/build/builder.h"
+#include "ir/build/ops.h"
+#include "ir/text/text.h"
+#include "runtime/base/error.h"
+#include "tests/interpret/interpret.h"
+#include "tests/numerics/sharded_literals.h"
+#include "tests/support/random_batch_graph.h"
+#include "tests/support/seed.h"
+
+namespace gangway::numerics {
+namespace {
+
+// Words, rows and features of a language model of one layer, and what cuts each.
+struct Sizes {
+  int64_t words = 12, batch = 4, seq = 3, dim = 6;
+  std::vector<std::string> of_words, of_batch;  // Mesh axes, outer first.
+};
+
+AxisPlacements cut_by(const std::vector<std::string>& axes, int dim) {
+  AxisPlacements placements;
+  for (size_t i = 0; i < axes.size(); ++i)
+    placements.emplace_back(axes[i], shard(dim, static_cast<int>(i)));
+  return placements;
+}
+
+// Loss of each row, and the gradients of their mean.
+Function language_model(const Mesh& mesh, const Sizes& sizes, CallContext& context) {
+  Builder b("model", mesh);
+  const AxisPlacements rows = cut_by(sizes.of_batch, 0);
+  const AxisPlacements table_cut = cut_by(sizes.of_words, 0), w_cut = cut_by(sizes.of_words, 1);
+  const Value table = b.parameter("table", f64({sizes.words, sizes.dim}), table_cut);
+  const Value w = b.parameter("w", f64({sizes.dim, sizes.words}), w_cut);
+  const Value index = b.parameter("index", i32({sizes.batch, sizes.seq}), rows);
+  const Value labels = b.parameter("labels", i32({sizes.batch, sizes.seq}), rows);
+  const Value logits = dot(tanh(take(table, index)), w);
+  const Value losses = cross_entropy(logits, labels);
+  const std::vector<Value> gradient = gradients(mean(losses), {table, w});
+  b.result("losses", losses);
+  b.result("dtable", gradient[0]);
+  b.result("dw", gradient[1]);
+  context.result_placements = {{}, table_cut, w_cut};
+  return b.build();
+}
+
+std::vector<std::string> ops(const Function& function) {
+  std::vector<std::string> names;
+  for (const Node& node : function.nodes) names.emplace_back(to_string(node.op));
+  return names;
+}
+
+int64_t size_of_axes(const Mesh& mesh, const std::vector<std::string>& names) {
+  int64_t product = 1;
+  for (const MeshAxis& axis : mesh.axes) {
+    if (std::ranges::count(names, axis.name) > 0) product *= axis.size;
+  }
+  return product;
+}
+
+TEST(VocabularyParallel, EqualsTheWholeFunctionOverAnyMesh) {
+  const uint64_t seed = ::gangway::testing::test_seed();
+  const std::vector<Mesh> meshes = {{{{"a", 2}}},           {{{"a", 3}}},
+                                    {{{"a", 4}}},           {{{"a", 2}, {"b", 2}}},
+                                    {{{"a", 2}, {"b", 3}}}, {{{"a", 2}, {"b", 2}, {"c", 2}}}};
+  int lowered = 0;
+  for (uint64_t n = 0; n < 120; ++n) {
+    std::mt19937_64 random(seed + n);
+    const Mesh& mesh = meshes[n % meshes.size()];
+    Sizes sizes;
+    for (const MeshAxis& axis : mesh.axes) {
+      const uint64_t use = random() % 4;  // Words twice as often.
+      if (use < 2) sizes.of_words.push_back(axis.name);
+      if (use == 2) sizes.of_batch.push_back(axis.name);
+    }
+    std::ranges::shuffle(sizes.of_words, random);
+    const int64_t parts = size_of_axes(mesh, sizes.of_words);
+    sizes.words = parts * (1 + static_cast<int64_t>(random() % 3));
+    sizes.batch = size_of_axes(mesh, sizes.of_batch) * 2;
+    CallContext context;
+    const Function function = language_model(mesh, sizes, context);
+    SCOPED_TRACE(cat("GW_TEST_SEED=", seed + n, "\n", print(function, {.locations = false})));
+    std::vector<Literal> arguments = ::gangway::testing::random_arguments(random, function);
+    for (size_t p : {2, 3}) {
+      for (double& word : arguments[p].values)
+        word = static_cast<double>(random() % static_cast<uint64_t>(sizes.words));
+    }
+    const Compiled compiled = compile_function(function, context);
+    const std::vector<std::string> names = ops(*compiled.local.function);
+    EXPECT_EQ(std::ranges::count(names, "all_gather"), 0);
+    EXPECT_EQ(std::ranges::count(names, "all_to_all"), 0);
+    EXPECT_EQ(std::ranges::count(names, "axis_index") > 0, parts > 1);
+    lowered += parts > 1 ? 1 : 0;
+    ASSERT_LT(relative_difference(interpret_compiled(compiled, arguments),
+                                  interpret(function, arguments)),
+              1e-12)
+        << print(*compiled.local.function, {.locations = false});
+  }
+  EXPECT_GT(lowered, 60);
+}
+
+// The largest number of elements that any collective takes.
+int64_t largest_meeting(const Function& local) {
+  int64_t largest = 0;
+  for (const Node& node : local.nodes) {
+    if (!row(node.op).meets) continue;
+    for (ValueId input : node.inputs) largest = std::max(largest, local.types[input].elements());
+  }
+  return largest;
+}
+
+TEST(VocabularyParallel, SendsNothingOfTheSizeOfLogitsNorOfTheTable) {
+  for (int64_t devices : {2, 8}) {
+    const Sizes sizes{.words = 4096, .batch = 4, .seq = 8, .dim = 16, .of_words = {"model"}};
+    CallContext context;
+    const Function function = language_model({{{"model", devices}}}, sizes, context);
+    const Compiled compiled = compile_function(function, context);
+    // Embedded rows and their gradient: [batch, seq, dim].
+    EXPECT_EQ(largest_meeting(*compiled.local.function), 4 * 8 * 16);
+  }
+}
+
+TEST(VocabularyParallel, TheGraphIsOfOneSizeForAnyNumberOfDevices) {
+  std::vector<std::vector<std::string>> of_sizes;
+  for (int64_t devices : {2, 8}) {
+    const Sizes sizes{.words = 16, .of_words = {"model"}};
+    CallContext context;
+    const Function function = language_model({{{"model", devices}}}, sizes, context);
+    of_sizes.push_back(ops(*compile_function(function, context).local.function));
+  }
+  EXPECT_EQ(of_sizes[0], of_sizes[1]);
+}
+
+TEST(VocabularyParallel, AWordThatIsNoneIsZeroAndALabelThatIsNoneIsNaN) {
+  const Sizes sizes{.words = 4, .batch = 2, .seq = 3, .dim = 2, .of_words = {"model"}};
+  CallContext context;
+  const Function function = language_model({{{"model", 2}}}, sizes, context);
+  std::mt19937_64 random(::gangway::testing::test_seed());
+  std::vector<Literal> arguments = ::gangway::testing::random_arguments(random, function);
+  arguments[2].values = {0, 4, -1, 2, 1 << 30, 3};
+  arguments[3].values = {0, 4, -1, 2, 1 << 30, 3};
+  const std::vector<Literal> got =
+      interpret_compiled(compile_function(function, context), arguments);
+  const std::vector<Literal> whole = interpret(function, arguments);
+  for (size_t i = 0; i < 6; ++i) {
+    const bool is_word = arguments[3].values[i] >= 0 && arguments[3].values[i] < 4;
+    ASSERT_EQ(std::isnan(got[0].values[i]), !is_word);
+    if (is_word) {
+      EXPECT_NEAR(got[0].values[i], whole[0].values[i], 1e-12);
+    }
+  }
+  for (double value : got[2].values) EXPECT_TRUE(std::isnan(value)) << "it must not train";
+}
+
+}  // namespace
+}  // namespace gangway::numerics
