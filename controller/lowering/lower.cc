@@ -1,7 +1,9 @@
 #include "controller/lowering/lower.h"
 
 #include <algorithm>
+#include <map>
 #include <optional>
+#include <set>
 
 #include "runtime/base/error.h"
 
@@ -22,7 +24,11 @@ AxisPlacements closed(const Mesh& mesh, const AxisPlacements& placements) {
 class Lowering {
  public:
   Lowering(const Program& program, const LowerOptions& options, CompileCache& cache)
-      : program_(program), kinds_(options.kinds), cache_(cache), values_(program.nodes.size()) {
+      : program_(program),
+        kinds_(options.kinds),
+        cache_(cache),
+        values_(program.nodes.size()),
+        is_read_(program.nodes.size()) {
     plan_.name = program.name;
     plan_.hosts = options.hosts;
     plan_.islands = options.islands;
@@ -39,6 +45,7 @@ class Lowering {
   }
 
   Plan run() && {
+    note_readers();
     for (uint32_t id = 0; id < program_.nodes.size(); ++id) lower(id);
     add_commits();
     return std::move(plan_);
@@ -137,30 +144,34 @@ class Lowering {
     }
   }
 
+  void note_readers() {
+    for (uint32_t id = 0; id < program_.nodes.size(); ++id)
+      is_read_[id].assign(node(id).types.size(), false);
+    for (const ProgramNode& reader : program_.nodes) {
+      if (reader.kind == NodeKind::kOutput) continue;
+      for (const Edge& edge : reader.inputs) is_read_[edge.node][edge.result] = true;
+    }
+  }
+
   // A result that nobody placed and that only outputs read: it stays as propagation leaves it.
   bool is_open(const ProgramNode& from, size_t result) const {
-    if (from.kind != NodeKind::kCall || !from.placements[result].empty()) return false;
-    for (const ProgramNode& reader : program_.nodes) {
-      for (const Edge& edge : reader.inputs) {
-        const bool reads = &node(edge.node) == &from && edge.result == result;
-        if (reads && reader.kind != NodeKind::kOutput) return false;
-      }
-    }
-    return true;
+    const auto id = static_cast<size_t>(&from - program_.nodes.data());
+    return from.kind == NodeKind::kCall && from.placements[result].empty() && !is_read_[id][result];
   }
 
   // The update of a state is in place: its new value takes the buffer that the call read it from.
   std::vector<LocalFunction::InPlace> in_place(const ProgramNode& call) const {
     std::vector<LocalFunction::InPlace> pairs;
+    std::map<uint32_t, uint32_t> parameters;  // The first that reads each node.
+    for (uint32_t i = 0; i < call.inputs.size(); ++i) parameters.emplace(call.inputs[i].node, i);
     for (const StateUpdate& update : call.updates) {
-      const auto reads = std::find_if(call.inputs.begin(), call.inputs.end(),
-                                      [&](const Edge& edge) { return edge.node == update.state; });
-      if (reads == call.inputs.end()) {
+      const auto reads = parameters.find(update.state);
+      if (reads == parameters.end()) {
         fail(call, ErrorKind::kUnimplemented,
              cat("updates state \"", node(update.state).name, "\" without reading it"),
              "pass the state to the call as a parameter");
       }
-      pairs.push_back({static_cast<uint32_t>(reads - call.inputs.begin()), update.result});
+      pairs.push_back({reads->second, update.result});
     }
     return pairs;
   }
@@ -190,7 +201,7 @@ class Lowering {
     values_[id] = call.results;
     for (const auto& pair : context.in_place) {
       call.results[pair.result] = call.inputs[pair.parameter].value;
-      updated_.emplace_back(id, pair.result);
+      updated_.emplace(id, pair.result);
     }
     drop_last_values_of(from, values_[id], call.results);
     if (!context.in_place.empty()) {
@@ -217,19 +228,15 @@ class Lowering {
   }
 
   uint32_t add_function(const LocalFunction& local) {
-    for (uint32_t i = 0; i < plan_.functions.size(); ++i) {
-      if (plan_.functions[i].function == local.function) return i;
-    }
-    plan_.functions.push_back(local);
-    return static_cast<uint32_t>(plan_.functions.size() - 1);
+    const auto next = static_cast<uint32_t>(plan_.functions.size());
+    const auto [at, is_new] = functions_.try_emplace(local.function.get(), next);
+    if (is_new) plan_.functions.push_back(local);
+    return at->second;
   }
 
   // The new value of a state exists only after the commit, so no other node of the run reads it.
   void require_not_updated(const ProgramNode& reader, const Edge& edge) const {
-    if (std::find(updated_.begin(), updated_.end(), std::make_pair(edge.node, edge.result)) ==
-        updated_.end()) {
-      return;
-    }
+    if (!updated_.contains({edge.node, edge.result})) return;
     fail(reader, ErrorKind::kUnimplemented,
          "reads the new value of a state in the run that makes it",
          "read the state in the next run, or make the value a second result of the call");
@@ -301,11 +308,13 @@ class Lowering {
   const std::vector<std::string>& kinds_;
   CompileCache& cache_;
   Plan plan_;
-  std::vector<std::vector<uint32_t>> values_;           // By program node and result.
-  int64_t bytes_ = 0;                                   // Of all values, on each device.
-  std::vector<std::pair<uint32_t, uint32_t>> updated_;  // (node, result) that are state updates.
-  std::vector<uint32_t> commits_;                       // Plan nodes.
-  std::vector<uint32_t> guarded_;                       // Values that must be finite.
+  std::vector<std::vector<uint32_t>> values_;        // By program node and result.
+  std::vector<std::vector<bool>> is_read_;           // The same: by anything but an output.
+  std::map<const Function*, uint32_t> functions_;    // Of the plan.
+  int64_t bytes_ = 0;                                // Of all values, on each device.
+  std::set<std::pair<uint32_t, uint32_t>> updated_;  // (node, result) that are state updates.
+  std::vector<uint32_t> commits_;                    // Plan nodes.
+  std::vector<uint32_t> guarded_;                    // Values that must be finite.
 };
 
 }  // namespace

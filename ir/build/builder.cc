@@ -82,12 +82,12 @@ Value Builder::shard(Value value, const AxisPlacements& placements, int priority
 }
 
 void Builder::set_priorities(Value parameter, std::vector<int> priorities, Loc loc) {
-  const auto at = std::find(parameters_.begin(), parameters_.end(), parameter.id());
+  const auto at = std::ranges::lower_bound(parameters_, parameter.id());  // Ids as traced ascend.
   const auto allowed = [](int priority) {
     return priority >= 0 && priority <= kAnnotationPriorityMax;
   };
   try {
-    GW_REQUIRE(at != parameters_.end() && parameter == Value(this, parameter.id()),
+    GW_REQUIRE(at != parameters_.end() && parameter == Value(this, *at),
                "priorities: expected a parameter of this function");
     Parameter& said = function_.parameters[static_cast<size_t>(at - parameters_.begin())];
     GW_REQUIRE(priorities.size() == said.placements.size(), "priorities: expected one for each of ",

@@ -38,7 +38,8 @@ struct ProgramBuilder::Impl {
   std::vector<Edge> arguments;                  // Of the implicit call, by parameter.
   std::map<ValueId, uint32_t> nodes_of_values;  // What `main` sees of states, inputs, sources.
   std::vector<Result> results;
-  std::vector<Edge> open;  // Results whose placements nobody said yet.
+  std::map<uint32_t, Loc> updates;  // By the state's node: where it is updated.
+  std::vector<Edge> open;           // Results whose placements nobody said yet.
   std::map<Hash128, uint32_t> initializers;
   std::vector<Mistake> mistakes;
   Loc first_loc;
@@ -279,11 +280,9 @@ void ProgramBuilder::Impl::update(Value state, Value next, Loc loc) {
                        ", got ", internal::spell(next.type())),
                    loc);
   }
-  for (const Result& result : results) {
-    if (result.state == node) {
-      return mistake(cat(what, ": it is updated already at ", to_string(result.loc)), loc);
-    }
-  }
+  const auto [before, is_first] = updates.try_emplace(node, loc);
+  if (!is_first)
+    return mistake(cat(what, ": it is updated already at ", to_string(before->second)), loc);
   results.push_back({target.name, next, target.placements[0], node, loc});
 }
 

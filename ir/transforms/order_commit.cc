@@ -1,6 +1,7 @@
 #include "ir/transforms/order_commit.h"
 
 #include <map>
+#include <numeric>
 #include <set>
 
 #include "ir/transforms/rewrite/rewrite.h"
@@ -11,7 +12,11 @@ namespace {
 class CommitOrder {
  public:
   CommitOrder(const Function& local, const std::vector<LocalFunction::InPlace>& in_place)
-      : local_(local), in_place_(in_place), makers_(producers(local)), uses_(use_counts(local)) {
+      : local_(local),
+        in_place_(in_place),
+        makers_(producers(local)),
+        uses_(use_counts(local)),
+        roots_(roots(local)) {
     for (const auto& pair : in_place) parameter_of_[local.results[pair.result]] = pair.parameter;
   }
 
@@ -70,26 +75,18 @@ class CommitOrder {
       for (uint32_t r = 0; r < local_.nodes[id].results; ++r)
         overwritten[local_.nodes[id].inputs[r]] = id;
     }
-    for (bool again = true; again;) {
-      again = false;
-      for (NodeId id : writers_) {
-        if (reads_another(id, overwritten)) {
-          writers_.erase(id);
-          again = true;
-          break;
-        }
-      }
-    }
+    std::erase_if(writers_, [&](NodeId id) { return reads_another(id, overwritten); });
   }
 
-  // The value whose buffer this one shares (plan_memory lets these alias).
-  ValueId root(ValueId value) const {
-    while (makers_[value] != kNone) {
-      const Node& node = local_.nodes[makers_[value]];
-      if (node.op != Op::reshape && node.op != Op::barrier) break;
-      value = node.inputs[0];
+  // By value: the one whose buffer it shares (plan_memory lets these alias).
+  static std::vector<ValueId> roots(const Function& local) {
+    std::vector<ValueId> roots(local.types.size());
+    std::iota(roots.begin(), roots.end(), ValueId{0});
+    for (const Node& node : local.nodes) {
+      if (node.op == Op::reshape || node.op == Op::barrier)
+        roots[node.first_result] = roots[node.inputs[0]];
     }
-    return value;
+    return roots;
   }
 
   // Does the buffer belong to a parameter? A barrier that the commit phase reads is a copy already
@@ -97,12 +94,12 @@ class CommitOrder {
   bool needs_staging(ValueId value) const {
     NodeId maker = makers_[value];
     if (maker != kNone && local_.nodes[maker].op == Op::barrier) return false;
-    return root(value) < local_.parameters.size();
+    return roots_[value] < local_.parameters.size();
   }
 
   bool reads_another(NodeId id, const std::map<ValueId, NodeId>& overwritten) const {
     for (ValueId input : local_.nodes[id].inputs) {
-      auto at = overwritten.find(root(input));
+      auto at = overwritten.find(roots_[input]);
       if (at != overwritten.end() && at->second != id) return true;
     }
     return false;
@@ -112,6 +109,7 @@ class CommitOrder {
   const std::vector<LocalFunction::InPlace>& in_place_;
   std::vector<NodeId> makers_;
   std::vector<uint32_t> uses_;
+  std::vector<ValueId> roots_;
   std::map<ValueId, uint32_t> parameter_of_;  // New value -> the parameter whose buffer it takes.
   std::set<NodeId> writers_;
 };

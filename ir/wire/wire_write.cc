@@ -4,6 +4,7 @@
 #include <cstring>
 #include <map>
 #include <tuple>
+#include <unordered_map>
 
 #include "ir/graph/bodies.h"
 #include "ir/wire/graph.capnp.h"
@@ -13,7 +14,7 @@ namespace gangway {
 namespace {
 
 // A table of the message: each different entry once, in the order of first use.
-template <class Entry, class Less = std::less<Entry>>
+template <class Entry, class Ids>
 class Table {
  public:
   uint32_t index(const Entry& entry) {
@@ -25,7 +26,7 @@ class Table {
   const Entry& operator[](uint32_t id) const { return *entries_[id]; }
 
  private:
-  std::map<Entry, uint32_t, Less> ids_;
+  Ids ids_;  // Entries stay where they are.
   std::vector<const Entry*> entries_;
 };
 
@@ -185,7 +186,7 @@ class Writer {
   }
 
   void write_shardings(wire::Function::Builder out, const Function& f) {
-    Table<Sharding, ShardingLess> table;
+    Table<Sharding, std::map<Sharding, uint32_t, ShardingLess>> table;
     auto values = out.initValueShardings(count(f.shardings.size()));
     for (uint32_t i = 0; i < values.size(); ++i) values.set(i, table.index(f.shardings[i]));
     auto shardings = out.initShardings(table.size());
@@ -254,8 +255,8 @@ class Writer {
 
   capnp::MallocMessageBuilder message_;
   BodyTable bodies_;
-  Table<std::string> strings_;
-  Table<Type, TypeLess> types_;
+  Table<std::string, std::unordered_map<std::string, uint32_t>> strings_;
+  Table<Type, std::map<Type, uint32_t, TypeLess>> types_;
   uint32_t version_ = kWireVersionMin;
 };
 

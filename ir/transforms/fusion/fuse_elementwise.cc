@@ -117,7 +117,8 @@ class Fuser {
     members.insert(id);
     for (NodeId member : chain.nodes) {
       for (NodeId user : users_[local_.nodes[member].first_result]) {
-        if (user < id && !members.contains(user)) return false;
+        if (user >= id) break;
+        if (!members.contains(user)) return false;
       }
     }
     Chain whole{.nodes = {members.begin(), members.end()}};
@@ -141,7 +142,6 @@ class Fuser {
     body->name = "fused";
     body->mesh = local_.mesh;
     body->local = true;
-    body->locs = local_.locs;
     Node fusion{.op = Op::fusion};
     std::map<ValueId, ValueId> inside;  // Outer value -> value of the body.
     // Parameters come first: collect them before any node.
@@ -175,11 +175,31 @@ class Fuser {
       body->results.push_back(inside[value]);
       body->result_names.push_back("r" + std::to_string(body->results.size() - 1));
     }
+    take_locs(*body);
     fusion.body = body;
     NodeInfo info = local_.infos[chain.nodes.back()];
     info.reason = Reason::kFuse;
     ValueId first = out.append(std::move(fusion), types, info);
     for (ValueId value : outer_results) out.set(value, first++);
+  }
+
+  // Of the outer function's locations those that the body's nodes are at, and what encloses them,
+  // which has smaller numbers.
+  void take_locs(Function& body) const {
+    std::map<uint32_t, uint32_t> now;
+    for (const NodeInfo& info : body.infos) {
+      for (uint32_t at = info.loc; at != kNone && now.emplace(at, kNone).second;)
+        at = local_.locs[at].parent;
+    }
+    for (auto& [old, id] : now) {
+      id = static_cast<uint32_t>(body.locs.size());
+      body.locs.push_back(local_.locs[old]);
+      uint32_t& parent = body.locs.back().parent;
+      if (parent != kNone) parent = now.at(parent);
+    }
+    for (NodeInfo& info : body.infos) {
+      if (info.loc != kNone) info.loc = now.at(info.loc);
+    }
   }
 
   // A constant or a cheap broadcast, cloned into the body with what it needs.
@@ -204,7 +224,7 @@ class Fuser {
   const Function& local_;
   NodeId commit_begin_;
   std::vector<NodeId> makers_;
-  std::vector<std::vector<NodeId>> users_;
+  std::vector<std::vector<NodeId>> users_;  // By value, in order.
   std::vector<bool> is_result_;
   std::vector<Chain> chains_;
   std::vector<int> chain_of_;

@@ -1,14 +1,20 @@
 // Places in one arena for what lives from one step to another: what lives at the same time never
 // overlaps.
 //
-// Best fit, largest first; equal ones in their order: the same intervals give the same places.
-// Threads: pure. Cost: O(intervals * live intervals).
+// Best fit, largest first; equal ones in their order: the same intervals give the same places. Of
+// more than kIntervalsComparedMax, comparing each with each would take too long: they are placed as
+// they begin, the best fit among what is free then, which may take an arena that is a little larger.
+//
+// Threads: pure. Cost: O(intervals * live intervals) up to the bound, O(intervals * log) beyond it.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
 namespace gangway {
+
+inline constexpr size_t kIntervalsComparedMax = 2048;
 
 struct LiveInterval {
   int64_t bytes = 0;             // Places are aligned as sizes are.

@@ -56,11 +56,11 @@ class Planner {
       ValueId value = function_.results[r];
       GW_ASSERT(!bound_[value], "result ", r, " has no buffer of its own");
       plan_.slots[value] = {MemorySlot::Kind::kResult, r, 0};
-      for (const auto& pair : local_.in_place) {
-        if (pair.result == r)
-          plan_.slots[value] = {MemorySlot::Kind::kParameter, pair.parameter, 0};
-      }
       bound_[value] = true;
+    }
+    for (const auto& pair : local_.in_place) {
+      plan_.slots[function_.results[pair.result]] = {MemorySlot::Kind::kParameter, pair.parameter,
+                                                     0};
     }
   }
 
