@@ -2,10 +2,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "ir/build/autodiff.h"
 #include "ir/build/builder.h"
 #include "ir/build/ops.h"
 #include "ir/build/scan.h"
 #include "ir/transforms/pipeline.h"
+#include "ir/transforms/propagation/propagate_shardings.h"
+#include "ir/transforms/rewrite/simplify.h"
 #include "runtime/base/error.h"
 #include "tests/interpret/interpret.h"
 #include "tests/support/random_batch_graph.h"
@@ -48,40 +51,130 @@ TEST(BodyPipeline, AScanOverASumOfPartsAddsThemUpFirst) {
   EXPECT_EQ(count(local, Op::scan), 1);
 }
 
-TEST(BodyPipeline, AScanOverACutTensorIsRefusedWithTheUsersLine) {
-  Builder b("f", kMesh);
-  const Value x = b.parameter("x", f32({8, 2}), {{"data", shard(0)}});
-  b.result("y", scan(b, {.length = 2, .carries = x}, [](const ScanStep& at) -> Scanned {
-                  return {.carries = at.carries * 2};
-                }).carries);
-  try {
-    compile_function(b.build(), {});
-    FAIL() << "did not throw";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), ErrorKind::kUnimplemented);
-    EXPECT_THAT(error.what(), HasSubstr("scan: operand 0, \"carry\", is sharded as"));
-    EXPECT_THAT(error.what(), HasSubstr("body_pipeline_test.cc:"));
+// The bodies of the first scan or call of the function.
+const Function& body_of(const Function& function, int nth = 0) {
+  for (const Node& node : function.nodes) {
+    if ((node.op == Op::scan || node.op == Op::call) && nth-- == 0) return *node.body;
   }
+  throw Error(ErrorKind::kBug, "the function has no such body");
 }
 
-TEST(BodyPipeline, AnAnnotationInsideABodyIsRefusedWithTheUsersLine) {
+// A stack of layers, of which weights are cut as `weights` says and the batch over "data".
+Function layers(const Mesh& mesh, const AxisPlacements& up, const AxisPlacements& down,
+                int64_t length = 3) {
+  Builder b("f", mesh);
+  const Value x = b.parameter("x", f64({8, 4}), {{"data", shard(0)}});
+  Tree weights;
+  weights.set("up", b.parameter("up", f64({length, 4, 8}), up));
+  weights.set("down", b.parameter("down", f64({length, 8, 4}), down));
+  const Tree all = weights;
+  const auto loss = [&](const Tree& w, Value in) {
+    const ScanOperands operands{.length = length, .carries = in, .stacked = w, .name = "layer"};
+    const Value out = scan(b, operands, [](const ScanStep& at) -> Scanned {
+                        const Value h = tanh(dot(at.carries, at.slices["up"]));
+                        return {.carries = Value(at.carries) + dot(h, at.slices["down"])};
+                      }).carries;
+    return mean(square(out));
+  };
+  auto [value, grads] = value_and_grad(loss)(weights, x);
+  b.result("loss", value);
+  b.result("up'", grads["up"]);
+  b.result("down'", grads["down"]);
+  return b.build();
+}
+
+TEST(BodyPipeline, ABatchIsCutThroughAllIterationsAndGradientsAreSummedInEach) {
+  const Compiled compiled = compile_function(layers({{{"data", 2}}}, {}, {}), {});
+  const Function& local = *compiled.local.function;
+  EXPECT_EQ(local.types[0], f64({4, 4}));
+  EXPECT_EQ(count(body_of(local), Op::all_reduce), 0) << "forward";
+  EXPECT_EQ(body_of(local).types[0], f64({4, 4}));
+  EXPECT_EQ(count(body_of(local, 1), Op::all_reduce), 1) << "backward: both weights at once";
+  EXPECT_EQ(count(local, Op::all_reduce), 1) << "the loss";
+}
+
+TEST(BodyPipeline, WeightsThatAreCutInTensorParallelTakeOneSumALayerEachWay) {
+  const Compiled compiled = compile_function(
+      layers({{{"data", 1}, {"model", 2}}}, {{"model", shard(2)}}, {{"model", shard(1)}}), {});
+  const Function& local = *compiled.local.function;
+  EXPECT_EQ(local.types[1], f64({3, 4, 4}));
+  EXPECT_EQ(count(body_of(local), Op::all_reduce), 1);
+  EXPECT_EQ(count(body_of(local, 1), Op::all_reduce), 1);
+}
+
+TEST(BodyPipeline, WeightsThatAreStoredInPartsAreGatheredInEachIteration) {
+  const Function global = layers({{{"data", 2}}}, {{"data", shard(1)}}, {{"data", shard(1)}});
+  const Compiled compiled = compile_function(
+      global, {.result_placements = {{}, {{"data", shard(1)}}, {{"data", shard(1)}}}});
+  const Function& local = *compiled.local.function;
+  EXPECT_EQ(count(local, Op::all_gather), 0);
+  EXPECT_EQ(count(body_of(local), Op::all_gather), 2);
+  EXPECT_EQ(count(body_of(local, 1), Op::all_gather), 2) << "again, and not kept";
+  EXPECT_EQ(count(body_of(local, 1), Op::reduce_scatter), 2);
+}
+
+TEST(BodyPipeline, ACarryThatIsOnlyAddedToIsReducedOnceBehindTheLoop) {
+  Builder b("f", Mesh{{{"data", 2}}});
+  const Value x = b.parameter("x", f64({6, 8}), {{"data", shard(1)}});
+  const Value zero = b.constant(f64({}), 0.0);
+  const Scanned done =
+      scan(b, {.length = 6, .carries = zero, .stacked = x}, [](const ScanStep& at) -> Scanned {
+        return {.carries = Value(at.carries) + sum(square(at.slices), {0})};
+      });
+  b.result("y", done.carries);
+  const Compiled compiled = compile_function(b.build(), {});
+  const Function& local = *compiled.local.function;
+  EXPECT_EQ(count(body_of(local), Op::all_reduce), 0);
+  EXPECT_EQ(count(local, Op::all_reduce), 1);
+  EXPECT_EQ(count(local, Op::keep_first), 1);
+}
+
+TEST(BodyPipeline, ASumThatAnIterationReadsIsDoneInEach) {
+  Builder b("f", Mesh{{{"data", 2}}});
+  const Value x = b.parameter("x", f64({6, 8}), {{"data", shard(1)}});
+  const Value zero = b.constant(f64({}), 0.0);
+  const Scanned done =
+      scan(b, {.length = 6, .carries = zero, .stacked = x}, [](const ScanStep& at) -> Scanned {
+        return {.carries = tanh(Value(at.carries)) + sum(square(at.slices), {0})};
+      });
+  b.result("y", done.carries);
+  const Compiled compiled = compile_function(b.build(), {});
+  const Function& local = *compiled.local.function;
+  EXPECT_EQ(count(body_of(local), Op::all_reduce), 1);
+  EXPECT_EQ(count(local, Op::all_reduce), 0);
+}
+
+TEST(BodyPipeline, AnAnnotationInsideABodyReachesOutOfIt) {
   Builder b("f", Mesh{{{"data", 2}}});
   const Value x = b.parameter("x", f32({8}));
-  int line = 0;
   const Scanned done = scan(b, {.length = 2, .carries = x}, [&](const ScanStep& at) -> Scanned {
-    const Value next = Value(at.carries) + 1.0;
-    line = __LINE__ + 1;
-    return {.carries = at.builder.shard(next, {{"data", shard(0)}})};
+    return {.carries = at.builder.shard(Value(at.carries) + 1.0, {{"data", shard(0)}})};
   });
-  b.result("y", done.carries);
-  try {
-    static_cast<void>(compile_function(b.build(), {}));
-    FAIL() << "accepted";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), ErrorKind::kUnimplemented);
-    EXPECT_THAT(error.what(), HasSubstr("a body is not cut over devices yet"));
-    EXPECT_THAT(error.what(), HasSubstr(cat("body_pipeline_test.cc:", line)));
-  }
+  b.result("y", exp(Value(done.carries)));
+  const Function global = b.build();
+  const Function simplified = simplify(global);
+  const Propagation found = propagate_shardings(simplified, {replicated(global.mesh)});
+  EXPECT_EQ(found.shardings[simplified.results[0]], Sharding{shard(0)});
+  EXPECT_EQ(found.bodies[0].shardings[0], Sharding{shard(0)});
+  const Function& body = body_of(simplified);
+  EXPECT_THAT(explain(simplified, found, 0, &body),
+              HasSubstr("parameter \"carry\" of the body \"scan\" is shard(0) on data"));
+  EXPECT_THAT(explain(simplified, found, simplified.results[0]), HasSubstr(", as annotated at "));
+}
+
+TEST(BodyPipeline, AFunctionThatTwoCallsNameIsCutInOneWayForBoth) {
+  Builder f("square", Mesh{{{"data", 2}}});
+  f.result("y", square(f.parameter("x", f32({8}))));
+  const auto function = std::make_shared<const Function>(f.build());
+  Builder b("g", Mesh{{{"data", 2}}});
+  const Value x = b.parameter("x", f32({8}), {{"data", shard(0)}});
+  const Value y = b.parameter("y", f32({8}));
+  b.result("x2", call(b, function, {x})[0]);
+  b.result("y2", call(b, function, {y})[0]);
+  const Compiled compiled = compile_function(b.build(), {});
+  const Function& local = *compiled.local.function;
+  EXPECT_EQ(local.nodes[0].body, local.nodes.back().body);
+  EXPECT_EQ(count(local, Op::shard_slice), 1);
 }
 
 }  // namespace

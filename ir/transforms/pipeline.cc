@@ -1,8 +1,7 @@
 #include "ir/transforms/pipeline.h"
 
-#include <set>
+#include <utility>
 
-#include "ir/graph/bodies.h"
 #include "ir/plan/rates.h"
 #include "ir/transforms/conversions/combine_all_reduces.h"
 #include "ir/transforms/conversions/partition.h"
@@ -47,58 +46,8 @@ ConversionCosts conversion_costs(const DeviceRates& rates, const Mesh& mesh) {
           .link_ps_per_byte = std::vector<int64_t>(mesh.axes.size(), ps_per_byte)};
 }
 
-// Placements do not reach into bodies yet, so an annotation there would mean nothing.
-void require_no_cuts(const Function& body, std::set<const Function*>& seen) {
-  if (!seen.insert(&body).second) return;
-  for (NodeId id = 0; id < body.nodes.size(); ++id) {
-    const Node& node = body.nodes[id];
-    if (node.body != nullptr && shares_body(node.op)) require_no_cuts(*node.body, seen);
-    if (node.op != Op::constrain) continue;
-    const auto placements = parse_axis_placements(node.attrs.text("placements"));
-    for (const Placement& placement : canonical(body.mesh, resolve(body.mesh, *placements))) {
-      if (placement.kind != PlacementKind::kShard) continue;
-      throw Error(ErrorKind::kUnimplemented,
-                  cat("sharding: a value of the body \"", body.name, "\" is annotated as ",
-                      node.attrs.text("placements"), ": a body is not cut over devices yet"),
-                  {.at = line_of(body, id)}, "replicate it, or unroll the loop");
-    }
-  }
-}
-
-// Each device runs a scan or a call on whole tensors.
-void require_whole_bodies(const Function& global, const Propagation& propagation) {
-  const std::vector<NodeId> makers = producers(global);
-  // These are computed again as each reader wants them.
-  const auto is_made_again = [&](ValueId value) {
-    const NodeId maker = makers[value];
-    return maker != kNone &&
-           (global.nodes[maker].op == Op::constant || global.nodes[maker].op == Op::broadcast);
-  };
-  std::set<const Function*> seen;
-  for (NodeId id = 0; id < global.nodes.size(); ++id) {
-    const Node& node = global.nodes[id];
-    if (!shares_body(node.op)) continue;
-    require_no_cuts(*node.body, seen);
-    for (size_t i = 0; i < node.inputs.size(); ++i) {
-      if (is_made_again(node.inputs[i])) continue;
-      for (const Placement& placement : propagation.shardings[node.inputs[i]]) {
-        if (placement.kind != PlacementKind::kShard) continue;
-        throw Error(
-            ErrorKind::kUnimplemented,
-            cat(to_string(node.op), ": operand ", i, ", \"", node.body->parameters[i].name,
-                "\", is sharded as ", to_string(global.mesh, propagation.shardings[node.inputs[i]]),
-                " over ", to_string(global.mesh), ": a body is not cut over devices yet"),
-            {.at = line_of(global, id)},
-            cat("replicate it, or unroll the loop:\n",
-                explain(global, propagation, node.inputs[i])));
-      }
-    }
-  }
-}
-
-Function as_local(Function body) {
-  body.local = true;
-  return body;
+Function finish_collectives(Function function) {
+  return combine_all_reduces(own_results(std::move(function)));
 }
 
 // Bodies have no commit point.
@@ -133,12 +82,11 @@ Compiled compile_function(const Function& global, const CallContext& context) {
 
   Function simplified = simplify(global);
   Propagation propagation = propagate_shardings(simplified, compiled.parameter_shardings, wanted);
-  require_whole_bodies(simplified, propagation);
   Partitioned partitioned = partition(simplified, propagation, compiled.parameter_shardings, wanted,
                                       conversion_costs(rates_of(context.device_kind), global.mesh));
   compiled.result_shardings = std::move(partitioned.result_shardings);
-  Function local = simplify(map_bodies(partitioned.function, as_local));
-  Function combined = combine_all_reduces(own_results(map_bodies(local, own_results)));
+  Function local = simplify(partitioned.function);
+  Function combined = finish_collectives(map_bodies(local, finish_collectives));
   Ordered ordered = order_commit(combined, context.in_place);
   NodeId commit_begin = ordered.commit_begin;
   Function fused = fuse_elementwise(ordered.function, commit_begin);

@@ -3,7 +3,8 @@
 //   verify                the input is a valid global function with annotated parameters
 //   simplify              dead, repeated and identity nodes are removed (again after partition)
 //   propagate_shardings   every value is placed on every mesh axis; explain() can say why
-//   partition             local types; conversions where producer and consumer differ: collectives
+//   partition             local types; conversions where producer and consumer differ: collectives.
+//                         From here on bodies of scans and calls are local functions too
 //   own_results           every result has a buffer of its own
 //   combine_all_reduces   independent all-reduces become one node with several operands
 //   order_commit          nodes that write state go last, behind the commit point

@@ -5,9 +5,11 @@
 #include <optional>
 #include <random>
 #include <string_view>
+#include <utility>
 
 #include "ir/build/builder.h"
 #include "ir/build/ops.h"
+#include "ir/build/scan.h"
 #include "ir/text/text.h"
 #include "runtime/base/error.h"
 #include "tests/interpret/interpret.h"
@@ -74,7 +76,7 @@ class Graph {
 
   void step() {
     const Value x = any(square_), y = any(square_), row = any(row_), z = any({});
-    switch (below(17)) {
+    switch (below(is_inside_ ? 17 : 19)) {
       case 0: keep(x + y); break;
       case 1: keep(x * y); break;
       case 2: keep(maximum(x, y)); break;
@@ -90,15 +92,61 @@ class Graph {
       case 12: keep(softmax(x)); break;
       case 13: keep(tanh(z)); break;
       case 14: keep(z * sum(row)); break;
-      case 15: keep(b_.shard(x, placements(square_, true), static_cast<int>(below(3)))); break;
-      default: keep(x + iota(b_, square_, static_cast<int>(below(2)))); break;
+      case 15: keep(at_->shard(x, placements(square_, true), static_cast<int>(below(3)))); break;
+      case 16: keep(x + iota(*at_, square_, static_cast<int>(below(2)))); break;
+      default: loop(x, y, row, z); break;
     }
+  }
+
+  // A scan whose body is random too: with a carry, a sum, what iterations share, slices and stacks.
+  void loop(Value x, Value y, Value row, Value z) {
+    const auto length = static_cast<int64_t>(below(3)) + 1;
+    const auto spread = [&](Value v) {
+      return broadcast_in(v, {length, n_, n_}, {1, 2}) + iota(b_, f64({length, n_, n_}), 0);
+    };
+    ScanOperands operands{.length = length, .reverse = below(2) == 0};
+    operands.carries.set("x", x);
+    operands.carries.set("z", sum(z));
+    for (const auto& [name, value] : {std::pair("y", y), {"row", row}, {"index", index_}})
+      operands.invariants.set(name, value);
+    operands.stacked.set("slice", spread(any(square_)));
+    const Scanned done = scan(b_, operands, [&](const ScanStep& at) { return iteration(at); });
+    keep(done.carries["x"]);
+    keep(done.carries["z"]);
+    keep(sum(done.stacked["kept"], {0}));
+    keep(reshape(slice(done.stacked["kept"], 0, 0, 1), {n_, n_}));
+  }
+
+  Scanned iteration(const ScanStep& at) {
+    const std::vector<Value> outside = std::exchange(values_, {});
+    const Value index = std::exchange(index_, at.invariants["index"]);
+    at_ = &at.builder;
+    is_inside_ = true;
+    for (Value value :
+         {Value(at.carries["x"]), Value(at.invariants["y"]), Value(at.slices["slice"])})
+      keep(value);
+    keep(at.invariants["row"]);
+    keep(at.carries["z"]);
+    keep(reshape(any(square_), {n_ * n_}));
+    for (size_t i = 1 + below(4); i > 0; --i) step();
+    Scanned next;
+    next.carries.set("x", any(square_));
+    const Value term = mean(any(square_));
+    next.carries.set("z", below(2) == 0 ? Value(at.carries["z"]) + term : any(f64({})));
+    next.stacked.set("kept", any(square_));
+    values_ = outside;
+    index_ = index;
+    at_ = &b_;
+    is_inside_ = false;
+    return next;
   }
 
   const int64_t n_;
   const Type square_, row_, flat_;
   std::mt19937_64 random_;
   Builder b_;
+  Builder* at_ = &b_;       // Of the body, where one is traced.
+  bool is_inside_ = false;  // A body.
   std::vector<Value> values_;
   Value index_;
 };

@@ -1,10 +1,12 @@
 #include "ir/transforms/conversions/partition.h"
 
 #include <algorithm>
+#include <memory>
 #include <numeric>
 #include <optional>
 #include <span>
 
+#include "ir/graph/bodies.h"
 #include "ir/op_table/lowering.h"
 #include "ir/transforms/conversions/lower_node.h"
 #include "ir/transforms/conversions/plan_conversion.h"
@@ -18,22 +20,30 @@ namespace {
 // better done first, and from how many that it has a conversion may begin.
 constexpr size_t kWantedMax = 8, kBegunFromMax = 16;
 
+// What a function and its bodies have in common.
+struct Shared {
+  const Propagation& propagation;
+  ConversionPlanner planner;
+  std::vector<std::shared_ptr<const Function>> bodies;  // As Propagation::bodies; null: not yet.
+  uint64_t looked_at = 0;
+};
+
+// One function, or one body.
 class Partitioner {
  public:
-  Partitioner(const Function& global, const Propagation& propagation,
-              const std::vector<Sharding>& parameter_shardings, const ConversionCosts& costs)
+  Partitioner(const Function& global, const FunctionShardings& placed, Shared& shared)
       : global_(global),
-        propagation_(propagation),
+        placed_(placed),
+        shared_(shared),
         out_(global),
         producers_(producers(global)),
-        planner_(global.mesh, costs),
+        planner_(shared.planner),
         made_(global.types.size()),
         wanted_(global.types.size()) {
     out_.target().local = true;
     for (ValueId p = 0; p < global.parameters.size(); ++p) {
-      GW_ASSERT(propagation.shardings[p] == parameter_shardings[p]);
-      out_.target().types[p] = local(p, parameter_shardings[p]);
-      keep(p, parameter_shardings[p], p);
+      out_.target().types[p] = local(p, placed.shardings[p]);
+      keep(p, placed.shardings[p], p);
     }
   }
 
@@ -47,7 +57,7 @@ class Partitioner {
     }
     for (NodeId id = 0; id < global_.nodes.size(); ++id) {
       for (size_t i = 0; i < global_.nodes[id].inputs.size(); ++i)
-        want(global_.nodes[id].inputs[i], propagation_.required[id][i]);
+        want(global_.nodes[id].inputs[i], placed_.required[id][i]);
     }
     for (NodeId id = 0; id < global_.nodes.size(); ++id) visit(id);
     std::vector<ValueId> results;
@@ -55,7 +65,7 @@ class Partitioner {
       results.push_back(converted(global_.results[r], done.result_shardings[r]));
     done.function = std::move(out_.target());
     done.function.results = std::move(results);
-    done.looked_at = looked_at_ + planner_.edges_seen();
+    shared_.looked_at += looked_at_;
     return done;
   }
 
@@ -65,6 +75,17 @@ class Partitioner {
     Sharding sharding;  // Canonical.
     ValueId local = kNone;
   };
+
+  std::shared_ptr<const Function> local_body(NodeId id) {
+    const size_t at = placed_.body_of.at(id);
+    std::shared_ptr<const Function>& made = shared_.bodies[at];
+    if (made == nullptr) {
+      const FunctionShardings& placed = shared_.propagation.bodies[at];
+      Partitioned body = Partitioner(*global_.nodes[id].body, placed, shared_).run(placed.results);
+      made = std::make_shared<const Function>(std::move(body.function));
+    }
+    return made;
+  }
 
   Type local(ValueId value, const Sharding& sharding) const {
     auto type = local_type(global_.types[value], global_.mesh, sharding);
@@ -95,7 +116,7 @@ class Partitioner {
 
   // What propagation gave, with sums done, in equal parts.
   Sharding settled(ValueId value) const {
-    Sharding sharding = propagation_.shardings[value];
+    Sharding sharding = placed_.shardings[value];
     for (Placement& placement : sharding) {
       if (placement.kind == PlacementKind::kPartial) placement = replicate();
     }
@@ -119,14 +140,20 @@ class Partitioner {
     inputs.reserve(node.inputs.size());
     for (size_t i = 0; i < node.inputs.size(); ++i) {
       global_inputs.push_back(global_.types[old.inputs[i]]);
-      node.inputs[i] = converted(old.inputs[i], propagation_.required[id][i]);
+      node.inputs[i] = converted(old.inputs[i], placed_.required[id][i]);
       inputs.push_back(out_.target().types[node.inputs[i]]);
     }
     const OpCall call{old.op, global_inputs, old.attrs, old.body.get()};
     const Factors factors = row(old.op).factors(call);
-    node.attrs = local_attrs(call, factors, propagation_.parts[id]);
-    if (const Factor* factor = lowered_factor(factors, propagation_.parts[id])) {
-      keep_results(id, lower_node(out_, {id, call, node.attrs, *factor, axes_cutting(id, *factor),
+    const bool is_loop = shares_body(old.op);
+    if (is_loop) {
+      node.body = local_body(id);
+    } else {
+      node.attrs = local_attrs(call, factors, placed_.parts[id]);
+    }
+    const Factor* lowered = is_loop ? nullptr : lowered_factor(factors, placed_.parts[id]);
+    if (lowered != nullptr) {
+      keep_results(id, lower_node(out_, {id, call, node.attrs, *lowered, axes_cutting(id, *lowered),
                                          node.inputs}));
     } else {
       const std::vector<Type> types = infer_types(node.op, inputs, node.attrs, node.body.get());
@@ -143,24 +170,23 @@ class Partitioner {
     GW_ASSERT(results.size() == node.results);
     for (uint32_t r = 0; r < node.results; ++r) {
       const ValueId value = node.first_result + r;
-      const Type expected = local(value, propagation_.shardings[value]);
+      const Type expected = local(value, placed_.shardings[value]);
       GW_ASSERT(out_.target().types[results[r]] == expected, "local ", to_string(node.op), " at ",
                 where(global_, id), " gives ", to_string(out_.target().types[results[r]]),
                 ", expected ", to_string(expected));
-      keep(value, propagation_.shardings[value], results[r]);
+      keep(value, placed_.shardings[value], results[r]);
     }
   }
 
   // The mesh axes that cut a factor of a node, outer first.
   std::vector<int> axes_cutting(NodeId id, const Factor& factor) const {
     for (size_t i = 0; i < factor.input_dims.size(); ++i) {
-      if (factor.input_dims[i] >= 0)
-        return cut_axes(propagation_.required[id][i], factor.input_dims[i]);
+      if (factor.input_dims[i] >= 0) return cut_axes(placed_.required[id][i], factor.input_dims[i]);
     }
     for (size_t r = 0; r < factor.result_dims.size(); ++r) {
       if (factor.result_dims[r] < 0) continue;
       const ValueId value = global_.nodes[id].first_result + static_cast<ValueId>(r);
-      return cut_axes(propagation_.shardings[value], factor.result_dims[r]);
+      return cut_axes(placed_.shardings[value], factor.result_dims[r]);
     }
     GW_ASSERT(false, "a factor that is nowhere is cut");
   }
@@ -257,10 +283,11 @@ class Partitioner {
   }
 
   const Function& global_;
-  const Propagation& propagation_;
+  const FunctionShardings& placed_;
+  Shared& shared_;
   Rewriter out_;
   std::vector<NodeId> producers_;
-  ConversionPlanner planner_;
+  ConversionPlanner& planner_;
   std::vector<std::vector<Made>> made_;        // By ValueId; the producer's own first.
   std::vector<std::vector<Sharding>> wanted_;  // By ValueId: what its first readers want.
   uint64_t looked_at_ = 0;
@@ -271,7 +298,14 @@ class Partitioner {
 Partitioned partition(const Function& global, const Propagation& propagation,
                       const std::vector<Sharding>& parameter_shardings,
                       const std::vector<Sharding>& wanted, const ConversionCosts& costs) {
-  return Partitioner(global, propagation, parameter_shardings, costs).run(wanted);
+  for (ValueId p = 0; p < global.parameters.size(); ++p)
+    GW_ASSERT(propagation.shardings[p] == parameter_shardings[p]);
+  Shared shared{.propagation = propagation,
+                .planner = ConversionPlanner(global.mesh, costs),
+                .bodies = std::vector<std::shared_ptr<const Function>>(propagation.bodies.size())};
+  Partitioned done = Partitioner(global, propagation, shared).run(wanted);
+  done.looked_at = shared.looked_at + shared.planner.edges_seen();
+  return done;
 }
 
 }  // namespace gangway

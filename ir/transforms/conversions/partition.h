@@ -5,7 +5,8 @@
 // Each value is converted once for each sharding wanted, from whichever of its conversions so far
 // (or of the layouts on their way) is nearest, and what other readers want is done first where that
 // saves: a sum that one reader wants whole and another in parts is reduced once and cut. Constants
-// and broadcasts are computed again instead. Results never stay partial.
+// and broadcasts are computed again instead. Results never stay partial. The bodies of scans and
+// calls are partitioned alike, each once; what they need converted is converted in them.
 //
 // Threads: a pure function.
 // Cost: linear in nodes; a conversion is looked for once for each type and pair of shardings.

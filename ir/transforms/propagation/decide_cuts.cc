@@ -49,23 +49,24 @@ class Waiting {
 
 class CutDecider {
  public:
-  CutDecider(const Function& global, const std::vector<Factors>& factors,
+  CutDecider(const JointGraph& joint, const std::vector<Factors>& factors,
              const std::vector<Annotation>& annotations)
-      : global_(global),
+      : joint_(joint),
+        global_(joint.graph()),
         factors_(factors),
         annotations_(annotations),
-        makers_(producers(global)),
-        axes_(global.mesh.axes.size()),
-        waiting_(kLevels, Waiting(global.nodes.size())) {
-    out_.layouts.assign(global.types.size(), replicated(global.mesh));
-    out_.reasons.assign(global.types.size(), std::vector<ShardingReason>(axes_));
-    out_.nodes.assign(global.nodes.size(), std::vector<NodeCut>(axes_));
-    is_held_.assign(global.types.size() * axes_, false);
+        makers_(producers(global_)),
+        axes_(global_.mesh.axes.size()),
+        waiting_(kLevels, Waiting(global_.nodes.size())) {
+    out_.layouts.assign(global_.types.size(), replicated(global_.mesh));
+    out_.reasons.assign(global_.types.size(), std::vector<ShardingReason>(axes_));
+    out_.nodes.assign(global_.nodes.size(), std::vector<NodeCut>(axes_));
+    is_held_.assign(global_.types.size() * axes_, false);
     is_stored_ = is_held_;
-    readers_.resize(global.types.size());
-    for (NodeId id = 0; id < global.nodes.size(); ++id) {
+    readers_.resize(global_.types.size());
+    for (NodeId id = 0; id < global_.nodes.size(); ++id) {
       out_.parts.emplace_back(factors[id].size(), 1);
-      for (ValueId input : global.nodes[id].inputs) {
+      for (ValueId input : global_.nodes[id].inputs) {
         if (readers_[input].empty() || readers_[input].back() != id) readers_[input].push_back(id);
       }
     }
@@ -281,6 +282,7 @@ class CutDecider {
   }
 
   bool may_pad_along(NodeId id, const Factor& factor) const {
+    if (joint_.is_tie(id)) return true;
     const std::vector<Type> inputs = input_types(id);
     const Node& node = global_.nodes[id];
     return may_pad({node.op, inputs, node.attrs, node.body.get()}, factor);
@@ -369,6 +371,7 @@ class CutDecider {
     }
   }
 
+  const JointGraph& joint_;
   const Function& global_;
   const std::vector<Factors>& factors_;
   const std::vector<Annotation>& annotations_;
@@ -385,9 +388,9 @@ class CutDecider {
 
 }  // namespace
 
-Cuts decide_cuts(const Function& global, const std::vector<Factors>& factors,
+Cuts decide_cuts(const JointGraph& joint, const std::vector<Factors>& factors,
                  const std::vector<Annotation>& annotations) {
-  return CutDecider(global, factors, annotations).run();
+  return CutDecider(joint, factors, annotations).run();
 }
 
 }  // namespace gangway

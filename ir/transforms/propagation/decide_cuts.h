@@ -25,6 +25,7 @@
 #include <vector>
 
 #include "ir/transforms/propagation/annotations.h"
+#include "ir/transforms/propagation/joint_graph.h"
 #include "ir/transforms/propagation/sharding_decision.h"
 
 namespace gangway {
@@ -47,8 +48,9 @@ struct Cuts {
   int64_t steps = 0;
 };
 
-// `factors`: of each node, by its row.
-Cuts decide_cuts(const Function& global, const std::vector<Factors>& factors,
+// `factors`: of each node, by its row; of a tie, as the graph says. Values, nodes and annotations
+// are the graph's.
+Cuts decide_cuts(const JointGraph& joint, const std::vector<Factors>& factors,
                  const std::vector<Annotation>& annotations);
 
 }  // namespace gangway

@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "ir/transforms/propagation/joint_graph.h"
 #include "ir/transforms/propagation/propagate_shardings.h"
 #include "runtime/base/cat.h"
 #include "runtime/base/units.h"
@@ -10,24 +11,35 @@ namespace {
 class Explainer {
  public:
   Explainer(const Function& global, const Propagation& propagation)
-      : global_(global), propagation_(propagation), makers_(producers(global)) {}
+      : joint_(global),
+        global_(joint_.graph()),
+        propagation_(propagation),
+        makers_(producers(global_)) {}
 
+  std::string run(ValueId value, const Function* in) const { return run(joint_.at(in, value)); }
+
+ private:
   std::string run(ValueId value) const {
     std::string text;
     for (size_t axis = 0; axis < global_.mesh.axes.size(); ++axis) text += along(value, axis);
     return text;
   }
 
- private:
+  const Placement& placement(ValueId value, size_t axis) const {
+    const auto [part, own] = joint_.seen(value);
+    const FunctionShardings& found = part == 0 ? propagation_ : propagation_.bodies[part - 1];
+    return found.shardings[own][axis];
+  }
+
   std::string along(ValueId value, size_t axis) const {
-    std::string text = cat(name_of(value), " is ", to_string(propagation_.shardings[value][axis]),
-                           " on ", global_.mesh.axes[axis].name);
+    std::string text = cat(name_of(value), " is ", to_string(placement(value, axis)), " on ",
+                           global_.mesh.axes[axis].name);
     ValueId at = value;
     for (size_t steps = 0; steps < global_.types.size(); ++steps) {
       const ShardingReason& reason = propagation_.reasons[at][axis];
       if (reason.from == kNone || reason.from == at) break;
       text += cat("\n  because ", name_of(reason.from), " is ",
-                  to_string(propagation_.shardings[reason.from][axis]));
+                  to_string(placement(reason.from, axis)));
       if (reason.through != kNone) {
         text += cat("; through ", to_string(global_.nodes[reason.through].op), " at ",
                     line_of(global_, reason.through), alternatives(reason.through, axis));
@@ -73,12 +85,16 @@ class Explainer {
   }
 
   std::string name_of(ValueId value) const {
-    if (value < global_.parameters.size())
-      return cat("parameter \"", global_.parameters[value].name, "\"");
+    const auto [part, own] = joint_.seen(value);
+    const Function& function = *joint_.parts()[part].function;
+    const std::string in = part == 0 ? "" : cat(" of the body \"", function.name, "\"");
+    if (own < function.parameters.size())
+      return cat("parameter \"", function.parameters[own].name, "\"", in);
     const NodeId id = makers_[value];
-    return cat("%", value, " = ", to_string(global_.nodes[id].op), " (", where(global_, id), ")");
+    return cat("%", own, in, " = ", to_string(global_.nodes[id].op), " (", where(global_, id), ")");
   }
 
+  const JointGraph joint_;
   const Function& global_;
   const Propagation& propagation_;
   const std::vector<NodeId> makers_;
@@ -86,8 +102,9 @@ class Explainer {
 
 }  // namespace
 
-std::string explain(const Function& global, const Propagation& propagation, ValueId value) {
-  return Explainer(global, propagation).run(value);
+std::string explain(const Function& global, const Propagation& propagation, ValueId value,
+                    const Function* in) {
+  return Explainer(global, propagation).run(value, in);
 }
 
 }  // namespace gangway

@@ -1,137 +1,68 @@
 #include "ir/transforms/propagation/propagate_shardings.h"
 
-#include <algorithm>
+#include <utility>
 
 #include "ir/transforms/propagation/decide_cuts.h"
+#include "ir/transforms/propagation/joint_graph.h"
+#include "ir/transforms/propagation/place_values.h"
 
 namespace gangway {
 namespace {
 
-std::vector<Factors> factors_of(const Function& function) {
+std::vector<Factors> factors_of(const JointGraph& joint) {
+  const Function& graph = joint.graph();
   std::vector<Factors> all;
-  all.reserve(function.nodes.size());
+  all.reserve(graph.nodes.size());
   std::vector<Type> inputs;
-  for (const Node& node : function.nodes) {
+  for (NodeId id = 0; id < graph.nodes.size(); ++id) {
+    if (joint.is_tie(id)) {
+      all.push_back(joint.tie_factors(id));
+      continue;
+    }
+    const Node& node = graph.nodes[id];
     inputs.clear();
-    for (ValueId input : node.inputs) inputs.push_back(function.types[input]);
+    for (ValueId input : node.inputs) inputs.push_back(graph.types[input]);
     all.push_back(row(node.op).factors({node.op, inputs, node.attrs, node.body.get()}));
   }
   return all;
 }
 
-// Walks the nodes in their order: what each gives, from how it is cut and what its operands are.
-class Placer {
+// Hands each function its own part of what was found for the graph.
+class Divider {
  public:
-  Placer(const Function& global, const std::vector<Factors>& factors, Cuts cuts)
-      : global_(global), factors_(factors), cuts_(std::move(cuts)) {}
+  Divider(const JointGraph& joint, PlacedValues placed, std::vector<std::vector<int64_t>> parts)
+      : joint_(joint), placed_(std::move(placed)), parts_(std::move(parts)) {}
 
-  Propagation run(const std::vector<Sharding>& parameter_shardings) {
-    out_.shardings.assign(global_.types.size(), replicated(global_.mesh));
-    std::ranges::copy(parameter_shardings, out_.shardings.begin());
-    out_.reasons = std::move(cuts_.reasons);
-    out_.required.resize(global_.nodes.size());
-    for (NodeId id = 0; id < global_.nodes.size(); ++id) visit(id);
-    out_.parts = std::move(cuts_.parts);
-    out_.decisions = std::move(cuts_.decisions);
-    out_.steps = cuts_.steps;
-    return std::move(out_);
+  FunctionShardings of(size_t at) {
+    if (joint_.parts().size() == 1)
+      return {std::move(placed_.shardings), std::move(placed_.required), std::move(parts_)};
+    const JointGraph::Part& part = joint_.parts()[at];
+    FunctionShardings out;
+    for (ValueId value : part.values) out.shardings.push_back(placed_.shardings[value]);
+    for (NodeId id = 0; id < part.nodes.size(); ++id) {
+      const NodeId node = part.nodes[id];
+      out.parts.push_back(node == kNone ? std::vector<int64_t>() : std::move(parts_[node]));
+      out.required.push_back(node == kNone ? wanted_by_body(out, at, id)
+                                           : std::move(placed_.required[node]));
+    }
+    // Behind the operands of a carry stands what the body gives.
+    for (NodeId tie : part.results) out.results.push_back(placed_.required[tie].back());
+    return out;
   }
 
  private:
-  void visit(NodeId id) {
-    const Node& node = global_.nodes[id];
-    out_.required[id].assign(node.inputs.size(), replicated(global_.mesh));
-    for (size_t axis = 0; axis < global_.mesh.axes.size(); ++axis) {
-      if (global_.mesh.axes[axis].size == 1) continue;
-      if (cuts_.nodes[id][axis].factor >= 0) {
-        place_cut(id, axis);
-      } else {
-        place_whole(id, axis);
-      }
-    }
-    for (Sharding& required : out_.required[id]) make_canonical(required);
-    for (uint32_t r = 0; r < node.results; ++r)
-      make_canonical(out_.shardings[node.first_result + r]);
+  std::vector<Sharding> wanted_by_body(FunctionShardings& out, size_t at, NodeId id) const {
+    const JointGraph::Use use = joint_.use(at, id);
+    out.body_of[id] = use.body - 1;
+    std::vector<Sharding> wanted;
+    for (NodeId tie : joint_.parts()[use.body].operands)
+      wanted.push_back(placed_.required[tie][use.place]);
+    return wanted;
   }
 
-  // Of orders alone: nothing else is placed in two ways here.
-  void make_canonical(Sharding& sharding) const {
-    if (std::ranges::any_of(sharding, [](const Placement& placed) { return placed.order != 0; }))
-      sharding = canonical(global_.mesh, std::move(sharding));
-  }
-
-  void place_cut(NodeId id, size_t axis) {
-    const Node& node = global_.nodes[id];
-    const NodeCut& cut = cuts_.nodes[id][axis];
-    const Factor& factor = factors_[id][static_cast<size_t>(cut.factor)];
-    for (size_t i = 0; i < node.inputs.size(); ++i) {
-      if (factor.input_dims[i] >= 0)
-        out_.required[id][i][axis] = shard(factor.input_dims[i], cut.order);
-    }
-    for (uint32_t r = 0; r < node.results; ++r) {
-      const int dim = factor.result_dims[r];
-      if (dim >= 0) {
-        give(node.first_result + r, axis, shard(dim, cut.order), {cut.from, id});
-      } else if (factor.kind == FactorKind::kReduce) {
-        give(node.first_result + r, axis, partial(), {cut.from, id});
-      } else {
-        give(node.first_result + r, axis, replicate(), {cut.from, id});
-      }
-    }
-  }
-
-  void place_whole(NodeId id, size_t axis) {
-    const Node& node = global_.nodes[id];
-    const bool passes = cuts_.nodes[id][axis].factor == NodeCut::kOpen && passes_partial(id, axis);
-    ValueId from = kNone;
-    for (size_t i = 0; i < node.inputs.size(); ++i) {
-      const bool is_sum = is_partial(out_.shardings[node.inputs[i]][axis]);
-      if (is_sum || from == kNone) from = node.inputs[i];
-      if (is_sum && passes) out_.required[id][i][axis] = partial();
-    }
-    for (uint32_t r = 0; r < node.results; ++r)
-      give(node.first_result + r, axis, passes ? partial() : replicate(), {from, id});
-  }
-
-  // A value that lies as its readers meet it has the reason of that already.
-  void give(ValueId value, size_t axis, Placement placement, ShardingReason reason) {
-    out_.shardings[value][axis] = placement;
-    if (placement != cuts_.layouts[value][axis] || placement == replicate())
-      out_.reasons[value][axis] = reason;
-  }
-
-  // Partial operands that pass through, given that the node is not cut.
-  bool passes_partial(NodeId id, size_t axis) const {
-    const Node& node = global_.nodes[id];
-    if (node.op == Op::broadcast) return false;  // Cheaper summed before it grows.
-    size_t partials = 0, floats = 0;
-    bool first = false;
-    // Integer division, truncation and indices are not linear.
-    for (uint32_t r = 0; r < node.results; ++r) {
-      if (!is_float(global_.types[node.first_result + r].dtype)) return false;
-    }
-    for (size_t i = 0; i < node.inputs.size(); ++i) {
-      const bool number = is_float(global_.types[node.inputs[i]].dtype);
-      floats += number;
-      if (!is_partial(out_.shardings[node.inputs[i]][axis])) continue;
-      if (!number) return false;
-      ++partials;
-      first |= i == 0;
-    }
-    if (partials == 0) return false;
-    switch (row(node.op).linear) {
-      case Linear::kNo: return false;
-      case Linear::kAll: return partials == floats;
-      case Linear::kEach: return partials == 1;
-      case Linear::kFirst: return partials == 1 && first;
-    }
-    return false;
-  }
-
-  const Function& global_;
-  const std::vector<Factors>& factors_;
-  Cuts cuts_;
-  Propagation out_;
+  const JointGraph& joint_;
+  PlacedValues placed_;
+  std::vector<std::vector<int64_t>> parts_;
 };
 
 }  // namespace
@@ -139,11 +70,21 @@ class Placer {
 Propagation propagate_shardings(const Function& global,
                                 const std::vector<Sharding>& parameter_shardings,
                                 const std::vector<Sharding>& result_shardings) {
-  const std::vector<Factors> factors = factors_of(global);
+  const JointGraph joint(global);
+  const std::vector<Factors> factors = factors_of(joint);
   const std::vector<Annotation> annotations =
-      annotations_of(global, parameter_shardings, result_shardings);
-  Cuts cuts = decide_cuts(global, factors, annotations);
-  return Placer(global, factors, std::move(cuts)).run(parameter_shardings);
+      annotations_of(joint.graph(), parameter_shardings, result_shardings);
+  Cuts cuts = decide_cuts(joint, factors, annotations);
+  PlacedValues placed = place_values(joint, factors, cuts, parameter_shardings);
+  Propagation found;
+  found.reasons = std::move(placed.reasons);
+  found.decisions = std::move(cuts.decisions);
+  found.steps = cuts.steps;
+  Divider divider(joint, std::move(placed), std::move(cuts.parts));
+  static_cast<FunctionShardings&>(found) = divider.of(0);
+  for (size_t part = 1; part < joint.parts().size(); ++part)
+    found.bodies.push_back(divider.of(part));
+  return found;
 }
 
 }  // namespace gangway

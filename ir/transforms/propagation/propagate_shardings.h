@@ -1,15 +1,15 @@
 // Gives every value of a global function a placement on each mesh axis, from what the user said of
 // parameters, results and values inside (`constrain`), by the factors of each op's row.
 //
+//   JointGraph          the function and the bodies of its scans and calls as one graph
 //   decide_cuts         which factor each node is cut on, on each axis: priorities, both directions
-//   here                what that makes of values: a reduced factor that is cut makes the result
-//                       partial; ops that are linear in a partial operand pass it on, others force
-//                       its sum first; what nothing decides is replicated
+//   place_values        what that makes of values: whole, in parts, or sums that are not done yet
 //
 // Threads: pure.
 // Errors: kInvalid where two annotations disagree, naming both places.
 #pragma once
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -18,12 +18,22 @@
 
 namespace gangway {
 
-struct Propagation {
+// How the values and nodes of one function are placed.
+struct FunctionShardings {
   std::vector<Sharding> shardings;  // What the producer gives, by ValueId; canonical.
   // What each node wants of its operands: required[node][operand]; where it differs from
   // `shardings`, a conversion.
   std::vector<std::vector<Sharding>> required;
-  std::vector<std::vector<int64_t>> parts;           // [node][factor]: in how many it is cut.
+  std::vector<std::vector<int64_t>> parts;  // [node][factor]: in how many it is cut.
+  std::vector<Sharding> results = {};       // Of a body: as what it hands each result over.
+  std::map<NodeId, size_t> body_of = {};    // Of scans and calls: index into Propagation::bodies.
+};
+
+// Of a function, and of all bodies that its scans and calls name, each once: a body is cut in one
+// way for all nodes that name it. `reasons` and `decisions` count values and nodes as JointGraph
+// does: as the function does where it has no bodies.
+struct Propagation : FunctionShardings {
+  std::vector<FunctionShardings> bodies;
   std::vector<std::vector<ShardingReason>> reasons;  // [value][axis]
   std::vector<ShardingDecision> decisions;           // In the order they were taken.
   int64_t steps = 0;                                 // Visits of nodes that it took.
@@ -36,7 +46,9 @@ Propagation propagate_shardings(const Function& global,
                                 const std::vector<Sharding>& result_shardings = {});
 
 // The chain of decisions that gave `value` its sharding, one line each, in the words of the user's
-// source, and what else each could have been at what cost.
-std::string explain(const Function& global, const Propagation& propagation, ValueId value);
+// source, and what else each could have been at what cost. `in`: the body that has the value; null:
+// the function itself.
+std::string explain(const Function& global, const Propagation& propagation, ValueId value,
+                    const Function* in = nullptr);
 
 }  // namespace gangway

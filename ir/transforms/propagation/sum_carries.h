@@ -1,0 +1,18 @@
+// Carries to which a body does nothing but add: sums of gradients over layers or microbatches,
+// sums of losses. Such a carry may stay partial through all iterations, and is reduced once behind
+// them, where what is added is partial too.
+//
+// Threads: a pure function.
+// Cost: linear in nodes.
+#pragma once
+
+#include <vector>
+
+#include "ir/transforms/propagation/joint_graph.h"
+
+namespace gangway {
+
+// By node of the graph: whether it is the tie of such a carry.
+std::vector<bool> sum_carries(const JointGraph& joint);
+
+}  // namespace gangway
