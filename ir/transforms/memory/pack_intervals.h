@@ -3,7 +3,7 @@
 //
 // Best fit, largest first; equal ones in their order: the same intervals give the same places. Of
 // more than kIntervalsComparedMax, comparing each with each would take too long: they are placed as
-// they begin, the best fit among what is free then, which may take an arena that is a little larger.
+// they begin, the best fit among what is free then, which may take an arena that is a bit larger.
 //
 // Threads: pure. Cost: O(intervals * live intervals) up to the bound, O(intervals * log) beyond it.
 #pragma once
