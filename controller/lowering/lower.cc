@@ -21,9 +21,9 @@ AxisPlacements closed(const Mesh& mesh, const AxisPlacements& placements) {
   return all;
 }
 
-class Lowering {
+class ProgramLowering {
  public:
-  Lowering(const Program& program, const LowerOptions& options, CompileCache& cache)
+  ProgramLowering(const Program& program, const LowerOptions& options, CompileCache& cache)
       : program_(program),
         kinds_(options.kinds),
         cache_(cache),
@@ -320,7 +320,7 @@ class Lowering {
 }  // namespace
 
 Plan lower(const Program& program, const LowerOptions& options, CompileCache& cache) {
-  return Lowering(program, options, cache).run();
+  return ProgramLowering(program, options, cache).run();
 }
 
 }  // namespace gangway
