@@ -27,6 +27,11 @@ int64_t bytes_of(DType dtype) { return static_cast<int64_t>(size_of(dtype)); }
 int64_t panels(int64_t n) { return ceil_div(n, kPanelCols); }
 int64_t even(int64_t n) { return align_up(n, 2); }
 
+int64_t size_of_expert(const GroupedMatmulDesc& d, const int32_t* sizes, int64_t group,
+                       int64_t expert) {
+  return d.capacity > 0 ? d.capacity : sizes[group * d.experts + expert];
+}
+
 // The rows of one expert in one group, cut to the buffer.
 struct Segment {
   int64_t first, rows;  // `first` counts rows from the start of the whole tensor.
@@ -43,7 +48,8 @@ struct Segments {
       of.push_back(all.size());
       for (int64_t g = 0; g < d.groups; ++g) {
         int64_t& before = used[static_cast<size_t>(g)];
-        const int64_t rows = std::clamp<int64_t>(sizes[g * d.experts + e], 0, d.slots - before);
+        const int64_t rows =
+            std::clamp<int64_t>(size_of_expert(d, sizes, g, e), 0, d.slots - before);
         if (rows > 0) all.push_back({g * d.slots + before, rows});
         before += rows;
       }
@@ -157,7 +163,8 @@ void GroupedMatmul::Impl::run_rows(Parallel& par, const std::byte* x, const std:
   const Segments segments(desc, sizes);
   for (int64_t g = 0; g < desc.groups; ++g) {  // Rows of no expert.
     int64_t used = 0;
-    for (int64_t e = 0; e < desc.experts; ++e) used += std::max(sizes[g * desc.experts + e], 0);
+    for (int64_t e = 0; e < desc.experts; ++e)
+      used += std::max<int64_t>(size_of_expert(desc, sizes, g, e), 0);
     used = std::min(used, desc.slots);
     std::memset(y + (g * desc.slots + used) * cols * bytes_of(desc.out), 0,
                 static_cast<size_t>((desc.slots - used) * cols * bytes_of(desc.out)));

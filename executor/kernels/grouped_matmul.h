@@ -3,10 +3,10 @@
 //   x[groups, slots, d], w[experts, d, h], sizes i32[groups, experts] -> y[groups, slots, h]
 //
 // In each group rows are sorted by expert: the first sizes[g, 0] rows belong to expert 0, the next
-// sizes[g, 1] to expert 1, ...; rows beyond the sum belong to none and give zeros. (With a capacity
-// every size is the capacity.) Time follows sizes; memory does not: every bound comes from shapes.
-// Sizes that are negative or exceed `slots` are cut to what fits, so that a bad route never leaves
-// the buffers.
+// sizes[g, 1] to expert 1, ...; rows beyond the sum belong to none and give zeros. With a capacity
+// there are no sizes (they may be null): every expert has as many rows. Time follows sizes; memory
+// does not: every bound comes from shapes. Sizes that are negative or exceed `slots` are cut to
+// what fits, so that a bad route never leaves the buffers.
 //
 //   kForward:    y[g, s, h]  = x[g, s, d] x w[e]              in0 = x   in1 = w
 //   kGradInput:  dx[g, s, d] = dy[g, s, h] x w[e]^T           in0 = dy  in1 = w
@@ -31,6 +31,7 @@ struct GroupedMatmulDesc {
   GroupedKind kind = GroupedKind::kForward;
   DType in0 = DType::kF32, in1 = DType::kF32, out = DType::kF32;
   int64_t groups = 1, slots = 0, experts = 0, d = 0, h = 0;
+  int64_t capacity = 0;  // Above 0: the rows of each expert, instead of sizes.
 };
 
 class GroupedMatmul {

@@ -134,13 +134,14 @@ struct Route {
   Value slot_token;  // i32[groups, slots]: token * k + choice, or -1 (empty).
   Value token_slot;  // i32[groups, tokens, k]: its slot, or -1 (dropped).
   Value sizes;  // i32[groups, experts]: rows of each expert; with a capacity always `capacity`.
+  int64_t capacity = 0;
 };
 // expert: i32[groups, tokens, k].
 Route moe_route(Value expert, int64_t experts, int64_t capacity = 0, GW_LOC);
 // [groups, tokens, dim] -> [groups, slots, dim]
 Value moe_dispatch(Value x, const Route& route, GW_LOC);
 // [g, slots, d] x [experts, d, h] -> [g, slots, h]
-Value grouped_dot(Value x, Value w, Value sizes, GW_LOC);
+Value grouped_dot(Value x, Value w, const Route& route, GW_LOC);
 // [g, slots, d], [g, tokens, k] -> [g, tokens, d]
 Value moe_combine(Value y, Value gate, const Route& route, GW_LOC);
 

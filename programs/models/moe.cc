@@ -52,11 +52,11 @@ MoeResult moe(const MoeConfig& config, const Tree& p, Value x,
   Route route = moe_route(expert, config.experts, capacity_of(config, tokens));
   Value rows = placed(rules, "moe.rows", moe_dispatch(grouped, route));
   auto project = [&](const char* name) {
-    return grouped_dot(rows, convert(p[name], x.dtype()), route.sizes);
+    return grouped_dot(rows, convert(p[name], x.dtype()), route);
   };
   Value hidden =
       p.contains("gate") ? activation(project("gate")) * project("up") : activation(project("up"));
-  Value out = grouped_dot(hidden, convert(p["down"], x.dtype()), route.sizes);
+  Value out = grouped_dot(hidden, convert(p["down"], x.dtype()), route);
   out = placed(rules, "moe.rows", out);
   out = moe_combine(out, convert(gate, x.dtype()), route);
 

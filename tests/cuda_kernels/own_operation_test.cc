@@ -46,16 +46,19 @@ void attend_back(OpRun& run) {
 void multiply(OpRun& run, GroupedKind kind) {
   const Type &a = run.in_type(0), &b = run.in_type(1);
   const bool weight = kind == GroupedKind::kGradWeight;
-  const GroupedMatmulDesc desc{.kind = kind,
-                               .in0 = a.dtype,
-                               .in1 = b.dtype,
-                               .out = run.out_type().dtype,
-                               .groups = a.dims[0],
-                               .slots = a.dims[1],
-                               .experts = run.in_type(2).dims[1],
-                               .d = weight ? a.dims[2] : b.dims[1],
-                               .h = b.dims[2]};
-  run_own(run, OwnOperation::grouped_matmul(run.gpu().driver, desc), 3, 1);
+  const int64_t capacity = run.attrs().integer("capacity");
+  const GroupedMatmulDesc desc{
+      .kind = kind,
+      .in0 = a.dtype,
+      .in1 = b.dtype,
+      .out = run.out_type().dtype,
+      .groups = a.dims[0],
+      .slots = a.dims[1],
+      .experts = capacity > 0 ? a.dims[1] / capacity : run.in_type(2).dims[1],
+      .d = weight ? a.dims[2] : b.dims[1],
+      .h = b.dims[2],
+      .capacity = capacity};
+  run_own(run, OwnOperation::grouped_matmul(run.gpu().driver, desc), capacity > 0 ? 2 : 3, 1);
 }
 void multiply_rows(OpRun& run) {
   multiply(run, run.attrs().flag("transpose_w") ? GroupedKind::kGradInput : GroupedKind::kForward);
@@ -87,8 +90,10 @@ class Large : public ::testing::TestWithParam<std::tuple<DType, bool, uint64_t>>
     if (std::get<1>(GetParam())) {
       check(Op::grouped_dot, {{"transpose_w", true}}, {dy, w, sizes}, multiply_rows);
       check(Op::grouped_dot_grad_w, {}, {x, dy, sizes}, multiply_weight);
+      check(Op::grouped_dot_grad_w, {{"capacity", slots / experts}}, {x, dy}, multiply_weight);
     } else {
       check(Op::grouped_dot, {}, {x, w, sizes}, multiply_rows);
+      check(Op::grouped_dot, {{"capacity", slots / experts}}, {x, w}, multiply_rows);
     }
   }
 

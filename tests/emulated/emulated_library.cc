@@ -147,21 +147,25 @@ Result<Prepared> EmulatedDriver::prepare(const GroupedMatmulDesc& desc) {
   const bool weight = desc.kind == GroupedKind::kGradWeight;
   const bool forward = desc.kind == GroupedKind::kForward;
   auto made = std::make_shared<PreparedOperation>();
-  made->uses = {
-      TensorUse::dense(AccessKind::kRead, bytes_of(desc.in0, forward || weight ? x : y)),
-      TensorUse::dense(AccessKind::kRead, bytes_of(desc.in1, weight ? y : w)),
-      TensorUse::dense(AccessKind::kRead, bytes_of(DType::kI32, desc.groups * desc.experts)),
-      TensorUse::dense(AccessKind::kWrite, bytes_of(desc.out, weight    ? w
-                                                              : forward ? y
-                                                                        : x))};
+  made->uses = {TensorUse::dense(AccessKind::kRead, bytes_of(desc.in0, forward || weight ? x : y)),
+                TensorUse::dense(AccessKind::kRead, bytes_of(desc.in1, weight ? y : w)),
+                TensorUse::dense(AccessKind::kWrite, bytes_of(desc.out, weight    ? w
+                                                                        : forward ? y
+                                                                                  : x))};
   // Rows beyond the sizes belong to no expert and are not read.
-  made->uses[0].must_be_initialised = false;
-  made->uses[1].must_be_initialised = !weight;
-  made->compute = [matmul](std::span<std::byte* const> tensors) {
+  const bool by_sizes = desc.capacity == 0;
+  made->uses[0].must_be_initialised = !by_sizes;
+  made->uses[1].must_be_initialised = !by_sizes || !weight;
+  if (by_sizes) {
+    const int64_t bytes = bytes_of(DType::kI32, desc.groups * desc.experts);
+    made->uses.insert(made->uses.begin() + 2, TensorUse::dense(AccessKind::kRead, bytes));
+  }
+  made->compute = [matmul, by_sizes](std::span<std::byte* const> tensors) {
     Parallel par(1);
     std::vector<std::byte> scratch(matmul->scratch_bytes(1) + 64);
-    matmul->run(par, tensors[0], tensors[1], reinterpret_cast<const int32_t*>(tensors[2]),
-                tensors[3], scratch.data());
+    const std::byte* sizes = by_sizes ? tensors[2] : nullptr;
+    matmul->run(par, tensors[0], tensors[1], reinterpret_cast<const int32_t*>(sizes),
+                tensors.back(), scratch.data());
   };
   return add(std::move(made));
 }

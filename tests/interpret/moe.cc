@@ -73,12 +73,14 @@ void combine_grad_w(const EvaluateCall& e) {
 
 // visit(row over all groups, its expert) for each row that belongs to one.
 template <class Visit>
-void each_row(const Literal& sizes, int64_t slots, Visit visit) {
-  size_t groups = as_size(sizes.type.dims[0]), experts = as_size(sizes.type.dims[1]);
+void each_row(const EvaluateCall& e, size_t experts, Visit visit) {
+  const size_t groups = as_size(e.dims()[0]);
+  const int64_t slots = e.dims()[1], capacity = e.attrs().integer("capacity");
   for (size_t g = 0; g < groups; ++g) {
     int64_t slot = 0;
     for (size_t expert = 0; expert < experts; ++expert) {
-      auto size = static_cast<int64_t>(sizes.values[g * experts + expert]);
+      const auto size =
+          capacity > 0 ? capacity : static_cast<int64_t>(e.in[2].values[g * experts + expert]);
       for (int64_t i = 0; i < size && slot < slots; ++i, ++slot)
         visit(g * as_size(slots) + as_size(slot), expert);
     }
@@ -88,7 +90,7 @@ void each_row(const Literal& sizes, int64_t slots, Visit visit) {
 void grouped_dot(const EvaluateCall& e) {
   size_t in = as_size(e.dims()[2]), out = as_size(e.out_dims()[2]);
   bool transposed = e.attrs().flag("transpose_w");
-  each_row(e.in[2], e.dims()[1], [&](size_t row, size_t expert) {
+  each_row(e, as_size(e.dims(1)[0]), [&](size_t row, size_t expert) {
     for (size_t h = 0; h < out; ++h) {
       for (size_t d = 0; d < in; ++d) {
         size_t at = transposed ? h * in + d : d * out + h;
@@ -100,7 +102,7 @@ void grouped_dot(const EvaluateCall& e) {
 
 void grouped_dot_grad_w(const EvaluateCall& e) {
   size_t in = as_size(e.dims(0)[2]), out = as_size(e.dims(1)[2]);
-  each_row(e.in[2], e.dims()[1], [&](size_t row, size_t expert) {
+  each_row(e, as_size(e.out_dims()[0]), [&](size_t row, size_t expert) {
     for (size_t d = 0; d < in; ++d) {
       for (size_t h = 0; h < out; ++h)
         e.y()[(expert * in + d) * out + h] += e.x(0)[row * in + d] * e.x(1)[row * out + h];

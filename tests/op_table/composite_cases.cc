@@ -113,8 +113,9 @@ void add_moe_cases(DType dtype, std::vector<OpCase>& cases) {
   struct Shape {
     int64_t groups, tokens, k, experts, capacity, dim;
   };
-  for (const Shape& s : {Shape{2, 4, 2, 3, 0, 4}, Shape{2, 4, 2, 3, 2, 4}, Shape{1, 1, 1, 1, 1, 1},
-                         Shape{4, 5, 1, 2, 0, 3}, Shape{2, 0, 2, 2, 0, 2}}) {
+  for (const Shape& s :
+       {Shape{2, 4, 2, 3, 0, 4}, Shape{2, 4, 2, 3, 2, 4}, Shape{1, 1, 1, 1, 1, 1},
+        Shape{4, 5, 1, 2, 0, 3}, Shape{2, 3, 2, 4, 3, 2}, Shape{2, 0, 2, 2, 0, 2}}) {
     auto choices = [s](Rng& rng) {
       return random_index({s.groups, s.tokens, s.k}, -1, s.experts, rng);
     };
@@ -143,10 +144,19 @@ void add_moe_cases(DType dtype, std::vector<OpCase>& cases) {
     cases.push_back({Op::moe_combine, {}, with_route({any(y), any(gate)}, 0, 1), {}});
     cases.push_back({Op::moe_combine_grad_y, {}, with_route({any(x), any(gate)}, 0, 1), {}});
     cases.push_back({Op::moe_combine_grad_w, {}, with_route({any(x), any(y)}, 0, 1), {}});
-    cases.push_back({Op::grouped_dot, {}, with_route({any(y), any(w)}, 2, 2), {}});
-    cases.push_back(
-        {Op::grouped_dot, {{"transpose_w", true}}, with_route({any(y), any(wt)}, 2, 2), {}});
-    cases.push_back({Op::grouped_dot_grad_w, {}, with_route({any(y), any(out)}, 2, 2), {}});
+    const std::vector<Input> forward = {any(y), any(w)}, back = {any(y), any(wt)};
+    const std::vector<Input> weight = {any(y), any(out)};
+    if (s.capacity > 0) {
+      const AttrValue capacity = s.capacity;
+      cases.push_back({Op::grouped_dot, {{"capacity", capacity}}, inputs(forward), {}});
+      cases.push_back(
+          {Op::grouped_dot, {{"transpose_w", true}, {"capacity", capacity}}, inputs(back), {}});
+      cases.push_back({Op::grouped_dot_grad_w, {{"capacity", capacity}}, inputs(weight), {}});
+    } else {
+      cases.push_back({Op::grouped_dot, {}, with_route(forward, 2, 2), {}});
+      cases.push_back({Op::grouped_dot, {{"transpose_w", true}}, with_route(back, 2, 2), {}});
+      cases.push_back({Op::grouped_dot_grad_w, {}, with_route(weight, 2, 2), {}});
+    }
   }
 }
 

@@ -169,7 +169,7 @@ class BatchGraph {
     Value expert = where(gt(values_[2].value, 0.0), b_.constant(i32({kBatchRows, 3, 4}), 1), 0);
     expert = slice(expert, 2, 0, 1);
     Route route = moe_route(expert, 2, below(2) == 0 ? 0 : 2);
-    Value out = grouped_dot(moe_dispatch(c.value, route), experts_, route.sizes);
+    Value out = grouped_dot(moe_dispatch(c.value, route), experts_, route);
     Value gate = convert(logistic(slice(c.value, 2, 1, 2)), dtype_);
     keep(moe_combine(out, gate, route), c.is_exact);
   }

@@ -13,10 +13,11 @@ const int32_t* indices(const KernelArgs& args, size_t i) {
 }
 
 Lowered lower_grouped(const LowerCall& call) {
-  auto grouped = std::make_shared<const GroupedMatmul>(grouped_desc(call));
-  return {[grouped](const KernelArgs& args) {
-            grouped->run(args.par, args.in(0), args.in(1), indices(args, 2), args.out(0),
-                         args.scratch_data());
+  const GroupedMatmulDesc desc = grouped_desc(call);
+  auto grouped = std::make_shared<const GroupedMatmul>(desc);
+  return {[grouped, by_sizes = desc.capacity == 0](const KernelArgs& args) {
+            grouped->run(args.par, args.in(0), args.in(1), by_sizes ? indices(args, 2) : nullptr,
+                         args.out(0), args.scratch_data());
           },
           static_cast<int64_t>(grouped->scratch_bytes(call.threads))};
 }

@@ -69,7 +69,8 @@ GroupedMatmulDesc grouped_desc(const NodeView& node) {
                          .out = node.out().dtype,
                          .groups = a.dims[0],
                          .slots = a.dims[1],
-                         .experts = node.in(2).dims[1]};
+                         .capacity = node.attrs().integer("capacity")};
+  desc.experts = desc.capacity > 0 ? desc.slots / desc.capacity : node.in(2).dims[1];
   if (node.op() == Op::grouped_dot_grad_w) {
     desc.kind = GroupedKind::kGradWeight;
     desc.d = a.dims[2];

@@ -86,12 +86,31 @@ std::vector<Type> combine_grad_w_type(const OpCall& call) {
   return {call.inputs[3].with(call.inputs[0].dtype)};
 }
 
-void need_sizes(const OpCall& call, int64_t groups, int64_t experts) {
+// The experts of a product, -1: any number. With a capacity its rows say how many there are;
+// without one a third input does, which says how many rows each has.
+void need_experts(const OpCall& call, int64_t experts) {
+  const Dims& rows = call.inputs[0].dims;
+  const int64_t capacity = need_between(call, "capacity", 0, 1 << 20);
+  if (capacity > 0) {
+    need(call, call.inputs.size() == 2,
+         "with a capacity there are no sizes: expected 2 operands, got ", call.inputs.size());
+    need(call, rows[1] % capacity == 0 && (experts < 0 || rows[1] == experts * capacity),
+         "slots differ from experts * capacity: capacity is ", capacity, " beside ",
+         to_string(call.inputs[0]), " and ", to_string(call.inputs[1]));
+    return;
+  }
+  need(call, call.inputs.size() == 3,
+       "without a capacity sizes are needed: expected 3 operands, got ", call.inputs.size());
   const Type& sizes = call.inputs[2];
-  bool ok = sizes.dtype == DType::kI32 && sizes.rank() == 2 && sizes.dims[0] == groups &&
+  bool ok = sizes.dtype == DType::kI32 && sizes.rank() == 2 && sizes.dims[0] == rows[0] &&
             (experts < 0 || sizes.dims[1] == experts);
-  need(call, ok, "sizes does not fit: expected i32[", groups, ", experts], got ", to_string(sizes),
+  need(call, ok, "sizes does not fit: expected i32[", rows[0], ", experts], got ", to_string(sizes),
        " beside ", to_string(call.inputs[0]), " and ", to_string(call.inputs[1]));
+}
+
+int64_t experts_of(const OpCall& call) {
+  const int64_t capacity = call.attrs.integer("capacity");
+  return capacity > 0 ? call.inputs[0].dims[1] / capacity : call.inputs[2].dims[1];
 }
 
 std::vector<Type> grouped_dot_type(const OpCall& call) {
@@ -102,7 +121,7 @@ std::vector<Type> grouped_dot_type(const OpCall& call) {
   size_t in = call.attrs.flag("transpose_w") ? 2 : 1;
   need(call, x[2] == w[in], "contracted sizes differ: x dim 2 is ", x[2], " in ",
        to_string(call.inputs[0]), ", w dim ", in, " is ", w[in], " in ", to_string(call.inputs[1]));
-  need_sizes(call, x[0], w[0]);
+  need_experts(call, w[0]);
   return {{call.inputs[0].dtype, {x[0], x[1], w[3 - in]}}};
 }
 
@@ -113,8 +132,8 @@ std::vector<Type> grouped_dot_grad_w_type(const OpCall& call) {
   const Dims &x = call.inputs[0].dims, &dy = call.inputs[1].dims;
   need(call, x[0] == dy[0] && x[1] == dy[1], "groups or slots differ: x is ",
        to_string(call.inputs[0]), ", dy is ", to_string(call.inputs[1]));
-  need_sizes(call, x[0], -1);
-  return {{call.inputs[0].dtype, {call.inputs[2].dims[1], x[2], dy[2]}}};
+  need_experts(call, -1);
+  return {{call.inputs[0].dtype, {experts_of(call), x[2], dy[2]}}};
 }
 
 // Decompositions.
@@ -171,7 +190,13 @@ Values combine_grad_w_parts(const DecomposeCall& d) {
 }
 
 // 1 where slot s of group g belongs to expert e: [groups, slots, experts].
-Value membership(Value sizes, int64_t slots, DType dtype, Loc loc) {
+Value membership(const DecomposeCall& d, int64_t experts) {
+  const Loc loc = d.loc;
+  const int64_t slots = d.inputs[0].dim(1), capacity = d.node.attrs.integer("capacity");
+  const DType dtype = raise(d.inputs[0], loc).dtype();
+  Value sizes = d.inputs.size() > 2 ? d.inputs[2]
+                                    : d.builder.constant(i32({d.inputs[0].dim(0), experts}),
+                                                         static_cast<double>(capacity), loc);
   Dims dims = {sizes.dim(0), slots, sizes.dim(1)};
   auto wide = [&](Value x) { return broadcast_in(x, dims, {0, 2}, loc); };
   Value end = cumsum(sizes, 1, loc);
@@ -183,14 +208,15 @@ Values grouped_dot_parts(const DecomposeCall& d) {
   Value x = raise(d.inputs[0], d.loc), w = raise(d.inputs[1], d.loc);
   int64_t in = d.node.attrs.flag("transpose_w") ? 2 : 1;
   Value every = dot_general(x, w, {{}, {}, {2}, {in}}, d.loc);  // [g, s, e, h]
-  Value mine = membership(d.inputs[2], x.dim(1), x.dtype(), d.loc);
+  Value mine = membership(d, w.dim(0));
   Value y = sum(every * along_last(mine, every, d.loc), {2}, d.loc);
   return {convert(y, d.inputs[0].dtype(), d.loc)};
 }
 
 Values grouped_dot_grad_w_parts(const DecomposeCall& d) {
   Value x = raise(d.inputs[0], d.loc), dy = raise(d.inputs[1], d.loc);
-  Value mine = membership(d.inputs[2], x.dim(1), x.dtype(), d.loc);
+  const int64_t capacity = d.node.attrs.integer("capacity");
+  Value mine = membership(d, capacity > 0 ? x.dim(1) / capacity : d.inputs[2].dim(1));
   Dims dims = {x.dim(0), x.dim(1), mine.dim(2), x.dim(2)};
   Value rows = broadcast_in(x, dims, {0, 1, 3}, d.loc) * broadcast_in(mine, dims, {0, 1, 2}, d.loc);
   Value dw = dot_general(rows, dy, {{}, {}, {0, 1}, {0, 1}}, d.loc);
@@ -244,23 +270,36 @@ Values bilinear(const GradientCall& g, Op first, std::array<Value, 2> a, Op seco
   return {make(first, a), make(second, b), Value(), Value()};
 }
 
+// A product of the same rows: sizes or capacity are those of the node.
+Value same_rows(const GradientCall& g, Op op, Value a, Value b, Attrs attrs) {
+  Values inputs = {a, b};
+  if (g.inputs.size() > 2) inputs.push_back(g.inputs[2]);
+  attrs.set("capacity", g.node.attrs.integer("capacity"));
+  return g.builder.emit1(op, inputs, std::move(attrs), g.loc);
+}
+
+Values gradients_of(const GradientCall& g, Value first, Value second) {
+  Values all(g.inputs.size());
+  all[0] = first;
+  all[1] = second;
+  return all;
+}
+
 Values grouped_dot_gradient(const GradientCall& g) {
-  Value x = g.inputs[0], w = g.inputs[1], sizes = g.inputs[2], ct = g.cotangents[0];
+  Value x = g.inputs[0], w = g.inputs[1], ct = g.cotangents[0];
   bool transposed = g.node.attrs.flag("transpose_w");
-  Value dx =
-      g.builder.emit1(Op::grouped_dot, {ct, w, sizes}, {{"transpose_w", !transposed}}, g.loc);
-  Value dw = transposed ? g.builder.emit1(Op::grouped_dot_grad_w, {ct, x, sizes}, {}, g.loc)
-                        : g.builder.emit1(Op::grouped_dot_grad_w, {x, ct, sizes}, {}, g.loc);
-  return {dx, dw, Value()};
+  Value dx = same_rows(g, Op::grouped_dot, ct, w, {{"transpose_w", !transposed}});
+  Value dw = transposed ? same_rows(g, Op::grouped_dot_grad_w, ct, x, {})
+                        : same_rows(g, Op::grouped_dot_grad_w, x, ct, {});
+  return gradients_of(g, dx, dw);
 }
 
 Values grouped_dot_grad_w_gradient(const GradientCall& g) {
-  Value x = g.inputs[0], dy = g.inputs[1], sizes = g.inputs[2], ct = g.cotangents[0];
+  Value x = g.inputs[0], dy = g.inputs[1], ct = g.cotangents[0];
   auto product = [&](Value rows, bool transposed) {
-    return g.builder.emit1(Op::grouped_dot, {rows, ct, sizes}, {{"transpose_w", transposed}},
-                           g.loc);
+    return same_rows(g, Op::grouped_dot, rows, ct, {{"transpose_w", transposed}});
   };
-  return {product(dy, true), product(x, false), Value()};
+  return gradients_of(g, product(dy, true), product(x, false));
 }
 
 Cost grouped_dot_cost(const OpCall& call) {
@@ -273,42 +312,61 @@ Cost grouped_dot_grad_w_cost(const OpCall& call) {
   return {2 * columns * static_cast<double>(call.inputs[0].elements()), bytes_moved(call)};
 }
 
+// With a capacity the expert is the outer part of a slot's number, so that a cut by experts cuts
+// the slots: rows go to their experts and back by an all-to-all.
+Factors product_factors(const OpCall& call, std::string_view even, std::string_view by_sizes) {
+  if (call.attrs.integer("capacity") == 0) return einsum_factors(call, by_sizes);
+  Factors factors = einsum_factors(call, even);
+  for (Factor& factor : factors) {
+    if (factor.name == 'e') factor.size = experts_of(call);
+  }
+  return factors;
+}
+
+Factors grouped_dot_factors(const OpCall& call) {
+  return call.attrs.flag("transpose_w")
+             ? product_factors(call, "ged, ehd -> geh; reduce d",
+                               "gsd, ehd, ge -> gsh; whole se; reduce d")
+             : product_factors(call, "ged, edh -> geh; reduce d",
+                               "gsd, edh, ge -> gsh; whole se; reduce d");
+}
+
+Factors grouped_dot_grad_w_factors(const OpCall& call) {
+  return product_factors(call, "ged, geh -> edh; reduce g",
+                         "gsd, gsh, ge -> edh; whole se; reduce g");
+}
+
+OpRow product(OpRow row) {
+  row.inputs_min = 2;
+  row.inputs_max = 3;
+  row.attrs.push_back({"capacity", AttrKind::kInt, int64_t{0}, "rows of each expert; 0: by sizes"});
+  row.linear = Linear::kEach;
+  return composite(std::move(row));
+}
+
 std::vector<OpRow> product_rows() {
-  return {
-      composite({.op = Op::grouped_dot,
-                 .name = "grouped_dot",
-                 .inputs_min = 3,
-                 .inputs_max = 3,
-                 .attrs = {{"transpose_w", AttrKind::kBool, false, "w is [experts, h, d]"}},
-                 .type_rule = grouped_dot_type,
-                 .factors =
-                     [](const OpCall& c) {
-                       return einsum_factors(c, c.attrs.flag("transpose_w")
-                                                    ? "gsd, ehd, ge -> gsh; whole se; reduce d"
-                                                    : "gsd, edh, ge -> gsh; whole se; reduce d");
-                     },
-                 .linear = Linear::kEach,
-                 .gradient = grouped_dot_gradient,
-                 .decompose = grouped_dot_parts,
-                 .cost = grouped_dot_cost,
-                 .doc = "(x[groups, slots, d], w[experts, d, h], sizes i32[groups, experts]): each "
-                        "slot's row times its expert's matrix; rows behind all sizes give zeros."}),
-      composite({.op = Op::grouped_dot_grad_w,
-                 .name = "grouped_dot_grad_w",
-                 .inputs_min = 3,
-                 .inputs_max = 3,
-                 .type_rule = grouped_dot_grad_w_type,
-                 .factors =
-                     [](const OpCall& c) {
-                       return einsum_factors(c, "gsd, gsh, ge -> edh; whole se; reduce g");
-                     },
-                 .linear = Linear::kEach,
-                 .gradient = grouped_dot_grad_w_gradient,
-                 .decompose = grouped_dot_grad_w_parts,
-                 .cost = grouped_dot_grad_w_cost,
-                 .doc = "(x[groups, slots, d], dy[groups, slots, h], sizes): x^T dy over the rows "
-                        "of each expert, [experts, d, h]."}),
-  };
+  return {product({.op = Op::grouped_dot,
+                   .name = "grouped_dot",
+                   .attrs = {{"transpose_w", AttrKind::kBool, false, "w is [experts, h, d]"}},
+                   .type_rule = grouped_dot_type,
+                   .factors = grouped_dot_factors,
+                   .gradient = grouped_dot_gradient,
+                   .decompose = grouped_dot_parts,
+                   .cost = grouped_dot_cost,
+                   .doc = "(x[groups, slots, d], w[experts, d, h], sizes i32[groups, experts]): "
+                          "each slot's row times its expert's matrix; rows behind all sizes give "
+                          "zeros. With a capacity there are no sizes: each expert has as many "
+                          "rows."}),
+          product({.op = Op::grouped_dot_grad_w,
+                   .name = "grouped_dot_grad_w",
+                   .type_rule = grouped_dot_grad_w_type,
+                   .factors = grouped_dot_grad_w_factors,
+                   .gradient = grouped_dot_grad_w_gradient,
+                   .decompose = grouped_dot_grad_w_parts,
+                   .cost = grouped_dot_grad_w_cost,
+                   .doc = "(x[groups, slots, d], dy[groups, slots, h], sizes): x^T dy over the "
+                          "rows of each expert, [experts, d, h]. Sizes or a capacity as in "
+                          "grouped_dot."})};
 }
 
 OpRow route_row() {

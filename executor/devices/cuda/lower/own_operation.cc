@@ -160,11 +160,13 @@ Result<OwnOperation> OwnOperation::grouped_matmul(Driver& driver, const GroupedM
     return none(kWhat, cat(to_string(desc.in0), " x ", to_string(desc.in1)));
   const int64_t rows = desc.groups * desc.slots, matrices = desc.experts * desc.d * desc.h;
   const int64_t x = rows * desc.d, y = rows * desc.h;
+  const bool by_sizes = desc.capacity == 0;
   const GroupedSize size{.groups = desc.groups,
                          .slots = desc.slots,
                          .experts = desc.experts,
                          .d = desc.d,
                          .h = desc.h,
+                         .capacity = desc.capacity,
                          .side = desc.in0 == DType::kBF16 ? kMatrixUnitSide : kGroupedSide,
                          .transposed = desc.kind == GroupedKind::kGradInput};
   const int64_t columns = grouped_tiles(forward || weight ? desc.h : desc.d, size.side);
@@ -172,16 +174,17 @@ Result<OwnOperation> OwnOperation::grouped_matmul(Driver& driver, const GroupedM
   if (weight) blocks = columns * grouped_tiles(desc.d, size.side) * desc.experts;
   if (!weight && desc.slots == 0) blocks = 0;
   OwnOperation made;
-  const Status status =
-      add(made, driver,
-          cat(weight ? "grouped_weight_" : "grouped_rows_", to_string(desc.in0), "_",
-              to_string(desc.out)),
-          {blocks, kGroupedThreads},
-          {tensor(1, bytes_of(desc.in0, forward || weight ? x : y)),
-           tensor(2, bytes_of(desc.in1, weight ? y : matrices)),
-           tensor(3, bytes_of(DType::kI32, desc.groups * desc.experts)),
-           tensor(4, bytes_of(desc.out, weight ? matrices : (forward ? y : x)), kWrite)},
-          size);
+  const Status status = add(
+      made, driver,
+      cat(weight ? "grouped_weight_" : "grouped_rows_", to_string(desc.in0), "_",
+          to_string(desc.out)),
+      {blocks, kGroupedThreads},
+      {tensor(1, bytes_of(desc.in0, forward || weight ? x : y)),
+       tensor(2, bytes_of(desc.in1, weight ? y : matrices)),
+       // Sizes; without them any tensor, of which nothing is read.
+       by_sizes ? tensor(3, bytes_of(DType::kI32, desc.groups * desc.experts)) : tensor(1, 0),
+       tensor(by_sizes ? 4 : 3, bytes_of(desc.out, weight ? matrices : (forward ? y : x)), kWrite)},
+      size);
   if (!status.ok()) return none(kWhat, status.text);
   return made;
 }

@@ -10,16 +10,20 @@ namespace gangway::cuda {
 struct Rows {
   int64_t first, count;
 };
-GW_DEVICE Rows rows_after(Global<const int32_t> sizes, int64_t expert, Rows before, int64_t slots) {
-  const int32_t size = sizes[expert];
-  const int64_t first = before.first + before.count, room = slots - first;
-  return {first, size < 0 ? 0 : (size < room ? size : room)};
+GW_DEVICE Rows rows_after(Global<const int32_t> sizes, const GroupedSize& size, int64_t group,
+                          int64_t expert, Rows before) {
+  int64_t rows = size.capacity;
+  if (rows == 0) {
+    const int32_t counted = sizes[group * size.experts + expert];
+    rows = counted;
+  }
+  const int64_t first = before.first + before.count, room = size.slots - first;
+  return {first, rows < 0 ? 0 : (rows < room ? rows : room)};
 }
 GW_DEVICE Rows rows_of(Global<const int32_t> sizes, const GroupedSize& size, int64_t group,
                        int64_t expert) {
   Rows rows{0, 0};
-  for (int64_t e = 0; e <= expert; ++e)
-    rows = rows_after(sizes + group * size.experts, e, rows, size.slots);
+  for (int64_t e = 0; e <= expert; ++e) rows = rows_after(sizes, size, group, e, rows);
   return rows;
 }
 
@@ -38,7 +42,7 @@ struct RowTile {
     int64_t tile = block_index().x / across % tiles;
     Rows rows{0, 0};
     for (; expert < size.experts; ++expert) {
-      rows = rows_after(sizes + group * size.experts, expert, rows, size.slots);
+      rows = rows_after(sizes, size, group, expert, rows);
       const int64_t of_expert = grouped_tiles(rows.count, size.side);
       if (tile < of_expert) break;
       tile -= of_expert;
