@@ -40,9 +40,6 @@ class CollectiveKinds {
 
   constexpr void add(CollectiveKind kind) { bits_ |= bit(kind); }
   constexpr void add(CollectiveKinds kinds) { bits_ |= kinds.bits_; }
-  constexpr CollectiveKinds without(CollectiveKind kind) const {
-    return CollectiveKinds(bits_ & ~bit(kind));
-  }
   constexpr bool has(CollectiveKind kind) const { return (bits_ & bit(kind)) != 0; }
   // Any beside all-reduce.
   constexpr bool has_moves() const { return (bits_ & ~bit(CollectiveKind::kAllReduce)) != 0; }

@@ -152,6 +152,7 @@ struct DeviceGroup {
   // By device: how many of its ranks are members. Empty: one each.
   std::vector<uint32_t> ranks;
   uint32_t ranks_per_device = 1;
+  std::vector<uint32_t> device_of{};  // By rank: which device runs it. Empty: one each.
 };
 
 // How a member of a collective meets the others in host memory.

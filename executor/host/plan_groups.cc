@@ -75,9 +75,13 @@ DeviceGroup devices_of(const HostPlan& plan, const PlanGroup& group) {
     devices.members.push_back(here == nullptr ? nullptr : here->device);
     devices.links.push_back(link_class(*plan.plan, member.host, next.host));
   }
-  std::map<std::pair<uint32_t, uint32_t>, uint32_t> ranks;
-  for (const Member& member : members) ++ranks[{member.host, member.device}];
-  for (const Member& member : first) devices.ranks.push_back(ranks[{member.host, member.device}]);
+  std::map<std::pair<uint32_t, uint32_t>, uint32_t> index;
+  for (uint32_t d = 0; d < first.size(); ++d) index[{first[d].host, first[d].device}] = d;
+  devices.ranks.assign(first.size(), 0);
+  for (const Member& member : members) {
+    devices.device_of.push_back(index.at({member.host, member.device}));
+    ++devices.ranks[devices.device_of.back()];
+  }
   return devices;
 }
 
@@ -144,8 +148,8 @@ class Linker {
 
 namespace {
 
-// Discrete devices meet in host memory, but lay no tensor there; and they raise alarms. Those
-// without values only meet.
+// Discrete devices meet in host memory, but lay no tensor there, only sizes of ragged rows; and
+// they raise alarms. Those without values only meet.
 void add_row(HostPlan& plan, uint32_t spec, uint32_t row) {
   const GroupSpec& facts = plan.groups[spec];
   const std::vector<Member> members = members_of(*plan.plan, facts, row);
@@ -164,6 +168,7 @@ void add_row(HostPlan& plan, uint32_t spec, uint32_t row) {
   PlanGroup& all = plan.meetings.emplace_back(
       group_with(plan, name, members, in_host_memory ? facts.need.bytes_max : 0, discrete));
   if (in_host_memory) all.view.kinds = facts.need.kinds;
+  if (discrete) carry_sizes(all.view, facts.need.kinds);
   all.spec = spec;
   all.row = row;
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <future>
+#include <utility>
 
 #include "executor/collectives/collective_call.h"
 #include "executor/collectives/hosts/group_links.h"
@@ -13,7 +14,7 @@
 namespace gangway {
 
 CardGroup::CardGroup(const std::vector<std::shared_ptr<cuda::Gpu>>& cards, int64_t bytes_max,
-                     uint32_t ranks_per_device)
+                     uint32_t ranks_per_device, RankOrder order)
     : link_(static_cast<uint32_t>(cards.size())), places_(cards.size() * ranks_per_device) {
   DeviceGroup group{.name = "all",
                     .links = std::vector<LinkClass>(cards.size(), LinkClass::kHost),
@@ -22,29 +23,37 @@ CardGroup::CardGroup(const std::vector<std::shared_ptr<cuda::Gpu>>& cards, int64
                     .ranks = std::vector<uint32_t>(cards.size(), ranks_per_device),
                     .ranks_per_device = ranks_per_device};
   Group all{.name = "ranks"}, devices{.name = "devices"};
+  std::vector<std::shared_ptr<CudaDevice>> made;
   for (uint32_t d = 0; d < cards.size(); ++d) {
     const auto device = std::make_shared<CudaDevice>(CudaDeviceOptions{
         .name = cat("cuda-", d), .memory_bytes = int64_t{16} << 20, .gpu = cards[d]});
     device->use_bell(link_.bell(d));
     group.members.push_back(device.get());
+    made.push_back(device);
     devices.devices.push_back(d);
-    for (uint32_t rank = 0; rank < ranks_per_device; ++rank) {
-      places_[all.devices.size()].device = device;
-      all.devices.push_back(d);
-    }
+  }
+  for (uint32_t r = 0; r < places_.size(); ++r) {
+    const auto count = static_cast<uint32_t>(cards.size());
+    const uint32_t d = order == RankOrder::kByDevice ? r / ranks_per_device : r % count;
+    places_[r].device = made[d];
+    all.devices.push_back(d);
+    group.device_of.push_back(d);
   }
   auto meetings = meet(all);
   auto of_devices = meet(devices);
   for (uint32_t r = 0; r < places_.size(); ++r) {
     Place& place = places_[r];
     Meetings both{.all = std::move(meetings[r])};
-    if (r % ranks_per_device == 0) both.devices = std::move(of_devices[r / ranks_per_device]);
+    // At its lowest rank.
+    both.devices = std::exchange(of_devices[group.device_of[r]], nullptr);
     place.collective = place.device->collective(std::move(both), group);
     place.staging =
         allocate_buffer(place.device->memory(), place.collective->staging_bytes() + 64, "staging");
     place.collective->use_staging(place.staging->data());
-    place.data = allocate_buffer(place.device->memory(), 2 * bytes_max + 128, "data");
-    place.host = place.device->host_memory(2 * bytes_max + 128);
+    const int64_t bytes =
+        2 * bytes_max + 2 * align_up(4 * static_cast<int64_t>(group.device_of.size()), 64) + 128;
+    place.data = allocate_buffer(place.device->memory(), bytes, "data");
+    place.host = place.device->host_memory(bytes);
   }
 }
 
@@ -56,8 +65,9 @@ std::vector<std::unique_ptr<Collective>> CardGroup::meet(const Group& group) {
     links.bells.push_back(link_.bell(device));
     links.meters.push_back(nullptr);
   }
-  const GroupView view =
+  GroupView view =
       group_of(group.name, ranks, 0, 0, true, [](uint32_t) { return LinkClass::kHost; });
+  carry_sizes(view, CollectiveKinds::all());
   AreaList areas;
   for_each_area(view, 0, [&](const std::string& name, int64_t bytes) { areas.add(name, bytes); });
   links.memory = memories_.emplace_back(link_.offer(areas));
@@ -122,9 +132,17 @@ bool CardGroup::collective(Place& place, const CollectiveCall& given, bool poiso
     tensor.out = in_place ? in : lay(tensor.out, out_bytes(given));
     tensor.in = in;
   }
-  device.host_access(HostAccess::kWrite, place.host.get(), bytes);
   CollectiveCall call = given;
   call.tensors = tensors;
+  const int64_t counts =
+      given.kind == CollectiveKind::kRaggedAllToAll ? 4 * static_cast<int64_t>(places_.size()) : 0;
+  int64_t received = 0;
+  if (counts > 0) {
+    call.ragged.sizes = reinterpret_cast<const int32_t*>(lay(given.ragged.sizes, counts));
+    received = bytes;
+    call.ragged.received = reinterpret_cast<int32_t*>(lay(given.ragged.received, counts));
+  }
+  device.host_access(HostAccess::kWrite, place.host.get(), bytes);
   bool begun = false;
   on_device(place, [&] {
     if (!begun) {
@@ -142,6 +160,8 @@ bool CardGroup::collective(Place& place, const CollectiveCall& given, bool poiso
   for (size_t t = 0; t < outs.size(); ++t)
     std::copy_n(place.host.get() + outs[t], in_place ? bytes_of(tensors[t]) : out_bytes(given),
                 static_cast<std::byte*>(given.tensors[t].out));
+  std::copy_n(place.host.get() + received, counts,
+              reinterpret_cast<std::byte*>(given.ragged.received));
   return true;
 }
 

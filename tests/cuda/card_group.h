@@ -16,12 +16,14 @@
 
 namespace gangway {
 
+// Of several ranks on each device: those of a device one behind another, or devices in turn.
+enum class RankOrder : uint8_t { kByDevice, kInTurn };
+
 class CardGroup {
  public:
-  // `cards`: the card of each device; `bytes_max`: of a bucket. Member r is a rank of device
-  // r / ranks_per_device.
+  // `cards`: the card of each device; `bytes_max`: of a bucket.
   CardGroup(const std::vector<std::shared_ptr<cuda::Gpu>>& cards, int64_t bytes_max,
-            uint32_t ranks_per_device = 1);
+            uint32_t ranks_per_device = 1, RankOrder order = RankOrder::kByDevice);
   ~CardGroup();
 
   // body on every member at once. False: it was false on one of them.

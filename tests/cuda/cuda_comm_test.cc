@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <numeric>
+
 #include "tests/cuda/emulated_hosts.h"
 #include "tests/support/training_step.h"
 
@@ -184,42 +186,82 @@ TEST(CudaGroups, OfWhichSomeShareACardAreRefusedAtInstallWithTheUsersLine) {
   EXPECT_EQ(t.reports(), "");
 }
 
-// One call of a function in which `op` is a node.
-std::shared_ptr<const Plan> meeting_plan(uint32_t devices, Op op, const Attrs& attrs) {
-  TestPlan t("meeting", 1, devices);
+constexpr int64_t kMembers = 4, kRows = 6, kBound = 7;
+
+// One call in which each of four members sends rows of its f32[6, 2], as its sizes say.
+std::shared_ptr<const Plan> ragged_plan(uint32_t hosts, uint32_t devices) {
+  TestPlan t("meeting", hosts, devices);
+  PlanSlice& slice = t.plan().slices[0];
+  slice.mesh = TestPlan::mesh_of(kMembers);
+  slice.ranks_per_device = kMembers / (hosts * devices);
   Builder b("meet", t.mesh());
-  std::vector<Value> inputs = {b.parameter("x", f32({8, 2}))};
-  if (op == Op::ragged_all_to_all) inputs.push_back(b.parameter("sizes", i32({devices})));
-  const std::vector<Value> results = b.emit(op, inputs, attrs, Loc::current());
-  std::vector<uint32_t> in, out;
-  for (const Value& value : inputs) in.push_back(t.input(cat("in", in.size()), value.type()));
-  for (const Value& value : results) {
-    b.result(cat("out", out.size()), value);
-    out.push_back(t.output(cat("out", out.size()), value.type()));
-  }
+  const Value x = b.parameter("x", f32({kRows, 2})), sizes = b.parameter("sizes", i32({kMembers}));
+  const std::vector<Value> results = b.emit(
+      Op::ragged_all_to_all, {x, sizes},
+      {{"axes", std::string("data")}, {"parts", kMembers}, {"bound", kBound}}, Loc::current());
+  b.result("rows", results[0]);
+  b.result("received", results[1]);
   auto function = std::make_shared<Function>(b.build());
   function->local = true;
   const auto end = static_cast<NodeId>(function->nodes.size());
   t.plan().functions.push_back({std::move(function), end, {}, kNone, {}});
-  t.call("meet", 0, in, out);
+  const uint32_t in = t.input("x", f32({kMembers * kRows, 2}), {shard(0)});
+  const uint32_t counts = t.input("sizes", i32({kMembers * kMembers}), {shard(0)});
+  const uint32_t out = t.output("rows", f32({kMembers * kBound, 2}), {shard(0)});
+  const uint32_t came = t.output("received", i32({kMembers * kMembers}), {shard(0)});
+  t.call("meet", 0, {in, counts}, {out, came});
   t.gate();
   return t.share();
 }
 
-TEST(CudaGroups, AKindThatCardsCanNotDoIsRefusedAtInstallWithOpAndTheUsersLine) {
-  EmulatedHosts t(1, 1, 2, 2);
-  try {
-    t->install(kPlan,
-               meeting_plan(
-                   2, Op::ragged_all_to_all,
-                   {{"axes", std::string("data")}, {"parts", int64_t{2}}, {"bound", int64_t{16}}}));
-    FAIL() << "it was installed";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), ErrorKind::kUnimplemented);
-    EXPECT_THAT(error.what(), HasSubstr("ragged_all_to_all: the sizes lie on the card"));
-    EXPECT_THAT(error.what(), HasSubstr("cuda_comm_test.cc:"));
+// What member `to` gets: 100 * sender + row, in both columns; one row too many for member 3.
+std::vector<float> rows_for(const std::vector<int32_t>& sizes, int64_t to) {
+  std::vector<float> rows;
+  for (int64_t from = 0; from < kMembers; ++from) {
+    const auto* mine = sizes.data() + from * kMembers;
+    const int64_t first = std::accumulate(mine, mine + to, int64_t{0});
+    for (int64_t row = first; row < first + mine[to]; ++row)
+      rows.insert(rows.end(), 2, static_cast<float>(100 * from + row));
   }
-  EXPECT_EQ(t.reports(), "");
+  rows.resize(2 * kBound, 0.0f);
+  return rows;
+}
+
+TEST_P(CudaCommTest, RaggedRowsGoBetweenDevicesOfAnyCardsAndHosts) {
+  const std::vector<int32_t> sizes = {1, 2, 0, 3, 0, 1, 1, 2, 3, 0, 0, 3, 2, 2, 2, 0};
+  std::vector<float> x, want;
+  std::vector<int32_t> received;
+  for (int64_t i = 0; i < kMembers * kRows; ++i)
+    x.insert(x.end(), 2, static_cast<float>(100 * (i / kRows) + i % kRows));
+  for (int64_t to = 0; to < kMembers; ++to) {
+    const std::vector<float> rows = rows_for(sizes, to);
+    want.insert(want.end(), rows.begin(), rows.end());
+    for (int64_t from = 0; from < kMembers; ++from)
+      received.push_back(sizes[static_cast<size_t>(from * kMembers + to)]);
+  }
+  struct Place {
+    uint32_t hosts, devices, cards;  // Cards of each host.
+  };
+  // One card; a card each, on one host and on two; two ranks on each card.
+  for (const Place place : {Place{1, 4, 1}, {1, 4, 4}, {2, 2, 2}, {1, 2, 2}, {2, 1, 1}}) {
+    SCOPED_TRACE(cat(place.hosts, " hosts, ", place.devices, " devices, ", place.cards, " cards"));
+    EmulatedHosts t(GetParam(), place.hosts, place.devices, place.cards);
+    t->install(kPlan, ragged_plan(place.hosts, place.devices));
+    t->put<float>(ArrayId(100), kPlan, 0, x);
+    t->put<int32_t>(ArrayId(101), kPlan, 1, sizes);
+    for (uint64_t run = 1; run <= 3; ++run)
+      t->start({.plan = kPlan,
+                .run = RunId(run),
+                .arguments = {{0, ArrayId(100), {}}, {1, ArrayId(101), {}}},
+                .outputs = {ArrayId(200 + run), ArrayId(300 + run)}});
+    for (uint64_t run = 1; run <= 3; ++run) {
+      const Done done = t->wait(RunId(run));
+      EXPECT_FALSE(done.error) << done.error->what();
+      EXPECT_EQ(t->get<float>(ArrayId(200 + run), want.size()), want);
+      EXPECT_EQ(t->get<int32_t>(ArrayId(300 + run), received.size()), received);
+    }
+    EXPECT_EQ(t.reports(), "");
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Seeds, CudaCommTest, testing::Range(uint64_t{1}, kSeeds + 1),

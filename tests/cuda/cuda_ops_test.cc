@@ -48,7 +48,7 @@ TEST_P(CudaOps, EqualTheReference) {
   }
 }
 
-// Devices of one card; ragged rows are refused when a plan is installed.
+// Devices of one card.
 TEST_P(CudaOps, CollectivesEqualTheReference) {
   for (uint64_t seed = case_seed(); seed < case_seed() + kTests; ++seed) {
     if (seed % kTests != static_cast<uint64_t>(GetParam())) continue;
@@ -57,7 +57,6 @@ TEST_P(CudaOps, CollectivesEqualTheReference) {
     Rng rng(seed);
     OpDevices devices(emulated::card_maker(seed).make(), 2);
     for (const OpCase& test : op_table::collective_cases(dtype)) {
-      if (test.op == Op::ragged_all_to_all) continue;
       expect_the_reference(devices, test, dtype, rng);
       if (HasFailure()) return;
     }

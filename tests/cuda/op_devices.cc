@@ -72,8 +72,9 @@ void OpDevices::join(std::vector<std::unique_ptr<Call>>& calls) {
       links.bells.push_back({&bells_[r], nullptr});
       links.meters.push_back(nullptr);
     }
-    auto meetings = join_group(
-        group_of("all", ranks, 0, 0, false, [](uint32_t) { return LinkClass::kHost; }), links);
+    GroupView view = group_of("all", ranks, 0, 0, false, [](uint32_t) { return LinkClass::kHost; });
+    carry_sizes(view, calls[0]->compiled->collective_needs()[need].kinds);
+    auto meetings = join_group(view, links);
     for (size_t r = 0; r < calls.size(); ++r) {
       Call& call = *calls[r];
       const int64_t bytes = call.compiled->collective_needs()[need].bytes_max;

@@ -35,7 +35,6 @@ const CollectiveMaker kCopies{
           const auto gpu = std::make_shared<cuda::Gpu>(kCard.make().driver);
           return CardGroup(std::vector<std::shared_ptr<cuda::Gpu>>(size, gpu), bytes_max).run(body);
         },
-    .kinds = CollectiveKinds::all().without(CollectiveKind::kRaggedAllToAll),
     .why_missing = kCard.why_missing};
 
 // NCCL itself: one rank on the card of every machine that has one, two where there are two.

@@ -205,6 +205,12 @@ GroupView group_of(std::string name, std::span<const GroupDevice> devices, uint3
   return group;
 }
 
+void carry_sizes(GroupView& group, CollectiveKinds kinds) {
+  if (!kinds.has(CollectiveKind::kRaggedAllToAll)) return;
+  group.bytes_max = int64_t{group.size} * static_cast<int64_t>(sizeof(int32_t));
+  group.kinds.add(CollectiveKind::kAllToAll);
+}
+
 void for_each_area(const GroupView& group, uint32_t index,
                    const std::function<void(const std::string&, int64_t)>& body) {
   if (group.alarms && index == 0) body(alarm_area(group), AlarmBoard::bytes(group.size));

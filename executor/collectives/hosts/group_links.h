@@ -53,6 +53,10 @@ GroupView group_of(std::string name, std::span<const GroupDevice> devices, uint3
                    int64_t bytes_max, bool alarms,
                    const std::function<LinkClass(uint32_t host)>& link);
 
+// Of devices whose tensors lie elsewhere, which do these kinds: what they tell one another beside
+// words, the sizes of ragged rows, takes an all-to-all in host memory.
+void carry_sizes(GroupView& group, CollectiveKinds kinds);
+
 // body(area, bytes) for the memory of this host in which member `index` receives.
 void for_each_area(const GroupView& group, uint32_t index,
                    const std::function<void(const std::string&, int64_t)>& body);

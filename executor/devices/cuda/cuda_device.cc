@@ -87,26 +87,31 @@ size_t count_on(const void* family, const DeviceGroup& group) {
 
 std::unique_ptr<Collective> CudaDevice::collective(Meetings meetings, const DeviceGroup& group) {
   if (count_on(family(), group) == group.members.size())
-    return std::make_unique<CopyCollective>(*this, std::move(meetings.all), group.bytes_max, moved);
+    return std::make_unique<CopyCollective>(
+        *this, std::move(meetings.all),
+        CopyCollective::Options{
+            .meter = moved, .bytes_max = group.bytes_max, .kinds = group.kinds});
+  const bool has_ranks = group.ranks_per_device > 1;
   const auto among_cards = [&](std::unique_ptr<Collective> meeting) {
     const LinkClass next = group.links[meeting->rank()];
     return std::make_unique<CommCollective>(
         *this, *comms_, std::move(meeting),
-        CommCollective::Options{
-            .group = group.name,
-            .next = next,
-            .meter = moved,
-            .bytes_max = group.bytes_max,
-            .kinds = group.ranks_per_device == 1 ? group.kinds : CollectiveKinds()});
+        CommCollective::Options{.group = group.name,
+                                .next = next,
+                                .meter = moved,
+                                .bytes_max = group.bytes_max,
+                                .kinds = has_ranks ? CollectiveKinds() : group.kinds,
+                                .card_of = group.device_of});
   };
-  if (group.ranks_per_device == 1) return among_cards(std::move(meetings.all));
-  std::unique_ptr<Collective> cards;
+  if (!has_ranks) return among_cards(std::move(meetings.all));
+  std::unique_ptr<CommCollective> cards;
   if (meetings.devices != nullptr) cards = among_cards(std::move(meetings.devices));
-  return std::make_unique<RankCollective>(*this, std::move(meetings.all), std::move(cards),
-                                          group.bytes_max, moved);
+  return std::make_unique<RankCollective>(
+      *this, std::move(meetings.all), std::move(cards),
+      RankCollective::Options{.meter = moved, .bytes_max = group.bytes_max, .kinds = group.kinds});
 }
 
-std::optional<CollectiveRefusal> CudaDevice::refuses(CollectiveKind kind,
+std::optional<CollectiveRefusal> CudaDevice::refuses(CollectiveKind,
                                                      const DeviceGroup& group) const {
   const size_t here = count_on(family(), group);
   const bool is_one_card = here == group.members.size();
@@ -129,19 +134,15 @@ std::optional<CollectiveRefusal> CudaDevice::refuses(CollectiveKind kind,
     return CollectiveRefusal{
         cat(" between ", on_card, " devices of one card: at most ", cuda::kRankPartsMax),
         "use fewer devices a card"};
-  if (kind == CollectiveKind::kRaggedAllToAll)
-    return CollectiveRefusal{": the sizes lie on the card, and no host waits for one",
-                             "route with a capacity"};
-  if (kind != CollectiveKind::kAllReduce && !is_one_card && group.ranks_per_device > 1)
-    return CollectiveRefusal{": cards that run several ranks each have none between them",
-                             "put one rank on each card"};
   return std::nullopt;
 }
 
 int64_t CudaDevice::collective_bytes(const DeviceGroup& group) const {
   if (count_on(family(), group) == group.members.size())
     return CopyCollective::staging_bytes_for(group.bytes_max);
-  if (group.ranks_per_device > 1) return RankCollective::staging_bytes_for(group.bytes_max);
+  if (group.ranks_per_device > 1)
+    return RankCollective::staging_bytes_for(group.kinds, group.bytes_max,
+                                             static_cast<uint32_t>(group.device_of.size()));
   return CommCollective::staging_bytes_for(group.kinds, group.bytes_max,
                                            static_cast<uint32_t>(group.members.size()));
 }

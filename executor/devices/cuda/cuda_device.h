@@ -69,7 +69,7 @@ class CudaDevice final : public Device, public CardStreams {
 
   // For what was compiled for it, and for collectives. Device thread.
   cuda::Gpu& gpu() const override { return *gpu_; }
-  cuda::StreamHandle compute() const { return compute_; }
+  cuda::StreamHandle compute() const override { return compute_; }
   cuda::GraphCache& graphs() { return *graphs_; }
   cuda::StreamHandle communication() const override { return communication_; }
   cuda::Status fork() override;
@@ -78,6 +78,10 @@ class CudaDevice final : public Device, public CardStreams {
   void join(size_t beside);
   const Work* owner() const override { return at_work; }
   Mark next_mark() const override { return last_mark_ + 1; }
+  Mark take_mark() override { return make_mark(); }
+  Progress look_for(Mark mark, std::shared_ptr<const Error>* failure) override {
+    return look_for_mark(mark, failure);
+  }
   const std::shared_ptr<const Error>& lost() const override { return lost_; }
   std::shared_ptr<const Error> failure_of(const cuda::Status& status) override;
   bool note(const cuda::Status& status) override;

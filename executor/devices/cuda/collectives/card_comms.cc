@@ -1,19 +1,13 @@
 #include "executor/devices/cuda/collectives/card_comms.h"
 
-#include <utility>
+#include <vector>
 
+#include "executor/devices/cuda/collectives/card_exchange.h"
 #include "executor/devices/cuda/collectives/card_moves.h"
-#include "runtime/base/align.h"
+#include "executor/devices/cuda/collectives/card_parts.h"
 
 namespace gangway {
 namespace {
-
-constexpr int64_t kMessageAlignment = 64;
-
-// Of what is packed, and of what is to be unpacked: each message is aligned.
-int64_t half_bytes(int64_t bytes_max, uint32_t members) {
-  return align_up(bytes_max, kMessageAlignment) + kMessageAlignment * members;
-}
 
 bool is_outermost(const CollectiveCut& cut) { return cut.dims[0] == 1; }
 
@@ -23,109 +17,113 @@ cuda::Status failed(std::string_view label) {
 
 }  // namespace
 
-int64_t CardComms::staging_bytes(int64_t bytes_max, uint32_t members) {
-  return 2 * half_bytes(bytes_max, members);
-}
-
-cuda::Status CardComms::enqueue(const CollectiveCall& call) const {
-  switch (call.kind) {
+cuda::Status CardComms::enqueue(CardTraffic& moved) const {
+  switch (call().kind) {
     case CollectiveKind::kAllReduce:
-      return device.gpu().driver().all_reduce(at(), comm, call.tensors, call.reduction);
-    case CollectiveKind::kAllGather: return gather(call);
-    case CollectiveKind::kReduceScatter: return scatter(call);
-    case CollectiveKind::kBroadcast:
-      return device.gpu().driver().broadcast(at(), comm, call.tensors, call.root);
+      moved.sent = 2 * in_bytes(call()) * (cards - 1) / cards;
+      return device.gpu().driver().all_reduce(at(), comm, call().tensors, call().reduction);
+    case CollectiveKind::kAllGather: return gather(moved);
+    case CollectiveKind::kReduceScatter:
+      return here.size() == 1 ? scatter(moved) : scatter_ranks(moved);
+    case CollectiveKind::kBroadcast: return broadcast(moved);
     case CollectiveKind::kAllToAll:
     case CollectiveKind::kPermute:
     case CollectiveKind::kRaggedAllToAll: break;
   }
-  return exchange(call);
+  return CardExchange(*this, moved).run();
 }
 
-cuda::Status CardComms::gather(const CollectiveCall& call) const {
-  CollectiveTensor tensor = call.tensors[0];
+cuda::Status CardComms::gather(CardTraffic& moved) const {
+  CollectiveTensor tensor = call().tensors[0];
   auto* const out = static_cast<std::byte*>(tensor.out);
+  std::byte* const staging = here[0].staging;
   const int64_t bytes = bytes_of(tensor);
-  const bool whole = is_outermost(call.cut) && call.cut.whole == size * call.cut.dims[1];
+  const bool whole = is_outermost(call().cut) && call().cut.whole == size() * call().cut.dims[1];
   // Where most of the parts are dropped.
-  if (!whole && size * bytes > staging_bytes(bytes_needed(call), size)) return exchange(call);
+  const bool fits = whole || size() * bytes <= staging_bytes(bytes_needed(call()), size());
+  if (here.size() > 1 || !fits) {
+    const cuda::Status status = CardExchange(*this, moved).run();
+    return !status.ok() || copy_to_others(moved) ? status : failed(label);
+  }
   if (!whole) tensor.out = staging;
   cuda::Status status = device.gpu().driver().all_gather(at(), comm, {&tensor, 1});
-  for (uint32_t r = 0; !whole && r < size && status.ok(); ++r) {
-    if (!move_block(device, label, block_of(&call, &call, size, r, rank), staging + r * bytes, out))
-      status = failed(label);
+  moved.sent = bytes * (cards - 1);
+  for (uint32_t r = 0; !whole && r < size() && status.ok(); ++r) {
+    const Block block = block_of(&call(), &call(), size(), r, here[0].rank);
+    if (!move_block(device, label, block, staging + r * bytes, out)) status = failed(label);
   }
   return status;
 }
 
-cuda::Status CardComms::scatter(const CollectiveCall& call) const {
-  CollectiveTensor tensor = call.tensors[0];
-  const bool whole = is_outermost(call.cut) && call.cut.dims[1] == size * call.cut.part;
-  if (!whole && !pack_parts(device, label, call, staging)) return failed(label);
+// The lowest rank has what all of them get.
+bool CardComms::copy_to_others(CardTraffic& moved) const {
+  const int64_t bytes = out_bytes(call());
+  for (const CardRank& other : here.subspan(1)) {
+    if (bytes == 0) break;
+    if (!device.note(device.gpu().driver().copy(at(), other.call->tensors[0].out,
+                                                call().tensors[0].out, bytes)))
+      return false;
+    moved.here += bytes;
+  }
+  return true;
+}
+
+cuda::Status CardComms::broadcast(CardTraffic& moved) const {
+  const uint32_t root = card_of[call().root], card = card_of[here[0].rank];
+  CollectiveTensor tensor = call().tensors[0];
+  for (const CardRank& rank : here) {
+    if (rank.rank == call().root) tensor.in = rank.call->tensors[0].in;
+  }
+  const cuda::Status status = device.gpu().driver().broadcast(at(), comm, {&tensor, 1}, root);
+  // All but the card before the root's pass it on.
+  if ((card + 1) % cards != root) moved.sent = bytes_of(tensor);
+  return !status.ok() || copy_to_others(moved) ? status : failed(label);
+}
+
+cuda::Status CardComms::scatter(CardTraffic& moved) const {
+  CollectiveTensor tensor = call().tensors[0];
+  std::byte* const staging = here[0].staging;
+  const bool whole = is_outermost(call().cut) && call().cut.dims[1] == size() * call().cut.part;
+  if (!whole && !pack_parts(device, label, call(), staging)) return failed(label);
   if (!whole) tensor.in = staging;
-  tensor.elements = out_bytes(call) / static_cast<int64_t>(size_of(tensor.dtype));
-  return device.gpu().driver().reduce_scatter(at(), comm, {&tensor, 1}, call.reduction);
+  tensor.elements = out_bytes(call()) / static_cast<int64_t>(size_of(tensor.dtype));
+  moved.sent = out_bytes(call()) * (cards - 1);
+  return device.gpu().driver().reduce_scatter(at(), comm, {&tensor, 1}, call().reduction);
 }
 
-cuda::Status CardComms::exchange(const CollectiveCall& call) const {
-  const auto* const in = static_cast<const std::byte*>(call.tensors[0].in);
-  auto* const out = static_cast<std::byte*>(call.tensors[0].out);
-  std::vector<cuda::Message> messages;
-  std::vector<Block> laid;  // Once messages have come.
-  const bool same_for_all = call.kind == CollectiveKind::kAllGather;
-  int64_t pack_at = 0;
-  int64_t unpack_at = staging_bytes(bytes_needed(call), size) / 2;
-  if (!zero_padding(device, label, call, rank)) return failed(label);
-  for (uint32_t peer = 0; peer < size; ++peer) {
-    const Block to = block_of(&call, &call, size, rank, peer);
-    const Block from = block_of(&call, &call, size, peer, rank);
-    if (peer == rank) {
-      if (!move_block(device, label, to, in, out)) return failed(label);
-      continue;
-    }
-    if (to.bytes() > 0) {
-      const bool together = to.bytes() == to.run;
-      const bool packs = !together && (pack_at == 0 || !same_for_all);
-      if (packs && !move_block(device, label, packed(to, pack_at), in, staging))
-        return failed(label);
-      const std::byte* data = together ? in + to.in_begin : staging + (same_for_all ? 0 : pack_at);
-      messages.push_back({cuda::Message::kSend, peer, const_cast<std::byte*>(data), to.bytes()});
-      if (packs) pack_at += align_up(to.bytes(), kMessageAlignment);
-    }
-    if (from.bytes() > 0) {
-      const bool together = from.bytes() == from.run;
-      messages.push_back({cuda::Message::kReceive, peer,
-                          together ? out + from.out_begin : staging + unpack_at, from.bytes()});
-      if (together) continue;
-      laid.push_back(unpacked(from, unpack_at));
-      unpack_at += align_up(from.bytes(), kMessageAlignment);
+// The parts lie in staging by card, so that each card gets those of its ranks together.
+cuda::Status CardComms::scatter_ranks(CardTraffic& moved) const {
+  const int64_t part = out_bytes(call());
+  if (part == 0) return {};
+  std::vector<uint32_t> order;  // Of ranks.
+  for (uint32_t card = 0; card < cards; ++card) {
+    for (uint32_t rank = 0; rank < size(); ++rank) {
+      if (card_of[rank] == card) order.push_back(rank);
     }
   }
+  std::vector<const std::byte*> parts;
+  for (const CardRank& rank : here) {
+    if (!pack_parts(device, label, *rank.call, order, rank.staging)) return failed(label);
+    parts.push_back(rank.staging);
+  }
+  CollectiveTensor sum = call().tensors[0];
+  const auto width = static_cast<int64_t>(size_of(sum.dtype));
+  std::byte* const half = here[0].staging + staging_bytes(bytes_needed(call()), size()) / 2;
+  sum.elements = part * size() / width;
+  sum.out = half;
+  reduce_parts(device, label, call().reduction, parts, sum);
+  moved.here = part * size() * static_cast<int64_t>(here.size() - 1);
+  const auto ranks = static_cast<int64_t>(here.size());
+  const CollectiveTensor mine{half, here[0].staging, part * ranks / width, sum.dtype};
+  moved.sent = part * ranks * (cards - 1);
   cuda::Status status =
-      messages.empty() ? cuda::Status{} : device.gpu().driver().exchange(at(), comm, messages);
-  for (size_t m = 0; m < laid.size() && status.ok(); ++m) {
-    if (!move_block(device, label, laid[m], staging, out)) status = failed(label);
+      device.gpu().driver().reduce_scatter(at(), comm, {&mine, 1}, call().reduction);
+  for (size_t r = 0; r < here.size() && status.ok(); ++r) {
+    const std::byte* const from = here[0].staging + static_cast<int64_t>(r) * part;
+    status = device.gpu().driver().copy(at(), here[r].call->tensors[0].out, from, part);
+    if (r > 0) moved.here += part;
   }
   return status;
-}
-
-int64_t bytes_sent(const CollectiveCall& call, uint32_t members, uint32_t rank) {
-  const int64_t others = int64_t{members} - 1;
-  switch (call.kind) {
-    case CollectiveKind::kAllReduce: return 2 * in_bytes(call) * others / members;
-    case CollectiveKind::kAllGather: return in_bytes(call) * others;
-    case CollectiveKind::kReduceScatter: return out_bytes(call) * others;
-    // All but the member before the root pass it on.
-    case CollectiveKind::kBroadcast: return (rank + 1) % members == call.root ? 0 : in_bytes(call);
-    case CollectiveKind::kAllToAll:
-    case CollectiveKind::kPermute:
-    case CollectiveKind::kRaggedAllToAll: break;
-  }
-  int64_t bytes = 0;
-  for (uint32_t peer = 0; peer < members; ++peer) {
-    if (peer != rank) bytes += block_of(&call, &call, members, rank, peer).bytes();
-  }
-  return bytes;
 }
 
 }  // namespace gangway

@@ -1,14 +1,24 @@
-// CardComms: what a member enqueues on its communication stream for one collective of a
-// communicator.
+// CardComms: what a card enqueues on its communication stream for one collective of a communicator,
+// whose members are cards: for its one rank, or for all that it runs.
 //
-//   all-reduce       as it is
-//   all-gather       whole parts of the outermost dimension as they are; others into staging, then
-//                    laid where they belong; where they do not fit there, since most of them are
-//                    dropped, as an all-to-all of what is kept
-//   reduce-scatter   the same parts as they are; others packed in staging first
-//   all-to-all       a message to and from each; what does not lie together is packed, or unpacked
-//   permute          a message to one, a message from one
-//   broadcast        as it is
+//                    one rank a card                        several, by the lowest of the card
+//   all-reduce       as it is                               (rank_collective.h)
+//   all-gather       whole parts of the outermost           a message of each rank to and from each
+//                    dimension as they are; others into     card, then copies of the whole
+//                    staging, then laid where they belong
+//   reduce-scatter   the same parts as they are; others     parts packed by card, reduced on the
+//                    packed in staging first                card, scattered, copied
+//   all-to-all       a message to and from each rank of other cards; what does not lie together is
+//                    packed, or unpacked; ranks of one card copy
+//   permute          a message to one, a message from one; ranks of one card copy
+//   broadcast        as it is                               as it is, then copies
+//
+// Where most parts of an all-gather are dropped, so that they do not fit into staging, one rank a
+// card sends messages too. Rows of a ragged all-to-all for which the receiver has no room come, and
+// are dropped: their sender does not know of it.
+//
+// Two cards that send each other several messages do so in the order of the senders' ranks, then of
+// the receivers'.
 //
 // Staging is the stream's: the next collective uses it once this one is done.
 //
@@ -17,33 +27,50 @@
 // Cost: the communicator's, and one copy or launch for each part that is packed or unpacked.
 #pragma once
 
+#include <span>
 #include <string_view>
-#include <vector>
 
 #include "executor/collectives/block.h"
 #include "executor/devices/cuda/driver/card_streams.h"
 
 namespace gangway {
 
-struct CardComms {
+// A rank of the card: its call, with sizes of ragged rows in host memory.
+struct CardRank {
+  uint32_t rank = 0;
+  const CollectiveCall* call = nullptr;
+  std::byte* staging = nullptr;
+};
+
+// Payload that was moved: between ranks of the card; to other cards, or as a ring in rank order
+// passes it on.
+struct CardTraffic {
+  int64_t here = 0, sent = 0;
+};
+
+class CardComms {
+ public:
+  // Of each rank.
   static int64_t staging_bytes(int64_t bytes_max, uint32_t members);
 
-  cuda::Status enqueue(const CollectiveCall& call) const;
+  cuda::Status enqueue(CardTraffic& moved) const;
 
   CardStreams& device;
   const std::string_view label;
   const cuda::CommHandle comm;
-  const uint32_t rank, size;
-  std::byte* const staging;
+  const uint32_t cards;                     // Members of the communicator.
+  const std::span<const uint32_t> card_of;  // By rank: which of them runs it.
+  const std::span<const CardRank> here;     // Of this card, by rank.
 
  private:
   cuda::At at() const { return {device.communication(), label}; }
-  cuda::Status gather(const CollectiveCall& call) const;
-  cuda::Status scatter(const CollectiveCall& call) const;
-  cuda::Status exchange(const CollectiveCall& call) const;
+  const CollectiveCall& call() const { return *here[0].call; }
+  uint32_t size() const { return static_cast<uint32_t>(card_of.size()); }
+  cuda::Status gather(CardTraffic& moved) const;
+  cuda::Status scatter(CardTraffic& moved) const;
+  cuda::Status scatter_ranks(CardTraffic& moved) const;
+  cuda::Status broadcast(CardTraffic& moved) const;
+  bool copy_to_others(CardTraffic& moved) const;
 };
-
-// What a member sends, or passes on in a ring in rank order.
-int64_t bytes_sent(const CollectiveCall& call, uint32_t members, uint32_t rank);
 
 }  // namespace gangway

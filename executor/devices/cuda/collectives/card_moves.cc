@@ -1,6 +1,8 @@
 #include "executor/devices/cuda/collectives/card_moves.h"
 
 #include <algorithm>
+#include <numeric>
+#include <vector>
 
 #include "executor/devices/cuda/kernels/strided_view.h"
 #include "runtime/base/align.h"
@@ -46,6 +48,15 @@ std::array<int64_t, 4> together(const Block& block) {
   return steps;
 }
 
+// Of the rows that come and have room, of all members.
+int64_t bytes_of_rows(const CollectiveCall& call, uint32_t members) {
+  const RaggedRows& ragged = call.ragged;
+  int64_t rows = 0;
+  for (uint32_t m = 0; m < members; ++m) rows += ragged.received[m];
+  return std::min(rows, ragged.bound) * ragged.row_elements *
+         static_cast<int64_t>(size_of(call.tensors[0].dtype));
+}
+
 }  // namespace
 
 Block packed(Block block, int64_t begin) {
@@ -57,6 +68,12 @@ Block packed(Block block, int64_t begin) {
 Block unpacked(Block block, int64_t begin) {
   block.in_step = together(block);
   block.in_begin = begin;
+  return block;
+}
+
+// Only ragged rows have such an end, and they lie together.
+Block kept(Block block) {
+  block.run = std::clamp<int64_t>(block.out_end - block.out_begin, 0, block.run);
   return block;
 }
 
@@ -88,25 +105,36 @@ bool move_block(CardStreams& device, std::string_view label, const Block& block,
 }
 
 bool zero_padding(CardStreams& device, std::string_view label, const CollectiveCall& call,
-                  uint32_t rank) {
+                  GroupPlace member) {
   const int64_t bytes = out_bytes(call);
-  if (!has_padding(call, rank) || bytes == 0) return true;
-  return device.note(
-      device.gpu().driver().fill({device.communication(), label}, call.tensors[0].out, 0, bytes));
+  const bool ragged = call.kind == CollectiveKind::kRaggedAllToAll;
+  const int64_t begin = ragged ? bytes_of_rows(call, member.size) : 0;
+  if ((!ragged && !has_padding(call, member.rank)) || bytes == begin) return true;
+  return device.note(device.gpu().driver().fill(
+      {device.communication(), label}, static_cast<std::byte*>(call.tensors[0].out) + begin, 0,
+      bytes - begin));
 }
 
 bool pack_parts(CardStreams& device, std::string_view label, const CollectiveCall& call,
                 std::byte* parts) {
+  std::vector<uint32_t> order(static_cast<size_t>(call.cut.parts));
+  std::iota(order.begin(), order.end(), 0);
+  return pack_parts(device, label, call, order, parts);
+}
+
+bool pack_parts(CardStreams& device, std::string_view label, const CollectiveCall& call,
+                std::span<const uint32_t> order, std::byte* parts) {
   const auto* const in = static_cast<const std::byte*>(call.tensors[0].in);
   const auto members = static_cast<uint32_t>(call.cut.parts);
   const int64_t bytes = out_bytes(call);
-  for (uint32_t rank = 0; rank < members && bytes > 0; ++rank) {
-    std::byte* const part = parts + rank * bytes;
+  if (bytes == 0) return true;
+  for (const uint32_t rank : order) {
     if (has_padding(call, rank) &&
-        !device.note(device.gpu().driver().fill({device.communication(), label}, part, 0, bytes)))
+        !device.note(device.gpu().driver().fill({device.communication(), label}, parts, 0, bytes)))
       return false;
     const Block block = block_of(&call, &call, members, rank, rank);
-    if (!move_block(device, label, block, in, part)) return false;
+    if (!move_block(device, label, block, in, parts)) return false;
+    parts += bytes;
   }
   return true;
 }

@@ -7,6 +7,8 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <span>
 #include <string_view>
 
 #include "executor/collectives/block.h"
@@ -19,15 +21,25 @@ namespace gangway {
 Block packed(Block block, int64_t begin);
 Block unpacked(Block block, int64_t begin);
 
+// Without what lies behind Block::out_end.
+Block kept(Block block);
+
 // On the communication stream, from where the block lies in `in` to where it lies in `out`. False:
 // the copy failed.
 bool move_block(CardStreams& device, std::string_view label, const Block& block,
                 const std::byte* in, std::byte* out);
-// `out` of a member whose part of it is short.
+struct GroupPlace {
+  uint32_t rank = 0, size = 1;
+};
+// `out` of a member whose part of it is short; of ragged rows, of which it is known how many come,
+// what lies behind them.
 bool zero_padding(CardStreams& device, std::string_view label, const CollectiveCall& call,
-                  uint32_t rank);
-// All parts of a reduce-scatter to `parts`, one behind another, each as large as `out`.
+                  GroupPlace member);
+// All parts of a reduce-scatter to `parts`, one behind another in the order of members, or in
+// `order`, each as large as `out`.
 bool pack_parts(CardStreams& device, std::string_view label, const CollectiveCall& call,
                 std::byte* parts);
+bool pack_parts(CardStreams& device, std::string_view label, const CollectiveCall& call,
+                std::span<const uint32_t> order, std::byte* parts);
 
 }  // namespace gangway

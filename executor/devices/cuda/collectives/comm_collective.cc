@@ -2,15 +2,23 @@
 
 #include <algorithm>
 #include <cstring>
+#include <numeric>
 
-#include "executor/devices/cuda/collectives/card_comms.h"
 #include "executor/devices/cuda/collectives/card_parts.h"
 
 namespace gangway {
 
 CommCollective::CommCollective(CardStreams& device, CommBook& comms,
                                std::unique_ptr<Collective> meeting, Options options)
-    : device_(device), comms_(comms), meeting_(std::move(meeting)), options_(std::move(options)) {}
+    : device_(device),
+      comms_(comms),
+      meeting_(std::move(meeting)),
+      options_(std::move(options)),
+      own_cards_(meeting_->size()) {
+  std::iota(own_cards_.begin(), own_cards_.end(), 0);
+  if (options_.kinds.has(CollectiveKind::kRaggedAllToAll))
+    sizes_ = std::make_unique<RaggedSizes>(device_, size());
+}
 
 int64_t CommCollective::staging_bytes_for(CollectiveKinds kinds, int64_t bytes_max,
                                           uint32_t members) {
@@ -28,11 +36,36 @@ void CommCollective::begin(const CollectiveCall& call, bool poisoned) {
   tensors_.assign(call.tensors.begin(), call.tensors.end());
   call_ = call;
   call_.tensors = tensors_;
+  ranks_.assign(1, {rank(), &call_, staging_});
+  ranks_given_ = false;
+  if (call.kind != CollectiveKind::kRaggedAllToAll) return begin_meeting(poisoned);
+  no_comm_ = false;
+  sizes_->begin(call_, label_, poisoned);
+  phase_ = Phase::kSizes;
+}
+
+void CommCollective::begin_ranks(std::vector<CardRank> ranks, bool poisoned) {
+  ranks_ = std::move(ranks);
+  ranks_given_ = true;
+  begin_meeting(poisoned);
+}
+
+void CommCollective::begin_meeting(bool poisoned) {
   poisoned_ = poisoned;
   tried_ = no_comm_ = false;
   failure_ = nullptr;
   comm_ = comms_.find(options_.group);
   meet();
+}
+
+// Done with kSizes: a member was poisoned.
+Progress CommCollective::advance_sizes() {
+  if (sizes_->advance(*meeting_) == Progress::kPending) return Progress::kPending;
+  failure_ = sizes_->failure();
+  if (meeting_->poisoned()) return Progress::kDone;
+  call_ = sizes_->known();
+  begin_meeting(false);
+  return Progress::kDone;
 }
 
 // Each says which communicator it has.
@@ -48,6 +81,10 @@ bool CommCollective::agreed() const {
 
 Progress CommCollective::advance() {
   while (true) {
+    if (phase_ == Phase::kSizes) {
+      if (advance_sizes() == Progress::kPending) return Progress::kPending;
+      if (phase_ == Phase::kSizes) break;
+    }
     if (phase_ == Phase::kConnect) {
       if (!connected()) return Progress::kPending;
       meet();
@@ -144,23 +181,26 @@ void CommCollective::launch() {
     return meeting_->raise_alarm(comm_->identity());
   }
   const cuda::Status status = enqueue();
-  if (!status.failed()) {
-    count_moved();
-    return comms_.launched(comm_, *meeting_, label_);
-  }
+  if (!status.failed()) return comms_.launched(comm_, *meeting_, label_);
   fail(status, comm_->identity());
   comm_->abort(failure_);
 }
 
-void CommCollective::count_moved() {
-  options_.meter.add(options_.next, bytes_sent(call_, size(), rank()));
-}
-
 cuda::Status CommCollective::enqueue() {
-  cuda::Status forked = device_.fork();
-  if (!forked.ok()) return forked;
-  const CardComms comms{device_, label_, comm_->handle(), rank(), size(), staging_};
-  return comms.enqueue(call_);
+  cuda::Status status = device_.fork();
+  if (!status.ok()) return status;
+  const CardComms comms{
+      device_, label_, comm_->handle(), size(), ranks_given_ ? options_.card_of : own_cards_,
+      ranks_};
+  CardTraffic moved;
+  status = comms.enqueue(moved);
+  if (status.failed()) return status;
+  options_.meter.add(LinkClass::kHost, moved.here);
+  options_.meter.add(options_.next, moved.sent);
+  const bool told =
+      ranks_given_ || call_.kind != CollectiveKind::kRaggedAllToAll || sizes_->tell(label_);
+  if (told) return status;
+  return {cuda::StatusKind::kLaunch, false, cat(label_, ": a copy could not be started")};
 }
 
 void CommCollective::fail(const cuda::Status& status, uint64_t identity) {

@@ -16,7 +16,11 @@
 // broke.
 //
 // A communicator gathers and scatters whole parts that lie one behind another. Other parts go
-// through staging (card_comms.h): packed before, or laid where they belong afterwards.
+// through staging (card_comms.h): packed before, or laid where they belong afterwards. Before
+// ragged rows the members learn their sizes (ragged_sizes.h).
+//
+// A card that runs several ranks is one member, and does the collective for all of them
+// (begin_ranks(), called by RankCollective).
 //
 // Threads: the device's.
 // Ownership: the device and the meeting are the plan's; the communicator is the device's.
@@ -33,7 +37,9 @@
 #include <vector>
 
 #include "executor/collectives/collective_call.h"
+#include "executor/devices/cuda/collectives/card_comms.h"
 #include "executor/devices/cuda/collectives/comm_book.h"
+#include "executor/devices/cuda/collectives/ragged_sizes.h"
 #include "executor/transfers/link_meter.h"
 
 namespace gangway {
@@ -46,6 +52,8 @@ class CommCollective final : public Collective {
     LinkMeter& meter;                   // The device's.
     int64_t bytes_max = 0;              // Of a collective.
     CollectiveKinds kinds{};
+    // By rank of the group: the member that runs it. Empty: a rank each.
+    std::vector<uint32_t> card_of{};
   };
   CommCollective(CardStreams& device, CommBook& comms, std::unique_ptr<Collective> meeting,
                  Options options);
@@ -56,6 +64,8 @@ class CommCollective final : public Collective {
   uint32_t size() const override { return meeting_->size(); }
   void name(std::string_view label) override { label_ = label; }
   void begin(const CollectiveCall& call, bool poisoned) override;
+  // Of any kind but an all-reduce, for all ranks of this card, whose calls live until it is done.
+  void begin_ranks(std::vector<CardRank> ranks, bool poisoned);
   void begin_exchange(uint64_t word, bool poisoned) override;
   int64_t staging_bytes() const override {
     return staging_bytes_for(options_.kinds, options_.bytes_max, size());
@@ -71,9 +81,11 @@ class CommCollective final : public Collective {
   bool alarmed(uint64_t what) const override { return meeting_->alarmed(what); }
 
  private:
-  enum class Phase : uint8_t { kExchange, kMeet, kId, kConnect };
+  enum class Phase : uint8_t { kExchange, kSizes, kMeet, kId, kConnect };
   static constexpr size_t kIdWords = sizeof(cuda::CommId) / sizeof(uint64_t);
 
+  Progress advance_sizes();
+  void begin_meeting(bool poisoned);
   void meet();
   bool agreed() const;
   void begin_id();
@@ -83,7 +95,6 @@ class CommCollective final : public Collective {
   bool connected();
   void launch();
   cuda::Status enqueue();
-  void count_moved();
   void fail(const cuda::Status& status, uint64_t identity);
 
   CardStreams& device_;
@@ -100,8 +111,12 @@ class CommCollective final : public Collective {
   std::shared_ptr<const Error> failure_;
   std::byte* staging_ = nullptr;
   std::vector<CollectiveTensor> tensors_;
-  CollectiveCall call_;    // Of these tensors.
-  bool poisoned_ = false;  // As begin() said.
+  CollectiveCall call_;  // Of these tensors.
+  std::unique_ptr<RaggedSizes> sizes_;
+  std::vector<uint32_t> own_cards_;  // Where each member has one rank.
+  std::vector<CardRank> ranks_;      // Of the collective that has begun.
+  bool ranks_given_ = false;         // By begin_ranks().
+  bool poisoned_ = false;            // As begin() said.
 };
 
 }  // namespace gangway

@@ -8,8 +8,10 @@
 namespace gangway {
 
 CopyCollective::CopyCollective(CardStreams& device, std::unique_ptr<Collective> meeting,
-                               int64_t bytes_max, LinkMeter& meter)
-    : device_(device), meeting_(std::move(meeting)), bytes_max_(bytes_max), meter_(meter) {
+                               Options options)
+    : device_(device), meeting_(std::move(meeting)), options_(options) {
+  if (options_.kinds.has(CollectiveKind::kRaggedAllToAll))
+    sizes_ = std::make_unique<RaggedSizes>(device_, size());
   for (cuda::EventHandle& event : part_.events) event = device_.gpu().driver().make_event().take();
 }
 
@@ -23,11 +25,12 @@ int64_t CopyCollective::staging_bytes_for(int64_t bytes_max) {
 
 void CopyCollective::use_staging(std::byte* staging) {
   part_.staging[0] = staging;
-  part_.staging[1] = staging + bytes_in_part(bytes_max_);
+  part_.staging[1] = staging + bytes_in_part(options_.bytes_max);
 }
 
 void CopyCollective::begin_exchange(uint64_t word, bool poisoned) {
-  working_ = false;
+  phase_ = Phase::kExchange;
+  failure_ = nullptr;
   meeting_->begin_exchange(word, poisoned);
 }
 
@@ -35,9 +38,18 @@ void CopyCollective::begin(const CollectiveCall& call, bool poisoned) {
   tensors_.assign(call.tensors.begin(), call.tensors.end());
   call_ = call;
   call_.tensors = tensors_;
-  working_ = true;
+  failure_ = nullptr;
+  if (call.kind != CollectiveKind::kRaggedAllToAll) return begin_meeting(poisoned);
+  sizes_->begin(call_, label_, poisoned);
+  phase_ = Phase::kSizes;
+}
+
+void CopyCollective::begin_meeting(bool poisoned) {
+  phase_ = Phase::kMeet;
   ++sequence_;
   const size_t half = sequence_ % 2;
+  if (call_.kind == CollectiveKind::kRaggedAllToAll)
+    part_.sizes[half].assign(call_.ragged.sizes, call_.ragged.sizes + size());
   if (!poisoned) poisoned = !lay_in(part_.staging[half]);
   part_.recorded[half] =
       device_.lost() == nullptr && device_.note(device_.gpu().driver().record(
@@ -50,17 +62,24 @@ bool CopyCollective::lay_in(std::byte* part) {
   if (call_.kind == CollectiveKind::kReduceScatter) return lay_parts_in(part);
   const bool read = call_.kind != CollectiveKind::kBroadcast || call_.root == rank();
   return copy_in(device_, label_, read ? std::span(tensors_) : std::span<CollectiveTensor>(), part,
-                 bytes_max_);
+                 options_.bytes_max);
 }
 
 bool CopyCollective::lay_parts_in(std::byte* part) {
   if (device_.lost() != nullptr || !device_.note(device_.fork())) return false;
-  return bytes_needed(call_) <= bytes_max_ && pack_parts(device_, label_, call_, part);
+  return bytes_needed(call_) <= options_.bytes_max && pack_parts(device_, label_, call_, part);
 }
 
 Progress CopyCollective::advance() {
+  if (phase_ == Phase::kSizes) {
+    if (sizes_->advance(*meeting_) == Progress::kPending) return Progress::kPending;
+    failure_ = sizes_->failure();
+    if (meeting_->poisoned()) return device_.end_collective(), Progress::kDone;
+    call_ = sizes_->known();
+    begin_meeting(false);
+  }
   if (meeting_->advance() == Progress::kPending) return Progress::kPending;
-  if (!std::exchange(working_, false)) return Progress::kDone;
+  if (phase_ == Phase::kExchange) return Progress::kDone;
   const size_t half = sequence_ % 2;
   std::vector<const Part*> parts;
   for (const uint64_t word : meeting_->words()) {
@@ -91,19 +110,24 @@ void CopyCollective::reduce(const std::vector<const Part*>& parts) {
     for (size_t r = 0; r < parts.size(); ++r)
       pointers[r] = parts[r]->staging[sequence_ % 2] + offset;
     reduce_parts(device_, label_, call_.reduction, pointers, tensor);
-    meter_.add(LinkClass::kHost, bytes * static_cast<int64_t>(parts.size() - 1));  // The others'.
+    options_.meter.add(LinkClass::kHost,
+                       bytes * static_cast<int64_t>(parts.size() - 1));  // The others'.
     offset += bytes_in_part(bytes);
   }
 }
 
 void CopyCollective::take(const std::vector<const Part*>& parts) {
   auto* const out = static_cast<std::byte*>(tensors_[0].out);
-  if (!zero_padding(device_, label_, call_, rank())) return;
+  const size_t half = sequence_ % 2;
+  if (!zero_padding(device_, label_, call_, {rank(), size()})) return;
+  CollectiveCall sender = call_;
   for (uint32_t r = 0; r < parts.size(); ++r) {
-    const Block block = block_of(&call_, &call_, size(), r, rank());
-    if (!move_block(device_, label_, block, parts[r]->staging[sequence_ % 2], out)) return;
-    if (r != rank()) meter_.add(LinkClass::kHost, block.bytes());
+    sender.ragged.sizes = parts[r]->sizes[half].data();
+    const Block block = kept(block_of(&sender, &call_, size(), r, rank()));
+    if (!move_block(device_, label_, block, parts[r]->staging[half], out)) return;
+    if (r != rank()) options_.meter.add(LinkClass::kHost, block.bytes());
   }
+  if (call_.kind == CollectiveKind::kRaggedAllToAll) sizes_->tell(label_);
 }
 
 }  // namespace gangway

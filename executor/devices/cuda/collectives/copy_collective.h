@@ -2,7 +2,8 @@
 //
 //   copy in -> record -> | meet on the host | -> wait for all records -> reduce, or take, my part
 //
-// All of it on the communication streams, beside compute.
+// All of it on the communication streams, beside compute. Before ragged rows the members learn
+// their sizes (ragged_sizes.h).
 //
 // NCCL refuses two ranks on one card, so virtual devices of one card meet this way. The host
 // threads meet only to learn that all have enqueued; none of them waits for the card. A poisoned
@@ -25,6 +26,7 @@
 #include <vector>
 
 #include "executor/collectives/collective_call.h"
+#include "executor/devices/cuda/collectives/ragged_sizes.h"
 #include "executor/devices/cuda/driver/card_streams.h"
 #include "executor/transfers/link_meter.h"
 
@@ -32,9 +34,12 @@ namespace gangway {
 
 class CopyCollective final : public Collective {
  public:
-  // `meter`: the device's.
-  CopyCollective(CardStreams& device, std::unique_ptr<Collective> meeting, int64_t bytes_max,
-                 LinkMeter& meter);
+  struct Options {
+    LinkMeter& meter;       // The device's.
+    int64_t bytes_max = 0;  // Of a collective.
+    CollectiveKinds kinds{};
+  };
+  CopyCollective(CardStreams& device, std::unique_ptr<Collective> meeting, Options options);
   ~CopyCollective() override;
 
   static int64_t staging_bytes_for(int64_t bytes_max);
@@ -44,22 +49,26 @@ class CopyCollective final : public Collective {
   void name(std::string_view label) override { label_ = label; }
   void begin(const CollectiveCall& call, bool poisoned) override;
   void begin_exchange(uint64_t word, bool poisoned) override;
-  int64_t staging_bytes() const override { return staging_bytes_for(bytes_max_); }
+  int64_t staging_bytes() const override { return staging_bytes_for(options_.bytes_max); }
   void use_staging(std::byte* staging) override;
   Progress advance() override;
   bool poisoned() const override { return meeting_->poisoned(); }
   uint64_t least() const override { return meeting_->least(); }
   uint64_t most() const override { return meeting_->most(); }
   std::span<const uint64_t> words() const override { return meeting_->words(); }
+  std::shared_ptr<const Error> failure() const override { return failure_; }
 
  private:
+  enum class Phase : uint8_t { kExchange, kSizes, kMeet };
   // What a member's peers may see of it once they have met.
   struct Part {
     std::byte* staging[2] = {};
     cuda::EventHandle events[2];
     bool recorded[2] = {};
+    std::vector<int32_t> sizes[2];  // Of ragged rows.
   };
 
+  void begin_meeting(bool poisoned);
   bool lay_in(std::byte* part);
   bool lay_parts_in(std::byte* part);
   void finish(const std::vector<const Part*>& parts);
@@ -68,14 +77,15 @@ class CopyCollective final : public Collective {
 
   CardStreams& device_;
   const std::unique_ptr<Collective> meeting_;
-  const int64_t bytes_max_;
-  LinkMeter& meter_;
+  const Options options_;
+  std::unique_ptr<RaggedSizes> sizes_;
   Part part_;
   uint64_t sequence_ = 0;
-  bool working_ = false;  // Else it is an exchange.
+  Phase phase_ = Phase::kExchange;
   std::vector<CollectiveTensor> tensors_;
   CollectiveCall call_;  // Of these tensors.
   std::string_view label_ = "all_reduce";
+  std::shared_ptr<const Error> failure_;
 };
 
 }  // namespace gangway

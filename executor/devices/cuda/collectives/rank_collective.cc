@@ -1,31 +1,34 @@
 #include "executor/devices/cuda/collectives/rank_collective.h"
 
+#include <algorithm>
 #include <bit>
+#include <utility>
 
-#include "executor/collectives/collective_call.h"
 #include "executor/devices/cuda/collectives/card_parts.h"
 
 namespace gangway {
 
 RankCollective::RankCollective(CardStreams& device, std::unique_ptr<Collective> meeting,
-                               std::unique_ptr<Collective> cards, int64_t bytes_max,
-                               LinkMeter& meter)
-    : device_(device),
-      meeting_(std::move(meeting)),
-      cards_(std::move(cards)),
-      bytes_max_(bytes_max),
-      meter_(meter) {
+                               std::unique_ptr<CommCollective> cards, Options options)
+    : device_(device), meeting_(std::move(meeting)), cards_(std::move(cards)), options_(options) {
   part_.card = &device;
+  part_.rank = rank();
+  part_.call = &call_;
+  if (options_.kinds.has(CollectiveKind::kRaggedAllToAll))
+    sizes_ = std::make_unique<RaggedSizes>(device_, size());
 }
 
-// A part and, at the lowest rank, the sum.
-int64_t RankCollective::staging_bytes_for(int64_t bytes_max) {
-  return 2 * bytes_in_part(bytes_max);
+// Of an all-reduce: a part and, at the lowest rank, the sum.
+int64_t RankCollective::staging_bytes_for(CollectiveKinds kinds, int64_t bytes_max,
+                                          uint32_t members) {
+  const int64_t reduce = 2 * bytes_in_part(bytes_max);
+  return kinds.has_moves() ? std::max(reduce, CardComms::staging_bytes(bytes_max, members))
+                           : reduce;
 }
 
 void RankCollective::use_staging(std::byte* staging) {
   part_.staging = staging;
-  if (cards_ != nullptr) part_.sum = staging + bytes_in_part(bytes_max_);
+  if (cards_ != nullptr) part_.sum = staging + bytes_in_part(options_.bytes_max);
 }
 
 void RankCollective::name(std::string_view label) {
@@ -46,14 +49,34 @@ void RankCollective::begin_exchange(uint64_t word, bool poisoned) {
 
 void RankCollective::begin(const CollectiveCall& call, bool poisoned) {
   tensors_.assign(call.tensors.begin(), call.tensors.end());
-  reduction_ = call.reduction;
+  call_ = call;
+  call_.tensors = tensors_;
   failure_ = nullptr;
+  if (call.kind != CollectiveKind::kRaggedAllToAll) return begin_meeting(poisoned);
+  sizes_->begin(call_, label_, poisoned);
+  phase_ = Phase::kSizes;
+}
+
+void RankCollective::begin_meeting(bool poisoned) {
   phase_ = Phase::kRanks;
-  if (!poisoned) poisoned = !copy_in(device_, label_, tensors_, part_.staging, bytes_max_);
+  if (poisoned || device_.lost() != nullptr) {
+    poisoned = true;
+  } else if (call_.kind == CollectiveKind::kAllReduce) {
+    poisoned = !copy_in(device_, label_, tensors_, part_.staging, options_.bytes_max);
+  } else {
+    poisoned = !device_.note(device_.fork()) || bytes_needed(call_) > options_.bytes_max;
+  }
   meeting_->begin_exchange(reinterpret_cast<uintptr_t>(&part_), poisoned);
 }
 
 Progress RankCollective::advance() {
+  if (phase_ == Phase::kSizes) {
+    if (sizes_->advance(*meeting_) == Progress::kPending) return Progress::kPending;
+    failure_ = sizes_->failure();
+    if (meeting_->poisoned()) return device_.end_collective(), Progress::kDone;
+    call_ = sizes_->known();
+    begin_meeting(false);
+  }
   if (phase_ == Phase::kCards) {
     if (cards_->advance() == Progress::kPending) return Progress::kPending;
     end_cards();
@@ -71,7 +94,7 @@ Progress RankCollective::advance() {
     }
     return advance();
   }
-  if (!meeting_->poisoned() && device_.lost() == nullptr) copy_out();
+  if (!meeting_->poisoned() && device_.lost() == nullptr) finish();
   device_.end_collective();
   return Progress::kDone;
 }
@@ -88,6 +111,16 @@ void RankCollective::find_parts() {
 }
 
 void RankCollective::begin_cards() {
+  call_.kind == CollectiveKind::kAllReduce ? begin_reduce() : begin_move();
+}
+
+void RankCollective::begin_move() {
+  std::vector<CardRank> ranks;
+  for (const Part* part : parts_) ranks.push_back({part->rank, part->call, part->staging});
+  cards_->begin_ranks(std::move(ranks), device_.lost() != nullptr);
+}
+
+void RankCollective::begin_reduce() {
   sums_.clear();
   int64_t offset = 0;
   for (const CollectiveTensor& tensor : tensors_) {
@@ -97,18 +130,25 @@ void RankCollective::begin_cards() {
     for (const Part* part : parts_) parts.push_back(part->staging + offset);
     const int64_t bytes = bytes_of(tensor);
     if (bytes > 0 && device_.lost() == nullptr)
-      reduce_parts(device_, label_, reduction_, parts, sums_.back());
-    meter_.add(LinkClass::kHost, bytes * static_cast<int64_t>(parts.size() - 1));
+      reduce_parts(device_, label_, call_.reduction, parts, sums_.back());
+    options_.meter.add(LinkClass::kHost, bytes * static_cast<int64_t>(parts.size() - 1));
     offset += bytes_in_part(bytes);
   }
-  cards_->begin({.kind = CollectiveKind::kAllReduce, .tensors = sums_, .reduction = reduction_},
-                device_.lost() != nullptr);
+  cards_->begin(
+      {.kind = CollectiveKind::kAllReduce, .tensors = sums_, .reduction = call_.reduction},
+      device_.lost() != nullptr);
 }
 
 void RankCollective::end_cards() {
   failure_ = cards_->failure();
   phase_ = Phase::kAnswer;
   meeting_->begin_exchange(0, cards_->poisoned() || failure_ != nullptr);
+}
+
+// What the lowest rank enqueued comes before this on the stream.
+void RankCollective::finish() {
+  if (call_.kind == CollectiveKind::kAllReduce) return copy_out();
+  if (call_.kind == CollectiveKind::kRaggedAllToAll) sizes_->tell(label_);
 }
 
 void RankCollective::copy_out() {
@@ -118,7 +158,7 @@ void RankCollective::copy_out() {
     if (bytes > 0)
       device_.note(
           device_.gpu().driver().copy({device_.communication(), label_}, tensor.out, from, bytes));
-    if (cards_ == nullptr) meter_.add(LinkClass::kHost, bytes);
+    if (cards_ == nullptr) options_.meter.add(LinkClass::kHost, bytes);
     from += bytes_in_part(bytes);
   }
 }

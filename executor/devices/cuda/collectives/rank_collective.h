@@ -4,6 +4,12 @@
 //   lowest of each card            reduce its card's parts, all-reduce
 //                                  of one member a card
 //
+// That is an all-reduce. Of the other kinds the lowest rank of a card does all that its ranks do,
+// from and to their tensors (card_comms.h):
+//
+//   every rank      | sizes of ragged rows | meet |                              | meet
+//   lowest of each card                             messages between cards, copies
+//
 // NCCL refuses two ranks on one card, so the ranks of a card reduce first, and one of them meets
 // the other cards. All that a card does for this is on its one communication stream, in the order
 // in which its thread enqueues it: the parts before the first meeting, the sum between the two, the
@@ -26,7 +32,9 @@
 #include <memory>
 #include <vector>
 
-#include "executor/collectives/collective.h"
+#include "executor/collectives/collective_call.h"
+#include "executor/devices/cuda/collectives/comm_collective.h"
+#include "executor/devices/cuda/collectives/ragged_sizes.h"
 #include "executor/devices/cuda/driver/card_streams.h"
 #include "executor/transfers/link_meter.h"
 
@@ -34,18 +42,25 @@ namespace gangway {
 
 class RankCollective final : public Collective {
  public:
+  struct Options {
+    LinkMeter& meter;       // The device's.
+    int64_t bytes_max = 0;  // Of a collective.
+    CollectiveKinds kinds{};
+  };
   // `cards`: of one member of each card; null: it is another rank of this one.
   RankCollective(CardStreams& device, std::unique_ptr<Collective> meeting,
-                 std::unique_ptr<Collective> cards, int64_t bytes_max, LinkMeter& meter);
+                 std::unique_ptr<CommCollective> cards, Options options);
 
-  static int64_t staging_bytes_for(int64_t bytes_max);
+  static int64_t staging_bytes_for(CollectiveKinds kinds, int64_t bytes_max, uint32_t members);
 
   uint32_t rank() const override { return meeting_->rank(); }
   uint32_t size() const override { return meeting_->size(); }
   void name(std::string_view label) override;
   void begin(const CollectiveCall& call, bool poisoned) override;
   void begin_exchange(uint64_t word, bool poisoned) override;
-  int64_t staging_bytes() const override { return staging_bytes_for(bytes_max_); }
+  int64_t staging_bytes() const override {
+    return staging_bytes_for(options_.kinds, options_.bytes_max, size());
+  }
   void use_staging(std::byte* staging) override;
   Progress advance() override;
   bool poisoned() const override { return meeting_->poisoned(); }
@@ -57,29 +72,36 @@ class RankCollective final : public Collective {
   bool alarmed(uint64_t what) const override { return meeting_->alarmed(what); }
 
  private:
-  enum class Phase : uint8_t { kExchange, kRanks, kCards, kAnswer };
+  enum class Phase : uint8_t { kExchange, kSizes, kRanks, kCards, kAnswer };
   // What the other ranks of the card may see of this one once they have met.
   struct Part {
     const CardStreams* card = nullptr;
     std::byte* staging = nullptr;
     std::byte* sum = nullptr;  // Null: another rank has it.
+    uint32_t rank = 0;
+    const CollectiveCall* call = nullptr;
   };
 
+  void begin_meeting(bool poisoned);
   void find_parts();
   void begin_cards();
+  void begin_reduce();
+  void begin_move();
   void end_cards();
+  void finish();
   void copy_out();
 
   CardStreams& device_;
-  const std::unique_ptr<Collective> meeting_, cards_;
-  const int64_t bytes_max_;
-  LinkMeter& meter_;
+  const std::unique_ptr<Collective> meeting_;
+  const std::unique_ptr<CommCollective> cards_;
+  const Options options_;
+  std::unique_ptr<RaggedSizes> sizes_;
   Part part_;
   std::vector<const Part*> parts_;  // Of this card's ranks, from the first meeting on.
   const Part* first_ = nullptr;     // The one with the sum.
   Phase phase_ = Phase::kExchange;
   std::vector<CollectiveTensor> tensors_, sums_;
-  Reduction reduction_ = Reduction::kSum;
+  CollectiveCall call_;  // Of these tensors.
   std::string_view label_ = "all_reduce";
   std::shared_ptr<const Error> failure_;
 };

@@ -8,16 +8,16 @@
 #include <cstdint>
 #include <memory>
 
+#include "executor/collectives/collective.h"
 #include "executor/devices/cuda/driver/gpu.h"
 #include "runtime/base/error.h"
 
 namespace gangway {
 
-class Work;
-
 class CardStreams {
  public:
   virtual cuda::Gpu& gpu() const = 0;
+  virtual cuda::StreamHandle compute() const = 0;
   virtual cuda::StreamHandle communication() const = 0;
   // What is enqueued on the communication stream from now on runs after what compute has so far.
   virtual cuda::Status fork() = 0;
@@ -27,6 +27,9 @@ class CardStreams {
   virtual const Work* owner() const = 0;
   // The mark that will be taken next.
   virtual uint64_t next_mark() const = 0;
+  // Device::mark() and reached().
+  virtual uint64_t take_mark() = 0;
+  virtual Progress look_for(uint64_t mark, std::shared_ptr<const Error>* failure) = 0;
   // Has the device's work looked at again.
   virtual void ring() = 0;
 

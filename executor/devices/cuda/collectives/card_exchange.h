@@ -1,0 +1,55 @@
+// CardExchange: the messages of one collective between cards, each of which runs one rank or
+// several, as one operation of the communicator; and the copies between ranks of this card.
+//
+//   clear padding, copy between my ranks, pack -> messages -> lay what came where it belongs
+//
+// Of an all-gather each rank sends one message to each other card, and the lowest rank of a card
+// gets them all.
+//
+// Threads: the device's. Ownership: of one collective.
+// Errors: a status; copies that fail are noted (CardStreams::note()).
+// Cost: a launch for each block that does not lie together.
+#pragma once
+
+#include <vector>
+
+#include "executor/devices/cuda/collectives/card_comms.h"
+
+namespace gangway {
+
+class CardExchange {
+ public:
+  CardExchange(const CardComms& comms, CardTraffic& moved);
+
+  cuda::Status run();
+
+ private:
+  // One of my ranks that gets something, and where in its staging the next message comes to.
+  struct Receiver {
+    CardRank rank;
+    int64_t next = 0;
+  };
+  // What came to staging.
+  struct Laid {
+    Block block;
+    const CardRank* rank = nullptr;
+  };
+
+  bool gets(uint32_t rank) const;
+  bool is_here(uint32_t rank) const;
+  bool clear_and_copy();
+  bool send(const CardRank& from);
+  void receive(uint32_t from, Receiver& to);
+  bool lay();
+
+  const CardComms& comms_;
+  CardTraffic& moved_;
+  const uint32_t size_;
+  const bool gathers_;
+  std::vector<bool> lowest_;  // By rank: of its card.
+  std::vector<Receiver> receivers_;
+  std::vector<cuda::Message> messages_;
+  std::vector<Laid> laid_;
+};
+
+}  // namespace gangway

@@ -1,0 +1,76 @@
+#include "executor/devices/cuda/collectives/ragged_sizes.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace gangway {
+namespace {
+
+int64_t bytes_for(uint32_t members) { return int64_t{members} * 4; }
+
+}  // namespace
+
+RaggedSizes::RaggedSizes(CardStreams& device, uint32_t members)
+    : device_(device),
+      members_(members),
+      pinned_(device.gpu().host_memory(2 * bytes_for(members), "sizes")),
+      sizes_(members),
+      received_(members) {}
+
+void RaggedSizes::begin(const CollectiveCall& call, std::string_view label, bool poisoned) {
+  call_ = call;
+  told_ = call.ragged.received;
+  failure_ = nullptr;
+  met_ = false;
+  std::ranges::fill(sizes_, 0);
+  poisoned_ = poisoned || device_.lost() != nullptr;
+  waits_ = !poisoned_ &&
+           device_.note(device_.gpu().driver().copy({device_.compute(), label}, pinned_.get(),
+                                                    call.ragged.sizes, bytes_for(members_)));
+  poisoned_ = poisoned_ || !waits_;
+  if (waits_) mark_ = device_.take_mark();
+}
+
+Progress RaggedSizes::advance(Collective& meeting) {
+  if (waits_) {
+    if (device_.look_for(mark_, &failure_) == Progress::kPending) return Progress::kPending;
+    waits_ = false;
+    poisoned_ = failure_ != nullptr;
+    if (!poisoned_) take_sizes();
+  }
+  if (!std::exchange(met_, true)) begin_exchange(meeting);
+  return meeting.advance();
+}
+
+// A size below zero counts as none, one beyond the rows that are left as those.
+void RaggedSizes::take_sizes() {
+  device_.gpu().driver().host_access({pinned_.get(), bytes_for(members_), cuda::AccessKind::kRead},
+                                     "sizes");
+  const auto* const given = reinterpret_cast<const int32_t*>(pinned_.get());
+  int64_t left = call_.ragged.rows;
+  for (uint32_t m = 0; m < members_; ++m) {
+    sizes_[m] = static_cast<int32_t>(std::clamp<int64_t>(given[m], 0, left));
+    left -= sizes_[m];
+  }
+}
+
+void RaggedSizes::begin_exchange(Collective& meeting) {
+  call_.ragged.sizes = sizes_.data();
+  call_.ragged.received = received_.data();
+  tensor_ = {sizes_.data(), received_.data(), members_, DType::kI32};
+  CollectiveCall exchange{.kind = CollectiveKind::kAllToAll, .tensors = {&tensor_, 1}};
+  exchange.cut = all_to_all_cut(i32({members_}), 0, 0, members_, members_);
+  meeting.begin(exchange, poisoned_);
+}
+
+// What was told before has been copied: compute joined that collective before it came to the mark.
+bool RaggedSizes::tell(std::string_view label) {
+  const int64_t bytes = bytes_for(members_);
+  std::byte* const from = pinned_.get() + bytes;
+  cuda::Driver& driver = device_.gpu().driver();
+  driver.host_access({from, bytes, cuda::AccessKind::kWrite}, label);
+  std::ranges::copy(received_, reinterpret_cast<int32_t*>(from));
+  return device_.note(driver.copy({device_.communication(), label}, told_, from, bytes));
+}
+
+}  // namespace gangway

@@ -1,0 +1,59 @@
+// RaggedSizes: how many rows the members of a ragged all-to-all send one another, learnt by the
+// host, which has to say how large each message is.
+//
+//   copy my sizes to the host -> mark -> | all-to-all of the sizes, in the members' meeting |
+//
+// The sizes lie on the card, and a communicator's messages have sizes that the host gives. To
+// exchange a fixed bound instead would move as many rows between each two members as one of them
+// has in all, so the host waits for the card here: this one collective is not launched ahead.
+//
+// The meeting must carry sizes: carry_sizes() of collectives/hosts/group_links.h.
+//
+// Threads: the device's.
+// Ownership: pinned memory for the sizes, allocated once.
+// Errors: failure(): what failed of the work's launches until then.
+// Cost: a wait for all that the device was told before, a meeting, and two small copies.
+#pragma once
+
+#include <memory>
+#include <string_view>
+#include <vector>
+
+#include "executor/collectives/collective_call.h"
+#include "executor/devices/cuda/driver/card_streams.h"
+
+namespace gangway {
+
+class RaggedSizes {
+ public:
+  RaggedSizes(CardStreams& device, uint32_t members);
+
+  // `call`: with sizes on the card; its tensors must live until the collective is done.
+  void begin(const CollectiveCall& call, std::string_view label, bool poisoned);
+  // Done: the meeting says whether a member was poisoned.
+  Progress advance(Collective& meeting);
+  // Once nobody was: the call with sizes, in host memory, that can be kept to; until begin().
+  const CollectiveCall& known() const { return call_; }
+  // On the communication stream: how many rows came from each, to where the call wants it.
+  bool tell(std::string_view label);
+  const std::shared_ptr<const Error>& failure() const { return failure_; }
+
+ private:
+  void take_sizes();
+  void begin_exchange(Collective& meeting);
+
+  CardStreams& device_;
+  const uint32_t members_;
+  HostMemory pinned_;  // Sizes, then what came.
+  std::vector<int32_t> sizes_, received_;
+  CollectiveTensor tensor_;  // Of the exchange.
+  CollectiveCall call_;
+  int32_t* told_ = nullptr;  // On the card.
+  uint64_t mark_ = 0;
+  bool waits_ = false;  // For the card; else for the members.
+  bool met_ = false;    // The exchange has begun.
+  bool poisoned_ = false;
+  std::shared_ptr<const Error> failure_;
+};
+
+}  // namespace gangway
