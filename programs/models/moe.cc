@@ -24,6 +24,16 @@ Value choices(Value expert, int64_t experts, DType dtype) {
   return sum(chosen, {1, 2}) * (1.0 / pairs);
 }
 
+// What the dense expert makes of each token.
+Value residual(const Tree& p, Value x, const std::function<Value(Value)>& activation) {
+  auto project = [&](const char* name, Value from) {
+    return dot(from, convert(p[name], x.dtype()));
+  };
+  Value up = project("up", x);
+  Value hidden = p.contains("gate") ? activation(project("gate", x)) * up : activation(up);
+  return project("down", hidden);
+}
+
 }  // namespace
 
 MoeResult moe(const MoeConfig& config, const Tree& p, Value x,
@@ -61,7 +71,9 @@ MoeResult moe(const MoeConfig& config, const Tree& p, Value x,
   out = moe_combine(out, convert(gate, x.dtype()), route);
 
   MoeResult result;
-  result.out = placed(rules, "moe.out", reshape(out, dims));
+  out = reshape(out, dims);
+  if (config.residual) out = out + residual(p["residual"], x, activation);
+  result.out = placed(rules, "moe.out", out);
   Value share = stop_gradient(choices(expert, config.experts, exact));
   result.balance =
       mean(sum(share * mean(probability, {1}), {1})) * static_cast<double>(config.experts);

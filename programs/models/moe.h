@@ -4,10 +4,15 @@
 // Tokens are routed within one of `groups` contiguous groups of the batch, never across, so that
 // what is routed or dropped does not depend on the mesh (GShard, Lepikhin et al. 2020,
 // section 2.2). Balance loss: Switch Transformer (Fedus et al. 2021, eq. 4) per group; z loss:
-// ST-MoE (Zoph et al. 2022, eq. 5).
+// ST-MoE (Zoph et al. 2022, eq. 5). Residual experts: DeepSpeed-MoE (Rajbhandari et al. 2022,
+// section 4.1): every token goes through one dense expert besides those that it is routed to.
+//
+// Expert parallelism is a choice of rules: tokens cut by groups over an axis that also cuts the
+// experts' weights. With a capacity rows then go there and back by an all-to-all each.
 //
 // Parameters: router [dim, experts], up (and gate, when gated) [experts, dim, hidden], down
-// [experts, hidden, dim].
+// [experts, hidden, dim]; with a residual expert residual.{up, gate} [dim, hidden], residual.down
+// [hidden, dim].
 // Threads: traces on the builder's thread.
 #pragma once
 
@@ -27,6 +32,7 @@ struct MoeConfig {
   bool renormalize = true;  // The k chosen gates sum to 1.
   double balance_coefficient = 0.01;
   double z_coefficient = 1e-3;
+  bool residual = false;  // A dense expert beside the routed ones, whose outputs are added.
 };
 
 struct MoeResult {

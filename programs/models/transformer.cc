@@ -83,13 +83,20 @@ StateTree layer_parameters(const TransformerConfig& c) {
   layer.set("ffn_norm", filled({c.storage, {c.dim}}, 1));
   StateTree ffn;
   const int64_t e = c.moe.experts;
-  auto dims = [&](int64_t rows, int64_t columns) {
-    return e > 0 ? Dims{e, rows, columns} : Dims{rows, columns};
+  // As many as `lead` says; without one, a single dense layer.
+  auto add_experts = [&](StateTree& to, const Dims& lead) {
+    auto dims = [&](int64_t rows, int64_t columns) {
+      Dims all = lead;
+      all.insert(all.end(), {rows, columns});
+      return all;
+    };
+    to.set("up", matrix(dims(c.dim, c.hidden), small));
+    if (c.gated) to.set("gate", matrix(dims(c.dim, c.hidden), small));
+    to.set("down", matrix(dims(c.hidden, c.dim), narrow));
   };
   if (e > 0) ffn.set("router", matrix({c.dim, e}, small));
-  ffn.set("up", matrix(dims(c.dim, c.hidden), small));
-  if (c.gated) ffn.set("gate", matrix(dims(c.dim, c.hidden), small));
-  ffn.set("down", matrix(dims(c.hidden, c.dim), narrow));
+  add_experts(ffn, e > 0 ? Dims{e} : Dims{});
+  if (e > 0 && c.moe.residual) add_experts(ffn.child("residual"), {});
   layer.set(e > 0 ? "moe" : "ffn", ffn);
   return layer;
 }

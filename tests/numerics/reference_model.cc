@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <limits>
 #include <random>
+#include <string>
 #include <utility>
 
 #include "runtime/base/error.h"
@@ -13,7 +14,9 @@
 namespace gangway::reference {
 namespace {
 
-std::string layer_name(int layer, const char* part) { return cat("layers.", layer, ".", part); }
+std::string layer_name(int layer, const std::string& part) {
+  return cat("layers.", layer, ".", part);
+}
 
 struct LayerTrace {
   Vec x;                     // What enters the layer, [rows, dim].
@@ -59,9 +62,11 @@ class Evaluator {
 
  private:
   View parameter(const std::string& name) const { return parameters_.at(name); }
-  View parameter(int layer, const char* part) const { return parameter(layer_name(layer, part)); }
+  View parameter(int layer, const std::string& part) const {
+    return parameter(layer_name(layer, part));
+  }
   Out gradient(const std::string& name) { return result_.gradients.at(name); }
-  Out gradient(int layer, const char* part) { return gradient(layer_name(layer, part)); }
+  Out gradient(int layer, const std::string& part) { return gradient(layer_name(layer, part)); }
 
   Vec embed() const;
   void embed_backward(View dx);
@@ -70,7 +75,10 @@ class Evaluator {
   Vec attention_backward_through(int layer, const LayerTrace& trace, View dy);
   Vec head(View x);
   Vec logits_backward(Vec logits);
-  FeedForward block(int layer) const;
+  FeedForward block() const;
+  FeedForward dense_block(int layer) const;
+  bool has_dense() const { return config_.moe.experts == 0 || config_.moe.residual; }
+  std::string dense_name(const std::string& part) const;
   MoeWeights moe_weights(int layer) const;
   Vec linear(int layer, const char* part, View x) const {
     return matmul(x, parameter(layer, part), rows_, config_.dim, config_.dim);
@@ -110,14 +118,21 @@ void Evaluator::embed_backward(View dx) {
   }
 }
 
-FeedForward Evaluator::block(int layer) const {
-  FeedForward block = {
-      .dim = config_.dim, .hidden = config_.hidden, .activation = config_.activation};
-  if (config_.moe.experts > 0) return block;
-  block.up = parameter(layer, "ffn.up");
-  if (config_.gated) block.gate = parameter(layer, "ffn.gate");
-  block.down = parameter(layer, "ffn.down");
-  return block;
+FeedForward Evaluator::block() const {
+  return {.dim = config_.dim, .hidden = config_.hidden, .activation = config_.activation};
+}
+
+// Of a layer without experts, or beside them.
+FeedForward Evaluator::dense_block(int layer) const {
+  FeedForward dense = block();
+  dense.up = parameter(layer, dense_name("up"));
+  if (config_.gated) dense.gate = parameter(layer, dense_name("gate"));
+  dense.down = parameter(layer, dense_name("down"));
+  return dense;
+}
+
+std::string Evaluator::dense_name(const std::string& part) const {
+  return cat(config_.moe.experts > 0 ? "moe.residual." : "ffn.", part);
 }
 
 MoeWeights Evaluator::moe_weights(int layer) const {
@@ -139,11 +154,9 @@ Vec Evaluator::layer_forward(int layer, Vec x, LayerTrace& trace) {
 
   Vec n = rms_norm(trace.middle, parameter(layer, "ffn_norm"), config_.epsilon);
   Vec y = trace.middle;
-  if (config_.moe.experts == 0) {
-    add_to(y, feed_forward(block(layer), std::move(n), trace.dense));
-    return y;
-  }
-  add_to(y, moe_forward(config_.moe, block(layer), moe_weights(layer), std::move(n), trace.moe));
+  if (has_dense()) add_to(y, feed_forward(dense_block(layer), n, trace.dense));
+  if (config_.moe.experts == 0) return y;
+  add_to(y, moe_forward(config_.moe, block(), moe_weights(layer), std::move(n), trace.moe));
   result_.balance += trace.moe.balance;
   result_.z += trace.moe.z;
   result_.expert_loads.push_back(trace.moe.chosen);
@@ -153,18 +166,20 @@ Vec Evaluator::layer_forward(int layer, Vec x, LayerTrace& trace) {
 }
 
 Vec Evaluator::layer_backward(int layer, const LayerTrace& trace, Vec dy) {
-  Vec dn;
-  if (config_.moe.experts == 0) {
-    FeedForwardGradients gradients = {.up = gradient(layer, "ffn.up"),
-                                      .gate = config_.gated ? gradient(layer, "ffn.gate") : Out(),
-                                      .down = gradient(layer, "ffn.down")};
-    dn = feed_forward_backward(block(layer), trace.dense, dy, gradients);
-  } else {
+  Vec dn(trace.middle.size(), 0);
+  if (has_dense()) {
+    FeedForwardGradients gradients = {
+        .up = gradient(layer, dense_name("up")),
+        .gate = config_.gated ? gradient(layer, dense_name("gate")) : Out(),
+        .down = gradient(layer, dense_name("down"))};
+    add_to(dn, feed_forward_backward(dense_block(layer), trace.dense, dy, gradients));
+  }
+  if (config_.moe.experts > 0) {
     MoeGradients gradients = {.router = gradient(layer, "moe.router"),
                               .up = gradient(layer, "moe.up"),
                               .gate = config_.gated ? gradient(layer, "moe.gate") : Out(),
                               .down = gradient(layer, "moe.down")};
-    dn = moe_backward(config_.moe, block(layer), moe_weights(layer), trace.moe, dy, gradients);
+    add_to(dn, moe_backward(config_.moe, block(), moe_weights(layer), trace.moe, dy, gradients));
   }
   add_to(dy, rms_norm_backward(trace.middle, parameter(layer, "ffn_norm"), config_.epsilon, dn,
                                gradient(layer, "ffn_norm")));
@@ -263,11 +278,13 @@ std::map<std::string, std::vector<int64_t>> parameter_shapes(const ModelConfig& 
     for (const char* part : {"attn.q", "attn.k", "attn.v", "attn.o"}) {
       shapes[layer_name(l, part)] = {dim, dim};
     }
-    if (experts == 0) {
-      shapes[layer_name(l, "ffn.up")] = {dim, hidden};
-      if (config.gated) shapes[layer_name(l, "ffn.gate")] = {dim, hidden};
-      shapes[layer_name(l, "ffn.down")] = {hidden, dim};
-    } else {
+    if (experts == 0 || config.moe.residual) {
+      const std::string dense = experts == 0 ? "ffn." : "moe.residual.";
+      shapes[layer_name(l, dense + "up")] = {dim, hidden};
+      if (config.gated) shapes[layer_name(l, dense + "gate")] = {dim, hidden};
+      shapes[layer_name(l, dense + "down")] = {hidden, dim};
+    }
+    if (experts > 0) {
       shapes[layer_name(l, "moe.router")] = {dim, experts};
       shapes[layer_name(l, "moe.up")] = {experts, dim, hidden};
       if (config.gated) shapes[layer_name(l, "moe.gate")] = {experts, dim, hidden};

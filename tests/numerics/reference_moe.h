@@ -30,6 +30,7 @@ struct MoeConfig {
   bool renormalise = true;
   double balance_coefficient = 0;
   double z_coefficient = 0;
+  bool residual = false;  // A dense block beside the experts, whose output is added.
 };
 
 struct MoeWeights {

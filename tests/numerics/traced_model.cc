@@ -41,7 +41,8 @@ std::vector<int32_t> random_tokens(const programs::TransformerConfig& config, ui
 std::vector<Model> models() {
   std::vector<Model> all = {{"Dense", tiny()},           {"DenseOther", tiny()},
                             {"DenseRemat", tiny()},      {"Moe", tiny_moe()},
-                            {"MoeCapacity", tiny_moe()}, {"MoeRemat", tiny_moe()}};
+                            {"MoeCapacity", tiny_moe()}, {"MoeRemat", tiny_moe()},
+                            {"MoeResidual", tiny_moe()}};
   auto other = [](programs::TransformerConfig& config) {
     config.gated = true;
     config.tied = config.positional = false;
@@ -53,6 +54,7 @@ std::vector<Model> models() {
   all[4].config.moe.capacity_factor = 0.75;
   all[4].config.moe.renormalize = false;
   all[5].config.remat = true;
+  all[6].config.moe.residual = true;
   return all;
 }
 
@@ -78,7 +80,8 @@ reference::ModelConfig reference_of(const programs::TransformerConfig& c) {
                   .capacity = narrow(programs::capacity_of(c.moe, group_tokens)),
                   .renormalise = c.moe.renormalize,
                   .balance_coefficient = c.moe.balance_coefficient,
-                  .z_coefficient = c.moe.z_coefficient}};
+                  .z_coefficient = c.moe.z_coefficient,
+                  .residual = c.moe.residual}};
 }
 
 Function loss_and_gradients(const programs::TransformerConfig& config, const Mesh& mesh) {
