@@ -5,6 +5,22 @@
 
 namespace gangway {
 
+std::vector<bool> ahead_nodes(const Function& body, const ScanLayout& layout) {
+  std::vector<bool> ahead(body.nodes.size(), false);
+  if (layout.ahead == 0) return ahead;
+  std::vector<bool> needed(body.types.size(), false);
+  for (size_t r = 0; r < body.results.size(); ++r) {
+    if (r + layout.ahead < layout.carries || r >= layout.carries) needed[body.results[r]] = true;
+  }
+  for (auto id = static_cast<NodeId>(body.nodes.size()); id-- > 0;) {
+    const Node& node = body.nodes[id];
+    const auto first = needed.begin() + node.first_result;
+    ahead[id] = std::find(first, first + node.results, true) == first + node.results;
+    for (ValueId input : node.inputs) needed[input] = needed[input] || !ahead[id];
+  }
+  return ahead;
+}
+
 void BodyTable::add(const Function& function) {
   for (const Node& node : function.nodes) {
     if (node.body == nullptr || index_.contains(node.body.get())) continue;

@@ -20,12 +20,19 @@ inline bool shares_body(Op op) { return op == Op::scan || op == Op::call; }
 
 // How a scan's operands and results are divided. Operands, and so the body's parameters: carries,
 // invariants, stacked (slices in the body). Results, and so the body's: carries, stacked.
+//
+// A local scan may work ahead (ir/transforms/overlap): each iteration computes the last `ahead` of
+// its carries for the next one, from the last `next` of its stacked operands, which show the slices
+// that the next iteration will see. In the last iteration there is nothing to work for: nodes that
+// nothing else needs (ahead_nodes) are passed over, and what they would give is never read.
 struct ScanLayout {
   explicit ScanLayout(const Attrs& attrs)
       : length(attrs.integer("length")),
         carries(static_cast<size_t>(attrs.integer("carries"))),
         invariants(static_cast<size_t>(attrs.integer("invariants"))),
-        reverse(attrs.flag("reverse")) {}
+        reverse(attrs.flag("reverse")),
+        ahead(static_cast<size_t>(attrs.integer("ahead"))),
+        next(static_cast<size_t>(attrs.integer("next"))) {}
   // Of a scan or a call, which is one iteration that sees all of its operands whole.
   explicit ScanLayout(const Node& node)
       : ScanLayout(node.op == Op::scan ? ScanLayout(node.attrs) : ScanLayout(node.inputs.size())) {}
@@ -34,14 +41,21 @@ struct ScanLayout {
   size_t carries;      // What an iteration hands to the next; each keeps its type.
   size_t invariants;   // What all iterations see whole.
   bool reverse;        // The last slices come first; results are stacked where their slices lie.
+  size_t ahead = 0;    // How many of the last carries are made an iteration ahead.
+  size_t next = 0;     // How many of the last stacked operands show the next iteration's slice.
   bool stacks = true;  // Results behind the carries have a row for each iteration: not of a call.
 
   size_t first_stacked() const { return carries + invariants; }  // Operand or parameter.
+  // Of one of `operands`.
+  bool shows_next(size_t operand, size_t operands) const { return operand + next >= operands; }
 
  private:
   explicit ScanLayout(size_t operands)
       : length(1), carries(0), invariants(operands), reverse(false), stacks(false) {}
 };
+
+// By node of a body: whether nothing but carries that are made ahead needs it.
+std::vector<bool> ahead_nodes(const Function& body, const ScanLayout& layout);
 
 // All bodies that functions name, each once, behind those that its own nodes name.
 class BodyTable {

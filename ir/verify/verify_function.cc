@@ -213,6 +213,8 @@ class FunctionVerifier {
     compare(id, node, expected, cat("from operands ", spell(inputs)));
     if (row(node.op).family == OpFamily::kCollective && !f_.local)
       add_node(id, cat(name(node), ": only local functions have it: the partitioner makes it"));
+    if (node.op == Op::scan && !f_.local && attrs.integer("ahead") + attrs.integer("next") > 0)
+      add_node(id, cat(name(node), ": only local functions work ahead: the compiler arranges it"));
     if (!mesh_ok_) return;
     if (node.op == Op::constrain) check_constrain(id, inputs[0], attrs);
     if (row(node.op).family != OpFamily::kCollective) return;

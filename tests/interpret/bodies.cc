@@ -23,8 +23,7 @@ void set_row(Literal& stacked, int64_t at, const Literal& row) {
 
 }  // namespace
 
-OfDevices run_scan(const OpCall& call, const OfDevices& operands,
-                   const std::function<OfDevices(const OfDevices&)>& run) {
+OfDevices run_scan(const OpCall& call, const OfDevices& operands, const RunBody& run) {
   const ScanLayout scan(call.attrs);
   const std::vector<Type> types = row(call.op).type_rule(call);
   OfDevices results(operands.size());
@@ -33,15 +32,20 @@ OfDevices run_scan(const OpCall& call, const OfDevices& operands,
       results[d].push_back(r < scan.carries ? operands[d][r] : filled(types[r], 0));
   }
   for (int64_t i = 0; i < scan.length; ++i) {
+    const bool is_last = i + 1 == scan.length;
     const int64_t at = scan.reverse ? scan.length - 1 - i : i;
+    const int64_t next = is_last ? at : scan.reverse ? at - 1 : at + 1;
     OfDevices arguments = operands;
     for (size_t d = 0; d < operands.size(); ++d) {
       for (size_t p = 0; p < operands[d].size(); ++p) {
         if (p < scan.carries) arguments[d][p] = results[d][p];
-        if (p >= scan.first_stacked()) arguments[d][p] = row_of(operands[d][p], at);
+        if (p < scan.first_stacked()) continue;
+        const bool shows_next = scan.shows_next(p, operands[d].size());
+        arguments[d][p] = row_of(operands[d][p], shows_next ? next : at);
       }
     }
-    const OfDevices given = run(arguments);
+    const OfDevices given =
+        run(arguments, is_last ? ahead_nodes(*call.body, scan) : std::vector<bool>());
     for (size_t d = 0; d < operands.size(); ++d) {
       for (size_t r = 0; r < types.size(); ++r) {
         if (r < scan.carries) {

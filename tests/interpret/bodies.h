@@ -13,8 +13,8 @@ namespace gangway::internal {
 
 using OfDevices = std::vector<std::vector<Literal>>;  // [device][operand or result]
 
-// `run` runs the body on all devices.
-OfDevices run_scan(const OpCall& call, const OfDevices& operands,
-                   const std::function<OfDevices(const OfDevices&)>& run);
+// `run` runs the body on all devices; `skip`: by node, those that are passed over.
+using RunBody = std::function<OfDevices(const OfDevices&, const std::vector<bool>& skip)>;
+OfDevices run_scan(const OpCall& call, const OfDevices& operands, const RunBody& run);
 
 }  // namespace gangway::internal

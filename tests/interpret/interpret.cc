@@ -91,6 +91,10 @@ class Device {
   }
   const Literal& value(ValueId id) const { return values_[id]; }
   void append(Literal literal) { values_.push_back(std::move(literal)); }
+  void append_zeros(const Node& node) {
+    const auto first = function_.types.begin() + node.first_result;
+    for (Literal& zeros : zeros_of({first, first + node.results})) append(std::move(zeros));
+  }
   void run(const Node& node, InterpretOptions options) {
     std::vector<Literal> in = inputs(node);
     std::vector<Type> types = types_of(in);
@@ -148,6 +152,11 @@ void run_together(const Function& function, NodeId id, std::vector<Device>& devi
   if (options.traffic != nullptr) options.traffic->push_back(std::move(traffic));
 }
 
+std::vector<std::vector<Literal>> run_together(const Function& function,
+                                               const std::vector<std::vector<Literal>>& arguments,
+                                               InterpretOptions options,
+                                               const std::vector<bool>& skip);
+
 // A scan or a call on all devices in lockstep: there may be collectives in its body.
 void run_body(const Node& node, std::vector<Device>& devices, InterpretOptions options) {
   internal::OfDevices operands;
@@ -155,14 +164,43 @@ void run_body(const Node& node, std::vector<Device>& devices, InterpretOptions o
   for (const Device& device : devices) operands.push_back(device.inputs(node));
   const std::vector<Type> types = types_of(operands[0]);
   const OpCall call{node.op, types, node.attrs, node.body.get()};
-  const auto run = [&](const internal::OfDevices& arguments) {
-    return interpret_local(*node.body, arguments, options);
+  const auto run = [&](const internal::OfDevices& arguments, const std::vector<bool>& skip) {
+    return run_together(*node.body, arguments, options, skip);
   };
   internal::OfDevices results =
-      node.op == Op::scan ? internal::run_scan(call, operands, run) : run(operands);
+      node.op == Op::scan ? internal::run_scan(call, operands, run) : run(operands, {});
   for (size_t d = 0; d < devices.size(); ++d) {
     for (Literal& result : results[d]) devices[d].append(std::move(result));
   }
+}
+
+// `skip`: by node, those that give zeros; empty: none.
+std::vector<std::vector<Literal>> run_together(const Function& function,
+                                               const std::vector<std::vector<Literal>>& arguments,
+                                               InterpretOptions options,
+                                               const std::vector<bool>& skip) {
+  GW_REQUIRE(static_cast<int64_t>(arguments.size()) == function.mesh.devices(),
+             "interpret_local: the mesh ", to_string(function.mesh), " has ",
+             function.mesh.devices(), " devices, got arguments of ", arguments.size());
+  std::vector<Device> devices;
+  devices.reserve(arguments.size());
+  for (const std::vector<Literal>& of_device : arguments) devices.emplace_back(function, of_device);
+  for (NodeId id = 0; id < function.nodes.size(); ++id) {
+    const Node& node = function.nodes[id];
+    if (!skip.empty() && skip[id]) {
+      for (Device& device : devices) device.append_zeros(node);
+    } else if (internal::group_reference_of(node.op) != nullptr) {
+      run_together(function, id, devices, options);
+    } else if (shares_body(node.op)) {
+      run_body(node, devices, options);
+    } else {
+      for (Device& device : devices) device.run(node, options);
+    }
+  }
+  std::vector<std::vector<Literal>> results;
+  results.reserve(devices.size());
+  for (const Device& device : devices) results.push_back(device.results());
+  return results;
 }
 
 }  // namespace
@@ -171,9 +209,10 @@ std::vector<Literal> evaluate(const OpCall& call, const std::vector<Literal>& in
                               InterpretOptions options) {
   if (call.op == Op::fusion || call.op == Op::call) return interpret(*call.body, inputs, options);
   if (call.op == Op::scan) {
-    return internal::run_scan(call, {inputs}, [&](const internal::OfDevices& arguments) {
+    const auto run = [&](const internal::OfDevices& arguments, const std::vector<bool>&) {
       return internal::OfDevices{interpret(*call.body, arguments[0], options)};
-    })[0];
+    };
+    return internal::run_scan(call, {inputs}, run)[0];
   }
   internal::Reference reference = internal::reference_of(call.op);
   if (reference == nullptr) {
@@ -198,26 +237,7 @@ std::vector<Literal> interpret(const Function& function, const std::vector<Liter
 std::vector<std::vector<Literal>> interpret_local(
     const Function& function, const std::vector<std::vector<Literal>>& arguments,
     InterpretOptions options) {
-  GW_REQUIRE(static_cast<int64_t>(arguments.size()) == function.mesh.devices(),
-             "interpret_local: the mesh ", to_string(function.mesh), " has ",
-             function.mesh.devices(), " devices, got arguments of ", arguments.size());
-  std::vector<Device> devices;
-  devices.reserve(arguments.size());
-  for (const std::vector<Literal>& of_device : arguments) devices.emplace_back(function, of_device);
-  for (NodeId id = 0; id < function.nodes.size(); ++id) {
-    const Node& node = function.nodes[id];
-    if (internal::group_reference_of(node.op) != nullptr) {
-      run_together(function, id, devices, options);
-    } else if (shares_body(node.op)) {
-      run_body(node, devices, options);
-    } else {
-      for (Device& device : devices) device.run(node, options);
-    }
-  }
-  std::vector<std::vector<Literal>> results;
-  results.reserve(devices.size());
-  for (const Device& device : devices) results.push_back(device.results());
-  return results;
+  return run_together(function, arguments, options, {});
 }
 
 }  // namespace gangway

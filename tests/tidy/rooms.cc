@@ -35,12 +35,13 @@ std::vector<Room> ir_rooms() {
       {"ir/transforms/conversions",
        graphs() + Names{"ir/build", "ir/transforms/rewrite", "ir/transforms/propagation"}},
       {"ir/transforms/fusion", graphs() + Names{"ir/transforms/rewrite"}},
+      {"ir/transforms/overlap", graphs() + Names{"ir/transforms/rewrite"}},
       {"ir/transforms/memory", graphs() + Names{"ir/plan"}},
       {"ir/transforms/sections", graphs() + Names{"ir/plan"}},
-      {"ir/transforms",
-       graphs() + Names{"ir/verify", "ir/plan", "ir/transforms/rewrite",
-                        "ir/transforms/propagation", "ir/transforms/conversions",
-                        "ir/transforms/fusion", "ir/transforms/memory", "ir/transforms/sections"}},
+      {"ir/transforms", graphs() + Names{"ir/verify", "ir/plan", "ir/transforms/rewrite",
+                                         "ir/transforms/propagation", "ir/transforms/conversions",
+                                         "ir/transforms/fusion", "ir/transforms/overlap",
+                                         "ir/transforms/memory", "ir/transforms/sections"}},
   };
 }
 

@@ -55,7 +55,9 @@ std::vector<Type> scan_type(const OpCall& call) {
   need_between(call, "length", 0, kScanLengthMax);
   const auto operands = static_cast<int64_t>(call.inputs.size());
   const int64_t carried = need_between(call, "carries", 0, operands);
-  need_between(call, "invariants", 0, operands - carried);
+  const int64_t shared = need_between(call, "invariants", 0, operands - carried);
+  need_between(call, "ahead", 0, carried);
+  need_between(call, "next", 0, operands - carried - shared);
   need_body(call);
   const ScanLayout scan(call.attrs);
   for (size_t i = 0; i < call.inputs.size(); ++i) {
@@ -112,7 +114,11 @@ std::vector<OpRow> body_rows() {
        .attrs = {{"length", AttrKind::kInt, {}, "how many iterations"},
                  {"carries", AttrKind::kInt, {}, "how many operands are carries"},
                  {"invariants", AttrKind::kInt, int64_t{0}, "how many behind them are invariants"},
-                 {"reverse", AttrKind::kBool, false, "the last slices come first"}},
+                 {"reverse", AttrKind::kBool, false, "the last slices come first"},
+                 {"ahead", AttrKind::kInt, int64_t{0},
+                  "local: how many of the last carries are made for the next iteration"},
+                 {"next", AttrKind::kInt, int64_t{0},
+                  "local: how many of the last stacked operands show its slices"}},
        .type_rule = scan_type,
        .factors = whole_factors,
        .gradient = body_gradient,

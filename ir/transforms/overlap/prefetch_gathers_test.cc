@@ -1,0 +1,153 @@
+#include "ir/transforms/overlap/prefetch_gathers.h"
+
+#include <gtest/gtest.h>
+
+#include "ir/build/autodiff.h"
+#include "ir/build/builder.h"
+#include "ir/build/ops.h"
+#include "ir/build/scan.h"
+#include "ir/graph/bodies.h"
+#include "ir/text/text.h"
+#include "ir/transforms/conversions/partition.h"
+#include "ir/transforms/propagation/propagate_shardings.h"
+#include "ir/transforms/rewrite/simplify.h"
+#include "ir/verify/verify.h"
+#include "tests/interpret/interpret.h"
+#include "tests/support/random_batch_graph.h"
+#include "tests/support/seed.h"
+
+namespace gangway {
+namespace {
+
+const Mesh kMesh{{{"data", 2}}};
+
+// A stack of layers and its gradients, stored in parts over "data".
+Function layers(int64_t length, bool reverse) {
+  Builder b("f", kMesh);
+  const Value x = b.parameter("x", f64({64, 4}), {{"data", shard(0)}});
+  const Value gain = b.parameter("gain", f64({4}));
+  Tree weights;
+  weights.set("up", b.parameter("up", f64({length, 4, 6}), {{"data", shard(1)}}));
+  weights.set("down", b.parameter("down", f64({length, 6, 4}), {{"data", shard(2)}}));
+  const auto loss = [&](const Tree& w, Value in) {
+    const ScanOperands operands{.length = length,
+                                .carries = in,
+                                .invariants = gain,
+                                .stacked = w,
+                                .reverse = reverse,
+                                .name = "layer"};
+    const Scanned out = scan(b, operands, [](const ScanStep& at) -> Scanned {
+      const Value h = tanh(dot(Value(at.carries) * Value(at.invariants), at.slices["up"]));
+      const Value y = Value(at.carries) + dot(h, at.slices["down"]);
+      return {.carries = y, .stacked = mean(y, {0})};
+    });
+    b.result("means", out.stacked);
+    return mean(square(out.carries));
+  };
+  auto [value, grads] = value_and_grad(loss)(weights, x);
+  b.result("loss", value);
+  b.result("up'", grads["up"]);
+  b.result("down'", grads["down"]);
+  return b.build();
+}
+
+struct Partition {
+  Function local;
+  std::vector<std::vector<Literal>> arguments;  // By device.
+};
+
+Partition partitioned(const Function& global) {
+  const Function simple = simplify(global);
+  std::vector<Sharding> parameters;
+  for (const Parameter& p : simple.parameters)
+    parameters.push_back(canonical(simple.mesh, resolve(simple.mesh, p.placements)));
+  const Propagation found = propagate_shardings(simple, parameters);
+  Partition made;
+  made.local = simplify(partition(simple, found, parameters, {}).function);
+  std::mt19937_64 random(testing::test_seed());
+  for (int device = 0; device < 2; ++device)
+    made.arguments.push_back(testing::random_arguments(random, made.local));
+  return made;
+}
+
+int count(const Function& function, Op op) {
+  int found = 0;
+  for (const Node& node : function.nodes) found += node.op == op;
+  return found;
+}
+
+std::vector<const Node*> scans(const Function& function) {
+  std::vector<const Node*> found;
+  for (const Node& node : function.nodes) {
+    if (node.op == Op::scan) found.push_back(&node);
+  }
+  return found;
+}
+
+int64_t bytes(const std::vector<Traffic>& traffic) {
+  int64_t sum = 0;
+  for (const Traffic& node : traffic) {
+    for (int64_t sent : node.sent) sum += sent;
+  }
+  return sum;
+}
+
+TEST(PrefetchGathers, GivesTheSameAndSendsNoMore) {
+  for (const bool reverse : {false, true}) {
+    for (const int64_t length : {2, 3, 5}) {
+      const Partition before = partitioned(layers(length, reverse));
+      const Function after = prefetch_gathers(before.local);
+      SCOPED_TRACE(print(after, {.locations = false}));
+      EXPECT_EQ(verify(after).size(), 0u);
+      std::vector<Traffic> sent_before, sent_after;
+      EXPECT_EQ(interpret_local(after, before.arguments, {.traffic = &sent_after}),
+                interpret_local(before.local, before.arguments, {.traffic = &sent_before}));
+      EXPECT_GT(bytes(sent_before), 0);
+      EXPECT_EQ(bytes(sent_after), bytes(sent_before));
+    }
+  }
+}
+
+TEST(PrefetchGathers, TheNextIterationsTensorsAreGatheredAtTheBeginOfThisOne) {
+  const Function after = prefetch_gathers(partitioned(layers(3, false)).local);
+  ASSERT_EQ(scans(after).size(), 2u) << "forward and backward";
+  EXPECT_EQ(count(after, Op::all_gather), 4) << "the first layer's, each way";
+  for (const Node* scan : scans(after)) {
+    const ScanLayout layout(*scan);
+    EXPECT_EQ(layout.ahead, 2u);
+    EXPECT_EQ(layout.next, 2u);
+    EXPECT_EQ(count(*scan->body, Op::all_gather), 2);
+    EXPECT_EQ(scan->body->nodes[0].op, Op::all_gather);
+    const std::vector<bool> ahead = ahead_nodes(*scan->body, layout);
+    for (NodeId id = 0; id < ahead.size(); ++id)
+      EXPECT_EQ(ahead[id], scan->body->nodes[id].op == Op::all_gather) << id;
+  }
+}
+
+TEST(PrefetchGathers, OneIterationHasNoNext) {
+  const Partition before = partitioned(layers(1, false));
+  EXPECT_TRUE(same_graph(prefetch_gathers(before.local), before.local));
+}
+
+TEST(PrefetchGathers, WhatDependsOnTheIterationBeforeStays) {
+  Builder b("f", kMesh);
+  const Value x = b.parameter("x", f64({4, 4}), {{"data", shard(0)}});
+  const Value w = b.parameter("w", f64({3, 4, 4}));
+  b.result(
+      "y",
+      scan(b, {.length = 3, .carries = x, .stacked = w}, [](const ScanStep& at) -> Scanned {
+        const Value whole = at.builder.shard(at.carries, {{"data", replicate()}});
+        return {.carries = at.builder.shard(dot(tanh(whole), at.slices), {{"data", shard(0)}})};
+      }).carries);
+  const Partition before = partitioned(b.build());
+  EXPECT_EQ(count(*scans(before.local)[0]->body, Op::all_gather), 1);
+  EXPECT_TRUE(same_graph(prefetch_gathers(before.local), before.local));
+}
+
+TEST(PrefetchGathers, TheTextFormReadsBack) {
+  const Function after = prefetch_gathers(partitioned(layers(3, true)).local);
+  EXPECT_TRUE(same_graph(parse_function(print(after)), after));
+}
+
+}  // namespace
+}  // namespace gangway
