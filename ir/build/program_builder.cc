@@ -319,6 +319,23 @@ Tree ProgramBuilder::state(const std::string& name, const StateTree& specs,
   return values;
 }
 
+std::vector<PlacementRule> ProgramBuilder::like(Value state) const {
+  const auto found = impl_->nodes_of_values.find(impl_->is_traced(state) ? state.id() : kNone);
+  GW_REQUIRE(found != impl_->nodes_of_values.end(),
+             "like: expected what state(), input() or source() of this program gave");
+  const auto at = std::ranges::find(impl_->arguments, found->second, &Edge::node);
+  const Parameter& said =
+      impl_->main.function().parameters[static_cast<size_t>(at - impl_->arguments.begin())];
+  std::vector<PlacementRule> rules;
+  for (size_t i = 0; i < said.placements.size(); ++i) {
+    const int priority = said.priorities.empty() ? 0 : said.priorities[i];
+    auto same = std::ranges::find(rules, priority, &PlacementRule::priority);
+    if (same == rules.end()) same = rules.insert(rules.end(), {"*", {}, priority});
+    same->placements.push_back(said.placements[i]);
+  }
+  return rules;
+}
+
 Value ProgramBuilder::shard(Value value, const AxisPlacements& placements, int priority, Loc loc) {
   return impl_->main.shard(value, placements, priority, loc);
 }

@@ -80,6 +80,8 @@ class ProgramBuilder {
               Loc loc = Loc::current());
   Tree state(const std::string& name, const StateTree& specs,
              const std::vector<PlacementRule>& rules = {}, Loc loc = Loc::current());
+  // The placements of a state, as rules that give any other state the same ("*").
+  std::vector<PlacementRule> like(Value state) const;
   Value input(const std::string& name, Type type, AxisPlacements placements = {},
               Loc loc = Loc::current());
   Value source(const std::string& name, SourceSpec spec, Type type, AxisPlacements placements = {},

@@ -81,6 +81,27 @@ TEST(ProgramBuilder, RandomInitialisersDependOnNameAndSeedAlone) {
   EXPECT_NE(text(1, false), text(2, false));
 }
 
+TEST(ProgramBuilder, AStateCanBePlacedLikeAnother) {
+  ProgramBuilder b("p", Mesh{{{"data", 2}, {"model", 2}}});
+  StateTree specs;
+  specs.set("w", zeros(f32({4, 4})));
+  Tree params = b.state("params", specs,
+                        {{"*.w", {{"model", shard(1)}}, 1}, {"*.w", {{"data", shard(0)}}, 2}});
+  const std::vector<PlacementRule> like = b.like(params["w"]);
+  ASSERT_EQ(like.size(), 2u);
+  EXPECT_THAT(error_of([&] { b.like(params["w"] * 2.0); }).what(), HasSubstr("like: expected"));
+  Value m = b.state("m", StateTree(zeros(f32({4, 4}))), like);
+  b.update(m, m * 0.5);
+  b.output("w", sum(params["w"]));
+  const Program program = b.build();
+  const auto& parameters =
+      program.functions[program.nodes[program.nodes.back().inputs[0].node].function]->parameters;
+  EXPECT_EQ(program.nodes[program.find(NodeKind::kState, "m")].placements,
+            program.nodes[program.find(NodeKind::kState, "params.w")].placements);
+  EXPECT_EQ(parameters[0].priorities, parameters[1].priorities);
+  EXPECT_EQ(parameters[1].priorities, (std::vector<int>{1, 2}));
+}
+
 TEST(ProgramBuilder, PlacementRulesApplyByGlobFirstMatchWins) {
   ProgramBuilder b("p", Mesh{{{"expert", 2}}});
   StateTree specs;

@@ -20,6 +20,28 @@ namespace {
 // better done first, and from how many that it has a conversion may begin.
 constexpr size_t kWantedMax = 8, kBegunFromMax = 16;
 
+// A weight that is gathered is gathered for each pass by itself: kept from the forward into the
+// backward pass, all of them would lie whole at once.
+enum class Pass : uint8_t { kBoth, kForward, kBackward };
+
+Pass pass_of(const NodeInfo& info) {
+  const bool is_backward =
+      info.reason == Reason::kGradient || info.reason == Reason::kRematerialize;
+  return is_backward ? Pass::kBackward : Pass::kForward;
+}
+
+// Parameters, and what is made of one alone without mixing its elements (its conversion to the type
+// that is computed with).
+std::vector<bool> weights(const Function& global) {
+  std::vector<bool> is_weight(global.types.size(), false);
+  for (ValueId p = 0; p < global.parameters.size(); ++p) is_weight[p] = true;
+  for (const Node& node : global.nodes) {
+    if (node.op == Op::convert || node.op == Op::transpose || node.op == Op::constrain)
+      is_weight[node.first_result] = is_weight[node.inputs[0]];
+  }
+  return is_weight;
+}
+
 // What a function and its bodies have in common.
 struct Shared {
   const Propagation& propagation;
@@ -38,6 +60,7 @@ class Partitioner {
         out_(global),
         producers_(producers(global)),
         planner_(shared.planner),
+        is_weight_(weights(global)),
         made_(global.types.size()),
         wanted_(global.types.size()) {
     out_.target().local = true;
@@ -74,6 +97,7 @@ class Partitioner {
   struct Made {
     Sharding sharding;  // Canonical.
     ValueId local = kNone;
+    Pass pass = Pass::kBoth;  // Of which it is.
   };
 
   std::shared_ptr<const Function> local_body(NodeId id) {
@@ -103,13 +127,19 @@ class Partitioner {
   }
 
   void keep(ValueId value, Sharding sharding, ValueId local) {
-    made_[value].push_back({canonical(global_.mesh, std::move(sharding)), local});
+    const bool is_own = made_[value].empty();
+    made_[value].push_back({canonical(global_.mesh, std::move(sharding)), local,
+                            is_own || !is_weight_[value] ? Pass::kBoth : pass_});
+  }
+
+  bool is_of_this_pass(const Made& made) const {
+    return made.pass == Pass::kBoth || made.pass == pass_;
   }
 
   std::optional<ValueId> found(ValueId value, const Sharding& canonical_sharding) {
     for (const Made& made : made_[value]) {
       ++looked_at_;
-      if (made.sharding == canonical_sharding) return made.local;
+      if (made.sharding == canonical_sharding && is_of_this_pass(made)) return made.local;
     }
     return std::nullopt;
   }
@@ -134,6 +164,8 @@ class Partitioner {
 
   void visit(NodeId id) {
     const Node& old = global_.nodes[id];
+    pass_ = pass_of(global_.infos[id]);
+    loc_ = global_.infos[id].loc;
     Node node = old;
     std::vector<Type> global_inputs, inputs;
     global_inputs.reserve(node.inputs.size());
@@ -224,6 +256,7 @@ class Partitioner {
     Way best;
     for (const Made& made :
          std::span(made_[value]).first(std::min(made_[value].size(), kBegunFromMax))) {
+      if (!is_of_this_pass(made)) continue;
       const ConversionPath& path = planner_.plan(global_.types[value], made.sharding, to);
       ++looked_at_;
       if (best.path == nullptr || path.cost_ps < best.path->cost_ps) best = {made.local, &path};
@@ -278,7 +311,7 @@ class Partitioner {
 
   NodeInfo derived(ValueId value) const {
     const NodeId id = producers_[value];
-    uint32_t loc = id == kNone ? kNone : global_.infos[id].loc;
+    uint32_t loc = id == kNone ? loc_ : global_.infos[id].loc;
     return {.loc = loc, .origin = id, .reason = Reason::kPartition};
   }
 
@@ -288,6 +321,9 @@ class Partitioner {
   Rewriter out_;
   std::vector<NodeId> producers_;
   ConversionPlanner& planner_;
+  std::vector<bool> is_weight_;                // By ValueId.
+  Pass pass_ = Pass::kForward;                 // Of the node that is visited.
+  uint32_t loc_ = kNone;                       // The same: what parameters are converted for.
   std::vector<std::vector<Made>> made_;        // By ValueId; the producer's own first.
   std::vector<std::vector<Sharding>> wanted_;  // By ValueId: what its first readers want.
   uint64_t looked_at_ = 0;

@@ -8,6 +8,10 @@
 // and broadcasts are computed again instead. Results never stay partial. The bodies of scans and
 // calls are partitioned alike, each once; what they need converted is converted in them.
 //
+// A weight (a parameter, or its conversion to another type) is converted for the forward and for
+// the backward pass separately: else those of all layers would lie whole at once (FSDP, Zhao et al.
+// 2023).
+//
 // Threads: a pure function.
 // Cost: linear in nodes; a conversion is looked for once for each type and pair of shardings.
 #pragma once

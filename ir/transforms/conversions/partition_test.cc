@@ -5,8 +5,10 @@
 
 #include <algorithm>
 
+#include "ir/build/autodiff.h"
 #include "ir/build/builder.h"
 #include "ir/build/ops.h"
+#include "ir/transforms/rewrite/simplify.h"
 #include "ir/verify/verify.h"
 
 namespace gangway {
@@ -77,6 +79,20 @@ TEST(Partition, EachValueIsConvertedOnceForEachShardingWanted) {
   b.result("c", tanh(cumsum(y, 0)));
   const Function local = partitioned(b.build()).function;
   EXPECT_EQ(std::ranges::count(ops(local), "all_gather"), 2) << "of y and of its double";
+}
+
+TEST(Partition, AWeightIsGatheredForEachPassByItself) {
+  Builder b("passes", kMesh);
+  Value x = b.parameter("x", f32({8, 16}), kRows);
+  Value w = b.parameter("w", f32({16, 16}), kRows);
+  b.set_priorities(w, {2});
+  Value y = dot(tanh(dot(x, w)), w);
+  b.result("y", y);
+  b.result("dx", gradients(sum(y), {x})[0]);
+  const Function local = partitioned(b.build()).function;
+  require_valid(local);
+  EXPECT_EQ(std::ranges::count(ops(local), "all_gather"), 2);
+  EXPECT_EQ(std::ranges::count(ops(simplify(local)), "all_gather"), 2) << "they are not merged";
 }
 
 TEST(Partition, ASumThatIsWantedWholeAndInPartsIsReducedOnce) {

@@ -27,6 +27,9 @@ int level_of(Op op) {
              : 1;
 }
 
+// p, m and v: what decides of an optimizer step's operands.
+constexpr size_t kAdamwStates = 3;
+
 // The node numbers that wait for a visit, the smallest first, each once.
 class Waiting {
  public:
@@ -253,6 +256,7 @@ class CutDecider {
     };
     const Node& node = global_.nodes[id];
     for (size_t i = 0; i < node.inputs.size(); ++i) {
+      if (node.op == Op::adamw && i >= kAdamwStates) break;
       const Placement& placed = layout(node.inputs[i], axis);
       ask(node.inputs[i], factor_of_input(id, i, placed), placed);
     }

@@ -14,6 +14,9 @@
 // stay where they are, activations move), and only then in bytes: so a larger batch or more devices
 // seldom change who wins, and annotations of different priorities never leave it to them.
 //
+// The states of an optimizer decide where its gradient lies, never the other way round: one
+// gradient moves instead of three states.
+//
 // A value's layout is where its readers meet it: what its producer gives may still be a sum that is
 // not done (partial), or whole, and is converted once.
 //

@@ -51,7 +51,9 @@ class Placer {
     out_.required[id].assign(node.inputs.size(), replicated(global_.mesh));
     for (size_t axis = 0; axis < global_.mesh.axes.size(); ++axis) {
       if (global_.mesh.axes[axis].size == 1) continue;
-      if (cuts_.nodes[id][axis].factor >= 0) {
+      if (adds_terms(id, axis)) {
+        place_sum(id, axis);
+      } else if (cuts_.nodes[id][axis].factor >= 0) {
         place_cut(id, axis);
       } else if (joint_.is_tie(id)) {
         place_tie(id, axis);
@@ -88,6 +90,21 @@ class Placer {
         give(node.first_result + r, axis, replicate(), {cut.from, id});
       }
     }
+  }
+
+  // A sum whose operands are all sums along the axis that are not done: they are added as they are,
+  // and the result is reduced once, to where its readers want it.
+  bool adds_terms(NodeId id, size_t axis) const {
+    const Node& node = global_.nodes[id];
+    if (node.op != Op::add && node.op != Op::sub) return false;
+    return std::ranges::all_of(node.inputs, [&](ValueId input) {
+      return is_partial(out_.shardings[input][axis]) && is_float(global_.types[input].dtype);
+    });
+  }
+
+  void place_sum(NodeId id, size_t axis) {
+    for (Sharding& required : out_.required[id]) required[axis] = partial();
+    give(global_.nodes[id].first_result, axis, partial(), {global_.nodes[id].inputs[0], id});
   }
 
   void place_tie(NodeId id, size_t axis) {

@@ -1,5 +1,6 @@
 // What each node gives and wants, from how nodes are cut: a reduced factor that is cut makes the
 // result partial; ops that are linear in a partial operand pass it on, others force its sum first;
+// terms of several sums are added before they are reduced, also where readers want the sum cut;
 // what nothing decides is replicated.
 //
 // Carries that are sums (sum_carries.h) are assumed to stay partial on every axis that does not cut

@@ -224,6 +224,33 @@ TEST(Propagation, AllReadersOfASumSettleItAlike) {
   EXPECT_EQ(found.given(Op::sum_squares), "{data: partial}");
 }
 
+// One gradient moves, not three states.
+TEST(Propagation, AnOptimizersStatesAreNeverCutAsItsGradientIs) {
+  Builder b("step", kMesh);
+  Value p = b.parameter("p", f32({16, 16})), m = b.parameter("m", f32({16, 16}));
+  Value v = b.parameter("v", f32({16, 16})), one = b.parameter("one", f32());
+  Value g = b.shard(b.parameter("g", f32({16, 16})) * 2.0, {{"model", shard(0)}});
+  AdamwState next = adamw({p, m, v}, g, {one, one, one, one}, {});
+  b.result("p", next.p);
+  b.result("m", next.m);
+  b.result("v", next.v);
+  const Propagated found(b);
+  EXPECT_EQ(found.given(Op::mul), "{model: shard(0)}");
+  for (size_t i = 0; i < 4; ++i) EXPECT_EQ(found.wanted(Op::adamw, i), "{}") << i;
+}
+
+TEST(Propagation, TermsOfSumsAreAddedBeforeTheyAreReduced) {
+  Builder b("terms", kMesh);
+  const AxisPlacements rows = {{"data", shard(0)}};
+  Value x = b.parameter("x", f32({8, 16}), rows), y = b.parameter("y", f32({8, 16}), rows);
+  Value total = sum(x, {0}) + sum(y, {0});
+  b.result("y", b.shard(total, {{"data", shard(0)}}, 1));
+  const Propagated p(b);
+  EXPECT_EQ(p.given(Op::add), "{data: partial}");
+  EXPECT_EQ(p.wanted(Op::add, 0), "{data: partial}");
+  EXPECT_EQ(p.wanted(Op::constrain, 0), "{data: shard(0)}");
+}
+
 TEST(Propagation, CutOrdersTravel) {
   Builder b("f", kMesh);
   Value x = b.parameter("x", f32({16, 4}), {{"data", shard(0, 1)}, {"model", shard(0)}});

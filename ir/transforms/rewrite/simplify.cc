@@ -18,8 +18,11 @@ bool is_identity(const Function& function, const Node& node) {
   return function.types[node.inputs[0]] == function.types[node.first_result];
 }
 
-// Nodes whose result must not be shared: each is meant to run where it stands.
-bool is_unique(Op op) { return op == Op::barrier || op == Op::timed || op == Op::custom_call; }
+// Nodes whose result must not be shared: each is meant to run where it stands. Of collectives that
+// partition() inserted two are alike only where a weight is gathered for each pass by itself.
+bool is_unique(Op op) {
+  return op == Op::barrier || op == Op::timed || op == Op::custom_call || row(op).meets;
+}
 
 bool any_live(const std::vector<bool>& live, const Node& node) {
   const auto first = live.begin() + node.first_result;
