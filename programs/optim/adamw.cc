@@ -1,5 +1,6 @@
 #include "programs/optim/adamw.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "ir/build/ops.h"
@@ -21,10 +22,23 @@ std::vector<Leaf> leaves(const Tree& tree) {
 // 1 - beta^step, to the last digits also where that is nearly 0.
 Value correction(Value step, double beta) { return -expm1(step * std::log(beta)); }
 
+// Those of the parameter, and what `moments` says of its name.
+std::vector<PlacementRule> rules_of_moments(ProgramBuilder& b, const Leaf& parameter,
+                                            const std::vector<PlacementRule>& moments) {
+  std::vector<PlacementRule> rules = b.like(parameter.value);
+  for (const PlacementRule& rule : moments) {
+    if (!matches(rule.pattern, parameter.name)) continue;
+    auto same = std::ranges::find(rules, rule.priority, &PlacementRule::priority);
+    if (same == rules.end()) same = rules.insert(rules.end(), {"*", {}, rule.priority});
+    same->placements.insert(same->placements.end(), rule.placements.begin(), rule.placements.end());
+  }
+  return rules;
+}
+
 }  // namespace
 
 AdamwResult adamw(ProgramBuilder& b, const Tree& params, const Tree& grads,
-                  const AdamwConfig& config, Loc loc) {
+                  const AdamwConfig& config, const std::vector<PlacementRule>& moments, Loc loc) {
   const LocScope at(loc);
   std::vector<Leaf> parameters = leaves(params), gradients = leaves(grads);
   GW_REQUIRE(!parameters.empty() && parameters.size() == gradients.size(),
@@ -49,9 +63,10 @@ AdamwResult adamw(ProgramBuilder& b, const Tree& params, const Tree& grads,
                        .grad_scale = scale};
   for (size_t i = 0; i < parameters.size(); ++i) {
     const auto& [name, p] = parameters[i];
+    const std::vector<PlacementRule> rules = rules_of_moments(b, parameters[i], moments);
     AdamwState state{.p = p,
-                     .m = b.state("adamw.m." + name, zeros(p.type())),
-                     .v = b.state("adamw.v." + name, zeros(p.type()))};
+                     .m = b.state("adamw.m." + name, StateTree(zeros(p.type())), rules),
+                     .v = b.state("adamw.v." + name, StateTree(zeros(p.type())), rules)};
     AdamwOptions options{.beta1 = config.beta1,
                          .beta2 = config.beta2,
                          .eps = config.eps,

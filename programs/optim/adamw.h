@@ -2,9 +2,12 @@
 // clipping: Pascanu et al. 2013).
 //
 // The learning rate and the step are run-time inputs, "lr" and "step": a schedule never recompiles.
-// Moments are state, "adamw.m.<name>" and "adamw.v.<name>", in the parameters' type and placement.
+// Moments are state, "adamw.m.<name>" and "adamw.v.<name>", in the parameters' type and placement;
+// `moments` may cut them further, by rules on the parameters' names (ZeRO's first stage).
 // Threads: traces on the builder's thread.
 #pragma once
+
+#include <vector>
 
 #include "ir/build/program_builder.h"
 #include "ir/build/tree.h"
@@ -26,6 +29,7 @@ struct AdamwResult {
 
 // Updates `params`, with `grads` of the same shape.
 AdamwResult adamw(ProgramBuilder& b, const Tree& params, const Tree& grads,
-                  const AdamwConfig& config, Loc loc = Loc::current());
+                  const AdamwConfig& config, const std::vector<PlacementRule>& moments = {},
+                  Loc loc = Loc::current());
 
 }  // namespace gangway::programs

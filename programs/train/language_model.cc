@@ -2,6 +2,7 @@
 
 #include "ir/build/autodiff.h"
 #include "ir/build/ops.h"
+#include "programs/strategies/data_parallel.h"
 
 namespace gangway::programs {
 namespace {
@@ -20,13 +21,15 @@ struct Step {
   Tree grads;
 };
 
-Step differentiate(const TransformerConfig& model, const Tree& params, Value tokens) {
+Step differentiate(ProgramBuilder& b, const TransformerConfig& model, const Strategy& strategy,
+                   const Tree& params, Value tokens) {
   Step step;
   auto loss = [&](const Tree& p, Value t) {
     step.losses = transformer_loss(model, p, t);
     return step.losses.total;
   };
   step.grads = value_and_grad(loss)(params, tokens).second;
+  if (!strategy.gradients.empty()) step.grads = b.shard_all("", step.grads, strategy.gradients);
   return step;
 }
 
@@ -37,14 +40,15 @@ Value average(Value total, Value term, int64_t parts) {
 
 // Averages over microbatches; tokens: i32[batch, seq], cut over its rows. Microbatch i takes every
 // accumulate-th row, so that each device's rows stay its own.
-Step accumulate(const LanguageModelConfig& config, const Tree& params, Value tokens) {
+Step accumulate(ProgramBuilder& b, const LanguageModelConfig& config, const Strategy& strategy,
+                const Tree& params, Value tokens) {
   const int64_t parts = config.accumulate, micro = config.batch / parts, seq = config.model.seq;
-  if (parts == 1) return differentiate(config.model, params, tokens);
+  if (parts == 1) return differentiate(b, config.model, strategy, params, tokens);
   tokens = reshape(tokens, {micro, parts, seq});
   Step total;
   for (int64_t i = 0; i < parts; ++i) {
     Value rows = reshape(slice(tokens, 1, i, i + 1), {micro, seq});
-    Step step = differentiate(config.model, params, rows);
+    Step step = differentiate(b, config.model, strategy, params, rows);
     Losses& sum = total.losses;
     sum.total = average(sum.total, step.losses.total, parts);
     sum.cross_entropy = average(sum.cross_entropy, step.losses.cross_entropy, parts);
@@ -64,26 +68,56 @@ Step accumulate(const LanguageModelConfig& config, const Tree& params, Value tok
   return total;
 }
 
-void require_batch(const LanguageModelConfig& config, const Mesh& mesh) {
-  const int64_t devices = mesh.devices();
-  GW_REQUIRE(config.accumulate > 0 && config.batch % (config.accumulate * devices) == 0,
+// The axes that cut a batch cut each of its microbatches, and the groups that experts' tokens are
+// routed in, so that no row moves for them.
+void require_batch(const LanguageModelConfig& config, const Mesh& mesh, const Strategy& strategy) {
+  const int64_t rows = parts_of(mesh, strategy.batch, 0),
+                columns = parts_of(mesh, strategy.batch, 1);
+  const int64_t whole = config.accumulate * rows;
+  GW_REQUIRE(config.accumulate > 0 && config.batch % whole == 0,
              "train_step: the batch must divide over microbatches and devices: batch is ",
-             config.batch, ", ", config.accumulate, " microbatches, ", devices, " devices");
-  GW_REQUIRE(config.model.moe.experts == 0 || config.model.moe.groups % devices == 0,
+             config.batch, ", ", config.accumulate, " microbatches, ", rows,
+             " devices that it is cut over: expected a multiple of ", whole);
+  GW_REQUIRE(config.model.moe.experts == 0 || config.model.moe.groups % rows == 0,
              "train_step: moe groups must divide over the devices: groups is ",
-             config.model.moe.groups, ", ", devices, " devices");
+             config.model.moe.groups, ", ", rows,
+             " devices that the batch is cut over: expected a multiple of ", rows,
+             ", or more of the mesh's axes for something else");
+  GW_REQUIRE(config.model.seq % columns == 0,
+             "train_step: sequences must divide over the devices: seq is ", config.model.seq, ", ",
+             columns, " devices that it is cut over");
+}
+
+// The model with its activations placed as the strategy says.
+LanguageModelConfig placed(LanguageModelConfig config, const Strategy& strategy) {
+  config.model.activations = strategy.activations;
+  return config;
+}
+
+// A source is cut by rows; what divides the sequences is said of its batch.
+Value batch_of(ProgramBuilder& b, const std::string& name, const LanguageModelConfig& config,
+               const Strategy& strategy) {
+  AxisPlacements rows, columns;
+  for (const auto& item : strategy.batch) (item.second.dim == 0 ? rows : columns).push_back(item);
+  const Type type = i32({config.batch, config.model.seq});
+  Value tokens = b.source(name, windows(config, name == "heldout"), type, rows);
+  return columns.empty() ? tokens : b.shard(tokens, columns, kBatchPriority);
+}
+
+Tree parameters_of(ProgramBuilder& b, const LanguageModelConfig& config, const Strategy& strategy) {
+  return b.state("params", transformer_parameters(config.model),
+                 below("params", strategy.parameters));
 }
 
 }  // namespace
 
-Program train_step(const LanguageModelConfig& config, const Mesh& mesh) {
-  require_batch(config, mesh);
+Program train_step(const LanguageModelConfig& config, const Mesh& mesh, const Strategy& strategy) {
+  require_batch(config, mesh, strategy);
   ProgramBuilder b("train_step", mesh, config.seed);
-  Tree params = b.state("params", transformer_parameters(config.model));
-  Value tokens = b.source("tokens", windows(config, false), i32({config.batch, config.model.seq}),
-                          {{"data", shard(0)}});
-  Step step = accumulate(config, params, tokens);
-  AdamwResult update = adamw(b, params, step.grads, config.optimizer);
+  Tree params = parameters_of(b, config, strategy);
+  Value tokens = batch_of(b, "tokens", config, strategy);
+  Step step = accumulate(b, placed(config, strategy), strategy, params, tokens);
+  AdamwResult update = adamw(b, params, step.grads, config.optimizer, strategy.moments);
   b.output("loss", step.losses.total);
   b.output("cross_entropy", step.losses.cross_entropy);
   b.output("grad_norm", update.grad_norm);
@@ -97,20 +131,33 @@ Program train_step(const LanguageModelConfig& config, const Mesh& mesh) {
   return b.build();
 }
 
-Program evaluate(const LanguageModelConfig& config, const Mesh& mesh) {
-  require_batch(config, mesh);
+Program train_step(const LanguageModelConfig& config, const Mesh& mesh) {
+  return train_step(config, mesh, data_parallel(mesh));
+}
+
+Program evaluate(const LanguageModelConfig& config, const Mesh& mesh, const Strategy& strategy) {
+  require_batch(config, mesh, strategy);
   ProgramBuilder b("evaluate", mesh, config.seed);
-  Tree params = b.state("params", transformer_parameters(config.model));
-  Value tokens = b.source("heldout", windows(config, true), i32({config.batch, config.model.seq}),
-                          {{"data", shard(0)}});
-  b.output("cross_entropy", transformer_loss(config.model, params, tokens).cross_entropy);
+  Tree params = parameters_of(b, config, strategy);
+  Value tokens = batch_of(b, "heldout", config, strategy);
+  const TransformerConfig model = placed(config, strategy).model;
+  b.output("cross_entropy", transformer_loss(model, params, tokens).cross_entropy);
   return b.build();
 }
 
+Program evaluate(const LanguageModelConfig& config, const Mesh& mesh) {
+  return evaluate(config, mesh, data_parallel(mesh));
+}
+
 Program generate_step(const LanguageModelConfig& config, const Mesh& mesh) {
+  return generate_step(config, mesh, data_parallel(mesh));
+}
+
+Program generate_step(const LanguageModelConfig& config, const Mesh& mesh,
+                      const Strategy& strategy) {
   const TransformerConfig& model = config.model;
   ProgramBuilder b("generate", mesh, config.seed);
-  Tree params = b.state("params", transformer_parameters(model));
+  Tree params = parameters_of(b, config, strategy);
   Value last = b.state("generate.token", zeros(i32({1})));
   std::vector<std::pair<Value, Value>> caches;
   for (int64_t i = 0; i < model.layers; ++i) {

@@ -6,7 +6,8 @@
 // step whose loss, gradients or learning rate are not finite is not committed: that is what its
 // output "guard" (f32[]) is for.
 //
-// Batch rows are cut over the mesh axis "data"; parameters are replicated.
+// A strategy says what is cut over which axes of the mesh; without one the batch is, over all of
+// them. The three programs are made for one strategy: they share the parameters.
 #pragma once
 
 #include <cstdint>
@@ -15,6 +16,7 @@
 #include "ir/graph/program.h"
 #include "programs/models/transformer.h"
 #include "programs/optim/adamw.h"
+#include "programs/strategies/strategy.h"
 
 namespace gangway::programs {
 
@@ -27,16 +29,21 @@ struct LanguageModelConfig {
   uint64_t seed = 1;       // Of the parameters and of the order of the data.
 };
 
+Program train_step(const LanguageModelConfig& config, const Mesh& mesh, const Strategy& strategy);
 Program train_step(const LanguageModelConfig& config, const Mesh& mesh);
 
 // Output: "cross_entropy" (f32[]): mean over a batch of held-out windows; the source's position
 // chooses the batch.
+Program evaluate(const LanguageModelConfig& config, const Mesh& mesh, const Strategy& strategy);
 Program evaluate(const LanguageModelConfig& config, const Mesh& mesh);
 
 // Feeds one token of one sequence and samples the next. Inputs: "forced" (i32[1]: the token to
 // feed, or -1 for the one sampled last), "temperature" (f32[]; 0 is greedy), "key" (i32[2], new for
 // each token), "position" (i32[]: how many tokens were fed before, below model.seq). State:
-// "generate.token" and the caches. Output: "token" (i32[1]).
+// "generate.token" and the caches. Output: "token" (i32[1]). A batch of one is not cut, whatever
+// the strategy.
+Program generate_step(const LanguageModelConfig& config, const Mesh& mesh,
+                      const Strategy& strategy);
 Program generate_step(const LanguageModelConfig& config, const Mesh& mesh);
 
 }  // namespace gangway::programs

@@ -1,0 +1,14 @@
+// Context parallelism: each device has a part of every sequence. What meets other positions is
+// attention alone.
+//
+// Threads: pure.
+#pragma once
+
+#include "programs/strategies/strategy.h"
+
+namespace gangway::programs {
+
+// Over the axis "context".
+Strategy context_parallel();
+
+}  // namespace gangway::programs

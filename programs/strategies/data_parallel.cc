@@ -1,0 +1,11 @@
+#include "programs/strategies/data_parallel.h"
+
+namespace gangway::programs {
+
+Strategy data_parallel(const Mesh& mesh) {
+  Strategy strategy{.name = "data_parallel"};
+  for (const std::string& axis : batch_axes(mesh)) strategy.batch.emplace_back(axis, shard(0));
+  return strategy;
+}
+
+}  // namespace gangway::programs

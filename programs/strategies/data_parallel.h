@@ -1,0 +1,14 @@
+// Data parallelism: devices hold the same parameters and different rows of the batch; the gradients
+// are summed over them.
+//
+// Threads: pure.
+#pragma once
+
+#include "programs/strategies/strategy.h"
+
+namespace gangway::programs {
+
+// Over every axis that does not divide layers or sequences.
+Strategy data_parallel(const Mesh& mesh);
+
+}  // namespace gangway::programs

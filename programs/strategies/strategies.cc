@@ -1,0 +1,134 @@
+#include "programs/strategies/strategies.h"
+
+#include <algorithm>
+#include <set>
+
+#include "programs/strategies/context_parallel.h"
+#include "programs/strategies/data_parallel.h"
+#include "programs/strategies/expert_parallel.h"
+#include "programs/strategies/megatron.h"
+#include "programs/strategies/sequence_parallel.h"
+#include "programs/strategies/vocab_parallel.h"
+#include "programs/strategies/zero.h"
+
+namespace gangway::programs {
+namespace {
+
+constexpr std::string_view kNames[] = {"data_parallel",  "zero1",           "zero2",
+                                       "zero3",          "megatron",        "sequence_parallel",
+                                       "vocab_parallel", "expert_parallel", "context_parallel"};
+
+std::string known_names() {
+  std::string all;
+  for (const std::string_view name : kNames) all += cat(all.empty() ? "" : ", ", name);
+  return all;
+}
+
+std::set<std::string> parse(const std::string& names) {
+  std::set<std::string> chosen;
+  for (size_t at = 0; at <= names.size();) {
+    const size_t plus = std::min(names.find('+', at), names.size());
+    const std::string name = names.substr(at, plus - at);
+    GW_REQUIRE(std::ranges::count(kNames, name) == 1, "strategy \"", names, "\": there is no \"",
+               name, "\": expected some of ", known_names(), ", joined by +");
+    GW_REQUIRE(chosen.insert(name).second, "strategy \"", names, "\": ", name, " is there twice");
+    at = plus + 1;
+  }
+  return chosen;
+}
+
+class Checker {
+ public:
+  Checker(const std::string& names, const Mesh& mesh, const std::set<std::string>& chosen)
+      : names_(names), mesh_(mesh), chosen_(chosen) {}
+
+  // Exactly where there is such an axis is it used.
+  void require_axis(std::string_view axis, std::initializer_list<const char*> users) const {
+    std::string any;
+    bool is_used = false;
+    for (const char* user : users) {
+      any += cat(any.empty() ? "" : " or ", user);
+      is_used |= chosen_.contains(user);
+    }
+    GW_REQUIRE(!is_used || mesh_.axis(axis) >= 0, what(), any, " divides over the axis \"", axis,
+               "\", which the mesh ", to_string(mesh_), " lacks: expected --mesh ", axis, "=N");
+    GW_REQUIRE(is_used || size_of(mesh_, axis) == 1 || axis == kExpertAxis, what(), "the axis \"",
+               axis, "\" of the mesh ", to_string(mesh_), " is used by none: expected ", any,
+               " too, or another name for the axis, along which the batch is then cut");
+  }
+
+  void require_together() const {
+    GW_REQUIRE(!chosen_.contains("sequence_parallel") || chosen_.contains("megatron"), what(),
+               "sequence_parallel divides what lies between the products of megatron: expected "
+               "megatron+sequence_parallel");
+    const auto is_zero = [](const std::string& name) { return name.starts_with("zero"); };
+    GW_REQUIRE(std::ranges::count_if(chosen_, is_zero) <= 1, what(),
+               "each stage of ZeRO contains those before it: expected one of zero1, zero2, zero3");
+  }
+
+  void require_divides(std::string_view axis, std::string_view of, int64_t amount) const {
+    const int64_t size = size_of(mesh_, axis);
+    GW_REQUIRE(amount % size == 0, what(), of, " must divide over the ", size,
+               " devices of the axis \"", axis, "\": there are ", amount, "; expected ", axis, "=",
+               fitting(amount, size), " or another model");
+  }
+
+ private:
+  std::string what() const { return cat("strategy \"", names_, "\": "); }
+
+  // The largest size below that divides.
+  static int64_t fitting(int64_t amount, int64_t size) {
+    while (amount % size != 0) --size;
+    return size;
+  }
+
+  const std::string& names_;
+  const Mesh& mesh_;
+  const std::set<std::string>& chosen_;
+};
+
+void require_fits(const std::string& names, const std::set<std::string>& chosen, const Mesh& mesh,
+                  const TransformerConfig& model) {
+  const Checker check(names, mesh, chosen);
+  check.require_together();
+  check.require_axis(kModelAxis, {"megatron", "vocab_parallel"});
+  check.require_axis(kContextAxis, {"context_parallel"});
+  check.require_axis(kExpertAxis, {"expert_parallel"});
+  if (chosen.contains("megatron")) {
+    check.require_divides(kModelAxis, "heads", model.heads);
+    check.require_divides(kModelAxis, "hidden units", model.hidden);
+  }
+  if (chosen.contains("sequence_parallel"))
+    check.require_divides(kModelAxis, "positions", model.seq);
+  if (chosen.contains("vocab_parallel")) check.require_divides(kModelAxis, "tokens", model.vocab);
+  if (chosen.contains("context_parallel"))
+    check.require_divides(kContextAxis, "positions", model.seq);
+  if (chosen.contains("expert_parallel")) {
+    GW_REQUIRE(model.moe.experts > 0, "strategy \"", names,
+               "\": the model has no experts: expected one that has, or no expert_parallel");
+    check.require_divides(kExpertAxis, "experts", model.moe.experts);
+  }
+}
+
+}  // namespace
+
+Strategy strategy_of(const std::string& names, const Mesh& mesh, const TransformerConfig& model) {
+  const std::set<std::string> chosen = parse(names);
+  require_fits(names, chosen, mesh, model);
+  const StateTree parameters = transformer_parameters(model);
+  std::vector<Strategy> parts = {data_parallel(mesh)};
+  if (chosen.contains("megatron")) parts.push_back(megatron());
+  if (chosen.contains("sequence_parallel")) parts.push_back(sequence_parallel());
+  if (chosen.contains("vocab_parallel")) parts.push_back(vocab_parallel());
+  if (chosen.contains("expert_parallel")) parts.push_back(expert_parallel());
+  if (chosen.contains("context_parallel")) parts.push_back(context_parallel());
+  Strategy strategy = combine(parts, mesh, parameters);
+  for (int stage = 1; stage <= 3; ++stage) {
+    if (chosen.contains(cat("zero", stage)))
+      strategy = zero(stage, std::move(strategy), mesh, parameters);
+  }
+  strategy.name = names;
+  return strategy;
+}
+
+}  // namespace gangway::programs

@@ -1,0 +1,26 @@
+// Strategies by name: what `gangway train --strategy` takes.
+//
+//   data_parallel          over the axes on which nothing else is cut; always there
+//   zero1, zero2, zero3    over "data" and "expert"
+//   megatron               over "model"
+//   sequence_parallel      over "model", with megatron
+//   vocab_parallel         over "model"
+//   expert_parallel        over "expert"
+//   context_parallel       over "context"
+//
+// Threads: pure.
+// Errors: kInvalid for names that do not exist or do not go together, for axes of the mesh that no
+// strategy uses, and for models that can't be cut so; each says what would do.
+#pragma once
+
+#include <string>
+
+#include "programs/models/transformer.h"
+#include "programs/strategies/strategy.h"
+
+namespace gangway::programs {
+
+// `names`: joined by "+", in any order: "zero3+megatron".
+Strategy strategy_of(const std::string& names, const Mesh& mesh, const TransformerConfig& model);
+
+}  // namespace gangway::programs

@@ -1,0 +1,133 @@
+#include "programs/strategies/strategies.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/support/error_of.h"
+
+namespace gangway::programs {
+namespace {
+
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+TransformerConfig model() {
+  return {.vocab = 64, .seq = 8, .dim = 16, .layers = 1, .heads = 4, .hidden = 32};
+}
+TransformerConfig experts() {
+  TransformerConfig config = model();
+  config.moe = {.experts = 8, .groups = 8};
+  return config;
+}
+
+// "1 model: shard(1)": what the rules say of a name, each with its priority.
+std::vector<std::string> said(const std::vector<PlacementRule>& rules, const std::string& name) {
+  std::vector<std::string> all;
+  for (const PlacementRule& rule : rules) {
+    if (matches(rule.pattern, name))
+      all.push_back(cat(rule.priority, " ", to_string(rule.placements)));
+  }
+  return all;
+}
+
+Strategy made(const std::string& names, const std::vector<MeshAxis>& axes,
+              const TransformerConfig& config = model()) {
+  return strategy_of(names, Mesh{axes}, config);
+}
+
+TEST(Strategies, TheBatchIsCutOverAllAxesThatDivideNeitherLayersNorSequences) {
+  const std::vector<MeshAxis> axes = {
+      {"pod", 2}, {"data", 2}, {"expert", 2}, {"context", 2}, {"model", 2}};
+  const Strategy strategy = made("megatron+context_parallel", axes, experts());
+  EXPECT_EQ(to_string(strategy.batch),
+            "pod: shard(0), data: shard(0), expert: shard(0), context: shard(1)");
+}
+
+TEST(Strategies, Zero3CutsParametersWhereTheyAreWholeAndTheirMomentsFollow) {
+  const Strategy strategy = made("zero3+megatron", {{"data", 2}, {"model", 2}});
+  EXPECT_THAT(said(strategy.parameters, "layers.0.attn.q"),
+              ElementsAre("1 model: shard(1)", "2 data: shard(0)"));
+  EXPECT_THAT(said(strategy.parameters, "layers.0.attn.o"),
+              ElementsAre("1 model: shard(0)", "2 data: shard(1)"));
+  EXPECT_THAT(said(strategy.parameters, "final_norm"), ElementsAre("2 data: shard(0)"));
+  EXPECT_THAT(said(strategy.gradients, "layers.0.attn.o"), ElementsAre("2 data: shard(1)"));
+  EXPECT_THAT(strategy.moments, IsEmpty());
+}
+
+TEST(Strategies, TheFirstStagesOfZeroLeaveParametersWhole) {
+  const Strategy one = made("zero1", {{"data", 4}}), two = made("zero2", {{"data", 4}});
+  EXPECT_THAT(one.parameters, IsEmpty());
+  EXPECT_THAT(one.gradients, IsEmpty());
+  EXPECT_THAT(said(one.moments, "embed"), ElementsAre("2 data: shard(0)"));
+  EXPECT_THAT(two.parameters, IsEmpty());
+  EXPECT_THAT(said(two.gradients, "embed"), ElementsAre("2 data: shard(0)"));
+}
+
+TEST(Strategies, ZeroUsesEachAxisOnceAndKeepsCopiesAlongOthers) {
+  const std::vector<MeshAxis> axes = {{"replica", 2}, {"data", 2}, {"expert", 2}};
+  const Strategy strategy = made("zero3+expert_parallel", axes, experts());
+  EXPECT_THAT(said(strategy.parameters, "layers.0.moe.up"),
+              ElementsAre("1 expert: shard(0)", "2 data: shard(1)"));
+  EXPECT_THAT(said(strategy.parameters, "layers.0.attn.q"),
+              ElementsAre("2 data: shard(0), expert: shard(0)"));
+}
+
+TEST(Strategies, WhatDoesNotDivideStaysWhole) {
+  TransformerConfig odd = model();
+  odd.vocab = 6;
+  odd.dim = 12;
+  const Strategy strategy = made("zero3", {{"data", 8}}, odd);
+  EXPECT_THAT(said(strategy.parameters, "embed"), IsEmpty()) << "6 x 12";
+  EXPECT_THAT(said(strategy.parameters, "layers.0.ffn.up"), ElementsAre("2 data: shard(1)"));
+}
+
+TEST(Strategies, AnInnerCutOfADimensionSaysSo) {
+  TransformerConfig narrow = model();
+  narrow.vocab = 64;
+  narrow.dim = 4;
+  const Strategy strategy = made("zero3+vocab_parallel", {{"data", 8}, {"model", 2}}, narrow);
+  EXPECT_THAT(said(strategy.parameters, "embed"),
+              ElementsAre("1 model: shard(0)", "2 data: shard(0)@1"));
+}
+
+TEST(Strategies, NamesThatDoNotExistOrDoNotGoTogetherAreRefused) {
+  const auto error = [](const std::string& names, const std::vector<MeshAxis>& axes) {
+    return std::string(error_of([&] { made(names, axes); }).what());
+  };
+  EXPECT_THAT(error("zero4", {{"data", 2}}),
+              AllOf(HasSubstr("there is no \"zero4\""), HasSubstr("zero1, zero2, zero3")));
+  EXPECT_THAT(error("", {{"data", 2}}), HasSubstr("there is no \"\""));
+  EXPECT_THAT(error("zero1+zero1", {{"data", 2}}), HasSubstr("zero1 is there twice"));
+  EXPECT_THAT(error("zero1+zero3", {{"data", 2}}),
+              HasSubstr("expected one of zero1, zero2, zero3"));
+  EXPECT_THAT(error("vocab_parallel+sequence_parallel", {{"model", 2}}),
+              HasSubstr("expected megatron+sequence_parallel"));
+}
+
+TEST(Strategies, AxesThatNothingUsesAndStrategiesWithoutTheirAxisAreRefused) {
+  const auto error = [](const std::string& names, const std::vector<MeshAxis>& axes) {
+    return std::string(error_of([&] { made(names, axes); }).what());
+  };
+  EXPECT_THAT(error("zero3", {{"data", 2}, {"model", 2}}),
+              AllOf(HasSubstr("the axis \"model\""), HasSubstr("megatron or vocab_parallel")));
+  EXPECT_THAT(error("megatron", {{"data", 2}}),
+              AllOf(HasSubstr("the axis \"model\""), HasSubstr("--mesh model=N")));
+  EXPECT_THAT(error("expert_parallel", {{"expert", 2}}), HasSubstr("the model has no experts"));
+}
+
+TEST(Strategies, WhatAModelCannotBeCutInIsRefusedWithWhatItCan) {
+  const auto error = [](const std::string& names, const std::vector<MeshAxis>& axes) {
+    return std::string(error_of([&] { made(names, axes, experts()); }).what());
+  };
+  EXPECT_THAT(error("megatron", {{"model", 6}}),
+              AllOf(HasSubstr("heads must divide"), HasSubstr("there are 4; expected model=4")));
+  EXPECT_THAT(
+      error("context_parallel", {{"context", 3}}),
+      AllOf(HasSubstr("positions must divide"), HasSubstr("there are 8; expected context=2")));
+  EXPECT_THAT(error("expert_parallel", {{"expert", 5}}), HasSubstr("expected expert=4"));
+}
+
+}  // namespace
+}  // namespace gangway::programs

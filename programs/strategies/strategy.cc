@@ -1,0 +1,121 @@
+#include "programs/strategies/strategy.h"
+
+#include <algorithm>
+#include <map>
+
+#include "runtime/base/error.h"
+
+namespace gangway::programs {
+namespace {
+
+bool names_axis(const AxisPlacements& placements, const std::string& axis) {
+  return std::ranges::any_of(placements, [&](const auto& item) { return item.first == axis; });
+}
+
+// What fits of the rules' placements for one parameter, by priority.
+std::map<int, AxisPlacements> placements_of(const std::vector<PlacementRule>& rules,
+                                            const Mesh& mesh, const std::string& name,
+                                            const Dims& dims) {
+  std::map<int, AxisPlacements> said;
+  AxisPlacements all;
+  for (const PlacementRule& rule : rules) {
+    if (!matches(rule.pattern, name)) continue;
+    for (const auto& [axis, placement] : rule.placements) {
+      const int64_t size = size_of(mesh, axis);
+      if (size == 1 || names_axis(all, axis)) continue;
+      const int64_t rows = dims.at(static_cast<size_t>(placement.dim));
+      if (rows % (size * parts_of(mesh, all, placement.dim)) != 0) continue;
+      all.emplace_back(axis, placement);
+      said[rule.priority].emplace_back(axis, placement);
+    }
+  }
+  return said;
+}
+
+std::vector<PlacementRule> spelled_out(const std::vector<PlacementRule>& rules, const Mesh& mesh,
+                                       const StateTree& parameters) {
+  std::vector<PlacementRule> out;
+  parameters.for_each([&](const std::string& name, const StateSpec& spec) {
+    for (auto& [priority, placements] : placements_of(rules, mesh, name, layer_dims(spec)))
+      out.push_back({name, std::move(placements), priority});
+  });
+  return out;
+}
+
+// Rules of one pattern and priority become one: of each priority only the first that matches a
+// name applies.
+std::vector<PlacementRule> merged(const std::vector<PlacementRule>& rules, const Mesh& mesh) {
+  std::vector<PlacementRule> out;
+  for (const PlacementRule& rule : rules) {
+    auto same = std::ranges::find_if(out, [&](const PlacementRule& other) {
+      return other.pattern == rule.pattern && other.priority == rule.priority;
+    });
+    if (same == out.end()) same = out.insert(out.end(), {rule.pattern, {}, rule.priority});
+    for (const auto& [axis, placement] : rule.placements) {
+      if (size_of(mesh, axis) > 1 && !names_axis(same->placements, axis))
+        same->placements.emplace_back(axis, placement);
+    }
+  }
+  std::erase_if(out, [](const PlacementRule& rule) { return rule.placements.empty(); });
+  return out;
+}
+
+template <class T>
+void append(std::vector<T>& to, const std::vector<T>& from) {
+  to.insert(to.end(), from.begin(), from.end());
+}
+
+}  // namespace
+
+Strategy combine(const std::vector<Strategy>& parts, const Mesh& mesh,
+                 const StateTree& parameters) {
+  Strategy all;
+  for (const Strategy& part : parts) {
+    all.name += (all.name.empty() ? "" : "+") + part.name;
+    for (const auto& [axis, placement] : part.batch) {
+      if (size_of(mesh, axis) > 1 && !names_axis(all.batch, axis))
+        all.batch.emplace_back(axis, placement);
+    }
+    append(all.parameters, part.parameters);
+    append(all.moments, part.moments);
+    append(all.gradients, part.gradients);
+    append(all.activations, part.activations);
+  }
+  all.parameters = spelled_out(all.parameters, mesh, parameters);
+  all.moments = spelled_out(all.moments, mesh, parameters);
+  all.gradients = spelled_out(all.gradients, mesh, parameters);
+  all.activations = merged(all.activations, mesh);
+  return all;
+}
+
+std::vector<PlacementRule> below(std::string_view prefix, std::vector<PlacementRule> rules) {
+  for (PlacementRule& rule : rules) rule.pattern = cat(prefix, ".", rule.pattern);
+  return rules;
+}
+
+Dims layer_dims(const StateSpec& spec) { return spec.type.dims; }
+
+std::vector<std::string> batch_axes(const Mesh& mesh) {
+  std::vector<std::string> axes;
+  for (const MeshAxis& axis : mesh.axes) {
+    if (axis.size > 1 && axis.name != kModelAxis && axis.name != kContextAxis)
+      axes.push_back(axis.name);
+  }
+  return axes;
+}
+
+int64_t parts_of(const Mesh& mesh, const AxisPlacements& placements, int dim) {
+  int64_t parts = 1;
+  for (const auto& [axis, placement] : placements) {
+    if (placement.kind == PlacementKind::kShard && placement.dim == dim)
+      parts *= size_of(mesh, axis);
+  }
+  return parts;
+}
+
+int64_t size_of(const Mesh& mesh, std::string_view axis) {
+  const int at = mesh.axis(axis);
+  return at < 0 ? 1 : mesh.axes[static_cast<size_t>(at)].size;
+}
+
+}  // namespace gangway::programs

@@ -1,0 +1,12 @@
+#include "programs/strategies/vocab_parallel.h"
+
+namespace gangway::programs {
+
+Strategy vocab_parallel() {
+  const std::string axis(kModelAxis);
+  return {.name = "vocab_parallel",
+          .parameters = {{"embed", {{axis, shard(0)}}, kComputePriority},
+                         {"head", {{axis, shard(1)}}, kComputePriority}}};
+}
+
+}  // namespace gangway::programs

@@ -1,0 +1,67 @@
+#include "programs/strategies/zero.h"
+
+#include <algorithm>
+
+namespace gangway::programs {
+namespace {
+
+AxisPlacements placements_in(const std::vector<PlacementRule>& rules, const std::string& name) {
+  AxisPlacements all;
+  for (const PlacementRule& rule : rules) {
+    if (rule.pattern == name) all.insert(all.end(), rule.placements.begin(), rule.placements.end());
+  }
+  return all;
+}
+
+// The dimension that all of `axes` cut evenly, as the innermost cuts; -1: there is none.
+int dim_for(const Mesh& mesh, const Dims& dims, const AxisPlacements& taken, int64_t parts) {
+  const auto fits = [&](int dim, bool want_whole) {
+    const int64_t before = parts_of(mesh, taken, dim);
+    return want_whole == (before == 1) && dims[static_cast<size_t>(dim)] % (before * parts) == 0;
+  };
+  for (const bool want_whole : {true, false}) {
+    for (int dim = 0; dim < static_cast<int>(dims.size()); ++dim) {
+      if (fits(dim, want_whole)) return dim;
+    }
+  }
+  return -1;
+}
+
+// Over as many of the axes as there is a dimension for.
+AxisPlacements cut_for_storage(const Mesh& mesh, const Dims& dims, const AxisPlacements& taken) {
+  std::vector<std::string> axes;
+  for (const std::string_view axis : {kDataAxis, kExpertAxis}) {
+    const bool is_taken =
+        std::ranges::any_of(taken, [&](const auto& item) { return item.first == axis; });
+    if (size_of(mesh, axis) > 1 && !is_taken) axes.emplace_back(axis);
+  }
+  for (; !axes.empty(); axes.pop_back()) {
+    int64_t parts = 1;
+    for (const std::string& axis : axes) parts *= size_of(mesh, axis);
+    const int dim = dim_for(mesh, dims, taken, parts);
+    if (dim < 0) continue;
+    AxisPlacements cut;
+    const int order = parts_of(mesh, taken, dim) > 1 ? 1 : 0;
+    for (const std::string& axis : axes) cut.emplace_back(axis, shard(dim, order));
+    return cut;
+  }
+  return {};
+}
+
+}  // namespace
+
+Strategy zero(int stage, Strategy of, const Mesh& mesh, const StateTree& parameters) {
+  GW_REQUIRE(stage >= 1 && stage <= 3, "zero: there are stages 1, 2 and 3, got ", stage);
+  of.name = cat("zero", stage, "+", of.name);
+  parameters.for_each([&](const std::string& name, const StateSpec& spec) {
+    AxisPlacements cut =
+        cut_for_storage(mesh, layer_dims(spec), placements_in(of.parameters, name));
+    if (cut.empty()) return;
+    const PlacementRule rule{name, std::move(cut), kStoragePriority};
+    (stage == 3 ? of.parameters : of.moments).push_back(rule);
+    if (stage >= 2) of.gradients.push_back(rule);
+  });
+  return of;
+}
+
+}  // namespace gangway::programs

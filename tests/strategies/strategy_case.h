@@ -1,0 +1,35 @@
+// The table of strategies, meshes and clusters under which training is compared with one device.
+//
+// Threads: values.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "programs/train/language_model.h"
+
+namespace gangway::programs {
+
+enum class ModelKind { kDense, kOther, kDropless, kCapacity };
+const char* name_of(ModelKind kind);  // "Dense"
+
+struct StrategyCase {
+  ModelKind model = ModelKind::kDense;
+  std::string strategy;
+  std::string mesh;  // "data=2 model=2"
+  std::string cluster;
+  bool is_slow = false;    // Also on real processes.
+  int64_t accumulate = 1;  // Microbatches.
+  bool remat = false;
+};
+std::string to_string(const StrategyCase& of);
+
+const std::vector<StrategyCase>& strategy_cases();
+
+Mesh mesh_of(const StrategyCase& of);
+
+// A model of some thousand parameters, whose sizes 8 divides; kOther is gated and not tied, has no
+// positions.
+LanguageModelConfig model_config(ModelKind kind);
+
+}  // namespace gangway::programs
