@@ -48,6 +48,7 @@
 #include "executor/work/shared_counter.h"
 #include "executor/work/work.h"
 #include "ir/plan/plan.h"
+#include "ir/types/limits.h"
 #include "runtime/observe/trace.h"
 
 namespace gangway {
@@ -55,7 +56,8 @@ namespace gangway {
 // One call of a compiled function on one device: where its tensors lie and how far it has come.
 // Built once for each run in flight and reused.
 struct CallFrame {
-  // Parameters, then results, then the arena.
+  // Parameters, then results, then the arena. Behind them a function that runs bodies keeps those
+  // of its bodies.
   std::vector<std::byte*> bases;
   // One for each entry of CompiledFunction::collective_needs().
   std::vector<Collective*> collectives;
@@ -63,9 +65,22 @@ struct CallFrame {
   // The name of the program, for what a modelled device counts; null: none (an initialiser).
   const std::string* program = nullptr;
 
-  // The steps still to run: [step, end).
+  // The steps still to run: [step, end). Steps of bodies are counted out (ir/plan/step_map.h).
   SharedCounter step;
   uint32_t end = 0;
+  // Where a function that runs bodies stands: before this step, at this command of its list, in
+  // these loops, of which each goes on behind the command that has entered it.
+  struct Loop {
+    uint32_t command = 0;
+    uint32_t iteration = 0;
+  };
+  struct Position {
+    uint32_t step = kNone;
+    uint32_t command = 0;
+    uint32_t depth = 0;
+    std::array<Loop, kBodyDepthMax> loops{};
+  };
+  Position at;
   bool begun = false;  // The step at `step` has begun and waits.
   int64_t resume_at_ns = 0;
   std::vector<CollectiveTensor> bucket;  // Of the collective that has begun; keeps its capacity.
@@ -79,7 +94,7 @@ struct CallFrame {
   Hold holds = Hold::kNothing;
   // Record in `culprit` the first step whose float inputs were finite and whose outputs are not.
   bool check = false;
-  NodeId culprit = kNone;
+  uint32_t culprit = kNone;
   // Of a checked call on a discrete device: what the device tells of each value, and when.
   HostMemory told;
   uint64_t told_by = 0;
@@ -97,7 +112,7 @@ class CompiledFunction {
   // The first step that writes state.
   virtual uint32_t commit_step() const = 0;
   // The first step of each section of the function that it was compiled from; a section may have
-  // become empty. None where that is not cut.
+  // become empty. None where that is not cut. A section may begin inside an iteration.
   virtual std::vector<uint32_t> section_steps() const { return {}; }
   // Whether one of the steps [begin, end) is a collective.
   virtual bool has_collective(uint32_t begin, uint32_t end) const {

@@ -168,7 +168,7 @@ class EntryMaker {
     const bool commits = node.kind == PlanNodeKind::kCommit;
     const uint32_t call = commits ? node.call : n;
     const std::vector<uint32_t> steps = function.section_steps();
-    const SectionRange sections = sections_of(plan_, node);
+    const SectionRange sections = positions_.sections(n, node.slice);
     const uint32_t count = std::max(1u, sections.count);
     for (uint32_t s = 0; s < count; ++s) {
       const bool last = s + 1 == count;
@@ -288,6 +288,7 @@ class EntryMaker {
     for (const Entry& entry : device_.entries) {
       if (entry.function == nullptr) continue;
       const Function& function = *plan_.functions[plan_.nodes[entry.node].function].function;
+      if (entry.function->step_count() > function.nodes.size()) return kNever;  // It has bodies.
       for (NodeId id = entry.begin; id < entry.end; ++id) {
         const Op op = function.nodes[id].op;
         if (op == Op::custom_call || op == Op::timed || shares_body(op)) return kNever;

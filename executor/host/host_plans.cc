@@ -19,13 +19,12 @@ const LinkOffer& offer_of(const std::vector<LinkOffer>& offers, uint32_t host) {
 }
 
 // A user's kernel, or a library below one, may throw; the device's thread may not.
-Progress advance_initialiser(const CompiledFunction& function, const Function& source,
-                             CallFrame& frame, Turn& turn) {
+Progress advance_initialiser(const CompiledFunction& function, CallFrame& frame, Turn& turn) {
   try {
     return function.advance(frame, turn);
   } catch (...) {
     Error error = current_error();
-    error.add_where({.at = where(source, frame.step)});
+    error.add_where({.at = function.describe_step(frame.step).at});
     frame.error = std::make_shared<const Error>(std::move(error));
     return Progress::kDone;
   }
@@ -318,7 +317,6 @@ void Host::Impl::add_states(HostPlan& made) {
 
 // In stream order, in the plan's arena: no run of the plan has begun.
 void Host::Impl::initialise(HostPlan& made, uint32_t s, const std::shared_ptr<State>& state) {
-  const std::shared_ptr<const Function> source = made.plan->states[s].init;
   for (const auto& device : made.devices) {
     const Shard* shard = state->shards.on(device->member.device, device->member.rank);
     if (shard == nullptr) continue;
@@ -327,8 +325,8 @@ void Host::Impl::initialise(HostPlan& made, uint32_t s, const std::shared_ptr<St
     frame->mesh_device = shard->mesh_device;
     const auto& init = made.inits[s].at(device->device->family());
     frame->end = init->step_count();
-    const auto start = [frame, source, function = init, arena = device->arena](Turn& turn) {
-      return advance_initialiser(*function, *source, *frame, turn);
+    const auto start = [frame, function = init, arena = device->arena](Turn& turn) {
+      return advance_initialiser(*function, *frame, turn);
     };
     const auto end = [this, guard = alive, &made, frame, state,
                       buffer = shard->buffer](const std::shared_ptr<const Error>& failure) {

@@ -1,6 +1,7 @@
 #include "executor/replay/diagnosis.h"
 
 #include <algorithm>
+#include <map>
 #include <utility>
 
 #include "runtime/base/error.h"
@@ -8,7 +9,7 @@
 namespace gangway {
 namespace {
 
-constexpr int kNodeBits = 24;                       // Of the function's node inside a finding.
+constexpr int kNodeBits = 32;                       // Of the function's step inside a finding.
 constexpr uint64_t kParameter = uint64_t{1} << 60;  // Behind every op's.
 
 }  // namespace
@@ -76,8 +77,9 @@ void Diagnosis::begin_call(const Entry& entry) {
   if (part != nullptr && part->made != nullptr) {
     try {
       arena_ = allocate_buffer(plan_.device->memory(), part->made->arena_bytes(), "diagnosis");
-      frame_.bases.back() = arena_->data();
-      frame_.end = part->local.commit_begin;
+      const Function& plain = *part->local.function;
+      frame_.bases[plain.parameters.size() + plain.results.size()] = arena_->data();
+      frame_.end = part->made->commit_step();
       source_ = part->local.function;
       unfused_ = part->made;
     } catch (const Error&) {
@@ -95,11 +97,10 @@ void Diagnosis::begin_call(const Entry& entry) {
 void Diagnosis::end_call(const Entry& entry) {
   begun_ = looking_ = false;
   if (frame_.culprit != kNone && finding_ == ~uint64_t{0} && failure_.empty()) {
-    const Node& node = source_->nodes[frame_.culprit];
     finding_ = uint64_t{entry.node} << kNodeBits | frame_.culprit;
-    what_ = cat(to_string(node.op), " of ", to_string(source_->types[node.first_result]),
-                ": first result that is not finite, from finite inputs");
-    at_ = where(*source_, frame_.culprit);
+    CompiledFunction::StepText text = unfused_->describe_step(frame_.culprit);
+    what_ = cat(text.what, ": first result that is not finite, from finite inputs");
+    at_ = std::move(text.at);
   }
   name_parameter(entry);
   unfused_ = nullptr;
@@ -168,6 +169,69 @@ void Diagnosis::conclude() {
       "lower the learning rate, clip gradients, or look at this input");
 }
 
+namespace {
+
+class Unfusing {
+ public:
+  // `commit_begin`, if any, moves with its node.
+  std::shared_ptr<const Function> run(const std::shared_ptr<const Function>& fused,
+                                      NodeId* commit_begin) {
+    auto plain = std::make_shared<Function>(*fused);
+    plain->nodes.clear();
+    plain->infos.clear();
+    plain->types.resize(fused->parameters.size());
+    std::vector<ValueId> now(fused->types.size());
+    for (ValueId v = 0; v < fused->parameters.size(); ++v) now[v] = v;
+    const NodeId commit = commit_begin == nullptr ? kNone : *commit_begin;
+    for (NodeId id = 0; id < fused->nodes.size(); ++id) {
+      if (id == commit) *commit_begin = static_cast<NodeId>(plain->nodes.size());
+      append(*plain, *fused, id, now);
+    }
+    if (commit != kNone && commit >= fused->nodes.size())
+      *commit_begin = static_cast<NodeId>(plain->nodes.size());
+    for (ValueId& value : plain->results) value = now[value];
+    return plain;
+  }
+
+ private:
+  // The node as it is, or the chain that it stands for. `now`: where the values of `from` are.
+  void append(Function& plain, const Function& from, NodeId id, std::vector<ValueId>& now) {
+    const Node& node = from.nodes[id];
+    if (node.op != Op::fusion) {
+      const ValueId first = plain.value_count();
+      append_alone(plain, from, id, now);
+      for (uint32_t r = 0; r < node.results; ++r) now[node.first_result + r] = first + r;
+      return;
+    }
+    const Function& chain = *node.body;
+    std::vector<ValueId> inside(chain.types.size());
+    for (ValueId p = 0; p < chain.parameters.size(); ++p) inside[p] = now[node.inputs[p]];
+    for (NodeId b = 0; b < chain.nodes.size(); ++b) append(plain, chain, b, inside);
+    for (uint32_t r = 0; r < node.results; ++r)
+      now[node.first_result + r] = inside[chain.results[r]];
+  }
+
+  void append_alone(Function& plain, const Function& from, NodeId id,
+                    const std::vector<ValueId>& now) {
+    Node node = from.nodes[id];
+    for (ValueId& input : node.inputs) input = now[input];
+    const ValueId first = node.first_result;
+    node.first_result = plain.value_count();
+    for (uint32_t r = 0; r < node.results; ++r) plain.types.push_back(from.types[first + r]);
+    plain.infos.push_back(id < from.infos.size() ? from.infos[id] : NodeInfo{});
+    if (node.body != nullptr) {
+      std::shared_ptr<const Function>& body = bodies_[node.body.get()];
+      if (body == nullptr) body = run(node.body, nullptr);
+      node.body = body;
+    }
+    plain.nodes.push_back(std::move(node));
+  }
+
+  std::map<const Function*, std::shared_ptr<const Function>> bodies_;
+};
+
+}  // namespace
+
 void add_unfused(const DevicePlan& plan, CompileJob& job) {
   for (const Entry& entry : plan.entries) {
     if (entry.kind != EntryKind::kCall || !entry.first) continue;
@@ -177,46 +241,9 @@ void add_unfused(const DevicePlan& plan, CompileJob& job) {
 }
 
 LocalFunction unfuse(const LocalFunction& local) {
-  const Function& fused = *local.function;
-  auto plain = std::make_shared<Function>(fused);
-  plain->nodes.clear();
-  plain->infos.clear();
-  plain->types.resize(fused.parameters.size());
-  std::vector<ValueId> now(fused.types.size());
-  for (ValueId v = 0; v < fused.parameters.size(); ++v) now[v] = v;
-  const auto append = [&](Node node, const std::vector<ValueId>& map, const Function& from,
-                          NodeId id) {
-    for (ValueId& input : node.inputs) input = map[input];
-    const ValueId old = node.first_result;
-    node.first_result = plain->value_count();
-    for (uint32_t r = 0; r < node.results; ++r) plain->types.push_back(from.types[old + r]);
-    plain->infos.push_back(id < from.infos.size() ? from.infos[id] : NodeInfo{});
-    plain->nodes.push_back(std::move(node));
-    return plain->nodes.back().first_result;
-  };
   LocalFunction result = local;
   result.sections.clear();
-  for (NodeId id = 0; id < fused.nodes.size(); ++id) {
-    if (id == local.commit_begin) result.commit_begin = static_cast<NodeId>(plain->nodes.size());
-    const Node& node = fused.nodes[id];
-    if (node.op != Op::fusion) {
-      const ValueId first = append(node, now, fused, id);
-      for (uint32_t r = 0; r < node.results; ++r) now[node.first_result + r] = first + r;
-      continue;
-    }
-    const Function& body = *node.body;
-    std::vector<ValueId> inside(body.types.size());
-    for (ValueId p = 0; p < body.parameters.size(); ++p) inside[p] = now[node.inputs[p]];
-    for (NodeId b = 0; b < body.nodes.size(); ++b) {
-      inside[body.nodes[b].first_result] = append(body.nodes[b], inside, body, b);
-    }
-    for (uint32_t r = 0; r < node.results; ++r)
-      now[node.first_result + r] = inside[body.results[r]];
-  }
-  if (local.commit_begin >= fused.nodes.size())
-    result.commit_begin = static_cast<NodeId>(plain->nodes.size());
-  for (ValueId& value : plain->results) value = now[value];
-  result.function = std::move(plain);
+  result.function = Unfusing().run(local.function, &result.commit_begin);
   return result;
 }
 

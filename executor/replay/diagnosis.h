@@ -67,7 +67,7 @@ class Diagnosis {
   std::shared_ptr<const Function> source_;  // What unfused_ was compiled from.
   BufferPtr arena_;
   HostMemory flags_;  // u32 for each parameter: it is not finite.
-  // Node of the plan and of its function; the lowest is agreed on.
+  // Node of the plan and step of its function; the lowest is agreed on.
   uint64_t finding_ = ~uint64_t{0};
   std::string what_, at_;
   std::string failure_;  // What failed first in the replay; empty: nothing.
@@ -78,7 +78,7 @@ class Diagnosis {
 // The unfused functions of the plan's calls; call node n has the number of its function.
 void add_unfused(const DevicePlan& plan, CompileJob& job);
 
-// The same function with every fused chain as its single ops.
+// The same function with every fused chain as its single ops, in its bodies too.
 LocalFunction unfuse(const LocalFunction& local);
 
 }  // namespace gangway

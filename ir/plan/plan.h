@@ -59,10 +59,10 @@ struct LocalFunction {
   // A result that must be finite for the run to commit; kNone: none.
   uint32_t finite_result = kNone;
   // Pieces of the function between the points at which a device may go over to another program's
-  // work (ir/plan/positions.h). Ascending; the first begins at node 0, and one at commit_begin
+  // work (ir/plan/positions.h). Ascending; the first begins at step 0, and one at the commit point
   // where that lies inside. Empty: the parts before and behind the commit point are one each.
   struct Section {
-    NodeId begin = 0;
+    uint32_t begin = 0;       // A step (step_map.h): it may lie in an iteration of a scan.
     int64_t modelled_ns = 0;  // By the cost model; 0: not known.
     friend bool operator==(const Section&, const Section&) = default;
   };

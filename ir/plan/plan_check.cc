@@ -7,6 +7,7 @@
 #include "ir/plan/islands.h"
 #include "ir/plan/plan_members.h"
 #include "ir/plan/positions.h"
+#include "ir/plan/step_map.h"
 #include "ir/types/limits.h"
 #include "runtime/base/error.h"
 
@@ -103,21 +104,23 @@ class Check {
 
   void check_sections(const LocalFunction& local) {
     const Function& function = *local.function;
-    bool at_commit = local.sections.empty() || local.commit_begin == function.nodes.size();
+    const StepMap steps(function);
+    const uint32_t commit = steps.first_step(local.commit_begin);
+    bool at_commit = local.sections.empty() || commit == steps.count();
     for (size_t i = 0; i < local.sections.size(); ++i) {
       const LocalFunction::Section& section = local.sections[i];
-      GW_PLAN(section.begin < function.nodes.size(), "function \"", function.name, "\": section ",
-              i, " begins at node ", section.begin, ", there are ", function.nodes.size());
+      GW_PLAN(section.begin < steps.count(), "function \"", function.name, "\": section ", i,
+              " begins at step ", section.begin, ", there are ", steps.count());
       GW_PLAN(i == 0 ? section.begin == 0 : section.begin > local.sections[i - 1].begin,
-              "function \"", function.name, "\": section ", i, " begins at node ", section.begin,
+              "function \"", function.name, "\": section ", i, " begins at step ", section.begin,
               ": expected ", i == 0 ? "0" : "one behind the begin of the section before it");
       GW_PLAN(section.modelled_ns >= 0 && section.modelled_ns <= kSectionNsMax, "function \"",
               function.name, "\": section ", i, " takes ", section.modelled_ns,
               " ns: expected 0 to ", kSectionNsMax);
-      at_commit |= section.begin == local.commit_begin;
+      at_commit |= section.begin == commit;
     }
     GW_PLAN(at_commit, "function \"", function.name, "\": no section begins at its commit point, ",
-            local.commit_begin);
+            "step ", commit);
   }
 
   void check(const PlanValue& value, size_t index) {

@@ -252,13 +252,13 @@ TEST(PlanCheckTest, SectionsAscendFromTheFirstNodeAndOneBeginsAtTheCommitPoint) 
   EXPECT_EQ(with_sections(6, {{0, 0}, {3, 1000}, {6, kSectionNsMax}}), "accepted");
   EXPECT_EQ(with_sections(0, {{0, 5}}), "accepted");
   EXPECT_EQ(with_sections(8, {{0, 5}}), "accepted");
-  EXPECT_THAT(with_sections(8, {{1, 5}}), HasSubstr("section 0 begins at node 1: expected 0"));
-  EXPECT_THAT(with_sections(8, {{0, 5}, {3, 5}, {3, 5}}), HasSubstr("section 2 begins at node 3"));
-  EXPECT_THAT(with_sections(8, {{0, 5}, {8, 5}}), HasSubstr("begins at node 8, there are 8"));
+  EXPECT_THAT(with_sections(8, {{1, 5}}), HasSubstr("section 0 begins at step 1: expected 0"));
+  EXPECT_THAT(with_sections(8, {{0, 5}, {3, 5}, {3, 5}}), HasSubstr("section 2 begins at step 3"));
+  EXPECT_THAT(with_sections(8, {{0, 5}, {8, 5}}), HasSubstr("begins at step 8, there are 8"));
   EXPECT_THAT(with_sections(8, {{0, -1}}), HasSubstr("takes -1 ns"));
   EXPECT_THAT(with_sections(8, {{0, kSectionNsMax + 1}}), HasSubstr("expected 0 to"));
   EXPECT_THAT(with_sections(6, {{0, 5}, {5, 5}}),
-              HasSubstr("no section begins at its commit point, 6"));
+              HasSubstr("no section begins at its commit point, step 6"));
 }
 
 TEST(PlanCheckTest, APlanHasOneGateAtMost) {

@@ -3,25 +3,30 @@
 #include <algorithm>
 
 #include "ir/plan/plan_check.h"
+#include "ir/plan/step_map.h"
 #include "runtime/base/error.h"
 
 namespace gangway {
 
-SectionRange sections_of(const Plan& plan, const PlanNode& node) {
-  const bool commits = node.kind == PlanNodeKind::kCommit;
-  if (node.kind != PlanNodeKind::kCall && !commits) return {};
-  const LocalFunction& local =
-      plan.functions[commits ? plan.nodes[node.call].function : node.function];
-  const auto behind = std::partition_point(
-      local.sections.begin(), local.sections.end(),
-      [&](const LocalFunction::Section& section) { return section.begin < local.commit_begin; });
-  const auto before = static_cast<uint32_t>(behind - local.sections.begin());
-  const auto all = static_cast<uint32_t>(local.sections.size());
-  return commits ? SectionRange{before, all - before} : SectionRange{0, before};
+namespace {
+
+// How many sections come before the commit point.
+uint32_t sections_before_commit(const LocalFunction& local) {
+  if (local.sections.empty()) return 0;
+  const auto behind =
+      std::partition_point(local.sections.begin(), local.sections.end(),
+                           [commit = commit_step(local)](const LocalFunction::Section& section) {
+                             return section.begin < commit;
+                           });
+  return static_cast<uint32_t>(behind - local.sections.begin());
 }
 
+}  // namespace
+
 Positions::Positions(const Plan& plan) : spans_(plan.slices.size()), counts_(plan.slices.size()) {
+  std::vector<uint32_t> before;  // By function.
   for (const LocalFunction& local : plan.functions) {
+    before.push_back(sections_before_commit(local));
     std::vector<int64_t>& until = until_ns_.emplace_back(1, 0);
     for (const LocalFunction::Section& section : local.sections)
       until.push_back(until.back() + section.modelled_ns);
@@ -34,11 +39,12 @@ Positions::Positions(const Plan& plan) : spans_(plan.slices.size()), counts_(pla
       case PlanNodeKind::kCall:
       case PlanNodeKind::kCommit: {
         const bool commits = node.kind == PlanNodeKind::kCommit;
-        const SectionRange sections = sections_of(plan, node);
-        add(node.slice,
-            {.node = n,
-             .function = commits ? plan.nodes[node.call].function : node.function,
-             .sections = sections},
+        const uint32_t function = commits ? plan.nodes[node.call].function : node.function;
+        const auto all = static_cast<uint32_t>(plan.functions[function].sections.size());
+        const SectionRange sections = commits
+                                          ? SectionRange{before[function], all - before[function]}
+                                          : SectionRange{0, before[function]};
+        add(node.slice, {.node = n, .function = function, .sections = sections},
             std::max(1u, sections.count));
         break;
       }
@@ -85,13 +91,24 @@ const Positions::Span& Positions::span_at(uint32_t slice, uint32_t position) con
   return *(behind - 1);
 }
 
-Positions::Range Positions::of(uint32_t node, uint32_t slice) const {
+const Positions::Span* Positions::span_of(uint32_t node, uint32_t slice) const {
   const std::vector<Span>& spans = spans_[slice];
   const auto found = std::partition_point(spans.begin(), spans.end(),
                                           [&](const Span& span) { return span.node < node; });
-  if (found == spans.end() || found->node != node) return {};
-  const uint32_t end = found + 1 == spans.end() ? counts_[slice] : (found + 1)->first;
-  return {found->first, end - found->first};
+  return found == spans.end() || found->node != node ? nullptr : &*found;
+}
+
+Positions::Range Positions::of(uint32_t node, uint32_t slice) const {
+  const Span* span = span_of(node, slice);
+  if (span == nullptr) return {};
+  const bool last = span == &spans_[slice].back();
+  const uint32_t end = last ? counts_[slice] : (span + 1)->first;
+  return {span->first, end - span->first};
+}
+
+SectionRange Positions::sections(uint32_t node, uint32_t slice) const {
+  const Span* span = span_of(node, slice);
+  return span == nullptr ? SectionRange{} : span->sections;
 }
 
 Positions::Range Positions::in_order(uint32_t node) const {

@@ -34,7 +34,6 @@ struct SectionRange {
   uint32_t count = 0;
   friend bool operator==(const SectionRange&, const SectionRange&) = default;
 };
-SectionRange sections_of(const Plan& plan, const PlanNode& node);
 
 class Positions {
  public:
@@ -57,6 +56,8 @@ class Positions {
   uint32_t gate(uint32_t slice) const { return gates_.empty() ? kNone : gates_[slice]; }
   // Those of a node in a slice; none where it does nothing there.
   Range of(uint32_t node, uint32_t slice) const;
+  // Of its function's.
+  SectionRange sections(uint32_t node, uint32_t slice) const;
   uint32_t node_at(uint32_t slice, uint32_t position) const;
   // For how long they keep a device of the slice busy, with all its ranks, by the cost model. Only
   // calls and commits do, and only those whose functions are cut.
@@ -73,6 +74,7 @@ class Positions {
   };
 
   void add(uint32_t slice, Span span, uint32_t count);
+  const Span* span_of(uint32_t node, uint32_t slice) const;
   const Span& span_at(uint32_t slice, uint32_t position) const;
   int64_t span_ns(const Span& span, uint32_t sections) const;
   int64_t before_ns(uint32_t slice, uint32_t position) const;

@@ -13,6 +13,12 @@ namespace {
 using Range = Positions::Range;
 using testing::HasSubstr;
 
+std::shared_ptr<const Function> of_nodes(size_t count) {
+  auto function = std::make_shared<Function>();
+  function->nodes.resize(count);
+  return function;
+}
+
 // Two slices of one device each. A call in slice 0 of four sections, two of them behind the commit
 // point; what it gives goes to slice 1, where a call that is not cut reads it; gate; commit.
 class PositionsTest : public testing::Test {
@@ -20,8 +26,10 @@ class PositionsTest : public testing::Test {
   PositionsTest() : t_("positions", 1, 2) {
     Plan& plan = t_.plan();
     plan.slices = {{TestPlan::mesh_of(1), {{0, 0, 1}}}, {TestPlan::mesh_of(1), {{0, 1, 1}}}};
-    plan.functions = {{.commit_begin = 20, .sections = {{0, 7}, {10, 5}, {20, 100}, {30, 1000}}},
-                      {.commit_begin = 3}};
+    plan.functions = {{.function = of_nodes(40),
+                       .commit_begin = 20,
+                       .sections = {{0, 7}, {10, 5}, {20, 100}, {30, 1000}}},
+                      {.function = of_nodes(3), .commit_begin = 3}};
     const uint32_t here = t_.value("", PlanStorage::kTemporary, f32());
     const uint32_t there = t_.value("", PlanStorage::kTemporary, f32(), {}, 1);
     source_ = t_.node({.kind = PlanNodeKind::kSource});
@@ -44,8 +52,8 @@ TEST_F(PositionsTest, ACallHasOneForEachSectionBeforeItsCommitPointAndItsCommitT
   EXPECT_EQ(positions.of(cut_, 0), (Range{1, 2}));
   EXPECT_EQ(positions.of(commit_, 0), (Range{5, 2}));
   EXPECT_EQ(positions.count(0), 7u);
-  EXPECT_EQ(sections_of(t_.plan(), t_.plan().nodes[cut_]), (SectionRange{0, 2}));
-  EXPECT_EQ(sections_of(t_.plan(), t_.plan().nodes[commit_]), (SectionRange{2, 2}));
+  EXPECT_EQ(positions.sections(cut_, 0), (SectionRange{0, 2}));
+  EXPECT_EQ(positions.sections(commit_, 0), (SectionRange{2, 2}));
 }
 
 TEST_F(PositionsTest, WhatIsNotCutHasOne) {
@@ -53,11 +61,11 @@ TEST_F(PositionsTest, WhatIsNotCutHasOne) {
   EXPECT_EQ(positions.of(whole_, 1), (Range{1, 1}));
   EXPECT_EQ(positions.of(whole_commit_, 1), (Range{3, 1}));
   EXPECT_EQ(positions.count(1), 4u);
-  EXPECT_EQ(sections_of(t_.plan(), t_.plan().nodes[whole_]), (SectionRange{}));
+  EXPECT_EQ(positions.sections(whole_, 1), (SectionRange{}));
 }
 
 TEST_F(PositionsTest, APartWithoutNodesHasOneToo) {
-  t_.plan().functions[0] = {.commit_begin = 0, .sections = {{0, 7}}};
+  t_.plan().functions[0] = {.function = of_nodes(1), .commit_begin = 0, .sections = {{0, 7}}};
   const Positions positions(t_.plan());
   EXPECT_EQ(positions.of(cut_, 0), (Range{1, 1}));
   EXPECT_EQ(positions.of(commit_, 0), (Range{4, 1}));
@@ -107,6 +115,7 @@ TEST_F(PositionsTest, ModelledTimeIsThatOfTheSections) {
 TEST_F(PositionsTest, MoreThanASliceMayHaveAreRefused) {
   std::vector<LocalFunction::Section>& sections = t_.plan().functions[0].sections;
   sections.clear();
+  t_.plan().functions[0].function = of_nodes(1 << 16);
   t_.plan().functions[0].commit_begin = 1 << 16;
   for (NodeId begin = 0; begin < 1 << 16; ++begin) sections.push_back({begin, kSectionNsMax});
   for (int call = 0; call < 62; ++call) t_.call("cut", 0, {}, {});

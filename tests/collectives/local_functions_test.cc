@@ -2,7 +2,7 @@
 // devices: each device gets what the reference interpreter gives.
 //
 // All ops of a test are nodes of one function, so that their groups, memory and steps are planned
-// together; every device's results are read back as parts of one array.
+// together.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -10,34 +10,11 @@
 
 #include "ir/build/builder.h"
 #include "ir/build/ops.h"
-#include "ir/plan/rates.h"
-#include "ir/transforms/sections/cut_sections.h"
 #include "ir/types/axis_list.h"
-#include "runtime/base/rng.h"
-#include "tests/interpret/interpret.h"
-#include "tests/support/seed.h"
-#include "tests/support/test_hosts.h"
-#include "tests/support/test_plan.h"
+#include "tests/collectives/local_call.h"
 
 namespace gangway {
 namespace {
-
-constexpr PlanId kPlan{1};
-
-// Where the devices of a mesh lie.
-struct Cluster {
-  const char* name;
-  uint32_t hosts, devices, ranks;  // Devices of each host, ranks on each device.
-  Mesh mesh;
-};
-void PrintTo(const Cluster& cluster, std::ostream* out) { *out << cluster.name; }
-
-const Mesh kTwo{{{"data", 2}}}, kThree{{{"data", 3}}}, kSquare{{{"data", 2}, {"model", 2}}};
-const Cluster kClusters[] = {
-    {"TwoDevices", 1, 2, 1, kTwo},       {"TwoHosts", 2, 1, 1, kTwo},
-    {"ThreeDevices", 1, 3, 1, kThree},   {"FourDevices", 1, 4, 1, kSquare},
-    {"TwoHostsOfTwo", 2, 2, 1, kSquare}, {"TwoRanksOnEachOfTwo", 2, 1, 2, kSquare},
-};
 
 // A function of ops on parameters of its own.
 class Ops {
@@ -123,116 +100,6 @@ class Ops {
   Builder builder_;
   int parameters_ = 0, results_ = 0;
 };
-
-// Sizes between -1 and 5, so that some are out of range; other numbers are whole and small, so that
-// sums are exact in every type and do not depend on their order.
-Literal random_argument(const Type& type, Rng& rng) {
-  Literal x = filled(type, 0);
-  for (double& value : x.values) value = static_cast<double>(rng.below(7)) - 1;
-  round_values(x);
-  return x;
-}
-
-// By device.
-std::vector<std::vector<Literal>> random_arguments(const Function& f, uint64_t seed) {
-  Rng rng(seed);
-  std::vector<std::vector<Literal>> arguments(static_cast<size_t>(f.mesh.devices()));
-  for (std::vector<Literal>& of_device : arguments) {
-    for (size_t p = 0; p < f.parameters.size(); ++p)
-      of_device.push_back(random_argument(f.types[p], rng));
-  }
-  return arguments;
-}
-
-// The type of an array whose part on each of n devices, along its first dimension, is `local`.
-Type over_devices(Type local, int64_t n) {
-  local.dims[0] *= n;
-  return local;
-}
-
-// One call of a local function on hosts of this process.
-class LocalCall {
- public:
-  LocalCall(const Cluster& cluster, std::shared_ptr<const Function> function, DeviceKind kind)
-      : function_(std::move(function)),
-        reactor_(kind == DeviceKind::kSim ? Reactor::make_simulated() : Reactor::make_real()),
-        hosts_(*reactor_, cluster.hosts, cluster.devices, kind),
-        plan_("local", cluster.hosts, cluster.devices) {
-    plan_.plan().slices[0].mesh = cluster.mesh;
-    plan_.plan().slices[0].ranks_per_device = cluster.ranks;
-    LocalFunction local{function_, static_cast<NodeId>(function_->nodes.size()), {}, kNone};
-    local.sections = cut_sections(local, rates_of("cpu"), 100'000);
-    plan_.plan().functions.push_back(local);
-    const Sharding rows(cluster.mesh.axes.size(), shard(0));
-    std::vector<uint32_t> inputs, outputs;
-    for (size_t p = 0; p < function_->parameters.size(); ++p)
-      inputs.push_back(plan_.input(function_->parameters[p].name, whole(p), rows));
-    for (size_t r = 0; r < function_->results.size(); ++r) {
-      outputs.push_back(
-          plan_.output(function_->result_names[r], whole(function_->results[r]), rows));
-    }
-    plan_.call("local", 0, inputs, outputs);
-  }
-
-  void install() { hosts_.install(kPlan, plan_.share()); }
-
-  std::vector<std::vector<Literal>> run(const std::vector<std::vector<Literal>>& arguments,
-                                        uint64_t run = 1) {
-    RunFrame frame{.plan = kPlan, .run = RunId(run)};
-    for (uint32_t p = 0; p < function_->parameters.size(); ++p) {
-      const ArrayId array(run * 100'000 + p);
-      std::vector<Literal> parts;
-      for (const auto& of_device : arguments) parts.push_back(of_device[p]);
-      hosts_.put<std::byte>(array, kPlan, p, to_bytes(join(parts, 0)));
-      frame.arguments.push_back({.input = p, .array = array});
-    }
-    for (uint32_t r = 0; r < function_->results.size(); ++r)
-      frame.outputs.push_back(ArrayId(run * 100'000 + 50'000 + r));
-    hosts_.start(frame);
-    const Done done = hosts_.wait(RunId(run));
-    if (done.error) throw *done.error;
-    std::vector<std::vector<Literal>> results(arguments.size());
-    for (uint32_t r = 0; r < function_->results.size(); ++r) {
-      const Type type = whole(function_->results[r]);
-      const Literal all = from_bytes(
-          type, hosts_.get<std::byte>(frame.outputs[r], static_cast<size_t>(type.bytes())));
-      for (size_t d = 0; d < results.size(); ++d)
-        results[d].push_back(part_of(all, 0, devices(), static_cast<int64_t>(d)));
-    }
-    return results;
-  }
-
- private:
-  int64_t devices() const { return function_->mesh.devices(); }
-  Type whole(ValueId value) const { return over_devices(function_->types[value], devices()); }
-
-  std::shared_ptr<const Function> function_;
-  std::unique_ptr<Reactor> reactor_;
-  TestHosts hosts_;
-  TestPlan plan_;
-};
-
-// What each device got, held to the reference.
-void expect_reference(const Function& f, const std::vector<std::vector<Literal>>& arguments,
-                      const std::vector<std::vector<Literal>>& got) {
-  const std::vector<std::vector<Literal>> want = interpret_local(f, arguments);
-  const std::vector<NodeId> makers = producers(f);
-  for (size_t d = 0; d < want.size(); ++d) {
-    for (size_t r = 0; r < want[d].size(); ++r) {
-      const Node& node = f.nodes[makers[f.results[r]]];
-      const Node& op = node.op == Op::reshape ? f.nodes[makers[node.inputs[0]]] : node;
-      std::string attrs;
-      for (const auto& [name, value] : op.attrs) {
-        if (const auto* number = std::get_if<int64_t>(&value))
-          attrs += cat(name, "=", *number, " ");
-        if (const auto* text = std::get_if<std::string>(&value))
-          attrs += cat(name, "=", *text, " ");
-      }
-      ASSERT_EQ(got[d][r], want[d][r])
-          << "device " << d << ", result " << r << ": " << to_string(op.op) << " " << attrs;
-    }
-  }
-}
 
 class LocalFunctionsTest : public ::testing::TestWithParam<std::tuple<Cluster, DType, DeviceKind>> {
  protected:

@@ -37,10 +37,14 @@ class GuardedBytes {
   BufferPtr buffer_;
 };
 
+// kForgetful: one step at a time, and before each the frame forgets where its loops stand.
+enum class Stepping { kWhole, kForgetful };
+
 // The results of a local function on the CPU device.
 inline std::vector<Literal> run_on_cpu(const LocalFunction& local,
                                        const std::vector<Literal>& inputs, int threads,
-                                       uint32_t mesh_device = 0) {
+                                       uint32_t mesh_device = 0,
+                                       Stepping stepping = Stepping::kWhole) {
   const auto& function = local.function;
   Parallel par(threads);
   BareDevice device("test", int64_t{1} << 30);
@@ -60,8 +64,14 @@ inline std::vector<Literal> run_on_cpu(const LocalFunction& local,
   }
   for (ValueId result : function->results) add(function->types[result].bytes());
   add(compiled.arena_bytes());
-  frame.end = compiled.step_count();
   Turn turn{.device = device};
+  frame.end = stepping == Stepping::kWhole ? compiled.step_count() : 0;
+  while (stepping == Stepping::kForgetful && frame.end + 1 < compiled.step_count()) {
+    ++frame.end;
+    EXPECT_EQ(compiled.advance(frame, turn), Progress::kDone);
+    frame.at = {};
+  }
+  frame.end = compiled.step_count();
   EXPECT_EQ(compiled.advance(frame, turn), Progress::kDone);
   std::vector<Literal> results;
   for (size_t r = 0; r < function->results.size(); ++r) {

@@ -1,55 +1,140 @@
 #include "executor/devices/cpu/cpu_function.h"
 
 #include <algorithm>
+#include <map>
 
 #include "executor/kernels/reduce.h"
+#include "runtime/base/error.h"
 
 namespace gangway {
 
 CpuFunction::CpuFunction(const LocalFunction& local, Parallel& par, StepTimer* timer)
-    : PlannedFunction(local), par_(par), timer_(timer) {
-  const size_t nodes = function().nodes.size();
-  std::vector<cpu::Kernel> kernels(nodes);
-  std::vector<int64_t> scratch(nodes, 0);
-  for (NodeId id = 0; id < nodes; ++id) {
-    const Op op = function().nodes[id].op;
-    if (row(op).meets || op == Op::timed) continue;
-    cpu::Lowered lowered = cpu::lower({{function(), id}, par.threads()});
-    kernels[id] = std::move(lowered.kernel);
-    scratch[id] = lowered.scratch_bytes;
+    : PlannedFunction(local, Bodies::kCounted), par_(par), timer_(timer) {
+  std::vector<std::vector<cpu::Kernel>> kernels(steps().parts());
+  std::map<const Function*, std::vector<int64_t>> scratch;
+  for (uint32_t p = 0; p < steps().parts(); ++p) {
+    const Function& of = steps().function(p);
+    kernels[p].resize(of.nodes.size());
+    std::vector<int64_t>& bytes = scratch[&of];
+    bytes.assign(of.nodes.size(), 0);
+    for (NodeId id = 0; id < of.nodes.size(); ++id) {
+      const Node& node = of.nodes[id];
+      if (row(node.op).meets || node.op == Op::timed || steps().body_of(node) != kNone) continue;
+      cpu::Lowered lowered = cpu::lower({{of, id}, par.threads()});
+      kernels[p][id] = std::move(lowered.kernel);
+      bytes[id] = lowered.scratch_bytes;
+    }
   }
-  plan(scratch, Collectives::kInOrder);
-  for (NodeId id = 0; id < nodes; ++id) add_step(id, std::move(kernels[id]));
+  plan([&](const Function& of, NodeId id) { return scratch.at(&of)[id]; }, Collectives::kInOrder);
+  for (uint32_t p = 0; p < steps().parts(); ++p) add_part(p, std::move(kernels[p]));
 }
 
-void CpuFunction::add_step(NodeId id, cpu::Kernel kernel) {
-  const Node& node = function().nodes[id];
-  Step step{{step_of(id)},
+void CpuFunction::add_part(uint32_t part, std::vector<cpu::Kernel> kernels) {
+  const Function& of = steps().function(part);
+  first_command_.push_back(static_cast<uint32_t>(steps_.size()));
+  for (NodeId id = 0; id < of.nodes.size(); ++id) {
+    const bool runs_body = steps().body_of(of.nodes[id]) != kNone;
+    steps_.push_back(runs_body ? body_step(part, id)
+                               : kernel_step(part, id, std::move(kernels[id])));
+  }
+  if (part + 1 < steps().parts()) steps_.push_back({{.kind = StepKind::kEndOfBody}});
+}
+
+CpuFunction::Step CpuFunction::kernel_step(uint32_t part, NodeId id, cpu::Kernel kernel) {
+  const Function& of = steps().function(part);
+  const Places& places = this->part(part).places;
+  const Node& node = of.nodes[id];
+  Step step{{step_of(part, id)},
             static_cast<uint32_t>(operands_.size()),
             static_cast<uint32_t>(node.inputs.size()),
             std::move(kernel),
-            scratch_of(id)};
-  for (ValueId input : node.inputs) operands_.push_back(place_of(input));
-  for (uint32_t r = 0; r < node.results; ++r) operands_.push_back(place_of(node.first_result + r));
+            places.scratch(id)};
+  for (ValueId input : node.inputs) operands_.push_back(places.of(input));
+  for (uint32_t r = 0; r < node.results; ++r) operands_.push_back(places.of(node.first_result + r));
   if (step.kind == StepKind::kKernel && timer_ != nullptr)
-    step.duration_ns = timer_->kernel_ns(function(), id);
-  steps_.push_back(std::move(step));
+    step.duration_ns = timer_->kernel_ns(of, id);
+  return step;
+}
+
+CpuFunction::Step CpuFunction::body_step(uint32_t part, NodeId id) {
+  const Node& node = steps().function(part).nodes[id];
+  Step step{{.kind = StepKind::kEnterBody, .part = &this->part(part), .node = id}};
+  step.loop = static_cast<uint32_t>(loops_.size());
+  loops_.push_back({loop_of(part, id), first_command_[steps().body_of(node)]});
+  return step;
 }
 
 Progress CpuFunction::advance(CallFrame& frame, Turn& turn) const {
+  // A call begins, or somebody has set the step.
+  const uint32_t now = frame.step;
+  if (now != frame.at.step || (now == 0 && !frame.begun)) go_to(frame, now);
+  uint32_t command = frame.at.command;
+  frame.at.step = kNone;  // A kernel may throw on the way.
+  Progress progress = Progress::kDone;
   while (frame.step < frame.end) {
-    const Step& step = steps_[frame.step];
+    const Step& step = steps_[command];
     if (step.kind == StepKind::kKernel && timer_ == nullptr && !frame.check) {
       if (!frame.poisoned) run_traced(step, frame, turn);
       turn.timed_until_ns = 0;
-    } else if (step.kind == StepKind::kCollective) {
-      if (advance_collective(step, frame, turn) == Progress::kPending) return Progress::kPending;
-    } else if (advance_timed(step, frame, turn) == Progress::kPending) {
-      return Progress::kPending;
+    } else if (step.kind == StepKind::kEnterBody) {
+      enter(frame, command, 0);
+      command = loops_[step.loop].first_command;
+      continue;
+    } else if (step.kind == StepKind::kEndOfBody) {
+      command = next_iteration(frame);
+      continue;
+    } else if (advance_step(step, frame, turn) == Progress::kPending) {
+      progress = Progress::kPending;
+      break;
     }
     ++frame.step;
+    ++command;
   }
-  return Progress::kDone;
+  frame.at.step = frame.step;
+  frame.at.command = command;
+  return progress;
+}
+
+Progress CpuFunction::advance_step(const Step& step, CallFrame& frame, Turn& turn) const {
+  return step.kind == StepKind::kCollective ? advance_collective(step, frame, turn)
+                                            : advance_timed(step, frame, turn);
+}
+
+// From the function into the bodies around the step.
+void CpuFunction::go_to(CallFrame& frame, uint32_t step) const {
+  if (frame.bases.size() < bases()) frame.bases.resize(bases());
+  frame.at = {.step = step, .command = first_command_.back()};
+  if (step == 0) return;
+  if (step == step_count()) {
+    frame.at.command += static_cast<uint32_t>(function().nodes.size());
+    return;
+  }
+  for (const StepMap::Level& level : steps().path(step)) {
+    frame.at.command += level.node;
+    const Step& found = steps_[frame.at.command];
+    if (found.kind != StepKind::kEnterBody) break;
+    loops_[found.loop].places.bind(frame.bases.data(), 0);
+    enter(frame, frame.at.command, level.iteration);
+    frame.at.command = loops_[found.loop].first_command;
+  }
+}
+
+void CpuFunction::enter(CallFrame& frame, uint32_t command, uint32_t iteration) const {
+  GW_DASSERT(frame.at.depth < frame.at.loops.size());
+  frame.at.loops[frame.at.depth++] = {command, iteration};
+  loops_[steps_[command].loop].places.bind(frame.bases.data(), iteration);
+}
+
+// Where the innermost loop goes on: at its begin, or behind it.
+uint32_t CpuFunction::next_iteration(CallFrame& frame) const {
+  CallFrame::Loop& now = frame.at.loops[frame.at.depth - 1];
+  const Loop& loop = loops_[steps_[now.command].loop];
+  if (++now.iteration < loop.places.length()) {
+    loop.places.bind(frame.bases.data(), now.iteration);
+    return loop.first_command;
+  }
+  --frame.at.depth;
+  return now.command + 1;
 }
 
 void CpuFunction::run_kernel(const Step& step, CallFrame& frame) const {
@@ -64,7 +149,7 @@ void CpuFunction::run_traced(const Step& step, CallFrame& frame, Turn& turn) con
   if (row == nullptr) return run_kernel(step, frame);
   const int64_t begin_ns = turn.device.now_ns();
   run_kernel(step, frame);
-  const char* name = to_string(function().nodes[frame.step].op).data();  // Of a literal.
+  const char* name = to_string(step.in_graph().op).data();  // Of a literal.
   row->record({name, begin_ns, turn.device.now_ns(), 0, frame.step});
 }
 
@@ -72,21 +157,21 @@ void CpuFunction::run_traced(const Step& step, CallFrame& frame, Turn& turn) con
 // device is busy. On a real device a timed step begins where the one before it ended, as on a card
 // that has its next kernel queued: how late the thread woke is not the device's time.
 Progress CpuFunction::advance_timed(const Step& step, CallFrame& frame, Turn& turn) const {
-  const NodeId id = frame.step;
   if (!frame.begun) {
     if (frame.poisoned) return Progress::kDone;
     // In place, inputs are gone afterwards: look at them first.
-    const bool looking = frame.check && frame.culprit == kNone && inputs_finite(frame, id);
+    const bool looking = looks_at(frame, step);
     if (step.kind == StepKind::kKernel) {
       run_kernel(step, frame);
       turn.timed_until_ns = 0;
     } else {
-      const Node& node = function().nodes[id];
-      const std::byte* from = address(frame, node.inputs[0]);
-      std::byte* to = address(frame, node.first_result);
-      if (from != to) turn.device.copy(to, from, function().types[node.first_result].bytes());
+      const Node& node = step.in_graph();
+      const std::byte* from = address(frame, *step.part, node.inputs[0]);
+      std::byte* to = address(frame, *step.part, node.first_result);
+      if (from != to)
+        turn.device.copy(to, from, step.part->function->types[node.first_result].bytes());
     }
-    if (looking) check_results(frame, id);
+    if (looking) check_results(frame, step);
     if (step.duration_ns == 0) return Progress::kDone;
     frame.begun = true;
     frame.resume_at_ns = timer_ == nullptr
@@ -101,16 +186,15 @@ Progress CpuFunction::advance_timed(const Step& step, CallFrame& frame, Turn& tu
 
 Progress CpuFunction::advance_collective(const Step& step, CallFrame& frame, Turn& turn) const {
   Collective& collective = *frame.collectives[step.collective];
-  const NodeId id = frame.step;
   if (!frame.begun) begin_collective(step, frame);
   if (frame.resume_at_ns == 0) {
-    const bool looking = frame.check && frame.culprit == kNone && inputs_finite(frame, id);
+    const bool looking = looks_at(frame, step);
     if (collective.advance() == Progress::kPending) {
       frame.holds = hold_of(collective, turn);
       return Progress::kPending;
     }
     if (collective.poisoned()) frame.poisoned = frame.peer_poisoned = true;
-    if (looking && !frame.poisoned) check_results(frame, id);
+    if (looking && !frame.poisoned) check_results(frame, step);
     frame.resume_at_ns = 1;
     turn.timed_until_ns = 0;
     if (timer_ != nullptr) {
@@ -125,18 +209,23 @@ Progress CpuFunction::advance_collective(const Step& step, CallFrame& frame, Tur
   return wait_to_resume(frame, turn);
 }
 
-bool CpuFunction::inputs_finite(const CallFrame& frame, NodeId id) const {
-  return PlannedFunction::inputs_finite(id, [&](ValueId value) { return finite(frame, value); });
+// Nobody is blamed yet, and the step would be.
+bool CpuFunction::looks_at(const CallFrame& frame, const Step& step) const {
+  return frame.check && frame.culprit == kNone &&
+         inputs_finite(*step.part, step.node,
+                       [&](ValueId value) { return finite(frame, *step.part, value); });
 }
 
-void CpuFunction::check_results(CallFrame& frame, NodeId id) const {
-  if (!results_finite(id, [&](ValueId value) { return finite(frame, value); })) frame.culprit = id;
+void CpuFunction::check_results(CallFrame& frame, const Step& step) const {
+  if (!results_finite(*step.part, step.node,
+                      [&](ValueId value) { return finite(frame, *step.part, value); }))
+    frame.culprit = frame.step;
 }
 
-bool CpuFunction::finite(const CallFrame& frame, ValueId value) const {
-  const Type& type = function().types[value];
+bool CpuFunction::finite(const CallFrame& frame, const Part& part, ValueId value) const {
+  const Type& type = part.function->types[value];
   return !is_float(type.dtype) ||
-         all_finite(par_, type.dtype, address(frame, value), type.elements());
+         all_finite(par_, type.dtype, address(frame, part, value), type.elements());
 }
 
 }  // namespace gangway

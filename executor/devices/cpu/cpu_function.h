@@ -1,7 +1,10 @@
-// CpuFunction: a local function as a flat list of steps: kernels, collectives and waits, in order.
+// CpuFunction: a local function as a flat list of commands: kernels, collectives and waits, in
+// order.
 //
-// A run walks the list; nothing is allocated, looked up or decided on the way. A checked run
-// (CallFrame::check) looks at every float tensor between steps, until it knows which to blame.
+// A run walks the list; nothing is allocated, looked up or decided on the way. The commands of a
+// body are in the list once: a scan enters them, and their end goes back to their begin until all
+// iterations are done (CallFrame::at says where the frame is). A checked run (CallFrame::check)
+// looks at every float tensor between steps, until it knows which to blame.
 //
 // Threads: immutable; advance() on the device's thread.
 // Errors: make() throws with the user's line; advance() cannot fail.
@@ -32,20 +35,33 @@ class CpuFunction final : public PlannedFunction {
     uint32_t inputs = 0;
     cpu::Kernel kernel;
     Place scratch;
+    uint32_t loop = 0;  // kEnterBody: in loops_.
+  };
+  struct Loop {
+    BodyLoop places;
+    uint32_t first_command = 0;  // Of the body.
   };
 
-  void add_step(NodeId id, cpu::Kernel kernel);
+  void add_part(uint32_t part, std::vector<cpu::Kernel> kernels);
+  Step kernel_step(uint32_t part, NodeId id, cpu::Kernel kernel);
+  Step body_step(uint32_t part, NodeId id);
+  void go_to(CallFrame& frame, uint32_t step) const;
+  void enter(CallFrame& frame, uint32_t command, uint32_t iteration) const;
+  uint32_t next_iteration(CallFrame& frame) const;
+  Progress advance_step(const Step& step, CallFrame& frame, Turn& turn) const;
   void run_kernel(const Step& step, CallFrame& frame) const;
   void run_traced(const Step& step, CallFrame& frame, Turn& turn) const;
   Progress advance_collective(const Step& step, CallFrame& frame, Turn& turn) const;
   Progress advance_timed(const Step& step, CallFrame& frame, Turn& turn) const;
-  bool finite(const CallFrame& frame, ValueId value) const;
-  bool inputs_finite(const CallFrame& frame, NodeId id) const;
-  void check_results(CallFrame& frame, NodeId id) const;
+  bool finite(const CallFrame& frame, const Part& part, ValueId value) const;
+  bool looks_at(const CallFrame& frame, const Step& step) const;
+  void check_results(CallFrame& frame, const Step& step) const;
 
   Parallel& par_;
   StepTimer* const timer_;
+  std::vector<uint32_t> first_command_;  // By part.
   std::vector<Step> steps_;
+  std::vector<Loop> loops_;
   std::vector<Place> operands_;
 };
 

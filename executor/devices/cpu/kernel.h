@@ -53,7 +53,8 @@ struct LowerCall : NodeView {
   int threads = 1;  // Of the device: scratch for each.
 };
 
-// A kernel for any node but the collectives and `timed`, which are steps of their own.
+// A kernel for any node but the collectives and `timed`, which are steps of their own. Scans and
+// calls have one only where there is nothing to run: it hands the carries on.
 Lowered lower(const LowerCall& call);
 bool has_kernel(Op op);
 
@@ -75,7 +76,7 @@ Lowered lower_attention(const LowerCall& call);
 Lowered lower_moe(const LowerCall& call);
 Lowered lower_adamw(const LowerCall& call);
 Lowered lower_custom(const LowerCall& call);
-Lowered lower_body(const LowerCall& call);
+Lowered lower_carries(const LowerCall& call);
 
 // Throws kUnimplemented naming the op, its types and the user's line.
 [[noreturn]] void not_on_cpu(const LowerCall& call, const std::string& why);

@@ -32,7 +32,7 @@ Lowered lower(const LowerCall& call) {
     case KernelFamily::kMoe: return lower_moe(call);
     case KernelFamily::kAdamw: return lower_adamw(call);
     case KernelFamily::kCustom: return lower_custom(call);
-    case KernelFamily::kBody: return lower_body(call);
+    case KernelFamily::kBody: return lower_carries(call);
     case KernelFamily::kStep: break;
   }
   not_on_cpu(call, "its members can't meet on this kind of device");

@@ -1,10 +1,13 @@
 #include <algorithm>
 #include <cstring>
 #include <memory>
+#include <utility>
+#include <vector>
 
 #include "executor/devices/cpu/kernel.h"
 #include "executor/devices/lower/strided.h"
 #include "executor/kernels/move.h"
+#include "ir/graph/bodies.h"
 #include "runtime/base/error.h"
 
 namespace gangway::cpu {
@@ -43,6 +46,17 @@ Lowered lower_copy(const LowerCall& call) {
   return {[bytes = static_cast<size_t>(call.out().bytes())](const KernelArgs& args) {
     // The memory plan often lets both share one buffer.
     if (args.out(0) != args.in(0)) std::memmove(args.out(0), args.in(0), bytes);
+  }};
+}
+
+Lowered lower_carries(const LowerCall& call) {
+  std::vector<size_t> bytes;
+  for (size_t c = 0; c < ScanLayout(call.node()).carries; ++c)
+    bytes.push_back(static_cast<size_t>(call.in(c).bytes()));
+  return {[bytes = std::move(bytes)](const KernelArgs& args) {
+    for (size_t c = 0; c < bytes.size(); ++c) {
+      if (args.out(c) != args.in(c)) std::memmove(args.out(c), args.in(c), bytes[c]);
+    }
   }};
 }
 

@@ -7,6 +7,8 @@
 namespace gangway {
 namespace {
 
+constexpr uint32_t kMain = 0;  // The one part.
+
 // "step: %14 dot", "step: %20 fusion of mul, exp, add"
 std::string label_of(const Function& function, const Node& node) {
   std::string label = cat(function.name, ": %", node.first_result, " ", to_string(node.op));
@@ -27,7 +29,7 @@ std::string label_of(const Function& function, const Node& node) {
 }  // namespace
 
 CudaFunction::CudaFunction(const LocalFunction& given, std::shared_ptr<cuda::Gpu> gpu)
-    : PlannedFunction(cuda::fuse_products(given)), gpu_(std::move(gpu)) {
+    : PlannedFunction(cuda::fuse_products(given), Bodies::kOne), gpu_(std::move(gpu)) {
   const size_t nodes = function().nodes.size();
   std::vector<std::vector<cuda::Command>> commands(nodes);
   std::vector<int64_t> scratch(nodes, 0);
@@ -41,11 +43,11 @@ CudaFunction::CudaFunction(const LocalFunction& given, std::shared_ptr<cuda::Gpu
     keeps->insert(keeps->end(), call.keeps.begin(), call.keeps.end());
   }
   owner_ = {gpu_->next_serial(), alive_, std::move(keeps)};
-  plan(scratch, Collectives::kBeside);
+  plan([&](const Function&, NodeId id) { return scratch[id]; }, Collectives::kBeside);
   const std::vector<cuda::Join> joins = cuda::plan_joins(local(), memory(), scratch);
   for (NodeId id = 0; id < nodes; ++id) {
     for (cuda::Command& command : commands[id]) place(command, id);
-    steps_.push_back({{step_of(id)},
+    steps_.push_back({{step_of(kMain, id)},
                       std::move(commands[id]),
                       label_of(function(), function().nodes[id]),
                       joins[id]});
@@ -58,12 +60,12 @@ void CudaFunction::place(cuda::Command& command, NodeId id) const {
     if (!argument.is_tensor) continue;
     switch (argument.ref.of) {
       case cuda::TensorRef::kInput:
-        argument.place = place_of(node.inputs[argument.ref.index]);
+        argument.place = main().places.of(node.inputs[argument.ref.index]);
         break;
       case cuda::TensorRef::kResult:
-        argument.place = place_of(node.first_result + argument.ref.index);
+        argument.place = main().places.of(node.first_result + argument.ref.index);
         break;
-      case cuda::TensorRef::kScratch: argument.place = scratch_of(id); break;
+      case cuda::TensorRef::kScratch: argument.place = main().places.scratch(id); break;
     }
     argument.place.offset += argument.ref.offset;
   }
@@ -92,6 +94,8 @@ Progress CudaFunction::advance_steps(CallFrame& frame, Turn& turn) const {
         break;
       case StepKind::kTimed: progress = advance_timed(step, frame, turn); break;
       case StepKind::kCollective: progress = advance_collective(step, frame); break;
+      case StepKind::kEnterBody:
+      case StepKind::kEndOfBody: break;  // Bodies are one step.
     }
     if (progress == Progress::kPending) return Progress::kPending;
     if (frame.check) {
@@ -216,7 +220,7 @@ void CudaFunction::check_values(CallFrame& frame, Device& device, ValueId first,
   for (ValueId value = first; value < first + count; ++value) {
     const Type& type = function().types[value];
     if (is_float(type.dtype))
-      device.check_finite(type.dtype, address(frame, value), type.elements(), told + value);
+      device.check_finite(type.dtype, address(frame, main(), value), type.elements(), told + value);
   }
 }
 
@@ -237,7 +241,8 @@ Progress CudaFunction::end_check(CallFrame& frame, Device& device) const {
   if (frame.poisoned || frame.error != nullptr) return Progress::kDone;
   const auto finite = [&](ValueId value) { return told[value] == 0; };
   for (NodeId id = 0; id < frame.end && frame.culprit == kNone; ++id) {
-    if (inputs_finite(id, finite) && !results_finite(id, finite)) frame.culprit = id;
+    if (inputs_finite(main(), id, finite) && !results_finite(main(), id, finite))
+      frame.culprit = id;
   }
   return Progress::kDone;
 }

@@ -1,5 +1,6 @@
 // Places: where the tensors of a function lie in the bases of a call, by its memory plan: the
-// parameters, then the results, then one arena.
+// parameters, then the results, then one arena. Those of a body come behind those of the function
+// that is called.
 //
 // Threads: immutable.
 // Ownership: keeps a pointer to the function.
@@ -17,18 +18,19 @@ namespace gangway {
 class Places {
  public:
   Places() = default;
-  Places(const Function& function, MemoryPlan plan)
-      : function_(&function), plan_(std::move(plan)) {}
+  Places(const Function& function, MemoryPlan plan, uint32_t first_base = 0)
+      : function_(&function), plan_(std::move(plan)), first_base_(first_base) {}
 
   const MemoryPlan& plan() const { return plan_; }
   int64_t arena_bytes() const { return plan_.arena_bytes; }
-  uint32_t bases() const { return arena_base() + 1; }
+  uint32_t first_base() const { return first_base_; }
+  uint32_t end_base() const { return arena_base() + 1; }
 
   Place of(ValueId value) const {
     const MemorySlot& slot = plan_.slots[value];
     switch (slot.kind) {
-      case MemorySlot::Kind::kParameter: return {slot.index, slot.offset};
-      case MemorySlot::Kind::kResult: return {parameters() + slot.index, slot.offset};
+      case MemorySlot::Kind::kParameter: return {first_base_ + slot.index, slot.offset};
+      case MemorySlot::Kind::kResult: return {results_base() + slot.index, slot.offset};
       case MemorySlot::Kind::kArena: break;
     }
     return {arena_base(), slot.offset};
@@ -38,13 +40,16 @@ class Places {
   }
 
  private:
-  uint32_t parameters() const { return static_cast<uint32_t>(function_->parameters.size()); }
+  uint32_t results_base() const {
+    return first_base_ + static_cast<uint32_t>(function_->parameters.size());
+  }
   uint32_t arena_base() const {
-    return parameters() + static_cast<uint32_t>(function_->results.size());
+    return results_base() + static_cast<uint32_t>(function_->results.size());
   }
 
   const Function* function_ = nullptr;
   MemoryPlan plan_;
+  uint32_t first_base_ = 0;
 };
 
 }  // namespace gangway

@@ -2,33 +2,55 @@
 
 #include <utility>
 
-#include "executor/devices/lower/masked_values.h"
-
 namespace gangway {
 
-PlannedFunction::PlannedFunction(LocalFunction local)
-    : local_(std::move(local)), masked_(masked_values(*local_.function)) {}
+PlannedFunction::PlannedFunction(LocalFunction local, Bodies bodies)
+    : local_(std::move(local)),
+      steps_(*local_.function, bodies),
+      masked_(masked_values(*local_.function)) {
+  for (uint32_t p = 0; p < steps_.parts(); ++p) {
+    const Function& function = steps_.function(p);
+    parts_.push_back({.function = &function, .masked = &masked_.at(&function)});
+  }
+}
 
 CompiledFunction::StepText PlannedFunction::describe_step(uint32_t step) const {
-  if (step >= function().nodes.size()) return {};
-  const Node& node = function().nodes[step];
-  return {cat(to_string(node.op), " of ", to_string(function().types[node.first_result])),
-          where(function(), step), row(node.op).meets};
+  if (step >= step_count()) return {};
+  const StepMap::Leaf leaf = steps_.leaf(step);
+  const Function& function = steps_.function(leaf.part);
+  const Node& node = function.nodes[leaf.node];
+  const Type& type = function.types[node.first_result];
+  return {cat(to_string(node.op), " of ", to_string(type)), steps_.where(step), row(node.op).meets};
 }
 
-void PlannedFunction::plan(const std::vector<int64_t>& scratch_bytes, Collectives collectives) {
-  memory_ = plan_memory(
-      local_, [&](const Function&, NodeId id) { return scratch_bytes[id]; }, collectives);
+// The scratchpad of a node that runs a body depends on the body's plan, so bodies come first; their
+// bases come behind the function's.
+void PlannedFunction::plan(const ScratchBytes& scratch_bytes, Collectives collectives) {
+  bases_ = static_cast<uint32_t>(function().parameters.size() + function().results.size()) + 1;
+  for (Part& part : parts_) {
+    const bool is_main = part.function == &function();
+    const LocalFunction body{.function = {std::shared_ptr<void>(), part.function},
+                             .commit_begin = static_cast<NodeId>(part.function->nodes.size())};
+    const auto scratch = [&](const Function& of, NodeId id) {
+      const uint32_t inner = steps_.body_of(of.nodes[id]);
+      return inner == kNone ? scratch_bytes(of, id)
+                            : BodyLoop::scratch_bytes(of.nodes[id], parts_[inner].places);
+    };
+    part.places = Places(*part.function, plan_memory(is_main ? local_ : body, scratch, collectives),
+                         is_main ? 0 : bases_);
+    if (!is_main) bases_ = part.places.end_base();
+  }
 }
 
-PlannedFunction::PlannedStep PlannedFunction::step_of(NodeId id) {
-  const Node& node = function().nodes[id];
-  PlannedStep step;
+PlannedFunction::PlannedStep PlannedFunction::step_of(uint32_t part, NodeId id) {
+  Part& of = parts_[part];
+  const Node& node = of.function->nodes[id];
+  PlannedStep step{.part = &of, .node = id};
   if (row(node.op).meets) {
     step.kind = StepKind::kCollective;
-    step.met = &met_.try_emplace(id, NodeView{function(), id}).first->second;
+    step.met = &of.met.try_emplace(id, NodeView{*of.function, id}).first->second;
     step.collective = add_need(node.attrs.text("axes"), step.met->bytes(), step.met->kind(),
-                               where(function(), id));
+                               where(*of.function, id));
   } else if (node.op == Op::timed) {
     step.kind = StepKind::kTimed;
     step.duration_ns = node.attrs.integer("microseconds") * 1000;
@@ -36,49 +58,35 @@ PlannedFunction::PlannedStep PlannedFunction::step_of(NodeId id) {
   return step;
 }
 
-uint32_t PlannedFunction::arena_base() const {
-  return static_cast<uint32_t>(function().parameters.size() + function().results.size());
+BodyLoop PlannedFunction::loop_of(uint32_t part, NodeId id) const {
+  const Function& of = *parts_[part].function;
+  return {id, of, parts_[part].places, parts_[steps_.body_of(of.nodes[id])].places};
 }
 
-Place PlannedFunction::place_of(ValueId value) const {
-  const MemorySlot& slot = memory_.slots[value];
-  const auto parameters = static_cast<uint32_t>(function().parameters.size());
-  switch (slot.kind) {
-    case MemorySlot::Kind::kParameter: return {slot.index, slot.offset};
-    case MemorySlot::Kind::kResult: return {parameters + slot.index, slot.offset};
-    case MemorySlot::Kind::kArena: break;
-  }
-  return {arena_base(), slot.offset};
-}
-
-Place PlannedFunction::scratch_of(NodeId id) const {
-  return {arena_base(), std::max<int64_t>(0, memory_.scratch_offset[id])};
-}
-
-std::byte* PlannedFunction::address(const CallFrame& frame, ValueId value) const {
-  const Place place = place_of(value);
-  return frame.bases[place.base] + place.offset;
-}
-
-void PlannedFunction::begin_collective(const PlannedStep& step, CallFrame& frame) const {
+void PlannedFunction::begin_collective(const PlannedStep& step, CallFrame& frame) {
   const CollectiveCall call =
-      step.met->at(frame.bucket, [&](ValueId value) { return address(frame, value); });
+      step.met->at(frame.bucket, [&](ValueId value) { return address(frame, *step.part, value); });
   frame.collectives[step.collective]->begin(call, frame.poisoned);
   frame.begun = true;
   frame.resume_at_ns = 0;
 }
 
+// Where scans are one step, a section that begins inside one begins behind it.
 std::vector<uint32_t> PlannedFunction::section_steps() const {
   std::vector<uint32_t> steps;
   steps.reserve(local_.sections.size());
   for (const LocalFunction::Section& section : local_.sections) steps.push_back(section.begin);
+  if (steps_.bodies() == Bodies::kCounted) return steps;
+  const StepMap counted(function());
+  for (uint32_t& step : steps) {
+    const NodeId node = counted.path(step)[0].node;
+    step = counted.first_step(node) == step ? node : node + 1;
+  }
   return steps;
 }
 
 bool PlannedFunction::has_collective(uint32_t begin, uint32_t end) const {
-  const std::vector<Node>& nodes = function().nodes;
-  return std::any_of(nodes.begin() + begin, nodes.begin() + end,
-                     [](const Node& node) { return row(node.op).meets; });
+  return begin < end && steps_.next_collective(begin) < end;
 }
 
 Hold PlannedFunction::hold_of(const Collective& collective, const Turn& turn) {

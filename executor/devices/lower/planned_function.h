@@ -1,8 +1,15 @@
-// PlannedFunction: what compiled functions of all devices share: one step for each node, the places
-// of their tensors, collectives and waits, and which step a checked run (CallFrame::check) blames.
+// PlannedFunction: what compiled functions of all devices share: their steps (ir/plan/step_map.h),
+// the places of their tensors, collectives and waits, and which step a checked run
+// (CallFrame::check) blames.
 //
-// A device's own function says what scratch its steps need and plans memory, once; bases of a call
-// are then its parameters, its results and one arena.
+// A function and the bodies of its scans and calls are its *parts*. Each part is lowered and has
+// its memory planned once, however often it is run: a body has bases of its own, which a BodyLoop
+// points to the tensors of an iteration. A device that has kernels for whole scans (Bodies::kOne)
+// has the function as its one part.
+//
+// A device's own function says what scratch its kernels need, and plans memory, once; bases of a
+// call are then its parameters, its results and one arena, and behind them those of the bodies,
+// which a call fills in itself.
 //
 // Threads: immutable once planned. Errors: none; a device's own function throws while it lowers.
 #pragma once
@@ -12,75 +19,102 @@
 #include <vector>
 
 #include "executor/devices/device.h"
+#include "executor/devices/lower/body_loop.h"
+#include "executor/devices/lower/masked_values.h"
 #include "executor/devices/lower/met_node.h"
-#include "executor/devices/lower/place.h"
+#include "executor/devices/lower/places.h"
+#include "ir/plan/step_map.h"
 #include "ir/transforms/memory/plan_memory.h"
 
 namespace gangway {
 
 class PlannedFunction : public CompiledFunction {
  public:
-  int64_t arena_bytes() const override { return memory_.arena_bytes; }
-  uint32_t step_count() const override { return static_cast<uint32_t>(function().nodes.size()); }
-  uint32_t commit_step() const override { return local_.commit_begin; }
+  int64_t arena_bytes() const override { return main().places.arena_bytes(); }
+  uint32_t step_count() const override { return steps_.count(); }
+  uint32_t commit_step() const override { return steps_.first_step(local_.commit_begin); }
   std::vector<uint32_t> section_steps() const override;
   bool has_collective(uint32_t begin, uint32_t end) const override;
   StepText describe_step(uint32_t step) const override;
 
  protected:
-  enum class StepKind : uint8_t { kKernel, kTimed, kCollective };
+  using Bodies = StepMap::Bodies;
+
+  // The function, or a body. StepMap has the parts in the same order: each behind those that its
+  // own nodes run, the function last.
+  struct Part {
+    const Function* function = nullptr;
+    const std::vector<bool>* masked = nullptr;  // By ValueId.
+    Places places;
+    std::map<NodeId, const MetNode> met;
+  };
+  // kEnterBody and kEndOfBody are no steps: they are the begin and the end of a loop.
+  enum class StepKind : uint8_t { kKernel, kTimed, kCollective, kEnterBody, kEndOfBody };
   struct PlannedStep {
     StepKind kind = StepKind::kKernel;
     int64_t duration_ns = 0;  // kTimed.
     // kCollective.
     uint32_t collective = 0;  // Index into collective_needs().
     const MetNode* met = nullptr;
+    const Part* part = nullptr;
+    NodeId node = kNone;  // Of the part.
+
+    const Node& in_graph() const { return part->function->nodes[node]; }
   };
 
-  explicit PlannedFunction(LocalFunction local);
-  // Places everything. `scratch_bytes`: by NodeId.
-  void plan(const std::vector<int64_t>& scratch_bytes, Collectives collectives);
-  PlannedStep step_of(NodeId id);
+  explicit PlannedFunction(LocalFunction local, Bodies bodies);
+  // Places everything. `scratch_bytes`: of nodes that are steps.
+  void plan(const ScratchBytes& scratch_bytes, Collectives collectives);
+  // Of a node that is a step. Once for each.
+  PlannedStep step_of(uint32_t part, NodeId id);
+  // Of a node that runs a body; once memory is planned.
+  BodyLoop loop_of(uint32_t part, NodeId id) const;
 
   const LocalFunction& local() const { return local_; }
   const Function& function() const { return *local_.function; }
-  const MemoryPlan& memory() const { return memory_; }
-  Place place_of(ValueId value) const;
-  Place scratch_of(NodeId id) const;
-  std::byte* address(const CallFrame& frame, ValueId value) const;
+  const StepMap& steps() const { return steps_; }
+  const Part& part(uint32_t index) const { return parts_[index]; }
+  const Part& main() const { return parts_.back(); }
+  const MemoryPlan& memory() const { return main().places.plan(); }
+  // So many bases has a call, those of bodies included.
+  uint32_t bases() const { return bases_; }
+
+  static std::byte* address(const CallFrame& frame, const Part& part, ValueId value) {
+    const Place place = part.places.of(value);
+    return frame.bases[place.base] + place.offset;
+  }
 
   // The frame's step begins: its tensors are handed to its collective.
-  void begin_collective(const PlannedStep& step, CallFrame& frame) const;
+  static void begin_collective(const PlannedStep& step, CallFrame& frame);
   // Of a collective that waits.
   static Hold hold_of(const Collective& collective, const Turn& turn);
   // The frame's step ends when the device's clock has come to frame.resume_at_ns.
   static Progress wait_to_resume(CallFrame& frame, Turn& turn);
 
   // A step is blamed whose inputs were finite and whose results are not; values that hold
-  // infinities by intention (masked_values.h) aside. `finite`: of a ValueId.
+  // infinities by intention (masked_values.h) aside. `finite`: of a ValueId of the part.
   template <class Finite>
-  bool inputs_finite(NodeId id, const Finite& finite) const {
-    const std::vector<ValueId>& inputs = function().nodes[id].inputs;
+  static bool inputs_finite(const Part& part, NodeId id, const Finite& finite) {
+    const std::vector<ValueId>& inputs = part.function->nodes[id].inputs;
     return std::all_of(inputs.begin(), inputs.end(),
-                       [&](ValueId input) { return masked_[input] || finite(input); });
+                       [&](ValueId input) { return (*part.masked)[input] || finite(input); });
   }
   template <class Finite>
-  bool results_finite(NodeId id, const Finite& finite) const {
-    const Node& node = function().nodes[id];
+  static bool results_finite(const Part& part, NodeId id, const Finite& finite) {
+    const Node& node = part.function->nodes[id];
     for (uint32_t r = 0; r < node.results; ++r) {
       const ValueId value = node.first_result + r;
-      if (!masked_[value] && !finite(value)) return false;
+      if (!(*part.masked)[value] && !finite(value)) return false;
     }
     return true;
   }
 
  private:
-  uint32_t arena_base() const;
-
   const LocalFunction local_;
-  const std::vector<bool> masked_;  // By ValueId.
-  std::map<NodeId, const MetNode> met_;
-  MemoryPlan memory_;
+  const StepMap steps_;
+  const MaskedValues masked_;
+  std::vector<Part> parts_;
+  uint32_t bases_ = 0;
 };
 
 }  // namespace gangway

@@ -5,44 +5,43 @@
 namespace gangway {
 
 TimedFunction::TimedFunction(const LocalFunction& local, StepTimer& timer)
-    : PlannedFunction(local), timer_(timer) {
-  const auto nodes = static_cast<NodeId>(function().nodes.size());
-  plan(std::vector<int64_t>(nodes, 0), Collectives::kInOrder);
-  cost_before_ns_.assign(nodes + 1, 0);
-  for (NodeId id = 0; id < nodes; ++id) {
-    PlannedStep step = step_of(id);
-    if (step.kind == StepKind::kKernel) step.duration_ns = timer_.kernel_ns(function(), id);
-    cost_before_ns_[id + 1] = cost_before_ns_[id] + step.duration_ns;
-    steps_.push_back(step);
+    : PlannedFunction(local, Bodies::kCounted), timer_(timer) {
+  plan([](const Function&, NodeId) { return 0; }, Collectives::kInOrder);
+  planned_.resize(steps().parts());
+  for (uint32_t p = 0; p < steps().parts(); ++p) {
+    const Function& of = steps().function(p);
+    for (NodeId id = 0; id < of.nodes.size(); ++id) {
+      const bool runs_body = steps().body_of(of.nodes[id]) != kNone;
+      planned_[p].push_back(runs_body ? PlannedStep() : step_of(p, id));
+    }
   }
-  next_collective_.assign(nodes, nodes);
-  uint32_t next = nodes;
-  for (NodeId id = nodes; id-- > 0;) {
-    if (steps_[id].kind == StepKind::kCollective) next = id;
-    next_collective_[id] = next;
-  }
-}
-
-uint32_t TimedFunction::kernels_end(const CallFrame& frame) const {
-  return std::min(frame.end, next_collective_[frame.step]);
+  costs_ns_.emplace(steps(), [&timer](const Function& of, NodeId id) -> int64_t {
+    const Node& node = of.nodes[id];
+    if (row(node.op).meets) return 0;
+    return node.op == Op::timed ? node.attrs.integer("microseconds") * 1000
+                                : timer.kernel_ns(of, id);
+  });
 }
 
 Progress TimedFunction::advance(CallFrame& frame, Turn& turn) const {
   while (frame.step < frame.end) {
-    if (steps_[frame.step].kind == StepKind::kCollective) {
+    const uint32_t collective = steps().next_collective(frame.step);
+    if (collective == frame.step) {
       if (advance_collective(frame, turn) == Progress::kPending) return Progress::kPending;
       ++frame.step;
       continue;
     }
-    if (!frame.begun) begin_kernels(frame, turn);
+    const uint32_t end = std::min(frame.end, collective);
+    if (!frame.begun) begin_kernels(frame, turn, end);
     if (wait_to_resume(frame, turn) == Progress::kPending) return Progress::kPending;
-    frame.step = kernels_end(frame);
+    frame.step = end;
   }
   return Progress::kDone;
 }
 
-void TimedFunction::begin_kernels(CallFrame& frame, Turn& turn) const {
-  const int64_t cost_ns = cost_before_ns_[kernels_end(frame)] - cost_before_ns_[frame.step];
+// Those before step `end`.
+void TimedFunction::begin_kernels(CallFrame& frame, Turn& turn, uint32_t end) const {
+  const int64_t cost_ns = costs_ns_->before(end) - costs_ns_->before(frame.step);
   turn.now_ns = turn.device.now_ns();
   frame.begun = true;
   frame.resume_at_ns = turn.now_ns;
@@ -51,7 +50,8 @@ void TimedFunction::begin_kernels(CallFrame& frame, Turn& turn) const {
 
 // The bucket is empty: its members only meet, with their flags.
 Progress TimedFunction::advance_collective(CallFrame& frame, Turn& turn) const {
-  const PlannedStep& step = steps_[frame.step];
+  const StepMap::Leaf leaf = steps().leaf(frame.step);
+  const PlannedStep& step = planned_[leaf.part][leaf.node];
   Collective& collective = *frame.collectives[step.collective];
   if (!frame.begun) {
     collective.begin_exchange(0, frame.poisoned);

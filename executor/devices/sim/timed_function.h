@@ -2,13 +2,14 @@
 // and the rates say, its collectives wait for all their members, and no tensor is touched.
 //
 // Kernels between two collectives are one wait, so that a step of a large model on a thousand
-// devices is a few thousand events.
+// devices is a few thousand events. Iterations are not gone through: what they cost is known.
 //
 // Threads: immutable; advance() on the device's (the reactor's).
 // Errors: none beyond those of planning.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "executor/devices/cpu/step_timer.h"
@@ -24,14 +25,12 @@ class TimedFunction final : public PlannedFunction {
   Progress advance(CallFrame& frame, Turn& turn) const override;
 
  private:
-  void begin_kernels(CallFrame& frame, Turn& turn) const;
+  void begin_kernels(CallFrame& frame, Turn& turn, uint32_t end) const;
   Progress advance_collective(CallFrame& frame, Turn& turn) const;
-  uint32_t kernels_end(const CallFrame& frame) const;
 
   StepTimer& timer_;
-  std::vector<PlannedStep> steps_;
-  std::vector<int64_t> cost_before_ns_;    // By step, and their end: of the kernels before it.
-  std::vector<uint32_t> next_collective_;  // By step: the first that is not before it.
+  std::vector<std::vector<PlannedStep>> planned_;  // By part, then by node.
+  std::optional<StepSums> costs_ns_;               // Of the kernels.
 };
 
 }  // namespace gangway

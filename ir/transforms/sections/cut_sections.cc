@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "ir/plan/plan_check.h"
+#include "ir/plan/step_map.h"
 
 namespace gangway {
 namespace {
@@ -10,60 +11,56 @@ namespace {
 class SectionCutter {
  public:
   SectionCutter(const Function& local, const DeviceRates& rates, int64_t limit_ns)
-      : local_(local), rates_(rates), limit_ns_(limit_ns) {}
+      : steps_(local),
+        costs_(steps_,
+               [&rates](const Function& function, NodeId id) {
+                 return std::min(modelled_ns(rates, function, id), kSectionNsMax);
+               }),
+        limit_ns_(std::max(limit_ns, costs_.total() / kSectionsMax)) {}
 
-  // The nodes begin .. end - 1.
-  void cut(NodeId begin, NodeId end) {
-    if (begin == end) return;
-    begin_ = begin;
-    busy_ns_ = 0;
-    met_ = kNone;
-    for (NodeId id = begin; id < end; ++id) {
-      const int64_t node_ns = std::min(modelled_ns(rates_, local_, id), kSectionNsMax);
-      while (id > begin_ && busy_ns_ + node_ns > limit_ns_) end_section(id);
-      busy_ns_ += node_ns;
-      if (row(local_.nodes[id].op).meets && busy_ns_ >= limit_ns_ / 4) {
-        met_ = id + 1;
-        met_ns_ = busy_ns_;
-      }
-    }
-    add(busy_ns_);
+  std::vector<LocalFunction::Section> run(NodeId commit_begin) {
+    cut(0, steps_.first_step(commit_begin));
+    cut(steps_.first_step(commit_begin), steps_.count());
+    return std::move(sections_);
   }
-
-  std::vector<LocalFunction::Section> take() { return std::move(sections_); }
 
  private:
-  // Behind the last collective that is late enough, or else before `id`.
-  void end_section(NodeId id) {
-    const bool at_meeting = met_ != kNone;
-    const int64_t taken_ns = at_meeting ? met_ns_ : busy_ns_;
-    add(taken_ns);
-    begin_ = at_meeting ? met_ : id;
-    busy_ns_ -= taken_ns;
-    met_ = kNone;
+  void cut(uint32_t begin, uint32_t end) {
+    while (begin < end) {
+      const uint32_t next = section_end(begin, end);
+      sections_.push_back({begin, std::min(cost_ns(begin, next), kSectionNsMax)});
+      begin = next;
+    }
   }
 
-  void add(int64_t ns) { sections_.push_back({begin_, std::min(ns, kSectionNsMax)}); }
+  // As many steps as fit; if some are left, behind the last collective of them that is late enough.
+  uint32_t section_end(uint32_t begin, uint32_t end) const {
+    uint32_t fits = begin + 1, beyond = end + 1;
+    while (beyond - fits > 1) {
+      const uint32_t middle = fits + (beyond - fits) / 2;
+      (cost_ns(begin, middle) <= limit_ns_ ? fits : beyond) = middle;
+    }
+    if (fits == end) return end;
+    const uint32_t met = steps_.previous_collective(fits);
+    const bool late = met != kNone && met >= begin && cost_ns(begin, met + 1) >= limit_ns_ / 4;
+    return late ? met + 1 : fits;
+  }
 
-  const Function& local_;
-  const DeviceRates& rates_;
+  int64_t cost_ns(uint32_t begin, uint32_t end) const {
+    return costs_.before(end) - costs_.before(begin);
+  }
+
+  const StepMap steps_;
+  const StepSums costs_;
   const int64_t limit_ns_;
   std::vector<LocalFunction::Section> sections_;
-  NodeId begin_ = 0;     // Of the section that is open.
-  int64_t busy_ns_ = 0;  // Its nodes so far.
-  NodeId met_ = kNone;   // Behind its last collective that is late enough to cut there.
-  int64_t met_ns_ = 0;   // The nodes before that.
 };
 
 }  // namespace
 
 std::vector<LocalFunction::Section> cut_sections(const LocalFunction& local,
                                                  const DeviceRates& rates, int64_t limit_ns) {
-  const Function& function = *local.function;
-  SectionCutter cutter(function, rates, limit_ns);
-  cutter.cut(0, local.commit_begin);
-  cutter.cut(local.commit_begin, static_cast<NodeId>(function.nodes.size()));
-  return cutter.take();
+  return SectionCutter(*local.function, rates, limit_ns).run(local.commit_begin);
 }
 
 }  // namespace gangway

@@ -104,5 +104,63 @@ TEST(CutSections, AnyFunctionIsCutIntoSectionsThatFitAndAddUp) {
   }
 }
 
+void append(Function& to, const Node& like, int64_t count) {
+  for (int64_t i = 0; i < count; ++i) {
+    Node node = like;
+    node.inputs = {to.value_count() - 1};
+    node.first_result = to.value_count();
+    to.types.push_back(f64({1}));
+    to.nodes.push_back(std::move(node));
+  }
+}
+
+TEST(CutSections, ScansAreCutAsIfTheyWereUnrolled) {
+  Rng rng(testing::test_seed());
+  for (int round = 0; round < 100; ++round) {
+    Function nested = *timed_nodes({}).function, flat = nested;
+    NodeId commit = 0, flat_commit = 0;
+    for (uint64_t n = 1 + rng.below(4); n-- > 0;) {
+      std::vector<int64_t> us(1 + rng.below(6));
+      for (int64_t& each : us) each = rng.chance(0.3) ? -1 : static_cast<int64_t>(rng.below(150));
+      const auto body = timed_nodes(us).function;
+      const auto length = static_cast<int64_t>(1 + rng.below(9));
+      append(nested,
+             {.op = Op::scan,
+              .attrs = {{"length", length},
+                        {"carries", int64_t{1}},
+                        {"invariants", int64_t{0}},
+                        {"reverse", false}},
+              .body = body},
+             1);
+      for (int64_t i = 0; i < length; ++i) {
+        for (const Node& node : body->nodes) append(flat, node, 1);
+      }
+      if (!rng.chance(0.5)) continue;
+      commit = static_cast<NodeId>(nested.nodes.size());
+      flat_commit = static_cast<NodeId>(flat.nodes.size());
+    }
+    const auto sections = [](const Function& function, NodeId begin) {
+      return cut({.function = std::make_shared<const Function>(function), .commit_begin = begin});
+    };
+    EXPECT_EQ(sections(nested, commit), sections(flat, flat_commit));
+  }
+}
+
+TEST(CutSections, AFunctionOfManyIterationsHasABoundedNumberOfSections) {
+  Function f = *timed_nodes({}).function;
+  append(f,
+         {.op = Op::scan,
+          .attrs = {{"length", int64_t{1} << 24},
+                    {"carries", int64_t{1}},
+                    {"invariants", int64_t{0}},
+                    {"reverse", false}},
+          .body = timed_nodes({300}).function},
+         1);
+  const auto made = std::make_shared<const Function>(std::move(f));
+  const std::vector<Section> sections = cut({.function = made, .commit_begin = 1});
+  EXPECT_EQ(sections.size(), static_cast<size_t>(kSectionsMax));
+  EXPECT_EQ(sections[1].modelled_ns, 300'000 * 256);
+}
+
 }  // namespace
 }  // namespace gangway

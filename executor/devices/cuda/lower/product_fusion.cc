@@ -8,6 +8,7 @@
 
 #include "executor/devices/lower/dot_plan.h"
 #include "executor/devices/lower/to_fused.h"
+#include "ir/plan/step_map.h"
 #include "ir/transforms/rewrite/rewrite.h"
 #include "runtime/base/cat.h"
 
@@ -94,13 +95,12 @@ class ProductFuser {
     }
     Rewriter out(from_);
     LocalFunction made = local_;
-    size_t section = 0;
+    std::vector<NodeId> now;  // By NodeId: where it is, or what comes behind it.
     for (NodeId id = 0; id <= from_.nodes.size(); ++id) {
       if (id == local_.commit_begin)
         made.commit_begin = static_cast<NodeId>(out.target().nodes.size());
       if (id == from_.nodes.size()) break;
-      if (section < made.sections.size() && local_.sections[section].begin == id)
-        made.sections[section++].begin = static_cast<NodeId>(out.target().nodes.size());
+      now.push_back(static_cast<NodeId>(out.target().nodes.size()));
       if (merged(id)) {
         append(out, id);
       } else if (!taken_[id]) {
@@ -108,10 +108,21 @@ class ProductFuser {
       }
     }
     made.function = std::make_shared<const Function>(out.finish());
+    move_sections(made, now);
     return made;
   }
 
  private:
+  // Bodies stay as they are, so a section inside one keeps its distance from the node.
+  void move_sections(LocalFunction& made, const std::vector<NodeId>& now) const {
+    if (made.sections.empty()) return;
+    const StepMap before(from_), after(*made.function);
+    for (LocalFunction::Section& section : made.sections) {
+      const NodeId node = before.path(section.begin)[0].node;
+      section.begin = after.first_step(now[node]) + section.begin - before.first_step(node);
+    }
+  }
+
   bool merged(NodeId id) const { return merges_[id].product != kNone; }
 
   void consider(NodeId id, size_t place) {

@@ -1,0 +1,59 @@
+// BodyLoop: where the tensors of a body lie while a scan or a call runs it, iteration by iteration.
+//
+// The body is lowered once, with places in bases of its own: its parameters, its results, its
+// arena. Before each iteration these bases are pointed to where the operands and results of the
+// node lie now. The arena, and one more buffer for each carry, are in the node's scratchpad: a
+// carry is read from one buffer and written to the other, of which the result's is one; slices and
+// rows of stacked results are where they stand.
+//
+// Threads: immutable. Cost: of bind(), a few instructions for each carry and stacked tensor.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "executor/devices/lower/places.h"
+#include "ir/graph/bodies.h"
+#include "ir/graph/function.h"
+
+namespace gangway {
+
+class BodyLoop {
+ public:
+  // Of such a node.
+  static int64_t scratch_bytes(const Node& node, const Places& body);
+
+  BodyLoop(NodeId id, const Function& function, const Places& outer, const Places& body);
+
+  uint32_t length() const { return static_cast<uint32_t>(layout_.length); }
+  // The bases of the body in `bases`, for this iteration; those of the iteration before stand.
+  void bind(std::byte** bases, uint32_t iteration) const;
+
+ private:
+  struct Carry {
+    Place operand, result, spare;
+  };
+  struct Stacked {
+    Place first;
+    int64_t row_bytes = 0;
+    uint32_t base = 0;
+  };
+  struct Fixed {
+    Place place;
+    uint32_t base = 0;
+  };
+
+  // Where an iteration leaves it. The last one writes the result.
+  const Place& carry_after(const Carry& carry, int64_t iteration) const {
+    return (layout_.length - 1 - iteration) % 2 == 0 ? carry.result : carry.spare;
+  }
+
+  const ScanLayout layout_;
+  uint32_t operand_base_ = 0, result_base_ = 0;  // Of the first carry.
+  std::vector<Carry> carries_;
+  std::vector<Stacked> stacked_;
+  std::vector<Fixed> fixed_;  // The same in all iterations.
+};
+
+}  // namespace gangway

@@ -1,0 +1,121 @@
+// StepMap: the steps of a local function, counted out: the order in which a device goes through its
+// nodes and those of its bodies. Sections, the commit point, and where a run stands are numbers of
+// steps.
+//
+//   a node             one step
+//   a scan             the steps of its body, as often as it has iterations
+//   a call             the steps of its body
+//
+// A scan without iterations is one step, which hands its carries on; so is a node whose body has no
+// steps. Bodies are not unrolled: the map has as many entries as the function and its bodies have
+// nodes.
+//
+// Invariant: the parts are the bodies as BodyTable has them (ir/graph/bodies.h), the function last.
+// Threads: immutable. Ownership: refers to the function.
+// Errors: the constructor throws kInvalid for more than kStepsMax steps.
+// Cost: made once, O(nodes); a question O(depth of bodies * log nodes).
+//
+// Example:
+//   const StepMap steps(*local.function);
+//   for (const StepMap::Level& level : steps.path(step)) print(level.node, level.iteration);
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "ir/graph/function.h"
+#include "ir/plan/plan.h"
+
+namespace gangway {
+
+inline constexpr uint32_t kStepsMax = uint32_t{1} << 30;
+
+class StepMap {
+ public:
+  // kOne: a scan or a call is one step, as for a device that runs it as one kernel.
+  enum class Bodies : uint8_t { kCounted, kOne };
+  explicit StepMap(const Function& function, Bodies bodies = Bodies::kCounted);
+
+  Bodies bodies() const { return bodies_; }
+  uint32_t count() const { return main().first.back(); }
+  // Of a node of the function itself; of the number of its nodes: count().
+  uint32_t first_step(NodeId node) const { return main().first[node]; }
+
+  // Where a step is: a node of the function, then of the body that this one runs, and so on.
+  struct Level {
+    const Function* function = nullptr;
+    NodeId node = kNone;
+    uint32_t iteration = 0;  // Of the node's body: how many came before; the last level has none.
+  };
+  std::vector<Level> path(uint32_t step) const;
+  // The last level of it alone.
+  struct Leaf {
+    uint32_t part = 0;
+    NodeId node = kNone;
+  };
+  Leaf leaf(uint32_t step) const;
+
+  // The first collective from this step on; count(): there is none.
+  uint32_t next_collective(uint32_t step) const;
+  // The last one before it; kNone: there is none.
+  uint32_t previous_collective(uint32_t step) const;
+
+  // For people: "model.cc:14 in attn in layers.3 in train_step". A number is the row of the stacked
+  // tensors that the iteration sees.
+  std::string where(uint32_t step) const;
+
+  uint32_t parts() const { return static_cast<uint32_t>(parts_.size()); }
+  const Function& function(uint32_t part) const { return *parts_[part].function; }
+  // The part that a node runs as its body, step by step; kNone: the node is a step itself.
+  uint32_t body_of(const Node& node) const;
+  // Of one execution of a part.
+  uint32_t steps_of(uint32_t part) const { return parts_[part].first.back(); }
+  // The node of a part that has this one of its steps; and its first step there.
+  NodeId node_at(uint32_t part, uint32_t step) const;
+  uint32_t first_step(uint32_t part, NodeId node) const { return parts_[part].first[node]; }
+
+ private:
+  struct Part {
+    const Function* function = nullptr;
+    std::vector<uint32_t> first;  // By node, and the end.
+    // By node, and the end: the first from there on, and the last before, in which there is a
+    // collective; kNone.
+    std::vector<NodeId> next_met, last_met;
+  };
+
+  void add(const Function& function);
+  const Part& main() const { return parts_.back(); }
+  bool meets(const Node& node) const;
+  uint32_t next_collective(uint32_t part, uint32_t step) const;
+  uint32_t previous_collective(uint32_t part, uint32_t step) const;
+
+  const Bodies bodies_;
+  std::vector<Part> parts_;
+  std::map<const Function*, uint32_t> index_;
+};
+
+// The first step behind the commit point.
+uint32_t commit_step(const LocalFunction& local);
+
+// What the steps of a function cost, added up: a number for each node, 0 or more.
+class StepSums {
+ public:
+  using Cost = std::function<int64_t(const Function&, NodeId)>;
+
+  // `steps` outlives it.
+  StepSums(const StepMap& steps, const Cost& cost);
+
+  // Of all steps before this one. Saturates at kMost.
+  int64_t before(uint32_t step) const;
+  int64_t total() const { return before_.back().back(); }
+  static constexpr int64_t kMost = int64_t{1} << 62;
+
+ private:
+  const StepMap& steps_;
+  std::vector<std::vector<int64_t>> before_;  // By part, then by node, and the end.
+};
+
+}  // namespace gangway

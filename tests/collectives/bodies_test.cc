@@ -1,0 +1,203 @@
+// Collectives inside the bodies of scans and calls, on CPU and simulated devices: what each device
+// gets is what the reference interpreter gives, wherever sections end, whoever else runs, and
+// whichever member is poisoned.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "ir/text/text.h"
+#include "tests/collectives/local_call.h"
+#include "tests/support/error_of.h"
+
+namespace gangway {
+namespace {
+
+std::shared_ptr<const Function> function(std::string_view text) {
+  return std::make_shared<const Function>(parse_function(text, "bodies.gw"));
+}
+
+// Five layers over two devices; each sums, gathers and scatters.
+std::shared_ptr<const Function> layers_on_two() {
+  return function(R"(
+body 0 local func @layers(%0 "x": f32[4], %1 "bias": f32[4], %2 "w": f32[4]) mesh {data: 2} {
+  %3: f32[4] = mul %0, %2
+  %4: f32[4] = all_reduce %3 {axes = "data", reduction = "sum"}
+  %5: f32[4] = add %4, %1
+  %6: f32[8] = all_gather %5 {axes = "data", dim = 0, parts = 2, size = 8}
+  %7: f32[8] = neg %6
+  %8: f32[4] = reduce_scatter %7 {axes = "data", dim = 0, parts = 2, reduction = "max"}
+  return %8 "x", %6 "rows"
+}
+local func @f(%0 "x": f32[4], %1 "bias": f32[4], %2 "w": f32[5, 4]) mesh {data: 2} {
+  %3: f32[4], %4: f32[5, 8] = scan %0, %1, %2
+    {carries = 1, invariants = 1, length = 5, reverse = true} body 0
+  %5: f32[4] = all_reduce %3 {axes = "data", reduction = "min"}
+  return %5 "y", %4 "rows"
+}
+)");
+}
+
+// A scan in a scan, a body that three nodes name, groups along one axis and along both.
+std::shared_ptr<const Function> nested_on_four() {
+  return function(R"(
+body 0 local func @half(%0 "x": f32[3], %1 "k": f32[3]) mesh {data: 2, model: 2} {
+  %2: f32[3] = permute %0 {axes = "data,model", to = "model,data", shift = 1}
+  %3: f32[3] = sub %2, %1
+  %4: f32[3] = all_reduce %3 {axes = "model", reduction = "sum"}
+  return %4 "x"
+}
+body 1 local func @block(%0 "x": f32[3], %1 "k": f32[3], %2 "b": f32[3]) mesh {data: 2, model: 2} {
+  %3: f32[3] = all_reduce %0 {axes = "data", reduction = "max"}
+  %4: f32[3] = scan %3, %1 {carries = 1, invariants = 1, length = 3} body 0
+  %5: f32[3] = call %4, %2 body 0
+  %6: f32[3] = neg %5
+  return %6 "x", %5 "kept"
+}
+local func @f(%0 "x": f32[3], %1 "k": f32[3], %2 "b": f32[2, 3]) mesh {data: 2, model: 2} {
+  %3: f32[3], %4: f32[2, 3] = scan %0, %1, %2 {carries = 1, invariants = 1, length = 2} body 1
+  %5: f32[3] = scan %3, %1 {carries = 1, invariants = 1, length = 4} body 0
+  %6: f32[3] = scan %5, %1 {carries = 1, invariants = 1, length = 0} body 0
+  return %6 "y", %4 "kept"
+}
+)");
+}
+
+std::shared_ptr<const Function> for_cluster(const Cluster& cluster) {
+  return cluster.mesh == kTwo ? layers_on_two() : nested_on_four();
+}
+
+std::vector<Cluster> clusters() {
+  std::vector<Cluster> found;
+  for (const Cluster& cluster : kClusters) {
+    if (cluster.mesh == kTwo || cluster.mesh == kSquare) found.push_back(cluster);
+  }
+  return found;
+}
+
+class BodiesTest : public ::testing::TestWithParam<std::tuple<Cluster, DeviceKind>> {
+ protected:
+  const Cluster& cluster() const { return std::get<0>(GetParam()); }
+  DeviceKind kind() const { return std::get<1>(GetParam()); }
+};
+
+TEST_P(BodiesTest, EachDeviceGetsWhatTheReferenceGives) {
+  const auto f = for_cluster(cluster());
+  LocalCall call(cluster(), f, kind());
+  call.install();
+  for (uint64_t run = 1; run <= 3; ++run) {
+    const auto arguments = random_arguments(*f, testing::test_seed() + run);
+    expect_reference(*f, arguments, call.run(arguments, run));
+  }
+}
+
+TEST_P(BodiesTest, SectionsMayEndAnywhereInsideALoop) {
+  const auto f = for_cluster(cluster());
+  for (const int64_t section_ns : {1, 25'000}) {
+    LocalCall call(std::make_shared<LocalHosts>(cluster(), kind()), PlanId(1), f, section_ns);
+    EXPECT_GT(call.sections(), 4u);
+    call.install();
+    for (uint64_t run = 1; run <= 2; ++run) {
+      const auto arguments = random_arguments(*f, testing::test_seed() + run);
+      expect_reference(*f, arguments, call.run(arguments, run));
+    }
+  }
+}
+
+// Each section is granted alone, those of one program between those of the other.
+TEST_P(BodiesTest, TwoProgramsTakeTurnsInsideTheirLoops) {
+  const auto f = for_cluster(cluster());
+  const auto on = std::make_shared<LocalHosts>(cluster(), kind());
+  LocalCall one(on, PlanId(1), f, 1), other(on, PlanId(2), f, 25'000);
+  one.install();
+  other.install();
+  const auto arguments = random_arguments(*f, testing::test_seed());
+  const RunFrame runs[2] = {one.request(arguments, 1), other.request(arguments, 2)};
+  const size_t positions[2] = {one.sections(), other.sections()};
+  for (auto& host : on->hosts.hosts) {
+    for (const RunFrame& run : runs) host->prepare({0, run});
+  }
+  uint64_t ticket = 10'000;  // Behind those of the arguments.
+  for (uint32_t p = 0; p < std::max(positions[0], positions[1]); ++p) {
+    for (size_t r : {0, 1}) {
+      if (p >= positions[r]) continue;
+      for (auto& host : on->hosts.hosts) {
+        host->grant(
+            {{{.run = runs[r].run, .slice = 0, .first = p, .count = 1, .ticket = Ticket(ticket)}}});
+      }
+      ++ticket;
+    }
+  }
+  expect_reference(*f, arguments, one.results(runs[0]));
+  expect_reference(*f, arguments, other.results(runs[1]));
+}
+
+TEST_P(BodiesTest, APoisonedMemberGoesThroughItsLoopsWithTheOthers) {
+  if (cluster().hosts == 1) GTEST_SKIP() << "a run is cancelled on one of several hosts";
+  const auto f = for_cluster(cluster());
+  LocalCall call(cluster(), f, kind());
+  call.install();
+  const auto arguments = random_arguments(*f, testing::test_seed());
+  const RunFrame run = call.request(arguments, 1);
+  TestHosts& hosts = call.hosts();
+  hosts.start_on(0, run);
+  hosts.hosts[0]->cancel(RunId(1), ErrorKind::kCancelled, "run: its time limit passed");
+  hosts.start_on(1, run);
+  const Done done = hosts.wait(RunId(1));
+  ASSERT_TRUE(done.error);
+  EXPECT_EQ(done.error->kind(), ErrorKind::kCancelled);
+  ASSERT_TRUE(hosts.logs[1]->done[RunId(1)].error);
+  EXPECT_EQ(hosts.logs[1]->done[RunId(1)].error->kind(), ErrorKind::kUnavailable);
+  expect_reference(*f, arguments, call.run(arguments, 2));
+}
+
+// x and w are rows of both devices; the second device's exp(x * w[1]) overflows.
+TEST(BodiesDiagnosisTest, AnOpWhoseResultIsNotFiniteIsNamedWithItsIteration) {
+  const auto f = function(R"(
+body 0 local func @layers(%0 "x": f32[2], %1 "w": f32[2]) mesh {data: 2} {
+  %2: f32[2] = mul %0, %1
+  %3: f32[2] = exp %2
+  %4: f32[2] = all_reduce %3 {axes = "data", reduction = "sum"}
+  %5: f32[2] = log %4
+  return %5 "x"
+}
+local func @f(%0 "x": f32[2], %1 "w": f32[3, 2]) mesh {data: 2} {
+  %2: f32[2] = scan %0, %1 {carries = 1, invariants = 0, length = 3} body 0
+  %3: f32[] = reduce_sum %2 {axes = [0]}
+  return %3 "loss"
+}
+)");
+  for (const DeviceKind kind : {DeviceKind::kCpu, DeviceKind::kSim}) {
+    LocalHosts on(kClusters[0], kind);
+    TestPlan plan("local", 1, 2);
+    LocalFunction local{.function = f, .commit_begin = 2, .finite_result = 0};
+    local.sections = cut_sections(local, rates_of("cpu"), 1);
+    plan.plan().functions.push_back(local);
+    const uint32_t x = plan.input("x", f32({4}), {shard(0)});
+    const uint32_t w = plan.input("w", f32({6, 2}), {shard(0)});
+    plan.call("step", 0, {x, w}, {plan.output("loss", f32())});
+    plan.gate();
+    on.hosts.install(PlanId(1), plan.share());
+    on.hosts.put<float>(ArrayId(1), PlanId(1), 0, {1, 1, 1, 1});
+    on.hosts.put<float>(ArrayId(2), PlanId(1), 1, {1, 1, 1, 1, 1, 1, 1, 1, 1, 900, 1, 1});
+    on.hosts.start({.plan = PlanId(1),
+                    .run = RunId(1),
+                    .arguments = {{0, ArrayId(1), {}}, {1, ArrayId(2), {}}},
+                    .outputs = {ArrayId(3)}});
+    const Done done = on.hosts.wait(RunId(1));
+    ASSERT_TRUE(done.error);
+    EXPECT_TRUE(done.culprit);
+    EXPECT_THAT(done.error->what(), ::testing::HasSubstr("exp of f32[2]: first result"));
+    EXPECT_THAT(done.error->what(), ::testing::HasSubstr("bodies.gw:4 in layers.1"));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(AllDevices, BodiesTest,
+                         ::testing::Combine(::testing::ValuesIn(clusters()),
+                                            ::testing::Values(DeviceKind::kCpu, DeviceKind::kSim)),
+                         [](const auto& i) {
+                           return cat(
+                               std::get<0>(i.param).name,
+                               std::get<1>(i.param) == DeviceKind::kCpu ? "_Cpu" : "_Simulated");
+                         });
+
+}  // namespace
+}  // namespace gangway
