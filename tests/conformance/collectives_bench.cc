@@ -1,0 +1,188 @@
+// Each collective between processes of one machine, beside OpenMPI's in the same run.
+//
+// Why: a partitioned step is products and collectives; on one machine the latter should cost what
+// the memory does. Each benchmark is BM_Collective/<kind>/<ranks>/<bytes>, where `bytes` are those of
+// the whole tensor (a gather's result, otherwise an operand), in f32. Read
+//   us             one collective, mean of the run
+//   times_openmpi  `us` over OpenMPI's, which runs right behind it with as many processes and as
+//                  much data; missing where `mpirun` or the peer is (build with libopenmpi-dev)
+//   times_memcpy   `us` over a memcpy of as many bytes by all ranks at once
+// Goals on 2 ranks: below 1 from 64 KiB, 1 below that; times_memcpy 2 for the largest.
+#include <benchmark/benchmark.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "executor/collectives/collective_call.h"
+#include "executor/links/shared_link.h"
+#include "runtime/base/cat.h"
+#include "tests/conformance/group_harness.h"
+
+namespace gangway {
+namespace {
+
+struct Case {
+  CollectiveKind kind;
+  uint32_t ranks;
+  int64_t bytes;
+
+  int64_t elements() const { return bytes / 4; }
+  // Enough for a mean, and seconds at most.
+  int64_t rounds() const { return std::clamp<int64_t>((int64_t{256} << 20) / bytes, 10, 5000); }
+};
+
+// One rank's tensors and its membership; each in a process of its own, but for the set-up.
+class Member {
+ public:
+  Member(const Case& of, GroupHarness& group, uint32_t rank)
+      : case_(of),
+        collective_(group.member(rank)),
+        bell_(
+            *static_cast<SharedLink&>(group.link(rank)).bell(GroupHarness::device_of(0)).doorbell),
+        policy_(SpinPolicy::for_threads(static_cast<int>(of.ranks))),
+        in_(static_cast<size_t>(of.elements()), static_cast<float>(rank)),
+        out_(static_cast<size_t>(of.elements())) {
+    const bool gathers = of.kind == CollectiveKind::kAllGather;
+    const Type in = f32({gathers ? of.elements() / of.ranks : of.elements()});
+    tensor_ = {in_.data(), out_.data(), in.elements(), DType::kF32};
+    call_.kind = of.kind;
+    call_.tensors = {&tensor_, 1};
+    if (gathers) call_.cut = gather_cut(in, 0, of.elements());
+    if (of.kind == CollectiveKind::kReduceScatter) call_.cut = scatter_cut(in, 0, of.ranks);
+    if (of.kind == CollectiveKind::kAllToAll)
+      call_.cut = all_to_all_cut(in, 0, 0, of.ranks, of.elements());
+  }
+
+  void collect() {
+    collective_.begin(call_, false);
+    finish();
+  }
+  // All ranks begin the copy together.
+  void copy() {
+    collective_.begin_exchange(0, false);
+    finish();
+    std::memcpy(out_.data(), in_.data(), static_cast<size_t>(case_.bytes));
+    benchmark::ClobberMemory();
+  }
+
+ private:
+  void finish() {
+    while (true) {
+      const uint32_t ticket = bell_.ticket();
+      if (collective_.advance() == Progress::kDone) return;
+      bell_.wait(ticket, policy_);
+    }
+  }
+
+  const Case case_;
+  Collective& collective_;
+  Doorbell& bell_;
+  const SpinPolicy policy_;
+  std::vector<float> in_, out_;
+  CollectiveTensor tensor_;
+  CollectiveCall call_;
+};
+
+GroupHarness make_group(const Case& of) {
+  GroupHarness::Options options;
+  for (uint32_t r = 0; r < of.ranks; ++r) options.host_of.push_back(r);
+  options.bytes_max = of.bytes;
+  options.kinds = CollectiveKinds::all();
+  options.bell_of = [](HostLink& link, uint32_t, uint32_t device) {
+    return static_cast<SharedLink&>(link).bell(device);
+  };
+  return {options, [](uint32_t devices) { return std::make_unique<SharedLink>(devices); }};
+}
+
+double now_us() {
+  const auto since = std::chrono::steady_clock::now().time_since_epoch();
+  return std::chrono::duration<double, std::micro>(since).count();
+}
+
+// The mean of a collective by OpenMPI, or 0 where it is not installed.
+double openmpi_us(const Case& of) {
+  const std::string peer = GW_OPENMPI_PEER;
+  if (peer.empty()) return 0;
+  const std::string command = cat("mpirun --allow-run-as-root --oversubscribe -n ", of.ranks, " ",
+                                  peer, " ", to_string(of.kind), " ", of.bytes, " ", of.rounds());
+  FILE* pipe = popen(command.c_str(), "r");
+  if (pipe == nullptr) return 0;
+  char text[64] = {};
+  const bool has_line = std::fgets(text, sizeof(text), pipe) != nullptr;
+  return pclose(pipe) == 0 && has_line ? std::strtod(text, nullptr) : 0;
+}
+
+void measure(benchmark::State& state, const Case& of) {
+  GroupHarness group = make_group(of);
+  std::vector<pid_t> others;
+  const int64_t rounds = of.rounds(), copies = std::min<int64_t>(rounds, 50);
+  const auto run = [&](uint32_t rank, auto begin, auto end) {
+    Member member(of, group, rank);
+    for (int64_t i = 0; i < rounds / 10 + 1; ++i) member.collect();  // Touches all memory.
+    member.copy();
+    begin();
+    for (int64_t i = 0; i < rounds; ++i) member.collect();
+    end();
+    for (int64_t i = 0; i < copies; ++i) member.copy();
+  };
+  for (uint32_t rank = 1; rank < of.ranks; ++rank) {
+    others.push_back(fork());
+    if (others.back() != 0) continue;
+    run(rank, [] {}, [] {});
+    _exit(0);
+  }
+  double collect_us = 0, copy_us = 0;
+  for (auto _ : state) {
+    double began = 0;
+    run(
+        0, [&] { began = now_us(); },
+        [&] {
+          const double at = now_us();
+          collect_us = (at - began) / static_cast<double>(rounds);
+          began = at;
+        });
+    copy_us = (now_us() - began) / static_cast<double>(copies);
+    state.SetIterationTime(collect_us * 1e-6);
+  }
+  for (const pid_t child : others) waitpid(child, nullptr, 0);
+  state.counters["us"] = collect_us;
+  state.counters["times_memcpy"] = collect_us / copy_us;
+  if (const double peer = openmpi_us(of); peer > 0) {
+    state.counters["openmpi_us"] = peer;
+    state.counters["times_openmpi"] = collect_us / peer;
+  }
+}
+
+void add_all() {
+  for (const CollectiveKind kind :
+       {CollectiveKind::kAllReduce, CollectiveKind::kAllGather, CollectiveKind::kReduceScatter,
+        CollectiveKind::kAllToAll, CollectiveKind::kBroadcast}) {
+    for (const uint32_t ranks : {2u, 4u, 8u}) {
+      for (int64_t bytes = 64; bytes <= int64_t{64} << 20; bytes *= 32) {
+        const Case of{kind, ranks, bytes};
+        benchmark::RegisterBenchmark(
+            cat("BM_Collective/", to_string(kind), "/", ranks, "/", bytes).c_str(),
+            [of](benchmark::State& state) { measure(state, of); })
+            ->Iterations(1)
+            ->UseManualTime()
+            ->Unit(benchmark::kMicrosecond);
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace gangway
+
+int main(int argc, char** argv) {
+  benchmark::Initialize(&argc, argv);
+  gangway::add_all();
+  benchmark::RunSpecifiedBenchmarks();
+  return 0;
+}
