@@ -20,6 +20,7 @@ Hash128 hash_of(const CallContext& context) {
     }
   }
   hasher.add(context.device_kind);
+  hasher.add(uint64_t{context.alone});
   return hasher.finish();
 }
 

@@ -127,7 +127,8 @@ class ProgramLowering {
   void lower_state(uint32_t id) {
     const ProgramNode& from = node(id);
     values_[id] = {add_value(from, 0, PlanStorage::kState, from.name)};
-    const Compiled& init = compile(from, {.result_placements = {from.placements[0]}});
+    const Compiled& init =
+        compile(from, {.result_placements = {from.placements[0]}, .alone = true});
     plan_.states.push_back({values_[id][0], init.local.function});
   }
 

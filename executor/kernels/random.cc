@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <functional>
+#include <numeric>
 
 #include "executor/kernels/simd/simd.h"
 #include "runtime/base/align.h"
@@ -61,15 +63,24 @@ void line(uint64_t key, int64_t first, int64_t n, const Put& put) {
   }
 }
 
+// Where row r of the part begins in the whole tensor.
+int64_t row_begin(const RandomShape& s, int64_t r) {
+  int64_t at = s.offset;
+  for (size_t d = s.sizes.size(); d-- > 0; r /= s.sizes[d]) at += r % s.sizes[d] * s.strides[d];
+  return at;
+}
+
 template <class Block>
 void random(Parallel& par, const RandomShape& s, bool round_down, void* y) {
   const uint64_t key = key_of(s);
   // Long single rows are cut too: any element can be computed alone.
   constexpr int64_t kPiece = 8192;
   const int64_t pieces = ceil_div(s.cols, kPiece);
-  par.for_each_chunk(s.rows * pieces, [&](int64_t u) {
+  const int64_t rows =
+      std::accumulate(s.sizes.begin(), s.sizes.end(), int64_t{1}, std::multiplies<>());
+  par.for_each_chunk(rows * pieces, [&](int64_t u) {
     const int64_t r = u / pieces, c = u % pieces * kPiece, n = std::min(kPiece, s.cols - c);
-    const int64_t first = s.offset + r * s.row_stride + c, at = r * s.cols + c;
+    const int64_t first = row_begin(s, r) + c, at = r * s.cols + c;
     if (s.dtype == DType::kF64) {
       line<Block, double>(key, first, n,
                           [&](int64_t i, double x) { static_cast<double*>(y)[at + i] = x; });

@@ -9,12 +9,13 @@
 //            never appears
 //   normal   Box-Muller over pairs of uniforms; even elements take the cosine, odd ones the sine
 //
-// The part to compute is y[rows, cols]; its element (r, c) is number offset + r * row_stride + c of
-// the whole tensor.
+// The part to compute is y[sizes..., cols]; its element (i..., c) is number
+// offset + i... * strides... + c of the whole tensor.
 // Threads: any. The bits do not depend on the instruction set either.
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "executor/kernels/parallel.h"
 #include "ir/types/dtype.h"
@@ -24,7 +25,8 @@ namespace gangway {
 struct RandomShape {
   DType dtype = DType::kF32;
   uint32_t key[2] = {0, 0};
-  int64_t offset = 0, rows = 1, cols = 0, row_stride = 0;
+  int64_t offset = 0, cols = 0;
+  std::vector<int64_t> sizes = {}, strides = {};  // Of the outer dimensions.
 };
 
 void random_uniform(Parallel& par, const RandomShape& shape, void* y);

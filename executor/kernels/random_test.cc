@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "executor/kernels/kernel_test.h"
+#include "ir/types/type.h"
 #include "runtime/base/rng.h"
 
 namespace gangway {
@@ -13,7 +14,7 @@ using namespace test;
 std::vector<double> whole(DType dtype, bool normal, int64_t n) {
   Parallel par(1);
   Buffer y(dtype, n);
-  const RandomShape shape{dtype, {7, 9}, 0, 1, n, n};
+  const RandomShape shape{dtype, {7, 9}, 0, n};
   normal ? random_normal(par, shape, y.data()) : random_uniform(par, shape, y.data());
   return y.values();
 }
@@ -22,19 +23,26 @@ TEST(Random, ElementsDependOnTheirNumberAloneSoPartsJoin) {
   for (DType dtype : kFloats) {
     for (bool normal : {false, true}) {
       const auto all = whole(dtype, normal, 40000);
-      for (auto [offset, rows, cols, stride] : {std::array<int64_t, 4>{0, 1, 40000, 0},
-                                                {3, 1, 1, 0},
-                                                {5, 7, 13, 100},
-                                                {1, 2, 9000, 20000},
-                                                {0, 0, 5, 5},
-                                                {0, 5, 0, 5}}) {
+      for (const auto& [offset, cols, sizes, strides] :
+           std::vector<std::tuple<int64_t, int64_t, Dims, Dims>>{{0, 40000, {}, {}},
+                                                                 {3, 1, {}, {}},
+                                                                 {5, 13, {7}, {100}},
+                                                                 {1, 9000, {2}, {20000}},
+                                                                 {7, 5, {2, 3, 4}, {9000, 700, 10}},
+                                                                 {0, 5, {0}, {5}},
+                                                                 {0, 0, {5}, {5}}}) {
+        int64_t rows = 1;
+        for (int64_t size : sizes) rows *= size;
         std::vector<double> want;
-        for (int64_t i = 0; i < rows * cols; ++i)
-          want.push_back(all[static_cast<size_t>(offset + i / cols * stride + i % cols)]);
-        check_everywhere(cat("part of ", rows, "x", cols),
-                         [&, o = offset, r = rows, c = cols, step = stride](Parallel& par) {
-                           Buffer y(dtype, r * c);
-                           const RandomShape shape{dtype, {7, 9}, o, r, c, step};
+        for (int64_t i = 0; i < rows * cols; ++i) {
+          int64_t at = offset + i % cols, row = i / cols;
+          for (size_t d = sizes.size(); d-- > 0; row /= sizes[d]) at += row % sizes[d] * strides[d];
+          want.push_back(all[static_cast<size_t>(at)]);
+        }
+        const RandomShape shape{dtype, {7, 9}, offset, cols, sizes, strides};
+        check_everywhere(cat("part of ", want.size()),
+                         [&](Parallel& par) {
+                           Buffer y(dtype, static_cast<int64_t>(want.size()));
                            normal ? random_normal(par, shape, y.data())
                                   : random_uniform(par, shape, y.data());
                            return outputs(std::move(y));
@@ -75,9 +83,9 @@ TEST(Random, MomentsAreThoseOfTheDistribution) {
 TEST(Random, KeysGiveDifferentNumbers) {
   Parallel par(1);
   Buffer a(DType::kF32, 100), b(DType::kF32, 100), c(DType::kF32, 100);
-  random_uniform(par, {DType::kF32, {1, 0}, 0, 1, 100, 0}, a.data());
-  random_uniform(par, {DType::kF32, {0, 1}, 0, 1, 100, 0}, b.data());
-  random_uniform(par, {DType::kF32, {1, 1}, 0, 1, 100, 0}, c.data());
+  random_uniform(par, {DType::kF32, {1, 0}, 0, 100}, a.data());
+  random_uniform(par, {DType::kF32, {0, 1}, 0, 100}, b.data());
+  random_uniform(par, {DType::kF32, {1, 1}, 0, 100}, c.data());
   for (int64_t i = 0; i < 100; ++i) {
     EXPECT_NE(a.get(i), b.get(i));
     EXPECT_NE(a.get(i), c.get(i));

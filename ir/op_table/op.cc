@@ -116,7 +116,7 @@ bool may_pad(const OpCall& call, const Factor& factor) {
 Attrs local_attrs(const OpCall& call, const Factors& factors, std::span<const int64_t> parts) {
   Attrs local = call.attrs;
   for (const AttrSpec& spec : row(call.op).attrs) {
-    if (spec.role == AttrRole::kPlain) continue;
+    if (spec.role != AttrRole::kResultSizes && spec.role != AttrRole::kHeads) continue;
     AttrValue value = *call.attrs.find(spec.name);
     for (size_t f = 0; f < factors.size(); ++f) {
       if (spec.role == AttrRole::kHeads) {
@@ -129,6 +129,14 @@ Attrs local_attrs(const OpCall& call, const Factors& factors, std::span<const in
     local.set(spec.name, std::move(value));
   }
   return local;
+}
+
+void say_part(const OpCall& call, const std::string& placements, Attrs& local) {
+  for (const AttrSpec& spec : row(call.op).attrs) {
+    if (spec.role == AttrRole::kWholeSizes)
+      local.set(spec.name, row(call.op).type_rule(call)[0].dims);
+    if (spec.role == AttrRole::kPlacements) local.set(spec.name, placements);
+  }
 }
 
 }  // namespace gangway

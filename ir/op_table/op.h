@@ -107,6 +107,8 @@ enum class AttrRole : uint8_t {
   kPlain,        // The same.
   kResultSizes,  // Sizes of the first result: cut as its dimensions are.
   kHeads,        // The size of factor `h`.
+  kWholeSizes,   // Empty; of a part, the first result's sizes before it was cut,
+  kPlacements,   // and how it was cut, as `constrain` says it.
 };
 struct AttrSpec {
   std::string_view name;
@@ -191,6 +193,10 @@ bool may_pad(const OpCall& call, const Factor& factor);
 // The attributes of the local op when factor f is cut in parts[f] parts; sizes are those of a part
 // that may end in padding, rounded up.
 Attrs local_attrs(const OpCall& call, const Factors& factors, std::span<const int64_t> parts);
+
+// Where results depend on which part of the whole they are: sets the attributes of `local` that say
+// so, for a first result of the call that is cut as `placements` says. Nothing for all other ops.
+void say_part(const OpCall& call, const std::string& placements, Attrs& local);
 
 // The rows of each family: ir/op_table/rows/<family>.cc.
 namespace internal {

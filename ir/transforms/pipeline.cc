@@ -1,5 +1,6 @@
 #include "ir/transforms/pipeline.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "ir/plan/rates.h"
@@ -46,6 +47,12 @@ ConversionCosts conversion_costs(const DeviceRates& rates, const Mesh& mesh) {
           .link_ps_per_byte = std::vector<int64_t>(mesh.axes.size(), ps_per_byte)};
 }
 
+bool has_meeting(const Function& local) {
+  return std::ranges::any_of(local.nodes, [](const Node& node) {
+    return row(node.op).meets || (node.body != nullptr && has_meeting(*node.body));
+  });
+}
+
 Function finish_collectives(Function function) {
   return combine_all_reduces(own_results(std::move(function)));
 }
@@ -84,6 +91,12 @@ Compiled compile_function(const Function& global, const CallContext& context) {
   Propagation propagation = propagate_shardings(simplified, compiled.parameter_shardings, wanted);
   Partitioned partitioned = partition(simplified, propagation, compiled.parameter_shardings, wanted,
                                       conversion_costs(rates_of(context.device_kind), global.mesh));
+  if (context.alone && has_meeting(partitioned.function)) {
+    // Each device computes all of it then, and keeps its part.
+    propagation = propagate_shardings(simplified, compiled.parameter_shardings, {});
+    partitioned = partition(simplified, propagation, compiled.parameter_shardings, wanted,
+                            conversion_costs(rates_of(context.device_kind), global.mesh));
+  }
   compiled.result_shardings = std::move(partitioned.result_shardings);
   Function local = simplify(partitioned.function);
   Function combined = finish_collectives(map_bodies(local, finish_collectives));

@@ -34,6 +34,8 @@ struct CallContext {
   // results have the sharding of their parameter.
   std::vector<AxisPlacements> result_placements;
   std::string device_kind = "cpu";  // By whose rates sections are cut (ir/plan/rates.h).
+  // Devices can't meet while they install, so no collective may be in it: an initialiser.
+  bool alone = false;
 };
 
 struct Compiled {

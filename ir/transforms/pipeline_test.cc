@@ -6,6 +6,7 @@
 #include <set>
 
 #include "ir/build/autodiff.h"
+#include "ir/build/initializer.h"
 #include "ir/build/ops.h"
 #include "ir/transforms/memory/plan_memory.h"
 #include "ir/transforms/propagation/propagate_shardings.h"
@@ -158,6 +159,47 @@ TEST(Pipeline, EveryResultHasABufferOfItsOwn) {
 
 // Of sums that are not done yet only floats pass on: indices, truncation and integer division
 // are not linear.
+// Sharded along `dim` over all devices.
+Compiled initialiser(const StateSpec& spec, int64_t devices, int dim) {
+  const Mesh mesh{{{"data", devices}}};
+  const Function init = trace_initializer(spec, "w", 7, mesh, Loc::current());
+  return compile_function(init, {.result_placements = {{{"data", shard(dim)}}}, .alone = true});
+}
+
+int64_t bytes_to_install(const Compiled& init) {
+  const Function& local = *init.local.function;
+  const auto no_scratch = [](const Function&, NodeId) { return int64_t{0}; };
+  return local.types[local.results[0]].bytes() + plan_memory(init.local, no_scratch).arena_bytes;
+}
+
+TEST(Pipeline, WhatAShardedStateTakesToInstallFallsAsItsDevicesGrow) {
+  for (const Type& type : {f32({1024, 512}), bf16({1024, 512})}) {
+    for (int dim : {0, 1}) {
+      const StateSpec spec = normal(type, 0.02);
+      const int64_t alone = bytes_to_install(initialiser(spec, 1, dim));
+      EXPECT_GE(alone, type.bytes());
+      for (int64_t devices : {2, 4, 8}) {
+        const Compiled init = initialiser(spec, devices, dim);
+        // The key and the deviation have some bytes, however the state is cut.
+        EXPECT_NEAR(static_cast<double>(bytes_to_install(init)),
+                    static_cast<double>(alone) / static_cast<double>(devices), 1024);
+        EXPECT_EQ(count(*init.local.function, Op::shard_slice), 0);
+      }
+    }
+  }
+}
+
+TEST(Pipeline, AnInitialiserThatLooksAtTheWholeTensorHasNoCollective) {
+  StateSpec centered = normal(f32({8, 4}), 1);
+  centered.init = [](Builder&, Value key, const Type& type) {
+    const Value x = random_normal(key, type);
+    return x - mean(x);
+  };
+  const Compiled init = initialiser(centered, 4, 0);
+  for (const Node& node : init.local.function->nodes) EXPECT_FALSE(row(node.op).meets);
+  EXPECT_EQ(count(*init.local.function, Op::shard_slice), 1) << "of the whole that each computed";
+}
+
 TEST(Propagation, OnlyFloatsStayPartial) {
   Builder b("counts", kMesh);
   const AxisPlacements rows = {{"data", shard(0)}};

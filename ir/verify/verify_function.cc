@@ -217,6 +217,7 @@ class FunctionVerifier {
       add_node(id, cat(name(node), ": only local functions work ahead: the compiler arranges it"));
     if (!mesh_ok_) return;
     if (node.op == Op::constrain) check_constrain(id, inputs[0], attrs);
+    if (row(node.op).family == OpFamily::kRandom) check_part(id, expected[0], attrs);
     if (row(node.op).family != OpFamily::kCollective) return;
     if (auto wrong = collective_mistake(f_.mesh, node)) add_node(id, cat(name(node), ": ", *wrong));
   }
@@ -228,6 +229,24 @@ class FunctionVerifier {
     // Values inside a function may have padded parts.
     if (auto wrong = placements_mistake(type, f_.mesh, *placements, Cuts::kAny))
       add_node(id, cat("constrain: ", *wrong));
+  }
+
+  // A part that a device draws is that which its mesh and the whole's placements give.
+  void check_part(NodeId id, const Type& part, const Attrs& attrs) {
+    const std::string_view op = name(f_.nodes[id]);
+    const auto placements = parse_axis_placements(attrs.text("placements"));
+    if (!placements || placements->empty()) return;  // All of it, or the rule has said so.
+    if (!f_.local)
+      return add_node(id,
+                      cat(op, ": only local functions draw a part: the partitioner says which"));
+    const Type whole{part.dtype, attrs.ints("whole")};
+    if (auto wrong = placements_mistake(whole, f_.mesh, *placements))
+      return add_node(id, cat(op, ": ", *wrong));
+    const Type expected = *local_type(whole, f_.mesh, resolve(f_.mesh, *placements));
+    if (expected != part)
+      add_node(
+          id, cat(op, ": dims are not those of a part of ", spell(whole), " cut as ",
+                  attrs.text("placements"), ": expected ", spell(expected), ", got ", spell(part)));
   }
 
   // True when the body has no mistakes of its own.

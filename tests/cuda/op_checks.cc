@@ -14,7 +14,9 @@ namespace {
 
 using op_table::OpCase;
 
-bool is_of_a_mesh(Op op) { return row(op).family == OpFamily::kCollective; }
+bool is_of_a_mesh(const OpCase& test) {
+  return row(test.op).family == OpFamily::kCollective || test.attrs.find("whole") != nullptr;
+}
 
 // Null: `of` is a single op, or a loop.
 std::shared_ptr<Function> parts_of(const Function& of, const std::vector<Literal>& inputs) {
@@ -39,7 +41,7 @@ std::shared_ptr<Function> parts_of(const Function& of, const std::vector<Literal
 
 void expect_the_reference(OpDevices& devices, const OpCase& test, DType dtype, Rng& rng) {
   std::vector<std::vector<Literal>> arguments = {test.make(rng)};
-  if (is_of_a_mesh(test.op)) arguments.push_back(test.make(rng));
+  if (is_of_a_mesh(test)) arguments.push_back(test.make(rng));
   const std::shared_ptr<Function> function = op_table::function_of(test, arguments[0]);
   function->mesh = {{{"data", static_cast<int64_t>(arguments.size())}}};
   SCOPED_TRACE(print(*function));

@@ -95,12 +95,13 @@ class Device {
     const auto first = function_.types.begin() + node.first_result;
     for (Literal& zeros : zeros_of({first, first + node.results})) append(std::move(zeros));
   }
-  void run(const Node& node, InterpretOptions options) {
+  // `device`: its number in the mesh.
+  void run(const Node& node, int64_t device, InterpretOptions options) {
     std::vector<Literal> in = inputs(node);
     std::vector<Type> types = types_of(in);
-    for (Literal& result : evaluate({node.op, types, node.attrs, node.body.get()}, in, options)) {
+    const OpCall call{node.op, types, node.attrs, node.body.get()};
+    for (Literal& result : evaluate_on(function_.mesh, device, call, in, options))
       append(std::move(result));
-    }
   }
   std::vector<Literal> results() const {
     std::vector<Literal> out;
@@ -194,7 +195,8 @@ std::vector<std::vector<Literal>> run_together(const Function& function,
     } else if (shares_body(node.op)) {
       run_body(node, devices, options);
     } else {
-      for (Device& device : devices) device.run(node, options);
+      for (size_t d = 0; d < devices.size(); ++d)
+        devices[d].run(node, static_cast<int64_t>(d), options);
     }
   }
   std::vector<std::vector<Literal>> results;
@@ -227,10 +229,44 @@ std::vector<Literal> evaluate(const OpCall& call, const std::vector<Literal>& in
   return out;
 }
 
+namespace {
+
+// The even part of a tensor that a device holds.
+Literal held_part(const Literal& whole, Type part, const Mesh& mesh, const Sharding& sharding,
+                  int64_t device) {
+  Literal held{std::move(part), {}};
+  internal::each(held.type.dims, [&](Dims index, size_t) {
+    for (size_t dim = 0; dim < index.size(); ++dim) {
+      int64_t number = 0;  // Of the part.
+      for (const int axis : cut_axes(sharding, static_cast<int>(dim)))
+        number = number * mesh.axes[static_cast<size_t>(axis)].size + mesh.coordinate(device, axis);
+      index[dim] += number * held.type.dims[dim];
+    }
+    held.values.push_back(whole.values[internal::position(whole.type.dims, index)]);
+  });
+  return held;
+}
+
+}  // namespace
+
+std::vector<Literal> evaluate_on(const Mesh& mesh, int64_t device, const OpCall& call,
+                                 const std::vector<Literal>& inputs, InterpretOptions options) {
+  const bool is_random = row(call.op).family == OpFamily::kRandom;
+  if (!is_random || call.attrs.text("placements").empty()) return evaluate(call, inputs, options);
+  Attrs attrs = call.attrs;
+  attrs.set("dims", call.attrs.ints("whole"));
+  attrs.set("whole", std::vector<int64_t>{});
+  attrs.set("placements", std::string());
+  const std::vector<Literal> whole = evaluate({call.op, call.inputs, attrs}, inputs, options);
+  const auto placements = parse_axis_placements(call.attrs.text("placements"));
+  return {held_part(whole[0], row(call.op).type_rule(call)[0], mesh, resolve(mesh, *placements),
+                    device)};
+}
+
 std::vector<Literal> interpret(const Function& function, const std::vector<Literal>& arguments,
                                InterpretOptions options) {
   Device device(function, arguments);
-  for (const Node& node : function.nodes) device.run(node, options);
+  for (const Node& node : function.nodes) device.run(node, 0, options);
   return device.results();
 }
 

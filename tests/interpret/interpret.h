@@ -39,5 +39,9 @@ std::vector<std::vector<Literal>> interpret_local(
 // One op alone; collectives are not.
 std::vector<Literal> evaluate(const OpCall& call, const std::vector<Literal>& inputs,
                               InterpretOptions options = {});
+// The same in a local function, on one device of its mesh: an op that draws a part of a random
+// tensor is given as the whole, cut.
+std::vector<Literal> evaluate_on(const Mesh& mesh, int64_t device, const OpCall& call,
+                                 const std::vector<Literal>& inputs, InterpretOptions options = {});
 
 }  // namespace gangway

@@ -35,6 +35,7 @@ class Graph {
     keep(b_.parameter("row", row_, placements(row_)));
     keep(b_.parameter("flat", flat_, placements(flat_)));
     index_ = b_.parameter("index", i32({n_}), placements(i32({n_})));
+    key_ = b_.parameter("key", i32({2}));
   }
 
   Function build(CallContext& context) {
@@ -76,7 +77,7 @@ class Graph {
 
   void step() {
     const Value x = any(square_), y = any(square_), row = any(row_), z = any({});
-    switch (below(is_inside_ ? 17 : 19)) {
+    switch (below(is_inside_ ? 19 : 21)) {
       case 0: keep(x + y); break;
       case 1: keep(x * y); break;
       case 2: keep(maximum(x, y)); break;
@@ -93,7 +94,9 @@ class Graph {
       case 13: keep(tanh(z)); break;
       case 14: keep(z * sum(row)); break;
       case 15: keep(at_->shard(x, placements(square_, true), static_cast<int>(below(3)))); break;
-      case 16: keep(x + iota(*at_, square_, static_cast<int>(below(2)))); break;
+      case 16: keep(x * random_uniform(key_, square_)); break;
+      case 17: keep(random_normal(key_, flat_)); break;
+      case 18: keep(x + iota(*at_, square_, static_cast<int>(below(2)))); break;
       default: loop(x, y, row, z); break;
     }
   }
@@ -107,7 +110,8 @@ class Graph {
     ScanOperands operands{.length = length, .reverse = below(2) == 0};
     operands.carries.set("x", x);
     operands.carries.set("z", sum(z));
-    for (const auto& [name, value] : {std::pair("y", y), {"row", row}, {"index", index_}})
+    for (const auto& [name, value] :
+         {std::pair("y", y), {"row", row}, {"index", index_}, {"key", key_}})
       operands.invariants.set(name, value);
     operands.stacked.set("slice", spread(any(square_)));
     const Scanned done = scan(b_, operands, [&](const ScanStep& at) { return iteration(at); });
@@ -120,6 +124,7 @@ class Graph {
   Scanned iteration(const ScanStep& at) {
     const std::vector<Value> outside = std::exchange(values_, {});
     const Value index = std::exchange(index_, at.invariants["index"]);
+    const Value key = std::exchange(key_, at.invariants["key"]);
     at_ = &at.builder;
     is_inside_ = true;
     for (Value value :
@@ -136,6 +141,7 @@ class Graph {
     next.stacked.set("kept", any(square_));
     values_ = outside;
     index_ = index;
+    key_ = key;
     at_ = &b_;
     is_inside_ = false;
     return next;
@@ -148,7 +154,7 @@ class Graph {
   Builder* at_ = &b_;       // Of the body, where one is traced.
   bool is_inside_ = false;  // A body.
   std::vector<Value> values_;
-  Value index_;
+  Value index_, key_;
 };
 
 TEST(ShardedEqualsWhole, WhateverIsCutOverWhichAxes) {

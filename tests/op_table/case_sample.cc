@@ -19,6 +19,7 @@ Sample::Sample(const OpCase& op_case, Rng& rng)
 }
 
 bool Sample::can_evaluate() const {
+  if (row(op).family == OpFamily::kRandom && !attrs.text("placements").empty()) return false;
   return body != nullptr || internal::reference_of(op) != nullptr;
 }
 

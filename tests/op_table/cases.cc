@@ -145,7 +145,7 @@ void add_index_cases(DType dtype, std::vector<OpCase>& cases) {
     cases.push_back({Op::sort, {}, inputs({{i32(dims), Fill::kInteger}}), {}});
   }
   for (Op op : {Op::random_uniform, Op::random_normal}) {
-    for (const Dims& dims : {Dims{5, 3}, Dims{}, Dims{0}}) {
+    for (const Dims& dims : {Dims{5, 3}, Dims{}, Dims{0}, Dims{4, 6}}) {
       Attrs attrs{{"dims", dims}, {"dtype", dtype}};
       cases.push_back({op, attrs, inputs({{i32({2}), Fill::kInteger}}), {}});
     }

@@ -1,6 +1,7 @@
 // Cases of the ops in which devices meet, and of those that look at the mesh alone.
 #include <algorithm>
 
+#include "runtime/base/cat.h"
 #include "tests/op_table/cases.h"
 
 namespace gangway::op_table {
@@ -39,11 +40,30 @@ void add_moves(DType dtype, std::vector<OpCase>& cases) {
   }
 }
 
+// A device's half of a random tensor.
+void add_random_parts(DType dtype, std::vector<OpCase>& cases) {
+  for (Op op : {Op::random_uniform, Op::random_normal}) {
+    for (int64_t dim : {0, 1, 2}) {
+      for (const Dims& whole : {Dims{4, 6, 10}, Dims{2, 2, 6}}) {
+        Dims part = whole;
+        part[static_cast<size_t>(dim)] /= 2;
+        const Attrs attrs{{"dims", part},
+                          {"dtype", dtype},
+                          {"offset", Dims{3}},
+                          {"whole", whole},
+                          {"placements", cat("data: shard(", dim, ")")}};
+        cases.push_back({op, attrs, inputs({{i32({2}), Fill::kInteger}}), {}});
+      }
+    }
+  }
+}
+
 }  // namespace
 
 std::vector<OpCase> collective_cases(DType dtype) {
   std::vector<OpCase> cases;
   add_moves(dtype, cases);
+  add_random_parts(dtype, cases);
   cases.push_back({Op::axis_index, on_data({}), inputs({}), {}});
   for (int64_t bound : {0, 3, 8}) {
     const Type rows{dtype, {4, 2}};

@@ -254,7 +254,7 @@ TEST(OpTable, GradientsEqualFiniteDifferences) {
   }
 }
 
-// The op on one half of a factor.
+// The op on one half of a factor, as one of two devices runs it.
 std::vector<Literal> half(const Sample& sample, const Factors& factors, size_t f, int64_t index) {
   std::vector<int64_t> parts(factors.size(), 1);
   parts[f] = 2;
@@ -266,8 +266,10 @@ std::vector<Literal> half(const Sample& sample, const Factors& factors, size_t f
     in.push_back(dim < 0 ? sample.in[i] : part_of(sample.in[i], dim, 2, index));
     types.push_back(in.back().type);
   }
+  if (factors[f].result_dims[0] >= 0)
+    say_part(sample.call(), cat("half: shard(", factors[f].result_dims[0], ")"), attrs);
   infer_types(sample.op, types, attrs);
-  return evaluate({sample.op, types, attrs}, in, kExact);
+  return evaluate_on({{{"half", 2}}}, index, {sample.op, types, attrs}, in, kExact);
 }
 
 Literal added(Literal a, const Literal& b) {

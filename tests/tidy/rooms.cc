@@ -53,7 +53,7 @@ std::vector<Room> device_rooms() {
   return {
       {"executor/devices", device},
       {"executor/devices/lower",
-       graphs() + Names{"ir/plan", "ir/transforms/memory", "executor/kernels",
+       graphs() + Names{"ir/boxes", "ir/plan", "ir/transforms/memory", "executor/kernels",
                         "executor/collectives", "executor/devices"}},
       {"executor/devices/cpu",
        device + Names{"ir/build", "ir/transforms/memory", "executor/kernels", "executor/devices",
@@ -102,9 +102,9 @@ std::vector<Room> executor_rooms() {
       {"executor/sources", {"runtime/base", "runtime", "ir/types", "data", "executor/work"}});
   rooms.push_back({"executor/replay", parts});
   rooms.push_back(
-      {"executor/host",
-       parts + Names{"executor/devices/cpu", "executor/devices/sim", "executor/devices/cuda/driver",
-                     "executor/devices/cuda", "executor/sources", "executor/replay"}});
+      {"executor/host", parts + Names{"ir/boxes", "executor/devices/cpu", "executor/devices/sim",
+                                      "executor/devices/cuda/driver", "executor/devices/cuda",
+                                      "executor/sources", "executor/replay"}});
   rooms.push_back(
       {"executor/service", {"runtime/base", "runtime", "ir/plan", "protocol", "executor/host"}});
   return rooms;
@@ -161,7 +161,7 @@ std::vector<Room> all_rooms() {
   };
   add({{"data", {"runtime/base"}}});
   add(ir_rooms());
-  add({{"protocol", {"runtime/base", "runtime", "ir/plan"}}});
+  add({{"protocol", {"runtime/base", "runtime", "ir/types", "ir/plan"}}});
   add(executor_rooms());
   add(controller_rooms());
   add(public_rooms());

@@ -1,4 +1,5 @@
 #include "executor/devices/cpu/kernel.h"
+#include "executor/devices/lower/random_part.h"
 #include "executor/kernels/move.h"
 #include "executor/kernels/random.h"
 #include "executor/kernels/topk.h"
@@ -48,15 +49,15 @@ Lowered lower_index(const LowerCall& call) {
 }
 
 Lowered lower_random(const LowerCall& call) {
-  const std::vector<int64_t>& offset = call.attrs().ints("offset");
-  RandomShape shape{.dtype = call.out().dtype,
-                    .offset = offset.empty() ? 0 : offset[0],
-                    .rows = 1,
-                    .cols = call.out().elements(),
-                    .row_stride = call.out().elements()};
+  const RandomPart part(call);
+  const RandomShape shape{.dtype = call.out().dtype,
+                          .cols = part.cols(),
+                          .sizes = part.sizes(),
+                          .strides = part.strides()};
   const bool normal = call.node().op == Op::random_normal;
-  return {[shape, normal](const KernelArgs& args) {
+  return {[shape, part, normal](const KernelArgs& args) {
     RandomShape keyed = shape;
+    keyed.offset = part.first_of(args.mesh_device);
     const auto* key = static_cast<const uint32_t*>(args.in(0));
     keyed.key[0] = key[0];
     keyed.key[1] = key[1];

@@ -182,6 +182,7 @@ class Partitioner {
       node.body = local_body(id);
     } else {
       node.attrs = local_attrs(call, factors, placed_.parts[id]);
+      if (old.results > 0) say_cuts(call, old.first_result, node.attrs);
     }
     const Factor* lowered = is_loop ? nullptr : lowered_factor(factors, placed_.parts[id]);
     if (lowered != nullptr) {
@@ -195,6 +196,16 @@ class Partitioner {
       keep_results(id, results);
     }
     looked_at_ += 1 + old.inputs.size();
+  }
+
+  void say_cuts(const OpCall& call, ValueId result, Attrs& local) const {
+    const Sharding cut = canonical(global_.mesh, placed_.shardings[result]);
+    AxisPlacements placements;
+    for (size_t axis = 0; axis < cut.size(); ++axis) {
+      if (cut[axis].kind == PlacementKind::kShard)
+        placements.emplace_back(global_.mesh.axes[axis].name, cut[axis]);
+    }
+    if (!placements.empty()) say_part(call, to_string(placements), local);
   }
 
   void keep_results(NodeId id, const std::vector<ValueId>& results) {

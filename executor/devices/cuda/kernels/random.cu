@@ -1,5 +1,6 @@
 // Counter-based random tensors: element i depends on (key, i) alone; see executor/kernels/random.h.
 #include "executor/devices/cuda/kernels/math.h"
+#include "executor/devices/cuda/kernels/strided_view.h"
 
 namespace gangway::cuda {
 
@@ -51,23 +52,43 @@ GW_DEVICE bf16 rounded_down<bf16>(double x) {
   return {static_cast<uint16_t>(bits_of_float(static_cast<float>(x)) >> 16)};
 }
 
+// The part that is drawn: where its elements lie in the whole tensor, by the strides of the source.
+GW_DEVICE int64_t elements_of(const StridedView& part) {
+  int64_t n = 1;
+  for (int32_t d = 0; d < part.rank; ++d) n *= part.sizes[d];
+  return n;
+}
+GW_DEVICE int64_t number_of(const StridedView& part, int64_t i) {
+  if (part.rank == 1) return i;
+  int64_t at = 0;
+  for (int32_t d = part.rank - 1; d >= 0; --d) {
+    at += i % part.sizes[d] * part.source[d];
+    i /= part.sizes[d];
+  }
+  return at;
+}
+
 template <class T>
-GW_DEVICE void uniform(Global<const uint32_t> key, Global<T> out, int64_t first, int64_t n) {
+GW_DEVICE void uniform(Global<const uint32_t> key, Global<T> out, int64_t first,
+                       const StridedView& part) {
   constexpr int64_t kPer = Uniform<T>::kPerBlock;
   const uint32_t key0 = key[0], key1 = key[1];
+  const int64_t n = elements_of(part);
   for (int64_t i = global_thread(); i < n; i += global_threads()) {
-    const int64_t at = first + i;
+    const int64_t at = first + number_of(part, i);
     const Words words = philox(key0, key1, static_cast<uint64_t>(at / kPer));
     out[i] = rounded_down<T>(Uniform<T>::of(words, at % kPer));
   }
 }
 
 template <class T>
-GW_DEVICE void normal(Global<const uint32_t> key, Global<T> out, int64_t first, int64_t n) {
+GW_DEVICE void normal(Global<const uint32_t> key, Global<T> out, int64_t first,
+                      const StridedView& part) {
   constexpr int64_t kPer = Uniform<T>::kPerBlock;
   const uint32_t key0 = key[0], key1 = key[1];
+  const int64_t n = elements_of(part);
   for (int64_t i = global_thread(); i < n; i += global_threads()) {
-    const int64_t at = first + i;
+    const int64_t at = first + number_of(part, i);
     const Words words = philox(key0, key1, static_cast<uint64_t>(at / kPer));
     const int64_t pair = at % kPer / 2 * 2;
     const double radius = sqrt(-2.0 * log1p(-Uniform<T>::of(words, pair)));
@@ -79,12 +100,12 @@ GW_DEVICE void normal(Global<const uint32_t> key, Global<T> out, int64_t first, 
 
 #define GW_OF_TYPE(of, type)                                                               \
   GW_KERNEL void uniform_##of(Global<const uint32_t> key, Global<type> out, int64_t first, \
-                              int64_t n) {                                                 \
-    uniform(key, out, first, n);                                                           \
+                              StridedView part) {                                          \
+    uniform(key, out, first, part);                                                        \
   }                                                                                        \
   GW_KERNEL void normal_##of(Global<const uint32_t> key, Global<type> out, int64_t first,  \
-                             int64_t n) {                                                  \
-    normal(key, out, first, n);                                                            \
+                             StridedView part) {                                           \
+    normal(key, out, first, part);                                                         \
   }
 GW_OF_TYPE(bf16, bf16)
 GW_OF_TYPE(f32, float)

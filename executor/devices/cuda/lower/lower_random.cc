@@ -1,14 +1,28 @@
+#include "executor/devices/cuda/kernels/strided_view.h"
 #include "executor/devices/cuda/lower/lower.h"
+#include "executor/devices/lower/random_part.h"
 
 namespace gangway::cuda {
 
 void lower_random(Lowering& call) {
-  const std::vector<int64_t>& offset = call.attrs().ints("offset");
+  const RandomPart part(call);
   const Type& y = call.out();
+  StridedView view;
+  const auto add = [&](int64_t size, int64_t stride) {
+    if (view.rank == kViewRankMax) call.refuse(cat("more than ", kViewRankMax, " dimensions"));
+    view.sizes[view.rank] = size;
+    view.source[view.rank++] = stride;
+  };
+  for (size_t d = 0; d < part.sizes().size(); ++d) add(part.sizes()[d], part.strides()[d]);
+  add(part.cols(), 1);
+  const bool is_whole = call.attrs().text("placements").empty();
+  std::vector<int64_t> first;  // By device, where that matters.
+  const int64_t devices = is_whole ? 1 : call.function.mesh.devices();
+  for (int64_t device = 0; device < devices; ++device) first.push_back(part.first_of(device));
   const char* kernel = call.op() == Op::random_normal ? "normal_" : "uniform_";
   call.launch_flat(cat(kernel, to_string(y.dtype)), y.elements(),
-                   {call.read(0), call.write(0), value(offset.empty() ? int64_t{0} : offset[0]),
-                    value(y.elements())});
+                   {call.read(0), call.write(0),
+                    is_whole ? value(first[0]) : value_by_device(first), value(view)});
 }
 
 }  // namespace gangway::cuda
