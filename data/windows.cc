@@ -23,16 +23,19 @@ uint64_t checked_seq(std::string_view text, const WindowOptions& options) {
 
 template <class Windows>
 void fill_rows(const Windows& windows, std::string_view text, const WindowOptions& options,
-               uint64_t position, RowRange rows, std::span<int32_t> out) {
-  auto seq = static_cast<size_t>(options.seq);
+               uint64_t position, IndexRange rows, IndexRange tokens, std::span<int32_t> out) {
   GW_REQUIRE(0 <= rows.begin && rows.begin <= rows.end && rows.end <= options.batch,
              "windows: rows ", rows.begin, " to ", rows.end, " of a batch of ", options.batch);
-  GW_REQUIRE(out.size() == static_cast<size_t>(rows.end - rows.begin) * seq,
-             "windows: expected room for ", rows.end - rows.begin, " x ", seq, " tokens, got ",
+  GW_REQUIRE(0 <= tokens.begin && tokens.begin <= tokens.end && tokens.end <= options.seq,
+             "windows: tokens ", tokens.begin, " to ", tokens.end, " of rows of ", options.seq);
+  const auto first = static_cast<size_t>(tokens.begin);
+  const auto count = static_cast<size_t>(tokens.end - tokens.begin);
+  GW_REQUIRE(out.size() == static_cast<size_t>(rows.end - rows.begin) * count,
+             "windows: expected room for ", rows.end - rows.begin, " x ", count, " tokens, got ",
              out.size());
   int32_t* to = out.data();
-  for (int row = rows.begin; row < rows.end; ++row, to += seq) {
-    std::string_view window = text.substr(windows.start(position, row), seq);
+  for (int row = rows.begin; row < rows.end; ++row, to += count) {
+    std::string_view window = text.substr(windows.start(position, row) + first, count);
     std::transform(window.begin(), window.end(), to,
                    [](char byte) { return static_cast<unsigned char>(byte); });
   }
@@ -58,8 +61,9 @@ uint64_t ShuffledWindows::start(uint64_t position, int row) const {
   return offset + window * static_cast<uint64_t>(options_.seq);
 }
 
-void ShuffledWindows::fill(uint64_t position, RowRange rows, std::span<int32_t> out) const {
-  fill_rows(*this, text_, options_, position, rows, out);
+void ShuffledWindows::fill(uint64_t position, IndexRange rows, IndexRange tokens,
+                           std::span<int32_t> out) const {
+  fill_rows(*this, text_, options_, position, rows, tokens, out);
 }
 
 SequentialWindows::SequentialWindows(std::string_view text, const WindowOptions& options)
@@ -79,9 +83,10 @@ uint64_t SequentialWindows::start(uint64_t position, int row) const {
   return std::min(sample % windows_ * (seq - 1), text_.size() - seq);
 }
 
-void SequentialWindows::fill(uint64_t position, RowRange rows, std::span<int32_t> out) const {
+void SequentialWindows::fill(uint64_t position, IndexRange rows, IndexRange tokens,
+                             std::span<int32_t> out) const {
   GW_REQUIRE(position < batches(), "windows: batch ", position, " of ", batches());
-  fill_rows(*this, text_, options_, position, rows, out);
+  fill_rows(*this, text_, options_, position, rows, tokens, out);
 }
 
 }  // namespace gangway

@@ -2,8 +2,8 @@
 // with.
 //
 // A batch is i32[batch, seq], one byte a token. Which bytes it holds is a pure function of (text,
-// options, position): training resumes exactly at any position, and a host fills only the rows of
-// its own devices.
+// options, position): training resumes exactly at any position, and a host fills only the rows and
+// tokens of its own devices.
 //
 // Invariants of ShuffledWindows: an epoch cuts the text, from an offset of its own, into windows
 // that do not overlap, and visits each of them once; a batch may straddle two epochs.
@@ -30,8 +30,8 @@ struct WindowOptions {
   uint64_t seed = 0;  // Of the shuffle only.
 };
 
-// Rows begin .. end-1 of the batch.
-struct RowRange {
+// Rows begin .. end-1 of the batch, or so the tokens of each row.
+struct IndexRange {
   int begin = 0;
   int end = 0;
 };
@@ -43,8 +43,8 @@ class ShuffledWindows {
   uint64_t windows_per_epoch() const { return windows_; }
   // Where in the text row `row` of batch `position` starts.
   uint64_t start(uint64_t position, int row) const;
-  // out: i32[rows.end - rows.begin, seq], rows of batch number `position`.
-  void fill(uint64_t position, RowRange rows, std::span<int32_t> out) const;
+  // out: i32[rows.end - rows.begin, tokens.end - tokens.begin], of batch number `position`.
+  void fill(uint64_t position, IndexRange rows, IndexRange tokens, std::span<int32_t> out) const;
 
  private:
   std::string_view text_;
@@ -61,7 +61,7 @@ class SequentialWindows {
   uint64_t batches() const;
   uint64_t start(uint64_t position, int row) const;
   // As ShuffledWindows::fill; position < batches().
-  void fill(uint64_t position, RowRange rows, std::span<int32_t> out) const;
+  void fill(uint64_t position, IndexRange rows, IndexRange tokens, std::span<int32_t> out) const;
 
  private:
   std::string_view text_;

@@ -18,9 +18,9 @@ std::string counting_text(size_t bytes) {
 }
 
 std::vector<int32_t> batch_at(const auto& windows, const WindowOptions& options, uint64_t position,
-                              RowRange rows) {
+                              IndexRange rows) {
   std::vector<int32_t> out(static_cast<size_t>((rows.end - rows.begin) * options.seq));
-  windows.fill(position, rows, out);
+  windows.fill(position, rows, {0, options.seq}, out);
   return out;
 }
 
@@ -45,6 +45,17 @@ TEST(ShuffledWindows, AnEpochVisitsEachWindowOnceWithoutOverlap) {
     EXPECT_LE(*starts.rbegin() + 16, text.size());
   }
   EXPECT_GT(offsets.size(), 1) << "every epoch should cut the text elsewhere";
+}
+
+TEST(ShuffledWindows, SomeTokensOfARowAreThoseOfTheWholeRow) {
+  const std::string text = counting_text(4096);
+  const WindowOptions options = {.seq = 16, .batch = 4, .seed = 1};
+  const ShuffledWindows windows(text, options);
+  const std::vector<int32_t> rows = batch_at(windows, options, 9, {1, 3});
+  std::vector<int32_t> some(2 * 5);
+  windows.fill(9, {1, 3}, {7, 12}, some);
+  for (size_t i = 0; i < some.size(); ++i) EXPECT_EQ(some[i], rows[i / 5 * 16 + 7 + i % 5]);
+  EXPECT_THROW(windows.fill(9, {1, 3}, {12, 17}, some), Error);
 }
 
 TEST(ShuffledWindows, EpochsAndSeedsHaveDifferentOrders) {
@@ -145,7 +156,7 @@ TEST(SequentialWindows, RowsOutsideTheBatchAndWrongRoomAreRefused) {
   SequentialWindows windows(text, options);
   EXPECT_THROW(batch_at(windows, options, 0, {0, 5}), Error);
   std::vector<int32_t> small(9);
-  EXPECT_THROW(windows.fill(0, {0, 1}, small), Error);
+  EXPECT_THROW(windows.fill(0, {0, 1}, {0, 16}, small), Error);
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include "executor/host/host_impl.h"
 #include "executor/host/host_install.h"
 #include "executor/host/plan_links.h"
+#include "ir/boxes/boxes.h"
 #include "ir/plan/plan_check.h"
 #include "ir/plan/sequential.h"
 #include "runtime/fibers/kj_error.h"
@@ -28,6 +29,14 @@ Progress advance_initialiser(const CompiledFunction& function, CallFrame& frame,
     frame.error = std::make_shared<const Error>(std::move(error));
     return Progress::kDone;
   }
+}
+
+// The rows of a value that a device has; none where it does not take part.
+Box part_of(const HostPlan& made, const DevicePlan& device, uint32_t value) {
+  const TensorShards& tensor = made.shards[value];
+  const Shard* shard = tensor.on(device.member.device, device.member.rank);
+  if (shard == nullptr) return {};
+  return box_of(tensor.type, {tensor.mesh, tensor.sharding}, shard->mesh_device);
 }
 
 // The ranks of one device need its memory together.
@@ -141,6 +150,8 @@ Installed Host::Impl::offer(HostPlan& made, const CompileJob& job) {
     const bool filled = !made.shards[node.results[0]].shards.empty() && has_values(made);
     made.sources.push_back(filled ? make_source(node.attrs, made.plan->values[node.results[0]].type)
                                   : nullptr);
+    for (const auto& device : made.devices)
+      device->source_parts.push_back(part_of(made, *device, node.results[0]));
   }
   made.memory = devices.link().offer(areas_of(made));
   installed.offers = {{made.self, made.memory->offer()}};

@@ -304,18 +304,12 @@ EventPtr Host::Impl::fill_source(HostPlan& made, size_t d, DeviceRun& run, uint3
   const uint32_t value = made.plan->nodes[made.plan->sources[source]].results[0];
   if (made.sources[source] == nullptr) return nullptr;  // Nobody reads it.
   if (device.layout.values[value].kind == ValuePlace::Kind::kAbsent) return nullptr;
-  const TensorShards& rows = made.shards[value];
-  const uint32_t mesh_device = rows.on(device.member.device, device.member.rank)->mesh_device;
-  int64_t first = 0, part = rows.type.dims[0];
-  for (int axis : cut_axes(rows.sharding, 0)) {
-    part /= rows.mesh.axes[static_cast<size_t>(axis)].size;
-    first += rows.mesh.coordinate(mesh_device, axis) * part;
-  }
   auto filled = std::make_shared<Event>();
   filled->on_ready([target = device.device] { target->ring(); });
-  device.device->host_access(HostAccess::kWrite, run.staging_data(value), rows.local.bytes());
-  feeder->fill(
-      {made.sources[source].get(), position, first, part, run.staging_data(value), filled});
+  device.device->host_access(HostAccess::kWrite, run.staging_data(value),
+                             made.shards[value].local.bytes());
+  feeder->fill({made.sources[source].get(), position, &device.source_parts[source],
+                run.staging_data(value), filled});
   return filled;
 }
 

@@ -213,6 +213,28 @@ TEST_P(HostTransferTest, ASourceFillsEachDevicesRowsAtTheRunsPosition) {
   }
 }
 
+// y = the sum of x times its column, from a source whose columns are cut.
+TEST_P(HostTransferTest, ASourceFillsEachDevicesColumnsToo) {
+  TestPlan plan("columns", 2, 2);
+  Builder b("sum", plan.mesh());
+  Value x = b.parameter("x", i32({3, 8}), {{"data", shard(1)}});
+  b.result("y", sum(convert(x * iota(b, i32({3, 8}), 1), DType::kF32)));
+  const uint32_t function = plan.function(b.build());
+  const uint32_t value = plan.value("x", PlanStorage::kTemporary, i32({3, 8}), {shard(1)});
+  plan.plan().sources.push_back(plan.node({.kind = PlanNodeKind::kSource,
+                                           .name = "x",
+                                           .results = {value},
+                                           .attrs = {{"kind", std::string("counter")}}}));
+  plan.call("sum", function, {value}, {plan.output("y", f32())});
+  TestHosts t(*reactor, 2, 2, GetParam());
+  t.install(kPlan, plan.share());
+  t.start({.plan = kPlan, .run = RunId(1), .outputs = {ArrayId(1)}, .source_positions = {2}});
+  EXPECT_FALSE(t.wait(RunId(1)).error);
+  float want = 0;
+  for (int i = 0; i < 24; ++i) want += static_cast<float>((48 + i) * (i % 8));
+  EXPECT_EQ(t.item<float>(RunId(1), 0), want);
+}
+
 // A chain of `timed` calls: what the host has enqueued when the device is not far yet.
 TEST_P(HostTransferTest, TheLastNodeIsEnqueuedBeforeTheDeviceHasDoneTheTenth) {
   Tracer tracer(reactor->clock(), "host");

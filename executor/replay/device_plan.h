@@ -21,6 +21,7 @@
 #include "executor/store/buffer_pool.h"
 #include "executor/store/tensor_shards.h"
 #include "executor/transfers/transfer_channel.h"
+#include "ir/types/box.h"
 
 namespace gangway {
 
@@ -84,6 +85,7 @@ struct DevicePlan {
   PlanId id;
   std::shared_ptr<OrderLog> order_log;  // Null: nobody looks.
   std::vector<DeviceOutput> outputs;
+  std::vector<Box> source_parts;  // By Plan::sources: the device's part; empty: not here.
   std::vector<TransferChannel> channels;
   std::vector<std::shared_ptr<void>> pins;  // Of the segments that the channels lie in.
   std::vector<std::unique_ptr<Collective>> collectives;

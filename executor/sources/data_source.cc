@@ -12,18 +12,32 @@ namespace {
 
 class Counter final : public DataSource {
  public:
-  explicit Counter(const Type& type)
-      : row_(type.elements() / type.dims[0]), elements_(type.elements()) {}
-  void fill(uint64_t position, int64_t first, int64_t count, std::byte* out) const override {
+  explicit Counter(const Type& type) : type_(type) {}
+  void fill(uint64_t position, const Box& part, std::byte* out) const override {
     auto* to = reinterpret_cast<int32_t*>(out);
     // Unsigned: it wraps around.
-    uint64_t next =
-        position * static_cast<uint64_t>(elements_) + static_cast<uint64_t>(first * row_);
-    for (int64_t i = 0; i < count * row_; ++i) to[i] = static_cast<int32_t>(next++);
+    const uint64_t first = position * static_cast<uint64_t>(type_.elements());
+    const int64_t row = part.size.back();
+    int64_t rows = 1;
+    for (size_t d = 0; d + 1 < part.size.size(); ++d) rows *= part.size[d];
+    for (int64_t r = 0; r < rows; ++r) {
+      uint64_t next = first + static_cast<uint64_t>(begin_of(part, r));
+      for (int64_t i = 0; i < row; ++i) *to++ = static_cast<int32_t>(next++);
+    }
   }
 
  private:
-  int64_t row_, elements_;
+  // Where row r of the part lies in a batch.
+  int64_t begin_of(const Box& part, int64_t r) const {
+    int64_t at = part.begin.back(), stride = type_.dims.back();
+    for (size_t d = part.size.size() - 1; d-- > 0; r /= part.size[d]) {
+      at += (part.begin[d] + r % part.size[d]) * stride;
+      stride *= type_.dims[d];
+    }
+    return at;
+  }
+
+  const Type type_;
 };
 
 template <class Windows>
@@ -31,16 +45,19 @@ class Text final : public DataSource {
  public:
   Text(TextCorpus corpus, bool heldout, const WindowOptions& options)
       : corpus_(std::move(corpus)),
-        seq_(options.seq),
         windows_(heldout ? corpus_.heldout() : corpus_.train(), options) {}
-  void fill(uint64_t position, int64_t first, int64_t count, std::byte* out) const override {
-    windows_.fill(position, {static_cast<int>(first), static_cast<int>(first + count)},
-                  {reinterpret_cast<int32_t*>(out), static_cast<size_t>(count * seq_)});
+  void fill(uint64_t position, const Box& part, std::byte* out) const override {
+    const auto range = [&](size_t dim) {
+      return IndexRange{static_cast<int>(part.begin[dim]),
+                        static_cast<int>(part.begin[dim] + part.size[dim])};
+    };
+    windows_.fill(position, range(0), range(1),
+                  {reinterpret_cast<int32_t*>(out),
+                   static_cast<size_t>(part.size[0]) * static_cast<size_t>(part.size[1])});
   }
 
  private:
   TextCorpus corpus_;
-  int64_t seq_;
   Windows windows_;
 };
 

@@ -1,5 +1,5 @@
-// DataSource: a data pipeline as a program's `source` node names it; fills the rows of the devices
-// that ask.
+// DataSource: a data pipeline as a program's `source` node names it; fills the parts of the devices
+// that ask, whichever dimensions are cut. A batch is the same on every mesh.
 //
 // Kinds: "text" - shuffled windows of the text at `path`, or with `heldout` its last part in order
 // (data/); "counter" - element i of batch p is p * elements + i, for tests.
@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <memory>
 
+#include "ir/types/box.h"
 #include "ir/types/attrs.h"
 #include "ir/types/type.h"
 
@@ -19,8 +20,8 @@ namespace gangway {
 class DataSource {
  public:
   virtual ~DataSource() = default;
-  // Rows [first, first + count) of batch `position` of the global tensor, dense. Throws kInvalid.
-  virtual void fill(uint64_t position, int64_t first, int64_t count, std::byte* out) const = 0;
+  // The elements of `part` of batch `position` of the global tensor, dense. Throws kInvalid.
+  virtual void fill(uint64_t position, const Box& part, std::byte* out) const = 0;
 };
 
 // `type`: global.

@@ -5,6 +5,7 @@
 
 #include <fstream>
 
+#include "ir/boxes/boxes.h"
 #include "runtime/base/error.h"
 #include "runtime/os/temp_dir.h"
 
@@ -48,11 +49,66 @@ TEST_F(DataSourceTest, ABatchTooLargeForItsReaderIsRefused) {
   EXPECT_THAT(refusal_of(text_, i32({4, (int64_t{1} << 32) + 16})), HasSubstr("text"));
 }
 
+std::vector<int32_t> filled(const DataSource& source, uint64_t position, const Box& part) {
+  int64_t elements = 1;
+  for (int64_t size : part.size) elements *= size;
+  std::vector<int32_t> out(static_cast<size_t>(elements));
+  source.fill(position, part, reinterpret_cast<std::byte*>(out.data()));
+  return out;
+}
+
+// What all devices of the mesh fill is the batch, wherever each element lies.
+void expect_one_batch(const DataSource& source, const Type& type, const MeshSharding& cut) {
+  constexpr uint64_t kPosition = 1;
+  const std::vector<int32_t> whole =
+      filled(source, kPosition, {Dims(type.dims.size(), 0), type.dims});
+  std::vector<int> seen(whole.size(), 0);
+  for (int64_t device = 0; device < cut.mesh.devices(); ++device) {
+    const Box part = box_of(type, cut, device);
+    const std::vector<int32_t> got = filled(source, kPosition, part);
+    for (size_t i = 0; i < got.size(); ++i) {
+      int64_t at = 0, stride = 1, rest = static_cast<int64_t>(i);
+      for (size_t d = part.size.size(); d-- > 0; rest /= part.size[d]) {
+        at += (part.begin[d] + rest % part.size[d]) * stride;
+        stride *= type.dims[d];
+      }
+      ++seen[static_cast<size_t>(at)];
+      ASSERT_EQ(got[i], whole[static_cast<size_t>(at)])
+          << to_string(cut.mesh, cut.sharding) << " device " << device << " element " << i;
+    }
+  }
+  EXPECT_THAT(seen, testing::Each(testing::Ge(1)));
+}
+
+TEST_F(DataSourceTest, ABatchIsTheSameWhicheverDimensionsAreCutInWhichOrder) {
+  std::ofstream(path_) << [] {
+    std::string text(8000, 'x');
+    for (size_t i = 0; i < text.size(); ++i) text[i] = static_cast<char>(i * 37 >> 2);
+    return text;
+  }();
+  const Mesh mesh{{{"a", 2}, {"b", 3}, {"c", 2}}};
+  const std::vector<Sharding> of_matrix = {
+      {replicate(), replicate(), replicate()}, {shard(0), shard(0), shard(1)},
+      {shard(1), shard(1, 1), shard(1, 2)},    {shard(1, 2), shard(1), shard(1, 1)},
+      {shard(0, 1), shard(1), shard(0)},       {replicate(), shard(1), shard(1)}};
+  for (const Sharding& sharding : of_matrix) {
+    for (const bool heldout : {false, true}) {
+      Attrs attrs = text_;
+      attrs.set("heldout", heldout);
+      const Type type = i32({12, 24});
+      expect_one_batch(*make_source(attrs, type), type, {mesh, sharding});
+    }
+    for (const Type& type : {i32({12, 12}), i32({12, 24, 3})})
+      expect_one_batch(*make_source({{"kind", std::string("counter")}}, type), type,
+                       {mesh, sharding});
+  }
+}
+
 TEST_F(DataSourceTest, ACounterWrapsAroundWhereverAUserPutsItsPosition) {
   const auto counter = make_source({{"kind", std::string("counter")}}, i32({2, 3}));
   std::vector<int32_t> row(3);
   for (const uint64_t position : {uint64_t{1}, uint64_t{1} << 62, ~uint64_t{0}}) {
-    counter->fill(position, 1, 1, reinterpret_cast<std::byte*>(row.data()));
+    counter->fill(position, {{1, 0}, {1, 3}}, reinterpret_cast<std::byte*>(row.data()));
     for (uint64_t i = 0; i < 3; ++i)
       EXPECT_EQ(row[i], static_cast<int32_t>(static_cast<uint32_t>(position * 6 + 3 + i)));
   }

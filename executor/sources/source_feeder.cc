@@ -7,7 +7,7 @@ namespace {
 
 void run(const SourceJob& job) {
   try {
-    job.source->fill(job.position, job.first_row, job.rows, job.out);
+    job.source->fill(job.position, *job.part, job.out);
     job.filled->record();
   } catch (const Error& error) {
     job.filled->fail(std::make_shared<const Error>(error));

@@ -4,7 +4,7 @@
 // It runs as far ahead as runs are enqueued. A simulated host fills at once, on the reactor.
 //
 // Threads: fill() on the reactor thread; the event is recorded on the feeder's.
-// Ownership: destination and source must live until the event.
+// Ownership: destination, source and part must live until the event.
 // Errors: of the pipeline, in the event.
 #pragma once
 
@@ -25,7 +25,7 @@ namespace gangway {
 struct SourceJob {
   const DataSource* source = nullptr;
   uint64_t position = 0;
-  int64_t first_row = 0, rows = 0;
+  const Box* part = nullptr;  // Of the batch.
   std::byte* out = nullptr;
   EventPtr filled;
 };

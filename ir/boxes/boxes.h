@@ -23,6 +23,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "ir/types/box.h"
 #include "ir/types/mesh.h"
 #include "ir/types/sharding.h"
 #include "ir/types/type.h"
@@ -32,12 +33,6 @@ namespace gangway {
 struct MeshSharding {
   Mesh mesh;
   Sharding sharding;
-};
-
-struct Box {
-  Dims begin;
-  Dims size;
-  friend auto operator<=>(const Box&, const Box&) = default;
 };
 
 struct BoxCopy {

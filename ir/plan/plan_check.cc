@@ -148,6 +148,11 @@ class Check {
     GW_PLAN(
         state.init != nullptr && state.init->parameters.empty() && state.init->results.size() == 1,
         "state \"", to.name, "\": its initialiser must take nothing and give one value");
+    for (NodeId id = 0; id < state.init->nodes.size(); ++id) {
+      GW_PLAN(!row(state.init->nodes[id].op).meets, "state \"", to.name,
+              "\": its initialiser must not wait for other devices: it has ",
+              to_string(state.init->nodes[id].op), " at ", where(*state.init, id));
+    }
     GW_PLAN(state.init->types[state.init->results[0]] == to.local_type, "state \"", to.name,
             "\": its initialiser gives ", to_string(state.init->types[state.init->results[0]]),
             ", expected ", to_string(to.local_type));
@@ -246,9 +251,6 @@ class Check {
   void check_source(const PlanNode& node) {
     GW_PLAN(node.inputs.empty() && node.results.size() == 1, "source \"", node.name,
             "\" must give one value");
-    for (const Placement& placement : value(node.results[0]).sharding)
-      GW_PLAN(placement == replicate() || placement.dim == 0, "source \"", node.name,
-              "\" is cut by rows only");
   }
 
   void check_sources() {

@@ -226,19 +226,6 @@ TEST(PlanCheckTest, EverySourceIsListedOnce) {
   EXPECT_THAT(with_sources({1, 1}), HasSubstr("listed twice"));
 }
 
-TEST(PlanCheckTest, ASourceIsCutByRowsOnly) {
-  const auto with_source = [](int dim) {
-    return mistake([dim](Plan& p) {
-      p.values.push_back({"s", PlanStorage::kTemporary, 0, i32({4, 4}), i32({4, 4}), {shard(dim)}});
-      p.values[2].local_type.dims[static_cast<size_t>(dim)] = 2;
-      p.nodes.push_back({.kind = PlanNodeKind::kSource, .name = "s", .results = {2}});
-      p.sources = {1};
-    });
-  };
-  EXPECT_EQ(with_source(0), "accepted");
-  EXPECT_THAT(with_source(1), HasSubstr("source \"s\" is cut by rows only"));
-}
-
 TEST(PlanCheckTest, SectionsAscendFromTheFirstNodeAndOneBeginsAtTheCommitPoint) {
   using Sections = std::vector<LocalFunction::Section>;
   const auto with_sections = [](NodeId commit_begin, const Sections& sections) {

@@ -253,12 +253,6 @@ class ProgramVerifier {
     if (kind == nullptr || kind_of(*kind) != AttrKind::kString) {
       add(id, "the attribute \"kind\", a string, is missing");
     }
-    for (const auto& [axis, placement] :
-         node.placements.empty() ? AxisPlacements() : node.placements[0]) {
-      if (placement.kind == PlacementKind::kShard && placement.dim != 0)
-        add(id, cat("axis ", quote(axis), " cuts dimension ", placement.dim,
-                    ": it is cut by rows only, dimension 0"));
-    }
   }
 
   void check_call(uint32_t id, const ProgramNode& node, const Function& function) {

@@ -139,12 +139,6 @@ const Case kCases[] = {
      "input \"x\": only sources have attributes"},
     {"source without kind", [](Program& p) { p.nodes[5].attrs = {}; },
      "source \"tokens\": the attribute \"kind\", a string, is missing"},
-    {"columns of a source",
-     [](Program& p) {
-       p.nodes[5].types = {i32({8, 8})};
-       p.nodes[5].placements = {{{"data", shard(1)}}};
-     },
-     "source \"tokens\": axis \"data\" cuts dimension 1: it is cut by rows only"},
     {"operands of an input", [](Program& p) { p.nodes[1].inputs = {{.node = 0}}; },
      "input \"x\": expected 0 operands, got 1"},
     {"output without operand", [](Program& p) { p.nodes[3].inputs.clear(); },
