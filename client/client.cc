@@ -303,24 +303,44 @@ Type state_type(internal::SliceImpl& slice, const std::string& name) {
   return at->second;
 }
 
+Type part_type(internal::SliceImpl& slice, const std::string& name, const Box& part) {
+  const Type type = state_type(slice, name);
+  GW_REQUIRE(lies_in(part, type.dims), "state \"", name, "\": the part ", to_string(part),
+             " does not lie in ", to_string(type));
+  return {type.dtype, part.size};
+}
+
 }  // namespace
 
 HostTensor Slice::read_state(const std::string& name) const {
-  HostTensor tensor(state_type(*impl_, name));
-  const auto part = impl_->client->heap().take(tensor.type.bytes());
-  impl_->client->copy({.kind = CopyKind::kGetState, .scope = {impl_->id}, .name = name}, *part);
-  std::memcpy(tensor.bytes.data(), part->data(), tensor.bytes.size());
-  return tensor;
+  return read_state(name, whole_box(state_type(*impl_, name).dims));
 }
 
 void Slice::write_state(const std::string& name, const HostTensor& tensor) const {
   const Type type = state_type(*impl_, name);
   GW_REQUIRE(tensor.type == type, "state \"", name, "\": expected ", to_string(type), ", got ",
              to_string(tensor.type));
+  write_state(name, whole_box(type.dims), tensor);
+}
+
+HostTensor Slice::read_state(const std::string& name, const Box& part) const {
+  HostTensor tensor(part_type(*impl_, name, part));
+  const auto bytes = impl_->client->heap().take(tensor.type.bytes());
+  impl_->client->copy(
+      {.kind = CopyKind::kGetState, .scope = {impl_->id}, .name = name, .part = part}, *bytes);
+  std::memcpy(tensor.bytes.data(), bytes->data(), tensor.bytes.size());
+  return tensor;
+}
+
+void Slice::write_state(const std::string& name, const Box& part, const HostTensor& tensor) const {
+  const Type type = part_type(*impl_, name, part);
+  GW_REQUIRE(tensor.type == type, "state \"", name, "\": expected ", to_string(type), " for ",
+             to_string(part), ", got ", to_string(tensor.type));
   tensor.require_whole();
-  const auto part = impl_->client->heap().take(type.bytes());
-  std::memcpy(part->data(), tensor.bytes.data(), tensor.bytes.size());
-  impl_->client->copy({.kind = CopyKind::kPutState, .scope = {impl_->id}, .name = name}, *part);
+  const auto bytes = impl_->client->heap().take(type.bytes());
+  std::memcpy(bytes->data(), tensor.bytes.data(), tensor.bytes.size());
+  impl_->client->copy(
+      {.kind = CopyKind::kPutState, .scope = {impl_->id}, .name = name, .part = part}, *bytes);
 }
 
 Client::Client(std::shared_ptr<internal::ClientImpl> impl) : impl_(std::move(impl)) {}

@@ -36,6 +36,7 @@
 #include "client/tensor.h"
 #include "ir/graph/program.h"
 #include "ir/plan/dispatch.h"
+#include "ir/types/box.h"
 #include "ir/types/mesh.h"
 #include "ir/types/sharding.h"
 #include "protocol/install.h"
@@ -186,11 +187,17 @@ class Slice {
   // out as that input is sharded.
   Array from_host(const HostTensor& tensor) const;
 
-  // Reading and writing whole states. Both are ordered like runs: after every run that was enqueued
-  // before, and before every later one.
+  // Reading and writing states, of all slices of the programs that were compiled on this one,
+  // however they are sharded. Both are ordered like runs: after every run that was enqueued before,
+  // and before every later one.
   std::vector<std::pair<std::string, Type>> states() const;
   HostTensor read_state(const std::string& name) const;
   void write_state(const std::string& name, const HostTensor& tensor) const;
+  // The same of a part, so that no process need hold all of a tensor; pieces_of() (ir/types/box.h)
+  // cuts one into parts. What a run enqueued between two parts does is in the second alone. A state
+  // that a failed write has spoilt is whole again once all its parts were written, in their order.
+  HostTensor read_state(const std::string& name, const Box& part) const;
+  void write_state(const std::string& name, const Box& part, const HostTensor& tensor) const;
 
  private:
   std::shared_ptr<internal::SliceImpl> impl_;

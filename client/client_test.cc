@@ -70,6 +70,116 @@ TEST_F(ClientTest, StateIsReadAndWrittenInTheOrderOfRuns) {
   EXPECT_EQ(step.run({{"x", x}, {"scale", 0.0f}})["sum"].item<float>(), 800.0f);
 }
 
+// 0, 1, 2 ...
+HostTensor counted(const Dims& dims) {
+  HostTensor tensor(f32(dims));
+  for (int64_t i = 0; i < tensor.type.elements(); ++i) {
+    const auto value = static_cast<float>(i);
+    std::memcpy(tensor.bytes.data() + i * 4, &value, 4);
+  }
+  return tensor;
+}
+
+// Its one state is cut over both axes.
+Program with_cut_state(const Mesh& mesh, const Type& type, const AxisPlacements& cut) {
+  ProgramBuilder b("cut", mesh);
+  Value w = b.state("w", zeros(type), cut);
+  b.output("sum", sum(w));
+  b.update(w, w + 1.0);
+  return b.build();
+}
+
+TEST_F(ClientTest, PartsOfAStateAreReadAndWrittenHoweverItIsCut) {
+  const Mesh mesh = slice_.mesh({{"a", 2}, {"b", 2}});
+  const Type type = f32({4, 8});
+  const std::vector<AxisPlacements> cuts = {
+      {}, {{"a", shard(0)}, {"b", shard(1)}}, {{"a", shard(1, 1)}, {"b", shard(1)}}};
+  for (size_t i = 0; i < cuts.size(); ++i) {
+    const Slice slice = client_.allocate({.devices = 4});
+    Executable step = slice.compile(with_cut_state(mesh, type, cuts[i]));
+    const HostTensor all = counted(type.dims);
+    for (const Box& piece : pieces_of(type, 48)) {
+      HostTensor part(Type{type.dtype, piece.size});
+      const int64_t first = piece.begin[0] * 8 + piece.begin[1];
+      std::memcpy(part.bytes.data(), all.bytes.data() + first * 4, part.bytes.size());
+      slice.write_state("w", piece, part);
+    }
+    EXPECT_EQ(slice.read_state("w").bytes, all.bytes);
+    step.run();
+    const HostTensor middle = slice.read_state("w", {{1, 3}, {2, 4}});
+    EXPECT_EQ(middle.type, f32({2, 4}));
+    EXPECT_THAT(middle.as<float>(), testing::ElementsAre(12, 13, 14, 15, 20, 21, 22, 23));
+  }
+}
+
+// A state that begins with random numbers, and what its program needs of each device.
+Program with_random_state(const Mesh& mesh, const AxisPlacements& cut) {
+  ProgramBuilder b("random", mesh, 11);
+  b.output("sum", sum(b.state("w", normal(f32({1024, 256}), 0.5), cut)));
+  return b.build();
+}
+
+TEST_F(ClientTest, AStateBeginsTheSameOnEveryMeshAndEachDeviceMakesItsPartOnly) {
+  const Slice one = client_.allocate({.devices = 1});
+  const Executable alone = one.compile(with_random_state({{{"data", 1}}}, {}));
+  const HostTensor want = one.read_state("w");
+  const auto bytes_of = [](const Executable& executable) {
+    const MemoryReport::Device need = executable.memory().devices.at(0);
+    return static_cast<double>(need.state + need.arena);
+  };
+  EXPECT_GE(bytes_of(alone), 2 * want.type.bytes()) << "the state, and what it is made from";
+  const Mesh mesh{{{"a", 2}, {"b", 2}}};
+  for (const AxisPlacements& cut : {AxisPlacements{{"a", shard(0)}, {"b", shard(0)}},
+                                    {{"a", shard(0, 1)}, {"b", shard(0)}},
+                                    {{"a", shard(1)}, {"b", shard(0)}},
+                                    {{"a", shard(1, 1)}, {"b", shard(1)}}}) {
+    const Slice slice = client_.allocate({.devices = 4});
+    const Executable on_four = slice.compile(with_random_state(mesh, cut));
+    EXPECT_EQ(slice.read_state("w").bytes, want.bytes) << to_string(cut);
+    EXPECT_NEAR(bytes_of(on_four), bytes_of(alone) / 4, 4096) << to_string(cut);
+  }
+}
+
+TEST_F(ClientTest, APartThatDoesNotFitItsStateIsRefused) {
+  slice_.compile(accumulate(mesh_));
+  EXPECT_THAT(error_of([&] { slice_.read_state("w", {{4}, {5}}); }).message(),
+              HasSubstr("the part [4:9] does not lie in f32[8]"));
+  EXPECT_THAT(error_of([&] { slice_.read_state("w", {{-1}, {2}}); }).message(),
+              HasSubstr("does not lie in f32[8]"));
+  EXPECT_THAT(error_of([&] { slice_.write_state("w", {{4}, {4}}, counted({8})); }).message(),
+              HasSubstr("expected f32[4] for [4:8], got f32[8]"));
+}
+
+// Each of two slices has a state of its own, [8] and [4, 6], which a run makes one more.
+Program two_slices(const Mesh& here, const Mesh& there) {
+  ProgramBuilder b("two slices", here);
+  const auto add_one = [&](uint32_t slice, const std::string& name, const Mesh& mesh,
+                           const Type& type, const AxisPlacements& cut) {
+    const ProgramValue state = b.state_on(slice, name, zeros(type), cut);
+    Builder f(cat("add one to ", name), mesh);
+    f.result("next", f.parameter("x", type, cut) + 1.0);
+    b.call(slice, cat("add to ", name), std::make_shared<const Function>(f.build()), {state},
+           {{.result = 0, .state = state.edge.node}});
+  };
+  add_one(0, "near", here, f32({8}), {});
+  add_one(b.slice("second", there), "far", there, f32({4, 6}), {{"data", shard(1)}});
+  return b.build();
+}
+
+TEST(SlicesTest, StatesOfASecondSliceAreReadAndWrittenThroughTheFirst) {
+  const Client client = connect("local:2x2", {.in_process = true, .memory_bytes = 64 << 20});
+  const Slice first = client.allocate({.devices = 2}), second = client.allocate({.devices = 2});
+  const Mesh mesh = first.mesh({{"data", 2}});
+  const Executable step = first.compile(two_slices(mesh, mesh), {second});
+  first.write_state("far", counted({4, 6}));
+  step.run();
+  EXPECT_THAT(first.read_state("near").as<float>(), testing::Each(1.0f));
+  const HostTensor far = first.read_state("far");
+  for (size_t i = 0; i < 24; ++i) EXPECT_EQ(far.as<float>()[i], static_cast<float>(i + 1));
+  EXPECT_THAT(first.read_state("far", {{2, 2}, {1, 3}}).as<float>(),
+              testing::ElementsAre(15, 16, 17));
+}
+
 TEST_F(ClientTest, ProgramsOnOneSliceShareTheStatesOfEqualName) {
   Executable one = slice_.compile(accumulate(mesh_));
   Executable two = slice_.compile(accumulate(mesh_));

@@ -181,7 +181,7 @@ struct Copy {
   request @0 :UInt64;
   # The client's number; the controller gives executors one of its own.
   at @1 :ClientBytes;
-  # The whole tensor in row-major order; each host takes or gives its shards.
+  # The whole tensor, or its part, in row-major order; each host takes or gives its shards.
   union {
     put :group {
       array @2 :UInt64;
@@ -205,6 +205,9 @@ struct Copy {
   }
   ticket @10 :UInt64;
   # Controller to executor, of a state: its place in the order of tickets.
+  partBegin @11 :List(Int64);
+  partSize @12 :List(Int64);
+  # Of a state: the first row of the part in each dimension, and how many rows. Both empty: all.
 }
 
 struct CopyDone {

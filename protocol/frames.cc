@@ -38,6 +38,10 @@ uint32_t count(size_t size) { return static_cast<uint32_t>(size); }
 // Leaves room above for the positions of one range.
 constexpr uint64_t kTicketMax = uint64_t{1} << 62;
 
+void fill(capnp::List<int64_t>::Builder list, const Dims& rows) {
+  for (uint32_t i = 0; i < list.size(); ++i) list.set(i, rows[i]);
+}
+
 void write_times(capnp::List<wire::SectionTime>::Builder to,
                  const std::vector<SectionTime>& times) {
   for (uint32_t i = 0; i < to.size(); ++i) {
@@ -120,6 +124,8 @@ struct Encode {
     write_segment(at.initSegment(), frame.at.segment);
     at.setOffset(frame.at.offset);
     at.setBytes(frame.at.bytes);
+    fill(copy.initPartBegin(count(frame.part.begin.size())), frame.part.begin);
+    fill(copy.initPartSize(count(frame.part.size.size())), frame.part.size);
     switch (frame.kind) {
       case CopyKind::kPut: {
         auto put = copy.initPut();
@@ -242,6 +248,14 @@ std::vector<SectionTime> read_times(capnp::List<wire::SectionTime>::Reader from)
   return times;
 }
 
+Dims read_rows(capnp::List<int64_t>::Reader from) {
+  GW_REQUIRE(from.size() <= static_cast<uint32_t>(kRankMax),
+             "frame: a part of more dimensions than a tensor has");
+  Dims rows;
+  for (const int64_t number : from) rows.push_back(number);
+  return rows;
+}
+
 CopyFrame read_copy(wire::Copy::Reader from) {
   GW_REQUIRE(from.getTicket() <= kTicketMax,
              "frame: a copy with a ticket beyond all that there are");
@@ -257,6 +271,7 @@ CopyFrame read_copy(wire::Copy::Reader from) {
                  bytes.offset <= size - bytes.bytes,
              "frame: a copy's bytes lie outside its segment: ", bytes.bytes, " bytes at ",
              bytes.offset, " of ", bytes.segment.bytes);
+  to.part = {read_rows(from.getPartBegin()), read_rows(from.getPartSize())};
   switch (from.which()) {
     case wire::Copy::PUT:
       to.kind = CopyKind::kPut;

@@ -139,11 +139,28 @@ TEST(FramesTest, CopiesReadBackAsTheyWereWritten) {
   EXPECT_EQ(put.array, ArrayId(1));
   EXPECT_EQ(put.plan, PlanId(2));
   EXPECT_EQ(put.input, 3u);
-  const CopyFrame get = round_trip(CopyFrame{
-      .kind = CopyKind::kGetState, .at = {segment, 0, 4096}, .scope = {2}, .name = "layers.0.up"});
+  const CopyFrame get = round_trip(CopyFrame{.kind = CopyKind::kGetState,
+                                             .at = {segment, 0, 4096},
+                                             .scope = {2},
+                                             .name = "layers.0.up",
+                                             .part = {{4, 0}, {2, 512}}});
   EXPECT_EQ(get.kind, CopyKind::kGetState);
+  EXPECT_EQ(get.part, (Box{{4, 0}, {2, 512}}));
   EXPECT_EQ(get.scope.id, 2u);
   EXPECT_EQ(get.name, "layers.0.up");
+}
+
+TEST(FramesTest, APartOfMoreDimensionsThanATensorHasIsRefused) {
+  const CopyFrame get{.kind = CopyKind::kGetState,
+                      .at = {{.bytes = 4096}, 0, 64},
+                      .part = {Dims(kRankMax + 1, 0), Dims(kRankMax + 1, 1)}};
+  try {
+    static_cast<void>(decode(encode(get)));
+    FAIL() << "accepted";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::kInvalid);
+    EXPECT_THAT(error.what(), HasSubstr("more dimensions than a tensor has"));
+  }
 }
 
 TEST(FramesTest, ACopyOutsideItsSegmentIsRefused) {

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "ir/plan/islands.h"
+#include "ir/types/box.h"
 #include "runtime/base/error.h"
 #include "runtime/base/ids.h"
 #include "runtime/os/shared_segment.h"
@@ -130,6 +131,7 @@ struct CopyFrame {
   uint32_t input = 0;  // kPut.
   StateScope scope;    // kPutState, kGetState.
   std::string name;    // kPutState, kGetState.
+  Box part;            // kPutState, kGetState: of the state; empty: all of it.
   Ticket ticket;       // kPutState, kGetState, to executors: its place among the runs.
 };
 

@@ -27,6 +27,12 @@ Reservations reservations(const DeviceLayout& layout, int64_t bytes) {
   return shared_reservations(std::move(wanted));
 }
 
+// Where no program of the slice has the state, hosts say so.
+std::vector<HostId> state_holders(const SliceRecord& scope, const std::string& name) {
+  const auto found = scope.state_layouts.find(name);
+  return found == scope.state_layouts.end() ? hosts_of(scope.devices) : found->second->holders;
+}
+
 bool is_replicated(const Sharding& sharding) {
   return std::all_of(sharding.begin(), sharding.end(), [](const Placement& placement) {
     return placement.kind == PlacementKind::kReplicate;
@@ -80,7 +86,7 @@ std::vector<HostId> CopyTable::hosts_for(SessionId session, const CopyFrame& req
       GW_REQUIRE(request.name.size() <= kTextBytesMax, "state \"",
                  cut(request.name, kQuotedBytesMax), "\": its name is too long: expected at most ",
                  kTextBytesMax, " bytes");
-      return hosts_of(slices_.at(SliceId(request.scope.id), session).devices);
+      return state_holders(slices_.at(SliceId(request.scope.id), session), request.name);
   }
   return {};
 }

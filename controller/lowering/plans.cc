@@ -156,7 +156,12 @@ PlanRecord& PlanTable::compile(SessionId owner, const std::string& owner_name,
     throw failed->add_where({.program = program.name});
   }
   record.ready = true;
-  slices_.hold_states(SliceId(record.scope), std::move(record.states), record.hosts);
+  const SliceId scope(record.scope);
+  slices_.hold_states(scope, std::move(record.states), record.hosts);
+  for (const PlanState& state : record.plan->states) {
+    const PlanValue& value = record.plan->values[state.value];
+    slices_.place_state(scope, value.name, record.layouts[value.slice]);
+  }
   if (watch_.ready) watch_.ready(record);
   return record;
 }

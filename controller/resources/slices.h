@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "controller/resources/hosts.h"
+#include "controller/resources/objects.h"
 #include "runtime/fibers/future.h"
 
 namespace gangway {
@@ -42,6 +43,8 @@ struct SliceRecord {
   // Of the plans whose states are named in it; they outlive the plans.
   std::vector<std::shared_ptr<Holding>> states;
   std::set<HostId> state_hosts;
+  // By name: where its parts lie, which may be another slice of its program.
+  std::map<std::string, std::shared_ptr<const DeviceLayout>> state_layouts;
   Future<void> installing = ready_future();  // The plan whose states are named in it.
 };
 
@@ -56,6 +59,10 @@ class SliceTable {
   void drop(SliceId id);  // A plan that used it is gone.
   // A plan created states on `hosts`: they and their memory stay as long as the slice.
   void hold_states(SliceId id, std::shared_ptr<Holding> memory, const std::vector<HostId>& hosts);
+  // Where the parts of a state of that name lie.
+  void place_state(SliceId id, const std::string& name, std::shared_ptr<const DeviceLayout> at) {
+    slices_.at(id).state_layouts[name] = std::move(at);
+  }
   void release(SliceId id);  // Its owner has dropped it.
   void release_all(SessionId owner);
   size_t size() const { return slices_.size(); }

@@ -67,12 +67,12 @@ void Host::get(uint64_t request, ArrayId array, const ClientBytes& to) {
 void Host::free(std::span<const ArrayId> arrays) { impl_->arrays.free(arrays); }
 void Host::take_ticket(Ticket ticket) { impl_->take_ticket(ticket, "a copy of a state"); }
 void Host::get_state(uint64_t request, StateScope scope, const std::string& name,
-                     const ClientBytes& to, Ticket ticket) {
-  impl_->arrays.get_state(request, scope, name, to, ticket);
+                     const ClientBytes& to, Ticket ticket, const Box& part) {
+  impl_->arrays.get_state(request, scope, name, to, ticket, part);
 }
 void Host::put_state(uint64_t request, StateScope scope, const std::string& name,
-                     const ClientBytes& from, Ticket ticket) {
-  impl_->arrays.put_state(request, scope, name, from, ticket);
+                     const ClientBytes& from, Ticket ticket, const Box& part) {
+  impl_->arrays.put_state(request, scope, name, from, ticket, part);
 }
 void Host::free_scope(StateScope scope) { impl_->states.drop(scope); }
 std::vector<const HostPlan*> Host::Impl::all_plans() const {

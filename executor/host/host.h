@@ -131,10 +131,11 @@ class Host {
   // State, in the order of tickets: a version, never the live buffer of a later run. take_ticket()
   // comes first: it throws kInvalid for a ticket that is not above all earlier ones.
   void take_ticket(Ticket ticket);
+  // `part`: empty: all of it.
   void get_state(uint64_t request, StateScope scope, const std::string& name, const ClientBytes& to,
-                 Ticket ticket);
+                 Ticket ticket, const Box& part = {});
   void put_state(uint64_t request, StateScope scope, const std::string& name,
-                 const ClientBytes& from, Ticket ticket);
+                 const ClientBytes& from, Ticket ticket, const Box& part = {});
   void free_scope(StateScope scope);
 
   static constexpr int64_t kLookMs = 200;

@@ -42,14 +42,27 @@ void HostArrays::free(std::span<const ArrayId> ids) {
   for (ArrayId id : ids) arrays_.erase(id);
 }
 
+namespace {
+
+const TensorShards& shards_with(StateStore& states, StateScope scope, const std::string& name,
+                                const Box& part) {
+  const TensorShards& shards = states.get(scope, name).shards;
+  GW_REQUIRE(part.begin.empty() ? part.size.empty() : lies_in(part, shards.type.dims), "state \"",
+             name, "\": a part of another tensor: ", to_string(part), " of ",
+             to_string(shards.type));
+  return shards;
+}
+
+}  // namespace
+
 void HostArrays::get_state(uint64_t request, StateScope scope, const std::string& name,
-                           const ClientBytes& to, Ticket ticket) {
-  copy_shards(request, states_.get(scope, name).shards, to, Direction::kOut, ticket);
+                           const ClientBytes& to, Ticket ticket, const Box& part) {
+  copy_shards(request, shards_with(states_, scope, name, part), to, Direction::kOut, ticket, part);
 }
 
 void HostArrays::put_state(uint64_t request, StateScope scope, const std::string& name,
-                           const ClientBytes& from, Ticket ticket) {
-  copy_shards(request, states_.get(scope, name).shards, from, Direction::kIn, ticket);
+                           const ClientBytes& from, Ticket ticket, const Box& part) {
+  copy_shards(request, shards_with(states_, scope, name, part), from, Direction::kIn, ticket, part);
 }
 
 namespace {
@@ -63,12 +76,12 @@ struct Copy {
   std::optional<Error> error;
 };
 
-void copy_shard(Device& device, const TensorShards& tensor, const Shard& shard, std::byte* client,
+void copy_shard(Device& device, const ShardRuns& runs, const Shard& shard, std::byte* client,
                 bool in) {
-  device.moved.add(LinkClass::kHost, tensor.local.bytes());  // Clients are of this machine.
-  ShardRuns(tensor, shard.mesh_device).for_each([&](int64_t global, int64_t local, int64_t bytes) {
-    std::byte* there = client + global;
-    std::byte* here = shard.buffer->data() + local;
+  device.moved.add(LinkClass::kHost, runs.bytes());  // Clients are of this machine.
+  runs.for_each([&](int64_t client_at, int64_t at, int64_t bytes) {
+    std::byte* there = client + client_at;
+    std::byte* here = shard.buffer->data() + at;
     device.copy(in ? here : there, in ? there : here, bytes);
   });
 }
@@ -76,11 +89,14 @@ void copy_shard(Device& device, const TensorShards& tensor, const Shard& shard, 
 }  // namespace
 
 void HostArrays::copy_shards(uint64_t request, const TensorShards& tensor,
-                             const ClientBytes& client, Direction direction, Ticket ticket) {
+                             const ClientBytes& client, Direction direction, Ticket ticket,
+                             const Box& part) {
   const bool in = direction == Direction::kIn;
-  std::vector<Shard> parts;
+  std::vector<std::pair<Shard, ShardRuns>> parts;
   for (const Shard& shard : tensor.shards) {
-    if (in || is_first_copy(tensor, shard.mesh_device)) parts.push_back(shard);
+    if (!in && !is_first_copy(tensor, shard.mesh_device)) continue;
+    const ShardRuns runs(tensor, shard.mesh_device, part);
+    if (part.begin.empty() || runs.bytes() > 0) parts.emplace_back(shard, runs);
   }
   auto copy = std::make_shared<Copy>();
   copy->running = parts.size();
@@ -90,41 +106,42 @@ void HostArrays::copy_shards(uint64_t request, const TensorShards& tensor,
     });
     return;
   }
-  const int64_t bytes = tensor.type.bytes();
+  const int64_t bytes =
+      part.begin.empty() ? tensor.type.bytes() : Type{tensor.type.dtype, part.size}.bytes();
   GW_REQUIRE(client.bytes == bytes && client.offset >= 0 &&
                  client.segment.bytes >= static_cast<uint64_t>(bytes) &&
                  static_cast<uint64_t>(client.offset) <=
                      client.segment.bytes - static_cast<uint64_t>(bytes),
-             "copy: the client's memory does not fit ", to_string(tensor.type), ": expected ",
-             bytes, " bytes, got ", client.bytes, " at ", client.offset, " of ",
+             "copy: the client's memory does not fit ",
+             part.begin.empty() ? "" : cat(to_string(part), " of "), to_string(tensor.type),
+             ": expected ", bytes, " bytes, got ", client.bytes, " at ", client.offset, " of ",
              client.segment.bytes);
   copy->segment = SharedSegment::open(client.segment);
   copy->bytes = copy->segment.data() + client.offset;
-  for (const Shard& shard : parts) {
+  for (const auto& [shard, runs] : parts) {
     Device& device = *devices_.all[shard.device];
     // The segment is the client's whole heap, hardly any of which was ever touched. Each copy
     // maps it anew, so that no page of a mapping is registered twice.
     if (bytes > 0) copy->pins.push_back(device.pin(copy->bytes, bytes));
-    TensorShards facts{tensor.type, tensor.local, tensor.mesh, tensor.sharding, {}};
     const auto log = ticket == Ticket() ? nullptr : devices_.options.order_log;
-    const auto start = [copy, shard, in, log, ticket, facts = std::move(facts)](Turn& turn) {
+    const auto start = [copy, shard, in, log, ticket, runs](Turn& turn) {
       if (!in && shard.buffer->pending) return Progress::kPending;
       if (in) shard.buffer->settling = turn.device.discrete();
       if (in || shard.buffer->error == nullptr)
-        copy_shard(turn.device, facts, shard, copy->bytes, in);
+        copy_shard(turn.device, runs, shard, copy->bytes, in);
       if (log != nullptr)
         log->record(
             {.device = turn.device.name(), .ticket = ticket.value, .states = {shard.buffer.get()}});
       return Progress::kDone;
     };
-    const auto end = [this, request, copy, shard, in,
+    const auto end = [this, request, copy, shard, in, runs, bytes_of_shard = tensor.local.bytes(),
                       guard = open_](const std::shared_ptr<const Error>& failure) {
       if (in) {
         shard.buffer->settling = false;
-        shard.buffer->error = failure;
+        is_written(*shard.buffer, runs, bytes_of_shard, failure);
       }
       // What failed to fill the buffer says more than the copy out of it.
-      const auto error = shard.buffer->error != nullptr ? shard.buffer->error : failure;
+      const auto error = !in && shard.buffer->error != nullptr ? shard.buffer->error : failure;
       reactor_.mailbox().post([this, request, copy, error, guard] {
         if (!*guard) return;
         if (error != nullptr && !copy->error) copy->error = *error;

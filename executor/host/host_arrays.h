@@ -1,8 +1,9 @@
 // HostArrays: the arrays that lie on a host, and what clients put into them and into states, and
 // get.
 //
-// A client's bytes are the global tensor in row-major order; the host takes or gives its shards, in
-// the order of its devices' streams.
+// A client's bytes are the global tensor, or a part of a state, in row-major order; the host takes
+// or gives what its shards have of it, in the order of its devices' streams. A state that was lost
+// is whole again once all of it was written, in parts too if those of each shard come in its order.
 //
 // Threads: reactor thread; devices copy on their own.
 // Errors: calls throw kInvalid; what fails later is told with HostEvents::copy_done().
@@ -37,17 +38,17 @@ class HostArrays {
   void put(uint64_t request, ArrayId array, const HostPlan& like, uint32_t input,
            const ClientBytes& from);
   void get(uint64_t request, ArrayId array, const ClientBytes& to);
-  // `ticket`: the version is what runs with lower tickets leave.
+  // `ticket`: the version is what runs with lower tickets leave. `part`: empty: all of it.
   void get_state(uint64_t request, StateScope scope, const std::string& name, const ClientBytes& to,
-                 Ticket ticket);
+                 Ticket ticket, const Box& part);
   void put_state(uint64_t request, StateScope scope, const std::string& name,
-                 const ClientBytes& from, Ticket ticket);
+                 const ClientBytes& from, Ticket ticket, const Box& part);
 
  private:
   enum class Direction : uint8_t { kIn, kOut };
   // `ticket`: of a state; 0: an array.
   void copy_shards(uint64_t request, const TensorShards& tensor, const ClientBytes& client,
-                   Direction direction, Ticket ticket = {});
+                   Direction direction, Ticket ticket = {}, const Box& part = {});
 
   Reactor& reactor_;
   HostDevices& devices_;

@@ -209,9 +209,11 @@ class ExecutorService::Impl final : public HostEvents {
           return host_.put(frame.request, frame.array, frame.plan, frame.input, frame.at);
         case CopyKind::kGet: return host_.get(frame.request, frame.array, frame.at);
         case CopyKind::kPutState:
-          return host_.put_state(frame.request, frame.scope, frame.name, frame.at, frame.ticket);
+          return host_.put_state(frame.request, frame.scope, frame.name, frame.at, frame.ticket,
+                                 frame.part);
         case CopyKind::kGetState:
-          return host_.get_state(frame.request, frame.scope, frame.name, frame.at, frame.ticket);
+          return host_.get_state(frame.request, frame.scope, frame.name, frame.at, frame.ticket,
+                                 frame.part);
       }
     } catch (const Error& error) {
       copy_done({frame.request, error});

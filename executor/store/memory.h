@@ -89,6 +89,9 @@ class Buffer {
   // On a discrete device: what that run, or a put, started may still fail, and `error` come. The
   // device thread's.
   bool settling = false;
+  // Of a state with an error: so many bytes from its begin have been written again, part by part;
+  // when all have, it is whole. The device thread's.
+  int64_t rewritten = 0;
 
  private:
   const std::shared_ptr<DeviceMemory> memory_;  // A buffer may outlive its device.

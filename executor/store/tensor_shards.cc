@@ -1,37 +1,79 @@
 #include "executor/store/tensor_shards.h"
 
+#include <algorithm>
+
 namespace gangway {
 
-ShardRuns::ShardRuns(const TensorShards& tensor, uint32_t mesh_device) {
-  const Dims &global = tensor.type.dims, &local = tensor.local.dims;
-  std::vector<int64_t> starts(global.size(), 0);
-  for (size_t dim = 0; dim < global.size(); ++dim) {
-    int64_t part = global[dim];
-    for (int axis : cut_axes(tensor.sharding, static_cast<int>(dim))) {
-      part /= tensor.mesh.axes[static_cast<size_t>(axis)].size;
-      starts[dim] += tensor.mesh.coordinate(mesh_device, axis) * part;
-    }
+namespace {
+
+// Of one dimension: the rows that the shard has, those of the part, and what both have.
+struct OverlapRows {
+  int64_t shard_begin = 0, shard = 0, part_begin = 0, part = 0, begin = 0, count = 0;
+};
+
+OverlapRows rows_of(const TensorShards& tensor, uint32_t mesh_device, const Box& part, size_t dim) {
+  const int64_t whole = tensor.type.dims[dim];
+  OverlapRows rows{.shard = tensor.local.dims[dim], .part = whole};
+  int64_t cut = whole;
+  for (int axis : cut_axes(tensor.sharding, static_cast<int>(dim))) {
+    cut /= tensor.mesh.axes[static_cast<size_t>(axis)].size;
+    rows.shard_begin += tensor.mesh.coordinate(mesh_device, axis) * cut;
   }
+  if (!part.begin.empty()) {
+    rows.part_begin = part.begin[dim];
+    rows.part = part.size[dim];
+  }
+  rows.begin = std::max(rows.shard_begin, rows.part_begin);
+  rows.count = std::min(rows.shard_begin + rows.shard, rows.part_begin + rows.part) - rows.begin;
+  return rows;
+}
+
+}  // namespace
+
+// Inner dimensions that are whole in both, and the first that is not, make one contiguous run.
+ShardRuns::ShardRuns(const TensorShards& tensor, uint32_t mesh_device, const Box& part) {
   bytes_ = static_cast<int64_t>(size_of(tensor.type.dtype));
-  std::vector<int64_t> strides(global.size());
-  int64_t stride = bytes_;
-  for (size_t d = global.size(); d-- > 0;) {
-    strides[d] = stride;
-    stride *= global[d];
-    offset_ += starts[d] * strides[d];
+  int64_t in_part = bytes_, in_shard = bytes_;
+  bool is_run = true;
+  for (size_t d = tensor.type.dims.size(); d-- > 0;) {
+    const OverlapRows rows = rows_of(tensor, mesh_device, part, d);
+    if (rows.count <= 0) {
+      total_ = 0;
+      return;
+    }
+    part_offset_ += (rows.begin - rows.part_begin) * in_part;
+    shard_offset_ += (rows.begin - rows.shard_begin) * in_shard;
+    if (is_run) {
+      bytes_ *= rows.count;
+    } else {
+      steps_.push_back({rows.count, in_part, in_shard});
+      total_ *= rows.count;
+    }
+    is_run &= rows.count == rows.part && rows.count == rows.shard;
+    in_part *= rows.part;
+    in_shard *= rows.shard;
   }
-  // Trailing dimensions that are whole, and the first that is cut, make one contiguous run.
-  size_t outer = global.size();
-  while (outer > 0) {
-    --outer;
-    bytes_ *= local[outer];
-    if (local[outer] != global[outer]) break;
+  std::ranges::reverse(steps_);
+}
+
+void is_written(Buffer& buffer, const ShardRuns& runs, int64_t shard_bytes,
+                const std::shared_ptr<const Error>& failure) {
+  if (failure != nullptr || buffer.error == nullptr || runs.bytes() == shard_bytes) {
+    buffer.error = failure;
+    buffer.rewritten = 0;
+    return;
   }
-  for (size_t d = 0; d < outer; ++d) {
-    counts_.push_back(local[d]);
-    strides_.push_back(strides[d]);
-    total_ *= local[d];
-  }
+  int64_t next = buffer.rewritten;
+  bool follows = true;
+  runs.for_each([&](int64_t, int64_t at, int64_t bytes) {
+    if (at == 0) next = 0;
+    follows &= at == next;
+    next = at + bytes;
+  });
+  if (follows) buffer.rewritten = next;
+  if (buffer.rewritten < shard_bytes) return;
+  buffer.error = nullptr;
+  buffer.rewritten = 0;
 }
 
 bool is_first_copy(const TensorShards& tensor, uint32_t mesh_device) {

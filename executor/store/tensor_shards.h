@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "executor/store/memory.h"
+#include "ir/types/box.h"
 #include "ir/types/sharding.h"
 #include "ir/types/type.h"
 
@@ -45,33 +46,49 @@ struct TensorShards {
   }
 };
 
-// The contiguous runs of bytes that a shard shares with the global tensor in row-major order.
+// The contiguous runs of bytes that a shard shares with the global tensor, or with a part of it
+// that is dense in row-major order.
 class ShardRuns {
  public:
-  ShardRuns(const TensorShards& tensor, uint32_t mesh_device);
+  // `part`: lies in the tensor; empty: all of it.
+  ShardRuns(const TensorShards& tensor, uint32_t mesh_device, const Box& part = {});
 
-  // body(global_offset, local_offset, bytes)
+  int64_t bytes() const { return bytes_ * total_; }  // Of all runs.
+
+  // body(offset in the part, offset in the shard, bytes)
   template <class Body>
   void for_each(Body body) const {
-    if (bytes_ == 0) return;
-    std::vector<int64_t> index(counts_.size(), 0);
+    if (bytes() == 0) return;
+    std::vector<int64_t> index(steps_.size(), 0);
     for (int64_t n = 0; n < total_; ++n) {
-      int64_t global = offset_;
-      for (size_t d = 0; d < counts_.size(); ++d) global += index[d] * strides_[d];
-      body(global, n * bytes_, bytes_);
-      for (size_t d = counts_.size(); d-- > 0;) {
-        if (++index[d] < counts_[d]) break;
+      int64_t there = part_offset_, here = shard_offset_;
+      for (size_t d = 0; d < steps_.size(); ++d) {
+        there += index[d] * steps_[d].in_part;
+        here += index[d] * steps_[d].in_shard;
+      }
+      body(there, here, bytes_);
+      for (size_t d = steps_.size(); d-- > 0;) {
+        if (++index[d] < steps_[d].count) break;
         index[d] = 0;
       }
     }
   }
 
  private:
-  int64_t offset_ = 0;  // Where the shard begins in the global tensor, in bytes.
-  int64_t bytes_ = 0;   // Of one run.
-  int64_t total_ = 1;   // Runs.
-  std::vector<int64_t> counts_, strides_;
+  struct Step {
+    int64_t count = 0, in_part = 0, in_shard = 0;  // In bytes.
+  };
+  int64_t part_offset_ = 0, shard_offset_ = 0;  // Of the first run.
+  int64_t bytes_ = 0;                           // Of one run.
+  int64_t total_ = 1;                           // Runs.
+  std::vector<Step> steps_;                     // Outer dimensions first.
 };
+
+// The runs were written to a shard of so many bytes, or failed to be. A buffer with an error has
+// one until all of it has been written again: at once, or in parts that follow one another from its
+// begin. On the device's thread.
+void is_written(Buffer& shard, const ShardRuns& runs, int64_t shard_bytes,
+                const std::shared_ptr<const Error>& failure);
 
 // Whether this mesh device is the first of those that hold the same part: who writes it out.
 bool is_first_copy(const TensorShards& tensor, uint32_t mesh_device);

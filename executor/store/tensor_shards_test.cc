@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 namespace gangway {
 namespace {
 
@@ -35,6 +37,85 @@ TEST(TensorShards, AxesCutInTheirOrder) {
 TEST(TensorShards, InnerDimensionsAreCutIntoRuns) {
   const TensorShards tensor = cut(f32({2, 6}), {replicate(), shard(1)});
   EXPECT_EQ(elements_on(tensor, 1), (std::vector<int64_t>{2, 3, 8, 9}));
+}
+
+// Every element of the part that the device has, once, from where it lies to where it lies.
+void expect_part(const TensorShards& tensor, uint32_t device, const Box& part) {
+  const std::vector<int64_t> held = elements_on(tensor, device);
+  std::vector<int64_t> got(static_cast<size_t>(Type{DType::kF32, part.size}.elements()), -1);
+  int64_t moved = 0;
+  const ShardRuns runs(tensor, device, part);
+  runs.for_each([&](int64_t at_part, int64_t at_shard, int64_t bytes) {
+    moved += bytes;
+    for (int64_t i = 0; i < bytes; i += 4)
+      got[static_cast<size_t>((at_part + i) / 4)] = held[static_cast<size_t>((at_shard + i) / 4)];
+  });
+  EXPECT_EQ(runs.bytes(), moved);
+  for (size_t i = 0; i < got.size(); ++i) {
+    int64_t element = 0, stride = 1, rest = static_cast<int64_t>(i);
+    for (size_t d = part.size.size(); d-- > 0; rest /= part.size[d]) {
+      element += (part.begin[d] + rest % part.size[d]) * stride;
+      stride *= tensor.type.dims[d];
+    }
+    const bool has = std::ranges::count(held, element) > 0;
+    ASSERT_EQ(got[i], has ? element : -1) << to_string(part) << " device " << device;
+  }
+}
+
+TEST(TensorShards, APartIsWhatTheShardHasOfIt) {
+  const Type type = f32({4, 6, 3});
+  for (const Sharding& sharding : {Sharding{replicate(), replicate()},
+                                   {shard(0), shard(1)},
+                                   {shard(1, 1), shard(1)},
+                                   {shard(0), shard(2)}}) {
+    const TensorShards tensor = cut(type, sharding);
+    for (uint32_t device = 0; device < 6; ++device) {
+      for (const Box& part :
+           {whole_box(type.dims), Box{{1, 0, 0}, {2, 6, 3}}, Box{{0, 2, 0}, {1, 3, 3}},
+            Box{{1, 1, 1}, {3, 4, 1}}, Box{{3, 5, 2}, {1, 1, 1}}, Box{{0, 3, 0}, {4, 0, 3}}})
+        expect_part(tensor, device, part);
+    }
+  }
+}
+
+class RewrittenBuffer : public testing::Test {
+ protected:
+  void write(const Box& part, const std::shared_ptr<const Error>& failure = nullptr) {
+    is_written(*buffer_, ShardRuns(tensor_, 1, part), tensor_.local.bytes(), failure);
+  }
+
+  const TensorShards tensor_ = cut(f32({4, 6}), {replicate(), shard(1)});  // Columns 2 and 3.
+  const std::shared_ptr<DeviceMemory> memory_ =
+      std::make_shared<DeviceMemory>("device", int64_t{1} << 20);
+  const BufferPtr buffer_ = allocate_buffer(*memory_, 32, "state");
+  const std::shared_ptr<const Error> lost_ =
+      std::make_shared<const Error>(ErrorKind::kUnavailable, "lost");
+};
+
+TEST_F(RewrittenBuffer, IsWholeAgainWhenAllItsPartsWereWrittenInTheirOrder) {
+  write({{0, 0}, {2, 6}}, lost_);
+  EXPECT_EQ(buffer_->error, lost_);
+  write({{0, 0}, {2, 6}});
+  write({{2, 4}, {1, 2}});  // Nothing of it lies here.
+  EXPECT_EQ(buffer_->error, lost_);
+  write({{2, 0}, {2, 6}});
+  EXPECT_EQ(buffer_->error, nullptr);
+}
+
+TEST_F(RewrittenBuffer, IsNotWholeWhereAPartWasLeftOut) {
+  buffer_->error = lost_;
+  write({{0, 0}, {1, 6}});
+  write({{2, 0}, {2, 6}});
+  EXPECT_EQ(buffer_->error, lost_);
+  write({{0, 0}, {2, 6}});  // Again from the begin.
+  write({{2, 0}, {2, 6}});
+  EXPECT_EQ(buffer_->error, nullptr);
+}
+
+TEST_F(RewrittenBuffer, IsWholeAgainAfterOneWrite) {
+  buffer_->error = lost_;
+  write({});
+  EXPECT_EQ(buffer_->error, nullptr);
 }
 
 }  // namespace
