@@ -2,11 +2,13 @@
 
 namespace gangway::programs {
 
-Strategy expert_parallel() {
-  return {.name = "expert_parallel",
-          .parameters = {{"*.moe.up|*.moe.gate|*.moe.down",
-                          {{std::string(kExpertAxis), shard(0)}},
-                          kComputePriority}}};
+Strategy expert_parallel(const MoeConfig& experts) {
+  const std::string axis(kExpertAxis);
+  Strategy strategy{.name = "expert_parallel"};
+  strategy.parameters = {{"*.moe.up|*.moe.gate|*.moe.down", {{axis, shard(0)}}, kComputePriority}};
+  if (experts.capacity_factor > 0)
+    strategy.activations = {{"moe.rows", {{axis, shard(1)}}, kComputePriority}};
+  return strategy;
 }
 
 }  // namespace gangway::programs

@@ -1,14 +1,16 @@
-// Expert parallelism (GShard, Lepikhin et al. 2020): each device holds some of the experts, and
-// tokens go to the devices of theirs and back by an all-to-all.
+// Expert parallelism (GShard, Lepikhin et al. 2020): each device holds some of the experts, and the
+// rows of tokens go to the devices of theirs and back, by an all-to-all each.
 //
 // Threads: pure.
 #pragma once
 
+#include "programs/models/moe.h"
 #include "programs/strategies/strategy.h"
 
 namespace gangway::programs {
 
-// Over the axis "expert", along which the batch is cut too.
-Strategy expert_parallel();
+// Over the axis "expert", along which the batch is cut too. Rows are told to go only where experts
+// have a capacity: then the slots of an expert are a part of all slots, as large as any other.
+Strategy expert_parallel(const MoeConfig& experts);
 
 }  // namespace gangway::programs

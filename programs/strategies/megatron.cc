@@ -7,12 +7,13 @@ Strategy megatron() {
     return {{std::string(kModelAxis), shard(dim)}};
   };
   return {.name = "megatron",
-          .parameters = {{"*.attn.q|*.attn.k|*.attn.v", cut(1), kComputePriority},
-                         {"*.attn.o", cut(0), kComputePriority},
-                         {"*.ffn.up|*.ffn.gate", cut(1), kComputePriority},
-                         {"*.ffn.down", cut(0), kComputePriority},
-                         {"*.moe.up|*.moe.gate", cut(2), kComputePriority},
-                         {"*.moe.down", cut(1), kComputePriority}}};
+          .parameters = {
+              {"*.attn.q|*.attn.k|*.attn.v", cut(1), kComputePriority},
+              {"*.attn.o", cut(0), kComputePriority},
+              {"*.ffn.up|*.ffn.gate|*.residual.up|*.residual.gate", cut(1), kComputePriority},
+              {"*.ffn.down|*.residual.down", cut(0), kComputePriority},
+              {"*.moe.up|*.moe.gate", cut(2), kComputePriority},
+              {"*.moe.down", cut(1), kComputePriority}}};
 }
 
 }  // namespace gangway::programs

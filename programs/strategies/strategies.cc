@@ -18,19 +18,13 @@ constexpr std::string_view kNames[] = {"data_parallel",  "zero1",           "zer
                                        "zero3",          "megatron",        "sequence_parallel",
                                        "vocab_parallel", "expert_parallel", "context_parallel"};
 
-std::string known_names() {
-  std::string all;
-  for (const std::string_view name : kNames) all += cat(all.empty() ? "" : ", ", name);
-  return all;
-}
-
 std::set<std::string> parse(const std::string& names) {
   std::set<std::string> chosen;
   for (size_t at = 0; at <= names.size();) {
     const size_t plus = std::min(names.find('+', at), names.size());
     const std::string name = names.substr(at, plus - at);
     GW_REQUIRE(std::ranges::count(kNames, name) == 1, "strategy \"", names, "\": there is no \"",
-               name, "\": expected some of ", known_names(), ", joined by +");
+               name, "\": expected some of ", strategy_names(), ", joined by +");
     GW_REQUIRE(chosen.insert(name).second, "strategy \"", names, "\": ", name, " is there twice");
     at = plus + 1;
   }
@@ -112,6 +106,12 @@ void require_fits(const std::string& names, const std::set<std::string>& chosen,
 
 }  // namespace
 
+std::string strategy_names() {
+  std::string all;
+  for (const std::string_view name : kNames) all += cat(all.empty() ? "" : ", ", name);
+  return all;
+}
+
 Strategy strategy_of(const std::string& names, const Mesh& mesh, const TransformerConfig& model) {
   const std::set<std::string> chosen = parse(names);
   require_fits(names, chosen, mesh, model);
@@ -120,7 +120,7 @@ Strategy strategy_of(const std::string& names, const Mesh& mesh, const Transform
   if (chosen.contains("megatron")) parts.push_back(megatron());
   if (chosen.contains("sequence_parallel")) parts.push_back(sequence_parallel());
   if (chosen.contains("vocab_parallel")) parts.push_back(vocab_parallel());
-  if (chosen.contains("expert_parallel")) parts.push_back(expert_parallel());
+  if (chosen.contains("expert_parallel")) parts.push_back(expert_parallel(model.moe));
   if (chosen.contains("context_parallel")) parts.push_back(context_parallel());
   Strategy strategy = combine(parts, mesh, parameters);
   for (int stage = 1; stage <= 3; ++stage) {

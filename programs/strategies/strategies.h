@@ -20,6 +20,9 @@
 
 namespace gangway::programs {
 
+// "data_parallel, zero1, ...": all there are.
+std::string strategy_names();
+
 // `names`: joined by "+", in any order: "zero3+megatron".
 Strategy strategy_of(const std::string& names, const Mesh& mesh, const TransformerConfig& model);
 

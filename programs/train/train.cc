@@ -14,6 +14,7 @@
 #include "ir/inspect/graphviz.h"
 #include "programs/bigram.h"
 #include "programs/default_text.h"
+#include "programs/strategies/strategies.h"
 #include "programs/train/checkpoint.h"
 #include "programs/train/progress.h"
 #include "programs/train/sample.h"
@@ -38,8 +39,9 @@ class Training {
     devices_ = count_devices(options_);
     prepare_folder();
     prepare_text();
-    const Mesh mesh{{{"data", devices_}}};
-    const Program program = train_step(options_.config, mesh);
+    const Mesh mesh = options_.mesh.empty() ? Mesh{{{"data", devices_}}} : Mesh{options_.mesh};
+    const Strategy strategy = strategy_of(options_.strategy, mesh, options_.config.model);
+    const Program program = train_step(options_.config, mesh, strategy);
     write_graph(program);
     // Whatever can be wrong without a cluster has been found by now.
     client_ = connect(options_.cluster, {.name = options_.name,
@@ -52,11 +54,12 @@ class Training {
         client_->allocate({.devices = devices_, .ranks_per_device = options_.ranks_per_device});
     const CompileOptions how{.dispatch = options_.dispatch};
     step_ = slice_->compile(program, how);
-    evaluate_ = slice_->compile(evaluate(options_.config, mesh), how);
-    generate_ = slice_->compile(generate_step(options_.config, mesh), how);
+    evaluate_ = slice_->compile(evaluate(options_.config, mesh, strategy), how);
+    generate_ = slice_->compile(generate_step(options_.config, mesh, strategy), how);
     report_.params = parameter_count(options_.config.model);
-    progress_.note(cat("training ", report_.params, " parameters on ", devices_,
-                       " devices; planned memory a device: ", planned_bytes() / (1 << 20), " MiB"));
+    progress_.note(cat("training ", report_.params, " parameters on ", devices_, " devices",
+                       how_divided(mesh),
+                       "; planned memory a device: ", planned_bytes() / (1 << 20), " MiB"));
   }
 
   TrainReport run() {
@@ -98,11 +101,27 @@ class Training {
     GW_REQUIRE(ranks >= 1 && options.devices % ranks == 0, "train: ", options.devices,
                " devices can't be put on devices of the cluster with ", ranks,
                " ranks each: expected --ranks-per-device to divide --devices");
-    if (options.devices > 0) return options.devices;
-    GW_REQUIRE(options.cluster.starts_with("local:"), "train: on how many devices of ",
-               options.cluster, "? Say --devices");
-    const LocalShape shape = parse_local(options.cluster);
-    return ranks * shape.executors * shape.devices;
+    const bool is_local = options.cluster.starts_with("local:");
+    const int64_t in_mesh = Mesh{options.mesh}.devices();
+    int64_t devices = options.devices;
+    if (devices == 0 && is_local) {
+      const LocalShape shape = parse_local(options.cluster);
+      devices = ranks * shape.executors * shape.devices;
+    }
+    if (devices == 0 && !options.mesh.empty()) devices = in_mesh;
+    GW_REQUIRE(devices > 0, "train: on how many devices of ", options.cluster,
+               "? Say --devices or --mesh");
+    GW_REQUIRE(options.mesh.empty() || in_mesh == devices, "train: the mesh ",
+               to_string(Mesh{options.mesh}), " has ", in_mesh, " devices, and there are ", devices,
+               ": expected sizes whose product is ", devices, ", or --devices ", in_mesh,
+               is_local ? " of a larger --connect local:EXECUTORSxDEVICES" : "");
+    return devices;
+  }
+
+  // Nothing for what is usual.
+  std::string how_divided(const Mesh& mesh) const {
+    if (options_.mesh.empty() && options_.strategy == "data_parallel") return "";
+    return cat(" as ", to_string(mesh), ", ", options_.strategy);
   }
 
   void require_valid_options() const {

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <string>
+#include <vector>
 
 #include "client/client.h"
 #include "programs/optim/schedule.h"
@@ -18,10 +19,13 @@ namespace gangway::programs {
 struct TrainOptions {
   std::string cluster = "local:2x2";  // As connect() takes it.
   std::string device = "cpu";         // Of a local cluster: "cpu" or "cuda".
-  int64_t devices = 0;           // To train on; 0: all of a local cluster, with all their ranks.
-  int64_t ranks_per_device = 1;  // As SliceOptions has them.
-  std::string name = "train";    // Of the program, on a cluster that others use too.
-  double weight = 1;             // As ConnectOptions has them.
+  // To train on; 0: as many as the mesh has, or all of a local cluster, with all their ranks.
+  int64_t devices = 0;
+  std::vector<MeshAxis> mesh;              // Empty: all of them along "data".
+  std::string strategy = "data_parallel";  // Names, as strategy_of() takes them.
+  int64_t ranks_per_device = 1;            // As SliceOptions has them.
+  std::string name = "train";              // Of the program, on a cluster that others use too.
+  double weight = 1;                       // As ConnectOptions has them.
   int32_t priority = 0;
   Dispatch dispatch = Dispatch::kParallel;  // As CompileOptions has it.
   std::string text;  // A file or a folder; empty: the book that quickstart installs.

@@ -220,8 +220,9 @@ TEST_F(ToolTest, TrainEndsWithOneJsonLineThatSaysWhatItMadeAndWhere) {
   std::ofstream file(text);
   for (int verse = 1; verse <= 4000; ++verse) file << "And this is verse " << verse * 7919 << ".\n";
   file.close();
-  const Ended trained = gangway(
-      {"train", "quickstart", "--text", text, "--out", out, "--steps", "2", "--sample-bytes", "8"});
+  const Ended trained =
+      gangway({"train", "quickstart", "--text", text, "--out", out, "--steps", "2",
+               "--sample-bytes", "8", "--mesh", "data=2,expert=2", "--strategy", "zero3"});
   ASSERT_EQ(trained.status, 0) << trained.text;
   EXPECT_THAT(trained.text, HasSubstr("step 2/2  train"));
   const std::string lines = trained.text.substr(0, trained.text.size() - 1);
@@ -235,6 +236,13 @@ TEST_F(ToolTest, TrainEndsWithOneJsonLineThatSaysWhatItMadeAndWhere) {
   EXPECT_TRUE(json::parse(std::ifstream(last["trace"].get<std::string>())).is_object());
   EXPECT_THAT(gangway({"graph", out + "/train_step.gwp", "--dot"}).text, StartsWith("digraph"));
   EXPECT_TRUE(std::ifstream(last["graph"].get<std::string>()).good());
+}
+
+TEST_F(ToolTest, TrainRefusesAMeshThatItsStrategyLeavesUnused) {
+  const Ended refused = gangway({"train", "quickstart", "--out", folder_.path().string(), "--mesh",
+                                 "data=2,model=2", "--strategy", "zero3"});
+  EXPECT_NE(refused.status, 0);
+  EXPECT_THAT(refused.text, HasSubstr("expected megatron or vocab_parallel too"));
 }
 
 TEST_F(ToolTest, DevicesNamesEveryKind) {

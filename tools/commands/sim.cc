@@ -1,6 +1,5 @@
 // `gangway sim`: runs programs on a simulated cluster of any size, in virtual time, from a seed.
 #include <algorithm>
-#include <charconv>
 #include <cstdio>
 #include <fstream>
 #include <iterator>
@@ -10,6 +9,7 @@
 #include "runtime/base/units.h"
 #include "sim/study.h"
 #include "tools/commands/command.h"
+#include "tools/commands/mesh.h"
 
 namespace gangway::tool {
 namespace {
@@ -36,31 +36,6 @@ struct SimCommand {
   int64_t faults_within_ms = 100;
   bool values = false, measured = false, json = false;
 };
-
-int64_t number_in(const std::string& text, const std::string& of) {
-  int64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  GW_REQUIRE(error == std::errc() && end == text.data() + text.size() && value >= 0, of,
-             ": expected a number, got \"", text, "\"");
-  return value;
-}
-
-// "data=256,model=4"
-std::vector<MeshAxis> parse_mesh(const std::string& text) {
-  std::vector<MeshAxis> axes;
-  for (size_t at = 0; at < text.size();) {
-    const size_t comma = std::min(text.find(',', at), text.size());
-    const std::string part = text.substr(at, comma - at);
-    const size_t equals = part.find('=');
-    GW_REQUIRE(equals != std::string::npos && equals > 0,
-               "--mesh: expected AXIS=SIZE,AXIS=SIZE, got \"", text, "\"");
-    const int64_t size = number_in(part.substr(equals + 1), "--mesh");
-    GW_REQUIRE(size >= 1, "--mesh: axis \"", part.substr(0, equals), "\": expected at least 1");
-    axes.push_back({part.substr(0, equals), size});
-    at = comma + 1;
-  }
-  return axes;
-}
 
 // "seed:7"
 uint64_t parse_faults(const std::string& text) {

@@ -2,9 +2,11 @@
 #include <cmath>
 #include <cstdio>
 
+#include "programs/strategies/strategies.h"
 #include "programs/train/train.h"
 #include "tools/commands/command.h"
 #include "tools/commands/json.h"
+#include "tools/commands/mesh.h"
 
 namespace gangway::tool {
 namespace {
@@ -31,7 +33,8 @@ programs::TrainOptions options_of(const std::string& name) {
 
 // What the command line changed; the rest is the model's own.
 struct Given {
-  std::string name, text, cluster, program, device, out, dtype;
+  std::string name, text, cluster, program, device, out, dtype, mesh;
+  std::string strategy = programs::TrainOptions().strategy;
   std::string dispatch = to_string(Dispatch::kParallel);
   int64_t devices = 0, ranks_per_device = 1, steps = 0, batch = 0, accumulate = 0,
           heldout_every = -1, checkpoint_every = -1;
@@ -72,6 +75,8 @@ int train(const Given& given) {
   set(options.device, given.device, !given.device.empty());
   set(options.devices, given.devices, given.devices > 0);
   options.ranks_per_device = given.ranks_per_device;
+  options.mesh = parse_mesh(given.mesh);
+  options.strategy = given.strategy;
   set(options.out, std::filesystem::path(given.out), !given.out.empty());
   set(options.steps, given.steps, given.steps > 0);
   set(config.batch, given.batch, given.batch > 0);
@@ -119,6 +124,13 @@ void add_train(CLI::App& app, Chosen& chosen) {
       ->add_option("--ranks-per-device", given->ranks_per_device,
                    "so many of --devices share each device of the cluster")
       ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  command->add_option("--mesh", given->mesh,
+                      "AXIS=SIZE,...: axes over the devices (data, expert, context, model ...); "
+                      "default: all of them along data");
+  command
+      ->add_option("--strategy", given->strategy,
+                   "what is cut over them: names joined by +, of " + programs::strategy_names())
       ->capture_default_str();
   command->add_option("--out", given->out, "where checkpoint, trace and graph go");
   command->add_option("--steps", given->steps, "training steps")->check(CLI::PositiveNumber);

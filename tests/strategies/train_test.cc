@@ -1,0 +1,93 @@
+// `gangway train` under every strategy: it trains, evaluates, samples and resumes.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "programs/train/train.h"
+#include "tests/strategies/strategy_case.h"
+#include "tests/support/error_of.h"
+#include "tests/support/temp_folder.h"
+#include "tests/training/trainer.h"
+
+namespace gangway::programs {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+
+class TrainTest : public FolderTest {
+ protected:
+  TrainOptions options(const StrategyCase& of) {
+    TrainOptions options;
+    options.text = write("text.txt", readable_text(8'000)).string();
+    options.out = folder_ / "out";
+    options.cluster = of.cluster;
+    options.mesh = mesh_of(of).axes;
+    options.strategy = of.strategy;
+    options.config = model_config(of.model);
+    options.config.model.seq = 32;  // Room for the sample's prompt.
+    options.steps = 4;
+    options.heldout_every = 0;
+    options.sample_bytes = 24;
+    options.in_process = true;
+    return options;
+  }
+
+  // Stopped after two of its four steps.
+  TrainReport interrupted(const StrategyCase& of) {
+    TrainOptions first = options(of);
+    first.steps = 2;
+    first.sample_bytes = 0;
+    train(first);
+    TrainOptions second = options(of);
+    second.resume = true;
+    return train(second);
+  }
+};
+
+TEST_F(TrainTest, EveryStrategyTrainsEvaluatesResumesAndSamples) {
+  const TrainReport plain =
+      train(options({ModelKind::kCapacity, "data_parallel", "data=4", "local:2x2"}));
+  for (const auto& [strategy, mesh] : std::vector<std::pair<std::string, std::string>>{
+           {"zero1", "data=4"},
+           {"zero2", "data=2 expert=2"},
+           {"zero3", "data=2 expert=2"},
+           {"expert_parallel", "data=2 expert=2"},
+           {"zero3+expert_parallel", "expert=4"},
+           {"megatron", "data=2 model=2"},
+           {"megatron+sequence_parallel", "model=4"},
+           {"vocab_parallel", "data=2 model=2"},
+           {"context_parallel", "data=2 context=2"},
+           {"zero3+megatron+sequence_parallel+vocab_parallel", "data=2 model=2"}}) {
+    const StrategyCase of{ModelKind::kCapacity, strategy, mesh, "local:2x2"};
+    SCOPED_TRACE(to_string(of));
+    const TrainReport report = interrupted(of);
+    EXPECT_EQ(report.steps, 4);
+    EXPECT_NEAR(report.heldout_loss, plain.heldout_loss, 1e-5 * plain.heldout_loss);
+    EXPECT_EQ(report.sample.size(), 24u);
+    EXPECT_THAT(report.sample, testing::StartsWith("In the beginning "));
+  }
+}
+
+TEST_F(TrainTest, WhatDoesNotFitIsRefusedWithWhatWould) {
+  const auto error = [&](TrainOptions changed) {
+    changed.cluster = "local:2xnone";  // No cluster starts from this: what is wrong is found first.
+    changed.devices = 4;
+    return std::string(error_of([&] { train(changed); }).what());
+  };
+  const TrainOptions good = options({ModelKind::kDense, "zero3", "data=4", "local:2x2"});
+  TrainOptions changed = good;
+  changed.mesh = {{"data", 2}, {"model", 4}};
+  EXPECT_THAT(error(changed), AllOf(HasSubstr("has 8 devices, and there are 4"),
+                                    HasSubstr("sizes whose product is 4")));
+  changed.mesh = {{"data", 2}, {"model", 2}};
+  EXPECT_THAT(error(changed), HasSubstr("expected megatron or vocab_parallel too"));
+  changed = good;
+  changed.strategy = "fsdp";
+  EXPECT_THAT(error(changed), AllOf(HasSubstr("no \"fsdp\""), HasSubstr("zero3")));
+  changed = good;
+  changed.config.batch = 18;
+  EXPECT_THAT(error(changed), HasSubstr("expected a multiple of 4"));
+}
+
+}  // namespace
+}  // namespace gangway::programs
