@@ -79,6 +79,28 @@ void StepMap::add(const Function& function) {
   for (NodeId id = 0; id < nodes; ++id)
     part.last_met[id + 1] = meets(function.nodes[id]) ? id : part.last_met[id];
   parts_.push_back(std::move(part));
+  mark_ahead(function);
+}
+
+// In the bodies that its scans name.
+void StepMap::mark_ahead(const Function& function) {
+  for (const Node& node : function.nodes) {
+    const uint32_t body = body_of(node);
+    if (body == kNone || node.op != Op::scan) continue;
+    const ScanLayout layout(node);
+    if (layout.ahead > 0) parts_[body].ahead = ahead_nodes(*node.body, layout);
+  }
+}
+
+bool StepMap::is_passed_over(uint32_t step) const {
+  const std::vector<Level> levels = path(step);
+  for (size_t i = 0; i + 1 < levels.size(); ++i) {
+    const auto& [function, node, iteration] = levels[i];
+    const Node& scan = function->nodes[node];
+    if (iteration + 1 == iterations(scan) && is_ahead(body_of(scan), levels[i + 1].node))
+      return true;
+  }
+  return false;
 }
 
 uint32_t StepMap::body_of(const Node& node) const {

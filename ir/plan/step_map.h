@@ -63,6 +63,14 @@ class StepMap {
   // The last one before it; kNone: there is none.
   uint32_t previous_collective(uint32_t step) const;
 
+  // A step that works for an iteration that does not come (ScanLayout::ahead): devices pass over
+  // it.
+  bool is_passed_over(uint32_t step) const;
+  // A node of a part that is passed over in the last iteration.
+  bool is_ahead(uint32_t part, NodeId node) const {
+    return !parts_[part].ahead.empty() && parts_[part].ahead[node];
+  }
+
   // For people: "model.cc:14 in attn in layers.3 in train_step". A number is the row of the stacked
   // tensors that the iteration sees.
   std::string where(uint32_t step) const;
@@ -84,9 +92,11 @@ class StepMap {
     // By node, and the end: the first from there on, and the last before, in which there is a
     // collective; kNone.
     std::vector<NodeId> next_met, last_met;
+    std::vector<bool> ahead = {};  // By node; empty: none is.
   };
 
   void add(const Function& function);
+  void mark_ahead(const Function& function);
   const Part& main() const { return parts_.back(); }
   bool meets(const Node& node) const;
   uint32_t next_collective(uint32_t part, uint32_t step) const;

@@ -40,7 +40,9 @@ class Chain {
                {{"length", length},
                 {"carries", int64_t{1}},
                 {"invariants", int64_t{0}},
-                {"reverse", reverse}},
+                {"reverse", reverse},
+                {"ahead", int64_t{0}},
+                {"next", int64_t{0}}},
                std::move(body));
   }
   Chain& call(std::shared_ptr<const Function> body) { return add(Op::call, {}, std::move(body)); }

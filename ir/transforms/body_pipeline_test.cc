@@ -107,7 +107,7 @@ TEST(BodyPipeline, WeightsThatAreStoredInPartsAreGatheredInEachIteration) {
   const Compiled compiled = compile_function(
       global, {.result_placements = {{}, {{"data", shard(1)}}, {{"data", shard(1)}}}});
   const Function& local = *compiled.local.function;
-  EXPECT_EQ(count(local, Op::all_gather), 0);
+  EXPECT_EQ(count(local, Op::all_gather), 4) << "the first layer's, each way";
   EXPECT_EQ(count(body_of(local), Op::all_gather), 2);
   EXPECT_EQ(count(body_of(local, 1), Op::all_gather), 2) << "again, and not kept";
   EXPECT_EQ(count(body_of(local, 1), Op::reduce_scatter), 2);

@@ -9,6 +9,7 @@
 #include "ir/transforms/fusion/fuse_elementwise.h"
 #include "ir/transforms/memory/own_results.h"
 #include "ir/transforms/order_commit.h"
+#include "ir/transforms/overlap/prefetch_gathers.h"
 #include "ir/transforms/propagation/propagate_shardings.h"
 #include "ir/transforms/rewrite/body_uses.h"
 #include "ir/transforms/rewrite/simplify.h"
@@ -98,7 +99,7 @@ Compiled compile_function(const Function& global, const CallContext& context) {
                             conversion_costs(rates_of(context.device_kind), global.mesh));
   }
   compiled.result_shardings = std::move(partitioned.result_shardings);
-  Function local = simplify(partitioned.function);
+  Function local = prefetch_gathers(simplify(partitioned.function));
   Function combined = finish_collectives(map_bodies(local, finish_collectives));
   Ordered ordered = order_commit(combined, context.in_place);
   NodeId commit_begin = ordered.commit_begin;

@@ -1,8 +1,8 @@
 // Each collective between processes of one machine, beside OpenMPI's in the same run.
 //
 // Why: a partitioned step is products and collectives; on one machine the latter should cost what
-// the memory does. Each benchmark is BM_Collective/<kind>/<ranks>/<bytes>, where `bytes` are those of
-// the whole tensor (a gather's result, otherwise an operand), in f32. Read
+// the memory does. Each benchmark is BM_Collective/<kind>/<ranks>/<bytes>, where `bytes` are those
+// of the whole tensor (a gather's result, otherwise an operand), in f32. Read
 //   us             one collective, mean of the run
 //   times_openmpi  `us` over OpenMPI's, which runs right behind it with as many processes and as
 //                  much data; missing where `mpirun` or the peer is (build with libopenmpi-dev)

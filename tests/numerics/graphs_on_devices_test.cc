@@ -10,6 +10,7 @@
 #include "tests/numerics/sharded_literals.h"
 #include "tests/support/random_batch_graph.h"
 #include "tests/support/seed.h"
+#include "tests/support/stored_layers.h"
 #include "tests/support/test_hosts.h"
 #include "tests/support/test_plan.h"
 
@@ -81,6 +82,24 @@ TEST(GraphsOnDevices, RandomGraphsComputeWhatTheReferenceComputes) {
       expect_close(got[r], whole[r], dtype == DType::kF64 ? 1e-11 : 2e-4);
     }
     if (HasFailure()) FAIL() << print(function, {.locations = false});
+  }
+}
+
+TEST(GraphsOnDevices, LayersThatAreStoredInPartsAreGatheredAheadAndComputeTheSame) {
+  const auto reactor = Reactor::make_real();
+  std::mt19937_64 random(::gangway::testing::test_seed());
+  for (const bool reverse : {false, true}) {
+    for (const int64_t length : {1, 2, 5}) {
+      const Function function = ::gangway::testing::stored_layers(
+          {.length = length, .reverse = reverse}, TestPlan::mesh_of(4));
+      const std::vector<Literal> arguments = ::gangway::testing::random_arguments(random, function);
+      const std::vector<Literal> whole = interpret(function, arguments);
+      const std::vector<Literal> got = on_devices(*reactor, function, arguments, 2, 2);
+      for (size_t r = 0; r < whole.size(); ++r) {
+        SCOPED_TRACE(cat("result ", function.result_names[r], " of ", length, " layers"));
+        expect_close(got[r], whole[r], 1e-11);
+      }
+    }
   }
 }
 

@@ -73,6 +73,11 @@ Progress CpuFunction::advance(CallFrame& frame, Turn& turn) const {
   Progress progress = Progress::kDone;
   while (frame.step < frame.end) {
     const Step& step = steps_[command];
+    if (step.ahead && is_in_last_iteration(frame)) {
+      ++frame.step;
+      ++command;
+      continue;
+    }
     if (step.kind == StepKind::kKernel && timer_ == nullptr && !frame.check) {
       if (!frame.poisoned) run_traced(step, frame, turn);
       turn.timed_until_ns = 0;
@@ -135,6 +140,11 @@ uint32_t CpuFunction::next_iteration(CallFrame& frame) const {
   }
   --frame.at.depth;
   return now.command + 1;
+}
+
+bool CpuFunction::is_in_last_iteration(const CallFrame& frame) const {
+  const CallFrame::Loop& now = frame.at.loops[frame.at.depth - 1];
+  return loops_[steps_[now.command].loop].places.is_last(now.iteration);
 }
 
 void CpuFunction::run_kernel(const Step& step, CallFrame& frame) const {

@@ -48,6 +48,7 @@ class CpuFunction final : public PlannedFunction {
   void go_to(CallFrame& frame, uint32_t step) const;
   void enter(CallFrame& frame, uint32_t command, uint32_t iteration) const;
   uint32_t next_iteration(CallFrame& frame) const;
+  bool is_in_last_iteration(const CallFrame& frame) const;
   Progress advance_step(const Step& step, CallFrame& frame, Turn& turn) const;
   void run_kernel(const Step& step, CallFrame& frame) const;
   void run_traced(const Step& step, CallFrame& frame, Turn& turn) const;

@@ -35,7 +35,8 @@ BodyLoop::BodyLoop(NodeId id, const Function& function, const Places& outer, con
     if (p < layout_.first_stacked()) {
       fixed_.push_back({place, operand_base_ + p});
     } else {
-      stacked_.push_back({place, node.body->types[p].bytes(), operand_base_ + p});
+      stacked_.push_back(
+          {place, node.body->types[p].bytes(), operand_base_ + p, layout_.shows_next(p, operands)});
     }
   }
   for (uint32_t r = carries; r < node.results; ++r) {
@@ -58,8 +59,11 @@ void BodyLoop::bind(std::byte** bases, uint32_t iteration) const {
     bases[result_base_ + c] = at(carry_after(carry, iteration));
   }
   const int64_t row = layout_.reverse ? layout_.length - 1 - iteration : iteration;
-  for (const Stacked& stacked : stacked_)
-    bases[stacked.base] = at(stacked.first) + row * stacked.row_bytes;
+  const int64_t step = is_last(iteration) ? 0 : layout_.reverse ? -1 : 1;
+  for (const Stacked& stacked : stacked_) {
+    const int64_t shown = stacked.shows_next ? row + step : row;
+    bases[stacked.base] = at(stacked.first) + shown * stacked.row_bytes;
+  }
   if (iteration > 0) return;
   for (const Fixed& fixed : fixed_) bases[fixed.base] = at(fixed.place);
 }

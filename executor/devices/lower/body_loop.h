@@ -4,7 +4,8 @@
 // arena. Before each iteration these bases are pointed to where the operands and results of the
 // node lie now. The arena, and one more buffer for each carry, are in the node's scratchpad: a
 // carry is read from one buffer and written to the other, of which the result's is one; slices and
-// rows of stacked results are where they stand.
+// rows of stacked results are where they stand. In the last iteration a slice of the next one is
+// its own: nobody reads it there.
 //
 // Threads: immutable. Cost: of bind(), a few instructions for each carry and stacked tensor.
 #pragma once
@@ -27,6 +28,7 @@ class BodyLoop {
   BodyLoop(NodeId id, const Function& function, const Places& outer, const Places& body);
 
   uint32_t length() const { return static_cast<uint32_t>(layout_.length); }
+  bool is_last(uint32_t iteration) const { return int64_t{iteration} + 1 == layout_.length; }
   // The bases of the body in `bases`, for this iteration; those of the iteration before stand.
   void bind(std::byte** bases, uint32_t iteration) const;
 
@@ -38,6 +40,7 @@ class BodyLoop {
     Place first;
     int64_t row_bytes = 0;
     uint32_t base = 0;
+    bool shows_next = false;  // The row of the next iteration.
   };
   struct Fixed {
     Place place;

@@ -45,7 +45,7 @@ void PlannedFunction::plan(const ScratchBytes& scratch_bytes, Collectives collec
 PlannedFunction::PlannedStep PlannedFunction::step_of(uint32_t part, NodeId id) {
   Part& of = parts_[part];
   const Node& node = of.function->nodes[id];
-  PlannedStep step{.part = &of, .node = id};
+  PlannedStep step{.part = &of, .node = id, .ahead = steps_.is_ahead(part, id)};
   if (row(node.op).meets) {
     step.kind = StepKind::kCollective;
     step.met = &of.met.try_emplace(id, NodeView{*of.function, id}).first->second;

@@ -58,6 +58,7 @@ class PlannedFunction : public CompiledFunction {
     const MetNode* met = nullptr;
     const Part* part = nullptr;
     NodeId node = kNone;  // Of the part.
+    bool ahead = false;   // Passed over in the last iteration of its loop.
 
     const Node& in_graph() const { return part->function->nodes[node]; }
   };

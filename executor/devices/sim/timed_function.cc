@@ -27,6 +27,10 @@ Progress TimedFunction::advance(CallFrame& frame, Turn& turn) const {
   while (frame.step < frame.end) {
     const uint32_t collective = steps().next_collective(frame.step);
     if (collective == frame.step) {
+      if (planned_step(collective).ahead && steps().is_passed_over(collective)) {
+        ++frame.step;
+        continue;
+      }
       if (advance_collective(frame, turn) == Progress::kPending) return Progress::kPending;
       ++frame.step;
       continue;
@@ -37,6 +41,11 @@ Progress TimedFunction::advance(CallFrame& frame, Turn& turn) const {
     frame.step = end;
   }
   return Progress::kDone;
+}
+
+const PlannedFunction::PlannedStep& TimedFunction::planned_step(uint32_t step) const {
+  const StepMap::Leaf leaf = steps().leaf(step);
+  return planned_[leaf.part][leaf.node];
 }
 
 // Those before step `end`.
@@ -50,8 +59,7 @@ void TimedFunction::begin_kernels(CallFrame& frame, Turn& turn, uint32_t end) co
 
 // The bucket is empty: its members only meet, with their flags.
 Progress TimedFunction::advance_collective(CallFrame& frame, Turn& turn) const {
-  const StepMap::Leaf leaf = steps().leaf(frame.step);
-  const PlannedStep& step = planned_[leaf.part][leaf.node];
+  const PlannedStep& step = planned_step(frame.step);
   Collective& collective = *frame.collectives[step.collective];
   if (!frame.begun) {
     collective.begin_exchange(0, frame.poisoned);

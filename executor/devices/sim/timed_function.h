@@ -25,6 +25,7 @@ class TimedFunction final : public PlannedFunction {
   Progress advance(CallFrame& frame, Turn& turn) const override;
 
  private:
+  const PlannedStep& planned_step(uint32_t step) const;
   void begin_kernels(CallFrame& frame, Turn& turn, uint32_t end) const;
   Progress advance_collective(CallFrame& frame, Turn& turn) const;
 

@@ -20,9 +20,11 @@ struct Movable {
   std::vector<size_t> slices;     // The parameters whose next slices they need.
 };
 
-bool may_move(const Node& node) {
-  return node.body == nullptr && node.op != Op::timed && node.op != Op::custom_call;
-}
+// What moves elements or converts them: the way of a parameter from where it is stored to where it
+// is used. Products and sums of an iteration stay in it.
+constexpr Op kMoves[] = {Op::convert,     Op::reshape,    Op::transpose,  Op::slice,  Op::barrier,
+                         Op::shard_slice, Op::all_gather, Op::all_to_all, Op::permute};
+bool may_move(const Node& node) { return std::ranges::count(kMoves, node.op) > 0; }
 
 // By NodeId: whether it depends on slices of this iteration, and on nothing that the one before
 // gave.

@@ -2,7 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include "ir/build/autodiff.h"
 #include "ir/build/builder.h"
 #include "ir/build/ops.h"
 #include "ir/build/scan.h"
@@ -15,40 +14,15 @@
 #include "tests/interpret/interpret.h"
 #include "tests/support/random_batch_graph.h"
 #include "tests/support/seed.h"
+#include "tests/support/stored_layers.h"
 
 namespace gangway {
 namespace {
 
 const Mesh kMesh{{{"data", 2}}};
 
-// A stack of layers and its gradients, stored in parts over "data".
 Function layers(int64_t length, bool reverse) {
-  Builder b("f", kMesh);
-  const Value x = b.parameter("x", f64({64, 4}), {{"data", shard(0)}});
-  const Value gain = b.parameter("gain", f64({4}));
-  Tree weights;
-  weights.set("up", b.parameter("up", f64({length, 4, 6}), {{"data", shard(1)}}));
-  weights.set("down", b.parameter("down", f64({length, 6, 4}), {{"data", shard(2)}}));
-  const auto loss = [&](const Tree& w, Value in) {
-    const ScanOperands operands{.length = length,
-                                .carries = in,
-                                .invariants = gain,
-                                .stacked = w,
-                                .reverse = reverse,
-                                .name = "layer"};
-    const Scanned out = scan(b, operands, [](const ScanStep& at) -> Scanned {
-      const Value h = tanh(dot(Value(at.carries) * Value(at.invariants), at.slices["up"]));
-      const Value y = Value(at.carries) + dot(h, at.slices["down"]);
-      return {.carries = y, .stacked = mean(y, {0})};
-    });
-    b.result("means", out.stacked);
-    return mean(square(out.carries));
-  };
-  auto [value, grads] = value_and_grad(loss)(weights, x);
-  b.result("loss", value);
-  b.result("up'", grads["up"]);
-  b.result("down'", grads["down"]);
-  return b.build();
+  return testing::stored_layers({.length = length, .reverse = reverse}, kMesh);
 }
 
 struct Partition {
