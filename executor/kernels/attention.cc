@@ -49,6 +49,7 @@ AttentionHead head_of(const AttentionShape& s) {
   h.causal = s.causal;
   h.seq_q = s.seq_q;
   h.seq_k = s.seq_k;
+  h.lead = s.seq_k - s.seq_q;
   h.head_dim = s.head_dim;
   h.scale = s.scale == 0 ? 1 / std::sqrt(static_cast<double>(s.head_dim)) : s.scale;
   h.stride_q = stride(s.stride_q);
@@ -96,8 +97,9 @@ size_t attention_decode_scratch_bytes(const AttentionShape& shape, int threads) 
 }
 
 void attention(Parallel& par, const AttentionShape& s, const void* q, const void* k, const void* v,
-               void* out, void* lse, void* scratch) {
+               void* out, void* lse, void* scratch, std::optional<int64_t> lead) {
   for_each_head(par, s, scratch, forward_bytes(s), [&](AttentionHead& h, int64_t u) {
+    h.lead = lead.value_or(h.lead);
     h.q = head_at(q, s, u, s.seq_q, h.stride_q);
     h.k = head_at(k, s, u, s.seq_k, h.stride_k);
     h.v = head_at(v, s, u, s.seq_k, h.stride_v);
@@ -109,8 +111,10 @@ void attention(Parallel& par, const AttentionShape& s, const void* q, const void
   });
 }
 
-void attention_grad(Parallel& par, const AttentionShape& s, const AttentionGrad& t, void* scratch) {
+void attention_grad(Parallel& par, const AttentionShape& s, const AttentionGrad& t, void* scratch,
+                    std::optional<int64_t> lead) {
   for_each_head(par, s, scratch, backward_bytes(s), [&](AttentionHead& h, int64_t u) {
+    h.lead = lead.value_or(h.lead);
     h.q = head_at(t.q, s, u, s.seq_q, h.stride_q);
     h.k = head_at(t.k, s, u, s.seq_k, h.stride_k);
     h.v = head_at(t.v, s, u, s.seq_k, h.stride_v);

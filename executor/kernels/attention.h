@@ -6,14 +6,16 @@
 //
 // f32 and bf16 (scores and sums in f32, lse f32), f64 (lse f64). A row stride per tensor lets q, k,
 // v be views of one projection x[batch, seq, 3 * heads * head_dim]; 0 means dense. `causal`: query
-// i sees keys j <= i + seq_k - seq_q. A query that sees no key gives zeros and lse = -inf. One head
-// is one unit of parallel work, so bits do not depend on the number of threads.
+// i sees keys j <= i + lead, where lead is seq_k - seq_q unless it is given (attention to some of
+// the keys of a longer sequence). A query that sees no key gives zeros and lse = -inf. One head is
+// one unit of parallel work, so bits do not depend on the number of threads.
 // Threads: any. Scratch: 64-byte aligned, per thread a few blocks: O((seq + block) * head_dim +
 // block * seq).
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 
 #include "executor/kernels/parallel.h"
 #include "ir/types/dtype.h"
@@ -32,7 +34,8 @@ struct AttentionShape {
 
 size_t attention_scratch_bytes(const AttentionShape& shape, int threads);
 void attention(Parallel& par, const AttentionShape& shape, const void* q, const void* k,
-               const void* v, void* out, void* lse, void* scratch);
+               const void* v, void* out, void* lse, void* scratch,
+               std::optional<int64_t> lead = std::nullopt);
 
 size_t attention_grad_scratch_bytes(const AttentionShape& shape, int threads);
 struct AttentionGrad {
@@ -40,7 +43,7 @@ struct AttentionGrad {
   void *dq, *dk, *dv;
 };
 void attention_grad(Parallel& par, const AttentionShape& shape, const AttentionGrad& tensors,
-                    void* scratch);
+                    void* scratch, std::optional<int64_t> lead = std::nullopt);
 
 // One query against a cache: q[batch, 1, dim], k and v [batch, seq_max, dim] of which the first
 // `length` positions count (clamped to [0, seq_max]) -> out[batch, 1, dim]. shape.seq_k is seq_max,

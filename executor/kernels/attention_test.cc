@@ -15,7 +15,7 @@ struct Tensors {
 
 // One head after the other, with the whole matrix of scores.
 Tensors reference(const AttentionShape& s, const Buffer& q, const Buffer& k, const Buffer& v,
-                  const Buffer& dout) {
+                  const Buffer& dout, std::optional<int64_t> lead = std::nullopt) {
   const int64_t row = s.heads * s.head_dim, nq = s.batch * s.seq_q * row,
                 nk = s.batch * s.seq_k * row;
   auto zeros = [](int64_t n) { return std::vector<double>(static_cast<size_t>(n), 0); };
@@ -27,7 +27,8 @@ Tensors reference(const AttentionShape& s, const Buffer& q, const Buffer& k, con
     for (int64_t i = 0; i < s.seq_q; ++i) {
       const int64_t qi = (u / s.heads * s.seq_q + i) * row + head;
       const int64_t seen =
-          s.causal ? std::clamp<int64_t>(i + 1 + s.seq_k - s.seq_q, 0, s.seq_k) : s.seq_k;
+          s.causal ? std::clamp<int64_t>(i + 1 + lead.value_or(s.seq_k - s.seq_q), 0, s.seq_k)
+                   : s.seq_k;
       auto kj = [&](int64_t j) { return (u / s.heads * s.seq_k + j) * row + head; };
       std::vector<double> p(index(seen));
       double sum = 0, delta = 0;
@@ -58,34 +59,35 @@ Tensors reference(const AttentionShape& s, const Buffer& q, const Buffer& k, con
   return t;
 }
 
-void check(const AttentionShape& s, std::mt19937& rng) {
+void check(const AttentionShape& s, std::mt19937& rng, std::optional<int64_t> lead = std::nullopt) {
   const int64_t row = s.heads * s.head_dim, nq = s.batch * s.seq_q * row,
                 nk = s.batch * s.seq_k * row;
   const DType stat = s.dtype == DType::kF64 ? DType::kF64 : DType::kF32;
   const Buffer q(s.dtype, randoms(rng, s.dtype, nq)), k(s.dtype, randoms(rng, s.dtype, nk)),
       v(s.dtype, randoms(rng, s.dtype, nk));
   const Buffer dout(s.dtype, randoms(rng, s.dtype, nq));
-  const Tensors want = reference(s, q, k, v, dout);
-  check_everywhere(
-      cat("b", s.batch, " h", s.heads, " q", s.seq_q, " k", s.seq_k, " d", s.head_dim, " ",
-          to_string(s.dtype), s.causal ? " causal" : ""),
-      [&](Parallel& par) {
-        Buffer out(s.dtype, nq), lse(stat, s.batch * s.heads * s.seq_q), dq(s.dtype, nq),
-            dk(s.dtype, nk), dv(s.dtype, nk);
-        Buffer forward = scratch_of(attention_scratch_bytes(s, par.threads()));
-        attention(par, s, q.data(), k.data(), v.data(), out.data(), lse.data(), forward.data());
-        Buffer backward = scratch_of(attention_grad_scratch_bytes(s, par.threads()));
-        attention_grad(par, s,
-                       {q.data(), k.data(), v.data(), out.data(), lse.data(), dout.data(),
-                        dq.data(), dk.data(), dv.data()},
-                       backward.data());
-        return outputs(std::move(out), std::move(lse), std::move(dq), std::move(dk), std::move(dv));
-      },
-      {{want.out, 16, 0.2},
-       {want.lse, 30, 0.1},
-       {want.dq, 60, 0.1},
-       {want.dk, 60, 0.1},
-       {want.dv, 60, 0.1}});
+  const Tensors want = reference(s, q, k, v, dout, lead);
+  check_everywhere(cat("b", s.batch, " h", s.heads, " q", s.seq_q, " k", s.seq_k, " d", s.head_dim,
+                       " ", to_string(s.dtype), s.causal ? " causal" : ""),
+                   [&](Parallel& par) {
+                     Buffer out(s.dtype, nq), lse(stat, s.batch * s.heads * s.seq_q),
+                         dq(s.dtype, nq), dk(s.dtype, nk), dv(s.dtype, nk);
+                     Buffer forward = scratch_of(attention_scratch_bytes(s, par.threads()));
+                     attention(par, s, q.data(), k.data(), v.data(), out.data(), lse.data(),
+                               forward.data(), lead);
+                     Buffer backward = scratch_of(attention_grad_scratch_bytes(s, par.threads()));
+                     attention_grad(par, s,
+                                    {q.data(), k.data(), v.data(), out.data(), lse.data(),
+                                     dout.data(), dq.data(), dk.data(), dv.data()},
+                                    backward.data(), lead);
+                     return outputs(std::move(out), std::move(lse), std::move(dq), std::move(dk),
+                                    std::move(dv));
+                   },
+                   {{want.out, 16, 0.2},
+                    {want.lse, 30, 0.1},
+                    {want.dq, 60, 0.1},
+                    {want.dk, 60, 0.1},
+                    {want.dv, 60, 0.1}});
 }
 
 TEST(Attention, EqualsItsDefinitionForwardAndBackward) {
@@ -151,6 +153,16 @@ TEST(Attention, QueriesThatSeeNoKeyGiveZerosAndNoGradient) {
     check({.dtype = dtype, .heads = 2, .seq_q = 9, .seq_k = 4, .head_dim = 8, .causal = true}, rng);
     check({.dtype = dtype, .seq_q = 60, .seq_k = 7, .head_dim = 8, .causal = true}, rng);
     check({.dtype = dtype, .batch = 0, .heads = 2, .seq_q = 9, .seq_k = 4, .head_dim = 8}, rng);
+  }
+}
+
+TEST(Attention, AStartGivenAtRunTimeSaysWhatQueriesSee) {
+  std::mt19937 rng = seeded();
+  for (DType dtype : kFloats) {
+    for (int64_t lead : {-1, 0, 40, -75, 1000}) {
+      check({.dtype = dtype, .heads = 2, .seq_q = 70, .seq_k = 66, .head_dim = 8, .causal = true},
+            rng, lead);
+    }
   }
 }
 

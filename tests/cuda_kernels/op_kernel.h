@@ -32,6 +32,7 @@ class OpRun {
   OpRun(Gpu& gpu, Op op, const Attrs& attrs, const std::vector<Literal>& inputs);
 
   const Attrs& attrs() const { return attrs_; }
+  size_t inputs() const { return inputs_.size(); }
   const Type& in_type(size_t i) const { return inputs_[i].type; }
   const Type& out_type(size_t i = 0) const { return out_types_[i]; }
   // Of the first input, seen as rows of its last dimension.

@@ -37,10 +37,12 @@ AttentionShape shape_of(const OpRun& run) {
 }
 
 void attend(OpRun& run) {
-  run_own(run, OwnOperation::attention(run.gpu().driver, shape_of(run)), 3, 2);
+  run_own(run, OwnOperation::attention(run.gpu().driver, shape_of(run), run.inputs() > 3),
+          run.inputs(), 2);
 }
 void attend_back(OpRun& run) {
-  run_own(run, OwnOperation::attention_grad(run.gpu().driver, shape_of(run)), 6, 3);
+  run_own(run, OwnOperation::attention_grad(run.gpu().driver, shape_of(run), run.inputs() > 6),
+          run.inputs(), 3);
 }
 
 void multiply(OpRun& run, GroupedKind kind) {
@@ -103,14 +105,20 @@ class Large : public ::testing::TestWithParam<std::tuple<DType, bool, uint64_t>>
 
 TEST_P(Large, AttentionOfSeveralTiles) {
   const Attrs attrs{{"heads", int64_t{2}}, {"scale", 0.0}, {"causal", std::get<1>(GetParam())}};
-  std::vector<Literal> inputs = {any({1, 37, 18}), any({1, 37, 18}), any({1, 37, 18})};
-  check(Op::attention, attrs, inputs, attend);
-  std::vector<Type> types;
-  for (const Literal& in : inputs) types.push_back(in.type);
-  for (Literal& made : evaluate({Op::attention, types, attrs}, inputs))
-    inputs.push_back(std::move(made));
-  inputs.push_back(any({1, 37, 18}));
-  check(Op::attention_grad, attrs, inputs, attend_back);
+  const auto start = [](double at) { return Literal{i32(), {at}}; };
+  // Without starts, and with some.
+  for (const std::vector<Literal>& starts :
+       {std::vector<Literal>{}, {start(0), start(0)}, {start(40), start(8)}}) {
+    std::vector<Literal> inputs = {any({1, 37, 18}), any({1, 37, 18}), any({1, 37, 18})};
+    inputs.insert(inputs.end(), starts.begin(), starts.end());
+    check(Op::attention, attrs, inputs, attend);
+    std::vector<Type> types;
+    for (const Literal& in : inputs) types.push_back(in.type);
+    std::vector<Literal> made = evaluate({Op::attention, types, attrs}, inputs);
+    made.push_back(any({1, 37, 18}));
+    inputs.insert(inputs.begin() + 3, made.begin(), made.end());
+    check(Op::attention_grad, attrs, inputs, attend_back);
+  }
 }
 
 TEST_P(Large, ProductsOfManyRows) {

@@ -1,4 +1,5 @@
 // References of attention: one query of one head at a time.
+#include <algorithm>
 #include <cmath>
 
 #include "tests/interpret/reference.h"
@@ -11,14 +12,14 @@ struct Shape {
   size_t batch, queries, keys, dim, heads, width;
   double scale;
 
-  explicit Shape(const EvaluateCall& e)
-      : batch(as_size(e.dims(0)[0])),
-        queries(as_size(e.dims(0)[1])),
-        keys(as_size(e.dims(1)[1])),
-        dim(as_size(e.dims(0)[2])),
-        heads(as_size(e.attrs().integer("heads"))),
+  explicit Shape(const OpCall& call)
+      : batch(as_size(call.inputs[0].dims[0])),
+        queries(as_size(call.inputs[0].dims[1])),
+        keys(as_size(call.inputs[1].dims[1])),
+        dim(as_size(call.inputs[0].dims[2])),
+        heads(as_size(call.attrs.integer("heads"))),
         width(dim / heads),
-        scale(e.attrs().real("scale")) {
+        scale(call.attrs.real("scale")) {
     if (scale == 0) scale = 1 / std::sqrt(static_cast<double>(width));
   }
   size_t query(size_t b, size_t h, size_t i) const { return (b * queries + i) * dim + h * width; }
@@ -30,6 +31,16 @@ double inner(const double* a, const double* b, size_t n) {
   double sum = 0;
   for (size_t c = 0; c < n; ++c) sum += a[c] * b[c];
   return sum;
+}
+
+// How many keys query i sees; behind `fixed` operands there may be starts.
+size_t keys_seen(const OpCall& call, const std::vector<Literal>& in, const Shape& s, size_t fixed,
+                 size_t i) {
+  if (!call.attrs.flag("causal")) return s.keys;
+  double lead = static_cast<double>(s.keys) - static_cast<double>(s.queries);
+  if (in.size() > fixed) lead = in[fixed].values[0] - in[fixed + 1].values[0];
+  const double seen = static_cast<double>(i) + 1 + lead;
+  return static_cast<size_t>(std::clamp(seen, 0.0, static_cast<double>(s.keys)));
 }
 
 template <class Visit>
@@ -60,28 +71,26 @@ double attend(const EvaluateCall& e, const Shape& s, size_t b, size_t h, size_t 
 }
 
 void attention(const EvaluateCall& e) {
-  Shape s(e);
-  bool causal = e.attrs().flag("causal");
+  const Shape s(e.call);
   each_query(s, [&](size_t b, size_t h, size_t i) {
-    e.y(1)[s.row(b, h, i)] = attend(e, s, b, h, i, causal ? i + 1 : s.keys);
+    e.y(1)[s.row(b, h, i)] = attend(e, s, b, h, i, keys_seen(e.call, e.in, s, 3, i));
   });
 }
 
 void attention_decode(const EvaluateCall& e) {
-  Shape s(e);
+  const Shape s(e.call);
   double length = std::fmin(std::fmax(e.x(3)[0], 0), static_cast<double>(s.keys));
   each_query(
       s, [&](size_t b, size_t h, size_t i) { attend(e, s, b, h, i, static_cast<size_t>(length)); });
 }
 
 void attention_grad(const EvaluateCall& e) {
-  Shape s(e);
-  bool causal = e.attrs().flag("causal");
+  const Shape s(e.call);
   each_query(s, [&](size_t b, size_t h, size_t i) {
     size_t at = s.query(b, h, i);
     const double *q = e.x(0).data() + at, *dout = e.x(5).data() + at;
     double delta = inner(e.x(3).data() + at, dout, s.width);
-    for (size_t j = 0; j < (causal ? i + 1 : s.keys); ++j) {
+    for (size_t j = 0; j < keys_seen(e.call, e.in, s, 6, i); ++j) {
       size_t kv = s.key(b, h, j);
       const double *k = e.x(1).data() + kv, *v = e.x(2).data() + kv;
       double p = std::exp(inner(q, k, s.width) * s.scale - e.x(4)[s.row(b, h, i)]);
@@ -96,6 +105,17 @@ void attention_grad(const EvaluateCall& e) {
 }
 
 }  // namespace
+
+double attention_flops(const OpCall& call, const std::vector<Literal>& in) {
+  const bool forward = call.op == Op::attention;
+  if (!forward && call.op != Op::attention_grad) return 0;
+  const Shape s(call);
+  double pairs = 0;
+  for (size_t i = 0; i < s.queries; ++i)
+    pairs += static_cast<double>(keys_seen(call, in, s, forward ? 3 : 6, i));
+  // Products of queries and keys, each a multiplication and an addition.
+  return pairs * static_cast<double>(s.batch * s.dim) * 2 * (forward ? 2 : 5);
+}
 
 std::vector<ReferenceRow> attention_references() {
   return {{Op::attention, attention},

@@ -100,6 +100,9 @@ class Device {
     std::vector<Literal> in = inputs(node);
     std::vector<Type> types = types_of(in);
     const OpCall call{node.op, types, node.attrs, node.body.get()};
+    if (options.attention_flops != nullptr)
+      options.attention_flops->at(static_cast<size_t>(device)) +=
+          internal::attention_flops(call, in);
     for (Literal& result : evaluate_on(function_.mesh, device, call, in, options))
       append(std::move(result));
   }

@@ -24,6 +24,8 @@ struct Traffic {
 struct InterpretOptions {
   bool round = true;  // Round every result to its element type; false: floats stay doubles.
   std::vector<Traffic>* traffic = nullptr;  // Gets one entry for each node that looks at the mesh.
+  // Of a local function: by device, gets what attention's products took, by what queries see.
+  std::vector<double>* attention_flops = nullptr;
 };
 
 // A function in the global view: its results, from one literal for each parameter.

@@ -36,6 +36,9 @@ std::vector<ReferenceRow> index_references();
 std::vector<ReferenceRow> random_references();
 std::vector<ReferenceRow> norm_references();
 std::vector<ReferenceRow> attention_references();
+// Of the products of queries and the keys that they see; 0 for other ops than attention and its
+// adjoint.
+double attention_flops(const OpCall& call, const std::vector<Literal>& in);
 std::vector<ReferenceRow> moe_references();
 std::vector<ReferenceRow> optimizer_references();
 

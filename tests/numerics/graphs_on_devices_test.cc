@@ -7,6 +7,7 @@
 
 #include "ir/text/text.h"
 #include "tests/interpret/interpret.h"
+#include "tests/numerics/lowered_functions.h"
 #include "tests/numerics/sharded_literals.h"
 #include "tests/support/random_batch_graph.h"
 #include "tests/support/seed.h"
@@ -23,9 +24,9 @@ constexpr uint64_t kGraphs = 60;
 // One call of `function`; returns its results, gathered.
 std::vector<Literal> on_devices(Reactor& reactor, const Function& function,
                                 const std::vector<Literal>& arguments, uint32_t hosts,
-                                uint32_t devices) {
+                                uint32_t devices, const CallContext& context = {}) {
   TestPlan t("graph", hosts, devices);
-  const Compiled compiled = compile_function(function, {});
+  const Compiled compiled = compile_function(function, context);
   std::vector<uint32_t> inputs, outputs;
   for (size_t p = 0; p < function.parameters.size(); ++p) {
     inputs.push_back(
@@ -35,7 +36,7 @@ std::vector<Literal> on_devices(Reactor& reactor, const Function& function,
     outputs.push_back(t.output(function.result_names[r], function.types[function.results[r]],
                                compiled.result_shardings[r]));
   }
-  t.call("graph", t.function(function), inputs, outputs);
+  t.call("graph", t.function(function, context), inputs, outputs);
   TestHosts cluster(reactor, hosts, devices);
   cluster.install(kPlan, t.share());
   RunFrame request{.plan = kPlan, .run = RunId(1)};
@@ -99,6 +100,42 @@ TEST(GraphsOnDevices, LayersThatAreStoredInPartsAreGatheredAheadAndComputeTheSam
         SCOPED_TRACE(cat("result ", function.result_names[r], " of ", length, " layers"));
         expect_close(got[r], whole[r], 1e-11);
       }
+    }
+  }
+}
+
+void expect_on_devices(Reactor& reactor, const Function& function,
+                       const std::vector<Literal>& arguments, const CallContext& context) {
+  const std::vector<Literal> whole = interpret(function, arguments);
+  const std::vector<Literal> got = on_devices(reactor, function, arguments, 2, 2, context);
+  for (size_t r = 0; r < whole.size(); ++r) {
+    SCOPED_TRACE(cat("result ", r, " \"", function.result_names[r], "\""));
+    expect_close(got[r], whole[r], function.types[0].dtype == DType::kF64 ? 1e-11 : 2e-4);
+  }
+}
+
+TEST(GraphsOnDevices, AVocabularyIsCutOverDevices) {
+  const auto reactor = Reactor::make_real();
+  for (const DType dtype : {DType::kF64, DType::kF32}) {
+    std::mt19937_64 random(::gangway::testing::test_seed());
+    CallContext context;
+    const Function function =
+        vocabulary_model(TestPlan::mesh_of(4), {.of_words = {"data"}, .dtype = dtype}, context);
+    expect_on_devices(*reactor, function, ::gangway::testing::random_arguments(random, function),
+                      context);
+  }
+}
+
+TEST(GraphsOnDevices, ASequenceIsCutOverDevices) {
+  const auto reactor = Reactor::make_real();
+  for (const DType dtype : {DType::kF64, DType::kF32}) {
+    for (const int64_t seq : {16, 20}) {  // Dealt out in stripes, and each its own rows.
+      std::mt19937_64 random(::gangway::testing::test_seed());
+      CallContext context;
+      const Function function = attention_layer(
+          TestPlan::mesh_of(4), {.seq = seq, .of_seq = {"data"}, .dtype = dtype}, context);
+      expect_on_devices(*reactor, function, ::gangway::testing::random_arguments(random, function),
+                        context);
     }
   }
 }

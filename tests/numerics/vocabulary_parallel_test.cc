@@ -6,56 +6,16 @@
 #include <cmath>
 #include <random>
 
-#include "ir/build/autodiff.h"
-#include "ir/build/builder.h"
-#include "ir/build/ops.h"
 #include "ir/text/text.h"
 #include "runtime/base/error.h"
 #include "tests/interpret/interpret.h"
+#include "tests/numerics/lowered_functions.h"
 #include "tests/numerics/sharded_literals.h"
 #include "tests/support/random_batch_graph.h"
 #include "tests/support/seed.h"
 
 namespace gangway::numerics {
 namespace {
-
-// Words, rows and features of a language model of one layer, and what cuts each.
-struct Sizes {
-  int64_t words = 12, batch = 4, seq = 3, dim = 6;
-  std::vector<std::string> of_words, of_batch;  // Mesh axes, outer first.
-};
-
-AxisPlacements cut_by(const std::vector<std::string>& axes, int dim) {
-  AxisPlacements placements;
-  for (size_t i = 0; i < axes.size(); ++i)
-    placements.emplace_back(axes[i], shard(dim, static_cast<int>(i)));
-  return placements;
-}
-
-// Loss of each row, and the gradients of their mean.
-Function language_model(const Mesh& mesh, const Sizes& sizes, CallContext& context) {
-  Builder b("model", mesh);
-  const AxisPlacements rows = cut_by(sizes.of_batch, 0);
-  const AxisPlacements table_cut = cut_by(sizes.of_words, 0), w_cut = cut_by(sizes.of_words, 1);
-  const Value table = b.parameter("table", f64({sizes.words, sizes.dim}), table_cut);
-  const Value w = b.parameter("w", f64({sizes.dim, sizes.words}), w_cut);
-  const Value index = b.parameter("index", i32({sizes.batch, sizes.seq}), rows);
-  const Value labels = b.parameter("labels", i32({sizes.batch, sizes.seq}), rows);
-  const Value logits = dot(tanh(take(table, index)), w);
-  const Value losses = cross_entropy(logits, labels);
-  const std::vector<Value> gradient = gradients(mean(losses), {table, w});
-  b.result("losses", losses);
-  b.result("dtable", gradient[0]);
-  b.result("dw", gradient[1]);
-  context.result_placements = {{}, table_cut, w_cut};
-  return b.build();
-}
-
-std::vector<std::string> ops(const Function& function) {
-  std::vector<std::string> names;
-  for (const Node& node : function.nodes) names.emplace_back(to_string(node.op));
-  return names;
-}
 
 int64_t size_of_axes(const Mesh& mesh, const std::vector<std::string>& names) {
   int64_t product = 1;
@@ -74,7 +34,7 @@ TEST(VocabularyParallel, EqualsTheWholeFunctionOverAnyMesh) {
   for (uint64_t n = 0; n < 120; ++n) {
     std::mt19937_64 random(seed + n);
     const Mesh& mesh = meshes[n % meshes.size()];
-    Sizes sizes;
+    VocabularySizes sizes;
     for (const MeshAxis& axis : mesh.axes) {
       const uint64_t use = random() % 4;  // Words twice as often.
       if (use < 2) sizes.of_words.push_back(axis.name);
@@ -85,7 +45,7 @@ TEST(VocabularyParallel, EqualsTheWholeFunctionOverAnyMesh) {
     sizes.words = parts * (1 + static_cast<int64_t>(random() % 3));
     sizes.batch = size_of_axes(mesh, sizes.of_batch) * 2;
     CallContext context;
-    const Function function = language_model(mesh, sizes, context);
+    const Function function = vocabulary_model(mesh, sizes, context);
     SCOPED_TRACE(cat("GW_TEST_SEED=", seed + n, "\n", print(function, {.locations = false})));
     std::vector<Literal> arguments = ::gangway::testing::random_arguments(random, function);
     for (size_t p : {2, 3}) {
@@ -93,7 +53,7 @@ TEST(VocabularyParallel, EqualsTheWholeFunctionOverAnyMesh) {
         word = static_cast<double>(random() % static_cast<uint64_t>(sizes.words));
     }
     const Compiled compiled = compile_function(function, context);
-    const std::vector<std::string> names = ops(*compiled.local.function);
+    const std::vector<std::string> names = op_names(*compiled.local.function);
     EXPECT_EQ(std::ranges::count(names, "all_gather"), 0);
     EXPECT_EQ(std::ranges::count(names, "all_to_all"), 0);
     EXPECT_EQ(std::ranges::count(names, "axis_index") > 0, parts > 1);
@@ -118,9 +78,10 @@ int64_t largest_meeting(const Function& local) {
 
 TEST(VocabularyParallel, SendsNothingOfTheSizeOfLogitsNorOfTheTable) {
   for (int64_t devices : {2, 8}) {
-    const Sizes sizes{.words = 4096, .batch = 4, .seq = 8, .dim = 16, .of_words = {"model"}};
+    const VocabularySizes sizes{
+        .words = 4096, .batch = 4, .seq = 8, .dim = 16, .of_words = {"model"}};
     CallContext context;
-    const Function function = language_model({{{"model", devices}}}, sizes, context);
+    const Function function = vocabulary_model({{{"model", devices}}}, sizes, context);
     const Compiled compiled = compile_function(function, context);
     // Embedded rows and their gradient: [batch, seq, dim].
     EXPECT_EQ(largest_meeting(*compiled.local.function), 4 * 8 * 16);
@@ -130,18 +91,18 @@ TEST(VocabularyParallel, SendsNothingOfTheSizeOfLogitsNorOfTheTable) {
 TEST(VocabularyParallel, TheGraphIsOfOneSizeForAnyNumberOfDevices) {
   std::vector<std::vector<std::string>> of_sizes;
   for (int64_t devices : {2, 8}) {
-    const Sizes sizes{.words = 16, .of_words = {"model"}};
+    const VocabularySizes sizes{.words = 16, .of_words = {"model"}};
     CallContext context;
-    const Function function = language_model({{{"model", devices}}}, sizes, context);
-    of_sizes.push_back(ops(*compile_function(function, context).local.function));
+    const Function function = vocabulary_model({{{"model", devices}}}, sizes, context);
+    of_sizes.push_back(op_names(*compile_function(function, context).local.function));
   }
   EXPECT_EQ(of_sizes[0], of_sizes[1]);
 }
 
 TEST(VocabularyParallel, AWordThatIsNoneIsZeroAndALabelThatIsNoneIsNaN) {
-  const Sizes sizes{.words = 4, .batch = 2, .seq = 3, .dim = 2, .of_words = {"model"}};
+  const VocabularySizes sizes{.words = 4, .batch = 2, .seq = 3, .dim = 2, .of_words = {"model"}};
   CallContext context;
-  const Function function = language_model({{{"model", 2}}}, sizes, context);
+  const Function function = vocabulary_model({{{"model", 2}}}, sizes, context);
   std::mt19937_64 random(::gangway::testing::test_seed());
   std::vector<Literal> arguments = ::gangway::testing::random_arguments(random, function);
   arguments[2].values = {0, 4, -1, 2, 1 << 30, 3};

@@ -88,6 +88,37 @@ void add_attention(DType dtype, std::vector<OpCase>& cases) {
   }
 }
 
+// Of some queries to some keys, each of which sees one at least.
+void add_part_of_attention(DType dtype, std::vector<OpCase>& cases) {
+  struct Shape {
+    int64_t queries, keys;
+    double q_start, k_start;
+  };
+  for (const Shape& s :
+       {Shape{3, 5, 4, 2}, Shape{4, 2, 8, 0}, Shape{2, 6, 3, 3}, Shape{3, 3, 0, 0}}) {
+    const Type q{dtype, {2, s.queries, 4}}, k{dtype, {2, s.keys, 4}};
+    const auto start = [](double at) { return Literal{i32(), {at}}; };
+    for (bool causal : {false, true}) {
+      const Attrs attrs{{"heads", int64_t{2}}, {"scale", 0.0}, {"causal", causal}};
+      const auto operands = [=](Rng& rng) {
+        return std::vector{random_literal(q, Fill::kAny, rng), random_literal(k, Fill::kAny, rng),
+                           random_literal(k, Fill::kAny, rng), start(s.q_start), start(s.k_start)};
+      };
+      cases.push_back({Op::attention, attrs, operands, {}});
+      cases.push_back({Op::attention_grad,
+                       attrs,
+                       [=](Rng& rng) {
+                         std::vector<Literal> in = operands(rng);
+                         const std::vector<Literal> made = run(Op::attention, in, attrs);
+                         in.insert(in.begin() + 3,
+                                   {made[0], made[1], random_literal(q, Fill::kAny, rng)});
+                         return in;
+                       },
+                       {}});
+    }
+  }
+}
+
 void add_optimizer(DType dtype, std::vector<OpCase>& cases) {
   DType state = accumulator(dtype);
   for (const Dims& dims : {Dims{4, 6}, Dims{}, Dims{0, 3}, Dims{7}}) {
@@ -106,6 +137,7 @@ void add_optimizer(DType dtype, std::vector<OpCase>& cases) {
 void add_composite_cases(DType dtype, std::vector<OpCase>& cases) {
   add_norms(dtype, cases);
   add_attention(dtype, cases);
+  add_part_of_attention(dtype, cases);
   add_optimizer(dtype, cases);
 }
 

@@ -2,21 +2,31 @@
 #include "executor/kernels/attention.h"
 
 namespace gangway::cpu {
+namespace {
+
+// From the starts that stand behind `fixed` operands, if there are any.
+std::optional<int64_t> lead_of(const KernelArgs& args, bool has_starts, size_t fixed) {
+  if (!has_starts) return std::nullopt;
+  return int64_t{args.scalar<int32_t>(fixed)} - args.scalar<int32_t>(fixed + 1);
+}
+
+}  // namespace
+
 Lowered lower_attention(const LowerCall& call) {
   const AttentionShape shape = attention_shape(call);
   if (call.node().op == Op::attention) {
-    return {[shape](const KernelArgs& args) {
+    return {[shape, has_starts = call.inputs() > 3](const KernelArgs& args) {
               attention(args.par, shape, args.in(0), args.in(1), args.in(2), args.out(0),
-                        args.out(1), args.scratch_data());
+                        args.out(1), args.scratch_data(), lead_of(args, has_starts, 3));
             },
             static_cast<int64_t>(attention_scratch_bytes(shape, call.threads))};
   }
   if (call.node().op == Op::attention_grad) {
-    return {[shape](const KernelArgs& args) {
+    return {[shape, has_starts = call.inputs() > 6](const KernelArgs& args) {
               attention_grad(args.par, shape,
                              {args.in(0), args.in(1), args.in(2), args.in(3), args.in(4),
                               args.in(5), args.out(0), args.out(1), args.out(2)},
-                             args.scratch_data());
+                             args.scratch_data(), lead_of(args, has_starts, 6));
             },
             static_cast<int64_t>(attention_grad_scratch_bytes(shape, call.threads))};
   }

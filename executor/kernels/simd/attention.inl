@@ -49,7 +49,7 @@ inline int64_t clamp_index(int64_t x, int64_t low, int64_t high) {
 
 // Keys that query i sees: [0, visible).
 inline int64_t visible_keys(const AttentionHead& h, int64_t i) {
-  return h.causal ? clamp_index(i + 1 + h.seq_k - h.seq_q, 0, h.seq_k) : h.seq_k;
+  return h.causal ? clamp_index(i + 1 + h.lead, 0, h.seq_k) : h.seq_k;
 }
 
 // One row of scores -> exp(score - max so far); the running maximum and sum follow, and the factor

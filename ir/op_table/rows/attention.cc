@@ -1,9 +1,14 @@
 // Rows of multi-head attention, its adjoint, and its one-query form against a cache.
+//
+// Attention of some queries to some keys is a part of attention of all to all: run-time starts say
+// where in the sequence both lie, and parts are merged by their logsumexp (ring_attention.h).
 #include <cmath>
 
 #include "ir/op_table/cost.h"
 #include "ir/op_table/factors.h"
 #include "ir/op_table/rows/composite.h"
+#include "ir/op_table/rows/local_ops.h"
+#include "ir/op_table/rows/ring_attention.h"
 
 namespace gangway::internal {
 namespace {
@@ -26,19 +31,34 @@ Type lse_type(const OpCall& call) {
   return {accumulator(q.dtype), {q.dims[0], call.attrs.integer("heads"), q.dims[1]}};
 }
 
-std::vector<Type> attention_type(const OpCall& call) {
+// q[batch, queries, dim], k and v [batch, keys, dim], then operands of the adjoint, and behind
+// `fixed` operands perhaps the starts of queries and keys.
+void need_attention(const OpCall& call, size_t fixed) {
   need_heads(call);
-  need_same(call, 0, "q", 1, "k");
-  need_same(call, 0, "q", 2, "v");
+  const Type& q = call.inputs[0];
+  need_rank(call, 1, "k", 3);
+  Type k = q;
+  k.dims[1] = call.inputs[1].dims[1];
+  need_type(call, 1, "k", k);
+  need_same(call, 1, "k", 2, "v");
+  if (call.inputs.size() == fixed) return;
+  need(call, call.inputs.size() == fixed + 2, "q_start and k_start come together: expected ", fixed,
+       " or ", fixed + 2, " operands, got ", call.inputs.size());
+  need_type(call, fixed, "q_start", i32());
+  need_type(call, fixed + 1, "k_start", i32());
+}
+
+std::vector<Type> attention_type(const OpCall& call) {
+  need_attention(call, 3);
   return {call.inputs[0], lse_type(call)};
 }
 
 std::vector<Type> attention_grad_type(const OpCall& call) {
-  attention_type(call);
+  need_attention(call, 6);
   need_same(call, 0, "q", 3, "out");
   need_type(call, 4, "lse", lse_type(call));
   need_same(call, 0, "q", 5, "dout");
-  return {call.inputs[0], call.inputs[0], call.inputs[0]};
+  return {call.inputs[0], call.inputs[1], call.inputs[1]};
 }
 
 std::vector<Type> attention_decode_type(const OpCall& call) {
@@ -60,6 +80,22 @@ Factors by_heads(const OpCall& call, std::string_view spec) {
     if (factor.name == 'h') factor.size = call.attrs.integer("heads");
   }
   return factors;
+}
+
+// Whole sequences of one length can be cut; a part of attention can't again. `q`, `lse`, `k`: the
+// terms of what has a row for each query, or for each key.
+Factors attention_factors(const OpCall& call) {
+  const bool is_grad = call.op == Op::attention_grad;
+  const bool has_starts = call.inputs.size() > (is_grad ? 6 : 3);
+  if (has_starts || call.inputs[0].dims[1] != call.inputs[1].dims[1]) {
+    const std::string spec =
+        cat(is_grad ? "bqh, bkh, bkh, bqh, bhq, bqh" : "bqh, bkh, bkh", has_starts ? ", , " : "",
+            is_grad ? "-> bqh, bkh, bkh" : "-> bqh, bhq", "; whole qk");
+    return by_heads(call, spec);
+  }
+  return lowered(by_heads(call, is_grad ? "bsh, bsh, bsh, bsh, bhs, bsh -> bsh, bsh, bsh"
+                                        : "bsh, bsh, bsh -> bsh, bhs"),
+                 's', kRingAttention);
 }
 
 struct Heads {
@@ -89,39 +125,51 @@ struct Heads {
   Value apply_transposed(Value a, Value b) const {
     return dot_general(a, b, {{0, 1}, {0, 1}, {2}, {2}}, loc);
   }
-  // Scaled scores [b, h, i, j], masked above the diagonal when causal.
-  Value scores(Value q, Value k, double by) const {
-    Value s = rows_by_rows(q, k) * by;
-    if (!node.attrs.flag("causal")) return s;
-    Type index = s.type().with(DType::kI32);
-    Value seen = ge(iota(s.builder(), index, 2, loc), iota(s.builder(), index, 3, loc));
-    return where(seen, s, kMasked);
+  // Scaled scores [b, h, i, j].
+  Value scores(Value q, Value k, double by) const { return rows_by_rows(q, k) * by; }
+  // Which keys a query sees; empty: all. `starts`: of queries and keys, or none.
+  Value seen(Value s, const Values& starts) const {
+    if (!node.attrs.flag("causal")) return {};
+    const Type index = s.type().with(DType::kI32);
+    Value query = iota(s.builder(), index, 2, loc), key = iota(s.builder(), index, 3, loc);
+    if (starts.empty()) return ge(query + (s.dim(3) - s.dim(2)), key);
+    return ge(query + starts[0], key + starts[1]);
   }
 };
+
+Value only(Value seen, Value x, double otherwise) { return seen ? where(seen, x, otherwise) : x; }
+
+Values behind(const Values& inputs, size_t fixed) {
+  return {inputs.begin() + static_cast<std::ptrdiff_t>(std::min(fixed, inputs.size())),
+          inputs.end()};
+}
 
 Values attention_parts(const DecomposeCall& d) {
   Heads h{d.node, d.loc};
   Value q = h.split(d.inputs[0]), k = h.split(d.inputs[1]), v = h.split(d.inputs[2]);
   Value s = h.scores(q, k, h.scale(d.inputs[0]));
+  Value seen = h.seen(s, behind(d.inputs, 3));
+  s = only(seen, s, kMasked);
   Value top = reduce_max(s, {-1}, d.loc);
-  Value e = exp(s - along_last(top, s, d.loc));
+  Value e = only(seen, exp(s - along_last(top, s, d.loc)), 0);
   Value total = sum(e, {-1}, d.loc);
-  Value out = h.apply(e / along_last(total, e, d.loc), v);
+  // A query that sees no key: zeros, and log(0).
+  Value out = h.apply(e / along_last(maximum(total, 1e-30), e, d.loc), v);
   return {h.merge(out, d.inputs[0].type()), log(total) + top};
 }
 
 Values attention_grad_parts(const DecomposeCall& d) {
   Heads h{d.node, d.loc};
-  const Type& type = d.inputs[0].type();
+  const Type type = d.inputs[0].type(), keys = d.inputs[1].type();
   Value q = h.split(d.inputs[0]), k = h.split(d.inputs[1]), v = h.split(d.inputs[2]);
   Value out = h.split(d.inputs[3]), dout = h.split(d.inputs[5]);
   double scale = h.scale(d.inputs[0]);
   Value s = h.scores(q, k, scale);
-  Value p = exp(s - along_last(d.inputs[4], s, d.loc));
+  Value p = only(h.seen(s, behind(d.inputs, 6)), exp(s - along_last(d.inputs[4], s, d.loc)), 0);
   Value delta = along_last(sum(out * dout, {-1}, d.loc), s, d.loc);
   Value ds = p * (h.rows_by_rows(dout, v) - delta) * scale;
-  return {h.merge(h.apply(ds, k), type), h.merge(h.apply_transposed(ds, q), type),
-          h.merge(h.apply_transposed(p, dout), type)};
+  return {h.merge(h.apply(ds, k), type), h.merge(h.apply_transposed(ds, q), keys),
+          h.merge(h.apply_transposed(p, dout), keys)};
 }
 
 Values attention_decode_parts(const DecomposeCall& d) {
@@ -141,10 +189,13 @@ Values attention_gradient(const GradientCall& g) {
     throw Error(ErrorKind::kUnimplemented,
                 "attention: the gradient through its second result, lse, is not offered");
   }
-  return g.builder.emit(
-      Op::attention_grad,
-      {g.inputs[0], g.inputs[1], g.inputs[2], g.results[0], g.results[1], g.cotangents[0]},
-      g.node.attrs, g.loc);
+  Values operands = {g.inputs[0],  g.inputs[1],  g.inputs[2],
+                     g.results[0], g.results[1], g.cotangents[0]};
+  const Values starts = behind(g.inputs, 3);
+  operands.insert(operands.end(), starts.begin(), starts.end());
+  Values gradient = g.builder.emit(Op::attention_grad, operands, g.node.attrs, g.loc);
+  gradient.resize(g.inputs.size());
+  return gradient;
 }
 
 // `products` matrix products of seq x keys x dim.
@@ -175,33 +226,34 @@ std::vector<OpRow> attention_rows() {
           {.op = Op::attention,
            .name = "attention",
            .inputs_min = 3,
-           .inputs_max = 3,
+           .inputs_max = 5,
            .results = 2,
            .attrs = causal_attrs(),
            .type_rule = attention_type,
-           .factors =
-               [](const OpCall& c) { return by_heads(c, "bsh, bsh, bsh -> bsh, bhs; whole s"); },
+           .factors = attention_factors,
            .gradient = attention_gradient,
            .decompose = attention_parts,
            .cost = [](const OpCall& c) { return attention_cost(c, 2); },
-           .doc =
-               "(q, k, v [batch, seq, dim]): softmax(q k^T * scale) v in each head, and lse, the "
-               "logsumexp of each row of scores, f32[batch, heads, seq] (f64 for f64)."}),
+           .doc = "(q[batch, queries, dim], k, v [batch, keys, dim]): softmax(q k^T * scale) v in "
+                  "each head, and lse, the logsumexp of each row of scores, f32[batch, heads, "
+                  "queries] (f64 for f64). Queries are the last of the keys; or two more operands, "
+                  "q_start and k_start i32[], say where in the sequence both begin. A query that "
+                  "sees no key gives zeros, and -inf.",
+           .lowerings = {ring_attention()}}),
       composite({.op = Op::attention_grad,
                  .name = "attention_grad",
                  .inputs_min = 6,
-                 .inputs_max = 6,
+                 .inputs_max = 8,
                  .results = 3,
                  .attrs = causal_attrs(),
                  .type_rule = attention_grad_type,
-                 .factors =
-                     [](const OpCall& c) {
-                       return by_heads(c, "bsh, bsh, bsh, bsh, bhs, bsh -> bsh, bsh, bsh; whole s");
-                     },
+                 .factors = attention_factors,
                  .no_gradient = "second derivatives need the decomposition, not the kernel",
                  .decompose = attention_grad_parts,
                  .cost = [](const OpCall& c) { return attention_cost(c, 5); },
-                 .doc = "(q, k, v, out, lse, dout): dq, dk, dv."}),
+                 .doc = "(q, k, v, out, lse, dout), and perhaps q_start and k_start: dq, dk, dv. "
+                        "Of a part of the keys where lse and out are of all: terms of dq.",
+                 .lowerings = {ring_attention_grad()}}),
       composite({.op = Op::attention_decode,
                  .name = "attention_decode",
                  .inputs_min = 4,

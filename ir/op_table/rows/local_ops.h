@@ -4,6 +4,8 @@
 // Threads: one thread, the builder's.
 #pragma once
 
+#include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -25,6 +27,33 @@ inline std::vector<Value> all_reduce(const LoweringCall& c, const std::vector<Va
   return c.builder.emit(Op::all_reduce, terms,
                         {{"axes", c.axes}, {"reduction", std::string(to_string(reduction))}},
                         Loc::current());
+}
+
+// A scan over 0 .. length - 1: `body` gets the carries, the invariants and which iteration it is,
+// i32[], all in its own builder, and gives the next carries. Unlike scan() it keeps nothing for a
+// gradient, which a lowering never has.
+using LoopBody = std::function<std::vector<Value>(const std::vector<Value>& carries,
+                                                  const std::vector<Value>& invariants, Value at)>;
+inline std::vector<Value> loop(Builder& builder, int64_t length, const std::vector<Value>& carries,
+                               const std::vector<Value>& invariants, const LoopBody& body) {
+  Builder inner(builder, "loop");
+  const auto seen = [&](const char* name, const std::vector<Value>& values) {
+    std::vector<Value> parameters;
+    for (const Value& value : values)
+      parameters.push_back(inner.parameter(cat(name, parameters.size()), value.type()));
+    return parameters;
+  };
+  const std::vector<Value> c = seen("carry", carries), i = seen("invariant", invariants);
+  const std::vector<Value> next = body(c, i, inner.parameter("at", i32()));
+  for (size_t r = 0; r < next.size(); ++r) inner.result(cat("carry", r), next[r]);
+  std::vector<Value> operands = carries;
+  operands.insert(operands.end(), invariants.begin(), invariants.end());
+  operands.push_back(iota(builder, i32({length}), 0));
+  return builder.emit(Op::scan, operands,
+                      {{"length", length},
+                       {"carries", static_cast<int64_t>(carries.size())},
+                       {"invariants", static_cast<int64_t>(invariants.size())}},
+                      Loc::current(), std::make_shared<const Function>(inner.build()));
 }
 
 // What a member sends in an all-reduce of so many bytes.

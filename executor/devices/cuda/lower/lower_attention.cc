@@ -31,13 +31,25 @@ void lower_attention(Lowering& call) {
   if (call.op() == Op::attention_decode) return lower_decode(call, shape);
   Driver& driver = call.gpu.driver();
   const bool forward = call.op() == Op::attention;
+  const size_t fixed = forward ? 3 : 6;
+  const bool has_starts = call.inputs() > fixed;
+  std::vector<Argument> tensors = call.tensors();
+  if (has_starts && !shape.causal) {  // They say nothing.
+    const auto first = tensors.begin() + static_cast<std::ptrdiff_t>(fixed);
+    tensors.erase(first, first + 2);
+  }
+  const bool from_starts = has_starts && shape.causal;
+  const auto prepared = [&]() -> Result<Prepared> {
+    if (from_starts) return Error(ErrorKind::kUnimplemented, "cuda: starts known at run time");
+    return forward ? driver.prepare_attention(shape) : driver.prepare_attention_grad(shape);
+  };
   call.library_or(
-      forward ? driver.prepare_attention(shape) : driver.prepare_attention_grad(shape),
+      prepared(),
       [&] {
-        return forward ? OwnOperation::attention(driver, shape)
-                       : OwnOperation::attention_grad(driver, shape);
+        return forward ? OwnOperation::attention(driver, shape, from_starts)
+                       : OwnOperation::attention_grad(driver, shape, from_starts);
       },
-      call.tensors());
+      std::move(tensors));
 }
 
 }  // namespace gangway::cuda

@@ -36,6 +36,7 @@ AttentionSize size_of_attention(const AttentionShape& s) {
           .stride_k = stride(s.stride_k),
           .stride_v = stride(s.stride_v),
           .stride_out = stride(s.stride_out),
+          .lead = s.seq_k - s.seq_q,
           .scale = s.scale != 0 ? s.scale : 1 / std::sqrt(static_cast<double>(s.head_dim)),
           .causal = s.causal};
 }
@@ -72,6 +73,12 @@ Argument tensor(uint32_t base, int64_t bytes, AccessKind access = kRead) {
   return {.is_tensor = true, .place = {base, 0}, .bytes = bytes, .access = access};
 }
 
+// The starts of queries and of keys, which are tensors `first` and the one behind it.
+void add_starts(std::vector<Argument>& arguments, uint32_t first) {
+  arguments.push_back(tensor(first, bytes_of(DType::kI32, 1)));
+  arguments.push_back(tensor(first + 1, bytes_of(DType::kI32, 1)));
+}
+
 struct Blocks {
   int64_t count = 0;
   uint32_t threads = 0;
@@ -98,27 +105,33 @@ Status add(OwnOperation& to, Driver& driver, const std::string& kernel, const Bl
 
 }  // namespace
 
-Result<OwnOperation> OwnOperation::attention(Driver& driver, const AttentionShape& s) {
+Result<OwnOperation> OwnOperation::attention(Driver& driver, const AttentionShape& s,
+                                             bool has_starts) {
   constexpr std::string_view kWhat = "attention";
   constexpr int64_t kTensors = 4, kTables = 1;  // q, k, v, the sums; scores.
   AttentionSize size = size_of_attention(s);
   size.tile = choose_tile(s, kTensors, kTables, driver.info().shared_bytes_max);
   if (size.tile == 0) return none(kWhat, cat("heads of ", s.head_dim, " are too wide"));
   OwnOperation made;
-  const Status status = add(
-      made, driver, cat("attention_", to_string(s.dtype)),
-      {blocks_of(s, s.seq_q, size.tile), kAttentionThreads,
-       shared_bytes(s, size.tile, kTensors, kTables)},
-      {tensor(1, span_bytes(s, s.seq_q, size.stride_q)),
-       tensor(2, span_bytes(s, s.seq_k, size.stride_k)),
-       tensor(3, span_bytes(s, s.seq_k, size.stride_v)),
-       tensor(4, span_bytes(s, s.seq_q, size.stride_out), kWrite), tensor(5, lse_bytes(s), kWrite)},
-      size);
+  const uint32_t results = has_starts ? 6 : 4;
+  std::vector<Argument> arguments = {
+      tensor(1, span_bytes(s, s.seq_q, size.stride_q)),
+      tensor(2, span_bytes(s, s.seq_k, size.stride_k)),
+      tensor(3, span_bytes(s, s.seq_k, size.stride_v)),
+      tensor(results, span_bytes(s, s.seq_q, size.stride_out), kWrite),
+      tensor(results + 1, lse_bytes(s), kWrite)};
+  if (has_starts) add_starts(arguments, 4);
+  const Status status =
+      add(made, driver, cat(has_starts ? "attention_part_" : "attention_", to_string(s.dtype)),
+          {blocks_of(s, s.seq_q, size.tile), kAttentionThreads,
+           shared_bytes(s, size.tile, kTensors, kTables)},
+          std::move(arguments), size);
   if (!status.ok()) return none(kWhat, status.text);
   return made;
 }
 
-Result<OwnOperation> OwnOperation::attention_grad(Driver& driver, const AttentionShape& s) {
+Result<OwnOperation> OwnOperation::attention_grad(Driver& driver, const AttentionShape& s,
+                                                  bool has_starts) {
   constexpr std::string_view kWhat = "the gradient of attention";
   // q, dout, k, v and the sums of dq, or of dk and dv; weights and scores.
   constexpr int64_t kTensorsQ = 5, kTensorsKv = 6, kTables = 2;
@@ -138,16 +151,25 @@ Result<OwnOperation> OwnOperation::attention_grad(Driver& driver, const Attentio
   const auto then = [&](std::string_view kernel, int64_t seq, int64_t tensors,
                         std::vector<Argument> arguments) {
     if (!status.ok()) return;
+    const bool reads_starts = has_starts && tensors > 0;
     const int64_t shared = tensors == 0 ? 0 : shared_bytes(s, size.tile, tensors, kTables);
     status =
-        add(made, driver, cat(kernel, "_", to_string(s.dtype)),
+        add(made, driver,
+            cat(reads_starts ? "attention_part_" : "attention_", kernel, "_", to_string(s.dtype)),
             {blocks_of(s, seq, size.tile), kAttentionThreads, shared}, std::move(arguments), size);
   };
-  then("attention_delta", s.seq_q, 0, {out, dout, tensor(kScratch, lse_bytes(s), kWrite)});
-  then("attention_grad_q", s.seq_q, kTensorsQ,
-       {q, k, v, lse, dout, delta, tensor(7, q_bytes, kWrite)});
-  then("attention_grad_kv", s.seq_k, kTensorsKv,
-       {q, k, v, lse, dout, delta, tensor(8, k_bytes, kWrite), tensor(9, v_bytes, kWrite)});
+  const uint32_t results = has_starts ? 9 : 7;
+  const auto with_starts = [&](std::vector<Argument> arguments) {
+    if (has_starts) add_starts(arguments, 7);
+    return arguments;
+  };
+  then("delta", s.seq_q, 0, {out, dout, tensor(kScratch, lse_bytes(s), kWrite)});
+  std::vector<Argument> of_q = with_starts({q, k, v, lse, dout, delta}), of_kv = of_q;
+  of_q.push_back(tensor(results, q_bytes, kWrite));
+  of_kv.push_back(tensor(results + 1, k_bytes, kWrite));
+  of_kv.push_back(tensor(results + 2, v_bytes, kWrite));
+  then("grad_q", s.seq_q, kTensorsQ, std::move(of_q));
+  then("grad_kv", s.seq_k, kTensorsKv, std::move(of_kv));
   if (!status.ok()) return none(kWhat, status.text);
   return made;
 }

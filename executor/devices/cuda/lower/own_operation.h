@@ -22,8 +22,12 @@
 namespace gangway::cuda {
 
 struct OwnOperation {
-  static Result<OwnOperation> attention(Driver& driver, const AttentionShape& shape);
-  static Result<OwnOperation> attention_grad(Driver& driver, const AttentionShape& shape);
+  // `has_starts`: two tensors i32[] behind the operands say at run time where in the sequence the
+  // queries and the keys begin.
+  static Result<OwnOperation> attention(Driver& driver, const AttentionShape& shape,
+                                        bool has_starts = false);
+  static Result<OwnOperation> attention_grad(Driver& driver, const AttentionShape& shape,
+                                             bool has_starts = false);
   static Result<OwnOperation> grouped_matmul(Driver& driver, const GroupedMatmulDesc& desc);
 
   Status run(Driver& driver, At at, std::span<void* const> tensors, void* scratch) const;

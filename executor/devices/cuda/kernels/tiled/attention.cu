@@ -48,10 +48,9 @@ GW_DEVICE void weigh(const QueryTile<W>& tile, const AttentionSize& size, const 
 }
 
 template <class T>
-GW_KERNEL_TEMPLATE void attention(Global<const T> q, Global<const T> k, Global<const T> v,
-                                  Global<T> out, Global<WideOf<T>> lse, AttentionSize size) {
+GW_DEVICE void attend(Global<const T> q, Global<const T> k, Global<const T> v, Global<T> out,
+                      Global<WideOf<T>> lse, const AttentionSize& size, Shared<WideOf<T>> shared) {
   using W = WideOf<T>;
-  GW_DYNAMIC_SHARED(W, shared);
   const QueryTile<W> tile({shared}, size);
   const HeadTile place(size, size.seq_q);
   const int32_t dim = static_cast<int32_t>(size.head_dim), rows = place.rows;
@@ -90,8 +89,27 @@ GW_KERNEL_TEMPLATE void attention(Global<const T> q, Global<const T> k, Global<c
   }
 }
 
+template <class T>
+GW_KERNEL_TEMPLATE void attention(Global<const T> q, Global<const T> k, Global<const T> v,
+                                  Global<T> out, Global<WideOf<T>> lse, AttentionSize size) {
+  GW_DYNAMIC_SHARED(WideOf<T>, shared);
+  attend<T>(q, k, v, out, lse, size, shared);
+}
+
+template <class T>
+GW_KERNEL_TEMPLATE void attention_part(Global<const T> q, Global<const T> k, Global<const T> v,
+                                       Global<T> out, Global<WideOf<T>> lse,
+                                       Global<const int32_t> q_start, Global<const int32_t> k_start,
+                                       AttentionSize size) {
+  GW_DYNAMIC_SHARED(WideOf<T>, shared);
+  attend<T>(q, k, v, out, lse, with_starts(size, q_start, k_start), shared);
+}
+
 GW_KERNEL_TABLE(attention, GW_INSTANCE("attention_f32", attention<float>),
                 GW_INSTANCE("attention_f64", attention<double>),
-                GW_INSTANCE("attention_bf16", attention<bf16>));
+                GW_INSTANCE("attention_bf16", attention<bf16>),
+                GW_INSTANCE("attention_part_f32", attention_part<float>),
+                GW_INSTANCE("attention_part_f64", attention_part<double>),
+                GW_INSTANCE("attention_part_bf16", attention_part<bf16>));
 
 }  // namespace gangway::cuda

@@ -86,18 +86,15 @@ struct GradTile {
   }
 };
 
+// dq of a tile of queries.
 template <class T>
-GW_KERNEL_TEMPLATE void attention_grad_q(Global<const T> q, Global<const T> k, Global<const T> v,
-                                         Global<const WideOf<T>> lse, Global<const T> dout,
-                                         Global<const WideOf<T>> delta, Global<T> dq,
-                                         AttentionSize size) {
+GW_DEVICE void grad_q(const GradInputs<T>& in, Global<T> dq, const AttentionSize& size,
+                      Shared<WideOf<T>> shared) {
   using W = WideOf<T>;
-  GW_DYNAMIC_SHARED(W, shared);
   SharedSpace<W> space{shared};
   const GradTile<T> tile(space, size);
   const Tile<W> sums = space.tile(size.tile, size.head_dim);
   const HeadTile place(size, size.seq_q);
-  const GradInputs<T> in{q, k, v, dout, lse, delta};
   const auto dim = static_cast<int32_t>(size.head_dim);
   tile.load_queries(in, size, place, place.first, place.rows);
   clear_tile(sums, place.rows, dim);
@@ -114,19 +111,16 @@ GW_KERNEL_TEMPLATE void attention_grad_q(Global<const T> q, Global<const T> k, G
              place.rows, dim);
 }
 
+// dk and dv of a tile of keys.
 template <class T>
-GW_KERNEL_TEMPLATE void attention_grad_kv(Global<const T> q, Global<const T> k, Global<const T> v,
-                                          Global<const WideOf<T>> lse, Global<const T> dout,
-                                          Global<const WideOf<T>> delta, Global<T> dk, Global<T> dv,
-                                          AttentionSize size) {
+GW_DEVICE void grad_kv(const GradInputs<T>& in, Global<T> dk, Global<T> dv,
+                       const AttentionSize& size, Shared<WideOf<T>> shared) {
   using W = WideOf<T>;
-  GW_DYNAMIC_SHARED(W, shared);
   SharedSpace<W> space{shared};
   const GradTile<T> tile(space, size);
   const Tile<W> key_sums = space.tile(size.tile, size.head_dim);
   const Tile<W> value_sums = space.tile(size.tile, size.head_dim);
   const HeadTile place(size, size.seq_k);
-  const GradInputs<T> in{q, k, v, dout, lse, delta};
   const auto dim = static_cast<int32_t>(size.head_dim);
   tile.load_keys(in, size, place, place.first, place.rows);
   clear_tile(key_sums, place.rows, dim);
@@ -149,6 +143,46 @@ GW_KERNEL_TEMPLATE void attention_grad_kv(Global<const T> q, Global<const T> k, 
              value_sums, place.rows, dim);
 }
 
+template <class T>
+GW_KERNEL_TEMPLATE void attention_grad_q(Global<const T> q, Global<const T> k, Global<const T> v,
+                                         Global<const WideOf<T>> lse, Global<const T> dout,
+                                         Global<const WideOf<T>> delta, Global<T> dq,
+                                         AttentionSize size) {
+  GW_DYNAMIC_SHARED(WideOf<T>, shared);
+  grad_q<T>({q, k, v, dout, lse, delta}, dq, size, shared);
+}
+
+template <class T>
+GW_KERNEL_TEMPLATE void attention_grad_kv(Global<const T> q, Global<const T> k, Global<const T> v,
+                                          Global<const WideOf<T>> lse, Global<const T> dout,
+                                          Global<const WideOf<T>> delta, Global<T> dk, Global<T> dv,
+                                          AttentionSize size) {
+  GW_DYNAMIC_SHARED(WideOf<T>, shared);
+  grad_kv<T>({q, k, v, dout, lse, delta}, dk, dv, size, shared);
+}
+
+template <class T>
+GW_KERNEL_TEMPLATE void attention_part_grad_q(Global<const T> q, Global<const T> k,
+                                              Global<const T> v, Global<const WideOf<T>> lse,
+                                              Global<const T> dout, Global<const WideOf<T>> delta,
+                                              Global<const int32_t> q_start,
+                                              Global<const int32_t> k_start, Global<T> dq,
+                                              AttentionSize size) {
+  GW_DYNAMIC_SHARED(WideOf<T>, shared);
+  grad_q<T>({q, k, v, dout, lse, delta}, dq, with_starts(size, q_start, k_start), shared);
+}
+
+template <class T>
+GW_KERNEL_TEMPLATE void attention_part_grad_kv(Global<const T> q, Global<const T> k,
+                                               Global<const T> v, Global<const WideOf<T>> lse,
+                                               Global<const T> dout, Global<const WideOf<T>> delta,
+                                               Global<const int32_t> q_start,
+                                               Global<const int32_t> k_start, Global<T> dk,
+                                               Global<T> dv, AttentionSize size) {
+  GW_DYNAMIC_SHARED(WideOf<T>, shared);
+  grad_kv<T>({q, k, v, dout, lse, delta}, dk, dv, with_starts(size, q_start, k_start), shared);
+}
+
 GW_KERNEL_TABLE(attention_grad, GW_INSTANCE("attention_delta_f32", attention_delta<float>),
                 GW_INSTANCE("attention_delta_f64", attention_delta<double>),
                 GW_INSTANCE("attention_delta_bf16", attention_delta<bf16>),
@@ -157,6 +191,12 @@ GW_KERNEL_TABLE(attention_grad, GW_INSTANCE("attention_delta_f32", attention_del
                 GW_INSTANCE("attention_grad_q_bf16", attention_grad_q<bf16>),
                 GW_INSTANCE("attention_grad_kv_f32", attention_grad_kv<float>),
                 GW_INSTANCE("attention_grad_kv_f64", attention_grad_kv<double>),
-                GW_INSTANCE("attention_grad_kv_bf16", attention_grad_kv<bf16>));
+                GW_INSTANCE("attention_grad_kv_bf16", attention_grad_kv<bf16>),
+                GW_INSTANCE("attention_part_grad_q_f32", attention_part_grad_q<float>),
+                GW_INSTANCE("attention_part_grad_q_f64", attention_part_grad_q<double>),
+                GW_INSTANCE("attention_part_grad_q_bf16", attention_part_grad_q<bf16>),
+                GW_INSTANCE("attention_part_grad_kv_f32", attention_part_grad_kv<float>),
+                GW_INSTANCE("attention_part_grad_kv_f64", attention_part_grad_kv<double>),
+                GW_INSTANCE("attention_part_grad_kv_bf16", attention_part_grad_kv<bf16>));
 
 }  // namespace gangway::cuda

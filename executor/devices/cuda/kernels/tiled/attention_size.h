@@ -16,6 +16,7 @@ struct AttentionSize {
   int64_t heads = 0, seq_q = 0, seq_k = 0, head_dim = 0;
   int64_t stride_q = 0, stride_k = 0, stride_v = 0, stride_out = 0;
   int64_t tile = 0;
+  int64_t lead = 0;  // Of causal attention: query i sees keys j <= i + lead.
   double scale = 0;
   bool causal = false;
 };

@@ -31,7 +31,14 @@ struct HeadTile {
 };
 
 GW_DEVICE bool sees(const AttentionSize& size, int64_t query, int64_t key) {
-  return !size.causal || key <= query + size.seq_k - size.seq_q;
+  return !size.causal || key <= query + size.lead;
+}
+
+// As attention to some keys of a sequence: where queries and keys begin is known at run time.
+GW_DEVICE AttentionSize with_starts(AttentionSize size, Global<const int32_t> q_start,
+                                    Global<const int32_t> k_start) {
+  size.lead = int64_t(q_start[0]) - k_start[0];
+  return size;
 }
 
 // Hands out a block's shared memory.

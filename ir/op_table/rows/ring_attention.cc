@@ -1,0 +1,182 @@
+#include "ir/op_table/rows/ring_attention.h"
+
+#include "ir/op_table/rows/composite.h"
+#include "ir/op_table/rows/local_ops.h"
+
+namespace gangway::internal {
+namespace {
+
+constexpr double kNothingSeen = -1e30;  // exp() of it is 0 in every element type.
+
+// A node that is cut along its sequence into `members` parts of `rows` rows.
+class Ring {
+ public:
+  explicit Ring(const LoweringCall& c) : c_(c), rows_(c.inputs[0].dim(1)) {}
+
+  bool is_causal() const { return c_.attrs.flag("causal"); }
+  bool is_striped() const { return is_causal() && rows_ % c_.members == 0; }
+
+  // Dimension `dim` has this member's rows; they become its stripes, and the other way round.
+  Value to_stripes(Value x, int dim) const {
+    return is_striped() ? deal(x, dim, {1, rows_ / c_.members, c_.members}, dim + 2, dim) : x;
+  }
+  Value from_stripes(Value x, int dim) const {
+    return is_striped() ? deal(x, dim, {c_.members, rows_ / c_.members, 1}, dim, dim + 2) : x;
+  }
+
+  // What this member has goes to the next one.
+  Value pass_on(Value x) const {
+    return x.builder().emit1(Op::permute, {x},
+                             {{"axes", c_.axes}, {"to", c_.axes}, {"shift", int64_t{1}}},
+                             Loc::current());
+  }
+
+  // Of attention to the keys that came by `steps` members, i32[]: with starts only where they say
+  // what is seen.
+  Values attend(Op op, Values operands, Value member, Value steps) const {
+    if (is_causal()) {
+      const Value came_round = convert(gt(steps, member), DType::kI32);  // From a later member.
+      if (is_striped()) {
+        operands.push_back(constant_like(member, 0));
+        operands.push_back(came_round);
+      } else {
+        operands.push_back(member * rows_);
+        operands.push_back((member - steps + came_round * c_.members) * rows_);
+      }
+    }
+    return member.builder().emit(op, operands, c_.attrs, Loc::current());
+  }
+
+  // `body` as loop()'s, of each part of the keys but the last: `at` members passed them on.
+  Values rotate(const Values& carries, const Values& invariants, const LoopBody& body) const {
+    return loop(c_.builder, c_.members - 1, carries, invariants, body);
+  }
+  Value last_step() const {
+    return c_.builder.constant(i32(), static_cast<double>(c_.members - 1));
+  }
+
+ private:
+  // x[.., rows, ..] seen as [.., *as, ..], whose dimension `split` is dealt out to the members;
+  // what each gets is joined along `concat`.
+  Value deal(Value x, int dim, const Dims& as, int split, int concat) const {
+    const Dims before = x.type().dims;
+    Dims dims(before.begin(), before.begin() + dim);
+    dims.insert(dims.end(), as.begin(), as.end());
+    dims.insert(dims.end(), before.begin() + dim + 1, before.end());
+    const Value dealt = c_.builder.emit1(Op::all_to_all, {reshape(x, dims)},
+                                         {{"axes", c_.axes},
+                                          {"split_dim", int64_t{split}},
+                                          {"concat_dim", int64_t{concat}},
+                                          {"parts", c_.members},
+                                          {"size", c_.members}},
+                                         Loc::current());
+    return reshape(dealt, before);
+  }
+
+  const LoweringCall& c_;
+  const int64_t rows_;
+};
+
+// Both in the type of lse. The dimensions of a head are apart, so that what scales a head is a
+// broadcast, which fuses.
+struct Attended {
+  Value out;  // [batch, queries, heads, width]
+  Value lse;  // [batch, heads, queries]
+};
+
+Attended merge(const Attended& a, const Attended& b) {
+  const Value top = maximum(a.lse, b.lse);
+  const Value of_a = exp(a.lse - top), of_b = exp(b.lse - top), total = of_a + of_b;
+  const auto share = [&](Value of) {
+    return broadcast_in(transpose(of / total, {0, 2, 1}), a.out.type().dims, {0, 1, 2});
+  };
+  return {a.out * share(of_a) + b.out * share(of_b), log(total) + top};
+}
+
+Attended block(const Ring& ring, const Values& qkv, const Type& out, Value member, Value steps) {
+  const Values part = ring.attend(Op::attention, qkv, member, steps);
+  return {convert(reshape(part[0], out.dims), out.dtype), part[1]};
+}
+
+Values lower_attention(const LoweringCall& c) {
+  const Ring ring(c);
+  const Value q = ring.to_stripes(c.inputs[0], 1), member = member_index(c);
+  const DType wide = accumulator(q.dtype());
+  const int64_t heads = c.attrs.integer("heads");
+  const Type lse{wide, {q.dim(0), heads, q.dim(1)}};
+  const Type out{wide, {q.dim(0), q.dim(1), heads, q.dim(2) / heads}};
+  const Values last =
+      ring.rotate({ring.to_stripes(c.inputs[1], 1), ring.to_stripes(c.inputs[2], 1),
+                   c.builder.constant(out, 0), c.builder.constant(lse, kNothingSeen)},
+                  {q, member}, [&](const Values& now, const Values& fixed, Value steps) -> Values {
+                    const Value k = now[0], v = now[1];
+                    const Value next_k = ring.pass_on(k), next_v = ring.pass_on(v);
+                    const Attended all = merge({now[2], now[3]},
+                                               block(ring, {fixed[0], k, v}, out, fixed[1], steps));
+                    return {next_k, next_v, all.out, all.lse};
+                  });
+  const Attended all =
+      merge({last[2], last[3]}, block(ring, {q, last[0], last[1]}, out, member, ring.last_step()));
+  return {ring.from_stripes(convert(reshape(all.out, q.type().dims), q.dtype()), 1),
+          ring.from_stripes(all.lse, 2)};
+}
+
+// dq, dk and dv, each with the terms of one part of the keys. `now`: k, v, and the three so far;
+// `fixed`: q, out, lse, dout, member.
+Values with_terms(const Ring& ring, const Values& now, const Values& fixed, Value steps) {
+  Values sums =
+      ring.attend(Op::attention_grad, {fixed[0], now[0], now[1], fixed[1], fixed[2], fixed[3]},
+                  fixed[4], steps);
+  for (size_t i = 0; i < sums.size(); ++i)
+    sums[i] = now[i + 2] + convert(sums[i], now[i + 2].dtype());
+  return sums;
+}
+
+Values lower_attention_grad(const LoweringCall& c) {
+  const Ring ring(c);
+  const DType narrow = c.inputs[0].dtype();
+  const Value zeros = c.builder.constant(c.inputs[0].type().with(accumulator(narrow)), 0);
+  const Values fixed = {ring.to_stripes(c.inputs[0], 1), ring.to_stripes(c.inputs[3], 1),
+                        ring.to_stripes(c.inputs[4], 2), ring.to_stripes(c.inputs[5], 1),
+                        member_index(c)};
+  const Values last = ring.rotate(
+      {ring.to_stripes(c.inputs[1], 1), ring.to_stripes(c.inputs[2], 1), zeros, zeros, zeros},
+      fixed, [&](const Values& now, const Values& invariants, Value steps) -> Values {
+        const Value next_k = ring.pass_on(now[0]), next_v = ring.pass_on(now[1]);
+        const Values sums = with_terms(ring, now, invariants, steps);
+        return {next_k, next_v, sums[0], ring.pass_on(sums[1]), ring.pass_on(sums[2])};
+      });
+  const Values sums = with_terms(ring, last, fixed, ring.last_step());
+  // The gradients of keys and values come home with the last pass.
+  const auto result = [&](Value x) { return ring.from_stripes(convert(x, narrow), 1); };
+  return {result(sums[0]), result(ring.pass_on(sums[1])), result(ring.pass_on(sums[2]))};
+}
+
+// `round`: tensors that go round; `striped`: tensors that are dealt out, or come back.
+Cost ring_cost(const OpCall& call, int64_t members, double round, double striped) {
+  const auto n = static_cast<double>(members);
+  const double bytes = static_cast<double>(call.inputs[0].bytes()) / n;
+  const bool causal = call.attrs.flag("causal");
+  return {row(call.op).cost(call).flops / n,
+          bytes * (round * (n - 1) + (causal ? striped * (n - 1) / n : 0))};
+}
+
+}  // namespace
+
+Lowering ring_attention() {
+  return {
+      .name = kRingAttention,
+      .build = lower_attention,
+      .cost = [](const OpCall& call, int64_t members) { return ring_cost(call, members, 2, 4); },
+      .doc = "the sequence cut: keys and values go round, causal rows are dealt out in stripes"};
+}
+
+Lowering ring_attention_grad() {
+  return {
+      .name = kRingAttention,
+      .build = lower_attention_grad,
+      .cost = [](const OpCall& call, int64_t members) { return ring_cost(call, members, 4, 8); },
+      .doc = "the sequence cut: keys, values and their gradients go round"};
+}
+
+}  // namespace gangway::internal

@@ -1,0 +1,39 @@
+// Functions whose ops are cut along factors that take lowerings, and what cuts them: for tests of
+// the lowerings by the reference executor and on devices.
+//
+// Threads: pure functions.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "ir/transforms/pipeline.h"
+
+namespace gangway::numerics {
+
+// Words, rows and features of a language model of one layer, and what cuts each.
+struct VocabularySizes {
+  int64_t words = 12, batch = 4, seq = 3, dim = 6;
+  std::vector<std::string> of_words = {}, of_batch = {};  // Mesh axes, outer first.
+  DType dtype = DType::kF64;
+};
+// "losses" of each row, and the gradients of their mean by "table" and "w"; parameters 2 and 3 are
+// the words and the labels.
+Function vocabulary_model(const Mesh& mesh, const VocabularySizes& sizes, CallContext& context);
+
+struct AttentionSizes {
+  int64_t batch = 2, seq = 8, heads = 2, width = 3;
+  bool causal = true;
+  std::vector<std::string> of_batch = {}, of_seq = {}, of_heads = {};  // Mesh axes, outer first.
+  DType dtype = DType::kF64;
+  int64_t dim() const { return heads * width; }
+};
+// Attention between projections of x, and the gradients of a loss of it.
+Function attention_layer(const Mesh& mesh, const AttentionSizes& sizes, CallContext& context);
+// Two residual layers of it, one body.
+Function attention_layers(const Mesh& mesh, const AttentionSizes& sizes, CallContext& context);
+
+// The names of all ops, those of bodies too, each body once for every node that names it.
+std::vector<std::string> op_names(const Function& function);
+
+}  // namespace gangway::numerics

@@ -1,0 +1,153 @@
+// Attention over a sequence that is cut over devices equals the whole, with its gradient, and every
+// device does the same work.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <random>
+
+#include "ir/build/builder.h"
+#include "ir/build/ops.h"
+#include "ir/text/text.h"
+#include "runtime/base/error.h"
+#include "tests/interpret/interpret.h"
+#include "tests/numerics/lowered_functions.h"
+#include "tests/numerics/sharded_literals.h"
+#include "tests/support/random_batch_graph.h"
+#include "tests/support/seed.h"
+
+namespace gangway::numerics {
+namespace {
+
+TEST(RingAttention, EqualsTheWholeFunctionOverAnyMesh) {
+  const uint64_t seed = ::gangway::testing::test_seed();
+  const std::vector<Mesh> meshes = {{{{"a", 2}}},           {{{"a", 3}}},
+                                    {{{"a", 4}}},           {{{"a", 2}, {"b", 2}}},
+                                    {{{"a", 2}, {"b", 3}}}, {{{"a", 2}, {"b", 2}, {"c", 2}}}};
+  int rings = 0, stripes = 0;
+  for (uint64_t n = 0; n < 90; ++n) {
+    std::mt19937_64 random(seed + n);
+    const Mesh& mesh = meshes[n % meshes.size()];
+    AttentionSizes sizes{.batch = 1, .heads = 1, .causal = random() % 3 != 0};
+    int64_t parts = 1;
+    for (const MeshAxis& axis : mesh.axes) {
+      switch (random() % 5) {
+        case 0: sizes.of_batch.push_back(axis.name), sizes.batch *= axis.size; break;
+        case 1: sizes.of_heads.push_back(axis.name), sizes.heads *= axis.size; break;
+        default: sizes.of_seq.push_back(axis.name), parts *= axis.size;
+      }
+    }
+    std::ranges::shuffle(sizes.of_seq, random);
+    const bool striped = random() % 2 == 0;
+    sizes.seq = parts * (striped ? parts : parts + 1);
+    CallContext context;
+    const Function function = attention_layer(mesh, sizes, context);
+    SCOPED_TRACE(cat("GW_TEST_SEED=", seed + n, "\n", print(function, {.locations = false})));
+    const std::vector<Literal> arguments = ::gangway::testing::random_arguments(random, function);
+    const Compiled compiled = compile_function(function, context);
+    const std::vector<std::string> names = op_names(*compiled.local.function);
+    EXPECT_EQ(std::ranges::count(names, "all_gather"), 0);
+    EXPECT_EQ(std::ranges::count(names, "scan"), parts > 1 ? 2 : 0);
+    EXPECT_EQ(std::ranges::count(names, "all_to_all") > 0, parts > 1 && striped && sizes.causal);
+    rings += parts > 1 ? 1 : 0;
+    stripes += std::ranges::count(names, "all_to_all") > 0 ? 1 : 0;
+    ASSERT_LT(relative_difference(interpret_compiled(compiled, arguments),
+                                  interpret(function, arguments)),
+              1e-12)
+        << print(*compiled.local.function, {.locations = false});
+  }
+  EXPECT_GT(rings, 60);
+  EXPECT_GT(stripes, 15);
+}
+
+TEST(RingAttention, EqualsTheWholeFunctionInTheBodyOfAScan) {
+  const Mesh mesh{{{"data", 2}, {"context", 2}, {"model", 2}}};
+  for (const bool causal : {false, true}) {
+    const AttentionSizes sizes{
+        .causal = causal, .of_batch = {"data"}, .of_seq = {"context"}, .of_heads = {"model"}};
+    CallContext context;
+    const Function function = attention_layers(mesh, sizes, context);
+    std::mt19937_64 random(::gangway::testing::test_seed());
+    const std::vector<Literal> arguments = ::gangway::testing::random_arguments(random, function);
+    const Compiled compiled = compile_function(function, context);
+    const std::vector<std::string> names = op_names(*compiled.local.function);
+    EXPECT_EQ(std::ranges::count(names, "scan"), 4) << "forward and back, a ring in each";
+    EXPECT_EQ(std::ranges::count(names, "attention"), 2);
+    ASSERT_LT(relative_difference(interpret_compiled(compiled, arguments),
+                                  interpret(function, arguments)),
+              1e-12)
+        << print(*compiled.local.function, {.locations = false});
+  }
+}
+
+TEST(RingAttention, EveryDeviceDoesTheSameWork) {
+  for (int64_t devices : {2, 4, 8}) {
+    const Mesh mesh{{{"context", devices}}};
+    const AttentionSizes sizes{
+        .batch = 1, .seq = 24 * devices, .heads = 1, .width = 1, .of_seq = {"context"}};
+    CallContext context;
+    const Function function = attention_layer(mesh, sizes, context);
+    std::mt19937_64 random(::gangway::testing::test_seed());
+    std::vector<double> flops(static_cast<size_t>(devices), 0);
+    const Compiled compiled = compile_function(function, context);
+    interpret_local(*compiled.local.function,
+                    cut(mesh, compiled.parameter_shardings,
+                        ::gangway::testing::random_arguments(random, function)),
+                    {.attention_flops = &flops});
+    const auto [least, most] = std::ranges::minmax(flops);
+    EXPECT_LE(most, 1.1 * least) << "on " << devices << " devices";
+    // Forward 2 and backward 5 products of the pairs that a causal query sees.
+    const double pairs = static_cast<double>(sizes.seq * (sizes.seq + 1) / 2);
+    double all = 0;
+    for (double of_device : flops) all += of_device;
+    EXPECT_EQ(all, pairs * 2 * 7);
+  }
+}
+
+TEST(RingAttention, TheGraphIsOfOneSizeForAnyNumberOfDevices) {
+  std::vector<std::vector<std::string>> of_devices;
+  for (int64_t devices : {2, 8}) {
+    const AttentionSizes sizes{.seq = 64, .of_seq = {"context"}};
+    CallContext context;
+    const Function function = attention_layer({{{"context", devices}}}, sizes, context);
+    of_devices.push_back(op_names(*compile_function(function, context).local.function));
+  }
+  EXPECT_EQ(of_devices[0], of_devices[1]);
+}
+
+// What each device sends in attention of x to itself.
+std::vector<int64_t> bytes_sent(int64_t devices, bool causal, const Type& x_type) {
+  const Mesh mesh{{{"context", devices}}};
+  Builder b("attention", mesh);
+  const Value x = b.parameter("x", x_type, {{"context", shard(1)}});
+  b.result("y", attention(x, x, x, {.heads = 2, .causal = causal}));
+  const Function function = b.build();
+  const Compiled compiled =
+      compile_function(function, {.result_placements = {{{"context", shard(1)}}}});
+  std::mt19937_64 random(::gangway::testing::test_seed());
+  std::vector<Traffic> traffic;
+  interpret_local(*compiled.local.function,
+                  cut(mesh, compiled.parameter_shardings,
+                      ::gangway::testing::random_arguments(random, function)),
+                  {.traffic = &traffic});
+  std::vector<int64_t> sent(static_cast<size_t>(devices), 0);
+  for (const Traffic& one : traffic) {
+    for (size_t d = 0; d < sent.size(); ++d) sent[d] += one.sent[d];
+  }
+  return sent;
+}
+
+TEST(RingAttention, SendsKeysAndValuesRoundOnce) {
+  for (int64_t n : {2, 4}) {
+    const Type x{DType::kF64, {3, n * n * 2, 6}};
+    const int64_t part = x.bytes() / n;
+    const std::vector<int64_t> round(static_cast<size_t>(n), 2 * part * (n - 1));
+    EXPECT_EQ(bytes_sent(n, false, x), round);
+    // The stripes of q, k and v, and those of y back; nobody reads lse.
+    const std::vector<int64_t> striped(static_cast<size_t>(n),
+                                       2 * part * (n - 1) + 4 * part * (n - 1) / n);
+    EXPECT_EQ(bytes_sent(n, true, x), striped);
+  }
+}
+
+}  // namespace
+}  // namespace gangway::numerics
