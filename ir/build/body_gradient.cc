@@ -142,6 +142,7 @@ bool is_cheap(Op op) {
   switch (static_cast<int>(op)) {
     case static_cast<int>(Op::constant):
     case static_cast<int>(Op::iota):
+    case static_cast<int>(Op::table):
     case static_cast<int>(Op::broadcast):
     case static_cast<int>(Op::reshape):
     case static_cast<int>(Op::transpose):

@@ -1,24 +1,43 @@
 #include "ir/build/initializer.h"
 
 #include <algorithm>
+#include <array>
+#include <numeric>
+#include <optional>
 #include <utility>
+#include <vector>
 
 #include "ir/build/ops.h"
+#include "ir/build/scan.h"
+#include "ir/types/limits.h"
 #include "ir/verify/verify_internal.h"
 #include "runtime/base/hash.h"
 
 namespace gangway {
 namespace {
 
-Value key_of(Builder& builder, const std::string& state, uint64_t seed, Loc loc) {
+std::array<int32_t, 2> key_words(const std::string& state, uint64_t seed) {
   Hasher hasher;
   hasher.add(state);
   hasher.add(seed);
-  Hash128 hash = hasher.finish();
-  auto half = [&](uint64_t word) {
-    return builder.constant(i32({1}), static_cast<int32_t>(word >> 32), loc);
-  };
-  return concat({half(hash.high), half(hash.low)}, 0, loc);
+  const Hash128 hash = hasher.finish();
+  return {static_cast<int32_t>(hash.high >> 32), static_cast<int32_t>(hash.low >> 32)};
+}
+
+Value key_of(Builder& builder, const std::string& state, uint64_t seed, Loc loc) {
+  const auto words = key_words(state, seed);
+  auto half = [&](int32_t word) { return builder.constant(i32({1}), word, loc); };
+  return concat({half(words[0]), half(words[1])}, 0, loc);
+}
+
+// Those of a stack's layers by their own names: i32[count, 2].
+Value keys_of_layers(Builder& builder, const std::string& state, const StackedLayers& stacked,
+                     uint64_t seed, Loc loc) {
+  std::vector<int32_t> words;
+  for (int64_t row = 0; row < stacked.count; ++row) {
+    for (int32_t word : key_words(layer_name(state, stacked, row), seed)) words.push_back(word);
+  }
+  return reshape(table(builder, words, loc), {stacked.count, 2}, loc);
 }
 
 // Removes the first `count` nodes, which nothing uses: their results are values 0 .. count - 1.
@@ -36,37 +55,130 @@ void drop_first(Function& function, uint32_t count) {
   for (ValueId& result : function.results) result -= count;
 }
 
-bool uses_first(const Function& function, uint32_t count) {
-  auto is_first = [count](ValueId id) { return id < count; };
+// Whether a node behind the first `nodes` reads one of the first `values`, or a result is one.
+bool uses_first(const Function& function, uint32_t nodes, uint32_t values) {
+  auto is_first = [values](ValueId id) { return id < values; };
   if (std::ranges::any_of(function.results, is_first)) return true;
-  return std::any_of(function.nodes.begin() + count, function.nodes.end(),
+  return std::any_of(function.nodes.begin() + nodes, function.nodes.end(),
                      [&](const Node& node) { return std::ranges::any_of(node.inputs, is_first); });
 }
 
+class InitializerTrace {
+ public:
+  InitializerTrace(const StateSpec& spec, const std::string& state, uint64_t seed, const Mesh& mesh,
+                   Loc loc)
+      : spec_(spec),
+        state_(state),
+        what_("state " + internal::shown(state)),
+        seed_(seed),
+        mesh_(mesh),
+        loc_(loc) {}
+
+  Function run() const {
+    require_valid();
+    if (!spec_.stacked) return whole();
+    std::optional<Function> by_layer = layer_by_layer();
+    return by_layer ? std::move(*by_layer) : repeated();
+  }
+
+ private:
+  [[noreturn]] void refuse(const std::string& message) const {
+    throw Error(ErrorKind::kInvalid, cat(what_, ": ", message), {.at = to_string(loc_)});
+  }
+
+  void require_valid() const {
+    GW_REQUIRE(spec_.init != nullptr, what_, ": the initialiser is missing");
+    if (auto wrong = internal::type_mistake(spec_.type)) refuse(*wrong);
+    if (!spec_.stacked) return;
+    const int64_t count = spec_.stacked->count, most = static_cast<int64_t>(kAttrIntsMax) / 2;
+    if (count < 1 || count > most) {
+      refuse(cat("it stacks ", count, " layers: expected 1 to ", most));
+    }
+    if (spec_.type.rank() == 0 || spec_.type.dims[0] != count) {
+      refuse(cat("it stacks ", count, " layers, one a row: got ", internal::spell(spec_.type)));
+    }
+  }
+
+  // The first value of a whole state, or of a layer.
+  Value first_value(Builder& builder, Value key) const {
+    const Type type = layer_type(spec_);
+    Value value = spec_.init(builder, key, type);
+    if (!value || &value.builder() != &builder || value.type() != type) {
+      refuse(cat("the initialiser must return a value of its builder: expected ",
+                 internal::spell(type), ", got ",
+                 value ? internal::spell(value.type()) : "nothing"));
+    }
+    return value;
+  }
+
+  Function whole() const {
+    Builder builder("init", mesh_);
+    Value key = key_of(builder, state_, seed_, loc_);
+    const auto key_nodes = static_cast<uint32_t>(builder.function().nodes.size());
+    return finish(builder, first_value(builder, key), key_nodes);
+  }
+
+  // Nothing where layers do not use their keys.
+  std::optional<Function> layer_by_layer() const {
+    Builder builder("init", mesh_);
+    const ScanOperands operands{
+        .length = spec_.stacked->count,
+        .stacked = keys_of_layers(builder, state_, *spec_.stacked, seed_, loc_),
+        .name = "init.layer"};
+    bool uses_key = false;
+    Value value = scan(
+                      builder, operands,
+                      [&](const ScanStep& at) -> Scanned {
+                        Value first = first_value(at.builder, at.slices);
+                        uses_key =
+                            uses_first(at.builder.function(), 0, at.slices.leaf().id() + 1) ||
+                            first.id() == at.slices.leaf().id();
+                        return {.stacked = first};
+                      },
+                      loc_)
+                      .stacked;
+    if (!uses_key) return std::nullopt;
+    builder.result("value", value, loc_);
+    return builder.build();
+  }
+
+  // Layers that all begin alike.
+  Function repeated() const {
+    Builder builder("init", mesh_);
+    Value key = key_of(builder, state_, seed_, loc_);
+    const auto key_nodes = static_cast<uint32_t>(builder.function().nodes.size());
+    Value layer = first_value(builder, key);
+    std::vector<int64_t> map(static_cast<size_t>(layer.rank()));
+    std::iota(map.begin(), map.end(), int64_t{1});
+    return finish(builder, broadcast_in(layer, spec_.type.dims, map, loc_), key_nodes);
+  }
+
+  Function finish(Builder& builder, Value value, uint32_t key_nodes) const {
+    builder.result("value", value, loc_);
+    Function function = builder.build();
+    if (!uses_first(function, key_nodes, key_nodes)) drop_first(function, key_nodes);
+    return function;
+  }
+
+  const StateSpec& spec_;
+  const std::string& state_;
+  const std::string what_;
+  const uint64_t seed_;
+  const Mesh& mesh_;
+  const Loc loc_;
+};
+
 }  // namespace
+
+Type layer_type(const StateSpec& spec) {
+  Type type = spec.type;
+  if (spec.stacked && type.rank() > 0) type.dims.erase(type.dims.begin());
+  return type;
+}
 
 Function trace_initializer(const StateSpec& spec, const std::string& state, uint64_t seed,
                            const Mesh& mesh, Loc loc) {
-  std::string what = "state " + internal::shown(state);
-  GW_REQUIRE(spec.init != nullptr, what, ": the initialiser is missing");
-  if (auto wrong = internal::type_mistake(spec.type)) {
-    throw Error(ErrorKind::kInvalid, cat(what, ": ", *wrong), {.at = to_string(loc)});
-  }
-  Builder builder("init", mesh);
-  Value key = key_of(builder, state, seed, loc);
-  uint32_t key_nodes = static_cast<uint32_t>(builder.function().nodes.size());
-  Value value = spec.init(builder, key, spec.type);
-  if (!value || &value.builder() != &builder || value.type() != spec.type) {
-    throw Error(ErrorKind::kInvalid,
-                cat(what, ": the initialiser must return a value of its builder: expected ",
-                    internal::spell(spec.type), ", got ",
-                    value ? internal::spell(value.type()) : "nothing"),
-                {.at = to_string(loc)});
-  }
-  builder.result("value", value, loc);
-  Function function = builder.build();
-  if (!uses_first(function, key_nodes)) drop_first(function, key_nodes);
-  return function;
+  return InitializerTrace(spec, state, seed, mesh, loc).run();
 }
 
 StateSpec zeros(Type type, Loc loc) { return filled(std::move(type), 0.0, loc); }
@@ -81,6 +193,24 @@ StateSpec normal(Type type, double stddev, Loc loc) {
   return {std::move(type), [stddev, loc](Builder&, Value key, const Type& of) {
             return Operand(random_normal(key, of, loc), loc) * Operand(stddev, loc);
           }};
+}
+
+StateSpec zeros_like(const StateSpec& spec, Loc loc) {
+  StateSpec like = zeros(spec.type, loc);
+  like.stacked = spec.stacked;
+  return like;
+}
+
+StateTree stacked(const StateTree& layer, int64_t count, int64_t first) {
+  return layer.map([&](const std::string& name, const StateSpec& spec) {
+    GW_REQUIRE(!spec.stacked, "stacked: \"", name, "\" is a stack of layers already");
+    const auto components = name.empty() ? 0 : std::ranges::count(name, '.') + 1;
+    StateSpec stack = spec;
+    stack.type.dims.insert(stack.type.dims.begin(), count);
+    stack.stacked = StackedLayers{
+        .first = first, .count = count, .name_tail = static_cast<uint32_t>(components)};
+    return stack;
+  });
 }
 
 }  // namespace gangway

@@ -62,7 +62,8 @@ Value operator-(Operand x);
 // Shape.
 Value constant_like(Value x, double value, GW_LOC);  // x's type, filled.
 Value iota(Builder& builder, Type type, int axis, GW_LOC);
-Value broadcast_to(Value x, Dims dims, GW_LOC);  // NumPy rules.
+Value table(Builder& builder, const std::vector<int32_t>& values, GW_LOC);  // i32[n]
+Value broadcast_to(Value x, Dims dims, GW_LOC);                             // NumPy rules.
 // Dimension i of x becomes dimension map[i] of the result (stretched where its size is 1); the
 // others are new.
 Value broadcast_in(Value x, Dims dims, std::vector<int64_t> map, GW_LOC);

@@ -25,6 +25,11 @@ Value iota(Builder& builder, Type type, int axis, Loc loc) {
                        {{"dims", type.dims}, {"dtype", type.dtype}, {"axis", int64_t{axis}}}, loc);
 }
 
+Value table(Builder& builder, const std::vector<int32_t>& values, Loc loc) {
+  return builder.emit1(Op::table, {},
+                       {{"values", std::vector<int64_t>(values.begin(), values.end())}}, loc);
+}
+
 Value broadcast_to(Value x, Dims dims, Loc loc) {
   if (x.type().dims == dims) return x;
   int64_t extra = static_cast<int64_t>(dims.size()) - x.rank();

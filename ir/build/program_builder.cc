@@ -14,6 +14,22 @@ namespace {
 
 LocEntry entry(Loc loc) { return {.file = loc.file, .line = loc.line}; }
 
+// What is said of the dimensions of a layer, of those of a stack of layers.
+AxisPlacements on_stack(AxisPlacements placements) {
+  for (auto& [axis, placement] : placements) {
+    if (placement.kind == PlacementKind::kShard) ++placement.dim;
+  }
+  return placements;
+}
+
+// The inverse.
+AxisPlacements of_layer(AxisPlacements placements) {
+  for (auto& [axis, placement] : placements) {
+    if (placement.kind == PlacementKind::kShard) --placement.dim;
+  }
+  return placements;
+}
+
 }  // namespace
 
 struct ProgramBuilder::Impl {
@@ -41,6 +57,7 @@ struct ProgramBuilder::Impl {
   std::map<uint32_t, Loc> updates;  // By the state's node: where it is updated.
   std::vector<Edge> open;           // Results whose placements nobody said yet.
   std::map<Hash128, uint32_t> initializers;
+  std::map<uint32_t, StateSpec> specs;  // By node.
   std::vector<Mistake> mistakes;
   Loc first_loc;
 
@@ -93,6 +110,12 @@ struct ProgramBuilder::Impl {
     return value;
   }
 
+  // The node that the implicit call sees as this value; kNone for any other value.
+  uint32_t node_of(Value value) const {
+    const auto found = nodes_of_values.find(is_traced(value) ? value.id() : kNone);
+    return found != nodes_of_values.end() ? found->second : kNone;
+  }
+
   const AxisPlacements& placements_of(Value argument) const {
     return program.nodes[nodes_of_values.at(argument.id())].placements[0];
   }
@@ -120,12 +143,27 @@ struct ProgramBuilder::Impl {
   uint32_t add_state(uint32_t slice, const std::string& name, const StateSpec& spec,
                      AxisPlacements placements, Loc loc) {
     uint32_t function = add_initializer(name, spec, slice, loc);
-    uint32_t id = begin(NodeKind::kState, slice, name, spec.type, std::move(placements), loc);
-    program.nodes[id].function = function;
+    uint32_t id =
+        begin(NodeKind::kState, slice, name, layer_type(spec), std::move(placements), loc);
+    ProgramNode& node = program.nodes[id];
+    node.function = function;
+    if (spec.stacked) {
+      node.stacked = spec.stacked;
+      node.types[0] = spec.type;
+      node.placements[0] = on_stack(std::move(node.placements[0]));
+    }
+    specs.emplace(id, spec);
     return id;
   }
 
-  bool is_traced(Value value) { return value && &value.builder() == &main; }
+  // Null where there is no such state.
+  const StateSpec* spec_of(std::string_view name) const {
+    const uint32_t node = program.find(NodeKind::kState, name);
+    const auto found = specs.find(node);
+    return found == specs.end() ? nullptr : &found->second;
+  }
+
+  bool is_traced(Value value) const { return value && &value.builder() == &main; }
 
   void add_main_call() {
     if (arguments.empty() && results.empty()) return;
@@ -265,8 +303,7 @@ void ProgramBuilder::Impl::settle_placements() {
 }
 
 void ProgramBuilder::Impl::update(Value state, Value next, Loc loc) {
-  auto found = nodes_of_values.find(is_traced(state) ? state.id() : kNone);
-  uint32_t node = found != nodes_of_values.end() ? found->second : kNone;
+  const uint32_t node = node_of(state);
   if (node == kNone || program.nodes[node].kind != NodeKind::kState) {
     return mistake("update: the first argument is not a state: expected what state() gave", loc);
   }
@@ -320,20 +357,29 @@ Tree ProgramBuilder::state(const std::string& name, const StateTree& specs,
 }
 
 std::vector<PlacementRule> ProgramBuilder::like(Value state) const {
-  const auto found = impl_->nodes_of_values.find(impl_->is_traced(state) ? state.id() : kNone);
-  GW_REQUIRE(found != impl_->nodes_of_values.end(),
+  const uint32_t node = impl_->node_of(state);
+  GW_REQUIRE(node != kNone,
              "like: expected what state(), input() or source() of this program gave");
-  const auto at = std::ranges::find(impl_->arguments, found->second, &Edge::node);
+  const auto at = std::ranges::find(impl_->arguments, node, &Edge::node);
   const Parameter& said =
       impl_->main.function().parameters[static_cast<size_t>(at - impl_->arguments.begin())];
+  const bool is_stacked = impl_->program.nodes[node].stacked.has_value();
+  const AxisPlacements placements = is_stacked ? of_layer(said.placements) : said.placements;
   std::vector<PlacementRule> rules;
-  for (size_t i = 0; i < said.placements.size(); ++i) {
+  for (size_t i = 0; i < placements.size(); ++i) {
     const int priority = said.priorities.empty() ? 0 : said.priorities[i];
     auto same = std::ranges::find(rules, priority, &PlacementRule::priority);
     if (same == rules.end()) same = rules.insert(rules.end(), {"*", {}, priority});
-    same->placements.push_back(said.placements[i]);
+    same->placements.push_back(placements[i]);
   }
   return rules;
+}
+
+const StateSpec& ProgramBuilder::spec_of(Value state) const {
+  const auto found = impl_->specs.find(impl_->node_of(state));
+  GW_REQUIRE(found != impl_->specs.end(), "program ", internal::shown(impl_->program.name),
+             ": spec_of: this is not a state: expected what state() gave");
+  return found->second;
 }
 
 Value ProgramBuilder::shard(Value value, const AxisPlacements& placements, int priority, Loc loc) {
@@ -345,9 +391,12 @@ Tree ProgramBuilder::shard_all(const std::string& name, const Tree& values,
   RuleMatcher matcher(rules);
   Tree placed = values.map(
       [&](const std::string& full_name, Value value) {
+        const StateSpec* spec = impl_->spec_of(full_name);
+        const bool is_stacked = spec != nullptr && spec->stacked && spec->type == value.type();
         for (const PlacementRule* rule : matcher.matching(full_name)) {
-          if (!rule->placements.empty())
-            value = shard(value, rule->placements, rule->priority, loc);
+          if (rule->placements.empty()) continue;
+          value = shard(value, is_stacked ? on_stack(rule->placements) : rule->placements,
+                        rule->priority, loc);
         }
         return value;
       },

@@ -25,6 +25,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -37,16 +38,30 @@ namespace gangway {
 // How a state begins: a type and an initialiser that runs on its devices.
 struct StateSpec {
   Type type;
-  // Traces the first value; key: i32[2] is unique to the state's name and the program's seed.
+  // Traces the first value; key: i32[2] is unique to the state's name and the program's seed. Of
+  // stacked layers it traces the first value of one, whose key is that of the layer's own name: a
+  // stack begins as so many states would.
   std::function<Value(Builder&, Value key, const Type&)> init;
+  // Of equal layers: `type` has a row for each.
+  std::optional<StackedLayers> stacked = {};
 };
 StateSpec zeros(Type type, Loc loc = Loc::current());
 StateSpec filled(Type type, double value, Loc loc = Loc::current());
 StateSpec normal(Type type, double stddev, Loc loc = Loc::current());
+// Of the type, and stacked as, another one, as a moment is of its parameter.
+StateSpec zeros_like(const StateSpec& spec, Loc loc = Loc::current());
+// Of the state, or of one of the layers that it stacks.
+Type layer_type(const StateSpec& spec);
 using StateTree = TreeOf<StateSpec>;
 
+// The specs of `count` equal layers as one: each leaf T[...] becomes T[count, ...], for scan() to
+// go over. Row i is layer first + i. Files hold layers apart, as other tools expect them: below a
+// state "params.layers", "params.layers.attn.q" is stored as "params.layers.0.attn.q" and so on.
+StateTree stacked(const StateTree& layer, int64_t count, int64_t first = 0);
+
 // Placements by glob on a value's full name: of each priority the first rule that matches applies,
-// and they name different axes. A pattern that matches nothing is an error.
+// and they name different axes. A pattern that matches nothing is an error. Of stacked layers the
+// name is that of the stack, and dimensions are those of one layer: shard(0) cuts dimension 1.
 //
 // Example:
 //   PlacementRule experts{"*.up|*.down", {{"expert", shard(0)}}};
@@ -76,6 +91,7 @@ class ProgramBuilder {
 
   // Tracing: values of the implicit call on slice "main".
   Builder& builder();
+  // A state, or a tree of them; placements are on dimensions of one layer where it is stacked.
   Value state(const std::string& name, const StateSpec& spec, AxisPlacements placements = {},
               Loc loc = Loc::current());
   Tree state(const std::string& name, const StateTree& specs,
@@ -86,8 +102,11 @@ class ProgramBuilder {
               Loc loc = Loc::current());
   Value source(const std::string& name, SourceSpec spec, Type type, AxisPlacements placements = {},
                Loc loc = Loc::current());
+  // The spec of what state() gave.
+  const StateSpec& spec_of(Value state) const;
   // As Builder::shard(); and on each value of a tree what the rules say of its full name, which
-  // begins with `name`: gradients under the name of their parameters take the same rules.
+  // begins with `name`: gradients under the name of their parameters take the same rules, on
+  // dimensions of one layer where the state of that name is stacked.
   Value shard(Value value, const AxisPlacements& placements, int priority = 0,
               Loc loc = Loc::current());
   Tree shard_all(const std::string& name, const Tree& values,

@@ -1,12 +1,15 @@
 #include "ir/graph/program.h"
 
+#include "runtime/base/cat.h"
+
 namespace gangway {
 namespace {
 
 bool same_node(const ProgramNode& a, const ProgramNode& b) {
   return a.kind == b.kind && a.name == b.name && a.slice == b.slice && a.function == b.function &&
          a.inputs == b.inputs && a.updates == b.updates && a.types == b.types &&
-         a.placements == b.placements && a.attrs == b.attrs && a.firing == b.firing;
+         a.placements == b.placements && a.attrs == b.attrs && a.stacked == b.stacked &&
+         a.firing == b.firing;
 }
 
 bool same_function(const std::shared_ptr<const Function>& a,
@@ -38,6 +41,15 @@ const char* to_string(FiringKind kind) {
     case FiringKind::kBounded: return "bounded";
   }
   return "unknown";
+}
+
+std::string layer_name(std::string_view state, const StackedLayers& stacked, int64_t row) {
+  size_t at = state.size();  // Where the tail begins, with its dot.
+  for (uint32_t i = 0; i < stacked.name_tail && at > 0; ++i) {
+    const size_t dot = state.rfind('.', at - 1);
+    at = dot == std::string_view::npos ? 0 : dot;
+  }
+  return cat(state.substr(0, at), ".", stacked.first + row, state.substr(at));
 }
 
 uint32_t Program::find(NodeKind kind, std::string_view node_name) const {

@@ -12,12 +12,15 @@
 //    functions and of slices. A call's function is over the mesh of the call's slice.
 //  - A state is updated at most once a run, by a call on the slice where it lives.
 //  - A source's `attrs` hold its kind as the string "kind".
+//  - A state with `stacked` has as many rows as layers, and a component of its name stays in front
+//    of the layer's number.
 //
 // Threads: a value, immutable once built.
 #pragma once
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -64,6 +67,17 @@ struct StateUpdate {
   friend bool operator==(const StateUpdate&, const StateUpdate&) = default;
 };
 
+// A state that holds equal layers, one a row of dimension 0. To files and other tools each layer is
+// a tensor of its own, with its number in front of the last `name_tail` components of the state's
+// name: rows of "params.layers.attn.q" are "params.layers.<number>.attn.q" for a name_tail of 2.
+struct StackedLayers {
+  int64_t first = 0;  // The number of row 0.
+  int64_t count = 0;  // Rows.
+  uint32_t name_tail = 0;
+  friend bool operator==(const StackedLayers&, const StackedLayers&) = default;
+};
+std::string layer_name(std::string_view state, const StackedLayers& stacked, int64_t row);
+
 struct ProgramNode {
   NodeKind kind = NodeKind::kCall;
   std::string name;
@@ -74,6 +88,7 @@ struct ProgramNode {
   std::vector<Type> types;                 // Of its results, global.
   std::vector<AxisPlacements> placements;  // As many as types.
   Attrs attrs;                             // kSource: its configuration.
+  std::optional<StackedLayers> stacked;    // kState only.
   FiringRule firing;
   LocEntry loc;
 };

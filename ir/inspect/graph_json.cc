@@ -125,6 +125,11 @@ Json node(const Program& p, uint32_t id) {
   json["types"] = list(node.types, [](const Type& type) { return to_string(type); });
   json["placements"] = list(node.placements, placements);
   json["attrs"] = attrs(node.attrs);
+  if (node.stacked) {
+    json["stacked"] = {{"first", node.stacked->first},
+                       {"count", node.stacked->count},
+                       {"first_name", layer_name(node.name, *node.stacked, 0)}};
+  }
   const bool known = !node.loc.file.empty();
   json["line"] = known ? to_string(Loc{node.loc.file.c_str(), node.loc.line}) : "";
   return json;

@@ -141,6 +141,10 @@ void write_node(const Program& program, uint32_t id, std::string& out) {
     lines.push_back(to_string(node.types[r]));
     if (!node.placements[r].empty()) lines.back() += " " + print_placements(node.placements[r]);
   }
+  if (node.stacked) {
+    lines.push_back(
+        cat(node.stacked->count, " layers from ", layer_name(node.name, *node.stacked, 0)));
+  }
   if (!node.loc.file.empty()) lines.push_back(to_string(Loc{node.loc.file.c_str(), node.loc.line}));
   out += cat("  p", id, " [label=", label(lines), ", ", style_of(node.kind), "];\n");
   for (const Edge& edge : node.inputs) out += cat("  p", edge.node, " -> p", id, ";\n");

@@ -73,6 +73,7 @@ class ProgramParser {
       do parse_result(node);
       while (accept_punct(lexer_, ","));
     }
+    if (accept_word(lexer_, "stacked")) node.stacked = parse_stacked();
     if (accept_word(lexer_, "with")) node.attrs = parse_attrs(lexer_);
     if (accept_word(lexer_, "updates")) {
       expect_punct(lexer_, "{");
@@ -121,6 +122,19 @@ class ProgramParser {
     expect_punct(lexer_, ":");
     update.result = static_cast<uint32_t>(parse_int_at_most(lexer_, "a result", kResultsMax));
     node.updates.push_back(update);
+  }
+
+  StackedLayers parse_stacked() {
+    StackedLayers stacked;
+    expect_punct(lexer_, "(");
+    stacked.first = parse_int(lexer_, "the number of the first layer");
+    expect_punct(lexer_, ",");
+    stacked.count = parse_int(lexer_, "a number of layers");
+    expect_punct(lexer_, ",");
+    stacked.name_tail =
+        static_cast<uint32_t>(parse_int_at_most(lexer_, "components of the name", kNameBytesMax));
+    expect_punct(lexer_, ")");
+    return stacked;
   }
 
   FiringRule parse_firing() {

@@ -49,6 +49,10 @@ class ProgramPrinter {
         text_ += " " + print_placements(node.placements[r]);
       }
     }
+    if (node.stacked) {
+      text_ += cat(" stacked(", node.stacked->first, ", ", node.stacked->count, ", ",
+                   node.stacked->name_tail, ")");
+    }
     if (node.attrs.size() > 0) text_ += " with " + print_attrs(node.attrs);
     print_updates(node);
     print_firing(node.firing);

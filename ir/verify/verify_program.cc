@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <map>
 #include <utility>
 
@@ -208,6 +209,7 @@ class ProgramVerifier {
     if (node.kind != NodeKind::kSource && node.attrs.size() > 0) {
       add(id, "only sources have attributes");
     }
+    if (node.kind != NodeKind::kState && node.stacked) add(id, "only states are stacked");
     if (node.kind != NodeKind::kCall) {
       expect_count(id, "operands", has_operand ? 1 : 0, node.inputs.size());
       expect_count(id, "results", 1, node.types.size());
@@ -246,6 +248,28 @@ class ProgramVerifier {
       add(id, cat("the initialiser ", shown(init.name), " makes ", spell(made), ": expected ",
                   spell(node.types[0])));
     }
+    if (node.stacked) check_stacked(id, node);
+  }
+
+  void check_stacked(uint32_t id, const ProgramNode& node) {
+    const StackedLayers& layers = *node.stacked;
+    const Type& type = node.types[0];
+    if (type.rank() == 0 || type.dims[0] != layers.count) {
+      add(id, cat("stacks ", layers.count, " layers, one a row: got ", spell(type)));
+    }
+    if (layers.first < 0 || layers.first > kScanLengthMax || layers.count < 1 ||
+        layers.count > kScanLengthMax) {
+      return add(id, cat("layers ", layers.first, " and the following ", layers.count,
+                         " can't be numbered: expected 1 to ", kScanLengthMax,
+                         " of them, from at least 0 on"));
+    }
+    const auto components = std::ranges::count(node.name, '.') + 1;
+    if (layers.name_tail >= components) {
+      return add(id, cat("the numbers of layers can't stand in front of the last ",
+                         layers.name_tail, " components of a name that has ", components));
+    }
+    const std::string last = layer_name(node.name, layers, layers.count - 1);
+    if (auto wrong = internal::name_mistake(last, "layer")) add(id, *wrong);
   }
 
   void check_source(uint32_t id, const ProgramNode& node) {

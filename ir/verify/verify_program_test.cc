@@ -97,6 +97,16 @@ const Case kCases[] = {
      "state \"w\": function 50 does not exist"},
     {"no function", [](Program& p) { p.nodes[0].function = kNone; },
      "state \"w\": the function is missing"},
+    {"stack of an input", [](Program& p) { p.nodes[1].stacked = {0, 8, 0}; },
+     "input \"x\": only states are stacked"},
+    {"rows of a stack", [](Program& p) { p.nodes[0].stacked = {0, 4, 0}; },
+     "state \"w\": stacks 4 layers, one a row: got f32[8]"},
+    {"numbers of a stack", [](Program& p) { p.nodes[0].stacked = {-1, 8, 0}; },
+     "state \"w\": layers -1 and the following 8 can't be numbered: expected 1 to 16777216 of "
+     "them"},
+    {"name of a stack", [](Program& p) { p.nodes[0].stacked = {0, 8, 1}; },
+     "state \"w\": the numbers of layers can't stand in front of the last 1 components of a name "
+     "that has 1"},
     {"function of an input", [](Program& p) { p.nodes[1].function = 0; },
      "input \"x\": only states and calls have a function"},
     {"local function", [](Program& p) { respell(p, [](Function& f) { f.local = true; }); },

@@ -181,6 +181,11 @@ class GraphHasher {
     add(node.firing.kind);
     add(node.firing.low);
     add(node.firing.high);
+    // What version 1 can't say stands behind the rest, so that the hashes of its graphs stay.
+    if (!node.stacked) return;
+    add(node.stacked->first);
+    add(node.stacked->count);
+    add(node.stacked->name_tail);
   }
 
   Hasher hasher_;

@@ -152,6 +152,16 @@ struct Program {
     attrs @7 :List(Attr);
     firing @8 :FiringRule;  # Null: all inputs.
     loc @9 :Loc;            # Outside the content hash. Its parent is not used.
+
+    # Of a state; null: not stacked. Since version 3: a program without it is written as before.
+    stacked @10 :StackedLayers;
+  }
+
+  struct StackedLayers {
+    # Each row is a layer; its number stands in front of the last nameTail components of the name.
+    first @0 :Int64;
+    count @1 :Int64;
+    nameTail @2 :UInt32;
   }
 
   struct Edge {

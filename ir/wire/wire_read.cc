@@ -249,6 +249,10 @@ class Reader {
     auto firing = in.getFiring();
     node.firing = {static_cast<FiringKind>(firing.getKind()), firing.getLow(), firing.getHigh()};
     node.loc = read_loc(in.getLoc());
+    if (in.hasStacked()) {
+      auto stacked = in.getStacked();
+      node.stacked = {stacked.getFirst(), stacked.getCount(), stacked.getNameTail()};
+    }
     return node;
   }
 

@@ -176,13 +176,13 @@ TEST(Wire, AGraphIsOfVersion1UntilAnOrderAReductionOrAPriorityNeeds2) {
 TEST(Wire, AVersionThatIsNotKnownIsRefused) {
   Bytes bytes = to_wire(parse_function(kCut));
   capnp::MallocMessageBuilder message;
-  message.initRoot<wire::Graph>().setVersion(3);
+  message.initRoot<wire::Graph>().setVersion(4);
   kj::VectorOutputStream out;
   capnp::writePackedMessage(out, message);
   bytes.assign(reinterpret_cast<const std::byte*>(out.getArray().begin()),
                reinterpret_cast<const std::byte*>(out.getArray().end()));
   EXPECT_THAT(outcome([&] { return function_from_wire(bytes); }),
-              HasSubstr("this is version 3: expected version 1 to 2"));
+              HasSubstr("this is version 4: expected version 1 to 3"));
 }
 
 TEST(Wire, DamagedPlacementsGiveAnErrorOrAValidFunction) {
@@ -232,6 +232,40 @@ TEST(Wire, ABodyIsWrittenOnceHoweverManyNodesNameIt) {
 TEST(Wire, WhatHasNoBodiesIsWrittenAsVersionOne) {
   EXPECT_EQ(version_of(to_wire(small_program())), 1u);
   EXPECT_EQ(version_of(to_wire(calls(1, true))), 2u);
+}
+
+Program stacked_program() {
+  ProgramBuilder b("step");
+  StateTree layer;
+  layer.set("w", zeros(f32({4})));
+  b.state("layers", stacked(layer, 3, 1));
+  return b.build();
+}
+
+TEST(Wire, StackedLayersAreOfVersion3AndNothingElseIs) {
+  Program p = stacked_program();
+  EXPECT_EQ(version_of(to_wire(p)), 3u);
+  const Program back = program_from_wire(to_wire(p));
+  EXPECT_TRUE(same_graph(back, p));
+  EXPECT_EQ(back.nodes[0].stacked, (StackedLayers{1, 3, 1}));
+  p.nodes[0].stacked.reset();
+  EXPECT_EQ(version_of(to_wire(p)), 1u);
+  EXPECT_FALSE(program_from_wire(to_wire(p)).nodes[0].stacked.has_value());
+}
+
+TEST(Wire, DamagedStacksGiveAnErrorOrAValidProgram) {
+  damage(to_wire(stacked_program()), read_program);
+}
+
+TEST(ContentHash, TellsStackedLayersApart) {
+  Program p = stacked_program();
+  std::set<std::string> hashes = {to_string(content_hash(p))};
+  for (StackedLayers layers : {StackedLayers{2, 3, 1}, StackedLayers{1, 3, 0}}) {
+    p.nodes[0].stacked = layers;
+    EXPECT_TRUE(hashes.insert(to_string(content_hash(p))).second);
+  }
+  p.nodes[0].stacked.reset();
+  EXPECT_TRUE(hashes.insert(to_string(content_hash(p))).second);
 }
 
 TEST(Wire, DamagedBodiesGiveAnErrorOrAValidFunction) {

@@ -86,7 +86,7 @@ class Writer {
   }
   void write_bodies(wire::Graph::Builder root) {
     if (bodies_.size() == 0) return;
-    version_ = 2;
+    need_version(2);
     auto bodies = root.initBodies(bodies_.size());
     for (uint32_t i = 0; i < bodies.size(); ++i) write(bodies[i], bodies_[i]);
   }
@@ -105,7 +105,7 @@ class Writer {
     out.setDim(placement.dim);
     out.setOrder(static_cast<uint8_t>(placement.order));
     out.setReduction(static_cast<uint8_t>(placement.reduction));
-    if (placement.order != 0 || placement.reduction != Reduction::kSum) version_ = 2;
+    if (placement.order != 0 || placement.reduction != Reduction::kSum) need_version(2);
   }
 
   void write(capnp::List<wire::AxisPlacement>::Builder out, const AxisPlacements& placements) {
@@ -157,7 +157,7 @@ class Writer {
       for (uint32_t p = 0; p < std::min<size_t>(placements.size(), parameter.priorities.size());
            ++p) {
         placements[p].setPriority(static_cast<uint8_t>(parameter.priorities[p]));
-        version_ = 2;
+        need_version(2);
       }
     }
     auto types = out.initValueTypes(count(f.types.size()));
@@ -251,7 +251,15 @@ class Writer {
       firing.setHigh(node.firing.high);
     }
     write(out.initLoc(), node.loc);
+    if (!node.stacked) return;
+    need_version(3);
+    auto stacked = out.initStacked();
+    stacked.setFirst(node.stacked->first);
+    stacked.setCount(node.stacked->count);
+    stacked.setNameTail(node.stacked->name_tail);
   }
+
+  void need_version(uint32_t version) { version_ = std::max(version_, version); }
 
   capnp::MallocMessageBuilder message_;
   BodyTable bodies_;

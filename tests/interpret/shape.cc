@@ -12,6 +12,11 @@ void iota(const EvaluateCall& e) {
        [&](const Dims& index, size_t at) { e.y()[at] = static_cast<double>(index[axis]); });
 }
 
+void table(const EvaluateCall& e) {
+  const std::vector<int64_t>& values = e.attrs().ints("values");
+  e.y().assign(values.begin(), values.end());
+}
+
 void broadcast(const EvaluateCall& e) {
   const std::vector<int64_t>& map = e.attrs().ints("map");
   each(e.out_dims(), [&](const Dims& index, size_t at) {
@@ -61,7 +66,8 @@ std::vector<ReferenceRow> shape_references() {
   return {{Op::constant, constant},   {Op::iota, iota},
           {Op::broadcast, broadcast}, {Op::reshape, reshape},
           {Op::transpose, transpose}, {Op::slice, slice},
-          {Op::concat, concat},       {Op::pad, pad}};
+          {Op::concat, concat},       {Op::pad, pad},
+          {Op::table, table}};
 }
 
 }  // namespace gangway::internal

@@ -132,7 +132,7 @@ TEST(OpTable, MisfitsAreRefusedNamingTheOpAndTheShape) {
   const std::set<Op> take_anything = {
       Op::constant, Op::iota,        Op::stop_gradient,        Op::barrier,    Op::timed,
       Op::convert,  Op::custom_call, Op::shard_slice,          Op::all_gather, Op::all_to_all,
-      Op::permute,  Op::axis_index,  Op::collective_broadcast, Op::constrain};
+      Op::permute,  Op::axis_index,  Op::collective_broadcast, Op::constrain,  Op::table};
   for (int i = 0; i < kOpCount; ++i) {
     Op op = static_cast<Op>(i);
     EXPECT_EQ(refused[op] == 0, take_anything.contains(op)) << to_string(op);

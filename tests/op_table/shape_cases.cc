@@ -72,6 +72,8 @@ void add_sources(Cases& c) {
            {"dtype", c.dtype}},
           {dims});
   }
+  c.add(Op::table, {{"values", Ints{5}}}, {});
+  c.add(Op::table, {{"values", Ints{7, -3, 0, 2147483647, -2147483648}}}, {});
   Attrs slice{{"axis", std::string("data")}, {"dim", int64_t{0}}, {"parts", int64_t{2}}};
   c.add(Op::shard_slice, slice, {{4, 6}});
 }

@@ -197,6 +197,11 @@ Program random_program(Random& random) {
   Type type = random_type(random);
   Value w = b.state("w", normal(type, 0.02), random_placements(random, mesh, type));
   Value m = b.state("m", zeros(type));
+  if (chance(random, 50)) {
+    StateTree layer;
+    layer.child("a").set("up", chance(random, 50) ? zeros(type) : normal(type, 0.02));
+    b.state("layers", stacked(layer, 1 + below(random, 3), below(random, 2)));
+  }
   Value lr = b.input("lr", f32());
   b.source("tokens", {"text", {{"batch", int64_t{8}}, {"scale", random_real(random)}}},
            i32({8, 16}), {{"data", shard(0)}});

@@ -66,6 +66,12 @@ Lowered lower_fill(const LowerCall& call) {
     return {[dtype = y.dtype, n = y.elements(), value = call.attrs().real("value")](
                 const KernelArgs& args) { fill(args.par, dtype, value, args.out(0), n); }};
   }
+  if (call.node().op == Op::table) {
+    const std::vector<int64_t>& values = call.attrs().ints("values");
+    return {[numbers = std::vector<int32_t>(values.begin(), values.end())](const KernelArgs& args) {
+      std::ranges::copy(numbers, static_cast<int32_t*>(args.out(0)));
+    }};
+  }
   const auto axis = static_cast<size_t>(call.attrs().integer("axis"));
   return {[dtype = y.dtype, outer = elements_between(y.dims, 0, axis), size = y.dims[axis],
            inner = elements_between(y.dims, axis + 1, y.dims.size())](const KernelArgs& args) {

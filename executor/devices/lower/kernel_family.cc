@@ -24,6 +24,7 @@ KernelFamily kernel_family(Op op) {
       {Op::custom_call, KernelFamily::kCustom},
       {Op::constant, KernelFamily::kFill},
       {Op::iota, KernelFamily::kFill},
+      {Op::table, KernelFamily::kFill},
       {Op::reshape, KernelFamily::kCopy},
       {Op::barrier, KernelFamily::kCopy},
       {Op::constrain, KernelFamily::kCopy},

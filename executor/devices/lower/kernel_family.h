@@ -13,7 +13,7 @@ enum class KernelFamily : uint8_t {
   kStep,  // No kernel: `timed` and what devices meet in are steps of their own.
   kElementwise,
   kFusion,
-  kFill,    // constant, iota
+  kFill,    // constant, iota, table
   kCopy,    // reshape, barrier, stop_gradient
   kMove,    // broadcast, transpose, slice, concat, pad
   kWindow,  // dynamic_slice, dynamic_update

@@ -1,5 +1,6 @@
 // Rows of the ops that move elements without computing on them.
 #include <algorithm>
+#include <utility>
 
 #include "ir/build/builder.h"
 #include "ir/build/gradient.h"
@@ -25,6 +26,15 @@ std::vector<Type> iota_type(const OpCall& call) {
   need(call, type.dtype != DType::kBool, "dtype must hold numbers: got bool");
   need_axis(call, "axis", type);
   return {type};
+}
+
+std::vector<Type> table_type(const OpCall& call) {
+  const std::vector<int64_t>& values = call.attrs.ints("values");
+  need(call, !values.empty(), "values must hold at least one number");
+  for (int64_t value : values) {
+    need(call, std::in_range<int32_t>(value), "values must fit i32: got ", value);
+  }
+  return {i32({static_cast<int64_t>(values.size())})};
 }
 
 Factors iota_factors(const OpCall& call) {
@@ -271,6 +281,17 @@ std::vector<OpRow> source_rows() {
        .gradient = [](const GradientCall&) { return Values(); },
        .cost = per_result<0>,
        .doc = "0, 1, 2 ... along one dimension."},
+      {.op = Op::table,
+       .name = "table",
+       .family = OpFamily::kShape,
+       .inputs_min = 0,
+       .inputs_max = 0,
+       .attrs = {{"values", AttrKind::kInts, {}, "its elements"}},
+       .type_rule = table_type,
+       .factors = whole_factors,
+       .no_gradient = "it holds integers",
+       .cost = per_result<0>,
+       .doc = "The numbers of a list: i32[n]."},
   };
 }
 

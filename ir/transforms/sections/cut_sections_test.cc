@@ -129,7 +129,9 @@ TEST(CutSections, ScansAreCutAsIfTheyWereUnrolled) {
               .attrs = {{"length", length},
                         {"carries", int64_t{1}},
                         {"invariants", int64_t{0}},
-                        {"reverse", false}},
+                        {"reverse", false},
+                        {"ahead", int64_t{0}},
+                        {"next", int64_t{0}}},
               .body = body},
              1);
       for (int64_t i = 0; i < length; ++i) {
@@ -153,7 +155,9 @@ TEST(CutSections, AFunctionOfManyIterationsHasABoundedNumberOfSections) {
           .attrs = {{"length", int64_t{1} << 24},
                     {"carries", int64_t{1}},
                     {"invariants", int64_t{0}},
-                    {"reverse", false}},
+                    {"reverse", false},
+                    {"ahead", int64_t{0}},
+                    {"next", int64_t{0}}},
           .body = timed_nodes({300}).function},
          1);
   const auto made = std::make_shared<const Function>(std::move(f));

@@ -86,6 +86,16 @@ void lower_fill(Lowering& call) {
   const Type& y = call.out();
   if (call.op() == Op::constant)
     return call.fill(y.dtype, call.attrs().real("value"), call.write(0), y.elements());
+  if (call.op() == Op::table) {
+    // A few numbers, of initialisers: a launch for each is quick enough.
+    const std::vector<int64_t>& values = call.attrs().ints("values");
+    for (size_t i = 0; i < values.size(); ++i) {
+      const auto at = static_cast<int64_t>(i * sizeof(int32_t));
+      call.fill(DType::kI32, static_cast<double>(values[i]),
+                Lowering::part(call.write(0), at, sizeof(int32_t)), 1);
+    }
+    return;
+  }
   const auto axis = static_cast<size_t>(call.attrs().integer("axis"));
   call.launch_flat(cat("iota_", to_string(y.dtype)), y.elements(),
                    {call.write(0), value(y.elements()), value(y.dims[axis]),

@@ -1,0 +1,166 @@
+// States of stacked layers: what a program says of them, and how they begin.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "ir/build/autodiff.h"
+#include "ir/build/ops.h"
+#include "ir/build/program_builder.h"
+#include "ir/inspect/graphviz.h"
+#include "ir/text/text.h"
+#include "tests/interpret/interpret.h"
+#include "tests/support/error_of.h"
+
+namespace gangway {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+const Mesh kMesh{{{"data", 2}, {"model", 2}}};
+
+StateTree layer() {
+  StateTree tree, attn;
+  tree.set("norm", filled(f32({8}), 1, Loc::current()));
+  attn.set("q", normal(f32({8, 6}), 0.5));
+  tree.set("attn", attn);
+  return tree;
+}
+
+StateTree layers(int64_t count, int64_t first = 0) {
+  StateTree tree;
+  tree.set("layers", stacked(layer(), count, first));
+  return tree;
+}
+
+const ProgramNode& state_of(const Program& p, const char* name) {
+  const uint32_t id = p.find(NodeKind::kState, name);
+  if (id == kNone) throw Error(ErrorKind::kBug, cat("there is no state ", name));
+  return p.nodes[id];
+}
+
+std::vector<double> first_value(const Program& p, const char* name) {
+  return interpret(*p.functions[state_of(p, name).function], {})[0].values;
+}
+
+TEST(StackedState, AStackIsOneStateWithARowForEachLayer) {
+  ProgramBuilder b("p", kMesh);
+  const Tree params = b.state("params", layers(3, 4));
+  EXPECT_EQ(params["layers"]["attn"]["q"].leaf().type(), f32({3, 8, 6}));
+  const Program p = b.build();
+  ASSERT_EQ(p.nodes.size(), 3u) << "two states and the call that sees them";
+  const ProgramNode& q = state_of(p, "params.layers.attn.q");
+  ASSERT_TRUE(q.stacked.has_value());
+  EXPECT_EQ(layer_name(q.name, *q.stacked, 0), "params.layers.4.attn.q");
+  EXPECT_EQ(layer_name(q.name, *q.stacked, 2), "params.layers.6.attn.q");
+  const ProgramNode& norm = state_of(p, "params.layers.norm");
+  EXPECT_EQ(layer_name(norm.name, *norm.stacked, 1), "params.layers.5.norm");
+  EXPECT_THAT(print(p), HasSubstr("-> f32[3, 8, 6] stacked(4, 3, 2)"));
+  EXPECT_THAT(to_dot(p), HasSubstr("3 layers from params.layers.4.attn.q"));
+}
+
+TEST(StackedState, ALayerThatIsOneLeafIsNumberedBehindItsName) {
+  ProgramBuilder b("p");
+  b.state("w", stacked(StateTree(zeros(f32({4}))), 2));
+  const Program p = b.build();
+  EXPECT_EQ(layer_name("w", *state_of(p, "w").stacked, 1), "w.1");
+}
+
+TEST(StackedState, LayersBeginAsTheStatesOfTheirNamesDo) {
+  constexpr uint64_t kSeed = 11;
+  ProgramBuilder unrolled("unrolled", {}, kSeed), stack("stack", {}, kSeed);
+  StateTree tree;
+  for (int i = 2; i < 5; ++i) tree.child("layers").set(std::to_string(i), layer());
+  unrolled.state("params", tree);
+  stack.state("params", layers(3, 2));
+  const Program apart = unrolled.build(), together = stack.build();
+  for (const char* name : {"attn.q", "norm"}) {
+    std::vector<double> rows;
+    for (int i = 2; i < 5; ++i) {
+      const auto row = first_value(apart, cat("params.layers.", i, ".", name).c_str());
+      rows.insert(rows.end(), row.begin(), row.end());
+    }
+    EXPECT_EQ(first_value(together, cat("params.layers.", name).c_str()), rows) << name;
+  }
+}
+
+// Nodes of the initialiser of a state, that of its body included.
+size_t initializer_nodes(int64_t count, const char* state) {
+  ProgramBuilder b("p");
+  b.state("params", layers(count));
+  const Program p = b.build();
+  const Function& f = *p.functions[state_of(p, state).function];
+  size_t nodes = f.nodes.size();
+  for (const Node& node : f.nodes) nodes += node.body != nullptr ? node.body->nodes.size() : 0;
+  return nodes;
+}
+
+TEST(StackedState, AnInitialiserDoesNotGrowWithTheLayers) {
+  for (const char* state : {"params.layers.attn.q", "params.layers.norm"}) {
+    EXPECT_EQ(initializer_nodes(96, state), initializer_nodes(2, state)) << state;
+  }
+}
+
+TEST(StackedState, RulesSpeakOfTheDimensionsOfALayer) {
+  ProgramBuilder b("p", kMesh);
+  const Tree params = b.state("params", layers(3),
+                              {{"*.q", {{"model", shard(1)}}, 1}, {"*", {{"data", shard(0)}}, 2}});
+  b.shard_all("params", params, {{"*.attn.q", {{"data", shard(0)}, {"model", shard(1)}}}});
+  const AxisPlacements direct = {{"model", shard(0)}};
+  b.state("one", stacked(StateTree(zeros(f32({4}))), 2).leaf(), direct);
+  const Program p = b.build();
+  const AxisPlacements q = {{"model", shard(2)}, {"data", shard(1)}};
+  EXPECT_EQ(state_of(p, "params.layers.attn.q").placements[0], q);
+  EXPECT_EQ(state_of(p, "params.layers.norm").placements[0], (AxisPlacements{{"data", shard(1)}}));
+  EXPECT_EQ(state_of(p, "one").placements[0], (AxisPlacements{{"model", shard(1)}}));
+  EXPECT_THAT(print(p),
+              HasSubstr("constrain %1 {placements = \"data: shard(1), model: shard(2)\""));
+}
+
+TEST(StackedState, AStackCanBePlacedLikeAnother) {
+  ProgramBuilder b("p", kMesh);
+  const Tree params = b.state("params", layers(3),
+                              {{"*.q", {{"model", shard(1)}}}, {"*.norm", {{"model", shard(0)}}}});
+  const Value q = params["layers"]["attn"]["q"];
+  StateTree moments;
+  moments.child("m").child("attn").set("q", zeros_like(b.spec_of(q)));
+  b.state("moments", moments, b.like(q));
+  const Program p = b.build();
+  EXPECT_EQ(state_of(p, "moments.m.attn.q").placements,
+            state_of(p, "params.layers.attn.q").placements);
+}
+
+TEST(StackedState, ARuleThatDoesNotFitALayerSaysSo) {
+  ProgramBuilder b("p", kMesh);
+  b.state("params", layers(2), {{"*.norm", {{"data", shard(1)}}}});
+  const std::string message = error_text_of([&] { b.build(); });
+  EXPECT_THAT(message, HasSubstr("state \"params.layers.norm\""));
+  EXPECT_THAT(message, HasSubstr("f32[8]")) << "of a layer, not of the stack";
+}
+
+TEST(StackedState, MomentsStackAsTheirParametersDo) {
+  ProgramBuilder b("p");
+  const Tree params = b.state("params", layers(3, 1));
+  const Value q = params["layers"]["attn"]["q"];
+  b.state("adamw.m.layers.attn.q", zeros_like(b.spec_of(q)));
+  EXPECT_THAT(error_text_of([&] { b.spec_of(q * 2.0); }), HasSubstr("this is not a state"));
+  const Program p = b.build();
+  const ProgramNode& m = state_of(p, "adamw.m.layers.attn.q");
+  EXPECT_EQ(m.types[0], f32({3, 8, 6}));
+  EXPECT_EQ(layer_name(m.name, *m.stacked, 0), "adamw.m.layers.1.attn.q");
+  EXPECT_THAT(first_value(p, "adamw.m.layers.attn.q"), testing::Each(0.0));
+}
+
+TEST(StackedState, WhatCantBeStackedIsRefused) {
+  EXPECT_THAT(error_text_of([] { stacked(stacked(layer(), 2), 2); }),
+              HasSubstr("is a stack of layers already"));
+  ProgramBuilder b("p");
+  EXPECT_THAT(error_text_of([&] { b.state("w", stacked(layer(), 0)); }),
+              HasSubstr("state \"w.norm\": it stacks 0 layers: expected 1 to 2048"));
+  StateSpec crooked = stacked(StateTree(zeros(f32({4}))), 2).leaf();
+  crooked.type = f32({3, 4});
+  EXPECT_THAT(error_text_of([&] { b.state("w", crooked); }),
+              HasSubstr("it stacks 2 layers, one a row: got f32[3, 4]"));
+}
+
+}  // namespace
+}  // namespace gangway
