@@ -32,8 +32,8 @@ Value experts(const DeepProgram& m, const Tree& p, Value n) {
   const auto [gate, expert] = top_k(scores, 2);
   const Route route = moe_route(expert, m.experts, 4 * m.seq / m.experts + 1);
   const Value rows = moe_dispatch(n, route);
-  const Value hidden = gelu(grouped_dot(rows, p["up"], route.sizes));
-  return moe_combine(grouped_dot(hidden, p["down"], route.sizes), gate, route);
+  const Value hidden = gelu(grouped_dot(rows, p["up"], route));
+  return moe_combine(grouped_dot(hidden, p["down"], route), gate, route);
 }
 
 Value layer(const DeepProgram& m, const Tree& p, Value x) {
@@ -60,6 +60,21 @@ Value hidden(const DeepProgram& m, const Tree& p, Value x) {
     x = remat(x.builder(), [&] { return layer(m, of_layer, x); });
   }
   return x;
+}
+
+}  // namespace
+
+namespace {
+
+// Megatron's cuts, and experts over theirs.
+std::vector<PlacementRule> layer_rules() {
+  return {{"*.up", {{"tensor", shard(1)}}, 1}, {"*.down", {{"tensor", shard(0)}}, 1}};
+}
+std::vector<PlacementRule> stacked_rules() {
+  return {{"*.q|*.k|*.v", {{"tensor", shard(2)}}, 1},
+          {"*.o", {{"tensor", shard(1)}}, 1},
+          {"*.up", {{"expert", shard(1)}, {"tensor", shard(3)}}, 1},
+          {"*.down", {{"expert", shard(1)}, {"tensor", shard(2)}}, 1}};
 }
 
 }  // namespace
@@ -91,15 +106,13 @@ Program trace(const DeepProgram& m) {
     for (int64_t i = 0; i < m.layers; ++i) layers.append(layer_specs(m, false));
     specs.set("layers", layers);
   }
-  std::vector<PlacementRule> rules;
-  if (!m.scan) rules = {{"*.up", {{"tensor", shard(1)}}, 1}, {"*.down", {{"tensor", shard(0)}}, 1}};
+  const std::vector<PlacementRule> rules = m.scan ? stacked_rules() : layer_rules();
   const auto under = [&](const std::string& name) { return b.state(name, specs, rules); };
   const Tree p = under("params"), moments = under("m"), squares = under("v");
   const Value tokens = b.input("tokens", i32({m.batch, m.seq}), {{"data", shard(0)}});
   const Value labels = b.input("labels", i32({m.batch, m.seq}), {{"data", shard(0)}});
   const Value lr = b.input("lr", f32());
   Value x = take(p["embed"], tokens);
-  if (m.scan) x = b.shard(x, {{"data", replicate()}});
   x = hidden(m, p, x);
   const Value logits = dot(x, transpose(p["embed"]));
   const Value loss = mean(cross_entropy(logits, labels));

@@ -71,6 +71,14 @@ void SimProcess::prepare_calls(size_t calls) {
   work(static_cast<int64_t>(calls) * rates_.call_ns);
 }
 
+void SimProcess::compile(size_t nodes) {
+  if (time_ != ProcessTime::kFree) {
+    const int64_t ns = static_cast<int64_t>(nodes) * rates_.compile_ns;
+    WaitQueue().wait_until_ns("for a program to be compiled", reactor_.clock().now_ns() + ns);
+  }
+  wait_until_running();
+}
+
 void SimProcess::wake() { wait_until_running(); }
 
 }  // namespace gangway

@@ -6,7 +6,8 @@
 //   kMeasured  handling a frame takes the processor's time that it really took; what the system's
 //              calls would take, which a simulation has none of, is the table's. For figures only.
 //
-// RPC (allocate, compile, install) takes no time. A process that is stopped does nothing until it
+// Compiling takes time by the number of nodes, and holds up nothing else; other RPC (allocate,
+// link) takes none. A process that is stopped does nothing until it
 // goes on, as after SIGSTOP: timers that were due meanwhile fire then.
 //
 // Threads: the reactor's.
@@ -29,7 +30,8 @@ struct ProcessRates {
   int64_t read_ns = 3'000;
   int64_t write_ns = 3'000;
   double ns_per_byte = 0.25;
-  int64_t call_ns = 100;  // Executors: what is host-side of one call of a run.
+  int64_t call_ns = 100;        // Executors: what is host-side of one call of a run.
+  int64_t compile_ns = 20'000;  // Of a node of a program or a plan.
 };
 
 enum class ProcessTime : uint8_t { kFree, kModelled, kMeasured };
@@ -55,6 +57,7 @@ class SimProcess final : public Pacer {
   void end_frame() override;
   void write(size_t frames, size_t bytes) override;
   void prepare_calls(size_t calls) override;
+  void compile(size_t nodes) override;
   void wake() override;
 
  private:

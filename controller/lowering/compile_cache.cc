@@ -1,4 +1,7 @@
-#include "controller/lowering/lower.h"
+#include "controller/lowering/compile_cache.h"
+
+#include <set>
+
 #include "ir/wire/wire.h"
 
 namespace gangway {
@@ -24,17 +27,90 @@ Hash128 hash_of(const CallContext& context) {
   return hasher.finish();
 }
 
+size_t bytes_of(const Attrs& attrs) {
+  size_t bytes = 0;
+  for (const auto& [name, value] : attrs) {
+    bytes += sizeof(name) + name.size() + sizeof(value);
+    if (const auto* text = std::get_if<std::string>(&value)) bytes += text->size();
+    if (const auto* ints = std::get_if<std::vector<int64_t>>(&value))
+      bytes += ints->size() * sizeof(int64_t);
+  }
+  return bytes;
+}
+
+// What a function takes in memory, about; bodies that nodes share once.
+size_t bytes_of(const Function& function, std::set<const Function*>& seen) {
+  size_t bytes = sizeof(Function);
+  for (const Type& type : function.types)
+    bytes += sizeof(Type) + type.dims.size() * sizeof(type.dims[0]);
+  for (const Node& node : function.nodes) {
+    bytes += sizeof(Node) + node.inputs.size() * sizeof(ValueId) + bytes_of(node.attrs);
+    if (node.body != nullptr && seen.insert(node.body.get()).second)
+      bytes += bytes_of(*node.body, seen);
+  }
+  for (const Sharding& sharding : function.shardings)
+    bytes += sizeof(Sharding) + sharding.size() * sizeof(Placement);
+  for (const LocEntry& loc : function.locs)
+    bytes += sizeof(LocEntry) + loc.file.size() + loc.scope.size();
+  bytes += function.infos.size() * sizeof(NodeInfo);
+  bytes += function.parameters.size() * sizeof(Parameter);
+  for (const std::string& name : function.result_names) bytes += sizeof(name) + name.size();
+  return bytes;
+}
+
+size_t bytes_of(const Compiled& compiled) {
+  std::set<const Function*> seen;
+  const size_t axes = compiled.local.function->mesh.axes.size();
+  const size_t shardings = compiled.parameter_shardings.size() + compiled.result_shardings.size();
+  return bytes_of(*compiled.local.function, seen) + sizeof(Compiled) +
+         shardings * (sizeof(Sharding) + axes * sizeof(Placement)) +
+         compiled.local.in_place.size() * sizeof(LocalFunction::InPlace) +
+         compiled.local.sections.size() * sizeof(LocalFunction::Section);
+}
+
 }  // namespace
 
-const Compiled& CompileCache::compile(const Function& function, const CallContext& context) {
-  const auto key = std::make_pair(content_hash(function), hash_of(context));
-  if (auto at = compiled_.find(key); at != compiled_.end()) {
-    ++hits_;
-    return at->second;
+std::shared_ptr<const Compiled> CompileCache::compile(const Function& function,
+                                                      const CallContext& context,
+                                                      const PassWatch& watch) {
+  const Key key(content_hash(function), hash_of(context));
+  if (auto known = find(key)) return known;
+  return keep(key, compile_function(function, context, watch));
+}
+
+CompileCache::Counts CompileCache::counts() const {
+  const std::lock_guard lock(mutex_);
+  return counts_;
+}
+
+std::shared_ptr<const Compiled> CompileCache::find(const Key& key) {
+  const std::lock_guard lock(mutex_);
+  const auto found = entries_.find(key);
+  if (found == entries_.end()) return nullptr;
+  ++counts_.hits;
+  uses_.splice(uses_.begin(), uses_, found->second.use);
+  return found->second.compiled;
+}
+
+std::shared_ptr<const Compiled> CompileCache::keep(const Key& key, Compiled compiled) {
+  auto made = std::make_shared<const Compiled>(std::move(compiled));
+  const size_t bytes = bytes_of(*made);
+  std::vector<std::shared_ptr<const Compiled>> dropped;  // Destroyed outside the lock.
+  const std::lock_guard lock(mutex_);
+  const auto [at, is_new] = entries_.try_emplace(key);
+  if (!is_new) return at->second.compiled;  // Another thread was faster.
+  uses_.push_front(key);
+  at->second = {made, bytes, uses_.begin()};
+  counts_.bytes += bytes;
+  while (counts_.bytes > bytes_max_ && uses_.size() > 1) {
+    const auto oldest = entries_.find(uses_.back());
+    counts_.bytes -= oldest->second.bytes;
+    dropped.push_back(std::move(oldest->second.compiled));
+    entries_.erase(oldest);
+    uses_.pop_back();
   }
-  Compiled compiled = compile_function(function, context);
-  if (compiled_.size() >= kEntriesMax) compiled_.clear();
-  return compiled_.emplace(key, std::move(compiled)).first->second;
+  counts_.entries = entries_.size();
+  return made;
 }
 
 }  // namespace gangway

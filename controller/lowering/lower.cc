@@ -26,6 +26,7 @@ class ProgramLowering {
   ProgramLowering(const Program& program, const LowerOptions& options, CompileCache& cache)
       : program_(program),
         kinds_(options.kinds),
+        on_progress_(options.on_progress),
         cache_(cache),
         values_(program.nodes.size()),
         is_read_(program.nodes.size()) {
@@ -46,6 +47,7 @@ class ProgramLowering {
 
   Plan run() && {
     note_readers();
+    for (const ProgramNode& named : program_.nodes) nodes_to_compile_ += nodes_of(named);
     for (uint32_t id = 0; id < program_.nodes.size(); ++id) lower(id);
     add_commits();
     return std::move(plan_);
@@ -127,18 +129,30 @@ class ProgramLowering {
   void lower_state(uint32_t id) {
     const ProgramNode& from = node(id);
     values_[id] = {add_value(from, 0, PlanStorage::kState, from.name)};
-    const Compiled& init =
-        compile(from, {.result_placements = {from.placements[0]}, .alone = true});
-    plan_.states.push_back({values_[id][0], init.local.function});
+    const auto init = compile(from, {.result_placements = {from.placements[0]}, .alone = true});
+    plan_.states.push_back({values_[id][0], init->local.function});
   }
 
-  const Compiled& compile(const ProgramNode& from, CallContext context) {
+  size_t nodes_of(const ProgramNode& named) const {
+    return named.function == kNone ? 0 : program_.functions[named.function]->nodes.size();
+  }
+
+  std::shared_ptr<const Compiled> compile(const ProgramNode& from, CallContext context) {
     for (size_t r = 0; r < context.result_placements.size(); ++r) {
       AxisPlacements& placements = context.result_placements[r];
       if (!is_open(from, r)) placements = closed(mesh(from), placements);
     }
     try {
-      return cache_.compile(*program_.functions[from.function], context);
+      const Function& function = *program_.functions[from.function];
+      size_t passes = 0;
+      const PassWatch watch = [&](std::string_view pass) {
+        if (!on_progress_) return;
+        const size_t done = function.nodes.size() * passes++ / kPassesTold;
+        on_progress_({function.name, pass, nodes_compiled_ + done, nodes_to_compile_});
+      };
+      auto compiled = cache_.compile(function, context, watch);
+      nodes_compiled_ += function.nodes.size();
+      return compiled;
     } catch (Error& error) {
       error.add_where({.program = program_.name, .node = from.name, .at = at(from)});
       throw;
@@ -190,14 +204,14 @@ class ProgramLowering {
                         .finite_result = finite_result(id),
                         .result_placements = from.placements};
     if (!kinds_.empty()) context.device_kind = kinds_[from.slice];
-    const Compiled& compiled = compile(from, context);
+    const auto compiled = compile(from, context);
     PlanNode call{
         .name = from.name, .slice = from.slice, .at = at(from), .firing = {.rule = from.firing}};
-    call.function = add_function(compiled.local);
+    call.function = add_function(compiled->local);
     for (const Edge& edge : from.inputs) call.inputs.emplace_back(value_of(edge), edge.version);
     for (uint32_t r = 0; r < from.types.size(); ++r) {
       call.results.push_back(add_value(from, r, PlanStorage::kTemporary, {}));
-      if (is_open(from, r)) place(plan_.values.back(), from, compiled.result_shardings[r]);
+      if (is_open(from, r)) place(plan_.values.back(), from, compiled->result_shardings[r]);
     }
     values_[id] = call.results;
     for (const auto& pair : context.in_place) {
@@ -307,11 +321,13 @@ class ProgramLowering {
 
   const Program& program_;
   const std::vector<std::string>& kinds_;
+  const std::function<void(const LowerProgress&)>& on_progress_;
   CompileCache& cache_;
   Plan plan_;
-  std::vector<std::vector<uint32_t>> values_;        // By program node and result.
-  std::vector<std::vector<bool>> is_read_;           // The same: by anything but an output.
-  std::map<const Function*, uint32_t> functions_;    // Of the plan.
+  std::vector<std::vector<uint32_t>> values_;      // By program node and result.
+  std::vector<std::vector<bool>> is_read_;         // The same: by anything but an output.
+  std::map<const Function*, uint32_t> functions_;  // Of the plan.
+  size_t nodes_compiled_ = 0, nodes_to_compile_ = 0;
   int64_t bytes_ = 0;                                // Of all values, on each device.
   std::set<std::pair<uint32_t, uint32_t>> updated_;  // (node, result) that are state updates.
   std::vector<uint32_t> commits_;                    // Plan nodes.

@@ -4,7 +4,7 @@
 // program's order, which is a linear extension of its edges; the gate and the commits follow, so
 // that every call that updates state has its first phase before the gate and its last after it.
 //
-// Threads: pure but for the cache, which belongs to the caller's thread.
+// Threads: pure but for the cache, which any thread may use.
 // Errors: kInvalid or kUnimplemented with the user's line; a program that does not fit is the
 // executors' to say.
 // Cost: O(nodes), plus compilation of what the cache does not hold. Nothing grows with shards.
@@ -14,16 +14,23 @@
 //   Plan plan = lower(program, {.slices = {ranges}, .hosts = {"host-0"}}, cache);
 #pragma once
 
-#include <map>
+#include <functional>
 #include <string>
-#include <utility>
+#include <string_view>
 #include <vector>
 
+#include "controller/lowering/compile_cache.h"
+#include "ir/graph/program.h"
 #include "ir/plan/plan.h"
-#include "ir/transforms/pipeline.h"
-#include "runtime/base/hash.h"
 
 namespace gangway {
+
+// How far lower() is: of the nodes of all functions that the program's nodes name.
+struct LowerProgress {
+  std::string_view function;
+  std::string_view pass;  // That begins.
+  size_t done = 0, total = 0;
+};
 
 struct LowerOptions {
   std::vector<std::vector<PlanRange>> slices;  // For each slice of the program.
@@ -33,20 +40,8 @@ struct LowerOptions {
   std::vector<std::string> islands;  // By host; empty: all lie in one.
   int64_t runs_in_flight_max = 2;
   Dispatch dispatch = Dispatch::kParallel;
-};
-
-// Compiled functions by the content of the function and of its context. Bounded: when full it
-// starts over, since programs that are compiled again come soon after one another.
-class CompileCache {
- public:
-  const Compiled& compile(const Function& function, const CallContext& context);
-  size_t size() const { return compiled_.size(); }
-  size_t hits() const { return hits_; }
-
- private:
-  static constexpr size_t kEntriesMax = 1024;
-  std::map<std::pair<Hash128, Hash128>, Compiled> compiled_;
-  size_t hits_ = 0;
+  // Told before each pass over a function. What it throws ends lower().
+  std::function<void(const LowerProgress&)> on_progress;
 };
 
 Plan lower(const Program& program, const LowerOptions& options, CompileCache& cache);

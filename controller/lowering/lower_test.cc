@@ -35,7 +35,7 @@ TEST(LowerTest, StateUpdatesCommitBehindTheGate) {
   EXPECT_THAT(text, HasSubstr("-> %0, %2"));
   EXPECT_THAT(text, HasSubstr("  1: gate (%2)\n  2: commit 0"));
   lower(program, options, cache);
-  EXPECT_GE(cache.hits(), 2u);
+  EXPECT_GE(cache.counts().hits, 2u);
 }
 
 TEST(LowerTest, ATransferBecomesASendAndAReceive) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "controller/lowering/reports.h"
+#include "ir/plan/plan_text.h"
 #include "ir/plan/plan_wire.h"
 #include "ir/plan/rates.h"
 #include "runtime/base/units.h"
@@ -81,6 +82,44 @@ void add_reservation(std::vector<Reservation>& to, DeviceRef at, int64_t bytes) 
   }
 }
 
+// What a thread makes of a program, all that takes long.
+struct Lowered {
+  std::shared_ptr<const Plan> plan;
+  std::shared_ptr<const Positions> positions;
+  std::vector<std::byte> bytes;  // The plan's wire form.
+  std::string text;
+};
+
+// Belongs to the reactor's thread, as what it holds does.
+using Tell = std::function<void(const CompileStage&)>;
+
+// Ends a lowering that nobody waits for any more, and tells of its progress by the hundredth. On
+// the thread that lowers.
+class ProgressTeller {
+ public:
+  ProgressTeller(Mailbox& mailbox, std::shared_ptr<const std::atomic<bool>> unwanted,
+                 std::weak_ptr<const Tell> tell)
+      : mailbox_(mailbox), unwanted_(std::move(unwanted)), tell_(std::move(tell)) {}
+
+  void operator()(const LowerProgress& at) {
+    if (unwanted_->load(std::memory_order_relaxed))
+      throw Error(ErrorKind::kCancelled, "compile: nobody waits for it any more");
+    const size_t percent = at.total == 0 ? 100 : 100 * at.done / at.total;
+    if (percent == told_percent_) return;
+    told_percent_ = percent;
+    CompileStage stage{cat(at.function, ": ", at.pass), static_cast<double>(percent) / 100};
+    mailbox_.post([tell = tell_, stage = std::move(stage)] {
+      if (const auto to = tell.lock()) (*to)(stage);
+    });
+  }
+
+ private:
+  Mailbox& mailbox_;
+  std::shared_ptr<const std::atomic<bool>> unwanted_;
+  std::weak_ptr<const Tell> tell_;
+  size_t told_percent_ = ~size_t{0};
+};
+
 // Suspends until the host has answered, with a result or an error, or is lost.
 void settle(const Future<Installed>& reply, const StopToken& gone) {
   try {
@@ -93,7 +132,7 @@ void settle(const Future<Installed>& reply, const StopToken& gone) {
 }  // namespace
 
 PlanRecord PlanTable::place(SessionId owner, const Program& program,
-                            const std::vector<SliceId>& slices, LowerOptions options) {
+                            const std::vector<SliceId>& slices, LowerOptions& options) {
   GW_REQUIRE(slices.size() == program.slices.size(), "compile: program \"", program.name, "\" has ",
              program.slices.size(), " slices, got ", slices.size());
   PlanRecord record{.owner = owner, .slices = slices};
@@ -122,19 +161,45 @@ PlanRecord PlanTable::place(SessionId owner, const Program& program,
         layout_of(slices_.at(slices[i], owner), options.slices[i], record.hosts)));
   }
   record.scope = slices[0].value;
-  record.plan = std::make_shared<const Plan>(lower(program, options, cache_));
-  record.positions = std::make_shared<const Positions>(*record.plan);
-  record.has_commit = record.positions->gate(0) != kNone;
-  record.output_bytes = output_bytes(record);
-  require_reports(record, hosts_);
   return record;
 }
 
+// Gives the plan's wire form.
+std::vector<std::byte> PlanTable::lower(PlanRecord& record, std::shared_ptr<const Program> program,
+                                        LowerOptions options, const CompileRequest& request) {
+  // Whatever ends this fiber's wait, the thread need not go on.
+  struct UnwantedBehind {
+    ~UnwantedBehind() { flag->store(true, std::memory_order_relaxed); }
+    std::shared_ptr<std::atomic<bool>> flag;
+  } const unwanted{record.unwanted};
+  const auto tell =
+      request.on_progress ? std::make_shared<const Tell>(request.on_progress) : nullptr;
+  options.on_progress = ProgressTeller(reactor_.mailbox(), record.unwanted, tell);
+  std::shared_ptr<Lowered> lowered =
+      background_.run([program = std::move(program), options = std::move(options), cache = cache_] {
+        auto made = std::make_shared<Lowered>();
+        made->plan = std::make_shared<const Plan>(gangway::lower(*program, options, *cache));
+        made->positions = std::make_shared<const Positions>(*made->plan);
+        made->bytes = to_wire(*made->plan);
+        made->text = to_text(*made->plan);
+        return made;
+      });
+  record.plan = std::move(lowered->plan);
+  record.positions = std::move(lowered->positions);
+  record.text = std::move(lowered->text);
+  record.has_commit = record.positions->gate(0) != kNone;
+  record.output_bytes = output_bytes(record);
+  require_reports(record, hosts_);
+  return std::move(lowered->bytes);
+}
+
 PlanRecord& PlanTable::compile(SessionId owner, const std::string& owner_name,
-                               const Program& program, const std::vector<SliceId>& slices,
-                               uint32_t runs_in_flight_max, Dispatch dispatch) {
-  PlanRecord placed = place(owner, program, slices,
-                            {.runs_in_flight_max = runs_in_flight_max, .dispatch = dispatch});
+                               std::shared_ptr<const Program> program,
+                               const std::vector<SliceId>& slices, CompileRequest request) {
+  LowerOptions options{.runs_in_flight_max = request.runs_in_flight_max,
+                       .dispatch = request.dispatch};
+  PlanRecord placed = place(owner, *program, slices, options);
+  const std::string name = program->name;
   const PlanId id(++last_);
   placed.id = id;
   PlanRecord& record = plans_.emplace(id, std::move(placed)).first->second;
@@ -142,18 +207,24 @@ PlanRecord& PlanTable::compile(SessionId owner, const std::string& owner_name,
   record.runs = 1;  // Keeps it while this fiber is suspended, whatever its client does.
   std::optional<Error> failed;
   try {
-    install_in_turn(record, owner_name);
+    const std::vector<std::byte> bytes =
+        lower(record, std::move(program), std::move(options), request);
+    if (!record.broken && !record.released) {
+      if (request.on_progress)
+        request.on_progress({cat("installing on ", record.hosts.size(), " hosts"), 1});
+      install_in_turn(record, bytes, owner_name);
+    }
   } catch (const Error& error) {
     failed = error;
   }
   record.runs = 0;
-  if (!failed && record.broken) failed = record.broken;
+  if (record.broken && (!failed || failed->kind() == ErrorKind::kCancelled)) failed = record.broken;
   if (!failed && record.released)
     failed = Error(ErrorKind::kCancelled, "compile: the client is gone");
   if (failed) {
     record.released = true;
     uninstall_if_unused(id);
-    throw failed->add_where({.program = program.name});
+    throw failed->add_where({.program = name});
   }
   record.ready = true;
   const SliceId scope(record.scope);
@@ -167,13 +238,14 @@ PlanRecord& PlanTable::compile(SessionId owner, const std::string& owner_name,
 }
 
 // Plans of a scope share states, which must be there and filled, or gone again, before the next.
-void PlanTable::install_in_turn(PlanRecord& record, const std::string& owner_name) {
+void PlanTable::install_in_turn(PlanRecord& record, const std::vector<std::byte>& bytes,
+                                const std::string& owner_name) {
   SliceRecord& slice = slices_.at(record.slices[0], record.owner);
   while (!slice.installing.ready()) Future<void>(slice.installing).await();
   Promise<void> installed;
   slice.installing = installed.future();
   try {
-    install(record, owner_name);
+    install(record, bytes, owner_name);
   } catch (...) {
     installed.set();
     throw;
@@ -181,8 +253,9 @@ void PlanTable::install_in_turn(PlanRecord& record, const std::string& owner_nam
   installed.set();
 }
 
-void PlanTable::install(PlanRecord& record, const std::string& owner_name) {
-  const std::vector<std::byte> bytes = to_wire(*record.plan);
+void PlanTable::install(PlanRecord& record, const std::vector<std::byte>& bytes,
+                        const std::string& owner_name) {
+  record.uninstalled = false;
   const auto gone = [this](HostId host) { return hosts_.at(host).gone.token(); };
   std::vector<Future<Installed>> replies;
   replies.reserve(record.hosts.size());
@@ -261,8 +334,8 @@ PlanRecord& PlanTable::at(PlanId id, SessionId owner) {
   const auto found = plans_.find(id);
   GW_REQUIRE(found != plans_.end() && found->second.owner == owner && !found->second.released,
              "plan ", id, ": not a plan of this client");
-  GW_REQUIRE(found->second.ready, "plan ", id, ": program \"", found->second.plan->name,
-             "\" is still being installed: expected to be named once it is compiled");
+  GW_REQUIRE(found->second.ready, "plan ", id,
+             ": is still being compiled: expected to be named once it is");
   return found->second;
 }
 
@@ -270,6 +343,7 @@ void PlanTable::release(PlanId id) {
   const auto found = plans_.find(id);
   if (found == plans_.end()) return;
   found->second.released = true;
+  found->second.unwanted->store(true, std::memory_order_relaxed);
   uninstall_if_unused(id);
 }
 
@@ -315,6 +389,7 @@ void PlanTable::host_lost(HostId host, const Error& why) {
     const bool uses = std::find(plan.hosts.begin(), plan.hosts.end(), host) != plan.hosts.end();
     if (!uses) continue;
     if (!plan.broken) plan.broken = why;
+    plan.unwanted->store(true, std::memory_order_relaxed);
     uninstall_if_broken(plan);
   }
 }

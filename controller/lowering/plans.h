@@ -3,22 +3,28 @@
 //
 //   lower -> install everywhere (says what it needs) -> reserve -> link -> commit
 //
-// Threads: the reactor's thread; compile() suspends.
+// Threads: the reactor's thread; compile() suspends. Lowering is done on threads of a Background,
+// so that a large program holds up nothing else: plans of several clients are lowered at once.
 // Errors: compile() throws kInvalid or kUnimplemented with the user's line; kOverloaded when it
 // does not fit, saying what needs how much, where, and how much is free; kUnavailable when a host
 // is lost. After an error nothing of the plan is left on any host.
 #pragma once
 
+#include <atomic>
+#include <cstddef>
 #include <functional>
 #include <map>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "controller/lowering/lower.h"
 #include "controller/resources/objects.h"
 #include "controller/resources/slices.h"
+#include "ir/graph/program.h"
 #include "ir/plan/positions.h"
+#include "runtime/fibers/background.h"
 
 namespace gangway {
 
@@ -27,6 +33,7 @@ struct PlanRecord {
   SessionId owner;
   std::shared_ptr<const Plan> plan;
   std::shared_ptr<const Positions> positions;
+  std::string text;  // The plan, for people.
   uint64_t scope = 0;
   std::vector<HostId> hosts;                                 // By Plan::hosts.
   std::vector<std::shared_ptr<const DeviceLayout>> layouts;  // By Plan::slices.
@@ -48,7 +55,21 @@ struct PlanRecord {
   bool ready = false;  // Installed on all its hosts: runs may name it.
   bool released = false;
   std::optional<Error> broken;  // A host it needs is gone.
-  bool uninstalled = false;
+  bool uninstalled = true;      // Until its installation begins.
+  std::shared_ptr<std::atomic<bool>> unwanted = std::make_shared<std::atomic<bool>>(false);
+};
+
+// How far a compile is.
+struct CompileStage {
+  std::string what;  // "step: partition".
+  double part = 0;   // Of the work of lowering: 0 to 1.
+};
+
+struct CompileRequest {
+  uint32_t runs_in_flight_max = 2;
+  Dispatch dispatch = Dispatch::kParallel;
+  // On the reactor's thread, at most a hundred times, and not after compile() has ended.
+  std::function<void(const CompileStage&)> on_progress;
 };
 
 class PlanTable {
@@ -58,13 +79,18 @@ class PlanTable {
     std::function<void(const PlanRecord&)> ready;
     std::function<void(PlanId)> gone;
   };
-  PlanTable(HostTable& hosts, SliceTable& slices, Watch watch = {})
-      : hosts_(hosts), slices_(slices), watch_(std::move(watch)) {}
+  PlanTable(Reactor& reactor, Background& background, HostTable& hosts, SliceTable& slices,
+            Watch watch = {})
+      : reactor_(reactor),
+        background_(background),
+        hosts_(hosts),
+        slices_(slices),
+        watch_(std::move(watch)) {}
 
   // `slices`: one for each slice of the program. `owner_name` is for messages about memory.
-  PlanRecord& compile(SessionId owner, const std::string& owner_name, const Program& program,
-                      const std::vector<SliceId>& slices, uint32_t runs_in_flight_max,
-                      Dispatch dispatch = Dispatch::kParallel);
+  PlanRecord& compile(SessionId owner, const std::string& owner_name,
+                      std::shared_ptr<const Program> program, const std::vector<SliceId>& slices,
+                      CompileRequest request);
   // Throws kInvalid when it is not this session's, or still being installed.
   PlanRecord& at(PlanId id, SessionId owner);
   void release(PlanId id);
@@ -76,9 +102,13 @@ class PlanTable {
 
  private:
   PlanRecord place(SessionId owner, const Program& program, const std::vector<SliceId>& slices,
-                   LowerOptions options);
-  void install_in_turn(PlanRecord& plan, const std::string& owner_name);
-  void install(PlanRecord& plan, const std::string& owner_name);
+                   LowerOptions& options);
+  std::vector<std::byte> lower(PlanRecord& plan, std::shared_ptr<const Program> program,
+                               LowerOptions options, const CompileRequest& request);
+  void install_in_turn(PlanRecord& plan, const std::vector<std::byte>& bytes,
+                       const std::string& owner_name);
+  void install(PlanRecord& plan, const std::vector<std::byte>& bytes,
+               const std::string& owner_name);
   void reserve(PlanRecord& plan, const std::string& owner_name);
   // One step of the installation on every host. Suspends until all have done it or one can't.
   void on_all_hosts(const PlanRecord& plan, const std::function<Future<void>(ExecutorPeer&)>& step);
@@ -87,10 +117,12 @@ class PlanTable {
   void uninstall_if_broken(PlanRecord& plan);
   void uninstall(PlanRecord& plan);
 
+  Reactor& reactor_;
+  Background& background_;
   HostTable& hosts_;
   SliceTable& slices_;
   Watch watch_;
-  CompileCache cache_;
+  const std::shared_ptr<CompileCache> cache_ = std::make_shared<CompileCache>();
   std::map<PlanId, PlanRecord> plans_;
   uint64_t last_ = 0;
 };

@@ -177,7 +177,7 @@ TEST_F(HostWatchTest, ALostHostIsRememberedWithItsReasonAsLongAsASliceOrAnArrayL
   lose(1, "it fell asleep");
   try {
     reactor_->run(
-        [&] { controller_.compile(session_, doubled(Mesh{{{"data", 4}}}), {slice_}, 2); });
+        [&] { controller_.compile(session_, doubled(Mesh{{{"data", 4}}}), {slice_}, {2}); });
     FAIL() << "compiled";
   } catch (const Error& error) {
     EXPECT_THAT(error.what(), HasSubstr("it fell asleep"));

@@ -40,8 +40,9 @@ TEST_F(AdmissionTest, ProgramsOfASliceAreInstalledOneAfterAnother) {
   for (FakeExecutor& executor : executor_) executor.state_bytes = 300;
   executor_[1].commit.emplace();
   Fiber first = compiling(session_);
-  Fiber second = reactor_->spawn(
-      "second", [&] { controller_.compile(session_, doubled(Mesh{{{"data", 4}}}), {slice_}, 2); });
+  Fiber second = reactor_->spawn("second", [&] {
+    controller_.compile(session_, doubled(Mesh{{{"data", 4}}}), {slice_}, {2});
+  });
   reactor_->run_ready();
   const auto reserved = [this] { return controller_.hosts().at(hosts_[0]).reserved[0]; };
   EXPECT_EQ(reserved(), 300) << "it would share states that are not filled yet";

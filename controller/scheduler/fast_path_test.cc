@@ -45,7 +45,7 @@ class FastPathTest : public ControllerTest {
     return reactor_->run([&] {
       const SliceId first = controller_.allocate(session_, 2).id;
       const SliceId second = on_one_device ? first : controller_.allocate(session_, 2).id;
-      return controller_.compile(session_, twice(), {first, second}, 2, dispatch).id;
+      return controller_.compile(session_, twice(), {first, second}, {2, dispatch}).id;
     });
   }
   // What the host was granted, as "slice:first-last".
@@ -109,7 +109,7 @@ TEST_F(FastPathTest, TheControllersLogSaysOnceWhichProgramLostTheFastPathAndWhy)
     reactor_->run([&] {
       const SliceId one = controller.allocate(session, 2).id;
       const SliceId two = controller.allocate(session, 2).id;
-      controller.compile(session, twice(), {one, two}, 2, Dispatch::kSequential);
+      controller.compile(session, twice(), {one, two}, {2, Dispatch::kSequential});
     });
   }
   std::ifstream in(file);

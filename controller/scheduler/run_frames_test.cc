@@ -44,7 +44,7 @@ Said said_in_three_runs(uint32_t hosts, uint32_t devices_per_host) {
   const uint32_t devices = hosts * devices_per_host;
   const PlanId plan = reactor->run([&] {
     const SliceId slice = controller.allocate(session, {devices}).id;
-    return controller.compile(session, doubled(Mesh{{{"data", devices}}}), {slice}, 2).id;
+    return controller.compile(session, doubled(Mesh{{{"data", devices}}}), {slice}, {2}).id;
   });
   const uint64_t names = session.value << 40;
   for (uint64_t i = 1; i <= 3; ++i) {

@@ -286,7 +286,7 @@ Program counting(const Mesh& mesh) {
 TEST_F(RunsTest, RunsInFlightBehindOneThatFailedSayWhyItDid) {
   const PlanId plan = reactor_->run([&] {
     slice_ = controller_.allocate(session_, {4}).id;
-    return controller_.compile(session_, counting(Mesh{{{"data", 4}}}), {slice_}, 3).id;
+    return controller_.compile(session_, counting(Mesh{{{"data", 4}}}), {slice_}, {3}).id;
   });
   RunId before;
   const auto next = [&] {
@@ -349,8 +349,9 @@ TEST_F(RunsTest, StateIsReadBehindRunsThatWaitAndAheadOfLaterOnes) {
 
 TEST_F(RunsTest, RunsOfASliceAreAdmittedInTheOrderOfTheirSubmission) {
   const PlanId plan = compile(session_, 1);
-  const PlanId other = reactor_->run(
-      [&] { return controller_.compile(session_, doubled(Mesh{{{"data", 4}}}), {slice_}, 1).id; });
+  const PlanId other = reactor_->run([&] {
+    return controller_.compile(session_, doubled(Mesh{{{"data", 4}}}), {slice_}, {1}).id;
+  });
   submit(session_, plan);
   submit(session_, plan);
   submit(session_, other);

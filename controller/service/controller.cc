@@ -2,11 +2,15 @@
 
 #include <algorithm>
 
+#include "ir/wire/wire.h"
 #include "protocol/text_limits.h"
 #include "runtime/base/cut.h"
 
 namespace gangway {
 namespace {
+
+// A large one does not keep a small one waiting.
+constexpr size_t kCompilesAtOnce = 2;
 
 void require_short(const Program& program, const std::string& name) {
   GW_REQUIRE(name.size() <= kTextBytesMax, "compile: program \"",
@@ -21,7 +25,8 @@ Controller::Controller(Reactor& reactor, ControllerOptions options)
       options_(std::move(options)),
       slices_(hosts_),
       objects_(hosts_, ObjectTable::kArraysMax, options_.planted),
-      plans_(hosts_, slices_,
+      background_(reactor, "compiler", kCompilesAtOnce),
+      plans_(reactor, background_, hosts_, slices_,
              {[this](const PlanRecord& plan) { runs_.plan_ready(plan); },
               [this](PlanId plan) { runs_.plan_gone(plan); }}),
       runs_(reactor_.clock(), hosts_, plans_, objects_,
@@ -160,14 +165,18 @@ const SliceRecord& Controller::allocate(SessionId session, const SliceShape& sha
 
 void Controller::release_slice(SliceId slice) { slices_.release(slice); }
 
-const PlanRecord& Controller::compile(SessionId session, const Program& program,
-                                      const std::vector<SliceId>& slices,
-                                      uint32_t runs_in_flight_max, Dispatch dispatch) {
+Program Controller::read_program(std::vector<std::byte> bytes) {
+  return background_.run([bytes = std::move(bytes)] { return program_from_wire(bytes); });
+}
+
+const PlanRecord& Controller::compile(SessionId session, Program program,
+                                      const std::vector<SliceId>& slices, CompileRequest request) {
   require_open(session);
   require_short(program, program.name);
   for (const ProgramNode& node : program.nodes) require_short(program, node.name);
-  return plans_.compile(session, owner_name(session), program, slices, runs_in_flight_max,
-                        dispatch);
+  return plans_.compile(session, owner_name(session),
+                        std::make_shared<const Program>(std::move(program)), slices,
+                        std::move(request));
 }
 
 void Controller::release_plan(PlanId plan) { plans_.release(plan); }

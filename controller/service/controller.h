@@ -1,7 +1,7 @@
 // The controller: registers hosts and clients, allocates devices and memory, and schedules runs. It
 // uses no sockets: service.h puts it on a network.
 //
-// Threads: the reactor's thread. compile() suspends; nothing else does.
+// Threads: the reactor's thread. read_program() and compile() suspend; nothing else does.
 // Ownership: peers are borrowed until host_lost() or session_closed(); what still comes of them
 // afterwards is ignored.
 // Errors: bad requests of a client are that client's errors; a malformed frame throws, and the
@@ -62,10 +62,11 @@ class Controller {
 
   const SliceRecord& allocate(SessionId session, const SliceShape& shape);
   void release_slice(SliceId slice);
+  // Suspends. From the wire form, verified.
+  Program read_program(std::vector<std::byte> bytes);
   // Suspends.
-  const PlanRecord& compile(SessionId session, const Program& program,
-                            const std::vector<SliceId>& slices, uint32_t runs_in_flight_max,
-                            Dispatch dispatch = Dispatch::kParallel);
+  const PlanRecord& compile(SessionId session, Program program, const std::vector<SliceId>& slices,
+                            CompileRequest request);
   void release_plan(PlanId plan);
 
   // Looks for silent hosts and for runs past their time limit; says when to look again.
@@ -107,6 +108,7 @@ class Controller {
   HostTable hosts_;
   SliceTable slices_;
   ObjectTable objects_;
+  Background background_;
   PlanTable plans_;
   RunTable runs_;
   CopyTable copies_;

@@ -134,7 +134,7 @@ TEST_F(ControllerTest, ARunOfAPlanThatIsStillBeingInstalledIsItsClientsErrorAndR
   submit(session_, plan);
   ASSERT_EQ(client_.ended.size(), 1u);
   EXPECT_EQ(client_.ended[0].error->kind(), ErrorKind::kInvalid);
-  EXPECT_THAT(client_.ended[0].error->what(), HasSubstr("is still being installed"));
+  EXPECT_THAT(client_.ended[0].error->what(), HasSubstr("is still being compiled"));
   EXPECT_TRUE(tickets(0).empty() && tickets(1).empty());
   executor_[1].commit->set();
   fiber.join();
@@ -188,7 +188,7 @@ TEST_F(ControllerTest, AProgramWithANameOf1MiBIsRefused) {
   Program program = doubled(Mesh{{{"data", 4}}});
   program.nodes[0].name = std::string(1 << 20, 'p');
   try {
-    reactor_->run([&] { controller_.compile(session_, program, {slice}, 2); });
+    reactor_->run([&] { controller_.compile(session_, program, {slice}, {2}); });
     FAIL() << "compiled";
   } catch (const Error& error) {
     EXPECT_EQ(error.kind(), ErrorKind::kInvalid);
@@ -209,7 +209,7 @@ TEST_F(ControllerTest, AClosedClientIsForgottenAndWhatStillComesOfItLeavesNothin
   };
   EXPECT_TRUE(refused([&] { controller_.allocate(session_, {4}); }));
   EXPECT_TRUE(
-      refused([&] { controller_.compile(session_, doubled(Mesh{{{"data", 4}}}), {slice_}, 2); }));
+      refused([&] { controller_.compile(session_, doubled(Mesh{{{"data", 4}}}), {slice_}, {2}); }));
   submit(session_, plan);
   EXPECT_TRUE(client_.received.empty());
   controller_.session_closed(session_);
@@ -311,7 +311,7 @@ TEST_F(ControllerTest, APlanSaysWhichIslandEachOfItsHostsLiesIn) {
   reactor_->run([&] {
     const SliceId all = controller_.allocate(session_, {6}).id;
     const PlanRecord& record =
-        controller_.compile(session_, doubled(Mesh{{{"data", 6}}}), {all}, 1);
+        controller_.compile(session_, doubled(Mesh{{{"data", 6}}}), {all}, {1});
     EXPECT_THAT(record.plan->islands, testing::ElementsAre("main", "main", "west"));
     EXPECT_THAT(to_text(*record.plan), HasSubstr("over host-0 (main) host-1 (main) far (west),"));
   });

@@ -4,8 +4,6 @@
 #include <set>
 
 #include "controller/service/peers_rpc.h"
-#include "ir/plan/plan_text.h"
-#include "ir/wire/wire.h"
 #include "protocol/text_limits.h"
 #include "runtime/base/cut.h"
 #include "runtime/net/server.h"
@@ -126,12 +124,18 @@ void write_compiled(wire::Session::Compiled::Builder to, const PlanRecord& recor
   write_ports(to.initOutputs(size(plan.outputs)), plan, plan.outputs);
   write_ports(to.initStates(size(states)), plan, states);
   to.setSources(size(plan.sources));
-  to.setText(to_text(plan));
+  to.setText(record.text);
   auto hosts = to.initNeeds(size(record.needs));
   for (uint32_t i = 0; i < hosts.size(); ++i) {
     hosts[i].setHost(plan.hosts[i]);
     write(hosts[i].initNeeds(size(record.needs[i])), record.needs[i]);
   }
+}
+
+size_t nodes_of(const Program& program) {
+  size_t nodes = program.nodes.size();
+  for (const auto& function : program.functions) nodes += function->nodes.size();
+  return nodes;
 }
 
 class SessionServer final : public wire::Session::Server {
@@ -166,19 +170,21 @@ class SessionServer final : public wire::Session::Server {
   }
 
   kj::Promise<void> compile(CompileContext context) override {
-    return in_fiber("compile", [this, self = thisCap(), context]() mutable {
+    return in_fiber(impl_.fibers, "compile", [this, self = thisCap(), context]() mutable {
       auto params = context.getParams();
       const auto bytes = params.getProgram();
-      const Program program =
-          program_from_wire({reinterpret_cast<const std::byte*>(bytes.begin()), bytes.size()});
+      const auto* const first = reinterpret_cast<const std::byte*>(bytes.begin());
+      Program program = impl_.core.read_program({first, first + bytes.size()});
       std::vector<SliceId> slices;
       for (uint64_t slice : params.getSlices()) slices.emplace_back(slice);
       const auto dispatch = static_cast<Dispatch>(params.getDispatch());
       GW_REQUIRE(dispatch <= Dispatch::kSequential, "compile: program \"",
                  cut(program.name, kQuotedBytesMax), "\": there is no dispatch number ",
                  int{params.getDispatch()});
-      const PlanRecord& record =
-          impl_.core.compile(id_, program, slices, params.getRunsInFlightMax(), dispatch);
+      if (impl_.frames.pacer != nullptr) impl_.frames.pacer->compile(nodes_of(program));
+      const PlanRecord& record = impl_.core.compile(
+          id_, std::move(program), slices,
+          {.runs_in_flight_max = params.getRunsInFlightMax(), .dispatch = dispatch});
       auto results = context.getResults();
       write_compiled(results, record);
       results.setExecutable(kj::heap<ExecutableServer>(impl_, record.id));

@@ -2,8 +2,9 @@
 // diagnosed; on a thread of its own where a device's compile() blocks, so that the reactor answers
 // meanwhile.
 //
-// Jobs are done one after another, in their order. What no device blocks for is compiled at once,
-// on the reactor, so that a simulation stays deterministic.
+// Jobs are done one after another, in their order. What no device blocks for, and all that a
+// simulation compiles, is compiled at once, on the reactor, so that a simulation stays
+// deterministic.
 //
 // Threads: the reactor's; parts are compiled on the compiler's.
 // Ownership: devices outlive stop().
@@ -25,6 +26,7 @@
 
 #include "executor/devices/device.h"
 #include "runtime/fibers/mailbox.h"
+#include "runtime/fibers/reactor.h"
 #include "runtime/os/doorbell.h"
 #include "runtime/os/thread.h"
 
@@ -55,7 +57,8 @@ struct CompileJob {
 
 class Compiler {
  public:
-  Compiler(std::string name, Mailbox& mailbox) : name_(std::move(name)), mailbox_(mailbox) {}
+  Compiler(std::string name, Reactor& reactor)
+      : name_(std::move(name)), mailbox_(reactor.mailbox()), is_simulated_(reactor.simulated()) {}
   ~Compiler() { stop(); }
   Compiler(const Compiler&) = delete;
 
@@ -68,6 +71,7 @@ class Compiler {
 
   const std::string name_;
   Mailbox& mailbox_;
+  const bool is_simulated_;
   std::mutex mutex_;
   std::deque<std::shared_ptr<CompileJob>> jobs_;  // The first is being compiled.
   bool stop_ = false;

@@ -211,8 +211,8 @@ class Device {
 
   // Throws kInvalid or kUnimplemented with the user's line.
   virtual std::shared_ptr<const CompiledFunction> compile(const LocalFunction& local) = 0;
-  // Whether compile() may block for longer than the reactor may be held up (libraries that compile
-  // kernels).
+  // Whether compile() may take longer than a reactor may be held up (large functions, libraries
+  // that compile kernels).
   virtual bool compile_blocks() const { return false; }
 
   // Devices that return the same pointer can run what was compiled for any of them.

@@ -12,7 +12,7 @@ Host::Impl::Impl(Reactor& r, HostOptions options, HostEvents& e)
     : reactor(r),
       devices(r, std::move(options)),
       events(e),
-      compiler(devices.options.name + "/compiler", r.mailbox()),
+      compiler(devices.options.name + "/compiler", r),
       arrays(r, devices, states, e),
       feeder(std::make_unique<SourceFeeder>(devices.options.name + "/data", r.simulated())) {}
 

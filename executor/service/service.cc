@@ -8,23 +8,34 @@
 #include "protocol/frames.h"
 #include "protocol/rpc_values.h"
 #include "runtime/fibers/await.h"
+#include "runtime/fibers/background.h"
 #include "runtime/fibers/fiber_group.h"
 #include "runtime/net/server.h"
 
 namespace gangway {
 namespace {
 
+size_t nodes_of(const Plan& plan) {
+  size_t nodes = plan.nodes.size();
+  for (const LocalFunction& local : plan.functions) nodes += local.function->nodes.size();
+  return nodes;
+}
+
 // What the controller calls.
 class ExecutorServer final : public wire::Executor::Server {
  public:
-  explicit ExecutorServer(Host& host) : host_(host) {}
+  ExecutorServer(Host& host, Background& background, FiberGroup& fibers, Pacer* pacer)
+      : host_(host), background_(background), fibers_(fibers), pacer_(pacer) {}
 
   kj::Promise<void> install(InstallContext context) override {
-    return in_fiber("install", [this, self = thisCap(), context]() mutable {
+    return in_fiber(fibers_, "install", [this, self = thisCap(), context]() mutable {
       auto params = context.getParams();
-      const auto bytes = params.getBytes();
-      auto plan = std::make_shared<const Plan>(
-          plan_from_wire({reinterpret_cast<const std::byte*>(bytes.begin()), bytes.size()}));
+      const auto* const first = reinterpret_cast<const std::byte*>(params.getBytes().begin());
+      std::vector<std::byte> bytes(first, first + params.getBytes().size());
+      auto plan = background_.run([bytes = std::move(bytes)] {
+        return std::make_shared<const Plan>(plan_from_wire(bytes));
+      });
+      if (pacer_ != nullptr) pacer_->compile(nodes_of(*plan));
       GW_REQUIRE(params.getSelf() < plan->hosts.size(), "install: host ", params.getSelf(),
                  " of a plan of ", plan->hosts.size());
       const Installed installed = host_
@@ -52,6 +63,9 @@ class ExecutorServer final : public wire::Executor::Server {
 
  private:
   Host& host_;
+  Background& background_;
+  FiberGroup& fibers_;
+  Pacer* const pacer_;
 };
 
 }  // namespace
@@ -63,6 +77,7 @@ class ExecutorService::Impl final : public HostEvents {
         log_(options.log),
         pacer_(options.frames.pacer),
         host_(reactor, options.host, *this),
+        background_(reactor, "plan reader", 1),
         connection_(Connection::connect(
             reactor, network, options.controller,
             {.time_limit = std::chrono::milliseconds(options.connect_timeout_ms)})),
@@ -132,7 +147,7 @@ class ExecutorService::Impl final : public HostEvents {
     description.setText(host_.describe_devices());
     description.setProcess(getpid());
     description.setIsland(options.island);
-    request.setExecutor(kj::heap<ExecutorServer>(host_));
+    request.setExecutor(kj::heap<ExecutorServer>(host_, background_, fibers_, pacer_));
     auto response =
         await<capnp::Response<wire::Controller::RegisterExecutorResults>>(request.send());
     name_ = response.getName().cStr();
@@ -228,6 +243,7 @@ class ExecutorService::Impl final : public HostEvents {
   bool closing_ = false;
   uint64_t runs_done_ = 0;
   Host host_;
+  Background background_;
   Connection connection_;
   wire::Registration::Client registration_ = nullptr;
   std::unique_ptr<FrameStream> frames_;

@@ -67,7 +67,12 @@ Function fuse_body(const Function& body) {
 
 }  // namespace
 
-Compiled compile_function(const Function& global, const CallContext& context) {
+Compiled compile_function(const Function& global, const CallContext& context,
+                          const PassWatch& watch) {
+  const auto begin = [&](std::string_view pass) {
+    if (watch) watch(pass);
+  };
+  begin("verify");
   require_valid(global);
   GW_REQUIRE(!global.local, global.name, ": compile takes a function in the global view");
   Compiled compiled;
@@ -88,8 +93,11 @@ Compiled compile_function(const Function& global, const CallContext& context) {
   make_canonical(global.mesh, compiled.parameter_shardings);
   make_canonical(global.mesh, wanted);
 
+  begin("simplify");
   Function simplified = simplify(global);
+  begin("propagate shardings");
   Propagation propagation = propagate_shardings(simplified, compiled.parameter_shardings, wanted);
+  begin("partition");
   Partitioned partitioned = partition(simplified, propagation, compiled.parameter_shardings, wanted,
                                       conversion_costs(rates_of(context.device_kind), global.mesh));
   if (context.alone && has_meeting(partitioned.function)) {
@@ -99,10 +107,12 @@ Compiled compile_function(const Function& global, const CallContext& context) {
                             conversion_costs(rates_of(context.device_kind), global.mesh));
   }
   compiled.result_shardings = std::move(partitioned.result_shardings);
+  begin("combine collectives");
   Function local = prefetch_gathers(simplify(partitioned.function));
   Function combined = finish_collectives(map_bodies(local, finish_collectives));
   Ordered ordered = order_commit(combined, context.in_place);
   NodeId commit_begin = ordered.commit_begin;
+  begin("fuse");
   Function fused = fuse_elementwise(ordered.function, commit_begin);
   // Constants and broadcasts that were pulled into chains are dead now.
   Function final = map_bodies(remove_dead(fused, commit_begin), fuse_body);
@@ -110,6 +120,7 @@ Compiled compile_function(const Function& global, const CallContext& context) {
                     .commit_begin = commit_begin,
                     .in_place = context.in_place,
                     .finite_result = context.finite_result};
+  begin("cut sections");
   compiled.local.sections = cut_sections(compiled.local, rates_of(context.device_kind));
   return compiled;
 }

@@ -19,7 +19,9 @@
 // Errors: kInvalid with the user's line.
 #pragma once
 
+#include <functional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "ir/graph/function.h"
@@ -45,6 +47,12 @@ struct Compiled {
   std::vector<Sharding> result_shardings;
 };
 
-Compiled compile_function(const Function& global, const CallContext& context);
+// Told the name of each pass that may take long before it begins, kPassesTold of them. What it
+// throws ends the compile.
+using PassWatch = std::function<void(std::string_view pass)>;
+inline constexpr size_t kPassesTold = 7;
+
+Compiled compile_function(const Function& global, const CallContext& context,
+                          const PassWatch& watch = {});
 
 }  // namespace gangway

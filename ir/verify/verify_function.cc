@@ -210,7 +210,7 @@ class FunctionVerifier {
         add_node(id, cat(name(node), ": attribute ", quote(key), " is missing"));
       }
     }
-    compare(id, node, expected, cat("from operands ", spell(inputs)));
+    compare(id, node, expected, inputs);
     if (row(node.op).family == OpFamily::kCollective && !f_.local)
       add_node(id, cat(name(node), ": only local functions have it: the partitioner makes it"));
     if (node.op == Op::scan && !f_.local && attrs.integer("ahead") + attrs.integer("next") > 0)
@@ -271,7 +271,7 @@ class FunctionVerifier {
   }
 
   void compare(NodeId id, const Node& node, const std::vector<Type>& expected,
-               const std::string& reason) {
+               const std::vector<Type>& inputs) {
     if (expected.size() != node.results) {
       return add_node(
           id, cat(name(node), ": expected ", expected.size(), " results, got ", node.results));
@@ -279,8 +279,8 @@ class FunctionVerifier {
     for (uint32_t r = 0; r < node.results; ++r) {
       const Type& got = f_.types[node.first_result + r];
       if (got == expected[r]) continue;
-      add(cat(name(node), ": result type differs: expected ", spell(expected[r]), " ", reason,
-              ", got ", spell(got)),
+      add(cat(name(node), ": result type differs: expected ", spell(expected[r]), " from operands ",
+              spell(inputs), ", got ", spell(got)),
           cat("value %", node.first_result + r), id);
     }
   }

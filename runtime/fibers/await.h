@@ -25,6 +25,7 @@
 #include <string>
 #include <utility>
 
+#include "runtime/fibers/fiber_group.h"
 #include "runtime/fibers/future.h"
 #include "runtime/fibers/kj_error.h"
 #include "runtime/fibers/reactor.h"
@@ -69,22 +70,39 @@ T await(kj::Promise<T> promise) {
   }
 }
 
+namespace internal {
+
+// A fiber's body that fulfils a promise when it ends.
+template <class Body>
+auto telling(Body body, kj::Own<kj::PromiseFulfiller<void>> fulfiller) {
+  return [body = std::move(body), fulfiller = kj::mv(fulfiller)]() mutable {
+    const Result<void> result = result_of(body);
+    if (result.ok()) {
+      fulfiller->fulfill();
+    } else {
+      fulfiller->reject(to_kj(result.error()));
+    }
+  };
+}
+
+}  // namespace internal
+
 // Runs `body` as a fiber; the promise ends when it does. Dropping the promise does not stop the
 // fiber.
 template <class Body>
 kj::Promise<void> in_fiber(std::string name, Body body) {
   auto pair = kj::newPromiseAndFulfiller<void>();
   Reactor::current()
-      .spawn(std::move(name),
-             [body = std::move(body), fulfiller = kj::mv(pair.fulfiller)]() mutable {
-               const Result<void> result = result_of(body);
-               if (result.ok()) {
-                 fulfiller->fulfill();
-               } else {
-                 fulfiller->reject(to_kj(result.error()));
-               }
-             })
+      .spawn(std::move(name), internal::telling(std::move(body), kj::mv(pair.fulfiller)))
       .detach();
+  return kj::mv(pair.promise);
+}
+
+// The same, as one of a group: for what may take long, and must have ended before its service goes.
+template <class Body>
+kj::Promise<void> in_fiber(FiberGroup& group, std::string name, Body body) {
+  auto pair = kj::newPromiseAndFulfiller<void>();
+  group.spawn(std::move(name), internal::telling(std::move(body), kj::mv(pair.fulfiller)));
   return kj::mv(pair.promise);
 }
 

@@ -21,6 +21,8 @@ class Pacer {
   virtual void write(size_t frames, size_t bytes) = 0;
   // Before the host-side work for so many calls of a run. Suspends.
   virtual void prepare_calls(size_t calls) = 0;
+  // Before a program of so many nodes is compiled, beside all else. Suspends as long as it takes.
+  virtual void compile(size_t nodes) = 0;
   // A timer of the process is due. Suspends.
   virtual void wake() = 0;
 };

@@ -56,7 +56,7 @@ void ManyClients::add_client() {
   owner.names = owner.session.value << 40;
   reactor_->run([&] {
     const SliceId slice = controller_.allocate(owner.session, devices_).id;
-    owner.plan = controller_.compile(owner.session, doubled(devices_), {slice}, 2).id;
+    owner.plan = controller_.compile(owner.session, doubled(devices_), {slice}, {2}).id;
   });
 }
 

@@ -76,7 +76,7 @@ class Runs {
       client.session = controller_.add_session("client-" + std::to_string(c), client);
       reactor_->run([&] {
         const SliceId slice = controller_.allocate(client.session, devices).id;
-        const PlanRecord& plan = controller_.compile(client.session, program, {slice}, 2);
+        const PlanRecord& plan = controller_.compile(client.session, program, {slice}, {2});
         client.plan = plan.id;
         positions_ = plan.positions->total();
       });

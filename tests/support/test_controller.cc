@@ -56,7 +56,7 @@ PlanId ControllerTest::compile(SessionId session, uint32_t runs_in_flight_max, u
   return reactor_->run([&] {
     slice_ = controller_.allocate(session, {devices}).id;
     const Program program = doubled(Mesh{{{"data", devices}}});
-    return controller_.compile(session, program, {slice_}, runs_in_flight_max).id;
+    return controller_.compile(session, program, {slice_}, {runs_in_flight_max}).id;
   });
 }
 
@@ -64,7 +64,7 @@ Fiber ControllerTest::compiling(SessionId session) {
   Fiber fiber = reactor_->spawn("compile", [this, session] {
     try {
       slice_ = controller_.allocate(session, {4}).id;
-      controller_.compile(session, doubled(Mesh{{{"data", 4}}}), {slice_}, 2);
+      controller_.compile(session, doubled(Mesh{{{"data", 4}}}), {slice_}, {2});
     } catch (const Error& error) {
       compile_failed_ = error;
     }

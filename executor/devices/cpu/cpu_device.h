@@ -45,6 +45,7 @@ class CpuDevice final : public Device {
   // nothing to do.
   int64_t spin_ns(Progress progress) const;
   int64_t now_ns() const override;
+  bool compile_blocks() const override { return true; }
   void copy(void* to, const void* from, int64_t bytes) override;
   void check_finite(DType dtype, const void* data, int64_t elements, uint32_t* flag) override;
 

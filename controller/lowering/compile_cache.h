@@ -1,0 +1,56 @@
+// CompileCache: compiled functions by the content of the function and of its context.
+//
+// Bounded by bytes: beyond `bytes_max` the entries that were used longest ago go. Whoever compiled
+// one keeps it as long as it likes; the next who wants it compiles it again.
+//
+// Threads: any. Two that want the same at one time both compile it.
+// Errors: what compile_function() throws.
+// Cost: a hash of the function; its passes where the cache does not hold it.
+#pragma once
+
+#include <cstddef>
+#include <list>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <utility>
+
+#include "ir/transforms/pipeline.h"
+#include "runtime/base/hash.h"
+
+namespace gangway {
+
+inline constexpr size_t kCompileCacheBytesMax = size_t{256} << 20;
+
+class CompileCache {
+ public:
+  explicit CompileCache(size_t bytes_max = kCompileCacheBytesMax) : bytes_max_(bytes_max) {}
+
+  std::shared_ptr<const Compiled> compile(const Function& function, const CallContext& context,
+                                          const PassWatch& watch = {});
+
+  // What it holds now, and how often it had what was asked for.
+  struct Counts {
+    size_t entries = 0, bytes = 0, hits = 0;
+  };
+  Counts counts() const;
+
+ private:
+  using Key = std::pair<Hash128, Hash128>;
+  struct Entry {
+    std::shared_ptr<const Compiled> compiled;
+    size_t bytes = 0;
+    std::list<Key>::iterator use;
+  };
+
+  std::shared_ptr<const Compiled> find(const Key& key);
+  std::shared_ptr<const Compiled> keep(const Key& key, Compiled compiled);
+
+  const size_t bytes_max_;
+  mutable std::mutex mutex_;
+  std::map<Key, Entry> entries_;
+  std::list<Key> uses_;  // The last one first.
+  Counts counts_;
+};
+
+}  // namespace gangway

@@ -1,0 +1,134 @@
+// Programs are lowered beside the reactor.
+#include "controller/lowering/plans.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "ir/build/ops.h"
+#include "ir/build/program_builder.h"
+#include "tests/support/error_of.h"
+#include "tests/support/test_controller.h"
+
+namespace gangway {
+namespace {
+
+using testing::HasSubstr;
+
+Program chain(int nodes) {
+  ProgramBuilder b("chain");
+  Value x = b.input("x", f32({4, 4}));
+  for (int i = 0; i < nodes; ++i) x = dot(x, x);
+  b.output("y", x);
+  return b.build();
+}
+
+// One host with eight devices, on a reactor that does not simulate.
+class Plans : public testing::Test {
+ protected:
+  Plans() { executor_.devices = 8; }
+
+  SessionId connect() { return controller_.add_session("client", client_); }
+  SliceId allocate(SessionId session) { return controller_.allocate(session, {1}).id; }
+  const PlanRecord& compile(SessionId session, int nodes, CompileRequest request = {}) {
+    return controller_.compile(session, chain(nodes), {allocate(session)}, std::move(request));
+  }
+
+  std::unique_ptr<Reactor> reactor_ = Reactor::make_real();
+  FakeExecutor executor_;
+  FakeClient client_;
+  Controller controller_{*reactor_};
+  HostId host_ =
+      controller_.add_host({.name = "host-0", .devices = 8, .memory_bytes = 1 << 20}, executor_);
+};
+
+TEST_F(Plans, OthersGoOnWhileAProgramIsLowered) {
+  reactor_->run([&] {
+    const SessionId session = connect();
+    bool is_compiled = false, was_first = false;
+    Fiber other = reactor_->spawn("other", [&] { was_first = !is_compiled; });
+    const PlanRecord& plan = compile(session, 1000);
+    is_compiled = true;
+    other.join();
+    EXPECT_TRUE(was_first);
+    EXPECT_THAT(plan.text, HasSubstr("plan @chain"));
+  });
+}
+
+TEST_F(Plans, AreLoweredForSeveralClientsAtOnce) {
+  reactor_->run([&] {
+    std::vector<Fiber> fibers;
+    size_t done = 0;
+    for (int i = 0; i < 8; ++i) {
+      const SessionId session = connect();
+      fibers.push_back(reactor_->spawn("client", [&, session, i] {
+        EXPECT_EQ(compile(session, 50 + i % 3).plan->outputs.size(), 1u);
+        ++done;
+        controller_.session_closed(session);
+      }));
+    }
+    for (Fiber& fiber : fibers) fiber.join();
+    EXPECT_EQ(done, fibers.size());
+  });
+  EXPECT_EQ(controller_.counts().total(), 0u);
+}
+
+TEST_F(Plans, TellHowFarTheyAre) {
+  std::vector<CompileStage> told;
+  reactor_->run([&] {
+    compile(connect(), 500, {.on_progress = [&](const CompileStage& at) { told.push_back(at); }});
+  });
+  ASSERT_GE(told.size(), 3u);
+  EXPECT_LE(told.size(), 101u);
+  EXPECT_EQ(told.front().what, "chain: verify");
+  EXPECT_EQ(told.back().what, "installing on 1 hosts");
+  EXPECT_EQ(told.back().part, 1);
+  for (size_t i = 1; i < told.size(); ++i) EXPECT_GT(told[i].part, told[i - 1].part);
+}
+
+TEST_F(Plans, AreGivenUpWhenTheirClientGoes) {
+  std::optional<Error> error;
+  reactor_->run([&] {
+    const SessionId session = connect();
+    const auto leave = [&](const CompileStage&) { controller_.session_closed(session); };
+    error = error_of([&] { compile(session, 2000, {.on_progress = leave}); });
+  });
+  EXPECT_EQ(error->kind(), ErrorKind::kCancelled);
+  EXPECT_EQ(controller_.counts().total(), 0u);
+  EXPECT_TRUE(executor_.received.empty()) << "it has not heard of the plan";
+}
+
+TEST_F(Plans, AreGivenUpWhenAHostIsLost) {
+  std::string error;
+  reactor_->run([&] {
+    const SessionId session = connect();
+    const auto lose = [&](const CompileStage&) {
+      controller_.host_lost(host_, Error(ErrorKind::kUnavailable, "its power is gone"));
+    };
+    error = error_text_of([&] { compile(session, 2000, {.on_progress = lose}); });
+  });
+  EXPECT_THAT(error, HasSubstr("its power is gone"));
+  EXPECT_EQ(controller_.counts().plans, 0u);
+}
+
+TEST_F(Plans, MistakesFoundWhileLoweringLeaveNothingBehind) {
+  ProgramBuilder b("wrong");
+  b.output_of("y", b.input_on(0, "x", f32()));
+  const Program program = b.build();
+  reactor_->run([&] {
+    const SessionId session = connect();
+    const SliceId slice = controller_.allocate(session, {8}).id;
+    EXPECT_THAT(error_text_of([&] { controller_.compile(session, chain(3), {slice}, {}); }),
+                HasSubstr("is a mesh"));
+    controller_.release_slice(slice);
+    const SliceId one = allocate(session);
+    EXPECT_THAT(error_text_of([&] { controller_.compile(session, program, {one}, {}); }),
+                HasSubstr("hands out input \"x\" itself"));
+    EXPECT_EQ(controller_.counts().plans, 0u);
+    EXPECT_TRUE(executor_.received.empty());
+    controller_.release_slice(one);
+    controller_.allocate(session, {8});  // All are free again.
+  });
+}
+
+}  // namespace
+}  // namespace gangway

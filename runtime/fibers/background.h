@@ -1,0 +1,91 @@
+// Background: work that would hold up a reactor for long (compiling, reading large messages), done
+// on threads of its own, while the fiber that asked for it waits.
+//
+// At most `threads_max` pieces of work are under way; others wait for a thread in the order in
+// which they came. A simulated reactor does the work itself, where it is asked for, so that a
+// simulation stays deterministic.
+//
+// Threads: used and destroyed on the reactor's; the work runs on others, which are started as they
+// are needed.
+// Ownership: work is copied, and owns what it uses: its fiber may be cancelled, and gone, while it
+// runs. What it returns is destroyed on the reactor's thread.
+// Errors: what the work throws; kCancelled when the fiber is cancelled or the Background stopped.
+// Cost: a wake-up of a thread and one of the reactor, 10-60 us. stop() waits for the work that is
+// under way, which should look now and then whether it is still wanted.
+//
+// Example:
+//   Background background(reactor, "controller/compiler", 2);
+//   Plan plan = background.run([program, options] { return lower(*program, options); });
+#pragma once
+
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "runtime/fibers/future.h"
+#include "runtime/fibers/kj_error.h"
+#include "runtime/fibers/mailbox.h"
+#include "runtime/os/thread.h"
+
+namespace gangway {
+
+class Background {
+ public:
+  Background(Reactor& reactor, std::string name, size_t threads_max)
+      : reactor_(reactor), name_(std::move(name)), threads_max_(threads_max) {}
+  ~Background() { stop(); }
+  Background(const Background&) = delete;
+
+  // Suspends.
+  template <class Body>
+  auto run(Body body) -> std::invoke_result_t<Body&> {
+    using R = std::invoke_result_t<Body&>;
+    if (reactor_.simulated()) return body();
+    auto promise = std::make_shared<Promise<R>>();
+    Future<R> done = promise->future();
+    const auto drop = [promise](const Error& why) { promise->fail(why); };
+    auto work = [&mailbox = reactor_.mailbox(), promise = std::move(promise),
+                 body = std::move(body)]() mutable {
+      auto result = std::make_shared<Result<R>>(result_of(body));
+      // The promise moves along: the reactor's thread has the last of it.
+      mailbox.post([promise = std::move(promise), result = std::move(result)] {
+        promise->finish(std::move(*result));
+      });
+    };
+    add({std::move(work), drop});
+    if constexpr (std::is_void_v<R>) {
+      done.await();
+    } else {
+      return done.take();
+    }
+  }
+
+  // Drops what has not begun. No work may be asked for afterwards.
+  void stop();
+
+ private:
+  struct Work {
+    std::function<void()> run;
+    std::function<void(const Error&)> drop;  // On the reactor's thread.
+  };
+  void add(Work work);
+  void serve();
+
+  Reactor& reactor_;
+  const std::string name_;
+  const size_t threads_max_;
+  std::mutex mutex_;
+  std::condition_variable added_;
+  std::deque<Work> waiting_;  // Guarded by mutex_, as the next two.
+  size_t idle_ = 0;           // Threads.
+  bool stopping_ = false;
+  std::vector<Thread> threads_;
+};
+
+}  // namespace gangway

@@ -1,0 +1,133 @@
+#include "runtime/fibers/background.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <latch>
+
+#include "runtime/fibers/clock.h"
+#include "tests/support/error_of.h"
+
+namespace gangway {
+namespace {
+
+TEST(Background, TheReactorGoesOnWhileWorkIsDone) {
+  const auto reactor = Reactor::make_real();
+  Background background(*reactor, "work", 1);
+  std::latch may_end(1);
+  const std::string where = reactor->run([&] {
+    // Only the reactor, which is free, can let the work end.
+    Fiber other = reactor->spawn("other", [&] { may_end.count_down(); });
+    std::string name = background.run([&] {
+      may_end.wait();
+      return thread_name();
+    });
+    other.join();
+    return name;
+  });
+  EXPECT_EQ(where, "work");
+}
+
+TEST(Background, AsManyPiecesAreUnderWayAsItHasThreads) {
+  const auto reactor = Reactor::make_real();
+  Background background(*reactor, "work", 2);
+  std::latch both(2);
+  const auto meet = [&] { both.arrive_and_wait(); };
+  reactor->run([&] {
+    Fiber other = reactor->spawn("other", [&] { background.run(meet); });
+    background.run(meet);
+    other.join();
+  });
+  std::atomic<int> under_way = 0, most = 0;
+  reactor->run([&] {
+    std::vector<Fiber> fibers;
+    for (int i = 0; i < 20; ++i) {
+      fibers.push_back(reactor->spawn("one", [&] {
+        background.run([&] {
+          const int now = ++under_way;
+          for (int seen = most; now > seen && !most.compare_exchange_weak(seen, now);) {
+          }
+          --under_way;
+        });
+      }));
+    }
+    for (Fiber& fiber : fibers) fiber.join();
+  });
+  EXPECT_LE(most, 2);
+}
+
+TEST(Background, ErrorsComeBack) {
+  const auto reactor = Reactor::make_real();
+  Background background(*reactor, "work", 1);
+  reactor->run([&] {
+    EXPECT_THAT(error_text_of([&] { background.run([] { GW_REQUIRE(false, "no good"); }); }),
+                testing::HasSubstr("no good"));
+  });
+}
+
+TEST(Background, AFiberThatIsCancelledDoesNotWaitForItsWork) {
+  const auto reactor = Reactor::make_real();
+  std::latch may_end(1), has_begun(1);
+  auto ended = std::make_shared<std::atomic<bool>>(false);
+  {
+    Background background(*reactor, "work", 1);
+    reactor->run([&] {
+      bool came_back = false;
+      Fiber waiting = reactor->spawn("waiting", [&] {
+        try {
+          background.run([&, ended] {
+            has_begun.count_down();
+            may_end.wait();
+            *ended = true;
+          });
+        } catch (const Error& error) {
+          came_back = error.kind() == ErrorKind::kCancelled;
+        }
+      });
+      reactor->spawn("let it begin", [] {}).join();
+      has_begun.wait();
+      waiting.cancel();
+      waiting.join();
+      EXPECT_TRUE(came_back);
+      EXPECT_FALSE(*ended);
+      may_end.count_down();
+    });
+  }
+  EXPECT_TRUE(*ended) << "stop() waits for what is under way";
+}
+
+TEST(Background, WorkThatHasNotBegunIsDroppedAtTheEnd) {
+  const auto reactor = Reactor::make_real();
+  auto background = std::make_unique<Background>(*reactor, "work", 1);
+  std::latch may_end(1), has_begun(1);
+  reactor->run([&] {
+    Fiber first = reactor->spawn("first", [&] {
+      background->run([&] {
+        has_begun.count_down();
+        may_end.wait();
+      });
+    });
+    std::string error;
+    Fiber second = reactor->spawn("second", [&] {
+      error = error_text_of([&] { background->run([] { FAIL() << "has begun"; }); });
+    });
+    reactor->spawn("let both be asked for", [] {}).join();
+    has_begun.wait();
+    may_end.count_down();
+    background->stop();
+    first.join();
+    second.join();
+    EXPECT_THAT(error, testing::HasSubstr("work: has ended"));
+  });
+}
+
+TEST(Background, ASimulationDoesTheWorkItself) {
+  const auto reactor = Reactor::make_simulated();
+  Background background(*reactor, "work", 1);
+  reactor->run(
+      [&] { EXPECT_EQ(background.run([] { return Reactor::current_or_null(); }), reactor.get()); });
+}
+
+}  // namespace
+}  // namespace gangway
