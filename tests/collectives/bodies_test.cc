@@ -4,65 +4,15 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "ir/text/text.h"
+#include "tests/collectives/body_functions.h"
 #include "tests/collectives/local_call.h"
 #include "tests/support/error_of.h"
 
 namespace gangway {
 namespace {
 
-std::shared_ptr<const Function> function(std::string_view text) {
-  return std::make_shared<const Function>(parse_function(text, "bodies.gw"));
-}
-
-// Five layers over two devices; each sums, gathers and scatters.
-std::shared_ptr<const Function> layers_on_two() {
-  return function(R"(
-body 0 local func @layers(%0 "x": f32[4], %1 "bias": f32[4], %2 "w": f32[4]) mesh {data: 2} {
-  %3: f32[4] = mul %0, %2
-  %4: f32[4] = all_reduce %3 {axes = "data", reduction = "sum"}
-  %5: f32[4] = add %4, %1
-  %6: f32[8] = all_gather %5 {axes = "data", dim = 0, parts = 2, size = 8}
-  %7: f32[8] = neg %6
-  %8: f32[4] = reduce_scatter %7 {axes = "data", dim = 0, parts = 2, reduction = "max"}
-  return %8 "x", %6 "rows"
-}
-local func @f(%0 "x": f32[4], %1 "bias": f32[4], %2 "w": f32[5, 4]) mesh {data: 2} {
-  %3: f32[4], %4: f32[5, 8] = scan %0, %1, %2
-    {carries = 1, invariants = 1, length = 5, reverse = true} body 0
-  %5: f32[4] = all_reduce %3 {axes = "data", reduction = "min"}
-  return %5 "y", %4 "rows"
-}
-)");
-}
-
-// A scan in a scan, a body that three nodes name, groups along one axis and along both.
-std::shared_ptr<const Function> nested_on_four() {
-  return function(R"(
-body 0 local func @half(%0 "x": f32[3], %1 "k": f32[3]) mesh {data: 2, model: 2} {
-  %2: f32[3] = permute %0 {axes = "data,model", to = "model,data", shift = 1}
-  %3: f32[3] = sub %2, %1
-  %4: f32[3] = all_reduce %3 {axes = "model", reduction = "sum"}
-  return %4 "x"
-}
-body 1 local func @block(%0 "x": f32[3], %1 "k": f32[3], %2 "b": f32[3]) mesh {data: 2, model: 2} {
-  %3: f32[3] = all_reduce %0 {axes = "data", reduction = "max"}
-  %4: f32[3] = scan %3, %1 {carries = 1, invariants = 1, length = 3} body 0
-  %5: f32[3] = call %4, %2 body 0
-  %6: f32[3] = neg %5
-  return %6 "x", %5 "kept"
-}
-local func @f(%0 "x": f32[3], %1 "k": f32[3], %2 "b": f32[2, 3]) mesh {data: 2, model: 2} {
-  %3: f32[3], %4: f32[2, 3] = scan %0, %1, %2 {carries = 1, invariants = 1, length = 2} body 1
-  %5: f32[3] = scan %3, %1 {carries = 1, invariants = 1, length = 4} body 0
-  %6: f32[3] = scan %5, %1 {carries = 1, invariants = 1, length = 0} body 0
-  return %6 "y", %4 "kept"
-}
-)");
-}
-
 std::shared_ptr<const Function> for_cluster(const Cluster& cluster) {
-  return cluster.mesh == kTwo ? layers_on_two() : nested_on_four();
+  return cluster.mesh == kTwo ? layers_on(2) : nested_on_four();
 }
 
 std::vector<Cluster> clusters() {
@@ -151,7 +101,7 @@ TEST_P(BodiesTest, APoisonedMemberGoesThroughItsLoopsWithTheOthers) {
 
 // x and w are rows of both devices; the second device's exp(x * w[1]) overflows.
 TEST(BodiesDiagnosisTest, AnOpWhoseResultIsNotFiniteIsNamedWithItsIteration) {
-  const auto f = function(R"(
+  const auto f = body_function(R"(
 body 0 local func @layers(%0 "x": f32[2], %1 "w": f32[2]) mesh {data: 2} {
   %2: f32[2] = mul %0, %1
   %3: f32[2] = exp %2

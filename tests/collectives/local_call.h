@@ -66,10 +66,12 @@ inline Type over_devices(Type local, int64_t n) {
 
 // Hosts of this process.
 struct LocalHosts {
-  LocalHosts(const Cluster& on, DeviceKind kind)
+  // `gpus`: the cards of each host; none: it has none.
+  LocalHosts(const Cluster& on, DeviceKind kind,
+             const std::vector<std::vector<std::shared_ptr<cuda::Driver>>>& gpus = {})
       : cluster(on),
         reactor(kind == DeviceKind::kSim ? Reactor::make_simulated() : Reactor::make_real()),
-        hosts(*reactor, on.hosts, on.devices, kind) {}
+        hosts(*reactor, on.hosts, on.devices, kind, nullptr, int64_t{64} << 20, gpus) {}
 
   const Cluster cluster;
   const std::unique_ptr<Reactor> reactor;

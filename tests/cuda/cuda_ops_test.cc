@@ -9,6 +9,7 @@
 #include <gtest/gtest.h>
 
 #include "executor/devices/cuda/cuda_function.h"
+#include "executor/devices/lower/kernel_family.h"
 #include "ir/build/builder.h"
 #include "ir/build/custom_call.h"
 #include "ir/build/ops.h"
@@ -92,20 +93,31 @@ TEST(CudaOps, AUsersKernelIsRefusedWithTheUsersLine) {
                  "custom_call(f32[2]): the CUDA device has no kernel: a user's kernel runs on CPU");
 }
 
-TEST(CudaOps, AScanOfMoreCommandsThanACardIsGivenIsRefusedWithTheUsersLine) {
+// As one graph, then as several, and once more: with the same buffers they are replayed.
+TEST(CudaOps, AScanOfMoreStepsThanAGraphHoldsIsRun) {
+  constexpr int64_t kLength = 5000;
   Builder b("f");
-  const Value x = b.parameter("x", f32({2}));
-  b.result("y", scan(b, {.length = 100'000, .carries = x}, [](const ScanStep& at) -> Scanned {
-                  return {.carries = at.carries * 2};
+  const Value x = b.parameter("x", f32({2})), w = b.parameter("w", f32({kLength, 2}));
+  b.result("y", scan(b, {.length = kLength, .carries = x, .stacked = w}, [](const ScanStep& at) {
+                  const Value carry = at.carries, slice = at.slices;
+                  return Scanned{.carries = carry + slice};
                 }).carries);
-  expect_refusal(b, "scan(f32[2]): the CUDA device has no kernel: 100000 iterations of");
+  auto function = std::make_shared<Function>(b.build());
+  function->local = true;
+  OpDevices devices(emulated::card_maker(case_seed()).make(), 1);
+  Literal ones = filled(f32({kLength, 2}), 1), three = filled(f32({2}), 3);
+  for (int i = 0; i < 2; ++i)
+    EXPECT_EQ(devices.run(function, {{three, ones}})[0][0], filled(f32({2}), 3.0 + kLength));
+  EXPECT_EQ(devices.report(), "");
 }
 
 TEST(CudaOps, EveryOpHasAKernelOrIsAStepOrIsRefused) {
   for (int i = 0; i < kOpCount; ++i) {
     const auto op = static_cast<Op>(i);
     const bool has_none = row(op).meets || op == Op::timed || op == Op::custom_call;
-    EXPECT_NE(cuda::has_kernel(op), has_none) << to_string(op);
+    const KernelFamily family = kernel_family(op);
+    EXPECT_EQ(family == KernelFamily::kStep || family == KernelFamily::kCustom, has_none)
+        << to_string(op);
   }
 }
 

@@ -1,13 +1,16 @@
 #include "executor/devices/cuda/cuda_function.h"
 
 #include <algorithm>
+#include <iterator>
+#include <map>
 
 #include "executor/devices/cuda/lower/product_fusion.h"
 
 namespace gangway {
 namespace {
 
-constexpr uint32_t kMain = 0;  // The one part.
+// What one graph holds at most: a capture takes 10 us for each.
+constexpr uint32_t kGraphStepsMax = uint32_t{1} << 12;
 
 // "step: %14 dot", "step: %20 fusion of mul, exp, add"
 std::string label_of(const Function& function, const Node& node) {
@@ -29,94 +32,251 @@ std::string label_of(const Function& function, const Node& node) {
 }  // namespace
 
 CudaFunction::CudaFunction(const LocalFunction& given, std::shared_ptr<cuda::Gpu> gpu)
-    : PlannedFunction(cuda::fuse_products(given), Bodies::kOne), gpu_(std::move(gpu)) {
-  const size_t nodes = function().nodes.size();
-  std::vector<std::vector<cuda::Command>> commands(nodes);
-  std::vector<int64_t> scratch(nodes, 0);
-  auto keeps = std::make_shared<std::vector<std::shared_ptr<const void>>>();
-  for (NodeId id = 0; id < nodes; ++id) {
-    cuda::Lowering call(*gpu_, function(), id);
-    if (row(call.op()).meets) continue;  // Where it can't, the device refuses the group.
-    call.op() == Op::timed ? call.copy(call.read(0), call.write(0)) : cuda::lower(call);
-    commands[id] = std::move(call.commands);
-    scratch[id] = call.scratch_bytes;
-    keeps->insert(keeps->end(), call.keeps.begin(), call.keeps.end());
+    : PlannedFunction(cuda::fuse_products(given), Bodies::kCounted), gpu_(std::move(gpu)) {
+  auto keeps = std::make_shared<Keeps>();
+  std::vector<Lowered> lowered;
+  std::map<const Function*, uint32_t> index;
+  for (uint32_t p = 0; p < steps().parts(); ++p) {
+    index.emplace(&steps().function(p), p);
+    lowered.push_back(lower_part(p, *keeps));
   }
   owner_ = {gpu_->next_serial(), alive_, std::move(keeps)};
-  plan([&](const Function&, NodeId id) { return scratch[id]; }, Collectives::kBeside);
-  const std::vector<cuda::Join> joins = cuda::plan_joins(local(), memory(), scratch);
-  for (NodeId id = 0; id < nodes; ++id) {
-    for (cuda::Command& command : commands[id]) place(command, id);
-    steps_.push_back({{step_of(kMain, id)},
-                      std::move(commands[id]),
-                      label_of(function(), function().nodes[id]),
-                      joins[id]});
-  }
+  plan([&](const Function& of, NodeId id) { return lowered[index.at(&of)].scratch[id]; },
+       Collectives::kBeside, kDeviceAlignment);
+  for (uint32_t p = 0; p < steps().parts(); ++p) add_part(p, std::move(lowered[p]));
 }
 
-void CudaFunction::place(cuda::Command& command, NodeId id) const {
-  const Node& node = function().nodes[id];
+CudaFunction::Lowered CudaFunction::lower_part(uint32_t part, Keeps& keeps) const {
+  const Function& of = steps().function(part);
+  Lowered lowered{.commands = std::vector<std::vector<cuda::Command>>(of.nodes.size()),
+                  .scratch = std::vector<int64_t>(of.nodes.size(), 0)};
+  for (NodeId id = 0; id < of.nodes.size(); ++id) {
+    cuda::Lowering call(*gpu_, of, id);
+    // Where devices can't meet, the device refuses the group.
+    if (row(call.op()).meets || steps().body_of(call.node()) != kNone) continue;
+    call.op() == Op::timed ? call.copy(call.read(0), call.write(0)) : cuda::lower(call);
+    lowered.commands[id] = std::move(call.commands);
+    lowered.scratch[id] = call.scratch_bytes;
+    std::ranges::move(call.keeps, std::back_inserter(keeps));
+  }
+  return lowered;
+}
+
+void CudaFunction::add_part(uint32_t part, Lowered lowered) {
+  const Function& of = steps().function(part);
+  const bool is_main = part + 1 == steps().parts();
+  const auto nodes = static_cast<NodeId>(of.nodes.size());
+  const LocalFunction body{.function = {std::shared_ptr<void>(), &of}, .commit_begin = nodes};
+  for (NodeId id = 0; id < nodes; ++id)
+    lowered.scratch[id] = scratch_of(of.nodes[id], lowered.scratch[id]);
+  const std::vector<cuda::Join> joins =
+      cuda::plan_joins(is_main ? local() : body, this->part(part).places.plan(), lowered.scratch);
+  first_command_.push_back(static_cast<uint32_t>(steps_.size()));
+  for (NodeId id = 0; id < nodes; ++id) {
+    const Node& node = of.nodes[id];
+    const uint32_t inner = steps().body_of(node);
+    for (cuda::Command& command : lowered.commands[id]) place(command, part, id);
+    Step step{{.kind = StepKind::kEnterBody, .part = &this->part(part), .node = id},
+              std::move(lowered.commands[id]),
+              label_of(of, node),
+              joins[id]};
+    if (inner == kNone) {
+      static_cast<PlannedStep&>(step) = step_of(part, id);
+    } else {
+      step.loop = static_cast<uint32_t>(loops_.size());
+      loops_.push_back({PlannedFunction::loop_of(part, id), first_command_[inner]});
+    }
+    steps_.push_back(std::move(step));
+    flags_ = std::max(flags_, static_cast<uint32_t>(node.inputs.size()) + node.results);
+  }
+  if (!is_main) steps_.push_back({{.kind = StepKind::kEndOfBody}, {}, of.name, joins[nodes]});
+}
+
+void CudaFunction::place(cuda::Command& command, uint32_t part, NodeId id) const {
+  const Node& node = steps().function(part).nodes[id];
+  const Places& places = this->part(part).places;
   for (cuda::Argument& argument : command.arguments) {
     if (!argument.is_tensor) continue;
     switch (argument.ref.of) {
       case cuda::TensorRef::kInput:
-        argument.place = main().places.of(node.inputs[argument.ref.index]);
+        argument.place = places.of(node.inputs[argument.ref.index]);
         break;
       case cuda::TensorRef::kResult:
-        argument.place = main().places.of(node.first_result + argument.ref.index);
+        argument.place = places.of(node.first_result + argument.ref.index);
         break;
-      case cuda::TensorRef::kScratch: argument.place = main().places.scratch(id); break;
+      case cuda::TensorRef::kScratch: argument.place = places.scratch(id); break;
     }
     argument.place.offset += argument.ref.offset;
   }
 }
 
-Progress CudaFunction::advance(CallFrame& frame, Turn& turn) const {
-  if (!frame.check || frame.poisoned) return advance_steps(frame, turn);
-  if (frame.told == nullptr) begin_check(frame, turn.device);
-  if (advance_steps(frame, turn) == Progress::kPending) return Progress::kPending;
-  return end_check(frame, turn.device);
+// From the function into the bodies around the step.
+void CudaFunction::go_to(CallFrame& frame, CudaDevice& device, uint32_t step) const {
+  if (frame.bases.size() < bases()) frame.bases.resize(bases());
+  frame.at = {.step = step, .command = first_command_.back()};
+  if (step == 0) return;
+  device.join_collectives();
+  if (step == step_count()) {
+    frame.at.command += static_cast<uint32_t>(function().nodes.size());
+    return;
+  }
+  for (const StepMap::Level& level : steps().path(step)) {
+    frame.at.command += level.node;
+    if (steps_[frame.at.command].kind != StepKind::kEnterBody) break;
+    pass(frame.at);
+    CallFrame::Loop& loop = frame.at.loops[frame.at.depth - 1];
+    loop_of(loop).places.bind(frame.bases.data(), 0);
+    loop.iteration = level.iteration;
+    const bool issues = can_issue(frame, device);
+    const cuda::Status status =
+        begin_iteration(frame, issues ? device.compute() : cuda::StreamHandle());
+    if (!status.ok()) fail(frame, device, status);
+  }
 }
 
-Progress CudaFunction::advance_steps(CallFrame& frame, Turn& turn) const {
-  auto& device = static_cast<CudaDevice&>(turn.device);
-  while (frame.step < frame.end) {
-    const Step& step = steps_[frame.step];
-    if (step.join.wait) device.join(step.join.beside);
-    Progress progress = Progress::kDone;
-    switch (step.kind) {
-      case StepKind::kKernel:
-        if (!frame.check) {
-          advance_commands(frame, device);
-          continue;
-        }
-        issue(step, frame, device);
-        break;
-      case StepKind::kTimed: progress = advance_timed(step, frame, turn); break;
-      case StepKind::kCollective: progress = advance_collective(step, frame); break;
-      case StepKind::kEnterBody:
-      case StepKind::kEndOfBody: break;  // Bodies are one step.
-    }
-    if (progress == Progress::kPending) return Progress::kPending;
-    if (frame.check) {
-      device.join_collectives();
-      const Node& node = function().nodes[frame.step];
-      check_values(frame, device, node.first_result, node.results);
-    }
-    ++frame.step;
+// Into the body whose node is there, or on behind its last step.
+void CudaFunction::pass(Position& at) const {
+  if (steps_[at.command].kind == StepKind::kEnterBody) {
+    GW_DASSERT(at.depth < at.loops.size());
+    at.loops[at.depth++] = {at.command, 0};
+    at.command = loop_of(at.loops[at.depth - 1]).first_command;
+    return;
   }
+  CallFrame::Loop& now = at.loops[at.depth - 1];
+  if (++now.iteration < loop_of(now).places.length()) {
+    at.command = loop_of(now).first_command;
+  } else {
+    --at.depth;
+    at.command = now.command + 1;
+  }
+}
+
+bool CudaFunction::passes_over(const Step& step, const Position& at) const {
+  if (!step.ahead) return false;
+  const CallFrame::Loop& loop = at.loops[at.depth - 1];
+  return loop_of(loop).places.is_last(loop.iteration);
+}
+
+// The same, with bases and rows. Without a stream nothing is copied, here and below.
+cuda::Status CudaFunction::pass(CallFrame& frame, cuda::StreamHandle stream) const {
+  const bool ends = steps_[frame.at.command].kind == StepKind::kEndOfBody;
+  const uint32_t depth = frame.at.depth;
+  cuda::Status status = ends ? end_iteration(frame, stream) : cuda::Status{};
+  pass(frame.at);
+  const bool begins = !ends || frame.at.depth == depth;
+  if (!begins) return status;
+  cuda::Status begun = begin_iteration(frame, status.ok() ? stream : cuda::StreamHandle());
+  return status.ok() ? begun : status;
+}
+
+void CudaFunction::pass(CallFrame& frame, CudaDevice& device) const {
+  const bool issues = can_issue(frame, device);
+  const cuda::Status status = pass(frame, issues ? device.compute() : cuda::StreamHandle());
+  if (!status.ok()) fail(frame, device, status);
+}
+
+cuda::Status CudaFunction::begin_iteration(CallFrame& frame, cuda::StreamHandle stream) const {
+  const CallFrame::Loop& at = frame.at.loops[frame.at.depth - 1];
+  const BodyLoop& places = loop_of(at).places;
+  places.bind(frame.bases.data(), at.iteration);
+  cuda::Status status;
+  const auto copy = [&](std::byte* to, const std::byte* from, int64_t bytes) {
+    status = gpu_->driver().copy({stream, steps_[at.command].label}, to, from, bytes);
+    return status.ok();
+  };
+  if (stream) places.in_copies(frame.bases.data(), at.iteration, copy);
+  return status;
+}
+
+cuda::Status CudaFunction::end_iteration(CallFrame& frame, cuda::StreamHandle stream) const {
+  const CallFrame::Loop& at = frame.at.loops[frame.at.depth - 1];
+  cuda::Status status;
+  const auto copy = [&](std::byte* to, const std::byte* from, int64_t bytes) {
+    status = gpu_->driver().copy({stream, steps_[at.command].label}, to, from, bytes);
+    return status.ok();
+  };
+  if (stream) loop_of(at).places.out_copies(frame.bases.data(), at.iteration, copy);
+  return status;
+}
+
+// As the frame stands, after another walk.
+void CudaFunction::bind_again(CallFrame& frame) const {
+  for (uint32_t d = 0; d < frame.at.depth; ++d) {
+    const BodyLoop& places = loop_of(frame.at.loops[d]).places;
+    places.bind(frame.bases.data(), 0);
+    places.bind(frame.bases.data(), frame.at.loops[d].iteration);
+  }
+}
+
+Progress CudaFunction::advance(CallFrame& frame, Turn& turn) const {
+  auto& device = static_cast<CudaDevice&>(turn.device);
+  // A call begins, or somebody has set the step.
+  const uint32_t now = frame.step;
+  if (now != frame.at.step || (now == 0 && !frame.begun && frame.told_by == 0))
+    go_to(frame, device, now);
+  if (advance_steps(frame, turn) == Progress::kPending) return Progress::kPending;
+  end_bodies(frame, device);
+  frame.told = nullptr;
   // Collectives go on beside the sections that follow, up to where the join plan waits for them.
   if (frame.end == commit_step() || frame.end == step_count()) device.join_collectives();
   return Progress::kDone;
 }
 
-void CudaFunction::issue(const Step& step, CallFrame& frame, CudaDevice& device) const {
-  if (frame.poisoned) return;
-  if (device.lost() != nullptr) {
+Progress CudaFunction::advance_steps(CallFrame& frame, Turn& turn) const {
+  auto& device = static_cast<CudaDevice&>(turn.device);
+  while (frame.step < frame.end) {
+    const Step& step = steps_[frame.at.command];
+    if (step.join.wait) device.join(step.join.beside);
+    const bool is_step = step.kind != StepKind::kEnterBody && step.kind != StepKind::kEndOfBody;
+    if (!is_step && frame.check) {
+      pass(frame, device);
+      continue;
+    }
+    if (!is_step || (step.kind == StepKind::kKernel && !frame.check)) {
+      advance_commands(frame, device);
+      continue;
+    }
+    if (passes_over(step, frame.at)) {
+      // The join plan counts it.
+      if (step.kind == StepKind::kCollective) device.end_collective();
+    } else {
+      const Progress progress =
+          frame.check ? advance_checked(step, frame, turn) : advance_step(step, frame, turn);
+      if (progress == Progress::kPending) return Progress::kPending;
+    }
+    ++frame.step;
+    ++frame.at.command;
+    frame.at.step = frame.step;
+  }
+  return Progress::kDone;
+}
+
+// What an iteration leaves behind its last step belongs to it, and not to the next section.
+void CudaFunction::end_bodies(CallFrame& frame, CudaDevice& device) const {
+  while (frame.at.depth > 0 && steps_[frame.at.command].kind == StepKind::kEndOfBody) {
+    const cuda::Join& join = steps_[frame.at.command].join;
+    if (join.wait) device.join(join.beside);
+    pass(frame, device);
+  }
+}
+
+Progress CudaFunction::advance_step(const Step& step, CallFrame& frame, Turn& turn) const {
+  if (step.kind == StepKind::kCollective) return advance_collective(step, frame);
+  if (step.kind == StepKind::kTimed) return advance_timed(step, frame, turn);
+  issue(step, frame, static_cast<CudaDevice&>(turn.device));
+  return Progress::kDone;
+}
+
+bool CudaFunction::can_issue(CallFrame& frame, const CudaDevice& device) {
+  if (!frame.poisoned && device.lost() != nullptr) {
     frame.error = device.lost();
     frame.poisoned = true;
-    return;
   }
+  return !frame.poisoned;
+}
+
+void CudaFunction::issue(const Step& step, CallFrame& frame, CudaDevice& device) const {
+  if (!can_issue(frame, device)) return;
   const cuda::Status status = issue_on(step, frame, device.compute());
   if (!status.ok()) fail(frame, device, status);
 }
@@ -131,35 +291,78 @@ cuda::Status CudaFunction::issue_on(const Step& step, const CallFrame& frame,
   return {};
 }
 
-uint32_t CudaFunction::commands_end(const CallFrame& frame) const {
-  uint32_t end = frame.step;
-  do {
-    ++end;
-  } while (end < frame.end && steps_[end].kind == StepKind::kKernel && !steps_[end].join.wait);
-  return end;
-}
-
-// Up to the next step that may wait.
-void CudaFunction::advance_commands(CallFrame& frame, CudaDevice& device) const {
-  const uint32_t begin = frame.step, end = commands_end(frame);
-  if (!frame.poisoned && device.lost() == nullptr && end - begin > 1) {
-    cuda::Status status;
-    const auto issue_all = [&](cuda::StreamHandle stream) {
-      for (uint32_t step = begin; step < end; ++step) {
-        cuda::Status issued = issue_on(steps_[step], frame, stream);
-        if (!issued.ok()) return issued;
-      }
-      return cuda::Status{};
-    };
-    if (device.graphs().replay({device.compute(), steps_[begin].label},
-                               {owner_, begin, end, frame.mesh_device, frame.bases}, issue_all,
-                               status)) {
-      if (!status.ok()) fail(frame, device, status);
-      frame.step = end;
-      return;
+// Over commands alone, up to the next step that may wait. What comes first has waited.
+CallFrame::Position CudaFunction::ahead(Position at, uint32_t end) const {
+  end = std::min(end, at.step + kGraphStepsMax);
+  for (bool first = true; at.step < end; first = false) {
+    const Step& step = steps_[at.command];
+    if (step.join.wait && !first) break;
+    if (step.kind == StepKind::kCollective || step.kind == StepKind::kTimed) break;
+    if (step.kind == StepKind::kKernel) {
+      ++at.step;
+      ++at.command;
+    } else {
+      pass(at);
     }
   }
-  for (; frame.step < end; ++frame.step) issue(steps_[frame.step], frame, device);
+  return at;
+}
+
+// From where the frame is. Stops where it fails.
+cuda::Status CudaFunction::issue_to(const Position& end, CallFrame& frame,
+                                    cuda::StreamHandle stream) const {
+  Position& at = frame.at;
+  while (at.step != end.step || at.command != end.command) {
+    const Step& step = steps_[at.command];
+    const bool is_step = step.kind == StepKind::kKernel;
+    cuda::Status status;
+    if (!is_step) status = pass(frame, stream);
+    if (is_step && !passes_over(step, at)) status = issue_on(step, frame, stream);
+    if (!status.ok()) return status;
+    if (!is_step) continue;
+    ++at.step;
+    ++at.command;
+  }
+  return {};
+}
+
+// As one graph. False: there is none.
+bool CudaFunction::replay_to(const Position& end, CallFrame& frame, CudaDevice& device) const {
+  const Position begin = frame.at;
+  const auto place = [](const Position& at) { return uint64_t{at.step} << 32 | at.command; };
+  bool walked = false;
+  const auto issue_all = [&](cuda::StreamHandle stream) {
+    walked = true;
+    return issue_to(end, frame, stream);
+  };
+  const std::span<std::byte* const> bases(frame.bases.data(), main().places.end_base());
+  cuda::Status status;
+  const bool replayed = device.graphs().replay(
+      {device.compute(), steps_[begin.command].label},
+      {owner_, place(begin), place(end), frame.mesh_device, bases}, issue_all, status);
+  if (!replayed && !walked) return false;
+  frame.at = replayed ? end : begin;
+  bind_again(frame);
+  if (!status.ok() && replayed) fail(frame, device, status);
+  return replayed;
+}
+
+void CudaFunction::advance_commands(CallFrame& frame, CudaDevice& device) const {
+  const Position end = ahead(frame.at, frame.end);
+  const bool issues = can_issue(frame, device);
+  if (!issues) {
+    frame.at = end;
+    bind_again(frame);
+  } else if (end.step - frame.at.step < 2 || !replay_to(end, frame, device)) {
+    const cuda::Status status = issue_to(end, frame, device.compute());
+    frame.step = frame.at.step;
+    if (!status.ok()) {
+      fail(frame, device, status);
+      frame.at = end;
+      bind_again(frame);
+    }
+  }
+  frame.step = frame.at.step;
 }
 
 void CudaFunction::fail(CallFrame& frame, CudaDevice& device, const cuda::Status& status) const {
@@ -168,7 +371,7 @@ void CudaFunction::fail(CallFrame& frame, CudaDevice& device, const cuda::Status
 
 void CudaFunction::fail(CallFrame& frame, const Error& failure) const {
   auto error = std::make_shared<Error>(failure);
-  error->add_where({.at = where(function(), frame.step)});
+  if (frame.step < step_count()) error->add_where({.at = steps().where(frame.step)});
   frame.error = std::move(error);
   frame.poisoned = true;
 }
@@ -186,6 +389,7 @@ Progress CudaFunction::advance_timed(const Step& step, CallFrame& frame, Turn& t
   if (frame.resume_at_ns == 0) {
     std::shared_ptr<const Error> failure;
     if (device.reached(frame.told_by, &failure) == Progress::kPending) return Progress::kPending;
+    frame.told_by = 0;
     if (failure != nullptr) frame.error = std::move(failure);
     frame.resume_at_ns = device.now_ns() + step.duration_ns;
   }
@@ -205,46 +409,66 @@ Progress CudaFunction::advance_collective(const Step& step, CallFrame& frame) co
   return Progress::kDone;
 }
 
-void CudaFunction::begin_check(CallFrame& frame, Device& device) const {
-  const auto bytes = static_cast<int64_t>(function().types.size() * sizeof(uint32_t));
-  frame.told = device.host_memory(bytes);
-  device.host_access(HostAccess::kWrite, frame.told.get(), bytes);
-  std::fill_n(frame.told.get(), bytes, std::byte{0});
-  check_values(frame, device, 0, static_cast<uint32_t>(function().parameters.size()));
-}
-
-void CudaFunction::check_values(CallFrame& frame, Device& device, ValueId first,
-                                uint32_t count) const {
-  if (frame.poisoned) return;
-  auto* const told = reinterpret_cast<uint32_t*>(frame.told.get());
-  for (ValueId value = first; value < first + count; ++value) {
-    const Type& type = function().types[value];
-    if (is_float(type.dtype))
-      device.check_finite(type.dtype, address(frame, main(), value), type.elements(), told + value);
-  }
-}
-
-// Each value was checked when it was computed, so what a step read is known too.
-Progress CudaFunction::end_check(CallFrame& frame, Device& device) const {
-  if (!frame.begun) {
+// One step at a time: what it reads and writes is looked at on the card, and the host waits for
+// what was found. Once a step is blamed, or the run failed, steps are run alone.
+Progress CudaFunction::advance_checked(const Step& step, CallFrame& frame, Turn& turn) const {
+  Device& device = turn.device;
+  const auto looks = [&] {
+    return frame.culprit == kNone && !frame.poisoned && frame.error == nullptr;
+  };
+  if (frame.told_by == 0 || frame.begun) {
+    // In place, inputs are gone afterwards.
+    if (!frame.begun && looks()) check_inputs(step, frame, device);
+    if (advance_step(step, frame, turn) == Progress::kPending) return Progress::kPending;
+    device.join_collectives();
+    if (!looks()) return Progress::kDone;
+    check_results(step, frame, device);
     frame.told_by = device.mark();
-    frame.begun = true;
   }
   std::shared_ptr<const Error> failure;
   if (device.reached(frame.told_by, &failure) == Progress::kPending) return Progress::kPending;
-  frame.begun = false;
-  const HostMemory memory = std::move(frame.told);
-  const auto* told = reinterpret_cast<const uint32_t*>(memory.get());
-  device.host_access(HostAccess::kRead, told,
-                     static_cast<int64_t>(function().types.size() * sizeof(uint32_t)));
-  if (failure != nullptr && frame.error == nullptr) frame.error = std::move(failure);
-  if (frame.poisoned || frame.error != nullptr) return Progress::kDone;
-  const auto finite = [&](ValueId value) { return told[value] == 0; };
-  for (NodeId id = 0; id < frame.end && frame.culprit == kNone; ++id) {
-    if (inputs_finite(main(), id, finite) && !results_finite(main(), id, finite))
-      frame.culprit = id;
-  }
+  frame.told_by = 0;
+  if (failure != nullptr) frame.error = std::move(failure);
+  if (looks()) blame(step, frame, device);
   return Progress::kDone;
+}
+
+void CudaFunction::check_inputs(const Step& step, CallFrame& frame, Device& device) const {
+  const auto bytes = static_cast<int64_t>(flags_ * sizeof(uint32_t));
+  if (frame.told == nullptr) frame.told = device.host_memory(bytes);
+  device.host_access(HostAccess::kWrite, frame.told.get(), bytes);
+  std::fill_n(frame.told.get(), bytes, std::byte{0});
+  auto* flag = reinterpret_cast<uint32_t*>(frame.told.get());
+  for (const ValueId input : step.in_graph().inputs) check(step, frame, device, input, flag++);
+}
+
+void CudaFunction::check_results(const Step& step, CallFrame& frame, Device& device) const {
+  const Node& node = step.in_graph();
+  auto* const flag = reinterpret_cast<uint32_t*>(frame.told.get()) + node.inputs.size();
+  for (uint32_t r = 0; r < node.results; ++r)
+    check(step, frame, device, node.first_result + r, flag + r);
+}
+
+void CudaFunction::check(const Step& step, const CallFrame& frame, Device& device, ValueId value,
+                         uint32_t* flag) {
+  const Type& type = step.part->function->types[value];
+  if (is_float(type.dtype))
+    device.check_finite(type.dtype, address(frame, *step.part, value), type.elements(), flag);
+}
+
+void CudaFunction::blame(const Step& step, CallFrame& frame, Device& device) const {
+  const Node& node = step.in_graph();
+  const auto* const flags = reinterpret_cast<const uint32_t*>(frame.told.get());
+  device.host_access(HostAccess::kRead, flags, static_cast<int64_t>(flags_ * sizeof(uint32_t)));
+  const auto is_finite = [&](ValueId value) {
+    const auto input = std::ranges::find(node.inputs, value) - node.inputs.begin();
+    const bool is_result = value >= node.first_result && value < node.first_result + node.results;
+    return flags[is_result ? node.inputs.size() + value - node.first_result
+                           : static_cast<size_t>(input)] == 0;
+  };
+  if (inputs_finite(*step.part, step.node, is_finite) &&
+      !results_finite(*step.part, step.node, is_finite))
+    frame.culprit = frame.step;
 }
 
 }  // namespace gangway

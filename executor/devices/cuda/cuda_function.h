@@ -1,19 +1,25 @@
 // CudaFunction: a local function as a flat list of steps: commands for a card, collectives, waits.
 //
-// Commands between two waits that come again with the same addresses are replayed as one graph.
-// All-reduces run beside the steps behind them (join_plan.h). They stay out of the graphs: a graph
-// ends only when everything that it forked has ended, so nothing launched after it could overlap
-// them; and a new communicator would require all its graphs to be captured again. A run walks the
-// list and launches; nothing is allocated, looked up or decided on the way, and nothing is waited
-// for but a collective's meeting on the host.
+// The steps of a body are in the list once, however often it is run: a scan enters them, and behind
+// the last one an iteration ends and the next one begins (CallFrame::at says where the frame is;
+// BodyLoop points the body's bases to the tensors of the iteration).
 //
-// In a checked run (CallFrame::check) the card checks every float tensor as soon as it is computed,
-// and the host reads the findings once all steps are done; see CpuFunction.
+// Commands between two waits that come again with the same addresses are replayed as one graph, in
+// which the iterations of a scan are counted out: the places of a body's tensors follow from the
+// function's and from the step. Collectives run beside the steps behind them (join_plan.h), up to
+// the end of their iteration. They stay out of the graphs: a graph ends only when everything that
+// it forked has ended, so nothing launched after it could overlap them; and a new communicator
+// would require all its graphs to be captured again. A run walks the list and launches; nothing is
+// allocated, looked up or decided on the way, and nothing is waited for but a collective's meeting
+// on the host.
+//
+// In a checked run (CallFrame::check) the card checks what each step reads and writes, and the host
+// waits for what it found before the next step; see CpuFunction.
 //
 // Threads: immutable; advance() on a device's thread. All devices of a Gpu may run it.
 // Errors: the constructor throws with the user's line; a launch that fails goes to the frame's
 // error.
-// Cost: 0.1 us a command, and the driver's own.
+// Cost: 0.1 us a command, and the driver's own; a few ns a step of what is replayed.
 #pragma once
 
 #include <memory>
@@ -38,28 +44,64 @@ class CudaFunction final : public PlannedFunction {
     std::vector<cuda::Command> commands;
     std::string label;  // What the driver calls it: "step: %14 dot".
     cuda::Join join;    // What compute waits for first.
+    uint32_t loop = 0;  // kEnterBody: in loops_.
   };
+  struct Loop {
+    BodyLoop places;
+    uint32_t first_command = 0;  // Of the body.
+  };
+  // What is lowered of a part.
+  struct Lowered {
+    std::vector<std::vector<cuda::Command>> commands;  // By node.
+    std::vector<int64_t> scratch;
+  };
+  using Position = CallFrame::Position;
+  using Keeps = std::vector<std::shared_ptr<const void>>;
 
-  void place(cuda::Command& command, NodeId id) const;
+  Lowered lower_part(uint32_t part, Keeps& keeps) const;
+  void add_part(uint32_t part, Lowered lowered);
+  void place(cuda::Command& command, uint32_t part, NodeId id) const;
+
+  // Through the list. Where a body begins or ends there is no step, but what binds its bases.
+  void go_to(CallFrame& frame, CudaDevice& device, uint32_t step) const;
+  const Loop& loop_of(const CallFrame::Loop& at) const { return loops_[steps_[at.command].loop]; }
+  void pass(Position& at) const;
+  bool passes_over(const Step& step, const Position& at) const;
+  cuda::Status pass(CallFrame& frame, cuda::StreamHandle stream) const;
+  void pass(CallFrame& frame, CudaDevice& device) const;
+  cuda::Status begin_iteration(CallFrame& frame, cuda::StreamHandle stream) const;
+  cuda::Status end_iteration(CallFrame& frame, cuda::StreamHandle stream) const;
+  void bind_again(CallFrame& frame) const;
+  Position ahead(Position at, uint32_t end) const;
+  cuda::Status issue_to(const Position& end, CallFrame& frame, cuda::StreamHandle stream) const;
+  cuda::Status issue_on(const Step& step, const CallFrame& frame, cuda::StreamHandle stream) const;
+  bool replay_to(const Position& end, CallFrame& frame, CudaDevice& device) const;
+  void advance_commands(CallFrame& frame, CudaDevice& device) const;
 
   Progress advance_steps(CallFrame& frame, Turn& turn) const;
+  Progress advance_step(const Step& step, CallFrame& frame, Turn& turn) const;
   Progress advance_timed(const Step& step, CallFrame& frame, Turn& turn) const;
   Progress advance_collective(const Step& step, CallFrame& frame) const;
-  cuda::Status issue_on(const Step& step, const CallFrame& frame, cuda::StreamHandle stream) const;
+  void end_bodies(CallFrame& frame, CudaDevice& device) const;
   void issue(const Step& step, CallFrame& frame, CudaDevice& device) const;
-  void advance_commands(CallFrame& frame, CudaDevice& device) const;
-  uint32_t commands_end(const CallFrame& frame) const;
+  static bool can_issue(CallFrame& frame, const CudaDevice& device);
   void fail(CallFrame& frame, CudaDevice& device, const cuda::Status& status) const;
   void fail(CallFrame& frame, const Error& failure) const;
 
-  void begin_check(CallFrame& frame, Device& device) const;
-  void check_values(CallFrame& frame, Device& device, ValueId first, uint32_t count) const;
-  Progress end_check(CallFrame& frame, Device& device) const;
+  Progress advance_checked(const Step& step, CallFrame& frame, Turn& turn) const;
+  void check_inputs(const Step& step, CallFrame& frame, Device& device) const;
+  void check_results(const Step& step, CallFrame& frame, Device& device) const;
+  static void check(const Step& step, const CallFrame& frame, Device& device, ValueId value,
+                    uint32_t* flag);
+  void blame(const Step& step, CallFrame& frame, Device& device) const;
 
   const std::shared_ptr<cuda::Gpu> gpu_;
+  std::vector<uint32_t> first_command_;  // By part.
   std::vector<Step> steps_;
+  std::vector<Loop> loops_;
   const std::shared_ptr<const void> alive_ = std::make_shared<int>();
   cuda::GraphOwner owner_;  // Of the graphs that devices make of it.
+  uint32_t flags_ = 0;      // That a checked step tells.
 };
 
 }  // namespace gangway

@@ -25,7 +25,8 @@ uint64_t GraphCache::Sightings::see(uint64_t hash, uint64_t now) {
 uint64_t GraphCache::hash_of(const GraphKey& key) {
   uint64_t hash = key.owner.serial * 0x9E3779B97F4A7C15u + key.begin;
   const auto mix = [&](uint64_t word) { hash = (hash ^ word) * 0x100000001B3u; };
-  mix(uint64_t{key.end} << 32 | key.mesh_device);
+  mix(key.end);
+  mix(key.mesh_device);
   for (const std::byte* base : key.bases) mix(reinterpret_cast<uintptr_t>(base));
   return hash;
 }

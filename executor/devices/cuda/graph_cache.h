@@ -2,9 +2,9 @@
 // them.
 //
 // A captured graph keeps its addresses, so its key holds everything that determines them: the
-// function, its first and last step, the device of the mesh and every base. When the same key comes
-// a second time the commands are captured, and replayed from then on. So a plan whose buffers
-// change with every run costs a look-up and never a capture.
+// function, where in it the commands begin and end, the device of the mesh and every base. When the
+// same key comes a second time the commands are captured, and replayed from then on. So a plan
+// whose buffers change with every run costs a look-up and never a capture.
 //
 // A capture costs as much as many launches, so no more than kGraphsMax graphs are kept, and they do
 // not replace one another in a cycle: a new one replaces the least recently used one, and only if
@@ -40,7 +40,7 @@ struct GraphOwner {
 
 struct GraphKey {
   const GraphOwner& owner;
-  uint32_t begin = 0, end = 0;
+  uint64_t begin = 0, end = 0;  // Places in the function.
   uint32_t mesh_device = 0;
   std::span<std::byte* const> bases;
 };
@@ -68,7 +68,7 @@ class GraphCache {
  private:
   struct Entry {
     GraphOwner owner;
-    uint32_t begin = 0, end = 0;
+    uint64_t begin = 0, end = 0;
     uint32_t mesh_device = 0;
     std::vector<std::byte*> bases;
     GraphHandle graph;  // None: it can't be captured.

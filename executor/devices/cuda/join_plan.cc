@@ -44,7 +44,7 @@ std::vector<Touch> touched(const LocalFunction& local, const MemoryPlan& memory,
 std::vector<Join> plan_joins(const LocalFunction& local, const MemoryPlan& memory,
                              const std::vector<int64_t>& scratch_bytes) {
   const Function& function = *local.function;
-  std::vector<Join> joins(function.nodes.size());
+  std::vector<Join> joins(function.nodes.size() + 1);
   std::vector<std::vector<Touch>> beside;  // Of the collectives that are under way, oldest first.
   const auto join = [&](NodeId before, size_t oldest) {
     if (oldest == 0) return;
@@ -63,6 +63,7 @@ std::vector<Join> plan_joins(const LocalFunction& local, const MemoryPlan& memor
                                      [&](const auto& other) { return conflict(now, other); });
     join(id, static_cast<size_t>(beside.rend() - newest));
   }
+  join(static_cast<NodeId>(function.nodes.size()), beside.size());
   return joins;
 }
 

@@ -2,7 +2,8 @@
 //
 // An all-reduce runs beside the steps behind it, until one of them reads what it writes, or
 // writes what it reads or writes: its operands and results, and whatever else memory planning has
-// put into the same bytes since. All are joined at the commit point and at the function's end.
+// put into the same bytes since. All are joined at the commit point and at the function's end,
+// those of a body at the end of their iteration.
 //
 // Invariant: all-reduces end in their order (one stream), so a step waits for a number of the
 // oldest; the rest, the newest `beside`, go on. join_plan_test holds it to every pair of steps.
@@ -32,7 +33,9 @@ struct Touch {
 std::vector<Touch> touched(const LocalFunction& local, const MemoryPlan& memory,
                            const std::vector<int64_t>& scratch_bytes, NodeId id);
 
-// By NodeId: what is waited for before the node. `scratch_bytes` by NodeId, as `memory` has placed.
+// By NodeId: what is waited for before the node; and behind the last, where something is under way
+// still: of a body, whose next iteration uses the same memory. `scratch_bytes` by NodeId, as
+// `memory` has placed.
 std::vector<Join> plan_joins(const LocalFunction& local, const MemoryPlan& memory,
                              const std::vector<int64_t>& scratch_bytes);
 

@@ -57,7 +57,9 @@ bool clash(const Planned& p, NodeId a, NodeId b) {
 // a step waits.
 void expect_right(const Planned& p) {
   std::vector<NodeId> under_way;
-  for (NodeId id = 0; id < p.joins.size(); ++id) {
+  const auto nodes = static_cast<NodeId>(p.local.function->nodes.size());
+  ASSERT_EQ(p.joins.size(), nodes + 1);
+  for (NodeId id = 0; id < nodes; ++id) {
     const Join join = p.joins[id];
     if (join.wait) {
       ASSERT_LT(join.beside, under_way.size()) << id;
@@ -71,6 +73,8 @@ void expect_right(const Planned& p) {
     }
     for (NodeId other : under_way) EXPECT_FALSE(clash(p, id, other)) << id << ", " << other;
   }
+  EXPECT_EQ(p.joins[nodes].wait, !under_way.empty());
+  EXPECT_EQ(p.joins[nodes].beside, 0u);
 }
 
 Function random_function(Rng& rng) {

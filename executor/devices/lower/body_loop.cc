@@ -9,14 +9,30 @@ int64_t aligned(int64_t bytes) { return align_up(bytes, kArenaAlignment); }
 
 }  // namespace
 
-int64_t BodyLoop::scratch_bytes(const Node& node, const Places& body) {
+int64_t BodyLoop::scratch_bytes(const Node& node, const Places& body, int64_t alignment) {
   const ScanLayout layout(node);
   int64_t bytes = aligned(body.arena_bytes());
   for (ValueId c = 0; c < layout.carries; ++c) bytes += aligned(node.body->types[c].bytes());
+  const auto add_row = [&](int64_t row) {
+    if (row % alignment != 0) bytes += aligned(row);
+  };
+  for (size_t p = layout.first_stacked(); p < node.inputs.size(); ++p)
+    add_row(node.body->types[p].bytes());
+  for (size_t r = layout.carries; layout.stacks && r < node.results; ++r)
+    add_row(node.body->types[node.body->results[r]].bytes());
   return bytes;
 }
 
-BodyLoop::BodyLoop(NodeId id, const Function& function, const Places& outer, const Places& body)
+void BodyLoop::add_stacked(const Stacked& stacked, bool is_result, int64_t alignment,
+                           Place& scratch) {
+  if (stacked.row_bytes % alignment == 0) return stacked_.push_back(stacked);
+  (is_result ? rows_ : slices_).push_back(stacked);
+  fixed_.push_back({scratch, stacked.base});
+  scratch.offset += aligned(stacked.row_bytes);
+}
+
+BodyLoop::BodyLoop(NodeId id, const Function& function, const Places& outer, const Places& body,
+                   int64_t alignment)
     : layout_(function.nodes[id]) {
   const Node& node = function.nodes[id];
   const auto operands = static_cast<uint32_t>(node.inputs.size());
@@ -35,15 +51,16 @@ BodyLoop::BodyLoop(NodeId id, const Function& function, const Places& outer, con
     if (p < layout_.first_stacked()) {
       fixed_.push_back({place, operand_base_ + p});
     } else {
-      stacked_.push_back(
-          {place, node.body->types[p].bytes(), operand_base_ + p, layout_.shows_next(p, operands)});
+      const bool next = layout_.shows_next(p, operands);
+      add_stacked({place, node.body->types[p].bytes(), operand_base_ + p, next}, false, alignment,
+                  scratch);
     }
   }
   for (uint32_t r = carries; r < node.results; ++r) {
     const Place place = outer.of(node.first_result + r);
     if (layout_.stacks) {
       const int64_t row_bytes = node.body->types[node.body->results[r]].bytes();
-      stacked_.push_back({place, row_bytes, result_base_ + r});
+      add_stacked({place, row_bytes, result_base_ + r}, true, alignment, scratch);
     } else {
       fixed_.push_back({place, result_base_ + r});
     }
@@ -58,12 +75,8 @@ void BodyLoop::bind(std::byte** bases, uint32_t iteration) const {
         at(iteration == 0 ? carry.operand : carry_after(carry, int64_t{iteration} - 1));
     bases[result_base_ + c] = at(carry_after(carry, iteration));
   }
-  const int64_t row = layout_.reverse ? layout_.length - 1 - iteration : iteration;
-  const int64_t step = is_last(iteration) ? 0 : layout_.reverse ? -1 : 1;
-  for (const Stacked& stacked : stacked_) {
-    const int64_t shown = stacked.shows_next ? row + step : row;
-    bases[stacked.base] = at(stacked.first) + shown * stacked.row_bytes;
-  }
+  for (const Stacked& stacked : stacked_)
+    bases[stacked.base] = row_of(bases, stacked, iteration);
   if (iteration > 0) return;
   for (const Fixed& fixed : fixed_) bases[fixed.base] = at(fixed.place);
 }

@@ -5,11 +5,14 @@
 // node lie now. The arena, and one more buffer for each carry, are in the node's scratchpad: a
 // carry is read from one buffer and written to the other, of which the result's is one; slices and
 // rows of stacked results are where they stand. In the last iteration a slice of the next one is
-// its own: nobody reads it there.
+// its own: nobody reads it there. Where a device wants tensors aligned, and rows are not, their
+// base points to a place in the scratchpad, and the device copies them: in_copies() of an iteration
+// before it, out_copies() behind it.
 //
 // Threads: immutable. Cost: of bind(), a few instructions for each carry and stacked tensor.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -22,15 +25,30 @@ namespace gangway {
 
 class BodyLoop {
  public:
-  // Of such a node.
-  static int64_t scratch_bytes(const Node& node, const Places& body);
+  // Of such a node. `alignment`: that the device wants of its tensors.
+  static int64_t scratch_bytes(const Node& node, const Places& body, int64_t alignment = 1);
 
-  BodyLoop(NodeId id, const Function& function, const Places& outer, const Places& body);
+  BodyLoop(NodeId id, const Function& function, const Places& outer, const Places& body,
+           int64_t alignment = 1);
 
   uint32_t length() const { return static_cast<uint32_t>(layout_.length); }
   bool is_last(uint32_t iteration) const { return int64_t{iteration} + 1 == layout_.length; }
   // The bases of the body in `bases`, for this iteration; those of the iteration before stand.
   void bind(std::byte** bases, uint32_t iteration) const;
+
+  // body(to, from, bytes), each false once it failed: what it returns.
+  template <class Body>
+  bool in_copies(std::byte* const* bases, uint32_t iteration, const Body& body) const {
+    return std::ranges::all_of(slices_, [&](const Copied& slice) {
+      return body(bases[slice.base], row_of(bases, slice, iteration), slice.row_bytes);
+    });
+  }
+  template <class Body>
+  bool out_copies(std::byte* const* bases, uint32_t iteration, const Body& body) const {
+    return std::ranges::all_of(rows_, [&](const Copied& row) {
+      return body(row_of(bases, row, iteration), bases[row.base], row.row_bytes);
+    });
+  }
 
  private:
   struct Carry {
@@ -46,6 +64,18 @@ class BodyLoop {
     Place place;
     uint32_t base = 0;
   };
+  using Copied = Stacked;  // To or from where its base points.
+
+  void add_stacked(const Stacked& stacked, bool is_result, int64_t alignment, Place& scratch);
+  int64_t row(const Stacked& stacked, uint32_t iteration) const {
+    const bool next = stacked.shows_next && !is_last(iteration);
+    const int64_t at = int64_t{iteration} + (next ? 1 : 0);
+    return layout_.reverse ? layout_.length - 1 - at : at;
+  }
+  std::byte* row_of(std::byte* const* bases, const Stacked& stacked, uint32_t iteration) const {
+    return bases[stacked.first.base] + stacked.first.offset +
+           row(stacked, iteration) * stacked.row_bytes;
+  }
 
   // Where an iteration leaves it. The last one writes the result.
   const Place& carry_after(const Carry& carry, int64_t iteration) const {
@@ -56,7 +86,8 @@ class BodyLoop {
   uint32_t operand_base_ = 0, result_base_ = 0;  // Of the first carry.
   std::vector<Carry> carries_;
   std::vector<Stacked> stacked_;
-  std::vector<Fixed> fixed_;  // The same in all iterations.
+  std::vector<Copied> slices_, rows_;  // Of operands; of results.
+  std::vector<Fixed> fixed_;           // The same in all iterations.
 };
 
 }  // namespace gangway

@@ -25,16 +25,16 @@ CompiledFunction::StepText PlannedFunction::describe_step(uint32_t step) const {
 
 // The scratchpad of a node that runs a body depends on the body's plan, so bodies come first; their
 // bases come behind the function's.
-void PlannedFunction::plan(const ScratchBytes& scratch_bytes, Collectives collectives) {
+void PlannedFunction::plan(const ScratchBytes& scratch_bytes, Collectives collectives,
+                           int64_t alignment) {
+  alignment_ = alignment;
   bases_ = static_cast<uint32_t>(function().parameters.size() + function().results.size()) + 1;
   for (Part& part : parts_) {
     const bool is_main = part.function == &function();
     const LocalFunction body{.function = {std::shared_ptr<void>(), part.function},
                              .commit_begin = static_cast<NodeId>(part.function->nodes.size())};
     const auto scratch = [&](const Function& of, NodeId id) {
-      const uint32_t inner = steps_.body_of(of.nodes[id]);
-      return inner == kNone ? scratch_bytes(of, id)
-                            : BodyLoop::scratch_bytes(of.nodes[id], parts_[inner].places);
+      return scratch_of(of.nodes[id], scratch_bytes(of, id));
     };
     part.places = Places(*part.function, plan_memory(is_main ? local_ : body, scratch, collectives),
                          is_main ? 0 : bases_);
@@ -58,9 +58,15 @@ PlannedFunction::PlannedStep PlannedFunction::step_of(uint32_t part, NodeId id) 
   return step;
 }
 
+int64_t PlannedFunction::scratch_of(const Node& node, int64_t scratch_bytes) const {
+  const uint32_t inner = steps_.body_of(node);
+  if (inner == kNone) return scratch_bytes;
+  return BodyLoop::scratch_bytes(node, parts_[inner].places, alignment_);
+}
+
 BodyLoop PlannedFunction::loop_of(uint32_t part, NodeId id) const {
   const Function& of = *parts_[part].function;
-  return {id, of, parts_[part].places, parts_[steps_.body_of(of.nodes[id])].places};
+  return {id, of, parts_[part].places, parts_[steps_.body_of(of.nodes[id])].places, alignment_};
 }
 
 void PlannedFunction::begin_collective(const PlannedStep& step, CallFrame& frame) {

@@ -64,12 +64,15 @@ class PlannedFunction : public CompiledFunction {
   };
 
   explicit PlannedFunction(LocalFunction local, Bodies bodies);
-  // Places everything. `scratch_bytes`: of nodes that are steps.
-  void plan(const ScratchBytes& scratch_bytes, Collectives collectives);
+  // Places everything. `scratch_bytes`: of nodes that are steps; `alignment`: that the device wants
+  // of its tensors, rows of stacked ones too.
+  void plan(const ScratchBytes& scratch_bytes, Collectives collectives, int64_t alignment = 1);
   // Of a node that is a step. Once for each.
   PlannedStep step_of(uint32_t part, NodeId id);
   // Of a node that runs a body; once memory is planned.
   BodyLoop loop_of(uint32_t part, NodeId id) const;
+  // Of any node; `scratch_bytes` as plan() was given.
+  int64_t scratch_of(const Node& node, int64_t scratch_bytes) const;
 
   const LocalFunction& local() const { return local_; }
   const Function& function() const { return *local_.function; }
@@ -116,6 +119,7 @@ class PlannedFunction : public CompiledFunction {
   const MaskedValues masked_;
   std::vector<Part> parts_;
   uint32_t bases_ = 0;
+  int64_t alignment_ = 1;
 };
 
 }  // namespace gangway

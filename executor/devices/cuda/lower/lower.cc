@@ -15,11 +15,6 @@ constexpr int64_t kBlocksPerMultiprocessor = 16;
 
 }  // namespace
 
-bool has_kernel(Op op) {
-  const KernelFamily family = kernel_family(op);
-  return family != KernelFamily::kStep && family != KernelFamily::kCustom;
-}
-
 void lower(Lowering& call) {
   switch (kernel_family(call.op())) {
     case KernelFamily::kElementwise: return lower_elementwise(call);
@@ -38,7 +33,7 @@ void lower(Lowering& call) {
     case KernelFamily::kAttention: return lower_attention(call);
     case KernelFamily::kMoe: return lower_moe(call);
     case KernelFamily::kAdamw: return lower_adamw(call);
-    case KernelFamily::kBody: return lower_body(call);
+    case KernelFamily::kBody: return lower_carries(call);
     case KernelFamily::kCustom:  // A function of the host, for memory that the host may touch.
       call.refuse("a user's kernel runs on CPU devices alone");
     case KernelFamily::kStep: break;

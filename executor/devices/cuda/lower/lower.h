@@ -83,13 +83,13 @@ class Lowering : public NodeView {
 
 // Any node but the collectives and `timed`, which are steps of their own.
 void lower(Lowering& call);
-bool has_kernel(Op op);
 
 // By family (executor/devices/lower/kernel_family.h).
 void lower_elementwise(Lowering& call);
 void lower_fusion(Lowering& call);
 void lower_fill(Lowering& call);
 void lower_copy(Lowering& call);
+void lower_carries(Lowering& call);  // A scan without iterations.
 void lower_move(Lowering& call);
 void lower_mesh(Lowering& call);
 void lower_window(Lowering& call);
@@ -106,7 +106,6 @@ void lower_norm(Lowering& call);
 void lower_attention(Lowering& call);
 void lower_moe(Lowering& call);
 void lower_adamw(Lowering& call);
-void lower_body(Lowering& call);
 
 // Threads of a block for n elements: whole warps, at most 256.
 uint32_t block_threads(int64_t n);

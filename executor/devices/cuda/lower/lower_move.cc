@@ -3,6 +3,7 @@
 #include "executor/devices/cuda/kernels/strided_view.h"
 #include "executor/devices/cuda/lower/lower.h"
 #include "executor/devices/lower/strided.h"
+#include "ir/graph/bodies.h"
 #include "ir/types/axis_list.h"
 
 namespace gangway::cuda {
@@ -81,6 +82,11 @@ void lower_move(Lowering& call) {
 }
 
 void lower_copy(Lowering& call) { call.copy(call.read(0), call.write(0)); }
+
+void lower_carries(Lowering& call) {
+  for (size_t c = 0; c < ScanLayout(call.node()).carries; ++c)
+    call.copy(call.read(c), call.write(c));
+}
 
 void lower_fill(Lowering& call) {
   const Type& y = call.out();
