@@ -2,127 +2,23 @@
 
 #include <algorithm>
 #include <charconv>
-#include <chrono>
 #include <cstring>
 #include <set>
 #include <utility>
 
 #include "client/client_impl.h"
+#include "client/held_runs.h"
 #include "client/runs_in_flight.h"
-#include "ir/plan/plan_check.h"
+#include "client/send_run.h"
+#include "ir/plan/rows_overflow.h"
 #include "protocol/slice_shape.h"
 #include "runtime/base/loc.h"
-#include "runtime/base/units.h"
 
 namespace gangway {
-namespace {
 
 using internal::ArrayImpl;
 using internal::ExecutableImpl;
 using internal::RunImpl;
-
-std::string names_of(const std::vector<internal::PlanPort>& ports) {
-  std::string text;
-  for (const internal::PlanPort& port : ports) text += (text.empty() ? "" : ", ") + port.name;
-  return text.empty() ? "none" : text;
-}
-
-// The position of the port with this name; kInvalid lists those that exist.
-uint32_t find_port(const char* what, const std::string& program,
-                   const std::vector<internal::PlanPort>& ports, std::string_view name) {
-  for (uint32_t i = 0; i < ports.size(); ++i) {
-    if (ports[i].name == name) return i;
-  }
-  throw Error(
-      ErrorKind::kInvalid,
-      cat("run of \"", program, "\": no ", what, " \"", name, "\"; there are: ", names_of(ports)),
-      {.program = program});
-}
-
-void require_type(const std::string& program, const internal::PlanPort& port, const Type& type) {
-  GW_REQUIRE(type == port.type, "run of \"", program, "\": input \"", port.name, "\": expected ",
-             to_string(port.type), ", got ", to_string(type));
-}
-
-std::shared_ptr<ArrayImpl> hold(const std::shared_ptr<internal::ClientImpl>& client,
-                                const HostTensor& tensor) {
-  tensor.require_whole();
-  auto array = std::make_shared<ArrayImpl>();
-  array->client = client;
-  array->type = tensor.type;
-  array->tensor = tensor;
-  return array;
-}
-
-// What a run names, and the arrays that must live until its frame is posted.
-struct Bound {
-  RunFrame frame;
-  size_t inline_bytes = 0;
-  std::vector<std::shared_ptr<ArrayImpl>> kept;
-  std::vector<std::shared_ptr<internal::PlacedCopy>> copies;
-};
-
-void bind(ExecutableImpl& executable, const Argument& argument, Bound& bound) {
-  const std::string& program = executable.program.name;
-  const auto& ports = executable.plan.inputs;
-  const uint32_t input = find_port("input", program, ports, argument.name);
-  ArgumentFrame& to = bound.frame.arguments.emplace_back();
-  to.input = input;
-  std::shared_ptr<ArrayImpl> array;
-  if (const auto* tensor = std::get_if<HostTensor>(&argument.value)) {
-    require_type(program, ports[input], tensor->type);
-    // What fits travels with the run. The rest is put where it belongs first.
-    const size_t bytes = tensor->bytes.size();
-    if (bytes > 0 && bytes <= kInlineBytesMax - bound.inline_bytes) {
-      tensor->require_whole();
-      bound.inline_bytes += bytes;
-      to.bytes = tensor->bytes;
-      return;
-    }
-    array = hold(executable.client, *tensor);
-  } else {
-    array = std::get<Array>(argument.value).impl();
-    GW_REQUIRE(array != nullptr, "run of \"", program, "\": input \"", argument.name,
-               "\" is an empty array");
-    require_type(program, ports[input], array->type);
-  }
-  if (array->tensor) {
-    bound.copies.push_back(array->place(executable.plan.plan, input));
-    to.array = bound.copies.back()->id;
-  } else {
-    to.array = array->id;
-  }
-  bound.kept.push_back(std::move(array));
-}
-
-// Waits at the in-flight bounds, of the executable and of the client. Where runs are so short that
-// half of them end while a thread is woken, it waits for half of the places: so their frames go
-// together, and their ends too. Returns whether no other run of the client is in flight.
-bool take_place(ExecutableImpl& executable) {
-  constexpr std::chrono::milliseconds kHalfWaitedFor(1);
-  internal::ClientImpl& client = *executable.client;
-  int64_t& in_flight = *executable.in_flight;
-  bool is_only_one = false;
-  // Looks and takes under one lock: two never take the last place.
-  const auto take = [&](int64_t free_min) {
-    if (in_flight > executable.runs_in_flight_max - free_min ||
-        *client.in_flight > client.run_credits - free_min)
-      return false;
-    ++in_flight;
-    is_only_one = ++*client.in_flight == 1;
-    return true;
-  };
-  if (!client.notify.is_at_home()) {
-    const int64_t half = (std::min(executable.runs_in_flight_max, client.run_credits) + 1) / 2;
-    bool is_first_look = true;
-    const auto has_half = [&] { return take(std::exchange(is_first_look, false) ? 1 : half); };
-    if (client.notify.wait_for(has_half, kHalfWaitedFor)) return is_only_one;
-  }
-  client.notify.wait([&] { return take(1); });
-  return is_only_one;
-}
-
-}  // namespace
 
 Array::Array(std::shared_ptr<ArrayImpl> impl) : impl_(std::move(impl)) {}
 const Type& Array::type() const { return full().type; }
@@ -137,20 +33,23 @@ Run::Run(std::shared_ptr<RunImpl> impl) : impl_(std::move(impl)) {}
 
 Array Run::operator[](std::string_view output) const {
   const ExecutableImpl& executable = *impl_->executable;
-  return Array(impl_->outputs[find_port("output", executable.program.name, executable.plan.outputs,
-                                        output)]);
+  return Array(impl_->outputs[internal::find_port("output", executable.program.name,
+                                                  executable.plan.outputs, output)]);
 }
 
-bool Run::done() const {
-  std::lock_guard lock(impl_->client->notify.mutex);
-  return impl_->outcome->done;
-}
+bool Run::done() const { return internal::is_done(impl_->client->notify, *impl_->outcome); }
 
 void Run::wait() const { internal::wait_for(impl_->client->notify, *impl_->outcome); }
 
 void Run::cancel() const {
+  RunId now;
+  {
+    const std::lock_guard lock(impl_->client->notify.mutex);
+    impl_->outcome->cancelled = true;
+    now = impl_->id;
+  }
   impl_->client->post(
-      [id = impl_->id, name = impl_->executable->program.name](internal::Session& session) {
+      [id = now, name = impl_->executable->program.name](internal::Session& session) {
         session.cancel(id, Error(ErrorKind::kCancelled, cat("run of \"", name, "\": cancelled"),
                                  {.program = name}));
       });
@@ -160,58 +59,32 @@ Executable::Executable(std::shared_ptr<ExecutableImpl> impl) : impl_(std::move(i
 
 Run Executable::run(const std::vector<Argument>& arguments, const RunOptions& options) const {
   ExecutableImpl& executable = *impl_;
-  const std::shared_ptr<internal::ClientImpl>& client = executable.client;
-  client->require_open();
+  executable.client->require_open();
   GW_REQUIRE(options.time_limit_ms >= 0, "run: a negative time limit: ", options.time_limit_ms,
              " ms");
-  Bound bound;
-  for (const Argument& argument : arguments) bind(executable, argument, bound);
-  const bool is_only_one = take_place(executable);
-
-  auto run = std::make_shared<RunImpl>();
-  run->client = client;
-  run->executable = impl_;
+  if (executable.held != nullptr) return Run(executable.held->run(impl_, arguments, options));
+  internal::Bound bound = internal::bind_all(executable, arguments);
+  const bool is_only_one = internal::take_place(executable);
   const std::lock_guard enqueueing(executable.enqueueing);
-  run->id = client->new_run();
-  bound.frame.after = executable.next_in_chain(*run);
-  for (uint32_t i = 0; i < executable.plan.outputs.size(); ++i) {
-    auto array = std::make_shared<ArrayImpl>();
-    array->client = client;
-    array->type = executable.plan.outputs[i].type;
-    array->id = client->new_array();
-    array->output = i;
-    array->outcome = run->outcome;
-    bound.frame.outputs.push_back(array->id);
-    run->outputs.push_back(std::move(array));
-  }
-  bound.frame.plan = executable.plan.plan;
-  bound.frame.run = run->id;
-  bound.frame.time_limit_ms = options.time_limit_ms;
-  bound.frame.source_positions.assign(executable.plan.sources, executable.position.fetch_add(1));
-  client->send_run(
-      std::move(bound.frame),
-      [copies = std::move(bound.copies), outcome = run->outcome, in_flight = executable.in_flight,
-       of_client = client->in_flight, notify = &client->notify](RunDoneFrame done) {
-        notify->change([&] {
-          outcome->error = std::move(done.error);
-          for (const auto& copy : copies) {  // Why an argument was not there.
-            if (outcome->error && copy->failed) outcome->error = copy->failed;
-          }
-          for (SmallOutput& small : done.outputs) {
-            outcome->small[small.output] = std::move(small.bytes);
-          }
-          outcome->done = true;
-          --*in_flight;
-          --*of_client;
-        });
-      },
-      is_only_one);
-  return Run(std::move(run));
+  const std::shared_ptr<RunImpl> run = internal::new_run(impl_);
+  run->id = internal::name_run(
+      executable, *run->outcome, run->outputs,
+      {.time_limit_ms = options.time_limit_ms, .position = executable.position++}, bound.frame);
+  executable.client->send_run(std::move(bound.frame),
+                              internal::when_done(executable, std::move(bound.copies),
+                                                  [outcome = run->outcome](RunDoneFrame done) {
+                                                    internal::end(*outcome, std::move(done));
+                                                  }),
+                              is_only_one);
+  return Run(run);
 }
 
 const Program& Executable::program() const { return impl_->program; }
 
-MemoryReport Executable::memory() const { return impl_->plan.memory; }
+MemoryReport Executable::memory() const {
+  const std::lock_guard lock(impl_->enqueueing);
+  return impl_->plan.memory;
+}
 
 uint64_t Executable::position() const { return impl_->position; }
 void Executable::set_position(uint64_t position) const { impl_->position = position; }
@@ -277,6 +150,8 @@ Executable Slice::compile(const Program& program, const std::vector<Slice>& more
       executable->plan = client->session().compile(program, ids, options);
     });
   });
+  if (may_overflow(program))
+    executable->held = std::make_shared<internal::HeldRuns>(executable, options);
   std::lock_guard lock(impl_->mutex);
   for (const internal::PlanPort& state : executable->plan.states) {
     impl_->states[state.name] = state.type;
@@ -285,7 +160,7 @@ Executable Slice::compile(const Program& program, const std::vector<Slice>& more
 }
 
 Array Slice::from_host(const HostTensor& tensor) const {
-  return Array(hold(impl_->client, tensor));
+  return Array(internal::hold(impl_->client, tensor));
 }
 
 std::vector<std::pair<std::string, Type>> Slice::states() const {

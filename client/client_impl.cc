@@ -6,6 +6,8 @@
 #include <cstring>
 #include <exception>
 
+#include "client/held_runs.h"
+
 namespace gangway::internal {
 namespace {
 
@@ -161,19 +163,44 @@ void ClientImpl::post_copy(CopyFrame frame, Session::CopyDone done) {
   });
 }
 
+namespace {
+
+// With the mutex held: the runs that whoever waits for this one is to run again first; or null.
+std::shared_ptr<HeldRuns> to_run_again(const Outcome& outcome) {
+  const auto held = outcome.done ? nullptr : outcome.held.lock();
+  return held != nullptr && held->overflowed() ? held : nullptr;
+}
+
+}  // namespace
+
 void wait_for(Notify& notify, Outcome& outcome) {
-  notify.wait([&] {
-    if (outcome.done && outcome.error) outcome.chain->told = true;
-    return outcome.done;
-  });
+  bool is_known = false;
+  while (!is_known) {
+    notify.wait([&] {
+      if (outcome.done && outcome.error) outcome.chain->told = true;
+      return outcome.done || to_run_again(outcome) != nullptr;
+    });
+    is_known = is_done(notify, outcome);
+  }
   if (outcome.error) throw *outcome.error;
 }
 
-RunId ExecutableImpl::next_in_chain(RunImpl& run) {
+bool is_done(Notify& notify, Outcome& outcome) {
+  std::shared_ptr<HeldRuns> held;
+  {
+    const std::lock_guard lock(notify.mutex);
+    held = to_run_again(outcome);
+    if (held == nullptr) return outcome.done;
+  }
+  held->run_again();
+  return false;
+}
+
+RunId ExecutableImpl::next_in_chain(RunId run, Outcome& outcome) {
   const std::lock_guard lock(client->notify.mutex);
   if (chain->told) chain = std::make_shared<Chain>();
-  run.outcome->chain = chain;
-  return std::exchange(chain->last, run.id);
+  outcome.chain = chain;
+  return std::exchange(chain->last, run);
 }
 
 SliceImpl::~SliceImpl() {
@@ -181,6 +208,7 @@ SliceImpl::~SliceImpl() {
 }
 
 ExecutableImpl::~ExecutableImpl() {
+  if (held != nullptr) held->give_up();
   client->post([id = plan.plan](Session& session) { session.release_plan(id); });
 }
 
@@ -192,11 +220,7 @@ ArrayImpl::~ArrayImpl() {
   for (ArrayId name : names) client->let_go(name);
 }
 
-bool ArrayImpl::ready() const {
-  if (outcome == nullptr) return true;
-  std::lock_guard lock(client->notify.mutex);
-  return outcome->done;
-}
+bool ArrayImpl::ready() const { return outcome == nullptr || is_done(client->notify, *outcome); }
 
 HostTensor ArrayImpl::to_host() const {
   if (tensor) return *tensor;

@@ -117,23 +117,28 @@ struct Chain {
   bool told = false;
 };
 
+class HeldRuns;
+
 // How a run ended; guarded by the client's notify.mutex. It holds no handle, since the reactor
 // does.
 struct Outcome {
   bool done = false;
+  bool cancelled = false;        // By the user, who may be too late.
+  std::weak_ptr<HeldRuns> held;  // Where it may have to be run again.
   std::optional<Error> error;
   std::shared_ptr<Chain> chain;
   std::map<uint32_t, std::vector<std::byte>> small;  // Outputs that came with the end.
 };
 
-// Waits for the end of a run, and throws its error.
+// Waits for the end of a run, and throws its error. What has to be run again is.
 void wait_for(Notify& notify, Outcome& outcome);
+bool is_done(Notify& notify, Outcome& outcome);
 
 class RunImpl {
  public:
   std::shared_ptr<ClientImpl> client;
   std::shared_ptr<ExecutableImpl> executable;
-  RunId id;
+  RunId id;  // Guarded by the client's notify.mutex where the run may have to be run again.
   std::shared_ptr<Outcome> outcome = std::make_shared<Outcome>();
   std::vector<std::shared_ptr<ArrayImpl>> outputs;
 };
@@ -155,7 +160,7 @@ class ArrayImpl {
 
   std::shared_ptr<ClientImpl> client;
   Type type;
-  // A result.
+  // A result. Its name is guarded by the client's notify.mutex until the run is done.
   ArrayId id;
   uint32_t output = 0;
   std::shared_ptr<Outcome> outcome;
@@ -181,8 +186,9 @@ class ExecutableImpl {
   std::shared_ptr<int64_t> in_flight = std::make_shared<int64_t>(0);
   std::shared_ptr<Chain> chain = std::make_shared<Chain>();
   // `run` is enqueued now: which run must commit before it does.
-  RunId next_in_chain(RunImpl& run);
-  std::mutex enqueueing;  // Runs are named and posted in one order.
+  RunId next_in_chain(RunId run, Outcome& outcome);
+  std::mutex enqueueing;  // Runs are named and posted in one order. It guards the plan, too.
+  std::shared_ptr<HeldRuns> held;  // Null: no run has to be run again.
   std::atomic<uint64_t> position{0};
 };
 

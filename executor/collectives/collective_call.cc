@@ -1,5 +1,8 @@
 #include "executor/collectives/collective_call.h"
 
+#include <numeric>
+
+#include "ir/plan/rows_overflow.h"
 #include "runtime/base/align.h"
 
 namespace gangway {
@@ -82,6 +85,14 @@ int64_t out_bytes(const CollectiveCall& call) {
   if (call.cut.concat != CollectiveCut::kNotCut)
     dims[static_cast<size_t>(call.cut.concat)] = call.cut.whole;
   return dims[0] * dims[1] * dims[2] * dims[3] * dims[4] * size;
+}
+
+std::shared_ptr<const Error> overflow_of(const CollectiveCall& call, uint32_t members) {
+  if (!call.ragged.must_fit) return nullptr;
+  const int32_t* received = call.ragged.received;
+  const int64_t rows = std::accumulate(received, received + members, int64_t{0});
+  if (rows <= call.ragged.bound) return nullptr;
+  return std::make_shared<const Error>(rows_overflow(rows, call.ragged.bound));
 }
 
 int64_t bytes_needed(const CollectiveCall& call) {

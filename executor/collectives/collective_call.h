@@ -33,11 +33,13 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <memory>
 #include <span>
 
 #include "executor/collectives/collective.h"
 #include "executor/collectives/collective_kind.h"
 #include "ir/types/type.h"
+#include "runtime/base/error.h"
 
 namespace gangway {
 
@@ -66,11 +68,13 @@ CollectiveCut all_to_all_cut(const Type& in, int split_dim, int concat_dim, uint
 
 // The rows of a kRaggedAllToAll. A size below zero counts as none, one beyond the rows that are
 // left as those. Rows for which a receiver has no room are dropped; `received` says what was sent,
-// so its sum tells of them.
+// so its sum tells of them. Where all must fit, nothing is moved then: the receiver has a
+// failure(), and its peers are poisoned.
 struct RaggedRows {
   int64_t row_elements = 0;
   int64_t rows = 0;                // Of `in`.
   int64_t bound = 0;               // Of `out`.
+  bool must_fit = false;           // More rows than that poison the collective.
   const int32_t* sizes = nullptr;  // i32[n]: how many rows are for each member.
   int32_t* received = nullptr;     // i32[n]: how many came from each.
 };
@@ -91,6 +95,8 @@ bool has_padding(const CollectiveCall& call, uint32_t rank);
 // Of all that a member has as `in`, and of all that it gets as `out`.
 int64_t in_bytes(const CollectiveCall& call);
 int64_t out_bytes(const CollectiveCall& call);
+// Of ragged rows once it is known how many came, where all must fit: rows_overflow(), or null.
+std::shared_ptr<const Error> overflow_of(const CollectiveCall& call, uint32_t members);
 // What the plan is told with CompiledFunction::add_need(), so that it sizes what members need.
 int64_t bytes_needed(const CollectiveCall& call);
 

@@ -136,6 +136,9 @@ struct Route {
   Value token_slot;  // i32[groups, tokens, k]: its slot, or -1 (dropped).
   Value sizes;  // i32[groups, experts]: rows of each expert; with a capacity always `capacity`.
   int64_t capacity = 0;
+  // Dropless: room on a device for rows that others send it, in times of its own rows, where
+  // experts are cut over devices.
+  double bound = 2;
 };
 // expert: i32[groups, tokens, k].
 Route moe_route(Value expert, int64_t experts, int64_t capacity = 0, GW_LOC);

@@ -35,7 +35,10 @@ Value attention_decode(Value q, Value k, Value v, Value length, AttentionOptions
 Route moe_route(Value expert, int64_t experts, int64_t capacity, Loc loc) {
   std::vector<Value> results = expert.builder().emit(
       Op::moe_route, {expert}, {{"experts", experts}, {"capacity", capacity}}, loc);
-  return {results[0], results[1], results[2], capacity};
+  return {.slot_token = results[0],
+          .token_slot = results[1],
+          .sizes = results[2],
+          .capacity = capacity};
 }
 
 Value moe_dispatch(Value x, const Route& route, Loc loc) {
@@ -47,7 +50,7 @@ Value grouped_dot(Value x, Value w, const Route& route, Loc loc) {
   Builder& b = x.builder();
   if (route.capacity > 0)
     return b.emit1(Op::grouped_dot, {x, w}, {{"capacity", route.capacity}}, loc);
-  return b.emit1(Op::grouped_dot, {x, w, route.sizes}, {}, loc);
+  return b.emit1(Op::grouped_dot, {x, w, route.sizes}, {{"bound", route.bound}}, loc);
 }
 
 Value moe_combine(Value y, Value gate, const Route& route, Loc loc) {

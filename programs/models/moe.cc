@@ -60,6 +60,7 @@ MoeResult moe(const MoeConfig& config, const Tree& p, Value x,
         gate / broadcast_to(reshape(sum(gate, {2}), {config.groups, tokens, 1}), gate.type().dims);
 
   Route route = moe_route(expert, config.experts, capacity_of(config, tokens));
+  route.bound = config.bound;
   Value rows = placed(rules, "moe.rows", moe_dispatch(grouped, route));
   auto project = [&](const char* name) {
     return grouped_dot(rows, convert(p[name], x.dtype()), route);

@@ -8,7 +8,8 @@
 // section 4.1): every token goes through one dense expert besides those that it is routed to.
 //
 // Expert parallelism is a choice of rules: tokens cut by groups over an axis that also cuts the
-// experts' weights. With a capacity rows then go there and back by an all-to-all each.
+// experts' weights. With a capacity rows then go there and back by an all-to-all each; dropless, by
+// ragged ones, around each product of experts.
 //
 // Parameters: router [dim, experts], up (and gate, when gated) [experts, dim, hidden], down
 // [experts, hidden, dim]; with a residual expert residual.{up, gate} [dim, hidden], residual.down
@@ -29,6 +30,10 @@ struct MoeConfig {
   int64_t groups = 1;  // Divides the batch.
   // 0: dropless. Else an expert takes ceil(factor * tokens * k / experts) a group.
   double capacity_factor = 0;
+  // Dropless, with experts cut over devices: room on a device for rows that come to its experts, in
+  // times of the rows that it has itself. A step that finds too little room is not committed
+  // (ir/plan/rows_overflow.h).
+  double bound = 2;
   bool renormalize = true;  // The k chosen gates sum to 1.
   double balance_coefficient = 0.01;
   double z_coefficient = 1e-3;

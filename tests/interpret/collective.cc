@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
+#include "ir/plan/rows_overflow.h"
 #include "ir/types/axis_list.h"
 
 namespace gangway::internal {
@@ -114,6 +116,9 @@ void ragged_all_to_all(GroupCall& g) {
       filled += taken;
       next[from] += count;
     }
+    const double all = std::accumulate(g.out[m][1].values.begin(), g.out[m][1].values.end(), 0.0);
+    if (g.attrs().flag("must_fit") && all > static_cast<double>(bound))
+      throw rows_overflow(static_cast<int64_t>(all), static_cast<int64_t>(bound));
   }
 }
 

@@ -1,6 +1,7 @@
-// Expert parallelism with a capacity (GShard, Lepikhin et al. 2020; Switch Transformer, Fedus et
-// al. 2021): tokens cut by groups, experts' weights by experts, on one axis. Nothing in the model
-// knows of it: rows go to their experts and back because producer and consumer are cut differently.
+// Expert parallelism (GShard, Lepikhin et al. 2020; Switch Transformer, Fedus et al. 2021): tokens
+// cut by groups, experts' weights by experts, on one axis. Nothing in the model knows of it: rows
+// go to their experts and back because producer and consumer are cut differently, or, dropless, by
+// the lowering of products of experts.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -10,10 +11,12 @@
 
 #include "ir/build/autodiff.h"
 #include "ir/build/ops.h"
+#include "ir/plan/rows_overflow.h"
 #include "ir/text/text.h"
 #include "programs/models/moe.h"
 #include "tests/interpret/interpret.h"
 #include "tests/numerics/sharded_literals.h"
+#include "tests/support/error_of.h"
 #include "tests/support/random_batch_graph.h"
 #include "tests/support/seed.h"
 
@@ -98,22 +101,6 @@ std::vector<AxisPlacements> placed_as_parameters(const Function& function) {
   return placements;
 }
 
-TEST(ExpertsOverAxes, ComputeWhatOneDeviceDoes) {
-  const uint64_t seed = ::gangway::testing::test_seed();
-  for (uint64_t n = 0; n < 25; ++n) {
-    std::mt19937_64 random(seed + n);
-    const Sizes sizes = random_sizes(random);
-    const Function function = layer(sizes, n % 2 == 0 ? programs::ActivationRules() : kSlots);
-    SCOPED_TRACE(cat("GW_TEST_SEED=", seed + n, "\n", print(function, {.locations = false})));
-    const std::vector<Literal> arguments = ::gangway::testing::random_arguments(random, function);
-    const Compiled compiled =
-        compile_function(function, {.result_placements = placed_as_parameters(function)});
-    ASSERT_LT(relative_difference(interpret_compiled(compiled, arguments),
-                                  interpret(function, arguments)),
-              1e-12);
-  }
-}
-
 // The collectives of a function ("all_to_all over expert"), and the bytes that each device sends in
 // them, one entry a collective; -1 where devices send different amounts.
 std::map<std::string, std::vector<int64_t>> sent(const Compiled& compiled,
@@ -131,6 +118,118 @@ std::map<std::string, std::vector<int64_t>> sent(const Compiled& compiled,
                                                                                       : -1);
   }
   return bytes;
+}
+
+TEST(ExpertsOverAxes, ComputeWhatOneDeviceDoes) {
+  const uint64_t seed = ::gangway::testing::test_seed();
+  for (uint64_t n = 0; n < 25; ++n) {
+    std::mt19937_64 random(seed + n);
+    const Sizes sizes = random_sizes(random);
+    const Function function = layer(sizes, n % 2 == 0 ? programs::ActivationRules() : kSlots);
+    SCOPED_TRACE(cat("GW_TEST_SEED=", seed + n, "\n", print(function, {.locations = false})));
+    const std::vector<Literal> arguments = ::gangway::testing::random_arguments(random, function);
+    const Compiled compiled =
+        compile_function(function, {.result_placements = placed_as_parameters(function)});
+    ASSERT_LT(relative_difference(interpret_compiled(compiled, arguments),
+                                  interpret(function, arguments)),
+              1e-12);
+  }
+}
+
+TEST(ExpertsOverAxes, ComputeWhatOneDeviceDoesWithoutACapacity) {
+  const uint64_t seed = ::gangway::testing::test_seed();
+  for (uint64_t n = 0; n < 25; ++n) {
+    std::mt19937_64 random(seed + n);
+    Sizes sizes = random_sizes(random);
+    sizes.moe.capacity_factor = 0;
+    sizes.moe.bound = static_cast<double>(sizes.expert);  // Room for all rows of all devices.
+    const Function function = layer(sizes);
+    SCOPED_TRACE(cat("GW_TEST_SEED=", seed + n, "\n", print(function, {.locations = false})));
+    const std::vector<Literal> arguments = ::gangway::testing::random_arguments(random, function);
+    const Compiled compiled =
+        compile_function(function, {.result_placements = placed_as_parameters(function)});
+    const auto kinds = sent(compiled, arguments);
+    EXPECT_TRUE(kinds.contains("ragged_all_to_all over expert"));
+    EXPECT_FALSE(kinds.contains("all_gather over expert")) << "of weights or rows";
+    ASSERT_LT(relative_difference(interpret_compiled(compiled, arguments),
+                                  interpret(function, arguments)),
+              1e-12);
+  }
+}
+
+// One product of dropless experts over f64[groups, tokens, dim], from the choice of each token.
+struct Routed {
+  static constexpr int64_t kExperts = 4, kGroups = 4, kTokens = 6, kDim = 3, kHidden = 5;
+
+  static Function product(double bound) {
+    Builder b("product", Mesh{{{"expert", 2}}});
+    Value x = b.parameter("x", f64({kGroups, kTokens, kDim}), kByExpert);
+    Value expert = b.parameter("choice", i32({kGroups, kTokens, 1}), kByExpert);
+    Route route = moe_route(expert, kExperts);
+    route.bound = bound;
+    Value w = b.parameter("w", f64({kExperts, kDim, kHidden}), kByExpert);
+    b.result("y", grouped_dot(moe_dispatch(x, route), w, route));
+    return b.build();
+  }
+
+  // Each token of group g chooses choice(g, token).
+  template <class Choice>
+  static std::vector<Literal> arguments(const Function& function, Choice choice) {
+    std::mt19937_64 random(3);
+    std::vector<Literal> all = ::gangway::testing::random_arguments(random, function);
+    for (int64_t i = 0; i < kGroups * kTokens; ++i)
+      all[1].values[static_cast<size_t>(i)] = static_cast<double>(choice(i / kTokens, i % kTokens));
+    return all;
+  }
+
+  // By device, all bytes of ragged exchanges but the sizes.
+  static std::vector<int64_t> bytes_of_rows(const Function& function,
+                                            const std::vector<Literal>& arguments) {
+    const Compiled compiled = compile_function(function, {});
+    const Function& local = *compiled.local.function;
+    std::vector<Traffic> traffic;
+    interpret_local(local, cut(local.mesh, compiled.parameter_shardings, arguments),
+                    {.traffic = &traffic});
+    std::vector<int64_t> bytes(2, 0);
+    for (const Traffic& at : traffic) {
+      if (local.nodes[at.node].op != Op::ragged_all_to_all) continue;
+      for (size_t device = 0; device < 2; ++device) bytes[device] += at.sent[device] - 4;
+    }
+    return bytes;
+  }
+};
+
+TEST(ExpertsOverAxes, OfDroplessRowsOnlyThoseForOtherDevicesAreSent) {
+  const Function function = Routed::product(2);
+  // Device 0 has groups 0 and 1 and experts 0 and 1; `away` tokens of group 0 choose expert 3.
+  for (const int64_t away : {0, 1, 6}) {
+    const auto arguments = Routed::arguments(function, [&](int64_t group, int64_t token) {
+      if (group == 0 && token < away) return int64_t{3};
+      return group / 2 * 2 + token % 2;
+    });
+    // There dim wide, back from device 1 hidden wide.
+    EXPECT_EQ(Routed::bytes_of_rows(function, arguments),
+              (std::vector<int64_t>{away * Routed::kDim * 8, away * Routed::kHidden * 8}));
+    const Compiled compiled = compile_function(function, {});
+    EXPECT_LT(relative_difference(interpret_compiled(compiled, arguments),
+                                  interpret(function, arguments)),
+              1e-15);
+  }
+}
+
+TEST(ExpertsOverAxes, MoreDroplessRowsThanThereIsRoomForAreAnError) {
+  // A device has 12 rows: all 24 may choose the experts of one.
+  const auto all_to_one = [](int64_t, int64_t token) { return token % 2; };
+  const auto error = [&](double bound) {
+    const Function function = Routed::product(bound);
+    const auto arguments = Routed::arguments(function, all_to_one);
+    return error_of([&] { interpret_compiled(compile_function(function, {}), arguments); });
+  };
+  EXPECT_TRUE(is_rows_overflow(error(1.9)));
+  EXPECT_THAT(std::string(error(1.9).what()), ::testing::HasSubstr("at most 23"));
+  EXPECT_TRUE(is_rows_overflow(error(0))) << "room for one row";
+  const Function function = Routed::product(100);
+  interpret_compiled(compile_function(function, {}), Routed::arguments(function, all_to_one));
 }
 
 TEST(ExpertsOverAxes, RowsAreExchangedFourTimesAndNothingElseIs) {

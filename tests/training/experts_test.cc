@@ -45,17 +45,24 @@ class ExpertsTest : public FolderTest {
     return config;
   }
 
+  struct Cluster {
+    Cluster(const LanguageModelConfig& config, int64_t data, int64_t expert)
+        : client(connect(cat("local:1x", data * expert),
+                         {.in_process = true, .memory_bytes = 64 << 20})),
+          slice(client.allocate({.devices = data * expert})),
+          step(slice.compile(
+              step_of(config, slice.mesh({{"data", data}, {"expert", expert}}),
+                      {{"*.moe.up|*.moe.gate|*.moe.down", {{"expert", shard(0)}}}}))) {}
+    Client client;
+    Slice slice;
+    Executable step;
+  };
+
   static std::vector<double> losses(const LanguageModelConfig& config, int64_t data,
                                     int64_t expert) {
-    Client client =
-        connect(cat("local:1x", data * expert), {.in_process = true, .memory_bytes = 64 << 20});
-    Slice slice = client.allocate({.devices = data * expert});
-    const std::vector<PlacementRule> experts = {
-        {"*.moe.up|*.moe.gate|*.moe.down", {{"expert", shard(0)}}}};
-    Executable step =
-        slice.compile(step_of(config, slice.mesh({{"data", data}, {"expert", expert}}), experts));
+    Cluster cluster(config, data, expert);
     std::vector<gangway::Run> runs;
-    for (int64_t i = 0; i < kSteps; ++i) runs.push_back(step.run());
+    for (int64_t i = 0; i < kSteps; ++i) runs.push_back(cluster.step.run());
     std::vector<double> losses;
     for (const gangway::Run& run : runs) losses.push_back(run["loss"].item<double>());
     return losses;
@@ -71,6 +78,43 @@ TEST_F(ExpertsTest, WithACapacityTrainAsOnOneDevice) {
     for (size_t i = 0; i < one.size(); ++i)
       EXPECT_NEAR(several[i], one[i], 1e-9) << data << " x " << expert << ", step " << i + 1;
   }
+}
+
+TEST_F(ExpertsTest, WithoutACapacityTrainAsOnOneDevice) {
+  LanguageModelConfig model = config(0);
+  const std::vector<double> one = losses(model, 1, 1);
+  EXPECT_LT(one.back(), one.front()) << "nothing was learnt";
+  for (const auto& [data, expert] : {std::pair(1, 2), std::pair(2, 2), std::pair(1, 4)}) {
+    model.model.moe.bound = static_cast<double>(expert);
+    const std::vector<double> several = losses(model, data, expert);
+    for (size_t i = 0; i < one.size(); ++i)
+      EXPECT_NEAR(several[i], one[i], 1e-9) << data << " x " << expert << ", step " << i + 1;
+  }
+}
+
+// Room for one row makes the first step overflow: it is compiled again with more room, more than
+// once, and all steps run again in order, each with its batch.
+TEST_F(ExpertsTest, WithTooLittleRoomTheyAreCompiledAgainAndNoStepIsLost) {
+  LanguageModelConfig model = config(0);
+  model.model.moe.bound = 4;
+  const std::vector<double> ample = losses(model, 1, 4);
+  model.model.moe.bound = 0;
+  EXPECT_EQ(losses(model, 1, 4), ample);
+}
+
+TEST_F(ExpertsTest, StepsThatRunAgainLeaveTheSameStates) {
+  LanguageModelConfig model = config(0);
+  const auto trained = [&](double bound) {
+    model.model.moe.bound = bound;
+    Cluster cluster(model, 1, 2);
+    const int64_t arena = cluster.step.memory().devices[0].arena;
+    for (int64_t i = 0; i < kSteps; ++i) cluster.step.run();
+    cluster.step.run().wait();  // Of the first six nobody waits.
+    EXPECT_EQ(cluster.step.position(), static_cast<uint64_t>(kSteps + 1));
+    EXPECT_EQ(cluster.step.memory().devices[0].arena > arena, bound == 0) << "compiled again";
+    return states_of(cluster.slice);
+  };
+  EXPECT_EQ(trained(0), trained(2));
 }
 
 }  // namespace

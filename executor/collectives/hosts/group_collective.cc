@@ -30,12 +30,14 @@ void GroupCollective::begin_meeting(uint64_t word, bool poisoned) {
 }
 
 void GroupCollective::begin_exchange(uint64_t word, bool poisoned) {
+  failure_ = nullptr;
   kind_ = Kind::kExchange;
   bucket_.set({});
   begin_meeting(word, poisoned);
 }
 
 void GroupCollective::begin(const CollectiveCall& call, bool poisoned) {
+  failure_ = nullptr;
   if (call.kind == CollectiveKind::kAllReduce) {
     begin_reduce(call, poisoned);
   } else {
@@ -100,7 +102,8 @@ void GroupCollective::begin_rows() {
   call_ = rows_;
   kind_ = Kind::kMove;
   copied_ = false;
-  begin_meeting(0, false);
+  failure_ = overflow_of(call_, part_.size);
+  begin_meeting(0, failure_ != nullptr);
 }
 
 void GroupCollective::raise_alarm(uint64_t what) {

@@ -84,6 +84,7 @@ class GroupCollective final : public Collective {
   uint64_t least() const override { return agreed_.least; }
   uint64_t most() const override { return agreed_.most; }
   std::span<const uint64_t> words() const override { return words_; }
+  std::shared_ptr<const Error> failure() const override { return failure_; }
   void raise_alarm(uint64_t what) override;
   bool alarmed(uint64_t what) const override;
 
@@ -145,6 +146,7 @@ class GroupCollective final : public Collective {
   CollectiveCall rows_;
   CollectiveTensor rows_tensor_;
   std::vector<int32_t> sizes_;  // As they are kept to.
+  std::shared_ptr<const Error> failure_;
 };
 
 }  // namespace gangway

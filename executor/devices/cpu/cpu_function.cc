@@ -203,6 +203,7 @@ Progress CpuFunction::advance_collective(const Step& step, CallFrame& frame, Tur
       frame.holds = hold_of(collective, turn);
       return Progress::kPending;
     }
+    if (const auto failure = collective.failure(); failure != nullptr) fail(frame, step, *failure);
     if (collective.poisoned()) frame.poisoned = frame.peer_poisoned = true;
     if (looking && !frame.poisoned) check_results(frame, step);
     frame.resume_at_ns = 1;
@@ -217,6 +218,13 @@ Progress CpuFunction::advance_collective(const Step& step, CallFrame& frame, Tur
     }
   }
   return wait_to_resume(frame, turn);
+}
+
+void CpuFunction::fail(CallFrame& frame, const Step& step, const Error& failure) {
+  auto error = std::make_shared<Error>(failure);
+  error->add_where({.at = where(*step.part->function, step.node)});
+  frame.error = std::move(error);
+  frame.poisoned = true;
 }
 
 // Nobody is blamed yet, and the step would be.

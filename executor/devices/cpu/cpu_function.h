@@ -57,6 +57,7 @@ class CpuFunction final : public PlannedFunction {
   bool finite(const CallFrame& frame, const Part& part, ValueId value) const;
   bool looks_at(const CallFrame& frame, const Step& step) const;
   void check_results(CallFrame& frame, const Step& step) const;
+  static void fail(CallFrame& frame, const Step& step, const Error& failure);
 
   Parallel& par_;
   StepTimer* const timer_;

@@ -75,7 +75,8 @@ MetNode::MetNode(const NodeView& node) : node_(node.node()) {
     case CollectiveKind::kRaggedAllToAll:
       call_.ragged = {.row_elements = elements_between(node.in(0).dims, 1, node.in(0).dims.size()),
                       .rows = node.in(0).dims[0],
-                      .bound = attrs.integer("bound")};
+                      .bound = attrs.integer("bound"),
+                      .must_fit = attrs.flag("must_fit")};
       break;
     case CollectiveKind::kPermute: to_ = receivers(mesh, attrs); break;
     case CollectiveKind::kBroadcast:

@@ -142,7 +142,10 @@ OpRow ragged_row() {
        .inputs_min = 2,
        .inputs_max = 2,
        .results = 2,
-       .attrs = {axes_attr(), parts_attr(), dim_attr("bound", "the first size of the result")},
+       .attrs = {axes_attr(),
+                 parts_attr(),
+                 dim_attr("bound", "the first size of the result"),
+                 {"must_fit", AttrKind::kBool, false, "a run with more rows than the bound fails"}},
        .type_rule = ragged_all_to_all_type,
        .no_gradient = kByLowerings,
        .cost = ragged_all_to_all_cost,
@@ -150,8 +153,8 @@ OpRow ragged_row() {
               "says how many each gets. Gives [bound, ...], the rows received, by sender, with "
               "zeros behind them, and i32[n], how many each sender sent. Sizes below 0, or beyond "
               "the rows that are left, count as what there is. Rows beyond the bound are not sent; "
-              "the sizes received tell of them all. Each sends its rows for others, at most B, and "
-              "4 (n - 1) bytes of sizes."});
+              "the sizes received tell of them all, or the run fails where all must fit. Each "
+              "sends its rows for others, at most B, and 4 (n - 1) bytes of sizes."});
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include "ir/op_table/cost.h"
 #include "ir/op_table/factors.h"
 #include "ir/op_table/rows/composite.h"
+#include "ir/op_table/rows/dropless_experts.h"
 
 namespace gangway::internal {
 namespace {
@@ -274,7 +275,7 @@ Values bilinear(const GradientCall& g, Op first, std::array<Value, 2> a, Op seco
 Value same_rows(const GradientCall& g, Op op, Value a, Value b, Attrs attrs) {
   Values inputs = {a, b};
   if (g.inputs.size() > 2) inputs.push_back(g.inputs[2]);
-  attrs.set("capacity", g.node.attrs.integer("capacity"));
+  for (const char* same : {"capacity", "bound"}) attrs.set(same, *g.node.attrs.find(same));
   return g.builder.emit1(op, inputs, std::move(attrs), g.loc);
 }
 
@@ -312,10 +313,28 @@ Cost grouped_dot_grad_w_cost(const OpCall& call) {
   return {2 * columns * static_cast<double>(call.inputs[0].elements()), bytes_moved(call)};
 }
 
+// The experts along which operands and results that have groups are cut by them.
+Factors with_dropless(const OpCall& call, Factors factors) {
+  const int64_t groups = call.inputs[0].dims[0], experts = experts_of(call);
+  Factor both{.name = 'x',
+              .kind = FactorKind::kPass,
+              .size = std::gcd(groups, experts),
+              .input_dims = {0, 0, 0},
+              .result_dims = {0},
+              .lowering = kDroplessExperts};
+  // What says that it is cut so are weights, so it comes before their other factor.
+  if (both.size > 1) factors.insert(factors.begin() + 1, std::move(both));
+  return factors;
+}
+
 // With a capacity the expert is the outer part of a slot's number, so that a cut by experts cuts
 // the slots: rows go to their experts and back by an all-to-all.
+//
+// Without one, a device that has some of the experts and some of the groups takes a lowering, which
+// is a factor of both: `x`, which is not among the letters.
 Factors product_factors(const OpCall& call, std::string_view even, std::string_view by_sizes) {
-  if (call.attrs.integer("capacity") == 0) return einsum_factors(call, by_sizes);
+  if (call.attrs.integer("capacity") == 0)
+    return with_dropless(call, einsum_factors(call, by_sizes));
   Factors factors = einsum_factors(call, even);
   for (Factor& factor : factors) {
     if (factor.name == 'e') factor.size = experts_of(call);
@@ -340,6 +359,8 @@ OpRow product(OpRow row) {
   row.inputs_min = 2;
   row.inputs_max = 3;
   row.attrs.push_back({"capacity", AttrKind::kInt, int64_t{0}, "rows of each expert; 0: by sizes"});
+  row.attrs.push_back({"bound", AttrKind::kDouble, kDroplessBound,
+                       "room on a device for rows of others, in times of its own; with sizes"});
   row.linear = Linear::kEach;
   return composite(std::move(row));
 }
@@ -356,7 +377,8 @@ std::vector<OpRow> product_rows() {
                    .doc = "(x[groups, slots, d], w[experts, d, h], sizes i32[groups, experts]): "
                           "each slot's row times its expert's matrix; rows behind all sizes give "
                           "zeros. With a capacity there are no sizes: each expert has as many "
-                          "rows."}),
+                          "rows.",
+                   .lowerings = {dropless_product()}}),
           product({.op = Op::grouped_dot_grad_w,
                    .name = "grouped_dot_grad_w",
                    .type_rule = grouped_dot_grad_w_type,
@@ -366,7 +388,8 @@ std::vector<OpRow> product_rows() {
                    .cost = grouped_dot_grad_w_cost,
                    .doc = "(x[groups, slots, d], dy[groups, slots, h], sizes): x^T dy over the "
                           "rows of each expert, [experts, d, h]. Sizes or a capacity as in "
-                          "grouped_dot."})};
+                          "grouped_dot.",
+                   .lowerings = {dropless_grad_w()}})};
 }
 
 OpRow route_row() {

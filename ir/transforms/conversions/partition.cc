@@ -186,8 +186,8 @@ class Partitioner {
     }
     const Factor* lowered = is_loop ? nullptr : lowered_factor(factors, placed_.parts[id]);
     if (lowered != nullptr) {
-      keep_results(id, lower_node(out_, {id, call, node.attrs, *lowered, axes_cutting(id, *lowered),
-                                         node.inputs}));
+      keep_results(id, lower_node(out_, {id, call, node.attrs, *lowered,
+                                         axes_cutting(id, factors, *lowered), node.inputs}));
     } else {
       const std::vector<Type> types = infer_types(node.op, inputs, node.attrs, node.body.get());
       const ValueId first = out_.append(std::move(node), types, global_.infos[id]);
@@ -221,17 +221,25 @@ class Partitioner {
     }
   }
 
-  // The mesh axes that cut a factor of a node, outer first.
-  std::vector<int> axes_cutting(NodeId id, const Factor& factor) const {
+  // The mesh axes that cut a factor of a node, outer first: of a dimension that nothing else cuts.
+  std::vector<int> axes_cutting(NodeId id, const Factors& factors, const Factor& factor) const {
+    const auto is_alone = [&](std::vector<int> Factor::* dims, size_t i) {
+      for (size_t f = 0; f < factors.size(); ++f) {
+        const bool shares = (factors[f].*dims)[i] == (factor.*dims)[i] && &factors[f] != &factor;
+        if (shares && placed_.parts[id][f] > 1) return false;
+      }
+      return (factor.*dims)[i] >= 0;
+    };
     for (size_t i = 0; i < factor.input_dims.size(); ++i) {
-      if (factor.input_dims[i] >= 0) return cut_axes(placed_.required[id][i], factor.input_dims[i]);
+      if (is_alone(&Factor::input_dims, i))
+        return cut_axes(placed_.required[id][i], factor.input_dims[i]);
     }
     for (size_t r = 0; r < factor.result_dims.size(); ++r) {
-      if (factor.result_dims[r] < 0) continue;
+      if (!is_alone(&Factor::result_dims, r)) continue;
       const ValueId value = global_.nodes[id].first_result + static_cast<ValueId>(r);
       return cut_axes(placed_.shardings[value], factor.result_dims[r]);
     }
-    GW_ASSERT(false, "a factor that is nowhere is cut");
+    GW_ASSERT(false, "a factor that has no dimension of its own is cut");
   }
 
   ValueId converted(ValueId value, const Sharding& wanted) {

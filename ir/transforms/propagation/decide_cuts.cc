@@ -274,7 +274,33 @@ class CutDecider {
     const int64_t parts = size(axis) * out_.parts[id][at(index)];
     if (factor.kind == FactorKind::kWhole || factor.size < parts) return false;
     if (!factor.lowering.empty() && is_lowered_along_another(id, index)) return false;
+    if (!divides_with_others(id, index, parts)) return false;
     return factor.size % parts == 0 || (asked % parts == 0 && may_pad_along(id, factor));
+  }
+
+  // Where a factor with a lowering shares a dimension with another, parts are equal.
+  bool divides_with_others(NodeId id, int index, int64_t parts) const {
+    const Node& node = global_.nodes[id];
+    const Factor& factor = factors_[id][at(index)];
+    const auto divides = [&](const Factor& other, int64_t all, int a, int b, ValueId value) {
+      if (a < 0 || a != b || (factor.lowering.empty() && other.lowering.empty())) return true;
+      return global_.types[value].dims[at(a)] % all == 0;
+    };
+    for (size_t f = 0; f < factors_[id].size(); ++f) {
+      const Factor& other = factors_[id][f];
+      const int64_t all = parts * out_.parts[id][f];
+      if (f == at(index) || all == parts) continue;
+      for (size_t i = 0; i < node.inputs.size(); ++i) {
+        if (!divides(other, all, factor.input_dims[i], other.input_dims[i], node.inputs[i]))
+          return false;
+      }
+      for (uint32_t r = 0; r < node.results; ++r) {
+        if (!divides(other, all, factor.result_dims[r], other.result_dims[r],
+                     node.first_result + r))
+          return false;
+      }
+    }
+    return true;
   }
 
   // A lowering knows of its own factor alone.

@@ -61,10 +61,11 @@ void CommCollective::begin_meeting(bool poisoned) {
 // Done with kSizes: a member was poisoned.
 Progress CommCollective::advance_sizes() {
   if (sizes_->advance(*meeting_) == Progress::kPending) return Progress::kPending;
+  if (!meeting_->poisoned()) {
+    call_ = sizes_->known();
+    begin_meeting(sizes_->failure() != nullptr);
+  }
   failure_ = sizes_->failure();
-  if (meeting_->poisoned()) return Progress::kDone;
-  call_ = sizes_->known();
-  begin_meeting(false);
   return Progress::kDone;
 }
 

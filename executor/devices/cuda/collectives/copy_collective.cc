@@ -76,7 +76,7 @@ Progress CopyCollective::advance() {
     failure_ = sizes_->failure();
     if (meeting_->poisoned()) return device_.end_collective(), Progress::kDone;
     call_ = sizes_->known();
-    begin_meeting(false);
+    begin_meeting(failure_ != nullptr);
   }
   if (meeting_->advance() == Progress::kPending) return Progress::kPending;
   if (phase_ == Phase::kExchange) return Progress::kDone;

@@ -39,7 +39,9 @@ Progress RaggedSizes::advance(Collective& meeting) {
     if (!poisoned_) take_sizes();
   }
   if (!std::exchange(met_, true)) begin_exchange(meeting);
-  return meeting.advance();
+  if (meeting.advance() == Progress::kPending) return Progress::kPending;
+  if (!meeting.poisoned()) failure_ = overflow_of(call_, members_);
+  return Progress::kDone;
 }
 
 // A size below zero counts as none, one beyond the rows that are left as those.

@@ -11,7 +11,8 @@
 //
 // Threads: the device's.
 // Ownership: pinned memory for the sizes, allocated once.
-// Errors: failure(): what failed of the work's launches until then.
+// Errors: failure(): what failed of the work's launches until then; or, where nobody was poisoned,
+// that more rows come than fit, though they must (the others are still to be told).
 // Cost: a wait for all that the device was told before, a meeting, and two small copies.
 #pragma once
 

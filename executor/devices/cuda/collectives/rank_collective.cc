@@ -75,7 +75,7 @@ Progress RankCollective::advance() {
     failure_ = sizes_->failure();
     if (meeting_->poisoned()) return device_.end_collective(), Progress::kDone;
     call_ = sizes_->known();
-    begin_meeting(false);
+    begin_meeting(failure_ != nullptr);
   }
   if (phase_ == Phase::kCards) {
     if (cards_->advance() == Progress::kPending) return Progress::kPending;

@@ -1,0 +1,178 @@
+#include "client/send_run.h"
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "ir/plan/plan_check.h"
+#include "runtime/base/units.h"
+
+namespace gangway::internal {
+namespace {
+
+std::string names_of(const std::vector<PlanPort>& ports) {
+  std::string text;
+  for (const PlanPort& port : ports) text += (text.empty() ? "" : ", ") + port.name;
+  return text.empty() ? "none" : text;
+}
+
+void require_type(const std::string& program, const PlanPort& port, const Type& type) {
+  GW_REQUIRE(type == port.type, "run of \"", program, "\": input \"", port.name, "\": expected ",
+             to_string(port.type), ", got ", to_string(type));
+}
+
+}  // namespace
+
+uint32_t find_port(const char* what, const std::string& program, const std::vector<PlanPort>& ports,
+                   std::string_view name) {
+  for (uint32_t i = 0; i < ports.size(); ++i) {
+    if (ports[i].name == name) return i;
+  }
+  throw Error(
+      ErrorKind::kInvalid,
+      cat("run of \"", program, "\": no ", what, " \"", name, "\"; there are: ", names_of(ports)),
+      {.program = program});
+}
+
+std::shared_ptr<ArrayImpl> hold(const std::shared_ptr<ClientImpl>& client,
+                                const HostTensor& tensor) {
+  tensor.require_whole();
+  auto array = std::make_shared<ArrayImpl>();
+  array->client = client;
+  array->type = tensor.type;
+  array->tensor = tensor;
+  return array;
+}
+
+namespace {
+
+void bind_one(ExecutableImpl& executable, const Argument& argument, Bound& bound) {
+  const std::string& program = executable.program.name;
+  const auto& ports = executable.plan.inputs;
+  const uint32_t input = find_port("input", program, ports, argument.name);
+  ArgumentFrame& to = bound.frame.arguments.emplace_back();
+  to.input = input;
+  std::shared_ptr<ArrayImpl> array;
+  if (const auto* tensor = std::get_if<HostTensor>(&argument.value)) {
+    require_type(program, ports[input], tensor->type);
+    // What fits travels with the run. The rest is put where it belongs first.
+    const size_t bytes = tensor->bytes.size();
+    if (bytes > 0 && bytes <= kInlineBytesMax - bound.inline_bytes) {
+      tensor->require_whole();
+      bound.inline_bytes += bytes;
+      to.bytes = tensor->bytes;
+      return;
+    }
+    array = hold(executable.client, *tensor);
+  } else {
+    array = std::get<Array>(argument.value).impl();
+    GW_REQUIRE(array != nullptr, "run of \"", program, "\": input \"", argument.name,
+               "\" is an empty array");
+    require_type(program, ports[input], array->type);
+  }
+  if (array->tensor) {
+    bound.copies.push_back(array->place(executable.plan.plan, input));
+    to.array = bound.copies.back()->id;
+  } else {
+    const std::lock_guard lock(executable.client->notify.mutex);
+    to.array = array->id;
+  }
+  bound.kept.push_back(std::move(array));
+}
+
+}  // namespace
+
+Bound bind_all(ExecutableImpl& executable, const std::vector<Argument>& arguments) {
+  Bound bound;
+  for (const Argument& argument : arguments) bind_one(executable, argument, bound);
+  return bound;
+}
+
+// Where runs are so short that half of them end while a thread is woken, it waits for half of the
+// places: so their frames go together, and their ends too.
+bool take_place(ExecutableImpl& executable) {
+  constexpr std::chrono::milliseconds kHalfWaitedFor(1);
+  ClientImpl& client = *executable.client;
+  int64_t& in_flight = *executable.in_flight;
+  bool is_only_one = false;
+  // Looks and takes under one lock: two never take the last place.
+  const auto take = [&](int64_t free_min) {
+    if (in_flight > executable.runs_in_flight_max - free_min ||
+        *client.in_flight > client.run_credits - free_min)
+      return false;
+    ++in_flight;
+    is_only_one = ++*client.in_flight == 1;
+    return true;
+  };
+  if (!client.notify.is_at_home()) {
+    const int64_t half = (std::min(executable.runs_in_flight_max, client.run_credits) + 1) / 2;
+    bool is_first_look = true;
+    const auto has_half = [&] { return take(std::exchange(is_first_look, false) ? 1 : half); };
+    if (client.notify.wait_for(has_half, kHalfWaitedFor)) return is_only_one;
+  }
+  client.notify.wait([&] { return take(1); });
+  return is_only_one;
+}
+
+void give_back_place(ExecutableImpl& executable) {
+  executable.client->notify.change([&] {
+    --*executable.in_flight;
+    --*executable.client->in_flight;
+  });
+}
+
+std::shared_ptr<RunImpl> new_run(const std::shared_ptr<ExecutableImpl>& executable) {
+  auto run = std::make_shared<RunImpl>();
+  run->client = executable->client;
+  run->executable = executable;
+  for (uint32_t i = 0; i < executable->plan.outputs.size(); ++i) {
+    auto array = std::make_shared<ArrayImpl>();
+    array->client = executable->client;
+    array->type = executable->plan.outputs[i].type;
+    array->output = i;
+    array->outcome = run->outcome;
+    run->outputs.push_back(std::move(array));
+  }
+  return run;
+}
+
+RunId name_run(ExecutableImpl& executable, Outcome& outcome,
+               const std::vector<std::shared_ptr<ArrayImpl>>& outputs, const RunFacts& facts,
+               RunFrame& frame) {
+  ClientImpl& client = *executable.client;
+  frame.plan = executable.plan.plan;
+  frame.run = client.new_run();
+  frame.after = executable.next_in_chain(frame.run, outcome);
+  frame.time_limit_ms = facts.time_limit_ms;
+  frame.source_positions.assign(executable.plan.sources, facts.position);
+  const std::lock_guard lock(client.notify.mutex);
+  for (const auto& array : outputs) {
+    array->id = client.new_array();
+    frame.outputs.push_back(array->id);
+  }
+  return frame.run;
+}
+
+void end(Outcome& outcome, RunDoneFrame done) {
+  outcome.error = std::move(done.error);
+  for (SmallOutput& small : done.outputs) outcome.small[small.output] = std::move(small.bytes);
+  outcome.done = true;
+}
+
+RunDone when_done(ExecutableImpl& executable, std::vector<std::shared_ptr<PlacedCopy>> copies,
+                  std::function<void(RunDoneFrame)> end) {
+  return [copies = std::move(copies), end = std::move(end), in_flight = executable.in_flight,
+          of_client = executable.client->in_flight,
+          notify = &executable.client->notify](RunDoneFrame done) {
+    notify->change([&] {
+      for (const auto& copy : copies) {  // Why an argument was not there.
+        if (done.error && copy->failed) done.error = copy->failed;
+      }
+      end(std::move(done));
+      --*in_flight;
+      --*of_client;
+    });
+  };
+}
+
+}  // namespace gangway::internal

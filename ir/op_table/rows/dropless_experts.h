@@ -1,0 +1,34 @@
+// Products of experts' rows where experts are cut over devices and have no capacity: rows go to
+// their experts' devices, in numbers that are known only when the step runs, and the products come
+// back (dropless experts: MegaBlocks, Gale et al. 2022; expert parallelism: GShard, Lepikhin et al.
+// 2020).
+//
+//   here       this device's groups [groups, slots, d], sorted by expert within each
+//   sorted     the same rows over all its groups by expert, so by device that has the expert
+//   received   [bound, d] by sender: ragged_all_to_all; rows that stay are not sent
+//   there      the same rows by expert of this device: one product with each of its matrices
+//
+// and back through the same permutations. The exchange says how many rows of each expert come, an
+// all-to-all of experts numbers, once for all products that have the same sizes.
+//
+// A device has room for `bound` times the rows that it has itself, at least one, at most those of
+// all. A run in which more come fails, uncommitted, with rows_overflow() (ir/plan/rows_overflow.h).
+//
+// Threads: pure functions.
+#pragma once
+
+#include "ir/op_table/op.h"
+
+namespace gangway::internal {
+
+inline constexpr std::string_view kDroplessExperts = "dropless_experts";
+
+inline constexpr double kDroplessBound = 2;  // Where nothing else is said.
+
+// Of a product of `rows` rows of one device, over `members`.
+int64_t rows_bound(double bound, int64_t rows, int64_t members);
+
+Lowering dropless_product();  // grouped_dot
+Lowering dropless_grad_w();   // grouped_dot_grad_w
+
+}  // namespace gangway::internal

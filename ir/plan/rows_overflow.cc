@@ -1,0 +1,83 @@
+#include "ir/plan/rows_overflow.h"
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <string_view>
+#include <variant>
+
+#include "ir/graph/bodies.h"
+
+namespace gangway {
+namespace {
+
+constexpr std::string_view kWords = "ragged rows: more than there is room for";
+
+// A product of dropless experts: its bound; null for all other nodes.
+const double* bound_of(const Node& node) {
+  if (node.op != Op::grouped_dot && node.op != Op::grouped_dot_grad_w) return nullptr;
+  if (node.attrs.integer("capacity") > 0) return nullptr;
+  const AttrValue* bound = node.attrs.find("bound");
+  return bound == nullptr ? nullptr : std::get_if<double>(bound);
+}
+
+// On a mesh of n devices a device gets at most n times its own rows.
+bool has_too_little_room(const Function& function) {
+  return std::ranges::any_of(function.nodes, [&](const Node& node) {
+    const double* bound = bound_of(node);
+    return bound != nullptr && *bound < static_cast<double>(function.mesh.devices());
+  });
+}
+
+using Bodies = std::map<const Function*, std::shared_ptr<const Function>>;
+
+std::shared_ptr<const Function> widened(const Function& function, const Bodies& bodies) {
+  auto wider = std::make_shared<Function>(function);
+  for (Node& node : wider->nodes) {
+    if (const double* bound = bound_of(node)) node.attrs.set("bound", std::max(1.0, 2 * *bound));
+    if (shares_body(node.op)) node.body = bodies.at(node.body.get());
+  }
+  return wider;
+}
+
+BodyTable bodies_of(const Program& program) {
+  BodyTable bodies;
+  for (const auto& function : program.functions) bodies.add(*function);
+  return bodies;
+}
+
+}  // namespace
+
+Error rows_overflow(int64_t received, int64_t bound) {
+  return {ErrorKind::kOverloaded,
+          cat(kWords, ": expected at most ", bound, " for one device, got ", received),
+          {},
+          "give MoeConfig::bound a larger value"};
+}
+
+bool is_rows_overflow(const Error& error) {
+  return error.kind() == ErrorKind::kOverloaded &&
+         error.message().find(kWords) != std::string::npos;
+}
+
+bool may_overflow(const Program& program) {
+  for (const auto& function : program.functions) {
+    if (has_too_little_room(*function)) return true;
+  }
+  const BodyTable bodies = bodies_of(program);
+  for (uint32_t i = 0; i < bodies.size(); ++i) {
+    if (has_too_little_room(bodies[i])) return true;
+  }
+  return false;
+}
+
+Program with_more_room(const Program& program) {
+  const BodyTable bodies = bodies_of(program);
+  Bodies wider;  // Each behind those in it.
+  for (uint32_t i = 0; i < bodies.size(); ++i) wider[&bodies[i]] = widened(bodies[i], wider);
+  Program result = program;
+  for (auto& function : result.functions) function = widened(*function, wider);
+  return result;
+}
+
+}  // namespace gangway

@@ -1,0 +1,26 @@
+// A device that is to get more rows than its plan has room for (products of dropless experts:
+// ir/op_table/rows/dropless_experts.h): the error of such a run, and the program with more room,
+// with which it can be run again, since it has not committed.
+//
+// The error travels from a device to its client as every other does: by its kind, and by words that
+// no other message has.
+// Threads: pure functions.
+#pragma once
+
+#include <cstdint>
+
+#include "ir/graph/program.h"
+#include "runtime/base/error.h"
+
+namespace gangway {
+
+// kOverloaded.
+Error rows_overflow(int64_t received, int64_t bound);
+bool is_rows_overflow(const Error& error);
+
+// Whether a run of the program may fail so.
+bool may_overflow(const Program& program);
+// With at least twice the room everywhere. Repeated, it ends with a program that can't overflow.
+Program with_more_room(const Program& program);
+
+}  // namespace gangway
