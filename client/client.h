@@ -128,6 +128,12 @@ struct RunOptions {
   int64_t time_limit_ms = 0;  // 0: none. Past it the run is cancelled (kCancelled).
 };
 
+// How far compiling a program is.
+struct CompileProgress {
+  std::string what;  // "step: partition", of a function's pass; "installing on 2 hosts" at the end.
+  double part = 0;   // Of the controller's work: 0 to 1.
+};
+
 struct CompileOptions {
   // Each run in flight has memory of its own for its inputs, batches, transfers and outputs.
   // 0: 64 where these take at most 64 KiB, else 8.
@@ -136,6 +142,9 @@ struct CompileOptions {
   // the data. Slow; kUnimplemented where devices report whole runs only: on cards, and where a
   // device is in two of the program's slices.
   Dispatch dispatch = Dispatch::kParallel;
+  // Told at most a hundred times, while compile() waits: on the client's reactor thread, where it
+  // must not call the client. What it throws is thrown by compile(), and nothing is compiled then.
+  std::function<void(const CompileProgress&)> on_progress;
 };
 
 // What a compiled program needs of each device.

@@ -37,6 +37,23 @@ TEST_F(ClientTest, ATrainingStepUpdatesItsStateAndHandsOutItsResults) {
   EXPECT_THAT(twice.as<float>(), testing::Each(2.0f));
 }
 
+TEST_F(ClientTest, IsToldHowFarACompileIs) {
+  std::vector<CompileProgress> told;
+  slice_.compile(accumulate(mesh_),
+                 {.on_progress = [&](const CompileProgress& at) { told.push_back(at); }});
+  ASSERT_GE(told.size(), 3u);
+  EXPECT_THAT(told.front().what, HasSubstr(": verify"));
+  EXPECT_EQ(told.back().what, "installing on 2 hosts");
+  for (size_t i = 1; i < told.size(); ++i) EXPECT_GE(told[i].part, told[i - 1].part);
+}
+
+TEST_F(ClientTest, WhatIsThrownByItsProgressEndsACompile) {
+  const auto enough = [](const CompileProgress&) { GW_REQUIRE(false, "that is enough"); };
+  EXPECT_THAT(error_text_of([&] { slice_.compile(accumulate(mesh_), {.on_progress = enough}); }),
+              HasSubstr("that is enough"));
+  slice_.compile(accumulate(mesh_));
+}
+
 TEST_F(ClientTest, AnOutputThatNobodyPlacedStaysAsItWasMade) {
   ProgramBuilder b("open", mesh_);
   Value x = b.input("x", f32({8}), {{"data", shard(0)}});

@@ -24,6 +24,32 @@ std::vector<PlanPort> read_ports(capnp::List<wire::Session::Port>::Reader list) 
   return ports;
 }
 
+// Who is told of a compile, until that has ended.
+struct CompileListener {
+  std::function<void(const CompileProgress&)> on_progress;
+  bool is_open = true;
+  std::optional<Error> thrown;
+};
+
+class CompileWatcher final : public wire::CompileWatch::Server {
+ public:
+  explicit CompileWatcher(std::shared_ptr<CompileListener> listener)
+      : listener_(std::move(listener)) {}
+
+  kj::Promise<void> told(ToldContext context) override {
+    if (!listener_->is_open || listener_->thrown) return kj::READY_NOW;
+    const auto params = context.getParams();
+    const Result<void> heard = result_of([&] {
+      listener_->on_progress({.what = params.getWhat().cStr(), .part = params.getPart()});
+    });
+    if (!heard.ok()) listener_->thrown = heard.error();
+    return kj::READY_NOW;
+  }
+
+ private:
+  std::shared_ptr<CompileListener> listener_;
+};
+
 }  // namespace
 
 class Session::Impl : public std::enable_shared_from_this<Session::Impl> {
@@ -82,7 +108,11 @@ class Session::Impl : public std::enable_shared_from_this<Session::Impl> {
     for (uint32_t i = 0; i < list.size(); ++i) list.set(i, slices[i]);
     request.setRunsInFlightMax(static_cast<uint32_t>(options.runs_in_flight_max));
     request.setDispatch(static_cast<uint8_t>(options.dispatch));
+    const auto listener = std::make_shared<CompileListener>(CompileListener{options.on_progress});
+    if (options.on_progress) request.setWatch(kj::heap<CompileWatcher>(listener));
+    KJ_DEFER(listener->is_open = false);
     auto response = await<capnp::Response<wire::Session::Compiled>>(request.send());
+    if (listener->thrown) throw Error(*listener->thrown);
     CompiledPlan plan{.plan = PlanId(response.getPlan()),
                       .scope = response.getScope(),
                       .inputs = read_ports(response.getInputs()),

@@ -137,10 +137,11 @@ interface Session {
   # Virtual devices, `ranksPerDevice` of them on each physical one, which must divide them; `hosts`
   # says, for each, the executor it lies on now.
 
-  compile @1 (program :Data, slices :List(UInt64), runsInFlightMax :UInt32, dispatch :UInt8)
-          -> Compiled;
+  compile @1 (program :Data, slices :List(UInt64), runsInFlightMax :UInt32, dispatch :UInt8,
+              watch :CompileWatch) -> Compiled;
   # `program` is ir/wire/graph.capnp. `slices`: one id for each slice of the program. `dispatch`:
-  # as in ir/plan/plan.capnp. Returns when the plan is installed on all its hosts.
+  # as in ir/plan/plan.capnp. `watch`, which may be missing, is told of how far it is. Returns when
+  # the plan is installed on all its hosts.
 
   setShare @2 (share :Share);
   # From now on.
@@ -166,6 +167,13 @@ interface Session {
     host @0 :Text;
     needs @1 :List(DeviceNeed);
   }
+}
+
+interface CompileWatch {
+  # Implemented by a client that waits for a compile.
+
+  told @0 (what :Text, part :Float64);
+  # At most a hundred times. `what`: "step: partition"; `part` of the controller's work is done.
 }
 
 interface Slice {}

@@ -138,6 +138,17 @@ size_t nodes_of(const Program& program) {
   return nodes;
 }
 
+// Tells a client; one that is gone need not hear it.
+std::function<void(const CompileStage&)> teller(wire::CompileWatch::Client watch) {
+  const auto to = std::make_shared<wire::CompileWatch::Client>(kj::mv(watch));
+  return [to](const CompileStage& at) {
+    auto request = to->toldRequest();
+    request.setWhat(at.what);
+    request.setPart(at.part);
+    request.send().ignoreResult().detach([](const kj::Exception&) {});
+  };
+}
+
 class SessionServer final : public wire::Session::Server {
  public:
   SessionServer(Impl& impl, SessionId id, std::shared_ptr<ClientRpc> peer)
@@ -182,9 +193,11 @@ class SessionServer final : public wire::Session::Server {
                  cut(program.name, kQuotedBytesMax), "\": there is no dispatch number ",
                  int{params.getDispatch()});
       if (impl_.frames.pacer != nullptr) impl_.frames.pacer->compile(nodes_of(program));
-      const PlanRecord& record = impl_.core.compile(
-          id_, std::move(program), slices,
-          {.runs_in_flight_max = params.getRunsInFlightMax(), .dispatch = dispatch});
+      CompileRequest request{.runs_in_flight_max = params.getRunsInFlightMax(),
+                             .dispatch = dispatch};
+      if (params.hasWatch()) request.on_progress = teller(params.getWatch());
+      const PlanRecord& record =
+          impl_.core.compile(id_, std::move(program), slices, std::move(request));
       auto results = context.getResults();
       write_compiled(results, record);
       results.setExecutable(kj::heap<ExecutableServer>(impl_, record.id));

@@ -10,6 +10,7 @@ namespace {
 
 constexpr double kLiveInterval = 0.2;
 constexpr double kPlainInterval = 5.0;
+constexpr double kCompileShownAfter = 2.0;
 
 std::string duration(double seconds) {
   const long whole = std::lround(seconds);
@@ -48,15 +49,23 @@ void Progress::show(const ProgressLine& line, double now_s) {
   if (live_) {
     std::fprintf(stderr, "\r\033[K%s", to_string(line).c_str());
     open_ = true;
+    compiling_ = false;
   } else {
     std::fprintf(stderr, "%s\n", to_string(line).c_str());
   }
   std::fflush(stderr);
 }
 
+void Progress::show_compile(const std::string& what, double part, double since_s, double now_s) {
+  if (!live_ || now_s - since_s < kCompileShownAfter) return;
+  std::fprintf(stderr, "\r\033[Kcompiling: %.0f %%  %s", 100 * part, what.c_str());
+  std::fflush(stderr);
+  open_ = compiling_ = true;
+}
+
 void Progress::note(const std::string& text) {
-  if (open_) std::fputc('\n', stderr);
-  open_ = false;
+  if (open_) std::fputs(compiling_ ? "\r\033[K" : "\n", stderr);
+  open_ = compiling_ = false;
   std::fprintf(stderr, "%s\n", text.c_str());
   std::fflush(stderr);
 }

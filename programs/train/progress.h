@@ -1,7 +1,7 @@
 // How a long job shows itself: on a terminal one live line, elsewhere plain lines at most every
 // `interval`.
 //
-// Threads: one thread. Writes to standard error, so that standard output stays machine-readable.
+// Threads: one at a time. Writes to standard error, so that standard output stays machine-readable.
 #pragma once
 
 #include <cstdint>
@@ -31,12 +31,15 @@ class Progress {
   ~Progress();  // Ends a live line.
 
   void show(const ProgressLine& line, double now_s);
+  // What a compile that began at `since_s` does; on a terminal, once it has taken two seconds.
+  void show_compile(const std::string& what, double part, double since_s, double now_s);
   // A line of its own: a finished stage.
   void note(const std::string& text);
 
  private:
   bool live_;
   bool open_ = false;
+  bool compiling_ = false;  // That is what the open line says.
   double shown_s_ = -1e9;
 };
 

@@ -16,6 +16,17 @@ TEST(Progress, SaysStepLossesSpeedBalanceAndTimeLeft) {
       "step 12/577  train 2.500  held-out 2.250  20000 tokens/s  busiest expert 1.50x  left 1:15");
 }
 
+TEST(Progress, ShowsACompileOnATerminalOnceItTakesLong) {
+  ::testing::internal::CaptureStderr();
+  Progress plain(false), live(true);
+  plain.show_compile("step: partition", 0.5, 10, 20);
+  live.show_compile("step: verify", 0.25, 10, 11.9);
+  live.show_compile("step: partition", 0.5, 10, 12);
+  live.note("training");
+  EXPECT_EQ(::testing::internal::GetCapturedStderr(),
+            "\r\033[Kcompiling: 50 %  step: partition\r\033[Ktraining\n");
+}
+
 TEST(Progress, WritesPlainLinesOnlyEverySoOftenButAlwaysTheLast) {
   testing::internal::CaptureStderr();
   Progress progress(false);

@@ -52,7 +52,11 @@ class Training {
                                          .trace_path = report_.trace});
     slice_ =
         client_->allocate({.devices = devices_, .ranks_per_device = options_.ranks_per_device});
-    const CompileOptions how{.dispatch = options_.dispatch};
+    const double since_s = now_s();
+    const CompileOptions how{.dispatch = options_.dispatch,
+                             .on_progress = [this, since_s](const CompileProgress& at) {
+                               progress_.show_compile(at.what, at.part, since_s, now_s());
+                             }};
     step_ = slice_->compile(program, how);
     evaluate_ = slice_->compile(evaluate(options_.config, mesh, strategy), how);
     generate_ = slice_->compile(generate_step(options_.config, mesh, strategy), how);
