@@ -29,9 +29,9 @@ bool has_too_little_room(const Function& function) {
   });
 }
 
-using Bodies = std::map<const Function*, std::shared_ptr<const Function>>;
+using Rewritten = std::map<const Function*, std::shared_ptr<const Function>>;
 
-std::shared_ptr<const Function> widened(const Function& function, const Bodies& bodies) {
+std::shared_ptr<const Function> widened(const Function& function, const Rewritten& bodies) {
   auto wider = std::make_shared<Function>(function);
   for (Node& node : wider->nodes) {
     if (const double* bound = bound_of(node)) node.attrs.set("bound", std::max(1.0, 2 * *bound));
@@ -73,7 +73,7 @@ bool may_overflow(const Program& program) {
 
 Program with_more_room(const Program& program) {
   const BodyTable bodies = bodies_of(program);
-  Bodies wider;  // Each behind those in it.
+  Rewritten wider;  // Each behind those in it.
   for (uint32_t i = 0; i < bodies.size(); ++i) wider[&bodies[i]] = widened(bodies[i], wider);
   Program result = program;
   for (auto& function : result.functions) function = widened(*function, wider);
