@@ -40,7 +40,7 @@ std::shared_ptr<const Function> widened(const Function& function, const Rewritte
   return wider;
 }
 
-BodyTable bodies_of(const Program& program) {
+BodyTable named_bodies(const Program& program) {
   BodyTable bodies;
   for (const auto& function : program.functions) bodies.add(*function);
   return bodies;
@@ -64,7 +64,7 @@ bool may_overflow(const Program& program) {
   for (const auto& function : program.functions) {
     if (has_too_little_room(*function)) return true;
   }
-  const BodyTable bodies = bodies_of(program);
+  const BodyTable bodies = named_bodies(program);
   for (uint32_t i = 0; i < bodies.size(); ++i) {
     if (has_too_little_room(bodies[i])) return true;
   }
@@ -72,7 +72,7 @@ bool may_overflow(const Program& program) {
 }
 
 Program with_more_room(const Program& program) {
-  const BodyTable bodies = bodies_of(program);
+  const BodyTable bodies = named_bodies(program);
   Rewritten wider;  // Each behind those in it.
   for (uint32_t i = 0; i < bodies.size(); ++i) wider[&bodies[i]] = widened(bodies[i], wider);
   Program result = program;
