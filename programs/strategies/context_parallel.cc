@@ -3,7 +3,10 @@
 namespace gangway::programs {
 
 Strategy context_parallel() {
-  return {.name = "context_parallel", .batch = {{std::string(kContextAxis), shard(1)}}};
+  const std::string axis(kContextAxis);
+  return {.name = "context_parallel",
+          .batch = {{axis, shard(1)}},
+          .parameters = {{"pos", {{axis, shard(0)}}, kComputePriority}}};
 }
 
 }  // namespace gangway::programs

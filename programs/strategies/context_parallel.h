@@ -1,5 +1,5 @@
 // Context parallelism: each device has a part of every sequence. What meets other positions is
-// attention alone.
+// attention alone; embeddings of positions are cut as they are.
 //
 // Threads: pure.
 #pragma once

@@ -1,6 +1,7 @@
 // Megatron's sequence parallelism (Korthikanti et al. 2022): beside tensor parallelism, what lies
-// between the products of two layers (norms, the residual stream) is cut along the sequence. Each
-// of tensor parallelism's all-reduces becomes a reduce-scatter and an all-gather.
+// between the products of two layers (norms, the residual stream) is cut along the sequence, and
+// embeddings of positions with it. Each of tensor parallelism's all-reduces becomes a
+// reduce-scatter and an all-gather.
 //
 // Threads: pure.
 #pragma once

@@ -94,14 +94,10 @@ LanguageModelConfig placed(LanguageModelConfig config, const Strategy& strategy)
   return config;
 }
 
-// A source is cut by rows; what divides the sequences is said of its batch.
 Value batch_of(ProgramBuilder& b, const std::string& name, const LanguageModelConfig& config,
                const Strategy& strategy) {
-  AxisPlacements rows, columns;
-  for (const auto& item : strategy.batch) (item.second.dim == 0 ? rows : columns).push_back(item);
   const Type type = i32({config.batch, config.model.seq});
-  Value tokens = b.source(name, windows(config, name == "heldout"), type, rows);
-  return columns.empty() ? tokens : b.shard(tokens, columns, kBatchPriority);
+  return b.source(name, windows(config, name == "heldout"), type, strategy.batch);
 }
 
 Tree parameters_of(ProgramBuilder& b, const LanguageModelConfig& config, const Strategy& strategy) {

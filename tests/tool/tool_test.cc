@@ -235,6 +235,9 @@ TEST_F(ToolTest, TrainEndsWithOneJsonLineThatSaysWhatItMadeAndWhere) {
   EXPECT_EQ(gangway({"checkpoint", "ls", last["checkpoint"]}).status, 0);
   EXPECT_TRUE(json::parse(std::ifstream(last["trace"].get<std::string>())).is_object());
   EXPECT_THAT(gangway({"graph", out + "/train_step.gwp", "--dot"}).text, StartsWith("digraph"));
+  EXPECT_THAT(gangway({"graph", out + "/train_step.gwp", "--collectives"}).text,
+              AllOf(StartsWith("main over {data: 2, expert: 2}\n"),
+                    HasSubstr("all_gather over data,expert: ")));
   EXPECT_TRUE(std::ifstream(last["graph"].get<std::string>()).good());
 }
 

@@ -1,0 +1,76 @@
+#include "ir/inspect/collectives.h"
+
+#include <map>
+#include <utility>
+
+#include "ir/graph/bodies.h"
+#include "ir/types/axis_list.h"
+#include "runtime/base/cat.h"
+
+namespace gangway {
+namespace {
+
+int64_t members_of(const Mesh& mesh, const std::string& axes) {
+  int64_t members = 1;
+  for (const std::string_view name : split_axes(axes)) {
+    const int axis = mesh.axis(name);
+    if (axis >= 0) members *= mesh.axes[static_cast<size_t>(axis)].size;
+  }
+  return members;
+}
+
+CollectiveUse use_of(const Function& function, const Node& node, int64_t times) {
+  CollectiveUse use{.op = node.op, .axes = node.attrs.text("axes"), .times = times};
+  use.members = members_of(function.mesh, use.axes);
+  // A ragged exchange has the sizes of its rows besides.
+  const size_t tensors = node.op == Op::all_reduce ? node.inputs.size() : 1;
+  for (size_t i = 0; i < tensors; ++i) {
+    use.tensors.push_back(function.types[node.inputs[i]]);
+    use.bytes += use.tensors.back().bytes();
+  }
+  if (node.op == Op::all_gather) use.bytes = function.types[node.first_result].bytes();
+  return use;
+}
+
+void collect(const Function& function, int64_t times, std::vector<CollectiveUse>& uses) {
+  for (const Node& node : function.nodes) {
+    if (shares_body(node.op)) collect(*node.body, times * ScanLayout(node).length, uses);
+    if (row(node.op).meets) uses.push_back(use_of(function, node, times));
+  }
+}
+
+}  // namespace
+
+int64_t CollectiveUse::sent_bytes() const {
+  if (op == Op::permute || op == Op::collective_broadcast) return times * bytes;
+  const int64_t ways = op == Op::all_reduce ? 2 : 1;
+  return times * ways * bytes * (members - 1) / members;
+}
+
+std::vector<CollectiveUse> collectives_of(const Function& local) {
+  std::vector<CollectiveUse> uses;
+  collect(local, 1, uses);
+  return uses;
+}
+
+std::string summary_of(const std::vector<CollectiveUse>& uses) {
+  struct Total {
+    int64_t tensors = 0, bytes = 0, sent = 0;
+  };
+  std::map<std::pair<std::string, std::string>, Total> totals;
+  for (const CollectiveUse& use : uses) {
+    Total& total = totals[{std::string(to_string(use.op)), use.axes}];
+    total.tensors += use.times * static_cast<int64_t>(use.tensors.size());
+    total.bytes += use.times * use.bytes;
+    total.sent += use.sent_bytes();
+  }
+  std::string text;
+  for (const auto& [what, total] : totals) {
+    text += cat(what.first, " over ", what.second, ": ", total.tensors,
+                total.tensors == 1 ? " tensor, " : " tensors, ", total.bytes, " bytes whole, ",
+                total.sent, " sent by each device\n");
+  }
+  return text;
+}
+
+}  // namespace gangway

@@ -1,0 +1,168 @@
+// What devices exchange in a training step under each strategy: the collectives of the papers that
+// they are named after, whatever the batch and the number of devices.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <fstream>
+#include <iterator>
+#include <optional>
+#include <set>
+
+#include "tests/strategies/compiled_step.h"
+
+namespace gangway::programs {
+namespace {
+
+struct Listed {
+  std::string strategy;
+  bool has_experts = false;
+  std::vector<std::string> axes;  // Of two devices each.
+};
+
+const std::vector<Listed>& listed() {
+  static const std::vector<Listed> kListed = {
+      {"data_parallel", false, {"data"}},
+      {"zero1", false, {"data"}},
+      {"zero2", false, {"data"}},
+      {"zero3", false, {"data"}},
+      {"megatron", false, {"model"}},
+      {"megatron+sequence_parallel", false, {"model"}},
+      {"megatron+vocab_parallel", false, {"model"}},
+      {"megatron", false, {"data", "model"}},
+      {"zero3+megatron", false, {"data", "model"}},
+      {"zero3+megatron+sequence_parallel", false, {"data", "model"}},
+      {"context_parallel", false, {"context"}},
+      {"expert_parallel", true, {"expert"}},
+      {"expert_parallel", true, {"data", "expert"}},
+      {"zero3+expert_parallel", true, {"data", "expert"}},
+  };
+  return kListed;
+}
+
+LanguageModelConfig config_of(const Listed& of, int64_t batch = 32) {
+  LanguageModelConfig config;
+  config.batch = batch;
+  config.model = {.seq = 16, .dim = 32, .layers = 2, .heads = 8, .hidden = 64};
+  // Rows of a device are dealt out to all: with eight, each has eight.
+  if (of.strategy == "context_parallel") config.model.seq = 64;
+  if (of.has_experts)
+    config.model.moe = {.experts = 8, .top_k = 2, .groups = 16, .capacity_factor = 1.0};
+  return config;
+}
+
+Mesh mesh_of(const Listed& of, int64_t first = 2) {
+  Mesh mesh;
+  for (const std::string& axis : of.axes)
+    mesh.axes.push_back({axis, mesh.axes.empty() ? first : 2});
+  return mesh;
+}
+
+std::vector<CollectiveUse> uses_of(const Listed& of, const Mesh& mesh,
+                                   const LanguageModelConfig& config) {
+  return collectives_of(compiled_step(of.strategy, mesh, config));
+}
+
+std::set<std::string> kinds_and_axes(const std::vector<CollectiveUse>& uses) {
+  std::set<std::string> all;
+  for (const CollectiveUse& use : uses) all.insert(cat(to_string(use.op), " over ", use.axes));
+  return all;
+}
+
+// How many tensors a kind of collective moves over some axes in a step; of one type alone, if
+// given.
+int64_t count(const std::vector<CollectiveUse>& uses, Op op, const std::string& axes,
+              const std::optional<Type>& type = std::nullopt) {
+  int64_t tensors = 0;
+  for (const CollectiveUse& use : uses) {
+    if (use.op != op || use.axes != axes) continue;
+    const auto fits = [&](const Type& tensor) { return !type || tensor == *type; };
+    tensors += use.times * std::ranges::count_if(use.tensors, fits);
+  }
+  return tensors;
+}
+
+TEST(Collectives, GoldenListOfEachStrategy) {
+  std::ifstream in(GW_STRATEGY_COLLECTIVES);
+  const std::string golden{std::istreambuf_iterator<char>(in), {}};
+  std::string text;
+  for (const Listed& of : listed()) {
+    const Mesh mesh = mesh_of(of);
+    text += cat("-- ", of.strategy, of.has_experts ? ", experts, over " : " over ", to_string(mesh),
+                "\n", summary_of(uses_of(of, mesh, config_of(of))));
+  }
+  EXPECT_EQ(golden, text);
+}
+
+TEST(Collectives, KindsAndAxesAreTheSameForTwiceTheBatchAndForFourTimesTheDevices) {
+  for (const Listed& of : listed()) {
+    SCOPED_TRACE(cat(of.strategy, " over ", to_string(mesh_of(of))));
+    const auto expected = kinds_and_axes(uses_of(of, mesh_of(of), config_of(of)));
+    EXPECT_FALSE(expected.empty());
+    EXPECT_EQ(kinds_and_axes(uses_of(of, mesh_of(of), config_of(of, 64))), expected);
+    EXPECT_EQ(kinds_and_axes(uses_of(of, mesh_of(of, 8), config_of(of))), expected);
+  }
+}
+
+TEST(Collectives, TensorParallelismReducesFourTimesALayer) {
+  const Listed of{"megatron", false, {"model"}};
+  const LanguageModelConfig config = config_of(of);
+  const TransformerConfig& model = config.model;
+  const Type activation = f32({config.batch, model.seq, model.dim});
+  const auto uses = uses_of(of, mesh_of(of), config);
+  EXPECT_EQ(count(uses, Op::all_reduce, "model", activation), 4 * model.layers);
+  EXPECT_EQ(count(uses, Op::all_gather, "model"), 0);
+}
+
+TEST(Collectives, SequenceParallelismGathersAndScattersFourTimesALayer) {
+  const Listed of{"megatron+sequence_parallel", false, {"model"}};
+  const LanguageModelConfig config = config_of(of);
+  const TransformerConfig& model = config.model;
+  const Type activation = f32({config.batch, model.seq, model.dim});
+  const Type part = f32({config.batch, model.seq / 2, model.dim});
+  const auto uses = uses_of(of, mesh_of(of), config);
+  EXPECT_EQ(count(uses, Op::all_gather, "model", part), 4 * model.layers);
+  EXPECT_EQ(count(uses, Op::reduce_scatter, "model", activation), 4 * model.layers);
+  EXPECT_EQ(count(uses, Op::all_reduce, "model", activation), 0);
+}
+
+TEST(Collectives, FullyShardedParametersAreGatheredTwiceInTheirComputeTypeAndScatteredOnce) {
+  const Listed of{"zero3", false, {"data"}};
+  LanguageModelConfig config = config_of(of);
+  config.model.compute = DType::kBF16;
+  const auto uses = uses_of(of, mesh_of(of), config);
+  int64_t gathered = 0;
+  for (const CollectiveUse& use : uses) {
+    if (use.op == Op::all_gather) gathered += use.times * use.bytes;
+  }
+  const int64_t elements = parameter_count(config.model);
+  const int64_t positions = config.model.seq * config.model.dim;  // The backward pass reads none.
+  EXPECT_EQ(gathered, 2 * (2 * elements - positions));
+  int64_t scattered = 0;
+  for (const CollectiveUse& use : uses) {
+    if (use.op == Op::reduce_scatter) scattered += use.times * use.bytes;
+  }
+  EXPECT_LE(scattered, 4 * elements);
+  EXPECT_GE(scattered, 2 * elements);
+  EXPECT_EQ(count(uses, Op::all_to_all, "data"), 0);
+}
+
+TEST(Collectives, RowsOfExpertsGoThereAndBackInEachPass) {
+  const Listed of{"expert_parallel", true, {"expert"}};
+  const LanguageModelConfig config = config_of(of);
+  const TransformerConfig& model = config.model;
+  const Mesh mesh = mesh_of(of, 4);
+  const auto uses = uses_of(of, mesh, config);
+  const int64_t tokens = config.batch * model.seq / model.moe.groups;
+  const int64_t slots = model.moe.experts * capacity_of(model.moe, tokens);
+  const int64_t groups = model.moe.groups / mesh.devices();
+  EXPECT_EQ(count(uses, Op::all_to_all, "expert"), 4 * model.layers);
+  for (const CollectiveUse& use : uses) {
+    if (use.op != Op::all_to_all) continue;
+    EXPECT_EQ(use.sent_bytes(), use.times * groups * slots * model.dim * 4 * 3 / 4);
+  }
+  EXPECT_EQ(count(uses, Op::all_gather, "expert"), 0) << "no weight moves";
+}
+
+}  // namespace
+}  // namespace gangway::programs

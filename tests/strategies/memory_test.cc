@@ -1,0 +1,103 @@
+// What a device keeps, and what it moves, under a strategy: as planned, and as counted by executors
+// where they hand out memory and where their devices meet.
+#include <gtest/gtest.h>
+
+#include "runtime/fibers/wait_queue.h"
+#include "tests/sim/with_client.h"
+#include "tests/strategies/compiled_step.h"
+#include "tests/strategies/strategy_case.h"
+#include "tests/support/temp_folder.h"
+#include "tests/training/trainer.h"
+
+namespace gangway::programs {
+namespace {
+
+class MemoryTest : public FolderTest {
+ protected:
+  LanguageModelConfig config() {
+    LanguageModelConfig config = model_config(ModelKind::kDense);
+    config.text = write("text.txt", readable_text(4'000)).string();
+    config.model.dim = 512;  // Every part of a norm's weight is as long as an allocation.
+    config.model.hidden = 512;
+    config.model.vocab = 256;
+    config.model.seq = 8;
+    config.model.layers = 1;
+    return config;
+  }
+};
+
+TEST_F(MemoryTest, UnderZero3StatesAndGradientsFallWithTheNumberOfDevices) {
+  const LanguageModelConfig model = config();
+  const int64_t parameters = 4 * parameter_count(model.model);
+  for (const int64_t n : {1, 2, 4, 8}) {
+    SCOPED_TRACE(n);
+    const Mesh mesh{{{"data", n}}};
+    const Strategy strategy = strategy_of("zero3", mesh, model.model);
+    const Program program = train_step(model, mesh, strategy);
+    int64_t gradients = 0;
+    const Function local = local_function(program);
+    for (const Node& node : local.nodes) {
+      if (node.op == Op::adamw) gradients += local.types[node.inputs[3]].bytes();
+    }
+    EXPECT_EQ(gradients * n, parameters);
+    auto reactor = Reactor::make_simulated({.seed = 1});
+    const SimClusterOptions cluster{
+        .hosts = 1, .devices_per_host = static_cast<int>(n), .timed_only = true};
+    with_client(*reactor, cluster, [&](SimCluster&, const Client& client) {
+      Slice slice = client.allocate({.devices = n});
+      const Executable step = slice.compile(program);
+      const auto devices = step.memory().devices;
+      ASSERT_EQ(devices.size(), static_cast<size_t>(n));
+      for (const auto& device : devices) EXPECT_EQ(device.state * n, 3 * parameters);
+      step.run({{"lr", 0.01f}, {"step", 1.0f}}).wait();
+      // Hosts tell with their heartbeats, one a second.
+      WaitQueue().wait_until_ns("for heartbeats", reactor->clock().now_ns() + 2'000'000'000);
+      EXPECT_EQ(client.status().hosts[0].memory_used, devices[0].total());
+    });
+  }
+}
+
+// Of docs/collectives.md, for one host: by all members of a collective together.
+int64_t bytes_moved(const CollectiveUse& use) {
+  constexpr int64_t kSmallMax = 8 << 10;
+  const int64_t others = use.members - 1;
+  if (use.op != Op::all_reduce) return others * use.bytes;
+  return (use.bytes > kSmallMax ? 2 : use.members) * others * use.bytes;
+}
+
+// What the devices of the only host moved since it began.
+int64_t counted(const Client& client) {
+  const std::string metrics = client.status().metrics;
+  const std::string name = "gangway_link_bytes_total{host=\"host-0\",link=\"host\"} ";
+  return std::stoll(metrics.substr(metrics.find(name) + name.size()));
+}
+
+TEST_F(MemoryTest, WhatDevicesMoveIsWhatTheFormulasOfTheirCollectivesSay) {
+  LanguageModelConfig model = model_config(ModelKind::kCapacity);
+  model.text = write("text.txt", readable_text(4'000)).string();
+  for (const auto& [names, axes] : std::vector<std::pair<std::string, std::vector<MeshAxis>>>{
+           {"data_parallel", {{"data", 4}}},
+           {"zero3", {{"data", 4}}},
+           {"megatron", {{"data", 2}, {"model", 2}}},
+           {"zero1+expert_parallel", {{"data", 2}, {"expert", 2}}}}) {
+    SCOPED_TRACE(names);
+    const Mesh mesh{axes};
+    const Program program = train_step(model, mesh, strategy_of(names, mesh, model.model));
+    int64_t expected = 0;
+    for (const CollectiveUse& use : collectives_of(local_function(program)))
+      expected += use.times * mesh.devices() / use.members * bytes_moved(use);
+    auto reactor = Reactor::make_simulated({.seed = 1});
+    with_client(
+        *reactor, {.hosts = 1, .devices_per_host = 4}, [&](SimCluster&, const Client& client) {
+          Slice slice = client.allocate({.devices = 4});
+          const Executable step = slice.compile(program);
+          for (int i = 1; i <= 3; ++i)
+            step.run({{"lr", 0.01f}, {"step", static_cast<float>(i)}}).wait();
+          WaitQueue().wait_until_ns("for heartbeats", reactor->clock().now_ns() + 2'000'000'000);
+          EXPECT_EQ(counted(client), 3 * expected);
+        });
+  }
+}
+
+}  // namespace
+}  // namespace gangway::programs
