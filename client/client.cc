@@ -125,6 +125,22 @@ Mesh Slice::mesh(std::vector<MeshAxis> axes, Loc loc) const {
   return mesh;
 }
 
+namespace {
+
+// Programs that share a state name its layers alike.
+void require_equal_stacks(internal::SliceImpl& slice, const Program& program) {
+  std::lock_guard lock(slice.mutex);
+  for (const ProgramNode& node : program.nodes) {
+    if (node.kind != NodeKind::kState) continue;
+    const auto found = slice.states.find(node.name);
+    GW_REQUIRE(found == slice.states.end() || found->second.stacked == node.stacked, "state \"",
+               node.name, "\" stacks other layers in a program that was compiled on this slice ",
+               "before");
+  }
+}
+
+}  // namespace
+
 Executable Slice::compile(const Program& program, const CompileOptions& options, Loc loc) const {
   return compile(program, {}, options, loc);
 }
@@ -143,6 +159,7 @@ Executable Slice::compile(const Program& program, const std::vector<Slice>& more
   for (const Slice& slice : more_slices) executable->slices.push_back(slice.impl_);
   executable->program = program;
   executable->runs_in_flight_max = options.runs_in_flight_max;
+  at_line(loc, [&] { require_equal_stacks(*impl_, program); });
   std::vector<uint64_t> ids;
   for (const auto& slice : executable->slices) ids.push_back(slice->id);
   at_line(loc, [&] {
@@ -154,7 +171,9 @@ Executable Slice::compile(const Program& program, const std::vector<Slice>& more
     executable->held = std::make_shared<internal::HeldRuns>(executable, options);
   std::lock_guard lock(impl_->mutex);
   for (const internal::PlanPort& state : executable->plan.states) {
-    impl_->states[state.name] = state.type;
+    const uint32_t node = program.find(NodeKind::kState, state.name);
+    GW_ASSERT(node != kNone, "the plan has a state that the program lacks: ", state.name);
+    impl_->states[state.name] = {state.type, program.nodes[node].stacked};
   }
   return Executable(std::move(executable));
 }
@@ -165,7 +184,33 @@ Array Slice::from_host(const HostTensor& tensor) const {
 
 std::vector<std::pair<std::string, Type>> Slice::states() const {
   std::lock_guard lock(impl_->mutex);
-  return {impl_->states.begin(), impl_->states.end()};
+  std::vector<std::pair<std::string, Type>> states;
+  for (const auto& [name, state] : impl_->states) states.emplace_back(name, state.type);
+  return states;
+}
+
+Box StateTensor::in_state(Box part) const {
+  if (!row) return part;
+  part.begin.insert(part.begin.begin(), *row);
+  part.size.insert(part.size.begin(), 1);
+  return part;
+}
+
+std::vector<StateTensor> Slice::state_tensors() const {
+  std::lock_guard lock(impl_->mutex);
+  std::vector<StateTensor> tensors;
+  for (const auto& [name, state] : impl_->states) {
+    if (!state.stacked) {
+      tensors.push_back({name, state.type, name, {}});
+      continue;
+    }
+    Type layer = state.type;
+    layer.dims.erase(layer.dims.begin());
+    for (int64_t row = 0; row < state.stacked->count; ++row) {
+      tensors.push_back({layer_name(name, *state.stacked, row), layer, name, row});
+    }
+  }
+  return tensors;
 }
 
 namespace {
@@ -175,7 +220,7 @@ Type state_type(internal::SliceImpl& slice, const std::string& name) {
   const auto at = slice.states.find(name);
   GW_REQUIRE(at != slice.states.end(), "state \"", name,
              "\": no program compiled on this slice has it; there are ", slice.states.size());
-  return at->second;
+  return at->second.type;
 }
 
 Type part_type(internal::SliceImpl& slice, const std::string& name, const Box& part) {

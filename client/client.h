@@ -177,6 +177,18 @@ struct SliceOptions {
   int64_t ranks_per_device = 1;
 };
 
+// A tensor of a slice's states as files and other tools know it: a state, or one of the layers that
+// a state stacks (ir/graph/program.h).
+struct StateTensor {
+  std::string name;  // "params.layers.3.attn.q"
+  Type type;
+  std::string state;           // "params.layers.attn.q"
+  std::optional<int64_t> row;  // Of dimension 0 of the state; none: the tensor is all of it.
+
+  // A part of the tensor as a part of the state, of as many elements.
+  Box in_state(Box part) const;
+};
+
 class Slice {
  public:
   explicit Slice(std::shared_ptr<internal::SliceImpl> impl);
@@ -200,6 +212,8 @@ class Slice {
   // however they are sharded. Both are ordered like runs: after every run that was enqueued before,
   // and before every later one.
   std::vector<std::pair<std::string, Type>> states() const;
+  // All that these states hold; those of one state stand together.
+  std::vector<StateTensor> state_tensors() const;
   HostTensor read_state(const std::string& name) const;
   void write_state(const std::string& name, const HostTensor& tensor) const;
   // The same of a part, so that no process need hold all of a tensor; pieces_of() (ir/types/box.h)

@@ -106,7 +106,11 @@ class SliceImpl {
   int64_t devices;
   int64_t ranks_per_device;
   std::mutex mutex;
-  std::map<std::string, Type> states;  // Of all programs compiled on it.
+  struct State {
+    Type type;
+    std::optional<StackedLayers> stacked;
+  };
+  std::map<std::string, State> states;  // Of all programs compiled on it.
 };
 
 // The runs of one executable, each of which commits only if the one before it did. Once the user

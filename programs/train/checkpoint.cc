@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <bit>
+#include <span>
+#include <vector>
 
 #include "client/checkpoint/checkpoint_dir.h"
 #include "client/checkpoint/safetensors_writer.h"
@@ -14,25 +16,53 @@ constexpr std::string_view kParameters = "params.";
 constexpr std::string_view kOptimizer = "adamw.";
 constexpr const char* kOptimizerFile = "optimizer.safetensors";
 
-std::vector<TensorSpec> specs_of(const Slice& slice, std::string_view prefix, bool strip) {
+constexpr int64_t kPieceBytes = 64 << 20;  // What is held at a time of a tensor.
+
+// Those whose names begin so; without the prefix where it is not part of the names in the file.
+std::vector<StateTensor> stored_tensors(const Slice& slice, std::string_view prefix, bool strip) {
+  std::vector<StateTensor> stored;
+  for (StateTensor& tensor : slice.state_tensors()) {
+    if (!tensor.name.starts_with(prefix)) continue;
+    if (strip) tensor.name.erase(0, prefix.size());
+    stored.push_back(std::move(tensor));
+  }
+  return stored;
+}
+
+std::vector<TensorSpec> specs_of(const std::vector<StateTensor>& tensors) {
   std::vector<TensorSpec> specs;
-  for (const auto& [name, type] : slice.states()) {
-    if (!name.starts_with(prefix)) continue;
-    std::string stored = strip ? name.substr(prefix.size()) : name;
-    specs.push_back({.name = stored, .dtype = to_file_dtype(type.dtype), .shape = type.dims});
+  for (const StateTensor& tensor : tensors) {
+    specs.push_back({.name = tensor.name,
+                     .dtype = to_file_dtype(tensor.type.dtype),
+                     .shape = tensor.type.dims});
   }
   return specs;
 }
 
 void write_file(const Slice& slice, const std::filesystem::path& path,
-                const std::vector<TensorSpec>& specs, const std::string& prefix,
+                const std::vector<TensorSpec>& specs, const std::vector<StateTensor>& tensors,
                 const std::map<std::string, std::string>& metadata) {
+  std::map<std::string_view, const StateTensor*> by_name;
+  for (const StateTensor& tensor : tensors) by_name.emplace(tensor.name, &tensor);
   SafetensorsWriter out(path, specs, metadata);
   for (const TensorSpec& spec : specs) {
-    HostTensor tensor = slice.read_state(prefix + spec.name);
-    out.append(spec.name, tensor.bytes);
+    const StateTensor& tensor = *by_name.at(spec.name);
+    for (const Box& piece : pieces_of(tensor.type, kPieceBytes)) {
+      out.append(tensor.name, slice.read_state(tensor.state, tensor.in_state(piece)).bytes);
+    }
   }
   out.finish();
+}
+
+// Writes a tensor, of whose elements `bytes` are, into its state.
+void write_tensor(const Slice& slice, const StateTensor& tensor, std::span<const std::byte> bytes) {
+  for (const Box& piece : pieces_of(tensor.type, kPieceBytes)) {
+    const Box part = tensor.in_state(piece);
+    HostTensor values(Type{tensor.type.dtype, part.size});
+    std::ranges::copy(bytes.first(values.bytes.size()), values.bytes.begin());
+    bytes = bytes.subspan(values.bytes.size());
+    slice.write_state(tensor.state, part, values);
+  }
 }
 
 uint64_t number(const TensorFiles& files, const std::string& key,
@@ -52,18 +82,16 @@ Type type_of(const TensorView& view, const std::string& name) {
   return {*dtype, view.spec->shape};
 }
 
+// Nothing is written unless the files have all of it.
 void restore(const Slice& slice, const TensorFiles& files, std::string_view prefix, bool strip) {
-  for (const auto& [name, type] : slice.states()) {
-    if (!name.starts_with(prefix)) continue;
-    std::string stored = strip ? name.substr(prefix.size()) : name;
-    const TensorView& view = files.at(stored);
-    Type found = type_of(view, stored);
-    GW_REQUIRE(found == type, "checkpoint: tensor \"", stored, "\" does not fit: expected ",
-               to_string(type), ", got ", to_string(found));
-    HostTensor tensor(type);
-    std::copy(view.bytes.begin(), view.bytes.end(), tensor.bytes.begin());
-    slice.write_state(name, tensor);
+  const std::vector<StateTensor> tensors = stored_tensors(slice, prefix, strip);
+  for (const StateTensor& tensor : tensors) {
+    const Type found = type_of(files.at(tensor.name), tensor.name);
+    GW_REQUIRE(found == tensor.type, "checkpoint: tensor \"", tensor.name,
+               "\" does not fit: expected ", to_string(tensor.type), ", got ", to_string(found));
   }
+  for (const StateTensor& tensor : tensors)
+    write_tensor(slice, tensor, files.at(tensor.name).bytes);
 }
 
 double read_float(DType dtype, const std::byte* at) {
@@ -88,7 +116,7 @@ HostTensor converted(const Type& from, std::span<const std::byte> bytes, const T
              to_string(to), ", got ", to_string(from));
   HostTensor tensor(to);
   if (from == to) {
-    std::copy(bytes.begin(), bytes.end(), tensor.bytes.begin());
+    std::ranges::copy(bytes, tensor.bytes.begin());
     return tensor;
   }
   GW_REQUIRE(is_float(from.dtype) && (to.dtype == DType::kF32 || to.dtype == DType::kF64),
@@ -117,26 +145,25 @@ std::filesystem::path save_checkpoint(const Slice& slice, const std::filesystem:
                                                        {"position", std::to_string(at.position)},
                                                        {"seed", std::to_string(at.seed)},
                                                        {"data", at.data}};
-  std::vector<TensorSpec> parameters = specs_of(slice, kParameters, true);
+  const std::vector<StateTensor> parameters = stored_tensors(slice, kParameters, true);
+  const std::vector<StateTensor> moments = stored_tensors(slice, kOptimizer, false);
+  const std::vector<TensorSpec> specs = specs_of(parameters);
   int64_t bytes = 0;
-  for (const TensorSpec& spec : parameters)
-    bytes += static_cast<int64_t>(byte_size(spec).value_or(0));
+  for (const TensorSpec& spec : specs) bytes += static_cast<int64_t>(byte_size(spec).value_or(0));
   int files = static_cast<int>(bytes / std::max<int64_t>(1, options.file_bytes_max)) + 1;
 
   CheckpointDir directory(root);
   PendingCheckpoint pending = directory.begin(at.step);
-  const std::string prefix(kParameters);
   if (files == 1) {
-    write_file(slice, pending.folder() / kModelFile, parameters, prefix, metadata);
+    write_file(slice, pending.folder() / kModelFile, specs, parameters, metadata);
   } else {
-    std::vector<TensorFilePlan> plan = plan_tensor_files(parameters, files);
+    std::vector<TensorFilePlan> plan = plan_tensor_files(specs, files);
     for (const TensorFilePlan& file : plan) {
-      write_file(slice, pending.folder() / file.name, file.tensors, prefix, metadata);
+      write_file(slice, pending.folder() / file.name, file.tensors, parameters, metadata);
     }
     write_tensor_index(pending.folder(), plan);
   }
-  write_file(slice, pending.folder() / kOptimizerFile, specs_of(slice, kOptimizer, false), "",
-             metadata);
+  write_file(slice, pending.folder() / kOptimizerFile, specs_of(moments), moments, metadata);
   std::filesystem::path folder = pending.commit();
   directory.prune(options.keep);
   return folder;
@@ -167,12 +194,12 @@ int load_parameters(const Slice& slice, const std::filesystem::path& path,
                     const std::function<std::string(const std::string&)>& name_of) {
   TensorFiles files = TensorFiles::open(path);
   int loaded = 0;
-  for (const auto& [name, type] : slice.states()) {
-    if (!name.starts_with(kParameters)) continue;
-    std::string foreign = name_of(name.substr(kParameters.size()));
+  for (const StateTensor& tensor : stored_tensors(slice, kParameters, true)) {
+    const std::string foreign = name_of(tensor.name);
     if (foreign.empty()) continue;
     const TensorView& view = files.at(foreign);
-    slice.write_state(name, converted(type_of(view, foreign), view.bytes, type, foreign));
+    const HostTensor values = converted(type_of(view, foreign), view.bytes, tensor.type, foreign);
+    write_tensor(slice, tensor, values.bytes);
     ++loaded;
   }
   return loaded;

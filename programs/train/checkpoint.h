@@ -4,8 +4,9 @@
 // A folder for each step (client/checkpoint/checkpoint_dir.h) in the safetensors layout:
 // model*.safetensors holds the parameters under their own names ("layers.0.attn.q"), so that other
 // tools read them; optimizer.safetensors the moments. Step, data position, seed and the data's hash
-// are metadata of the model files.
-// Tensors are read from the cluster one at a time.
+// are metadata of the model files. Layers that a program stacks in one state are tensors of their
+// own in the file, so a program loads what another one wrote, whichever of them stacks its layers.
+// Tensors are read from the cluster, and written to it, a piece of at most 64 MiB at a time.
 //
 // Threads: one thread.
 // Errors: as client/checkpoint/durable_file.h; on any failure the last good checkpoint survives.
@@ -33,17 +34,18 @@ struct SaveOptions {
   int64_t file_bytes_max = int64_t{5} << 30;  // Parameters are split over files of about this size.
 };
 
-// Every state whose name begins with "params." or "adamw.". Returns the checkpoint's folder.
+// All tensors of states whose name begins with "params." or "adamw.". Returns the checkpoint's
+// folder.
 std::filesystem::path save_checkpoint(const Slice& slice, const std::filesystem::path& root,
                                       const TrainingPosition& at, const SaveOptions& options = {});
 
-// Writes every tensor of the newest checkpoint under `root` (or of the folder itself) into the
-// state of its name. kInvalid, naming the tensor, when one is missing or differs in type.
+// Reads every such tensor of the slice's states from the newest checkpoint under `path` (or from
+// the folder itself). kInvalid, naming the tensor, when one is missing or differs in type.
 TrainingPosition load_checkpoint(const Slice& slice, const std::filesystem::path& path);
 
 // Parameters alone from a foreign file: `name_of` gives the name in the file of a parameter
 // ("layers.0.attn.q"); an empty name leaves the parameter as it is. Float types are converted.
-// Returns how many were loaded.
+// Returns how many tensors were loaded, each layer of a stack counted.
 int load_parameters(const Slice& slice, const std::filesystem::path& path,
                     const std::function<std::string(const std::string&)>& name_of);
 

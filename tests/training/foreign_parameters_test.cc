@@ -46,22 +46,23 @@ class ForeignParameters : public FolderTest {
   void SetUp() override {
     FolderTest::SetUp();
     trainer_ = std::make_unique<Trainer>(tiny_model(write("text.txt", readable_text())));
-    for (const auto& [name, type] : trainer_->slice.states()) {
-      if (name.starts_with("params.")) parameters_.emplace_back(name.substr(7), type);
+    for (const StateTensor& tensor : trainer_->slice.state_tensors()) {
+      if (tensor.name.starts_with("params.")) parameters_.push_back(tensor);
     }
   }
+
+  std::string name_of(size_t parameter) const { return parameters_[parameter].name.substr(7); }
 
   // Every parameter under its foreign name, in one of three types each.
   std::filesystem::path write_foreign() const {
     static constexpr FileDType kTypes[] = {FileDType::kBF16, FileDType::kF64, FileDType::kF32};
     std::vector<TensorSpec> specs;
     for (size_t i = 0; i < parameters_.size(); ++i) {
-      const auto& [name, type] = parameters_[i];
-      specs.push_back({foreign_name(name), kTypes[i % 3], type.dims});
+      specs.push_back({foreign_name(name_of(i)), kTypes[i % 3], parameters_[i].type.dims});
     }
     SafetensorsWriter out(folder_ / "foreign.safetensors", specs);
     for (size_t i = 0; i < specs.size(); ++i) {
-      out.append(specs[i].name, bytes_as(specs[i].dtype, i, parameters_[i].second.elements()));
+      out.append(specs[i].name, bytes_as(specs[i].dtype, i, parameters_[i].type.elements()));
     }
     out.finish();
     return folder_ / "foreign.safetensors";
@@ -87,17 +88,18 @@ class ForeignParameters : public FolderTest {
   }
 
   std::unique_ptr<Trainer> trainer_;
-  std::vector<std::pair<std::string, Type>> parameters_;
+  std::vector<StateTensor> parameters_;
 };
 
 TEST_F(ForeignParameters, AreLoadedByTheNameMapAndConverted) {
   const int loaded = load_parameters(trainer_->slice, write_foreign(), foreign_name);
   EXPECT_EQ(loaded, static_cast<int>(parameters_.size()));
   for (size_t i = 0; i < parameters_.size(); ++i) {
-    const HostTensor tensor = trainer_->slice.read_state("params." + parameters_[i].first);
+    const Box part = parameters_[i].in_state(whole_box(parameters_[i].type.dims));
+    const HostTensor tensor = trainer_->slice.read_state(parameters_[i].state, part);
     const auto values = tensor.as<float>();
     for (size_t at = 0; at < values.size(); ++at) {
-      ASSERT_EQ(values[at], value_at(i, static_cast<int64_t>(at))) << parameters_[i].first;
+      ASSERT_EQ(values[at], value_at(i, static_cast<int64_t>(at))) << name_of(i);
     }
   }
 }
@@ -114,8 +116,8 @@ TEST_F(ForeignParameters, WhatTheMapLeavesOutStaysAsItIs) {
 }
 
 TEST_F(ForeignParameters, AMissingTensorAWrongShapeAndATypeWithoutACounterpartAreNamed) {
-  const Dims dims = parameters_[0].second.dims;
-  ASSERT_EQ(parameters_[0].first, "embed");
+  const Dims dims = parameters_[0].type.dims;
+  ASSERT_EQ(name_of(0), "embed");
   EXPECT_THAT(why_refused(write_foreign()),
               AllOf(HasSubstr("no tensor embed"), HasSubstr("foreign.safetensors")));
   EXPECT_THAT(why_refused(write_embed(FileDType::kF32, {3, 5})),
