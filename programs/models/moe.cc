@@ -82,7 +82,7 @@ MoeResult moe(const MoeConfig& config, const Tree& p, Value x,
   Value shifted = logits - broadcast_in(peak, logits.type().dims, {0, 1});
   Value logsumexp = log(sum(exp(shifted), {2})) + peak;
   result.z = mean(square(logsumexp));
-  result.load = mean(share, {0});
+  result.load = share;
   return result;
 }
 

@@ -45,8 +45,7 @@ struct MoeResult {
   Value balance;  // f32[] (f64[]): before its coefficient; 1 when balanced, up to `experts` when
                   // collapsed.
   Value z;        // As balance.
-  Value load;  // f32[experts] (f64): share of the choices that went to each expert, over the whole
-               // batch.
+  Value load;  // f32[groups, experts] (f64): share of a group's choices that went to each expert.
 };
 
 // Slots of an expert in a group: 0 when dropless.

@@ -2,6 +2,8 @@
 
 #include <cmath>
 
+#include "ir/build/scan.h"
+
 namespace gangway::programs {
 namespace {
 
@@ -39,31 +41,45 @@ Value self_attention(const TransformerConfig& config, const Tree& p, Value x) {
   return place(config, "attn.out", dot(mixed, weight(config, p["o"])));
 }
 
-// What the layers leave behind besides x.
-struct Auxiliary {
-  Value balance, z;          // Sums over layers.
-  std::vector<Value> loads;  // [1, experts] each.
-};
+bool has_experts(const TransformerConfig& config) { return config.moe.experts > 0; }
 
-void add_to(Value& total, Value term) { total = total ? total + term : term; }
-
-Value mixture(const TransformerConfig& config, const Tree& p, Value x, Auxiliary& aux) {
+// The second half of a layer; what gating leaves behind is in `routed`.
+Value feed_forward_or_experts(const TransformerConfig& config, const Tree& p, Value x,
+                              MoeResult& routed) {
+  Value n = norm(config, p["ffn_norm"], x);
+  if (!has_experts(config)) return x + feed_forward(config, p["ffn"], n);
   auto act = [&](Value h) { return activate(config, h); };
-  MoeResult result = moe(config.moe, p, x, act, config.activations);
-  add_to(aux.balance, result.balance);
-  add_to(aux.z, result.z);
-  aux.loads.push_back(reshape(result.load, {1, config.moe.experts}));
-  return result.out;
+  routed = moe(config.moe, p["moe"], n, act, config.activations);
+  return x + routed.out;
 }
 
-Value layer_of(const TransformerConfig& config, const Tree& p, Value x, Auxiliary& aux) {
+Value layer_of(const TransformerConfig& config, const Tree& p, Value x, MoeResult& routed) {
   x = place(config, "residual", x);
   x = x + self_attention(config, p["attn"], norm(config, p["attn_norm"], x));
   x = place(config, "residual", x);
-  Value n = norm(config, p["ffn_norm"], x);
-  x = x + (config.moe.experts > 0 ? mixture(config, p["moe"], n, aux)
-                                  : feed_forward(config, p["ffn"], n));
-  return place(config, "residual", x);
+  return place(config, "residual", feed_forward_or_experts(config, p, x, routed));
+}
+
+// What goes from layer to layer: x, and with experts the sums of their auxiliary losses.
+Tree first_carries(const TransformerConfig& config, Value x) {
+  Tree carries;
+  carries.set("x", x);
+  if (!has_experts(config)) return carries;
+  const DType exact = x.dtype() == DType::kF64 ? DType::kF64 : DType::kF32;
+  for (const char* sum : {"balance", "z"}) carries.set(sum, x.builder().constant({exact, {}}, 0));
+  return carries;
+}
+
+// One layer. With experts their loads are stacked: [groups, experts].
+Scanned next_layer(const TransformerConfig& config, const ScanStep& at) {
+  MoeResult routed;
+  Scanned next;
+  next.carries.set("x", layer_of(config, at.slices, at.carries["x"], routed));
+  if (!has_experts(config)) return next;
+  next.carries.set("balance", at.carries["balance"] + routed.balance);
+  next.carries.set("z", at.carries["z"] + routed.z);
+  next.stacked = routed.load;
+  return next;
 }
 
 StateTree layer_parameters(const TransformerConfig& c) {
@@ -119,9 +135,7 @@ StateTree transformer_parameters(const TransformerConfig& c) {
   StateTree tree;
   tree.set("embed", normal({c.storage, {c.vocab, c.dim}}, small));
   if (c.positional) tree.set("pos", normal({c.storage, {c.seq, c.dim}}, small));
-  StateTree layers;
-  for (int64_t i = 0; i < c.layers; ++i) layers.append(layer_parameters(c));
-  tree.set("layers", layers);
+  tree.set("layers", stacked(layer_parameters(c), c.layers));
   tree.set("final_norm", filled({c.storage, {c.dim}}, 1));
   if (!c.tied) tree.set("head", normal({c.storage, {c.dim, c.vocab}}, small));
   return tree;
@@ -149,24 +163,24 @@ Value transformer_hidden(const TransformerConfig& config, const Tree& p, Value t
     x = x + broadcast_in(pos, x.type().dims, {1, 2});
   }
   x = place(config, "embedded", x);
-  Auxiliary aux;
-  int index = 0;
-  for (const Tree& layer : p["layers"]) {
-    Builder::Scope scope(b, "layers." + std::to_string(index++));
-    if (config.remat) {
-      x = remat(b, [&] { return layer_of(config, layer, x, aux); });
-    } else {
-      x = layer_of(config, layer, x, aux);
-    }
-  }
-  if (losses != nullptr && config.moe.experts > 0) {
+  const Scanned layers = scan(b,
+                              {.length = config.layers,
+                               .carries = first_carries(config, x),
+                               .stacked = p["layers"],
+                               .name = "layers"},
+                              [&](const ScanStep& layer) {
+                                auto next = [&] { return next_layer(config, layer); };
+                                return config.remat ? remat(layer.builder, next) : next();
+                              });
+  if (losses != nullptr && has_experts(config)) {
     const double share = 1.0 / static_cast<double>(config.layers);
-    losses->balance = aux.balance * share;
-    losses->z = aux.z * share;
-    losses->load = concat(aux.loads, 0);
-    losses->total = aux.balance * config.moe.balance_coefficient + aux.z * config.moe.z_coefficient;
+    Value balance = layers.carries["balance"], z = layers.carries["z"];
+    losses->balance = balance * share;
+    losses->z = z * share;
+    losses->load = mean(layers.stacked.leaf(), {1});  // Groups lie where their tokens do.
+    losses->total = balance * config.moe.balance_coefficient + z * config.moe.z_coefficient;
   }
-  return place(config, "final", norm(config, p["final_norm"], x));
+  return place(config, "final", norm(config, p["final_norm"], layers.carries["x"]));
 }
 
 Value transformer_logits(const TransformerConfig& config, const Tree& p, Value hidden, Loc loc) {
@@ -194,9 +208,38 @@ Losses transformer_loss(const TransformerConfig& config, const Tree& p, Value to
   return losses;
 }
 
+StateTree transformer_caches(const TransformerConfig& config, int64_t batch) {
+  StateTree layer;
+  for (const char* name : {"k", "v"})
+    layer.set(name, zeros({config.compute, {batch, config.seq, config.dim}}));
+  return stacked(layer, config.layers);
+}
+
+namespace {
+
+// One layer of a step of generation; slices: its parameters "p" and its caches "cache".
+Scanned decode_layer(const TransformerConfig& config, const ScanStep& at) {
+  const Tree& p = at.slices["p"];
+  const Tree& cache = at.slices["cache"];
+  const Tree& attn = p["attn"];
+  Value x = at.carries, position = at.invariants;
+  Value n = norm(config, p["attn_norm"], x);
+  Value k = dynamic_update(cache["k"], dot(n, weight(config, attn["k"])), position, 1);
+  Value v = dynamic_update(cache["v"], dot(n, weight(config, attn["v"])), position, 1);
+  Value q = dot(n, weight(config, attn["q"]));
+  Value mixed = attention_decode(q, k, v, position + 1, {.heads = config.heads, .causal = true});
+  x = x + dot(mixed, weight(config, attn["o"]));
+  MoeResult routed;
+  Scanned next{.carries = feed_forward_or_experts(config, p, x, routed)};
+  next.stacked.set("k", k);
+  next.stacked.set("v", v);
+  return next;
+}
+
+}  // namespace
+
 DecodeResult transformer_decode(const TransformerConfig& config, const Tree& p, Value token,
-                                Value position, const std::vector<std::pair<Value, Value>>& caches,
-                                Loc loc) {
+                                Value position, const Tree& caches, Loc loc) {
   const LocScope at(loc);
   const int64_t batch = token.dim(0);
   TransformerConfig step = config;
@@ -208,28 +251,18 @@ DecodeResult transformer_decode(const TransformerConfig& config, const Tree& p, 
     Value row = dynamic_slice(weight(step, p["pos"]), position, 0, 1);
     x = x + broadcast_in(row, x.type().dims, {1, 2});
   }
-  DecodeResult result;
-  Auxiliary aux;
-  Value length = position + 1;
-  size_t index = 0;
-  for (const Tree& layer : p["layers"]) {
-    Builder::Scope scope(token.builder(), "layers." + std::to_string(index));
-    const auto& [keys, values] = caches[index++];
-    const Tree& attn = layer["attn"];
-    Value n = norm(step, layer["attn_norm"], x);
-    Value k = dynamic_update(keys, dot(n, weight(step, attn["k"])), position, 1);
-    Value v = dynamic_update(values, dot(n, weight(step, attn["v"])), position, 1);
-    Value q = dot(n, weight(step, attn["q"]));
-    Value mixed = attention_decode(q, k, v, length, {.heads = config.heads, .causal = true});
-    x = x + dot(mixed, weight(step, attn["o"]));
-    n = norm(step, layer["ffn_norm"], x);
-    x = x + (config.moe.experts > 0 ? mixture(step, layer["moe"], n, aux)
-                                    : feed_forward(step, layer["ffn"], n));
-    result.caches.emplace_back(k, v);
-  }
-  Value logits = transformer_logits(step, p, norm(step, p["final_norm"], x));
-  result.logits = reshape(logits, {batch, config.vocab});
-  return result;
+  Tree layers;
+  layers.set("p", p["layers"]);
+  layers.set("cache", caches);
+  const Scanned after = scan(token.builder(),
+                             {.length = config.layers,
+                              .carries = x,
+                              .invariants = position,
+                              .stacked = layers,
+                              .name = "layers"},
+                             [&](const ScanStep& layer) { return decode_layer(step, layer); });
+  Value logits = transformer_logits(step, p, norm(step, p["final_norm"], after.carries));
+  return {.logits = reshape(logits, {batch, config.vocab}), .caches = after.stacked};
 }
 
 }  // namespace gangway::programs

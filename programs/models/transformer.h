@@ -7,9 +7,12 @@
 //   logits = rms_norm(x) . transpose(embed), or . head
 //
 // Parameters (a tree): embed [vocab, dim], pos [seq, dim], final_norm [dim], head [dim, vocab] when
-// not tied; layers.N.{attn_norm, ffn_norm} [dim], layers.N.attn.{q, k, v, o} [dim, dim],
-// layers.N.ffn.{up, gate} [dim, hidden], layers.N.ffn.down [hidden, dim], or layers.N.moe.*
-// (programs/models/moe.h).
+// not tied; and of every layer, stacked in front of these dimensions (ir/build/program_builder.h):
+// layers.{attn_norm, ffn_norm} [dim], layers.attn.{q, k, v, o} [dim, dim], layers.ffn.{up, gate}
+// [dim, hidden], layers.ffn.down [hidden, dim], or layers.moe.* (programs/models/moe.h). Files hold
+// the layers apart, as layers.0.attn.q.
+//
+// The layers are one scan, so a program of 96 is as large as one of 3.
 //
 // Parameters are kept in `storage` (f32: master weights; f64 in numerics tests) and computed with
 // in `compute` (f32, bf16, f64).
@@ -73,15 +76,16 @@ Value transformer_logits(const TransformerConfig& config, const Tree& p, Value h
 Losses transformer_loss(const TransformerConfig& config, const Tree& p, Value tokens,
                         Loc loc = Loc::current());
 
-// One token against the key/value caches, for generation. caches[layer]: k and v [batch, seq, dim].
+// One token against the key/value caches, for generation; caches: k and v
+// [layers, batch, seq, dim].
 struct DecodeResult {
   Value logits;  // [batch, vocab]
-  std::vector<std::pair<Value, Value>> caches;
+  Tree caches;
 };
+StateTree transformer_caches(const TransformerConfig& config, int64_t batch);
 // token: i32[batch]; position: i32[], how many tokens are in the caches already. Rules on
 // activations are for whole sequences: they are not applied here.
 DecodeResult transformer_decode(const TransformerConfig& config, const Tree& p, Value token,
-                                Value position, const std::vector<std::pair<Value, Value>>& caches,
-                                Loc loc = Loc::current());
+                                Value position, const Tree& caches, Loc loc = Loc::current());
 
 }  // namespace gangway::programs

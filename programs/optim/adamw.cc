@@ -63,14 +63,16 @@ AdamwResult adamw(ProgramBuilder& b, const Tree& params, const Tree& grads,
                        .grad_scale = scale};
   for (size_t i = 0; i < parameters.size(); ++i) {
     const auto& [name, p] = parameters[i];
+    const StateSpec moment = zeros_like(b.spec_of(p));
     const std::vector<PlacementRule> rules = rules_of_moments(b, parameters[i], moments);
     AdamwState state{.p = p,
-                     .m = b.state("adamw.m." + name, StateTree(zeros(p.type())), rules),
-                     .v = b.state("adamw.v." + name, StateTree(zeros(p.type())), rules)};
-    AdamwOptions options{.beta1 = config.beta1,
-                         .beta2 = config.beta2,
-                         .eps = config.eps,
-                         .weight_decay = p.rank() >= 2 ? config.weight_decay : 0.0};
+                     .m = b.state("adamw.m." + name, StateTree(moment), rules),
+                     .v = b.state("adamw.v." + name, StateTree(moment), rules)};
+    AdamwOptions options{
+        .beta1 = config.beta1,
+        .beta2 = config.beta2,
+        .eps = config.eps,
+        .weight_decay = layer_type(moment).rank() >= 2 ? config.weight_decay : 0.0};
     AdamwState next = adamw(state, gradients[i].value, scalars, options);
     b.update(state.p, next.p);
     b.update(state.m, next.m);

@@ -93,7 +93,7 @@ std::vector<PlacementRule> below(std::string_view prefix, std::vector<PlacementR
   return rules;
 }
 
-Dims layer_dims(const StateSpec& spec) { return spec.type.dims; }
+Dims layer_dims(const StateSpec& spec) { return layer_type(spec).dims; }
 
 std::vector<std::string> batch_axes(const Mesh& mesh) {
   std::vector<std::string> axes;

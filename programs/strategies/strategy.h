@@ -33,7 +33,7 @@ inline constexpr std::string_view kModelAxis = "model", kContextAxis = "context"
 struct Strategy {
   std::string name;      // "zero3+megatron"
   AxisPlacements batch;  // Of tokens: i32[batch, seq].
-  // By the parameter's name in its tree ("layers.0.attn.q"), in dimensions of one layer.
+  // By the parameter's name in its tree ("layers.attn.q"), in dimensions of one layer.
   std::vector<PlacementRule> parameters;
   std::vector<PlacementRule> moments;      // Beside those of their parameter, under its name.
   std::vector<PlacementRule> gradients;    // As soon as they are computed, under the same name.
@@ -45,7 +45,7 @@ struct Strategy {
 // axis of the mesh, or does not divide the dimension, is left out.
 Strategy combine(const std::vector<Strategy>& parts, const Mesh& mesh, const StateTree& parameters);
 
-// Rules for states below `prefix`: "layers.0.attn.q" becomes "params.layers.0.attn.q".
+// Rules for states below `prefix`: "layers.attn.q" becomes "params.layers.attn.q".
 std::vector<PlacementRule> below(std::string_view prefix, std::vector<PlacementRule> rules);
 
 // The sizes of a parameter in one layer.

@@ -29,7 +29,8 @@ Step differentiate(ProgramBuilder& b, const TransformerConfig& model, const Stra
     return step.losses.total;
   };
   step.grads = value_and_grad(loss)(params, tokens).second;
-  if (!strategy.gradients.empty()) step.grads = b.shard_all("", step.grads, strategy.gradients);
+  if (!strategy.gradients.empty())
+    step.grads = b.shard_all("params", step.grads, below("params", strategy.gradients));
   return step;
 }
 
@@ -155,13 +156,7 @@ Program generate_step(const LanguageModelConfig& config, const Mesh& mesh,
   ProgramBuilder b("generate", mesh, config.seed);
   Tree params = parameters_of(b, config, strategy);
   Value last = b.state("generate.token", zeros(i32({1})));
-  std::vector<std::pair<Value, Value>> caches;
-  for (int64_t i = 0; i < model.layers; ++i) {
-    StateSpec cache = zeros({model.compute, {1, model.seq, model.dim}});
-    std::string name = "generate.layers." + std::to_string(i);
-    Value keys = b.state(name + ".k", cache);
-    caches.emplace_back(keys, b.state(name + ".v", cache));
-  }
+  Tree caches = b.state("generate.layers", transformer_caches(model, 1));
   Value forced = b.input("forced", i32({1}));
   Value temperature = b.input("temperature", f32());
   Value key = b.input("key", i32({2}));
@@ -176,10 +171,7 @@ Program generate_step(const LanguageModelConfig& config, const Mesh& mesh,
       convert(step.logits, DType::kF32) + gumbel * broadcast_to(temperature, {1, model.vocab});
   Value sampled = argmax(scores, 1);
   b.update(last, sampled);
-  for (size_t i = 0; i < caches.size(); ++i) {
-    b.update(caches[i].first, step.caches[i].first);
-    b.update(caches[i].second, step.caches[i].second);
-  }
+  b.update(caches, step.caches);
   b.output("token", sampled);
   return b.build();
 }

@@ -72,7 +72,8 @@ class ModelOnDevicesTest : public ::testing::TestWithParam<Case> {
   }
 
   // Parameters as given, moments zero.
-  void write(const reference::Tensors& parameters) {
+  void write(const reference::Tensors& layers) {
+    const reference::Tensors parameters = stacked(layers);
     for (const auto& [name, type] : types_) {
       slice_.write_state("params." + name, tensor_of({type, parameters.at(name)}));
       for (const char* moment : {"adamw.m.", "adamw.v."})
@@ -96,10 +97,11 @@ class ModelOnDevicesTest : public ::testing::TestWithParam<Case> {
     const reference::Evaluation& expected = example.expected;
     EXPECT_NEAR(literal_of(run["loss"].to_host()).values[0], expected.loss,
                 tolerance * std::abs(expected.loss));
+    const reference::Tensors gradients = stacked(expected.gradients);
     std::vector<Literal> got, wanted;
     for (const auto& [name, type] : types_) {
       got.push_back(literal_of(run["grad." + name].to_host()));
-      wanted.push_back({type, expected.gradients.at(name)});
+      wanted.push_back({type, gradients.at(name)});
     }
     EXPECT_LT(relative_difference(got, wanted), tolerance);
     if (GetParam().model.config.moe.experts > 0) expect_same_routing(run, expected);
@@ -168,13 +170,17 @@ TEST_P(ModelOnDevicesTest, AdamwStepsEqualTheIndependentOptimizer) {
   const Executable executable = compile(config(DType::kF64));
   write(example.parameters);
   const reference::ModelConfig model = reference_of(config(DType::kF64));
-  const reference::AdamWConfig optimizer{
-      .beta1 = kAdamw.beta1,
-      .beta2 = kAdamw.beta2,
-      .epsilon = kAdamw.eps,
-      .decay = kAdamw.weight_decay,
-      .clip_norm = kAdamw.clip_norm,
-      .decayed = [&](const std::string& name) { return types_.at(name).rank() >= 2; }};
+  const reference::AdamWConfig optimizer{.beta1 = kAdamw.beta1,
+                                         .beta2 = kAdamw.beta2,
+                                         .epsilon = kAdamw.eps,
+                                         .decay = kAdamw.weight_decay,
+                                         .clip_norm = kAdamw.clip_norm,
+                                         .decayed = [&](const std::string& name) {
+                                           const std::string stack = stack_of(name);
+                                           const int of_layer =
+                                               types_.at(stack).rank() - (stack == name ? 0 : 1);
+                                           return of_layer >= 2;
+                                         }};
   reference::Tensors parameters = example.parameters;
   reference::AdamWState state;
   for (int number = 1; number <= 4; ++number) {
@@ -185,7 +191,8 @@ TEST_P(ModelOnDevicesTest, AdamwStepsEqualTheIndependentOptimizer) {
     EXPECT_NEAR(run["grad_norm"].item<double>(), norm, 1e-9 * norm) << "step " << number;
     EXPECT_TRUE(number > 1 || norm > kAdamw.clip_norm) << "clipping is not put to the test";
   }
-  auto expected = [&](const reference::Tensors& tensors) {
+  auto expected = [&](const reference::Tensors& layers) {
+    const reference::Tensors tensors = stacked(layers);
     std::vector<Literal> all;
     for (const auto& [name, type] : types_) all.push_back({type, tensors.at(name)});
     return all;

@@ -113,20 +113,52 @@ Example example_of(const programs::TransformerConfig& config, DType dtype, uint6
   }
 }
 
+namespace {
+
+// Where the layer's number begins and ends in a name; npos: it is of no layer.
+std::pair<size_t, size_t> number_in(const std::string& name) {
+  constexpr std::string_view kLayers = "layers.";
+  if (!name.starts_with(kLayers)) return {std::string::npos, 0};
+  return {kLayers.size(), name.find('.', kLayers.size())};
+}
+
+}  // namespace
+
+std::string stack_of(const std::string& name) {
+  const auto [begin, end] = number_in(name);
+  return begin == std::string::npos ? name : name.substr(0, begin) + name.substr(end + 1);
+}
+
+reference::Tensors stacked(const reference::Tensors& tensors) {
+  std::map<std::string, std::map<int, const reference::Vec*>> rows;
+  for (const auto& [name, values] : tensors) {
+    const auto [begin, end] = number_in(name);
+    const int row = begin == std::string::npos ? 0 : std::stoi(name.substr(begin, end - begin));
+    rows[stack_of(name)][row] = &values;
+  }
+  reference::Tensors stacks;
+  for (const auto& [name, layers] : rows) {
+    for (const auto& [row, values] : layers)
+      stacks[name].insert(stacks[name].end(), values->begin(), values->end());
+  }
+  return stacks;
+}
+
 std::vector<Literal> arguments_of(const Function& function, const Example& example) {
+  const reference::Tensors parameters = stacked(example.parameters);
   std::vector<Literal> arguments;
   for (size_t i = 0; i + 1 < function.parameters.size(); ++i)
-    arguments.push_back({function.types[i], example.parameters.at(function.parameters[i].name)});
+    arguments.push_back({function.types[i], parameters.at(function.parameters[i].name)});
   arguments.push_back({function.types[function.parameters.size() - 1],
                        {example.tokens.begin(), example.tokens.end()}});
   return arguments;
 }
 
 std::vector<Literal> gradients_of(const Function& function, const Example& example) {
+  const reference::Tensors gradients = stacked(example.expected.gradients);
   std::vector<Literal> expected;
   for (size_t i = 0; i + 1 < function.parameters.size(); ++i)
-    expected.push_back(
-        {function.types[i], example.expected.gradients.at(function.parameters[i].name)});
+    expected.push_back({function.types[i], gradients.at(function.parameters[i].name)});
   return expected;
 }
 

@@ -44,6 +44,11 @@ struct Example {
 // The parameters are exact in `dtype`. Seeds are tried from `first_seed` on.
 Example example_of(const programs::TransformerConfig& config, DType dtype, uint64_t first_seed);
 
+// The model stacks its layers where the reference names each: of "layers.0.attn.q" and so on the
+// stack "layers.attn.q", and what it is called.
+reference::Tensors stacked(const reference::Tensors& tensors);
+std::string stack_of(const std::string& name);
+
 // As loss_and_gradients takes and gives them.
 std::vector<Literal> arguments_of(const Function& function, const Example& example);
 std::vector<Literal> gradients_of(const Function& function, const Example& example);

@@ -112,7 +112,7 @@ HostTensor with_element(HostTensor tensor, float value) {
 // Steps with a bad weight fail and change nothing; with the weight put back, training goes on as if
 // they had not been.
 TEST_F(PoisonedTraining, AWeightThatIsNotANumberIsNamedAndChangesNothing) {
-  const std::string name = "params.layers.1.moe.up";
+  const std::string name = "params.layers.moe.up";
   Trainer untouched(config_), trainer(config_);
   const std::vector<float> expected = untouched.train(6);
   std::vector<float> losses = trainer.train(3);
@@ -135,7 +135,7 @@ TEST_F(PoisonedTraining, AWeightThatIsNotANumberIsNamedAndChangesNothing) {
 }
 
 TEST_F(PoisonedTraining, AWeightThatOverflowsNamesTheOpThatOverflowed) {
-  const std::string name = "params.layers.0.attn.v";
+  const std::string name = "params.layers.attn.v";
   Trainer trainer(config_);
   trainer.train(1);
   const HostTensor good = trainer.slice.read_state(name);
