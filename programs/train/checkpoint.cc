@@ -16,8 +16,6 @@ constexpr std::string_view kParameters = "params.";
 constexpr std::string_view kOptimizer = "adamw.";
 constexpr const char* kOptimizerFile = "optimizer.safetensors";
 
-constexpr int64_t kPieceBytes = 64 << 20;  // What is held at a time of a tensor.
-
 // Those whose names begin so; without the prefix where it is not part of the names in the file.
 std::vector<StateTensor> stored_tensors(const Slice& slice, std::string_view prefix, bool strip) {
   std::vector<StateTensor> stored;
@@ -41,13 +39,13 @@ std::vector<TensorSpec> specs_of(const std::vector<StateTensor>& tensors) {
 
 void write_file(const Slice& slice, const std::filesystem::path& path,
                 const std::vector<TensorSpec>& specs, const std::vector<StateTensor>& tensors,
-                const std::map<std::string, std::string>& metadata) {
+                const std::map<std::string, std::string>& metadata, int64_t piece_bytes_max) {
   std::map<std::string_view, const StateTensor*> by_name;
   for (const StateTensor& tensor : tensors) by_name.emplace(tensor.name, &tensor);
   SafetensorsWriter out(path, specs, metadata);
   for (const TensorSpec& spec : specs) {
     const StateTensor& tensor = *by_name.at(spec.name);
-    for (const Box& piece : pieces_of(tensor.type, kPieceBytes)) {
+    for (const Box& piece : pieces_of(tensor.type, piece_bytes_max)) {
       out.append(tensor.name, slice.read_state(tensor.state, tensor.in_state(piece)).bytes);
     }
   }
@@ -55,8 +53,9 @@ void write_file(const Slice& slice, const std::filesystem::path& path,
 }
 
 // Writes a tensor, of whose elements `bytes` are, into its state.
-void write_tensor(const Slice& slice, const StateTensor& tensor, std::span<const std::byte> bytes) {
-  for (const Box& piece : pieces_of(tensor.type, kPieceBytes)) {
+void write_tensor(const Slice& slice, const StateTensor& tensor, std::span<const std::byte> bytes,
+                  int64_t piece_bytes_max = kPieceBytesMax) {
+  for (const Box& piece : pieces_of(tensor.type, piece_bytes_max)) {
     const Box part = tensor.in_state(piece);
     HostTensor values(Type{tensor.type.dtype, part.size});
     std::ranges::copy(bytes.first(values.bytes.size()), values.bytes.begin());
@@ -83,7 +82,8 @@ Type type_of(const TensorView& view, const std::string& name) {
 }
 
 // Nothing is written unless the files have all of it.
-void restore(const Slice& slice, const TensorFiles& files, std::string_view prefix, bool strip) {
+void restore(const Slice& slice, const TensorFiles& files, std::string_view prefix, bool strip,
+             int64_t piece_bytes_max) {
   const std::vector<StateTensor> tensors = stored_tensors(slice, prefix, strip);
   for (const StateTensor& tensor : tensors) {
     const Type found = type_of(files.at(tensor.name), tensor.name);
@@ -91,7 +91,7 @@ void restore(const Slice& slice, const TensorFiles& files, std::string_view pref
                "\" does not fit: expected ", to_string(tensor.type), ", got ", to_string(found));
   }
   for (const StateTensor& tensor : tensors)
-    write_tensor(slice, tensor, files.at(tensor.name).bytes);
+    write_tensor(slice, tensor, files.at(tensor.name).bytes, piece_bytes_max);
 }
 
 double read_float(DType dtype, const std::byte* at) {
@@ -155,21 +155,25 @@ std::filesystem::path save_checkpoint(const Slice& slice, const std::filesystem:
   CheckpointDir directory(root);
   PendingCheckpoint pending = directory.begin(at.step);
   if (files == 1) {
-    write_file(slice, pending.folder() / kModelFile, specs, parameters, metadata);
+    write_file(slice, pending.folder() / kModelFile, specs, parameters, metadata,
+               options.piece_bytes_max);
   } else {
     std::vector<TensorFilePlan> plan = plan_tensor_files(specs, files);
     for (const TensorFilePlan& file : plan) {
-      write_file(slice, pending.folder() / file.name, file.tensors, parameters, metadata);
+      write_file(slice, pending.folder() / file.name, file.tensors, parameters, metadata,
+                 options.piece_bytes_max);
     }
     write_tensor_index(pending.folder(), plan);
   }
-  write_file(slice, pending.folder() / kOptimizerFile, specs_of(moments), moments, metadata);
+  write_file(slice, pending.folder() / kOptimizerFile, specs_of(moments), moments, metadata,
+             options.piece_bytes_max);
   std::filesystem::path folder = pending.commit();
   directory.prune(options.keep);
   return folder;
 }
 
-TrainingPosition load_checkpoint(const Slice& slice, const std::filesystem::path& path) {
+TrainingPosition load_checkpoint(const Slice& slice, const std::filesystem::path& path,
+                                 const LoadOptions& options) {
   std::filesystem::path folder = path;
   if (!std::filesystem::exists(folder / kModelFile) &&
       !std::filesystem::exists(folder / kIndexFile)) {
@@ -185,8 +189,9 @@ TrainingPosition load_checkpoint(const Slice& slice, const std::filesystem::path
                       .seed = number(model, "seed", folder)};
   if (auto data = model.metadata().find("data"); data != model.metadata().end())
     at.data = data->second;
-  restore(slice, model, kParameters, true);
-  restore(slice, TensorFiles::open(folder / kOptimizerFile), kOptimizer, false);
+  restore(slice, model, kParameters, true, options.piece_bytes_max);
+  restore(slice, TensorFiles::open(folder / kOptimizerFile), kOptimizer, false,
+          options.piece_bytes_max);
   return at;
 }
 

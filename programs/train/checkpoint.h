@@ -6,7 +6,8 @@
 // tools read them; optimizer.safetensors the moments. Step, data position, seed and the data's hash
 // are metadata of the model files. Layers that a program stacks in one state are tensors of their
 // own in the file, so a program loads what another one wrote, whichever of them stacks its layers.
-// Tensors are read from the cluster, and written to it, a piece of at most 64 MiB at a time.
+// Tensors are read from the cluster, and written to it, a piece of at most 64 MiB at a time, of
+// which each host takes or gives what its devices have: nobody holds a model, nor a tensor of it.
 //
 // Threads: one thread.
 // Errors: as client/checkpoint/durable_file.h; on any failure the last good checkpoint survives.
@@ -29,9 +30,17 @@ struct TrainingPosition {
   std::string data;       // What `position` counts in: a hash of text, batch and sequence.
 };
 
+// A checkpoint says nothing of how states are sharded: it is written on one mesh and loaded on any
+// other. Of a tensor so many bytes are in this process at once.
+inline constexpr int64_t kPieceBytesMax = int64_t{64} << 20;
+
 struct SaveOptions {
   int keep = 2;                               // Older checkpoints are removed.
   int64_t file_bytes_max = int64_t{5} << 30;  // Parameters are split over files of about this size.
+  int64_t piece_bytes_max = kPieceBytesMax;
+};
+struct LoadOptions {
+  int64_t piece_bytes_max = kPieceBytesMax;
 };
 
 // All tensors of states whose name begins with "params." or "adamw.". Returns the checkpoint's
@@ -41,7 +50,8 @@ std::filesystem::path save_checkpoint(const Slice& slice, const std::filesystem:
 
 // Reads every such tensor of the slice's states from the newest checkpoint under `path` (or from
 // the folder itself). kInvalid, naming the tensor, when one is missing or differs in type.
-TrainingPosition load_checkpoint(const Slice& slice, const std::filesystem::path& path);
+TrainingPosition load_checkpoint(const Slice& slice, const std::filesystem::path& path,
+                                 const LoadOptions& options = {});
 
 // Parameters alone from a foreign file: `name_of` gives the name in the file of a parameter
 // ("layers.0.attn.q"); an empty name leaves the parameter as it is. Float types are converted.

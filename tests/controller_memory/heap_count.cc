@@ -8,12 +8,16 @@
 
 namespace {
 
-std::atomic<int64_t> held{0};
+std::atomic<int64_t> held{0}, peak{0};
 
 void* counted(std::size_t bytes) {
   void* block = std::malloc(bytes > 0 ? bytes : 1);
-  if (block != nullptr)
-    held.fetch_add(static_cast<int64_t>(malloc_usable_size(block)), std::memory_order_relaxed);
+  if (block == nullptr) return block;
+  const auto size = static_cast<int64_t>(malloc_usable_size(block));
+  const int64_t now = held.fetch_add(size, std::memory_order_relaxed) + size;
+  int64_t most = peak.load(std::memory_order_relaxed);
+  while (most < now && !peak.compare_exchange_weak(most, now, std::memory_order_relaxed)) {
+  }
   return block;
 }
 
@@ -40,5 +44,7 @@ void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept { return c
 namespace gangway {
 
 int64_t heap_bytes() { return held.load(std::memory_order_relaxed); }
+int64_t heap_peak_bytes() { return peak.load(std::memory_order_relaxed); }
+void restart_heap_peak() { peak.store(heap_bytes(), std::memory_order_relaxed); }
 
 }  // namespace gangway

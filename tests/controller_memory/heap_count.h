@@ -11,5 +11,8 @@ namespace gangway {
 
 // Bytes of all blocks that were allocated and not freed, as large as the system made them.
 int64_t heap_bytes();
+// The most that it was since the last restart.
+int64_t heap_peak_bytes();
+void restart_heap_peak();
 
 }  // namespace gangway
