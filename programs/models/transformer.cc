@@ -1,5 +1,6 @@
 #include "programs/models/transformer.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "ir/build/scan.h"
@@ -42,6 +43,29 @@ Value self_attention(const TransformerConfig& config, const Tree& p, Value x) {
 }
 
 bool has_experts(const TransformerConfig& config) { return config.moe.experts > 0; }
+
+// Equal layers that follow one another, in one scan.
+struct LayerRun {
+  int64_t first = 0, count = 0;
+  std::string name;
+  TransformerConfig config;  // With their number of experts.
+};
+std::vector<LayerRun> runs_of(const TransformerConfig& config) {
+  std::vector<LayerRun> runs;
+  for (int64_t i = 0; i < config.layers; ++i) {
+    const int64_t experts =
+        config.experts.empty() ? config.moe.experts : config.experts[static_cast<size_t>(i)];
+    if (runs.empty() || runs.back().config.moe.experts != experts) {
+      runs.push_back({.first = i,
+                      .count = 0,
+                      .name = i == 0 ? "layers" : cat("layers_from_", i),
+                      .config = config});
+      runs.back().config.moe.experts = experts;
+    }
+    ++runs.back().count;
+  }
+  return runs;
+}
 
 // The second half of a layer; what gating leaves behind is in `routed`.
 Value feed_forward_or_experts(const TransformerConfig& config, const Tree& p, Value x,
@@ -127,6 +151,9 @@ void require_valid(const TransformerConfig& c) {
   GW_REQUIRE(is_float(c.storage) && is_float(c.compute),
              "transformer: storage and compute are float types");
   require_known(c.activations);
+  GW_REQUIRE(c.experts.empty() || std::ssize(c.experts) == c.layers,
+             "transformer: experts by layer: expected ", c.layers, " numbers, got ",
+             c.experts.size());
 }
 
 StateTree transformer_parameters(const TransformerConfig& c) {
@@ -135,7 +162,8 @@ StateTree transformer_parameters(const TransformerConfig& c) {
   StateTree tree;
   tree.set("embed", normal({c.storage, {c.vocab, c.dim}}, small));
   if (c.positional) tree.set("pos", normal({c.storage, {c.seq, c.dim}}, small));
-  tree.set("layers", stacked(layer_parameters(c), c.layers));
+  for (const LayerRun& run : runs_of(c))
+    tree.set(run.name, stacked(layer_parameters(run.config), run.count, run.first));
   tree.set("final_norm", filled({c.storage, {c.dim}}, 1));
   if (!c.tied) tree.set("head", normal({c.storage, {c.dim, c.vocab}}, small));
   return tree;
@@ -147,6 +175,33 @@ int64_t parameter_count(const TransformerConfig& config) {
       [&](const std::string&, const StateSpec& spec) { count += spec.type.elements(); });
   return count;
 }
+
+namespace {
+
+// What the runs of layers leave behind besides x.
+struct Auxiliary {
+  Value balance, z;
+  std::vector<Value> loads;  // [layers of a run, experts]
+  int64_t layers = 0;        // That have experts.
+
+  void add(const Scanned& run, int64_t count) {
+    const auto add_to = [](Value& total, Value term) { total = total ? total + term : term; };
+    add_to(balance, run.carries["balance"]);
+    add_to(z, run.carries["z"]);
+    loads.push_back(mean(run.stacked.leaf(), {1}));  // Groups lie where their tokens do.
+    layers += count;
+  }
+  Value load() const {
+    if (loads.size() == 1) return loads[0];
+    int64_t widest = 0;
+    for (const Value& each : loads) widest = std::max(widest, each.dim(1));
+    std::vector<Value> wide;
+    for (const Value& each : loads) wide.push_back(pad(each, 1, 0, widest - each.dim(1), 0));
+    return concat(wide, 0);
+  }
+};
+
+}  // namespace
 
 Value transformer_hidden(const TransformerConfig& config, const Tree& p, Value tokens,
                          Losses* losses, Loc loc) {
@@ -163,24 +218,29 @@ Value transformer_hidden(const TransformerConfig& config, const Tree& p, Value t
     x = x + broadcast_in(pos, x.type().dims, {1, 2});
   }
   x = place(config, "embedded", x);
-  const Scanned layers = scan(b,
-                              {.length = config.layers,
-                               .carries = first_carries(config, x),
-                               .stacked = p["layers"],
-                               .name = "layers"},
-                              [&](const ScanStep& layer) {
-                                auto next = [&] { return next_layer(config, layer); };
-                                return config.remat ? remat(layer.builder, next) : next();
-                              });
-  if (losses != nullptr && has_experts(config)) {
-    const double share = 1.0 / static_cast<double>(config.layers);
-    Value balance = layers.carries["balance"], z = layers.carries["z"];
-    losses->balance = balance * share;
-    losses->z = z * share;
-    losses->load = mean(layers.stacked.leaf(), {1});  // Groups lie where their tokens do.
-    losses->total = balance * config.moe.balance_coefficient + z * config.moe.z_coefficient;
+  Auxiliary sums;
+  for (const LayerRun& run : runs_of(config)) {
+    const Scanned layers = scan(b,
+                                {.length = run.count,
+                                 .carries = first_carries(run.config, x),
+                                 .stacked = p[run.name],
+                                 .name = run.name},
+                                [&](const ScanStep& layer) {
+                                  auto next = [&] { return next_layer(run.config, layer); };
+                                  return config.remat ? remat(layer.builder, next) : next();
+                                });
+    x = layers.carries["x"];
+    if (has_experts(run.config)) sums.add(layers, run.count);
   }
-  return place(config, "final", norm(config, p["final_norm"], layers.carries["x"]));
+  if (losses != nullptr && sums.layers > 0) {
+    const double share = 1.0 / static_cast<double>(sums.layers);
+    losses->balance = sums.balance * share;
+    losses->z = sums.z * share;
+    losses->load = sums.load();
+    losses->total =
+        sums.balance * config.moe.balance_coefficient + sums.z * config.moe.z_coefficient;
+  }
+  return place(config, "final", norm(config, p["final_norm"], x));
 }
 
 Value transformer_logits(const TransformerConfig& config, const Tree& p, Value hidden, Loc loc) {
@@ -212,7 +272,11 @@ StateTree transformer_caches(const TransformerConfig& config, int64_t batch) {
   StateTree layer;
   for (const char* name : {"k", "v"})
     layer.set(name, zeros({config.compute, {batch, config.seq, config.dim}}));
-  return stacked(layer, config.layers);
+  const std::vector<LayerRun> runs = runs_of(config);
+  if (runs.size() == 1) return stacked(layer, config.layers);
+  StateTree tree;
+  for (const LayerRun& run : runs) tree.set(run.name, stacked(layer, run.count, run.first));
+  return tree;
 }
 
 namespace {
@@ -251,18 +315,29 @@ DecodeResult transformer_decode(const TransformerConfig& config, const Tree& p, 
     Value row = dynamic_slice(weight(step, p["pos"]), position, 0, 1);
     x = x + broadcast_in(row, x.type().dims, {1, 2});
   }
-  Tree layers;
-  layers.set("p", p["layers"]);
-  layers.set("cache", caches);
-  const Scanned after = scan(token.builder(),
-                             {.length = config.layers,
-                              .carries = x,
-                              .invariants = position,
-                              .stacked = layers,
-                              .name = "layers"},
-                             [&](const ScanStep& layer) { return decode_layer(step, layer); });
-  Value logits = transformer_logits(step, p, norm(step, p["final_norm"], after.carries));
-  return {.logits = reshape(logits, {batch, config.vocab}), .caches = after.stacked};
+  Tree after;
+  const std::vector<LayerRun> runs = runs_of(step);
+  for (const LayerRun& run : runs) {
+    Tree layers;
+    layers.set("p", p[run.name]);
+    layers.set("cache", runs.size() == 1 ? caches : caches[run.name]);
+    const Scanned done =
+        scan(token.builder(),
+             {.length = run.count,
+              .carries = x,
+              .invariants = position,
+              .stacked = layers,
+              .name = run.name},
+             [&](const ScanStep& layer) { return decode_layer(run.config, layer); });
+    x = done.carries;
+    if (runs.size() == 1) {
+      after = done.stacked;
+    } else {
+      after.set(run.name, done.stacked);
+    }
+  }
+  Value logits = transformer_logits(step, p, norm(step, p["final_norm"], x));
+  return {.logits = reshape(logits, {batch, config.vocab}), .caches = after};
 }
 
 }  // namespace gangway::programs

@@ -12,7 +12,9 @@
 // [dim, hidden], layers.ffn.down [hidden, dim], or layers.moe.* (programs/models/moe.h). Files hold
 // the layers apart, as layers.0.attn.q.
 //
-// The layers are one scan, so a program of 96 is as large as one of 3.
+// The layers are one scan, so a program of 96 is as large as one of 3. In a pyramid equal layers
+// that follow one another are one; the stacks of those behind the first are layers_from_N, N being
+// the number of their first layer.
 //
 // Parameters are kept in `storage` (f32: master weights; f64 in numerics tests) and computed with
 // in `compute` (f32, bf16, f64).
@@ -46,6 +48,9 @@ struct TransformerConfig {
   DType compute = DType::kF32;
   bool remat = false;  // Recompute each layer's inside in the backward pass.
   MoeConfig moe;
+  // Experts of each layer where they are not moe.experts in all: a pyramid, with more of them in
+  // deeper layers (DeepSpeed-MoE, Rajbhandari et al. 2022, section 4.1). 0: a dense layer.
+  std::vector<int64_t> experts = {};
   // How activations are cut, by their names (programs/models/activations.h).
   ActivationRules activations;
 };
@@ -60,9 +65,11 @@ struct Losses {
   Value total;          // cross_entropy and the coefficients times the auxiliary losses.
   Value cross_entropy;  // Nats a token, mean over the predicted positions: all but the first of
                         // each sequence.
-  Value balance;        // Means over layers; empty when dense.
+  Value balance;        // Means over the layers that have experts; empty when none has.
   Value z;
-  Value load;  // f32[layers, experts]; empty when dense.
+  // f32[layers that have experts, experts]; empty when none has. In a pyramid as wide as its widest
+  // layer, with zeros behind the experts of the others.
+  Value load;
 };
 
 // The last hidden state of tokens: i32[batch, seq] -> [batch, seq, dim], before the head; auxiliary
@@ -82,6 +89,7 @@ struct DecodeResult {
   Value logits;  // [batch, vocab]
   Tree caches;
 };
+// In a pyramid, of each run of equal layers.
 StateTree transformer_caches(const TransformerConfig& config, int64_t batch);
 // token: i32[batch]; position: i32[], how many tokens are in the caches already. Rules on
 // activations are for whole sequences: they are not applied here.

@@ -77,8 +77,9 @@ class Evaluator {
   Vec logits_backward(Vec logits);
   FeedForward block() const;
   FeedForward dense_block(int layer) const;
-  bool has_dense() const { return config_.moe.experts == 0 || config_.moe.residual; }
-  std::string dense_name(const std::string& part) const;
+  bool has_experts(int layer) const { return config_.moe_of(layer).experts > 0; }
+  bool has_dense(int layer) const { return !has_experts(layer) || config_.moe.residual; }
+  std::string dense_name(int layer, const std::string& part) const;
   MoeWeights moe_weights(int layer) const;
   Vec linear(int layer, const char* part, View x) const {
     return matmul(x, parameter(layer, part), rows_, config_.dim, config_.dim);
@@ -125,14 +126,14 @@ FeedForward Evaluator::block() const {
 // Of a layer without experts, or beside them.
 FeedForward Evaluator::dense_block(int layer) const {
   FeedForward dense = block();
-  dense.up = parameter(layer, dense_name("up"));
-  if (config_.gated) dense.gate = parameter(layer, dense_name("gate"));
-  dense.down = parameter(layer, dense_name("down"));
+  dense.up = parameter(layer, dense_name(layer, "up"));
+  if (config_.gated) dense.gate = parameter(layer, dense_name(layer, "gate"));
+  dense.down = parameter(layer, dense_name(layer, "down"));
   return dense;
 }
 
-std::string Evaluator::dense_name(const std::string& part) const {
-  return cat(config_.moe.experts > 0 ? "moe.residual." : "ffn.", part);
+std::string Evaluator::dense_name(int layer, const std::string& part) const {
+  return cat(has_experts(layer) ? "moe.residual." : "ffn.", part);
 }
 
 MoeWeights Evaluator::moe_weights(int layer) const {
@@ -154,9 +155,10 @@ Vec Evaluator::layer_forward(int layer, Vec x, LayerTrace& trace) {
 
   Vec n = rms_norm(trace.middle, parameter(layer, "ffn_norm"), config_.epsilon);
   Vec y = trace.middle;
-  if (has_dense()) add_to(y, feed_forward(dense_block(layer), n, trace.dense));
-  if (config_.moe.experts == 0) return y;
-  add_to(y, moe_forward(config_.moe, block(), moe_weights(layer), std::move(n), trace.moe));
+  if (has_dense(layer)) add_to(y, feed_forward(dense_block(layer), n, trace.dense));
+  if (!has_experts(layer)) return y;
+  add_to(y,
+         moe_forward(config_.moe_of(layer), block(), moe_weights(layer), std::move(n), trace.moe));
   result_.balance += trace.moe.balance;
   result_.z += trace.moe.z;
   result_.expert_loads.push_back(trace.moe.chosen);
@@ -167,19 +169,20 @@ Vec Evaluator::layer_forward(int layer, Vec x, LayerTrace& trace) {
 
 Vec Evaluator::layer_backward(int layer, const LayerTrace& trace, Vec dy) {
   Vec dn(trace.middle.size(), 0);
-  if (has_dense()) {
+  if (has_dense(layer)) {
     FeedForwardGradients gradients = {
-        .up = gradient(layer, dense_name("up")),
-        .gate = config_.gated ? gradient(layer, dense_name("gate")) : Out(),
-        .down = gradient(layer, dense_name("down"))};
+        .up = gradient(layer, dense_name(layer, "up")),
+        .gate = config_.gated ? gradient(layer, dense_name(layer, "gate")) : Out(),
+        .down = gradient(layer, dense_name(layer, "down"))};
     add_to(dn, feed_forward_backward(dense_block(layer), trace.dense, dy, gradients));
   }
-  if (config_.moe.experts > 0) {
+  if (has_experts(layer)) {
     MoeGradients gradients = {.router = gradient(layer, "moe.router"),
                               .up = gradient(layer, "moe.up"),
                               .gate = config_.gated ? gradient(layer, "moe.gate") : Out(),
                               .down = gradient(layer, "moe.down")};
-    add_to(dn, moe_backward(config_.moe, block(), moe_weights(layer), trace.moe, dy, gradients));
+    add_to(dn, moe_backward(config_.moe_of(layer), block(), moe_weights(layer), trace.moe, dy,
+                            gradients));
   }
   add_to(dy, rms_norm_backward(trace.middle, parameter(layer, "ffn_norm"), config_.epsilon, dn,
                                gradient(layer, "ffn_norm")));
@@ -268,12 +271,13 @@ void check(const ModelConfig& config, const Tensors& parameters, std::span<const
 }  // namespace
 
 std::map<std::string, std::vector<int64_t>> parameter_shapes(const ModelConfig& config) {
-  int64_t dim = config.dim, hidden = config.hidden, experts = config.moe.experts;
+  int64_t dim = config.dim, hidden = config.hidden;
   std::map<std::string, std::vector<int64_t>> shapes = {{"embed", {config.vocab, dim}},
                                                         {"final_norm", {dim}}};
   if (config.positional) shapes["pos"] = {config.seq, dim};
   if (!config.tied) shapes["head"] = {dim, config.vocab};
   for (int l = 0; l < config.layers; ++l) {
+    const int64_t experts = config.moe_of(l).experts;
     for (const char* norm : {"attn_norm", "ffn_norm"}) shapes[layer_name(l, norm)] = {dim};
     for (const char* part : {"attn.q", "attn.k", "attn.v", "attn.o"}) {
       shapes[layer_name(l, part)] = {dim, dim};

@@ -47,7 +47,13 @@ struct ModelConfig {
   bool tied = true;
   Activation activation = Activation::kGeluTanh;
   double epsilon = 1e-5;
-  MoeConfig moe;  // moe.experts == 0: every layer is dense.
+  MoeConfig moe;                  // moe.experts == 0: every layer is dense.
+  std::vector<int> experts = {};  // Of each layer, where they differ; empty: moe.experts.
+  MoeConfig moe_of(int layer) const {
+    MoeConfig of_layer = moe;
+    if (!experts.empty()) of_layer.experts = experts[static_cast<size_t>(layer)];
+    return of_layer;
+  }
 };
 
 using Tensors = std::map<std::string, Vec>;

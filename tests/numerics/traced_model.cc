@@ -81,7 +81,8 @@ reference::ModelConfig reference_of(const programs::TransformerConfig& c) {
                   .renormalise = c.moe.renormalize,
                   .balance_coefficient = c.moe.balance_coefficient,
                   .z_coefficient = c.moe.z_coefficient,
-                  .residual = c.moe.residual}};
+                  .residual = c.moe.residual},
+          .experts = {c.experts.begin(), c.experts.end()}};
 }
 
 Function loss_and_gradients(const programs::TransformerConfig& config, const Mesh& mesh) {
