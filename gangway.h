@@ -14,6 +14,7 @@
 #include "ir/build/program_builder.h"
 #include "ir/build/scan.h"
 #include "ir/build/tree.h"
+#include "ir/inspect/collectives.h"
 #include "ir/inspect/graphviz.h"
 #include "ir/text/text.h"
 #include "ir/transforms/pipeline.h"
