@@ -23,8 +23,9 @@ uint64_t GraphCache::Sightings::see(uint64_t hash, uint64_t now) {
 }
 
 uint64_t GraphCache::hash_of(const GraphKey& key) {
-  uint64_t hash = key.owner.serial * 0x9E3779B97F4A7C15u + key.begin;
+  uint64_t hash = key.owner.serial * 0x9E3779B97F4A7C15u;
   const auto mix = [&](uint64_t word) { hash = (hash ^ word) * 0x100000001B3u; };
+  mix(key.begin);
   mix(key.end);
   mix(key.mesh_device);
   for (const std::byte* base : key.bases) mix(reinterpret_cast<uintptr_t>(base));
