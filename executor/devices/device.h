@@ -40,6 +40,7 @@
 #include <vector>
 
 #include "executor/collectives/collective.h"
+#include "executor/devices/collective_queue.h"
 #include "executor/devices/lanes.h"
 #include "executor/store/memory.h"
 #include "executor/transfers/device_link.h"
@@ -84,6 +85,14 @@ struct CallFrame {
   bool begun = false;  // The step at `step` has begun and waits.
   int64_t resume_at_ns = 0;
   std::vector<CollectiveTensor> bucket;  // Of the collective that has begun; keeps its capacity.
+  // Collectives that have begun, and run beside the steps behind them: by collective_needs(), and
+  // how many there are in all.
+  std::vector<CollectiveQueue> beside;
+  uint32_t beside_count = 0;
+  // Of a modelled device: when it has moved the bytes of those whose members have all come.
+  int64_t links_free_ns = 0;
+  // The step that the frame waits for, and 1; 0: it waits for none but its own.
+  SharedCounter awaited;
 
   // Kernels are skipped; collectives still take part, carrying the flag.
   bool poisoned = false;
@@ -142,8 +151,14 @@ class CompiledFunction {
     return {};
   }
 
-  // Runs steps until frame.end or until one must wait. Device thread.
+  // Runs steps until frame.end or until one must wait. Device thread. Collectives of these steps
+  // may go on beside the next ones, but not beyond commit_step() and step_count().
   virtual Progress advance(CallFrame& frame, Turn& turn) const = 0;
+  // Waits for those that the frame counts (beside_count): before the device goes over to other
+  // work, which could hold up what the members of a collective wait for. Device thread.
+  virtual Progress join(CallFrame& frame, Turn& turn) const {
+    return static_cast<void>(frame), static_cast<void>(turn), Progress::kDone;
+  }
 
  protected:
   // The index of these axes among the needs. `bytes`: bytes_needed() of the call; `at`: the user's

@@ -106,8 +106,13 @@ class DeviceRun final : public Work {
   static uint32_t entry_of(uint32_t progress) { return progress / 2; }
   // Whether the entry has begun.
   static bool at_work(uint32_t progress) { return progress % 2 != 0; }
-  // Of the entry's call.
-  uint32_t step(uint32_t entry) const { return frames_[plan_.entries[entry].node].step; }
+  // Of the entry's call: where it is.
+  // That which it waits for, where it is not its own.
+  uint32_t step(uint32_t entry) const {
+    const CallFrame& frame = frames_[plan_.entries[entry].node];
+    const uint32_t awaited = frame.awaited;
+    return awaited > 0 ? awaited - 1 : uint32_t{frame.step};
+  }
   // Drops the buffers that the run held. Called after device_done().
   void release();
 
@@ -127,6 +132,7 @@ class DeviceRun final : public Work {
   bool counts_hold() const;
   void stop_clock(const Turn& turn);
   bool over(const Turn& turn) const;
+  bool goes_on(const Turn& turn) const;
   bool arguments_pending(const Entry& entry) const;
   bool arguments_settling() const;
   void look_at_arguments();

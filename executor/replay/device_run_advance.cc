@@ -107,6 +107,7 @@ Progress DeviceRun::advance_entries(Turn& turn) {
     progress_ = 2 * cursor_ + 1;
     if (advance_entry(entry, turn) == Progress::kPending) return Progress::kPending;
     begun_ = false;
+    const bool beside = entry.kind == EntryKind::kCall && frames_[entry.node].beside_count > 0;
     if (plan_.order_log != nullptr && tickets_[cursor_] != 0) record_order(entry);
     progress_ = 2 * ++cursor_;
     record_span(entry, turn);
@@ -114,7 +115,8 @@ Progress DeviceRun::advance_entries(Turn& turn) {
       clock_.hold(false);
       stop_clock(turn);
     }
-    if (over(turn)) return Progress::kMore;
+    // What runs beside the next section was not joined, so nothing may come before that.
+    if (!beside && over(turn)) return Progress::kMore;
   }
   progress_ = 2 * cursor_ + 1;
   finish(turn);
@@ -129,6 +131,22 @@ bool DeviceRun::over(const Turn& turn) const {
   // Others on the device may have got the tickets between.
   const bool gap = !turn.alone && tickets_[cursor_] != tickets_[cursor_ - 1] + 1;
   return gap || turn.over_before(tickets_[cursor_]);
+}
+
+// Whether the next section of the same call follows at once. Ranks that share a device go on only
+// with what has the ticket of the one that holds it.
+bool DeviceRun::goes_on(const Turn& turn) const {
+  const uint32_t next = cursor_ + 1;
+  if (next >= granted_.load(std::memory_order_acquire)) return false;
+  const Entry& now = plan_.entries[cursor_];
+  const Entry& then = plan_.entries[next];
+  if (then.kind != now.kind || then.node != now.node) return false;
+  const Plan& plan = *plan_.plan;
+  if (turn.device.collectives_hold() &&
+      plan.slices[plan.nodes[now.node].slice].ranks_per_device > 1)
+    return false;
+  const bool gap = !turn.alone && tickets_[next] != tickets_[cursor_] + 1;
+  return !gap && !turn.over_before(tickets_[next]);
 }
 
 uint64_t DeviceRun::ticket() const {
@@ -246,6 +264,11 @@ Progress DeviceRun::advance_steps(const Entry& entry, Turn& turn) {
   }
   frame.poisoned = error_ != nullptr;
   if (advance_function(entry, frame, turn) == Progress::kPending) return Progress::kPending;
+  if (frame.beside_count > 0 && !goes_on(turn)) {
+    const Progress joined = entry.function->join(frame, turn);
+    if (frame.error != nullptr) look_at_failure(std::exchange(frame.error, nullptr));
+    if (joined == Progress::kPending) return Progress::kPending;
+  }
   if (frame.peer_poisoned) poison_by_peer();
   if (entry.finite_value != kNone && error_ == nullptr) {
     const Type& type = plan_.plan->values[entry.finite_value].local_type;

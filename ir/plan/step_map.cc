@@ -43,9 +43,9 @@ std::string iteration_text(const StepMap::Level& level) {
 
 }  // namespace
 
-StepMap::StepMap(const Function& function, Bodies bodies) : bodies_(bodies) {
+StepMap::StepMap(const Function& function) {
   BodyTable table;
-  if (bodies == Bodies::kCounted) table.add(function);
+  table.add(function);
   parts_.reserve(table.size() + 1);
   for (uint32_t b = 0; b < table.size(); ++b) {
     index_.emplace(&table[b], b);
@@ -61,6 +61,7 @@ void StepMap::add(const Function& function) {
   part.first.push_back(0);
   for (NodeId id = 0; id < nodes; ++id) {
     const uint32_t body = body_of(function.nodes[id]);
+    part.flat = part.flat && body == kNone;
     const uint64_t steps =
         body == kNone ? 1 : uint64_t{iterations(function.nodes[id])} * steps_of(body);
     const uint64_t end = part.first.back() + steps;
@@ -72,12 +73,6 @@ void StepMap::add(const Function& function) {
     }
     part.first.push_back(static_cast<uint32_t>(end));
   }
-  part.next_met.assign(nodes + 1, kNone);
-  part.last_met.assign(nodes + 1, kNone);
-  for (NodeId id = nodes; id-- > 0;)
-    part.next_met[id] = meets(function.nodes[id]) ? id : part.next_met[id + 1];
-  for (NodeId id = 0; id < nodes; ++id)
-    part.last_met[id + 1] = meets(function.nodes[id]) ? id : part.last_met[id];
   parts_.push_back(std::move(part));
   mark_ahead(function);
 }
@@ -95,7 +90,7 @@ void StepMap::mark_ahead(const Function& function) {
 bool StepMap::is_passed_over(uint32_t step) const {
   const std::vector<Level> levels = path(step);
   for (size_t i = 0; i + 1 < levels.size(); ++i) {
-    const auto& [function, node, iteration] = levels[i];
+    const auto& [function, node, iteration, part] = levels[i];
     const Node& scan = function->nodes[node];
     if (iteration + 1 == iterations(scan) && is_ahead(body_of(scan), levels[i + 1].node))
       return true;
@@ -104,17 +99,12 @@ bool StepMap::is_passed_over(uint32_t step) const {
 }
 
 uint32_t StepMap::body_of(const Node& node) const {
-  if (bodies_ == Bodies::kOne || !shares_body(node.op) || node.body == nullptr) return kNone;
+  if (!shares_body(node.op) || node.body == nullptr) return kNone;
   const uint32_t body = index_.at(node.body.get());
   return steps_of(body) == 0 || iterations(node) == 0 ? kNone : body;
 }
 
-bool StepMap::meets(const Node& node) const {
-  const uint32_t body = body_of(node);
-  return body == kNone ? row(node.op).meets : parts_[body].next_met[0] != kNone;
-}
-
-NodeId StepMap::node_at(uint32_t part, uint32_t step) const {
+NodeId StepMap::node_with(uint32_t part, uint32_t step) const {
   const std::vector<uint32_t>& first = parts_[part].first;
   return static_cast<NodeId>(std::upper_bound(first.begin(), first.end(), step) - first.begin()) -
          1;
@@ -127,15 +117,17 @@ std::vector<StepMap::Level> StepMap::path(uint32_t step) const {
     const Function& function = *parts_[part].function;
     const NodeId node = node_at(part, step);
     step -= parts_[part].first[node];
-    part = body_of(function.nodes[node]);
-    levels.push_back({&function, node, part == kNone ? 0 : step / steps_of(part)});
-    if (part != kNone) step %= steps_of(part);
+    const uint32_t body = body_of(function.nodes[node]);
+    levels.push_back({&function, node, body == kNone ? 0 : step / steps_of(body), part});
+    if (body != kNone) step %= steps_of(body);
+    part = body;
   }
   return levels;
 }
 
 StepMap::Leaf StepMap::leaf(uint32_t step) const {
   Leaf leaf{.part = parts() - 1};
+  if (is_flat()) return {leaf.part, step};
   for (;;) {
     leaf.node = node_at(leaf.part, step);
     step -= parts_[leaf.part].first[leaf.node];
@@ -144,55 +136,6 @@ StepMap::Leaf StepMap::leaf(uint32_t step) const {
     step %= steps_of(body);
     leaf.part = body;
   }
-}
-
-uint32_t StepMap::next_collective(uint32_t step) const {
-  if (step >= count()) return count();
-  return std::min(count(), next_collective(parts() - 1, step));
-}
-
-uint32_t StepMap::next_collective(uint32_t part, uint32_t step) const {
-  const Part& p = parts_[part];
-  NodeId node = node_at(part, step);
-  const uint32_t body = body_of(p.function->nodes[node]);
-  if (body != kNone && parts_[body].next_met[0] != kNone) {
-    const uint32_t size = steps_of(body);
-    const uint32_t iteration = p.first[node] + (step - p.first[node]) / size * size;
-    const uint32_t found = next_collective(body, step - iteration);
-    if (found != kNone) return iteration + found;
-    if (iteration + size < p.first[node + 1]) return iteration + size + next_collective(body, 0);
-  } else if (step == p.first[node] && p.next_met[node] == node) {
-    return step;
-  }
-  node = p.next_met[node + 1];
-  if (node == kNone) return kNone;
-  const uint32_t next = body_of(p.function->nodes[node]);
-  return p.first[node] + (next == kNone ? 0 : next_collective(next, 0));
-}
-
-uint32_t StepMap::previous_collective(uint32_t step) const {
-  return previous_collective(parts() - 1, step);
-}
-
-uint32_t StepMap::previous_collective(uint32_t part, uint32_t step) const {
-  if (step == 0) return kNone;
-  const Part& p = parts_[part];
-  NodeId node = node_at(part, step - 1);
-  const uint32_t body = body_of(p.function->nodes[node]);
-  if (body != kNone && parts_[body].next_met[0] != kNone) {
-    const uint32_t size = steps_of(body);
-    const uint32_t iteration = p.first[node] + (step - 1 - p.first[node]) / size * size;
-    const uint32_t found = previous_collective(body, step - iteration);
-    if (found != kNone) return iteration + found;
-    if (iteration > p.first[node]) return iteration - size + previous_collective(body, size);
-  } else if (p.next_met[node] == node) {
-    return p.first[node];
-  }
-  node = p.last_met[node];
-  if (node == kNone) return kNone;
-  const uint32_t last = body_of(p.function->nodes[node]);
-  if (last == kNone) return p.first[node];
-  return p.first[node + 1] - steps_of(last) + previous_collective(last, steps_of(last));
 }
 
 std::string StepMap::where(uint32_t step) const {
@@ -208,6 +151,80 @@ std::string StepMap::where(uint32_t step) const {
     if (l > 0) text += " in " + iteration_text(levels[l - 1]);
   }
   return text;
+}
+
+StepMarks::StepMarks(const StepMap& steps)
+    : StepMarks(steps, [&steps](uint32_t part, NodeId node) {
+        return row(steps.function(part).nodes[node].op).meets;
+      }) {}
+
+StepMarks::StepMarks(const StepMap& steps,
+                     const std::function<bool(uint32_t part, NodeId)>& is_marked)
+    : steps_(steps) {
+  for (uint32_t p = 0; p < steps.parts(); ++p) {
+    const auto nodes = static_cast<NodeId>(steps.function(p).nodes.size());
+    Part part{std::vector<bool>(nodes), std::vector<NodeId>(nodes + 1, kNone),
+              std::vector<NodeId>(nodes + 1, kNone)};
+    for (NodeId id = 0; id < nodes; ++id) {
+      part.marked[id] = is_marked(p, id);
+      const uint32_t body = body_of(p, id);
+      const bool inside = body != kNone && any(body);
+      part.last[id + 1] = part.marked[id] || inside ? id : part.last[id];
+    }
+    for (NodeId id = nodes; id-- > 0;)
+      part.next[id] = part.last[id + 1] == id ? id : part.next[id + 1];
+    parts_.push_back(std::move(part));
+  }
+}
+
+uint32_t StepMarks::next(uint32_t step) const {
+  if (step >= steps_.count()) return steps_.count();
+  if (steps_.is_flat()) return std::min(steps_.count(), parts_.back().next[step]);
+  return std::min(steps_.count(), next(steps_.parts() - 1, step));
+}
+
+uint32_t StepMarks::next(uint32_t part, uint32_t step) const {
+  const Part& marks = parts_[part];
+  NodeId node = steps_.node_at(part, step);
+  const uint32_t first = steps_.first_step(part, node);
+  if (marks.marked[node] && step == first) return step;
+  const uint32_t body = body_of(part, node);
+  if (body != kNone && any(body)) {
+    const uint32_t size = steps_.steps_of(body);
+    const uint32_t iteration = first + (step - first) / size * size;
+    const uint32_t found = next(body, step - iteration);
+    if (found != kNone) return iteration + found;
+    if (iteration + size < steps_.first_step(part, node + 1))
+      return iteration + size + next(body, 0);
+  }
+  node = marks.next[node + 1];
+  if (node == kNone) return kNone;
+  const uint32_t begin = steps_.first_step(part, node);
+  return begin + (marks.marked[node] ? 0 : next(body_of(part, node), 0));
+}
+
+uint32_t StepMarks::previous(uint32_t step) const { return previous(steps_.parts() - 1, step); }
+
+uint32_t StepMarks::previous(uint32_t part, uint32_t step) const {
+  if (step == 0) return kNone;
+  const Part& marks = parts_[part];
+  NodeId node = steps_.node_at(part, step - 1);
+  const uint32_t first = steps_.first_step(part, node);
+  const uint32_t body = body_of(part, node);
+  if (body != kNone && any(body)) {
+    const uint32_t size = steps_.steps_of(body);
+    const uint32_t iteration = first + (step - 1 - first) / size * size;
+    const uint32_t found = previous(body, step - iteration);
+    if (found != kNone) return iteration + found;
+    if (iteration > first) return iteration - size + previous(body, size);
+  }
+  if (marks.marked[node]) return first;
+  node = marks.last[node];
+  if (node == kNone) return kNone;
+  const uint32_t last = body_of(part, node);
+  if (last == kNone || !any(last)) return steps_.first_step(part, node);
+  const uint32_t size = steps_.steps_of(last);
+  return steps_.first_step(part, node + 1) - size + previous(last, size);
 }
 
 uint32_t commit_step(const LocalFunction& local) {
@@ -236,6 +253,7 @@ StepSums::StepSums(const StepMap& steps, const Cost& cost) : steps_(steps) {
 }
 
 int64_t StepSums::before(uint32_t step) const {
+  if (steps_.is_flat()) return before_.back()[step];
   int64_t sum = 0;
   uint32_t part = steps_.parts() - 1;
   while (step > 0) {

@@ -35,11 +35,10 @@ inline constexpr uint32_t kStepsMax = uint32_t{1} << 30;
 
 class StepMap {
  public:
-  // kOne: a scan or a call is one step, as for a device that runs it as one kernel.
-  enum class Bodies : uint8_t { kCounted, kOne };
-  explicit StepMap(const Function& function, Bodies bodies = Bodies::kCounted);
+  explicit StepMap(const Function& function);
 
-  Bodies bodies() const { return bodies_; }
+  // No node runs a body: steps are nodes.
+  bool is_flat() const { return main().flat; }
   uint32_t count() const { return main().first.back(); }
   // Of a node of the function itself; of the number of its nodes: count().
   uint32_t first_step(NodeId node) const { return main().first[node]; }
@@ -49,6 +48,8 @@ class StepMap {
     const Function* function = nullptr;
     NodeId node = kNone;
     uint32_t iteration = 0;  // Of the node's body: how many came before; the last level has none.
+    uint32_t part = 0;
+    friend bool operator==(const Level&, const Level&) = default;
   };
   std::vector<Level> path(uint32_t step) const;
   // The last level of it alone.
@@ -57,11 +58,6 @@ class StepMap {
     NodeId node = kNone;
   };
   Leaf leaf(uint32_t step) const;
-
-  // The first collective from this step on; count(): there is none.
-  uint32_t next_collective(uint32_t step) const;
-  // The last one before it; kNone: there is none.
-  uint32_t previous_collective(uint32_t step) const;
 
   // A step that works for an iteration that does not come (ScanLayout::ahead): devices pass over
   // it.
@@ -82,29 +78,60 @@ class StepMap {
   // Of one execution of a part.
   uint32_t steps_of(uint32_t part) const { return parts_[part].first.back(); }
   // The node of a part that has this one of its steps; and its first step there.
-  NodeId node_at(uint32_t part, uint32_t step) const;
+  NodeId node_at(uint32_t part, uint32_t step) const {
+    return parts_[part].flat ? step : node_with(part, step);
+  }
   uint32_t first_step(uint32_t part, NodeId node) const { return parts_[part].first[node]; }
 
  private:
+  NodeId node_with(uint32_t part, uint32_t step) const;
+
   struct Part {
     const Function* function = nullptr;
-    std::vector<uint32_t> first;  // By node, and the end.
-    // By node, and the end: the first from there on, and the last before, in which there is a
-    // collective; kNone.
-    std::vector<NodeId> next_met, last_met;
+    std::vector<uint32_t> first;   // By node, and the end.
+    bool flat = true;              // No node runs a body: its steps are its nodes.
     std::vector<bool> ahead = {};  // By node; empty: none is.
   };
 
   void add(const Function& function);
   void mark_ahead(const Function& function);
   const Part& main() const { return parts_.back(); }
-  bool meets(const Node& node) const;
-  uint32_t next_collective(uint32_t part, uint32_t step) const;
-  uint32_t previous_collective(uint32_t part, uint32_t step) const;
-
-  const Bodies bodies_;
   std::vector<Part> parts_;
   std::map<const Function*, uint32_t> index_;
+};
+
+// Where steps of some kind are, such as collectives.
+class StepMarks {
+ public:
+  // `is_marked`: of a node of a part, which may be one that runs a body: then its first step is.
+  // `steps` outlives it.
+  StepMarks(const StepMap& steps, const std::function<bool(uint32_t part, NodeId)>& is_marked);
+  // The collectives.
+  explicit StepMarks(const StepMap& steps);
+
+  // The first marked step from this one on; steps.count(): there is none.
+  uint32_t next(uint32_t step) const;
+  // The last one before it; kNone: there is none.
+  uint32_t previous(uint32_t step) const;
+  // Whether there is one in a part.
+  bool any(uint32_t part) const { return parts_[part].next[0] != kNone; }
+
+ private:
+  struct Part {
+    std::vector<bool> marked;  // By node.
+    // By node, and the end: the first from there on, and the last before, that is marked or runs a
+    // body in which there is a mark; kNone.
+    std::vector<NodeId> next, last;
+  };
+
+  uint32_t body_of(uint32_t part, NodeId node) const {
+    return steps_.body_of(steps_.function(part).nodes[node]);
+  }
+  uint32_t next(uint32_t part, uint32_t step) const;
+  uint32_t previous(uint32_t part, uint32_t step) const;
+
+  const StepMap& steps_;
+  std::vector<Part> parts_;
 };
 
 // The first step behind the commit point.

@@ -88,6 +88,7 @@ void expect_counted_out(const Function& function) {
   const StepSums sums(map, [](const Function& of, NodeId id) {
     return static_cast<int64_t>(of.nodes.size() * 100 + id);
   });
+  const StepMarks collectives(map);
   int64_t sum = 0;
   uint32_t next = map.count(), last = kNone;
   for (uint32_t s = 0; s < map.count(); ++s) {
@@ -97,16 +98,16 @@ void expect_counted_out(const Function& function) {
     EXPECT_EQ(map.path(s).back().node, steps[s].node) << s;
     EXPECT_EQ(sums.before(s), sum) << s;
     sum += static_cast<int64_t>(steps[s].function->nodes.size() * 100 + steps[s].node);
-    EXPECT_EQ(map.previous_collective(s), last) << s;
+    EXPECT_EQ(collectives.previous(s), last) << s;
     if (meets(steps[s])) last = s;
   }
-  EXPECT_EQ(map.previous_collective(map.count()), last);
+  EXPECT_EQ(collectives.previous(map.count()), last);
   EXPECT_EQ(sums.before(map.count()), sum);
   EXPECT_EQ(sums.total(), sum);
-  EXPECT_EQ(map.next_collective(map.count()), map.count());
+  EXPECT_EQ(collectives.next(map.count()), map.count());
   for (uint32_t s = map.count(); s-- > 0;) {
     if (meets(steps[s])) next = s;
-    EXPECT_EQ(map.next_collective(s), next) << s;
+    EXPECT_EQ(collectives.next(s), next) << s;
   }
 }
 
@@ -145,7 +146,6 @@ TEST(StepMap, NodesOfAFunctionWithoutBodiesAreItsSteps) {
   EXPECT_EQ(commit_step({.function = f, .commit_begin = 3}), 3u);
   const auto scanned = Chain("g").neg().scan(7, f).neg().made();
   EXPECT_EQ(commit_step({.function = scanned, .commit_begin = 2}), 36u);
-  EXPECT_EQ(StepMap(*scanned, StepMap::Bodies::kOne).count(), 3u);
 }
 
 TEST(StepMap, RandomNestsOfBodiesAreCountedAsADeviceRunsThem) {
@@ -164,6 +164,37 @@ TEST(StepMap, RandomNestsOfBodiesAreCountedAsADeviceRunsThem) {
       made.push_back(chain.made());
       expect_counted_out(*made.back());
     }
+  }
+}
+
+// Every second node of each part is marked, those that run bodies too.
+TEST(StepMap, MarkedStepsAreFoundFromBothSides) {
+  const auto inner = Chain("inner").neg().neg().neg().made();
+  const auto outer = Chain("outer").neg().scan(3, inner).scan(2, inner).neg().made();
+  const auto f = Chain("f").scan(2, outer).neg().scan(4, inner).neg().made();
+  const StepMap map(*f);
+  const StepMarks marks(map, [](uint32_t, NodeId node) { return node % 2 == 0; });
+  std::vector<bool> marked(map.count(), false);
+  std::vector<StepMap::Level> before;
+  for (uint32_t s = 0; s < map.count(); ++s) {
+    const std::vector<StepMap::Level> now = map.path(s);
+    size_t same = 0;
+    while (s > 0 && now[same] == before[same]) ++same;
+    // Of the first level that differs the node may have begun before.
+    const bool goes_on = s > 0 && now[same].node == before[same].node;
+    for (size_t l = goes_on ? same + 1 : same; l < now.size(); ++l)
+      marked[s] = marked[s] || now[l].node % 2 == 0;
+    before = now;
+  }
+  uint32_t last = kNone;
+  for (uint32_t s = 0; s < map.count(); ++s) {
+    EXPECT_EQ(marks.previous(s), last) << s;
+    if (marked[s]) last = s;
+  }
+  uint32_t next = map.count();
+  for (uint32_t s = map.count(); s-- > 0;) {
+    if (marked[s]) next = s;
+    EXPECT_EQ(marks.next(s), next) << s;
   }
 }
 

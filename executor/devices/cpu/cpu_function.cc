@@ -3,13 +3,14 @@
 #include <algorithm>
 #include <map>
 
+#include "executor/devices/cpu/collectives_beside.h"
 #include "executor/kernels/reduce.h"
 #include "runtime/base/error.h"
 
 namespace gangway {
 
 CpuFunction::CpuFunction(const LocalFunction& local, Parallel& par, StepTimer* timer)
-    : PlannedFunction(local, Bodies::kCounted), par_(par), timer_(timer) {
+    : PlannedFunction(local), par_(par), timer_(timer) {
   std::vector<std::vector<cpu::Kernel>> kernels(steps().parts());
   std::map<const Function*, std::vector<int64_t>> scratch;
   for (uint32_t p = 0; p < steps().parts(); ++p) {
@@ -25,7 +26,7 @@ CpuFunction::CpuFunction(const LocalFunction& local, Parallel& par, StepTimer* t
       bytes[id] = lowered.scratch_bytes;
     }
   }
-  plan([&](const Function& of, NodeId id) { return scratch.at(&of)[id]; }, Collectives::kInOrder);
+  plan([&](const Function& of, NodeId id) { return scratch.at(&of)[id]; }, Streams::kByGroup);
   for (uint32_t p = 0; p < steps().parts(); ++p) add_part(p, std::move(kernels[p]));
 }
 
@@ -34,10 +35,18 @@ void CpuFunction::add_part(uint32_t part, std::vector<cpu::Kernel> kernels) {
   first_command_.push_back(static_cast<uint32_t>(steps_.size()));
   for (NodeId id = 0; id < of.nodes.size(); ++id) {
     const bool runs_body = steps().body_of(of.nodes[id]) != kNone;
-    steps_.push_back(runs_body ? body_step(part, id)
-                               : kernel_step(part, id, std::move(kernels[id])));
+    add_step(runs_body ? body_step(part, id) : kernel_step(part, id, std::move(kernels[id])),
+             this->part(part).joins.before[id]);
   }
-  if (part + 1 < steps().parts()) steps_.push_back({{.kind = StepKind::kEndOfBody}});
+  if (part + 1 < steps().parts())
+    add_step({{.kind = StepKind::kEndOfBody}}, this->part(part).joins.behind);
+}
+
+void CpuFunction::add_step(Step step, const std::vector<Join>& joins) {
+  step.first_join = static_cast<uint32_t>(joins_.size());
+  step.joins = static_cast<uint32_t>(joins.size());
+  joins_.insert(joins_.end(), joins.begin(), joins.end());
+  steps_.push_back(std::move(step));
 }
 
 CpuFunction::Step CpuFunction::kernel_step(uint32_t part, NodeId id, cpu::Kernel kernel) {
@@ -67,12 +76,18 @@ CpuFunction::Step CpuFunction::body_step(uint32_t part, NodeId id) {
 Progress CpuFunction::advance(CallFrame& frame, Turn& turn) const {
   // A call begins, or somebody has set the step.
   const uint32_t now = frame.step;
-  if (now != frame.at.step || (now == 0 && !frame.begun)) go_to(frame, now);
+  const bool begins = now == 0 && !frame.begun;
+  if (begins) CollectivesBeside(*this, frame, turn, timer_).drop();
+  if (begins || now != frame.at.step) go_to(frame, now);
   uint32_t command = frame.at.command;
   frame.at.step = kNone;  // A kernel may throw on the way.
   Progress progress = Progress::kDone;
   while (frame.step < frame.end) {
     const Step& step = steps_[command];
+    if (frame.beside_count > 0 && advance_beside(step, frame, turn) == Progress::kPending) {
+      progress = Progress::kPending;
+      break;
+    }
     if (step.ahead && is_in_last_iteration(frame)) {
       ++frame.step;
       ++command;
@@ -97,6 +112,8 @@ Progress CpuFunction::advance(CallFrame& frame, Turn& turn) const {
   }
   frame.at.step = frame.step;
   frame.at.command = command;
+  const bool ends = frame.end == commit_step() || frame.end == step_count();
+  if (frame.beside_count > 0 && ends && progress == Progress::kDone) return join(frame, turn);
   return progress;
 }
 
@@ -194,37 +211,35 @@ Progress CpuFunction::advance_timed(const Step& step, CallFrame& frame, Turn& tu
   return Progress::kDone;
 }
 
+// In a checked run it is looked at before the next step begins.
 Progress CpuFunction::advance_collective(const Step& step, CallFrame& frame, Turn& turn) const {
-  Collective& collective = *frame.collectives[step.collective];
-  if (!frame.begun) begin_collective(step, frame);
-  if (frame.resume_at_ns == 0) {
-    const bool looking = looks_at(frame, step);
-    if (collective.advance() == Progress::kPending) {
-      frame.holds = hold_of(collective, turn);
-      return Progress::kPending;
-    }
-    if (const auto failure = collective.failure(); failure != nullptr) fail(frame, step, *failure);
-    if (collective.poisoned()) frame.poisoned = frame.peer_poisoned = true;
-    if (looking && !frame.poisoned) check_results(frame, step);
-    frame.resume_at_ns = 1;
-    turn.timed_until_ns = 0;
-    if (timer_ != nullptr) {
-      const int64_t cost_ns =
-          timer_->collective_ns(step.met->kind(), static_cast<double>(step.met->bytes()),
-                                collective.peers()) /
-          collective.ranks_here();
-      turn.now_ns = turn.device.now_ns();
-      frame.resume_at_ns = turn.now_ns + timer_->begin_collective(frame, turn, cost_ns);
-    }
+  CollectivesBeside beside(*this, frame, turn, timer_);
+  if (!frame.begun) {
+    CollectiveQueue::Item& item = beside.begin(step.collective);
+    item.call = call_of(step, frame, item.tensors);
+    item.bytes = step.met->bytes();
+    frame.begun = true;
   }
-  return wait_to_resume(frame, turn);
+  const bool looking = looks_at(frame, step);
+  beside.poll();
+  turn.timed_until_ns = 0;
+  if (frame.check && beside.join_all() == Progress::kPending) return Progress::kPending;
+  if (looking && !frame.poisoned) check_results(frame, step);
+  frame.begun = false;
+  return Progress::kDone;
 }
 
-void CpuFunction::fail(CallFrame& frame, const Step& step, const Error& failure) {
-  auto error = std::make_shared<Error>(failure);
-  error->add_where({.at = where(*step.part->function, step.node)});
-  frame.error = std::move(error);
-  frame.poisoned = true;
+// What runs beside the steps goes on, and what this one needs of it is waited for.
+Progress CpuFunction::advance_beside(const Step& step, CallFrame& frame, Turn& turn) const {
+  CollectivesBeside beside(*this, frame, turn, timer_);
+  beside.poll();
+  return beside.join({joins_.data() + step.first_join, step.joins});
+}
+
+Progress CpuFunction::join(CallFrame& frame, Turn& turn) const {
+  CollectivesBeside beside(*this, frame, turn, timer_);
+  beside.poll();
+  return beside.join_all();
 }
 
 // Nobody is blamed yet, and the step would be.

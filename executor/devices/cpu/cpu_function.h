@@ -1,9 +1,10 @@
 // CpuFunction: a local function as a flat list of commands: kernels, collectives and waits, in
 // order.
 //
-// A run walks the list; nothing is allocated, looked up or decided on the way. The commands of a
-// body are in the list once: a scan enters them, and their end goes back to their begin until all
-// iterations are done (CallFrame::at says where the frame is). A checked run (CallFrame::check)
+// A run walks the list; nothing is allocated, looked up or decided on the way. Collectives run
+// beside the steps behind them, and are polled between steps (collectives_beside.h). The commands
+// of a body are in the list once: a scan enters them, and their end goes back to their begin until
+// all iterations are done (CallFrame::at says where the frame is). A checked run (CallFrame::check)
 // looks at every float tensor between steps, until it knows which to blame.
 //
 // Threads: immutable; advance() on the device's thread.
@@ -27,6 +28,7 @@ class CpuFunction final : public PlannedFunction {
   CpuFunction(const LocalFunction& local, Parallel& par, StepTimer* timer = nullptr);
 
   Progress advance(CallFrame& frame, Turn& turn) const override;
+  Progress join(CallFrame& frame, Turn& turn) const override;
 
  private:
   // `duration_ns` of a kernel is what the timer charges.
@@ -36,6 +38,8 @@ class CpuFunction final : public PlannedFunction {
     cpu::Kernel kernel;
     Place scratch;
     uint32_t loop = 0;  // kEnterBody: in loops_.
+    // What is waited for before it: in joins_.
+    uint32_t first_join = 0, joins = 0;
   };
   struct Loop {
     BodyLoop places;
@@ -43,12 +47,14 @@ class CpuFunction final : public PlannedFunction {
   };
 
   void add_part(uint32_t part, std::vector<cpu::Kernel> kernels);
+  void add_step(Step step, const std::vector<Join>& joins);
   Step kernel_step(uint32_t part, NodeId id, cpu::Kernel kernel);
   Step body_step(uint32_t part, NodeId id);
   void go_to(CallFrame& frame, uint32_t step) const;
   void enter(CallFrame& frame, uint32_t command, uint32_t iteration) const;
   uint32_t next_iteration(CallFrame& frame) const;
   bool is_in_last_iteration(const CallFrame& frame) const;
+  Progress advance_beside(const Step& step, CallFrame& frame, Turn& turn) const;
   Progress advance_step(const Step& step, CallFrame& frame, Turn& turn) const;
   void run_kernel(const Step& step, CallFrame& frame) const;
   void run_traced(const Step& step, CallFrame& frame, Turn& turn) const;
@@ -57,7 +63,6 @@ class CpuFunction final : public PlannedFunction {
   bool finite(const CallFrame& frame, const Part& part, ValueId value) const;
   bool looks_at(const CallFrame& frame, const Step& step) const;
   void check_results(CallFrame& frame, const Step& step) const;
-  static void fail(CallFrame& frame, const Step& step, const Error& failure);
 
   Parallel& par_;
   StepTimer* const timer_;
@@ -65,6 +70,7 @@ class CpuFunction final : public PlannedFunction {
   std::vector<Step> steps_;
   std::vector<Loop> loops_;
   std::vector<Place> operands_;
+  std::vector<Join> joins_;
 };
 
 }  // namespace gangway

@@ -12,6 +12,11 @@ namespace {
 // What one graph holds at most: a capture takes 10 us for each.
 constexpr uint32_t kGraphStepsMax = uint32_t{1} << 12;
 
+// All are of one stream.
+std::optional<uint32_t> joins_to(const std::vector<Join>& joins) {
+  return joins.empty() ? std::nullopt : std::optional(joins[0].beside);
+}
+
 // "step: %14 dot", "step: %20 fusion of mul, exp, add"
 std::string label_of(const Function& function, const Node& node) {
   std::string label = cat(function.name, ": %", node.first_result, " ", to_string(node.op));
@@ -32,7 +37,7 @@ std::string label_of(const Function& function, const Node& node) {
 }  // namespace
 
 CudaFunction::CudaFunction(const LocalFunction& given, std::shared_ptr<cuda::Gpu> gpu)
-    : PlannedFunction(cuda::fuse_products(given), Bodies::kCounted), gpu_(std::move(gpu)) {
+    : PlannedFunction(cuda::fuse_products(given)), gpu_(std::move(gpu)) {
   auto keeps = std::make_shared<Keeps>();
   std::vector<Lowered> lowered;
   std::map<const Function*, uint32_t> index;
@@ -42,7 +47,7 @@ CudaFunction::CudaFunction(const LocalFunction& given, std::shared_ptr<cuda::Gpu
   }
   owner_ = {gpu_->next_serial(), alive_, std::move(keeps)};
   plan([&](const Function& of, NodeId id) { return lowered[index.at(&of)].scratch[id]; },
-       Collectives::kBeside, kDeviceAlignment);
+       Streams::kOne, kDeviceAlignment);
   for (uint32_t p = 0; p < steps().parts(); ++p) add_part(p, std::move(lowered[p]));
 }
 
@@ -66,11 +71,7 @@ void CudaFunction::add_part(uint32_t part, Lowered lowered) {
   const Function& of = steps().function(part);
   const bool is_main = part + 1 == steps().parts();
   const auto nodes = static_cast<NodeId>(of.nodes.size());
-  const LocalFunction body{.function = {std::shared_ptr<void>(), &of}, .commit_begin = nodes};
-  for (NodeId id = 0; id < nodes; ++id)
-    lowered.scratch[id] = scratch_of(of.nodes[id], lowered.scratch[id]);
-  const std::vector<cuda::Join> joins =
-      cuda::plan_joins(is_main ? local() : body, this->part(part).places.plan(), lowered.scratch);
+  const JoinPlan& joins = this->part(part).joins;
   first_command_.push_back(static_cast<uint32_t>(steps_.size()));
   for (NodeId id = 0; id < nodes; ++id) {
     const Node& node = of.nodes[id];
@@ -79,7 +80,7 @@ void CudaFunction::add_part(uint32_t part, Lowered lowered) {
     Step step{{.kind = StepKind::kEnterBody, .part = &this->part(part), .node = id},
               std::move(lowered.commands[id]),
               label_of(of, node),
-              joins[id]};
+              joins_to(joins.before[id])};
     if (inner == kNone) {
       static_cast<PlannedStep&>(step) = step_of(part, id);
     } else {
@@ -89,7 +90,8 @@ void CudaFunction::add_part(uint32_t part, Lowered lowered) {
     steps_.push_back(std::move(step));
     flags_ = std::max(flags_, static_cast<uint32_t>(node.inputs.size()) + node.results);
   }
-  if (!is_main) steps_.push_back({{.kind = StepKind::kEndOfBody}, {}, of.name, joins[nodes]});
+  if (!is_main)
+    steps_.push_back({{.kind = StepKind::kEndOfBody}, {}, of.name, joins_to(joins.behind)});
 }
 
 void CudaFunction::place(cuda::Command& command, uint32_t part, NodeId id) const {
@@ -226,7 +228,7 @@ Progress CudaFunction::advance_steps(CallFrame& frame, Turn& turn) const {
   auto& device = static_cast<CudaDevice&>(turn.device);
   while (frame.step < frame.end) {
     const Step& step = steps_[frame.at.command];
-    if (step.join.wait) device.join(step.join.beside);
+    if (step.joins_to.has_value()) device.join(*step.joins_to);
     const bool is_step = step.kind != StepKind::kEnterBody && step.kind != StepKind::kEndOfBody;
     if (!is_step && frame.check) {
       pass(frame, device);
@@ -254,8 +256,8 @@ Progress CudaFunction::advance_steps(CallFrame& frame, Turn& turn) const {
 // What an iteration leaves behind its last step belongs to it, and not to the next section.
 void CudaFunction::end_bodies(CallFrame& frame, CudaDevice& device) const {
   while (frame.at.depth > 0 && steps_[frame.at.command].kind == StepKind::kEndOfBody) {
-    const cuda::Join& join = steps_[frame.at.command].join;
-    if (join.wait) device.join(join.beside);
+    const std::optional<uint32_t> joins_to = steps_[frame.at.command].joins_to;
+    if (joins_to.has_value()) device.join(*joins_to);
     pass(frame, device);
   }
 }
@@ -296,7 +298,7 @@ CallFrame::Position CudaFunction::ahead(Position at, uint32_t end) const {
   end = std::min(end, at.step + kGraphStepsMax);
   for (bool first = true; at.step < end; first = false) {
     const Step& step = steps_[at.command];
-    if (step.join.wait && !first) break;
+    if (step.joins_to.has_value() && !first) break;
     if (step.kind == StepKind::kCollective || step.kind == StepKind::kTimed) break;
     if (step.kind == StepKind::kKernel) {
       ++at.step;
@@ -400,7 +402,8 @@ Progress CudaFunction::advance_collective(const Step& step, CallFrame& frame) co
   Collective& collective = *frame.collectives[step.collective];
   if (!frame.begun) {
     collective.name(step.label);
-    begin_collective(step, frame);
+    collective.begin(call_of(step, frame, frame.bucket), frame.poisoned);
+    frame.begun = true;
   }
   if (collective.advance() == Progress::kPending) return Progress::kPending;
   if (const auto failure = collective.failure(); failure != nullptr) fail(frame, *failure);

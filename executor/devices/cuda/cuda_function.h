@@ -6,12 +6,12 @@
 //
 // Commands between two waits that come again with the same addresses are replayed as one graph, in
 // which the iterations of a scan are counted out: the places of a body's tensors follow from the
-// function's and from the step. Collectives run beside the steps behind them (join_plan.h), up to
-// the end of their iteration. They stay out of the graphs: a graph ends only when everything that
-// it forked has ended, so nothing launched after it could overlap them; and a new communicator
-// would require all its graphs to be captured again. A run walks the list and launches; nothing is
-// allocated, looked up or decided on the way, and nothing is waited for but a collective's meeting
-// on the host.
+// function's and from the step. Collectives run beside the steps behind them, up to the end of
+// their iteration (ir/transforms/memory/join_plan.h). They stay out of the graphs: a graph ends
+// only when everything that it forked has ended, so nothing launched after it could overlap them;
+// and a new communicator would require all its graphs to be captured again. A run walks the list
+// and launches; nothing is allocated, looked up or decided on the way, and nothing is waited for
+// but a collective's meeting on the host.
 //
 // In a checked run (CallFrame::check) the card checks what each step reads and writes, and the host
 // waits for what it found before the next step; see CpuFunction.
@@ -23,11 +23,11 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "executor/devices/cuda/cuda_device.h"
-#include "executor/devices/cuda/join_plan.h"
 #include "executor/devices/cuda/lower/lower.h"
 #include "executor/devices/lower/planned_function.h"
 
@@ -43,7 +43,8 @@ class CudaFunction final : public PlannedFunction {
   struct Step : PlannedStep {
     std::vector<cuda::Command> commands;
     std::string label;  // What the driver calls it: "step: %14 dot".
-    cuda::Join join;    // What compute waits for first.
+    // Compute waits for all collectives but so many of the newest; none: for nothing.
+    std::optional<uint32_t> joins_to;
     uint32_t loop = 0;  // kEnterBody: in loops_.
   };
   struct Loop {

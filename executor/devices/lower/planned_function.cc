@@ -4,9 +4,10 @@
 
 namespace gangway {
 
-PlannedFunction::PlannedFunction(LocalFunction local, Bodies bodies)
+PlannedFunction::PlannedFunction(LocalFunction local)
     : local_(std::move(local)),
-      steps_(*local_.function, bodies),
+      steps_(*local_.function),
+      collectives_(steps_),
       masked_(masked_values(*local_.function)) {
   for (uint32_t p = 0; p < steps_.parts(); ++p) {
     const Function& function = steps_.function(p);
@@ -25,8 +26,7 @@ CompiledFunction::StepText PlannedFunction::describe_step(uint32_t step) const {
 
 // The scratchpad of a node that runs a body depends on the body's plan, so bodies come first; their
 // bases come behind the function's.
-void PlannedFunction::plan(const ScratchBytes& scratch_bytes, Collectives collectives,
-                           int64_t alignment) {
+void PlannedFunction::plan(const ScratchBytes& scratch_bytes, Streams streams, int64_t alignment) {
   alignment_ = alignment;
   bases_ = static_cast<uint32_t>(function().parameters.size() + function().results.size()) + 1;
   for (Part& part : parts_) {
@@ -36,21 +36,38 @@ void PlannedFunction::plan(const ScratchBytes& scratch_bytes, Collectives collec
     const auto scratch = [&](const Function& of, NodeId id) {
       return scratch_of(of.nodes[id], scratch_bytes(of, id));
     };
-    part.places = Places(*part.function, plan_memory(is_main ? local_ : body, scratch, collectives),
+    const LocalFunction& planned = is_main ? local_ : body;
+    part.places = Places(*part.function, plan_memory(planned, scratch, Collectives::kBeside),
                          is_main ? 0 : bases_);
     if (!is_main) bases_ = part.places.end_base();
+    find_collectives(part);
+    const auto stream_of = [&](NodeId id) {
+      return streams == Streams::kOne ? uint32_t{0} : part.met.at(id).collective;
+    };
+    part.joins = plan_joins(planned, part.places.plan(), scratch, stream_of);
   }
 }
 
-PlannedFunction::PlannedStep PlannedFunction::step_of(uint32_t part, NodeId id) {
-  Part& of = parts_[part];
+void PlannedFunction::find_collectives(Part& part) {
+  const Function& of = *part.function;
+  for (NodeId id = 0; id < of.nodes.size(); ++id) {
+    if (!row(of.nodes[id].op).meets) continue;
+    const MetNode node(NodeView{of, id});
+    const uint32_t need =
+        add_need(of.nodes[id].attrs.text("axes"), node.bytes(), node.kind(), where(of, id));
+    part.met.emplace(id, Part::Met{node, need});
+  }
+}
+
+PlannedFunction::PlannedStep PlannedFunction::step_of(uint32_t part, NodeId id) const {
+  const Part& of = parts_[part];
   const Node& node = of.function->nodes[id];
   PlannedStep step{.part = &of, .node = id, .ahead = steps_.is_ahead(part, id)};
   if (row(node.op).meets) {
     step.kind = StepKind::kCollective;
-    step.met = &of.met.try_emplace(id, NodeView{*of.function, id}).first->second;
-    step.collective = add_need(node.attrs.text("axes"), step.met->bytes(), step.met->kind(),
-                               where(*of.function, id));
+    const Part::Met& met = of.met.at(id);
+    step.met = &met.node;
+    step.collective = met.collective;
   } else if (node.op == Op::timed) {
     step.kind = StepKind::kTimed;
     step.duration_ns = node.attrs.integer("microseconds") * 1000;
@@ -69,35 +86,15 @@ BodyLoop PlannedFunction::loop_of(uint32_t part, NodeId id) const {
   return {id, of, parts_[part].places, parts_[steps_.body_of(of.nodes[id])].places, alignment_};
 }
 
-void PlannedFunction::begin_collective(const PlannedStep& step, CallFrame& frame) {
-  const CollectiveCall call =
-      step.met->at(frame.bucket, [&](ValueId value) { return address(frame, *step.part, value); });
-  frame.collectives[step.collective]->begin(call, frame.poisoned);
-  frame.begun = true;
-  frame.resume_at_ns = 0;
-}
-
-// Where scans are one step, a section that begins inside one begins behind it.
 std::vector<uint32_t> PlannedFunction::section_steps() const {
   std::vector<uint32_t> steps;
   steps.reserve(local_.sections.size());
   for (const LocalFunction::Section& section : local_.sections) steps.push_back(section.begin);
-  if (steps_.bodies() == Bodies::kCounted) return steps;
-  const StepMap counted(function());
-  for (uint32_t& step : steps) {
-    const NodeId node = counted.path(step)[0].node;
-    step = counted.first_step(node) == step ? node : node + 1;
-  }
   return steps;
 }
 
 bool PlannedFunction::has_collective(uint32_t begin, uint32_t end) const {
-  return begin < end && steps_.next_collective(begin) < end;
-}
-
-Hold PlannedFunction::hold_of(const Collective& collective, const Turn& turn) {
-  const bool holds = turn.device.collectives_hold() && collective.all_here_began();
-  return holds ? Hold::kOthers : Hold::kNothing;
+  return begin < end && collectives_.next(begin) < end;
 }
 
 Progress PlannedFunction::wait_to_resume(CallFrame& frame, Turn& turn) {

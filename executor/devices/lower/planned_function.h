@@ -4,8 +4,10 @@
 //
 // A function and the bodies of its scans and calls are its *parts*. Each part is lowered and has
 // its memory planned once, however often it is run: a body has bases of its own, which a BodyLoop
-// points to the tensors of an iteration. A device that has kernels for whole scans (Bodies::kOne)
-// has the function as its one part.
+// points to the tensors of an iteration.
+//
+// Collectives run beside the steps behind them, up to where the join plan of their part waits for
+// them (ir/transforms/memory/join_plan.h).
 //
 // A device's own function says what scratch its kernels need, and plans memory, once; bases of a
 // call are then its parameters, its results and one arena, and behind them those of the bodies,
@@ -24,6 +26,7 @@
 #include "executor/devices/lower/met_node.h"
 #include "executor/devices/lower/places.h"
 #include "ir/plan/step_map.h"
+#include "ir/transforms/memory/join_plan.h"
 #include "ir/transforms/memory/plan_memory.h"
 
 namespace gangway {
@@ -38,16 +41,21 @@ class PlannedFunction : public CompiledFunction {
   StepText describe_step(uint32_t step) const override;
 
  protected:
-  using Bodies = StepMap::Bodies;
-
   // The function, or a body. StepMap has the parts in the same order: each behind those that its
   // own nodes run, the function last.
   struct Part {
     const Function* function = nullptr;
     const std::vector<bool>* masked = nullptr;  // By ValueId.
     Places places;
-    std::map<NodeId, const MetNode> met;
+    struct Met {
+      MetNode node;
+      uint32_t collective = 0;  // Index into collective_needs().
+    };
+    std::map<NodeId, const Met> met;
+    JoinPlan joins;
   };
+  // Which collectives end in their order: all of a device, or those of a group of devices.
+  enum class Streams : uint8_t { kOne, kByGroup };
   // kEnterBody and kEndOfBody are no steps: they are the begin and the end of a loop.
   enum class StepKind : uint8_t { kKernel, kTimed, kCollective, kEnterBody, kEndOfBody };
   struct PlannedStep {
@@ -63,12 +71,13 @@ class PlannedFunction : public CompiledFunction {
     const Node& in_graph() const { return part->function->nodes[node]; }
   };
 
-  explicit PlannedFunction(LocalFunction local, Bodies bodies);
-  // Places everything. `scratch_bytes`: of nodes that are steps; `alignment`: that the device wants
-  // of its tensors, rows of stacked ones too.
-  void plan(const ScratchBytes& scratch_bytes, Collectives collectives, int64_t alignment = 1);
-  // Of a node that is a step. Once for each.
-  PlannedStep step_of(uint32_t part, NodeId id);
+  explicit PlannedFunction(LocalFunction local);
+  // Places everything, and says where collectives, which run beside the steps behind them, are
+  // waited for. `scratch_bytes`: of nodes that are steps; `alignment`: that the device wants of its
+  // tensors, rows of stacked ones too.
+  void plan(const ScratchBytes& scratch_bytes, Streams streams, int64_t alignment = 1);
+  // Of a node that is a step.
+  PlannedStep step_of(uint32_t part, NodeId id) const;
   // Of a node that runs a body; once memory is planned.
   BodyLoop loop_of(uint32_t part, NodeId id) const;
   // Of any node; `scratch_bytes` as plan() was given.
@@ -88,10 +97,11 @@ class PlannedFunction : public CompiledFunction {
     return frame.bases[place.base] + place.offset;
   }
 
-  // The frame's step begins: its tensors are handed to its collective.
-  static void begin_collective(const PlannedStep& step, CallFrame& frame);
-  // Of a collective that waits.
-  static Hold hold_of(const Collective& collective, const Turn& turn);
+  // The call of a collective on the tensors of the frame as they lie now.
+  static CollectiveCall call_of(const PlannedStep& step, const CallFrame& frame,
+                                std::vector<CollectiveTensor>& tensors) {
+    return step.met->at(tensors, [&](ValueId value) { return address(frame, *step.part, value); });
+  }
   // The frame's step ends when the device's clock has come to frame.resume_at_ns.
   static Progress wait_to_resume(CallFrame& frame, Turn& turn);
 
@@ -114,8 +124,11 @@ class PlannedFunction : public CompiledFunction {
   }
 
  private:
+  void find_collectives(Part& part);
+
   const LocalFunction local_;
   const StepMap steps_;
+  const StepMarks collectives_;
   const MaskedValues masked_;
   std::vector<Part> parts_;
   uint32_t bases_ = 0;

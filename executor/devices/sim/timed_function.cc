@@ -5,8 +5,8 @@
 namespace gangway {
 
 TimedFunction::TimedFunction(const LocalFunction& local, StepTimer& timer)
-    : PlannedFunction(local, Bodies::kCounted), timer_(timer) {
-  plan([](const Function&, NodeId) { return 0; }, Collectives::kInOrder);
+    : PlannedFunction(local), timer_(timer) {
+  plan([](const Function&, NodeId) { return 0; }, Streams::kByGroup);
   planned_.resize(steps().parts());
   for (uint32_t p = 0; p < steps().parts(); ++p) {
     const Function& of = steps().function(p);
@@ -21,29 +21,84 @@ TimedFunction::TimedFunction(const LocalFunction& local, StepTimer& timer)
     return node.op == Op::timed ? node.attrs.integer("microseconds") * 1000
                                 : timer.kernel_ns(of, id);
   });
+  const StepMarks collectives(steps());  // Of bodies: whether they have any.
+  events_.emplace(steps(), [&](uint32_t p, NodeId id) {
+    const Function& of = steps().function(p);
+    if (row(of.nodes[id].op).meets || !part(p).joins.before[id].empty()) return true;
+    // What an iteration has begun is waited for before the next one, and behind the last.
+    if (id == 0) return p + 1 < steps().parts() && collectives.any(p);
+    const uint32_t body = steps().body_of(of.nodes[id - 1]);
+    return body != kNone && collectives.any(body);
+  });
 }
 
 Progress TimedFunction::advance(CallFrame& frame, Turn& turn) const {
+  CollectivesBeside beside(*this, frame, turn, &timer_);
+  if (frame.step == 0 && !frame.begun) beside.drop();
+  beside.poll();
   while (frame.step < frame.end) {
-    const uint32_t collective = steps().next_collective(frame.step);
-    if (collective == frame.step) {
-      if (planned_step(collective).ahead && steps().is_passed_over(collective)) {
-        ++frame.step;
-        continue;
-      }
-      if (advance_collective(frame, turn) == Progress::kPending) return Progress::kPending;
+    if (!frame.begun && !beside.none() && join_at(frame.step, beside) == Progress::kPending)
+      return Progress::kPending;
+    const PlannedStep& step = planned_step(frame.step);
+    if (step.ahead && step.kind == StepKind::kCollective && steps().is_passed_over(frame.step)) {
       ++frame.step;
       continue;
     }
-    const uint32_t end = std::min(frame.end, collective);
+    if (step.kind == StepKind::kCollective) {
+      // Without tensors: its members only meet, with their flags.
+      CollectiveQueue::Item& item = beside.begin(step.collective);
+      item.call.kind = step.met->kind();
+      item.bytes = step.met->bytes();
+      beside.poll();
+      ++frame.step;
+      continue;
+    }
+    const uint32_t end = std::min(frame.end, events_->next(frame.step + 1));
     if (!frame.begun) begin_kernels(frame, turn, end);
     if (wait_to_resume(frame, turn) == Progress::kPending) return Progress::kPending;
     frame.step = end;
   }
-  return Progress::kDone;
+  const bool ends = frame.end == commit_step() || frame.end == step_count();
+  return ends && !beside.none() ? join(frame, turn) : Progress::kDone;
+}
+
+Progress TimedFunction::join(CallFrame& frame, Turn& turn) const {
+  CollectivesBeside beside(*this, frame, turn, &timer_);
+  beside.poll();
+  return beside.join_all();
+}
+
+// What is waited for before the step.
+Progress TimedFunction::join_at(uint32_t step, CollectivesBeside& beside) const {
+  if (!steps().is_flat()) return beside.join(joins_at(step));
+  return beside.join(main().joins.before[step]);
+}
+
+// Of the bodies of which an iteration has ended just before the step, and of the nodes that begin
+// with it.
+std::vector<Join> TimedFunction::joins_at(uint32_t step) const {
+  std::vector<Join> joins;
+  const auto add = [&joins](const std::vector<Join>& more) {
+    joins.insert(joins.end(), more.begin(), more.end());
+  };
+  const std::vector<StepMap::Level> now = steps().path(step);
+  size_t begun = 0;  // The first level whose node begins.
+  if (step > 0) {
+    const std::vector<StepMap::Level> before = steps().path(step - 1);
+    size_t same = 0;
+    while (now[same] == before[same]) ++same;
+    for (size_t level = same + 1; level < before.size(); ++level)
+      add(part(before[level].part).joins.behind);
+    const bool next_iteration = now[same].node == before[same].node;
+    begun = next_iteration ? same + 1 : same;
+  }
+  for (size_t level = begun; level < now.size(); ++level)
+    add(part(now[level].part).joins.before[now[level].node]);
+  return joins;
 }
 
 const PlannedFunction::PlannedStep& TimedFunction::planned_step(uint32_t step) const {
+  if (steps().is_flat()) return planned_.back()[step];
   const StepMap::Leaf leaf = steps().leaf(step);
   return planned_[leaf.part][leaf.node];
 }
@@ -55,31 +110,6 @@ void TimedFunction::begin_kernels(CallFrame& frame, Turn& turn, uint32_t end) co
   frame.begun = true;
   frame.resume_at_ns = turn.now_ns;
   if (!frame.poisoned && cost_ns > 0) frame.resume_at_ns += timer_.begin_step(frame, turn, cost_ns);
-}
-
-// The bucket is empty: its members only meet, with their flags.
-Progress TimedFunction::advance_collective(CallFrame& frame, Turn& turn) const {
-  const PlannedStep& step = planned_step(frame.step);
-  Collective& collective = *frame.collectives[step.collective];
-  if (!frame.begun) {
-    collective.begin_exchange(0, frame.poisoned);
-    frame.begun = true;
-    frame.resume_at_ns = 0;
-  }
-  if (frame.resume_at_ns == 0) {
-    if (collective.advance() == Progress::kPending) {
-      frame.holds = hold_of(collective, turn);
-      return Progress::kPending;
-    }
-    if (collective.poisoned()) frame.poisoned = frame.peer_poisoned = true;
-    const int64_t cost_ns =
-        timer_.collective_ns(step.met->kind(), static_cast<double>(step.met->bytes()),
-                             collective.peers()) /
-        collective.ranks_here();
-    turn.now_ns = turn.device.now_ns();
-    frame.resume_at_ns = turn.now_ns + timer_.begin_collective(frame, turn, cost_ns);
-  }
-  return wait_to_resume(frame, turn);
 }
 
 }  // namespace gangway

@@ -1,8 +1,9 @@
 // TimedFunction: a local function of which only the time passes: its kernels take what the op table
 // and the rates say, its collectives wait for all their members, and no tensor is touched.
 //
-// Kernels between two collectives are one wait, so that a step of a large model on a thousand
-// devices is a few thousand events. Iterations are not gone through: what they cost is known.
+// Kernels between two collectives, or up to where one is waited for, are one wait, so that a step
+// of a large model on a thousand devices is a few thousand events. Iterations are not gone through:
+// what they cost is known.
 //
 // Threads: immutable; advance() on the device's (the reactor's).
 // Errors: none beyond those of planning.
@@ -12,6 +13,7 @@
 #include <optional>
 #include <vector>
 
+#include "executor/devices/cpu/collectives_beside.h"
 #include "executor/devices/cpu/step_timer.h"
 #include "executor/devices/lower/planned_function.h"
 
@@ -23,15 +25,18 @@ class TimedFunction final : public PlannedFunction {
   TimedFunction(const LocalFunction& local, StepTimer& timer);
 
   Progress advance(CallFrame& frame, Turn& turn) const override;
+  Progress join(CallFrame& frame, Turn& turn) const override;
 
  private:
   const PlannedStep& planned_step(uint32_t step) const;
+  Progress join_at(uint32_t step, CollectivesBeside& beside) const;
+  std::vector<Join> joins_at(uint32_t step) const;
   void begin_kernels(CallFrame& frame, Turn& turn, uint32_t end) const;
-  Progress advance_collective(CallFrame& frame, Turn& turn) const;
 
   StepTimer& timer_;
   std::vector<std::vector<PlannedStep>> planned_;  // By part, then by node.
   std::optional<StepSums> costs_ns_;               // Of the kernels.
+  std::optional<StepMarks> events_;                // Collectives, and where they are waited for.
 };
 
 }  // namespace gangway

@@ -99,18 +99,20 @@ class Planner {
     }
   }
 
-  // Walks back from the end with the first node that ends the wait for a collective.
+  // Walks back from the end, with the first nodes that read, and the collectives behind.
   void keep_operands(std::vector<NodeId>& last) const {
-    auto until = static_cast<NodeId>(function_.nodes.size()) - 1;
-    std::vector<NodeId> first_use(function_.types.size(), until);
-    for (NodeId id = until + 1; id-- > 0;) {
+    const auto end = static_cast<NodeId>(function_.nodes.size());
+    std::vector<NodeId> first_use(function_.types.size(), end - 1);
+    std::vector<NodeId> behind;  // The last first.
+    for (NodeId id = end; id-- > 0;) {
       const Node& node = function_.nodes[id];
       if (row(node.op).meets) {
-        NodeId kept = until;
+        NodeId kept =
+            behind.size() < kKeptCollectives ? end - 1 : behind[behind.size() - kKeptCollectives];
         for (uint32_t r = 0; r < node.results; ++r)
           kept = std::min(kept, first_use[node.first_result + r]);
         for (ValueId input : node.inputs) last[root_[input]] = std::max(last[root_[input]], kept);
-        until = id;
+        behind.push_back(id);
       }
       for (ValueId input : node.inputs) first_use[input] = id;
     }

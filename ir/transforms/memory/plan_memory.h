@@ -36,9 +36,10 @@ struct MemoryPlan {
 // Bytes of scratchpad a node's kernel needs.
 using ScratchBytes = std::function<int64_t(const Function&, NodeId)>;
 
-// On a device whose collectives run beside later nodes, the operands of one are kept until the next
-// begins or its result is read: if their bytes were reused at once, the next node would have to
-// wait for the collective.
+// On a device whose collectives run beside later nodes, the operands of one are kept until its
+// result is read, or kKeptCollectives more have begun: if their bytes were reused at once, the next
+// node would have to wait for the collective.
+inline constexpr size_t kKeptCollectives = 4;
 enum class Collectives : uint8_t { kInOrder, kBeside };
 
 MemoryPlan plan_memory(const LocalFunction& local, const ScratchBytes& scratch_bytes,

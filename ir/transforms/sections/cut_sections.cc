@@ -12,6 +12,7 @@ class SectionCutter {
  public:
   SectionCutter(const Function& local, const DeviceRates& rates, int64_t limit_ns)
       : steps_(local),
+        collectives_(steps_),
         costs_(steps_,
                [&rates](const Function& function, NodeId id) {
                  return std::min(modelled_ns(rates, function, id), kSectionNsMax);
@@ -41,7 +42,7 @@ class SectionCutter {
       (cost_ns(begin, middle) <= limit_ns_ ? fits : beyond) = middle;
     }
     if (fits == end) return end;
-    const uint32_t met = steps_.previous_collective(fits);
+    const uint32_t met = collectives_.previous(fits);
     const bool late = met != kNone && met >= begin && cost_ns(begin, met + 1) >= limit_ns_ / 4;
     return late ? met + 1 : fits;
   }
@@ -51,6 +52,7 @@ class SectionCutter {
   }
 
   const StepMap steps_;
+  const StepMarks collectives_;
   const StepSums costs_;
   const int64_t limit_ns_;
   std::vector<LocalFunction::Section> sections_;

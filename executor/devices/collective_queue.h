@@ -1,0 +1,65 @@
+// CollectiveQueue: the collectives that one call has begun in one group of devices, and that run
+// beside the steps behind them. They end in their order; at most one of them is with the group
+// (Collective), the others wait for it.
+//
+// Threads: the device's. Ownership: keeps the lists of tensors; what they point to is the call's.
+// Cost: keeps its capacity, so that a run allocates nothing.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "executor/collectives/collective_call.h"
+
+namespace gangway {
+
+class CollectiveQueue {
+ public:
+  struct Item {
+    CollectiveCall call;  // Of `tensors`.
+    std::vector<CollectiveTensor> tensors;
+    uint32_t step = 0;
+    bool begun = false;   // It is with the group.
+    bool met = false;     // All members have come, and it is done but for modelled time.
+    int64_t bytes = 0;    // What it moves at most.
+    int64_t end_ns = 0;   // Of a modelled device: when it is done; 0: it is.
+    bool waited = false;  // The device has told its timer that it waits for it.
+  };
+
+  size_t size() const { return size_; }
+  // The oldest is number 0.
+  Item& at(size_t index) { return items_[(first_ + index) % items_.size()]; }
+  const Item& at(size_t index) const { return items_[(first_ + index) % items_.size()]; }
+
+  // The newest; the caller fills it in.
+  Item& push() {
+    if (size_ == items_.size()) grow();
+    ++size_;
+    Item& item = at(size_ - 1);
+    item.begun = item.met = item.waited = false;
+    item.end_ns = 0;
+    return item;
+  }
+  void pop() {
+    first_ = (first_ + 1) % items_.size();
+    --size_;
+  }
+  void clear() { size_ = 0; }
+
+ private:
+  void grow() {
+    std::vector<Item> larger;
+    larger.reserve(2 * items_.size() + 1);
+    for (size_t i = 0; i < size_; ++i) larger.push_back(std::move(at(i)));
+    larger.resize(larger.capacity());
+    items_ = std::move(larger);
+    first_ = 0;
+  }
+
+  std::vector<Item> items_;
+  size_t first_ = 0, size_ = 0;
+};
+
+}  // namespace gangway

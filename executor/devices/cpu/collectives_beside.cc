@@ -1,0 +1,107 @@
+#include "executor/devices/cpu/collectives_beside.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace gangway {
+
+CollectiveQueue::Item& CollectivesBeside::begin(uint32_t stream) {
+  if (frame_.beside.size() < frame_.collectives.size())
+    frame_.beside.resize(frame_.collectives.size());
+  ++frame_.beside_count;
+  CollectiveQueue::Item& item = frame_.beside[stream].push();
+  item.step = frame_.step;
+  item.tensors.clear();
+  return item;
+}
+
+void CollectivesBeside::poll() {
+  if (none()) return;
+  if (timer_ != nullptr) turn_.now_ns = turn_.device.now_ns();
+  for (uint32_t stream = 0; stream < frame_.beside.size(); ++stream) {
+    if (frame_.beside[stream].size() > 0) poll(stream, turn_.now_ns);
+  }
+}
+
+void CollectivesBeside::poll(uint32_t stream, int64_t now_ns) {
+  CollectiveQueue& queue = frame_.beside[stream];
+  Collective& collective = *frame_.collectives[stream];
+  for (size_t i = 0; i < queue.size(); ++i) {
+    CollectiveQueue::Item& item = queue.at(i);
+    if (item.met) continue;
+    if (!item.begun && item.tensors.empty()) {
+      collective.begin_exchange(0, frame_.poisoned);
+    } else if (!item.begun) {
+      collective.begin(item.call, frame_.poisoned);
+    }
+    item.begun = true;
+    if (collective.advance() == Progress::kPending) break;
+    meet(stream, item, now_ns);
+  }
+  while (queue.size() > 0 && queue.at(0).met && queue.at(0).end_ns <= now_ns) {
+    queue.pop();
+    --frame_.beside_count;
+  }
+}
+
+void CollectivesBeside::meet(uint32_t stream, CollectiveQueue::Item& item, int64_t now_ns) {
+  const Collective& collective = *frame_.collectives[stream];
+  item.met = true;
+  if (const auto failure = collective.failure(); failure != nullptr) {
+    auto error = std::make_shared<Error>(*failure);
+    error->add_where({.at = function_.describe_step(item.step).at});
+    frame_.error = std::move(error);
+    frame_.poisoned = true;
+  }
+  if (collective.poisoned()) frame_.poisoned = frame_.peer_poisoned = true;
+  if (timer_ == nullptr) return;
+  const int64_t cost_ns =
+      timer_->collective_ns(item.call.kind, static_cast<double>(item.bytes), collective.peers()) /
+      collective.ranks_here();
+  item.end_ns = frame_.links_free_ns = std::max(now_ns, frame_.links_free_ns) + cost_ns;
+}
+
+void CollectivesBeside::drop() {
+  if (none()) return;
+  for (CollectiveQueue& queue : frame_.beside) queue.clear();
+  frame_.beside_count = 0;
+  frame_.awaited = 0;
+}
+
+Progress CollectivesBeside::join(std::span<const Join> joins) {
+  for (const Join& join : joins) {
+    if (join.stream >= frame_.beside.size()) continue;
+    CollectiveQueue& queue = frame_.beside[join.stream];
+    if (queue.size() <= join.beside) continue;
+    return wait_for(join.stream, queue.at(queue.size() - join.beside - 1));
+  }
+  frame_.awaited = 0;
+  frame_.holds = Hold::kNothing;
+  return Progress::kDone;
+}
+
+Progress CollectivesBeside::join_all() {
+  for (uint32_t stream = 0; stream < frame_.beside.size(); ++stream) {
+    const Join all{.stream = stream};
+    if (join({&all, 1}) == Progress::kPending) return Progress::kPending;
+  }
+  return Progress::kDone;
+}
+
+Progress CollectivesBeside::wait_for(uint32_t stream, CollectiveQueue::Item& item) {
+  frame_.awaited = item.step + 1;
+  turn_.timed_until_ns = 0;
+  if (item.met) {
+    if (!item.waited) timer_->begin_collective(frame_, turn_, item.end_ns - turn_.now_ns);
+    item.waited = true;
+    frame_.holds = Hold::kAll;
+    turn_.wake_by(item.end_ns);
+    return Progress::kPending;
+  }
+  const Collective& collective = *frame_.collectives[stream];
+  const bool holds = turn_.device.collectives_hold() && collective.all_here_began();
+  frame_.holds = holds ? Hold::kOthers : Hold::kNothing;
+  return Progress::kPending;
+}
+
+}  // namespace gangway

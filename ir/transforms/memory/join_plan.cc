@@ -1,0 +1,108 @@
+#include "ir/transforms/memory/join_plan.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace gangway {
+namespace {
+
+bool overlap(const Touch& a, const Touch& b) {
+  return a.at.kind == b.at.kind && a.at.index == b.at.index &&
+         a.at.offset < b.at.offset + b.bytes && b.at.offset < a.at.offset + a.bytes;
+}
+
+bool conflict(const std::vector<Touch>& all, const std::vector<Touch>& others) {
+  return std::any_of(all.begin(), all.end(), [&](const Touch& a) {
+    return std::any_of(others.begin(), others.end(),
+                       [&](const Touch& b) { return (a.writes || b.writes) && overlap(a, b); });
+  });
+}
+
+class Joiner {
+ public:
+  // Waits in `joins` until this collective, and with it the older ones of its stream, are done.
+  void join(std::vector<Join>& joins, size_t index) {
+    const uint32_t stream = beside_[index].stream;
+    uint32_t newer = 0;
+    for (size_t i = beside_.size(); i-- > 0;) {
+      if (beside_[i].stream != stream) continue;
+      if (i > index) {
+        ++newer;
+      } else {
+        beside_.erase(beside_.begin() + static_cast<std::ptrdiff_t>(i));
+      }
+    }
+    std::erase_if(joins, [&](const Join& other) { return other.stream == stream; });
+    joins.push_back({stream, newer});
+  }
+  void join_all(std::vector<Join>& joins) {
+    while (!beside_.empty()) join(joins, beside_.size() - 1);
+  }
+
+  // What the node conflicts with. `stream`: of a collective; kNone: it is none.
+  void join_conflicts(std::vector<Join>& joins, const std::vector<Touch>& now, uint32_t stream) {
+    for (size_t i = beside_.size(); i-- > 0;) {
+      if (i >= beside_.size() || beside_[i].stream == stream) continue;
+      if (conflict(now, beside_[i].touched)) join(joins, i);
+    }
+  }
+
+  void begin(std::vector<Join>& joins, uint32_t stream, std::vector<Touch> now) {
+    if (beside_.size() == kBesideMax) join(joins, 0);
+    beside_.push_back({stream, std::move(now)});
+  }
+
+ private:
+  struct Beside {
+    uint32_t stream;
+    std::vector<Touch> touched;
+  };
+  std::vector<Beside> beside_;  // Under way, oldest first.
+};
+
+}  // namespace
+
+std::vector<Touch> touched(const LocalFunction& local, const MemoryPlan& memory,
+                           const ScratchBytes& scratch_bytes, NodeId id) {
+  const Function& function = *local.function;
+  const Node& node = function.nodes[id];
+  std::vector<Touch> all;
+  // One that shares its operand's bytes moves nothing.
+  if ((node.op == Op::reshape || node.op == Op::barrier) &&
+      memory.slots[node.first_result] == memory.slots[node.inputs[0]])
+    return all;
+  for (ValueId input : node.inputs)
+    all.push_back({memory.slots[input], function.types[input].bytes(), false});
+  for (uint32_t r = 0; r < node.results; ++r) {
+    const ValueId result = node.first_result + r;
+    all.push_back({memory.slots[result], function.types[result].bytes(), true});
+  }
+  if (memory.scratch_offset[id] >= 0) {
+    all.push_back({{MemorySlot::Kind::kArena, 0, memory.scratch_offset[id]},
+                   scratch_bytes(function, id),
+                   true});
+  }
+  return all;
+}
+
+JoinPlan plan_joins(const LocalFunction& local, const MemoryPlan& memory,
+                    const ScratchBytes& scratch_bytes,
+                    const std::function<uint32_t(NodeId)>& stream_of) {
+  const Function& function = *local.function;
+  JoinPlan plan;
+  plan.before.resize(function.nodes.size());
+  Joiner joiner;
+  for (NodeId id = 0; id < function.nodes.size(); ++id) {
+    std::vector<Join>& joins = plan.before[id];
+    if (id == local.commit_begin) joiner.join_all(joins);
+    std::vector<Touch> now = touched(local, memory, scratch_bytes, id);
+    const bool meets = row(function.nodes[id].op).meets;
+    const uint32_t stream = !meets ? kNone : stream_of ? stream_of(id) : 0;
+    joiner.join_conflicts(joins, now, stream);
+    if (meets) joiner.begin(joins, stream, std::move(now));
+  }
+  joiner.join_all(plan.behind);
+  return plan;
+}
+
+}  // namespace gangway

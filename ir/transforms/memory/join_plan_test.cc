@@ -1,0 +1,167 @@
+#include "ir/transforms/memory/join_plan.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <map>
+#include <string>
+
+#include "ir/build/builder.h"
+#include "ir/build/ops.h"
+#include "runtime/base/rng.h"
+
+namespace gangway {
+namespace {
+
+uint64_t seed_from_environment() {
+  const char* text = std::getenv("GW_TEST_SEED");
+  return text != nullptr ? std::strtoull(text, nullptr, 10) : 20261121;
+}
+
+Value all_reduce(Value x, const std::string& axes = "data") {
+  return x.builder().emit1(Op::all_reduce, {x}, {{"axes", axes}, {"reduction", "sum"}}, Loc{});
+}
+
+enum class Streams { kOne, kByAxes };
+
+// A function of its own memory, with scratch for every third node.
+struct Planned {
+  explicit Planned(Function function, Collectives collectives = Collectives::kBeside,
+                   NodeId commit_begin = kNone, Streams how = Streams::kOne)
+      : streams(how) {
+    function.local = true;
+    const auto nodes = static_cast<NodeId>(function.nodes.size());
+    local = {.function = std::make_shared<const Function>(std::move(function)),
+             .commit_begin = std::min(commit_begin, nodes)};
+    for (NodeId id = 0; id < nodes; ++id) scratch.push_back(id % 3 == 0 && !reduces(id) ? 64 : 0);
+    memory = plan_memory(local, scratch_bytes(), collectives);
+    const JoinPlan plan =
+        plan_joins(local, memory, scratch_bytes(), [this](NodeId id) { return stream_of(id); });
+    joins = plan.before;
+    behind = plan.behind;
+  }
+  ScratchBytes scratch_bytes() const {
+    return [this](const Function&, NodeId id) { return scratch[id]; };
+  }
+  uint32_t stream_of(NodeId id) const {
+    const bool other = local.function->nodes[id].attrs.text("axes") != "data";
+    return streams == Streams::kByAxes && other ? 1 : 0;
+  }
+  bool reduces(NodeId id) const { return local.function->nodes[id].op == Op::all_reduce; }
+
+  LocalFunction local;
+  std::vector<int64_t> scratch;
+  MemoryPlan memory;
+  std::vector<std::vector<Join>> joins;
+  std::vector<Join> behind;
+  Streams streams;
+};
+
+bool clash(const Planned& p, NodeId a, NodeId b) {
+  for (const Touch& x : touched(p.local, p.memory, p.scratch_bytes(), a)) {
+    for (const Touch& y : touched(p.local, p.memory, p.scratch_bytes(), b)) {
+      if (x.at.kind != y.at.kind || x.at.index != y.at.index || (!x.writes && !y.writes)) continue;
+      for (int64_t i = x.at.offset; i < x.at.offset + x.bytes; ++i) {
+        if (i >= y.at.offset && i < y.at.offset + y.bytes) return true;
+      }
+    }
+  }
+  return false;
+}
+
+// Every all-reduce is done before what clashes with it, and some clash, or the commit point, is why
+// a step waits. Those of one stream are done in their order.
+void expect_right(const Planned& p) {
+  std::map<uint32_t, std::vector<NodeId>> under_way;  // By stream.
+  for (NodeId id = 0; id < p.joins.size(); ++id) {
+    for (const Join& join : p.joins[id]) {
+      std::vector<NodeId>& stream = under_way[join.stream];
+      ASSERT_LT(join.beside, stream.size()) << id;
+      const NodeId newest = stream[stream.size() - join.beside - 1];
+      EXPECT_TRUE(id == p.local.commit_begin || clash(p, id, newest)) << id;
+      stream.erase(stream.begin(), stream.end() - join.beside);
+    }
+    const uint32_t own = p.reduces(id) ? p.stream_of(id) : kNone;
+    for (const auto& [stream, nodes] : under_way) {
+      if (stream == own) continue;
+      for (NodeId other : nodes) EXPECT_FALSE(clash(p, id, other)) << id << ", " << other;
+    }
+    if (p.reduces(id)) under_way[own].push_back(id);
+  }
+  for (const Join& join : p.behind) {
+    EXPECT_EQ(join.beside, 0u);
+    under_way.erase(join.stream);
+  }
+  for (const auto& [stream, nodes] : under_way) EXPECT_TRUE(nodes.empty()) << stream;
+}
+
+Function random_function(Rng& rng) {
+  Builder b("random");
+  std::vector<Value> values{b.parameter("x", f32({6}))};
+  for (int i = 0; i < 40; ++i) {
+    Value a = values[rng.below(values.size())], c = values[rng.below(values.size())];
+    switch (rng.below(4)) {
+      case 0: values.push_back(reshape(reshape(a, {2, 3}), {6})); break;
+      case 1: values.push_back(all_reduce(a, rng.chance(0.5) ? "data" : "model")); break;
+      case 2: values.push_back(exp(a)); break;
+      default: values.push_back(a + c); break;
+    }
+  }
+  b.result("y", values.back() + values[values.size() / 2]);
+  return b.build();
+}
+
+TEST(JoinPlan, WhatTouchesTheBytesOfAnAllReduceWaitsForItAndNothingElseDoes) {
+  const uint64_t seed = seed_from_environment();
+  SCOPED_TRACE("GW_TEST_SEED=" + std::to_string(seed));
+  Rng rng(seed);
+  size_t waits = 0, goes_on = 0;
+  for (int round = 0; round < 100; ++round) {
+    const Planned p(
+        random_function(rng), round % 2 == 0 ? Collectives::kBeside : Collectives::kInOrder,
+        static_cast<NodeId>(20 + rng.below(40)), round % 3 == 0 ? Streams::kOne : Streams::kByAxes);
+    expect_right(p);
+    for (const std::vector<Join>& joins : p.joins) {
+      waits += joins.size();
+      for (const Join& join : joins) goes_on += join.beside > 0 ? 1 : 0;
+    }
+  }
+  EXPECT_GT(waits, 100u);
+  EXPECT_GT(goes_on, 10u) << "no all-reduce went on beside a step that waited for another";
+}
+
+TEST(JoinPlan, StepsThatDoNotNeedAnAllReduceGoOnBesideIt) {
+  Builder b("f");
+  Value x = b.parameter("x", f32({4}));
+  Value sum = all_reduce(exp(x));
+  Value other = tanh(tanh(x));
+  b.result("y", sum + other);
+  const Planned p(b.build());
+  const std::vector<Node>& nodes = p.local.function->nodes;
+  for (NodeId id = 0; id < nodes.size(); ++id)
+    EXPECT_EQ(!p.joins[id].empty(), nodes[id].op == Op::add) << id;
+}
+
+TEST(JoinPlan, AStepWaitsForTheStreamThatItNeedsAlone) {
+  Builder b("f");
+  Value x = b.parameter("x", f32({4}));
+  Value a = all_reduce(exp(x)), c = all_reduce(tanh(x), "model");
+  b.result("y", -c);
+  b.result("z", -a);
+  const Planned p(b.build(), Collectives::kBeside, kNone, Streams::kByAxes);
+  EXPECT_EQ(p.joins[4], (std::vector<Join>{{.stream = 1}}));
+  EXPECT_EQ(p.joins[5], (std::vector<Join>{{.stream = 0}}));
+}
+
+TEST(JoinPlan, WhatABodyHasBegunIsWaitedForBehindIt) {
+  Builder b("f");
+  Value x = b.parameter("x", f32({4}));
+  b.result("y", all_reduce(exp(x)));
+  b.result("z", all_reduce(tanh(x), "model"));
+  const Planned p(b.build(), Collectives::kBeside, kNone, Streams::kByAxes);
+  for (const std::vector<Join>& joins : p.joins) EXPECT_TRUE(joins.empty());
+  EXPECT_EQ(p.behind, (std::vector<Join>{{.stream = 1}, {.stream = 0}}));
+}
+
+}  // namespace
+}  // namespace gangway

@@ -1,0 +1,344 @@
+// Collectives beside the steps behind them, on CPU and modelled devices: what a rank waits for,
+// what lateness costs, and that no step sees bytes that a collective still uses.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "executor/collectives/hosts/group_collective.h"
+#include "executor/devices/cpu/cpu_function.h"
+#include "executor/devices/sim/timed_function.h"
+#include "ir/plan/plan_members.h"
+#include "ir/text/text.h"
+#include "tests/collectives/local_call.h"
+#include "tests/support/bare_device.h"
+
+namespace gangway {
+namespace {
+
+constexpr int64_t kUs = 1000;
+
+class ClockedDevice final : public BareDevice {
+ public:
+  int64_t now_ns() const override { return clock_ns; }
+  int64_t clock_ns = 0;
+};
+
+// A kernel takes 1 us and a collective 10 us; rank r takes `late_ns` longer for step late_step(r).
+class LateTimer final : public StepTimer {
+ public:
+  int64_t kernel_ns(const Function&, NodeId) const override { return kUs; }
+  int64_t collective_ns(CollectiveKind, double, const PeerCounts&) const override {
+    return 10 * kUs;
+  }
+  int64_t begin_step(const CallFrame& frame, Turn&, int64_t cost_ns) override {
+    return frame.step == late_step(frame.mesh_device) ? cost_ns + late_ns : cost_ns;
+  }
+  int64_t begin_collective(const CallFrame& frame, Turn&, int64_t cost_ns) override {
+    exposed_ns[frame.mesh_device] += cost_ns;
+    return cost_ns;
+  }
+
+  std::function<uint32_t(uint32_t rank)> late_step = [](uint32_t) { return kNone; };
+  int64_t late_ns = 0;
+  std::map<uint32_t, int64_t> exposed_ns;  // By rank.
+};
+
+// One call of a local function by the ranks of its mesh, all on one host, which the test advances.
+class Ranks {
+ public:
+  using Make = std::function<std::unique_ptr<CompiledFunction>(const LocalFunction&)>;
+
+  Ranks(const Function& f, const Make& make) : ranks_(static_cast<size_t>(f.mesh.devices())) {
+    const LocalFunction local{.function = std::make_shared<const Function>(f),
+                              .commit_begin = static_cast<NodeId>(f.nodes.size())};
+    for (uint32_t r = 0; r < ranks_.size(); ++r) {
+      Rank& rank = ranks_[r];
+      rank.compiled = make(local);
+      rank.frame.mesh_device = r;
+      rank.frame.end = rank.compiled->step_count();
+      const auto add = [&](int64_t bytes) {
+        rank.memory.emplace_back(static_cast<size_t>(bytes) / sizeof(double) + 8, 0.0);
+        rank.frame.bases.push_back(reinterpret_cast<std::byte*>(rank.memory.back().data()));
+      };
+      for (ValueId p = 0; p < f.parameters.size(); ++p) add(f.types[p].bytes());
+      for (ValueId result : f.results) add(f.types[result].bytes());
+      add(rank.compiled->arena_bytes());
+    }
+    for (const auto& need : ranks_[0].compiled->collective_needs()) {
+      for (const std::vector<uint32_t>& members : groups_along(f.mesh, need.axes))
+        join_group(members, need.bytes_max);
+    }
+  }
+
+  // Until it ends or waits: for a time, or for others.
+  Progress advance(uint32_t rank, int64_t now_ns = 0) {
+    Rank& at = ranks_[rank];
+    at.device.clock_ns = now_ns;
+    Turn turn{.device = at.device, .now_ns = now_ns};
+    const Progress progress = at.compiled->advance(at.frame, turn);
+    at.wake_ns = progress == Progress::kDone ? kNever : turn.wake_at_ns;
+    return progress;
+  }
+  // All ranks on one clock, each as soon as it can: when the last has ended.
+  int64_t run() {
+    for (int64_t now_ns = 0;;) {
+      size_t done = 0;
+      for (int round = 0; round < 64; ++round) {  // What one does, others may wait for.
+        done = 0;
+        for (uint32_t r = 0; r < ranks_.size(); ++r)
+          done += advance(r, now_ns) == Progress::kDone ? 1 : 0;
+      }
+      if (done == ranks_.size()) return now_ns;
+      int64_t next_ns = kNever;
+      for (const Rank& rank : ranks_) next_ns = std::min(next_ns, rank.wake_ns);
+      if (next_ns == kNever) {
+        ADD_FAILURE() << "all ranks wait for others";
+        return -1;
+      }
+      now_ns = next_ns;
+    }
+  }
+  uint32_t step(uint32_t rank) const { return ranks_[rank].frame.step; }
+  const CallFrame& frame(uint32_t rank) const { return ranks_[rank].frame; }
+
+ private:
+  struct Rank {
+    ClockedDevice device;
+    std::unique_ptr<CompiledFunction> compiled;
+    std::vector<std::vector<double>> memory;
+    std::vector<std::unique_ptr<Collective>> collectives;
+    CallFrame frame;
+    int64_t wake_ns = kNever;
+  };
+
+  void join_group(const std::vector<uint32_t>& members, int64_t bytes_max) {
+    const auto size = static_cast<uint32_t>(members.size());
+    auto meeting = std::make_shared<Meeting>(std::vector<Bell>(size), bytes_max);
+    std::vector<uint32_t> numbers(size);
+    for (uint32_t m = 0; m < size; ++m) numbers[m] = m;
+    for (uint32_t m = 0; m < size; ++m) {
+      Rank& rank = ranks_[members[m]];
+      rank.collectives.push_back(std::make_unique<GroupCollective>(GroupPart{.index = m,
+                                                                             .ranks = numbers,
+                                                                             .beside = {m},
+                                                                             .size = size,
+                                                                             .bytes_max = bytes_max,
+                                                                             .meeting = meeting}));
+      rank.frame.collectives.push_back(rank.collectives.back().get());
+    }
+  }
+
+  std::vector<Rank> ranks_;
+};
+
+Function function(std::string_view text) { return parse_function(text, "overlap.gw"); }
+
+// Steps 0, 2, 4, 6 give what collectives 1, 3, 5, 7 sum; nobody reads a sum before step 8.
+const char* const kFour = R"(
+local func @f(%0 "x": f32[4]) mesh {data: 4} {
+  %1: f32[4] = exp %0
+  %2: f32[4] = all_reduce %1 {axes = "data", reduction = "sum"}
+  %3: f32[4] = tanh %0
+  %4: f32[4] = all_reduce %3 {axes = "data", reduction = "sum"}
+  %5: f32[4] = neg %0
+  %6: f32[4] = all_reduce %5 {axes = "data", reduction = "sum"}
+  %7: f32[4] = sqrt %0
+  %8: f32[4] = all_reduce %7 {axes = "data", reduction = "sum"}
+  %9: f32[4] = add %2, %4
+  %10: f32[4] = add %6, %8
+  return %9 "y", %10 "z"
+}
+)";
+
+class OverlapTest : public ::testing::TestWithParam<bool> {
+ protected:
+  Ranks::Make make() {
+    if (GetParam()) {
+      return [this](const LocalFunction& local) {
+        return std::make_unique<TimedFunction>(local, timer_);
+      };
+    }
+    return [this](const LocalFunction& local) {
+      return std::make_unique<CpuFunction>(local, par_, &timer_);
+    };
+  }
+
+  Parallel par_{1};
+  LateTimer timer_;
+};
+
+TEST_P(OverlapTest, RanksThatAreLateInTurnCostTheMaximumAndNotTheSum) {
+  timer_.late_ns = 5000 * kUs;
+  timer_.late_step = [](uint32_t rank) { return 2 * rank; };
+  Ranks ranks(function(kFour), make());
+  const int64_t end_ns = ranks.run();
+  // The latest rank's kernels; then the four collectives, one after another, and two sums. The
+  // timed form has one late kernel where steps are merged, so it may differ by kernels alone.
+  EXPECT_GE(end_ns, 5000 * kUs + 40 * kUs);
+  EXPECT_LE(end_ns, 5000 * kUs + 60 * kUs);
+}
+
+TEST_P(OverlapTest, WhatComputeCoversOfACollectiveCostsNothing) {
+  Ranks ranks(function(R"(
+local func @f(%0 "x": f32[4]) mesh {data: 2} {
+  %1: f32[4] = exp %0
+  %2: f32[4] = all_reduce %1 {axes = "data", reduction = "sum"}
+  %3: f32[4] = tanh %0
+  %4: f32[4] = neg %3
+  %5: f32[4] = sqrt %4
+  %6: f32[4] = add %2, %5
+  return %6 "y"
+}
+)"),
+              make());
+  // exp, then 10 us beside three kernels, then add.
+  EXPECT_EQ(ranks.run(), 12 * kUs);
+  EXPECT_EQ(timer_.exposed_ns[0], 7 * kUs);
+}
+
+// In each iteration one collective runs beside one kernel, and is done before the next iteration.
+TEST_P(OverlapTest, WhatAnIterationHasBegunIsDoneBeforeTheNext) {
+  Ranks ranks(function(R"(
+body 0 local func @layers(%0 "x": f32[4], %1 "w": f32[4]) mesh {data: 2} {
+  %2: f32[4] = all_reduce %1 {axes = "data", reduction = "sum"}
+  %3: f32[4] = neg %0
+  return %3 "x", %2 "sums"
+}
+local func @f(%0 "x": f32[4], %1 "w": f32[3, 4]) mesh {data: 2} {
+  %2: f32[4], %3: f32[3, 4] = scan %0, %1 {carries = 1, invariants = 0, length = 3} body 0
+  %4: f32[4] = neg %0
+  return %4 "y", %2 "x", %3 "sums"
+}
+)"),
+              make());
+  EXPECT_EQ(ranks.run(), 31 * kUs);
+  EXPECT_EQ(timer_.exposed_ns[0], 27 * kUs);
+}
+
+INSTANTIATE_TEST_SUITE_P(AllForms, OverlapTest, ::testing::Bool(),
+                         [](const auto& i) { return i.param ? "TimeAlone" : "WithValues"; });
+
+TEST(OverlapOnCpuTest, ARankGoesOnToTheFirstStepThatNeedsACollective) {
+  Parallel par(1);
+  Ranks ranks(function(kFour), [&](const LocalFunction& local) {
+    return std::make_unique<CpuFunction>(local, par);
+  });
+  EXPECT_EQ(ranks.advance(0), Progress::kPending);
+  EXPECT_EQ(ranks.step(0), 8u);
+  EXPECT_EQ(ranks.frame(0).beside_count, 4u);
+  EXPECT_EQ(ranks.frame(0).awaited, 3u + 1) << "add reads the sums of steps 1 and 3";
+  for (uint32_t r = 1; r < 4; ++r) EXPECT_EQ(ranks.advance(r), Progress::kPending) << r;
+  EXPECT_EQ(ranks.run(), 0);
+  for (uint32_t r = 0; r < 4; ++r) EXPECT_EQ(ranks.frame(r).beside_count, 0u);
+}
+
+TEST(OverlapOnCpuTest, AStepWaitsForItsOwnGroupAlone) {
+  Parallel par(1);
+  Ranks ranks(
+      function(R"(
+local func @f(%0 "x": f32[4]) mesh {data: 2, model: 2} {
+  %1: f32[4] = exp %0
+  %2: f32[4] = all_reduce %1 {axes = "data", reduction = "sum"}
+  %3: f32[4] = all_reduce %1 {axes = "model", reduction = "sum"}
+  %4: f32[4] = neg %3
+  %5: f32[4] = neg %2
+  return %4 "y", %5 "z"
+}
+)"),
+      [&](const LocalFunction& local) { return std::make_unique<CpuFunction>(local, par); });
+  ranks.advance(0);
+  EXPECT_EQ(ranks.step(0), 3u);
+  ranks.advance(1);  // Along "model" it is the other member.
+  ranks.advance(0);
+  EXPECT_EQ(ranks.step(0), 4u);
+  EXPECT_EQ(ranks.frame(0).beside_count, 1u);
+  EXPECT_EQ(ranks.run(), 0);
+}
+
+// Random functions and bodies, whose collectives are wherever they may be.
+class RandomText {
+ public:
+  explicit RandomText(Rng& rng) : rng_(rng) {}
+
+  std::string function() {
+    std::string text;
+    for (int b = 0; b < 2; ++b) {
+      text += cat("body ", b, " local func @layer", b,
+                  R"((%0 "x": f32[4], %1 "k": f32[4], %2 "s": f32[4]) )", kMesh);
+      text += nodes(3, b, 3 + rng_.below(8));
+      text +=
+          cat("  %", next_, ": f32[4] = neg ", any(), "\n  %", next_ + 1, ": f32[4] = max ", any(),
+              ", ", any(), "\n  return %", next_, " \"x\", %", next_ + 1, " \"rows\"\n}\n");
+    }
+    text += cat(R"(local func @f(%0 "x": f32[4], %1 "k": f32[4], %2 "s": f32[3, 4]) )", kMesh);
+    text += nodes(3, 2, 6 + rng_.below(8));
+    text += cat("  %", next_, ": f32[4] = neg ", any(), "\n  return %", next_, " \"y\"\n}\n");
+    return text;
+  }
+
+ private:
+  static constexpr const char* kMesh = "mesh {data: 2, model: 2} {\n";
+
+  // `bodies`: those that they may name.
+  std::string nodes(uint32_t first, int bodies, uint64_t count) {
+    const bool whole = bodies == 2;
+    values_ = {"%0", "%1"};
+    if (!whole) values_.emplace_back("%2");
+    next_ = first;
+    std::string text;
+    for (; count > 0; --count) text += node(bodies, whole);
+    return text;
+  }
+  std::string node(int bodies, bool whole) {
+    const char* const axes[] = {"data", "model", "data,model"};
+    const std::string along = axes[rng_.below(3)];
+    const std::string result = cat("%", next_++);
+    std::string text = cat("  ", result, ": f32[4] = ");
+    switch (rng_.below(whole ? 6 : 5)) {
+      case 0: text += cat("neg ", any()); break;
+      case 1: text += cat("max ", any(), ", ", any()); break;
+      case 2:
+      case 3:
+        text += cat("all_reduce ", any(), " {axes = \"", along, "\", reduction = \"max\"}");
+        break;
+      case 4:
+        text +=
+            cat("permute ", any(), " {axes = \"", along, "\", to = \"", along, "\", shift = 1}");
+        break;
+      default:
+        text = cat("  ", result, ": f32[4], %", next_++, ": f32[3, 4] = scan ", any(), ", ", any(),
+                   ", %2 {carries = 1, invariants = 1, length = 3} body ",
+                   rng_.below(static_cast<uint64_t>(bodies)));
+    }
+    values_.push_back(result);
+    return text + "\n";
+  }
+  std::string any() { return values_[rng_.below(values_.size())]; }
+
+  Rng& rng_;
+  std::vector<std::string> values_;
+  uint32_t next_ = 0;
+};
+
+TEST(OverlapOnHostsTest, RandomFunctionsGiveWhatTheReferenceGives) {
+  Rng rng(testing::test_seed());
+  const Cluster& four = kClusters[3];
+  for (int round = 0; round < 24; ++round) {
+    const std::string text = RandomText(rng).function();
+    SCOPED_TRACE(text);
+    const auto f = std::make_shared<const Function>(parse_function(text));
+    for (const DeviceKind kind : {DeviceKind::kCpu, DeviceKind::kSim}) {
+      LocalCall call(std::make_shared<LocalHosts>(four, kind), PlanId(1), f,
+                     round % 2 == 0 ? 25'000 : 1);
+      call.install();
+      for (uint64_t run = 1; run <= 2; ++run) {
+        const auto arguments = random_arguments(*f, rng.below(1 << 30));
+        expect_reference(*f, arguments, call.run(arguments, run));
+        if (HasFatalFailure()) return;
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace gangway
