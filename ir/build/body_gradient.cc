@@ -138,6 +138,8 @@ Needs needs_of(const Differentiated& d, const IsKept& is_kept) {
   return needs;
 }
 
+// To compute again. An annotated value is kept: what it was before may lie elsewhere, and would be
+// converted again.
 bool is_cheap(Op op) {
   switch (static_cast<int>(op)) {
     case static_cast<int>(Op::constant):
@@ -148,8 +150,7 @@ bool is_cheap(Op op) {
     case static_cast<int>(Op::transpose):
     case static_cast<int>(Op::convert):
     case static_cast<int>(Op::stop_gradient):
-    case static_cast<int>(Op::barrier):
-    case static_cast<int>(Op::constrain): return true;
+    case static_cast<int>(Op::barrier): return true;
     default: return false;
   }
 }

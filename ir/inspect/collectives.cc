@@ -32,10 +32,23 @@ CollectiveUse use_of(const Function& function, const Node& node, int64_t times) 
   return use;
 }
 
-void collect(const Function& function, int64_t times, std::vector<CollectiveUse>& uses) {
-  for (const Node& node : function.nodes) {
-    if (shares_body(node.op)) collect(*node.body, times * ScanLayout(node).length, uses);
-    if (row(node.op).meets) uses.push_back(use_of(function, node, times));
+// How often nodes of a function run; those that work for the next iteration do not in the last.
+struct Times {
+  int64_t all = 1;
+  int64_t ahead = 1;
+};
+
+void collect(const Function& function, const std::vector<bool>& is_ahead, Times times,
+             std::vector<CollectiveUse>& uses) {
+  for (NodeId id = 0; id < function.nodes.size(); ++id) {
+    const Node& node = function.nodes[id];
+    const int64_t runs = !is_ahead.empty() && is_ahead[id] ? times.ahead : times.all;
+    if (shares_body(node.op)) {
+      const ScanLayout loop(node);
+      collect(*node.body, ahead_nodes(*node.body, loop),
+              {.all = runs * loop.length, .ahead = runs * (loop.length - 1)}, uses);
+    }
+    if (row(node.op).meets && runs > 0) uses.push_back(use_of(function, node, runs));
   }
 }
 
@@ -49,7 +62,7 @@ int64_t CollectiveUse::sent_bytes() const {
 
 std::vector<CollectiveUse> collectives_of(const Function& local) {
   std::vector<CollectiveUse> uses;
-  collect(local, 1, uses);
+  collect(local, {}, {}, uses);
   return uses;
 }
 
