@@ -22,7 +22,8 @@ gw::Program train_step(const gw::Mesh& mesh, const Strategy& strategy) {
   gw::Value tokens = b.input("tokens", gw::i32({8, 16}), strategy.batch);
   gw::programs::Losses losses = gw::programs::transformer_loss(model, params, tokens);
   gw::Tree grads = gw::gradients(losses.total, params);
-  if (!strategy.gradients.empty()) grads = b.shard_all("", grads, strategy.gradients);
+  if (!strategy.gradients.empty())
+    grads = b.shard_all("params", grads, gw::programs::below("params", strategy.gradients));
   gw::programs::adamw(b, params, grads, {}, strategy.moments);
   b.output("loss", losses.cross_entropy);
   return b.build();
@@ -75,7 +76,7 @@ int main() try {
   return gw::report(error);
 }
 // Prints:
-// data_parallel   to below 0.1: yes, 212736 bytes of state
-// zero3           to below 0.1: yes,  56064 bytes of state
-// zero3+megatron  to below 0.1: yes,  59136 bytes of state
+// data_parallel   to below 0.1: yes, 211200 bytes of state
+// zero3           to below 0.1: yes,  54528 bytes of state
+// zero3+megatron  to below 0.1: yes,  57600 bytes of state
 // all_reduce over model: 4 tensors, 1024 bytes whole, 1024 sent by each device
