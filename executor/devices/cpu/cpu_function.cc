@@ -233,6 +233,9 @@ Progress CpuFunction::advance_collective(const Step& step, CallFrame& frame, Tur
 Progress CpuFunction::advance_beside(const Step& step, CallFrame& frame, Turn& turn) const {
   CollectivesBeside beside(*this, frame, turn, timer_);
   beside.poll();
+  const bool may_leave =
+      step.kind == StepKind::kEndOfBody || (step.ahead && step.kind == StepKind::kCollective);
+  if (may_leave && is_in_last_iteration(frame)) return beside.join_all();
   return beside.join({joins_.data() + step.first_join, step.joins});
 }
 

@@ -13,6 +13,23 @@ PlannedFunction::PlannedFunction(LocalFunction local)
     const Function& function = steps_.function(p);
     parts_.push_back({.function = &function, .masked = &masked_.at(&function)});
   }
+  find_loops();
+}
+
+void PlannedFunction::find_loops() {
+  std::vector<bool> is_named(parts_.size(), false);
+  for (const Part& part : parts_) {
+    for (const Node& node : part.function->nodes) {
+      const uint32_t body = steps_.body_of(node);
+      if (body == kNone) continue;
+      std::optional<Repeated>& repeated = parts_[body].repeated;
+      const size_t carries = node.op == Op::scan ? ScanLayout(node).carries : 0;
+      const bool fits =
+          node.op == Op::scan && (!is_named[body] || (repeated && repeated->carries == carries));
+      repeated = fits ? std::optional(Repeated{carries}) : std::nullopt;
+      is_named[body] = true;
+    }
+  }
 }
 
 CompiledFunction::StepText PlannedFunction::describe_step(uint32_t step) const {
@@ -44,7 +61,10 @@ void PlannedFunction::plan(const ScratchBytes& scratch_bytes, Streams streams, i
     const auto stream_of = [&](NodeId id) {
       return streams == Streams::kOne ? uint32_t{0} : part.met.at(id).collective;
     };
-    part.joins = plan_joins(planned, part.places.plan(), scratch, stream_of);
+    // A card joins what an iteration has begun at its end.
+    const std::optional<Repeated> repeated =
+        streams == Streams::kByGroup ? part.repeated : std::nullopt;
+    part.joins = plan_joins(planned, part.places.plan(), scratch, stream_of, repeated);
   }
 }
 

@@ -18,6 +18,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <vector>
 
 #include "executor/devices/device.h"
@@ -53,6 +54,7 @@ class PlannedFunction : public CompiledFunction {
     };
     std::map<NodeId, const Met> met;
     JoinPlan joins;
+    std::optional<Repeated> repeated;  // Of a body that only scans name, which divide it alike.
   };
   // Which collectives end in their order: all of a device, or those of a group of devices.
   enum class Streams : uint8_t { kOne, kByGroup };
@@ -124,6 +126,7 @@ class PlannedFunction : public CompiledFunction {
   }
 
  private:
+  void find_loops();
   void find_collectives(Part& part);
 
   const LocalFunction local_;

@@ -41,6 +41,7 @@ Progress TimedFunction::advance(CallFrame& frame, Turn& turn) const {
       return Progress::kPending;
     const PlannedStep& step = planned_step(frame.step);
     if (step.ahead && step.kind == StepKind::kCollective && steps().is_passed_over(frame.step)) {
+      if (!beside.none() && beside.join_all() == Progress::kPending) return Progress::kPending;
       ++frame.step;
       continue;
     }
@@ -70,16 +71,17 @@ Progress TimedFunction::join(CallFrame& frame, Turn& turn) const {
 
 // What is waited for before the step.
 Progress TimedFunction::join_at(uint32_t step, CollectivesBeside& beside) const {
-  if (!steps().is_flat()) return beside.join(joins_at(step));
-  return beside.join(main().joins.before[step]);
+  if (steps().is_flat()) return beside.join(main().joins.before[step]);
+  const Arrival now = arrival(step);
+  return now.leaves_loop ? beside.join_all() : beside.join(now.joins);
 }
 
-// Of the bodies of which an iteration has ended just before the step, and of the nodes that begin
+// Of the body of which an iteration has ended just before the step, and of the nodes that begin
 // with it.
-std::vector<Join> TimedFunction::joins_at(uint32_t step) const {
-  std::vector<Join> joins;
-  const auto add = [&joins](const std::vector<Join>& more) {
-    joins.insert(joins.end(), more.begin(), more.end());
+TimedFunction::Arrival TimedFunction::arrival(uint32_t step) const {
+  Arrival arrival;
+  const auto add = [&arrival](const std::vector<Join>& more) {
+    arrival.joins.insert(arrival.joins.end(), more.begin(), more.end());
   };
   const std::vector<StepMap::Level> now = steps().path(step);
   size_t begun = 0;  // The first level whose node begins.
@@ -87,14 +89,15 @@ std::vector<Join> TimedFunction::joins_at(uint32_t step) const {
     const std::vector<StepMap::Level> before = steps().path(step - 1);
     size_t same = 0;
     while (now[same] == before[same]) ++same;
-    for (size_t level = same + 1; level < before.size(); ++level)
-      add(part(before[level].part).joins.behind);
     const bool next_iteration = now[same].node == before[same].node;
+    const size_t deepest = before.size() - 1;
+    arrival.leaves_loop = deepest > (next_iteration ? same + 1 : same);
+    if (next_iteration) add(part(before[same + 1].part).joins.behind);
     begun = next_iteration ? same + 1 : same;
   }
   for (size_t level = begun; level < now.size(); ++level)
     add(part(now[level].part).joins.before[now[level].node]);
-  return joins;
+  return arrival;
 }
 
 const PlannedFunction::PlannedStep& TimedFunction::planned_step(uint32_t step) const {

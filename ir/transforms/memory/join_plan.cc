@@ -47,6 +47,21 @@ class Joiner {
     }
   }
 
+  // The next iteration sees what is under way where it is now; what it can't touch any more is let
+  // go of.
+  void repeat(size_t carries) {
+    for (Beside& beside : beside_) {
+      beside.is_older = true;
+      std::erase_if(beside.touched, [&](Touch& touch) { return !is_seen_again(touch, carries); });
+    }
+  }
+  // Those of the iteration before.
+  void join_older(std::vector<Join>& joins) {
+    for (size_t i = beside_.size(); i-- > 0;) {
+      if (i < beside_.size() && beside_[i].is_older) join(joins, i);
+    }
+  }
+
   void begin(std::vector<Join>& joins, uint32_t stream, std::vector<Touch> now) {
     if (beside_.size() == kBesideMax) join(joins, 0);
     beside_.push_back({stream, std::move(now)});
@@ -56,7 +71,18 @@ class Joiner {
   struct Beside {
     uint32_t stream;
     std::vector<Touch> touched;
+    bool is_older = false;  // Of the iteration before.
   };
+
+  // A carry has two buffers, which change places: what was the result is the parameter now. Other
+  // parameters are only read, other results have rows of their own.
+  static bool is_seen_again(Touch& touch, size_t carries) {
+    using Kind = MemorySlot::Kind;
+    if (touch.at.kind == Kind::kArena) return true;
+    touch.at.kind = touch.at.kind == Kind::kResult ? Kind::kParameter : Kind::kResult;
+    return touch.at.index < carries;
+  }
+
   std::vector<Beside> beside_;  // Under way, oldest first.
 };
 
@@ -87,21 +113,32 @@ std::vector<Touch> touched(const LocalFunction& local, const MemoryPlan& memory,
 
 JoinPlan plan_joins(const LocalFunction& local, const MemoryPlan& memory,
                     const ScratchBytes& scratch_bytes,
-                    const std::function<uint32_t(NodeId)>& stream_of) {
+                    const std::function<uint32_t(NodeId)>& stream_of,
+                    std::optional<Repeated> repeated) {
   const Function& function = *local.function;
-  JoinPlan plan;
-  plan.before.resize(function.nodes.size());
   Joiner joiner;
-  for (NodeId id = 0; id < function.nodes.size(); ++id) {
-    std::vector<Join>& joins = plan.before[id];
-    if (id == local.commit_begin) joiner.join_all(joins);
-    std::vector<Touch> now = touched(local, memory, scratch_bytes, id);
-    const bool meets = row(function.nodes[id].op).meets;
-    const uint32_t stream = !meets ? kNone : stream_of ? stream_of(id) : 0;
-    joiner.join_conflicts(joins, now, stream);
-    if (meets) joiner.begin(joins, stream, std::move(now));
+  const auto iterate = [&] {
+    JoinPlan plan;
+    plan.before.resize(function.nodes.size());
+    for (NodeId id = 0; id < function.nodes.size(); ++id) {
+      std::vector<Join>& joins = plan.before[id];
+      if (id == local.commit_begin) joiner.join_all(joins);
+      std::vector<Touch> now = touched(local, memory, scratch_bytes, id);
+      const bool meets = row(function.nodes[id].op).meets;
+      const uint32_t stream = !meets ? kNone : stream_of ? stream_of(id) : 0;
+      joiner.join_conflicts(joins, now, stream);
+      if (meets) joiner.begin(joins, stream, std::move(now));
+    }
+    return plan;
+  };
+  JoinPlan plan = iterate();
+  if (repeated) {
+    joiner.repeat(repeated->carries);
+    plan = iterate();
+    joiner.join_older(plan.behind);
+  } else {
+    joiner.join_all(plan.behind);
   }
-  joiner.join_all(plan.behind);
   return plan;
 }
 

@@ -2,8 +2,11 @@
 //
 // A collective runs beside the steps behind it, until one of them reads what it writes, or writes
 // what it reads or writes: its operands and results, and whatever else memory planning has put into
-// the same bytes since. All are joined at the commit point. What a body has begun is joined behind
-// its last node, before the next iteration: its bases move then.
+// the same bytes since. All are joined at the commit point and behind the last node.
+//
+// What the body of a scan has begun goes on in the next iteration, where nothing in it touches the
+// same bytes: rows of stacked results are others then, and a carry is read from where it was
+// written. Behind that iteration's last node it is joined, and behind the last iteration all are.
 //
 // Collectives of one *stream* end in their order: a card has one stream, elsewhere each group of
 // devices is one. So a step waits for a number of the oldest of a stream; the rest, the newest
@@ -17,6 +20,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <vector>
 
 #include "ir/plan/plan.h"
@@ -34,7 +38,7 @@ struct Join {
 
 struct JoinPlan {
   std::vector<std::vector<Join>> before;  // By NodeId: what is waited for before the node.
-  std::vector<Join> behind;               // Behind the last node.
+  std::vector<Join> behind;               // Behind the last node; of a loop before it begins anew.
 };
 
 // Bytes that a node may touch.
@@ -46,10 +50,17 @@ struct Touch {
 std::vector<Touch> touched(const LocalFunction& local, const MemoryPlan& memory,
                            const ScratchBytes& scratch_bytes, NodeId id);
 
+// How the body of a scan is repeated: the first `carries` of its results become its parameters.
+struct Repeated {
+  size_t carries = 0;
+};
+
 // `scratch_bytes`: as `memory` has placed. `stream_of`: of a node that is a collective; null: there
-// is one stream.
+// is one stream. `repeated`: of a body whose collectives may go on in the next iteration; whoever
+// runs it joins all when it leaves the loop, and when it passes over a collective.
 JoinPlan plan_joins(const LocalFunction& local, const MemoryPlan& memory,
                     const ScratchBytes& scratch_bytes,
-                    const std::function<uint32_t(NodeId)>& stream_of = nullptr);
+                    const std::function<uint32_t(NodeId)>& stream_of = nullptr,
+                    std::optional<Repeated> repeated = {});
 
 }  // namespace gangway

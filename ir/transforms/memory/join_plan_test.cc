@@ -163,5 +163,66 @@ TEST(JoinPlan, WhatABodyHasBegunIsWaitedForBehindIt) {
   EXPECT_EQ(p.behind, (std::vector<Join>{{.stream = 1}, {.stream = 0}}));
 }
 
+// Iterations of a body: carries x and acc, a slice; what each begins is a collective of its own.
+struct Repetition {
+  std::vector<std::vector<Join>> joins;
+  std::vector<Join> behind;
+
+  explicit Repetition(Function body, size_t carries) {
+    body.local = true;
+    const auto nodes = static_cast<NodeId>(body.nodes.size());
+    const LocalFunction local{.function = std::make_shared<const Function>(std::move(body)),
+                              .commit_begin = nodes};
+    const ScratchBytes scratch = [](const Function&, NodeId) { return int64_t{0}; };
+    const MemoryPlan memory = plan_memory(local, scratch, Collectives::kBeside);
+    JoinPlan plan = plan_joins(local, memory, scratch, nullptr, Repeated{carries});
+    joins = std::move(plan.before);
+    behind = std::move(plan.behind);
+  }
+};
+
+TEST(JoinPlan, ARowOfAStackIsReducedWhileTheNextIterationGoesOn) {
+  Builder b("body");
+  Value x = b.parameter("x", f32({8})), slice = b.parameter("slice", f32({8}));
+  b.result("x", exp(x));
+  b.result("row", all_reduce(slice));
+  const Repetition r(b.build(), 1);
+  for (const std::vector<Join>& joins : r.joins) EXPECT_TRUE(joins.empty());
+  EXPECT_EQ(r.behind, (std::vector<Join>{{0, 1}})) << "that of the iteration before";
+}
+
+TEST(JoinPlan, ACarryIsWaitedForWhereTheNextIterationReadsIt) {
+  Builder b("body");
+  Value x = b.parameter("x", f32({8})), slice = b.parameter("slice", f32({8}));
+  Value ahead = b.parameter("ahead", f32({8}));
+  static_cast<void>(slice);
+  Value early = exp(x);
+  b.result("x", early + ahead);
+  b.result("ahead", all_reduce(slice));
+  Function body = b.build();
+  // x and ahead are the carries, the slice comes behind them.
+  std::swap(body.parameters[1], body.parameters[2]);
+  for (Node& node : body.nodes) {
+    for (ValueId& input : node.inputs) input = input == 1 ? 2 : input == 2 ? 1 : input;
+  }
+  const Repetition r(std::move(body), 2);
+  const auto& nodes = r.joins;
+  ASSERT_EQ(nodes.size(), 3u);  // exp, add, all_reduce
+  EXPECT_TRUE(nodes[0].empty());
+  EXPECT_EQ(nodes[1], (std::vector<Join>{{0, 0}})) << "the sum reads what was made ahead";
+  EXPECT_TRUE(r.behind.empty()) << "nothing of the iteration before is left";
+}
+
+TEST(JoinPlan, ABufferOfTheNextIterationThatLiesWhereACollectiveReadsWaits) {
+  Builder b("body");
+  Value x = b.parameter("x", f32({8}));
+  Value term = exp(x);
+  b.result("x", neg(x));
+  b.result("row", all_reduce(term));
+  const Repetition r(b.build(), 1);
+  ASSERT_EQ(r.joins.size(), 3u);
+  EXPECT_EQ(r.joins[0], (std::vector<Join>{{0, 0}})) << "exp writes where the sum still reads";
+}
+
 }  // namespace
 }  // namespace gangway
