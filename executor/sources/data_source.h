@@ -11,8 +11,8 @@
 #include <cstdint>
 #include <memory>
 
-#include "ir/types/box.h"
 #include "ir/types/attrs.h"
+#include "ir/types/box.h"
 #include "ir/types/type.h"
 
 namespace gangway {

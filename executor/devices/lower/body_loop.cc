@@ -75,8 +75,7 @@ void BodyLoop::bind(std::byte** bases, uint32_t iteration) const {
         at(iteration == 0 ? carry.operand : carry_after(carry, int64_t{iteration} - 1));
     bases[result_base_ + c] = at(carry_after(carry, iteration));
   }
-  for (const Stacked& stacked : stacked_)
-    bases[stacked.base] = row_of(bases, stacked, iteration);
+  for (const Stacked& stacked : stacked_) bases[stacked.base] = row_of(bases, stacked, iteration);
   if (iteration > 0) return;
   for (const Fixed& fixed : fixed_) bases[fixed.base] = at(fixed.place);
 }
