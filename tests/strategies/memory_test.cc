@@ -2,6 +2,8 @@
 // where they hand out memory and where their devices meet.
 #include <gtest/gtest.h>
 
+#include <map>
+
 #include "runtime/fibers/wait_queue.h"
 #include "tests/sim/with_client.h"
 #include "tests/strategies/compiled_step.h"
@@ -55,6 +57,37 @@ TEST_F(MemoryTest, UnderZero3StatesAndGradientsFallWithTheNumberOfDevices) {
       EXPECT_EQ(client.status().hosts[0].memory_used, devices[0].total());
     });
   }
+}
+
+// Whatever the depth, what lies whole are the gathered weights of two layers, the gradients of one
+// that are not scattered yet, and embeddings.
+TEST_F(MemoryTest, UnderZero3AtMostTwoLayersAreGatheredAtATime) {
+  constexpr int64_t kDevices = 8;
+  const Mesh mesh{{{"data", kDevices}}};
+  std::map<int64_t, int64_t> work;  // By layers: what a device needs beside states.
+  LanguageModelConfig model = config();
+  model.batch = kDevices;
+  model.model.layers = 2;
+  const int64_t two_layers = parameter_count(model.model);
+  model.model.layers = 1;
+  const int64_t layer = 4 * (two_layers - parameter_count(model.model));  // Bytes of one.
+  for (const int64_t layers : {4, 12}) {
+    model.model.layers = layers;
+    const Program program = train_step(model, mesh, strategy_of("zero3", mesh, model.model));
+    auto reactor = Reactor::make_simulated({.seed = 1});
+    const SimClusterOptions cluster{
+        .hosts = 1, .devices_per_host = static_cast<int>(kDevices), .timed_only = true};
+    with_client(*reactor, cluster, [&](SimCluster&, const Client& client) {
+      Slice slice = client.allocate({.devices = kDevices});
+      const auto device = slice.compile(program).memory().devices[0];
+      work[layers] = device.total() - device.state;
+    });
+  }
+  // A layer more: its scattered gradients, and what is kept of its activations.
+  const int64_t deeper = (work[12] - work[4]) / 8;
+  EXPECT_GE(deeper, layer / kDevices);
+  EXPECT_LT(deeper, layer / 4);
+  EXPECT_LT(2 * (work[4] - 4 * deeper), 7 * layer);
 }
 
 // Of docs/collectives.md, for one host: by all members of a collective together.
