@@ -30,7 +30,7 @@ Hash128 hash_of(const CallContext& context) {
 size_t bytes_of(const Attrs& attrs) {
   size_t bytes = 0;
   for (const auto& [name, value] : attrs) {
-    bytes += sizeof(name) + name.size() + sizeof(value);
+    bytes += sizeof(std::string) + name.size() + sizeof(AttrValue);
     if (const auto* text = std::get_if<std::string>(&value)) bytes += text->size();
     if (const auto* ints = std::get_if<std::vector<int64_t>>(&value))
       bytes += ints->size() * sizeof(int64_t);
@@ -54,7 +54,7 @@ size_t bytes_of(const Function& function, std::set<const Function*>& seen) {
     bytes += sizeof(LocEntry) + loc.file.size() + loc.scope.size();
   bytes += function.infos.size() * sizeof(NodeInfo);
   bytes += function.parameters.size() * sizeof(Parameter);
-  for (const std::string& name : function.result_names) bytes += sizeof(name) + name.size();
+  for (const std::string& name : function.result_names) bytes += sizeof(std::string) + name.size();
   return bytes;
 }
 

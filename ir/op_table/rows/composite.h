@@ -9,11 +9,10 @@
 #include "ir/build/builder.h"
 #include "ir/build/gradient.h"
 #include "ir/build/ops.h"
+#include "ir/op_table/rows/values.h"
 #include "ir/op_table/rule.h"
 
 namespace gangway::internal {
-
-using Values = std::vector<Value>;
 
 inline Value raise(Value x, Loc loc) { return convert(x, accumulator(x.dtype()), loc); }
 

@@ -5,6 +5,7 @@
 #include "ir/graph/function.h"
 #include "ir/op_table/cost.h"
 #include "ir/op_table/factors.h"
+#include "ir/op_table/rows/values.h"
 #include "ir/op_table/rule.h"
 #include "ir/types/limits.h"
 #include "ir/types/sharding.h"
@@ -12,8 +13,6 @@
 
 namespace gangway::internal {
 namespace {
-
-using Values = std::vector<Value>;
 
 Values pass_through(const GradientCall& g) { return {g.cotangents[0]}; }
 

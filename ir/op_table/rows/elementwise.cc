@@ -8,12 +8,12 @@
 #include "ir/build/ops.h"
 #include "ir/op_table/cost.h"
 #include "ir/op_table/factors.h"
+#include "ir/op_table/rows/values.h"
 #include "ir/op_table/rule.h"
 
 namespace gangway::internal {
 namespace {
 
-using Values = std::vector<Value>;
 using G = const GradientCall&;
 using GradientRule = Values (*)(G);
 

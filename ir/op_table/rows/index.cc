@@ -6,13 +6,12 @@
 #include "ir/build/ops.h"
 #include "ir/op_table/cost.h"
 #include "ir/op_table/factors.h"
+#include "ir/op_table/rows/values.h"
 #include "ir/op_table/rows/vocabulary_parallel.h"
 #include "ir/op_table/rule.h"
 
 namespace gangway::internal {
 namespace {
-
-using Values = std::vector<Value>;
 
 size_t at(int64_t dim) { return static_cast<size_t>(dim); }
 Dims behind_first(const Type& type, size_t skip = 1) {

@@ -6,12 +6,11 @@
 #include "ir/build/ops.h"
 #include "ir/op_table/cost.h"
 #include "ir/op_table/factors.h"
+#include "ir/op_table/rows/values.h"
 #include "ir/op_table/rule.h"
 
 namespace gangway::internal {
 namespace {
-
-using Values = std::vector<Value>;
 
 bool contains(const std::vector<int64_t>& axes, size_t d) {
   return std::find(axes.begin(), axes.end(), static_cast<int64_t>(d)) != axes.end();

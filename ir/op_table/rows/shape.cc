@@ -7,12 +7,11 @@
 #include "ir/build/ops.h"
 #include "ir/op_table/cost.h"
 #include "ir/op_table/factors.h"
+#include "ir/op_table/rows/values.h"
 #include "ir/op_table/rule.h"
 
 namespace gangway::internal {
 namespace {
-
-using Values = std::vector<Value>;
 
 size_t at(int64_t dim) { return static_cast<size_t>(dim); }
 

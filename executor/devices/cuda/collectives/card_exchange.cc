@@ -51,8 +51,8 @@ bool CardExchange::is_here(uint32_t rank) const {
 }
 
 cuda::Status CardExchange::run() {
-  const cuda::Status failed{cuda::StatusKind::kLaunch, false,
-                            cat(comms_.label, ": a copy could not be started")};
+  cuda::Status failed{cuda::StatusKind::kLaunch, false,
+                      cat(comms_.label, ": a copy could not be started")};
   if (!clear_and_copy()) return failed;
   for (const CardRank& from : comms_.here) {
     if (!send(from)) return failed;
