@@ -29,6 +29,10 @@ void release(void* memory) noexcept {
 extern "C" void __sanitizer_cov_trace_pc() { ++steps; }
 
 void* operator new(size_t size) { return counted(std::malloc(std::max<size_t>(size, 1))); }
+void* operator new(size_t size, const std::nothrow_t&) noexcept {
+  void* memory = std::malloc(std::max<size_t>(size, 1));
+  return memory == nullptr ? nullptr : counted(memory);
+}
 void* operator new[](size_t size) { return operator new(size); }
 void operator delete(void* memory) noexcept { release(memory); }
 void operator delete[](void* memory) noexcept { release(memory); }
