@@ -49,14 +49,14 @@ class ExecutorServer final : public wire::Executor::Server {
   }
 
   kj::Promise<void> link(LinkContext context) override {
-    return in_fiber("link", [this, self = thisCap(), context]() mutable {
+    return in_fiber(fibers_, "link", [this, self = thisCap(), context]() mutable {
       const auto params = context.getParams();
       host_.link(PlanId(params.getPlan()), read(params.getOffers()));
     });
   }
 
   kj::Promise<void> commitInstall(CommitInstallContext context) override {
-    return in_fiber("commit install", [this, self = thisCap(), context]() mutable {
+    return in_fiber(fibers_, "commit install", [this, self = thisCap(), context]() mutable {
       host_.commit_install(PlanId(context.getParams().getPlan())).await();
     });
   }
@@ -78,10 +78,10 @@ class ExecutorService::Impl final : public HostEvents {
         pacer_(options.frames.pacer),
         host_(reactor, options.host, *this),
         background_(reactor, "plan reader", 1),
+        fibers_(reactor),
         connection_(Connection::connect(
             reactor, network, options.controller,
-            {.time_limit = std::chrono::milliseconds(options.connect_timeout_ms)})),
-        fibers_(reactor) {
+            {.time_limit = std::chrono::milliseconds(options.connect_timeout_ms)})) {
     const uint64_t key = register_host(options.host);
     FrameOptions frames = options.frames;
     frames.name = "controller";
@@ -244,10 +244,10 @@ class ExecutorService::Impl final : public HostEvents {
   uint64_t runs_done_ = 0;
   Host host_;
   Background background_;
+  FiberGroup fibers_;  // Before the connection, whose calls become fibers until it is closed.
   Connection connection_;
   wire::Registration::Client registration_ = nullptr;
   std::unique_ptr<FrameStream> frames_;
-  FiberGroup fibers_;
 };
 
 ExecutorService::ExecutorService(Reactor& reactor, Network& network, ExecutorServiceOptions options)

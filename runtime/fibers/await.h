@@ -98,11 +98,16 @@ kj::Promise<void> in_fiber(std::string name, Body body) {
   return kj::mv(pair.promise);
 }
 
-// The same, as one of a group: for what may take long, and must have ended before its service goes.
+// The same, as one of a group: for what must have ended before its service goes. A call that comes
+// when the group has been cancelled is refused.
 template <class Body>
 kj::Promise<void> in_fiber(FiberGroup& group, std::string name, Body body) {
   auto pair = kj::newPromiseAndFulfiller<void>();
-  group.spawn(std::move(name), internal::telling(std::move(body), kj::mv(pair.fulfiller)));
+  try {
+    group.spawn(std::move(name), internal::telling(std::move(body), kj::mv(pair.fulfiller)));
+  } catch (const Error& error) {
+    return to_kj(error);
+  }
   return kj::mv(pair.promise);
 }
 

@@ -2,7 +2,8 @@
 //
 // Threads: the reactor's thread. The destructor cancels what still runs and suspends until all have
 // ended.
-// Errors: a fiber's error is reported as a detached fiber's is.
+// Errors: a fiber's error is reported as a detached fiber's is. spawn() throws kCancelled once the
+// group has been cancelled.
 //
 // Example:
 //   FiberGroup fibers(reactor);
@@ -14,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "runtime/base/error.h"
 #include "runtime/fibers/reactor.h"
 
 namespace gangway {
@@ -27,6 +29,7 @@ class FiberGroup {
 
   template <class Body>
   void spawn(std::string name, Body body) {
+    if (cancelled_) throw Error(ErrorKind::kCancelled, cat(name, ": its owner has ended"));
     if (fibers_.size() >= prune_at_) prune();
     fibers_.push_back(reactor_.spawn(std::move(name), std::move(body)));
   }
@@ -34,6 +37,7 @@ class FiberGroup {
   // Suspends until all have ended, also when the calling fiber is itself cancelled meanwhile. One
   // of the group may call it: it is not waited for.
   void cancel() {
+    cancelled_ = true;
     std::vector<Fiber> ending = std::exchange(fibers_, {});
     for (Fiber& fiber : ending) fiber.cancel();
     for (Fiber& fiber : ending) {
@@ -56,6 +60,7 @@ class FiberGroup {
   Reactor& reactor_;
   std::vector<Fiber> fibers_;
   size_t prune_at_ = 16;
+  bool cancelled_ = false;
 };
 
 }  // namespace gangway
