@@ -93,8 +93,8 @@ INSTANTIATE_TEST_SUITE_P(Types, RoundingTest, testing::Values(DType::kF32, DType
                          [](const auto& dtype) { return std::string(to_string(dtype.param)); });
 
 INSTANTIATE_TEST_SUITE_P(Models, EquivalenceTest,
-                         testing::Values(ModelKind::kDense, ModelKind::kOther, ModelKind::kDropless,
-                                         ModelKind::kCapacity),
+                         testing::Values(ModelKind::kDense, ModelKind::kGatedUntied,
+                                         ModelKind::kDropless, ModelKind::kCapacity),
                          [](const auto& kind) { return name_of(kind.param); });
 
 }  // namespace

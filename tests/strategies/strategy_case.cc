@@ -7,7 +7,7 @@ namespace gangway::programs {
 const char* name_of(ModelKind kind) {
   switch (kind) {
     case ModelKind::kDense: return "Dense";
-    case ModelKind::kOther: return "GatedUntied";
+    case ModelKind::kGatedUntied: return "GatedUntied";
     case ModelKind::kDropless: return "Dropless";
     case ModelKind::kCapacity: return "Capacity";
   }
@@ -39,12 +39,12 @@ const std::vector<StrategyCase>& strategy_cases() {
       {kDense, "zero3", "data=8", "local:2x4", true},
       {kDense, "zero3", "replica=2 data=4", "local:2x4", false, 2},
       {kDense, "zero3", "data=4", "local:2x2", false, 1, true},
-      {kOther, "zero3", "data=8", "local:1x8"},
+      {kGatedUntied, "zero3", "data=8", "local:1x8"},
       {kDense, "megatron", "model=2", "local:1x2", true},
       {kDense, "megatron", "model=4", "local:2x2"},
       {kDense, "megatron", "data=2 model=2", "local:2x2"},
-      {kOther, "megatron", "data=2 model=4", "local:2x4"},
-      {kOther, "megatron+vocab_parallel", "data=2 model=2", "local:2x2"},
+      {kGatedUntied, "megatron", "data=2 model=4", "local:2x4"},
+      {kGatedUntied, "megatron+vocab_parallel", "data=2 model=2", "local:2x2"},
       {kDense, "megatron+sequence_parallel", "model=2", "local:2x1"},
       {kDense, "megatron+sequence_parallel", "model=4", "local:1x4"},
       {kDense, "megatron+sequence_parallel", "data=2 model=2", "local:2x2", true},
@@ -96,7 +96,7 @@ LanguageModelConfig model_config(ModelKind kind) {
   LanguageModelConfig config;
   config.batch = 16;
   config.model = {.seq = 16, .dim = 16, .layers = 2, .heads = 4, .hidden = 32};
-  if (kind == ModelKind::kOther) {
+  if (kind == ModelKind::kGatedUntied) {
     config.model.gated = true;
     config.model.tied = config.model.positional = false;
     config.model.activation = Activation::kSilu;

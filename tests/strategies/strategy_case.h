@@ -10,7 +10,7 @@
 
 namespace gangway::programs {
 
-enum class ModelKind { kDense, kOther, kDropless, kCapacity };
+enum class ModelKind { kDense, kGatedUntied, kDropless, kCapacity };
 const char* name_of(ModelKind kind);  // "Dense"
 
 struct StrategyCase {
@@ -18,8 +18,8 @@ struct StrategyCase {
   std::string strategy;
   std::string mesh;  // "data=2 model=2"
   std::string cluster;
-  bool is_slow = false;    // Also on real processes.
-  int64_t accumulate = 1;  // Microbatches.
+  bool on_processes = false;  // Also on real processes.
+  int64_t accumulate = 1;     // Microbatches.
   bool remat = false;
 };
 std::string to_string(const StrategyCase& of);
@@ -28,8 +28,8 @@ const std::vector<StrategyCase>& strategy_cases();
 
 Mesh mesh_of(const StrategyCase& of);
 
-// A model of some thousand parameters, whose sizes 8 divides; kOther is gated and not tied, has no
-// positions.
+// A model of some thousand parameters, whose sizes 8 divides; kGatedUntied is gated and not tied,
+// and has no positions.
 LanguageModelConfig model_config(ModelKind kind);
 
 }  // namespace gangway::programs
