@@ -16,7 +16,8 @@ struct ControllerService::Impl {
         core(r, options.controller),
         rng(r.rng().fork(0xC0117801)),
         frames(std::move(options.frames)),
-        fibers(r) {}
+        fibers(r),
+        compiles(r) {}
 
   FrameOptions frames_of_peer(std::string name) const {
     FrameOptions of_peer = frames;
@@ -58,6 +59,7 @@ struct ControllerService::Impl {
   FrameOptions frames;
   std::map<uint64_t, std::shared_ptr<PeerStream>> streams;
   FiberGroup fibers;
+  FiberGroup compiles;  // Each may be the last to hold its session, which closes a stream then.
   std::unique_ptr<Server> server;
 };
 
@@ -181,7 +183,7 @@ class SessionServer final : public wire::Session::Server {
   }
 
   kj::Promise<void> compile(CompileContext context) override {
-    return in_fiber(impl_.fibers, "compile", [this, self = thisCap(), context]() mutable {
+    return in_fiber(impl_.compiles, "compile", [this, self = thisCap(), context]() mutable {
       auto params = context.getParams();
       const auto bytes = params.getProgram();
       const auto* const first = reinterpret_cast<const std::byte*>(bytes.begin());

@@ -69,5 +69,27 @@ TEST(SimCompile, EndsWithItsClient) {
   });
 }
 
+TEST(SimCompile, EndsWithTheController) {
+  const auto reactor = Reactor::make_simulated({.seed = 3});
+  reactor->run([&] {
+    std::optional<Error> error;
+    Fiber large;
+    {
+      SimCluster cluster(*reactor, kSlowController);
+      const Client client = cluster.connect("trainer");
+      large = reactor->spawn("large", [&error, client] {
+        const Slice slice = client.allocate({.devices = 4});
+        error = error_of([&] { slice.compile(chain(slice.mesh({{"data", 4}}), 3000)); });
+        client.close();
+      });
+      WaitQueue().wait_until_ns("for a while", reactor->clock().now_ns() + kSecond);
+    }
+    large.join();
+    ASSERT_TRUE(error);
+    EXPECT_EQ(error->kind(), ErrorKind::kUnavailable) << error->what();
+  });
+  EXPECT_EQ(reactor->live_fibers(), 0u);
+}
+
 }  // namespace
 }  // namespace gangway
