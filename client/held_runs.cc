@@ -98,7 +98,7 @@ void HeldRuns::send(ExecutableImpl& executable, const HeldPtr& held, bool is_onl
 void HeldRuns::settle() {
   while (!runs_.empty() && runs_.front()->ended && !overflowed_) {
     const std::optional<Error>& error = runs_.front()->ended->error;
-    if (error && is_rows_overflow(*error)) {
+    if (error && error->kind() == ErrorKind::kOverflow) {
       overflowed_ = true;
     } else {
       end_first();

@@ -1,6 +1,7 @@
 #include "protocol/error_wire.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "protocol/text_limits.h"
 #include "runtime/base/cut.h"
@@ -11,14 +12,13 @@ namespace {
 // By number on the wire: append only.
 constexpr ErrorKind kKinds[] = {
     ErrorKind::kInvalid, ErrorKind::kUnavailable,   ErrorKind::kOverloaded, ErrorKind::kCancelled,
-    ErrorKind::kLost,    ErrorKind::kUnimplemented, ErrorKind::kBug};
+    ErrorKind::kLost,    ErrorKind::kUnimplemented, ErrorKind::kBug,        ErrorKind::kOverflow};
 constexpr uint8_t kKindCount = sizeof(kKinds) / sizeof(kKinds[0]);
 
 uint8_t number_of(ErrorKind kind) {
-  for (uint8_t i = 0; i < kKindCount; ++i) {
-    if (kKinds[i] == kind) return i;
-  }
-  return kKindCount - 1;
+  const auto* at = std::ranges::find(kKinds, kind);
+  GW_ASSERT(at != std::end(kKinds), to_string(kind));
+  return static_cast<uint8_t>(at - kKinds);
 }
 
 }  // namespace

@@ -82,6 +82,17 @@ TEST(FramesTest, ARunOfFewArgumentsTakesAFewHundredBytes) {
   EXPECT_LT(encode(a_run())->size() * sizeof(capnp::word), 256u);
 }
 
+TEST(FramesTest, AnErrorOfAnyKindKeepsIt) {
+  for (const ErrorKind kind :
+       {ErrorKind::kInvalid, ErrorKind::kUnavailable, ErrorKind::kOverloaded, ErrorKind::kOverflow,
+        ErrorKind::kCancelled, ErrorKind::kLost, ErrorKind::kUnimplemented, ErrorKind::kBug}) {
+    const RunDoneFrame done =
+        round_trip(RunDoneFrame{.run = RunId(4), .error = Error(kind, "ended")});
+    ASSERT_TRUE(done.error.has_value());
+    EXPECT_EQ(done.error->kind(), kind) << to_string(kind);
+  }
+}
+
 TEST(FramesTest, AnErrorKeepsItsKindItsPlaceItsHintAndItsContext) {
   Error error(ErrorKind::kLost, "state: gone", {.program = "p", .host = "h", .at = "a.cc:3"},
               "restore");

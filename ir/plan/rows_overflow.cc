@@ -3,15 +3,12 @@
 #include <algorithm>
 #include <map>
 #include <memory>
-#include <string_view>
 #include <variant>
 
 #include "ir/graph/bodies.h"
 
 namespace gangway {
 namespace {
-
-constexpr std::string_view kWords = "ragged rows: more than there is room for";
 
 // A product of dropless experts: its bound; null for all other nodes.
 const double* bound_of(const Node& node) {
@@ -49,15 +46,11 @@ BodyTable named_bodies(const Program& program) {
 }  // namespace
 
 Error rows_overflow(int64_t received, int64_t bound) {
-  return {ErrorKind::kOverloaded,
-          cat(kWords, ": expected at most ", bound, " for one device, got ", received),
+  return {ErrorKind::kOverflow,
+          cat("ragged rows: more than there is room for: expected at most ", bound,
+              " for one device, got ", received),
           {},
           "give MoeConfig::bound a larger value"};
-}
-
-bool is_rows_overflow(const Error& error) {
-  return error.kind() == ErrorKind::kOverloaded &&
-         error.message().find(kWords) != std::string::npos;
 }
 
 bool may_overflow(const Program& program) {

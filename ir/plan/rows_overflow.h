@@ -1,9 +1,6 @@
 // A device that is to get more rows than its plan has room for (products of dropless experts:
 // ir/op_table/rows/dropless_experts.h): the error of such a run, and the program with more room,
 // with which it can be run again, since it has not committed.
-//
-// The error travels from a device to its client as every other does: by its kind, and by words that
-// no other message has.
 // Threads: pure functions.
 #pragma once
 
@@ -14,9 +11,8 @@
 
 namespace gangway {
 
-// kOverloaded.
+// kOverflow.
 Error rows_overflow(int64_t received, int64_t bound);
-bool is_rows_overflow(const Error& error);
 
 // Whether a run of the program may fail so.
 bool may_overflow(const Program& program);

@@ -10,6 +10,7 @@ const char* to_string(ErrorKind kind) {
     case ErrorKind::kInvalid: return "invalid";
     case ErrorKind::kUnavailable: return "unavailable";
     case ErrorKind::kOverloaded: return "overloaded";
+    case ErrorKind::kOverflow: return "overflow";
     case ErrorKind::kCancelled: return "cancelled";
     case ErrorKind::kLost: return "lost";
     case ErrorKind::kUnimplemented: return "unimplemented";

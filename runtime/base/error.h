@@ -27,6 +27,7 @@ enum class ErrorKind {
   kInvalid,        // The call or the input is wrong: fix it.
   kUnavailable,    // A peer cannot be reached or went away: reconnect, retry.
   kOverloaded,     // No room now: wait for work in flight, then retry.
+  kOverflow,       // More came than a declared bound has room for: declare a larger one.
   kCancelled,      // Stopped on request, or by its time limit.
   kLost,           // State is gone: restore from a checkpoint.
   kUnimplemented,  // Valid, but this version can't.

@@ -71,6 +71,13 @@ TEST(Await, GivesAKjPromisesValueOrItsErrorToAFiber) {
   }
 }
 
+TEST(Await, AnErrorOfAnyKindKeepsItsKindOnItsWayThroughKj) {
+  for (const ErrorKind kind :
+       {ErrorKind::kInvalid, ErrorKind::kUnavailable, ErrorKind::kOverloaded, ErrorKind::kOverflow,
+        ErrorKind::kCancelled, ErrorKind::kLost, ErrorKind::kUnimplemented, ErrorKind::kBug})
+    EXPECT_EQ(to_error(to_kj(Error(kind, "ended"))).kind(), kind) << to_string(kind);
+}
+
 TEST(Await, CancellingTheFiberCancelsTheKjOperation) {
   auto reactor = Reactor::make_simulated();
   bool dropped = false;

@@ -15,8 +15,8 @@ constexpr std::string_view kStart = "\x1dgw1\x1f";
 constexpr int kFixedFields = 8;
 
 constexpr ErrorKind kKinds[] = {
-    ErrorKind::kInvalid, ErrorKind::kUnavailable,   ErrorKind::kOverloaded, ErrorKind::kCancelled,
-    ErrorKind::kLost,    ErrorKind::kUnimplemented, ErrorKind::kBug};
+    ErrorKind::kInvalid,   ErrorKind::kUnavailable, ErrorKind::kOverloaded,    ErrorKind::kOverflow,
+    ErrorKind::kCancelled, ErrorKind::kLost,        ErrorKind::kUnimplemented, ErrorKind::kBug};
 
 std::string clean(std::string text) {
   for (char& c : text) {

@@ -446,6 +446,7 @@ void FrameStream::dial_again(Duration left) {
     case ErrorKind::kUnavailable:
     case ErrorKind::kOverloaded: why_lost_ = error.message(); return;
     case ErrorKind::kInvalid:
+    case ErrorKind::kOverflow:
     case ErrorKind::kLost:
     case ErrorKind::kUnimplemented:
     case ErrorKind::kBug:
