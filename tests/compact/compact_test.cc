@@ -46,7 +46,7 @@ Size compile(const bench::DeepProgram& model) {
   for (const LocalFunction& local : plan.functions) {
     if (step == nullptr || nodes_of(*local.function) > nodes_of(*step->function)) step = &local;
   }
-  size.arena_bytes = plan_memory(*step, {}, Collectives::kBeside).arena_bytes;
+  size.arena_bytes = plan_memory(*step, {}).arena_bytes;
   size.local_nodes = nodes_of(*step->function);
   size.plan_bytes = bytes_of(plan);
   size.counts = counter.take();

@@ -49,8 +49,7 @@ class Compile {
     stage("write the plan", [&] { bytes = to_wire(*plan); });
     stage("read the plan", [&] { plan = plan_from_wire(bytes); });
     for (const LocalFunction& local : plan->functions) {
-      stage(cat("plan the memory of ", local.function->name),
-            [&] { plan_memory(local, {}, Collectives::kBeside); });
+      stage(cat("plan the memory of ", local.function->name), [&] { plan_memory(local, {}); });
     }
   }
 

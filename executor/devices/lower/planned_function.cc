@@ -54,16 +54,16 @@ void PlannedFunction::plan(const ScratchBytes& scratch_bytes, Streams streams, i
       return scratch_of(of.nodes[id], scratch_bytes(of, id));
     };
     const LocalFunction& planned = is_main ? local_ : body;
-    part.places = Places(*part.function, plan_memory(planned, scratch, Collectives::kBeside),
-                         is_main ? 0 : bases_);
+    // A card joins what an iteration has begun at its end.
+    const std::optional<Repeated> repeated =
+        streams == Streams::kByGroup ? part.repeated : std::nullopt;
+    part.places =
+        Places(*part.function, plan_memory(planned, scratch, repeated), is_main ? 0 : bases_);
     if (!is_main) bases_ = part.places.end_base();
     find_collectives(part);
     const auto stream_of = [&](NodeId id) {
       return streams == Streams::kOne ? uint32_t{0} : part.met.at(id).collective;
     };
-    // A card joins what an iteration has begun at its end.
-    const std::optional<Repeated> repeated =
-        streams == Streams::kByGroup ? part.repeated : std::nullopt;
     part.joins = plan_joins(planned, part.places.plan(), scratch, stream_of, repeated);
   }
 }

@@ -52,7 +52,11 @@ class Joiner {
   void repeat(size_t carries) {
     for (Beside& beside : beside_) {
       beside.is_older = true;
-      std::erase_if(beside.touched, [&](Touch& touch) { return !is_seen_again(touch, carries); });
+      std::vector<Touch> again;
+      for (const Touch& touch : beside.touched) {
+        if (const auto seen = seen_again(touch, carries)) again.push_back(*seen);
+      }
+      beside.touched = std::move(again);
     }
   }
   // Those of the iteration before.
@@ -76,11 +80,11 @@ class Joiner {
 
   // A carry has two buffers, which change places: what was the result is the parameter now. Other
   // parameters are only read, other results have rows of their own.
-  static bool is_seen_again(Touch& touch, size_t carries) {
+  static std::optional<Touch> seen_again(Touch touch, size_t carries) {
     using Kind = MemorySlot::Kind;
-    if (touch.at.kind == Kind::kArena) return true;
+    if (touch.at.kind == Kind::kArena) return touch;
     touch.at.kind = touch.at.kind == Kind::kResult ? Kind::kParameter : Kind::kResult;
-    return touch.at.index < carries;
+    return touch.at.index < carries ? std::optional(touch) : std::nullopt;
   }
 
   std::vector<Beside> beside_;  // Under way, oldest first.

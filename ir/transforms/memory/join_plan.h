@@ -50,14 +50,9 @@ struct Touch {
 std::vector<Touch> touched(const LocalFunction& local, const MemoryPlan& memory,
                            const ScratchBytes& scratch_bytes, NodeId id);
 
-// How the body of a scan is repeated: the first `carries` of its results become its parameters.
-struct Repeated {
-  size_t carries = 0;
-};
-
-// `scratch_bytes`: as `memory` has placed. `stream_of`: of a node that is a collective; null: there
-// is one stream. `repeated`: of a body whose collectives may go on in the next iteration; whoever
-// runs it joins all when it leaves the loop, and when it passes over a collective.
+// `scratch_bytes`, `repeated`: as `memory` was planned. `stream_of`: of a node that is a
+// collective; null: there is one stream. Whoever runs a repeated body joins all when it leaves the
+// loop, and when it passes over a collective.
 JoinPlan plan_joins(const LocalFunction& local, const MemoryPlan& memory,
                     const ScratchBytes& scratch_bytes,
                     const std::function<uint32_t(NodeId)>& stream_of = nullptr,

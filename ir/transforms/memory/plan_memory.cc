@@ -13,8 +13,8 @@ int64_t aligned(int64_t bytes) { return align_up(bytes, kArenaAlignment); }
 
 class Planner {
  public:
-  Planner(const LocalFunction& local, Collectives collectives)
-      : local_(local), function_(*local.function), collectives_(collectives) {}
+  Planner(const LocalFunction& local, std::optional<Repeated> repeated)
+      : local_(local), function_(*local.function), repeated_(repeated) {}
 
   MemoryPlan run(const ScratchBytes& scratch_bytes) {
     plan_.slots.resize(function_.types.size());
@@ -85,7 +85,8 @@ class Planner {
     for (NodeId id = 0; id < function_.nodes.size(); ++id) {
       for (ValueId input : function_.nodes[id].inputs) last[root_[input]] = id;
     }
-    if (collectives_ == Collectives::kBeside) keep_operands(last);
+    std::vector<bool> always(function_.types.size(), false);
+    keep_for_collectives(last, always);
     interval_of_.assign(function_.types.size(), -1);
     for (NodeId id = 0; id < function_.nodes.size(); ++id) {
       const Node& node = function_.nodes[id];
@@ -94,33 +95,42 @@ class Planner {
         if (root_[value] != value || bound_[value]) continue;
         interval_of_[value] = static_cast<int64_t>(intervals_.size());
         int64_t bytes = std::max<int64_t>(aligned(function_.types[value].bytes()), kArenaAlignment);
-        intervals_.push_back({bytes, id, std::max(id, last[value])});
+        intervals_.push_back({bytes, always[value] ? 0 : id, std::max(id, last[value])});
       }
     }
   }
 
+  // By roots: the last node that they are kept for, and whether they are in all of a repeated body.
   // Walks back from the end, with the first nodes that read, and the collectives behind.
-  void keep_operands(std::vector<NodeId>& last) const {
+  void keep_for_collectives(std::vector<NodeId>& last, std::vector<bool>& always) const {
     const auto end = static_cast<NodeId>(function_.nodes.size());
-    std::vector<NodeId> first_use(function_.types.size(), end - 1);
+    std::vector<NodeId> first_use(function_.types.size(), end);
     std::vector<NodeId> behind;  // The last first.
     for (NodeId id = end; id-- > 0;) {
       const Node& node = function_.nodes[id];
       if (row(node.op).meets) {
-        NodeId kept =
-            behind.size() < kKeptCollectives ? end - 1 : behind[behind.size() - kKeptCollectives];
+        NodeId until =
+            behind.size() < kKeptCollectives ? end : behind[behind.size() - kKeptCollectives];
         for (uint32_t r = 0; r < node.results; ++r)
-          kept = std::min(kept, first_use[node.first_result + r]);
-        for (ValueId input : node.inputs) last[root_[input]] = std::max(last[root_[input]], kept);
+          until = std::min(until, first_use[node.first_result + r]);
+        const auto keep = [&](ValueId value) {
+          last[value] = std::max(last[value], std::min(until, end - 1));
+          if (repeated_ && until == end) always[value] = true;
+        };
+        for (ValueId input : node.inputs) keep(root_[input]);
+        for (uint32_t r = 0; r < node.results; ++r) keep(node.first_result + r);
         behind.push_back(id);
       }
-      for (ValueId input : node.inputs) first_use[input] = id;
+      const bool is_alias = node.results == 1 && root_[node.first_result] != node.first_result;
+      for (ValueId input : node.inputs) {
+        if (!is_alias) first_use[root_[input]] = id;
+      }
     }
   }
 
   const LocalFunction& local_;
   const Function& function_;
-  const Collectives collectives_;
+  const std::optional<Repeated> repeated_;
   MemoryPlan plan_;
   std::vector<ValueId> root_;
   std::vector<bool> bound_;
@@ -132,8 +142,8 @@ class Planner {
 }  // namespace
 
 MemoryPlan plan_memory(const LocalFunction& local, const ScratchBytes& scratch_bytes,
-                       Collectives collectives) {
-  return Planner(local, collectives).run(scratch_bytes);
+                       std::optional<Repeated> repeated) {
+  return Planner(local, repeated).run(scratch_bytes);
 }
 
 }  // namespace gangway

@@ -5,6 +5,11 @@
 // one arena: offsets come from a best-fit search over live intervals, largest first, so that the
 // plan is deterministic.
 //
+// Collectives run beside later nodes (join_plan.h): what one reads and writes is kept until its
+// result is read, or kKeptCollectives more have begun. If its bytes were used again at once, the
+// next node would have to wait for it. What no node of a repeated body waits for is kept all
+// through the body, since it goes on beside the next iteration, which has the same arena.
+//
 // Invariant: two values that are live at the same node never overlap; plan_memory_test checks it on
 // random graphs.
 // Cost: O(values * live values).
@@ -13,6 +18,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <vector>
 
 #include "ir/plan/plan.h"
@@ -36,13 +42,15 @@ struct MemoryPlan {
 // Bytes of scratchpad a node's kernel needs.
 using ScratchBytes = std::function<int64_t(const Function&, NodeId)>;
 
-// On a device whose collectives run beside later nodes, the operands of one are kept until its
-// result is read, or kKeptCollectives more have begun: if their bytes were reused at once, the next
-// node would have to wait for the collective.
 inline constexpr size_t kKeptCollectives = 4;
-enum class Collectives : uint8_t { kInOrder, kBeside };
 
+// How the body of a scan is repeated: the first `carries` of its results become its parameters.
+struct Repeated {
+  size_t carries = 0;
+};
+
+// `repeated`: of a body whose collectives may go on in the next iteration.
 MemoryPlan plan_memory(const LocalFunction& local, const ScratchBytes& scratch_bytes,
-                       Collectives collectives = Collectives::kInOrder);
+                       std::optional<Repeated> repeated = {});
 
 }  // namespace gangway

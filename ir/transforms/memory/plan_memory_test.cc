@@ -2,20 +2,15 @@
 
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <map>
 
 #include "ir/build/builder.h"
 #include "ir/build/ops.h"
 #include "runtime/base/rng.h"
+#include "tests/support/seed.h"
 
 namespace gangway {
 namespace {
-
-uint64_t seed_from_environment() {
-  const char* text = std::getenv("GW_TEST_SEED");
-  return text != nullptr ? std::strtoull(text, nullptr, 10) : 20261121;
-}
 
 LocalFunction local_function(Function function) {
   function.local = true;
@@ -76,9 +71,7 @@ Function random_function(Rng& rng) {
 }
 
 TEST(PlanMemory, LiveValuesNeverOverlap) {
-  uint64_t seed = seed_from_environment();
-  SCOPED_TRACE("GW_TEST_SEED=" + std::to_string(seed));
-  Rng rng(seed);
+  Rng rng(testing::test_seed());
   for (int round = 0; round < 50; ++round) {
     LocalFunction local = local_function(random_function(rng));
     expect_no_overlap(*local.function, plan_memory(local, nullptr));
@@ -112,14 +105,57 @@ TEST(PlanMemory, WhatACollectiveReadsBesideLaterNodesIsNotGivenAwayToThem) {
     Value got = b.emit1(op, {read}, attrs, Loc{});
     Value beside = tanh(x);
     b.result("y", got + beside);
-    const LocalFunction local = local_function(b.build());
-    const auto same_place = [&](Collectives collectives) {
-      const MemoryPlan plan = plan_memory(local, nullptr, collectives);
-      return plan.slots[read.id()] == plan.slots[beside.id()];
-    };
-    EXPECT_TRUE(same_place(Collectives::kInOrder)) << to_string(op);
-    EXPECT_FALSE(same_place(Collectives::kBeside)) << to_string(op);
+    const MemoryPlan plan = plan_memory(local_function(b.build()), nullptr);
+    EXPECT_NE(plan.slots[read.id()], plan.slots[beside.id()]) << to_string(op);
   }
+}
+
+// Of a body: x is its carry, a row its other result.
+struct WithPending {
+  LocalFunction local;
+  ValueId early = 0, read = 0;
+
+  explicit WithPending(size_t collectives_behind) {
+    Builder b("body");
+    Value x = b.parameter("x", f32({16}));
+    const auto sum = [&](Value of) {
+      return b.emit1(Op::all_reduce, {of}, {{"axes", "data"}, {"reduction", "sum"}}, Loc{});
+    };
+    const Value first = tanh(x), term = exp(tanh(first));
+    b.result("row", sum(term));
+    for (size_t i = 0; i < collectives_behind; ++i) b.result(cat("row.", i), sum(x));
+    b.result("x", neg(neg(x)));
+    local = local_function(b.build());
+    early = first.id();
+    read = term.id();
+  }
+  bool same_place(std::optional<Repeated> repeated) const {
+    const MemoryPlan plan = plan_memory(local, nullptr, repeated);
+    return plan.slots[early] == plan.slots[read];
+  }
+};
+
+TEST(PlanMemory, WhatACollectiveReadsBesideTheNextIterationIsNotGivenAwayThereEither) {
+  const WithPending body(0);
+  EXPECT_TRUE(body.same_place({}));
+  EXPECT_FALSE(body.same_place(Repeated{1}));
+}
+
+TEST(PlanMemory, BesideTheNextIterationTheLastCollectivesAloneKeepWhatTheyRead) {
+  EXPECT_FALSE(WithPending(kKeptCollectives - 1).same_place(Repeated{1}));
+  EXPECT_TRUE(WithPending(kKeptCollectives).same_place(Repeated{1}));
+}
+
+TEST(PlanMemory, WhatACollectiveReadsIsKeptUntilItsResultIsReadInAnotherShape) {
+  Builder b("f");
+  Value x = b.parameter("x", f32({16}));
+  Value read = exp(x);
+  Value got = reshape(
+      b.emit1(Op::all_reduce, {read}, {{"axes", "data"}, {"reduction", "sum"}}, Loc{}), {4, 4});
+  Value beside = tanh(x);
+  b.result("y", got + reshape(beside, {4, 4}));
+  const MemoryPlan plan = plan_memory(local_function(b.build()), nullptr);
+  EXPECT_NE(plan.slots[read.id()], plan.slots[beside.id()]);
 }
 
 TEST(PlanMemory, InPlaceResultsLiveInTheirParametersBuffer) {
