@@ -201,14 +201,16 @@ StateSpec zeros_like(const StateSpec& spec, Loc loc) {
   return like;
 }
 
-StateTree stacked(const StateTree& layer, int64_t count, int64_t first) {
+StateTree stacked(const StateTree& layer, int64_t count, int64_t first, const std::string& base) {
   return layer.map([&](const std::string& name, const StateSpec& spec) {
     GW_REQUIRE(!spec.stacked, "stacked: \"", name, "\" is a stack of layers already");
     const auto components = name.empty() ? 0 : std::ranges::count(name, '.') + 1;
     StateSpec stack = spec;
     stack.type.dims.insert(stack.type.dims.begin(), count);
-    stack.stacked = StackedLayers{
-        .first = first, .count = count, .name_tail = static_cast<uint32_t>(components)};
+    stack.stacked = StackedLayers{.first = first,
+                                  .count = count,
+                                  .name_tail = static_cast<uint32_t>(components),
+                                  .base = base};
     return stack;
   });
 }

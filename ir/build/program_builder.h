@@ -57,7 +57,10 @@ using StateTree = TreeOf<StateSpec>;
 // The specs of `count` equal layers as one: each leaf T[...] becomes T[count, ...], for scan() to
 // go over. Row i is layer first + i. Files hold layers apart, as other tools expect them: below a
 // state "params.layers", "params.layers.attn.q" is stored as "params.layers.0.attn.q" and so on.
-StateTree stacked(const StateTree& layer, int64_t count, int64_t first = 0);
+// `base` is for layers that lie in several stacks, whose states have different names, and that are
+// numbered together: it is what the component in front of the number is to files.
+StateTree stacked(const StateTree& layer, int64_t count, int64_t first = 0,
+                  const std::string& base = "");
 
 // Placements by glob on a value's full name: of each priority the first rule that matches applies,
 // and they name different axes. A pattern that matches nothing is an error. Of stacked layers the

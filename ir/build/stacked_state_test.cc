@@ -13,6 +13,7 @@
 namespace gangway {
 namespace {
 
+using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
@@ -63,6 +64,42 @@ TEST(StackedState, ALayerThatIsOneLeafIsNumberedBehindItsName) {
   b.state("w", stacked(StateTree(zeros(f32({4}))), 2));
   const Program p = b.build();
   EXPECT_EQ(layer_name("w", *state_of(p, "w").stacked, 1), "w.1");
+}
+
+// Two stacks of layers that are numbered together, those of the second from `first` on.
+Program two_stacks(int64_t first, const std::string& base, uint64_t seed = 0) {
+  ProgramBuilder b("two stacks", kMesh, seed);
+  StateTree tree;
+  tree.set("layers", stacked(layer(), 2));
+  tree.set("layers_from_2", stacked(layer(), 2, first, base));
+  b.state("params", tree);
+  return b.build();
+}
+
+TEST(StackedState, StacksOfOneBaseHoldLayersThatAreNumberedTogether) {
+  constexpr uint64_t kSeed = 11;
+  const Program p = two_stacks(2, "layers", kSeed);
+  const ProgramNode& q = state_of(p, "params.layers_from_2.attn.q");
+  EXPECT_EQ(layer_name(q.name, *q.stacked, 0), "params.layers.2.attn.q");
+  EXPECT_EQ(layer_name(q.name, *q.stacked, 1), "params.layers.3.attn.q");
+  EXPECT_EQ(layer_name("layers_from_2.norm", {.first = 2, .name_tail = 1, .base = "layers"}, 0),
+            "layers.2.norm");
+  EXPECT_THAT(print(p), HasSubstr("-> f32[2, 8, 6] stacked(2, 2, 2, \"layers\")"));
+  EXPECT_TRUE(same_graph(parse_program(print(p)), p));
+
+  ProgramBuilder one("one stack", kMesh, kSeed);
+  one.state("params", layers(4));
+  std::vector<double> all = first_value(p, "params.layers.attn.q");
+  const std::vector<double> behind = first_value(p, "params.layers_from_2.attn.q");
+  all.insert(all.end(), behind.begin(), behind.end());
+  EXPECT_EQ(all, first_value(one.build(), "params.layers.attn.q")) << "they begin by their names";
+}
+
+TEST(StackedState, ALayerThatLiesInTwoStacksIsRefused) {
+  EXPECT_THAT(error_text_of([] { two_stacks(1, "layers"); }),
+              AllOf(HasSubstr("layer \"params.layers.1.attn.q\" lies in node %"),
+                    HasSubstr("names of layers are unique")));
+  two_stacks(1, "");
 }
 
 TEST(StackedState, LayersBeginAsTheStatesOfTheirNamesDo) {

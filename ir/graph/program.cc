@@ -49,7 +49,13 @@ std::string layer_name(std::string_view state, const StackedLayers& stacked, int
     const size_t dot = state.rfind('.', at - 1);
     at = dot == std::string_view::npos ? 0 : dot;
   }
-  return cat(state.substr(0, at), ".", stacked.first + row, state.substr(at));
+  const std::string_view tail = state.substr(at);
+  std::string_view front = state.substr(0, at);
+  if (!stacked.base.empty()) {
+    const size_t dot = front.rfind('.');
+    front = front.substr(0, dot == std::string_view::npos ? 0 : dot + 1);
+  }
+  return cat(front, stacked.base, ".", stacked.first + row, tail);
 }
 
 uint32_t Program::find(NodeKind kind, std::string_view node_name) const {

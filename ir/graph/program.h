@@ -13,7 +13,7 @@
 //  - A state is updated at most once a run, by a call on the slice where it lives.
 //  - A source's `attrs` hold its kind as the string "kind".
 //  - A state with `stacked` has as many rows as layers, and a component of its name stays in front
-//    of the layer's number.
+//    of the layer's number; no two states hold layers of one name.
 //
 // Threads: a value, immutable once built.
 #pragma once
@@ -70,10 +70,14 @@ struct StateUpdate {
 // A state that holds equal layers, one a row of dimension 0. To files and other tools each layer is
 // a tensor of its own, with its number in front of the last `name_tail` components of the state's
 // name: rows of "params.layers.attn.q" are "params.layers.<number>.attn.q" for a name_tail of 2.
+// Where several states hold layers that are numbered together, `base` stands for the component in
+// front of the number: rows of "params.layers_from_2.attn.q" are "params.layers.<number>.attn.q" for
+// a base of "layers".
 struct StackedLayers {
   int64_t first = 0;  // The number of row 0.
   int64_t count = 0;  // Rows.
   uint32_t name_tail = 0;
+  std::string base = {};  // Empty: the state's own component.
   friend bool operator==(const StackedLayers&, const StackedLayers&) = default;
 };
 std::string layer_name(std::string_view state, const StackedLayers& stacked, int64_t row);

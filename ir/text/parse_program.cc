@@ -133,6 +133,8 @@ class ProgramParser {
     expect_punct(lexer_, ",");
     stacked.name_tail =
         static_cast<uint32_t>(parse_int_at_most(lexer_, "components of the name", kNameBytesMax));
+    if (accept_punct(lexer_, ","))
+      stacked.base = lexer_.expect(TokenKind::kString, "the layers' common name in quotes");
     expect_punct(lexer_, ")");
     return stacked;
   }

@@ -51,7 +51,8 @@ class ProgramPrinter {
     }
     if (node.stacked) {
       text_ += cat(" stacked(", node.stacked->first, ", ", node.stacked->count, ", ",
-                   node.stacked->name_tail, ")");
+                   node.stacked->name_tail,
+                   node.stacked->base.empty() ? "" : ", " + quote(node.stacked->base), ")");
     }
     if (node.attrs.size() > 0) text_ += " with " + print_attrs(node.attrs);
     print_updates(node);

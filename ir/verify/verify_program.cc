@@ -269,7 +269,23 @@ class ProgramVerifier {
                          layers.name_tail, " components of a name that has ", components));
     }
     const std::string last = layer_name(node.name, layers, layers.count - 1);
-    if (auto wrong = internal::name_mistake(last, "layer")) add(id, *wrong);
+    if (auto wrong = internal::name_mistake(last, "layer")) return add(id, *wrong);
+    check_numbers(id, node);
+  }
+
+  // Stacks of one base and tail have numbers of their own.
+  void check_numbers(uint32_t id, const ProgramNode& node) {
+    StackedLayers unnumbered = *node.stacked;
+    unnumbered.first = -1;
+    auto& others = stacks_[layer_name(node.name, unnumbered, 0)];
+    for (const uint32_t other : others) {
+      const StackedLayers &a = *p_.nodes[other].stacked, &b = *node.stacked;
+      const int64_t both = std::max(a.first, b.first);
+      if (both >= std::min(a.first + a.count, b.first + b.count)) continue;
+      return add(id, cat("layer ", shown(layer_name(node.name, b, both - b.first)),
+                         " lies in node %", other, " too: names of layers are unique"));
+    }
+    others.push_back(id);
   }
 
   void check_source(uint32_t id, const ProgramNode& node) {
@@ -399,6 +415,7 @@ class ProgramVerifier {
   std::vector<const Function*> good_;  // By index; null where it has mistakes.
   std::vector<bool> usable_;           // By node: free of mistakes so far.
   std::map<std::pair<NodeKind, std::string_view>, uint32_t> names_;
+  std::map<std::string, std::vector<uint32_t>> stacks_;  // By the names of their layers.
   std::set<uint32_t> updated_;
   bool meshes_ok_ = true;
 };

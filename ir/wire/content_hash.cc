@@ -186,6 +186,7 @@ class GraphHasher {
     add(node.stacked->first);
     add(node.stacked->count);
     add(node.stacked->name_tail);
+    add(node.stacked->base);
   }
 
   Hasher hasher_;

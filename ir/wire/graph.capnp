@@ -162,6 +162,7 @@ struct Program {
     first @0 :Int64;
     count @1 :Int64;
     nameTail @2 :UInt32;
+    base @3 :UInt32 = 0xffffffff;  # For the component in front of the number; the default: itself.
   }
 
   struct Edge {

@@ -252,6 +252,7 @@ class Reader {
     if (in.hasStacked()) {
       auto stacked = in.getStacked();
       node.stacked = {stacked.getFirst(), stacked.getCount(), stacked.getNameTail()};
+      if (stacked.getBase() != kNone) node.stacked->base = string(stacked.getBase());
     }
     return node;
   }

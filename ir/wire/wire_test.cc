@@ -248,6 +248,9 @@ TEST(Wire, StackedLayersAreOfVersion3AndNothingElseIs) {
   const Program back = program_from_wire(to_wire(p));
   EXPECT_TRUE(same_graph(back, p));
   EXPECT_EQ(back.nodes[0].stacked, (StackedLayers{1, 3, 1}));
+  p.nodes[0].stacked->base = "stages";
+  EXPECT_EQ(version_of(to_wire(p)), 3u);
+  EXPECT_TRUE(same_graph(program_from_wire(to_wire(p)), p));
   p.nodes[0].stacked.reset();
   EXPECT_EQ(version_of(to_wire(p)), 1u);
   EXPECT_FALSE(program_from_wire(to_wire(p)).nodes[0].stacked.has_value());
@@ -260,7 +263,8 @@ TEST(Wire, DamagedStacksGiveAnErrorOrAValidProgram) {
 TEST(ContentHash, TellsStackedLayersApart) {
   Program p = stacked_program();
   std::set<std::string> hashes = {to_string(content_hash(p))};
-  for (StackedLayers layers : {StackedLayers{2, 3, 1}, StackedLayers{1, 3, 0}}) {
+  for (StackedLayers layers :
+       {StackedLayers{2, 3, 1}, StackedLayers{1, 3, 0}, StackedLayers{1, 3, 1, "stages"}}) {
     p.nodes[0].stacked = layers;
     EXPECT_TRUE(hashes.insert(to_string(content_hash(p))).second);
   }

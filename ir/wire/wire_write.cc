@@ -257,6 +257,7 @@ class Writer {
     stacked.setFirst(node.stacked->first);
     stacked.setCount(node.stacked->count);
     stacked.setNameTail(node.stacked->name_tail);
+    if (!node.stacked->base.empty()) stacked.setBase(strings_.index(node.stacked->base));
   }
 
   void need_version(uint32_t version) { version_ = std::max(version_, version); }
