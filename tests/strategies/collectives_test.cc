@@ -121,11 +121,20 @@ TEST(Collectives, SequenceParallelismGathersAndScattersInsteadOfReducing) {
   const Type activation = f32({config.batch, model.seq, model.dim});
   const Type part = f32({config.batch, model.seq / 2, model.dim});
   const auto uses = uses_of(of, mesh_of(of), config);
-  // The backward pass keeps what went into products cut, and gathers it again for the gradients of
-  // their weights (Korthikanti et al. 2022, section 4.2.2).
-  EXPECT_EQ(count(uses, Op::all_gather, "model", part), (4 + 2) * model.layers);
+  EXPECT_EQ(count(uses, Op::all_gather, "model", part), 4 * model.layers);
   EXPECT_EQ(count(uses, Op::reduce_scatter, "model", activation), 4 * model.layers);
   EXPECT_EQ(count(uses, Op::all_reduce, "model", activation), 0);
+}
+
+// What goes into products is kept cut then, and computed again and gathered again for the gradients
+// of weights (Korthikanti et al. 2022, section 4.2.2).
+TEST(Collectives, SequenceParallelismGathersWhatItComputesAgainOnceMore) {
+  const Listed of{"megatron+sequence_parallel", false, {"model"}};
+  LanguageModelConfig config = config_of(of);
+  config.model.remat = true;
+  const Type part = f32({config.batch, config.model.seq / 2, config.model.dim});
+  const auto uses = uses_of(of, mesh_of(of), config);
+  EXPECT_EQ(count(uses, Op::all_gather, "model", part), (4 + 2) * config.model.layers);
 }
 
 TEST(Collectives, FullyShardedParametersAreGatheredTwiceInTheirComputeTypeAndScatteredOnce) {

@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "ir/transforms/propagation/decide_cuts.h"
 #include "ir/transforms/propagation/joint_graph.h"
 #include "ir/transforms/propagation/propagate_shardings.h"
 #include "runtime/base/cat.h"
@@ -70,7 +71,9 @@ class Explainer {
           return taken.node == node && taken.axis == static_cast<int>(axis);
         });
     if (decision == propagation_.decisions.end() || decision->rejected.empty()) return {};
-    std::string text = cat(" (which moves ", cost(decision->cost), ")");
+    std::string text = decision->factor == NodeCut::kWhole
+                           ? " (kept as the forward pass reads it, which moves nothing)"
+                           : cat(" (which moves ", cost(decision->cost), ")");
     for (const RejectedCut& rejected : decision->rejected) {
       text += cat("\n    not as ", name_of(rejected.from), " asks, which would have moved ",
                   cost(rejected.cost), rejected.of_later_priority ? ": its priority is later" : "");

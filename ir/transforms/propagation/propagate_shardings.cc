@@ -4,6 +4,7 @@
 
 #include "ir/transforms/propagation/decide_cuts.h"
 #include "ir/transforms/propagation/joint_graph.h"
+#include "ir/transforms/propagation/keep_as_read.h"
 #include "ir/transforms/propagation/place_values.h"
 
 namespace gangway {
@@ -76,6 +77,8 @@ Propagation propagate_shardings(const Function& global,
       annotations_of(joint.graph(), parameter_shardings, result_shardings);
   Cuts cuts = decide_cuts(joint, factors, annotations);
   PlacedValues placed = place_values(joint, factors, cuts, parameter_shardings);
+  if (keep_as_read(joint, placed, cuts))
+    placed = place_values(joint, factors, cuts, parameter_shardings);
   Propagation found;
   found.reasons = std::move(placed.reasons);
   found.decisions = std::move(cuts.decisions);

@@ -4,6 +4,7 @@
 //   JointGraph          the function and the bodies of its scans and calls as one graph
 //   decide_cuts         which factor each node is cut on, on each axis: priorities, both directions
 //   place_values        what that makes of values: whole, in parts, or sums that are not done yet
+//   keep_as_read        residuals that both passes read gathered are kept so
 //
 // Threads: pure.
 // Errors: kInvalid where two annotations disagree, naming both places.

@@ -34,7 +34,7 @@ struct RejectedCut {
 struct ShardingDecision {
   NodeId node = kNone;
   int axis = 0;
-  int factor = 0;        // The winner.
+  int factor = 0;        // The winner; NodeCut::kWhole of a residual that is kept as it was read.
   ValueId from = kNone;  // Whose layout it came from.
   int priority = 0;      // Of the annotation where it began.
   CutCost cost;          // As far as layouts were known when it was taken.

@@ -1,0 +1,193 @@
+#include "ir/transforms/propagation/keep_as_read.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "ir/graph/bodies.h"
+
+namespace gangway {
+namespace {
+
+// A value of a body that its scans stack, and all that is the same tensor elsewhere: the stacks,
+// and what the bodies that read them see of it.
+struct Residual {
+  ValueId kept = kNone;
+  std::vector<NodeId> ties;
+  std::vector<ValueId> values = {};  // That the ties give.
+};
+
+class Keeper {
+ public:
+  Keeper(const JointGraph& joint, const PlacedValues& placed, Cuts& cuts)
+      : joint_(joint),
+        graph_(joint.graph()),
+        placed_(placed),
+        cuts_(cuts),
+        readers_(graph_.types.size()) {
+    for (NodeId id = 0; id < graph_.nodes.size(); ++id) {
+      const std::vector<ValueId>& inputs = graph_.nodes[id].inputs;
+      for (size_t i = 0; i < inputs.size(); ++i) readers_[inputs[i]].push_back({id, i});
+    }
+    for (ValueId result : graph_.results) readers_[result].push_back({});
+  }
+
+  bool run() {
+    bool changed = false;
+    for (NodeId id = 0; id < graph_.nodes.size(); ++id) {
+      if (joint_.tie(id) == JointGraph::TieKind::kStackedResult && keep(id)) changed = true;
+    }
+    return changed;
+  }
+
+ private:
+  struct Reader {
+    NodeId node = kNone;  // kNone: it is a result of the function.
+    size_t operand = 0;
+  };
+
+  bool keep(NodeId tie) {
+    Residual residual{.kept = graph_.nodes[tie].inputs[0], .ties = {tie}};
+    if (!is_cut(tie) || !find_ties(residual) || !depends_on_carry(residual.kept)) return false;
+    const Sharding* read = read_by_both(residual);
+    if (read == nullptr) return false;
+    for (size_t axis = 0; axis < read->size(); ++axis) {
+      if ((*read)[axis] != placed_.shardings[residual.kept][axis]) gather(residual, axis);
+    }
+    return true;
+  }
+
+  bool is_cut(NodeId tie) const {
+    return std::ranges::any_of(cuts_.nodes[tie],
+                               [](const NodeCut& cut) { return cut.factor >= 0; });
+  }
+
+  // Follows the stacks to the bodies that read them. False where a stack is not for them alone.
+  bool find_ties(Residual& residual) const {
+    for (size_t i = 0; i < residual.ties.size(); ++i) {
+      const Node& tie = graph_.nodes[residual.ties[i]];
+      for (uint32_t r = 0; r < tie.results; ++r) {
+        const ValueId value = tie.first_result + r;
+        residual.values.push_back(value);
+        for (const Reader& reader : readers_[value]) {
+          if (!add_reader(residual, value, reader)) return false;
+        }
+      }
+    }
+    return std::ranges::all_of(residual.ties, [&](NodeId id) {
+      return std::ranges::all_of(graph_.nodes[id].inputs, [&](ValueId input) {
+        return input == residual.kept || std::ranges::count(residual.values, input) > 0;
+      });
+    });
+  }
+
+  bool add_reader(Residual& residual, ValueId value, const Reader& reader) const {
+    if (reader.node == kNone) return false;
+    if (!joint_.is_tie(reader.node))
+      return graph_.types[value] == graph_.types[residual.kept];  // No stack.
+    if (joint_.tie(reader.node) != JointGraph::TieKind::kStackedOperand) return false;
+    if (std::ranges::count(residual.ties, reader.node) == 0) residual.ties.push_back(reader.node);
+    return true;
+  }
+
+  // Whether what the iteration before gave is among what a value of a body is computed from.
+  bool depends_on_carry(ValueId value) {
+    const auto [at, own] = joint_.seen(value);
+    const auto [found, is_new] = depends_.try_emplace(at);
+    std::vector<bool>& depends = found->second;
+    if (is_new) {
+      const JointGraph::Part& part = joint_.parts()[at];
+      depends.assign(part.values.size(), false);
+      for (size_t p = 0; p < part.operands.size(); ++p)
+        depends[p] = joint_.tie(part.operands[p]) == JointGraph::TieKind::kCarry;
+      for (const Node& node : part.function->nodes) {
+        const bool any =
+            std::ranges::any_of(node.inputs, [&](ValueId input) { return depends[input]; });
+        std::fill_n(depends.begin() + node.first_result, node.results, any);
+      }
+    }
+    return depends[own];
+  }
+
+  // The sharding in which a reader in the forward pass and one in the backward pass want it whole
+  // along axes that cut it, while all others in the backward pass want it so too or can cut it.
+  const Sharding* read_by_both(const Residual& residual) const {
+    const Sharding& now = placed_.shardings[residual.kept];
+    const Sharding* wanted = nullptr;
+    for (ValueId value : residual.values) {
+      for (const Reader& reader : readers_[value]) {
+        if (joint_.is_tie(reader.node)) continue;
+        const Sharding& one = placed_.required[reader.node][reader.operand];
+        if (one == placed_.shardings[value]) continue;
+        if (wanted != nullptr && one != *wanted) return nullptr;
+        wanted = &one;
+      }
+    }
+    if (wanted == nullptr || !is_gathered(now, *wanted)) return nullptr;
+    const bool is_in_forward = std::ranges::any_of(readers_[residual.kept], [&](const Reader& r) {
+      return r.node != kNone && !joint_.is_tie(r.node) &&
+             placed_.required[r.node][r.operand] == *wanted;
+    });
+    return is_in_forward ? wanted : nullptr;
+  }
+
+  // Gathers alone: what is cut otherwise on the other side goes over by an all-to-all.
+  static bool is_gathered(const Sharding& from, const Sharding& to) {
+    for (size_t axis = 0; axis < from.size(); ++axis) {
+      if (from[axis] == to[axis]) continue;
+      if (from[axis].kind != PlacementKind::kShard || to[axis] != replicate()) return false;
+    }
+    return true;
+  }
+
+  // The ties are no longer cut along the axis.
+  void gather(const Residual& residual, size_t axis) {
+    record(residual, axis);
+    for (NodeId id : residual.ties) {
+      NodeCut& cut = cuts_.nodes[id][axis];
+      if (cut.factor >= 0)
+        cuts_.parts[id][static_cast<size_t>(cut.factor)] /= graph_.mesh.axes[axis].size;
+      cut = {.factor = NodeCut::kWhole, .order = 0, .from = residual.kept};
+    }
+    for (ValueId value : residual.values) cuts_.layouts[value][axis] = replicate();
+  }
+
+  // Of each tie that was cut: that it was rejected, for what the backward pass would gather.
+  void record(const Residual& residual, size_t axis) {
+    for (ShardingDecision& decision : cuts_.decisions) {
+      if (decision.axis != static_cast<int>(axis)) continue;
+      if (std::ranges::count(residual.ties, decision.node) == 0) continue;
+      decision.rejected.push_back(
+          {.factor = decision.factor, .from = residual.kept, .cost = again(residual.kept, axis)});
+      decision.factor = NodeCut::kWhole;
+      decision.from = residual.kept;
+      decision.cost = {};
+    }
+  }
+
+  // What each device receives to have the value whole along the axis again, in one iteration.
+  CutCost again(ValueId value, size_t axis) const {
+    auto bytes = static_cast<double>(graph_.types[value].bytes());
+    for (size_t other = 0; other < graph_.mesh.axes.size(); ++other) {
+      if (other != axis && placed_.shardings[value][other].kind == PlacementKind::kShard)
+        bytes /= static_cast<double>(graph_.mesh.axes[other].size);
+    }
+    const auto n = static_cast<double>(graph_.mesh.axes[axis].size);
+    return {.conversions = 1, .stored = 0, .bytes = bytes * (n - 1) / n};
+  }
+
+  const JointGraph& joint_;
+  const Function& graph_;
+  const PlacedValues& placed_;
+  Cuts& cuts_;
+  std::vector<std::vector<Reader>> readers_;     // By value.
+  std::map<size_t, std::vector<bool>> depends_;  // By part: by value, whether on a carry.
+};
+
+}  // namespace
+
+bool keep_as_read(const JointGraph& joint, const PlacedValues& placed, Cuts& cuts) {
+  return Keeper(joint, placed, cuts).run();
+}
+
+}  // namespace gangway

@@ -1,0 +1,30 @@
+// Where residuals lie: what an iteration of a scan keeps for its gradient.
+//
+// A residual follows the value that it keeps. Where that value is cut along an axis, but the
+// forward pass gathers it for a reader and the backward pass would gather it again for one of its
+// own, it is kept as it was read: one collective less in every iteration, for a stack that is larger
+// by the axis. Sequence parallelism then gathers the inputs of products once a layer.
+//
+// Memory is not traded for traffic where the user said so:
+//  - A value that does not depend on the iterations before is made of what is stored, as a gathered
+//    parameter is. It is gathered for each pass by itself (ZeRO-3).
+//  - A rematerialised iteration keeps what it reads as it is, and gathers what it computes again
+//    (Korthikanti et al. 2022, section 4.2.2, do so with the inputs of products).
+//
+// Threads: a pure function.
+// Cost: linear in nodes times axes.
+#pragma once
+
+#include <vector>
+
+#include "ir/transforms/propagation/decide_cuts.h"
+#include "ir/transforms/propagation/joint_graph.h"
+#include "ir/transforms/propagation/place_values.h"
+
+namespace gangway {
+
+// Changes how the ties of residuals are cut, and the decisions on them. `placed`: what the cuts
+// have given so far. Says whether it changed any, so that values are to be placed again.
+bool keep_as_read(const JointGraph& joint, const PlacedValues& placed, Cuts& cuts);
+
+}  // namespace gangway
