@@ -2,8 +2,8 @@
 //
 // A residual follows the value that it keeps. Where that value is cut along an axis, but the
 // forward pass gathers it for a reader and the backward pass would gather it again for one of its
-// own, it is kept as it was read: one collective less in every iteration, for a stack that is larger
-// by the axis. Sequence parallelism then gathers the inputs of products once a layer.
+// own, it is kept as it was read: one collective less in every iteration, for a stack that is
+// larger by the axis. Sequence parallelism then gathers the inputs of products once a layer.
 //
 // Memory is not traded for traffic where the user said so:
 //  - A value that does not depend on the iterations before is made of what is stored, as a gathered
