@@ -1,35 +1,9 @@
-// What a run asks of the heap on the reactor's thread: counted here by an operator new of this
-// program's own.
+// What a run asks of the heap on the reactor's thread.
 #include <gtest/gtest.h>
 
-#include <cstdlib>
-#include <new>
-
+#include "tests/support/heap_count.h"
 #include "tests/support/test_hosts.h"
 #include "tests/support/test_plan.h"
-
-namespace {
-
-thread_local int64_t blocks = 0;  // Allocated by this thread so far.
-
-void* counted(std::size_t bytes) {
-  ++blocks;
-  return std::malloc(bytes > 0 ? bytes : 1);
-}
-
-}  // namespace
-
-void* operator new(std::size_t bytes) {
-  if (void* block = counted(bytes)) return block;
-  std::abort();
-}
-void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept { return counted(bytes); }
-// Not inline: the compiler would see free() where it expects what belongs to operator new.
-[[gnu::noinline]] void operator delete(void* block) noexcept { std::free(block); }
-[[gnu::noinline]] void operator delete(void* block, std::size_t) noexcept { std::free(block); }
-[[gnu::noinline]] void operator delete(void* block, const std::nothrow_t&) noexcept {
-  std::free(block);
-}
 
 namespace gangway {
 namespace {
@@ -68,9 +42,9 @@ int64_t blocks_of_a_run(uint32_t inputs) {
   for (uint64_t run = 1; run <= 2; ++run) {
     request.run = RunId(run);
     request.outputs = {ArrayId(1000 + run)};
-    const int64_t before = blocks;
+    const int64_t before = heap_blocks_of_thread();
     t.start(request);
-    count = blocks - before;
+    count = heap_blocks_of_thread() - before;
     EXPECT_FALSE(t.wait(RunId(run)).error);
   }
   EXPECT_EQ(t.get<float>(ArrayId(1002), 32), std::vector<float>(32, static_cast<float>(inputs)));

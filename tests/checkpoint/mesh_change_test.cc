@@ -7,7 +7,7 @@
 #include "gangway.h"
 #include "programs/train/checkpoint.h"
 #include "runtime/os/temp_dir.h"
-#include "tests/controller_memory/heap_count.h"
+#include "tests/support/heap_count.h"
 
 namespace gangway::programs {
 namespace {

@@ -1,48 +1,26 @@
 #include "tests/compact/counts.h"
 
-#include <malloc.h>
-
-#include <algorithm>
-#include <cstdlib>
-#include <new>
+#include "tests/support/heap_count.h"
 
 namespace {
 
-uint64_t steps, bytes, held, peak;
+uint64_t steps;
 
-void* counted(void* memory) {
-  if (memory == nullptr) throw std::bad_alloc();
-  const uint64_t size = malloc_usable_size(memory);
-  bytes += size;
-  held += size;
-  peak = std::max(peak, held);
-  return memory;
-}
-
-void release(void* memory) noexcept {
-  held -= malloc_usable_size(memory);
-  std::free(memory);
-}
+uint64_t unsigned_of(int64_t bytes) { return static_cast<uint64_t>(bytes); }
 
 }  // namespace
 
 extern "C" void __sanitizer_cov_trace_pc() { ++steps; }
 
-void* operator new(size_t size) { return counted(std::malloc(std::max<size_t>(size, 1))); }
-void* operator new(size_t size, const std::nothrow_t&) noexcept {
-  void* memory = std::malloc(std::max<size_t>(size, 1));
-  return memory == nullptr ? nullptr : counted(memory);
-}
-void* operator new[](size_t size) { return operator new(size); }
-void operator delete(void* memory) noexcept { release(memory); }
-void operator delete[](void* memory) noexcept { release(memory); }
-void operator delete(void* memory, size_t) noexcept { release(memory); }
-void operator delete[](void* memory, size_t) noexcept { release(memory); }
-
 namespace gangway::compact {
 
-Counter::Counter() : steps_(steps), bytes_(bytes), held_(held) { peak = held; }
+Counter::Counter() : steps_(steps), allocated_(heap_bytes_allocated()), held_(heap_bytes()) {
+  restart_heap_peak();
+}
 
-Counts Counter::take() const { return {steps - steps_, bytes - bytes_, peak - held_}; }
+Counts Counter::take() const {
+  return {steps - steps_, unsigned_of(heap_bytes_allocated() - allocated_),
+          unsigned_of(heap_peak_bytes() - held_)};
+}
 
 }  // namespace gangway::compact

@@ -23,7 +23,8 @@ class Counter {
   Counts take() const;
 
  private:
-  uint64_t steps_, bytes_, held_;
+  uint64_t steps_;
+  int64_t allocated_, held_;  // Bytes.
 };
 
 }  // namespace gangway::compact

@@ -4,7 +4,7 @@
 
 #include "runtime/fibers/reactor.h"
 #include "runtime/net/frames.h"
-#include "tests/controller_memory/heap_count.h"
+#include "tests/support/heap_count.h"
 #include "tests/controller_memory/many_clients.h"
 
 namespace gangway {

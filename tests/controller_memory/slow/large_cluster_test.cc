@@ -1,7 +1,7 @@
 // The controller of a large cluster whose clients keep much.
 #include <gtest/gtest.h>
 
-#include "tests/controller_memory/heap_count.h"
+#include "tests/support/heap_count.h"
 #include "tests/controller_memory/many_clients.h"
 
 namespace gangway {
