@@ -37,7 +37,7 @@ std::string expected_count(int low, int high) {
   return cat("at least ", low, high < 0 ? "" : cat(" and at most ", high));
 }
 
-void check_attrs(const OpRow& row, Attrs& attrs) {
+void check_attrs(const OpRow& row, const Attrs& attrs) {
   for (const auto& [name, value] : attrs) {
     auto known = [&name](const AttrSpec& spec) { return spec.name == name; };
     GW_REQUIRE(std::any_of(row.attrs.begin(), row.attrs.end(), known), row.name,
@@ -45,15 +45,11 @@ void check_attrs(const OpRow& row, Attrs& attrs) {
   }
   for (const AttrSpec& spec : row.attrs) {
     const AttrValue* value = attrs.find(spec.name);
-    if (value == nullptr) {
-      GW_REQUIRE(spec.default_value, row.name, ": attribute ", spec.name, " is missing: expected ",
-                 to_string(spec.kind));
-      attrs.set(spec.name, *spec.default_value);
-    } else {
-      GW_REQUIRE(kind_of(*value) == spec.kind, row.name, ": attribute ", spec.name,
-                 " is of the wrong kind: expected ", to_string(spec.kind), ", got ",
-                 to_string(kind_of(*value)));
-    }
+    GW_REQUIRE(value != nullptr, row.name, ": attribute ", spec.name, " is missing: expected ",
+               to_string(spec.kind));
+    GW_REQUIRE(kind_of(*value) == spec.kind, row.name, ": attribute ", spec.name,
+               " is of the wrong kind: expected ", to_string(spec.kind), ", got ",
+               to_string(kind_of(*value)));
   }
 }
 
@@ -72,6 +68,13 @@ std::optional<Op> parse_op(std::string_view name) {
   return std::nullopt;
 }
 
+void fill_defaults(Op op, Attrs& attrs) {
+  for (const AttrSpec& spec : row(op).attrs) {
+    if (spec.default_value && attrs.find(spec.name) == nullptr)
+      attrs.set(spec.name, *spec.default_value);
+  }
+}
+
 std::vector<Type> infer_types(Op op, std::span<const Type> inputs, Attrs& attrs,
                               const Function* body) {
   const OpRow& r = row(op);
@@ -79,6 +82,7 @@ std::vector<Type> infer_types(Op op, std::span<const Type> inputs, Attrs& attrs,
   GW_REQUIRE(count >= r.inputs_min && (r.inputs_max < 0 || count <= r.inputs_max), r.name,
              ": wrong number of operands: expected ", expected_count(r.inputs_min, r.inputs_max),
              ", got ", count);
+  fill_defaults(op, attrs);
   check_attrs(r, attrs);
   for (int i = 0; i < count; ++i) {
     const Type& type = inputs[static_cast<size_t>(i)];

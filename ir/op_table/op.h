@@ -180,6 +180,9 @@ const OpRow& row(Op op);
 std::optional<Op> parse_op(std::string_view name);
 inline std::string_view to_string(Op op) { return row(op).name; }
 
+// Sets the attributes with a default that are missing.
+void fill_defaults(Op op, Attrs& attrs);
+
 // Checks counts and attributes against the row (filling defaults in `attrs`), then infers the
 // result types. Throws kInvalid with a message that begins with the op's name.
 std::vector<Type> infer_types(Op op, std::span<const Type> inputs, Attrs& attrs,

@@ -98,7 +98,7 @@ class FunctionParser {
     node.op = parse_op_name();
     parse_operands(node);
     if (at_punct(lexer_, "{")) node.attrs = parse_attrs(lexer_);
-    fill_defaults(node);
+    fill_defaults(node.op, node.attrs);
     if (accept_word(lexer_, "body")) parse_body(node);
     labels_.merge(results);
     f_.nodes.push_back(std::move(node));
@@ -133,14 +133,6 @@ class FunctionParser {
     }
     do node.inputs.push_back(parse_reference(lexer_, labels_, "value"));
     while (node.inputs.size() <= kInputsMax && accept_punct(lexer_, ","));
-  }
-
-  static void fill_defaults(Node& node) {
-    for (const AttrSpec& spec : row(node.op).attrs) {
-      if (spec.default_value && node.attrs.find(spec.name) == nullptr) {
-        node.attrs.set(spec.name, *spec.default_value);
-      }
-    }
   }
 
   // A number, of a body that stands before; or the body itself.

@@ -59,7 +59,9 @@ struct AxisPlacement {
 }
 
 struct Attr {
-  # One attribute. A node has each name at most once; their order means nothing.
+  # One attribute. A node has each name at most once; their order means nothing. Where a node of a
+  # function lacks one, it is the default of the op's row, so that a message from before an
+  # attribute came to be means what it did.
   name @0 :UInt32;
   union {
     flag @1 :Bool;

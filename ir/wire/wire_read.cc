@@ -191,6 +191,8 @@ class Reader {
     node.inputs.reserve(bounded("operands", in.getInputs().size(), kInputsMax));
     for (uint32_t id : in.getInputs()) node.inputs.push_back(id);
     node.attrs = read_attrs(in.getAttrs());
+    // An op that does not exist is for the verifier to name.
+    if (static_cast<int>(node.op) < kOpCount) fill_defaults(node.op, node.attrs);
     if (in.hasBody()) {
       node.body = std::make_shared<Function>(read_function(in.getBody(), depth + 1));
     } else if (in.getSharedBody() != kNone) {
