@@ -40,13 +40,12 @@ struct LoweringCall {
   Builder& builder;         // Of the local function; nodes get the line of the node cut.
   const OpCall& call;       // In the global view.
   const Attrs& attrs;       // Of one device's op (local_attrs), as all its factors are cut.
-  const Factor& factor;     // The one that is lowered.
-  const std::string& axes;  // That cut it, "data,model": members are numbered outer first.
+  const std::string& axes;  // That cut the factor, "data,model": members are numbered outer first.
   int64_t members;          // How many parts, all of one size.
   const std::vector<Value>& inputs;  // Of this device.
 };
 
-// kInternal where the row has none of that name.
+// Asserts that the row has one of that name.
 const Lowering& lowering_of(Op op, std::string_view name);
 
 // The factor with a lowering that is cut, or null.

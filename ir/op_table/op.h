@@ -136,9 +136,9 @@ struct Lowering {
   // The local results, each cut as its dimension with the factor is, else whole (kPass) or a term
   // of the sum (kReduce).
   std::vector<Value> (*build)(const LoweringCall&) = nullptr;
-  // Of one of `members` devices, where nothing else is cut. `bytes`: what it sends; conversions of
+  // The bytes that one of `members` devices sends where nothing else is cut; conversions of
   // operands and results apart.
-  Cost (*cost)(const OpCall&, int64_t members) = nullptr;
+  double (*sent_bytes)(const OpCall&, int64_t members) = nullptr;
   std::string_view doc;  // One line for the op reference.
 };
 

@@ -3,10 +3,12 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <random>
 
 #include "ir/build/builder.h"
 #include "ir/build/ops.h"
+#include "ir/op_table/lowering.h"
 #include "ir/text/text.h"
 #include "runtime/base/error.h"
 #include "tests/interpret/interpret.h"
@@ -114,26 +116,30 @@ TEST(RingAttention, TheGraphIsOfOneSizeForAnyNumberOfDevices) {
   EXPECT_EQ(of_devices[0], of_devices[1]);
 }
 
-// What each device sends in attention of x to itself.
-std::vector<int64_t> bytes_sent(int64_t devices, bool causal, const Type& x_type) {
-  const Mesh mesh{{{"context", devices}}};
-  Builder b("attention", mesh);
-  const Value x = b.parameter("x", x_type, {{"context", shard(1)}});
-  b.result("y", attention(x, x, x, {.heads = 2, .causal = causal}));
-  const Function function = b.build();
-  const Compiled compiled =
-      compile_function(function, {.result_placements = {{{"context", shard(1)}}}});
+// What each device sends where the results are cut over {context: devices} as `cut_dims` say.
+std::vector<int64_t> bytes_sent(const Function& function, const std::vector<int>& cut_dims) {
+  CallContext context;
+  for (int dim : cut_dims) context.result_placements.push_back({{"context", shard(dim)}});
+  const Compiled compiled = compile_function(function, context);
   std::mt19937_64 random(::gangway::testing::test_seed());
   std::vector<Traffic> traffic;
   interpret_local(*compiled.local.function,
-                  cut(mesh, compiled.parameter_shardings,
+                  cut(function.mesh, compiled.parameter_shardings,
                       ::gangway::testing::random_arguments(random, function)),
                   {.traffic = &traffic});
-  std::vector<int64_t> sent(static_cast<size_t>(devices), 0);
+  std::vector<int64_t> sent(static_cast<size_t>(function.mesh.devices()), 0);
   for (const Traffic& one : traffic) {
     for (size_t d = 0; d < sent.size(); ++d) sent[d] += one.sent[d];
   }
   return sent;
+}
+
+// In attention of x to itself.
+std::vector<int64_t> bytes_sent(int64_t devices, bool causal, const Type& x_type) {
+  Builder b("attention", {{{"context", devices}}});
+  const Value x = b.parameter("x", x_type, {{"context", shard(1)}});
+  b.result("y", attention(x, x, x, {.heads = 2, .causal = causal}));
+  return bytes_sent(b.build(), {1});
 }
 
 TEST(RingAttention, SendsKeysAndValuesRoundOnce) {
@@ -146,6 +152,45 @@ TEST(RingAttention, SendsKeysAndValuesRoundOnce) {
     const std::vector<int64_t> striped(static_cast<size_t>(n),
                                        2 * part * (n - 1) + 4 * part * (n - 1) / n);
     EXPECT_EQ(bytes_sent(n, true, x), striped);
+  }
+}
+
+// One node of attention or of its adjoint, all operands and results cut along the sequence.
+Function one_node(Op op, const Type& x, bool causal, int64_t devices) {
+  const int64_t heads = 2;
+  const Type lse{x.dtype == DType::kF64 ? DType::kF64 : DType::kF32, {x.dims[0], heads, x.dims[1]}};
+  Builder b("one", {{{"context", devices}}});
+  std::vector<Value> operands;
+  for (int i = 0; i < (op == Op::attention ? 3 : 6); ++i) {
+    const bool is_lse = i == 4;
+    operands.push_back(
+        b.parameter(cat("operand", i), is_lse ? lse : x, {{"context", shard(is_lse ? 2 : 1)}}));
+  }
+  for (const Value& result :
+       b.emit(op, operands, {{"heads", heads}, {"causal", causal}, {"scale", 0.5}}, {}))
+    b.result(cat("result", result.id()), result);
+  return b.build();
+}
+
+TEST(RingAttention, SendsWhatPropagationCountsForIt) {
+  for (const DType dtype : {DType::kBF16, DType::kF32, DType::kF64}) {
+    for (const int64_t n : {2, 4}) {
+      for (const int64_t rows : {2 * n, 2 * n + 1}) {  // Of a device: stripes take the even ones.
+        for (const bool causal : {false, true}) {
+          const Type x{dtype, {3, n * rows, 6}};
+          for (const Op op : {Op::attention, Op::attention_grad}) {
+            SCOPED_TRACE(cat(to_string(op), " ", to_string(x), " over ", n, " causal ", causal));
+            const Function function = one_node(op, x, causal, n);
+            const Node& node = function.nodes[0];
+            const OpCall call{op, {function.types.data(), node.inputs.size()}, node.attrs};
+            const double counted = lowering_of(op, "ring_attention").sent_bytes(call, n);
+            EXPECT_EQ(bytes_sent(function, op == Op::attention ? std::vector<int>{1, 2}
+                                                               : std::vector<int>{1, 1, 1}),
+                      std::vector<int64_t>(static_cast<size_t>(n), std::llround(counted)));
+          }
+        }
+      }
+    }
   }
 }
 

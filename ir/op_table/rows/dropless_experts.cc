@@ -98,7 +98,7 @@ Values lower_grad_w(const LoweringCall& c) {
 
 // Rows that are routed evenly: all but those that stay are sent, and `back` says how wide they are
 // then.
-Cost cost_of_exchange(const OpCall& call, int64_t members, bool back) {
+double exchange_sends(const OpCall& call, int64_t members, bool back) {
   const Type& x = call.inputs[0];
   const Type& other = call.inputs[1];
   const auto n = static_cast<double>(members);
@@ -109,7 +109,7 @@ Cost cost_of_exchange(const OpCall& call, int64_t members, bool back) {
   } else {
     bytes += static_cast<double>(other.bytes());
   }
-  return {row(call.op).cost(call).flops / n, bytes / n * (n - 1) / n};
+  return bytes / n * (n - 1) / n;
 }
 
 }  // namespace
@@ -123,15 +123,16 @@ int64_t rows_bound(double bound, int64_t rows, int64_t members) {
 Lowering dropless_product() {
   return {.name = kDroplessExperts,
           .build = lower_product,
-          .cost = [](const OpCall& call, int64_t n) { return cost_of_exchange(call, n, true); },
+          .sent_bytes = [](const OpCall& call, int64_t n) { return exchange_sends(call, n, true); },
           .doc = "experts and groups cut: rows go to their experts' devices and back"};
 }
 
 Lowering dropless_grad_w() {
-  return {.name = kDroplessExperts,
-          .build = lower_grad_w,
-          .cost = [](const OpCall& call, int64_t n) { return cost_of_exchange(call, n, false); },
-          .doc = "experts and groups cut: rows of both operands go to their experts' devices"};
+  return {
+      .name = kDroplessExperts,
+      .build = lower_grad_w,
+      .sent_bytes = [](const OpCall& call, int64_t n) { return exchange_sends(call, n, false); },
+      .doc = "experts and groups cut: rows of both operands go to their experts' devices"};
 }
 
 }  // namespace gangway::internal

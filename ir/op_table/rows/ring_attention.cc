@@ -8,13 +8,18 @@ namespace {
 
 constexpr double kNothingSeen = -1e30;  // exp() of it is 0 in every element type.
 
+// Whether rows are dealt out in stripes: each member has `rows` of them.
+bool deals_stripes(const Attrs& attrs, int64_t rows, int64_t members) {
+  return attrs.flag("causal") && rows % members == 0;
+}
+
 // A node that is cut along its sequence into `members` parts of `rows` rows.
 class Ring {
  public:
   explicit Ring(const LoweringCall& c) : c_(c), rows_(c.inputs[0].dim(1)) {}
 
   bool is_causal() const { return c_.attrs.flag("causal"); }
-  bool is_striped() const { return is_causal() && rows_ % c_.members == 0; }
+  bool is_striped() const { return deals_stripes(c_.attrs, rows_, c_.members); }
 
   // Dimension `dim` has this member's rows; they become its stripes, and the other way round.
   Value to_stripes(Value x, int dim) const {
@@ -152,13 +157,27 @@ Values lower_attention_grad(const LoweringCall& c) {
   return {result(sums[0]), result(ring.pass_on(sums[1])), result(ring.pass_on(sums[2]))};
 }
 
-// `round`: tensors that go round; `striped`: tensors that are dealt out, or come back.
-Cost ring_cost(const OpCall& call, int64_t members, double round, double striped) {
+// Keys and values go round but for the last pass. Where there are stripes, as many tensors as
+// `dealt` are dealt out or come back, and the logsumexp besides.
+double ring_sends(const OpCall& call, int64_t members, int dealt) {
+  const Type& q = call.inputs[0];
   const auto n = static_cast<double>(members);
-  const double bytes = static_cast<double>(call.inputs[0].bytes()) / n;
-  const bool causal = call.attrs.flag("causal");
-  return {row(call.op).cost(call).flops / n,
-          bytes * (round * (n - 1) + (causal ? striped * (n - 1) / n : 0))};
+  const double bytes = static_cast<double>(q.bytes()) / n;
+  const double sent = 2 * bytes * (n - 1);
+  if (!deals_stripes(call.attrs, q.dims[1] / members, members)) return sent;
+  const Type lse{accumulator(q.dtype), {q.dims[0], call.attrs.integer("heads"), q.dims[1]}};
+  return sent + (dealt * bytes + static_cast<double>(lse.bytes()) / n) * (n - 1) / n;
+}
+
+// Of q, k, v and the result.
+double attention_sends(const OpCall& call, int64_t members) { return ring_sends(call, members, 4); }
+
+// Of those four, what `out` gets, and the gradients of q, k and v. Those of k and v go all the way
+// round, in the type of sums.
+double attention_grad_sends(const OpCall& call, int64_t members) {
+  const Type& q = call.inputs[0];
+  const auto round = static_cast<double>(2 * q.with(accumulator(q.dtype)).bytes());
+  return ring_sends(call, members, 8) + round;
 }
 
 }  // namespace
@@ -167,16 +186,15 @@ Lowering ring_attention() {
   return {
       .name = kRingAttention,
       .build = lower_attention,
-      .cost = [](const OpCall& call, int64_t members) { return ring_cost(call, members, 2, 4); },
+      .sent_bytes = attention_sends,
       .doc = "the sequence cut: keys and values go round, causal rows are dealt out in stripes"};
 }
 
 Lowering ring_attention_grad() {
-  return {
-      .name = kRingAttention,
-      .build = lower_attention_grad,
-      .cost = [](const OpCall& call, int64_t members) { return ring_cost(call, members, 4, 8); },
-      .doc = "the sequence cut: keys, values and their gradients go round"};
+  return {.name = kRingAttention,
+          .build = lower_attention_grad,
+          .sent_bytes = attention_grad_sends,
+          .doc = "the sequence cut: keys, values and their gradients go round"};
 }
 
 }  // namespace gangway::internal

@@ -13,7 +13,8 @@
 // The loop over members is one scan, with the permutes of the next part beside the work on this
 // one; so the graph is as large for 2 devices as for 2,048. With n members and B bytes of a tensor
 // on each, a member sends 2 B (n - 1), the adjoint 2 B (n - 1) and 2 W n, where W is B in the type
-// of sums; stripes add B (n - 1) / n for each tensor.
+// of sums. Stripes add (n - 1) / n of what is dealt out and comes back: 4 B (q, k, v, out), of the
+// adjoint 8 B (with dout and three gradients); and, of both, the logsumexp of the rows.
 //
 // Threads: pure functions.
 #pragma once

@@ -23,7 +23,7 @@ Values lower_scatter_add(const LoweringCall& c) {
   return {scatter_add(own_index(c, c.inputs[0], rows), c.inputs[1], rows)};
 }
 
-Cost sends_nothing(const OpCall& /*call*/, int64_t /*members*/) { return {}; }
+double sends_nothing(const OpCall& /*call*/, int64_t /*members*/) { return 0; }
 
 int64_t classes_of(const LoweringCall& c) { return c.call.inputs[0].dims.back(); }
 
@@ -31,15 +31,15 @@ Value is_below(Value index, int64_t size) { return logical_and(ge(index, 0), lt(
 
 constexpr double kNoClass = std::numeric_limits<double>::quiet_NaN();
 
-// The op over the part gives its logsumexp and, where the label is in it, how far the label's logit
-// is below that.
+// The op over the part gives its logsumexp, and its loss: that less the label's logit, where the
+// label is in the part.
 Values lower_cross_entropy(const LoweringCall& c) {
   const Value logits = c.inputs[0], labels = c.inputs[1];
   const Value own_labels = own_index(c, labels, logits.dim(-1));
   const Values own = c.builder.emit(Op::cross_entropy, {logits, own_labels}, {}, Loc::current());
   const Value top = all_reduce(c, {own[1]}, Reduction::kMax)[0];
-  const Value below = where(is_below(own_labels, logits.dim(-1)), own[0] - own[1], 0);
-  const Values sums = all_reduce(c, {exp(own[1] - top), below}, Reduction::kSum);
+  const Value minus_logit = where(is_below(own_labels, logits.dim(-1)), own[0] - own[1], 0);
+  const Values sums = all_reduce(c, {exp(own[1] - top), minus_logit}, Reduction::kSum);
   const Value total = log(sums[0]) + top;
   return {where(is_below(labels, classes_of(c)), total + sums[1], kNoClass), total};
 }
@@ -55,13 +55,13 @@ Values lower_cross_entropy_grad(const LoweringCall& c) {
   return {convert((p - hit) * along_last(dloss, x, Loc::current()), logits.dtype())};
 }
 
-Cost cost_of_part(const OpCall& call, int64_t members, int sums) {
+// Three numbers of each row are all-reduced.
+double cross_entropy_sends(const OpCall& call, int64_t members) {
   const Type& logits = call.inputs[0];
   const double rows = static_cast<double>(logits.elements()) /
                       static_cast<double>(std::max<int64_t>(1, logits.dims.back()));
   const auto bytes = static_cast<double>(size_of(accumulator(logits.dtype)));
-  return {row(call.op).cost(call).flops / static_cast<double>(members),
-          all_reduce_bytes(sums * rows * bytes, members)};
+  return all_reduce_bytes(3 * rows * bytes, members);
 }
 
 }  // namespace
@@ -69,28 +69,28 @@ Cost cost_of_part(const OpCall& call, int64_t members, int sums) {
 Lowering vocabulary_take() {
   return {.name = kVocabularyParallel,
           .build = lower_take,
-          .cost = sends_nothing,
+          .sent_bytes = sends_nothing,
           .doc = "the table cut by rows: each device finds its own, others are zeros"};
 }
 
 Lowering vocabulary_scatter_add() {
   return {.name = kVocabularyParallel,
           .build = lower_scatter_add,
-          .cost = sends_nothing,
+          .sent_bytes = sends_nothing,
           .doc = "the result cut by rows: each device adds up the updates of its own"};
 }
 
 Lowering vocabulary_cross_entropy() {
   return {.name = kVocabularyParallel,
           .build = lower_cross_entropy,
-          .cost = [](const OpCall& call, int64_t n) { return cost_of_part(call, n, 3); },
+          .sent_bytes = cross_entropy_sends,
           .doc = "the classes cut: three numbers of each row are all-reduced, no logits are sent"};
 }
 
 Lowering vocabulary_cross_entropy_grad() {
   return {.name = kVocabularyParallel,
           .build = lower_cross_entropy_grad,
-          .cost = [](const OpCall& call, int64_t n) { return cost_of_part(call, n, 0); },
+          .sent_bytes = sends_nothing,
           .doc = "the classes cut: each device has its own, nothing is sent"};
 }
 

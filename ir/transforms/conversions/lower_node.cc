@@ -53,7 +53,6 @@ Function traced(Rewriter& out, const LoweredNode& node) {
   const LoweringCall call{.builder = builder,
                           .call = node.call,
                           .attrs = node.attrs,
-                          .factor = node.factor,
                           .axes = axes,
                           .members = conversions::size_of_axes(global.mesh, node.axes),
                           .inputs = inputs};

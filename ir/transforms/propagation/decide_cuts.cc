@@ -363,7 +363,7 @@ class CutDecider {
     if (!factor.lowering.empty()) {
       const std::vector<Type> inputs = input_types(id);
       const OpCall call{node.op, inputs, node.attrs, node.body.get()};
-      const double sent = lowering_of(node.op, factor.lowering).cost(call, size(axis)).bytes;
+      const double sent = lowering_of(node.op, factor.lowering).sent_bytes(call, size(axis));
       cost.conversions += sent > 0 ? 1 : 0;
       cost.bytes += sent;
     }
