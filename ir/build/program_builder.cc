@@ -163,6 +163,23 @@ struct ProgramBuilder::Impl {
     return found == specs.end() ? nullptr : &found->second;
   }
 
+  // Whether a value is of the layers of the state of that name, one a row; its element type may be
+  // another. Where it has neither their dimensions nor those of one layer, what rules say of a
+  // layer has no meaning for it.
+  bool is_stacked_as(const std::string& name, Value value, Loc loc) {
+    const StateSpec* spec = spec_of(name);
+    if (spec == nullptr || !spec->stacked || !is_traced(value)) return false;
+    const Dims& dims = value.type().dims;
+    if (dims == spec->type.dims) return true;
+    if (dims != layer_type(*spec).dims) {
+      mistake(cat("shard_all: ", internal::shown(name), ": the state of that name stacks layers: ",
+                  "expected ", to_string(spec->type.dims), ", or of one layer ",
+                  to_string(layer_type(*spec).dims), ", got ", internal::spell(value.type())),
+              loc);
+    }
+    return false;
+  }
+
   bool is_traced(Value value) const { return value && &value.builder() == &main; }
 
   void add_main_call() {
@@ -391,10 +408,10 @@ Tree ProgramBuilder::shard_all(const std::string& name, const Tree& values,
   RuleMatcher matcher(rules);
   Tree placed = values.map(
       [&](const std::string& full_name, Value value) {
-        const StateSpec* spec = impl_->spec_of(full_name);
-        const bool is_stacked = spec != nullptr && spec->stacked && spec->type == value.type();
-        for (const PlacementRule* rule : matcher.matching(full_name)) {
-          if (rule->placements.empty()) continue;
+        std::vector<const PlacementRule*> said = matcher.matching(full_name);
+        std::erase_if(said, [](const PlacementRule* rule) { return rule->placements.empty(); });
+        const bool is_stacked = !said.empty() && impl_->is_stacked_as(full_name, value, loc);
+        for (const PlacementRule* rule : said) {
           value = shard(value, is_stacked ? on_stack(rule->placements) : rule->placements,
                         rule->priority, loc);
         }

@@ -109,7 +109,8 @@ class ProgramBuilder {
   const StateSpec& spec_of(Value state) const;
   // As Builder::shard(); and on each value of a tree what the rules say of its full name, which
   // begins with `name`: gradients under the name of their parameters take the same rules, on
-  // dimensions of one layer where the state of that name is stacked.
+  // dimensions of one layer where the state of that name is stacked; they have the dimensions of
+  // the state then, or of one layer.
   Value shard(Value value, const AxisPlacements& placements, int priority = 0,
               Loc loc = Loc::current());
   Tree shard_all(const std::string& name, const Tree& values,

@@ -2,6 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <ranges>
+
 #include "ir/build/autodiff.h"
 #include "ir/build/ops.h"
 #include "ir/build/program_builder.h"
@@ -25,6 +27,14 @@ StateTree layer() {
   attn.set("q", normal(f32({8, 6}), 0.5));
   tree.set("attn", attn);
   return tree;
+}
+
+// What the last value that was sharded got.
+std::string placements_said(ProgramBuilder& b) {
+  for (const Node& node : std::views::reverse(b.builder().function().nodes)) {
+    if (node.op == Op::constrain) return node.attrs.text("placements");
+  }
+  return "";
 }
 
 StateTree layers(int64_t count, int64_t first = 0) {
@@ -151,6 +161,24 @@ TEST(StackedState, RulesSpeakOfTheDimensionsOfALayer) {
   EXPECT_EQ(state_of(p, "one").placements[0], (AxisPlacements{{"model", shard(1)}}));
   EXPECT_THAT(print(p),
               HasSubstr("constrain %1 {placements = \"data: shard(1), model: shard(2)\""));
+}
+
+// Rules that speak of a layer mean the same of a gradient, whatever its element type.
+TEST(StackedState, RulesSpeakOfALayerOfGradientsOfAnyElementType) {
+  ProgramBuilder b("p", kMesh);
+  const Tree params = b.state("params", layers(4));
+  const Value q = params["layers"]["attn"]["q"];
+  const std::vector<PlacementRule> rules = {{"*.q", {{"data", shard(0)}}}};
+  const auto place = [&](Value value) { b.shard_all("params.layers.attn.q", Tree(value), rules); };
+  place(convert(q, DType::kBF16));
+  EXPECT_EQ(placements_said(b), "data: shard(1)");
+  place(sum(q, {0}));
+  EXPECT_EQ(placements_said(b), "data: shard(0)") << "of one layer";
+  place(transpose(q, {0, 2, 1}));
+  EXPECT_THAT(
+      error_text_of([&] { b.build(); }),
+      HasSubstr("shard_all: \"params.layers.attn.q\": the state of that name stacks layers: "
+                "expected [4, 8, 6], or of one layer [8, 6], got f32[4, 6, 8]"));
 }
 
 TEST(StackedState, AStackCanBePlacedLikeAnother) {
