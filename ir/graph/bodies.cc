@@ -2,8 +2,23 @@
 
 #include <algorithm>
 #include <limits>
+#include <set>
 
 namespace gangway {
+namespace {
+
+Meeting first_meeting_in(const Function& function, std::set<const Function*>& seen) {
+  for (NodeId id = 0; id < function.nodes.size(); ++id) {
+    const Node& node = function.nodes[id];
+    if (row(node.op).meets) return {&function, id};
+    if (node.body == nullptr || !seen.insert(node.body.get()).second) continue;
+    const Meeting found = first_meeting_in(*node.body, seen);
+    if (found.function != nullptr) return found;
+  }
+  return {};
+}
+
+}  // namespace
 
 std::vector<bool> ahead_nodes(const Function& body, const ScanLayout& layout) {
   std::vector<bool> ahead(body.nodes.size(), false);
@@ -30,6 +45,11 @@ void BodyTable::add(const Function& function) {
     bodies_.push_back(node.body.get());
   }
 }
+Meeting first_meeting(const Function& function) {
+  std::set<const Function*> seen;
+  return first_meeting_in(function, seen);
+}
+
 
 BodySize BodySizes::of(const Function& function) {
   BodySize total{.depth = 0, .nodes = function.nodes.size()};

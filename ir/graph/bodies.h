@@ -73,6 +73,14 @@ class BodyTable {
   std::map<const Function*, uint32_t> index_;
 };
 
+// The first node where devices meet (OpRow::meets), of the function or of a body in it; `function`
+// is the one that has the node, null where nobody meets. Looks at each body once.
+struct Meeting {
+  const Function* function = nullptr;
+  NodeId node = kNone;
+};
+Meeting first_meeting(const Function& function);
+
 // How deep bodies lie in one another in a function (0: it has none), and how many nodes it has when
 // each body counts as often as it is named; saturating.
 struct BodySize {

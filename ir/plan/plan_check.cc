@@ -4,6 +4,7 @@
 #include <set>
 #include <utility>
 
+#include "ir/graph/bodies.h"
 #include "ir/plan/islands.h"
 #include "ir/plan/plan_members.h"
 #include "ir/plan/positions.h"
@@ -148,11 +149,11 @@ class Check {
     GW_PLAN(
         state.init != nullptr && state.init->parameters.empty() && state.init->results.size() == 1,
         "state \"", to.name, "\": its initialiser must take nothing and give one value");
-    for (NodeId id = 0; id < state.init->nodes.size(); ++id) {
-      GW_PLAN(!row(state.init->nodes[id].op).meets, "state \"", to.name,
-              "\": its initialiser must not wait for other devices: it has ",
-              to_string(state.init->nodes[id].op), " at ", where(*state.init, id));
-    }
+    const Meeting meeting = first_meeting(*state.init);
+    GW_PLAN(meeting.function == nullptr, "state \"", to.name,
+            "\": its initialiser must not wait for other devices: it has ",
+            to_string(meeting.function->nodes[meeting.node].op), " at ",
+            where(*meeting.function, meeting.node));
     GW_PLAN(state.init->types[state.init->results[0]] == to.local_type, "state \"", to.name,
             "\": its initialiser gives ", to_string(state.init->types[state.init->results[0]]),
             ", expected ", to_string(to.local_type));

@@ -5,6 +5,7 @@
 
 #include <functional>
 
+#include "ir/text/text.h"
 #include "runtime/base/error.h"
 
 namespace gangway {
@@ -211,6 +212,33 @@ TEST(PlanCheckTest, AHostRunsOnlyOnDevicesThatItHas) {
   EXPECT_THAT(refusal(wider, 1, 2), HasSubstr("runs on no device of host \"host-1\""));
   wider.nodes[0].function = 3;
   EXPECT_THAT(refusal(wider, 0, 2), HasSubstr("function 3"));
+}
+
+// A scan over a body in which the devices meet.
+std::shared_ptr<const Function> loop_that_meets() {
+  return std::make_shared<Function>(parse_function(
+      "body 0 local func @layer(%0 \"c\": f32[4]) mesh {data: 2} { "
+      "%1: f32[4] = all_reduce %0 {axes = \"data\", reduction = \"sum\"} return %1 \"c\" } "
+      "local func @init() mesh {data: 2} { %0: f32[4] = constant {dims = [4], dtype = f32, value = "
+      "0.0} "
+      "%1: f32[4] = scan %0 {carries = 1, length = 3} body 0 return %1 \"x\" }"));
+}
+
+TEST(PlanCheckTest, AnInitialiserMeetsNobodyNotEvenInABody) {
+  const auto with_init = [](std::shared_ptr<const Function> init) {
+    return mistake([&](Plan& p) {
+      p.values[0].storage = PlanStorage::kState;
+      p.inputs = {};
+      p.states = {{0, std::move(init)}};
+    });
+  };
+  EXPECT_THAT(with_init(loop_that_meets()),
+              HasSubstr("state \"x\": its initialiser must not wait for other devices: it has "
+                        "all_reduce"));
+  auto alone = std::make_shared<Function>(*loop_that_meets());
+  alone->nodes[1].body = std::make_shared<Function>(
+      parse_function("local func @layer(%0 \"c\": f32[4]) mesh {data: 2} { return %0 \"c\" }"));
+  EXPECT_EQ(with_init(alone), "accepted");
 }
 
 TEST(PlanCheckTest, EverySourceIsListedOnce) {

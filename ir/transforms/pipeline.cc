@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "ir/graph/bodies.h"
 #include "ir/plan/rates.h"
 #include "ir/transforms/conversions/combine_all_reduces.h"
 #include "ir/transforms/conversions/partition.h"
@@ -46,12 +47,6 @@ ConversionCosts conversion_costs(const DeviceRates& rates, const Mesh& mesh) {
   return {.launch_ps = rates.launch_ns * 1000,
           .latency_ps = rates.collective_latency_ns * 1000,
           .link_ps_per_byte = std::vector<int64_t>(mesh.axes.size(), ps_per_byte)};
-}
-
-bool has_meeting(const Function& local) {
-  return std::ranges::any_of(local.nodes, [](const Node& node) {
-    return row(node.op).meets || (node.body != nullptr && has_meeting(*node.body));
-  });
 }
 
 Function finish_collectives(Function function) {
@@ -100,7 +95,7 @@ Compiled compile_function(const Function& global, const CallContext& context,
   begin("partition");
   Partitioned partitioned = partition(simplified, propagation, compiled.parameter_shardings, wanted,
                                       conversion_costs(rates_of(context.device_kind), global.mesh));
-  if (context.alone && has_meeting(partitioned.function)) {
+  if (context.alone && first_meeting(partitioned.function).function != nullptr) {
     // Each device computes all of it then, and keeps its part.
     propagation = propagate_shardings(simplified, compiled.parameter_shardings, {});
     partitioned = partition(simplified, propagation, compiled.parameter_shardings, wanted,
