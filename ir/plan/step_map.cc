@@ -77,13 +77,26 @@ void StepMap::add(const Function& function) {
   mark_ahead(function);
 }
 
-// In the bodies that its scans name.
+// In the bodies that its nodes run.
 void StepMap::mark_ahead(const Function& function) {
-  for (const Node& node : function.nodes) {
+  for (NodeId id = 0; id < function.nodes.size(); ++id) {
+    const Node& node = function.nodes[id];
     const uint32_t body = body_of(node);
-    if (body == kNone || node.op != Op::scan) continue;
+    if (body == kNone) continue;
     const ScanLayout layout(node);
-    if (layout.ahead > 0) parts_[body].ahead = ahead_nodes(*node.body, layout);
+    Part& part = parts_[body];
+    const auto now = layout.ahead == 0 ? Part::Ahead{} : Part::Ahead{layout.carries, layout.ahead};
+    if (part.run_with == now) continue;
+    if (part.run_with.has_value()) {
+      throw Error(ErrorKind::kInvalid,
+                  cat("function \"", function.name, "\": ", to_string(node.op), " runs body \"",
+                      node.body->name, "\" with ", now.count, " of ", now.carries,
+                      " carries made ahead, another node with ", part.run_with->count, " of ",
+                      part.run_with->carries),
+                  {.at = gangway::where(function, id)}, "give each its own body");
+    }
+    part.run_with = now;
+    if (layout.ahead > 0) part.ahead = ahead_nodes(*node.body, layout);
   }
 }
 

@@ -10,9 +10,12 @@
 // steps. Bodies are not unrolled: the map has as many entries as the function and its bodies have
 // nodes.
 //
-// Invariant: the parts are the bodies as BodyTable has them (ir/graph/bodies.h), the function last.
+// Invariants: the parts are the bodies as BodyTable has them (ir/graph/bodies.h), the function
+// last. Where a scan works ahead (ScanLayout::ahead), all nodes that run its body do, with the same
+// carries: which nodes are passed over is a fact of the body.
 // Threads: immutable. Ownership: refers to the function.
-// Errors: the constructor throws kInvalid for more than kStepsMax steps.
+// Errors: the constructor throws kInvalid for more than kStepsMax steps, and where nodes that run
+// one body differ in what they work ahead.
 // Cost: made once, O(nodes); a question O(depth of bodies * log nodes).
 //
 // Example:
@@ -23,6 +26,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -91,6 +95,12 @@ class StepMap {
     std::vector<uint32_t> first;   // By node, and the end.
     bool flat = true;              // No node runs a body: its steps are its nodes.
     std::vector<bool> ahead = {};  // By node; empty: none is.
+    // Of the nodes that run it; nothing before the first was seen.
+    struct Ahead {
+      size_t carries = 0, count = 0;
+      friend bool operator==(const Ahead&, const Ahead&) = default;
+    };
+    std::optional<Ahead> run_with = {};
   };
 
   void add(const Function& function);

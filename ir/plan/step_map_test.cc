@@ -6,6 +6,7 @@
 
 #include "ir/graph/bodies.h"
 #include "runtime/base/rng.h"
+#include "tests/support/scan_attrs.h"
 #include "tests/support/seed.h"
 
 namespace gangway {
@@ -36,14 +37,12 @@ class Chain {
   Chain& neg() { return add(Op::neg); }
   Chain& meet() { return add(Op::all_reduce, {{"axes", std::string("data")}}); }
   Chain& scan(int64_t length, std::shared_ptr<const Function> body, bool reverse = false) {
-    return add(Op::scan,
-               {{"length", length},
-                {"carries", int64_t{1}},
-                {"invariants", int64_t{0}},
-                {"reverse", reverse},
-                {"ahead", int64_t{0}},
-                {"next", int64_t{0}}},
+    return add(Op::scan, testing::scan_attrs({.length = length, .reverse = reverse}),
                std::move(body));
+  }
+  // The carry is made ahead.
+  Chain& scan_ahead(int64_t length, std::shared_ptr<const Function> body) {
+    return add(Op::scan, testing::scan_attrs({.length = length, .ahead = 1}), std::move(body));
   }
   Chain& call(std::shared_ptr<const Function> body) { return add(Op::call, {}, std::move(body)); }
   // Of the nodes that follow; `scope` lies in the scope before.
@@ -208,6 +207,39 @@ TEST(StepMap, AStepInABodyIsNamedWithTheRowsOfItsIterations) {
   EXPECT_EQ(map.where(6), "model.cc:14 in attn in layers.2 in half.1 in train");
   EXPECT_EQ(map.where(8), "model.cc:14 in attn in layers.3 in train") << "the last row first";
   EXPECT_EQ(map.where(12), "model.cc:14 in attn in layers in train");
+}
+
+TEST(StepMap, StepsThatWorkForAnIterationThatDoesNotComeArePassedOver) {
+  const auto layer = Chain("layers").neg().meet().made();
+  const auto f = Chain("f").scan_ahead(2, layer).scan_ahead(3, layer).made();
+  const StepMap map(*f);
+  std::vector<bool> passed;
+  for (uint32_t s = 0; s < map.count(); ++s) passed.push_back(map.is_passed_over(s));
+  EXPECT_EQ(passed,
+            (std::vector<bool>{false, false, true, true, false, false, false, false, true, true}));
+}
+
+TEST(StepMap, NodesThatRunOneBodyDoNotDifferInWhatTheyWorkAhead) {
+  const auto layer = Chain("layers").neg().meet().made();
+  const auto refusal = [](const Chain& chain) -> std::string {
+    try {
+      const StepMap map(*Chain(chain).made());
+      return "accepted";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), ErrorKind::kInvalid);
+      EXPECT_EQ(error.where().at, "model.cc:8");
+      return error.message();
+    }
+  };
+  EXPECT_EQ(
+      refusal(Chain("f").at(7).scan_ahead(2, layer).at(8).call(layer)),
+      "function \"f\": call runs body \"layers\" with 0 of 0 carries made ahead, another node "
+      "with 1 of 1");
+  EXPECT_EQ(
+      refusal(Chain("f").at(7).scan(2, layer).at(8).scan_ahead(2, layer)),
+      "function \"f\": scan runs body \"layers\" with 1 of 1 carries made ahead, another node "
+      "with 0 of 0");
+  EXPECT_EQ(refusal(Chain("f").at(7).scan_ahead(2, layer).at(8).scan_ahead(3, layer)), "accepted");
 }
 
 TEST(StepMap, MoreStepsThanTheBoundAreRefusedWithTheLineOfTheScan) {

@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "runtime/base/rng.h"
+#include "tests/support/scan_attrs.h"
 #include "tests/support/seed.h"
 
 namespace gangway {
@@ -125,15 +126,7 @@ TEST(CutSections, ScansAreCutAsIfTheyWereUnrolled) {
       const auto body = timed_nodes(us).function;
       const auto length = static_cast<int64_t>(1 + rng.below(9));
       append(nested,
-             {.op = Op::scan,
-              .attrs = {{"length", length},
-                        {"carries", int64_t{1}},
-                        {"invariants", int64_t{0}},
-                        {"reverse", false},
-                        {"ahead", int64_t{0}},
-                        {"next", int64_t{0}}},
-              .body = body},
-             1);
+             {.op = Op::scan, .attrs = testing::scan_attrs({.length = length}), .body = body}, 1);
       for (int64_t i = 0; i < length; ++i) {
         for (const Node& node : body->nodes) append(flat, node, 1);
       }
@@ -152,12 +145,7 @@ TEST(CutSections, AFunctionOfManyIterationsHasABoundedNumberOfSections) {
   Function f = *timed_nodes({}).function;
   append(f,
          {.op = Op::scan,
-          .attrs = {{"length", int64_t{1} << 24},
-                    {"carries", int64_t{1}},
-                    {"invariants", int64_t{0}},
-                    {"reverse", false},
-                    {"ahead", int64_t{0}},
-                    {"next", int64_t{0}}},
+          .attrs = testing::scan_attrs({.length = int64_t{1} << 24}),
           .body = timed_nodes({300}).function},
          1);
   const auto made = std::make_shared<const Function>(std::move(f));
