@@ -29,8 +29,7 @@ std::vector<bool> ahead_nodes(const Function& body, const ScanLayout& layout) {
   }
   for (auto id = static_cast<NodeId>(body.nodes.size()); id-- > 0;) {
     const Node& node = body.nodes[id];
-    const auto first = needed.begin() + node.first_result;
-    ahead[id] = std::find(first, first + node.results, true) == first + node.results;
+    ahead[id] = !any_result(needed, node);
     for (ValueId input : node.inputs) needed[input] = needed[input] || !ahead[id];
   }
   return ahead;
@@ -45,11 +44,11 @@ void BodyTable::add(const Function& function) {
     bodies_.push_back(node.body.get());
   }
 }
+
 Meeting first_meeting(const Function& function) {
   std::set<const Function*> seen;
   return first_meeting_in(function, seen);
 }
-
 
 BodySize BodySizes::of(const Function& function) {
   BodySize total{.depth = 0, .nodes = function.nodes.size()};

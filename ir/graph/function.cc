@@ -1,5 +1,6 @@
 #include "ir/graph/function.h"
 
+#include <algorithm>
 #include <set>
 #include <utility>
 
@@ -14,6 +15,11 @@ std::vector<NodeId> producers(const Function& function) {
     for (uint32_t r = 0; r < node.results; ++r) of[node.first_result + r] = id;
   }
   return of;
+}
+
+bool any_result(const std::vector<bool>& flags, const Node& node) {
+  const auto first = flags.begin() + node.first_result;
+  return std::find(first, first + node.results, true) != first + node.results;
 }
 
 namespace {

@@ -95,6 +95,9 @@ struct Function {
 // For each value the node that computes it; kNone for parameters.
 std::vector<NodeId> producers(const Function& function);
 
+// Whether any result of a node has the flag; `flags` is by value.
+bool any_result(const std::vector<bool>& flags, const Node& node);
+
 // Same graph: everything but the side tables.
 bool same_graph(const Function& a, const Function& b);
 

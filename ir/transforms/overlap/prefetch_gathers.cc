@@ -57,9 +57,7 @@ Movable movable(const Function& body, const ScanLayout& layout) {
   for (ValueId result : body.results) read[result] = true;
   for (auto id = static_cast<NodeId>(body.nodes.size()); id-- > 0;) {
     const Node& node = body.nodes[id];
-    const auto first = needed.begin() + node.first_result;
-    const bool leads = std::find(first, first + node.results, true) != first + node.results;
-    found.nodes[id] = leads || (early[id] && row(node.op).meets);
+    found.nodes[id] = any_result(needed, node) || (early[id] && row(node.op).meets);
     for (ValueId input : node.inputs) (found.nodes[id] ? needed : read)[input] = true;
   }
   for (ValueId value = 0; value < body.types.size(); ++value) {

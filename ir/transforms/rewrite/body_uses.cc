@@ -49,12 +49,12 @@ std::vector<bool> BodyUses::live_values(const Function& function, const std::vec
   }
   for (auto id = static_cast<NodeId>(function.nodes.size()); id-- > 0;) {
     const Node& node = function.nodes[id];
-    const auto first = live.begin() + node.first_result;
-    if (std::find(first, first + node.results, true) == first + node.results) continue;
+    if (!any_result(live, node)) continue;
     if (!shares_body(node.op)) {
       for (ValueId input : node.inputs) live[input] = true;
       continue;
     }
+    const auto first = live.begin() + node.first_result;
     const BodyUse& use = used_by(node, std::vector<bool>(first, first + node.results));
     for (size_t i = 0; i < node.inputs.size(); ++i) {
       if (use.operands[i]) live[node.inputs[i]] = true;

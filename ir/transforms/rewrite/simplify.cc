@@ -24,11 +24,6 @@ bool is_unique(Op op) {
   return op == Op::barrier || op == Op::timed || op == Op::custom_call || row(op).meets;
 }
 
-bool any_live(const std::vector<bool>& live, const Node& node) {
-  const auto first = live.begin() + node.first_result;
-  return std::find(first, first + node.results, true) != first + node.results;
-}
-
 // Every operand of a node that runs is needed.
 std::vector<bool> live_nodes(const Function& function) {
   std::vector<bool> wanted(function.types.size(), false);
@@ -36,7 +31,7 @@ std::vector<bool> live_nodes(const Function& function) {
   std::vector<bool> live(function.nodes.size(), false);
   for (NodeId id = static_cast<NodeId>(function.nodes.size()); id-- > 0;) {
     const Node& node = function.nodes[id];
-    live[id] = any_live(wanted, node);
+    live[id] = any_result(wanted, node);
     if (!live[id]) continue;
     for (ValueId input : node.inputs) wanted[input] = true;
   }
@@ -74,7 +69,7 @@ class Simplifier {
     std::map<Key, ValueId> seen;
     for (NodeId id = 0; id < function.nodes.size(); ++id) {
       const Node& node = function.nodes[id];
-      if (!any_live(live, node)) continue;
+      if (!any_result(live, node)) continue;
       if (is_identity(function, node)) {
         out.set(node.first_result, out.at(node.inputs[0]));
         continue;
