@@ -157,8 +157,6 @@ TEST(Pipeline, EveryResultHasABufferOfItsOwn) {
   plan_memory(compiled.local, nullptr);
 }
 
-// Of sums that are not done yet only floats pass on: indices, truncation and integer division
-// are not linear.
 // Sharded along `dim` over all devices.
 Compiled initialiser(const StateSpec& spec, int64_t devices, int dim) {
   const Mesh mesh{{{"data", devices}}};
@@ -200,6 +198,8 @@ TEST(Pipeline, AnInitialiserThatLooksAtTheWholeTensorHasNoCollective) {
   EXPECT_EQ(count(*init.local.function, Op::shard_slice), 1) << "of the whole that each computed";
 }
 
+// Of sums that are not done yet only floats pass on: indices, truncation and integer division
+// are not linear.
 TEST(Propagation, OnlyFloatsStayPartial) {
   Builder b("counts", kMesh);
   const AxisPlacements rows = {{"data", shard(0)}};

@@ -2,7 +2,7 @@
 // local form in the tests.
 //
 // Threads: pure functions.
-// Errors: kInternal when devices that hold one part differ in it.
+// Errors: asserts that devices that hold one part agree in it.
 #pragma once
 
 #include <vector>
