@@ -6,9 +6,9 @@
 //   attn.in      the normalised input of attention: [batch, seq, dim]
 //   attn.mixed   attention's weighted values, before the last projection: [batch, seq, dim]
 //   attn.out     what attention adds to the residual: [batch, seq, dim]
-//   ffn.in       the normalised input of a feed-forward layer: [batch, seq, dim]
+//   ffn.in       the normalised input of a feed-forward layer or a dense expert: [batch, seq, dim]
 //   ffn.hidden   behind the activation function: [batch, seq, hidden]
-//   ffn.out      what the feed-forward layer adds to the residual: [batch, seq, dim]
+//   ffn.out      what it adds to the residual, or to the experts' output: [batch, seq, dim]
 //   moe.in       the normalised input of a layer of experts: [batch, seq, dim]
 //   moe.rows     the rows that go to the experts and those that come back from them:
 //                [groups, slots, dim]; the slots of an expert lie together
@@ -16,8 +16,8 @@
 //   final        the normalised last hidden state: [batch, seq, dim]
 //   logits       [batch, seq, vocab]
 //
-// A dense model has no "moe." names, one of experts no "ffn." names: rules for them have nothing to
-// cut there.
+// A dense layer has no "moe." names; one of experts has "ffn." names for a dense expert beside them
+// alone. Rules for names that a model does not have cut nothing.
 // Threads: as the builder.
 #pragma once
 

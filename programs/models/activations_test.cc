@@ -79,6 +79,15 @@ TEST(Activations, ExpertsHaveNamesOfTheirOwn) {
   EXPECT_EQ(annotated(tiny(true), "attn.out"), (Counts{{"f32[4, 8, 16]", 1}}));
 }
 
+TEST(Activations, ADenseExpertBesideOthersIsAFeedForwardLayer) {
+  TransformerConfig config = tiny(true);
+  config.moe.residual = true;
+  for (const char* name : {"moe.in", "ffn.in", "ffn.out"}) {
+    EXPECT_EQ(annotated(config, name), (Counts{{"f32[4, 8, 16]", 1}})) << name;
+  }
+  EXPECT_EQ(annotated(config, "ffn.hidden"), (Counts{{"f32[4, 8, 32]", 1}}));
+}
+
 TEST(Activations, WithoutARuleNothingIsAnnotated) {
   EXPECT_EQ(Traced(tiny(false)).annotated(), Counts{});
   EXPECT_EQ(Traced(tiny(true)).annotated(), Counts{});

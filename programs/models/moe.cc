@@ -24,21 +24,10 @@ Value choices(Value expert, int64_t experts, DType dtype) {
   return sum(chosen, {1, 2}) * (1.0 / pairs);
 }
 
-// What the dense expert makes of each token.
-Value residual(const Tree& p, Value x, const std::function<Value(Value)>& activation) {
-  auto project = [&](const char* name, Value from) {
-    return dot(from, convert(p[name], x.dtype()));
-  };
-  Value up = project("up", x);
-  Value hidden = p.contains("gate") ? activation(project("gate", x)) * up : activation(up);
-  return project("down", hidden);
-}
-
 }  // namespace
 
-MoeResult moe(const MoeConfig& config, const Tree& p, Value x,
-              const std::function<Value(Value)>& activation, const ActivationRules& rules,
-              Loc loc) {
+MoeResult moe(const MoeConfig& config, const Tree& p, Value x, const ActivationFunction& activation,
+              const ActivationRules& rules, Loc loc) {
   const LocScope at(loc);
   const Dims dims = x.type().dims;
   GW_REQUIRE(config.groups > 0 && dims[0] % config.groups == 0,
@@ -49,7 +38,8 @@ MoeResult moe(const MoeConfig& config, const Tree& p, Value x,
              config.top_k);
   const int64_t tokens = dims[0] * dims[1] / config.groups;
   const DType exact = x.dtype() == DType::kF64 ? DType::kF64 : DType::kF32;
-  Value grouped = reshape(placed(rules, "moe.in", x), {config.groups, tokens, dims[2]});
+  x = placed(rules, "moe.in", x);
+  Value grouped = reshape(x, {config.groups, tokens, dims[2]});
 
   // The router is small and decides discretely: always in full precision.
   Value logits = dot(convert(grouped, exact), convert(p["router"], exact));
@@ -65,15 +55,14 @@ MoeResult moe(const MoeConfig& config, const Tree& p, Value x,
   auto project = [&](const char* name) {
     return grouped_dot(rows, convert(p[name], x.dtype()), route);
   };
-  Value hidden =
-      p.contains("gate") ? activation(project("gate")) * project("up") : activation(project("up"));
+  Value hidden = hidden_units(p, activation, project);
   Value out = grouped_dot(hidden, convert(p["down"], x.dtype()), route);
   out = placed(rules, "moe.rows", out);
   out = moe_combine(out, convert(gate, x.dtype()), route);
 
   MoeResult result;
   out = reshape(out, dims);
-  if (config.residual) out = out + residual(p["residual"], x, activation);
+  if (config.residual) out = out + feed_forward(p["residual"], x, activation, rules);
   result.out = placed(rules, "moe.out", out);
   Value share = stop_gradient(choices(expert, config.experts, exact));
   result.balance =

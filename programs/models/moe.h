@@ -17,10 +17,9 @@
 // Threads: traces on the builder's thread.
 #pragma once
 
-#include <functional>
-
 #include "ir/build/tree.h"
 #include "programs/models/activations.h"
+#include "programs/models/feed_forward.h"
 
 namespace gangway::programs {
 
@@ -51,10 +50,9 @@ struct MoeResult {
 // Slots of an expert in a group: 0 when dropless.
 int64_t capacity_of(const MoeConfig& config, int64_t tokens);
 
-// x: [batch, seq, dim]. `activation` is applied to the gate projection where there is one, else to
-// the up projection. `rules` place moe.in, moe.rows and moe.out.
-MoeResult moe(const MoeConfig& config, const Tree& p, Value x,
-              const std::function<Value(Value)>& activation, const ActivationRules& rules = {},
-              Loc loc = Loc::current());
+// x: [batch, seq, dim]. `rules` place moe.in, moe.rows and moe.out; of the dense expert what they
+// place of a feed-forward layer.
+MoeResult moe(const MoeConfig& config, const Tree& p, Value x, const ActivationFunction& activation,
+              const ActivationRules& rules = {}, Loc loc = Loc::current());
 
 }  // namespace gangway::programs

@@ -8,8 +8,9 @@
 namespace gangway::programs {
 namespace {
 
-Value activate(const TransformerConfig& config, Value x) {
-  return config.activation == Activation::kGelu ? gelu(x) : silu(x);
+ActivationFunction activation_of(const TransformerConfig& config) {
+  const Activation activation = config.activation;
+  return [activation](Value x) { return activation == Activation::kGelu ? gelu(x) : silu(x); };
 }
 
 // A weight in the type that is computed with.
@@ -23,15 +24,6 @@ Value place(const TransformerConfig& config, std::string_view name, Value x) {
   return placed(config.activations, name, x);
 }
 
-Value feed_forward(const TransformerConfig& config, const Tree& p, Value x) {
-  x = place(config, "ffn.in", x);
-  Value up = dot(x, weight(config, p["up"]));
-  Value hidden = config.gated ? activate(config, dot(x, weight(config, p["gate"]))) * up
-                              : activate(config, up);
-  hidden = place(config, "ffn.hidden", hidden);
-  return place(config, "ffn.out", dot(hidden, weight(config, p["down"])));
-}
-
 Value self_attention(const TransformerConfig& config, const Tree& p, Value x) {
   x = place(config, "attn.in", x);
   Value q = dot(x, weight(config, p["q"]));
@@ -42,7 +34,7 @@ Value self_attention(const TransformerConfig& config, const Tree& p, Value x) {
   return place(config, "attn.out", dot(mixed, weight(config, p["o"])));
 }
 
-bool has_experts(const TransformerConfig& config) { return config.moe.experts > 0; }
+constexpr const char* kLayers = "layers";
 
 // Equal layers that follow one another, in one scan.
 struct LayerRun {
@@ -52,28 +44,34 @@ struct LayerRun {
 };
 std::vector<LayerRun> runs_of(const TransformerConfig& config) {
   std::vector<LayerRun> runs;
+  const std::vector<int64_t> by_layer = experts_by_layer(config);
   for (int64_t i = 0; i < config.layers; ++i) {
-    const int64_t experts =
-        config.experts.empty() ? config.moe.experts : config.experts[static_cast<size_t>(i)];
+    const int64_t experts = by_layer[static_cast<size_t>(i)];
     if (runs.empty() || runs.back().config.moe.experts != experts) {
       runs.push_back({.first = i,
                       .count = 0,
-                      .name = i == 0 ? "layers" : cat("layers_from_", i),
+                      .name = i == 0 ? kLayers : cat(kLayers, "_from_", i),
                       .config = config});
       runs.back().config.moe.experts = experts;
+      runs.back().config.experts.clear();
     }
     ++runs.back().count;
   }
   return runs;
 }
 
+// The states of a run of layers, from those of one. To files all layers are "layers.<number>".
+StateTree stack_of(const LayerRun& run, const StateTree& layer) {
+  return stacked(layer, run.count, run.first, run.first == 0 ? "" : kLayers);
+}
+
 // The second half of a layer; what gating leaves behind is in `routed`.
 Value feed_forward_or_experts(const TransformerConfig& config, const Tree& p, Value x,
                               MoeResult& routed) {
   Value n = norm(config, p["ffn_norm"], x);
-  if (!has_experts(config)) return x + feed_forward(config, p["ffn"], n);
-  auto act = [&](Value h) { return activate(config, h); };
-  routed = moe(config.moe, p["moe"], n, act, config.activations);
+  const ActivationFunction activation = activation_of(config);
+  if (!has_experts(config)) return x + feed_forward(p["ffn"], n, activation, config.activations);
+  routed = moe(config.moe, p["moe"], n, activation, config.activations);
   return x + routed.out;
 }
 
@@ -143,6 +141,17 @@ StateTree layer_parameters(const TransformerConfig& c) {
 
 }  // namespace
 
+bool has_experts(const TransformerConfig& config) {
+  if (config.experts.empty()) return config.moe.experts > 0;
+  return std::ranges::any_of(config.experts, [](int64_t experts) { return experts > 0; });
+}
+
+std::vector<int64_t> experts_by_layer(const TransformerConfig& config) {
+  require_valid(config);
+  if (!config.experts.empty()) return config.experts;
+  return std::vector<int64_t>(static_cast<size_t>(config.layers), config.moe.experts);
+}
+
 void require_valid(const TransformerConfig& c) {
   GW_REQUIRE(c.vocab > 0 && c.seq > 1 && c.dim > 0 && c.layers > 0 && c.heads > 0 && c.hidden > 0,
              "transformer: every size must be positive, and seq at least 2");
@@ -163,7 +172,7 @@ StateTree transformer_parameters(const TransformerConfig& c) {
   tree.set("embed", normal({c.storage, {c.vocab, c.dim}}, small));
   if (c.positional) tree.set("pos", normal({c.storage, {c.seq, c.dim}}, small));
   for (const LayerRun& run : runs_of(c))
-    tree.set(run.name, stacked(layer_parameters(run.config), run.count, run.first));
+    tree.set(run.name, stack_of(run, layer_parameters(run.config)));
   tree.set("final_norm", filled({c.storage, {c.dim}}, 1));
   if (!c.tied) tree.set("head", normal({c.storage, {c.dim, c.vocab}}, small));
   return tree;
@@ -235,7 +244,6 @@ Value transformer_hidden(const TransformerConfig& config, const Tree& p, Value t
   if (losses != nullptr && sums.layers > 0) {
     const double share = 1.0 / static_cast<double>(sums.layers);
     losses->balance = sums.balance * share;
-    losses->z = sums.z * share;
     losses->load = sums.load();
     losses->total =
         sums.balance * config.moe.balance_coefficient + sums.z * config.moe.z_coefficient;
@@ -272,10 +280,8 @@ StateTree transformer_caches(const TransformerConfig& config, int64_t batch) {
   StateTree layer;
   for (const char* name : {"k", "v"})
     layer.set(name, zeros({config.compute, {batch, config.seq, config.dim}}));
-  const std::vector<LayerRun> runs = runs_of(config);
-  if (runs.size() == 1) return stacked(layer, config.layers);
   StateTree tree;
-  for (const LayerRun& run : runs) tree.set(run.name, stacked(layer, run.count, run.first));
+  for (const LayerRun& run : runs_of(config)) tree.set(run.name, stack_of(run, layer));
   return tree;
 }
 
@@ -316,11 +322,10 @@ DecodeResult transformer_decode(const TransformerConfig& config, const Tree& p, 
     x = x + broadcast_in(row, x.type().dims, {1, 2});
   }
   Tree after;
-  const std::vector<LayerRun> runs = runs_of(step);
-  for (const LayerRun& run : runs) {
+  for (const LayerRun& run : runs_of(step)) {
     Tree layers;
     layers.set("p", p[run.name]);
-    layers.set("cache", runs.size() == 1 ? caches : caches[run.name]);
+    layers.set("cache", caches[run.name]);
     const Scanned done =
         scan(token.builder(),
              {.length = run.count,
@@ -330,11 +335,7 @@ DecodeResult transformer_decode(const TransformerConfig& config, const Tree& p, 
               .name = run.name},
              [&](const ScanStep& layer) { return decode_layer(run.config, layer); });
     x = done.carries;
-    if (runs.size() == 1) {
-      after = done.stacked;
-    } else {
-      after.set(run.name, done.stacked);
-    }
+    after.set(run.name, done.stacked);
   }
   Value logits = transformer_logits(step, p, norm(step, p["final_norm"], x));
   return {.logits = reshape(logits, {batch, config.vocab}), .caches = after};

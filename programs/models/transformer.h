@@ -14,7 +14,7 @@
 //
 // The layers are one scan, so a program of 96 is as large as one of 3. In a pyramid equal layers
 // that follow one another are one; the stacks of those behind the first are layers_from_N, N being
-// the number of their first layer.
+// the number of their first layer. Files name their layers as all others, layers.N.attn.q.
 //
 // Parameters are kept in `storage` (f32: master weights; f64 in numerics tests) and computed with
 // in `compute` (f32, bf16, f64).
@@ -58,6 +58,11 @@ struct TransformerConfig {
 // Throws kInvalid when sizes do not fit one another, or a rule matches no activation.
 void require_valid(const TransformerConfig& config);
 
+// Whether any layer has experts.
+bool has_experts(const TransformerConfig& config);
+// How many each layer has: 0 where it is dense.
+std::vector<int64_t> experts_by_layer(const TransformerConfig& config);
+
 StateTree transformer_parameters(const TransformerConfig& config);
 int64_t parameter_count(const TransformerConfig& config);
 
@@ -65,8 +70,7 @@ struct Losses {
   Value total;          // cross_entropy and the coefficients times the auxiliary losses.
   Value cross_entropy;  // Nats a token, mean over the predicted positions: all but the first of
                         // each sequence.
-  Value balance;        // Means over the layers that have experts; empty when none has.
-  Value z;
+  Value balance;        // Mean over the layers that have experts; empty when none has.
   // f32[layers that have experts, experts]; empty when none has. In a pyramid as wide as its widest
   // layer, with zeros behind the experts of the others.
   Value load;
@@ -83,13 +87,12 @@ Value transformer_logits(const TransformerConfig& config, const Tree& p, Value h
 Losses transformer_loss(const TransformerConfig& config, const Tree& p, Value tokens,
                         Loc loc = Loc::current());
 
-// One token against the key/value caches, for generation; caches: k and v
-// [layers, batch, seq, dim].
+// One token against the key/value caches, for generation; caches: of each run of equal layers,
+// under the name of their parameters, k and v [layers, batch, seq, dim].
 struct DecodeResult {
   Value logits;  // [batch, vocab]
   Tree caches;
 };
-// In a pyramid, of each run of equal layers.
 StateTree transformer_caches(const TransformerConfig& config, int64_t batch);
 // token: i32[batch]; position: i32[], how many tokens are in the caches already. Rules on
 // activations are for whole sequences: they are not applied here.

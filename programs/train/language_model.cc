@@ -79,7 +79,7 @@ void require_batch(const LanguageModelConfig& config, const Mesh& mesh, const St
              "train_step: the batch must divide over microbatches and devices: batch is ",
              config.batch, ", ", config.accumulate, " microbatches, ", rows,
              " devices that it is cut over: expected a multiple of ", whole);
-  GW_REQUIRE(config.model.moe.experts == 0 || config.model.moe.groups % rows == 0,
+  GW_REQUIRE(!has_experts(config.model) || config.model.moe.groups % rows == 0,
              "train_step: moe groups must divide over the devices: groups is ",
              config.model.moe.groups, ", ", rows,
              " devices that the batch is cut over: expected a multiple of ", rows,
@@ -156,7 +156,7 @@ Program generate_step(const LanguageModelConfig& config, const Mesh& mesh,
   ProgramBuilder b("generate", mesh, config.seed);
   Tree params = parameters_of(b, config, strategy);
   Value last = b.state("generate.token", zeros(i32({1})));
-  Tree caches = b.state("generate.layers", transformer_caches(model, 1));
+  Tree caches = b.state("generate", transformer_caches(model, 1));
   Value forced = b.input("forced", i32({1}));
   Value temperature = b.input("temperature", f32());
   Value key = b.input("key", i32({2}));

@@ -1,10 +1,12 @@
 #include "programs/train/language_model.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "ir/graph/bodies.h"
 #include "ir/transforms/pipeline.h"
 #include "ir/verify/verify.h"
+#include "tests/support/error_of.h"
 
 namespace gangway::programs {
 namespace {
@@ -115,6 +117,41 @@ TEST_P(LanguageModel, RematerialisedLayersLowerToo) {
 
 INSTANTIATE_TEST_SUITE_P(Model, LanguageModel, testing::Bool(),
                          [](const auto& kind) { return kind.param ? "Experts" : "Dense"; });
+
+TEST(LanguageModelConfig, GroupsOfAPyramidMustDivideOverTheDevicesToo) {
+  LanguageModelConfig config = tiny(true);
+  config.model.moe.experts = 0;
+  config.model.experts = {0, 4};
+  config.model.moe.groups = 2;
+  const Mesh mesh{{{"data", 4}}};
+  EXPECT_THAT(error_of([&] { train_step(config, mesh); }).what(),
+              testing::HasSubstr("moe groups must divide over the devices: groups is 2"));
+  // None of these layers has experts.
+  config.model.moe.experts = 4;
+  config.model.experts = {0, 0};
+  require_valid(train_step(config, mesh));
+}
+
+TEST(LanguageModelConfig, LayersOfAPyramidAreNumberedTogetherInEveryStateOfTheirs) {
+  LanguageModelConfig config = tiny(true);
+  config.model.layers = 3;
+  config.model.experts = {0, 4, 4};
+  const Mesh mesh{{{"data", 4}}};
+  const auto first_and_last = [](const Program& p, const std::string& state) {
+    const ProgramNode& node = p.nodes.at(p.find(NodeKind::kState, state));
+    return layer_name(state, *node.stacked, 0) + " " +
+           layer_name(state, *node.stacked, node.stacked->count - 1);
+  };
+  const Program step = train_step(config, mesh);
+  EXPECT_EQ(first_and_last(step, "params.layers.ffn.up"),
+            "params.layers.0.ffn.up params.layers.0.ffn.up");
+  EXPECT_EQ(first_and_last(step, "params.layers_from_1.moe.up"),
+            "params.layers.1.moe.up params.layers.2.moe.up");
+  EXPECT_EQ(first_and_last(step, "adamw.m.layers_from_1.moe.up"),
+            "adamw.m.layers.1.moe.up adamw.m.layers.2.moe.up");
+  EXPECT_EQ(first_and_last(generate_step(config, mesh), "generate.layers_from_1.k"),
+            "generate.layers.1.k generate.layers.2.k");
+}
 
 TEST(LanguageModelConfig, ABatchThatDoesNotDivideIsNamed) {
   LanguageModelConfig config = tiny(false);

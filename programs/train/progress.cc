@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 
@@ -20,6 +21,18 @@ std::string duration(double seconds) {
 }
 
 }  // namespace
+
+double busiest_expert(std::span<const float> load, const std::vector<int64_t>& experts) {
+  double busiest = 0;
+  const auto width = static_cast<size_t>(std::ranges::max(experts));
+  for (const int64_t count : experts) {
+    if (count == 0) continue;
+    const double most = std::ranges::max(load.first(width));
+    busiest = std::max(busiest, most * static_cast<double>(count));
+    load = load.subspan(width);
+  }
+  return busiest;
+}
 
 std::string to_string(const ProgressLine& line) {
   char text[160];

@@ -6,7 +6,9 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
+#include <vector>
 
 namespace gangway::programs {
 
@@ -22,6 +24,11 @@ struct ProgressLine {
 };
 
 std::string to_string(const ProgressLine& line);
+
+// The busiest expert's load over the even share, in the worst layer; 0 where no layer has experts.
+// load: f32[layers that have experts, most experts of a layer], as a training step gives it;
+// `experts`: of each layer, 0 where it is dense.
+double busiest_expert(std::span<const float> load, const std::vector<int64_t>& experts);
 
 class Progress {
  public:

@@ -224,14 +224,12 @@ class Training {
         now_s());
   }
 
-  // The busiest expert's load over the even share, in the worst layer.
+  // Nothing for a model without experts.
   std::optional<double> busiest(const Run& run) const {
-    const int64_t experts = options_.config.model.moe.experts;
-    if (experts == 0) return std::nullopt;
-    HostTensor load = run["load"].to_host();
-    auto values = load.as<float>();
-    return static_cast<double>(*std::max_element(values.begin(), values.end())) *
-           static_cast<double>(experts);
+    const TransformerConfig& model = options_.config.model;
+    if (!has_experts(model)) return std::nullopt;
+    const HostTensor load = run["load"].to_host();
+    return busiest_expert(load.as<float>(), experts_by_layer(model));
   }
 
   double speed(int64_t steps, double seconds) const {

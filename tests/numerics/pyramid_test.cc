@@ -151,6 +151,28 @@ TEST(Pyramid, EachRunOfLayersHasItsOwnSplitOfTheDevices) {
               ::testing::UnorderedElementsAre("b", "a,b"));
 }
 
+// The names under which files hold the parameters.
+std::set<std::string> names_in_files(const programs::TransformerConfig& config) {
+  ProgramBuilder b("parameters");
+  b.state("params", programs::transformer_parameters(config));
+  std::set<std::string> names;
+  for (const ProgramNode& node : b.build().nodes) {
+    if (node.kind != NodeKind::kState) continue;
+    if (!node.stacked) names.insert(node.name);
+    for (int64_t row = 0; node.stacked && row < node.stacked->count; ++row)
+      names.insert(layer_name(node.name, *node.stacked, row));
+  }
+  return names;
+}
+
+TEST(Pyramid, FilesNameItsLayersAsThoseOfAnyOtherModel) {
+  programs::TransformerConfig config = pyramid(0);
+  const Example example = example_of(config, DType::kF64, ::gangway::testing::test_seed());
+  std::set<std::string> expected;
+  for (const auto& [name, tensor] : example.parameters) expected.insert("params." + name);
+  EXPECT_EQ(names_in_files(config), expected);
+}
+
 TEST(Pyramid, NeedsANumberForEachLayer) {
   programs::TransformerConfig config = pyramid(0);
   config.experts.pop_back();
