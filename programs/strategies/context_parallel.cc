@@ -4,8 +4,7 @@ namespace gangway::programs {
 
 Strategy context_parallel() {
   const std::string axis(kContextAxis);
-  return {.name = "context_parallel",
-          .batch = {{axis, shard(1)}},
+  return {.batch = {{axis, shard(1)}},
           .parameters = {{"pos", {{axis, shard(0)}}, kComputePriority}}};
 }
 

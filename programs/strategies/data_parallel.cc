@@ -3,7 +3,7 @@
 namespace gangway::programs {
 
 Strategy data_parallel(const Mesh& mesh) {
-  Strategy strategy{.name = "data_parallel"};
+  Strategy strategy;
   for (const std::string& axis : batch_axes(mesh)) strategy.batch.emplace_back(axis, shard(0));
   return strategy;
 }

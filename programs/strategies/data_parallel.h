@@ -8,7 +8,7 @@
 
 namespace gangway::programs {
 
-// Over every axis that does not divide layers or sequences.
+// Over every axis but "model" and "context".
 Strategy data_parallel(const Mesh& mesh);
 
 }  // namespace gangway::programs

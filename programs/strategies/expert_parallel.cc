@@ -4,7 +4,7 @@ namespace gangway::programs {
 
 Strategy expert_parallel(const MoeConfig& experts) {
   const std::string axis(kExpertAxis);
-  Strategy strategy{.name = "expert_parallel"};
+  Strategy strategy;
   strategy.parameters = {{"*.moe.up|*.moe.gate|*.moe.down", {{axis, shard(0)}}, kComputePriority}};
   if (experts.capacity_factor > 0)
     strategy.activations = {{"moe.rows", {{axis, shard(1)}}, kComputePriority}};

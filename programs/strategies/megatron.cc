@@ -6,8 +6,7 @@ Strategy megatron() {
   const auto cut = [](int dim) -> AxisPlacements {
     return {{std::string(kModelAxis), shard(dim)}};
   };
-  return {.name = "megatron",
-          .parameters = {
+  return {.parameters = {
               {"*.attn.q|*.attn.k|*.attn.v", cut(1), kComputePriority},
               {"*.attn.o", cut(0), kComputePriority},
               {"*.ffn.up|*.ffn.gate|*.residual.up|*.residual.gate", cut(1), kComputePriority},

@@ -4,8 +4,7 @@ namespace gangway::programs {
 
 Strategy sequence_parallel() {
   const AxisPlacements by_position = {{std::string(kModelAxis), shard(1)}};
-  return {.name = "sequence_parallel",
-          .parameters = {{"pos", {{std::string(kModelAxis), shard(0)}}, kComputePriority}},
+  return {.parameters = {{"pos", {{std::string(kModelAxis), shard(0)}}, kComputePriority}},
           .activations = {{"embedded", by_position, kComputePriority},
                           {"residual", by_position, kComputePriority}}};
 }

@@ -51,6 +51,16 @@ class Checker {
                " too, or another name for the axis, along which the batch is then cut");
   }
 
+  // What ZeRO keeps is cut over these.
+  void require_axis_to_keep_over() const {
+    const bool is_used = std::ranges::any_of(
+        chosen_, [](const std::string& name) { return name.starts_with("zero"); });
+    GW_REQUIRE(!is_used || mesh_.axis(kDataAxis) >= 0 || mesh_.axis(kExpertAxis) >= 0, what(),
+               "zero1, zero2 or zero3 divides over the axes \"", kDataAxis, "\" and \"",
+               kExpertAxis, "\", of which the mesh ", to_string(mesh_),
+               " has none: expected --mesh ", kDataAxis, "=N");
+  }
+
   void require_together() const {
     GW_REQUIRE(!chosen_.contains("sequence_parallel") || chosen_.contains("megatron"), what(),
                "sequence_parallel divides what lies between the products of megatron: expected "
@@ -88,19 +98,23 @@ void require_fits(const std::string& names, const std::set<std::string>& chosen,
   check.require_axis(kModelAxis, {"megatron", "vocab_parallel"});
   check.require_axis(kContextAxis, {"context_parallel"});
   check.require_axis(kExpertAxis, {"expert_parallel"});
+  check.require_axis_to_keep_over();
   if (chosen.contains("megatron")) {
     check.require_divides(kModelAxis, "heads", model.heads);
     check.require_divides(kModelAxis, "hidden units", model.hidden);
   }
-  if (chosen.contains("sequence_parallel"))
-    check.require_divides(kModelAxis, "positions", model.seq);
-  if (chosen.contains("vocab_parallel")) check.require_divides(kModelAxis, "tokens", model.vocab);
+  if (chosen.contains("vocab_parallel"))
+    check.require_divides(kModelAxis, "the vocabulary's tokens", model.vocab);
   if (chosen.contains("context_parallel"))
     check.require_divides(kContextAxis, "positions", model.seq);
+  if (chosen.contains("sequence_parallel"))  // Each of context parallelism's parts is cut again.
+    check.require_divides(kModelAxis, "a device's positions",
+                          model.seq / size_of(mesh, kContextAxis));
   if (chosen.contains("expert_parallel")) {
-    GW_REQUIRE(model.moe.experts > 0, "strategy \"", names,
+    GW_REQUIRE(has_experts(model), "strategy \"", names,
                "\": the model has no experts: expected one that has, or no expert_parallel");
-    check.require_divides(kExpertAxis, "experts", model.moe.experts);
+    for (const int64_t experts : experts_by_layer(model))
+      check.require_divides(kExpertAxis, "experts of each layer", experts);
   }
 }
 
@@ -114,8 +128,8 @@ std::string strategy_names() {
 
 Strategy strategy_of(const std::string& names, const Mesh& mesh, const TransformerConfig& model) {
   const std::set<std::string> chosen = parse(names);
-  require_fits(names, chosen, mesh, model);
   const StateTree parameters = transformer_parameters(model);
+  require_fits(names, chosen, mesh, model);
   std::vector<Strategy> parts = {data_parallel(mesh)};
   if (chosen.contains("megatron")) parts.push_back(megatron());
   if (chosen.contains("sequence_parallel")) parts.push_back(sequence_parallel());
@@ -127,7 +141,6 @@ Strategy strategy_of(const std::string& names, const Mesh& mesh, const Transform
     if (chosen.contains(cat("zero", stage)))
       strategy = zero(stage, std::move(strategy), mesh, parameters);
   }
-  strategy.name = names;
   return strategy;
 }
 

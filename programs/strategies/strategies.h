@@ -1,6 +1,6 @@
 // Strategies by name: what `gangway train --strategy` takes.
 //
-//   data_parallel          over the axes on which nothing else is cut; always there
+//   data_parallel          over every axis but "model" and "context"; always there
 //   zero1, zero2, zero3    over "data" and "expert"
 //   megatron               over "model"
 //   sequence_parallel      over "model", with megatron
@@ -10,7 +10,8 @@
 //
 // Threads: pure.
 // Errors: kInvalid for names that do not exist or do not go together, for axes of the mesh that no
-// strategy uses, and for models that can't be cut so; each says what would do.
+// strategy uses, for strategies whose axis it lacks, and for models that can't be cut so; each says
+// what would do.
 #pragma once
 
 #include <string>

@@ -115,6 +115,31 @@ TEST(Strategies, AxesThatNothingUsesAndStrategiesWithoutTheirAxisAreRefused) {
   EXPECT_THAT(error("megatron", {{"data", 2}}),
               AllOf(HasSubstr("the axis \"model\""), HasSubstr("--mesh model=N")));
   EXPECT_THAT(error("expert_parallel", {{"expert", 2}}), HasSubstr("the model has no experts"));
+  for (const char* zero : {"zero1", "zero2", "zero3", "zero3+megatron"}) {
+    EXPECT_THAT(
+        error(zero, {{"replica", 2}, {"model", zero == std::string("zero3+megatron") ? 2 : 1}}),
+        AllOf(HasSubstr("the axes \"data\" and \"expert\""), HasSubstr("--mesh data=N")));
+  }
+  made("zero3", {{"data", 1}});
+  made("zero3", {{"expert", 2}});
+}
+
+TEST(Strategies, ExpertsOfAPyramidAreCutInEachOfItsLayers) {
+  TransformerConfig pyramid = experts();
+  pyramid.layers = 3;
+  pyramid.moe.experts = 0;
+  pyramid.experts = {0, 2, 4};
+  const Strategy strategy = made("expert_parallel", {{"expert", 2}}, pyramid);
+  EXPECT_THAT(said(strategy.parameters, "layers_from_1.moe.up"), ElementsAre("1 expert: shard(0)"));
+  EXPECT_THAT(said(strategy.parameters, "layers_from_2.moe.up"), ElementsAre("1 expert: shard(0)"));
+  const auto error = [&] { made("expert_parallel", {{"expert", 4}}, pyramid); };
+  EXPECT_THAT(error_of(error).what(),
+              AllOf(HasSubstr("experts of each layer must divide over the 4 devices"),
+                    HasSubstr("there are 2; expected expert=2")));
+  pyramid.moe.experts = 8;
+  pyramid.experts = {0, 0, 0};
+  const auto dense = [&] { made("expert_parallel", {{"expert", 2}}, pyramid); };
+  EXPECT_THAT(error_of(dense).what(), HasSubstr("the model has no experts"));
 }
 
 TEST(Strategies, WhatAModelCannotBeCutInIsRefusedWithWhatItCan) {
@@ -127,6 +152,10 @@ TEST(Strategies, WhatAModelCannotBeCutInIsRefusedWithWhatItCan) {
       error("context_parallel", {{"context", 3}}),
       AllOf(HasSubstr("positions must divide"), HasSubstr("there are 8; expected context=2")));
   EXPECT_THAT(error("expert_parallel", {{"expert", 5}}), HasSubstr("expected expert=4"));
+  EXPECT_THAT(error("vocab_parallel", {{"model", 3}}), HasSubstr("the vocabulary's tokens must"));
+  EXPECT_THAT(error("megatron+sequence_parallel+context_parallel", {{"model", 4}, {"context", 4}}),
+              AllOf(HasSubstr("a device's positions must divide over the 4 devices"),
+                    HasSubstr("there are 2; expected model=2")));
 }
 
 }  // namespace

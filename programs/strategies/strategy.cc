@@ -36,33 +36,16 @@ std::vector<PlacementRule> spelled_out(const std::vector<PlacementRule>& rules, 
                                        const StateTree& parameters) {
   std::vector<PlacementRule> out;
   parameters.for_each([&](const std::string& name, const StateSpec& spec) {
-    for (auto& [priority, placements] : placements_of(rules, mesh, name, layer_dims(spec)))
+    for (auto& [priority, placements] : placements_of(rules, mesh, name, layer_type(spec).dims))
       out.push_back({name, std::move(placements), priority});
   });
   return out;
 }
 
-// Rules of one pattern and priority become one: of each priority only the first that matches a
-// name applies.
-std::vector<PlacementRule> merged(const std::vector<PlacementRule>& rules, const Mesh& mesh) {
-  std::vector<PlacementRule> out;
-  for (const PlacementRule& rule : rules) {
-    auto same = std::ranges::find_if(out, [&](const PlacementRule& other) {
-      return other.pattern == rule.pattern && other.priority == rule.priority;
-    });
-    if (same == out.end()) same = out.insert(out.end(), {rule.pattern, {}, rule.priority});
-    for (const auto& [axis, placement] : rule.placements) {
-      if (size_of(mesh, axis) > 1 && !names_axis(same->placements, axis))
-        same->placements.emplace_back(axis, placement);
-    }
-  }
-  std::erase_if(out, [](const PlacementRule& rule) { return rule.placements.empty(); });
-  return out;
-}
-
-template <class T>
-void append(std::vector<T>& to, const std::vector<T>& from) {
-  to.insert(to.end(), from.begin(), from.end());
+// Without axes that the mesh does not cut anything over.
+AxisPlacements over_devices(AxisPlacements placements, const Mesh& mesh) {
+  std::erase_if(placements, [&](const auto& item) { return size_of(mesh, item.first) == 1; });
+  return placements;
 }
 
 }  // namespace
@@ -70,21 +53,16 @@ void append(std::vector<T>& to, const std::vector<T>& from) {
 Strategy combine(const std::vector<Strategy>& parts, const Mesh& mesh,
                  const StateTree& parameters) {
   Strategy all;
+  std::vector<PlacementRule> rules;
   for (const Strategy& part : parts) {
-    all.name += (all.name.empty() ? "" : "+") + part.name;
-    for (const auto& [axis, placement] : part.batch) {
-      if (size_of(mesh, axis) > 1 && !names_axis(all.batch, axis))
-        all.batch.emplace_back(axis, placement);
+    for (auto& placed : over_devices(part.batch, mesh)) all.batch.push_back(std::move(placed));
+    rules.insert(rules.end(), part.parameters.begin(), part.parameters.end());
+    for (PlacementRule rule : part.activations) {
+      rule.placements = over_devices(std::move(rule.placements), mesh);
+      if (!rule.placements.empty()) all.activations.push_back(std::move(rule));
     }
-    append(all.parameters, part.parameters);
-    append(all.moments, part.moments);
-    append(all.gradients, part.gradients);
-    append(all.activations, part.activations);
   }
-  all.parameters = spelled_out(all.parameters, mesh, parameters);
-  all.moments = spelled_out(all.moments, mesh, parameters);
-  all.gradients = spelled_out(all.gradients, mesh, parameters);
-  all.activations = merged(all.activations, mesh);
+  all.parameters = spelled_out(rules, mesh, parameters);
   return all;
 }
 
@@ -92,8 +70,6 @@ std::vector<PlacementRule> below(std::string_view prefix, std::vector<PlacementR
   for (PlacementRule& rule : rules) rule.pattern = cat(prefix, ".", rule.pattern);
   return rules;
 }
-
-Dims layer_dims(const StateSpec& spec) { return layer_type(spec).dims; }
 
 std::vector<std::string> batch_axes(const Mesh& mesh) {
   std::vector<std::string> axes;

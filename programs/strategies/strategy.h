@@ -10,9 +10,10 @@
 // the computation (tensor, sequence, expert, context), then where tensors are only kept (ZeRO): so
 // a weight that is cut for storage is gathered, and does not make the batch whole.
 //
-// Axes have roles by their names: "model" divides layers, "context" sequences; along all others
-// the batch is cut, each device has rows of its own. Of those, "data" and "expert" also divide
-// what ZeRO keeps, and along any other ("replica") all of it is kept again.
+// Axes have roles by their names: "model" cuts the weights of each layer (tensor parallelism),
+// "context" cuts sequences; along all others the batch is cut, each device has rows of its own. Of
+// those, "data" and "expert" also divide what ZeRO keeps, and along any other ("replica") all of it
+// is kept again.
 //
 // Threads: values and pure functions.
 #pragma once
@@ -31,7 +32,6 @@ inline constexpr std::string_view kModelAxis = "model", kContextAxis = "context"
                                   kExpertAxis = "expert", kDataAxis = "data";
 
 struct Strategy {
-  std::string name;      // "zero3+megatron"
   AxisPlacements batch;  // Of tokens: i32[batch, seq].
   // By the parameter's name in its tree ("layers.attn.q"), in dimensions of one layer.
   std::vector<PlacementRule> parameters;
@@ -40,16 +40,14 @@ struct Strategy {
   std::vector<PlacementRule> activations;  // TransformerConfig::activations
 };
 
-// One strategy that says what all of them say. Of two rules for one axis of a tensor the earlier
-// counts. Rules of parameters are spelled out, one for each parameter and priority; what names no
-// axis of the mesh, or does not divide the dimension, is left out.
+// One strategy that says what all of them say of batches, parameters and activations. Of two rules
+// for one axis of a parameter the earlier counts. Rules of parameters are spelled out, one for each
+// parameter and priority; what names no axis of the mesh, or does not divide the dimension, is left
+// out.
 Strategy combine(const std::vector<Strategy>& parts, const Mesh& mesh, const StateTree& parameters);
 
 // Rules for states below `prefix`: "layers.attn.q" becomes "params.layers.attn.q".
 std::vector<PlacementRule> below(std::string_view prefix, std::vector<PlacementRule> rules);
-
-// The sizes of a parameter in one layer.
-Dims layer_dims(const StateSpec& spec);
 
 // The axes of more than one device along which the batch is cut.
 std::vector<std::string> batch_axes(const Mesh& mesh);

@@ -4,8 +4,7 @@ namespace gangway::programs {
 
 Strategy vocab_parallel() {
   const std::string axis(kModelAxis);
-  return {.name = "vocab_parallel",
-          .parameters = {{"embed", {{axis, shard(0)}}, kComputePriority},
+  return {.parameters = {{"embed", {{axis, shard(0)}}, kComputePriority},
                          {"head", {{axis, shard(1)}}, kComputePriority}}};
 }
 

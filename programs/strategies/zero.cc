@@ -52,10 +52,9 @@ AxisPlacements cut_for_storage(const Mesh& mesh, const Dims& dims, const AxisPla
 
 Strategy zero(int stage, Strategy of, const Mesh& mesh, const StateTree& parameters) {
   GW_REQUIRE(stage >= 1 && stage <= 3, "zero: there are stages 1, 2 and 3, got ", stage);
-  of.name = cat("zero", stage, "+", of.name);
   parameters.for_each([&](const std::string& name, const StateSpec& spec) {
     AxisPlacements cut =
-        cut_for_storage(mesh, layer_dims(spec), placements_in(of.parameters, name));
+        cut_for_storage(mesh, layer_type(spec).dims, placements_in(of.parameters, name));
     if (cut.empty()) return;
     const PlacementRule rule{name, std::move(cut), kStoragePriority};
     (stage == 3 ? of.parameters : of.moments).push_back(rule);
