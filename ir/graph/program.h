@@ -71,8 +71,8 @@ struct StateUpdate {
 // a tensor of its own, with its number in front of the last `name_tail` components of the state's
 // name: rows of "params.layers.attn.q" are "params.layers.<number>.attn.q" for a name_tail of 2.
 // Where several states hold layers that are numbered together, `base` stands for the component in
-// front of the number: rows of "params.layers_from_2.attn.q" are "params.layers.<number>.attn.q" for
-// a base of "layers".
+// front of the number: rows of "params.layers_from_2.attn.q" are "params.layers.<number>.attn.q"
+// for a base of "layers".
 struct StackedLayers {
   int64_t first = 0;  // The number of row 0.
   int64_t count = 0;  // Rows.
