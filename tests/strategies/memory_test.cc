@@ -1,5 +1,5 @@
-// What a device keeps, and what it moves, under a strategy: as planned, and as counted by executors
-// where they hand out memory and where their devices meet.
+// What a device keeps under a strategy: as planned, and as counted by executors where they hand out
+// memory.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -88,48 +88,6 @@ TEST_F(MemoryTest, UnderZero3AtMostTwoLayersAreGatheredAtATime) {
   EXPECT_GE(deeper, layer / kDevices);
   EXPECT_LT(deeper, layer / 4);
   EXPECT_LT(2 * (work[4] - 4 * deeper), 7 * layer);
-}
-
-// Of docs/collectives.md, for one host: by all members of a collective together.
-int64_t bytes_moved(const CollectiveUse& use) {
-  constexpr int64_t kSmallMax = 8 << 10;
-  const int64_t others = use.members - 1;
-  if (use.op != Op::all_reduce) return others * use.bytes;
-  return (use.bytes > kSmallMax ? 2 : use.members) * others * use.bytes;
-}
-
-// What the devices of the only host moved since it began.
-int64_t counted(const Client& client) {
-  const std::string metrics = client.status().metrics;
-  const std::string name = "gangway_link_bytes_total{host=\"host-0\",link=\"host\"} ";
-  return std::stoll(metrics.substr(metrics.find(name) + name.size()));
-}
-
-TEST_F(MemoryTest, WhatDevicesMoveIsWhatTheFormulasOfTheirCollectivesSay) {
-  LanguageModelConfig model = model_config(ModelKind::kCapacity);
-  model.text = write("text.txt", readable_text(4'000)).string();
-  for (const auto& [names, axes] : std::vector<std::pair<std::string, std::vector<MeshAxis>>>{
-           {"data_parallel", {{"data", 4}}},
-           {"zero3", {{"data", 4}}},
-           {"megatron", {{"data", 2}, {"model", 2}}},
-           {"zero1+expert_parallel", {{"data", 2}, {"expert", 2}}}}) {
-    SCOPED_TRACE(names);
-    const Mesh mesh{axes};
-    const Program program = train_step(model, mesh, strategy_of(names, mesh, model.model));
-    int64_t expected = 0;
-    for (const CollectiveUse& use : collectives_of(local_function(program)))
-      expected += use.times * mesh.devices() / use.members * bytes_moved(use);
-    auto reactor = Reactor::make_simulated({.seed = 1});
-    with_client(
-        *reactor, {.hosts = 1, .devices_per_host = 4}, [&](SimCluster&, const Client& client) {
-          Slice slice = client.allocate({.devices = 4});
-          const Executable step = slice.compile(program);
-          for (int i = 1; i <= 3; ++i)
-            step.run({{"lr", 0.01f}, {"step", static_cast<float>(i)}}).wait();
-          WaitQueue().wait_until_ns("for heartbeats", reactor->clock().now_ns() + 2'000'000'000);
-          EXPECT_EQ(counted(client), 3 * expected);
-        });
-  }
 }
 
 }  // namespace

@@ -1,0 +1,154 @@
+// What devices move under a strategy, by class of link: as executors count it where devices meet,
+// and as docs/collectives.md says of each collective that the compiled step has.
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <map>
+#include <set>
+
+#include "ir/types/axis_list.h"
+#include "runtime/fibers/wait_queue.h"
+#include "tests/sim/with_client.h"
+#include "tests/strategies/compiled_step.h"
+#include "tests/strategies/strategy_case.h"
+#include "tests/support/temp_folder.h"
+#include "tests/training/trainer.h"
+
+namespace gangway::programs {
+namespace {
+
+constexpr int64_t kSmallMax = 8 << 10;
+
+struct Moved {
+  int64_t in_host = 0, between_hosts = 0;
+
+  bool operator==(const Moved&) const = default;
+};
+
+std::ostream& operator<<(std::ostream& out, const Moved& moved) {
+  return out << moved.in_host << " in hosts, " << moved.between_hosts << " between them";
+}
+
+// All members of one collective together. They lie on `hosts` hosts, a power of two, as many on
+// each.
+Moved moved_by(const CollectiveUse& use, int64_t hosts) {
+  const int64_t members = use.members, here = members / hosts;
+  const int64_t others = here - 1, whole = use.bytes;
+  // What one host has for others, or gets of them.
+  const int64_t far = whole * (hosts - 1) / hosts;
+  if (use.op == Op::all_reduce) {
+    if (whole > kSmallMax) return {2 * hosts * others * whole, 2 * (hosts - 1) * whole};
+    if (hosts == 1) return {members * others * whole, 0};
+    // Each host sends the whole log2(hosts) times.
+    const int64_t times = std::bit_width(static_cast<uint64_t>(hosts - 1));
+    return {2 * hosts * others * whole, hosts * times * whole};
+  }
+  if (use.op == Op::all_gather) {
+    // Each member takes the parts of its host's others; what comes is written for all of them.
+    return {hosts * others * (whole / hosts + far), hosts * far};
+  }
+  if (use.op == Op::reduce_scatter) {
+    if (hosts == 1) return {others * whole, 0};
+    // A lane reads its range of all tensors, and writes what it is of other members' parts.
+    const int64_t written = whole / hosts * others / here;
+    return {hosts * (others * whole + written), hosts * far};
+  }
+  EXPECT_EQ(use.op, Op::all_to_all);
+  const int64_t in_host = here * others * whole / members;
+  return {hosts * (in_host + others * far), hosts * here * far};
+}
+
+// On how many hosts the members of each group over `axes` lie; devices are numbered along the mesh.
+int64_t hosts_of_group(const Mesh& mesh, const std::string& axes, int64_t devices_per_host) {
+  const std::vector<std::string_view> names = split_axes(axes);
+  std::set<int64_t> hosts;
+  for (int64_t device = 0; device < mesh.devices(); ++device) {
+    bool is_of_first = true;  // Group: all other coordinates are 0.
+    int64_t rest = device;
+    for (size_t i = mesh.axes.size(); i-- > 0;) {
+      const bool is_along = std::ranges::find(names, mesh.axes[i].name) != names.end();
+      if (!is_along && rest % mesh.axes[i].size != 0) is_of_first = false;
+      rest /= mesh.axes[i].size;
+    }
+    if (is_of_first) hosts.insert(device / devices_per_host);
+  }
+  return static_cast<int64_t>(hosts.size());
+}
+
+int64_t counted(const Client& client, const char* link, int hosts) {
+  const std::string metrics = client.status().metrics;
+  int64_t sum = 0;
+  for (int host = 0; host < hosts; ++host) {
+    const std::string name =
+        cat("gangway_link_bytes_total{host=\"host-", host, "\",link=\"", link, "\"} ");
+    const size_t at = metrics.find(name);
+    EXPECT_NE(at, std::string::npos) << name;
+    if (at != std::string::npos) sum += std::stoll(metrics.substr(at + name.size()));
+  }
+  return sum;
+}
+
+struct Cluster {
+  int hosts = 1, devices_per_host = 4, islands = 1;
+};
+
+struct Moves {
+  std::string strategy;
+  std::vector<MeshAxis> axes;
+};
+
+class MovedBytesTest : public FolderTest {
+ protected:
+  void expect_moved(const Cluster& on, const Moves& of) {
+    LanguageModelConfig model = model_config(ModelKind::kCapacity);
+    model.text = write("text.txt", readable_text(4'000)).string();
+    const Mesh mesh{of.axes};
+    const Program program = train_step(model, mesh, strategy_of(of.strategy, mesh, model.model));
+    Moved expected;
+    for (const CollectiveUse& use : collectives_of(local_function(program))) {
+      const Moved by = moved_by(use, hosts_of_group(mesh, use.axes, on.devices_per_host));
+      const int64_t times = kSteps * use.times * mesh.devices() / use.members;
+      expected.in_host += times * by.in_host;
+      expected.between_hosts += times * by.between_hosts;
+    }
+    auto reactor = Reactor::make_simulated({.seed = 1});
+    const SimClusterOptions options{
+        .hosts = on.hosts, .devices_per_host = on.devices_per_host, .islands = on.islands};
+    with_client(*reactor, options, [&](SimCluster&, const Client& client) {
+      Slice slice = client.allocate({.devices = mesh.devices()});
+      const Executable step = slice.compile(program);
+      for (int i = 1; i <= kSteps; ++i)
+        step.run({{"lr", 0.01f}, {"step", static_cast<float>(i)}}).wait();
+      WaitQueue().wait_until_ns("for heartbeats", reactor->clock().now_ns() + 2'000'000'000);
+      const bool is_far = on.islands > 1;
+      EXPECT_EQ(counted(client, is_far ? "island" : "between", on.hosts), 0);
+      EXPECT_EQ((Moved{counted(client, "host", on.hosts),
+                       counted(client, is_far ? "between" : "island", on.hosts)}),
+                expected);
+    });
+  }
+
+  static constexpr int kSteps = 3;
+};
+
+TEST_F(MovedBytesTest, AreWhatTheFormulasOfCollectivesSay) {
+  for (const Cluster& on : {Cluster{1, 4}, Cluster{2, 2}, Cluster{4, 1}, Cluster{2, 2, 2}}) {
+    for (const Moves& of :
+         std::vector<Moves>{{"data_parallel", {{"data", 4}}},
+                            {"zero1", {{"data", 4}}},
+                            {"zero3", {{"data", 4}}},
+                            {"megatron", {{"data", 2}, {"model", 2}}},
+                            {"megatron", {{"model", 2}, {"data", 2}}},
+                            {"megatron+sequence_parallel", {{"model", 4}}},
+                            {"zero3+megatron+sequence_parallel", {{"data", 2}, {"model", 2}}},
+                            {"zero1+expert_parallel", {{"data", 2}, {"expert", 2}}},
+                            {"expert_parallel", {{"expert", 4}}}}) {
+      SCOPED_TRACE(cat(of.strategy, " over ", to_string(Mesh{of.axes}), ", ", on.hosts, " hosts, ",
+                       on.islands, " islands"));
+      expect_moved(on, of);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace gangway::programs
