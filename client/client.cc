@@ -63,19 +63,14 @@ Run Executable::run(const std::vector<Argument>& arguments, const RunOptions& op
   GW_REQUIRE(options.time_limit_ms >= 0, "run: a negative time limit: ", options.time_limit_ms,
              " ms");
   if (executable.held != nullptr) return Run(executable.held->run(impl_, arguments, options));
-  internal::Bound bound = internal::bind_all(executable, arguments);
+  internal::Bound bound = internal::bind_all(executable, executable.plan.plan, arguments);
   const bool is_only_one = internal::take_place(executable);
   const std::lock_guard enqueueing(executable.enqueueing);
   const std::shared_ptr<RunImpl> run = internal::new_run(impl_);
-  run->id = internal::name_run(
-      executable, *run->outcome, run->outputs,
-      {.time_limit_ms = options.time_limit_ms, .position = executable.position++}, bound.frame);
-  executable.client->send_run(std::move(bound.frame),
-                              internal::when_done(executable, std::move(bound.copies),
-                                                  [outcome = run->outcome](RunDoneFrame done) {
-                                                    internal::end(*outcome, std::move(done));
-                                                  }),
-                              is_only_one);
+  run->id = internal::send_one(
+      executable, *run->outcome, run->outputs, std::move(bound),
+      {.time_limit_ms = options.time_limit_ms, .position = executable.position++}, is_only_one,
+      [outcome = run->outcome](RunDoneFrame done) { internal::end(*outcome, std::move(done)); });
   return Run(run);
 }
 
@@ -170,6 +165,7 @@ Executable Slice::compile(const Program& program, const std::vector<Slice>& more
   if (may_overflow(program))
     executable->held = std::make_shared<internal::HeldRuns>(executable, options);
   std::lock_guard lock(impl_->mutex);
+  if (executable->held != nullptr) impl_->held.push_back(executable->held);
   for (const internal::PlanPort& state : executable->plan.states) {
     const uint32_t node = program.find(NodeKind::kState, state.name);
     GW_ASSERT(node != kNone, "the plan has a state that the program lacks: ", state.name);
@@ -245,6 +241,7 @@ void Slice::write_state(const std::string& name, const HostTensor& tensor) const
 
 HostTensor Slice::read_state(const std::string& name, const Box& part) const {
   HostTensor tensor(part_type(*impl_, name, part));
+  internal::wait_for_held(*impl_);
   const auto bytes = impl_->client->heap().take(tensor.type.bytes());
   impl_->client->copy(
       {.kind = CopyKind::kGetState, .scope = {impl_->id}, .name = name, .part = part}, *bytes);
@@ -257,6 +254,7 @@ void Slice::write_state(const std::string& name, const Box& part, const HostTens
   GW_REQUIRE(tensor.type == type, "state \"", name, "\": expected ", to_string(type), " for ",
              to_string(part), ", got ", to_string(tensor.type));
   tensor.require_whole();
+  internal::wait_for_held(*impl_);
   const auto bytes = impl_->client->heap().take(type.bytes());
   std::memcpy(bytes->data(), tensor.bytes.data(), tensor.bytes.size());
   impl_->client->copy(

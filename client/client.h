@@ -13,7 +13,11 @@
 // Waiting: run() waits only when `runs_in_flight_max` runs of the executable are in flight, or as
 // many of the client as the controller allows (1024 by default): then until half of them have
 // ended, so that short runs travel together, or after a millisecond until one has; item(),
-// to_host() and wait() wait for data; nothing else does.
+// to_host() and wait() wait for data, and read_state() and write_state() for the runs before them;
+// nothing else does. A program that had too little room for what came at run time
+// (MoeConfig::bound) is compiled again, and its runs are sent again: by whoever waits for one of
+// them, reads or writes a state of its slice, or enqueues its next run; the destructor of its last
+// handle waits for that too.
 // Threads: every class here is a handle, copyable, safe from any thread. The client owns a reactor
 // thread.
 // Ownership: what a handle names is freed, remotely too, when its last copy is gone. A client that
@@ -81,7 +85,7 @@ class Array {
   Array() = default;
   explicit Array(std::shared_ptr<internal::ArrayImpl> impl);
   const Type& type() const;
-  bool ready() const;
+  bool ready() const;  // As Run::done().
   // Waits. The whole tensor, gathered from its shards.
   HostTensor to_host() const;
   // Waits. The one element of a scalar (or of a tensor with one element).
@@ -107,6 +111,7 @@ class Run {
  public:
   explicit Run(std::shared_ptr<internal::RunImpl> impl);
   Array operator[](std::string_view output) const;  // kInvalid lists the outputs that exist.
+  // Whether it has ended; waits for nothing, and sends nothing again.
   bool done() const;
   void wait() const;  // Throws the run's error.
   // Cancels a run that has not committed yet: its results become kCancelled errors, and state is as

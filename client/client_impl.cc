@@ -163,44 +163,42 @@ void ClientImpl::post_copy(CopyFrame frame, Session::CopyDone done) {
   });
 }
 
-namespace {
-
-// With the mutex held: the runs that whoever waits for this one is to run again first; or null.
-std::shared_ptr<HeldRuns> to_run_again(const Outcome& outcome) {
-  const auto held = outcome.done ? nullptr : outcome.held.lock();
-  return held != nullptr && held->overflowed() ? held : nullptr;
+void wait_until_ended(Notify& notify, Outcome& outcome) {
+  const std::shared_ptr<HeldRuns> held = outcome.held.lock();
+  bool has_ended = false;
+  while (!has_ended) {
+    notify.wait([&] {
+      has_ended = outcome.done;
+      return has_ended || (held != nullptr && held->is_to_run_again());
+    });
+    if (!has_ended) held->run_again();
+  }
+  if (held != nullptr) held->drop_ended();
 }
 
-}  // namespace
-
 void wait_for(Notify& notify, Outcome& outcome) {
-  bool is_known = false;
-  while (!is_known) {
-    notify.wait([&] {
-      if (outcome.done && outcome.error) outcome.chain->told = true;
-      return outcome.done || to_run_again(outcome) != nullptr;
-    });
-    is_known = is_done(notify, outcome);
+  wait_until_ended(notify, outcome);
+  if (!outcome.error) return;
+  {
+    const std::lock_guard lock(notify.mutex);
+    outcome.chain->told = true;
   }
-  if (outcome.error) throw *outcome.error;
+  throw *outcome.error;
 }
 
 bool is_done(Notify& notify, Outcome& outcome) {
-  std::shared_ptr<HeldRuns> held;
-  {
-    const std::lock_guard lock(notify.mutex);
-    held = to_run_again(outcome);
-    if (held == nullptr) return outcome.done;
-  }
-  held->run_again();
-  return false;
+  if (const auto held = outcome.held.lock()) held->drop_ended();
+  const std::lock_guard lock(notify.mutex);
+  return outcome.done;
 }
 
 RunId ExecutableImpl::next_in_chain(RunId run, Outcome& outcome) {
   const std::lock_guard lock(client->notify.mutex);
-  if (chain->told) chain = std::make_shared<Chain>();
-  outcome.chain = chain;
-  return std::exchange(chain->last, run);
+  if (outcome.chain == nullptr) {
+    if (chain->told) chain = std::make_shared<Chain>();
+    outcome.chain = chain;
+  }
+  return std::exchange(outcome.chain->last, run);
 }
 
 SliceImpl::~SliceImpl() {
@@ -208,7 +206,7 @@ SliceImpl::~SliceImpl() {
 }
 
 ExecutableImpl::~ExecutableImpl() {
-  if (held != nullptr) held->give_up();
+  if (held != nullptr) held->finish(*this);
   client->post([id = plan.plan](Session& session) { session.release_plan(id); });
 }
 

@@ -50,6 +50,7 @@ class ClientImpl : public std::enable_shared_from_this<ClientImpl> {
   void send_run(RunFrame frame, RunDone done, bool is_only_one);
   void let_go(ArrayId array);
   Session& session() { return *session_; }
+  bool is_open() const { return !closed_; }
   void require_open() const {
     if (closed_) throw Session::closed_error();
   }
@@ -92,6 +93,8 @@ class ClientImpl : public std::enable_shared_from_this<ClientImpl> {
   std::unique_ptr<ReactorThread> thread_;
 };
 
+class HeldRuns;
+
 class SliceImpl {
  public:
   SliceImpl(std::shared_ptr<ClientImpl> owner, uint64_t slice, const SliceOptions& options)
@@ -111,6 +114,8 @@ class SliceImpl {
     std::optional<StackedLayers> stacked;
   };
   std::map<std::string, State> states;  // Of all programs compiled on it.
+  // Of those programs that share its states, whose runs may have to be run again.
+  std::vector<std::weak_ptr<HeldRuns>> held;
 };
 
 // The runs of one executable, each of which commits only if the one before it did. Once the user
@@ -119,9 +124,9 @@ class SliceImpl {
 struct Chain {
   RunId last;
   bool told = false;
+  // What the runs behind are told; known here only where runs may have to be run again.
+  std::optional<Error> broken;
 };
-
-class HeldRuns;
 
 // How a run ended; guarded by the client's notify.mutex. It holds no handle, since the reactor
 // does.
@@ -134,8 +139,11 @@ struct Outcome {
   std::map<uint32_t, std::vector<std::byte>> small;  // Outputs that came with the end.
 };
 
-// Waits for the end of a run, and throws its error. What has to be run again is.
+// Waits for the end of a run. What has to be run again is.
+void wait_until_ended(Notify& notify, Outcome& outcome);
+// The same, and throws its error.
 void wait_for(Notify& notify, Outcome& outcome);
+// Waits for nothing.
 bool is_done(Notify& notify, Outcome& outcome);
 
 class RunImpl {
@@ -184,14 +192,16 @@ class ExecutableImpl {
   std::shared_ptr<ClientImpl> client;
   std::vector<std::shared_ptr<SliceImpl>> slices;
   Program program;
-  CompiledPlan plan;
+  CompiledPlan plan;  // Whose id is guarded by client->notify.mutex where `held` may change it.
   int64_t runs_in_flight_max = 1;
   // Guarded by client->notify.mutex.
   std::shared_ptr<int64_t> in_flight = std::make_shared<int64_t>(0);
   std::shared_ptr<Chain> chain = std::make_shared<Chain>();
-  // `run` is enqueued now: which run must commit before it does.
+  // `run` is enqueued now: which run must commit before it does. One that is sent again stays in
+  // its chain.
   RunId next_in_chain(RunId run, Outcome& outcome);
-  std::mutex enqueueing;  // Runs are named and posted in one order. It guards the plan, too.
+  // Runs are named and posted in one order. Nobody who holds it suspends. It guards plan.memory.
+  std::mutex enqueueing;
   std::shared_ptr<HeldRuns> held;  // Null: no run has to be run again.
   std::atomic<uint64_t> position{0};
 };

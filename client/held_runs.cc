@@ -3,66 +3,116 @@
 #include <algorithm>
 #include <utility>
 
-#include "client/send_run.h"
 #include "ir/plan/rows_overflow.h"
 
 namespace gangway::internal {
+namespace {
 
-HeldRuns::HeldRuns(const std::shared_ptr<ExecutableImpl>& executable, const CompileOptions& options)
+// Nobody is told of its progress: compile(), during which the user said to be, has returned.
+CompileOptions unwatched(CompileOptions options) {
+  options.on_progress = nullptr;
+  return options;
+}
+
+bool updates_states(const Program& program) {
+  return std::ranges::any_of(program.nodes,
+                             [](const ProgramNode& node) { return !node.updates.empty(); });
+}
+
+Error cancelled(const std::string& program) {
+  return {ErrorKind::kCancelled, cat("run of \"", program, "\": cancelled"), {.program = program}};
+}
+
+// As the controller says it of runs that it knows of.
+Error not_committed(const std::string& program, const Error& why) {
+  return {ErrorKind::kCancelled,
+          cat("run of \"", program,
+              "\": nothing was committed, since the run before it did not commit: ", why.message()),
+          {.program = program},
+          "handle the error of that run, then run again"};
+}
+
+}  // namespace
+
+HeldRuns::HeldRuns(const std::shared_ptr<ExecutableImpl>& executable, CompileOptions options)
     : executable_(executable),
       notify_(executable->client->notify),
-      options_(options),
+      options_(unwatched(std::move(options))),
+      name_(executable->program.name),
+      commits_(updates_states(executable->program)),
       program_(executable->program) {}
 
 std::shared_ptr<RunImpl> HeldRuns::run(const std::shared_ptr<ExecutableImpl>& executable,
                                        const std::vector<Argument>& arguments,
                                        const RunOptions& options) {
+  const std::shared_ptr<RunImpl> run = new_run(executable);
+  run->outcome->held = weak_from_this();
+  const auto held = std::make_shared<Held>();
+  held->arguments = arguments;
+  held->time_limit_ms = options.time_limit_ms;
+  held->run = run;
+  held->outcome = run->outcome;
+  held->outputs.assign(run->outputs.begin(), run->outputs.end());
   while (true) {
     drop_ended();
-    run_again();
+    run_again(*executable);
+    require_plan(*executable);
+    const PlanId plan = plan_of(*executable);
+    Bound bound = bind_all(*executable, plan, arguments);
     const bool is_only_one = take_place(*executable);
     const std::lock_guard enqueueing(executable->enqueueing);
-    if (!is_free(*executable)) continue;
-    const std::shared_ptr<RunImpl> run = new_run(executable);
-    const auto held = std::make_shared<Held>();
-    held->arguments = arguments;
-    held->time_limit_ms = options.time_limit_ms;
-    held->position = executable->position;
-    held->run = run;
-    held->outcome = run->outcome;
-    held->outputs.assign(run->outputs.begin(), run->outputs.end());
-    run->outcome->held = weak_from_this();
-    send(*executable, held, is_only_one);
-    ++executable->position;
-    return run;
+    if (enter(*executable, held, plan)) {
+      if (run->outcome->done) {
+        give_back_place(*executable);
+      } else {
+        send(*executable, held, std::move(bound), is_only_one);
+      }
+      return run;
+    }
+    // It comes behind those that are sent again, and its arguments go where the new plan has them.
+    give_back_place(*executable);
   }
 }
 
-void HeldRuns::drop_ended() {
-  std::vector<HeldPtr> ended;
+PlanId HeldRuns::plan_of(ExecutableImpl& executable) {
   const std::lock_guard lock(notify_.mutex);
-  ended.swap(ended_);
+  return executable.plan.plan;
 }
 
-// Else the place is given back, and the run comes behind those that are sent again.
-bool HeldRuns::is_free(ExecutableImpl& executable) {
-  {
-    const std::lock_guard lock(notify_.mutex);
-    if (!overflowed_ && !is_at_it_) return true;
+// The larger program could not be compiled, and its place is taken by none: there may be memory now
+// for the last one.
+void HeldRuns::require_plan(ExecutableImpl& executable) {
+  if (!claim([&] { return executable.plan.plan == PlanId(); })) return;
+  const Result<void> compiled = result_of([&] { compile(executable, program_); });
+  notify_.change([&] { is_at_it_ = false; });
+  compiled.value();
+}
+
+// False: the runs before it are to be sent again first, or the plan has changed. With `enqueueing`
+// held.
+bool HeldRuns::enter(ExecutableImpl& executable, const HeldPtr& held, PlanId plan) {
+  const std::lock_guard lock(notify_.mutex);
+  if (is_at_it_ || has_work() || executable.plan.plan != plan) return false;
+  held->position = executable.position++;
+  const Chain& chain = *executable.chain;
+  if (chain.broken && !chain.told) {
+    held->outcome->chain = executable.chain;
+    end(*held->outcome, {.error = chain.broken});
+    return true;
   }
-  give_back_place(executable);
-  return false;
+  runs_.push_back(held);
+  begin_sending(*held);
+  return true;
+}
+
+void HeldRuns::begin_sending(Held& held) {
+  held.in_flight = true;
+  held.number = ++sendings_;
 }
 
 // With `enqueueing` held, and a place taken.
-void HeldRuns::send(ExecutableImpl& executable, const HeldPtr& held, bool is_only_one) {
-  Bound bound;
-  try {
-    bound = bind_all(executable, held->arguments);
-  } catch (...) {
-    give_back_place(executable);
-    throw;
-  }
+void HeldRuns::send(ExecutableImpl& executable, const HeldPtr& held, Bound bound,
+                    bool is_only_one) {
   std::vector<std::shared_ptr<ArrayImpl>> outputs;
   for (const auto& output : held->outputs) outputs.push_back(output.lock());
   for (auto& output : outputs) {  // What nobody holds any more is let go below.
@@ -71,137 +121,252 @@ void HeldRuns::send(ExecutableImpl& executable, const HeldPtr& held, bool is_onl
     output->client = executable.client;
     output->outcome = held->outcome;
   }
-  const RunId id =
-      name_run(executable, *held->outcome, outputs,
-               {.time_limit_ms = held->time_limit_ms, .position = held->position}, bound.frame);
+  const auto end_of = [self = weak_from_this(), number = held->number,
+                       outcome = held->outcome](RunDoneFrame done) {
+    const std::shared_ptr<HeldRuns> runs = self.lock();
+    // Else it was given up.
+    if (runs == nullptr || !runs->note_end(number, done)) end(*outcome, std::move(done));
+  };
+  const RunId id = send_one(executable, *held->outcome, outputs, std::move(bound),
+                            {.time_limit_ms = held->time_limit_ms, .position = held->position},
+                            is_only_one, end_of);
+  const std::shared_ptr<RunImpl> run = held->run.lock();
+  bool is_cancelled = false;
   {
     const std::lock_guard lock(notify_.mutex);
-    if (const auto run = held->run.lock()) run->id = id;
-    if (std::ranges::find(runs_, held) == runs_.end()) runs_.push_back(held);
-    held->in_flight = true;
+    if (run != nullptr) run->id = id;
+    is_cancelled = held->outcome->cancelled;
   }
-  const auto end_of = [self = weak_from_this(), weak = std::weak_ptr(held),
-                       outcome = held->outcome](RunDoneFrame done) {
-    const HeldPtr still = weak.lock();
-    const std::shared_ptr<HeldRuns> runs = self.lock();
-    if (still == nullptr || runs == nullptr || !still->in_flight)
-      return end(*outcome, std::move(done));  // It was given up.
-    still->in_flight = false;
-    still->ended = std::move(done);
-    runs->settle();
-  };
-  executable.client->send_run(std::move(bound.frame),
-                              when_done(executable, std::move(bound.copies), end_of), is_only_one);
+  // By one who knew only the name that it had before.
+  if (!is_cancelled) return;
+  executable.client->post(
+      [id, why = cancelled(name_)](Session& session) { session.cancel(id, why); });
+}
+
+// The first run is neither in flight nor has it ended for good, or the last was not sent again.
+bool HeldRuns::has_work() const {
+  if (runs_.empty()) return false;
+  return !runs_.front()->in_flight || (!runs_.back()->in_flight && !runs_.back()->ended);
+}
+
+// False: it is none of these any more.
+bool HeldRuns::note_end(uint64_t number, RunDoneFrame& done) {
+  const auto at = std::ranges::find_if(
+      runs_, [&](const HeldPtr& held) { return held->in_flight && held->number == number; });
+  if (at == runs_.end()) return false;
+  (*at)->in_flight = false;
+  (*at)->ended = std::move(done);
+  settle();
+  return true;
 }
 
 // In the order of the chain: of those behind an overflow nobody is told.
 void HeldRuns::settle() {
-  while (!runs_.empty() && runs_.front()->ended && !overflowed_) {
-    const std::optional<Error>& error = runs_.front()->ended->error;
+  while (!runs_.empty() && runs_.front()->ended) {
+    Held& first = *runs_.front();
+    std::optional<Error>& error = first.ended->error;
     if (error && error->kind() == ErrorKind::kOverflow) {
-      overflowed_ = true;
+      if (!first.is_behind) return;
+      error = first.outcome->chain->broken;
+    } else if (error) {
+      break_chain(0, *error);
+    }
+    end_at(0, std::move(*first.ended));
+  }
+}
+
+void HeldRuns::end_at(size_t place, RunDoneFrame done) {
+  const auto at = runs_.begin() + static_cast<std::ptrdiff_t>(place);
+  const HeldPtr held = *at;
+  runs_.erase(at);
+  ended_.push_back(held);
+  end(*held->outcome, std::move(done));
+}
+
+// The run there failed.
+void HeldRuns::break_chain(size_t place, const Error& why) {
+  const std::shared_ptr<Chain> chain = runs_[place]->outcome->chain;
+  if (!commits_ || chain->broken) return;
+  chain->broken = not_committed(name_, why);
+  for (size_t behind = place + 1; behind < runs_.size(); ++behind)
+    runs_[behind]->is_behind = runs_[behind]->outcome->chain == chain;
+}
+
+// Of those that are to be sent again.
+void HeldRuns::end_cancelled() {
+  for (size_t place = 0; place < runs_.size();) {
+    const Held& held = *runs_[place];
+    if (held.is_behind) {
+      end_at(place, {.error = held.outcome->chain->broken});
+    } else if (held.outcome->cancelled) {
+      const Error error = cancelled(name_);
+      break_chain(place, error);
+      end_at(place, {.error = error});
     } else {
-      end_first();
+      ++place;
     }
   }
 }
 
-void HeldRuns::end_first() {
-  const HeldPtr held = runs_.front();
-  runs_.pop_front();
-  ended_.push_back(held);
-  end(*held->outcome, std::move(*held->ended));
-}
-
-// Those from the one of this number on; all have ended.
-void HeldRuns::end_from(size_t first) {
-  const auto begin = runs_.begin() + static_cast<std::ptrdiff_t>(first);
-  std::deque<HeldPtr> kept(runs_.begin(), begin);
-  runs_.erase(runs_.begin(), begin);
-  while (!runs_.empty()) end_first();
-  runs_ = std::move(kept);
-}
-
-void HeldRuns::run_again() {
-  const auto executable = executable_.lock();
-  if (executable == nullptr) return give_up();
+// Whether `needed`, once nobody is at it: then the caller is.
+template <class Needed>
+bool HeldRuns::claim(Needed needed) {
   bool is_mine = false;
   notify_.wait([&] {
     if (is_at_it_) return false;
-    is_mine = is_at_it_ = overflowed_;
+    is_mine = is_at_it_ = needed();
     return true;
   });
-  if (!is_mine) return;
+  return is_mine;
+}
+
+void HeldRuns::run_again() {
+  if (const auto executable = executable_.lock()) return run_again(*executable);
+  // It goes, and whoever drops it does the work.
+  notify_.wait([&] { return runs_.empty(); });
+}
+
+void HeldRuns::run_again(ExecutableImpl& executable) {
+  if (!claim([&] { return has_work(); })) return;
+  const Result<void> done = result_of([&] { do_work(executable); });
+  // A fiber that was cancelled leaves the work to others.
+  const bool is_left = !done.ok() && done.error().kind() == ErrorKind::kCancelled &&
+                       notify_.is_at_home() && executable.client->is_open();
+  notify_.change([&] {
+    is_at_it_ = false;
+    if (!done.ok() && !is_left) fail(done.error());
+  });
+  if (is_left) throw Error(done.error());
+}
+
+void HeldRuns::do_work(ExecutableImpl& executable) {
   notify_.wait([&] {
     return std::ranges::none_of(runs_, [](const HeldPtr& held) { return held->in_flight; });
   });
-  std::optional<Error> failed;
-  try {
-    compile_again(*executable);
-    send_again(*executable);
-  } catch (const Error& error) {
-    failed = error;
-  }
+  bool overflowed = false;
   notify_.change([&] {
-    is_at_it_ = false;
-    if (!failed) return;
-    overflowed_ = false;
-    for (const HeldPtr& held : runs_) {
-      if (!held->in_flight && !held->ended) held->ended.emplace();
-      if (!held->in_flight) held->ended->error = failed;
-    }
+    end_cancelled();
     settle();
+    overflowed = !runs_.empty() && runs_.front()->ended;
   });
+  if (overflowed) {
+    compile(executable, with_more_room(program_));
+  } else if (plan_of(executable) == PlanId()) {
+    compile(executable, program_);
+  }
+  send_all(executable);
 }
 
 // The states stay: they are the slice's. The old plan goes first, for its memory.
-void HeldRuns::compile_again(ExecutableImpl& executable) {
-  program_ = with_more_room(program_);
+void HeldRuns::compile(ExecutableImpl& executable, Program program) {
   std::vector<uint64_t> ids;
   for (const auto& slice : executable.slices) ids.push_back(slice->id);
-  CompiledPlan plan;
   ClientImpl& client = *executable.client;
+  PlanId old;
+  {
+    const std::lock_guard lock(notify_.mutex);
+    old = std::exchange(executable.plan.plan, PlanId());
+  }
+  CompiledPlan plan;
   client.call("compile again", [&] {
-    client.session().release_plan(executable.plan.plan);
-    plan = client.session().compile(program_, ids, options_);
+    client.session().release_plan(old);
+    plan = client.session().compile(program, ids, options_);
   });
+  program_ = std::move(program);
   const std::lock_guard enqueueing(executable.enqueueing);
-  executable.plan.plan = plan.plan;
   executable.plan.memory = std::move(plan.memory);
+  const std::lock_guard lock(notify_.mutex);
+  executable.plan.plan = plan.plan;
 }
 
-void HeldRuns::send_again(ExecutableImpl& executable) {
+void HeldRuns::send_all(ExecutableImpl& executable) {
   std::vector<HeldPtr> again;
   notify_.change([&] {
-    const auto cancelled =
-        std::ranges::find_if(runs_, [](const HeldPtr& held) { return held->outcome->cancelled; });
-    end_from(static_cast<size_t>(cancelled - runs_.begin()));
+    end_cancelled();
     again.assign(runs_.begin(), runs_.end());
-    for (const HeldPtr& held : again) held->ended.reset();
-    executable.chain = std::make_shared<Chain>();
-    overflowed_ = false;
+    for (const HeldPtr& held : again) {
+      held->ended.reset();
+      held->outcome->chain->last = RunId();
+    }
   });
+  const PlanId plan = plan_of(executable);
   for (const HeldPtr& held : again) {
     for (const auto& output : held->outputs) {
       if (const auto array = output.lock()) executable.client->let_go(array->id);
     }
+    Bound bound = bind_all(executable, plan, held->arguments);
     const bool is_only_one = take_place(executable);
     const std::lock_guard enqueueing(executable.enqueueing);
-    send(executable, held, is_only_one);
+    {
+      const std::lock_guard lock(notify_.mutex);
+      begin_sending(*held);
+    }
+    send(executable, held, std::move(bound), is_only_one);
   }
 }
 
-void HeldRuns::give_up() {
-  std::deque<HeldPtr> runs;
-  notify_.change([&] {
-    overflowed_ = false;
-    runs.swap(runs_);
-    for (const HeldPtr& held : runs) {
-      held->in_flight = false;
-      if (held->ended) end(*held->outcome, std::move(*held->ended));
+// Guarded. Those that are not in flight end so.
+void HeldRuns::fail(const Error& why) {
+  for (const HeldPtr& held : runs_) {
+    if (!held->in_flight) held->ended = RunDoneFrame{.error = why};
+  }
+  settle();
+}
+
+void HeldRuns::wait_for_all() {
+  std::vector<std::shared_ptr<Outcome>> outcomes;
+  {
+    const std::lock_guard lock(notify_.mutex);
+    for (const HeldPtr& held : runs_) outcomes.push_back(held->outcome);
+  }
+  for (const auto& outcome : outcomes) wait_until_ended(notify_, *outcome);
+}
+
+void HeldRuns::finish(ExecutableImpl& executable) {
+  const auto all = [&] {
+    bool has_more = true;
+    while (has_more) {
+      executable.client->require_open();
+      // Once the user was told that one failed, those behind it can't commit any more.
+      notify_.wait([&] { return has_work() || runs_.empty() || executable.chain->told; });
+      notify_.change([&] { has_more = has_work(); });
+      if (has_more) run_again(executable);
     }
-  });
+  };
+  // An error: the client is closed, or this fiber was cancelled. What is left ends as it may.
+  [[maybe_unused]] const Result<void> ended = result_of(all);
+  give_up();
   drop_ended();
+}
+
+void HeldRuns::give_up() {
+  notify_.change([&] {
+    for (const HeldPtr& held : runs_) {
+      ended_.push_back(held);
+      if (held->in_flight) continue;  // Its end is told as it is.
+      if (!held->ended) held->ended = RunDoneFrame{.error = cancelled(name_)};
+      end(*held->outcome, *held->ended);
+    }
+    runs_.clear();
+  });
+}
+
+void HeldRuns::drop_ended() {
+  std::vector<HeldPtr> ended;
+  const std::lock_guard lock(notify_.mutex);
+  ended.swap(ended_);
+}
+
+void wait_for_held(SliceImpl& slice) {
+  std::vector<std::shared_ptr<HeldRuns>> all;
+  {
+    const std::lock_guard lock(slice.mutex);
+    std::erase_if(slice.held, [](const auto& held) { return held.expired(); });
+    for (const auto& held : slice.held) all.push_back(held.lock());
+  }
+  for (const auto& held : all) {
+    if (held != nullptr) held->wait_for_all();
+  }
 }
 
 }  // namespace gangway::internal

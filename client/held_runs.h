@@ -8,43 +8,57 @@
 //
 // Nothing of a run that did not commit has happened to the states, so the user sees only that it
 // took longer. What a run was given is kept until it has ended for good. Whoever waits for one of
-// them, or enqueues another, compiles the program again and sends them; others wait for that.
+// them, enqueues another, reads or writes a state of the slice, or drops the executable, compiles
+// the program again and sends them; others wait for that.
 //
-// A run that fails in any other way ends with its error, and so do those behind it, as always. So
-// does a run that the user cancelled before it was sent again. Runs of other executables are not
-// held: those that were enqueued behind read the states of that time.
+// A run that fails in any other way ends with its error, and so do those behind it, as always. A
+// run that was cancelled before it could be sent again ends as cancelled, and those behind it say
+// so. Where the larger program can't be compiled, all runs that it was for end with that error; the
+// next run compiles the last program again, which may have room by then.
+// Runs of other executables are not held: those that were enqueued behind read the states of that
+// time.
 //
-// Threads: run() and run_again() on user threads, or in fibers of the client's reactor; what is
-// said to be guarded, by the client's notify.mutex.
-// Ownership: the executable's. What a run was given is let go on its threads, never on the
-// reactor's, which must not be the last to hold a handle.
-// Errors: a run's, also where the program can't be compiled again (no memory for the larger plan).
+// Threads: on user threads, or in fibers of the client's reactor; what is said to be guarded, by
+// the client's notify.mutex. The reactor's thread looks runs up by number when they end, and never
+// holds one.
+// Ownership: the executable's, which is the last to go. What a run was given is let go on user
+// threads, never on the reactor's, which must not be the last to hold a handle.
+// Errors: a run's.
 // Cost: a copy of each run's arguments.
 #pragma once
 
 #include <deque>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "client/client_impl.h"
+#include "client/send_run.h"
 
 namespace gangway::internal {
 
 class HeldRuns : public std::enable_shared_from_this<HeldRuns> {
  public:
-  HeldRuns(const std::shared_ptr<ExecutableImpl>& executable, const CompileOptions& options);
+  HeldRuns(const std::shared_ptr<ExecutableImpl>& executable, CompileOptions options);
 
+  // Suspends where runs are to be run again first, and as every run does.
   std::shared_ptr<RunImpl> run(const std::shared_ptr<ExecutableImpl>& executable,
                                const std::vector<Argument>& arguments, const RunOptions& options);
-  // Whether a run overflowed and nobody is at it yet. Guarded.
-  bool overflowed() const { return overflowed_ && !is_at_it_; }
+  // Guarded. Whether run_again() has something to do, and nobody is at it.
+  bool is_to_run_again() const { return has_work() && !is_at_it_; }
+  // Suspends until nothing is left to do: does it, or waits for who is at it.
   void run_again();
-  // The executable goes: what has not ended for good ends as it may.
-  void give_up();
+  // Suspends until every run that was enqueued before has ended for good.
+  void wait_for_all();
+  // Lets go what runs were given that have ended for good.
+  void drop_ended();
+  // The executable goes: runs again what has to be, and leaves nothing. Suspends.
+  void finish(ExecutableImpl& executable);
 
  private:
-  // A run that has not ended for good. Guarded, but for what it was given.
+  // A run that has not ended for good: in flight, or it waits to be sent again, and may have ended
+  // as one that overflowed, or behind one. Guarded, but for what it was given.
   struct Held {
     std::vector<Argument> arguments;
     int64_t time_limit_ms = 0;
@@ -52,30 +66,49 @@ class HeldRuns : public std::enable_shared_from_this<HeldRuns> {
     std::weak_ptr<RunImpl> run;
     std::shared_ptr<Outcome> outcome;
     std::vector<std::weak_ptr<ArrayImpl>> outputs;
+    uint64_t number = 0;  // Of its last sending.
     bool in_flight = false;
+    bool is_behind = false;  // One before it in its chain failed: it can't commit.
     std::optional<RunDoneFrame> ended;
   };
   using HeldPtr = std::shared_ptr<Held>;
 
-  void send(ExecutableImpl& executable, const HeldPtr& held, bool is_only_one);
-  bool is_free(ExecutableImpl& executable);
-  void drop_ended();
+  PlanId plan_of(ExecutableImpl& executable);
+  void require_plan(ExecutableImpl& executable);
+  bool enter(ExecutableImpl& executable, const HeldPtr& held, PlanId plan);
+  void send(ExecutableImpl& executable, const HeldPtr& held, Bound bound, bool is_only_one);
   // Guarded.
+  bool has_work() const;
+  void begin_sending(Held& held);
+  bool note_end(uint64_t number, RunDoneFrame& done);
   void settle();
-  void end_first();
-  void end_from(size_t first);
+  void end_at(size_t place, RunDoneFrame done);
+  void end_cancelled();
+  void break_chain(size_t place, const Error& why);
 
-  void compile_again(ExecutableImpl& executable);
-  void send_again(ExecutableImpl& executable);
+  template <class Needed>
+  bool claim(Needed needed);
+  void run_again(ExecutableImpl& executable);
+  void do_work(ExecutableImpl& executable);
+  void compile(ExecutableImpl& executable, Program program);
+  void send_all(ExecutableImpl& executable);
+  void fail(const Error& why);
+  void give_up();
 
   const std::weak_ptr<ExecutableImpl> executable_;
   Notify& notify_;
   const CompileOptions options_;
+  const std::string name_;
+  const bool commits_;          // Its runs update states, and so form a chain.
   std::deque<HeldPtr> runs_;    // Guarded, as what follows; in the order of the chain.
   std::vector<HeldPtr> ended_;  // For good.
-  bool overflowed_ = false;     // The first of the runs has.
-  bool is_at_it_ = false;       // Somebody compiles and sends again.
-  Program program_;             // Of who is at it: as it was compiled last.
+  uint64_t sendings_ = 0;
+  bool is_at_it_ = false;  // Somebody compiles and sends again.
+  Program program_;        // Of who is at it: as it was compiled last.
 };
+
+// Suspends until every run on the slice that was enqueued before, and may have to be run again, has
+// ended for good.
+void wait_for_held(SliceImpl& slice);
 
 }  // namespace gangway::internal

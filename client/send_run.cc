@@ -46,7 +46,7 @@ std::shared_ptr<ArrayImpl> hold(const std::shared_ptr<ClientImpl>& client,
 
 namespace {
 
-void bind_one(ExecutableImpl& executable, const Argument& argument, Bound& bound) {
+void bind_one(ExecutableImpl& executable, PlanId plan, const Argument& argument, Bound& bound) {
   const std::string& program = executable.program.name;
   const auto& ports = executable.plan.inputs;
   const uint32_t input = find_port("input", program, ports, argument.name);
@@ -71,7 +71,7 @@ void bind_one(ExecutableImpl& executable, const Argument& argument, Bound& bound
     require_type(program, ports[input], array->type);
   }
   if (array->tensor) {
-    bound.copies.push_back(array->place(executable.plan.plan, input));
+    bound.copies.push_back(array->place(plan, input));
     to.array = bound.copies.back()->id;
   } else {
     const std::lock_guard lock(executable.client->notify.mutex);
@@ -82,9 +82,9 @@ void bind_one(ExecutableImpl& executable, const Argument& argument, Bound& bound
 
 }  // namespace
 
-Bound bind_all(ExecutableImpl& executable, const std::vector<Argument>& arguments) {
+Bound bind_all(ExecutableImpl& executable, PlanId plan, const std::vector<Argument>& arguments) {
   Bound bound;
-  for (const Argument& argument : arguments) bind_one(executable, argument, bound);
+  for (const Argument& argument : arguments) bind_one(executable, plan, argument, bound);
   return bound;
 }
 
@@ -136,9 +136,11 @@ std::shared_ptr<RunImpl> new_run(const std::shared_ptr<ExecutableImpl>& executab
   return run;
 }
 
-RunId name_run(ExecutableImpl& executable, Outcome& outcome,
-               const std::vector<std::shared_ptr<ArrayImpl>>& outputs, const RunFacts& facts,
-               RunFrame& frame) {
+namespace {
+
+void name_run(ExecutableImpl& executable, Outcome& outcome,
+              const std::vector<std::shared_ptr<ArrayImpl>>& outputs, const RunFacts& facts,
+              RunFrame& frame) {
   ClientImpl& client = *executable.client;
   frame.plan = executable.plan.plan;
   frame.run = client.new_run();
@@ -150,13 +152,6 @@ RunId name_run(ExecutableImpl& executable, Outcome& outcome,
     array->id = client.new_array();
     frame.outputs.push_back(array->id);
   }
-  return frame.run;
-}
-
-void end(Outcome& outcome, RunDoneFrame done) {
-  outcome.error = std::move(done.error);
-  for (SmallOutput& small : done.outputs) outcome.small[small.output] = std::move(small.bytes);
-  outcome.done = true;
 }
 
 RunDone when_done(ExecutableImpl& executable, std::vector<std::shared_ptr<PlacedCopy>> copies,
@@ -173,6 +168,25 @@ RunDone when_done(ExecutableImpl& executable, std::vector<std::shared_ptr<Placed
       --*of_client;
     });
   };
+}
+
+}  // namespace
+
+RunId send_one(ExecutableImpl& executable, Outcome& outcome,
+               const std::vector<std::shared_ptr<ArrayImpl>>& outputs, Bound bound,
+               const RunFacts& facts, bool is_only_one, std::function<void(RunDoneFrame)> end) {
+  name_run(executable, outcome, outputs, facts, bound.frame);
+  const RunId run = bound.frame.run;
+  executable.client->send_run(std::move(bound.frame),
+                              when_done(executable, std::move(bound.copies), std::move(end)),
+                              is_only_one);
+  return run;
+}
+
+void end(Outcome& outcome, RunDoneFrame done) {
+  outcome.error = std::move(done.error);
+  for (SmallOutput& small : done.outputs) outcome.small[small.output] = std::move(small.bytes);
+  outcome.done = true;
 }
 
 }  // namespace gangway::internal

@@ -1,7 +1,7 @@
 // What Executable::run() does: finds what a run is given, waits for a place, names the run and its
-// results, and hears of its end.
+// results, sends it, and hears of its end.
 //
-// Threads: a user's, or a fiber of the client's reactor; what when_done() gives, the reactor's.
+// Threads: a user's, or a fiber of the client's reactor; ends are told on the reactor's.
 // Errors: kInvalid for arguments that do not fit their inputs.
 #pragma once
 
@@ -29,10 +29,10 @@ struct Bound {
   std::vector<std::shared_ptr<ArrayImpl>> kept;
   std::vector<std::shared_ptr<PlacedCopy>> copies;
 };
-// Suspends where a tensor is to be copied to the devices first.
-Bound bind_all(ExecutableImpl& executable, const std::vector<Argument>& arguments);
+// Suspends where a tensor is to be copied to the devices first, as this plan has them.
+Bound bind_all(ExecutableImpl& executable, PlanId plan, const std::vector<Argument>& arguments);
 
-// Waits at the in-flight bounds, of the executable and of the client; when_done() gives the place
+// Waits at the in-flight bounds, of the executable and of the client; the run's end gives the place
 // back. Returns whether no other run of the client is in flight.
 bool take_place(ExecutableImpl& executable);
 void give_back_place(ExecutableImpl& executable);
@@ -44,15 +44,12 @@ struct RunFacts {
   int64_t time_limit_ms = 0;
   uint64_t position = 0;  // In every source.
 };
-// Gives the run and its results names that are new, and it a place in the chain. `enqueueing` of
-// the executable is held.
-RunId name_run(ExecutableImpl& executable, Outcome& outcome,
-               const std::vector<std::shared_ptr<ArrayImpl>>& outputs, const RunFacts& facts,
-               RunFrame& frame);
-
-// Calls `end` with the client's notify.mutex held, and gives the place back.
-RunDone when_done(ExecutableImpl& executable, std::vector<std::shared_ptr<PlacedCopy>> copies,
-                  std::function<void(RunDoneFrame)> end);
+// Gives the run and its results names that are new, and it a place in the chain, and sends it. Its
+// end is told to `end` with the client's notify.mutex held, and gives its place back. `enqueueing`
+// of the executable is held. `is_only_one`: take_place() said so.
+RunId send_one(ExecutableImpl& executable, Outcome& outcome,
+               const std::vector<std::shared_ptr<ArrayImpl>>& outputs, Bound bound,
+               const RunFacts& facts, bool is_only_one, std::function<void(RunDoneFrame)> end);
 // The outcome is known.
 void end(Outcome& outcome, RunDoneFrame done);
 
