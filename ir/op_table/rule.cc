@@ -3,59 +3,53 @@
 namespace gangway::internal {
 
 void need_float(const OpCall& call, size_t i, std::string_view name) {
-  if (!is_float(call.inputs[i].dtype))
-    refuse(call, name, " must be of a float type: expected bf16, f32 ", "or f64, got ",
-           to_string(call.inputs[i]));
+  GW_NEED(call, is_float(call.inputs[i].dtype), name,
+          " must be of a float type: expected bf16, f32 or f64, got ", to_string(call.inputs[i]));
 }
 
 void need_number(const OpCall& call, size_t i, std::string_view name) {
-  if (call.inputs[i].dtype == DType::kBool)
-    refuse(call, name, " must hold numbers: got ", to_string(call.inputs[i]));
+  GW_NEED(call, call.inputs[i].dtype != DType::kBool, name, " must hold numbers: got ",
+          to_string(call.inputs[i]));
 }
 
 void need_dtype(const OpCall& call, size_t i, std::string_view name, DType dtype) {
-  if (call.inputs[i].dtype != dtype)
-    refuse(call, name, " has the wrong element type: expected ", to_string(dtype), ", got ",
-           to_string(call.inputs[i]));
+  GW_NEED(call, call.inputs[i].dtype == dtype, name, " has the wrong element type: expected ",
+          to_string(dtype), ", got ", to_string(call.inputs[i]));
 }
 
 void need_rank(const OpCall& call, size_t i, std::string_view name, int rank) {
-  if (call.inputs[i].rank() != rank)
-    refuse(call, name, " has the wrong rank: expected ", rank, " dimensions, got ",
-           to_string(call.inputs[i]));
+  GW_NEED(call, call.inputs[i].rank() == rank, name, " has the wrong rank: expected ", rank,
+          " dimensions, got ", to_string(call.inputs[i]));
 }
 
 void need_rank_min(const OpCall& call, size_t i, std::string_view name, int rank) {
-  if (!(call.inputs[i].rank() >= rank))
-    refuse(call, name, " has the wrong rank: expected at least ", rank,
-           rank == 1 ? " dimension, got " : " dimensions, got ", to_string(call.inputs[i]));
+  GW_NEED(call, call.inputs[i].rank() >= rank, name, " has the wrong rank: expected at least ",
+          rank, rank == 1 ? " dimension, got " : " dimensions, got ", to_string(call.inputs[i]));
 }
 
 void need_type(const OpCall& call, size_t i, std::string_view name, const Type& type) {
-  if (call.inputs[i] != type)
-    refuse(call, name, " has the wrong type: expected ", to_string(type), ", got ",
-           to_string(call.inputs[i]),
-           i > 0 ? cat(", beside a first operand ", to_string(call.inputs[0])) : "");
+  GW_NEED(call, call.inputs[i] == type, name, " has the wrong type: expected ", to_string(type),
+          ", got ", to_string(call.inputs[i]),
+          i > 0 ? cat(", beside a first operand ", to_string(call.inputs[0])) : "");
 }
 
 void need_same(const OpCall& call, size_t i, std::string_view a, size_t j, std::string_view b) {
   need_same_dtype(call, i, a, j, b);
-  if (call.inputs[i] != call.inputs[j])
-    refuse(call, "shapes differ: ", a, " is ", to_string(call.inputs[i]), ", ", b, " is ",
-           to_string(call.inputs[j]));
+  GW_NEED(call, call.inputs[i] == call.inputs[j], "shapes differ: ", a, " is ",
+          to_string(call.inputs[i]), ", ", b, " is ", to_string(call.inputs[j]));
 }
 
 void need_same_dtype(const OpCall& call, size_t i, std::string_view a, size_t j,
                      std::string_view b) {
-  if (call.inputs[i].dtype != call.inputs[j].dtype)
-    refuse(call, "element types differ: ", a, " is ", to_string(call.inputs[i]), ", ", b, " is ",
-           to_string(call.inputs[j]), "; convert() one of them");
+  GW_NEED(call, call.inputs[i].dtype == call.inputs[j].dtype, "element types differ: ", a, " is ",
+          to_string(call.inputs[i]), ", ", b, " is ", to_string(call.inputs[j]),
+          "; convert() one of them");
 }
 
 int need_axis(const OpCall& call, std::string_view attr, const Type& type) {
   int64_t axis = call.attrs.integer(attr);
-  if (!(axis >= 0 && axis < type.rank()))
-    refuse(call, attr, " is out of range: got ", axis, " for ", to_string(type));
+  GW_NEED(call, axis >= 0 && axis < type.rank(), attr, " is out of range: got ", axis, " for ",
+          to_string(type));
   return static_cast<int>(axis);
 }
 
@@ -63,9 +57,8 @@ std::vector<int64_t> need_axes(const OpCall& call, std::string_view attr, const 
   const std::vector<int64_t>& axes = call.attrs.ints(attr);
   int64_t above = -1;
   for (int64_t axis : axes) {
-    if (!(axis > above && axis < type.rank()))
-      refuse(call, attr, " must be distinct dimensions of ", to_string(type),
-             " in ascending order: got ", to_string(axes));
+    GW_NEED(call, axis > above && axis < type.rank(), attr, " must be distinct dimensions of ",
+            to_string(type), " in ascending order: got ", to_string(axes));
     above = axis;
   }
   return axes;
@@ -73,16 +66,15 @@ std::vector<int64_t> need_axes(const OpCall& call, std::string_view attr, const 
 
 Dims need_dims(const OpCall& call, std::string_view attr, DType dtype) {
   const Dims& dims = call.attrs.ints(attr);
-  if (!is_valid({dtype, dims}))
-    refuse(call, attr, " is not a shape: expected at most ", kRankMax,
-           " sizes of at least 0 and at most ", kElementsMax, " elements, got ", to_string(dims));
+  GW_NEED(call, is_valid({dtype, dims}), attr, " is not a shape: expected at most ", kRankMax,
+          " sizes of at least 0 and at most ", kElementsMax, " elements, got ", to_string(dims));
   return dims;
 }
 
 int64_t need_between(const OpCall& call, std::string_view attr, int64_t low, int64_t high) {
   int64_t value = call.attrs.integer(attr);
-  need(call, value >= low && value <= high, attr, " is out of range: expected ", low, " to ", high,
-       ", got ", value);
+  GW_NEED(call, value >= low && value <= high, attr, " is out of range: expected ", low, " to ",
+          high, ", got ", value);
   return value;
 }
 

@@ -16,10 +16,13 @@ template <class... Parts>
   throw Error(ErrorKind::kInvalid, cat(to_string(call.op), ": ", parts...));
 }
 
-template <class... Parts>
-void need(const OpCall& call, bool ok, const Parts&... parts) {
-  if (!ok) refuse(call, parts...);
-}
+// Refuses the call unless the condition holds. What it says is put together then alone: type rules
+// run often, and seldom refuse.
+#define GW_NEED(call, condition, ...)                 \
+  do {                                                \
+    if (!(condition)) [[unlikely]]                    \
+      ::gangway::internal::refuse(call, __VA_ARGS__); \
+  } while (false)
 
 // Each names input `i` as the user knows it: "lhs", "weight".
 void need_float(const OpCall& call, size_t i, std::string_view name);

@@ -20,10 +20,10 @@ void need_heads(const OpCall& call) {
   need_float(call, 0, "q");
   need_rank(call, 0, "q", 3);
   int64_t dim = call.inputs[0].dims[2], heads = call.attrs.integer("heads");
-  need(call, heads > 0 && dim % heads == 0 && dim > 0, "heads must divide the last dimension of ",
-       to_string(call.inputs[0]), ": got ", heads);
+  GW_NEED(call, heads > 0 && dim % heads == 0 && dim > 0,
+          "heads must divide the last dimension of ", to_string(call.inputs[0]), ": got ", heads);
   double scale = call.attrs.real("scale");
-  need(call, std::isfinite(scale) && scale >= 0, "scale must be at least 0: got ", scale);
+  GW_NEED(call, std::isfinite(scale) && scale >= 0, "scale must be at least 0: got ", scale);
 }
 
 Type lse_type(const OpCall& call) {
@@ -42,8 +42,8 @@ void need_attention(const OpCall& call, size_t fixed) {
   need_type(call, 1, "k", k);
   need_same(call, 1, "k", 2, "v");
   if (call.inputs.size() == fixed) return;
-  need(call, call.inputs.size() == fixed + 2, "q_start and k_start come together: expected ", fixed,
-       " or ", fixed + 2, " operands, got ", call.inputs.size());
+  GW_NEED(call, call.inputs.size() == fixed + 2, "q_start and k_start come together: expected ",
+          fixed, " or ", fixed + 2, " operands, got ", call.inputs.size());
   need_type(call, fixed, "q_start", i32());
   need_type(call, fixed + 1, "k_start", i32());
 }
@@ -67,8 +67,9 @@ std::vector<Type> attention_decode_type(const OpCall& call) {
   const Type &q = call.inputs[0], &k = call.inputs[1];
   bool ok = q.dims[1] == 1 && k.rank() == 3 && k.dtype == q.dtype && k.dims[0] == q.dims[0] &&
             k.dims[2] == q.dims[2];
-  need(call, ok, "operands do not fit: expected q[batch, 1, dim] and k, v[batch, seq, dim], got q ",
-       to_string(q), ", k ", to_string(k));
+  GW_NEED(call, ok,
+          "operands do not fit: expected q[batch, 1, dim] and k, v[batch, seq, dim], got q ",
+          to_string(q), ", k ", to_string(k));
   need_type(call, 3, "length", i32());
   return {q};
 }

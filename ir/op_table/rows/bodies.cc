@@ -11,23 +11,24 @@ namespace gangway::internal {
 namespace {
 
 void need_body(const OpCall& call) {
-  need(call, call.body != nullptr, "the body is missing");
+  GW_NEED(call, call.body != nullptr, "the body is missing");
   const Function& body = *call.body;
-  need(call,
-       body.parameters.size() == call.inputs.size() && body.types.size() >= body.parameters.size(),
-       "the body has ", body.parameters.size(), " parameters, got ", call.inputs.size(),
-       " operands");
+  GW_NEED(
+      call,
+      body.parameters.size() == call.inputs.size() && body.types.size() >= body.parameters.size(),
+      "the body has ", body.parameters.size(), " parameters, got ", call.inputs.size(),
+      " operands");
   for (ValueId result : body.results) {
-    need(call, result < body.types.size(), "the body returns value %", result,
-         ", which does not exist");
+    GW_NEED(call, result < body.types.size(), "the body returns value %", result,
+            ", which does not exist");
   }
 }
 
 // `seen`: what the body sees of operand i.
 void need_parameter(const OpCall& call, size_t i, const Type& seen) {
-  need(call, call.body->types[i] == seen, "operand ", i, " does not fit: parameter \"",
-       call.body->parameters[i].name, "\" of the body is ", to_string(call.body->types[i]),
-       ", got ", to_string(call.inputs[i]));
+  GW_NEED(call, call.body->types[i] == seen, "operand ", i, " does not fit: parameter \"",
+          call.body->parameters[i].name, "\" of the body is ", to_string(call.body->types[i]),
+          ", got ", to_string(call.inputs[i]));
 }
 
 const Type& result_type(const OpCall& call, size_t r) {
@@ -45,8 +46,8 @@ std::vector<Type> call_type(const OpCall& call) {
 // What one iteration sees of a stacked operand.
 Type slice_of(const OpCall& call, size_t i, int64_t length) {
   Type type = call.inputs[i];
-  need(call, type.rank() > 0 && type.dims[0] == length, "stacked operand ", i,
-       " must have a row for each of ", length, " iterations: got ", to_string(type));
+  GW_NEED(call, type.rank() > 0 && type.dims[0] == length, "stacked operand ", i,
+          " must have a row for each of ", length, " iterations: got ", to_string(type));
   type.dims.erase(type.dims.begin());
   return type;
 }
@@ -65,15 +66,15 @@ std::vector<Type> scan_type(const OpCall& call) {
                    i < scan.first_stacked() ? call.inputs[i] : slice_of(call, i, scan.length));
   }
   const size_t results = call.body->results.size();
-  need(call, results >= scan.carries, "the body must give ", scan.carries, " carries, got ",
-       results, " results");
+  GW_NEED(call, results >= scan.carries, "the body must give ", scan.carries, " carries, got ",
+          results, " results");
   std::vector<Type> types;
   for (size_t r = 0; r < results; ++r) {
     types.push_back(result_type(call, r));
     if (r < scan.carries) {
-      need(call, types[r] == call.inputs[r], "carry ", r, ", \"", call.body->parameters[r].name,
-           "\", changes its type: it enters an iteration as ", to_string(call.inputs[r]),
-           " and leaves it as ", to_string(types[r]));
+      GW_NEED(call, types[r] == call.inputs[r], "carry ", r, ", \"", call.body->parameters[r].name,
+              "\", changes its type: it enters an iteration as ", to_string(call.inputs[r]),
+              " and leaves it as ", to_string(types[r]));
     } else {
       types[r].dims.insert(types[r].dims.begin(), scan.length);
     }

@@ -19,8 +19,8 @@ void need_axis_list(const OpCall& call, std::string_view attr) {
 
 void need_reduction(const OpCall& call) {
   const std::string& reduction = call.attrs.text("reduction");
-  need(call, parse_reduction(reduction).has_value(),
-       "unknown reduction: expected sum, max or min, got ", quote(reduction));
+  GW_NEED(call, parse_reduction(reduction).has_value(),
+          "unknown reduction: expected sum, max or min, got ", quote(reduction));
 }
 
 int64_t need_parts(const OpCall& call) { return need_between(call, "parts", 1, kMeshDevicesMax); }
@@ -29,8 +29,9 @@ int64_t need_size(const OpCall& call, size_t dim, int64_t parts) {
   const int64_t size = need_between(call, "size", 0, kElementsMax);
   const Type& x = call.inputs[0];
   // A product of the two could overflow.
-  need(call, ceil_div(size, parts) <= x.dims[dim], "size is more than the parts hold: expected at ",
-       "most ", parts, " times dim ", dim, " of ", to_string(x), ", got ", size);
+  GW_NEED(call, ceil_div(size, parts) <= x.dims[dim],
+          "size is more than the parts hold: expected at ", "most ", parts, " times dim ", dim,
+          " of ", to_string(x), ", got ", size);
   return size;
 }
 
@@ -62,8 +63,8 @@ std::vector<Type> shard_slice_type(const OpCall& call) {
   auto dim = static_cast<size_t>(need_axis(call, "dim", result));
   result.dims[dim] = ceil_div(result.dims[dim], need_parts(call));
   need_axis_list(call, "axis");
-  need(call, split_axes(call.attrs.text("axis")).size() == 1, "axis must be one mesh axis: got ",
-       quote(call.attrs.text("axis")));
+  GW_NEED(call, split_axes(call.attrs.text("axis")).size() == 1, "axis must be one mesh axis: got ",
+          quote(call.attrs.text("axis")));
   return {result};
 }
 

@@ -32,15 +32,15 @@ OpRow identity(Op op, std::string_view name, std::string_view doc) {
 std::vector<Type> constrain_type(const OpCall& call) {
   const std::string& text = call.attrs.text("placements");
   const std::optional<AxisPlacements> placements = parse_axis_placements(text);
-  need(call, placements.has_value(),
-       "placements can't be read: expected such as \"data: shard(0), model: replicate\", got ",
-       quote(text));
+  GW_NEED(call, placements.has_value(),
+          "placements can't be read: expected such as \"data: shard(0), model: replicate\", got ",
+          quote(text));
   const Type& x = call.inputs[0];
   for (const auto& [axis, placement] : *placements) {
-    need(call, !is_partial(placement), "axis ", quote(axis),
-         " is partial: expected a cut or a copy");
-    need(call, placement.dim < x.rank(), "axis ", quote(axis), " cuts dimension ", placement.dim,
-         ": ", to_string(x), " has ", x.rank(), " dimensions");
+    GW_NEED(call, !is_partial(placement), "axis ", quote(axis),
+            " is partial: expected a cut or a copy");
+    GW_NEED(call, placement.dim < x.rank(), "axis ", quote(axis), " cuts dimension ", placement.dim,
+            ": ", to_string(x), " has ", x.rank(), " dimensions");
   }
   need_between(call, "priority", 0, kAnnotationPriorityMax);
   return {x};
@@ -57,27 +57,28 @@ std::vector<Type> timed_type(const OpCall& call) {
 }
 
 std::vector<Type> custom_call_type(const OpCall& call) {
-  need(call, !call.attrs.text("path").empty(), "path is empty: expected a shared library's");
-  need(call, !call.attrs.text("symbol").empty(), "symbol is empty: expected a function's name");
+  GW_NEED(call, !call.attrs.text("path").empty(), "path is empty: expected a shared library's");
+  GW_NEED(call, !call.attrs.text("symbol").empty(), "symbol is empty: expected a function's name");
   DType dtype = call.attrs.dtype("dtype");
   return {{dtype, need_dims(call, "dims", dtype)}};
 }
 
 std::vector<Type> fusion_type(const OpCall& call) {
-  need(call, call.body != nullptr, "the fused function is missing");
+  GW_NEED(call, call.body != nullptr, "the fused function is missing");
   const Function& body = *call.body;
-  need(call,
-       body.parameters.size() == call.inputs.size() && body.types.size() >= body.parameters.size(),
-       "the fused function has ", body.parameters.size(), " parameters, got ", call.inputs.size(),
-       " operands");
+  GW_NEED(
+      call,
+      body.parameters.size() == call.inputs.size() && body.types.size() >= body.parameters.size(),
+      "the fused function has ", body.parameters.size(), " parameters, got ", call.inputs.size(),
+      " operands");
   for (size_t i = 0; i < call.inputs.size(); ++i) {
-    need(call, body.types[i] == call.inputs[i], "operand ", i, " does not fit: expected ",
-         to_string(body.types[i]), ", got ", to_string(call.inputs[i]));
+    GW_NEED(call, body.types[i] == call.inputs[i], "operand ", i, " does not fit: expected ",
+            to_string(body.types[i]), ", got ", to_string(call.inputs[i]));
   }
   std::vector<Type> types;
   for (ValueId result : body.results) {
-    need(call, result < body.types.size(), "the fused function returns value %", result,
-         ", which does not exist");
+    GW_NEED(call, result < body.types.size(), "the fused function returns value %", result,
+            ", which does not exist");
     types.push_back(body.types[result]);
   }
   return types;

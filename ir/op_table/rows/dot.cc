@@ -49,20 +49,18 @@ void need_distinct(const OpCall& call, std::string_view side, const Type& type, 
   std::sort(all.begin(), all.end());
   bool ok = std::adjacent_find(all.begin(), all.end()) == all.end() &&
             (all.empty() || (all.front() >= 0 && all.back() < type.rank()));
-  if (!ok)
-    refuse(call, side, " batch and contract must name distinct dimensions of ", to_string(type),
-           ": got ", to_string(batch), " and ", to_string(contract));
+  GW_NEED(call, ok, side, " batch and contract must name distinct dimensions of ", to_string(type),
+          ": got ", to_string(batch), " and ", to_string(contract));
 }
 
 void need_equal_sizes(const OpCall& call, std::string_view what, const Ints& lhs, const Ints& rhs) {
   const Type &a = call.inputs[0], &b = call.inputs[1];
-  if (lhs.size() != rhs.size())
-    refuse(call, what, " dimensions differ in number: lhs has ", to_string(lhs), " in ",
-           to_string(a), ", rhs has ", to_string(rhs), " in ", to_string(b));
+  GW_NEED(call, lhs.size() == rhs.size(), what, " dimensions differ in number: lhs has ",
+          to_string(lhs), " in ", to_string(a), ", rhs has ", to_string(rhs), " in ", to_string(b));
   for (size_t i = 0; i < lhs.size(); ++i) {
-    if (a.dims[at(lhs[i])] != b.dims[at(rhs[i])])
-      refuse(call, what, " sizes differ: lhs dim ", lhs[i], " is ", a.dims[at(lhs[i])], " in ",
-             to_string(a), ", rhs dim ", rhs[i], " is ", b.dims[at(rhs[i])], " in ", to_string(b));
+    GW_NEED(call, a.dims[at(lhs[i])] == b.dims[at(rhs[i])], what, " sizes differ: lhs dim ", lhs[i],
+            " is ", a.dims[at(lhs[i])], " in ", to_string(a), ", rhs dim ", rhs[i], " is ",
+            b.dims[at(rhs[i])], " in ", to_string(b));
   }
 }
 

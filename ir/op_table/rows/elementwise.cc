@@ -58,8 +58,8 @@ std::vector<Type> logic(const OpCall& call) {
 std::vector<Type> select_type(const OpCall& call) {
   need_dtype(call, 0, "condition", DType::kBool);
   need_same(call, 1, "then", 2, "otherwise");
-  need(call, call.inputs[0].dims == call.inputs[1].dims, "shapes differ: condition is ",
-       to_string(call.inputs[0]), ", then is ", to_string(call.inputs[1]));
+  GW_NEED(call, call.inputs[0].dims == call.inputs[1].dims, "shapes differ: condition is ",
+          to_string(call.inputs[0]), ", then is ", to_string(call.inputs[1]));
   return {call.inputs[1]};
 }
 

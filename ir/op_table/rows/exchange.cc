@@ -73,8 +73,8 @@ std::vector<Type> all_to_all_type(const OpCall& call) {
   Type result = call.inputs[0];
   const auto split = static_cast<size_t>(need_axis(call, "split_dim", result));
   const auto concat = static_cast<size_t>(need_axis(call, "concat_dim", result));
-  need(call, split != concat, "split_dim and concat_dim are both ", split,
-       ": expected different dimensions of ", to_string(result));
+  GW_NEED(call, split != concat, "split_dim and concat_dim are both ", split,
+          ": expected different dimensions of ", to_string(result));
   const int64_t parts = need_parts(call);
   result.dims[split] = ceil_div(result.dims[split], parts);
   result.dims[concat] = need_size(call, concat, parts);
@@ -110,8 +110,8 @@ std::vector<Type> permute_type(const OpCall& call) {
   std::vector<std::string_view> to = split_axes(call.attrs.text("to"));
   std::ranges::sort(axes);
   std::ranges::sort(to);
-  need(call, axes == to, "to must name the axes ", quote(call.attrs.text("axes")),
-       " in some order: got ", quote(call.attrs.text("to")));
+  GW_NEED(call, axes == to, "to must name the axes ", quote(call.attrs.text("axes")),
+          " in some order: got ", quote(call.attrs.text("to")));
   need_between(call, "shift", -kMeshDevicesMax, kMeshDevicesMax);
   return {call.inputs[0]};
 }

@@ -49,8 +49,8 @@ std::vector<Type> scatter_add_type(const OpCall& call) {
   need_float(call, 1, "updates");
   bool ok = updates.rank() >= index.rank() &&
             std::equal(index.dims.begin(), index.dims.end(), updates.dims.begin());
-  need(call, ok, "updates must begin with the dimensions of index: index is ", to_string(index),
-       ", updates is ", to_string(updates));
+  GW_NEED(call, ok, "updates must begin with the dimensions of index: index is ", to_string(index),
+          ", updates is ", to_string(updates));
   int64_t rows = need_between(call, "rows", 0, kElementsMax);
   return {{updates.dtype, join({rows}, behind_first(updates, index.dims.size()))}};
 }
@@ -105,8 +105,8 @@ std::vector<Type> dynamic_update_type(const OpCall& call) {
   bool ok = update.rank() == x.rank() && update.dims[axis] <= x.dims[axis];
   Type expected = x;
   if (ok) expected.dims[axis] = update.dims[axis];
-  need(call, ok && update == expected, "update must equal the operand beside dim ", axis,
-       ", where it is no longer: operand is ", to_string(x), ", update is ", to_string(update));
+  GW_NEED(call, ok && update == expected, "update must equal the operand beside dim ", axis,
+          ", where it is no longer: operand is ", to_string(x), ", update is ", to_string(update));
   return {x};
 }
 
@@ -122,8 +122,8 @@ std::vector<Type> top_k_type(const OpCall& call) {
   need_number(call, 0, "operand");
   Type values = call.inputs[0];
   int64_t k = call.attrs.integer("k");
-  need(call, k >= 0 && k <= values.dims.back(), "k is out of range: got ", k,
-       " for the last dimension of ", to_string(values));
+  GW_NEED(call, k >= 0 && k <= values.dims.back(), "k is out of range: got ", k,
+          " for the last dimension of ", to_string(values));
   values.dims.back() = k;
   return {values, values.with(DType::kI32)};
 }

@@ -36,11 +36,10 @@ void need_route(const OpCall& call, size_t i, int64_t groups, int64_t slots, int
             token_slot.dims[0] == groups && (tokens < 0 || token_slot.dims[1] == tokens) &&
             slot_token.rank() == 2 && slot_token.dtype == DType::kI32 &&
             slot_token.dims[0] == groups && (slots < 0 || slot_token.dims[1] == slots);
-  std::string rows = to_string(call.inputs[0]);
-  if (i == 2) rows += cat(" and ", to_string(call.inputs[1]));
-  need(call, ok, "the route does not fit ", rows,
-       ": expected slot_token i32[groups, slots] and token_slot i32[groups, tokens, k], got ",
-       to_string(slot_token), " and ", to_string(token_slot));
+  GW_NEED(call, ok, "the route does not fit ", to_string(call.inputs[0]),
+          i == 2 ? cat(" and ", to_string(call.inputs[1])) : "",
+          ": expected slot_token i32[groups, slots] and token_slot i32[groups, tokens, k], got ",
+          to_string(slot_token), " and ", to_string(token_slot));
 }
 
 std::vector<Type> dispatch_type(const OpCall& call) {
@@ -48,16 +47,16 @@ std::vector<Type> dispatch_type(const OpCall& call) {
   const Dims& x = call.inputs[0].dims;
   need_route(call, 1, x[0], -1, x[1]);
   int64_t k = call.attrs.integer("k");
-  need(call, k == call.inputs[2].dims[2], "k differs from token_slot: got ", k, " and ",
-       to_string(call.inputs[2]));
+  GW_NEED(call, k == call.inputs[2].dims[2], "k differs from token_slot: got ", k, " and ",
+          to_string(call.inputs[2]));
   return {{call.inputs[0].dtype, {x[0], call.inputs[1].dims[1], x[2]}}};
 }
 
 // gate[groups, tokens, k] at input 1, of the rows' element type.
 void need_gate(const OpCall& call) {
   need_same_dtype(call, 0, "rows", 1, "gate");
-  need(call, call.inputs[1].dims == call.inputs[3].dims, "shapes differ: gate is ",
-       to_string(call.inputs[1]), ", token_slot is ", to_string(call.inputs[3]));
+  GW_NEED(call, call.inputs[1].dims == call.inputs[3].dims, "shapes differ: gate is ",
+          to_string(call.inputs[1]), ", token_slot is ", to_string(call.inputs[3]));
 }
 
 std::vector<Type> combine_type(const OpCall& call) {
@@ -81,8 +80,8 @@ std::vector<Type> combine_grad_w_type(const OpCall& call) {
   need_rows(call, 1, "y");
   need_same_dtype(call, 0, "dout", 1, "y");
   const Dims &dout = call.inputs[0].dims, &y = call.inputs[1].dims;
-  need(call, dout[0] == y[0] && dout[2] == y[2], "groups or dim differ: dout is ",
-       to_string(call.inputs[0]), ", y is ", to_string(call.inputs[1]));
+  GW_NEED(call, dout[0] == y[0] && dout[2] == y[2], "groups or dim differ: dout is ",
+          to_string(call.inputs[0]), ", y is ", to_string(call.inputs[1]));
   need_route(call, 2, dout[0], y[1], dout[1]);
   return {call.inputs[3].with(call.inputs[0].dtype)};
 }
@@ -93,20 +92,21 @@ void need_experts(const OpCall& call, int64_t experts) {
   const Dims& rows = call.inputs[0].dims;
   const int64_t capacity = need_between(call, "capacity", 0, 1 << 20);
   if (capacity > 0) {
-    need(call, call.inputs.size() == 2,
-         "with a capacity there are no sizes: expected 2 operands, got ", call.inputs.size());
-    need(call, rows[1] % capacity == 0 && (experts < 0 || rows[1] == experts * capacity),
-         "slots differ from experts * capacity: capacity is ", capacity, " beside ",
-         to_string(call.inputs[0]), " and ", to_string(call.inputs[1]));
+    GW_NEED(call, call.inputs.size() == 2,
+            "with a capacity there are no sizes: expected 2 operands, got ", call.inputs.size());
+    GW_NEED(call, rows[1] % capacity == 0 && (experts < 0 || rows[1] == experts * capacity),
+            "slots differ from experts * capacity: capacity is ", capacity, " beside ",
+            to_string(call.inputs[0]), " and ", to_string(call.inputs[1]));
     return;
   }
-  need(call, call.inputs.size() == 3,
-       "without a capacity sizes are needed: expected 3 operands, got ", call.inputs.size());
+  GW_NEED(call, call.inputs.size() == 3,
+          "without a capacity sizes are needed: expected 3 operands, got ", call.inputs.size());
   const Type& sizes = call.inputs[2];
   bool ok = sizes.dtype == DType::kI32 && sizes.rank() == 2 && sizes.dims[0] == rows[0] &&
             (experts < 0 || sizes.dims[1] == experts);
-  need(call, ok, "sizes does not fit: expected i32[", rows[0], ", experts], got ", to_string(sizes),
-       " beside ", to_string(call.inputs[0]), " and ", to_string(call.inputs[1]));
+  GW_NEED(call, ok, "sizes does not fit: expected i32[", rows[0], ", experts], got ",
+          to_string(sizes), " beside ", to_string(call.inputs[0]), " and ",
+          to_string(call.inputs[1]));
 }
 
 int64_t experts_of(const OpCall& call) {
@@ -120,8 +120,9 @@ std::vector<Type> grouped_dot_type(const OpCall& call) {
   need_same_dtype(call, 0, "x", 1, "w");
   const Dims &x = call.inputs[0].dims, &w = call.inputs[1].dims;
   size_t in = call.attrs.flag("transpose_w") ? 2 : 1;
-  need(call, x[2] == w[in], "contracted sizes differ: x dim 2 is ", x[2], " in ",
-       to_string(call.inputs[0]), ", w dim ", in, " is ", w[in], " in ", to_string(call.inputs[1]));
+  GW_NEED(call, x[2] == w[in], "contracted sizes differ: x dim 2 is ", x[2], " in ",
+          to_string(call.inputs[0]), ", w dim ", in, " is ", w[in], " in ",
+          to_string(call.inputs[1]));
   need_experts(call, w[0]);
   return {{call.inputs[0].dtype, {x[0], x[1], w[3 - in]}}};
 }
@@ -131,8 +132,8 @@ std::vector<Type> grouped_dot_grad_w_type(const OpCall& call) {
   need_rows(call, 1, "dy");
   need_same_dtype(call, 0, "x", 1, "dy");
   const Dims &x = call.inputs[0].dims, &dy = call.inputs[1].dims;
-  need(call, x[0] == dy[0] && x[1] == dy[1], "groups or slots differ: x is ",
-       to_string(call.inputs[0]), ", dy is ", to_string(call.inputs[1]));
+  GW_NEED(call, x[0] == dy[0] && x[1] == dy[1], "groups or slots differ: x is ",
+          to_string(call.inputs[0]), ", dy is ", to_string(call.inputs[1]));
   need_experts(call, -1);
   return {{call.inputs[0].dtype, {experts_of(call), x[2], dy[2]}}};
 }

@@ -15,8 +15,8 @@ constexpr std::string_view kNoSecond = "second derivatives need the decompositio
 std::vector<Type> softmax_type(const OpCall& call) {
   need_float(call, 0, "operand");
   need_rank_min(call, 0, "operand", 1);
-  need(call, call.inputs[0].dims.back() > 0, "the last dimension is empty: got ",
-       to_string(call.inputs[0]));
+  GW_NEED(call, call.inputs[0].dims.back() > 0, "the last dimension is empty: got ",
+          to_string(call.inputs[0]));
   return {call.inputs[0]};
 }
 
@@ -42,7 +42,7 @@ bool has_eps(const OpCall& call) { return call.attrs.real("eps") > 0; }
 
 void need_eps(const OpCall& call) {
   double eps = call.attrs.real("eps");
-  need(call, eps >= 0 && eps < 1, "eps is out of range: expected 0 to 1, got ", eps);
+  GW_NEED(call, eps >= 0 && eps < 1, "eps is out of range: expected 0 to 1, got ", eps);
 }
 
 // x[..., d], then `rows` tensors [d].

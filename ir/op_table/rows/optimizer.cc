@@ -15,17 +15,17 @@ std::vector<Type> sum_squares_type(const OpCall& call) {
 
 std::vector<Type> adamw_type(const OpCall& call) {
   const Type &p = call.inputs[0], &g = call.inputs[3];
-  need(call, p.dtype == DType::kF32 || p.dtype == DType::kF64, "p must be f32 or f64: got ",
-       to_string(p));
+  GW_NEED(call, p.dtype == DType::kF32 || p.dtype == DType::kF64, "p must be f32 or f64: got ",
+          to_string(p));
   need_same(call, 0, "p", 1, "m");
   need_same(call, 0, "p", 2, "v");
   need_float(call, 3, "g");
-  need(call, g.dims == p.dims, "shapes differ: p is ", to_string(p), ", g is ", to_string(g));
+  GW_NEED(call, g.dims == p.dims, "shapes differ: p is ", to_string(p), ", g is ", to_string(g));
   constexpr std::string_view kNames[] = {"lr", "correction1", "correction2", "grad_scale"};
   for (size_t i = 0; i < 4; ++i) need_type(call, 4 + i, kNames[i], {p.dtype, {}});
   for (std::string_view name : {"beta1", "beta2", "eps", "weight_decay"}) {
     double value = call.attrs.real(name);
-    need(call, std::isfinite(value) && value >= 0, name, " must be at least 0: got ", value);
+    GW_NEED(call, std::isfinite(value) && value >= 0, name, " must be at least 0: got ", value);
   }
   return {p, p, p};
 }

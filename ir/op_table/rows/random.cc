@@ -25,23 +25,24 @@ namespace {
 void need_part(const OpCall& call, const Type& part) {
   const std::vector<int64_t>& whole = call.attrs.ints("whole");
   const std::string& placements = call.attrs.text("placements");
-  need(call, whole.empty() == placements.empty(), "whole and placements belong together: got ",
-       to_string(whole), " and \"", placements, "\"");
+  GW_NEED(call, whole.empty() == placements.empty(), "whole and placements belong together: got ",
+          to_string(whole), " and \"", placements, "\"");
   if (whole.empty()) return;
   need_dims(call, "whole", part.dtype);
-  need(call, whole.size() == part.dims.size(), "whole has another rank than dims: expected ",
-       part.dims.size(), " sizes, got ", to_string(whole));
-  need(call, parse_axis_placements(placements).has_value(),
-       "placements must look like \"data: shard(0)\": got \"", placements, "\"");
+  GW_NEED(call, whole.size() == part.dims.size(), "whole has another rank than dims: expected ",
+          part.dims.size(), " sizes, got ", to_string(whole));
+  GW_NEED(call, parse_axis_placements(placements).has_value(),
+          "placements must look like \"data: shard(0)\": got \"", placements, "\"");
 }
 
 std::vector<Type> random_type(const OpCall& call) {
   need_type(call, 0, "key", i32({2}));
   DType dtype = call.attrs.dtype("dtype");
-  need(call, is_float(dtype), "dtype must be a float type: got ", to_string(dtype));
+  GW_NEED(call, is_float(dtype), "dtype must be a float type: got ", to_string(dtype));
   const std::vector<int64_t>& offset = call.attrs.ints("offset");
-  need(call, offset.empty() || (offset.size() == 1 && offset[0] >= 0 && offset[0] <= kElementsMax),
-       "offset must be empty or one number of at least 0: got ", to_string(offset));
+  GW_NEED(call,
+          offset.empty() || (offset.size() == 1 && offset[0] >= 0 && offset[0] <= kElementsMax),
+          "offset must be empty or one number of at least 0: got ", to_string(offset));
   const Type type{dtype, need_dims(call, "dims", dtype)};
   need_part(call, type);
   return {type};

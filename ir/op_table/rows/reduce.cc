@@ -72,8 +72,8 @@ Values extreme_gradient(const GradientCall& g) {
 std::vector<Type> extreme_type(const OpCall& call) {
   std::vector<Type> types = reduce_type(call);
   for (int64_t axis : call.attrs.ints("axes")) {
-    need(call, call.inputs[0].dims[static_cast<size_t>(axis)] > 0, "nothing to choose from: dim ",
-         axis, " is 0 in ", to_string(call.inputs[0]));
+    GW_NEED(call, call.inputs[0].dims[static_cast<size_t>(axis)] > 0,
+            "nothing to choose from: dim ", axis, " is 0 in ", to_string(call.inputs[0]));
   }
   return types;
 }
@@ -82,8 +82,8 @@ std::vector<Type> argmax_type(const OpCall& call) {
   const Type& x = call.inputs[0];
   need_number(call, 0, "operand");
   int64_t axis = need_axis(call, "axis", x);
-  need(call, x.dims[static_cast<size_t>(axis)] > 0, "nothing to choose from: dim ", axis,
-       " is 0 in ", to_string(x));
+  GW_NEED(call, x.dims[static_cast<size_t>(axis)] > 0, "nothing to choose from: dim ", axis,
+          " is 0 in ", to_string(x));
   return {without(x, {axis}).with(DType::kI32)};
 }
 

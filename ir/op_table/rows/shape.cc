@@ -22,16 +22,16 @@ std::vector<Type> constant_type(const OpCall& call) {
 
 std::vector<Type> iota_type(const OpCall& call) {
   Type type = constant_type(call)[0];
-  need(call, type.dtype != DType::kBool, "dtype must hold numbers: got bool");
+  GW_NEED(call, type.dtype != DType::kBool, "dtype must hold numbers: got bool");
   need_axis(call, "axis", type);
   return {type};
 }
 
 std::vector<Type> table_type(const OpCall& call) {
   const std::vector<int64_t>& values = call.attrs.ints("values");
-  need(call, !values.empty(), "values must hold at least one number");
+  GW_NEED(call, !values.empty(), "values must hold at least one number");
   for (int64_t value : values) {
-    need(call, std::in_range<int32_t>(value), "values must fit i32: got ", value);
+    GW_NEED(call, std::in_range<int32_t>(value), "values must fit i32: got ", value);
   }
   return {i32({static_cast<int64_t>(values.size())})};
 }
@@ -46,13 +46,13 @@ std::vector<Type> broadcast_type(const OpCall& call) {
   const Type& x = call.inputs[0];
   Type result{x.dtype, need_dims(call, "dims", x.dtype)};
   const std::vector<int64_t> map = need_axes(call, "map", result);
-  need(call, map.size() == x.dims.size(), "map must name one result dimension for each of ",
-       to_string(x), ": got ", to_string(map));
+  GW_NEED(call, map.size() == x.dims.size(), "map must name one result dimension for each of ",
+          to_string(x), ": got ", to_string(map));
   for (size_t i = 0; i < map.size(); ++i) {
     int64_t to = result.dims[at(map[i])];
-    need(call, x.dims[i] == to || x.dims[i] == 1, "sizes do not fit: operand dim ", i, " is ",
-         x.dims[i], " in ", to_string(x), ", result dim ", map[i], " is ", to, " in ",
-         to_string(result));
+    GW_NEED(call, x.dims[i] == to || x.dims[i] == 1, "sizes do not fit: operand dim ", i, " is ",
+            x.dims[i], " in ", to_string(x), ", result dim ", map[i], " is ", to, " in ",
+            to_string(result));
   }
   return {result};
 }
@@ -86,9 +86,9 @@ Values broadcast_gradient(const GradientCall& g) {
 std::vector<Type> reshape_type(const OpCall& call) {
   const Type& x = call.inputs[0];
   Type result{x.dtype, need_dims(call, "dims", x.dtype)};
-  need(call, result.elements() == x.elements(), "the number of elements changes: operand is ",
-       to_string(x), " with ", x.elements(), ", result is ", to_string(result), " with ",
-       result.elements());
+  GW_NEED(call, result.elements() == x.elements(), "the number of elements changes: operand is ",
+          to_string(x), " with ", x.elements(), ", result is ", to_string(result), " with ",
+          result.elements());
   return {result};
 }
 
@@ -99,8 +99,8 @@ std::vector<Type> transpose_type(const OpCall& call) {
   std::sort(sorted.begin(), sorted.end());
   bool ok = sorted.size() == x.dims.size();
   for (size_t i = 0; ok && i < sorted.size(); ++i) ok = sorted[i] == static_cast<int64_t>(i);
-  need(call, ok, "permutation must name every dimension of ", to_string(x), " once: got ",
-       to_string(permutation));
+  GW_NEED(call, ok, "permutation must name every dimension of ", to_string(x), " once: got ",
+          to_string(permutation));
   Type result = x;
   for (size_t i = 0; i < permutation.size(); ++i) result.dims[i] = x.dims[at(permutation[i])];
   return {result};
@@ -128,15 +128,16 @@ std::vector<Type> slice_type(const OpCall& call) {
   const Type& x = call.inputs[0];
   const Dims &starts = call.attrs.ints("starts"), &limits = call.attrs.ints("limits"),
              &strides = call.attrs.ints("strides");
-  need(call,
-       starts.size() == x.dims.size() && limits.size() == x.dims.size() &&
-           strides.size() == x.dims.size(),
-       "starts, limits and strides need one number for each dimension of ", to_string(x));
+  GW_NEED(call,
+          starts.size() == x.dims.size() && limits.size() == x.dims.size() &&
+              strides.size() == x.dims.size(),
+          "starts, limits and strides need one number for each dimension of ", to_string(x));
   Type result = x;
   for (size_t d = 0; d < x.dims.size(); ++d) {
-    need(call, starts[d] >= 0 && starts[d] <= limits[d] && limits[d] <= x.dims[d] && strides[d] > 0,
-         "the window of dim ", d, " is not within ", to_string(x), ": got start ", starts[d],
-         ", limit ", limits[d], ", stride ", strides[d]);
+    GW_NEED(call,
+            starts[d] >= 0 && starts[d] <= limits[d] && limits[d] <= x.dims[d] && strides[d] > 0,
+            "the window of dim ", d, " is not within ", to_string(x), ": got start ", starts[d],
+            ", limit ", limits[d], ", stride ", strides[d]);
     int64_t length = limits[d] - starts[d];
     result.dims[d] = length / strides[d] + (length % strides[d] != 0);
   }
@@ -188,8 +189,8 @@ std::vector<Type> concat_type(const OpCall& call) {
     Type other = call.inputs[i], expected = result;
     bool ok = other.rank() == result.rank();
     if (ok) expected.dims[axis] = other.dims[axis];
-    need(call, ok && other == expected, "operands differ beside dim ", axis, ": operand 0 is ",
-         to_string(call.inputs[0]), ", operand ", i, " is ", to_string(other));
+    GW_NEED(call, ok && other == expected, "operands differ beside dim ", axis, ": operand 0 is ",
+            to_string(call.inputs[0]), ", operand ", i, " is ", to_string(other));
     // A sum that is out of bounds is refused with all results that are.
     result.dims[axis] = std::min(result.dims[axis] + other.dims[axis], kElementsMax + 1);
   }
@@ -217,14 +218,14 @@ Values concat_gradient(const GradientCall& g) {
 std::vector<Type> pad_type(const OpCall& call) {
   const Type& x = call.inputs[0];
   const Dims &low = call.attrs.ints("low"), &high = call.attrs.ints("high");
-  need(call, low.size() == x.dims.size() && high.size() == x.dims.size(),
-       "low and high need one number for each dimension of ", to_string(x), ": got ",
-       to_string(low), " and ", to_string(high));
+  GW_NEED(call, low.size() == x.dims.size() && high.size() == x.dims.size(),
+          "low and high need one number for each dimension of ", to_string(x), ": got ",
+          to_string(low), " and ", to_string(high));
   Type result = x;
   for (size_t d = 0; d < low.size(); ++d) {
-    need(call, low[d] >= 0 && low[d] <= kElementsMax && high[d] >= 0 && high[d] <= kElementsMax,
-         "low and high are out of range: expected 0 to ", kElementsMax, ", got ", to_string(low),
-         " and ", to_string(high));
+    GW_NEED(call, low[d] >= 0 && low[d] <= kElementsMax && high[d] >= 0 && high[d] <= kElementsMax,
+            "low and high are out of range: expected 0 to ", kElementsMax, ", got ", to_string(low),
+            " and ", to_string(high));
     result.dims[d] += low[d] + high[d];
   }
   return {result};
