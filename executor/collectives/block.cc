@@ -33,9 +33,33 @@ Block box(const Dims& rows, const Dims& in_steps, const Dims& out_steps) {
   return block;
 }
 
+// Only the outermost dimension is cut.
+bool lies_together(const CollectiveCut& cut) {
+  constexpr int kInner = 3;
+  return cut.dims[0] == 1 && cut.split != kInner && cut.concat != kInner;
+}
+
+Block block_together(const CollectiveCut& cut, int64_t size, uint32_t from, uint32_t to) {
+  const int64_t row = cut.dims[2] * cut.dims[3] * cut.dims[4] * size;
+  int64_t rows = cut.dims[1], part = rows;
+  Block block;
+  if (cut.split != CollectiveCut::kNotCut) {
+    part = cut.part;
+    rows = rows_of_part(cut.dims[1], part, to);
+    block.in_begin = part * to * row;
+  }
+  if (cut.concat != CollectiveCut::kNotCut) {
+    rows = std::min(rows, rows_of_part(cut.whole, part, from));
+    block.out_begin = part * from * row;
+  }
+  block.run = rows * row;
+  return block;
+}
+
 Block cut_block(const CollectiveCall& call, uint32_t from, uint32_t to) {
   const CollectiveCut& cut = call.cut;
   const auto size = static_cast<int64_t>(size_of(call.tensors[0].dtype));
+  if (lies_together(cut)) return block_together(cut, size, from, to);
   const auto split = static_cast<size_t>(cut.split), concat = static_cast<size_t>(cut.concat);
   Dims rows = cut.dims, out = cut.dims;
   if (cut.split != CollectiveCut::kNotCut) {

@@ -33,15 +33,40 @@ struct Block {
 Block block_of(const CollectiveCall* sender, const CollectiveCall* receiver, uint32_t members,
                uint32_t from, uint32_t to);
 
+// What all blocks of a call follow from, so that what was made of them may serve the next call too.
+// Those of ragged rows and of a permute also follow from what the call points to.
+struct BlockShape {
+  CollectiveKind kind = CollectiveKind::kAllReduce;
+  DType dtype = DType::kF32;
+  int64_t elements = 0;
+  CollectiveCut cut;
+  uint32_t root = 0;
+
+  static BlockShape of(const CollectiveCall& call) {
+    return {call.kind, call.tensors[0].dtype, call.tensors[0].elements, call.cut, call.root};
+  }
+  bool is_all() const {
+    return kind != CollectiveKind::kRaggedAllToAll && kind != CollectiveKind::kPermute;
+  }
+  friend bool operator==(const BlockShape&, const BlockShape&) = default;
+};
+
 // body(in, out, bytes): where the bytes [begin, end) of the block lie in the two tensors, in order.
 template <class Body>
 void for_each_run(const Block& block, int64_t begin, int64_t end, Body body) {
   if (begin >= end) return;
+  // Most blocks lie together, and most ranges begin where their block does.
+  if (block.run == block.bytes())
+    return body(block.in_begin + begin, block.out_begin + begin, end - begin);
   std::array<int64_t, 4> at{};
-  int64_t rest = begin / block.run, skip = begin % block.run;
-  for (size_t d = 4; d-- > 0;) {
-    at[d] = rest % block.count[d];
-    rest /= block.count[d];
+  int64_t skip = 0;
+  if (begin > 0) {
+    skip = begin % block.run;
+    int64_t rest = begin / block.run;
+    for (size_t d = 4; d-- > 0;) {
+      at[d] = rest % block.count[d];
+      rest /= block.count[d];
+    }
   }
   while (begin < end) {
     int64_t in = block.in_begin + skip, out = block.out_begin + skip;

@@ -58,6 +58,8 @@ struct CollectiveCut {
   int64_t parts = 1;  // n, where `split` is cut.
   int64_t part = 0;   // ceil(dims[split] / n).
   int64_t whole = 0;  // Of dims[concat] in `out`.
+
+  friend bool operator==(const CollectiveCut&, const CollectiveCut&) = default;
 };
 
 // For an operand of type `in`: as the attributes of the ops say.

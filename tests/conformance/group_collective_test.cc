@@ -389,7 +389,7 @@ TEST_P(GroupCollectiveTest, AHostWritesToFewOthersOnly) {
   ASSERT_NO_FATAL_FAILURE(group.run(any_operations(group.rng(), group.size(), 12)));
   const std::set<uint32_t> hosts(GetParam().host_of.begin(), GetParam().host_of.end());
   for (const uint32_t host : hosts) {
-    EXPECT_LE(group.group().peers_written(host).size(),
+    EXPECT_LE(group.group().writes(host).hosts.size(),
               2 * static_cast<size_t>(std::bit_width(hosts.size() - 1)));
   }
 }

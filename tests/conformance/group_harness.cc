@@ -48,7 +48,7 @@ PeerMemory& GroupHarness::peer(uint32_t self, uint32_t host, bool counted) {
   if (memory == nullptr) {
     memory = hosts_[self].link->open(hosts_[host].memory->offer());
     if (counted)
-      memory = std::make_shared<CountedMemory>(std::move(memory), hosts_[self].written, host);
+      memory = std::make_shared<CountedMemory>(std::move(memory), hosts_[self].writes, host);
   }
   return *memory;
 }

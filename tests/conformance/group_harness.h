@@ -14,11 +14,17 @@
 
 namespace gangway {
 
-// A host's memory that remembers who wrote to it.
+// What a host did to others' memory.
+struct PeerWrites {
+  std::set<uint32_t> hosts;  // That it wrote to.
+  uint64_t rings = 0;
+};
+
+// A host's memory that remembers what another did to it.
 class CountedMemory final : public PeerMemory {
  public:
-  CountedMemory(std::shared_ptr<PeerMemory> memory, std::set<uint32_t>& written, uint32_t host)
-      : memory_(std::move(memory)), written_(written), host_(host) {}
+  CountedMemory(std::shared_ptr<PeerMemory> memory, PeerWrites& writes, uint32_t host)
+      : memory_(std::move(memory)), writes_(writes), host_(host) {}
 
   uint64_t place(const std::string& area, int64_t bytes) const override {
     return memory_->place(area, bytes);
@@ -27,18 +33,21 @@ class CountedMemory final : public PeerMemory {
   std::byte* at(uint64_t offset) const override { return memory_->at(offset); }
   std::span<std::byte> memory() const override { return memory_->memory(); }
   void put(const LinkPayload& payload, uint64_t flag, uint64_t value) override {
-    written_.insert(host_);
+    writes_.hosts.insert(host_);
     memory_->put(payload, flag, value);
   }
   void signal(uint64_t flag, uint64_t value) override {
-    written_.insert(host_);
+    writes_.hosts.insert(host_);
     memory_->signal(flag, value);
   }
-  void ring(uint32_t device) override { memory_->ring(device); }
+  void ring(uint32_t device) override {
+    ++writes_.rings;
+    memory_->ring(device);
+  }
 
  private:
   const std::shared_ptr<PeerMemory> memory_;
-  std::set<uint32_t>& written_;
+  PeerWrites& writes_;
   const uint32_t host_;
 };
 
@@ -55,7 +64,7 @@ class GroupHarness {
     bool alarms = false;
     // Of member `rank`.
     std::function<Bell(HostLink& link, uint32_t rank, uint32_t device)> bell_of;
-    bool counted = false;  // peers_written() is asked for; members then are of one thread.
+    bool counted = false;  // writes() is asked for; members then are of one thread.
   };
   GroupHarness(const Options& options, const MakeLink& make_link);
 
@@ -63,8 +72,7 @@ class GroupHarness {
   // What hands a member to whoever owns it.
   std::unique_ptr<Collective> take(uint32_t rank) { return std::move(members_[rank]); }
   HostLink& link(uint32_t host) { return *hosts_[host].link; }
-  // The hosts that a host has written to.
-  const std::set<uint32_t>& peers_written(uint32_t host) const { return hosts_[host].written; }
+  const PeerWrites& writes(uint32_t host) const { return hosts_[host].writes; }
   uint64_t moved(uint32_t rank, LinkClass link) const { return meters_[rank]->read(link); }
 
  private:
@@ -73,7 +81,7 @@ class GroupHarness {
     GroupView view;
     std::shared_ptr<OwnMemory> memory;
     std::map<uint32_t, std::shared_ptr<PeerMemory>> peers;
-    std::set<uint32_t> written;
+    PeerWrites writes;
   };
 
   PeerMemory& peer(uint32_t self, uint32_t host, bool counted);

@@ -159,11 +159,23 @@ TEST(GroupMoves, OfGathersAndBroadcastsWriteToFewHosts) {
       operations.push_back({CollectiveCase(rng, kMoves[o % 2 == 0 ? 0 : 5], size, 500)});
     Stepped group(in_blocks(size, 1), 1, bytes_of(operations), kinds);
     ASSERT_NO_FATAL_FAILURE(group.run(operations));
-    // Of the exchange, of the distances ahead, and of those from behind, which are told what was
-    // read.
+    // Of the distances ahead, and of those from behind, which are told what was read.
     for (uint32_t host = 0; host < size; ++host)
-      EXPECT_LE(group.group().peers_written(host).size(),
-                4 * static_cast<size_t>(std::bit_width(size - 1)));
+      EXPECT_LE(group.group().writes(host).hosts.size(),
+                2 * static_cast<size_t>(std::bit_width(size - 1)));
+  }
+}
+
+TEST(GroupMoves, OfOneMessageEachWayRingTheOtherHostOnce) {
+  Rng rng(gangway::testing::test_seed(), 14);
+  for (const CollectiveKind kind : kMoves) {
+    const CollectiveCase what(rng, kind, 2, 500);
+    constexpr uint64_t kRounds = 5;
+    Stepped group(in_blocks(2, 1), 1, what.bytes());
+    ASSERT_NO_FATAL_FAILURE(group.run(std::vector<Operation>(kRounds, {what, 2})));
+    const uint64_t messages = kind == CollectiveKind::kRaggedAllToAll ? 2 : 1;  // Sizes, rows.
+    for (const uint32_t host : {0u, 1u})
+      EXPECT_EQ(group.group().writes(host).rings, kRounds * messages) << what.text();
   }
 }
 

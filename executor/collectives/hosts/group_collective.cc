@@ -211,8 +211,11 @@ void GroupCollective::meet_on_one_host() {
   if (kind_ == Kind::kExchange || agreed_.poisoned) return;
   if (kind_ == Kind::kSmall) return reduce_small(nullptr);
   if (kind_ == Kind::kLarge) reduce_part();
-  if (kind_ == Kind::kMove) move_on_host();
-  if (kind_ == Kind::kMove && copied_) return;
+  if (kind_ == Kind::kMove) {
+    find_members();
+    move_on_host();
+    if (copied_) return;
+  }
   raise_reduced();
 }
 
@@ -222,8 +225,8 @@ void GroupCollective::raise_reduced() {
   meeting_.tell(part_.index, &Post::reduced, sequence_);
 }
 
-// What is for me of the tensors of this host.
-void GroupCollective::move_on_host() {
+// The tensors of this host.
+void GroupCollective::find_members() {
   members_.calls.resize(meeting_.size());
   members_.in.resize(meeting_.size());
   for (uint32_t m = 0; m < meeting_.size(); ++m) {
@@ -232,6 +235,10 @@ void GroupCollective::move_on_host() {
     members_.in[m] = copied_ ? meeting_.small(m, sequence_)
                              : static_cast<const std::byte*>(members_.calls[m]->tensors[0].in);
   }
+}
+
+// What is for me of them.
+void GroupCollective::move_on_host() {
   const bool reduces = call_.kind == CollectiveKind::kReduceScatter;
   int64_t others = 0;
   if (!reduces) {
@@ -239,34 +246,43 @@ void GroupCollective::move_on_host() {
   } else if (alone()) {
     others = reduce_own_part(members_, part_.index, part_.size);
   }
-  if (part_.meter != nullptr) part_.meter->add(LinkClass::kHost, others);
+  if (part_.meter != nullptr && others > 0) part_.meter->add(LinkClass::kHost, others);
   if (call_.kind == CollectiveKind::kRaggedAllToAll) zero_behind_rows(call_, part_.size);
 }
 
 // Hosts move tensors also where a member is poisoned: what lies there means nothing, and all learn
-// it meanwhile.
+// it meanwhile. What is for other hosts is on its way before this one's own is moved.
 void GroupCollective::begin_host_move() {
-  move_on_host();
+  find_members();
   if (part_.index < part_.lanes) {
     if (call_.kind == CollectiveKind::kReduceScatter) {
-      part_.scatter->begin(members_);
+      part_.scatter->begin(members_, agreed_.poisoned);
     } else {
-      part_.move->begin(members_);
+      part_.move->begin(members_, agreed_.poisoned);
     }
   }
-  if (part_.index == 0) part_.exchange->begin(agreed_, nullptr, reduction_, nullptr);
+  asks_for_poison_ = part_.index == 0 && !HostRoutes::reach_all(call_.kind, part_.hosts);
+  if (asks_for_poison_) part_.exchange->begin(agreed_, nullptr, reduction_, nullptr);
+  advance_lane();
+  move_on_host();
   phase_ = Phase::kHosts;
 }
 
+Progress GroupCollective::advance_lane() {
+  if (part_.index >= part_.lanes) return Progress::kDone;
+  const bool scatters = call_.kind == CollectiveKind::kReduceScatter;
+  return scatters ? part_.scatter->advance() : part_.move->advance();
+}
+
 Progress GroupCollective::advance_move() {
-  bool done = true;
-  if (part_.index < part_.lanes)
-    done =
-        (call_.kind == CollectiveKind::kReduceScatter ? part_.scatter->advance()
-                                                      : part_.move->advance()) == Progress::kDone;
-  if (part_.index == 0) done &= part_.exchange->advance() == Progress::kDone;
+  bool done = advance_lane() == Progress::kDone;
+  if (asks_for_poison_) done &= part_.exchange->advance() == Progress::kDone;
   if (!done) return Progress::kPending;
-  if (part_.index == 0) meeting_.post(0).failed[sequence_ & 1] = part_.exchange->agreed().poisoned;
+  bool poisoned = asks_for_poison_ && part_.exchange->agreed().poisoned;
+  if (part_.index < part_.lanes)
+    poisoned |= call_.kind == CollectiveKind::kReduceScatter ? part_.scatter->poisoned()
+                                                             : part_.move->poisoned();
+  meeting_.post(part_.index).failed[sequence_ & 1] = poisoned;
   raise_reduced();
   return Progress::kDone;
 }

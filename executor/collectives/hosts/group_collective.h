@@ -13,8 +13,7 @@
 //   one host, small   publish |                                            -> take my part
 //   one host          publish | -> take, or reduce, my part                -> done |
 //   several           publish | -> the same of this host; one lane a       -> done |
-//                                  member: host_move.h, host_scatter.h;
-//                                  member 0: who is poisoned
+//                                  member: host_move.h, host_scatter.h
 //
 // Ragged rows are two of these, one after the other: sizes, then rows.
 //
@@ -53,6 +52,7 @@ struct GroupPart {
   uint32_t size = 1;
   int64_t bytes_max = 0;  // Of a collective.
   std::shared_ptr<Meeting> meeting;
+  uint32_t hosts = 1;
   uint32_t lanes = 0;                        // 0: there is no other host.
   std::unique_ptr<HostExchange> exchange;    // Member 0, with other hosts.
   std::unique_ptr<HostReduce> reduce;        // Members below `lanes`, with large buckets.
@@ -105,6 +105,8 @@ class GroupCollective final : public Collective {
   Progress advance_published();
   Progress advance_hosts();
   Progress advance_move();
+  Progress advance_lane();
+  void find_members();
   void meet_on_one_host();
   void move_on_host();
   void begin_host_move();
@@ -141,6 +143,7 @@ class GroupCollective final : public Collective {
   CollectiveTensor tensor_;
   bool copied_ = false;  // Others read a copy of my tensor.
   HostMembers members_;
+  bool asks_for_poison_ = false;  // Messages of the lane do not reach all hosts.
   // Of ragged rows: what follows once sizes have come.
   bool rows_follow_ = false;
   CollectiveCall rows_;

@@ -25,10 +25,27 @@ bool HostRoutes::has(CollectiveKinds kinds, uint32_t hosts, uint32_t from, uint3
   return disseminates(kinds) && std::has_single_bit((to + hosts - from) % hosts);
 }
 
-void HostMove::begin(const HostMembers& members) {
+HostMove::HostMove(LaneView view, StreamEdges& edges)
+    : view_(std::move(view)), edges_(edges), edge_of_(view_.hosts(), edges.size()) {
+  for (size_t e = 0; e < edges.size(); ++e) edge_of_[edges[e].host()] = e;
+}
+
+void HostMove::begin(const HostMembers& members, bool poisoned) {
   members_ = &members;
-  outs_ = ins_ = 0;
+  poisoned_ = poisoned;
   const CollectiveCall& call = *members.calls[view_.index];
+  const BlockShape shape = BlockShape::of(call);
+  if (shape.is_all() && shape == shape_) {
+    for (size_t i = 0; i < outs_; ++i) out_[i].restart();
+    for (size_t i = 0; i < ins_; ++i) in_[i].restart();
+  } else {
+    shape_ = shape;
+    make_streams(call);
+  }
+}
+
+void HostMove::make_streams(const CollectiveCall& call) {
+  outs_ = ins_ = 0;
   if (call.kind == CollectiveKind::kAllGather) {
     gather();
   } else if (call.kind == CollectiveKind::kBroadcast) {
@@ -42,10 +59,10 @@ HostMove::Stream& HostMove::add(std::vector<Stream>& streams, size_t& count, uin
                                 uint32_t phase) {
   if (count == streams.size()) streams.emplace_back();
   Stream& stream = streams[count++];
-  const auto edge = std::ranges::find(edges_, host, &StreamEdge::host);
-  GW_ASSERT(edge != edges_.end(), "a message to a host without a way");
-  stream.edge = static_cast<size_t>(edge - edges_.begin());
+  stream.edge = edge_of_[host];
+  GW_ASSERT(stream.edge < edges_.size(), "a message to a host without a way");
   stream.phase = phase;
+  stream.done = false;
   stream.walk.clear();
   return stream;
 }
@@ -86,16 +103,16 @@ void HostMove::broadcast(uint32_t root) {
   const uint32_t behind_home = (view_.self + hosts - home) % hosts;
   uint32_t phase = 0;
   for (uint32_t distance = 1; distance < hosts; distance *= 2, ++phase) {
-    if (behind_home < distance && behind_home + distance < hosts) {
-      add_blocks_of(add(out_, outs_, (view_.self + distance) % hosts, phase), home, true);
-    } else if (behind_home >= distance && behind_home < 2 * distance) {
-      add_blocks_of(add(in_, ins_, (view_.self + hosts - distance) % hosts, phase), home, false);
-    }
+    Stream& out = add(out_, outs_, (view_.self + distance) % hosts, phase);
+    if (behind_home < distance && behind_home + distance < hosts) add_blocks_of(out, home, true);
+    Stream& in = add(in_, ins_, (view_.self + hosts - distance) % hosts, phase);
+    if (behind_home >= distance && behind_home < 2 * distance) add_blocks_of(in, home, false);
   }
 }
 
 void HostMove::exchange() {
   const std::vector<uint32_t>& here = view_.ranks[view_.self];
+  const bool to_all = HostRoutes::reach_all(members_->calls[view_.index]->kind, view_.hosts());
   // The next hosts first, so that not all begin with the same one.
   for (uint32_t k = 1; k < view_.hosts(); ++k) {
     const uint32_t to = (view_.self + k) % view_.hosts();
@@ -105,11 +122,13 @@ void HostMove::exchange() {
       for (const uint32_t rank : view_.ranks[to])
         add_segment(out, block_of(members_->calls[m], nullptr, view_.size, here[m], rank), m);
     }
+    out.done = !to_all && out.walk.done();
     Stream& in = add(in_, ins_, from, 0);
     for (const uint32_t rank : view_.ranks[from]) {
       for (uint32_t m = 0; m < here.size(); ++m)
         add_segment(in, block_of(nullptr, members_->calls[m], view_.size, rank, here[m]), m);
     }
+    in.done = !to_all && in.walk.done();
   }
 }
 
@@ -117,73 +136,81 @@ void HostMove::exchange() {
 uint32_t HostMove::phase() const {
   uint32_t phase = ~uint32_t{0};
   for (size_t i = 0; i < ins_; ++i) {
-    if (!in_[i].walk.done()) phase = std::min(phase, in_[i].phase);
+    if (!in_[i].done) phase = std::min(phase, in_[i].phase);
   }
   return phase;
 }
 
+// Only what was received lets more be sent.
 Progress HostMove::advance() {
-  bool done = false, moved = true;
-  while (moved && !done) {
+  bool done = false, received = true;
+  while (received && !done) {
     done = true;
-    moved = false;
-    for (size_t i = 0; i < ins_; ++i) {
-      moved |= receive(in_[i]);
-      done &= in_[i].walk.done();
-    }
+    received = false;
     const uint32_t open = phase();
     for (size_t i = 0; i < outs_; ++i) {
-      if (out_[i].phase <= open) moved |= send(out_[i]);
-      done &= out_[i].walk.done();
+      if (out_[i].phase <= open) send(out_[i]);
+      done &= out_[i].done;
+    }
+    for (size_t i = 0; i < ins_; ++i) {
+      received |= receive(in_[i]);
+      done &= in_[i].done;
     }
   }
   return done ? Progress::kDone : Progress::kPending;
 }
 
-bool HostMove::send(Stream& stream) {
+void HostMove::send(Stream& stream) {
   StreamEdge& edge = edges_[stream.edge];
-  bool sent = false;
-  for (; !stream.walk.done() && edge.has_room(); sent = true) {
-    std::byte* to = edge.room();
-    const int64_t bytes = stream.walk.next(
-        edge.piece_bytes(), [&](const Segment& segment, int64_t begin, int64_t end) {
-          const bool on = segment.member == Segment::kAllMembers;
-          const std::byte* tensor =
-              on ? static_cast<const std::byte*>(members_->calls[view_.index]->tensors[0].out)
-                 : members_->in[segment.member];
-          for_each_run(segment.block, begin, end, [&](int64_t in, int64_t out, int64_t n) {
-            std::memcpy(to, tensor + (on ? out : in), static_cast<size_t>(n));
-            to += n;
-          });
-        });
-    edge.send(bytes);
+  while (!stream.done && edge.has_room()) {
+    const int64_t bytes = std::min(edge.piece_bytes(), stream.walk.left());
+    std::byte* to = edge.room(bytes);
+    stream.walk.next(bytes, [&](const Segment& segment, int64_t begin, int64_t end) {
+      const bool on = segment.member == Segment::kAllMembers;
+      const std::byte* tensor =
+          on ? static_cast<const std::byte*>(members_->calls[view_.index]->tensors[0].out)
+             : members_->in[segment.member];
+      for_each_run(segment.block, begin, end, [&](int64_t in, int64_t out, int64_t n) {
+        std::memcpy(to, tensor + (on ? out : in), static_cast<size_t>(n));
+        to += n;
+      });
+    });
+    stream.done = stream.walk.done();
+    edge.send(bytes, poisoned_);
     if (view_.meter != nullptr) view_.meter->add(edge.link(), bytes);
   }
-  return sent;
 }
 
 bool HostMove::receive(Stream& stream) {
   StreamEdge& edge = edges_[stream.edge];
   bool received = false;
-  while (!stream.walk.done()) {
-    const std::byte* from = edge.message();
-    if (from == nullptr) break;
-    int64_t others = 0;
-    stream.walk.next(edge.piece_bytes(), [&](const Segment& segment, int64_t begin, int64_t end) {
-      const bool all = segment.member == Segment::kAllMembers;
-      for (uint32_t m = 0; m < members_->calls.size(); ++m) {
-        if (!all && segment.member != m) continue;
-        scatter_into(segment.block, begin, end, from,
-                     static_cast<std::byte*>(members_->calls[m]->tensors[0].out));
-        if (m != view_.index) others += end - begin;
-      }
+  for (; !stream.done; received = true) {
+    const Arrived message = edge.message();
+    if (!message.here) break;
+    poisoned_ |= message.poisoned;
+    const int64_t bytes = std::min(edge.piece_bytes(), stream.walk.left());
+    const std::byte* from = edge.payload(bytes);
+    stream.walk.next(bytes, [&](const Segment& segment, int64_t begin, int64_t end) {
+      receive_into(segment, begin, end, from);
       from += end - begin;
     });
-    if (view_.meter != nullptr) view_.meter->add(LinkClass::kHost, others);
-    edge.release();
-    received = true;
+    stream.done = stream.walk.done();
+    edge.release(stream.done);
   }
   return received;
+}
+
+void HostMove::receive_into(const Segment& segment, int64_t begin, int64_t end,
+                            const std::byte* from) {
+  const bool all = segment.member == Segment::kAllMembers;
+  int64_t others = 0;
+  for (uint32_t m = 0; m < members_->calls.size(); ++m) {
+    if (!all && segment.member != m) continue;
+    scatter_into(segment.block, begin, end, from,
+                 static_cast<std::byte*>(members_->calls[m]->tensors[0].out));
+    if (m != view_.index) others += end - begin;
+  }
+  if (others > 0 && view_.meter != nullptr) view_.meter->add(LinkClass::kHost, others);
 }
 
 }  // namespace gangway

@@ -1,6 +1,7 @@
 #include "executor/collectives/hosts/host_scatter.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "executor/collectives/hosts/rank_tree.h"
 
@@ -13,15 +14,31 @@ HostScatter::HostScatter(LaneView view, StreamEdges& edges, int64_t piece_bytes)
       own_(static_cast<size_t>(piece_bytes)),
       out_(edges.size()) {}
 
-void HostScatter::begin(const HostMembers& members) {
+void HostScatter::begin(const HostMembers& members, bool poisoned) {
   members_ = &members;
-  dtype_ = members.calls[view_.index]->tensors[0].dtype;
-  for (size_t peer = 0; peer < edges_.size(); ++peer)
-    walk_parts_of(edges_[peer].host(), out_[peer]);
-  walk_parts_of(view_.self, here_);
-  walk_parts_of(view_.self, in_);
-  own_ready_ = false;
+  poisoned_ = poisoned;
+  const BlockShape shape = BlockShape::of(*members.calls[view_.index]);
+  if (shape == shape_) {
+    for (Out& out : out_) out.walk.restart();
+    here_.restart();
+    in_.restart();
+  } else {
+    shape_ = shape;
+    dtype_ = shape.dtype;
+    size_ = static_cast<int64_t>(size_of(dtype_));
+    widening_ = partial_bytes_of(dtype_) / size_;
+    stored_max_ = piece_bytes_ / (size_ * widening_) * size_;
+    for (size_t peer = 0; peer < edges_.size(); ++peer)
+      walk_parts_of(edges_[peer].host(), out_[peer].walk);
+    walk_parts_of(view_.self, here_);
+    walk_parts_of(view_.self, in_);
+  }
+  for (Out& out : out_) out.done = false;
+  in_done_ = own_ready_ = false;
 }
+
+// What the only member of this host has is its partial, where that is held as it is stored.
+bool HostScatter::reads_own_in_place() const { return members_->in.size() == 1 && widening_ == 1; }
 
 void HostScatter::walk_parts_of(uint32_t host, SegmentWalk& walk) const {
   walk.clear();
@@ -32,75 +49,81 @@ void HostScatter::walk_parts_of(uint32_t host, SegmentWalk& walk) const {
   }
 }
 
-int64_t HostScatter::stored_bytes_max() const {
-  return piece_bytes_ / partial_bytes_of(dtype_) * static_cast<int64_t>(size_of(dtype_));
-}
-
+// Only what was combined lets more be sent.
 Progress HostScatter::advance() {
-  bool done = false, moved = true;
-  while (moved && !done) {
-    moved = combine();
-    done = in_.done();
+  bool done = false, combined = true;
+  while (combined && !done) {
+    done = true;
     for (size_t peer = 0; peer < edges_.size(); ++peer) {
-      moved |= send(peer);
-      done &= out_[peer].done();
+      send(peer);
+      done &= out_[peer].done;
     }
+    combined = combine();
+    done &= in_done_;
   }
   return done ? Progress::kDone : Progress::kPending;
 }
 
-int64_t HostScatter::reduce_here(SegmentWalk& walk, std::byte* partial) {
-  const std::byte* const first = partial;
+void HostScatter::reduce_here(SegmentWalk& walk, int64_t stored, std::byte* partial) {
   const Reduction reduction = members_->calls[view_.index]->reduction;
-  const auto size = static_cast<int64_t>(size_of(dtype_));
   sources_.resize(members_->in.size());
-  const int64_t stored =
-      walk.next(stored_bytes_max(), [&](const Segment& segment, int64_t begin, int64_t end) {
-        for_each_run(segment.block, begin, end, [&](int64_t in, int64_t, int64_t n) {
-          for (size_t m = 0; m < sources_.size(); ++m) sources_[m] = members_->in[m] + in;
-          reduce_to_partial(dtype_, reduction, sources_, partial, n / size);
-          partial += n / size * partial_bytes_of(dtype_);
-        });
-      });
-  if (view_.meter != nullptr)
+  walk.next(stored, [&](const Segment& segment, int64_t begin, int64_t end) {
+    for_each_run(segment.block, begin, end, [&](int64_t in, int64_t, int64_t n) {
+      for (size_t m = 0; m < sources_.size(); ++m) sources_[m] = members_->in[m] + in;
+      reduce_to_partial(dtype_, reduction, sources_, partial, n / size_);
+      partial += partial_bytes(n);
+    });
+  });
+  if (view_.meter != nullptr && sources_.size() > 1)
     view_.meter->add(LinkClass::kHost, stored * static_cast<int64_t>(sources_.size() - 1));
-  return partial - first;
 }
 
-bool HostScatter::send(size_t peer) {
+void HostScatter::send(size_t peer) {
   StreamEdge& edge = edges_[peer];
-  bool sent = false;
-  for (; !out_[peer].done() && edge.has_room(); sent = true) {
-    const int64_t bytes = reduce_here(out_[peer], edge.room());
-    edge.send(bytes);
+  Out& out = out_[peer];
+  while (!out.done && edge.has_room()) {
+    const int64_t stored = std::min(out.walk.left(), stored_max_);
+    const int64_t bytes = partial_bytes(stored);
+    reduce_here(out.walk, stored, edge.room(bytes));
+    out.done = out.walk.done();
+    edge.send(bytes, poisoned_);
     if (view_.meter != nullptr) view_.meter->add(edge.link(), bytes);
   }
-  return sent;
+}
+
+// By host: this one's, and the message of each other. False: one has not come.
+bool HostScatter::find_partials(int64_t bytes) {
+  partials_.assign(view_.hosts(), own_.data());
+  for (const StreamEdge& edge : edges_) {
+    const Arrived message = edge.message();
+    if (!message.here) return false;
+    poisoned_ |= message.poisoned;
+    partials_[edge.host()] = edge.payload(bytes);
+  }
+  return true;
 }
 
 // One message of every other host, with what this one has for it.
 bool HostScatter::combine() {
-  if (in_.done()) return false;
-  if (!own_ready_) reduce_here(here_, own_.data());
-  own_ready_ = true;
-  partials_.assign(view_.hosts(), own_.data());
-  for (const StreamEdge& edge : edges_) {
-    partials_[edge.host()] = edge.message();
-    if (partials_[edge.host()] == nullptr) return false;
-  }
+  if (in_done_) return false;
+  const bool in_place = reads_own_in_place();
+  const int64_t stored = std::min(in_.left(), stored_max_);
+  if (!in_place && !std::exchange(own_ready_, true)) reduce_here(here_, stored, own_.data());
+  if (!find_partials(partial_bytes(stored))) return false;
   const Reduction reduction = members_->calls[view_.index]->reduction;
-  const auto size = static_cast<int64_t>(size_of(dtype_));
   int64_t others = 0;
-  in_.next(stored_bytes_max(), [&](const Segment& segment, int64_t begin, int64_t end) {
+  in_.next(stored, [&](const Segment& segment, int64_t begin, int64_t end) {
     auto* const out = static_cast<std::byte*>(members_->calls[segment.member]->tensors[0].out);
-    for_each_run(segment.block, begin, end, [&](int64_t, int64_t to, int64_t n) {
-      reduce_partials(dtype_, reduction, partials_, out + to, n / size);
-      for (const std::byte*& partial : partials_) partial += n / size * partial_bytes_of(dtype_);
+    for_each_run(segment.block, begin, end, [&](int64_t in, int64_t to, int64_t n) {
+      if (in_place) partials_[view_.self] = members_->in[0] + in;
+      reduce_partials(dtype_, reduction, partials_, out + to, n / size_);
+      for (const std::byte*& partial : partials_) partial += partial_bytes(n);
     });
     if (segment.member != view_.index) others += end - begin;
   });
-  if (view_.meter != nullptr) view_.meter->add(LinkClass::kHost, others);
-  for (StreamEdge& edge : edges_) edge.release();
+  if (view_.meter != nullptr && others > 0) view_.meter->add(LinkClass::kHost, others);
+  in_done_ = in_.done();
+  for (StreamEdge& edge : edges_) edge.release(in_done_);
   own_ready_ = false;
   return true;
 }

@@ -75,8 +75,9 @@ class Meeting {
   }
   // In the one order of these stores and loads the last member sees all the others.
   void tell(uint32_t member, std::atomic<uint64_t> Post::* counter, uint64_t value) {
+    if (size_ == 1) return (posts_[member].*counter).store(value, std::memory_order_release);
     (posts_[member].*counter).store(value, std::memory_order_seq_cst);
-    if (size_ > 1 && all_at(counter, value)) ring_others(member);
+    if (all_at(counter, value)) ring_others(member);
   }
   void ring_others(uint32_t member) const {
     for (uint32_t m = 0; m < size_; ++m) {

@@ -9,7 +9,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <utility>
 #include <vector>
 
 #include "executor/collectives/block.h"
@@ -24,6 +23,7 @@ struct ByteRange {
 
 // Of so many bytes, the range of a lane: whole lines, but for the end.
 inline ByteRange range_of_lane(int64_t bytes, uint32_t lane, uint32_t lanes) {
+  if (lanes == 1) return {0, bytes};
   const auto cut = [&](uint32_t index) {
     return index == lanes ? bytes : bytes * index / lanes / kLineBytes * kLineBytes;
   };
@@ -44,32 +44,49 @@ class SegmentWalk {
  public:
   void clear() {
     segments_.clear();
-    next_ = 0;
+    bytes_ = 0;
+    restart();
   }
   void add(const Segment& segment) {
-    if (segment.range.begin < segment.range.end) segments_.push_back(segment);
+    const int64_t bytes = segment.range.end - segment.range.begin;
+    if (bytes <= 0) return;
+    segments_.push_back(segment);
+    bytes_ += bytes;
+    left_ += bytes;
   }
-  bool done() const { return next_ == segments_.size(); }
+  // From the first segment again.
+  void restart() {
+    next_ = 0;
+    taken_ = 0;
+    left_ = bytes_;
+  }
+  // Bytes of what comes next, to the end.
+  int64_t left() const { return left_; }
+  bool done() const { return left_ == 0; }
 
-  // body(segment, begin, end) for what comes next, at most `bytes_max` in all: bytes of its block.
-  // Returns how many there were.
+  // body(segment, begin, end) for the next so many bytes, at most those that are left: bytes of
+  // its block.
   template <class Body>
-  int64_t next(int64_t bytes_max, Body body) {
-    int64_t left = bytes_max;
-    while (left > 0 && !done()) {
-      Segment& segment = segments_[next_];
-      const int64_t n = std::min(left, segment.range.end - segment.range.begin);
-      body(std::as_const(segment), segment.range.begin, segment.range.begin + n);
-      segment.range.begin += n;
-      left -= n;
-      if (segment.range.begin == segment.range.end) ++next_;
+  void next(int64_t bytes, Body body) {
+    left_ -= bytes;
+    while (bytes > 0) {
+      const Segment& segment = segments_[next_];
+      const int64_t begin = segment.range.begin + taken_;
+      const int64_t n = std::min(bytes, segment.range.end - begin);
+      body(segment, begin, begin + n);
+      bytes -= n;
+      taken_ += n;
+      if (begin + n < segment.range.end) return;
+      ++next_;
+      taken_ = 0;
     }
-    return bytes_max - left;
   }
 
  private:
   std::vector<Segment> segments_;
   size_t next_ = 0;
+  int64_t taken_ = 0;  // Of the next one.
+  int64_t bytes_ = 0, left_ = 0;
 };
 
 }  // namespace gangway

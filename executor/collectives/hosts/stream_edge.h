@@ -1,23 +1,32 @@
 // StreamEdge: messages of at most `piece_bytes` between a member of a group on this host and one on
 // another host, both ways, which work on the same lane. Tensors of any size go over it piece by
-// piece.
+// piece; a message may be empty, and says whether its sender knows of a poisoned member.
 //
 // Each of the two has an area in its own memory in which the other writes:
 //
-//   | sent | read | message | message |
+//   | read | message | message |
 //
-//   sent      how many messages the other has sent; it writes them to the two places in turn
 //   read      how many of mine the other has read: a place is written again when it was
+//   message   | flag | read | payload, up to 48 bytes | or payload on the lines behind the first |
 //
-// Only what must go one way has places for messages; `read` goes the other way.
+// A flag is that of host_edge.h. Messages go to the two places in turn. Only what must go one way
+// has places for messages; `read` goes the other way.
+//
+// Who waits for room is woken by the release of any message but the last that goes one way in a
+// collective. That is enough. Each collective that uses the edge tells every host of all others, so
+// at the beginning of one, everything but the last collective's messages has been read. Its first
+// message thus waits for one that was not the last, if for any. Its second may wait for the last
+// one, but then its own first, which is read later, is not the last.
 //
 // Threads: the member's device. Ownership: memory is the plan's. Cost: a message is one put() and
-// one ring, and a signal and a ring back.
+// one ring, and a signal back, with a ring if it was not the last.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <cstring>
 
-#include "executor/collectives/hosts/bucket.h"
+#include "executor/collectives/hosts/host_edge.h"
 #include "executor/links/host_link.h"
 #include "ir/plan/islands.h"
 
@@ -26,7 +35,7 @@ namespace gangway {
 class StreamEdge {
  public:
   static int64_t area_bytes(bool has_messages, int64_t piece_bytes) {
-    return 2 * kLineBytes + (has_messages ? 2 * piece_bytes : 0);
+    return kLineBytes + (has_messages ? 2 * (kMessageHead + piece_bytes) : 0);
   }
 
   struct Ends {
@@ -38,44 +47,68 @@ class StreamEdge {
     uint64_t there = 0, here = 0;  // Where the two areas begin.
     int64_t piece_bytes = 0;
   };
-  explicit StreamEdge(const Ends& ends) : ends_(ends) {}
+  explicit StreamEdge(const Ends& ends)
+      : ends_(ends), to_(ends.peer->at(ends.there)), from_(ends.memory->at(ends.here)) {}
 
   uint32_t host() const { return ends_.host; }
   LinkClass link() const { return ends_.link; }
   int64_t piece_bytes() const { return ends_.piece_bytes; }
 
   // Whether the place of the next message may be written.
-  bool has_room() const { return sent_ - word(kReadAt) < 2; }
-  std::byte* room() const { return ends_.peer->at(place(ends_.there, sent_)); }
+  bool has_room() {
+    if (sent_ - read_there_ < 2) return true;
+    read_there_ = word(0).load(std::memory_order_acquire);
+    return sent_ - read_there_ < 2;
+  }
+  // Where to write a message of so many bytes.
+  std::byte* room(int64_t bytes) const { return to_ + place(sent_) + payload_at(bytes); }
   // What was written there.
-  void send(int64_t bytes) {
-    const uint64_t at = place(ends_.there, sent_++);
-    ends_.peer->put({at, bytes}, ends_.there, sent_);
+  void send(int64_t bytes, bool poisoned) {
+    const uint64_t at = place(sent_++);
+    std::memcpy(to_ + at + kReadAt, &read_, sizeof read_);
+    const int64_t behind_flag = static_cast<int64_t>(payload_at(bytes) - kReadAt) + bytes;
+    ends_.peer->put({ends_.there + at + kReadAt, behind_flag}, ends_.there + at,
+                    2 * sent_ + (poisoned ? 1 : 0));
     ends_.peer->ring(ends_.device);
   }
 
-  // The oldest message that was not read; null: none came.
-  const std::byte* message() const {
-    return word(0) > read_ ? ends_.memory->at(place(ends_.here, read_)) : nullptr;
+  // The oldest message that was not read, and, if it is here, its payload of so many bytes.
+  Arrived message() const {
+    const uint64_t flag = word(place(read_)).load(std::memory_order_acquire);
+    return {flag >= 2 * (read_ + 1), (flag & 1) != 0};
   }
-  // It was read.
-  void release() {
-    ends_.peer->signal(ends_.there + kReadAt, ++read_);
-    ends_.peer->ring(ends_.device);
+  const std::byte* payload(int64_t bytes) const { return from_ + place(read_) + payload_at(bytes); }
+  // It was read. `last`: of those that come in this collective.
+  void release(bool last) {
+    uint64_t read_there = 0;
+    std::memcpy(&read_there, from_ + place(read_) + kReadAt, sizeof read_there);
+    read_there_ = std::max(read_there_, read_there);
+    ends_.peer->signal(ends_.there, ++read_);
+    if (!last) ends_.peer->ring(ends_.device);
   }
 
  private:
-  static constexpr uint64_t kReadAt = kLineBytes;
+  static constexpr uint64_t kReadAt = sizeof(uint64_t), kPayloadAt = 2 * sizeof(uint64_t);
 
-  uint64_t word(uint64_t at) const {
-    return ends_.memory->word(ends_.here + at).load(std::memory_order_acquire);
+  // A small one is in the line of its flag.
+  static uint64_t payload_at(int64_t bytes) {
+    return bytes <= kMessageHead - static_cast<int64_t>(kPayloadAt)
+               ? kPayloadAt
+               : static_cast<uint64_t>(kMessageHead);
   }
-  uint64_t place(uint64_t area, uint64_t number) const {
-    return area + 2 * kLineBytes + (number & 1) * static_cast<uint64_t>(ends_.piece_bytes);
+  // In an area.
+  uint64_t place(uint64_t number) const {
+    return kLineBytes + (number & 1) * static_cast<uint64_t>(kMessageHead + ends_.piece_bytes);
+  }
+  const std::atomic<uint64_t>& word(uint64_t at) const {
+    return *reinterpret_cast<const std::atomic<uint64_t>*>(from_ + at);
   }
 
   Ends ends_;
+  std::byte* to_;  // The two areas.
+  const std::byte* from_;
   uint64_t sent_ = 0, read_ = 0;
+  uint64_t read_there_ = 0;  // Of mine, as far as I know.
 };
 
 // Over which a member reaches the hosts that it speaks with.
