@@ -117,7 +117,7 @@ class Ranks {
 
   void join_group(const std::vector<uint32_t>& members, int64_t bytes_max) {
     const auto size = static_cast<uint32_t>(members.size());
-    auto meeting = std::make_shared<Meeting>(std::vector<Bell>(size), bytes_max);
+    auto meeting = std::make_shared<HostMeeting>(std::vector<Bell>(size), bytes_max);
     std::vector<uint32_t> numbers(size);
     for (uint32_t m = 0; m < size; ++m) numbers[m] = m;
     for (uint32_t m = 0; m < size; ++m) {

@@ -51,7 +51,7 @@ struct GroupPart {
   std::vector<uint32_t> beside;
   uint32_t size = 1;
   int64_t bytes_max = 0;  // Of a collective.
-  std::shared_ptr<Meeting> meeting;
+  std::shared_ptr<HostMeeting> meeting;
   uint32_t hosts = 1;
   uint32_t lanes = 0;                        // 0: there is no other host.
   std::unique_ptr<HostExchange> exchange;    // Member 0, with other hosts.
@@ -122,7 +122,7 @@ class GroupCollective final : public Collective {
   bool alone() const { return part_.lanes == 0; }
 
   const GroupPart part_;
-  Meeting& meeting_;
+  HostMeeting& meeting_;
   std::vector<std::byte> partial_;  // Member 0: of this host's members, for a small bucket.
 
   uint64_t sequence_ = 0;  // Of the collective that was begun last.

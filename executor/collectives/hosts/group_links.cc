@@ -237,7 +237,7 @@ int64_t private_bytes(const GroupView& group, uint32_t index) {
 
 std::vector<std::unique_ptr<Collective>> join_group(const GroupView& group,
                                                     const GroupLinks& links) {
-  const auto meeting = std::make_shared<Meeting>(links.bells, small_bytes(group));
+  const auto meeting = std::make_shared<HostMeeting>(links.bells, small_bytes(group));
   const auto alarms = alarms_of(group, links);
   const bool alone = host_count(group) == 1;
   std::vector<std::unique_ptr<Collective>> members;

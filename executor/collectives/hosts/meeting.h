@@ -1,5 +1,5 @@
-// Meeting: where the members of a group that belong to one host meet: memory of that host, which
-// all of them read and no peer writes.
+// HostMeeting: where the members of a group that belong to one host meet: memory of that host,
+// which all of them read and no peer writes.
 //
 // Each member has a post, which only it writes. Counters hold the number of the collective that has
 // come so far and only grow. What a member says with a post has two places, by the parity of that
@@ -45,10 +45,10 @@ struct alignas(64) Post {
   bool failed[2] = {false, false};               // Published by it: a member was poisoned.
 };
 
-class Meeting {
+class HostMeeting {
  public:
   // `small_bytes`: of the largest bucket that is copied to be read.
-  Meeting(std::vector<Bell> bells, int64_t small_bytes)
+  HostMeeting(std::vector<Bell> bells, int64_t small_bytes)
       : size_(static_cast<uint32_t>(bells.size())),
         bells_(std::move(bells)),
         posts_(std::make_unique<Post[]>(size_)),
