@@ -113,20 +113,60 @@ TEST(BodyPipeline, WeightsThatAreStoredInPartsAreGatheredInEachIteration) {
   EXPECT_EQ(count(body_of(local, 1), Op::reduce_scatter), 2);
 }
 
-TEST(BodyPipeline, ACarryThatIsOnlyAddedToIsReducedOnceBehindTheLoop) {
+// first + the sum of squares of x, row by row.
+Function sum_over_rows(double first) {
   Builder b("f", Mesh{{{"data", 2}}});
   const Value x = b.parameter("x", f64({6, 8}), {{"data", shard(1)}});
-  const Value zero = b.constant(f64({}), 0.0);
+  const Value begin = b.constant(f64({}), first);
   const Scanned done =
-      scan(b, {.length = 6, .carries = zero, .stacked = x}, [](const ScanStep& at) -> Scanned {
+      scan(b, {.length = 6, .carries = begin, .stacked = x}, [](const ScanStep& at) -> Scanned {
         return {.carries = Value(at.carries) + sum(square(at.slices), {0})};
       });
   b.result("y", done.carries);
-  const Compiled compiled = compile_function(b.build(), {});
+  return b.build();
+}
+
+TEST(BodyPipeline, ACarryThatIsOnlyAddedToIsReducedOnceBehindTheLoop) {
+  for (const double first : {0.0, 1.0}) {
+    const Compiled compiled = compile_function(sum_over_rows(first), {});
+    const Function& local = *compiled.local.function;
+    EXPECT_EQ(count(body_of(local), Op::all_reduce), 0);
+    EXPECT_EQ(count(local, Op::all_reduce), 1);
+    EXPECT_EQ(count(local, Op::keep_first), first == 0 ? 0 : 1) << "zeros are the sum of zeros";
+  }
+}
+
+// The sums of squares of the rows of x[microbatch, row, ...], stacked, added up over microbatches.
+Function sums_of_stacks(bool also_read) {
+  Builder b("f", Mesh{{{"data", 2}}});
+  const Value x = b.parameter("x", f64({4, 6, 8}), {{"data", shard(2)}});
+  const Value zero = b.constant(f64({6}), 0.0);
+  const auto row = [](const ScanStep& at) -> Scanned {
+    return {.stacked = sum(square(at.slices), {0})};
+  };
+  const auto microbatch = [&](const ScanStep& at) -> Scanned {
+    const Value rows = scan(at.builder, {.length = 6, .stacked = at.slices}, row).stacked;
+    return {.carries = Value(at.carries) + rows, .stacked = also_read ? Tree(exp(rows)) : Tree()};
+  };
+  const Scanned done = scan(b, {.length = 4, .carries = zero, .stacked = x}, microbatch);
+  b.result("y", done.carries);
+  if (also_read) b.result("z", done.stacked);
+  return b.build();
+}
+
+TEST(BodyPipeline, AStackThatIsOnlyAddedToASumIsReducedWithItBehindBothLoops) {
+  const Compiled compiled = compile_function(sums_of_stacks(false), {});
   const Function& local = *compiled.local.function;
+  EXPECT_EQ(count(body_of(body_of(local)), Op::all_reduce), 0);
   EXPECT_EQ(count(body_of(local), Op::all_reduce), 0);
   EXPECT_EQ(count(local, Op::all_reduce), 1);
-  EXPECT_EQ(count(local, Op::keep_first), 1);
+}
+
+TEST(BodyPipeline, AStackThatAnIterationReadsTooIsDoneInEach) {
+  const Compiled compiled = compile_function(sums_of_stacks(true), {});
+  const Function& local = *compiled.local.function;
+  EXPECT_EQ(count(body_of(body_of(local)), Op::all_reduce), 1);
+  EXPECT_EQ(count(local, Op::all_reduce), 0);
 }
 
 TEST(BodyPipeline, ASumThatAnIterationReadsIsDoneInEach) {

@@ -2,6 +2,7 @@
 
 #include "ir/build/autodiff.h"
 #include "ir/build/ops.h"
+#include "ir/build/scan.h"
 #include "programs/strategies/data_parallel.h"
 
 namespace gangway::programs {
@@ -15,78 +16,90 @@ SourceSpec windows(const LanguageModelConfig& config, bool heldout) {
   return {"text", attrs};
 }
 
-// Losses and gradients of one microbatch, tokens: i32[batch, seq].
-struct Step {
+// Of tokens: i32[batch, seq]. "loss" and "cross_entropy", with experts "balance" and "load", and
+// "grads", a tree as the parameters are.
+Tree differentiate(const TransformerConfig& model, const Tree& params, Value tokens) {
   Losses losses;
-  Tree grads;
-};
-
-Step differentiate(ProgramBuilder& b, const TransformerConfig& model, const Strategy& strategy,
-                   const Tree& params, Value tokens) {
-  Step step;
   auto loss = [&](const Tree& p, Value t) {
-    step.losses = transformer_loss(model, p, t);
-    return step.losses.total;
+    losses = transformer_loss(model, p, t);
+    return losses.total;
   };
-  step.grads = value_and_grad(loss)(params, tokens).second;
-  if (!strategy.gradients.empty())
-    step.grads = b.shard_all("params", step.grads, below("params", strategy.gradients));
+  Tree grads = value_and_grad(loss)(params, tokens).second;
+  Tree step;
+  step.set("loss", losses.total);
+  step.set("cross_entropy", losses.cross_entropy);
+  if (losses.balance) {
+    step.set("balance", losses.balance);
+    step.set("load", losses.load);
+  }
+  step.set("grads", std::move(grads));
   return step;
 }
 
-Value average(Value total, Value term, int64_t parts) {
-  term = term * (1.0 / static_cast<double>(parts));
-  return total ? total + term : term;
+// Zeros of the types that differentiate() gives, which tracing it tells.
+Tree zero_sums(Builder& b, const TransformerConfig& model, int64_t batch) {
+  Builder trial("trial", b.function().mesh);
+  const Tree params =
+      transformer_parameters(model).map([&](const std::string& name, const StateSpec& spec) {
+        return trial.parameter(name, spec.type);
+      });
+  return differentiate(model, params, trial.parameter("tokens", i32({batch, model.seq})))
+      .map([&](const std::string&, const Value& of) { return b.constant(of.type(), 0); });
+}
+
+// Of trees of the same names.
+Tree sum_of(const Tree& a, const Tree& b) {
+  std::vector<Value> terms;
+  b.for_each([&](const std::string&, const Value& term) { terms.push_back(term); });
+  size_t next = 0;
+  return a.map([&](const std::string&, const Value& value) { return value + terms[next++]; });
 }
 
 // Averages over microbatches; tokens: i32[batch, seq], cut over its rows. Microbatch i takes every
-// accumulate-th row, so that each device's rows stay its own.
-Step accumulate(ProgramBuilder& b, const LanguageModelConfig& config, const Strategy& strategy,
-                const Tree& params, Value tokens) {
-  const int64_t parts = config.accumulate, micro = config.batch / parts, seq = config.model.seq;
-  if (parts == 1) return differentiate(b, config.model, strategy, params, tokens);
-  tokens = reshape(tokens, {micro, parts, seq});
-  Step total;
-  for (int64_t i = 0; i < parts; ++i) {
-    Value rows = reshape(slice(tokens, 1, i, i + 1), {micro, seq});
-    Step step = differentiate(b, config.model, strategy, params, rows);
-    Losses& sum = total.losses;
-    sum.total = average(sum.total, step.losses.total, parts);
-    sum.cross_entropy = average(sum.cross_entropy, step.losses.cross_entropy, parts);
-    if (step.losses.balance) {
-      sum.balance = average(sum.balance, step.losses.balance, parts);
-      sum.load = average(sum.load, step.losses.load, parts);
-    }
-    total.grads = step.grads.map([&](const std::string& name, const Value& grad) {
-      Value before;
-      if (i > 0)
-        total.grads.for_each([&](const std::string& n, const Value& v) {
-          if (n == name) before = v;
-        });
-      return average(before, grad, parts);
-    });
-  }
-  return total;
+// accumulate-th row, so that each device's rows stay its own. The loop does nothing to the sums but
+// add to them, so they stay partial in it and are reduced once, behind it.
+Tree accumulate(const LanguageModelConfig& config, const Tree& params, Value tokens) {
+  const TransformerConfig& model = config.model;
+  const int64_t parts = config.accumulate, micro = config.batch / parts;
+  if (parts == 1) return differentiate(model, params, tokens);
+  Builder& b = tokens.builder();
+  const auto microbatch = [&](const ScanStep& at) -> Scanned {
+    // Nobody differentiates the loop: nothing is kept of an iteration for that.
+    const Tree weights = at.invariants.map(
+        [](const std::string&, const Value& weight) { return stop_gradient(weight); });
+    return {.carries = sum_of(at.carries, differentiate(model, weights, at.slices))};
+  };
+  const Tree sums =
+      scan(b,
+           {.length = parts,
+            .carries = zero_sums(b, model, micro),
+            .invariants = params,
+            .stacked = transpose(reshape(tokens, {micro, parts, model.seq}), {1, 0, 2}),
+            .name = "microbatch"},
+           microbatch)
+          .carries;
+  const double share = 1.0 / static_cast<double>(parts);
+  return sums.map([&](const std::string&, const Value& sum) { return sum * share; });
 }
 
 // The axes that cut a batch cut each of its microbatches, and the groups that experts' tokens are
 // routed in, so that no row moves for them.
-void require_batch(const LanguageModelConfig& config, const Mesh& mesh, const Strategy& strategy) {
+void require_batch(const char* what, const LanguageModelConfig& config, const Mesh& mesh,
+                   const Strategy& strategy) {
   const int64_t rows = parts_of(mesh, strategy.batch, 0),
                 columns = parts_of(mesh, strategy.batch, 1);
   const int64_t whole = config.accumulate * rows;
-  GW_REQUIRE(config.accumulate > 0 && config.batch % whole == 0,
-             "train_step: the batch must divide over microbatches and devices: batch is ",
-             config.batch, ", ", config.accumulate, " microbatches, ", rows,
+  GW_REQUIRE(config.accumulate > 0 && config.batch % whole == 0, what,
+             ": the batch must divide over microbatches and devices: batch is ", config.batch, ", ",
+             config.accumulate, " microbatches, ", rows,
              " devices that it is cut over: expected a multiple of ", whole);
-  GW_REQUIRE(!has_experts(config.model) || config.model.moe.groups % rows == 0,
-             "train_step: moe groups must divide over the devices: groups is ",
-             config.model.moe.groups, ", ", rows,
-             " devices that the batch is cut over: expected a multiple of ", rows,
+  GW_REQUIRE(!has_experts(config.model) || config.model.moe.groups % rows == 0, what,
+             ": moe groups must divide over the devices: groups is ", config.model.moe.groups, ", ",
+             rows, " devices that the batch is cut over: expected a multiple of ", rows,
              ", or more of the mesh's axes for something else");
-  GW_REQUIRE(config.model.seq % columns == 0,
-             "train_step: sequences must divide over the devices: seq is ", config.model.seq, ", ",
-             columns, " devices that it is cut over");
+  GW_REQUIRE(config.model.seq % columns == 0, what,
+             ": sequences must divide over the devices: seq is ", config.model.seq, ", ", columns,
+             " devices that it is cut over");
 }
 
 // The model with its activations placed as the strategy says.
@@ -109,21 +122,20 @@ Tree parameters_of(ProgramBuilder& b, const LanguageModelConfig& config, const S
 }  // namespace
 
 Program train_step(const LanguageModelConfig& config, const Mesh& mesh, const Strategy& strategy) {
-  require_batch(config, mesh, strategy);
+  require_batch("train_step", config, mesh, strategy);
   ProgramBuilder b("train_step", mesh, config.seed);
   Tree params = parameters_of(b, config, strategy);
   Value tokens = batch_of(b, "tokens", config, strategy);
-  Step step = accumulate(b, placed(config, strategy), strategy, params, tokens);
-  AdamwResult update = adamw(b, params, step.grads, config.optimizer, strategy.moments);
-  b.output("loss", step.losses.total);
-  b.output("cross_entropy", step.losses.cross_entropy);
+  const Tree step = accumulate(placed(config, strategy), params, tokens);
+  const Tree grads = b.shard_all("params", step["grads"], below("params", strategy.gradients));
+  AdamwResult update = adamw(b, params, grads, config.optimizer, strategy.moments);
+  for (const auto* name : {"loss", "cross_entropy"}) b.output(name, step[name]);
   b.output("grad_norm", update.grad_norm);
-  if (step.losses.balance) {
-    b.output("balance", step.losses.balance);
-    b.output("load", step.losses.load);
+  if (step.contains("balance")) {
+    for (const auto* name : {"balance", "load"}) b.output(name, step[name]);
   }
   // A finite loss may have gradients that are not; they must not reach the parameters either.
-  b.output("guard", step.losses.total + update.rate * 0.0);
+  b.output("guard", step["loss"] + update.rate * 0.0);
   b.require_finite("guard");
   return b.build();
 }
@@ -133,7 +145,7 @@ Program train_step(const LanguageModelConfig& config, const Mesh& mesh) {
 }
 
 Program evaluate(const LanguageModelConfig& config, const Mesh& mesh, const Strategy& strategy) {
-  require_batch(config, mesh, strategy);
+  require_batch("evaluate", config, mesh, strategy);
   ProgramBuilder b("evaluate", mesh, config.seed);
   Tree params = parameters_of(b, config, strategy);
   Value tokens = batch_of(b, "heldout", config, strategy);

@@ -7,7 +7,8 @@
 // output "guard" (f32[]) is for.
 //
 // A strategy says what is cut over which axes of the mesh; without one the batch is, over all of
-// them. The three programs are made for one strategy: they share the parameters.
+// them but "model" and "context". The three programs are made for one strategy: they share the
+// parameters.
 #pragma once
 
 #include <cstdint>
@@ -23,10 +24,12 @@ namespace gangway::programs {
 struct LanguageModelConfig {
   TransformerConfig model;
   AdamwConfig optimizer;
-  int64_t batch = 32;      // Sequences in one step, over all devices and microbatches.
-  int64_t accumulate = 1;  // Microbatches whose gradients are averaged before the update.
-  std::string text;        // A file or a folder on every host.
-  uint64_t seed = 1;       // Of the parameters and of the order of the data.
+  int64_t batch = 32;  // Sequences in one step, over all devices and microbatches.
+  // Microbatches whose gradients are averaged before the update: a loop, so a program is as large
+  // for many, and what they sum up is reduced once.
+  int64_t accumulate = 1;
+  std::string text;   // A file or a folder on every host.
+  uint64_t seed = 1;  // Of the parameters and of the order of the data.
 };
 
 Program train_step(const LanguageModelConfig& config, const Mesh& mesh, const Strategy& strategy);

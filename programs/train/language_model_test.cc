@@ -11,6 +11,8 @@
 namespace gangway::programs {
 namespace {
 
+using testing::HasSubstr;
+
 LanguageModelConfig tiny(bool experts) {
   LanguageModelConfig config;
   config.batch = 8;
@@ -78,7 +80,7 @@ TEST_P(LanguageModel, AProgramIsAsLargeForManyLayersAsForTwo) {
   expect_equal_size(generate_step(tiny(GetParam()), mesh), generate_step(deep, mesh));
 }
 
-TEST_P(LanguageModel, ATrainingStepMeetsOnceALayerAndOnceForTheRest) {
+TEST_P(LanguageModel, ATrainingStepAllReducesOnceALayerAndOnceForTheRest) {
   Program program = train_step(tiny(GetParam()), Mesh{{{"data", 4}}});
   Compiled compiled = compile_function(main_function(program), context_of(program));
   const Function& local = *compiled.local.function;
@@ -98,13 +100,24 @@ TEST_P(LanguageModel, GenerationNeedsNoCollective) {
   EXPECT_EQ(count_in_bodies(*compiled.local.function, Op::all_reduce), 0);
 }
 
-TEST_P(LanguageModel, MicrobatchesAreCutOverTheSameDevices) {
+TEST_P(LanguageModel, HoweverManyMicrobatchesAStepAllReducesOnce) {
   LanguageModelConfig config = tiny(GetParam());
-  config.accumulate = 2;
-  Program program = train_step(config, Mesh{{{"data", 4}}});
-  Compiled compiled = compile_function(main_function(program), context_of(program));
-  EXPECT_EQ(count(*compiled.local.function, Op::all_reduce), 1);
-  EXPECT_EQ(count_in_bodies(*compiled.local.function, Op::all_reduce), 2) << "one each";
+  config.batch = 32;
+  std::vector<size_t> nodes;
+  for (const int64_t microbatches : {2, 8}) {
+    SCOPED_TRACE(microbatches);
+    config.accumulate = microbatches;
+    Program program = train_step(config, Mesh{{{"data", 4}}});
+    nodes.push_back(main_function(program).nodes.size());
+    Compiled compiled = compile_function(main_function(program), context_of(program));
+    const Function& local = *compiled.local.function;
+    EXPECT_EQ(count(local, Op::all_reduce), 1) << "of all sums over microbatches";
+    EXPECT_EQ(count_in_bodies(local, Op::all_reduce), 0);
+    EXPECT_EQ(count_in_bodies(local, Op::keep_first), 0) << "sums begin at zero everywhere";
+    for (NodeId id = compiled.local.commit_begin; id < local.nodes.size(); ++id)
+      EXPECT_EQ(local.nodes[id].op, Op::adamw) << "every state is written in place";
+  }
+  EXPECT_EQ(nodes[0], nodes[1]) << "a program is as large for many microbatches as for two";
 }
 
 TEST_P(LanguageModel, RematerialisedLayersLowerToo) {
@@ -156,7 +169,10 @@ TEST(LanguageModelConfig, LayersOfAPyramidAreNumberedTogetherInEveryStateOfTheir
 TEST(LanguageModelConfig, ABatchThatDoesNotDivideIsNamed) {
   LanguageModelConfig config = tiny(false);
   config.batch = 6;
-  EXPECT_THROW(train_step(config, Mesh{{{"data", 4}}}), Error);
+  const Mesh mesh{{{"data", 4}}};
+  EXPECT_THAT(error_of([&] { train_step(config, mesh); }).what(),
+              HasSubstr("train_step: the batch"));
+  EXPECT_THAT(error_of([&] { evaluate(config, mesh); }).what(), HasSubstr("evaluate: the batch"));
 }
 
 }  // namespace

@@ -17,16 +17,6 @@ std::vector<double> doubles(const HostTensor& tensor) {
   return {values.begin(), values.end()};
 }
 
-LanguageModelConfig config_of(const StrategyCase& of, const Training& how) {
-  LanguageModelConfig config = model_config(of.model);
-  config.text = how.text.string();
-  config.accumulate = of.accumulate;
-  config.model.remat = of.remat;
-  config.model.storage = how.storage;
-  config.model.compute = how.compute;
-  return config;
-}
-
 HostTensor scalar(DType dtype, double value) {
   return dtype == DType::kF64 ? HostTensor(value) : HostTensor(static_cast<float>(value));
 }
@@ -40,11 +30,22 @@ void read_first_step(const Slice& slice, const Run& run, Outcome& outcome) {
   }
 }
 
-Outcome train(const LanguageModelConfig& config, const Training& how, const std::string& cluster,
-              const Mesh& mesh, const Strategy& strategy) {
-  Client client = connect(cluster, {.in_process = how.in_process, .memory_bytes = 64 << 20});
-  Slice slice = client.allocate({.devices = mesh.devices()});
-  const Executable step = slice.compile(train_step(config, mesh, strategy));
+}  // namespace
+
+LanguageModelConfig config_of(const StrategyCase& of, const Training& how) {
+  LanguageModelConfig config = model_config(of.model);
+  config.text = how.text.string();
+  config.accumulate = of.accumulate;
+  config.model.remat = of.remat;
+  config.model.storage = how.storage;
+  config.model.compute = how.compute;
+  return config;
+}
+
+Outcome train(const Program& program, const StrategyCase& of, const Training& how) {
+  Client client = connect(of.cluster, {.in_process = how.in_process, .memory_bytes = 64 << 20});
+  Slice slice = client.allocate({.devices = mesh_of(of).devices()});
+  const Executable step = slice.compile(program);
   Outcome outcome;
   std::vector<Run> runs;
   for (int64_t i = 1; i <= how.steps; ++i) {
@@ -56,15 +57,15 @@ Outcome train(const LanguageModelConfig& config, const Training& how, const std:
   return outcome;
 }
 
-}  // namespace
-
 Outcome on_one_device(const StrategyCase& of, const Training& how) {
-  const Mesh mesh{{{"data", 1}}};
-  return train(config_of(of, how), how, "local:1x1", mesh, data_parallel(mesh));
+  StrategyCase alone = of;
+  alone.mesh = "data=1";
+  alone.cluster = "local:1x1";
+  return under(alone, how, data_parallel(mesh_of(alone)));
 }
 
 Outcome under(const StrategyCase& of, const Training& how, const Strategy& strategy) {
-  return train(config_of(of, how), how, of.cluster, mesh_of(of), strategy);
+  return train(train_step(config_of(of, how), mesh_of(of), strategy), of, how);
 }
 
 Outcome under_strategy(const StrategyCase& of, const Training& how) {

@@ -33,4 +33,8 @@ Outcome under_strategy(const StrategyCase& of, const Training& how);
 // As a strategy of the test's own.
 Outcome under(const StrategyCase& of, const Training& how, const Strategy& strategy);
 
+// What the case trains, and a step of the test's own in place of train_step(), over its mesh.
+LanguageModelConfig config_of(const StrategyCase& of, const Training& how);
+Outcome train(const Program& step, const StrategyCase& of, const Training& how);
+
 }  // namespace gangway::programs

@@ -297,13 +297,14 @@ class Partitioner {
 
   // Constants and broadcasts that are cut as one reader wants them are computed again for another:
   // equal ones have become one node, whoever reads them. Not where parts have padding, which would
-  // not be zero.
+  // not be zero. Zeros are the sum of zeros.
   std::optional<ValueId> made_again(ValueId value, const Sharding& to) {
     const NodeId id = producers_[value];
     if (id == kNone) return std::nullopt;
     const Node& old = global_.nodes[id];
     if (old.op != Op::broadcast && old.op != Op::constant) return std::nullopt;
     if (!cuts_evenly(global_.types[value], global_.mesh, to)) return std::nullopt;
+    const bool is_zero = old.op == Op::constant && old.attrs.real("value") == 0;
     std::vector<Type> inputs;
     for (ValueId input : old.inputs) inputs.push_back(global_.types[input]);
     const OpCall call{old.op, inputs, old.attrs};
@@ -311,8 +312,8 @@ class Partitioner {
     std::vector<int64_t> parts(factors.size(), 1);
     std::vector<Sharding> wanted(inputs.size(), replicated(global_.mesh));
     for (size_t axis = 0; axis < to.size(); ++axis) {
-      if (to[axis].kind == PlacementKind::kPartial) return std::nullopt;
-      if (to[axis].kind == PlacementKind::kReplicate) continue;
+      if (to[axis].kind == PlacementKind::kPartial && !is_zero) return std::nullopt;
+      if (to[axis].kind != PlacementKind::kShard) continue;
       for (size_t f = 0; f < factors.size(); ++f) {
         if (factors[f].result_dims[0] != to[axis].dim) continue;
         parts[f] *= global_.mesh.axes[axis].size;

@@ -8,7 +8,10 @@ namespace {
 class SumCarries {
  public:
   explicit SumCarries(const JointGraph& joint)
-      : joint_(joint), graph_(joint.graph()), readers_(graph_.types.size()) {
+      : joint_(joint),
+        graph_(joint.graph()),
+        makers_(producers(graph_)),
+        readers_(graph_.types.size()) {
     for (NodeId id = 0; id < graph_.nodes.size(); ++id) {
       const std::vector<ValueId>& inputs = graph_.nodes[id].inputs;
       for (size_t i = 0; i < inputs.size(); ++i) readers_[inputs[i]].push_back({id, i});
@@ -18,8 +21,14 @@ class SumCarries {
 
   std::vector<bool> run() {
     std::vector<bool> found(graph_.nodes.size(), false);
-    for (NodeId id = 0; id < graph_.nodes.size(); ++id)
-      found[id] = joint_.tie(id) == JointGraph::TieKind::kCarry && is_added_to(id);
+    std::vector<ValueId> added;
+    for (NodeId id = 0; id < graph_.nodes.size(); ++id) {
+      std::vector<ValueId> terms;
+      if (joint_.tie(id) != JointGraph::TieKind::kCarry || !is_added_to(id, terms)) continue;
+      found[id] = true;
+      added.insert(added.end(), terms.begin(), terms.end());
+    }
+    mark_stacks(std::move(added), found);
     return found;
   }
 
@@ -29,8 +38,8 @@ class SumCarries {
     size_t operand = 0;
   };
 
-  // From what an iteration gets to what it gives, each value read once.
-  bool is_added_to(NodeId tie) const {
+  // From what an iteration gets to what it gives, each value read once. `terms`: what is added.
+  bool is_added_to(NodeId tie, std::vector<ValueId>& terms) const {
     const ValueId gives = graph_.nodes[tie].inputs.back();
     ValueId at = graph_.nodes[tie].first_result;
     if (!is_float(graph_.types[at].dtype)) return false;
@@ -40,6 +49,8 @@ class SumCarries {
       if (reader.node == kNone) return false;
       const ValueId next = passed_on(reader);
       if (next == kNone || next <= at || !is_float(graph_.types[next].dtype)) return false;
+      const Node& node = graph_.nodes[reader.node];
+      if (node.op == Op::add) terms.push_back(node.inputs[1 - reader.operand]);
       at = next;
     }
     return false;
@@ -59,8 +70,29 @@ class SumCarries {
     return passes ? node.first_result : kNone;
   }
 
+  // Of the terms, the stacks that nothing else reads.
+  void mark_stacks(std::vector<ValueId> terms, std::vector<bool>& found) const {
+    while (!terms.empty()) {
+      const ValueId term = terms.back();
+      terms.pop_back();
+      const NodeId maker = makers_[term];
+      if (maker == kNone || readers_[term].size() != 1) continue;
+      const Node& node = graph_.nodes[maker];
+      if (joint_.tie(maker) == JointGraph::TieKind::kStackedResult) {
+        found[maker] = node.results == 1 && is_float(graph_.types[term].dtype);
+      } else if (!joint_.is_tie(maker) && passes_terms(node.op)) {
+        terms.insert(terms.end(), node.inputs.begin(), node.inputs.end());
+      }
+    }
+  }
+
+  static bool passes_terms(Op op) {
+    return op == Op::add || op == Op::convert || op == Op::barrier || op == Op::constrain;
+  }
+
   const JointGraph& joint_;
   const Function& graph_;
+  const std::vector<NodeId> makers_;          // By value.
   std::vector<std::vector<Reader>> readers_;  // By value.
 };
 

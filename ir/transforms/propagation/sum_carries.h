@@ -1,6 +1,7 @@
 // Carries to which a body does nothing but add: sums of gradients over layers or microbatches,
 // sums of losses. Such a carry may stay partial through all iterations, and is reduced once behind
-// them, where what is added is partial too.
+// them, where what is added is partial too. So may a stack that is only added to such a carry of a
+// loop around it: the gradients of layers that a loop over microbatches sums up.
 //
 // Threads: a pure function.
 // Cost: linear in nodes.
@@ -12,7 +13,7 @@
 
 namespace gangway {
 
-// By node of the graph: whether it is the tie of such a carry.
+// By node of the graph: whether it is the tie of such a carry or stack.
 std::vector<bool> sum_carries(const JointGraph& joint);
 
 }  // namespace gangway
