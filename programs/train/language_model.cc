@@ -102,9 +102,10 @@ void require_batch(const char* what, const LanguageModelConfig& config, const Me
              " devices that it is cut over");
 }
 
-// The model with its activations placed as the strategy says.
+// The model with its activations placed as its own rules say, and then as the strategy does.
 LanguageModelConfig placed(LanguageModelConfig config, const Strategy& strategy) {
-  config.model.activations = strategy.activations;
+  ActivationRules& rules = config.model.activations;
+  rules.insert(rules.end(), strategy.activations.begin(), strategy.activations.end());
   return config;
 }
 

@@ -8,7 +8,8 @@
 //
 // A strategy says what is cut over which axes of the mesh; without one the batch is, over all of
 // them but "model" and "context". The three programs are made for one strategy: they share the
-// parameters.
+// parameters. Where model.activations names an activation too, its rule goes before the strategy's
+// of that priority.
 #pragma once
 
 #include <cstdint>

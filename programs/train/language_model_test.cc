@@ -4,14 +4,18 @@
 #include <gtest/gtest.h>
 
 #include "ir/graph/bodies.h"
+#include "ir/text/text.h"
 #include "ir/transforms/pipeline.h"
 #include "ir/verify/verify.h"
+#include "programs/strategies/data_parallel.h"
+#include "programs/strategies/strategies.h"
 #include "tests/support/error_of.h"
 
 namespace gangway::programs {
 namespace {
 
 using testing::HasSubstr;
+using testing::Not;
 
 LanguageModelConfig tiny(bool experts) {
   LanguageModelConfig config;
@@ -164,6 +168,19 @@ TEST(LanguageModelConfig, LayersOfAPyramidAreNumberedTogetherInEveryStateOfTheir
             "adamw.m.layers.1.moe.up adamw.m.layers.2.moe.up");
   EXPECT_EQ(first_and_last(generate_step(config, mesh), "generate.layers_from_1.k"),
             "generate.layers.1.k generate.layers.2.k");
+}
+
+TEST(LanguageModelConfig, RulesOnActivationsGoBeforeThoseOfTheStrategy) {
+  const Mesh mesh{{{"data", 2}, {"model", 2}}};
+  LanguageModelConfig config = tiny(false);
+  const auto lines = [&](const Strategy& strategy) {
+    return print(train_step(config, mesh, strategy));
+  };
+  const Strategy data = data_parallel(mesh), tensor = strategy_of("megatron", mesh, config.model);
+  EXPECT_THAT(lines(data), Not(HasSubstr("constrain")));
+  config.model.activations = {{"ffn.hidden", {{"model", shard(1)}}, kComputePriority}};
+  EXPECT_THAT(lines(data), HasSubstr("placements = \"model: shard(1)\""));
+  EXPECT_THAT(lines(tensor), HasSubstr("placements = \"model: shard(1)\""));
 }
 
 TEST(LanguageModelConfig, ABatchThatDoesNotDivideIsNamed) {
