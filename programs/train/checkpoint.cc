@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstring>
+#include <iterator>
 #include <span>
 #include <vector>
 
@@ -52,18 +54,6 @@ void write_file(const Slice& slice, const std::filesystem::path& path,
   out.finish();
 }
 
-// Writes a tensor, of whose elements `bytes` are, into its state.
-void write_tensor(const Slice& slice, const StateTensor& tensor, std::span<const std::byte> bytes,
-                  int64_t piece_bytes_max = kPieceBytesMax) {
-  for (const Box& piece : pieces_of(tensor.type, piece_bytes_max)) {
-    const Box part = tensor.in_state(piece);
-    HostTensor values(Type{tensor.type.dtype, part.size});
-    std::ranges::copy(bytes.first(values.bytes.size()), values.bytes.begin());
-    bytes = bytes.subspan(values.bytes.size());
-    slice.write_state(tensor.state, part, values);
-  }
-}
-
 uint64_t number(const TensorFiles& files, const std::string& key,
                 const std::filesystem::path& path) {
   auto at = files.metadata().find(key);
@@ -81,17 +71,25 @@ Type type_of(const TensorView& view, const std::string& name) {
   return {*dtype, view.spec->shape};
 }
 
-// Nothing is written unless the files have all of it.
-void restore(const Slice& slice, const TensorFiles& files, std::string_view prefix, bool strip,
-             int64_t piece_bytes_max) {
-  const std::vector<StateTensor> tensors = stored_tensors(slice, prefix, strip);
-  for (const StateTensor& tensor : tensors) {
-    const Type found = type_of(files.at(tensor.name), tensor.name);
+// A tensor of the slice's states, and where a file has it.
+struct Restored {
+  StateTensor tensor;
+  DType found = DType::kF32;  // Its type in the file.
+  std::span<const std::byte> bytes;
+};
+
+// Tensors of the slice's states as the files have them; all are checked before one is written.
+std::vector<Restored> fitting(const Slice& slice, const TensorFiles& files, std::string_view prefix,
+                              bool strip) {
+  std::vector<Restored> all;
+  for (StateTensor& tensor : stored_tensors(slice, prefix, strip)) {
+    const TensorView& view = files.at(tensor.name);
+    const Type found = type_of(view, tensor.name);
     GW_REQUIRE(found == tensor.type, "checkpoint: tensor \"", tensor.name,
                "\" does not fit: expected ", to_string(tensor.type), ", got ", to_string(found));
+    all.push_back({std::move(tensor), found.dtype, view.bytes});
   }
-  for (const StateTensor& tensor : tensors)
-    write_tensor(slice, tensor, files.at(tensor.name).bytes, piece_bytes_max);
+  return all;
 }
 
 double read_float(DType dtype, const std::byte* at) {
@@ -110,30 +108,47 @@ double read_float(DType dtype, const std::byte* at) {
   return std::bit_cast<float>(static_cast<uint32_t>(half) << 16);
 }
 
-HostTensor converted(const Type& from, std::span<const std::byte> bytes, const Type& to,
-                     const std::string& name) {
-  GW_REQUIRE(from.dims == to.dims, "parameters: tensor \"", name, "\" does not fit: expected ",
-             to_string(to), ", got ", to_string(from));
-  HostTensor tensor(to);
+// Of the same number of elements.
+void convert_elements(DType from, std::span<const std::byte> bytes, DType to,
+                      std::span<std::byte> values) {
   if (from == to) {
-    std::ranges::copy(bytes, tensor.bytes.begin());
-    return tensor;
+    std::ranges::copy(bytes, values.begin());
+    return;
   }
-  GW_REQUIRE(is_float(from.dtype) && (to.dtype == DType::kF32 || to.dtype == DType::kF64),
-             "parameters: tensor \"", name, "\" can't be converted from ", to_string(from.dtype),
-             " to ", to_string(to.dtype));
-  for (int64_t i = 0; i < to.elements(); ++i) {
-    double value =
-        read_float(from.dtype, bytes.data() + static_cast<size_t>(i) * size_of(from.dtype));
-    std::byte* at = tensor.bytes.data() + static_cast<size_t>(i) * size_of(to.dtype);
-    if (to.dtype == DType::kF64) {
+  const size_t count = bytes.size() / size_of(from);
+  for (size_t i = 0; i < count; ++i) {
+    const double value = read_float(from, bytes.data() + i * size_of(from));
+    std::byte* at = values.data() + i * size_of(to);
+    if (to == DType::kF64) {
       std::memcpy(at, &value, sizeof(value));
     } else {
       auto narrow = static_cast<float>(value);
       std::memcpy(at, &narrow, sizeof(narrow));
     }
   }
-  return tensor;
+}
+
+void require_convertible(const Type& from, const Type& to, const std::string& name) {
+  GW_REQUIRE(from.dims == to.dims, "parameters: tensor \"", name, "\" does not fit: expected ",
+             to_string(to), ", got ", to_string(from));
+  const bool to_float =
+      is_float(from.dtype) && (to.dtype == DType::kF32 || to.dtype == DType::kF64);
+  GW_REQUIRE(from == to || to_float, "parameters: tensor \"", name, "\" can't be converted from ",
+             to_string(from.dtype), " to ", to_string(to.dtype));
+}
+
+// Writes it into its state, a piece at a time, converted to the state's type.
+void write_tensor(const Slice& slice, const Restored& restored, int64_t piece_bytes_max) {
+  const auto& [tensor, found, bytes] = restored;
+  size_t at = 0;
+  for (const Box& piece : pieces_of(tensor.type, piece_bytes_max)) {
+    const Box part = tensor.in_state(piece);
+    HostTensor values(Type{tensor.type.dtype, part.size});
+    const size_t taken = static_cast<size_t>(values.type.elements()) * size_of(found);
+    convert_elements(found, bytes.subspan(at, taken), tensor.type.dtype, values.bytes);
+    at += taken;
+    slice.write_state(tensor.state, part, values);
+  }
 }
 
 }  // namespace
@@ -189,25 +204,28 @@ TrainingPosition load_checkpoint(const Slice& slice, const std::filesystem::path
                       .seed = number(model, "seed", folder)};
   if (auto data = model.metadata().find("data"); data != model.metadata().end())
     at.data = data->second;
-  restore(slice, model, kParameters, true, options.piece_bytes_max);
-  restore(slice, TensorFiles::open(folder / kOptimizerFile), kOptimizer, false,
-          options.piece_bytes_max);
+  const TensorFiles optimizer = TensorFiles::open(folder / kOptimizerFile);
+  std::vector<Restored> all = fitting(slice, model, kParameters, true);
+  std::ranges::move(fitting(slice, optimizer, kOptimizer, false), std::back_inserter(all));
+  for (const Restored& restored : all) write_tensor(slice, restored, options.piece_bytes_max);
   return at;
 }
 
 int load_parameters(const Slice& slice, const std::filesystem::path& path,
-                    const std::function<std::string(const std::string&)>& name_of) {
-  TensorFiles files = TensorFiles::open(path);
-  int loaded = 0;
-  for (const StateTensor& tensor : stored_tensors(slice, kParameters, true)) {
+                    const std::function<std::string(const std::string&)>& name_of,
+                    const LoadOptions& options) {
+  const TensorFiles files = TensorFiles::open(path);
+  std::vector<Restored> all;
+  for (StateTensor& tensor : stored_tensors(slice, kParameters, true)) {
     const std::string foreign = name_of(tensor.name);
     if (foreign.empty()) continue;
     const TensorView& view = files.at(foreign);
-    const HostTensor values = converted(type_of(view, foreign), view.bytes, tensor.type, foreign);
-    write_tensor(slice, tensor, values.bytes);
-    ++loaded;
+    const Type found = type_of(view, foreign);
+    require_convertible(found, tensor.type, foreign);
+    all.push_back({std::move(tensor), found.dtype, view.bytes});
   }
-  return loaded;
+  for (const Restored& restored : all) write_tensor(slice, restored, options.piece_bytes_max);
+  return static_cast<int>(all.size());
 }
 
 }  // namespace gangway::programs

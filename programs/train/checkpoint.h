@@ -49,14 +49,17 @@ std::filesystem::path save_checkpoint(const Slice& slice, const std::filesystem:
                                       const TrainingPosition& at, const SaveOptions& options = {});
 
 // Reads every such tensor of the slice's states from the newest checkpoint under `path` (or from
-// the folder itself). kInvalid, naming the tensor, when one is missing or differs in type.
+// the folder itself). kInvalid, naming the tensor, when one is missing or differs in type; nothing
+// is written then.
 TrainingPosition load_checkpoint(const Slice& slice, const std::filesystem::path& path,
                                  const LoadOptions& options = {});
 
 // Parameters alone from a foreign file: `name_of` gives the name in the file of a parameter
-// ("layers.0.attn.q"); an empty name leaves the parameter as it is. Float types are converted.
-// Returns how many tensors were loaded, each layer of a stack counted.
+// ("layers.0.attn.q"); an empty name leaves the parameter as it is. Float types are converted, a
+// piece at a time. Returns how many tensors were loaded, each layer of a stack counted. Errors: as
+// load_checkpoint().
 int load_parameters(const Slice& slice, const std::filesystem::path& path,
-                    const std::function<std::string(const std::string&)>& name_of);
+                    const std::function<std::string(const std::string&)>& name_of,
+                    const LoadOptions& options = {});
 
 }  // namespace gangway::programs

@@ -4,6 +4,7 @@
 
 #include <optional>
 
+#include "client/checkpoint/safetensors_writer.h"
 #include "gangway.h"
 #include "programs/train/checkpoint.h"
 #include "runtime/os/temp_dir.h"
@@ -78,6 +79,24 @@ TEST_F(MeshChangeTest, ACheckpointOfOneMeshIsLoadedOnAnyOtherPieceByPiece) {
     for (const char* state : kStates)
       EXPECT_EQ(to.read_state(state).bytes, from.read_state(state).bytes) << state;
   }
+}
+
+TEST_F(MeshChangeTest, ParametersOfAnotherTypeAreConvertedPieceByPiece) {
+  const TensorSpec table{"w", FileDType::kBF16, {512, 1024}};
+  SafetensorsWriter out(folder_.path() / "foreign.safetensors", {table});
+  out.append("w", std::vector<std::byte>(byte_size(table).value(), std::byte{0x3f}));
+  out.finish();
+  const Slice slice = slice_of({"rows", {{{"data", 4}}}, {{"data", shard(0)}}}, 1);
+  int loaded = 0;
+  const int64_t taken = most_taken([&] {
+    loaded = load_parameters(slice, folder_.path() / "foreign.safetensors",
+                             [](const std::string& name) { return name == "table" ? "w" : ""; },
+                             {.piece_bytes_max = kPiece});
+  });
+  EXPECT_EQ(loaded, 1);
+  EXPECT_LT(taken, 8 * kPiece) << "a whole tensor is 32 pieces";
+  const HostTensor values = slice.read_state("params.table");
+  for (const float value : values.as<float>()) ASSERT_EQ(value, 0x1.7ep-1f);
 }
 
 }  // namespace

@@ -144,5 +144,28 @@ TEST_F(ResumeTest, ACheckpointOfAnotherModelNamesTheTensor) {
   EXPECT_THAT(error.what(), HasSubstr("layers.0.ffn.down"));
 }
 
+TEST_F(ResumeTest, NothingIsLoadedWhereTheOptimizersFileIsMissingOrDoesNotFit) {
+  const LanguageModelConfig config = tiny_model(text_);
+  LanguageModelConfig wider = config;
+  wider.model.hidden = 64;
+  for (const auto& [name, of] : {std::pair("fits", config), std::pair("wider", wider)}) {
+    Trainer trainer(of);
+    trainer.train(1);
+    save_checkpoint(trainer.slice, folder_ / name, {.step = 1, .seed = 1});
+  }
+  Trainer trainer(config);
+  const States before = states_of(trainer.slice);
+  const std::filesystem::path moments = folder_ / "fits/step-00000001/optimizer.safetensors";
+  const auto why = [&] {
+    const Error error = error_of([&] { load_checkpoint(trainer.slice, folder_ / "fits"); });
+    EXPECT_TRUE(states_of(trainer.slice) == before);
+    return std::string(error.what());
+  };
+  std::filesystem::remove(moments);
+  EXPECT_THAT(why(), HasSubstr("optimizer.safetensors"));
+  std::filesystem::copy(folder_ / "wider/step-00000001/optimizer.safetensors", moments);
+  EXPECT_THAT(why(), HasSubstr("tensor \"adamw.m.layers.0.ffn."));
+}
+
 }  // namespace
 }  // namespace gangway::programs
