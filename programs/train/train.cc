@@ -102,23 +102,26 @@ class Training {
 
   static int64_t count_devices(const TrainOptions& options) {
     const int64_t ranks = options.ranks_per_device;
-    GW_REQUIRE(ranks >= 1 && options.devices % ranks == 0, "train: ", options.devices,
-               " devices can't be put on devices of the cluster with ", ranks,
-               " ranks each: expected --ranks-per-device to divide --devices");
-    const bool is_local = options.cluster.starts_with("local:");
-    const int64_t in_mesh = Mesh{options.mesh}.devices();
-    int64_t devices = options.devices;
-    if (devices == 0 && is_local) {
+    GW_REQUIRE(ranks >= 1, "train: expected at least 1 rank on a device, got ", ranks);
+    const int64_t in_mesh = options.mesh.empty() ? 0 : Mesh{options.mesh}.devices();
+    int64_t devices = options.devices > 0 ? options.devices : in_mesh;
+    if (options.devices == 0 && options.cluster.starts_with("local:")) {
       const LocalShape shape = parse_local(options.cluster);
-      devices = ranks * shape.executors * shape.devices;
+      const int64_t there = ranks * shape.executors * shape.devices;
+      if (devices == 0) devices = there;
+      GW_REQUIRE(devices <= there, "train: the mesh ", to_string(Mesh{options.mesh}), " has ",
+                 devices, " devices, and ", options.cluster, " has ", there,
+                 ": expected sizes whose product is at most ", there,
+                 ", or a larger --connect local:EXECUTORSxDEVICES");
     }
-    if (devices == 0 && !options.mesh.empty()) devices = in_mesh;
     GW_REQUIRE(devices > 0, "train: on how many devices of ", options.cluster,
                "? Say --devices or --mesh");
-    GW_REQUIRE(options.mesh.empty() || in_mesh == devices, "train: the mesh ",
+    GW_REQUIRE(devices % ranks == 0, "train: ", devices,
+               " devices can't be put on devices of the cluster with ", ranks,
+               " ranks each: expected --ranks-per-device to divide --devices");
+    GW_REQUIRE(in_mesh == 0 || in_mesh == devices, "train: the mesh ",
                to_string(Mesh{options.mesh}), " has ", in_mesh, " devices, and there are ", devices,
-               ": expected sizes whose product is ", devices, ", or --devices ", in_mesh,
-               is_local ? " of a larger --connect local:EXECUTORSxDEVICES" : "");
+               ": expected sizes whose product is ", devices, ", or --devices ", in_mesh);
     return devices;
   }
 
