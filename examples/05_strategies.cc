@@ -22,8 +22,7 @@ gw::Program train_step(const gw::Mesh& mesh, const Strategy& strategy) {
   gw::Value tokens = b.input("tokens", gw::i32({8, 16}), strategy.batch);
   gw::programs::Losses losses = gw::programs::transformer_loss(model, params, tokens);
   gw::Tree grads = gw::gradients(losses.total, params);
-  if (!strategy.gradients.empty())
-    grads = b.shard_all("params", grads, gw::programs::below("params", strategy.gradients));
+  grads = b.shard_all("params", grads, gw::programs::below("params", strategy.gradients));
   gw::programs::adamw(b, params, grads, {}, strategy.moments);
   b.output("loss", losses.cross_entropy);
   return b.build();

@@ -202,6 +202,8 @@ TEST_F(ToolTest, GraphPrintsTextDotAndJson) {
   EXPECT_EQ(as_json.status, 0);
   EXPECT_TRUE(json::parse(as_json.text).is_object());
   EXPECT_EQ(gangway({"graph", program_, "--json", "--dot"}).status, 2);
+  for (const char* form : {"--json", "--dot"})
+    EXPECT_EQ(gangway({"graph", program_, "--collectives", form}).status, 2) << form;
 }
 
 TEST_F(ToolTest, CheckpointListsTensorsAsATableAndAsJson) {

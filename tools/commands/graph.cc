@@ -42,12 +42,13 @@ void add_graph(CLI::App& app, Chosen& chosen) {
   auto json = std::make_shared<bool>(false);
   command->add_option("FILE", *file, "a program, as Program::save() writes it")->required();
   auto* dot_flag = command->add_flag("--dot", *dot, "as Graphviz DOT");
-  command->add_flag("--json", *json, "as JSON")->excludes(dot_flag);
+  auto* json_flag = command->add_flag("--json", *json, "as JSON")->excludes(dot_flag);
   auto collectives = std::make_shared<bool>(false);
   command
       ->add_flag("--collectives", *collectives,
-                 "what devices exchange in a run: kinds, mesh axes and bytes")
-      ->excludes(dot_flag);
+                 "what devices exchange in a run: kinds, mesh axes and bytes, as text")
+      ->excludes(dot_flag)
+      ->excludes(json_flag);
   command->callback([&chosen, file, dot, json, collectives] {
     chosen = [file, dot, json, collectives] {
       const Program program = Program::load(*file);
