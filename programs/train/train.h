@@ -19,7 +19,7 @@ namespace gangway::programs {
 struct TrainOptions {
   std::string cluster = "local:2x2";  // As connect() takes it.
   std::string device = "cpu";         // Of a local cluster: "cpu" or "cuda".
-  // To train on; 0: as many as the mesh has, or all of a local cluster, with all their ranks.
+  // To train on; 0: as many as the mesh has; without one all of a local cluster, with all ranks.
   int64_t devices = 0;
   std::vector<MeshAxis> mesh;              // Empty: all of them along "data".
   std::string strategy = "data_parallel";  // Names, as strategy_of() takes them.
@@ -54,7 +54,7 @@ struct TrainReport {
   std::string sample;
 };
 
-// The 1.1 M parameter mixture of experts of the quickstart.
+// The 1.0 M parameter mixture of experts of the quickstart.
 TrainOptions quickstart_options();
 
 TrainReport train(const TrainOptions& options);
