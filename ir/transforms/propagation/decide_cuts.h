@@ -25,6 +25,8 @@
 #pragma once
 
 #include <cstdint>
+#include <set>
+#include <utility>
 #include <vector>
 
 #include "ir/transforms/propagation/annotations.h"
@@ -48,6 +50,8 @@ struct Cuts {
   std::vector<Sharding> layouts;                     // [value]; open: replicate.
   std::vector<std::vector<ShardingReason>> reasons;  // [value][axis], of its layout.
   std::vector<ShardingDecision> decisions;           // In the order they were taken.
+  // Ties (and axes) of residuals that are kept as sums which are not done (keep_as_read.h).
+  std::set<std::pair<NodeId, size_t>> kept_sums = {};
   int64_t steps = 0;
 };
 

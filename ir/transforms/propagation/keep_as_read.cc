@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <utility>
 
 #include "ir/graph/bodies.h"
@@ -48,18 +49,23 @@ class Keeper {
 
   bool keep(NodeId tie) {
     Residual residual{.kept = graph_.nodes[tie].inputs[0], .ties = {tie}};
-    if (!is_cut(tie) || !find_ties(residual) || !depends_on_carry(residual.kept)) return false;
-    const Sharding* read = read_by_both(residual);
+    if (!find_ties(residual)) return false;
+    bool changed = keep_gathered(residual);
+    for (size_t axis = 0; axis < graph_.mesh.axes.size(); ++axis) {
+      if (!is_read_as_sum(residual, axis)) continue;
+      keep_sum(residual, axis);
+      changed = true;
+    }
+    return changed;
+  }
+
+  bool keep_gathered(const Residual& residual) {
+    const Sharding* read = depends_on_carry(residual.kept) ? read_by_both(residual) : nullptr;
     if (read == nullptr) return false;
     for (size_t axis = 0; axis < read->size(); ++axis) {
       if ((*read)[axis] != placed_.shardings[residual.kept][axis]) gather(residual, axis);
     }
     return true;
-  }
-
-  bool is_cut(NodeId tie) const {
-    return std::ranges::any_of(cuts_.nodes[tie],
-                               [](const NodeCut& cut) { return cut.factor >= 0; });
   }
 
   // Follows the stacks to the bodies that read them. False where a stack is not for them alone.
@@ -165,6 +171,52 @@ class Keeper {
     }
   }
 
+  // Whether all readers in both passes take a sum as the devices' terms, and those in the backward
+  // pass make no more of it than it is itself.
+  bool is_read_as_sum(const Residual& residual, size_t axis) const {
+    if (!is_partial(placed_.shardings[residual.kept][axis])) return false;
+    for (const Reader& reader : readers_[residual.kept]) {
+      if (!is_open(reader, axis)) return false;
+      const bool is_stack = reader.node == residual.ties[0];
+      if (!is_stack && !is_partial(placed_.required[reader.node][reader.operand][axis]))
+        return false;
+    }
+    int64_t made = 0;
+    for (ValueId value : residual.values) {
+      for (const Reader& reader : readers_[value]) {
+        if (!is_open(reader, axis)) return false;
+        if (joint_.is_tie(reader.node)) continue;
+        if (!passes_sums(graph_, reader.node, [&](ValueId input) {
+              return input == value || kept_sums_.contains({input, axis}) ||
+                     is_partial(placed_.shardings[input][axis]);
+            }))
+          return false;
+        made += graph_.types[graph_.nodes[reader.node].first_result].bytes();
+      }
+    }
+    return made > 0 && made <= graph_.types[residual.kept].bytes();
+  }
+
+  bool is_open(const Reader& reader, size_t axis) const {
+    return reader.node != kNone && cuts_.nodes[reader.node][axis].factor == NodeCut::kOpen;
+  }
+
+  // The decision: what was rejected is an all-reduce, which moves twice what a gather does.
+  void keep_sum(const Residual& residual, size_t axis) {
+    for (NodeId id : residual.ties) cuts_.kept_sums.insert({id, axis});
+    for (ValueId value : residual.values) kept_sums_.insert({value, axis});
+    CutCost reduced = again(residual.kept, axis);
+    reduced.bytes *= 2;
+    cuts_.decisions.push_back(
+        {.node = residual.ties[0],
+         .axis = static_cast<int>(axis),
+         .factor = NodeCut::kWhole,
+         .from = residual.kept,
+         .priority = 0,
+         .cost = {},
+         .rejected = {{.factor = NodeCut::kWhole, .from = residual.kept, .cost = reduced}}});
+  }
+
   // What each device receives to have the value whole along the axis again, in one iteration.
   CutCost again(ValueId value, size_t axis) const {
     auto bytes = static_cast<double>(graph_.types[value].bytes());
@@ -180,8 +232,9 @@ class Keeper {
   const Function& graph_;
   const PlacedValues& placed_;
   Cuts& cuts_;
-  std::vector<std::vector<Reader>> readers_;     // By value.
-  std::map<size_t, std::vector<bool>> depends_;  // By part: by value, whether on a carry.
+  std::vector<std::vector<Reader>> readers_;        // By value.
+  std::map<size_t, std::vector<bool>> depends_;     // By part: by value, whether on a carry.
+  std::set<std::pair<ValueId, size_t>> kept_sums_;  // Values and axes.
 };
 
 }  // namespace

@@ -5,6 +5,10 @@
 // own, it is kept as it was read: one collective less in every iteration, for a stack that is
 // larger by the axis. Sequence parallelism then gathers the inputs of products once a layer.
 //
+// Where it is a sum that is not done, and all its readers in both passes are linear in it, it is
+// kept as the devices' terms, and what is made of it is reduced instead: the gradient of experts'
+// gates, a number for each row, and not the rows.
+//
 // Memory is not traded for traffic where the user said so:
 //  - A value that does not depend on the iterations before is made of what is stored, as a gathered
 //    parameter is. It is gathered for each pass by itself (ZeRO-3).

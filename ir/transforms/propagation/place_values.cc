@@ -37,6 +37,7 @@ class Placer {
   using TieOnAxis = std::pair<NodeId, size_t>;
 
   void assume_sums() {
+    sums_ = cuts_.kept_sums;
     const std::vector<bool> is_sum = sum_carries(joint_);
     for (NodeId id = 0; id < global_.nodes.size(); ++id) {
       for (size_t axis = 0; is_sum[id] && axis < global_.mesh.axes.size(); ++axis) {
@@ -119,7 +120,10 @@ class Placer {
 
   void place_whole(NodeId id, size_t axis) {
     const Node& node = global_.nodes[id];
-    const bool passes = cuts_.nodes[id][axis].factor == NodeCut::kOpen && passes_partial(id, axis);
+    const bool passes = cuts_.nodes[id][axis].factor == NodeCut::kOpen &&
+                        passes_sums(global_, id, [&](ValueId input) {
+                          return is_partial(out_.shardings[input][axis]);
+                        });
     ValueId from = kNone;
     for (size_t i = 0; i < node.inputs.size(); ++i) {
       const bool is_sum = is_partial(out_.shardings[node.inputs[i]][axis]);
@@ -137,43 +141,42 @@ class Placer {
       out_.reasons[value][axis] = reason;
   }
 
-  // Partial operands that pass through, given that the node is not cut.
-  bool passes_partial(NodeId id, size_t axis) const {
-    const Node& node = global_.nodes[id];
-    if (node.op == Op::broadcast) return false;  // Cheaper summed before it grows.
-    size_t partials = 0, floats = 0;
-    bool first = false;
-    // Integer division, truncation and indices are not linear.
-    for (uint32_t r = 0; r < node.results; ++r) {
-      if (!is_float(global_.types[node.first_result + r].dtype)) return false;
-    }
-    for (size_t i = 0; i < node.inputs.size(); ++i) {
-      const bool number = is_float(global_.types[node.inputs[i]].dtype);
-      floats += number;
-      if (!is_partial(out_.shardings[node.inputs[i]][axis])) continue;
-      if (!number) return false;
-      ++partials;
-      first |= i == 0;
-    }
-    if (partials == 0) return false;
-    switch (row(node.op).linear) {
-      case Linear::kNo: return false;
-      case Linear::kAll: return partials == floats;
-      case Linear::kEach: return partials == 1;
-      case Linear::kFirst: return partials == 1 && first;
-    }
-    return false;
-  }
-
   const JointGraph& joint_;
   const Function& global_;
   const std::vector<Factors>& factors_;
   const Cuts& cuts_;
-  std::set<TieOnAxis> sums_;  // Carries that are partial.
+  std::set<TieOnAxis> sums_;  // Carries and residuals that are partial.
   PlacedValues out_;
 };
 
 }  // namespace
+
+bool passes_sums(const Function& graph, NodeId id, const std::function<bool(ValueId)>& is_sum) {
+  const Node& node = graph.nodes[id];
+  if (node.op == Op::broadcast) return false;  // Cheaper summed before it grows.
+  size_t sums = 0, floats = 0;
+  bool first = false;
+  // Integer division, truncation and indices are not linear.
+  for (uint32_t r = 0; r < node.results; ++r) {
+    if (!is_float(graph.types[node.first_result + r].dtype)) return false;
+  }
+  for (size_t i = 0; i < node.inputs.size(); ++i) {
+    const bool number = is_float(graph.types[node.inputs[i]].dtype);
+    floats += number;
+    if (!is_sum(node.inputs[i])) continue;
+    if (!number) return false;
+    ++sums;
+    first |= i == 0;
+  }
+  if (sums == 0) return false;
+  switch (row(node.op).linear) {
+    case Linear::kNo: return false;
+    case Linear::kAll: return sums == floats;
+    case Linear::kEach: return sums == 1;
+    case Linear::kFirst: return sums == 1 && first;
+  }
+  return false;
+}
 
 PlacedValues place_values(const JointGraph& joint, const std::vector<Factors>& factors,
                           const Cuts& cuts, const std::vector<Sharding>& parameter_shardings) {
