@@ -14,14 +14,20 @@ int64_t capacity_of(const MoeConfig& config, int64_t tokens) {
 
 namespace {
 
+// [batch, seq, n] by groups of sequences: [groups, sequences, seq, n].
+Value by_group(const MoeConfig& config, Value x) {
+  const Dims dims = x.type().dims;
+  return reshape(x, {config.groups, dims[0] / config.groups, dims[1], dims[2]});
+}
+
 // Share of the (token, choice) pairs that chose each expert: [groups, experts].
-Value choices(Value expert, int64_t experts, DType dtype) {
+Value choices(const MoeConfig& config, Value expert, DType dtype) {
   Dims dims = expert.type().dims;
-  double pairs = static_cast<double>(dims[1] * dims[2]);
-  Value each = broadcast_in(expert, {dims[0], dims[1], dims[2], experts}, {0, 1, 2});
-  Value index = iota(expert.builder(), each.type(), 3);
+  dims.push_back(config.experts);
+  Value each = broadcast_in(expert, dims, {0, 1, 2, 3});
+  Value index = iota(expert.builder(), each.type(), 4);
   Value chosen = convert(eq(each, index), dtype);
-  return sum(chosen, {1, 2}) * (1.0 / pairs);
+  return sum(chosen, {1, 2, 3}) * (1.0 / static_cast<double>(dims[1] * dims[2] * dims[3]));
 }
 
 }  // namespace
@@ -39,34 +45,34 @@ MoeResult moe(const MoeConfig& config, const Tree& p, Value x, const ActivationF
   const int64_t tokens = dims[0] * dims[1] / config.groups;
   const DType exact = x.dtype() == DType::kF64 ? DType::kF64 : DType::kF32;
   x = placed(rules, "moe.in", x);
-  Value grouped = reshape(x, {config.groups, tokens, dims[2]});
 
-  // The router is small and decides discretely: always in full precision.
-  Value logits = dot(convert(grouped, exact), convert(p["router"], exact));
+  // The router is small and decides discretely: always in full precision. Tokens are routed where
+  // they lie, before they come together in groups.
+  Value logits = dot(convert(x, exact), convert(p["router"], exact));
   Value probability = softmax(logits);
   auto [gate, expert] = top_k(probability, config.top_k);
   if (config.renormalize)
-    gate =
-        gate / broadcast_to(reshape(sum(gate, {2}), {config.groups, tokens, 1}), gate.type().dims);
+    gate = gate / broadcast_to(reshape(sum(gate, {2}), {dims[0], dims[1], 1}), gate.type().dims);
 
-  Route route = moe_route(expert, config.experts, capacity_of(config, tokens));
+  auto grouped = [&](Value each) { return reshape(each, {config.groups, tokens, each.dim(2)}); };
+  Route route = moe_route(grouped(expert), config.experts, capacity_of(config, tokens));
   route.bound = config.bound;
-  Value rows = placed(rules, "moe.rows", moe_dispatch(grouped, route));
+  Value rows = placed(rules, "moe.rows", moe_dispatch(grouped(x), route));
   auto project = [&](const char* name) {
     return grouped_dot(rows, convert(p[name], x.dtype()), route);
   };
   Value hidden = hidden_units(p, activation, project);
   Value out = grouped_dot(hidden, convert(p["down"], x.dtype()), route);
   out = placed(rules, "moe.rows", out);
-  out = moe_combine(out, convert(gate, x.dtype()), route);
+  out = moe_combine(out, convert(grouped(gate), x.dtype()), route);
 
   MoeResult result;
   out = reshape(out, dims);
   if (config.residual) out = out + feed_forward(p["residual"], x, activation, rules);
   result.out = placed(rules, "moe.out", out);
-  Value share = stop_gradient(choices(expert, config.experts, exact));
-  result.balance =
-      mean(sum(share * mean(probability, {1}), {1})) * static_cast<double>(config.experts);
+  Value share = stop_gradient(choices(config, by_group(config, expert), exact));
+  Value likely = mean(by_group(config, probability), {1, 2});
+  result.balance = mean(sum(share * likely, {1})) * static_cast<double>(config.experts);
   Value peak = stop_gradient(reduce_max(logits, {2}));
   Value shifted = logits - broadcast_in(peak, logits.type().dims, {0, 1});
   Value logsumexp = log(sum(exp(shifted), {2})) + peak;
