@@ -25,8 +25,8 @@ TEST_P(EquivalenceTest, InF64EveryStrategyGivesTheLossesAndGradientsOfOneDevice)
 }
 
 // Losses of data parallelism whose ranks have the rows of the batch in eight orders, so that sums
-// are done in eight orders: how much of a loss is rounding. The model and the microbatches are those
-// of `like`.
+// are done in eight orders: how much of a loss is rounding. The model and the microbatches are
+// those of `like`.
 std::vector<Outcome> in_eight_orders(const StrategyCase& like, const Training& how) {
   StrategyCase of = like;
   of.strategy = "data_parallel";
