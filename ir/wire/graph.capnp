@@ -70,6 +70,9 @@ struct Attr {
     text @4 :UInt32;
     ints @5 :List(Int64);
     dtype @6 :UInt8;
+    smallInts @7 :List(Int32);
+    # Since version 3: as ints, of more than 16 numbers that all have 32 bits. The keys from which
+    # the layers of a deep model begin take half of the message otherwise.
   }
 }
 

@@ -162,16 +162,19 @@ class Reader {
       case wire::Attr::INTEGER: return in.getInteger();
       case wire::Attr::REAL: return in.getReal();
       case wire::Attr::TEXT: return string(in.getText());
-      case wire::Attr::INTS: {
-        auto list = in.getInts();
-        bounded("numbers in an attribute", list.size(), kAttrIntsMax);
-        std::vector<int64_t> ints(list.size());
-        for (uint32_t i = 0; i < list.size(); ++i) ints[i] = list[i];
-        return ints;
-      }
+      case wire::Attr::INTS: return read_ints(in.getInts());
+      case wire::Attr::SMALL_INTS: return read_ints(in.getSmallInts());
       case wire::Attr::DTYPE: return static_cast<DType>(in.getDtype());
     }
     fail(cat("unknown kind of attribute ", static_cast<int>(in.which())));
+  }
+
+  template <class List>
+  std::vector<int64_t> read_ints(List list) {
+    bounded("numbers in an attribute", list.size(), kAttrIntsMax);
+    std::vector<int64_t> ints(list.size());
+    for (uint32_t i = 0; i < list.size(); ++i) ints[i] = list[i];
+    return ints;
   }
 
   Attrs read_attrs(capnp::List<wire::Attr>::Reader in) {

@@ -257,6 +257,32 @@ TEST(Wire, StackedLayersAreOfVersion3AndNothingElseIs) {
   EXPECT_FALSE(program_from_wire(to_wire(p)).nodes[0].stacked.has_value());
 }
 
+// The keys of 96 layers, and of 12, beside the same graph.
+TEST(Wire, KeysOfManyLayersAreWrittenInThirtyTwoBits) {
+  const auto program = [](int64_t layers) {
+    ProgramBuilder b("deep");
+    StateTree layer;
+    layer.set("w", normal(f32({4, 4}), 0.1));
+    b.state("layers", stacked(layer, layers));
+    return b.build();
+  };
+  const Program deep = program(96);
+  const Bytes bytes = to_wire(deep);
+  EXPECT_EQ(version_of(bytes), 3u);
+  EXPECT_TRUE(same_graph(program_from_wire(bytes), deep));
+  const size_t keys = 2 * (96 - 12);
+  EXPECT_LE(bytes.size() - to_wire(program(12)).size(), keys * 4 + 32);
+
+  Builder b("table");
+  std::vector<int32_t> numbers(17, -1);
+  b.result("y", table(b, numbers));
+  Function f = b.build();
+  EXPECT_TRUE(same_graph(function_from_wire(to_wire(f)), f));
+  EXPECT_EQ(version_of(to_wire(f)), 3u);
+  damage(to_wire(f),
+         [](const Bytes& damaged) { return outcome([&] { return function_from_wire(damaged); }); });
+}
+
 TEST(Wire, DamagedStacksGiveAnErrorOrAValidProgram) {
   damage(to_wire(stacked_program()), read_program);
 }

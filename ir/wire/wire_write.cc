@@ -5,6 +5,7 @@
 #include <map>
 #include <tuple>
 #include <unordered_map>
+#include <utility>
 
 #include "ir/graph/bodies.h"
 #include "ir/wire/graph.capnp.h"
@@ -52,6 +53,11 @@ void fill(List list, const Items& items) {
 }
 
 uint32_t count(size_t size) { return static_cast<uint32_t>(size); }
+
+bool are_many_and_small(const std::vector<int64_t>& ints) {
+  return ints.size() > 16 &&
+         std::ranges::all_of(ints, [](int64_t i) { return std::in_range<int32_t>(i); });
+}
 
 class Writer {
  public:
@@ -123,7 +129,11 @@ class Writer {
       case AttrKind::kString: return out.setText(strings_.index(std::get<std::string>(value)));
       case AttrKind::kInts: {
         const auto& ints = std::get<std::vector<int64_t>>(value);
-        return fill(out.initInts(count(ints.size())), ints);
+        if (!are_many_and_small(ints)) return fill(out.initInts(count(ints.size())), ints);
+        need_version(3);
+        auto small = out.initSmallInts(count(ints.size()));
+        for (uint32_t i = 0; i < small.size(); ++i) small.set(i, static_cast<int32_t>(ints[i]));
+        return;
       }
       case AttrKind::kDType: return out.setDtype(static_cast<uint8_t>(std::get<DType>(value)));
     }
