@@ -1,30 +1,27 @@
-// A training step of a transformer of any depth, with its gradient and optimizer, as a scan over
-// stacked layers or with every layer written out: what compiling costs is measured on it. Nothing
-// runs it.
+// Training steps of deep models: what compiling costs is measured on them. Nothing runs them.
 //
 // Threads: pure functions.
 #pragma once
 
-#include "ir/build/program_builder.h"
+#include "ir/graph/program.h"
 
 namespace gangway::bench {
 
-struct DeepProgram {
+// GPT-3's shape (Brown et al. 2020), its feed-forward layers replaced by 64 experts each.
+struct Gpt3 {
   int64_t layers = 96;
-  int64_t dim = 12'288;
-  int64_t heads = 96;
-  int64_t experts = 64;  // Of each layer, with a capacity; 0: a dense feed-forward layer.
-  int64_t vocab = 50'257;
-  int64_t batch = 512, seq = 2048;
-  bool scan = true;
-  Mesh mesh;  // Axes "data", "tensor" and "expert".
+  int64_t data = 16, model = 8, expert = 16;  // Devices along the axes of these names.
 };
 
-// GPT-3's shape (Brown et al. 2020), its feed-forward layers replaced by 64 experts each.
-DeepProgram gpt3(int64_t data, int64_t tensor, int64_t expert);
-// Small layers, all written out: the graph has about 100 nodes for each.
-DeepProgram unrolled(int64_t layers);
+// The step that programs/ trains it with under zero3+megatron+expert_parallel; its layers are a
+// scan.
+Program gpt3(const Gpt3& of);
 
-Program trace(const DeepProgram& model);
+// The step of a dense model of small layers, all written out, which programs/ never does: about 100
+// nodes for each. On 4 devices.
+Program unrolled(int64_t layers);
+
+// Of a function and the bodies inside it, each once.
+size_t nodes_with_bodies(const Function& function);
 
 }  // namespace gangway::bench

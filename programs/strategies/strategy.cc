@@ -42,12 +42,6 @@ std::vector<PlacementRule> spelled_out(const std::vector<PlacementRule>& rules, 
   return out;
 }
 
-// Without axes that the mesh does not cut anything over.
-AxisPlacements over_devices(AxisPlacements placements, const Mesh& mesh) {
-  std::erase_if(placements, [&](const auto& item) { return size_of(mesh, item.first) == 1; });
-  return placements;
-}
-
 }  // namespace
 
 Strategy combine(const std::vector<Strategy>& parts, const Mesh& mesh,
@@ -55,12 +49,9 @@ Strategy combine(const std::vector<Strategy>& parts, const Mesh& mesh,
   Strategy all;
   std::vector<PlacementRule> rules;
   for (const Strategy& part : parts) {
-    for (auto& placed : over_devices(part.batch, mesh)) all.batch.push_back(std::move(placed));
+    all.batch.insert(all.batch.end(), part.batch.begin(), part.batch.end());
     rules.insert(rules.end(), part.parameters.begin(), part.parameters.end());
-    for (PlacementRule rule : part.activations) {
-      rule.placements = over_devices(std::move(rule.placements), mesh);
-      if (!rule.placements.empty()) all.activations.push_back(std::move(rule));
-    }
+    all.activations.insert(all.activations.end(), part.activations.begin(), part.activations.end());
   }
   all.parameters = spelled_out(rules, mesh, parameters);
   return all;

@@ -32,7 +32,7 @@ class Compile {
     std::optional<Plan> plan;
     std::vector<std::byte> bytes;
     std::string text;
-    stage("trace", [&] { program = bench::trace(bench::unrolled(layers)); });
+    stage("trace", [&] { program = bench::unrolled(layers); });
     nodes = program->functions.back()->nodes.size();
     for (const auto& function : program->functions) nodes = std::max(nodes, function->nodes.size());
     stage("write", [&] { bytes = to_wire(*program); });
@@ -70,6 +70,7 @@ constexpr double kGrowthMax = 2.25;
 TEST(Steps, GrowWithTheNodes) {
   const std::vector<Compile> all = {Compile(100), Compile(200), Compile(400)};
   for (size_t i = 0; i < 3; ++i) EXPECT_GE(all[i].nodes, 10'000u << i);
+  uint64_t bytes = 0;
   for (size_t s = 0; s < all[0].stages.size(); ++s) {
     const auto expect_linear = [&](uint64_t Counts::* what, const char* unit) {
       const auto at = [&](size_t i) { return static_cast<double>(all[i].stages[s].counts.*what); };
@@ -77,9 +78,12 @@ TEST(Steps, GrowWithTheNodes) {
           << all[0].stages[s].name << ": " << at(0) << ", " << at(1) << ", " << at(2) << " " << unit
           << " for 10,000, 20,000 and 40,000 nodes";
     };
+    EXPECT_GT(all[0].stages[s].counts.steps, 0u) << all[0].stages[s].name << ": nothing counted";
+    bytes += all[0].stages[s].counts.bytes;
     expect_linear(&Counts::steps, "steps");
     expect_linear(&Counts::bytes, "bytes asked for");
   }
+  EXPECT_GT(bytes, 0u) << "nothing counted";
 }
 
 }  // namespace
