@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "client/checkpoint/tensor_files.h"
 #include "programs/train/train.h"
 #include "tests/strategies/strategy_case.h"
 #include "tests/support/error_of.h"
@@ -66,6 +67,26 @@ TEST_F(TrainTest, EveryStrategyTrainsEvaluatesResumesAndSamples) {
     EXPECT_EQ(report.sample.size(), 24u);
     EXPECT_THAT(report.sample, testing::StartsWith("In the beginning "));
   }
+}
+
+// Its layers have no experts, then eight: what is said of experts is said of each layer, and files
+// number the layers together.
+TEST_F(TrainTest, APyramidTrainsAndResumes) {
+  TrainOptions whole =
+      options({ModelKind::kCapacity, "zero3+expert_parallel", "data=2 expert=2", "local:2x2"});
+  whole.config.model.experts = {0, 8};
+  whole.config.model.moe.experts = 0;
+  TrainOptions first = whole;
+  first.steps = 2;
+  train(first);
+  TrainOptions second = whole;
+  second.resume = true;
+  const TrainReport resumed = train(second);
+  const TensorFiles files = TensorFiles::open(resumed.checkpoint);
+  EXPECT_EQ(files.at("layers.0.ffn.up").spec->shape, (std::vector<int64_t>{16, 32}));
+  EXPECT_EQ(files.at("layers.1.moe.up").spec->shape, (std::vector<int64_t>{8, 16, 32}));
+  whole.out = folder_ / "whole";
+  EXPECT_EQ(resumed.heldout_loss, train(whole).heldout_loss);
 }
 
 TEST_F(TrainTest, WhatDoesNotFitIsRefusedWithWhatWould) {
