@@ -4,24 +4,39 @@
 // the memory does. Each benchmark is BM_Collective/<kind>/<ranks>/<bytes>, where `bytes` are those
 // of the whole tensor (a gather's result, otherwise an operand), in f32. Read
 //   us             one collective, mean of the run
-//   times_openmpi  `us` over OpenMPI's, which runs right behind it with as many processes and as
+//   openmpi_us     the same of OpenMPI, which runs right behind it with as many processes and as
 //                  much data; missing where `mpirun` or the peer is (build with libopenmpi-dev)
+//   times_openmpi  us / openmpi_us
 //   times_memcpy   `us` over a memcpy of as many bytes by all ranks at once
-// Goals on 2 ranks: below 1 from 64 KiB, 1 below that; times_memcpy 2 for the largest.
+// Goals on 2 ranks: times_openmpi at most 1 below 64 KiB and less than 1 from there on, and
+// times_memcpy at most 2 for the largest. 4 and 8 ranks have none: on fewer cores they wait for one
+// another's turn.
+//
+// All of ours tell every member, the root of a broadcast too, that all others have begun and whether
+// one is poisoned. A root of OpenMPI's only sends.
+//
+//   collectives_bench --table [--benchmark_filter=...]    prints rows for docs/benchmarks.md
 #include <benchmark/benchmark.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cerrno>
 #include <chrono>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <functional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "executor/collectives/collective_call.h"
 #include "executor/links/shared_link.h"
 #include "runtime/base/cat.h"
+#include "runtime/os/thread.h"
 #include "tests/conformance/group_harness.h"
 
 namespace gangway {
@@ -35,6 +50,41 @@ struct Case {
   int64_t elements() const { return bytes / 4; }
   // Enough for a mean, and seconds at most.
   int64_t rounds() const { return std::clamp<int64_t>((int64_t{256} << 20) / bytes, 10, 5000); }
+};
+
+[[noreturn]] void give_up(const std::string& why) {
+  std::fprintf(stderr, "collectives_bench: %s\n", why.c_str());
+  _exit(1);
+}
+
+// The ranks above 0, a process each. None outlives this one, which ends when one of them fails:
+// else rank 0 would wait for it for ever.
+class OtherRanks {
+ public:
+  void start(const std::function<void()>& body) {
+    const pid_t child = fork();
+    if (child < 0) give_up(cat("fork: ", std::strerror(errno)));
+    if (child > 0) return static_cast<void>(++count_);
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    body();
+    _exit(0);
+  }
+  // Once all have started.
+  void watch() {
+    watcher_ = Thread("ranks", [count = count_] {
+      for (uint32_t ended = 0; ended < count; ++ended) {
+        int status = 0;
+        const pid_t child = wait(&status);
+        if (child < 0 || !WIFEXITED(status) || WEXITSTATUS(status) != 0)
+          give_up(cat("a rank ended with status ", status));
+      }
+    });
+  }
+  void join() { watcher_.join(); }
+
+ private:
+  uint32_t count_ = 0;
+  Thread watcher_;
 };
 
 // One rank's tensors and its membership; each in a process of its own, but for the set-up.
@@ -120,7 +170,7 @@ double openmpi_us(const Case& of) {
 
 void measure(benchmark::State& state, const Case& of) {
   GroupHarness group = make_group(of);
-  std::vector<pid_t> others;
+  OtherRanks others;
   const int64_t rounds = of.rounds(), copies = std::min<int64_t>(rounds, 50);
   const auto run = [&](uint32_t rank, auto begin, auto end) {
     Member member(of, group, rank);
@@ -131,12 +181,8 @@ void measure(benchmark::State& state, const Case& of) {
     end();
     for (int64_t i = 0; i < copies; ++i) member.copy();
   };
-  for (uint32_t rank = 1; rank < of.ranks; ++rank) {
-    others.push_back(fork());
-    if (others.back() != 0) continue;
-    run(rank, [] {}, [] {});
-    _exit(0);
-  }
+  for (uint32_t rank = 1; rank < of.ranks; ++rank) others.start([&] { run(rank, [] {}, [] {}); });
+  others.watch();
   double collect_us = 0, copy_us = 0;
   for (auto _ : state) {
     double began = 0;
@@ -150,7 +196,10 @@ void measure(benchmark::State& state, const Case& of) {
     copy_us = (now_us() - began) / static_cast<double>(copies);
     state.SetIterationTime(collect_us * 1e-6);
   }
-  for (const pid_t child : others) waitpid(child, nullptr, 0);
+  others.join();
+  state.SetLabel(std::string(to_string(of.kind)));
+  state.counters["ranks"] = of.ranks;
+  state.counters["bytes"] = static_cast<double>(of.bytes);
   state.counters["us"] = collect_us;
   state.counters["times_memcpy"] = collect_us / copy_us;
   if (const double peer = openmpi_us(of); peer > 0) {
@@ -158,6 +207,44 @@ void measure(benchmark::State& state, const Case& of) {
     state.counters["times_openmpi"] = collect_us / peer;
   }
 }
+
+std::string bytes_text(double bytes) {
+  constexpr double kKiB = 1024, kMiB = kKiB * kKiB;
+  if (bytes >= kMiB) return cat(static_cast<int64_t>(bytes / kMiB), " MiB");
+  if (bytes >= kKiB) return cat(static_cast<int64_t>(bytes / kKiB), " KiB");
+  return cat(static_cast<int64_t>(bytes), " B");
+}
+
+// A row of a Markdown table for each benchmark.
+class TableReporter final : public benchmark::BenchmarkReporter {
+ public:
+  bool ReportContext(const Context&) override {
+    std::puts("| collective | bytes | ranks | us | OpenMPI's us | times_openmpi | times_memcpy |");
+    std::puts("| --- | --- | --- | --- | --- | --- | --- |");
+    return true;
+  }
+  void ReportRuns(const std::vector<Run>& runs) override {
+    for (const Run& run : runs) {
+      std::printf("| %s | %s | %.0f | %s | %s | %s | %s |\n", run.report_label.c_str(),
+                  bytes_text(counter(run, "bytes")).c_str(), counter(run, "ranks"),
+                  text(run, "us").c_str(), text(run, "openmpi_us").c_str(),
+                  text(run, "times_openmpi").c_str(), text(run, "times_memcpy").c_str());
+      std::fflush(stdout);
+    }
+  }
+
+ private:
+  static double counter(const Run& run, const char* name) {
+    const auto at = run.counters.find(name);
+    return at == run.counters.end() ? 0 : at->second.value;
+  }
+  static std::string text(const Run& run, const char* name) {
+    if (!run.counters.contains(name)) return "";
+    char digits[32];
+    std::snprintf(digits, sizeof digits, "%.2f", counter(run, name));
+    return digits;
+  }
+};
 
 void add_all() {
   for (const CollectiveKind kind :
@@ -181,8 +268,11 @@ void add_all() {
 }  // namespace gangway
 
 int main(int argc, char** argv) {
+  const bool table = argc > 1 && std::string_view(argv[1]) == "--table";
+  if (table) std::rotate(argv + 1, argv + 2, argv + argc--);
   benchmark::Initialize(&argc, argv);
   gangway::add_all();
-  benchmark::RunSpecifiedBenchmarks();
+  gangway::TableReporter reporter;
+  table ? benchmark::RunSpecifiedBenchmarks(&reporter) : benchmark::RunSpecifiedBenchmarks();
   return 0;
 }
