@@ -412,8 +412,9 @@ Tree ProgramBuilder::shard_all(const std::string& name, const Tree& values,
         std::erase_if(said, [](const PlacementRule* rule) { return rule->placements.empty(); });
         const bool is_stacked = !said.empty() && impl_->is_stacked_as(full_name, value, loc);
         for (const PlacementRule* rule : said) {
-          value = shard(value, is_stacked ? on_stack(rule->placements) : rule->placements,
-                        rule->priority, loc);
+          value = value.builder().shard(value,
+                                        is_stacked ? on_stack(rule->placements) : rule->placements,
+                                        rule->priority, loc);
         }
         return value;
       },

@@ -162,6 +162,15 @@ TEST(BodyPipeline, AStackThatIsOnlyAddedToASumIsReducedWithItBehindBothLoops) {
   EXPECT_EQ(count(local, Op::all_reduce), 1);
 }
 
+TEST(BodyPipeline, ASumOfStacksIsReducedOnceAlsoWhereItsReadersWantItCut) {
+  const Compiled compiled =
+      compile_function(sums_of_stacks(false), {.result_placements = {{{"data", shard(0)}}}});
+  const Function& local = *compiled.local.function;
+  EXPECT_EQ(count(body_of(body_of(local)), Op::reduce_scatter), 0);
+  EXPECT_EQ(count(body_of(local), Op::reduce_scatter), 0);
+  EXPECT_EQ(count(local, Op::reduce_scatter), 1);
+}
+
 TEST(BodyPipeline, AStackThatAnIterationReadsTooIsDoneInEach) {
   const Compiled compiled = compile_function(sums_of_stacks(true), {});
   const Function& local = *compiled.local.function;

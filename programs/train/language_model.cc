@@ -1,5 +1,7 @@
 #include "programs/train/language_model.h"
 
+#include <functional>
+
 #include "ir/build/autodiff.h"
 #include "ir/build/ops.h"
 #include "ir/build/scan.h"
@@ -16,15 +18,19 @@ SourceSpec windows(const LanguageModelConfig& config, bool heldout) {
   return {"text", attrs};
 }
 
+// Says how gradients are cut.
+using Place = std::function<Tree(const Tree&)>;
+
 // Of tokens: i32[batch, seq]. "loss" and "cross_entropy", with experts "balance" and "load", and
 // "grads", a tree as the parameters are.
-Tree differentiate(const TransformerConfig& model, const Tree& params, Value tokens) {
+Tree differentiate(const TransformerConfig& model, const Tree& params, Value tokens,
+                   const Place& place) {
   Losses losses;
   auto loss = [&](const Tree& p, Value t) {
     losses = transformer_loss(model, p, t);
     return losses.total;
   };
-  Tree grads = value_and_grad(loss)(params, tokens).second;
+  const Tree grads = value_and_grad(loss)(params, tokens).second;
   Tree step;
   step.set("loss", losses.total);
   step.set("cross_entropy", losses.cross_entropy);
@@ -32,7 +38,7 @@ Tree differentiate(const TransformerConfig& model, const Tree& params, Value tok
     step.set("balance", losses.balance);
     step.set("load", losses.load);
   }
-  step.set("grads", std::move(grads));
+  step.set("grads", place(grads));
   return step;
 }
 
@@ -43,7 +49,8 @@ Tree zero_sums(Builder& b, const TransformerConfig& model, int64_t batch) {
       transformer_parameters(model).map([&](const std::string& name, const StateSpec& spec) {
         return trial.parameter(name, spec.type);
       });
-  return differentiate(model, params, trial.parameter("tokens", i32({batch, model.seq})))
+  const Value tokens = trial.parameter("tokens", i32({batch, model.seq}));
+  return differentiate(model, params, tokens, [](const Tree& grads) { return grads; })
       .map([&](const std::string&, const Value& of) { return b.constant(of.type(), 0); });
 }
 
@@ -57,17 +64,18 @@ Tree sum_of(const Tree& a, const Tree& b) {
 
 // Averages over microbatches; tokens: i32[batch, seq], cut over its rows. Microbatch i takes every
 // accumulate-th row, so that each device's rows stay its own. The loop does nothing to the sums but
-// add to them, so they stay partial in it and are reduced once, behind it.
-Tree accumulate(const LanguageModelConfig& config, const Tree& params, Value tokens) {
+// add to them, so they stay partial in it and are reduced once, behind it, but what `place` cuts.
+Tree accumulate(const LanguageModelConfig& config, const Tree& params, Value tokens,
+                const Place& place) {
   const TransformerConfig& model = config.model;
   const int64_t parts = config.accumulate, micro = config.batch / parts;
-  if (parts == 1) return differentiate(model, params, tokens);
+  if (parts == 1) return differentiate(model, params, tokens, place);
   Builder& b = tokens.builder();
   const auto microbatch = [&](const ScanStep& at) -> Scanned {
     // Nobody differentiates the loop: nothing is kept of an iteration for that.
     const Tree weights = at.invariants.map(
         [](const std::string&, const Value& weight) { return stop_gradient(weight); });
-    return {.carries = sum_of(at.carries, differentiate(model, weights, at.slices))};
+    return {.carries = sum_of(at.carries, differentiate(model, weights, at.slices, place))};
   };
   const Tree sums =
       scan(b,
@@ -127,9 +135,12 @@ Program train_step(const LanguageModelConfig& config, const Mesh& mesh, const St
   ProgramBuilder b("train_step", mesh, config.seed);
   Tree params = parameters_of(b, config, strategy);
   Value tokens = batch_of(b, "tokens", config, strategy);
-  const Tree step = accumulate(placed(config, strategy), params, tokens);
-  const Tree grads = b.shard_all("params", step["grads"], below("params", strategy.gradients));
-  AdamwResult update = adamw(b, params, grads, config.optimizer, strategy.moments);
+  // As soon as they are computed.
+  const auto place = [&](const Tree& grads) {
+    return b.shard_all("params", grads, below("params", strategy.gradients));
+  };
+  const Tree step = accumulate(placed(config, strategy), params, tokens, place);
+  AdamwResult update = adamw(b, params, step["grads"], config.optimizer, strategy.moments);
   for (const auto* name : {"loss", "cross_entropy"}) b.output(name, step[name]);
   b.output("grad_norm", update.grad_norm);
   if (step.contains("balance")) {

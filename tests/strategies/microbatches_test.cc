@@ -89,10 +89,13 @@ int64_t summed_bytes(const std::string& strategy, int64_t microbatches) {
 }
 
 TEST(Microbatches, AreSummedOnEachDeviceAndReducedOnceWhereGradientsAreKeptWhole) {
-  const int64_t few = summed_bytes("data_parallel", 2);
-  EXPECT_EQ(summed_bytes("data_parallel", 8), few);
-  // One number more: the loop does not know that a dense model's losses are one.
-  EXPECT_EQ(few - summed_bytes("data_parallel", 1), 6);
+  for (const char* strategy : {"data_parallel", "zero1"}) {
+    SCOPED_TRACE(strategy);
+    const int64_t few = summed_bytes(strategy, 2);
+    EXPECT_EQ(summed_bytes(strategy, 8), few);
+    // One number more: the loop does not know that a dense model's losses are one.
+    EXPECT_EQ(few - summed_bytes(strategy, 1), 6);
+  }
 }
 
 // No device has room for whole gradients then.

@@ -18,7 +18,8 @@ using Json = nlohmann::ordered_json;
 
 constexpr char kProgramHelp[] =
     "a program, as Program::save() writes it (`gangway train` leaves one in its --out folder, "
-    "train_step.gwp), or as text (`gangway graph FILE` prints it); several run side by side";
+    "train_step.gwp, cut as its --strategy says), or as text (`gangway graph FILE` prints it); "
+    "several run side by side";
 
 struct SimCommand {
   std::vector<std::string> files;

@@ -7,6 +7,8 @@
 #include <tuple>
 
 #include "ir/op_table/lowering.h"
+#include "ir/transforms/propagation/place_values.h"
+#include "ir/transforms/propagation/sum_carries.h"
 
 namespace gangway {
 namespace {
@@ -59,6 +61,7 @@ class CutDecider {
         factors_(factors),
         annotations_(annotations),
         makers_(producers(global_)),
+        sums_(sum_carries(joint)),
         axes_(global_.mesh.axes.size()),
         waiting_(kLevels, Waiting(global_.nodes.size())) {
     out_.layouts.assign(global_.types.size(), replicated(global_.mesh));
@@ -247,6 +250,7 @@ class CutDecider {
   // The factors that operands and results ask for, in the order of the first that asks.
   std::vector<Candidate> candidates(NodeId id, int axis) const {
     std::vector<Candidate> wanted;
+    if (adds_terms(id, axis)) return wanted;
     const auto ask = [&](ValueId value, int factor, const Placement& placed) {
       if (factor < 0 || !can_cut(id, factor, axis, cuts_of(value, placed.dim))) return;
       for (const Candidate& candidate : wanted) {
@@ -265,6 +269,34 @@ class CutDecider {
       ask(node.first_result + r, factor_of_result(id, r, placed), placed);
     }
     return wanted;
+  }
+
+  // A carry to which iterations add terms of sums that are not done along the axis: however readers
+  // want it cut, it stays partial and is reduced once, behind the loop.
+  bool adds_terms(NodeId id, int axis) const {
+    const auto terms = sums_.terms.find(id);
+    return terms != sums_.terms.end() &&
+           std::ranges::all_of(terms->second, [&](ValueId term) { return is_term(term, axis); });
+  }
+
+  // As far as is decided, what gives it gives a sum that is not done; one operand of one node reads
+  // it, so that each value is looked at once.
+  bool is_term(ValueId value, int axis) const {
+    const NodeId id = makers_[value];
+    if (id == kNone || readers_[value].size() != 1) return false;
+    const Node& node = global_.nodes[id];
+    const int index = out_.nodes[id][at(axis)].factor;
+    if (index == NodeCut::kWhole) return false;
+    if (index >= 0) {
+      const Factor& factor = factors_[id][at(index)];
+      return factor.kind == FactorKind::kReduce &&
+             factor.result_dims[value - node.first_result] < 0;
+    }
+    if (joint_.tie(id) == JointGraph::TieKind::kCarry) return adds_terms(id, axis);
+    if (joint_.is_tie(id)) return sums_.ties[id] && is_term(node.inputs[0], axis);
+    return passes_sums(global_, id, [&](ValueId input) {
+      return std::ranges::count(node.inputs, input) == 1 && is_term(input, axis);
+    });
   }
 
   // Into unequal parts only as the tensor that asks is cut itself (in `asked` parts): axes of
@@ -406,6 +438,7 @@ class CutDecider {
   const std::vector<Factors>& factors_;
   const std::vector<Annotation>& annotations_;
   const std::vector<NodeId> makers_;
+  const SumCarries sums_;
   const size_t axes_;
   Cuts out_;
   std::vector<bool> is_held_, is_stored_;       // By value and axis.

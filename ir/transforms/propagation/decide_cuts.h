@@ -17,6 +17,9 @@
 // The states of an optimizer decide where its gradient lies, never the other way round: one
 // gradient moves instead of three states.
 //
+// Carries that stay partial (sum_carries.h) along an axis, since what iterations add to them is a
+// sum that is not done, are not cut for readers behind the loop: they are reduced once.
+//
 // A value's layout is where its readers meet it: what its producer gives may still be a sum that is
 // not done (partial), or whole, and is converted once.
 //

@@ -38,7 +38,7 @@ class Placer {
 
   void assume_sums() {
     sums_ = cuts_.kept_sums;
-    const std::vector<bool> is_sum = sum_carries(joint_);
+    const std::vector<bool> is_sum = sum_carries(joint_).ties;
     for (NodeId id = 0; id < global_.nodes.size(); ++id) {
       for (size_t axis = 0; is_sum[id] && axis < global_.mesh.axes.size(); ++axis) {
         if (global_.mesh.axes[axis].size > 1 && cuts_.nodes[id][axis].factor == NodeCut::kOpen)

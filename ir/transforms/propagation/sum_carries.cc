@@ -5,9 +5,9 @@
 namespace gangway {
 namespace {
 
-class SumCarries {
+class Finder {
  public:
-  explicit SumCarries(const JointGraph& joint)
+  explicit Finder(const JointGraph& joint)
       : joint_(joint),
         graph_(joint.graph()),
         makers_(producers(graph_)),
@@ -19,16 +19,15 @@ class SumCarries {
     for (ValueId result : graph_.results) readers_[result].push_back({});
   }
 
-  std::vector<bool> run() {
-    std::vector<bool> found(graph_.nodes.size(), false);
-    std::vector<ValueId> added;
+  SumCarries run() {
+    SumCarries found{.ties = std::vector<bool>(graph_.nodes.size(), false), .terms = {}};
     for (NodeId id = 0; id < graph_.nodes.size(); ++id) {
       std::vector<ValueId> terms;
       if (joint_.tie(id) != JointGraph::TieKind::kCarry || !is_added_to(id, terms)) continue;
-      found[id] = true;
-      added.insert(added.end(), terms.begin(), terms.end());
+      found.ties[id] = true;
+      mark_stacks(terms, found.ties);
+      found.terms[id] = std::move(terms);
     }
-    mark_stacks(std::move(added), found);
     return found;
   }
 
@@ -38,7 +37,8 @@ class SumCarries {
     size_t operand = 0;
   };
 
-  // From what an iteration gets to what it gives, each value read once. `terms`: what is added.
+  // From what an iteration gets to what it gives, each value read once. `terms`: what is added, and
+  // what loops inside give that add to it.
   bool is_added_to(NodeId tie, std::vector<ValueId>& terms) const {
     const ValueId gives = graph_.nodes[tie].inputs.back();
     ValueId at = graph_.nodes[tie].first_result;
@@ -50,7 +50,11 @@ class SumCarries {
       const ValueId next = passed_on(reader);
       if (next == kNone || next <= at || !is_float(graph_.types[next].dtype)) return false;
       const Node& node = graph_.nodes[reader.node];
-      if (node.op == Op::add) terms.push_back(node.inputs[1 - reader.operand]);
+      if (joint_.is_tie(reader.node)) {
+        terms.push_back(next);
+      } else if (node.op == Op::add) {
+        terms.push_back(node.inputs[1 - reader.operand]);
+      }
       at = next;
     }
     return false;
@@ -98,9 +102,10 @@ class SumCarries {
 
 }  // namespace
 
-std::vector<bool> sum_carries(const JointGraph& joint) {
-  if (joint.parts().size() == 1) return std::vector<bool>(joint.graph().nodes.size(), false);
-  return SumCarries(joint).run();
+SumCarries sum_carries(const JointGraph& joint) {
+  if (joint.parts().size() == 1)
+    return {.ties = std::vector<bool>(joint.graph().nodes.size(), false), .terms = {}};
+  return Finder(joint).run();
 }
 
 }  // namespace gangway

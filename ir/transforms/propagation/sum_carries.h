@@ -7,13 +7,18 @@
 // Cost: linear in nodes.
 #pragma once
 
+#include <map>
 #include <vector>
 
 #include "ir/transforms/propagation/joint_graph.h"
 
 namespace gangway {
 
-// By node of the graph: whether it is the tie of such a carry or stack.
-std::vector<bool> sum_carries(const JointGraph& joint);
+struct SumCarries {
+  std::vector<bool> ties;                        // By node of the graph: of such a carry or stack.
+  std::map<NodeId, std::vector<ValueId>> terms;  // By the tie of a carry: what is added to it.
+};
+
+SumCarries sum_carries(const JointGraph& joint);
 
 }  // namespace gangway
