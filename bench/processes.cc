@@ -11,9 +11,20 @@
 namespace gangway::bench {
 namespace {
 
+// Processes and threads may go while they are looked at: then this is empty.
 std::string read(const std::filesystem::path& path) {
   std::ifstream in(path);
-  return {std::istreambuf_iterator<char>(in), {}};
+  std::ostringstream text;
+  text << in.rdbuf();  // Unlike its iterators it throws nothing when reading fails.
+  return text.str();
+}
+
+std::vector<std::filesystem::path> entries(const std::filesystem::path& folder) {
+  std::vector<std::filesystem::path> found;
+  std::error_code gone;
+  for (std::filesystem::directory_iterator at(folder, gone), end; at != end; at.increment(gone))
+    found.push_back(at->path());
+  return found;
 }
 
 struct Stat {
@@ -39,13 +50,12 @@ Stat read_stat(const std::filesystem::path& path) {
 
 // Of all threads of a process. proc(5): schedstat begins with the nanoseconds on a core.
 void add_effort(const std::filesystem::path& process, Effort& effort) {
-  std::error_code gone;
-  for (const auto& task : std::filesystem::directory_iterator(process / "task", gone)) {
+  for (const std::filesystem::path& task : entries(process / "task")) {
     double cpu_ns = 0;
-    std::ifstream(task.path() / "schedstat") >> cpu_ns;
+    std::ifstream(task / "schedstat") >> cpu_ns;
     effort.cpu_us += cpu_ns * 1e-3;
     const std::string key = "voluntary_ctxt_switches:";
-    std::ifstream in(task.path() / "status");
+    std::ifstream in(task / "status");
     for (std::string line; std::getline(in, line);) {
       if (line.starts_with(key)) effort.waits += std::stod(line.substr(key.size()));
     }
@@ -55,11 +65,10 @@ void add_effort(const std::filesystem::path& process, Effort& effort) {
 // The programs that this process has started.
 std::vector<std::filesystem::path> children() {
   std::vector<std::filesystem::path> found;
-  std::error_code gone;
-  for (const auto& entry : std::filesystem::directory_iterator("/proc", gone)) {
-    const std::string pid = entry.path().filename().string();
+  for (const std::filesystem::path& process : entries("/proc")) {
+    const std::string pid = process.filename().string();
     if (pid.find_first_not_of("0123456789") != std::string::npos) continue;
-    if (read_stat(entry.path() / "stat").parent == getpid()) found.push_back(entry.path());
+    if (read_stat(process / "stat").parent == getpid()) found.push_back(process);
   }
   return found;
 }
