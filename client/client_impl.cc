@@ -207,7 +207,27 @@ SliceImpl::~SliceImpl() {
 
 ExecutableImpl::~ExecutableImpl() {
   if (held != nullptr) held->finish(*this);
+  let_go_placed(plan.plan);
   client->post([id = plan.plan](Session& session) { session.release_plan(id); });
+}
+
+// Those that are gone are dropped when the list would grow.
+void ExecutableImpl::note_placed(const std::shared_ptr<ArrayImpl>& array) {
+  const std::lock_guard lock(client->notify.mutex);
+  if (placed.size() == placed.capacity())
+    std::erase_if(placed, [](const auto& weak) { return weak.expired(); });
+  placed.push_back(array);
+}
+
+void ExecutableImpl::let_go_placed(PlanId of) {
+  std::vector<std::weak_ptr<ArrayImpl>> arrays;
+  {
+    const std::lock_guard lock(client->notify.mutex);
+    arrays.swap(placed);
+  }
+  for (const auto& weak : arrays) {
+    if (const auto array = weak.lock()) array->let_go_placed(of);
+  }
 }
 
 ArrayImpl::~ArrayImpl() {
@@ -243,10 +263,23 @@ std::shared_ptr<PlacedCopy> ArrayImpl::placed_copy(PlanId plan, uint32_t input) 
   return found->second->failed ? nullptr : found->second;
 }
 
-std::shared_ptr<PlacedCopy> ArrayImpl::place(PlanId plan, uint32_t input) {
+void ArrayImpl::let_go_placed(PlanId plan) {
+  std::vector<ArrayId> names;
   {
     const std::lock_guard lock(mutex);
-    if (auto copy = placed_copy(plan, input)) return copy;
+    std::erase_if(placed, [&](const auto& entry) {
+      const bool goes = entry.first.first == plan;
+      if (goes) names.push_back(entry.second->id);
+      return goes;
+    });
+  }
+  for (const ArrayId name : names) client->post([name](Session& session) { session.free(name); });
+}
+
+ArrayImpl::Placed ArrayImpl::place(PlanId plan, uint32_t input) {
+  {
+    const std::lock_guard lock(mutex);
+    if (auto copy = placed_copy(plan, input)) return {std::move(copy)};
   }
   std::shared_ptr<SegmentHeap::Part> part = client->heap().take(type.bytes());
   std::memcpy(part->data(), tensor->bytes.data(), tensor->bytes.size());
@@ -254,7 +287,7 @@ std::shared_ptr<PlacedCopy> ArrayImpl::place(PlanId plan, uint32_t input) {
   const std::lock_guard lock(mutex);
   if (auto copy = placed_copy(plan, input)) {  // Of another thread, meanwhile.
     client->give_back_copy_place();
-    return copy;
+    return {std::move(copy)};
   }
   std::shared_ptr<PlacedCopy>& copy = placed[{plan, input}];
   if (copy != nullptr) client->post([id = copy->id](Session& session) { session.free(id); });
@@ -268,7 +301,7 @@ std::shared_ptr<PlacedCopy> ArrayImpl::place(PlanId plan, uint32_t input) {
   client->post_copy(std::move(put), [part, copy = copy](const std::optional<Error>& error) {
     copy->failed = error;
   });
-  return copy;
+  return {copy, true};
 }
 
 }  // namespace gangway::internal

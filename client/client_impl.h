@@ -167,8 +167,14 @@ class ArrayImpl {
   ~ArrayImpl();
   bool ready() const;
   HostTensor to_host() const;
+  struct Placed {
+    std::shared_ptr<PlacedCopy> copy;
+    bool is_new = false;
+  };
   // The copy for this input of this plan: puts it there the first time, and after a failed try.
-  std::shared_ptr<PlacedCopy> place(PlanId plan, uint32_t input);
+  Placed place(PlanId plan, uint32_t input);
+  // The plan goes, and with it what was copied for it.
+  void let_go_placed(PlanId plan);
 
   std::shared_ptr<ClientImpl> client;
   Type type;
@@ -203,6 +209,10 @@ class ExecutableImpl {
   // Runs are named and posted in one order. Nobody who holds it suspends. It guards plan.memory.
   std::mutex enqueueing;
   std::shared_ptr<HeldRuns> held;  // Null: no run has to be run again.
+  // Which host tensors have copies for its plan: they go with the plan.
+  void note_placed(const std::shared_ptr<ArrayImpl>& array);
+  void let_go_placed(PlanId of);
+  std::vector<std::weak_ptr<ArrayImpl>> placed;  // Guarded by client->notify.mutex.
   std::atomic<uint64_t> position{0};
 };
 

@@ -267,6 +267,7 @@ void HeldRuns::compile(ExecutableImpl& executable, Program program) {
     const std::lock_guard lock(notify_.mutex);
     old = std::exchange(executable.plan.plan, PlanId());
   }
+  executable.let_go_placed(old);
   CompiledPlan plan;
   client.call("compile again", [&] {
     client.session().release_plan(old);

@@ -202,13 +202,13 @@ TEST(HeldRunsMemoryTest, WhereTheLargerProgramDoesNotFitItsRunsSaySoAndTheNextHa
   }
 }
 
-// Runs body(client, reactor) beside a cluster on virtual time.
+// Runs body(client, reactor, controller) beside a cluster on virtual time.
 template <class Body>
 void on_simulated(uint32_t copy_credits, Body body) {
   const auto reactor = Reactor::make_simulated();
   reactor->run([&] {
     SimNetwork network(*reactor, {.delay = std::chrono::microseconds(50)});
-    const ControllerService controller(
+    ControllerService controller(
         *reactor, network.endpoint("controller"),
         {.address = "sim:controller", .controller = {.copy_credits = copy_credits}});
     const ExecutorService executor(
@@ -217,7 +217,7 @@ void on_simulated(uint32_t copy_credits, Body body) {
          .host = {.name = "host-0", .kind = DeviceKind::kSim, .devices = 2}});
     const Client client =
         internal::connect_on(*reactor, network.endpoint("client"), "sim:controller");
-    body(client, *reactor);
+    body(client, *reactor, controller.controller());
     client.close();
   });
 }
@@ -227,7 +227,7 @@ void pass_a_second(Reactor& reactor) {
 }
 
 TEST(HeldRunsSimTest, ARunCancelledBeforeItCouldRunAgainSaysSoAndSoDoThoseBehindIt) {
-  on_simulated(8, [](const Client& client, Reactor& reactor) {
+  on_simulated(8, [](const Client& client, Reactor& reactor, const Controller&) {
     const Slice slice = client.allocate({.devices = 2});
     const Executable step = slice.compile(routed(slice.mesh({{"expert", 2}}), 1));
     std::vector<gangway::Run> runs;
@@ -253,7 +253,7 @@ TEST(HeldRunsSimTest, ARunCancelledBeforeItCouldRunAgainSaysSoAndSoDoThoseBehind
 }
 
 TEST(HeldRunsSimTest, ToAskWhetherARunHasEndedWaitsForNothing) {
-  on_simulated(8, [](const Client& client, Reactor& reactor) {
+  on_simulated(8, [](const Client& client, Reactor& reactor, const Controller&) {
     const Slice slice = client.allocate({.devices = 2});
     const Executable step = slice.compile(routed(slice.mesh({{"expert", 2}}), 1));
     const gangway::Run run = step.run(given(1, crowded()));
@@ -270,7 +270,7 @@ TEST(HeldRunsSimTest, ToAskWhetherARunHasEndedWaitsForNothing) {
 
 // While one waits for a place for its copy another enqueues, and others wait for ends.
 TEST(HeldRunsSimTest, FibersWhoseArgumentsAreCopiedOneByOneRunOneExecutable) {
-  on_simulated(1, [](const Client& client, Reactor& reactor) {
+  on_simulated(1, [](const Client& client, Reactor& reactor, const Controller&) {
     const Slice slice = client.allocate({.devices = 2});
     const Executable step = slice.compile(routed(slice.mesh({{"expert", 2}}), 0));
     std::vector<Fiber> fibers;
@@ -291,7 +291,7 @@ TEST(HeldRunsSimTest, FibersWhoseArgumentsAreCopiedOneByOneRunOneExecutable) {
 }
 
 TEST(HeldRunsSimTest, AFiberThatIsCancelledLeavesTheWorkToTheNext) {
-  on_simulated(8, [](const Client& client, Reactor& reactor) {
+  on_simulated(8, [](const Client& client, Reactor& reactor, const Controller&) {
     const Slice slice = client.allocate({.devices = 2});
     const Executable step = slice.compile(routed(slice.mesh({{"expert", 2}}), 1));
     std::vector<gangway::Run> runs;
@@ -308,8 +308,25 @@ TEST(HeldRunsSimTest, AFiberThatIsCancelledLeavesTheWorkToTheNext) {
   });
 }
 
+TEST(HeldRunsSimTest, CopiesOfHostTensorsGoWithThePlanThatTheyAreFor) {
+  on_simulated(8, [](const Client& client, Reactor& reactor, const Controller& controller) {
+    const auto arrays = [&] {
+      pass_a_second(reactor);
+      return controller.counts().arrays;
+    };
+    const Slice slice = client.allocate({.devices = 2});
+    const Array x = slice.from_host(rows(1));
+    {
+      const Executable step = slice.compile(routed(slice.mesh({{"expert", 2}}), 0));
+      step.run({{"x", x}, {"choice", crowded()}, {"n", 1.0f}}).wait();
+      EXPECT_EQ(arrays(), 1u) << "of x, for the last of three plans";
+    }
+    EXPECT_EQ(arrays(), 0u) << "while x is held";
+  });
+}
+
 TEST(HeldRunsSimTest, AClientThatClosesEndsThem) {
-  on_simulated(8, [](const Client& client, Reactor& reactor) {
+  on_simulated(8, [](const Client& client, Reactor& reactor, const Controller&) {
     const Slice slice = client.allocate({.devices = 2});
     const Executable step = slice.compile(routed(slice.mesh({{"expert", 2}}), 1));
     const gangway::Run held = step.run(given(1, crowded()));

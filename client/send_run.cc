@@ -71,8 +71,10 @@ void bind_one(ExecutableImpl& executable, PlanId plan, const Argument& argument,
     require_type(program, ports[input], array->type);
   }
   if (array->tensor) {
-    bound.copies.push_back(array->place(plan, input));
-    to.array = bound.copies.back()->id;
+    const ArrayImpl::Placed placed = array->place(plan, input);
+    if (placed.is_new) executable.note_placed(array);
+    to.array = placed.copy->id;
+    bound.copies.push_back(placed.copy);
   } else {
     const std::lock_guard lock(executable.client->notify.mutex);
     to.array = array->id;
