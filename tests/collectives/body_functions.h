@@ -71,4 +71,33 @@ local func @f(%0 "x": f32[3], %1 "k": f32[3], %2 "b": f32[2, 3]) mesh {data: 2, 
 )");
 }
 
+// x and w are rows of two devices; exp(x * w[i]) of a large enough w[i] overflows in iteration i.
+inline std::shared_ptr<const Function> overflowing_on_two() {
+  return body_function(R"(
+body 0 local func @layers(%0 "x": f32[2], %1 "w": f32[2]) mesh {data: 2} {
+  %2: f32[2] = mul %0, %1
+  %3: f32[2] = exp %2
+  %4: f32[2] = all_reduce %3 {axes = "data", reduction = "sum"}
+  %5: f32[2] = log %4
+  return %5 "x"
+}
+local func @f(%0 "x": f32[2], %1 "w": f32[3, 2]) mesh {data: 2} {
+  %2: f32[2] = scan %0, %1 {carries = 1, invariants = 0, length = 3} body 0
+  %3: f32[] = reduce_sum %2 {axes = [0]}
+  return %3 "loss"
+}
+)");
+}
+
+// Each of two devices sends its four rows where `sizes` say; each has room for five.
+inline std::shared_ptr<const Function> rows_that_must_fit() {
+  return body_function(R"(
+local func @f(%0 "rows": f32[4, 3], %1 "sizes": i32[2]) mesh {data: 2} {
+  %2: f32[5, 3], %3: i32[2] = ragged_all_to_all %0, %1
+    {axes = "data", bound = 5, must_fit = true, parts = 2}
+  return %2 "got", %3 "received"
+}
+)");
+}
+
 }  // namespace gangway

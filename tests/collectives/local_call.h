@@ -182,4 +182,26 @@ inline void expect_reference(const Function& f, const std::vector<std::vector<Li
   }
 }
 
+// A run of rows_that_must_fit() (body_functions.h) whose first device gets five rows at most is
+// right; one in which it gets six fails, naming the line, and leaves the devices usable.
+inline void expect_overflow_fails_its_run(LocalCall& call, const Function& f) {
+  auto arguments = random_arguments(f, testing::test_seed());
+  const auto send = [&](std::vector<double> first, std::vector<double> second) {
+    arguments[0][1].values = std::move(first);
+    arguments[1][1].values = std::move(second);
+  };
+  for (uint64_t run = 1; run <= 5; run += 2) {
+    send({3, 1}, {2, 2});
+    expect_reference(f, arguments, call.run(arguments, run));
+    send({3, 1}, {3, 1});
+    try {
+      call.run(arguments, run + 1);
+      ADD_FAILURE() << "six rows came";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), ErrorKind::kOverflow) << error.what();
+      EXPECT_NE(std::string(error.what()).find("bodies.gw:3"), std::string::npos) << error.what();
+    }
+  }
+}
+
 }  // namespace gangway

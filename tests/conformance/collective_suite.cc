@@ -268,12 +268,15 @@ bool send_all_to_one(CollectiveMember& member, int64_t bound) {
   return moved;
 }
 
-TEST_P(CollectiveSuite, RaggedRowsThatMustFitAndDoNotPoisonAllMembers) {
+TEST_P(CollectiveSuite, RaggedRowsThatMustFitAndDoNotFailTheirReceiverAndPoisonTheOthers) {
   if (!GetParam().kinds.has(CollectiveKind::kRaggedAllToAll)) GTEST_SKIP() << "it has none";
   EXPECT_TRUE(GetParam().run(3, 4096, [](CollectiveMember& member) {
     for (int round = 0; round < 3; ++round) {
       if (send_all_to_one(member, 5)) return false;
-      if (!send_all_to_one(member, 6)) return false;
+      const auto failure = member.failure();
+      if ((failure != nullptr) != (member.rank == 0)) return false;
+      if (failure != nullptr && failure->kind() != ErrorKind::kOverflow) return false;
+      if (!send_all_to_one(member, 6) || member.failure() != nullptr) return false;
     }
     return true;
   }));

@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -27,6 +28,8 @@ struct CollectiveMember {
   std::function<bool(const CollectiveCall&, bool poisoned)> run;
   // Of all members' words. False: a member was poisoned.
   std::function<bool(uint64_t word, bool poisoned, WordRange& words)> exchange;
+  // Of what was done last: why this member's own part failed.
+  std::function<std::shared_ptr<const Error>()> failure;
 };
 
 using MemberBody = std::function<bool(CollectiveMember&)>;

@@ -71,7 +71,8 @@ bool run_member(Collective& collective, Doorbell& bell, uint64_t seed, const Mem
                                 const bool clean = finish();
                                 words = {collective.least(), collective.most()};
                                 return clean;
-                              }};
+                              },
+                          .failure = [&] { return collective.failure(); }};
   return body(member);
 }
 

@@ -92,7 +92,8 @@ bool CardGroup::run(const MemberBody& body) {
           .run = [&](const CollectiveCall& call,
                      bool poisoned) { return collective(place, call, poisoned); },
           .exchange = [&](uint64_t word, bool poisoned,
-                          WordRange& words) { return exchange(place, word, poisoned, words); }};
+                          WordRange& words) { return exchange(place, word, poisoned, words); },
+          .failure = [&] { return place.collective->failure(); }};
       if (!body(member)) good = false;
     });
   }

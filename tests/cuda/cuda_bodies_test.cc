@@ -133,22 +133,9 @@ TEST_P(CudaBodies, ALaunchThatFailsInsideALoopIsNamedAndTheNextRunIsClean) {
 INSTANTIATE_TEST_SUITE_P(Emulated, CudaBodies, ::testing::ValuesIn(kCases),
                          [](const auto& i) { return i.param.name; });
 
-// x and w are rows of both devices; the second device's exp(x * w[1]) overflows.
+// The second device's exp(x * w[1]) overflows.
 TEST(CudaBodiesDiagnosis, AnOpWhoseResultIsNotFiniteIsNamedWithItsIteration) {
-  const auto f = body_function(R"(
-body 0 local func @layers(%0 "x": f32[2], %1 "w": f32[2]) mesh {data: 2} {
-  %2: f32[2] = mul %0, %1
-  %3: f32[2] = exp %2
-  %4: f32[2] = all_reduce %3 {axes = "data", reduction = "sum"}
-  %5: f32[2] = log %4
-  return %5 "x"
-}
-local func @f(%0 "x": f32[2], %1 "w": f32[3, 2]) mesh {data: 2} {
-  %2: f32[2] = scan %0, %1 {carries = 1, invariants = 0, length = 3} body 0
-  %3: f32[] = reduce_sum %2 {axes = [0]}
-  return %3 "loss"
-}
-)");
+  const auto f = overflowing_on_two();
   for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
     CardHosts on(kClusters[0], 1, seed);
     TestHosts& hosts = on.hosts->hosts;
@@ -170,6 +157,17 @@ local func @f(%0 "x": f32[2], %1 "w": f32[3, 2]) mesh {data: 2} {
     EXPECT_TRUE(done.culprit);
     EXPECT_THAT(done.error->what(), ::testing::HasSubstr("exp of f32[2]: first result"));
     EXPECT_THAT(done.error->what(), ::testing::HasSubstr("bodies.gw:4 in layers.1"));
+  }
+}
+
+// Of one card, and of a card each.
+TEST(CudaRowsThatMustFit, FailTheRunWhereTheyDoNot) {
+  const auto f = rows_that_must_fit();
+  for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
+    CardHosts on(kClusters[0], 1 + seed % 2, seed);
+    LocalCall call(on.hosts, PlanId(1), f);
+    call.install();
+    expect_overflow_fails_its_run(call, *f);
   }
 }
 
