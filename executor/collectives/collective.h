@@ -68,7 +68,7 @@ class Collective {
   // What errors call the collectives that follow; must live until they are done.
   virtual void name(std::string_view label) { static_cast<void>(label); }
 
-  // Any kind that Device::refuses() does not (collective_call.h).
+  // Of any kind (collective_call.h).
   virtual void begin(const CollectiveCall& call, bool poisoned) = 0;
   // Every member learns the least and the largest of all words. A gate is such an exchange.
   virtual void begin_exchange(uint64_t word, bool poisoned) = 0;

@@ -87,6 +87,24 @@ int64_t out_bytes(const CollectiveCall& call) {
   return dims[0] * dims[1] * dims[2] * dims[3] * dims[4] * size;
 }
 
+void keep_to_rows(const int32_t* given, int64_t rows, std::span<int32_t> kept) {
+  for (size_t m = 0; m < kept.size(); ++m) {
+    kept[m] = static_cast<int32_t>(std::clamp<int64_t>(given[m], 0, rows));
+    rows -= kept[m];
+  }
+}
+
+CollectiveCall sizes_call(const CollectiveTensor& tensor, uint32_t members) {
+  CollectiveCall call{.kind = CollectiveKind::kAllToAll, .tensors = {&tensor, 1}};
+  call.cut = {.dims = {1, members, 1, 1, 1},
+              .split = 1,
+              .concat = 1,
+              .parts = members,
+              .part = 1,
+              .whole = members};
+  return call;
+}
+
 std::shared_ptr<const Error> overflow_of(const CollectiveCall& call, uint32_t members) {
   if (!call.ragged.must_fit) return nullptr;
   const int32_t* received = call.ragged.received;

@@ -97,6 +97,11 @@ bool has_padding(const CollectiveCall& call, uint32_t rank);
 // Of all that a member has as `in`, and of all that it gets as `out`.
 int64_t in_bytes(const CollectiveCall& call);
 int64_t out_bytes(const CollectiveCall& call);
+// Sizes of ragged rows that can be kept to, whatever `given` says: none below zero, `rows` in all.
+void keep_to_rows(const int32_t* given, int64_t rows, std::span<int32_t> kept);
+// In which so many members tell one another sizes: of an i32 for each, `tensor`, which must live
+// until it is done.
+CollectiveCall sizes_call(const CollectiveTensor& tensor, uint32_t members);
 // Of ragged rows once it is known how many came, where all must fit: rows_overflow(), or null.
 std::shared_ptr<const Error> overflow_of(const CollectiveCall& call, uint32_t members);
 // What the plan is told with CompiledFunction::add_need(), so that it sizes what members need.

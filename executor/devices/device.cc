@@ -41,9 +41,7 @@ std::unique_ptr<DeviceLink> Device::link_to(Device&, uint32_t) { return nullptr;
 
 int64_t Device::collective_bytes(const DeviceGroup&) const { return 0; }
 
-std::optional<CollectiveRefusal> Device::refuses(CollectiveKind, const DeviceGroup&) const {
-  return std::nullopt;
-}
+std::optional<CollectiveRefusal> Device::refuses(const DeviceGroup&) const { return std::nullopt; }
 
 std::shared_ptr<void> Device::pin(void*, int64_t) { return nullptr; }
 

@@ -91,7 +91,8 @@ struct CallFrame {
   uint32_t beside_count = 0;
   // Of a modelled device: when it has moved the bytes of those whose members have all come.
   int64_t links_free_ns = 0;
-  // The step that the frame waits for, and 1; 0: it waits for none but its own.
+  // Where the frame waits for another step than its own, whose collective runs beside: the number of
+  // that step, plus 1; else 0.
   SharedCounter awaited;
 
   // Kernels are skipped; collectives still take part, carrying the flag.
@@ -237,9 +238,8 @@ class Device {
   virtual std::unique_ptr<Collective> collective(Meetings meetings, const DeviceGroup& group);
   // The staging_bytes() that such a collective will have.
   virtual int64_t collective_bytes(const DeviceGroup& group) const;
-  // Why the device can't do this kind in this group; none: it can.
-  virtual std::optional<CollectiveRefusal> refuses(CollectiveKind kind,
-                                                   const DeviceGroup& group) const;
+  // Why the device can't serve this group; none: it can.
+  virtual std::optional<CollectiveRefusal> refuses(const DeviceGroup& group) const;
 
   // A way into the memory of `receiver`, a device of this process and kind, with `slots` places;
   // null: what is sent goes through host memory.

@@ -201,14 +201,13 @@ int64_t group_bytes(const HostPlan& plan, const Member& member) {
 
 namespace {
 
-// Throws for a kind that the device can't do, with the user's line.
-void check_kinds(const HostPlan& plan, const Device& device, const GroupSpec& spec,
+// Throws for a group that the device can't serve, naming its first kind with the user's line.
+void check_group(const HostPlan& plan, const Device& device, const GroupSpec& spec,
                  const DeviceGroup& group) {
-  for (size_t k = 0; k < kCollectiveKinds; ++k) {
+  const std::optional<CollectiveRefusal> refusal = device.refuses(group);
+  for (size_t k = 0; refusal.has_value() && k < kCollectiveKinds; ++k) {
     const auto kind = static_cast<CollectiveKind>(k);
     if (!group.kinds.has(kind)) continue;
-    const std::optional<CollectiveRefusal> refusal = device.refuses(kind, group);
-    if (!refusal.has_value()) continue;
     throw Error(ErrorKind::kUnimplemented, cat(to_string(kind), refusal->why),
                 {.program = plan.plan->name, .device = device.name(), .at = spec.need.at[k]},
                 refusal->hint);
@@ -222,7 +221,7 @@ int64_t staging_bytes(const HostPlan& plan, const DevicePlan& device) {
   for_each_group(plan, device.member, [&](const PlanGroup& group, uint32_t) {
     if (group.spec == kNone || group.of_devices) return;
     const DeviceGroup devices = devices_of(plan, group);
-    check_kinds(plan, *device.device, plan.groups[group.spec], devices);
+    check_group(plan, *device.device, plan.groups[group.spec], devices);
     total += device.device->collective_bytes(devices);
   });
   return total;

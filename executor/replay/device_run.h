@@ -106,8 +106,7 @@ class DeviceRun final : public Work {
   static uint32_t entry_of(uint32_t progress) { return progress / 2; }
   // Whether the entry has begun.
   static bool at_work(uint32_t progress) { return progress % 2 != 0; }
-  // Of the entry's call: where it is.
-  // That which it waits for, where it is not its own.
+  // The step at which the entry's call is; where it waits for another one, that.
   uint32_t step(uint32_t entry) const {
     const CallFrame& frame = frames_[plan_.entries[entry].node];
     const uint32_t awaited = frame.awaited;

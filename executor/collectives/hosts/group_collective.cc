@@ -74,28 +74,16 @@ void GroupCollective::begin_move(const CollectiveCall& call, bool poisoned) {
   begin_meeting(0, poisoned);
 }
 
-// Receivers are told sizes that can be kept to, whatever lies in the tensor.
 void GroupCollective::begin_sizes() {
   rows_follow_ = true;
   rows_tensor_ = tensor_;
   rows_ = call_;
   rows_.tensors = {&rows_tensor_, 1};
   sizes_.resize(part_.size);
-  int64_t left = rows_.ragged.rows;
-  for (uint32_t m = 0; m < part_.size; ++m) {
-    sizes_[m] = static_cast<int32_t>(std::clamp<int64_t>(rows_.ragged.sizes[m], 0, left));
-    left -= sizes_[m];
-  }
+  keep_to_rows(rows_.ragged.sizes, rows_.ragged.rows, sizes_);
   rows_.ragged.sizes = sizes_.data();
   tensor_ = {sizes_.data(), rows_.ragged.received, part_.size, DType::kI32};
-  call_ = {.kind = CollectiveKind::kAllToAll,
-           .tensors = {&tensor_, 1},
-           .cut = {.dims = {1, part_.size, 1, 1, 1},
-                   .split = 1,
-                   .concat = 1,
-                   .parts = part_.size,
-                   .part = 1,
-                   .whole = part_.size}};
+  call_ = sizes_call(tensor_, part_.size);
 }
 
 void GroupCollective::begin_rows() {

@@ -66,6 +66,11 @@ void tree(Sources sources, int64_t begin, int64_t n, typename Form::Sum* out, Co
     for (int64_t i = 0; i < n; ++i) out[i] = Form::load(only[i]);
     return;
   }
+  if (sources.size() == 2) {
+    const auto *a = at(0), *b = at(1);
+    for (int64_t i = 0; i < n; ++i) out[i] = combine(Form::load(a[i]), Form::load(b[i]));
+    return;
+  }
   const size_t left = std::bit_floor(sources.size() - 1);
   tree<Form>(sources.first(left), begin, n, out, combine);
   if (left + 1 == sources.size()) {
@@ -157,11 +162,16 @@ void combine_partials(DType dtype, Reduction reduction, const std::byte* left,
 void reduce_partials(DType dtype, Reduction reduction, Sources partials, std::byte* out,
                      int64_t elements) {
   with_form(dtype, [&]<class Form>(Form) {
+    using Sum = typename Form::Sum;
     with_combine(reduction, [&](auto combine) {
-      typename Form::Sum sum[kBlock];
       for_each_block(elements, [&](int64_t begin, int64_t n) {
-        tree<Plain<typename Form::Sum>>(partials, begin, n, sum, combine);
-        round_to<Form>(sum, out, begin, n);
+        if constexpr (std::is_same_v<Sum, typename Form::Stored>) {
+          tree<Plain<Sum>>(partials, begin, n, reinterpret_cast<Sum*>(out) + begin, combine);
+        } else {
+          Sum sum[kBlock];
+          tree<Plain<Sum>>(partials, begin, n, sum, combine);
+          round_to<Form>(sum, out, begin, n);
+        }
       });
     });
   });

@@ -31,7 +31,7 @@ void reduce_to_partial(DType dtype, Reduction reduction, std::span<const std::by
 // Both are partials; `out` may be one of them.
 void combine_partials(DType dtype, Reduction reduction, const std::byte* left,
                       const std::byte* right, std::byte* out, int64_t elements);
-// The tree over partials, rounded.
+// The tree over partials, rounded; `out` is none of them.
 void reduce_partials(DType dtype, Reduction reduction, std::span<const std::byte* const> partials,
                      std::byte* out, int64_t elements);
 void round_partial(DType dtype, const std::byte* partial, std::byte* out, int64_t elements);

@@ -111,8 +111,7 @@ std::unique_ptr<Collective> CudaDevice::collective(Meetings meetings, const Devi
       RankCollective::Options{.meter = moved, .bytes_max = group.bytes_max, .kinds = group.kinds});
 }
 
-std::optional<CollectiveRefusal> CudaDevice::refuses(CollectiveKind,
-                                                     const DeviceGroup& group) const {
+std::optional<CollectiveRefusal> CudaDevice::refuses(const DeviceGroup& group) const {
   const size_t here = count_on(family(), group);
   const bool is_one_card = here == group.members.size();
   if (!is_one_card && here != 1)
@@ -124,7 +123,7 @@ std::optional<CollectiveRefusal> CudaDevice::refuses(CollectiveKind,
   if (!is_one_card && !has_all_ranks)
     return CollectiveRefusal{cat(": some of the ", group.ranks_per_device,
                                  " ranks of a card are in the group, others are not"),
-                             "let all ranks of a card reduce together, or put one on each"};
+                             "let all ranks of a card be in it, or put one on each"};
   uint32_t on_card = group.ranks_per_device;
   if (is_one_card) {
     on_card = group.ranks.empty() ? static_cast<uint32_t>(here) : 0;

@@ -52,8 +52,7 @@ class CudaDevice final : public Device, public CardStreams {
   const void* family() const override { return gpu_.get(); }
   std::unique_ptr<Collective> collective(Meetings meetings, const DeviceGroup& group) override;
   int64_t collective_bytes(const DeviceGroup& group) const override;
-  std::optional<CollectiveRefusal> refuses(CollectiveKind kind,
-                                           const DeviceGroup& group) const override;
+  std::optional<CollectiveRefusal> refuses(const DeviceGroup& group) const override;
   std::unique_ptr<DeviceLink> link_to(Device& receiver, uint32_t slots) override;
   void ring() override;
   void stop() override;

@@ -27,7 +27,7 @@ enum class KernelFamily : uint8_t {
   kAttention,
   kMoe,  // grouped products, routing, dispatch, combine
   kAdamw,
-  kBody,    // scan, call: on some devices their bodies are steps instead.
+  kBody,    // scan, call: their bodies are steps; the kernel is for those that run none.
   kCustom,  // A user's kernel, for memory of the host.
 };
 

@@ -11,10 +11,6 @@ namespace {
 
 bool is_outermost(const CollectiveCut& cut) { return cut.dims[0] == 1; }
 
-cuda::Status failed(std::string_view label) {
-  return {cuda::StatusKind::kLaunch, false, cat(label, ": a copy could not be started")};
-}
-
 }  // namespace
 
 cuda::Status CardComms::enqueue(CardTraffic& moved) const {
@@ -43,14 +39,14 @@ cuda::Status CardComms::gather(CardTraffic& moved) const {
   const bool fits = whole || size() * bytes <= staging_bytes(bytes_needed(call()), size());
   if (here.size() > 1 || !fits) {
     const cuda::Status status = CardExchange(*this, moved).run();
-    return !status.ok() || copy_to_others(moved) ? status : failed(label);
+    return !status.ok() || copy_to_others(moved) ? status : copy_failed(label);
   }
   if (!whole) tensor.out = staging;
   cuda::Status status = device.gpu().driver().all_gather(at(), comm, {&tensor, 1});
   moved.sent = bytes * (cards - 1);
   for (uint32_t r = 0; !whole && r < size() && status.ok(); ++r) {
     const Block block = block_of(&call(), &call(), size(), r, here[0].rank);
-    if (!move_block(device, label, block, staging + r * bytes, out)) status = failed(label);
+    if (!move_block(device, label, block, staging + r * bytes, out)) status = copy_failed(label);
   }
   return status;
 }
@@ -77,14 +73,14 @@ cuda::Status CardComms::broadcast(CardTraffic& moved) const {
   const cuda::Status status = device.gpu().driver().broadcast(at(), comm, {&tensor, 1}, root);
   // All but the card before the root's pass it on.
   if ((card + 1) % cards != root) moved.sent = bytes_of(tensor);
-  return !status.ok() || copy_to_others(moved) ? status : failed(label);
+  return !status.ok() || copy_to_others(moved) ? status : copy_failed(label);
 }
 
 cuda::Status CardComms::scatter(CardTraffic& moved) const {
   CollectiveTensor tensor = call().tensors[0];
   std::byte* const staging = here[0].staging;
   const bool whole = is_outermost(call().cut) && call().cut.dims[1] == size() * call().cut.part;
-  if (!whole && !pack_parts(device, label, call(), staging)) return failed(label);
+  if (!whole && !pack_parts(device, label, call(), staging)) return copy_failed(label);
   if (!whole) tensor.in = staging;
   tensor.elements = out_bytes(call()) / static_cast<int64_t>(size_of(tensor.dtype));
   moved.sent = out_bytes(call()) * (cards - 1);
@@ -103,7 +99,7 @@ cuda::Status CardComms::scatter_ranks(CardTraffic& moved) const {
   }
   std::vector<const std::byte*> parts;
   for (const CardRank& rank : here) {
-    if (!pack_parts(device, label, *rank.call, order, rank.staging)) return failed(label);
+    if (!pack_parts(device, label, *rank.call, order, rank.staging)) return copy_failed(label);
     parts.push_back(rank.staging);
   }
   CollectiveTensor sum = call().tensors[0];

@@ -51,11 +51,9 @@ bool CardExchange::is_here(uint32_t rank) const {
 }
 
 cuda::Status CardExchange::run() {
-  cuda::Status failed{cuda::StatusKind::kLaunch, false,
-                      cat(comms_.label, ": a copy could not be started")};
-  if (!clear_and_copy()) return failed;
+  if (!clear_and_copy()) return copy_failed(comms_.label);
   for (const CardRank& from : comms_.here) {
-    if (!send(from)) return failed;
+    if (!send(from)) return copy_failed(comms_.label);
   }
   for (uint32_t from = 0; from < size_; ++from) {
     if (is_here(from)) continue;
@@ -66,7 +64,7 @@ cuda::Status CardExchange::run() {
         {comms_.device.communication(), comms_.label}, comms_.comm, messages_);
     if (!status.ok()) return status;
   }
-  return lay() ? cuda::Status{} : failed;
+  return lay() ? cuda::Status{} : copy_failed(comms_.label);
 }
 
 // What ranks of this card give one another.

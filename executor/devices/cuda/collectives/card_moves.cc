@@ -77,6 +77,10 @@ Block kept(Block block) {
   return block;
 }
 
+cuda::Status copy_failed(std::string_view label) {
+  return {cuda::StatusKind::kLaunch, false, cat(label, ": a copy could not be started")};
+}
+
 bool move_block(CardStreams& device, std::string_view label, const Block& block,
                 const std::byte* in, std::byte* out) {
   const int64_t bytes = block.bytes();

@@ -24,6 +24,9 @@ Block unpacked(Block block, int64_t begin);
 // Without what lies behind Block::out_end.
 Block kept(Block block);
 
+// What a collective fails with whose copy, or launch, was noted.
+cuda::Status copy_failed(std::string_view label);
+
 // On the communication stream, from where the block lies in `in` to where it lies in `out`. False:
 // the copy failed.
 bool move_block(CardStreams& device, std::string_view label, const Block& block,

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <numeric>
 
+#include "executor/devices/cuda/collectives/card_moves.h"
 #include "executor/devices/cuda/collectives/card_parts.h"
 
 namespace gangway {
@@ -58,7 +59,8 @@ void CommCollective::begin_meeting(bool poisoned) {
   meet();
 }
 
-// Done with kSizes: a member was poisoned.
+// Once the sizes are known the members meet for the rows; where they are not, since a member was
+// poisoned, the phase stays kSizes and the collective is done.
 Progress CommCollective::advance_sizes() {
   if (sizes_->advance(*meeting_) == Progress::kPending) return Progress::kPending;
   if (!meeting_->poisoned()) {
@@ -201,7 +203,7 @@ cuda::Status CommCollective::enqueue() {
   const bool told =
       ranks_given_ || call_.kind != CollectiveKind::kRaggedAllToAll || sizes_->tell(label_);
   if (told) return status;
-  return {cuda::StatusKind::kLaunch, false, cat(label_, ": a copy could not be started")};
+  return copy_failed(label_);
 }
 
 void CommCollective::fail(const cuda::Status& status, uint64_t identity) {

@@ -44,25 +44,17 @@ Progress RaggedSizes::advance(Collective& meeting) {
   return Progress::kDone;
 }
 
-// A size below zero counts as none, one beyond the rows that are left as those.
 void RaggedSizes::take_sizes() {
   device_.gpu().driver().host_access({pinned_.get(), bytes_for(members_), cuda::AccessKind::kRead},
                                      "sizes");
-  const auto* const given = reinterpret_cast<const int32_t*>(pinned_.get());
-  int64_t left = call_.ragged.rows;
-  for (uint32_t m = 0; m < members_; ++m) {
-    sizes_[m] = static_cast<int32_t>(std::clamp<int64_t>(given[m], 0, left));
-    left -= sizes_[m];
-  }
+  keep_to_rows(reinterpret_cast<const int32_t*>(pinned_.get()), call_.ragged.rows, sizes_);
 }
 
 void RaggedSizes::begin_exchange(Collective& meeting) {
   call_.ragged.sizes = sizes_.data();
   call_.ragged.received = received_.data();
   tensor_ = {sizes_.data(), received_.data(), members_, DType::kI32};
-  CollectiveCall exchange{.kind = CollectiveKind::kAllToAll, .tensors = {&tensor_, 1}};
-  exchange.cut = all_to_all_cut(i32({members_}), 0, 0, members_, members_);
-  meeting.begin(exchange, poisoned_);
+  meeting.begin(sizes_call(tensor_, members_), poisoned_);
 }
 
 // What was told before has been copied: compute joined that collective before it came to the mark.
