@@ -6,6 +6,7 @@
 #include "ir/graph/bodies.h"
 #include "ir/plan/rates.h"
 #include "ir/transforms/conversions/combine_all_reduces.h"
+#include "ir/transforms/conversions/keep_rows_there.h"
 #include "ir/transforms/conversions/partition.h"
 #include "ir/transforms/fusion/fuse_elementwise.h"
 #include "ir/transforms/memory/own_results.h"
@@ -103,7 +104,7 @@ Compiled compile_function(const Function& global, const CallContext& context,
   }
   compiled.result_shardings = std::move(partitioned.result_shardings);
   begin("combine collectives");
-  Function local = prefetch_gathers(simplify(partitioned.function));
+  Function local = prefetch_gathers(keep_rows_there(simplify(partitioned.function)));
   Function combined = finish_collectives(map_bodies(local, finish_collectives));
   Ordered ordered = order_commit(combined, context.in_place);
   NodeId commit_begin = ordered.commit_begin;

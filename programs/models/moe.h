@@ -8,8 +8,8 @@
 // section 4.1): every token goes through one dense expert besides those that it is routed to.
 //
 // Expert parallelism is a choice of rules: tokens cut by groups over an axis that also cuts the
-// experts' weights. With a capacity rows then go there and back by an all-to-all each; dropless, by
-// ragged ones, around each product of experts.
+// experts' weights. Rows then go there and back by an all-to-all each, dropless by ragged ones, in
+// the forward pass and in the backward pass.
 //
 // Parameters: router [dim, experts], up (and gate, when gated) [experts, dim, hidden], down
 // [experts, hidden, dim]; with a residual expert residual.{up, gate} [dim, hidden], residual.down

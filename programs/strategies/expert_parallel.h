@@ -9,8 +9,10 @@
 
 namespace gangway::programs {
 
-// Over the axis "expert", along which the batch is cut too. Rows are told to go only where experts
-// have a capacity: then the slots of an expert are a part of all slots, as large as any other.
+// Over the axis "expert", along which the batch is cut too. Where experts have a capacity, the
+// slots of an expert are a part of all slots, as large as any other: rows are told to go there.
+// Dropless, rows are cut by nothing but the batch; experts' weights decide beside it, since rows
+// move and weights stay (ir/op_table/rows/dropless_experts.h).
 Strategy expert_parallel(const MoeConfig& experts);
 
 }  // namespace gangway::programs

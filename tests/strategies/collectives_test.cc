@@ -18,6 +18,7 @@ struct Listed {
   std::string strategy;
   bool has_experts = false;
   std::vector<std::string> axes;  // Of two devices each.
+  bool is_dropless = false;       // Its experts.
 };
 
 const std::vector<Listed>& listed() {
@@ -36,6 +37,8 @@ const std::vector<Listed>& listed() {
       {"expert_parallel", true, {"expert"}},
       {"expert_parallel", true, {"data", "expert"}},
       {"zero3+expert_parallel", true, {"data", "expert"}},
+      {"expert_parallel", true, {"expert"}, true},
+      {"zero3+expert_parallel", true, {"data", "expert"}, true},
   };
   return kListed;
 }
@@ -47,7 +50,8 @@ LanguageModelConfig config_of(const Listed& of, int64_t batch = 32) {
   // Rows of a device are dealt out to all: with eight, each has eight.
   if (of.strategy == "context_parallel") config.model.seq = 64;
   if (of.has_experts)
-    config.model.moe = {.experts = 8, .top_k = 2, .groups = 16, .capacity_factor = 1.0};
+    config.model.moe = {
+        .experts = 8, .top_k = 2, .groups = 16, .capacity_factor = of.is_dropless ? 0.0 : 1.0};
   return config;
 }
 
@@ -88,8 +92,9 @@ TEST(Collectives, GoldenListOfEachStrategy) {
   std::string text;
   for (const Listed& of : listed()) {
     const Mesh mesh = mesh_of(of);
-    text += cat("-- ", of.strategy, of.has_experts ? ", experts, over " : " over ", to_string(mesh),
-                "\n", summary_of(uses_of(of, mesh, config_of(of))));
+    const char* with_experts = of.has_experts ? ", experts," : "";
+    text += cat("-- ", of.strategy, of.is_dropless ? ", dropless experts," : with_experts, " over ",
+                to_string(mesh), "\n", summary_of(uses_of(of, mesh, config_of(of))));
   }
   EXPECT_EQ(golden, text);
 }
@@ -173,6 +178,29 @@ TEST(Collectives, RowsOfExpertsGoThereAndBackInEachPass) {
     EXPECT_EQ(use.sent_bytes(), use.times * groups * slots * model.dim * 4 * 3 / 4);
   }
   EXPECT_EQ(count(uses, Op::all_gather, "expert"), 0) << "no weight moves";
+}
+
+// Besides, devices tell one another how many rows come, once in each pass.
+TEST(Collectives, DroplessRowsOfExpertsGoThereAndBackInEachPassToo) {
+  for (const bool gated : {false, true}) {
+    const Listed of{"expert_parallel", true, {"expert"}, true};
+    LanguageModelConfig config = config_of(of);
+    config.model.gated = gated;
+    int64_t rows = 0, counts = 0;
+    for (const CollectiveUse& use : uses_of(of, mesh_of(of), config)) {
+      if (use.op == Op::ragged_all_to_all) {
+        EXPECT_EQ(use.tensors[0].dims.back(), config.model.dim);
+        rows += use.times;
+      }
+      if (use.op == Op::all_to_all) {
+        EXPECT_EQ(use.tensors[0].dtype, DType::kI32);
+        counts += use.times;
+      }
+      EXPECT_NE(use.op, Op::all_gather) << "no weight moves";
+    }
+    EXPECT_EQ(rows, 4 * config.model.layers) << "gated: " << gated;
+    EXPECT_EQ(counts, 2 * config.model.layers) << "gated: " << gated;
+  }
 }
 
 }  // namespace

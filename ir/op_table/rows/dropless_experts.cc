@@ -96,21 +96,21 @@ Values lower_grad_w(const LoweringCall& c) {
                           Loc::current())};
 }
 
-// Rows that are routed evenly: all but those that stay are sent, and `back` says how wide they are
+// Rows that are routed evenly: all but those that stay are sent, and come back as wide as they are
 // then.
-double exchange_sends(const OpCall& call, int64_t members, bool back) {
+double product_sends(const OpCall& call, int64_t members) {
   const Type& x = call.inputs[0];
-  const Type& other = call.inputs[1];
   const auto n = static_cast<double>(members);
-  double bytes = static_cast<double>(x.bytes());
-  if (back) {
-    const auto width = static_cast<double>(other.dims[call.attrs.flag("transpose_w") ? 1 : 2]);
-    bytes += bytes / static_cast<double>(std::max<int64_t>(1, x.dims[2])) * width;
-  } else {
-    bytes += static_cast<double>(other.bytes());
-  }
-  return bytes / n * (n - 1) / n;
+  const auto width =
+      static_cast<double>(call.inputs[1].dims[call.attrs.flag("transpose_w") ? 1 : 2]);
+  const auto there = static_cast<double>(x.bytes());
+  const double back = there / static_cast<double>(std::max<int64_t>(1, x.dims[2])) * width;
+  return (there + back) / n * (n - 1) / n;
 }
+
+// Both operands lie there already: one went into the product that this is the gradient of, the
+// other into that for the gradient of its rows.
+double grad_w_sends(const OpCall&, int64_t) { return 0; }
 
 }  // namespace
 
@@ -123,16 +123,15 @@ int64_t rows_bound(double bound, int64_t rows, int64_t members) {
 Lowering dropless_product() {
   return {.name = kDroplessExperts,
           .build = lower_product,
-          .sent_bytes = [](const OpCall& call, int64_t n) { return exchange_sends(call, n, true); },
+          .sent_bytes = product_sends,
           .doc = "experts and groups cut: rows go to their experts' devices and back"};
 }
 
 Lowering dropless_grad_w() {
-  return {
-      .name = kDroplessExperts,
-      .build = lower_grad_w,
-      .sent_bytes = [](const OpCall& call, int64_t n) { return exchange_sends(call, n, false); },
-      .doc = "experts and groups cut: rows of both operands go to their experts' devices"};
+  return {.name = kDroplessExperts,
+          .build = lower_grad_w,
+          .sent_bytes = grad_w_sends,
+          .doc = "experts and groups cut: rows of both operands go to their experts' devices"};
 }
 
 }  // namespace gangway::internal

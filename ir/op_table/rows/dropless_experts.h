@@ -8,8 +8,11 @@
 //   received   [bound, d] by sender: ragged_all_to_all; rows that stay are not sent
 //   there      the same rows by expert of this device: one product with each of its matrices
 //
-// and back through the same permutations. The exchange says how many rows of each expert come, an
-// all-to-all of experts numbers, once for all products that have the same sizes.
+// and back through the same permutations. How many rows of each expert come is exchanged first, an
+// all-to-all of experts numbers.
+//
+// Each product is lowered for itself. Between products of the same rows they stay where they are:
+// ir/transforms/conversions/keep_rows_there.h takes away what goes back only to come again.
 //
 // A device has room for `bound` times the rows that it has itself, at least one, at most those of
 // all. A run in which more come fails, uncommitted, with rows_overflow() (ir/plan/rows_overflow.h).
