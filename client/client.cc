@@ -62,6 +62,7 @@ Run Executable::run(const std::vector<Argument>& arguments, const RunOptions& op
   executable.client->require_open();
   GW_REQUIRE(options.time_limit_ms >= 0, "run: a negative time limit: ", options.time_limit_ms,
              " ms");
+  internal::wait_for_held(executable, arguments);
   if (executable.held != nullptr) return Run(executable.held->run(impl_, arguments, options));
   internal::Bound bound = internal::bind_all(executable, executable.plan.plan, arguments);
   const bool is_only_one = internal::take_place(executable);
@@ -162,10 +163,8 @@ Executable Slice::compile(const Program& program, const std::vector<Slice>& more
       executable->plan = client->session().compile(program, ids, options);
     });
   });
-  if (may_overflow(program))
-    executable->held = std::make_shared<internal::HeldRuns>(executable, options);
+  if (may_overflow(program)) internal::hold_runs(executable, options);
   std::lock_guard lock(impl_->mutex);
-  if (executable->held != nullptr) impl_->held.push_back(executable->held);
   for (const internal::PlanPort& state : executable->plan.states) {
     const uint32_t node = program.find(NodeKind::kState, state.name);
     GW_ASSERT(node != kNone, "the plan has a state that the program lacks: ", state.name);

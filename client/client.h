@@ -14,7 +14,9 @@
 // many of the client as the controller allows (1024 by default): then until half of them have
 // ended, so that short runs travel together, or after a millisecond until one has; item(),
 // to_host() and wait() wait for data, and read_state() and write_state() for the runs before them;
-// nothing else does. A program that had too little room for what came at run time
+// nothing else does. Where one program on a slice may have too little room for what comes at run
+// time, run() of another that names its states or is given its results waits for the runs of that
+// one. A program that had too little room for what came at run time
 // (MoeConfig::bound) is compiled again, and its runs are sent again: by whoever waits for one of
 // them, reads or writes a state of its slice, or enqueues its next run; the destructor of its last
 // handle waits for that too.
@@ -73,9 +75,10 @@ struct ConnectOptions {
   // Not empty: write a Chrome/Perfetto timeline here on close(): of all processes of a local
   // cluster, else of this one. A killed process is missing from it.
   std::string trace_path;
-  // Gets what the user should know, a line each: that a program lost the fast path, and why. On the
-  // client's reactor thread, where it must not call the client. None: lines go to standard error;
-  // so does a line for which it throws, and what it threw. The client goes on.
+  // Gets what the user should know, a line each: that a program lost the fast path, and why; that
+  // one was compiled again, with more room for rows of dropless experts. On the client's reactor
+  // thread, where it must not call the client. None: lines go to standard error; so does a line for
+  // which it throws, and what it threw. The client goes on.
   std::function<void(const std::string& line)> on_warning;
 };
 

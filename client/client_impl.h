@@ -72,6 +72,7 @@ class ClientImpl : public std::enable_shared_from_this<ClientImpl> {
   // notify.mutex.
   std::shared_ptr<int64_t> in_flight = std::make_shared<int64_t>(0);
   int64_t run_credits = 0;
+  std::atomic<bool> holds_runs{false};  // Whether a slice has ever had HeldRuns.
 
  private:
   bool may_pass_reactor() const;
@@ -114,7 +115,7 @@ class SliceImpl {
     std::optional<StackedLayers> stacked;
   };
   std::map<std::string, State> states;  // Of all programs compiled on it.
-  // Of those programs that share its states, whose runs may have to be run again.
+  // Of those programs on it whose runs may have to be run again.
   std::vector<std::weak_ptr<HeldRuns>> held;
 };
 

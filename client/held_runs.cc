@@ -23,6 +23,25 @@ Error cancelled(const std::string& program) {
   return {ErrorKind::kCancelled, cat("run of \"", program, "\": cancelled"), {.program = program}};
 }
 
+std::set<std::string> states_of(const Program& program) {
+  std::set<std::string> names;
+  for (const ProgramNode& node : program.nodes) {
+    if (node.kind == NodeKind::kState) names.insert(node.name);
+  }
+  return names;
+}
+
+// What the user is told of a program that had too little room, and has been compiled again.
+std::string warning(const Program& program) {
+  std::string bounds;
+  for (const RowsBound& was : rows_bounds(program)) {
+    bounds += cat(bounds.empty() ? "" : ", ", "bound ", was.bound, " became ",
+                  with_more_room(was.bound), was.at.empty() ? "" : " at ", was.at);
+  }
+  return cat("program \"", program.name, "\": more rows came to a device's experts than it has ",
+             "room for, so it was compiled again, and its runs are run again: ", bounds);
+}
+
 // As the controller says it of runs that it knows of.
 Error not_committed(const std::string& program, const Error& why) {
   return {ErrorKind::kCancelled,
@@ -39,6 +58,7 @@ HeldRuns::HeldRuns(const std::shared_ptr<ExecutableImpl>& executable, CompileOpt
       notify_(executable->client->notify),
       options_(unwatched(std::move(options))),
       name_(executable->program.name),
+      states_(states_of(executable->program)),
       commits_(updates_states(executable->program)),
       program_(executable->program) {}
 
@@ -250,7 +270,10 @@ void HeldRuns::do_work(ExecutableImpl& executable) {
     overflowed = !runs_.empty() && runs_.front()->ended;
   });
   if (overflowed) {
+    const std::string told = warning(program_);
     compile(executable, with_more_room(program_));
+    ClientImpl& client = *executable.client;
+    client.call("warn", [&] { client.session().warn(told); });
   } else if (plan_of(executable) == PlanId()) {
     compile(executable, program_);
   }
@@ -358,16 +381,54 @@ void HeldRuns::drop_ended() {
   ended.swap(ended_);
 }
 
-void wait_for_held(SliceImpl& slice) {
+bool HeldRuns::shares_states(const Program& program) const {
+  return std::ranges::any_of(program.nodes, [&](const ProgramNode& node) {
+    return node.kind == NodeKind::kState && states_.contains(node.name);
+  });
+}
+
+namespace {
+
+std::vector<std::shared_ptr<HeldRuns>> held_on(SliceImpl& slice) {
   std::vector<std::shared_ptr<HeldRuns>> all;
-  {
-    const std::lock_guard lock(slice.mutex);
-    std::erase_if(slice.held, [](const auto& held) { return held.expired(); });
-    for (const auto& held : slice.held) all.push_back(held.lock());
+  const std::lock_guard lock(slice.mutex);
+  std::erase_if(slice.held, [](const auto& held) { return held.expired(); });
+  for (const auto& held : slice.held) {
+    if (auto runs = held.lock()) all.push_back(std::move(runs));
   }
-  for (const auto& held : all) {
-    if (held != nullptr) held->wait_for_all();
+  return all;
+}
+
+}  // namespace
+
+void hold_runs(const std::shared_ptr<ExecutableImpl>& executable, const CompileOptions& options) {
+  executable->held = std::make_shared<HeldRuns>(executable, options);
+  for (const auto& slice : executable->slices) {
+    const std::lock_guard lock(slice->mutex);
+    slice->held.push_back(executable->held);
   }
+  executable->client->holds_runs = true;
+}
+
+void wait_for_held(const ExecutableImpl& executable, const std::vector<Argument>& arguments) {
+  if (!executable.client->holds_runs) return;
+  for (const auto& slice : executable.slices) {
+    for (const auto& held : held_on(*slice)) {
+      if (held != executable.held && held->shares_states(executable.program)) held->wait_for_all();
+    }
+  }
+  for (const Argument& argument : arguments) {
+    const auto* array = std::get_if<Array>(&argument.value);
+    if (array == nullptr || array->impl() == nullptr || array->impl()->outcome == nullptr) continue;
+    Outcome& outcome = *array->impl()->outcome;
+    const std::shared_ptr<HeldRuns> held = outcome.held.lock();
+    if (held != nullptr && held != executable.held)
+      wait_until_ended(executable.client->notify, outcome);
+  }
+}
+
+void wait_for_held(SliceImpl& slice) {
+  for (const auto& held : held_on(slice)) held->wait_for_all();
 }
 
 }  // namespace gangway::internal

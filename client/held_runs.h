@@ -14,9 +14,14 @@
 // A run that fails in any other way ends with its error, and so do those behind it, as always. A
 // run that was cancelled before it could be sent again ends as cancelled, and those behind it say
 // so. Where the larger program can't be compiled, all runs that it was for end with that error; the
-// next run compiles the last program again, which may have room by then.
-// Runs of other executables are not held: those that were enqueued behind read the states of that
-// time.
+// next run compiles the last program again, which may have room by then. Of a program that was
+// compiled again the user is warned (ConnectOptions::on_warning).
+//
+// A run of another executable that names one of the same states on the same slice, or is given a
+// result of theirs, is not sent before these runs have ended for good: its run() waits for that. So
+// it sees the states of its turn. Sent at once, it could commit before it is known that one before
+// it overflowed, and what has committed can't be taken back. Between the two there is no work
+// ahead: programs that take turns at every step do better with ample room for all rows.
 //
 // Threads: on user threads, or in fibers of the client's reactor; what is said to be guarded, by
 // the client's notify.mutex. The reactor's thread looks runs up by number when they end, and never
@@ -30,6 +35,7 @@
 #include <deque>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -51,6 +57,8 @@ class HeldRuns : public std::enable_shared_from_this<HeldRuns> {
   void run_again();
   // Suspends until every run that was enqueued before has ended for good.
   void wait_for_all();
+  // Whether the two name a state alike.
+  bool shares_states(const Program& program) const;
   // Lets go what runs were given that have ended for good.
   void drop_ended();
   // The executable goes: runs again what has to be, and leaves nothing. Suspends.
@@ -99,6 +107,7 @@ class HeldRuns : public std::enable_shared_from_this<HeldRuns> {
   Notify& notify_;
   const CompileOptions options_;
   const std::string name_;
+  const std::set<std::string> states_;
   const bool commits_;          // Its runs update states, and so form a chain.
   std::deque<HeldPtr> runs_;    // Guarded, as what follows; in the order of the chain.
   std::vector<HeldPtr> ended_;  // For good.
@@ -106,6 +115,13 @@ class HeldRuns : public std::enable_shared_from_this<HeldRuns> {
   bool is_at_it_ = false;  // Somebody compiles and sends again.
   Program program_;        // Of who is at it: as it was compiled last.
 };
+
+// The executable's runs are held from now on.
+void hold_runs(const std::shared_ptr<ExecutableImpl>& executable, const CompileOptions& options);
+
+// Suspends until every run of another executable that a run of this one with these arguments comes
+// behind, and that may have to be run again, has ended for good.
+void wait_for_held(const ExecutableImpl& executable, const std::vector<Argument>& arguments);
 
 // Suspends until every run on the slice that was enqueued before, and may have to be run again, has
 // ended for good.

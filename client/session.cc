@@ -216,6 +216,7 @@ class Session::Impl : public std::enable_shared_from_this<Session::Impl> {
   }
 
   const std::optional<Error>& gone() const { return gone_; }
+  void warn(const std::string& line) const { warn_(line); }
   void release_slice(uint64_t slice) { slices_.erase(slice); }
   void release_plan(PlanId plan) { plans_.erase(plan); }
 
@@ -303,6 +304,7 @@ void Session::release_plan(PlanId plan) {
 }
 ClusterStatus Session::status() { return open()->status(); }
 void Session::set_share(const Share& share) { open()->set_share(share); }
+void Session::warn(const std::string& line) const { open()->warn(line); }
 
 void Session::run(const RunFrame& frame, RunDone done) {
   TraceSpan span("send run", frame.run.value);

@@ -72,6 +72,8 @@ class Session {
   ClusterStatus status();
   // Suspends.
   void set_share(const Share& share);
+  // Tells the user, as what the controller warns of.
+  void warn(const std::string& line) const;
 
   void run(const RunFrame& frame, RunDone done);
   // Where other threads send runs and let arrays go; it outlives the session.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <memory>
+#include <set>
 #include <variant>
 
 #include "ir/graph/bodies.h"
@@ -31,7 +32,7 @@ using Rewritten = std::map<const Function*, std::shared_ptr<const Function>>;
 std::shared_ptr<const Function> widened(const Function& function, const Rewritten& bodies) {
   auto wider = std::make_shared<Function>(function);
   for (Node& node : wider->nodes) {
-    if (const double* bound = bound_of(node)) node.attrs.set("bound", std::max(1.0, 2 * *bound));
+    if (const double* bound = bound_of(node)) node.attrs.set("bound", with_more_room(*bound));
     if (shares_body(node.op)) node.body = bodies.at(node.body.get());
   }
   return wider;
@@ -41,6 +42,14 @@ BodyTable named_bodies(const Program& program) {
   BodyTable bodies;
   for (const auto& function : program.functions) bodies.add(*function);
   return bodies;
+}
+
+std::vector<const Function*> all_functions(const Program& program) {
+  std::vector<const Function*> all;
+  for (const auto& function : program.functions) all.push_back(function.get());
+  const BodyTable bodies = named_bodies(program);
+  for (uint32_t i = 0; i < bodies.size(); ++i) all.push_back(&bodies[i]);
+  return all;
 }
 
 }  // namespace
@@ -54,14 +63,22 @@ Error rows_overflow(int64_t received, int64_t bound) {
 }
 
 bool may_overflow(const Program& program) {
-  for (const auto& function : program.functions) {
-    if (has_too_little_room(*function)) return true;
+  return std::ranges::any_of(all_functions(program), [](const Function* function) {
+    return has_too_little_room(*function);
+  });
+}
+
+double with_more_room(double bound) { return std::max(1.0, 2 * bound); }
+
+std::vector<RowsBound> rows_bounds(const Program& program) {
+  std::set<RowsBound> bounds;
+  for (const Function* function : all_functions(program)) {
+    for (NodeId id = 0; id < function->nodes.size(); ++id) {
+      const double* bound = bound_of(function->nodes[id]);
+      if (bound != nullptr) bounds.insert({line_of(*function, id), *bound});
+    }
   }
-  const BodyTable bodies = named_bodies(program);
-  for (uint32_t i = 0; i < bodies.size(); ++i) {
-    if (has_too_little_room(bodies[i])) return true;
-  }
-  return false;
+  return {bounds.begin(), bounds.end()};
 }
 
 Program with_more_room(const Program& program) {

@@ -4,7 +4,10 @@
 // Threads: pure functions.
 #pragma once
 
+#include <compare>
 #include <cstdint>
+#include <string>
+#include <vector>
 
 #include "ir/graph/program.h"
 #include "runtime/base/error.h"
@@ -18,5 +21,15 @@ Error rows_overflow(int64_t received, int64_t bound);
 bool may_overflow(const Program& program);
 // With at least twice the room everywhere. Repeated, it ends with a program that can't overflow.
 Program with_more_room(const Program& program);
+// What becomes of a bound in that.
+double with_more_room(double bound);
+
+// The bounds of a program, each once, with the user's line: "model.cc:14".
+struct RowsBound {
+  std::string at;
+  double bound = 0;
+  friend auto operator<=>(const RowsBound&, const RowsBound&) = default;
+};
+std::vector<RowsBound> rows_bounds(const Program& program);
 
 }  // namespace gangway
