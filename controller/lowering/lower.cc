@@ -5,6 +5,7 @@
 #include <optional>
 #include <set>
 
+#include "ir/graph/node_count.h"
 #include "runtime/base/error.h"
 
 namespace gangway {
@@ -134,7 +135,10 @@ class ProgramLowering {
   }
 
   size_t nodes_of(const ProgramNode& named) const {
-    return named.function == kNone ? 0 : program_.functions[named.function]->nodes.size();
+    if (named.function == kNone) return 0;
+    NodeCount count;
+    count.add(*program_.functions[named.function]);
+    return count.nodes();
   }
 
   std::shared_ptr<const Compiled> compile(const ProgramNode& from, CallContext context) {
@@ -144,14 +148,15 @@ class ProgramLowering {
     }
     try {
       const Function& function = *program_.functions[from.function];
+      const size_t nodes = nodes_of(from);
       size_t passes = 0;
       const PassWatch watch = [&](std::string_view pass) {
         if (!on_progress_) return;
-        const size_t done = function.nodes.size() * passes++ / kPassesTold;
+        const size_t done = nodes * passes++ / kPassesTold;
         on_progress_({function.name, pass, nodes_compiled_ + done, nodes_to_compile_});
       };
       auto compiled = cache_.compile(function, context, watch);
-      nodes_compiled_ += function.nodes.size();
+      nodes_compiled_ += nodes;
       return compiled;
     } catch (Error& error) {
       error.add_where({.program = program_.name, .node = from.name, .at = at(from)});

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "controller/lowering/reports.h"
+#include "ir/graph/node_count.h"
 #include "ir/plan/plan_text.h"
 #include "ir/plan/plan_wire.h"
 #include "ir/plan/rates.h"
@@ -93,32 +94,59 @@ struct Lowered {
 // Belongs to the reactor's thread, as what it holds does.
 using Tell = std::function<void(const CompileStage&)>;
 
-// Ends a lowering that nobody waits for any more, and tells of its progress by the hundredth. On
-// the thread that lowers.
+void require_wanted(const std::atomic<bool>& unwanted) {
+  if (unwanted.load(std::memory_order_relaxed))
+    throw Error(ErrorKind::kCancelled, "compile: nobody waits for it any more");
+}
+
+// Ends a lowering that nobody waits for any more, and tells of its progress where somebody asked to
+// be told: as many times as there are stages, but for the last, which is the installation. On the
+// thread that lowers; in a simulation that is the reactor's, which is told at once.
 class ProgressTeller {
  public:
-  ProgressTeller(Mailbox& mailbox, std::shared_ptr<const std::atomic<bool>> unwanted,
-                 std::weak_ptr<const Tell> tell)
-      : mailbox_(mailbox), unwanted_(std::move(unwanted)), tell_(std::move(tell)) {}
+  ProgressTeller(Reactor& reactor, std::shared_ptr<const std::atomic<bool>> unwanted,
+                 const std::shared_ptr<const Tell>& tell)
+      : reactor_(reactor), unwanted_(std::move(unwanted)), tells_(tell != nullptr), tell_(tell) {}
 
   void operator()(const LowerProgress& at) {
-    if (unwanted_->load(std::memory_order_relaxed))
-      throw Error(ErrorKind::kCancelled, "compile: nobody waits for it any more");
-    const size_t percent = at.total == 0 ? 100 : 100 * at.done / at.total;
-    if (percent == told_percent_) return;
-    told_percent_ = percent;
-    CompileStage stage{cat(at.function, ": ", at.pass), static_cast<double>(percent) / 100};
-    mailbox_.post([tell = tell_, stage = std::move(stage)] {
-      if (const auto to = tell.lock()) (*to)(stage);
-    });
+    require_wanted(*unwanted_);
+    if (!tells_) return;
+    constexpr size_t kLast = kCompileStagesMax - 2;
+    const size_t stage = at.total == 0 ? kLast : std::min(kLast, kLast * at.done / at.total);
+    if (stage == told_) return;
+    told_ = stage;
+    tell({cat(at.function, ": ", at.pass), static_cast<double>(stage) / (kCompileStagesMax - 1)});
   }
 
  private:
-  Mailbox& mailbox_;
+  void tell(CompileStage stage) {
+    const auto told = [tell = tell_, stage = std::move(stage)] {
+      if (const auto to = tell.lock()) (*to)(stage);
+    };
+    if (reactor_.simulated()) return told();
+    reactor_.mailbox().post(told);
+  }
+
+  Reactor& reactor_;
   std::shared_ptr<const std::atomic<bool>> unwanted_;
+  bool tells_;
   std::weak_ptr<const Tell> tell_;
-  size_t told_percent_ = ~size_t{0};
+  size_t told_ = ~size_t{0};
 };
+
+// Suspends for as long as lowering the program takes in a simulation, in which it takes no time
+// itself; in parts, between which it is seen that nobody waits for it any more.
+void pace(Pacer& pacer, const Program& program, const std::atomic<bool>& unwanted) {
+  NodeCount count;
+  for (const auto& function : program.functions) count.add(*function);
+  const size_t nodes = program.nodes.size() + count.nodes();
+  for (size_t done = 0; done < nodes;) {
+    require_wanted(unwanted);
+    const size_t part = std::min(nodes - done, nodes / kCompileStagesMax + 1);
+    pacer.compile(part);
+    done += part;
+  }
+}
 
 // Suspends until the host has answered, with a result or an error, or is lost.
 void settle(const Future<Installed>& reply, const StopToken& gone) {
@@ -174,7 +202,8 @@ std::vector<std::byte> PlanTable::lower(PlanRecord& record, std::shared_ptr<cons
   } const unwanted{record.unwanted};
   const auto tell =
       request.on_progress ? std::make_shared<const Tell>(request.on_progress) : nullptr;
-  options.on_progress = ProgressTeller(reactor_.mailbox(), record.unwanted, tell);
+  options.on_progress = ProgressTeller(reactor_, record.unwanted, tell);
+  if (request.pacer != nullptr) pace(*request.pacer, *program, *record.unwanted);
   std::shared_ptr<Lowered> lowered =
       background_.run([program = std::move(program), options = std::move(options), cache = cache_] {
         auto made = std::make_shared<Lowered>();

@@ -25,6 +25,7 @@
 #include "ir/graph/program.h"
 #include "ir/plan/positions.h"
 #include "runtime/fibers/background.h"
+#include "runtime/net/pacer.h"
 
 namespace gangway {
 
@@ -59,6 +60,8 @@ struct PlanRecord {
   std::shared_ptr<std::atomic<bool>> unwanted = std::make_shared<std::atomic<bool>>(false);
 };
 
+inline constexpr size_t kCompileStagesMax = 100;
+
 // How far a compile is.
 struct CompileStage {
   std::string what;  // "step: partition".
@@ -68,8 +71,9 @@ struct CompileStage {
 struct CompileRequest {
   uint32_t runs_in_flight_max = 2;
   Dispatch dispatch = Dispatch::kParallel;
-  // On the reactor's thread, at most a hundred times, and not after compile() has ended.
+  // On the reactor's thread, at most kCompileStagesMax times, and not after compile() has ended.
   std::function<void(const CompileStage&)> on_progress;
+  Pacer* pacer = nullptr;  // In a simulation: what gives lowering its time.
 };
 
 class PlanTable {

@@ -134,12 +134,6 @@ void write_compiled(wire::Session::Compiled::Builder to, const PlanRecord& recor
   }
 }
 
-size_t nodes_of(const Program& program) {
-  size_t nodes = program.nodes.size();
-  for (const auto& function : program.functions) nodes += function->nodes.size();
-  return nodes;
-}
-
 // Tells a client; one that is gone need not hear it.
 std::function<void(const CompileStage&)> teller(wire::CompileWatch::Client watch) {
   const auto to = std::make_shared<wire::CompileWatch::Client>(kj::mv(watch));
@@ -194,9 +188,9 @@ class SessionServer final : public wire::Session::Server {
       GW_REQUIRE(dispatch <= Dispatch::kSequential, "compile: program \"",
                  cut(program.name, kQuotedBytesMax), "\": there is no dispatch number ",
                  int{params.getDispatch()});
-      if (impl_.frames.pacer != nullptr) impl_.frames.pacer->compile(nodes_of(program));
       CompileRequest request{.runs_in_flight_max = params.getRunsInFlightMax(),
-                             .dispatch = dispatch};
+                             .dispatch = dispatch,
+                             .pacer = impl_.frames.pacer};
       if (params.hasWatch()) request.on_progress = teller(params.getWatch());
       const PlanRecord& record =
           impl_.core.compile(id_, std::move(program), slices, std::move(request));

@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "ir/graph/node_count.h"
 #include "ir/plan/plan_wire.h"
 #include "protocol/frames.h"
 #include "protocol/rpc_values.h"
@@ -16,9 +17,9 @@ namespace gangway {
 namespace {
 
 size_t nodes_of(const Plan& plan) {
-  size_t nodes = plan.nodes.size();
-  for (const LocalFunction& local : plan.functions) nodes += local.function->nodes.size();
-  return nodes;
+  NodeCount count;
+  for (const LocalFunction& local : plan.functions) count.add(*local.function);
+  return plan.nodes.size() + count.nodes();
 }
 
 // What the controller calls.

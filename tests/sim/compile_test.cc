@@ -56,16 +56,31 @@ TEST(SimCompile, EndsWithItsClient) {
     const Client other = cluster.connect("other");
     std::optional<Error> error;
     Fiber large = reactor->spawn("large", [&] {
-      const Slice own = other.allocate({.devices = 4});
+      const Slice own = other.allocate({.devices = 4});  // 30 s.
       error = error_of([&] { own.compile(chain(own.mesh({{"data", 4}}), 3000)); });
     });
     WaitQueue().wait_until_ns("for a while", reactor->clock().now_ns() + kSecond);
     other.close();
     large.join();
     ASSERT_TRUE(error);
-    WaitQueue().wait_until_ns("for the compile's end", reactor->clock().now_ns() + 60 * kSecond);
+    WaitQueue().wait_until_ns("for the compile's end", reactor->clock().now_ns() + kSecond);
     EXPECT_EQ(cluster.controller.controller().counts().plans, 0u);
     client.allocate({.devices = 4});  // All are free.
+  });
+}
+
+TEST(SimCompile, TellsHowFarItIs) {
+  const auto reactor = Reactor::make_simulated({.seed = 3});
+  with_client(*reactor, kSlowController, [&](SimCluster&, const Client& client) {
+    std::vector<CompileProgress> told;
+    const Slice slice = client.allocate({.devices = 2});
+    slice.compile(chain(slice.mesh({{"data", 2}}), 300),
+                  {.on_progress = [&](const CompileProgress& at) { told.push_back(at); }});
+    ASSERT_GE(told.size(), 3u);
+    EXPECT_LE(told.size(), 100u);
+    EXPECT_EQ(told.front().what, "chain: verify");
+    EXPECT_EQ(told.back().what, "installing on 1 hosts");
+    for (size_t i = 1; i < told.size(); ++i) EXPECT_GT(told[i].part, told[i - 1].part);
   });
 }
 

@@ -106,7 +106,8 @@ std::vector<Room> executor_rooms() {
                                       "executor/devices/cuda/driver", "executor/devices/cuda",
                                       "executor/sources", "executor/replay"}});
   rooms.push_back(
-      {"executor/service", {"runtime/base", "runtime", "ir/plan", "protocol", "executor/host"}});
+      {"executor/service",
+       {"runtime/base", "runtime", "ir/graph", "ir/plan", "protocol", "executor/host"}});
   return rooms;
 }
 

@@ -1,0 +1,35 @@
+// NodeCount: how many nodes functions have, with each body that they name, counted once: what
+// compiling them costs, and their progress.
+//
+// Threads: one thread.
+// Ownership: keeps pointers to bodies, which their functions own.
+//
+// Example:
+//   NodeCount count;
+//   for (const auto& function : program.functions) count.add(*function);
+//   size_t nodes = count.nodes();
+#pragma once
+
+#include <cstddef>
+#include <set>
+
+#include "ir/graph/function.h"
+
+namespace gangway {
+
+class NodeCount {
+ public:
+  void add(const Function& function) {
+    nodes_ += function.nodes.size();
+    for (const Node& node : function.nodes) {
+      if (node.body != nullptr && bodies_.insert(node.body.get()).second) add(*node.body);
+    }
+  }
+  size_t nodes() const { return nodes_; }
+
+ private:
+  std::set<const Function*> bodies_;
+  size_t nodes_ = 0;
+};
+
+}  // namespace gangway
