@@ -91,8 +91,8 @@ struct CallFrame {
   uint32_t beside_count = 0;
   // Of a modelled device: when it has moved the bytes of those whose members have all come.
   int64_t links_free_ns = 0;
-  // Where the frame waits for another step than its own, whose collective runs beside: the number of
-  // that step, plus 1; else 0.
+  // Where the frame waits for another step than its own, whose collective runs beside: the number
+  // of that step, plus 1; else 0.
   SharedCounter awaited;
 
   // Kernels are skipped; collectives still take part, carrying the flag.

@@ -12,8 +12,8 @@
 // times_memcpy at most 2 for the largest. 4 and 8 ranks have none: on fewer cores they wait for one
 // another's turn.
 //
-// All of ours tell every member, the root of a broadcast too, that all others have begun and whether
-// one is poisoned. A root of OpenMPI's only sends.
+// All of ours tell every member, the root of a broadcast too, that all others have begun and
+// whether one is poisoned. A root of OpenMPI's only sends.
 //
 //   collectives_bench --table [--benchmark_filter=...]    prints rows for docs/benchmarks.md
 #include <benchmark/benchmark.h>

@@ -2,7 +2,8 @@
 //
 //   mpirun -n 2 openmpi_peer all_gather 1048576 100
 //
-// prints the mean in microseconds until all ranks are done. Bytes are those of the whole tensor, as there.
+// prints the mean in microseconds until all ranks are done. Bytes are those of the whole tensor, as
+// there.
 #include <mpi.h>
 
 #include <cstdio>
