@@ -1,6 +1,8 @@
-// What a run asks of the heap on the reactor's thread.
+// What a run asks of the heap: on the reactor's thread, and in a kernel on a device's.
 #include <gtest/gtest.h>
 
+#include "executor/devices/cpu/kernel.h"
+#include "ir/text/text.h"
 #include "tests/support/heap_count.h"
 #include "tests/support/test_hosts.h"
 #include "tests/support/test_plan.h"
@@ -55,6 +57,32 @@ TEST(HeapBlocks, AStepThatIsGivenSixtyArraysAsksTheHeapForNoMoreThanOneThatIsGiv
   const int64_t two = blocks_of_a_run(2);
   EXPECT_GT(two, 0) << "nothing was counted";
   EXPECT_EQ(blocks_of_a_run(60), two);
+}
+
+// A part of a tensor, whose rows lie apart in the whole.
+TEST(HeapBlocks, AKernelThatDrawsAsksTheHeapForNothing) {
+  const Function f = parse_function(R"gw(
+local func @f(%0 "key": i32[2]) mesh {data: 2} {
+  %1: f32[6, 4, 5] = random_uniform %0
+    {dims = [6, 4, 5], dtype = f32, placements = "data: shard(1)", whole = [6, 8, 5]}
+  return %1 "y"
+}
+)gw",
+                                    "draws.gw");
+  const cpu::Lowered lowered = cpu::lower(cpu::LowerCall{{f, 0}, 1});
+  std::vector<uint32_t> key = {7, 9};
+  std::vector<float> y(120), first;
+  std::byte* const bases[] = {reinterpret_cast<std::byte*>(key.data()),
+                              reinterpret_cast<std::byte*>(y.data())};
+  const Place places[] = {{0, 0}, {1, 0}};
+  Parallel par(1);
+  for (const uint32_t device : {0u, 1u}) {
+    const int64_t before = heap_blocks_of_thread();
+    lowered.kernel({par, bases, places, places + 1, {}, device});
+    EXPECT_EQ(heap_blocks_of_thread(), before);
+    if (device == 0) first = y;
+  }
+  EXPECT_NE(first, y);
 }
 
 }  // namespace

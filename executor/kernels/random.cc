@@ -15,7 +15,9 @@ namespace {
 
 constexpr double kTwoPi = 6.283185307179586476925;
 
-uint64_t key_of(const RandomShape& s) { return s.key[0] | (static_cast<uint64_t>(s.key[1]) << 32); }
+uint64_t key_of(const RandomStart& start) {
+  return start.key[0] | (static_cast<uint64_t>(start.key[1]) << 32);
+}
 
 double unit_double(uint32_t high, uint32_t low) {
   const uint64_t bits = (static_cast<uint64_t>(high) << 32 | low) >> 11;
@@ -49,7 +51,7 @@ struct NormalBlock {
   }
 };
 
-// Elements [first, first + n) of the whole tensor.
+// Elements [first, first + n) of the sequence.
 template <class Block, class T, class Put>
 void line(uint64_t key, int64_t first, int64_t n, const Put& put) {
   constexpr int64_t kPer = 16 / sizeof(T);
@@ -63,16 +65,17 @@ void line(uint64_t key, int64_t first, int64_t n, const Put& put) {
   }
 }
 
-// Where row r of the part begins in the whole tensor.
-int64_t row_begin(const RandomShape& s, int64_t r) {
-  int64_t at = s.offset;
+// The number of the first element of row r.
+int64_t row_begin(const RandomShape& s, int64_t first, int64_t r) {
+  int64_t at = first;
   for (size_t d = s.sizes.size(); d-- > 0; r /= s.sizes[d]) at += r % s.sizes[d] * s.strides[d];
   return at;
 }
 
 template <class Block>
-void random(Parallel& par, const RandomShape& s, bool round_down, void* y) {
-  const uint64_t key = key_of(s);
+void random(Parallel& par, const RandomShape& s, const RandomStart& start, bool round_down,
+            void* y) {
+  const uint64_t key = key_of(start);
   // Long single rows are cut too: any element can be computed alone.
   constexpr int64_t kPiece = 8192;
   const int64_t pieces = ceil_div(s.cols, kPiece);
@@ -80,7 +83,7 @@ void random(Parallel& par, const RandomShape& s, bool round_down, void* y) {
       std::accumulate(s.sizes.begin(), s.sizes.end(), int64_t{1}, std::multiplies<>());
   par.for_each_chunk(rows * pieces, [&](int64_t u) {
     const int64_t r = u / pieces, c = u % pieces * kPiece, n = std::min(kPiece, s.cols - c);
-    const int64_t first = row_begin(s, r) + c, at = r * s.cols + c;
+    const int64_t first = row_begin(s, start.first, r) + c, at = r * s.cols + c;
     if (s.dtype == DType::kF64) {
       line<Block, double>(key, first, n,
                           [&](int64_t i, double x) { static_cast<double*>(y)[at + i] = x; });
@@ -101,12 +104,12 @@ void random(Parallel& par, const RandomShape& s, bool round_down, void* y) {
 
 }  // namespace
 
-void random_uniform(Parallel& par, const RandomShape& shape, void* y) {
-  random<UniformBlock>(par, shape, true, y);
+void random_uniform(Parallel& par, const RandomShape& shape, const RandomStart& start, void* y) {
+  random<UniformBlock>(par, shape, start, true, y);
 }
 
-void random_normal(Parallel& par, const RandomShape& shape, void* y) {
-  random<NormalBlock>(par, shape, false, y);
+void random_normal(Parallel& par, const RandomShape& shape, const RandomStart& start, void* y) {
+  random<NormalBlock>(par, shape, start, false, y);
 }
 
 }  // namespace gangway

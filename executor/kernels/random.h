@@ -10,7 +10,7 @@
 //   normal   Box-Muller over pairs of uniforms; even elements take the cosine, odd ones the sine
 //
 // The part to compute is y[sizes..., cols]; its element (i..., c) is number
-// offset + i... * strides... + c of the whole tensor.
+// first + i... * strides... + c of the sequence that belongs to the key.
 // Threads: any. The bits do not depend on the instruction set either.
 #pragma once
 
@@ -24,12 +24,17 @@ namespace gangway {
 
 struct RandomShape {
   DType dtype = DType::kF32;
-  uint32_t key[2] = {0, 0};
-  int64_t offset = 0, cols = 0;
+  int64_t cols = 0;
   std::vector<int64_t> sizes = {}, strides = {};  // Of the outer dimensions.
 };
 
-void random_uniform(Parallel& par, const RandomShape& shape, void* y);
-void random_normal(Parallel& par, const RandomShape& shape, void* y);
+// What the first element of the part is.
+struct RandomStart {
+  uint32_t key[2] = {0, 0};
+  int64_t first = 0;
+};
+
+void random_uniform(Parallel& par, const RandomShape& shape, const RandomStart& start, void* y);
+void random_normal(Parallel& par, const RandomShape& shape, const RandomStart& start, void* y);
 
 }  // namespace gangway

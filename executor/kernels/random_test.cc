@@ -14,8 +14,9 @@ using namespace test;
 std::vector<double> whole(DType dtype, bool normal, int64_t n) {
   Parallel par(1);
   Buffer y(dtype, n);
-  const RandomShape shape{dtype, {7, 9}, 0, n};
-  normal ? random_normal(par, shape, y.data()) : random_uniform(par, shape, y.data());
+  const RandomShape shape{dtype, n};
+  const RandomStart start{{7, 9}, 0};
+  normal ? random_normal(par, shape, start, y.data()) : random_uniform(par, shape, start, y.data());
   return y.values();
 }
 
@@ -39,12 +40,13 @@ TEST(Random, ElementsDependOnTheirNumberAloneSoPartsJoin) {
           for (size_t d = sizes.size(); d-- > 0; row /= sizes[d]) at += row % sizes[d] * strides[d];
           want.push_back(all[static_cast<size_t>(at)]);
         }
-        const RandomShape shape{dtype, {7, 9}, offset, cols, sizes, strides};
+        const RandomShape shape{dtype, cols, sizes, strides};
+        const RandomStart start{{7, 9}, offset};
         check_everywhere(cat("part of ", want.size()),
                          [&](Parallel& par) {
                            Buffer y(dtype, static_cast<int64_t>(want.size()));
-                           normal ? random_normal(par, shape, y.data())
-                                  : random_uniform(par, shape, y.data());
+                           normal ? random_normal(par, shape, start, y.data())
+                                  : random_uniform(par, shape, start, y.data());
                            return outputs(std::move(y));
                          },
                          {{want, 0}});
@@ -83,9 +85,9 @@ TEST(Random, MomentsAreThoseOfTheDistribution) {
 TEST(Random, KeysGiveDifferentNumbers) {
   Parallel par(1);
   Buffer a(DType::kF32, 100), b(DType::kF32, 100), c(DType::kF32, 100);
-  random_uniform(par, {DType::kF32, {1, 0}, 0, 100}, a.data());
-  random_uniform(par, {DType::kF32, {0, 1}, 0, 100}, b.data());
-  random_uniform(par, {DType::kF32, {1, 1}, 0, 100}, c.data());
+  random_uniform(par, {DType::kF32, 100}, {{1, 0}, 0}, a.data());
+  random_uniform(par, {DType::kF32, 100}, {{0, 1}, 0}, b.data());
+  random_uniform(par, {DType::kF32, 100}, {{1, 1}, 0}, c.data());
   for (int64_t i = 0; i < 100; ++i) {
     EXPECT_NE(a.get(i), b.get(i));
     EXPECT_NE(a.get(i), c.get(i));

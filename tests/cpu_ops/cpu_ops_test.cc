@@ -1,7 +1,7 @@
 // Every op of the table on the CPU device against the reference interpreter, in f64, f32 and bf16.
 #include <gtest/gtest.h>
 
-#include "executor/devices/cpu/kernel.h"
+#include "executor/devices/lower/kernel_family.h"
 #include "ir/text/text.h"
 #include "tests/cpu_ops/run_on_cpu.h"
 #include "tests/interpret/interpret.h"
@@ -14,14 +14,15 @@ using op_table::case_seed;
 using op_table::function_of;
 using op_table::OpCase;
 
+bool has_kernel(Op op) { return kernel_family(op) != KernelFamily::kStep; }
+
 class CpuOps : public testing::TestWithParam<DType> {};
 
 TEST_P(CpuOps, EqualTheReference) {
   RecordProperty("seed", static_cast<int>(case_seed()));
   Rng rng(case_seed());
   for (const OpCase& test : op_table::all_cases(GetParam())) {
-    if (!cpu::has_kernel(test.op) || test.op == Op::shard_slice || test.op == Op::custom_call)
-      continue;
+    if (!has_kernel(test.op) || test.op == Op::shard_slice || test.op == Op::custom_call) continue;
     const std::vector<Literal> inputs = test.make(rng);
     const std::shared_ptr<Function> function = function_of(test, inputs);
     SCOPED_TRACE(cat("seed ", case_seed(), ", ", print(*function)));
@@ -33,8 +34,7 @@ TEST_P(CpuOps, EqualTheReference) {
 
 TEST_P(CpuOps, HaveTheSameBitsOnEveryRepetitionAndWithTwoThreads) {
   for (const OpCase& test : op_table::all_cases(GetParam())) {
-    if (!cpu::has_kernel(test.op) || test.op == Op::shard_slice || test.op == Op::custom_call)
-      continue;
+    if (!has_kernel(test.op) || test.op == Op::shard_slice || test.op == Op::custom_call) continue;
     Rng rng(case_seed());
     const std::vector<Literal> inputs = test.make(rng);
     const std::shared_ptr<Function> function = function_of(test, inputs);
@@ -50,7 +50,7 @@ TEST_P(CpuOps, HaveTheSameBitsOnEveryRepetitionAndWithTwoThreads) {
 TEST_P(CpuOps, ThatLookAtTheMeshEqualTheReferenceOnEachDevice) {
   Rng rng(case_seed());
   for (const OpCase& test : op_table::collective_cases(GetParam())) {
-    if (!cpu::has_kernel(test.op)) continue;
+    if (!has_kernel(test.op)) continue;
     const std::vector<Literal> inputs = test.make(rng);
     const std::shared_ptr<Function> function = function_of(test, inputs);
     function->mesh = {{{"data", 2}}};
@@ -66,7 +66,7 @@ TEST_P(CpuOps, ThatLookAtTheMeshEqualTheReferenceOnEachDevice) {
 TEST(CpuOps, EveryOpHasAKernelOrIsAStep) {
   for (int i = 0; i < kOpCount; ++i) {
     const auto op = static_cast<Op>(i);
-    EXPECT_NE(cpu::has_kernel(op), row(op).meets || op == Op::timed) << to_string(op);
+    EXPECT_NE(has_kernel(op), row(op).meets || op == Op::timed) << to_string(op);
   }
 }
 

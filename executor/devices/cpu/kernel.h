@@ -53,10 +53,9 @@ struct LowerCall : NodeView {
   int threads = 1;  // Of the device: scratch for each.
 };
 
-// A kernel for any node but the collectives and `timed`, which are steps of their own. Scans and
+// A kernel for any node but those of KernelFamily::kStep, which are steps of their own. Scans and
 // calls have one only where there is nothing to run: it hands the carries on.
 Lowered lower(const LowerCall& call);
-bool has_kernel(Op op);
 
 // By family (executor/devices/lower/kernel_family.h), one file each.
 Lowered lower_elementwise(const LowerCall& call);

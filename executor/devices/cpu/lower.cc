@@ -11,8 +11,6 @@ void not_on_cpu(const LowerCall& call, const std::string& why) {
   throw no_kernel(call, "CPU", why);
 }
 
-bool has_kernel(Op op) { return kernel_family(op) != KernelFamily::kStep; }
-
 Lowered lower(const LowerCall& call) {
   switch (kernel_family(call.op())) {
     case KernelFamily::kElementwise: return lower_elementwise(call);

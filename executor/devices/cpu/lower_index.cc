@@ -55,14 +55,12 @@ Lowered lower_random(const LowerCall& call) {
                           .sizes = part.sizes(),
                           .strides = part.strides()};
   const bool normal = call.node().op == Op::random_normal;
-  return {[shape, part, normal](const KernelArgs& args) {
-    RandomShape keyed = shape;
-    keyed.offset = part.first_of(args.mesh_device);
+  return {[shape, firsts = part.firsts(), normal](const KernelArgs& args) {
     const auto* key = static_cast<const uint32_t*>(args.in(0));
-    keyed.key[0] = key[0];
-    keyed.key[1] = key[1];
-    normal ? random_normal(args.par, keyed, args.out(0))
-           : random_uniform(args.par, keyed, args.out(0));
+    const RandomStart start{{key[0], key[1]},
+                            firsts.size() == 1 ? firsts[0] : firsts[args.mesh_device]};
+    normal ? random_normal(args.par, shape, start, args.out(0))
+           : random_uniform(args.par, shape, start, args.out(0));
   }};
 }
 

@@ -9,7 +9,8 @@ RandomPart::RandomPart(const NodeView& node) : whole_(node.out()) {
   if (!offset.empty()) offset_ = offset[0];
   const auto placements = parse_axis_placements(node.attrs().text("placements"));
   GW_ASSERT(placements.has_value(), "a random op that the verifier would not accept");
-  if (!placements->empty()) whole_.dims = node.attrs().ints("whole");
+  is_whole_ = placements->empty();
+  if (!is_whole_) whole_.dims = node.attrs().ints("whole");
   cut_ = {node.function.mesh, resolve(node.function.mesh, *placements)};
 
   const Dims& part = node.out().dims;
@@ -26,6 +27,13 @@ RandomPart::RandomPart(const NodeView& node) : whole_(node.out()) {
   }
   sizes_.assign(sizes.rbegin(), sizes.rend());
   strides_.assign(strides.rbegin(), strides.rend());
+}
+
+std::vector<int64_t> RandomPart::firsts() const {
+  std::vector<int64_t> firsts;
+  const int64_t devices = is_whole_ ? 1 : cut_.mesh.devices();
+  for (int64_t device = 0; device < devices; ++device) firsts.push_back(first_of(device));
+  return firsts;
 }
 
 int64_t RandomPart::first_of(int64_t mesh_device) const {

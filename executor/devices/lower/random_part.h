@@ -1,8 +1,9 @@
 // Which elements of a random tensor a device draws: all of it, or by the node's attributes its own
 // part of the whole.
 //
-// Element (i..., c) of the part [sizes..., cols] is number first_of(device) + i... * strides... + c
-// of the sequence; neighbours that follow one another in the whole as well are in cols.
+// Element (i..., c) of the part [sizes..., cols] is number first + i... * strides... + c of the
+// sequence, `first` being the device's; neighbours that follow one another in the whole as well are
+// in cols.
 // Threads: a value, immutable; safe anywhere.
 #pragma once
 
@@ -21,11 +22,15 @@ class RandomPart {
   const std::vector<int64_t>& sizes() const { return sizes_; }
   const std::vector<int64_t>& strides() const { return strides_; }  // In elements of the whole.
   int64_t cols() const { return cols_; }
-  int64_t first_of(int64_t mesh_device) const;
+  // Of every device of the mesh; of one where all draw the same.
+  std::vector<int64_t> firsts() const;
 
  private:
+  int64_t first_of(int64_t mesh_device) const;
+
   Type whole_;
   MeshSharding cut_;
+  bool is_whole_ = false;
   std::vector<int64_t> sizes_, strides_;  // Outer dimensions first.
   int64_t cols_ = 1;
   int64_t offset_ = 0;

@@ -15,14 +15,11 @@ void lower_random(Lowering& call) {
   };
   for (size_t d = 0; d < part.sizes().size(); ++d) add(part.sizes()[d], part.strides()[d]);
   add(part.cols(), 1);
-  const bool is_whole = call.attrs().text("placements").empty();
-  std::vector<int64_t> first;  // By device, where that matters.
-  const int64_t devices = is_whole ? 1 : call.function.mesh.devices();
-  for (int64_t device = 0; device < devices; ++device) first.push_back(part.first_of(device));
+  const std::vector<int64_t> firsts = part.firsts();
   const char* kernel = call.op() == Op::random_normal ? "normal_" : "uniform_";
   call.launch_flat(cat(kernel, to_string(y.dtype)), y.elements(),
                    {call.read(0), call.write(0),
-                    is_whole ? value(first[0]) : value_by_device(first), value(view)});
+                    firsts.size() == 1 ? value(firsts[0]) : value_by_device(firsts), value(view)});
 }
 
 }  // namespace gangway::cuda
