@@ -93,7 +93,8 @@ TEST(CudaOps, AUsersKernelIsRefusedWithTheUsersLine) {
                  "custom_call(f32[2]): the CUDA device has no kernel: a user's kernel runs on CPU");
 }
 
-// As one graph, then as several, and once more: with the same buffers they are replayed.
+// No graph holds them all: what comes again with the same buffers is captured as several, and then
+// replayed.
 TEST(CudaOps, AScanOfMoreStepsThanAGraphHoldsIsRun) {
   constexpr int64_t kLength = 5000;
   Builder b("f");
@@ -106,8 +107,12 @@ TEST(CudaOps, AScanOfMoreStepsThanAGraphHoldsIsRun) {
   function->local = true;
   OpDevices devices(emulated::card_maker(case_seed()).make(), 1);
   Literal ones = filled(f32({kLength, 2}), 1), three = filled(f32({2}), 3);
-  for (int i = 0; i < 2; ++i)
-    EXPECT_EQ(devices.run(function, {{three, ones}})[0][0], filled(f32({2}), 3.0 + kLength));
+  constexpr int kRuns = 4;
+  EXPECT_EQ(devices.run(function, {{three, ones}}, kRuns)[0][0], filled(f32({2}), 3.0 + kLength));
+  const cuda::GraphCache& graphs = devices.device().graphs();
+  EXPECT_GT(graphs.captures(), 1u);
+  // The first run is launched one by one, the second one captured.
+  EXPECT_EQ(graphs.launches(), (kRuns - 1) * graphs.captures());
   EXPECT_EQ(devices.report(), "");
 }
 

@@ -16,7 +16,9 @@ struct OpDevices::Call {
   CudaDevice* device = nullptr;
   std::shared_ptr<const CompiledFunction> compiled;
   std::vector<Type> results;
-  CallFrame frame;
+  std::vector<std::byte*> bases;
+  uint32_t mesh_device = 0;
+  CallFrame frame;  // Of the run that goes on.
   std::vector<BufferPtr> buffers;
   std::vector<HostMemory> in, out;
   std::vector<int64_t> in_bytes;
@@ -40,7 +42,7 @@ void OpDevices::prepare(Call& call, const std::shared_ptr<const Function>& funct
       device.compile({function, static_cast<NodeId>(function->nodes.size()), {}, kNone});
   const auto add = [&](int64_t bytes) {
     call.buffers.push_back(allocate_buffer(device.memory(), bytes, "tensor"));
-    call.frame.bases.push_back(call.buffers.back()->data());
+    call.bases.push_back(call.buffers.back()->data());
   };
   for (const Literal& argument : arguments) {
     const std::vector<std::byte> bytes = to_bytes(argument);
@@ -57,7 +59,6 @@ void OpDevices::prepare(Call& call, const std::shared_ptr<const Function>& funct
     add(call.results.back().bytes());
   }
   add(call.compiled->arena_bytes());
-  call.frame.end = call.compiled->step_count();
 }
 
 void OpDevices::join(std::vector<std::unique_ptr<Call>>& calls) {
@@ -89,12 +90,16 @@ void OpDevices::join(std::vector<std::unique_ptr<Call>>& calls) {
       call.buffers.push_back(
           allocate_buffer(call.device->memory(), made.staging_bytes(), "staging"));
       made.use_staging(call.buffers.back()->data());
-      call.frame.collectives.push_back(&made);
     }
   }
 }
 
 void OpDevices::enqueue(Call& call) {
+  call.frame = {
+      .bases = call.bases, .mesh_device = call.mesh_device, .end = call.compiled->step_count()};
+  for (const auto& collective : call.collectives)
+    call.frame.collectives.push_back(collective.get());
+  call.done = false;
   const auto body = [&call](Turn& turn) {
     CallFrame& frame = call.frame;
     if (frame.step == 0 && !frame.begun) {
@@ -123,21 +128,23 @@ std::vector<Literal> OpDevices::results_of(Call& call) {
   return results;
 }
 
-std::vector<std::vector<Literal>> OpDevices::run(
-    const std::shared_ptr<const Function>& function,
-    const std::vector<std::vector<Literal>>& arguments) {
+std::vector<std::vector<Literal>> OpDevices::run(const std::shared_ptr<const Function>& function,
+                                                 const std::vector<std::vector<Literal>>& arguments,
+                                                 int times) {
   std::vector<std::unique_ptr<Call>> calls;
   for (size_t d = 0; d < arguments.size(); ++d) {
     calls.push_back(std::make_unique<Call>());
     calls.back()->device = devices_[d].get();
-    calls.back()->frame.mesh_device = static_cast<uint32_t>(d);
+    calls.back()->mesh_device = static_cast<uint32_t>(d);
     prepare(*calls.back(), function, arguments[d]);
   }
   join(calls);
-  for (auto& call : calls) enqueue(*call);
-  reactor_->run_until([&] {
-    return std::ranges::all_of(calls, [](const auto& call) { return call->done.load(); });
-  });
+  for (int run = 0; run < times; ++run) {
+    for (auto& call : calls) enqueue(*call);
+    reactor_->run_until([&] {
+      return std::ranges::all_of(calls, [](const auto& call) { return call->done.load(); });
+    });
+  }
   std::vector<std::vector<Literal>> results;
   for (auto& call : calls) results.push_back(results_of(*call));
   return results;

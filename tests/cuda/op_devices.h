@@ -26,8 +26,10 @@ class OpDevices {
   OpDevices(Card card, uint32_t count);
 
   // As interpret_local(): [device][parameter] to [device][result]. Collectives join all devices.
+  // `times`: so often, one run after the other, compiled once and in the same buffers.
   std::vector<std::vector<Literal>> run(const std::shared_ptr<const Function>& function,
-                                        const std::vector<std::vector<Literal>>& arguments);
+                                        const std::vector<std::vector<Literal>>& arguments,
+                                        int times = 1);
   CudaDevice& device(size_t i = 0) { return *devices_[i]; }
   // As Card::report.
   std::string report() const { return card_.report(); }
