@@ -197,7 +197,7 @@ void HeldRuns::settle() {
 
 void HeldRuns::end_at(size_t place, RunDoneFrame done) {
   const auto at = runs_.begin() + static_cast<std::ptrdiff_t>(place);
-  const HeldPtr held = *at;
+  const HeldPtr held = std::move(*at);
   runs_.erase(at);
   ended_.push_back(held);
   end(*held->outcome, std::move(done));

@@ -69,7 +69,7 @@ TEST(Strategies, ZeroUsesEachAxisOnceAndKeepsCopiesAlongOthers) {
   const std::vector<MeshAxis> axes = {{"replica", 2}, {"data", 2}, {"expert", 2}};
   const Strategy strategy = made("zero3+expert_parallel", axes, experts());
   EXPECT_THAT(said(strategy.parameters, "layers.moe.up"),
-              ElementsAre("1 expert: shard(0)", "2 data: shard(1)"));
+              ElementsAre("0 expert: shard(0)", "2 data: shard(1)"));
   EXPECT_THAT(said(strategy.parameters, "layers.attn.q"),
               ElementsAre("2 data: shard(0), expert: shard(0)"));
 }
@@ -124,14 +124,27 @@ TEST(Strategies, AxesThatNothingUsesAndStrategiesWithoutTheirAxisAreRefused) {
   made("zero3", {{"expert", 2}});
 }
 
+// Slots of experts that have a capacity are cut beside the batch, with the priority of computing;
+// dropless, nothing but their weights says that rows go to them, and does so beside the batch.
+TEST(Strategies, DroplessExpertsAreLookedAtWithTheBatch) {
+  TransformerConfig model = experts();
+  for (const double factor : {0.0, 1.0}) {
+    model.moe.capacity_factor = factor;
+    const Strategy strategy = made("expert_parallel", {{"expert", 2}}, model);
+    EXPECT_THAT(said(strategy.parameters, "layers.moe.up"),
+                ElementsAre(factor > 0 ? "1 expert: shard(0)" : "0 expert: shard(0)"));
+    EXPECT_EQ(strategy.activations.size(), factor > 0 ? 1u : 0u);
+  }
+}
+
 TEST(Strategies, ExpertsOfAPyramidAreCutInEachOfItsLayers) {
   TransformerConfig pyramid = experts();
   pyramid.layers = 3;
   pyramid.moe.experts = 0;
   pyramid.experts = {0, 2, 4};
   const Strategy strategy = made("expert_parallel", {{"expert", 2}}, pyramid);
-  EXPECT_THAT(said(strategy.parameters, "layers_from_1.moe.up"), ElementsAre("1 expert: shard(0)"));
-  EXPECT_THAT(said(strategy.parameters, "layers_from_2.moe.up"), ElementsAre("1 expert: shard(0)"));
+  EXPECT_THAT(said(strategy.parameters, "layers_from_1.moe.up"), ElementsAre("0 expert: shard(0)"));
+  EXPECT_THAT(said(strategy.parameters, "layers_from_2.moe.up"), ElementsAre("0 expert: shard(0)"));
   const auto error = [&] { made("expert_parallel", {{"expert", 4}}, pyramid); };
   EXPECT_THAT(error_of(error).what(),
               AllOf(HasSubstr("experts of each layer must divide over the 4 devices"),
