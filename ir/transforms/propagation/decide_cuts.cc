@@ -248,17 +248,19 @@ class CutDecider {
   }
 
   // The factors that operands and results ask for, in the order of the first that asks.
-  std::vector<Candidate> candidates(NodeId id, int axis) const {
+  std::vector<Candidate> candidates(NodeId id, int axis) {
     std::vector<Candidate> wanted;
     if (adds_terms(id, axis)) return wanted;
     const auto ask = [&](ValueId value, int factor, const Placement& placed) {
-      if (factor < 0 || !can_cut(id, factor, axis, cuts_of(value, placed.dim))) return;
+      if (factor < 0) return;
       for (const Candidate& candidate : wanted) {
         if (candidate.factor == factor) return;
       }
-      wanted.push_back({factor, placed.order, value});
+      if (can_cut(id, factor, axis, cuts_of(value, placed.dim)))
+        wanted.push_back({factor, placed.order, value});
     };
     const Node& node = global_.nodes[id];
+    out_.steps += static_cast<int64_t>(node.inputs.size() + node.results);
     for (size_t i = 0; i < node.inputs.size(); ++i) {
       if (node.op == Op::adamw && i >= kAdamwStates) break;
       const Placement& placed = layout(node.inputs[i], axis);
@@ -301,7 +303,7 @@ class CutDecider {
 
   // Into unequal parts only as the tensor that asks is cut itself (in `asked` parts): axes of
   // different tensors that meet in this node do not make them.
-  bool can_cut(NodeId id, int index, int axis, int64_t asked) const {
+  bool can_cut(NodeId id, int index, int axis, int64_t asked) {
     const Factor& factor = factors_[id][at(index)];
     const int64_t parts = size(axis) * out_.parts[id][at(index)];
     if (factor.kind == FactorKind::kWhole || factor.size < parts) return false;
@@ -311,24 +313,23 @@ class CutDecider {
   }
 
   // Where a factor with a lowering shares a dimension with another, parts are equal.
-  bool divides_with_others(NodeId id, int index, int64_t parts) const {
+  bool divides_with_others(NodeId id, int index, int64_t parts) {
     const Node& node = global_.nodes[id];
     const Factor& factor = factors_[id][at(index)];
-    const auto divides = [&](const Factor& other, int64_t all, int a, int b, ValueId value) {
-      if (a < 0 || a != b || (factor.lowering.empty() && other.lowering.empty())) return true;
-      return global_.types[value].dims[at(a)] % all == 0;
+    const auto divides = [&](int64_t all, int a, int b, ValueId value) {
+      return a < 0 || a != b || global_.types[value].dims[at(a)] % all == 0;
     };
     for (size_t f = 0; f < factors_[id].size(); ++f) {
       const Factor& other = factors_[id][f];
       const int64_t all = parts * out_.parts[id][f];
       if (f == at(index) || all == parts) continue;
+      if (factor.lowering.empty() && other.lowering.empty()) continue;
+      out_.steps += static_cast<int64_t>(node.inputs.size() + node.results);
       for (size_t i = 0; i < node.inputs.size(); ++i) {
-        if (!divides(other, all, factor.input_dims[i], other.input_dims[i], node.inputs[i]))
-          return false;
+        if (!divides(all, factor.input_dims[i], other.input_dims[i], node.inputs[i])) return false;
       }
       for (uint32_t r = 0; r < node.results; ++r) {
-        if (!divides(other, all, factor.result_dims[r], other.result_dims[r],
-                     node.first_result + r))
+        if (!divides(all, factor.result_dims[r], other.result_dims[r], node.first_result + r))
           return false;
       }
     }

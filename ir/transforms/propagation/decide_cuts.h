@@ -24,7 +24,8 @@
 // not done (partial), or whole, and is converted once.
 //
 // Threads: pure.
-// Cost: linear in edges times axes; `steps` counts the visits.
+// Cost: linear in edges times axes; `steps` counts visits of nodes, and the operands and
+// results that are looked at in them.
 #pragma once
 
 #include <cstdint>

@@ -37,7 +37,7 @@ struct Propagation : FunctionShardings {
   std::vector<FunctionShardings> bodies;
   std::vector<std::vector<ShardingReason>> reasons;  // [value][axis]
   std::vector<ShardingDecision> decisions;           // In the order they were taken.
-  int64_t steps = 0;                                 // Visits of nodes that it took.
+  int64_t steps = 0;                                 // Nodes, operands and results looked at.
 };
 
 // Shardings are canonical, one for each parameter; one for each result, where an empty one is open,
