@@ -10,18 +10,9 @@
 namespace gangway {
 namespace {
 
-int64_t members_of(const Mesh& mesh, const std::string& axes) {
-  int64_t members = 1;
-  for (const std::string_view name : split_axes(axes)) {
-    const int axis = mesh.axis(name);
-    if (axis >= 0) members *= mesh.axes[static_cast<size_t>(axis)].size;
-  }
-  return members;
-}
-
 CollectiveUse use_of(const Function& function, const Node& node, int64_t times) {
   CollectiveUse use{.op = node.op, .axes = node.attrs.text("axes"), .times = times};
-  use.members = members_of(function.mesh, use.axes);
+  use.members = members_along(function.mesh, axes_of(function.mesh, use.axes));
   // A ragged exchange has the sizes of its rows besides.
   const size_t tensors = node.op == Op::all_reduce ? node.inputs.size() : 1;
   for (size_t i = 0; i < tensors; ++i) {

@@ -121,6 +121,16 @@ TEST(PlanConversion, AnEqualConversionIsLookedForOnce) {
   EXPECT_EQ(planner.edges_seen(), seen);
 }
 
+TEST(PlanConversion, APlannerThatMayLookNoFurtherGoesOneAxisAtATime) {
+  ConversionPlanner planner(kMesh, {}, 1);
+  const Type type = f32({8, 16});
+  const Sharding rows = {shard(0), replicate()}, columns = {shard(1), replicate()};
+  EXPECT_EQ(planner.plan(type, rows, columns).steps.size(), 1u) << "the search that it began";
+  EXPECT_GE(planner.edges_seen(), 1u);
+  EXPECT_THAT(ops(planner.plan(type, columns, rows).steps),
+              ElementsAre("all_gather a", "shard_slice a"));
+}
+
 // Eight axes that change dimension and order: more layouts than are looked at.
 TEST(PlanConversion, ManyAxesAreConvertedInTheLegalOrder) {
   Mesh mesh;
