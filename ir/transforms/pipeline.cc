@@ -14,6 +14,7 @@
 #include "ir/transforms/overlap/prefetch_gathers.h"
 #include "ir/transforms/propagation/propagate_shardings.h"
 #include "ir/transforms/rewrite/body_uses.h"
+#include "ir/transforms/rewrite/join_products.h"
 #include "ir/transforms/rewrite/simplify.h"
 #include "ir/transforms/sections/cut_sections.h"
 #include "ir/verify/verify.h"
@@ -104,7 +105,8 @@ Compiled compile_function(const Function& global, const CallContext& context,
   }
   compiled.result_shardings = std::move(partitioned.result_shardings);
   begin("combine collectives");
-  Function local = prefetch_gathers(keep_rows_there(simplify(partitioned.function)));
+  Function local = keep_rows_there(simplify(partitioned.function));
+  local = prefetch_gathers(map_bodies(join_products(local), join_products));
   Function combined = finish_collectives(map_bodies(local, finish_collectives));
   Ordered ordered = order_commit(combined, context.in_place);
   NodeId commit_begin = ordered.commit_begin;

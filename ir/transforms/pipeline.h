@@ -5,6 +5,7 @@
 //   propagate_shardings   every value is placed on every mesh axis; explain() can say why
 //   partition             local types; conversions where producer and consumer differ: collectives.
 //                         From here on bodies of scans and calls are local functions too
+//   join_products         sums of products become one product where that moves less
 //   prefetch_gathers      a loop gathers what its next iteration needs while it computes this one
 //   own_results           every result has a buffer of its own
 //   combine_all_reduces   independent all-reduces become one node with several operands

@@ -1,0 +1,177 @@
+#include "ir/transforms/rewrite/join_products.h"
+
+#include <map>
+#include <utility>
+
+#include "ir/transforms/rewrite/rewrite.h"
+
+namespace gangway {
+namespace {
+
+class Joiner {
+ public:
+  explicit Joiner(const Function& local)
+      : local_(local),
+        makers_(producers(local)),
+        uses_(use_counts(local)),
+        is_term_(local.nodes.size(), false),
+        is_done_(local.nodes.size(), false),
+        out_(local) {
+    for (const Node& node : local.nodes) {
+      for (ValueId input : node.inputs) {
+        const NodeId maker = makers_[input];
+        if (is_sum(node) && maker != kNone && is_sum(local.nodes[maker]) && uses_[input] == 1)
+          is_term_[maker] = true;
+      }
+    }
+  }
+
+  Function run() {
+    for (NodeId id = 0; id < local_.nodes.size(); ++id) {
+      if (is_sum(local_.nodes[id]) && !is_term_[id]) decide(id);
+    }
+    for (NodeId id = 0; id < local_.nodes.size(); ++id) {
+      const auto join = joins_.find(id);
+      if (join != joins_.end()) {
+        emit(id, join->second);
+      } else if (!is_done_[id]) {
+        out_.copy(id);
+      }
+    }
+    return out_.finish();
+  }
+
+ private:
+  struct Join {
+    std::vector<ValueId> terms;
+    std::vector<const Node*> products;  // Of some of the terms, in their order.
+  };
+
+  bool is_sum(const Node& node) const {
+    return node.op == Op::add && is_float(local_.types[node.first_result].dtype);
+  }
+
+  // The terms of a sum of sums, in their order; and the inner sums.
+  std::vector<ValueId> terms_of(NodeId sum, std::vector<NodeId>& inner) const {
+    std::vector<ValueId> terms, left = {local_.nodes[sum].first_result};
+    while (!left.empty()) {
+      const ValueId value = left.back();
+      left.pop_back();
+      const NodeId maker = makers_[value];
+      if (maker == sum || (maker != kNone && is_term_[maker])) {
+        if (maker != sum) inner.push_back(maker);
+        const std::vector<ValueId>& inputs = local_.nodes[maker].inputs;
+        left.insert(left.end(), inputs.rbegin(), inputs.rend());
+      } else {
+        terms.push_back(value);
+      }
+    }
+    return terms;
+  }
+
+  // The product that nothing but a sum reads, if the term is one that can be joined.
+  const Node* product(ValueId term) const {
+    if (makers_[term] == kNone || uses_[term] != 1) return nullptr;
+    const Node& node = local_.nodes[makers_[term]];
+    return node.op == Op::dot && node.attrs.ints("lhs_contract").size() == 1 ? &node : nullptr;
+  }
+
+  // Products alike in all but the length of what is summed over.
+  bool are_alike(const Node& a, const Node& b) const {
+    if (a.attrs != b.attrs) return false;
+    for (size_t i = 0; i < 2; ++i) {
+      const Type &of_a = local_.types[a.inputs[i]], &of_b = local_.types[b.inputs[i]];
+      Dims dims = of_b.dims;
+      dims[summed(b, i)] = of_a.dims[summed(a, i)];
+      if (of_a.dtype != of_b.dtype || of_a.dims != dims) return false;
+    }
+    return true;
+  }
+
+  static size_t summed(const Node& product, size_t operand) {
+    const auto& dims = product.attrs.ints(operand == 0 ? "lhs_contract" : "rhs_contract");
+    return static_cast<size_t>(dims[0]);
+  }
+
+  void decide(NodeId sum) {
+    std::vector<NodeId> inner;
+    Join join{.terms = terms_of(sum, inner), .products = {}};
+    for (ValueId term : join.terms) {
+      const Node* const node = product(term);
+      if (node != nullptr && (join.products.empty() || are_alike(*join.products[0], *node)))
+        join.products.push_back(node);
+    }
+    if (!is_worth_it(join.products)) return;
+    for (NodeId id : inner) is_done_[id] = true;
+    for (const Node* node : join.products) is_done_[makers_[node->first_result]] = true;
+    joins_[sum] = std::move(join);
+  }
+
+  // The joined product stands where the first of them stood.
+  void emit(NodeId sum, const Join& join) {
+    const NodeInfo info = local_.infos[sum];
+    ValueId total = kNone;
+    for (ValueId value : join.terms) {
+      const NodeId maker = makers_[value];
+      const bool is_joined = maker != kNone && is_done_[maker];
+      if (is_joined && value != join.products[0]->first_result) continue;
+      const ValueId term = is_joined ? one_product(join.products, info) : out_.at(value);
+      if (total != kNone) {
+        Node add{.op = Op::add, .inputs = {total, term}};
+        total = out_.append(std::move(add), {local_.types[value]}, info);
+      } else {
+        total = term;
+      }
+    }
+    out_.set(local_.nodes[sum].first_result, total);
+  }
+
+  // Operands are read and written once more. Each product but one is neither written nor read.
+  bool is_worth_it(const std::vector<const Node*>& products) const {
+    if (products.size() < 2) return false;
+    double moved = 0;
+    for (const Node* node : products) {
+      for (ValueId input : node->inputs) moved += 2.0 * bytes(input);
+    }
+    const auto saved = static_cast<double>(products.size() - 1);
+    return moved < 2.0 * saved * bytes(products[0]->first_result);
+  }
+
+  double bytes(ValueId value) const { return static_cast<double>(local_.types[value].bytes()); }
+
+  ValueId one_product(const std::vector<const Node*>& products, const NodeInfo& info) {
+    const Node& first = *products[0];
+    Node node{.op = Op::dot, .inputs = {}, .attrs = first.attrs};
+    for (size_t i = 0; i < first.inputs.size(); ++i)
+      node.inputs.push_back(joined_operands(products, i, info));
+    return out_.append(std::move(node), {local_.types[first.first_result]}, info);
+  }
+
+  ValueId joined_operands(const std::vector<const Node*>& products, size_t operand,
+                          const NodeInfo& info) {
+    const size_t dim = summed(*products[0], operand);
+    Node node{.op = Op::concat};
+    node.attrs.set("axis", static_cast<int64_t>(dim));
+    Type type = local_.types[products[0]->inputs[operand]];
+    type.dims[dim] = 0;
+    for (const Node* product : products) {
+      node.inputs.push_back(out_.at(product->inputs[operand]));
+      type.dims[dim] += local_.types[product->inputs[operand]].dims[dim];
+    }
+    return out_.append(std::move(node), {type}, info);
+  }
+
+  const Function& local_;
+  const std::vector<NodeId> makers_;
+  const std::vector<uint32_t> uses_;
+  std::vector<bool> is_term_;  // By node: a sum that only another sum reads.
+  std::vector<bool> is_done_;  // By node: a joined product, or a sum in a joined one.
+  std::map<NodeId, Join> joins_;
+  Rewriter out_;
+};
+
+}  // namespace
+
+Function join_products(const Function& local) { return Joiner(local).run(); }
+
+}  // namespace gangway

@@ -1,0 +1,20 @@
+// Sums of products become one product: a1 b1 + a2 b2 is [a1 a2] [b1; b2], where the operands are
+// joined along the dimension that is summed over.
+//
+// A device that has few columns of each weight, and all rows of the activations (tensor
+// parallelism), makes large results of small operands: joining those moves less than writing each
+// product and adding them up. Only where it does is it done: the cotangent of what queries, keys
+// and values are computed from.
+//
+// Threads: a pure function.
+// Cost: linear in nodes.
+#pragma once
+
+#include "ir/graph/function.h"
+
+namespace gangway {
+
+// Takes a local function; bodies are left as they are.
+Function join_products(const Function& local);
+
+}  // namespace gangway
