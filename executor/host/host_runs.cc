@@ -366,11 +366,13 @@ void Host::Impl::sections_ended(DeviceRun& device) {
 
 // A section has ended when it has on all devices of this host. All of them are in step, by and
 // large, so the one that was busy longest tells how long it took; a device is with all its ranks,
-// which take turns.
+// which take turns. A run that was given up behind its gate commits without tickets, so of that the
+// controller, which has not granted it, is told nothing.
 std::vector<SectionTime> Host::Impl::news_of(PlanRun& run) {
   std::vector<SectionTime> now(run.told.size());
   std::vector<int64_t> device_busy_ns(now.size(), 0);  // With the ranks so far.
   for (const auto& device : run.devices) {
+    if (device->abandoned()) return {};
     const std::vector<ToldSlice>& slices = device->plan().told_slices;
     for (size_t i = 0; i < slices.size(); ++i) {
       SectionTime& time = now[slices[i].slice];
