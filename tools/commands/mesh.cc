@@ -17,7 +17,8 @@ int64_t number_in(const std::string& text, const std::string& of) {
 
 std::vector<MeshAxis> parse_mesh(const std::string& text) {
   std::vector<MeshAxis> axes;
-  for (size_t at = 0; at < text.size();) {
+  if (text.empty()) return axes;
+  for (size_t at = 0; at <= text.size();) {
     const size_t comma = std::min(text.find(',', at), text.size());
     const std::string part = text.substr(at, comma - at);
     const size_t equals = part.find('=');
