@@ -27,6 +27,13 @@ void warn(const ConnectOptions& options, const std::string& line) {
   to_standard_error(line);
 }
 
+// In a simulation, whose messages are as long in every process, a name without a number of this
+// one.
+std::string name_of(const ConnectOptions& options) {
+  if (!options.name.empty()) return options.name;
+  return Reactor::current().simulated() ? "process" : cat("process ", getpid());
+}
+
 }  // namespace
 
 ClientImpl::ClientImpl(const MakeCluster& make, const ConnectOptions& options)
@@ -67,7 +74,7 @@ ClientImpl::~ClientImpl() {
 
 void ClientImpl::open(Network& network, const std::string& address, const ConnectOptions& options) {
   const Session::Options joins{
-      .name = options.name.empty() ? cat("process ", getpid()) : options.name,
+      .name = name_of(options),
       .share = {.weight = options.weight, .priority = options.priority},
       .timeout_ms = options.timeout_ms,
       .on_warning = [options](const std::string& line) { warn(options, line); }};

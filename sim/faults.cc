@@ -33,6 +33,15 @@ FrameFault::Kind frame_fault_of(FaultKind kind) {
   return kind == FaultKind::kRepeatFrames ? FrameFault::Kind::kDuplicate : FrameFault::Kind::kSwap;
 }
 
+// From `least` to `most`: a doubling of `least` by chance, then evenly within it. Integers alone,
+// since powers differ by processor in their last bits.
+int64_t draw_magnitude(Rng& rng, int64_t least, int64_t most) {
+  uint64_t doublings = 1;
+  while ((least << doublings) < most) ++doublings;
+  const int64_t from = least << rng.below(doublings);
+  return std::min(from + static_cast<int64_t>(rng.below(static_cast<uint64_t>(from))), most);
+}
+
 Fault draw_fault(Rng& rng, const FaultLimits& limits) {
   Fault fault{.kind = static_cast<FaultKind>(rng.below(kFaultKinds)),
               .at_ns = static_cast<int64_t>(rng.below(static_cast<uint64_t>(limits.within_ns)))};
@@ -42,9 +51,9 @@ Fault draw_fault(Rng& rng, const FaultLimits& limits) {
     // From a thousandth of the host timeout to twice as long, evenly by magnitude. Frames are
     // harmed for a quarter of it at most: where the first ones of several connections in a row are
     // lost, the pause before the next try doubles.
-    const double longest = is_of_frames(fault.kind) ? 0.25 : 2;
-    const double part = 0.001 * std::pow(longest / 0.001, rng.uniform());
-    fault.for_ns = std::llround(part * static_cast<double>(limits.host_timeout_ns));
+    const int64_t timeout_ns = limits.host_timeout_ns;
+    fault.for_ns = draw_magnitude(rng, std::max<int64_t>(timeout_ns / 1000, 1),
+                                  is_of_frames(fault.kind) ? timeout_ns / 4 : 2 * timeout_ns);
   }
   if (fault.kind == FaultKind::kSlow || fault.kind == FaultKind::kDelay)
     fault.factor = static_cast<double>(2 + rng.below(30));

@@ -232,6 +232,11 @@ class ExecutorService::Impl final : public HostEvents {
                                  frame.part);
       }
     } catch (const Error& error) {
+      const SegmentDescriptor& memory = frame.at.segment;
+      log_.info("copy: refused", {{"process", memory.pid},
+                                  {"file", memory.fd},
+                                  {"bytes", memory.bytes},
+                                  {"why", error.message()}});
       copy_done({frame.request, error});
     }
   }

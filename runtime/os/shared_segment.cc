@@ -59,30 +59,31 @@ SharedSegment SharedSegment::create(size_t bytes) {
   return segment;
 }
 
+// Errors go to peers, and name no number of a process or a file: a simulation charges messages by
+// their length, and repeats in every process.
 SharedSegment SharedSegment::open(const SegmentDescriptor& d) {
   GW_REQUIRE(d.pid > 0 && d.fd >= 0 && d.bytes > 0 && d.bytes <= kBytesMax,
-             "shared memory: not a descriptor: pid ", d.pid, ", fd ", d.fd, ", ", d.bytes,
-             " bytes");
+             "shared memory: not a descriptor: expected a process, a file and 1 byte to ",
+             format_bytes(kBytesMax), ", got ", d.bytes, " bytes");
   const std::string path = cat("/proc/", d.pid, "/fd/", d.fd);
   // Not blocking, in case the number now is a pipe's.
   Descriptor file(::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
   if (file.fd < 0) {
-    Error error = system_error(ErrorKind::kUnavailable, cat("none with process ", d.pid));
+    Error error = system_error(ErrorKind::kUnavailable, "none with the process that offers it");
     throw error.set_hint(
         "both must run on one machine, as one user, in one pid namespace (container)");
   }
   struct stat status{};
   const int seals = fcntl(file.fd, F_GET_SEALS);
-  GW_REQUIRE(seals >= 0 && (seals & kSeals) == kSeals, "shared memory: ", path,
-             " is not a sealed segment");
+  GW_REQUIRE(seals >= 0 && (seals & kSeals) == kSeals,
+             "shared memory: what is offered is not a sealed segment");
   GW_REQUIRE(fstat(file.fd, &status) == 0 &&
                  static_cast<uint64_t>(status.st_size) == sizeof(Header) + d.bytes,
-             "shared memory: ", path, " has ", status.st_size, " bytes, expected ",
-             sizeof(Header) + d.bytes);
+             "shared memory: what is offered has another size: expected ", d.bytes, " bytes");
   SharedSegment segment(file.fd, d);
   const auto* header = reinterpret_cast<const Header*>(segment.data_ - sizeof(Header));
-  GW_REQUIRE(header->magic == kMagic && header->token == d.token, "shared memory: ", path,
-             " is another segment than the one described");
+  GW_REQUIRE(header->magic == kMagic && header->token == d.token,
+             "shared memory: what is offered is another segment than the one described");
   return segment;
 }
 

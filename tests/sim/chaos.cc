@@ -158,6 +158,7 @@ void run_on(Reactor& reactor, uint64_t seed, const PlantedBugs& planted, ChaosSc
     report.runs += client->runs;
     report.done += client->done;
     report.problems.insert(report.problems.end(), client->problems.begin(), client->problems.end());
+    if (client->error) report.errors.emplace_back(client->error->what());
     if (client->error) look_at_error(*client, faults.happened(), report.problems);
   }
   look_at_leaks(cluster, report.problems);
@@ -167,6 +168,15 @@ void run_on(Reactor& reactor, uint64_t seed, const PlantedBugs& planted, ChaosSc
 }
 
 }  // namespace
+
+void require_machine(const std::string& error) {
+  for (const char* lack :
+       {"shared memory: can't map", "shared memory: no room", "shared memory: no memory file",
+        "fiber: no memory for its stack", "simulated memory: no ", "Too many open files"}) {
+    if (error.find(lack) != std::string::npos)
+      throw Error(ErrorKind::kOverloaded, cat("chaos: this machine is too small: ", error));
+  }
+}
 
 ChaosReport chaos(uint64_t seed, const PlantedBugs& planted, ChaosScene scene) {
   ChaosReport report;
@@ -184,6 +194,8 @@ ChaosReport chaos(uint64_t seed, const PlantedBugs& planted, ChaosScene scene) {
   } catch (const Error& error) {
     report.problems.push_back(error.what());
   }
+  for (const std::string& error : report.errors) require_machine(error);
+  for (const std::string& problem : report.problems) require_machine(problem);
   return report;
 }
 

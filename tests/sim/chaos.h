@@ -28,6 +28,7 @@ struct PlantedBugs {
 struct ChaosReport {
   std::string scene;                  // The cluster and the faults that happened.
   std::vector<std::string> problems;  // What must not be; empty: all is well.
+  std::vector<std::string> errors;    // That clients were told of.
   int runs = 0, done = 0;             // Of all clients.
   uint64_t replay_hash = 0;
 };
@@ -39,6 +40,11 @@ enum class ChaosScene : uint8_t {
   kHostIsKilled,
 };
 
+// Throws kOverloaded where an error says what this machine lacks (addresses, stacks, descriptors):
+// inside a simulation that would be an error like another, and the scene another one.
+void require_machine(const std::string& error);
+
+// Throws as require_machine().
 ChaosReport chaos(uint64_t seed, const PlantedBugs& planted = {},
                   ChaosScene scene = ChaosScene::kAny);
 
