@@ -7,8 +7,8 @@
 //              calls would take, which a simulation has none of, is the table's. For figures only.
 //
 // Compiling takes time by the number of nodes, and holds up nothing else; other RPC (allocate,
-// link) takes none. A process that is stopped does nothing until it
-// goes on, as after SIGSTOP: timers that were due meanwhile fire then.
+// link) takes none. A process that is stopped does nothing until it goes on, as after SIGSTOP:
+// timers that were due meanwhile fire then.
 //
 // Threads: the reactor's.
 #pragma once
