@@ -29,6 +29,16 @@ TEST(Builder, TracesAnEquation) {
   EXPECT_EQ(f.nodes.size(), f.infos.size());
 }
 
+TEST(Builder, AScalarMayBeAnnotatedAsReplicated) {
+  Builder b("loss", Mesh{{{"data", 2}}});
+  const Value x = b.parameter("x", f32({8}), {{"data", shard(0)}});
+  const Value total = sum(x);
+  EXPECT_THAT(message_of([&] { b.shard(total, {{"data", shard(0)}}); }),
+              HasSubstr("axis \"data\" cuts dimension 0"));
+  b.result("loss", b.shard(total, {{"data", replicate()}}));
+  EXPECT_EQ(b.build().types.back(), f32());
+}
+
 // Part of a model: what it builds is its caller's line.
 Value scaled_sum(Value x, Loc loc = Loc::current()) {
   const LocScope at(loc);

@@ -1,57 +1,63 @@
-// The compiler's output over meshes of several axes, whatever the parameters' and results'
-// placements and orders of cuts are.
+// The compiler's output over random meshes, whatever the parameters' and results' placements and
+// orders of cuts are, and wherever functions are annotated.
+//
+// GW_FUNCTIONS: so many of each kind are made.
 #include <gtest/gtest.h>
 
 #include <optional>
 #include <random>
-#include <string_view>
+#include <string>
 #include <utility>
 
 #include "ir/build/autodiff.h"
 #include "ir/build/builder.h"
 #include "ir/build/ops.h"
 #include "ir/build/scan.h"
-#include "ir/text/text.h"
 #include "runtime/base/error.h"
-#include "tests/interpret/interpret.h"
-#include "tests/numerics/sharded_literals.h"
+#include "tests/numerics/against_whole.h"
 #include "tests/support/random_batch_graph.h"
-#include "tests/support/seed.h"
+#include "tests/support/random_placements.h"
 
 namespace gangway::numerics {
 namespace {
 
-const Mesh kMesh{{{"a", 2}, {"b", 2}, {"c", 3}}};
+using ::gangway::testing::Parts;
+using ::gangway::testing::random_placements;
+using ::gangway::testing::random_priorities;
+
+// Of a third of the values; where the others end up is open.
+void place_results(std::mt19937_64& random, const Function& function, CallContext& context) {
+  for (const ValueId result : function.results) {
+    context.result_placements.push_back(
+        random() % 3 == 0
+            ? random_placements(random, function.mesh, function.types[result], Parts::kEqual)
+            : AxisPlacements{});
+  }
+}
 
 class Graph {
  public:
-  Graph(uint64_t seed, int64_t n)
+  Graph(std::mt19937_64& random, const Mesh& mesh, int64_t n)
       : n_(n),
         square_(f64({n, n})),
         row_(f64({n})),
         flat_(f64({n * n})),
-        random_(seed),
-        b_("graph", kMesh) {
-    for (int i = 0; i < 4; ++i) keep(b_.parameter(cat("x", i), square_, placements(square_)));
-    keep(b_.parameter("row", row_, placements(row_)));
-    keep(b_.parameter("flat", flat_, placements(flat_)));
-    index_ = b_.parameter("index", i32({n_}), placements(i32({n_})));
+        random_(random),
+        mesh_(mesh),
+        b_("graph", mesh) {
+    for (int i = 0; i < 4; ++i) keep(parameter(cat("x", i), square_));
+    keep(parameter("row", row_));
+    keep(parameter("flat", flat_));
+    index_ = parameter("index", i32({n_}));
     key_ = b_.parameter("key", i32({2}));
   }
 
-  Function build(CallContext& context) {
+  Function build() {
     for (size_t i = 1 + below(5); i > 0; --i) step();
-    for (size_t i = 1 + below(3); i > 0; --i) {
-      const Value value = any({});
-      b_.result(cat("r", i), value);
-      context.result_placements.push_back(below(3) == 0 ? placements(value.type())
-                                                        : AxisPlacements{});
-    }
+    for (size_t i = 1 + below(3); i > 0; --i) b_.result(cat("r", i), any({}));
     if (below(4) == 0) differentiate();
     return b_.build();
   }
-
-  std::mt19937_64& random() { return random_; }
 
  private:
   size_t below(size_t n) { return static_cast<size_t>(random_() % n); }
@@ -66,16 +72,16 @@ class Graph {
     }
   }
 
-  // Of parameters and results parts are equal; inside (`padded`) they need not be.
-  AxisPlacements placements(const Type& type, bool padded = false) {
-    AxisPlacements cut;
-    for (const MeshAxis& axis : kMesh.axes) {
-      if (type.rank() > 0 && below(2) == 0)
-        cut.emplace_back(axis.name, shard(static_cast<int>(below(type.dims.size())),
-                                          static_cast<int>(below(3))));
-    }
-    while (!padded && !cuts_evenly(type, kMesh, resolve(kMesh, cut))) cut.pop_back();
-    return cut;
+  Value parameter(const std::string& name, const Type& type) {
+    const AxisPlacements placements = random_placements(random_, mesh_, type, Parts::kEqual);
+    const Value value = b_.parameter(name, type, placements);
+    if (below(2) == 0) b_.set_priorities(value, random_priorities(random_, placements.size()));
+    return value;
+  }
+
+  Value annotated(Value x) {
+    return at_->shard(x, random_placements(random_, mesh_, x.type(), Parts::kAny),
+                      static_cast<int>(below(3)));
   }
 
   Value any(const std::optional<Type>& type) {
@@ -104,7 +110,7 @@ class Graph {
       case 12: keep(softmax(x)); break;
       case 13: keep(tanh(z)); break;
       case 14: keep(z * sum(row)); break;
-      case 15: keep(at_->shard(x, placements(square_, true), static_cast<int>(below(3)))); break;
+      case 15: keep(annotated(z)); break;
       case 16: keep(x * random_uniform(key_, square_)); break;
       case 17: keep(random_normal(key_, flat_)); break;
       case 18: keep(x + iota(*at_, square_, static_cast<int>(below(2)))); break;
@@ -160,7 +166,8 @@ class Graph {
 
   const int64_t n_;
   const Type square_, row_, flat_;
-  std::mt19937_64 random_;
+  std::mt19937_64& random_;
+  const Mesh mesh_;
   Builder b_;
   Builder* at_ = &b_;       // Of the body, where one is traced.
   bool is_inside_ = false;  // A body.
@@ -169,30 +176,23 @@ class Graph {
 };
 
 TEST(ShardedEqualsWhole, WhateverIsCutOverWhichAxes) {
-  const uint64_t seed = ::gangway::testing::test_seed();
-  int compiled_count = 0;
-  for (uint64_t n = 0; n < 2000; ++n) {
-    Graph graph(seed + n, n % 3 == 0 ? 10 : 12);  // 10 rows cut in 3, 4, 6 or 12: padded parts.
-    CallContext context;
-    const Function function = graph.build(context);
-    SCOPED_TRACE(cat("GW_TEST_SEED=", seed + n, "\n", print(function, {.locations = false})));
-    const std::vector<Literal> arguments =
-        ::gangway::testing::random_arguments(graph.random(), function);
-    std::optional<Compiled> compiled;
-    try {
-      compiled = compile_function(function, context);
-    } catch (const Error& error) {
-      // Of random annotations some are in conflict.
-      ASSERT_EQ(error.kind(), ErrorKind::kInvalid) << error.what();
-      ASSERT_NE(std::string_view(error.what()).find("disagree"), std::string::npos) << error.what();
-      continue;
-    }
-    ++compiled_count;
-    ASSERT_LT(relative_difference(interpret_compiled(*compiled, arguments),
-                                  interpret(function, arguments)),
-              1e-9);
-  }
-  EXPECT_GT(compiled_count, 1800);
+  expect_as_whole(GW_FUNCTIONS, [](std::mt19937_64& random, CallContext& context) {
+    const Mesh mesh = ::gangway::testing::random_mesh(random);
+    const int64_t n = random() % 3 == 0 ? 10 : 12;  // 10 rows cut in 3, 4, 6 or 12: padded parts.
+    Function function = Graph(random, mesh, n).build();
+    place_results(random, function, context);
+    return function;
+  });
+}
+
+TEST(ShardedEqualsWhole, OnAnnotatedGraphsOverABatch) {
+  expect_as_whole(GW_FUNCTIONS, [](std::mt19937_64& random, CallContext& context) {
+    const Mesh mesh = ::gangway::testing::random_mesh(random);
+    Function function =
+        ::gangway::testing::random_annotated_function(random, mesh, DType::kF64, random() % 2 == 0);
+    place_results(random, function, context);
+    return function;
+  });
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include "ir/build/autodiff.h"
 #include "ir/build/builder.h"
 #include "ir/build/ops.h"
+#include "tests/support/random_placements.h"
 
 namespace gangway::testing {
 namespace {
@@ -14,19 +15,21 @@ namespace {
 using Random = std::mt19937_64;
 constexpr int64_t kClasses = 5;
 
+enum class Cuts { kRowsOfData, kRandom };
+
 class BatchGraph {
  public:
-  BatchGraph(Random& random, const Mesh& mesh, DType dtype, bool remat)
-      : random_(random), dtype_(dtype), remat_(remat), b_("batch", mesh) {
+  BatchGraph(Random& random, const Mesh& mesh, DType dtype, bool remat, Cuts cuts)
+      : random_(random), mesh_(mesh), dtype_(dtype), remat_(remat), cuts_(cuts), b_("batch", mesh) {
     const AxisPlacements rows = {{"data", shard(0)}};
-    auto floats = [&](const char* name, Dims dims, AxisPlacements placements) {
-      weights_.push_back(b_.parameter(name, {dtype_, std::move(dims)}, std::move(placements)));
+    auto floats = [&](const char* name, Dims dims, const AxisPlacements& placements) {
+      weights_.push_back(parameter(name, {dtype_, std::move(dims)}, placements));
       return weights_.back();
     };
     keep(floats("x", {kBatchRows, 4}, rows), true);
     keep(floats("y", {kBatchRows, 4}, rows), true);
     keep(floats("z", {kBatchRows, 3, 4}, rows), true);
-    index_ = b_.parameter("index", i32({kBatchRows}), rows);
+    index_ = parameter("index", i32({kBatchRows}), rows);
     square_ = floats("square", {4, 4}, {});
     row_ = floats("row", {4}, {});
     table_ = floats("table", {kClasses, 4}, {});
@@ -52,11 +55,28 @@ class BatchGraph {
  private:
   struct Made {
     Value value;
-    bool is_exact = false;  // No sum over the batch lies behind it.
+    bool is_exact = false;  // No sum over what may be cut lies behind it.
   };
 
   size_t below(size_t n) { return static_cast<size_t>(random_() % n); }
-  void keep(Value value, bool is_exact) { values_.push_back({value, is_exact}); }
+
+  Value parameter(const char* name, const Type& type, const AxisPlacements& by_rows) {
+    if (cuts_ == Cuts::kRowsOfData) return b_.parameter(name, type, by_rows);
+    const AxisPlacements drawn = random_placements(random_, mesh_, type, Parts::kEqual);
+    const Value value = b_.parameter(name, type, drawn);
+    if (below(2) == 0) b_.set_priorities(value, random_priorities(random_, drawn.size()));
+    return value;
+  }
+
+  void keep(Value value, bool is_exact) {
+    if (cuts_ == Cuts::kRandom && below(4) == 0) {
+      value = b_.shard(value, random_placements(random_, mesh_, value.type(), Parts::kAny),
+                       static_cast<int>(below(3)));
+    }
+    values_.push_back({value, is_exact});
+  }
+  // What sums over another dimension than the batch.
+  void keep_sum(Value value, bool is_exact) { keep(value, is_exact && cuts_ != Cuts::kRandom); }
 
   const Made& any() { return values_[below(values_.size())]; }
   // One that has the shape of x, or z for rank 3; they are cut by rows.
@@ -115,12 +135,12 @@ class BatchGraph {
     Made a = rows(2), c = rows(3);
     switch (below(8)) {
       case 0: keep(sum(a.value, {0}), false); break;
-      case 1: keep(sum(a.value, {1}), a.is_exact); break;
-      case 2: keep(mean(c.value, {1}), c.is_exact); break;
+      case 1: keep_sum(sum(a.value, {1}), a.is_exact); break;
+      case 2: keep_sum(mean(c.value, {1}), c.is_exact); break;
       case 3: keep(mean(c.value), false); break;
       case 4: keep(sum(c.value, {0, 2}), false); break;
       case 5: keep(convert(sum_squares(a.value), dtype_), false); break;
-      case 6: keep(cumsum(c.value, 1), c.is_exact); break;
+      case 6: keep_sum(cumsum(c.value, 1), c.is_exact); break;
       default:
         if (c.is_exact) keep(reduce_max(c.value, {1}), true);
         break;
@@ -130,16 +150,17 @@ class BatchGraph {
   void product() {
     Made a = rows(2), c = rows(3), d = rows(2);
     switch (below(5)) {
-      case 0: keep(dot(a.value, square_), a.is_exact); break;
-      case 1: keep(dot(c.value, square_), c.is_exact); break;
+      case 0: keep_sum(dot(a.value, square_), a.is_exact); break;
+      case 1: keep_sum(dot(c.value, square_), c.is_exact); break;
       case 2: keep(dot(transpose(a.value), d.value), false); break;
       case 3:
-        keep(dot_general(
-                 c.value, c.value,
-                 {.lhs_batch = {0}, .rhs_batch = {0}, .lhs_contract = {2}, .rhs_contract = {2}}),
-             c.is_exact);
+        keep_sum(
+            dot_general(
+                c.value, c.value,
+                {.lhs_batch = {0}, .rhs_batch = {0}, .lhs_contract = {2}, .rhs_contract = {2}}),
+            c.is_exact);
         break;
-      default: keep(dot(reshape(c.value, {kBatchRows * 3, 4}), square_), c.is_exact); break;
+      default: keep_sum(dot(reshape(c.value, {kBatchRows * 3, 4}), square_), c.is_exact); break;
     }
   }
 
@@ -147,16 +168,16 @@ class BatchGraph {
     Made a = rows(2), c = rows(3);
     switch (below(7)) {
       case 0: keep(softmax(any().value.rank() > 0 ? a.value : c.value), false); break;
-      case 1: keep(rms_norm(c.value, row_), c.is_exact); break;
-      case 2: keep(layer_norm(a.value, row_, row_), a.is_exact); break;
+      case 1: keep_sum(rms_norm(c.value, row_), c.is_exact); break;
+      case 2: keep_sum(layer_norm(a.value, row_, row_), a.is_exact); break;
       case 3: {
         Value labels = where(lt(index_, 4), index_, 0);
-        keep(convert(cross_entropy(a.value, labels), dtype_), a.is_exact);
+        keep_sum(convert(cross_entropy(a.value, labels), dtype_), a.is_exact);
         break;
       }
       case 4:
-        keep(attention(c.value, c.value, c.value, {.heads = 2, .causal = below(2) == 0}),
-             c.is_exact);
+        keep_sum(attention(c.value, c.value, c.value, {.heads = 2, .causal = below(2) == 0}),
+                 c.is_exact);
         break;
       case 5: keep(take(table_, index_), true); break;
       default: mixture(); break;
@@ -171,7 +192,7 @@ class BatchGraph {
     Route route = moe_route(expert, 2, below(2) == 0 ? 0 : 2);
     Value out = grouped_dot(moe_dispatch(c.value, route), experts_, route);
     Value gate = convert(logistic(slice(c.value, 2, 1, 2)), dtype_);
-    keep(moe_combine(out, gate, route), c.is_exact);
+    keep_sum(moe_combine(out, gate, route), c.is_exact);
   }
 
   void shape_or_choice() {
@@ -194,8 +215,10 @@ class BatchGraph {
   }
 
   Random& random_;
+  const Mesh mesh_;
   DType dtype_;
   bool remat_;
+  Cuts cuts_;
   Builder b_;
   std::vector<Made> values_;
   std::vector<Value> weights_;  // Every float parameter.
@@ -205,7 +228,11 @@ class BatchGraph {
 }  // namespace
 
 Function random_batch_function(Random& random, const Mesh& mesh, DType dtype, bool remat) {
-  return BatchGraph(random, mesh, dtype, remat).build();
+  return BatchGraph(random, mesh, dtype, remat, Cuts::kRowsOfData).build();
+}
+
+Function random_annotated_function(Random& random, const Mesh& mesh, DType dtype, bool remat) {
+  return BatchGraph(random, mesh, dtype, remat, Cuts::kRandom).build();
 }
 
 std::vector<Literal> random_arguments(Random& random, const Function& function) {

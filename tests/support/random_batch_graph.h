@@ -7,7 +7,7 @@
 // gradients of that loss.
 //
 // Invariant: what decides discretely (maxima, sorting, routing) never depends on a sum over the
-// batch, whose rounding depends on the mesh.
+// batch, whose rounding depends on the mesh; in an annotated function, on no sum at all.
 // Threads: one generator, one thread; what it gives depends on its seed alone.
 #pragma once
 
@@ -25,6 +25,11 @@ inline constexpr int64_t kBatchRows = 8;
 // without.
 Function random_batch_function(std::mt19937_64& random, const Mesh& mesh, DType dtype,
                                bool remat = false);
+
+// The same over any mesh: parameters have random placements and priorities, and about a quarter of
+// the values inside are annotated. Of annotations some may be in conflict.
+Function random_annotated_function(std::mt19937_64& random, const Mesh& mesh, DType dtype,
+                                   bool remat);
 
 // Arguments that fit it: floats in [-1, 1], indices below 5.
 std::vector<Literal> random_arguments(std::mt19937_64& random, const Function& function);

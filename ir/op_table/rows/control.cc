@@ -39,8 +39,9 @@ std::vector<Type> constrain_type(const OpCall& call) {
   for (const auto& [axis, placement] : *placements) {
     GW_NEED(call, !is_partial(placement), "axis ", quote(axis),
             " is partial: expected a cut or a copy");
-    GW_NEED(call, placement.dim < x.rank(), "axis ", quote(axis), " cuts dimension ", placement.dim,
-            ": ", to_string(x), " has ", x.rank(), " dimensions");
+    const bool fits = placement.kind != PlacementKind::kShard || placement.dim < x.rank();
+    GW_NEED(call, fits, "axis ", quote(axis), " cuts dimension ", placement.dim, ": ", to_string(x),
+            " has ", x.rank(), " dimensions");
   }
   need_between(call, "priority", 0, kAnnotationPriorityMax);
   return {x};

@@ -1,0 +1,23 @@
+// Functions with random annotations, compiled and run on all devices in lockstep, against the same
+// function run whole.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <random>
+
+#include "ir/graph/function.h"
+#include "ir/transforms/pipeline.h"
+
+namespace gangway::numerics {
+
+// Makes a function from the generator, and may say in the context how its results are placed.
+using RandomFunction = std::function<Function(std::mt19937_64& random, CallContext&)>;
+
+// Functions 0 ... count - 1, each from a generator of its own (test_seed() + n). Of random
+// annotations some are in conflict; such functions are passed over.
+// Errors: fails the test for a function that differs from the whole one, that the compiler refuses
+// for any other reason, and where more than a tenth of the functions were passed over.
+void expect_as_whole(uint64_t count, const RandomFunction& make);
+
+}  // namespace gangway::numerics
