@@ -34,6 +34,16 @@ TEST(Autodiff, FrozenValuesCostNothing) {
   EXPECT_EQ(nodes(false), 5) << "x.w once more, and one for each use of w";
 }
 
+TEST(Autodiff, ProductsGiveGradientsInTheOrderOfTheirOperands) {
+  for (const int64_t contract : {0, 1}) {
+    Builder b("f");
+    Value x = b.parameter("x", f32({2, 3, 4})), w = b.parameter("w", f32({4, 4}));
+    const Value y = dot_general(x, w, {{}, {}, {2}, {contract}});
+    for (const Value& grad : gradients(sum(y), {x, w})) b.result("g", grad);
+    EXPECT_EQ(count(b.build(), Op::transpose), 0) << contract;
+  }
+}
+
 TEST(Autodiff, APowerOfZeroHasTheSlopeOfItsExponent) {
   Builder b("f");
   Value x = b.parameter("x", f32({3})), exponent = b.parameter("exponent", f32({3}));

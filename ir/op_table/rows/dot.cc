@@ -106,8 +106,7 @@ Ints range(size_t from, size_t count) {
   return dims;
 }
 
-// What dot_general(ct, other) leaves has the dimensions of `order` (of x); puts them where x has
-// them.
+// A product has the dimensions of `order` (of x); puts them where x has them.
 Value in_order_of(const GradientCall& g, Value product, const Ints& order) {
   Ints permutation(order.size());
   for (size_t i = 0; i < order.size(); ++i) permutation[at(order[i])] = static_cast<int64_t>(i);
@@ -133,19 +132,35 @@ Ints joined(Ints a, const Ints& b, const Ints& c) {
   return a;
 }
 
+struct Operand {
+  Value value;
+  const Ints &batch, &contract, &free;
+};
+
+// The gradient of x: the product of the cotangent and the other operand, in that order of the two
+// that needs no transpose where there is one. Then what scatters or sums the gradient of a weight
+// gives it as it is kept, and no step has to wait for it. `summed`: the cotangent's dimensions that
+// the other operand has given.
+Value gradient_of(const GradientCall& g, const Operand& x, const Operand& other,
+                  const Ints& summed) {
+  const Value ct = g.cotangents[0];
+  const Ints batch = range(0, x.batch.size());
+  const Ints contract = contract_by_other(x.contract, other.contract);
+  const Ints order = joined(x.batch, x.free, contract);
+  const bool fits = std::ranges::is_sorted(order);
+  if (!fits && std::ranges::is_sorted(joined(x.batch, contract, x.free)))
+    return dot_general(other.value, ct, {other.batch, batch, other.free, summed}, g.loc);
+  return in_order_of(
+      g, dot_general(ct, other.value, {batch, other.batch, summed, other.free}, g.loc), order);
+}
+
 std::vector<Value> dot_gradient(const GradientCall& g) {
-  Value a = g.inputs[0], b = g.inputs[1], ct = g.cotangents[0];
-  Layout l = layout(g.node.attrs, a.rank(), b.rank());
-  size_t batch = l.lhs_batch.size(), m = l.lhs_free.size(), n = l.rhs_free.size();
-  // ct is [batch, lhs free, rhs free].
-  Value da =
-      dot_general(ct, b, {range(0, batch), l.rhs_batch, range(batch + m, n), l.rhs_free}, g.loc);
-  Value db = dot_general(ct, a, {range(0, batch), l.lhs_batch, range(batch, m), l.lhs_free}, g.loc);
-  Ints da_order =
-      joined(l.lhs_batch, l.lhs_free, contract_by_other(l.lhs_contract, l.rhs_contract));
-  Ints db_order =
-      joined(l.rhs_batch, l.rhs_free, contract_by_other(l.rhs_contract, l.lhs_contract));
-  return {in_order_of(g, da, da_order), in_order_of(g, db, db_order)};
+  const Layout l = layout(g.node.attrs, g.inputs[0].rank(), g.inputs[1].rank());
+  const Operand a{g.inputs[0], l.lhs_batch, l.lhs_contract, l.lhs_free};
+  const Operand b{g.inputs[1], l.rhs_batch, l.rhs_contract, l.rhs_free};
+  // The cotangent is [batch, lhs free, rhs free].
+  const size_t batch = a.batch.size(), m = a.free.size(), n = b.free.size();
+  return {gradient_of(g, a, b, range(batch + m, n)), gradient_of(g, b, a, range(batch, m))};
 }
 
 Cost dot_cost(const OpCall& call) {
