@@ -26,6 +26,7 @@ class CollectiveQueue {
     int64_t bytes = 0;    // What it moves at most.
     int64_t end_ns = 0;   // Of a modelled device: when it is done; 0: it is.
     bool waited = false;  // The device has told its timer that it waits for it.
+    bool is_gap = false;  // It is none: the one that would stand here has been passed over.
   };
 
   size_t size() const { return size_; }
@@ -38,7 +39,7 @@ class CollectiveQueue {
     if (size_ == items_.size()) grow();
     ++size_;
     Item& item = at(size_ - 1);
-    item.begun = item.met = item.waited = false;
+    item.begun = item.met = item.waited = item.is_gap = false;
     item.end_ns = 0;
     return item;
   }

@@ -11,6 +11,7 @@
 #include "ir/transforms/fusion/fuse_elementwise.h"
 #include "ir/transforms/memory/own_results.h"
 #include "ir/transforms/order_commit.h"
+#include "ir/transforms/overlap/begin_early.h"
 #include "ir/transforms/overlap/prefetch_gathers.h"
 #include "ir/transforms/propagation/propagate_shardings.h"
 #include "ir/transforms/rewrite/body_uses.h"
@@ -52,7 +53,7 @@ ConversionCosts conversion_costs(const DeviceRates& rates, const Mesh& mesh) {
 }
 
 Function finish_collectives(Function function) {
-  return combine_all_reduces(own_results(std::move(function)));
+  return begin_collectives_early(combine_all_reduces(own_results(std::move(function))));
 }
 
 // Bodies have no commit point.

@@ -9,6 +9,7 @@
 //   prefetch_gathers      a loop gathers what its next iteration needs while it computes this one
 //   own_results           every result has a buffer of its own
 //   combine_all_reduces   independent all-reduces become one node with several operands
+//   begin_collectives_early  what can run beside other nodes stands before them
 //   order_commit          nodes that write state go last, behind the commit point
 //   fuse_elementwise      chains of element-wise nodes become one `fusion` node
 //   remove_dead           nodes whose work a chain has taken over are removed

@@ -60,7 +60,8 @@ TEST_F(MemoryTest, UnderZero3StatesAndGradientsFallWithTheNumberOfDevices) {
 }
 
 // Whatever the depth, what lies whole are the gathered weights of two layers, the gradients of one
-// that are not scattered yet, and embeddings.
+// that are not scattered yet, those of the one before that are being scattered beside it, and
+// embeddings.
 TEST_F(MemoryTest, UnderZero3AtMostTwoLayersAreGatheredAtATime) {
   constexpr int64_t kDevices = 8;
   const Mesh mesh{{{"data", kDevices}}};
@@ -87,7 +88,7 @@ TEST_F(MemoryTest, UnderZero3AtMostTwoLayersAreGatheredAtATime) {
   const int64_t deeper = (work[12] - work[4]) / 8;
   EXPECT_GE(deeper, layer / kDevices);
   EXPECT_LT(deeper, layer / 4);
-  EXPECT_LT(2 * (work[4] - 4 * deeper), 7 * layer);
+  EXPECT_LT(2 * (work[4] - 4 * deeper), 9 * layer);
 }
 
 }  // namespace

@@ -15,6 +15,14 @@ CollectiveQueue::Item& CollectivesBeside::begin(uint32_t stream) {
   return item;
 }
 
+void CollectivesBeside::pass_over(uint32_t stream) {
+  if (stream >= frame_.beside.size() || frame_.beside[stream].size() == 0) return;
+  CollectiveQueue& queue = frame_.beside[stream];
+  CollectiveQueue::Item& item = begin(stream);
+  item.step = queue.at(queue.size() - 2).step;
+  item.is_gap = true;
+}
+
 void CollectivesBeside::poll() {
   if (none()) return;
   if (timer_ != nullptr) turn_.now_ns = turn_.device.now_ns();
@@ -29,6 +37,11 @@ void CollectivesBeside::poll(uint32_t stream, int64_t now_ns) {
   for (size_t i = 0; i < queue.size(); ++i) {
     CollectiveQueue::Item& item = queue.at(i);
     if (item.met) continue;
+    if (item.is_gap) {
+      item.met = true;
+      item.end_ns = i > 0 ? queue.at(i - 1).end_ns : 0;
+      continue;
+    }
     if (!item.begun && item.tensors.empty()) {
       collective.begin_exchange(0, frame_.poisoned);
     } else if (!item.begun) {

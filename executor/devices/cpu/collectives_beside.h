@@ -27,6 +27,8 @@ class CollectivesBeside {
   bool none() const { return frame_.beside_count == 0; }
   // The newest of its stream: the frame's step. The caller says what it is.
   CollectiveQueue::Item& begin(uint32_t stream);
+  // The frame's step is passed over: it counts as done with those before it.
+  void pass_over(uint32_t stream);
   void poll();
   // Those of a run that was given up.
   void drop();

@@ -88,7 +88,10 @@ Progress CpuFunction::advance(CallFrame& frame, Turn& turn) const {
       progress = Progress::kPending;
       break;
     }
+    // It has been waited for as before any step: those behind it count on that.
     if (step.ahead && is_in_last_iteration(frame)) {
+      if (step.kind == StepKind::kCollective)
+        CollectivesBeside(*this, frame, turn, timer_).pass_over(step.collective);
       ++frame.step;
       ++command;
       continue;
@@ -233,9 +236,7 @@ Progress CpuFunction::advance_collective(const Step& step, CallFrame& frame, Tur
 Progress CpuFunction::advance_beside(const Step& step, CallFrame& frame, Turn& turn) const {
   CollectivesBeside beside(*this, frame, turn, timer_);
   beside.poll();
-  const bool may_leave =
-      step.kind == StepKind::kEndOfBody || (step.ahead && step.kind == StepKind::kCollective);
-  if (may_leave && is_in_last_iteration(frame)) return beside.join_all();
+  if (step.kind == StepKind::kEndOfBody && is_in_last_iteration(frame)) return beside.join_all();
   return beside.join({joins_.data() + step.first_join, step.joins});
 }
 

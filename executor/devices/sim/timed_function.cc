@@ -41,7 +41,7 @@ Progress TimedFunction::advance(CallFrame& frame, Turn& turn) const {
       return Progress::kPending;
     const PlannedStep& step = planned_step(frame.step);
     if (step.ahead && step.kind == StepKind::kCollective && steps().is_passed_over(frame.step)) {
-      if (!beside.none() && beside.join_all() == Progress::kPending) return Progress::kPending;
+      beside.pass_over(step.collective);
       ++frame.step;
       continue;
     }

@@ -52,7 +52,8 @@ std::vector<Touch> touched(const LocalFunction& local, const MemoryPlan& memory,
 
 // `scratch_bytes`, `repeated`: as `memory` was planned. `stream_of`: of a node that is a
 // collective; null: there is one stream. Whoever runs a repeated body joins all when it leaves the
-// loop, and when it passes over a collective.
+// loop. Before a step that it passes over it waits as before any other, and a collective that it
+// passes over counts as done with those before it.
 JoinPlan plan_joins(const LocalFunction& local, const MemoryPlan& memory,
                     const ScratchBytes& scratch_bytes,
                     const std::function<uint32_t(NodeId)>& stream_of = nullptr,

@@ -109,8 +109,8 @@ class Planner {
     for (NodeId id = end; id-- > 0;) {
       const Node& node = function_.nodes[id];
       if (row(node.op).meets) {
-        NodeId until =
-            behind.size() < kKeptCollectives ? end : behind[behind.size() - kKeptCollectives];
+        const bool limited = !gives_more(node) && behind.size() >= kKeptCollectives;
+        NodeId until = limited ? behind[behind.size() - kKeptCollectives] : end;
         for (uint32_t r = 0; r < node.results; ++r)
           until = std::min(until, first_use[node.first_result + r]);
         const auto keep = [&](ValueId value) {
@@ -126,6 +126,15 @@ class Planner {
         if (!is_alias) first_use[root_[input]] = id;
       }
     }
+  }
+
+  // Than it reads, as a gather does.
+  bool gives_more(const Node& node) const {
+    int64_t more = 0;
+    for (ValueId input : node.inputs) more -= function_.types[input].bytes();
+    for (uint32_t r = 0; r < node.results; ++r)
+      more += function_.types[node.first_result + r].bytes();
+    return more > 0;
   }
 
   const LocalFunction& local_;

@@ -6,9 +6,10 @@
 // plan is deterministic.
 //
 // Collectives run beside later nodes (join_plan.h): what one reads and writes is kept until its
-// result is read, or kKeptCollectives more have begun. If its bytes were used again at once, the
-// next node would have to wait for it. What no node of a repeated body waits for is kept all
-// through the body, since it goes on beside the next iteration, which has the same arena.
+// result is read, or, of one that gives no more than it reads, kKeptCollectives more have begun. If
+// its bytes were used again at once, the next node would have to wait for it. What no node of a
+// repeated body waits for is kept all through the body, since it goes on beside the next iteration,
+// which has the same arena.
 //
 // Invariant: two values that are live at the same node never overlap; plan_memory_test checks it on
 // random graphs.

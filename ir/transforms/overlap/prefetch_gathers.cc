@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "ir/graph/bodies.h"
+#include "ir/transforms/overlap/moves.h"
 #include "ir/transforms/rewrite/body_uses.h"
 #include "ir/transforms/rewrite/rewrite.h"
 #include "runtime/base/cat.h"
@@ -20,12 +21,6 @@ struct Movable {
   std::vector<size_t> slices;     // The parameters whose next slices they need.
 };
 
-// What moves elements or converts them: the way of a parameter from where it is stored to where it
-// is used. Products and sums of an iteration stay in it.
-constexpr Op kMoves[] = {Op::convert,     Op::reshape,    Op::transpose,  Op::slice,  Op::barrier,
-                         Op::shard_slice, Op::all_gather, Op::all_to_all, Op::permute};
-bool may_move(const Node& node) { return std::ranges::count(kMoves, node.op) > 0; }
-
 // By NodeId: whether it depends on slices of this iteration, and on nothing that the one before
 // gave.
 std::vector<bool> of_slices(const Function& body, const ScanLayout& layout) {
@@ -39,7 +34,7 @@ std::vector<bool> of_slices(const Function& body, const ScanLayout& layout) {
     const Node& node = body.nodes[id];
     const auto early = [&](ValueId input) { return is_early[input]; };
     const auto slice = [&](ValueId input) { return is_slice[input]; };
-    if (!may_move(node) || !std::ranges::all_of(node.inputs, early)) continue;
+    if (!only_moves(node) || !std::ranges::all_of(node.inputs, early)) continue;
     found[id] = std::ranges::any_of(node.inputs, slice);
     for (uint32_t r = 0; r < node.results; ++r) {
       is_early[node.first_result + r] = true;
