@@ -43,15 +43,24 @@ TEST_F(MemoryTest, UnderZero3StatesAndGradientsFallWithTheNumberOfDevices) {
     }
     EXPECT_EQ(gradients * n, parameters);
     auto reactor = Reactor::make_simulated({.seed = 1});
-    const SimClusterOptions cluster{
-        .hosts = 1, .devices_per_host = static_cast<int>(n), .timed_only = true};
-    with_client(*reactor, cluster, [&](SimCluster&, const Client& client) {
+    const SimClusterOptions options{.hosts = 1, .devices_per_host = static_cast<int>(n)};
+    with_client(*reactor, options, [&](const SimCluster& cluster, const Client& client) {
       Slice slice = client.allocate({.devices = n});
       const Executable step = slice.compile(program);
       const auto devices = step.memory().devices;
       ASSERT_EQ(devices.size(), static_cast<size_t>(n));
       for (const auto& device : devices) EXPECT_EQ(device.state * n, 3 * parameters);
+      const Host& host = cluster.executors[0]->host();
+      // Initialisers have run: what they needed is among what the step has at its disposal.
+      for (uint32_t d = 0; d < devices.size(); ++d) {
+        std::fprintf(stderr, "%u: %ld %ld %ld; peak %ld\n", d, devices[d].state, devices[d].arena,
+                     devices[d].slots, host.bytes_peak(d));
+        EXPECT_EQ(host.bytes_peak(d), devices[d].total());
+        EXPECT_EQ(host.bytes_in_use(d), devices[d].total());
+      }
       step.run({{"lr", 0.01f}, {"step", 1.0f}}).wait();
+      for (uint32_t d = 0; d < devices.size(); ++d)
+        EXPECT_EQ(host.bytes_in_use(d), devices[d].total());
       // Hosts tell with their heartbeats, one a second.
       WaitQueue().wait_until_ns("for heartbeats", reactor->clock().now_ns() + 2'000'000'000);
       EXPECT_EQ(client.status().hosts[0].memory_used, devices[0].total());
