@@ -263,7 +263,12 @@ Losses transformer_loss(const TransformerConfig& config, const Tree& p, Value to
   const LocScope at(loc);
   Losses losses;
   const Dims dims = tokens.type().dims;
-  Value logits = transformer_logits(config, p, transformer_hidden(config, p, tokens, &losses));
+  // A tied table is converted once, so that it has one gradient in the compute type, of both that
+  // read it, and devices exchange one.
+  Tree read = p;
+  if (config.tied) read.set("embed", weight(config, p["embed"]));
+  Value logits =
+      transformer_logits(config, read, transformer_hidden(config, read, tokens, &losses));
   // Position t predicts token t + 1. The last position has nothing to predict: it is masked, not
   // cut off, so that the logits need no copy.
   Value labels = pad(slice(tokens, 1, 1, dims[1], 1), 1, 0, 1, 0);
