@@ -68,7 +68,7 @@ class Compile {
 constexpr double kGrowthMax = 2.25;
 
 TEST(Steps, GrowWithTheNodes) {
-  const std::vector<Compile> all = {Compile(100), Compile(200), Compile(400)};
+  const std::vector<Compile> all = {Compile(102), Compile(204), Compile(408)};
   for (size_t i = 0; i < 3; ++i) EXPECT_GE(all[i].nodes, 10'000u << i);
   uint64_t bytes = 0;
   for (size_t s = 0; s < all[0].stages.size(); ++s) {
