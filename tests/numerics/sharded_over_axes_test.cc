@@ -45,7 +45,7 @@ class Graph {
         random_(random),
         mesh_(mesh),
         b_("graph", mesh) {
-    for (int i = 0; i < 4; ++i) keep(parameter(cat("x", i), square_));
+    for (int i = 0; i < 4; ++i) values_.push_back(parameter(cat("x", i), square_));
     keep(parameter("row", row_));
     keep(parameter("flat", flat_));
     index_ = parameter("index", i32({n_}));
@@ -53,15 +53,15 @@ class Graph {
   }
 
   Function build() {
-    for (size_t i = 1 + below(5); i > 0; --i) step();
+    for (size_t i = 2 + below(8); i > 0; --i) step();
     for (size_t i = 1 + below(3); i > 0; --i) b_.result(cat("r", i), any({}));
-    if (below(4) == 0) differentiate();
+    if (below(2) == 0) differentiate();
     return b_.build();
   }
 
  private:
   size_t below(size_t n) { return static_cast<size_t>(random_() % n); }
-  void keep(Value value) { values_.push_back(value); }
+  void keep(Value value) { values_.push_back(below(4) == 0 ? annotated(value) : value); }
 
   // The gradients of a loss, wherever propagation leaves them.
   void differentiate() {

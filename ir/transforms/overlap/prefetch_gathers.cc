@@ -52,8 +52,14 @@ Movable movable(const Function& body, const ScanLayout& layout) {
   for (ValueId result : body.results) read[result] = true;
   for (auto id = static_cast<NodeId>(body.nodes.size()); id-- > 0;) {
     const Node& node = body.nodes[id];
-    found.nodes[id] = any_result(needed, node) || (early[id] && row(node.op).meets);
-    for (ValueId input : node.inputs) (found.nodes[id] ? needed : read)[input] = true;
+    const bool meets = row(node.op).meets;
+    found.nodes[id] = any_result(needed, node) || (early[id] && meets);
+    // What leads to a collective is done in its own iteration too, where the rest reads it.
+    const bool stays = !found.nodes[id] || (!meets && any_result(read, node));
+    for (ValueId input : node.inputs) {
+      needed[input] = needed[input] || found.nodes[id];
+      read[input] = read[input] || stays;
+    }
   }
   for (ValueId value = 0; value < body.types.size(); ++value) {
     const NodeId maker = makers[value];

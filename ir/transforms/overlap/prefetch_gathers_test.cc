@@ -98,6 +98,52 @@ TEST(PrefetchGathers, TheNextIterationsTensorsAreGatheredAtTheBeginOfThisOne) {
   }
 }
 
+Value gather(Value x, int64_t dim) {
+  return x.builder().emit1(
+      Op::all_gather, {x},
+      {{"axes", "data"}, {"dim", dim}, {"parts", int64_t{2}}, {"size", int64_t{4}}},
+      Loc::current());
+}
+
+// Two gathers of one slice, the second of a part of what the first one gave; the rest of the body
+// reads that part too.
+Function gathers_twice() {
+  Builder b("f", kMesh);
+  const Value x = b.parameter("x", f64({4, 4})), w = b.parameter("w", f64({3, 2, 4}));
+  const Scanned done =
+      scan(b, {.length = 3, .carries = x, .stacked = w}, [](const ScanStep& at) -> Scanned {
+        const Value part = at.builder.emit1(
+            Op::shard_slice, {gather(at.slices, 0)},
+            {{"axis", "data"}, {"dim", int64_t{1}}, {"parts", int64_t{2}}}, Loc::current());
+        return {.carries = tanh(at.carries) + gather(part, 1), .stacked = tanh(part)};
+      });
+  b.result("x", done.carries);
+  b.result("parts", done.stacked);
+  Function local = b.build();
+  local.local = true;
+  for (Node& node : local.nodes) {
+    if (node.body == nullptr) continue;
+    auto body = std::make_shared<Function>(*node.body);
+    body->local = true;
+    node.body = body;
+  }
+  return local;
+}
+
+TEST(PrefetchGathers, WhatLeadsToOneAndIsReadElsewhereIsThereForBoth) {
+  Partition before{.local = gathers_twice(), .arguments = {}};
+  std::mt19937_64 random(testing::test_seed());
+  for (int device = 0; device < 2; ++device)
+    before.arguments.push_back(testing::random_arguments(random, before.local));
+  before.arguments[1][0] = before.arguments[0][0];
+  const Function after = prefetch_gathers(before.local);
+  ASSERT_EQ(scans(after).size(), 1u);
+  EXPECT_EQ(ScanLayout(*scans(after)[0]).ahead, 2u);
+  ASSERT_EQ(verify(after).size(), 0u);
+  EXPECT_EQ(interpret_local(after, before.arguments),
+            interpret_local(before.local, before.arguments));
+}
+
 TEST(PrefetchGathers, OneIterationHasNoNext) {
   const Partition before = partitioned(layers(1, false));
   EXPECT_TRUE(same_graph(prefetch_gathers(before.local), before.local));
