@@ -28,6 +28,19 @@ void require_known(const ActivationRules& rules) {
   }
 }
 
+std::vector<std::string> axes_that_divide(const Mesh& mesh, const std::vector<std::string>& axes,
+                                          int64_t amount) {
+  std::vector<std::string> fitting;
+  for (const std::string& axis : axes) {
+    const int at = mesh.axis(axis);
+    const int64_t size = at < 0 ? 1 : mesh.axes[static_cast<size_t>(at)].size;
+    if (amount % size != 0) continue;
+    amount /= size;
+    fitting.push_back(axis);
+  }
+  return fitting;
+}
+
 Value placed(const ActivationRules& rules, std::string_view name, Value value, Loc loc) {
   std::set<int> decided;
   for (const PlacementRule& rule : rules) {

@@ -11,7 +11,8 @@
 //   ffn.out      what it adds to the residual, or to the experts' output: [batch, seq, dim]
 //   moe.in       the normalised input of a layer of experts: [batch, seq, dim]
 //   moe.rows     the rows that go to the experts and those that come back from them:
-//                [groups, slots, dim]; the slots of an expert lie together
+//                [groups, slots, dim]; the slots of an expert lie together, so slots are cut over
+//                those axes of a rule alone that divide the layer's experts
 //   moe.out      what the experts add to the residual: [batch, seq, dim]
 //   final        the normalised last hidden state: [batch, seq, dim]
 //   logits       [batch, seq, vocab]
@@ -32,6 +33,10 @@ using ActivationRules = std::vector<PlacementRule>;
 
 // Throws kInvalid for a rule whose pattern matches none of the names above.
 void require_known(const ActivationRules& rules);
+
+// Of the axes, in their order, each that divides what those before it leave of `amount`.
+std::vector<std::string> axes_that_divide(const Mesh& mesh, const std::vector<std::string>& axes,
+                                          int64_t amount);
 
 // The activation `name` as the rules place it (Builder::shard): of each priority the first rule
 // that matches applies. Without one it is given back as it is.

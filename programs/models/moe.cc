@@ -1,5 +1,6 @@
 #include "programs/models/moe.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "ir/build/ops.h"
@@ -30,6 +31,25 @@ Value choices(const MoeConfig& config, Value expert, DType dtype) {
   return sum(chosen, {1, 2, 3}) * (1.0 / static_cast<double>(dims[1] * dims[2] * dims[3]));
 }
 
+// The rules for rows as a layer of so many experts takes them: an expert's slots stay together.
+ActivationRules rules_for_rows(ActivationRules rules, const Mesh& mesh, int64_t experts) {
+  constexpr int kSlots = 1;
+  const auto cuts_slots = [](const auto& item) {
+    return item.second.kind == PlacementKind::kShard && item.second.dim == kSlots;
+  };
+  for (PlacementRule& rule : rules) {
+    std::vector<std::string> axes;
+    for (const auto& item : rule.placements) {
+      if (cuts_slots(item)) axes.push_back(item.first);
+    }
+    axes = axes_that_divide(mesh, axes, experts);
+    std::erase_if(rule.placements, [&](const auto& item) {
+      return cuts_slots(item) && std::ranges::count(axes, item.first) == 0;
+    });
+  }
+  return rules;
+}
+
 }  // namespace
 
 MoeResult moe(const MoeConfig& config, const Tree& p, Value x, const ActivationFunction& activation,
@@ -57,13 +77,15 @@ MoeResult moe(const MoeConfig& config, const Tree& p, Value x, const ActivationF
   auto grouped = [&](Value each) { return reshape(each, {config.groups, tokens, each.dim(2)}); };
   Route route = moe_route(grouped(expert), config.experts, capacity_of(config, tokens));
   route.bound = config.bound;
-  Value rows = placed(rules, "moe.rows", moe_dispatch(grouped(x), route));
+  const ActivationRules for_rows =
+      rules_for_rows(rules, x.builder().function().mesh, config.experts);
+  Value rows = placed(for_rows, "moe.rows", moe_dispatch(grouped(x), route));
   auto project = [&](const char* name) {
     return grouped_dot(rows, convert(p[name], x.dtype()), route);
   };
   Value hidden = hidden_units(p, activation, project);
   Value out = grouped_dot(hidden, convert(p["down"], x.dtype()), route);
-  out = placed(rules, "moe.rows", out);
+  out = placed(for_rows, "moe.rows", out);
   out = moe_combine(out, convert(grouped(gate), x.dtype()), route);
 
   MoeResult result;

@@ -2,13 +2,17 @@
 
 namespace gangway::programs {
 
-Strategy expert_parallel(const MoeConfig& experts) {
-  const std::string axis(kExpertAxis);
+Strategy expert_parallel(const MoeConfig& experts, const Mesh& mesh) {
+  AxisPlacements weights, rows;
+  for (const std::string& axis : expert_axes(mesh)) {
+    weights.emplace_back(axis, shard(0));
+    rows.emplace_back(axis, shard(1));
+  }
   const bool is_dropless = experts.capacity_factor <= 0;
   const int priority = is_dropless ? kBatchPriority : kComputePriority;
   Strategy strategy;
-  strategy.parameters = {{"*.moe.up|*.moe.gate|*.moe.down", {{axis, shard(0)}}, priority}};
-  if (!is_dropless) strategy.activations = {{"moe.rows", {{axis, shard(1)}}, kComputePriority}};
+  strategy.parameters = {{"*.moe.up|*.moe.gate|*.moe.down", weights, priority}};
+  if (!is_dropless) strategy.activations = {{"moe.rows", rows, kComputePriority}};
   return strategy;
 }
 

@@ -1,6 +1,14 @@
 // Expert parallelism (GShard, Lepikhin et al. 2020): each device holds some of the experts, and the
 // rows of tokens go to the devices of theirs and back, by an all-to-all each.
 //
+// The experts of every layer are cut over the axis "expert". A pyramid has more of them in some
+// layers (PR-MoE; DeepSpeed-MoE, Rajbhandari et al. 2022, section 4.1), which may be cut over more
+// devices: users factor the mesh into "expert", "expert2", "expert3", ..., and a layer is cut over
+// each of the further axes, in this order, that divides what those before it leave of its experts.
+// Over the others its experts are copied, as over "data": over expert2=2, expert=2 a layer of 2
+// experts has 2 parts, each with two copies, and one of 4 experts has 4 parts. Exchanges of narrow
+// layers stay within "expert", which therefore is best the last axis, of the nearest devices.
+//
 // Threads: pure.
 #pragma once
 
@@ -9,10 +17,10 @@
 
 namespace gangway::programs {
 
-// Over the axis "expert", along which the batch is cut too. Where experts have a capacity, the
-// slots of an expert are a part of all slots, as large as any other: rows are told to go there.
-// Dropless, rows are cut by nothing but the batch; experts' weights decide beside it, since rows
-// move and weights stay (ir/op_table/rows/dropless_experts.h).
-Strategy expert_parallel(const MoeConfig& experts);
+// Over the axes of experts that `mesh` has, along all of which the batch is cut too. Where experts
+// have a capacity, the slots of an expert are a part of all slots, as large as any other: rows are
+// told to go there. Dropless, rows are cut by nothing but the batch; experts' weights decide beside
+// it, since rows move and weights stay (ir/op_table/rows/dropless_experts.h).
+Strategy expert_parallel(const MoeConfig& experts, const Mesh& mesh);
 
 }  // namespace gangway::programs

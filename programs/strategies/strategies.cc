@@ -77,6 +77,23 @@ class Checker {
                fitting(amount, size), " or another model");
   }
 
+  // "expert" cuts each layer that has experts, and each further axis of experts one at least.
+  void require_cuts_experts(const std::vector<int64_t>& by_layer) const {
+    for (const int64_t experts : by_layer)
+      require_divides(kExpertAxis, "experts of each layer", experts);
+    for (const std::string& axis : expert_axes(mesh_)) {
+      const bool cuts_any = std::ranges::any_of(by_layer, [&](int64_t experts) {
+        return experts > 0 &&
+               std::ranges::count(axes_that_divide(mesh_, expert_axes(mesh_), experts), axis) > 0;
+      });
+      GW_REQUIRE(cuts_any, what(), "the ", size_of(mesh_, axis), " devices of the axis \"", axis,
+                 "\" divide the experts of no layer, which the axes before it cut; the most that a "
+                 "layer has is ",
+                 std::ranges::max(by_layer), ": expected sizes whose product divides them, or \"",
+                 kDataAxis, "\" in place of \"", axis, "\"");
+    }
+  }
+
  private:
   std::string what() const { return cat("strategy \"", names_, "\": "); }
 
@@ -113,8 +130,7 @@ void require_fits(const std::string& names, const std::set<std::string>& chosen,
   if (chosen.contains("expert_parallel")) {
     GW_REQUIRE(has_experts(model), "strategy \"", names,
                "\": the model has no experts: expected one that has, or no expert_parallel");
-    for (const int64_t experts : experts_by_layer(model))
-      check.require_divides(kExpertAxis, "experts of each layer", experts);
+    check.require_cuts_experts(experts_by_layer(model));
   }
 }
 
@@ -134,7 +150,7 @@ Strategy strategy_of(const std::string& names, const Mesh& mesh, const Transform
   if (chosen.contains("megatron")) parts.push_back(megatron());
   if (chosen.contains("sequence_parallel")) parts.push_back(sequence_parallel());
   if (chosen.contains("vocab_parallel")) parts.push_back(vocab_parallel());
-  if (chosen.contains("expert_parallel")) parts.push_back(expert_parallel(model.moe));
+  if (chosen.contains("expert_parallel")) parts.push_back(expert_parallel(model.moe, mesh));
   if (chosen.contains("context_parallel")) parts.push_back(context_parallel());
   Strategy strategy = combine(parts, mesh, parameters);
   for (int stage = 1; stage <= 3; ++stage) {

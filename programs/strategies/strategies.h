@@ -1,11 +1,11 @@
 // Strategies by name: what `gangway train --strategy` takes.
 //
 //   data_parallel          over every axis but "model" and "context"; always there
-//   zero1, zero2, zero3    over "data" and "expert"
+//   zero1, zero2, zero3    over "data", "expert", "expert2", ...
 //   megatron               over "model"
 //   sequence_parallel      over "model", with megatron
 //   vocab_parallel         over "model"
-//   expert_parallel        over "expert"
+//   expert_parallel        over "expert"; layers of more experts over "expert2", ... too
 //   context_parallel       over "context"
 //
 // Threads: pure.

@@ -145,6 +145,24 @@ TEST(Strategies, ExpertsOfAPyramidAreCutInEachOfItsLayers) {
   const Strategy strategy = made("expert_parallel", {{"expert", 2}}, pyramid);
   EXPECT_THAT(said(strategy.parameters, "layers_from_1.moe.up"), ElementsAre("0 expert: shard(0)"));
   EXPECT_THAT(said(strategy.parameters, "layers_from_2.moe.up"), ElementsAre("0 expert: shard(0)"));
+  // 2 experts x 2 data, then 4 experts x 1.
+  const Strategy split = made("expert_parallel", {{"expert2", 2}, {"expert", 2}}, pyramid);
+  EXPECT_EQ(to_string(split.batch), "expert2: shard(0), expert: shard(0)");
+  EXPECT_THAT(said(split.parameters, "layers_from_1.moe.up"), ElementsAre("0 expert: shard(0)"));
+  EXPECT_THAT(said(split.parameters, "layers_from_2.moe.up"),
+              ElementsAre("0 expert: shard(0), expert2: shard(0)"));
+  const std::vector<MeshAxis> axes = {{"data", 2}, {"expert2", 2}, {"expert", 2}};
+  const Strategy kept = made("zero3+expert_parallel", axes, pyramid);
+  EXPECT_THAT(said(kept.parameters, "layers_from_1.moe.up"),
+              ElementsAre("0 expert: shard(0)", "2 data: shard(1), expert2: shard(1)"));
+  EXPECT_THAT(said(kept.parameters, "layers_from_2.moe.up"),
+              ElementsAre("0 expert: shard(0), expert2: shard(0)", "2 data: shard(1)"));
+  EXPECT_THAT(said(kept.parameters, "layers.attn.q"),
+              ElementsAre("2 data: shard(0), expert: shard(0), expert2: shard(0)"));
+  const auto idle = [&] { made("expert_parallel", {{"expert2", 4}, {"expert", 2}}, pyramid); };
+  EXPECT_THAT(error_of(idle).what(),
+              AllOf(HasSubstr("the 4 devices of the axis \"expert2\" divide"),
+                    HasSubstr("the most that a layer has is 4")));
   const auto error = [&] { made("expert_parallel", {{"expert", 4}}, pyramid); };
   EXPECT_THAT(error_of(error).what(),
               AllOf(HasSubstr("experts of each layer must divide over the 4 devices"),

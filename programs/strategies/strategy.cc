@@ -71,6 +71,15 @@ std::vector<std::string> batch_axes(const Mesh& mesh) {
   return axes;
 }
 
+std::vector<std::string> expert_axes(const Mesh& mesh) {
+  std::vector<std::string> axes;
+  std::string axis(kExpertAxis);
+  for (int next = 2; mesh.axis(axis) >= 0; axis = cat(kExpertAxis, next++)) {
+    if (size_of(mesh, axis) > 1) axes.push_back(axis);
+  }
+  return axes;
+}
+
 int64_t parts_of(const Mesh& mesh, const AxisPlacements& placements, int dim) {
   int64_t parts = 1;
   for (const auto& [axis, placement] : placements) {

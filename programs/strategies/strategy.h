@@ -12,8 +12,8 @@
 //
 // Axes have roles by their names: "model" cuts the weights of each layer (tensor parallelism),
 // "context" cuts sequences; along all others the batch is cut, each device has rows of its own. Of
-// those, "data" and "expert" also divide what ZeRO keeps, and along any other ("replica") all of it
-// is kept again.
+// those, "data", "expert" and "expert2", "expert3", ... beside it also divide what ZeRO keeps, and
+// along any other ("replica") all of it is kept again.
 //
 // Threads: values and pure functions.
 #pragma once
@@ -51,6 +51,10 @@ std::vector<PlacementRule> below(std::string_view prefix, std::vector<PlacementR
 
 // The axes of more than one device along which the batch is cut.
 std::vector<std::string> batch_axes(const Mesh& mesh);
+
+// Those of "expert", "expert2", "expert3", ... that have more than one device, up to the first that
+// the mesh lacks.
+std::vector<std::string> expert_axes(const Mesh& mesh);
 
 // In how many parts the placements cut a dimension.
 int64_t parts_of(const Mesh& mesh, const AxisPlacements& placements, int dim);

@@ -29,12 +29,12 @@ int dim_for(const Mesh& mesh, const Dims& dims, const AxisPlacements& taken, int
 
 // Over as many of the axes as there is a dimension for.
 AxisPlacements cut_for_storage(const Mesh& mesh, const Dims& dims, const AxisPlacements& taken) {
-  std::vector<std::string> axes;
-  for (const std::string_view axis : {kDataAxis, kExpertAxis}) {
-    const bool is_taken =
-        std::ranges::any_of(taken, [&](const auto& item) { return item.first == axis; });
-    if (size_of(mesh, axis) > 1 && !is_taken) axes.emplace_back(axis);
-  }
+  std::vector<std::string> axes = expert_axes(mesh);
+  axes.emplace(axes.begin(), kDataAxis);
+  std::erase_if(axes, [&](const std::string& axis) {
+    const auto is_it = [&](const auto& item) { return item.first == axis; };
+    return size_of(mesh, axis) == 1 || std::ranges::any_of(taken, is_it);
+  });
   for (; !axes.empty(); axes.pop_back()) {
     int64_t parts = 1;
     for (const std::string& axis : axes) parts *= size_of(mesh, axis);

@@ -20,6 +20,7 @@ struct Listed {
   bool has_experts = false;
   std::vector<std::string> axes;  // Of two devices each.
   bool is_dropless = false;       // Its experts.
+  bool is_pyramid = false;        // A dense layer, one of 2 experts and one of 16.
 };
 
 const std::vector<Listed>& listed() {
@@ -40,6 +41,8 @@ const std::vector<Listed>& listed() {
       {"zero3+expert_parallel", true, {"data", "expert"}},
       {"expert_parallel", true, {"expert"}, true},
       {"zero3+expert_parallel", true, {"data", "expert"}, true},
+      {"expert_parallel", true, {"expert2", "expert"}, false, true},
+      {"expert_parallel", true, {"expert2", "expert"}, true, true},
   };
   return kListed;
 }
@@ -53,6 +56,11 @@ LanguageModelConfig config_of(const Listed& of, int64_t batch = 32) {
   if (of.has_experts)
     config.model.moe = {
         .experts = 8, .top_k = 2, .groups = 16, .capacity_factor = of.is_dropless ? 0.0 : 1.0};
+  if (of.is_pyramid) {
+    config.model.layers = 3;
+    config.model.experts = {0, 2, 16};
+    config.model.moe.residual = true;
+  }
   return config;
 }
 
@@ -94,8 +102,9 @@ TEST(Collectives, GoldenListOfEachStrategy) {
   for (const Listed& of : listed()) {
     const Mesh mesh = mesh_of(of);
     const char* with_experts = of.has_experts ? ", experts," : "";
-    text += cat("-- ", of.strategy, of.is_dropless ? ", dropless experts," : with_experts, " over ",
-                to_string(mesh), "\n", summary_of(uses_of(of, mesh, config_of(of))));
+    text += cat("-- ", of.strategy, of.is_dropless ? ", dropless experts," : with_experts,
+                of.is_pyramid ? " a pyramid," : "", " over ", to_string(mesh), "\n",
+                summary_of(uses_of(of, mesh, config_of(of))));
   }
   EXPECT_EQ(golden, text);
 }

@@ -97,7 +97,7 @@ TEST_P(RoundingTest, StrategiesDifferByNoMoreThanOrdersOfSumsDo) {
 }
 
 constexpr ModelKind kModels[] = {ModelKind::kDense, ModelKind::kGatedUntied, ModelKind::kDropless,
-                                 ModelKind::kCapacity};
+                                 ModelKind::kCapacity, ModelKind::kPyramid};
 
 INSTANTIATE_TEST_SUITE_P(Types, RoundingTest,
                          testing::Combine(testing::ValuesIn(kModels),

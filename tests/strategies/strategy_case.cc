@@ -10,6 +10,7 @@ const char* name_of(ModelKind kind) {
     case ModelKind::kGatedUntied: return "GatedUntied";
     case ModelKind::kDropless: return "Dropless";
     case ModelKind::kCapacity: return "Capacity";
+    case ModelKind::kPyramid: return "Pyramid";
   }
   return "?";
 }
@@ -78,6 +79,13 @@ const std::vector<StrategyCase>& strategy_cases() {
        "local:2x4"},
       {kCapacity, "zero3+expert_parallel+megatron+context_parallel",
        "pod=1 replica=1 data=1 expert=2 context=2 model=2", "local:2x4"},
+      {kPyramid, "data_parallel", "data=4", "local:2x2"},
+      {kPyramid, "expert_parallel", "expert=2", "local:1x2"},
+      {kPyramid, "expert_parallel", "expert2=2 expert=2", "local:2x2", true},
+      {kPyramid, "zero1+expert_parallel", "expert=2 expert2=2", "local:2x2"},
+      {kPyramid, "zero3+expert_parallel", "data=2 expert2=2 expert=2", "local:2x4"},
+      {kPyramid, "zero3+expert_parallel+megatron", "expert2=2 expert=2 model=2", "local:2x4", false,
+       1, true},
   };
   return kCases;
 }
@@ -104,6 +112,12 @@ LanguageModelConfig model_config(ModelKind kind) {
   if (kind == ModelKind::kDropless || kind == ModelKind::kCapacity)
     config.model.moe = {.experts = 8, .top_k = 2, .groups = 8};
   if (kind == ModelKind::kCapacity) config.model.moe.capacity_factor = 1.0;
+  if (kind == ModelKind::kPyramid) {
+    config.model.layers = 3;
+    config.model.experts = {0, 2, 4};
+    config.model.moe = {
+        .top_k = 1, .groups = 8, .capacity_factor = 1.0, .renormalize = false, .residual = true};
+  }
   return config;
 }
 

@@ -10,7 +10,7 @@
 
 namespace gangway::programs {
 
-enum class ModelKind { kDense, kGatedUntied, kDropless, kCapacity };
+enum class ModelKind { kDense, kGatedUntied, kDropless, kCapacity, kPyramid };
 const char* name_of(ModelKind kind);  // "Dense"
 
 struct StrategyCase {
@@ -29,7 +29,8 @@ const std::vector<StrategyCase>& strategy_cases();
 Mesh mesh_of(const StrategyCase& of);
 
 // A model of some thousand parameters, whose sizes 8 divides; kGatedUntied is gated and not tied,
-// and has no positions.
+// and has no positions; kPyramid has a dense layer, one of 2 experts and one of 4, each with a
+// dense expert beside them.
 LanguageModelConfig model_config(ModelKind kind);
 
 }  // namespace gangway::programs

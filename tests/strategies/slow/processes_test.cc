@@ -1,4 +1,4 @@
-// Twelve cases of the table on real processes.
+// Some cases of the table on real processes.
 #include <gtest/gtest.h>
 
 #include <map>
