@@ -79,6 +79,29 @@ local func @f(%0 "x": f32[4]) mesh {data: 2} {
   EXPECT_EQ(timer_.exposed_ns(0), 7 * kUs);
 }
 
+TEST_P(OverlapTest, WhatIsDoneIsNotSaidToBeWaitedFor) {
+  TimedRanks ranks(function(R"(
+local func @f(%0 "x": f32[4]) mesh {data: 2} {
+  %1: f32[4] = exp %0
+  %2: f32[4] = all_reduce %1 {axes = "data", reduction = "sum"}
+  %3: f32[4] = neg %2
+  return %3 "y"
+}
+)"),
+                   make());
+  const auto advance_all = [&](int64_t now_ns) {
+    for (int round = 0; round < 2; ++round) {
+      for (uint32_t rank = 0; rank < 2; ++rank) ranks.advance(rank, now_ns);
+    }
+  };
+  advance_all(0);
+  advance_all(1 * kUs);
+  EXPECT_EQ(ranks.frame(0).awaited, 1u + 1) << "the all-reduce";
+  advance_all(11 * kUs);
+  EXPECT_EQ(ranks.step(0), 2u);
+  EXPECT_EQ(ranks.frame(0).awaited, 0u) << "the last kernel runs";
+}
+
 // A collective takes 10 us, and each iteration has 1 us of kernels. That of one iteration is waited
 // for behind the next one.
 TEST_P(OverlapTest, WhatAnIterationHasBegunGoesOnInTheNext) {

@@ -93,6 +93,18 @@ Progress CollectivesBeside::join(std::span<const Join> joins) {
   return Progress::kDone;
 }
 
+Progress CollectivesBeside::join_awaited() {
+  if (frame_.awaited == 0) return Progress::kDone;
+  for (uint32_t stream = 0; stream < frame_.beside.size(); ++stream) {
+    CollectiveQueue& queue = frame_.beside[stream];
+    for (size_t i = 0; i < queue.size(); ++i) {
+      CollectiveQueue::Item& item = queue.at(i);
+      if (item.step + 1 == frame_.awaited && !item.is_gap) return wait_for(stream, item);
+    }
+  }
+  return Progress::kDone;
+}
+
 Progress CollectivesBeside::join_all() {
   for (uint32_t stream = 0; stream < frame_.beside.size(); ++stream) {
     const Join all{.stream = stream};

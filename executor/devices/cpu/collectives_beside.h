@@ -35,6 +35,8 @@ class CollectivesBeside {
   // kPending: the frame says how long it holds the device.
   Progress join(std::span<const Join> joins);
   Progress join_all();
+  // For the one that the last of these has waited for, if it is still under way.
+  Progress join_awaited();
 
  private:
   void poll(uint32_t stream, int64_t now_ns);

@@ -37,7 +37,10 @@ Progress TimedFunction::advance(CallFrame& frame, Turn& turn) const {
   if (frame.step == 0 && !frame.begun) beside.drop();
   beside.poll();
   while (frame.step < frame.end) {
-    if (!frame.begun && !beside.none() && join_at(frame.step, beside) == Progress::kPending)
+    // What it waited for may be the last that was under way.
+    const bool may_wait = !frame.begun && (frame.awaited != 0 || !beside.none());
+    if (may_wait && (beside.join_awaited() == Progress::kPending ||
+                     join_at(frame.step, beside) == Progress::kPending))
       return Progress::kPending;
     const PlannedStep& step = planned_step(frame.step);
     if (step.ahead && step.kind == StepKind::kCollective && steps().is_passed_over(frame.step)) {
