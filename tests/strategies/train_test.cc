@@ -33,13 +33,14 @@ class TrainTest : public FolderTest {
     return options;
   }
 
-  // Stopped after two of its four steps.
-  TrainReport interrupted(const StrategyCase& of) {
+  // Stopped after two of its four steps, and resumed, perhaps as another case.
+  TrainReport interrupted(const StrategyCase& of) { return interrupted(of, of); }
+  TrainReport interrupted(const StrategyCase& of, const StrategyCase& resumed) {
     TrainOptions first = options(of);
     first.steps = 2;
     first.sample_bytes = 0;
     train(first);
-    TrainOptions second = options(of);
+    TrainOptions second = options(resumed);
     second.resume = true;
     return train(second);
   }
@@ -66,6 +67,21 @@ TEST_F(TrainTest, EveryStrategyTrainsEvaluatesResumesAndSamples) {
     EXPECT_NEAR(report.heldout_loss, plain.heldout_loss, 1e-5 * plain.heldout_loss);
     EXPECT_EQ(report.sample.size(), 24u);
     EXPECT_THAT(report.sample, testing::StartsWith("In the beginning "));
+  }
+}
+
+TEST_F(TrainTest, ResumesUnderAnotherStrategyOnAnotherMesh) {
+  const StrategyCase of{ModelKind::kCapacity, "zero3+expert_parallel", "data=2 expert=2",
+                        "local:2x2"};
+  const TrainReport plain = train(options(of));
+  for (const StrategyCase& resumed :
+       {StrategyCase{ModelKind::kCapacity, "megatron+sequence_parallel", "model=4", "local:1x4"},
+        StrategyCase{ModelKind::kCapacity, "zero1", "data=8", "local:2x4"},
+        StrategyCase{ModelKind::kCapacity, "data_parallel", "data=1", "local:1x1"}}) {
+    SCOPED_TRACE(to_string(resumed));
+    const TrainReport report = interrupted(of, resumed);
+    EXPECT_EQ(report.steps, 4);
+    EXPECT_NEAR(report.heldout_loss, plain.heldout_loss, 1e-5 * plain.heldout_loss);
   }
 }
 
