@@ -26,7 +26,7 @@ int main() try {
   return gw::report(error);
 }
 // Prints:
-// each device: dot mul reduce_sum constant fusion constant div fusion dot transpose all_reduce
+// each device: dot mul reduce_sum constant fusion constant div fusion dot all_reduce
 // %6 = div (03_why_sharded.cc:14) is partial on data
 //   because %4 = reduce_sum (03_why_sharded.cc:14) is partial; through div at 03_why_sharded.cc:14
 //   because %3 = mul (03_why_sharded.cc:14) is shard(0); through reduce_sum at 03_why_sharded.cc:14

@@ -4,8 +4,8 @@
 
 #include "runtime/fibers/reactor.h"
 #include "runtime/net/frames.h"
-#include "tests/support/heap_count.h"
 #include "tests/controller_memory/many_clients.h"
+#include "tests/support/heap_count.h"
 
 namespace gangway {
 namespace {

@@ -1,8 +1,8 @@
 // The controller of a large cluster whose clients keep much.
 #include <gtest/gtest.h>
 
-#include "tests/support/heap_count.h"
 #include "tests/controller_memory/many_clients.h"
+#include "tests/support/heap_count.h"
 
 namespace gangway {
 namespace {
