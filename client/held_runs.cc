@@ -112,12 +112,13 @@ void HeldRuns::require_plan(ExecutableImpl& executable) {
 // held.
 bool HeldRuns::enter(ExecutableImpl& executable, const HeldPtr& held, PlanId plan) {
   const std::lock_guard lock(notify_.mutex);
-  if (is_at_it_ || has_work() || executable.plan.plan != plan) return false;
+  if (is_at_it_ || has_work() || plan == PlanId() || executable.plan.plan != plan) return false;
   held->position = executable.position++;
-  const Chain& chain = *executable.chain;
-  if (chain.broken && !chain.told) {
-    held->outcome->chain = executable.chain;
-    end(*held->outcome, {.error = chain.broken});
+  // Here, so that one before it that fails from now on finds it behind.
+  if (executable.chain->told) executable.chain = std::make_shared<Chain>();
+  held->outcome->chain = executable.chain;
+  if (executable.chain->broken) {
+    end(*held->outcome, {.error = executable.chain->broken});
     return true;
   }
   runs_.push_back(held);
@@ -352,7 +353,8 @@ void HeldRuns::finish(ExecutableImpl& executable) {
     while (has_more) {
       executable.client->require_open();
       // Once the user was told that one failed, those behind it can't commit any more.
-      notify_.wait([&] { return has_work() || runs_.empty() || executable.chain->told; });
+      notify_.wait(
+          [&] { return has_work() || runs_.empty() || (commits_ && executable.chain->told); });
       notify_.change([&] { has_more = has_work(); });
       if (has_more) run_again(executable);
     }

@@ -169,7 +169,8 @@ Hold DeviceRun::holds() const {
   const Entry& entry = plan_.entries[cursor_];
   if (entry.kind == EntryKind::kGate)
     return diagnosis_ == nullptr ? Hold::kNothing : diagnosis_->holds();
-  return frames_[entry.node].holds;
+  // What has not begun may wait for one that comes behind it on this device.
+  return begun_ ? frames_[entry.node].holds : Hold::kNothing;
 }
 
 // The feeder still writes into the run's slots.

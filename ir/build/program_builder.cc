@@ -168,7 +168,7 @@ struct ProgramBuilder::Impl {
   // layer has no meaning for it.
   bool is_stacked_as(const std::string& name, Value value, Loc loc) {
     const StateSpec* spec = spec_of(name);
-    if (spec == nullptr || !spec->stacked || !is_traced(value)) return false;
+    if (spec == nullptr || !spec->stacked || !value) return false;
     const Dims& dims = value.type().dims;
     if (dims == spec->type.dims) return true;
     if (dims != layer_type(*spec).dims) {

@@ -29,12 +29,14 @@ TEST(SharedSegmentTest, ErrorsNameNoNumberOfAProcessOrAFile) {
   const SharedSegment segment = SharedSegment::create(100);
   const AnonymousFile file("not sealed");
   // Numbers that no text has by chance.
-  const int high = fcntl(open(file.path().c_str(), O_RDWR | O_CLOEXEC), F_DUPFD_CLOEXEC, 777);
+  const int low = open(file.path().c_str(), O_RDWR | O_CLOEXEC);
+  const int high = fcntl(low, F_DUPFD_CLOEXEC, 777);
+  close(low);
   ASSERT_GE(high, 777);
   const auto refused = [&](SegmentDescriptor descriptor, const std::string& why) {
     const std::string text = error_text_of([&] { SharedSegment::open(descriptor); });
     EXPECT_THAT(text, HasSubstr(why));
-    EXPECT_THAT(text, Not(HasSubstr(std::to_string(descriptor.pid))));
+    EXPECT_THAT(text, Not(HasSubstr(cat("process ", descriptor.pid))));
     EXPECT_THAT(text, Not(HasSubstr("777"))) << text;
     EXPECT_THAT(text, Not(HasSubstr("/proc")));
   };

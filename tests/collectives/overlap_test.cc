@@ -236,10 +236,13 @@ TEST_P(OverlapTest, OfStoredWeightsTheFirstGathersAloneAreWaitedFor) {
     const Function layers = testing::stored_layers({.length = length}, Mesh{{{"data", 4}}});
     const Compiled compiled = compile_function(
         layers, {.result_placements = {{}, {}, {{"data", shard(1)}}, {{"data", shard(2)}}}});
+    int scans = 0;
     for (const Node& node : compiled.local.function->nodes) {
       if (node.op != Op::scan) continue;
+      ++scans;
       EXPECT_EQ(ScanLayout(node).ahead, 2u);
     }
+    EXPECT_GT(scans, 0);
     timer_.exposed.clear();
     TimedRanks ranks(*compiled.local.function, make());
     EXPECT_GT(ranks.run(), 0);

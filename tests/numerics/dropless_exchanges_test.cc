@@ -185,6 +185,41 @@ TEST(DroplessExchanges, ComputeWhatOneDeviceDoesWithWhatIsDoneBetweenProducts) {
             1e-12);
 }
 
+// Rows of tokens that were given no expert are zeros behind a product, and may be anything behind
+// what is done with them; comparisons give no float.
+TEST(DroplessExchanges, ComputeWhatOneDeviceDoesOfRowsOfNoExpert) {
+  const Model model{.devices = 2};
+  const int64_t chosen = model.moe().top_k, experts = model.moe().experts;
+  Builder b("no_expert", Mesh{{{"expert", model.devices}}});
+  const AxisPlacements cut = {{"expert", shard(0)}};
+  const Value x = input(b, model);
+  const Value expert =
+      b.parameter("expert", {DType::kI32, {model.groups(), model.tokens, chosen}}, cut);
+  const Value gate = b.parameter("gate", f64({model.groups(), model.tokens, chosen}), cut);
+  Tree p;
+  p.set("up", b.parameter("up", f64({experts, model.dim, model.hidden}), cut));
+  p.set("down", b.parameter("down", f64({experts, model.hidden, model.dim}), cut));
+  Route route = moe_route(expert, experts);
+  route.bound = model.bound;
+  const Value h = grouped_dot(moe_dispatch(x, route), p["up"], route);
+  const Value positive = gt(h, 0.0);
+  b.result("ones", sum(exp(h)));
+  b.result("positive", sum(convert(positive, DType::kF64)));
+  const Value rectified = maximum(h, 0.0) + where(positive, h * exp(h), h - h);
+  const Value out = moe_combine(grouped_dot(rectified + cos(h), p["down"], route), gate, route);
+  const Function function = finished(b, sum(square(out)), x, p);
+  std::vector<Literal> arguments = arguments_of(function);
+  for (size_t i = 0; i < function.parameters.size(); ++i) {
+    if (function.parameters[i].name != "expert") continue;
+    std::vector<double>& values = arguments[i].values;
+    for (size_t at = 0; at < values.size(); ++at)
+      values[at] = static_cast<double>(static_cast<int64_t>(3 * at) % (experts + 1) - 1);
+  }
+  EXPECT_LT(relative_difference(interpret_compiled(compiled(function), arguments),
+                                interpret(function, arguments)),
+            1e-12);
+}
+
 // Of each row that has an expert elsewhere a device sends one there, forward its activation and
 // backward its cotangent, and each device sends back what it was sent.
 TEST(DroplessExchanges, SendTheRowsThatWereRoutedElsewhereAndNoOthers) {

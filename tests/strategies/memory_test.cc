@@ -53,8 +53,6 @@ TEST_F(MemoryTest, UnderZero3StatesAndGradientsFallWithTheNumberOfDevices) {
       const Host& host = cluster.executors[0]->host();
       // Initialisers have run: what they needed is among what the step has at its disposal.
       for (uint32_t d = 0; d < devices.size(); ++d) {
-        std::fprintf(stderr, "%u: %ld %ld %ld; peak %ld\n", d, devices[d].state, devices[d].arena,
-                     devices[d].slots, host.bytes_peak(d));
         EXPECT_EQ(host.bytes_peak(d), devices[d].total());
         EXPECT_EQ(host.bytes_in_use(d), devices[d].total());
       }

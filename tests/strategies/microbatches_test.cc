@@ -104,5 +104,18 @@ TEST(Microbatches, AreReducedOneByOneWhereGradientsAreCut) {
     EXPECT_GT(summed_bytes(strategy, 4), 3 * summed_bytes(strategy, 1)) << strategy;
 }
 
+// Gradients of stacked layers are cut as the layers are, not along them, in the loop too.
+TEST(Microbatches, HaveTheirGradientsCutAsParametersAre) {
+  for (const char* strategy : {"zero2", "zero3"}) {
+    SCOPED_TRACE(strategy);
+    LanguageModelConfig config = model_config(ModelKind::kDense);
+    config.batch = 32;
+    config.accumulate = 4;
+    for (const CollectiveUse& use :
+         collectives_of(compiled_step(strategy, Mesh{{{"data", 4}}}, config)))
+      EXPECT_NE(use.op, Op::all_to_all) << to_string(use.tensors[0]);
+  }
+}
+
 }  // namespace
 }  // namespace gangway::programs

@@ -63,7 +63,11 @@ Progress TimedFunction::advance(CallFrame& frame, Turn& turn) const {
     frame.step = end;
   }
   const bool ends = frame.end == commit_step() || frame.end == step_count();
-  return ends && !beside.none() ? join(frame, turn) : Progress::kDone;
+  if (ends && !beside.none() && join(frame, turn) == Progress::kPending) return Progress::kPending;
+  // What it waited for may have ended by itself, in poll().
+  frame.holds = Hold::kNothing;
+  frame.awaited = 0;
+  return Progress::kDone;
 }
 
 Progress TimedFunction::join(CallFrame& frame, Turn& turn) const {

@@ -126,7 +126,8 @@ class Keeper {
       : source_(source),
         exchanges_(source),
         out_(source),
-        is_uniform_(source.types.size(), false) {}
+        is_uniform_(source.types.size(), false),
+        vanishes_(source.types.size(), false) {}
 
   // A parameter and what shows it as it lies there.
   void seed(ValueId parameter, There there) { there_[parameter] = std::move(there); }
@@ -191,11 +192,12 @@ class Keeper {
     const ValueId result = exchange.last->first_result;
     there_[result] = {exchange.key, out_.at(exchange.rows)};
     is_sent_back_.insert(result);
+    vanishes_[result] = true;
     backs_.try_emplace(exchange.key, exchange);
   }
 
   // An element-wise node of rows that all lie there is done there too. Where it would take rows
-  // that are sent back, it is its result that is sent.
+  // that are sent back, it is its result that is sent, unless rows of no expert would differ.
   void stay(NodeId id) {
     const Node& node = source_.nodes[id];
     const There* first = nullptr;
@@ -217,9 +219,27 @@ class Keeper {
     const Type& type = source_.types[node.first_result];
     const ValueId now = out_.append(std::move(local), {{type.dtype, dims}}, info_of(id));
     there_[node.first_result] = {from.key, now};
-    if (!takes_sent_back) return;
+    vanishes_[node.first_result] = vanishes(node);
+    // What comes back is 0 in rows of no expert.
+    if (!takes_sent_back || !vanishes_[node.first_result] || !is_float(type.dtype)) return;
     is_sent_back_.insert(node.first_result);
     out_.set(node.first_result, sent_back(from.key, now, type.dims, id));
+  }
+
+  // Whether its result is 0 in rows of no expert, where what comes back of experts is 0.
+  bool vanishes(const Node& node) const {
+    const auto is_0 = [&](ValueId input) { return is_zero(input); };
+    if (node.op == Op::mul) return std::ranges::any_of(node.inputs, is_0);
+    if (node.op == Op::div) return is_0(node.inputs[0]);
+    if (node.op == Op::select) return is_0(node.inputs[1]) && is_0(node.inputs[2]);
+    return row(node.op).keeps_zero && std::ranges::all_of(node.inputs, is_0);
+  }
+  bool is_zero(ValueId value) const {
+    if (vanishes_[exchanges_.bare(value)]) return true;
+    const Node* maker = exchanges_.maker(value);
+    while (maker != nullptr && (maker->op == Op::broadcast || maker->op == Op::convert))
+      maker = exchanges_.maker(maker->inputs[0]);
+    return maker != nullptr && maker->op == Op::constant && maker->attrs.real("value") == 0;
   }
 
   // What lies there passes one of its own.
@@ -232,6 +252,7 @@ class Keeper {
     there_[result] = there;
     if (!is_sent_back_.contains(exchanges_.bare(node.inputs[0]))) return out_.copy(id);
     is_sent_back_.insert(result);
+    vanishes_[result] = true;
     out_.set(result, sent_back(there.key, there.now, source_.types[result].dims, id));
   }
 
@@ -384,6 +405,7 @@ class Keeper {
   const RowExchanges exchanges_;
   Rewriter out_;
   std::vector<bool> is_uniform_;          // By value of the source, as what follows.
+  std::vector<bool> vanishes_;            // 0 in rows of no expert; without reshapes.
   std::map<ValueId, There> there_;        // Without reshapes.
   std::set<ValueId> is_sent_back_;        // To have them here takes an exchange.
   std::map<RowsKey, RowExchange> backs_;  // The first of each.
