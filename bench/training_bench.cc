@@ -17,17 +17,14 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <fstream>
 #include <map>
-#include <optional>
 #include <thread>
 
 #include "bench/model_products.h"
 #include "bench/one_process.h"
 #include "bench/processes.h"
-#include "programs/default_text.h"
+#include "bench/trained_step.h"
 #include "programs/train/train.h"
-#include "runtime/os/temp_dir.h"
 
 namespace gangway {
 namespace {
@@ -48,33 +45,6 @@ LanguageModelConfig reference(int64_t experts, DType compute) {
   }
   return config;
 }
-
-// A text on disk, and one step of a model on it.
-class Training {
- public:
-  Training(const Client& client, LanguageModelConfig config, int64_t devices)
-      : slice_(client.allocate({.devices = devices})) {
-    config.text = (folder_.path() / "text.txt").string();
-    std::ofstream(config.text) << programs::default_text();
-    step_ = slice_.compile(programs::train_step(config, slice_.mesh({{"data", devices}})));
-  }
-  void step() {
-    count_ += 1;
-    const Run run = step_->run({{"lr", 1e-3f}, {"step", count_}});
-    benchmark::DoNotOptimize(run["loss"].item<float>());
-  }
-  int64_t planned_bytes() const {
-    int64_t most = 0;
-    for (const auto& device : step_->memory().devices) most = std::max(most, device.total());
-    return most;
-  }
-
- private:
-  TempDir folder_{"gangway-bench"};
-  Slice slice_;
-  std::optional<Executable> step_;
-  float count_ = 0;
-};
 
 double now_s() {
   using namespace std::chrono;
@@ -111,12 +81,12 @@ class Meter {
       : state_(state), config_(config) {
     take_rate();
   }
-  void step(Training& training) {
+  void step(bench::TrainedStep& training) {
     if (steps_ == 0) {
       first_ = cluster_use();
       begin_s_ = now_s();
     }
-    training.step();
+    training.run();
     if (++steps_ < kBlock) return;
     state_.PauseTiming();
     end_block();
@@ -164,8 +134,8 @@ class Meter {
 void train(benchmark::State& state, const LanguageModelConfig& config, int64_t executors,
            int64_t devices) {
   const Client client = connect(cat("local:", executors, "x", devices));
-  Training training(client, config, executors * devices);
-  training.step();
+  bench::TrainedStep training(client, config, {{"data", executors * devices}});
+  training.run();
   Meter meter(state, config);
   for (auto _ : state) meter.step(training);
   meter.report();
@@ -234,14 +204,14 @@ std::string shares(const std::map<std::string, double>& by_op) {
 
 void outside_kernels(benchmark::State& state, const LanguageModelConfig& config) {
   bench::OneProcess cluster({.traced = true});
-  Training training(cluster.client(), config, 1);
-  training.step();
+  bench::TrainedStep training(cluster.client(), config, {{"data", 1}});
+  training.run();
   cluster.drain();
   std::map<std::string, double> by_op;
   std::vector<double> outside, reactor;
   for (auto _ : state) {
     const double begin_s = thread_cpu_s();
-    training.step();
+    training.run();
     const double reactor_s = thread_cpu_s() - begin_s;
     const DeviceStep step = read_timeline(cluster.drain(), by_op);
     outside.push_back((reactor_s + step.entries_s - step.kernels_s) / (reactor_s + step.entries_s));
