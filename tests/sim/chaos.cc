@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <memory>
 
+#include "runtime/fibers/fiber_group.h"
 #include "tests/sim/chaos_client.h"
 #include "tests/support/order_check.h"
 
@@ -139,14 +140,19 @@ void run_on(Reactor& reactor, uint64_t seed, const PlantedBugs& planted, ChaosSc
                                   .within_ns = 40 * kMillisecond,
                                   .host_timeout_ns = kHostTimeoutMs * kMillisecond}));
   Clients clients;
-  std::vector<Fiber> fibers;
+  WaitQueue ended;
+  int living = count;
+  FiberGroup fibers(reactor);  // Its fibers end before the clients, also where this one is cancelled.
   for (int i = 0; i < count; ++i) {
     ChaosClient& client = *clients.emplace_back(
         std::make_unique<ChaosClient>(reactor, cluster, rng.fork(static_cast<uint64_t>(i)), i));
     if (!is_any) client.wait_for_each();
-    fibers.push_back(reactor.spawn("client", [&client] { client.live(); }));
+    fibers.spawn("client", [&client, &ended, &living] {
+      client.live();
+      if (--living == 0) ended.wake_all();
+    });
   }
-  for (Fiber& fiber : fibers) fiber.join();
+  while (living > 0) ended.wait("for the clients to end");
   report.replay_hash = cluster.replay_hash();
   faults.finish();
   WaitQueue().wait_until_ns("for what clients held to be freed",
