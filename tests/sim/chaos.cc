@@ -142,7 +142,7 @@ void run_on(Reactor& reactor, uint64_t seed, const PlantedBugs& planted, ChaosSc
   Clients clients;
   WaitQueue ended;
   int living = count;
-  FiberGroup fibers(reactor);  // Its fibers end before the clients, also where this one is cancelled.
+  FiberGroup fibers(reactor);  // They end before the clients, also if this one is cancelled.
   for (int i = 0; i < count; ++i) {
     ChaosClient& client = *clients.emplace_back(
         std::make_unique<ChaosClient>(reactor, cluster, rng.fork(static_cast<uint64_t>(i)), i));
