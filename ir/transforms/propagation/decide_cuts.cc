@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <map>
 #include <queue>
 #include <set>
 #include <tuple>
@@ -70,10 +71,15 @@ class CutDecider {
     is_held_.assign(global_.types.size() * axes_, false);
     is_stored_ = is_held_;
     readers_.resize(global_.types.size());
+    is_read_twice_.assign(global_.types.size(), false);
     for (NodeId id = 0; id < global_.nodes.size(); ++id) {
       out_.parts.emplace_back(factors[id].size(), 1);
       for (ValueId input : global_.nodes[id].inputs) {
-        if (readers_[input].empty() || readers_[input].back() != id) readers_[input].push_back(id);
+        if (readers_[input].empty() || readers_[input].back() != id) {
+          readers_[input].push_back(id);
+        } else {
+          is_read_twice_[input] = true;
+        }
       }
     }
     hold_annotated();
@@ -273,19 +279,64 @@ class CutDecider {
     return wanted;
   }
 
+  // Of values: whether, as far as is decided, what gives them gives a sum that is not done.
+  using Terms = std::map<ValueId, bool>;
+
   // A carry to which iterations add terms of sums that are not done along the axis: however readers
   // want it cut, it stays partial and is reduced once, behind the loop.
-  bool adds_terms(NodeId id, int axis) const {
+  bool adds_terms(NodeId id, int axis) {
     const auto terms = sums_.terms.find(id);
-    return terms != sums_.terms.end() &&
-           std::ranges::all_of(terms->second, [&](ValueId term) { return is_term(term, axis); });
+    if (terms == sums_.terms.end()) return false;
+    Terms known;
+    return std::ranges::all_of(terms->second,
+                               [&](ValueId term) { return is_term(term, axis, known); });
   }
 
-  // As far as is decided, what gives it gives a sum that is not done; one operand of one node reads
-  // it, so that each value is looked at once.
-  bool is_term(ValueId value, int axis) const {
+  // Chains of values are as long as a user's function: those that are still to be decided stand in
+  // a list, each behind the one that waits for it.
+  bool is_term(ValueId value, int axis, Terms& known) {
+    std::vector<ValueId> open = {value};
+    while (!open.empty()) {
+      const ValueId at = open.back();
+      ++out_.steps;
+      bool waits = false;
+      if (known.try_emplace(at, false).second) {
+        for (const ValueId behind : terms_behind(at, axis)) {
+          if (known.contains(behind)) continue;
+          open.push_back(behind);
+          waits = true;
+        }
+      }
+      if (waits) continue;
+      open.pop_back();
+      known[at] = gives_term(at, axis, known);
+    }
+    return known[value];
+  }
+
+  // What a term is read by is one operand of one node.
+  bool is_read_once(ValueId value) const {
+    return readers_[value].size() == 1 && !is_read_twice_[value];
+  }
+
+  // The values that decide whether this is a term; none where that is known without them.
+  std::vector<ValueId> terms_behind(ValueId value, int axis) const {
     const NodeId id = makers_[value];
-    if (id == kNone || readers_[value].size() != 1) return false;
+    if (id == kNone || !is_read_once(value) || out_.nodes[id][at(axis)].factor != NodeCut::kOpen)
+      return {};
+    const Node& node = global_.nodes[id];
+    if (joint_.tie(id) == JointGraph::TieKind::kCarry) {
+      const auto terms = sums_.terms.find(id);
+      return terms == sums_.terms.end() ? std::vector<ValueId>() : terms->second;
+    }
+    if (joint_.is_tie(id))
+      return sums_.ties[id] ? std::vector{node.inputs[0]} : std::vector<ValueId>();
+    return row(node.op).linear == Linear::kNo ? std::vector<ValueId>() : node.inputs;
+  }
+
+  bool gives_term(ValueId value, int axis, const Terms& known) const {
+    const NodeId id = makers_[value];
+    if (id == kNone || !is_read_once(value)) return false;
     const Node& node = global_.nodes[id];
     const int index = out_.nodes[id][at(axis)].factor;
     if (index == NodeCut::kWhole) return false;
@@ -294,11 +345,11 @@ class CutDecider {
       return factor.kind == FactorKind::kReduce &&
              factor.result_dims[value - node.first_result] < 0;
     }
-    if (joint_.tie(id) == JointGraph::TieKind::kCarry) return adds_terms(id, axis);
-    if (joint_.is_tie(id)) return sums_.ties[id] && is_term(node.inputs[0], axis);
-    return passes_sums(global_, id, [&](ValueId input) {
-      return std::ranges::count(node.inputs, input) == 1 && is_term(input, axis);
-    });
+    const std::vector<ValueId> behind = terms_behind(value, axis);
+    const auto is_term = [&](ValueId term) { return known.at(term); };
+    if (behind.empty()) return false;
+    return joint_.is_tie(id) ? std::ranges::all_of(behind, is_term)
+                             : passes_sums(global_, id, is_term);
   }
 
   // Into unequal parts only as the tensor that asks is cut itself (in `asked` parts): axes of
@@ -444,6 +495,7 @@ class CutDecider {
   Cuts out_;
   std::vector<bool> is_held_, is_stored_;       // By value and axis.
   std::vector<std::vector<NodeId>> readers_;    // By value.
+  std::vector<bool> is_read_twice_;             // By value: by two operands of one node.
   std::vector<Waiting> waiting_;                // By level.
   std::set<std::pair<NodeId, int>> conflicts_;  // Node and axis.
   int priority_ = 0;

@@ -24,8 +24,8 @@
 // not done (partial), or whole, and is converted once.
 //
 // Threads: pure.
-// Cost: linear in edges times axes; `steps` counts visits of nodes, and the operands and
-// results that are looked at in them.
+// Cost: linear in edges times axes, and of what is added to a carry, in the visits of its tie;
+// `steps` counts visits of nodes, and the operands, results and terms that are looked at in them.
 #pragma once
 
 #include <cstdint>

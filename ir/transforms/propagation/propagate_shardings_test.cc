@@ -282,6 +282,25 @@ TEST(Propagation, StepsGrowWithTheGraph) {
   EXPECT_LT(steps(2000), 64 * 2000);
 }
 
+// A carry to which a body adds what a long chain of nodes gives.
+TEST(Propagation, TermsOfACarryMayComeOutOfChainsOfAnyLength) {
+  const auto steps = [](int nodes) {
+    Builder b("sums", kMesh);
+    const Value total = b.parameter("total", f32({8, 16})), x = b.parameter("x", f32({8, 16}));
+    const ScanOperands operands{.length = 3, .carries = total, .invariants = x};
+    const Scanned done = scan(b, operands, [&](const ScanStep& at) -> Scanned {
+      Value term = at.invariants;
+      for (int i = 0; i < nodes; ++i) term = neg(term);
+      return {.carries = Value(at.carries) + term};
+    });
+    b.result("total", done.carries);
+    const Propagated p(b, {{replicate(), shard(1)}});
+    EXPECT_EQ(p.given(Op::scan), "{model: shard(1)}") << "no term is a sum";
+    return p.found.steps;
+  };
+  EXPECT_LT(steps(60'000), 2.2 * static_cast<double>(steps(30'000)));
+}
+
 // One tie holds all of them together.
 TEST(Propagation, StepsGrowWithTheCallsThatNameAFunction) {
   const auto steps = [](int calls) {
