@@ -17,7 +17,7 @@ struct ControllerService::Impl {
         rng(r.rng().fork(0xC0117801)),
         frames(std::move(options.frames)),
         fibers(r),
-        compiles(r) {}
+        calls(r) {}
 
   FrameOptions frames_of_peer(std::string name) const {
     FrameOptions of_peer = frames;
@@ -59,7 +59,7 @@ struct ControllerService::Impl {
   FrameOptions frames;
   std::map<uint64_t, std::shared_ptr<PeerStream>> streams;
   FiberGroup fibers;
-  FiberGroup compiles;  // Each may be the last to hold its session, which closes a stream then.
+  FiberGroup calls;  // Each may be the last to hold its peer, whose stream `fibers` closes then.
   std::unique_ptr<Server> server;
 };
 
@@ -155,7 +155,7 @@ class SessionServer final : public wire::Session::Server {
   }
 
   kj::Promise<void> allocate(AllocateContext context) override {
-    return in_fiber("allocate", [this, self = thisCap(), context]() mutable {
+    return in_fiber(impl_.calls, "allocate", [this, self = thisCap(), context]() mutable {
       const auto asked = context.getParams();
       const SliceRecord& slice =
           impl_.core.allocate(id_, {asked.getDevices(), asked.getRanksPerDevice()});
@@ -171,13 +171,13 @@ class SessionServer final : public wire::Session::Server {
   }
 
   kj::Promise<void> setShare(SetShareContext context) override {
-    return in_fiber("set share", [this, self = thisCap(), context]() mutable {
+    return in_fiber(impl_.calls, "set share", [this, self = thisCap(), context]() mutable {
       impl_.core.set_share(id_, read(context.getParams().getShare()));
     });
   }
 
   kj::Promise<void> compile(CompileContext context) override {
-    return in_fiber(impl_.compiles, "compile", [this, self = thisCap(), context]() mutable {
+    return in_fiber(impl_.calls, "compile", [this, self = thisCap(), context]() mutable {
       auto params = context.getParams();
       const auto bytes = params.getProgram();
       const auto* const first = reinterpret_cast<const std::byte*>(bytes.begin());
@@ -247,7 +247,7 @@ class ControllerServer final : public wire::Controller::Server {
   explicit ControllerServer(Impl& impl) : impl_(impl) {}
 
   kj::Promise<void> registerExecutor(RegisterExecutorContext context) override {
-    return in_fiber("register", [this, self = thisCap(), context]() mutable {
+    return in_fiber(impl_.calls, "register", [this, self = thisCap(), context]() mutable {
       auto params = context.getParams();
       HostInfo info = read_host(params.getDescription());
       const std::string who = cat("executor \"", info.name, "\"");
@@ -272,7 +272,7 @@ class ControllerServer final : public wire::Controller::Server {
   }
 
   kj::Promise<void> connect(ConnectContext context) override {
-    return in_fiber("connect", [this, self = thisCap(), context]() mutable {
+    return in_fiber(impl_.calls, "connect", [this, self = thisCap(), context]() mutable {
       auto params = context.getParams();
       const std::string name = params.getName().cStr();
       const std::string who = cat("client \"", name, "\"");
@@ -297,7 +297,7 @@ class ControllerServer final : public wire::Controller::Server {
   }
 
   kj::Promise<void> status(StatusContext context) override {
-    return in_fiber("status", [this, self = thisCap(), context]() mutable {
+    return in_fiber(impl_.calls, "status", [this, self = thisCap(), context]() mutable {
       require_same_version({}, read(context.getParams().getVersion()), "client");
       std::vector<const HostRecord*> there;
       for (const auto& [id, host] : impl_.core.hosts().all()) {
