@@ -112,6 +112,48 @@ TEST(StackedState, ALayerThatLiesInTwoStacksIsRefused) {
   two_stacks(1, "");
 }
 
+TEST(StackedState, ManyStacksOfOneBaseAreToldApart) {
+  const auto stacks = [](int64_t count, int64_t last) {
+    ProgramBuilder b("stacks");
+    StateTree tree;
+    for (int64_t i = 0; i < count; ++i) {  // Every other number: those between are put in later.
+      const int64_t first = 2 * i;
+      tree.set(cat("from_", first), stacked(StateTree(zeros(f32({4}))), 1, first, "layers"));
+    }
+    tree.set("last", stacked(StateTree(zeros(f32({4}))), 2, last, "layers"));
+    b.state("params", tree);
+    return b.build();
+  };
+  stacks(100, 200);
+  for (const int64_t last : {0, 7, 98, 197, 198}) {
+    EXPECT_THAT(error_text_of([&] { stacks(100, last); }),
+                HasSubstr(cat("layer \"params.layers.", last + last % 2, "\" lies in node %")))
+        << last;
+  }
+}
+
+TEST(StackedState, AStateWithTheNameOfALayerIsRefusedWithItsLine) {
+  const auto states = [](const char* name, bool is_first) {
+    ProgramBuilder b("p");
+    const auto plain = [&] { b.state(name, zeros(f32({8})), {}, {"train.cc", 77}); };
+    if (is_first) plain();
+    b.state("params", layers(3, 4));
+    if (!is_first) plain();
+    return b.build();
+  };
+  for (const bool is_first : {true, false}) {
+    EXPECT_THAT(
+        error_text_of([&] { states("params.layers.5.norm", is_first); }),
+        AllOf(HasSubstr("state \"params.layers.5.norm\": layer 1 of the stack "
+                        "\"params.layers.norm\", node %"),
+              HasSubstr("names of states and layers are unique"), HasSubstr("at train.cc:77")));
+    for (const char* name :
+         {"params.layers.3.norm", "params.layers.7.norm", "params.layers.05.norm",
+          "params.layers.5", "layers.5.norm", "params.layers.5.norm.x"})
+      states(name, is_first);
+  }
+}
+
 TEST(StackedState, LayersBeginAsTheStatesOfTheirNamesDo) {
   constexpr uint64_t kSeed = 11;
   ProgramBuilder unrolled("unrolled", {}, kSeed), stack("stack", {}, kSeed);

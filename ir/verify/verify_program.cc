@@ -1,5 +1,10 @@
 #include <algorithm>
+#include <functional>
+#include <iterator>
 #include <map>
+#include <optional>
+#include <string>
+#include <unordered_map>
 #include <utility>
 
 #include "ir/graph/bodies.h"
@@ -13,6 +18,11 @@ using internal::quote;
 using internal::shown;
 using internal::spell;
 
+struct TextHash {
+  using is_transparent = void;
+  size_t operator()(std::string_view text) const { return std::hash<std::string_view>()(text); }
+};
+
 class ProgramVerifier {
  public:
   explicit ProgramVerifier(const Program& program) : p_(program) {}
@@ -24,6 +34,7 @@ class ProgramVerifier {
     check_functions();
     check_expansion();
     for (uint32_t id = 0; id < p_.nodes.size() && !report_.full(); ++id) check_node(id);
+    check_plain_states();
     check_finite();
     return report_.take();
   }
@@ -273,19 +284,84 @@ class ProgramVerifier {
     check_numbers(id, node);
   }
 
+  // Of stacks whose layers differ by their numbers alone: the first number of each. They hold no
+  // number twice.
+  using Numbered = std::map<int64_t, uint32_t>;
+
   // Stacks of one base and tail have numbers of their own.
   void check_numbers(uint32_t id, const ProgramNode& node) {
-    StackedLayers unnumbered = *node.stacked;
-    unnumbered.first = -1;
-    auto& others = stacks_[layer_name(node.name, unnumbered, 0)];
-    for (const uint32_t other : others) {
-      const StackedLayers &a = *p_.nodes[other].stacked, &b = *node.stacked;
-      const int64_t both = std::max(a.first, b.first);
-      if (both >= std::min(a.first + a.count, b.first + b.count)) continue;
-      return add(id, cat("layer ", shown(layer_name(node.name, b, both - b.first)),
-                         " lies in node %", other, " too: names of layers are unique"));
+    const StackedLayers& layers = *node.stacked;
+    Numbered& others = numbered(node);
+    const auto next = others.lower_bound(layers.first);
+    if (next != others.end() && next->first < layers.first + layers.count)
+      return add_twice(id, next->first, next->second);
+    if (next != others.begin()) {
+      const auto [first, before] = *std::prev(next);
+      if (first + p_.nodes[before].stacked->count > layers.first)
+        return add_twice(id, layers.first, before);
     }
-    others.push_back(id);
+    others.emplace_hint(next, layers.first, id);
+  }
+
+  // What stands in front of the numbers and behind them tells such stacks from others.
+  Numbered& numbered(const ProgramNode& node) {
+    const StackedLayers& layers = *node.stacked;
+    size_t tail = node.name.size();
+    for (uint32_t i = 0; i < layers.name_tail; ++i) tail = node.name.rfind('.', tail - 1);
+    std::string front = layer_name(node.name, layers, 0);
+    front.resize(front.size() - (node.name.size() - tail));
+    front.resize(front.rfind('.'));
+    return stacks_[front][node.name.substr(tail)];
+  }
+
+  void add_twice(uint32_t id, int64_t number, uint32_t other) {
+    const ProgramNode& node = p_.nodes[id];
+    add(id, cat("layer ", shown(layer_name(node.name, *node.stacked, number - node.stacked->first)),
+                " lies in node %", other, " too: names of layers are unique"));
+  }
+
+  // No state of its own has the name of a layer: in files both would be one tensor.
+  void check_plain_states() {
+    if (stacks_.empty()) return;
+    for (uint32_t id = 0; id < usable_.size() && !report_.full(); ++id) {
+      const ProgramNode& node = p_.nodes[id];
+      if (node.kind == NodeKind::kState && !node.stacked && usable_[id]) check_plain(id, node.name);
+    }
+  }
+
+  void check_plain(uint32_t id, std::string_view name) {
+    for (size_t dot = name.find('.'); dot != std::string_view::npos;) {
+      const size_t end = std::min(name.find('.', dot + 1), name.size());
+      const std::optional<int64_t> number = layer_number(name.substr(dot + 1, end - dot - 1));
+      if (number) check_layer(id, name.substr(0, dot), *number, name.substr(end));
+      dot = end == name.size() ? std::string_view::npos : end;
+    }
+  }
+
+  // As layer_name() writes one.
+  static std::optional<int64_t> layer_number(std::string_view component) {
+    constexpr size_t kDigitsMax = 8;  // Of numbers below 2 * kScanLengthMax.
+    if (component.empty() || component.size() > kDigitsMax) return std::nullopt;
+    if (component.size() > 1 && component[0] == '0') return std::nullopt;
+    int64_t number = 0;
+    for (const char c : component) {
+      if (c < '0' || c > '9') return std::nullopt;
+      number = number * 10 + (c - '0');
+    }
+    return number;
+  }
+
+  void check_layer(uint32_t id, std::string_view front, int64_t number, std::string_view tail) {
+    const auto of_front = stacks_.find(front);
+    if (of_front == stacks_.end()) return;
+    const auto stacks = of_front->second.find(tail);
+    if (stacks == of_front->second.end()) return;
+    const auto behind = stacks->second.upper_bound(number);
+    if (behind == stacks->second.begin()) return;
+    const auto [first, stack] = *std::prev(behind);
+    if (number >= first + p_.nodes[stack].stacked->count) return;
+    add(id, cat("layer ", number - first, " of the stack ", shown(p_.nodes[stack].name), ", node %",
+                stack, ", is called so too: names of states and layers are unique"));
   }
 
   void check_source(uint32_t id, const ProgramNode& node) {
@@ -415,7 +491,10 @@ class ProgramVerifier {
   std::vector<const Function*> good_;  // By index; null where it has mistakes.
   std::vector<bool> usable_;           // By node: free of mistakes so far.
   std::map<std::pair<NodeKind, std::string_view>, uint32_t> names_;
-  std::map<std::string, std::vector<uint32_t>> stacks_;  // By the names of their layers.
+  // By what stands in front of the numbers of their layers, and by what stands behind.
+  std::unordered_map<std::string, std::map<std::string, Numbered, std::less<>>, TextHash,
+                     std::equal_to<>>
+      stacks_;
   std::set<uint32_t> updated_;
   bool meshes_ok_ = true;
 };
