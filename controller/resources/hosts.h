@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "controller/resources/device_ref.h"
 #include "controller/resources/peers.h"
 #include "controller/resources/reserved_bytes.h"
 #include "ir/plan/islands.h"
@@ -57,13 +58,6 @@ struct HostRecord {
 
 // "device 1 is stuck in dot of f32[4, 8] at model.cc:12, for 3.20 s"
 std::string to_text(const StuckDevice& stuck);
-
-// One device of one host.
-struct DeviceRef {
-  HostId host;
-  uint32_t device = 0;
-  friend auto operator<=>(const DeviceRef&, const DeviceRef&) = default;
-};
 
 // Devices first .. first + count - 1 of one host.
 struct DeviceRange {

@@ -14,14 +14,13 @@
 #include <string>
 #include <vector>
 
+#include "controller/resources/device_ref.h"
 #include "protocol/frames.h"
 #include "protocol/install.h"
 #include "runtime/base/ids.h"
 #include "runtime/fibers/future.h"
 
 namespace gangway {
-
-using HostId = Id<struct HostTag, uint32_t>;
 
 class ExecutorPeer {
  public:

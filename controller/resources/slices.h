@@ -1,9 +1,8 @@
 // Slices: the virtual devices that clients asked for, and the physical ones they lie on.
 //
 // A device may run several virtual ones of a slice, its ranks, as many as the client asked for.
-// Several slices may share a device; a new one takes the least shared devices, whole hosts first,
-// so that what is left stays in large pieces. It lies in one island wherever one has enough
-// devices.
+// Several slices may share a device. Which devices a slice lies on is a PlacementPolicy's choice
+// (placement.h).
 //
 // Threads: the reactor's thread.
 // Errors: allocate() throws kInvalid when there are not so many devices at all (a slice never holds
@@ -18,6 +17,7 @@
 
 #include "controller/resources/hosts.h"
 #include "controller/resources/objects.h"
+#include "controller/resources/placement.h"
 #include "runtime/fibers/future.h"
 
 namespace gangway {
@@ -50,7 +50,9 @@ struct SliceRecord {
 
 class SliceTable {
  public:
-  explicit SliceTable(HostTable& hosts) : hosts_(hosts) {}
+  explicit SliceTable(HostTable& hosts,
+                      std::unique_ptr<const PlacementPolicy> placement = best_fit_placement())
+      : hosts_(hosts), placement_(std::move(placement)) {}
 
   SliceRecord& allocate(SessionId owner, const SliceShape& shape);
   // Throws kInvalid when it is not this session's.
@@ -68,13 +70,13 @@ class SliceTable {
   size_t size() const { return slices_.size(); }
 
  private:
-  struct Candidate;
-  // By island, best first.
-  std::map<std::string, std::vector<Candidate>> candidates(uint32_t devices) const;
-  std::vector<Candidate> choose(const SliceShape& shape) const;
+  // What slices may lie on.
+  std::vector<OfferedHost> offered() const;
+  std::vector<DeviceRef> choose(const SliceShape& shape) const;
   void erase_if_unused(SliceId id);
 
   HostTable& hosts_;
+  const std::unique_ptr<const PlacementPolicy> placement_;
   std::map<SliceId, SliceRecord> slices_;
   std::map<DeviceRef, int> shares_;  // Slices on each device.
   uint64_t last_ = 0;
