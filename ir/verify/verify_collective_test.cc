@@ -4,10 +4,13 @@
 
 #include "ir/build/builder.h"
 #include "ir/verify/verify.h"
+#include "ir/wire/wire.h"
+#include "tests/support/error_of.h"
 
 namespace gangway {
 namespace {
 
+using testing::AllOf;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
@@ -74,6 +77,36 @@ TEST(VerifyCollective, TheRootIsAMember) {
   EXPECT_THAT(
       mistakes_of(Op::collective_broadcast, {{"axes", std::string("model")}, {"root", int64_t{3}}}),
       HasSubstr("root is out of range: expected 0 to 2, the members along model of "));
+}
+
+// f(x: f32[6, 4]) = the body of this node, a sum over all devices; or that inside of a call.
+Function sum_inside(Op outer, bool in_a_call) {
+  const Mesh mesh{{{"data", 2}, {"model", 3}}};
+  const auto around = [&](const char* name, Op op, std::shared_ptr<const Function> inside) {
+    Builder b(name, mesh);
+    const Value x = b.parameter("x", f32({6, 4}));
+    Attrs attrs;
+    if (op == Op::all_reduce)
+      attrs = {{"axes", std::string("data")}, {"reduction", std::string("sum")}};
+    b.result("y", b.emit(op, {x}, attrs, {"model.cc", 14}, std::move(inside))[0]);
+    Function f = b.build();
+    f.local = true;
+    return f;
+  };
+  auto body = std::make_shared<const Function>(around("sum", Op::all_reduce, nullptr));
+  if (in_a_call) body = std::make_shared<const Function>(around("within", Op::call, body));
+  return around("f", outer, body);
+}
+
+TEST(VerifyCollective, DevicesDoNotMeetInsideAFusion) {
+  for (const bool in_a_call : {false, true}) {
+    EXPECT_THAT(
+        error_text_of([&] { function_from_wire(to_wire(sum_inside(Op::fusion, in_a_call))); }),
+        AllOf(HasSubstr("fusion: devices meet in the body, in \"all_reduce\": expected ops "
+                        "that each device does alone"),
+              HasSubstr("at model.cc:14")));
+    EXPECT_THAT(verify(sum_inside(Op::call, in_a_call)), IsEmpty());
+  }
 }
 
 }  // namespace

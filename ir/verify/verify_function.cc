@@ -267,7 +267,17 @@ class FunctionVerifier {
     if (node.op == Op::fusion && std::ranges::any_of(body.nodes, in_region)) {
       add_node(id, "fusion: a node of the body is in a rematerialisation region");
     }
+    if (node.op == Op::fusion && report_.count() == before) check_no_meeting(id, body);
     return report_.count() == before;
+  }
+
+  // A fusion is one step of a device, in which it can't wait for others. The body is valid.
+  void check_no_meeting(NodeId id, const Function& body) {
+    const Meeting met = first_meeting(body);
+    if (met.function == nullptr) return;
+    const Op op = met.function->nodes[met.node].op;
+    add_node(id, cat("fusion: devices meet in the body, in ", quote(to_string(op)),
+                     ": expected ops that each device does alone"));
   }
 
   void compare(NodeId id, const Node& node, const std::vector<Type>& expected,
