@@ -219,11 +219,17 @@ ExecutableImpl::~ExecutableImpl() {
 }
 
 // Those that are gone are dropped when the list would grow.
-void ExecutableImpl::note_placed(const std::shared_ptr<ArrayImpl>& array) {
-  const std::lock_guard lock(client->notify.mutex);
-  if (placed.size() == placed.capacity())
-    std::erase_if(placed, [](const auto& weak) { return weak.expired(); });
-  placed.push_back(array);
+void ExecutableImpl::note_placed(const std::shared_ptr<ArrayImpl>& array, PlanId of) {
+  {
+    const std::lock_guard lock(client->notify.mutex);
+    if (plan.plan == of) {
+      if (placed.size() == placed.capacity())
+        std::erase_if(placed, [](const auto& weak) { return weak.expired(); });
+      placed.push_back(array);
+      return;
+    }
+  }
+  array->let_go_placed(of);
 }
 
 void ExecutableImpl::let_go_placed(PlanId of) {

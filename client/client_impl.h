@@ -210,8 +210,9 @@ class ExecutableImpl {
   // Runs are named and posted in one order. Nobody who holds it suspends. It guards plan.memory.
   std::mutex enqueueing;
   std::shared_ptr<HeldRuns> held;  // Null: no run has to be run again.
-  // Which host tensors have copies for its plan: they go with the plan.
-  void note_placed(const std::shared_ptr<ArrayImpl>& array);
+  // Which host tensors have copies for its plan: they go with the plan, at once where it has gone
+  // meanwhile.
+  void note_placed(const std::shared_ptr<ArrayImpl>& array, PlanId of);
   void let_go_placed(PlanId of);
   std::vector<std::weak_ptr<ArrayImpl>> placed;  // Guarded by client->notify.mutex.
   std::atomic<uint64_t> position{0};

@@ -378,6 +378,26 @@ TEST(HeldRunsSimTest, CopiesOfHostTensorsGoWithThePlanThatTheyAreFor) {
   });
 }
 
+// All know the first plan, and wait for one another to copy: that plan has gone before the last does.
+TEST(HeldRunsSimTest, ACopyForAPlanThatHasGoneMeanwhileIsLetGo) {
+  on_simulated(1, [](const Client& client, Reactor& reactor, const Controller&) {
+    const Slice slice = client.allocate({.devices = 2});
+    std::vector<Array> arrays;
+    for (int i = 0; i < 16; ++i) arrays.push_back(slice.from_host(rows(1)));
+    {
+      const Executable step = slice.compile(routed(slice.mesh({{"expert", 2}}), 0));
+      std::vector<Fiber> fibers;
+      for (const Array& x : arrays) {
+        fibers.push_back(reactor.spawn(
+            "client", [&] { step.run({{"x", x}, {"choice", crowded()}, {"n", 0.0f}}).wait(); }));
+      }
+      for (Fiber& fiber : fibers) fiber.join();
+      for (const Array& x : arrays) EXPECT_LE(x.impl()->placed.size(), 1u);
+    }
+    for (const Array& x : arrays) EXPECT_EQ(x.impl()->placed.size(), 0u);
+  });
+}
+
 TEST(HeldRunsSimTest, AClientThatClosesEndsThem) {
   on_simulated(8, [](const Client& client, Reactor& reactor, const Controller&) {
     const Slice slice = client.allocate({.devices = 2});

@@ -72,7 +72,7 @@ void bind_one(ExecutableImpl& executable, PlanId plan, const Argument& argument,
   }
   if (array->tensor) {
     const ArrayImpl::Placed placed = array->place(plan, input);
-    if (placed.is_new) executable.note_placed(array);
+    if (placed.is_new) executable.note_placed(array, plan);
     to.array = placed.copy->id;
     bound.copies.push_back(placed.copy);
   } else {
