@@ -378,7 +378,7 @@ TEST(HeldRunsSimTest, CopiesOfHostTensorsGoWithThePlanThatTheyAreFor) {
   });
 }
 
-// All know the first plan, and wait for one another to copy: that plan has gone before the last does.
+// All know the first plan and wait for one another to copy: it has gone before the last one does.
 TEST(HeldRunsSimTest, ACopyForAPlanThatHasGoneMeanwhileIsLetGo) {
   on_simulated(1, [](const Client& client, Reactor& reactor, const Controller&) {
     const Slice slice = client.allocate({.devices = 2});
