@@ -248,6 +248,7 @@ struct HostStatus {
 struct ProgramStatus {
   uint64_t id = 0;
   std::string name;
+  std::string owner;  // Who uses it: letters, digits, '-', '_' and '.', at most 64.
   Share share;
   double used = 0;  // Part of the time of the devices that it may run on, over the last second.
   uint64_t runs_waiting = 0, runs_in_flight = 0, runs_done = 0;

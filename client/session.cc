@@ -150,6 +150,7 @@ class Session::Impl : public std::enable_shared_from_this<Session::Impl> {
     for (auto line : response.getPrograms()) {
       status.programs.push_back({.id = line.getId(),
                                  .name = line.getName().cStr(),
+                                 .owner = line.getOwner().cStr(),
                                  .share = read(line.getShare()),
                                  .used = line.getUsed(),
                                  .runs_waiting = line.getRunsWaiting(),

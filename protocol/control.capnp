@@ -68,6 +68,8 @@ struct ProgramStatus {
   runsWaiting @4 :UInt64;
   runsInFlight @5 :UInt64;
   runsDone @6 :UInt64;
+  owner @7 :Text;
+  # Who uses it (protocol/owner.h).
 }
 
 struct HostDescription {

@@ -57,7 +57,7 @@ std::vector<HostId> CopyTable::make_array(SessionId session, const CopyFrame& re
   const DeviceLayout& layout = *record.layout;
   Reservations& wanted = plan.input_bytes[request.input];
   if (wanted == nullptr) wanted = reservations(layout, layout.bytes_on_device(value.local_type));
-  const std::string owner = callbacks_.owner_name(session);
+  const std::string owner = callbacks_.holder_name(session);
   if (const auto short_of = hosts_.reserve(owner, *wanted)) {
     throw Error(ErrorKind::kOverloaded,
                 cat("put: no memory for input \"", value.name, "\": ", hosts_.shortage(*short_of),

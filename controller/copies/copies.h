@@ -25,7 +25,7 @@ class CopyTable {
  public:
   struct Callbacks {
     std::function<void(SessionId, CopyDoneFrame)> ended;
-    std::function<std::string(SessionId)> owner_name;
+    std::function<std::string(SessionId)> holder_name;
   };
   CopyTable(HostTable& hosts, PlanTable& plans, SliceTable& slices, ObjectTable& objects,
             Callbacks callbacks)

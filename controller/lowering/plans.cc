@@ -222,7 +222,7 @@ std::vector<std::byte> PlanTable::lower(PlanRecord& record, std::shared_ptr<cons
   return std::move(lowered->bytes);
 }
 
-PlanRecord& PlanTable::compile(SessionId owner, const std::string& owner_name,
+PlanRecord& PlanTable::compile(SessionId owner, const std::string& holder_name,
                                std::shared_ptr<const Program> program,
                                const std::vector<SliceId>& slices, CompileRequest request) {
   LowerOptions options{.runs_in_flight_max = request.runs_in_flight_max,
@@ -241,7 +241,7 @@ PlanRecord& PlanTable::compile(SessionId owner, const std::string& owner_name,
     if (!record.broken && !record.released) {
       if (request.on_progress)
         request.on_progress({cat("installing on ", record.hosts.size(), " hosts"), 1});
-      install_in_turn(record, bytes, owner_name);
+      install_in_turn(record, bytes, holder_name);
     }
   } catch (const Error& error) {
     failed = error;
@@ -268,13 +268,13 @@ PlanRecord& PlanTable::compile(SessionId owner, const std::string& owner_name,
 
 // Plans of a scope share states, which must be there and filled, or gone again, before the next.
 void PlanTable::install_in_turn(PlanRecord& record, const std::vector<std::byte>& bytes,
-                                const std::string& owner_name) {
+                                const std::string& holder_name) {
   SliceRecord& slice = slices_.at(record.slices[0], record.owner);
   while (!slice.installing.ready()) Future<void>(slice.installing).await();
   Promise<void> installed;
   slice.installing = installed.future();
   try {
-    install(record, bytes, owner_name);
+    install(record, bytes, holder_name);
   } catch (...) {
     installed.set();
     throw;
@@ -283,7 +283,7 @@ void PlanTable::install_in_turn(PlanRecord& record, const std::vector<std::byte>
 }
 
 void PlanTable::install(PlanRecord& record, const std::vector<std::byte>& bytes,
-                        const std::string& owner_name) {
+                        const std::string& holder_name) {
   record.uninstalled = false;
   const auto gone = [this](HostId host) { return hosts_.at(host).gone.token(); };
   std::vector<Future<Installed>> replies;
@@ -300,7 +300,7 @@ void PlanTable::install(PlanRecord& record, const std::vector<std::byte>& bytes,
     record.needs.push_back(std::move(reply.needs));
     offers.insert(offers.end(), reply.offers.begin(), reply.offers.end());
   }
-  reserve(record, owner_name);
+  reserve(record, holder_name);
   on_all_hosts(record, [&](ExecutorPeer& host) { return host.link(record.id, offers); });
   on_all_hosts(record, [&](ExecutorPeer& host) { return host.commit_install(record.id); });
 }
@@ -318,7 +318,7 @@ ExecutorPeer& PlanTable::peer(HostId host) {
   return *hosts_.at(host).peer;
 }
 
-void PlanTable::reserve(PlanRecord& record, const std::string& owner_name) {
+void PlanTable::reserve(PlanRecord& record, const std::string& holder_name) {
   std::vector<Reservation> states, others;
   for (size_t i = 0; i < record.needs.size(); ++i) {
     for (const DeviceNeed& need : record.needs[i]) {
@@ -333,7 +333,7 @@ void PlanTable::reserve(PlanRecord& record, const std::string& owner_name) {
   }
   std::vector<Reservation> wanted = others;
   wanted.insert(wanted.end(), states.begin(), states.end());
-  if (const auto short_of = hosts_.reserve(owner_name, wanted)) {
+  if (const auto short_of = hosts_.reserve(holder_name, wanted)) {
     const DeviceNeed* need = nullptr;
     for (size_t i = 0; i < record.needs.size(); ++i) {
       for (const DeviceNeed& item : record.needs[i]) {
@@ -353,7 +353,7 @@ void PlanTable::reserve(PlanRecord& record, const std::string& owner_name) {
         {.program = record.plan->name}, "use more devices, or let other programs go");
   }
   const auto holding = [&](std::vector<Reservation>& held) {
-    return std::make_shared<Holding>(hosts_, owner_name, shared_reservations(std::move(held)));
+    return std::make_shared<Holding>(hosts_, holder_name, shared_reservations(std::move(held)));
   };
   record.memory = holding(others);
   record.states = holding(states);

@@ -91,8 +91,8 @@ class PlanTable {
         slices_(slices),
         watch_(std::move(watch)) {}
 
-  // `slices`: one for each slice of the program. `owner_name` is for messages about memory.
-  PlanRecord& compile(SessionId owner, const std::string& owner_name,
+  // `slices`: one for each slice of the program. `holder_name` is for messages about memory.
+  PlanRecord& compile(SessionId owner, const std::string& holder_name,
                       std::shared_ptr<const Program> program, const std::vector<SliceId>& slices,
                       CompileRequest request);
   // Throws kInvalid when it is not this session's, or still being installed.
@@ -110,10 +110,10 @@ class PlanTable {
   std::vector<std::byte> lower(PlanRecord& plan, std::shared_ptr<const Program> program,
                                LowerOptions options, const CompileRequest& request);
   void install_in_turn(PlanRecord& plan, const std::vector<std::byte>& bytes,
-                       const std::string& owner_name);
+                       const std::string& holder_name);
   void install(PlanRecord& plan, const std::vector<std::byte>& bytes,
-               const std::string& owner_name);
-  void reserve(PlanRecord& plan, const std::string& owner_name);
+               const std::string& holder_name);
+  void reserve(PlanRecord& plan, const std::string& holder_name);
   // One step of the installation on every host. Suspends until all have done it or one can't.
   void on_all_hosts(const PlanRecord& plan, const std::function<Future<void>(ExecutorPeer&)>& step);
   ExecutorPeer& peer(HostId host);

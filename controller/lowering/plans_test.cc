@@ -28,7 +28,7 @@ class Plans : public testing::Test {
  protected:
   Plans() { executor_.devices = 8; }
 
-  SessionId connect() { return controller_.add_session("client", client_); }
+  SessionId connect() { return controller_.add_session("client", "ada", client_); }
   SliceId allocate(SessionId session) { return controller_.allocate(session, {1}).id; }
   const PlanRecord& compile(SessionId session, int nodes, CompileRequest request = {}) {
     return controller_.compile(session, chain(nodes), {allocate(session)}, std::move(request));
@@ -101,7 +101,7 @@ TEST(LowerTime, IsOfAllNodesThoseOfLoopsToo) {
     controller.add_host({.name = "host-0", .devices = 1, .memory_bytes = 1 << 20}, executor);
     Counting pacer;
     reactor->run([&] {
-      const SessionId session = controller.add_session("client", client);
+      const SessionId session = controller.add_session("client", "ada", client);
       controller.compile(session, b.build(), {controller.allocate(session, {1}).id},
                          {.pacer = &pacer});
     });

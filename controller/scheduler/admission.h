@@ -25,9 +25,9 @@ namespace gangway {
 class Admission {
  public:
   // "client \"trainer\"", for messages about memory.
-  using OwnerName = std::function<std::string(SessionId)>;
-  Admission(HostTable& hosts, ObjectTable& objects, OwnerName owner_name)
-      : hosts_(hosts), objects_(objects), owner_name_(std::move(owner_name)) {}
+  using HolderName = std::function<std::string(SessionId)>;
+  Admission(HostTable& hosts, ObjectTable& objects, HolderName holder_name)
+      : hosts_(hosts), objects_(objects), holder_name_(std::move(holder_name)) {}
 
   // Whether its plan lets one more run go.
   bool has_room(const RunRecord& run) const;
@@ -47,7 +47,7 @@ class Admission {
 
   HostTable& hosts_;
   ObjectTable& objects_;
-  OwnerName owner_name_;
+  HolderName holder_name_;
   struct Short {
     const PlanRecord* plan = nullptr;
     bool lacks_memory = false;

@@ -139,8 +139,8 @@ TEST_F(AdmissionTest, AHostIsToldOfWhatIsFreedBeforeTheRunThatGetsItsMemory) {
 // Of 1000 bytes a device gives out three outputs beside the plan's own two.
 TEST_F(AdmissionTest, ARunThatDoesNotFitHoldsUpOnlyThoseThatNeedMemoryOfTheSameDevices) {
   FakeClient others;
-  const SessionId second = controller_.add_session("second", others),
-                  third = controller_.add_session("third", others);
+  const SessionId second = controller_.add_session("second", "ada", others),
+                  third = controller_.add_session("third", "ada", others);
   const PlanId plan = compile(session_, 2, 2), elsewhere = compile(second, 1, 2),
                beside = compile(third, 1, 2);
   const auto prepared = [this](int host) { return executor_[host].all<PrepareFrame>().size(); };

@@ -105,7 +105,7 @@ TEST_F(FastPathTest, TheControllersLogSaysOnceWhichProgramLostTheFastPathAndWhy)
     FakeClient client;
     Controller controller(*reactor_, {.log = logs.module("controller")});
     controller.add_host({.name = "host", .devices = 4, .memory_bytes = 1000}, executor);
-    const SessionId session = controller.add_session("trainer", client);
+    const SessionId session = controller.add_session("trainer", "ada", client);
     reactor_->run([&] {
       const SliceId one = controller.allocate(session, 2).id;
       const SliceId two = controller.allocate(session, 2).id;

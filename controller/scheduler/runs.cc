@@ -48,7 +48,7 @@ RunTable::RunTable(const Clock& clock, HostTable& hosts, PlanTable& plans, Objec
       callbacks_(std::move(callbacks)),
       clock_(clock),
       planted_(planted),
-      admission_(hosts, objects, callbacks_.owner_name),
+      admission_(hosts, objects, callbacks_.holder_name),
       fast_path_(callbacks_.warn),
       gangs_(std::move(policy), [this](auto ranges) { send_grants(std::move(ranges)); },
              {.charge_log = std::move(charge_log), .charges_twice = planted.charges_twice}) {}

@@ -21,7 +21,7 @@ class RunsTest : public ControllerTest {
   }
   // A run whose plan's first section is being measured, on devices that another client shares.
   RunId submit_behind_others(int64_t time_limit_ms) {
-    const SessionId second = controller_.add_session("other", other_);
+    const SessionId second = controller_.add_session("other", "ada", other_);
     const PlanId mine = compile(session_), theirs = compile(second);
     submit(second, theirs);
     submit(session_, mine);
@@ -41,7 +41,7 @@ TEST_F(RunsTest, ARunIsOneFrameForEachHostWithTheSameTickets) {
 
 TEST_F(RunsTest, RunsOfTwoClientsReachAllHostsInOneOrder) {
   FakeClient other;
-  const SessionId second = controller_.add_session("other", other);
+  const SessionId second = controller_.add_session("other", "ada", other);
   const PlanId a = compile(session_), b = compile(second);
   for (int i = 0; i < 2; ++i) {
     submit(session_, a);

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "ir/wire/wire.h"
+#include "protocol/owner.h"
 #include "protocol/text_limits.h"
 #include "runtime/base/cut.h"
 
@@ -31,12 +32,12 @@ Controller::Controller(Reactor& reactor, ControllerOptions options)
               [this](PlanId plan) { runs_.plan_gone(plan); }}),
       runs_(reactor_.clock(), hosts_, plans_, objects_,
             {[this](SessionId session, RunDoneFrame done) { run_ended(session, std::move(done)); },
-             [this](SessionId session) { return owner_name(session); },
+             [this](SessionId session) { return holder_name(session); },
              [this](SessionId session, const std::string& line) { warn(session, line); }},
             make_policy(options_.policy), options_.planted, options_.charge_log),
       copies_(hosts_, plans_, slices_, objects_,
               {[this](SessionId session, const CopyDoneFrame& done) { copy_ended(session, done); },
-               [this](SessionId session) { return owner_name(session); }}),
+               [this](SessionId session) { return holder_name(session); }}),
       stuck_(runs_, metrics_, options_.log),
       watch_(hosts_, plans_, copies_, runs_, stuck_, metrics_,
              {.suspect_after_ms =
@@ -86,19 +87,21 @@ void Controller::on_message(HostId id, Message message) {
   }
 }
 
-SessionId Controller::add_session(std::string name, ClientPeer& peer, const Share& share) {
+SessionId Controller::add_session(std::string name, std::string owner, ClientPeer& peer,
+                                  const Share& share) {
+  GW_ASSERT(is_owner_name(owner), "the owner of client \"", cut(name, kQuotedBytesMax), "\"");
   name = cut(name, kQuotedBytesMax);
   require_share(cat("client \"", name, "\""), share);
   const SessionId id(++last_session_);
-  std::string owner = cat("client ", id, " \"", name, "\"");
-  sessions_.emplace(id, Session{std::move(name), std::move(owner), peer, share});
+  std::string holder = cat("client ", id, " \"", name, "\"");
+  sessions_.emplace(id, Session{std::move(name), std::move(owner), std::move(holder), peer, share});
   runs_.set_share(id, share);
   return id;
 }
 
 void Controller::set_share(SessionId session, const Share& share) {
   require_open(session);
-  require_share(owner_name(session), share);
+  require_share(holder_name(session), share);
   sessions_.at(session).share = share;
   runs_.set_share(session, share);
 }
@@ -123,14 +126,14 @@ void Controller::on_message(SessionId id, Message message) {
   if (session == sessions_.end()) return;
   const int64_t now_ns = reactor_.clock().now_ns();
   if (auto* run = std::get_if<RunFrame>(&message)) {
-    GW_REQUIRE(session->second.runs < options_.run_credits, owner_name(id),
+    GW_REQUIRE(session->second.runs < options_.run_credits, holder_name(id),
                ": sent more runs than its ", options_.run_credits, " credits");
     ++session->second.runs;
     const auto before = runs_.next_deadline_ns();
     runs_.submit(id, std::move(*run), now_ns);
     if (runs_.next_deadline_ns() != before) deadline_moved_.wake_all();
   } else if (auto* copy = std::get_if<CopyFrame>(&message)) {
-    GW_REQUIRE(session->second.copies < options_.copy_credits, owner_name(id),
+    GW_REQUIRE(session->second.copies < options_.copy_credits, holder_name(id),
                ": sent more puts and gets than its ", options_.copy_credits, " credits");
     ++session->second.copies;
     start_copy(id, std::move(*copy));
@@ -174,7 +177,7 @@ const PlanRecord& Controller::compile(SessionId session, Program program,
   require_open(session);
   require_short(program, program.name);
   for (const ProgramNode& node : program.nodes) require_short(program, node.name);
-  return plans_.compile(session, owner_name(session),
+  return plans_.compile(session, holder_name(session),
                         std::make_shared<const Program>(std::move(program)), slices,
                         std::move(request));
 }
@@ -209,6 +212,7 @@ std::vector<ProgramCounts> Controller::programs() const {
     const RunTable::Counts& runs = counts[id];
     programs.push_back({.id = id,
                         .name = session.name,
+                        .owner = session.owner,
                         .share = session.share,
                         .used = used[id],
                         .runs_waiting = runs.waiting,
@@ -245,13 +249,13 @@ void Controller::tell(SessionId id, const Message& message) {
 }
 
 void Controller::warn(SessionId id, const std::string& line) {
-  options_.log.warn(line, {{"program", owner_name(id)}});
+  options_.log.warn(line, {{"program", holder_name(id)}});
   tell(id, WarningFrame{line});
 }
 
-std::string Controller::owner_name(SessionId id) const {
+std::string Controller::holder_name(SessionId id) const {
   const auto found = sessions_.find(id);
-  return found == sessions_.end() ? cat("client ", id) : found->second.owner;
+  return found == sessions_.end() ? cat("client ", id) : found->second.holder;
 }
 
 }  // namespace gangway

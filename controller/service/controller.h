@@ -40,7 +40,7 @@ struct ControllerCounts {
 // What a client runs.
 struct ProgramCounts {
   SessionId id;
-  std::string name;
+  std::string name, owner;
   Share share;
   double used = 0;  // Part of the time of the devices that it may run on, over the last second.
   uint64_t runs_waiting = 0, runs_in_flight = 0, runs_done = 0;
@@ -55,7 +55,9 @@ class Controller {
   void host_lost(HostId host, const Error& why) { watch_.lose(host, why); }
   void on_message(HostId host, Message message);
 
-  SessionId add_session(std::string name, ClientPeer& peer, const Share& share = {});
+  // `owner`: who uses it (protocol/owner.h).
+  SessionId add_session(std::string name, std::string owner, ClientPeer& peer,
+                        const Share& share = {});
   void set_share(SessionId session, const Share& share);
   void session_closed(SessionId session);
   void on_message(SessionId session, Message message);
@@ -84,9 +86,9 @@ class Controller {
 
  private:
   struct Session {
-    std::string name;
+    std::string name, owner;
     std::string
-        owner;  // As messages about memory name it, and so for every run that reserves some.
+        holder;  // As messages about memory name it, and so for every run that reserves some.
     ClientPeer& peer;
     Share share;
     uint64_t runs = 0, copies = 0;  // That have not ended.
@@ -100,7 +102,7 @@ class Controller {
   void tell(SessionId session, const Message& message);
   // Its client's user, and the controller's log.
   void warn(SessionId session, const std::string& line);
-  std::string owner_name(SessionId session) const;
+  std::string holder_name(SessionId session) const;
 
   Reactor& reactor_;
   ControllerOptions options_;

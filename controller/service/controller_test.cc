@@ -39,7 +39,7 @@ TEST_F(ControllerTest, WhatALostClientHeldIsFreed) {
 
 TEST_F(ControllerTest, AnArrayOfAnotherClientIsRefused) {
   FakeClient other;
-  const SessionId second = controller_.add_session("other", other);
+  const SessionId second = controller_.add_session("other", "ada", other);
   const PlanId plan = compile(session_);
   RunFrame frame{.plan = plan, .run = RunId(second.value << 40)};
   controller_.on_message(second, frame);
@@ -158,7 +158,7 @@ TEST_F(ControllerTest, AReasonOf40MiBReachesTheHostsOfARunCut) {
 
 TEST_F(ControllerTest, AClientsNameOf1MiBIsCutInWhatOthersReadOfIt) {
   FakeClient other;
-  const SessionId second = controller_.add_session(std::string(1 << 20, 'n'), other);
+  const SessionId second = controller_.add_session(std::string(1 << 20, 'n'), "ada", other);
   for (FakeExecutor& executor : executor_) executor.need_bytes = 900;
   compile(second);
   try {
@@ -263,7 +263,7 @@ TEST_F(ControllerTest, AClientThatSendsMorePutsAndGetsThanItsCreditsLosesItsConn
 
 TEST_F(ControllerTest, ProgramsAreListedWithTheirSharesAndRuns) {
   FakeClient other;
-  controller_.add_session("urgent", other, {.weight = 4, .priority = 7});
+  controller_.add_session("urgent", "bob", other, {.weight = 4, .priority = 7});
   const PlanId plan = compile(session_, 1);
   for (int i = 0; i < 3; ++i) submit(session_, plan);
   finish_everywhere(1);
@@ -275,13 +275,15 @@ TEST_F(ControllerTest, ProgramsAreListedWithTheirSharesAndRuns) {
   EXPECT_EQ(programs[0].runs_waiting, 1u);
   EXPECT_EQ(programs[0].runs_in_flight, 1u);
   EXPECT_EQ(programs[0].runs_done, 1u);
+  EXPECT_EQ(programs[0].owner, "ada");
   EXPECT_EQ(programs[1].name, "urgent");
+  EXPECT_EQ(programs[1].owner, "bob");
   EXPECT_EQ(programs[1].share, (Share{.weight = 4, .priority = 7}));
 }
 
 TEST_F(ControllerTest, AShareBeyondItsBoundsIsRefused) {
   FakeClient other;
-  EXPECT_THROW(controller_.add_session("greedy", other, {.weight = 1e9}), Error);
+  EXPECT_THROW(controller_.add_session("greedy", "ada", other, {.weight = 1e9}), Error);
   EXPECT_THROW(controller_.set_share(session_, {.weight = -1}), Error);
   EXPECT_EQ(controller_.counts().clients, 1u);
 }

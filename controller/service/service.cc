@@ -7,6 +7,7 @@
 #include "protocol/text_limits.h"
 #include "runtime/base/cut.h"
 #include "runtime/net/server.h"
+#include "runtime/os/user.h"
 
 namespace gangway {
 
@@ -235,6 +236,7 @@ void write_host(wire::HostStatus::Builder to, const HostRecord& host, int64_t no
 void write_program(wire::ProgramStatus::Builder to, const ProgramCounts& program) {
   to.setId(program.id.value);
   to.setName(program.name);
+  to.setOwner(program.owner);
   write(to.initShare(), program.share);
   to.setUsed(program.used);
   to.setRunsWaiting(program.runs_waiting);
@@ -244,7 +246,8 @@ void write_program(wire::ProgramStatus::Builder to, const ProgramCounts& program
 
 class ControllerServer final : public wire::Controller::Server {
  public:
-  explicit ControllerServer(Impl& impl) : impl_(impl) {}
+  // `owner`: who is at the other end.
+  ControllerServer(Impl& impl, std::string owner) : impl_(impl), owner_(std::move(owner)) {}
 
   kj::Promise<void> registerExecutor(RegisterExecutorContext context) override {
     return in_fiber(impl_.calls, "register", [this, self = thisCap(), context]() mutable {
@@ -280,7 +283,7 @@ class ControllerServer final : public wire::Controller::Server {
       require_same_machine(this_machine(), read(params.getMachine()), who);
       auto peer = std::make_shared<ClientRpc>(impl_.reactor,
                                               impl_.frames_of_peer(cut(who, kQuotedBytesMax)));
-      const SessionId id = impl_.core.add_session(name, *peer, read(params.getShare()));
+      const SessionId id = impl_.core.add_session(name, owner_, *peer, read(params.getShare()));
       peer->stream()->on_message = [&core = impl_.core, id](Message message) {
         core.on_message(id, std::move(message));
       };
@@ -315,6 +318,7 @@ class ControllerServer final : public wire::Controller::Server {
 
  private:
   Impl& impl_;
+  const std::string owner_;
 };
 
 }  // namespace
@@ -325,8 +329,10 @@ ControllerService::ControllerService(Reactor& reactor, Network& network,
   Impl& impl = *impl_;
   impl.server = std::make_unique<Server>(
       reactor, network, options.address,
-      ServerOptions{.bootstrap = [&impl](const Peer&) -> capnp::Capability::Client {
-                      return kj::heap<ControllerServer>(impl);
+      ServerOptions{.bootstrap = [&impl](const Peer& peer) -> capnp::Capability::Client {
+                      // Whoever reaches a loopback port counts as who runs the controller.
+                      return kj::heap<ControllerServer>(
+                          impl, peer.user.empty() ? own_user_name() : peer.user);
                     },
                     .frames_of = [&impl](uint64_t key) { return impl.frames_of(key); }});
   impl.fibers.spawn("watch health", [&impl] { impl.watch(); });

@@ -4,6 +4,7 @@
 
 #include "ir/plan/plan.h"
 #include "runtime/base/error.h"
+#include "runtime/base/plain_name.h"
 #include "runtime/base/quote.h"
 
 namespace gangway {
@@ -18,13 +19,9 @@ const char* to_string(LinkClass link) {
 }
 
 void require_island_name(const std::string& name, const std::string& who) {
-  const bool plain = std::all_of(name.begin(), name.end(), [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
-           c == '_' || c == '.';
-  });
-  GW_REQUIRE(plain && !name.empty() && name.size() <= kIslandNameMax, who, ": island ",
-             internal::quote(name.substr(0, kIslandNameMax)), ": expected 1 to ", kIslandNameMax,
-             " letters, digits, '-', '_' or '.'");
+  GW_REQUIRE(is_plain_name(name), who, ": island ",
+             internal::quote(name.substr(0, kPlainNameBytesMax)), ": expected 1 to ",
+             kPlainNameBytesMax, " letters, digits, '-', '_' or '.'");
 }
 
 LinkClass link_class(const Plan& plan, uint32_t a, uint32_t b) {

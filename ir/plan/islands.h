@@ -25,8 +25,7 @@ const char* to_string(LinkClass link);                        // "host", "island
 using LinkBytes = std::array<uint64_t, kLinkClasses.size()>;  // By LinkClass.
 
 inline constexpr char kMainIsland[] = "main";
-inline constexpr size_t kIslandNameMax = 64;
-// 1 to kIslandNameMax letters, digits, '-', '_' and '.'. `who` begins the message.
+// A plain name (runtime/base/plain_name.h). `who` begins the message.
 void require_island_name(const std::string& name, const std::string& who);
 
 // Between hosts a and b of the plan.

@@ -162,7 +162,7 @@ TEST(DirectSender, AStreamWithoutASocketLendsNothing) {
   SimNetwork network(*reactor);
   FrameStream peer(*reactor, {.name = "peer"});
   const auto listener = network.endpoint("peer").listen(
-      "sim:peer", [&](Stream stream) { peer.attach(kj::mv(stream)); });
+      "sim:peer", [&](Incoming in) { peer.attach(kj::mv(in.stream)); });
   const auto direct = std::make_shared<DirectSender>(reactor->mailbox());
   reactor->run([&] {
     const auto dial = [&](Duration) { return network.endpoint("here").connect("sim:peer"); };

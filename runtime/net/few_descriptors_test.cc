@@ -45,7 +45,7 @@ TEST(FewDescriptorsTest, AListenerGoesOnAfterAConnectionForWhichThereWereTooFewD
   const auto reactor = Reactor::make_real();
   SocketNetwork network(*reactor);
   int connections = 0;
-  auto listener = network.listen("127.0.0.1:0", [&](Stream) { ++connections; });
+  auto listener = network.listen("127.0.0.1:0", [&](Incoming) { ++connections; });
   const auto address = internal::parse_socket_address(listener->address());
   const int early = socket(AF_INET, SOCK_STREAM, 0), late = socket(AF_INET, SOCK_STREAM, 0);
   {

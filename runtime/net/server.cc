@@ -106,9 +106,9 @@ Status judge(const ServerOptions& options, const Hello& hello) {
 Server::Server(Reactor& reactor, Network& network, const std::string& address,
                ServerOptions options)
     : reactor_(reactor), options_(std::move(options)), fibers_(reactor) {
-  listener_ = network.listen(address, [this](Stream stream) {
+  listener_ = network.listen(address, [this](Incoming in) {
     // In the group, so that it ends with the server.
-    fibers_.spawn("serve", [this, s = kj::mv(stream)]() mutable { serve(kj::mv(s)); });
+    fibers_.spawn("serve", [this, i = kj::mv(in)]() mutable { serve(kj::mv(i)); });
   });
 }
 
@@ -117,14 +117,15 @@ Server::~Server() {
   fibers_.cancel();
 }
 
-void Server::serve(Stream stream) {
+void Server::serve(Incoming in) {
+  Stream& stream = in.stream;
   try {
     const Hello hello = read_fixed<Hello>(reactor_, *stream, kPreambleTimeLimit);
     if (!has_magic(hello)) return;
     const Status status = judge(options_, hello);
     write_fixed(*stream, Answer{.status = static_cast<uint8_t>(status)});
     if (status != Status::kFine) return;
-    if (Kind{hello.kind} == Kind::kRpc) return serve_rpc(kj::mv(stream));
+    if (Kind{hello.kind} == Kind::kRpc) return serve_rpc(kj::mv(in));
     FrameStream* const frames = stream_of(options_, hello.token);  // It may have ended meanwhile.
     if (frames != nullptr) frames->attach(kj::mv(stream));
   } catch (const Error& error) {
@@ -133,10 +134,11 @@ void Server::serve(Stream stream) {
   }
 }
 
-void Server::serve_rpc(Stream stream) {
+void Server::serve_rpc(Incoming in) {
   Promise<void> disconnected;
-  const Peer peer{++last_connection_, disconnected.future()};
-  internal::MessageStream messages(*stream);
+  const Peer peer{
+      .connection = ++last_connection_, .user = in.user, .disconnected = disconnected.future()};
+  internal::MessageStream messages(*in.stream);
   capnp::TwoPartyVatNetwork network(messages, capnp::rpc::twoparty::Side::SERVER, reader_options());
   auto rpc = capnp::makeRpcServer(network, options_.bootstrap(peer));
   ++open_;

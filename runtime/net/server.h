@@ -42,6 +42,7 @@ inline constexpr uint8_t kConnectionVersion = 2;
 
 struct Peer {
   uint64_t connection = 0;    // Counts from 1 within a server.
+  std::string user;           // Who is at its other end, as the network knows; empty: not known.
   Future<void> disconnected;  // Ready when the peer has gone.
 };
 
@@ -63,8 +64,8 @@ class Server {
   size_t connections() const { return open_; }
 
  private:
-  void serve(Stream stream);
-  void serve_rpc(Stream stream);
+  void serve(Incoming in);
+  void serve_rpc(Incoming in);
 
   Reactor& reactor_;
   ServerOptions options_;

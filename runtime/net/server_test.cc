@@ -10,6 +10,7 @@
 #include "runtime/net/rpc_test.capnp.h"
 #include "runtime/net/sim_network.h"
 #include "runtime/os/temp_dir.h"
+#include "runtime/os/user.h"
 #include "tests/support/error_of.h"
 
 namespace gangway {
@@ -123,6 +124,25 @@ TEST_P(RpcTest, AServersErrorArrivesAsTheSameError) {
   EXPECT_STREQ(error.what(), "memory: full\n  in host h3\n  hint: wait");
 }
 
+TEST_P(RpcTest, TheServerKnowsTheUserAtTheOtherEndButOfTcpKnowsNobody) {
+  std::vector<std::string> users;
+  ServerOptions options;
+  options.bootstrap = [&](const Peer& peer) {
+    users.push_back(peer.user);
+    return kj::heap<EchoServer>();
+  };
+  Server server(*reactor_, server_side(), listen_address(), options);
+  const auto connect_once = [&] {
+    Connection connection = Connection::connect(*reactor_, client_side(), server.address());
+    await(connection.bootstrap<test::Echo>().echoRequest().send());
+  };
+  connect_once();
+  sim_.set_user("client", "bob");
+  connect_once();
+  const std::string own = GetParam() == Wire::kTcp ? "" : own_user_name();
+  EXPECT_EQ(users, (std::vector<std::string>{own, in_memory() ? "bob" : own}));
+}
+
 TEST_P(RpcTest, BothSidesLearnThatThePeerHasGone) {
   Future<void> client_gone;
   ServerOptions options;
@@ -201,10 +221,10 @@ TEST_P(RpcTest, FramesGoOnOverAnotherConnectionWhenTheirsIsLost) {
 
 TEST_P(RpcTest, BadBytesEndAFrameStreamBeforeAnythingIsAllocatedForThem) {
   std::unique_ptr<FrameStream> theirs;
-  auto listener = server_side().listen(listen_address(), [&](Stream stream) {
+  auto listener = server_side().listen(listen_address(), [&](Incoming in) {
     theirs = std::make_unique<FrameStream>(*reactor_,
                                            FrameOptions{.name = "host 3", .frame_bytes_max = 4096});
-    theirs->attach(kj::mv(stream));
+    theirs->attach(kj::mv(in.stream));
     theirs->start([](capnp::MessageReader&) {});
   });
   struct Bytes {

@@ -11,6 +11,7 @@
 #include "runtime/base/units.h"
 #include "runtime/fibers/await.h"
 #include "runtime/fibers/port.h"
+#include "runtime/os/user.h"
 
 namespace gangway {
 namespace {
@@ -57,6 +58,10 @@ struct SimNetwork::Core final : private kj::TaskSet::ErrorHandler {
     if (found == nullptr) found = std::make_shared<Party>();
     return found;
   }
+  std::string user_at(const std::string& endpoint) const {
+    const auto found = users.find(endpoint);
+    return found == users.end() ? own_user_name() : found->second;
+  }
   Duration draw_delay(const SimSpeed& speed) {
     Duration delay = speed.delay;
     if (speed.jitter.count() > 0)
@@ -87,13 +92,14 @@ struct SimNetwork::Core final : private kj::TaskSet::ErrorHandler {
   Rng rng;
   DrawFrameFault frame_fault;
   struct Listening {
-    std::function<void(Stream)> on_connection;
+    OnConnection on_connection;
     std::shared_ptr<bool> open = std::make_shared<bool>(true);
   };
   std::map<std::string, Listening> listeners;
   WaitQueue changed;  // A listener came, or a partition healed.
   std::map<Pair, Way> ways;
   std::map<std::string, std::shared_ptr<Party>> parties;
+  std::map<std::string, std::string> users;  // By endpoint, where it is not who runs this process.
   std::vector<std::shared_ptr<Party>> vanished;
   std::vector<kj::Own<PipeEnd>> silent;  // Ends of those that vanished: their peers hear nothing.
   std::vector<kj::Own<kj::PromiseFulfiller<void>>> cleared;
@@ -297,7 +303,7 @@ class Endpoint final : public Network {
       : core_(std::move(core)), name_(std::move(name)) {}
 
   std::unique_ptr<Listener> listen(const std::string& address,
-                                   std::function<void(Stream)> on_connection) override {
+                                   OnConnection on_connection) override {
     GW_REQUIRE(address == "sim:" + name_, "listen: the endpoint \"", name_,
                "\" of a simulated network has the address sim:", name_, ", got ", address);
     GW_REQUIRE(!core_->listeners.contains(address), "listen: ", address, " is in use");
@@ -323,12 +329,14 @@ class Endpoint final : public Network {
     }
     kj::TwoWayPipe pipe = kj::newTwoWayPipe();
     auto connection = std::make_shared<SimConnection>();
-    Stream theirs = kj::heap<SimStream>(core_, connection, Pair{peer, name_}, kj::mv(pipe.ends[0]));
+    Incoming theirs{
+        .stream = kj::heap<SimStream>(core_, connection, Pair{peer, name_}, kj::mv(pipe.ends[0])),
+        .user = core_->user_at(name_)};
     Stream ours = kj::heap<SimStream>(core_, connection, Pair{name_, peer}, kj::mv(pipe.ends[1]));
     core_->reactor
         .spawn("connection to " + address,
-               [listening = core_->listeners.at(address), s = kj::mv(theirs)]() mutable {
-                 if (*listening.open) listening.on_connection(kj::mv(s));
+               [listening = core_->listeners.at(address), in = kj::mv(theirs)]() mutable {
+                 if (*listening.open) listening.on_connection(kj::mv(in));
                })
         .detach();
     return ours;
@@ -355,6 +363,10 @@ Network& SimNetwork::endpoint(const std::string& name) {
   std::unique_ptr<Network>& found = endpoints_[name];
   if (found == nullptr) found = std::make_unique<Endpoint>(core_, name);
   return *found;
+}
+
+void SimNetwork::set_user(const std::string& endpoint, std::string user) {
+  core_->users[endpoint] = std::move(user);
 }
 
 SimSpeed SimNetwork::speed(const std::string& a, const std::string& b) const {

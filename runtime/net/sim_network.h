@@ -5,7 +5,8 @@
 // ends both sides, a process that is stopped neither reads nor writes, and one whose machine has
 // vanished never says that it is gone. Single frames of frame streams can be lost, repeated,
 // swapped and delayed all the same. Addresses are "sim:<name>"; every part of the simulated cluster
-// has an endpoint of its own to connect from.
+// has an endpoint of its own to connect from, whose user is who runs this process unless said
+// otherwise.
 //
 // Threads: the reactor's thread.
 // Ownership: must outlive its endpoints' listeners and streams.
@@ -56,6 +57,9 @@ class SimNetwork {
 
   // The network as seen by the part of the cluster with this name.
   Network& endpoint(const std::string& name);
+
+  // Who connects from the endpoint, from now on.
+  void set_user(const std::string& endpoint, std::string user);
 
   // How fast the two reach each other from now on; at first as SimNetworkOptions says.
   SimSpeed speed(const std::string& a, const std::string& b) const;

@@ -17,6 +17,7 @@
 #include "runtime/fibers/port.h"
 #include "runtime/net/socket_address.h"
 #include "runtime/net/socket_stream.h"
+#include "runtime/os/user.h"
 
 namespace gangway {
 namespace {
@@ -67,16 +68,17 @@ void bind_unix(int fd, const SocketAddress& address) {
     unlink(path_of(address));
     if (bind(fd, address.get(), address.size) != 0) fail_to_listen(address, errno);
   }
-  if (address.is_abstract()) return;  // Its peers are looked at one by one: is_own_user().
+  if (address.is_abstract()) return;  // Its peers are looked at one by one: accept_one().
   // Before listen(): nobody can connect until it is private to its user.
   if (chmod(path_of(address), S_IRUSR | S_IWUSR) != 0) fail_to_listen(address, errno);
 }
 
-bool is_own_user(kj::AsyncIoStream& stream) {
+// As it was when the other end connected.
+uid_t user_of(kj::AsyncIoStream& stream) {
   ucred peer{};
   kj::uint size = sizeof peer;
   stream.getsockopt(SOL_SOCKET, SO_PEERCRED, &peer, &size);
-  return peer.uid == geteuid();
+  return peer.uid;
 }
 
 void bind_tcp(int fd, const SocketAddress& address) {
@@ -101,7 +103,7 @@ Result<Stream> try_connect(Reactor& reactor, const SocketAddress& target, int64_
 class SocketListener final : public Listener {
  public:
   SocketListener(Reactor& reactor, kj::AutoCloseFd fd, SocketAddress address,
-                 std::function<void(Stream)> on_connection)
+                 OnConnection on_connection)
       : bound_(address),
         address_(address.text()),
         receiver_(reactor.port().sockets()->wrapListenSocketFd(
@@ -119,19 +121,23 @@ class SocketListener final : public Listener {
   const std::string& address() const override { return address_; }
 
  private:
-  void accept_one(Reactor& reactor, const std::function<void(Stream)>& handler) {
+  void accept_one(Reactor& reactor, const OnConnection& handler) {
     const Result<void> accepted = result_of([&] {
-      Stream stream =
-          internal::socket_stream(*reactor.port().unix_port(), await(receiver_->accept()));
-      if (bound_.is_abstract() && !is_own_user(*stream)) return;
-      if (!bound_.is_unix()) {
+      Incoming in{.stream = internal::socket_stream(*reactor.port().unix_port(),
+                                                    await(receiver_->accept())),
+                  .user = {}};
+      if (bound_.is_unix()) {
+        const uid_t user = user_of(*in.stream);
+        if (bound_.is_abstract() && user != geteuid()) return;
+        in.user = user == geteuid() ? own_user_name() : user_name(user);
+      } else {
         const int on = 1;
-        stream->setsockopt(IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+        in.stream->setsockopt(IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
       }
       reactor
           .spawn("connection to " + address_,
-                 [handler, open = open_, s = kj::mv(stream)]() mutable {
-                   if (*open) handler(kj::mv(s));
+                 [handler, open = open_, i = kj::mv(in)]() mutable {
+                   if (*open) handler(kj::mv(i));
                  })
           .detach();
     });
@@ -151,7 +157,7 @@ class SocketListener final : public Listener {
 }  // namespace
 
 std::unique_ptr<Listener> SocketNetwork::listen(const std::string& address,
-                                                std::function<void(Stream)> on_connection) {
+                                                OnConnection on_connection) {
   SocketAddress bound = internal::parse_socket_address(address);
   if (!bound.is_loopback()) {
     throw Error(ErrorKind::kInvalid,

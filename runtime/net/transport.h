@@ -7,6 +7,8 @@
 //   "127.0.0.1:7040", "localhost:0", "[::1]:7040"    port 0 picks a free one
 //   "sim:controller"                                 in-memory networks only
 //
+// Who connects: a listener is told the user at the other end of a Unix socket, as the system knows
+// it; of a TCP connection it knows nobody.
 // Trust: listening anywhere but on loopback or a Unix socket is refused, since connections are not
 // encrypted.
 // Threads: the reactor's thread. connect() suspends; on_connection is called in a fiber of its own.
@@ -17,7 +19,7 @@
 //
 // Example:
 //   SocketNetwork network(reactor);
-//   auto listener = network.listen("127.0.0.1:0", [](Stream stream) { serve(std::move(stream)); });
+//   auto listener = network.listen("127.0.0.1:0", [](Incoming in) { serve(std::move(in)); });
 //   Stream stream = network.connect(listener->address());
 #pragma once
 
@@ -34,6 +36,13 @@ namespace gangway {
 
 using Stream = kj::Own<kj::AsyncIoStream>;
 
+// A connection that somebody else opened.
+struct Incoming {
+  Stream stream;
+  std::string user;  // Who opened it; empty: not known.
+};
+using OnConnection = std::function<void(Incoming)>;
+
 class Listener {
  public:
   virtual ~Listener() = default;
@@ -49,7 +58,7 @@ class Network {
  public:
   virtual ~Network() = default;
   virtual std::unique_ptr<Listener> listen(const std::string& address,
-                                           std::function<void(Stream)> on_connection) = 0;
+                                           OnConnection on_connection) = 0;
   // Suspends.
   virtual Stream connect(const std::string& address, DialOptions options = {}) = 0;
 };
@@ -58,8 +67,7 @@ class Network {
 class SocketNetwork final : public Network {
  public:
   explicit SocketNetwork(Reactor& reactor) : reactor_(reactor) {}
-  std::unique_ptr<Listener> listen(const std::string& address,
-                                   std::function<void(Stream)> on_connection) override;
+  std::unique_ptr<Listener> listen(const std::string& address, OnConnection on_connection) override;
   Stream connect(const std::string& address, DialOptions options = {}) override;
 
  private:

@@ -22,7 +22,7 @@ namespace {
 using namespace std::chrono_literals;
 using testing::HasSubstr;
 
-void ignore(Stream) {}
+void ignore(Incoming) {}
 
 TEST(SocketAddress, ReadsBackWhatItPrints) {
   for (const char* text : {"127.0.0.1:7040", "[::1]:7040", "unix:/tmp/x", "10.1.2.3:0"})
@@ -111,7 +111,8 @@ class SimNetworkTest : public testing::Test {
   // One connection; what the server read so far is in `received_`.
   void open(SimNetworkOptions options) {
     network_ = std::make_unique<SimNetwork>(*reactor_, options);
-    listener_ = network_->endpoint("b").listen("sim:b", [this](Stream stream) {
+    listener_ = network_->endpoint("b").listen("sim:b", [this](Incoming in) {
+      Stream stream = kj::mv(in.stream);
       char byte;
       try {
         while (await(stream->tryRead(&byte, 1, 1)) == 1) received_ += byte;
@@ -171,7 +172,7 @@ TEST_F(SimNetworkTest, BrokenConnectionEndsBothSides) {
 TEST_F(SimNetworkTest, AListenerThatIsGoneTakesNoConnection) {
   SimNetwork network(*reactor_);
   bool taken = false;
-  auto listener = network.endpoint("b").listen("sim:b", [&](Stream) { taken = true; });
+  auto listener = network.endpoint("b").listen("sim:b", [&](Incoming) { taken = true; });
   Stream stream;
   reactor_->run([&] {
     stream = network.endpoint("a").connect("sim:b");
@@ -186,7 +187,8 @@ TEST_F(SimNetworkTest, OneSeedGivesOneSetOfDelays) {
   const auto run_once = [](uint64_t seed) {
     auto reactor = Reactor::make_simulated({.seed = seed});
     SimNetwork network(*reactor, {.delay = 1us, .jitter = 1ms});
-    auto listener = network.endpoint("b").listen("sim:b", [](Stream stream) {
+    auto listener = network.endpoint("b").listen("sim:b", [](Incoming in) {
+      Stream stream = kj::mv(in.stream);
       char byte;
       while (await(stream->tryRead(&byte, 1, 1)) == 1) await(stream->write(&byte, 1));
     });
