@@ -1,5 +1,7 @@
 // One call of a local function by the ranks of its mesh, all on one host, which the test advances
-// on a clock that it sets: when each ends, and what it waits for, by modelled costs.
+// on a clock that it sets: when each ends, and what it waits for, by modelled costs. As a device's
+// thread, run() looks at a rank again only when it was rung, or when the time has come that it
+// asked to be woken at.
 //
 // Threads: the test's.
 // Ownership: the timer outlives the functions that `make` gives.
@@ -95,29 +97,30 @@ class TimedRanks {
   Progress advance(uint32_t rank, int64_t now_ns = 0) {
     Rank& at = ranks_[rank];
     at.device.clock_ns = now_ns;
+    *at.is_rung = false;
     Turn turn{.device = at.device, .now_ns = now_ns};
     const Progress progress = at.compiled->advance(at.frame, turn);
-    at.wake_ns = progress == Progress::kDone ? kNever : turn.wake_at_ns;
+    at.done = progress == Progress::kDone;
+    at.wake_ns = at.done ? kNever : turn.wake_at_ns;
     return progress;
   }
-  // All ranks on one clock, each as soon as it can: when the last has ended.
-  int64_t run() {
-    for (int64_t now_ns = 0;;) {
-      size_t done = 0;
-      for (int round = 0; round < 64; ++round) {  // What one does, others may wait for.
-        done = 0;
-        for (uint32_t r = 0; r < ranks_.size(); ++r)
-          done += advance(r, now_ns) == Progress::kDone ? 1 : 0;
+  // All ranks on one clock, each as soon as it can: when the last has ended. `looks`: how often a
+  // rank looks each time, as if it were rung for another work besides.
+  int64_t run(int looks = 1) {
+    int64_t now_ns = 0;
+    for (bool ended = false; !ended;) {
+      for (uint32_t r = next_due(now_ns); r < ranks_.size(); r = next_due(now_ns)) {
+        for (int look = 0; look < looks && !ranks_[r].done; ++look) advance(r, now_ns);
       }
-      if (done == ranks_.size()) return now_ns;
-      int64_t next_ns = kNever;
-      for (const Rank& rank : ranks_) next_ns = std::min(next_ns, rank.wake_ns);
-      if (next_ns == kNever) {
+      ended = std::ranges::all_of(ranks_, &Rank::done);
+      const int64_t next_ns = std::ranges::min_element(ranks_, {}, &Rank::wake_ns)->wake_ns;
+      if (!ended && next_ns == kNever) {
         ADD_FAILURE() << "all ranks wait for others";
         return -1;
       }
-      now_ns = next_ns;
+      if (!ended) now_ns = next_ns;
     }
+    return now_ns;
   }
   uint32_t step(uint32_t rank) const { return ranks_[rank].frame.step; }
   const CallFrame& frame(uint32_t rank) const { return ranks_[rank].frame; }
@@ -142,12 +145,29 @@ class TimedRanks {
     std::vector<std::vector<double>> memory;
     std::vector<std::unique_ptr<Collective>> collectives;
     CallFrame frame;
+    bool done = false;
     int64_t wake_ns = kNever;
+    std::shared_ptr<bool> is_rung = std::make_shared<bool>(true);  // At first, to begin.
+
+    Bell bell() const {
+      return {.function = std::make_shared<const std::function<void()>>(
+                  [rung = is_rung] { *rung = true; })};
+    }
   };
+
+  // The first that is to look, or the number of ranks.
+  uint32_t next_due(int64_t now_ns) const {
+    const auto due = std::ranges::find_if(ranks_, [&](const Rank& rank) {
+      return !rank.done && (*rank.is_rung || rank.wake_ns <= now_ns);
+    });
+    return static_cast<uint32_t>(due - ranks_.begin());
+  }
 
   void join_group(const std::vector<uint32_t>& members, int64_t bytes_max) {
     const auto size = static_cast<uint32_t>(members.size());
-    auto meeting = std::make_shared<HostMeeting>(std::vector<Bell>(size), bytes_max);
+    std::vector<Bell> bells;
+    for (const uint32_t member : members) bells.push_back(ranks_[member].bell());
+    auto meeting = std::make_shared<HostMeeting>(std::move(bells), bytes_max);
     std::vector<uint32_t> numbers(size);
     for (uint32_t m = 0; m < size; ++m) numbers[m] = m;
     for (uint32_t m = 0; m < size; ++m) {

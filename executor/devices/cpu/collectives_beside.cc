@@ -17,10 +17,7 @@ CollectiveQueue::Item& CollectivesBeside::begin(uint32_t stream) {
 
 void CollectivesBeside::pass_over(uint32_t stream) {
   if (stream >= frame_.beside.size() || frame_.beside[stream].size() == 0) return;
-  CollectiveQueue& queue = frame_.beside[stream];
-  CollectiveQueue::Item& item = begin(stream);
-  item.step = queue.at(queue.size() - 2).step;
-  item.is_gap = true;
+  begin(stream).is_gap = true;
 }
 
 void CollectivesBeside::poll() {
@@ -86,7 +83,9 @@ Progress CollectivesBeside::join(std::span<const Join> joins) {
     if (join.stream >= frame_.beside.size()) continue;
     CollectiveQueue& queue = frame_.beside[join.stream];
     if (queue.size() <= join.beside) continue;
-    return wait_for(join.stream, queue.at(queue.size() - join.beside - 1));
+    size_t at = queue.size() - join.beside - 1;
+    while (queue.at(at).is_gap) --at;  // The oldest is none.
+    return wait_for(join.stream, queue.at(at));
   }
   frame_.awaited = 0;
   frame_.holds = Hold::kNothing;
@@ -99,7 +98,7 @@ Progress CollectivesBeside::join_awaited() {
     CollectiveQueue& queue = frame_.beside[stream];
     for (size_t i = 0; i < queue.size(); ++i) {
       CollectiveQueue::Item& item = queue.at(i);
-      if (item.step + 1 == frame_.awaited && !item.is_gap) return wait_for(stream, item);
+      if (item.step + 1 == frame_.awaited) return wait_for(stream, item);
     }
   }
   return Progress::kDone;
