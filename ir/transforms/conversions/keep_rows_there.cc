@@ -1,13 +1,16 @@
 #include "ir/transforms/conversions/keep_rows_there.h"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <memory>
 #include <set>
 #include <utility>
 
 #include "ir/graph/bodies.h"
+#include "ir/transforms/conversions/alike_keys.h"
 #include "ir/transforms/conversions/row_exchange.h"
+#include "ir/transforms/rewrite/attrs_key.h"
 #include "ir/transforms/rewrite/rewrite.h"
 #include "ir/transforms/rewrite/simplify.h"
 #include "runtime/base/cat.h"
@@ -15,6 +18,9 @@
 
 namespace gangway {
 namespace {
+
+// Loops from which one loop takes rows as they lie there; those of others are sent anew.
+constexpr size_t kLoopsComparedMax = 64;
 
 // A value as it lies with the experts: [1, bound, width].
 struct There {
@@ -26,8 +32,9 @@ struct There {
 struct Loop {
   std::shared_ptr<const Function> body;
   std::vector<std::optional<There>> there;  // By result of the body; keys as in Node::body.
-  // What the body also gives: by its own value, which result shows it here.
+  // What the body also gives: its own values, and where each of them stands among those.
   std::vector<ValueId> more_results;
+  std::map<ValueId, size_t> more_at;
   // What it also takes: of which loop of this function, and which of that one's more_results.
   std::vector<std::pair<NodeId, size_t>> more_operands;
 };
@@ -52,72 +59,18 @@ Function with_parameters(const Function& source, const std::vector<Seed>& seeds)
   const auto more = static_cast<ValueId>(seeds.size());
   const auto moved = [&](ValueId& id) { id = id < own ? id : id + more; };
   Function made = source;
+  std::vector<Type> types;
   for (size_t s = 0; s < seeds.size(); ++s) {
     made.parameters.push_back({.name = cat("there.", s), .placements = {}});
-    made.types.insert(made.types.begin() + own + static_cast<std::ptrdiff_t>(s), seeds[s].type);
+    types.push_back(seeds[s].type);
   }
+  made.types.insert(made.types.begin() + own, types.begin(), types.end());
   for (Node& node : made.nodes) {
     std::ranges::for_each(node.inputs, moved);
     moved(node.first_result);
   }
   std::ranges::for_each(made.results, moved);
   return made;
-}
-
-// Whether a value of one body is computed as one of another is, from what the scan of the first
-// gave to that of the second.
-class SameValues {
- public:
-  SameValues(const Node& from, const Node& to)
-      : from_(from),
-        to_(to),
-        from_makers_(producers(*from.body)),
-        to_makers_(producers(*to.body)) {}
-
-  bool same(ValueId from, ValueId to) {
-    if (!asked_.emplace(from, to).second) return true;  // Its answer is part of this one.
-    const NodeId of_to = to_makers_[to];
-    if (of_to == kNone) return is_handed_over(from, to);
-    const NodeId of_from = from_makers_[from];
-    if (of_from == kNone) return false;
-    const Node &a = from_.body->nodes[of_from], &b = to_.body->nodes[of_to];
-    if (a.op != b.op || !(a.attrs == b.attrs) || a.body != b.body || row(a.op).meets ||
-        from - a.first_result != to - b.first_result || a.inputs.size() != b.inputs.size())
-      return false;
-    return std::ranges::equal(a.inputs, b.inputs, [&](ValueId x, ValueId y) { return same(x, y); });
-  }
-
- private:
-  bool is_handed_over(ValueId from, ValueId parameter) const {
-    const ScanLayout a(from_), b(to_);
-    const ValueId operand = to_.inputs[parameter];
-    if (parameter < b.carries) return false;
-    if (parameter >= b.first_stacked() || !b.stacks) {
-      const ValueId result = operand - from_.first_result;
-      if (operand >= from_.first_result && result < from_.results && result >= a.carries)
-        return from_.body->results[result] == from;
-    }
-    return from >= a.carries && from < a.first_stacked() && from_.inputs[from] == operand;
-  }
-
-  const Node &from_, &to_;
-  const std::vector<NodeId> from_makers_, to_makers_;
-  std::set<std::pair<ValueId, ValueId>> asked_;
-};
-
-// The key in the body of `to` of exchanges that put rows where that key puts them in the body of
-// `from`.
-std::optional<RowsKey> key_in(const Node& from, const Node& to, const RowsKey& key) {
-  const RowExchanges exchanges(*to.body);
-  std::set<RowsKey> keys;
-  for (const Node& node : to.body->nodes) {
-    if (const auto there = exchanges.there(node)) keys.insert(there->key);
-  }
-  for (const RowsKey& other : keys) {
-    const bool is_alike = other.axes == key.axes && other.bound == key.bound;
-    if (is_alike && SameValues(from, to).same(key.sorted, other.sorted)) return other;
-  }
-  return std::nullopt;
 }
 
 class Keeper {
@@ -127,6 +80,7 @@ class Keeper {
         exchanges_(source),
         out_(source),
         is_uniform_(source.types.size(), false),
+        is_constant_zero_(source.types.size(), false),
         vanishes_(source.types.size(), false) {}
 
   // A parameter and what shows it as it lies there.
@@ -155,6 +109,7 @@ class Keeper {
     out_.copy(id);
     if (node.results != 1) return;
     is_uniform_[node.first_result] = is_uniform(node);
+    is_constant_zero_[node.first_result] = is_constant_zero(node);
     if (const auto exchange = exchanges_.there(node)) return arrive(*exchange);
     if (const auto exchange = exchanges_.back(node)) return come_back(*exchange);
     if (row(node.op).family == OpFamily::kElementwise) stay(id);
@@ -165,15 +120,10 @@ class Keeper {
     const Node& node = source_.nodes[id];
     if (node.op != Op::all_to_all || source_.types[node.first_result].dtype != DType::kI32)
       return false;
-    for (const NodeId other : asked_) {
-      const Node& before = source_.nodes[other];
-      if (out_.at(before.inputs[0]) != out_.at(node.inputs[0]) || !(before.attrs == node.attrs))
-        continue;
-      out_.set(node.first_result, out_.at(before.first_result));
-      return true;
-    }
-    asked_.push_back(id);
-    return false;
+    const auto [before, is_new] =
+        asked_.try_emplace({out_.at(node.inputs[0]), attrs_key(node.attrs)}, node.first_result);
+    if (!is_new) out_.set(node.first_result, out_.at(before->second));
+    return !is_new;
   }
 
   // Rows that lie there already need not be sent.
@@ -235,11 +185,12 @@ class Keeper {
     return row(node.op).keeps_zero && std::ranges::all_of(node.inputs, is_0);
   }
   bool is_zero(ValueId value) const {
-    if (vanishes_[exchanges_.bare(value)]) return true;
-    const Node* maker = exchanges_.maker(value);
-    while (maker != nullptr && (maker->op == Op::broadcast || maker->op == Op::convert))
-      maker = exchanges_.maker(maker->inputs[0]);
-    return maker != nullptr && maker->op == Op::constant && maker->attrs.real("value") == 0;
+    return vanishes_[exchanges_.bare(value)] || is_constant_zero_[value];
+  }
+  bool is_constant_zero(const Node& node) const {
+    if (node.op == Op::constant) return node.attrs.real("value") == 0;
+    return (node.op == Op::broadcast || node.op == Op::convert) &&
+           is_constant_zero_[node.inputs[0]];
   }
 
   // What lies there passes one of its own.
@@ -289,28 +240,45 @@ class Keeper {
            std::ranges::all_of(node.inputs, [&](ValueId input) { return is_uniform_[input]; });
   }
 
-  // The same rows as there are places there.
+  // The same rows as there are places there. What it is computed from may be a long chain: values
+  // wait in a list for what they read.
   ValueId uniform_there(ValueId value, const Dims& dims, NodeId id) {
-    const auto [at, is_new] = uniform_.try_emplace({value, dims}, kNone);
-    if (!is_new) return at->second;
-    const Node& node = *exchanges_.maker(value);
+    std::vector<ValueId> open = {value};
+    while (!open.empty()) {
+      const ValueId at = open.back();
+      const size_t before = open.size();
+      const Node& node = *exchanges_.maker(at);
+      if (!uniform_.contains({at, dims}) && node.op != Op::broadcast) {
+        std::ranges::copy_if(node.inputs, std::back_inserter(open),
+                             [&](ValueId input) { return !uniform_.contains({input, dims}); });
+      }
+      if (open.size() > before) continue;
+      open.pop_back();
+      const auto [made, is_new] = uniform_.try_emplace({at, dims}, kNone);
+      if (is_new) made->second = emit_uniform(node, dims, id);
+    }
+    return uniform_.at({value, dims});
+  }
+
+  // What it reads is there already.
+  ValueId emit_uniform(const Node& node, const Dims& dims, NodeId id) {
     Attrs attrs = node.attrs;
     std::vector<ValueId> inputs;
     if (node.op == Op::broadcast) {
       inputs.push_back(out_.at(node.inputs[0]));
       attrs.set("map", std::vector<int64_t>(attrs.ints("map").size(), 2));
     } else {
-      for (const ValueId input : node.inputs) inputs.push_back(uniform_there(input, dims, id));
+      for (const ValueId input : node.inputs) inputs.push_back(uniform_.at({input, dims}));
     }
     if (attrs.find("dims") != nullptr) attrs.set("dims", dims);
-    return at->second = emit(node.op, std::move(inputs), std::move(attrs), id);
+    return emit(node.op, std::move(inputs), std::move(attrs), id);
   }
 
   Loop loop_of(const Node& node) {
     const ScanLayout layout(node);
     Loop loop;
     std::vector<Seed> seeds;
-    std::map<std::pair<NodeId, RowsKey>, std::optional<RowsKey>> keys;
+    std::map<NodeId, AlikeKeys> alike;  // By the loop that hands rows over.
     for (size_t i = layout.stacks ? layout.first_stacked() : 0; i < node.inputs.size(); ++i) {
       const Node* from = exchanges_.maker(node.inputs[i]);
       if (from == nullptr || from->op != node.op || layout.next > 0) continue;
@@ -320,11 +288,11 @@ class Keeper {
       const std::optional<There>& there = other.there[result];
       if (!there || result < ScanLayout(*from).carries || ScanLayout(*from).length != layout.length)
         continue;
-      const auto [key, is_new] = keys.try_emplace({id, there->key});
-      if (is_new) key->second = key_in(*from, node, there->key);
-      if (!key->second) continue;
+      if (alike.size() == kLoopsComparedMax && !alike.contains(id)) continue;
+      const auto key = alike.try_emplace(id, *from, node).first->second.in_second(there->key);
+      if (!key) continue;
       seeds.push_back({.parameter = static_cast<ValueId>(i),
-                       .key = *key->second,
+                       .key = *key,
                        .type = other.body->types[there->now]});
       loop.more_operands.emplace_back(id, shown(other, there->now));
     }
@@ -344,10 +312,9 @@ class Keeper {
   }
 
   static size_t shown(Loop& loop, ValueId value) {
-    const auto found = std::ranges::find(loop.more_results, value);
-    const auto at = static_cast<size_t>(found - loop.more_results.begin());
-    if (found == loop.more_results.end()) loop.more_results.push_back(value);
-    return at;
+    const auto [at, is_new] = loop.more_at.try_emplace(value, loop.more_results.size());
+    if (is_new) loop.more_results.push_back(value);
+    return at->second;
   }
 
   void emit_loop(NodeId id) {
@@ -404,12 +371,13 @@ class Keeper {
   const Function& source_;
   const RowExchanges exchanges_;
   Rewriter out_;
-  std::vector<bool> is_uniform_;          // By value of the source, as what follows.
+  std::vector<bool> is_uniform_;  // By value of the source, as what follows.
+  std::vector<bool> is_constant_zero_;
   std::vector<bool> vanishes_;            // 0 in rows of no expert; without reshapes.
   std::map<ValueId, There> there_;        // Without reshapes.
   std::set<ValueId> is_sent_back_;        // To have them here takes an exchange.
   std::map<RowsKey, RowExchange> backs_;  // The first of each.
-  std::vector<NodeId> asked_;
+  std::map<std::pair<ValueId, std::string>, ValueId> asked_;  // By operand and attributes.
   std::map<std::pair<ValueId, Dims>, ValueId> uniform_;
   std::map<NodeId, Loop> loops_;
   std::map<const Function*, Loop> bodies_;  // To which nothing more is handed over.

@@ -1,19 +1,20 @@
 #include "ir/transforms/conversions/row_exchange.h"
 
+#include <numeric>
+
 namespace gangway {
+
+RowExchanges::RowExchanges(const Function& function)
+    : function_(function), makers_(producers(function)), bare_(function.types.size()) {
+  std::iota(bare_.begin(), bare_.end(), ValueId{0});
+  for (const Node& node : function.nodes) {
+    if (node.op == Op::reshape) bare_[node.first_result] = bare_[node.inputs[0]];
+  }
+}
 
 const Node* RowExchanges::maker(ValueId value) const {
   const NodeId id = makers_[value];
   return id == kNone ? nullptr : &function_.nodes[id];
-}
-
-ValueId RowExchanges::bare(ValueId value) const {
-  const Node* node = maker(value);
-  while (node != nullptr && node->op == Op::reshape) {
-    value = node->inputs[0];
-    node = maker(value);
-  }
-  return value;
 }
 
 bool RowExchanges::is_ones(ValueId value) const {

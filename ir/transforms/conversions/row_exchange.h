@@ -37,15 +37,14 @@ struct RowExchange {
 
 class RowExchanges {
  public:
-  explicit RowExchanges(const Function& function)
-      : function_(function), makers_(producers(function)) {}
+  explicit RowExchanges(const Function& function);
 
   // The exchange that ends with this node.
   std::optional<RowExchange> there(const Node& last) const;
   std::optional<RowExchange> back(const Node& last) const;
 
   // The value without the reshapes that made it.
-  ValueId bare(ValueId value) const;
+  ValueId bare(ValueId value) const { return bare_[value]; }
   // Null for a parameter.
   const Node* maker(ValueId value) const;
 
@@ -55,6 +54,7 @@ class RowExchanges {
 
   const Function& function_;
   const std::vector<NodeId> makers_;
+  std::vector<ValueId> bare_;  // By value.
 };
 
 }  // namespace gangway

@@ -5,6 +5,7 @@
 #include <tuple>
 
 #include "ir/graph/bodies.h"
+#include "ir/transforms/rewrite/attrs_key.h"
 #include "ir/transforms/rewrite/body_uses.h"
 #include "ir/transforms/rewrite/rewrite.h"
 
@@ -36,28 +37,6 @@ std::vector<bool> live_nodes(const Function& function) {
     for (ValueId input : node.inputs) wanted[input] = true;
   }
   return live;
-}
-
-std::string attrs_key(const Attrs& attrs) {
-  std::string key;
-  for (const auto& [name, value] : attrs) {
-    key += name + "=";
-    std::visit(
-        [&key](const auto& v) {
-          using T = std::decay_t<decltype(v)>;
-          if constexpr (std::is_same_v<T, std::string>) {
-            key += v;
-          } else if constexpr (std::is_same_v<T, std::vector<int64_t>>) {
-            for (int64_t i : v) key += std::to_string(i) + ",";
-          } else {
-            const char* bytes = reinterpret_cast<const char*>(&v);
-            key.append(bytes, sizeof(v));
-          }
-        },
-        value);
-    key += ";";
-  }
-  return key;
 }
 
 class Simplifier {
