@@ -13,6 +13,8 @@ uint32_t iterations(const Node& node) {
   return node.op == Op::scan ? static_cast<uint32_t>(ScanLayout(node).length) : 1;
 }
 
+bool is_last(const Node& node, uint32_t iteration) { return iteration + 1 == iterations(node); }
+
 // The scopes of a node, the innermost first.
 std::vector<std::string> scopes_of(const Function& function, NodeId node) {
   std::vector<std::string> scopes;
@@ -102,13 +104,9 @@ void StepMap::mark_ahead(const Function& function) {
 
 bool StepMap::is_passed_over(uint32_t step) const {
   const std::vector<Level> levels = path(step);
-  for (size_t i = 0; i + 1 < levels.size(); ++i) {
-    const auto& [function, node, iteration, part] = levels[i];
-    const Node& scan = function->nodes[node];
-    if (iteration + 1 == iterations(scan) && is_ahead(body_of(scan), levels[i + 1].node))
-      return true;
-  }
-  return false;
+  if (levels.size() == 1) return false;
+  const Level &leaf = levels.back(), &loop = levels[levels.size() - 2];
+  return is_ahead(leaf.part, leaf.node) && is_last(loop.function->nodes[loop.node], loop.iteration);
 }
 
 uint32_t StepMap::body_of(const Node& node) const {
@@ -253,31 +251,41 @@ StepSums::StepSums(const StepMap& steps, const Cost& cost) : steps_(steps) {
   };
   for (uint32_t p = 0; p < steps.parts(); ++p) {
     const Function& function = steps.function(p);
-    std::vector<int64_t>& before = before_.emplace_back(1, 0);
-    before.reserve(function.nodes.size() + 1);
+    Part part;
     for (NodeId id = 0; id < function.nodes.size(); ++id) {
-      const uint32_t body = steps.body_of(function.nodes[id]);
-      const int64_t each = body == kNone
-                               ? std::min(cost(function, id), kMost)
-                               : times(iterations(function.nodes[id]), before_[body].back());
-      before.push_back(std::min(kMost, before.back() + each));
+      const Node& node = function.nodes[id];
+      const uint32_t body = steps.body_of(node);
+      const int64_t each = body == kNone ? std::min(cost(function, id), kMost)
+                                         : times(iterations(node) - 1, parts_[body].before.back()) +
+                                               parts_[body].before_in_last.back();
+      const bool is_passed_over = body == kNone && steps.is_ahead(p, id);
+      part.before.push_back(std::min(kMost, part.before.back() + each));
+      part.before_in_last.push_back(
+          std::min(kMost, part.before_in_last.back() + (is_passed_over ? 0 : each)));
     }
+    parts_.push_back(std::move(part));
   }
 }
 
 int64_t StepSums::before(uint32_t step) const {
-  if (steps_.is_flat()) return before_.back()[step];
+  if (steps_.is_flat()) return parts_.back().before[step];
   int64_t sum = 0;
   uint32_t part = steps_.parts() - 1;
+  bool in_last = false;
   while (step > 0) {
-    if (step >= steps_.steps_of(part)) return std::min(kMost, sum + before_[part].back());
-    const NodeId node = steps_.node_at(part, step);
-    sum = std::min(kMost, sum + before_[part][node]);
-    step -= steps_.first_step(part, node);
-    const uint32_t body = steps_.body_of(steps_.function(part).nodes[node]);
+    const std::vector<int64_t>& before =
+        in_last ? parts_[part].before_in_last : parts_[part].before;
+    if (step >= steps_.steps_of(part)) return std::min(kMost, sum + before.back());
+    const NodeId node_id = steps_.node_at(part, step);
+    const Node& node = steps_.function(part).nodes[node_id];
+    sum = std::min(kMost, sum + before[node_id]);
+    step -= steps_.first_step(part, node_id);
+    const uint32_t body = steps_.body_of(node);
     if (body == kNone) break;
-    const int64_t each = before_[body].back(), rounds = step / steps_.steps_of(body);
+    const uint32_t rounds = step / steps_.steps_of(body);
+    const int64_t each = parts_[body].before.back();
     sum = each != 0 && rounds > (kMost - sum) / each ? kMost : sum + rounds * each;
+    in_last = is_last(node, rounds);
     step %= steps_.steps_of(body);
     part = body;
   }

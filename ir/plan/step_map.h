@@ -64,7 +64,8 @@ class StepMap {
   Leaf leaf(uint32_t step) const;
 
   // A step that works for an iteration that does not come (ScanLayout::ahead): devices pass over
-  // it.
+  // it. The loop is the innermost one around the step: what a node that is ahead runs as its body
+  // is run.
   bool is_passed_over(uint32_t step) const;
   // A node of a part that is passed over in the last iteration.
   bool is_ahead(uint32_t part, NodeId node) const {
@@ -147,7 +148,8 @@ class StepMarks {
 // The first step behind the commit point.
 uint32_t commit_step(const LocalFunction& local);
 
-// What the steps of a function cost, added up: a number for each node, 0 or more.
+// What the steps of a function cost, added up: a number for each node, 0 or more. What is passed
+// over costs nothing.
 class StepSums {
  public:
   using Cost = std::function<int64_t(const Function&, NodeId)>;
@@ -157,12 +159,16 @@ class StepSums {
 
   // Of all steps before this one. Saturates at kMost.
   int64_t before(uint32_t step) const;
-  int64_t total() const { return before_.back().back(); }
+  int64_t total() const { return parts_.back().before.back(); }
   static constexpr int64_t kMost = int64_t{1} << 62;
 
  private:
   const StepMap& steps_;
-  std::vector<std::vector<int64_t>> before_;  // By part, then by node, and the end.
+  struct Part {
+    // By node, and the end: in any iteration, and in the last.
+    std::vector<int64_t> before{0}, before_in_last{0};
+  };
+  std::vector<Part> parts_;
 };
 
 }  // namespace gangway

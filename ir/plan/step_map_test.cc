@@ -219,6 +219,23 @@ TEST(StepMap, StepsThatWorkForAnIterationThatDoesNotComeArePassedOver) {
             (std::vector<bool>{false, false, true, true, false, false, false, false, true, true}));
 }
 
+TEST(StepMap, WhatIsPassedOverCostsNothing) {
+  const auto inner = Chain("inner").neg().meet().made();
+  const auto outer = Chain("outer").neg().scan_ahead(2, inner).made();
+  const auto layer = Chain("layers").call(Chain("part").neg().made()).neg().made();
+  const auto f = Chain("f").scan(3, outer).scan_ahead(3, layer).neg().made();
+  const StepMap map(*f);
+  const StepSums sums(map, [](const Function&, NodeId) { return 1; });
+  int64_t sum = 0;
+  for (uint32_t s = 0; s < map.count(); ++s) {
+    EXPECT_EQ(sums.before(s), sum) << s;
+    sum += map.is_passed_over(s) ? 0 : 1;
+  }
+  EXPECT_EQ(sums.total(), sum);
+  EXPECT_EQ(sums.before(map.count()), sum);
+  EXPECT_LT(sum, map.count());
+}
+
 TEST(StepMap, NodesThatRunOneBodyDoNotDifferInWhatTheyWorkAhead) {
   const auto layer = Chain("layers").neg().meet().made();
   const auto refusal = [](const Chain& chain) -> std::string {

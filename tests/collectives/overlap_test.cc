@@ -152,6 +152,25 @@ local func @f(%0 "x": f32[4], %1 "sum": f32[4], %2 "w": f32[3, 4]) mesh {data: 2
   }
 }
 
+// Twice of three times there is a tanh for the next iteration.
+TEST_P(OverlapTest, KernelsThatArePassedOverTakeNoTime) {
+  TimedRanks ranks(function(R"(
+body 0 local func @layers(%0 "x": f32[4], %1 "ahead": f32[4], %2 "w": f32[4]) mesh {data: 2} {
+  %3: f32[4] = add %0, %1
+  %4: f32[4] = tanh %2
+  return %3 "x", %4 "ahead"
+}
+local func @f(%0 "x": f32[4], %1 "ahead": f32[4], %2 "w": f32[3, 4]) mesh {data: 2} {
+  %3: f32[4], %4: f32[4] = scan %0, %1, %2 )"
+                            R"({ahead = 1, carries = 2, invariants = 0, length = 3, next = 1} body 0
+  %5: f32[4] = neg %3
+  return %5 "y"
+}
+)"),
+                   make());
+  EXPECT_EQ(ranks.run(), (3 + 2 + 1) * kUs);
+}
+
 INSTANTIATE_TEST_SUITE_P(AllForms, OverlapTest, ::testing::Bool(),
                          [](const auto& i) { return i.param ? "TimeAlone" : "WithValues"; });
 
