@@ -25,12 +25,18 @@ class Keeper {
         graph_(joint.graph()),
         placed_(placed),
         cuts_(cuts),
-        readers_(graph_.types.size()) {
+        makers_(producers(graph_)),
+        readers_(graph_.types.size()),
+        root_of_(graph_.nodes.size(), kNone) {
     for (NodeId id = 0; id < graph_.nodes.size(); ++id) {
       const std::vector<ValueId>& inputs = graph_.nodes[id].inputs;
       for (size_t i = 0; i < inputs.size(); ++i) readers_[inputs[i]].push_back({id, i});
     }
     for (ValueId result : graph_.results) readers_[result].push_back({});
+    for (size_t i = 0; i < cuts.decisions.size(); ++i) {
+      const ShardingDecision& decision = cuts.decisions[i];
+      if (joint.is_tie(decision.node)) decided_.try_emplace({decision.node, decision.axis}, i);
+    }
   }
 
   bool run() {
@@ -69,12 +75,14 @@ class Keeper {
   }
 
   // Follows the stacks to the bodies that read them. False where a stack is not for them alone.
-  bool find_ties(Residual& residual) const {
+  bool find_ties(Residual& residual) {
+    root_of_[residual.ties[0]] = residual.ties[0];
     for (size_t i = 0; i < residual.ties.size(); ++i) {
       const Node& tie = graph_.nodes[residual.ties[i]];
       for (uint32_t r = 0; r < tie.results; ++r) {
         const ValueId value = tie.first_result + r;
         residual.values.push_back(value);
+        cuts_.steps += static_cast<int64_t>(readers_[value].size());
         for (const Reader& reader : readers_[value]) {
           if (!add_reader(residual, value, reader)) return false;
         }
@@ -82,17 +90,23 @@ class Keeper {
     }
     return std::ranges::all_of(residual.ties, [&](NodeId id) {
       return std::ranges::all_of(graph_.nodes[id].inputs, [&](ValueId input) {
-        return input == residual.kept || std::ranges::count(residual.values, input) > 0;
+        return input == residual.kept ||
+               (makers_[input] != kNone && root_of_[makers_[input]] == residual.ties[0]);
       });
     });
   }
 
-  bool add_reader(Residual& residual, ValueId value, const Reader& reader) const {
+  // A tie that was reached from another stack takes that one's values too: neither has it alone.
+  bool add_reader(Residual& residual, ValueId value, const Reader& reader) {
     if (reader.node == kNone) return false;
     if (!joint_.is_tie(reader.node))
       return graph_.types[value] == graph_.types[residual.kept];  // No stack.
     if (joint_.tie(reader.node) != JointGraph::TieKind::kStackedOperand) return false;
-    if (std::ranges::count(residual.ties, reader.node) == 0) residual.ties.push_back(reader.node);
+    NodeId& root = root_of_[reader.node];
+    if (root == residual.ties[0]) return true;
+    if (root != kNone) return false;
+    root = residual.ties[0];
+    residual.ties.push_back(reader.node);
     return true;
   }
 
@@ -160,9 +174,11 @@ class Keeper {
 
   // Of each tie that was cut: that it was rejected, for what the backward pass would gather.
   void record(const Residual& residual, size_t axis) {
-    for (ShardingDecision& decision : cuts_.decisions) {
-      if (decision.axis != static_cast<int>(axis)) continue;
-      if (std::ranges::count(residual.ties, decision.node) == 0) continue;
+    for (const NodeId id : residual.ties) {
+      const auto at = decided_.find({id, static_cast<int>(axis)});
+      if (at == decided_.end()) continue;
+      ++cuts_.steps;
+      ShardingDecision& decision = cuts_.decisions[at->second];
       decision.rejected.push_back(
           {.factor = decision.factor, .from = residual.kept, .cost = again(residual.kept, axis)});
       decision.factor = NodeCut::kWhole;
@@ -183,10 +199,12 @@ class Keeper {
     }
     int64_t made = 0;
     for (ValueId value : residual.values) {
+      NodeId before = kNone;  // One that reads a value twice is asked once.
       for (const Reader& reader : readers_[value]) {
         if (!is_open(reader, axis)) return false;
         if (joint_.is_tie(reader.node)) continue;
-        if (!passes_sums(graph_, reader.node, [&](ValueId input) {
+        const bool is_known = std::exchange(before, reader.node) == reader.node;
+        if (!is_known && !passes_sums(graph_, reader.node, [&](ValueId input) {
               return input == value || kept_sums_.contains({input, axis}) ||
                      is_partial(placed_.shardings[input][axis]);
             }))
@@ -232,9 +250,12 @@ class Keeper {
   const Function& graph_;
   const PlacedValues& placed_;
   Cuts& cuts_;
-  std::vector<std::vector<Reader>> readers_;        // By value.
-  std::map<size_t, std::vector<bool>> depends_;     // By part: by value, whether on a carry.
-  std::set<std::pair<ValueId, size_t>> kept_sums_;  // Values and axes.
+  const std::vector<NodeId> makers_;          // By value.
+  std::vector<std::vector<Reader>> readers_;  // By value.
+  std::vector<NodeId> root_of_;  // By node: of a tie, the stack that it was reached from.
+  std::map<std::pair<NodeId, int>, size_t> decided_;  // By tie and axis: in the decisions.
+  std::map<size_t, std::vector<bool>> depends_;       // By part: by value, whether on a carry.
+  std::set<std::pair<ValueId, size_t>> kept_sums_;    // Values and axes.
 };
 
 }  // namespace

@@ -29,13 +29,14 @@ struct Layers {
   bool stored_in_parts = false;  // Weights are cut over "data" too (ZeRO-3).
   bool squared = false;          // Products are with squares of weights.
   bool mixed = false;            // A product follows on rows that positions can't cut.
+  int times = 1;                 // That a layer does all this.
 };
 
 Value weight(const Layers& of, const Value& stored) { return of.squared ? square(stored) : stored; }
 
 // Two products with tensor parallelism, between activations that are cut by position.
-Value next_layer(const Layers& of, const ScanStep& at) {
-  Value x = at.builder.shard(at.carries, kByPosition, 1);
+Value next_layer(const Layers& of, const ScanStep& at, const Value& before) {
+  Value x = at.builder.shard(before, kByPosition, 1);
   Value hidden = tanh(dot(tanh(x), weight(of, at.slices["up"])));
   Value y = dot(hidden, weight(of, at.slices["down"]));
   if (of.mixed)
@@ -65,9 +66,12 @@ Function step(const Layers& of) {
   if (of.mixed) p.set("mix", b.parameter("mix", f32({kLayers, kDim, kDim})));
   const ScanOperands operands{.length = kLayers, .carries = x, .stacked = p, .name = "layers"};
   const Scanned done = scan(b, operands, [&](const ScanStep& at) -> Scanned {
-    const auto next = [&] { return next_layer(of, at); };
-    Value y = of.remat ? remat(at.builder, next) : next();
-    return {.carries = y};
+    const auto next = [&] {
+      Value y = at.carries;
+      for (int i = 0; i < of.times; ++i) y = next_layer(of, at, y);
+      return y;
+    };
+    return {.carries = of.remat ? remat(at.builder, next) : next()};
   });
   const Tree wanted = gradients(sum(square(Value(done.carries))), p);
   wanted.for_each([&](const std::string& name, Value gradient) { b.result(name, gradient); });
@@ -85,12 +89,16 @@ int64_t count(const Function& global, Op op, const std::string& axes,
   return times;
 }
 
-// Why each of the stacks lies as it does that the forward pass keeps.
-std::vector<std::string> explained_stacks(const Function& global) {
+Propagation propagated(const Function& global) {
   std::vector<Sharding> parameters;
   for (const Parameter& parameter : global.parameters)
     parameters.push_back(canonical(kMesh, resolve(kMesh, parameter.placements)));
-  const Propagation found = propagate_shardings(global, parameters);
+  return propagate_shardings(global, parameters);
+}
+
+// Why each of the stacks lies as it does that the forward pass keeps.
+std::vector<std::string> explained_stacks(const Function& global) {
+  const Propagation found = propagated(global);
   const auto forward =
       std::ranges::find_if(global.nodes, [](const Node& node) { return node.op == Op::scan; });
   std::vector<std::string> stacks;
@@ -131,6 +139,15 @@ TEST(KeepAsRead, TheDecisionSaysWhatWouldHaveMoved) {
   EXPECT_THAT(explained_stacks(step({})),
               Contains(AllOf(HasSubstr("is replicate on model\n  because "), HasSubstr(kKept),
                              HasSubstr("which would have moved 6.0 KiB in 1 conversion"))));
+}
+
+TEST(KeepAsRead, StepsGrowWithTheStacks) {
+  const auto steps = [](int times) {
+    const Function global = step({.times = times});
+    EXPECT_EQ(count(global, Op::all_gather, "model"), (1 + 1) * kLayers * times);
+    return propagated(global).steps;
+  };
+  EXPECT_LT(steps(100), 2.2 * static_cast<double>(steps(50)));
 }
 
 }  // namespace
