@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <map>
+#include <utility>
 
 #include "ir/transforms/propagation/decide_cuts.h"
 #include "ir/transforms/propagation/joint_graph.h"
@@ -15,7 +17,10 @@ class Explainer {
       : joint_(global),
         global_(joint_.graph()),
         propagation_(propagation),
-        makers_(producers(global_)) {}
+        makers_(producers(global_)) {
+    for (const ShardingDecision& taken : propagation.decisions)
+      decisions_.try_emplace({taken.node, static_cast<size_t>(taken.axis)}, &taken);
+  }
 
   std::string run(ValueId value, const Function* in) const { return run(joint_.at(in, value)); }
 
@@ -66,11 +71,9 @@ class Explainer {
 
   // What the node could have been cut on instead.
   std::string alternatives(NodeId node, size_t axis) const {
-    const auto decision =
-        std::ranges::find_if(propagation_.decisions, [&](const ShardingDecision& taken) {
-          return taken.node == node && taken.axis == static_cast<int>(axis);
-        });
-    if (decision == propagation_.decisions.end() || decision->rejected.empty()) return {};
+    const auto found = decisions_.find({node, axis});
+    if (found == decisions_.end() || found->second->rejected.empty()) return {};
+    const ShardingDecision* decision = found->second;
     std::string text = decision->factor == NodeCut::kWhole
                            ? " (kept as the forward pass reads it, which moves nothing)"
                            : cat(" (which moves ", cost(decision->cost), ")");
@@ -101,6 +104,7 @@ class Explainer {
   const Function& global_;
   const Propagation& propagation_;
   const std::vector<NodeId> makers_;
+  std::map<std::pair<NodeId, size_t>, const ShardingDecision*> decisions_;  // By node and axis.
 };
 
 }  // namespace

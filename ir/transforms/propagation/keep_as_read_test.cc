@@ -141,6 +141,38 @@ TEST(KeepAsRead, TheDecisionSaysWhatWouldHaveMoved) {
                              HasSubstr("which would have moved 6.0 KiB in 1 conversion"))));
 }
 
+// A stack of products of two sums, of which the second is a stack of sums too: as long as that is
+// reduced, products of the first alone are a sum that need not be done.
+TEST(KeepAsRead, ASumThatBecomesNoneIsNotSaidToBeKept) {
+  Builder b("f", kMesh);
+  Tree given;
+  given.set("x", b.parameter("x", f32({4, 8}), {{"model", shard(1)}}));
+  given.set("w", b.parameter("w", f32({8, 4}), {{"model", shard(0)}}));
+  const Value none = b.constant(f32({4, 4}), 0.0);
+  const auto loop = [&](const Tree& stacks, const std::function<Value(const ScanStep&)>& body) {
+    return scan(b, {.length = kLayers, .carries = none, .invariants = given, .stacked = stacks},
+                [&](const ScanStep& at) -> Scanned {
+                  return {.carries = at.carries, .stacked = body(at)};
+                });
+  };
+  const auto sum_of = [](const ScanStep& at) {
+    return dot(at.invariants["x"], at.invariants["w"]);
+  };
+  const Scanned sums = loop({}, sum_of);
+  const Scanned products =
+      loop(sums.stacked, [&](const ScanStep& at) { return sum_of(at) * neg(Value(at.slices)); });
+  b.result("y", loop(products.stacked, [](const ScanStep& at) {
+                  return neg(Value(at.slices));
+                }).stacked);
+  const Function global = b.build();
+  const Propagation found = propagated(global);
+  EXPECT_THAT(explain(global, found, Value(sums.stacked).id()),
+              AllOf(HasSubstr("is partial on model"), HasSubstr(kKept)));
+  const std::string why = explain(global, found, Value(products.stacked).id());
+  EXPECT_THAT(why, HasSubstr("is replicate on model"));
+  EXPECT_EQ(why.find(kKept), why.rfind(kKept)) << "of the first stack alone: " << why;
+}
+
 TEST(KeepAsRead, StepsGrowWithTheStacks) {
   const auto steps = [](int times) {
     const Function global = step({.times = times});

@@ -28,6 +28,16 @@ std::vector<Factors> factors_of(const JointGraph& joint) {
   return all;
 }
 
+// A residual that was to be kept as a sum may be none, where what it is made of is kept so too.
+void forget_dropped_sums(const Function& graph, const PlacedValues& placed, Cuts& cuts) {
+  std::erase_if(cuts.decisions, [&](const ShardingDecision& decision) {
+    const auto axis = static_cast<size_t>(decision.axis);
+    const ValueId stack = graph.nodes[decision.node].first_result;
+    return decision.factor == NodeCut::kWhole && cuts.kept_sums.contains({decision.node, axis}) &&
+           !is_partial(placed.shardings[stack][axis]);
+  });
+}
+
 // Hands each function its own part of what was found for the graph.
 class Divider {
  public:
@@ -77,8 +87,10 @@ Propagation propagate_shardings(const Function& global,
       annotations_of(joint.graph(), parameter_shardings, result_shardings);
   Cuts cuts = decide_cuts(joint, factors, annotations);
   PlacedValues placed = place_values(joint, factors, cuts, parameter_shardings);
-  if (keep_as_read(joint, placed, cuts))
+  if (keep_as_read(joint, placed, cuts)) {
     placed = place_values(joint, factors, cuts, parameter_shardings);
+    forget_dropped_sums(joint.graph(), placed, cuts);
+  }
   Propagation found;
   found.reasons = std::move(placed.reasons);
   found.decisions = std::move(cuts.decisions);
