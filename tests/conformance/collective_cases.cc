@@ -264,4 +264,13 @@ bool CollectiveCase::is_right(uint32_t rank, const Data& data) const {
   return data.out == want(rank);
 }
 
+CollectiveCase largest_case(Rng& rng, CollectiveKind kind, uint32_t members, int64_t elements_max) {
+  CollectiveCase largest(rng, kind, members, elements_max);
+  for (int draw = 0; draw < 12; ++draw) {
+    CollectiveCase next(rng, kind, members, elements_max);
+    if (next.bytes() > largest.bytes()) largest = std::move(next);
+  }
+  return largest;
+}
+
 }  // namespace gangway

@@ -62,6 +62,9 @@ class CollectiveCase {
   int64_t bound_ = 0;
 };
 
+// The largest of some draws: of many elements, it takes more than one message between any hosts.
+CollectiveCase largest_case(Rng& rng, CollectiveKind kind, uint32_t members, int64_t elements_max);
+
 // Small whole numbers, which every type of number holds.
 void write_number(DType dtype, std::byte* at, double value);
 double read_number(DType dtype, const std::byte* at);

@@ -301,6 +301,23 @@ TEST_P(CollectiveSuite, EveryKindGivesEachMemberWhatItsDescriptionSays) {
   }
 }
 
+// Members that wait for room are woken, in the first collective and in those behind it.
+TEST_P(CollectiveSuite, KindsOfManyMessagesInARowGoOn) {
+  if (!GetParam().kinds.has_moves()) GTEST_SKIP() << "it has none but all-reduce";
+  constexpr uint32_t kSize = 3;
+  Rng rng(gangway::testing::test_seed(), 16);
+  std::vector<CollectiveCase> cases;
+  for (const CollectiveKind kind : kMoves) {
+    if (GetParam().kinds.has(kind))
+      cases.push_back(
+          largest_case(rng, kind, kSize, static_cast<int64_t>(GetParam().elements_max)));
+  }
+  EXPECT_TRUE(GetParam().run(kSize, bytes_of(cases), [&](CollectiveMember& member) {
+    return std::ranges::all_of(cases,
+                               [&](const CollectiveCase& one) { return is_right(member, one); });
+  }));
+}
+
 // Of parts [outer, 4, inner], two rows of the first.
 TEST_P(CollectiveSuite, AGatherThatDropsMostPartsNeedsNoMoreThanItSays) {
   if (!GetParam().kinds.has(CollectiveKind::kAllGather)) GTEST_SKIP() << "it has no all-gather";

@@ -14,7 +14,6 @@
 #include "executor/collectives/collective_call.h"
 #include "executor/collectives/hosts/group_collective.h"
 #include "executor/links/shared_link.h"
-#include "executor/links/sim_link.h"
 #include "runtime/base/rng.h"
 #include "runtime/os/thread.h"
 #include "tests/conformance/collective_suite.h"
@@ -196,14 +195,13 @@ class Stepped {
   Stepped(const Shape& shape, uint64_t seed, int64_t bytes_max)
       : shape_(shape),
         rng_(seed, 7),
-        fabric_(std::make_shared<SimFabric>()),
+        rung_(shape.host_of.size()),
         group_({.host_of = shape.host_of,
                 .bytes_max = bytes_max,
-                .bell_of = [](HostLink&, uint32_t, uint32_t) { return Bell{}; },
+                .bell_of = [this](HostLink& link, uint32_t rank,
+                                  uint32_t device) { return rung_.bell(link, rank, device); },
                 .counted = true},
-               [this](uint32_t devices) {
-                 return std::make_unique<SimLink>(fabric_, std::vector<Bell>(devices));
-               }) {}
+               [this](uint32_t devices) { return rung_.link(devices); }) {}
 
   uint32_t size() const { return static_cast<uint32_t>(shape_.host_of.size()); }
   GroupHarness& group() { return group_; }
@@ -214,23 +212,26 @@ class Stepped {
     return end_[operation][0];
   }
 
-  // All members do all operations, each as far ahead as it can. Then results are in `now`.
+  // All members do all operations, each as far ahead as it can, and again when it was rung.
   void run(const std::vector<Operation>& operations) {
     std::vector<size_t> next(size(), 0);
     std::vector<bool> begun(size(), false);
-    const uint64_t steps_max = 200'000 * (operations.size() + 1);
     size_t left = size() * operations.size();
     begin_.resize(operations.size());
     end_.resize(operations.size());
     for (size_t o = 0; o < operations.size(); ++o) begin_[o] = end_[o] = values_of(operations[o]);
     clean_.assign(operations.size(), std::vector<bool>(size(), false));
-    for (uint64_t step = 0; left > 0; ++step) {
-      ASSERT_LT(step, steps_max) << "nobody goes on";
-      const auto r = static_cast<uint32_t>(rng_.below(size()));
-      if (next[r] == operations.size()) continue;
+    while (left > 0) {
+      std::vector<uint32_t> due;
+      for (uint32_t r = 0; r < size(); ++r) {
+        if (next[r] < operations.size() && (!begun[r] || rung_.is_rung(r))) due.push_back(r);
+      }
+      ASSERT_FALSE(due.empty()) << "nobody goes on: " << left << " operations are left";
+      const uint32_t r = due[rng_.below(due.size())];
       const size_t o = next[r];
       if (!begun[r]) begin(r, operations[o], o);
       begun[r] = true;
+      rung_.look(r);
       if (group_.member(r).advance() == Progress::kPending) continue;
       clean_[o][r] = !group_.member(r).poisoned();
       if (operations[o].exchange && clean_[o][r]) expect_words(r, o);
@@ -348,7 +349,7 @@ class Stepped {
 
   const Shape shape_;
   Rng rng_;
-  std::shared_ptr<SimFabric> fabric_;
+  RungMembers rung_;
   GroupHarness group_;
   std::vector<Values> begin_, end_;  // By operation.
   std::vector<std::vector<bool>> clean_;

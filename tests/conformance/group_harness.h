@@ -11,8 +11,46 @@
 #include <vector>
 
 #include "executor/collectives/hosts/group_links.h"
+#include "executor/links/sim_link.h"
 
 namespace gangway {
+
+// Links between simulated hosts, and who was rung over them: a test that advances only members that
+// were, as their devices' threads do, sees a ring that is missing.
+class RungMembers {
+ public:
+  explicit RungMembers(size_t members) : is_rung_(members) {}
+
+  std::unique_ptr<HostLink> link(uint32_t devices) {
+    std::vector<Bell> bells;
+    std::vector<std::shared_ptr<bool>> rung;
+    for (uint32_t d = 0; d < devices; ++d) {
+      rung.push_back(std::make_shared<bool>(false));
+      bells.push_back({.function = std::make_shared<const std::function<void()>>(
+                           [is_rung = rung.back()] { *is_rung = true; })});
+    }
+    auto link = std::make_unique<SimLink>(fabric_, bells);
+    of_link_[link.get()] = {std::move(bells), std::move(rung)};
+    return link;
+  }
+  Bell bell(HostLink& link, uint32_t rank, uint32_t device) {
+    is_rung_[rank] = of_link_.at(&link).rung[device];
+    return of_link_.at(&link).bells[device];
+  }
+
+  bool is_rung(uint32_t rank) const { return *is_rung_[rank]; }
+  // It looks now.
+  void look(uint32_t rank) { *is_rung_[rank] = false; }
+
+ private:
+  struct OfLink {
+    std::vector<Bell> bells;
+    std::vector<std::shared_ptr<bool>> rung;  // By device, as the bells.
+  };
+  const std::shared_ptr<SimFabric> fabric_ = std::make_shared<SimFabric>();
+  std::map<const HostLink*, OfLink> of_link_;
+  std::vector<std::shared_ptr<bool>> is_rung_;  // By rank.
+};
 
 // What a host did to others' memory.
 struct PeerWrites {

@@ -1,11 +1,11 @@
 // The kinds of collectives that move parts of tensors, over groups of many shapes: one thread
-// advances members in an order that is drawn from a seed, each as far ahead as it can.
+// advances members in an order that is drawn from a seed, each as far ahead as it can, and again
+// when it was rung.
 #include <bit>
 #include <numeric>
 #include <set>
 
 #include "executor/collectives/hosts/group_collective.h"
-#include "executor/links/sim_link.h"
 #include "tests/conformance/collective_cases.h"
 #include "tests/conformance/group_harness.h"
 #include "tests/support/seed.h"
@@ -38,31 +38,35 @@ class Stepped {
           CollectiveKinds kinds = CollectiveKinds::all())
       : rng_(seed, 3),
         size_(static_cast<uint32_t>(hosts.size())),
+        rung_(hosts.size()),
         group_({.host_of = hosts,
                 .bytes_max = bytes_max,
                 .kinds = kinds,
-                .bell_of = [](HostLink&, uint32_t, uint32_t) { return Bell{}; },
+                .bell_of = [this](HostLink& link, uint32_t rank,
+                                  uint32_t device) { return rung_.bell(link, rank, device); },
                 .counted = true},
-               [this](uint32_t devices) {
-                 return std::make_unique<SimLink>(fabric_, std::vector<Bell>(devices));
-               }) {}
+               [this](uint32_t devices) { return rung_.link(devices); }) {}
 
   // Every member does all of them.
   void run(const std::vector<Operation>& operations) {
     std::vector<Member> members(size_);
     size_t left = size_ * operations.size();
-    const uint64_t steps_max = 100'000 * (operations.size() + 1);
-    for (uint64_t step = 0; left > 0; ++step) {
-      ASSERT_LT(step, steps_max) << "nobody goes on";
-      const auto r = static_cast<uint32_t>(rng_.below(size_));
+    while (left > 0) {
+      std::vector<uint32_t> due;
+      for (uint32_t r = 0; r < size_; ++r) {
+        if (members[r].next < operations.size() && (!members[r].begun || rung_.is_rung(r)))
+          due.push_back(r);
+      }
+      ASSERT_FALSE(due.empty()) << "nobody goes on: " << left << " operations are left";
+      const uint32_t r = due[rng_.below(due.size())];
       Member& member = members[r];
-      if (member.next == operations.size()) continue;
       const Operation& operation = operations[member.next];
       Collective& collective = group_.member(r);
       if (!std::exchange(member.begun, true)) {
         member.data = operation.what.data(r);
         collective.begin(operation.what.call(member.data), operation.poisoned == r);
       }
+      rung_.look(r);
       if (collective.advance() == Progress::kPending) continue;
       ASSERT_EQ(collective.poisoned(), operation.poisoned < size_)
           << operation.what.text() << ", member " << r;
@@ -92,7 +96,7 @@ class Stepped {
 
   Rng rng_;
   const uint32_t size_;
-  const std::shared_ptr<SimFabric> fabric_ = std::make_shared<SimFabric>();
+  RungMembers rung_;
   GroupHarness group_;
 };
 
@@ -136,15 +140,24 @@ TEST(GroupMoves, OfManyMessagesArriveWhole) {
     const auto size = static_cast<uint32_t>(hosts.size());
     Rng rng(gangway::testing::test_seed(), 12);
     for (const CollectiveKind kind : kMoves) {
-      // The largest of some, which takes more than one message everywhere.
-      CollectiveCase largest(rng, kind, size, 200'007);
-      for (int draw = 0; draw < 12; ++draw) {
-        CollectiveCase next(rng, kind, size, 200'007);
-        if (next.bytes() > largest.bytes()) largest = std::move(next);
-      }
+      const CollectiveCase largest = largest_case(rng, kind, size, 200'007);
       Stepped group(hosts, 1, largest.bytes());
       ASSERT_NO_FATAL_FAILURE(group.run({{largest, size}}));
     }
+  }
+}
+
+// Whoever waits for room is rung, in the first collective and in those behind it.
+TEST(GroupMoves, OfManyMessagesInARowGoOnWhenTheyAreRung) {
+  const uint64_t seed = gangway::testing::test_seed();
+  for (const Hosts& hosts : {in_blocks(2, 1), in_blocks(3, 1)}) {
+    const auto size = static_cast<uint32_t>(hosts.size());
+    Rng rng(seed, 15);
+    std::vector<Operation> operations;
+    for (size_t o = 0; o < 6; ++o)
+      operations.push_back({largest_case(rng, kMoves[rng.below(6)], size, 200'007), size});
+    Stepped group(hosts, seed, bytes_of(operations));
+    ASSERT_NO_FATAL_FAILURE(group.run(operations));
   }
 }
 
