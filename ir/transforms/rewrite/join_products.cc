@@ -1,9 +1,13 @@
 #include "ir/transforms/rewrite/join_products.h"
 
 #include <map>
+#include <string>
+#include <tuple>
 #include <utility>
 
+#include "ir/transforms/rewrite/attrs_key.h"
 #include "ir/transforms/rewrite/rewrite.h"
+#include "ir/types/limits.h"
 
 namespace gangway {
 namespace {
@@ -42,10 +46,13 @@ class Joiner {
   }
 
  private:
+  using Products = std::vector<const Node*>;  // In the order of the terms that they give.
   struct Join {
     std::vector<ValueId> terms;
-    std::vector<const Node*> products;  // Of some of the terms, in their order.
+    std::map<ValueId, Products> products;  // That become one: by the result of the first of them.
   };
+  // Of products that can become one: alike in all but the length of what is summed over.
+  using Likeness = std::tuple<std::string, DType, Dims, DType, Dims>;
 
   bool is_sum(const Node& node) const {
     return node.op == Op::add && is_float(local_.types[node.first_result].dtype);
@@ -76,16 +83,14 @@ class Joiner {
     return node.op == Op::dot && node.attrs.ints("lhs_contract").size() == 1 ? &node : nullptr;
   }
 
-  // Products alike in all but the length of what is summed over.
-  bool are_alike(const Node& a, const Node& b) const {
-    if (a.attrs != b.attrs) return false;
-    for (size_t i = 0; i < 2; ++i) {
-      const Type &of_a = local_.types[a.inputs[i]], &of_b = local_.types[b.inputs[i]];
-      Dims dims = of_b.dims;
-      dims[summed(b, i)] = of_a.dims[summed(a, i)];
-      if (of_a.dtype != of_b.dtype || of_a.dims != dims) return false;
-    }
-    return true;
+  Likeness likeness(const Node& product) const {
+    const auto dims = [&](size_t operand) {
+      Dims of = local_.types[product.inputs[operand]].dims;
+      of[summed(product, operand)] = 0;
+      return of;
+    };
+    return {attrs_key(product.attrs), local_.types[product.inputs[0]].dtype, dims(0),
+            local_.types[product.inputs[1]].dtype, dims(1)};
   }
 
   static size_t summed(const Node& product, size_t operand) {
@@ -96,26 +101,37 @@ class Joiner {
   void decide(NodeId sum) {
     std::vector<NodeId> inner;
     Join join{.terms = terms_of(sum, inner), .products = {}};
+    std::map<Likeness, Products> alike;
     for (ValueId term : join.terms) {
       const Node* const node = product(term);
-      if (node != nullptr && (join.products.empty() || are_alike(*join.products[0], *node)))
-        join.products.push_back(node);
+      if (node == nullptr) continue;
+      Products& products = alike[likeness(*node)];
+      products.push_back(node);
+      if (products.size() == kInputsMax) add(join, std::exchange(products, {}));
     }
-    if (!is_worth_it(join.products)) return;
+    for (auto& [likeness, products] : alike) add(join, std::move(products));
+    if (join.products.empty()) return;
     for (NodeId id : inner) is_done_[id] = true;
-    for (const Node* node : join.products) is_done_[makers_[node->first_result]] = true;
     joins_[sum] = std::move(join);
   }
 
-  // The joined product stands where the first of them stood.
+  void add(Join& join, Products products) {
+    if (!is_worth_it(products)) return;
+    for (const Node* node : products) is_done_[makers_[node->first_result]] = true;
+    const ValueId first = products[0]->first_result;
+    join.products[first] = std::move(products);
+  }
+
+  // A joined product stands where the first of them stood.
   void emit(NodeId sum, const Join& join) {
     const NodeInfo info = local_.infos[sum];
     ValueId total = kNone;
     for (ValueId value : join.terms) {
       const NodeId maker = makers_[value];
       const bool is_joined = maker != kNone && is_done_[maker];
-      if (is_joined && value != join.products[0]->first_result) continue;
-      const ValueId term = is_joined ? one_product(join.products, info) : out_.at(value);
+      const auto products = join.products.find(value);
+      if (is_joined && products == join.products.end()) continue;
+      const ValueId term = is_joined ? one_product(products->second, info) : out_.at(value);
       if (total != kNone) {
         Node add{.op = Op::add, .inputs = {total, term}};
         total = out_.append(std::move(add), {local_.types[value]}, info);
@@ -127,7 +143,7 @@ class Joiner {
   }
 
   // Operands are read and written once more. Each product but one is neither written nor read.
-  bool is_worth_it(const std::vector<const Node*>& products) const {
+  bool is_worth_it(const Products& products) const {
     if (products.size() < 2) return false;
     double moved = 0;
     for (const Node* node : products) {
@@ -139,7 +155,7 @@ class Joiner {
 
   double bytes(ValueId value) const { return static_cast<double>(local_.types[value].bytes()); }
 
-  ValueId one_product(const std::vector<const Node*>& products, const NodeInfo& info) {
+  ValueId one_product(const Products& products, const NodeInfo& info) {
     const Node& first = *products[0];
     Node node{.op = Op::dot, .inputs = {}, .attrs = first.attrs};
     for (size_t i = 0; i < first.inputs.size(); ++i)
@@ -147,8 +163,7 @@ class Joiner {
     return out_.append(std::move(node), {local_.types[first.first_result]}, info);
   }
 
-  ValueId joined_operands(const std::vector<const Node*>& products, size_t operand,
-                          const NodeInfo& info) {
+  ValueId joined_operands(const Products& products, size_t operand, const NodeInfo& info) {
     const size_t dim = summed(*products[0], operand);
     Node node{.op = Op::concat};
     node.attrs.set("axis", static_cast<int64_t>(dim));

@@ -8,6 +8,8 @@
 #include "ir/build/builder.h"
 #include "ir/build/ops.h"
 #include "ir/text/text.h"
+#include "ir/types/limits.h"
+#include "ir/verify/verify.h"
 #include "tests/interpret/interpret.h"
 #include "tests/support/random_batch_graph.h"
 #include "tests/support/seed.h"
@@ -51,6 +53,44 @@ TEST(JoinProducts, OfSmallOperandsOneProductIsMade) {
     EXPECT_THAT(made[r].values,
                 ::testing::Pointwise(::testing::DoubleNear(1e-12), expected[r].values));
   }
+}
+
+// x0 w0 + x1^T w1 + x2 w2 + ..., of so many columns of each.
+Function sum_of(const std::vector<int64_t>& contracted) {
+  Builder b("f", Mesh{{{"model", 2}}});
+  Value total;
+  for (size_t i = 0; i < contracted.size(); ++i) {
+    const bool is_first = i % 2 == 0;  // The others have their operands the other way round.
+    Value x =
+        b.parameter(cat("x", i), f64(is_first ? Dims{24, contracted[i]} : Dims{contracted[i], 24}));
+    Value w = b.parameter(cat("w", i), f64({contracted[i], 16}));
+    Value product = dot_general(x, w, {.lhs_contract = {is_first ? 1 : 0}, .rhs_contract = {0}});
+    total = total ? total + product : product;
+  }
+  b.result("total", total);
+  return b.build();
+}
+
+TEST(JoinProducts, ProductsOfEachShapeBecomeOne) {
+  const Function function = sum_of({1, 2, 2, 1, 1}), joined = join_products(function);
+  EXPECT_EQ(count(joined, Op::dot), 2);
+  EXPECT_EQ(count(joined, Op::add), 1);
+  std::mt19937_64 random(testing::test_seed());
+  const std::vector<Literal> arguments = testing::random_arguments(random, function);
+  const std::vector<Literal> expected = interpret(function, arguments);
+  EXPECT_THAT(interpret(joined, arguments)[0].values,
+              ::testing::Pointwise(::testing::DoubleNear(1e-12), expected[0].values));
+}
+
+TEST(JoinProducts, NoMoreThanANodeCanHaveAsOperands) {
+  Builder b("f", Mesh{{{"model", 2}}});
+  Value x = b.parameter("x", f64({32, 1})), w = b.parameter("w", f64({1, 32}));
+  Value total = dot(x, w);
+  for (size_t i = 0; i <= kInputsMax; ++i) total = total + dot(x, w);
+  b.result("total", total);
+  const Function joined = join_products(b.build());
+  EXPECT_EQ(count(joined, Op::dot), 2);
+  EXPECT_EQ(verify(joined).size(), 0u);
 }
 
 TEST(JoinProducts, OperandsAsLargeAsTheirProductStayApart) {
