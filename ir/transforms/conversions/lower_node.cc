@@ -68,16 +68,11 @@ Function traced(Rewriter& out, const LoweredNode& node) {
 
 std::vector<ValueId> lower_node(Rewriter& out, const LoweredNode& node) {
   const Function part = traced(out, node);
+  const NodeInfo info{
+      .loc = out.source().infos[node.id].loc, .origin = node.id, .reason = Reason::kPartition};
   std::vector<ValueId> now(node.inputs.begin(), node.inputs.end());
-  for (const Node& local : part.nodes) {
-    Node copy = local;
-    for (ValueId& input : copy.inputs) input = now[input];
-    const auto begin = part.types.begin() + local.first_result;
-    const ValueId first = out.append(
-        std::move(copy), {begin, begin + local.results},
-        {.loc = out.source().infos[node.id].loc, .origin = node.id, .reason = Reason::kPartition});
-    for (uint32_t r = 0; r < local.results; ++r) now.push_back(first + r);
-  }
+  now.resize(part.types.size(), kNone);
+  for (NodeId id = 0; id < part.nodes.size(); ++id) out.copy(part, id, now, info);
   std::vector<ValueId> results;
   for (ValueId result : part.results) results.push_back(now[result]);
   return results;

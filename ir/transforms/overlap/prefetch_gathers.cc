@@ -83,7 +83,7 @@ class Copier {
   template <class Info>
   std::vector<ValueId> run(const Info& info) {
     for (NodeId id = 0; id < body_.nodes.size(); ++id) {
-      if (moves_.nodes[id]) copy(id, info(id));
+      if (moves_.nodes[id]) out_.copy(body_, id, now_, info(id));
     }
     std::vector<ValueId> gathered;
     for (ValueId value : moves_.gathered) gathered.push_back(now_[value]);
@@ -91,15 +91,6 @@ class Copier {
   }
 
  private:
-  void copy(NodeId id, NodeInfo info) {
-    Node node = body_.nodes[id];
-    for (ValueId& input : node.inputs) input = now_[input];
-    const ValueId first = node.first_result;
-    const auto begin = body_.types.begin() + first;
-    const ValueId made = out_.append(node, {begin, begin + node.results}, info);
-    for (uint32_t r = 0; r < node.results; ++r) now_[first + r] = made + r;
-  }
-
   const Function& body_;
   const Movable& moves_;
   Rewriter& out_;
@@ -181,14 +172,7 @@ class AheadBody {
       for (ValueId input : node.inputs) needed[input] = needed[input] || stays[id];
     }
     for (NodeId id = 0; id < body_.nodes.size(); ++id) {
-      if (!stays[id]) continue;
-      Node node = body_.nodes[id];
-      for (ValueId& input : node.inputs) input = values[input];
-      const ValueId first = node.first_result;
-      const auto begin = body_.types.begin() + first;
-      const uint32_t results = node.results;
-      const ValueId made = out_.append(std::move(node), {begin, begin + results}, body_.infos[id]);
-      for (uint32_t r = 0; r < results; ++r) values[first + r] = made + r;
+      if (stays[id]) out_.copy(body_, id, values, body_.infos[id]);
     }
   }
 

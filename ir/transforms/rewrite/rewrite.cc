@@ -27,18 +27,20 @@ ValueId Rewriter::append(Node node, const std::vector<Type>& types, NodeInfo inf
   return first;
 }
 
-void Rewriter::copy(NodeId id) {
-  const Node& old = source_.nodes[id];
+void Rewriter::copy(NodeId id) { copy(source_, id, map_, source_.infos[id]); }
+
+void Rewriter::copy(const Function& from, NodeId id, std::vector<ValueId>& now, NodeInfo info) {
+  const Node& old = from.nodes[id];
   Node node = old;
   for (ValueId& input : node.inputs) {
-    GW_ASSERT(map_[input] != kNone, "operand %", input, " of %", old.first_result,
+    GW_ASSERT(now[input] != kNone, "operand %", input, " of %", old.first_result,
               " is not there yet");
-    input = map_[input];
+    input = now[input];
   }
-  auto begin = source_.types.begin() + old.first_result;
+  auto begin = from.types.begin() + old.first_result;
   std::vector<Type> types(begin, begin + old.results);
-  ValueId first = append(std::move(node), types, source_.infos[id]);
-  for (uint32_t r = 0; r < old.results; ++r) map_[old.first_result + r] = first + r;
+  ValueId first = append(std::move(node), types, info);
+  for (uint32_t r = 0; r < old.results; ++r) now[old.first_result + r] = first + r;
 }
 
 Function Rewriter::finish() {

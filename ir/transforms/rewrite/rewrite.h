@@ -26,6 +26,8 @@ class Rewriter {
   ValueId append(Node node, const std::vector<Type>& types, NodeInfo info);
   // Appends a copy of a source node with its operands mapped, and maps its results.
   void copy(NodeId id);
+  // The same of a node of any function: `now` says what stands for the values of that one.
+  void copy(const Function& from, NodeId id, std::vector<ValueId>& now, NodeInfo info);
 
   // Maps the results and hands the function over.
   Function finish();
