@@ -10,6 +10,7 @@
 #include "client/held_runs.h"
 #include "client/runs_in_flight.h"
 #include "client/send_run.h"
+#include "ir/plan/plan_check.h"
 #include "ir/plan/rows_overflow.h"
 #include "protocol/slice_shape.h"
 #include "runtime/base/loc.h"
@@ -262,16 +263,45 @@ void Slice::write_state(const std::string& name, const Box& part, const HostTens
 
 Client::Client(std::shared_ptr<internal::ClientImpl> impl) : impl_(std::move(impl)) {}
 
+namespace {
+
+SliceShape shape_of(const SliceOptions& options) {
+  int64_t devices = options.devices;
+  std::vector<uint32_t> axes;
+  int64_t product = 1;
+  for (const MeshAxis& axis : options.mesh) {
+    GW_REQUIRE(axis.size >= 1 && axis.size <= kPlanDevicesMax, "allocate: mesh: axis \"", axis.name,
+               "\": expected a size of 1 to ", kPlanDevicesMax, ", got ", axis.size);
+    axes.push_back(static_cast<uint32_t>(axis.size));
+    product = std::min(product * axis.size, kPlanDevicesMax + 1);
+  }
+  if (devices == SliceOptions().devices && !axes.empty()) devices = product;
+  require_ranks_divide(devices, options.ranks_per_device);
+  GW_REQUIRE(options.per_host_max >= 0 && options.per_host_max <= kPlanDevicesMax,
+             "allocate: per_host_max: expected 0 to ", kPlanDevicesMax, ", got ",
+             options.per_host_max);
+  SliceShape shape(static_cast<uint32_t>(devices), static_cast<uint32_t>(options.ranks_per_device));
+  shape.axes = std::move(axes);
+  shape.one_island = options.one_island;
+  shape.per_host_max = static_cast<uint32_t>(options.per_host_max);
+  shape.memory_bytes = options.memory_bytes;
+  shape.exclusive = options.exclusive;
+  shape.wait_ms = options.wait_ms;
+  require_possible(shape);
+  return shape;
+}
+
+}  // namespace
+
 Slice Client::allocate(const SliceOptions& options, Loc loc) const {
   uint64_t id = 0;
+  SliceShape shape(1);
   at_line(loc, [&] {
-    require_ranks_divide(options.devices, options.ranks_per_device);
-    id = impl_->call("allocate", [&, client = impl_.get()] {
-      return client->session().allocate(static_cast<uint32_t>(options.devices),
-                                        static_cast<uint32_t>(options.ranks_per_device));
-    });
+    shape = shape_of(options);
+    id = impl_->call("allocate",
+                     [&, client = impl_.get()] { return client->session().allocate(shape); });
   });
-  return Slice(std::make_shared<internal::SliceImpl>(impl_, id, options));
+  return Slice(std::make_shared<internal::SliceImpl>(impl_, id, shape));
 }
 
 ClusterStatus Client::status() const {

@@ -183,6 +183,20 @@ struct SliceOptions {
   // each has memory of its own there. So a program can be tried with more devices than the cluster
   // has. It divides `devices`.
   int64_t ranks_per_device = 1;
+  // The axes that the slice is for, as Slice::mesh() takes them, the outermost first: neighbours
+  // along the innermost ones get devices of one host where possible. `devices` may be left out.
+  std::vector<MeshAxis> mesh = {};
+  // Constraints. Devices of one island only; so many of one host at most (1: each on a host of its
+  // own; 0: any); so many bytes free on each device when the slice is allocated; devices that no
+  // other slice lies on, as long as this one lives.
+  bool one_island = false;
+  int64_t per_host_max = 0;
+  int64_t memory_bytes = 0;
+  bool exclusive = false;
+  // What others hold, and hosts that are not there yet, are waited for as long, in line with other
+  // clients: a slice is not overtaken for ever by smaller ones. status() shows the wait; closing
+  // the client ends it. 0: allocate() throws at once. At most a week.
+  int64_t wait_ms = 0;
 };
 
 // A tensor of a slice's states as files and other tools know it: a state, or one of the layers that
@@ -252,7 +266,8 @@ struct ProgramStatus {
   Share share;
   double used = 0;  // Part of the time of the devices that it may run on, over the last second.
   uint64_t runs_waiting = 0, runs_in_flight = 0, runs_done = 0;
-  bool is_self = false;  // Of the client that asks.
+  std::string waits_for;  // Slices: "8 devices, for 12.00 s"; empty: none.
+  bool is_self = false;   // Of the client that asks.
 };
 
 struct ClusterStatus {
@@ -264,7 +279,8 @@ struct ClusterStatus {
 class Client {
  public:
   explicit Client(std::shared_ptr<internal::ClientImpl> impl);
-  // Throws kInvalid, with the caller's line, for what can't be had.
+  // Throws, with the caller's line, kInvalid for what the cluster does not have, saying what it has;
+  // kOverloaded for what others hold, saying who. Waits as `wait_ms` says.
   Slice allocate(const SliceOptions& options, Loc loc = Loc::current()) const;
   ClusterStatus status() const;
   // From now on: see ConnectOptions. kInvalid beyond their bounds.

@@ -98,11 +98,11 @@ class HeldRuns;
 
 class SliceImpl {
  public:
-  SliceImpl(std::shared_ptr<ClientImpl> owner, uint64_t slice, const SliceOptions& options)
+  SliceImpl(std::shared_ptr<ClientImpl> owner, uint64_t slice, const SliceShape& shape)
       : client(std::move(owner)),
         id(slice),
-        devices(options.devices),
-        ranks_per_device(options.ranks_per_device) {}
+        devices(shape.devices),
+        ranks_per_device(shape.ranks_per_device) {}
   ~SliceImpl();
 
   std::shared_ptr<ClientImpl> client;

@@ -89,10 +89,17 @@ class Session::Impl : public std::enable_shared_from_this<Session::Impl> {
     });
   }
 
-  uint64_t allocate(uint32_t devices, uint32_t ranks_per_device) {
+  uint64_t allocate(const SliceShape& shape) {
     auto request = session_.allocateRequest();
-    request.setDevices(devices);
-    request.setRanksPerDevice(ranks_per_device);
+    request.setDevices(shape.devices);
+    request.setRanksPerDevice(shape.ranks_per_device);
+    auto axes = request.initAxes(static_cast<uint32_t>(shape.axes.size()));
+    for (uint32_t i = 0; i < axes.size(); ++i) axes.set(i, shape.axes[i]);
+    request.setOneIsland(shape.one_island);
+    request.setPerHostMax(shape.per_host_max);
+    request.setMemoryBytes(shape.memory_bytes);
+    request.setExclusive(shape.exclusive);
+    request.setWaitMs(shape.wait_ms);
     request.setIslands(1);
     auto response = await<capnp::Response<wire::Session::AllocateResults>>(request.send());
     slices_.emplace(response.getId(), response.getSlice());
@@ -156,6 +163,7 @@ class Session::Impl : public std::enable_shared_from_this<Session::Impl> {
                                  .runs_waiting = line.getRunsWaiting(),
                                  .runs_in_flight = line.getRunsInFlight(),
                                  .runs_done = line.getRunsDone(),
+                                 .waits_for = line.getWaitsFor().cStr(),
                                  .is_self = line.getId() == id});
     }
     return status;
@@ -290,8 +298,14 @@ std::shared_ptr<Session::Impl> Session::open() const {
 uint64_t Session::id() const { return open()->id; }
 int64_t Session::run_credits() const { return open()->run_credits; }
 int64_t Session::copy_credits() const { return open()->copy_credits; }
-uint64_t Session::allocate(uint32_t devices, uint32_t ranks_per_device) {
-  return open()->allocate(devices, ranks_per_device);
+uint64_t Session::allocate(const SliceShape& shape) {
+  const std::shared_ptr<Impl> impl = open();
+  try {
+    return impl->allocate(shape);
+  } catch (const Error&) {
+    open();  // Where the client was closed meanwhile, that is why.
+    throw;
+  }
 }
 void Session::release_slice(uint64_t slice) {
   if (impl_ != nullptr) impl_->release_slice(slice);

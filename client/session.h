@@ -18,6 +18,7 @@
 #include "client/run_desk.h"
 #include "ir/graph/program.h"
 #include "protocol/messages.h"
+#include "protocol/slice_shape.h"
 #include "runtime/fibers/reactor.h"
 #include "runtime/net/transport.h"
 
@@ -62,7 +63,7 @@ class Session {
   int64_t copy_credits() const;
 
   // Suspends.
-  uint64_t allocate(uint32_t devices, uint32_t ranks_per_device);
+  uint64_t allocate(const SliceShape& shape);
   void release_slice(uint64_t slice);
   // Suspends.
   CompiledPlan compile(const Program& program, const std::vector<uint64_t>& slices,

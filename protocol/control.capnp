@@ -70,6 +70,8 @@ struct ProgramStatus {
   runsDone @6 :UInt64;
   owner @7 :Text;
   # Who uses it (protocol/owner.h).
+  waitsFor @8 :Text;
+  # "8 devices, for 12.00 s": slices that it waits for.
 }
 
 struct HostDescription {
@@ -134,10 +136,13 @@ interface Executor {
 interface Session {
   # A client's view of the controller. Dropping it frees everything that the client holds.
 
-  allocate @0 (devices :UInt32, islands :UInt32, ranksPerDevice :UInt32 = 1)
+  allocate @0 (devices :UInt32, islands :UInt32, ranksPerDevice :UInt32 = 1, axes :List(UInt32),
+               oneIsland :Bool, perHostMax :UInt32, memoryBytes :Int64, exclusive :Bool,
+               waitMs :Int64)
       -> (slice :Slice, id :UInt64, hosts :List(Text));
   # Virtual devices, `ranksPerDevice` of them on each physical one, which must divide them; `hosts`
-  # says, for each, the executor it lies on now.
+  # says, for each, the executor it lies on now. The rest is as in protocol/slice_shape.h. A call
+  # that waits ends when its client cancels it.
 
   compile @1 (program :Data, slices :List(UInt64), runsInFlightMax :UInt32, dispatch :UInt8,
               watch :CompileWatch) -> Compiled;

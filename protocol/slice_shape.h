@@ -1,27 +1,38 @@
-// What a slice may ask for, as clients say it first and the controller, which trusts none, again.
+// SliceShape: what a client asks for when it allocates a slice, as clients check it first and the
+// controller, which trusts none, again.
 //
-// Threads: pure.
-// Errors: throws kInvalid with the numbers.
+// Threads: a value.
+// Errors: require_possible() throws kInvalid with the numbers.
 #pragma once
 
 #include <cstdint>
-
-#include "ir/plan/plan_check.h"
-#include "runtime/base/error.h"
+#include <vector>
 
 namespace gangway {
 
-// `devices` virtual ones, `ranks_per_device` of them on each physical one.
-inline void require_ranks_divide(int64_t devices, int64_t ranks_per_device) {
-  GW_REQUIRE(devices >= 1 && devices <= kPlanDevicesMax, "allocate: expected 1 to ",
-             kPlanDevicesMax, " devices, got ", devices);
-  GW_REQUIRE(ranks_per_device >= 1 && ranks_per_device <= kRanksPerDeviceMax,
-             "allocate: ranks_per_device: expected 1 to ", kRanksPerDeviceMax, ", got ",
-             ranks_per_device);
-  GW_REQUIRE(devices % ranks_per_device == 0, "allocate: ", devices,
-             " devices of a slice do not divide into physical ones with ranks_per_device = ",
-             ranks_per_device, " each: expected a multiple of ", ranks_per_device, ", got ",
-             devices);
-}
+inline constexpr int64_t kSliceWaitMsMax = int64_t{7} * 24 * 3600 * 1000;
+inline constexpr size_t kSliceAxesMax = 16;
+
+// `devices` virtual ones, so many of them on each physical one.
+struct SliceShape {
+  SliceShape(uint32_t virtual_devices, uint32_t on_each = 1)
+      : devices(virtual_devices), ranks_per_device(on_each) {}
+
+  uint32_t devices = 1;
+  uint32_t ranks_per_device = 1;
+  // Sizes of the mesh's axes, the outermost first, whose product is `devices`: neighbours along the
+  // innermost ones lie on one host where they can. Empty: nobody said.
+  std::vector<uint32_t> axes = {};
+  bool one_island = false;
+  uint32_t per_host_max = 0;  // Physical devices on one host; 0: as many as it has.
+  int64_t memory_bytes = 0;   // Free on each physical device when the slice is allocated.
+  bool exclusive = false;     // Devices that no other slice lies on, as long as this one lives.
+  int64_t wait_ms = 0;        // For what others hold or what is not there yet; 0: refuse at once.
+
+  uint32_t physical() const { return devices / ranks_per_device; }
+};
+
+void require_ranks_divide(int64_t devices, int64_t ranks_per_device);
+void require_possible(const SliceShape& shape);
 
 }  // namespace gangway

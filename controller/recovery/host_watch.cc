@@ -55,6 +55,7 @@ void HostWatch::lose(HostId id, const Error& reason) {
   runs_.host_lost(id, why);
   stuck_.update(*host, {});  // Behind its runs, whose errors say where they were stuck.
   hosts_.drop(id);
+  hosts_.freed().raise();  // What was kept there for a client that waits, is kept elsewhere.
   peer.hang_up();
 }
 

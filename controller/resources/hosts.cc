@@ -33,6 +33,7 @@ HostRecord& HostTable::add(HostInfo info, ExecutorPeer& peer, int64_t now_ns) {
   host.info = std::move(info);
   host.peer = &peer;
   host.last_heard_ns = now_ns;
+  freed_.raise();
   return host;
 }
 
@@ -97,6 +98,7 @@ void HostTable::release(const std::string& owner, const std::vector<Reservation>
     if (holders[owner] == 0) holders.erase(owner);
     if (holders.empty()) held_.erase(item.at);
   }
+  if (freed_.wants_memory > 0) freed_.raise();
 }
 
 int64_t HostTable::free_bytes(DeviceRef at) const {

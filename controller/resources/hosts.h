@@ -21,6 +21,7 @@
 #include "ir/plan/islands.h"
 #include "protocol/messages.h"
 #include "runtime/fibers/stop.h"
+#include "runtime/fibers/wait_queue.h"
 #include "runtime/observe/metrics.h"
 
 namespace gangway {
@@ -88,6 +89,18 @@ struct Shortage {
   int64_t bytes = 0;
 };
 
+// Tells those who wait for devices or memory that some were given back, or came.
+struct Freed {
+  WaitQueue waiting;
+  bool is_new = false;   // Nobody has looked since.
+  int wants_memory = 0;  // Of those who wait; 0: memory that is given back wakes nobody.
+
+  void raise() {
+    is_new = true;
+    waiting.wake_all();
+  }
+};
+
 class HostTable {
  public:
   // The name gets a number appended when it is taken.
@@ -102,6 +115,8 @@ class HostTable {
   void send(HostId id, const Frame& frame);
   const std::map<HostId, HostRecord>& all() const { return hosts_; }
   std::map<HostId, HostRecord>& all() { return hosts_; }
+
+  Freed& freed() { return freed_; }
 
   // All of it or nothing. `owner` is who holds it, for messages: "client \"trainer\"". What does
   // not fit is returned, and nothing is reserved.
@@ -124,6 +139,7 @@ class HostTable {
   void add_reserved(const DeviceRange& range, int64_t bytes);
   std::optional<Shortage> short_of(const Reservation& wanted);
 
+  Freed freed_;
   std::map<HostId, HostRecord> hosts_;
   std::map<DeviceRange, std::map<std::string, int64_t>> held_;  // Of each device, by owner.
   uint32_t last_ = 0;

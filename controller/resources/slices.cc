@@ -1,56 +1,193 @@
 #include "controller/resources/slices.h"
 
 #include <algorithm>
+#include <optional>
+#include <tuple>
 #include <utility>
 
-#include "protocol/slice_shape.h"
+#include "runtime/base/units.h"
 
 namespace gangway {
 
-std::vector<OfferedHost> SliceTable::offered() const {
+namespace {
+
+constexpr size_t kListedMax = 8;  // Hosts and clients that one message names.
+
+// "a, b and 3 more".
+std::string listed(const std::vector<std::string>& items) {
+  std::string text;
+  const size_t named = std::min(items.size(), kListedMax);
+  for (size_t i = 0; i < named; ++i) text += cat(i == 0 ? "" : ", ", items[i]);
+  if (items.size() > named) text += cat(" and ", items.size() - named, " more");
+  return text;
+}
+
+// What fits is a multiple of the ranks of one device, on at most so many devices of each host.
+uint64_t count_of(const std::vector<OfferedHost>& hosts, const SliceShape& shape) {
+  std::map<std::string, uint64_t> by_island;
+  uint64_t most = 0, all = 0;
+  for (const OfferedHost& host : hosts) {
+    uint64_t here = host.offered.size();
+    if (shape.per_host_max != 0) here = std::min<uint64_t>(here, shape.per_host_max);
+    all += here;
+    most = std::max(most, by_island[host.island] += here);
+  }
+  return (shape.one_island ? most : all) * shape.ranks_per_device;
+}
+
+std::string constraints_of(const SliceShape& shape) {
+  std::string text;
+  if (shape.ranks_per_device > 1) text += cat(" with ranks_per_device = ", shape.ranks_per_device);
+  if (shape.one_island) text += " in one island";
+  if (shape.per_host_max > 0) text += cat(", at most ", shape.per_host_max, " devices of a host");
+  if (shape.memory_bytes > 0)
+    text += cat(", each with ", format_bytes(static_cast<uint64_t>(shape.memory_bytes)));
+  if (shape.exclusive) text += ", each to itself";
+  return text;
+}
+
+// Groups of neighbours along the innermost axes, in physical devices, the largest first.
+std::vector<uint32_t> groups_of(const SliceShape& shape) {
+  std::vector<uint32_t> groups;
+  uint32_t ranks = 1;
+  for (size_t axis = shape.axes.size(); axis-- > 0;) {
+    ranks *= shape.axes[axis];
+    const uint32_t group = ranks / shape.ranks_per_device;
+    if (ranks % shape.ranks_per_device != 0 || group <= 1) continue;
+    if (groups.empty() || groups.back() != group) groups.push_back(group);
+  }
+  std::reverse(groups.begin(), groups.end());
+  return groups;
+}
+
+PlacementRequest request_of(const SliceShape& shape) {
+  return {.devices = shape.physical(),
+          .groups = groups_of(shape),
+          .one_island = shape.one_island,
+          .per_host_max = shape.per_host_max};
+}
+
+}  // namespace
+
+bool SliceTable::may_take(const SliceShape& shape, DeviceRef at, int shares) const {
+  if (exclusive_.contains(at) || (shape.exclusive && shares > 0)) return false;
+  return shape.memory_bytes == 0 || hosts_.all().at(at.host).info.memory_bytes == 0 ||
+         hosts_.free_bytes(at) >= shape.memory_bytes;
+}
+
+std::vector<OfferedHost> SliceTable::offered(const SliceShape& shape, Holders holders,
+                                             const std::set<DeviceRef>& kept) const {
   std::vector<OfferedHost> all;
   for (const auto& [id, host] : hosts_.all()) {
-    if (host.lost) continue;
+    const int64_t memory = host.info.memory_bytes;
+    if (host.lost || (memory != 0 && memory < shape.memory_bytes)) continue;
     OfferedHost& offer = all.emplace_back(
         OfferedHost{.id = id, .island = host.info.island, .devices = host.info.devices});
     for (uint32_t d = 0; d < host.info.devices; ++d) {
-      const auto shared = shares_.find({id, d});
-      offer.offered.push_back({d, shared == shares_.end() ? 0 : shared->second});
+      const DeviceRef at{id, d};
+      const auto shared = shares_.find(at);
+      const int shares = shared == shares_.end() ? 0 : shared->second;
+      const bool may = holders == Holders::kIgnore || may_take(shape, at, shares);
+      if (may && !kept.contains(at)) offer.offered.push_back({d, shares});
     }
   }
   return all;
 }
 
-std::vector<DeviceRef> SliceTable::choose(const SliceShape& shape) const {
-  const std::vector<OfferedHost> offer = offered();
-  const PlacementRequest request{.devices = shape.devices / shape.ranks_per_device};
-  std::vector<DeviceRef> chosen = placement_->place(offer, request);
-  size_t there = 0;
-  for (const OfferedHost& host : offer) there += host.offered.size();
-  GW_REQUIRE(!chosen.empty(), "allocate: not so many devices: expected at most ",
-             there * shape.ranks_per_device, ", got ", shape.devices,
-             shape.ranks_per_device == 1
-                 ? std::string()
-                 : cat(" with ranks_per_device = ", shape.ranks_per_device));
-  return chosen;
+std::vector<DeviceRef> SliceTable::find_place(const SliceShape& shape,
+                                              const std::set<DeviceRef>& kept) const {
+  return placement_->place(offered(shape, Holders::kCount, kept), request_of(shape));
+}
+
+std::vector<DeviceRef> SliceTable::find_place_if_idle(const SliceShape& shape) const {
+  return placement_->place(offered(shape, Holders::kIgnore, {}), request_of(shape));
+}
+
+// Those who hold what keeps this slice from the devices that it may not take.
+std::string SliceTable::who_holds(const SliceShape& shape) const {
+  std::map<SessionId, uint64_t> devices_of;
+  std::optional<DeviceRef> full;
+  for (const auto& [id, slice] : slices_) {
+    for (const DeviceRef& at : slice.devices) {
+      if (hosts_.all().at(at.host).lost) continue;
+      if (slice.exclusive || shape.exclusive) ++devices_of[slice.owner];
+    }
+  }
+  for (const OfferedHost& host : offered(shape, Holders::kIgnore, {})) {
+    for (const OfferedDevice& device : host.offered) {
+      const DeviceRef at{host.id, device.device};
+      const bool is_known = hosts_.all().at(host.id).info.memory_bytes != 0;
+      if (!full && is_known && hosts_.free_bytes(at) < shape.memory_bytes) full = at;
+    }
+  }
+  std::vector<std::string> items;
+  for (const auto& [session, count] : devices_of) {
+    items.push_back(
+        cat(holder_name(session), " holds ", count, count == 1 ? " device" : " devices"));
+  }
+  if (full) items.push_back(cat("on ", hosts_.name_of(*full), " ", hosts_.holders(*full)));
+  return listed(items);
+}
+
+std::string SliceTable::holder_name(SessionId session) const {
+  return holder_name_ ? holder_name_(session) : cat("client ", session);
+}
+
+Error SliceTable::refusal(const SliceShape& shape) const {
+  const std::vector<OfferedHost> idle = offered(shape, Holders::kIgnore, {});
+  if (placement_->place(idle, request_of(shape)).empty()) {
+    std::vector<std::string> there;
+    for (const auto& [id, host] : hosts_.all()) {
+      if (host.lost) continue;
+      there.push_back(cat(host.info.name, " has ", host.info.devices, " of ",
+                          format_bytes(static_cast<uint64_t>(host.info.memory_bytes)),
+                          " in island ", host.info.island));
+    }
+    return Error(ErrorKind::kInvalid,
+                 cat("allocate: not so many devices: expected at most ", count_of(idle, shape),
+                     ", got ", shape.devices, constraints_of(shape), "; ",
+                     there.empty() ? "no host is there" : listed(there)));
+  }
+  const std::string who = who_holds(shape);
+  return Error(ErrorKind::kOverloaded,
+               cat("allocate: not so many devices are free: expected at most ",
+                   count_of(offered(shape, Holders::kCount, {}), shape), ", got ", shape.devices,
+                   constraints_of(shape), who.empty() ? "" : "; ", who),
+               {}, "wait for them (SliceOptions::wait_ms), or ask for less");
 }
 
 SliceRecord& SliceTable::allocate(SessionId owner, const SliceShape& shape) {
-  require_ranks_divide(shape.devices, shape.ranks_per_device);
-  std::vector<DeviceRef> chosen = choose(shape);
+  require_possible(shape);
+  std::vector<DeviceRef> devices = find_place(shape);
+  if (devices.empty()) throw refusal(shape);
+  return add(owner, shape, std::move(devices));
+}
+
+SliceRecord& SliceTable::add(SessionId owner, const SliceShape& shape,
+                             std::vector<DeviceRef> devices) {
   const SliceId id(++last_);
   SliceRecord& slice = slices_[id];
   slice.id = id;
   slice.owner = owner;
   slice.ranks_per_device = shape.ranks_per_device;
-  slice.devices = std::move(chosen);
-  // Neighbours in the mesh are neighbours in an island, and on a host.
-  std::sort(slice.devices.begin(), slice.devices.end(), [this](DeviceRef a, DeviceRef b) {
-    const int order = hosts_.island_of(a.host).compare(hosts_.island_of(b.host));
-    return order != 0 ? order < 0 : a < b;
-  });
+  slice.exclusive = shape.exclusive;
+  slice.devices = std::move(devices);
+  // Neighbours in the mesh are neighbours in an island, and on a host. Where groups of them are,
+  // hosts with more come first, so that smaller groups make up larger ones.
+  std::map<HostId, int64_t> on_host;
+  if (!shape.axes.empty()) {
+    for (const DeviceRef& device : slice.devices) ++on_host[device.host];
+  }
+  const auto place = [&](DeviceRef at) {
+    const auto more = on_host.find(at.host);
+    return std::tuple<const std::string&, int64_t, DeviceRef>(
+        hosts_.island_of(at.host), more == on_host.end() ? 0 : -more->second, at);
+  };
+  std::sort(slice.devices.begin(), slice.devices.end(),
+            [&](DeviceRef a, DeviceRef b) { return place(a) < place(b); });
   for (const DeviceRef& device : slice.devices) {
     ++shares_[device];
+    if (shape.exclusive) exclusive_.insert(device);
     hosts_.keep(device.host);
   }
   return slice;
@@ -106,8 +243,10 @@ void SliceTable::erase_if_unused(SliceId id) {
   }
   for (const DeviceRef& device : slice.devices) {
     if (--shares_[device] == 0) shares_.erase(device);
+    if (slice.exclusive) exclusive_.erase(device);
     hosts_.drop(device.host);
   }
+  hosts_.freed().raise();
 }
 
 }  // namespace gangway

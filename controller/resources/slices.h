@@ -4,11 +4,15 @@
 // Several slices may share a device. Which devices a slice lies on is a PlacementPolicy's choice
 // (placement.h).
 //
+// Devices of hosts that are lost are never given, nor those that another slice has to itself, nor
+// those that are kept for a client that waits (slice_queue.h).
+//
 // Threads: the reactor's thread.
-// Errors: allocate() throws kInvalid when there are not so many devices at all (a slice never holds
-// one device twice), and for ranks that do not divide them.
+// Errors: allocate() throws kInvalid for what the cluster could not give if nobody used it (a slice
+// never holds one device twice), saying what there is; kOverloaded for what others hold, saying who.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <set>
@@ -18,26 +22,19 @@
 #include "controller/resources/hosts.h"
 #include "controller/resources/objects.h"
 #include "controller/resources/placement.h"
+#include "protocol/slice_shape.h"
 #include "runtime/fibers/future.h"
 
 namespace gangway {
 
 using SliceId = Id<struct SliceTag>;
 
-// What a client asks for: `devices` virtual ones, so many of them on each physical one.
-struct SliceShape {
-  SliceShape(uint32_t virtual_devices, uint32_t on_each = 1)
-      : devices(virtual_devices), ranks_per_device(on_each) {}
-
-  uint32_t devices = 1;
-  uint32_t ranks_per_device = 1;
-};
-
 struct SliceRecord {
   SliceId id;
   SessionId owner;
   std::vector<DeviceRef> devices;  // Physical, each once: of virtual devices that are neighbours.
   uint32_t ranks_per_device = 1;
+  bool exclusive = false;
   int plans = 0;  // That use it; the devices are given back after the last.
   bool released = false;
   // Of the plans whose states are named in it; they outlive the plans.
@@ -50,11 +47,23 @@ struct SliceRecord {
 
 class SliceTable {
  public:
-  explicit SliceTable(HostTable& hosts,
+  // As messages name a client: "client 3 \"trainer\"".
+  using HolderName = std::function<std::string(SessionId)>;
+  explicit SliceTable(HostTable& hosts, HolderName holder_name = {},
                       std::unique_ptr<const PlacementPolicy> placement = best_fit_placement())
-      : hosts_(hosts), placement_(std::move(placement)) {}
+      : hosts_(hosts), holder_name_(std::move(holder_name)), placement_(std::move(placement)) {}
 
   SliceRecord& allocate(SessionId owner, const SliceShape& shape);
+  // The same in parts, for slice_queue.h. Where the slice would lie, without the devices in `kept`;
+  // empty: it does not fit now.
+  std::vector<DeviceRef> find_place(const SliceShape& shape,
+                                    const std::set<DeviceRef>& kept = {}) const;
+  // Where it would lie if nobody held anything: of such places, one that few slices lie on.
+  std::vector<DeviceRef> find_place_if_idle(const SliceShape& shape) const;
+  SliceRecord& add(SessionId owner, const SliceShape& shape, std::vector<DeviceRef> devices);
+  std::string holder_name(SessionId session) const;
+  // Why find_place() found none.
+  Error refusal(const SliceShape& shape) const;
   // Throws kInvalid when it is not this session's.
   SliceRecord& at(SliceId id, SessionId owner);
   void keep(SliceId id) { ++slices_.at(id).plans; }
@@ -70,15 +79,20 @@ class SliceTable {
   size_t size() const { return slices_.size(); }
 
  private:
-  // What slices may lie on.
-  std::vector<OfferedHost> offered() const;
-  std::vector<DeviceRef> choose(const SliceShape& shape) const;
+  // What a slice may lie on: now, or if nobody held anything.
+  enum class Holders { kCount, kIgnore };
+  std::vector<OfferedHost> offered(const SliceShape& shape, Holders holders,
+                                   const std::set<DeviceRef>& kept) const;
+  bool may_take(const SliceShape& shape, DeviceRef at, int shares) const;
+  std::string who_holds(const SliceShape& shape) const;
   void erase_if_unused(SliceId id);
 
   HostTable& hosts_;
+  const HolderName holder_name_;
   const std::unique_ptr<const PlacementPolicy> placement_;
   std::map<SliceId, SliceRecord> slices_;
   std::map<DeviceRef, int> shares_;  // Slices on each device.
+  std::set<DeviceRef> exclusive_;    // Those that one slice has to itself.
   uint64_t last_ = 0;
 };
 

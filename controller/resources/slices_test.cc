@@ -98,5 +98,32 @@ TEST_F(SlicesTest, ASliceOverSeveralIslandsTakesThoseThatNobodyUses) {
   EXPECT_THAT(islands_of(4), ElementsAre("b", "b", "c", "c"));
 }
 
+TEST_F(SlicesTest, NeighboursAlongTheInnermostAxesShareAHost) {
+  host("a", 3);
+  host("a", 5);
+  host("a", 2);
+  SliceShape shape(8);
+  shape.axes = {2, 2, 2};
+  const std::vector<DeviceRef> devices = slices_.allocate(SessionId(1), shape).devices;
+  ASSERT_EQ(devices.size(), 8u);
+  for (size_t i = 0; i < 8; i += 2) EXPECT_EQ(devices[i].host, devices[i + 1].host) << i;
+  for (size_t i = 0; i < 4; ++i) EXPECT_EQ(devices[i].host, devices[0].host) << "the larger group";
+}
+
+TEST_F(SlicesTest, ASliceLargerThanTheClusterIsToldWhatThereIs) {
+  host("east", 2);
+  host("west", 3);
+  SliceShape shape(4);
+  shape.one_island = true;
+  try {
+    slices_.allocate(SessionId(1), shape);
+    FAIL() << "allocated";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::kInvalid);
+    EXPECT_THAT(error.message(), HasSubstr("expected at most 3, got 4 in one island; host has 2 of "
+                                           "0 B in island east, host-2 has 3"));
+  }
+}
+
 }  // namespace
 }  // namespace gangway

@@ -24,7 +24,8 @@ void require_short(const Program& program, const std::string& name) {
 Controller::Controller(Reactor& reactor, ControllerOptions options)
     : reactor_(reactor),
       options_(std::move(options)),
-      slices_(hosts_),
+      slices_(hosts_, [this](SessionId session) { return holder_name(session); }),
+      slice_queue_(reactor_.clock(), hosts_, slices_),
       objects_(hosts_, ObjectTable::kArraysMax, options_.planted),
       background_(reactor, "compiler", kCompilesAtOnce),
       plans_(reactor, background_, hosts_, slices_,
@@ -117,6 +118,7 @@ void Controller::session_closed(SessionId id) {
   copies_.session_closed(id);
   objects_.client_drops_all(id);
   plans_.release_all(id);
+  slice_queue_.session_closed(id);
   slices_.release_all(id);
   runs_.pump();
 }
@@ -161,9 +163,10 @@ void Controller::start_copy(SessionId id, CopyFrame frame) {
   });
 }
 
-const SliceRecord& Controller::allocate(SessionId session, const SliceShape& shape) {
+const SliceRecord& Controller::allocate(SessionId session, const SliceShape& shape,
+                                        const StopToken& stop) {
   require_open(session);
-  return slices_.allocate(session, shape);
+  return slice_queue_.allocate(session, shape, stop);
 }
 
 void Controller::release_slice(SliceId slice) { slices_.release(slice); }
@@ -218,6 +221,7 @@ std::vector<ProgramCounts> Controller::programs() const {
                         .runs_waiting = runs.waiting,
                         .runs_in_flight = runs.in_flight,
                         .runs_done = session.runs_done,
+                        .waits_for = slice_queue_.waits_for(id),
                         .credits_used = session.runs});
   }
   return programs;

@@ -1,7 +1,8 @@
 // The controller: registers hosts and clients, allocates devices and memory, and schedules runs. It
 // uses no sockets: service.h puts it on a network.
 //
-// Threads: the reactor's thread. read_program() and compile() suspend; nothing else does.
+// Threads: the reactor's thread. read_program(), compile() and allocate() suspend; nothing else
+// does.
 // Ownership: peers are borrowed until host_lost() or session_closed(); what still comes of them
 // afterwards is ignored.
 // Errors: bad requests of a client are that client's errors; a malformed frame throws, and the
@@ -14,6 +15,7 @@
 #include <vector>
 
 #include "controller/recovery/host_watch.h"
+#include "controller/resources/slice_queue.h"
 #include "runtime/fibers/reactor.h"
 
 namespace gangway {
@@ -44,6 +46,7 @@ struct ProgramCounts {
   Share share;
   double used = 0;  // Part of the time of the devices that it may run on, over the last second.
   uint64_t runs_waiting = 0, runs_in_flight = 0, runs_done = 0;
+  std::string waits_for;      // "8 devices, for 12.00 s": slices; empty: none.
   uint64_t credits_used = 0;  // Runs that its client has not been told the end of.
 };
 
@@ -62,7 +65,9 @@ class Controller {
   void session_closed(SessionId session);
   void on_message(SessionId session, Message message);
 
-  const SliceRecord& allocate(SessionId session, const SliceShape& shape);
+  // Suspends where the shape says that the client waits, up to a request to stop at most.
+  const SliceRecord& allocate(SessionId session, const SliceShape& shape,
+                              const StopToken& stop = {});
   void release_slice(SliceId slice);
   // Suspends. From the wire form, verified.
   Program read_program(std::vector<std::byte> bytes);
@@ -109,6 +114,7 @@ class Controller {
   Metrics metrics_;
   HostTable hosts_;
   SliceTable slices_;
+  SliceQueue slice_queue_;
   ObjectTable objects_;
   Background background_;
   PlanTable plans_;

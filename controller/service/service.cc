@@ -146,6 +146,20 @@ std::function<void(const CompileStage&)> teller(wire::CompileWatch::Client watch
   };
 }
 
+SliceShape read_shape(wire::Session::AllocateParams::Reader from) {
+  SliceShape shape(from.getDevices(), from.getRanksPerDevice());
+  const auto axes = from.getAxes();
+  GW_REQUIRE(axes.size() <= kSliceAxesMax, "allocate: mesh: expected at most ", kSliceAxesMax,
+             " axes, got ", axes.size());
+  for (const uint32_t size : axes) shape.axes.push_back(size);
+  shape.one_island = from.getOneIsland();
+  shape.per_host_max = from.getPerHostMax();
+  shape.memory_bytes = from.getMemoryBytes();
+  shape.exclusive = from.getExclusive();
+  shape.wait_ms = from.getWaitMs();
+  return shape;
+}
+
 class SessionServer final : public wire::Session::Server {
  public:
   SessionServer(Impl& impl, SessionId id, std::shared_ptr<ClientRpc> peer)
@@ -155,11 +169,13 @@ class SessionServer final : public wire::Session::Server {
     impl_.forget(peer_->stream());
   }
 
+  // A client that goes away, and one that cancels the call, waits no longer.
   kj::Promise<void> allocate(AllocateContext context) override {
-    return in_fiber(impl_.calls, "allocate", [this, self = thisCap(), context]() mutable {
-      const auto asked = context.getParams();
+    context.allowCancellation();
+    const auto gone = std::make_shared<StopSource>();
+    auto call = [this, self = thisCap(), context, gone]() mutable {
       const SliceRecord& slice =
-          impl_.core.allocate(id_, {asked.getDevices(), asked.getRanksPerDevice()});
+          impl_.core.allocate(id_, read_shape(context.getParams()), gone->token());
       auto results = context.getResults();
       results.setId(slice.id.value);
       const uint32_t ranks = slice.ranks_per_device;
@@ -168,7 +184,10 @@ class SessionServer final : public wire::Session::Server {
         hosts.set(i, impl_.core.hosts().at(slice.devices[i / ranks].host).info.name);
       }
       results.setSlice(kj::heap<SliceServer>(impl_, slice.id));
-    });
+    };
+    return in_fiber(impl_.calls, "allocate", std::move(call)).attach(kj::defer([gone] {
+      gone->request_stop(Error(ErrorKind::kCancelled, "allocate: its client waits no longer"));
+    }));
   }
 
   kj::Promise<void> setShare(SetShareContext context) override {
@@ -242,6 +261,7 @@ void write_program(wire::ProgramStatus::Builder to, const ProgramCounts& program
   to.setRunsWaiting(program.runs_waiting);
   to.setRunsInFlight(program.runs_in_flight);
   to.setRunsDone(program.runs_done);
+  to.setWaitsFor(program.waits_for);
 }
 
 class ControllerServer final : public wire::Controller::Server {

@@ -1,0 +1,124 @@
+#include "controller/resources/slice_queue.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "runtime/base/units.h"
+
+namespace gangway {
+
+// A place in the line, as long as its fiber waits.
+class SliceQueue::Place {
+ public:
+  Place(SliceQueue& queue, SessionId session, const SliceShape& shape)
+      : queue_(queue),
+        at_(queue.waits_.insert(queue.waits_.end(),
+                                Wait{session, shape, queue.clock_.now_ns(), {}, {}})) {
+    if (shape.memory_bytes > 0) ++queue_.hosts_.freed().wants_memory;
+    queue_.hosts_.freed().is_new = true;
+  }
+  ~Place() {
+    if (at_->shape.memory_bytes > 0) --queue_.hosts_.freed().wants_memory;
+    if (at_->got) queue_.slices_.release(*at_->got);  // Its fiber ended without it.
+    queue_.waits_.erase(at_);
+    queue_.hosts_.freed().raise();  // What was kept for it, others may have.
+  }
+  Place(const Place&) = delete;
+  Place& operator=(const Place&) = delete;
+
+  Wait& wait() { return *at_; }
+
+ private:
+  SliceQueue& queue_;
+  std::list<Wait>::iterator at_;
+};
+
+SliceRecord& SliceQueue::allocate(SessionId session, const SliceShape& shape,
+                                  const StopToken& stop) {
+  require_possible(shape);
+  if (shape.wait_ms == 0) {
+    serve();
+    std::vector<DeviceRef> devices = slices_.find_place(shape, kept_);
+    if (devices.empty()) throw refusal(shape);
+    return slices_.add(session, shape, std::move(devices));
+  }
+  const auto waiting = std::count_if(waits_.begin(), waits_.end(),
+                                     [&](const Wait& wait) { return wait.session == session; });
+  if (static_cast<size_t>(waiting) >= kWaitsMax) {
+    throw Error(ErrorKind::kOverloaded, cat("allocate: this client waits for ", waiting,
+                                            " slices: expected at most ", kWaitsMax));
+  }
+  Place place(*this, session, shape);
+  return wait_in_line(place.wait(), stop);
+}
+
+SliceRecord& SliceQueue::wait_in_line(Wait& wait, const StopToken& stop) {
+  const int64_t until_ns = wait.since_ns + wait.shape.wait_ms * 1'000'000;
+  const StopRegistration on_stop = stop.on_stop([this, &wait](const Error& why) {
+    wait.ended = why;
+    hosts_.freed().waiting.wake_all();
+  });
+  while (true) {
+    serve();
+    if (wait.got) return slices_.at(*std::exchange(wait.got, std::nullopt), wait.session);
+    if (wait.ended) throw Error(*wait.ended);
+    if (clock_.now_ns() >= until_ns) {
+      const Error why = refusal(wait.shape);
+      throw Error(why.kind(),
+                  cat(why.message(), "; it waited for ",
+                      format_duration_ns(wait.shape.wait_ms * 1'000'000)),
+                  why.where(), "ask for less, or wait longer");
+    }
+    hosts_.freed().waiting.wait_until_ns("for devices of a slice", until_ns);
+  }
+}
+
+// In order, and once for all fibers that one change wakes.
+void SliceQueue::serve() {
+  if (!std::exchange(hosts_.freed().is_new, false)) return;
+  kept_.clear();
+  first_ = nullptr;
+  for (Wait& wait : waits_) {
+    if (wait.got || wait.ended) continue;
+    std::vector<DeviceRef> devices = slices_.find_place(wait.shape, kept_);
+    if (!devices.empty()) {
+      wait.got = slices_.add(wait.session, wait.shape, std::move(devices)).id;
+      hosts_.freed().waiting.wake_all();
+    } else if (first_ == nullptr) {
+      const std::vector<DeviceRef> keep = slices_.find_place_if_idle(wait.shape);
+      if (keep.empty()) continue;
+      first_ = &wait;
+      kept_.insert(keep.begin(), keep.end());
+    }
+  }
+}
+
+Error SliceQueue::refusal(const SliceShape& shape) const {
+  if (first_ == nullptr || slices_.find_place(shape).empty()) return slices_.refusal(shape);
+  return Error(
+      ErrorKind::kOverloaded,
+      cat("allocate: not so many devices are free: ", kept_.size(), " are kept for ",
+          slices_.holder_name(first_->session), ", which waits for ", first_->shape.devices),
+      {}, "wait for them (SliceOptions::wait_ms), or ask for less");
+}
+
+void SliceQueue::session_closed(SessionId session) {
+  for (Wait& wait : waits_) {
+    if (wait.session != session) continue;
+    wait.ended = Error(ErrorKind::kUnavailable, "allocate: its session was closed");
+    if (wait.got) slices_.release(*std::exchange(wait.got, std::nullopt));
+  }
+  hosts_.freed().raise();
+}
+
+std::string SliceQueue::waits_for(SessionId session) const {
+  std::string text;
+  for (const Wait& wait : waits_) {
+    if (wait.session != session || wait.got || wait.ended) continue;
+    text += cat(text.empty() ? "" : "; ", wait.shape.devices, " devices, for ",
+                format_duration_ns(clock_.now_ns() - wait.since_ns));
+  }
+  return text;
+}
+
+}  // namespace gangway

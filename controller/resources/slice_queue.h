@@ -1,0 +1,65 @@
+// SliceQueue: the clients that wait for a slice, in the order in which they came.
+//
+// Whenever devices or memory are given back, or a host comes, those who wait are served in order. The
+// first of them that the cluster could serve if nobody held anything, but can't now, has devices
+// kept for it: those of such a place that fewest slices lie on. Nobody else gets these, so they can
+// only become free, and a large slice is not overtaken for ever by small ones; those behind it, and
+// those who do not wait, get the other devices meanwhile. Who asks for more than the cluster has
+// waits for hosts, and nothing is kept for it.
+//
+// Threads: the reactor's thread. allocate() suspends where the shape says that the client waits.
+// Ownership: the fiber that waits owns its place: where that fiber ends, in whatever way, the place
+// is gone.
+// Errors: allocate() throws SliceTable::refusal() when the time is over; kOverloaded, naming for
+// whom devices are kept; the reason of `stop`; kUnavailable when the session is closed meanwhile.
+// Cost: O(those who wait) placements whenever something is given back.
+#pragma once
+
+#include <cstdint>
+#include <list>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+
+#include "controller/resources/slices.h"
+#include "runtime/fibers/clock.h"
+#include "runtime/fibers/stop.h"
+
+namespace gangway {
+
+class SliceQueue {
+ public:
+  static constexpr size_t kWaitsMax = 16;  // Of one client.
+
+  SliceQueue(const Clock& clock, HostTable& hosts, SliceTable& slices)
+      : clock_(clock), hosts_(hosts), slices_(slices) {}
+
+  SliceRecord& allocate(SessionId session, const SliceShape& shape, const StopToken& stop = {});
+  void session_closed(SessionId session);
+  // "8 devices, for 12.00 s"; empty: this client waits for none.
+  std::string waits_for(SessionId session) const;
+  size_t size() const { return waits_.size(); }
+
+ private:
+  struct Wait {
+    SessionId session;
+    SliceShape shape;
+    int64_t since_ns = 0;
+    std::optional<SliceId> got;
+    std::optional<Error> ended;
+  };
+  class Place;
+  SliceRecord& wait_in_line(Wait& wait, const StopToken& stop);
+  void serve();
+  Error refusal(const SliceShape& shape) const;
+
+  const Clock& clock_;
+  HostTable& hosts_;
+  SliceTable& slices_;
+  std::list<Wait> waits_;
+  std::set<DeviceRef> kept_;  // For `first_`.
+  const Wait* first_ = nullptr;
+};
+
+}  // namespace gangway

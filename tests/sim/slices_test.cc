@@ -1,0 +1,128 @@
+// Slices of several clients, who wait for them or do not, on a simulated cluster.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "client/client_impl.h"
+#include "runtime/base/rng.h"
+#include "runtime/fibers/fiber_group.h"
+#include "tests/sim/with_client.h"
+#include "tests/support/error_of.h"
+#include "tests/support/seed.h"
+
+namespace gangway {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::SizeIs;
+
+void pass(Reactor& reactor, int64_t ms) {
+  reactor.clock().sleep_for(std::chrono::milliseconds(ms));
+}
+
+TEST(SimSlicesTest, AMeshSaysHowManyDevicesAndWhichLieTogether) {
+  auto reactor = Reactor::make_simulated({.seed = 3});
+  with_client(*reactor, {.hosts = 3, .devices_per_host = 3},
+              [&](SimCluster& cluster, const Client& client) {
+                const Slice slice = client.allocate({.mesh = {{"data", 3}, {"model", 2}}});
+                EXPECT_EQ(slice.devices(), 6);
+                EXPECT_EQ(cluster.controller.controller().counts().slices, 1u);
+                const Error error = error_of(
+                    [&] { client.allocate({.devices = 8, .mesh = {{"data", 3}, {"model", 2}}}); });
+                EXPECT_THAT(error.message(), HasSubstr("expected axes of 8 devices in all, got 6"));
+                EXPECT_THAT(error_of([&] { client.allocate({.mesh = {{"data", 0}}}); }).message(),
+                            HasSubstr("axis \"data\": expected a size of 1"));
+              });
+}
+
+TEST(SimSlicesTest, AWaitShowsInTheStatusAndEndsWhenDevicesAreGivenBack) {
+  auto reactor = Reactor::make_simulated({.seed = 4});
+  with_client(*reactor, {}, [&](SimCluster& cluster, const Client& client) {
+    std::optional<Slice> held = client.allocate({.devices = 3, .exclusive = true});
+    const Client other = cluster.connect("other");
+    const Error refused = error_of([&] { other.allocate({.devices = 2, .exclusive = true}); });
+    EXPECT_EQ(refused.kind(), ErrorKind::kOverloaded);
+    EXPECT_THAT(refused.message(), HasSubstr("client 1 \"client\" holds 3 devices"));
+    bool got = false;
+    Fiber waits = reactor->spawn("wait", [&] {
+      const Slice slice = other.allocate({.devices = 2, .exclusive = true, .wait_ms = 60'000});
+      got = true;
+    });
+    pass(*reactor, 2500);
+    EXPECT_FALSE(got);
+    const std::vector<ProgramStatus> programs = client.status().programs;
+    ASSERT_THAT(programs, SizeIs(2));
+    EXPECT_EQ(programs[0].waits_for, "");
+    EXPECT_THAT(programs[1].waits_for, HasSubstr("2 devices, for 2."));
+    held.reset();
+    waits.join();
+    EXPECT_TRUE(got);
+    other.close();
+  });
+}
+
+TEST(SimSlicesTest, AClientThatIsCutOffOrClosedWaitsNoLonger) {
+  auto reactor = Reactor::make_simulated({.seed = 5});
+  with_client(*reactor, {}, [&](SimCluster& cluster, const Client& client) {
+    const Slice held = client.allocate({.devices = 4, .exclusive = true});
+    const Client cut = cluster.connect("cut"), closed = cluster.connect("closed");
+    std::vector<std::string> ended;
+    const auto wait = [&](const Client& who) {
+      return reactor->spawn("wait", [&ended, &who] {
+        ended.push_back(to_string(error_of([&] {
+                                    who.allocate(
+                                        {.devices = 4, .exclusive = true, .wait_ms = 600'000});
+                                  }).kind()));
+      });
+    };
+    Fiber first = wait(cut), second = wait(closed);
+    pass(*reactor, 100);
+    EXPECT_THAT(cluster.controller.controller().programs(), SizeIs(3));
+    closed.close();
+    second.join();
+    EXPECT_THAT(ended, ElementsAre("cancelled"));
+    cluster.network.break_connections("cut");
+    first.join();
+    pass(*reactor, 1000);
+    EXPECT_EQ(cluster.controller.controller().programs()[0].waits_for, "");
+    EXPECT_EQ(cluster.controller.controller().counts().slices, 1u);
+    cut.close();
+  });
+}
+
+// Clients that take slices of any size for any time: everybody gets what it waits for.
+TEST(SimSlicesTest, EverybodyIsServedWhateverTheOthersAskFor) {
+  auto reactor = Reactor::make_simulated({.seed = testing::test_seed()});
+  with_client(
+      *reactor, {.hosts = 4, .devices_per_host = 4, .timed_only = true},
+      [&](SimCluster& cluster, const Client&) {
+        int served = 0;
+        std::vector<Client> clients;
+        for (int i = 0; i < 6; ++i) clients.push_back(cluster.connect(cat("c", i)));
+        {
+          FiberGroup fibers(*reactor);
+          WaitQueue done;
+          for (uint64_t i = 0; i < clients.size(); ++i) {
+            fibers.spawn("client", [&, i, rng = reactor->rng().fork(100 + i)]() mutable {
+              for (int k = 0; k < 20; ++k) {
+                // The first asks for all of the cluster, again and again.
+                const int64_t devices = i == 0 ? 16 : 1 + static_cast<int64_t>(rng.below(6));
+                const Slice slice =
+                    clients[i].allocate({.devices = devices, .exclusive = true, .wait_ms = 60'000});
+                pass(*reactor, static_cast<int64_t>(rng.below(300)));
+                ++served;
+              }
+              done.wake_all();
+            });
+          }
+          while (served < 120) done.wait("for all slices");
+        }
+        EXPECT_EQ(served, 120);
+        for (Client& client : clients) client.close();
+        pass(*reactor, 1000);
+        EXPECT_EQ(cluster.controller.controller().counts().slices, 0u);
+      });
+}
+
+}  // namespace
+}  // namespace gangway
