@@ -407,6 +407,26 @@ TEST(HostGateTest, ACancelThatComesWhileADeviceWaitsAtTheGateIsTooLateOnAllHosts
   EXPECT_THAT(t.get_state<float>("w", 2), Each(2.0f));
 }
 
+// It commits without a ticket, which was not granted: of that the controller is told nothing.
+TEST(HostGateTest, ARunThatIsGivenUpBehindItsGateCommitsAndTellsOfNoTimesThatWereNotGranted) {
+  const auto reactor = Reactor::make_simulated();
+  TestHosts t(*reactor, 1, 1, DeviceKind::kSim);
+  t.install(kPlan, counting_step(1));
+  const RunFrame request{.plan = kPlan, .run = RunId(1)};
+  GrantFrame grant = t.grant_of(request);
+  ASSERT_EQ(grant.ranges[0].count, 3u) << "a call, a gate, a commit";
+  grant.ranges[0].count = 2;
+  t.hosts[0]->prepare({0, request});
+  t.hosts[0]->grant(grant);
+  reactor->run([&] {
+    WaitQueue().wait_until_ns("for the gate", reactor->clock().now_ns() + 1'000'000'000);
+  });
+  t.hosts[0]->cancel(RunId(1), ErrorKind::kUnavailable, "another host of its plan is gone");
+  EXPECT_FALSE(t.wait(RunId(1)).error);
+  for (const SectionTime& time : t.logs[0]->told) EXPECT_LE(time.position_end, 2u);
+  EXPECT_THAT(t.get_state<float>("w", 2), Each(2.0f));
+}
+
 // What `call` throws.
 template <class Call>
 std::string complaint(Call call) {

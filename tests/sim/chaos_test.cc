@@ -37,18 +37,13 @@ TEST(ChaosTest, NothingIsLostRepeatedOrLeakedWhateverGoesWrong) {
   EXPECT_LT(done, runs);
 }
 
-// Behind its gate it commits without tickets, for which its host lost its connection.
-TEST(ChaosTest, ARunThatIsGivenUpWhileItCommitsTellsNothingThatWasNotGranted) {
-  EXPECT_THAT(chaos(20260560).problems, IsEmpty());
-}
-
 TEST(ChaosTest, ASeedRepeatsExactly) {
   const uint64_t seed = testing::test_seed();
   EXPECT_EQ(chaos(seed).replay_hash, chaos(seed).replay_hash);
   EXPECT_NE(chaos(seed).replay_hash, chaos(seed + 1).replay_hash);
 }
 
-// Some seed finds it, as a problem of this kind.
+// Some seed finds it, as a problem of this kind, which it does not have without the bug.
 void expect_found(const PlantedBugs& planted, const Matcher<const std::string&>& problem,
                   ChaosScene scene = ChaosScene::kAny) {
   constexpr int kSeeds = 300;
@@ -58,6 +53,7 @@ void expect_found(const PlantedBugs& planted, const Matcher<const std::string&>&
     if (report.problems.empty()) continue;
     std::fprintf(stderr, "found by seed %d of %d: %s\n", i + 1, kSeeds, report.problems[0].c_str());
     EXPECT_THAT(report.problems, Contains(problem)) << report.scene;
+    EXPECT_THAT(chaos(first + static_cast<uint64_t>(i), {}, scene).problems, IsEmpty());
     return;
   }
   ADD_FAILURE() << "no seed finds it";
@@ -76,9 +72,11 @@ TEST(ChaosTest, WhatThisMachineLacksEndsTheTestAndIsNoFaultOfTheCluster) {
   require_machine("put: no memory for input \"x\"");
 }
 
+// What stood in the frame that was left out is waited for without end, or missed later.
 TEST(PlantedBugTest, FramesThatAreSentAgainFromOneTooLateWhereNobodySeesGaps) {
-  expect_found({.frames = {.resends_one_too_late = true, .ignores_gaps = true}},
-               AnyOf(HasSubstr("no fault explains: "), HasSubstr("passed its time limit")));
+  expect_found(
+      {.frames = {.resends_one_too_late = true, .ignores_gaps = true}},
+      AnyOf(HasSubstr("no fault explains: "), HasSubstr("simulation: passed its time limit of ")));
 }
 
 TEST(PlantedBugTest, CreditThatIsGivenBackAtArrivalInPlaceOfLastUse) {
