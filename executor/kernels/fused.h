@@ -23,7 +23,8 @@
 //
 // Outputs may lie on top of a kFull input of the same element size, never on a broadcast one.
 // An element's bits depend on its inputs alone, never on its position, the shape or the number of
-// threads.
+// threads. So where full inputs are zeros for the length of a chunk, as behind the rows of experts
+// that have more room than rows, the results of one such chunk are copied for the others.
 //
 // Threads: run() is const and may be called from several devices at once.
 // Errors: the constructor throws kInvalid.

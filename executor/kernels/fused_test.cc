@@ -291,6 +291,35 @@ TEST(Fused, MayWriteOverAnInput) {
                    {{sum, 1}, {difference, 1}});
 }
 
+// Stretches of zeros, of -0 and of one number among zeros, each longer than what is computed at
+// once.
+TEST(Fused, ZerosGiveWhatTheyGiveAmongOtherElements) {
+  constexpr int64_t kN = 5 * 4096 + 17;
+  for (DType dtype : kFloats) {
+    const FusedProgram program{.inputs = {{dtype, In::kFull}, {dtype, In::kFull}},
+                               .code = {{FusedOp::kExp, dtype, {0}},
+                                        {FusedOp::kAdd, dtype, {2, 1}},
+                                        {FusedOp::kDiv, dtype, {2, 0}}},
+                               .outputs = {{3, dtype}, {4, dtype}}};
+    Buffer x(dtype, kN), y(dtype, kN);
+    for (int64_t i = 0; i < kN; ++i) {
+      x.set(i, i < 4096 ? -0.0 : 0.0);
+      y.set(i, 0);
+    }
+    x.set(2 * 4096 + 5, 1.5);
+    y.set(kN - 1, -2);
+    for (int threads : {1, 3}) {
+      Parallel par(threads);
+      const std::vector<Buffer> got = run_program(par, program, 1, kN, {&x, &y});
+      for (int64_t i = 0; i < kN; ++i) {
+        ASSERT_NEAR(got[0].get(i), std::exp(x.get(i)) + y.get(i), 0.02) << i;
+        ASSERT_EQ(std::isinf(got[1].get(i)), x.get(i) == 0) << i;
+        ASSERT_EQ(std::signbit(got[1].get(i)), i < 4096) << i;
+      }
+    }
+  }
+}
+
 TEST(Fused, Bf16InstructionsRoundAsUnfusedOpsWould) {
   const Buffer x(DType::kBF16, {1}), tiny(DType::kBF16, {0.001});
   auto program = [](DType inside) {

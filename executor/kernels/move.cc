@@ -181,10 +181,23 @@ void fill(Parallel& par, DType dtype, double value, void* y, int64_t n) {
 }
 
 void iota(Parallel& par, DType dtype, int64_t outer, int64_t axis, int64_t inner, void* y) {
-  const auto bytes = static_cast<int64_t>(size_of(dtype));
-  for (int64_t j = 0; j < outer * axis; ++j) {
-    fill(par, dtype, static_cast<double>(j % axis), static_cast<std::byte*>(y) + j * inner * bytes,
-         inner);
+  if (inner == 0) return;
+  const auto put = [&](auto value_of) {
+    auto* out = static_cast<decltype(value_of(int64_t{0}))*>(y);
+    par.for_each_range(outer * axis, std::max<int64_t>(1, kCopyGrain / inner),
+                       [&](int64_t begin, int64_t end) {
+                         for (int64_t j = begin, i = begin % axis; j < end; ++j) {
+                           std::fill_n(out + j * inner, inner, value_of(i));
+                           i = i + 1 < axis ? i + 1 : 0;
+                         }
+                       });
+  };
+  switch (dtype) {
+    case DType::kBool: return put([](int64_t i) { return static_cast<uint8_t>(i != 0 ? 1 : 0); });
+    case DType::kI32: return put([](int64_t i) { return static_cast<int32_t>(i); });
+    case DType::kBF16: return put([](int64_t i) { return bf16_bits(static_cast<double>(i)); });
+    case DType::kF32: return put([](int64_t i) { return static_cast<float>(i); });
+    case DType::kF64: return put([](int64_t i) { return static_cast<double>(i); });
   }
 }
 

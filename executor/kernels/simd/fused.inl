@@ -283,6 +283,68 @@ inline const void* fused_load(const FusedLoad& l, const FusedSpace& space, const
   return slot;
 }
 
+inline int64_t fused_bytes(DType dtype) {
+  if (dtype == DType::kBool) return 1;
+  if (dtype == DType::kBF16) return 2;
+  return dtype == DType::kF64 ? 8 : 4;
+}
+
+// Ends at the first bit that is set, as a rule in the first bytes.
+inline bool all_zero(const char* bytes, int64_t n) {
+  int64_t i = 0;
+  for (; i + 64 <= n; i += 64) {
+    uint64_t words[8], any = 0;
+    __builtin_memcpy(words, bytes + i, 64);
+    for (uint64_t word : words) any |= word;
+    if (any != 0) return false;
+  }
+  for (; i < n; ++i) {
+    if (bytes[i] != 0) return false;
+  }
+  return true;
+}
+
+// Units whose full inputs are zeros in every bit have the same results where no input is of a row
+// or a column: the first of them is computed, and copied for the others. Rows of experts have room
+// behind them that is zeros.
+class ZeroUnits {
+ public:
+  ZeroUnits(const FusedPlan& plan, const void* const* inputs, void* const* outputs)
+      : plan_(plan), inputs_(inputs), outputs_(outputs) {}
+
+  // Whether the elements [first, first + n) were copied from an earlier unit. Otherwise they are to
+  // be computed.
+  bool copied(int64_t first, int64_t n) {
+    if (plan_.rows || !is_zero(first, n)) return false;
+    if (size_ < n) {
+      first_ = first;
+      size_ = n;
+      return false;
+    }
+    for (const FusedStore& s : plan_.stores) {
+      const int64_t bytes = fused_bytes(s.dtype);
+      auto* out = static_cast<char*>(outputs_[s.output]);
+      __builtin_memcpy(out + first * bytes, out + first_ * bytes, static_cast<size_t>(n * bytes));
+    }
+    return true;
+  }
+
+ private:
+  bool is_zero(int64_t first, int64_t n) const {
+    for (const FusedLoad& l : plan_.loads) {
+      const int64_t bytes = fused_bytes(l.dtype);
+      auto* at = static_cast<const char*>(inputs_[l.input]) + first * bytes;
+      if (l.kind == FusedInput::kFull && !all_zero(at, n * bytes)) return false;
+    }
+    return true;
+  }
+
+  const FusedPlan& plan_;
+  const void* const* inputs_;
+  void* const* outputs_;
+  int64_t first_ = 0, size_ = 0;  // The unit that the others are copied from; no size: none yet.
+};
+
 void fused_units(const FusedPlan& plan, const FusedSpace& space, const void* const* inputs,
                  void* const* outputs, int64_t begin, int64_t end) {
   // One quantum more than the slots: a vector load of a row inside a slot may touch it.
@@ -317,6 +379,7 @@ void fused_units(const FusedPlan& plan, const FusedSpace& space, const void* con
     at[l.input] = slot(l.slot);
   }
 
+  ZeroUnits zeros(plan, inputs, outputs);
   int64_t tiled_rows = 0;  // Rows for which kInner inputs already lie in their slots.
   for (int64_t unit = begin; unit < end; ++unit) {
     FusedUnit u;
@@ -327,6 +390,7 @@ void fused_units(const FusedPlan& plan, const FusedSpace& space, const void* con
     const int64_t n = u.rows * u.cols;
     u.padded = round_up(n, kFusedQuantum);
     const int64_t first = u.row * space.inner + u.col;
+    if (zeros.copied(first, n)) continue;
 
     for (const FusedLoad& l : plan.loads) {
       if (l.kind == FusedInput::kScalar) continue;
