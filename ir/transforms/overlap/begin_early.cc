@@ -3,12 +3,16 @@
 #include <algorithm>
 #include <functional>
 #include <map>
+#include <numeric>
 #include <queue>
+#include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
 #include "ir/graph/bodies.h"
 #include "ir/transforms/overlap/moves.h"
+#include "ir/transforms/rewrite/attrs_key.h"
 #include "ir/transforms/rewrite/rewrite.h"
 #include "runtime/base/error.h"
 
@@ -25,6 +29,7 @@ class Schedule {
   Function run() {
     for (NodeId id = 0; id < local_.nodes.size(); ++id) behind_[id] = id;
     find_ready();
+    find_stored();
     place_sums();
     place_gathers();
     place_operands();
@@ -53,6 +58,25 @@ class Schedule {
     }
   }
 
+  // What is converted, reshaped or turned of a stored tensor is that tensor still; what is taken or
+  // gathered of it is the same wherever it is done alike.
+  void find_stored() {
+    using Key = std::tuple<Op, ValueId, std::string>;
+    std::map<Key, ValueId> parts;
+    stored_.resize(local_.types.size());
+    std::iota(stored_.begin(), stored_.end(), ValueId{0});
+    for (NodeId id = 0; id < local_.nodes.size(); ++id) {
+      const Node& node = local_.nodes[id];
+      if (ready_[id] != kBegin || node.inputs.empty()) continue;
+      const ValueId whole = stored_[node.inputs[0]];
+      const bool is_part = meets(id) || node.op == Op::slice || node.op == Op::shard_slice;
+      stored_[node.first_result] =
+          is_part ? parts.try_emplace({node.op, whole, attrs_key(node.attrs)}, node.first_result)
+                        .first->second
+                  : whole;
+    }
+  }
+
   void place_sums() {
     for (NodeId id = 0; id < local_.nodes.size(); ++id) {
       const Op op = local_.nodes[id].op;
@@ -64,7 +88,7 @@ class Schedule {
     std::vector<NodeId> rounds;  // Their first gathers.
     bool in_round = false;
     int64_t loop = kBegin;                   // The last one.
-    std::map<ValueId, NodeId> gathered;      // By operand: the last gather of it.
+    std::map<ValueId, NodeId> gathered;      // By stored tensor: the last gather of it.
     std::vector<NodeId> read = last_uses();  // By value.
     for (NodeId id = 0; id < local_.nodes.size(); ++id) {
       const Node& node = local_.nodes[id];
@@ -78,7 +102,7 @@ class Schedule {
       int64_t place = far ? int64_t{rounds[rounds.size() - 1 - kGathersAhead]} - 1 : kBegin;
       if (local_.types[node.first_result].bytes() > kSmallGatherBytes)
         place = std::max(place, loop);
-      const auto [before, is_first] = gathered.emplace(node.inputs[0], id);
+      const auto [before, is_first] = gathered.emplace(stored_[node.inputs[0]], id);
       if (!is_first) {
         const ValueId other = local_.nodes[std::exchange(before->second, id)].first_result;
         place = std::max(place, int64_t{read[other]});
@@ -143,6 +167,7 @@ class Schedule {
   const Function& local_;
   const std::vector<NodeId> makers_;
   std::vector<int64_t> ready_;   // By node.
+  std::vector<ValueId> stored_;  // By value: of moves, the value that they only move and convert.
   std::vector<int64_t> behind_;  // By node: which one it wants to stand behind; itself: it stays.
 };
 

@@ -122,6 +122,28 @@ TEST(BeginEarly, AWeightIsGatheredAgainOnceTheFirstReaderHasReadIt) {
             (Ops{"all_gather", "exp", "mul", "all_gather", "neg", "mul"}));
 }
 
+TEST(BeginEarly, AWeightIsOneTensorHoweverOftenItIsMovedBeforeItIsGathered) {
+  EXPECT_EQ(order_of(R"(%0 "x": f32[8], %1 "w": f32[4])",
+                     cat("  %2: f32[8] = exp %0\n", gather(3, 1, 8),
+                         "  %4: f32[8] = mul %2, %3\n  %5: f32[8] = neg %4\n",
+                         "  %6: f32[4] = barrier %1\n", gather(7, 6, 8),
+                         "  %8: f32[8] = mul %5, %7\n  return %8 \"y\"\n")),
+            (Ops{"all_gather", "exp", "mul", "barrier", "all_gather", "neg", "mul"}));
+}
+
+TEST(BeginEarly, LayersOfAStackAreTensorsOfTheirOwn) {
+  const auto layer = [](int first, int row) {
+    return cat("  %", first, ": f32[1, 4] = slice %1 {limits = [", row + 1, ", 4], starts = [", row,
+               ", 0], strides = [1, 1]}\n  %", first + 1, ": f32[4] = reshape %", first,
+               " {dims = [4]}\n", gather(first + 2, first + 1, 8));
+  };
+  EXPECT_EQ(order_of(R"(%0 "x": f32[8], %1 "w": f32[2, 4])",
+                     cat("  %2: f32[8] = exp %0\n", layer(3, 0), "  %6: f32[8] = mul %2, %5\n",
+                         layer(7, 1), "  %10: f32[8] = mul %6, %9\n  return %10 \"y\"\n")),
+            (Ops{"slice", "reshape", "all_gather", "slice", "reshape", "all_gather", "exp", "mul",
+                 "mul"}));
+}
+
 TEST(BeginEarly, RandomFunctionsComputeTheSame) {
   const Mesh mesh{{{"data", 2}}};
   for (uint64_t round = 0; round < 20; ++round) {
