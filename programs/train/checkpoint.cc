@@ -159,7 +159,8 @@ std::filesystem::path save_checkpoint(const Slice& slice, const std::filesystem:
                                                        {"step", std::to_string(at.step)},
                                                        {"position", std::to_string(at.position)},
                                                        {"seed", std::to_string(at.seed)},
-                                                       {"data", at.data}};
+                                                       {"data", at.data},
+                                                       {"model", at.model}};
   const std::vector<StateTensor> parameters = stored_tensors(slice, kParameters, true);
   const std::vector<StateTensor> moments = stored_tensors(slice, kOptimizer, false);
   const std::vector<TensorSpec> specs = specs_of(parameters);
@@ -204,6 +205,11 @@ TrainingPosition load_checkpoint(const Slice& slice, const std::filesystem::path
                       .seed = number(model, "seed", folder)};
   if (auto data = model.metadata().find("data"); data != model.metadata().end())
     at.data = data->second;
+  if (auto sizes = model.metadata().find("model"); sizes != model.metadata().end())
+    at.model = sizes->second;
+  GW_REQUIRE(options.model.empty() || at.model.empty() || at.model == options.model,
+             "checkpoint: ", folder.string(), " is of another model: it has the sizes ", at.model,
+             ", and the program ", options.model);
   const TensorFiles optimizer = TensorFiles::open(folder / kOptimizerFile);
   std::vector<Restored> all = fitting(slice, model, kParameters, true);
   std::ranges::move(fitting(slice, optimizer, kOptimizer, false), std::back_inserter(all));

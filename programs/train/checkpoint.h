@@ -3,11 +3,12 @@
 //
 // A folder for each step (client/checkpoint/checkpoint_dir.h) in the safetensors layout:
 // model*.safetensors holds the parameters under their own names ("layers.0.attn.q"), so that other
-// tools read them; optimizer.safetensors the moments. Step, data position, seed and the data's hash
-// are metadata of the model files. Layers that a program stacks in one state are tensors of their
-// own in the file, so a program loads what another one wrote, whichever of them stacks its layers.
-// Tensors are read from the cluster, and written to it, a piece of at most 64 MiB at a time, of
-// which each host takes or gives what its devices have: nobody holds a model, nor a tensor of it.
+// tools read them; optimizer.safetensors the moments. Step, data position, seed, the data's hash
+// and the model's sizes are metadata of the model files. Layers that a program stacks in one state
+// are tensors of their own in the file, so a program loads what another one wrote, whichever of
+// them stacks its layers. Tensors are read from the cluster, and written to it, a piece of at most
+// 64 MiB at a time, of which each host takes or gives what its devices have: nobody holds a model,
+// nor a tensor of it.
 //
 // Threads: one thread.
 // Errors: as client/checkpoint/durable_file.h; on any failure the last good checkpoint survives.
@@ -28,6 +29,7 @@ struct TrainingPosition {
   uint64_t position = 0;  // Of the data source: the next batch.
   uint64_t seed = 0;      // Of the parameters and the order of the data.
   std::string data;       // What `position` counts in: a hash of text, batch and sequence.
+  std::string model;      // sizes_text() of the model (programs/train/model_sizes.h), or empty.
 };
 
 // A checkpoint says nothing of how states are sharded: it is written on one mesh and loaded on any
@@ -41,6 +43,9 @@ struct SaveOptions {
 };
 struct LoadOptions {
   int64_t piece_bytes_max = kPieceBytesMax;
+  // Not empty: a training checkpoint that says to be of another model is refused. Shapes do not
+  // tell all models apart: the number of heads is in none.
+  std::string model;
 };
 
 // All tensors of states whose name begins with "params." or "adamw.". Returns the checkpoint's

@@ -16,6 +16,7 @@
 #include "programs/default_text.h"
 #include "programs/strategies/strategies.h"
 #include "programs/train/checkpoint.h"
+#include "programs/train/model_sizes.h"
 #include "programs/train/progress.h"
 #include "programs/train/sample.h"
 #include "runtime/base/hash.h"
@@ -179,10 +180,12 @@ class Training {
                        report_.bigram_loss, " nats a byte"));
   }
 
-  // Also as a program that `gangway graph` and `gangway run` read.
+  // Also as a program that `gangway graph` and `gangway run` read; and the model's sizes, as
+  // `gangway train --config` reads them.
   void write_graph(const Program& program) {
     write_text(report_.graph, to_dot(program));
     program.save((options_.out / "train_step.gwp").string());
+    write_text((options_.out / "model.json").string(), sizes_text(options_.config.model) + "\n");
   }
 
   int64_t planned_bytes() const {
@@ -194,7 +197,8 @@ class Training {
   }
 
   int64_t resume() {
-    const TrainingPosition at = load_checkpoint(*slice_, options_.out / "checkpoints");
+    const TrainingPosition at = load_checkpoint(*slice_, options_.out / "checkpoints",
+                                                {.model = sizes_text(options_.config.model)});
     GW_REQUIRE(at.seed == options_.config.seed, "train: the checkpoint was made with seed ",
                at.seed, ", not ", options_.config.seed);
     GW_REQUIRE(at.data == data_hash_, "train: the checkpoint was made on another text, batch or ",
@@ -270,7 +274,8 @@ class Training {
     const TrainingPosition at{.step = step,
                               .position = step_->position(),
                               .seed = options_.config.seed,
-                              .data = data_hash_};
+                              .data = data_hash_,
+                              .model = sizes_text(options_.config.model)};
     return save_checkpoint(*slice_, options_.out / "checkpoints", at).string();
   }
 

@@ -243,6 +243,47 @@ TEST_F(ToolTest, TrainEndsWithOneJsonLineThatSaysWhatItMadeAndWhere) {
   EXPECT_TRUE(std::ifstream(last["graph"].get<std::string>()).good());
 }
 
+TEST_F(ToolTest, TrainTakesSizesFromAFileAndFromFlagsAndItsCheckpointKnowsThem) {
+  const std::string text = (folder_.path() / "text.txt").string();
+  const std::string out = (folder_.path() / "out").string();
+  const std::string sizes = (folder_.path() / "sizes.json").string();
+  std::ofstream(text) << std::string(20'000, 'a');
+  std::ofstream(sizes) << "{\n  \"layers\": 2,\n  \"dim\": 64,\n  \"experts\": 0, \"seq\": 16\n}\n";
+  std::vector<std::string> command = {"train",   "quickstart", "--connect", "local:1x1", "--text",
+                                      text,      "--out",      out,         "--steps",   "1",
+                                      "--batch", "2",          "--config",  sizes,       "--dim",
+                                      "16",      "--heads",    "2",         "--gated"};
+  const Ended trained = gangway(command);
+  ASSERT_EQ(trained.status, 0) << trained.text;
+  EXPECT_EQ(json::parse(std::ifstream(out + "/model.json")), (json{{"layers", 2},
+                                                                   {"dim", 16},
+                                                                   {"heads", 2},
+                                                                   {"hidden", 256},
+                                                                   {"seq", 16},
+                                                                   {"vocab", 256},
+                                                                   {"experts", 0},
+                                                                   {"gated", true},
+                                                                   {"tied", true}}));
+  command.emplace_back("--resume");
+  command[9] = "2";   // Steps.
+  command[17] = "4";  // Heads, which are in no tensor's shape.
+  const Ended other = gangway(command);
+  EXPECT_EQ(other.status, 2);
+  EXPECT_THAT(other.text,
+              HasSubstr("is of another model: it has the sizes {\"layers\":2,\"dim\":16,"
+                        "\"heads\":2,"));
+  command[17] = "3";
+  const Ended odd = gangway(command);
+  EXPECT_EQ(odd.status, 2);
+  EXPECT_THAT(odd.text, HasSubstr("--heads: heads must divide dim: 3 heads (--heads), dim 16 "
+                                  "(--dim)"));
+  std::ofstream(sizes) << "{\n  \"layers\": 2,\n  \"dim\": 30\n}\n";
+  const Ended refused = gangway({"train", "quickstart", "--out", out, "--config", sizes});
+  EXPECT_EQ(refused.status, 2);
+  EXPECT_THAT(refused.text, HasSubstr(sizes + ":3: \"dim\": heads must divide dim: 4 heads (the "
+                                              "model's own), dim 30"));
+}
+
 TEST_F(ToolTest, TrainRefusesAMeshThatItsStrategyLeavesUnused) {
   const Ended refused = gangway({"train", "quickstart", "--out", folder_.path().string(), "--mesh",
                                  "data=2,model=2", "--strategy", "zero3"});

@@ -1,4 +1,6 @@
-// `gangway train NAME`: trains one of the models that come with Gangway on text.
+// `gangway train NAME`: trains one of the models that come with Gangway, with its own sizes or
+// others, on text.
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 
@@ -7,6 +9,7 @@
 #include "tools/commands/command.h"
 #include "tools/commands/json.h"
 #include "tools/commands/mesh.h"
+#include "tools/commands/sizes_file.h"
 
 namespace gangway::tool {
 namespace {
@@ -17,10 +20,8 @@ programs::TrainOptions reference_options(int64_t experts) {
   options.out = experts > 0 ? "out/reference-moe" : "out/reference";
   options.config.batch = 16;
   options.config.model = {.seq = 256, .dim = 256, .layers = 4, .heads = 4, .hidden = 1024};
-  if (experts > 0) {
-    options.config.model.hidden = 512;
-    options.config.model.moe = {.experts = experts, .top_k = 2, .groups = 4};
-  }
+  options.config.model.moe = {.experts = experts, .top_k = 2, .groups = 4};
+  if (experts > 0) options.config.model.hidden = 512;
   options.schedule.peak = 1e-3;
   return options;
 }
@@ -33,7 +34,8 @@ programs::TrainOptions options_of(const std::string& name) {
 
 // What the command line changed; the rest is the model's own.
 struct Given {
-  std::string name, text, cluster, program, device, out, dtype, mesh;
+  std::string name, text, cluster, program, device, out, dtype, mesh, sizes_file;
+  std::vector<programs::SaidSize> sizes;
   std::string strategy = programs::TrainOptions().strategy;
   std::string dispatch = to_string(Dispatch::kParallel);
   int64_t devices = 0, ranks_per_device = 1, steps = 0, batch = 0, accumulate = 0,
@@ -43,6 +45,14 @@ struct Given {
   int32_t priority = Share().priority;
   bool resume = false, remat = false;
 };
+
+// A file says sizes first, so that flags win.
+std::vector<programs::SaidSize> said_sizes(const Given& given) {
+  std::vector<programs::SaidSize> said;
+  if (!given.sizes_file.empty()) said = read_sizes(given.sizes_file);
+  said.insert(said.end(), given.sizes.begin(), given.sizes.end());
+  return said;
+}
 
 double rounded(double value, double parts) { return std::round(value * parts) / parts; }
 
@@ -83,6 +93,9 @@ int train(const Given& given) {
   set(config.accumulate, given.accumulate, given.accumulate > 0);
   set(options.heldout_every, given.heldout_every, given.heldout_every >= 0);
   set(options.checkpoint_every, given.checkpoint_every, given.checkpoint_every >= 0);
+  set_sizes(config, said_sizes(given));
+  // A sample is at most as long as a sequence; one that was not asked for is cut.
+  set(options.sample_bytes, std::min(options.sample_bytes, config.model.seq), true);
   set(options.sample_bytes, given.sample_bytes, given.sample_bytes >= 0);
   set(config.seed, static_cast<uint64_t>(given.seed), given.seed >= 0);
   set(options.schedule.peak, given.lr, given.lr > 0);
@@ -91,6 +104,29 @@ int train(const Given& given) {
   config.model.remat = given.remat;
   std::printf("%s\n", to_json(fields_of(programs::train(options))).c_str());
   return 0;
+}
+
+// A flag for each size: --layers, --top-k; of what is there or not --gated and --no-gated.
+void add_sizes(CLI::App& command, const std::shared_ptr<Given>& given) {
+  for (const programs::SizeName& size : programs::size_names()) {
+    const std::string name(size.name), help(size.help);
+    std::string flag = "--" + name;
+    std::ranges::replace(flag, '_', '-');
+    const auto say = [given, name, flag](const auto& value) {
+      given->sizes.push_back({name, value, flag});
+    };
+    switch (size.kind) {
+      case programs::SizeKind::kWhole: command.add_option_function<int64_t>(flag, say, help); break;
+      case programs::SizeKind::kReal: command.add_option_function<double>(flag, say, help); break;
+      case programs::SizeKind::kBool:
+        command.add_flag_function(
+            cat(flag, ",!--no-", flag.substr(2)), [say](int64_t count) { say(count > 0); }, help);
+        break;
+      case programs::SizeKind::kList:
+        command.add_option_function<std::vector<int64_t>>(flag, say, help)->delimiter(',');
+        break;
+    }
+  }
 }
 
 }  // namespace
@@ -140,6 +176,9 @@ void add_train(CLI::App& app, Chosen& chosen) {
   command->add_option("--lr", given->lr, "peak learning rate")->check(CLI::PositiveNumber);
   command->add_option("--seed", given->seed, "of the parameters and of the order of the data")
       ->check(CLI::NonNegativeNumber);
+  command->add_option("--config", given->sizes_file,
+                      "a JSON file of the model's sizes, as a run leaves model.json; flags win");
+  add_sizes(*command, given);
   command->add_option("--dtype", given->dtype, "f32, or bf16 with f32 master weights")
       ->check(CLI::IsMember({"f32", "bf16"}));
   command->add_option("--heldout-every", given->heldout_every, "steps; 0: only at the end");
