@@ -161,5 +161,57 @@ TEST_F(PoisonedTraining, AnInfiniteLearningRateIsNotCommitted) {
   EXPECT_LT(trainer.train(1)[0], 6.0f);
 }
 
+struct Cut {
+  std::string strategy;
+  int64_t accumulate = 1;
+};
+
+class PoisonedGradients : public FolderTest, public testing::WithParamInterface<Cut> {};
+
+// The head's weights make the loss large, and the gradients of what is below it so large that the
+// sum of their squares is no number of f32. Only some devices may have a part that overflows: no
+// device may commit its own. Every device computes losses of rows of its own with copies or parts
+// of its own, so equal losses afterwards say that all of them have what they had.
+TEST_P(PoisonedGradients, AreNotCommittedOnAnyDeviceThoughTheLossIsFinite) {
+  LanguageModelConfig config = tiny_model(write("text.txt", readable_text()));
+  config.model.tied = false;
+  config.accumulate = GetParam().accumulate;
+  Trainer untouched(config, "local:2x2", GetParam().strategy);
+  Trainer trainer(config, "local:2x2", GetParam().strategy);
+  const std::vector<float> expected = untouched.train(5);
+  std::vector<float> losses = trainer.train(2);
+
+  const std::string name = "params.head";
+  const HostTensor good = trainer.slice.read_state(name);
+  HostTensor huge = good;
+  for (size_t i = 0; i < good.as<float>().size(); ++i) {
+    const float value = good.as<float>()[i] * 1e24f;
+    std::memcpy(huge.bytes.data() + i * sizeof(float), &value, sizeof(value));
+  }
+  trainer.slice.write_state(name, huge);
+  const States before = states_of(trainer.slice);
+  const gangway::Run poisoned = trainer.enqueue(), behind = trainer.enqueue();
+  EXPECT_THAT(end_of(poisoned).what(),
+              AllOf(HasSubstr("nothing was committed"), HasSubstr("sum_squares")));
+  EXPECT_EQ(end_of(behind).kind(), ErrorKind::kCancelled);
+  EXPECT_EQ(states_of(trainer.slice), before);
+
+  trainer.slice.write_state(name, good);
+  trainer.steps_done = 2;
+  trainer.step.set_position(2);
+  for (const float loss : trainer.train(3)) losses.push_back(loss);
+  EXPECT_EQ(losses, expected);
+  EXPECT_EQ(states_of(trainer.slice), states_of(untouched.slice));
+}
+
+INSTANTIATE_TEST_SUITE_P(Under, PoisonedGradients,
+                         testing::Values(Cut{"data_parallel"}, Cut{"data_parallel", 2},
+                                         Cut{"zero1"}, Cut{"zero1", 2}, Cut{"zero3"},
+                                         Cut{"zero3", 2}),
+                         [](const auto& of) {
+                           return of.param.strategy +
+                                  (of.param.accumulate > 1 ? "_microbatches" : "");
+                         });
+
 }  // namespace
 }  // namespace gangway::programs

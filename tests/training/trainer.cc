@@ -1,5 +1,6 @@
 #include "tests/training/trainer.h"
 
+#include "programs/strategies/strategies.h"
 #include "runtime/base/rng.h"
 
 namespace gangway::programs {
@@ -39,11 +40,12 @@ States states_of(const Slice& slice) {
   return states;
 }
 
-Trainer::Trainer(const LanguageModelConfig& config, const std::string& cluster)
+Trainer::Trainer(const LanguageModelConfig& config, const std::string& cluster,
+                 const std::string& strategy)
     : client(connect(cluster, {.in_process = true, .memory_bytes = 64 << 20})),
       slice(client.allocate({.devices = devices_of(cluster)})),
       mesh(slice.mesh({{"data", slice.devices()}})),
-      step(slice.compile(train_step(config, mesh))) {}
+      step(slice.compile(train_step(config, mesh, strategy_of(strategy, mesh, config.model)))) {}
 
 Run Trainer::enqueue(float lr) {
   ++steps_done;

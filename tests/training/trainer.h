@@ -34,7 +34,9 @@ States states_of(const Slice& slice);
 
 class Trainer {
  public:
-  explicit Trainer(const LanguageModelConfig& config, const std::string& cluster = "local:2x2");
+  // Under a strategy of the name, over all devices as the axis "data".
+  explicit Trainer(const LanguageModelConfig& config, const std::string& cluster = "local:2x2",
+                   const std::string& strategy = "data_parallel");
 
   // The next steps, enqueued ahead of their results; their losses.
   std::vector<float> train(int64_t steps, float lr = 0.01f);
