@@ -70,32 +70,47 @@ TEST_F(MemoryTest, UnderZero3StatesAndGradientsFallWithTheNumberOfDevices) {
 // that are not scattered yet, those of the one before that are being scattered beside it, and
 // embeddings.
 TEST_F(MemoryTest, UnderZero3AtMostTwoLayersAreGatheredAtATime) {
-  constexpr int64_t kDevices = 8;
-  const Mesh mesh{{{"data", kDevices}}};
-  std::map<int64_t, int64_t> work;  // By layers: what a device needs beside states.
   LanguageModelConfig model = config();
-  model.batch = kDevices;
+  model.batch = 8;
   model.model.layers = 2;
   const int64_t two_layers = parameter_count(model.model);
   model.model.layers = 1;
   const int64_t layer = 4 * (two_layers - parameter_count(model.model));  // Bytes of one.
-  for (const int64_t layers : {4, 12}) {
-    model.model.layers = layers;
-    const Program program = train_step(model, mesh, strategy_of("zero3", mesh, model.model));
-    auto reactor = Reactor::make_simulated({.seed = 1});
-    const SimClusterOptions cluster{
-        .hosts = 1, .devices_per_host = static_cast<int>(kDevices), .timed_only = true};
-    with_client(*reactor, cluster, [&](SimCluster&, const Client& client) {
-      Slice slice = client.allocate({.devices = kDevices});
-      const auto device = slice.compile(program).memory().devices[0];
-      work[layers] = device.total() - device.state;
-    });
+  for (const int64_t n : {2, 4, 8}) {
+    SCOPED_TRACE(n);
+    const Mesh mesh{{{"data", n}}};
+    std::map<int64_t, int64_t> work;  // By layers: what a device needs beside states.
+    for (const int64_t layers : {4, 12}) {
+      model.model.layers = layers;
+      const Program program = train_step(model, mesh, strategy_of("zero3", mesh, model.model));
+      auto reactor = Reactor::make_simulated({.seed = 1});
+      const SimClusterOptions options{.hosts = 1,
+                                      .devices_per_host = static_cast<int>(n),
+                                      .memory_bytes = 256 << 20,
+                                      .timed_only = true};
+      with_client(*reactor, options, [&](const SimCluster& cluster, const Client& client) {
+        Slice slice = client.allocate({.devices = n});
+        const Executable step = slice.compile(program);
+        const auto devices = step.memory().devices;
+        ASSERT_EQ(devices.size(), static_cast<size_t>(n));
+        step.run({{"lr", 0.01f}, {"step", 1.0f}}).wait();
+        const Host& host = cluster.executors[0]->host();
+        for (uint32_t d = 0; d < devices.size(); ++d) {
+          EXPECT_EQ(devices[d].total(), devices[0].total());
+          EXPECT_EQ(devices[d].state, devices[0].state);
+          EXPECT_EQ(host.bytes_peak(d), devices[d].total());
+          EXPECT_EQ(host.bytes_in_use(d), devices[d].total());
+        }
+        work[layers] = devices[0].total() - devices[0].state;
+      });
+    }
+    // A layer more: its scattered gradients, and what is kept of its activations.
+    const int64_t deeper = (work[12] - work[4]) / 8;
+    EXPECT_GE(deeper, layer / n);
+    EXPECT_LT(deeper, layer / n * 5 / 4);
+    // One layer's part, of what is scattered, is cut too.
+    EXPECT_LT(work[4] - 4 * deeper, 4 * layer + layer / n + layer / 4);
   }
-  // A layer more: its scattered gradients, and what is kept of its activations.
-  const int64_t deeper = (work[12] - work[4]) / 8;
-  EXPECT_GE(deeper, layer / kDevices);
-  EXPECT_LT(deeper, layer / 4);
-  EXPECT_LT(2 * (work[4] - 4 * deeper), 9 * layer);
 }
 
 }  // namespace

@@ -50,7 +50,7 @@ Program unrolled_step(const LanguageModelConfig& config, const Mesh& mesh) {
 
 class MicrobatchesTest : public FolderTest, public testing::WithParamInterface<ModelKind> {
  protected:
-  static bool has_experts() { return model_config(GetParam()).model.moe.experts > 0; }
+  static bool has_experts() { return programs::has_experts(model_config(GetParam()).model); }
 };
 
 TEST_P(MicrobatchesTest, ALoopOverThemTrainsAsThemselvesWrittenOut) {
@@ -72,7 +72,8 @@ TEST_P(MicrobatchesTest, ALoopOverThemTrainsAsThemselvesWrittenOut) {
 
 INSTANTIATE_TEST_SUITE_P(Models, MicrobatchesTest,
                          testing::Values(ModelKind::kDense, ModelKind::kGatedUntied,
-                                         ModelKind::kDropless, ModelKind::kCapacity),
+                                         ModelKind::kDropless, ModelKind::kCapacity,
+                                         ModelKind::kPyramid, ModelKind::kDroplessPyramid),
                          [](const auto& kind) { return name_of(kind.param); });
 
 // Bytes that each device sends in sums over "data" in a step.

@@ -3,26 +3,11 @@
 #include <sstream>
 
 namespace gangway::programs {
+namespace {
 
-const char* name_of(ModelKind kind) {
-  switch (kind) {
-    case ModelKind::kDense: return "Dense";
-    case ModelKind::kGatedUntied: return "GatedUntied";
-    case ModelKind::kDropless: return "Dropless";
-    case ModelKind::kCapacity: return "Capacity";
-    case ModelKind::kPyramid: return "Pyramid";
-  }
-  return "?";
-}
-
-std::string to_string(const StrategyCase& of) {
-  return cat(name_of(of.model), ", ", of.strategy, " over ", of.mesh, " on ", of.cluster,
-             of.accumulate > 1 ? ", microbatches" : "", of.remat ? ", rematerialised" : "");
-}
-
-const std::vector<StrategyCase>& strategy_cases() {
+std::vector<StrategyCase> dense_cases() {
   using enum ModelKind;
-  static const std::vector<StrategyCase> kCases = {
+  return {
       {kDense, "data_parallel", "data=2", "local:1x2", true},
       {kDense, "data_parallel", "data=8", "local:2x4"},
       {kDense, "data_parallel", "pod=2 data=2", "local:2x2"},
@@ -63,6 +48,12 @@ const std::vector<StrategyCase>& strategy_cases() {
        "local:2x4"},
       {kDense, "zero2+megatron+vocab_parallel+context_parallel",
        "pod=1 replica=1 data=2 expert=1 context=2 model=2", "local:2x4"},
+  };
+}
+
+std::vector<StrategyCase> cases_of_experts() {
+  using enum ModelKind;
+  return {
       {kDropless, "data_parallel", "data=4", "local:2x2"},
       {kDropless, "data_parallel", "data=2 expert=2", "local:2x2"},
       {kDropless, "zero3", "data=2 expert=2", "local:2x2", true},
@@ -86,7 +77,37 @@ const std::vector<StrategyCase>& strategy_cases() {
       {kPyramid, "zero3+expert_parallel", "data=2 expert2=2 expert=2", "local:2x4"},
       {kPyramid, "zero3+expert_parallel+megatron", "expert2=2 expert=2 model=2", "local:2x4", false,
        1, true},
+      {kPyramid, "expert_parallel", "expert2=2 expert=2", "local:2x2", false, 2},
+      {kDroplessPyramid, "expert_parallel", "expert2=2 expert=2", "local:2x2"},
+      {kDroplessPyramid, "zero3+expert_parallel", "data=2 expert2=2 expert=2", "local:2x4"},
   };
+}
+
+}  // namespace
+
+const char* name_of(ModelKind kind) {
+  switch (kind) {
+    case ModelKind::kDense: return "Dense";
+    case ModelKind::kGatedUntied: return "GatedUntied";
+    case ModelKind::kDropless: return "Dropless";
+    case ModelKind::kCapacity: return "Capacity";
+    case ModelKind::kPyramid: return "Pyramid";
+    case ModelKind::kDroplessPyramid: return "DroplessPyramid";
+  }
+  return "?";
+}
+
+std::string to_string(const StrategyCase& of) {
+  return cat(name_of(of.model), ", ", of.strategy, " over ", of.mesh, " on ", of.cluster,
+             of.accumulate > 1 ? ", microbatches" : "", of.remat ? ", rematerialised" : "");
+}
+
+const std::vector<StrategyCase>& strategy_cases() {
+  static const std::vector<StrategyCase> kCases = [] {
+    std::vector<StrategyCase> all = dense_cases();
+    for (const StrategyCase& of : cases_of_experts()) all.push_back(of);
+    return all;
+  }();
   return kCases;
 }
 
@@ -112,11 +133,14 @@ LanguageModelConfig model_config(ModelKind kind) {
   if (kind == ModelKind::kDropless || kind == ModelKind::kCapacity)
     config.model.moe = {.experts = 8, .top_k = 2, .groups = 8};
   if (kind == ModelKind::kCapacity) config.model.moe.capacity_factor = 1.0;
-  if (kind == ModelKind::kPyramid) {
+  if (kind == ModelKind::kPyramid || kind == ModelKind::kDroplessPyramid) {
     config.model.layers = 3;
     config.model.experts = {0, 2, 4};
-    config.model.moe = {
-        .top_k = 1, .groups = 8, .capacity_factor = 1.0, .renormalize = false, .residual = true};
+    config.model.moe = {.top_k = 1,
+                        .groups = 8,
+                        .capacity_factor = kind == ModelKind::kPyramid ? 1.0 : 0.0,
+                        .renormalize = false,
+                        .residual = true};
   }
   return config;
 }

@@ -10,7 +10,7 @@
 
 namespace gangway::programs {
 
-enum class ModelKind { kDense, kGatedUntied, kDropless, kCapacity, kPyramid };
+enum class ModelKind { kDense, kGatedUntied, kDropless, kCapacity, kPyramid, kDroplessPyramid };
 const char* name_of(ModelKind kind);  // "Dense"
 
 struct StrategyCase {
@@ -30,7 +30,7 @@ Mesh mesh_of(const StrategyCase& of);
 
 // A model of some thousand parameters, whose sizes 8 divides; kGatedUntied is gated and not tied,
 // and has no positions; kPyramid has a dense layer, one of 2 experts and one of 4, each with a
-// dense expert beside them.
+// dense expert beside them, and a capacity; kDroplessPyramid has none.
 LanguageModelConfig model_config(ModelKind kind);
 
 }  // namespace gangway::programs
