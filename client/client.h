@@ -279,8 +279,8 @@ struct ClusterStatus {
 class Client {
  public:
   explicit Client(std::shared_ptr<internal::ClientImpl> impl);
-  // Throws, with the caller's line, kInvalid for what the cluster does not have, saying what it has;
-  // kOverloaded for what others hold, saying who. Waits as `wait_ms` says.
+  // Throws, with the caller's line, kInvalid for what the cluster does not have, saying what it
+  // has; kOverloaded for what others hold, saying who. Waits as `wait_ms` says.
   Slice allocate(const SliceOptions& options, Loc loc = Loc::current()) const;
   ClusterStatus status() const;
   // From now on: see ConnectOptions. kInvalid beyond their bounds.

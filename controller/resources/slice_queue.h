@@ -1,11 +1,11 @@
 // SliceQueue: the clients that wait for a slice, in the order in which they came.
 //
-// Whenever devices or memory are given back, or a host comes, those who wait are served in order. The
-// first of them that the cluster could serve if nobody held anything, but can't now, has devices
-// kept for it: those of such a place that fewest slices lie on. Nobody else gets these, so they can
-// only become free, and a large slice is not overtaken for ever by small ones; those behind it, and
-// those who do not wait, get the other devices meanwhile. Who asks for more than the cluster has
-// waits for hosts, and nothing is kept for it.
+// Whenever devices or memory are given back, or a host comes, those who wait are served in order.
+// The first of them that the cluster could serve if nobody held anything, but can't now, has
+// devices kept for it: those of such a place that fewest slices lie on. Nobody else gets these, so
+// they can only become free, and a large slice is not overtaken for ever by small ones; those
+// behind it, and those who do not wait, get the other devices meanwhile. Who asks for more than the
+// cluster has waits for hosts, and nothing is kept for it.
 //
 // Threads: the reactor's thread. allocate() suspends where the shape says that the client waits.
 // Ownership: the fiber that waits owns its place: where that fiber ends, in whatever way, the place

@@ -68,7 +68,9 @@ class SliceQueueTest : public ::testing::Test {
     return Error(ErrorKind::kBug, "");
   }
   void pass(int64_t ms) {
-    reactor_->run([&] { reactor_->clock().sleep_for(std::chrono::milliseconds(ms)); });
+    reactor_->run([&] {
+      WaitQueue().wait_until_ns("for time to pass", reactor_->clock().now_ns() + ms * 1'000'000);
+    });
   }
 
   std::unique_ptr<Reactor> reactor_ = Reactor::make_simulated();

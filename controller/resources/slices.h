@@ -8,8 +8,9 @@
 // those that are kept for a client that waits (slice_queue.h).
 //
 // Threads: the reactor's thread.
-// Errors: allocate() throws kInvalid for what the cluster could not give if nobody used it (a slice
-// never holds one device twice), saying what there is; kOverloaded for what others hold, saying who.
+// Errors: allocate() throws kInvalid for what the cluster could not give if nobody used it (a
+// slice never holds one device twice), saying what there is; kOverloaded for what others hold,
+// saying who.
 #pragma once
 
 #include <functional>

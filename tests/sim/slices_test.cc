@@ -17,7 +17,7 @@ using ::testing::HasSubstr;
 using ::testing::SizeIs;
 
 void pass(Reactor& reactor, int64_t ms) {
-  reactor.clock().sleep_for(std::chrono::milliseconds(ms));
+  WaitQueue().wait_until_ns("for time to pass", reactor.clock().now_ns() + ms * 1'000'000);
 }
 
 TEST(SimSlicesTest, AMeshSaysHowManyDevicesAndWhichLieTogether) {
