@@ -162,11 +162,12 @@ void add_train(CLI::App& app, Chosen& chosen) {
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
   command->add_option("--mesh", given->mesh,
-                      "AXIS=SIZE,...: axes over the devices (data, expert, context, model ...); "
+                      "AXIS=SIZE,...: axes over the devices (data, expert, expert2, model ...); "
                       "default: all of them along data");
   command
       ->add_option("--strategy", given->strategy,
-                   "what is cut over them: names joined by +, of " + programs::strategy_names())
+                   "what is cut over them: names joined by +, of " + programs::strategy_names() +
+                       "; layers with more experts than others over expert2 too")
       ->capture_default_str();
   command->add_option("--out", given->out, "where checkpoint, trace and graph go");
   command->add_option("--steps", given->steps, "training steps")->check(CLI::PositiveNumber);
