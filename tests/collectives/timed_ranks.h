@@ -134,11 +134,6 @@ class TimedRanks {
   }
 
  private:
-  class ClockedDevice final : public BareDevice {
-   public:
-    int64_t now_ns() const override { return clock_ns; }
-    int64_t clock_ns = 0;
-  };
   struct Rank {
     ClockedDevice device;
     std::unique_ptr<CompiledFunction> compiled;

@@ -27,4 +27,12 @@ class BareDevice : public Device {
   void check_finite(DType, const void*, int64_t, uint32_t*) override {}
 };
 
+// One whose clock the test sets.
+class ClockedDevice final : public BareDevice {
+ public:
+  int64_t now_ns() const override { return clock_ns; }
+
+  int64_t clock_ns = 0;
+};
+
 }  // namespace gangway

@@ -46,15 +46,19 @@ struct Arrived {
   bool poisoned = false;
 };
 
-inline Arrived arrived(const OwnMemory& memory, uint64_t at, uint64_t number) {
-  const uint64_t flag = memory.word(at).load(std::memory_order_acquire);
-  return {flag >= 2 * number, (flag & 1) != 0};
+// The flag of message number n, and what a flag says of it.
+inline uint64_t message_flag(uint64_t number, bool poisoned) {
+  return 2 * number + (poisoned ? 1 : 0);
+}
+inline Arrived arrived(const std::atomic<uint64_t>& word, uint64_t number) {
+  const uint64_t flag = word.load(std::memory_order_acquire);
+  return {flag >= message_flag(number, false), (flag & 1) != 0};
 }
 
 // What follows the head was written to edge.peer->at() before; nothing did where it is poisoned.
 inline void send(const HostEdge& edge, uint64_t at, const LinkPayload& payload, uint64_t number,
                  bool poisoned) {
-  const uint64_t flag = 2 * number + (poisoned ? 1 : 0);
+  const uint64_t flag = message_flag(number, poisoned);
   if (payload.bytes == 0) {
     edge.peer->signal(at, flag);
   } else {

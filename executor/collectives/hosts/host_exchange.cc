@@ -70,7 +70,7 @@ void HostExchange::send_to(const HostEdge& edge) {
 bool HostExchange::receive(const Step& step) {
   const HostEdge& edge = edges_[step.edge];
   const uint64_t at = slot(edge.here, edge.from);
-  const Arrived message = arrived(memory_, at, sequence_);
+  const Arrived message = arrived(memory_.word(at), sequence_);
   if (!message.here) return false;
   agreed_.poisoned |= message.poisoned;
   const bool take = step.what.kind == HostStep::Kind::kTake;

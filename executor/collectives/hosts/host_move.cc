@@ -141,7 +141,7 @@ uint32_t HostMove::phase() const {
   return phase;
 }
 
-// Only what was received lets more be sent.
+// What has come may be sent on.
 Progress HostMove::advance() {
   bool done = false, received = true;
   while (received && !done) {

@@ -101,7 +101,7 @@ Progress HostReduce::receive(const Step& step, const HostEdge& edge, const LineR
   const bool combines = step.what.kind == Kind::kCombine;
   const uint64_t at =
       edge.here + static_cast<uint64_t>(combines ? edge.from.partials : edge.from.results);
-  const Arrived message = arrived(memory_, at, number_);
+  const Arrived message = arrived(memory_.word(at), number_);
   if (!message.here) return Progress::kPending;
   poisoned_ |= message.poisoned;
   if (poisoned_) return Progress::kDone;

@@ -49,7 +49,6 @@ void HostScatter::walk_parts_of(uint32_t host, SegmentWalk& walk) const {
   }
 }
 
-// Only what was combined lets more be sent.
 Progress HostScatter::advance() {
   bool done = false, combined = true;
   while (combined && !done) {

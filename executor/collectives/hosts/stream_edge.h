@@ -68,15 +68,12 @@ class StreamEdge {
     std::memcpy(to_ + at + kReadAt, &read_, sizeof read_);
     const int64_t behind_flag = static_cast<int64_t>(payload_at(bytes) - kReadAt) + bytes;
     ends_.peer->put({ends_.there + at + kReadAt, behind_flag}, ends_.there + at,
-                    2 * sent_ + (poisoned ? 1 : 0));
+                    message_flag(sent_, poisoned));
     ends_.peer->ring(ends_.device);
   }
 
   // The oldest message that was not read, and, if it is here, its payload of so many bytes.
-  Arrived message() const {
-    const uint64_t flag = word(place(read_)).load(std::memory_order_acquire);
-    return {flag >= 2 * (read_ + 1), (flag & 1) != 0};
-  }
+  Arrived message() const { return arrived(word(place(read_)), read_ + 1); }
   const std::byte* payload(int64_t bytes) const { return from_ + place(read_) + payload_at(bytes); }
   // It was read. `last`: of those that come in this collective.
   void release(bool last) {

@@ -13,13 +13,6 @@ namespace {
 
 constexpr int64_t kUs = 1000;
 
-class ClockedDevice final : public BareDevice {
- public:
-  int64_t now_ns() const override { return clock_ns; }
-
-  int64_t clock_ns = 0;
-};
-
 class TimedStepTest : public testing::Test {
  protected:
   // One call of y = body(x), ready to be advanced.

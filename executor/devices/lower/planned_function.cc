@@ -51,7 +51,9 @@ void PlannedFunction::plan(const ScratchBytes& scratch_bytes, Streams streams, i
     const LocalFunction body{.function = {std::shared_ptr<void>(), part.function},
                              .commit_begin = static_cast<NodeId>(part.function->nodes.size())};
     const auto scratch = [&](const Function& of, NodeId id) {
-      return scratch_of(of.nodes[id], scratch_bytes(of, id));
+      const uint32_t inner = steps_.body_of(of.nodes[id]);
+      if (inner == kNone) return scratch_bytes(of, id);
+      return BodyLoop::scratch_bytes(of.nodes[id], parts_[inner].places, alignment_);
     };
     const LocalFunction& planned = is_main ? local_ : body;
     // A card joins what an iteration has begun at its end.
@@ -93,12 +95,6 @@ PlannedFunction::PlannedStep PlannedFunction::step_of(uint32_t part, NodeId id) 
     step.duration_ns = node.attrs.integer("microseconds") * 1000;
   }
   return step;
-}
-
-int64_t PlannedFunction::scratch_of(const Node& node, int64_t scratch_bytes) const {
-  const uint32_t inner = steps_.body_of(node);
-  if (inner == kNone) return scratch_bytes;
-  return BodyLoop::scratch_bytes(node, parts_[inner].places, alignment_);
 }
 
 BodyLoop PlannedFunction::loop_of(uint32_t part, NodeId id) const {

@@ -82,15 +82,11 @@ class PlannedFunction : public CompiledFunction {
   PlannedStep step_of(uint32_t part, NodeId id) const;
   // Of a node that runs a body; once memory is planned.
   BodyLoop loop_of(uint32_t part, NodeId id) const;
-  // Of any node; `scratch_bytes` as plan() was given.
-  int64_t scratch_of(const Node& node, int64_t scratch_bytes) const;
 
-  const LocalFunction& local() const { return local_; }
   const Function& function() const { return *local_.function; }
   const StepMap& steps() const { return steps_; }
   const Part& part(uint32_t index) const { return parts_[index]; }
   const Part& main() const { return parts_.back(); }
-  const MemoryPlan& memory() const { return main().places.plan(); }
   // So many bases has a call, those of bodies included.
   uint32_t bases() const { return bases_; }
 
