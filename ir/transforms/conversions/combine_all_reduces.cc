@@ -5,6 +5,7 @@
 #include <queue>
 
 #include "ir/transforms/rewrite/rewrite.h"
+#include "ir/types/limits.h"
 #include "runtime/base/error.h"
 
 namespace gangway {
@@ -49,14 +50,18 @@ std::vector<std::vector<NodeId>> cut_into_buckets(const Function& function,
   });
   std::vector<std::vector<NodeId>> buckets;
   int64_t room = 0;
+  size_t places = 0;  // For operands.
   for (NodeId id : ids) {
     const int64_t bytes = operand_bytes(function, id);
-    if (buckets.empty() || bytes > room) {
+    const size_t operands = function.nodes[id].inputs.size();
+    if (buckets.empty() || bytes > room || operands > places) {
       buckets.emplace_back();
       room = kBucketBytesMax;
+      places = kInputsMax;
     }
     buckets.back().push_back(id);
     room -= bytes;
+    places -= operands;
   }
   return buckets;
 }

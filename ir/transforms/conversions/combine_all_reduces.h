@@ -2,9 +2,10 @@
 // of the devices in place of many (the gradients of a step; the buckets of PyTorch DDP, Li et al.
 // 2020).
 //
-// Operands go into buckets in the order in which they are computed, kBucketBytesMax to each, and a
-// bucket stands where its last operand is computed: so it runs beside the rest of the backward pass
-// where a device can do that, and no more than a bucket is there twice, before and after its sum.
+// Operands go into buckets in the order in which they are computed, kBucketBytesMax to each and no
+// more than a node may have. A bucket stands where its last operand is computed: so it runs beside
+// the rest of the backward pass where a device can do that, and no more than a bucket is there
+// twice, before and after its sum.
 #pragma once
 
 #include "ir/graph/function.h"

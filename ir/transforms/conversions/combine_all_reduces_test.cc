@@ -9,6 +9,7 @@
 #include "ir/text/text.h"
 #include "ir/transforms/conversions/partition.h"
 #include "ir/transforms/rewrite/simplify.h"
+#include "ir/types/limits.h"
 #include "ir/verify/verify.h"
 #include "tests/interpret/interpret.h"
 #include "tests/support/random_batch_graph.h"
@@ -78,6 +79,16 @@ TEST(CombineAllReduces, ABucketStandsWhereItsLastOperandIsMadeAndIsFullAtSomeMeg
   for (const Node& node : now.nodes)
     operands.push_back(node.op == Op::all_reduce ? node.inputs.size() : 0);
   EXPECT_EQ(operands, (std::vector<size_t>{0, 0, 2, 0, 0, 2, 0, 0, 2}));
+}
+
+TEST(CombineAllReduces, ABucketHasNoMoreOperandsThanANodeMayHave) {
+  Builder b("f", kMesh);
+  Value x = b.parameter("x", f32()), total = x;
+  for (size_t i = 0; i <= kInputsMax; ++i) total = total + all_reduce(x, "data");
+  b.result("total", total);
+  const Function now = combined(b);
+  EXPECT_EQ(meetings(now), 2);
+  EXPECT_EQ(verify(now).size(), 0u);
 }
 
 // A global function cut over the mesh, before any meeting is combined.
