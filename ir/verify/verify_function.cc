@@ -7,6 +7,9 @@
 namespace gangway::internal {
 namespace {
 
+// Around a location: passes copy them for each function that they make of a node.
+constexpr int kScopesMax = 256;
+
 class FunctionVerifier {
  public:
   FunctionVerifier(const Function& function, int depth, const Mistake& outer,
@@ -90,10 +93,15 @@ class FunctionVerifier {
   }
 
   void check_locs() {
+    std::vector<int> depths;  // By entry.
     for (uint32_t i = 0; i < f_.locs.size(); ++i) {
       const LocEntry& loc = f_.locs[i];
       if (loc.parent != kNone && loc.parent >= i) {
         add(cat("locations: entry ", i, " has parent ", loc.parent, ": expected a smaller one"));
+      }
+      depths.push_back(loc.parent < i ? depths[loc.parent] + 1 : 0);
+      if (depths.back() == kScopesMax + 1) {
+        add(cat("locations: entry ", i, " lies in too many others: expected at most ", kScopesMax));
       }
       if (loc.line < 0 || loc.file.size() > kNameBytesMax || loc.scope.size() > kNameBytesMax ||
           !is_utf8(loc.file) || !is_utf8(loc.scope)) {

@@ -160,6 +160,12 @@ const Case kCases[] = {
     {"region", [](Function& f) { f.nodes[0].region = 3; }, "dot: region 3 is out of range"},
     {"location parent", [](Function& f) { f.locs[1].parent = 1; },
      "locations: entry 1 has parent 1: expected a smaller one"},
+    {"locations in one another",
+     [](Function& f) {
+       while (f.locs.size() < 300)
+         f.locs.push_back({"model.cc", 1, "in", static_cast<uint32_t>(f.locs.size()) - 1});
+     },
+     "lies in too many others: expected at most 256"},
     {"location index", [](Function& f) { f.infos[0].loc = 99; },
      "locations: node 0 refers to entry 99 of 2"},
     {"count of infos", [](Function& f) { f.infos.pop_back(); },
