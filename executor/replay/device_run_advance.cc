@@ -108,7 +108,9 @@ Progress DeviceRun::advance_entries(Turn& turn) {
     if (advance_entry(entry, turn) == Progress::kPending) return Progress::kPending;
     begun_ = false;
     const bool beside = entry.kind == EntryKind::kCall && frames_[entry.node].beside_count > 0;
-    if (plan_.order_log != nullptr && tickets_[cursor_] != 0) record_order(entry);
+    // What a run that was given up commits without a ticket has no place in the order.
+    if (plan_.order_log != nullptr && cursor_ < granted_.load(std::memory_order_acquire))
+      record_order(entry);
     progress_ = 2 * ++cursor_;
     record_span(entry, turn);
     if (clock_.stops_at_each()) {

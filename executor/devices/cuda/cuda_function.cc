@@ -125,7 +125,7 @@ void CudaFunction::go_to(CallFrame& frame, CudaDevice& device, uint32_t step) co
   for (const StepMap::Level& level : steps().path(step)) {
     frame.at.command += level.node;
     if (steps_[frame.at.command].kind != StepKind::kEnterBody) break;
-    pass(frame.at);
+    enter_or_leave(frame.at);
     CallFrame::Loop& loop = frame.at.loops[frame.at.depth - 1];
     loop_of(loop).places.bind(frame.bases.data(), 0);
     loop.iteration = level.iteration;
@@ -137,7 +137,7 @@ void CudaFunction::go_to(CallFrame& frame, CudaDevice& device, uint32_t step) co
 }
 
 // Into the body whose node is there, or on behind its last step.
-void CudaFunction::pass(Position& at) const {
+void CudaFunction::enter_or_leave(Position& at) const {
   if (steps_[at.command].kind == StepKind::kEnterBody) {
     GW_DASSERT(at.depth < at.loops.size());
     at.loops[at.depth++] = {at.command, 0};
@@ -160,20 +160,21 @@ bool CudaFunction::passes_over(const Step& step, const Position& at) const {
 }
 
 // The same, with bases and rows. Without a stream nothing is copied, here and below.
-cuda::Status CudaFunction::pass(CallFrame& frame, cuda::StreamHandle stream) const {
+cuda::Status CudaFunction::enter_or_leave(CallFrame& frame, cuda::StreamHandle stream) const {
   const bool ends = steps_[frame.at.command].kind == StepKind::kEndOfBody;
   const uint32_t depth = frame.at.depth;
   cuda::Status status = ends ? end_iteration(frame, stream) : cuda::Status{};
-  pass(frame.at);
+  enter_or_leave(frame.at);
   const bool begins = !ends || frame.at.depth == depth;
   if (!begins) return status;
   cuda::Status begun = begin_iteration(frame, status.ok() ? stream : cuda::StreamHandle());
   return status.ok() ? begun : status;
 }
 
-void CudaFunction::pass(CallFrame& frame, CudaDevice& device) const {
+void CudaFunction::enter_or_leave(CallFrame& frame, CudaDevice& device) const {
   const bool issues = can_issue(frame, device);
-  const cuda::Status status = pass(frame, issues ? device.compute() : cuda::StreamHandle());
+  const cuda::Status status =
+      enter_or_leave(frame, issues ? device.compute() : cuda::StreamHandle());
   if (!status.ok()) fail(frame, device, status);
 }
 
@@ -231,7 +232,7 @@ Progress CudaFunction::advance_steps(CallFrame& frame, Turn& turn) const {
     if (step.joins_to.has_value()) device.join(*step.joins_to);
     const bool is_step = step.kind != StepKind::kEnterBody && step.kind != StepKind::kEndOfBody;
     if (!is_step && frame.check) {
-      pass(frame, device);
+      enter_or_leave(frame, device);
       continue;
     }
     if (!is_step || (step.kind == StepKind::kKernel && !frame.check)) {
@@ -258,7 +259,7 @@ void CudaFunction::end_bodies(CallFrame& frame, CudaDevice& device) const {
   while (frame.at.depth > 0 && steps_[frame.at.command].kind == StepKind::kEndOfBody) {
     const std::optional<uint32_t> joins_to = steps_[frame.at.command].joins_to;
     if (joins_to.has_value()) device.join(*joins_to);
-    pass(frame, device);
+    enter_or_leave(frame, device);
   }
 }
 
@@ -304,7 +305,7 @@ CallFrame::Position CudaFunction::ahead(Position at, uint32_t end) const {
       ++at.step;
       ++at.command;
     } else {
-      pass(at);
+      enter_or_leave(at);
     }
   }
   return at;
@@ -318,7 +319,7 @@ cuda::Status CudaFunction::issue_to(const Position& end, CallFrame& frame,
     const Step& step = steps_[at.command];
     const bool is_step = step.kind == StepKind::kKernel;
     cuda::Status status;
-    if (!is_step) status = pass(frame, stream);
+    if (!is_step) status = enter_or_leave(frame, stream);
     if (is_step && !passes_over(step, at)) status = issue_on(step, frame, stream);
     if (!status.ok()) return status;
     if (!is_step) continue;

@@ -66,10 +66,10 @@ class CudaFunction final : public PlannedFunction {
   // Through the list. Where a body begins or ends there is no step, but what binds its bases.
   void go_to(CallFrame& frame, CudaDevice& device, uint32_t step) const;
   const Loop& loop_of(const CallFrame::Loop& at) const { return loops_[steps_[at.command].loop]; }
-  void pass(Position& at) const;
+  void enter_or_leave(Position& at) const;
   bool passes_over(const Step& step, const Position& at) const;
-  cuda::Status pass(CallFrame& frame, cuda::StreamHandle stream) const;
-  void pass(CallFrame& frame, CudaDevice& device) const;
+  cuda::Status enter_or_leave(CallFrame& frame, cuda::StreamHandle stream) const;
+  void enter_or_leave(CallFrame& frame, CudaDevice& device) const;
   cuda::Status begin_iteration(CallFrame& frame, cuda::StreamHandle stream) const;
   cuda::Status end_iteration(CallFrame& frame, cuda::StreamHandle stream) const;
   void bind_again(CallFrame& frame) const;
