@@ -76,20 +76,10 @@ Progress TimedFunction::join(CallFrame& frame, Turn& turn) const {
   return beside.join_all();
 }
 
-// What is waited for before the step.
+// What is waited for before the step: behind the body of which an iteration has ended just before
+// it, all where a loop is left, and before the nodes that begin with it.
 Progress TimedFunction::join_at(uint32_t step, CollectivesBeside& beside) const {
   if (steps().is_flat()) return beside.join(main().joins.before[step]);
-  const Arrival now = arrival(step);
-  return now.leaves_loop ? beside.join_all() : beside.join(now.joins);
-}
-
-// Of the body of which an iteration has ended just before the step, and of the nodes that begin
-// with it.
-TimedFunction::Arrival TimedFunction::arrival(uint32_t step) const {
-  Arrival arrival;
-  const auto add = [&arrival](const std::vector<Join>& more) {
-    arrival.joins.insert(arrival.joins.end(), more.begin(), more.end());
-  };
   const std::vector<StepMap::Level> now = steps().path(step);
   size_t begun = 0;  // The first level whose node begins.
   if (step > 0) {
@@ -97,14 +87,17 @@ TimedFunction::Arrival TimedFunction::arrival(uint32_t step) const {
     size_t same = 0;
     while (now[same] == before[same]) ++same;
     const bool next_iteration = now[same].node == before[same].node;
-    const size_t deepest = before.size() - 1;
-    arrival.leaves_loop = deepest > (next_iteration ? same + 1 : same);
-    if (next_iteration) add(part(before[same + 1].part).joins.behind);
     begun = next_iteration ? same + 1 : same;
+    const bool leaves_loop = before.size() - 1 > begun;
+    if (leaves_loop) return beside.join_all();
+    if (next_iteration && beside.join(part(before[begun].part).joins.behind) == Progress::kPending)
+      return Progress::kPending;
   }
-  for (size_t level = begun; level < now.size(); ++level)
-    add(part(now[level].part).joins.before[now[level].node]);
-  return arrival;
+  for (size_t level = begun; level < now.size(); ++level) {
+    if (beside.join(part(now[level].part).joins.before[now[level].node]) == Progress::kPending)
+      return Progress::kPending;
+  }
+  return Progress::kDone;
 }
 
 const PlannedFunction::PlannedStep& TimedFunction::planned_step(uint32_t step) const {

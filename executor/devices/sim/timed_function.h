@@ -30,12 +30,6 @@ class TimedFunction final : public PlannedFunction {
  private:
   const PlannedStep& planned_step(uint32_t step) const;
   Progress join_at(uint32_t step, CollectivesBeside& beside) const;
-  // What is waited for before a step.
-  struct Arrival {
-    bool leaves_loop = false;  // All.
-    std::vector<Join> joins = {};
-  };
-  Arrival arrival(uint32_t step) const;
   void begin_kernels(CallFrame& frame, Turn& turn, uint32_t end) const;
 
   StepTimer& timer_;
