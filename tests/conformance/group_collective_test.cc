@@ -18,6 +18,7 @@
 #include "runtime/os/thread.h"
 #include "tests/conformance/collective_suite.h"
 #include "tests/conformance/group_harness.h"
+#include "tests/conformance/group_members.h"
 #include "tests/support/seed.h"
 
 namespace gangway {
@@ -48,30 +49,15 @@ struct Spread {
 
 bool run_member(Collective& collective, Doorbell& bell, uint64_t seed, const MemberBody& body) {
   Rng rng(seed, collective.rank());
-  const auto finish = [&] {
+  CollectiveMember member = member_of(collective, [&] {
     while (true) {
       for (uint64_t pauses = rng.below(8) == 0 ? rng.below(400) : 0; pauses > 0; --pauses)
         spin_pause();
       const uint32_t ticket = bell.ticket();
-      if (collective.advance() == Progress::kDone) return !collective.poisoned();
+      if (collective.advance() == Progress::kDone) return;
       bell.wait(ticket, SpinPolicy::park());
     }
-  };
-  CollectiveMember member{.rank = collective.rank(),
-                          .size = collective.size(),
-                          .run =
-                              [&](const CollectiveCall& call, bool poisoned) {
-                                collective.begin(call, poisoned);
-                                return finish();
-                              },
-                          .exchange =
-                              [&](uint64_t word, bool poisoned, WordRange& words) {
-                                collective.begin_exchange(word, poisoned);
-                                const bool clean = finish();
-                                words = {collective.least(), collective.most()};
-                                return clean;
-                              },
-                          .failure = [&] { return collective.failure(); }};
+  });
   return body(member);
 }
 

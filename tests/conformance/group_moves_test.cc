@@ -199,11 +199,14 @@ struct Counted {
 };
 void PrintTo(const Counted& c, std::ostream* out) { *out << c.host << " and " << c.island; }
 
-Counted counted(const Hosts& hosts, CollectiveCall call) {
+// `rows`: of a ragged one, by sender and receiver.
+Counted counted(const Hosts& hosts, CollectiveCall call,
+                const std::vector<std::vector<int32_t>>& rows = {}) {
   const auto size = static_cast<uint32_t>(hosts.size());
   Stepped group(hosts, 1, int64_t{1} << 20);
   std::vector<std::vector<std::byte>> in(size), out(size);
   std::vector<CollectiveTensor> tensors(size, call.tensors[0]);
+  std::vector<std::vector<int32_t>> received(size, std::vector<int32_t>(size));
   std::vector<uint32_t> done(size, 0);
   auto& members = const_cast<GroupHarness&>(group.group());
   for (uint32_t r = 0; r < size; ++r) {
@@ -213,6 +216,8 @@ Counted counted(const Hosts& hosts, CollectiveCall call) {
     tensors[r].out = out[r].data();
     CollectiveCall mine = call;
     mine.tensors = {&tensors[r], 1};
+    if (!rows.empty()) mine.ragged.sizes = rows[r].data();
+    mine.ragged.received = received[r].data();
     members.member(r).begin(mine, false);
   }
   while (std::accumulate(done.begin(), done.end(), 0u) < size) {
@@ -260,6 +265,26 @@ TEST(GroupMoveBytes, CountEachCopyOfAnotherMembersBytesByTheLinkThatItGoesOver) 
   call.root = 1;
   EXPECT_EQ(counted(one, call), (Counted{3 * kB, 0}));
   EXPECT_EQ(counted(two, call), (Counted{kB + 2 * kB / 2, kB}));
+}
+
+// Rows that stay with their member are counted nowhere.
+TEST(GroupMoveBytes, CountRaggedRowsThatGoToOtherMembersAndTheirNumbers) {
+  constexpr int64_t kRowElements = 64, kRows = 22;
+  constexpr uint64_t kRow = 4 * kRowElements;
+  const CollectiveTensor tensor{nullptr, nullptr, kRows * kRowElements, DType::kF32};
+  CollectiveCall call = call_of(CollectiveKind::kRaggedAllToAll, tensor);
+  call.ragged.row_elements = kRowElements;
+  call.ragged.rows = call.ragged.bound = kRows;
+  std::vector<std::vector<int32_t>> rows(4);
+  for (int32_t from = 0; from < 4; ++from) {
+    for (int32_t to = 0; to < 4; ++to) rows[static_cast<size_t>(from)].push_back(from + to + 1);
+  }
+  // Of 16 numbers and 64 rows those of the diagonal stay.
+  EXPECT_EQ(counted(in_blocks(4, 4), call, rows), (Counted{12 * 4 + 48 * kRow, 0}));
+  // 16 of these 48 rows go to a neighbour and 32 to the other host, where half of each are written
+  // by the neighbour of whom they are for; of single numbers the first writes all.
+  EXPECT_EQ(counted(in_blocks(4, 2), call, rows),
+            (Counted{(4 + 4) * 4 + (16 + 32 / 2) * kRow, 8 * 4 + 32 * kRow}));
 }
 
 }  // namespace
