@@ -119,6 +119,25 @@ TEST(Collectives, KindsAndAxesAreTheSameForTwiceTheBatchAndForFourTimesTheDevice
   }
 }
 
+// What a partitioner would list that gathers what is cut and computes all of it on every device.
+TEST(Collectives, OfComputingEverythingEverywhereAreNotThoseOfAnyStrategy) {
+  for (const Listed& of : listed()) {
+    const Mesh mesh = mesh_of(of);
+    LanguageModelConfig config = config_of(of);
+    SCOPED_TRACE(cat(of.strategy, " over ", to_string(mesh)));
+    const auto expected = kinds_and_axes(uses_of(of, mesh, config));
+    config.text = "/a/text";
+    Strategy whole = strategy_of(of.strategy, mesh, config.model);
+    AxisPlacements nowhere;
+    for (const MeshAxis& axis : mesh.axes) nowhere.emplace_back(axis.name, replicate());
+    whole.batch = nowhere;
+    whole.activations = {{"*", nowhere}};
+    whole.gradients = {{"*", nowhere}};
+    const auto listed = collectives_of(local_function(train_step(config, mesh, whole)));
+    EXPECT_NE(kinds_and_axes(listed), expected);
+  }
+}
+
 TEST(Collectives, TensorParallelismReducesFourTimesALayer) {
   const Listed of{"megatron", false, {"model"}};
   const LanguageModelConfig config = config_of(of);

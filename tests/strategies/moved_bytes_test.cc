@@ -2,6 +2,7 @@
 // and as docs/collectives.md says of each collective that the compiled step has.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <bit>
 #include <map>
 #include <set>
@@ -53,9 +54,27 @@ Moved moved_by(const CollectiveUse& use, int64_t hosts) {
     const int64_t written = whole / hosts * others / here;
     return {hosts * (others * whole + written), hosts * far};
   }
+  if (use.op == Op::permute) {
+    // A ring in the order of members: where there are several hosts one link of each leaves it.
+    if (hosts == 1) return {members * whole, 0};
+    return {hosts * others * whole + hosts * whole * others / here, hosts * whole};
+  }
   EXPECT_EQ(use.op, Op::all_to_all);
   const int64_t in_host = here * others * whole / members;
   return {hosts * (in_host + others * far), hosts * here * far};
+}
+
+// Every other member sends so many bytes to the first, or gets them from it, and tells each member
+// how many rows come.
+Moved moved_by_ragged(const CollectiveUse& use, int64_t hosts, int64_t bytes) {
+  const int64_t here = use.members / hosts, others = here - 1;
+  const int64_t far = (hosts - 1) * here * bytes;
+  CollectiveUse sizes{.op = Op::all_to_all, .members = use.members, .bytes = 4 * use.members};
+  Moved moved = moved_by(sizes, hosts);
+  // What comes from another host is written by all members of the host in equal parts.
+  moved.in_host += others * bytes + far * others / here;
+  moved.between_hosts += far;
+  return moved;
 }
 
 // On how many hosts the members of each group over `axes` lie; devices are numbered along the mesh.
@@ -95,37 +114,73 @@ struct Cluster {
 struct Moves {
   std::string strategy;
   std::vector<MeshAxis> axes;
+  ModelKind model = ModelKind::kCapacity;
 };
 
 class MovedBytesTest : public FolderTest {
  protected:
-  void expect_moved(const Cluster& on, const Moves& of) {
-    LanguageModelConfig model = model_config(ModelKind::kCapacity);
-    model.text = write("text.txt", readable_text(4'000)).string();
+  LanguageModelConfig config_of(const Moves& of) {
+    LanguageModelConfig config = model_config(of.model);
+    config.text = write("text.txt", readable_text(4'000)).string();
+    config.model.moe.bound = static_cast<double>(Mesh{of.axes}.devices());  // Room for all rows.
+    return config;
+  }
+
+  Moved in_a_step(const Cluster& on, const Moves& of, const Program& program) {
+    const LanguageModelConfig config = config_of(of);
     const Mesh mesh{of.axes};
-    const Program program = train_step(model, mesh, strategy_of(of.strategy, mesh, model.model));
-    Moved expected;
+    const int64_t rows = config.batch * config.model.seq * config.model.moe.top_k;
+    Moved sum;
     for (const CollectiveUse& use : collectives_of(local_function(program))) {
-      const Moved by = moved_by(use, hosts_of_group(mesh, use.axes, on.devices_per_host));
-      const int64_t times = kSteps * use.times * mesh.devices() / use.members;
-      expected.in_host += times * by.in_host;
-      expected.between_hosts += times * by.between_hosts;
+      const int64_t hosts = hosts_of_group(mesh, use.axes, on.devices_per_host);
+      Moved by;
+      if (use.op == Op::ragged_all_to_all) {
+        const int64_t row = 4 * use.tensors[0].dims.back();
+        by = moved_by_ragged(use, hosts, rows / mesh.devices() * row);
+      } else {
+        by = moved_by(use, hosts);
+      }
+      const int64_t times = use.times * mesh.devices() / use.members;
+      sum.in_host += times * by.in_host;
+      sum.between_hosts += times * by.between_hosts;
     }
+    return sum;
+  }
+
+  void expect_moved(const Cluster& on, const Moves& of) {
+    const LanguageModelConfig config = config_of(of);
+    const Mesh mesh{of.axes};
+    const Program program = train_step(config, mesh, strategy_of(of.strategy, mesh, config.model));
+    const Moved expected = in_a_step(on, of, program);
     auto reactor = Reactor::make_simulated({.seed = 1});
     const SimClusterOptions options{
         .hosts = on.hosts, .devices_per_host = on.devices_per_host, .islands = on.islands};
     with_client(*reactor, options, [&](SimCluster&, const Client& client) {
       Slice slice = client.allocate({.devices = mesh.devices()});
       const Executable step = slice.compile(program);
-      for (int i = 1; i <= kSteps; ++i)
-        step.run({{"lr", 0.01f}, {"step", static_cast<float>(i)}}).wait();
-      WaitQueue().wait_until_ns("for heartbeats", reactor->clock().now_ns() + 2'000'000'000);
+      if (of.model == ModelKind::kDropless) choose_the_first_experts(slice);
       const bool is_far = on.islands > 1;
-      EXPECT_EQ(counted(client, is_far ? "island" : "between", on.hosts), 0);
-      EXPECT_EQ((Moved{counted(client, "host", on.hosts),
-                       counted(client, is_far ? "between" : "island", on.hosts)}),
-                expected);
+      const auto moved = [&] {
+        WaitQueue().wait_until_ns("for heartbeats", reactor->clock().now_ns() + 2'000'000'000);
+        EXPECT_EQ(counted(client, is_far ? "island" : "between", on.hosts), 0);
+        return Moved{counted(client, "host", on.hosts),
+                     counted(client, is_far ? "between" : "island", on.hosts)};
+      };
+      const Moved before = moved();
+      for (int i = 1; i <= kSteps; ++i)  // No weight changes.
+        step.run({{"lr", 0.0f}, {"step", static_cast<float>(i)}}).wait();
+      const Moved after = moved();
+      EXPECT_EQ((Moved{after.in_host - before.in_host, after.between_hosts - before.between_hosts}),
+                (Moved{kSteps * expected.in_host, kSteps * expected.between_hosts}));
     });
+  }
+
+  // Of equal experts the first are chosen, and these lie on the first device.
+  static void choose_the_first_experts(const Slice& slice) {
+    const std::string router = "params.layers.moe.router";
+    HostTensor zeros = slice.read_state(router);
+    std::ranges::fill(zeros.bytes, std::byte{});
+    slice.write_state(router, zeros);
   }
 
   static constexpr int kSteps = 3;
@@ -133,16 +188,20 @@ class MovedBytesTest : public FolderTest {
 
 TEST_F(MovedBytesTest, AreWhatTheFormulasOfCollectivesSay) {
   for (const Cluster& on : {Cluster{1, 4}, Cluster{2, 2}, Cluster{4, 1}, Cluster{2, 2, 2}}) {
-    for (const Moves& of :
-         std::vector<Moves>{{"data_parallel", {{"data", 4}}},
-                            {"zero1", {{"data", 4}}},
-                            {"zero3", {{"data", 4}}},
-                            {"megatron", {{"data", 2}, {"model", 2}}},
-                            {"megatron", {{"model", 2}, {"data", 2}}},
-                            {"megatron+sequence_parallel", {{"model", 4}}},
-                            {"zero3+megatron+sequence_parallel", {{"data", 2}, {"model", 2}}},
-                            {"zero1+expert_parallel", {{"data", 2}, {"expert", 2}}},
-                            {"expert_parallel", {{"expert", 4}}}}) {
+    for (const Moves& of : std::vector<Moves>{
+             {"data_parallel", {{"data", 4}}},
+             {"zero1", {{"data", 4}}},
+             {"zero3", {{"data", 4}}},
+             {"megatron", {{"data", 2}, {"model", 2}}},
+             {"megatron", {{"model", 2}, {"data", 2}}},
+             {"megatron+sequence_parallel", {{"model", 4}}},
+             {"zero3+megatron+sequence_parallel", {{"data", 2}, {"model", 2}}},
+             {"zero1+expert_parallel", {{"data", 2}, {"expert", 2}}},
+             {"expert_parallel", {{"expert", 4}}},
+             {"expert_parallel", {{"expert", 4}}, ModelKind::kDropless},
+             {"context_parallel", {{"context", 4}}, ModelKind::kDense},
+             {"context_parallel", {{"data", 2}, {"context", 2}}, ModelKind::kDense},
+             {"context_parallel", {{"context", 2}, {"data", 2}}, ModelKind::kDense}}) {
       SCOPED_TRACE(cat(of.strategy, " over ", to_string(Mesh{of.axes}), ", ", on.hosts, " hosts, ",
                        on.islands, " islands"));
       expect_moved(on, of);
