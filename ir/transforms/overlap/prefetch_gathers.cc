@@ -9,6 +9,7 @@
 #include "ir/transforms/overlap/moves.h"
 #include "ir/transforms/rewrite/body_uses.h"
 #include "ir/transforms/rewrite/rewrite.h"
+#include "ir/types/limits.h"
 #include "runtime/base/cat.h"
 
 namespace gangway {
@@ -203,6 +204,10 @@ class Prefetcher {
     const ScanLayout layout(old);
     const Movable moves = movable(*old.body, layout);
     if (layout.length < 2 || layout.ahead > 0 || moves.gathered.empty()) return out.copy(id);
+    const size_t added = moves.gathered.size();
+    if (old.inputs.size() + added + moves.slices.size() > kInputsMax ||
+        old.results + added > kResultsMax)
+      return out.copy(id);
 
     Node node{.op = Op::scan, .attrs = old.attrs};
     node.attrs.set("carries", static_cast<int64_t>(layout.carries + moves.gathered.size()));

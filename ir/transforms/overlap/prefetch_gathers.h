@@ -6,7 +6,8 @@
 // So it is done one iteration earlier: the gathered tensors become carries that are made ahead
 // (ScanLayout::ahead), at the begin of the body, and the first ones are made before the loop. A
 // carry has two buffers, so two iterations' tensors are there at most, and each is overwritten
-// when it has been used. Nothing is gathered more often than before.
+// when it has been used. Nothing is gathered more often than before. Where the loop would have more
+// operands or results than a node may have, it stays as it is.
 //
 // Threads: a pure function.
 // Cost: linear in nodes.

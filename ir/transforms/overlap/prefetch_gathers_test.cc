@@ -10,6 +10,7 @@
 #include "ir/transforms/conversions/partition.h"
 #include "ir/transforms/propagation/propagate_shardings.h"
 #include "ir/transforms/rewrite/simplify.h"
+#include "ir/types/limits.h"
 #include "ir/verify/verify.h"
 #include "tests/interpret/interpret.h"
 #include "tests/support/random_batch_graph.h"
@@ -142,6 +143,35 @@ TEST(PrefetchGathers, WhatLeadsToOneAndIsReadElsewhereIsThereForBoth) {
   ASSERT_EQ(verify(after).size(), 0u);
   EXPECT_EQ(interpret_local(after, before.arguments),
             interpret_local(before.local, before.arguments));
+}
+
+// A body that adds up so many gathered slices.
+Function gathers(size_t slices) {
+  Builder body("body", kMesh), b("f", kMesh);
+  Value total = body.parameter("total", f64({4}));
+  std::vector<Value> operands = {b.parameter("x", f64({4}))};
+  const Value stored = b.parameter("stored", f64({2, 2}));
+  std::vector<Value> parts;
+  for (size_t i = 0; i < slices; ++i) parts.push_back(body.parameter(cat("w", i), f64({2})));
+  for (const Value& part : parts) total = total + gather(part, 0);
+  operands.insert(operands.end(), slices, stored);
+  body.result("total", total);
+  Function inner = body.build();
+  inner.local = true;
+  const Attrs attrs = {{"length", int64_t{2}}, {"carries", int64_t{1}}, {"invariants", int64_t{0}},
+                       {"reverse", false},     {"ahead", int64_t{0}},   {"next", int64_t{0}}};
+  b.result("y", b.emit(Op::scan, operands, attrs, Loc::current(),
+                       std::make_shared<const Function>(std::move(inner)))[0]);
+  Function local = b.build();
+  local.local = true;
+  return local;
+}
+
+TEST(PrefetchGathers, ALoopGetsNoMoreOperandsThanANodeMayHave) {
+  EXPECT_FALSE(same_graph(prefetch_gathers(gathers(10)), gathers(10)));
+  const Function local = gathers(kInputsMax / 3 + 1), after = prefetch_gathers(local);
+  EXPECT_EQ(verify(after).size(), 0u);
+  EXPECT_TRUE(same_graph(after, local));
 }
 
 TEST(PrefetchGathers, OneIterationHasNoNext) {
