@@ -57,9 +57,8 @@ FrameOptions SimCluster::frames_of(SimProcess& process) const {
 }
 
 void SimCluster::add_host(int host) {
-  const std::string name = host_name(host);
-  const int island = island_of(host);
-  network.set_speed(kController, name, island == 0 ? options_.near : options_.far);
+  network.set_speed(kController, host_name(host),
+                    island_of(host) == 0 ? options_.near : options_.far);
   hosts_.push_back(std::make_shared<SimHost>(SimHostOptions{.timed_only = options_.timed_only,
                                                             .links = options_.links,
                                                             .memory = memory_,
@@ -67,11 +66,17 @@ void SimCluster::add_host(int host) {
                                                             .busy = options_.busy}));
   processes_.push_back(
       std::make_unique<SimProcess>(reactor_, options_.time, options_.executor_rates));
-  executors.push_back(std::make_unique<ExecutorService>(
+  executors.emplace_back();
+  start_executor(host);
+}
+
+void SimCluster::start_executor(int host) {
+  const std::string name = host_name(host);
+  executors[at(host)] = std::make_unique<ExecutorService>(
       reactor_, network.endpoint(name),
       ExecutorServiceOptions{.controller = "sim:controller",
                              .host = {.name = name,
-                                      .island = island_name(island),
+                                      .island = island_name(island_of(host)),
                                       .kind = DeviceKind::kSim,
                                       .devices = options_.devices_per_host,
                                       .memory_bytes = options_.memory_bytes,
@@ -81,9 +86,9 @@ void SimCluster::add_host(int host) {
                                       .order_collectives = options_.order_collectives,
                                       .planted_in_transfers = options_.planted_in_transfers,
                                       .fabric = fabric_,
-                                      .sim = hosts_.back()},
+                                      .sim = hosts_[at(host)]},
                              .heartbeat_interval_ms = options_.heartbeat_interval_ms,
-                             .frames = frames_of(*processes_.back())}));
+                             .frames = frames_of(*processes_[at(host)])});
 }
 
 Client SimCluster::connect(const std::string& name, ConnectOptions options) {
@@ -95,6 +100,11 @@ Client SimCluster::connect(const std::string& name, ConnectOptions options) {
 void SimCluster::kill(int host) {
   network.break_connections(host_name(host));
   executors[at(host)].reset();
+}
+
+void SimCluster::start_again(int host) {
+  GW_REQUIRE(!alive(host), "simulated cluster: ", host_name(host), " is still there");
+  start_executor(host);
 }
 
 void SimCluster::vanish(int host) {

@@ -79,6 +79,8 @@ class SimCluster {
   // To a host. After the first two it is no more: executors[host] is null.
   void kill(int host);    // Its process ends, its connections with it. Suspends.
   void vanish(int host);  // Its machine ends without a goodbye. Suspends.
+  // Of a host that was killed: a new process of its name registers. Suspends.
+  void start_again(int host);
   // From stop() to resume() its process and its devices stand still; connections stay.
   void stop(int host);
   void resume(int host);
@@ -107,6 +109,7 @@ class SimCluster {
   int island_of(int host) const { return host * options_.islands / options_.hosts; }
   std::string island_name(int island) const;
   void add_host(int host);
+  void start_executor(int host);
   FrameOptions frames_of(SimProcess& process) const;
 
   Reactor& reactor_;

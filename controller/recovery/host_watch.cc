@@ -47,6 +47,7 @@ void HostWatch::lose(HostId id, const Error& reason) {
   lost_total_.add();
   clear_suspicion(*host);
   host->lost = why;
+  hosts_.names().gone(host->info.name, host->last_heard_ns, reason.message());
   ExecutorPeer& peer = *std::exchange(host->peer, nullptr);
   host->gone.request_stop(why);
   hosts_.keep(id);  // Until all that is below has heard of it.
@@ -86,6 +87,7 @@ void HostWatch::forgive_standstill(int64_t now_ns) {
 
 int64_t HostWatch::tick(int64_t now_ns) {
   forgive_standstill(now_ns);
+  hosts_.names().forget_old(now_ns);
   const bool judge = judge_ns_ && now_ns >= *judge_ns_;
   bool silent = false;
   int64_t next_ns = now_ns + kLookNs;

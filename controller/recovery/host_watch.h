@@ -7,8 +7,8 @@
 // A suspect host is shown as such and logged, and keeps all that it has. A lost one stays lost:
 // plans that use it are broken, copies and runs under way on it fail, whoever awaits an answer of
 // it stops waiting, and its connection is closed from this side, so that an executor that was only
-// suspended notices it when it resumes. It registers again as a new host. A host whose connection
-// ends is lost at once.
+// suspended notices it when it resumes. It registers again as a new host of its old name. A host
+// whose connection ends is lost at once.
 //
 // The controller's own standstill (its process was stopped, its machine slept or was overloaded) is
 // nobody's silence: what a tick comes later than it was asked for does not count, and is logged

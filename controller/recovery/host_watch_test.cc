@@ -170,6 +170,50 @@ TEST_F(HostWatchTest, AHostThatComesBackHasItsNameAgainOnceNothingUsesTheLostOne
   EXPECT_EQ(controller_.counts().hosts, 2u);
 }
 
+TEST_F(HostWatchTest, AHostThatComesBackHasItsNameThoughSlicesStillLieOnTheLostOne) {
+  FakeExecutor again, stranger;
+  const PlanId plan = compile(session_);
+  submit(session_, plan);
+  finish_everywhere(1);
+  const auto runs_done = [&] {
+    return controller_.metrics()
+        .counter("gangway_runs_done_total", "", {{"host", "host-1"}})
+        .value();
+  };
+  EXPECT_EQ(runs_done(), 1u);
+  lose(1);
+  const HostId other = controller_.add_host({.name = "host-1", .owner = "bob"}, stranger);
+  EXPECT_EQ(controller_.hosts().at(other).info.name, "host-1-2") << "the name is its owner's";
+  const HostId back =
+      controller_.add_host({.name = "host-1", .devices = 2, .memory_bytes = 1000}, again);
+  EXPECT_EQ(controller_.hosts().at(back).info.name, "host-1");
+  EXPECT_EQ(controller_.hosts().all().size(), 4u) << "the lost one is there, with its reason";
+  // What is said of the lost one is not taken for the new one's.
+  controller_.on_message(hosts_[1], RunDoneFrame{.run = RunId(1)});
+  EXPECT_EQ(controller_.hosts().at(back).runs, 0u);
+  EXPECT_EQ(controller_.hosts().at(back).users, 0);
+  lose(1);
+  EXPECT_EQ(controller_.counts().hosts, 3u);
+  // Its metrics count on.
+  hosts_[1] = back;
+  const PlanId next = compile(session_, 2, 2);
+  EXPECT_EQ(controller_.hosts().at(back).users + controller_.hosts().at(hosts_[0]).users, 4 + 3);
+  controller_.release_plan(next);
+  controller_.on_message(back, RunDoneFrame{.run = RunId(99)});
+  EXPECT_EQ(runs_done(), 2u);
+}
+
+TEST_F(HostWatchTest, AHostThatIsGoneForGoodIsForgottenAfterADay) {
+  lose(1);
+  ASSERT_NE(controller_.hosts().names().find("host-1"), nullptr);
+  EXPECT_EQ(controller_.hosts().names().at("host-1").why_gone, "its connection ended");
+  const int64_t now_ns = reactor_->clock().now_ns();
+  controller_.tick(now_ns + HostNames::kForgetAfterNs - 1'000'000'000);
+  EXPECT_NE(controller_.hosts().names().find("host-1"), nullptr);
+  controller_.tick(now_ns + HostNames::kForgetAfterNs + 1'000'000'000);
+  EXPECT_EQ(controller_.hosts().names().find("host-1"), nullptr);
+}
+
 TEST_F(HostWatchTest, ALostHostIsRememberedWithItsReasonAsLongAsASliceOrAnArrayLiesOnIt) {
   const PlanId plan = compile(session_);
   submit(session_, plan);

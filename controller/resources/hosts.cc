@@ -20,12 +20,7 @@ void HostRecord::count_moved(const LinkBytes& now) {
 }
 
 HostRecord& HostTable::add(HostInfo info, ExecutorPeer& peer, int64_t now_ns) {
-  const auto taken = [this](const std::string& name) {
-    return std::any_of(hosts_.begin(), hosts_.end(),
-                       [&](const auto& item) { return item.second.info.name == name; });
-  };
-  const std::string wanted = info.name;
-  for (int i = 2; taken(info.name); ++i) info.name = cat(wanted, "-", i);
+  info.name = names_.take(info.name, info.owner);
   const HostId id(++last_);
   HostRecord& host = hosts_[id];
   host.id = id;

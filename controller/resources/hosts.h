@@ -2,7 +2,8 @@
 // each of their devices.
 //
 // Invariants: a HostId is never used again; a lost host stays in the table, with the reason, while
-// a slice or an array lies on it.
+// a slice or an array lies on it. A host that comes back has another HostId and, by HostNames, the
+// same name, under which metrics count on.
 // Reserved bytes of a device never exceed its memory (0: not known, not checked).
 // Threads: the reactor's thread.
 // Cost: a reservation is O(ranges log ranges), whatever the devices of a range.
@@ -16,6 +17,7 @@
 #include <vector>
 
 #include "controller/resources/device_ref.h"
+#include "controller/resources/host_names.h"
 #include "controller/resources/peers.h"
 #include "controller/resources/reserved_bytes.h"
 #include "ir/plan/islands.h"
@@ -34,6 +36,7 @@ struct HostInfo {
   std::string text;  // One line a device.
   int64_t process = 0;
   std::string island = kMainIsland;
+  std::string owner = {};  // Who runs it (protocol/owner.h).
 };
 
 struct HostRecord {
@@ -103,7 +106,7 @@ struct Freed {
 
 class HostTable {
  public:
-  // The name gets a number appended when it is taken.
+  // The name gets a number appended when it is taken (host_names.h).
   HostRecord& add(HostInfo info, ExecutorPeer& peer, int64_t now_ns);
   HostRecord& at(HostId id);
   HostRecord* find(HostId id);  // Null: it was lost, and nothing uses it any more.
@@ -117,6 +120,8 @@ class HostTable {
   std::map<HostId, HostRecord>& all() { return hosts_; }
 
   Freed& freed() { return freed_; }
+  HostNames& names() { return names_; }
+  const HostNames& names() const { return names_; }
 
   // All of it or nothing. `owner` is who holds it, for messages: "client \"trainer\"". What does
   // not fit is returned, and nothing is reserved.
@@ -140,6 +145,7 @@ class HostTable {
   std::optional<Shortage> short_of(const Reservation& wanted);
 
   Freed freed_;
+  HostNames names_;
   std::map<HostId, HostRecord> hosts_;
   std::map<DeviceRange, std::map<std::string, int64_t>> held_;  // Of each device, by owner.
   uint32_t last_ = 0;

@@ -273,6 +273,7 @@ class ControllerServer final : public wire::Controller::Server {
     return in_fiber(impl_.calls, "register", [this, self = thisCap(), context]() mutable {
       auto params = context.getParams();
       HostInfo info = read_host(params.getDescription());
+      info.owner = owner_;
       const std::string who = cat("executor \"", info.name, "\"");
       require_same_version({}, read(params.getVersion()), who);
       require_same_machine(this_machine(), read(params.getMachine()), who);

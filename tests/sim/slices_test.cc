@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "client/client_impl.h"
+#include "gangway.h"
 #include "runtime/base/rng.h"
 #include "runtime/fibers/fiber_group.h"
 #include "tests/sim/with_client.h"
@@ -122,6 +123,35 @@ TEST(SimSlicesTest, EverybodyIsServedWhateverTheOthersAskFor) {
         pass(*reactor, 1000);
         EXPECT_EQ(cluster.controller.controller().counts().slices, 0u);
       });
+}
+
+TEST(SimSlicesTest, AHostThatIsKilledAndComesBackHasItsNameAndRunsNewSlices) {
+  auto reactor = Reactor::make_simulated({.seed = 6});
+  with_client(*reactor, {}, [&](SimCluster& cluster, const Client& client) {
+    const auto add_one = [](const Slice& slice) {
+      ProgramBuilder b("next", slice.mesh({{"data", slice.devices()}}));
+      b.output("y", b.input("x", f32()) + 1.0);
+      return slice.compile(b.build());
+    };
+    const Slice old = client.allocate({.devices = 4});
+    const Executable broken = add_one(old);
+    EXPECT_EQ(broken.run({{"x", 1.0f}})["y"].item<float>(), 2.0f);
+    for (int again = 0; again < 3; ++again) {
+      cluster.kill(1);
+      pass(*reactor, 100);
+      EXPECT_THAT(client.status().hosts, SizeIs(1));
+      cluster.start_again(1);
+      const std::vector<HostStatus> hosts = client.status().hosts;
+      ASSERT_THAT(hosts, SizeIs(2));
+      EXPECT_EQ(hosts[1].name, "host-1");
+      EXPECT_EQ(hosts[1].runs_done, 0u);
+      // The old slice is not the new host's, which serves new ones.
+      EXPECT_EQ(error_of([&] { broken.run({{"x", 1.0f}}).wait(); }).kind(),
+                ErrorKind::kUnavailable);
+      EXPECT_EQ(add_one(client.allocate({.devices = 4})).run({{"x", 2.0f}})["y"].item<float>(), 3);
+    }
+    EXPECT_THAT(client.status().metrics, HasSubstr("gangway_runs_done_total{host=\"host-1\"} 4\n"));
+  });
 }
 
 }  // namespace

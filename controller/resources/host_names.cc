@@ -1,0 +1,79 @@
+#include "controller/resources/host_names.h"
+
+#include <algorithm>
+
+#include "runtime/base/cut.h"
+#include "runtime/base/error.h"
+
+namespace gangway {
+namespace {
+
+constexpr size_t kListedMax = 8;  // In one message.
+constexpr size_t kQuotedMax = 256;
+
+}  // namespace
+
+std::string HostNames::take(const std::string& wanted, const std::string& owner) {
+  std::string name = wanted;
+  for (int i = 2;; ++i) {
+    const auto taken = names_.find(name);
+    if (taken == names_.end()) break;
+    if (taken->second.gone_at_ns && taken->second.owner == owner) break;
+    name = cat(wanted, "-", i);
+  }
+  NamedHost& host = names_[name];
+  host.owner = owner;
+  host.gone_at_ns.reset();
+  host.why_gone.clear();
+  return name;
+}
+
+void HostNames::gone(const std::string& name, int64_t now_ns, const std::string& why) {
+  NamedHost& host = named(name);
+  host.gone_at_ns = now_ns;
+  host.why_gone = why;
+  if (names_.size() <= kNamesMax) return;
+  const auto age = [](const auto& item) { return item.second.gone_at_ns.value_or(INT64_MAX); };
+  const auto oldest = std::min_element(
+      names_.begin(), names_.end(), [&](const auto& a, const auto& b) { return age(a) < age(b); });
+  if (oldest->second.gone_at_ns) names_.erase(oldest);
+}
+
+void HostNames::forget(const std::string& name) {
+  GW_REQUIRE(at(name).gone_at_ns.has_value(), "forget: host \"", cut(name, kQuotedMax),
+             "\" is there: end its executor first, or drain it");
+  names_.erase(name);
+}
+
+void HostNames::forget_old(int64_t now_ns) {
+  std::erase_if(names_, [now_ns](const auto& item) {
+    const auto& gone = item.second.gone_at_ns;
+    return gone && now_ns - *gone >= kForgetAfterNs;
+  });
+}
+
+const NamedHost* HostNames::find(const std::string& name) const {
+  const auto found = names_.find(name);
+  return found == names_.end() ? nullptr : &found->second;
+}
+
+const NamedHost& HostNames::at(const std::string& name) const {
+  const NamedHost* const host = find(name);
+  if (host != nullptr) return *host;
+  std::string there;
+  size_t count = 0;
+  for (const auto& [other, of] : names_) {
+    if (++count > kListedMax) continue;
+    there += cat(there.empty() ? "" : ", ", other);
+  }
+  if (count > kListedMax) there += cat(" and ", count - kListedMax, " more");
+  throw Error(ErrorKind::kInvalid,
+              cat("there is no host \"", cut(name, kQuotedMax), "\": ",
+                  there.empty() ? "no host has ever been there" : cat("expected one of ", there)));
+}
+
+NamedHost& HostNames::named(const std::string& name) {
+  return const_cast<NamedHost&>(at(name));
+}
+
+}  // namespace gangway
