@@ -352,6 +352,10 @@ TEST_F(ToolTest, AControllerRefusesAPortThatIsTakenAndAnExecutorWritesItsTrace) 
   EXPECT_THAT(metrics, HasSubstr(cat("gangway_runs_done_total", label, "1\n")));
   EXPECT_THAT(metrics, HasSubstr(cat("gangway_frames_sent_total", label)));
   EXPECT_THAT(metrics, HasSubstr(cat("gangway_host_suspect", label, "0\n")));
+  const std::string moved = cat("gangway_link_bytes_total{host=", hosts[0]["host"].dump());
+  EXPECT_THAT(metrics, AllOf(HasSubstr(cat(moved, ",link=\"host\"} ")),
+                             HasSubstr(cat(moved, ",link=\"island\"} 0\n")),
+                             HasSubstr(cat(moved, ",link=\"between\"} 0\n"))));
   first.signal(SIGTERM);
   EXPECT_TRUE(first.wait().ok()) << said.text();
   EXPECT_TRUE(executor.wait().ok()) << executor_said.text();  // Its controller is gone.
