@@ -72,6 +72,10 @@ struct ConnectOptions {
   int64_t memory_bytes = 0;
   std::string device = "cpu";   // local: only: what executors offer, "cpu" or "cuda".
   int64_t timeout_ms = 10'000;  // To reach the controller, or to start the local cluster.
+  // Where a token lies that is shown to a controller at a TCP port, in a file that only its user
+  // can read. Empty: $GANGWAY_TOKEN_FILE, or where a controller of this user puts it:
+  // ~/.local/state/gangway/token. kInvalid when it is not the controller's.
+  std::string token_file;
   // Not empty: write a Chrome/Perfetto timeline here on close(): of all processes of a local
   // cluster, else of this one. A killed process is missing from it.
   std::string trace_path;

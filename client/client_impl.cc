@@ -77,6 +77,7 @@ void ClientImpl::open(Network& network, const std::string& address, const Connec
       .name = name_of(options),
       .share = {.weight = options.weight, .priority = options.priority},
       .timeout_ms = options.timeout_ms,
+      .token_file = options.token_file,
       .on_warning = [options](const std::string& line) { warn(options, line); }};
   session_ = std::make_unique<Session>(Reactor::current(), network, address, joins);
   desk_ = session_->desk();

@@ -5,6 +5,7 @@
 #include "ir/wire/wire.h"
 #include "protocol/frames.h"
 #include "protocol/rpc_values.h"
+#include "protocol/token_file.h"
 #include "runtime/fibers/await.h"
 #include "runtime/net/server.h"
 #include "runtime/observe/trace.h"
@@ -61,7 +62,8 @@ class Session::Impl : public std::enable_shared_from_this<Session::Impl> {
         warn_(options.on_warning),
         connection_(
             Connection::connect(reactor, network, address,
-                                {.time_limit = std::chrono::milliseconds(options.timeout_ms)})),
+                                {.time_limit = std::chrono::milliseconds(options.timeout_ms),
+                                 .token = shown_at(address, options.token_file)})),
         controller_(connection_->bootstrap<wire::Controller>()) {
     auto request = controller_.connectRequest();
     write(request.initVersion(), Version{});
@@ -74,7 +76,8 @@ class Session::Impl : public std::enable_shared_from_this<Session::Impl> {
     run_credits = response.getRunCredits();
     copy_credits = response.getCopyCredits();
     frames_ =
-        connect_frames(reactor, network, address, response.getFrameKey(), {.name = "controller"});
+        connect_frames(reactor, network, address, response.getFrameKey(), {.name = "controller"},
+                       {.token = shown_at(address, options.token_file)});
     frames_->start([this](capnp::MessageReader& reader) { on_message(decode(reader)); });
     frames_->lend_to(direct);
     frames_->closed().on_ready([this](const Result<void>& result) {

@@ -46,6 +46,7 @@ class Session {
     std::string name;
     Share share;
     int64_t timeout_ms = 10'000;
+    std::string token_file;  // As ConnectOptions.
     std::function<void(const std::string& line)> on_warning;
   };
   // Suspends.

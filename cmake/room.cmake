@@ -72,6 +72,7 @@ function(gw_test name)
   if(T_LABELS)
     list(APPEND properties LABELS "${T_LABELS}")
   endif()
+  list(APPEND properties ENVIRONMENT "GANGWAY_TOKEN_FILE=${CMAKE_BINARY_DIR}/test_token")
   gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST TEST_PREFIX "${name}:" NO_PRETTY_VALUES
     PROPERTIES ${properties})
 endfunction()
@@ -83,7 +84,8 @@ function(gw_bench name)
   gw_executable(${name} SOURCES ${B_SOURCES}
     DEPENDS ${B_DEPENDS} benchmark::benchmark benchmark::benchmark_main)
   add_test(NAME ${name} COMMAND ${name} --benchmark_min_time=0.001 ${B_ARGUMENTS})
-  set_tests_properties(${name} PROPERTIES LABELS bench TIMEOUT 300)
+  set_tests_properties(${name} PROPERTIES LABELS bench TIMEOUT 300
+    ENVIRONMENT "GANGWAY_TOKEN_FILE=${CMAKE_BINARY_DIR}/test_token")
 endfunction()
 
 # gw_fuzz(<x_fuzz.cc> [DEPENDS ...]): a program around LLVMFuzzerTestOneInput. With GANGWAY_FUZZ it

@@ -1,6 +1,8 @@
 // gangway: the one command-line tool.
 #include "tools/commands/command.h"
 
+#include <stdlib.h>
+
 #include "protocol/version.h"
 #include "runtime/base/error.h"
 #include "runtime/observe/log.h"
@@ -12,6 +14,9 @@ void add_common(CLI::App& app, gangway::tool::CommonOptions& common) {
   app.set_version_flag("--version", gangway::kRelease);
   app.add_option("--log-level", common.log_level,
                  "what to log: \"info\", or \"warn,controller=debug\"");
+  app.add_option("--token-file", common.token_file,
+                 "the token of a controller at host:port; default: GANGWAY_TOKEN_FILE, or "
+                 "~/.local/state/gangway/token");
   for (CLI::App* command : app.get_subcommands({})) add_common(*command, common);
 }
 
@@ -31,9 +36,12 @@ int main(int argc, char** argv) {
   gangway::tool::add_ps(app, chosen);
   gangway::tool::add_checkpoint(app, chosen);
   gangway::tool::add_sim(app, chosen);
+  gangway::tool::add_token(app, chosen);
   add_common(app, common);
   try {
     app.parse(argc, argv);
+    // For whatever the command connects to or starts.
+    if (!common.token_file.empty()) setenv("GANGWAY_TOKEN_FILE", common.token_file.c_str(), 1);
     const gangway::Logs refuses_unknown_levels({.levels = common.log_level});
     return chosen();
   } catch (const CLI::ParseError& error) {

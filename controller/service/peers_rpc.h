@@ -25,6 +25,7 @@ class PeerStream : public std::enable_shared_from_this<PeerStream> {
  public:
   PeerStream(Reactor& reactor, FrameOptions options);
 
+  std::string owner;  // Who may connect to it.
   std::function<void(Message)> on_message;
   std::function<void(const Error&)> on_closed;  // Cleared: nobody wants to know any more.
 

@@ -21,7 +21,7 @@ TEST(PeerStreamTest, APeerThatReadsNothingIsReportedAfterTheSendThatFoundItSo) {
     stream->on_closed = [&](const Error&) { ++closed; };
     stream->start();
     Server server(*reactor, network.endpoint("controller"), "sim:controller",
-                  {.frames_of = [&](uint64_t) { return stream->frames(); }});
+                  {.frames_of = [&](uint64_t, const std::string&) { return stream->frames(); }});
     const auto peer = connect_frames(*reactor, network.endpoint("peer"), "sim:controller", 1);
     const Frame megabyte = encode(FreeFrame{std::vector<ArrayId>(size_t{1} << 17)});
     for (int i = 0; i < 40; ++i) stream->send(megabyte);

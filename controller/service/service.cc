@@ -1,12 +1,15 @@
 #include "controller/service/service.h"
 
 #include <map>
+#include <optional>
 #include <set>
+#include <span>
 
 #include "controller/service/peers_rpc.h"
 #include "protocol/text_limits.h"
 #include "runtime/base/cut.h"
 #include "runtime/net/server.h"
+#include "runtime/os/random_bytes.h"
 #include "runtime/os/user.h"
 
 namespace gangway {
@@ -17,6 +20,8 @@ struct ControllerService::Impl {
         core(r, options.controller),
         rng(r.rng().fork(0xC0117801)),
         frames(std::move(options.frames)),
+        tokens(std::move(options.tokens)),
+        log(std::move(options.controller.log)),
         fibers(r),
         calls(r) {}
 
@@ -26,17 +31,33 @@ struct ControllerService::Impl {
     return of_peer;
   }
 
-  // The peer connects with this key, the first time and whenever its connection is lost.
-  uint64_t expect_frames(std::shared_ptr<PeerStream> stream) {
-    const uint64_t key = rng.next_u64();
+  // Of a stream. Nobody guesses one, but who has the seed of a simulation.
+  uint64_t new_key() {
+    uint64_t key = rng.next_u64();
+    if (!reactor.simulated()) fill_random(std::as_writable_bytes(std::span(&key, 1)));
+    return key;
+  }
+
+  // `owner` connects with this key, the first time and whenever its connection is lost.
+  uint64_t expect_frames(std::shared_ptr<PeerStream> stream, const std::string& owner) {
+    const uint64_t key = new_key();
+    stream->owner = owner;
     stream->start();
     streams[key] = std::move(stream);
     return key;
   }
 
-  FrameStream* frames_of(uint64_t key) const {
+  FrameStream* frames_of(uint64_t key, const std::string& owner) const {
     const auto at = streams.find(key);
-    return at == streams.end() ? nullptr : at->second->frames();
+    return at == streams.end() || at->second->owner != owner ? nullptr : at->second->frames();
+  }
+
+  std::optional<std::string> owner_of(const AccessToken& token) const {
+    return tokens == nullptr ? std::nullopt : tokens->owner_of(token);
+  }
+
+  void refused(const std::string& from, const std::string& why) const {
+    log.warn("a connection was refused", {{"from", from}, {"why", why}});
   }
 
   void forget(const std::shared_ptr<PeerStream>& stream) {
@@ -58,6 +79,8 @@ struct ControllerService::Impl {
   Controller core;
   Rng rng;
   FrameOptions frames;
+  const std::shared_ptr<TokenTable> tokens;
+  Logger log;
   std::map<uint64_t, std::shared_ptr<PeerStream>> streams;
   FiberGroup fibers;
   FiberGroup calls;  // Each may be the last to hold its peer, whose stream `fibers` closes then.
@@ -266,8 +289,9 @@ void write_program(wire::ProgramStatus::Builder to, const ProgramCounts& program
 
 class ControllerServer final : public wire::Controller::Server {
  public:
-  // `owner`: who is at the other end.
-  ControllerServer(Impl& impl, std::string owner) : impl_(impl), owner_(std::move(owner)) {}
+  // `from`: where `owner`, who is at the other end, connects from.
+  ControllerServer(Impl& impl, std::string owner, std::string from)
+      : impl_(impl), owner_(std::move(owner)), from_(std::move(from)) {}
 
   kj::Promise<void> registerExecutor(RegisterExecutorContext context) override {
     return in_fiber(impl_.calls, "register", [this, self = thisCap(), context]() mutable {
@@ -277,6 +301,7 @@ class ControllerServer final : public wire::Controller::Server {
       const std::string who = cat("executor \"", info.name, "\"");
       require_same_version({}, read(params.getVersion()), who);
       require_same_machine(this_machine(), read(params.getMachine()), who);
+      require_operator(who);
       auto peer = std::make_shared<ExecutorRpc>(impl_.reactor, params.getExecutor(),
                                                 impl_.frames_of_peer(cut(who, kQuotedBytesMax)));
       const HostId host = impl_.core.add_host(std::move(info), *peer);
@@ -290,7 +315,7 @@ class ControllerServer final : public wire::Controller::Server {
       peer->stream()->frames()->count_in(impl_.core.metrics(), {{"host", name}});
       auto results = context.getResults();
       results.setName(name);
-      results.setFrameKey(impl_.expect_frames(peer->stream()));
+      results.setFrameKey(impl_.expect_frames(peer->stream(), owner_));
       results.setRegistration(kj::heap<RegistrationServer>(impl_, host, std::move(peer)));
     });
   }
@@ -315,7 +340,7 @@ class ControllerServer final : public wire::Controller::Server {
       results.setId(id.value);
       results.setRunCredits(impl_.core.run_credits());
       results.setCopyCredits(impl_.core.copy_credits());
-      results.setFrameKey(impl_.expect_frames(peer->stream()));
+      results.setFrameKey(impl_.expect_frames(peer->stream(), owner_));
       results.setSession(kj::heap<SessionServer>(impl_, id, std::move(peer)));
     });
   }
@@ -338,8 +363,17 @@ class ControllerServer final : public wire::Controller::Server {
   }
 
  private:
+  // Programs and their data lie on executors: nobody else may add one.
+  void require_operator(const std::string& who) const {
+    if (owner_ == own_user_name()) return;
+    impl_.refused(from_, cat(who, " is of ", owner_));
+    throw Error(ErrorKind::kInvalid,
+                cat(cut(who, kQuotedBytesMax), ": expected one of ", own_user_name(),
+                    ", who runs the controller, got one of ", owner_));
+  }
+
   Impl& impl_;
-  const std::string owner_;
+  const std::string owner_, from_;
 };
 
 }  // namespace
@@ -350,12 +384,15 @@ ControllerService::ControllerService(Reactor& reactor, Network& network,
   Impl& impl = *impl_;
   impl.server = std::make_unique<Server>(
       reactor, network, options.address,
-      ServerOptions{.bootstrap = [&impl](const Peer& peer) -> capnp::Capability::Client {
-                      // Whoever reaches a loopback port counts as who runs the controller.
-                      return kj::heap<ControllerServer>(
-                          impl, peer.user.empty() ? own_user_name() : peer.user);
-                    },
-                    .frames_of = [&impl](uint64_t key) { return impl.frames_of(key); }});
+      ServerOptions{
+          .bootstrap = [&impl](const Peer& peer) -> capnp::Capability::Client {
+            return kj::heap<ControllerServer>(impl, peer.user, peer.from);
+          },
+          .frames_of = [&impl](uint64_t key,
+                               const std::string& user) { return impl.frames_of(key, user); },
+          .user_of = [&impl](const AccessToken& token) { return impl.owner_of(token); },
+          .on_refused = [&impl](const std::string& from,
+                                const std::string& why) { impl.refused(from, why); }});
   impl.fibers.spawn("watch health", [&impl] { impl.watch(); });
 }
 

@@ -6,6 +6,7 @@
 // back is dropped: its executor is lost, its client's session is closed.
 //
 // Threads: the reactor's thread; creating and destroying one suspends briefly.
+// Trust: only who runs the controller may offer it executors. Who is refused, and why, is logged.
 // Errors: the constructor throws kInvalid for a bad address and for a port in use.
 //
 // Example:
@@ -17,6 +18,7 @@
 #include <string>
 
 #include "controller/service/controller.h"
+#include "controller/service/tokens.h"
 #include "runtime/net/frame_options.h"
 #include "runtime/net/transport.h"
 
@@ -26,6 +28,8 @@ struct ControllerServiceOptions {
   std::string address = "127.0.0.1:0";
   ControllerOptions controller;
   FrameOptions frames;  // Of each peer's stream; it is named after the peer.
+  // Whose peers are who connect over TCP (controller/service/tokens.h). Null: they are refused.
+  std::shared_ptr<TokenTable> tokens;
 };
 
 class ControllerService {

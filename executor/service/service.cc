@@ -8,6 +8,7 @@
 #include "ir/plan/plan_wire.h"
 #include "protocol/frames.h"
 #include "protocol/rpc_values.h"
+#include "protocol/token_file.h"
 #include "runtime/fibers/await.h"
 #include "runtime/fibers/background.h"
 #include "runtime/fibers/fiber_group.h"
@@ -69,6 +70,11 @@ class ExecutorServer final : public wire::Executor::Server {
   Pacer* const pacer_;
 };
 
+DialOptions dial_options(const ExecutorServiceOptions& options) {
+  return {.time_limit = std::chrono::milliseconds(options.connect_timeout_ms),
+          .token = shown_at(options.controller, options.token_file)};
+}
+
 }  // namespace
 
 class ExecutorService::Impl final : public HostEvents {
@@ -80,13 +86,13 @@ class ExecutorService::Impl final : public HostEvents {
         host_(reactor, options.host, *this),
         background_(reactor, "plan reader", 1),
         fibers_(reactor),
-        connection_(Connection::connect(
-            reactor, network, options.controller,
-            {.time_limit = std::chrono::milliseconds(options.connect_timeout_ms)})) {
+        connection_(
+            Connection::connect(reactor, network, options.controller, dial_options(options))) {
     const uint64_t key = register_host(options.host);
     FrameOptions frames = options.frames;
     frames.name = "controller";
-    frames_ = connect_frames(reactor, network, options.controller, key, std::move(frames));
+    frames_ = connect_frames(reactor, network, options.controller, key, std::move(frames),
+                             {.token = dial_options(options).token});
     frames_->start([this](capnp::MessageReader& reader) { on_message(decode(reader)); });
     frames_->closed().on_ready([this](const Result<void>& result) {
       end(Error(ErrorKind::kUnavailable,

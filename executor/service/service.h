@@ -26,6 +26,7 @@ namespace gangway {
 
 struct ExecutorServiceOptions {
   std::string controller;
+  std::string token_file;  // As protocol/token_file.h; empty: where processes look by themselves.
   HostOptions host;
   int64_t heartbeat_interval_ms = 1000;
   int64_t connect_timeout_ms = 10'000;

@@ -101,7 +101,7 @@ std::string exchange(uint64_t seed, const PlantedFrameBugs& planted) {
     SimNetwork network(*reactor, {.delay = 50us, .jitter = 200us});
     FrameStream other(*reactor, {.name = "one", .planted = planted});
     Server server(*reactor, network.endpoint("other"), "sim:other",
-                  {.frames_of = [&](uint64_t) { return &other; }});
+                  {.frames_of = [&](uint64_t, const std::string&) { return &other; }});
     const auto one = connect_frames(*reactor, network.endpoint("one"), server.address(), 7,
                                     {.name = "other", .planted = planted});
     return converse(*reactor, network, *one, other, reactor->rng().fork(0x7a1c));

@@ -27,7 +27,7 @@ struct Streams {
   Streams()
       : there(*reactor, {.name = "client"}),
         server(*reactor, network, "unix:" + (dir.path() / "s").string(),
-               {.frames_of = [this](uint64_t) { return &there; }}),
+               {.frames_of = [this](uint64_t, const std::string&) { return &there; }}),
         here(connect_frames(*reactor, network, server.address(), 1)) {}
 
   TempDir dir;

@@ -42,9 +42,11 @@ class FrameStreamTest : public testing::Test {
       at_server_.push_back(message.getRoot<test::Note>().getNumber());
       if (answer_) server_stream_->send(note(at_server_.back()));
     });
-    server_ = std::make_unique<Server>(
-        *reactor_, network_.endpoint("server"), "sim:server",
-        ServerOptions{.frames_of = [this](uint64_t) { return (++dials_, server_stream_.get()); }});
+    server_ =
+        std::make_unique<Server>(*reactor_, network_.endpoint("server"), "sim:server",
+                                 ServerOptions{.frames_of = [this](uint64_t, const std::string&) {
+                                   return (++dials_, server_stream_.get());
+                                 }});
   }
   ~FrameStreamTest() noexcept override {}
 

@@ -81,7 +81,7 @@ TEST(RpcMemory, AServerMakesRoomForWhatHasArrivedNotForWhatIsPromised) {
   options.bootstrap = [](const Peer&) { return capnp::Capability::Client(nullptr); };
   Server server(*reactor, network.endpoint("server"), "sim:server", options);
   Stream stream = network.endpoint("client").connect(server.address());
-  const unsigned char hello[16] = {'G', 'W', 'A', 'Y', kConnectionVersion};
+  const unsigned char hello[48] = {'G', 'W', 'A', 'Y', kConnectionVersion};
   unsigned char answer[8] = {};
   await(stream->write(hello, sizeof hello));
   await(stream->read(answer, sizeof answer));

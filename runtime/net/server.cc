@@ -12,7 +12,26 @@ namespace gangway {
 namespace {
 
 enum class Kind : uint8_t { kRpc = 0, kFrames = 1 };
-enum class Status : uint8_t { kFine = 0, kOtherVersion = 1, kRefused = 2, kNoStream = 3 };
+enum class Status : uint8_t {
+  kFine = 0,
+  kOtherVersion = 1,
+  kRefused = 2,
+  kNoStream = 3,
+  kNoToken = 4,
+  kOtherToken = 5
+};
+
+const char* reason(Status status) {
+  switch (status) {
+    case Status::kFine: return "";
+    case Status::kOtherVersion: return "it speaks another wire version";
+    case Status::kRefused: return "it asks for what is not served here";
+    case Status::kNoStream: return "it has no frame stream here";
+    case Status::kNoToken: return "it shows no token";
+    case Status::kOtherToken: return "nobody has the token that it shows";
+  }
+  return "";
+}
 
 constexpr char kMagic[4] = {'G', 'W', 'A', 'Y'};
 constexpr Duration kPreambleTimeLimit = std::chrono::seconds(10);
@@ -22,9 +41,15 @@ struct Hello {
   uint8_t version = kConnectionVersion;
   uint8_t kind = 0;
   uint16_t zero = 0;
-  uint64_t token = 0;
+  uint64_t key = 0;
 };
 static_assert(sizeof(Hello) == 16);
+
+struct HelloWithToken {
+  Hello hello;
+  AccessToken token;
+};
+static_assert(sizeof(HelloWithToken) == 48);
 
 struct Answer {
   char magic[4] = {kMagic[0], kMagic[1], kMagic[2], kMagic[3]};
@@ -62,12 +87,48 @@ void write_fixed(kj::AsyncIoStream& stream, const Message& message) {
   await(kj::evalNow([&] { return stream.write(&message, sizeof message); }));
 }
 
-Stream open(Reactor& reactor, Network& network, const std::string& address, Kind kind,
-            uint64_t token, DialOptions options) {
+[[noreturn]] void fail_for_token(const std::string& address, const ShownToken& shown) {
+  const std::string where =
+      shown.where.empty() ? "none was shown" : "there is none in " + shown.where;
+  const std::string what =
+      shown.token.is_none()
+          ? cat("connect: ", address, " asks for a token: ", where)
+          : cat("connect: ", address, " does not take the token in ", shown.where);
+  throw Error(ErrorKind::kInvalid, what, {},
+              "ask who runs the controller for the token file, or for one that `gangway token add` "
+              "writes, and name it with --token-file or GANGWAY_TOKEN_FILE");
+}
+
+// Throws what an answer other than "fine" means.
+void require_fine(const Answer& answer, const std::string& address, const ShownToken& shown) {
+  GW_REQUIRE(has_magic(answer), "connect: ", address, " is not a Gangway process");
+  switch (Status{answer.status}) {
+    case Status::kFine: return;
+    case Status::kOtherVersion:
+      throw Error(ErrorKind::kInvalid,
+                  cat("connect: ", address, " speaks another wire version: expected ",
+                      int{kConnectionVersion}, ", got ", int{answer.version},
+                      ": install the same Gangway on both sides"));
+    case Status::kNoStream:
+      throw Error(
+          ErrorKind::kInvalid,
+          cat("connect: ", address,
+              " has no frame stream for this peer: it has ended it, or never expected one"));
+    case Status::kNoToken:
+    case Status::kOtherToken: fail_for_token(address, shown);
+    case Status::kRefused: break;
+  }
+  throw Error(ErrorKind::kInvalid, cat("connect: ", address, " refused the connection"));
+}
+
+Stream open(Reactor& reactor, Network& network, const std::string& address, Kind kind, uint64_t key,
+            const DialOptions& options) {
   Stream stream = network.connect(address, options);
+  const ShownToken shown = options.token ? options.token() : ShownToken{};
   Answer answer;
   try {
-    write_fixed(*stream, Hello{.kind = static_cast<uint8_t>(kind), .token = token});
+    write_fixed(*stream, HelloWithToken{.hello = {.kind = static_cast<uint8_t>(kind), .key = key},
+                                        .token = shown.token});
     answer = read_fixed<Answer>(reactor, *stream, options.time_limit);
   } catch (const Error& error) {
     if (error.kind() == ErrorKind::kCancelled) throw;
@@ -75,28 +136,21 @@ Stream open(Reactor& reactor, Network& network, const std::string& address, Kind
                 cat("connect: ", address, " accepted, then went silent: ", error.message()), {},
                 "is it a Gangway process?");
   }
-  GW_REQUIRE(has_magic(answer), "connect: ", address, " is not a Gangway process");
-  GW_REQUIRE(answer.status != static_cast<uint8_t>(Status::kOtherVersion), "connect: ", address,
-             " speaks another wire version: expected ", int{kConnectionVersion}, ", got ",
-             int{answer.version}, ": install the same Gangway on both sides");
-  GW_REQUIRE(answer.status != static_cast<uint8_t>(Status::kNoStream), "connect: ", address,
-             " has no frame stream for this peer: it has ended it, or never expected one");
-  GW_REQUIRE(answer.status == 0, "connect: ", address, " refused the connection");
+  require_fine(answer, address, shown);
   return stream;
 }
 
-FrameStream* stream_of(const ServerOptions& options, uint64_t token) {
+FrameStream* stream_of(const ServerOptions& options, uint64_t key, const std::string& user) {
   if (options.frames_of == nullptr) return nullptr;
-  FrameStream* frames = options.frames_of(token);
+  FrameStream* frames = options.frames_of(key, user);
   return frames == nullptr || frames->has_ended() ? nullptr : frames;
 }
 
-Status judge(const ServerOptions& options, const Hello& hello) {
-  if (hello.version != kConnectionVersion) return Status::kOtherVersion;
+Status judge(const ServerOptions& options, const Hello& hello, const std::string& user) {
   switch (Kind{hello.kind}) {
     case Kind::kRpc: return options.bootstrap == nullptr ? Status::kRefused : Status::kFine;
     case Kind::kFrames:
-      return stream_of(options, hello.token) == nullptr ? Status::kNoStream : Status::kFine;
+      return stream_of(options, hello.key, user) == nullptr ? Status::kNoStream : Status::kFine;
   }
   return Status::kRefused;
 }
@@ -117,27 +171,47 @@ Server::~Server() {
   fibers_.cancel();
 }
 
+std::optional<std::string> Server::user_of(const Incoming& in, const AccessToken& token) const {
+  if (!in.user.empty() || !options_.user_of) return in.user;
+  return token.is_none() ? std::nullopt : options_.user_of(token);
+}
+
 void Server::serve(Incoming in) {
-  Stream& stream = in.stream;
+  kj::AsyncIoStream& stream = *in.stream;
   try {
-    const Hello hello = read_fixed<Hello>(reactor_, *stream, kPreambleTimeLimit);
-    if (!has_magic(hello)) return;
-    const Status status = judge(options_, hello);
-    write_fixed(*stream, Answer{.status = static_cast<uint8_t>(status)});
-    if (status != Status::kFine) return;
+    const Hello hello = read_fixed<Hello>(reactor_, stream, kPreambleTimeLimit);
+    if (!has_magic(hello)) return refused(in.from, "it is not a Gangway process");
+    Status status = Status::kOtherVersion;
+    if (hello.version == kConnectionVersion) {
+      const auto token = read_fixed<AccessToken>(reactor_, stream, kPreambleTimeLimit);
+      const std::optional<std::string> user = user_of(in, token);
+      if (user) in.user = *user;
+      status = user              ? judge(options_, hello, in.user)
+               : token.is_none() ? Status::kNoToken
+                                 : Status::kOtherToken;
+    }
+    write_fixed(stream, Answer{.status = static_cast<uint8_t>(status)});
+    if (status != Status::kFine) return refused(in.from, reason(status));
     if (Kind{hello.kind} == Kind::kRpc) return serve_rpc(kj::mv(in));
-    FrameStream* const frames = stream_of(options_, hello.token);  // It may have ended meanwhile.
-    if (frames != nullptr) frames->attach(kj::mv(stream));
+    // It may have ended meanwhile.
+    FrameStream* const frames = stream_of(options_, hello.key, in.user);
+    if (frames != nullptr) frames->attach(kj::mv(in.stream));
   } catch (const Error& error) {
     // A peer that goes away while it connects is not reported as an error.
     if (error.kind() != ErrorKind::kUnavailable && error.kind() != ErrorKind::kOverloaded) throw;
   }
 }
 
+void Server::refused(const std::string& from, const std::string& why) const {
+  if (options_.on_refused) options_.on_refused(from, why);
+}
+
 void Server::serve_rpc(Incoming in) {
   Promise<void> disconnected;
-  const Peer peer{
-      .connection = ++last_connection_, .user = in.user, .disconnected = disconnected.future()};
+  const Peer peer{.connection = ++last_connection_,
+                  .user = in.user,
+                  .from = in.from,
+                  .disconnected = disconnected.future()};
   internal::MessageStream messages(*in.stream);
   capnp::TwoPartyVatNetwork network(messages, capnp::rpc::twoparty::Side::SERVER, reader_options());
   auto rpc = capnp::makeRpcServer(network, options_.bootstrap(peer));
@@ -199,10 +273,11 @@ capnp::Capability::Client Connection::bootstrap_any() {
 Future<void> Connection::disconnected() const { return state_->disconnected.future(); }
 
 std::unique_ptr<FrameStream> connect_frames(Reactor& reactor, Network& network,
-                                            const std::string& address, uint64_t token,
+                                            const std::string& address, uint64_t key,
                                             FrameOptions frames, DialOptions options) {
-  const auto dial = [&reactor, &network, address, token](Duration time_limit) {
-    return open(reactor, network, address, Kind::kFrames, token, {.time_limit = time_limit});
+  const auto dial = [&reactor, &network, address, key, token = options.token](Duration time_limit) {
+    return open(reactor, network, address, Kind::kFrames, key,
+                {.time_limit = time_limit, .token = token});
   };
   return std::make_unique<FrameStream>(reactor, dial(options.time_limit), dial, std::move(frames));
 }

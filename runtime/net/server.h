@@ -3,17 +3,20 @@
 // A connection begins with a preamble that says what it is, so that one port serves both kinds and
 // a peer of another wire version is told so instead of being misread:
 //
-//   client -> server, 16 bytes: "GWAY" | u8 version | u8 kind (0 RPC, 1 frames) | u16 0 | u64 token
+//   client -> server, 16 bytes: "GWAY" | u8 version | u8 kind (0 RPC, 1 frames) | u16 0 | u64 key
+//                     32 bytes: access token, or zeros
 //   server -> client,   8 bytes: "GWAY" | u8 version | u8 status (0 fine) | u16 0
 //
-// A frame stream outlives its connection (frames.h): its peer connects again with the same token.
+// A frame stream outlives its connection (frames.h): its peer connects again with the same key.
 //
+// Trust: a server knows who is at the other end by the network (transport.h), or by the token that
+// a peer shows; without either nothing but a refusal comes back.
 // Threads: the reactor's thread; connecting suspends, bootstrap() is called in a fiber. Destroying
 // suspends briefly.
 // Ownership: a Server owns its RPC connections; destroying it drops them. A Connection's
 // capabilities outlive it but fail with kUnavailable.
 // Errors: kUnavailable when nobody answers, kInvalid when the peer is not a Gangway of this wire
-// version.
+// version, or asks for a token that was not shown.
 // Cost: a call 25-40 us between processes, 7 us in memory.
 //
 // Example:
@@ -27,6 +30,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "runtime/fibers/fiber_group.h"
@@ -38,20 +42,27 @@ namespace gangway {
 
 // What a message may refer to: 512 MiB. Tensors never travel in a message.
 inline constexpr uint64_t kRpcWordsMax = 64u << 20;
-inline constexpr uint8_t kConnectionVersion = 2;
+inline constexpr uint8_t kConnectionVersion = 3;
 
 struct Peer {
   uint64_t connection = 0;    // Counts from 1 within a server.
-  std::string user;           // Who is at its other end, as the network knows; empty: not known.
+  std::string user;           // Who is at its other end; empty: not known.
+  std::string from;           // Where it connects from, for messages.
   Future<void> disconnected;  // Ready when the peer has gone.
 };
 
 struct ServerOptions {
   // Returns the capability that a new RPC peer begins with.
   std::function<capnp::Capability::Client(const Peer&)> bootstrap;
-  // The stream that goes on over a peer's connection; `token` is what the peer passed to
-  // connect_frames(). The peer is refused where this is unset, is null or has ended.
-  std::function<FrameStream*(uint64_t token)> frames_of;
+  // The stream that goes on over a peer's connection; `key` is what the peer passed to
+  // connect_frames(), `user` as in Peer. The peer is refused where this is unset, is null or has
+  // ended.
+  std::function<FrameStream*(uint64_t key, const std::string& user)> frames_of;
+  // Who has the token that a peer shows whom the network doesn't know; no value: nobody. Such a
+  // peer is refused then. Where this is unset it is let in, and nothing is known of it.
+  std::function<std::optional<std::string>(const AccessToken&)> user_of;
+  // Told of each connection that was refused.
+  std::function<void(const std::string& from, const std::string& why)> on_refused;
 };
 
 class Server {
@@ -65,7 +76,10 @@ class Server {
 
  private:
   void serve(Incoming in);
+  // The user at the other end of `in`, who shows `token`; no value: it is refused.
+  std::optional<std::string> user_of(const Incoming& in, const AccessToken& token) const;
   void serve_rpc(Incoming in);
+  void refused(const std::string& from, const std::string& why) const;
 
   Reactor& reactor_;
   ServerOptions options_;
@@ -101,7 +115,7 @@ class Connection {
 // Opens a frame stream to a server, and its connection again whenever that is lost. Suspends. The
 // network outlives the stream.
 std::unique_ptr<FrameStream> connect_frames(Reactor& reactor, Network& network,
-                                            const std::string& address, uint64_t token,
+                                            const std::string& address, uint64_t key,
                                             FrameOptions frames = {}, DialOptions options = {});
 
 }  // namespace gangway

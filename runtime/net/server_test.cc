@@ -166,14 +166,14 @@ TEST_P(RpcTest, BothSidesLearnThatThePeerHasGone) {
   EXPECT_EQ(error_of([&] { await(echo.echoRequest().send()); }).kind(), ErrorKind::kUnavailable);
 }
 
-TEST_P(RpcTest, FramesArriveInOrderWithTheirTokenAndAreCounted) {
+TEST_P(RpcTest, FramesArriveInOrderWithTheirKeyAndAreCounted) {
   constexpr int kFrames = 10'000;
   std::vector<uint64_t> numbers;
-  uint64_t seen_token = 0;
+  uint64_t seen_key = 0;
   auto theirs = stream_to(numbers);
   ServerOptions options;
-  options.frames_of = [&](uint64_t token) {
-    seen_token = token;
+  options.frames_of = [&](uint64_t key, const std::string&) {
+    seen_key = key;
     return theirs.get();
   };
   Server server(*reactor_, server_side(), listen_address(), options);
@@ -184,7 +184,7 @@ TEST_P(RpcTest, FramesArriveInOrderWithTheirTokenAndAreCounted) {
   ours->flush();
   reactor_->run_until([&] { return numbers.size() == kFrames; });
   for (uint64_t i = 0; i < kFrames; ++i) ASSERT_EQ(numbers[i], i);
-  EXPECT_EQ(seen_token, 42u);
+  EXPECT_EQ(seen_key, 42u);
   EXPECT_EQ(ours->counts().frames_sent.value(), uint64_t{kFrames});
   EXPECT_LT(ours->counts().writes.value(), uint64_t{kFrames} / 10);
   EXPECT_EQ(theirs->counts().bytes_received.value(), ours->counts().bytes_sent.value());
@@ -198,15 +198,15 @@ TEST_P(RpcTest, FramesGoOnOverAnotherConnectionWhenTheirsIsLost) {
   std::vector<uint64_t> numbers;
   auto theirs = stream_to(numbers);
   ServerOptions options;
-  options.frames_of = [&](uint64_t) { return theirs.get(); };
+  options.frames_of = [&](uint64_t, const std::string&) { return theirs.get(); };
   Server server(*reactor_, server_side(), listen_address(), options);
   auto ours = connect_frames(*reactor_, client_side(), server.address(), 42);
   for (uint64_t i = 0; i < kFrames; ++i) {
     ours->send(note(i));
     if (i % 250 != 100) continue;
-    // With this token, another connection takes the place of ours, and ends at once.
+    // With this key, another connection takes the place of ours, and ends at once.
     Stream stream = client_side().connect(server.address());
-    const unsigned char hello[16] = {'G', 'W', 'A', 'Y', kConnectionVersion, 1, 0, 0, 42};
+    const unsigned char hello[48] = {'G', 'W', 'A', 'Y', kConnectionVersion, 1, 0, 0, 42};
     unsigned char answer[8] = {};
     await(stream->write(hello, sizeof hello));
     await(stream->read(answer, sizeof answer));
@@ -257,7 +257,7 @@ TEST_P(RpcTest, BadBytesEndAFrameStreamBeforeAnythingIsAllocatedForThem) {
 TEST_P(RpcTest, APeerThatReadsNothingIsGivenUpAndSaidToBeSo) {
   auto theirs = std::make_unique<FrameStream>(*reactor_, FrameOptions{.name = "client"});
   ServerOptions options;
-  options.frames_of = [&](uint64_t) { return theirs.get(); };
+  options.frames_of = [&](uint64_t, const std::string&) { return theirs.get(); };
   Server server(*reactor_, server_side(), listen_address(), options);
   auto ours = connect_frames(*reactor_, client_side(), server.address(), 42,
                              {.name = "host 3", .queued_bytes_max = size_t{1} << 20});
@@ -277,7 +277,7 @@ TEST_P(RpcTest, WhateverAHandlerOfFramesThrowsEndsTheStreamAtBothEnds) {
   auto theirs = std::make_unique<FrameStream>(*reactor_, FrameOptions{.name = "client"});
   theirs->start([](capnp::MessageReader&) { throw std::bad_alloc(); });
   ServerOptions options;
-  options.frames_of = [&](uint64_t) { return theirs.get(); };
+  options.frames_of = [&](uint64_t, const std::string&) { return theirs.get(); };
   Server server(*reactor_, server_side(), listen_address(), options);
   auto ours = connect_frames(*reactor_, client_side(), server.address(), 42);
   ours->start([](capnp::MessageReader&) {});

@@ -331,7 +331,8 @@ class Endpoint final : public Network {
     auto connection = std::make_shared<SimConnection>();
     Incoming theirs{
         .stream = kj::heap<SimStream>(core_, connection, Pair{peer, name_}, kj::mv(pipe.ends[0])),
-        .user = core_->user_at(name_)};
+        .user = core_->user_at(name_),
+        .from = name_};
     Stream ours = kj::heap<SimStream>(core_, connection, Pair{name_, peer}, kj::mv(pipe.ends[1]));
     core_->reactor
         .spawn("connection to " + address,

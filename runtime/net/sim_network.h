@@ -58,7 +58,7 @@ class SimNetwork {
   // The network as seen by the part of the cluster with this name.
   Network& endpoint(const std::string& name);
 
-  // Who connects from the endpoint, from now on.
+  // Who connects from the endpoint, from now on. Empty: not known, as over TCP.
   void set_user(const std::string& endpoint, std::string user);
 
   // How fast the two reach each other from now on; at first as SimNetworkOptions says.

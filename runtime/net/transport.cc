@@ -74,11 +74,18 @@ void bind_unix(int fd, const SocketAddress& address) {
 }
 
 // As it was when the other end connected.
-uid_t user_of(kj::AsyncIoStream& stream) {
+ucred process_of(kj::AsyncIoStream& stream) {
   ucred peer{};
   kj::uint size = sizeof peer;
   stream.getsockopt(SOL_SOCKET, SO_PEERCRED, &peer, &size);
-  return peer.uid;
+  return peer;
+}
+
+std::string peer_address(kj::AsyncIoStream& stream) {
+  SocketAddress address;
+  kj::uint size = sizeof address.storage;
+  stream.getpeername(reinterpret_cast<sockaddr*>(&address.storage), &size);
+  return address.text();
 }
 
 void bind_tcp(int fd, const SocketAddress& address) {
@@ -125,14 +132,17 @@ class SocketListener final : public Listener {
     const Result<void> accepted = result_of([&] {
       Incoming in{.stream = internal::socket_stream(*reactor.port().unix_port(),
                                                     await(receiver_->accept())),
-                  .user = {}};
+                  .user = {},
+                  .from = {}};
       if (bound_.is_unix()) {
-        const uid_t user = user_of(*in.stream);
-        if (bound_.is_abstract() && user != geteuid()) return;
-        in.user = user == geteuid() ? own_user_name() : user_name(user);
+        const ucred peer = process_of(*in.stream);
+        if (bound_.is_abstract() && peer.uid != geteuid()) return;
+        in.user = peer.uid == geteuid() ? own_user_name() : user_name(peer.uid);
+        in.from = cat("process ", peer.pid, " of ", in.user);
       } else {
         const int on = 1;
         in.stream->setsockopt(IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+        in.from = peer_address(*in.stream);
       }
       reactor
           .spawn("connection to " + address_,

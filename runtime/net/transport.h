@@ -31,6 +31,7 @@
 
 #include "runtime/fibers/clock.h"
 #include "runtime/fibers/reactor.h"
+#include "runtime/net/access_token.h"
 
 namespace gangway {
 
@@ -40,6 +41,7 @@ using Stream = kj::Own<kj::AsyncIoStream>;
 struct Incoming {
   Stream stream;
   std::string user;  // Who opened it; empty: not known.
+  std::string from;  // Where it comes from, for messages.
 };
 using OnConnection = std::function<void(Incoming)>;
 
@@ -52,6 +54,9 @@ class Listener {
 
 struct DialOptions {
   Duration time_limit = std::chrono::seconds(10);
+  // What is shown to a server (server.h) that doesn't know its peers by the network; asked when the
+  // connection stands. Null: nothing.
+  std::function<ShownToken()> token;
 };
 
 class Network {

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "protocol/rpc_values.h"
+#include "protocol/token_file.h"
 #include "runtime/fibers/await.h"
 #include "runtime/net/server.h"
 #include "runtime/os/anonymous_file.h"
@@ -56,7 +57,8 @@ TEST(OtherVersionTest, AControllerRefusesExecutorsAndClientsOfAnotherVersion) {
   SocketNetwork network(*reactor);
   const auto refusal_of = [&](auto&& ask) {
     return reactor->run([&]() -> std::string {
-      Connection connection = Connection::connect(*reactor, network, address);
+      Connection connection =
+          Connection::connect(*reactor, network, address, {.token = shown_at(address, {})});
       try {
         ask(connection.bootstrap<wire::Controller>());
       } catch (const Error& error) {

@@ -34,7 +34,7 @@ class FakeController {
       : frames_(reactor, {.name = "executor"}),
         server_(reactor, network.endpoint("controller"), "sim:controller",
                 {.bootstrap = [this](const Peer&) { return kj::heap<Bootstrap>(*this); },
-                 .frames_of = [this](uint64_t) { return &frames_; }}) {
+                 .frames_of = [this](uint64_t, const std::string&) { return &frames_; }}) {
     frames_.start([this](capnp::MessageReader& reader) { received.push_back(decode(reader)); });
   }
 

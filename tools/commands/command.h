@@ -2,7 +2,7 @@
 // chosen.
 //
 // One name for one option everywhere: --connect (as connect() takes it), --listen, --json,
-// --version, --log-level.
+// --version, --log-level, --token-file.
 // Threads: main's.
 // Errors: a command throws Error; main() reports it and picks the exit status.
 #pragma once
@@ -19,7 +19,8 @@ namespace gangway::tool {
 using Chosen = std::function<int()>;
 
 struct CommonOptions {
-  std::string log_level;  // --log-level; empty: GANGWAY_LOG, or "warn".
+  std::string log_level;   // --log-level; empty: GANGWAY_LOG, or "warn".
+  std::string token_file;  // --token-file; empty: as protocol/token_file.h.
 };
 
 void add_controller(CLI::App& app, const CommonOptions& common, Chosen& chosen);
@@ -31,6 +32,7 @@ void add_devices(CLI::App& app, Chosen& chosen);
 void add_ps(CLI::App& app, Chosen& chosen);
 void add_checkpoint(CLI::App& app, Chosen& chosen);
 void add_sim(CLI::App& app, Chosen& chosen);
+void add_token(CLI::App& app, Chosen& chosen);
 
 // --timeout-ms, of the commands that have --connect.
 void add_timeout(CLI::App& command, int64_t& timeout_ms);

@@ -12,10 +12,12 @@
 #include "controller/service/service.h"
 #include "executor/service/service.h"
 #include "protocol/machine.h"
+#include "protocol/token_file.h"
 #include "runtime/observe/log.h"
 #include "runtime/observe/trace.h"
 #include "runtime/os/process.h"
 #include "runtime/os/signals.h"
+#include "runtime/os/user.h"
 #include "tools/commands/command.h"
 #include "tools/commands/gpus.h"
 
@@ -73,6 +75,10 @@ int serve_controller(ControllerServiceOptions options, const std::string& trace_
   return reactor->run([&] {
     TraceToFile trace(*reactor, trace_path, "controller");
     SocketNetwork network(*reactor);
+    if (!options.address.starts_with("unix:")) {
+      options.tokens =
+          std::make_shared<TokenTable>(token_file({}), own_user_name(), options.controller.log);
+    }
     ControllerService service(*reactor, network, options);
     options.controller.log.info("listening", {{"address", service.address()}});
     std::printf("%s\n", service.address().c_str());
@@ -102,7 +108,9 @@ void add_controller(CLI::App& app, const CommonOptions& common, Chosen& chosen) 
   auto options = std::make_shared<ControllerServiceOptions>();
   options->address = "127.0.0.1:7040";
   auto trace = std::make_shared<std::string>();
-  command->add_option("--listen", options->address, "host:port or unix:PATH; port 0 picks one")
+  command
+      ->add_option("--listen", options->address,
+                   "host:port, which asks for a token, or unix:PATH; port 0 picks one")
       ->capture_default_str();
   command
       ->add_option("--policy", options->controller.policy,

@@ -1,0 +1,143 @@
+#include "controller/service/tokens.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <sstream>
+
+#include "protocol/owner.h"
+#include "protocol/token_file.h"
+#include "runtime/base/error.h"
+
+namespace gangway {
+namespace {
+
+namespace fs = std::filesystem;
+
+fs::path owners_file(const fs::path& token_file) { return token_file.string() + ".owners"; }
+
+// Another text after each change. Empty: there is no file.
+std::string version_of(const fs::path& file) {
+  struct stat status{};
+  if (stat(file.c_str(), &status) != 0) return {};
+  return cat(status.st_ino, " ", status.st_size, " ", status.st_mtim.tv_sec, ".",
+             status.st_mtim.tv_nsec);
+}
+
+std::vector<OwnerToken> read_owners(const fs::path& file) {
+  std::vector<OwnerToken> tokens;
+  std::error_code none;
+  if (!fs::exists(file, none)) return tokens;
+  std::ifstream in(file);
+  GW_REQUIRE(in.good(), "tokens: ", file.string(), " can't be read");
+  std::string line;
+  for (size_t number = 1; std::getline(in, line); ++number) {
+    const size_t space = line.find(' ');
+    const auto hash = space == line.npos
+                          ? std::nullopt
+                          : parse_token_hash(std::string_view(line).substr(space + 1));
+    GW_REQUIRE(hash && is_owner_name(line.substr(0, space)), "tokens: ", file.string(), ":", number,
+               ": expected an owner and the hash of a token");
+    GW_REQUIRE(tokens.size() < kOwnerTokensMax, "tokens: ", file.string(), ": expected at most ",
+               kOwnerTokensMax);
+    tokens.push_back({line.substr(0, space), *hash});
+  }
+  return tokens;
+}
+
+// Replaced as a whole, readable by its user alone.
+void write_owners(const fs::path& file, const std::vector<OwnerToken>& tokens) {
+  std::ostringstream text;
+  for (const OwnerToken& token : tokens)
+    text << token.owner << ' ' << to_string(token.hash) << '\n';
+  std::string name = file.string() + ".XXXXXX";
+  const int fd = mkostemp(name.data(), O_CLOEXEC);  // Mode 0600.
+  const std::string bytes = text.str();
+  const bool written =
+      fd >= 0 && ::write(fd, bytes.data(), bytes.size()) == static_cast<ssize_t>(bytes.size());
+  if (fd >= 0) ::close(fd);
+  if (written && rename(name.c_str(), file.c_str()) == 0) return;
+  const int error = errno;
+  if (fd >= 0) unlink(name.c_str());
+  throw Error(ErrorKind::kInvalid,
+              cat("tokens: ", file.string(), " can't be written: ", std::strerror(error)));
+}
+
+// Nobody else changes the file of owners while one lives.
+class Locked {
+ public:
+  explicit Locked(const fs::path& token_file) {
+    read_or_create_token_file(token_file);
+    fd_ = ::open(token_file.c_str(), O_RDONLY | O_CLOEXEC);
+    GW_REQUIRE(fd_ >= 0 && flock(fd_, LOCK_EX) == 0, "tokens: ", token_file.string(), ": ",
+               std::strerror(errno));
+  }
+  ~Locked() { ::close(fd_); }
+  Locked(const Locked&) = delete;
+
+ private:
+  int fd_ = -1;
+};
+
+}  // namespace
+
+TokenTable::TokenTable(fs::path token_file, std::string user, Logger log)
+    : token_file_(std::move(token_file)),
+      own_{std::move(user), hash_of(read_or_create_token_file(token_file_))},
+      log_(std::move(log)) {
+  look_for_changes();
+}
+
+std::optional<std::string> TokenTable::owner_of(const AccessToken& token) {
+  look_for_changes();
+  const TokenHash hash = hash_of(token);
+  const OwnerToken* found = same_hash(own_.hash, hash) ? &own_ : nullptr;
+  for (const OwnerToken& other : others_) {
+    if (same_hash(other.hash, hash)) found = &other;
+  }
+  return found == nullptr ? std::nullopt : std::optional(found->owner);
+}
+
+void TokenTable::look_for_changes() {
+  const fs::path file = owners_file(token_file_);
+  const std::string version = version_of(file);
+  if (version == version_) return;
+  version_ = version;
+  others_.clear();
+  try {
+    others_ = read_owners(file);
+  } catch (const Error& error) {
+    log_.error("tokens of other owners are not taken", {{"why", error.message()}});
+  }
+}
+
+std::vector<OwnerToken> owner_tokens(const fs::path& token_file) {
+  return read_owners(owners_file(token_file));
+}
+
+void add_owner_token(const fs::path& token_file, const OwnerToken& token) {
+  GW_REQUIRE(is_owner_name(token.owner), "tokens: an owner has 1 to ", kOwnerBytesMax,
+             " letters, digits, '-', '_' or '.'");
+  const Locked locked(token_file);
+  std::vector<OwnerToken> tokens = owner_tokens(token_file);
+  GW_REQUIRE(tokens.size() < kOwnerTokensMax, "tokens: there are ", tokens.size(),
+             " already: remove some first");
+  tokens.push_back(token);
+  write_owners(owners_file(token_file), tokens);
+}
+
+size_t remove_owner_tokens(const fs::path& token_file, const std::string& owner) {
+  const Locked locked(token_file);
+  std::vector<OwnerToken> tokens = owner_tokens(token_file);
+  const size_t removed =
+      std::erase_if(tokens, [&](const OwnerToken& token) { return token.owner == owner; });
+  if (removed > 0) write_owners(owners_file(token_file), tokens);
+  return removed;
+}
+
+}  // namespace gangway

@@ -1,0 +1,132 @@
+#include "protocol/token_file.h"
+
+#include <fcntl.h>
+#include <pwd.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <optional>
+#include <vector>
+
+#include "runtime/base/error.h"
+
+namespace gangway {
+namespace {
+
+namespace fs = std::filesystem;
+
+[[noreturn]] void fail(const fs::path& file, const std::string& what, std::string hint = {}) {
+  throw Error(ErrorKind::kInvalid, cat("token file ", file.string(), ": ", what), {},
+              std::move(hint));
+}
+
+fs::path home() {
+  if (const char* said = std::getenv("HOME"); said != nullptr && *said != '\0') return said;
+  std::vector<char> text(size_t{16} << 10);
+  passwd entry{};
+  passwd* found = nullptr;
+  getpwuid_r(geteuid(), &entry, text.data(), text.size(), &found);
+  GW_REQUIRE(found != nullptr,
+             "token: this user has no home folder: name a file with "
+             "--token-file or GANGWAY_TOKEN_FILE");
+  return entry.pw_dir;
+}
+
+struct Opened {
+  explicit Opened(int f) : fd(f) {}
+  ~Opened() {
+    if (fd >= 0) ::close(fd);
+  }
+  Opened(const Opened&) = delete;
+  int fd;
+};
+
+// Empty: there is no such file.
+std::optional<AccessToken> read_if_there(const fs::path& file) {
+  const Opened in(::open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (in.fd < 0 && errno == ENOENT) return std::nullopt;
+  struct stat status{};
+  if (in.fd < 0 || fstat(in.fd, &status) != 0) fail(file, std::strerror(errno));
+  if (!S_ISREG(status.st_mode)) fail(file, "it is no file");
+  if (status.st_uid != geteuid() && status.st_uid != 0) fail(file, "it is another user's");
+  if ((status.st_mode & (S_IRWXG | S_IRWXO)) != 0)
+    fail(file, "others may read or write it", cat("chmod 600 ", file.string()));
+  char text[66];
+  const ssize_t got = ::read(in.fd, text, sizeof text);
+  if (got < 0) fail(file, std::strerror(errno));
+  std::string_view line(text, static_cast<size_t>(got));
+  if (line.ends_with('\n')) line.remove_suffix(1);
+  const auto token = parse_token(line);
+  if (!token) fail(file, "expected a token: one line of 64 hexadecimal digits");
+  return token;
+}
+
+void create_folder(const fs::path& file) {
+  const fs::path folder = fs::absolute(file).parent_path();
+  std::error_code error;
+  if (fs::exists(folder, error)) return;
+  fs::create_directories(folder.parent_path(), error);
+  if (mkdir(folder.c_str(), S_IRWXU) != 0 && errno != EEXIST)
+    fail(file, cat("its folder can't be created: ", std::strerror(errno)));
+}
+
+// False: there is one already. Under its name it is whole from the beginning.
+bool create_if_missing(const fs::path& file, const AccessToken& token) {
+  create_folder(file);
+  std::string name = file.string() + ".XXXXXX";
+  const Opened out(mkostemp(name.data(), O_CLOEXEC));  // Mode 0600.
+  if (out.fd < 0) fail(file, cat("it can't be created: ", std::strerror(errno)));
+  const std::string line = to_text(token) + "\n";
+  const bool written = ::write(out.fd, line.data(), line.size()) == ssize_t(line.size());
+  const bool linked = written && ::link(name.c_str(), file.c_str()) == 0;
+  const int error = errno;
+  unlink(name.c_str());
+  if (!linked && (!written || error != EEXIST))
+    fail(file, cat("it can't be written: ", std::strerror(error)));
+  return linked;
+}
+
+}  // namespace
+
+fs::path token_file(const std::string& said) {
+  if (!said.empty()) return said;
+  const auto variable = [](const char* name) -> fs::path {
+    const char* value = std::getenv(name);
+    return value == nullptr ? "" : value;
+  };
+  if (const fs::path file = variable("GANGWAY_TOKEN_FILE"); !file.empty()) return file;
+  const fs::path state = variable("XDG_STATE_HOME");
+  return (state.is_absolute() ? state : home() / ".local/state") / "gangway" / "token";
+}
+
+AccessToken read_token_file(const fs::path& file) {
+  const auto token = read_if_there(file);
+  if (!token) fail(file, "there is none");
+  return *token;
+}
+
+AccessToken read_or_create_token_file(const fs::path& file) {
+  if (const auto token = read_if_there(file)) return *token;
+  const AccessToken created = AccessToken::random();
+  // Another controller that starts at the same time may be faster.
+  return create_if_missing(file, created) ? created : read_token_file(file);
+}
+
+void create_token_file(const fs::path& file, const AccessToken& token) {
+  if (!create_if_missing(file, token)) fail(file, "it is there already", "choose another file");
+}
+
+std::function<ShownToken()> shown_at(const std::string& address, const std::string& said) {
+  if (address.starts_with("unix:") || address.starts_with("sim:")) return nullptr;
+  return [said]() -> ShownToken {
+    const fs::path file = token_file(said);
+    const auto token = read_if_there(file);
+    if (!token && !said.empty()) fail(file, "there is none");
+    return {.token = token.value_or(AccessToken{}), .where = file.string()};
+  };
+}
+
+}  // namespace gangway
