@@ -49,7 +49,9 @@ interface Controller {
   status @2 (version :Version)
          -> (hosts :List(HostStatus), metrics :Text, programs :List(ProgramStatus));
   # The registered executors, for `gangway devices --connect`, and the connected clients, for
-  # `gangway ps`. `metrics`: the controller's, in the text format of Prometheus.
+  # `gangway ps`. `metrics`: the controller's, in the text format of Prometheus. Only who runs the
+  # controller is told all. Others see of programs that are not theirs the owner and what they use,
+  # not the name, and no metrics.
 }
 
 struct Share {

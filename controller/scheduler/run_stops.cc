@@ -51,8 +51,8 @@ std::optional<GangScheduler::Wait> RunTable::wait_of(const RunRecord& run) const
 std::string RunTable::text_of(const GangScheduler::Wait& wait) const {
   const auto ahead = runs_.find(wait.behind);
   if (ahead == runs_.end()) return ": it still waited for its turn";
-  return cat(": it still waited for its turn, behind a run of \"", ahead->second->plan->plan->name,
-             "\" of ", callbacks_.holder_name(ahead->second->session));
+  return cat(": it still waited for its turn, behind a run of ",
+             callbacks_.holder_name(ahead->second->session));
 }
 
 std::optional<int64_t> RunTable::next_deadline_ns() const {

@@ -40,7 +40,7 @@ class RunTable {
  public:
   struct Callbacks {
     std::function<void(SessionId, RunDoneFrame)> ended;  // The run by the client's name.
-    std::function<std::string(SessionId)> holder_name;   // "client \"trainer\"".
+    std::function<std::string(SessionId)> holder_name;   // "client 3 of ada".
     // A line for the user: a program has lost the fast path (fast_path.h).
     std::function<void(SessionId, const std::string&)> warn;
   };

@@ -94,7 +94,8 @@ SessionId Controller::add_session(std::string name, std::string owner, ClientPee
   name = cut(name, kQuotedBytesMax);
   require_share(cat("client \"", name, "\""), share);
   const SessionId id(++last_session_);
-  std::string holder = cat("client ", id, " \"", name, "\"");
+  // Without its name: other owners are told who holds what.
+  std::string holder = cat("client ", id, " of ", owner);
   sessions_.emplace(id, Session{std::move(name), std::move(owner), std::move(holder), peer, share});
   runs_.set_share(id, share);
   return id;
@@ -253,7 +254,9 @@ void Controller::tell(SessionId id, const Message& message) {
 }
 
 void Controller::warn(SessionId id, const std::string& line) {
-  options_.log.warn(line, {{"program", holder_name(id)}});
+  const auto found = sessions_.find(id);
+  options_.log.warn(line, {{"client", holder_name(id)},
+                           {"program", found == sessions_.end() ? "" : found->second.name}});
   tell(id, WarningFrame{line});
 }
 

@@ -259,7 +259,9 @@ HostInfo read_host(wire::HostDescription::Reader from) {
           .island = from.getIsland().cStr()};
 }
 
-void write_host(wire::HostStatus::Builder to, const HostRecord& host, int64_t now_ns) {
+// `in_full`: also in what programs its devices are stuck.
+void write_host(wire::HostStatus::Builder to, const HostRecord& host, int64_t now_ns,
+                bool in_full) {
   auto description = to.initHost();
   description.setName(host.info.name);
   description.setDevices(host.info.devices);
@@ -272,19 +274,23 @@ void write_host(wire::HostStatus::Builder to, const HostRecord& host, int64_t no
   to.setRunsDone(host.runs);
   to.setSuspectMs(host.suspect ? (now_ns - host.last_heard_ns) / 1'000'000 : 0);
   auto stuck = to.initStuck(static_cast<uint32_t>(host.stuck.size()));
-  for (uint32_t i = 0; i < stuck.size(); ++i) stuck.set(i, to_text(host.stuck[i]));
+  for (uint32_t i = 0; i < stuck.size(); ++i) {
+    const StuckDevice& one = host.stuck[i];
+    stuck.set(i, in_full ? to_text(one) : cat("device ", one.device, " is stuck"));
+  }
 }
 
-void write_program(wire::ProgramStatus::Builder to, const ProgramCounts& program) {
+// `in_full`: also what it is called and waits for; else whose it is and what it uses.
+void write_program(wire::ProgramStatus::Builder to, const ProgramCounts& program, bool in_full) {
   to.setId(program.id.value);
-  to.setName(program.name);
+  to.setName(in_full ? program.name : "");
   to.setOwner(program.owner);
   write(to.initShare(), program.share);
   to.setUsed(program.used);
   to.setRunsWaiting(program.runs_waiting);
   to.setRunsInFlight(program.runs_in_flight);
   to.setRunsDone(program.runs_done);
-  to.setWaitsFor(program.waits_for);
+  to.setWaitsFor(in_full ? program.waits_for : "");
 }
 
 class ControllerServer final : public wire::Controller::Server {
@@ -333,8 +339,16 @@ class ControllerServer final : public wire::Controller::Server {
       peer->stream()->on_message = [&core = impl_.core, id](Message message) {
         core.on_message(id, std::move(message));
       };
-      peer->stream()->on_closed = [&core = impl_.core, id](const Error&) {
-        core.session_closed(id);
+      peer->stream()->on_closed = [&impl = impl_, id, owner = owner_, from = from_,
+                                   who = cut(who, kQuotedBytesMax)](const Error& why) {
+        // Its frames were malformed, too many, or of what it may not say.
+        if (why.kind() != ErrorKind::kUnavailable && why.kind() != ErrorKind::kCancelled)
+          impl.log.warn("a client's connection is closed",
+                        {{"client", who},
+                         {"owner", owner},
+                         {"from", from},
+                         {"why", cut(why.message(), kTextBytesMax)}});
+        impl.core.session_closed(id);
       };
       auto results = context.getResults();
       results.setId(id.value);
@@ -352,20 +366,24 @@ class ControllerServer final : public wire::Controller::Server {
       for (const auto& [id, host] : impl_.core.hosts().all()) {
         if (!host.lost) there.push_back(&host);
       }
-      context.getResults().setMetrics(impl_.core.metrics().to_prometheus());
+      const bool all_in_full = is_operator();
+      if (all_in_full) context.getResults().setMetrics(impl_.core.metrics().to_prometheus());
       auto hosts = context.getResults().initHosts(static_cast<uint32_t>(there.size()));
       for (uint32_t i = 0; i < hosts.size(); ++i)
-        write_host(hosts[i], *there[i], impl_.reactor.clock().now_ns());
+        write_host(hosts[i], *there[i], impl_.reactor.clock().now_ns(), all_in_full);
       const std::vector<ProgramCounts> all = impl_.core.programs();
       auto programs = context.getResults().initPrograms(static_cast<uint32_t>(all.size()));
-      for (uint32_t i = 0; i < programs.size(); ++i) write_program(programs[i], all[i]);
+      for (uint32_t i = 0; i < programs.size(); ++i)
+        write_program(programs[i], all[i], all_in_full || all[i].owner == owner_);
     });
   }
 
  private:
+  // Who runs the controller.
+  bool is_operator() const { return owner_ == own_user_name(); }
   // Programs and their data lie on executors: nobody else may add one.
   void require_operator(const std::string& who) const {
-    if (owner_ == own_user_name()) return;
+    if (is_operator()) return;
     impl_.refused(from_, cat(who, " is of ", owner_));
     throw Error(ErrorKind::kInvalid,
                 cat(cut(who, kQuotedBytesMax), ": expected one of ", own_user_name(),

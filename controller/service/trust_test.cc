@@ -130,6 +130,28 @@ TEST_F(TrustTest, TheKeyOfAStreamIsOfNoUseToAnotherOwner) {
   });
 }
 
+TEST_F(TrustTest, OfAnothersProgramsOnlyTheOwnerAndTheUseAreSeen) {
+  reactor_->run([&] {
+    Connection ada = connect(own()), bob = connect(add("bob"));
+    const Joined adas = join(ada, "secret plans"), bobs = join(bob, "mine");
+    const auto status = [](Connection& connection) {
+      auto request = connection.bootstrap<wire::Controller>().statusRequest();
+      write(request.initVersion(), Version{});
+      return await<capnp::Response<wire::Controller::StatusResults>>(request.send());
+    };
+    const auto seen = status(bob), by_operator = status(ada);
+    ASSERT_EQ(seen.getPrograms().size(), 2u);
+    EXPECT_EQ(seen.getPrograms()[0].getOwner(), own_user_name());
+    EXPECT_EQ(seen.getPrograms()[0].getName(), "");
+    EXPECT_EQ(seen.getPrograms()[0].getShare().getWeight(), 1);
+    EXPECT_EQ(seen.getPrograms()[1].getName(), "mine");
+    EXPECT_EQ(seen.getMetrics(), "");
+    EXPECT_THAT(seen.toString().flatten().cStr(), testing::Not(HasSubstr("secret")));
+    EXPECT_EQ(by_operator.getPrograms()[0].getName(), "secret plans");
+    EXPECT_EQ(by_operator.getPrograms()[1].getName(), "mine");
+  });
+}
+
 TEST_F(TrustTest, OnlyWhoRunsTheControllerAddsExecutors) {
   reactor_->run([&] {
     Connection bob = connect(add("bob"));

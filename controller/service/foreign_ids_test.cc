@@ -1,0 +1,115 @@
+// A client can guess ids, which are small numbers: what another's ids in its frames and calls do.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/support/error_of.h"
+#include "tests/support/test_controller.h"
+
+namespace gangway {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+// ada has a plan, an array, and a run under way; eve has a plan of her own.
+class ForeignIdsTest : public ControllerTest {
+ protected:
+  ForeignIdsTest() {
+    plan_ = compile(session_);
+    adas_slice_ = slice_;
+    run_ = submit(session_, plan_);
+    finish_everywhere(1);
+    array_ = last_output_;
+    running_ = submit(session_, plan_);
+    eve_ = controller_.add_session("evil", "eve", evil_);
+    own_plan_ = compile(eve_);
+  }
+
+  RunFrame run_of(PlanId plan, RunId run, ArrayId output) const {
+    RunFrame frame{.plan = plan, .run = run};
+    frame.arguments = {{.input = 0, .bytes = std::vector<std::byte>(4)}};
+    frame.outputs = {output};
+    return frame;
+  }
+
+  // Each names something of ada's, all else is as it should be.
+  std::vector<Message> frames() const {
+    const auto own = [this](uint64_t n) { return (eve_.value << 40) + n; };
+    RunFrame argument = run_of(own_plan_, RunId(own(1)), ArrayId(own(2)));
+    argument.arguments = {{.input = 0, .array = array_}};
+    const StateScope scope{adas_slice_.value};
+    return {
+        run_of(plan_, RunId(own(3)), ArrayId(own(4))),
+        argument,
+        run_of(own_plan_, RunId(own(5)), array_),
+        run_of(own_plan_, RunId(own(6)), ArrayId((session_.value << 40) + 999)),
+        CancelFrame{running_, Error(ErrorKind::kCancelled, "stop")},
+        FreeFrame{{array_, last_output_}},
+        CopyFrame{.request = 1,
+                  .kind = CopyKind::kGet,
+                  .at = {.segment = {.bytes = 4}, .bytes = 4},
+                  .array = array_},
+        CopyFrame{.request = 2, .kind = CopyKind::kPut, .array = ArrayId(own(7)), .plan = plan_},
+        CopyFrame{.request = 3, .kind = CopyKind::kPut, .array = array_, .plan = own_plan_},
+        CopyFrame{.request = 4, .kind = CopyKind::kGetState, .scope = scope, .name = "w"},
+        CopyFrame{.request = 5, .kind = CopyKind::kPutState, .scope = scope, .name = "w"}};
+  }
+  size_t told_hosts() const { return executor_[0].received.size() + executor_[1].received.size(); }
+
+  PlanId plan_, own_plan_;
+  SliceId adas_slice_;
+  RunId run_, running_;
+  ArrayId array_;
+  FakeClient evil_;
+  SessionId eve_;
+};
+
+TEST_F(ForeignIdsTest, NoFrameReachesAHostOrTellsWhatTheIdsAre) {
+  const std::vector<Message> all = frames();
+  for (size_t i = 0; i < all.size(); ++i) {
+    const size_t hosts = told_hosts();
+    evil_.received.clear();
+    controller_.on_message(eve_, all[i]);
+    EXPECT_EQ(told_hosts(), hosts) << "frame " << i;
+    const bool is_silent =
+        std::holds_alternative<CancelFrame>(all[i]) || std::holds_alternative<FreeFrame>(all[i]);
+    ASSERT_EQ(evil_.received.size(), is_silent ? 0u : 1u) << "frame " << i;
+    if (is_silent) continue;
+    const auto* run = std::get_if<RunDoneFrame>(&evil_.received[0]);
+    const auto* copy = std::get_if<CopyDoneFrame>(&evil_.received[0]);
+    ASSERT_TRUE(run != nullptr || copy != nullptr) << "frame " << i;
+    const std::optional<Error>& error = run != nullptr ? run->error : copy->error;
+    ASSERT_TRUE(error) << "frame " << i;
+    EXPECT_EQ(error->kind(), ErrorKind::kInvalid) << "frame " << i;
+    EXPECT_THAT(error->what(), AllOf(Not(HasSubstr("tester")), Not(HasSubstr("ada"))))
+        << "frame " << i;
+  }
+}
+
+TEST_F(ForeignIdsTest, WhatIsAnothersGoesOnAsIfNothingHadBeenSent) {
+  for (const Message& frame : frames()) controller_.on_message(eve_, frame);
+  controller_.session_closed(eve_);
+  const ControllerCounts left = controller_.counts();
+  EXPECT_EQ(left.clients + left.slices + left.plans + left.arrays + left.runs + left.copies,
+            1u + 1u + 1u + 2u + 1u + 0u);
+  finish_everywhere(2);
+  ASSERT_EQ(client_.ended.size(), 2u);
+  EXPECT_FALSE(client_.ended[1].error);
+  controller_.on_message(session_, CopyFrame{.request = 9,
+                                             .kind = CopyKind::kGet,
+                                             .at = {.segment = {.bytes = 4}, .bytes = 4},
+                                             .array = array_});
+  EXPECT_EQ(executor_[0].all<CopyFrame>().size() + executor_[1].all<CopyFrame>().size(), 1u);
+}
+
+TEST_F(ForeignIdsTest, AProgramIsNotCompiledOnAnothersSlice) {
+  const Error error = error_of([&] {
+    reactor_->run(
+        [&] { controller_.compile(eve_, doubled(Mesh{{{"data", 4}}}), {adas_slice_}, {2}); });
+  });
+  EXPECT_EQ(error.kind(), ErrorKind::kInvalid);
+  EXPECT_THAT(error.what(), HasSubstr("slice"));
+}
+
+}  // namespace
+}  // namespace gangway
