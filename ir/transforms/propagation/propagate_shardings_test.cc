@@ -298,7 +298,7 @@ TEST(Propagation, TermsOfACarryMayComeOutOfChainsOfAnyLength) {
     EXPECT_EQ(p.given(Op::scan), "{model: shard(1)}") << "no term is a sum";
     return p.found.steps;
   };
-  EXPECT_LT(steps(60'000), 2.2 * static_cast<double>(steps(30'000)));
+  EXPECT_LT(steps(40'000), 2.2 * static_cast<double>(steps(20'000)));
 }
 
 // One tie holds all of them together.
