@@ -8,6 +8,7 @@
 #include "ir/transforms/conversions/combine_all_reduces.h"
 #include "ir/transforms/conversions/keep_rows_there.h"
 #include "ir/transforms/conversions/partition.h"
+#include "ir/transforms/conversions/sorted_rows.h"
 #include "ir/transforms/fusion/fuse_elementwise.h"
 #include "ir/transforms/memory/own_results.h"
 #include "ir/transforms/order_commit.h"
@@ -107,6 +108,7 @@ Compiled compile_function(const Function& global, const CallContext& context,
   compiled.result_shardings = std::move(partitioned.result_shardings);
   begin("combine collectives");
   Function local = keep_rows_there(simplify(partitioned.function));
+  local = map_bodies(leave_sorted_rows(local), leave_sorted_rows);
   local = prefetch_gathers(map_bodies(join_products(local), join_products));
   Function combined = finish_collectives(map_bodies(local, finish_collectives));
   Ordered ordered = order_commit(combined, context.in_place);

@@ -28,8 +28,9 @@ struct Model {
   bool remat = false;
   double bound = 100;  // Room for all rows of all devices.
   int64_t tokens = 6, dim = 3, hidden = 5, layers = 3;
+  int64_t groups_each = 2;  // Of a device.
 
-  int64_t groups() const { return 2 * devices; }
+  int64_t groups() const { return groups_each * devices; }
   programs::MoeConfig moe() const {
     return {.experts = 2 * devices,
             .top_k = 2,
@@ -157,6 +158,32 @@ TEST(DroplessExchanges, ComputeWhatOneDeviceDoes) {
                   1e-12)
             << devices << " devices, " << function.name;
       }
+    }
+  }
+}
+
+// How often a device moves rows to other places of its own: what is exchanged is sorted by expert
+// before, and back behind, where a device has several groups.
+int64_t moves_of_rows(const Function& local) {
+  return std::ranges::count_if(local.nodes, [](const Node& node) {
+    return node.op == Op::moe_dispatch || node.op == Op::moe_combine;
+  });
+}
+
+TEST(DroplessExchanges, SendRowsAsTheyLieWhereADeviceHasOneGroup) {
+  for (const int64_t devices : {2, 3}) {
+    const Model one{.devices = devices, .gated = true, .groups_each = 1};
+    const Model two{.devices = devices, .gated = true, .groups_each = 2};
+    const int64_t sorted = exchanges_of_rows(two, compiled(one_layer(two)));
+    EXPECT_EQ(moves_of_rows(*compiled(one_layer(one)).local.function),
+              moves_of_rows(*compiled(one_layer(two)).local.function) - sorted)
+        << print(*compiled(one_layer(one)).local.function, {.locations = false});
+    for (const Function& function : {one_layer(one), several_layers(one)}) {
+      const auto arguments = arguments_of(function);
+      EXPECT_LT(relative_difference(interpret_compiled(compiled(function), arguments),
+                                    interpret(function, arguments)),
+                1e-12)
+          << devices << " devices, " << function.name;
     }
   }
 }
