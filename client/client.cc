@@ -314,6 +314,12 @@ void Client::set_share(double weight, int32_t priority) const {
   impl_->call("set share", [&, client = impl_.get()] { client->session().set_share(share); });
 }
 
+void Client::report(Reported numbers) const {
+  impl_->require_open();
+  require_reported("client", numbers);
+  impl_->report(std::move(numbers));
+}
+
 void Client::close() const { impl_->close(); }
 
 LocalShape parse_local(const std::string& address) {

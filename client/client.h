@@ -46,6 +46,7 @@
 #include "ir/types/mesh.h"
 #include "ir/types/sharding.h"
 #include "protocol/install.h"
+#include "protocol/reported.h"
 #include "protocol/share.h"
 #include "runtime/base/loc.h"
 
@@ -270,8 +271,12 @@ struct ProgramStatus {
   Share share;
   double used = 0;  // Part of the time of the devices that it may run on, over the last second.
   uint64_t runs_waiting = 0, runs_in_flight = 0, runs_done = 0;
-  std::string waits_for;  // Slices: "8 devices, for 12.00 s"; empty: none.
-  bool is_self = false;   // Of the client that asks.
+  Reported reported;               // What it said last of itself: see Client::report().
+  int64_t memory_bytes = 0;        // Reserved for it, on all devices together.
+  std::vector<std::string> hosts;  // On which its slices lie.
+  uint32_t devices = 0;            // Of the cluster, in its slices.
+  std::string waits_for;           // Slices: "8 devices, for 12.00 s"; empty: none.
+  bool is_self = false;            // Of the client that asks.
 };
 
 struct ClusterStatus {
@@ -289,6 +294,10 @@ class Client {
   ClusterStatus status() const;
   // From now on: see ConnectOptions. kInvalid beyond their bounds.
   void set_share(double weight, int32_t priority) const;
+  // Numbers that `gangway ps` and `gangway top` show of this program, in place of those that it
+  // reported before: {{"step", 12}, {"loss", 3.1}}. Returns at once; the newest is sent, at most
+  // five times a second. kInvalid beyond the bounds of protocol/reported.h.
+  void report(Reported numbers) const;
   // Cancels the runs in flight, frees what the client holds and ends a local cluster. The
   // destructor of the last handle does the same.
   void close() const;

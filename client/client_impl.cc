@@ -125,6 +125,11 @@ void ClientImpl::let_go(ArrayId array) {
   post([array](Session& session) { session.free(array); });
 }
 
+void ClientImpl::report(Reported numbers) {
+  if (!reports_->say(std::move(numbers))) return;
+  post([reports = reports_](Session& session) { session.send_reports(reports); });
+}
+
 // Whether the reactor has done all that this thread has posted.
 bool ClientImpl::may_pass_reactor() const {
   return !notify.is_at_home() && posted_.load(std::memory_order_acquire) == 0;

@@ -15,6 +15,7 @@
 #include "client/client.h"
 #include "client/cluster.h"
 #include "client/notify.h"
+#include "client/reports.h"
 #include "client/segment_heap.h"
 #include "client/session.h"
 #include "client/timeline.h"
@@ -49,6 +50,7 @@ class ClientImpl : public std::enable_shared_from_this<ClientImpl> {
   // the reactor, which sends and receives several at once.
   void send_run(RunFrame frame, RunDone done, bool is_only_one);
   void let_go(ArrayId array);
+  void report(Reported numbers);
   Session& session() { return *session_; }
   bool is_open() const { return !closed_; }
   void require_open() const {
@@ -86,6 +88,7 @@ class ClientImpl : public std::enable_shared_from_this<ClientImpl> {
   std::unique_ptr<Session> session_;  // Stays when it is closed.
   uint64_t base_ = 0;
   std::shared_ptr<RunDesk> desk_;
+  const std::shared_ptr<Reports> reports_ = std::make_shared<Reports>();
   std::atomic<uint64_t> names_{0};
   std::atomic<uint64_t> posted_{0};  // What the reactor has not done of it yet.
   std::mutex heap_mutex_;

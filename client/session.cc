@@ -166,8 +166,12 @@ class Session::Impl : public std::enable_shared_from_this<Session::Impl> {
                                  .runs_waiting = line.getRunsWaiting(),
                                  .runs_in_flight = line.getRunsInFlight(),
                                  .runs_done = line.getRunsDone(),
+                                 .reported = read(line.getReported()),
+                                 .memory_bytes = line.getMemoryBytes(),
+                                 .devices = line.getDevices(),
                                  .waits_for = line.getWaitsFor().cStr(),
                                  .is_self = line.getId() == id});
+      for (auto host : line.getHosts()) status.programs.back().hosts.emplace_back(host.cStr());
     }
     return status;
   }
@@ -176,6 +180,28 @@ class Session::Impl : public std::enable_shared_from_this<Session::Impl> {
     auto request = session_.setShareRequest();
     write(request.initShare(), share);
     await<capnp::Response<wire::Session::SetShareResults>>(request.send());
+  }
+
+  // In a fiber, which this session need not outlive.
+  void send_reports(std::shared_ptr<Reports> reports) {
+    reactor_
+        .spawn("send reports",
+               [weak = weak_from_this(), reports = std::move(reports), &clock = reactor_.clock()] {
+                 constexpr int64_t kEveryNs = 200'000'000;
+                 while (const std::optional<Reported> numbers = reports->take()) {
+                   if (const auto self = weak.lock()) self->send_report(*numbers);
+                   WaitQueue().wait_until_ns("for the next report", clock.now_ns() + kEveryNs);
+                 }
+               })
+        .detach();
+  }
+
+  // A controller that is gone need not hear it.
+  void send_report(const Reported& numbers) {
+    if (gone_) return;
+    auto request = session_.reportRequest();
+    write(request.initNumbers(static_cast<uint32_t>(numbers.size())), numbers);
+    request.send().ignoreResult().detach([](const kj::Exception&) {});
   }
 
   void send(const Message& message) {
@@ -322,6 +348,9 @@ void Session::release_plan(PlanId plan) {
 }
 ClusterStatus Session::status() { return open()->status(); }
 void Session::set_share(const Share& share) { open()->set_share(share); }
+void Session::send_reports(std::shared_ptr<Reports> reports) {
+  if (impl_ != nullptr) impl_->send_reports(std::move(reports));
+}
 void Session::warn(const std::string& line) const { open()->warn(line); }
 
 void Session::run(const RunFrame& frame, RunDone done) {

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "client/client.h"
+#include "client/reports.h"
 #include "client/run_desk.h"
 #include "ir/graph/program.h"
 #include "protocol/messages.h"
@@ -74,6 +75,8 @@ class Session {
   ClusterStatus status();
   // Suspends.
   void set_share(const Share& share);
+  // What is said there, one report after another, until nothing new is.
+  void send_reports(std::shared_ptr<Reports> reports);
   // Tells the user, as what the controller warns of.
   void warn(const std::string& line) const;
 

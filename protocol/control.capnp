@@ -74,6 +74,20 @@ struct ProgramStatus {
   # Who uses it (protocol/owner.h).
   waitsFor @8 :Text;
   # "8 devices, for 12.00 s": slices that it waits for.
+  reported @9 :List(ReportedNumber);
+  # What it said last of itself.
+  memoryBytes @10 :Int64;
+  # Reserved for it, on all devices together.
+  hosts @11 :List(Text);
+  # On which its slices lie.
+  devices @12 :UInt32;
+  # Of the cluster, in its slices; one that lies in several counts once.
+}
+
+struct ReportedNumber {
+  # What a program says of itself (protocol/reported.h has the bounds).
+  name @0 :Text;
+  value @1 :Float64;
 }
 
 struct HostDescription {
@@ -154,6 +168,10 @@ interface Session {
 
   setShare @2 (share :Share);
   # From now on.
+
+  report @3 (numbers :List(ReportedNumber));
+  # In place of what the client's program said of itself before. A client sends one at most five
+  # times a second.
 
   struct Compiled {
     executable @0 :Executable;

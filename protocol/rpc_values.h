@@ -6,6 +6,7 @@
 #include "protocol/control.capnp.h"
 #include "protocol/install.h"
 #include "protocol/machine.h"
+#include "protocol/reported.h"
 #include "protocol/share.h"
 #include "protocol/version.h"
 
@@ -33,6 +34,22 @@ inline void write(wire::Share::Builder to, const Share& share) {
 }
 inline Share read(wire::Share::Reader from) {
   return {.weight = from.getWeight(), .priority = from.getPriority()};
+}
+
+inline void write(capnp::List<wire::ReportedNumber>::Builder to, const Reported& numbers) {
+  for (uint32_t i = 0; i < to.size(); ++i) {
+    to[i].setName(numbers[i].name);
+    to[i].setValue(numbers[i].value);
+  }
+}
+// Of at most kReportedMax numbers, and one more where there are too many.
+inline Reported read(capnp::List<wire::ReportedNumber>::Reader from) {
+  Reported numbers;
+  for (auto number : from) {
+    if (numbers.size() > kReportedMax) break;
+    numbers.push_back({number.getName().cStr(), number.getValue()});
+  }
+  return numbers;
 }
 
 inline void write(capnp::List<wire::DeviceNeed>::Builder to, const std::vector<DeviceNeed>& needs) {

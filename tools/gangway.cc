@@ -34,6 +34,7 @@ int main(int argc, char** argv) {
   gangway::tool::add_graph(app, chosen);
   gangway::tool::add_devices(app, chosen);
   gangway::tool::add_ps(app, chosen);
+  gangway::tool::add_top(app, chosen);
   gangway::tool::add_checkpoint(app, chosen);
   gangway::tool::add_sim(app, chosen);
   gangway::tool::add_token(app, chosen);

@@ -116,6 +116,14 @@ LinkClass HostTable::link_class(HostId a, HostId b) const {
   return island_of(a) == island_of(b) ? LinkClass::kIsland : LinkClass::kBetweenIslands;
 }
 
+std::map<std::string, int64_t> HostTable::held_in_all() const {
+  std::map<std::string, int64_t> all;
+  for (const auto& [range, holders] : held_) {
+    for (const auto& [owner, bytes] : holders) all[owner] += bytes * range.count;
+  }
+  return all;
+}
+
 std::string HostTable::holders(DeviceRef at) const {
   std::map<std::string, int64_t> here;
   for (auto range = held_.lower_bound({at.host, 0, 0});

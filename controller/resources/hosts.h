@@ -137,6 +137,8 @@ class HostTable {
   LinkClass link_class(HostId a, HostId b) const;
   // "client \"a\" holds 1.0 GiB, client \"b\" holds 3.0 MiB": most first.
   std::string holders(DeviceRef at) const;
+  // What each who holds some does, of all devices together.
+  std::map<std::string, int64_t> held_in_all() const;
   // Throws kUnavailable when the host is lost.
   void require_alive(HostId id) const;
 

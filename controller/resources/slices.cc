@@ -249,4 +249,11 @@ void SliceTable::erase_if_unused(SliceId id) {
   hosts_.freed().raise();
 }
 
+std::map<SessionId, std::set<DeviceRef>> SliceTable::devices() const {
+  std::map<SessionId, std::set<DeviceRef>> all;
+  for (const auto& [id, slice] : slices_)
+    all[slice.owner].insert(slice.devices.begin(), slice.devices.end());
+  return all;
+}
+
 }  // namespace gangway

@@ -78,6 +78,8 @@ class SliceTable {
   void release(SliceId id);  // Its owner has dropped it.
   void release_all(SessionId owner);
   size_t size() const { return slices_.size(); }
+  // The devices that each client's slices lie on, each once.
+  std::map<SessionId, std::set<DeviceRef>> devices() const;
 
  private:
   // What a slice may lie on: now, or if nobody held anything.

@@ -96,7 +96,8 @@ SessionId Controller::add_session(std::string name, std::string owner, ClientPee
   const SessionId id(++last_session_);
   // Without its name: other owners are told who holds what.
   std::string holder = cat("client ", id, " of ", owner);
-  sessions_.emplace(id, Session{std::move(name), std::move(owner), std::move(holder), peer, share});
+  sessions_.emplace(
+      id, Session{std::move(name), std::move(owner), std::move(holder), peer, share, 0, 0, 0, {}});
   runs_.set_share(id, share);
   return id;
 }
@@ -106,6 +107,12 @@ void Controller::set_share(SessionId session, const Share& share) {
   require_share(holder_name(session), share);
   sessions_.at(session).share = share;
   runs_.set_share(session, share);
+}
+
+void Controller::report(SessionId session, Reported numbers) {
+  require_open(session);
+  require_reported(holder_name(session), numbers);
+  sessions_.at(session).reported = std::move(numbers);
 }
 
 void Controller::session_closed(SessionId id) {
@@ -212,6 +219,8 @@ std::vector<ProgramCounts> Controller::programs() const {
   programs.reserve(sessions_.size());
   std::map<SessionId, RunTable::Counts> counts = runs_.counts();
   std::map<SessionId, double> used = runs_.used();
+  const std::map<std::string, int64_t> held = hosts_.held_in_all();
+  const std::map<SessionId, std::set<DeviceRef>> devices = slices_.devices();
   for (const auto& [id, session] : sessions_) {
     const RunTable::Counts& runs = counts[id];
     programs.push_back({.id = id,
@@ -223,7 +232,17 @@ std::vector<ProgramCounts> Controller::programs() const {
                         .runs_in_flight = runs.in_flight,
                         .runs_done = session.runs_done,
                         .waits_for = slice_queue_.waits_for(id),
-                        .credits_used = session.runs});
+                        .credits_used = session.runs,
+                        .reported = session.reported});
+    ProgramCounts& program = programs.back();
+    if (const auto at = held.find(session.holder); at != held.end())
+      program.memory_bytes = at->second;
+    const auto at = devices.find(id);
+    if (at == devices.end()) continue;
+    program.devices = static_cast<uint32_t>(at->second.size());
+    std::set<std::string> on;
+    for (const DeviceRef& device : at->second) on.insert(hosts_.all().at(device.host).info.name);
+    program.hosts.assign(on.begin(), on.end());
   }
   return programs;
 }

@@ -16,6 +16,7 @@
 
 #include "controller/recovery/host_watch.h"
 #include "controller/resources/slice_queue.h"
+#include "protocol/reported.h"
 #include "runtime/fibers/reactor.h"
 
 namespace gangway {
@@ -46,8 +47,12 @@ struct ProgramCounts {
   Share share;
   double used = 0;  // Part of the time of the devices that it may run on, over the last second.
   uint64_t runs_waiting = 0, runs_in_flight = 0, runs_done = 0;
-  std::string waits_for;      // "8 devices, for 12.00 s": slices; empty: none.
-  uint64_t credits_used = 0;  // Runs that its client has not been told the end of.
+  std::string waits_for;           // "8 devices, for 12.00 s": slices; empty: none.
+  uint64_t credits_used = 0;       // Runs that its client has not been told the end of.
+  Reported reported;               // What it said last of itself.
+  int64_t memory_bytes = 0;        // Reserved for it, on all devices together.
+  std::vector<std::string> hosts;  // On which its slices lie, and on how many devices.
+  uint32_t devices = 0;
 };
 
 class Controller {
@@ -62,6 +67,8 @@ class Controller {
   SessionId add_session(std::string name, std::string owner, ClientPeer& peer,
                         const Share& share = {});
   void set_share(SessionId session, const Share& share);
+  // What its program says of itself from now on.
+  void report(SessionId session, Reported numbers);
   void session_closed(SessionId session);
   void on_message(SessionId session, Message message);
 
@@ -98,6 +105,7 @@ class Controller {
     Share share;
     uint64_t runs = 0, copies = 0;  // That have not ended.
     uint64_t runs_done = 0;
+    Reported reported;
   };
   void start_copy(SessionId session, CopyFrame frame);
   void run_ended(SessionId session, RunDoneFrame done);

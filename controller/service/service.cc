@@ -213,6 +213,12 @@ class SessionServer final : public wire::Session::Server {
     }));
   }
 
+  kj::Promise<void> report(ReportContext context) override {
+    return in_fiber(impl_.calls, "report", [this, self = thisCap(), context]() mutable {
+      impl_.core.report(id_, read(context.getParams().getNumbers()));
+    });
+  }
+
   kj::Promise<void> setShare(SetShareContext context) override {
     return in_fiber(impl_.calls, "set share", [this, self = thisCap(), context]() mutable {
       impl_.core.set_share(id_, read(context.getParams().getShare()));
@@ -280,7 +286,8 @@ void write_host(wire::HostStatus::Builder to, const HostRecord& host, int64_t no
   }
 }
 
-// `in_full`: also what it is called and waits for; else whose it is and what it uses.
+// `in_full`: also what it is called, waits for and says of itself; else whose it is and what it
+// uses.
 void write_program(wire::ProgramStatus::Builder to, const ProgramCounts& program, bool in_full) {
   to.setId(program.id.value);
   to.setName(in_full ? program.name : "");
@@ -291,6 +298,12 @@ void write_program(wire::ProgramStatus::Builder to, const ProgramCounts& program
   to.setRunsInFlight(program.runs_in_flight);
   to.setRunsDone(program.runs_done);
   to.setWaitsFor(in_full ? program.waits_for : "");
+  to.setMemoryBytes(program.memory_bytes);
+  to.setDevices(program.devices);
+  auto hosts = to.initHosts(static_cast<uint32_t>(program.hosts.size()));
+  for (uint32_t i = 0; i < hosts.size(); ++i) hosts.set(i, program.hosts[i]);
+  if (!in_full) return;
+  write(to.initReported(static_cast<uint32_t>(program.reported.size())), program.reported);
 }
 
 class ControllerServer final : public wire::Controller::Server {

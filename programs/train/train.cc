@@ -220,6 +220,10 @@ class Training {
     if (losses_.size() > kLossWindow) losses_.pop_front();
     const double spent = now_s() - loop_s;
     const auto done = static_cast<double>(oldest.step - first);
+    client_->report({{"step", static_cast<double>(oldest.step)},
+                     {"steps", static_cast<double>(options_.steps)},
+                     {"loss", losses_.back()},
+                     {"tokens_per_s", speed(oldest.step - first, spent)}});
     progress_.show(
         {.step = oldest.step,
          .steps = options_.steps,

@@ -79,8 +79,8 @@ TEST_F(ToolTest, AnExecutorOfGpusSaysWhyThereAreNoneAndFails) {
 }
 
 TEST_F(ToolTest, EveryCommandHasHelpAndSaysItsVersion) {
-  for (const char* command :
-       {"controller", "executor", "train", "run", "graph", "devices", "ps", "checkpoint", "sim"}) {
+  for (const char* command : {"controller", "executor", "train", "run", "graph", "devices", "ps",
+                              "top", "checkpoint", "sim"}) {
     const Ended help = gangway({command, "--help"});
     EXPECT_EQ(help.status, 0) << command;
     EXPECT_THAT(help.text, HasSubstr("Usage:")) << command;

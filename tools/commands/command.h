@@ -30,6 +30,7 @@ void add_graph(CLI::App& app, Chosen& chosen);
 void add_train(CLI::App& app, Chosen& chosen);
 void add_devices(CLI::App& app, Chosen& chosen);
 void add_ps(CLI::App& app, Chosen& chosen);
+void add_top(CLI::App& app, Chosen& chosen);
 void add_checkpoint(CLI::App& app, Chosen& chosen);
 void add_sim(CLI::App& app, Chosen& chosen);
 void add_token(CLI::App& app, Chosen& chosen);

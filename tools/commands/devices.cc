@@ -10,6 +10,7 @@
 #include "runtime/os/thread.h"
 #include "tools/commands/command.h"
 #include "tools/commands/json.h"
+#include "tools/commands/status_views.h"
 
 namespace gangway::tool {
 namespace {
@@ -58,12 +59,6 @@ int show(const std::vector<Found>& devices, bool json) {
   return 0;
 }
 
-std::string joined(const std::vector<std::string>& parts, const char* separator) {
-  std::string text;
-  for (const std::string& part : parts) text += cat(text.empty() ? "" : separator, part);
-  return text;
-}
-
 std::string suspicion(const HostStatus& host) {
   if (host.suspect_ms == 0) return "";
   return cat(", suspect: it has said nothing for ",
@@ -71,29 +66,19 @@ std::string suspicion(const HostStatus& host) {
 }
 
 int show(const std::vector<HostStatus>& hosts, bool json) {
-  std::vector<JsonObject> rows;
-  for (const HostStatus& host : hosts) {
-    if (json) {
-      rows.push_back({{"host", host.name},
-                      {"island", host.island},
-                      {"kind", host.kind},
-                      {"devices", uint64_t{host.devices}},
-                      {"memory_bytes", host.memory_bytes},
-                      {"memory_used", host.memory_used},
-                      {"runs_done", host.runs_done},
-                      {"suspect_ms", host.suspect_ms},
-                      {"stuck", joined(host.stuck, "; ")}});
-    } else {
-      std::printf("%s",
-                  cat(host.name, ": island ", host.island, ", ", host.devices, " ", host.kind,
-                      " devices of ", format_bytes(static_cast<uint64_t>(host.memory_bytes)), ", ",
-                      format_bytes(static_cast<uint64_t>(host.memory_used)), " reserved, ",
-                      host.runs_done, " runs done", suspicion(host), "\n", host.text)
-                      .c_str());
-      for (const std::string& stuck : host.stuck) std::printf("  %s\n", stuck.c_str());
-    }
+  if (json) {
+    std::printf("%s\n", to_json(host_rows(hosts)).c_str());
+    return 0;
   }
-  if (json) std::printf("%s\n", to_json(rows).c_str());
+  for (const HostStatus& host : hosts) {
+    std::printf("%s",
+                cat(host.name, ": island ", host.island, ", ", host.devices, " ", host.kind,
+                    " devices of ", format_bytes(static_cast<uint64_t>(host.memory_bytes)), ", ",
+                    format_bytes(static_cast<uint64_t>(host.memory_used)), " reserved, ",
+                    host.runs_done, " runs done", suspicion(host), "\n", host.text)
+                    .c_str());
+    for (const std::string& stuck : host.stuck) std::printf("  %s\n", stuck.c_str());
+  }
   return 0;
 }
 

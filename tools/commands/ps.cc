@@ -1,9 +1,7 @@
 // `gangway ps`: the programs that a running cluster serves, and what each gets of its devices.
-#include <cstdio>
-
 #include "client/client.h"
 #include "tools/commands/command.h"
-#include "tools/commands/json.h"
+#include "tools/commands/status_views.h"
 
 namespace gangway::tool {
 namespace {
@@ -14,45 +12,16 @@ struct PsCommand {
   int64_t timeout_ms = ConnectOptions().timeout_ms;
 };
 
-void show_table(const std::vector<ProgramStatus>& programs) {
-  size_t width = 7;
-  for (const ProgramStatus& program : programs) width = std::max(width, program.name.size());
-  const int name = static_cast<int>(width);
-  std::printf("%5s  %-*s  %7s  %8s  %6s  %7s  %9s  %8s\n", "ID", name, "PROGRAM", "WEIGHT",
-              "PRIORITY", "USED", "WAITING", "IN FLIGHT", "DONE");
-  for (const ProgramStatus& program : programs) {
-    std::printf("%5llu  %-*s  %7g  %8d  %5.1f%%  %7llu  %9llu  %8llu\n",
-                static_cast<unsigned long long>(program.id), name, program.name.c_str(),
-                program.share.weight, program.share.priority, 100 * program.used,
-                static_cast<unsigned long long>(program.runs_waiting),
-                static_cast<unsigned long long>(program.runs_in_flight),
-                static_cast<unsigned long long>(program.runs_done));
-  }
-}
-
 int show_programs(const PsCommand& command) {
-  std::vector<ProgramStatus> programs =
+  const std::vector<ProgramStatus> programs =
       connect(command.address, {.name = "gangway ps", .timeout_ms = command.timeout_ms})
           .status()
           .programs;
-  std::erase_if(programs, [](const ProgramStatus& program) { return program.is_self; });
-  if (!command.json) {
-    show_table(programs);
-    return 0;
+  if (command.json) {
+    print({to_json(program_rows(programs))});
+  } else {
+    print(lines_of(program_table(programs), terminal_size().columns));
   }
-  std::vector<JsonObject> rows;
-  rows.reserve(programs.size());
-  for (const ProgramStatus& program : programs) {
-    rows.push_back({{"id", program.id},
-                    {"program", program.name},
-                    {"weight", program.share.weight},
-                    {"priority", int64_t{program.share.priority}},
-                    {"used", program.used},
-                    {"runs_waiting", program.runs_waiting},
-                    {"runs_in_flight", program.runs_in_flight},
-                    {"runs_done", program.runs_done}});
-  }
-  std::printf("%s\n", to_json(rows).c_str());
   return 0;
 }
 
@@ -60,7 +29,7 @@ int show_programs(const PsCommand& command) {
 
 void add_ps(CLI::App& app, Chosen& chosen) {
   auto* command = app.add_subcommand(
-      "ps", "Show the programs of a running cluster, and the part of their devices' time they use");
+      "ps", "Show the programs of a running cluster: whose they are, how far, and what they use");
   auto options = std::make_shared<PsCommand>();
   command->add_option("--connect", options->address, "the controller's address")
       ->capture_default_str();

@@ -1,0 +1,41 @@
+// Numbers that a program says about itself, for whoever looks at the cluster: its step, its loss.
+//
+// `gangway ps` and `gangway top` show "step", "loss" and "tokens_per_s" in columns of their own;
+// --json has all of them. A new report takes the place of the one before it.
+//
+// Threads: values.
+// Errors: require_reported() throws kInvalid, naming `who`.
+#pragma once
+
+#include <cstddef>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "runtime/base/error.h"
+#include "runtime/base/plain_name.h"
+
+namespace gangway {
+
+struct ReportedNumber {
+  std::string name;  // 1 to 64 letters, digits, '-', '_' or '.'.
+  double value = 0;  // Also one that is not finite: a loss may be so.
+};
+using Reported = std::vector<ReportedNumber>;
+
+inline constexpr size_t kReportedMax = 16;  // Numbers of one program.
+
+inline void require_reported(const std::string& who, const Reported& numbers) {
+  GW_REQUIRE(numbers.size() <= kReportedMax, who, ": report: expected at most ", kReportedMax,
+             " numbers, got ", numbers.size());
+  std::set<std::string_view> names;
+  for (const ReportedNumber& number : numbers) {
+    GW_REQUIRE(is_plain_name(number.name), who, ": report: expected names of 1 to ",
+               kPlainNameBytesMax, " letters, digits, '-', '_' and '.'");
+    GW_REQUIRE(names.insert(number.name).second, who, ": report: \"", number.name,
+               "\" stands there twice");
+  }
+}
+
+}  // namespace gangway

@@ -1,0 +1,48 @@
+// Tables for people, which fit the width of a terminal.
+//
+// Where a table is too wide, texts are shortened first, the longest column first, down to the least
+// that its column says, with an ellipsis. Then whole columns are left out, the highest `drop`
+// first; those of 0 stay, and lines are cut at the end if even they do not fit.
+// Control characters, which a terminal would obey, are shown as '?': texts come from other users.
+//
+// Threads: pure, but for terminal_size().
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace gangway::tool {
+
+struct Column {
+  std::string title;
+  bool is_number = false;  // To the right, and never shortened.
+  int drop = 0;
+  size_t least = 8;
+};
+
+struct Table {
+  std::vector<Column> columns;
+  std::vector<std::vector<std::string>> rows;  // A cell for each column.
+};
+
+// A line each, without ends; `width` 0: as wide as need be.
+std::vector<std::string> lines_of(const Table& table, size_t width);
+
+// The text as a terminal may show it, and how many columns it takes there at most.
+std::string printable(std::string_view text);
+size_t width_of(std::string_view printable_text);
+// Shortened, with an ellipsis, where it is wider.
+std::string shortened(const std::string& printable_text, size_t width);
+
+struct TerminalSize {
+  size_t columns = 0, rows = 0;  // 0: no terminal.
+};
+// Of standard output.
+TerminalSize terminal_size();
+
+// Each with its end, to standard output.
+void print(const std::vector<std::string>& lines);
+
+}  // namespace gangway::tool

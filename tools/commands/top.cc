@@ -1,0 +1,135 @@
+// `gangway top`: who runs on a cluster's devices, again and again.
+//
+// On a terminal it draws on the alternate screen, which is left when the command ends, also by a
+// signal. Elsewhere it prints one snapshot after another.
+#include <poll.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <optional>
+
+#include "client/client.h"
+#include "tools/commands/command.h"
+#include "tools/commands/status_views.h"
+
+namespace gangway::tool {
+namespace {
+
+struct TopCommand {
+  bool json = false, once = false;
+  double interval_s = 1;
+  std::string address = "127.0.0.1:7040";
+  int64_t timeout_ms = ConnectOptions().timeout_ms;
+};
+
+constexpr char kEnter[] = "\033[?1049h\033[?25l";  // The alternate screen, no cursor.
+constexpr char kLeave[] = "\033[?25h\033[?1049l";
+
+// Ends the process as the signal would have, once the screen is as it was.
+void leave_and_end(int number) {
+  const ssize_t written = write(STDOUT_FILENO, kLeave, sizeof(kLeave) - 1);
+  static_cast<void>(written);  // Nothing could be done about it here.
+  signal(number, SIG_DFL);
+  raise(number);
+}
+
+// A new size only ends the wait for the next view.
+void look_again(int) {}
+
+// The alternate screen, while it lives. It owns the handlers of these signals.
+class Screen {
+ public:
+  Screen() {
+    struct sigaction action = {};
+    action.sa_handler = leave_and_end;
+    for (const int number : {SIGINT, SIGTERM, SIGHUP}) sigaction(number, &action, nullptr);
+    action.sa_handler = look_again;
+    sigaction(SIGWINCH, &action, nullptr);
+    std::printf("%s", kEnter);
+    std::fflush(stdout);
+  }
+  ~Screen() {
+    std::printf("%s", kLeave);
+    std::fflush(stdout);
+    for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGWINCH}) signal(number, SIG_DFL);
+  }
+  Screen(const Screen&) = delete;
+  Screen& operator=(const Screen&) = delete;
+
+  // What does not fit below is left out.
+  static void draw(const std::vector<std::string>& lines, const TerminalSize& size) {
+    std::string text = "\033[H";
+    const size_t count = std::min(lines.size(), size.rows == 0 ? lines.size() : size.rows);
+    for (size_t i = 0; i < count; ++i) text += cat(i == 0 ? "" : "\r\n", lines[i], "\033[K");
+    text += "\033[J";
+    std::fwrite(text.data(), 1, text.size(), stdout);
+    std::fflush(stdout);
+  }
+};
+
+std::vector<std::string> view(const ClusterStatus& status, const TopCommand& command,
+                              size_t width) {
+  const auto suspects = std::ranges::count_if(
+      status.hosts, [](const HostStatus& host) { return host.suspect_ms > 0; });
+  uint32_t devices = 0;
+  for (const HostStatus& host : status.hosts) devices += host.devices;
+  const auto programs = std::ranges::count(status.programs, false, &ProgramStatus::is_self);
+  std::vector<std::string> lines{cat("gangway ", command.address, ": ", status.hosts.size(),
+                                     " hosts, ", devices, " devices, ", programs, " programs",
+                                     suspects == 0 ? "" : cat(", ", suspects, " suspect"))};
+  if (width > 0) lines[0] = shortened(printable(lines[0]), width);
+  for (const Table& table : {host_table(status), program_table(status.programs)}) {
+    lines.emplace_back();
+    const std::vector<std::string> more = lines_of(table, width);
+    lines.insert(lines.end(), more.begin(), more.end());
+  }
+  return lines;
+}
+
+void wait_for_the_next(const TopCommand& command) {
+  // A signal ends it early, after which the view is drawn anew.
+  poll(nullptr, 0, static_cast<int>(std::lround(command.interval_s * 1000)));
+}
+
+int top(const TopCommand& command) {
+  const Client client =
+      connect(command.address, {.name = "gangway top", .timeout_ms = command.timeout_ms});
+  std::optional<Screen> screen;
+  if (!command.once && !command.json && terminal_size().columns > 0) screen.emplace();
+  while (true) {
+    const ClusterStatus status = client.status();
+    const TerminalSize size = terminal_size();
+    if (command.json) {
+      print({cat("{\"hosts\":", to_json(host_rows(status.hosts)),
+                 ",\"programs\":", to_json(program_rows(status.programs)), "}")});
+    } else if (screen) {
+      Screen::draw(view(status, command, size.columns), size);
+    } else {
+      print(view(status, command, size.columns));
+    }
+    if (command.once || std::ferror(stdout) != 0) return 0;
+    wait_for_the_next(command);
+  }
+}
+
+}  // namespace
+
+void add_top(CLI::App& app, Chosen& chosen) {
+  auto* command = app.add_subcommand(
+      "top", "Watch the devices of a running cluster, and the programs that run on them");
+  auto options = std::make_shared<TopCommand>();
+  command->add_option("--connect", options->address, "the controller's address")
+      ->capture_default_str();
+  add_timeout(*command, options->timeout_ms);
+  command->add_option("--interval", options->interval_s, "seconds from one view to the next")
+      ->check(CLI::Range(0.05, 86'400.0))
+      ->capture_default_str();
+  command->add_flag("--once", options->once, "one view, and no more");
+  command->add_flag("--json", options->json, "a line of JSON for each view");
+  command->callback([&chosen, options] { chosen = [options] { return top(*options); }; });
+}
+
+}  // namespace gangway::tool
