@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "controller/lowering/reports.h"
+#include "controller/resources/quotas.h"
 #include "ir/graph/node_count.h"
 #include "ir/plan/plan_text.h"
 #include "ir/plan/plan_wire.h"
@@ -334,6 +335,11 @@ void PlanTable::reserve(PlanRecord& record, const std::string& holder_name) {
   std::vector<Reservation> wanted = others;
   wanted.insert(wanted.end(), states.begin(), states.end());
   if (const auto short_of = hosts_.reserve(holder_name, wanted)) {
+    if (!short_of->over_quota.empty()) {
+      throw Error(ErrorKind::kOverloaded,
+                  cat("compile: program \"", record.plan->name, "\": ", short_of->over_quota),
+                  {.program = record.plan->name}, kQuotaHint);
+    }
     const DeviceNeed* need = nullptr;
     for (size_t i = 0; i < record.needs.size(); ++i) {
       for (const DeviceNeed& item : record.needs[i]) {

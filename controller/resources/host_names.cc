@@ -72,8 +72,6 @@ const NamedHost& HostNames::at(const std::string& name) const {
                   there.empty() ? "no host has ever been there" : cat("expected one of ", there)));
 }
 
-NamedHost& HostNames::named(const std::string& name) {
-  return const_cast<NamedHost&>(at(name));
-}
+NamedHost& HostNames::named(const std::string& name) { return const_cast<NamedHost&>(at(name)); }
 
 }  // namespace gangway

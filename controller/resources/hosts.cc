@@ -5,6 +5,15 @@
 #include "runtime/base/units.h"
 
 namespace gangway {
+namespace {
+
+int64_t total_of(const std::vector<Reservation>& reservations) {
+  int64_t bytes = 0;
+  for (const Reservation& item : reservations) bytes += item.bytes * item.at.count;
+  return bytes;
+}
+
+}  // namespace
 
 std::string to_text(const StuckDevice& stuck) {
   return cat("device ", stuck.device, " is stuck in ", stuck.what, stuck.at.empty() ? "" : " at ",
@@ -74,6 +83,10 @@ std::optional<Shortage> HostTable::short_of(const Reservation& wanted) {
 
 std::optional<Shortage> HostTable::reserve(const std::string& owner,
                                            const std::vector<Reservation>& wanted) {
+  const int64_t bytes = total_of(wanted);
+  if (std::string over = memory_limit_ && bytes > 0 ? memory_limit_(owner, bytes) : std::string();
+      !over.empty())
+    return Shortage{{wanted[0].at.host, wanted[0].at.first}, bytes, std::move(over)};
   for (size_t i = 0; i < wanted.size(); ++i) {
     if (const auto missing = short_of(wanted[i])) {
       for (size_t back = 0; back < i; ++back) add_reserved(wanted[back].at, -wanted[back].bytes);
@@ -82,6 +95,7 @@ std::optional<Shortage> HostTable::reserve(const std::string& owner,
     add_reserved(wanted[i].at, wanted[i].bytes);
   }
   for (const Reservation& item : wanted) held_[item.at][owner] += item.bytes;
+  held_bytes_[owner] += bytes;
   return std::nullopt;
 }
 
@@ -93,7 +107,13 @@ void HostTable::release(const std::string& owner, const std::vector<Reservation>
     if (holders[owner] == 0) holders.erase(owner);
     if (holders.empty()) held_.erase(item.at);
   }
+  if ((held_bytes_[owner] -= total_of(held)) == 0) held_bytes_.erase(owner);
   if (freed_.wants_memory > 0) freed_.raise();
+}
+
+int64_t HostTable::held_bytes(const std::string& holder) const {
+  const auto found = held_bytes_.find(holder);
+  return found == held_bytes_.end() ? 0 : found->second;
 }
 
 int64_t HostTable::free_bytes(DeviceRef at) const {
@@ -106,6 +126,7 @@ std::string HostTable::name_of(DeviceRef at) const {
 }
 
 std::string HostTable::shortage(const Shortage& short_of) const {
+  if (!short_of.over_quota.empty()) return short_of.over_quota;
   return cat("needs ", format_bytes(static_cast<uint64_t>(short_of.bytes)), " on ",
              name_of(short_of.at), ", where ",
              format_bytes(static_cast<uint64_t>(free_bytes(short_of.at))), " are free");

@@ -9,6 +9,7 @@
 // Cost: a reservation is O(ranges log ranges), whatever the devices of a range.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -90,6 +91,7 @@ inline Reservations shared_reservations(std::vector<Reservation> reservations) {
 struct Shortage {
   DeviceRef at;
   int64_t bytes = 0;
+  std::string over_quota = {};  // Not empty: it would fit, but for the quota of its owner.
 };
 
 // Tells those who wait for devices or memory that some were given back, or came.
@@ -119,6 +121,10 @@ class HostTable {
   const std::map<HostId, HostRecord>& all() const { return hosts_; }
   std::map<HostId, HostRecord>& all() { return hosts_; }
 
+  // What a holder that reserves so many bytes more has beyond its owner's quota; empty: nothing.
+  using MemoryLimit = std::function<std::string(const std::string& holder, int64_t bytes)>;
+  void limit_memory(MemoryLimit limit) { memory_limit_ = std::move(limit); }
+  int64_t held_bytes(const std::string& holder) const;  // On all devices.
   Freed& freed() { return freed_; }
   HostNames& names() { return names_; }
   const HostNames& names() const { return names_; }
@@ -147,6 +153,8 @@ class HostTable {
   std::optional<Shortage> short_of(const Reservation& wanted);
 
   Freed freed_;
+  MemoryLimit memory_limit_;
+  std::map<std::string, int64_t> held_bytes_;  // On all devices, by holder.
   HostNames names_;
   std::map<HostId, HostRecord> hosts_;
   std::map<DeviceRange, std::map<std::string, int64_t>> held_;  // Of each device, by owner.

@@ -36,10 +36,12 @@ class SliceQueue::Place {
 SliceRecord& SliceQueue::allocate(SessionId session, const SliceShape& shape,
                                   const StopToken& stop) {
   require_possible(shape);
+  const std::optional<OverQuota> over = over_quota(session, shape);
+  if (over && (over->for_ever || shape.wait_ms == 0)) throw refusal(session, shape);
   if (shape.wait_ms == 0) {
     serve();
     std::vector<DeviceRef> devices = slices_.find_place(shape, kept_);
-    if (devices.empty()) throw refusal(shape);
+    if (devices.empty()) throw refusal(session, shape);
     return slices_.add(session, shape, std::move(devices));
   }
   const auto waiting = std::count_if(waits_.begin(), waits_.end(),
@@ -63,7 +65,7 @@ SliceRecord& SliceQueue::wait_in_line(Wait& wait, const StopToken& stop) {
     if (wait.got) return slices_.at(*std::exchange(wait.got, std::nullopt), wait.session);
     if (wait.ended) throw Error(*wait.ended);
     if (clock_.now_ns() >= until_ns) {
-      const Error why = refusal(wait.shape);
+      const Error why = refusal(wait.session, wait.shape);
       throw Error(why.kind(),
                   cat(why.message(), "; it waited for ",
                       format_duration_ns(wait.shape.wait_ms * 1'000'000)),
@@ -79,7 +81,7 @@ void SliceQueue::serve() {
   kept_.clear();
   first_ = nullptr;
   for (Wait& wait : waits_) {
-    if (wait.got || wait.ended) continue;
+    if (wait.got || wait.ended || over_quota(wait.session, wait.shape)) continue;
     std::vector<DeviceRef> devices = slices_.find_place(wait.shape, kept_);
     if (!devices.empty()) {
       wait.got = slices_.add(wait.session, wait.shape, std::move(devices)).id;
@@ -93,7 +95,9 @@ void SliceQueue::serve() {
   }
 }
 
-Error SliceQueue::refusal(const SliceShape& shape) const {
+Error SliceQueue::refusal(SessionId session, const SliceShape& shape) const {
+  if (const auto over = over_quota(session, shape))
+    return Error(ErrorKind::kOverloaded, cat("allocate: ", over->text()), {}, kQuotaHint);
   if (first_ == nullptr || slices_.find_place(shape).empty()) return slices_.refusal(shape);
   return Error(
       ErrorKind::kOverloaded,

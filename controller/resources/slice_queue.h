@@ -5,7 +5,8 @@
 // devices kept for it: those of such a place that fewest slices lie on. Nobody else gets these, so
 // they can only become free, and a large slice is not overtaken for ever by small ones; those
 // behind it, and those who do not wait, get the other devices meanwhile. Who asks for more than the
-// cluster has waits for hosts, and nothing is kept for it.
+// cluster has waits for hosts, and nothing is kept for it. Nor is anything for whoever waits until
+// its owner holds less than its quota (quotas.h); who wants more than the quota is refused at once.
 //
 // Threads: the reactor's thread. allocate() suspends where the shape says that the client waits.
 // Ownership: the fiber that waits owns its place: where that fiber ends, in whatever way, the place
@@ -16,12 +17,15 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <list>
 #include <memory>
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 
+#include "controller/resources/quotas.h"
 #include "controller/resources/slices.h"
 #include "runtime/fibers/clock.h"
 #include "runtime/fibers/stop.h"
@@ -32,8 +36,10 @@ class SliceQueue {
  public:
   static constexpr size_t kWaitsMax = 16;  // Of one client.
 
-  SliceQueue(const Clock& clock, HostTable& hosts, SliceTable& slices)
-      : clock_(clock), hosts_(hosts), slices_(slices) {}
+  // What a client wants beyond its owner's quota.
+  using QuotaCheck = std::function<std::optional<OverQuota>(SessionId, const SliceShape&)>;
+  SliceQueue(const Clock& clock, HostTable& hosts, SliceTable& slices, QuotaCheck over_quota = {})
+      : clock_(clock), hosts_(hosts), slices_(slices), over_quota_(std::move(over_quota)) {}
 
   SliceRecord& allocate(SessionId session, const SliceShape& shape, const StopToken& stop = {});
   void session_closed(SessionId session);
@@ -52,11 +58,15 @@ class SliceQueue {
   class Place;
   SliceRecord& wait_in_line(Wait& wait, const StopToken& stop);
   void serve();
-  Error refusal(const SliceShape& shape) const;
+  std::optional<OverQuota> over_quota(SessionId session, const SliceShape& shape) const {
+    return over_quota_ ? over_quota_(session, shape) : std::nullopt;
+  }
+  Error refusal(SessionId session, const SliceShape& shape) const;
 
   const Clock& clock_;
   HostTable& hosts_;
   SliceTable& slices_;
+  const QuotaCheck over_quota_;
   std::list<Wait> waits_;
   std::set<DeviceRef> kept_;  // For `first_`.
   const Wait* first_ = nullptr;

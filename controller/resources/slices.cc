@@ -229,6 +229,14 @@ void SliceTable::release_all(SessionId owner) {
   for (SliceId id : owned) release(id);
 }
 
+int64_t SliceTable::devices_of(SessionId owner) const {
+  int64_t count = 0;
+  for (const auto& [id, slice] : slices_) {
+    if (slice.owner == owner) count += static_cast<int64_t>(slice.devices.size());
+  }
+  return count;
+}
+
 void SliceTable::erase_if_unused(SliceId id) {
   const auto found = slices_.find(id);
   if (!found->second.released || found->second.plans > 0) return;

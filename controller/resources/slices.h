@@ -80,6 +80,8 @@ class SliceTable {
   size_t size() const { return slices_.size(); }
   // The devices that each client's slices lie on, each once.
   std::map<SessionId, std::set<DeviceRef>> devices() const;
+  // Of its slices, counted once for each, as long as a plan uses them.
+  int64_t devices_of(SessionId owner) const;
 
  private:
   // What a slice may lie on: now, or if nobody held anything.

@@ -6,6 +6,7 @@
 #include "protocol/owner.h"
 #include "protocol/text_limits.h"
 #include "runtime/base/cut.h"
+#include "runtime/base/units.h"
 
 namespace gangway {
 namespace {
@@ -25,7 +26,10 @@ Controller::Controller(Reactor& reactor, ControllerOptions options)
     : reactor_(reactor),
       options_(std::move(options)),
       slices_(hosts_, [this](SessionId session) { return holder_name(session); }),
-      slice_queue_(reactor_.clock(), hosts_, slices_),
+      slice_queue_(reactor_.clock(), hosts_, slices_,
+                   [this](SessionId session, const SliceShape& shape) {
+                     return over_quota(session, shape);
+                   }),
       objects_(hosts_, ObjectTable::kArraysMax, options_.planted),
       background_(reactor, "compiler", kCompilesAtOnce),
       plans_(reactor, background_, hosts_, slices_,
@@ -44,7 +48,10 @@ Controller::Controller(Reactor& reactor, ControllerOptions options)
              {.suspect_after_ms =
                   std::min(HostWatch::Options().suspect_after_ms, options_.host_timeout_ms / 2),
               .lost_after_ms = options_.host_timeout_ms,
-              .log = options_.log}) {}
+              .log = options_.log}) {
+  hosts_.limit_memory(
+      [this](const std::string& holder, int64_t bytes) { return over_memory(holder, bytes); });
+}
 
 HostId Controller::add_host(HostInfo info, ExecutorPeer& peer) {
   GW_REQUIRE(info.devices >= 1 && info.devices <= 4096 && info.memory_bytes >= 0, "executor \"",
@@ -282,6 +289,52 @@ void Controller::warn(SessionId id, const std::string& line) {
 std::string Controller::holder_name(SessionId id) const {
   const auto found = sessions_.find(id);
   return found == sessions_.end() ? cat("client ", id) : found->second.holder;
+}
+
+std::optional<OverQuota> Controller::over_quota(SessionId id, const SliceShape& shape) const {
+  const std::string& owner = sessions_.at(id).owner;
+  const Quota& quota = options_.quotas.of(owner);
+  const int64_t wanted = shape.physical();
+  int64_t devices = 0, programs = 0;
+  std::string holders;
+  for (const auto& [other, session] : sessions_) {
+    const int64_t here = session.owner == owner ? slices_.devices_of(other) : 0;
+    if (here == 0) continue;
+    devices += here;
+    programs += other == id ? 0 : 1;
+    holders += cat(holders.empty() ? "" : ", ", session.holder, " holds ", here,
+                   here == 1 ? " device" : " devices");
+  }
+  if (holders.empty()) holders = "nothing";
+  if (quota.devices && devices + wanted > *quota.devices)
+    return OverQuota{owner, cat(*quota.devices, " devices"), holders, cat(wanted, " more"),
+                     wanted > *quota.devices};
+  if (quota.programs && programs + 1 > *quota.programs)
+    return OverQuota{owner, cat(*quota.programs, " programs with slices"), holders, "one more",
+                     *quota.programs == 0};
+  return std::nullopt;
+}
+
+std::string Controller::over_memory(const std::string& holder, int64_t bytes) const {
+  const auto of = std::find_if(sessions_.begin(), sessions_.end(),
+                               [&](const auto& item) { return item.second.holder == holder; });
+  if (of == sessions_.end()) return {};
+  const std::string& owner = of->second.owner;
+  const Quota& quota = options_.quotas.of(owner);
+  if (!quota.memory_bytes) return {};
+  const auto text = [](int64_t size) { return format_bytes(static_cast<uint64_t>(size)); };
+  int64_t held = 0;
+  std::string holders;
+  for (const auto& [id, session] : sessions_) {
+    const int64_t here = session.owner == owner ? hosts_.held_bytes(session.holder) : 0;
+    if (here == 0) continue;
+    held += here;
+    holders += cat(holders.empty() ? "" : ", ", session.holder, " holds ", text(here));
+  }
+  if (held + bytes <= *quota.memory_bytes) return {};
+  return OverQuota{owner, text(*quota.memory_bytes), holders.empty() ? "nothing" : holders,
+                   cat(text(bytes), " more")}
+      .text();
 }
 
 }  // namespace gangway

@@ -11,6 +11,7 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -25,6 +26,7 @@ struct ControllerOptions {
   // A host that sends nothing for so long is lost; it is suspect after 2 s, or half of it.
   int64_t host_timeout_ms = 10'000;
   Logger log;
+  Quotas quotas;
   std::string policy = "fair";  // Where programs share devices: "fifo", "fair" or "priority".
   // Of each client: how many runs, and how many puts and gets, it may have submitted that have not
   // ended.
@@ -116,6 +118,9 @@ class Controller {
   // Its client's user, and the controller's log.
   void warn(SessionId session, const std::string& line);
   std::string holder_name(SessionId session) const;
+  // What the owner of this session would hold beyond its quota.
+  std::optional<OverQuota> over_quota(SessionId session, const SliceShape& shape) const;
+  std::string over_memory(const std::string& holder, int64_t bytes) const;
 
   Reactor& reactor_;
   ControllerOptions options_;

@@ -9,6 +9,7 @@
 #include <memory>
 #include <optional>
 
+#include "controller/service/config_file.h"
 #include "controller/service/service.h"
 #include "executor/service/service.h"
 #include "protocol/machine.h"
@@ -125,8 +126,12 @@ void add_controller(CLI::App& app, const CommonOptions& common, Chosen& chosen) 
       ->check(CLI::Range(0.1, 86'400.0))
       ->capture_default_str();
   command->add_option("--trace", *trace, kTraceHelp);
-  command->callback([&common, &chosen, options, timeout_s, trace] {
-    chosen = [&common, options, timeout_s, trace] {
+  auto config = std::make_shared<std::string>();
+  command->add_option("--config", *config,
+                      "a JSON file with the quotas of owners (controller/service/config_file.h)");
+  command->callback([&common, &chosen, options, timeout_s, trace, config] {
+    chosen = [&common, options, timeout_s, trace, config] {
+      if (!config->empty()) options->controller.quotas = read_config(*config).quotas;
       options->controller.host_timeout_ms = std::llround(*timeout_s * 1000);
       options->controller.log = Logs({.levels = common.log_level}).module("controller");
       return serve_controller(*options, *trace);

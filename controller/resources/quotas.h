@@ -1,0 +1,49 @@
+// Quotas: how much one owner may hold of the cluster at once, over all its clients.
+//
+// Devices are those of its slices, counted once for each slice; bytes are what its clients have
+// reserved on all devices; programs are its clients that have slices.
+//
+// Threads: a value.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+
+#include "runtime/base/error.h"
+
+namespace gangway {
+
+struct Quota {
+  std::optional<int64_t> devices, memory_bytes, programs;  // None: no bound.
+};
+
+struct Quotas {
+  std::map<std::string, Quota> owners;
+  Quota others;  // Of each owner that is not named.
+
+  const Quota& of(const std::string& owner) const {
+    const auto found = owners.find(owner);
+    return found == owners.end() ? others : found->second;
+  }
+};
+
+// What an owner wants beyond its quota.
+struct OverQuota {
+  std::string owner;
+  std::string limit;  // "8 devices"
+  std::string held;   // "6 devices: client 1 "trainer" holds 6"
+  std::string wanted;
+  bool for_ever = false;  // It is more than the quota by itself.
+
+  std::string text() const {
+    return cat("the quota of owner \"", owner, "\" is ", limit, ": wanted ", wanted,
+               ", beside what it holds: ", held);
+  }
+};
+
+inline constexpr char kQuotaHint[] =
+    "let something go, or ask who runs the controller for more (--config)";
+
+}  // namespace gangway

@@ -1,0 +1,29 @@
+// The controller's config file, in JSON:
+//
+//   {"quotas": {"ann": {"devices": 8, "memory_bytes": 17179869184, "programs": 4},
+//               "bob": {"devices": 2}},
+//    "quota_of_others": {"programs": 1}}
+//
+// What is not named is not bounded.
+//
+// Threads: pure.
+// Errors: read_config() throws kInvalid, naming file, line and key: for a key that is not known or
+// is there twice, a value of the wrong type, and sizes that contradict each other (no program, but
+// devices or memory for one; memory, but no device).
+#pragma once
+
+#include <string>
+
+#include "controller/resources/quotas.h"
+
+namespace gangway {
+
+struct ControllerConfig {
+  Quotas quotas;
+};
+
+// `file` names it in messages.
+ControllerConfig parse_config(const std::string& text, const std::string& file);
+ControllerConfig read_config(const std::string& path);
+
+}  // namespace gangway
