@@ -39,12 +39,6 @@ void HostNames::gone(const std::string& name, int64_t now_ns, const std::string&
   if (oldest->second.gone_at_ns) names_.erase(oldest);
 }
 
-void HostNames::forget(const std::string& name) {
-  GW_REQUIRE(at(name).gone_at_ns.has_value(), "forget: host \"", cut(name, kQuotedMax),
-             "\" is there: end its executor first, or drain it");
-  names_.erase(name);
-}
-
 void HostNames::forget_old(int64_t now_ns) {
   std::erase_if(names_, [now_ns](const auto& item) {
     const auto& gone = item.second.gone_at_ns;

@@ -2,8 +2,8 @@
 //
 // A host that is lost keeps its name for its owner: whoever registers under it next, as the same
 // owner, gets it, whether or not slices still lie on the lost one. For another owner, and while the
-// host is there, the name is taken. What was said of a host by name (that it is drained) stays with
-// the name. A host that is gone is forgotten when somebody says so, or after kForgetAfterNs.
+// host is there, the name is taken. A host that is gone is forgotten after
+// kForgetAfterNs.
 //
 // Threads: the reactor's thread.
 // Errors: kInvalid for names that nobody has, listing those that there are.
@@ -19,7 +19,6 @@ namespace gangway {
 
 struct NamedHost {
   std::string owner;
-  bool is_drained = false;            // Gets no new slices.
   std::optional<int64_t> gone_at_ns;  // None: it is there.
   std::string why_gone;
 };
@@ -32,9 +31,6 @@ class HostNames {
   // "e2", or "e2-2" where that is taken.
   std::string take(const std::string& wanted, const std::string& owner);
   void gone(const std::string& name, int64_t now_ns, const std::string& why);
-  void set_drained(const std::string& name, bool drained) { named(name).is_drained = drained; }
-  // kInvalid also for a host that is there.
-  void forget(const std::string& name);
   void forget_old(int64_t now_ns);
 
   const NamedHost* find(const std::string& name) const;

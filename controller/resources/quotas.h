@@ -33,7 +33,7 @@ struct Quotas {
 struct OverQuota {
   std::string owner;
   std::string limit;  // "8 devices"
-  std::string held;   // "6 devices: client 1 "trainer" holds 6"
+  std::string held;   // "6 devices: client 1 of ada holds 6"
   std::string wanted;
   bool for_ever = false;  // It is more than the quota by itself.
 

@@ -356,7 +356,7 @@ TEST_F(QuotaTest, DevicesBeyondAnOwnersQuotaAreRefusedSayingWhoHoldsWhat) {
   EXPECT_EQ(error.kind(), ErrorKind::kOverloaded);
   EXPECT_THAT(error.message(),
               HasSubstr("the quota of owner \"ada\" is 4 devices: wanted 2 more, beside what it "
-                        "holds: client 1 \"train\" holds 3 devices"));
+                        "holds: client 1 of ada holds 3 devices"));
   EXPECT_THAT(error.hint(), HasSubstr("let something go"));
   controller_.allocate(second, {1});
   controller_.allocate(client("any", "bob"), {8});
@@ -399,7 +399,7 @@ TEST_F(QuotaTest, ProgramsBeyondAnOwnersQuotaAreRefused) {
   const SessionId third = client("c", "ada");  // To look at the cluster is no program.
   EXPECT_THAT(refused(third, {1}).message(),
               HasSubstr("is 2 programs with slices: wanted one more, beside what it holds: "
-                        "client 1 \"a\" holds 1 device, client 2 \"b\" holds 1 device"));
+                        "client 1 of ada holds 1 device, client 2 of ada holds 1 device"));
 }
 
 TEST_F(QuotaTest, MemoryBeyondAnOwnersQuotaIsRefusedSayingWhoHoldsWhat) {
@@ -419,7 +419,7 @@ TEST_F(QuotaTest, MemoryBeyondAnOwnersQuotaIsRefusedSayingWhoHoldsWhat) {
   } catch (const Error& error) {
     EXPECT_EQ(error.kind(), ErrorKind::kOverloaded);
     EXPECT_THAT(error.message(), HasSubstr("the quota of owner \"ada\" is 2"));
-    EXPECT_THAT(error.message(), HasSubstr("client 1 \"train\" holds 1.2 KiB"));
+    EXPECT_THAT(error.message(), HasSubstr("client 1 of ada holds 1.2 KiB"));
   }
   compile(client("any", "bob"), 5000);
   controller_.release_plan(held);
