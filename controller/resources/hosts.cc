@@ -83,9 +83,8 @@ std::optional<Shortage> HostTable::short_of(const Reservation& wanted) {
 
 std::optional<Shortage> HostTable::reserve(const std::string& owner,
                                            const std::vector<Reservation>& wanted) {
-  const int64_t bytes = total_of(wanted);
-  if (std::string over = memory_limit_ && bytes > 0 ? memory_limit_(owner, bytes) : std::string();
-      !over.empty())
+  const int64_t bytes = memory_limit_ ? total_of(wanted) : 0;
+  if (std::string over = bytes > 0 ? memory_limit_(owner, bytes) : std::string(); !over.empty())
     return Shortage{{wanted[0].at.host, wanted[0].at.first}, bytes, std::move(over)};
   for (size_t i = 0; i < wanted.size(); ++i) {
     if (const auto missing = short_of(wanted[i])) {
@@ -95,7 +94,7 @@ std::optional<Shortage> HostTable::reserve(const std::string& owner,
     add_reserved(wanted[i].at, wanted[i].bytes);
   }
   for (const Reservation& item : wanted) held_[item.at][owner] += item.bytes;
-  held_bytes_[owner] += bytes;
+  if (memory_limit_) held_bytes_[owner] += bytes;
   return std::nullopt;
 }
 
@@ -107,7 +106,7 @@ void HostTable::release(const std::string& owner, const std::vector<Reservation>
     if (holders[owner] == 0) holders.erase(owner);
     if (holders.empty()) held_.erase(item.at);
   }
-  if ((held_bytes_[owner] -= total_of(held)) == 0) held_bytes_.erase(owner);
+  if (memory_limit_ && (held_bytes_[owner] -= total_of(held)) == 0) held_bytes_.erase(owner);
   if (freed_.wants_memory > 0) freed_.raise();
 }
 

@@ -122,6 +122,7 @@ class HostTable {
   std::map<HostId, HostRecord>& all() { return hosts_; }
 
   // What a holder that reserves so many bytes more has beyond its owner's quota; empty: nothing.
+  // Set before anything is reserved: without it held_bytes() counts nothing.
   using MemoryLimit = std::function<std::string(const std::string& holder, int64_t bytes)>;
   void limit_memory(MemoryLimit limit) { memory_limit_ = std::move(limit); }
   int64_t held_bytes(const std::string& holder) const;  // On all devices.
@@ -154,7 +155,7 @@ class HostTable {
 
   Freed freed_;
   MemoryLimit memory_limit_;
-  std::map<std::string, int64_t> held_bytes_;  // On all devices, by holder.
+  std::map<std::string, int64_t> held_bytes_;  // On all devices, by holder, where that is limited.
   HostNames names_;
   std::map<HostId, HostRecord> hosts_;
   std::map<DeviceRange, std::map<std::string, int64_t>> held_;  // Of each device, by owner.

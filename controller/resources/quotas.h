@@ -6,6 +6,7 @@
 // Threads: a value.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -26,6 +27,11 @@ struct Quotas {
   const Quota& of(const std::string& owner) const {
     const auto found = owners.find(owner);
     return found == owners.end() ? others : found->second;
+  }
+  bool bound_memory() const {
+    return others.memory_bytes || std::ranges::any_of(owners, [](const auto& owner) {
+             return owner.second.memory_bytes.has_value();
+           });
   }
 };
 

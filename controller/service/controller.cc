@@ -49,8 +49,10 @@ Controller::Controller(Reactor& reactor, ControllerOptions options)
                   std::min(HostWatch::Options().suspect_after_ms, options_.host_timeout_ms / 2),
               .lost_after_ms = options_.host_timeout_ms,
               .log = options_.log}) {
-  hosts_.limit_memory(
-      [this](const std::string& holder, int64_t bytes) { return over_memory(holder, bytes); });
+  // Who bounds no memory pays nothing for it with each run.
+  if (options_.quotas.bound_memory())
+    hosts_.limit_memory(
+        [this](const std::string& holder, int64_t bytes) { return over_memory(holder, bytes); });
 }
 
 HostId Controller::add_host(HostInfo info, ExecutorPeer& peer) {
