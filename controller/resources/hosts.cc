@@ -72,24 +72,25 @@ void HostTable::add_reserved(const DeviceRange& range, int64_t bytes) {
 }
 
 // The first of these devices that has less free than `bytes`.
-std::optional<Shortage> HostTable::short_of(const Reservation& wanted) {
+std::optional<uint32_t> HostTable::short_of(const Reservation& wanted) {
   const HostRecord& host = at(wanted.at.host);
   if (host.info.memory_bytes == 0) return std::nullopt;
-  const auto device = host.reserved.first_above(wanted.at.first, wanted.at.first + wanted.at.count,
-                                                host.info.memory_bytes - wanted.bytes);
-  if (!device) return std::nullopt;
-  return Shortage{{host.id, *device}, wanted.bytes};
+  return host.reserved.first_above(wanted.at.first, wanted.at.first + wanted.at.count,
+                                   host.info.memory_bytes - wanted.bytes);
 }
 
 std::optional<Shortage> HostTable::reserve(const std::string& owner,
                                            const std::vector<Reservation>& wanted) {
   const int64_t bytes = memory_limit_ ? total_of(wanted) : 0;
-  if (std::string over = bytes > 0 ? memory_limit_(owner, bytes) : std::string(); !over.empty())
-    return Shortage{{wanted[0].at.host, wanted[0].at.first}, bytes, std::move(over)};
+  if (bytes > 0) {
+    std::string over = memory_limit_(owner, bytes);
+    if (!over.empty())
+      return Shortage{{wanted[0].at.host, wanted[0].at.first}, bytes, std::move(over)};
+  }
   for (size_t i = 0; i < wanted.size(); ++i) {
-    if (const auto missing = short_of(wanted[i])) {
+    if (const auto device = short_of(wanted[i])) {
       for (size_t back = 0; back < i; ++back) add_reserved(wanted[back].at, -wanted[back].bytes);
-      return missing;
+      return Shortage{{wanted[i].at.host, *device}, wanted[i].bytes};
     }
     add_reserved(wanted[i].at, wanted[i].bytes);
   }

@@ -151,7 +151,7 @@ class HostTable {
 
  private:
   void add_reserved(const DeviceRange& range, int64_t bytes);
-  std::optional<Shortage> short_of(const Reservation& wanted);
+  std::optional<uint32_t> short_of(const Reservation& wanted);  // A device.
 
   Freed freed_;
   MemoryLimit memory_limit_;

@@ -4,12 +4,12 @@
 // allow) and a PlacementPolicy chooses; a new policy is a class beside this one's.
 //
 // The default policy, best_fit_placement(), wants in this order:
-//   1. few islands: one wherever one has enough devices;
-//   2. devices that few slices lie on;
-//   3. groups of neighbours in the mesh on one host each, the largest groups that it can;
-//   4. the island that has fewest unused devices to spare, and in it the hosts that just fit:
-//      a host is broken into only where no broken one will do. So what is left stays in large
-//      pieces, as best fit does in allocators of memory.
+// 1. few islands: one wherever one has enough devices,
+// 2. devices that few slices lie on,
+// 3. groups of neighbours in the mesh on one host each, the largest groups that it can,
+// 4. the island that has fewest unused devices to spare, and in it the hosts that just fit: a host
+// is broken into only where no broken one will do. So what is left stays in large pieces, as best
+// fit does in allocators of memory.
 //
 // Threads: a policy is immutable.
 // Errors: an empty answer where the request does not fit what is offered; none is thrown.
