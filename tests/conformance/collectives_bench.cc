@@ -3,7 +3,9 @@
 // Why: a partitioned step is products and collectives; on one machine the latter should cost what
 // the memory does. Each benchmark is BM_Collective/<kind>/<ranks>/<bytes>, where `bytes` are those
 // of the whole tensor (a gather's result, otherwise an operand), in f32. Read
-//   us             one collective, mean of the run
+//   us             one collective, mean of a turn; with --table the median of five turns, which
+//                  alternate with OpenMPI's, since a turn in which a core was lent to somebody else
+//                  takes many times as long
 //   openmpi_us     the same of OpenMPI, which runs right behind it with as many processes and as
 //                  much data; missing where `mpirun` or the peer is (build with libopenmpi-dev)
 //   times_openmpi  us / openmpi_us
@@ -51,6 +53,8 @@ struct Case {
   // Enough for a mean, and seconds at most.
   int64_t rounds() const { return std::clamp<int64_t>((int64_t{256} << 20) / bytes, 10, 5000); }
 };
+
+constexpr int kTableTurns = 5;
 
 [[noreturn]] void give_up(const std::string& why) {
   std::fprintf(stderr, "collectives_bench: %s\n", why.c_str());
@@ -168,7 +172,12 @@ double openmpi_us(const Case& of) {
   return pclose(pipe) == 0 && has_line ? std::strtod(text, nullptr) : 0;
 }
 
-void measure(benchmark::State& state, const Case& of) {
+// Of one turn.
+struct Times {
+  double collect_us = 0, copy_us = 0, openmpi_us = 0;
+};
+
+Times take_turn(const Case& of) {
   GroupHarness group = make_group(of);
   OtherRanks others;
   const int64_t rounds = of.rounds(), copies = std::min<int64_t>(rounds, 50);
@@ -183,26 +192,41 @@ void measure(benchmark::State& state, const Case& of) {
   };
   for (uint32_t rank = 1; rank < of.ranks; ++rank) others.start([&] { run(rank, [] {}, [] {}); });
   others.watch();
-  double collect_us = 0, copy_us = 0;
-  for (auto _ : state) {
-    double began = 0;
-    run(
-        0, [&] { began = now_us(); },
-        [&] {
-          const double at = now_us();
-          collect_us = (at - began) / static_cast<double>(rounds);
-          began = at;
-        });
-    copy_us = (now_us() - began) / static_cast<double>(copies);
-    state.SetIterationTime(collect_us * 1e-6);
-  }
+  Times times;
+  double began = 0;
+  run(
+      0, [&] { began = now_us(); },
+      [&] {
+        const double at = now_us();
+        times.collect_us = (at - began) / static_cast<double>(rounds);
+        began = at;
+      });
+  times.copy_us = (now_us() - began) / static_cast<double>(copies);
   others.join();
+  times.openmpi_us = openmpi_us(of);
+  return times;
+}
+
+double median(const std::vector<Times>& all, double Times::* which) {
+  std::vector<double> values;
+  for (const Times& times : all) values.push_back(times.*which);
+  std::ranges::sort(values);
+  return values[values.size() / 2];
+}
+
+void measure(benchmark::State& state, const Case& of, int turns) {
+  std::vector<Times> all;
+  for (auto _ : state) {
+    for (int turn = 0; turn < turns; ++turn) all.push_back(take_turn(of));
+    state.SetIterationTime(median(all, &Times::collect_us) * 1e-6);
+  }
+  const double collect_us = median(all, &Times::collect_us);
   state.SetLabel(std::string(to_string(of.kind)));
   state.counters["ranks"] = of.ranks;
   state.counters["bytes"] = static_cast<double>(of.bytes);
   state.counters["us"] = collect_us;
-  state.counters["times_memcpy"] = collect_us / copy_us;
-  if (const double peer = openmpi_us(of); peer > 0) {
+  state.counters["times_memcpy"] = collect_us / median(all, &Times::copy_us);
+  if (const double peer = median(all, &Times::openmpi_us); peer > 0) {
     state.counters["openmpi_us"] = peer;
     state.counters["times_openmpi"] = collect_us / peer;
   }
@@ -246,7 +270,7 @@ class TableReporter final : public benchmark::BenchmarkReporter {
   }
 };
 
-void add_all() {
+void add_all(int turns) {
   for (const CollectiveKind kind :
        {CollectiveKind::kAllReduce, CollectiveKind::kAllGather, CollectiveKind::kReduceScatter,
         CollectiveKind::kAllToAll, CollectiveKind::kBroadcast}) {
@@ -255,7 +279,7 @@ void add_all() {
         const Case of{kind, ranks, bytes};
         benchmark::RegisterBenchmark(
             cat("BM_Collective/", to_string(kind), "/", ranks, "/", bytes).c_str(),
-            [of](benchmark::State& state) { measure(state, of); })
+            [of, turns](benchmark::State& state) { measure(state, of, turns); })
             ->Iterations(1)
             ->UseManualTime()
             ->Unit(benchmark::kMicrosecond);
@@ -271,7 +295,7 @@ int main(int argc, char** argv) {
   const bool table = argc > 1 && std::string_view(argv[1]) == "--table";
   if (table) std::rotate(argv + 1, argv + 2, argv + argc--);
   benchmark::Initialize(&argc, argv);
-  gangway::add_all();
+  gangway::add_all(table ? gangway::kTableTurns : 1);
   gangway::TableReporter reporter;
   table ? benchmark::RunSpecifiedBenchmarks(&reporter) : benchmark::RunSpecifiedBenchmarks();
   return 0;
