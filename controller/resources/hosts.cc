@@ -107,7 +107,10 @@ void HostTable::release(const std::string& owner, const std::vector<Reservation>
     if (holders[owner] == 0) holders.erase(owner);
     if (holders.empty()) held_.erase(item.at);
   }
-  if (memory_limit_ && (held_bytes_[owner] -= total_of(held)) == 0) held_bytes_.erase(owner);
+  if (memory_limit_) {
+    held_bytes_[owner] -= total_of(held);
+    if (held_bytes_[owner] == 0) held_bytes_.erase(owner);
+  }
   if (freed_.wants_memory > 0) freed_.raise();
 }
 

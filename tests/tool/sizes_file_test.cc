@@ -14,7 +14,7 @@ using programs::SaidSize;
 using testing::HasSubstr;
 using testing::StartsWith;
 
-std::string refusal(std::string_view text) {
+std::string refusal(const std::string& text) {
   return error_of([&] { parse_sizes(text, "sizes.json"); }).what();
 }
 

@@ -148,7 +148,7 @@ class SizesReader final : public nlohmann::json_sax<nlohmann::json> {
 
 }  // namespace
 
-std::vector<SaidSize> parse_sizes(std::string_view text, const std::string& file) {
+std::vector<SaidSize> parse_sizes(const std::string& text, const std::string& file) {
   int line = 1;
   SizesReader reader(file, line);
   nlohmann::json::sax_parse(CountingIterator(text.data(), line),

@@ -10,7 +10,6 @@
 #pragma once
 
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "programs/train/model_sizes.h"
@@ -20,7 +19,7 @@ namespace gangway::tool {
 inline constexpr size_t kSizesBytesMax = 1 << 20;
 
 // What the text says, in its order; `file` is what errors name.
-std::vector<programs::SaidSize> parse_sizes(std::string_view text, const std::string& file);
+std::vector<programs::SaidSize> parse_sizes(const std::string& text, const std::string& file);
 std::vector<programs::SaidSize> read_sizes(const std::string& file);
 
 }  // namespace gangway::tool
