@@ -8,39 +8,12 @@
 
 #include "protocol/owner.h"
 #include "runtime/base/cut.h"
+#include "runtime/base/line_counter.h"
 
 namespace gangway {
 namespace {
 
 constexpr size_t kQuotedMax = 64;
-
-// Characters of a text, which tell how many lines have been read.
-class LineCounter {
- public:
-  using iterator_category = std::input_iterator_tag;
-  using value_type = char;
-  using difference_type = std::ptrdiff_t;
-  using pointer = const char*;
-  using reference = const char&;
-
-  LineCounter(const char* at, int* line) : at_(at), line_(line) {}
-  reference operator*() const { return *at_; }
-  LineCounter& operator++() {
-    if (*at_ == '\n') ++*line_;
-    ++at_;
-    return *this;
-  }
-  LineCounter operator++(int) {
-    const LineCounter before = *this;
-    ++*this;
-    return before;
-  }
-  friend bool operator==(const LineCounter& a, const LineCounter& b) { return a.at_ == b.at_; }
-
- private:
-  const char* at_;
-  int* line_;
-};
 
 // Takes the file's keys and numbers as they are read. Depth 1 holds sections, depth 2 owners or, in
 // quota_of_others, sizes, and depth 3 the sizes of an owner.
@@ -158,7 +131,7 @@ ControllerConfig parse_config(const std::string& text, const std::string& file) 
   int line = 1;
   ConfigReader reader(file, line);
   const char* const begin = text.data();
-  nlohmann::json::sax_parse(LineCounter(begin, &line), LineCounter(begin + text.size(), &line),
+  nlohmann::json::sax_parse(LineCounter(begin, line), LineCounter(begin + text.size(), line),
                             &reader);
   return std::move(reader.config);
 }

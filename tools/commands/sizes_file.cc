@@ -8,6 +8,7 @@
 
 #include "protocol/text_limits.h"
 #include "runtime/base/cut.h"
+#include "runtime/base/line_counter.h"
 
 namespace gangway::tool {
 namespace {
@@ -16,33 +17,6 @@ using programs::SaidSize;
 using programs::SizeKind;
 using programs::SizeName;
 using programs::SizeValue;
-
-// Reads a text, and counts the lines that it has read.
-class CountingIterator {
- public:
-  using iterator_category = std::input_iterator_tag;
-  using value_type = char;
-  using difference_type = std::ptrdiff_t;
-  using pointer = const char*;
-  using reference = const char&;
-
-  CountingIterator(const char* at, int& line) : at_(at), line_(&line) {}
-  reference operator*() const { return *at_; }
-  CountingIterator& operator++() {
-    if (*at_++ == '\n') ++*line_;
-    return *this;
-  }
-  CountingIterator operator++(int) {
-    CountingIterator before = *this;
-    ++*this;
-    return before;
-  }
-  bool operator==(const CountingIterator& other) const { return at_ == other.at_; }
-
- private:
-  const char* at_;
-  int* line_;
-};
 
 // The parser's events. It hears of a key right behind it, so its line is that of the text so far.
 class SizesReader final : public nlohmann::json_sax<nlohmann::json> {
@@ -151,8 +125,8 @@ class SizesReader final : public nlohmann::json_sax<nlohmann::json> {
 std::vector<SaidSize> parse_sizes(const std::string& text, const std::string& file) {
   int line = 1;
   SizesReader reader(file, line);
-  nlohmann::json::sax_parse(CountingIterator(text.data(), line),
-                            CountingIterator(text.data() + text.size(), line), &reader);
+  nlohmann::json::sax_parse(LineCounter(text.data(), line),
+                            LineCounter(text.data() + text.size(), line), &reader);
   return reader.take();
 }
 
