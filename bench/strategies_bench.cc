@@ -73,6 +73,7 @@ GW_STRATEGY(zero3, "zero3", {{"data", 4}});
 GW_STRATEGY(expert_parallel, "expert_parallel", {{"data", 2}, {"expert", 2}});
 GW_STRATEGY(tensor, "megatron", {{"model", 4}});
 GW_STRATEGY(tensor_sequence, "megatron+sequence_parallel", {{"model", 4}});
+GW_STRATEGY(tensor_sequence_experts, "megatron+sequence_parallel+expert_parallel", {{"model", 4}});
 GW_STRATEGY(data_tensor_sequence, "megatron+sequence_parallel", {{"data", 2}, {"model", 2}});
 
 }  // namespace

@@ -150,6 +150,12 @@ Executable Slice::compile(const Program& program, const std::vector<Slice>& more
   GW_REQUIRE(options.runs_in_flight_max >= 1 && options.runs_in_flight_max <= kRunsInFlightMax,
              "compile: runs in flight: expected 1 to ", kRunsInFlightMax, ", got ",
              options.runs_in_flight_max);
+  // What nobody can attach to needs no name.
+  if (!impl_->client->has_chosen_name()) {
+    options.name.clear();
+  } else if (options.name.empty()) {
+    options.name = program.name;
+  }
   auto executable = std::make_shared<ExecutableImpl>();
   executable->client = impl_->client;
   executable->slices = {impl_};
@@ -165,12 +171,7 @@ Executable Slice::compile(const Program& program, const std::vector<Slice>& more
     });
   });
   if (may_overflow(program)) internal::hold_runs(executable, options);
-  std::lock_guard lock(impl_->mutex);
-  for (const internal::PlanPort& state : executable->plan.states) {
-    const uint32_t node = program.find(NodeKind::kState, state.name);
-    GW_ASSERT(node != kNone, "the plan has a state that the program lacks: ", state.name);
-    impl_->states[state.name] = {state.type, program.nodes[node].stacked};
-  }
+  impl_->note_states(executable->plan, program);
   return Executable(std::move(executable));
 }
 
@@ -298,11 +299,14 @@ Slice Client::allocate(const SliceOptions& options, Loc loc) const {
   SliceShape shape(1);
   at_line(loc, [&] {
     shape = shape_of(options);
-    id = impl_->call("allocate",
-                     [&, client = impl_.get()] { return client->session().allocate(shape); });
+    id = impl_->call("allocate", [&, client = impl_.get()] {
+      return client->session().allocate(shape, options.on_wait);
+    });
   });
   return Slice(std::make_shared<internal::SliceImpl>(impl_, id, shape));
 }
+
+const std::string& Client::name() const { return impl_->name(); }
 
 ClusterStatus Client::status() const {
   return impl_->call("status", [client = impl_.get()] { return client->session().status(); });
@@ -312,6 +316,21 @@ void Client::set_share(double weight, int32_t priority) const {
   const Share share{.weight = weight, .priority = priority};
   require_share("set_share", share);
   impl_->call("set share", [&, client = impl_.get()] { client->session().set_share(share); });
+}
+
+void Client::drain(const std::string& host) const {
+  impl_->call("drain", [&, client = impl_.get()] {
+    client->session().drain(host, internal::Drain::kBegin);
+  });
+}
+
+void Client::undrain(const std::string& host) const {
+  impl_->call("undrain",
+              [&, client = impl_.get()] { client->session().drain(host, internal::Drain::kEnd); });
+}
+
+void Client::forget(const std::string& host) const {
+  impl_->call("forget", [&, client = impl_.get()] { client->session().forget(host); });
 }
 
 void Client::report(Reported numbers) const {
@@ -340,7 +359,10 @@ LocalShape parse_local(const std::string& address) {
   return shape;
 }
 
-Client connect(const std::string& address, const ConnectOptions& options) {
+namespace {
+
+Client join(const std::string& address, const ConnectOptions& options,
+            internal::ClientImpl::Joins joins) {
   const bool local = address.starts_with("local:");
   const LocalShape shape = local ? parse_local(address) : LocalShape{};
   require_share("connect", {.weight = options.weight, .priority = options.priority});
@@ -354,7 +376,29 @@ Client connect(const std::string& address, const ConnectOptions& options) {
     if (options.in_process) return internal::start_in_process(reactor, shape, options);
     return internal::start_processes(reactor, shape, options);
   };
-  return Client(std::make_shared<internal::ClientImpl>(make, options));
+  return Client(std::make_shared<internal::ClientImpl>(make, options, joins));
+}
+
+}  // namespace
+
+Client connect(const std::string& address, const ConnectOptions& options) {
+  return join(address, options, internal::ClientImpl::Joins::kAsNew);
+}
+
+Client attach(const std::string& address, const std::string& name, const ConnectOptions& options) {
+  GW_REQUIRE(!name.empty(), "attach: expected the name of a program, got \"\"");
+  GW_REQUIRE(!address.starts_with("local:"), "attach: \"", address,
+             "\" starts a cluster: expected the address of one that runs");
+  ConnectOptions named = options;
+  named.name = name;
+  named.number_name = false;
+  return join(address, named, internal::ClientImpl::Joins::kDetached);
+}
+
+Client internal::attach_on(Reactor& reactor, Network& network, const std::string& address,
+                           const ConnectOptions& options) {
+  return Client(std::make_shared<internal::ClientImpl>(reactor, network, address, options,
+                                                       ClientImpl::Joins::kDetached));
 }
 
 Client internal::connect_on(Reactor& reactor, Network& network, const std::string& address,

@@ -22,10 +22,10 @@
 // handle waits for that too.
 // Threads: every class here is a handle, copyable, safe from any thread. The client owns a reactor
 // thread.
-// Ownership: what a handle names is freed, remotely too, when its last copy is gone. A client that
-// dies has everything that it held freed by the controller.
-// Errors: always gangway::Error. A run's error arrives at wait(), item() and to_host() of its
-// results.
+// Ownership: what a handle names is freed, remotely too, when its last copy is gone; all of it when
+// the client closes or dies. One that loses its connection dials again and goes on where it was, as
+// long as the controller's lease (60 s); after that all fails with kUnavailable.
+// Errors: always gangway::Error. A run's arrives at wait(), item() and to_host() of its results.
 #pragma once
 
 #include <cstdint>
@@ -39,6 +39,8 @@
 #include <variant>
 #include <vector>
 
+#include "client/shared_states.h"
+#include "client/status.h"
 #include "client/tensor.h"
 #include "ir/graph/program.h"
 #include "ir/plan/dispatch.h"
@@ -47,6 +49,7 @@
 #include "ir/types/sharding.h"
 #include "protocol/install.h"
 #include "protocol/reported.h"
+#include "protocol/schedule.h"
 #include "protocol/share.h"
 #include "runtime/base/loc.h"
 
@@ -61,8 +64,11 @@ class ArrayImpl;
 }  // namespace internal
 
 struct ConnectOptions {
-  // What `gangway ps` and errors call the client's program; empty: "process PID".
+  // What `gangway ps` and errors call the client's program; empty: "process PID". No other live
+  // program of this user has it: one that is taken is refused with kInvalid, or, with number_name,
+  // given a number ("train-2"), as an empty one is.
   std::string name;
+  bool number_name = false;
   // Where others run on the same devices: its part of the device time against their weights, and,
   // on a controller with the policy "priority", who goes first (protocol/share.h has the bounds).
   double weight = 1;
@@ -81,10 +87,14 @@ struct ConnectOptions {
   // cluster, else of this one. A killed process is missing from it.
   std::string trace_path;
   // Gets what the user should know, a line each: that a program lost the fast path, and why; that
-  // one was compiled again, with more room for rows of dropless experts. On the client's reactor
+  // one was compiled again, with more room; that the connection was lost. On the client's reactor
   // thread, where it must not call the client. None: lines go to standard error; so does a line for
   // which it throws, and what it threw. The client goes on.
   std::function<void(const std::string& line)> on_warning;
+  // Called where somebody asks the client's program to end (`gangway stop`): `by` whom, and after
+  // how long it is ended by force, when all that waits fails with kCancelled. A program may end by
+  // itself until then; close() and detach() do. Threads and errors as on_warning.
+  std::function<void(const std::string& by, int64_t grace_ms)> on_stop = {};
 };
 
 // A handle to one logical sharded buffer.
@@ -158,6 +168,9 @@ struct CompileOptions {
   // Told at most a hundred times, while compile() waits: on the client's reactor thread, where it
   // must not call the client. What it throws is thrown by compile(), and nothing is compiled then.
   std::function<void(const CompileProgress&)> on_progress;
+  // By which who attaches to the client's program finds the executable, the last one of the name;
+  // empty: the compiled program's own.
+  std::string name = {};
 };
 
 // What a compiled program needs of each device.
@@ -168,10 +181,48 @@ struct MemoryReport {
   std::vector<Device> devices;
 };
 
+// One input of a repeated program: what it is in each step, or the same in all: {"lr", 1e-3f}.
+struct RepeatedInput {
+  std::string name;
+  std::variant<HostTensor, Schedule> value;
+};
+
+struct RepeatStatus {
+  int64_t steps = 0;           // Asked for.
+  int64_t done = 0;            // Have committed.
+  bool ended = false;          // None is under way, and none will be.
+  std::optional<Error> error;  // Why it ended early.
+  Reported outputs;            // The scalars of the last step that has committed: {"loss", 3.1}.
+};
+
+// Steps that the controller enqueues by itself: see Executable::repeat().
+class Repeat {
+ public:
+  Repeat(std::shared_ptr<internal::ExecutableImpl> impl, uint64_t number);
+  RepeatStatus status() const;  // kInvalid once the executable is repeated again.
+  RepeatStatus wait() const;    // Until it has ended; throws its error.
+  // No step is enqueued any more; those that are end, and wait() returns then.
+  void cancel() const;
+
+ private:
+  RepeatStatus ask(bool cancels, bool waits) const;
+
+  std::shared_ptr<internal::ExecutableImpl> impl_;
+  uint64_t number_ = 0;
+};
+
 class Executable {
  public:
   explicit Executable(std::shared_ptr<internal::ExecutableImpl> impl);
   Run run(const std::vector<Argument>& arguments = {}, const RunOptions& options = {}) const;
+  // The controller enqueues so many runs by itself, behind those that were enqueued before, and
+  // with these inputs: so the program goes on when the client has detached. Returns at once.
+  // Sources advance by one each step. A step that fails ends it. As long as it goes on run() of
+  // this executable fails with kInvalid. `gangway ps` shows its step and its scalar outputs.
+  // kUnimplemented for a program that may have to be compiled again with more room.
+  Repeat repeat(int64_t steps, const std::vector<RepeatedInput>& inputs = {}) const;
+  // The one that was begun last, by whichever client; none: it was never repeated.
+  std::optional<Repeat> repetition() const;
   const Program& program() const;
   MemoryReport memory() const;
   // The position of the next run in every source of the program; each run advances it by one.
@@ -202,6 +253,10 @@ struct SliceOptions {
   // clients: a slice is not overtaken for ever by smaller ones. status() shows the wait; closing
   // the client ends it. 0: allocate() throws at once. At most a week.
   int64_t wait_ms = 0;
+  // Told every second, while allocate() waits, what for and who holds it: "8 devices, for 12.00 s:
+  // client 3 of ada holds 8 devices". On the client's reactor thread, where it must not call the
+  // client. What it throws is thrown by allocate(), which then waits no longer.
+  std::function<void(const std::string& what)> on_wait = {};
 };
 
 // A tensor of a slice's states as files and other tools know it: a state, or one of the layers that
@@ -249,40 +304,16 @@ class Slice {
   HostTensor read_state(const std::string& name, const Box& part) const;
   void write_state(const std::string& name, const Box& part, const HostTensor& tensor) const;
 
+  // Programs of that owner may read the states of programs compiled on this slice, as long as it
+  // lives (client/shared_states.h); "*": everyone's. Those of the client's own owner may anyway. A
+  // client lets others read one slice: kInvalid for a second one.
+  void allow_read(const std::string& owner) const;
+  // Writes every state of programs compiled on this slice, as the snapshot has it; kInvalid where
+  // it has none of that name, or another type. Ordered like write_state(). Waits.
+  void load(const Snapshot& snapshot) const;
+
  private:
   std::shared_ptr<internal::SliceImpl> impl_;
-};
-
-struct HostStatus {
-  std::string name, kind, text;  // `text`: one line a device.
-  std::string island;
-  uint32_t devices = 0;
-  int64_t memory_bytes = 0, memory_used = 0;  // Of each device; of the fullest.
-  uint64_t runs_done = 0;
-  int64_t suspect_ms = 0;  // For how long it has said nothing, once that is suspicious; else 0.
-  std::vector<std::string> stuck;  // Its devices whose work does not go on, and in what.
-};
-
-// What a connected client runs.
-struct ProgramStatus {
-  uint64_t id = 0;
-  std::string name;
-  std::string owner;  // Who uses it: letters, digits, '-', '_' and '.', at most 64.
-  Share share;
-  double used = 0;  // Part of the time of the devices that it may run on, over the last second.
-  uint64_t runs_waiting = 0, runs_in_flight = 0, runs_done = 0;
-  Reported reported;               // What it said last of itself: see Client::report().
-  int64_t memory_bytes = 0;        // Reserved for it, on all devices together.
-  std::vector<std::string> hosts;  // On which its slices lie.
-  uint32_t devices = 0;            // Of the cluster, in its slices.
-  std::string waits_for;           // Slices: "8 devices, for 12.00 s"; empty: none.
-  bool is_self = false;            // Of the client that asks.
-};
-
-struct ClusterStatus {
-  std::vector<HostStatus> hosts;
-  std::vector<ProgramStatus> programs;
-  std::string metrics;  // The controller's, in the text format of Prometheus.
 };
 
 class Client {
@@ -291,6 +322,8 @@ class Client {
   // Throws, with the caller's line, kInvalid for what the cluster does not have, saying what it
   // has; kOverloaded for what others hold, saying who. Waits as `wait_ms` says.
   Slice allocate(const SliceOptions& options, Loc loc = Loc::current()) const;
+  // Of its program: see ConnectOptions::name.
+  const std::string& name() const;
   ClusterStatus status() const;
   // From now on: see ConnectOptions. kInvalid beyond their bounds.
   void set_share(double weight, int32_t priority) const;
@@ -298,8 +331,38 @@ class Client {
   // reported before: {{"step", 12}, {"loss", 3.1}}. Returns at once; the newest is sent, at most
   // five times a second. kInvalid beyond the bounds of protocol/reported.h.
   void report(Reported numbers) const;
-  // Cancels the runs in flight, frees what the client holds and ends a local cluster. The
-  // destructor of the last handle does the same.
+  // For who runs the controller; kInvalid for others, and for a name that no host has or had.
+  // A host that drains gets no new slices, also when it goes and comes back, until it is undrained;
+  // programs that are there go on. One that is gone may be forgotten, and with it its name, which
+  // is kept for it otherwise: kInvalid for one that is there.
+  void drain(const std::string& host) const;
+  void undrain(const std::string& host) const;
+  void forget(const std::string& host) const;
+  // States of another client's program, "owner/name", or "name" of the same owner. kInvalid where
+  // there is none that this client may read.
+  SharedStates open_states(const std::string& program) const;
+  // The program goes on without this client, under its owner and name, until it is attached to
+  // again or ended: runs that were enqueued, repetitions, and what handles of slices and
+  // executables hold now. Arrays are freed, and all handles of this client end. kInvalid without a
+  // name that somebody chose, and for a local cluster, which ends with its client. From then on a
+  // client that dies leaves the program detached again.
+  void detach() const;
+  // Of a program that was attached to: what it holds. Handles that were got here free nothing.
+  std::vector<Slice> slices() const;             // In the order in which they were allocated.
+  std::vector<std::string> executables() const;  // By their names (CompileOptions::name).
+  Executable executable(const std::string& name) const;  // kInvalid lists those that there are.
+  // Where its controller is reached: of a local cluster of processes, too.
+  const std::string& address() const;
+  // Whether somebody has asked its program to end: see ConnectOptions::on_stop.
+  bool stop_requested() const;
+  // Ends a program, by its name: one of this user's, or for who runs the controller of any, as
+  // "owner/name". A detached one ends between two steps, one that has a client when that has closed
+  // or detached; either by force after the grace (at most a week), and then true is returned. Waits
+  // for it. kInvalid for a name that nobody has, and for another's.
+  bool stop_program(const std::string& name, int64_t grace_ms = 30'000) const;
+  // Cancels the runs in flight, frees what the client holds, all of a program that was attached to,
+  // and ends a local cluster. The destructor of the last handle does the same, but it detaches from
+  // a program that was attached to; so does close() where it can't reach the controller.
   void close() const;
 
  private:
@@ -315,5 +378,10 @@ LocalShape parse_local(const std::string& address);
 
 // "local:EXECUTORSxDEVICES" starts a cluster for this client; "host:port" joins a running one.
 Client connect(const std::string& address, const ConnectOptions& options = {});
+
+// The client of a program of this user that was detached: what it holds is this client's from now
+// on. kInvalid when there is none of the name, or it has a client, saying which.
+Client attach(const std::string& address, const std::string& name,
+              const ConnectOptions& options = {});
 
 }  // namespace gangway

@@ -27,6 +27,16 @@ void warn(const ConnectOptions& options, const std::string& line) {
   to_standard_error(line);
 }
 
+void tell_of_stop(const ConnectOptions& options, const std::string& by, int64_t grace_ms) {
+  try {
+    if (options.on_stop) options.on_stop(by, grace_ms);
+  } catch (const std::exception& error) {
+    to_standard_error(cat("on_stop threw: ", error.what()));
+  } catch (...) {
+    to_standard_error("on_stop threw something that is no exception");
+  }
+}
+
 // In a simulation, whose messages are as long in every process, a name without a number of this
 // one.
 std::string name_of(const ConnectOptions& options) {
@@ -36,7 +46,7 @@ std::string name_of(const ConnectOptions& options) {
 
 }  // namespace
 
-ClientImpl::ClientImpl(const MakeCluster& make, const ConnectOptions& options)
+ClientImpl::ClientImpl(const MakeCluster& make, const ConnectOptions& options, Joins joins)
     : thread_(std::make_unique<ReactorThread>("gangway-client")) {
   try {
     thread_->ask("connect", [&] {
@@ -48,7 +58,8 @@ ClientImpl::ClientImpl(const MakeCluster& make, const ConnectOptions& options)
                                        options.in_process ? "client and controller" : "client");
       }
       cluster_ = make(reactor);
-      open(cluster_->network(), cluster_->address(), options);
+      is_local_ = cluster_->ends_with_client();
+      open(cluster_->network(), cluster_->address(), options, joins);
     });
   } catch (const Error&) {
     thread_->ask("clean up", [&] {
@@ -60,28 +71,50 @@ ClientImpl::ClientImpl(const MakeCluster& make, const ConnectOptions& options)
 }
 
 ClientImpl::ClientImpl(Reactor& reactor, Network& network, const std::string& address,
-                       const ConnectOptions& options) {
+                       const ConnectOptions& options, Joins joins) {
   notify.home = &reactor;
-  reactor.run([&] { open(network, address, options); });
+  reactor.run([&] { open(network, address, options, joins); });
 }
 
 ClientImpl::~ClientImpl() {
+  if (is_attached_ && !closed_) {
+    try {
+      detach();
+    } catch (const Error&) {  // The controller is gone, or will find out by itself.
+    }
+  }
   try {
     close();
   } catch (const Error&) {  // The timeline could not be written, and nobody is left to tell.
   }
 }
 
-void ClientImpl::open(Network& network, const std::string& address, const ConnectOptions& options) {
-  const Session::Options joins{
+void ClientImpl::open(Network& network, const std::string& address, const ConnectOptions& options,
+                      Joins joins) {
+  const Session::Options asked{
       .name = name_of(options),
+      .number_name = options.number_name || options.name.empty(),
+      .attaches = joins == Joins::kDetached,
       .share = {.weight = options.weight, .priority = options.priority},
       .timeout_ms = options.timeout_ms,
       .token_file = options.token_file,
-      .on_warning = [options](const std::string& line) { warn(options, line); }};
-  session_ = std::make_unique<Session>(Reactor::current(), network, address, joins);
+      .on_warning = [options](const std::string& line) { warn(options, line); },
+      .on_stop =
+          [this, options](const std::string& by, int64_t grace_ms) {
+            stop_requested_ = true;
+            tell_of_stop(options, by, grace_ms);
+          }};
+  session_ = std::make_unique<Session>(Reactor::current(), network, address, asked);
   desk_ = session_->desk();
   base_ = session_->id() << 40;
+  name_ = session_->name();
+  address_ = address;
+  has_chosen_name_ = !options.name.empty();
+  is_attached_ = joins == Joins::kDetached;
+  if (is_attached_) {
+    const uint64_t last = session_->holdings().last_name;
+    names_ = last > base_ ? last - base_ : 0;
+  }
   run_credits = session_->run_credits();
   copy_credits_ = session_->copy_credits();
 }
@@ -97,6 +130,10 @@ void ClientImpl::close() {
 
 void ClientImpl::end() {
   session_->close();
+  end_cluster();
+}
+
+void ClientImpl::end_cluster() {
   std::vector<std::string> traces;
   if (cluster_ != nullptr) traces = cluster_->stop();
   cluster_.reset();
@@ -215,12 +252,14 @@ RunId ExecutableImpl::next_in_chain(RunId run, Outcome& outcome) {
 }
 
 SliceImpl::~SliceImpl() {
+  if (is_held) return;
   client->post([id = id](Session& session) { session.release_slice(id); });
 }
 
 ExecutableImpl::~ExecutableImpl() {
   if (held != nullptr) held->finish(*this);
   let_go_placed(plan.plan);
+  if (is_held) return;
   client->post([id = plan.plan](Session& session) { session.release_plan(id); });
 }
 

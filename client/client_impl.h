@@ -26,17 +26,29 @@ namespace gangway::internal {
 // Address space for puts and gets under way; untouched pages cost nothing.
 inline constexpr int64_t kSegmentBytes = int64_t{64} << 30;
 
+class SliceImpl;
+class ExecutableImpl;
+
 class ClientImpl : public std::enable_shared_from_this<ClientImpl> {
  public:
   using MakeCluster = std::function<std::unique_ptr<Cluster>(Reactor&)>;
+  enum class Joins : uint8_t { kAsNew, kDetached };
   // With a reactor thread of its own.
-  ClientImpl(const MakeCluster& make, const ConnectOptions& options);
+  ClientImpl(const MakeCluster& make, const ConnectOptions& options, Joins joins = Joins::kAsNew);
   // On the caller's reactor (simulations).
   ClientImpl(Reactor& reactor, Network& network, const std::string& address,
-             const ConnectOptions& options);
+             const ConnectOptions& options, Joins joins = Joins::kAsNew);
   ~ClientImpl();
 
   void close();
+  void detach();
+  // Handles of what a program has that was attached to; the same ones while any lives.
+  std::vector<std::shared_ptr<SliceImpl>> held_slices();
+  std::shared_ptr<ExecutableImpl> held_executable(const std::string& name);
+  HeldByProgram holdings();
+  bool has_chosen_name() const { return has_chosen_name_; }
+  const std::string& address() const { return address_; }
+  bool stop_requested() const { return stop_requested_; }
   // On the reactor, in a fiber, and waits for it.
   template <class Body>
   auto call(const char* what, Body body) {
@@ -52,6 +64,7 @@ class ClientImpl : public std::enable_shared_from_this<ClientImpl> {
   void let_go(ArrayId array);
   void report(Reported numbers);
   Session& session() { return *session_; }
+  const std::string& name() const { return name_; }
   bool is_open() const { return !closed_; }
   void require_open() const {
     if (closed_) throw Session::closed_error();
@@ -59,6 +72,9 @@ class ClientImpl : public std::enable_shared_from_this<ClientImpl> {
 
   ArrayId new_array() { return ArrayId(base_ + ++names_); }
   RunId new_run() { return RunId(base_ + ++names_); }
+  // The first of so many that follow one another.
+  uint64_t new_names(uint64_t count) { return base_ + names_.fetch_add(count) + 1; }
+  uint64_t new_reading() { return ++names_; }  // For Session::read_states().
   SegmentHeap& heap();
   // Moves bytes between a part of the heap and the cluster, and waits.
   void copy(CopyFrame frame, const SegmentHeap::Part& part);
@@ -81,12 +97,20 @@ class ClientImpl : public std::enable_shared_from_this<ClientImpl> {
 
   int64_t copies_under_way_ = 0, copy_credits_ = 0;  // The same of copies.
   void end();                                        // On the reactor.
-  void open(Network& network, const std::string& address, const ConnectOptions& options);
+  void open(Network& network, const std::string& address, const ConnectOptions& options,
+            Joins joins);
+  void end_cluster();
+  std::shared_ptr<SliceImpl> held_slice(const HeldSlice& held);  // With held_mutex_.
 
   std::unique_ptr<Timeline> timeline_;  // The reactor's thread, as the next two.
   std::unique_ptr<Cluster> cluster_;
   std::unique_ptr<Session> session_;  // Stays when it is closed.
   uint64_t base_ = 0;
+  std::string name_, address_;
+  bool has_chosen_name_ = false, is_attached_ = false, is_local_ = false;
+  std::mutex held_mutex_;  // Of the next two: handles of what was attached to.
+  std::map<uint64_t, std::weak_ptr<SliceImpl>> held_slices_;
+  std::map<PlanId, std::weak_ptr<ExecutableImpl>> held_executables_;
   std::shared_ptr<RunDesk> desk_;
   const std::shared_ptr<Reports> reports_ = std::make_shared<Reports>();
   std::atomic<uint64_t> names_{0};
@@ -94,6 +118,7 @@ class ClientImpl : public std::enable_shared_from_this<ClientImpl> {
   std::mutex heap_mutex_;
   std::shared_ptr<SegmentHeap> heap_;
   std::atomic<bool> closed_{false};
+  std::atomic<bool> stop_requested_{false};
   std::unique_ptr<ReactorThread> thread_;
 };
 
@@ -106,18 +131,27 @@ class SliceImpl {
         id(slice),
         devices(shape.devices),
         ranks_per_device(shape.ranks_per_device) {}
+  // Of a program that was attached to: it is not freed with its handle.
+  SliceImpl(std::shared_ptr<ClientImpl> owner, const HeldSlice& slice)
+      : client(std::move(owner)),
+        id(slice.id),
+        devices(slice.devices),
+        ranks_per_device(slice.ranks_per_device),
+        is_held(true) {}
   ~SliceImpl();
 
   std::shared_ptr<ClientImpl> client;
   uint64_t id;
   int64_t devices;
   int64_t ranks_per_device;
+  const bool is_held = false;
   std::mutex mutex;
   struct State {
     Type type;
     std::optional<StackedLayers> stacked;
   };
   std::map<std::string, State> states;  // Of all programs compiled on it.
+  void note_states(const CompiledPlan& plan, const Program& program);
   // Of those programs on it whose runs may have to be run again.
   std::vector<std::weak_ptr<HeldRuns>> held;
 };
@@ -204,6 +238,7 @@ class ExecutableImpl {
   Program program;
   CompiledPlan plan;  // Whose id is guarded by client->notify.mutex where `held` may change it.
   int64_t runs_in_flight_max = 1;
+  bool is_held = false;  // As SliceImpl.
   // Guarded by client->notify.mutex.
   std::shared_ptr<int64_t> in_flight = std::make_shared<int64_t>(0);
   std::shared_ptr<Chain> chain = std::make_shared<Chain>();
@@ -224,5 +259,7 @@ class ExecutableImpl {
 // A client on a reactor that already runs, as the simulator uses it.
 Client connect_on(Reactor& reactor, Network& network, const std::string& address,
                   const ConnectOptions& options = {});
+Client attach_on(Reactor& reactor, Network& network, const std::string& address,
+                 const ConnectOptions& options);
 
 }  // namespace gangway::internal

@@ -220,11 +220,14 @@ TEST_F(ClientTest, AProgramThatDoesNotFitSaysWhatNeedsHowMuchAndWhere) {
   ProgramBuilder b("big", mesh_);
   Value w = b.state("w", zeros(f32({1 << 25})));
   b.update(w, w + w);
+  const int line = __LINE__ + 1;
   const Error error = error_of([&, program = b.build()] { slice_.compile(program); });
-  EXPECT_EQ(error.kind(), ErrorKind::kOverloaded);
+  EXPECT_EQ(error.kind(), ErrorKind::kInvalid) << "waiting does not help";
   EXPECT_THAT(error.what(), HasSubstr("big"));
-  EXPECT_THAT(error.what(), HasSubstr("256.0 MiB"));
-  EXPECT_THAT(error.what(), HasSubstr("64.0 MiB"));
+  EXPECT_THAT(error.what(), HasSubstr("does not fit, nor ever will on this cluster: needs "));
+  EXPECT_THAT(error.what(), HasSubstr("which has 64.0 MiB: 192.0 MiB short"));
+  EXPECT_THAT(error.what(), HasSubstr("cut states over an axis"));
+  EXPECT_EQ(error.where().at, cat("client_test.cc:", line)) << "who compiled it";
 }
 
 TEST_F(ClientTest, ARunPastItsTimeLimitOrCancelledSaysSoAndLeavesItsState) {

@@ -14,6 +14,7 @@ class Joined final : public Cluster {
   Joined(Reactor& reactor, std::string address) : network_(reactor), address_(std::move(address)) {}
   Network& network() override { return network_; }
   const std::string& address() const override { return address_; }
+  bool ends_with_client() const override { return false; }
 
  private:
   SocketNetwork network_;

@@ -18,6 +18,7 @@ class Cluster {
   virtual ~Cluster() = default;
   virtual Network& network() = 0;
   virtual const std::string& address() const = 0;
+  virtual bool ends_with_client() const { return true; }
   // Ends it in an orderly way. Where ConnectOptions ask for a trace: its members' (see
   // to_chrome_json).
   virtual std::vector<std::string> stop() { return {}; }

@@ -1,13 +1,16 @@
 #include "client/session.h"
 
+#include <algorithm>
 #include <map>
+#include <type_traits>
 
+#include "client/attachment.h"
 #include "ir/wire/wire.h"
+#include "protocol/error_wire.h"
 #include "protocol/frames.h"
 #include "protocol/rpc_values.h"
-#include "protocol/token_file.h"
-#include "runtime/fibers/await.h"
-#include "runtime/net/server.h"
+#include "protocol/segment_wire.h"
+#include "runtime/fibers/fiber_group.h"
 #include "runtime/observe/trace.h"
 
 namespace gangway::internal {
@@ -18,12 +21,80 @@ std::vector<PlanPort> read_ports(capnp::List<wire::Session::Port>::Reader list) 
   for (auto port : list) {
     PlanPort& to = ports.emplace_back();
     to.name = port.getName().cStr();
-    GW_REQUIRE(port.getDtype() < kDTypeCount, "compile: a reply with an unknown dtype");
+    GW_REQUIRE(port.getDtype() < kDTypeCount, "a reply with an unknown dtype");
     to.type.dtype = static_cast<DType>(port.getDtype());
     for (int64_t dim : port.getDims()) to.type.dims.push_back(dim);
   }
   return ports;
 }
+
+CompiledPlan read_compiled(wire::Session::Compiled::Reader from) {
+  CompiledPlan plan{.plan = PlanId(from.getPlan()),
+                    .scope = from.getScope(),
+                    .inputs = read_ports(from.getInputs()),
+                    .outputs = read_ports(from.getOutputs()),
+                    .states = read_ports(from.getStates()),
+                    .sources = from.getSources(),
+                    .text = from.getText().cStr()};
+  for (auto host : from.getNeeds()) {
+    for (const DeviceNeed& need : read(host.getNeeds())) {
+      plan.memory.devices.push_back({need, host.getHost().cStr()});
+    }
+  }
+  return plan;
+}
+
+HeldByProgram read_holdings(wire::Session::HoldingsResults::Reader from) {
+  HeldByProgram held{.slices = {}, .executables = {}, .last_name = from.getLastName()};
+  for (auto slice : from.getSlices())
+    held.slices.push_back({slice.getId(), slice.getDevices(), slice.getRanksPerDevice()});
+  for (auto executable : from.getExecutables()) {
+    const auto bytes = executable.getProgram();
+    const auto* const first = reinterpret_cast<const std::byte*>(bytes.begin());
+    HeldExecutable& to = held.executables.emplace_back();
+    to.name = executable.getName().cStr();
+    to.plan = read_compiled(executable.getCompiled());
+    to.program = program_from_wire({first, bytes.size()});
+    for (const uint64_t slice : executable.getSlices()) to.slices.push_back(slice);
+    to.runs_in_flight_max = executable.getRunsInFlightMax();
+    to.position = executable.getPosition();
+  }
+  return held;
+}
+
+void write_schedule(wire::Session::ScheduledInput::Builder to, const Schedule& schedule) {
+  if (const auto* line = std::get_if<LinearSchedule>(&schedule.form)) {
+    auto form = to.initLinear();
+    form.setFirst(line->first);
+    form.setSlope(line->slope);
+  } else if (const auto* cosine = std::get_if<WarmupCosine>(&schedule.form)) {
+    auto form = to.initWarmupCosine();
+    form.setPeak(cosine->peak);
+    form.setWarmup(cosine->warmup);
+    form.setSteps(cosine->steps);
+    form.setFinalShare(cosine->final_share);
+    form.setBegin(cosine->begin);
+  } else {
+    const auto& values = std::get<Schedule::List>(schedule.form);
+    auto list = to.initList(static_cast<uint32_t>(values.size()));
+    for (uint32_t i = 0; i < list.size(); ++i) list.set(i, values[i]);
+  }
+}
+
+void write_inputs(capnp::List<wire::Session::ScheduledInput>::Builder to,
+                  const std::vector<ScheduledInput>& inputs) {
+  for (uint32_t i = 0; i < to.size(); ++i) {
+    to[i].setInput(inputs[i].input);
+    if (const auto* bytes = std::get_if<std::vector<std::byte>>(&inputs[i].value)) {
+      to[i].setConstant(
+          kj::arrayPtr(reinterpret_cast<const kj::byte*>(bytes->data()), bytes->size()));
+    } else {
+      write_schedule(to[i], std::get<Schedule>(inputs[i].value));
+    }
+  }
+}
+
+Error detached_error() { return {ErrorKind::kCancelled, "client: detached from its program"}; }
 
 // Who is told of a compile, until that has ended.
 struct CompileListener {
@@ -60,89 +131,139 @@ class Session::Impl : public std::enable_shared_from_this<Session::Impl> {
         desk(std::make_shared<RunDesk>(direct)),
         reactor_(reactor),
         warn_(options.on_warning),
-        connection_(
-            Connection::connect(reactor, network, address,
-                                {.time_limit = std::chrono::milliseconds(options.timeout_ms),
-                                 .token = shown_at(address, options.token_file)})),
-        controller_(connection_->bootstrap<wire::Controller>()) {
-    auto request = controller_.connectRequest();
-    write(request.initVersion(), Version{});
-    write(request.initMachine(), this_machine());
-    request.setName(options.name);
-    write(request.initShare(), options.share);
-    auto response = await<capnp::Response<wire::Controller::ConnectResults>>(request.send());
-    session_ = response.getSession();
-    id = response.getId();
-    run_credits = response.getRunCredits();
-    copy_credits = response.getCopyCredits();
-    frames_ =
-        connect_frames(reactor, network, address, response.getFrameKey(), {.name = "controller"},
-                       {.token = shown_at(address, options.token_file)});
+        attachment_(reactor, network, address,
+                    {.name = options.name,
+                     .number_name = options.number_name,
+                     .attaches = options.attaches,
+                     .share = options.share,
+                     .timeout_ms = options.timeout_ms,
+                     .token_file = options.token_file,
+                     .on_warning = options.on_warning,
+                     .on_gone = [this](const Error& why) { gone_for_good(why); },
+                     .on_stop =
+                         [this, tell = options.on_stop](const StopAsked& asked) {
+                           stopped_by_ = asked.by;
+                           if (tell) tell(asked.by, asked.grace_ms);
+                         }}) {
+    const Attachment::Granted& granted = attachment_.granted();
+    id = granted.id;
+    name = granted.name;
+    run_credits = granted.run_credits;
+    copy_credits = granted.copy_credits;
+    frames_ = attachment_.open_frames();
     frames_->start([this](capnp::MessageReader& reader) { on_message(decode(reader)); });
     frames_->lend_to(direct);
     frames_->closed().on_ready([this](const Result<void>& result) {
-      fail_all(Error(ErrorKind::kUnavailable,
-                     cat("client: the controller is gone", result.ok() ? "" : ": ",
-                         result.ok() ? "" : result.error().message()),
-                     {}, "connect again, and restore state from a checkpoint"));
-    });
-    connection_->disconnected().on_ready([this](const Result<void>&) {
-      // The controller's process has gone, so no frames will come any more.
-      if (frames_ != nullptr) frames_->close();
+      if (is_leaving_) return;  // detach() says how it ends.
+      const Error why(ErrorKind::kUnavailable,
+                      cat("client: the controller is gone", result.ok() ? "" : ": ",
+                          result.ok() ? "" : result.error().message()),
+                      {}, "connect again, and restore state from a checkpoint");
+      attachment_.give_up(fail_all(why));
     });
   }
 
   uint64_t allocate(const SliceShape& shape) {
-    auto request = session_.allocateRequest();
-    request.setDevices(shape.devices);
-    request.setRanksPerDevice(shape.ranks_per_device);
-    auto axes = request.initAxes(static_cast<uint32_t>(shape.axes.size()));
-    for (uint32_t i = 0; i < axes.size(); ++i) axes.set(i, shape.axes[i]);
-    request.setOneIsland(shape.one_island);
-    request.setPerHostMax(shape.per_host_max);
-    request.setMemoryBytes(shape.memory_bytes);
-    request.setExclusive(shape.exclusive);
-    request.setWaitMs(shape.wait_ms);
-    request.setIslands(1);
-    auto response = await<capnp::Response<wire::Session::AllocateResults>>(request.send());
-    slices_.emplace(response.getId(), response.getSlice());
-    return response.getId();
+    return made([&](uint64_t call) {
+      const auto response = attachment_.ask<wire::Session::AllocateResults>([&](auto& session) {
+        auto request = session.allocateRequest();
+        request.setDevices(shape.devices);
+        request.setRanksPerDevice(shape.ranks_per_device);
+        auto axes = request.initAxes(static_cast<uint32_t>(shape.axes.size()));
+        for (uint32_t i = 0; i < axes.size(); ++i) axes.set(i, shape.axes[i]);
+        request.setOneIsland(shape.one_island);
+        request.setPerHostMax(shape.per_host_max);
+        request.setMemoryBytes(shape.memory_bytes);
+        request.setExclusive(shape.exclusive);
+        request.setWaitMs(shape.wait_ms);
+        request.setIslands(1);
+        request.setCall(call);
+        request.setReleases(releases_);
+        return request.send();
+      });
+      slices_.emplace(response.getId(), call);
+      return response.getId();
+    });
+  }
+
+  // As long as allocate() waits, on_wait is told what for.
+  uint64_t allocate(const SliceShape& shape,
+                    const std::function<void(const std::string&)>& on_wait) {
+    if (!on_wait || shape.wait_ms == 0) return allocate(shape);
+    constexpr int64_t kEveryNs = 1'000'000'000;
+    uint64_t slice = 0;
+    bool is_done = false;
+    std::optional<Error> failed;
+    WaitQueue changed;
+    FiberGroup asks(reactor_);
+    asks.spawn("allocate", [&] {
+      const Result<void> done = result_of([&] { slice = allocate(shape); });
+      if (!done.ok()) failed = done.error();
+      is_done = true;
+      changed.wake_all();
+    });
+    while (!is_done) {
+      changed.wait_until_ns("for a slice", reactor_.clock().now_ns() + kEveryNs);
+      const std::string what = is_done ? "" : waits_for();
+      if (is_done || what.empty()) continue;
+      const Result<void> told = result_of([&] { on_wait(what); });
+      if (told.ok()) continue;
+      asks.cancel();
+      if (slice != 0) release_slice(slice);
+      throw Error(told.error());
+    }
+    if (failed) throw Error(*failed);
+    return slice;
+  }
+
+  // What the controller says that this client waits for; empty also while it can't be asked.
+  std::string waits_for() {
+    const Result<ClusterStatus> now = result_of([&] { return status(); });
+    if (!now.ok()) {
+      if (now.error().kind() == ErrorKind::kCancelled) throw Error(now.error());
+      return "";
+    }
+    const auto self = std::ranges::find(now.value().programs, true, &ProgramStatus::is_self);
+    return self == now.value().programs.end() ? "" : self->waits_for;
   }
 
   CompiledPlan compile(const Program& program, const std::vector<uint64_t>& slices,
                        const CompileOptions& options) {
-    auto request = session_.compileRequest();
     const std::vector<std::byte> bytes = to_wire(program);
-    request.setProgram(kj::arrayPtr(reinterpret_cast<const kj::byte*>(bytes.data()), bytes.size()));
-    auto list = request.initSlices(static_cast<uint32_t>(slices.size()));
-    for (uint32_t i = 0; i < list.size(); ++i) list.set(i, slices[i]);
-    request.setRunsInFlightMax(static_cast<uint32_t>(options.runs_in_flight_max));
-    request.setDispatch(static_cast<uint8_t>(options.dispatch));
     const auto listener = std::make_shared<CompileListener>(CompileListener{options.on_progress});
-    if (options.on_progress) request.setWatch(kj::heap<CompileWatcher>(listener));
     KJ_DEFER(listener->is_open = false);
-    auto response = await<capnp::Response<wire::Session::Compiled>>(request.send());
-    if (listener->thrown) throw Error(*listener->thrown);
-    CompiledPlan plan{.plan = PlanId(response.getPlan()),
-                      .scope = response.getScope(),
-                      .inputs = read_ports(response.getInputs()),
-                      .outputs = read_ports(response.getOutputs()),
-                      .states = read_ports(response.getStates()),
-                      .sources = response.getSources(),
-                      .text = response.getText().cStr()};
-    for (auto host : response.getNeeds()) {
-      for (const DeviceNeed& need : read(host.getNeeds())) {
-        plan.memory.devices.push_back({need, host.getHost().cStr()});
+    return made([&](uint64_t call) {
+      const auto response = attachment_.ask<wire::Session::Compiled>([&](auto& session) {
+        auto request = session.compileRequest();
+        request.setProgram(
+            kj::arrayPtr(reinterpret_cast<const kj::byte*>(bytes.data()), bytes.size()));
+        auto list = request.initSlices(static_cast<uint32_t>(slices.size()));
+        for (uint32_t i = 0; i < list.size(); ++i) list.set(i, slices[i]);
+        request.setRunsInFlightMax(static_cast<uint32_t>(options.runs_in_flight_max));
+        request.setDispatch(static_cast<uint8_t>(options.dispatch));
+        request.setName(options.name);
+        if (options.on_progress) request.setWatch(kj::heap<CompileWatcher>(listener));
+        request.setCall(call);
+        request.setReleases(releases_);
+        return request.send();
+      });
+      if (listener->thrown) {
+        release_call(call);
+        throw Error(*listener->thrown);
       }
-    }
-    plans_.emplace(plan.plan, response.getExecutable());
-    return plan;
+      CompiledPlan plan = read_compiled(response);
+      plans_.emplace(plan.plan, call);
+      return plan;
+    });
   }
 
   ClusterStatus status() {
-    auto request = controller_.statusRequest();
-    write(request.initVersion(), Version{});
-    auto response = await<capnp::Response<wire::Controller::StatusResults>>(request.send());
+    const auto response =
+        attachment_.ask_controller<wire::Controller::StatusResults>([](auto& controller) {
+          auto request = controller.statusRequest();
+          write(request.initVersion(), Version{});
+          return request.send();
+        });
     ClusterStatus status{.metrics = response.getMetrics().cStr()};
     for (auto line : response.getHosts()) {
       auto host = line.getHost();
@@ -154,7 +275,10 @@ class Session::Impl : public std::enable_shared_from_this<Session::Impl> {
                               .memory_bytes = host.getMemoryBytes(),
                               .memory_used = line.getMemoryUsed(),
                               .runs_done = line.getRunsDone(),
-                              .suspect_ms = line.getSuspectMs()});
+                              .suspect_ms = line.getSuspectMs(),
+                              .stuck = {},
+                              .is_draining = line.getDraining(),
+                              .is_drained = line.getDrained()});
       for (auto device : line.getStuck()) status.hosts.back().stuck.emplace_back(device.cStr());
     }
     for (auto line : response.getPrograms()) {
@@ -170,19 +294,91 @@ class Session::Impl : public std::enable_shared_from_this<Session::Impl> {
                                  .memory_bytes = line.getMemoryBytes(),
                                  .devices = line.getDevices(),
                                  .waits_for = line.getWaitsFor().cStr(),
-                                 .is_self = line.getId() == id});
+                                 .is_self = line.getId() == id,
+                                 .detached = line.getDetached()});
       for (auto host : line.getHosts()) status.programs.back().hosts.emplace_back(host.cStr());
     }
     return status;
   }
 
-  void set_share(const Share& share) {
-    auto request = session_.setShareRequest();
-    write(request.initShare(), share);
-    await<capnp::Response<wire::Session::SetShareResults>>(request.send());
+  bool stop_program(const std::string& program, int64_t grace_ms) {
+    const auto response =
+        attachment_.ask_controller<wire::Controller::StopResults>([&](auto& controller) {
+          auto request = controller.stopRequest();
+          write(request.initVersion(), Version{});
+          request.setName(program);
+          request.setGraceMs(grace_ms);
+          return request.send();
+        });
+    return response.getByForce();
   }
 
-  // In a fiber, which this session need not outlive.
+  void drain(const std::string& host, Drain what) {
+    attachment_.ask_controller<wire::Controller::DrainResults>([&](auto& controller) {
+      auto request = controller.drainRequest();
+      write(request.initVersion(), Version{});
+      request.setHost(host);
+      request.setUndo(what == Drain::kEnd);
+      return request.send();
+    });
+  }
+
+  void forget(const std::string& host) {
+    attachment_.ask_controller<wire::Controller::ForgetResults>([&](auto& controller) {
+      auto request = controller.forgetRequest();
+      write(request.initVersion(), Version{});
+      request.setHost(host);
+      return request.send();
+    });
+  }
+
+  void set_share(const Share& share) {
+    attachment_.ask<wire::Session::SetShareResults>([&](auto& session) {
+      auto request = session.setShareRequest();
+      write(request.initShare(), share);
+      return request.send();
+    });
+  }
+
+  void allow_read(uint64_t slice, const std::string& owner) {
+    attachment_.ask<wire::Session::AllowReadResults>([&](auto& session) {
+      auto request = session.allowReadRequest();
+      request.setSlice(slice);
+      request.setOwner(owner);
+      return request.send();
+    });
+  }
+
+  OpenedStates open_states(const std::string& program) {
+    const auto response = attachment_.ask<wire::Session::OpenStatesResults>([&](auto& session) {
+      auto request = session.openStatesRequest();
+      request.setProgram(program);
+      return request.send();
+    });
+    return {response.getStates(), read_ports(response.getList())};
+  }
+
+  // In a fiber, which may end a little later than this session.
+  void read_states(uint64_t number, StatesRequest asked, ReadDone done) {
+    readings_.emplace(number, Reading{++last_call_, std::move(done)});
+    reactor_
+        .spawn("read states",
+               [self = shared_from_this(), number, asked = std::move(asked)] {
+                 const Result<uint64_t> version =
+                     result_of([&] { return self->read_states_now(number, asked); });
+                 self->end_reading(number, version);
+               })
+        .detach();
+  }
+
+  // What it waits for is given up at the controller, which says so when nobody writes any more.
+  void drop_reading(uint64_t number) {
+    const auto found = readings_.find(number);
+    if (found == readings_.end() || std::exchange(found->second.is_dropped, true)) return;
+    if (found->second.is_asked) release_call(found->second.call);
+  }
+
+  // In a fiber, which may end a little later than this session.
   void send_reports(std::shared_ptr<Reports> reports) {
     reactor_
         .spawn("send reports",
@@ -196,12 +392,16 @@ class Session::Impl : public std::enable_shared_from_this<Session::Impl> {
         .detach();
   }
 
-  // A controller that is gone need not hear it.
+  // One that is gone need not hear it. Suspends until the controller has it.
   void send_report(const Reported& numbers) {
-    if (gone_) return;
-    auto request = session_.reportRequest();
-    write(request.initNumbers(static_cast<uint32_t>(numbers.size())), numbers);
-    request.send().ignoreResult().detach([](const kj::Exception&) {});
+    const Result<void> sent = result_of([&] {
+      attachment_.ask<wire::Session::ReportResults>([&](auto& session) {
+        auto request = session.reportRequest();
+        write(request.initNumbers(static_cast<uint32_t>(numbers.size())), numbers);
+        return request.send();
+      });
+    });
+    if (!sent.ok() && sent.error().kind() == ErrorKind::kCancelled) throw Error(sent.error());
   }
 
   void send(const Message& message) {
@@ -239,33 +439,179 @@ class Session::Impl : public std::enable_shared_from_this<Session::Impl> {
     }
   }
 
-  void fail_all(const Error& why) {
-    if (gone_) return;
+  // Returns why all fails, which is the first that was said.
+  Error fail_all(const Error& why) {
+    if (gone_) return *gone_;
     gone_ = why;
-    for (auto& [run, done] : desk->close()) done({.run = run, .error = why});
-    for (auto& [request, done] : std::exchange(copies, {})) done(why);
+    if (stopped_by_ && why.kind() == ErrorKind::kUnavailable)
+      gone_ = Error(ErrorKind::kCancelled,
+                    cat("client: its program was ended: ", *stopped_by_, " asked it to stop"));
+    for (auto& [run, done] : desk->close()) done({.run = run, .error = gone_});
+    for (auto& [request, done] : std::exchange(copies, {})) done(gone_);
+    for (auto& [number, reading] : std::exchange(readings_, {})) reading.done(*gone_);
+    return *gone_;
   }
 
-  // Calls under way fail with the connection.
+  // Calls under way fail.
   void close() {
     fail_all(closed_error());
+    attachment_.close(closed_error());
     frames_.reset();
-    connection_.reset();
+  }
+
+  // Behind all frames that were sent before.
+  void detach() {
+    const uint64_t behind = mark();
+    is_leaving_ = true;
+    try {
+      attachment_.ask<wire::Session::DetachResults>([&](auto& session) {
+        auto request = session.detachRequest();
+        request.setReleases(behind);
+        return request.send();
+      });
+    } catch (const Error&) {
+      is_leaving_ = false;
+      throw;
+    }
+    fail_all(detached_error());
+    attachment_.leave(detached_error());
+    frames_.reset();
+  }
+
+  HeldByProgram holdings() {
+    const auto response = attachment_.ask<wire::Session::HoldingsResults>(
+        [](auto& session) { return session.holdingsRequest().send(); });
+    last_call_ = std::max(last_call_, response.getLastCall());
+    releases_ = std::max(releases_, response.getReleases());
+    last_request = std::max(last_request, response.getLastRequest());
+    return read_holdings(response);
+  }
+
+  uint64_t repeat(const RepeatAsked& asked) {
+    const uint64_t behind = mark(), number = ++last_call_;
+    attachment_.ask<wire::Session::RepeatResults>([&](auto& session) {
+      auto request = session.repeatRequest();
+      request.setPlan(asked.plan.value);
+      request.setSteps(asked.steps);
+      write_inputs(request.initInputs(static_cast<uint32_t>(asked.inputs.size())), asked.inputs);
+      request.setFirstName(asked.first_name);
+      request.setPosition(asked.position);
+      request.setAfter(asked.after.value);
+      request.setNumber(number);
+      request.setReleases(behind);
+      return request.send();
+    });
+    return number;
+  }
+
+  RepeatTold repetition(PlanId plan, bool cancels, bool waits) {
+    const auto response = attachment_.ask<wire::Session::RepetitionResults>([&](auto& session) {
+      auto request = session.repetitionRequest();
+      request.setPlan(plan.value);
+      request.setCancel(cancels);
+      request.setWait(waits);
+      return request.send();
+    });
+    RepeatTold told{.number = response.getNumber(),
+                    .position = response.getPosition(),
+                    .status = {.steps = response.getSteps(),
+                               .done = response.getDone(),
+                               .ended = response.getEnded(),
+                               .error = {},
+                               .outputs = read(response.getOutputs())}};
+    if (response.hasError()) told.status.error = read_error(response.getError());
+    return told;
   }
 
   const std::optional<Error>& gone() const { return gone_; }
   void warn(const std::string& line) const { warn_(line); }
-  void release_slice(uint64_t slice) { slices_.erase(slice); }
-  void release_plan(PlanId plan) { plans_.erase(plan); }
+  void release_slice(uint64_t slice) { release(slices_.extract(slice)); }
+  void release_plan(PlanId plan) { release(plans_.extract(plan)); }
 
   const std::shared_ptr<DirectSender> direct;
   const std::shared_ptr<RunDesk> desk;
   uint64_t id = 0;
+  std::string name;
   int64_t run_credits = 0, copy_credits = 0;
   uint64_t last_request = 0;
   std::map<uint64_t, CopyDone> copies;
 
  private:
+  // Of another program's states.
+  struct Reading {
+    uint64_t call = 0;
+    ReadDone done;
+    bool is_asked = false, is_dropped = false;
+  };
+
+  uint64_t read_states_now(uint64_t number, const StatesRequest& asked) {
+    const auto found = readings_.find(number);
+    if (found == readings_.end() || found->second.is_dropped) throw closed_error();
+    found->second.is_asked = true;
+    const uint64_t call = found->second.call;
+    const auto response = attachment_.ask<wire::Session::ReadStatesResults>([&](auto& session) {
+      auto request = session.readStatesRequest();
+      request.setStates(asked.states);
+      request.setVersion(asked.version.value_or(0));
+      request.setLatest(!asked.version);
+      write_segment(request.initSegment(), asked.segment);
+      auto parts = request.initParts(static_cast<uint32_t>(asked.parts.size()));
+      for (uint32_t i = 0; i < parts.size(); ++i) {
+        parts[i].setName(asked.parts[i].name);
+        parts[i].setOffset(asked.parts[i].offset);
+        parts[i].setBytes(asked.parts[i].bytes);
+      }
+      request.setCall(call);
+      request.setReleases(releases_);
+      return request.send();
+    });
+    return response.getVersion();
+  }
+
+  // Where the session has ended meanwhile, it was told.
+  void end_reading(uint64_t number, const Result<uint64_t>& version) {
+    auto node = readings_.extract(number);
+    if (node.empty()) return;
+    // What the call has made lies here.
+    if (version.ok() && !node.mapped().is_dropped) release_call(node.mapped().call);
+    node.mapped().done(version);
+  }
+
+  // What body(call) returns, which asks with a number of its own. What the call makes is let go
+  // where whoever asks is cancelled.
+  template <class Body>
+  std::invoke_result_t<const Body&, uint64_t> made(const Body& body) {
+    const uint64_t call = ++last_call_;
+    try {
+      return body(call);
+    } catch (const Error& error) {
+      if (error.kind() == ErrorKind::kCancelled) release_call(call);
+      throw;
+    }
+  }
+
+  template <class Node>
+  void release(const Node& node) {
+    if (!node.empty()) release_call(node.mapped());
+  }
+
+  // A call that says it comes behind so many releases comes behind all frames sent so far.
+  uint64_t mark() {
+    send(ReleaseFrame{});
+    return ++releases_;
+  }
+
+  // Behind the runs that were sent before, and before the calls that are asked from now on.
+  void release_call(uint64_t call) {
+    ++releases_;
+    send(ReleaseFrame{{call}});
+  }
+
+  void gone_for_good(const Error& why) {
+    fail_all(why);
+    if (frames_ != nullptr) frames_->close();
+  }
+
   void send_freed() {
     const std::vector<ArrayId> let_go = desk->take_let_go();
     freed_.insert(freed_.end(), let_go.begin(), let_go.end());
@@ -295,12 +641,14 @@ class Session::Impl : public std::enable_shared_from_this<Session::Impl> {
 
   Reactor& reactor_;
   const std::function<void(const std::string&)> warn_;
-  std::optional<Connection> connection_;
-  wire::Controller::Client controller_;
-  wire::Session::Client session_ = nullptr;
-  std::map<uint64_t, wire::Slice::Client> slices_;
-  std::map<PlanId, wire::Executable::Client> plans_;
+  Attachment attachment_;
+  uint64_t last_call_ = 0, releases_ = 0;
+  std::map<uint64_t, uint64_t> slices_;  // Which calls made them.
+  std::map<PlanId, uint64_t> plans_;
+  std::map<uint64_t, Reading> readings_;
   std::optional<Error> gone_;
+  bool is_leaving_ = false;
+  std::optional<std::string> stopped_by_;
   std::unique_ptr<FrameStream> frames_;
   std::vector<ArrayId> freed_;  // The controller has not been told yet.
 };
@@ -324,13 +672,26 @@ std::shared_ptr<Session::Impl> Session::open() const {
   return impl_;
 }
 
+void Session::detach() {
+  const std::shared_ptr<Impl> impl = open();
+  impl->detach();
+  impl_ = nullptr;
+}
+HeldByProgram Session::holdings() { return open()->holdings(); }
+uint64_t Session::repeat(const RepeatAsked& asked) { return open()->repeat(asked); }
+RepeatTold Session::repetition(PlanId plan, bool cancels, bool waits) {
+  return open()->repetition(plan, cancels, waits);
+}
+
 uint64_t Session::id() const { return open()->id; }
+const std::string& Session::name() const { return open()->name; }
 int64_t Session::run_credits() const { return open()->run_credits; }
 int64_t Session::copy_credits() const { return open()->copy_credits; }
-uint64_t Session::allocate(const SliceShape& shape) {
+uint64_t Session::allocate(const SliceShape& shape,
+                           const std::function<void(const std::string&)>& on_wait) {
   const std::shared_ptr<Impl> impl = open();
   try {
-    return impl->allocate(shape);
+    return impl->allocate(shape, on_wait);
   } catch (const Error&) {
     open();  // Where the client was closed meanwhile, that is why.
     throw;
@@ -347,7 +708,18 @@ void Session::release_plan(PlanId plan) {
   if (impl_ != nullptr) impl_->release_plan(plan);
 }
 ClusterStatus Session::status() { return open()->status(); }
+bool Session::stop_program(const std::string& name, int64_t grace_ms) {
+  return open()->stop_program(name, grace_ms);
+}
+void Session::drain(const std::string& host, Drain what) { open()->drain(host, what); }
+void Session::forget(const std::string& host) { open()->forget(host); }
 void Session::set_share(const Share& share) { open()->set_share(share); }
+void Session::allow_read(uint64_t slice, const std::string& owner) {
+  open()->allow_read(slice, owner);
+}
+OpenedStates Session::open_states(const std::string& program) {
+  return open()->open_states(program);
+}
 void Session::send_reports(std::shared_ptr<Reports> reports) {
   if (impl_ != nullptr) impl_->send_reports(std::move(reports));
 }
@@ -371,6 +743,16 @@ void Session::copy(CopyFrame frame, CopyDone done) {
   frame.request = ++impl_->last_request;
   impl_->copies.emplace(frame.request, std::move(done));
   impl_->send(frame);
+}
+
+void Session::read_states(uint64_t number, const StatesRequest& request, ReadDone done) {
+  if (impl_ == nullptr) return done(closed_error());
+  if (impl_->gone()) return done(*impl_->gone());
+  impl_->read_states(number, request, std::move(done));
+}
+
+void Session::drop_reading(uint64_t number) {
+  if (impl_ != nullptr) impl_->drop_reading(number);
 }
 
 void Session::free(ArrayId array) {

@@ -1,7 +1,10 @@
-// Session: the client's side of a connection to a controller, on the reactor.
+// Session: what a client holds at a controller, and its way there, on the reactor.
 //
 // It sends frames for runs, puts and gets and uses RPC for the rest (protocol/). It completes what
-// the user's handles wait for; when the controller is gone, all of that fails with kUnavailable.
+// the user's handles wait for. When its connection is lost it attaches again over another, and
+// tells the user: what is waited for is waited for longer, and calls under way asked again. When
+// it has not come back within its lease, or the controller has ended, all of that fails with
+// kUnavailable.
 //
 // Threads: the reactor's thread, but for what is done at the desk; calls that begin with
 // "Suspends." may wait. The completions given to it run there too, and must not suspend.
@@ -39,42 +42,112 @@ struct CompiledPlan {
   MemoryReport memory;
 };
 
+// What a program has that was attached to.
+struct HeldSlice {
+  uint64_t id = 0;
+  uint32_t devices = 0, ranks_per_device = 1;
+};
+struct HeldExecutable {
+  std::string name;
+  CompiledPlan plan;
+  Program program;
+  std::vector<uint64_t> slices;
+  int64_t runs_in_flight_max = 1;
+  uint64_t position = 0;
+};
+struct HeldByProgram {
+  std::vector<HeldSlice> slices;
+  std::vector<HeldExecutable> executables;
+  uint64_t last_name = 0;  // Of runs and arrays.
+};
+
+struct RepeatAsked {
+  PlanId plan;
+  int64_t steps = 0;
+  std::vector<ScheduledInput> inputs;
+  uint64_t first_name = 0, position = 0;
+  RunId after;
+};
+struct RepeatTold {
+  uint64_t number = 0, position = 0;
+  RepeatStatus status;
+};
+
+enum class Drain : uint8_t { kBegin, kEnd };
+
+// States of another program, and a version of some of them that is wanted in the client's segment.
+struct OpenedStates {
+  uint64_t states = 0;
+  std::vector<PlanPort> list;
+};
+struct StatesRequest {
+  struct Part {
+    std::string name;
+    int64_t offset = 0, bytes = 0;
+  };
+  uint64_t states = 0;
+  std::optional<uint64_t> version;  // None: the latest.
+  SegmentDescriptor segment;
+  std::vector<Part> parts;
+};
+
 class Session {
  public:
   using CopyDone = std::function<void(const std::optional<Error>&)>;
 
   struct Options {
     std::string name;
+    bool number_name = false;
+    bool attaches = false;
     Share share;
     int64_t timeout_ms = 10'000;
     std::string token_file;  // As ConnectOptions.
     std::function<void(const std::string& line)> on_warning;
+    std::function<void(const std::string& by, int64_t grace_ms)> on_stop = {};
   };
   // Suspends.
   Session(Reactor& reactor, Network& network, const std::string& address, const Options& options);
   ~Session();
 
-  // Ends all that is under way with kCancelled and drops the connection; later calls end with
-  // kCancelled too. Suspends.
+  // Ends all that is under way with kCancelled, has the controller free what is held, and drops the
+  // connection; later calls end with kCancelled too. Suspends.
   void close();
   static Error closed_error();
+  // The same, but that the session goes on without this client. Suspends.
+  void detach();
+  // What the session has. Suspends.
+  HeldByProgram holdings();
+  // The number of the repetition. Suspends.
+  uint64_t repeat(const RepeatAsked& asked);
+  // Of the plan's last one. Suspends.
+  RepeatTold repetition(PlanId plan, bool cancels, bool waits);
 
   uint64_t id() const;
+  const std::string& name() const;  // Of the program, as the controller has it.
   // How many runs, and how many copies, may be submitted that have not ended.
   int64_t run_credits() const;
   int64_t copy_credits() const;
 
   // Suspends.
-  uint64_t allocate(const SliceShape& shape);
+  uint64_t allocate(const SliceShape& shape,
+                    const std::function<void(const std::string&)>& on_wait);
   void release_slice(uint64_t slice);
-  // Suspends.
+  // Suspends. With a name in the options: for who attaches to the program.
   CompiledPlan compile(const Program& program, const std::vector<uint64_t>& slices,
                        const CompileOptions& options);
   void release_plan(PlanId plan);
   // Suspends.
   ClusterStatus status();
+  // Whether it was ended by force. Suspends.
+  bool stop_program(const std::string& name, int64_t grace_ms);
+  // Suspends.
+  void drain(const std::string& host, Drain what);
+  // Suspends.
+  void forget(const std::string& host);
   // Suspends.
   void set_share(const Share& share);
+  void allow_read(uint64_t slice, const std::string& owner);
+  OpenedStates open_states(const std::string& program);
   // What is said there, one report after another, until nothing new is.
   void send_reports(std::shared_ptr<Reports> reports);
   // Tells the user, as what the controller warns of.
@@ -85,6 +158,11 @@ class Session {
   const std::shared_ptr<RunDesk>& desk() const { return desk_; }
   void cancel(RunId run, const Error& why);
   void copy(CopyFrame frame, CopyDone done);
+  // `done` is told which version it is, or why it never comes; in a fiber of its own. `number`: the
+  // caller's, not used before. drop_reading(): nobody waits for it any more, which it is told then.
+  using ReadDone = std::function<void(const Result<uint64_t>& version)>;
+  void read_states(uint64_t number, const StatesRequest& request, ReadDone done);
+  void drop_reading(uint64_t number);
   void free(ArrayId array);
 
  private:

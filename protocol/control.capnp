@@ -3,14 +3,25 @@
 # Everything here is rare (once a process, a slice or a program), so that it may cost a round trip.
 # What happens with every run goes through frames (frames.capnp).
 #
-# Errors are exceptions that carry a whole gangway::Error (runtime/fibers/kj_error.h). When a
-# capability is dropped, the receiver frees what it stood for: when a client ends, in whatever way,
-# the controller closes its session.
+# Errors are exceptions that carry a whole gangway::Error (runtime/fibers/kj_error.h).
+#
+# Sessions. What a client holds belongs to its session, not to a connection. The session ends when
+# the client closes it, when its process has ended, and when its lease is over: when it has been
+# without a connection for so long. Until then a client whose connection was lost attaches again,
+# over a new one, and its frame stream brings both sides what they missed (frames.capnp). A call
+# that was under way is asked again under the number that the client gave it, and done once. What a
+# call made is let go by a frame that names the number (frames.capnp: release), so that it comes
+# behind the runs that use it; a call may say behind how many such frames it is to be done.
+#
+# A client may detach: then its session goes on without one, and without a lease, as the program of
+# its owner and name. A later client attaches to it by name, and holds all that it has. One that
+# dies instead of closing leaves it detached once more.
 
 @0xd3a0c7f2b1e64f58;
 
 using Cxx = import "/capnp/c++.capnp";
 $Cxx.namespace("gangway::wire");
+using Frames = import "frames.capnp";
 
 struct Version {
   protocol @0 :UInt32;
@@ -39,12 +50,20 @@ interface Controller {
   # (kUnimplemented). The executor opens its frame stream with `frameKey` as the token, and again
   # with the same token when the stream's connection was lost. Frames wait for it until then.
 
-  connect @1 (version :Version, machine :Machine, name :Text, share :Share)
+  connect @1 (version :Version, machine :Machine, name :Text, share :Share, process :Int64,
+              nonce :UInt64, numberName :Bool, attach :Bool, watch :ClientWatch)
           -> (session :Session, frameKey :UInt64, id :UInt64, runCredits :UInt32,
-              copyCredits :UInt32 = 1024);
-  # A client joins. It names its arrays and runs (id << 40) + 1, 2, 3 ... It may have submitted
-  # `runCredits` runs and `copyCredits` puts and gets that have not ended: the controller ends its
-  # connection if it submits more.
+              copyCredits :UInt32 = 1024, leaseMs :Int64, process :Int64, name :Text);
+  # A client joins, which runs in `process`, as the controller does in the `process` that it names;
+  # 0: in none that the system could be asked for. `frameKey` opens the client's frame stream, again
+  # and again, and with `id` the way back to the session. The client names its arrays and runs
+  # (id << 40) + 1, 2, 3 ... It may have submitted `runCredits` runs and `copyCredits` puts and gets
+  # that have not ended: the controller ends its connection if it submits more.
+  # `name`: of the client's program, which no other live program of its owner has: one that is taken
+  # is refused (kInvalid), or, with `numberName`, given a number. `nonce`: the client's own choice;
+  # one that asks again with it, since its connection was lost before the answer came, is given the
+  # session that it has already. `attach`: to the detached program of this name, in place of a new
+  # one; `share` says nothing then. kInvalid where the owner has none, or it has a client.
 
   status @2 (version :Version)
          -> (hosts :List(HostStatus), metrics :Text, programs :List(ProgramStatus));
@@ -52,6 +71,25 @@ interface Controller {
   # `gangway ps`. `metrics`: the controller's, in the text format of Prometheus. Only who runs the
   # controller is told all. Others see of programs that are not theirs the owner and what they use,
   # not the name, and no metrics.
+
+  attach @3 (version :Version, id :UInt64, key :UInt64, watch :ClientWatch) -> (session :Session);
+  # A client has lost its connection: it goes on over this one, and no more over any other.
+  # kUnavailable where there is no such session, and for a wrong key. `watch`, also of connect: whom
+  # to tell over this connection; it may be missing.
+
+  stop @4 (version :Version, name :Text, graceMs :Int64) -> (byForce :Bool);
+  # Ends a program of the peer's owner, of this name; for who runs the controller of any, which is
+  # named owner/name. A repetition ends between two steps. The program's client is told, and may end
+  # by itself; what has not ended within the grace is ended by force. Answers when it has ended.
+  # kInvalid, and the same, for a name that nobody has and for another's.
+
+  drain @5 (version :Version, host :Text, undo :Bool);
+  # The host of this name gets no new slices; with `undo` it does again. What lies on it stays.
+
+  forget @6 (version :Version, host :Text);
+  # The name of a host that is gone, and whether it is drained, is kept no longer. kInvalid for one
+  # that is there. Both are for who runs the controller alone, and kInvalid for a name that nobody
+  # has, saying which there are.
 }
 
 struct Share {
@@ -82,6 +120,8 @@ struct ProgramStatus {
   # On which its slices lie.
   devices @12 :UInt32;
   # Of the cluster, in its slices; one that lies in several counts once.
+  detached @13 :Bool;
+  # It goes on without a client.
 }
 
 struct ReportedNumber {
@@ -114,6 +154,10 @@ struct HostStatus {
   # For how long it has said nothing, once that is suspicious; 0: it is not.
   stuck @4 :List(Text);
   # Its devices whose work does not go on, and in what.
+  draining @5 :Bool;
+  # It gets no new slices.
+  drained @6 :Bool;
+  # That, and nothing lies on it any more.
 }
 
 interface Registration {}
@@ -124,6 +168,7 @@ struct DeviceNeed {
   arena @1 :Int64;
   state @2 :Int64;
   slots @3 :Int64;
+  overlaid @4 :Int64;
 }
 
 struct LinkOffer {
@@ -150,21 +195,26 @@ interface Executor {
 }
 
 interface Session {
-  # A client's view of the controller. Dropping it frees everything that the client holds.
+  # A client's view of the controller, over one connection. `call`: the client's number for what it
+  # asks, from 1; one that was asked over an earlier connection is answered as it was there.
+  # `releases`: how many frames of released calls are to be taken before.
 
   allocate @0 (devices :UInt32, islands :UInt32, ranksPerDevice :UInt32 = 1, axes :List(UInt32),
                oneIsland :Bool, perHostMax :UInt32, memoryBytes :Int64, exclusive :Bool,
-               waitMs :Int64)
-      -> (slice :Slice, id :UInt64, hosts :List(Text));
+               waitMs :Int64, call :UInt64, releases :UInt64)
+      -> (id :UInt64, hosts :List(Text));
   # Virtual devices, `ranksPerDevice` of them on each physical one, which must divide them; `hosts`
   # says, for each, the executor it lies on now. The rest is as in protocol/slice_shape.h. A call
-  # that waits ends when its client cancels it.
+  # that waits ends when its client releases it. Once released, the devices are given back when no
+  # executable uses them.
 
   compile @1 (program :Data, slices :List(UInt64), runsInFlightMax :UInt32, dispatch :UInt8,
-              watch :CompileWatch) -> Compiled;
+              watch :CompileWatch, call :UInt64, releases :UInt64, name :Text) -> Compiled;
   # `program` is ir/wire/graph.capnp. `slices`: one id for each slice of the program. `dispatch`:
-  # as in ir/plan/plan.capnp. `watch`, which may be missing, is told of how far it is. Returns when
-  # the plan is installed on all its hosts.
+  # as in ir/plan/plan.capnp. `watch`, which may be missing, is told of how far it is, over the
+  # connection on which it was asked first. Returns when the plan is installed on all its hosts.
+  # Once released, the plan is uninstalled after its last run. `name`: under which who attaches to
+  # the program finds the executable, in place of an earlier one of the name; empty: not at all.
 
   setShare @2 (share :Share);
   # From now on.
@@ -173,17 +223,66 @@ interface Session {
   # In place of what the client's program said of itself before. A client sends one at most five
   # times a second.
 
+  close @4 ();
+  # Ends the session: all that the client holds is freed.
+
+  detach @5 (releases :UInt64);
+  # The client goes, and the program stays. Runs that were sent before go on, and so do repetitions;
+  # arrays are freed, and calls under way end.
+
+  holdings @6 () -> (slices :List(HeldSlice), executables :List(HeldExecutable), lastCall :UInt64,
+                     releases :UInt64, lastName :UInt64, lastRequest :UInt64);
+  # What the session has, for a client that has attached to it, which goes on to count calls,
+  # releases, names of runs and arrays, and requests from here.
+
+  repeat @7 (plan :UInt64, steps :Int64, inputs :List(ScheduledInput), firstName :UInt64,
+             position :UInt64, after :UInt64, number :UInt64, releases :UInt64);
+  # The controller enqueues so many runs of the plan by itself, with these inputs, as many ahead as
+  # the plan may have in flight, until one fails. Step i is the run firstName + i * (outputs + 1),
+  # and its outputs have the names behind that; its sources are at `position` + i. The first comes
+  # after the run `after`; 0: none. Until the last has ended, the client's own runs of the plan are
+  # refused. One repetition of a plan at a time. `number`: the client's, which grows; asked again
+  # with it, it is begun once. Bounds: protocol/schedule.h.
+
+  repetition @8 (plan :UInt64, cancel :Bool, wait :Bool)
+             -> (number :UInt64, steps :Int64, done :Int64, position :UInt64, ended :Bool,
+                 error :Frames.Error, outputs :List(ReportedNumber));
+  # Of the plan's last one; number 0: there was none. `cancel`: no step is enqueued any more.
+  # `wait`: answers once all that were have ended. `position`: of the next step's sources. `error`:
+  # why it ended early. `outputs`: the scalars of the last step that has committed.
+
+  allowRead @9 (slice :UInt64, owner :Text);
+  # Programs of that owner may read the states that are named in this slice of the client's; "*":
+  # everyone's. A client lets others read one slice of its.
+
+  openStates @10 (program :Text) -> (states :UInt64, list :List(Port));
+  # `program`: "owner/name", or a name of the client's own owner. kInvalid where there is none whose
+  # states this client may read.
+
+  readStates @11 (states :UInt64, version :UInt64, latest :Bool, segment :Frames.Segment,
+                 parts :List(StatePart), call :UInt64, releases :UInt64) -> (version :UInt64);
+  # Has the hosts copy one version of these states into the client's segment: the latest, or one
+  # that is waited for. A call that waits ends when its client releases it; the segment may be
+  # written to until then. kInvalid: the version is past. kUnavailable: the program has ended, or
+  # does not let the client read it.
+
+  struct StatePart {
+    name @0 :Text;
+    # A whole state, in row-major order.
+    offset @1 :Int64;
+    bytes @2 :Int64;
+    # In the segment.
+  }
   struct Compiled {
-    executable @0 :Executable;
-    plan @1 :UInt64;
-    scope @2 :UInt64;
-    inputs @3 :List(Port);
-    outputs @4 :List(Port);
-    states @5 :List(Port);
-    sources @6 :UInt32;
-    text @7 :Text;
+    plan @0 :UInt64;
+    scope @1 :UInt64;
+    inputs @2 :List(Port);
+    outputs @3 :List(Port);
+    states @4 :List(Port);
+    sources @5 :UInt32;
+    text @6 :Text;
     # The plan as people read it.
-    needs @8 :List(HostNeeds);
+    needs @7 :List(HostNeeds);
   }
   struct Port {
     name @0 :Text;
@@ -194,6 +293,48 @@ interface Session {
     host @0 :Text;
     needs @1 :List(DeviceNeed);
   }
+  struct HeldSlice {
+    id @0 :UInt64;
+    devices @1 :UInt32;
+    # Virtual ones.
+    ranksPerDevice @2 :UInt32;
+  }
+  struct HeldExecutable {
+    name @0 :Text;
+    compiled @1 :Compiled;
+    program @2 :Data;
+    # As it was sent.
+    slices @3 :List(UInt64);
+    runsInFlightMax @4 :UInt32;
+    position @5 :UInt64;
+    # Of the sources in the next run.
+  }
+  struct ScheduledInput {
+    input @0 :UInt32;
+    union {
+      constant @1 :Data;
+      # The whole tensor; of all inputs together at most as much as may travel with a run.
+      linear :group {
+        first @2 :Float64;
+        slope @3 :Float64;
+      }
+      warmupCosine :group {
+        peak @4 :Float64;
+        warmup @5 :Int64;
+        steps @6 :Int64;
+        finalShare @7 :Float64;
+        begin @8 :Int64;
+      }
+      list @9 :List(Float64);
+    }
+  }
+}
+
+interface ClientWatch {
+  # Implemented by a client.
+
+  stop @0 (by :Text, graceMs :Int64);
+  # An owner asks its program to end, which is ended by force when it has not in so long.
 }
 
 interface CompileWatch {
@@ -202,9 +343,3 @@ interface CompileWatch {
   told @0 (what :Text, part :Float64);
   # At most a hundred times. `what`: "step: partition"; `part` of the controller's work is done.
 }
-
-interface Slice {}
-# When the client drops it, its devices are given back once no executable uses them.
-
-interface Executable {}
-# When the client drops it, the plan is uninstalled after its last run.

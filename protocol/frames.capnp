@@ -21,11 +21,12 @@
 #
 # Loss. A stream (runtime/net/frames.h) loses, repeats and swaps nothing, also when its connection
 # is lost and opened again: each frame has a sequence in its prefix, and is kept and sent again
-# until it is acknowledged. The executor or client dials again, for as long as its RPC connection
-# stands and for ten seconds at most. A stream ends for good when that time is over, when either
-# side closes it, and with the RPC connection, whose end means that the process has gone. Then the
-# controller drops the peer: an executor that comes back registers again under a new identity, and
-# what the controller knew of the old one is not used for it.
+# until it is acknowledged. The executor or client dials again. A stream ends for good when either
+# side closes it, and when it has been without a connection for too long: an executor's for ten
+# seconds, a client's for its lease. An executor's ends with its RPC connection too, since that
+# means that its process has gone; then the controller drops it, and an executor that comes back
+# registers again under a new identity. A client opens its RPC connection again as well, and goes on
+# where it was (control.capnp).
 #
 # Trust. Every list length, id and offset is checked by the receiver before use; a malformed frame
 # ends the connection of its sender, and nothing else.
@@ -85,6 +86,10 @@ struct Frame {
 
     warning @13 :Text;
     # Controller to client: a line for its user, at most 4096 bytes.
+
+    release @14 :List(UInt64);
+    # Client to controller: calls of the session (control.capnp) whose slices and executables it
+    # needs no more. Behind all runs that named them; unknown ones are ignored.
   }
 }
 

@@ -191,6 +191,11 @@ struct Encode {
   void operator()(const FreeScopeFrame& frame) { to.setFreeScope(frame.scope.id); }
 
   void operator()(const WarningFrame& frame) { to.setWarning(cut(frame.text, kTextBytesMax)); }
+
+  void operator()(const ReleaseFrame& frame) {
+    auto calls = to.initRelease(count(frame.calls.size()));
+    for (uint32_t i = 0; i < calls.size(); ++i) calls.set(i, frame.calls[i]);
+  }
 };
 
 RunFrame read_run(wire::Run::Reader from) {
@@ -347,6 +352,11 @@ Message read_frame(wire::Frame::Reader from) {
     case wire::Frame::HEARTBEAT: return read_heartbeat(from.getHeartbeat());
     case wire::Frame::FREE_SCOPE: return FreeScopeFrame{from.getFreeScope()};
     case wire::Frame::WARNING: return WarningFrame{cut(from.getWarning().cStr(), kTextBytesMax)};
+    case wire::Frame::RELEASE: {
+      ReleaseFrame released;
+      for (uint64_t call : from.getRelease()) released.calls.push_back(call);
+      return released;
+    }
   }
   throw Error(ErrorKind::kInvalid, "frame: of an unknown kind", {},
               "the peer may run another version of Gangway");

@@ -78,6 +78,11 @@ TEST(FramesTest, AnUninstallReadsBackAsItWasWritten) {
     EXPECT_EQ(round_trip(UninstallFrame{PlanId(3), refused}), (UninstallFrame{PlanId(3), refused}));
 }
 
+TEST(FramesTest, ReleasedCallsReadBackAsTheyWereWritten) {
+  const ReleaseFrame released{{1, 7, ~uint64_t{0}}};
+  EXPECT_EQ(round_trip(released), released);
+}
+
 TEST(FramesTest, ARunOfFewArgumentsTakesAFewHundredBytes) {
   EXPECT_LT(encode(a_run())->size() * sizeof(capnp::word), 256u);
 }

@@ -11,14 +11,18 @@
 namespace gangway {
 
 // What a plan asks of one device of a host, in bytes; `total` is what its allocator is asked for,
-// exactly.
+// exactly, where nothing is overlaid.
 struct DeviceNeed {
   uint32_t device = 0;
   int64_t arena = 0;  // Temporaries and scratchpads.
   int64_t state = 0;  // States that this plan would add.
   // Buffers with one copy for each run in flight: inputs, sources, outputs, transfers.
   int64_t slots = 0;
-  int64_t total() const { return arena + state + slots; }
+  // Temporaries of a plan that is overlaid: these bytes of the region that such plans share on the
+  // device, which is as large as the largest of them. `arena` is then what initialisers of states
+  // work in, until the plan is committed.
+  int64_t overlaid = 0;
+  int64_t total() const { return arena + state + slots + overlaid; }
 };
 
 // How the peers of a host reach the memory in which it receives for a plan: for the kind of link

@@ -183,8 +183,14 @@ struct WarningFrame {
   bool operator==(const WarningFrame&) const = default;
 };
 
+// Of slices and executables, by the calls that made them.
+struct ReleaseFrame {
+  std::vector<uint64_t> calls;
+  bool operator==(const ReleaseFrame&) const = default;
+};
+
 using Message = std::variant<UninstallFrame, RunFrame, PrepareFrame, GrantFrame, CancelFrame,
                              FreeFrame, CopyFrame, CopyDoneFrame, RunDoneFrame, ProgressFrame,
-                             HeartbeatFrame, FreeScopeFrame, WarningFrame>;
+                             HeartbeatFrame, FreeScopeFrame, WarningFrame, ReleaseFrame>;
 
 }  // namespace gangway

@@ -58,13 +58,15 @@ inline void write(capnp::List<wire::DeviceNeed>::Builder to, const std::vector<D
     to[i].setArena(needs[i].arena);
     to[i].setState(needs[i].state);
     to[i].setSlots(needs[i].slots);
+    to[i].setOverlaid(needs[i].overlaid);
   }
 }
 inline std::vector<DeviceNeed> read(capnp::List<wire::DeviceNeed>::Reader from) {
   std::vector<DeviceNeed> needs;
   needs.reserve(from.size());
   for (auto need : from)
-    needs.push_back({need.getDevice(), need.getArena(), need.getState(), need.getSlots()});
+    needs.push_back(
+        {need.getDevice(), need.getArena(), need.getState(), need.getSlots(), need.getOverlaid()});
   return needs;
 }
 

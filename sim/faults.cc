@@ -143,12 +143,9 @@ bool ends_host(const Fault& fault, int64_t host_timeout_ns) {
   return false;
 }
 
-bool ends_client(const Fault& fault) { return fault.client && fault.kind == FaultKind::kBreak; }
-
 bool may_fail_runs(const Fault& fault, int64_t host_timeout_ns) {
   // A silence that is a little shorter than the timeout may follow one heartbeat's pause.
-  return fault.kind == FaultKind::kNoMemory || ends_client(fault) ||
-         ends_host(fault, host_timeout_ns / 2);
+  return fault.kind == FaultKind::kNoMemory || ends_host(fault, host_timeout_ns / 2);
 }
 
 std::vector<Fault> draw_faults(uint64_t seed, const FaultLimits& limits) {

@@ -3,7 +3,7 @@
 //
 //   by frame     lose, repeat, swap: each frame of a host's stream, with some chance, for a while
 //   by link      partition: bytes wait until it heals; delay: each write takes longer;
-//                break: open connections end
+//                break: open connections end (a client then attaches again, a host is lost)
 //   by process   kill: a host's process ends; vanish: its machine ends without a goodbye;
 //                hang: it stands still for a while, connections stay; slow: its kernels take
 //                longer; stop the controller: it stands still for a while
@@ -65,8 +65,6 @@ std::string to_string(const Fault& fault);
 std::string to_string(const std::vector<Fault>& faults);  // One a line.
 // Whether the host is lost by it: at once, or after so long a silence.
 bool ends_host(const Fault& fault, int64_t host_timeout_ns);
-// Whether the client's connection ends by it.
-bool ends_client(const Fault& fault);
 // Whether it may fail runs at all.
 bool may_fail_runs(const Fault& fault, int64_t host_timeout_ns);
 

@@ -26,7 +26,9 @@ SimCluster::SimCluster(Reactor& reactor, SimClusterOptions options)
       controller(reactor, network.endpoint(kController),
                  {.address = "sim:controller",
                   .controller = {.host_timeout_ms = options.host_timeout_ms,
+                                 .lease_ms = options.lease_ms,
                                  .policy = options.policy,
+                                 .overlay_memory = options.overlay_memory,
                                  .charge_log = options.charge_log,
                                  .planted = options.planted_in_controller},
                   .frames = frames_of(controller_process_)}) {
@@ -93,8 +95,14 @@ void SimCluster::start_executor(int host) {
 
 Client SimCluster::connect(const std::string& name, ConnectOptions options) {
   network.set_speed(kController, name, options_.near);
-  options.name = name;
+  options.number_name |= options.name.empty();
+  if (options.name.empty()) options.name = name;
   return internal::connect_on(reactor_, network.endpoint(name), "sim:controller", options);
+}
+
+Client SimCluster::attach(const std::string& endpoint, const ConnectOptions& options) {
+  network.set_speed(kController, endpoint, options_.near);
+  return internal::attach_on(reactor_, network.endpoint(endpoint), "sim:controller", options);
 }
 
 void SimCluster::kill(int host) {
@@ -132,6 +140,11 @@ void SimCluster::stop_controller() {
 void SimCluster::resume_controller() {
   controller_process_.resume();
   network.resume(kController);
+}
+
+void SimCluster::cut_off_client(const std::string& name) {
+  network.partition(name, kController);
+  network.break_connections(name);
 }
 
 int64_t SimCluster::busy_ns() const {

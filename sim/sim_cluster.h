@@ -49,7 +49,9 @@ struct SimClusterOptions {
   SimSpeed far{.delay = std::chrono::microseconds(500), .jitter = std::chrono::microseconds(100)};
   int64_t heartbeat_interval_ms = 1000;
   int64_t host_timeout_ms = 10'000;
+  int64_t lease_ms = 60'000;    // As ControllerOptions.
   std::string policy = "fair";  // As ControllerOptions.
+  bool overlay_memory = false;  // As ControllerOptions.
   ProcessTime time = ProcessTime::kFree;
   ProcessRates controller_rates, executor_rates;
   FrameOptions frames;                    // Of the controller's and the executors' streams.
@@ -73,8 +75,11 @@ class SimCluster {
   static std::string client_name(int client) { return "client-" + std::to_string(client); }
   static constexpr char kController[] = "controller";  // Its endpoint's name.
 
-  // A client of its own endpoint, of this name; other options as for a running cluster. Suspends.
+  // A client of its own endpoint, of this name, which is its program's too where the options have
+  // none; other options as for a running cluster. Suspends.
   Client connect(const std::string& name, ConnectOptions options = {});
+  // To the detached program that the options name.
+  Client attach(const std::string& endpoint, const ConnectOptions& options);
 
   // To a host. After the first two it is no more: executors[host] is null.
   void kill(int host);    // Its process ends, its connections with it. Suspends.
@@ -92,6 +97,9 @@ class SimCluster {
   void stop_controller();
   void resume_controller();
 
+  // A client's connections end, and it reaches the controller no more: as if it had been killed
+  // where nobody can ask whether it has ended.
+  void cut_off_client(const std::string& name);
   // A client's process stands still: it reads and writes nothing from stop to resume.
   void stop_client(const std::string& name) { network.stop(name); }
   void resume_client(const std::string& name) { network.resume(name); }

@@ -183,10 +183,10 @@ void report_controller(StudyReport& report) {
   report.bytes_per_run = per_run(counts.bytes_in + counts.bytes_out);
 }
 
-// Whether what client `number` runs met the fault: one of a host is named in its error, one of a
-// client ends its own program alone.
-bool has_met(const ProgramReport& program, int number, const Fault& fault) {
-  if (fault.client) return number == *fault.client && ends_client(fault);
+// Whether the program met the fault: one of a host is named in its error, one of a client ends
+// none.
+bool has_met(const ProgramReport& program, const Fault& fault) {
+  if (fault.client) return false;
   return fault.kind != FaultKind::kStopController &&
          program.error.find(SimCluster::host_name(fault.host) + "\"") != std::string::npos;
 }
@@ -196,10 +196,9 @@ void report_faults(const FaultInjector& injector, std::vector<Fault> faults, Stu
   for (const auto& [fault, at_ns] : injector.happened()) {
     faults.erase(std::ranges::find(faults, fault));
     FaultReport& to = report.faults.emplace_back(FaultReport{.fault = fault, .at_ns = at_ns});
-    for (size_t i = 0; i < report.programs.size(); ++i) {
-      const ProgramReport& program = report.programs[i];
+    for (const ProgramReport& program : report.programs) {
       if (program.error.empty() || program.error_at_ns < at_ns) continue;
-      if (!has_met(program, static_cast<int>(i), fault)) continue;
+      if (!has_met(program, fault)) continue;
       const int64_t after_ns = program.error_at_ns - at_ns;
       if (!to.named.empty() && to.named_after_ns <= after_ns) continue;
       to.named = program.error;

@@ -11,7 +11,7 @@
 #include <system_error>
 #include <utility>
 
-#include "client/checkpoint/durable_file.h"
+#include "runtime/base/durable_file.h"
 #include "runtime/base/error.h"
 
 namespace gangway {

@@ -7,9 +7,9 @@
 
 #include <functional>
 
-#include "client/checkpoint/durable_file.h"
 #include "client/checkpoint/safetensors_writer.h"
 #include "client/checkpoint/tensor_files.h"
+#include "runtime/base/durable_file.h"
 #include "runtime/base/error.h"
 #include "tests/support/error_of.h"
 #include "tests/support/temp_folder.h"

@@ -7,7 +7,7 @@
 
 #include <cerrno>
 
-#include "client/checkpoint/durable_file.h"
+#include "runtime/base/durable_file.h"
 #include "runtime/base/error.h"
 
 namespace gangway {

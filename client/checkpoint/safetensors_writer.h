@@ -22,8 +22,8 @@
 #include <string>
 #include <vector>
 
-#include "client/checkpoint/durable_file.h"
 #include "client/checkpoint/safetensors.h"
+#include "runtime/base/durable_file.h"
 
 namespace gangway {
 

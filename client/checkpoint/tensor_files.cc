@@ -7,8 +7,8 @@
 #include <system_error>
 #include <utility>
 
-#include "client/checkpoint/durable_file.h"
 #include "client/checkpoint/tensor_index.h"
+#include "runtime/base/durable_file.h"
 #include "runtime/base/error.h"
 
 namespace gangway {

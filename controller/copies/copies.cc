@@ -29,8 +29,9 @@ Reservations reservations(const DeviceLayout& layout, int64_t bytes) {
 
 // Where no program of the slice has the state, hosts say so.
 std::vector<HostId> state_holders(const SliceRecord& scope, const std::string& name) {
-  const auto found = scope.state_layouts.find(name);
-  return found == scope.state_layouts.end() ? hosts_of(scope.devices) : found->second->holders;
+  const auto found = scope.placed_states.find(name);
+  return found == scope.placed_states.end() ? hosts_of(scope.devices)
+                                            : found->second.layout->holders;
 }
 
 bool is_replicated(const Sharding& sharding) {
@@ -100,19 +101,34 @@ void CopyTable::start(SessionId session, CopyFrame request) {
     callbacks_.ended(session, {request.request, error});
     return;
   }
-  const uint64_t id = ++last_;
-  Copy& copy = copies_[id];
-  copy.session = session;
-  copy.client_request = request.request;
-  copy.pending = {hosts.begin(), hosts.end()};
+  Copy copy{.session = session,
+            .client_request = request.request,
+            .pending = {hosts.begin(), hosts.end()}};
   if (request.kind == CopyKind::kPut || request.kind == CopyKind::kGet) {
     copy.kept = request.array;
     objects_.keep(request.array);
     objects_.began(request.array);
   }
+  send(std::move(copy), std::move(request));
+}
+
+void CopyTable::get_for(SessionId reader, const SliceRecord& scope, CopyFrame request, Done done) {
+  const std::vector<HostId> hosts = state_holders(scope, request.name);
+  try {
+    for (HostId host : hosts) hosts_.require_alive(host);
+  } catch (const Error& error) {
+    return done(error);
+  }
+  send({.session = reader, .pending = {hosts.begin(), hosts.end()}, .done = std::move(done)},
+       std::move(request));
+}
+
+void CopyTable::send(Copy copy, CopyFrame request) {
+  const uint64_t id = ++last_;
   request.request = id;
   const Frame frame = encode(request);
-  for (HostId host : hosts) hosts_.at(host).peer->send(frame);
+  for (HostId host : copy.pending) hosts_.at(host).peer->send(frame);
+  copies_.emplace(id, std::move(copy));
 }
 
 void CopyTable::host_done(HostId host, const CopyDoneFrame& done) {
@@ -135,6 +151,7 @@ void CopyTable::host_finished(uint64_t id, HostId host) {
     objects_.ended(*ended.kept);
     objects_.drop(*ended.kept);
   }
+  if (ended.done) return ended.done(ended.error);
   callbacks_.ended(ended.session, {ended.client_request, ended.error});
 }
 

@@ -36,6 +36,10 @@ class CopyTable {
         callbacks_(std::move(callbacks)) {}
 
   void start(SessionId session, CopyFrame request);
+  // Gets a state of another's slice, which `reader` may read, for it; whoever asks is told the end.
+  // It may come before this returns.
+  using Done = std::function<void(const std::optional<Error>&)>;
+  void get_for(SessionId reader, const SliceRecord& scope, CopyFrame request, Done done);
   void host_done(HostId host, const CopyDoneFrame& done);
   void host_lost(HostId host, const Error& why);
   void session_closed(SessionId session);
@@ -48,8 +52,10 @@ class CopyTable {
     std::set<HostId> pending;
     std::optional<Error> error;
     std::optional<ArrayId> kept;  // An array that it reads or writes.
+    Done done;                    // Who is told; none: the client.
   };
   std::vector<HostId> hosts_for(SessionId session, const CopyFrame& request);
+  void send(Copy copy, CopyFrame request);
   std::vector<HostId> make_array(SessionId session, const CopyFrame& request);
   void host_finished(uint64_t id, HostId host);
 

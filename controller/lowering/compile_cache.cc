@@ -23,6 +23,8 @@ Hash128 hash_of(const CallContext& context) {
     }
   }
   hasher.add(context.device_kind);
+  hasher.add(uint64_t{context.links.size()});
+  for (const LinkClass link : context.links) hasher.add(static_cast<uint64_t>(link));
   hasher.add(uint64_t{context.alone});
   return hasher.finish();
 }

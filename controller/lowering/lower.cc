@@ -1,11 +1,14 @@
 #include "controller/lowering/lower.h"
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <optional>
 #include <set>
 
 #include "ir/graph/node_count.h"
+#include "ir/plan/axis_links.h"
+#include "ir/plan/sequential.h"
 #include "runtime/base/error.h"
 
 namespace gangway {
@@ -36,6 +39,7 @@ class ProgramLowering {
     plan_.islands = options.islands;
     plan_.runs_in_flight_max = options.runs_in_flight_max;
     plan_.dispatch = options.dispatch;
+    plan_.overlaid = options.overlaid;
     GW_ASSERT(options.slices.size() == program.slices.size());
     GW_ASSERT(kinds_.empty() || kinds_.size() == program.slices.size());
     GW_ASSERT(options.ranks_per_device.empty() ||
@@ -43,6 +47,10 @@ class ProgramLowering {
     for (size_t i = 0; i < program.slices.size(); ++i) {
       plan_.slices.push_back({program.slices[i].mesh, options.slices[i],
                               options.ranks_per_device.empty() ? 1 : options.ranks_per_device[i]});
+      links_.push_back(axis_links(plan_, plan_.slices.back()));
+      // Where all axes are alike the slice shares what was compiled for any other such one.
+      if (std::ranges::adjacent_find(links_.back(), std::not_equal_to{}) == links_.back().end())
+        links_.back().clear();
     }
   }
 
@@ -51,6 +59,7 @@ class ProgramLowering {
     for (const ProgramNode& named : program_.nodes) nodes_to_compile_ += nodes_of(named);
     for (uint32_t id = 0; id < program_.nodes.size(); ++id) lower(id);
     add_commits();
+    plan_.overlaid = plan_.overlaid && !any_sequential(plan_);
     return std::move(plan_);
   }
 
@@ -207,7 +216,8 @@ class ProgramLowering {
     const ProgramNode& from = node(id);
     CallContext context{.in_place = in_place(from),
                         .finite_result = finite_result(id),
-                        .result_placements = from.placements};
+                        .result_placements = from.placements,
+                        .links = links_[from.slice]};
     if (!kinds_.empty()) context.device_kind = kinds_[from.slice];
     const auto compiled = compile(from, context);
     PlanNode call{
@@ -329,6 +339,7 @@ class ProgramLowering {
   const std::function<void(const LowerProgress&)>& on_progress_;
   CompileCache& cache_;
   Plan plan_;
+  std::vector<std::vector<LinkClass>> links_;      // By slice and axis; empty: all are alike.
   std::vector<std::vector<uint32_t>> values_;      // By program node and result.
   std::vector<std::vector<bool>> is_read_;         // The same: by anything but an output.
   std::map<const Function*, uint32_t> functions_;  // Of the plan.

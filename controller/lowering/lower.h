@@ -40,6 +40,7 @@ struct LowerOptions {
   std::vector<std::string> islands;  // By host; empty: all lie in one.
   int64_t runs_in_flight_max = 2;
   Dispatch dispatch = Dispatch::kParallel;
+  bool overlaid = false;  // Plan::overlaid, where nothing of it is dispatched sequentially.
   // Told before each pass over a function. What it throws ends lower().
   std::function<void(const LowerProgress&)> on_progress;
 };

@@ -81,6 +81,32 @@ TEST(LowerTest, ATransferKeepsEveryPartOnItsDevice) {
               HasSubstr("re-shards on the way"));
 }
 
+TEST(LowerTest, APartIsGatheredFirstAlongTheAxisWhoseDevicesLieOnSeveralHosts) {
+  const Mesh mesh{{{"a", 2}, {"b", 2}}};
+  ProgramBuilder b("step", mesh);
+  const Value x = b.input("x", f32({8, 16}), {{"a", shard(0)}, {"b", shard(1)}});
+  b.output("y", b.shard(exp(x), {{"a", replicate()}, {"b", replicate()}}));
+  const Program program = b.build();
+  CompileCache cache;
+  const auto gathered_along = [&](std::vector<PlanRange> ranges) {
+    const LowerOptions options{.slices = {std::move(ranges)}, .hosts = {"host-0", "host-1"}};
+    const Plan plan = lower(program, options, cache);
+    std::string axes;
+    for (const Node& node : plan.functions.at(0).function->nodes) {
+      if (node.op == Op::all_gather) axes += node.attrs.text("axes");
+    }
+    return axes;
+  };
+  EXPECT_EQ(gathered_along({{0, 0, 4}}), "ab");
+  EXPECT_EQ(gathered_along({{0, 0, 1}, {1, 0, 1}, {0, 1, 1}, {1, 1, 1}}), "ba");
+  EXPECT_EQ(gathered_along({{0, 0, 2}, {1, 0, 2}}), "ab");
+  EXPECT_EQ(cache.counts().entries, 3u);
+  EXPECT_EQ(gathered_along({{1, 0, 4}}), "ab");
+  EXPECT_EQ(gathered_along({{1, 0, 2}, {0, 0, 2}}), "ab");
+  EXPECT_EQ(cache.counts().entries, 3u) << "compiled once for all slices whose axes are alike";
+  EXPECT_EQ(cache.counts().hits, 2u);
+}
+
 // Four products of 2 GFLOP, one after another.
 Program products() {
   ProgramBuilder b("products", Mesh{});

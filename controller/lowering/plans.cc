@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "controller/lowering/does_not_fit.h"
 #include "controller/lowering/reports.h"
 #include "controller/resources/quotas.h"
 #include "ir/graph/node_count.h"
@@ -12,10 +13,6 @@
 
 namespace gangway {
 namespace {
-
-std::string amount(int64_t bytes) {
-  return format_bytes(static_cast<uint64_t>(std::max<int64_t>(bytes, 0)));
-}
 
 // The devices of a slice as ranges over the hosts of the plan, which grow as they are met.
 std::vector<PlanRange> ranges_of(const std::vector<DeviceRef>& devices,
@@ -190,6 +187,7 @@ PlanRecord PlanTable::place(SessionId owner, const Program& program,
         layout_of(slices_.at(slices[i], owner), options.slices[i], record.hosts)));
   }
   record.scope = slices[0].value;
+  record.version = slices_.at(slices[0], owner).version;
   return record;
 }
 
@@ -227,7 +225,8 @@ PlanRecord& PlanTable::compile(SessionId owner, const std::string& holder_name,
                                std::shared_ptr<const Program> program,
                                const std::vector<SliceId>& slices, CompileRequest request) {
   LowerOptions options{.runs_in_flight_max = request.runs_in_flight_max,
-                       .dispatch = request.dispatch};
+                       .dispatch = request.dispatch,
+                       .overlaid = request.overlaid};
   PlanRecord placed = place(owner, *program, slices, options);
   const std::string name = program->name;
   const PlanId id(++last_);
@@ -261,7 +260,7 @@ PlanRecord& PlanTable::compile(SessionId owner, const std::string& holder_name,
   slices_.hold_states(scope, std::move(record.states), record.hosts);
   for (const PlanState& state : record.plan->states) {
     const PlanValue& value = record.plan->values[state.value];
-    slices_.place_state(scope, value.name, record.layouts[value.slice]);
+    slices_.place_state(scope, value.name, {record.layouts[value.slice], value.type});
   }
   if (watch_.ready) watch_.ready(record);
   return record;
@@ -304,6 +303,7 @@ void PlanTable::install(PlanRecord& record, const std::vector<std::byte>& bytes,
   reserve(record, holder_name);
   on_all_hosts(record, [&](ExecutorPeer& host) { return host.link(record.id, offers); });
   on_all_hosts(record, [&](ExecutorPeer& host) { return host.commit_install(record.id); });
+  record.initialisers = nullptr;
 }
 
 void PlanTable::on_all_hosts(const PlanRecord& record,
@@ -320,49 +320,60 @@ ExecutorPeer& PlanTable::peer(HostId host) {
 }
 
 void PlanTable::reserve(PlanRecord& record, const std::string& holder_name) {
-  std::vector<Reservation> states, others;
+  std::vector<Reservation> states, others, overlaid, initialisers;
   for (size_t i = 0; i < record.needs.size(); ++i) {
     for (const DeviceNeed& need : record.needs[i]) {
       const DeviceRef at{record.hosts[i], need.device};
       GW_REQUIRE(need.device < hosts_.at(at.host).info.devices &&
-                     std::min({need.arena, need.state, need.slots}) >= 0,
+                     std::min({need.arena, need.state, need.slots, need.overlaid}) >= 0,
                  "host \"", record.plan->hosts[i],
                  "\": says what a device needs that it does not have");
       add_reservation(states, at, need.state);
-      add_reservation(others, at, need.total() - need.state);
+      add_reservation(others, at, need.slots + (need.overlaid > 0 ? 0 : need.arena));
+      add_reservation(initialisers, at, need.overlaid > 0 ? need.arena : 0);
+      add_reservation(overlaid, at, need.overlaid);
     }
   }
   std::vector<Reservation> wanted = others;
   wanted.insert(wanted.end(), states.begin(), states.end());
-  if (const auto short_of = hosts_.reserve(holder_name, wanted)) {
+  wanted.insert(wanted.end(), initialisers.begin(), initialisers.end());
+  auto short_of = hosts_.reserve(holder_name, wanted);
+  if (!short_of) {
+    short_of = hosts_.reserve_overlaid(holder_name, overlaid);
+    if (short_of) hosts_.release(holder_name, wanted);
+  }
+  if (short_of) {
     if (!short_of->over_quota.empty()) {
       throw Error(ErrorKind::kOverloaded,
                   cat("compile: program \"", record.plan->name, "\": ", short_of->over_quota),
                   {.program = record.plan->name}, kQuotaHint);
     }
-    const DeviceNeed* need = nullptr;
-    for (size_t i = 0; i < record.needs.size(); ++i) {
-      for (const DeviceNeed& item : record.needs[i]) {
-        if (record.hosts[i] == short_of->at.host && item.device == short_of->at.device)
-          need = &item;
-      }
-    }
-    throw Error(
-        ErrorKind::kOverloaded,
-        cat("compile: program \"", record.plan->name, "\" does not fit: needs ",
-            amount(need->total()), " (states ", amount(need->state), ", temporaries ",
-            amount(need->arena), ", inputs and outputs of ", record.plan->runs_in_flight_max,
-            " runs ", amount(need->slots), ") on ", hosts_.name_of(short_of->at), ", where ",
-            amount(hosts_.free_bytes(short_of->at)), " of ",
-            amount(hosts_.at(short_of->at.host).info.memory_bytes), " are free; ",
-            hosts_.holders(short_of->at)),
-        {.program = record.plan->name}, "use more devices, or let other programs go");
+    throw does_not_fit(record, hosts_, *short_of, own_arenas());
   }
   const auto holding = [&](std::vector<Reservation>& held) {
     return std::make_shared<Holding>(hosts_, holder_name, shared_reservations(std::move(held)));
   };
   record.memory = holding(others);
   record.states = holding(states);
+  record.initialisers = holding(initialisers);
+  if (overlaid.empty()) return;
+  record.overlaid = std::make_shared<OverlaidHolding>(hosts_, holder_name, std::move(overlaid));
+}
+
+std::map<DeviceRef, OwnArenas> PlanTable::own_arenas() const {
+  std::map<DeviceRef, OwnArenas> arenas;
+  for (const auto& [id, plan] : plans_) {
+    if (plan.memory == nullptr) continue;
+    for (size_t i = 0; i < plan.needs.size(); ++i) {
+      for (const DeviceNeed& need : plan.needs[i]) {
+        if (need.overlaid > 0) continue;
+        OwnArenas& here = arenas[{plan.hosts[i], need.device}];
+        here.all += need.arena;
+        here.largest = std::max(here.largest, need.arena);
+      }
+    }
+  }
+  return arenas;
 }
 
 PlanRecord& PlanTable::at(PlanId id, SessionId owner) {

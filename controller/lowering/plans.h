@@ -5,9 +5,9 @@
 //
 // Threads: the reactor's thread; compile() suspends. Lowering is done on threads of a Background,
 // so that a large program holds up nothing else: plans of several clients are lowered at once.
-// Errors: compile() throws kInvalid or kUnimplemented with the user's line; kOverloaded when it
-// does not fit, saying what needs how much, where, and how much is free; kUnavailable when a host
-// is lost. After an error nothing of the plan is left on any host.
+// Errors: compile() throws kInvalid or kUnimplemented with the user's line; what does_not_fit.h
+// says when a device has too little memory for it; kUnavailable when a host is lost. After an
+// error nothing of the plan is left on any host.
 #pragma once
 
 #include <atomic>
@@ -41,11 +41,14 @@ struct PlanRecord {
   std::vector<SliceId> slices;
   std::vector<std::vector<DeviceNeed>> needs;  // By host.
   std::shared_ptr<Holding> memory;
+  std::shared_ptr<OverlaidHolding> overlaid;     // Null: its temporaries are in `memory`.
+  std::shared_ptr<Holding> initialisers;         // What they work in, until it is committed.
   std::shared_ptr<Holding> states;               // Until it is ready: then the slice holds them.
   Reservations output_bytes;                     // Of one run.
   std::map<uint32_t, Reservations> input_bytes;  // Of an array for this input that was put.
   bool has_commit = false;
-  uint64_t prepared = 0;  // Runs that its hosts have been told of.
+  std::shared_ptr<StateVersion> version;  // Of the states of its scope.
+  uint64_t prepared = 0;                  // Runs that its hosts have been told of.
   // Runs that ended with an error, by the client's name, with what runs behind them are told; until
   // a run of a later chain begins.
   std::map<RunId, Error> failed;
@@ -71,10 +74,13 @@ struct CompileStage {
 struct CompileRequest {
   uint32_t runs_in_flight_max = 2;
   Dispatch dispatch = Dispatch::kParallel;
+  bool overlaid = false;  // As LowerOptions.
   // On the reactor's thread, at most kCompileStagesMax times, and not after compile() has ended.
   std::function<void(const CompileStage&)> on_progress;
   Pacer* pacer = nullptr;  // In a simulation: what gives lowering its time.
 };
+
+struct OwnArenas;  // does_not_fit.h
 
 class PlanTable {
  public:
@@ -114,6 +120,7 @@ class PlanTable {
   void install(PlanRecord& plan, const std::vector<std::byte>& bytes,
                const std::string& holder_name);
   void reserve(PlanRecord& plan, const std::string& holder_name);
+  std::map<DeviceRef, OwnArenas> own_arenas() const;
   // One step of the installation on every host. Suspends until all have done it or one can't.
   void on_all_hosts(const PlanRecord& plan, const std::function<Future<void>(ExecutorPeer&)>& step);
   ExecutorPeer& peer(HostId host);

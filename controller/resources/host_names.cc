@@ -21,10 +21,12 @@ std::string HostNames::take(const std::string& wanted, const std::string& owner)
     if (taken->second.gone_at_ns && taken->second.owner == owner) break;
     name = cat(wanted, "-", i);
   }
+  const bool is_new = find(name) == nullptr || find(name)->owner != owner;
   NamedHost& host = names_[name];
   host.owner = owner;
   host.gone_at_ns.reset();
   host.why_gone.clear();
+  if (is_new) tell();
   return name;
 }
 
@@ -36,14 +38,36 @@ void HostNames::gone(const std::string& name, int64_t now_ns, const std::string&
   const auto age = [](const auto& item) { return item.second.gone_at_ns.value_or(INT64_MAX); };
   const auto oldest = std::min_element(
       names_.begin(), names_.end(), [&](const auto& a, const auto& b) { return age(a) < age(b); });
-  if (oldest->second.gone_at_ns) names_.erase(oldest);
+  if (!oldest->second.gone_at_ns) return;
+  names_.erase(oldest);
+  tell();
+}
+
+void HostNames::restore(const std::string& name, const std::string& owner, int64_t now_ns) {
+  names_[name] = {.owner = owner,
+                  .gone_at_ns = now_ns,
+                  .why_gone = "it has not come back since the controller was started again"};
+}
+
+bool HostNames::is_draining(const std::string& name) const {
+  const NamedHost* const host = find(name);
+  return host != nullptr && host->is_draining;
+}
+
+void HostNames::forget(const std::string& name) {
+  if (!at(name).gone_at_ns) {
+    throw Error(ErrorKind::kInvalid, cat("forget: host \"", cut(name, kQuotedMax), "\" is there"),
+                {}, "drain it and end its executor first");
+  }
+  names_.erase(name);
 }
 
 void HostNames::forget_old(int64_t now_ns) {
-  std::erase_if(names_, [now_ns](const auto& item) {
+  const size_t forgotten = std::erase_if(names_, [now_ns](const auto& item) {
     const auto& gone = item.second.gone_at_ns;
     return gone && now_ns - *gone >= kForgetAfterNs;
   });
+  if (forgotten > 0) tell();
 }
 
 const NamedHost* HostNames::find(const std::string& name) const {
@@ -58,12 +82,12 @@ const NamedHost& HostNames::at(const std::string& name) const {
   size_t count = 0;
   for (const auto& [other, of] : names_) {
     if (++count > kListedMax) continue;
-    there += cat(there.empty() ? "" : ", ", other);
+    there += cat(there.empty() ? "" : ", ", other, of.gone_at_ns ? " (gone)" : "");
   }
   if (count > kListedMax) there += cat(" and ", count - kListedMax, " more");
   throw Error(ErrorKind::kInvalid,
-              cat("there is no host \"", cut(name, kQuotedMax), "\": ",
-                  there.empty() ? "no host has ever been there" : cat("expected one of ", there)));
+              cat("there is no host \"", cut(name, kQuotedMax),
+                  "\": ", there.empty() ? "no host is known" : cat("expected one of ", there)));
 }
 
 NamedHost& HostNames::named(const std::string& name) { return const_cast<NamedHost&>(at(name)); }

@@ -2,8 +2,10 @@
 //
 // A host that is lost keeps its name for its owner: whoever registers under it next, as the same
 // owner, gets it, whether or not slices still lie on the lost one. For another owner, and while the
-// host is there, the name is taken. A host that is gone is forgotten after
-// kForgetAfterNs.
+// host is there, the name is taken. A host that is gone is forgotten after kForgetAfterNs, or when
+// it is asked for.
+//
+// A name may be draining: the host that has it gets no new slices, nor does the next of that name.
 //
 // Threads: the reactor's thread.
 // Errors: kInvalid for names that nobody has, listing those that there are.
@@ -11,9 +13,11 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 
 namespace gangway {
 
@@ -21,6 +25,7 @@ struct NamedHost {
   std::string owner;
   std::optional<int64_t> gone_at_ns;  // None: it is there.
   std::string why_gone;
+  bool is_draining = false;
 };
 
 class HostNames {
@@ -31,7 +36,17 @@ class HostNames {
   // "e2", or "e2-2" where that is taken.
   std::string take(const std::string& wanted, const std::string& owner);
   void gone(const std::string& name, int64_t now_ns, const std::string& why);
+  void set_draining(const std::string& name, bool is_draining) {
+    named(name).is_draining = is_draining;
+  }
+  bool is_draining(const std::string& name) const;
+  // Throws kInvalid also for a host that is there.
+  void forget(const std::string& name);
   void forget_old(int64_t now_ns);
+  // One of an earlier controller's, whose host has not come back yet.
+  void restore(const std::string& name, const std::string& owner, int64_t now_ns);
+  // Called whenever a name is new, changes hands or is forgotten; null: nobody is.
+  void on_change(std::function<void()> changed) { changed_ = std::move(changed); }
 
   const NamedHost* find(const std::string& name) const;
   // Throws kInvalid where nobody has it.
@@ -40,8 +55,12 @@ class HostNames {
 
  private:
   NamedHost& named(const std::string& name);
+  void tell() const {
+    if (changed_) changed_();
+  }
 
   std::map<std::string, NamedHost> names_;
+  std::function<void()> changed_;
 };
 
 }  // namespace gangway

@@ -7,6 +7,9 @@
 namespace gangway {
 namespace {
 
+// Who holds the regions, for messages.
+constexpr char kOverlaidPrograms[] = "the region that overlaid programs share";
+
 int64_t total_of(const std::vector<Reservation>& reservations) {
   int64_t bytes = 0;
   for (const Reservation& item : reservations) bytes += item.bytes * item.at.count;
@@ -29,6 +32,7 @@ void HostRecord::count_moved(const LinkBytes& now) {
 }
 
 HostRecord& HostTable::add(HostInfo info, ExecutorPeer& peer, int64_t now_ns) {
+  info.wanted_name = info.name;
   info.name = names_.take(info.name, info.owner);
   const HostId id(++last_);
   HostRecord& host = hosts_[id];
@@ -60,6 +64,20 @@ void HostTable::drop(HostId id) {
 void HostTable::erase_if_unused(HostId id) {
   const HostRecord& host = at(id);
   if (host.lost && host.users == 0) hosts_.erase(id);
+}
+
+void HostTable::set_draining(const std::string& name, bool is_draining) {
+  names_.set_draining(name, is_draining);
+  freed_.raise();
+}
+
+std::string HostTable::draining() const {
+  std::string text;
+  for (const auto& [id, host] : hosts_) {
+    if (!host.lost && names_.is_draining(host.info.name))
+      text += cat(text.empty() ? "" : ", ", host.info.name);
+  }
+  return text;
 }
 
 void HostTable::send(HostId id, const Frame& frame) {
@@ -95,8 +113,51 @@ std::optional<Shortage> HostTable::reserve(const std::string& owner,
     add_reserved(wanted[i].at, wanted[i].bytes);
   }
   for (const Reservation& item : wanted) held_[item.at][owner] += item.bytes;
-  if (memory_limit_) held_bytes_[owner] += bytes;
+  count_held(owner, bytes);
   return std::nullopt;
+}
+
+void HostTable::count_held(const std::string& owner, int64_t bytes) {
+  if (!memory_limit_ || bytes == 0) return;
+  int64_t& held = held_bytes_[owner];
+  held += bytes;
+  if (held == 0) held_bytes_.erase(owner);
+}
+
+std::optional<Shortage> HostTable::reserve_overlaid(const std::string& owner,
+                                                    const std::vector<Reservation>& wanted) {
+  const int64_t bytes = total_of(wanted);
+  if (bytes > 0 && memory_limit_) {
+    std::string over = memory_limit_(owner, bytes);
+    if (!over.empty())
+      return Shortage{{wanted[0].at.host, wanted[0].at.first}, bytes, std::move(over)};
+  }
+  std::vector<Reservation> more;  // By device, as it is released.
+  for (const Reservation& item : wanted) {
+    for (uint32_t d = item.at.first; d < item.at.first + item.at.count; ++d) {
+      const int64_t grows = item.bytes - overlaid_.region({item.at.host, d});
+      if (grows > 0) more.push_back({{item.at.host, d, 1}, grows});
+    }
+  }
+  if (auto short_of = reserve(kOverlaidPrograms, more)) return short_of;
+  for (const Reservation& item : wanted) {
+    for (uint32_t d = item.at.first; d < item.at.first + item.at.count; ++d)
+      overlaid_.add(owner, {item.at.host, d}, item.bytes);
+  }
+  count_held(owner, bytes);
+  return std::nullopt;
+}
+
+void HostTable::release_overlaid(const std::string& owner, const std::vector<Reservation>& held) {
+  std::vector<Reservation> less;
+  for (const Reservation& item : held) {
+    for (uint32_t d = item.at.first; d < item.at.first + item.at.count; ++d) {
+      const int64_t shrinks = overlaid_.remove(owner, {item.at.host, d}, item.bytes);
+      if (shrinks > 0) less.push_back({{item.at.host, d, 1}, shrinks});
+    }
+  }
+  count_held(owner, -total_of(held));
+  release(kOverlaidPrograms, less);
 }
 
 void HostTable::release(const std::string& owner, const std::vector<Reservation>& held) {
@@ -107,10 +168,7 @@ void HostTable::release(const std::string& owner, const std::vector<Reservation>
     if (holders[owner] == 0) holders.erase(owner);
     if (holders.empty()) held_.erase(item.at);
   }
-  if (memory_limit_) {
-    held_bytes_[owner] -= total_of(held);
-    if (held_bytes_[owner] == 0) held_bytes_.erase(owner);
-  }
+  if (memory_limit_) count_held(owner, -total_of(held));
   if (freed_.wants_memory > 0) freed_.raise();
 }
 
@@ -130,9 +188,14 @@ std::string HostTable::name_of(DeviceRef at) const {
 
 std::string HostTable::shortage(const Shortage& short_of) const {
   if (!short_of.over_quota.empty()) return short_of.over_quota;
-  return cat("needs ", format_bytes(static_cast<uint64_t>(short_of.bytes)), " on ",
-             name_of(short_of.at), ", where ",
-             format_bytes(static_cast<uint64_t>(free_bytes(short_of.at))), " are free");
+  const auto text = [](int64_t bytes) { return format_bytes(static_cast<uint64_t>(bytes)); };
+  const int64_t free = free_bytes(short_of.at),
+                total = hosts_.at(short_of.at.host).info.memory_bytes;
+  const bool never = short_of.bytes > total;
+  return cat("needs ", text(short_of.bytes), " on ", name_of(short_of.at),
+             never ? ", which has " : ", where ", never ? "" : cat(text(free), " of "), text(total),
+             never ? "" : " are free", ": ", text(short_of.bytes - (never ? total : free)),
+             " short", never ? " even when nobody holds any" : "");
 }
 
 LinkClass HostTable::link_class(HostId a, HostId b) const {
@@ -145,6 +208,7 @@ std::map<std::string, int64_t> HostTable::held_in_all() const {
   for (const auto& [range, holders] : held_) {
     for (const auto& [owner, bytes] : holders) all[owner] += bytes * range.count;
   }
+  for (const auto& [owner, bytes] : overlaid_.by_owner()) all[owner] += bytes;
   return all;
 }
 

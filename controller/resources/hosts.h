@@ -19,6 +19,7 @@
 
 #include "controller/resources/device_ref.h"
 #include "controller/resources/host_names.h"
+#include "controller/resources/overlaid_bytes.h"
 #include "controller/resources/peers.h"
 #include "controller/resources/reserved_bytes.h"
 #include "ir/plan/islands.h"
@@ -26,6 +27,7 @@
 #include "runtime/fibers/stop.h"
 #include "runtime/fibers/wait_queue.h"
 #include "runtime/observe/metrics.h"
+#include "runtime/os/process_identity.h"
 
 namespace gangway {
 
@@ -34,10 +36,11 @@ struct HostInfo {
   uint32_t devices = 1;
   int64_t memory_bytes = 0;  // Of each device.
   std::string kind = "cpu";
-  std::string text;  // One line a device.
-  int64_t process = 0;
+  std::string text;              // One line a device.
+  ProcessIdentity process = {};  // Of this machine; 0: nobody knows.
   std::string island = kMainIsland;
-  std::string owner = {};  // Who runs it (protocol/owner.h).
+  std::string owner = {};        // Who runs it (protocol/owner.h).
+  std::string wanted_name = {};  // Before it got a number.
 };
 
 struct HostRecord {
@@ -116,6 +119,14 @@ class HostTable {
   void keep(HostId id) { ++at(id).users; }
   void drop(HostId id);
   void erase_if_unused(HostId id);  // When it is lost.
+  // It is there, and does not drain (HostNames).
+  bool takes_slices(const HostRecord& host) const {
+    return !host.lost && !names_.is_draining(host.info.name);
+  }
+  // Whoever waits for a slice is served anew.
+  void set_draining(const std::string& name, bool is_draining);
+  // "a, b": the hosts that drain, of those that are there; empty: none.
+  std::string draining() const;
   // Nothing is sent to a host that is lost.
   void send(HostId id, const Frame& frame);
   const std::map<HostId, HostRecord>& all() const { return hosts_; }
@@ -136,9 +147,17 @@ class HostTable {
   // By the same ranges.
   void release(const std::string& owner, const std::vector<Reservation>& held);
 
+  // The same of plans whose temporaries lie over one another: of each device as much is reserved
+  // as the largest of them needs, for all of them together. Quotas count what each needs.
+  std::optional<Shortage> reserve_overlaid(const std::string& owner,
+                                           const std::vector<Reservation>& wanted);
+  void release_overlaid(const std::string& owner, const std::vector<Reservation>& held);
+  int64_t region_bytes(DeviceRef at) const { return overlaid_.region(at); }
+
   int64_t free_bytes(DeviceRef at) const;
   std::string name_of(DeviceRef at) const;  // "host-0/device 1"
-  // "needs 3.0 MiB on host-0/device 1, where 1.0 MiB are free": of what reserve() returned.
+  // "needs 3.0 MiB on host-0/device 1, where 1.0 MiB of 8.0 MiB are free: 2.0 MiB short": of what
+  // reserve() returned.
   std::string shortage(const Shortage& short_of) const;
   const std::string& island_of(HostId id) const { return hosts_.at(id).info.island; }
   LinkClass link_class(HostId a, HostId b) const;
@@ -151,6 +170,7 @@ class HostTable {
 
  private:
   void add_reserved(const DeviceRange& range, int64_t bytes);
+  void count_held(const std::string& owner, int64_t bytes);
   std::optional<uint32_t> short_of(const Reservation& wanted);  // A device.
 
   Freed freed_;
@@ -159,6 +179,7 @@ class HostTable {
   HostNames names_;
   std::map<HostId, HostRecord> hosts_;
   std::map<DeviceRange, std::map<std::string, int64_t>> held_;  // Of each device, by owner.
+  OverlaidBytes overlaid_;
   uint32_t last_ = 0;
 };
 
@@ -174,6 +195,19 @@ struct Holding {
   HostTable& hosts;
   std::string owner;
   Reservations held;
+};
+
+// The same of what lies where that of others lies.
+struct OverlaidHolding {
+  OverlaidHolding(HostTable& table, std::string who, std::vector<Reservation> bytes)
+      : hosts(table), owner(std::move(who)), held(std::move(bytes)) {}
+  ~OverlaidHolding() { hosts.release_overlaid(owner, held); }
+  OverlaidHolding(const OverlaidHolding&) = delete;
+  OverlaidHolding& operator=(const OverlaidHolding&) = delete;
+
+  HostTable& hosts;
+  std::string owner;
+  std::vector<Reservation> held;
 };
 
 }  // namespace gangway

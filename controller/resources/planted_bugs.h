@@ -19,6 +19,8 @@ struct PlantedControllerBugs {
   // Hosts free an array as soon as its client lets it go, though a run that they do not know yet is
   // to read it.
   bool frees_before_reads = false;
+  // Overlaid programs have turns of sections, so that one begins in the middle of another's run.
+  bool cuts_overlaid_runs = false;
   // What a program is charged counts twice.
   bool charges_twice = false;
 };

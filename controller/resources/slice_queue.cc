@@ -20,6 +20,7 @@ class SliceQueue::Place {
   ~Place() {
     if (at_->shape.memory_bytes > 0) --queue_.hosts_.freed().wants_memory;
     if (at_->got) queue_.slices_.release(*at_->got);  // Its fiber ended without it.
+    if (queue_.first_ == &*at_) queue_.first_ = nullptr;
     queue_.waits_.erase(at_);
     queue_.hosts_.freed().raise();  // What was kept for it, others may have.
   }
@@ -115,12 +116,20 @@ void SliceQueue::session_closed(SessionId session) {
   hosts_.freed().raise();
 }
 
+std::string SliceQueue::in_the_way(const Wait& wait) const {
+  if (const auto over = over_quota(wait.session, wait.shape)) return over->text();
+  if (first_ != nullptr && first_ != &wait && !slices_.find_place(wait.shape).empty())
+    return cat(kept_.size(), " are kept for ", slices_.holder_name(first_->session));
+  return slices_.in_the_way(wait.shape);
+}
+
 std::string SliceQueue::waits_for(SessionId session) const {
   std::string text;
   for (const Wait& wait : waits_) {
     if (wait.session != session || wait.got || wait.ended) continue;
+    const std::string why = in_the_way(wait);
     text += cat(text.empty() ? "" : "; ", wait.shape.devices, " devices, for ",
-                format_duration_ns(clock_.now_ns() - wait.since_ns));
+                format_duration_ns(clock_.now_ns() - wait.since_ns), why.empty() ? "" : ": ", why);
   }
   return text;
 }

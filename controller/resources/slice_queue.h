@@ -1,12 +1,13 @@
 // SliceQueue: the clients that wait for a slice, in the order in which they came.
 //
-// Whenever devices or memory are given back, or a host comes, those who wait are served in order.
-// The first of them that the cluster could serve if nobody held anything, but can't now, has
-// devices kept for it: those of such a place that fewest slices lie on. Nobody else gets these, so
-// they can only become free, and a large slice is not overtaken for ever by small ones; those
-// behind it, and those who do not wait, get the other devices meanwhile. Who asks for more than the
-// cluster has waits for hosts, and nothing is kept for it. Nor is anything for whoever waits until
-// its owner holds less than its quota (quotas.h); who wants more than the quota is refused at once.
+// Whenever devices or memory are given back, or a host comes, drains or is undrained, those who
+// wait are served in order. The first of them that the cluster could serve if nobody held anything,
+// but can't now, has devices kept for it: those of such a place that fewest slices lie on. Nobody
+// else gets these, so they can only become free, and a large slice is not overtaken for ever by
+// small ones; those behind it, and those who do not wait, get the other devices meanwhile. Who asks
+// for more than hosts have that do not drain waits for hosts, and nothing is kept for it. Nor is
+// anything for whoever waits until its owner holds less than its quota (quotas.h); who wants more
+// than the quota is refused at once.
 //
 // Threads: the reactor's thread. allocate() suspends where the shape says that the client waits.
 // Ownership: the fiber that waits owns its place: where that fiber ends, in whatever way, the place
@@ -43,7 +44,7 @@ class SliceQueue {
 
   SliceRecord& allocate(SessionId session, const SliceShape& shape, const StopToken& stop = {});
   void session_closed(SessionId session);
-  // "8 devices, for 12.00 s"; empty: this client waits for none.
+  // "8 devices, for 12.00 s: client 3 of ada holds 8 devices"; empty: this client waits for none.
   std::string waits_for(SessionId session) const;
   size_t size() const { return waits_.size(); }
 
@@ -62,6 +63,7 @@ class SliceQueue {
     return over_quota_ ? over_quota_(session, shape) : std::nullopt;
   }
   Error refusal(SessionId session, const SliceShape& shape) const;
+  std::string in_the_way(const Wait& wait) const;
 
   const Clock& clock_;
   HostTable& hosts_;

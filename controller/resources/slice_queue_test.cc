@@ -99,7 +99,7 @@ TEST_F(SliceQueueTest, WhoWaitsGetsWhatIsGivenBack) {
   host(2);
   const SliceId first = take(1, alone(2, 0));
   wait(2, alone(2, 60'000));
-  EXPECT_EQ(queue_.waits_for(SessionId(2)), "2 devices, for 0 ns");
+  EXPECT_EQ(queue_.waits_for(SessionId(2)), "2 devices, for 0 ns: client 1 holds 2 devices");
   give_back(first);
   EXPECT_THAT(told_, ElementsAre("2: 2"));
   EXPECT_EQ(queue_.waits_for(SessionId(2)), "");
@@ -223,6 +223,50 @@ TEST_F(SliceQueueTest, WhatNoShapeCanBeIsRefused) {
   shape.wait_ms = 0;
   shape.memory_bytes = -1;
   EXPECT_THAT(refused(1, shape).message(), HasSubstr("memory_bytes: expected 0 or more"));
+}
+
+TEST_F(SliceQueueTest, WhoWaitsGetsNothingOfAHostThatDrainsUntilItIsUndrained) {
+  host(2);
+  const SliceId held = take(1, alone(2, 0));
+  wait(2, alone(2, 60'000));
+  hosts_.set_draining("host-0", true);
+  give_back(held);
+  EXPECT_THAT(told_, IsEmpty());
+  EXPECT_THAT(queue_.waits_for(SessionId(2)),
+              HasSubstr("the cluster has 0, each to itself; draining hosts: host-0"));
+  hosts_.set_draining("host-0", false);
+  reactor_->run_ready();
+  EXPECT_THAT(told_, ElementsAre("2: 2"));
+}
+
+TEST_F(SliceQueueTest, WhatIsKeptForTheFirstIsKeptElsewhereWhenItsHostDrains) {
+  host(2);
+  host(2);
+  const SliceId first = take(1, alone(1, 0)), second = take(1, alone(2, 0));
+  wait(2, alone(2, 60'000));  // The first host is kept for it.
+  EXPECT_THAT(refused(3, alone(1, 0)).message(), HasSubstr("2 are kept for client 2"));
+  hosts_.set_draining("host-0", true);
+  reactor_->run_ready();
+  give_back(first);
+  EXPECT_THAT(told_, IsEmpty());
+  give_back(second);
+  EXPECT_THAT(told_, ElementsAre("2: 2"));
+}
+
+TEST_F(SliceQueueTest, WhoWaitsIsToldWhatForWhateverIsInTheWay) {
+  host(2);
+  wait(1, alone(4, 60'000));
+  EXPECT_THAT(queue_.waits_for(SessionId(1)), HasSubstr("4 devices, for 0 ns: the cluster has 2"));
+  host(2);
+  EXPECT_THAT(told_, ElementsAre("1: 4"));
+  wait(2, alone(4, 60'000));
+  wait(3, alone(1, 60'000));
+  EXPECT_THAT(queue_.waits_for(SessionId(3)), HasSubstr("client 1 holds 4 devices"));
+  host(1);
+  EXPECT_THAT(queue_.waits_for(SessionId(3)), HasSubstr("4 are kept for client 2"));
+  fibers_[1].cancel();
+  reactor_->run_ready();
+  EXPECT_THAT(told_, ElementsAre("1: 4", "2: cancelled", "3: 1"));
 }
 
 }  // namespace

@@ -11,12 +11,12 @@ namespace gangway {
 
 namespace {
 
-constexpr size_t kListedMax = 8;  // Hosts and clients that one message names.
+constexpr size_t kItemsNamedMax = 8;  // Hosts and clients that one message names.
 
 // "a, b and 3 more".
 std::string listed(const std::vector<std::string>& items) {
   std::string text;
-  const size_t named = std::min(items.size(), kListedMax);
+  const size_t named = std::min(items.size(), kItemsNamedMax);
   for (size_t i = 0; i < named; ++i) text += cat(i == 0 ? "" : ", ", items[i]);
   if (items.size() > named) text += cat(" and ", items.size() - named, " more");
   return text;
@@ -80,14 +80,16 @@ std::vector<OfferedHost> SliceTable::offered(const SliceShape& shape, Holders ho
   std::vector<OfferedHost> all;
   for (const auto& [id, host] : hosts_.all()) {
     const int64_t memory = host.info.memory_bytes;
-    if (host.lost || (memory != 0 && memory < shape.memory_bytes)) continue;
+    const bool serves =
+        holders == Holders::kIgnoreAndUndrain ? !host.lost : hosts_.takes_slices(host);
+    if (!serves || (memory != 0 && memory < shape.memory_bytes)) continue;
     OfferedHost& offer = all.emplace_back(
         OfferedHost{.id = id, .island = host.info.island, .devices = host.info.devices});
     for (uint32_t d = 0; d < host.info.devices; ++d) {
       const DeviceRef at{id, d};
       const auto shared = shares_.find(at);
       const int shares = shared == shares_.end() ? 0 : shared->second;
-      const bool may = holders == Holders::kIgnore || may_take(shape, at, shares);
+      const bool may = holders != Holders::kCount || may_take(shape, at, shares);
       if (may && !kept.contains(at)) offer.offered.push_back({d, shares});
     }
   }
@@ -109,7 +111,7 @@ std::string SliceTable::who_holds(const SliceShape& shape) const {
   std::optional<DeviceRef> full;
   for (const auto& [id, slice] : slices_) {
     for (const DeviceRef& at : slice.devices) {
-      if (hosts_.all().at(at.host).lost) continue;
+      if (!hosts_.takes_slices(hosts_.all().at(at.host))) continue;
       if (slice.exclusive || shape.exclusive) ++devices_of[slice.owner];
     }
   }
@@ -126,7 +128,17 @@ std::string SliceTable::who_holds(const SliceShape& shape) const {
         cat(holder_name(session), " holds ", count, count == 1 ? " device" : " devices"));
   }
   if (full) items.push_back(cat("on ", hosts_.name_of(*full), " ", hosts_.holders(*full)));
+  if (const std::string hosts = hosts_.draining(); !hosts.empty())
+    items.push_back(cat("draining hosts: ", hosts));
   return listed(items);
+}
+
+std::string SliceTable::in_the_way(const SliceShape& shape) const {
+  if (!find_place_if_idle(shape).empty()) return who_holds(shape);
+  const uint64_t there = count_of(offered(shape, Holders::kIgnore, {}), shape);
+  const std::string draining = hosts_.draining();
+  return cat("the cluster has ", there, constraints_of(shape),
+             draining.empty() ? "" : "; draining hosts: ", draining);
 }
 
 std::string SliceTable::holder_name(SessionId session) const {
@@ -136,12 +148,21 @@ std::string SliceTable::holder_name(SessionId session) const {
 Error SliceTable::refusal(const SliceShape& shape) const {
   const std::vector<OfferedHost> idle = offered(shape, Holders::kIgnore, {});
   if (placement_->place(idle, request_of(shape)).empty()) {
+    const std::vector<OfferedHost> undrained = offered(shape, Holders::kIgnoreAndUndrain, {});
+    if (!placement_->place(undrained, request_of(shape)).empty()) {
+      return Error(ErrorKind::kOverloaded,
+                   cat("allocate: hosts are draining: expected at most ", count_of(idle, shape),
+                       " without them, got ", shape.devices, constraints_of(shape),
+                       "; draining hosts: ", hosts_.draining()),
+                   {}, "wait for them (SliceOptions::wait_ms), or ask who runs the controller");
+    }
     std::vector<std::string> there;
     for (const auto& [id, host] : hosts_.all()) {
       if (host.lost) continue;
       there.push_back(cat(host.info.name, " has ", host.info.devices, " of ",
                           format_bytes(static_cast<uint64_t>(host.info.memory_bytes)),
-                          " in island ", host.info.island));
+                          " in island ", host.info.island,
+                          hosts_.takes_slices(host) ? "" : ", which is draining"));
     }
     return Error(ErrorKind::kInvalid,
                  cat("allocate: not so many devices: expected at most ", count_of(idle, shape),
@@ -255,6 +276,20 @@ void SliceTable::erase_if_unused(SliceId id) {
     hosts_.drop(device.host);
   }
   hosts_.freed().raise();
+  if (gone_) gone_(id);
+}
+
+SliceRecord* SliceTable::find(SliceId id) {
+  const auto found = slices_.find(id);
+  return found == slices_.end() ? nullptr : &found->second;
+}
+
+std::vector<SliceRecord*> SliceTable::all_of(SessionId owner) {
+  std::vector<SliceRecord*> owned;
+  for (auto& [id, slice] : slices_) {
+    if (slice.owner == owner) owned.push_back(&slice);
+  }
+  return owned;
 }
 
 std::map<SessionId, std::set<DeviceRef>> SliceTable::devices() const {

@@ -4,13 +4,13 @@
 // Several slices may share a device. Which devices a slice lies on is a PlacementPolicy's choice
 // (placement.h).
 //
-// Devices of hosts that are lost are never given, nor those that another slice has to itself, nor
-// those that are kept for a client that waits (slice_queue.h).
+// Devices of hosts that are lost or drain are never given, nor those that another slice has to
+// itself, nor those that are kept for a client that waits (slice_queue.h).
 //
 // Threads: the reactor's thread.
 // Errors: allocate() throws kInvalid for what the cluster could not give if nobody used it (a
 // slice never holds one device twice), saying what there is; kOverloaded for what others hold,
-// saying who.
+// saying who, and for what hosts have that drain, naming these.
 #pragma once
 
 #include <functional>
@@ -29,6 +29,14 @@
 namespace gangway {
 
 using SliceId = Id<struct SliceTag>;
+using StateVersion = Id<struct StateVersionTag>;  // Of a slice's states: the runs that committed.
+
+// Of states that programs of a slice have: where its parts lie, which may be another slice of its
+// program.
+struct PlacedState {
+  std::shared_ptr<const DeviceLayout> layout;
+  Type type;
+};
 
 struct SliceRecord {
   SliceId id;
@@ -41,8 +49,10 @@ struct SliceRecord {
   // Of the plans whose states are named in it; they outlive the plans.
   std::vector<std::shared_ptr<Holding>> states;
   std::set<HostId> state_hosts;
-  // By name: where its parts lie, which may be another slice of its program.
-  std::map<std::string, std::shared_ptr<const DeviceLayout>> state_layouts;
+  std::map<std::string, PlacedState> placed_states;  // By name.
+  // Runs that have committed, of all plans whose states are named in it.
+  std::shared_ptr<StateVersion> version = std::make_shared<StateVersion>();
+  std::set<std::string> readers;  // Owners that may read its states (service/shared_states.h).
   Future<void> installing = ready_future();  // The plan whose states are named in it.
 };
 
@@ -65,6 +75,8 @@ class SliceTable {
   std::string holder_name(SessionId session) const;
   // Why find_place() found none.
   Error refusal(const SliceShape& shape) const;
+  // The same in few words, for who waits: "client 3 holds 8 devices", "the cluster has 4".
+  std::string in_the_way(const SliceShape& shape) const;
   // Throws kInvalid when it is not this session's.
   SliceRecord& at(SliceId id, SessionId owner);
   void keep(SliceId id) { ++slices_.at(id).plans; }
@@ -72,8 +84,8 @@ class SliceTable {
   // A plan created states on `hosts`: they and their memory stay as long as the slice.
   void hold_states(SliceId id, std::shared_ptr<Holding> memory, const std::vector<HostId>& hosts);
   // Where the parts of a state of that name lie.
-  void place_state(SliceId id, const std::string& name, std::shared_ptr<const DeviceLayout> at) {
-    slices_.at(id).state_layouts[name] = std::move(at);
+  void place_state(SliceId id, const std::string& name, PlacedState at) {
+    slices_.at(id).placed_states[name] = std::move(at);
   }
   void release(SliceId id);  // Its owner has dropped it.
   void release_all(SessionId owner);
@@ -82,10 +94,16 @@ class SliceTable {
   std::map<SessionId, std::set<DeviceRef>> devices() const;
   // Of its slices, counted once for each, as long as a plan uses them.
   int64_t devices_of(SessionId owner) const;
+  // Whosever it is, also one that is released and still used; null: there is none.
+  SliceRecord* find(SliceId id);
+  // All of a client's, the oldest first, with those that are released and still used.
+  std::vector<SliceRecord*> all_of(SessionId owner);
+  // Is told of each slice that is no more.
+  void watch_gone(std::function<void(SliceId)> gone) { gone_ = std::move(gone); }
 
  private:
-  // What a slice may lie on: now, or if nobody held anything.
-  enum class Holders { kCount, kIgnore };
+  // What a slice may lie on: now, if nobody held anything, or if no host drained either.
+  enum class Holders { kCount, kIgnore, kIgnoreAndUndrain };
   std::vector<OfferedHost> offered(const SliceShape& shape, Holders holders,
                                    const std::set<DeviceRef>& kept) const;
   bool may_take(const SliceShape& shape, DeviceRef at, int shares) const;
@@ -98,6 +116,7 @@ class SliceTable {
   std::map<SliceId, SliceRecord> slices_;
   std::map<DeviceRef, int> shares_;  // Slices on each device.
   std::set<DeviceRef> exclusive_;    // Those that one slice has to itself.
+  std::function<void(SliceId)> gone_;
   uint64_t last_ = 0;
 };
 

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "tests/support/error_of.h"
 #include "tests/support/test_controller.h"
 
 namespace gangway {
@@ -123,6 +124,45 @@ TEST_F(SlicesTest, ASliceLargerThanTheClusterIsToldWhatThereIs) {
     EXPECT_THAT(error.message(), HasSubstr("expected at most 3, got 4 in one island; host has 2 of "
                                            "0 B in island east, host-2 has 3"));
   }
+}
+
+TEST_F(SlicesTest, AHostThatDrainsGetsNoNewSlicesAndKeepsThoseItHas) {
+  const HostId a = host("main", 2), b = host("main", 4);
+  const SliceId before = slices_.allocate(SessionId(1), {2}).id;
+  EXPECT_EQ(slices_.at(before, SessionId(1)).devices[0].host, a);
+  hosts_.set_draining("host", true);
+  for (int i = 0; i < 3; ++i) {
+    for (const DeviceRef& device : slices_.allocate(SessionId(1), {2}).devices)
+      EXPECT_EQ(device.host, b) << "where the other would just fit";
+  }
+  EXPECT_EQ(hosts_.at(a).users, 2);
+  slices_.release(before);
+  EXPECT_EQ(hosts_.at(a).users, 0);
+  hosts_.set_draining("host", false);
+  EXPECT_EQ(slices_.allocate(SessionId(1), {2}).devices[0].host, a);
+}
+
+TEST_F(SlicesTest, WhoIsRefusedIsToldWhichHostsDrain) {
+  host("main", 2);
+  host("main", 2);
+  hosts_.set_draining("host-2", true);
+  const auto refusal = [&](const SliceShape& shape) {
+    return error_of([&] { slices_.allocate(SessionId(1), shape); });
+  };
+  const Error four = refusal({4});
+  EXPECT_EQ(four.kind(), ErrorKind::kOverloaded) << "it is no one's mistake";
+  EXPECT_THAT(four.message(), HasSubstr("hosts are draining: expected at most 2 without them, got "
+                                        "4; draining hosts: host-2"));
+  EXPECT_THAT(four.hint(), HasSubstr("wait_ms"));
+  const Error eight = refusal({8});
+  EXPECT_EQ(eight.kind(), ErrorKind::kInvalid);
+  EXPECT_THAT(eight.message(), HasSubstr("host has 2 of 0 B in island main, host-2 has 2 of 0 B in "
+                                         "island main, which is draining"));
+  SliceShape alone(2);
+  alone.exclusive = true;
+  slices_.allocate(SessionId(1), alone);
+  EXPECT_THAT(refusal(alone).message(),
+              HasSubstr("client 1 holds 2 devices, draining hosts: host-2"));
 }
 
 }  // namespace

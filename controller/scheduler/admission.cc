@@ -50,11 +50,14 @@ Result<bool> Admission::admit(const RunRecord& run) {
       return false;
     }
     if (short_of) {
-      return Error(ErrorKind::kOverloaded,
-                   cat("run of \"", plan.plan->name,
-                       "\": no memory for its outputs: ", hosts_.shortage(*short_of),
-                       " and no run in flight frees enough; ", hosts_.holders(short_of->at)),
-                   {.program = plan.plan->name}, "let arrays go that nobody needs any more");
+      return Error(
+          ErrorKind::kOverloaded,
+          cat("run of \"", plan.plan->name,
+              "\": no memory for its outputs: ", hosts_.shortage(*short_of),
+              " and no run in flight frees enough; ", hosts_.holders(short_of->at)),
+          {.program = plan.plan->name},
+          cat("let arrays go that nobody needs any more: the outputs of ", *plan.output_sets - 1,
+              " runs of this program are kept or under way, and those of one would do"));
     }
     holdings.push_back(std::make_shared<Holding>(hosts_, owner, plan.output_bytes));
   }

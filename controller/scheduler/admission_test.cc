@@ -60,6 +60,9 @@ TEST_F(AdmissionTest, OutputsThatAreKeptRunOutOfMemoryByNameAndNotByWaiting) {
     if (!client_.ended.empty() && client_.ended.back().error) {
       EXPECT_EQ(client_.ended.back().error->kind(), ErrorKind::kOverloaded);
       EXPECT_THAT(client_.ended.back().error->what(), HasSubstr("client 1 of ada holds"));
+      EXPECT_THAT(client_.ended.back().error->what(), HasSubstr("of 1000 B are free: 24 B short"));
+      EXPECT_THAT(client_.ended.back().error->hint(),
+                  HasSubstr("the outputs of 4 runs of this program are kept or under way"));
       ++overloaded;
     }
     finish(0, RunId(i));
@@ -74,7 +77,7 @@ TEST_F(AdmissionTest, AProgramThatDoesNotFitIsRefusedAndLeavesNothing) {
     compile(session_);
     FAIL() << "compiled";
   } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), ErrorKind::kOverloaded);
+    EXPECT_EQ(error.kind(), ErrorKind::kInvalid) << "it never will";
     EXPECT_THAT(error.what(), HasSubstr("host-1/device 0"));
   }
   EXPECT_EQ(controller_.counts().plans, 0u);

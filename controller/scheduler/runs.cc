@@ -51,7 +51,9 @@ RunTable::RunTable(const Clock& clock, HostTable& hosts, PlanTable& plans, Objec
       admission_(hosts, objects, callbacks_.holder_name),
       fast_path_(callbacks_.warn),
       gangs_(std::move(policy), [this](auto ranges) { send_grants(std::move(ranges)); },
-             {.charge_log = std::move(charge_log), .charges_twice = planted.charges_twice}) {}
+             {.charge_log = std::move(charge_log), .charges_twice = planted.charges_twice}) {
+  gangs_.watch_places(callbacks_.at_place);
+}
 
 // Never that of an earlier run: what a host still says of that one is nobody's.
 RunId RunTable::new_id() {
@@ -60,7 +62,8 @@ RunId RunTable::new_id() {
   return RunId(last_run_);
 }
 
-void RunTable::submit(SessionId session, RunFrame request, int64_t now_ns) {
+void RunTable::submit(SessionId session, RunFrame request, int64_t now_ns,
+                      const std::optional<Error>& refused) {
   auto owned = std::make_unique<RunRecord>();
   RunRecord& run = *owned;
   run.id = new_id();
@@ -71,7 +74,7 @@ void RunTable::submit(SessionId session, RunFrame request, int64_t now_ns) {
     GW_REQUIRE(by_client_.emplace(std::make_pair(session, run.request.run), run.id).second, "run ",
                run.request.run, ": the name is taken");
     runs_.emplace(run.id, std::move(owned));
-    start(run);
+    start(run, refused);
   } catch (const Error& error) {
     if (owned != nullptr) {  // Never entered the table.
       callbacks_.ended(session, {.run = run.request.run, .error = error});
@@ -87,11 +90,11 @@ void RunTable::submit(SessionId session, RunFrame request, int64_t now_ns) {
   objects_.flush();
 }
 
-void RunTable::start(RunRecord& run) {
+void RunTable::start(RunRecord& run, const std::optional<Error>& refused) {
   PlanRecord& plan = plans_.at(run.request.plan, run.session);
   run.plan = &plan;
   ++plan.runs;
-  std::optional<Error> wrong = plan.broken;
+  std::optional<Error> wrong = plan.broken ? plan.broken : refused;
   try {
     if (!wrong) bind_arguments(run, objects_);
   } catch (const Error& error) {
@@ -295,9 +298,32 @@ void RunTable::in_order(SessionId session, StateScope scope, std::function<void(
   gangs_.pump(clock_.now_ns());
 }
 
+void RunTable::watch_states(SessionId session, StateScope scope) {
+  gangs_.watch(session, scope.id);
+  gangs_.pump(clock_.now_ns());
+}
+
+std::set<RunId> RunTable::may_commit(SessionId session, StateScope scope) const {
+  std::set<RunId> runs;
+  std::set<std::pair<PlanId, RunId>> failing;  // By the client's names.
+  for (const auto& [id, run] : runs_) {        // In the order of their scope.
+    const PlanRecord* const plan = run->plan;
+    if (plan == nullptr || !plan->has_commit || scope_of(*run) != ScopeKey{session, scope.id})
+      continue;
+    const RunId after = run->request.after;
+    if (run->error || plan->failed.contains(after) || failing.contains({plan->id, after})) {
+      failing.insert({plan->id, run->request.run});
+    } else if (gangs_.is_begun(id)) {
+      runs.insert(id);
+    }
+  }
+  return runs;
+}
+
 void RunTable::plan_ready(const PlanRecord& plan) {
   fast_path_.installed(plan);
-  gangs_.add_plan(plan.id, gang_plan(plan, why_no_reports(plan, hosts_).empty()));
+  const bool is_whole = plan.plan->overlaid && !planted_.cuts_overlaid_runs;
+  gangs_.add_plan(plan.id, gang_plan(plan, !is_whole && why_no_reports(plan, hosts_).empty()));
   gangs_.pump(clock_.now_ns());
 }
 
@@ -357,7 +383,16 @@ void RunTable::end(RunRecord& run) {
   }
   const std::unique_ptr<RunRecord> ended = std::move(runs_.at(run.id));
   runs_.erase(ended->id);
-  if (ended->plan != nullptr) plans_.run_ended(*ended->plan);
+  if (ended->plan == nullptr) return;
+  count_commit(*ended);
+  plans_.run_ended(*ended->plan);
+}
+
+void RunTable::count_commit(const RunRecord& run) {
+  const PlanRecord& plan = *run.plan;
+  const bool committed = plan.has_commit && run.prepared && !run.error;
+  if (committed) *plan.version = plan.version->next();
+  if (gangs_.is_watched(run.session, plan.scope)) callbacks_.watched_ended(run, committed);
 }
 
 // Runs that take them, also those that wait already, are told why they are not there.

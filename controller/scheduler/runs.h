@@ -43,13 +43,19 @@ class RunTable {
     std::function<std::string(SessionId)> holder_name;   // "client 3 of ada".
     // A line for the user: a program has lost the fast path (fast_path.h).
     std::function<void(SessionId, const std::string&)> warn;
+    // Of scopes that are watched (watch_states()): a place between two runs, where GangScheduler's
+    // AtPlace says what may be done; a run has ended, and has committed or not.
+    std::function<void(const OrderPlace&)> at_place;
+    std::function<void(const RunRecord&, bool committed)> watched_ended;
   };
   RunTable(const Clock& clock, HostTable& hosts, PlanTable& plans, ObjectTable& objects,
            Callbacks callbacks, std::unique_ptr<Policy> policy,
            const PlantedControllerBugs& planted = {},
            std::shared_ptr<ChargeLog> charge_log = nullptr);
 
-  void submit(SessionId session, RunFrame request, int64_t now_ns);
+  // `refused`: why it may not run, whatever else is right with it.
+  void submit(SessionId session, RunFrame request, int64_t now_ns,
+              const std::optional<Error>& refused = {});
   void cancel(SessionId session, RunId client_run, const Error& why);
   void host_done(HostId host, RunDoneFrame done);
   void progress(HostId host, const ProgressFrame& frame);
@@ -63,6 +69,16 @@ class RunTable {
   // Calls `send` with a ticket between those of the runs that the session has submitted in this
   // scope so far and of its later ones. It must not call back.
   void in_order(SessionId session, StateScope scope, std::function<void(Ticket)> send);
+
+  // Somebody reads the states of this scope for another program, from now on and until
+  // unwatch_states(). It is shown the place behind the runs that have their tickets at once.
+  void watch_states(SessionId session, StateScope scope);
+  // The same later, at the next pump(): what it watches for has not come.
+  void watch_states_again(SessionId session, StateScope scope) { gangs_.watch(session, scope.id); }
+  void unwatch_states(SessionId session, StateScope scope) { gangs_.unwatch(session, scope.id); }
+  // Runs of the scope that have their tickets and have not ended, without those that will not
+  // commit, as far as is known. O(runs).
+  std::set<RunId> may_commit(SessionId session, StateScope scope) const;
 
   // Which plans there are, and what their programs ask for.
   void plan_ready(const PlanRecord& plan);
@@ -90,7 +106,7 @@ class RunTable {
 
   RunId new_id();
   void take_times(HostId host, const std::vector<SectionTime>& times);
-  void start(RunRecord& run);
+  void start(RunRecord& run, const std::optional<Error>& refused);
   void admit(const ScopeKey& scope);
   bool admit_first(RunRecord& run);
   bool lacks_argument(RunRecord& run);
@@ -113,6 +129,7 @@ class RunTable {
   static void break_chain(const RunRecord& run);
   void tell(RunRecord& run);
   void end(RunRecord& run);
+  void count_commit(const RunRecord& run);
   void fail_outputs(const RunRecord& run);
   static void say_why(RunRecord& run);
   const Error* broken_chain(const RunRecord& run);

@@ -38,17 +38,29 @@ Controller::Controller(Reactor& reactor, ControllerOptions options)
       runs_(reactor_.clock(), hosts_, plans_, objects_,
             {[this](SessionId session, RunDoneFrame done) { run_ended(session, std::move(done)); },
              [this](SessionId session) { return holder_name(session); },
-             [this](SessionId session, const std::string& line) { warn(session, line); }},
+             [this](SessionId session, const std::string& line) { warn(session, line); },
+             [this](const OrderPlace& place) { shared_states_.at_place(place); },
+             [this](const RunRecord& run, bool committed) {
+               shared_states_.run_ended(run, committed);
+             }},
             make_policy(options_.policy), options_.planted, options_.charge_log),
+      repeats_(reactor,
+               [this](SessionId session, RunFrame run) { submit_step(session, std::move(run)); }),
       copies_(hosts_, plans_, slices_, objects_,
               {[this](SessionId session, const CopyDoneFrame& done) { copy_ended(session, done); },
                [this](SessionId session) { return holder_name(session); }}),
+      shared_states_(slices_, runs_, copies_,
+                     {[this](const std::string& owner, const std::string& name) {
+                        return find_program(owner, name);
+                      },
+                      [this](SessionId session) { return owner_of(session); }}),
       stuck_(runs_, metrics_, options_.log),
       watch_(hosts_, plans_, copies_, runs_, stuck_, metrics_,
              {.suspect_after_ms =
                   std::min(HostWatch::Options().suspect_after_ms, options_.host_timeout_ms / 2),
               .lost_after_ms = options_.host_timeout_ms,
               .log = options_.log}) {
+  slices_.watch_gone([this](SliceId slice) { shared_states_.slice_gone(slice); });
   // Who bounds no memory pays nothing for it with each run.
   if (options_.quotas.bound_memory())
     hosts_.limit_memory(
@@ -62,6 +74,7 @@ HostId Controller::add_host(HostInfo info, ExecutorPeer& peer) {
   info.kind = cut(info.kind, kQuotedBytesMax);
   info.text = cut(info.text, kTextBytesMax * info.devices);
   require_island_name(info.island, cat("executor \"", info.name, "\""));
+  lose_old_selves(info);
   HostRecord& host = hosts_.add(std::move(info), peer, reactor_.clock().now_ns());
   host.runs_done = &metrics_.counter("gangway_runs_done_total", "Runs that ended on a host",
                                      {{"host", host.info.name}});
@@ -73,6 +86,31 @@ HostId Controller::add_host(HostInfo info, ExecutorPeer& peer) {
         {{"host", host.info.name}, {"link", to_string(link)}});
   }
   return host.id;
+}
+
+// A process that ends takes its connections with it, but what says so may be read later than what
+// the next one sends, and does not come while a child of it has them.
+void Controller::lose_old_selves(const HostInfo& info) {
+  std::vector<HostId> ended;
+  for (const auto& [id, host] : hosts_.all()) {
+    const HostInfo& other = host.info;
+    if (!host.lost && other.wanted_name == info.name && other.owner == info.owner &&
+        options_.has_ended(other.process))
+      ended.push_back(id);
+  }
+  for (const HostId id : ended)
+    host_lost(id, Error(ErrorKind::kUnavailable, "its process has ended, and another has come"));
+}
+
+void Controller::set_draining(const std::string& host, bool is_draining) {
+  hosts_.set_draining(host, is_draining);
+  options_.log.info(is_draining ? "host is drained of slices" : "host takes slices again",
+                    {{"host", host}});
+}
+
+void Controller::forget_host(const std::string& host) {
+  hosts_.names().forget(host);
+  options_.log.info("host is forgotten", {{"host", host}});
 }
 
 void Controller::on_message(HostId id, Message message) {
@@ -98,16 +136,31 @@ void Controller::on_message(HostId id, Message message) {
 }
 
 SessionId Controller::add_session(std::string name, std::string owner, ClientPeer& peer,
-                                  const Share& share) {
+                                  const Share& share, TakenName taken) {
   GW_ASSERT(is_owner_name(owner), "the owner of client \"", cut(name, kQuotedBytesMax), "\"");
   name = cut(name, kQuotedBytesMax);
   require_share(cat("client \"", name, "\""), share);
+  name = free_name(owner, std::move(name), taken);
   const SessionId id(++last_session_);
   // Without its name: other owners are told who holds what.
   std::string holder = cat("client ", id, " of ", owner);
-  sessions_.emplace(
-      id, Session{std::move(name), std::move(owner), std::move(holder), peer, share, 0, 0, 0, {}});
+  Session& session = sessions_
+                         .emplace(id, Session{std::move(name),
+                                              std::move(owner),
+                                              std::move(holder),
+                                              &peer,
+                                              share,
+                                              0,
+                                              0,
+                                              0,
+                                              {},
+                                              nullptr,
+                                              reactor_.clock().now_ns(),
+                                              {}})
+                         .first->second;
+  session.calls = std::make_shared<CallTable>([this, id](const auto& made) { let_go(id, made); });
   runs_.set_share(id, share);
+  if (on_program_) on_program_({.id = id, .name = session.name, .owner = session.owner});
   return id;
 }
 
@@ -124,15 +177,26 @@ void Controller::report(SessionId session, Reported numbers) {
   sessions_.at(session).reported = std::move(numbers);
 }
 
-void Controller::session_closed(SessionId id) {
+void Controller::session_closed(SessionId id, const std::string& why) {
   const auto session = sessions_.find(id);
   if (session == sessions_.end()) return;
+  if (on_program_) {
+    on_program_({.id = id,
+                 .name = session->second.name,
+                 .owner = session->second.owner,
+                 .has_ended = true,
+                 .why = why,
+                 .runs_done = session->second.runs_done});
+  }
   if (session->second.runs > 0)
     options_.log.warn("client ended with runs under way",
                       {{"client", session->second.name}, {"runs", session->second.runs}});
+  session->second.calls->close();
   sessions_.erase(session);
+  repeats_.session_closed(id);
   runs_.session_closed(id);
   copies_.session_closed(id);
+  shared_states_.session_closed(id);
   objects_.client_drops_all(id);
   plans_.release_all(id);
   slice_queue_.session_closed(id);
@@ -148,17 +212,22 @@ void Controller::on_message(SessionId id, Message message) {
     GW_REQUIRE(session->second.runs < options_.run_credits, holder_name(id),
                ": sent more runs than its ", options_.run_credits, " credits");
     ++session->second.runs;
+    count_names(session->second, *run);
     const auto before = runs_.next_deadline_ns();
-    runs_.submit(id, std::move(*run), now_ns);
+    runs_.submit(id, std::move(*run), now_ns, repeats_.refusal(run->plan));
     if (runs_.next_deadline_ns() != before) deadline_moved_.wake_all();
   } else if (auto* copy = std::get_if<CopyFrame>(&message)) {
     GW_REQUIRE(session->second.copies < options_.copy_credits, holder_name(id),
                ": sent more puts and gets than its ", options_.copy_credits, " credits");
     ++session->second.copies;
+    session->second.last_name = std::max(session->second.last_name, copy->array.value);
+    session->second.last_request = std::max(session->second.last_request, copy->request);
     start_copy(id, std::move(*copy));
   } else if (auto* freed = std::get_if<FreeFrame>(&message)) {
     for (ArrayId array : freed->arrays) objects_.client_drops(array, id);
     runs_.pump();
+  } else if (const auto* released = std::get_if<ReleaseFrame>(&message)) {
+    session->second.calls->release(released->calls);
   } else if (auto* cancel = std::get_if<CancelFrame>(&message)) {
     // Other kinds mean more to the hosts than a client may say.
     runs_.cancel(id, cancel->run,
@@ -180,6 +249,23 @@ void Controller::start_copy(SessionId id, CopyFrame frame) {
   });
 }
 
+CallTable::Made Controller::once(SessionId session, const CallTable::Call& call,
+                                 const CallTable::Make& make) {
+  require_open(session);
+  const std::shared_ptr<CallTable> calls = sessions_.at(session).calls;
+  return calls->once(call, make);
+}
+
+void Controller::let_go(SessionId session, const CallTable::Made& made) {
+  if (const auto* slice = std::get_if<SliceId>(&made)) return release_slice(*slice);
+  if (std::holds_alternative<StateVersion>(made)) return;  // It lies with the client.
+  const PlanId plan = std::get<PlanId>(made);
+  repeats_.plan_gone(plan);
+  if (const auto found = sessions_.find(session); found != sessions_.end())
+    found->second.executables.erase(plan);
+  release_plan(plan);
+}
+
 const SliceRecord& Controller::allocate(SessionId session, const SliceShape& shape,
                                         const StopToken& stop) {
   require_open(session);
@@ -197,6 +283,7 @@ const PlanRecord& Controller::compile(SessionId session, Program program,
   require_open(session);
   require_short(program, program.name);
   for (const ProgramNode& node : program.nodes) require_short(program, node.name);
+  request.overlaid = options_.overlay_memory;
   return plans_.compile(session, holder_name(session),
                         std::make_shared<const Program>(std::move(program)), slices,
                         std::move(request));
@@ -219,7 +306,7 @@ ControllerCounts Controller::counts() const {
   counts.plans = plans_.size();
   counts.arrays = objects_.size();
   counts.runs = runs_.size();
-  counts.copies = copies_.under_way();
+  counts.copies = copies_.under_way() + shared_states_.under_way();
   return counts;
 }
 
@@ -242,8 +329,11 @@ std::vector<ProgramCounts> Controller::programs() const {
                         .runs_done = session.runs_done,
                         .waits_for = slice_queue_.waits_for(id),
                         .credits_used = session.runs,
-                        .reported = session.reported});
+                        .reported = session.reported,
+                        .detached = session.peer == nullptr});
     ProgramCounts& program = programs.back();
+    if (Reported repeated = repeats_.reported(id); !repeated.empty())
+      program.reported = std::move(repeated);
     if (const auto at = held.find(session.holder); at != held.end())
       program.memory_bytes = at->second;
     const auto at = devices.find(id);
@@ -264,21 +354,25 @@ void Controller::require_open(SessionId session) const {
 }
 
 void Controller::run_ended(SessionId id, RunDoneFrame done) {
-  if (const auto found = sessions_.find(id); found != sessions_.end()) {
-    --found->second.runs;
-    ++found->second.runs_done;
-  }
+  const auto found = sessions_.find(id);
+  if (found == sessions_.end()) return;
+  ++found->second.runs_done;
+  if (repeats_.run_ended(id, done) || done.run.value <= found->second.before_name) return;
+  --found->second.runs;
   tell(id, std::move(done));
 }
 
 void Controller::copy_ended(SessionId id, const CopyDoneFrame& done) {
-  if (const auto found = sessions_.find(id); found != sessions_.end()) --found->second.copies;
+  const auto found = sessions_.find(id);
+  if (found == sessions_.end() || done.request <= found->second.before_request) return;
+  --found->second.copies;
   tell(id, done);
 }
 
 void Controller::tell(SessionId id, const Message& message) {
   const auto found = sessions_.find(id);
-  if (found != sessions_.end()) found->second.peer.send(encode(message));
+  if (found != sessions_.end() && found->second.peer != nullptr)
+    found->second.peer->send(encode(message));
 }
 
 void Controller::warn(SessionId id, const std::string& line) {
@@ -291,6 +385,11 @@ void Controller::warn(SessionId id, const std::string& line) {
 std::string Controller::holder_name(SessionId id) const {
   const auto found = sessions_.find(id);
   return found == sessions_.end() ? cat("client ", id) : found->second.holder;
+}
+
+std::string Controller::owner_of(SessionId id) const {
+  const auto found = sessions_.find(id);
+  return found == sessions_.end() ? std::string() : found->second.owner;
 }
 
 std::optional<OverQuota> Controller::over_quota(SessionId id, const SliceShape& shape) const {

@@ -1,22 +1,27 @@
 // The controller: registers hosts and clients, allocates devices and memory, and schedules runs. It
 // uses no sockets: service.h puts it on a network.
 //
-// Threads: the reactor's thread. read_program(), compile() and allocate() suspend; nothing else
-// does.
+// Threads: the reactor's thread. read_program(), compile(), allocate(), once(), come_behind() and
+// wait_for_repetition() suspend; nothing else does.
 // Ownership: peers are borrowed until host_lost() or session_closed(); what still comes of them
 // afterwards is ignored.
 // Errors: bad requests of a client are that client's errors; a malformed frame throws, and the
 // caller ends its connection.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "controller/recovery/host_watch.h"
 #include "controller/resources/slice_queue.h"
+#include "controller/scheduler/repeats.h"
+#include "controller/service/call_table.h"
+#include "controller/service/shared_states.h"
 #include "protocol/reported.h"
 #include "runtime/fibers/reactor.h"
 
@@ -25,9 +30,16 @@ namespace gangway {
 struct ControllerOptions {
   // A host that sends nothing for so long is lost; it is suspect after 2 s, or half of it.
   int64_t host_timeout_ms = 10'000;
+  // A client that has lost its connection keeps what it holds for so long, and may come back.
+  int64_t lease_ms = 60'000;
   Logger log;
   Quotas quotas;
+  // Whether a process of this machine is no more.
+  std::function<bool(const ProcessIdentity&)> has_ended = gangway::has_ended;
   std::string policy = "fair";  // Where programs share devices: "fifo", "fair" or "priority".
+  // Temporaries of programs lie over one another, so that a device needs room for the largest, and
+  // a program's turn is a whole run. Not those of programs that are dispatched sequentially.
+  bool overlay_memory = false;
   // Of each client: how many runs, and how many puts and gets, it may have submitted that have not
   // ended.
   uint32_t run_credits = 1024, copy_credits = 1024;
@@ -49,31 +61,68 @@ struct ProgramCounts {
   Share share;
   double used = 0;  // Part of the time of the devices that it may run on, over the last second.
   uint64_t runs_waiting = 0, runs_in_flight = 0, runs_done = 0;
-  std::string waits_for;           // "8 devices, for 12.00 s": slices; empty: none.
+  std::string waits_for;           // Slices, as SliceQueue says it; empty: none.
   uint64_t credits_used = 0;       // Runs that its client has not been told the end of.
   Reported reported;               // What it said last of itself.
   int64_t memory_bytes = 0;        // Reserved for it, on all devices together.
   std::vector<std::string> hosts;  // On which its slices lie, and on how many devices.
   uint32_t devices = 0;
+  bool detached = false;  // It goes on without a client.
 };
+
+// An executable that who attaches to a program finds by its name.
+struct NamedExecutable {
+  std::string name;
+  std::shared_ptr<const std::vector<std::byte>> program;  // In the wire form.
+  uint64_t position = 0;                                  // Of the sources in its next run.
+};
+
+// What a session has, and how far its clients have counted, for the next one.
+struct Holdings {
+  std::vector<SliceId> slices;
+  std::vector<std::pair<PlanId, NamedExecutable>> executables;
+  uint64_t last_call = 0, releases = 0, last_name = 0, last_request = 0;
+};
+
+// A program has begun (its client has connected), or ended.
+struct ProgramEvent {
+  SessionId id;
+  std::string name, owner;
+  bool has_ended = false;
+  std::string why = {};  // It ended.
+  uint64_t runs_done = 0;
+};
+
+// What becomes of a name that a live program of the same owner has.
+enum class TakenName : uint8_t { kRefused, kNumbered };  // Numbered: "train-2".
 
 class Controller {
  public:
   explicit Controller(Reactor& reactor, ControllerOptions options = {});
 
+  // A host of the same owner and name whose process is no more is lost at once, so that the one
+  // that has come in its place gets its name.
   HostId add_host(HostInfo info, ExecutorPeer& peer);
   void host_lost(HostId host, const Error& why) { watch_.lose(host, why); }
   void on_message(HostId host, Message message);
 
-  // `owner`: who uses it (protocol/owner.h).
+  // `owner`: who uses it (protocol/owner.h). kInvalid for a name that is taken and refused.
   SessionId add_session(std::string name, std::string owner, ClientPeer& peer,
-                        const Share& share = {});
+                        const Share& share = {}, TakenName taken = TakenName::kNumbered);
+  const std::string& program_name(SessionId session) const;
   void set_share(SessionId session, const Share& share);
   // What its program says of itself from now on.
   void report(SessionId session, Reported numbers);
-  void session_closed(SessionId session);
+  void session_closed(SessionId session, const std::string& why = "it was closed");
+  // It goes on without its client: calls under way end, and arrays are freed.
+  void detach(SessionId session);
+  void attach(SessionId session, ClientPeer& peer);
+  bool is_detached(SessionId session) const { return sessions_.at(session).peer == nullptr; }
+  std::optional<SessionId> find_program(const std::string& owner, const std::string& name) const;
   void on_message(SessionId session, Message message);
 
+  // Does a call of a client that may be asked again: see call_table.h. Suspends.
+  CallTable::Made once(SessionId session, const CallTable::Call& call, const CallTable::Make& make);
   // Suspends where the shape says that the client waits, up to a request to stop at most.
   const SliceRecord& allocate(SessionId session, const SliceShape& shape,
                               const StopToken& stop = {});
@@ -84,17 +133,47 @@ class Controller {
   const PlanRecord& compile(SessionId session, Program program, const std::vector<SliceId>& slices,
                             CompileRequest request);
   void release_plan(PlanId plan);
+  // In place of an earlier one of the name.
+  void name_executable(SessionId session, PlanId plan, NamedExecutable named);
+  Holdings holdings(SessionId session) const;
+  // Suspends until so many calls of the client have been released.
+  void come_behind(SessionId session, uint64_t releases);
+  // The session's plan goes on by itself: see repeats.h, of plans of this session.
+  void repeat(SessionId session, RepeatRequest request);
+  void cancel_repetition(SessionId session, PlanId plan);
+  // All of the session's: between two steps, which it waits for until it is so late. Suspends.
+  void end_repetitions(SessionId session, int64_t deadline_ns) {
+    repeats_.end_all(session, deadline_ns);
+  }
+  RepeatProgress repetition(SessionId session, PlanId plan);
+  RepeatProgress wait_for_repetition(SessionId session, PlanId plan);  // Suspends.
+  // Those of this session, which have been made; kInvalid for any other.
+  const SliceRecord& slice(SessionId session, SliceId slice) { return slices_.at(slice, session); }
+  const PlanRecord& plan(SessionId session, PlanId plan) { return plans_.at(plan, session); }
+
+  // States that its clients read of one another's programs. Of open sessions.
+  SharedStateTable& shared_states(SessionId session) {
+    require_open(session);
+    return shared_states_;
+  }
 
   // Looks for silent hosts and for runs past their time limit; says when to look again.
   int64_t tick(int64_t now_ns);
 
+  // From now on, for the host of this name; kInvalid where nobody has it.
+  void set_draining(const std::string& host, bool is_draining);
+  // Its name is kept for it no longer. kInvalid where it is there.
+  void forget_host(const std::string& host);
   HostTable& hosts() { return hosts_; }
   ControllerCounts counts() const;
   std::vector<ProgramCounts> programs() const;
   uint32_t run_credits() const { return options_.run_credits; }
   uint32_t copy_credits() const { return options_.copy_credits; }
+  int64_t lease_ms() const { return options_.lease_ms; }
   // By host: runs, and (counted where its stream is) frames and bytes.
   Metrics& metrics() { return metrics_; }
+  // Called for each; null: nobody is. Must not suspend.
+  void on_program(std::function<void(const ProgramEvent&)> told) { on_program_ = std::move(told); }
   // Woken when tick() must be called earlier than it said.
   WaitQueue& deadline_moved() { return deadline_moved_; }
 
@@ -102,13 +181,24 @@ class Controller {
   struct Session {
     std::string name, owner;
     std::string
-        holder;  // As messages about memory name it, and so for every run that reserves some.
-    ClientPeer& peer;
+        holder;        // As messages about memory name it, and so for every run that reserves some.
+    ClientPeer* peer;  // Null: detached.
     Share share;
     uint64_t runs = 0, copies = 0;  // That have not ended.
     uint64_t runs_done = 0;
     Reported reported;
+    std::shared_ptr<CallTable> calls;
+    int64_t since_ns = 0;  // When its client connected.
+    std::map<PlanId, NamedExecutable> executables;
+    // How far its clients have counted; what earlier ones sent is not counted against this one.
+    uint64_t last_name = 0, last_request = 0;
+    uint64_t before_name = 0, before_request = 0;
   };
+  void count_names(Session& session, const RunFrame& run);
+  void submit_step(SessionId session, RunFrame run);
+  void lose_old_selves(const HostInfo& info);
+  std::string free_name(const std::string& owner, std::string name, TakenName taken) const;
+  void let_go(SessionId session, const CallTable::Made& made);
   void start_copy(SessionId session, CopyFrame frame);
   void run_ended(SessionId session, RunDoneFrame done);
   void copy_ended(SessionId session, const CopyDoneFrame& done);
@@ -118,6 +208,7 @@ class Controller {
   // Its client's user, and the controller's log.
   void warn(SessionId session, const std::string& line);
   std::string holder_name(SessionId session) const;
+  std::string owner_of(SessionId session) const;  // Empty: it is closed.
   // What the owner of this session would hold beyond its quota.
   std::optional<OverQuota> over_quota(SessionId session, const SliceShape& shape) const;
   std::string over_memory(const std::string& holder, int64_t bytes) const;
@@ -132,11 +223,14 @@ class Controller {
   Background background_;
   PlanTable plans_;
   RunTable runs_;
+  Repeats repeats_;
   CopyTable copies_;
+  SharedStateTable shared_states_;
   StuckBoard stuck_;
   HostWatch watch_;
   std::map<SessionId, Session> sessions_;
   WaitQueue deadline_moved_;
+  std::function<void(const ProgramEvent&)> on_program_;
   uint64_t last_session_ = 0;
 };
 

@@ -2,7 +2,11 @@
 
 #include <gmock/gmock.h>
 
+#include <cmath>
 #include <functional>
+#include <limits>
+#include <set>
+#include <string>
 
 #include "ir/plan/plan_text.h"
 #include "tests/support/test_controller.h"
@@ -65,7 +69,8 @@ std::vector<Message> every_frame() {
           ProgressFrame{{{RunId(77), 9, 9, 9}}},
           HeartbeatFrame{.runs_done = 77},
           FreeScopeFrame{{77}},
-          WarningFrame{"made up"}};
+          WarningFrame{"made up"},
+          ReleaseFrame{{77}}};
 }
 
 bool ends_connection(const std::function<void()>& receive) {
@@ -90,8 +95,9 @@ TEST_F(ControllerTest, FramesThatNobodyExpectsEndTheirSendersConnectionOrMeanNot
       clients += ends_connection([&] { controller_.on_message(session_, message); }) ? 'E' : '.';
       executors += ends_connection([&] { controller_.on_message(hosts_[0], message); }) ? 'E' : '.';
     }
-    EXPECT_EQ(clients, "E.EE......EEEEEE") << "runs, cancels, frees and copies are a client's";
-    EXPECT_EQ(executors, "EEEEEEEEEE....EE") << "ends, progress and heartbeats are an executor's";
+    EXPECT_EQ(clients, "E.EE......EEEEEE.")
+        << "runs, cancels, frees, copies and releases are a client's";
+    EXPECT_EQ(executors, "EEEEEEEEEE....EEE") << "ends, progress and heartbeats are an executor's";
     const ControllerCounts after = controller_.counts();
     EXPECT_EQ(after.runs, before.runs);
     EXPECT_EQ(after.arrays, before.arrays);
@@ -282,6 +288,19 @@ TEST_F(ControllerTest, ProgramsAreListedWithTheirSharesAndRuns) {
   EXPECT_EQ(programs[1].share, (Share{.weight = 4, .priority = 7}));
 }
 
+TEST_F(ControllerTest, ANameIsOneLiveProgramsOfEachOwner) {
+  FakeClient other;
+  const auto named = [&](const std::string& owner, TakenName taken) {
+    return controller_.add_session("tester", owner, other, {}, taken);
+  };
+  EXPECT_THROW(named("ada", TakenName::kRefused), Error);
+  EXPECT_EQ(controller_.counts().clients, 1u);
+  EXPECT_EQ(controller_.program_name(named("bob", TakenName::kRefused)), "tester");
+  EXPECT_EQ(controller_.program_name(named("ada", TakenName::kNumbered)), "tester-2");
+  controller_.session_closed(session_);
+  EXPECT_EQ(controller_.program_name(named("ada", TakenName::kRefused)), "tester");
+}
+
 TEST_F(ControllerTest, AShareBeyondItsBoundsIsRefused) {
   FakeClient other;
   EXPECT_THROW(controller_.add_session("greedy", "ada", other, {.weight = 1e9}), Error);
@@ -318,6 +337,79 @@ TEST_F(ControllerTest, APlanSaysWhichIslandEachOfItsHostsLiesIn) {
     EXPECT_THAT(record.plan->islands, testing::ElementsAre("main", "main", "west"));
     EXPECT_THAT(to_text(*record.plan), HasSubstr("over host-0 (main) host-1 (main) far (west),"));
   });
+}
+
+class ReportTest : public ControllerTest {
+ protected:
+  Reported reported() { return controller_.programs().at(0).reported; }
+
+  void expect_refused(const Reported& numbers, const std::string& why) {
+    try {
+      controller_.report(session_, numbers);
+      ADD_FAILURE() << "taken, where \"" << why << "\" was expected";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), ErrorKind::kInvalid);
+      EXPECT_THAT(error.what(), HasSubstr(why));
+    }
+  }
+
+  static Reported numbers(size_t count) {
+    Reported all;
+    for (size_t i = 0; i < count; ++i)
+      all.push_back({"number_" + std::to_string(i), static_cast<double>(i)});
+    return all;
+  }
+};
+
+TEST_F(ReportTest, AsManyNumbersAndAsLongNamesAsMayBeAreTaken) {
+  controller_.report(session_, numbers(kReportedMax));
+  ASSERT_EQ(reported().size(), kReportedMax);
+  EXPECT_EQ(reported().back().name, "number_15");
+  EXPECT_EQ(reported().back().value, 15);
+  const std::string longest(kPlainNameBytesMax, 'n');
+  controller_.report(session_, {{longest, 1}});
+  ASSERT_EQ(reported().size(), 1u);
+  EXPECT_EQ(reported()[0].name, longest);
+}
+
+TEST_F(ReportTest, WhatIsBeyondTheBoundsIsRefusedAndTheReportBeforeItStays) {
+  controller_.report(session_, {{"step", 7}});
+  expect_refused(numbers(kReportedMax + 1), "expected at most 16 numbers, got 17");
+  const std::string any_name = "expected names of 1 to 64 letters";
+  expect_refused({{std::string(kPlainNameBytesMax + 1, 'n'), 1}}, any_name);
+  expect_refused({{"", 1}}, any_name);
+  expect_refused({{"tokens a second", 1}}, any_name);
+  expect_refused({{"loss\n\x1b[2J", 1}}, any_name);
+  expect_refused({{"loss", 1}, {"step", 8}, {"loss", 2}}, "\"loss\" stands there twice");
+  ASSERT_EQ(reported().size(), 1u);
+  EXPECT_EQ(reported()[0].name, "step");
+  EXPECT_EQ(reported()[0].value, 7);
+}
+
+TEST_F(ReportTest, ALossThatIsNotFiniteIsKeptAsItIs) {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  controller_.report(session_, {{"loss", std::nan("")}, {"up", kInfinity}, {"down", -kInfinity}});
+  ASSERT_EQ(reported().size(), 3u);
+  EXPECT_TRUE(std::isnan(reported()[0].value));
+  EXPECT_EQ(reported()[1].value, kInfinity);
+  EXPECT_EQ(reported()[2].value, -kInfinity);
+}
+
+TEST_F(ReportTest, AFloodOfReportsLeavesTheNewestAlone) {
+  for (size_t i = 0; i < 10'000; ++i)
+    controller_.report(session_, {{"number_" + std::to_string(i), static_cast<double>(i)}});
+  ASSERT_EQ(reported().size(), 1u);
+  EXPECT_EQ(reported()[0].name, "number_9999");
+  EXPECT_EQ(reported()[0].value, 9999);
+  controller_.report(session_, {});
+  EXPECT_THAT(reported(), IsEmpty());
+}
+
+TEST_F(ReportTest, AClientThatIsGoneReportsNothing) {
+  controller_.report(session_, {{"step", 7}});
+  controller_.session_closed(session_);
+  EXPECT_THROW(controller_.report(session_, {{"step", 8}}), Error);
+  EXPECT_THAT(controller_.programs(), IsEmpty());
 }
 
 // "ada" may have 4 devices, 2 programs and 2,000 bytes; "bob" what he likes.
@@ -426,6 +518,60 @@ TEST_F(QuotaTest, MemoryBeyondAnOwnersQuotaIsRefusedSayingWhoHoldsWhat) {
   controller_.session_closed(first);
   controller_.session_closed(second);
   compile(client("again", "ada"), 900);
+}
+
+// Hosts of which the test says whether their processes have ended.
+class RestartTest : public ::testing::Test {
+ protected:
+  std::string add(FakeExecutor& peer, int64_t pid, const std::string& owner = "ada") {
+    const HostId id =
+        controller_.add_host({.name = "e", .process = {pid, 7}, .owner = owner}, peer);
+    return controller_.hosts().at(id).info.name;
+  }
+
+  std::unique_ptr<Reactor> reactor_ = Reactor::make_simulated();
+  FakeExecutor executors_[4];
+  std::set<int64_t> ended_;
+  Controller controller_{*reactor_, {.has_ended = [this](const ProcessIdentity& process) {
+                           return ended_.contains(process.pid);
+                         }}};
+};
+
+TEST_F(RestartTest, AHostThatIsStartedAgainBeforeItsEndIsNoticedHasItsName) {
+  EXPECT_EQ(add(executors_[0], 40), "e");
+  ended_.insert(40);
+  EXPECT_EQ(add(executors_[1], 41), "e");
+  EXPECT_TRUE(executors_[0].hung_up);
+  EXPECT_EQ(controller_.counts().hosts, 1u);
+}
+
+TEST_F(RestartTest, TwoOfOneNameThatLiveHaveTwoNamesAndEachItsOwnWhenItReturns) {
+  EXPECT_EQ(add(executors_[0], 40), "e");
+  EXPECT_EQ(add(executors_[1], 41), "e-2");
+  EXPECT_FALSE(executors_[0].hung_up);
+  ended_.insert(41);
+  EXPECT_EQ(add(executors_[2], 42), "e-2");
+  EXPECT_FALSE(executors_[0].hung_up);
+  EXPECT_TRUE(executors_[1].hung_up);
+}
+
+TEST_F(RestartTest, AnotherOwnersHostIsNotLostForIt) {
+  EXPECT_EQ(add(executors_[0], 40, "ada"), "e");
+  ended_.insert(40);
+  EXPECT_EQ(add(executors_[1], 41, "bob"), "e-2");
+  EXPECT_FALSE(executors_[0].hung_up);
+}
+
+TEST_F(ControllerTest, ADrainedHostIsForgottenOnceItIsGone) {
+  controller_.set_draining("host-1", true);
+  EXPECT_EQ(controller_.allocate(session_, {2}).devices[1].host, hosts_[0]);
+  EXPECT_THROW(controller_.forget_host("host-1"), Error);
+  lose(1);
+  controller_.forget_host("host-1");
+  FakeExecutor stranger;
+  const HostId other = controller_.add_host({.name = "host-1", .owner = "bob"}, stranger);
+  EXPECT_EQ(controller_.hosts().at(other).info.name, "host-1");
+  EXPECT_TRUE(controller_.hosts().takes_slices(controller_.hosts().at(other)));
 }
 
 }  // namespace

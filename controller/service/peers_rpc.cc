@@ -33,7 +33,9 @@ void PeerStream::start() {
                [weak, why = result.ok() ? Error(ErrorKind::kUnavailable, "its frame stream ended")
                                         : result.error()] {
                  const auto stream = weak.lock();
-                 if (stream != nullptr && stream->on_closed) stream->on_closed(why);
+                 if (stream == nullptr) return;
+                 const auto tell = stream->on_closed;  // Which it may clear.
+                 if (tell) tell(why);
                })
         .detach();
   });

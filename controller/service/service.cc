@@ -1,11 +1,16 @@
 #include "controller/service/service.h"
 
+#include <unistd.h>
+
+#include <algorithm>
 #include <map>
 #include <optional>
-#include <set>
 #include <span>
 
+#include "controller/service/client_sessions.h"
 #include "controller/service/peers_rpc.h"
+#include "controller/service/session_server.h"
+#include "controller/service/state_writer.h"
 #include "protocol/text_limits.h"
 #include "runtime/base/cut.h"
 #include "runtime/net/server.h"
@@ -21,9 +26,16 @@ struct ControllerService::Impl {
         rng(r.rng().fork(0xC0117801)),
         frames(std::move(options.frames)),
         tokens(std::move(options.tokens)),
-        log(std::move(options.controller.log)),
+        log(options.controller.log),
+        sessions(r, core, fibers,
+                 {.lease_ms = options.controller.lease_ms,
+                  .log = options.controller.log,
+                  .forget = [this](const std::shared_ptr<PeerStream>& stream) { forget(stream); }}),
         fibers(r),
-        calls(r) {}
+        calls(r),
+        state(std::move(options.state)) {
+    if (state != nullptr) state_writer.emplace(r, core, *state, log);
+  }
 
   FrameOptions frames_of_peer(std::string name) const {
     FrameOptions of_peer = frames;
@@ -31,7 +43,14 @@ struct ControllerService::Impl {
     return of_peer;
   }
 
-  // Of a stream. Nobody guesses one, but who has the seed of a simulation.
+  // A client's stream waits for it as its session does.
+  FrameOptions frames_of_client(std::string name) const {
+    FrameOptions of_client = frames_of_peer(std::move(name));
+    of_client.reconnect_ms = std::max(of_client.reconnect_ms, core.lease_ms());
+    return of_client;
+  }
+
+  // Of a stream, and of a session. Nobody guesses one, but who has the seed of a simulation.
   uint64_t new_key() {
     uint64_t key = rng.next_u64();
     if (!reactor.simulated()) fill_random(std::as_writable_bytes(std::span(&key, 1)));
@@ -82,9 +101,12 @@ struct ControllerService::Impl {
   const std::shared_ptr<TokenTable> tokens;
   Logger log;
   std::map<uint64_t, std::shared_ptr<PeerStream>> streams;
+  ClientSessions sessions;
   FiberGroup fibers;
   FiberGroup calls;  // Each may be the last to hold its peer, whose stream `fibers` closes then.
   std::unique_ptr<Server> server;
+  const std::shared_ptr<StateDir> state;
+  std::optional<StateWriter> state_writer;
 };
 
 namespace {
@@ -106,179 +128,33 @@ class RegistrationServer final : public wire::Registration::Server {
   std::shared_ptr<ExecutorRpc> peer_;
 };
 
-class SliceServer final : public wire::Slice::Server {
- public:
-  SliceServer(Impl& impl, SliceId id) : impl_(impl), id_(id) {}
-  ~SliceServer() noexcept { impl_.core.release_slice(id_); }
-
- private:
-  Impl& impl_;
-  SliceId id_;
-};
-
-class ExecutableServer final : public wire::Executable::Server {
- public:
-  ExecutableServer(Impl& impl, PlanId id) : impl_(impl), id_(id) {}
-  ~ExecutableServer() noexcept { impl_.core.release_plan(id_); }
-
- private:
-  Impl& impl_;
-  PlanId id_;
-};
-
-void write_port(wire::Session::Port::Builder to, const PlanValue& value) {
-  to.setName(value.name);
-  to.setDtype(static_cast<uint8_t>(value.type.dtype));
-  auto dims = to.initDims(static_cast<uint32_t>(value.type.dims.size()));
-  for (uint32_t i = 0; i < dims.size(); ++i) dims.set(i, value.type.dims[i]);
-}
-
-template <class List>
-void write_ports(List list, const Plan& plan, const std::vector<uint32_t>& values) {
-  for (uint32_t i = 0; i < list.size(); ++i) write_port(list[i], plan.values[values[i]]);
-}
-
-void write_compiled(wire::Session::Compiled::Builder to, const PlanRecord& record) {
-  const Plan& plan = *record.plan;
-  std::vector<uint32_t> states;
-  states.reserve(plan.states.size());
-  for (const PlanState& state : plan.states) states.push_back(state.value);
-  const auto size = [](const auto& list) { return static_cast<uint32_t>(list.size()); };
-  to.setPlan(record.id.value);
-  to.setScope(record.scope);
-  write_ports(to.initInputs(size(plan.inputs)), plan, plan.inputs);
-  write_ports(to.initOutputs(size(plan.outputs)), plan, plan.outputs);
-  write_ports(to.initStates(size(states)), plan, states);
-  to.setSources(size(plan.sources));
-  to.setText(record.text);
-  auto hosts = to.initNeeds(size(record.needs));
-  for (uint32_t i = 0; i < hosts.size(); ++i) {
-    hosts[i].setHost(plan.hosts[i]);
-    write(hosts[i].initNeeds(size(record.needs[i])), record.needs[i]);
-  }
-}
-
-// Tells a client; one that is gone need not hear it.
-std::function<void(const CompileStage&)> teller(wire::CompileWatch::Client watch) {
-  const auto to = std::make_shared<wire::CompileWatch::Client>(kj::mv(watch));
-  return [to](const CompileStage& at) {
-    auto request = to->toldRequest();
-    request.setWhat(at.what);
-    request.setPart(at.part);
-    request.send().ignoreResult().detach([](const kj::Exception&) {});
-  };
-}
-
-SliceShape read_shape(wire::Session::AllocateParams::Reader from) {
-  SliceShape shape(from.getDevices(), from.getRanksPerDevice());
-  const auto axes = from.getAxes();
-  GW_REQUIRE(axes.size() <= kSliceAxesMax, "allocate: mesh: expected at most ", kSliceAxesMax,
-             " axes, got ", axes.size());
-  for (const uint32_t size : axes) shape.axes.push_back(size);
-  shape.one_island = from.getOneIsland();
-  shape.per_host_max = from.getPerHostMax();
-  shape.memory_bytes = from.getMemoryBytes();
-  shape.exclusive = from.getExclusive();
-  shape.wait_ms = from.getWaitMs();
-  return shape;
-}
-
-class SessionServer final : public wire::Session::Server {
- public:
-  SessionServer(Impl& impl, SessionId id, std::shared_ptr<ClientRpc> peer)
-      : impl_(impl), id_(id), peer_(std::move(peer)) {}
-  ~SessionServer() noexcept {
-    impl_.core.session_closed(id_);
-    impl_.forget(peer_->stream());
-  }
-
-  // A client that goes away, and one that cancels the call, waits no longer.
-  kj::Promise<void> allocate(AllocateContext context) override {
-    context.allowCancellation();
-    const auto gone = std::make_shared<StopSource>();
-    auto call = [this, self = thisCap(), context, gone]() mutable {
-      const SliceRecord& slice =
-          impl_.core.allocate(id_, read_shape(context.getParams()), gone->token());
-      auto results = context.getResults();
-      results.setId(slice.id.value);
-      const uint32_t ranks = slice.ranks_per_device;
-      auto hosts = results.initHosts(static_cast<uint32_t>(slice.devices.size()) * ranks);
-      for (uint32_t i = 0; i < hosts.size(); ++i) {
-        hosts.set(i, impl_.core.hosts().at(slice.devices[i / ranks].host).info.name);
-      }
-      results.setSlice(kj::heap<SliceServer>(impl_, slice.id));
-    };
-    return in_fiber(impl_.calls, "allocate", std::move(call)).attach(kj::defer([gone] {
-      gone->request_stop(Error(ErrorKind::kCancelled, "allocate: its client waits no longer"));
-    }));
-  }
-
-  kj::Promise<void> report(ReportContext context) override {
-    return in_fiber(impl_.calls, "report", [this, self = thisCap(), context]() mutable {
-      impl_.core.report(id_, read(context.getParams().getNumbers()));
-    });
-  }
-
-  kj::Promise<void> setShare(SetShareContext context) override {
-    return in_fiber(impl_.calls, "set share", [this, self = thisCap(), context]() mutable {
-      impl_.core.set_share(id_, read(context.getParams().getShare()));
-    });
-  }
-
-  kj::Promise<void> compile(CompileContext context) override {
-    return in_fiber(impl_.calls, "compile", [this, self = thisCap(), context]() mutable {
-      auto params = context.getParams();
-      const auto bytes = params.getProgram();
-      const auto* const first = reinterpret_cast<const std::byte*>(bytes.begin());
-      Program program = impl_.core.read_program({first, first + bytes.size()});
-      std::vector<SliceId> slices;
-      for (uint64_t slice : params.getSlices()) slices.emplace_back(slice);
-      const auto dispatch = static_cast<Dispatch>(params.getDispatch());
-      GW_REQUIRE(dispatch <= Dispatch::kSequential, "compile: program \"",
-                 cut(program.name, kQuotedBytesMax), "\": there is no dispatch number ",
-                 int{params.getDispatch()});
-      CompileRequest request{.runs_in_flight_max = params.getRunsInFlightMax(),
-                             .dispatch = dispatch,
-                             .pacer = impl_.frames.pacer};
-      if (params.hasWatch()) request.on_progress = teller(params.getWatch());
-      const PlanRecord& record =
-          impl_.core.compile(id_, std::move(program), slices, std::move(request));
-      auto results = context.getResults();
-      write_compiled(results, record);
-      results.setExecutable(kj::heap<ExecutableServer>(impl_, record.id));
-    });
-  }
-
- private:
-  Impl& impl_;
-  SessionId id_;
-  std::shared_ptr<ClientRpc> peer_;
-};
-
-HostInfo read_host(wire::HostDescription::Reader from) {
+// `is_real`: its process can be asked for.
+HostInfo read_host(wire::HostDescription::Reader from, bool is_real) {
   return {.name = from.getName().cStr(),
           .devices = from.getDevices(),
           .memory_bytes = from.getMemoryBytes(),
           .kind = from.getKind().cStr(),
           .text = from.getText().cStr(),
-          .process = from.getProcess(),
+          .process = is_real ? identity_of(from.getProcess()) : ProcessIdentity{},
           .island = from.getIsland().cStr()};
 }
 
 // `in_full`: also in what programs its devices are stuck.
-void write_host(wire::HostStatus::Builder to, const HostRecord& host, int64_t now_ns,
-                bool in_full) {
+void write_host(wire::HostStatus::Builder to, const HostRecord& host, const HostTable& hosts,
+                int64_t now_ns, bool in_full) {
   auto description = to.initHost();
   description.setName(host.info.name);
   description.setDevices(host.info.devices);
   description.setMemoryBytes(host.info.memory_bytes);
   description.setKind(host.info.kind);
   description.setText(host.info.text);
-  description.setProcess(host.info.process);
+  description.setProcess(host.info.process.pid);
   description.setIsland(host.info.island);
   to.setMemoryUsed(host.reserved.max());
   to.setRunsDone(host.runs);
   to.setSuspectMs(host.suspect ? (now_ns - host.last_heard_ns) / 1'000'000 : 0);
+  to.setDraining(!hosts.takes_slices(host));
+  to.setDrained(!hosts.takes_slices(host) && host.users == 0);
   auto stuck = to.initStuck(static_cast<uint32_t>(host.stuck.size()));
   for (uint32_t i = 0; i < stuck.size(); ++i) {
     const StuckDevice& one = host.stuck[i];
@@ -300,22 +176,38 @@ void write_program(wire::ProgramStatus::Builder to, const ProgramCounts& program
   to.setWaitsFor(in_full ? program.waits_for : "");
   to.setMemoryBytes(program.memory_bytes);
   to.setDevices(program.devices);
+  to.setDetached(program.detached);
   auto hosts = to.initHosts(static_cast<uint32_t>(program.hosts.size()));
   for (uint32_t i = 0; i < hosts.size(); ++i) hosts.set(i, program.hosts[i]);
   if (!in_full) return;
   write(to.initReported(static_cast<uint32_t>(program.reported.size())), program.reported);
 }
 
+// Tells a client; one that is gone need not hear it.
+ClientSessions::TellStop stop_teller(wire::ClientWatch::Client watch) {
+  const auto to = std::make_shared<wire::ClientWatch::Client>(kj::mv(watch));
+  return [to](const StopRequest& stop) {
+    auto request = to->stopRequest();
+    request.setBy(stop.by);
+    request.setGraceMs(stop.grace_ms);
+    request.send().ignoreResult().detach([](const kj::Exception&) {});
+  };
+}
+
 class ControllerServer final : public wire::Controller::Server {
  public:
-  // `from`: where `owner`, who is at the other end, connects from.
-  ControllerServer(Impl& impl, std::string owner, std::string from)
-      : impl_(impl), owner_(std::move(owner)), from_(std::move(from)) {}
+  // `from`: where `owner`, who is at the other end of the connection, connects from; the connection
+  // ends with `disconnected`.
+  ControllerServer(Impl& impl, std::string owner, std::string from, Future<void> disconnected)
+      : impl_(impl),
+        owner_(std::move(owner)),
+        from_(std::move(from)),
+        disconnected_(std::move(disconnected)) {}
 
   kj::Promise<void> registerExecutor(RegisterExecutorContext context) override {
     return in_fiber(impl_.calls, "register", [this, self = thisCap(), context]() mutable {
       auto params = context.getParams();
-      HostInfo info = read_host(params.getDescription());
+      HostInfo info = read_host(params.getDescription(), !impl_.reactor.simulated());
       info.owner = owner_;
       const std::string who = cat("executor \"", info.name, "\"");
       require_same_version({}, read(params.getVersion()), who);
@@ -342,33 +234,55 @@ class ControllerServer final : public wire::Controller::Server {
   kj::Promise<void> connect(ConnectContext context) override {
     return in_fiber(impl_.calls, "connect", [this, self = thisCap(), context]() mutable {
       auto params = context.getParams();
-      const std::string name = params.getName().cStr();
-      const std::string who = cat("client \"", name, "\"");
+      const std::string who = cat("client \"", params.getName().cStr(), "\"");
       require_same_version({}, read(params.getVersion()), who);
       require_same_machine(this_machine(), read(params.getMachine()), who);
-      auto peer = std::make_shared<ClientRpc>(impl_.reactor,
-                                              impl_.frames_of_peer(cut(who, kQuotedBytesMax)));
-      const SessionId id = impl_.core.add_session(name, owner_, *peer, read(params.getShare()));
-      peer->stream()->on_message = [&core = impl_.core, id](Message message) {
-        core.on_message(id, std::move(message));
-      };
-      peer->stream()->on_closed = [&impl = impl_, id, owner = owner_, from = from_,
-                                   who = cut(who, kQuotedBytesMax)](const Error& why) {
-        // Its frames were malformed, too many, or of what it may not say.
-        if (why.kind() != ErrorKind::kUnavailable && why.kind() != ErrorKind::kCancelled)
-          impl.log.warn("a client's connection is closed",
-                        {{"client", who},
-                         {"owner", owner},
-                         {"from", from},
-                         {"why", cut(why.message(), kTextBytesMax)}});
-        impl.core.session_closed(id);
-      };
+      uint64_t attachment = 1;
+      std::shared_ptr<ClientSessions::Session> session =
+          impl_.sessions.opened_with(params.getNonce(), owner_);
+      if (session == nullptr) {
+        session = params.getAttach() ? take_over(params) : open_session(params);
+        attachment = session->attachment;
+      } else {
+        attachment = impl_.sessions.attach(session->id, session->key, owner_);
+      }
+      if (params.hasWatch())
+        ClientSessions::tell_of_stops(*session, stop_teller(params.getWatch()));
       auto results = context.getResults();
-      results.setId(id.value);
+      results.setId(session->id.value);
+      results.setName(impl_.core.program_name(session->id));
       results.setRunCredits(impl_.core.run_credits());
       results.setCopyCredits(impl_.core.copy_credits());
-      results.setFrameKey(impl_.expect_frames(peer->stream(), owner_));
-      results.setSession(kj::heap<SessionServer>(impl_, id, std::move(peer)));
+      results.setFrameKey(session->key);
+      results.setLeaseMs(impl_.core.lease_ms());
+      results.setProcess(impl_.reactor.simulated() ? 0 : getpid());
+      results.setSession(session_over_this(session->id, attachment));
+    });
+  }
+
+  kj::Promise<void> attach(AttachContext context) override {
+    return in_fiber(impl_.calls, "attach", [this, self = thisCap(), context]() mutable {
+      auto params = context.getParams();
+      require_same_version({}, read(params.getVersion()), "client");
+      const SessionId id(params.getId());
+      const uint64_t attachment = impl_.sessions.attach(id, params.getKey(), owner_);
+      if (params.hasWatch()) impl_.sessions.tell_of_stops(id, stop_teller(params.getWatch()));
+      context.getResults().setSession(session_over_this(id, attachment));
+    });
+  }
+
+  kj::Promise<void> stop(StopContext context) override {
+    return in_fiber(impl_.calls, "stop", [this, self = thisCap(), context]() mutable {
+      auto params = context.getParams();
+      require_same_version({}, read(params.getVersion()), "client");
+      constexpr int64_t kGraceMaxMs = int64_t{7} * 24 * 3600 * 1000;
+      GW_REQUIRE(params.getGraceMs() >= 0 && params.getGraceMs() <= kGraceMaxMs,
+                 "stop: expected a grace of 0 to ", kGraceMaxMs, " ms, got ", params.getGraceMs());
+      const std::string name = cut(params.getName().cStr(), kTextBytesMax);
+      const std::optional<SessionId> id = program_to_stop(name);
+      GW_REQUIRE(id, "stop: there is no program \"", name, "\" that ", owner_, " may end");
+      context.getResults().setByForce(
+          impl_.sessions.stop(*id, {.by = owner_, .grace_ms = params.getGraceMs()}));
     });
   }
 
@@ -383,11 +297,33 @@ class ControllerServer final : public wire::Controller::Server {
       if (all_in_full) context.getResults().setMetrics(impl_.core.metrics().to_prometheus());
       auto hosts = context.getResults().initHosts(static_cast<uint32_t>(there.size()));
       for (uint32_t i = 0; i < hosts.size(); ++i)
-        write_host(hosts[i], *there[i], impl_.reactor.clock().now_ns(), all_in_full);
+        write_host(hosts[i], *there[i], impl_.core.hosts(), impl_.reactor.clock().now_ns(),
+                   all_in_full);
       const std::vector<ProgramCounts> all = impl_.core.programs();
       auto programs = context.getResults().initPrograms(static_cast<uint32_t>(all.size()));
       for (uint32_t i = 0; i < programs.size(); ++i)
         write_program(programs[i], all[i], all_in_full || all[i].owner == owner_);
+    });
+  }
+
+  kj::Promise<void> drain(DrainContext context) override {
+    return in_fiber(impl_.calls, "drain", [this, self = thisCap(), context]() mutable {
+      auto params = context.getParams();
+      const std::string host = params.getHost().cStr();
+      const std::string what = cat("who ", params.getUndo() ? "undrains" : "drains");
+      require_same_version({}, read(params.getVersion()), "client");
+      require_operator(cat(what, " host \"", cut(host, kQuotedBytesMax), "\""));
+      impl_.core.set_draining(host, !params.getUndo());
+    });
+  }
+
+  kj::Promise<void> forget(ForgetContext context) override {
+    return in_fiber(impl_.calls, "forget", [this, self = thisCap(), context]() mutable {
+      auto params = context.getParams();
+      const std::string host = params.getHost().cStr();
+      require_same_version({}, read(params.getVersion()), "client");
+      require_operator(cat("who forgets host \"", cut(host, kQuotedBytesMax), "\""));
+      impl_.core.forget_host(host);
     });
   }
 
@@ -403,8 +339,78 @@ class ControllerServer final : public wire::Controller::Server {
                     ", who runs the controller, got one of ", owner_));
   }
 
+  // "name", or "owner/name".
+  std::optional<SessionId> program_to_stop(const std::string& name) const {
+    if (const auto own = impl_.core.find_program(owner_, name)) return own;
+    const size_t slash = name.find('/');
+    const std::string owner = name.substr(0, slash);
+    if (slash == std::string::npos || (owner != owner_ && !is_operator())) return std::nullopt;
+    return impl_.core.find_program(owner, name.substr(slash + 1));
+  }
+
+  std::shared_ptr<ClientSessions::Session> open_session(ConnectParams::Reader params) {
+    const std::string name = params.getName().cStr();
+    const std::string who = cut(cat("client \"", name, "\""), kQuotedBytesMax);
+    auto peer = std::make_shared<ClientRpc>(impl_.reactor, impl_.frames_of_client(who));
+    const SessionId id =
+        impl_.core.add_session(name, owner_, *peer, read(params.getShare()),
+                               params.getNumberName() ? TakenName::kNumbered : TakenName::kRefused);
+    auto session = std::make_shared<ClientSessions::Session>();
+    session->id = id;
+    session->owner = owner_;
+    add_client(session, std::move(peer), params);
+    return session;
+  }
+
+  std::shared_ptr<ClientSessions::Session> take_over(ConnectParams::Reader params) {
+    const std::string name = cut(params.getName().cStr(), kQuotedBytesMax);
+    std::shared_ptr<ClientSessions::Session> session = impl_.sessions.find_detached(owner_, name);
+    auto peer = std::make_shared<ClientRpc>(impl_.reactor,
+                                            impl_.frames_of_client(cat("client \"", name, "\"")));
+    impl_.core.attach(session->id, *peer);
+    ++session->attachment;
+    add_client(session, std::move(peer), params);
+    return session;
+  }
+
+  void add_client(const std::shared_ptr<ClientSessions::Session>& session,
+                  std::shared_ptr<ClientRpc> peer, ConnectParams::Reader params) {
+    const std::string who = cut(cat("client \"", params.getName().cStr(), "\""), kQuotedBytesMax);
+    listen_to(*peer->stream(), session->id, who);
+    session->key = impl_.expect_frames(peer->stream(), owner_);
+    session->nonce = params.getNonce();
+    session->peer = std::move(peer);
+    session->process = identity_of(params.getProcess());
+    impl_.sessions.add(session);
+  }
+
+  void listen_to(PeerStream& stream, SessionId id, const std::string& who) {
+    stream.on_message = [&core = impl_.core, id](Message message) {
+      core.on_message(id, std::move(message));
+    };
+    stream.on_closed = [&impl = impl_, id, owner = owner_, from = from_, who](const Error& why) {
+      // Its frames were malformed, too many, or of what it may not say.
+      if (why.kind() != ErrorKind::kUnavailable && why.kind() != ErrorKind::kCancelled)
+        impl.log.warn("a client's connection is closed",
+                      {{"client", who},
+                       {"owner", owner},
+                       {"from", from},
+                       {"why", cut(why.message(), kTextBytesMax)}});
+      impl.sessions.stream_ended(id, why);
+    };
+  }
+
+  wire::Session::Client session_over_this(SessionId id, uint64_t attachment) {
+    disconnected_.on_ready([&sessions = impl_.sessions, id, attachment](const Result<void>&) {
+      sessions.lost(id, attachment);
+    });
+    return make_session_server({impl_.core, impl_.sessions, impl_.calls, impl_.frames.pacer}, id,
+                               attachment);
+  }
+
   Impl& impl_;
   const std::string owner_, from_;
+  const Future<void> disconnected_;
 };
 
 }  // namespace
@@ -417,7 +423,7 @@ ControllerService::ControllerService(Reactor& reactor, Network& network,
       reactor, network, options.address,
       ServerOptions{
           .bootstrap = [&impl](const Peer& peer) -> capnp::Capability::Client {
-            return kj::heap<ControllerServer>(impl, peer.user, peer.from);
+            return kj::heap<ControllerServer>(impl, peer.user, peer.from, peer.disconnected);
           },
           .frames_of = [&impl](uint64_t key,
                                const std::string& user) { return impl.frames_of(key, user); },
@@ -428,7 +434,8 @@ ControllerService::ControllerService(Reactor& reactor, Network& network,
 }
 
 ControllerService::~ControllerService() {
-  impl_->server.reset();  // Drops every capability, and with them hosts and sessions.
+  impl_->server.reset();  // Drops every capability, and with them the hosts.
+  impl_->sessions.close_all();
 }
 
 const std::string& ControllerService::address() const { return impl_->server->address(); }

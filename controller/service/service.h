@@ -1,9 +1,10 @@
 // ControllerService: a controller on a network. Executors and clients find it at one address.
 //
 // RPC (protocol/control.capnp) and frame streams turn into calls of Controller, and its peers'
-// calls into RPC and frames. A peer whose RPC connection ends (its process has gone), whose frames
-// are malformed, whose queue grows without end, or whose frame connection is lost and does not come
-// back is dropped: its executor is lost, its client's session is closed.
+// calls into RPC and frames. A peer whose frames are malformed, whose queue grows without end, or
+// whose frame connection is lost and does not come back is dropped: its executor is lost, its
+// client's session is closed. An executor is lost with its RPC connection too (its process has
+// gone); a client may come back to its session (client_sessions.h).
 //
 // Threads: the reactor's thread; creating and destroying one suspends briefly.
 // Trust: only who runs the controller may offer it executors. Who is refused, and why, is logged.
@@ -18,6 +19,7 @@
 #include <string>
 
 #include "controller/service/controller.h"
+#include "controller/service/state_dir.h"
 #include "controller/service/tokens.h"
 #include "runtime/net/frame_options.h"
 #include "runtime/net/transport.h"
@@ -30,6 +32,7 @@ struct ControllerServiceOptions {
   FrameOptions frames;  // Of each peer's stream; it is named after the peer.
   // Whose peers are who connect over TCP (controller/service/tokens.h). Null: they are refused.
   std::shared_ptr<TokenTable> tokens;
+  std::shared_ptr<StateDir> state;  // What outlives this one is kept there; null: nothing does.
 };
 
 class ControllerService {

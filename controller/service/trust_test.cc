@@ -168,6 +168,35 @@ TEST_F(TrustTest, OnlyWhoRunsTheControllerAddsExecutors) {
   });
 }
 
+TEST_F(TrustTest, OnlyWhoRunsTheControllerDrainsAndForgetsHosts) {
+  reactor_->run([&] {
+    Connection bob = connect(add("bob")), ada = connect(own());
+    const auto drain = [](Connection& connection, bool undo) {
+      auto request = connection.bootstrap<wire::Controller>().drainRequest();
+      write(request.initVersion(), Version{});
+      request.setHost("e");
+      request.setUndo(undo);
+      await<capnp::Response<wire::Controller::DrainResults>>(request.send());
+    };
+    const auto forget = [](Connection& connection) {
+      auto request = connection.bootstrap<wire::Controller>().forgetRequest();
+      write(request.initVersion(), Version{});
+      request.setHost("e");
+      await<capnp::Response<wire::Controller::ForgetResults>>(request.send());
+    };
+    const auto refused = [](const std::string& who) {
+      return HasSubstr(cat(who, " host \"e\": expected one of ", own_user_name(),
+                           ", who runs the controller, got one of bob"));
+    };
+    EXPECT_THAT(error_text_of([&] { drain(bob, false); }), refused("who drains"));
+    EXPECT_THAT(error_text_of([&] { drain(bob, true); }), refused("who undrains"));
+    EXPECT_THAT(error_text_of([&] { forget(bob); }), refused("who forgets"));
+    // Whether there is such a host, only ada is told.
+    EXPECT_THAT(error_text_of([&] { drain(ada, false); }), HasSubstr("there is no host \"e\""));
+    EXPECT_THAT(error_text_of([&] { forget(ada); }), HasSubstr("there is no host \"e\""));
+  });
+}
+
 TEST(FrameKeys, OfARealControllerDoNotRepeatWithItsSeed) {
   const auto key_of_a_run = [] {
     auto reactor = Reactor::make_real(1);

@@ -35,6 +35,11 @@ bool share_a_state(const Work& a, const Work& b) {
   return false;
 }
 
+// Ranks of one run have the same tickets, and places of their own.
+bool lie_over_one_another(const Work& a, const Work& b) {
+  return a.region() != nullptr && a.region() == b.region() && a.ticket() != b.ticket();
+}
+
 }  // namespace
 
 void LaneQueue::push(Work& work, Lane* lane) {
@@ -140,7 +145,9 @@ void LaneQueue::find_candidates() {
 // The candidates before it wait.
 bool LaneQueue::may_go_on(const Candidate& candidate, const Device& device) const {
   for (size_t i = 0; i < passed_over_; ++i) {
-    if (share_a_state(*candidates_[i].work, *candidate.work)) return false;
+    const Work& before = *candidates_[i].work;
+    if (share_a_state(before, *candidate.work) || lie_over_one_another(before, *candidate.work))
+      return false;
   }
   if (!device.collectives_hold() || !device.order_collectives || !candidate.work->meets_others())
     return true;

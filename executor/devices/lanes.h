@@ -6,8 +6,10 @@
 // of another one. Works without a lane (initialisers, copies to and from clients) wait for no other
 // work of this kind.
 //
-// Two things keep the order of tickets even where the lower one waits:
+// Three things keep the order of tickets even where the lower one waits:
 //  - works that share a state: what has the higher ticket sees what the lower one left there;
+//  - works of different plans that lie over one another (Work::region()): each has its tickets
+//    whole, so that what has the higher one begins when the lower one has ended;
 //  - on a device whose collectives hold it (Device::collectives_hold()), a collective begins only
 //    when all with lower tickets has been done, or launched. Otherwise that would wait behind the
 //    collective, whose other members may wait for it: two devices that begin two collectives in

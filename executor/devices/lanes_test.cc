@@ -51,12 +51,14 @@ class Pieces final : public Work {
   int64_t modelled_ns() const override { return takes_ns; }
   bool needs_others() const override { return takes_ns == kNever; }
   std::span<const void* const> states() const override { return shared; }
+  const void* region() const override { return lies_in; }
 
   std::vector<Piece> pieces;
   size_t next = 0;
   size_t granted = 100;
   int64_t takes_ns = kNever;
   std::vector<const void*> shared;
+  const void* lies_in = nullptr;
   std::vector<bool> was_alone;  // At each piece.
 
  private:
@@ -162,6 +164,37 @@ TEST_F(LanesTest, WhatSharesAStateKeepsTheOrderOfTicketsAlsoWhereTheLowerOneWait
   EXPECT_EQ(advance(), Progress::kDone);
   EXPECT_THAT(log, ElementsAre("beside4", "beside done", "step1", "step done", "read2", "read done",
                                "eval3", "eval done"));
+}
+
+TEST_F(LanesTest, WhatLiesOverAnotherBeginsWhenThatHasEndedWhereverItWaits) {
+  const int region = 0, other_region = 0;
+  Pieces lower("lower", {{1}, {2, true}, {3}}, log), higher("higher", {{4}, {5}}, log),
+      elsewhere("elsewhere", {{6}}, log);
+  lower.lies_in = higher.lies_in = &region;
+  elsewhere.lies_in = &other_region;
+  queue.push(higher, &b);
+  queue.push(lower, &a);
+  queue.push(elsewhere, &c);
+  EXPECT_EQ(advance(), Progress::kPending);
+  EXPECT_THAT(log, ElementsAre("lower1", "elsewhere6", "elsewhere done"));
+  lower.pieces[1].waits = false;
+  EXPECT_EQ(advance(), Progress::kDone);
+  EXPECT_THAT(log, ElementsAre("lower1", "elsewhere6", "elsewhere done", "lower2", "lower3",
+                               "lower done", "higher4", "higher5", "higher done"));
+}
+
+TEST_F(LanesTest, RanksOfOneRunLieBesideOneAnotherAndTakeTurns) {
+  const int region = 0;
+  Pieces x("x", {{1, true}, {2}}, log), y("y", {{1}, {2}}, log), z("z", {{3}}, log);
+  x.lies_in = y.lies_in = z.lies_in = &region;
+  queue.push(x, &a);
+  queue.push(y, &b);
+  queue.push(z, &c);
+  EXPECT_EQ(advance(), Progress::kPending);
+  EXPECT_THAT(log, ElementsAre("y1"));
+  x.pieces[0].waits = false;
+  EXPECT_EQ(advance(), Progress::kDone);
+  EXPECT_THAT(log, ElementsAre("y1", "x1", "x2", "x done", "y2", "y done", "z3", "z done"));
 }
 
 TEST_F(LanesTest, ACollectiveBeginsAfterAllWithLowerTickets) {

@@ -41,6 +41,8 @@ struct Host::Impl final : DeviceRun::Listener {
   void uninstall(PlanId id, bool refused);
   HostPlan& plan(PlanId id);
   DeviceNeed need_of(HostPlan& plan, DevicePlan& device);
+  std::shared_ptr<OverlayRegion> region_of(const HostPlan& plan, const DevicePlan& device);
+  static void place_arenas(HostPlan& plan);
   void allocate(HostPlan& plan, DevicePlan& device);
   void add_states(HostPlan& plan);
   void add_runs(HostPlan& plan);
@@ -98,6 +100,7 @@ struct Host::Impl final : DeviceRun::Listener {
   HostArrays arrays;
   std::unique_ptr<SourceFeeder> feeder;
   StuckWatch stuck;
+  std::map<uint32_t, std::shared_ptr<OverlayRegion>> regions;  // By device.
   std::map<PlanId, std::unique_ptr<HostPlan>> plans;
   std::vector<std::unique_ptr<HostPlan>> closing;
   std::unordered_map<RunId, std::pair<HostPlan*, PlanRun*>> runs;

@@ -79,6 +79,9 @@ struct HostPlan {
   uint32_t self = 0;
   StateScope scope;
   PlanStage stage = PlanStage::kCompiling;
+  int64_t init_arena = 0;  // What initialisers of its states need.
+  // One of its devices has less memory in all than it needs there: it offers nothing to its peers.
+  std::optional<Error> too_large;
   std::shared_ptr<CompileJob> compiling;
   Promise<Installed> installed;
   Promise<void> committed;

@@ -44,6 +44,7 @@ void add(DeviceNeed& to, const DeviceNeed& more) {
   to.arena += more.arena;
   to.state += more.state;
   to.slots += more.slots;
+  to.overlaid += more.overlaid;
 }
 
 // The controller installs plans of one scope one after another, but the uninstalling of one that it
@@ -122,29 +123,32 @@ void Host::Impl::finish_install(PlanId id, const CompileJob& job) {
 }
 
 Installed Host::Impl::offer(HostPlan& made, const CompileJob& job) {
-  int64_t init_arena = 0;
   made.inits.resize(made.plan->states.size());
   for (size_t s = 0; s < made.inits.size(); ++s) {
     for (const auto& device : made.devices) {
       const auto init = job.made(initialiser_number(made, s), *device->device);
       if (init == nullptr) continue;
       made.inits[s][device->device->family()] = init;
-      init_arena = std::max(init_arena, init->arena_bytes());
+      made.init_arena = std::max(made.init_arena, init->arena_bytes());
     }
   }
   Installed installed;
   find_groups(made);
   for (const auto& device : made.devices) {
-    device->layout = lay_out(*made.plan, device->member, device->functions, init_arena,
-                             device->device->discrete());
+    device->region = region_of(made, *device);
+    device->layout =
+        lay_out(*made.plan, device->member, device->functions,
+                device->region == nullptr ? made.init_arena : 0, device->device->discrete());
     add_entries(made, *device);
     const DeviceNeed need = need_of(made, *device);
     const bool is_first = installed.needs.empty() || installed.needs.back().device != need.device;
     is_first ? installed.needs.push_back(need) : add(installed.needs.back(), need);
-    const Result<void> fits = device->device->memory().would_fit(
-        installed.needs.back().total(), cat("program \"", made.plan->name, "\""));
-    if (!fits.ok()) throw fits.error();
+    const DeviceMemory& memory = device->device->memory();
+    if (const int64_t bytes = installed.needs.back().total(); bytes > memory.budget())
+      made.too_large = memory.would_fit(bytes, cat("program \"", made.plan->name, "\"")).error();
   }
+  made.stage = PlanStage::kInstalled;
+  if (made.too_large) return installed;  // The controller refuses it, and says what would fit.
   for (uint32_t source : made.plan->sources) {
     const PlanNode& node = made.plan->nodes[source];
     const bool filled = !made.shards[node.results[0]].shards.empty() && has_values(made);
@@ -155,13 +159,16 @@ Installed Host::Impl::offer(HostPlan& made, const CompileJob& job) {
   }
   made.memory = devices.link().offer(areas_of(made));
   installed.offers = {{made.self, made.memory->offer()}};
-  made.stage = PlanStage::kInstalled;
   return installed;
 }
 
 DeviceNeed Host::Impl::need_of(HostPlan& made, DevicePlan& device) {
   const Plan& facts = *made.plan;
   DeviceNeed need{.device = device.member.device, .arena = device.layout.arena_bytes};
+  if (device.region != nullptr) {
+    need.arena = made.init_arena;
+    need.overlaid = device.layout.arena_bytes;
+  }
   for (size_t s = 0; s < facts.states.size(); ++s) {
     if (made.inits[s].empty()) continue;
     const PlanValue& value = facts.values[facts.states[s].value];
@@ -181,6 +188,7 @@ void Host::Impl::link(PlanId id, const std::vector<LinkOffer>& offers) {
   HostPlan& made = plan(id);
   GW_REQUIRE(made.stage == PlanStage::kInstalled, "plan ", id,
              ": is compiled still, or linked already");
+  if (made.too_large) throw Error(*made.too_large);
   made.peers.resize(made.plan->hosts.size());
   const auto memory_of = [&](const Member& member) -> PeerMemory& {
     std::shared_ptr<PeerMemory>& peer = made.peers[member.host];
@@ -202,6 +210,7 @@ void Host::Impl::link(PlanId id, const std::vector<LinkOffer>& offers) {
 Future<void> Host::Impl::commit_install(PlanId id) {
   HostPlan& made = plan(id);
   GW_REQUIRE(made.stage == PlanStage::kLinked, "plan ", id, ": must be linked first");
+  place_arenas(made);
   for (const auto& device : made.devices) allocate(made, *device);
   place_links(made);
   made.stage = PlanStage::kInitialising;
@@ -236,6 +245,9 @@ void Host::Impl::end_commit(HostPlan& made) {
     return made.committed.fail(*made.init_failed);
   }
   made.stage = PlanStage::kReady;
+  for (const auto& device : made.devices) {
+    if (device->region != nullptr) device->arena = nullptr;
+  }
   made.committed.set();
 }
 
@@ -255,11 +267,42 @@ void Host::Impl::share_state(const std::shared_ptr<State>& state) {
   }
 }
 
+// Where the device's temporaries of an overlaid plan lie; null: in an arena of the plan's own.
+std::shared_ptr<OverlayRegion> Host::Impl::region_of(const HostPlan& made,
+                                                     const DevicePlan& device) {
+  if (!made.plan->overlaid || device.device->discrete()) return nullptr;
+  std::shared_ptr<OverlayRegion>& region = regions[device.member.device];
+  if (region == nullptr) region = std::make_shared<OverlayRegion>(device.device->memory());
+  return region;
+}
+
+// Ranks of a device lie beside one another in its region.
+void Host::Impl::place_arenas(HostPlan& made) {
+  std::map<uint32_t, int64_t> bytes;
+  for (const auto& device : made.devices)
+    bytes[device->member.device] += device->layout.arena_bytes;
+  struct Place {
+    std::shared_ptr<std::byte> first;
+    int64_t used = 0;
+  };
+  std::map<uint32_t, Place> places;
+  for (const auto& device : made.devices) {
+    if (device->region == nullptr) continue;
+    Place& place = places[device->member.device];
+    if (place.first == nullptr)
+      place.first = device->region->place(bytes[device->member.device],
+                                          cat("program \"", made.plan->name, "\""));
+    device->overlaid = {place.first, place.first.get() + place.used};
+    place.used += device->layout.arena_bytes;
+  }
+}
+
 void Host::Impl::allocate(HostPlan& made, DevicePlan& device) {
   const Plan& facts = *made.plan;
   const std::string what = cat("program \"", facts.name, "\"");
   DeviceMemory& memory = device.device->memory();
-  device.arena = allocate_buffer(memory, device.layout.arena_bytes, what);
+  device.arena = allocate_buffer(
+      memory, device.region == nullptr ? device.layout.arena_bytes : made.init_arena, what);
   device.slots = allocate_buffer(memory, device.layout.slot_bytes * facts.runs_in_flight_max, what);
   if (device.device->discrete()) {
     device.staging =
@@ -336,11 +379,13 @@ void Host::Impl::initialise(HostPlan& made, uint32_t s, const std::shared_ptr<St
     frame->mesh_device = shard->mesh_device;
     const auto& init = made.inits[s].at(device->device->family());
     frame->end = init->step_count();
-    const auto start = [frame, function = init, arena = device->arena](Turn& turn) {
+    const auto arena = std::make_shared<BufferPtr>(device->arena);
+    const auto start = [frame, function = init, arena](Turn& turn) {
       return advance_initialiser(*function, *frame, turn);
     };
-    const auto end = [this, guard = alive, &made, frame, state,
+    const auto end = [this, guard = alive, &made, frame, state, arena,
                       buffer = shard->buffer](const std::shared_ptr<const Error>& failure) {
+      arena->reset();  // The last use of it, if the plan is overlaid.
       buffer->error = frame->error != nullptr ? frame->error : failure;
       reactor.mailbox().post([this, guard, &made, state, error = buffer->error] {
         if (*guard) initialised(made, *state, error.get());

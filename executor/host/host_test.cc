@@ -272,6 +272,96 @@ TEST_P(HostTest, AProgramThatDoesNotFitSaysWhatNeedsHowMuchAndWhere) {
   }
 }
 
+// An overlaid plan of two calls, what lies between which is in its arena: y = (x + 1) * 2.
+std::shared_ptr<const Plan> overlaid_plan(int64_t elements) {
+  TestPlan plan("overlaid", 1, 2);
+  const Type type = f32({2, elements});
+  const uint32_t x = plan.input("x", f32()), y = plan.output("y", f32());
+  const uint32_t between = plan.value("", PlanStorage::kTemporary, type);
+  Builder first("first", plan.mesh());
+  first.result("z", broadcast_to(first.parameter("x", f32()) + 1.0, {2, elements}));
+  Builder second("second", plan.mesh());
+  second.result(
+      "y", sum(timed(second.parameter("z", type), 100)) * (1.0 / static_cast<double>(elements)));
+  plan.call("first", plan.function(first.build()), {x}, {between});
+  plan.call("second", plan.function(second.build()), {between}, {y});
+  plan.plan().overlaid = true;
+  return plan.share();
+}
+
+TEST_P(HostTest, ArenasOfOverlaidPlansLieOverOneAnother) {
+  TestHosts t(*reactor, 1, 2, GetParam());
+  const DeviceNeed large = t.install(kPlan, overlaid_plan(4096))[0].needs[0];
+  EXPECT_GE(large.overlaid, 4096 * 4);
+  EXPECT_EQ(t.hosts[0]->bytes_in_use(0), large.total());
+  const DeviceNeed small = t.install(PlanId(2), overlaid_plan(1024), {2})[0].needs[0];
+  EXPECT_LT(small.overlaid, large.overlaid);
+  EXPECT_EQ(t.hosts[0]->bytes_in_use(0), large.total() + small.total() - small.overlaid);
+  t.hosts[0]->uninstall(kPlan);
+  EXPECT_EQ(t.hosts[0]->bytes_in_use(0), small.total());
+  t.hosts[0]->uninstall(PlanId(2));
+  EXPECT_EQ(t.hosts[0]->bytes_in_use(0), 0);
+}
+
+RunFrame overlaid_request(PlanId plan, uint64_t run) {
+  const auto x = static_cast<float>(run);
+  std::vector<std::byte> bytes(sizeof x);
+  std::memcpy(bytes.data(), &x, sizeof x);
+  return {.plan = plan,
+          .run = RunId(run),
+          .arguments = {{.input = 0, .bytes = bytes}},
+          .outputs = {ArrayId(1000 + run)}};
+}
+
+TEST_P(HostTest, RunsOfOverlaidPlansFollowOneAnother) {
+  TestHosts t(*reactor, 1, 2, GetParam());
+  t.install(kPlan, overlaid_plan(1024));
+  t.install(PlanId(2), overlaid_plan(2048), {2});
+  for (uint64_t run = 1; run <= 6; ++run) t.start(overlaid_request(PlanId(1 + run % 2), run));
+  for (uint64_t run = 1; run <= 6; ++run) {
+    EXPECT_FALSE(t.wait(RunId(run)).error);
+    EXPECT_EQ(t.item<float>(RunId(run), 0), 2 * (static_cast<float>(run) + 1));
+  }
+}
+
+TEST_P(HostTest, ARunThatComesInTheMiddleOfAnOverlaidOneIsRefused) {
+  TestHosts t(*reactor, 1, 2, GetParam());
+  t.install(kPlan, overlaid_plan(1024));
+  t.install(PlanId(2), overlaid_plan(2048), {2});
+  Host& host = *t.hosts[0];
+  host.prepare({0, overlaid_request(kPlan, 1)});
+  host.grant({{{.run = RunId(1), .slice = 0, .count = 1, .ticket = Ticket(1)}}});
+  reactor->run_until([&] { return !t.logs[0]->told.empty(); });
+  host.prepare({0, overlaid_request(PlanId(2), 2)});
+  host.grant({{{.run = RunId(2), .slice = 0, .count = 2, .ticket = Ticket(2)}}});
+  const Done refused = t.wait(RunId(2));
+  ASSERT_TRUE(refused.error.has_value());
+  EXPECT_EQ(refused.error->kind(), ErrorKind::kBug);
+  EXPECT_THAT(refused.error->what(),
+              HasSubstr("lie where those of run 1 lie, which has not ended"));
+  host.grant({{{.run = RunId(1), .slice = 0, .first = 1, .count = 1, .ticket = Ticket(4)}}});
+  EXPECT_FALSE(t.wait(RunId(1)).error);
+  EXPECT_EQ(t.item<float>(RunId(1), 0), 4) << "nobody wrote over what it computes with";
+}
+
+TEST_P(HostTest, AnOverlaidRunThatIsGivenUpBeforeItBeginsDisturbsNobody) {
+  TestHosts t(*reactor, 1, 2, GetParam());
+  t.install(kPlan, overlaid_plan(1024));
+  t.install(PlanId(2), overlaid_plan(2048), {2});
+  Host& host = *t.hosts[0];
+  host.prepare({0, overlaid_request(kPlan, 1)});
+  host.grant({{{.run = RunId(1), .slice = 0, .count = 1, .ticket = Ticket(1)}}});
+  reactor->run_until([&] { return !t.logs[0]->told.empty(); });
+  host.prepare({0, overlaid_request(PlanId(2), 2)});
+  host.uninstall(PlanId(2));
+  const Done given_up = t.wait(RunId(2));
+  ASSERT_TRUE(given_up.error.has_value());
+  EXPECT_EQ(given_up.error->kind(), ErrorKind::kCancelled) << given_up.error->what();
+  host.grant({{{.run = RunId(1), .slice = 0, .first = 1, .count = 1, .ticket = Ticket(2)}}});
+  EXPECT_FALSE(t.wait(RunId(1)).error);
+  EXPECT_EQ(t.item<float>(RunId(1), 0), 4);
+}
+
 TEST_P(HostTest, RunsBeyondTheBoundWaitForTheirTurn) {
   TestHosts t(*reactor, 1, 2, GetParam());
   t.install(kPlan, training_step(1, 2));

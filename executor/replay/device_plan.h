@@ -19,6 +19,7 @@
 #include "executor/replay/order_log.h"
 #include "executor/replay/plan_layout.h"
 #include "executor/store/buffer_pool.h"
+#include "executor/store/overlay_region.h"
 #include "executor/store/tensor_shards.h"
 #include "executor/transfers/transfer_channel.h"
 #include "ir/types/box.h"
@@ -91,18 +92,21 @@ struct DevicePlan {
   std::vector<std::unique_ptr<Collective>> collectives;
   Collective* gate = nullptr;
 
-  BufferPtr arena;
-  BufferPtr slots;                // slot_bytes for each run in flight.
-  BufferPtr meeting_place;        // What collectives work in; null: nothing.
-  HostMemory staging;             // The same in host memory; null where the slots are.
-  BufferPtr inboxes;              // What comes over links; null: nothing.
-  std::vector<BufferPtr> states;  // By value.
+  BufferPtr arena;  // Of an overlaid plan: what initialisers work in; null once they have ended.
+  std::shared_ptr<OverlayRegion> region;  // Null: the plan is not overlaid here.
+  std::shared_ptr<std::byte> overlaid;    // Its arena, in the region.
+  BufferPtr slots;                        // slot_bytes for each run in flight.
+  BufferPtr meeting_place;                // What collectives work in; null: nothing.
+  HostMemory staging;                     // The same in host memory; null where the slots are.
+  BufferPtr inboxes;                      // What comes over links; null: nothing.
+  std::vector<BufferPtr> states;          // By value.
   std::vector<std::shared_ptr<BufferPool>> input_pools;   // By Plan::inputs; null for small ones.
   std::vector<std::shared_ptr<BufferPool>> output_pools;  // By Plan::outputs; null where absent.
   int64_t modelled_ns = kNever;                           // Of a run, as Work says it; and this.
   bool needs_others = true;
   int64_t reserved_bytes = 0;  // Shared memory that counts as the device's.
 
+  std::byte* arena_data() const { return region != nullptr ? overlaid.get() : arena->data(); }
   // Of a tensor of this host: whether its part lies here.
   bool holds(const Shard& shard) const {
     return shard.device == member.device && shard.rank == member.rank;

@@ -41,7 +41,7 @@ std::byte* DeviceRun::fixed_base(uint32_t value) const {
   const ValuePlace& place = plan_.layout.values[value];
   switch (place.kind) {
     case ValuePlace::Kind::kState: return plan_.states[value]->data();
-    case ValuePlace::Kind::kArena: return plan_.arena->data() + place.offset;
+    case ValuePlace::Kind::kArena: return plan_.arena_data() + place.offset;
     case ValuePlace::Kind::kSlot: return slot_data(value);
     case ValuePlace::Kind::kAbsent:
     case ValuePlace::Kind::kInbox:
@@ -58,7 +58,7 @@ void DeviceRun::build_frames() {
     CallFrame& frame = frames_[entry.node];
     for (const PlanInput& input : node.inputs) frame.bases.push_back(values_[input.value]);
     for (uint32_t value : node.results) frame.bases.push_back(values_[value]);
-    frame.bases.push_back(plan_.arena->data() + plan_.layout.call_arena[entry.node]);
+    frame.bases.push_back(plan_.arena_data() + plan_.layout.call_arena[entry.node]);
     frame.mesh_device = mesh_device_of(plan_.plan->slices[node.slice], plan_.member);
     frame.program = &plan_.plan->name;
     frame.collectives = entry.collectives;
@@ -73,7 +73,7 @@ void DeviceRun::bind(Inputs inputs) {
   granted_.store(0, std::memory_order_relaxed);
   cursor_ = 0;
   progress_ = 0;
-  started_ = begun_ = marked_ = passed_ = culprit_ = false;
+  started_ = begun_ = marked_ = passed_ = culprit_ = entered_ = false;
   clock_.reset();
   plan_.device->host_access(HostAccess::kWrite, not_finite_, sizeof(*not_finite_));
   *not_finite_ = 0;

@@ -82,6 +82,7 @@ class DeviceRun final : public Work {
   bool meets_others() const override;
   Hold holds() const override;
   std::span<const void* const> states() const override { return plan_.shared_states; }
+  const void* region() const override { return plan_.region.get(); }
   int64_t modelled_ns() const override { return plan_.modelled_ns; }
   bool needs_others() const override { return plan_.needs_others; }
 
@@ -127,6 +128,7 @@ class DeviceRun final : public Work {
   void poison(std::shared_ptr<const Error> error, bool culprit);
   void poison_by_peer();
   void begin(Turn& turn);
+  void enter_region();
   Progress advance_entries(Turn& turn);
   bool counts_hold() const;
   void stop_clock(const Turn& turn);
@@ -172,8 +174,9 @@ class DeviceRun final : public Work {
   SharedCounter progress_;
   uint32_t cursor_ = 0;
   bool started_ = false;
-  bool begun_ = false;   // The entry at the cursor has begun.
-  bool marked_ = false;  // `mark_` stands, and has not been reached.
+  bool entered_ = false;  // The region that overlaid plans share.
+  bool begun_ = false;    // The entry at the cursor has begun.
+  bool marked_ = false;   // `mark_` stands, and has not been reached.
   Mark mark_ = 0;
   bool passed_ = false;  // The gate let the run commit.
   bool culprit_ = false;

@@ -55,12 +55,27 @@ void DeviceRun::begin(Turn& turn) {
   started_ = true;
   entry_start_ns_ = turn.device.trace_row == nullptr ? 0 : turn.device.now_ns();
   copy_inline_inputs(turn);
+  enter_region();
   const RunId after = inputs_.after;
   if (after == RunId() || plan_.gate == nullptr || plan_.last_committed == after) return;
   poison(std::make_shared<const Error>(
              ErrorKind::kCancelled,
              "run: nothing was committed, since the run before it did not commit",
              Where{.program = plan_.plan->name}, "handle the error of that run, then run again"),
+         true);
+}
+
+// One that comes while another is inside would overwrite what that computes with. What was given up
+// before it began comes out of turn, and computes nothing.
+void DeviceRun::enter_region() {
+  if (plan_.region == nullptr || abandoned()) return;
+  entered_ = plan_.region->enter(run_);
+  if (entered_) return;
+  poison(std::make_shared<const Error>(
+             ErrorKind::kBug,
+             cat("run: its temporaries lie where those of run ", plan_.region->inside(),
+                 " lie, which has not ended on ", plan_.device->name()),
+             Where{.program = plan_.plan->name}),
          true);
 }
 
@@ -203,6 +218,7 @@ void DeviceRun::record_order(const Entry& entry) {
                            .ticket = tickets_[cursor_],
                            .in_order = entry.meets_others && plan_.device->collectives_hold(),
                            .states = plan_.shared_states,
+                           .region = entered_ ? plan_.region.get() : nullptr,
                            .reads = arrays_read(entry),
                            .fills = arrays_filled()});
 }
@@ -349,6 +365,7 @@ void DeviceRun::diagnose() {
 
 void DeviceRun::finish(Turn& turn) {
   if (passed_) plan_.last_committed = run_;
+  if (entered_) plan_.region->leave(run_);
   for (const Entry& entry : plan_.entries) {
     if (entry.kind == EntryKind::kSend && plan_.channels[entry.channel].link != nullptr)
       plan_.channels[entry.channel].link->join();

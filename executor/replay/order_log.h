@@ -30,6 +30,7 @@ struct OrderedStep {
   uint64_t ticket = 0;
   bool in_order = false;            // A collective of a device that begins them by ticket.
   std::vector<const void*> states;  // That other programs share, perhaps.
+  const void* region = nullptr;     // That its run had to itself; null: none.
   // Arrays that it waited for, and, with the last entry of a run, those that others may read now.
   std::vector<const void*> reads, fills;
 };

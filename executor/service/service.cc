@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <optional>
 #include <utility>
 
 #include "ir/graph/node_count.h"
@@ -79,20 +80,16 @@ DialOptions dial_options(const ExecutorServiceOptions& options) {
 
 class ExecutorService::Impl final : public HostEvents {
  public:
-  Impl(Reactor& reactor, Network& network, const ExecutorServiceOptions& options)
+  Impl(Reactor& reactor, Network& network, Connection connection,
+       const ExecutorServiceOptions& options)
       : reactor_(reactor),
         log_(options.log),
         pacer_(options.frames.pacer),
         host_(reactor, options.host, *this),
         background_(reactor, "plan reader", 1),
         fibers_(reactor),
-        connection_(
-            Connection::connect(reactor, network, options.controller, dial_options(options))) {
-    const uint64_t key = register_host(options.host);
-    FrameOptions frames = options.frames;
-    frames.name = "controller";
-    frames_ = connect_frames(reactor, network, options.controller, key, std::move(frames),
-                             {.token = dial_options(options).token});
+        connection_(std::move(connection)) {
+    open_frames(network, options, register_host(options.host));
     frames_->start([this](capnp::MessageReader& reader) { on_message(decode(reader)); });
     frames_->closed().on_ready([this](const Result<void>& result) {
       end(Error(ErrorKind::kUnavailable,
@@ -100,7 +97,7 @@ class ExecutorService::Impl final : public HostEvents {
                     result.ok() ? "" : ": ", result.ok() ? "" : result.error().message()),
                 {.host = name_},
                 "it has gone, or it has heard nothing of this executor for too long and counts it "
-                "as lost: start the executor again"));
+                "as lost"));
     });
     connection_.disconnected().on_ready([this](const Result<void>&) {
       // The controller's process has gone, so no frames will come any more.
@@ -160,6 +157,25 @@ class ExecutorService::Impl final : public HostEvents {
     name_ = response.getName().cStr();
     registration_ = response.getRegistration();
     return response.getFrameKey();
+  }
+
+  void open_frames(Network& network, const ExecutorServiceOptions& options, uint64_t key) {
+    FrameOptions frames = options.frames;
+    frames.name = "controller";
+    std::optional<Error> refused;
+    try {
+      frames_ = connect_frames(reactor_, network, options.controller, key, std::move(frames),
+                               {.token = dial_options(options).token});
+      return;
+    } catch (const Error& error) {
+      if (error.kind() != ErrorKind::kInvalid) throw;
+      refused = error;
+    }
+    // It took the registration, so another controller is there now, or this one counts the host as
+    // lost.
+    throw Error(ErrorKind::kUnavailable,
+                cat("executor \"", name_, "\": registered, then refused: ", refused->message()),
+                {.host = name_}, "register again");
   }
 
   void send(const Message& message) {
@@ -263,11 +279,20 @@ class ExecutorService::Impl final : public HostEvents {
 };
 
 ExecutorService::ExecutorService(Reactor& reactor, Network& network, ExecutorServiceOptions options)
-    : impl_(std::make_unique<Impl>(reactor, network, options)) {}
+    : ExecutorService(reactor, network, connect_to_controller(reactor, network, options), options) {
+}
+ExecutorService::ExecutorService(Reactor& reactor, Network& network, Connection connection,
+                                 ExecutorServiceOptions options)
+    : impl_(std::make_unique<Impl>(reactor, network, std::move(connection), options)) {}
 ExecutorService::~ExecutorService() = default;
 
 const std::string& ExecutorService::name() const { return impl_->name(); }
 Host& ExecutorService::host() { return impl_->host(); }
 Future<void> ExecutorService::disconnected() const { return impl_->ended(); }
+
+Connection connect_to_controller(Reactor& reactor, Network& network,
+                                 const ExecutorServiceOptions& options) {
+  return Connection::connect(reactor, network, options.controller, dial_options(options));
+}
 
 }  // namespace gangway

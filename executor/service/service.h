@@ -11,6 +11,8 @@
 // Example:
 //   ExecutorService executor(reactor, network, {.controller = "127.0.0.1:7040", .host = host});
 //   executor.disconnected().await();  // Serves until the controller is gone.
+//
+// lasting_executor.h is one that waits for its controller.
 #pragma once
 
 #include <memory>
@@ -23,6 +25,8 @@
 #include "runtime/observe/log.h"
 
 namespace gangway {
+
+class Connection;
 
 struct ExecutorServiceOptions {
   std::string controller;
@@ -37,6 +41,9 @@ struct ExecutorServiceOptions {
 class ExecutorService {
  public:
   ExecutorService(Reactor& reactor, Network& network, ExecutorServiceOptions options);
+  // Over a connection to the controller that stands (connect_to_controller()).
+  ExecutorService(Reactor& reactor, Network& network, Connection connection,
+                  ExecutorServiceOptions options);
   ~ExecutorService();
   ExecutorService(const ExecutorService&) = delete;
 
@@ -50,5 +57,9 @@ class ExecutorService {
   class Impl;
   std::unique_ptr<Impl> impl_;
 };
+
+// Suspends, for options.connect_timeout_ms at most.
+Connection connect_to_controller(Reactor& reactor, Network& network,
+                                 const ExecutorServiceOptions& options);
 
 }  // namespace gangway

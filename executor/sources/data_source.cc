@@ -10,9 +10,9 @@
 namespace gangway {
 namespace {
 
-class Counter final : public DataSource {
+class CounterSource final : public DataSource {
  public:
-  explicit Counter(const Type& type) : type_(type) {}
+  explicit CounterSource(const Type& type) : type_(type) {}
   void fill(uint64_t position, const Box& part, std::byte* out) const override {
     auto* to = reinterpret_cast<int32_t*>(out);
     // Unsigned: it wraps around.
@@ -85,7 +85,7 @@ std::unique_ptr<const DataSource> make_source(const Attrs& attrs, const Type& ty
              kind, "\": fills i32[batch, ...], got ", to_string(type));
   if (kind == "counter") {
     allow_only(attrs, {"kind"});
-    return std::make_unique<Counter>(type);
+    return std::make_unique<CounterSource>(type);
   }
   GW_REQUIRE(kind == "text", "source: unknown kind \"", kind, "\": expected text or counter");
   allow_only(attrs, {"kind", "path", "heldout", "seed"});

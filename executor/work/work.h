@@ -95,6 +95,9 @@ class Work {
   virtual Hold holds() const { return Hold::kNothing; }
   // What it reads or writes that others do too, in the order of tickets; ascending.
   virtual std::span<const void* const> states() const { return {}; }
+  // Memory that it has to itself from its first piece to its last: works with higher tickets that
+  // want it too wait until it has ended. Null: none.
+  virtual const void* region() const { return nullptr; }
   // What never changes of it. How long it keeps its device busy by the cost model; kNever: longer
   // than kShortNs, or not known, as of users' kernels.
   virtual int64_t modelled_ns() const { return kNever; }

@@ -32,6 +32,7 @@ struct Plan {
   # By host; empty: all lie in one.
   dispatch @13 :UInt8;
   # As in dispatch.h: 0 parallel, 1 sequential.
+  overlaid @14 :Bool;
 
   struct Axis {
     name @0 :Text;

@@ -166,6 +166,9 @@ struct Plan {
   std::vector<uint32_t> outputs;   // PlanValue indices.
   int64_t runs_in_flight_max = 2;  // Buffers that another stream touches have one slot for each.
   Dispatch dispatch = Dispatch::kParallel;  // Of all its nodes, but see sequential.h.
+  // On devices that can, its arena lies where those of other such plans lie. Then a run of it is
+  // granted whole, so no node may be dispatched sequentially.
+  bool overlaid = false;
 };
 
 }  // namespace gangway

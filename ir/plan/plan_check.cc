@@ -8,6 +8,7 @@
 #include "ir/plan/islands.h"
 #include "ir/plan/plan_members.h"
 #include "ir/plan/positions.h"
+#include "ir/plan/sequential.h"
 #include "ir/plan/step_map.h"
 #include "ir/types/limits.h"
 #include "runtime/base/error.h"
@@ -30,6 +31,8 @@ class Check {
     for (const std::string& island : plan_.islands) require_island_name(island, "plan");
     GW_PLAN(plan_.runs_in_flight_max >= 1 && plan_.runs_in_flight_max <= kRunsInFlightMax,
             "runs in flight: expected 1 to ", kRunsInFlightMax, ", got ", plan_.runs_in_flight_max);
+    GW_PLAN(!plan_.overlaid || !any_sequential(plan_),
+            "overlaid, though some of it is dispatched sequentially");
     for (const PlanSlice& slice : plan_.slices) check(slice);
     for (const LocalFunction& local : plan_.functions) check(local);
     for (size_t i = 0; i < plan_.values.size(); ++i) check(plan_.values[i], i);

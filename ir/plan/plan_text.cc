@@ -102,7 +102,8 @@ std::string to_text(const Plan& plan) {
     if (spans_islands(plan)) text += " (" + plan.islands[i] + ")";
   }
   text += cat(", ", plan.runs_in_flight_max, " runs in flight",
-              plan.dispatch == Dispatch::kSequential ? ", dispatched sequentially\n" : "\n");
+              plan.dispatch == Dispatch::kSequential ? ", dispatched sequentially" : "",
+              plan.overlaid ? ", overlaid\n" : "\n");
   for (size_t i = 0; i < plan.slices.size(); ++i) text += line(plan, plan.slices[i], i) + "\n";
   for (size_t i = 0; i < plan.values.size(); ++i) text += line(plan, plan.values[i], i) + "\n";
   for (size_t i = 0; i < plan.nodes.size(); ++i) text += line(plan, plan.nodes[i], i) + "\n";

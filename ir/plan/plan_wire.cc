@@ -259,6 +259,7 @@ void write_plan(P::Builder to, const Plan& plan) {
   to.setName(plan.name);
   to.setRunsInFlightMax(plan.runs_in_flight_max);
   to.setDispatch(static_cast<uint8_t>(plan.dispatch));
+  to.setOverlaid(plan.overlaid);
   auto hosts = to.initHosts(count(plan.hosts.size()));
   for (uint32_t i = 0; i < hosts.size(); ++i) hosts.set(i, plan.hosts[i]);
   auto islands = to.initIslands(count(plan.islands.size()));
@@ -291,7 +292,8 @@ Plan read_plan(P::Reader from) {
             .sources = read_numbers<uint32_t>(from.getSources()),
             .outputs = read_numbers<uint32_t>(from.getOutputs()),
             .runs_in_flight_max = from.getRunsInFlightMax(),
-            .dispatch = read_enum(from.getDispatch(), Dispatch::kSequential, "dispatch")};
+            .dispatch = read_enum(from.getDispatch(), Dispatch::kSequential, "dispatch"),
+            .overlaid = from.getOverlaid()};
   for (auto host : from.getHosts()) plan.hosts.emplace_back(host.cStr());
   for (auto island : from.getIslands()) plan.islands.emplace_back(island.cStr());
   for (auto slice : from.getSlices()) plan.slices.push_back(read_slice(slice));

@@ -9,6 +9,7 @@
 #include "ir/plan/plan_members.h"
 #include "runtime/base/error.h"
 #include "runtime/base/rng.h"
+#include "tests/support/error_of.h"
 
 namespace gangway {
 namespace {
@@ -57,6 +58,16 @@ TEST(PlanWireTest, APlanReadsBackAsItWasWritten) {
   EXPECT_EQ(plan.nodes[0].at, "a.cc:3");
   EXPECT_EQ(plan.dispatch, Dispatch::kSequential);
   EXPECT_EQ(to_wire(plan), to_wire(a_plan()));
+}
+
+TEST(PlanWireTest, ThatAPlanIsOverlaidReadsBack) {
+  Plan plan = a_plan();
+  EXPECT_FALSE(plan_from_wire(to_wire(plan)).overlaid);
+  plan.overlaid = true;
+  EXPECT_THAT(error_text_of([&] { plan_from_wire(to_wire(plan)); }),
+              HasSubstr("overlaid, though some of it is dispatched sequentially"));
+  plan.dispatch = Dispatch::kParallel;
+  EXPECT_TRUE(plan_from_wire(to_wire(plan)).overlaid);
 }
 
 TEST(PlanWireTest, RanksOfADeviceReadBack) {

@@ -25,6 +25,8 @@
 namespace gangway {
 namespace {
 
+static_assert(kLinkClasses.size() == ConversionCosts::kDistances);
+
 std::vector<Sharding> parameter_shardings(const Function& global) {
   std::vector<Sharding> shardings;
   for (ValueId p = 0; p < global.parameters.size(); ++p) {
@@ -43,14 +45,17 @@ void make_canonical(const Mesh& mesh, std::vector<Sharding>& shardings) {
   for (Sharding& sharding : shardings) sharding = canonical(mesh, std::move(sharding));
 }
 
-// A function is compiled once for all slices over a mesh, whichever hosts have their devices: all
-// axes have the links of the kind of device.
-ConversionCosts conversion_costs(const DeviceRates& rates, const Mesh& mesh) {
+// All axes cost what links of the kind of device do, wherever the slice lies, so that a strategy's
+// collectives are the same on every slice.
+ConversionCosts conversion_costs(const CallContext& context, const Mesh& mesh) {
+  const DeviceRates& rates = rates_of(context.device_kind);
   constexpr double kPsPerSecond = 1e12;
   const auto ps_per_byte = static_cast<int64_t>(kPsPerSecond / rates.link_bytes_per_s);
-  return {.launch_ps = rates.launch_ns * 1000,
-          .latency_ps = rates.collective_latency_ns * 1000,
-          .link_ps_per_byte = std::vector<int64_t>(mesh.axes.size(), ps_per_byte)};
+  ConversionCosts costs{.launch_ps = rates.launch_ns * 1000,
+                        .latency_ps = rates.collective_latency_ns * 1000,
+                        .link_ps_per_byte = std::vector<int64_t>(mesh.axes.size(), ps_per_byte)};
+  for (const LinkClass link : context.links) costs.distance.push_back(static_cast<int>(link));
+  return costs;
 }
 
 Function finish_collectives(Function function) {
@@ -98,12 +103,12 @@ Compiled compile_function(const Function& global, const CallContext& context,
   Propagation propagation = propagate_shardings(simplified, compiled.parameter_shardings, wanted);
   begin("partition");
   Partitioned partitioned = partition(simplified, propagation, compiled.parameter_shardings, wanted,
-                                      conversion_costs(rates_of(context.device_kind), global.mesh));
+                                      conversion_costs(context, global.mesh));
   if (context.alone && first_meeting(partitioned.function).function != nullptr) {
     // Each device computes all of it then, and keeps its part.
     propagation = propagate_shardings(simplified, compiled.parameter_shardings, {});
     partitioned = partition(simplified, propagation, compiled.parameter_shardings, wanted,
-                            conversion_costs(rates_of(context.device_kind), global.mesh));
+                            conversion_costs(context, global.mesh));
   }
   compiled.result_shardings = std::move(partitioned.result_shardings);
   begin("combine collectives");

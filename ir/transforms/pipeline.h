@@ -27,6 +27,7 @@
 #include <vector>
 
 #include "ir/graph/function.h"
+#include "ir/plan/islands.h"
 #include "ir/plan/plan.h"
 
 namespace gangway {
@@ -39,6 +40,9 @@ struct CallContext {
   // results have the sharding of their parameter.
   std::vector<AxisPlacements> result_placements;
   std::string device_kind = "cpu";  // By whose rates sections are cut (ir/plan/rates.h).
+  // By mesh axis, as its devices lie (ir/plan/axis_links.h); empty: all alike. Of conversions that
+  // cost the same it chooses one, and nothing else.
+  std::vector<LinkClass> links = {};
   // Devices can't meet while they install, so no collective may be in it: an initialiser.
   bool alone = false;
 };

@@ -1,10 +1,14 @@
 #include "programs/strategies/expert_parallel.h"
 
 namespace gangway::programs {
+std::vector<std::string> axes_of_experts(const Mesh& mesh) {
+  if (mesh.axis(kExpertAxis) < 0 && size_of(mesh, kModelAxis) > 1) return {std::string(kModelAxis)};
+  return expert_axes(mesh);
+}
 
 Strategy expert_parallel(const MoeConfig& experts, const Mesh& mesh) {
   AxisPlacements weights, rows;
-  for (const std::string& axis : expert_axes(mesh)) {
+  for (const std::string& axis : axes_of_experts(mesh)) {
     weights.emplace_back(axis, shard(0));
     rows.emplace_back(axis, shard(1));
   }

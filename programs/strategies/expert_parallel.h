@@ -9,6 +9,11 @@
 // experts has 2 parts, each with two copies, and one of 4 experts has 4 parts. Exchanges of narrow
 // layers stay within "expert", which therefore is best the last axis, of the nearest devices.
 //
+// Where the mesh has none of these axes but "model", along which sequence_parallel() cuts
+// sequences, each of its devices holds whole dropless experts in place of a part of each: rows of
+// tokens go to the devices of theirs, in place of all rows to all devices. Megatron Core calls it
+// MoE parallel folding, with an expert tensor parallel size of 1 (Liu et al. 2025).
+//
 // Threads: pure.
 #pragma once
 
@@ -17,10 +22,14 @@
 
 namespace gangway::programs {
 
-// Over the axes of experts that `mesh` has, along all of which the batch is cut too. Where experts
-// have a capacity, the slots of an expert are a part of all slots, as large as any other: rows are
-// told to go there. Dropless, rows are cut by nothing but the batch; experts' weights decide beside
-// it, since rows move and weights stay (ir/op_table/rows/dropless_experts.h).
+// The axes over which the experts of `mesh` are cut.
+std::vector<std::string> axes_of_experts(const Mesh& mesh);
+
+// Over these axes, along all of which tokens are cut too; in combine() it goes before megatron().
+// Where experts have a capacity, the slots of an expert are a part of all slots, as large as any
+// other: rows are told to go there. Dropless, rows are cut by nothing but the tokens; experts'
+// weights decide beside them, since rows move and weights stay
+// (ir/op_table/rows/dropless_experts.h).
 Strategy expert_parallel(const MoeConfig& experts, const Mesh& mesh);
 
 }  // namespace gangway::programs

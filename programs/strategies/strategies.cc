@@ -77,14 +77,14 @@ class Checker {
                fitting(amount, size), " or another model");
   }
 
-  // "expert" cuts each layer that has experts, and each further axis of experts one at least.
+  // The first axis of experts cuts each layer that has any, each further one at least one layer.
   void require_cuts_experts(const std::vector<int64_t>& by_layer) const {
+    const std::vector<std::string> axes = axes_of_experts(mesh_);
     for (const int64_t experts : by_layer)
-      require_divides(kExpertAxis, "experts of each layer", experts);
-    for (const std::string& axis : expert_axes(mesh_)) {
+      require_divides(axes.empty() ? kExpertAxis : axes[0], "experts of each layer", experts);
+    for (const std::string& axis : axes) {
       const bool cuts_any = std::ranges::any_of(by_layer, [&](int64_t experts) {
-        return experts > 0 &&
-               std::ranges::count(axes_that_divide(mesh_, expert_axes(mesh_), experts), axis) > 0;
+        return experts > 0 && std::ranges::count(axes_that_divide(mesh_, axes, experts), axis) > 0;
       });
       GW_REQUIRE(cuts_any, what(), "the ", size_of(mesh_, axis), " devices of the axis \"", axis,
                  "\" divide the experts of no layer, which the axes before it cut; the most that a "
@@ -114,7 +114,10 @@ void require_fits(const std::string& names, const std::set<std::string>& chosen,
   check.require_together();
   check.require_axis(kModelAxis, {"megatron", "vocab_parallel"});
   check.require_axis(kContextAxis, {"context_parallel"});
-  check.require_axis(kExpertAxis, {"expert_parallel"});
+  // A capacity is counted by groups of whole sequences, which along "model" are cut.
+  const bool experts_on_model = chosen.contains("sequence_parallel") &&
+                                mesh.axis(kExpertAxis) < 0 && model.moe.capacity_factor <= 0;
+  if (!experts_on_model) check.require_axis(kExpertAxis, {"expert_parallel"});
   check.require_axis_to_keep_over();
   if (chosen.contains("megatron")) {
     check.require_divides(kModelAxis, "heads", model.heads);
@@ -147,10 +150,10 @@ Strategy strategy_of(const std::string& names, const Mesh& mesh, const Transform
   const StateTree parameters = transformer_parameters(model);
   require_fits(names, chosen, mesh, model);
   std::vector<Strategy> parts = {data_parallel(mesh)};
+  if (chosen.contains("expert_parallel")) parts.push_back(expert_parallel(model.moe, mesh));
   if (chosen.contains("megatron")) parts.push_back(megatron());
   if (chosen.contains("sequence_parallel")) parts.push_back(sequence_parallel());
   if (chosen.contains("vocab_parallel")) parts.push_back(vocab_parallel());
-  if (chosen.contains("expert_parallel")) parts.push_back(expert_parallel(model.moe, mesh));
   if (chosen.contains("context_parallel")) parts.push_back(context_parallel());
   Strategy strategy = combine(parts, mesh, parameters);
   for (int stage = 1; stage <= 3; ++stage) {

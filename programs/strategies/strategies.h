@@ -5,7 +5,9 @@
 //   megatron               over "model"
 //   sequence_parallel      over "model", with megatron
 //   vocab_parallel         over "model"
-//   expert_parallel        over "expert"; layers of more experts over "expert2", ... too
+//   expert_parallel        over "expert"; layers of more experts over "expert2", ... too. With
+//                          megatron+sequence_parallel and no "expert", dropless ones
+//                          over "model"
 //   context_parallel       over "context"
 //
 // Threads: pure.

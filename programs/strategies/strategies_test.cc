@@ -173,6 +173,32 @@ TEST(Strategies, ExpertsOfAPyramidAreCutInEachOfItsLayers) {
   EXPECT_THAT(error_of(dense).what(), HasSubstr("the model has no experts"));
 }
 
+// With sequence parallelism the axis "model" cuts tokens, and holds whole experts where the mesh
+// has no axis of experts.
+TEST(Strategies, ExpertsLieWholeOverTheModelAxisWhereTheMeshHasNoneOfTheirOwn) {
+  TransformerConfig model = experts();
+  const std::string names = "expert_parallel+megatron+sequence_parallel";
+  const Strategy folded = made(names, {{"model", 4}}, model);
+  EXPECT_THAT(said(folded.parameters, "layers.moe.up"), ElementsAre("0 model: shard(0)"));
+  EXPECT_THAT(said(folded.parameters, "layers.attn.q"), ElementsAre("1 model: shard(1)"));
+  const Strategy apart = made(names, {{"expert", 2}, {"model", 2}}, model);
+  EXPECT_THAT(said(apart.parameters, "layers.moe.up"),
+              ElementsAre("0 expert: shard(0)", "1 model: shard(2)"));
+  const auto error = [&](const std::string& of, int64_t size) {
+    return std::string(error_of([&] { made(of, {{"model", size}}, model); }).what());
+  };
+  EXPECT_THAT(error("expert_parallel+megatron", 4), HasSubstr("--mesh expert=N"));
+  model.moe.capacity_factor = 1.25;
+  EXPECT_THAT(error(names, 4), HasSubstr("--mesh expert=N"));
+  model.moe.capacity_factor = 0;
+  model.heads = 16;
+  model.dim = 64;
+  model.hidden = 64;
+  model.seq = 16;
+  EXPECT_THAT(error(names, 16), AllOf(HasSubstr("the 16 devices of the axis \"model\""),
+                                      HasSubstr("there are 8; expected model=8")));
+}
+
 TEST(Strategies, WhatAModelCannotBeCutInIsRefusedWithWhatItCan) {
   const auto error = [](const std::string& names, const std::vector<MeshAxis>& axes) {
     return std::string(error_of([&] { made(names, axes, experts()); }).what());

@@ -11,7 +11,7 @@
 // nor a tensor of it.
 //
 // Threads: one thread.
-// Errors: as client/checkpoint/durable_file.h; on any failure the last good checkpoint survives.
+// Errors: as runtime/base/durable_file.h; on any failure the last good checkpoint survives.
 #pragma once
 
 #include <cstdint>

@@ -1,17 +1,28 @@
 #include "programs/train/progress.h"
 
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
 
+#include "runtime/base/cat.h"
+
 namespace gangway::programs {
 namespace {
 
 constexpr double kLiveInterval = 0.2;
 constexpr double kPlainInterval = 5.0;
+constexpr double kPlainWaitInterval = 60.0;
 constexpr double kCompileShownAfter = 2.0;
+
+// A live line that is longer would not be replaced by the next.
+size_t terminal_columns() {
+  winsize size{};
+  const bool is_known = ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
+  return is_known ? size.ws_col - 1u : 79;
+}
 
 std::string duration(double seconds) {
   const long whole = std::lround(seconds);
@@ -62,7 +73,7 @@ void Progress::show(const ProgressLine& line, double now_s) {
   if (live_) {
     std::fprintf(stderr, "\r\033[K%s", to_string(line).c_str());
     open_ = true;
-    compiling_ = false;
+    passing_ = false;
   } else {
     std::fprintf(stderr, "%s\n", to_string(line).c_str());
   }
@@ -73,12 +84,25 @@ void Progress::show_compile(const std::string& what, double part, double since_s
   if (!live_ || now_s - since_s < kCompileShownAfter) return;
   std::fprintf(stderr, "\r\033[Kcompiling: %.0f %%  %s", 100 * part, what.c_str());
   std::fflush(stderr);
-  open_ = compiling_ = true;
+  open_ = passing_ = true;
+}
+
+void Progress::show_wait(const std::string& what, double now_s) {
+  if (!live_ && now_s - shown_s_ < kPlainWaitInterval) return;
+  shown_s_ = now_s;
+  const std::string text = cat("waiting for ", what);
+  if (live_) {
+    std::fprintf(stderr, "\r\033[K%s", text.substr(0, terminal_columns()).c_str());
+    open_ = passing_ = true;
+  } else {
+    std::fprintf(stderr, "%s\n", text.c_str());
+  }
+  std::fflush(stderr);
 }
 
 void Progress::note(const std::string& text) {
-  if (open_) std::fputs(compiling_ ? "\r\033[K" : "\n", stderr);
-  open_ = compiling_ = false;
+  if (open_) std::fputs(passing_ ? "\r\033[K" : "\n", stderr);
+  open_ = passing_ = false;
   std::fprintf(stderr, "%s\n", text.c_str());
   std::fflush(stderr);
 }

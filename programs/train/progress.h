@@ -40,13 +40,15 @@ class Progress {
   void show(const ProgressLine& line, double now_s);
   // What a compile that began at `since_s` does; on a terminal, once it has taken two seconds.
   void show_compile(const std::string& what, double part, double since_s, double now_s);
+  // That it waits for devices, and who holds them.
+  void show_wait(const std::string& what, double now_s);
   // A line of its own: a finished stage.
   void note(const std::string& text);
 
  private:
   bool live_;
   bool open_ = false;
-  bool compiling_ = false;  // That is what the open line says.
+  bool passing_ = false;  // The open line need not stay: it says what is compiled or waited for.
   double shown_s_ = -1e9;
 };
 

@@ -35,6 +35,22 @@ TEST(Progress, ShowsACompileOnATerminalOnceItTakesLong) {
             "\r\033[Kcompiling: 50 %  step: partition\r\033[Ktraining\n");
 }
 
+TEST(Progress, SaysWhatItWaitsForElsewhereOnceAMinute) {
+  ::testing::internal::CaptureStderr();
+  Progress plain(false), live(true);
+  plain.show_wait("8 devices, for 1.00 s: client 3 of ada holds 8 devices", 1);
+  plain.show_wait("8 devices, for 2.00 s", 2);
+  plain.show_wait("8 devices, for 61.0 s", 61);
+  live.show_wait("4 devices, for 1.00 s", 1);
+  live.show_wait("4 devices, for 2.00 s", 2);
+  live.note("training");
+  EXPECT_EQ(::testing::internal::GetCapturedStderr(),
+            "waiting for 8 devices, for 1.00 s: client 3 of ada holds 8 devices\n"
+            "waiting for 8 devices, for 61.0 s\n"
+            "\r\033[Kwaiting for 4 devices, for 1.00 s\r\033[Kwaiting for 4 devices, for 2.00 s"
+            "\r\033[Ktraining\n");
+}
+
 TEST(Progress, WritesPlainLinesOnlyEverySoOftenButAlwaysTheLast) {
   testing::internal::CaptureStderr();
   Progress progress(false);

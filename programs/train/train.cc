@@ -8,7 +8,6 @@
 #include <fstream>
 #include <optional>
 
-#include "client/checkpoint/durable_file.h"
 #include "data/text_corpus.h"
 #include "data/windows.h"
 #include "ir/inspect/graphviz.h"
@@ -19,6 +18,7 @@
 #include "programs/train/model_sizes.h"
 #include "programs/train/progress.h"
 #include "programs/train/sample.h"
+#include "runtime/base/durable_file.h"
 #include "runtime/base/hash.h"
 
 namespace gangway::programs {
@@ -45,17 +45,25 @@ class Training {
     const Program program = train_step(options_.config, mesh, strategy);
     write_graph(program);
     // Whatever can be wrong without a cluster has been found by now.
-    client_ = connect(options_.cluster, {.name = options_.name,
+    client_ = connect(options_.cluster, {.name = options_.name.empty() ? "train" : options_.name,
+                                         .number_name = options_.name.empty(),
                                          .weight = options_.weight,
                                          .priority = options_.priority,
                                          .in_process = options_.in_process,
                                          .device = options_.device,
                                          .trace_path = report_.trace});
-    slice_ =
-        client_->allocate({.devices = devices_, .ranks_per_device = options_.ranks_per_device});
+    slice_ = client_->allocate({.devices = devices_,
+                                .ranks_per_device = options_.ranks_per_device,
+                                .wait_ms = options_.wait_ms,
+                                .on_wait = [this](const std::string& what) {
+                                  stop_before_first_step();
+                                  progress_.show_wait(what, now_s());
+                                }});
+    stop_before_first_step();
     const double since_s = now_s();
     const CompileOptions how{.dispatch = options_.dispatch,
                              .on_progress = [this, since_s](const CompileProgress& at) {
+                               stop_before_first_step();
                                progress_.show_compile(at.what, at.part, since_s, now_s());
                              }};
     step_ = slice_->compile(program, how);
@@ -68,27 +76,27 @@ class Training {
   }
 
   TrainReport run() {
-    int64_t done = options_.resume ? resume() : 0;
+    const int64_t first = options_.resume ? resume() : 0;
     const double loop_s = now_s();
-    const int64_t first = done;
-    for (int64_t step = done + 1; step <= options_.steps; ++step) {
+    int64_t done = first;
+    while (done < options_.steps && !is_asked_to_stop()) {
+      const int64_t step = ++done;
       enqueue(step);
       while (in_flight_.size() > kStepsAhead) finish_oldest(loop_s, first);
       if (options_.heldout_every > 0 && step % options_.heldout_every == 0) measure_some();
       if (options_.checkpoint_every > 0 && step % options_.checkpoint_every == 0) save(step);
     }
+    if (done == first) stop_before_first_step();
+    if (done < options_.steps)
+      progress_.note(cat("stopping after step ", done, ": writing a checkpoint"));
     while (!in_flight_.empty()) finish_oldest(loop_s, first);
-    report_.steps = options_.steps;
-    report_.tokens_per_s = speed(options_.steps - first, now_s() - loop_s);
+    report_.steps = done;
+    report_.tokens_per_s = speed(done - first, now_s() - loop_s);
     report_.train_loss = train_loss();
-    report_.heldout_loss = heldout_loss(heldout_batches_);
-    report_.checkpoint = save(options_.steps);
-    if (options_.sample_bytes > 0) {
-      report_.sample = sample(*generate_, {.bytes = options_.sample_bytes,
-                                           .temperature = options_.temperature,
-                                           .seed = options_.config.seed,
-                                           .prompt = "In the beginning "});
-      progress_.note("sample: " + report_.sample);
+    report_.checkpoint = save(done);
+    if (!measure_at_the_end(done)) {
+      report_.is_stopped = true;
+      progress_.note(cat("stopped after step ", done, ": wrote ", report_.checkpoint));
     }
     client_->close();  // Writes the timeline.
     report_.seconds = now_s() - began_s_;
@@ -100,6 +108,34 @@ class Training {
     int64_t step;
     Run run;
   };
+
+  // By its caller, or by `gangway stop`.
+  bool is_asked_to_stop() const {
+    return (options_.is_asked_to_stop && options_.is_asked_to_stop()) ||
+           (client_ && client_->stop_requested());
+  }
+
+  void stop_before_first_step() const {
+    if (is_asked_to_stop())
+      throw Error(ErrorKind::kCancelled,
+                  "train: stopped before its first step: there is nothing to save");
+  }
+
+  // What a model is worth that had `done` steps; false: it has more to come, or stops meanwhile.
+  bool measure_at_the_end(int64_t done) {
+    if (done < options_.steps) return false;
+    const std::optional<double> heldout = heldout_loss(heldout_batches_);
+    if (!heldout || is_asked_to_stop()) return false;
+    report_.heldout_loss = *heldout;
+    if (options_.sample_bytes > 0) {
+      report_.sample = sample(*generate_, {.bytes = options_.sample_bytes,
+                                           .temperature = options_.temperature,
+                                           .seed = options_.config.seed,
+                                           .prompt = "In the beginning "});
+      progress_.note("sample: " + report_.sample);
+    }
+    return true;
+  }
 
   static int64_t count_devices(const TrainOptions& options) {
     const int64_t ranks = options.ranks_per_device;
@@ -218,6 +254,7 @@ class Training {
     in_flight_.pop_front();
     losses_.push_back(oldest.run["cross_entropy"].item<float>());
     if (losses_.size() > kLossWindow) losses_.pop_front();
+    if (options_.on_loss) options_.on_loss(oldest.step, static_cast<float>(losses_.back()));
     const double spent = now_s() - loop_s;
     const auto done = static_cast<double>(oldest.step - first);
     client_->report({{"step", static_cast<double>(oldest.step)},
@@ -254,7 +291,8 @@ class Training {
     return losses_.empty() ? 0 : sum / static_cast<double>(losses_.size());
   }
 
-  double heldout_loss(uint64_t batches) {
+  // Nothing when asked to stop meanwhile.
+  std::optional<double> heldout_loss(uint64_t batches) {
     evaluate_->set_position(0);
     std::deque<Run> runs;
     double sum = 0;
@@ -263,6 +301,7 @@ class Training {
       runs.pop_front();
     };
     for (uint64_t i = 0; i < batches; ++i) {
+      if (is_asked_to_stop()) return std::nullopt;
       runs.push_back(evaluate_->run());
       if (runs.size() > kStepsAhead) take();
     }
@@ -271,7 +310,8 @@ class Training {
   }
 
   void measure_some() {
-    latest_heldout_ = heldout_loss(std::min(kHeldoutBatches, heldout_batches_));
+    if (const auto loss = heldout_loss(std::min(kHeldoutBatches, heldout_batches_)))
+      latest_heldout_ = loss;
   }
 
   std::string save(int64_t step) {

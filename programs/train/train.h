@@ -2,11 +2,13 @@
 // `gangway train` runs.
 //
 // Threads: one thread; steps are enqueued ahead of the devices.
-// Errors: gangway::Error, with the place to look at.
+// Errors: gangway::Error, with the place to look at; kCancelled when it was asked to stop before
+// its first step.
 #pragma once
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -24,8 +26,11 @@ struct TrainOptions {
   std::vector<MeshAxis> mesh;              // Empty: all of them along "data".
   std::string strategy = "data_parallel";  // Names, as strategy_of() takes them.
   int64_t ranks_per_device = 1;            // As SliceOptions has them.
-  std::string name = "train";              // Of the program, on a cluster that others use too.
-  double weight = 1;                       // As ConnectOptions has them.
+  // Of the program, on a cluster that others use too. Empty: "train", or the next of "train-2",
+  // "train-3" ... that no other program of this user has.
+  std::string name;
+  int64_t wait_ms = 0;  // For devices that others hold, as SliceOptions has it.
+  double weight = 1;    // As ConnectOptions has them.
   int32_t priority = 0;
   Dispatch dispatch = Dispatch::kParallel;  // As CompileOptions has it.
   std::string text;  // A file or a folder; empty: the book that quickstart installs.
@@ -40,10 +45,15 @@ struct TrainOptions {
   int64_t sample_bytes = 120;    // Of text generated at the end; 0: none.
   double temperature = 0.8;
   bool in_process = false;  // Cluster in this process (tests).
+  // Asked before each step, and while programs are compiled; once true, the steps under way end, a
+  // checkpoint is written and train() returns, as when `gangway stop` asks. Empty: never.
+  std::function<bool()> is_asked_to_stop;
+  std::function<void(int64_t step, float loss)> on_loss;  // Of each step, in their order.
 };
 
 struct TrainReport {
-  int64_t steps = 0;
+  int64_t steps = 0;        // Done, those before a resumed checkpoint among them.
+  bool is_stopped = false;  // Asked to stop: what is measured at the end is missing.
   double tokens_per_s = 0;
   double train_loss = 0;    // Mean over the last steps.
   double heldout_loss = 0;  // Over the whole held-out text, nats a byte.

@@ -4,6 +4,8 @@
 #include <string_view>
 #include <vector>
 
+#include "runtime/fibers/lost_connection.h"
+
 namespace gangway {
 namespace {
 
@@ -86,6 +88,11 @@ kj::Exception to_kj(const Error& error) {
   for (const std::string& line : error.context()) text += kField + clean(line);
   text += kFrame;
   return kj::Exception(type, __FILE__, __LINE__, kj::heapString(text.data(), text.size()));
+}
+
+bool is_lost_connection(const kj::Exception& exception) {
+  return exception.getType() == kj::Exception::Type::DISCONNECTED &&
+         !unpack(exception.getDescription().cStr());
 }
 
 Error current_error() {

@@ -10,6 +10,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "runtime/os/process_identity.h"
 #include "runtime/os/signals.h"
 #include "runtime/os/temp_dir.h"
 
@@ -98,6 +99,24 @@ TEST(Signals, ArriveInAFiberInsteadOfEndingTheProcess) {
   EXPECT_EQ(signals.next(), SIGUSR2);
   EXPECT_EQ(signals.next(), SIGTERM);
   sender.join();
+}
+
+TEST(ProcessIdentityTest, AProcessHasEndedOnceItIsKilledReapedOrNot) {
+  const pid_t child = fork();
+  if (child == 0) {
+    while (true) pause();
+  }
+  const ProcessIdentity identity = identity_of(child);
+  EXPECT_FALSE(has_ended(identity));
+  EXPECT_FALSE(has_ended(identity_of(getpid())));
+  EXPECT_TRUE(has_ended({.pid = getpid(), .started = 1})) << "another one of this number";
+  EXPECT_FALSE(has_ended({})) << "nobody knows";
+  kill(child, SIGKILL);
+  siginfo_t ended{};
+  ASSERT_EQ(waitid(P_PID, static_cast<id_t>(child), &ended, WEXITED | WNOWAIT), 0);
+  EXPECT_TRUE(has_ended(identity)) << "not reaped";
+  waitpid(child, nullptr, 0);
+  EXPECT_TRUE(has_ended(identity));
 }
 
 }  // namespace

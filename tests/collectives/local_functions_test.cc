@@ -81,7 +81,7 @@ class Ops {
       if (to.size() != axes.size() || (axes.find(',') == std::string::npos && to != axes)) continue;
       for (int64_t shift : {0, 1, -1}) add(Op::permute, {x}, attrs({{"to", to}, {"shift", shift}}));
     }
-    for (int64_t root : {int64_t{0}, n - 1})
+    for (int64_t root = 0; root < n; ++root)
       add(Op::collective_broadcast, {x}, attrs({{"root", root}}));
     add(Op::keep_first, {x}, attrs({}));
     if (axes.find(',') == std::string::npos)

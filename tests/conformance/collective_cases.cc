@@ -133,6 +133,12 @@ Type CollectiveCase::out_type() const {
   return out;
 }
 
+CollectiveCase CollectiveCase::from(uint32_t root) const {
+  CollectiveCase other = *this;
+  other.root_ = root;
+  return other;
+}
+
 int64_t CollectiveCase::bytes() const {
   Data any = data(0);
   return bytes_needed(call(any));
@@ -140,7 +146,7 @@ int64_t CollectiveCase::bytes() const {
 
 std::string CollectiveCase::text() const {
   return cat(to_string(kind_), " of ", to_string(in_), " to ", to_string(out_type()), " along ",
-             dim_, " and ", to_dim_, ", ", members_, " members");
+             dim_, " and ", to_dim_, ", root ", root_, ", ", members_, " members");
 }
 
 CollectiveCase::Data CollectiveCase::data(uint32_t rank) const {

@@ -32,6 +32,9 @@ class CollectiveCase {
   CollectiveCall call(Data& data) const;
   bool is_right(uint32_t rank, const Data& data) const;
 
+  // Of a broadcast: the same from another member.
+  CollectiveCase from(uint32_t root) const;
+
   CollectiveKind kind() const { return kind_; }
   int64_t bytes() const;
   std::string text() const;

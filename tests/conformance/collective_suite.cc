@@ -301,6 +301,25 @@ TEST_P(CollectiveSuite, EveryKindGivesEachMemberWhatItsDescriptionSays) {
   }
 }
 
+// Each member is the root once, also where the others are its host's and where they are not.
+TEST_P(CollectiveSuite, ABroadcastFromAnyMemberGivesAllMembersItsTensor) {
+  if (!GetParam().kinds.has(CollectiveKind::kBroadcast)) GTEST_SKIP() << "it has no broadcast";
+  const int64_t elements_max =
+      std::min<int64_t>(5003, static_cast<int64_t>(GetParam().elements_max));
+  for (const uint32_t size : {1u, 2u, 3u, 4u, 7u, 8u}) {
+    Rng rng(gangway::testing::test_seed(), 17 * 64 + size);
+    const CollectiveCase what = largest_case(rng, CollectiveKind::kBroadcast, size, elements_max);
+    EXPECT_TRUE(GetParam().run(size, bytes_of({what}),
+                               [&](CollectiveMember& member) {
+                                 for (uint32_t root = 0; root < size; ++root) {
+                                   if (!is_right(member, what.from(root))) return false;
+                                 }
+                                 return true;
+                               }))
+        << size << " members";
+  }
+}
+
 // Members that wait for room are woken, in the first collective and in those behind it.
 TEST_P(CollectiveSuite, KindsOfManyMessagesInARowGoOn) {
   if (!GetParam().kinds.has_moves()) GTEST_SKIP() << "it has none but all-reduce";

@@ -123,6 +123,20 @@ TEST_P(GroupMovesTest, EveryMemberGetsItsPartOfAnyKindInAnyOrder) {
   }
 }
 
+// Of one message and of several, one behind the other.
+TEST_P(GroupMovesTest, ABroadcastFromAnyMemberGivesAllMembersItsTensor) {
+  const uint64_t seed = gangway::testing::test_seed();
+  const auto size = static_cast<uint32_t>(GetParam().size());
+  Rng rng(seed, 17);
+  const auto large = largest_case(rng, CollectiveKind::kBroadcast, size, 200'007);
+  const CollectiveCase small(rng, CollectiveKind::kBroadcast, size, 2003);
+  std::vector<Operation> operations;
+  for (uint32_t root = 0; root < size; ++root)
+    operations.push_back({(root % 4 == 0 ? large : small).from(root), size});
+  Stepped group(GetParam(), seed, bytes_of(operations));
+  ASSERT_NO_FATAL_FAILURE(group.run(operations));
+}
+
 INSTANTIATE_TEST_SUITE_P(Of, GroupMovesTest,
                          ::testing::Values(in_blocks(1, 1), in_blocks(4, 4), in_blocks(2, 1),
                                            in_blocks(4, 2), Hosts{0, 0, 0, 1},

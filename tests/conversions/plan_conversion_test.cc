@@ -95,6 +95,61 @@ TEST(PlanConversion, SlowLinksCarryAsLittleAsTheyCan) {
               ElementsAre("reduce_scatter b", "all_reduce a", "all_gather b"));
 }
 
+// What is gathered first is sent once, what is gathered then is sent with it.
+TEST(PlanConversion, OfEqualPathsTheOneThatSendsLessBetweenFarDevicesIsTaken) {
+  const Type type = f32({8, 16});
+  const auto gathers = [&](const Mesh& mesh, std::vector<int> distance) {
+    return plan(type, mesh, {shard(0), shard(1)}, {replicate(), replicate()},
+                {.link_ps_per_byte = {}, .distance = std::move(distance)});
+  };
+  const Mesh two_and_four{{{"a", 2}, {"b", 4}}};
+  for (const Mesh& mesh : {kMesh, two_and_four}) {
+    EXPECT_THAT(gathers(mesh, {}), ElementsAre("all_gather a", "all_gather b"));
+    EXPECT_THAT(gathers(mesh, {1, 0}), ElementsAre("all_gather a", "all_gather b"));
+    EXPECT_THAT(gathers(mesh, {0, 1}), ElementsAre("all_gather b", "all_gather a"));
+    EXPECT_THAT(gathers(mesh, {1, 2}), ElementsAre("all_gather b", "all_gather a"));
+    EXPECT_THAT(gathers(mesh, {1, 1}), ElementsAre("all_gather a", "all_gather b"));
+  }
+}
+
+std::vector<std::string> sums(const std::vector<ConversionStep>& steps) {
+  std::vector<ConversionStep> reducing = steps;
+  std::erase_if(reducing, [](const ConversionStep& step) {
+    return step.op != Op::all_reduce && step.op != Op::reduce_scatter;
+  });
+  return ops(reducing);
+}
+
+TEST(PlanConversion, DistancesChangeNeitherCostsNorKindsNorTheOrderOfSums) {
+  const Placement all[] = {replicate(), shard(0), shard(1), shard(0, 1), partial()};
+  std::vector<Sharding> shardings;
+  for (const Placement& a : all) {
+    for (const Placement& b : all) shardings.push_back({a, b});
+  }
+  const auto kinds = [](const std::vector<ConversionStep>& steps) {
+    std::vector<Op> all_ops;
+    for (const ConversionStep& step : steps) all_ops.push_back(step.op);
+    return all_ops;
+  };
+  size_t changed = 0;
+  for (const Type& type : {f32({8, 16}), f32({7, 9}), f32({1024, 1024})}) {
+    ConversionPlanner near(kMesh, {});
+    for (const std::vector<int>& distance : std::vector<std::vector<int>>{{0, 1}, {1, 0}, {1, 2}}) {
+      ConversionPlanner far(kMesh, {.link_ps_per_byte = {}, .distance = distance});
+      for (const Sharding& from : shardings) {
+        for (const Sharding& to : shardings) {
+          const ConversionPath &a = near.plan(type, from, to), &b = far.plan(type, from, to);
+          EXPECT_EQ(a.cost_ps, b.cost_ps);
+          EXPECT_EQ(kinds(a.steps), kinds(b.steps));
+          EXPECT_EQ(sums(a.steps), sums(b.steps));
+          if (ops(a.steps) != ops(b.steps)) ++changed;
+        }
+      }
+    }
+  }
+  EXPECT_GT(changed, 0u);
+}
+
 TEST(PlanConversion, AxesThatNeedNotMoveStay) {
   // Reducing half of it on each device along b would send less, but b has nothing to do with it.
   const Mesh mesh{{{"a", 4}, {"b", 2}}};

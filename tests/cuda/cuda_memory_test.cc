@@ -71,10 +71,10 @@ TEST_P(CudaMemoryTest, AProgramThatDoesNotFitIsRefusedBeforeItTouchesTheCard) {
     const Slice slice = client.allocate({.devices = GetParam()});
     const Mesh mesh = slice.mesh({{"data", GetParam()}});
     const Error error = refusal(slice, programs::train_step(config(), mesh));
-    EXPECT_EQ(error.kind(), ErrorKind::kOverloaded);
-    EXPECT_THAT(error.what(), HasSubstr("of 256.0 KiB on the device 256.0 KiB are free"));
-    EXPECT_THAT(error.what(), HasSubstr(" KiB short"));
-    EXPECT_THAT(error.what(), HasSubstr("host-0/0"));
+    EXPECT_EQ(error.kind(), ErrorKind::kInvalid);
+    EXPECT_THAT(error.what(), HasSubstr("which has 256.0 KiB"));
+    EXPECT_THAT(error.what(), HasSubstr(" short even when nobody holds any"));
+    EXPECT_THAT(error.what(), HasSubstr("host-0/device 0"));
   });
   EXPECT_EQ(driver().memory_peak(), 0);
   EXPECT_EQ(machine_->report_text(), "");

@@ -82,6 +82,16 @@ TEST_F(TokenTest, ASecondOwnerUsesTheControllerUntilItsTokenIsRemoved) {
     ASSERT_EQ(programs.size(), 1u);
     EXPECT_EQ(programs[0].owner, "bob");
     EXPECT_EQ(programs[0].name, "bobs");
+    // Others' programs are as ones that are not there, but to who runs the controller.
+    const Client own = connect(address, {.name = "own", .token_file = token_});
+    for (const char* name : {"own", "nothing"}) {
+      const std::string asked = cat(own_user_name(), "/", name);
+      EXPECT_THAT(error_text_of([&] { bob.stop_program(asked, 0); }),
+                  HasSubstr(cat("there is no program \"", asked, "\" that bob may end")));
+    }
+    EXPECT_EQ(own.status().programs.size(), 2u);
+    EXPECT_TRUE(own.stop_program("bob/bobs", 0));
+    EXPECT_EQ(own.status().programs.size(), 1u);
   }
   EXPECT_THAT(run({"executor", "--connect", address, "--token-file", path("bob")}, 2),
               HasSubstr(cat("expected one of ", own_user_name(), ", who runs the controller")));

@@ -205,8 +205,8 @@ TEST_F(RanksOfAClientTest, ADeviceNeedsMemoryForEachOfItsRanks) {
   EXPECT_EQ(two.devices[0].state, 2 * 2 << 20);
   // 16 MiB of states, and what initialises them.
   const Error error = error_of([&] { planned(4); });
-  EXPECT_EQ(error.kind(), ErrorKind::kOverloaded);
-  EXPECT_THAT(error.what(), HasSubstr("of 16.0 MiB"));
+  EXPECT_EQ(error.kind(), ErrorKind::kInvalid);
+  EXPECT_THAT(error.what(), HasSubstr("which has 16.0 MiB"));
 }
 
 TEST_F(RanksOfAClientTest, ANonFiniteStepIsFoundOnWhicheverRankItIs) {

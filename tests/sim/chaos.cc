@@ -14,6 +14,8 @@ constexpr int64_t kMillisecond = 1'000'000;
 constexpr int64_t kHostTimeoutMs = 4000;
 constexpr int64_t kHeartbeatMs = 400;
 constexpr int64_t kTimeLimitNs = 600'000 * kMillisecond;
+// Longer than a client is ever kept from coming back by what goes wrong.
+constexpr int64_t kLeaseMs = 10 * kHostTimeoutMs;
 
 using Clients = std::vector<std::unique_ptr<ChaosClient>>;
 
@@ -40,7 +42,7 @@ void look_at_error(const ChaosClient& client, const Faults& all,
     const bool is_named = fault.client || is_unanswered || !client.has_program() ||
                           text.find(SimCluster::host_name(fault.host)) != std::string::npos;
     if (is_before && is_named && may_fail_runs(fault, timeout_ns)) is_explained = true;
-    if (!ends_host(fault, timeout_ns) && !ends_client(fault)) continue;
+    if (!ends_host(fault, timeout_ns)) continue;
     ends = true;
     if (client.error_at_ns <= at_ns + bound_ns) is_named_in_time = true;
   }
@@ -108,6 +110,7 @@ SimClusterOptions draw_cluster(Rng& rng) {
           .islands = rng.chance(0.5) ? 1 : 2,
           .heartbeat_interval_ms = kHeartbeatMs,
           .host_timeout_ms = kHostTimeoutMs,
+          .lease_ms = kLeaseMs,
           .time = rng.chance(0.5) ? ProcessTime::kFree : ProcessTime::kModelled,
           .order_log = std::make_shared<OrderLog>(),
           .charge_log = std::make_shared<ChargeLog>()};
@@ -155,8 +158,9 @@ void run_on(Reactor& reactor, uint64_t seed, const PlantedBugs& planted, ChaosSc
   while (living > 0) ended.wait("for the clients to end");
   report.replay_hash = cluster.replay_hash();
   faults.finish();
-  WaitQueue().wait_until_ns("for what clients held to be freed",
-                            reactor.clock().now_ns() + 3 * kHostTimeoutMs * kMillisecond);
+  WaitQueue().wait_until_ns(
+      "for what clients held to be freed",
+      reactor.clock().now_ns() + (3 * kHostTimeoutMs + kLeaseMs) * kMillisecond);
   report.scene = cat(cluster.options().hosts, " hosts of ", cluster.options().devices_per_host,
                      " devices, ", count, " clients\n");
   for (const auto& [fault, at_ns] : faults.happened()) report.scene += to_string(fault) + "\n";

@@ -151,10 +151,10 @@ void ChaosClient::await_end(const Run& run) {
   }
 }
 
-// As when its process is killed.
+// As when its process is killed: it does not come back within its lease.
 void ChaosClient::die() {
   died_ = true;
-  cluster_.network.break_connections(name());
+  cluster_.cut_off_client(name());
 }
 
 void ChaosClient::wait_for_oldest() {

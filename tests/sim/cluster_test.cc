@@ -159,16 +159,18 @@ TEST(SimClusterTest, AProgramOpByOpNeverWaitsForAReplyAndItsCallsTravelTogether)
   });
 }
 
-TEST(SimClusterTest, WhatADeadClientHeldIsFreed) {
+TEST(SimClusterTest, WhatADeadClientHeldIsFreedWhenItsLeaseIsOver) {
   auto reactor = Reactor::make_simulated({.seed = 3});
-  with_client(*reactor, {}, [&](SimCluster& cluster, const Client& client) {
+  with_client(*reactor, {.lease_ms = 2000}, [&](SimCluster& cluster, const Client& client) {
     Slice slice = client.allocate({.devices = 4});
     Executable step = slice.compile(count_up(slice.mesh({{"data", 4}})));
     auto run = step.run({{"x", ones()}});
     run.wait();
     EXPECT_EQ(cluster.controller.controller().counts().plans, 1u);
-    cluster.network.break_connections("client");
+    cluster.cut_off_client("client");
     WaitQueue().wait_until_ns("for a second", reactor->clock().now_ns() + 1'000'000'000);
+    EXPECT_EQ(cluster.controller.controller().counts().plans, 1u);
+    WaitQueue().wait_until_ns("for two seconds", reactor->clock().now_ns() + 2'000'000'000);
     EXPECT_EQ(cluster.controller.controller().counts().total(), 0u);
     EXPECT_EQ(cluster.executors[0]->host().bytes_in_use(0), 0);
   });

@@ -17,9 +17,16 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::SizeIs;
+using ::testing::StartsWith;
 
 void pass(Reactor& reactor, int64_t ms) {
   WaitQueue().wait_until_ns("for time to pass", reactor.clock().now_ns() + ms * 1'000'000);
+}
+
+Executable add_one(const Slice& slice) {
+  ProgramBuilder b("next", slice.mesh({{"data", slice.devices()}}));
+  b.output("y", b.input("x", f32()) + 1.0);
+  return slice.compile(b.build());
 }
 
 TEST(SimSlicesTest, AMeshSaysHowManyDevicesAndWhichLieTogether) {
@@ -66,7 +73,7 @@ TEST(SimSlicesTest, AWaitShowsInTheStatusAndEndsWhenDevicesAreGivenBack) {
 
 TEST(SimSlicesTest, AClientThatIsCutOffOrClosedWaitsNoLonger) {
   auto reactor = Reactor::make_simulated({.seed = 5});
-  with_client(*reactor, {}, [&](SimCluster& cluster, const Client& client) {
+  with_client(*reactor, {.lease_ms = 2000}, [&](SimCluster& cluster, const Client& client) {
     const Slice held = client.allocate({.devices = 4, .exclusive = true});
     const Client cut = cluster.connect("cut"), closed = cluster.connect("closed");
     std::vector<std::string> ended;
@@ -84,7 +91,7 @@ TEST(SimSlicesTest, AClientThatIsCutOffOrClosedWaitsNoLonger) {
     closed.close();
     second.join();
     EXPECT_THAT(ended, ElementsAre("cancelled"));
-    cluster.network.break_connections("cut");
+    cluster.cut_off_client("cut");
     first.join();
     pass(*reactor, 1000);
     EXPECT_EQ(cluster.controller.controller().programs()[0].waits_for, "");
@@ -130,11 +137,6 @@ TEST(SimSlicesTest, EverybodyIsServedWhateverTheOthersAskFor) {
 TEST(SimSlicesTest, AHostThatIsKilledAndComesBackHasItsNameAndRunsNewSlices) {
   auto reactor = Reactor::make_simulated({.seed = 6});
   with_client(*reactor, {}, [&](SimCluster& cluster, const Client& client) {
-    const auto add_one = [](const Slice& slice) {
-      ProgramBuilder b("next", slice.mesh({{"data", slice.devices()}}));
-      b.output("y", b.input("x", f32()) + 1.0);
-      return slice.compile(b.build());
-    };
     const Slice old = client.allocate({.devices = 4});
     const Executable broken = add_one(old);
     EXPECT_EQ(broken.run({{"x", 1.0f}})["y"].item<float>(), 2.0f);
@@ -153,6 +155,111 @@ TEST(SimSlicesTest, AHostThatIsKilledAndComesBackHasItsNameAndRunsNewSlices) {
       EXPECT_EQ(add_one(client.allocate({.devices = 4})).run({{"x", 2.0f}})["y"].item<float>(), 3);
     }
     EXPECT_THAT(client.status().metrics, HasSubstr("gangway_runs_done_total{host=\"host-1\"} 4\n"));
+  });
+}
+
+HostStatus host_status(const Client& client, const std::string& name) {
+  for (const HostStatus& host : client.status().hosts) {
+    if (host.name == name) return host;
+  }
+  ADD_FAILURE() << name << " is not there";
+  return {};
+}
+
+TEST(SimSlicesTest, ADrainedHostKeepsItsProgramsAndGetsNoOthersAlsoWhenItComesBack) {
+  auto reactor = Reactor::make_simulated({.seed = 7});
+  with_client(*reactor, {}, [&](SimCluster& cluster, const Client& client) {
+    {
+      const Slice slice = client.allocate({.devices = 4});
+      const Executable step = add_one(slice);
+      client.drain("host-1");
+      EXPECT_EQ(step.run({{"x", 1.0f}})["y"].item<float>(), 2.0f) << "what is there goes on";
+      EXPECT_TRUE(host_status(client, "host-1").is_draining);
+      EXPECT_FALSE(host_status(client, "host-1").is_drained);
+      EXPECT_FALSE(host_status(client, "host-0").is_draining);
+      const Error error = error_of([&] { client.allocate({.devices = 4}); });
+      EXPECT_EQ(error.kind(), ErrorKind::kOverloaded);
+      EXPECT_THAT(error.message(), HasSubstr("draining hosts: host-1"));
+    }
+    pass(*reactor, 100);
+    EXPECT_TRUE(host_status(client, "host-1").is_drained);
+    cluster.kill(1);
+    cluster.start_again(1);
+    EXPECT_TRUE(host_status(client, "host-1").is_drained) << "as nobody has undrained it";
+    // Who waits for it is served as soon as it is undrained.
+    bool got = false;
+    Fiber waits = reactor->spawn("wait", [&] {
+      const Slice slice = client.allocate({.devices = 4, .wait_ms = 60'000});
+      EXPECT_EQ(add_one(slice).run({{"x", 2.0f}})["y"].item<float>(), 3.0f);
+      got = true;
+    });
+    pass(*reactor, 5000);
+    EXPECT_FALSE(got);
+    client.undrain("host-1");
+    waits.join();
+    EXPECT_TRUE(got);
+    EXPECT_FALSE(host_status(client, "host-1").is_draining);
+  });
+}
+
+TEST(SimSlicesTest, AHostIsForgottenOnlyWhenItIsGone) {
+  auto reactor = Reactor::make_simulated({.seed = 8});
+  with_client(*reactor, {}, [&](SimCluster& cluster, const Client& client) {
+    EXPECT_THAT(error_of([&] { client.forget("host-1"); }).message(),
+                HasSubstr("host \"host-1\" is there"));
+    EXPECT_THAT(error_of([&] { client.forget("host-7"); }).message(),
+                HasSubstr("expected one of host-0, host-1"));
+    client.drain("host-1");
+    cluster.kill(1);
+    pass(*reactor, 100);
+    client.forget("host-1");
+    EXPECT_THAT(error_of([&] { client.forget("host-1"); }).message(),
+                HasSubstr("expected one of host-0"));
+    cluster.start_again(1);
+    EXPECT_FALSE(host_status(client, "host-1").is_draining) << "it is another, of the same name";
+  });
+}
+
+TEST(SimSlicesTest, WhoWaitsIsToldWhatForAndMayStop) {
+  auto reactor = Reactor::make_simulated({.seed = 9});
+  with_client(*reactor, {}, [&](SimCluster& cluster, const Client& client) {
+    std::optional<Slice> held = client.allocate({.devices = 3, .exclusive = true});
+    const Client other = cluster.connect("other");
+    std::vector<std::string> told;
+    const SliceOptions wanted{.devices = 2,
+                              .exclusive = true,
+                              .wait_ms = 60'000,
+                              .on_wait = [&](const std::string& what) { told.push_back(what); }};
+    SliceOptions impatient = wanted;
+    impatient.on_wait = [](const std::string&) { throw Error(ErrorKind::kCancelled, "enough"); };
+    EXPECT_EQ(error_of([&] { other.allocate(impatient); }).message(), "enough");
+    pass(*reactor, 100);
+    EXPECT_EQ(client.status().programs.at(1).waits_for, "") << "it waits no longer";
+    Fiber gives_back = reactor->spawn("give back", [&] {
+      pass(*reactor, 2500);
+      held.reset();
+    });
+    const Slice slice = other.allocate(wanted);
+    gives_back.join();
+    ASSERT_THAT(told, SizeIs(2));
+    EXPECT_THAT(told[0], StartsWith("2 devices, for "));
+    EXPECT_THAT(told[1], HasSubstr(cat(": client 1 of ", own_user_name(), " holds 3 devices")));
+    EXPECT_EQ(cluster.controller.controller().counts().slices, 1u);
+    // One that is closed meanwhile leaves nothing.
+    const Client third = cluster.connect("third");
+    Fiber waits = reactor->spawn("wait", [&] {
+      EXPECT_EQ(
+          error_of([&] {
+            third.allocate(
+                {.devices = 4, .exclusive = true, .wait_ms = 60'000, .on_wait = wanted.on_wait});
+          }).kind(),
+          ErrorKind::kCancelled);
+    });
+    pass(*reactor, 1500);
+    third.close();
+    waits.join();
+    EXPECT_EQ(cluster.controller.controller().counts().slices, 1u);
+    other.close();
   });
 }
 

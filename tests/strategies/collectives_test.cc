@@ -18,9 +18,9 @@ namespace {
 struct Listed {
   std::string strategy;
   bool has_experts = false;
-  std::vector<std::string> axes;  // Of two devices each.
-  bool is_dropless = false;       // Its experts.
-  bool is_pyramid = false;        // A dense layer, one of 2 experts and one of 16.
+  std::vector<std::string> axes;
+  bool is_dropless = false;  // Its experts.
+  bool is_pyramid = false;   // A dense layer, one of few experts and one of 16.
 };
 
 const std::vector<Listed>& listed() {
@@ -41,13 +41,28 @@ const std::vector<Listed>& listed() {
       {"zero3+expert_parallel", true, {"data", "expert"}},
       {"expert_parallel", true, {"expert"}, true},
       {"zero3+expert_parallel", true, {"data", "expert"}, true},
+      {"megatron+sequence_parallel+expert_parallel", true, {"model"}, true},
+      {"megatron+sequence_parallel+expert_parallel", true, {"data", "model"}, true},
       {"expert_parallel", true, {"expert2", "expert"}, false, true},
       {"expert_parallel", true, {"expert2", "expert"}, true, true},
   };
   return kListed;
 }
 
-LanguageModelConfig config_of(const Listed& of, int64_t batch = 32) {
+// Two devices along each axis.
+Mesh mesh_of(const Listed& of) {
+  Mesh mesh;
+  for (const std::string& axis : of.axes) mesh.axes.push_back({axis, 2});
+  return mesh;
+}
+
+Mesh resized(Mesh mesh, size_t axis, int64_t size) {
+  mesh.axes[axis].size = size;
+  return mesh;
+}
+
+// Sizes that 8 divides along each axis, beside 2 along another.
+LanguageModelConfig config_of(const Listed& of, const Mesh& mesh, int64_t batch = 32) {
   LanguageModelConfig config;
   config.batch = batch;
   config.model = {.seq = 16, .dim = 32, .layers = 2, .heads = 8, .hidden = 64};
@@ -58,17 +73,12 @@ LanguageModelConfig config_of(const Listed& of, int64_t batch = 32) {
         .experts = 8, .top_k = 2, .groups = 16, .capacity_factor = of.is_dropless ? 0.0 : 1.0};
   if (of.is_pyramid) {
     config.model.layers = 3;
-    config.model.experts = {0, 2, 16};
+    // The layer of few has one for each device along "expert", the last axis, and is copied over
+    // the other one, however long they are.
+    config.model.experts = {0, mesh.axes.back().size, 16};
     config.model.moe.residual = true;
   }
   return config;
-}
-
-Mesh mesh_of(const Listed& of, int64_t first = 2) {
-  Mesh mesh;
-  for (const std::string& axis : of.axes)
-    mesh.axes.push_back({axis, mesh.axes.empty() ? first : 2});
-  return mesh;
 }
 
 std::vector<CollectiveUse> uses_of(const Listed& of, const Mesh& mesh,
@@ -104,18 +114,49 @@ TEST(Collectives, GoldenListOfEachStrategy) {
     const char* with_experts = of.has_experts ? ", experts," : "";
     text += cat("-- ", of.strategy, of.is_dropless ? ", dropless experts," : with_experts,
                 of.is_pyramid ? " a pyramid," : "", " over ", to_string(mesh), "\n",
-                summary_of(uses_of(of, mesh, config_of(of))));
+                summary_of(uses_of(of, mesh, config_of(of, mesh))));
   }
   EXPECT_EQ(golden, text);
 }
 
-TEST(Collectives, KindsAndAxesAreTheSameForTwiceTheBatchAndForFourTimesTheDevices) {
+TEST(Collectives, KindsAndAxesAreTheSameForTwiceTheBatchAndForTwoOrEightDevicesAlongAnyAxis) {
   for (const Listed& of : listed()) {
-    SCOPED_TRACE(cat(of.strategy, " over ", to_string(mesh_of(of))));
-    const auto expected = kinds_and_axes(uses_of(of, mesh_of(of), config_of(of)));
+    std::vector<Mesh> meshes = {mesh_of(of)};
+    for (size_t axis = 0; axis < of.axes.size(); ++axis)
+      meshes.push_back(resized(meshes[0], axis, 8));
+    const auto expected = kinds_and_axes(uses_of(of, meshes[0], config_of(of, meshes[0])));
     EXPECT_FALSE(expected.empty());
-    EXPECT_EQ(kinds_and_axes(uses_of(of, mesh_of(of), config_of(of, 64))), expected);
-    EXPECT_EQ(kinds_and_axes(uses_of(of, mesh_of(of, 8), config_of(of))), expected);
+    for (const Mesh& mesh : meshes) {
+      for (int64_t batch : {32, 64}) {
+        SCOPED_TRACE(cat(of.strategy, " over ", to_string(mesh), ", a batch of ", batch));
+        EXPECT_EQ(kinds_and_axes(uses_of(of, mesh, config_of(of, mesh, batch))), expected);
+      }
+    }
+  }
+}
+
+// By device: its coordinate along one axis, the only one that crosses hosts.
+std::vector<uint32_t> hosts_along(const Mesh& mesh, size_t axis) {
+  int64_t stride = 1;
+  for (size_t inner = axis + 1; inner < mesh.axes.size(); ++inner) stride *= mesh.axes[inner].size;
+  std::vector<uint32_t> hosts;
+  for (int64_t device = 0; device < mesh.devices(); ++device)
+    hosts.push_back(static_cast<uint32_t>(device / stride % mesh.axes[axis].size));
+  return hosts;
+}
+
+TEST(Collectives, KindsAndAxesAreTheSameWhicheverAxisCrossesHosts) {
+  for (const Listed& of : listed()) {
+    if (of.axes.size() < 2) continue;
+    const Mesh mesh = mesh_of(of);
+    const LanguageModelConfig config = config_of(of, mesh);
+    const auto expected = kinds_and_axes(uses_of(of, mesh, config));
+    for (size_t axis = 0; axis < mesh.axes.size(); ++axis) {
+      SCOPED_TRACE(cat(of.strategy, " over ", to_string(mesh), ", hosts along ", of.axes[axis]));
+      const auto uses =
+          collectives_of(compiled_step(of.strategy, mesh, config, hosts_along(mesh, axis)));
+      EXPECT_EQ(kinds_and_axes(uses), expected);
+    }
   }
 }
 
@@ -123,7 +164,7 @@ TEST(Collectives, KindsAndAxesAreTheSameForTwiceTheBatchAndForFourTimesTheDevice
 TEST(Collectives, OfComputingEverythingEverywhereAreNotThoseOfAnyStrategy) {
   for (const Listed& of : listed()) {
     const Mesh mesh = mesh_of(of);
-    LanguageModelConfig config = config_of(of);
+    LanguageModelConfig config = config_of(of, mesh);
     SCOPED_TRACE(cat(of.strategy, " over ", to_string(mesh)));
     const auto expected = kinds_and_axes(uses_of(of, mesh, config));
     config.text = "/a/text";
@@ -140,7 +181,7 @@ TEST(Collectives, OfComputingEverythingEverywhereAreNotThoseOfAnyStrategy) {
 
 TEST(Collectives, TensorParallelismReducesFourTimesALayer) {
   const Listed of{"megatron", false, {"model"}};
-  const LanguageModelConfig config = config_of(of);
+  const LanguageModelConfig config = config_of(of, mesh_of(of));
   const TransformerConfig& model = config.model;
   const Type activation = f32({config.batch, model.seq, model.dim});
   const auto uses = uses_of(of, mesh_of(of), config);
@@ -150,7 +191,7 @@ TEST(Collectives, TensorParallelismReducesFourTimesALayer) {
 
 TEST(Collectives, SequenceParallelismGathersAndScattersInsteadOfReducing) {
   const Listed of{"megatron+sequence_parallel", false, {"model"}};
-  const LanguageModelConfig config = config_of(of);
+  const LanguageModelConfig config = config_of(of, mesh_of(of));
   const TransformerConfig& model = config.model;
   const Type activation = f32({config.batch, model.seq, model.dim});
   const Type part = f32({config.batch, model.seq / 2, model.dim});
@@ -164,7 +205,7 @@ TEST(Collectives, SequenceParallelismGathersAndScattersInsteadOfReducing) {
 // of weights (Korthikanti et al. 2022, section 4.2.2).
 TEST(Collectives, SequenceParallelismGathersWhatItComputesAgainOnceMore) {
   const Listed of{"megatron+sequence_parallel", false, {"model"}};
-  LanguageModelConfig config = config_of(of);
+  LanguageModelConfig config = config_of(of, mesh_of(of));
   config.model.remat = true;
   const Type part = f32({config.batch, config.model.seq / 2, config.model.dim});
   const auto uses = uses_of(of, mesh_of(of), config);
@@ -173,7 +214,7 @@ TEST(Collectives, SequenceParallelismGathersWhatItComputesAgainOnceMore) {
 
 TEST(Collectives, FullyShardedParametersAreGatheredTwiceInTheirComputeTypeAndScatteredOnce) {
   const Listed of{"zero3", false, {"data"}};
-  LanguageModelConfig config = config_of(of);
+  LanguageModelConfig config = config_of(of, mesh_of(of));
   config.model.compute = DType::kBF16;
   const auto uses = uses_of(of, mesh_of(of), config);
   // By elements of the whole tensor: how often one is gathered, and scattered.
@@ -203,9 +244,9 @@ TEST(Collectives, FullyShardedParametersAreGatheredTwiceInTheirComputeTypeAndSca
 
 TEST(Collectives, RowsOfExpertsGoThereAndBackInEachPass) {
   const Listed of{"expert_parallel", true, {"expert"}};
-  const LanguageModelConfig config = config_of(of);
+  const LanguageModelConfig config = config_of(of, mesh_of(of));
   const TransformerConfig& model = config.model;
-  const Mesh mesh = mesh_of(of, 4);
+  const Mesh mesh = resized(mesh_of(of), 0, 4);
   const auto uses = uses_of(of, mesh, config);
   const int64_t tokens = config.batch * model.seq / model.moe.groups;
   const int64_t slots = model.moe.experts * capacity_of(model.moe, tokens);
@@ -222,7 +263,7 @@ TEST(Collectives, RowsOfExpertsGoThereAndBackInEachPass) {
 TEST(Collectives, DroplessRowsOfExpertsGoThereAndBackInEachPassToo) {
   for (const bool gated : {false, true}) {
     const Listed of{"expert_parallel", true, {"expert"}, true};
-    LanguageModelConfig config = config_of(of);
+    LanguageModelConfig config = config_of(of, mesh_of(of));
     config.model.gated = gated;
     int64_t rows = 0, counts = 0;
     for (const CollectiveUse& use : uses_of(of, mesh_of(of), config)) {

@@ -3,15 +3,20 @@
 // Threads: pure functions.
 #pragma once
 
+#include <cstdint>
+#include <string>
+#include <vector>
+
 #include "ir/inspect/collectives.h"
 #include "programs/strategies/strategies.h"
 #include "programs/train/language_model.h"
 
 namespace gangway::programs {
 
-// The local function of the only call of `program`.
-Function local_function(const Program& program);
+// The local function of the only call of `program`. `host_of`: by device; empty: all lie on one.
+Function local_function(const Program& program, const std::vector<uint32_t>& host_of = {});
 
-Function compiled_step(const std::string& strategy, const Mesh& mesh, LanguageModelConfig config);
+Function compiled_step(const std::string& strategy, const Mesh& mesh, LanguageModelConfig config,
+                       const std::vector<uint32_t>& host_of = {});
 
 }  // namespace gangway::programs

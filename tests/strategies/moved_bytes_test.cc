@@ -199,6 +199,7 @@ TEST_F(MovedBytesTest, AreWhatTheFormulasOfCollectivesSay) {
              {"zero1+expert_parallel", {{"data", 2}, {"expert", 2}}},
              {"expert_parallel", {{"expert", 4}}},
              {"expert_parallel", {{"expert", 4}}, ModelKind::kDropless},
+             {"megatron+sequence_parallel+expert_parallel", {{"model", 4}}, ModelKind::kDropless},
              {"context_parallel", {{"context", 4}}, ModelKind::kDense},
              {"context_parallel", {{"data", 2}, {"context", 2}}, ModelKind::kDense},
              {"context_parallel", {{"context", 2}, {"data", 2}}, ModelKind::kDense}}) {

@@ -70,6 +70,15 @@ TEST_F(TrainTest, EveryStrategyTrainsEvaluatesResumesAndSamples) {
   }
 }
 
+TEST_F(TrainTest, DroplessExpertsThatLieOverTheModelAxisTrainEvaluateResumeAndSample) {
+  const TrainReport plain =
+      train(options({ModelKind::kDropless, "data_parallel", "data=4", "local:2x2"}));
+  const TrainReport report = interrupted(
+      {ModelKind::kDropless, "megatron+sequence_parallel+expert_parallel", "model=4", "local:2x2"});
+  EXPECT_NEAR(report.heldout_loss, plain.heldout_loss, 1e-5 * plain.heldout_loss);
+  EXPECT_EQ(report.sample.size(), 24u);
+}
+
 TEST_F(TrainTest, ResumesUnderAnotherStrategyOnAnotherMesh) {
   const StrategyCase of{ModelKind::kCapacity, "zero3+expert_parallel", "data=2 expert=2",
                         "local:2x2"};

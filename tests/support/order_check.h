@@ -2,6 +2,7 @@
 // order_log.h):
 //  - the runs of each rank of a plan on a device go by ascending tickets, and so does all that
 //    shares a state, what clients read and write of it included;
+//  - of runs that lie over one another in a device's memory, none begins before the last has ended;
 //  - so do collectives, on a device that begins them by ticket, but for ranks that share one;
 //  - all devices do a node of a run, section by section, with the same tickets;
 //  - what is received was sent with a lower ticket, and an array that is read was filled with
@@ -58,6 +59,7 @@ class OrderCheck {
     for (const void* state : step.states) {
       if (broken.empty()) broken = after(states_[{step.device, state}], step, "a state");
     }
+    if (broken.empty()) broken = after_region(step);
     if (!is_client) by_device_[{step.plan, step.run, step.node}][step.device].insert(step.ticket);
     if (step.receives) received_.push_back(step);
     if (broken.empty()) broken = after_arrays(step);
@@ -102,6 +104,19 @@ class OrderCheck {
                   : std::string();
   }
 
+  // A run that another one has followed into a region does not come back.
+  std::string after_region(const OrderedStep& step) {
+    if (step.region == nullptr) return {};
+    Region& region = regions_[{step.device, step.region}];
+    if (region.last.run == step.run) return {};
+    const std::string before = step_text(region.last);
+    region.ended.insert(region.last.run);
+    region.last = step;
+    if (!region.ended.contains(step.run)) return {};
+    return cat(step.device, ": ", step_text(step), " found its temporaries overwritten by ",
+               before);
+  }
+
   std::string after_arrays(const OrderedStep& step) const {
     for (const void* array : step.reads) {
       const auto filled = filled_.find({step.device, array});
@@ -115,6 +130,11 @@ class OrderCheck {
   std::map<std::pair<std::string, std::pair<PlanId, uint32_t>>, Last> lanes_;
   std::map<std::string, Last> collectives_;
   std::map<std::pair<std::string, const void*>, Last> states_;
+  struct Region {
+    OrderedStep last;
+    std::set<RunId> ended;
+  };
+  std::map<std::pair<std::string, const void*>, Region> regions_;
   std::map<std::pair<std::string, const void*>, OrderedStep> filled_;
   // By node of a run, then by device: the tickets of its sections.
   using NodeOfRun = std::tuple<PlanId, RunId, uint32_t>;

@@ -62,6 +62,16 @@ class OnTerminal {
     GW_REQUIRE(ioctl(terminal_, TIOCSWINSZ, &size) == 0, "terminal: can't be resized");
   }
   void signal(int number) const { kill(child_, number); }
+  // Stands still when this returns, until SIGCONT.
+  void stop() const {
+    kill(child_, SIGSTOP);
+    waitpid(child_, nullptr, WUNTRACED);
+  }
+  // As if it were typed; "\x03" is Ctrl-C, a signal to all processes in the foreground.
+  void type(const std::string& keys) const {
+    GW_REQUIRE(write(terminal_, keys.data(), keys.size()) == static_cast<ssize_t>(keys.size()),
+               "terminal: can't be typed at");
+  }
   // Waits; as of waitpid().
   int end() {
     while (read_more()) {

@@ -80,7 +80,7 @@ TEST_F(ToolTest, AnExecutorOfGpusSaysWhyThereAreNoneAndFails) {
 
 TEST_F(ToolTest, EveryCommandHasHelpAndSaysItsVersion) {
   for (const char* command : {"controller", "executor", "train", "run", "graph", "devices", "ps",
-                              "top", "checkpoint", "sim"}) {
+                              "top", "checkpoint", "sim", "stop"}) {
     const Ended help = gangway({command, "--help"});
     EXPECT_EQ(help.status, 0) << command;
     EXPECT_THAT(help.text, HasSubstr("Usage:")) << command;
@@ -181,7 +181,7 @@ TEST_F(ToolTest, RunWithoutAnInputSaysHowToGiveIt) {
 
 TEST_F(ToolTest, RunAtAnAddressWhereNobodyAnswersSaysSo) {
   for (const std::vector<std::string>& command :
-       {std::vector<std::string>{"run", program_, "--random", "1"}, {"devices"}, {"executor"}}) {
+       {std::vector<std::string>{"run", program_, "--random", "1"}, {"devices"}}) {
     std::vector<std::string> call = command;
     call.insert(call.end(), {"--connect", "127.0.0.1:1", "--timeout-ms", "50"});
     const Ended ran = gangway(call);
@@ -189,6 +189,16 @@ TEST_F(ToolTest, RunAtAnAddressWhereNobodyAnswersSaysSo) {
     EXPECT_THAT(ran.text, HasSubstr("error (unavailable): connect: nobody answers at 127.0.0.1:1 "
                                     "after 50.0 ms"));
   }
+}
+
+TEST_F(ToolTest, AnExecutorEndsWhereItIsNotToWaitLongerForAController) {
+  const Ended ended = gangway(
+      {"executor", "--connect", "127.0.0.1:1", "--name", "e", "--wait-for-controller", "0.05"});
+  EXPECT_EQ(ended.status, 1);
+  EXPECT_THAT(ended.text,
+              AllOf(HasSubstr("waits for its controller  controller=127.0.0.1:1"),
+                    HasSubstr("error (unavailable): executor \"e\": no controller for "),
+                    HasSubstr("connect: nobody answers at 127.0.0.1:1")));
 }
 
 TEST_F(ToolTest, GraphPrintsTextDotAndJson) {
@@ -321,10 +331,10 @@ TEST_F(ToolTest, AControllerRefusesAPortThatIsTakenAndAnExecutorWritesItsTrace) 
   EXPECT_EQ(second.status, 2);
   EXPECT_THAT(second.text, HasSubstr(address + " is in use by another process"));
   EXPECT_THAT(second.text, HasSubstr("choose another port"));
-  ChildProcess executor(
-      {.arguments = {GANGWAY_TOOL, "executor", "--connect", address, "--trace",
-                     trace("executor.json"), "--devices", "2", "--island", "rack-7"},
-       .output_file = executor_said.path()});
+  ChildProcess executor({.arguments = {GANGWAY_TOOL, "executor", "--connect", address, "--trace",
+                                       trace("executor.json"), "--devices", "2", "--island",
+                                       "rack-7", "--end-with-controller"},
+                         .output_file = executor_said.path()});
   Ended ran{1, {}};
   for (int i = 0; i < 100 && ran.status != 0; ++i) {  // Until the executor is there.
     ran = gangway({"run", program_, "--random", "1", "--connect", address});

@@ -45,6 +45,21 @@ TEST(BadShardings, TwoAnnotationsInConflictAreNamedWithBothLinesByCompile) {
                        HasSubstr("remove one of them")));
 }
 
+TEST(BadShardings, AValueThatIsToBeCutAndWholeIsNamedWithBothLinesByCompile) {
+  const Client client = connect("local:1x4", {.in_process = true, .memory_bytes = 64 << 20});
+  const Slice slice = client.allocate({.devices = 4});
+  ProgramBuilder b("step", slice.mesh(kMesh.axes));
+  const Value rows = b.shard(exp(b.input("x", f32({8, 16}))), {{"model", shard(0)}});
+  const int first = __LINE__ - 1;
+  b.output("whole", neg(b.shard(rows, {{"model", replicate()}})));
+  const int second = __LINE__ - 1;
+  const Program program = b.build();
+  expect_invalid([&] { slice.compile(program); },
+                 AllOf(HasSubstr("disagree: {model: shard(0)} at "), HasSubstr(here(first)),
+                       HasSubstr("{model: replicate} at "), HasSubstr(here(second)),
+                       HasSubstr("remove one of them")));
+}
+
 TEST(BadShardings, AnAxisThatTheMeshLacksIsNamedWithItsLine) {
   ProgramBuilder b("step", kMesh);
   const Value x = b.input("x", f32({8, 16}));

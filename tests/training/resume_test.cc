@@ -2,6 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <map>
+
 #include "programs/train/checkpoint.h"
 #include "programs/train/train.h"
 #include "tests/support/error_of.h"
@@ -101,6 +103,65 @@ TEST_F(ResumeTest, TheTrainingCommandResumesToTheSameCheckpoint) {
                 read(std::filesystem::path(resumed.checkpoint) / file))
         << file;
   }
+}
+
+TEST_F(ResumeTest, WhatIsStoppedAndResumedHasTheLossesOfWhatNeverStopped) {
+  using Losses = std::map<int64_t, float>;
+  const auto losses_of = [](TrainOptions options, Losses& losses, int64_t stop_at = 1000) {
+    bool is_asked = false;
+    options.on_loss = [&](int64_t step, float loss) {
+      EXPECT_TRUE(losses.emplace(step, loss).second) << step;
+      if (step >= stop_at) is_asked = true;
+    };
+    options.is_asked_to_stop = [&] { return is_asked; };
+    return train(options);
+  };
+  const auto steps = [this](const std::string& out) {
+    TrainOptions all = options(out);
+    all.steps = 20;
+    all.checkpoint_every = 0;
+    return all;
+  };
+  Losses whole, parts;
+  const TrainReport end = losses_of(steps("whole"), whole);
+  TrainReport stopped = losses_of(steps("parts"), parts, 3);
+  EXPECT_TRUE(stopped.is_stopped);
+  EXPECT_GE(stopped.steps, 3);
+  EXPECT_LE(stopped.steps, 10) << "those under way, and no more";
+  EXPECT_EQ(static_cast<int64_t>(parts.size()), stopped.steps);
+  TrainOptions rest = steps("parts");
+  rest.resume = true;
+  stopped = losses_of(rest, parts, stopped.steps + 1);
+  EXPECT_TRUE(stopped.is_stopped);
+  EXPECT_LT(stopped.steps, 20);
+  stopped = losses_of(rest, parts);
+  EXPECT_FALSE(stopped.is_stopped);
+  EXPECT_EQ(parts, whole);
+  EXPECT_EQ(stopped.heldout_loss, end.heldout_loss);
+}
+
+TEST_F(ResumeTest, WhatIsStoppedBeforeItsFirstStepSavesNothing) {
+  TrainOptions none = options("none");
+  none.is_asked_to_stop = [] { return true; };
+  const Error error = error_of([&] { train(none); });
+  EXPECT_EQ(error.kind(), ErrorKind::kCancelled);
+  EXPECT_THAT(error.what(), HasSubstr("before its first step"));
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "none/checkpoints"));
+}
+
+TEST_F(ResumeTest, WhatIsStoppedWhileItIsMeasuredAtItsEndIsMeasuredLater) {
+  TrainOptions all = options("all");
+  bool is_asked = false;
+  all.on_loss = [&](int64_t step, float) { is_asked = step == all.steps; };
+  all.is_asked_to_stop = [&] { return is_asked; };
+  const TrainReport stopped = train(all);
+  EXPECT_TRUE(stopped.is_stopped);
+  EXPECT_EQ(stopped.steps, all.steps);
+  all.is_asked_to_stop = nullptr;
+  all.resume = true;
+  const TrainReport measured = train(all);
+  EXPECT_FALSE(measured.is_stopped);
+  EXPECT_GT(measured.heldout_loss, 0);
 }
 
 TEST_F(ResumeTest, AnotherSeedIsRefused) {

@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <vector>
 
 namespace gangway::tool {
 
@@ -19,20 +20,24 @@ namespace gangway::tool {
 using Chosen = std::function<int()>;
 
 struct CommonOptions {
-  std::string log_level;   // --log-level; empty: GANGWAY_LOG, or "warn".
-  std::string token_file;  // --token-file; empty: as protocol/token_file.h.
+  std::string log_level;                  // --log-level; empty: GANGWAY_LOG, or "warn".
+  std::string token_file;                 // --token-file; empty: as protocol/token_file.h.
+  std::vector<std::string> command_line;  // As it was typed, the tool's name first.
 };
 
 void add_controller(CLI::App& app, const CommonOptions& common, Chosen& chosen);
 void add_executor(CLI::App& app, const CommonOptions& common, Chosen& chosen);
 void add_run(CLI::App& app, Chosen& chosen);
 void add_graph(CLI::App& app, Chosen& chosen);
-void add_train(CLI::App& app, Chosen& chosen);
+void add_train(CLI::App& app, const CommonOptions& common, Chosen& chosen);
 void add_devices(CLI::App& app, Chosen& chosen);
 void add_ps(CLI::App& app, Chosen& chosen);
+void add_stop(CLI::App& app, Chosen& chosen);
 void add_top(CLI::App& app, Chosen& chosen);
 void add_checkpoint(CLI::App& app, Chosen& chosen);
 void add_sim(CLI::App& app, Chosen& chosen);
+void add_drain(CLI::App& app, Chosen& chosen);
+void add_forget(CLI::App& app, Chosen& chosen);
 void add_token(CLI::App& app, Chosen& chosen);
 
 // --timeout-ms, of the commands that have --connect.

@@ -59,10 +59,12 @@ int show(const std::vector<Found>& devices, bool json) {
   return 0;
 }
 
-std::string suspicion(const HostStatus& host) {
-  if (host.suspect_ms == 0) return "";
-  return cat(", suspect: it has said nothing for ",
-             format_duration_ns(host.suspect_ms * 1'000'000));
+std::string condition(const HostStatus& host) {
+  std::string text = host.is_drained ? ", drained" : host.is_draining ? ", draining" : "";
+  if (host.suspect_ms > 0)
+    text +=
+        cat(", suspect: it has said nothing for ", format_duration_ns(host.suspect_ms * 1'000'000));
+  return text;
 }
 
 int show(const std::vector<HostStatus>& hosts, bool json) {
@@ -75,7 +77,7 @@ int show(const std::vector<HostStatus>& hosts, bool json) {
                 cat(host.name, ": island ", host.island, ", ", host.devices, " ", host.kind,
                     " devices of ", format_bytes(static_cast<uint64_t>(host.memory_bytes)), ", ",
                     format_bytes(static_cast<uint64_t>(host.memory_used)), " reserved, ",
-                    host.runs_done, " runs done", suspicion(host), "\n", host.text)
+                    host.runs_done, " runs done", condition(host), "\n", host.text)
                     .c_str());
     for (const std::string& stuck : host.stuck) std::printf("  %s\n", stuck.c_str());
   }

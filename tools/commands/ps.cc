@@ -14,7 +14,8 @@ struct PsCommand {
 
 int show_programs(const PsCommand& command) {
   const std::vector<ProgramStatus> programs =
-      connect(command.address, {.name = "gangway ps", .timeout_ms = command.timeout_ms})
+      connect(command.address,
+              {.name = "gangway ps", .number_name = true, .timeout_ms = command.timeout_ms})
           .status()
           .programs;
   if (command.json) {

@@ -1,5 +1,6 @@
 // `gangway controller` and `gangway executor`: serve until a signal tells them to stop, or until
-// the process that started them or, for an executor, its controller has ended.
+// the process that started them has ended. An executor waits for its controller, as its options
+// say.
 #include <signal.h>
 
 #include <algorithm>
@@ -8,15 +9,17 @@
 #include <fstream>
 #include <memory>
 #include <optional>
+#include <span>
 
 #include "controller/service/config_file.h"
 #include "controller/service/service.h"
-#include "executor/service/service.h"
+#include "executor/service/lasting_executor.h"
 #include "protocol/machine.h"
 #include "protocol/token_file.h"
 #include "runtime/observe/log.h"
 #include "runtime/observe/trace.h"
 #include "runtime/os/process.h"
+#include "runtime/os/random_bytes.h"
 #include "runtime/os/signals.h"
 #include "runtime/os/user.h"
 #include "tools/commands/command.h"
@@ -89,15 +92,24 @@ int serve_controller(ControllerServiceOptions options, const std::string& trace_
   });
 }
 
-int serve_executor(ExecutorServiceOptions options, const std::string& trace_path) {
-  auto reactor = Reactor::make_real();
+// Of chance that no other process has too.
+uint64_t new_seed() {
+  uint64_t seed = 0;
+  fill_random(std::as_writable_bytes(std::span(&seed, 1)));
+  return seed;
+}
+
+int serve_executor(ExecutorServiceOptions options, const ControllerWait& wait,
+                   const std::string& trace_path) {
+  auto reactor = Reactor::make_real(new_seed());
   return reactor->run([&] {
     TraceToFile trace(*reactor, trace_path, options.host.name);
     options.host.tracer = trace.tracer();
     SocketNetwork network(*reactor);
-    ExecutorService service(*reactor, network, options);
-    options.log.info("registered", {{"name", service.name()}, {"controller", options.controller}});
-    wait_for_the_end(*reactor, service.disconnected());
+    LastingExecutor executor(*reactor, network, options, wait);
+    const Future<void> ended = executor.ended();
+    wait_for_the_end(*reactor, ended);
+    if (ended.ready()) ended.await();  // Throws why.
     return 0;
   });
 }
@@ -118,6 +130,9 @@ void add_controller(CLI::App& app, const CommonOptions& common, Chosen& chosen) 
                    "who goes next where programs share devices")
       ->check(CLI::IsMember({"fifo", "fair", "priority"}))
       ->capture_default_str();
+  command->add_flag("--overlay-memory", options->controller.overlay_memory,
+                    "lay the temporaries of programs over one another, which take turns of whole "
+                    "runs then: a device needs room for the largest, not for all");
   auto timeout_s =
       std::make_shared<double>(static_cast<double>(options->controller.host_timeout_ms) / 1000.0);
   command
@@ -125,15 +140,27 @@ void add_controller(CLI::App& app, const CommonOptions& common, Chosen& chosen) 
                    "seconds after which a host that says nothing is lost, with all that runs on it")
       ->check(CLI::Range(0.1, 86'400.0))
       ->capture_default_str();
+  auto lease_s =
+      std::make_shared<double>(static_cast<double>(options->controller.lease_ms) / 1000.0);
+  command
+      ->add_option("--lease", *lease_s,
+                   "seconds for which a client that lost its connection keeps what it holds")
+      ->check(CLI::Range(0.0, 86'400.0))
+      ->capture_default_str();
   command->add_option("--trace", *trace, kTraceHelp);
+  auto state = std::make_shared<std::string>();
+  command->add_option("--state-dir", *state,
+                      "a folder of its own, where names of hosts and a log of programs outlive it");
   auto config = std::make_shared<std::string>();
   command->add_option("--config", *config,
                       "a JSON file with the quotas of owners (controller/service/config_file.h)");
-  command->callback([&common, &chosen, options, timeout_s, trace, config] {
-    chosen = [&common, options, timeout_s, trace, config] {
+  command->callback([&common, &chosen, options, timeout_s, lease_s, trace, config, state] {
+    chosen = [&common, options, timeout_s, lease_s, trace, config, state] {
       if (!config->empty()) options->controller.quotas = read_config(*config).quotas;
       options->controller.host_timeout_ms = std::llround(*timeout_s * 1000);
+      options->controller.lease_ms = std::llround(*lease_s * 1000);
       options->controller.log = Logs({.levels = common.log_level}).module("controller");
+      if (!state->empty()) options->state = std::make_shared<StateDir>(*state);
       return serve_controller(*options, *trace);
     };
   });
@@ -146,7 +173,14 @@ void add_executor(CLI::App& app, const CommonOptions& common, Chosen& chosen) {
   options->host.name = this_machine().host;
   command->add_option("--connect", options->controller, "the controller's address")
       ->capture_default_str();
-  add_timeout(*command, options->connect_timeout_ms);
+  auto wait_s = std::make_shared<double>(-1);
+  command
+      ->add_option("--wait-for-controller", *wait_s,
+                   "seconds without a controller after which it ends; default: it waits for ever")
+      ->check(CLI::Range(0.0, 1e9));
+  auto wait = std::make_shared<ControllerWait>();
+  command->add_flag("--end-with-controller", wait->is_ended_with_first,
+                    "end when the controller has gone, or counts this executor as lost");
   command->add_option("--name", options->host.name, "what to be called")->capture_default_str();
   command
       ->add_option("--island", options->host.island,
@@ -165,12 +199,13 @@ void add_executor(CLI::App& app, const CommonOptions& common, Chosen& chosen) {
                       "bytes of each device; 0: an equal share of the machine");
   auto trace = std::make_shared<std::string>();
   command->add_option("--trace", *trace, kTraceHelp);
-  command->callback([&common, &chosen, options, device, trace] {
-    chosen = [&common, options, device, trace] {
+  command->callback([&common, &chosen, options, device, trace, wait_s, wait] {
+    chosen = [&common, options, device, trace, wait_s, wait] {
+      if (*wait_s >= 0) wait->limit_ms = std::llround(*wait_s * 1000);
       if (*device == "cuda") offer_gpus(options->host);
       options->host.devices = std::max(options->host.devices, 1);
       options->log = Logs({.levels = common.log_level}).module("executor");
-      return serve_executor(*options, *trace);
+      return serve_executor(*options, *wait, *trace);
     };
   });
 }

@@ -39,9 +39,14 @@ std::string joined(const std::vector<std::string>& parts, const char* separator)
 std::string bytes_text(int64_t bytes) { return format_bytes(static_cast<uint64_t>(bytes)); }
 
 std::string state_of(const HostStatus& host) {
-  if (host.suspect_ms > 0)
-    return cat("suspect: silent for ", format_duration_ns(host.suspect_ms * 1'000'000));
-  return host.stuck.empty() ? "ok" : cat("stuck: ", joined(host.stuck, "; "));
+  std::vector<std::string> parts;
+  if (host.is_draining) parts.emplace_back(host.is_drained ? "drained" : "draining");
+  if (host.suspect_ms > 0) {
+    parts.push_back(cat("suspect: silent for ", format_duration_ns(host.suspect_ms * 1'000'000)));
+  } else if (!host.stuck.empty()) {
+    parts.push_back(cat("stuck: ", joined(host.stuck, "; ")));
+  }
+  return parts.empty() ? "ok" : joined(parts, ", ");
 }
 
 // Other owners' programs are known by their owners alone.
@@ -64,6 +69,9 @@ Table program_table(const std::vector<ProgramStatus>& programs) {
   const auto number = [](const char* title, int drop) {
     return Column{.title = title, .is_number = true, .drop = drop};
   };
+  const bool anybody_waits = std::ranges::any_of(programs, [](const ProgramStatus& program) {
+    return !program.is_self && !program.waits_for.empty();
+  });
   Table table{.columns = {number("ID", 2),
                           {.title = "PROGRAM"},
                           {.title = "OWNER", .least = 6},
@@ -79,17 +87,18 @@ Table program_table(const std::vector<ProgramStatus>& programs) {
                           number("WAITING", 6),
                           number("DONE", 7),
                           {.title = "ON", .drop = 8, .least = 12},
-                          {.title = "WAITS FOR", .drop = 9, .least = 12}},
+                          {.title = "WAITS FOR", .drop = anybody_waits ? 1 : 9, .least = 12}},
               .rows = {}};
   for (const ProgramStatus& program : programs) {
     if (program.is_self) continue;
     table.rows.push_back(
-        {cat(program.id), name_of(program), program.owner, number_cell(program, "step", "%.0f"),
-         number_cell(program, "loss", "%.4g"), number_cell(program, "tokens_per_s", "%.0f"),
-         formatted("%.1f%%", 100 * program.used), bytes_text(program.memory_bytes),
-         formatted("%g", program.share.weight), cat(program.share.priority), cat(program.devices),
-         cat(program.runs_in_flight), cat(program.runs_waiting), cat(program.runs_done),
-         joined(program.hosts, ","), program.waits_for});
+        {cat(program.id), cat(name_of(program), program.detached ? " (detached)" : ""),
+         program.owner, number_cell(program, "step", "%.0f"), number_cell(program, "loss", "%.4g"),
+         number_cell(program, "tokens_per_s", "%.0f"), formatted("%.1f%%", 100 * program.used),
+         bytes_text(program.memory_bytes), formatted("%g", program.share.weight),
+         cat(program.share.priority), cat(program.devices), cat(program.runs_in_flight),
+         cat(program.runs_waiting), cat(program.runs_done), joined(program.hosts, ","),
+         program.waits_for});
   }
   return table;
 }
@@ -99,6 +108,7 @@ std::vector<JsonObject> program_rows(const std::vector<ProgramStatus>& programs)
   for (const ProgramStatus& program : programs) {
     if (program.is_self) continue;
     rows.push_back({{"id", program.id},
+                    {"detached", program.detached},
                     {"program", program.name},
                     {"owner", program.owner},
                     {"weight", program.share.weight},
@@ -150,6 +160,8 @@ std::vector<JsonObject> host_rows(const std::vector<HostStatus>& hosts) {
                     {"memory_used", host.memory_used},
                     {"runs_done", host.runs_done},
                     {"suspect_ms", host.suspect_ms},
+                    {"draining", host.is_draining},
+                    {"drained", host.is_drained},
                     {"stuck", joined(host.stuck, "; ")}});
   }
   return rows;

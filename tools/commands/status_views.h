@@ -13,7 +13,7 @@ namespace gangway::tool {
 
 // Without the one that asks. Columns that do not fit are left out from the back of this order:
 // PROGRAM, OWNER, STEP, LOSS, TOKENS/S, USED and MEMORY, which stay; WEIGHT, ID, PRIORITY, DEVICES,
-// IN FLIGHT, WAITING, DONE, ON, WAITS FOR.
+// IN FLIGHT, WAITING, DONE, ON, WAITS FOR; that one last where any waits.
 Table program_table(const std::vector<ProgramStatus>& programs);
 std::vector<JsonObject> program_rows(const std::vector<ProgramStatus>& programs);
 

@@ -96,7 +96,8 @@ void wait_for_the_next(const TopCommand& command) {
 
 int top(const TopCommand& command) {
   const Client client =
-      connect(command.address, {.name = "gangway top", .timeout_ms = command.timeout_ms});
+      connect(command.address,
+              {.name = "gangway top", .number_name = true, .timeout_ms = command.timeout_ms});
   std::optional<Screen> screen;
   if (!command.once && !command.json && terminal_size().columns > 0) screen.emplace();
   while (true) {

@@ -6,10 +6,13 @@
 
 #include "programs/strategies/strategies.h"
 #include "programs/train/train.h"
+#include "protocol/slice_shape.h"
 #include "tools/commands/command.h"
 #include "tools/commands/json.h"
 #include "tools/commands/mesh.h"
+#include "tools/commands/resume_command.h"
 #include "tools/commands/sizes_file.h"
+#include "tools/commands/stop_signals.h"
 
 namespace gangway::tool {
 namespace {
@@ -43,6 +46,7 @@ struct Given {
   int64_t seed = -1, sample_bytes = -1;
   double lr = 0, weight = Share().weight;
   int32_t priority = Share().priority;
+  int64_t wait_s = 0;
   bool resume = false, remat = false;
 };
 
@@ -58,6 +62,16 @@ double rounded(double value, double parts) { return std::round(value * parts) / 
 
 // All but the sample, which was shown as text.
 JsonObject fields_of(const programs::TrainReport& report) {
+  if (report.is_stopped) {
+    return {{"stopped", true},
+            {"steps", report.steps},
+            {"tokens_per_s", rounded(report.tokens_per_s, 10)},
+            {"train_loss", rounded(report.train_loss, 1e5)},
+            {"checkpoint", report.checkpoint},
+            {"trace", report.trace},
+            {"graph", report.graph},
+            {"seconds", rounded(report.seconds, 10)}};
+  }
   return {{"steps", report.steps},
           {"tokens_per_s", rounded(report.tokens_per_s, 10)},
           {"train_loss", rounded(report.train_loss, 1e5)},
@@ -70,7 +84,7 @@ JsonObject fields_of(const programs::TrainReport& report) {
           {"seconds", rounded(report.seconds, 10)}};
 }
 
-int train(const Given& given) {
+programs::TrainOptions options_of(const Given& given) {
   programs::TrainOptions options = options_of(given.name);
   auto set = [](auto& target, const auto& value, bool is_given) {
     if (is_given) target = value;
@@ -79,6 +93,7 @@ int train(const Given& given) {
   set(options.text, given.text, !given.text.empty());
   set(options.cluster, given.cluster, !given.cluster.empty());
   set(options.name, given.program, !given.program.empty());
+  options.wait_ms = given.wait_s * 1000;
   options.weight = given.weight;
   options.priority = given.priority;
   options.dispatch = dispatch_of("--dispatch", given.dispatch);
@@ -102,7 +117,28 @@ int train(const Given& given) {
   set(config.model.compute, DType::kBF16, given.dtype == "bf16");
   options.resume = given.resume;
   config.model.remat = given.remat;
-  std::printf("%s\n", to_json(fields_of(programs::train(options))).c_str());
+  return options;
+}
+
+// The first Ctrl-C or SIGTERM ends a training with a checkpoint, and with 0.
+int train(const Given& given, const CommonOptions& common) {
+  programs::TrainOptions options = options_of(given);
+  const StopSignals signals(
+      "stopping: the steps under way end and a checkpoint is written; Ctrl-C again ends at once");
+  options.is_asked_to_stop = [&signals] { return signals.is_asked(); };
+  bool is_saved = false;
+  try {
+    const programs::TrainReport report = programs::train(options);
+    std::printf("%s\n", to_json(fields_of(report)).c_str());
+    std::fflush(stdout);
+    if (!report.is_stopped) return 0;
+    is_saved = true;
+  } catch (const Error& error) {
+    if (!signals.is_asked() || error.kind() != ErrorKind::kCancelled) throw;
+    std::fprintf(stderr, "%s\n", error.message().c_str());
+  }
+  std::fprintf(stderr, "to go on: %s\n",
+               resume_command(common.command_line, {.resume = is_saved && !given.resume}).c_str());
   return 0;
 }
 
@@ -131,7 +167,7 @@ void add_sizes(CLI::App& command, const std::shared_ptr<Given>& given) {
 
 }  // namespace
 
-void add_train(CLI::App& app, Chosen& chosen) {
+void add_train(CLI::App& app, const CommonOptions& common, Chosen& chosen) {
   auto* command = app.add_subcommand("train", "Train a language model on text");
   auto given = std::make_shared<Given>();
   command->add_option("NAME", given->name, "quickstart, reference or reference-moe")
@@ -140,7 +176,13 @@ void add_train(CLI::App& app, Chosen& chosen) {
   command->add_option("--text", given->text, "a file or a folder; default: the King James Bible");
   command->add_option("--connect", given->cluster,
                       "local:EXECUTORSxDEVICES (default: local:2x2), or host:port");
-  command->add_option("--name", given->program, "of the program, on a shared cluster");
+  command->add_option("--name", given->program,
+                      "of the program, on a shared cluster, which no other of yours has; default: "
+                      "train, or train-2 ... where that is taken");
+  command
+      ->add_option("--wait", given->wait_s,
+                   "seconds, for devices that others hold; it says who holds them meanwhile")
+      ->check(CLI::Range(int64_t{0}, kSliceWaitMsMax / 1000));
   command->add_option("--weight", given->weight, "its part of shared devices' time")
       ->check(CLI::Range(kWeightMin, kWeightMax))
       ->capture_default_str();
@@ -187,7 +229,11 @@ void add_train(CLI::App& app, Chosen& chosen) {
   command->add_option("--sample-bytes", given->sample_bytes, "of generated text; 0: none");
   command->add_flag("--resume", given->resume, "go on from the newest checkpoint under --out");
   command->add_flag("--remat", given->remat, "recompute each layer in the backward pass");
-  command->callback([&chosen, given] { chosen = [given] { return train(*given); }; });
+  command->footer(
+      "SIGTERM or Ctrl-C stops it with a checkpoint, and it prints the command that goes on from "
+      "there; a second one ends it at once.");
+  command->callback(
+      [&common, &chosen, given] { chosen = [&common, given] { return train(*given, common); }; });
 }
 
 }  // namespace gangway::tool

@@ -44,13 +44,13 @@ class Stops {
 
 }  // namespace
 
-GangPlan gang_plan(const PlanRecord& record, bool has_reports) {
+GangPlan gang_plan(const PlanRecord& record, bool by_section) {
   const Plan& plan = *record.plan;
   const Positions& positions = *record.positions;
   GangPlan gangs{.program = record.owner,
                  .scope = record.scope,
                  .positions = positions.total(),
-                 .by_section = has_reports,
+                 .by_section = by_section,
                  .is_sequential = any_sequential(plan)};
   for (uint32_t s = 0; s < plan.slices.size(); ++s) {
     gangs.slices.push_back({.id = record.slices[s],

@@ -33,8 +33,10 @@ struct GangPlan {
   uint64_t scope = 0;      // Runs of one scope share states, so they keep their order.
   uint64_t positions = 0;  // How many tickets a run takes; the gate takes one.
   // Its turns are sections. Otherwise a turn is a whole run, in all its slices at once: where its
-  // hosts do not report sections, and where a device is in two of its slices, and does all nodes of
-  // a run in their order.
+  // hosts do not report sections, where a device is in two of its slices, and does all nodes of a
+  // run in their order, and where its temporaries lie over those of others (Plan::overlaid): were
+  // it granted in parts, two programs could each be in the middle of a run on devices that the
+  // other needs, and wait for each other for ever.
   bool by_section = true;
   // Some of it is dispatched sequentially, so no run is granted whole at once, and none begins
   // before the earlier ones of its scope and those whose outputs it takes have ended.
@@ -42,7 +44,6 @@ struct GangPlan {
   std::vector<Slice> slices;
 };
 
-// `has_reports`: its hosts report sections.
-GangPlan gang_plan(const PlanRecord& record, bool has_reports);
+GangPlan gang_plan(const PlanRecord& record, bool by_section);
 
 }  // namespace gangway

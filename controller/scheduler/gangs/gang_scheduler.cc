@@ -156,6 +156,19 @@ void GangScheduler::drop_in_order(SessionId session) {
   }
 }
 
+void GangScheduler::watch(SessionId session, uint64_t scope) {
+  watched_.insert({session, scope});
+  dirty_.insert({session, scope});
+}
+
+void GangScheduler::show_place(const OrderKey& key, RunId behind) {
+  if (!is_watched(key.first, key.second)) return;
+  at_place_({key.first, key.second, behind, [this] {
+               flush();
+               return std::exchange(next_ticket_, next_ticket_.next());
+             }});
+}
+
 void GangScheduler::ended(RunId id, bool is_ok) {
   const auto found = runs_.find(id);
   if (found == runs_.end()) return;
@@ -187,7 +200,7 @@ void GangScheduler::ended(RunId id, bool is_ok) {
 // Lets go what comes first in the order, up to a run that is not granted whole.
 void GangScheduler::advance(const OrderKey& key) {
   const auto order = orders_.find(key);
-  if (order == orders_.end()) return;
+  if (order == orders_.end()) return show_place(key, RunId());
   while (!order->second.empty()) {
     const auto first = order->second.begin();
     if (first->second.send) {
@@ -198,6 +211,7 @@ void GangScheduler::advance(const OrderKey& key) {
       continue;
     }
     RunState& run = runs_.at(first->second.run);
+    if (run.gangs.empty()) show_place(key, run.id);
     if (!run.is_prepared || not_before(run) != RunId()) return;
     if (run.gangs.empty()) start(run);
     refresh(run);
@@ -208,6 +222,7 @@ void GangScheduler::advance(const OrderKey& key) {
     order->second.erase(first);
   }
   orders_.erase(order);
+  show_place(key, RunId());
 }
 
 // A run that must be granted whole, or has to end where this one is dispatched sequentially, before

@@ -8,7 +8,8 @@
 // not ended can always go on, and nothing deadlocks, whatever the policy answers.
 //
 // Runs of one state scope are granted in the order in which they were submitted, each whole before
-// the next begins. What reads or writes a state takes its ticket in that order (in_order()).
+// the next begins. What reads or writes a state takes its ticket in that order (in_order()), and
+// what reads one for another program anywhere between two runs (watch()).
 //
 // Sequential dispatch (ir/plan/dispatch.h): a node, with what it receives and sends, is granted
 // only when hosts have said that all before it in its slice, and the sends to it, have ended; a run
@@ -57,6 +58,14 @@ struct GangOptions {
   bool charges_twice = false;             // See PlantedControllerBugs.
 };
 
+// Between two runs of a scope: those before have all their tickets, those behind have none.
+struct OrderPlace {
+  SessionId session;
+  uint64_t scope = 0;
+  RunId behind;                  // The first of those; 0: there is none.
+  std::function<Ticket()> take;  // A ticket there.
+};
+
 class GangScheduler {
  public:
   // Gets what is granted, in the order of tickets.
@@ -85,6 +94,15 @@ class GangScheduler {
   // must not call back.
   void in_order(SessionId session, uint64_t scope, std::function<void(Ticket)> send);
   void drop_in_order(SessionId session);
+  // Shows `at_place` the places of a watched scope that pump() comes to: from where the order
+  // stands now, each at least once. It must not call back, but for watch() and unwatch().
+  using AtPlace = std::function<void(const OrderPlace&)>;
+  void watch_places(AtPlace at_place) { at_place_ = std::move(at_place); }
+  void watch(SessionId session, uint64_t scope);
+  void unwatch(SessionId session, uint64_t scope) { watched_.erase({session, scope}); }
+  bool is_watched(SessionId session, uint64_t scope) const {
+    return !watched_.empty() && watched_.contains({session, scope});
+  }
 
   // The home host of the slice says that its devices have ended the positions before
   // `position_end`, and were busy for so long since it last said so.
@@ -152,6 +170,7 @@ class GangScheduler {
 
   static OrderKey order_of(const RunState& run);
   void advance(const OrderKey& key);
+  void show_place(const OrderKey& key, RunId behind);
   bool is_granted_whole(RunId id) const;  // Or it has ended.
   static bool is_granted_whole(const RunState& run);
   RunId run_ahead_of(const RunState& run) const;
@@ -192,6 +211,8 @@ class GangScheduler {
   std::map<SessionId, DeviceTime> used_;  // By program.
   std::map<GroupId, Gang::Ahead> ahead_;
   std::set<OrderKey> dirty_;  // Something may go on there.
+  std::set<OrderKey> watched_;
+  AtPlace at_place_;
   std::set<GroupId> hungry_;  // May want more.
   std::vector<GrantRange> out_;
   bool may_merge_ = false;  // With the last of out_.

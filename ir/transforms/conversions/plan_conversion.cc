@@ -1,6 +1,7 @@
 #include "ir/transforms/conversions/plan_conversion.h"
 
 #include <algorithm>
+#include <array>
 #include <compare>
 #include <set>
 
@@ -18,6 +19,7 @@ using conversions::StepKind;
 
 // What one axis does: the dimension that it cuts, or one of these.
 constexpr int kNothing = -1, kPartialSum = -2;  // Other reductions follow below.
+constexpr int kEnd = -2;                        // Of a step in Length::sums.
 
 std::vector<int> roles_of(const Mesh& mesh, const Layout& layout) {
   std::vector<int> roles(mesh.axes.size(), kNothing);
@@ -55,6 +57,8 @@ struct Length {
   int64_t cost_ps = 0;
   size_t steps = 0;
   std::vector<size_t> kinds;
+  std::vector<int> sums;  // What is reduced, in order: each step's axes, its dimension, kEnd.
+  std::array<int64_t, ConversionCosts::kDistances> far_bytes = {};  // The farthest first; last 0.
   std::vector<int> choices;  // Axes and dimensions, so that one of two equal paths is chosen.
   friend auto operator<=>(const Length&, const Length&) = default;
 };
@@ -132,13 +136,31 @@ class Search {
     return costs_.latency_ps + conversions::bounded_product(bytes, ps_per_byte);
   }
 
+  // How far apart members of the step lie that are farthest from one another.
+  size_t distance_of(const Step& step) const {
+    int farthest = 0;
+    for (const int axis : step.axes) {
+      const auto a = static_cast<size_t>(axis);
+      if (a < costs_.distance.size()) farthest = std::max(farthest, costs_.distance[a]);
+    }
+    return static_cast<size_t>(farthest);
+  }
+
   void extend(const Length& length, const Layout& at, size_t kind, Step& step) {
     if (!is_searched(step.after)) return;
     Length longer = length;
-    const int64_t cost = cost_of(*conversions::step_kinds()[kind], at, step);
-    longer.cost_ps = std::min(longer.cost_ps + cost, INT64_MAX / 2);
+    const StepKind& of = *conversions::step_kinds()[kind];
+    longer.cost_ps = std::min(longer.cost_ps + cost_of(of, at, step), INT64_MAX / 2);
     ++longer.steps;
     longer.kinds.push_back(kind);
+    if (step.op == Op::all_reduce || step.op == Op::reduce_scatter) {
+      longer.sums.insert(longer.sums.end(), step.axes.begin(), step.axes.end());
+      longer.sums.insert(longer.sums.end(), {step.to_dim, kEnd});
+    }
+    if (const size_t distance = distance_of(step); distance > 0 && of.sends) {
+      int64_t& far = longer.far_bytes[ConversionCosts::kDistances - 1 - distance];
+      far = std::min(far + of.bytes(conversion_, at, step), INT64_MAX / 2);
+    }
     for (const Axes* axes : {&step.axes, &step.to})
       longer.choices.insert(longer.choices.end(), axes->begin(), axes->end());
     longer.choices.insert(longer.choices.end(), {step.dim, step.to_dim});

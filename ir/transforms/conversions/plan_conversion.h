@@ -17,7 +17,9 @@
 // the path goes around it.
 //
 // The length of a path is the sum of its steps' costs (conversion_costs.h); of equal ones the path
-// with fewer steps, then the one whose kinds come first in the list above. Only axes whose
+// with fewer steps, then the one whose kinds come first in the list above, then the one that sends
+// less between far devices: it gathers along a far axis first, while parts are small. Which axes
+// are reduced first does not depend on that, so that sums have the same bits. Only axes whose
 // placement differs move, and those that cut a dimension inside of such a one: what is the same on
 // both sides is left where it is, also where idle axes could share the work.
 //

@@ -32,13 +32,14 @@ bool is_made_again(const Function& global, NodeId maker) {
 }
 
 // An annotation speaks of the operand too: a `constrain` of a `constrain`, or two of one value,
-// that cut it differently along an axis leave open which is meant.
+// that place it differently along an axis (cut in two ways, or cut and whole) leave open which is
+// meant.
 void require_agreement(const Function& global, const std::vector<Annotation>& annotations) {
   using Key = std::tuple<ValueId, int, int>;  // Value, axis, priority.
   std::map<Key, const Annotation*> said;
   const std::vector<NodeId> makers = producers(global);
   for (const Annotation& annotation : annotations) {
-    if (annotation.node == kNone || annotation.placement.kind != PlacementKind::kShard) continue;
+    if (annotation.node == kNone) continue;
     for (ValueId value : {global.nodes[annotation.node].inputs[0], annotation.value}) {
       if (is_made_again(global, makers[value])) continue;
       const Key key{value, annotation.axis, annotation.priority};

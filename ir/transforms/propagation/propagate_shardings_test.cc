@@ -117,6 +117,32 @@ TEST(Propagation, TwoAnnotationsInConflictNameBothPlaces) {
   }
 }
 
+// Of the axes that it names an annotation says all: a value that one of them cuts is not whole.
+TEST(Propagation, AnAnnotationThatAValueIsWholeIsInConflictWithACutAlongThatAxis) {
+  const auto message = [](const AxisPlacements& whole, int whole_priority, bool of_one_value) {
+    Builder b("f", kMesh);
+    Value x = exp(b.parameter("x", f32({8, 16})));
+    Value rows = b.shard(x, {{"model", shard(0)}}, 0, {"model.cc", 10});
+    Value other = b.shard(of_one_value ? x : rows, whole, whole_priority, {"model.cc", 20});
+    b.result("rows", neg(rows));
+    b.result("other", neg(other));
+    try {
+      Propagated p(b);
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), ErrorKind::kInvalid);
+      return std::string(error.what());
+    }
+    return std::string("accepted");
+  };
+  for (bool of_one_value : {false, true}) {
+    const std::string in_conflict = message({{"model", replicate()}}, 0, of_one_value);
+    EXPECT_THAT(in_conflict, HasSubstr("disagree: {model: shard(0)} at model.cc:10"));
+    EXPECT_THAT(in_conflict, HasSubstr("and {model: replicate} at model.cc:20"));
+    EXPECT_EQ(message({{"model", replicate()}}, 1, of_one_value), "accepted");
+    EXPECT_EQ(message({{"data", replicate()}}, 0, of_one_value), "accepted") << "another axis";
+  }
+}
+
 TEST(Propagation, AConstantMayBeAnnotatedInTwoWays) {
   Builder b("f", kMesh);
   const Type type = f32({8, 16});

@@ -1,6 +1,7 @@
-#include "client/checkpoint/durable_file.h"
+#include "runtime/base/durable_file.h"
 
 #include <fcntl.h>
+#include <stdio.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -86,6 +87,18 @@ void write_durably(const std::filesystem::path& path, std::string_view text) {
   DurableFile file(path);
   file.write_at(0, std::as_bytes(std::span(text)));
   file.finish();
+}
+
+void replace_durably(const std::filesystem::path& path, std::string_view text) {
+  const std::filesystem::path written = path.string() + ".new";
+  unlink(written.c_str());  // Of a process that ended while it wrote.
+  write_durably(written, text);
+  if (rename(written.c_str(), path.c_str()) != 0) {
+    const int number = errno;
+    unlink(written.c_str());
+    fail_file("replace", path, number);
+  }
+  sync_folder(std::filesystem::absolute(path).parent_path());
 }
 
 }  // namespace gangway

@@ -1,8 +1,9 @@
 // Files that are on the disk when the call returns, and errors of files in words.
 //
 // Threads: a DurableFile belongs to one thread at a time; the functions are safe anywhere.
-// Errors: of files, everywhere in this room: kInvalid for a path that is wrong or forbidden,
-// kOverloaded for a disk, a quota or a file limit that is full, kUnavailable for everything else.
+// Errors: of files, here and wherever they are named: kInvalid for a path that is wrong or
+// forbidden, kOverloaded for a disk, a quota or a file limit that is full, kUnavailable for
+// everything else.
 #pragma once
 
 #include <cstddef>
@@ -40,7 +41,10 @@ class DurableFile {
   int descriptor_ = -1;
 };
 
-// The whole of a small file, in one step.
+// The whole of a small file, in one step; it must not exist.
 void write_durably(const std::filesystem::path& path, std::string_view text);
+// The same where there may be one: whatever happens meanwhile, the path is the old file or the new
+// one, whole. Uses path + ".new".
+void replace_durably(const std::filesystem::path& path, std::string_view text);
 
 }  // namespace gangway

@@ -1,0 +1,50 @@
+// What Client::status() says of a cluster: its hosts, and the programs on them.
+//
+// Threads: values.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "protocol/reported.h"
+#include "protocol/share.h"
+
+namespace gangway {
+
+struct HostStatus {
+  std::string name, kind, text;  // `text`: one line a device.
+  std::string island;
+  uint32_t devices = 0;
+  int64_t memory_bytes = 0, memory_used = 0;  // Of each device; of the fullest.
+  uint64_t runs_done = 0;
+  int64_t suspect_ms = 0;  // For how long it has said nothing, once that is suspicious; else 0.
+  std::vector<std::string> stuck;  // Its devices whose work does not go on, and in what.
+  bool is_draining = false;        // It gets no new slices: see Client::drain().
+  bool is_drained = false;         // Nor does anything lie on it any more.
+};
+
+// What a connected client runs, or has detached from.
+struct ProgramStatus {
+  uint64_t id = 0;
+  std::string name;
+  std::string owner;  // Who uses it: letters, digits, '-', '_' and '.', at most 64.
+  Share share;
+  double used = 0;  // Part of the time of the devices that it may run on, over the last second.
+  uint64_t runs_waiting = 0, runs_in_flight = 0, runs_done = 0;
+  Reported reported;               // What it said last of itself: see Client::report().
+  int64_t memory_bytes = 0;        // Reserved for it, on all devices together.
+  std::vector<std::string> hosts;  // On which its slices lie.
+  uint32_t devices = 0;            // Of the cluster, in its slices.
+  std::string waits_for;           // Slices, as SliceOptions::on_wait; empty: none.
+  bool is_self = false;            // Of the client that asks.
+  bool detached = false;           // It goes on without a client.
+};
+
+struct ClusterStatus {
+  std::vector<HostStatus> hosts;
+  std::vector<ProgramStatus> programs;
+  std::string metrics;  // The controller's, in the text format of Prometheus.
+};
+
+}  // namespace gangway

@@ -1,0 +1,267 @@
+#include "controller/scheduler/repeats.h"
+
+#include <algorithm>
+
+#include "ir/types/literal.h"
+#include "protocol/messages.h"
+#include "runtime/base/plain_name.h"
+
+namespace gangway {
+namespace {
+
+constexpr int kNameBits = 40;  // Of what a client names, behind the number of its session.
+
+const Type& input_type(const Plan& plan, uint32_t input) {
+  return plan.values[plan.inputs[input]].type;
+}
+
+void require_input(const std::string& who, const Plan& plan, const ScheduledInput& input) {
+  const Type& type = input_type(plan, input.input);
+  const std::string& name = plan.values[plan.inputs[input.input]].name;
+  const std::string which = cat(who, ": input \"", name, "\"");
+  if (const auto* bytes = std::get_if<std::vector<std::byte>>(&input.value)) {
+    GW_REQUIRE(!bytes->empty() && static_cast<int64_t>(bytes->size()) == type.bytes(), which,
+               ": expected ", to_string(type), ", got ", bytes->size(), " bytes");
+    return;
+  }
+  GW_REQUIRE(type.elements() == 1, which, ": a schedule gives scalars, and it is ",
+             to_string(type));
+  require_schedule(which, std::get<Schedule>(input.value));
+}
+
+void require_inputs(const std::string& who, const Plan& plan,
+                    const std::vector<ScheduledInput>& inputs) {
+  std::vector<bool> given(plan.inputs.size(), false);
+  size_t bytes = 0;
+  for (const ScheduledInput& input : inputs) {
+    GW_REQUIRE(input.input < given.size() && !given[input.input], who, ": input ", input.input,
+               " does not exist or is given twice");
+    given[input.input] = true;
+    require_input(who, plan, input);
+    bytes += static_cast<size_t>(input_type(plan, input.input).bytes());
+  }
+  for (size_t i = 0; i < given.size(); ++i) {
+    GW_REQUIRE(given[i], who, ": input \"", plan.values[plan.inputs[i]].name, "\" is missing");
+  }
+  GW_REQUIRE(bytes <= kInlineBytesMax, who, ": its inputs take ", bytes,
+             " bytes in each step: expected at most ", kInlineBytesMax);
+}
+
+// A client's names are those of its session.
+void require_names(const std::string& who, const PlanRecord& plan, const RepeatRequest& request) {
+  const uint64_t of_step = plan.plan->outputs.size() + 1;
+  const uint64_t first = request.first.value;
+  const uint64_t all = static_cast<uint64_t>(request.steps) * of_step;
+  const uint64_t left = (uint64_t{1} << kNameBits) - (first & ((uint64_t{1} << kNameBits) - 1));
+  GW_REQUIRE(first >> kNameBits == plan.owner.value &&
+                 all / of_step == static_cast<uint64_t>(request.steps) && all < left,
+             who, ": the names of its runs are not in the range of client ", plan.owner);
+}
+
+}  // namespace
+
+struct Repeats::Repetition {
+  SessionId session;
+  RepeatRequest request;
+  std::shared_ptr<const Plan> plan;
+  int64_t submitted = 0, in_flight = 0, done = 0;
+  bool stopping = false;
+  bool gone = false;  // With its plan, or its session.
+  std::optional<Error> error;
+  int64_t error_step = 0;
+  int64_t last_step = -1;  // That has committed; what it gave:
+  std::vector<SmallOutput> outputs;
+  WaitQueue changed;
+
+  uint64_t names_of_step() const { return plan->outputs.size() + 1; }
+  RunId run_of(int64_t step) const {
+    return RunId(request.first.value + static_cast<uint64_t>(step) * names_of_step());
+  }
+  bool is_complete() const { return stopping || error || submitted == request.steps; }
+};
+
+uint64_t Repeats::begin(const PlanRecord& plan, RepeatRequest request) {
+  const auto found = by_plan_.find(plan.id);
+  if (found != by_plan_.end() && found->second->request.number == request.number)
+    return found->second->run_of(request.steps).value - 1;
+  const std::string who = cat("repeat of \"", plan.plan->name, "\"");
+  GW_REQUIRE(found == by_plan_.end() || has_ended(*found->second), who,
+             ": it is repeated already: expected to wait for the end, or to cancel it");
+  GW_REQUIRE(request.number > 0 && request.steps >= 1 && request.steps <= kRepeatStepsMax, who,
+             ": expected 1 to ", kRepeatStepsMax, " steps, got ", request.steps);
+  require_inputs(who, *plan.plan, request.inputs);
+  require_names(who, plan, request);
+  if (plan.broken) throw Error(*plan.broken);
+  auto one = std::make_shared<Repetition>();
+  one->session = plan.owner;
+  one->request = std::move(request);
+  one->plan = plan.plan;
+  by_plan_[plan.id] = one;
+  fibers_.spawn("repeat", [this, one] { drive(one); });
+  return one->run_of(one->request.steps).value - 1;
+}
+
+void Repeats::drive(const RepetitionPtr& one) {
+  while (!has_ended(*one)) {
+    if (one->is_complete() || one->in_flight >= one->plan->runs_in_flight_max) {
+      one->changed.wait("for a repeated step to end");
+      continue;
+    }
+    const int64_t step = one->submitted++;
+    ++one->in_flight;
+    in_flight_.emplace(std::make_pair(one->session, one->run_of(step)), one);
+    submit_(one->session, step_of(*one, step));
+  }
+}
+
+RunFrame Repeats::step_of(const Repetition& one, int64_t step) const {
+  const RepeatRequest& request = one.request;
+  RunFrame frame{.plan = request.plan,
+                 .run = one.run_of(step),
+                 .after = step == 0 ? request.after : one.run_of(step - 1)};
+  for (const ScheduledInput& input : request.inputs) {
+    ArgumentFrame& argument = frame.arguments.emplace_back();
+    argument.input = input.input;
+    argument.bytes = bytes_at(input, input_type(*one.plan, input.input), step);
+  }
+  for (uint64_t i = 1; i < one.names_of_step(); ++i)
+    frame.outputs.emplace_back(frame.run.value + i);
+  frame.source_positions.assign(one.plan->sources.size(),
+                                request.position + static_cast<uint64_t>(step));
+  return frame;
+}
+
+// Steps that come behind one that failed are told so later, or before: the first of them says why.
+bool Repeats::run_ended(SessionId session, const RunDoneFrame& done) {
+  const auto node = in_flight_.extract({session, done.run});
+  if (node.empty()) return false;
+  Repetition& one = *node.mapped();
+  const auto step =
+      static_cast<int64_t>((done.run.value - one.request.first.value) / one.names_of_step());
+  --one.in_flight;
+  if (!done.error) {
+    ++one.done;
+    if (step > one.last_step) {
+      one.last_step = step;
+      one.outputs = done.outputs;
+    }
+  } else if (!one.error || step < one.error_step) {
+    one.error = done.error;
+    one.error_step = step;
+  }
+  one.changed.wake_all();
+  return true;
+}
+
+bool Repeats::has_ended(const Repetition& one) {
+  return one.gone || (one.is_complete() && one.in_flight == 0);
+}
+
+std::optional<Error> Repeats::refusal(PlanId plan) const {
+  const auto found = by_plan_.find(plan);
+  if (found == by_plan_.end() || has_ended(*found->second)) return std::nullopt;
+  const std::string& name = found->second->plan->name;
+  return Error(ErrorKind::kInvalid,
+               cat("run of \"", name, "\": it is repeated, and its steps follow one another"),
+               {.program = name}, "wait for the end of the repetition, or cancel it");
+}
+
+RepeatProgress Repeats::progress_of(const Repetition& one) {
+  RepeatProgress progress{.number = one.request.number,
+                          .steps = one.request.steps,
+                          .done = one.done,
+                          .position = one.request.position + static_cast<uint64_t>(one.submitted),
+                          .ended = has_ended(one),
+                          .error = one.error,
+                          .outputs = {}};
+  for (const SmallOutput& output : one.outputs) {
+    if (output.output >= one.plan->outputs.size()) continue;
+    const PlanValue& value = one.plan->values[one.plan->outputs[output.output]];
+    const bool is_whole = static_cast<int64_t>(output.bytes.size()) == value.type.bytes();
+    if (value.type.elements() != 1 || !is_whole || !is_plain_name(value.name)) continue;
+    if (progress.outputs.size() + 1 >= kReportedMax) break;
+    progress.outputs.push_back({value.name, from_bytes(value.type, output.bytes).values[0]});
+  }
+  return progress;
+}
+
+RepeatProgress Repeats::progress(PlanId plan) const {
+  const auto found = by_plan_.find(plan);
+  return found == by_plan_.end() ? RepeatProgress() : progress_of(*found->second);
+}
+
+RepeatProgress Repeats::wait(PlanId plan) {
+  const auto found = by_plan_.find(plan);
+  if (found == by_plan_.end()) return {};
+  const RepetitionPtr one = found->second;
+  while (!has_ended(*one)) one->changed.wait("for a repetition to end");
+  if (one->gone) {
+    throw Error(ErrorKind::kUnavailable,
+                cat("repeat of \"", one->plan->name, "\": the program has gone"), {},
+                "restore state from a checkpoint");
+  }
+  return progress_of(*one);
+}
+
+void Repeats::cancel(PlanId plan) {
+  const auto found = by_plan_.find(plan);
+  if (found == by_plan_.end()) return;
+  found->second->stopping = true;
+  found->second->changed.wake_all();
+}
+
+std::vector<Repeats::RepetitionPtr> Repeats::all_of(SessionId session) const {
+  std::vector<RepetitionPtr> all;
+  for (const auto& [plan, one] : by_plan_) {
+    if (one->session == session) all.push_back(one);
+  }
+  return all;
+}
+
+void Repeats::end_all(SessionId session, int64_t deadline_ns) {
+  const std::vector<RepetitionPtr> all = all_of(session);
+  for (const RepetitionPtr& one : all) cancel(one->request.plan);
+  for (const RepetitionPtr& one : all) {
+    while (!has_ended(*one) && one->changed.wait_until_ns("for a repetition to end", deadline_ns)) {
+    }
+  }
+}
+
+// What ends of it later is nobody's.
+void Repeats::forget(const RepetitionPtr& one) {
+  one->gone = true;
+  std::erase_if(in_flight_, [&](const auto& item) { return item.second == one; });
+  by_plan_.erase(one->request.plan);
+  one->changed.wake_all();
+}
+
+void Repeats::plan_gone(PlanId plan) {
+  const auto found = by_plan_.find(plan);
+  if (found == by_plan_.end()) return;
+  const RepetitionPtr one = found->second;
+  forget(one);
+}
+
+void Repeats::session_closed(SessionId session) {
+  for (const RepetitionPtr& one : all_of(session)) forget(one);
+}
+
+Reported Repeats::reported(SessionId session) const {
+  RepetitionPtr last;
+  for (const RepetitionPtr& one : all_of(session)) {
+    if (last == nullptr || one->request.number > last->request.number) last = one;
+  }
+  if (last == nullptr || last->last_step < 0) return {};
+  RepeatProgress progress = progress_of(*last);
+  double step = static_cast<double>(progress.done);
+  for (const ScheduledInput& input : last->request.inputs) {
+    const auto* schedule = std::get_if<Schedule>(&input.value);
+    if (schedule != nullptr && last->plan->values[last->plan->inputs[input.input]].name == "step")
+      step = value_at(*schedule, last->last_step);
+  }
+  std::erase_if(progress.outputs, [](const ReportedNumber& one) { return one.name == "step"; });
+  progress.outputs.insert(progress.outputs.begin(), {"step", step});
+  return progress.outputs;
+}
+
+}  // namespace gangway

@@ -1,0 +1,161 @@
+#include "controller/scheduler/repeats.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "tests/support/error_of.h"
+#include "tests/support/test_controller.h"
+
+namespace gangway {
+namespace {
+
+using testing::HasSubstr;
+
+class RepeatsTest : public ControllerTest {
+ protected:
+  RepeatRequest request(PlanId plan, int64_t steps) {
+    ++number_;
+    RepeatRequest asked{.number = number_, .plan = plan, .steps = steps};
+    asked.inputs.push_back({0, Schedule::linear(1, 1)});
+    asked.first = RunId((session_.value << 40) + 100'000 * number_);
+    return asked;
+  }
+  void pass() {
+    reactor_->run(
+        [&] { WaitQueue().wait_until_ns("for fibers to run", reactor_->clock().now_ns() + 1000); });
+  }
+  size_t prepared() const { return executor_[0].all<PrepareFrame>().size(); }
+  std::string refused(SessionId session, const RepeatRequest& asked) {
+    const Error error = error_of([&] { controller_.repeat(session, asked); });
+    EXPECT_EQ(error.kind(), ErrorKind::kInvalid);
+    return error.message();
+  }
+
+  uint64_t number_ = 0;
+};
+
+TEST_F(RepeatsTest, AsManyStepsAreAheadAsThePlanMayHaveInFlight) {
+  const PlanId plan = compile(session_, 2);
+  const RepeatRequest asked = request(plan, 10);
+  controller_.repeat(session_, asked);
+  controller_.repeat(session_, asked);  // Asked again: it is begun once.
+  for (uint64_t run = 1; run <= 10; ++run) {
+    pass();
+    EXPECT_EQ(prepared(), std::min<size_t>(10, run + 1));
+    EXPECT_FALSE(controller_.repetition(session_, plan).ended);
+    finish_everywhere(run);
+  }
+  pass();
+  const RepeatProgress progress = controller_.repetition(session_, plan);
+  EXPECT_TRUE(progress.ended);
+  EXPECT_FALSE(progress.error);
+  EXPECT_EQ(progress.done, 10);
+  EXPECT_EQ(controller_.counts().runs + controller_.counts().arrays, 0u);
+  EXPECT_TRUE(client_.ended.empty()) << "it has not asked for these runs one by one";
+  EXPECT_EQ(controller_.programs()[0].credits_used, 0u);
+}
+
+TEST_F(RepeatsTest, AStepIsARunWithTheInputsOfItsNumber) {
+  const PlanId plan = compile(session_, 2);
+  controller_.repeat(session_, request(plan, 3));
+  pass();
+  const std::vector<PrepareFrame> steps = executor_[0].all<PrepareFrame>();
+  ASSERT_EQ(steps.size(), 2u);
+  for (int i = 0; i < 2; ++i) {
+    const auto expected = static_cast<float>(i + 1);
+    ASSERT_EQ(steps[i].run.arguments.at(0).bytes.size(), sizeof(float));
+    EXPECT_EQ(std::memcmp(steps[i].run.arguments[0].bytes.data(), &expected, sizeof(float)), 0);
+  }
+}
+
+TEST_F(RepeatsTest, TheFirstStepThatFailsEndsIt) {
+  const PlanId plan = compile(session_, 2);
+  controller_.repeat(session_, request(plan, 10));
+  pass();
+  for (const size_t host : {0, 1}) finish(host, RunId(1), Error(ErrorKind::kInvalid, "no number"));
+  finish_everywhere(2);
+  pass();
+  const RepeatProgress progress = controller_.repetition(session_, plan);
+  EXPECT_TRUE(progress.ended);
+  ASSERT_TRUE(progress.error);
+  EXPECT_THAT(progress.error->what(), HasSubstr("no number"));
+  EXPECT_EQ(prepared(), 2u);
+}
+
+TEST_F(RepeatsTest, AfterACancelNoStepIsEnqueued) {
+  const PlanId plan = compile(session_, 2);
+  controller_.repeat(session_, request(plan, 10));
+  pass();
+  controller_.cancel_repetition(session_, plan);
+  EXPECT_FALSE(controller_.repetition(session_, plan).ended);
+  finish_everywhere(1);
+  finish_everywhere(2);
+  pass();
+  const RepeatProgress progress = controller_.repetition(session_, plan);
+  EXPECT_TRUE(progress.ended);
+  EXPECT_EQ(progress.done, 2);
+  EXPECT_EQ(progress.position, 2u);
+  controller_.repeat(session_, request(plan, 1));
+  pass();
+  EXPECT_EQ(prepared(), 3u);
+}
+
+TEST_F(RepeatsTest, NothingIsLeftOfItWhenItsSessionEnds) {
+  const PlanId plan = compile(session_, 2);
+  controller_.repeat(session_, request(plan, 1'000'000));
+  pass();
+  controller_.session_closed(session_);
+  finish_everywhere(1);
+  finish_everywhere(2);
+  pass();
+  EXPECT_EQ(controller_.counts().total(), 0u);
+  EXPECT_EQ(prepared(), 2u);
+}
+
+TEST_F(RepeatsTest, AnothersPlanIsAsOneThatIsNotThere) {
+  const PlanId plan = compile(session_, 2);
+  FakeClient other;
+  const SessionId eve = controller_.add_session("evil", "eve", other);
+  RepeatRequest asked = request(plan, 1);
+  const std::string foreign = refused(eve, asked);
+  EXPECT_EQ(foreign, cat("plan ", plan, ": not a plan of this client"));
+  EXPECT_THROW(controller_.cancel_repetition(eve, plan), Error);
+  EXPECT_THROW(controller_.repetition(eve, plan), Error);
+  // Names of another's runs and arrays.
+  asked.first = RunId((eve.value << 40) + 1);
+  EXPECT_THAT(refused(session_, asked), HasSubstr("not in the range of client"));
+  pass();
+  EXPECT_EQ(prepared(), 0u);
+}
+
+TEST_F(RepeatsTest, WhatIsBeyondTheBoundsIsRefused) {
+  const PlanId plan = compile(session_, 2);
+  const auto refuse = [&](const auto& change) {
+    RepeatRequest asked = request(plan, 1);
+    change(asked);
+    return refused(session_, asked);
+  };
+  EXPECT_THAT(refuse([](auto& asked) { asked.steps = kRepeatStepsMax + 1; }), HasSubstr("steps"));
+  EXPECT_THAT(refuse([](auto& asked) { asked.steps = 0; }), HasSubstr("steps"));
+  EXPECT_THAT(refuse([](auto& asked) { asked.inputs.clear(); }), HasSubstr("is missing"));
+  EXPECT_THAT(refuse([](auto& asked) { asked.inputs[0].input = 1; }), HasSubstr("does not exist"));
+  EXPECT_THAT(refuse([](auto& asked) { asked.inputs[0].value = std::vector<std::byte>(5); }),
+              HasSubstr("got 5 bytes"));
+  EXPECT_THAT(refuse([](auto& asked) { asked.inputs[0].value = std::vector<std::byte>(); }),
+              HasSubstr("got 0 bytes"));
+  EXPECT_THAT(refuse([](auto& asked) { asked.inputs[0].value = Schedule::list({}); }),
+              HasSubstr("a list of values"));
+  EXPECT_THAT(refuse([](auto& asked) {
+                asked.steps = kRepeatStepsMax;
+                asked.first = RunId(asked.first.value | ((uint64_t{1} << 40) - 2));
+              }),
+              HasSubstr("range"));
+  pass();
+  EXPECT_EQ(prepared(), 0u);
+}
+
+}  // namespace
+}  // namespace gangway

@@ -1,0 +1,102 @@
+#include "controller/service/call_table.h"
+
+#include <utility>
+
+#include "runtime/fibers/kj_error.h"
+
+namespace gangway {
+namespace {
+
+// Only calls that were cancelled while the connection was lost are released before they are known.
+constexpr size_t kReleasedEarlyMax = 1024;
+
+Error nobody_waits() { return {ErrorKind::kCancelled, "call: nobody waits for it any more"}; }
+
+}  // namespace
+
+CallTable::Made CallTable::once(const Call& call, const Make& make) {
+  come_behind(call.releases);
+  note_number(call.number);
+  const auto [found, is_new] = calls_.try_emplace(call.number);
+  if (is_new) found->second = std::make_shared<Entry>();
+  const std::shared_ptr<Entry> entry = found->second;
+  if (!is_new) {
+    while (!entry->ended) entry->changed.wait("for a call that was asked before");
+    return made_by(*entry);
+  }
+  entry->released = released_early_.erase(call.number) > 0;
+  if (entry->released) entry->stop.request_stop(nobody_waits());
+  Result<Made> made = result_of([&] { return make(entry->stop.token()); });
+  entry->ended = true;
+  if (made.ok()) {
+    entry->made = made.value();
+    if (entry->released && !is_closed_) let_go_(entry->made);
+  } else {
+    entry->error = made.error();
+  }
+  if (entry->error || entry->released) calls_.erase(call.number);
+  entry->changed.wake_all();
+  return made_by(*entry);
+}
+
+void CallTable::come_behind(uint64_t releases) {
+  while (releases_ < releases && !is_closed_) released_.wait("for what a call comes behind");
+  require_open();
+}
+
+void CallTable::release_under_way() {
+  for (const auto& [number, entry] : calls_) {
+    if (entry->ended) continue;
+    entry->released = true;
+    entry->stop.request_stop(Error(ErrorKind::kCancelled, "call: its client has gone"));
+  }
+}
+
+std::vector<CallTable::Made> CallTable::all_made() const {
+  std::vector<Made> all;
+  for (const auto& [number, entry] : calls_) {
+    if (entry->ended && !entry->released && !entry->error) all.push_back(entry->made);
+  }
+  return all;
+}
+
+CallTable::Made CallTable::made_by(const Entry& entry) const {
+  if (entry.error) throw Error(*entry.error);
+  require_open();
+  if (entry.released) throw nobody_waits();
+  return entry.made;
+}
+
+void CallTable::release(const std::vector<uint64_t>& numbers) {
+  ++releases_;
+  released_.wake_all();
+  for (const uint64_t number : numbers) {
+    note_number(number);
+    const auto found = calls_.find(number);
+    if (found == calls_.end()) {
+      if (released_early_.size() < kReleasedEarlyMax) released_early_.insert(number);
+      continue;
+    }
+    const std::shared_ptr<Entry> entry = found->second;
+    entry->released = true;
+    if (!entry->ended) {
+      entry->stop.request_stop(nobody_waits());
+      continue;
+    }
+    calls_.erase(found);
+    let_go_(entry->made);
+  }
+}
+
+void CallTable::close() {
+  is_closed_ = true;
+  released_.wake_all();
+}
+
+void CallTable::require_open() const {
+  if (is_closed_)
+    throw Error(ErrorKind::kUnavailable, "call: the client's session is closed", {},
+                "connect again");
+}
+
+}  // namespace gangway

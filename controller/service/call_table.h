@@ -1,0 +1,84 @@
+// CallTable: calls of one session that make something (a slice, a plan, a copy of a version of
+// states), by the client's numbers.
+//
+// Why: where a connection is lost, nobody at the client knows whether the controller has done what
+// was asked. The client asks again over its next connection, under the same number, and is given
+// what the first call made, or waits for it. What a call made is forgotten when the client lets it
+// go, so that a table is as large as what the session holds.
+//
+// Threads: the reactor's thread; once() suspends.
+// Ownership: shared by the session and by its calls under way, which may outlive it.
+// Errors: once() throws what make() throws, to all who asked under the number; whoever asks later
+// has it made again. kUnavailable when the session was closed meanwhile; kCancelled when the client
+// let go of what it asks for.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <variant>
+#include <vector>
+
+#include "controller/resources/slices.h"
+#include "runtime/base/error.h"
+#include "runtime/fibers/stop.h"
+#include "runtime/fibers/wait_queue.h"
+
+namespace gangway {
+
+class CallTable {
+ public:
+  using Made = std::variant<SliceId, PlanId, StateVersion>;
+  struct Call {
+    uint64_t number = 0;
+    uint64_t releases = 0;  // It comes behind so many calls of release().
+  };
+
+  // `let_go` is told what nobody needs any more.
+  explicit CallTable(std::function<void(const Made&)> let_go) : let_go_(std::move(let_go)) {}
+
+  // Its token is stopped when nobody waits for what is made any more.
+  using Make = std::function<Made(const StopToken&)>;
+  // What make() made, which is called once for each number. Suspends.
+  Made once(const Call& call, const Make& make);
+  // A number that is not known yet is released as soon as it is.
+  void release(const std::vector<uint64_t>& numbers);
+  // Suspends until so many calls of release() have come.
+  void come_behind(uint64_t releases);
+  // Nobody waits for what is under way: what it makes is let go.
+  void release_under_way();
+  // What calls made that was not released, in the order of their numbers.
+  std::vector<Made> all_made() const;
+  // A number that the client has used otherwise.
+  void note_number(uint64_t number) { last_number_ = std::max(last_number_, number); }
+  uint64_t last_number() const { return last_number_; }  // 0: there was none.
+  uint64_t releases() const { return releases_; }
+  // The session is over: its things are freed elsewhere.
+  void close();
+  size_t size() const { return calls_.size(); }
+
+ private:
+  struct Entry {
+    bool ended = false;
+    bool released = false;
+    Made made;
+    std::optional<Error> error;
+    StopSource stop;
+    WaitQueue changed;
+  };
+  Made made_by(const Entry& entry) const;
+  void require_open() const;
+
+  const std::function<void(const Made&)> let_go_;
+  std::map<uint64_t, std::shared_ptr<Entry>> calls_;
+  std::set<uint64_t> released_early_;
+  uint64_t releases_ = 0, last_number_ = 0;
+  bool is_closed_ = false;
+  WaitQueue released_;
+};
+
+}  // namespace gangway

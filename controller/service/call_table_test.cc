@@ -1,0 +1,131 @@
+#include "controller/service/call_table.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "runtime/fibers/reactor.h"
+#include "tests/support/error_of.h"
+
+namespace gangway {
+namespace {
+
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+class CallTableTest : public testing::Test {
+ protected:
+  CallTable::Made make() { return SliceId(++made_); }
+  // One that begins when `begin_` is woken.
+  Fiber slow(uint64_t number, std::vector<uint64_t>& told) {
+    return reactor_->spawn("call", [this, number, &told] {
+      try {
+        const CallTable::Made made = calls_.once({number}, [this](const StopToken& stop) {
+          begin_.wait("for the test");
+          stop.throw_if_stopped();
+          return make();
+        });
+        told.push_back(std::get<SliceId>(made).value);
+      } catch (const Error&) {
+        told.push_back(0);
+      }
+    });
+  }
+  // Until all fibers wait.
+  void settle() { WaitQueue().wait_until_ns("for a moment", reactor_->clock().now_ns() + 1000); }
+  uint64_t once(uint64_t number, uint64_t releases = 0) {
+    const auto made = calls_.once({number, releases}, [this](const StopToken&) { return make(); });
+    return std::get<SliceId>(made).value;
+  }
+
+  std::unique_ptr<Reactor> reactor_ = Reactor::make_simulated();
+  uint64_t made_ = 0;
+  std::vector<uint64_t> let_go_;
+  CallTable calls_{
+      [this](const CallTable::Made& made) { let_go_.push_back(std::get<SliceId>(made).value); }};
+  WaitQueue begin_;
+};
+
+TEST_F(CallTableTest, ACallIsDoneOnceAndAnsweredEachTimeUntilItIsReleased) {
+  reactor_->run([&] {
+    EXPECT_EQ(once(7), 1u);
+    EXPECT_EQ(once(8), 2u);
+    EXPECT_EQ(once(7), 1u);
+    calls_.release({7, 99});
+    EXPECT_THAT(let_go_, ElementsAre(1));
+    EXPECT_EQ(calls_.size(), 1u);
+    calls_.release({8});
+    EXPECT_EQ(calls_.size(), 0u);
+  });
+}
+
+TEST_F(CallTableTest, WhoAsksAgainWhileACallIsUnderWayGetsItsAnswer) {
+  reactor_->run([&] {
+    std::vector<uint64_t> told;
+    Fiber first = slow(7, told), second = slow(7, told);
+    settle();
+    begin_.wake_all();
+    first.join();
+    second.join();
+    EXPECT_THAT(told, ElementsAre(1, 1));
+    EXPECT_EQ(made_, 1u);
+  });
+}
+
+TEST_F(CallTableTest, ACallThatFailedIsDoneAnewWhenItIsAskedAgain) {
+  reactor_->run([&] {
+    const Error error = error_of([&] {
+      calls_.once({7}, [](const StopToken&) -> CallTable::Made {
+        throw Error(ErrorKind::kOverloaded, "not now");
+      });
+    });
+    EXPECT_EQ(error.kind(), ErrorKind::kOverloaded);
+    EXPECT_EQ(calls_.size(), 0u);
+    EXPECT_EQ(once(7), 1u);
+  });
+}
+
+TEST_F(CallTableTest, WhatIsReleasedWhileItIsMadeOrBeforeItIsKnownIsLetGo) {
+  reactor_->run([&] {
+    std::vector<uint64_t> told;
+    Fiber call = slow(7, told);
+    settle();
+    calls_.release({7});
+    begin_.wake_all();
+    call.join();
+    EXPECT_THAT(told, ElementsAre(0)) << "it was stopped";
+    EXPECT_EQ(made_, 0u);
+    calls_.release({9});
+    EXPECT_EQ(error_of([&] { once(9); }).kind(), ErrorKind::kCancelled);
+    EXPECT_THAT(let_go_, ElementsAre(1));
+    EXPECT_EQ(calls_.size(), 0u);
+  });
+}
+
+TEST_F(CallTableTest, ACallComesBehindTheReleasesThatItNames) {
+  reactor_->run([&] {
+    EXPECT_EQ(once(7), 1u);
+    uint64_t second = 0;
+    Fiber call = reactor_->spawn("call", [&] { second = once(8, 1); });
+    settle();
+    EXPECT_EQ(second, 0u);
+    calls_.release({7});
+    call.join();
+    EXPECT_EQ(second, 2u);
+  });
+}
+
+TEST_F(CallTableTest, WhoWaitsWhenTheSessionIsClosedIsTold) {
+  reactor_->run([&] {
+    Error error(ErrorKind::kBug, "not thrown");
+    Fiber call = reactor_->spawn("call", [&] { error = error_of([&] { once(8, 1); }); });
+    settle();
+    calls_.close();
+    call.join();
+    EXPECT_EQ(error.kind(), ErrorKind::kUnavailable);
+    EXPECT_EQ(error_of([&] { once(9); }).kind(), ErrorKind::kUnavailable);
+    EXPECT_THAT(let_go_, IsEmpty());
+  });
+}
+
+}  // namespace
+}  // namespace gangway

@@ -1,0 +1,104 @@
+// ClientSessions: the sessions of clients on a network, each of which outlives its connections by a
+// lease.
+//
+// A client attaches to its session over each RPC connection anew, with the key that only it knows;
+// its frame stream finds its way back by itself (runtime/net/frames.h). The session ends when the
+// client closes it, when its process has ended, when it has not come back within its lease, or when
+// its stream breaks the rules; then all that it holds is freed.
+//
+// A client may detach, and another attach to the program by its name later. From then on a client
+// that dies, or does not come back, leaves the program detached again; closing ends it.
+//
+// Threads: the reactor's thread.
+// Ownership: the controller and `fibers` outlive it; a session keeps its peer.
+// Errors: attach() throws kUnavailable for a session that is not there, and for a wrong key;
+// take_over() kInvalid for a program that is not there, or has a client.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "controller/service/controller.h"
+#include "controller/service/peers_rpc.h"
+#include "runtime/fibers/fiber_group.h"
+#include "runtime/os/process_identity.h"
+
+namespace gangway {
+
+// That a program end: who asks, and how long its client may take.
+struct StopRequest {
+  std::string by;
+  int64_t grace_ms = 0;
+};
+
+class ClientSessions {
+ public:
+  using TellStop = std::function<void(const StopRequest&)>;
+  struct Session {
+    SessionId id;
+    uint64_t key = 0;
+    uint64_t nonce = 0;  // The client's, of its first connection; 0: none.
+    std::string owner;
+    std::shared_ptr<ClientRpc> peer;
+    ProcessIdentity process;
+    std::string why_closed = "it was closed";  // Once it is.
+    uint64_t attachment = 1;                   // Its connections are counted from 1.
+    bool is_attached = true;
+    bool goes_on = false;        // A client has detached from it before.
+    bool is_detached = false;    // It has no client, and waits for none.
+    int64_t attached_at_ns = 0;  // When its client connected first.
+    TellStop tell_stop;          // Over its connection; empty: nobody wants to know.
+    std::optional<StopRequest> stop;
+    WaitQueue changed;
+  };
+
+  struct Options {
+    int64_t lease_ms = 60'000;
+    Logger log;
+    std::function<void(const std::shared_ptr<PeerStream>&)> forget;  // A stream of no session.
+  };
+  ClientSessions(Reactor& reactor, Controller& controller, FiberGroup& fibers, Options options)
+      : reactor_(reactor), controller_(controller), fibers_(fibers), options_(std::move(options)) {}
+
+  // The client has connected.
+  void add(std::shared_ptr<Session> session);
+  // The detached session of the owner's program, which its new client has yet to be written into.
+  std::shared_ptr<Session> find_detached(const std::string& owner, const std::string& name) const;
+  // The client goes, and the session goes on.
+  void detach(SessionId id);
+  bool is_detached(SessionId id) const;
+  // Its client is told from now on, also of what was asked before.
+  static void tell_of_stops(Session& session, TellStop tell);
+  void tell_of_stops(SessionId id, TellStop tell);
+  // Ends it: by force when it has not ended by itself within the grace, and then says true.
+  // Suspends.
+  bool stop(SessionId id, const StopRequest& request);
+  // The session of this owner that was opened with this nonce; null: there is none.
+  std::shared_ptr<Session> opened_with(uint64_t nonce, const std::string& owner) const;
+  // The client has connected again: the number of this connection.
+  uint64_t attach(SessionId id, uint64_t key, const std::string& owner);
+  // A call has come over this connection. Throws kUnavailable when there is a later one.
+  void require_current(SessionId id, uint64_t attachment) const;
+  // This connection has ended: the lease begins, unless there is a later one.
+  void lost(SessionId id, uint64_t attachment);
+  // Its frame stream has ended.
+  void stream_ended(SessionId id, const Error& why);
+  void close(SessionId id);
+  void close_all();
+
+ private:
+  void wait_for_client(const std::shared_ptr<Session>& session, uint64_t attachment);
+
+  Reactor& reactor_;
+  Controller& controller_;
+  FiberGroup& fibers_;
+  const Options options_;
+  std::map<SessionId, std::shared_ptr<Session>> sessions_;
+  bool is_over_ = false;
+};
+
+}  // namespace gangway

@@ -1,0 +1,132 @@
+// Programs by their names, and what they do without a client: how they are found, detached from,
+// attached to, and repeated.
+#include <algorithm>
+
+#include "controller/service/controller.h"
+#include "runtime/base/units.h"
+
+namespace gangway {
+
+const std::string& Controller::program_name(SessionId session) const {
+  require_open(session);
+  return sessions_.at(session).name;
+}
+
+std::optional<SessionId> Controller::find_program(const std::string& owner,
+                                                  const std::string& name) const {
+  const auto found = std::find_if(sessions_.begin(), sessions_.end(), [&](const auto& item) {
+    return item.second.owner == owner && item.second.name == name;
+  });
+  return found == sessions_.end() ? std::nullopt : std::optional(found->first);
+}
+
+std::string Controller::free_name(const std::string& owner, std::string name,
+                                  TakenName taken) const {
+  const std::optional<SessionId> holder = find_program(owner, name);
+  if (!holder) return name;
+  if (taken == TakenName::kRefused) {
+    const int64_t for_ns = reactor_.clock().now_ns() - sessions_.at(*holder).since_ns;
+    throw Error(ErrorKind::kInvalid,
+                cat("connect: the name \"", name, "\" is taken: a program of ", owner,
+                    " has had it for ", format_duration_ns(for_ns)),
+                {},
+                "choose another name, attach to that program where it is detached, or end it with "
+                "\"gangway stop\"");
+  }
+  for (int number = 2;; ++number) {
+    std::string numbered = cat(name, "-", number);
+    if (!find_program(owner, numbered)) return numbered;
+  }
+}
+
+void Controller::detach(SessionId id) {
+  const auto found = sessions_.find(id);
+  if (found == sessions_.end()) return;
+  Session& session = found->second;
+  session.peer = nullptr;
+  session.runs = session.copies = 0;
+  session.before_name = session.last_name;
+  session.before_request = session.last_request;
+  session.calls->release_under_way();
+  objects_.client_drops_all(id);
+  runs_.pump();
+}
+
+void Controller::attach(SessionId id, ClientPeer& peer) {
+  require_open(id);
+  GW_ASSERT(is_detached(id), "client ", id, " is attached to twice");
+  sessions_.at(id).peer = &peer;
+}
+
+void Controller::name_executable(SessionId id, PlanId plan, NamedExecutable named) {
+  require_open(id);
+  auto& executables = sessions_.at(id).executables;
+  std::erase_if(executables, [&](const auto& item) { return item.second.name == named.name; });
+  executables.insert_or_assign(plan, std::move(named));
+}
+
+Holdings Controller::holdings(SessionId id) const {
+  require_open(id);
+  const Session& session = sessions_.at(id);
+  Holdings holdings{.slices = {},
+                    .executables = {session.executables.begin(), session.executables.end()},
+                    .last_call = session.calls->last_number(),
+                    .releases = session.calls->releases(),
+                    .last_name = session.last_name,
+                    .last_request = session.last_request};
+  for (const CallTable::Made& made : session.calls->all_made()) {
+    if (const auto* slice = std::get_if<SliceId>(&made)) holdings.slices.push_back(*slice);
+  }
+  return holdings;
+}
+
+void Controller::come_behind(SessionId session, uint64_t releases) {
+  require_open(session);
+  const std::shared_ptr<CallTable> calls = sessions_.at(session).calls;
+  calls->come_behind(releases);
+}
+
+void Controller::count_names(Session& session, const RunFrame& run) {
+  session.last_name = std::max(session.last_name, run.run.value);
+  for (const ArrayId output : run.outputs)
+    session.last_name = std::max(session.last_name, output.value);
+  if (session.executables.empty() || run.source_positions.empty()) return;
+  const auto named = session.executables.find(run.plan);
+  if (named != session.executables.end()) named->second.position = run.source_positions[0] + 1;
+}
+
+// Nobody holds what it gives, but for the scalars that come with its end.
+void Controller::submit_step(SessionId id, RunFrame run) {
+  const auto found = sessions_.find(id);
+  if (found == sessions_.end()) return;
+  count_names(found->second, run);
+  const std::vector<ArrayId> outputs = run.outputs;
+  runs_.submit(id, std::move(run), reactor_.clock().now_ns());
+  for (const ArrayId output : outputs) objects_.client_drops(output, id);
+}
+
+void Controller::repeat(SessionId session, RepeatRequest request) {
+  require_open(session);
+  const PlanRecord& plan = plans_.at(request.plan, session);
+  const uint64_t number = request.number, last = repeats_.begin(plan, std::move(request));
+  Session& of = sessions_.at(session);
+  of.last_name = std::max(of.last_name, last);
+  of.calls->note_number(number);
+}
+
+void Controller::cancel_repetition(SessionId session, PlanId plan) {
+  static_cast<void>(plans_.at(plan, session));
+  repeats_.cancel(plan);
+}
+
+RepeatProgress Controller::repetition(SessionId session, PlanId plan) {
+  static_cast<void>(plans_.at(plan, session));
+  return repeats_.progress(plan);
+}
+
+RepeatProgress Controller::wait_for_repetition(SessionId session, PlanId plan) {
+  static_cast<void>(plans_.at(plan, session));
+  return repeats_.wait(plan);
+}
+
+}  // namespace gangway

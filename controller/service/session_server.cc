@@ -1,0 +1,346 @@
+#include "controller/service/session_server.h"
+
+#include <utility>
+
+#include "protocol/error_wire.h"
+#include "protocol/rpc_values.h"
+#include "protocol/segment_wire.h"
+#include "protocol/text_limits.h"
+#include "runtime/base/cut.h"
+#include "runtime/fibers/await.h"
+
+namespace gangway {
+namespace {
+
+void write_port(wire::Session::Port::Builder to, const std::string& name, const Type& type) {
+  to.setName(name);
+  to.setDtype(static_cast<uint8_t>(type.dtype));
+  auto dims = to.initDims(static_cast<uint32_t>(type.dims.size()));
+  for (uint32_t i = 0; i < dims.size(); ++i) dims.set(i, type.dims[i]);
+}
+
+template <class List>
+void write_ports(List list, const Plan& plan, const std::vector<uint32_t>& values) {
+  for (uint32_t i = 0; i < list.size(); ++i) {
+    const PlanValue& value = plan.values[values[i]];
+    write_port(list[i], value.name, value.type);
+  }
+}
+
+void write_compiled(wire::Session::Compiled::Builder to, const PlanRecord& record) {
+  const Plan& plan = *record.plan;
+  std::vector<uint32_t> states;
+  states.reserve(plan.states.size());
+  for (const PlanState& state : plan.states) states.push_back(state.value);
+  const auto size = [](const auto& list) { return static_cast<uint32_t>(list.size()); };
+  to.setPlan(record.id.value);
+  to.setScope(record.scope);
+  write_ports(to.initInputs(size(plan.inputs)), plan, plan.inputs);
+  write_ports(to.initOutputs(size(plan.outputs)), plan, plan.outputs);
+  write_ports(to.initStates(size(states)), plan, states);
+  to.setSources(size(plan.sources));
+  to.setText(record.text);
+  auto hosts = to.initNeeds(size(record.needs));
+  for (uint32_t i = 0; i < hosts.size(); ++i) {
+    hosts[i].setHost(plan.hosts[i]);
+    write(hosts[i].initNeeds(size(record.needs[i])), record.needs[i]);
+  }
+}
+
+// Tells a client; one that is gone need not hear it.
+std::function<void(const CompileStage&)> teller(wire::CompileWatch::Client watch) {
+  const auto to = std::make_shared<wire::CompileWatch::Client>(kj::mv(watch));
+  return [to](const CompileStage& at) {
+    auto request = to->toldRequest();
+    request.setWhat(at.what);
+    request.setPart(at.part);
+    request.send().ignoreResult().detach([](const kj::Exception&) {});
+  };
+}
+
+SliceShape read_shape(wire::Session::AllocateParams::Reader from) {
+  SliceShape shape(from.getDevices(), from.getRanksPerDevice());
+  const auto axes = from.getAxes();
+  GW_REQUIRE(axes.size() <= kSliceAxesMax, "allocate: mesh: expected at most ", kSliceAxesMax,
+             " axes, got ", axes.size());
+  for (const uint32_t size : axes) shape.axes.push_back(size);
+  shape.one_island = from.getOneIsland();
+  shape.per_host_max = from.getPerHostMax();
+  shape.memory_bytes = from.getMemoryBytes();
+  shape.exclusive = from.getExclusive();
+  shape.wait_ms = from.getWaitMs();
+  return shape;
+}
+
+void write_holdings(wire::Session::HoldingsResults::Builder to, Controller& core, SessionId id) {
+  const Holdings all = core.holdings(id);
+  to.setLastCall(all.last_call);
+  to.setReleases(all.releases);
+  to.setLastName(all.last_name);
+  to.setLastRequest(all.last_request);
+  auto slices = to.initSlices(static_cast<uint32_t>(all.slices.size()));
+  for (uint32_t i = 0; i < slices.size(); ++i) {
+    const SliceRecord& slice = core.slice(id, all.slices[i]);
+    slices[i].setId(slice.id.value);
+    slices[i].setDevices(static_cast<uint32_t>(slice.devices.size()) * slice.ranks_per_device);
+    slices[i].setRanksPerDevice(slice.ranks_per_device);
+  }
+  auto executables = to.initExecutables(static_cast<uint32_t>(all.executables.size()));
+  for (uint32_t i = 0; i < executables.size(); ++i) {
+    const auto& [plan, named] = all.executables[i];
+    const PlanRecord& record = core.plan(id, plan);
+    auto held = executables[i];
+    held.setName(named.name);
+    write_compiled(held.initCompiled(), record);
+    const auto* bytes = reinterpret_cast<const kj::byte*>(named.program->data());
+    held.setProgram(kj::arrayPtr(bytes, named.program->size()));
+    auto on = held.initSlices(static_cast<uint32_t>(record.slices.size()));
+    for (uint32_t s = 0; s < on.size(); ++s) on.set(s, record.slices[s].value);
+    held.setRunsInFlightMax(static_cast<uint32_t>(record.plan->runs_in_flight_max));
+    held.setPosition(named.position);
+  }
+}
+
+void write_progress(wire::Session::RepetitionResults::Builder to, const RepeatProgress& progress) {
+  to.setNumber(progress.number);
+  to.setSteps(progress.steps);
+  to.setDone(progress.done);
+  to.setPosition(progress.position);
+  to.setEnded(progress.ended);
+  if (progress.error) write_error(to.initError(), *progress.error);
+  write(to.initOutputs(static_cast<uint32_t>(progress.outputs.size())), progress.outputs);
+}
+
+Schedule read_schedule(wire::Session::ScheduledInput::Reader from) {
+  if (from.isLinear())
+    return Schedule::linear(from.getLinear().getFirst(), from.getLinear().getSlope());
+  if (from.isWarmupCosine()) {
+    const auto form = from.getWarmupCosine();
+    return Schedule::warmup_cosine({.peak = form.getPeak(),
+                                    .warmup = form.getWarmup(),
+                                    .steps = form.getSteps(),
+                                    .final_share = form.getFinalShare(),
+                                    .begin = form.getBegin()});
+  }
+  GW_REQUIRE(from.isList(), "repeat: a schedule of an unknown form");
+  const auto values = from.getList();
+  Schedule::List list;
+  list.reserve(values.size());
+  for (const double value : values) list.push_back(value);
+  return Schedule::list(std::move(list));
+}
+
+RepeatRequest read_repeat(wire::Session::RepeatParams::Reader from) {
+  RepeatRequest request{.number = from.getNumber(),
+                        .plan = PlanId(from.getPlan()),
+                        .steps = from.getSteps(),
+                        .inputs = {},
+                        .first = RunId(from.getFirstName()),
+                        .position = from.getPosition(),
+                        .after = RunId(from.getAfter())};
+  size_t values = 0;
+  for (auto input : from.getInputs()) {
+    values += input.isList() ? input.getList().size() : 0;
+    GW_REQUIRE(values <= kScheduleValuesMax, "repeat: lists of more than ", kScheduleValuesMax,
+               " values together");
+    ScheduledInput& to = request.inputs.emplace_back();
+    to.input = input.getInput();
+    if (input.isConstant()) {
+      const auto bytes = input.getConstant();
+      const auto* const first = reinterpret_cast<const std::byte*>(bytes.begin());
+      to.value = std::vector<std::byte>(first, first + bytes.size());
+    } else {
+      to.value = read_schedule(input);
+    }
+  }
+  return request;
+}
+
+SharedStateTable::Request read_request(wire::Session::ReadStatesParams::Reader from) {
+  SharedStateTable::Request request{.slice = SliceId(from.getStates()),
+                                    .segment = read_segment(from.getSegment())};
+  if (!from.getLatest()) request.version = StateVersion(from.getVersion());
+  for (auto part : from.getParts())
+    request.parts.push_back({part.getName().cStr(), part.getOffset(), part.getBytes()});
+  return request;
+}
+
+// What it is asked over one of its client's connections.
+class SessionServer final : public wire::Session::Server {
+ public:
+  SessionServer(const SessionServices& services, SessionId id, uint64_t attachment)
+      : core_(services.core),
+        sessions_(services.sessions),
+        calls_(services.calls),
+        pacer_(services.pacer),
+        id_(id),
+        attachment_(attachment) {}
+
+  // A client that lets go of the call, and one whose session is closed, waits no longer.
+  kj::Promise<void> allocate(AllocateContext context) override {
+    return in_fiber(calls_, "allocate", [this, self = thisCap(), context]() mutable {
+      const auto asked = context.getParams();
+      const SliceId id = once<SliceId>(
+          {asked.getCall(), asked.getReleases()},
+          [&](const StopToken& stop) { return core_.allocate(id_, read_shape(asked), stop).id; });
+      const SliceRecord& slice = core_.slice(id_, id);
+      auto results = context.getResults();
+      results.setId(slice.id.value);
+      const uint32_t ranks = slice.ranks_per_device;
+      auto hosts = results.initHosts(static_cast<uint32_t>(slice.devices.size()) * ranks);
+      for (uint32_t i = 0; i < hosts.size(); ++i) {
+        hosts.set(i, core_.hosts().at(slice.devices[i / ranks].host).info.name);
+      }
+    });
+  }
+
+  kj::Promise<void> report(ReportContext context) override {
+    return in_fiber(calls_, "report", [this, self = thisCap(), context]() mutable {
+      sessions_.require_current(id_, attachment_);
+      core_.report(id_, read(context.getParams().getNumbers()));
+    });
+  }
+
+  kj::Promise<void> setShare(SetShareContext context) override {
+    return in_fiber(calls_, "set share", [this, self = thisCap(), context]() mutable {
+      sessions_.require_current(id_, attachment_);
+      core_.set_share(id_, read(context.getParams().getShare()));
+    });
+  }
+
+  kj::Promise<void> compile(CompileContext context) override {
+    return in_fiber(calls_, "compile", [this, self = thisCap(), context]() mutable {
+      auto params = context.getParams();
+      const PlanId id = once<PlanId>({params.getCall(), params.getReleases()},
+                                     [&](const StopToken&) { return compile_now(params).id; });
+      write_compiled(context.getResults(), core_.plan(id_, id));
+    });
+  }
+
+  kj::Promise<void> detach(DetachContext context) override {
+    return in_fiber(calls_, "detach", [this, self = thisCap(), context]() mutable {
+      sessions_.require_current(id_, attachment_);
+      if (sessions_.is_detached(id_)) return;  // It asks again.
+      core_.come_behind(id_, context.getParams().getReleases());
+      sessions_.detach(id_);
+    });
+  }
+
+  kj::Promise<void> holdings(HoldingsContext context) override {
+    return in_fiber(calls_, "holdings", [this, self = thisCap(), context]() mutable {
+      sessions_.require_current(id_, attachment_);
+      write_holdings(context.getResults(), core_, id_);
+    });
+  }
+
+  kj::Promise<void> repeat(RepeatContext context) override {
+    return in_fiber(calls_, "repeat", [this, self = thisCap(), context]() mutable {
+      const auto asked = context.getParams();
+      sessions_.require_current(id_, attachment_);
+      core_.come_behind(id_, asked.getReleases());
+      core_.repeat(id_, read_repeat(asked));
+    });
+  }
+
+  // A client that was detached, or whose connection is lost, is waited for by nobody.
+  kj::Promise<void> repetition(RepetitionContext context) override {
+    return in_fiber(calls_, "repetition", [this, self = thisCap(), context]() mutable {
+      const auto asked = context.getParams();
+      sessions_.require_current(id_, attachment_);
+      const PlanId plan(asked.getPlan());
+      if (asked.getCancel()) core_.cancel_repetition(id_, plan);
+      write_progress(context.getResults(), asked.getWait() ? core_.wait_for_repetition(id_, plan)
+                                                           : core_.repetition(id_, plan));
+    });
+  }
+
+  kj::Promise<void> allowRead(AllowReadContext context) override {
+    return in_fiber(calls_, "allow to read", [this, self = thisCap(), context]() mutable {
+      sessions_.require_current(id_, attachment_);
+      const auto asked = context.getParams();
+      core_.shared_states(id_).allow_read(id_, SliceId(asked.getSlice()), asked.getOwner().cStr());
+    });
+  }
+
+  kj::Promise<void> openStates(OpenStatesContext context) override {
+    return in_fiber(calls_, "open states", [this, self = thisCap(), context]() mutable {
+      sessions_.require_current(id_, attachment_);
+      const auto opened =
+          core_.shared_states(id_).open(id_, context.getParams().getProgram().cStr());
+      auto results = context.getResults();
+      results.setStates(opened.slice.value);
+      auto list = results.initList(static_cast<uint32_t>(opened.states.size()));
+      uint32_t i = 0;
+      for (const auto& [name, type] : opened.states) write_port(list[i++], name, type);
+    });
+  }
+
+  kj::Promise<void> readStates(ReadStatesContext context) override {
+    return in_fiber(calls_, "read states", [this, self = thisCap(), context]() mutable {
+      const auto asked = context.getParams();
+      const auto version =
+          once<StateVersion>({asked.getCall(), asked.getReleases()}, [&](const StopToken& stop) {
+            return core_.shared_states(id_).read(id_, read_request(asked), stop);
+          });
+      context.getResults().setVersion(version.value);
+    });
+  }
+
+  kj::Promise<void> close(CloseContext) override {
+    return in_fiber(calls_, "close", [this, self = thisCap()] {
+      sessions_.require_current(id_, attachment_);
+      sessions_.close(id_);
+    });
+  }
+
+ private:
+  template <class Id, class Make>
+  Id once(const CallTable::Call& call, const Make& make) {
+    sessions_.require_current(id_, attachment_);
+    const CallTable::Made made = core_.once(id_, call, make);
+    const Id* const id = std::get_if<Id>(&made);
+    GW_REQUIRE(id != nullptr, "call ", call.number, ": the client has asked for something else",
+               " under this number");
+    return *id;
+  }
+
+  const PlanRecord& compile_now(CompileParams::Reader params) {
+    const auto bytes = params.getProgram();
+    const auto* const first = reinterpret_cast<const std::byte*>(bytes.begin());
+    Program program = core_.read_program({first, first + bytes.size()});
+    std::vector<SliceId> slices;
+    for (uint64_t slice : params.getSlices()) slices.emplace_back(slice);
+    const auto dispatch = static_cast<Dispatch>(params.getDispatch());
+    GW_REQUIRE(dispatch <= Dispatch::kSequential, "compile: program \"",
+               cut(program.name, kQuotedBytesMax), "\": there is no dispatch number ",
+               int{params.getDispatch()});
+    CompileRequest request{
+        .runs_in_flight_max = params.getRunsInFlightMax(), .dispatch = dispatch, .pacer = pacer_};
+    if (params.hasWatch()) request.on_progress = teller(params.getWatch());
+    const PlanRecord& plan = core_.compile(id_, std::move(program), slices, std::move(request));
+    const std::string name = params.getName().cStr();
+    if (!name.empty()) {
+      core_.name_executable(
+          id_, plan.id,
+          {cut(name, kQuotedBytesMax),
+           std::make_shared<const std::vector<std::byte>>(first, first + bytes.size()), 0});
+    }
+    return plan;
+  }
+
+  Controller& core_;
+  ClientSessions& sessions_;
+  FiberGroup& calls_;
+  Pacer* const pacer_;
+  const SessionId id_;
+  const uint64_t attachment_;
+};
+
+}  // namespace
+
+wire::Session::Client make_session_server(const SessionServices& services, SessionId id,
+                                          uint64_t attachment) {
+  return kj::heap<SessionServer>(services, id, attachment);
+}
+
+}  // namespace gangway

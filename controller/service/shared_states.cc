@@ -1,0 +1,239 @@
+#include "controller/service/shared_states.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "protocol/owner.h"
+#include "protocol/text_limits.h"
+#include "runtime/base/cut.h"
+
+namespace gangway {
+namespace {
+
+constexpr const char* kEveryone = "*";
+
+Error program_ended() {
+  return {ErrorKind::kUnavailable,
+          "states: their program has ended, or does not let this client read them",
+          {},
+          "open them again when it runs again"};
+}
+
+Error is_past(StateVersion wanted, uint64_t now) {
+  return {ErrorKind::kInvalid,
+          cat("states: version ", wanted, " is past, and nobody kept it: the runs that have begun ",
+              "lead to version ", now),
+          {},
+          "ask for a later one, before it comes, or for the latest"};
+}
+
+}  // namespace
+
+bool SharedStateTable::may_read(SessionId reader, const SliceRecord& slice) const {
+  const std::string owner = clients_.owner_of(reader);
+  return owner == clients_.owner_of(slice.owner) || slice.readers.contains(owner) ||
+         slice.readers.contains(kEveryone);
+}
+
+void SharedStateTable::allow_read(SessionId session, SliceId slice, const std::string& owner) {
+  SliceRecord& record = slices_.at(slice, session);
+  GW_REQUIRE(owner == kEveryone || is_owner_name(owner), "allow_read: \"",
+             cut(owner, kQuotedBytesMax), "\" is no owner: expected \"", kEveryone, "\", or 1 to ",
+             kOwnerBytesMax, " letters, digits, '-', '_' and '.'");
+  for (const SliceRecord* other : slices_.all_of(session)) {
+    GW_REQUIRE(other == &record || other->readers.empty(),
+               "allow_read: others may read the states of another slice of this program already");
+  }
+  GW_REQUIRE(record.readers.contains(owner) || record.readers.size() < kReadersMax,
+             "allow_read: expected at most ", kReadersMax, " owners");
+  record.readers.insert(owner);
+}
+
+// Of those that this reader may read: the one that others may read too, or else the only one.
+SliceRecord* SharedStateTable::shared_slice(SessionId reader, SessionId program,
+                                            const std::string& text) {
+  std::vector<SliceRecord*> candidates;
+  for (SliceRecord* slice : slices_.all_of(program)) {
+    if (!may_read(reader, *slice)) continue;
+    if (!slice->readers.empty()) return slice;
+    if (!slice->placed_states.empty()) candidates.push_back(slice);
+  }
+  GW_REQUIRE(candidates.size() <= 1, "program \"", text, "\" has states in ", candidates.size(),
+             " slices: say which is meant, by allowing somebody to read it (Slice::allow_read)");
+  return candidates.empty() ? nullptr : candidates[0];
+}
+
+SharedStateTable::Opened SharedStateTable::open(SessionId reader, const std::string& program) {
+  const std::string text = cut(program, kTextBytesMax);
+  const size_t slash = text.find('/');
+  const bool is_own = slash == std::string::npos;
+  const auto session = clients_.find(is_own ? clients_.owner_of(reader) : text.substr(0, slash),
+                                     is_own ? text : text.substr(slash + 1));
+  const SliceRecord* const slice = session ? shared_slice(reader, *session, text) : nullptr;
+  GW_REQUIRE(slice != nullptr, "there is no program \"", text,
+             "\" whose states this client may read: expected \"owner/name\" of one that has some");
+  Opened opened{.slice = slice->id};
+  for (const auto& [name, state] : slice->placed_states) opened.states.emplace(name, state.type);
+  return opened;
+}
+
+// Who may not read it learns nothing of it.
+SliceRecord& SharedStateTable::readable(SessionId reader, SliceId slice) {
+  SliceRecord* const record = slices_.find(slice);
+  if (record == nullptr || !may_read(reader, *record)) throw program_ended();
+  return *record;
+}
+
+void SharedStateTable::require_fits(const SliceRecord& slice, const Request& request) {
+  std::set<std::string> names;
+  for (const Part& part : request.parts) {
+    const auto state = slice.placed_states.find(part.name);
+    GW_REQUIRE(state != slice.placed_states.end() && names.insert(part.name).second, "state \"",
+               cut(part.name, kQuotedBytesMax),
+               "\": the program that is read has none of this name, or it is asked for twice");
+    const Type& type = state->second.type;
+    GW_REQUIRE(part.bytes == type.bytes(), "state \"", part.name, "\": expected ", type.bytes(),
+               " bytes for ", to_string(type), ", got ", part.bytes);
+  }
+}
+
+StateVersion SharedStateTable::read(SessionId reader, Request request, const StopToken& stop) {
+  const SliceRecord& slice = readable(reader, request.slice);
+  require_fits(slice, request);
+  const auto asked = std::count_if(reads_.begin(), reads_.end(),
+                                   [&](const ReadPtr& other) { return other->reader == reader; });
+  if (static_cast<size_t>(asked) >= kReadsMax) {
+    throw Error(ErrorKind::kOverloaded,
+                cat("states: this client waits for ", asked, " versions already"), {},
+                "wait for one of them first");
+  }
+  const auto read = std::make_shared<Read>();
+  read->reader = reader;
+  read->request = std::move(request);
+  const auto at = reads_.insert(reads_.end(), read);
+  const SessionId program = slice.owner;
+  const StateScope scope{slice.id.value};
+  struct Leaves {
+    SharedStateTable& table;
+    std::list<ReadPtr>::iterator at;
+    SessionId program;
+    StateScope scope;
+    ~Leaves() {
+      (*at)->has_ended = true;
+      table.reads_.erase(at);
+      if (!table.reads_of(SliceId(scope.id)).empty()) return;
+      table.runs_.unwatch_states(program, scope);
+      table.served_before_.erase(SliceId(scope.id));
+    }
+  } const leaves{*this, at, program, scope};
+  const StopRegistration on_stop =
+      stop.on_stop([this, &read](const Error& why) { fail(*read, why); });
+  runs_.watch_states(program, scope);
+  while (!read->has_ended) read->changed.wait("for a version of states");
+  if (read->error) throw Error(*read->error);
+  return read->version;
+}
+
+std::vector<SharedStateTable::ReadPtr> SharedStateTable::reads_of(SliceId slice) const {
+  std::vector<ReadPtr> reads;
+  for (const ReadPtr& read : reads_) {
+    if (read->request.slice == slice && !read->has_ended) reads.push_back(read);
+  }
+  return reads;
+}
+
+void SharedStateTable::at_place(const OrderPlace& place) {
+  const SliceRecord* const slice = slices_.find(SliceId(place.scope));
+  const auto waits = [&](const ReadPtr& read) {
+    return read->request.slice.value == place.scope && !read->is_taken && !read->error;
+  };
+  if (slice == nullptr || std::none_of(reads_.begin(), reads_.end(), waits)) return;
+  const std::set<RunId> ahead = runs_.may_commit(place.session, {place.scope});
+  const StateVersion here(slice->version->value + ahead.size());
+  for (const ReadPtr& read : reads_of(slice->id)) {
+    if (!waits(read)) continue;
+    if (const auto wanted = read->request.version) {
+      if (*wanted < here) fail(*read, is_past(*wanted, here.value));
+      if (*wanted != here) continue;
+    } else {
+      RunId& served = served_before_[slice->id];
+      if (place.behind != RunId() && served == place.behind) continue;
+      served = place.behind;
+    }
+    read->version = *slice->version;
+    read->ahead = ahead;
+    take(read, *slice, place);
+  }
+}
+
+void SharedStateTable::take(const ReadPtr& read, const SliceRecord& slice,
+                            const OrderPlace& place) {
+  read->is_taken = true;
+  ++read->copies;  // Until all have been started.
+  const auto one_ended = [this, read](const std::optional<Error>& error) {
+    --read->copies;
+    if (error && !read->error) read->error = error;
+    settle(*read);
+  };
+  for (const Part& part : read->request.parts) {
+    ++read->copies;
+    copies_.get_for(read->reader, slice,
+                    {.kind = CopyKind::kGetState,
+                     .at = {read->request.segment, part.offset, part.bytes},
+                     .scope = {slice.id.value},
+                     .name = part.name,
+                     .ticket = place.take()},
+                    one_ended);
+  }
+  one_ended({});
+}
+
+void SharedStateTable::run_ended(const RunRecord& run, bool committed) {
+  const SliceId slice(run.plan->scope);
+  std::optional<std::set<RunId>> may_commit;
+  for (const ReadPtr& read : reads_of(slice)) {
+    if (!read->is_taken) continue;
+    const bool was_ahead = read->ahead.erase(run.id) > 0;
+    if (was_ahead && committed) {
+      read->version = read->version.next();
+    } else if (!committed) {  // Nor may those that come after it.
+      if (!may_commit) may_commit = runs_.may_commit(run.session, {slice.value});
+      std::erase_if(read->ahead, [&](RunId id) { return !may_commit->contains(id); });
+    }
+    const auto wanted = read->request.version;
+    if (wanted && read->expected() < wanted->value) {
+      read->is_taken = false;  // What is copied now is copied again, later.
+      runs_.watch_states_again(run.session, {slice.value});
+    }
+    settle(*read);
+  }
+}
+
+void SharedStateTable::slice_gone(SliceId slice) {
+  for (const ReadPtr& read : reads_of(slice)) {
+    if (!read->is_taken) fail(*read, program_ended());
+  }
+}
+
+void SharedStateTable::session_closed(SessionId reader) {
+  for (const ReadPtr& read : reads_) {
+    if (read->reader == reader)
+      fail(*read, Error(ErrorKind::kUnavailable, "states: the client's session is closed", {},
+                        "connect again"));
+  }
+}
+
+void SharedStateTable::fail(Read& read, const Error& why) {
+  if (!read.error) read.error = why;
+  settle(read);
+}
+
+// Hosts may write into the reader's memory until all copies have ended.
+void SharedStateTable::settle(Read& read) {
+  if (read.has_ended || read.copies > 0) return;
+  if (!read.error && !(read.is_taken && read.ahead.empty())) return;
+  read.has_ended = true;
+  read.changed.wake_all();
+}
+
+}  // namespace gangway

@@ -1,0 +1,121 @@
+// SharedStateTable: states of one client's program that other clients read, a version at a time.
+//
+// A version is the number of runs that have committed on the slice in which the states are named.
+// What somebody asks for, some states of one version, is copied into memory of the reader's between
+// two runs of the program: all its copies take their tickets there, on whatever hosts, so that they
+// are of one version while the runs go on. A run waits for the copies before it and for nothing
+// else; they take no memory on devices.
+//
+// Which place that is: the latest is read at the next one at which nobody else reads the latest, so
+// that a run waits for one such copy at most. Version k is read behind the k-th run that may
+// commit, as far as is known when that place comes. When a run before it fails after all, k is
+// waited for again. It is missed, and the reader told, only where runs that do not depend on the
+// one that failed had their tickets by then and go beyond k.
+//
+// Who may read: clients of the program's owner, and of the owners that allow_read() named. For all
+// others the program does not exist.
+//
+// Threads: the reactor's thread; read() suspends, nothing else does.
+// Ownership: what it is given outlives it, and a call of read() ends before it does.
+// Errors: read() throws kInvalid for a version that is past, and for what the program has not;
+// kUnavailable once the program has ended; kOverloaded where the reader waits for too much already.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <list>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "controller/copies/copies.h"
+#include "controller/scheduler/runs.h"
+#include "runtime/fibers/stop.h"
+#include "runtime/fibers/wait_queue.h"
+
+namespace gangway {
+
+class SharedStateTable {
+ public:
+  // One reader may ask for so many versions that have not come.
+  static constexpr size_t kReadsMax = 64;
+  static constexpr size_t kReadersMax = 64;  // Owners that a program names.
+
+  struct Clients {
+    // The oldest of that owner and name.
+    std::function<std::optional<SessionId>(const std::string& owner, const std::string& name)> find;
+    std::function<std::string(SessionId)> owner_of;
+  };
+  SharedStateTable(SliceTable& slices, RunTable& runs, CopyTable& copies, Clients clients)
+      : slices_(slices), runs_(runs), copies_(copies), clients_(std::move(clients)) {}
+
+  // `owner` may read the states that are named in this slice, as long as it lives; "*": everyone. A
+  // client lets others read one slice of its.
+  void allow_read(SessionId session, SliceId slice, const std::string& owner);
+
+  struct Opened {
+    SliceId slice;
+    std::map<std::string, Type> states;
+  };
+  // `program`: "owner/name", or a name of the reader's own. kInvalid where it has none to read.
+  Opened open(SessionId reader, const std::string& program);
+
+  struct Part {
+    std::string name;
+    int64_t offset = 0, bytes = 0;  // In the reader's segment.
+  };
+  struct Request {
+    SliceId slice;
+    std::optional<StateVersion> version;  // None: the latest.
+    SegmentDescriptor segment;
+    std::vector<Part> parts;
+  };
+  // Which version lies there now. Suspends until then, or until a request to stop.
+  StateVersion read(SessionId reader, Request request, const StopToken& stop = {});
+
+  // What the run table tells.
+  void at_place(const OrderPlace& place);
+  void run_ended(const RunRecord& run, bool committed);
+  void slice_gone(SliceId slice);
+  void session_closed(SessionId reader);
+  size_t under_way() const { return reads_.size(); }
+
+ private:
+  // A call of read().
+  struct Read {
+    SessionId reader;
+    Request request;
+    bool is_taken = false;  // Its copies have their tickets.
+    StateVersion version;   // That was committed when it was taken, and what came true of `ahead`.
+    std::set<RunId> ahead;  // Runs before its place that may still commit.
+    size_t copies = 0;      // Under way.
+    std::optional<Error> error;
+    bool has_ended = false;
+    WaitQueue changed;
+
+    uint64_t expected() const { return version.value + ahead.size(); }
+  };
+  using ReadPtr = std::shared_ptr<Read>;
+
+  bool may_read(SessionId reader, const SliceRecord& slice) const;
+  SliceRecord* shared_slice(SessionId reader, SessionId program, const std::string& text);
+  SliceRecord& readable(SessionId reader, SliceId slice);
+  static void require_fits(const SliceRecord& slice, const Request& request);
+  void take(const ReadPtr& read, const SliceRecord& slice, const OrderPlace& place);
+  void fail(Read& read, const Error& why);
+  void settle(Read& read);
+  std::vector<ReadPtr> reads_of(SliceId slice) const;
+
+  SliceTable& slices_;
+  RunTable& runs_;
+  CopyTable& copies_;
+  const Clients clients_;
+  std::list<ReadPtr> reads_;  // In the order in which they were asked for.
+  // Before which run the latest was read last.
+  std::map<SliceId, RunId> served_before_;
+};
+
+}  // namespace gangway

@@ -1,0 +1,230 @@
+#include "controller/service/state_dir.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <iterator>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <utility>
+
+#include "controller/resources/host_names.h"
+#include "protocol/owner.h"
+#include "protocol/text_limits.h"
+#include "runtime/base/cut.h"
+#include "runtime/base/durable_file.h"
+#include "runtime/base/error.h"
+
+namespace gangway {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::json;
+
+constexpr const char* kHosts = "hosts.jsonl";
+constexpr const char* kPrograms = "programs.jsonl";
+constexpr const char* kOlderPrograms = "programs.1.jsonl";
+constexpr size_t kLineBytesMax = 16 << 10;
+constexpr size_t kShownMax = 64;  // Of a line, in messages.
+constexpr size_t kFileBytesMax = 64 << 20;
+
+[[noreturn]] void refuse(const std::string& where, const std::string& what,
+                         const std::string& hint) {
+  throw Error(ErrorKind::kInvalid, cat("state folder: ", where, " ", what), {}, hint);
+}
+
+[[noreturn]] void corrupt(const std::string& file, size_t line, const std::string& what) {
+  refuse(cat(file, ":", line), cat("is corrupt: ", what),
+         "put a copy of the file back, or remove it: what it names is then forgotten");
+}
+
+// One line as an object.
+Json object_at(const std::string& file, size_t line, std::string_view text) {
+  if (text.size() > kLineBytesMax) corrupt(file, line, "the line is too long");
+  Json object = Json::parse(text.begin(), text.end(), nullptr, /*allow_exceptions=*/false);
+  if (!object.is_object())
+    corrupt(file, line, cat("expected a JSON object, got ", cut(std::string(text), kShownMax)));
+  return object;
+}
+
+std::string text_at(const std::string& file, size_t line, const Json& object, const char* key) {
+  const auto found = object.find(key);
+  if (found == object.end() || !found->is_string())
+    corrupt(file, line, cat("expected a text \"", key, "\""));
+  return found->get<std::string>();
+}
+
+// That the first line says this kind, and the version that is written here.
+Json header_of(const std::string& file, std::string_view first, const char* kind) {
+  Json header = object_at(file, 1, first);
+  if (text_at(file, 1, header, "gangway") != kind)
+    corrupt(file, 1, cat("expected a file of ", kind));
+  const auto version = header.find("version");
+  if (version == header.end() || !version->is_number_integer())
+    corrupt(file, 1, "expected a whole number \"version\"");
+  if (*version != StateDir::kVersion) {
+    refuse(file,
+           cat("is of version ", version->dump(), ": this controller reads and writes version ",
+               StateDir::kVersion),
+           "start the Gangway that wrote it, or choose another folder with --state-dir");
+  }
+  return header;
+}
+
+std::string header(const char* kind) {
+  return cat(R"({"gangway":")", kind, R"(","version":)", StateDir::kVersion);
+}
+
+std::string read_whole(const fs::path& path) {
+  std::ifstream in(path, std::ios::binary);
+  if (!in) fail_file("read", path, errno);
+  std::string text(std::istreambuf_iterator<char>(in), {});
+  if (text.size() > kFileBytesMax) corrupt(path.string(), 1, "the file is too large");
+  return text;
+}
+
+struct Closes {
+  int file;
+  ~Closes() { ::close(file); }
+};
+
+void write_whole(int file, std::string_view text, const fs::path& path) {
+  while (!text.empty()) {
+    const ssize_t count = ::write(file, text.data(), text.size());
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0) fail_file("write", path, count < 0 ? errno : ENOSPC);
+    text.remove_prefix(static_cast<size_t>(count));
+  }
+}
+
+}  // namespace
+
+std::string print_hosts(std::span<const KeptHost> hosts) {
+  std::string text = cat(header("hosts"), ",\"hosts\":", hosts.size(), "}\n");
+  for (const KeptHost& host : hosts) {
+    const Json line = {{"name", host.name}, {"owner", host.owner}};
+    text += line.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+  }
+  return text;
+}
+
+std::vector<KeptHost> parse_hosts(std::string_view text, const std::string& file) {
+  std::vector<KeptHost> hosts;
+  std::set<std::string> names;
+  size_t line = 0;
+  uint64_t promised = 0;
+  while (!text.empty()) {
+    ++line;
+    const size_t end = text.find('\n');
+    if (end == text.npos) corrupt(file, line, "the line has no end");
+    const std::string_view one = text.substr(0, end);
+    text.remove_prefix(end + 1);
+    if (line == 1) {
+      const Json header = header_of(file, one, "hosts");
+      const auto count = header.find("hosts");
+      if (count == header.end() || !count->is_number_unsigned())
+        corrupt(file, line, "expected a number of \"hosts\"");
+      promised = count->get<uint64_t>();
+      continue;
+    }
+    const Json object = object_at(file, line, one);
+    KeptHost host{.name = text_at(file, line, object, "name"),
+                  .owner = text_at(file, line, object, "owner")};
+    if (host.name.empty() || host.name.size() > kTextBytesMax)
+      corrupt(file, line, "expected a name of a host");
+    if (!is_owner_name(host.owner)) corrupt(file, line, "expected an owner's name");
+    if (!names.insert(host.name).second)
+      corrupt(file, line, cat("the name \"", cut(host.name, kQuotedBytesMax), "\" is there twice"));
+    hosts.push_back(std::move(host));
+  }
+  if (line == 0) corrupt(file, 1, "it is empty");
+  if (hosts.size() != promised)
+    corrupt(file, line, cat("expected ", promised, " hosts, got ", hosts.size()));
+  return hosts;
+}
+
+StateDir::StateDir(fs::path folder) : folder_(std::move(folder)) {
+  std::error_code error;
+  fs::create_directories(folder_, error);
+  if (!fs::is_directory(folder_)) {
+    refuse(folder_.string(), cat("can't be made a folder: ", error.message()),
+           "choose another one with --state-dir");
+  }
+  lock();
+  try {
+    if (fs::exists(folder_ / kHosts))
+      hosts_ = parse_hosts(read_whole(folder_ / kHosts), (folder_ / kHosts).string());
+    if (fs::exists(folder_ / kPrograms)) {
+      std::string first;
+      std::getline(std::ifstream(folder_ / kPrograms), first);
+      header_of((folder_ / kPrograms).string(), first, "programs");
+    }
+    require_writable();
+  } catch (...) {
+    ::close(folder_fd_);
+    throw;
+  }
+}
+
+StateDir::~StateDir() { ::close(folder_fd_); }
+
+void StateDir::lock() {
+  folder_fd_ = ::open(folder_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (folder_fd_ < 0) fail_file("open the state folder", folder_, errno);
+  if (flock(folder_fd_, LOCK_EX | LOCK_NB) == 0) return;
+  const int number = errno;
+  ::close(folder_fd_);
+  if (number != EWOULDBLOCK) fail_file("lock the state folder", folder_, number);
+  refuse(folder_.string(), "is in use by another controller",
+         "end that one, or choose another folder with --state-dir");
+}
+
+void StateDir::require_writable() const {
+  const fs::path trial = folder_ / ".trial";
+  const int file = ::open(trial.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+  if (file < 0) {
+    refuse(folder_.string(), cat("can't be written: ", std::strerror(errno)),
+           "make it writable for the user who runs the controller, or choose another one with "
+           "--state-dir");
+  }
+  ::close(file);
+  ::unlink(trial.c_str());
+}
+
+void StateDir::write_hosts(std::span<const KeptHost> hosts) {
+  replace_durably(folder_ / kHosts, print_hosts(hosts));
+}
+
+void StateDir::append_to_programs(std::string_view lines) {
+  const fs::path path = folder_ / kPrograms;
+  std::error_code error;
+  uintmax_t size = fs::file_size(path, error);
+  if (error == std::errc::no_such_file_or_directory) {
+    size = 0;
+  } else if (error) {
+    fail_file("look at", path, error.value());
+  }
+  if (size + lines.size() > kProgramsBytesMax && size > 0) {
+    fs::rename(path, folder_ / kOlderPrograms, error);
+    if (error) fail_file("rename", path, error.value());
+    size = 0;
+  }
+  const int file = ::open(path.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+  if (file < 0) fail_file("open", path, errno);
+  const Closes closes{file};
+  char last = '\n';
+  if (size > 0 && pread(file, &last, 1, static_cast<off_t>(size) - 1) != 1)
+    fail_file("read", path, errno);
+  // A controller that was killed, or a full disk, may have left half a line.
+  if (last != '\n') write_whole(file, "\n", path);
+  if (size == 0) write_whole(file, header("programs") + "}\n", path);
+  write_whole(file, lines, path);
+  if (fdatasync(file) != 0) fail_file("sync", path, errno);
+  if (size == 0) sync_folder(folder_);
+}
+
+}  // namespace gangway

@@ -1,0 +1,70 @@
+// StateDir: what a controller remembers over its own end, in a folder that only it writes.
+//
+//   hosts.jsonl     the names that hosts have had, and whose they are: replaced as a whole
+//   programs.jsonl  a line for each program that began or ended: appended to; beyond 8 MiB it
+//                   becomes programs.1.jsonl, and a new one begins
+//
+// Each line is a JSON object, the first of a file says its kind and version:
+//
+//   {"gangway":"hosts","version":1,"hosts":2}
+//   {"name":"e1","owner":"ann"}
+//   {"name":"e2","owner":"ann"}
+//
+// What is written is on the disk when the call returns. A folder that does not serve (of another
+// version, corrupt, in use by another controller, not to be written) is refused before anything in
+// it is changed.
+//
+// Threads: one at a time.
+// Ownership: holds the folder's lock (flock) while it lives.
+// Errors: kInvalid that names the folder, or file and line, with what to do as its hint; later ones
+// as runtime/base/durable_file.h.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace gangway {
+
+struct KeptHost {
+  std::string name, owner;
+  friend bool operator==(const KeptHost&, const KeptHost&) = default;
+};
+
+class StateDir {
+ public:
+  static constexpr int kVersion = 1;
+  static constexpr size_t kProgramsBytesMax = 8 << 20;
+
+  // Creates the folder where there is none.
+  explicit StateDir(std::filesystem::path folder);
+  ~StateDir();
+  StateDir(const StateDir&) = delete;
+
+  const std::filesystem::path& folder() const { return folder_; }
+  // As they were when this was opened.
+  const std::vector<KeptHost>& hosts() const { return hosts_; }
+
+  void write_hosts(std::span<const KeptHost> hosts);
+  // Whole lines, each a JSON object with its end of line.
+  void append_to_programs(std::string_view lines);
+
+ private:
+  void lock();
+  void require_writable() const;
+
+  std::filesystem::path folder_;
+  int folder_fd_ = -1;
+  std::vector<KeptHost> hosts_;
+};
+
+// As the text of a hosts.jsonl.
+std::string print_hosts(std::span<const KeptHost> hosts);
+// The hosts that the text of a hosts.jsonl names; `file` names it in messages. kInvalid for
+// whatever print_hosts() would not have printed.
+std::vector<KeptHost> parse_hosts(std::string_view text, const std::string& file);
+
+}  // namespace gangway

@@ -1,0 +1,148 @@
+#include "controller/service/state_dir.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <utility>
+
+#include "tests/support/error_of.h"
+#include "tests/support/temp_folder.h"
+
+namespace gangway {
+namespace {
+
+using testing::HasSubstr;
+using testing::IsEmpty;
+using Hosts = std::vector<KeptHost>;
+
+class StateDirTest : public FolderTest {
+ protected:
+  void SetUp() override {
+    FolderTest::SetUp();
+    state_ = folder_ / "state";
+  }
+  // All files, and what is in them.
+  std::map<std::string, std::string> files() const {
+    std::map<std::string, std::string> files;
+    for (const auto& entry : std::filesystem::directory_iterator(state_))
+      files[entry.path().filename()] = read(entry.path());
+    return files;
+  }
+  // Why the folder is refused, which changes nothing in it.
+  Error refused() const {
+    const auto before = files();
+    const Error error = error_of([this] { StateDir state(state_); });
+    EXPECT_EQ(files(), before);
+    EXPECT_EQ(error.kind(), ErrorKind::kInvalid);
+    return error;
+  }
+
+  std::filesystem::path state_;
+};
+
+TEST_F(StateDirTest, FindsTheHostsThatItWasTold) {
+  const Hosts hosts = {{"e1", "ann"}, {"a \"quoted\"\nname", "bob"}};
+  {
+    StateDir state(state_);
+    EXPECT_THAT(state.hosts(), IsEmpty());
+    state.write_hosts(Hosts{{"e0", "ann"}});
+    state.write_hosts(hosts);
+  }
+  EXPECT_EQ(StateDir(state_).hosts(), hosts);
+  EXPECT_EQ(parse_hosts(print_hosts(hosts), "hosts.jsonl"), hosts);
+}
+
+TEST_F(StateDirTest, AppendsToTheLogOfProgramsBehindAHalfWrittenLine) {
+  const std::string header = "{\"gangway\":\"programs\",\"version\":1}\n";
+  {
+    StateDir state(state_);
+    state.append_to_programs("{\"event\":\"one\"}\n");
+    state.append_to_programs("{\"event\":\"two\"}\n{\"event\":\"three\"}\n");
+  }
+  const std::string lines =
+      header + "{\"event\":\"one\"}\n{\"event\":\"two\"}\n{\"event\":\"three\"}\n";
+  EXPECT_EQ(read(state_ / "programs.jsonl"), lines);
+  FolderTest::write("state/programs.jsonl", lines + "{\"eve");
+  StateDir(state_).append_to_programs("{\"event\":\"four\"}\n");
+  EXPECT_EQ(read(state_ / "programs.jsonl"), lines + "{\"eve\n{\"event\":\"four\"}\n");
+}
+
+TEST_F(StateDirTest, TheLogOfProgramsIsBounded) {
+  StateDir state(state_);
+  const std::string lines(StateDir::kProgramsBytesMax / 2, '\n');
+  for (int i = 0; i < 5; ++i) state.append_to_programs(lines);
+  EXPECT_LE(std::filesystem::file_size(state_ / "programs.jsonl"), StateDir::kProgramsBytesMax);
+  EXPECT_LE(std::filesystem::file_size(state_ / "programs.1.jsonl"), StateDir::kProgramsBytesMax);
+  EXPECT_EQ(files().size(), 2u);
+}
+
+TEST_F(StateDirTest, AFolderInUseIsRefusedUntilItsControllerHasEnded) {
+  {
+    const StateDir first(state_);
+    const Error error = refused();
+    EXPECT_THAT(error.what(), HasSubstr(state_.string() + " is in use by another controller"));
+    EXPECT_THAT(error.hint(), HasSubstr("another folder with --state-dir"));
+  }
+  const StateDir second(state_);
+}
+
+TEST_F(StateDirTest, APathThatCantBeAFolderIsRefused) {
+  FolderTest::write("file", "text");
+  for (const char* path : {"file", "file/state"}) {
+    const Error error = error_of([&] { StateDir state(folder_ / path); });
+    EXPECT_EQ(error.kind(), ErrorKind::kInvalid);
+    EXPECT_THAT(error.what(), HasSubstr((folder_ / path).string() + " can't be made a folder"));
+  }
+  // Where nobody writes, not even who may write everything.
+  const Error error = error_of([] { StateDir state("/proc/self/fdinfo"); });
+  EXPECT_EQ(error.kind(), ErrorKind::kInvalid);
+  EXPECT_THAT(error.what(), HasSubstr("/proc/self/fdinfo can't be written: "));
+  EXPECT_THAT(error.hint(), HasSubstr("--state-dir"));
+}
+
+TEST_F(StateDirTest, AnotherVersionIsRefused) {
+  std::filesystem::create_directory(state_);
+  FolderTest::write("state/hosts.jsonl",
+                    "{\"gangway\":\"hosts\",\"version\":7,\"what\":[]}\nwhat\n");
+  Error error = refused();
+  EXPECT_THAT(error.what(), HasSubstr("hosts.jsonl is of version 7: this controller reads and "
+                                      "writes version 1"));
+  EXPECT_THAT(error.hint(), HasSubstr("another folder with --state-dir"));
+  FolderTest::write("state/hosts.jsonl", print_hosts(Hosts{}));
+  FolderTest::write("state/programs.jsonl", "{\"gangway\":\"programs\",\"version\":2}\n");
+  error = refused();
+  EXPECT_THAT(error.what(), HasSubstr("programs.jsonl is of version 2"));
+}
+
+TEST_F(StateDirTest, ACorruptFileIsRefusedWithItsLine) {
+  std::filesystem::create_directory(state_);
+  const std::string header = "{\"gangway\":\"hosts\",\"version\":1,\"hosts\":1}\n";
+  const std::string host = "{\"name\":\"e1\",\"owner\":\"ann\"}\n";
+  const std::pair<std::string, std::string> rows[] = {
+      {"", ":1 is corrupt: it is empty"},
+      {"[]\n", ":1 is corrupt: expected a JSON object, got []"},
+      {"{\"gangway\":\"cats\",\"version\":1}\n", ":1 is corrupt: expected a file of hosts"},
+      {"{\"gangway\":\"hosts\",\"version\":\"1\"}\n", ":1 is corrupt: expected a whole number"},
+      {"{\"gangway\":\"hosts\",\"version\":1}\n", ":1 is corrupt: expected a number of \"hosts\""},
+      {header, ":1 is corrupt: expected 1 hosts, got 0"},
+      {header + host.substr(0, 20), ":2 is corrupt: the line has no end"},
+      {header + host.substr(0, 20) + "\n", ":2 is corrupt: expected a JSON object, got {\"name\""},
+      {header + "{\"name\":\"e1\"}\n", ":2 is corrupt: expected a text \"owner\""},
+      {header + "{\"name\":3,\"owner\":\"ann\"}\n", ":2 is corrupt: expected a text \"name\""},
+      {header + "{\"name\":\"\",\"owner\":\"ann\"}\n", ":2 is corrupt: expected a name of a host"},
+      {header + "{\"name\":\"e\",\"owner\":\"a b\"}\n", ":2 is corrupt: expected an owner's name"},
+      {header + host + host, ":3 is corrupt: the name \"e1\" is there twice"},
+      {header + std::string(20'000, '['), ":2 is corrupt: the line has no end"},
+      {header + std::string(20'000, '[') + "\n", ":2 is corrupt: the line is too long"},
+  };
+  for (const auto& [text, why] : rows) {
+    FolderTest::write("state/hosts.jsonl", text);
+    const Error error = refused();
+    EXPECT_THAT(error.what(), HasSubstr((state_ / "hosts.jsonl").string() + why));
+    EXPECT_THAT(error.hint(), HasSubstr("put a copy of the file back, or remove it"));
+  }
+}
+
+}  // namespace
+}  // namespace gangway

@@ -1,0 +1,126 @@
+#include "controller/service/state_writer.h"
+
+#include <time.h>
+
+#include <cstdio>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "runtime/fibers/kj_error.h"
+
+namespace gangway {
+namespace {
+
+using Line = nlohmann::ordered_json;
+
+constexpr int64_t kTryAgainNs = 10'000'000'000;
+
+// "2026-11-23T02:14:05.123Z"
+std::string time_text(int64_t wall_ns) {
+  const time_t seconds = static_cast<time_t>(wall_ns / 1'000'000'000);
+  tm parts{};
+  gmtime_r(&seconds, &parts);
+  char date[32];
+  strftime(date, sizeof(date), "%Y-%m-%dT%H:%M:%S", &parts);
+  char text[48];
+  std::snprintf(text, sizeof(text), "%s.%03dZ", date, static_cast<int>(wall_ns / 1'000'000 % 1000));
+  return text;
+}
+
+std::string line_of(const Line& object) {
+  return object.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace
+
+StateWriter::StateWriter(Reactor& reactor, Controller& controller, StateDir& state, Logger log)
+    : reactor_(reactor),
+      controller_(controller),
+      state_(state),
+      log_(std::move(log)),
+      background_(reactor, "state folder", 1) {
+  HostNames& names = controller_.hosts().names();
+  for (const KeptHost& host : state_.hosts())
+    names.restore(host.name, host.owner, reactor_.clock().now_ns());
+  names.on_change([this] {
+    are_hosts_changed_ = true;
+    changed_.wake_all();
+  });
+  controller_.on_program([this](const ProgramEvent& event) { on_program(event); });
+  // Programs that began before it, and have no end, ended with the controller before this one.
+  add_line(
+      line_of({{"time", time_text(reactor_.clock().wall_ns())}, {"event", "controller began"}}));
+  fiber_ = reactor_.spawn("state folder", [this] { serve(); });
+}
+
+StateWriter::~StateWriter() {
+  controller_.on_program(nullptr);
+  controller_.hosts().names().on_change(nullptr);
+  is_closing_ = true;
+  changed_.wake_all();
+  // Also where the caller is cancelled meanwhile.
+  while (!fiber_.done()) static_cast<void>(result_of([this] { fiber_.join(); }));
+}
+
+void StateWriter::on_program(const ProgramEvent& event) {
+  Line line = {{"time", time_text(reactor_.clock().wall_ns())},
+               {"event", event.has_ended ? "ended" : "began"},
+               {"owner", event.owner},
+               {"program", event.name},
+               {"client", event.id.value}};
+  if (event.has_ended) {
+    line["why"] = event.why;
+    line["runs"] = event.runs_done;
+  }
+  add_line(line_of(line));
+}
+
+void StateWriter::add_line(std::string line) {
+  if (line_count_ >= kLinesMax) {
+    ++dropped_;
+    return;
+  }
+  lines_ += line;
+  ++line_count_;
+  changed_.wake_all();
+}
+
+void StateWriter::serve() {
+  while (true) {
+    while (!is_closing_ && !are_hosts_changed_ && line_count_ == 0)
+      changed_.wait("for something to keep");
+    if (!are_hosts_changed_ && line_count_ == 0) return;
+    const Result<void> written = result_of([this] { write_once(); });
+    if (written.ok()) continue;
+    log_.error("the state folder can't be written",
+               {{"folder", state_.folder().string()}, {"why", written.error().message()}});
+    if (is_closing_) return;
+    const int64_t again_ns = reactor_.clock().now_ns() + kTryAgainNs;
+    while (!is_closing_ && changed_.wait_until_ns("for the disk", again_ns)) {
+    }
+  }
+}
+
+void StateWriter::write_once() {
+  if (dropped_ > 0)
+    log_.error("lines about programs were dropped", {{"lines", std::exchange(dropped_, 0)}});
+  if (line_count_ > 0) {
+    const size_t count = line_count_, bytes = lines_.size();
+    background_.run([state = &state_, lines = lines_] { state->append_to_programs(lines); });
+    lines_.erase(0, bytes);
+    line_count_ -= count;
+  }
+  if (!are_hosts_changed_) return;
+  std::vector<KeptHost> hosts;
+  for (const auto& [name, host] : controller_.hosts().names().all())
+    hosts.push_back({name, host.owner});
+  are_hosts_changed_ = false;
+  const Result<void> written = result_of([&] {
+    background_.run([state = &state_, hosts = std::move(hosts)] { state->write_hosts(hosts); });
+  });
+  if (written.ok()) return;
+  are_hosts_changed_ = true;
+  throw Error(written.error());
+}
+
+}  // namespace gangway

@@ -1,0 +1,37 @@
+// BackOff: how long to wait between attempts: twice as long each time, up to a limit, and between
+// half of that and all of it by chance, so that many who lost the same thing do not come back at
+// the same time.
+//
+// Threads: one.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "runtime/base/rng.h"
+
+namespace gangway {
+
+class BackOff {
+ public:
+  struct Limits {
+    int64_t first_ms = 100, max_ms = 5000;
+  };
+  BackOff(const Rng& rng, const Limits& limits)
+      : rng_(rng), limits_(limits), full_ms_(limits.first_ms) {}
+
+  int64_t next_ns() {
+    const double full_ns = static_cast<double>(full_ms_) * 1e6;
+    full_ms_ = std::min(2 * full_ms_, limits_.max_ms);
+    return static_cast<int64_t>(full_ns * (0.5 + 0.5 * rng_.uniform()));
+  }
+  // After a success: begins with the first again.
+  void reset() { full_ms_ = limits_.first_ms; }
+
+ private:
+  Rng rng_;
+  Limits limits_;
+  int64_t full_ms_;
+};
+
+}  // namespace gangway

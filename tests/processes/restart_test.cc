@@ -1,0 +1,129 @@
+// A controller and an executor as users start and end them: in any order, again, by signals.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "gangway.h"
+#include "runtime/os/anonymous_file.h"
+#include "runtime/os/process.h"
+#include "runtime/os/temp_dir.h"
+#include "tests/processes/process_tree.h"
+#include "tests/support/process_output.h"
+
+namespace gangway {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+
+Program twice() {
+  ProgramBuilder b("twice", Mesh{{{"data", 2}}});
+  b.output("y", sum(b.input("x", f32({8}), {{"data", shard(0)}}) * 2.0, {0}));
+  return b.build();
+}
+
+class RestartTest : public testing::Test {
+ protected:
+  ChildProcess start(std::vector<std::string> arguments, const AnonymousFile& said) const {
+    arguments.insert(arguments.begin(), GANGWAY_TOOL);
+    return ChildProcess({.arguments = std::move(arguments), .output_file = said.path()});
+  }
+  ChildProcess start_controller() const {
+    return start({"controller", "--listen", address_}, controller_said_);
+  }
+
+  // Once the executor is there.
+  void run_once() const {
+    const Client client = connect(address_);
+    std::optional<float> sum;
+    EXPECT_TRUE(eventually([&] {
+      try {
+        const Executable step = client.allocate({.devices = 2}).compile(twice());
+        sum = step.run({{"x", HostTensor::of<float>({8}, std::vector<float>(8, 1.0f))}})["y"]
+                  .item<float>();
+      } catch (const Error& error) {
+        if (error.kind() == ErrorKind::kBug) throw;
+      }
+      return sum.has_value();
+    })) << output_of(executor_said_);
+    EXPECT_EQ(sum, 16.0f);
+    const ClusterStatus status = client.status();
+    ASSERT_EQ(status.hosts.size(), 1u);
+    EXPECT_EQ(status.hosts[0].name, "e7");
+  }
+
+  TempDir folder_;
+  const std::string address_ = "unix:" + (folder_.path() / "gangway.sock").string();
+  const AnonymousFile controller_said_{"controller"}, executor_said_{"executor"};
+};
+
+TEST_F(RestartTest, AnExecutorWaitsForItsControllerAndForTheNext) {
+  ChildProcess executor = start({"executor", "--connect", address_, "--name", "e7", "--devices",
+                                 "2", "--memory", std::to_string(64 << 20)},
+                                executor_said_);
+  EXPECT_TRUE(eventually([&] {
+    return output_of(executor_said_).find("waits for its controller") != std::string::npos;
+  })) << output_of(executor_said_);
+  for (const int number : {SIGKILL, SIGTERM}) {
+    ChildProcess controller = start_controller();
+    run_once();
+    controller.signal(number);
+    const ExitStatus end = controller.wait();
+    EXPECT_TRUE(number == SIGKILL || end.ok()) << to_string(end) << output_of(controller_said_);
+  }
+  ChildProcess controller = start_controller();
+  run_once();
+  const Client client = connect(address_);
+  executor.signal(SIGTERM);
+  EXPECT_TRUE(executor.wait().ok()) << output_of(executor_said_);
+  EXPECT_TRUE(eventually([&] { return client.status().hosts.empty(); })) << "it has said goodbye";
+  EXPECT_THAT(output_of(executor_said_),
+              AllOf(HasSubstr("controller=" + address_), HasSubstr("registered after waiting")));
+}
+
+TEST_F(RestartTest, AnExecutorThatWaitsEndsWhenItIsTold) {
+  for (const int number : {SIGINT, SIGTERM}) {
+    const AnonymousFile said("executor");
+    ChildProcess executor = start({"executor", "--connect", address_}, said);
+    EXPECT_TRUE(eventually(
+        [&] { return output_of(said).find("waits for its controller") != std::string::npos; }));
+    executor.signal(number);
+    EXPECT_TRUE(executor.wait().ok()) << output_of(said);
+  }
+}
+
+TEST_F(RestartTest, AStateFolderServesOneControllerAtATimeAndIsReadByTheNext) {
+  const std::filesystem::path state = folder_.path() / "state";
+  const auto ended = [&](const std::string& listen) {
+    const AnonymousFile said("controller");
+    ChildProcess child =
+        start({"controller", "--listen", listen, "--state-dir", state.string()}, said);
+    EXPECT_EQ(child.wait().code, 2);
+    return output_of(said);
+  };
+  ChildProcess executor = start({"executor", "--connect", address_, "--name", "e7", "--devices",
+                                 "2", "--memory", std::to_string(64 << 20)},
+                                executor_said_);
+  for (int round = 0; round < 2; ++round) {
+    ChildProcess controller = start(
+        {"controller", "--listen", address_, "--state-dir", state.string()}, controller_said_);
+    run_once();
+    EXPECT_THAT(ended(address_ + "-2"), AllOf(HasSubstr("state folder: " + state.string() +
+                                                        " is in use by another "
+                                                        "controller"),
+                                              HasSubstr("choose another folder with --state-dir")));
+    EXPECT_TRUE(eventually([&] { return std::filesystem::exists(state / "hosts.jsonl"); }));
+    controller.signal(SIGTERM);
+    EXPECT_TRUE(controller.wait().ok()) << output_of(controller_said_);
+  }
+  const std::string hosts = (state / "hosts.jsonl").string();
+  std::ofstream(hosts, std::ios::app) << "{\"name\":";
+  EXPECT_THAT(ended(address_), AllOf(HasSubstr(hosts + ":3 is corrupt: the line has no end"),
+                                     HasSubstr("put a copy of the file back, or remove it")));
+}
+
+}  // namespace
+}  // namespace gangway

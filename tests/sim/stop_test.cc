@@ -1,0 +1,150 @@
+// Programs that somebody asks to end, on virtual time.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "gangway.h"
+#include "tests/sim/detached.h"
+#include "tests/support/error_of.h"
+
+namespace gangway {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr int64_t kMillisecond = 1'000'000;
+constexpr int64_t kSecond = 1'000'000'000;
+
+void pass(Reactor& reactor, int64_t ns) {
+  WaitQueue().wait_until_ns("for time to pass", reactor.clock().now_ns() + ns);
+}
+
+TEST(StopTest, ADetachedProgramEndsBetweenTwoSteps) {
+  auto reactor = Reactor::make_simulated({.seed = 3});
+  reactor->run([&] {
+    SimCluster cluster(*reactor);
+    Controller& controller = cluster.controller.controller();
+    const Client other = cluster.connect("other");
+    for (const int64_t grace_ms : {30'000, 0}) {
+      const Client client = cluster.connect("client", {.name = "trainer"});
+      {
+        const Slice slice = client.allocate({.devices = 4});
+        slice.compile(falling());
+        const Executable step = slice.compile(falling(), {.name = "again"});
+        step.repeat(1'000'000, {{"lr", 0.5f}, {"step", Schedule::linear(0, 1)}});
+        client.detach();
+      }
+      pass(*reactor, 100 * kMillisecond);
+      EXPECT_GT(controller.programs().back().runs_done, 10u);
+      const int64_t begin_ns = reactor->clock().now_ns();
+      EXPECT_FALSE(other.stop_program("trainer", grace_ms));
+      EXPECT_LT(reactor->clock().now_ns() - begin_ns, kSecond);
+      EXPECT_EQ(controller.programs().size(), 1u);
+      pass(*reactor, kSecond);
+      EXPECT_EQ(controller.counts().slices + controller.counts().plans + controller.counts().runs,
+                0u);
+    }
+    other.close();
+    EXPECT_EQ(controller.counts().total(), 0u);
+  });
+}
+
+TEST(StopTest, AClientIsToldAndEndsByItself) {
+  auto reactor = Reactor::make_simulated({.seed = 3});
+  reactor->run([&] {
+    SimCluster cluster(*reactor);
+    std::string told_by;
+    int64_t told_ms = 0;
+    WaitQueue told;
+    const Client client = cluster.connect(
+        "client", {.name = "trainer", .on_stop = [&](const std::string& by, int64_t grace_ms) {
+                     told_by = by;
+                     told_ms = grace_ms;
+                     told.wake_all();
+                   }});
+    EXPECT_FALSE(client.stop_requested());
+    Fiber ends = reactor->spawn("end", [&] {
+      while (told_by.empty()) told.wait("to be told");
+      EXPECT_TRUE(client.stop_requested());
+      pass(*reactor, 5 * kSecond);
+      client.close();
+    });
+    const Client other = cluster.connect("other");
+    EXPECT_FALSE(other.stop_program("trainer", 20'000));
+    EXPECT_EQ(told_by, other.status().programs.at(0).owner);
+    EXPECT_EQ(told_ms, 20'000);
+    ends.join();
+    other.close();
+    EXPECT_EQ(cluster.controller.controller().counts().total(), 0u);
+  });
+}
+
+TEST(StopTest, AClientThatDoesNotEndIsEndedByForceAfterTheGrace) {
+  auto reactor = Reactor::make_simulated({.seed = 3});
+  reactor->run([&] {
+    SimCluster cluster(*reactor);
+    Controller& controller = cluster.controller.controller();
+    const Client client = cluster.connect("client", {.name = "trainer"});
+    const Client other = cluster.connect("other");
+    {
+      const Slice slice = client.allocate({.devices = 4});
+      const Executable step = slice.compile(falling());
+      step.repeat(1'000'000, {{"lr", 0.5f}, {"step", Schedule::linear(0, 1)}});
+      const int64_t begin_ns = reactor->clock().now_ns();
+      EXPECT_TRUE(other.stop_program("trainer", 5000));
+      EXPECT_GE(reactor->clock().now_ns() - begin_ns, 5 * kSecond);
+      EXPECT_EQ(controller.counts().clients, 1u);
+      const Error error = error_of([&] { slice.read_state("w"); });
+      EXPECT_EQ(error.kind(), ErrorKind::kCancelled);
+      EXPECT_THAT(error.what(), HasSubstr("asked it to stop"));
+    }
+    client.close();
+    other.close();
+    EXPECT_EQ(controller.counts().total(), 0u);
+  });
+}
+
+TEST(StopTest, AClientThatWasAwayIsToldWhenItComesBack) {
+  auto reactor = Reactor::make_simulated({.seed = 3});
+  reactor->run([&] {
+    SimCluster cluster(*reactor);
+    const Client client =
+        cluster.connect("client", {.name = "trainer", .on_warning = [](const std::string&) {}});
+    const Client other = cluster.connect("other");
+    cluster.cut_off_client("client");
+    bool by_force = true;
+    Fiber stops = reactor->spawn("stop", [&] { by_force = other.stop_program("trainer", 20'000); });
+    pass(*reactor, kSecond);
+    EXPECT_FALSE(client.stop_requested());
+    cluster.network.heal("client", "controller");
+    pass(*reactor, 2 * kSecond);
+    EXPECT_TRUE(client.stop_requested());
+    client.close();
+    stops.join();
+    EXPECT_FALSE(by_force);
+    other.close();
+  });
+}
+
+TEST(StopTest, WhatIsNotThereIsSaidToBeSo) {
+  auto reactor = Reactor::make_simulated({.seed = 3});
+  reactor->run([&] {
+    SimCluster cluster(*reactor);
+    const Client client = cluster.connect("client", {.name = "trainer"});
+    for (const char* name : {"trainers", "nobody/trainer", "", "/"}) {
+      const Error error = error_of([&] { client.stop_program(name, 0); });
+      EXPECT_EQ(error.kind(), ErrorKind::kInvalid);
+      EXPECT_THAT(error.what(), HasSubstr(cat("there is no program \"", name, "\" that ")));
+    }
+    EXPECT_THROW(client.stop_program("trainer", -1), Error);
+    EXPECT_FALSE(client.stop_requested());
+    const Client other = cluster.connect("other");
+    const std::string owner = other.status().programs.at(0).owner;
+    EXPECT_TRUE(other.stop_program(cat(owner, "/trainer"), 0));
+    EXPECT_EQ(other.status().programs.size(), 1u);
+    client.close();
+    other.close();
+  });
+}
+
+}  // namespace
+}  // namespace gangway

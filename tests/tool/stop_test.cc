@@ -1,0 +1,124 @@
+// How a training ends that is told to: by the first Ctrl-C or SIGTERM with a checkpoint and the
+// command that goes on, by a second one at once.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <stdlib.h>
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "runtime/base/cat.h"
+#include "runtime/os/temp_dir.h"
+#include "tests/tool/terminal.h"
+#include "tools/commands/resume_command.h"
+
+namespace gangway {
+namespace {
+
+using nlohmann::json;
+using testing::AllOf;
+using testing::HasSubstr;
+
+// Of the text behind the last `mark`, the rest of its line.
+std::string line_behind(const std::string& text, const std::string& mark) {
+  const size_t at = text.rfind(mark);
+  if (at == text.npos) return "";
+  const size_t from = at + mark.size();
+  return text.substr(from, text.find_first_of("\r\n", from) - from);
+}
+
+class StopTest : public testing::Test {
+ protected:
+  StopTest() { std::ofstream(text_) << std::string(20'000, 'a'); }
+
+  // Longer than any test; a folder whose name a shell must have in quotes.
+  std::vector<std::string> training() const {
+    return {GANGWAY_TOOL, "train",     "quickstart", "--connect", "local:1x2", "--text",
+            text_,        "--out",     out_,         "--steps",   "1000000",   "--batch",
+            "2",          "--layers",  "1",          "--dim",     "16",        "--heads",
+            "2",          "--experts", "0",          "--seq",     "16",        "--heldout-every",
+            "0"};
+  }
+
+  // It ended as stopped, with its checkpoint; the command that it printed.
+  std::string stopped(OnTerminal& trained) {
+    EXPECT_TRUE(trained.wait_for("stopping: ")) << trained.text();
+    EXPECT_TRUE(trained.wait_for("stopping after step ")) << trained.text();
+    const int status = trained.end();
+    EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status << trained.text();
+    const std::string said = trained.text();
+    EXPECT_THAT(said, AllOf(HasSubstr("Ctrl-C again ends at once"), HasSubstr("wrote " + out_)));
+    const json report = json::parse("{\"stopped\":" + line_behind(said, "{\"stopped\":"));
+    EXPECT_TRUE(std::filesystem::exists(report["checkpoint"].get<std::string>()));
+    steps_ = report["steps"];
+    EXPECT_THAT(said, HasSubstr(cat("stopping after step ", steps_, ": writing a checkpoint")));
+    return line_behind(said, "to go on: ");
+  }
+
+  TempDir folder_;
+  const std::string text_ = (folder_.path() / "text.txt").string();
+  const std::string out_ = (folder_.path() / "the user's out").string();
+  int64_t steps_ = 0;  // Of the last checkpoint.
+};
+
+TEST_F(StopTest, AFirstCtrlCWritesACheckpointAndPrintsTheCommandThatGoesOn) {
+  std::string command;
+  {
+    OnTerminal trained(training(), 200);
+    ASSERT_TRUE(trained.wait_for("/1000000  train")) << trained.text();
+    trained.type("\x03");
+    command = stopped(trained);
+  }
+  EXPECT_THAT(command, HasSubstr(" --resume"));
+  const int64_t first = steps_;
+  OnTerminal resumed({"/bin/sh", "-c", "exec " + command}, 200);
+  ASSERT_TRUE(resumed.wait_for(cat("resumed after step ", first))) << resumed.text();
+  ASSERT_TRUE(resumed.wait_for("/1000000  train")) << resumed.text();
+  resumed.signal(SIGTERM);
+  EXPECT_EQ(stopped(resumed), command);
+  EXPECT_GT(steps_, first);
+}
+
+TEST_F(StopTest, ASecondSignalEndsItAtOnce) {
+  OnTerminal trained(training(), 200);
+  ASSERT_TRUE(trained.wait_for("/1000000  train")) << trained.text();
+  // Both are there when it goes on.
+  trained.stop();
+  trained.signal(SIGINT);
+  trained.signal(SIGTERM);
+  trained.signal(SIGCONT);
+  const int status = trained.end();
+  EXPECT_TRUE(WIFSIGNALED(status)) << status << trained.text();
+  EXPECT_EQ(WTERMSIG(status), SIGTERM);
+}
+
+TEST_F(StopTest, OneThatComesBeforeTheFirstStepSaysThatNothingIsSaved) {
+  OnTerminal trained(training(), 200);
+  ASSERT_TRUE(trained.wait_for("text: ")) << trained.text();
+  trained.type("\x03");
+  const int status = trained.end();
+  const std::string said = trained.text();
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status << said;
+  // It may have come as far as a step.
+  const std::string command = line_behind(said, "to go on: ");
+  if (said.find("there is nothing to save") != said.npos) {
+    EXPECT_EQ(command.find("--resume"), command.npos);
+    EXPECT_FALSE(std::filesystem::exists(out_ + "/checkpoints"));
+  } else {
+    EXPECT_THAT(command, HasSubstr("--resume"));
+  }
+}
+
+TEST(ResumeCommandTest, NamesTheScriptThatStartedTheTool) {
+  const std::vector<std::string> words = {"build/tools/gangway", "train", "quickstart", "--text",
+                                          "my $text"};
+  EXPECT_EQ(tool::resume_command(words, {}),
+            "build/tools/gangway train quickstart --text 'my $text' --resume");
+  setenv("GANGWAY_STARTED_AS", "./quickstart", 1);
+  EXPECT_EQ(tool::resume_command(words, {.resume = false}), "./quickstart --text 'my $text'");
+  unsetenv("GANGWAY_STARTED_AS");
+}
+
+}  // namespace
+}  // namespace gangway

@@ -1,0 +1,40 @@
+#include "tools/commands/resume_command.h"
+
+#include <cstdlib>
+
+namespace gangway::tool {
+namespace {
+
+// One word for any shell.
+std::string quoted(const std::string& word) {
+  constexpr const char* kPlain =
+      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-+=:,./@%";
+  if (!word.empty() && word.find_first_not_of(kPlain) == word.npos) return word;
+  std::string out = "'";
+  for (const char c : word) {
+    if (c == '\'') {
+      out += "'\\''";
+    } else {
+      out += c;
+    }
+  }
+  return out + "'";
+}
+
+}  // namespace
+
+std::string resume_command(const std::vector<std::string>& command_line,
+                           const ResumeOptions& options) {
+  std::vector<std::string> words = command_line;
+  const char* const script = std::getenv("GANGWAY_STARTED_AS");
+  if (script != nullptr && words.size() >= 3) {
+    words.erase(words.begin(), words.begin() + 2);
+    words[0] = script;
+  }
+  if (options.resume) words.emplace_back("--resume");
+  std::string out;
+  for (const std::string& word : words) out += (out.empty() ? "" : " ") + quoted(word);
+  return out;
+}
+
+}  // namespace gangway::tool

@@ -1,0 +1,41 @@
+// StopSignals: the first SIGINT (Ctrl-C) or SIGTERM asks a command to stop, and says so; a second
+// one ends the process, as it would have without this.
+//
+// While it lives, a thread of its own takes both signals, whatever the command does meanwhile; they
+// are blocked in the thread that creates it and in all threads that are started later. One that the
+// process was told to ignore stays ignored.
+// Threads: created and destroyed by one thread, before the command starts any other one;
+// is_asked() anywhere.
+#pragma once
+
+#include <signal.h>
+
+#include <atomic>
+#include <string>
+
+#include "runtime/os/thread.h"
+
+namespace gangway::tool {
+
+class StopSignals {
+ public:
+  // `notice` goes to standard error, as a line, when the first one arrives.
+  explicit StopSignals(std::string notice);
+  ~StopSignals();
+  StopSignals(const StopSignals&) = delete;
+  StopSignals& operator=(const StopSignals&) = delete;
+
+  bool is_asked() const { return is_asked_; }
+
+ private:
+  void take_signals();
+
+  const std::string notice_;
+  sigset_t before_{};    // The creating thread's mask.
+  int signals_fd_ = -1;  // Of both signals.
+  int end_fd_ = -1;      // Readable when this object ends.
+  std::atomic<bool> is_asked_ = false;
+  Thread thread_;
+};
+
+}  // namespace gangway::tool
