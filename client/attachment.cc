@@ -74,13 +74,15 @@ uint64_t Attachment::new_nonce() const {
   return nonce;
 }
 
-// A connection that breaks, even in its first bytes, is no reason to give up before the time is over.
+// A connection that breaks, even in its first bytes, is no reason to give up before the time is
+// over. Then the user is told what failed first.
 void Attachment::dial_at_first(bool is_first) {
+  std::optional<Error> why;
   while (true) {
+    const int64_t now_ns = reactor_.clock().now_ns();
     // The first time what the user gave, as an error says it.
     const int64_t left_ns =
-        is_first ? options_.timeout_ms * 1'000'000 : connect_until_ns_ - reactor_.clock().now_ns();
-    is_first = false;
+        is_first && !why ? options_.timeout_ms * 1'000'000 : connect_until_ns_ - now_ns;
     const Duration left(std::max<int64_t>(left_ns, 1));
     Result<Connection> dialled = result_of(
         [&] { return Connection::connect(reactor_, network_, address_, dial_for(left)); });
@@ -88,10 +90,11 @@ void Attachment::dial_at_first(bool is_first) {
       connection_ = dialled.take();
       return;
     }
-    const bool is_lost = dialled.error().kind() == ErrorKind::kUnavailable;
-    const int64_t now_ns = reactor_.clock().now_ns();
-    if (!is_lost || now_ns >= connect_until_ns_) throw Error(dialled.error());
-    changed_.wait_until_ns("to dial again", std::min(now_ns + kPauseFirstNs, connect_until_ns_));
+    if (dialled.error().kind() != ErrorKind::kUnavailable) throw Error(dialled.error());
+    if (!why) why = dialled.error();
+    const int64_t again_ns = reactor_.clock().now_ns() + kPauseFirstNs;
+    if (again_ns >= connect_until_ns_) throw Error(*why);
+    changed_.wait_until_ns("to dial again", again_ns);
   }
 }
 

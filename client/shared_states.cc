@@ -187,8 +187,15 @@ void Slice::load(const Snapshot& snapshot) const {
   }
   snapshot.wait();
   internal::wait_for_held(*impl_);
-  size_t under_way = own.size();  // Guarded by the client's notify.mutex, as the next.
-  std::optional<Error> failed;
+  // Who waits may be cancelled before all have ended. Guarded by the client's notify.mutex.
+  struct Outcome {
+    size_t under_way = 0;
+    std::optional<Error> failed;
+    std::vector<std::shared_ptr<internal::SegmentHeap::Part>> bytes;  // That hosts read.
+  };
+  const auto outcome = std::make_shared<Outcome>();
+  outcome->under_way = own.size();
+  for (const auto& [name, type] : own) outcome->bytes.push_back(from.at(name).bytes);
   for (const auto& [name, type] : own) {
     const internal::SegmentHeap::Part& bytes = *from.at(name).bytes;
     client.take_copy_place();
@@ -196,13 +203,13 @@ void Slice::load(const Snapshot& snapshot) const {
                       .at = {bytes.segment(), bytes.offset(), bytes.bytes()},
                       .scope = {impl_->id},
                       .name = name},
-                     [&](const std::optional<Error>& error) {
-                       --under_way;
-                       if (error && !failed) failed = error;
+                     [outcome](const std::optional<Error>& error) {
+                       --outcome->under_way;
+                       if (error && !outcome->failed) outcome->failed = error;
                      });
   }
-  client.notify.wait([&] { return under_way == 0; });
-  if (failed) throw Error(*failed);
+  client.notify.wait([&] { return outcome->under_way == 0; });
+  if (outcome->failed) throw Error(*outcome->failed);
 }
 
 }  // namespace gangway
