@@ -1,9 +1,9 @@
 // All of Gangway that a training program needs: include this, link gangway::gangway.
 #pragma once
 
-#include "client/checkpoint/checkpoint_dir.h"
-#include "client/checkpoint/safetensors_writer.h"
-#include "client/checkpoint/tensor_files.h"
+#include "checkpoint/checkpoint_dir.h"
+#include "checkpoint/safetensors_writer.h"
+#include "checkpoint/tensor_files.h"
 #include "client/client.h"
 #include "client/tensor.h"
 #include "data/text_corpus.h"

@@ -7,9 +7,9 @@
 #include <span>
 #include <vector>
 
-#include "client/checkpoint/checkpoint_dir.h"
-#include "client/checkpoint/safetensors_writer.h"
-#include "client/checkpoint/tensor_files.h"
+#include "checkpoint/checkpoint_dir.h"
+#include "checkpoint/safetensors_writer.h"
+#include "checkpoint/tensor_files.h"
 
 namespace gangway::programs {
 namespace {

@@ -1,7 +1,7 @@
 // Training checkpoints: everything that a resumed run needs to give bit for bit the losses of one
 // that never stopped.
 //
-// A folder for each step (client/checkpoint/checkpoint_dir.h) in the safetensors layout:
+// A folder for each step (checkpoint/checkpoint_dir.h) in the safetensors layout:
 // model*.safetensors holds the parameters under their own names ("layers.0.attn.q"), so that other
 // tools read them; optimizer.safetensors the moments. Step, data position, seed, the data's hash
 // and the model's sizes are metadata of the model files. Layers that a program stacks in one state

@@ -4,7 +4,7 @@
 
 #include <optional>
 
-#include "client/checkpoint/safetensors_writer.h"
+#include "checkpoint/safetensors_writer.h"
 #include "gangway.h"
 #include "programs/train/checkpoint.h"
 #include "runtime/os/temp_dir.h"

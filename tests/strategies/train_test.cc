@@ -2,7 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "client/checkpoint/tensor_files.h"
+#include "checkpoint/tensor_files.h"
 #include "programs/train/train.h"
 #include "tests/strategies/strategy_case.h"
 #include "tests/support/error_of.h"

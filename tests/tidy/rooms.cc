@@ -127,13 +127,11 @@ std::vector<Room> controller_rooms() {
 
 // What programs and whoever serves them see.
 std::vector<Room> public_rooms() {
-  const Names api = graphs() + Names{"data",       "ir/build",         "ir/text",
-                                     "ir/inspect", "ir/transforms",    "ir/transforms/propagation",
-                                     "client",     "client/checkpoint"};
+  const Names api = graphs() + Names{"data",       "ir/build",      "ir/text",
+                                     "ir/inspect", "ir/transforms", "ir/transforms/propagation",
+                                     "client",     "checkpoint"};
   return {
-      {"client/checkpoint", {"runtime/base", "runtime", "ir/types"}},
-      {"client",
-       graphs() + Names{"runtime", "ir/wire", "ir/plan", "protocol", "client/checkpoint"}},
+      {"client", graphs() + Names{"runtime", "ir/wire", "ir/plan", "protocol", "checkpoint"}},
       {"client/local",  // Starts clusters in this process or as children.
        {"runtime/base", "runtime", "protocol", "client", "controller/service", "executor/service"}},
       {"sim",  // The whole cluster on virtual time: for the tool and for tests.
@@ -163,6 +161,7 @@ std::vector<Room> all_rooms() {
   add({{"data", {"runtime/base"}}});
   add(ir_rooms());
   add({{"protocol", {"runtime/base", "runtime", "ir/types", "ir/plan"}}});
+  add({{"checkpoint", {"runtime/base", "ir/types"}}});
   add(executor_rooms());
   add(controller_rooms());
   add(public_rooms());

@@ -8,7 +8,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "client/checkpoint/safetensors_writer.h"
+#include "checkpoint/safetensors_writer.h"
 #include "executor/devices/cuda/driver/loader.h"
 #include "gangway.h"
 #include "runtime/os/anonymous_file.h"

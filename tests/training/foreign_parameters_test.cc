@@ -4,7 +4,7 @@
 
 #include <bit>
 
-#include "client/checkpoint/safetensors_writer.h"
+#include "checkpoint/safetensors_writer.h"
 #include "programs/train/checkpoint.h"
 #include "tests/support/error_of.h"
 #include "tests/support/temp_folder.h"

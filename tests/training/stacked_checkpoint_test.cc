@@ -2,8 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "client/checkpoint/safetensors_writer.h"
-#include "client/checkpoint/tensor_files.h"
+#include "checkpoint/safetensors_writer.h"
+#include "checkpoint/tensor_files.h"
 #include "client/client.h"
 #include "ir/build/ops.h"
 #include "ir/build/program_builder.h"

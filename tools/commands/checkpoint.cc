@@ -1,8 +1,8 @@
 // `gangway checkpoint ls FILE|DIR`: the tensors of a safetensors file or checkpoint.
 #include <cstdio>
 
-#include "client/checkpoint/checkpoint_dir.h"
-#include "client/checkpoint/tensor_files.h"
+#include "checkpoint/checkpoint_dir.h"
+#include "checkpoint/tensor_files.h"
 #include "ir/types/type.h"
 #include "tools/commands/command.h"
 #include "tools/commands/json.h"

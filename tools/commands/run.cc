@@ -6,7 +6,7 @@
 #include <cstring>
 #include <map>
 
-#include "client/checkpoint/tensor_files.h"
+#include "checkpoint/tensor_files.h"
 #include "client/client.h"
 #include "runtime/base/rng.h"
 #include "tools/commands/command.h"

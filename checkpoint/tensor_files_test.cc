@@ -1,9 +1,9 @@
-#include "client/checkpoint/tensor_files.h"
+#include "checkpoint/tensor_files.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "client/checkpoint/safetensors_writer.h"
+#include "checkpoint/safetensors_writer.h"
 #include "runtime/base/error.h"
 #include "tests/support/temp_folder.h"
 

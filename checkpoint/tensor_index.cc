@@ -1,8 +1,8 @@
-#include "client/checkpoint/tensor_index.h"
+#include "checkpoint/tensor_index.h"
 
 #include <nlohmann/json.hpp>
 
-#include "client/checkpoint/strict_json.h"
+#include "checkpoint/strict_json.h"
 #include "runtime/base/error.h"
 
 namespace gangway {

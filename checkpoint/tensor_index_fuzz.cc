@@ -1,5 +1,5 @@
 // Any bytes either are refused with an Error or parse to an index that prints back to itself.
-#include "client/checkpoint/tensor_index.h"
+#include "checkpoint/tensor_index.h"
 
 #include <cstddef>
 

@@ -1,4 +1,4 @@
-#include "client/checkpoint/tensor_files.h"
+#include "checkpoint/tensor_files.h"
 
 #include <algorithm>
 #include <fstream>
@@ -7,7 +7,7 @@
 #include <system_error>
 #include <utility>
 
-#include "client/checkpoint/tensor_index.h"
+#include "checkpoint/tensor_index.h"
 #include "runtime/base/durable_file.h"
 #include "runtime/base/error.h"
 

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <string>
 
-#include "client/checkpoint/safetensors.h"
+#include "checkpoint/safetensors.h"
 #include "runtime/base/error.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

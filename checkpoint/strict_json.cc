@@ -1,4 +1,4 @@
-#include "client/checkpoint/strict_json.h"
+#include "checkpoint/strict_json.h"
 
 #include <nlohmann/json.hpp>
 #include <set>

@@ -1,4 +1,4 @@
-#include "client/checkpoint/safetensors.h"
+#include "checkpoint/safetensors.h"
 
 #include <algorithm>
 #include <array>
@@ -7,7 +7,7 @@
 #include <set>
 #include <utility>
 
-#include "client/checkpoint/strict_json.h"
+#include "checkpoint/strict_json.h"
 #include "runtime/base/align.h"
 #include "runtime/base/error.h"
 

@@ -18,7 +18,7 @@
 #include <span>
 #include <string_view>
 
-#include "client/checkpoint/safetensors.h"
+#include "checkpoint/safetensors.h"
 
 namespace gangway {
 

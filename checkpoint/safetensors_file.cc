@@ -1,4 +1,4 @@
-#include "client/checkpoint/safetensors_file.h"
+#include "checkpoint/safetensors_file.h"
 
 #include <fcntl.h>
 #include <sys/mman.h>

@@ -22,7 +22,7 @@
 #include <string>
 #include <vector>
 
-#include "client/checkpoint/safetensors.h"
+#include "checkpoint/safetensors.h"
 #include "runtime/base/durable_file.h"
 
 namespace gangway {

@@ -1,4 +1,4 @@
-#include "client/checkpoint/safetensors_writer.h"
+#include "checkpoint/safetensors_writer.h"
 
 #include "runtime/base/error.h"
 

@@ -1,4 +1,4 @@
-#include "client/checkpoint/checkpoint_dir.h"
+#include "checkpoint/checkpoint_dir.h"
 
 #include <fcntl.h>
 #include <stdio.h>

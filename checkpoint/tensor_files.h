@@ -24,8 +24,8 @@
 #include <string>
 #include <vector>
 
-#include "client/checkpoint/safetensors.h"
-#include "client/checkpoint/safetensors_file.h"
+#include "checkpoint/safetensors.h"
+#include "checkpoint/safetensors_file.h"
 
 namespace gangway {
 

@@ -1,4 +1,4 @@
-#include "client/checkpoint/checkpoint_dir.h"
+#include "checkpoint/checkpoint_dir.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -7,8 +7,8 @@
 
 #include <functional>
 
-#include "client/checkpoint/safetensors_writer.h"
-#include "client/checkpoint/tensor_files.h"
+#include "checkpoint/safetensors_writer.h"
+#include "checkpoint/tensor_files.h"
 #include "runtime/base/durable_file.h"
 #include "runtime/base/error.h"
 #include "tests/support/error_of.h"

@@ -1,9 +1,9 @@
-#include "client/checkpoint/safetensors_file.h"
+#include "checkpoint/safetensors_file.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "client/checkpoint/safetensors_writer.h"
+#include "checkpoint/safetensors_writer.h"
 #include "runtime/base/error.h"
 #include "tests/support/error_of.h"
 #include "tests/support/temp_folder.h"

@@ -1,4 +1,4 @@
-#include "client/checkpoint/safetensors.h"
+#include "checkpoint/safetensors.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
