@@ -152,6 +152,7 @@ bool ClientSessions::stop(SessionId id, const StopRequest& request) {
   const int64_t deadline_ns = reactor_.clock().now_ns() + request.grace_ms * 1'000'000;
   options_.log.info("program is asked to end", {{"client", id}, {"by", request.by}});
   session->stop = request;
+  session->why_closed = cut(cat(request.by, " asked it to stop"), kTextBytesMax);
   if (!session->is_detached && session->tell_stop) session->tell_stop(request);
   controller_.end_repetitions(id, deadline_ns);
   while (sessions_.contains(id) && !session->is_detached &&

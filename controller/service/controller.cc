@@ -160,7 +160,6 @@ SessionId Controller::add_session(std::string name, std::string owner, ClientPee
                          .first->second;
   session.calls = std::make_shared<CallTable>([this, id](const auto& made) { let_go(id, made); });
   runs_.set_share(id, share);
-  if (on_program_) on_program_({.id = id, .name = session.name, .owner = session.owner});
   return id;
 }
 
@@ -180,7 +179,7 @@ void Controller::report(SessionId session, Reported numbers) {
 void Controller::session_closed(SessionId id, const std::string& why) {
   const auto session = sessions_.find(id);
   if (session == sessions_.end()) return;
-  if (on_program_) {
+  if (on_program_ && session->second.has_asked_for_devices) {
     on_program_({.id = id,
                  .name = session->second.name,
                  .owner = session->second.owner,
@@ -214,7 +213,8 @@ void Controller::on_message(SessionId id, Message message) {
     ++session->second.runs;
     count_names(session->second, *run);
     const auto before = runs_.next_deadline_ns();
-    runs_.submit(id, std::move(*run), now_ns, repeats_.refusal(run->plan));
+    const std::optional<Error> refused = repeats_.refusal(run->plan);
+    runs_.submit(id, std::move(*run), now_ns, refused);
     if (runs_.next_deadline_ns() != before) deadline_moved_.wake_all();
   } else if (auto* copy = std::get_if<CopyFrame>(&message)) {
     GW_REQUIRE(session->second.copies < options_.copy_credits, holder_name(id),
@@ -269,6 +269,9 @@ void Controller::let_go(SessionId session, const CallTable::Made& made) {
 const SliceRecord& Controller::allocate(SessionId session, const SliceShape& shape,
                                         const StopToken& stop) {
   require_open(session);
+  Session& asking = sessions_.at(session);
+  if (!std::exchange(asking.has_asked_for_devices, true) && on_program_)
+    on_program_({.id = session, .name = asking.name, .owner = asking.owner});
   return slice_queue_.allocate(session, shape, stop);
 }
 

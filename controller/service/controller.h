@@ -84,7 +84,7 @@ struct Holdings {
   uint64_t last_call = 0, releases = 0, last_name = 0, last_request = 0;
 };
 
-// A program has begun (its client has connected), or ended.
+// A program has begun (it has asked for devices; clients that only look around never do), or ended.
 struct ProgramEvent {
   SessionId id;
   std::string name, owner;
@@ -193,6 +193,7 @@ class Controller {
     // How far its clients have counted; what earlier ones sent is not counted against this one.
     uint64_t last_name = 0, last_request = 0;
     uint64_t before_name = 0, before_request = 0;
+    bool has_asked_for_devices = false;
   };
   void count_names(Session& session, const RunFrame& run);
   void submit_step(SessionId session, RunFrame run);

@@ -207,6 +207,12 @@ TEST_F(StateDirRestartTest, AControllerFindsTheNamesOfTheHostsThatTheOneBeforeIt
     cluster.pass(8s);
     train(cluster, "trainer");
     std::optional<Client> running = cluster.connect("interrupted");
+    const Slice slice = running->allocate({.devices = 1});
+    const Client onlooker = cluster.connect("onlooker");
+    EXPECT_EQ(onlooker.status().programs.size(), 2u);
+    Client stopped = cluster.connect("stopped");
+    static_cast<void>(stopped.allocate({.devices = 1}));
+    EXPECT_TRUE(onlooker.stop_program("stopped", 0));
     cluster.kill_controller();
     EXPECT_EQ(state()->hosts().size(), 2u);
     cluster.start_controller(state());
@@ -243,6 +249,9 @@ TEST_F(StateDirRestartTest, AControllerFindsTheNamesOfTheHostsThatTheOneBeforeIt
               ContainsRegex(line("ended", "trainer", ",\"why\":\"it was closed\",\"runs\":3")));
   EXPECT_THAT(log, ContainsRegex(line("ended", "interrupted",
                                       ",\"why\":\"the controller has ended\",\"runs\":0")));
+  EXPECT_THAT(log, ContainsRegex(line("ended", "stopped",
+                                      ",\"why\":\"[^\"]+ asked it to stop\",\"runs\":0")));
+  EXPECT_THAT(log, Not(HasSubstr("onlooker")));
 }
 
 }  // namespace
