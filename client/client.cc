@@ -371,6 +371,10 @@ Client join(const std::string& address, const ConnectOptions& options,
   GW_REQUIRE(options.device == "cpu" || (local && !options.in_process), "connect: \"",
              options.device, "\" devices are offered by executors of their own: ",
              "expected a local cluster of processes, got \"", address, "\"");
+  GW_REQUIRE(
+      options.islands == 1 || (local && options.islands >= 1 && options.islands <= shape.executors),
+      "connect: expected 1 to ", shape.executors, " islands for \"", address, "\", got ",
+      options.islands);
   const auto make = [&](Reactor& reactor) -> std::unique_ptr<internal::Cluster> {
     if (!local) return internal::join_cluster(reactor, address);
     if (options.in_process) return internal::start_in_process(reactor, shape, options);

@@ -78,6 +78,7 @@ struct ConnectOptions {
   // local: only: of each device; 0: an equal share of the machine's memory, or the card's.
   int64_t memory_bytes = 0;
   std::string device = "cpu";   // local: only: what executors offer, "cpu" or "cuda".
+  int islands = 1;              // local: only: executors are dealt out to so many, in runs.
   int64_t timeout_ms = 10'000;  // To reach the controller, or to start the local cluster.
   // Where a token lies that is shown to a controller at a TCP port, in a file that only its user
   // can read. Empty: $GANGWAY_TOKEN_FILE, or where a controller of this user puts it:

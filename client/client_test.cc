@@ -265,6 +265,18 @@ TEST_F(ClientTest, AProgramHasANameAndAShareThatChangeWhileItRuns) {
   EXPECT_THROW(connect("local:1x1", {.weight = -1, .in_process = true}), Error);
 }
 
+TEST(ConnectTest, DealsTheExecutorsOfALocalClusterOutToIslands) {
+  const Client client =
+      connect("local:4x1", {.in_process = true, .memory_bytes = 1 << 20, .islands = 2});
+  std::vector<std::string> islands;
+  for (const HostStatus& host : client.status().hosts) islands.push_back(host.island);
+  EXPECT_THAT(islands, testing::ElementsAre("island-0", "island-0", "island-1", "island-1"));
+  EXPECT_EQ(client.allocate({.devices = 2, .one_island = true}).devices(), 2);
+  EXPECT_THROW(client.allocate({.devices = 3, .one_island = true}), Error);
+  EXPECT_THAT(error_text_of([] { connect("local:2x1", {.in_process = true, .islands = 3}); }),
+              testing::HasSubstr("expected 1 to 2 islands for \"local:2x1\", got 3"));
+}
+
 TEST_F(ClientTest, RunsThatEndedAreCountedForTheirProgram) {
   Executable step = slice_.compile(accumulate(mesh_));
   for (int i = 0; i < 3; ++i)

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "ir/plan/islands.h"
 #include "runtime/os/thread.h"
 
 namespace gangway::internal {
@@ -32,6 +33,11 @@ int64_t memory_share(const LocalShape& shape, const ConnectOptions& options) {
 
 int thread_share(const LocalShape& shape) {
   return std::max(1, available_cores() / (shape.executors * shape.devices));
+}
+
+std::string island_name(int executor, const LocalShape& shape, const ConnectOptions& options) {
+  if (options.islands == 1) return kMainIsland;
+  return cat("island-", executor * options.islands / shape.executors);
 }
 
 std::unique_ptr<Cluster> join_cluster(Reactor& reactor, const std::string& address) {

@@ -27,6 +27,8 @@ class Cluster {
 // An equal share of the machine for each device of a local cluster.
 int64_t memory_share(const LocalShape& shape, const ConnectOptions& options);
 int thread_share(const LocalShape& shape);
+// Of a local cluster's executor: executors are dealt out to options.islands in runs.
+std::string island_name(int executor, const LocalShape& shape, const ConnectOptions& options);
 
 std::unique_ptr<Cluster> join_cluster(Reactor& reactor, const std::string& address);
 // client/local/.

@@ -27,6 +27,7 @@ class InProcess final : public Cluster {
           ExecutorServiceOptions{
               .controller = "sim:controller",
               .host = {.name = name,
+                       .island = island_name(i, shape, options),
                        .devices = shape.devices,
                        .memory_bytes = memory_share(shape, options),
                        .threads = thread_share(shape),

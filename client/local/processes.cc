@@ -71,9 +71,9 @@ class Processes final : public Cluster {
       const std::string name = "host-" + std::to_string(i);
       const int64_t memory = cards ? options.memory_bytes : memory_share(shape, options);
       start(name, {tool, "executor", "--connect", address_, "--name", name, "--device",
-                   options.device, "--devices", std::to_string(shape.devices), "--threads",
-                   std::to_string(thread_share(shape)), "--memory", std::to_string(memory),
-                   "--end-with-controller"});
+                   options.device, "--island", island_name(i, shape, options), "--devices",
+                   std::to_string(shape.devices), "--threads", std::to_string(thread_share(shape)),
+                   "--memory", std::to_string(memory), "--end-with-controller"});
     }
     wait_for_executors(static_cast<uint32_t>(shape.executors), options.timeout_ms);
   }
