@@ -361,6 +361,11 @@ class Client {
   // or detached; either by force after the grace (at most a week), and then true is returned. Waits
   // for it. kInvalid for a name that nobody has, and for another's.
   bool stop_program(const std::string& name, int64_t grace_ms = 30'000) const;
+  // Has a program, named so, leave its devices to others. What it enqueues from now on waits; once
+  // what was under way has ended, its states go to the memory of their hosts, so many bytes.
+  int64_t suspend_program(const std::string& name) const;
+  // It comes back and goes on. kOverloaded, saying who holds what, while there is no room for it.
+  void resume_program(const std::string& name) const;
   // Cancels the runs in flight, frees what the client holds, all of a program that was attached to,
   // and ends a local cluster. The destructor of the last handle does the same, but it detaches from
   // a program that was attached to; so does close() where it can't reach the controller.

@@ -129,6 +129,15 @@ bool Client::stop_program(const std::string& name, int64_t grace_ms) const {
       "stop", [&, client = impl_.get()] { return client->session().stop_program(name, grace_ms); });
 }
 
+int64_t Client::suspend_program(const std::string& name) const {
+  return impl_->call("suspend",
+                     [&, client = impl_.get()] { return client->session().suspend_program(name); });
+}
+
+void Client::resume_program(const std::string& name) const {
+  impl_->call("resume", [&, client = impl_.get()] { client->session().resume_program(name); });
+}
+
 const std::string& Client::address() const { return impl_->address(); }
 
 namespace internal {

@@ -295,7 +295,9 @@ class Session::Impl : public std::enable_shared_from_this<Session::Impl> {
                                  .devices = line.getDevices(),
                                  .waits_for = line.getWaitsFor().cStr(),
                                  .is_self = line.getId() == id,
-                                 .detached = line.getDetached()});
+                                 .detached = line.getDetached(),
+                                 .suspended = line.getSuspended(),
+                                 .host_bytes = line.getHostBytes()});
       for (auto host : line.getHosts()) status.programs.back().hosts.emplace_back(host.cStr());
     }
     return status;
@@ -311,6 +313,18 @@ class Session::Impl : public std::enable_shared_from_this<Session::Impl> {
           return request.send();
         });
     return response.getByForce();
+  }
+
+  int64_t suspend_program(const std::string& program, bool undo) {
+    const auto response =
+        attachment_.ask_controller<wire::Controller::SuspendResults>([&](auto& controller) {
+          auto request = controller.suspendRequest();
+          write(request.initVersion(), Version{});
+          request.setName(program);
+          request.setUndo(undo);
+          return request.send();
+        });
+    return response.getBytes();
   }
 
   void drain(const std::string& host, Drain what) {
@@ -711,6 +725,10 @@ ClusterStatus Session::status() { return open()->status(); }
 bool Session::stop_program(const std::string& name, int64_t grace_ms) {
   return open()->stop_program(name, grace_ms);
 }
+int64_t Session::suspend_program(const std::string& name) {
+  return open()->suspend_program(name, false);
+}
+void Session::resume_program(const std::string& name) { open()->suspend_program(name, true); }
 void Session::drain(const std::string& host, Drain what) { open()->drain(host, what); }
 void Session::forget(const std::string& host) { open()->forget(host); }
 void Session::set_share(const Share& share) { open()->set_share(share); }

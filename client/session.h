@@ -140,6 +140,9 @@ class Session {
   ClusterStatus status();
   // Whether it was ended by force. Suspends.
   bool stop_program(const std::string& name, int64_t grace_ms);
+  // How many bytes of its states lie in host memory then. Both suspend.
+  int64_t suspend_program(const std::string& name);
+  void resume_program(const std::string& name);
   // Suspends.
   void drain(const std::string& host, Drain what);
   // Suspends.

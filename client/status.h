@@ -39,6 +39,8 @@ struct ProgramStatus {
   std::string waits_for;           // Slices, as SliceOptions::on_wait; empty: none.
   bool is_self = false;            // Of the client that asks.
   bool detached = false;           // It goes on without a client.
+  bool suspended = false;          // Its runs wait: see Client::suspend_program().
+  int64_t host_bytes = 0;          // Then: of its states in the memory of hosts.
 };
 
 struct ClusterStatus {

@@ -90,6 +90,12 @@ interface Controller {
   # The name of a host that is gone, and whether it is drained, is kept no longer. kInvalid for one
   # that is there. Both are for who runs the controller alone, and kInvalid for a name that nobody
   # has, saying which there are.
+
+  suspend @7 (version :Version, name :Text, undo :Bool) -> (bytes :Int64);
+  # A program as in stop() begins no runs from now on; once those under way have ended, its states
+  # go to the memory of their hosts, so many `bytes`, and devices have its memory back. Answers
+  # then. With `undo` it gets its memory again (kOverloaded, and it stays suspended, where that does
+  # not fit), and goes on. Either is done once: nothing is wrong with asking again.
 }
 
 struct Share {
@@ -122,6 +128,10 @@ struct ProgramStatus {
   # Of the cluster, in its slices; one that lies in several counts once.
   detached @13 :Bool;
   # It goes on without a client.
+  suspended @14 :Bool;
+  # Its runs wait until it is resumed.
+  hostBytes @15 :Int64;
+  # Then: of its states in the memory of hosts.
 }
 
 struct ReportedNumber {
@@ -192,6 +202,12 @@ interface Executor {
 
   commitInstall @2 (plan :UInt64);
   # Allocates memory and computes the first values of new states.
+
+  moveStates @3 (plans :List(UInt64), scopes :List(UInt64), toHost :Bool) -> (bytes :Int64);
+  # The states of these scopes go to host memory, and all other memory that these plans have on
+  # devices is given back; or everything comes back to where it was. All of it or nothing: after an
+  # error everything is as before. No run of the plans is under way, and nothing reads or writes
+  # the states. Plans and scopes that are not here are passed over. `bytes`: of the states.
 }
 
 interface Session {

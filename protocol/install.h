@@ -8,6 +8,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "protocol/messages.h"
+
 namespace gangway {
 
 // What a plan asks of one device of a host, in bytes; `total` is what its allocator is asked for,
@@ -30,6 +32,13 @@ struct DeviceNeed {
 struct LinkOffer {
   uint32_t host = 0;  // Of the plan.
   std::vector<std::byte> bytes;
+};
+
+// Programs whose states go to host memory, or come back from there.
+struct MoveRequest {
+  std::vector<PlanId> plans;
+  std::vector<StateScope> scopes;
+  bool to_host = true;
 };
 
 struct Installed {

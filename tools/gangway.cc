@@ -36,6 +36,8 @@ int main(int argc, char** argv) {
   gangway::tool::add_devices(app, chosen);
   gangway::tool::add_ps(app, chosen);
   gangway::tool::add_stop(app, chosen);
+  gangway::tool::add_suspend(app, chosen);
+  gangway::tool::add_resume(app, chosen);
   gangway::tool::add_top(app, chosen);
   gangway::tool::add_drain(app, chosen);
   gangway::tool::add_forget(app, chosen);

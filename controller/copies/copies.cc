@@ -108,6 +108,8 @@ void CopyTable::start(SessionId session, CopyFrame request) {
     copy.kept = request.array;
     objects_.keep(request.array);
     objects_.began(request.array);
+  } else {
+    copy.states = SliceId(request.scope.id);
   }
   send(std::move(copy), std::move(request));
 }
@@ -119,8 +121,16 @@ void CopyTable::get_for(SessionId reader, const SliceRecord& scope, CopyFrame re
   } catch (const Error& error) {
     return done(error);
   }
-  send({.session = reader, .pending = {hosts.begin(), hosts.end()}, .done = std::move(done)},
+  send({.session = reader,
+        .pending = {hosts.begin(), hosts.end()},
+        .states = scope.id,
+        .done = std::move(done)},
        std::move(request));
+}
+
+bool CopyTable::any_of_states(SliceId slice) const {
+  return std::ranges::any_of(copies_,
+                             [&](const auto& item) { return item.second.states == slice; });
 }
 
 void CopyTable::send(Copy copy, CopyFrame request) {

@@ -44,6 +44,8 @@ class CopyTable {
   void host_lost(HostId host, const Error& why);
   void session_closed(SessionId session);
   size_t under_way() const { return copies_.size(); }
+  // Whether states that are named in this slice are read or written now. O(copies).
+  bool any_of_states(SliceId slice) const;
 
  private:
   struct Copy {
@@ -51,8 +53,9 @@ class CopyTable {
     uint64_t client_request = 0;
     std::set<HostId> pending;
     std::optional<Error> error;
-    std::optional<ArrayId> kept;  // An array that it reads or writes.
-    Done done;                    // Who is told; none: the client.
+    std::optional<ArrayId> kept;    // An array that it reads or writes.
+    std::optional<SliceId> states;  // In which the state is named that it reads or writes.
+    Done done;                      // Who is told; none: the client.
   };
   std::vector<HostId> hosts_for(SessionId session, const CopyFrame& request);
   void send(Copy copy, CopyFrame request);

@@ -393,6 +393,14 @@ void PlanTable::release(PlanId id) {
   uninstall_if_unused(id);
 }
 
+std::vector<PlanRecord*> PlanTable::all_of(SessionId owner) {
+  std::vector<PlanRecord*> all;
+  for (auto& [id, plan] : plans_) {
+    if (plan.owner == owner) all.push_back(&plan);
+  }
+  return all;
+}
+
 void PlanTable::release_all(SessionId owner) {
   std::vector<PlanId> owned;
   for (const auto& [id, plan] : plans_) {

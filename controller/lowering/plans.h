@@ -109,6 +109,8 @@ class PlanTable {
   void run_ended(PlanRecord& plan);
   void host_lost(HostId host, const Error& why);
   size_t size() const { return plans_.size(); }
+  // Also those that are being installed, or are released.
+  std::vector<PlanRecord*> all_of(SessionId owner);
 
  private:
   PlanRecord place(SessionId owner, const Program& program, const std::vector<SliceId>& slices,

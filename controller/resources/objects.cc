@@ -80,6 +80,19 @@ void ObjectTable::client_drops_all(SessionId owner) {
   for (ArrayId id : owned) client_drops(id, owner);
 }
 
+void ObjectTable::hold_outputs(SessionId owner,
+                               const std::vector<std::shared_ptr<const DeviceLayout>>& layouts,
+                               const std::function<std::shared_ptr<void>()>& hold) {
+  std::map<RunId, std::vector<std::shared_ptr<void>>> by_run;
+  for (auto& [id, array] : arrays_) {
+    if (array.owner != owner || array.maker == RunId() || array.holdings.empty()) continue;
+    if (std::ranges::find(layouts, array.layout) == layouts.end()) continue;
+    auto& holdings = by_run[array.maker];
+    if (holdings.empty()) holdings = {array.holdings.size() > 1 ? array.holdings.back() : hold()};
+    array.holdings = holdings;
+  }
+}
+
 void ObjectTable::flush() {
   for (auto& [hosts, arrays] : std::exchange(dead_, {})) {
     const Frame frame = encode(FreeFrame{std::move(arrays)});

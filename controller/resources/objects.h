@@ -11,6 +11,7 @@
 // one frame, built once, which flush() sends to each of them.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <set>
@@ -73,6 +74,11 @@ class ObjectTable {
   void drop(ArrayId id);                           // It refers to it no longer.
   void client_drops(ArrayId id, SessionId owner);  // Unknown ids are ignored.
   void client_drops_all(SessionId owner);
+  // Of outputs that lie so: they lose their places in the slots of their plan, and are held by what
+  // `hold` gives, which is asked once for each run whose outputs have no memory of their own.
+  void hold_outputs(SessionId owner,
+                    const std::vector<std::shared_ptr<const DeviceLayout>>& layouts,
+                    const std::function<std::shared_ptr<void>()>& hold);
   // Tells the hosts to free the arrays that lost their last reference since the last flush.
   void flush();
   size_t size() const { return arrays_.size(); }

@@ -29,6 +29,8 @@ class ExecutorPeer {
                                     StateScope scope) = 0;
   virtual Future<void> link(PlanId plan, const std::vector<LinkOffer>& offers) = 0;
   virtual Future<void> commit_install(PlanId plan) = 0;
+  // The bytes of the states that lie in host memory then; as protocol/control.capnp says.
+  virtual Future<int64_t> move_states(const MoveRequest& what) = 0;
   virtual void send(const Frame& frame) = 0;
   // Called when the host is declared lost: closes its connection, so that an executor that was only
   // suspended notices it when it resumes.

@@ -39,6 +39,9 @@ class Admission {
   // Those to admit again when memory was freed, oldest first.
   std::vector<RunId> short_runs() const;
 
+  // It is held: nobody waits behind it, until it is admitted anew.
+  void leave_line(const RunRecord& run) { short_.erase(run.id); }
+
   void began(const RunRecord& run);
   void ended(const RunRecord& run);  // Whether it began or not.
 

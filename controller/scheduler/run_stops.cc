@@ -1,4 +1,5 @@
-// How runs are stopped before their end: by their client, and by their time limit.
+// How runs are stopped before their end, by their client and by their time limit, and how all of a
+// program are held.
 #include <algorithm>
 #include <utility>
 
@@ -22,6 +23,32 @@ Error past_limit(const RunRecord& run, const std::string& why) {
 
 void RunTable::cancel(SessionId session, RunId client_run, const Error& why) {
   if (RunRecord* run = find(session, client_run)) ask_to_stop(*run, why);
+}
+
+void RunTable::hold(SessionId session) {
+  held_.insert(session);
+  gangs_.hold(session);
+  // Those that were short of memory hold up nobody else meanwhile.
+  for (const auto& [scope, waiting] : waiting_) {
+    if (scope.first != session) continue;
+    for (RunId id : waiting) admission_.leave_line(*runs_.at(id));
+  }
+  pump();
+}
+
+void RunTable::let_go_on(SessionId session) {
+  if (held_.erase(session) == 0) return;
+  gangs_.let_go_on(session);
+  for (const auto& [scope, waiting] : waiting_) {
+    if (scope.first == session) may_go_on_.insert(scope);
+  }
+  pump();
+}
+
+bool RunTable::any_prepared(SessionId session) const {
+  return std::ranges::any_of(runs_, [&](const auto& item) {
+    return item.second->session == session && item.second->prepared;
+  });
 }
 
 // A run that was not prepared ends here; the hosts end one that was, and they alone know whether
@@ -94,7 +121,9 @@ void RunTable::expire(int64_t now_ns, int64_t late_ns) {
     run.past_limit = true;
     if (run.prepared) set_deadline(run, now_ns + kAnswerMs * kMs);
     const auto wait = wait_of(run);
-    const std::string why = !run.prepared ? ": it still waited for earlier runs"
+    const std::string why = !run.prepared ? held_.contains(run.session)
+                                                ? ": its program is suspended"
+                                                : ": it still waited for earlier runs"
                             : wait        ? text_of(*wait)
                                           : "";
     ask_to_stop(run, past_limit(run, why));

@@ -168,6 +168,7 @@ bool RunTable::admit_first(RunRecord& run) {
     end(run);
     return true;
   }
+  if (!held_.empty() && is_held(run.session)) return false;
   if (!makers_are_prepared(run) || !admission_.has_room(run)) return false;
   if (lacks_argument(run)) {
     end(run);
@@ -485,6 +486,7 @@ void RunTable::forget_stuck(HostId host, const StuckDevice& stuck) {
 }
 
 void RunTable::session_closed(SessionId session) {
+  held_.erase(session);
   gangs_.drop_in_order(session);
   std::vector<RunId> owned;
   for (const auto& [id, run] : runs_) {

@@ -76,6 +76,14 @@ class RunTable {
   // The same later, at the next pump(): what it watches for has not come.
   void watch_states_again(SessionId session, StateScope scope) { gangs_.watch(session, scope.id); }
   void unwatch_states(SessionId session, StateScope scope) { gangs_.unwatch(session, scope.id); }
+  // No run of the session is prepared from now on, and nothing takes a ticket in the order of its
+  // scopes; runs that are prepared go on to their end, with what comes before them. Until
+  // let_go_on(): then what waits goes on in its order.
+  void hold(SessionId session);
+  void let_go_on(SessionId session);
+  bool is_held(SessionId session) const { return held_.contains(session); }
+  // Whether one of its runs is prepared and has not ended. O(runs).
+  bool any_prepared(SessionId session) const;
   // Runs of the scope that have their tickets and have not ended, without those that will not
   // commit, as far as is known. O(runs).
   std::set<RunId> may_commit(SessionId session, StateScope scope) const;
@@ -147,6 +155,7 @@ class RunTable {
   std::map<ScopeKey, std::set<RunId>> waiting_;
   std::set<ScopeKey> may_go_on_;  // A run that they wait for was prepared, or ended.
   std::map<RunId, std::set<ScopeKey>> waits_for_;  // By a maker that is not prepared.
+  std::set<SessionId> held_;
   std::map<RunId, std::unique_ptr<RunRecord>> runs_;
   std::map<std::pair<SessionId, RunId>, RunId> by_client_;
   std::set<std::pair<int64_t, RunId>> deadlines_;

@@ -54,6 +54,9 @@ Controller::Controller(Reactor& reactor, ControllerOptions options)
                         return find_program(owner, name);
                       },
                       [this](SessionId session) { return owner_of(session); }}),
+      suspensions_({hosts_, slices_, objects_, plans_, runs_, copies_, metrics_},
+                   {[this](SessionId session) { return holder_name(session); },
+                    [this](SessionId session) { return sessions_.contains(session); }}),
       stuck_(runs_, metrics_, options_.log),
       watch_(hosts_, plans_, copies_, runs_, stuck_, metrics_,
              {.suspect_after_ms =
@@ -102,6 +105,11 @@ void Controller::lose_old_selves(const HostInfo& info) {
     host_lost(id, Error(ErrorKind::kUnavailable, "its process has ended, and another has come"));
 }
 
+void Controller::host_lost(HostId host, const Error& why) {
+  watch_.lose(host, why);
+  suspensions_.look_again();
+}
+
 void Controller::set_draining(const std::string& host, bool is_draining) {
   hosts_.set_draining(host, is_draining);
   options_.log.info(is_draining ? "host is drained of slices" : "host takes slices again",
@@ -120,9 +128,11 @@ void Controller::on_message(HostId id, Message message) {
     ++host->runs;
     host->runs_done->add();
     runs_.host_done(id, std::move(*done));
+    suspensions_.look_again();
   } else if (auto* copied = std::get_if<CopyDoneFrame>(&message)) {
     copies_.host_done(id, *copied);
     runs_.pump();
+    suspensions_.look_again();
   } else if (auto* heartbeat = std::get_if<HeartbeatFrame>(&message)) {
     host->count_moved(heartbeat->moved);
     // Others need not wait for what does not go on; what goes on again may get a turn.
@@ -196,6 +206,7 @@ void Controller::session_closed(SessionId id, const std::string& why) {
   runs_.session_closed(id);
   copies_.session_closed(id);
   shared_states_.session_closed(id);
+  suspensions_.session_closed(id);
   objects_.client_drops_all(id);
   plans_.release_all(id);
   slice_queue_.session_closed(id);
@@ -284,6 +295,8 @@ Program Controller::read_program(std::vector<std::byte> bytes) {
 const PlanRecord& Controller::compile(SessionId session, Program program,
                                       const std::vector<SliceId>& slices, CompileRequest request) {
   require_open(session);
+  const std::shared_ptr<void> may_compile = suspensions_.wait_to_compile(session);
+  require_open(session);
   require_short(program, program.name);
   for (const ProgramNode& node : program.nodes) require_short(program, node.name);
   request.overlaid = options_.overlay_memory;
@@ -298,6 +311,7 @@ int64_t Controller::tick(int64_t now_ns) {
   const int64_t late_ns = watch_.late_ns(now_ns);
   const int64_t next_ns = watch_.tick(now_ns);
   runs_.expire(now_ns, late_ns);
+  suspensions_.look_again();
   return std::min(next_ns, runs_.next_deadline_ns().value_or(next_ns));
 }
 
@@ -333,7 +347,9 @@ std::vector<ProgramCounts> Controller::programs() const {
                         .waits_for = slice_queue_.waits_for(id),
                         .credits_used = session.runs,
                         .reported = session.reported,
-                        .detached = session.peer == nullptr});
+                        .detached = session.peer == nullptr,
+                        .suspended = suspensions_.is_suspended(id),
+                        .host_bytes = suspensions_.host_bytes(id)});
     ProgramCounts& program = programs.back();
     if (Reported repeated = repeats_.reported(id); !repeated.empty())
       program.reported = std::move(repeated);

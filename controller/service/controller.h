@@ -1,8 +1,7 @@
 // The controller: registers hosts and clients, allocates devices and memory, and schedules runs. It
 // uses no sockets: service.h puts it on a network.
 //
-// Threads: the reactor's thread. read_program(), compile(), allocate(), once(), come_behind() and
-// wait_for_repetition() suspend; nothing else does.
+// Threads: the reactor's thread. Nothing suspends but what says so.
 // Ownership: peers are borrowed until host_lost() or session_closed(); what still comes of them
 // afterwards is ignored.
 // Errors: bad requests of a client are that client's errors; a malformed frame throws, and the
@@ -22,6 +21,7 @@
 #include "controller/scheduler/repeats.h"
 #include "controller/service/call_table.h"
 #include "controller/service/shared_states.h"
+#include "controller/service/suspensions.h"
 #include "protocol/reported.h"
 #include "runtime/fibers/reactor.h"
 
@@ -67,7 +67,9 @@ struct ProgramCounts {
   int64_t memory_bytes = 0;        // Reserved for it, on all devices together.
   std::vector<std::string> hosts;  // On which its slices lie, and on how many devices.
   uint32_t devices = 0;
-  bool detached = false;  // It goes on without a client.
+  bool detached = false;   // It goes on without a client.
+  bool suspended = false;  // Its runs wait until it is resumed.
+  int64_t host_bytes = 0;  // Then: of its states in the memory of hosts.
 };
 
 // An executable that who attaches to a program finds by its name.
@@ -103,7 +105,7 @@ class Controller {
   // A host of the same owner and name whose process is no more is lost at once, so that the one
   // that has come in its place gets its name.
   HostId add_host(HostInfo info, ExecutorPeer& peer);
-  void host_lost(HostId host, const Error& why) { watch_.lose(host, why); }
+  void host_lost(HostId host, const Error& why);
   void on_message(HostId host, Message message);
 
   // `owner`: who uses it (protocol/owner.h). kInvalid for a name that is taken and refused.
@@ -129,7 +131,7 @@ class Controller {
   void release_slice(SliceId slice);
   // Suspends. From the wire form, verified.
   Program read_program(std::vector<std::byte> bytes);
-  // Suspends.
+  // Suspends, also while the program is suspended.
   const PlanRecord& compile(SessionId session, Program program, const std::vector<SliceId>& slices,
                             CompileRequest request);
   void release_plan(PlanId plan);
@@ -142,14 +144,16 @@ class Controller {
   void repeat(SessionId session, RepeatRequest request);
   void cancel_repetition(SessionId session, PlanId plan);
   // All of the session's: between two steps, which it waits for until it is so late. Suspends.
-  void end_repetitions(SessionId session, int64_t deadline_ns) {
-    repeats_.end_all(session, deadline_ns);
-  }
+  void end_repetitions(SessionId session, int64_t deadline_ns);
   RepeatProgress repetition(SessionId session, PlanId plan);
   RepeatProgress wait_for_repetition(SessionId session, PlanId plan);  // Suspends.
   // Those of this session, which have been made; kInvalid for any other.
   const SliceRecord& slice(SessionId session, SliceId slice) { return slices_.at(slice, session); }
   const PlanRecord& plan(SessionId session, PlanId plan) { return plans_.at(plan, session); }
+
+  // Both suspend: see suspensions.h.
+  int64_t suspend_program(SessionId session, const std::string& by);
+  void resume_program(SessionId session, const std::string& by);
 
   // States that its clients read of one another's programs. Of open sessions.
   SharedStateTable& shared_states(SessionId session) {
@@ -227,6 +231,7 @@ class Controller {
   Repeats repeats_;
   CopyTable copies_;
   SharedStateTable shared_states_;
+  Suspensions suspensions_;
   StuckBoard stuck_;
   HostWatch watch_;
   std::map<SessionId, Session> sessions_;

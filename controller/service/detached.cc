@@ -1,5 +1,5 @@
-// Programs by their names, and what they do without a client: how they are found, detached from,
-// attached to, and repeated.
+// Programs by their names, and what becomes of them: how they are found, detached from, attached
+// to, repeated, suspended and resumed.
 #include <algorithm>
 
 #include "controller/service/controller.h"
@@ -50,6 +50,29 @@ void Controller::detach(SessionId id) {
   session.calls->release_under_way();
   objects_.client_drops_all(id);
   runs_.pump();
+}
+
+// Steps of a suspended program do not end.
+void Controller::end_repetitions(SessionId id, int64_t deadline_ns) {
+  const bool is_suspended = suspensions_.is_suspended(id);
+  repeats_.end_all(id, is_suspended ? reactor_.clock().now_ns() : deadline_ns);
+}
+
+int64_t Controller::suspend_program(SessionId id, const std::string& by) {
+  require_open(id);
+  const bool is_new = !suspensions_.is_suspended(id);
+  const int64_t bytes = suspensions_.suspend(id);
+  if (is_new)
+    warn(id,
+         cat("the program is suspended by ", by, ": what it enqueues waits until it is resumed"));
+  return bytes;
+}
+
+void Controller::resume_program(SessionId id, const std::string& by) {
+  require_open(id);
+  if (!suspensions_.is_suspended(id)) return;
+  suspensions_.resume(id);
+  warn(id, cat("the program is resumed by ", by));
 }
 
 void Controller::attach(SessionId id, ClientPeer& peer) {

@@ -85,4 +85,16 @@ Future<void> ExecutorRpc::commit_install(PlanId plan) {
   });
 }
 
+Future<int64_t> ExecutorRpc::move_states(const MoveRequest& what) {
+  auto request = executor_.moveStatesRequest();
+  auto plans = request.initPlans(static_cast<uint32_t>(what.plans.size()));
+  for (uint32_t i = 0; i < plans.size(); ++i) plans.set(i, what.plans[i].value);
+  auto scopes = request.initScopes(static_cast<uint32_t>(what.scopes.size()));
+  for (uint32_t i = 0; i < scopes.size(); ++i) scopes.set(i, what.scopes[i].id);
+  request.setToHost(what.to_host);
+  return as_future<int64_t>(reactor_, "move states", [promise = request.send()]() mutable {
+    return await<capnp::Response<wire::Executor::MoveStatesResults>>(kj::mv(promise)).getBytes();
+  });
+}
+
 }  // namespace gangway

@@ -57,6 +57,7 @@ class ExecutorRpc final : public ExecutorPeer {
                             StateScope scope) override;
   Future<void> link(PlanId plan, const std::vector<LinkOffer>& offers) override;
   Future<void> commit_install(PlanId plan) override;
+  Future<int64_t> move_states(const MoveRequest& what) override;
   void send(const Frame& frame) override { stream_->send(frame); }
   void hang_up() override { stream_->hang_up(); }
 

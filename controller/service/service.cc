@@ -177,6 +177,8 @@ void write_program(wire::ProgramStatus::Builder to, const ProgramCounts& program
   to.setMemoryBytes(program.memory_bytes);
   to.setDevices(program.devices);
   to.setDetached(program.detached);
+  to.setSuspended(program.suspended);
+  to.setHostBytes(program.host_bytes);
   auto hosts = to.initHosts(static_cast<uint32_t>(program.hosts.size()));
   for (uint32_t i = 0; i < hosts.size(); ++i) hosts.set(i, program.hosts[i]);
   if (!in_full) return;
@@ -279,10 +281,23 @@ class ControllerServer final : public wire::Controller::Server {
       GW_REQUIRE(params.getGraceMs() >= 0 && params.getGraceMs() <= kGraceMaxMs,
                  "stop: expected a grace of 0 to ", kGraceMaxMs, " ms, got ", params.getGraceMs());
       const std::string name = cut(params.getName().cStr(), kTextBytesMax);
-      const std::optional<SessionId> id = program_to_stop(name);
+      const std::optional<SessionId> id = program_of(name);
       GW_REQUIRE(id, "stop: there is no program \"", name, "\" that ", owner_, " may end");
       context.getResults().setByForce(
           impl_.sessions.stop(*id, {.by = owner_, .grace_ms = params.getGraceMs()}));
+    });
+  }
+
+  kj::Promise<void> suspend(SuspendContext context) override {
+    return in_fiber(impl_.calls, "suspend", [this, self = thisCap(), context]() mutable {
+      auto params = context.getParams();
+      const std::string what = params.getUndo() ? "resume" : "suspend";
+      require_same_version({}, read(params.getVersion()), "client");
+      const std::string name = cut(params.getName().cStr(), kTextBytesMax);
+      const std::optional<SessionId> id = program_of(name);
+      GW_REQUIRE(id, what, ": there is no program \"", name, "\" that ", owner_, " may ", what);
+      if (params.getUndo()) return impl_.core.resume_program(*id, owner_);
+      context.getResults().setBytes(impl_.core.suspend_program(*id, owner_));
     });
   }
 
@@ -339,8 +354,8 @@ class ControllerServer final : public wire::Controller::Server {
                     ", who runs the controller, got one of ", owner_));
   }
 
-  // "name", or "owner/name".
-  std::optional<SessionId> program_to_stop(const std::string& name) const {
+  // One of its own, or for who runs the controller of anybody's: "name", or "owner/name".
+  std::optional<SessionId> program_of(const std::string& name) const {
     if (const auto own = impl_.core.find_program(owner_, name)) return own;
     const size_t slash = name.find('/');
     const std::string owner = name.substr(0, slash);

@@ -13,6 +13,7 @@ Host::Impl::Impl(Reactor& r, HostOptions options, HostEvents& e)
       devices(r, std::move(options)),
       events(e),
       compiler(devices.options.name + "/compiler", r),
+      host_budget(devices.options.suspended_bytes),
       arrays(r, devices, states, e),
       feeder(std::make_unique<SourceFeeder>(devices.options.name + "/data", r.simulated())) {}
 
@@ -46,6 +47,9 @@ Future<Installed> Host::install(PlanId id, std::shared_ptr<const Plan> plan, uin
 void Host::link(PlanId id, const std::vector<LinkOffer>& offers) { impl_->link(id, offers); }
 Future<void> Host::commit_install(PlanId id) { return impl_->commit_install(id); }
 void Host::uninstall(PlanId id, bool refused) { impl_->uninstall(id, refused); }
+Future<int64_t> Host::move_states(const MoveRequest& request) {
+  return request.to_host ? impl_->move_to_host(request) : impl_->move_to_devices(request);
+}
 void Host::prepare(const PrepareFrame& frame) { impl_->prepare(frame); }
 void Host::grant(const GrantFrame& frame) { impl_->grant(frame); }
 size_t Host::calls_to_prepare(const PrepareFrame& frame) const {
@@ -92,6 +96,7 @@ int64_t Host::bytes_in_use(uint32_t device) const {
 int64_t Host::bytes_peak(uint32_t device) const {
   return impl_->devices.all.at(device)->memory().peak();
 }
+int64_t Host::suspended_bytes() const { return impl_->host_budget.in_use(); }
 LinkBytes Host::moved_bytes() const {
   LinkBytes sum{};
   for (const auto& device : impl_->devices.all) {

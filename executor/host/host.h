@@ -47,6 +47,8 @@ struct HostOptions {
   DeviceKind kind = DeviceKind::kCpu;
   int devices = 1;
   int64_t memory_bytes = 0;  // For each device; 0: an equal share of the machine's memory.
+  // Of the host, for states of suspended programs; 0: half of the machine's memory.
+  int64_t suspended_bytes = 0;
   int threads = 0;           // Intra-op threads of each device; 0: cores / devices, at least 1.
   Tracer* tracer = nullptr;  // Gets a row for each device; must outlive the host.
   // What the devices do is written down there; none: nowhere.
@@ -103,6 +105,11 @@ class Host {
   // `refused`: not all hosts could install it, so states that it created go too, unless another
   // plan shares them.
   void uninstall(PlanId id, bool refused = false);
+  // A program's states go to host memory, and all else that its plans have on devices is freed; or
+  // both come back. Ready when that is done, with the bytes of host memory that the states take.
+  // All of it or nothing. What is not here, or has been moved already, is passed over. Throws
+  // kUnavailable while something of them is under way, kOverloaded where there is no room.
+  Future<int64_t> move_states(const MoveRequest& request);
 
   // Does everything host-side of a run at once, and puts it on the devices, where it waits for its
   // grants. A request that does not fit its plan becomes a poisoned run, since its peers wait for
@@ -148,6 +155,7 @@ class Host {
 
   int64_t bytes_in_use(uint32_t device) const;
   int64_t bytes_peak(uint32_t device) const;
+  int64_t suspended_bytes() const;  // Of host memory, for states of suspended programs.
   // What its devices moved so far (docs/collectives.md says what counts as how much).
   LinkBytes moved_bytes() const;
 

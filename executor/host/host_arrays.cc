@@ -46,7 +46,9 @@ namespace {
 
 const TensorShards& shards_with(StateStore& states, StateScope scope, const std::string& name,
                                 const Box& part) {
-  const TensorShards& shards = states.get(scope, name).shards;
+  const State& state = states.get(scope, name);
+  GW_REQUIRE(state.on_host == nullptr, "state \"", name, "\": its program is suspended");
+  const TensorShards& shards = state.shards;
   GW_REQUIRE(part.begin.empty() ? part.size.empty() : lies_in(part, shards.type.dims), "state \"",
              name, "\": a part of another tensor: ", to_string(part), " of ",
              to_string(shards.type));

@@ -34,10 +34,9 @@ HostOptions filled_in(HostOptions options) {
     }
     if (options.memory_bytes <= 0) options.memory_bytes = card_share(options);
   }
-  if (options.memory_bytes <= 0) {
-    const int64_t machine = int64_t{sysconf(_SC_PHYS_PAGES)} * sysconf(_SC_PAGESIZE);
-    options.memory_bytes = machine / options.devices;
-  }
+  const int64_t machine = int64_t{sysconf(_SC_PHYS_PAGES)} * sysconf(_SC_PAGESIZE);
+  if (options.memory_bytes <= 0) options.memory_bytes = machine / options.devices;
+  if (options.suspended_bytes <= 0) options.suspended_bytes = machine / 2;
   if (options.threads <= 0) options.threads = std::max(1, available_cores() / options.devices);
   return options;
 }

@@ -1,7 +1,8 @@
 // What is behind Host: devices, plans, runs, arrays and states of one executor.
 //
 // What runs from install to uninstall is in host_plans.cc, from start to done in host_runs.cc, what
-// sequential dispatch adds in host_dispatch.cc; devices and arrays are classes of their own.
+// sequential dispatch adds in host_dispatch.cc, and how programs leave their devices for a while in
+// host_suspend.cc; devices and arrays are classes of their own.
 // Threads: reactor thread.
 #pragma once
 
@@ -18,6 +19,7 @@
 #include "executor/host/host_plan.h"
 #include "executor/host/stuck_watch.h"
 #include "executor/sources/source_feeder.h"
+#include "executor/store/host_budget.h"
 #include "executor/store/state_store.h"
 #include "runtime/fibers/reactor.h"
 
@@ -45,13 +47,31 @@ struct Host::Impl final : DeviceRun::Listener {
   static void place_arenas(HostPlan& plan);
   void allocate(HostPlan& plan, DevicePlan& device);
   void add_states(HostPlan& plan);
+  static void use_state(HostPlan& plan, uint32_t value, const State& state);
+  static void sort_states(HostPlan& plan);
   void add_runs(HostPlan& plan);
+  void drop_runs(HostPlan& plan);
+  static void free_memory(HostPlan& plan);
   void share_state(const std::shared_ptr<State>& state);
   void drop_states(HostPlan& plan);
   void end_commit(HostPlan& plan);
   void initialise(HostPlan& plan, uint32_t number, const std::shared_ptr<State>& state);
   void initialised(HostPlan& plan, const State& state, const Error* error);
   void erase_closed();
+
+  // host_suspend.cc
+  struct StateMove;
+  Future<int64_t> move_to_host(const MoveRequest& request);
+  Future<int64_t> move_to_devices(const MoveRequest& request);
+  std::shared_ptr<StateMove> begin_move(const MoveRequest& request);
+  void require_idle(const MoveRequest& request) const;
+  void copy_shards(const std::shared_ptr<StateMove>& move);
+  void shard_copied(const std::shared_ptr<StateMove>& move, const Error* error);
+  void end_move(StateMove& move);
+  void left_devices(StateMove& move);
+  void take_memory(StateMove& move);
+  void back_on_devices(StateMove& move);
+  void leave_again(StateMove& move);
 
   // host_runs.cc
   void prepare(const PrepareFrame& frame);
@@ -97,6 +117,7 @@ struct Host::Impl final : DeviceRun::Listener {
   HostEvents& events;
   Compiler compiler;
   StateStore states;
+  HostBudget host_budget;
   HostArrays arrays;
   std::unique_ptr<SourceFeeder> feeder;
   StuckWatch stuck;

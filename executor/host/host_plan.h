@@ -108,6 +108,7 @@ struct HostPlan {
   std::vector<std::unique_ptr<PlanRun>> runs;  // One for each run in flight.
   uint64_t prepared = 0;
   size_t active = 0;
+  bool suspended = false;  // It has no memory on devices, and so no `runs`.
 };
 
 inline bool is_discrete(const HostPlan& plan) { return plan.devices[0]->device->discrete(); }

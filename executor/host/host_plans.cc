@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <utility>
 
 #include "executor/devices/task.h"
 #include "executor/host/host_impl.h"
@@ -301,8 +302,10 @@ void Host::Impl::allocate(HostPlan& made, DevicePlan& device) {
   const Plan& facts = *made.plan;
   const std::string what = cat("program \"", facts.name, "\"");
   DeviceMemory& memory = device.device->memory();
-  device.arena = allocate_buffer(
-      memory, device.region == nullptr ? device.layout.arena_bytes : made.init_arena, what);
+  const bool initialises = made.stage != PlanStage::kReady;  // Not once more.
+  if (device.region == nullptr || initialises)
+    device.arena = allocate_buffer(
+        memory, device.region == nullptr ? device.layout.arena_bytes : made.init_arena, what);
   device.slots = allocate_buffer(memory, device.layout.slot_bytes * facts.runs_in_flight_max, what);
   if (device.device->discrete()) {
     device.staging =
@@ -356,15 +359,24 @@ void Host::Impl::add_states(HostPlan& made) {
       made.added.push_back(state);
       initialise(made, s, state);
     } else {
+      if (state->on_host != nullptr) throw state_not_usable(name, "its program is suspended");
       share_state(state);
     }
-    for (const auto& device : made.devices) {
-      const Shard* shard = state->shards.on(device->member.device, device->member.rank);
-      if (shard == nullptr) continue;
-      device->states[value] = shard->buffer;
-      device->shared_states.push_back(shard->buffer.get());
-    }
+    use_state(made, value, *state);
   }
+  sort_states(made);
+}
+
+void Host::Impl::use_state(HostPlan& made, uint32_t value, const State& state) {
+  for (const auto& device : made.devices) {
+    const Shard* shard = state.shards.on(device->member.device, device->member.rank);
+    if (shard == nullptr) continue;
+    device->states[value] = shard->buffer;
+    device->shared_states.push_back(shard->buffer.get());
+  }
+}
+
+void Host::Impl::sort_states(HostPlan& made) {
   for (const auto& device : made.devices)
     std::sort(device->shared_states.begin(), device->shared_states.end(), std::less<>());
 }
@@ -444,22 +456,34 @@ Error Host::Impl::install_dropped(const HostPlan& made) const {
 void Host::Impl::erase_closed() {
   const size_t gone = std::erase_if(closing, [&](const std::unique_ptr<HostPlan>& made) {
     if (made->active > 0 || made->initialising > 0) return false;
-    for (const auto& run : made->runs) {
-      for (const auto& device : run->devices) run_of.erase(device.get());
-    }
-    for (const auto& device : made->devices) {
-      for (const auto& pool : device->input_pools) {
-        if (pool != nullptr) pool->close();
-      }
-      for (const auto& pool : device->output_pools) {
-        if (pool != nullptr) pool->close();
-      }
-      device->device->memory().unreserve(device->reserved_bytes);
-    }
+    drop_runs(*made);
+    free_memory(*made);
     return true;
   });
   if (gone == 0) return;
   for (const auto& device : devices.all) device->trim();
+}
+
+void Host::Impl::drop_runs(HostPlan& made) {
+  for (const auto& run : made.runs) {
+    for (const auto& device : run->devices) run_of.erase(device.get());
+  }
+  made.runs.clear();
+}
+
+// All that it has on devices but states, which may be others' too.
+void Host::Impl::free_memory(HostPlan& made) {
+  for (const auto& device : made.devices) {
+    for (auto* pools : {&device->input_pools, &device->output_pools}) {
+      for (std::shared_ptr<BufferPool>& pool : *pools) {
+        if (pool != nullptr) std::exchange(pool, nullptr)->close();
+      }
+    }
+    device->arena = device->slots = device->meeting_place = device->inboxes = nullptr;
+    device->staging = nullptr;
+    device->overlaid = nullptr;
+    device->device->memory().unreserve(std::exchange(device->reserved_bytes, 0));
+  }
 }
 
 }  // namespace gangway

@@ -45,7 +45,8 @@ void require_new_outputs(const RunFrame& request) {
 void Host::Impl::prepare(const PrepareFrame& frame) {
   const RunFrame& request = frame.run;
   HostPlan& made = plan(request.plan);
-  GW_REQUIRE(made.stage == PlanStage::kReady, "plan ", request.plan, ": is not ready to run");
+  GW_REQUIRE(made.stage == PlanStage::kReady && !made.suspended, "plan ", request.plan,
+             made.suspended ? ": its program is suspended" : ": is not ready to run");
   GW_REQUIRE(frame.ordinal == made.prepared, "run ", request.run, " of \"", made.plan->name,
              "\": expected run number ", made.prepared, " of its plan, got number ", frame.ordinal);
   GW_REQUIRE(!runs.contains(request.run), "run ", request.run, ": was prepared already");

@@ -64,6 +64,16 @@ class ExecutorServer final : public wire::Executor::Server {
     });
   }
 
+  kj::Promise<void> moveStates(MoveStatesContext context) override {
+    return in_fiber(fibers_, "move states", [this, self = thisCap(), context]() mutable {
+      auto params = context.getParams();
+      MoveRequest request{.plans = {}, .scopes = {}, .to_host = params.getToHost()};
+      for (const uint64_t plan : params.getPlans()) request.plans.emplace_back(plan);
+      for (const uint64_t scope : params.getScopes()) request.scopes.push_back({scope});
+      context.getResults().setBytes(host_.move_states(request).take());
+    });
+  }
+
  private:
   Host& host_;
   Background& background_;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <utility>
 
 #include "runtime/base/units.h"
 
@@ -74,6 +75,17 @@ int64_t DeviceMemory::in_use() const {
 int64_t DeviceMemory::peak() const {
   std::lock_guard lock(mutex_);
   return peak_;
+}
+
+void Buffer::leave_device() {
+  if (std::exchange(counts_, false)) memory_->unreserve(bytes_);
+}
+
+Result<void> Buffer::join_device(const std::string& what) {
+  if (counts_) return {};
+  Result<void> reserved = memory_->reserve(bytes_, what);
+  counts_ = reserved.ok();
+  return reserved;
 }
 
 BufferPtr allocate_buffer(DeviceMemory& memory, int64_t bytes, const std::string& what) {

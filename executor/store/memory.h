@@ -42,6 +42,7 @@ class DeviceMemory : public std::enable_shared_from_this<DeviceMemory> {
   DeviceMemory(const DeviceMemory&) = delete;
 
   Result<std::byte*> allocate(int64_t bytes, const std::string& what);
+  // Of which so many bytes still count as the device's.
   void release(std::byte* data, int64_t bytes);
   // Bytes that lie elsewhere (a shared segment) but count as this device's.
   Result<void> reserve(int64_t bytes, const std::string& what);
@@ -75,12 +76,16 @@ class Buffer {
  public:
   Buffer(DeviceMemory& memory, std::byte* data, int64_t bytes)
       : memory_(memory.shared_from_this()), data_(data), bytes_(bytes) {}
-  ~Buffer() { memory_->release(data_, bytes_); }
+  ~Buffer() { memory_->release(data_, counts_ ? bytes_ : 0); }
   Buffer(const Buffer&) = delete;
   Buffer& operator=(const Buffer&) = delete;
 
   std::byte* data() const { return data_; }
   int64_t bytes() const { return bytes_; }
+  // Where the device's memory is the host's: the bytes stay where they are, and count as the
+  // device's no more, or again. The reactor's thread.
+  void leave_device();
+  Result<void> join_device(const std::string& what);
 
   std::shared_ptr<const Error> error;
   // The run that fills it has not ended on the device; who reads it waits. The device thread's,
@@ -97,6 +102,7 @@ class Buffer {
   const std::shared_ptr<DeviceMemory> memory_;  // A buffer may outlive its device.
   std::byte* data_;
   int64_t bytes_;
+  bool counts_ = true;
 };
 using BufferPtr = std::shared_ptr<Buffer>;
 

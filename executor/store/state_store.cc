@@ -24,6 +24,14 @@ State& StateStore::get(StateScope scope, const std::string& name) {
   return *found->second;
 }
 
+std::vector<std::shared_ptr<State>> StateStore::all_of(StateScope scope) const {
+  std::vector<std::shared_ptr<State>> all;
+  for (auto at = states_.lower_bound({scope, {}}); at != states_.end() && at->first.first == scope;
+       ++at)
+    all.push_back(at->second);
+  return all;
+}
+
 void StateStore::add(StateScope scope, std::shared_ptr<State> state) {
   states_[{scope, state->name}] = std::move(state);
 }

@@ -21,9 +21,23 @@
 
 namespace gangway {
 
+// Of a state whose program is suspended: what lies in the host's memory.
+struct StateOnHost {
+  struct Copy {
+    HostMemory bytes;  // Null: they stayed where they are, since that is the host's memory.
+    // As in the buffer that they came from.
+    std::shared_ptr<const Error> error;
+    int64_t rewritten = 0;
+  };
+  std::shared_ptr<void> counted;  // By the HostBudget.
+  int64_t bytes = 0;
+  std::vector<Copy> copies;  // By shard.
+};
+
 struct State {
   std::string name;
-  TensorShards shards;
+  TensorShards shards;  // While it is on the host without buffers, or with such as left the device.
+  std::unique_ptr<StateOnHost> on_host = nullptr;  // Null: it is on the devices.
 };
 
 class StateStore {
@@ -32,6 +46,7 @@ class StateStore {
   std::shared_ptr<State> find_like(StateScope scope, const std::string& name,
                                    const TensorShards& like);
   State& get(StateScope scope, const std::string& name);
+  std::vector<std::shared_ptr<State>> all_of(StateScope scope) const;
   void add(StateScope scope, std::shared_ptr<State> state);
   // Forgets this state, where it is still the one of its name.
   void remove(StateScope scope, const std::shared_ptr<State>& state);

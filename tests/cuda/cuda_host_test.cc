@@ -50,6 +50,57 @@ TEST_P(CudaHostTest, AChainThatAlternatesBetweenTwoHostsGoesOnRunAfterRun) {
   EXPECT_EQ(t.reports(), "");
 }
 
+// All that the hosts have of plan 1; what lies in host memory then.
+int64_t move(EmulatedHosts& t, bool to_host) {
+  int64_t bytes = 0;
+  for (auto& host : t->hosts)
+    bytes += host->move_states({.plans = {kPlan}, .scopes = {{1}}, .to_host = to_host}).take();
+  return bytes;
+}
+
+TEST_P(CudaHostTest, AProgramLeavesItsCardForHostMemoryAndGoesOnWhereItWas) {
+  EmulatedHosts t(GetParam(), 1, 2);
+  t->install(kPlan, training_step(1, 2));
+  const auto card = emulated::driver_of(t.machine, 0);
+  for (uint64_t run = 1; run <= 3; ++run) {
+    const auto step = [&] {
+      t->put<float>(ArrayId(100), kPlan, 0, std::vector<float>(16, 3.0f));
+      t->start(step_request(kPlan, run, 0.25f));
+      const Done done = t->wait(RunId(run));
+      EXPECT_FALSE(done.error) << done.error->what();
+      const std::vector<ArrayId> arrays{ArrayId(100), ArrayId(1000 + run)};
+      t->hosts[0]->free(arrays);
+    };
+    step();
+    const int64_t before = t->hosts[0]->bytes_in_use(0), on_card = card->memory_in_use();
+    EXPECT_GT(move(t, true), 0);
+    EXPECT_EQ(t->hosts[0]->bytes_in_use(0), 0);
+    EXPECT_LT(card->memory_in_use(), on_card);
+    EXPECT_EQ(move(t, false), 0);
+    EXPECT_EQ(t->hosts[0]->bytes_in_use(0), before);
+  }
+  EXPECT_THAT(t->get_state<float>("w", 2), Each(2.75f));
+  EXPECT_EQ(t->item<float>(RunId(3), 0), 0.5f);
+  EXPECT_EQ(t.reports(), "");
+}
+
+TEST_P(CudaHostTest, TransfersBetweenCardsGoOnBehindAProgramThatWasAway) {
+  EmulatedHosts t(GetParam(), 1, 2, 2);
+  t->install(kPlan, TestPlan::alternating_chain(1, 2, 8));
+  for (uint64_t run = 1; run <= 4; ++run) {
+    t->start({.plan = kPlan,
+              .run = RunId(run),
+              .arguments = {{0, {}, std::vector<std::byte>(4)}},
+              .outputs = {ArrayId(1000 + run)}});
+    const Done done = t->wait(RunId(run));
+    ASSERT_FALSE(done.error) << done.error->what();
+    EXPECT_EQ(t->item<float>(RunId(run), 0), 8.0f);
+    move(t, true);
+    move(t, false);
+  }
+  EXPECT_EQ(t.reports(), "");
+}
+
 TEST_P(CudaHostTest, ALaunchThatFailsPoisonsItsRunAloneAndNamesTheOp) {
   EmulatedHosts t(GetParam(), 1, 2);
   t->install(kPlan, training_step(1, 2));

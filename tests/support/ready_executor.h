@@ -24,6 +24,9 @@ class ReadyExecutor : public ExecutorPeer {
   }
   Future<void> link(PlanId, const std::vector<LinkOffer>&) override { return ready_future(); }
   Future<void> commit_install(PlanId) override { return ready_future(); }
+  Future<int64_t> move_states(const MoveRequest&) override {
+    return Future<int64_t>(Result<int64_t>(0));
+  }
   void send(const Frame&) override {}
   void hang_up() override {}
 

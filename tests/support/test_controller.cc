@@ -24,6 +24,11 @@ Future<void> FakeExecutor::commit_install(PlanId) {
   return commit ? commit->future() : ready_future();
 }
 
+Future<int64_t> FakeExecutor::move_states(const MoveRequest& what) {
+  moves.push_back(what);
+  return moving ? moving->future() : Future<int64_t>(Result<int64_t>(state_bytes));
+}
+
 void FakeExecutor::send(const Frame& frame) { received.push_back(decode(frame)); }
 
 FakeClient::FakeClient() = default;

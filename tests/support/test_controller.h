@@ -24,6 +24,7 @@ class FakeExecutor final : public ExecutorPeer {
   Future<Installed> install(PlanId, const std::vector<std::byte>&, uint32_t, StateScope) override;
   Future<void> link(PlanId, const std::vector<LinkOffer>&) override;
   Future<void> commit_install(PlanId) override;
+  Future<int64_t> move_states(const MoveRequest&) override;
   void send(const Frame& frame) override;
   void hang_up() override { hung_up = true; }
 
@@ -37,6 +38,8 @@ class FakeExecutor final : public ExecutorPeer {
   int64_t state_bytes = 0;
   std::optional<Promise<Installed>> installing;  // Set: what install waits for.
   std::optional<Promise<void>> commit;           // Set: what commit_install waits for.
+  std::optional<Promise<int64_t>> moving;        // Set: what move_states waits for.
+  std::vector<MoveRequest> moves;
   std::vector<Message> received;
   bool hung_up = false;
 };

@@ -80,7 +80,7 @@ TEST_F(ToolTest, AnExecutorOfGpusSaysWhyThereAreNoneAndFails) {
 
 TEST_F(ToolTest, EveryCommandHasHelpAndSaysItsVersion) {
   for (const char* command : {"controller", "executor", "train", "run", "graph", "devices", "ps",
-                              "top", "checkpoint", "sim", "stop"}) {
+                              "top", "checkpoint", "sim", "stop", "suspend", "resume"}) {
     const Ended help = gangway({command, "--help"});
     EXPECT_EQ(help.status, 0) << command;
     EXPECT_THAT(help.text, HasSubstr("Usage:")) << command;

@@ -33,6 +33,8 @@ void add_train(CLI::App& app, const CommonOptions& common, Chosen& chosen);
 void add_devices(CLI::App& app, Chosen& chosen);
 void add_ps(CLI::App& app, Chosen& chosen);
 void add_stop(CLI::App& app, Chosen& chosen);
+void add_suspend(CLI::App& app, Chosen& chosen);
+void add_resume(CLI::App& app, Chosen& chosen);
 void add_top(CLI::App& app, Chosen& chosen);
 void add_checkpoint(CLI::App& app, Chosen& chosen);
 void add_sim(CLI::App& app, Chosen& chosen);

@@ -197,6 +197,8 @@ void add_executor(CLI::App& app, const CommonOptions& common, Chosen& chosen) {
                       "threads of each device; 0: cores / devices");
   command->add_option("--memory", options->host.memory_bytes,
                       "bytes of each device; 0: an equal share of the machine");
+  command->add_option("--suspended-memory", options->host.suspended_bytes,
+                      "bytes of host memory for states of suspended programs; 0: half of it");
   auto trace = std::make_shared<std::string>();
   command->add_option("--trace", *trace, kTraceHelp);
   command->callback([&common, &chosen, options, device, trace, wait_s, wait] {

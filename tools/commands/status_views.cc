@@ -63,6 +63,13 @@ std::string running_on(const ClusterStatus& status, const std::string& host) {
   return names.empty() ? "-" : joined(names, ", ");
 }
 
+std::string marks_of(const ProgramStatus& program) {
+  if (!program.detached && !program.suspended) return "";
+  return cat(" (", program.detached ? "detached" : "",
+             program.detached && program.suspended ? ", " : "",
+             program.suspended ? "suspended" : "", ")");
+}
+
 }  // namespace
 
 Table program_table(const std::vector<ProgramStatus>& programs) {
@@ -92,8 +99,8 @@ Table program_table(const std::vector<ProgramStatus>& programs) {
   for (const ProgramStatus& program : programs) {
     if (program.is_self) continue;
     table.rows.push_back(
-        {cat(program.id), cat(name_of(program), program.detached ? " (detached)" : ""),
-         program.owner, number_cell(program, "step", "%.0f"), number_cell(program, "loss", "%.4g"),
+        {cat(program.id), cat(name_of(program), marks_of(program)), program.owner,
+         number_cell(program, "step", "%.0f"), number_cell(program, "loss", "%.4g"),
          number_cell(program, "tokens_per_s", "%.0f"), formatted("%.1f%%", 100 * program.used),
          bytes_text(program.memory_bytes), formatted("%g", program.share.weight),
          cat(program.share.priority), cat(program.devices), cat(program.runs_in_flight),
@@ -109,6 +116,7 @@ std::vector<JsonObject> program_rows(const std::vector<ProgramStatus>& programs)
     if (program.is_self) continue;
     rows.push_back({{"id", program.id},
                     {"detached", program.detached},
+                    {"suspended", program.suspended},
                     {"program", program.name},
                     {"owner", program.owner},
                     {"weight", program.share.weight},
@@ -118,6 +126,7 @@ std::vector<JsonObject> program_rows(const std::vector<ProgramStatus>& programs)
                     {"tokens_per_s", reported(program, "tokens_per_s")},
                     {"used", program.used},
                     {"memory_bytes", program.memory_bytes},
+                    {"host_bytes", program.host_bytes},
                     {"devices", uint64_t{program.devices}},
                     {"hosts", joined(program.hosts, ",")},
                     {"runs_waiting", program.runs_waiting},

@@ -20,6 +20,7 @@ void GangScheduler::forget_if_gone(SessionId program) {
   used_.erase(program);
   live_.erase(program);
   leaving_.erase(program);
+  held_.erase(program);
 }
 
 int64_t GangScheduler::quantum_ns() const {
@@ -156,6 +157,25 @@ void GangScheduler::drop_in_order(SessionId session) {
   }
 }
 
+void GangScheduler::let_go_on(SessionId program) {
+  if (held_.erase(program) == 0) return;
+  const OrderKey first{program, 0};
+  for (auto at = orders_.lower_bound(first); at != orders_.end() && at->first.first == program;)
+    dirty_.insert((at++)->first);
+  for (auto at = watched_.lower_bound(first); at != watched_.end() && at->first == program;)
+    dirty_.insert(*at++);
+}
+
+// Runs are prepared in the order of their scope, so what comes before the first that is not may go.
+bool GangScheduler::is_held(const OrderKey& key) const {
+  if (held_.empty() || !held_.contains(key.first)) return false;
+  const auto order = orders_.find(key);
+  if (order == orders_.end()) return true;
+  const auto run = std::ranges::find_if(
+      order->second, [](const auto& item) { return item.second.send == nullptr; });
+  return run == order->second.end() || !runs_.at(run->second.run).is_prepared;
+}
+
 void GangScheduler::watch(SessionId session, uint64_t scope) {
   watched_.insert({session, scope});
   dirty_.insert({session, scope});
@@ -200,8 +220,10 @@ void GangScheduler::ended(RunId id, bool is_ok) {
 // Lets go what comes first in the order, up to a run that is not granted whole.
 void GangScheduler::advance(const OrderKey& key) {
   const auto order = orders_.find(key);
+  if (is_held(key)) return;
   if (order == orders_.end()) return show_place(key, RunId());
   while (!order->second.empty()) {
+    if (is_held(key)) return;
     const auto first = order->second.begin();
     if (first->second.send) {
       const auto send = std::move(first->second.send);
@@ -222,7 +244,7 @@ void GangScheduler::advance(const OrderKey& key) {
     order->second.erase(first);
   }
   orders_.erase(order);
-  show_place(key, RunId());
+  if (!is_held(key)) show_place(key, RunId());
 }
 
 // A run that must be granted whole, or has to end where this one is dispatched sequentially, before

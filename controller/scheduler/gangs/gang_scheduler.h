@@ -94,6 +94,11 @@ class GangScheduler {
   // must not call back.
   void in_order(SessionId session, uint64_t scope, std::function<void(Ticket)> send);
   void drop_in_order(SessionId session);
+  // Of this program nothing begins from now on but the runs that are prepared, and what takes a
+  // ticket before them; until let_go_on(), or forget(). No place of it is shown meanwhile, but
+  // those before these runs.
+  void hold(SessionId program) { held_.insert(program); }
+  void let_go_on(SessionId program);
   // Shows `at_place` the places of a watched scope that pump() comes to: from where the order
   // stands now, each at least once. It must not call back, but for watch() and unwatch().
   using AtPlace = std::function<void(const OrderPlace&)>;
@@ -170,6 +175,7 @@ class GangScheduler {
 
   static OrderKey order_of(const RunState& run);
   void advance(const OrderKey& key);
+  bool is_held(const OrderKey& key) const;
   void show_place(const OrderKey& key, RunId behind);
   bool is_granted_whole(RunId id) const;  // Or it has ended.
   static bool is_granted_whole(const RunState& run);
@@ -208,6 +214,7 @@ class GangScheduler {
   std::map<OrderKey, Order> orders_;
   std::map<SessionId, size_t> live_;  // Runs by program.
   std::set<SessionId> leaving_;
+  std::set<SessionId> held_;
   std::map<SessionId, DeviceTime> used_;  // By program.
   std::map<GroupId, Gang::Ahead> ahead_;
   std::set<OrderKey> dirty_;  // Something may go on there.

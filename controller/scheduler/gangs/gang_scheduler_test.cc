@@ -466,6 +466,48 @@ TEST_F(GangSchedulerTest, OfASessionThatIsClosedNothingIsRead) {
   EXPECT_EQ(take(), "1/*:0-0@1");
 }
 
+TEST_F(GangSchedulerTest, OfAHeldProgramNothingBeginsButWhatIsPreparedAndWhatComesBeforeIt) {
+  add(1, {kMs});
+  add(2, {kMs});
+  const auto read = [this](Ticket ticket) { granted_ += " read@" + std::to_string(ticket.value); };
+  scheduler_.in_order(SessionId(1), 1, read);
+  run(1, 1);
+  scheduler_.in_order(SessionId(1), 1, read);
+  scheduler_.submit(RunId(2), PlanId(1));
+  scheduler_.hold(SessionId(1));
+  EXPECT_EQ(take(), " read@1 1/0:0-0@2");
+  scheduler_.ended(RunId(1), true);
+  scheduler_.in_order(SessionId(1), 9, read);
+  run(3, 2);
+  EXPECT_EQ(take(), "3/0:0-0@3") << "others go on";
+  scheduler_.ended(RunId(3), true);
+  scheduler_.let_go_on(SessionId(1));
+  EXPECT_EQ(take(), " read@4 read@5");
+  scheduler_.prepared(RunId(2));
+  EXPECT_EQ(take(), "2/0:0-0@6");
+}
+
+TEST_F(GangSchedulerTest, NoPlaceOfAHeldProgramIsShownBehindItsLastRun) {
+  add(1, {kMs});
+  std::string places;
+  scheduler_.watch_places([&](const OrderPlace& place) {
+    places += std::to_string(place.behind.value) + " ";
+    if (place.behind == RunId()) scheduler_.unwatch(place.session, place.scope);
+  });
+  run(1, 1);
+  scheduler_.hold(SessionId(1));
+  scheduler_.watch(SessionId(1), 1);
+  EXPECT_EQ(take(), "1/*:0-0@1");
+  EXPECT_EQ(places, "1 ");
+  scheduler_.ended(RunId(1), true);
+  scheduler_.watch(SessionId(1), 1);
+  EXPECT_EQ(take(), "");
+  EXPECT_EQ(places, "1 ");
+  scheduler_.let_go_on(SessionId(1));
+  EXPECT_EQ(take(), "");
+  EXPECT_EQ(places, "1 0 ");
+}
+
 TEST_F(GangSchedulerTest, ATurnIsChargedAsItIsExpectedAndThenAsItWasMeasuredOnce) {
   add(1, {kMs, kMs});
   add(2, {kMs});

@@ -1,0 +1,280 @@
+#include "controller/service/suspensions.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "controller/resources/quotas.h"
+
+namespace gangway {
+namespace {
+
+Error closed(SessionId id) {
+  return {ErrorKind::kUnavailable, cat("suspend: client ", id, ": its session was closed")};
+}
+
+void add_up(std::map<DeviceRef, int64_t>& totals, const std::vector<Reservation>& more) {
+  for (const Reservation& item : more) {
+    for (uint32_t d = item.at.first; d < item.at.first + item.at.count; ++d)
+      totals[{item.at.host, d}] += item.bytes;
+  }
+}
+
+}  // namespace
+
+// Null: it is not suspended.
+Suspensions::Program* Suspensions::when_it_stands_still(SessionId id) {
+  while (true) {
+    const auto found = programs_.find(id);
+    if (found == programs_.end()) return nullptr;
+    if (!found->second.is_moving) return &found->second;
+    changed_.wait("for a program that is being suspended or resumed");
+  }
+}
+
+Suspensions::Program& Suspensions::require_there(SessionId id) {
+  const auto found = programs_.find(id);
+  if (found == programs_.end()) throw closed(id);
+  return found->second;
+}
+
+int64_t Suspensions::suspend(SessionId id) {
+  if (when_it_stands_still(id) != nullptr) return host_bytes(id);
+  if (!clients_.is_open(id)) throw closed(id);
+  programs_[id];
+  tables_.runs.hold(id);
+  while (programs_.contains(id) && !is_quiet(id)) changed_.wait("for the runs of a program to end");
+  require_there(id);
+  const Requests requests = requests_of(id, true);
+  Moved moved = ask_hosts(requests);
+  require_there(id);
+  if (moved.failed) {
+    undo(requests, moved);
+    require_there(id);
+    programs_.erase(id);
+    changed_.wake_all();
+    tables_.runs.let_go_on(id);
+    throw Error(*moved.failed);
+  }
+  Program& program = require_there(id);
+  program.bytes = std::move(moved.bytes);
+  count(program, 1);
+  give_back(id, program);
+  program.is_moving = false;
+  changed_.wake_all();
+  return host_bytes(id);
+}
+
+void Suspensions::resume(SessionId id) {
+  if (when_it_stands_still(id) == nullptr) return;
+  Taken taken = take(id, programs_.at(id));
+  programs_.at(id).is_moving = true;
+  const Requests requests = requests_of(id, false);
+  const Moved moved = ask_hosts(requests);
+  require_there(id);
+  if (moved.failed) {
+    undo(requests, moved);
+    require_there(id).is_moving = false;
+    changed_.wake_all();
+    throw Error(*moved.failed);
+  }
+  for (PlanRecord* plan : plans_of(id)) {
+    plan->memory = taken.plans[plan->id];
+    plan->overlaid = taken.overlaid[plan->id];
+  }
+  for (SliceRecord* slice : tables_.slices.all_of(id)) slice->states = taken.states[slice->id];
+  count(programs_.at(id), -1);
+  programs_.erase(id);
+  changed_.wake_all();
+  tables_.runs.let_go_on(id);
+}
+
+int64_t Suspensions::host_bytes(SessionId id) const {
+  int64_t sum = 0;
+  const auto found = programs_.find(id);
+  if (found == programs_.end()) return sum;
+  for (const auto& [host, bytes] : found->second.bytes) sum += bytes;
+  return sum;
+}
+
+std::shared_ptr<void> Suspensions::wait_to_compile(SessionId id) {
+  while (programs_.contains(id)) changed_.wait("for a suspended program to be resumed");
+  ++compiling_[id];
+  return {nullptr, [this, id](void*) {
+            if (--compiling_[id] == 0) compiling_.erase(id);
+            changed_.wake_all();
+          }};
+}
+
+void Suspensions::look_again() {
+  if (!programs_.empty()) changed_.wake_all();
+}
+
+void Suspensions::session_closed(SessionId id) {
+  const auto found = programs_.find(id);
+  if (found == programs_.end()) return;
+  count(found->second, -1);
+  programs_.erase(found);
+  changed_.wake_all();
+}
+
+// Nothing of it is at its devices or will be.
+bool Suspensions::is_quiet(SessionId id) const {
+  if (compiling_.contains(id) || tables_.runs.any_prepared(id)) return false;
+  const std::vector<SliceRecord*> slices = tables_.slices.all_of(id);
+  return std::ranges::none_of(
+      slices, [&](const SliceRecord* slice) { return tables_.copies.any_of_states(slice->id); });
+}
+
+// Those that are installed, and may run.
+std::vector<PlanRecord*> Suspensions::plans_of(SessionId id) const {
+  std::vector<PlanRecord*> plans = tables_.plans.all_of(id);
+  std::erase_if(plans, [](const PlanRecord* plan) {
+    return !plan->ready || plan->uninstalled || plan->broken.has_value();
+  });
+  return plans;
+}
+
+Suspensions::Requests Suspensions::requests_of(SessionId id, bool to_host) const {
+  Requests requests;
+  for (const PlanRecord* plan : plans_of(id)) {
+    for (HostId host : plan->hosts) requests[host].plans.push_back(plan->id);
+  }
+  for (const SliceRecord* slice : tables_.slices.all_of(id)) {
+    for (HostId host : slice->state_hosts) requests[host].scopes.push_back({slice->id.value});
+  }
+  for (auto& [host, request] : requests) request.to_host = to_host;
+  return requests;
+}
+
+// All of them answer before one's refusal counts. A host that is lost has nothing to move.
+Suspensions::Moved Suspensions::ask_hosts(const Requests& requests) {
+  struct Asked {
+    HostId host;
+    std::string name;
+    Future<int64_t> reply;
+    StopToken gone;
+  };
+  std::vector<Asked> asked;
+  for (const auto& [id, request] : requests) {
+    HostRecord* const host = tables_.hosts.find(id);
+    if (host == nullptr || host->lost) continue;
+    asked.push_back({id, host->info.name, host->peer->move_states(request), host->gone.token()});
+  }
+  Moved moved;
+  for (Asked& one : asked) {
+    try {
+      const int64_t bytes = one.reply.take(one.gone);
+      GW_REQUIRE(bytes >= 0, "host \"", one.name, "\": says that it has moved ", bytes, " bytes");
+      moved.bytes[one.host] = bytes;
+    } catch (const Error& error) {
+      if (one.gone.stop_requested()) continue;
+      if (!one.reply.ready()) throw;  // This fiber was cancelled.
+      if (!moved.failed) moved.failed = Error(error).add_where({.host = one.name});
+    }
+  }
+  return moved;
+}
+
+// A host that can't move back what it has just moved keeps it there: the next request passes over
+// what is there already.
+void Suspensions::undo(Requests requests, const Moved& moved) {
+  std::erase_if(requests, [&](const auto& item) { return !moved.bytes.contains(item.first); });
+  for (auto& [host, request] : requests) request.to_host = !request.to_host;
+  ask_hosts(requests);
+}
+
+void Suspensions::give_back(SessionId id, Program& program) {
+  const std::string holder = clients_.holder_name(id);
+  for (PlanRecord* plan : plans_of(id)) {
+    PlanMemory& memory = program.plans[plan->id];
+    if (plan->memory != nullptr) memory.own = std::exchange(plan->memory, nullptr)->held;
+    if (plan->overlaid != nullptr) memory.overlaid = std::exchange(plan->overlaid, nullptr)->held;
+    // They were in the plan's own until now, so there is room.
+    tables_.objects.hold_outputs(id, plan->layouts, [&] {
+      const auto short_of = tables_.hosts.reserve(holder, *plan->output_bytes);
+      GW_ASSERT(!short_of);
+      return std::make_shared<Holding>(tables_.hosts, holder, plan->output_bytes);
+    });
+  }
+  for (SliceRecord* slice : tables_.slices.all_of(id)) {
+    for (const auto& held : slice->states) program.states[slice->id].push_back(held->held);
+    slice->states.clear();
+  }
+}
+
+// For all of it together, so that what is refused says how much is short.
+void Suspensions::require_room(SessionId id, const Program& program) {
+  std::map<DeviceRef, int64_t> totals;
+  for (const PlanRecord* plan : plans_of(id)) {
+    const auto memory = program.plans.find(plan->id);
+    if (memory != program.plans.end() && memory->second.own != nullptr)
+      add_up(totals, *memory->second.own);
+  }
+  for (const auto& [slice, held] : program.states) {
+    if (tables_.slices.find(slice) == nullptr) continue;
+    for (const Reservations& states : held) add_up(totals, *states);
+  }
+  std::vector<Reservation> wanted;
+  for (const auto& [at, bytes] : totals) wanted.push_back({{at.host, at.device, 1}, bytes});
+  const std::string holder = clients_.holder_name(id);
+  const auto short_of = tables_.hosts.reserve(holder, wanted);
+  if (!short_of) return tables_.hosts.release(holder, wanted);
+  throw no_room(*short_of);
+}
+
+Error Suspensions::no_room(const Shortage& short_of) const {
+  if (!short_of.over_quota.empty())
+    return {ErrorKind::kOverloaded, cat("resume: ", short_of.over_quota), {}, kQuotaHint};
+  return {ErrorKind::kOverloaded,
+          cat("resume: there is no room: ", tables_.hosts.shortage(short_of), "; ",
+              tables_.hosts.holders(short_of.at)),
+          {},
+          "wait until another program has ended, or suspend one"};
+}
+
+Suspensions::Taken Suspensions::take(SessionId id, const Program& program) {
+  require_room(id, program);
+  const std::string holder = clients_.holder_name(id);
+  Taken taken;
+  const auto hold = [&](const Reservations& wanted) {
+    const auto short_of = tables_.hosts.reserve(holder, *wanted);
+    GW_ASSERT(!short_of);
+    return std::make_shared<Holding>(tables_.hosts, holder, wanted);
+  };
+  for (const PlanRecord* plan : plans_of(id)) {
+    const auto memory = program.plans.find(plan->id);
+    if (memory == program.plans.end()) continue;
+    if (memory->second.own != nullptr) taken.plans[plan->id] = hold(memory->second.own);
+  }
+  for (const auto& [slice, held] : program.states) {
+    if (tables_.slices.find(slice) == nullptr) continue;
+    for (const Reservations& states : held) taken.states[slice].push_back(hold(states));
+  }
+  for (const PlanRecord* plan : plans_of(id)) {
+    const auto memory = program.plans.find(plan->id);
+    if (memory == program.plans.end() || memory->second.overlaid.empty()) continue;
+    const std::vector<Reservation>& overlaid = memory->second.overlaid;
+    if (const auto short_of = tables_.hosts.reserve_overlaid(holder, overlaid))
+      throw no_room(*short_of);
+    taken.overlaid[plan->id] = std::make_shared<OverlaidHolding>(tables_.hosts, holder, overlaid);
+  }
+  return taken;
+}
+
+void Suspensions::count(const Program& program, int64_t sign) {
+  for (const auto& [id, bytes] : program.bytes) {
+    const HostRecord* const host = tables_.hosts.find(id);
+    int64_t& sum = on_hosts_[id];
+    sum += sign * bytes;
+    if (host != nullptr) {
+      tables_.metrics
+          .gauge("gangway_suspended_bytes",
+                 "Bytes of host memory that hold states of suspended programs",
+                 {{"host", host->info.name}})
+          .set(sum);
+    }
+    if (sum == 0) on_hosts_.erase(id);
+  }
+}
+
+}  // namespace gangway

@@ -1,0 +1,52 @@
+#include "executor/store/host_budget.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <optional>
+
+#include "executor/store/memory.h"
+
+namespace gangway {
+namespace {
+
+using ::testing::HasSubstr;
+
+TEST(HostBudgetTest, WhatIsTakenIsCountedUntilItIsDroppedAndNoMoreThanThereIsIsGiven) {
+  std::optional<HostBudget> budget(std::in_place, 1000);
+  std::shared_ptr<void> first = budget->take(600, "state \"w\"").take();
+  EXPECT_EQ(budget->in_use(), 600);
+  const Result<std::shared_ptr<void>> second = budget->take(401, "state \"v\"");
+  ASSERT_FALSE(second.ok());
+  EXPECT_EQ(second.error().kind(), ErrorKind::kOverloaded);
+  EXPECT_THAT(second.error().what(),
+              HasSubstr("state \"v\": does not fit into the host's memory for suspended programs: "
+                        "needs 401 B, of 1000 B there 400 B are free"));
+  EXPECT_EQ(budget->in_use(), 600);
+  std::shared_ptr<void> third = budget->take(400, "state \"v\"").take();
+  first = nullptr;
+  EXPECT_EQ(budget->in_use(), 400);
+  budget.reset();
+  third = nullptr;
+}
+
+TEST(BufferTest, WhatLeavesItsDeviceCountsThereNoMoreAndComesBackWhereThereIsRoom) {
+  const auto memory = std::make_shared<DeviceMemory>("device", 1024);
+  BufferPtr buffer = allocate_buffer(*memory, 768, "state \"w\"");
+  buffer->leave_device();
+  buffer->leave_device();
+  EXPECT_EQ(memory->in_use(), 0);
+  BufferPtr other = allocate_buffer(*memory, 512, "another");
+  const Result<void> refused = buffer->join_device("state \"w\"");
+  ASSERT_FALSE(refused.ok());
+  EXPECT_THAT(refused.error().what(), HasSubstr("state \"w\": does not fit"));
+  other = nullptr;
+  EXPECT_TRUE(buffer->join_device("state \"w\"").ok());
+  EXPECT_EQ(memory->in_use(), 768);
+  buffer->leave_device();
+  buffer = nullptr;
+  EXPECT_EQ(memory->in_use(), 0) << "what was gone is not given back twice";
+}
+
+}  // namespace
+}  // namespace gangway
