@@ -123,7 +123,8 @@ TEST_P(HostSuspendTest, AProgramThatEndsWhileItIsAwayLeavesNothing) {
     host->uninstall(kPlan);
     EXPECT_GT(host->suspended_bytes(), 0);
     host->free_scope({1});
-    reactor->run_until([&] { return host->suspended_bytes() == 0; });
+    // The device's thread may be the last to hold the state, and tells nobody when it lets it go.
+    while (host->suspended_bytes() > 0) reactor->run_ready();
     EXPECT_EQ(host->bytes_in_use(0), 0);
   }
   EXPECT_EQ(move(t, kToDevices)[0], 0) << "there is nothing to move";
