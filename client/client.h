@@ -48,6 +48,7 @@
 #include "ir/types/mesh.h"
 #include "ir/types/sharding.h"
 #include "protocol/install.h"
+#include "protocol/recovery_options.h"
 #include "protocol/reported.h"
 #include "protocol/schedule.h"
 #include "protocol/share.h"
@@ -309,6 +310,11 @@ class Slice {
   // lives (client/shared_states.h); "*": everyone's. Those of the client's own owner may anyway. A
   // client lets others read one slice: kInvalid for a second one.
   void allow_read(const std::string& owner) const;
+  // From now on the cluster keeps checkpoints of the states of programs compiled on this slice, one
+  // at each multiple of `every` versions (runs that have committed on the slice), in the folder of
+  // its controller (`gangway controller --checkpoint-dir`). kInvalid where it has none, before a
+  // program with states is compiled, and for a second slice of a client.
+  void keep_checkpoints(const RecoveryOptions& options) const;
   // Writes every state of programs compiled on this slice, as the snapshot has it; kInvalid where
   // it has none of that name, or another type. Ordered like write_state(). Waits.
   void load(const Snapshot& snapshot) const;

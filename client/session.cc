@@ -6,6 +6,7 @@
 
 #include "client/attachment.h"
 #include "ir/wire/wire.h"
+#include "protocol/checkpoint_wire.h"
 #include "protocol/error_wire.h"
 #include "protocol/frames.h"
 #include "protocol/rpc_values.h"
@@ -297,7 +298,8 @@ class Session::Impl : public std::enable_shared_from_this<Session::Impl> {
                                  .is_self = line.getId() == id,
                                  .detached = line.getDetached(),
                                  .suspended = line.getSuspended(),
-                                 .host_bytes = line.getHostBytes()});
+                                 .host_bytes = line.getHostBytes(),
+                                 .checkpoint = line.getCheckpoint()});
       for (auto host : line.getHosts()) status.programs.back().hosts.emplace_back(host.cStr());
     }
     return status;
@@ -359,6 +361,15 @@ class Session::Impl : public std::enable_shared_from_this<Session::Impl> {
       auto request = session.allowReadRequest();
       request.setSlice(slice);
       request.setOwner(owner);
+      return request.send();
+    });
+  }
+
+  void keep_checkpoints(uint64_t slice, const RecoveryOptions& options) {
+    attachment_.ask<wire::Session::KeepCheckpointsResults>([&](auto& session) {
+      auto request = session.keepCheckpointsRequest();
+      request.setSlice(slice);
+      write(request, options);
       return request.send();
     });
   }
@@ -734,6 +745,9 @@ void Session::forget(const std::string& host) { open()->forget(host); }
 void Session::set_share(const Share& share) { open()->set_share(share); }
 void Session::allow_read(uint64_t slice, const std::string& owner) {
   open()->allow_read(slice, owner);
+}
+void Session::keep_checkpoints(uint64_t slice, const RecoveryOptions& options) {
+  open()->keep_checkpoints(slice, options);
 }
 OpenedStates Session::open_states(const std::string& program) {
   return open()->open_states(program);

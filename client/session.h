@@ -150,6 +150,7 @@ class Session {
   // Suspends.
   void set_share(const Share& share);
   void allow_read(uint64_t slice, const std::string& owner);
+  void keep_checkpoints(uint64_t slice, const RecoveryOptions& options);
   OpenedStates open_states(const std::string& program);
   // What is said there, one report after another, until nothing new is.
   void send_reports(std::shared_ptr<Reports> reports);

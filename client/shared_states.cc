@@ -175,6 +175,13 @@ void Slice::allow_read(const std::string& owner) const {
   });
 }
 
+void Slice::keep_checkpoints(const RecoveryOptions& options) const {
+  require_recovery(options);
+  impl_->client->call("keep checkpoints", [&, client = impl_->client.get()] {
+    client->session().keep_checkpoints(impl_->id, options);
+  });
+}
+
 void Slice::load(const Snapshot& snapshot) const {
   const SnapshotImpl& from = snapshot.impl();
   internal::ClientImpl& client = *impl_->client;

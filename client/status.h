@@ -41,6 +41,7 @@ struct ProgramStatus {
   bool detached = false;           // It goes on without a client.
   bool suspended = false;          // Its runs wait: see Client::suspend_program().
   int64_t host_bytes = 0;          // Then: of its states in the memory of hosts.
+  uint64_t checkpoint = 0;         // Version of the newest that the cluster keeps; 0: none.
 };
 
 struct ClusterStatus {

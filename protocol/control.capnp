@@ -132,6 +132,13 @@ struct ProgramStatus {
   # Its runs wait until it is resumed.
   hostBytes @15 :Int64;
   # Then: of its states in the memory of hosts.
+  checkpoint @16 :UInt64;
+  # The version of its newest checkpoint that the cluster keeps; 0: there is none.
+}
+
+struct TextPair {
+  key @0 :Text;
+  text @1 :Text;
 }
 
 struct ReportedNumber {
@@ -208,6 +215,37 @@ interface Executor {
   # devices is given back; or everything comes back to where it was. All of it or nothing: after an
   # error everything is as before. No run of the plans is under way, and nothing reads or writes
   # the states. Plans and scopes that are not here are passed over. `bytes`: of the states.
+
+  # Checkpoints (protocol/checkpoint_files.h). Hosts copy states into a segment of one executor, or
+  # out of it, with the copies of frames.capnp; it writes and reads the files.
+
+  makeSegment @4 (bytes :UInt64) -> (number :UInt64, segment :Frames.Segment);
+  # Memory of the executor, zeroed, until it is closed or the controller has gone. Bounded.
+
+  writeCheckpoint @5 (number :UInt64, files :CheckpointFiles);
+  # What lies in the segment becomes files; returns when they are on the disk. After an error the
+  # checkpoints that there were are whole, and the newest is still the newest.
+
+  readCheckpoint @6 (number :UInt64, files :CheckpointFiles);
+  # The other way. kInvalid for files that are not there, or do not have these tensors.
+
+  closeSegment @7 (number :UInt64);
+}
+
+struct CheckpointFiles {
+  folder @0 :Text;
+  version @1 :UInt64;
+  tensors @2 :List(StoredTensor);
+  keep @3 :UInt32;
+  isFirst @4 :Bool;
+  metadata @5 :List(TextPair);
+
+  struct StoredTensor {
+    name @0 :Text;
+    dtype @1 :UInt8;
+    dims @2 :List(Int64);
+    offset @3 :Int64;
+  }
 }
 
 interface Session {
@@ -281,6 +319,12 @@ interface Session {
   # that is waited for. A call that waits ends when its client releases it; the segment may be
   # written to until then. kInvalid: the version is past. kUnavailable: the program has ended, or
   # does not let the client read it.
+
+  keepCheckpoints @12 (slice :UInt64, every :UInt64, keep :UInt32, elastic :List(Text),
+                       metadata :List(TextPair));
+  # From now on a checkpoint of the states that are named in this slice is written at each multiple
+  # of `every` versions, and the newest `keep` stay. A client keeps those of one slice; asked again,
+  # the new options hold. kInvalid where the controller has no folder for them.
 
   struct StatePart {
     name @0 :Text;

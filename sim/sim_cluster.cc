@@ -27,6 +27,7 @@ SimCluster::SimCluster(Reactor& reactor, SimClusterOptions options)
                  {.address = "sim:controller",
                   .controller = {.host_timeout_ms = options.host_timeout_ms,
                                  .lease_ms = options.lease_ms,
+                                 .checkpoint_folder = options.checkpoint_folder,
                                  .policy = options.policy,
                                  .overlay_memory = options.overlay_memory,
                                  .charge_log = options.charge_log,

@@ -49,9 +49,10 @@ struct SimClusterOptions {
   SimSpeed far{.delay = std::chrono::microseconds(500), .jitter = std::chrono::microseconds(100)};
   int64_t heartbeat_interval_ms = 1000;
   int64_t host_timeout_ms = 10'000;
-  int64_t lease_ms = 60'000;    // As ControllerOptions.
-  std::string policy = "fair";  // As ControllerOptions.
-  bool overlay_memory = false;  // As ControllerOptions.
+  int64_t lease_ms = 60'000;      // As ControllerOptions.
+  std::string policy = "fair";    // As ControllerOptions.
+  bool overlay_memory = false;    // As ControllerOptions.
+  std::string checkpoint_folder;  // As ControllerOptions.
   ProcessTime time = ProcessTime::kFree;
   ProcessRates controller_rates, executor_rates;
   FrameOptions frames;                    // Of the controller's and the executors' streams.

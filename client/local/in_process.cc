@@ -7,6 +7,7 @@
 #include "executor/service/service.h"
 #include "runtime/net/sim_network.h"
 #include "runtime/observe/trace.h"
+#include "runtime/os/temp_dir.h"
 
 namespace gangway::internal {
 namespace {
@@ -15,7 +16,9 @@ class InProcess final : public Cluster {
  public:
   InProcess(Reactor& reactor, const LocalShape& shape, const ConnectOptions& options)
       : network_(reactor),
-        controller_(reactor, network_.endpoint("controller"), {.address = "sim:controller"}) {
+        controller_(reactor, network_.endpoint("controller"),
+                    {.address = "sim:controller",
+                     .controller = {.checkpoint_folder = checkpoints_.path().string()}}) {
     const std::shared_ptr<OrderLog> order_log = checked_order_log();
     for (int i = 0; i < shape.executors; ++i) {
       const std::string name = "host-" + std::to_string(i);
@@ -58,6 +61,7 @@ class InProcess final : public Cluster {
   }
 
   SimNetwork network_;
+  const TempDir checkpoints_;  // That it keeps.
   ControllerService controller_;
   std::vector<std::unique_ptr<Tracer>> tracers_;  // Of each executor.
   std::vector<std::unique_ptr<ExecutorService>> executors_;

@@ -1,7 +1,9 @@
 // A local cluster of real processes: one controller and the executors, children of this one.
 //
-// They can't outlive it (runtime/os/process.h). However it ends, no file stays behind: their
-// socket, shared memory, logs and traces have no names in the file system.
+// They can't outlive it (runtime/os/process.h). However it ends, no file of theirs stays behind:
+// socket, shared memory, logs and traces have no names in the file system. Checkpoints that the
+// cluster keeps have, in a folder that is there once one is kept, and goes with the cluster unless
+// the client is killed.
 #include <unistd.h>
 
 #include <csignal>
@@ -42,11 +44,20 @@ std::string find_tool() {
   return "gangway";
 }
 
-std::string unique_address() {
+std::string unique_name() {
   std::string uuid;
   std::getline(std::ifstream("/proc/sys/kernel/random/uuid") >> std::ws, uuid);
-  return "unix:@gangway-" + uuid;
+  return "gangway-" + uuid;
 }
+
+// One that others create; removed with all in it when this goes.
+struct RemovedFolder {
+  const std::filesystem::path path = std::filesystem::temp_directory_path() / unique_name();
+  ~RemovedFolder() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path, ignored);
+  }
+};
 
 std::string last_lines(const AnonymousFile& file) {
   const std::string text = file.text();
@@ -62,11 +73,12 @@ class Processes final : public Cluster {
   Processes(Reactor& reactor, const LocalShape& shape, const ConnectOptions& options)
       : reactor_(reactor),
         network_(reactor),
-        address_(unique_address()),
+        address_("unix:@" + unique_name()),
         traced_(!options.trace_path.empty()) {
     const std::string tool = find_tool();
     const bool cards = options.device == "cuda";
-    start("controller", {tool, "controller", "--listen", address_});
+    start("controller", {tool, "controller", "--listen", address_, "--checkpoint-dir",
+                         checkpoints_.path.string()});
     for (int i = 0; i < shape.executors; ++i) {
       const std::string name = "host-" + std::to_string(i);
       const int64_t memory = cards ? options.memory_bytes : memory_share(shape, options);
@@ -172,6 +184,7 @@ class Processes final : public Cluster {
   SocketNetwork network_;
   std::string address_;
   bool traced_;
+  const RemovedFolder checkpoints_;  // That it keeps.
   std::vector<Child> children_;
 };
 

@@ -114,14 +114,15 @@ void CopyTable::start(SessionId session, CopyFrame request) {
   send(std::move(copy), std::move(request));
 }
 
-void CopyTable::get_for(SessionId reader, const SliceRecord& scope, CopyFrame request, Done done) {
+void CopyTable::copy_for(SessionId session, const SliceRecord& scope, CopyFrame request,
+                         Done done) {
   const std::vector<HostId> hosts = state_holders(scope, request.name);
   try {
     for (HostId host : hosts) hosts_.require_alive(host);
   } catch (const Error& error) {
     return done(error);
   }
-  send({.session = reader,
+  send({.session = session,
         .pending = {hosts.begin(), hosts.end()},
         .states = scope.id,
         .done = std::move(done)},

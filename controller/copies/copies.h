@@ -36,10 +36,10 @@ class CopyTable {
         callbacks_(std::move(callbacks)) {}
 
   void start(SessionId session, CopyFrame request);
-  // Gets a state of another's slice, which `reader` may read, for it; whoever asks is told the end.
-  // It may come before this returns.
+  // Gets or puts a state of a slice, which may be another's that `session` may read; whoever asks
+  // is told the end. It may come before this returns.
   using Done = std::function<void(const std::optional<Error>&)>;
-  void get_for(SessionId reader, const SliceRecord& scope, CopyFrame request, Done done);
+  void copy_for(SessionId session, const SliceRecord& scope, CopyFrame request, Done done);
   void host_done(HostId host, const CopyDoneFrame& done);
   void host_lost(HostId host, const Error& why);
   void session_closed(SessionId session);

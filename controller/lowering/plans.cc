@@ -229,6 +229,9 @@ PlanRecord& PlanTable::compile(SessionId owner, const std::string& holder_name,
                        .overlaid = request.overlaid};
   PlanRecord placed = place(owner, *program, slices, options);
   const std::string name = program->name;
+  std::map<std::string, StackedLayers> stacked;
+  for (const ProgramNode& node : program->nodes)
+    if (node.stacked) stacked.emplace(node.name, *node.stacked);
   const PlanId id(++last_);
   placed.id = id;
   PlanRecord& record = plans_.emplace(id, std::move(placed)).first->second;
@@ -260,7 +263,10 @@ PlanRecord& PlanTable::compile(SessionId owner, const std::string& holder_name,
   slices_.hold_states(scope, std::move(record.states), record.hosts);
   for (const PlanState& state : record.plan->states) {
     const PlanValue& value = record.plan->values[state.value];
-    slices_.place_state(scope, value.name, {record.layouts[value.slice], value.type});
+    const auto layers = stacked.find(value.name);
+    slices_.place_state(scope, value.name,
+                        {record.layouts[value.slice], value.type,
+                         layers == stacked.end() ? std::nullopt : std::optional(layers->second)});
   }
   if (watch_.ready) watch_.ready(record);
   return record;

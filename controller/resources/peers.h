@@ -15,12 +15,28 @@
 #include <vector>
 
 #include "controller/resources/device_ref.h"
+#include "protocol/checkpoint_files.h"
 #include "protocol/frames.h"
 #include "protocol/install.h"
 #include "runtime/base/ids.h"
 #include "runtime/fibers/future.h"
+#include "runtime/os/shared_segment.h"
 
 namespace gangway {
+
+// An executor's part in checkpoints (protocol/checkpoint_files.h), as control.capnp has it.
+class CheckpointPeer {
+ public:
+  struct Segment {
+    uint64_t number = 0;
+    SegmentDescriptor descriptor;
+  };
+  virtual ~CheckpointPeer() = default;
+  virtual Future<Segment> make_segment(uint64_t bytes) = 0;
+  virtual Future<void> write_checkpoint(uint64_t segment, const CheckpointFiles& files) = 0;
+  virtual Future<void> read_checkpoint(uint64_t segment, const CheckpointFiles& files) = 0;
+  virtual void close_segment(uint64_t segment) = 0;  // Nobody waits for it.
+};
 
 class ExecutorPeer {
  public:
@@ -32,6 +48,7 @@ class ExecutorPeer {
   // The bytes of the states that lie in host memory then; as protocol/control.capnp says.
   virtual Future<int64_t> move_states(const MoveRequest& what) = 0;
   virtual void send(const Frame& frame) = 0;
+  virtual CheckpointPeer* checkpoints() { return nullptr; }  // Null: it has no part in them.
   // Called when the host is declared lost: closes its connection, so that an executor that was only
   // suspended notices it when it resumes.
   virtual void hang_up() = 0;

@@ -16,6 +16,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -23,6 +24,8 @@
 #include "controller/resources/hosts.h"
 #include "controller/resources/objects.h"
 #include "controller/resources/placement.h"
+#include "ir/graph/program.h"
+#include "protocol/recovery_options.h"
 #include "protocol/slice_shape.h"
 #include "runtime/fibers/future.h"
 
@@ -36,6 +39,7 @@ using StateVersion = Id<struct StateVersionTag>;  // Of a slice's states: the ru
 struct PlacedState {
   std::shared_ptr<const DeviceLayout> layout;
   Type type;
+  std::optional<StackedLayers> stacked = {};  // To files each layer is a tensor of its own.
 };
 
 struct SliceRecord {
@@ -52,6 +56,8 @@ struct SliceRecord {
   std::map<std::string, PlacedState> placed_states;  // By name.
   // Runs that have committed, of all plans whose states are named in it.
   std::shared_ptr<StateVersion> version = std::make_shared<StateVersion>();
+  // Its program is to go on when a host is lost; then checkpoints of these states are kept.
+  std::optional<RecoveryOptions> recovery;
   std::set<std::string> readers;  // Owners that may read its states (service/shared_states.h).
   Future<void> installing = ready_future();  // The plan whose states are named in it.
 };

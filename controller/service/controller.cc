@@ -57,13 +57,24 @@ Controller::Controller(Reactor& reactor, ControllerOptions options)
       suspensions_({hosts_, slices_, objects_, plans_, runs_, copies_, metrics_},
                    {[this](SessionId session) { return holder_name(session); },
                     [this](SessionId session) { return sessions_.contains(session); }}),
+      checkpoints_(
+          reactor, hosts_, slices_, runs_, copies_,
+          {[this](SessionId session, const Checkpoints::Read& read, const StopToken& stop) {
+             return read_for_checkpoint(session, read, stop);
+           },
+           [this](SessionId session) { return place_of_checkpoints(session); },
+           [this](SessionId session, const std::string& line) { warn(session, line); }},
+          {.folder = options_.checkpoint_folder, .log = options_.log}),
       stuck_(runs_, metrics_, options_.log),
       watch_(hosts_, plans_, copies_, runs_, stuck_, metrics_,
              {.suspect_after_ms =
                   std::min(HostWatch::Options().suspect_after_ms, options_.host_timeout_ms / 2),
               .lost_after_ms = options_.host_timeout_ms,
               .log = options_.log}) {
-  slices_.watch_gone([this](SliceId slice) { shared_states_.slice_gone(slice); });
+  slices_.watch_gone([this](SliceId slice) {
+    shared_states_.slice_gone(slice);
+    checkpoints_.slice_gone(slice);
+  });
   // Who bounds no memory pays nothing for it with each run.
   if (options_.quotas.bound_memory())
     hosts_.limit_memory(
@@ -323,7 +334,7 @@ ControllerCounts Controller::counts() const {
   counts.plans = plans_.size();
   counts.arrays = objects_.size();
   counts.runs = runs_.size();
-  counts.copies = copies_.under_way() + shared_states_.under_way();
+  counts.copies = copies_.under_way() + shared_states_.under_way() + checkpoints_.under_way();
   return counts;
 }
 
@@ -349,7 +360,8 @@ std::vector<ProgramCounts> Controller::programs() const {
                         .reported = session.reported,
                         .detached = session.peer == nullptr,
                         .suspended = suspensions_.is_suspended(id),
-                        .host_bytes = suspensions_.host_bytes(id)});
+                        .host_bytes = suspensions_.host_bytes(id),
+                        .checkpoint = checkpoints_.newest_of(id)});
     ProgramCounts& program = programs.back();
     if (Reported repeated = repeats_.reported(id); !repeated.empty())
       program.reported = std::move(repeated);

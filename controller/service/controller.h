@@ -16,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "controller/recovery/checkpoints.h"
 #include "controller/recovery/host_watch.h"
 #include "controller/resources/slice_queue.h"
 #include "controller/scheduler/repeats.h"
@@ -36,6 +37,8 @@ struct ControllerOptions {
   Quotas quotas;
   // Whether a process of this machine is no more.
   std::function<bool(const ProcessIdentity&)> has_ended = gangway::has_ended;
+  // Where checkpoints of programs that ask for them lie, an absolute path; empty: nowhere.
+  std::string checkpoint_folder;
   std::string policy = "fair";  // Where programs share devices: "fifo", "fair" or "priority".
   // Temporaries of programs lie over one another, so that a device needs room for the largest, and
   // a program's turn is a whole run. Not those of programs that are dispatched sequentially.
@@ -67,9 +70,10 @@ struct ProgramCounts {
   int64_t memory_bytes = 0;        // Reserved for it, on all devices together.
   std::vector<std::string> hosts;  // On which its slices lie, and on how many devices.
   uint32_t devices = 0;
-  bool detached = false;   // It goes on without a client.
-  bool suspended = false;  // Its runs wait until it is resumed.
-  int64_t host_bytes = 0;  // Then: of its states in the memory of hosts.
+  bool detached = false;                   // It goes on without a client.
+  bool suspended = false;                  // Its runs wait until it is resumed.
+  int64_t host_bytes = 0;                  // Then: of its states in the memory of hosts.
+  std::optional<StateVersion> checkpoint;  // The newest that is kept of it.
 };
 
 // An executable that who attaches to a program finds by its name.
@@ -161,6 +165,8 @@ class Controller {
     return shared_states_;
   }
 
+  Checkpoints& checkpoints() { return checkpoints_; }
+
   // Looks for silent hosts and for runs past their time limit; says when to look again.
   int64_t tick(int64_t now_ns);
 
@@ -214,6 +220,8 @@ class Controller {
   void warn(SessionId session, const std::string& line);
   std::string holder_name(SessionId session) const;
   std::string owner_of(SessionId session) const;  // Empty: it is closed.
+  bool read_for_checkpoint(SessionId session, const Checkpoints::Read& read, const StopToken& stop);
+  std::string place_of_checkpoints(SessionId session) const;
   // What the owner of this session would hold beyond its quota.
   std::optional<OverQuota> over_quota(SessionId session, const SliceShape& shape) const;
   std::string over_memory(const std::string& holder, int64_t bytes) const;
@@ -232,6 +240,7 @@ class Controller {
   CopyTable copies_;
   SharedStateTable shared_states_;
   Suspensions suspensions_;
+  Checkpoints checkpoints_;
   StuckBoard stuck_;
   HostWatch watch_;
   std::map<SessionId, Session> sessions_;

@@ -1,5 +1,8 @@
 #include "controller/service/peers_rpc.h"
 
+#include "protocol/checkpoint_wire.h"
+#include "protocol/segment_wire.h"
+
 namespace gangway {
 namespace {
 
@@ -95,6 +98,40 @@ Future<int64_t> ExecutorRpc::move_states(const MoveRequest& what) {
   return as_future<int64_t>(reactor_, "move states", [promise = request.send()]() mutable {
     return await<capnp::Response<wire::Executor::MoveStatesResults>>(kj::mv(promise)).getBytes();
   });
+}
+
+Future<CheckpointPeer::Segment> ExecutorRpc::make_segment(uint64_t bytes) {
+  auto request = executor_.makeSegmentRequest();
+  request.setBytes(bytes);
+  return as_future<Segment>(reactor_, "make a segment", [promise = request.send()]() mutable {
+    const auto reply = await<capnp::Response<wire::Executor::MakeSegmentResults>>(kj::mv(promise));
+    return Segment{reply.getNumber(), read_segment(reply.getSegment())};
+  });
+}
+
+Future<void> ExecutorRpc::write_checkpoint(uint64_t segment, const CheckpointFiles& files) {
+  auto request = executor_.writeCheckpointRequest();
+  request.setNumber(segment);
+  write(request.initFiles(), files);
+  return as_future<void>(reactor_, "write a checkpoint", [promise = request.send()]() mutable {
+    await<capnp::Response<wire::Executor::WriteCheckpointResults>>(kj::mv(promise));
+  });
+}
+
+Future<void> ExecutorRpc::read_checkpoint(uint64_t segment, const CheckpointFiles& files) {
+  auto request = executor_.readCheckpointRequest();
+  request.setNumber(segment);
+  write(request.initFiles(), files);
+  return as_future<void>(reactor_, "read a checkpoint", [promise = request.send()]() mutable {
+    await<capnp::Response<wire::Executor::ReadCheckpointResults>>(kj::mv(promise));
+  });
+}
+
+void ExecutorRpc::close_segment(uint64_t segment) {
+  auto request = executor_.closeSegmentRequest();
+  request.setNumber(segment);
+  // One that is gone has none any more.
+  request.send().ignoreResult().detach([](const kj::Exception&) {});
 }
 
 }  // namespace gangway

@@ -44,7 +44,7 @@ class PeerStream : public std::enable_shared_from_this<PeerStream> {
   bool closed_ = false;
 };
 
-class ExecutorRpc final : public ExecutorPeer {
+class ExecutorRpc final : public ExecutorPeer, public CheckpointPeer {
  public:
   ExecutorRpc(Reactor& reactor, wire::Executor::Client executor, FrameOptions frames)
       : reactor_(reactor),
@@ -58,6 +58,11 @@ class ExecutorRpc final : public ExecutorPeer {
   Future<void> link(PlanId plan, const std::vector<LinkOffer>& offers) override;
   Future<void> commit_install(PlanId plan) override;
   Future<int64_t> move_states(const MoveRequest& what) override;
+  CheckpointPeer* checkpoints() override { return this; }
+  Future<Segment> make_segment(uint64_t bytes) override;
+  Future<void> write_checkpoint(uint64_t segment, const CheckpointFiles& files) override;
+  Future<void> read_checkpoint(uint64_t segment, const CheckpointFiles& files) override;
+  void close_segment(uint64_t segment) override;
   void send(const Frame& frame) override { stream_->send(frame); }
   void hang_up() override { stream_->hang_up(); }
 

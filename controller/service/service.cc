@@ -179,6 +179,7 @@ void write_program(wire::ProgramStatus::Builder to, const ProgramCounts& program
   to.setDetached(program.detached);
   to.setSuspended(program.suspended);
   to.setHostBytes(program.host_bytes);
+  to.setCheckpoint(program.checkpoint.value_or(StateVersion()).value);
   auto hosts = to.initHosts(static_cast<uint32_t>(program.hosts.size()));
   for (uint32_t i = 0; i < hosts.size(); ++i) hosts.set(i, program.hosts[i]);
   if (!in_full) return;

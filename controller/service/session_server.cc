@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "protocol/checkpoint_wire.h"
 #include "protocol/error_wire.h"
 #include "protocol/rpc_values.h"
 #include "protocol/segment_wire.h"
@@ -283,6 +284,14 @@ class SessionServer final : public wire::Session::Server {
             return core_.shared_states(id_).read(id_, read_request(asked), stop);
           });
       context.getResults().setVersion(version.value);
+    });
+  }
+
+  kj::Promise<void> keepCheckpoints(KeepCheckpointsContext context) override {
+    return in_fiber(calls_, "keep checkpoints", [this, self = thisCap(), context]() mutable {
+      sessions_.require_current(id_, attachment_);
+      const auto asked = context.getParams();
+      core_.checkpoints().keep(id_, SliceId(asked.getSlice()), gangway::read(asked));
     });
   }
 

@@ -100,9 +100,10 @@ void SharedStateTable::require_fits(const SliceRecord& slice, const Request& req
 StateVersion SharedStateTable::read(SessionId reader, Request request, const StopToken& stop) {
   const SliceRecord& slice = readable(reader, request.slice);
   require_fits(slice, request);
-  const auto asked = std::count_if(reads_.begin(), reads_.end(),
-                                   [&](const ReadPtr& other) { return other->reader == reader; });
-  if (static_cast<size_t>(asked) >= kReadsMax) {
+  const auto asked = std::count_if(reads_.begin(), reads_.end(), [&](const ReadPtr& other) {
+    return other->reader == reader && other->request.is_counted;
+  });
+  if (request.is_counted && static_cast<size_t>(asked) >= kReadsMax) {
     throw Error(ErrorKind::kOverloaded,
                 cat("states: this client waits for ", asked, " versions already"), {},
                 "wait for one of them first");
@@ -177,13 +178,13 @@ void SharedStateTable::take(const ReadPtr& read, const SliceRecord& slice,
   };
   for (const Part& part : read->request.parts) {
     ++read->copies;
-    copies_.get_for(read->reader, slice,
-                    {.kind = CopyKind::kGetState,
-                     .at = {read->request.segment, part.offset, part.bytes},
-                     .scope = {slice.id.value},
-                     .name = part.name,
-                     .ticket = place.take()},
-                    one_ended);
+    copies_.copy_for(read->reader, slice,
+                     {.kind = CopyKind::kGetState,
+                      .at = {read->request.segment, part.offset, part.bytes},
+                      .scope = {slice.id.value},
+                      .name = part.name,
+                      .ticket = place.take()},
+                     one_ended);
   }
   one_ended({});
 }

@@ -72,6 +72,7 @@ class SharedStateTable {
     std::optional<StateVersion> version;  // None: the latest.
     SegmentDescriptor segment;
     std::vector<Part> parts;
+    bool is_counted = true;  // Else it is the controller's own, for a checkpoint.
   };
   // Which version lies there now. Suspends until then, or until a request to stop.
   StateVersion read(SessionId reader, Request request, const StopToken& stop = {});

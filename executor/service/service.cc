@@ -5,10 +5,13 @@
 #include <optional>
 #include <utility>
 
+#include "executor/checkpoints/checkpoint_store.h"
 #include "ir/graph/node_count.h"
 #include "ir/plan/plan_wire.h"
+#include "protocol/checkpoint_wire.h"
 #include "protocol/frames.h"
 #include "protocol/rpc_values.h"
+#include "protocol/segment_wire.h"
 #include "protocol/token_file.h"
 #include "runtime/fibers/await.h"
 #include "runtime/fibers/background.h"
@@ -27,8 +30,13 @@ size_t nodes_of(const Plan& plan) {
 // What the controller calls.
 class ExecutorServer final : public wire::Executor::Server {
  public:
-  ExecutorServer(Host& host, Background& background, FiberGroup& fibers, Pacer* pacer)
-      : host_(host), background_(background), fibers_(fibers), pacer_(pacer) {}
+  ExecutorServer(Host& host, CheckpointStore& checkpoints, Background& background,
+                 FiberGroup& fibers, Pacer* pacer)
+      : host_(host),
+        checkpoints_(checkpoints),
+        background_(background),
+        fibers_(fibers),
+        pacer_(pacer) {}
 
   kj::Promise<void> install(InstallContext context) override {
     return in_fiber(fibers_, "install", [this, self = thisCap(), context]() mutable {
@@ -74,8 +82,37 @@ class ExecutorServer final : public wire::Executor::Server {
     });
   }
 
+  kj::Promise<void> makeSegment(MakeSegmentContext context) override {
+    return in_fiber(fibers_, "make a segment", [this, self = thisCap(), context]() mutable {
+      const auto made = checkpoints_.make_segment(context.getParams().getBytes());
+      context.getResults().setNumber(made.number);
+      write_segment(context.getResults().initSegment(), made.descriptor);
+    });
+  }
+
+  kj::Promise<void> writeCheckpoint(WriteCheckpointContext context) override {
+    return in_fiber(fibers_, "write a checkpoint", [this, self = thisCap(), context]() mutable {
+      const auto params = context.getParams();
+      checkpoints_.write(params.getNumber(), read(params.getFiles()));
+    });
+  }
+
+  kj::Promise<void> readCheckpoint(ReadCheckpointContext context) override {
+    return in_fiber(fibers_, "read a checkpoint", [this, self = thisCap(), context]() mutable {
+      const auto params = context.getParams();
+      checkpoints_.read(params.getNumber(), read(params.getFiles()));
+    });
+  }
+
+  kj::Promise<void> closeSegment(CloseSegmentContext context) override {
+    return in_fiber(fibers_, "close a segment", [this, self = thisCap(), context]() mutable {
+      checkpoints_.close_segment(context.getParams().getNumber());
+    });
+  }
+
  private:
   Host& host_;
+  CheckpointStore& checkpoints_;
   Background& background_;
   FiberGroup& fibers_;
   Pacer* const pacer_;
@@ -96,6 +133,7 @@ class ExecutorService::Impl final : public HostEvents {
         log_(options.log),
         pacer_(options.frames.pacer),
         host_(reactor, options.host, *this),
+        checkpoints_(reactor),
         background_(reactor, "plan reader", 1),
         fibers_(reactor),
         connection_(std::move(connection)) {
@@ -161,7 +199,8 @@ class ExecutorService::Impl final : public HostEvents {
     description.setText(host_.describe_devices());
     description.setProcess(getpid());
     description.setIsland(options.island);
-    request.setExecutor(kj::heap<ExecutorServer>(host_, background_, fibers_, pacer_));
+    request.setExecutor(
+        kj::heap<ExecutorServer>(host_, checkpoints_, background_, fibers_, pacer_));
     auto response =
         await<capnp::Response<wire::Controller::RegisterExecutorResults>>(request.send());
     name_ = response.getName().cStr();
@@ -281,6 +320,7 @@ class ExecutorService::Impl final : public HostEvents {
   bool closing_ = false;
   uint64_t runs_done_ = 0;
   Host host_;
+  CheckpointStore checkpoints_;
   Background background_;
   FiberGroup fibers_;  // Before the connection, whose calls become fibers until it is closed.
   Connection connection_;

@@ -4,6 +4,7 @@
 #include <bit>
 #include <cstring>
 #include <iterator>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -52,6 +53,16 @@ void write_file(const Slice& slice, const std::filesystem::path& path,
     }
   }
   out.finish();
+}
+
+// Files that the cluster has kept (Slice::keep_checkpoints) have all states in one set, under their
+// whole names, and count versions from where the training began.
+constexpr const char* kVersion = "version";
+constexpr const char* kFirstStep = "first_step";
+constexpr const char* kFirstPosition = "first_position";
+
+bool is_kept_by_cluster(const TensorFiles& files) {
+  return files.metadata().contains(kVersion) && files.metadata().contains(kFirstStep);
 }
 
 uint64_t number(const TensorFiles& files, const std::string& key,
@@ -188,6 +199,16 @@ std::filesystem::path save_checkpoint(const Slice& slice, const std::filesystem:
   return folder;
 }
 
+void keep_checkpoints(const Slice& slice, int64_t every, const TrainingPosition& first, int keep) {
+  slice.keep_checkpoints({.every = static_cast<uint64_t>(every),
+                          .keep = keep,
+                          .metadata = {{kFirstStep, std::to_string(first.step)},
+                                       {kFirstPosition, std::to_string(first.position)},
+                                       {"seed", std::to_string(first.seed)},
+                                       {"data", first.data},
+                                       {"model", first.model}}});
+}
+
 TrainingPosition load_checkpoint(const Slice& slice, const std::filesystem::path& path,
                                  const LoadOptions& options) {
   std::filesystem::path folder = path;
@@ -200,9 +221,16 @@ TrainingPosition load_checkpoint(const Slice& slice, const std::filesystem::path
     folder = *latest;
   }
   TensorFiles model = TensorFiles::open(folder);
-  TrainingPosition at{.step = static_cast<int64_t>(number(model, "step", folder)),
-                      .position = number(model, "position", folder),
-                      .seed = number(model, "seed", folder)};
+  const bool is_kept = is_kept_by_cluster(model);
+  TrainingPosition at{.seed = number(model, "seed", folder)};
+  if (is_kept) {
+    const uint64_t version = number(model, kVersion, folder);
+    at.step = static_cast<int64_t>(number(model, kFirstStep, folder) + version);
+    at.position = number(model, kFirstPosition, folder) + version;
+  } else {
+    at.step = static_cast<int64_t>(number(model, "step", folder));
+    at.position = number(model, "position", folder);
+  }
   if (auto data = model.metadata().find("data"); data != model.metadata().end())
     at.data = data->second;
   if (auto sizes = model.metadata().find("model"); sizes != model.metadata().end())
@@ -210,9 +238,11 @@ TrainingPosition load_checkpoint(const Slice& slice, const std::filesystem::path
   GW_REQUIRE(options.model.empty() || at.model.empty() || at.model == options.model,
              "checkpoint: ", folder.string(), " is of another model: it has the sizes ", at.model,
              ", and the program ", options.model);
-  const TensorFiles optimizer = TensorFiles::open(folder / kOptimizerFile);
-  std::vector<Restored> all = fitting(slice, model, kParameters, true);
-  std::ranges::move(fitting(slice, optimizer, kOptimizer, false), std::back_inserter(all));
+  std::optional<TensorFiles> optimizer;
+  if (!is_kept) optimizer = TensorFiles::open(folder / kOptimizerFile);
+  std::vector<Restored> all = fitting(slice, model, kParameters, !is_kept);
+  std::ranges::move(fitting(slice, is_kept ? model : *optimizer, kOptimizer, false),
+                    std::back_inserter(all));
   for (const Restored& restored : all) write_tensor(slice, restored, options.piece_bytes_max);
   return at;
 }

@@ -76,7 +76,9 @@ class Training {
   }
 
   TrainReport run() {
-    const int64_t first = options_.resume ? resume() : 0;
+    const int64_t first = is_resumed() ? resume() : 0;
+    if (options_.keep_every > 0)
+      programs::keep_checkpoints(*slice_, options_.keep_every, position_at(first));
     const double loop_s = now_s();
     int64_t done = first;
     while (done < options_.steps && !is_asked_to_stop()) {
@@ -232,9 +234,13 @@ class Training {
     return most;
   }
 
+  bool is_resumed() const { return options_.resume || !options_.resume_from.empty(); }
+
   int64_t resume() {
-    const TrainingPosition at = load_checkpoint(*slice_, options_.out / "checkpoints",
-                                                {.model = sizes_text(options_.config.model)});
+    const std::filesystem::path from =
+        options_.resume ? options_.out / "checkpoints" : options_.resume_from;
+    const TrainingPosition at =
+        load_checkpoint(*slice_, from, {.model = sizes_text(options_.config.model)});
     GW_REQUIRE(at.seed == options_.config.seed, "train: the checkpoint was made with seed ",
                at.seed, ", not ", options_.config.seed);
     GW_REQUIRE(at.data == data_hash_, "train: the checkpoint was made on another text, batch or ",
@@ -314,13 +320,16 @@ class Training {
       latest_heldout_ = loss;
   }
 
+  TrainingPosition position_at(int64_t step) const {
+    return {.step = step,
+            .position = step_->position(),
+            .seed = options_.config.seed,
+            .data = data_hash_,
+            .model = sizes_text(options_.config.model)};
+  }
+
   std::string save(int64_t step) {
-    const TrainingPosition at{.step = step,
-                              .position = step_->position(),
-                              .seed = options_.config.seed,
-                              .data = data_hash_,
-                              .model = sizes_text(options_.config.model)};
-    return save_checkpoint(*slice_, options_.out / "checkpoints", at).string();
+    return save_checkpoint(*slice_, options_.out / "checkpoints", position_at(step)).string();
   }
 
   TrainOptions options_;

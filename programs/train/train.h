@@ -41,8 +41,13 @@ struct TrainOptions {
   // Steps between measurements on a few held-out batches; 0: only at the end.
   int64_t heldout_every = 50;
   int64_t checkpoint_every = 0;  // 0: only at the end.
-  bool resume = false;           // Go on from the newest checkpoint under `out`.
-  int64_t sample_bytes = 120;    // Of text generated at the end; 0: none.
+  // Steps between checkpoints that the cluster keeps by itself; 0: it keeps none.
+  int64_t keep_every = 0;
+  // Go on from the newest checkpoint there, which may be one that a cluster has kept; empty: not.
+  // `resume` wins.
+  std::filesystem::path resume_from;
+  bool resume = false;         // Go on from the newest checkpoint under `out`.
+  int64_t sample_bytes = 120;  // Of text generated at the end; 0: none.
   double temperature = 0.8;
   bool in_process = false;  // Cluster in this process (tests).
   // Asked before each step, and while programs are compiled; once true, the steps under way end, a

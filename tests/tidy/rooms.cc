@@ -106,8 +106,10 @@ std::vector<Room> executor_rooms() {
                                       "executor/devices/cuda/driver", "executor/devices/cuda",
                                       "executor/sources", "executor/replay"}});
   rooms.push_back(
-      {"executor/service",
-       {"runtime/base", "runtime", "ir/graph", "ir/plan", "protocol", "executor/host"}});
+      {"executor/checkpoints", {"runtime/base", "runtime", "ir/types", "protocol", "checkpoint"}});
+  rooms.push_back({"executor/service",
+                   {"runtime/base", "runtime", "ir/graph", "ir/plan", "protocol", "executor/host",
+                    "executor/checkpoints"}});
   return rooms;
 }
 

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <filesystem>
 #include <fstream>
 #include <memory>
 #include <optional>
@@ -73,6 +74,15 @@ class TraceToFile {
   std::optional<Tracer> tracer_;
   std::optional<TraceAttachment> attached_;
 };
+
+// Programs' folders lie in it, and executors are given its path.
+std::string checkpoint_folder(const std::string& chosen, const std::string& state) {
+  if (chosen.empty() && state.empty()) return {};
+  const std::filesystem::path folder =
+      chosen.empty() ? std::filesystem::path(state) / "checkpoints" : std::filesystem::path(chosen);
+  const std::filesystem::path whole = std::filesystem::absolute(folder).lexically_normal();
+  return (whole.has_filename() ? whole : whole.parent_path()).string();
+}
 
 int serve_controller(ControllerServiceOptions options, const std::string& trace_path) {
   auto reactor = Reactor::make_real();
@@ -151,19 +161,26 @@ void add_controller(CLI::App& app, const CommonOptions& common, Chosen& chosen) 
   auto state = std::make_shared<std::string>();
   command->add_option("--state-dir", *state,
                       "a folder of its own, where names of hosts and a log of programs outlive it");
+  auto checkpoints = std::make_shared<std::string>();
+  command->add_option(
+      "--checkpoint-dir", *checkpoints,
+      "where checkpoints of programs that ask for them lie, OWNER/PROGRAM/step-N; default: "
+      "checkpoints/ in --state-dir");
   auto config = std::make_shared<std::string>();
   command->add_option("--config", *config,
                       "a JSON file with the quotas of owners (controller/service/config_file.h)");
-  command->callback([&common, &chosen, options, timeout_s, lease_s, trace, config, state] {
-    chosen = [&common, options, timeout_s, lease_s, trace, config, state] {
-      if (!config->empty()) options->controller.quotas = read_config(*config).quotas;
-      options->controller.host_timeout_ms = std::llround(*timeout_s * 1000);
-      options->controller.lease_ms = std::llround(*lease_s * 1000);
-      options->controller.log = Logs({.levels = common.log_level}).module("controller");
-      if (!state->empty()) options->state = std::make_shared<StateDir>(*state);
-      return serve_controller(*options, *trace);
-    };
-  });
+  command->callback(
+      [&common, &chosen, options, timeout_s, lease_s, trace, config, state, checkpoints] {
+        chosen = [&common, options, timeout_s, lease_s, trace, config, state, checkpoints] {
+          if (!config->empty()) options->controller.quotas = read_config(*config).quotas;
+          options->controller.host_timeout_ms = std::llround(*timeout_s * 1000);
+          options->controller.lease_ms = std::llround(*lease_s * 1000);
+          options->controller.log = Logs({.levels = common.log_level}).module("controller");
+          if (!state->empty()) options->state = std::make_shared<StateDir>(*state);
+          options->controller.checkpoint_folder = checkpoint_folder(*checkpoints, *state);
+          return serve_controller(*options, *trace);
+        };
+      });
 }
 
 void add_executor(CLI::App& app, const CommonOptions& common, Chosen& chosen) {

@@ -117,6 +117,7 @@ std::vector<JsonObject> program_rows(const std::vector<ProgramStatus>& programs)
     rows.push_back({{"id", program.id},
                     {"detached", program.detached},
                     {"suspended", program.suspended},
+                    {"checkpoint", program.checkpoint},
                     {"program", program.name},
                     {"owner", program.owner},
                     {"weight", program.share.weight},

@@ -37,12 +37,12 @@ programs::TrainOptions options_of(const std::string& name) {
 
 // What the command line changed; the rest is the model's own.
 struct Given {
-  std::string name, text, cluster, program, device, out, dtype, mesh, sizes_file;
+  std::string name, text, cluster, program, device, out, dtype, mesh, sizes_file, resume_from;
   std::vector<programs::SaidSize> sizes;
   std::string strategy = programs::TrainOptions().strategy;
   std::string dispatch = to_string(Dispatch::kParallel);
   int64_t devices = 0, ranks_per_device = 1, steps = 0, batch = 0, accumulate = 0,
-          heldout_every = -1, checkpoint_every = -1;
+          heldout_every = -1, checkpoint_every = -1, keep_every = 0;
   int64_t seed = -1, sample_bytes = -1;
   double lr = 0, weight = Share().weight;
   int32_t priority = Share().priority;
@@ -116,6 +116,8 @@ programs::TrainOptions options_of(const Given& given) {
   set(options.schedule.peak, given.lr, given.lr > 0);
   set(config.model.compute, DType::kBF16, given.dtype == "bf16");
   options.resume = given.resume;
+  options.resume_from = given.resume_from;
+  options.keep_every = given.keep_every;
   config.model.remat = given.remat;
   return options;
 }
@@ -163,6 +165,19 @@ void add_sizes(CLI::App& command, const std::shared_ptr<Given>& given) {
         break;
     }
   }
+}
+
+void add_checkpoints(CLI::App& command, const std::shared_ptr<Given>& given) {
+  command.add_option("--checkpoint-every", given->checkpoint_every, "steps; 0: only at the end");
+  command
+      .add_option("--keep-checkpoints", given->keep_every,
+                  "have the cluster keep a checkpoint every so many steps by itself, in the "
+                  "folder of its controller (--checkpoint-dir); 0: none")
+      ->check(CLI::NonNegativeNumber);
+  command.add_flag("--resume", given->resume, "go on from the newest checkpoint under --out");
+  command.add_option("--resume-from", given->resume_from,
+                     "go on from the newest checkpoint there, also one that a cluster has kept; "
+                     "with --resume, from that under --out");
 }
 
 }  // namespace
@@ -225,9 +240,8 @@ void add_train(CLI::App& app, const CommonOptions& common, Chosen& chosen) {
   command->add_option("--dtype", given->dtype, "f32, or bf16 with f32 master weights")
       ->check(CLI::IsMember({"f32", "bf16"}));
   command->add_option("--heldout-every", given->heldout_every, "steps; 0: only at the end");
-  command->add_option("--checkpoint-every", given->checkpoint_every, "steps; 0: only at the end");
   command->add_option("--sample-bytes", given->sample_bytes, "of generated text; 0: none");
-  command->add_flag("--resume", given->resume, "go on from the newest checkpoint under --out");
+  add_checkpoints(*command, given);
   command->add_flag("--remat", given->remat, "recompute each layer in the backward pass");
   command->footer(
       "SIGTERM or Ctrl-C stops it with a checkpoint, and it prints the command that goes on from "

@@ -1,0 +1,120 @@
+// Checkpoints: the states of programs, in files that the cluster keeps by itself while they train.
+//
+//   version k comes -> its states are copied into memory of one executor -> it writes the files
+//
+// The copies are those of a client that reads another's states: of one version, taken between two
+// runs, which wait for the copies and not for the disk. One checkpoint of a program is under way at
+// a time; versions that come meanwhile are passed over. One that can't be written is warned about,
+// and training goes on.
+//
+// Files lie in FOLDER/OWNER/PROGRAM/step-<version> (checkpoint/checkpoint_dir.h), with the states
+// by the names that Slice::state_tensors() has: each layer of a stack is a tensor of its own. They
+// say nothing of meshes. They outlive the program; of what an earlier program of the same name left
+// there the newest set is kept aside, in PROGRAM~earlier.
+//
+// Threads: the reactor's; keep() and restore() suspend, nothing else does. A fiber for each slice.
+// Ownership: what it is given outlives it.
+// Errors: keep() throws kInvalid for options beyond their bounds, where there is no folder, for a
+// slice without states and for a second slice of a program. restore(): kInvalid for a version that
+// there is no checkpoint of, or whose files have other tensors; kUnavailable when a host is lost.
+// Cost: the states' bytes in memory of one executor's machine while one is written or restored.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "controller/copies/copies.h"
+#include "controller/scheduler/runs.h"
+#include "runtime/fibers/fiber_group.h"
+#include "runtime/fibers/stop.h"
+#include "runtime/observe/log.h"
+
+namespace gangway {
+
+class Checkpoints {
+ public:
+  // A whole state, in an executor's segment.
+  struct Part {
+    std::string name;
+    int64_t offset = 0, bytes = 0;
+  };
+  struct Read {
+    SliceId slice;
+    StateVersion version;
+    SegmentDescriptor segment;
+    std::vector<Part> parts;
+  };
+  struct Callbacks {
+    // Copies them, when that version comes; false: it is past. Suspends.
+    std::function<bool(SessionId, const Read&, const StopToken&)> read;
+    // "owner/program", each escaped; empty: the session is closed.
+    std::function<std::string(SessionId)> place_of;
+    std::function<void(SessionId, const std::string&)> warn;  // The program's user, and the log.
+  };
+  struct Options {
+    std::string folder;  // An absolute path; empty: there is none.
+    Logger log;
+  };
+  Checkpoints(Reactor& reactor, HostTable& hosts, SliceTable& slices, RunTable& runs,
+              CopyTable& copies, Callbacks callbacks, Options options);
+
+  // From now on a checkpoint of this slice's states is written at each multiple of `every`
+  // versions, the next one first. Asked again, the new options hold behind the one under way.
+  void keep(SessionId session, SliceId slice, RecoveryOptions options);
+  // Of the slice's states that are on the disk, the newest.
+  std::optional<StateVersion> newest(SliceId slice) const;
+  // The newest one of the session's slices; none: there is none.
+  std::optional<StateVersion> newest_of(SessionId session) const;
+  // Writes all states of the program, wherever they lie now, as that version's checkpoint has them,
+  // behind the runs that were submitted before and ahead of later ones; the slice is of that
+  // version then. Version 0 is what installing a plan has left: nothing is copied.
+  void restore(SliceId slice, StateVersion version);
+  // Told of each that is on the disk. Must not suspend.
+  void on_written(std::function<void(SliceId, StateVersion)> told) {
+    on_written_ = std::move(told);
+  }
+  void slice_gone(SliceId slice);
+  size_t under_way() const { return under_way_; }  // Being copied, written or restored.
+
+  // A text as a name in a file system, and no two alike: all but letters, digits, '-' and '_' as
+  // %XX.
+  static std::string escaped(const std::string& text);
+
+ private:
+  struct Kept;
+  using KeptPtr = std::shared_ptr<Kept>;
+  class Memory;
+  struct Layout {
+    uint64_t bytes = 0;
+    std::vector<Part> parts;
+    std::vector<StoredTensor> tensors;
+  };
+  static Layout lay_out(const SliceRecord& slice);
+  static StateVersion next_version(const Kept& kept, const SliceRecord& slice);
+  enum class Outcome : uint8_t { kWritten, kPast, kHostGone };
+  void serve(const KeptPtr& kept);
+  Outcome write(Kept& kept, StateVersion version);
+  HostId worker(const SliceRecord& slice) const;
+  void put_states(const SliceRecord& slice, const Layout& layout, const SegmentDescriptor& from);
+  SliceRecord& at(SliceId slice);
+
+  Reactor& reactor_;
+  HostTable& hosts_;
+  SliceTable& slices_;
+  RunTable& runs_;
+  CopyTable& copies_;
+  const Callbacks callbacks_;
+  const Options options_;
+  std::function<void(SliceId, StateVersion)> on_written_;
+  std::map<SliceId, KeptPtr> kept_;
+  size_t under_way_ = 0;
+  FiberGroup fibers_;
+};
+
+}  // namespace gangway

@@ -1,0 +1,201 @@
+#include "executor/checkpoints/checkpoint_store.h"
+
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <span>
+#include <utility>
+
+#include "checkpoint/checkpoint_dir.h"
+#include "checkpoint/safetensors_writer.h"
+#include "checkpoint/tensor_files.h"
+#include "protocol/recovery_options.h"
+#include "protocol/text_limits.h"
+#include "runtime/base/cut.h"
+
+namespace gangway {
+namespace {
+
+namespace fs = std::filesystem;
+using Flag = std::shared_ptr<const std::atomic<bool>>;
+
+void require_wanted(const Flag& stop) {
+  if (stop->load(std::memory_order_relaxed))
+    throw Error(ErrorKind::kCancelled, "checkpoint: the controller has gone");
+}
+
+void require_fits(const StoredTensor& tensor, uint64_t segment_bytes) {
+  GW_REQUIRE(!tensor.name.empty() && tensor.name.size() <= kTextBytesMax, "checkpoint: tensor \"",
+             cut(tensor.name, kQuotedBytesMax), "\": expected a name of 1 to ", kTextBytesMax,
+             " bytes, got ", tensor.name.size());
+  GW_REQUIRE(is_valid(tensor.type), "checkpoint: tensor \"", cut(tensor.name, kQuotedBytesMax),
+             "\": its shape is beyond all bounds");
+  const auto bytes = static_cast<uint64_t>(tensor.type.bytes());
+  GW_REQUIRE(tensor.offset >= 0 && bytes <= segment_bytes &&
+                 static_cast<uint64_t>(tensor.offset) <= segment_bytes - bytes,
+             "checkpoint: tensor \"", cut(tensor.name, kQuotedBytesMax), "\", ",
+             to_string(tensor.type), ": expected it in a segment of ", segment_bytes,
+             " bytes, got it at ", tensor.offset);
+}
+
+void require_fits(const CheckpointFiles& files, uint64_t segment_bytes) {
+  const fs::path folder(files.folder);
+  GW_REQUIRE(folder.is_absolute() && folder.lexically_normal() == folder,
+             "checkpoint: expected an absolute path of a folder, got \"",
+             cut(files.folder, kQuotedBytesMax), "\"");
+  GW_REQUIRE(files.version <= static_cast<uint64_t>(INT64_MAX), "checkpoint: version ",
+             files.version, " is beyond all bounds");
+  GW_REQUIRE(!files.tensors.empty() && files.tensors.size() <= CheckpointStore::kTensorsMax,
+             "checkpoint: expected 1 to ", CheckpointStore::kTensorsMax, " tensors, got ",
+             files.tensors.size());
+  for (const StoredTensor& tensor : files.tensors) require_fits(tensor, segment_bytes);
+}
+
+std::span<std::byte> bytes_of(const StoredTensor& tensor, const SharedSegment& segment) {
+  return {segment.data() + tensor.offset, static_cast<size_t>(tensor.type.bytes())};
+}
+
+std::vector<std::span<std::byte>> pieces_of(std::span<std::byte> bytes) {
+  std::vector<std::span<std::byte>> pieces;
+  for (size_t at = 0; at < bytes.size(); at += CheckpointStore::kPieceBytes)
+    pieces.push_back(bytes.subspan(at, std::min(CheckpointStore::kPieceBytes, bytes.size() - at)));
+  return pieces;
+}
+
+// Nobody else reads what programs have learnt.
+void make_private_folders(const fs::path& folder) {
+  fs::path at;
+  for (const fs::path& part : folder) {
+    at /= part;
+    if (mkdir(at.c_str(), 0700) != 0 && errno != EEXIST) fail_file("create", at, errno);
+  }
+}
+
+// Checkpoints of an earlier program of the name, whose versions were counted from 0 too.
+void set_aside(const fs::path& folder) {
+  std::error_code error;
+  if (!fs::exists(folder, error) || CheckpointDir(folder).steps().empty()) return;
+  const fs::path aside = folder.string() + "~earlier";
+  fs::remove_all(aside, error);
+  if (error) fail_file("remove", aside, error.value());
+  fs::rename(folder, aside, error);
+  if (error) fail_file("rename to", aside, error.value());
+}
+
+void write_file(const fs::path& path, const TensorFilePlan& plan, const CheckpointFiles& files,
+                const std::map<std::string, const StoredTensor*>& by_name,
+                const SharedSegment& segment, const Flag& stop) {
+  SafetensorsWriter out(path, plan.tensors, files.metadata);
+  for (const TensorSpec& spec : plan.tensors) {
+    require_wanted(stop);
+    for (const auto piece : pieces_of(bytes_of(*by_name.at(spec.name), segment))) {
+      require_wanted(stop);
+      out.append(spec.name, piece);
+    }
+  }
+  out.finish();
+}
+
+void write_files(const CheckpointFiles& files, const SharedSegment& segment, const Flag& stop) {
+  std::vector<TensorSpec> specs;
+  std::map<std::string, const StoredTensor*> by_name;
+  int64_t bytes = 0;
+  for (const StoredTensor& tensor : files.tensors) {
+    GW_REQUIRE(by_name.emplace(tensor.name, &tensor).second,
+               "checkpoint: two tensors are called \"", cut(tensor.name, kQuotedBytesMax), "\"");
+    specs.push_back({tensor.name, to_file_dtype(tensor.type.dtype), tensor.type.dims});
+    bytes += tensor.type.bytes();
+  }
+  if (files.is_first) set_aside(files.folder);
+  make_private_folders(files.folder);
+  CheckpointDir directory(files.folder);
+  PendingCheckpoint pending = directory.begin(static_cast<int64_t>(files.version));
+  const auto count = static_cast<int>(bytes / CheckpointStore::kFileBytes) + 1;
+  if (count == 1) {
+    write_file(pending.folder() / kModelFile, {kModelFile, specs}, files, by_name, segment, stop);
+  } else {
+    const std::vector<TensorFilePlan> plan = plan_tensor_files(specs, count);
+    for (const TensorFilePlan& file : plan)
+      write_file(pending.folder() / file.name, file, files, by_name, segment, stop);
+    write_tensor_index(pending.folder(), plan);
+  }
+  require_wanted(stop);
+  pending.commit();
+  directory.prune(files.keep);
+}
+
+void read_files(const CheckpointFiles& files, const SharedSegment& segment, const Flag& stop) {
+  std::error_code error;
+  GW_REQUIRE(fs::is_directory(files.folder, error), "checkpoint: there is no folder ",
+             files.folder);
+  const fs::path folder =
+      CheckpointDir(files.folder).folder_of(static_cast<int64_t>(files.version));
+  GW_REQUIRE(fs::is_directory(folder, error), "checkpoint: there is no ", folder.string());
+  const TensorFiles found = TensorFiles::open(folder);
+  for (const StoredTensor& tensor : files.tensors) {
+    const TensorView& view = found.at(tensor.name);
+    const TensorSpec expected{tensor.name, to_file_dtype(tensor.type.dtype), tensor.type.dims};
+    GW_REQUIRE(*view.spec == expected, "checkpoint: ", folder.string(), ": tensor \"", tensor.name,
+               "\": expected ", to_string(tensor.type), ", got ", to_string(view.spec->dtype),
+               to_string(Dims(view.spec->shape)));
+  }
+  for (const StoredTensor& tensor : files.tensors) {
+    size_t at = 0;
+    const std::span<const std::byte> bytes = found.at(tensor.name).bytes;
+    for (const auto piece : pieces_of(bytes_of(tensor, segment))) {
+      require_wanted(stop);
+      std::memcpy(piece.data(), bytes.data() + at, piece.size());
+      at += piece.size();
+    }
+  }
+}
+
+}  // namespace
+
+CheckpointStore::~CheckpointStore() {
+  stop_->store(true, std::memory_order_relaxed);
+  background_.stop();
+}
+
+CheckpointStore::Segment CheckpointStore::make_segment(uint64_t bytes) {
+  GW_REQUIRE(bytes >= 1 && bytes <= kSegmentBytesMax, "checkpoint: expected a segment of 1 to ",
+             kSegmentBytesMax, " bytes, got ", bytes);
+  if (segments_.size() >= kSegmentsMax)
+    throw Error(ErrorKind::kOverloaded,
+                cat("checkpoint: this executor has ", segments_.size(), " segments already"), {},
+                "try again when other programs' checkpoints are written");
+  const auto segment = std::make_shared<const SharedSegment>(SharedSegment::create(bytes));
+  segments_.emplace(++last_, segment);
+  return {last_, segment->descriptor()};
+}
+
+void CheckpointStore::close_segment(uint64_t number) { segments_.erase(number); }
+
+std::shared_ptr<const SharedSegment> CheckpointStore::find(uint64_t segment) const {
+  const auto found = segments_.find(segment);
+  GW_REQUIRE(found != segments_.end(), "checkpoint: there is no segment ", segment);
+  return found->second;
+}
+
+void CheckpointStore::write(uint64_t segment, CheckpointFiles files) {
+  auto memory = find(segment);
+  require_fits(files, memory->size());
+  GW_REQUIRE(files.keep >= 1 && files.keep <= kCheckpointsKeptMax,
+             "checkpoint: expected to keep 1 to ", kCheckpointsKeptMax, ", got ", files.keep);
+  background_.run([files = std::move(files), memory = std::move(memory), stop = Flag(stop_)] {
+    write_files(files, *memory, stop);
+  });
+}
+
+void CheckpointStore::read(uint64_t segment, CheckpointFiles files) {
+  auto memory = find(segment);
+  require_fits(files, memory->size());
+  background_.run([files = std::move(files), memory = std::move(memory), stop = Flag(stop_)] {
+    read_files(files, *memory, stop);
+  });
+}
+
+}  // namespace gangway

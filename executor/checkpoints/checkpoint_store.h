@@ -1,0 +1,59 @@
+// CheckpointStore: an executor's part in the checkpoints that its controller keeps: memory through
+// which hosts bring states together, and the files that are written from it and read into it.
+//
+// A checkpoint is a folder of a CheckpointDir (checkpoint/checkpoint_dir.h), in the safetensors
+// layout: one that is not whole never has a name.
+//
+// Threads: the reactor's; files are written and read on a thread of its own. write() and read()
+// suspend, and so does destroying it: what is under way then is broken off within a piece of
+// kPieceBytes.
+// Ownership: segments live until they are closed or it is destroyed; one whose file is being
+// written, until that has ended.
+// Errors: kInvalid for a request that does not fit its segment or the bounds below, and for files
+// that are not as asked for; kOverloaded beyond the segments below; as runtime/base/durable_file.h
+// for the disk; kCancelled when it is destroyed.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <memory>
+
+#include "protocol/checkpoint_files.h"
+#include "runtime/fibers/background.h"
+#include "runtime/os/shared_segment.h"
+
+namespace gangway {
+
+class CheckpointStore {
+ public:
+  static constexpr size_t kSegmentsMax = 64;
+  static constexpr uint64_t kSegmentBytesMax = uint64_t{1} << 44;
+  static constexpr size_t kTensorsMax = size_t{1} << 20;
+  static constexpr size_t kPieceBytes = size_t{16} << 20;
+  static constexpr int64_t kFileBytes = int64_t{5}
+                                        << 30;  // Tensors are dealt to files of about it.
+
+  explicit CheckpointStore(Reactor& reactor) : background_(reactor, "checkpoints", 1) {}
+  ~CheckpointStore();
+  CheckpointStore(const CheckpointStore&) = delete;
+
+  struct Segment {
+    uint64_t number = 0;
+    SegmentDescriptor descriptor;
+  };
+  Segment make_segment(uint64_t bytes);
+  void close_segment(uint64_t number);
+  void write(uint64_t segment, CheckpointFiles files);
+  void read(uint64_t segment, CheckpointFiles files);
+
+ private:
+  std::shared_ptr<const SharedSegment> find(uint64_t segment) const;
+
+  std::map<uint64_t, std::shared_ptr<const SharedSegment>> segments_;
+  uint64_t last_ = 0;
+  const std::shared_ptr<std::atomic<bool>> stop_ = std::make_shared<std::atomic<bool>>(false);
+  Background background_;
+};
+
+}  // namespace gangway

@@ -1,0 +1,35 @@
+// What an executor is told of a checkpoint that it writes from a shared segment, or reads into one:
+// which tensors lie where there, and the folder of the files.
+//
+// Threads: values.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "ir/types/type.h"
+
+namespace gangway {
+
+// A whole tensor, in row-major order.
+struct StoredTensor {
+  std::string name;
+  Type type;
+  int64_t offset = 0;  // In the segment.
+  friend bool operator==(const StoredTensor&, const StoredTensor&) = default;
+};
+
+struct CheckpointFiles {
+  std::string folder;  // Of a program's checkpoints, an absolute path (checkpoint_dir.h).
+  uint64_t version = 0;
+  std::vector<StoredTensor> tensors;
+  // Of writing alone. So many of the newest checkpoints stay; what an earlier program has left in
+  // the folder is set aside first.
+  int keep = 1;
+  bool is_first = false;
+  std::map<std::string, std::string> metadata = {};
+};
+
+}  // namespace gangway

@@ -1,0 +1,56 @@
+// What a program asks for so that it can go on when a host is lost, or its controller is started
+// again: checkpoints of its states, which the cluster keeps, and the axes along which its meshes
+// may shrink.
+//
+// Threads: a value; pure functions.
+// Errors: require_recovery() throws kInvalid beyond the bounds below.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "protocol/text_limits.h"
+#include "runtime/base/error.h"
+
+namespace gangway {
+
+struct RecoveryOptions {
+  uint64_t every = 0;  // Versions between two checkpoints; at least 1.
+  int keep = 2;        // So many of the newest stay on the disk.
+  // Axes of the slice's meshes whose size may be halved, again and again, the first ones first,
+  // where too few devices are left; empty: the program waits for as many devices as it had.
+  std::vector<std::string> elastic = {};
+  // What the files say beside their tensors, for whoever reads them.
+  std::map<std::string, std::string> metadata = {};
+
+  friend bool operator==(const RecoveryOptions&, const RecoveryOptions&) = default;
+};
+
+inline constexpr int kCheckpointsKeptMax = 1000;
+inline constexpr size_t kElasticAxesMax = 16;
+inline constexpr size_t kMetadataMax = 32;
+
+inline void require_recovery(const RecoveryOptions& options) {
+  GW_REQUIRE(options.every >= 1, "keep_checkpoints: expected one every 1 or more versions, got 0");
+  GW_REQUIRE(options.keep >= 1 && options.keep <= kCheckpointsKeptMax,
+             "keep_checkpoints: expected to keep 1 to ", kCheckpointsKeptMax, " checkpoints, got ",
+             options.keep);
+  GW_REQUIRE(options.elastic.size() <= kElasticAxesMax, "keep_checkpoints: expected at most ",
+             kElasticAxesMax, " elastic axes, got ", options.elastic.size());
+  GW_REQUIRE(options.metadata.size() <= kMetadataMax, "keep_checkpoints: expected at most ",
+             kMetadataMax, " texts of metadata, got ", options.metadata.size());
+  for (const std::string& axis : options.elastic)
+    GW_REQUIRE(axis.size() <= kQuotedBytesMax, "keep_checkpoints: an elastic axis of ", axis.size(),
+               " bytes: expected at most ", kQuotedBytesMax);
+  for (const auto& [key, text] : options.metadata)
+    GW_REQUIRE(key.size() <= kQuotedBytesMax && text.size() <= kTextBytesMax,
+               "keep_checkpoints: metadata \"", std::string_view(key).substr(0, kQuotedBytesMax),
+               "\": expected a key of at most ", kQuotedBytesMax, " bytes and a text of at most ",
+               kTextBytesMax);
+}
+
+}  // namespace gangway

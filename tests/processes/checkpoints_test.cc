@@ -1,0 +1,149 @@
+// Checkpoints that a cluster of real processes keeps: their files, bit for bit, and what a writer
+// leaves that is killed in the middle.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <csignal>
+#include <filesystem>
+#include <map>
+
+#include "controller/recovery/checkpoints.h"
+#include "gangway.h"
+#include "runtime/os/anonymous_file.h"
+#include "runtime/os/process.h"
+#include "runtime/os/temp_dir.h"
+#include "runtime/os/user.h"
+#include "tests/processes/process_tree.h"
+#include "tests/support/process_output.h"
+
+namespace gangway {
+namespace {
+
+using testing::ElementsAre;
+
+constexpr int64_t kRows = 8;
+constexpr int kRuns = 20, kEvery = 5;
+const Mesh kMesh{{{"data", 2}}};
+
+Program training(int64_t columns) {
+  ProgramBuilder b("training", kMesh);
+  const Value w = b.state("w", zeros(f32({kRows, columns})), {{"data", shard(0)}});
+  const Value v = b.state("v", zeros(f32({columns})));
+  const Value next = w * 0.999 + b.input("x", f32({}));
+  b.update(w, next);
+  b.update(v, v * 0.9 + mean(next, {0}));
+  b.output("loss", mean(next * next));
+  return b.build();
+}
+
+class CheckpointsTest : public testing::Test {
+ protected:
+  CheckpointsTest() {
+    EXPECT_TRUE(eventually([&] { return !(address_ = first_line_of(said_)).empty(); }));
+    for (const char* const name : {"host-0", "host-1"})
+      executors_.push_back(start(
+          {"executor", "--connect", address_, "--name", name, "--memory", std::to_string(1 << 30)},
+          executor_said_));
+  }
+
+  ChildProcess start(std::vector<std::string> arguments, const AnonymousFile& output) const {
+    arguments.insert(arguments.begin(), GANGWAY_TOOL);
+    return ChildProcess({.arguments = std::move(arguments),
+                         .environment = {{"GANGWAY_TOKEN_FILE", token_}},
+                         .output_file = output.path()});
+  }
+
+  Client client(const std::string& name) const {
+    return connect(address_,
+                   {.name = name, .token_file = token_, .on_warning = [](const std::string&) {}});
+  }
+
+  static std::vector<float> train(const Executable& step, int runs) {
+    std::vector<gangway::Run> enqueued;
+    std::vector<float> losses;
+    for (int i = 0; i < runs; ++i) enqueued.push_back(step.run({{"x", 0.5f}}));
+    for (const gangway::Run& run : enqueued) losses.push_back(run["loss"].item<float>());
+    return losses;
+  }
+
+  std::filesystem::path kept(const std::string& program) const {
+    return temp_.path() / "kept" / Checkpoints::escaped(own_user_name()) / program;
+  }
+
+  const TempDir temp_;
+  const std::string token_ = (temp_.path() / "state" / "token").string();
+  AnonymousFile said_{"controller"}, executor_said_{"executor"};
+  ChildProcess controller_ = start({"controller", "--listen", "127.0.0.1:0", "--checkpoint-dir",
+                                    (temp_.path() / "kept").string()},
+                                   said_);
+  std::string address_;
+  std::vector<ChildProcess> executors_;
+};
+
+TEST_F(CheckpointsTest, FilesHaveTheBitsOfAProgramThatStopsThere) {
+  const Client alone = client("alone");
+  const Slice slice = alone.allocate({.devices = 2, .wait_ms = 10'000});
+  const Executable step = slice.compile(training(512));
+  std::vector<float> losses;
+  std::map<int64_t, std::pair<std::vector<std::byte>, std::vector<std::byte>>> states;
+  for (int done = kEvery; done <= kRuns; done += kEvery) {
+    for (const float loss : train(step, kEvery)) losses.push_back(loss);
+    const HostTensor w = slice.read_state("w"), v = slice.read_state("v");
+    states[done] = {{w.bytes.begin(), w.bytes.end()}, {v.bytes.begin(), v.bytes.end()}};
+  }
+
+  const Client trainer = client("train");
+  const Slice own = trainer.allocate({.devices = 2});
+  const Executable same = own.compile(training(512));
+  own.keep_checkpoints({.every = kEvery, .keep = 10});
+  const CheckpointDir folder(kept("train"));
+  EXPECT_EQ(train(same, kRuns), losses);
+  // The first is waited for from the beginning; those that come while it is written may be missed.
+  ASSERT_TRUE(eventually([&] { return std::filesystem::exists(folder.folder_of(kEvery)); }))
+      << output_of(said_);
+  for (const int64_t version : folder.steps()) {
+    const auto& bits = states.at(version);
+    const TensorFiles files = TensorFiles::open(folder.folder_of(version));
+    EXPECT_THAT(files.at("w").bytes, testing::ElementsAreArray(bits.first)) << version;
+    EXPECT_THAT(files.at("v").bytes, testing::ElementsAreArray(bits.second)) << version;
+  }
+}
+
+TEST_F(CheckpointsTest, AWriterThatIsKilledLeavesTheEarlierOnesWhole) {
+  const Client trainer = client("large");
+  const Slice slice = trainer.allocate({.devices = 2, .wait_ms = 10'000});
+  constexpr int64_t kColumns = int64_t{4} << 20;  // 128 MiB of states, and some time to write them.
+  const Executable step = slice.compile(training(kColumns));
+  slice.keep_checkpoints({.every = 2, .keep = 2});
+  const CheckpointDir folder(kept("large"));
+  // Both are stopped, and then killed, while one of them has a file that is not whole.
+  int64_t version = 0;
+  std::filesystem::path partial;
+  while (version < 40) {
+    version += 2;
+    partial = kept("large") / cat(".partial-", folder.folder_of(version).filename().string());
+    train(step, 2);
+    ASSERT_TRUE(eventually([&] {
+      return (version > 2 && std::filesystem::exists(partial)) ||
+             std::filesystem::exists(folder.folder_of(version));
+    })) << output_of(said_);
+    for (ChildProcess& executor : executors_) executor.signal(SIGSTOP);
+    if (!std::filesystem::exists(folder.folder_of(version))) break;
+    for (ChildProcess& executor : executors_) executor.signal(SIGCONT);
+  }
+  ASSERT_FALSE(std::filesystem::exists(folder.folder_of(version))) << "all were written too fast";
+  for (ChildProcess& executor : executors_) executor.signal(SIGKILL);
+  for (ChildProcess& executor : executors_) executor.wait();
+  EXPECT_TRUE(std::filesystem::exists(partial));
+  EXPECT_EQ(folder.steps().back(), version - 2);
+  EXPECT_EQ(folder.latest()->filename(), folder.folder_of(version - 2).filename());
+  const TensorFiles files = TensorFiles::open(*folder.latest());
+  const auto* const w = reinterpret_cast<const float*>(files.at("w").bytes.data());
+  float expected = 0;
+  for (int64_t run = 0; run < version - 2; ++run) expected = expected * 0.999f + 0.5f;
+  EXPECT_FLOAT_EQ(w[0], expected);
+  EXPECT_EQ(w[kRows * kColumns - 1], w[0]);
+}
+
+}  // namespace
+}  // namespace gangway
