@@ -85,7 +85,7 @@ class Processes final : public Cluster {
       start(name, {tool, "executor", "--connect", address_, "--name", name, "--device",
                    options.device, "--island", island_name(i, shape, options), "--devices",
                    std::to_string(shape.devices), "--threads", std::to_string(thread_share(shape)),
-                   "--memory", std::to_string(memory), "--end-with-controller"});
+                   "--memory", std::to_string(memory), "--end-with-controller", "--trust-all"});
     }
     wait_for_executors(static_cast<uint32_t>(shape.executors), options.timeout_ms);
   }

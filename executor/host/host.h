@@ -38,6 +38,7 @@ class Reactor;
 class SimFabric;
 class SimHost;
 class Tracer;
+class TrustedFiles;
 
 enum class DeviceKind : uint8_t { kCpu, kSim, kCuda };
 
@@ -56,6 +57,9 @@ struct HostOptions {
   // Collectives that hold a device begin by ticket. Tests switch it off to show what that prevents.
   bool order_collectives = true;
   PlantedTransferBugs planted_in_transfers;
+  // What users' kernels, and programs of owners other than the controller's user, may read; null:
+  // all that this process can.
+  std::shared_ptr<const TrustedFiles> trusted;
   // kCuda: a driver for each card; device d is on card d modulo their number.
   std::vector<std::shared_ptr<cuda::Driver>> gpus;
   // kSim: through what the simulated hosts of one process reach one another; none: a host alone.

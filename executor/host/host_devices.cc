@@ -51,7 +51,8 @@ std::unique_ptr<Device> make_device(Reactor& reactor, const HostOptions& options
           CpuDeviceOptions{.name = name,
                            .memory_bytes = options.memory_bytes,
                            .threads = options.threads,
-                           .wait = SpinPolicy::for_threads(options.devices * options.threads + 1)});
+                           .wait = SpinPolicy::for_threads(options.devices * options.threads + 1),
+                           .trusted = options.trusted});
     case DeviceKind::kSim:
       return std::make_unique<SimDevice>(reactor, name, options.memory_bytes, options.sim);
     case DeviceKind::kCuda: break;

@@ -21,15 +21,9 @@ std::string read_library(const std::string& path) {
   return bytes;
 }
 
-std::string library_hash(const std::string& bytes) {
-  Hasher hasher;
-  hasher.add_unframed(bytes.data(), bytes.size());
-  return to_string(hasher.finish());
-}
-
 UserKernel user_kernel(const std::string& path, const std::string& symbol) {
   const std::string whole = std::filesystem::absolute(path).lexically_normal();
-  return {.path = whole, .library = library_hash(read_library(whole)), .symbol = symbol};
+  return {.path = whole, .library = content_hash(read_library(whole)), .symbol = symbol};
 }
 
 Value custom_call(const UserKernel& kernel, const std::vector<Value>& inputs, const Type& result,

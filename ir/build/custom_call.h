@@ -5,8 +5,9 @@
 // refuses a file of another content, so that what runs is what the program was written with.
 // The result is not cut over a mesh, and has no gradient.
 //
-// Trust: whoever may compile programs on a cluster may make its executors load code that lies on
-// their machine.
+// Trust: an executor loads libraries from folders that it was told to trust only (`gangway executor
+// --trust DIR`), by the content that they had when it was started; one of a local cluster, which
+// ends with its client, loads any file of its user's.
 // Threads: pure, but for reading the file.
 // Errors: kInvalid for a file that can't be read; a missing file or symbol on the executor's side
 // is an error of compile().
@@ -38,6 +39,5 @@ Value custom_call(const UserKernel& kernel, const std::vector<Value>& inputs, co
 
 // The bytes of a library; throws kInvalid naming it when it can't be read.
 std::string read_library(const std::string& path);
-std::string library_hash(const std::string& bytes);
 
 }  // namespace gangway

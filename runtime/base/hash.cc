@@ -39,6 +39,12 @@ void mix(uint64_t& a, uint64_t& b, uint64_t& c, uint64_t& d, uint64_t x, uint64_
 
 }  // namespace
 
+std::string content_hash(std::string_view bytes) {
+  Hasher hasher;
+  hasher.add_unframed(bytes.data(), bytes.size());
+  return to_string(hasher.finish());
+}
+
 std::string to_string(const Hash128& hash) {
   constexpr char kDigits[] = "0123456789abcdef";
   std::string text(32, '0');

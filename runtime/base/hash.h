@@ -55,6 +55,9 @@ class Hasher {
   uint64_t total_ = 0;
 };
 
+// Of a whole file, as to_string().
+std::string content_hash(std::string_view bytes);
+
 }  // namespace gangway
 
 template <>

@@ -22,6 +22,7 @@
 #include "runtime/os/process.h"
 #include "runtime/os/random_bytes.h"
 #include "runtime/os/signals.h"
+#include "runtime/os/trusted_files.h"
 #include "runtime/os/user.h"
 #include "tools/commands/command.h"
 #include "tools/commands/gpus.h"
@@ -183,6 +184,24 @@ void add_controller(CLI::App& app, const CommonOptions& common, Chosen& chosen) 
       });
 }
 
+// Which libraries programs may call.
+struct Trust {
+  std::vector<std::filesystem::path> folders;
+  bool all = false;
+};
+
+std::shared_ptr<Trust> add_trust(CLI::App& command) {
+  auto trust = std::make_shared<Trust>();
+  auto* folders = command.add_option(
+      "--trust", trust->folders,
+      "a folder whose libraries (.so) programs may call, as they are now; again for more of them");
+  command
+      .add_flag("--trust-all", trust->all,
+                "any library that this user can read; for a cluster of one user")
+      ->excludes(folders);
+  return trust;
+}
+
 void add_executor(CLI::App& app, const CommonOptions& common, Chosen& chosen) {
   auto* command = app.add_subcommand("executor", "Offer this machine's devices to a controller");
   auto options = std::make_shared<ExecutorServiceOptions>();
@@ -216,10 +235,12 @@ void add_executor(CLI::App& app, const CommonOptions& common, Chosen& chosen) {
                       "bytes of each device; 0: an equal share of the machine");
   command->add_option("--suspended-memory", options->host.suspended_bytes,
                       "bytes of host memory for states of suspended programs; 0: half of it");
+  const std::shared_ptr<Trust> trust = add_trust(*command);
   auto trace = std::make_shared<std::string>();
   command->add_option("--trace", *trace, kTraceHelp);
-  command->callback([&common, &chosen, options, device, trace, wait_s, wait] {
-    chosen = [&common, options, device, trace, wait_s, wait] {
+  command->callback([&common, &chosen, options, device, trust, trace, wait_s, wait] {
+    chosen = [&common, options, device, trust, trace, wait_s, wait] {
+      if (!trust->all) options->host.trusted = std::make_shared<const TrustedFiles>(trust->folders);
       if (*wait_s >= 0) wait->limit_ms = std::llround(*wait_s * 1000);
       if (*device == "cuda") offer_gpus(options->host);
       options->host.devices = std::max(options->host.devices, 1);

@@ -13,6 +13,7 @@ namespace gangway {
 CpuDevice::CpuDevice(const CpuDeviceOptions& options)
     : Device(options.name, options.memory_bytes),
       par_(options.threads),
+      trusted_(options.trusted),
       spin_ns_(options.wait.spin_ns),
       idle_spin_ns_(options.wait.spin_ns),
       // A bug ends the whole process, which the controller notices; a missing thread it would not.
@@ -26,7 +27,7 @@ void CpuDevice::stop() {
 }
 
 std::shared_ptr<const CompiledFunction> CpuDevice::compile(const LocalFunction& local) {
-  return std::make_shared<const CpuFunction>(local, par_);
+  return std::make_shared<const CpuFunction>(local, par_, nullptr, trusted_.get());
 }
 
 void CpuDevice::push(Work& work, Lane* lane) { queue_.push(work, lane); }

@@ -20,6 +20,7 @@
 #include "executor/kernels/parallel.h"
 #include "runtime/os/doorbell.h"
 #include "runtime/os/thread.h"
+#include "runtime/os/trusted_files.h"
 
 namespace gangway {
 
@@ -28,6 +29,7 @@ struct CpuDeviceOptions {
   int64_t memory_bytes = 0;
   int threads = 1;  // Of the kernels, the device's own included.
   SpinPolicy wait = SpinPolicy::park();
+  std::shared_ptr<const TrustedFiles> trusted;  // For users' kernels; null: any file may be loaded.
 };
 
 class CpuDevice final : public Device {
@@ -57,6 +59,7 @@ class CpuDevice final : public Device {
 
   std::mutex advancing_;  // Held by whoever advances the queue, and with it all that works use.
   Parallel par_;
+  const std::shared_ptr<const TrustedFiles> trusted_;
   LaneQueue queue_;
   Doorbell own_bell_;
   std::atomic<Doorbell*> bell_{&own_bell_};

@@ -9,7 +9,8 @@
 
 namespace gangway {
 
-CpuFunction::CpuFunction(const LocalFunction& local, Parallel& par, StepTimer* timer)
+CpuFunction::CpuFunction(const LocalFunction& local, Parallel& par, StepTimer* timer,
+                         const TrustedFiles* trusted)
     : PlannedFunction(local), par_(par), timer_(timer) {
   std::vector<std::vector<cpu::Kernel>> kernels(steps().parts());
   std::map<const Function*, std::vector<int64_t>> scratch;
@@ -21,7 +22,7 @@ CpuFunction::CpuFunction(const LocalFunction& local, Parallel& par, StepTimer* t
     for (NodeId id = 0; id < of.nodes.size(); ++id) {
       const Node& node = of.nodes[id];
       if (row(node.op).meets || node.op == Op::timed || steps().body_of(node) != kNone) continue;
-      cpu::Lowered lowered = cpu::lower({{of, id}, par.threads()});
+      cpu::Lowered lowered = cpu::lower({{of, id}, par.threads(), trusted});
       kernels[p][id] = std::move(lowered.kernel);
       bytes[id] = lowered.scratch_bytes;
     }

@@ -25,7 +25,8 @@ class CpuFunction final : public PlannedFunction {
  public:
   // `timer`: what a modelled device charges for its steps; null on a real one, whose steps take the
   // time that they take. Must outlive the function.
-  CpuFunction(const LocalFunction& local, Parallel& par, StepTimer* timer = nullptr);
+  CpuFunction(const LocalFunction& local, Parallel& par, StepTimer* timer = nullptr,
+              const TrustedFiles* trusted = nullptr);
 
   Progress advance(CallFrame& frame, Turn& turn) const override;
   Progress join(CallFrame& frame, Turn& turn) const override;

@@ -20,6 +20,10 @@
 #include "executor/kernels/parallel.h"
 #include "ir/graph/function.h"
 
+namespace gangway {
+class TrustedFiles;
+}  // namespace gangway
+
 namespace gangway::cpu {
 
 struct KernelArgs {
@@ -50,7 +54,8 @@ struct Lowered {
 
 // What a lowering sees of a node.
 struct LowerCall : NodeView {
-  int threads = 1;  // Of the device: scratch for each.
+  int threads = 1;                        // Of the device: scratch for each.
+  const TrustedFiles* trusted = nullptr;  // Null: any library may be loaded.
 };
 
 // A kernel for any node but those of KernelFamily::kStep, which are steps of their own. Scans and

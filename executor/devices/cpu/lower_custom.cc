@@ -3,12 +3,15 @@
 
 #include <fstream>
 #include <memory>
+#include <optional>
 
 #include "executor/devices/cpu/kernel.h"
 #include "ir/build/custom_call.h"
 #include "ir/build/user_kernel.h"
 #include "runtime/base/error.h"
+#include "runtime/base/hash.h"
 #include "runtime/os/temp_dir.h"
+#include "runtime/os/trusted_files.h"
 
 namespace gangway::cpu {
 namespace {
@@ -25,27 +28,46 @@ static_assert(kGangwayBool == static_cast<int>(DType::kBool) &&
               {.node = call.function.name, .at = where(call.function, call.id)}, std::move(hint));
 }
 
+// Loads a copy of the bytes that were checked, under a new name: for a path that it has loaded
+// before, the loader would return the library that it found there then.
+std::shared_ptr<void> load(const LowerCall& call, const std::string& bytes) {
+  const TempDir folder;
+  const std::string copy = folder.path() / "library.so";
+  std::ofstream(copy, std::ios::binary) << bytes;
+  void* handle = dlopen(copy.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (handle == nullptr) fail(call, cat("it can't be loaded: ", dlerror()));
+  return {handle, [](void* library) { dlclose(library); }};
+}
+
+// The path is where the program's author has it: it says nothing of this machine.
+std::shared_ptr<void> open_trusted(const LowerCall& call) {
+  const std::string& hash = call.attrs().text("library");
+  const std::optional<std::string> bytes = call.trusted->library(hash);
+  if (!bytes) {
+    fail(
+        call,
+        cat("this executor trusts no library of its content (hash ", hash,
+            "): trusted folders, as they were when it was started: ", call.trusted->folders_text()),
+        "whoever runs the executor can start it with --trust and a folder in which it lies");
+  }
+  return load(call, *bytes);
+}
+
 std::shared_ptr<void> open_library(const LowerCall& call) {
   const std::string& path = call.attrs().text("path");
+  if (call.trusted != nullptr) return open_trusted(call);
   std::string bytes;
   try {
     bytes = read_library(path);
   } catch (const Error& error) {
     fail(call, error.message(), "every executor must have the file at this path");
   }
-  const std::string hash = library_hash(bytes), &expected = call.attrs().text("library");
+  const std::string hash = content_hash(bytes), &expected = call.attrs().text("library");
   if (hash != expected) {
     fail(call, cat("of another content: expected hash ", expected, ", got ", hash),
          "it was built anew: build the program anew as well");
   }
-  // Loads a copy of the bytes that were checked, under a new name: for a path that it has loaded
-  // before, the loader would return the library that it found there then.
-  const TempDir folder;
-  const std::string copy = folder.path() / (hash + ".so");
-  std::ofstream(copy, std::ios::binary) << bytes;
-  void* handle = dlopen(copy.c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (handle == nullptr) fail(call, cat("it can't be loaded: ", dlerror()));
-  return {handle, [](void* library) { dlclose(library); }};
+  return load(call, bytes);
 }
 
 GangwayTensor tensor_of(const Type& type, const void* data) {
