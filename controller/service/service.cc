@@ -8,6 +8,8 @@
 #include <span>
 
 #include "controller/service/client_sessions.h"
+#include "controller/service/metrics_page.h"
+#include "controller/service/metrics_server.h"
 #include "controller/service/peers_rpc.h"
 #include "controller/service/session_server.h"
 #include "controller/service/state_writer.h"
@@ -105,6 +107,7 @@ struct ControllerService::Impl {
   FiberGroup fibers;
   FiberGroup calls;  // Each may be the last to hold its peer, whose stream `fibers` closes then.
   std::unique_ptr<Server> server;
+  std::unique_ptr<MetricsServer> metrics;
   const std::shared_ptr<StateDir> state;
   std::optional<StateWriter> state_writer;
 };
@@ -310,7 +313,7 @@ class ControllerServer final : public wire::Controller::Server {
         if (!host.lost) there.push_back(&host);
       }
       const bool all_in_full = is_operator();
-      if (all_in_full) context.getResults().setMetrics(impl_.core.metrics().to_prometheus());
+      if (all_in_full) context.getResults().setMetrics(metrics_page(impl_.core));
       auto hosts = context.getResults().initHosts(static_cast<uint32_t>(there.size()));
       for (uint32_t i = 0; i < hosts.size(); ++i)
         write_host(hosts[i], *there[i], impl_.core.hosts(), impl_.reactor.clock().now_ns(),
@@ -446,15 +449,28 @@ ControllerService::ControllerService(Reactor& reactor, Network& network,
           .user_of = [&impl](const AccessToken& token) { return impl.owner_of(token); },
           .on_refused = [&impl](const std::string& from,
                                 const std::string& why) { impl.refused(from, why); }});
+  if (!options.metrics_address.empty()) {
+    impl.metrics = std::make_unique<MetricsServer>(
+        reactor, network, options.metrics_address,
+        MetricsServerOptions{.user = own_user_name(),
+                             .tokens = impl.tokens,
+                             .page = [&impl] { return metrics_page(impl.core); },
+                             .log = impl.log});
+  }
   impl.fibers.spawn("watch health", [&impl] { impl.watch(); });
 }
 
 ControllerService::~ControllerService() {
+  impl_->metrics.reset();
   impl_->server.reset();  // Drops every capability, and with them the hosts.
   impl_->sessions.close_all();
 }
 
 const std::string& ControllerService::address() const { return impl_->server->address(); }
+const std::string& ControllerService::metrics_address() const {
+  static const std::string nowhere;
+  return impl_->metrics == nullptr ? nowhere : impl_->metrics->address();
+}
 Controller& ControllerService::controller() { return impl_->core; }
 
 }  // namespace gangway

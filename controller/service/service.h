@@ -32,6 +32,8 @@ struct ControllerServiceOptions {
   FrameOptions frames;  // Of each peer's stream; it is named after the peer.
   // Whose peers are who connect over TCP (controller/service/tokens.h). Null: they are refused.
   std::shared_ptr<TokenTable> tokens;
+  // Where its metrics are read over HTTP (controller/service/metrics_server.h); empty: nowhere.
+  std::string metrics_address = {};
   std::shared_ptr<StateDir> state;  // What outlives this one is kept there; null: nothing does.
 };
 
@@ -42,6 +44,7 @@ class ControllerService {
   ControllerService(const ControllerService&) = delete;
 
   const std::string& address() const;
+  const std::string& metrics_address() const;  // Empty: nowhere.
   Controller& controller();
 
   struct Impl;

@@ -1,8 +1,12 @@
 #include "runtime/observe/metrics.h"
 
 #include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <iterator>
 
 #include "runtime/base/error.h"
+#include "runtime/base/quote.h"
 
 namespace gangway {
 namespace {
@@ -16,15 +20,21 @@ bool is_name(const std::string& text) {
   });
 }
 
-std::string escaped(const std::string& text) {
+// `quotes`: these are escaped too, as in labels.
+std::string escaped(std::string_view text, bool quotes) {
+  const bool is_text = internal::is_utf8(text);
   std::string out;
   for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
     if (c == '\n') {
       out += "\\n";
-      continue;
+    } else if (!is_text && (byte < ' ' || byte > '~')) {
+      constexpr char kDigits[] = "0123456789abcdef";
+      out += cat("\\\\x", kDigits[byte / 16], kDigits[byte % 16]);
+    } else {
+      if (c == '\\' || (c == '"' && quotes)) out += '\\';
+      out += c;
     }
-    if (c == '\\' || c == '"') out += '\\';
-    out += c;
   }
   return out;
 }
@@ -33,11 +43,33 @@ std::string escaped(const std::string& text) {
 std::string label_text(const MetricLabels& labels) {
   std::string out;
   for (const auto& [key, value] : labels)
-    out += cat(out.empty() ? "" : ",", key, "=\"", escaped(value), "\"");
+    out += cat(out.empty() ? "" : ",", key, "=\"", escaped(value, true), "\"");
   return out.empty() ? out : cat("{", out, "}");
 }
 
 }  // namespace
+
+void MetricsPage::begin(std::string_view name, std::string_view help, MetricKind kind) {
+  name_ = name;
+  text_ += cat("# HELP ", name, " ", escaped(help, false), "\n# TYPE ", name, " ",
+               kind == MetricKind::kCounter ? "counter" : "gauge", "\n");
+}
+
+void MetricsPage::add(const MetricLabels& labels, double value) {
+  if (std::isnan(value)) return add_text(labels, "NaN");
+  if (std::isinf(value)) return add_text(labels, value > 0 ? "+Inf" : "-Inf");
+  char digits[64];
+  const auto end = std::to_chars(std::begin(digits), std::end(digits), value).ptr;
+  add_text(labels, std::string_view(digits, end));
+}
+
+void MetricsPage::add(const MetricLabels& labels, uint64_t value) {
+  add_text(labels, std::to_string(value));
+}
+
+void MetricsPage::add_text(const MetricLabels& labels, std::string_view value) {
+  text_ += cat(name_, label_text(labels), " ", value, "\n");
+}
 
 // Under the lock.
 Metrics::Family& Metrics::family(const std::string& name, const std::string& help,
@@ -69,18 +101,21 @@ Gauge& Metrics::gauge(const std::string& name, const std::string& help,
   return *gauge;
 }
 
-std::string Metrics::to_prometheus() const {
+std::string Metrics::to_prometheus(const IsShown& is_shown) const {
   std::lock_guard lock(mutex_);
-  std::string out;
+  MetricsPage page;
   for (const auto& [name, family] : families_) {
-    const char* kind = family.gauges.empty() ? "counter" : "gauge";
-    out += cat("# HELP ", name, " ", escaped(family.help), "\n# TYPE ", name, " ", kind, "\n");
+    const MetricKind kind = family.gauges.empty() ? MetricKind::kCounter : MetricKind::kGauge;
+    page.begin(name, family.help, kind);
+    const auto shown = [&, k = kind](const MetricLabels& labels) {
+      return !is_shown || is_shown(k, labels);
+    };
     for (const auto& [labels, counter] : family.counters)
-      out += cat(name, label_text(labels), " ", counter->value(), "\n");
+      if (shown(labels)) page.add(labels, counter->value());
     for (const auto& [labels, gauge] : family.gauges)
-      out += cat(name, label_text(labels), " ", gauge->value(), "\n");
+      if (shown(labels)) page.add(labels, static_cast<double>(gauge->value()));
   }
-  return out;
+  return page.text();
 }
 
 }  // namespace gangway

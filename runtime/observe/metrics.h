@@ -15,14 +15,35 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <string>
+#include <string_view>
 
 namespace gangway {
 
 using MetricLabels = std::map<std::string, std::string>;
+
+enum class MetricKind : uint8_t { kCounter, kGauge };
+
+// A page in the text format, family by family: also of values that nobody keeps.
+class MetricsPage {
+ public:
+  // The series that follow are of it. A page has a family once.
+  void begin(std::string_view name, std::string_view help, MetricKind kind);
+  // Labels are texts of any bytes: what is not UTF-8 is written as "\\xff".
+  void add(const MetricLabels& labels, double value);
+  void add(const MetricLabels& labels, uint64_t value);
+  void append(const std::string& page) { text_ += page; }
+  const std::string& text() const { return text_; }
+
+ private:
+  void add_text(const MetricLabels& labels, std::string_view value);
+
+  std::string name_, text_;
+};
 
 class Counter {
  public:
@@ -49,8 +70,9 @@ class Metrics {
                    const MetricLabels& labels = {});
   Gauge& gauge(const std::string& name, const std::string& help, const MetricLabels& labels = {});
 
-  // The Prometheus text exposition format, sorted by name.
-  std::string to_prometheus() const;
+  using IsShown = std::function<bool(MetricKind, const MetricLabels&)>;
+  // The Prometheus text exposition format, sorted by name. `is_shown`: of which series; null: all.
+  std::string to_prometheus(const IsShown& is_shown = {}) const;
 
  private:
   struct Family {

@@ -90,13 +90,18 @@ int serve_controller(ControllerServiceOptions options, const std::string& trace_
   return reactor->run([&] {
     TraceToFile trace(*reactor, trace_path, "controller");
     SocketNetwork network(*reactor);
-    if (!options.address.starts_with("unix:")) {
+    const auto is_tcp = [](const std::string& at) {
+      return !at.empty() && !at.starts_with("unix:");
+    };
+    if (is_tcp(options.address) || is_tcp(options.metrics_address)) {
       options.tokens =
           std::make_shared<TokenTable>(token_file({}), own_user_name(), options.controller.log);
     }
     ControllerService service(*reactor, network, options);
     options.controller.log.info("listening", {{"address", service.address()}});
     std::printf("%s\n", service.address().c_str());
+    if (!service.metrics_address().empty())
+      std::printf("metrics: http://%s/metrics\n", service.metrics_address().c_str());
     std::fflush(stdout);
     wait_for_the_end(*reactor, {});
     return 0;
@@ -136,6 +141,9 @@ void add_controller(CLI::App& app, const CommonOptions& common, Chosen& chosen) 
       ->add_option("--listen", options->address,
                    "host:port, which asks for a token, or unix:PATH; port 0 picks one")
       ->capture_default_str();
+  command->add_option("--metrics", options->metrics_address,
+                      "host:port at which Prometheus reads its metrics, with a token; port 0 picks "
+                      "one; default: nowhere");
   command
       ->add_option("--policy", options->controller.policy,
                    "who goes next where programs share devices")

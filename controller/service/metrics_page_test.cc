@@ -1,0 +1,60 @@
+#include "controller/service/metrics_page.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <limits>
+
+#include "tests/support/test_controller.h"
+
+namespace gangway {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
+
+TEST_F(ControllerTest, TheMetricsOfAProgramAreThoseThatAreShownAndEndWithIt) {
+  FakeClient client;
+  const SessionId bobs = controller_.add_session("a \"b\"\n\xff", "bob", client, {2.5, -3});
+  controller_.report(bobs, {{"step", 7}, {"loss", 0.1}, {"epoch", 2}});
+  controller_.report(session_, {{"loss", std::numeric_limits<double>::quiet_NaN()}});
+  submit(session_, compile(session_));
+  const std::string page = metrics_page(controller_);
+  const std::string of = "{owner=\"bob\",program=\"a \\\"b\\\"\\n\\\\xff\"} ";
+  EXPECT_THAT(page, AllOf(HasSubstr("gangway_program_weight" + of + "2.5\n"),
+                          HasSubstr("gangway_program_priority" + of + "-3\n"),
+                          HasSubstr("gangway_program_step" + of + "7\n"),
+                          HasSubstr("gangway_program_loss" + of + "0.1\n"),
+                          HasSubstr("gangway_program_devices" + of + "0\n")));
+  EXPECT_THAT(page, HasSubstr("gangway_program_reported{name=\"epoch\",owner=\"bob\""));
+  EXPECT_THAT(page, Not(HasSubstr("gangway_program_tokens_per_second{")));
+  const std::string mine = "{owner=\"ada\",program=\"tester\"} ";
+  EXPECT_THAT(page, AllOf(HasSubstr("gangway_program_loss" + mine + "NaN\n"),
+                          HasSubstr("gangway_program_devices" + mine + "4\n"),
+                          HasSubstr("gangway_program_runs_in_flight" + mine + "1\n"),
+                          HasSubstr("gangway_programs 2\n"),
+                          HasSubstr("gangway_program_on_host{host=\"host-1\",owner=\"ada\"")));
+  controller_.session_closed(session_);
+  EXPECT_THAT(metrics_page(controller_), Not(HasSubstr("\"ada\"")));
+}
+
+TEST_F(ControllerTest, TheMetricsOfAHostEndWithItsName) {
+  EXPECT_THAT(
+      metrics_page(controller_),
+      AllOf(HasSubstr("gangway_hosts 2\n"),
+            HasSubstr("gangway_host_devices{host=\"host-1\",island=\"main\",kind=\"cpu\"} 2"),
+            HasSubstr("gangway_host_device_memory_bytes{host=\"host-1\"} 1000\n"),
+            HasSubstr("gangway_host_suspect{host=\"host-1\"} 0\n"),
+            HasSubstr("gangway_host_draining{host=\"host-1\"} 0\n")));
+  lose(1);
+  EXPECT_THAT(
+      metrics_page(controller_),
+      AllOf(HasSubstr("gangway_hosts 1\n"), Not(HasSubstr("gangway_host_suspect{host=\"host-1\"")),
+            HasSubstr("gangway_runs_done_total{host=\"host-1\"} 0\n")));
+  controller_.forget_host("host-1");
+  EXPECT_THAT(metrics_page(controller_), Not(HasSubstr("host-1")));
+}
+
+}  // namespace
+}  // namespace gangway
