@@ -1,6 +1,9 @@
 #include "controller/service/metrics_page.h"
 
 #include <algorithm>
+#include <string_view>
+#include <type_traits>
+#include <vector>
 
 namespace gangway {
 namespace {
