@@ -125,15 +125,16 @@ void Host::Impl::copy_shards(const std::shared_ptr<StateMove>& move) {
     for (size_t i = 0; i < shards.size(); ++i) {
       const HostMemory host = on_host.copies[i].bytes;
       if (host == nullptr) continue;
-      const BufferPtr buffer = move->to_host ? shards[i].buffer : moved.buffers[i];
+      // The move holds it until all are copied. A task that did would keep its memory a moment
+      // longer than whoever is told of the end may expect.
+      const Buffer* const buffer = (move->to_host ? shards[i].buffer : moved.buffers[i]).get();
       const auto start = [buffer, host, to_host = move->to_host](Turn& turn) {
         void* const there = host.get();
         turn.device.copy(to_host ? there : buffer->data(), to_host ? buffer->data() : there,
                          buffer->bytes());
         return Progress::kDone;
       };
-      const auto end = [this, guard = alive, move,
-                        buffer](const std::shared_ptr<const Error>& failure) {
+      const auto end = [this, guard = alive, move](const std::shared_ptr<const Error>& failure) {
         reactor.mailbox().post([this, guard, move, failure] {
           if (*guard) shard_copied(move, failure.get());
         });
