@@ -72,6 +72,12 @@ class Attachment {
     return over_any<Results>([&] { return send(controller_); });
   }
 
+  // Sends over the connection that there is, ahead of what is asked later, and waits for nothing.
+  template <class Send>
+  void tell(const Send& send) {
+    if (connection_ && !gone_) send(session_).ignoreResult().detach([](const kj::Exception&) {});
+  }
+
   // The session is over, as its frame stream says: whoever asks is told why.
   void give_up(const Error& why);
   // Closes the session, if there is a connection, and drops that; whoever asks is told why.

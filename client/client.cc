@@ -339,6 +339,16 @@ void Client::report(Reported numbers) const {
   impl_->report(std::move(numbers));
 }
 
+void Client::log(const std::string& text) const {
+  impl_->require_open();
+  impl_->log(text);
+}
+
+ProgramLog Client::logs(const std::string& name, const LogRequest& request) const {
+  return impl_->call("logs",
+                     [&, client = impl_.get()] { return client->session().logs(name, request); });
+}
+
 void Client::close() const { impl_->close(); }
 
 LocalShape parse_local(const std::string& address) {

@@ -39,6 +39,7 @@
 #include <variant>
 #include <vector>
 
+#include "client/repeat.h"
 #include "client/shared_states.h"
 #include "client/status.h"
 #include "client/tensor.h"
@@ -48,6 +49,7 @@
 #include "ir/types/mesh.h"
 #include "ir/types/sharding.h"
 #include "protocol/install.h"
+#include "protocol/program_log.h"
 #include "protocol/recovery_options.h"
 #include "protocol/reported.h"
 #include "protocol/schedule.h"
@@ -183,36 +185,6 @@ struct MemoryReport {
   std::vector<Device> devices;
 };
 
-// One input of a repeated program: what it is in each step, or the same in all: {"lr", 1e-3f}.
-struct RepeatedInput {
-  std::string name;
-  std::variant<HostTensor, Schedule> value;
-};
-
-struct RepeatStatus {
-  int64_t steps = 0;           // Asked for.
-  int64_t done = 0;            // Have committed.
-  bool ended = false;          // None is under way, and none will be.
-  std::optional<Error> error;  // Why it ended early.
-  Reported outputs;            // The scalars of the last step that has committed: {"loss", 3.1}.
-};
-
-// Steps that the controller enqueues by itself: see Executable::repeat().
-class Repeat {
- public:
-  Repeat(std::shared_ptr<internal::ExecutableImpl> impl, uint64_t number);
-  RepeatStatus status() const;  // kInvalid once the executable is repeated again.
-  RepeatStatus wait() const;    // Until it has ended; throws its error.
-  // No step is enqueued any more; those that are end, and wait() returns then.
-  void cancel() const;
-
- private:
-  RepeatStatus ask(bool cancels, bool waits) const;
-
-  std::shared_ptr<internal::ExecutableImpl> impl_;
-  uint64_t number_ = 0;
-};
-
 class Executable {
  public:
   explicit Executable(std::shared_ptr<internal::ExecutableImpl> impl);
@@ -338,6 +310,13 @@ class Client {
   // reported before: {{"step", 12}, {"loss", 3.1}}. Returns at once; the newest is sent, at most
   // five times a second. kInvalid beyond the bounds of protocol/reported.h.
   void report(Reported numbers) const;
+  // Lines for `gangway logs`, one or several: with the time, and beside what the controller logs of
+  // this program. Returns at once. At most 256 are sent in a fifth of a second, and the newest are
+  // kept; how many were dropped is told there. Bounds: protocol/program_log.h.
+  void log(const std::string& text) const;
+  // What was logged of a program that is named as in stop_program(), or of one that has ended, as
+  // long as that is kept. kInvalid for a name that nobody has or had, and for another's.
+  ProgramLog logs(const std::string& name, const LogRequest& request = {}) const;
   // For who runs the controller; kInvalid for others, and for a name that no host has or had.
   // A host that drains gets no new slices, also when it goes and comes back, until it is undrained;
   // programs that are there go on. One that is gone may be forgotten, and with it its name, which

@@ -129,6 +129,7 @@ void ClientImpl::close() {
 }
 
 void ClientImpl::end() {
+  session_->send_last_lines(*lines_);
   session_->close();
   end_cluster();
 }
@@ -165,6 +166,11 @@ void ClientImpl::let_go(ArrayId array) {
 void ClientImpl::report(Reported numbers) {
   if (!reports_->say(std::move(numbers))) return;
   post([reports = reports_](Session& session) { session.send_reports(reports); });
+}
+
+void ClientImpl::log(const std::string& text) {
+  if (!lines_->say(text)) return;
+  post([lines = lines_](Session& session) { session.send_log(lines); });
 }
 
 // Whether the reactor has done all that this thread has posted.

@@ -14,6 +14,7 @@
 
 #include "client/client.h"
 #include "client/cluster.h"
+#include "client/log_lines.h"
 #include "client/notify.h"
 #include "client/reports.h"
 #include "client/segment_heap.h"
@@ -63,6 +64,7 @@ class ClientImpl : public std::enable_shared_from_this<ClientImpl> {
   void send_run(RunFrame frame, RunDone done, bool is_only_one);
   void let_go(ArrayId array);
   void report(Reported numbers);
+  void log(const std::string& text);
   Session& session() { return *session_; }
   const std::string& name() const { return name_; }
   bool is_open() const { return !closed_; }
@@ -113,6 +115,7 @@ class ClientImpl : public std::enable_shared_from_this<ClientImpl> {
   std::map<PlanId, std::weak_ptr<ExecutableImpl>> held_executables_;
   std::shared_ptr<RunDesk> desk_;
   const std::shared_ptr<Reports> reports_ = std::make_shared<Reports>();
+  const std::shared_ptr<LogLines> lines_ = std::make_shared<LogLines>();
   std::atomic<uint64_t> names_{0};
   std::atomic<uint64_t> posted_{0};  // What the reactor has not done of it yet.
   std::mutex heap_mutex_;

@@ -1,4 +1,6 @@
 // Repetitions, and programs that go on without their client: what the handles of client.h do there.
+#include "client/repeat.h"
+
 #include "client/client.h"
 #include "client/client_impl.h"
 #include "client/held_runs.h"
@@ -157,6 +159,7 @@ void ClientImpl::detach() {
   GW_REQUIRE(!is_local_, "detach: a local cluster ends with its client: expected a client of a ",
              "cluster that goes on");
   const auto leave = [this] {
+    session_->send_last_lines(*lines_);
     session_->detach();
     end_cluster();
   };

@@ -5,6 +5,7 @@
 #include <type_traits>
 
 #include "client/attachment.h"
+#include "client/status_calls.h"
 #include "ir/wire/wire.h"
 #include "protocol/checkpoint_wire.h"
 #include "protocol/error_wire.h"
@@ -265,44 +266,7 @@ class Session::Impl : public std::enable_shared_from_this<Session::Impl> {
           write(request.initVersion(), Version{});
           return request.send();
         });
-    ClusterStatus status{.metrics = response.getMetrics().cStr()};
-    for (auto line : response.getHosts()) {
-      auto host = line.getHost();
-      status.hosts.push_back({.name = host.getName().cStr(),
-                              .kind = host.getKind().cStr(),
-                              .text = host.getText().cStr(),
-                              .island = host.getIsland().cStr(),
-                              .devices = host.getDevices(),
-                              .memory_bytes = host.getMemoryBytes(),
-                              .memory_used = line.getMemoryUsed(),
-                              .runs_done = line.getRunsDone(),
-                              .suspect_ms = line.getSuspectMs(),
-                              .stuck = {},
-                              .is_draining = line.getDraining(),
-                              .is_drained = line.getDrained()});
-      for (auto device : line.getStuck()) status.hosts.back().stuck.emplace_back(device.cStr());
-    }
-    for (auto line : response.getPrograms()) {
-      status.programs.push_back({.id = line.getId(),
-                                 .name = line.getName().cStr(),
-                                 .owner = line.getOwner().cStr(),
-                                 .share = read(line.getShare()),
-                                 .used = line.getUsed(),
-                                 .runs_waiting = line.getRunsWaiting(),
-                                 .runs_in_flight = line.getRunsInFlight(),
-                                 .runs_done = line.getRunsDone(),
-                                 .reported = read(line.getReported()),
-                                 .memory_bytes = line.getMemoryBytes(),
-                                 .devices = line.getDevices(),
-                                 .waits_for = line.getWaitsFor().cStr(),
-                                 .is_self = line.getId() == id,
-                                 .detached = line.getDetached(),
-                                 .suspended = line.getSuspended(),
-                                 .host_bytes = line.getHostBytes(),
-                                 .checkpoint = line.getCheckpoint()});
-      for (auto host : line.getHosts()) status.programs.back().hosts.emplace_back(host.cStr());
-    }
-    return status;
+    return read_status(response, id);
   }
 
   bool stop_program(const std::string& program, int64_t grace_ms) {
@@ -427,6 +391,35 @@ class Session::Impl : public std::enable_shared_from_this<Session::Impl> {
       });
     });
     if (!sent.ok() && sent.error().kind() == ErrorKind::kCancelled) throw Error(sent.error());
+  }
+
+  // As send_reports().
+  void send_log(std::shared_ptr<LogLines> lines) {
+    reactor_
+        .spawn("send log",
+               [weak = weak_from_this(), lines = std::move(lines), &clock = reactor_.clock()] {
+                 constexpr int64_t kEveryNs = 200'000'000;
+                 while (const std::optional<LogLines::Call> call = lines->take()) {
+                   if (const auto self = weak.lock()) self->send_lines_of(*call);
+                   WaitQueue().wait_until_ns("for the next lines", clock.now_ns() + kEveryNs);
+                 }
+               })
+        .detach();
+  }
+  void send_lines_of(const LogLines::Call& call) {
+    const Result<void> sent = result_of([&] {
+      attachment_.ask<wire::Session::LogResults>(
+          [&](auto& session) { return send_lines(session, call); });
+    });
+    if (!sent.ok() && sent.error().kind() == ErrorKind::kCancelled) throw Error(sent.error());
+  }
+  // Ahead of the end of the session, and waits for nothing.
+  void send_last_lines(LogLines& lines) {
+    while (const std::optional<LogLines::Call> call = lines.take_rest())
+      attachment_.tell([&](auto& session) { return send_lines(session, *call); });
+  }
+  ProgramLog logs(const std::string& program, const LogRequest& request) {
+    return read_log(attachment_, program, request);
   }
 
   void send(const Message& message) {
@@ -754,6 +747,15 @@ OpenedStates Session::open_states(const std::string& program) {
 }
 void Session::send_reports(std::shared_ptr<Reports> reports) {
   if (impl_ != nullptr) impl_->send_reports(std::move(reports));
+}
+void Session::send_log(std::shared_ptr<LogLines> lines) {
+  if (impl_ != nullptr) impl_->send_log(std::move(lines));
+}
+void Session::send_last_lines(LogLines& lines) {
+  if (impl_ != nullptr) impl_->send_last_lines(lines);
+}
+ProgramLog Session::logs(const std::string& name, const LogRequest& request) {
+  return open()->logs(name, request);
 }
 void Session::warn(const std::string& line) const { open()->warn(line); }
 

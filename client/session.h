@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "client/client.h"
+#include "client/log_lines.h"
 #include "client/reports.h"
 #include "client/run_desk.h"
 #include "ir/graph/program.h"
@@ -154,6 +155,11 @@ class Session {
   OpenedStates open_states(const std::string& program);
   // What is said there, one report after another, until nothing new is.
   void send_reports(std::shared_ptr<Reports> reports);
+  // The same of lines that are logged; what is left goes ahead of close() or detach().
+  void send_log(std::shared_ptr<LogLines> lines);
+  void send_last_lines(LogLines& lines);
+  // Suspends.
+  ProgramLog logs(const std::string& name, const LogRequest& request);
   // Tells the user, as what the controller warns of.
   void warn(const std::string& line) const;
 

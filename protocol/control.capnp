@@ -96,6 +96,24 @@ interface Controller {
   # go to the memory of their hosts, so many `bytes`, and devices have its memory back. Answers
   # then. With `undo` it gets its memory again (kOverloaded, and it stays suspended, where that does
   # not fit), and goes on. Either is done once: nothing is wrong with asking again.
+
+  logs @8 (version :Version, name :Text, program :UInt64, after :UInt64, waitMs :Int64)
+       -> (program :UInt64, lines :List(LoggedLine), last :UInt64, ended :Bool);
+  # What was logged of a program, as in stop(), behind line `after`: what is kept of it. Also of one
+  # that has ended, for a while. `program`: of that name, the one of this session alone; 0: the one
+  # that has it, or had it last. `waitMs`: where nothing is new, the answer comes when something is,
+  # the program has ended, or so long has passed, a minute at most. `last`: the number of the newest
+  # line. Bounds: protocol/program_log.h.
+}
+
+struct LoggedLine {
+  number @0 :UInt64;
+  # Lines of a program are counted from 1; those that are missing were dropped.
+  timeNs @1 :Int64;
+  # Since 1970, by the controller's clock.
+  ofProgram @2 :Bool;
+  # Its client said it; else the controller did.
+  text @3 :Text;
 }
 
 struct Share {
@@ -325,6 +343,10 @@ interface Session {
   # From now on a checkpoint of the states that are named in this slice is written at each multiple
   # of `every` versions, and the newest `keep` stay. A client keeps those of one slice; asked again,
   # the new options hold. kInvalid where the controller has no folder for them.
+
+  log @13 (first :UInt64, lines :List(Text));
+  # Lines for the program's log, behind `first` others that this client has said: those that came
+  # already are passed over, and those between were dropped. Bounds: protocol/program_log.h.
 
   struct StatePart {
     name @0 :Text;

@@ -35,6 +35,7 @@ int main(int argc, char** argv) {
   gangway::tool::add_graph(app, chosen);
   gangway::tool::add_devices(app, chosen);
   gangway::tool::add_ps(app, chosen);
+  gangway::tool::add_logs(app, chosen);
   gangway::tool::add_stop(app, chosen);
   gangway::tool::add_suspend(app, chosen);
   gangway::tool::add_resume(app, chosen);

@@ -260,6 +260,7 @@ Checkpoints::Outcome Checkpoints::write(Kept& kept, StateVersion version) {
   kept.newest = version;
   options_.log.info("checkpoint is written",
                     {{"folder", files.folder}, {"version", version.value}});
+  callbacks_.written(kept.session, version);
   if (on_written_ && !kept.stop.stop_requested()) on_written_(kept.slice, version);
   return Outcome::kWritten;
 }

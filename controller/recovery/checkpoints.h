@@ -56,6 +56,7 @@ class Checkpoints {
     // "owner/program", each escaped; empty: the session is closed.
     std::function<std::string(SessionId)> place_of;
     std::function<void(SessionId, const std::string&)> warn;  // The program's user, and the log.
+    std::function<void(SessionId, StateVersion)> written;     // It is on the disk.
   };
   struct Options {
     std::string folder;  // An absolute path; empty: there is none.

@@ -47,6 +47,7 @@ void HostWatch::lose(HostId id, const Error& reason) {
   lost_total_.add();
   clear_suspicion(*host);
   host->lost = why;
+  if (options_.on_lost) options_.on_lost(*host, why);
   hosts_.names().gone(host->info.name, host->last_heard_ns, reason.message());
   ExecutorPeer& peer = *std::exchange(host->peer, nullptr);
   host->gone.request_stop(why);

@@ -21,6 +21,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 
 #include "controller/copies/copies.h"
@@ -34,6 +35,8 @@ class HostWatch {
     int64_t suspect_after_ms = 2000;
     int64_t lost_after_ms = 10'000;
     Logger log;
+    // Of each one, before anything of it ends. Must not suspend.
+    std::function<void(const HostRecord&, const Error&)> on_lost = {};
   };
   HostWatch(HostTable& hosts, PlanTable& plans, CopyTable& copies, RunTable& runs,
             StuckBoard& stuck, Metrics& metrics, Options options);

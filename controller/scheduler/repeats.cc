@@ -97,6 +97,7 @@ uint64_t Repeats::begin(const PlanRecord& plan, RepeatRequest request) {
   one->request = std::move(request);
   one->plan = plan.plan;
   by_plan_[plan.id] = one;
+  tell_(one->session, cat(who, " begins: ", one->request.steps, " steps"));
   fibers_.spawn("repeat", [this, one] { drive(one); });
   return one->run_of(one->request.steps).value - 1;
 }
@@ -112,6 +113,17 @@ void Repeats::drive(const RepetitionPtr& one) {
     in_flight_.emplace(std::make_pair(one->session, one->run_of(step)), one);
     submit_(one->session, step_of(*one, step));
   }
+  tell_end(*one);
+}
+
+// One that has gone ended with its program.
+void Repeats::tell_end(const Repetition& one) const {
+  if (one.gone) return;
+  const std::string how = one.error      ? cat(": ", one.error->message())
+                          : one.stopping ? ": it was cancelled"
+                                         : "";
+  tell_(one.session, cat("repeat of \"", one.plan->name, "\" has ended after ", one.done, " of ",
+                         one.request.steps, " steps", how));
 }
 
 RunFrame Repeats::step_of(const Repetition& one, int64_t step) const {

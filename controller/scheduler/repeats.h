@@ -54,7 +54,10 @@ class Repeats {
  public:
   // Enqueues a step. Its end comes to run_ended().
   using Submit = std::function<void(SessionId, RunFrame)>;
-  Repeats(Reactor& reactor, Submit submit) : submit_(std::move(submit)), fibers_(reactor) {}
+  // Told that one has begun or ended, in words. Must not suspend.
+  using Tell = std::function<void(SessionId, const std::string&)>;
+  Repeats(Reactor& reactor, Submit submit, Tell tell)
+      : submit_(std::move(submit)), tell_(std::move(tell)), fibers_(reactor) {}
 
   // The last of the names that its steps will have.
   uint64_t begin(const PlanRecord& plan, RepeatRequest request);
@@ -81,10 +84,12 @@ class Repeats {
   static RepeatProgress progress_of(const Repetition& one);
   RunFrame step_of(const Repetition& one, int64_t step) const;
   void drive(const RepetitionPtr& one);
+  void tell_end(const Repetition& one) const;
   void forget(const RepetitionPtr& one);
   std::vector<RepetitionPtr> all_of(SessionId session) const;
 
   const Submit submit_;
+  const Tell tell_;
   std::map<PlanId, RepetitionPtr> by_plan_;
   std::map<std::pair<SessionId, RunId>, RepetitionPtr> in_flight_;  // By step.
   FiberGroup fibers_;

@@ -25,6 +25,7 @@ void require_short(const Program& program, const std::string& name) {
 Controller::Controller(Reactor& reactor, ControllerOptions options)
     : reactor_(reactor),
       options_(std::move(options)),
+      logs_(reactor_.clock()),
       slices_(hosts_, [this](SessionId session) { return holder_name(session); }),
       slice_queue_(reactor_.clock(), hosts_, slices_,
                    [this](SessionId session, const SliceShape& shape) {
@@ -44,8 +45,10 @@ Controller::Controller(Reactor& reactor, ControllerOptions options)
                shared_states_.run_ended(run, committed);
              }},
             make_policy(options_.policy), options_.planted, options_.charge_log),
-      repeats_(reactor,
-               [this](SessionId session, RunFrame run) { submit_step(session, std::move(run)); }),
+      repeats_(
+          reactor,
+          [this](SessionId session, RunFrame run) { submit_step(session, std::move(run)); },
+          [this](SessionId session, const std::string& line) { logs_.say(session, line); }),
       copies_(hosts_, plans_, slices_, objects_,
               {[this](SessionId session, const CopyDoneFrame& done) { copy_ended(session, done); },
                [this](SessionId session) { return holder_name(session); }}),
@@ -63,14 +66,20 @@ Controller::Controller(Reactor& reactor, ControllerOptions options)
              return read_for_checkpoint(session, read, stop);
            },
            [this](SessionId session) { return place_of_checkpoints(session); },
-           [this](SessionId session, const std::string& line) { warn(session, line); }},
+           [this](SessionId session, const std::string& line) { warn(session, line); },
+           [this](SessionId session, StateVersion version) {
+             logs_.say(session, cat("a checkpoint of version ", version, " is written"));
+           }},
           {.folder = options_.checkpoint_folder, .log = options_.log}),
       stuck_(runs_, metrics_, options_.log),
       watch_(hosts_, plans_, copies_, runs_, stuck_, metrics_,
              {.suspect_after_ms =
                   std::min(HostWatch::Options().suspect_after_ms, options_.host_timeout_ms / 2),
               .lost_after_ms = options_.host_timeout_ms,
-              .log = options_.log}) {
+              .log = options_.log,
+              .on_lost = [this](const HostRecord& host, const Error& why) {
+                log_host_lost(host, why);
+              }}) {
   slices_.watch_gone([this](SliceId slice) {
     shared_states_.slice_gone(slice);
     checkpoints_.slice_gone(slice);
@@ -181,6 +190,8 @@ SessionId Controller::add_session(std::string name, std::string owner, ClientPee
                          .first->second;
   session.calls = std::make_shared<CallTable>([this, id](const auto& made) { let_go(id, made); });
   runs_.set_share(id, share);
+  logs_.begin(id, session.owner, session.name);
+  logs_.say(id, "its client has connected");
   return id;
 }
 
@@ -212,6 +223,7 @@ void Controller::session_closed(SessionId id, const std::string& why) {
     options_.log.warn("client ended with runs under way",
                       {{"client", session->second.name}, {"runs", session->second.runs}});
   session->second.calls->close();
+  logs_.end(id, cat(why, "; ", session->second.runs_done, " runs were done"));
   sessions_.erase(session);
   repeats_.session_closed(id);
   runs_.session_closed(id);
@@ -292,6 +304,7 @@ const SliceRecord& Controller::allocate(SessionId session, const SliceShape& sha
                                         const StopToken& stop) {
   require_open(session);
   Session& asking = sessions_.at(session);
+  logs_.keep(session);
   if (!std::exchange(asking.has_asked_for_devices, true) && on_program_)
     on_program_({.id = session, .name = asking.name, .owner = asking.owner});
   return slice_queue_.allocate(session, shape, stop);
@@ -388,6 +401,7 @@ void Controller::run_ended(SessionId id, RunDoneFrame done) {
   const auto found = sessions_.find(id);
   if (found == sessions_.end()) return;
   ++found->second.runs_done;
+  if (done.error) logs_.say_run_failed(id, *done.error);
   if (repeats_.run_ended(id, done) || done.run.value <= found->second.before_name) return;
   --found->second.runs;
   tell(id, std::move(done));
@@ -410,7 +424,15 @@ void Controller::warn(SessionId id, const std::string& line) {
   const auto found = sessions_.find(id);
   options_.log.warn(line, {{"client", holder_name(id)},
                            {"program", found == sessions_.end() ? "" : found->second.name}});
+  logs_.say(id, line);
   tell(id, WarningFrame{line});
+}
+
+void Controller::log_host_lost(const HostRecord& host, const Error& why) {
+  for (const auto& [session, devices] : slices_.devices()) {
+    const auto is_there = [&](const DeviceRef& device) { return device.host == host.id; };
+    if (std::ranges::any_of(devices, is_there)) logs_.say(session, why.message());
+  }
 }
 
 std::string Controller::holder_name(SessionId id) const {

@@ -21,6 +21,7 @@
 #include "controller/resources/slice_queue.h"
 #include "controller/scheduler/repeats.h"
 #include "controller/service/call_table.h"
+#include "controller/service/program_logs.h"
 #include "controller/service/shared_states.h"
 #include "controller/service/suspensions.h"
 #include "protocol/reported.h"
@@ -166,6 +167,8 @@ class Controller {
   }
 
   Checkpoints& checkpoints() { return checkpoints_; }
+  // Of its programs, also of some that have ended.
+  ProgramLogs& logs() { return logs_; }
 
   // Looks for silent hosts and for runs past their time limit; says when to look again.
   int64_t tick(int64_t now_ns);
@@ -216,8 +219,9 @@ class Controller {
   // Throws kUnavailable when it was closed.
   void require_open(SessionId session) const;
   void tell(SessionId session, const Message& message);
-  // Its client's user, and the controller's log.
+  // Its client's user, the program's log and the controller's.
   void warn(SessionId session, const std::string& line);
+  void log_host_lost(const HostRecord& host, const Error& why);
   std::string holder_name(SessionId session) const;
   std::string owner_of(SessionId session) const;  // Empty: it is closed.
   bool read_for_checkpoint(SessionId session, const Checkpoints::Read& read, const StopToken& stop);
@@ -229,6 +233,7 @@ class Controller {
   Reactor& reactor_;
   ControllerOptions options_;
   Metrics metrics_;
+  ProgramLogs logs_;
   HostTable hosts_;
   SliceTable slices_;
   SliceQueue slice_queue_;

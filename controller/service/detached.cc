@@ -48,6 +48,7 @@ void Controller::detach(SessionId id) {
   session.before_name = session.last_name;
   session.before_request = session.last_request;
   session.calls->release_under_way();
+  logs_.say(id, "its client has gone, and it goes on without one");
   objects_.client_drops_all(id);
   runs_.pump();
 }
@@ -79,6 +80,8 @@ void Controller::attach(SessionId id, ClientPeer& peer) {
   require_open(id);
   GW_ASSERT(is_detached(id), "client ", id, " is attached to twice");
   sessions_.at(id).peer = &peer;
+  logs_.client_changed(id);
+  logs_.say(id, "a client has attached to it");
 }
 
 void Controller::name_executable(SessionId id, PlanId plan, NamedExecutable named) {

@@ -116,6 +116,8 @@ namespace {
 
 using Impl = ControllerService::Impl;
 
+constexpr size_t kLogWaitsMax = 16;  // Calls over one connection that wait for lines.
+
 class RegistrationServer final : public wire::Registration::Server {
  public:
   RegistrationServer(Impl& impl, HostId host, std::shared_ptr<ExecutorRpc> peer)
@@ -189,6 +191,20 @@ void write_program(wire::ProgramStatus::Builder to, const ProgramCounts& program
   write(to.initReported(static_cast<uint32_t>(program.reported.size())), program.reported);
 }
 
+void write_log(wire::Controller::LogsResults::Builder to, const ProgramLog& log) {
+  to.setProgram(log.program);
+  to.setLast(log.last);
+  to.setEnded(log.ended);
+  auto lines = to.initLines(static_cast<uint32_t>(log.lines.size()));
+  for (uint32_t i = 0; i < lines.size(); ++i) {
+    const LoggedLine& line = log.lines[i];
+    lines[i].setNumber(line.number);
+    lines[i].setTimeNs(line.time_ns);
+    lines[i].setOfProgram(line.of_program);
+    lines[i].setText(line.text);
+  }
+}
+
 // Tells a client; one that is gone need not hear it.
 ClientSessions::TellStop stop_teller(wire::ClientWatch::Client watch) {
   const auto to = std::make_shared<wire::ClientWatch::Client>(kj::mv(watch));
@@ -208,7 +224,11 @@ class ControllerServer final : public wire::Controller::Server {
       : impl_(impl),
         owner_(std::move(owner)),
         from_(std::move(from)),
-        disconnected_(std::move(disconnected)) {}
+        disconnected_(std::move(disconnected)) {
+    disconnected_.on_ready([gone = gone_](const Result<void>&) mutable {
+      gone.request_stop(Error(ErrorKind::kCancelled, "logs: who asked has gone"));
+    });
+  }
 
   kj::Promise<void> registerExecutor(RegisterExecutorContext context) override {
     return in_fiber(impl_.calls, "register", [this, self = thisCap(), context]() mutable {
@@ -305,6 +325,20 @@ class ControllerServer final : public wire::Controller::Server {
     });
   }
 
+  kj::Promise<void> logs(LogsContext context) override {
+    return in_fiber(impl_.calls, "logs", [this, self = thisCap(), context]() mutable {
+      auto params = context.getParams();
+      require_same_version({}, read(params.getVersion()), "client");
+      const std::string name = cut(params.getName().cStr(), kTextBytesMax);
+      const std::optional<SessionId> id =
+          program_of(name, [&](const std::string& owner, const std::string& of_owner) {
+            return impl_.core.logs().find(owner, of_owner, params.getProgram());
+          });
+      GW_REQUIRE(id, "logs: there is no program \"", name, "\" whose log ", owner_, " may read");
+      write_log(context.getResults(), read_log(*id, params.getAfter(), params.getWaitMs()));
+    });
+  }
+
   kj::Promise<void> status(StatusContext context) override {
     return in_fiber(impl_.calls, "status", [this, self = thisCap(), context]() mutable {
       require_same_version({}, read(context.getParams().getVersion()), "client");
@@ -358,13 +392,33 @@ class ControllerServer final : public wire::Controller::Server {
                     ", who runs the controller, got one of ", owner_));
   }
 
-  // One of its own, or for who runs the controller of anybody's: "name", or "owner/name".
+  ProgramLog read_log(SessionId id, uint64_t after, int64_t wait_ms) {
+    if (wait_ms <= 0) return impl_.core.logs().read(id, after);
+    if (waiting_for_logs_ >= kLogWaitsMax) {
+      throw Error(ErrorKind::kOverloaded, cat("logs: too many calls wait over this connection: ",
+                                              "expected at most ", kLogWaitsMax));
+    }
+    ++waiting_for_logs_;
+    KJ_DEFER(--waiting_for_logs_);
+    const int64_t until_ns =
+        impl_.reactor.clock().now_ns() + std::min(wait_ms, kLogWaitMsMax) * 1'000'000;
+    return impl_.core.logs().wait(id, after, until_ns, gone_.token());
+  }
+
   std::optional<SessionId> program_of(const std::string& name) const {
-    if (const auto own = impl_.core.find_program(owner_, name)) return own;
+    return program_of(name, [this](const std::string& owner, const std::string& of_owner) {
+      return impl_.core.find_program(owner, of_owner);
+    });
+  }
+
+  // One of its own, or for who runs the controller of anybody's: "name", or "owner/name".
+  template <class Find>
+  std::optional<SessionId> program_of(const std::string& name, const Find& find) const {
+    if (const auto own = find(owner_, name)) return own;
     const size_t slash = name.find('/');
     const std::string owner = name.substr(0, slash);
     if (slash == std::string::npos || (owner != owner_ && !is_operator())) return std::nullopt;
-    return impl_.core.find_program(owner, name.substr(slash + 1));
+    return find(owner, name.substr(slash + 1));
   }
 
   std::shared_ptr<ClientSessions::Session> open_session(ConnectParams::Reader params) {
@@ -430,6 +484,8 @@ class ControllerServer final : public wire::Controller::Server {
   Impl& impl_;
   const std::string owner_, from_;
   const Future<void> disconnected_;
+  const StopSource gone_;        // Once it is.
+  size_t waiting_for_logs_ = 0;  // Calls over this connection.
 };
 
 }  // namespace

@@ -4,6 +4,7 @@
 
 #include "protocol/checkpoint_wire.h"
 #include "protocol/error_wire.h"
+#include "protocol/program_log.h"
 #include "protocol/rpc_values.h"
 #include "protocol/segment_wire.h"
 #include "protocol/text_limits.h"
@@ -166,6 +167,16 @@ SharedStateTable::Request read_request(wire::Session::ReadStatesParams::Reader f
   return request;
 }
 
+// Of at most as many as a call may have, and one more where there are too many.
+std::vector<std::string> read_lines(capnp::List<capnp::Text>::Reader from) {
+  std::vector<std::string> lines;
+  for (const auto line : from) {
+    if (lines.size() > kLogLinesOfCallMax) break;
+    lines.emplace_back(line.begin(), line.size());
+  }
+  return lines;
+}
+
 // What it is asked over one of its client's connections.
 class SessionServer final : public wire::Session::Server {
  public:
@@ -199,6 +210,14 @@ class SessionServer final : public wire::Session::Server {
     return in_fiber(calls_, "report", [this, self = thisCap(), context]() mutable {
       sessions_.require_current(id_, attachment_);
       core_.report(id_, read(context.getParams().getNumbers()));
+    });
+  }
+
+  kj::Promise<void> log(LogContext context) override {
+    return in_fiber(calls_, "log", [this, self = thisCap(), context]() mutable {
+      sessions_.require_current(id_, attachment_);
+      const auto asked = context.getParams();
+      core_.logs().say_of_program(id_, asked.getFirst(), read_lines(asked.getLines()));
     });
   }
 

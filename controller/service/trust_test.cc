@@ -152,6 +152,76 @@ TEST_F(TrustTest, OfAnothersProgramsOnlyTheOwnerAndTheUseAreSeen) {
   });
 }
 
+TEST_F(TrustTest, AnothersLogIsAsUnknownAsThatOfAProgramThatNeverWas) {
+  reactor_->run([&] {
+    Connection ada = connect(own()), bob = connect(add("bob"));
+    const Joined adas = join(ada, "secret plans");
+    const auto log = [](Connection& connection, const std::string& name, uint64_t program = 0) {
+      auto request = connection.bootstrap<wire::Controller>().logsRequest();
+      write(request.initVersion(), Version{});
+      request.setName(name);
+      request.setProgram(program);
+      return await<capnp::Response<wire::Controller::LogsResults>>(request.send());
+    };
+    const auto refused = [&](const std::string& name, uint64_t program = 0) {
+      const Error error = error_of([&] { log(bob, name, program); });
+      EXPECT_EQ(error.kind(), ErrorKind::kInvalid);
+      EXPECT_EQ(error.message(),
+                cat("logs: there is no program \"", name, "\" whose log bob may read"));
+    };
+    const std::string full = cat(own_user_name(), "/secret plans");
+    for (const std::string& name : {std::string("secret plans"), full, std::string("nobody's"),
+                                    std::string(), std::string("/")}) {
+      refused(name);
+      refused(name, adas.getId());
+    }
+    {
+      Connection again = connect(own());
+      const Joined bobs = join(bob, "mine");
+      EXPECT_EQ(log(bob, "mine").getProgram(), bobs.getId());
+      EXPECT_EQ(log(ada, "bob/mine").getLines()[0].getText(), "its client has connected");
+      EXPECT_THAT(error_text_of([&] { log(ada, "mine"); }), HasSubstr("no program \"mine\""));
+      refused("mine", adas.getId());
+    }
+    // The same once it has ended.
+    auto said = adas.getSession().logRequest();
+    said.initLines(1).set(0, "goodbye");
+    await<capnp::Response<wire::Session::LogResults>>(said.send());
+    await<capnp::Response<wire::Session::CloseResults>>(adas.getSession().closeRequest().send());
+    EXPECT_TRUE(log(ada, "secret plans").getEnded());
+    refused(full);
+    refused("secret plans", adas.getId());
+  });
+}
+
+TEST_F(TrustTest, WhoFloodsALogIsRefusedAndWhoWaitsTooOftenToo) {
+  reactor_->run([&] {
+    Connection bob = connect(add("bob"));
+    const Joined joined = join(bob, "mine");
+    auto said = joined.getSession().logRequest();
+    auto lines = said.initLines(100'000);
+    for (uint32_t i = 0; i < lines.size(); ++i) lines.set(i, "x");
+    EXPECT_THAT(
+        error_text_of([&] { await<capnp::Response<wire::Session::LogResults>>(said.send()); }),
+        HasSubstr("log: expected at most 256 lines at once"));
+    using Results = wire::Controller::LogsResults;
+    std::vector<kj::Promise<capnp::Response<Results>>> waits;
+    wire::Controller::Client controller = bob.bootstrap<wire::Controller>();
+    for (int i = 0; i < 17; ++i) {
+      auto request = controller.logsRequest();
+      write(request.initVersion(), Version{});
+      request.setName("mine");
+      request.setAfter(1);
+      request.setWaitMs(1000);
+      waits.push_back(request.send());
+    }
+    EXPECT_THAT(error_text_of([&] { await(kj::mv(waits.back())); }),
+                HasSubstr("logs: too many calls wait over this connection: expected at most 16"));
+    waits.pop_back();
+    for (auto& wait : waits) EXPECT_EQ(await(kj::mv(wait)).getLines().size(), 0u);
+  });
+}
+
 TEST_F(TrustTest, OnlyWhoRunsTheControllerAddsExecutors) {
   reactor_->run([&] {
     Connection bob = connect(add("bob"));

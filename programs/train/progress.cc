@@ -68,6 +68,10 @@ Progress::~Progress() {
 
 void Progress::show(const ProgressLine& line, double now_s) {
   bool last = line.step == line.steps;
+  if (log_ && (last || now_s - logged_s_ >= kPlainInterval)) {
+    logged_s_ = now_s;
+    log_(to_string(line));
+  }
   if (!last && now_s - shown_s_ < (live_ ? kLiveInterval : kPlainInterval)) return;
   shown_s_ = now_s;
   if (live_) {
@@ -101,6 +105,7 @@ void Progress::show_wait(const std::string& what, double now_s) {
 }
 
 void Progress::note(const std::string& text) {
+  if (log_) log_(text);
   if (open_) std::fputs(passing_ ? "\r\033[K" : "\n", stderr);
   open_ = passing_ = false;
   std::fprintf(stderr, "%s\n", text.c_str());

@@ -5,9 +5,11 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace gangway::programs {
@@ -37,6 +39,9 @@ class Progress {
   explicit Progress(bool live) : live_(live) {}
   ~Progress();  // Ends a live line.
 
+  // Gets, from now on, the lines that stand elsewhere than on a terminal, also on one.
+  void log_to(std::function<void(const std::string&)> log) { log_ = std::move(log); }
+
   void show(const ProgressLine& line, double now_s);
   // What a compile that began at `since_s` does; on a terminal, once it has taken two seconds.
   void show_compile(const std::string& what, double part, double since_s, double now_s);
@@ -49,7 +54,8 @@ class Progress {
   bool live_;
   bool open_ = false;
   bool passing_ = false;  // The open line need not stay: it says what is compiled or waited for.
-  double shown_s_ = -1e9;
+  double shown_s_ = -1e9, logged_s_ = -1e9;
+  std::function<void(const std::string&)> log_;
 };
 
 }  // namespace gangway::programs

@@ -24,6 +24,23 @@ TEST(Progress, TheBusiestExpertIsMeasuredByTheEvenShareOfItsOwnLayer) {
   EXPECT_NEAR(busiest_expert(narrow, {2, 4}), 1.8, 1e-6);
 }
 
+TEST(Progress, LogsTheLinesOfPlainOutputAlsoOnATerminal) {
+  ::testing::internal::CaptureStderr();
+  std::vector<std::string> logged;
+  Progress live(true);
+  live.note("before anybody logs");
+  live.log_to([&](const std::string& line) { logged.push_back(line); });
+  ProgressLine line{.steps = 30};
+  for (line.step = 1; line.step <= 30; ++line.step) live.show(line, static_cast<double>(line.step));
+  live.note("wrote it");
+  ::testing::internal::GetCapturedStderr();
+  ASSERT_EQ(logged.size(), 8u);
+  EXPECT_EQ(logged[0].substr(0, 9), "step 1/30");
+  EXPECT_EQ(logged[1].substr(0, 9), "step 6/30");
+  EXPECT_EQ(logged[6].substr(0, 10), "step 30/30");
+  EXPECT_EQ(logged[7], "wrote it");
+}
+
 TEST(Progress, ShowsACompileOnATerminalOnceItTakesLong) {
   ::testing::internal::CaptureStderr();
   Progress plain(false), live(true);

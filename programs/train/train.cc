@@ -52,6 +52,7 @@ class Training {
                                          .in_process = options_.in_process,
                                          .device = options_.device,
                                          .trace_path = report_.trace});
+    progress_.log_to([this](const std::string& line) { client_->log(line); });
     slice_ = client_->allocate({.devices = devices_,
                                 .ranks_per_device = options_.ranks_per_device,
                                 .wait_ms = options_.wait_ms,

@@ -11,7 +11,6 @@
 #include <optional>
 #include <regex>
 #include <set>
-#include <sstream>
 #include <string>
 #include <vector>
 
@@ -25,6 +24,7 @@
 #include "tests/processes/process_tree.h"
 #include "tests/support/process_output.h"
 #include "tests/support/small_programs.h"
+#include "tests/tool/lines_in.h"
 #include "tests/tool/terminal.h"
 #include "tools/commands/table.h"
 
@@ -36,23 +36,6 @@ using testing::HasSubstr;
 using testing::StartsWith;
 
 using Row = std::map<std::string, std::string>;  // By the title of the column.
-
-std::vector<std::string> lines_in(const std::string& text) {
-  std::vector<std::string> lines;
-  std::istringstream in(text);
-  for (std::string line; std::getline(in, line);) {
-    std::erase(line, '\r');
-    lines.push_back(line);
-  }
-  return lines;
-}
-
-// Cells have two spaces or more between them.
-std::vector<std::string> cells_in(const std::string& line) {
-  static const std::regex gap("  +");
-  const std::string trimmed = line.substr(std::min(line.size(), line.find_first_not_of(' ')));
-  return {std::sregex_token_iterator(trimmed.begin(), trimmed.end(), gap, -1), {}};
-}
 
 // The rows below the line of titles that has this one, up to an empty line.
 std::vector<Row> table_in(const std::vector<std::string>& lines, const std::string& title) {

@@ -5,7 +5,6 @@
 
 #include <map>
 #include <nlohmann/json.hpp>
-#include <sstream>
 
 #include "gangway.h"
 #include "runtime/base/units.h"
@@ -15,6 +14,7 @@
 #include "tests/processes/process_tree.h"
 #include "tests/support/process_output.h"
 #include "tests/support/small_programs.h"
+#include "tests/tool/lines_in.h"
 #include "tests/tool/terminal.h"
 #include "tools/commands/table.h"
 
@@ -28,23 +28,6 @@ using testing::StartsWith;
 
 constexpr int kSteps = 7;
 const std::string kName = "the trainer of a model that has a name as long as this one";
-
-std::vector<std::string> lines_in(const std::string& text) {
-  std::vector<std::string> lines;
-  std::istringstream in(text);
-  for (std::string line; std::getline(in, line);) {
-    std::erase(line, '\r');
-    lines.push_back(line);
-  }
-  return lines;
-}
-
-// Cells have two spaces or more between them.
-std::vector<std::string> cells_in(const std::string& line) {
-  static const std::regex gap("  +");
-  const std::string trimmed = line.substr(std::min(line.size(), line.find_first_not_of(' ')));
-  return {std::sregex_token_iterator(trimmed.begin(), trimmed.end(), gap, -1), {}};
-}
 
 // A controller and an executor of two devices, and a program on them that has done its steps.
 class ViewsTest : public testing::Test {

@@ -32,6 +32,7 @@ void add_graph(CLI::App& app, Chosen& chosen);
 void add_train(CLI::App& app, const CommonOptions& common, Chosen& chosen);
 void add_devices(CLI::App& app, Chosen& chosen);
 void add_ps(CLI::App& app, Chosen& chosen);
+void add_logs(CLI::App& app, Chosen& chosen);
 void add_stop(CLI::App& app, Chosen& chosen);
 void add_suspend(CLI::App& app, Chosen& chosen);
 void add_resume(CLI::App& app, Chosen& chosen);

@@ -1,0 +1,55 @@
+// Steps that the controller enqueues by itself: what Executable::repeat() (client/client.h) takes
+// and gives.
+//
+// Threads: values, and a handle that is safe from any thread.
+// Errors: gangway::Error, as in client/client.h.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <variant>
+
+#include "client/tensor.h"
+#include "protocol/reported.h"
+#include "protocol/schedule.h"
+#include "runtime/base/error.h"
+
+namespace gangway {
+
+namespace internal {
+class ExecutableImpl;
+}  // namespace internal
+
+// One input of a repeated program: what it is in each step, or the same in all: {"lr", 1e-3f}.
+struct RepeatedInput {
+  std::string name;
+  std::variant<HostTensor, Schedule> value;
+};
+
+struct RepeatStatus {
+  int64_t steps = 0;           // Asked for.
+  int64_t done = 0;            // Have committed.
+  bool ended = false;          // None is under way, and none will be.
+  std::optional<Error> error;  // Why it ended early.
+  Reported outputs;            // The scalars of the last step that has committed: {"loss", 3.1}.
+};
+
+// See Executable::repeat().
+class Repeat {
+ public:
+  Repeat(std::shared_ptr<internal::ExecutableImpl> impl, uint64_t number);
+  RepeatStatus status() const;  // kInvalid once the executable is repeated again.
+  RepeatStatus wait() const;    // Until it has ended; throws its error.
+  // No step is enqueued any more; those that are end, and wait() returns then.
+  void cancel() const;
+
+ private:
+  RepeatStatus ask(bool cancels, bool waits) const;
+
+  std::shared_ptr<internal::ExecutableImpl> impl_;
+  uint64_t number_ = 0;
+};
+
+}  // namespace gangway

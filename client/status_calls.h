@@ -1,0 +1,24 @@
+// What a session asks the controller about programs, beside its own work, from the wire form and
+// into it: their status and logs.
+//
+// Threads: the reactor's thread; read_log() suspends.
+// Errors: as Attachment.
+#pragma once
+
+#include <string>
+
+#include "client/attachment.h"
+#include "client/log_lines.h"
+#include "client/status.h"
+#include "protocol/program_log.h"
+
+namespace gangway::internal {
+
+// `self`: the session that asks.
+ClusterStatus read_status(wire::Controller::StatusResults::Reader from, uint64_t self);
+
+kj::Promise<capnp::Response<wire::Session::LogResults>> send_lines(wire::Session::Client& session,
+                                                                   const LogLines::Call& call);
+ProgramLog read_log(Attachment& attachment, const std::string& name, const LogRequest& request);
+
+}  // namespace gangway::internal

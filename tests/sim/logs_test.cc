@@ -1,0 +1,161 @@
+// Logs of programs on virtual time: of one that is detached, whose connection is cut, and that
+// fails.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "gangway.h"
+#include "tests/sim/detached.h"
+#include "tests/sim/with_client.h"
+#include "tests/support/error_of.h"
+#include "tests/support/seed.h"
+
+namespace gangway {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::SizeIs;
+
+constexpr int64_t kMillisecond = 1'000'000;
+
+void pass(Reactor& reactor, int64_t ns) {
+  WaitQueue().wait_until_ns("for time to pass", reactor.clock().now_ns() + ns);
+}
+
+std::vector<std::string> texts(const ProgramLog& log) {
+  std::vector<std::string> texts;
+  for (const LoggedLine& line : log.lines) texts.push_back(line.text);
+  return texts;
+}
+
+TEST(LogsTest, ADetachedProgramIsLoggedAndWhyItEndedIsKept) {
+  auto reactor = Reactor::make_simulated({.seed = 3});
+  reactor->run([&] {
+    SimCluster cluster(*reactor);
+    const Client reader = cluster.connect("reader");
+    {
+      const Client first = cluster.connect("first", {.name = "trainer"});
+      const Slice slice = first.allocate({.devices = 4});
+      const Executable step = slice.compile(falling());
+      step.repeat(100, {{"lr", 0.5f}, {"step", Schedule::linear(0, 1)}});
+      first.log("off I go");
+      first.detach();
+    }
+    pass(*reactor, 10'000 * kMillisecond);
+    EXPECT_THAT(texts(reader.logs("trainer")),
+                ElementsAre("its client has connected", "repeat of \"falling\" begins: 100 steps",
+                            "off I go", "its client has gone, and it goes on without one",
+                            "repeat of \"falling\" has ended after 100 of 100 steps"));
+    const Client second = cluster.attach("second", {.name = "trainer"});
+    second.log("back\nagain");
+    second.close();
+    const ProgramLog log = reader.logs("trainer", {.after = 5});
+    EXPECT_THAT(texts(log), ElementsAre("a client has attached to it", "back", "again",
+                                        "it has ended: it was closed; 100 runs were done"));
+    EXPECT_TRUE(log.ended);
+    EXPECT_EQ(log.last, 9u);
+    reader.close();
+    EXPECT_EQ(cluster.controller.controller().counts().total(), 0u);
+  });
+}
+
+TEST(LogsTest, NoLineIsLostOrDoubledWhereConnectionsAreCut) {
+  auto reactor = Reactor::make_simulated({.seed = testing::test_seed()});
+  reactor->run([&] {
+    SimCluster cluster(*reactor);
+    const auto quiet = [](const std::string&) {};
+    const Client client = cluster.connect("client", {.name = "trainer", .on_warning = quiet});
+    Rng rng(testing::test_seed());
+    constexpr int kLines = 300;
+    for (int i = 0; i < kLines; ++i) {
+      client.log(cat("line ", i));
+      pass(*reactor, static_cast<int64_t>(rng.below(60)) * kMillisecond);
+      if (rng.chance(0.1)) cluster.network.break_connections("client");
+    }
+    pass(*reactor, 30'000 * kMillisecond);
+    std::vector<std::string> said, expected;
+    for (const LoggedLine& line : client.logs("trainer").lines) {
+      if (line.of_program) said.push_back(line.text);
+    }
+    for (int i = 0; i < kLines; ++i) expected.push_back(cat("line ", i));
+    EXPECT_EQ(said, expected);
+    client.close();
+  });
+}
+
+TEST(LogsTest, AFollowerHearsOfALineSoonAndPollsNot) {
+  auto reactor = Reactor::make_simulated({.seed = 3});
+  reactor->run([&] {
+    SimCluster cluster(*reactor);
+    const Client client = cluster.connect("client", {.name = "trainer"});
+    const Client reader = cluster.connect("reader");
+    int64_t heard_ns = 0;
+    int calls = 0;
+    Fiber follows = reactor->spawn("follow", [&] {
+      ProgramLog log = reader.logs("trainer");
+      while (log.lines.empty() || log.lines.back().text != "at last") {
+        ++calls;
+        log = reader.logs("trainer",
+                          {.program = log.program, .after = log.last, .wait_ms = kLogWaitMsMax});
+      }
+      heard_ns = reactor->clock().now_ns();
+    });
+    pass(*reactor, 3600'000 * kMillisecond);
+    const int64_t said_ns = reactor->clock().now_ns();
+    client.log("at last");
+    follows.join();
+    EXPECT_LT(heard_ns - said_ns, 10 * kMillisecond);
+    EXPECT_LE(calls, 61);
+    reader.close();
+    client.close();
+  });
+}
+
+TEST(LogsTest, WhoLosesItsConnectionFollowsOn) {
+  auto reactor = Reactor::make_simulated({.seed = testing::test_seed()});
+  reactor->run([&] {
+    SimCluster cluster(*reactor);
+    const Client client = cluster.connect("client", {.name = "trainer"});
+    const Client reader = cluster.connect("reader", {.on_warning = [](const std::string&) {}});
+    ProgramLog log;
+    Fiber follows = reactor->spawn(
+        "follow", [&] { log = reader.logs("trainer", {.after = 1, .wait_ms = kLogWaitMsMax}); });
+    pass(*reactor, 1000 * kMillisecond);
+    cluster.network.break_connections("reader");
+    pass(*reactor, 5000 * kMillisecond);
+    client.log("after the cut");
+    follows.join();
+    EXPECT_THAT(texts(log), ElementsAre("after the cut"));
+    reader.close();
+    client.close();
+  });
+}
+
+TEST(LogsTest, AHostThatIsLostAndTheRunsThatFailAreThere) {
+  auto reactor = Reactor::make_simulated({.seed = 3});
+  reactor->run([&] {
+    SimCluster cluster(*reactor);
+    const Client client = cluster.connect("client", {.name = "trainer"});
+    const Client other = cluster.connect("other", {.name = "other"});
+    {
+      const Slice slice = client.allocate({.devices = 4});
+      const Executable step = slice.compile(falling());
+      step.run({{"lr", 0.5f}, {"step", 0.0f}}).wait();
+      cluster.kill(1);
+      EXPECT_THROW(step.run({{"lr", 0.5f}, {"step", 1.0f}}).wait(), Error);
+      pass(*reactor, 1000 * kMillisecond);
+    }
+    const std::vector<std::string> lines = texts(client.logs("trainer"));
+    ASSERT_THAT(lines, SizeIs(3));
+    EXPECT_THAT(lines[1], HasSubstr("host \"host-1\" is gone: "));
+    EXPECT_THAT(lines[2], AllOf(HasSubstr("a run has failed: "), HasSubstr("host-1")));
+    EXPECT_THAT(texts(client.logs("other")), ElementsAre("its client has connected"))
+        << "it had nothing there";
+    client.close();
+    other.close();
+  });
+}
+
+}  // namespace
+}  // namespace gangway

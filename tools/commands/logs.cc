@@ -1,0 +1,111 @@
+// `gangway logs NAME`: what a program of a running cluster has said, and what its controller knows
+// of it; of one's own or, for who runs the controller, of anybody's.
+#include <time.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <limits>
+
+#include "client/client.h"
+#include "tools/commands/command.h"
+#include "tools/commands/json.h"
+#include "tools/commands/table.h"
+
+namespace gangway::tool {
+namespace {
+
+struct LogsCommand {
+  std::string name;
+  std::string address = "127.0.0.1:7040";
+  int64_t tail = std::numeric_limits<int64_t>::max();
+  bool follow = false, json = false;
+  int64_t timeout_ms = ConnectOptions().timeout_ms;
+};
+
+// "2026-11-23T09:29:47.123Z"; people have it in their own time, without the zone.
+std::string time_text(int64_t time_ns, bool is_utc) {
+  const time_t seconds = time_ns / 1'000'000'000;
+  struct tm parts{};
+  is_utc ? gmtime_r(&seconds, &parts) : localtime_r(&seconds, &parts);
+  char text[32];
+  strftime(text, sizeof(text), is_utc ? "%Y-%m-%dT%H:%M:%S" : "%Y-%m-%d %H:%M:%S", &parts);
+  char all[48];
+  std::snprintf(all, sizeof(all), "%s.%03d%s", text, static_cast<int>(time_ns / 1'000'000 % 1000),
+                is_utc ? "Z" : "");
+  return all;
+}
+
+// `dropped`: lines before this one.
+std::string text_of(const LoggedLine& line, uint64_t dropped, bool json) {
+  const char* from = line.of_program ? "program" : "controller";
+  if (!json) {
+    const std::string before =
+        dropped == 0 ? ""
+                     : cat("(", dropped, dropped == 1 ? " line was" : " lines were", " dropped)\n");
+    return cat(before, time_text(line.time_ns, false), "  ",
+               line.of_program ? "program   " : "controller", "  ", printable(line.text));
+  }
+  JsonObject object{{"number", line.number},
+                    {"time", time_text(line.time_ns, true)},
+                    {"from", from},
+                    {"text", line.text}};
+  if (dropped > 0) object.insert(object.begin() + 1, {"dropped", dropped});
+  return to_json(object);
+}
+
+// From line `after` on, which is not among them; the number of the last.
+uint64_t show(const std::vector<LoggedLine>& lines, uint64_t after, bool json) {
+  std::vector<std::string> texts;
+  for (const LoggedLine& line : lines) {
+    texts.push_back(text_of(line, line.number - after - 1, json));
+    after = line.number;
+  }
+  print(texts);
+  std::fflush(stdout);
+  return after;
+}
+
+int show_logs(const LogsCommand& command) {
+  const Client client =
+      connect(command.address,
+              {.name = "gangway logs", .number_name = true, .timeout_ms = command.timeout_ms});
+  ProgramLog log = client.logs(command.name);
+  const size_t cut =
+      log.lines.size() - std::min(log.lines.size(), static_cast<size_t>(command.tail));
+  uint64_t after = 0;
+  if (cut > 0) {
+    after = log.lines[cut - 1].number;
+    log.lines.erase(log.lines.begin(), log.lines.begin() + static_cast<ptrdiff_t>(cut));
+  }
+  after = show(log.lines, after, command.json);
+  // The program of this session, also when another takes its name.
+  while (command.follow && !log.ended && std::ferror(stdout) == 0) {
+    log = client.logs(command.name,
+                      {.program = log.program, .after = after, .wait_ms = kLogWaitMsMax});
+    after = show(log.lines, after, command.json);
+  }
+  return 0;
+}
+
+}  // namespace
+
+void add_logs(CLI::App& app, Chosen& chosen) {
+  auto* command = app.add_subcommand(
+      "logs",
+      "Show what a program of a running cluster has said, and what its controller knows of it; "
+      "also of one that has ended, for a while");
+  auto options = std::make_shared<LogsCommand>();
+  command->add_option("NAME", options->name, "as `gangway ps` shows it; of others: OWNER/NAME")
+      ->required();
+  command->add_option("--connect", options->address, "the controller's address")
+      ->capture_default_str();
+  command->add_flag("-f,--follow", options->follow, "and wait for more, until the program ends");
+  command->add_option("--tail", options->tail, "of the lines that are there, only so many")
+      ->check(CLI::NonNegativeNumber)
+      ->default_str("all");
+  command->add_flag("--json", options->json, "each line as a JSON object");
+  add_timeout(*command, options->timeout_ms);
+  command->callback([&chosen, options] { chosen = [options] { return show_logs(*options); }; });
+}
+
+}  // namespace gangway::tool
