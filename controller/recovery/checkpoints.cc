@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <cctype>
 #include <cstdio>
+#include <filesystem>
 
+#include "checkpoint/checkpoint_dir.h"
 #include "runtime/base/align.h"
 #include "runtime/base/cut.h"
 #include "runtime/base/hash.h"
@@ -319,6 +321,18 @@ void Checkpoints::restore(SliceId slice, StateVersion version) {
   }
   *at(slice).version = version;
   kept->tried = version;
+  // What lies beside it is of this program, also where an earlier controller kept it.
+  if (version != StateVersion() && !kept->newest) kept->newest = version;
+}
+
+std::vector<StateVersion> Checkpoints::on_disk(SessionId session) const {
+  const std::string folder = cat(options_.folder, "/", callbacks_.place_of(session));
+  std::error_code error;
+  std::vector<StateVersion> versions;
+  if (options_.folder.empty() || !std::filesystem::is_directory(folder, error)) return versions;
+  for (const int64_t step : CheckpointDir(folder).steps())
+    versions.emplace_back(static_cast<uint64_t>(step));
+  return versions;
 }
 
 }  // namespace gangway

@@ -76,6 +76,9 @@ class Checkpoints {
   // behind the runs that were submitted before and ahead of later ones; the slice is of that
   // version then. Version 0 is what installing a plan has left: nothing is copied.
   void restore(SliceId slice, StateVersion version);
+  // Of the program's versions, ascending, those whose files lie in the folder now, whoever wrote
+  // them.
+  std::vector<StateVersion> on_disk(SessionId session) const;
   // Told of each that is on the disk. Must not suspend.
   void on_written(std::function<void(SliceId, StateVersion)> told) {
     on_written_ = std::move(told);

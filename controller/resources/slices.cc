@@ -191,6 +191,7 @@ SliceRecord& SliceTable::add(SessionId owner, const SliceShape& shape,
   slice.id = id;
   slice.owner = owner;
   slice.ranks_per_device = shape.ranks_per_device;
+  slice.asked = shape;
   slice.exclusive = shape.exclusive;
   slice.devices = std::move(devices);
   // Neighbours in the mesh are neighbours in an island, and on a host. Where groups of them are,

@@ -47,6 +47,7 @@ struct SliceRecord {
   SessionId owner;
   std::vector<DeviceRef> devices;  // Physical, each once: of virtual devices that are neighbours.
   uint32_t ranks_per_device = 1;
+  SliceShape asked = SliceShape(1);
   bool exclusive = false;
   int plans = 0;  // That use it; the devices are given back after the last.
   bool released = false;

@@ -64,6 +64,8 @@ struct Repeats::Repetition {
   SessionId session;
   RepeatRequest request;
   std::shared_ptr<const Plan> plan;
+  std::shared_ptr<const StateVersion> version;  // Of the plan's states.
+  std::optional<StateVersion> first_version;
   int64_t submitted = 0, in_flight = 0, done = 0;
   bool stopping = false;
   bool gone = false;  // With its plan, or its session.
@@ -87,6 +89,8 @@ uint64_t Repeats::begin(const PlanRecord& plan, RepeatRequest request) {
   const std::string who = cat("repeat of \"", plan.plan->name, "\"");
   GW_REQUIRE(found == by_plan_.end() || has_ended(*found->second), who,
              ": it is repeated already: expected to wait for the end, or to cancel it");
+  GW_REQUIRE(request.begin >= 0 && request.begin <= request.steps, who, ": ", request.begin,
+             " of its ", request.steps, " steps can't have committed");
   GW_REQUIRE(request.number > 0 && request.steps >= 1 && request.steps <= kRepeatStepsMax, who,
              ": expected 1 to ", kRepeatStepsMax, " steps, got ", request.steps);
   require_inputs(who, *plan.plan, request.inputs);
@@ -96,6 +100,8 @@ uint64_t Repeats::begin(const PlanRecord& plan, RepeatRequest request) {
   one->session = plan.owner;
   one->request = std::move(request);
   one->plan = plan.plan;
+  one->version = plan.version;
+  one->submitted = one->done = one->request.begin;
   by_plan_[plan.id] = one;
   tell_(one->session, cat(who, " begins: ", one->request.steps, " steps"));
   fibers_.spawn("repeat", [this, one] { drive(one); });
@@ -130,7 +136,7 @@ RunFrame Repeats::step_of(const Repetition& one, int64_t step) const {
   const RepeatRequest& request = one.request;
   RunFrame frame{.plan = request.plan,
                  .run = one.run_of(step),
-                 .after = step == 0 ? request.after : one.run_of(step - 1)};
+                 .after = step == request.begin ? request.after : one.run_of(step - 1)};
   for (const ScheduledInput& input : request.inputs) {
     ArgumentFrame& argument = frame.arguments.emplace_back();
     argument.input = input.input;
@@ -153,6 +159,8 @@ bool Repeats::run_ended(SessionId session, const RunDoneFrame& done) {
   --one.in_flight;
   if (!done.error) {
     ++one.done;
+    // Its own commit is counted later.
+    one.first_version = StateVersion(one.version->value - static_cast<uint64_t>(step));
     if (step > one.last_step) {
       one.last_step = step;
       one.outputs = done.outputs;
@@ -200,6 +208,20 @@ RepeatProgress Repeats::progress_of(const Repetition& one) {
 RepeatProgress Repeats::progress(PlanId plan) const {
   const auto found = by_plan_.find(plan);
   return found == by_plan_.end() ? RepeatProgress() : progress_of(*found->second);
+}
+
+std::optional<RepeatRequest> Repeats::asked(PlanId plan) const {
+  const auto found = by_plan_.find(plan);
+  if (found == by_plan_.end()) return std::nullopt;
+  const Repetition& one = *found->second;
+  RepeatRequest request = one.request;
+  if (one.stopping) request.steps = one.submitted;
+  return request;
+}
+
+std::optional<StateVersion> Repeats::first_version(PlanId plan) const {
+  const auto found = by_plan_.find(plan);
+  return found == by_plan_.end() ? std::nullopt : found->second->first_version;
 }
 
 RepeatProgress Repeats::wait(PlanId plan) {

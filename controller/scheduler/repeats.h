@@ -37,7 +37,8 @@ struct RepeatRequest {
   std::vector<ScheduledInput> inputs;  // Each of the plan's once.
   RunId first;                         // Step i is first + i * (outputs + 1), with its outputs.
   uint64_t position = 0;               // Of the sources in step 0.
-  RunId after;                         // As RunFrame, of step 0.
+  RunId after;                         // As RunFrame, of the first step that is enqueued.
+  int64_t begin = 0;  // So many steps have committed already, under an earlier controller.
 };
 
 struct RepeatProgress {
@@ -64,6 +65,10 @@ class Repeats {
   // Why no other run of the plan may go between its steps; none while it is not repeated.
   std::optional<Error> refusal(PlanId plan) const;
   RepeatProgress progress(PlanId plan) const;
+  // What was asked for last, with as many steps as it comes to: fewer where it was cancelled.
+  std::optional<RepeatRequest> asked(PlanId plan) const;
+  // Of the states before step 0, as a step that has committed shows it; none: none has.
+  std::optional<StateVersion> first_version(PlanId plan) const;
   // What it has come to once no step is under way any more. kUnavailable: the plan has gone.
   RepeatProgress wait(PlanId plan);
   void cancel(PlanId plan);  // No step is enqueued any more.

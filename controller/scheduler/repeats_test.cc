@@ -71,6 +71,36 @@ TEST_F(RepeatsTest, AStepIsARunWithTheInputsOfItsNumber) {
   }
 }
 
+TEST_F(RepeatsTest, StepsThatHaveCommittedUnderAnEarlierControllerAreNotEnqueued) {
+  const PlanId plan = compile(session_, 2);
+  RepeatRequest asked = request(plan, 10);
+  asked.begin = 11;
+  EXPECT_THAT(refused(session_, asked), HasSubstr("11 of its 10 steps can't have committed"));
+  asked.begin = 8;
+  asked.position = 100;
+  controller_.repeat(session_, asked);
+  pass();
+  EXPECT_EQ(controller_.repetition(session_, plan).done, 8);
+  const std::vector<PrepareFrame> steps = executor_[0].all<PrepareFrame>();
+  ASSERT_EQ(steps.size(), 2u);
+  for (int i = 0; i < 2; ++i) {
+    const auto expected = static_cast<float>(i + 9);
+    EXPECT_EQ(std::memcmp(steps[i].run.arguments.at(0).bytes.data(), &expected, sizeof(float)), 0);
+  }
+  for (uint64_t run = 1; run <= 2; ++run) finish_everywhere(run);
+  pass();
+  const RepeatProgress progress = controller_.repetition(session_, plan);
+  EXPECT_TRUE(progress.ended);
+  EXPECT_EQ(progress.done, 10);
+  EXPECT_EQ(progress.position, 110u);
+  // All of them.
+  asked = request(plan, 3);
+  asked.begin = 3;
+  controller_.repeat(session_, asked);
+  EXPECT_TRUE(controller_.repetition(session_, plan).ended);
+  EXPECT_EQ(controller_.wait_for_repetition(session_, plan).done, 3);
+}
+
 TEST_F(RepeatsTest, TheFirstStepThatFailsEndsIt) {
   const PlanId plan = compile(session_, 2);
   controller_.repeat(session_, request(plan, 10));

@@ -23,12 +23,22 @@ void ClientSessions::add(std::shared_ptr<Session> session) {
   sessions_[session->id] = std::move(session);
 }
 
+void ClientSessions::add_detached(const std::shared_ptr<Session>& session) {
+  add(session);
+  session->is_attached = false;
+  session->is_detached = session->goes_on = true;
+}
+
 std::shared_ptr<ClientSessions::Session> ClientSessions::find_detached(
     const std::string& owner, const std::string& name) const {
   const std::optional<SessionId> id = controller_.find_program(owner, name);
   const auto found = id ? sessions_.find(*id) : sessions_.end();
   GW_REQUIRE(found != sessions_.end(), "attach: there is no program \"", name, "\" of ", owner);
   const Session& session = *found->second;
+  if (!session.not_yet.empty())
+    throw Error(ErrorKind::kOverloaded,
+                cat("attach: the program \"", name, "\" of ", owner, " ", session.not_yet), {},
+                "try again later; \"gangway ps\" shows what it waits for");
   if (session.is_detached) return found->second;
   const std::string for_long =
       format_duration_ns(reactor_.clock().now_ns() - session.attached_at_ns);
@@ -174,7 +184,7 @@ void ClientSessions::close(SessionId id) {
   sessions_.erase(found);
   session->changed.wake_all();
   controller_.session_closed(id, session->why_closed);
-  options_.forget(session->peer->stream());
+  if (session->peer != nullptr) options_.forget(session->peer->stream());
 }
 
 void ClientSessions::close_all() {

@@ -43,7 +43,7 @@ class ClientSessions {
     uint64_t key = 0;
     uint64_t nonce = 0;  // The client's, of its first connection; 0: none.
     std::string owner;
-    std::shared_ptr<ClientRpc> peer;
+    std::shared_ptr<ClientRpc> peer;  // Null: it has had no client yet.
     ProcessIdentity process;
     std::string why_closed = "it was closed";  // Once it is.
     uint64_t attachment = 1;                   // Its connections are counted from 1.
@@ -51,6 +51,7 @@ class ClientSessions {
     bool goes_on = false;        // A client has detached from it before.
     bool is_detached = false;    // It has no client, and waits for none.
     int64_t attached_at_ns = 0;  // When its client connected first.
+    std::string not_yet;         // Why nobody may attach to it now; empty: its owner may.
     TellStop tell_stop;          // Over its connection; empty: nobody wants to know.
     std::optional<StopRequest> stop;
     WaitQueue changed;
@@ -66,6 +67,9 @@ class ClientSessions {
 
   // The client has connected.
   void add(std::shared_ptr<Session> session);
+  // It had a client under an earlier controller.
+  void add_detached(const std::shared_ptr<Session>& session);
+  bool is_open(SessionId id) const { return sessions_.contains(id); }
   // The detached session of the owner's program, which its new client has yet to be written into.
   std::shared_ptr<Session> find_detached(const std::string& owner, const std::string& name) const;
   // The client goes, and the session goes on.

@@ -84,6 +84,7 @@ Controller::Controller(Reactor& reactor, ControllerOptions options)
     shared_states_.slice_gone(slice);
     checkpoints_.slice_gone(slice);
   });
+  checkpoints_.on_written([this](SliceId slice, StateVersion) { note_checkpoint(slice); });
   // Who bounds no memory pays nothing for it with each run.
   if (options_.quotas.bound_memory())
     hosts_.limit_memory(
@@ -188,6 +189,7 @@ SessionId Controller::add_session(std::string name, std::string owner, ClientPee
                                               reactor_.clock().now_ns(),
                                               {}})
                          .first->second;
+  session.has_chosen_name = taken == TakenName::kRefused;
   session.calls = std::make_shared<CallTable>([this, id](const auto& made) { let_go(id, made); });
   runs_.set_share(id, share);
   logs_.begin(id, session.owner, session.name);
@@ -200,6 +202,7 @@ void Controller::set_share(SessionId session, const Share& share) {
   require_share(holder_name(session), share);
   sessions_.at(session).share = share;
   runs_.set_share(session, share);
+  record_changed(session);
 }
 
 void Controller::report(SessionId session, Reported numbers) {
@@ -225,6 +228,7 @@ void Controller::session_closed(SessionId id, const std::string& why) {
   session->second.calls->close();
   logs_.end(id, cat(why, "; ", session->second.runs_done, " runs were done"));
   sessions_.erase(session);
+  record_changed(id);
   repeats_.session_closed(id);
   runs_.session_closed(id);
   copies_.session_closed(id);
@@ -248,6 +252,7 @@ void Controller::on_message(SessionId id, Message message) {
     count_names(session->second, *run);
     const auto before = runs_.next_deadline_ns();
     const std::optional<Error> refused = repeats_.refusal(run->plan);
+    if (session->second.repeated && !refused) note_run(id, run->plan);
     runs_.submit(id, std::move(*run), now_ns, refused);
     if (runs_.next_deadline_ns() != before) deadline_moved_.wake_all();
   } else if (auto* copy = std::get_if<CopyFrame>(&message)) {
@@ -277,6 +282,7 @@ void Controller::start_copy(SessionId id, CopyFrame frame) {
   if (frame.kind == CopyKind::kGet || frame.kind == CopyKind::kPut)
     return copies_.start(id, std::move(frame));
   const StateScope scope = frame.scope;
+  if (frame.kind == CopyKind::kPutState) note_state_put(id, scope.id);
   runs_.in_order(id, scope, [this, id, state = std::move(frame)](Ticket ticket) mutable {
     state.ticket = ticket;
     copies_.start(id, std::move(state));
@@ -298,6 +304,7 @@ void Controller::let_go(SessionId session, const CallTable::Made& made) {
   if (const auto found = sessions_.find(session); found != sessions_.end())
     found->second.executables.erase(plan);
   release_plan(plan);
+  record_changed(session);
 }
 
 const SliceRecord& Controller::allocate(SessionId session, const SliceShape& shape,
@@ -402,7 +409,9 @@ void Controller::run_ended(SessionId id, RunDoneFrame done) {
   if (found == sessions_.end()) return;
   ++found->second.runs_done;
   if (done.error) logs_.say_run_failed(id, *done.error);
-  if (repeats_.run_ended(id, done) || done.run.value <= found->second.before_name) return;
+  const bool is_step = repeats_.run_ended(id, done);
+  if (is_step) note_step(id);
+  if (is_step || done.run.value <= found->second.before_name) return;
   --found->second.runs;
   tell(id, std::move(done));
 }

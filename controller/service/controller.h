@@ -18,6 +18,7 @@
 
 #include "controller/recovery/checkpoints.h"
 #include "controller/recovery/host_watch.h"
+#include "controller/recovery/program_record.h"
 #include "controller/resources/slice_queue.h"
 #include "controller/scheduler/repeats.h"
 #include "controller/service/call_table.h"
@@ -170,6 +171,16 @@ class Controller {
   // Of its programs, also of some that have ended.
   ProgramLogs& logs() { return logs_; }
 
+  // What brings the program back behind a restart of the controller (kept_programs.cc); none: it is
+  // not one that can be. Of closed sessions too.
+  std::optional<ProgramRecord> record_of(SessionId session);
+  bool has_program(SessionId session) const { return sessions_.contains(session); }
+  // Called whenever that may have changed; null: nobody is. Must not suspend.
+  void on_record(std::function<void(SessionId)> told) { on_record_ = std::move(told); }
+  void record_changed(SessionId session) const {
+    if (on_record_) on_record_(session);
+  }
+
   // Looks for silent hosts and for runs past their time limit; says when to look again.
   int64_t tick(int64_t now_ns);
 
@@ -191,6 +202,13 @@ class Controller {
   WaitQueue& deadline_moved() { return deadline_moved_; }
 
  private:
+  // States that nobody but a repetition changes: version `first` + i is that before its step i.
+  struct RepeatedStates {
+    PlanId plan;
+    uint64_t scope = 0;
+    uint64_t first = 0;
+    uint64_t restorable_from = 0;  // Checkpoints of earlier versions are of other states.
+  };
   struct Session {
     std::string name, owner;
     std::string
@@ -207,9 +225,22 @@ class Controller {
     uint64_t last_name = 0, last_request = 0;
     uint64_t before_name = 0, before_request = 0;
     bool has_asked_for_devices = false;
+    bool has_chosen_name = false;  // Its client's user gave it.
+    bool has_checkpoint = false;
+    std::optional<RepeatedStates> repeated;
+    std::map<uint64_t, uint64_t>
+        put_at;  // By scope: the version in which states were written last.
   };
   void count_names(Session& session, const RunFrame& run);
   void submit_step(SessionId session, RunFrame run);
+  uint64_t version_ahead(SessionId session, uint64_t scope);
+  // Of a program whose states change otherwise, nothing can be said any more.
+  void note_repetition(SessionId session, const PlanRecord& plan, int64_t begin);
+  void note_step(SessionId session);
+  void note_run(SessionId session, PlanId plan);
+  void note_checkpoint(SliceId slice);
+  void note_state_put(SessionId session, uint64_t scope);
+  void not_by_repetition_alone(SessionId session, const std::string& why);
   void lose_old_selves(const HostInfo& info);
   std::string free_name(const std::string& owner, std::string name, TakenName taken) const;
   void let_go(SessionId session, const CallTable::Made& made);
@@ -251,6 +282,7 @@ class Controller {
   std::map<SessionId, Session> sessions_;
   WaitQueue deadline_moved_;
   std::function<void(const ProgramEvent&)> on_program_;
+  std::function<void(SessionId)> on_record_;
   uint64_t last_session_ = 0;
 };
 

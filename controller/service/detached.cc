@@ -44,6 +44,7 @@ void Controller::detach(SessionId id) {
   if (found == sessions_.end()) return;
   Session& session = found->second;
   session.peer = nullptr;
+  session.has_chosen_name = true;  // Others do not detach.
   session.runs = session.copies = 0;
   session.before_name = session.last_name;
   session.before_request = session.last_request;
@@ -51,6 +52,7 @@ void Controller::detach(SessionId id) {
   logs_.say(id, "its client has gone, and it goes on without one");
   objects_.client_drops_all(id);
   runs_.pump();
+  record_changed(id);
 }
 
 // Steps of a suspended program do not end.
@@ -89,6 +91,7 @@ void Controller::name_executable(SessionId id, PlanId plan, NamedExecutable name
   auto& executables = sessions_.at(id).executables;
   std::erase_if(executables, [&](const auto& item) { return item.second.name == named.name; });
   executables.insert_or_assign(plan, std::move(named));
+  record_changed(id);
 }
 
 Holdings Controller::holdings(SessionId id) const {
@@ -134,7 +137,11 @@ void Controller::submit_step(SessionId id, RunFrame run) {
 void Controller::repeat(SessionId session, RepeatRequest request) {
   require_open(session);
   const PlanRecord& plan = plans_.at(request.plan, session);
-  const uint64_t number = request.number, last = repeats_.begin(plan, std::move(request));
+  const uint64_t number = request.number;
+  const int64_t begin = request.begin;
+  const bool is_asked_again = repeats_.progress(plan.id).number == number;
+  const uint64_t last = repeats_.begin(plan, std::move(request));
+  if (!is_asked_again) note_repetition(session, plan, begin);
   Session& of = sessions_.at(session);
   of.last_name = std::max(of.last_name, last);
   of.calls->note_number(number);
@@ -143,6 +150,7 @@ void Controller::repeat(SessionId session, RepeatRequest request) {
 void Controller::cancel_repetition(SessionId session, PlanId plan) {
   static_cast<void>(plans_.at(plan, session));
   repeats_.cancel(plan);
+  record_changed(session);
 }
 
 RepeatProgress Controller::repetition(SessionId session, PlanId plan) {

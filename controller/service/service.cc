@@ -11,6 +11,7 @@
 #include "controller/service/metrics_page.h"
 #include "controller/service/metrics_server.h"
 #include "controller/service/peers_rpc.h"
+#include "controller/service/resumed_programs.h"
 #include "controller/service/session_server.h"
 #include "controller/service/state_writer.h"
 #include "protocol/text_limits.h"
@@ -36,7 +37,13 @@ struct ControllerService::Impl {
         fibers(r),
         calls(r),
         state(std::move(options.state)) {
-    if (state != nullptr) state_writer.emplace(r, core, *state, log);
+    if (state == nullptr) return;
+    state_writer.emplace(r, core, *state, log);
+    resumed.emplace(
+        r, core, sessions, *state_writer,
+        ResumedPrograms::Options{
+            .new_key = [this] { return new_key(); }, .pacer = frames.pacer, .log = log});
+    resumed->bring_back(state->programs());
   }
 
   FrameOptions frames_of_peer(std::string name) const {
@@ -110,6 +117,7 @@ struct ControllerService::Impl {
   std::unique_ptr<MetricsServer> metrics;
   const std::shared_ptr<StateDir> state;
   std::optional<StateWriter> state_writer;
+  std::optional<ResumedPrograms> resumed;
 };
 
 namespace {
@@ -517,6 +525,9 @@ ControllerService::ControllerService(Reactor& reactor, Network& network,
 }
 
 ControllerService::~ControllerService() {
+  // Programs that end with their controller are to go on with the next one.
+  if (impl_->state_writer) impl_->state_writer->leave_programs();
+  impl_->resumed.reset();
   impl_->metrics.reset();
   impl_->server.reset();  // Drops every capability, and with them the hosts.
   impl_->sessions.close_all();

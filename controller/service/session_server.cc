@@ -279,6 +279,7 @@ class SessionServer final : public wire::Session::Server {
       sessions_.require_current(id_, attachment_);
       const auto asked = context.getParams();
       core_.shared_states(id_).allow_read(id_, SliceId(asked.getSlice()), asked.getOwner().cStr());
+      core_.record_changed(id_);
     });
   }
 
@@ -311,6 +312,7 @@ class SessionServer final : public wire::Session::Server {
       sessions_.require_current(id_, attachment_);
       const auto asked = context.getParams();
       core_.checkpoints().keep(id_, SliceId(asked.getSlice()), gangway::read(asked));
+      core_.record_changed(id_);
     });
   }
 

@@ -2,8 +2,10 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <fstream>
@@ -12,6 +14,7 @@
 #include <set>
 #include <utility>
 
+#include "controller/recovery/checkpoints.h"
 #include "controller/resources/host_names.h"
 #include "protocol/owner.h"
 #include "protocol/text_limits.h"
@@ -27,6 +30,8 @@ using Json = nlohmann::json;
 
 constexpr const char* kHosts = "hosts.jsonl";
 constexpr const char* kPrograms = "programs.jsonl";
+constexpr const char* kRecords = "programs";
+constexpr const char* kBeingWritten = ".new";
 constexpr const char* kOlderPrograms = "programs.1.jsonl";
 constexpr size_t kLineBytesMax = 16 << 10;
 constexpr size_t kShownMax = 64;  // Of a line, in messages.
@@ -85,6 +90,10 @@ std::string read_whole(const fs::path& path) {
   std::string text(std::istreambuf_iterator<char>(in), {});
   if (text.size() > kFileBytesMax) corrupt(path.string(), 1, "the file is too large");
   return text;
+}
+
+std::string record_name(const std::string& owner, const std::string& name) {
+  return cat(Checkpoints::escaped(owner), ".", Checkpoints::escaped(name));
 }
 
 struct Closes {
@@ -163,7 +172,9 @@ StateDir::StateDir(fs::path folder) : folder_(std::move(folder)) {
       std::getline(std::ifstream(folder_ / kPrograms), first);
       header_of((folder_ / kPrograms).string(), first, "programs");
     }
-    require_writable();
+    read_programs();
+    require_writable(folder_);
+    if (fs::exists(folder_ / kRecords)) require_writable(folder_ / kRecords);
   } catch (...) {
     ::close(folder_fd_);
     throw;
@@ -183,11 +194,34 @@ void StateDir::lock() {
          "end that one, or choose another folder with --state-dir");
 }
 
-void StateDir::require_writable() const {
-  const fs::path trial = folder_ / ".trial";
+// In an order that does not hang on the file system.
+void StateDir::read_programs() {
+  const fs::path folder = folder_ / kRecords;
+  if (!fs::exists(folder)) return;
+  std::error_code error;
+  std::vector<fs::path> files;
+  for (const auto& entry : fs::directory_iterator(folder, error)) files.push_back(entry.path());
+  if (error) fail_file("read the folder", folder, error.value());
+  std::sort(files.begin(), files.end());
+  for (const fs::path& file : files) {
+    // Of a controller that ended while it wrote.
+    if (file.extension() == kBeingWritten || file.filename() == ".trial") continue;
+    if (fs::file_size(file, error) > ProgramRecord::kBytesMax || error)
+      refuse(file.string(), error ? cat("can't be read: ", error.message()) : "is too large",
+             "remove it: its program is then forgotten");
+    ProgramRecord program = parse_record(read_whole(file), file.string());
+    if (record_name(program.owner, program.name) != file.filename())
+      refuse(file.string(), cat("is of the program \"", program.name, "\" of ", program.owner),
+             "give it back the name that it had, or remove it: its program is then forgotten");
+    programs_.push_back(std::move(program));
+  }
+}
+
+void StateDir::require_writable(const fs::path& folder) const {
+  const fs::path trial = folder / ".trial";
   const int file = ::open(trial.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
   if (file < 0) {
-    refuse(folder_.string(), cat("can't be written: ", std::strerror(errno)),
+    refuse(folder.string(), cat("can't be written: ", std::strerror(errno)),
            "make it writable for the user who runs the controller, or choose another one with "
            "--state-dir");
   }
@@ -197,6 +231,37 @@ void StateDir::require_writable() const {
 
 void StateDir::write_hosts(std::span<const KeptHost> hosts) {
   replace_durably(folder_ / kHosts, print_hosts(hosts));
+}
+
+void StateDir::write_program(const std::string& owner, const std::string& name,
+                             std::string_view text) {
+  const fs::path folder = folder_ / kRecords;
+  if (mkdir(folder.c_str(), 0700) == 0) {
+    sync_folder(folder_);
+  } else if (errno != EEXIST) {
+    fail_file("create", folder, errno);
+  }
+  const fs::path path = folder / record_name(owner, name);
+  const fs::path written = path.string() + kBeingWritten;
+  ::unlink(written.c_str());
+  {
+    const int file = ::open(written.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (file < 0) fail_file("open", written, errno);
+    const Closes closes{file};
+    write_whole(file, text, written);
+    if (fdatasync(file) != 0) fail_file("sync", written, errno);
+  }
+  if (rename(written.c_str(), path.c_str()) != 0) fail_file("replace", path, errno);
+  sync_folder(folder);
+}
+
+void StateDir::remove_program(const std::string& owner, const std::string& name) {
+  const fs::path path = folder_ / kRecords / record_name(owner, name);
+  if (::unlink(path.c_str()) != 0) {
+    if (errno == ENOENT) return;
+    fail_file("remove", path, errno);
+  }
+  sync_folder(folder_ / kRecords);
 }
 
 void StateDir::append_to_programs(std::string_view lines) {

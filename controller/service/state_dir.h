@@ -1,6 +1,9 @@
 // StateDir: what a controller remembers over its own end, in a folder that only it writes.
 //
 //   hosts.jsonl     the names that hosts have had, and whose they are: replaced as a whole
+//   programs/       a file for each program that is to go on behind a restart, OWNER.NAME with
+//                   all but letters, digits, '-' and '_' as %XX, replaced as a whole; nobody but
+//                   its user can read it (controller/recovery/program_record.h)
 //   programs.jsonl  a line for each program that began or ended: appended to; beyond 8 MiB it
 //                   becomes programs.1.jsonl, and a new one begins
 //
@@ -27,6 +30,8 @@
 #include <string_view>
 #include <vector>
 
+#include "controller/recovery/program_record.h"
+
 namespace gangway {
 
 struct KeptHost {
@@ -47,18 +52,24 @@ class StateDir {
   const std::filesystem::path& folder() const { return folder_; }
   // As they were when this was opened.
   const std::vector<KeptHost>& hosts() const { return hosts_; }
+  const std::vector<ProgramRecord>& programs() const { return programs_; }
 
   void write_hosts(std::span<const KeptHost> hosts);
   // Whole lines, each a JSON object with its end of line.
   void append_to_programs(std::string_view lines);
+  // What print_record() says of this program.
+  void write_program(const std::string& owner, const std::string& name, std::string_view text);
+  void remove_program(const std::string& owner, const std::string& name);
 
  private:
   void lock();
-  void require_writable() const;
+  void require_writable(const std::filesystem::path& folder) const;
+  void read_programs();
 
   std::filesystem::path folder_;
   int folder_fd_ = -1;
   std::vector<KeptHost> hosts_;
+  std::vector<ProgramRecord> programs_;
 };
 
 // As the text of a hosts.jsonl.

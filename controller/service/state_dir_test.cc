@@ -144,5 +144,61 @@ TEST_F(StateDirTest, ACorruptFileIsRefusedWithItsLine) {
   }
 }
 
+ProgramRecord a_program(const std::string& name) {
+  ProgramRecord program{.name = name, .owner = "ann", .recovery = {.every = 5}};
+  program.slices.resize(1);
+  program.executables.push_back(
+      {"train", std::make_shared<const std::vector<std::byte>>(3, std::byte{7}), {0}});
+  program.repetition.steps = 10;
+  return program;
+}
+
+TEST_F(StateDirTest, FindsTheProgramsThatItWasToldAndNobodyElseReadsThem) {
+  const ProgramRecord one = a_program("a/b.c"), other = a_program("other");
+  {
+    StateDir state(state_);
+    EXPECT_THAT(state.programs(), IsEmpty());
+    state.remove_program("ann", "nobody");
+    for (const ProgramRecord& program : {other, one, other})
+      state.write_program(program.owner, program.name, print_record(program));
+    state.write_program("ann", "third", print_record(a_program("third")));
+    state.remove_program("ann", "third");
+  }
+  FolderTest::write("state/programs/ann.other.new", "half of it");
+  const StateDir state(state_);
+  ASSERT_EQ(state.programs().size(), 2u);
+  EXPECT_EQ(print_record(state.programs()[0]), print_record(one));
+  EXPECT_EQ(print_record(state.programs()[1]), print_record(other));
+  namespace fs = std::filesystem;
+  EXPECT_EQ(fs::status(state_ / "programs").permissions(), fs::perms::owner_all);
+  EXPECT_EQ(fs::status(state_ / "programs" / "ann.a%2Fb%2Ec").permissions(),
+            fs::perms::owner_read | fs::perms::owner_write);
+}
+
+TEST_F(StateDirTest, AProgramThatDoesNotServeIsRefusedWithItsFile) {
+  const std::string text = print_record(a_program("train"));
+  std::string later = text;
+  later.replace(later.find("\"version\":1"), 11, "\"version\":2");
+  const std::pair<std::string, std::string> rows[] = {
+      {text.substr(0, text.size() - 1), " is corrupt: expected "},
+      {text.substr(0, 30), " is corrupt: "},
+      {later, " is of version 2: this controller reads and writes version 1"},
+      {print_record(a_program("eval")), " is of the program \"eval\" of ann"},
+  };
+  for (const auto& [bytes, why] : rows) {
+    FolderTest::write("state/programs/ann.train", bytes);
+    const Error error = error_of([this] { StateDir state(state_); });
+    EXPECT_EQ(error.kind(), ErrorKind::kInvalid);
+    EXPECT_THAT(error.what(), HasSubstr((state_ / "programs/ann.train").string() + why));
+    EXPECT_FALSE(error.hint().empty());
+    EXPECT_EQ(read(state_ / "programs/ann.train"), bytes);
+  }
+  std::filesystem::remove_all(state_ / "programs");
+  FolderTest::write("state/programs", "in the way");
+  const Error error = error_of([this] { StateDir state(state_); });
+  EXPECT_EQ(error.kind(), ErrorKind::kInvalid);
+  EXPECT_THAT(error.what(), HasSubstr((state_ / "programs").string() + ": Not a directory"));
+}
+
 }  // namespace
 }  // namespace gangway

@@ -31,6 +31,13 @@ std::string line_of(const Line& object) {
   return object.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
 }
 
+std::string text_of(const ProgramRecord& program) {
+  std::string text = print_record(program);
+  GW_REQUIRE(text.size() <= ProgramRecord::kBytesMax, "it takes ", text.size(),
+             " bytes: expected at most ", ProgramRecord::kBytesMax);
+  return text;
+}
+
 }  // namespace
 
 StateWriter::StateWriter(Reactor& reactor, Controller& controller, StateDir& state, Logger log)
@@ -47,6 +54,11 @@ StateWriter::StateWriter(Reactor& reactor, Controller& controller, StateDir& sta
     changed_.wake_all();
   });
   controller_.on_program([this](const ProgramEvent& event) { on_program(event); });
+  controller_.on_record([this](SessionId session) {
+    if (held_programs_.contains(session)) return;
+    changed_programs_.insert(session);
+    changed_.wake_all();
+  });
   // Programs that began before it, and have no end, ended with the controller before this one.
   add_line(
       line_of({{"time", time_text(reactor_.clock().wall_ns())}, {"event", "controller began"}}));
@@ -54,12 +66,37 @@ StateWriter::StateWriter(Reactor& reactor, Controller& controller, StateDir& sta
 }
 
 StateWriter::~StateWriter() {
+  leave_programs();
   controller_.on_program(nullptr);
   controller_.hosts().names().on_change(nullptr);
   is_closing_ = true;
   changed_.wake_all();
   // Also where the caller is cancelled meanwhile.
   while (!fiber_.done()) static_cast<void>(result_of([this] { fiber_.join(); }));
+}
+
+void StateWriter::hold(SessionId session, const std::string& owner, const std::string& name) {
+  for (const auto& [other, of] : files_) {
+    if (of.owner == owner && of.name == name) held_programs_.erase(other);
+  }
+  std::erase_if(files_, [&](const auto& file) {
+    return file.second.owner == owner && file.second.name == name;
+  });
+  held_programs_.insert(session);
+  files_.insert_or_assign(session, ProgramName{owner, name});
+}
+
+void StateWriter::follow(SessionId session) {
+  if (held_programs_.erase(session) == 0) return;
+  changed_programs_.insert(session);
+  changed_.wake_all();
+}
+
+void StateWriter::leave_programs() {
+  if (std::exchange(is_leaving_, true)) return;
+  controller_.on_record(nullptr);
+  // As they are now: their sessions are closed before all is written.
+  for (const SessionId id : changed_programs_) last_records_.emplace(id, controller_.record_of(id));
 }
 
 void StateWriter::on_program(const ProgramEvent& event) {
@@ -87,9 +124,8 @@ void StateWriter::add_line(std::string line) {
 
 void StateWriter::serve() {
   while (true) {
-    while (!is_closing_ && !are_hosts_changed_ && line_count_ == 0)
-      changed_.wait("for something to keep");
-    if (!are_hosts_changed_ && line_count_ == 0) return;
+    while (!is_closing_ && !has_news()) changed_.wait("for something to keep");
+    if (!has_news()) return;
     const Result<void> written = result_of([this] { write_once(); });
     if (written.ok()) continue;
     log_.error("the state folder can't be written",
@@ -110,6 +146,7 @@ void StateWriter::write_once() {
     lines_.erase(0, bytes);
     line_count_ -= count;
   }
+  write_programs();
   if (!are_hosts_changed_) return;
   std::vector<KeptHost> hosts;
   for (const auto& [name, host] : controller_.hosts().names().all())
@@ -121,6 +158,35 @@ void StateWriter::write_once() {
   if (written.ok()) return;
   are_hosts_changed_ = true;
   throw Error(written.error());
+}
+
+void StateWriter::write_programs() {
+  while (!changed_programs_.empty()) {
+    const SessionId id = *changed_programs_.begin();
+    changed_programs_.erase(id);
+    const auto last = last_records_.find(id);
+    if (is_leaving_ && last == last_records_.end()) continue;
+    std::optional<ProgramRecord> record = is_leaving_ ? last->second : controller_.record_of(id);
+    if (!record && !files_.contains(id)) continue;
+    if (record) files_.insert_or_assign(id, ProgramName{record->owner, record->name});
+    const ProgramName of = files_.at(id);
+    const Result<std::string> text = result_of([&] { return record ? text_of(*record) : ""; });
+    if (!text.ok()) {
+      log_.error("a program can't be kept over a restart",
+                 {{"program", of.name}, {"owner", of.owner}, {"why", text.error().message()}});
+    }
+    const Result<void> written = result_of([&] {
+      background_.run([state = &state_, of, text = text.ok() ? text.value() : ""] {
+        text.empty() ? state->remove_program(of.owner, of.name)
+                     : state->write_program(of.owner, of.name, text);
+      });
+    });
+    if (!written.ok()) {
+      changed_programs_.insert(id);
+      throw Error(written.error());
+    }
+    if (!controller_.has_program(id)) files_.erase(id);
+  }
 }
 
 }  // namespace gangway

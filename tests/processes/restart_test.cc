@@ -125,5 +125,87 @@ TEST_F(RestartTest, AStateFolderServesOneControllerAtATimeAndIsReadByTheNext) {
                                      HasSubstr("put a copy of the file back, or remove it")));
 }
 
+constexpr int64_t kSteps = 3000;
+
+Program walking() {
+  const Mesh mesh{{{"data", 2}}};
+  ProgramBuilder b("walking", mesh);
+  const Value w = b.state("w", zeros(f32({64, 64})), {{"data", shard(0)}});
+  const Value lr = b.input("lr", f32()), step = b.input("step", f32());
+  const Value next = w - (w * 1.5 - sin(step * 0.01)) * lr;
+  b.update(w, next);
+  b.output("loss", mean(next * next));
+  return b.build();
+}
+
+TEST_F(RestartTest, ADetachedProgramGoesOnWhenItsControllerIsKilled) {
+  const std::vector<std::string> command = {"controller",
+                                            "--listen",
+                                            address_,
+                                            "--log-level",
+                                            "info",
+                                            "--state-dir",
+                                            (folder_.path() / "state").string()};
+  const auto repeat = [](const Slice& slice) {
+    return slice.compile(walking()).repeat(
+        kSteps, {{"lr", Schedule::linear(0.5, -1e-5)}, {"step", Schedule::linear(0, 1)}});
+  };
+  ChildProcess executor = start({"executor", "--connect", address_, "--name", "e7", "--devices",
+                                 "2", "--memory", std::to_string(64 << 20)},
+                                executor_said_);
+  double loss = 0;
+  std::vector<std::byte> states;
+  {
+    ChildProcess controller = start(command, controller_said_);
+    const auto named = [this](const char* name) {
+      return connect(address_, {.name = name, .on_warning = [](const std::string&) {}});
+    };
+    run_once();
+    {
+      const Client alone = named("alone");
+      const Slice slice = alone.allocate({.devices = 2});
+      loss = repeat(slice).wait().outputs.at(0).value;
+      states = slice.read_state("w").bytes;
+    }
+    const Client client = named("trainer");
+    const Slice slice = client.allocate({.devices = 2});
+    const Executable unused = slice.compile(walking(), {.name = "unused"});
+    slice.keep_checkpoints({.every = 100});
+    const Repeat repeated = repeat(slice);
+    client.detach();
+    const Client onlooker = connect(address_);
+    EXPECT_TRUE(eventually([&] {
+      for (const ProgramStatus& program : onlooker.status().programs) {
+        if (program.name == "trainer" && program.checkpoint > 0) return true;
+      }
+      return false;
+    })) << output_of(controller_said_);
+    controller.signal(SIGKILL);
+    controller.wait();
+  }
+  const AnonymousFile said("controller");
+  ChildProcess controller = start(command, said);
+  std::optional<Client> client;
+  EXPECT_TRUE(eventually([&] {
+    try {
+      client = attach(address_, "trainer");
+    } catch (const Error& error) {
+      // It is not there yet, or its steps do not go on yet.
+      if (error.kind() != ErrorKind::kUnavailable && error.kind() != ErrorKind::kOverloaded) throw;
+    }
+    return client.has_value();
+  })) << output_of(said);
+  ASSERT_TRUE(client);
+  const std::optional<Repeat> repetition = client->executable("walking").repetition();
+  ASSERT_TRUE(repetition);
+  const RepeatStatus status = repetition->wait();
+  EXPECT_EQ(status.done, kSteps);
+  EXPECT_EQ(status.outputs.at(0).value, loss);
+  EXPECT_EQ(client->slices().at(0).read_state("w").bytes, states);
+  EXPECT_THAT(output_of(said), HasSubstr("a program goes on that an earlier controller had"));
+  EXPECT_THAT(output_of(said), testing::Not(HasSubstr("version=0")));
+  client->close();
+}
+
 }  // namespace
 }  // namespace gangway

@@ -3,16 +3,20 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <optional>
 #include <set>
 
+#include "checkpoint/checkpoint_dir.h"
 #include "client/client_impl.h"
+#include "controller/recovery/checkpoints.h"
 #include "controller/service/service.h"
 #include "executor/devices/sim/sim_host.h"
 #include "executor/links/sim_fabric.h"
 #include "executor/service/lasting_executor.h"
 #include "gangway.h"
 #include "runtime/net/sim_network.h"
+#include "runtime/os/user.h"
 #include "sim/sim_cluster.h"
 #include "tests/support/error_of.h"
 #include "tests/support/seed.h"
@@ -33,14 +37,26 @@ class Restarts {
  public:
   explicit Restarts(Reactor& reactor, const ControllerWait& wait = {})
       : reactor_(reactor), network_(reactor) {
-    for (int host = 0; host < 2; ++host) start_executor(host, wait);
+    for (size_t host = 0; host < 2; ++host) start_executor(host, wait);
   }
 
-  void start_controller(std::shared_ptr<StateDir> state = nullptr) {
-    controller_.emplace(
-        reactor_, network_.endpoint("controller"),
-        ControllerServiceOptions{.address = "sim:controller", .state = std::move(state)});
+  void start_controller(std::shared_ptr<StateDir> state = nullptr, ControllerOptions options = {}) {
+    controller_.emplace(reactor_, network_.endpoint("controller"),
+                        ControllerServiceOptions{.address = "sim:controller",
+                                                 .controller = std::move(options),
+                                                 .state = std::move(state)});
   }
+  // Its steps go on, so that it may be attached to.
+  bool is_resumed(const std::string& name) {
+    try {
+      attach("looker", name).detach();
+      return true;
+    } catch (const Error& error) {
+      if (error.kind() != ErrorKind::kOverloaded) throw;
+      return false;
+    }
+  }
+  Controller& controller() { return controller_->controller(); }
   // As when a day has passed.
   void forget_lost_hosts() {
     controller_->controller().hosts().names().forget_old(reactor_.clock().now_ns() +
@@ -51,13 +67,19 @@ class Restarts {
     network_.break_connections("controller");
     controller_.reset();
   }
-  Client connect(const std::string& name) {
-    return internal::connect_on(reactor_, network_.endpoint(name), "sim:controller",
-                                {.name = name});
+  // `told`: gets its warnings.
+  Client connect(const std::string& name, std::vector<std::string>* told = nullptr) {
+    ConnectOptions options{.name = name};
+    if (told != nullptr)
+      options.on_warning = [told](const std::string& line) { told->push_back(line); };
+    return internal::connect_on(reactor_, network_.endpoint(name), "sim:controller", options);
   }
-  void pass(std::chrono::milliseconds time) const {
-    WaitQueue().wait_until_ns("for time to pass",
-                              reactor_.clock().now_ns() + std::chrono::nanoseconds(time).count());
+  Client attach(const std::string& endpoint, const std::string& name) {
+    return internal::attach_on(reactor_, network_.endpoint(endpoint), "sim:controller",
+                               {.name = name, .on_warning = [](const std::string&) {}});
+  }
+  void pass(std::chrono::nanoseconds time) const {
+    WaitQueue().wait_until_ns("for time to pass", reactor_.clock().now_ns() + time.count());
   }
   // Of the hosts that are there.
   std::set<std::string> names() {
@@ -69,11 +91,10 @@ class Restarts {
   }
   void end_executor(size_t host) { executors_[host].reset(); }
   LastingExecutor& executor(size_t host) { return *executors_[host]; }
-
- private:
-  void start_executor(int host, const ControllerWait& wait) {
+  void start_executor(size_t host, const ControllerWait& wait = {}) {
     // Both ask for one name.
-    executors_.push_back(std::make_unique<LastingExecutor>(
+    executors_.resize(std::max(executors_.size(), host + 1));
+    executors_[host] = std::make_unique<LastingExecutor>(
         reactor_, network_.endpoint(cat("machine-", host)),
         ExecutorServiceOptions{.controller = "sim:controller",
                                .host = {.name = "e",
@@ -83,9 +104,10 @@ class Restarts {
                                         .threads = 1,
                                         .fabric = fabric_,
                                         .sim = std::make_shared<SimHost>()}},
-        wait));
+        wait);
   }
 
+ private:
   Reactor& reactor_;
   SimNetwork network_;
   std::shared_ptr<SimFabric> fabric_ = std::make_shared<SimFabric>();
@@ -252,6 +274,347 @@ TEST_F(StateDirRestartTest, AControllerFindsTheNamesOfTheHostsThatTheOneBeforeIt
   EXPECT_THAT(log, ContainsRegex(line("ended", "stopped",
                                       ",\"why\":\"[^\"]+ asked it to stop\",\"runs\":0")));
   EXPECT_THAT(log, Not(HasSubstr("onlooker")));
+}
+
+// What a step does hangs on the states, on its number, on a schedule and on its place in a text.
+Program walking(const std::filesystem::path& text) {
+  ProgramBuilder b("walking", Mesh{{{"data", 4}}});
+  const Value w = b.state("w", zeros(f32({8, 4})), {{"data", shard(0)}});
+  const Value lr = b.input("lr", f32()), step = b.input("step", f32());
+  const Value tokens = b.source(
+      "tokens", {"text", {{"path", text.string()}, {"seed", int64_t{3}}, {"heldout", false}}},
+      i32({8, 5}), {{"data", shard(0)}});
+  const Value seen = mean(convert(tokens, DType::kF32)) * 0.01;
+  const Value next = w - timed(w * 1.5 - step * 0.01 - seen, 500) * lr;
+  b.update(w, next);
+  b.output("loss", mean(next * next));
+  return b.build();
+}
+
+class ResumedTest : public StateDirRestartTest {
+ protected:
+  static constexpr int kSteps = 480;
+  static constexpr float kRate = 0.3f;
+
+  void SetUp() override {
+    FolderTest::SetUp();
+    std::string text;
+    for (int i = 0; i < 4000; ++i) text += static_cast<char>('a' + i * i % 23);
+    text_ = FolderTest::write("text.txt", text);
+    auto reactor = Reactor::make_simulated({.seed = 1});
+    reactor->run([&] {
+      Restarts cluster(*reactor);
+      cluster.start_controller();
+      cluster.pass(8s);
+      const Client client = cluster.connect("alone");
+      {
+        const Slice slice = client.allocate({.devices = 4});
+        const Executable step = slice.compile(walking(text_));
+        for (int i = 0; i < kSteps; ++i) {
+          const gangway::Run run = step.run({{"lr", rate(i)}, {"step", static_cast<float>(i)}});
+          alone_.push_back(run["loss"].item<float>());
+        }
+        states_ = slice.read_state("w");
+      }
+      client.close();
+    });
+    ASSERT_NE(alone_[kSteps - 2], alone_[kSteps - 1]);
+  }
+
+  static Schedule rates() { return Schedule::linear(kRate, -1.0 / 4096); }
+  static float rate(int step) { return static_cast<float>(value_at(rates(), step)); }
+  ControllerOptions options() const { return {.checkpoint_folder = (folder_ / "kept").string()}; }
+  void start(Restarts& cluster) const {
+    cluster.start_controller(state(), options());
+    cluster.pass(8s);
+  }
+  // A trainer that is detached as soon as it is repeated; `own` steps its client runs itself.
+  void begin(Restarts& cluster, int own = 0, const std::string& name = "trainer") const {
+    const Client client = cluster.connect(name);
+    const Slice slice = client.allocate({.devices = 4});
+    const Executable step = slice.compile(walking(text_));
+    slice.keep_checkpoints({.every = 10, .keep = 2, .metadata = {{"by", "a test"}}});
+    for (int i = 0; i < own; ++i)
+      step.run({{"lr", rate(i)}, {"step", static_cast<float>(i)}}).wait();
+    step.repeat(kSteps - own, {{"lr", Schedule::linear(value_at(rates(), own), -1.0 / 4096)},
+                               {"step", Schedule::linear(own, 1)}});
+    client.detach();
+  }
+  // Attaches, has the rest of the losses and the states that come of them, and ends it. Adds how
+  // many steps this controller has done of it.
+  void expect_the_rest(Restarts& cluster, int own = 0) {
+    const Client client = cluster.attach("visitor", "trainer");
+    const Executable step = client.executable("walking");
+    const std::optional<Repeat> repetition = step.repetition();
+    ASSERT_TRUE(repetition);
+    while (true) {
+      const RepeatStatus status = repetition->status();
+      EXPECT_EQ(status.steps, kSteps - own);
+      if (!status.outputs.empty()) {
+        EXPECT_EQ(static_cast<float>(status.outputs.at(0).value),
+                  alone_.at(static_cast<size_t>(own + status.done - 1)));
+      }
+      if (status.ended) break;
+      cluster.pass(2ms);
+    }
+    const RepeatStatus status = repetition->wait();
+    EXPECT_EQ(status.done, kSteps - own);
+    ASSERT_FALSE(status.outputs.empty());
+    EXPECT_EQ(static_cast<float>(status.outputs[0].value), alone_.back());
+    done_again_.push_back(cluster.controller().programs().at(0).runs_done);
+    ASSERT_EQ(client.slices().size(), 1u);
+    EXPECT_EQ(client.slices()[0].read_state("w").bytes, states_.bytes);
+    // Its sources go on behind its last step.
+    step.run({{"lr", 0.0f}, {"step", 0.0f}}).wait();
+    client.close();
+    cluster.pass(1s);
+    EXPECT_EQ(cluster.controller().counts().total(), 0u);
+    EXPECT_TRUE(std::filesystem::is_empty(folder_ / "state" / "programs"));
+  }
+  std::string log() const { return FolderTest::read(folder_ / "state/programs.jsonl"); }
+  std::filesystem::path record() const {
+    return *std::filesystem::directory_iterator(folder_ / "state" / "programs");
+  }
+  ProgramRecord state_of_record() const {
+    return parse_record(FolderTest::read(record()), record().string());
+  }
+  std::filesystem::path checkpoints() const {
+    return folder_ / "kept" / Checkpoints::escaped(own_user_name()) / "trainer";
+  }
+
+  std::filesystem::path text_;
+  std::vector<float> alone_;
+  HostTensor states_;
+  std::vector<uint64_t> done_again_;
+};
+
+TEST_F(ResumedTest, ARepeatedProgramGoesOnBehindARestartWithTheBitsThatItHasAlone) {
+  const uint64_t seed = gangway::testing::test_seed();
+  for (uint64_t round = 0; round < 12; ++round) {
+    Rng rng(seed + round, 0x4E57);
+    auto reactor = Reactor::make_simulated({.seed = seed + round});
+    reactor->run([&] {
+      Restarts cluster(*reactor);
+      start(cluster);
+      begin(cluster);
+      const int kills = 1 + static_cast<int>(rng.below(3));
+      for (int kill = 0; kill < kills; ++kill) {
+        cluster.pass(std::chrono::microseconds(rng.below(120'000)));
+        cluster.kill_controller();
+        cluster.pass(std::chrono::milliseconds(rng.below(20'000)));
+        cluster.start_controller(state(), options());
+        const std::vector<ProgramCounts> programs = cluster.controller().programs();
+        ASSERT_EQ(programs.size(), 1u);
+        EXPECT_EQ(programs[0].name, "trainer");
+        EXPECT_TRUE(programs[0].detached);
+        for (int i = 0; i < 20'000 && cluster.controller().programs().at(0).runs_done == 0; ++i)
+          cluster.pass(1ms);
+      }
+      expect_the_rest(cluster);
+    });
+    std::filesystem::remove_all(folder_ / "state");
+    std::filesystem::remove_all(folder_ / "kept");
+  }
+  EXPECT_GT(std::set<uint64_t>(done_again_.begin(), done_again_.end()).size(), 3u)
+      << "they went on from different checkpoints: " << ::testing::PrintToString(done_again_);
+}
+
+TEST_F(ResumedTest, WhatItGoesOnFromMayBeLostOrSpoilt) {
+  enum class Lost { kAllFiles, kNewest, kNothing };
+  for (const Lost lost : {Lost::kAllFiles, Lost::kNewest, Lost::kNothing}) {
+    auto reactor = Reactor::make_simulated({.seed = gangway::testing::test_seed()});
+    reactor->run([&] {
+      Restarts cluster(*reactor);
+      start(cluster);
+      {
+        // Whose files are of no use to the next one.
+        begin(cluster);
+        cluster.pass(1s);
+        cluster.attach("visitor", "trainer").close();
+        EXPECT_FALSE(CheckpointDir(checkpoints()).steps().empty());
+      }
+      begin(cluster);
+      if (lost != Lost::kNothing) {
+        const auto newest = [&] {
+          return cluster.controller().programs()[0].checkpoint.value_or(StateVersion()).value;
+        };
+        while (newest() == 0) cluster.pass(1ms);
+        for (const uint64_t first = newest(); newest() == first;) cluster.pass(1ms);
+      }
+      cluster.kill_controller();
+      if (lost == Lost::kAllFiles) {
+        std::filesystem::remove_all(checkpoints());
+      } else if (lost == Lost::kNewest) {
+        const std::vector<int64_t> steps = CheckpointDir(checkpoints()).steps();
+        ASSERT_EQ(steps.size(), 2u);
+        const std::filesystem::path newest = CheckpointDir(checkpoints()).folder_of(steps[1]);
+        for (const auto& file : std::filesystem::directory_iterator(newest))
+          std::filesystem::resize_file(file.path(), 20);
+      }
+      start(cluster);
+      expect_the_rest(cluster);
+      if (lost == Lost::kNewest) {
+        EXPECT_LT(done_again_.back(), kSteps);
+      } else {
+        EXPECT_EQ(done_again_.back(), kSteps);
+      }
+    });
+    std::filesystem::remove_all(folder_ / "state");
+    std::filesystem::remove_all(folder_ / "kept");
+  }
+}
+
+TEST_F(ResumedTest, StepsOfTheClientAreNotRepeatedAndSoOneMustBeKeptBehindThem) {
+  for (const bool is_kept : {true, false}) {
+    auto reactor = Reactor::make_simulated({.seed = gangway::testing::test_seed()});
+    reactor->run([&] {
+      Restarts cluster(*reactor);
+      start(cluster);
+      // Runs of its own, which the checkpoint of version 10 has.
+      begin(cluster, 5);
+      while (cluster.controller().programs()[0].checkpoint.value_or(StateVersion()).value < 30)
+        cluster.pass(1ms);
+      cluster.kill_controller();
+      if (!is_kept) std::filesystem::remove_all(checkpoints());
+      start(cluster);
+      if (is_kept) return expect_the_rest(cluster, 5);
+      cluster.pass(1s);
+      EXPECT_TRUE(cluster.controller().programs().empty());
+      EXPECT_EQ(cluster.controller().counts().total(), 0u);
+    });
+    if (!is_kept) {
+      EXPECT_THAT(log(), HasSubstr("it could not go on behind a restart of its controller: it was "
+                                   "to go on from version 5 or a later one, and there is no "
+                                   "checkpoint of it"));
+      EXPECT_TRUE(std::filesystem::is_empty(folder_ / "state" / "programs"));
+    }
+    std::filesystem::remove_all(folder_ / "state");
+    std::filesystem::remove_all(folder_ / "kept");
+  }
+}
+
+TEST_F(ResumedTest, ItWaitsForItsDevicesAndMayBeStoppedMeanwhile) {
+  for (const bool stops : {true, false}) {
+    auto reactor = Reactor::make_simulated({.seed = gangway::testing::test_seed()});
+    reactor->run([&] {
+      Restarts cluster(*reactor);
+      start(cluster);
+      begin(cluster);
+      cluster.pass(40ms);
+      cluster.kill_controller();
+      cluster.end_executor(1);
+      start(cluster);
+      EXPECT_THAT(cluster.controller().programs().at(0).waits_for, HasSubstr("4 devices, for "));
+      const Error early = error_of([&] { cluster.attach("visitor", "trainer"); });
+      EXPECT_EQ(early.kind(), ErrorKind::kOverloaded);
+      EXPECT_THAT(early.what(), HasSubstr("the program \"trainer\" of "));
+      EXPECT_THAT(early.what(), HasSubstr("is brought back behind a restart of its controller"));
+      EXPECT_THAT(early.hint(), HasSubstr("gangway ps"));
+      // It outlives another restart.
+      cluster.kill_controller();
+      EXPECT_TRUE(std::filesystem::exists(record()));
+      start(cluster);
+      const Client onlooker = cluster.connect("onlooker");
+      if (stops) {
+        EXPECT_FALSE(onlooker.stop_program("trainer", 0));
+        onlooker.close();
+        cluster.pass(1s);
+        EXPECT_EQ(cluster.controller().counts().total(), 0u);
+        EXPECT_TRUE(std::filesystem::is_empty(folder_ / "state" / "programs"));
+        return;
+      }
+      onlooker.close();
+      cluster.start_executor(1);
+      cluster.pass(8s);
+      expect_the_rest(cluster);
+    });
+    std::filesystem::remove_all(folder_ / "state");
+    std::filesystem::remove_all(folder_ / "kept");
+  }
+}
+
+TEST_F(ResumedTest, AHostThatIsLostWhileItIsBroughtBackIsWaitedFor) {
+  for (uint64_t round = 0; round < 6; ++round) {
+    Rng rng(gangway::testing::test_seed() + round, 0x4057);
+    auto reactor = Reactor::make_simulated({.seed = gangway::testing::test_seed() + round});
+    reactor->run([&] {
+      Restarts cluster(*reactor);
+      start(cluster);
+      begin(cluster);
+      cluster.pass(40ms);
+      cluster.kill_controller();
+      cluster.start_controller(state(), options());
+      while (cluster.names().size() < 2) cluster.pass(100us);
+      cluster.pass(std::chrono::microseconds(rng.below(400)));
+      const bool is_resumed = cluster.is_resumed("trainer");
+      cluster.end_executor(1);
+      cluster.start_executor(1);
+      cluster.pass(10s);
+      if (!is_resumed) return expect_the_rest(cluster);
+      // Too late: it ended as any program does whose host is lost.
+      cluster.attach("visitor", "trainer").close();
+    });
+    std::filesystem::remove_all(folder_ / "state");
+    std::filesystem::remove_all(folder_ / "kept");
+  }
+}
+
+TEST_F(ResumedTest, AProgramThatItsClientRunsIsNotBroughtBack) {
+  auto reactor = Reactor::make_simulated({.seed = gangway::testing::test_seed()});
+  std::vector<std::string> told;
+  reactor->run([&] {
+    Restarts cluster(*reactor);
+    start(cluster);
+    const auto is_kept = [&] {
+      cluster.pass(1s);
+      const std::filesystem::path folder = folder_ / "state" / "programs";
+      return std::filesystem::exists(folder) && !std::filesystem::is_empty(folder);
+    };
+    {
+      const Client client = cluster.connect("trainer", &told);
+      const Slice slice = client.allocate({.devices = 4});
+      const Executable step = slice.compile(walking(text_));
+      const auto repeat = [&](int64_t steps) {
+        return step.repeat(steps, {{"lr", rates()}, {"step", Schedule::linear(0, 1)}});
+      };
+      repeat(5).wait();
+      EXPECT_FALSE(is_kept()) << "it has no checkpoints";
+      slice.keep_checkpoints({.every = 10});
+      step.run({{"lr", 0.5f}, {"step", 0.0f}}).wait();
+      EXPECT_FALSE(is_kept()) << "nothing is repeated";
+      repeat(5).wait();
+      EXPECT_TRUE(is_kept());
+      step.run({{"lr", 0.5f}, {"step", 0.0f}}).wait();
+      EXPECT_FALSE(is_kept()) << "its client has run it since";
+      const Repeat long_one = repeat(1'000'000);
+      EXPECT_TRUE(is_kept());
+      EXPECT_TRUE(told.empty());
+      slice.write_state("w", HostTensor::of<float>({8, 4}, std::vector<float>(32, 1.0f)));
+      EXPECT_FALSE(is_kept()) << "its client has written the states";
+      ASSERT_EQ(told.size(), 1u);
+      EXPECT_THAT(told[0], HasSubstr("would not go on behind a restart of its controller, until it "
+                                     "is repeated again"));
+      long_one.cancel();
+      long_one.wait();
+      const Repeat other = repeat(1'000'000);
+      EXPECT_TRUE(is_kept());
+      other.cancel();
+      EXPECT_TRUE(is_kept()) << "with the steps that it has come to";
+      const ProgramRecord record = state_of_record();
+      EXPECT_EQ(record.repetition.steps, other.wait().done);
+      repeat(1'000'000);
+      client.detach();
+    }
+    EXPECT_TRUE(is_kept());
+    EXPECT_EQ(std::filesystem::status(record()).permissions(),
+              std::filesystem::perms::owner_read | std::filesystem::perms::owner_write);
+    cluster.kill_controller();
+    cluster.start_controller(state());
+    cluster.pass(10s);
+    EXPECT_TRUE(cluster.controller().programs().empty());
+    EXPECT_FALSE(is_kept());
+  });
+  EXPECT_THAT(log(), HasSubstr("this controller has no folder for them"));
 }
 
 }  // namespace

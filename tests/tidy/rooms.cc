@@ -121,7 +121,8 @@ std::vector<Room> controller_rooms() {
       {"controller/lowering", below + Names{"ir/wire", "ir/transforms", "controller/resources"}},
       {"controller/scheduler", plans},
       {"controller/copies", plans},
-      {"controller/recovery", plans + Names{"controller/scheduler", "controller/copies"}},
+      {"controller/recovery",
+       plans + Names{"controller/scheduler", "controller/copies", "checkpoint"}},
       {"controller/service", plans + Names{"ir/wire", "controller/scheduler", "controller/copies",
                                            "controller/recovery"}},
   };

@@ -168,8 +168,10 @@ void add_controller(CLI::App& app, const CommonOptions& common, Chosen& chosen) 
       ->capture_default_str();
   command->add_option("--trace", *trace, kTraceHelp);
   auto state = std::make_shared<std::string>();
-  command->add_option("--state-dir", *state,
-                      "a folder of its own, where names of hosts and a log of programs outlive it");
+  command->add_option(
+      "--state-dir", *state,
+      "a folder of its own, where what outlives it lies: names of hosts, a log of programs, and "
+      "programs that go on without a client");
   auto checkpoints = std::make_shared<std::string>();
   command->add_option(
       "--checkpoint-dir", *checkpoints,

@@ -1,0 +1,137 @@
+// What brings programs back behind a restart of the controller: which can be, and from what.
+#include <algorithm>
+#include <utility>
+
+#include "controller/service/controller.h"
+
+namespace gangway {
+
+// Of the states behind all runs that the session has submitted.
+uint64_t Controller::version_ahead(SessionId session, uint64_t scope) {
+  const SliceRecord* const slice = slices_.find(SliceId(scope));
+  if (slice == nullptr) return 0;
+  return slice->version->value + runs_.may_commit(session, {scope}).size();
+}
+
+void Controller::note_repetition(SessionId id, const PlanRecord& plan, int64_t begin) {
+  Session& session = sessions_.at(id);
+  const bool is_other_under_way = session.repeated && session.repeated->plan != plan.id &&
+                                  session.repeated->scope == plan.scope &&
+                                  !repeats_.progress(session.repeated->plan).ended;
+  if (!plan.has_commit) return;
+  if (is_other_under_way) return not_by_repetition_alone(id, "two programs are repeated on it");
+  const uint64_t version = version_ahead(id, plan.scope);
+  const auto put = session.put_at.find(plan.scope);
+  const bool is_put = put != session.put_at.end() && put->second == version;
+  session.repeated = RepeatedStates{.plan = plan.id,
+                                    .scope = plan.scope,
+                                    .first = version - static_cast<uint64_t>(begin),
+                                    .restorable_from = version + (is_put ? 1 : 0)};
+  record_changed(id);
+}
+
+// Runs that were ahead of its first step may have failed.
+void Controller::note_step(SessionId id) {
+  const auto found = sessions_.find(id);
+  if (found == sessions_.end() || !found->second.repeated) return;
+  RepeatedStates& repeated = *found->second.repeated;
+  const std::optional<StateVersion> first = repeats_.first_version(repeated.plan);
+  if (!first || first->value == repeated.first) return;
+  repeated.first = first->value;
+  repeated.restorable_from = std::max(repeated.restorable_from, first->value + 1);
+  record_changed(id);
+}
+
+void Controller::note_run(SessionId id, PlanId plan) {
+  const RepeatedStates repeated = *sessions_.at(id).repeated;
+  const std::vector<PlanRecord*> plans = plans_.all_of(id);
+  const bool commits = std::any_of(plans.begin(), plans.end(), [&](const PlanRecord* one) {
+    return one->id == plan && one->has_commit && one->scope == repeated.scope;
+  });
+  if (commits) not_by_repetition_alone(id, "its client runs a program that writes them");
+}
+
+void Controller::note_checkpoint(SliceId id) {
+  const SliceRecord* const slice = slices_.find(id);
+  const auto session = slice == nullptr ? sessions_.end() : sessions_.find(slice->owner);
+  if (session == sessions_.end() || std::exchange(session->second.has_checkpoint, true)) return;
+  record_changed(slice->owner);
+}
+
+void Controller::note_state_put(SessionId id, uint64_t scope) {
+  Session& session = sessions_.at(id);
+  const SliceRecord* const slice = slices_.find(SliceId(scope));
+  if (slice == nullptr || slice->owner != id) return;
+  session.put_at[scope] = version_ahead(id, scope);
+  if (session.repeated && session.repeated->scope == scope)
+    not_by_repetition_alone(id, "its client writes them");
+}
+
+void Controller::not_by_repetition_alone(SessionId id, const std::string& why) {
+  Session& session = sessions_.at(id);
+  if (!session.repeated) return;
+  const std::optional<ProgramRecord> record = record_of(id);
+  const bool is_under_way = !repeats_.progress(session.repeated->plan).ended;
+  session.repeated.reset();
+  if (record && is_under_way)
+    warn(id, cat("the program would not go on behind a restart of its controller, until it is "
+                 "repeated again: what its states are is not by its repetition alone: ",
+                 why));
+  record_changed(id);
+}
+
+std::optional<ProgramRecord> Controller::record_of(SessionId id) {
+  const auto found = sessions_.find(id);
+  if (found == sessions_.end() || !found->second.repeated || !found->second.has_chosen_name)
+    return std::nullopt;
+  const Session& session = found->second;
+  const RepeatedStates& repeated = *session.repeated;
+  std::optional<RepeatRequest> asked = repeats_.asked(repeated.plan);
+  if (!asked || asked->steps == 0) return std::nullopt;
+  ProgramRecord record{.name = session.name,
+                       .owner = session.owner,
+                       .share = session.share,
+                       .slices = {},
+                       .executables = {},
+                       .recovery = {}};
+  std::map<SliceId, uint32_t> slices;
+  bool is_kept = false;
+  for (const SliceRecord* slice : slices_.all_of(id)) {
+    const bool has_repeated = slice->id.value == repeated.scope;
+    if (has_repeated != slice->recovery.has_value()) return std::nullopt;
+    if (!has_repeated && !slice->placed_states.empty()) return std::nullopt;
+    if (has_repeated) {
+      is_kept = true;
+      record.kept_slice = static_cast<uint32_t>(slices.size());
+      record.recovery = *slice->recovery;
+      record.is_checkpointed = checkpoints_.newest(slice->id).has_value();
+    }
+    slices.emplace(slice->id, static_cast<uint32_t>(slices.size()));
+    record.slices.push_back({slice->asked, slice->readers});
+  }
+  bool is_repeated = false;
+  for (const auto& [id_of_plan, named] : session.executables) {
+    const PlanRecord& plan = plans_.at(id_of_plan, id);
+    if (id_of_plan == repeated.plan) {
+      is_repeated = true;
+      record.repetition.executable = static_cast<uint32_t>(record.executables.size());
+    }
+    ProgramRecord::Executable& executable = record.executables.emplace_back();
+    executable = {.name = named.name,
+                  .program = named.program,
+                  .slices = {},
+                  .runs_in_flight_max = static_cast<uint32_t>(plan.plan->runs_in_flight_max),
+                  .dispatch = plan.plan->dispatch,
+                  .position = named.position};
+    for (const SliceId slice : plan.slices) executable.slices.push_back(slices.at(slice));
+  }
+  if (!is_kept || !is_repeated) return std::nullopt;
+  record.repetition.steps = asked->steps;
+  record.repetition.inputs = std::move(asked->inputs);
+  record.repetition.position = asked->position;
+  record.repetition.first_version = repeated.first;
+  record.repetition.restorable_from = repeated.restorable_from;
+  return record;
+}
+
+}  // namespace gangway

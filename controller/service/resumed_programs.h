@@ -1,0 +1,63 @@
+// ResumedPrograms: programs of an earlier controller that go on under this one
+// (controller/recovery/program_record.h).
+//
+//   named, detached -> slices, when there are devices -> compiled -> its newest checkpoint, or its
+//   initial states -> the steps that are left of its repetition
+//
+// Its names are taken, and "gangway ps" shows it, from the beginning; nobody attaches to it before
+// its steps go on. Inputs, sources and versions of its states are those that they would have been,
+// and so are all values behind that version. Where a host is lost meanwhile, or others hold memory
+// that it needs, it begins again. One that can't go on is ended, and the log says why.
+//
+// Threads: the reactor's. A fiber for each, until its steps go on.
+// Ownership: what it is given outlives it.
+// Errors: none: they end the program.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "controller/service/client_sessions.h"
+#include "controller/service/state_writer.h"
+#include "runtime/net/pacer.h"
+
+namespace gangway {
+
+class ResumedPrograms {
+ public:
+  struct Options {
+    std::function<uint64_t()> new_key;  // Of a session.
+    Pacer* pacer = nullptr;             // In a simulation: what gives lowering its time.
+    Logger log;
+  };
+  ResumedPrograms(Reactor& reactor, Controller& controller, ClientSessions& sessions,
+                  StateWriter& writer, Options options);
+  ~ResumedPrograms();
+  ResumedPrograms(const ResumedPrograms&) = delete;
+
+  // Returns once they have their names.
+  void bring_back(const std::vector<ProgramRecord>& programs);
+
+ private:
+  using RecordPtr = std::shared_ptr<const ProgramRecord>;
+  using SessionPtr = std::shared_ptr<ClientSessions::Session>;
+  SessionPtr open(const ProgramRecord& program);
+  void close(const SessionPtr& session, const std::string& why);
+  void serve(const RecordPtr& program, SessionPtr session);
+  // Suspends. From where it goes on.
+  StateVersion resume(const ProgramRecord& program, SessionId id);
+  PlanId compile(const ProgramRecord::Executable& executable, SessionId id,
+                 const std::vector<SliceId>& slices, uint64_t call);
+  StateVersion restore(const ProgramRecord& program, SessionId id, SliceId slice);
+
+  Reactor& reactor_;
+  Controller& controller_;
+  ClientSessions& sessions_;
+  StateWriter& writer_;
+  const Options options_;
+  FiberGroup fibers_;
+};
+
+}  // namespace gangway
