@@ -137,6 +137,7 @@ bool CopyTable::any_of_states(SliceId slice) const {
 void CopyTable::send(Copy copy, CopyFrame request) {
   const uint64_t id = ++last_;
   request.request = id;
+  if (copy.states) request.scope = slices_.find(*copy.states)->host_scope;
   const Frame frame = encode(request);
   for (HostId host : copy.pending) hosts_.at(host).peer->send(frame);
   copies_.emplace(id, std::move(copy));

@@ -163,7 +163,7 @@ PlanRecord PlanTable::place(SessionId owner, const Program& program,
              program.slices.size(), " slices, got ", slices.size());
   PlanRecord record{.owner = owner, .slices = slices};
   for (size_t i = 0; i < slices.size(); ++i) {
-    const SliceRecord& slice = slices_.at(slices[i], owner);
+    const SliceRecord& slice = *slices_.find(slices[i]);
     const Mesh& mesh = program.slices[i].mesh;
     const auto devices = static_cast<int64_t>(slice.devices.size());
     GW_REQUIRE(mesh.devices() == devices * slice.ranks_per_device, "compile: slice \"",
@@ -184,10 +184,10 @@ PlanRecord PlanTable::place(SessionId owner, const Program& program,
   }
   for (size_t i = 0; i < slices.size(); ++i) {
     record.layouts.push_back(std::make_shared<const DeviceLayout>(
-        layout_of(slices_.at(slices[i], owner), options.slices[i], record.hosts)));
+        layout_of(*slices_.find(slices[i]), options.slices[i], record.hosts)));
   }
   record.scope = slices[0].value;
-  record.version = slices_.at(slices[0], owner).version;
+  record.version = slices_.find(slices[0])->version;
   return record;
 }
 
@@ -227,13 +227,16 @@ PlanRecord& PlanTable::compile(SessionId owner, const std::string& holder_name,
   LowerOptions options{.runs_in_flight_max = request.runs_in_flight_max,
                        .dispatch = request.dispatch,
                        .overlaid = request.overlaid};
+  for (SliceId slice : slices) static_cast<void>(slices_.at(slice, owner));
   PlanRecord placed = place(owner, *program, slices, options);
   const std::string name = program->name;
-  std::map<std::string, StackedLayers> stacked;
-  for (const ProgramNode& node : program->nodes)
-    if (node.stacked) stacked.emplace(node.name, *node.stacked);
   const PlanId id(++last_);
   placed.id = id;
+  placed.on_hosts = id;
+  placed.program = program;
+  placed.runs_in_flight_max = request.runs_in_flight_max;
+  placed.dispatch = request.dispatch;
+  placed.overlays = request.overlaid;
   PlanRecord& record = plans_.emplace(id, std::move(placed)).first->second;
   for (SliceId slice : slices) slices_.keep(slice);
   record.runs = 1;  // Keeps it while this fiber is suspended, whatever its client does.
@@ -258,9 +261,18 @@ PlanRecord& PlanTable::compile(SessionId owner, const std::string& holder_name,
     uninstall_if_unused(id);
     throw failed->add_where({.program = name});
   }
+  announce(record);
+  return record;
+}
+
+// It is installed on all its hosts.
+void PlanTable::announce(PlanRecord& record) {
   record.ready = true;
   const SliceId scope(record.scope);
   slices_.hold_states(scope, std::move(record.states), record.hosts);
+  std::map<std::string, StackedLayers> stacked;
+  for (const ProgramNode& node : record.program->nodes)
+    if (node.stacked) stacked.emplace(node.name, *node.stacked);
   for (const PlanState& state : record.plan->states) {
     const PlanValue& value = record.plan->values[state.value];
     const auto layers = stacked.find(value.name);
@@ -269,13 +281,65 @@ PlanRecord& PlanTable::compile(SessionId owner, const std::string& holder_name,
                          layers == stacked.end() ? std::nullopt : std::optional(layers->second)});
   }
   if (watch_.ready) watch_.ready(record);
-  return record;
+}
+
+void PlanTable::take_down(PlanRecord& record) {
+  GW_ASSERT(record.runs == 0, "plan ", record.id, " has runs");
+  uninstall(record);
+  record.memory = record.states = record.initialisers = nullptr;
+  record.overlaid = nullptr;
+}
+
+void PlanTable::install_again(PlanRecord& record, std::shared_ptr<const Program> program,
+                              const std::string& holder_name) {
+  take_down(record);
+  const PlanId id = record.id;
+  const CompileRequest request{.runs_in_flight_max = record.runs_in_flight_max,
+                               .dispatch = record.dispatch,
+                               .overlaid = record.overlays};
+  LowerOptions options{.runs_in_flight_max = request.runs_in_flight_max,
+                       .dispatch = request.dispatch,
+                       .overlaid = request.overlaid};
+  record.ready = false;
+  record.is_moving = true;
+  record.runs = 1;
+  std::optional<Error> failed;
+  try {
+    PlanRecord placed = place(record.owner, *program, record.slices, options);
+    record.broken.reset();
+    record.unwanted = std::make_shared<std::atomic<bool>>(false);
+    record.on_hosts = PlanId(++last_);
+    record.program = program;
+    record.hosts = std::move(placed.hosts);
+    record.layouts = std::move(placed.layouts);
+    record.needs.clear();
+    record.input_bytes.clear();
+    record.prepared = 0;
+    record.failed.clear();
+    record.output_sets = std::make_shared<int64_t>(0);
+    const std::vector<std::byte> bytes =
+        lower(record, std::move(program), std::move(options), request);
+    if (!record.broken && !record.released) install_in_turn(record, bytes, holder_name);
+  } catch (const Error& error) {
+    failed = error;
+  }
+  record.runs = 0;
+  record.is_moving = false;
+  if (record.broken && (!failed || failed->kind() == ErrorKind::kCancelled)) failed = record.broken;
+  if (!failed && record.released)
+    failed = Error(ErrorKind::kCancelled, "compile: the client is gone");
+  if (!failed) return announce(record);
+  uninstall(record);
+  record.ready = true;  // It may be named, and is refused.
+  if (!record.broken) record.broken = *failed;
+  uninstall_if_unused(id);
+  throw Error(*failed);
 }
 
 // Plans of a scope share states, which must be there and filled, or gone again, before the next.
 void PlanTable::install_in_turn(PlanRecord& record, const std::vector<std::byte>& bytes,
                                 const std::string& holder_name) {
-  SliceRecord& slice = slices_.at(record.slices[0], record.owner);
+  SliceRecord& slice = *slices_.find(SliceId(record.scope));
   while (!slice.installing.ready()) Future<void>(slice.installing).await();
   Promise<void> installed;
   slice.installing = installed.future();
@@ -292,10 +356,11 @@ void PlanTable::install(PlanRecord& record, const std::vector<std::byte>& bytes,
                         const std::string& holder_name) {
   record.uninstalled = false;
   const auto gone = [this](HostId host) { return hosts_.at(host).gone.token(); };
+  const StateScope scope = slices_.find(SliceId(record.scope))->host_scope;
   std::vector<Future<Installed>> replies;
   replies.reserve(record.hosts.size());
   for (uint32_t i = 0; i < record.hosts.size(); ++i) {
-    replies.push_back(peer(record.hosts[i]).install(record.id, bytes, i, {record.scope}));
+    replies.push_back(peer(record.hosts[i]).install(record.on_hosts, bytes, i, scope));
   }
   // All of them answer before one's refusal counts: an uninstall, which is a frame, could overtake
   // an install that is under way, and leave it there for good.
@@ -307,8 +372,8 @@ void PlanTable::install(PlanRecord& record, const std::vector<std::byte>& bytes,
     offers.insert(offers.end(), reply.offers.begin(), reply.offers.end());
   }
   reserve(record, holder_name);
-  on_all_hosts(record, [&](ExecutorPeer& host) { return host.link(record.id, offers); });
-  on_all_hosts(record, [&](ExecutorPeer& host) { return host.commit_install(record.id); });
+  on_all_hosts(record, [&](ExecutorPeer& host) { return host.link(record.on_hosts, offers); });
+  on_all_hosts(record, [&](ExecutorPeer& host) { return host.commit_install(record.on_hosts); });
   record.initialisers = nullptr;
 }
 
@@ -386,9 +451,19 @@ PlanRecord& PlanTable::at(PlanId id, SessionId owner) {
   const auto found = plans_.find(id);
   GW_REQUIRE(found != plans_.end() && found->second.owner == owner && !found->second.released,
              "plan ", id, ": not a plan of this client");
-  GW_REQUIRE(found->second.ready, "plan ", id,
+  GW_REQUIRE(found->second.ready || found->second.is_moving, "plan ", id,
              ": is still being compiled: expected to be named once it is");
   return found->second;
+}
+
+void PlanTable::give_up(PlanRecord& plan, const Error& why) {
+  plan.broken = why;
+  uninstall_if_broken(plan);
+}
+
+PlanRecord* PlanTable::find(PlanId id, SessionId owner) {
+  const auto found = plans_.find(id);
+  return found == plans_.end() || found->second.owner != owner ? nullptr : &found->second;
 }
 
 void PlanTable::release(PlanId id) {
@@ -440,7 +515,7 @@ void PlanTable::uninstall_if_broken(PlanRecord& plan) {
 void PlanTable::uninstall(PlanRecord& plan) {
   if (std::exchange(plan.uninstalled, true)) return;
   if (plan.ready && watch_.gone) watch_.gone(plan.id);
-  const Frame frame = encode(UninstallFrame{plan.id, !plan.ready});
+  const Frame frame = encode(UninstallFrame{plan.on_hosts, !plan.ready});
   for (HostId host : plan.hosts) hosts_.send(host, frame);
 }
 

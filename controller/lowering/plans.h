@@ -31,7 +31,12 @@ namespace gangway {
 
 struct PlanRecord {
   PlanId id;
+  PlanId on_hosts;  // What hosts call it: another name each time it is installed.
   SessionId owner;
+  std::shared_ptr<const Program> program;
+  uint32_t runs_in_flight_max = 0;
+  Dispatch dispatch = Dispatch::kParallel;
+  bool overlays = false;
   std::shared_ptr<const Plan> plan;
   std::shared_ptr<const Positions> positions;
   std::string text;  // The plan, for people.
@@ -56,7 +61,8 @@ struct PlanRecord {
   int in_flight = 0;
   // Outputs of its runs that somebody still holds; they may outlive the plan.
   std::shared_ptr<int64_t> output_sets = std::make_shared<int64_t>(0);
-  bool ready = false;  // Installed on all its hosts: runs may name it.
+  bool ready = false;      // Installed on all its hosts: runs may name it.
+  bool is_moving = false;  // It was, and is being installed on others.
   bool released = false;
   std::optional<Error> broken;  // A host it needs is gone.
   bool uninstalled = true;      // Until its installation begins.
@@ -101,6 +107,16 @@ class PlanTable {
   PlanRecord& compile(SessionId owner, const std::string& holder_name,
                       std::shared_ptr<const Program> program, const std::vector<SliceId>& slices,
                       CompileRequest request);
+  // Of a plan that has no runs any more: all that it has on hosts goes, until install_again().
+  void take_down(PlanRecord& plan);
+  // A plan that lost a host and has no runs any more, for where its slices lie now; `program`: in
+  // place of its own, of the same inputs, outputs, sources and states. Suspends. After an error it
+  // is broken as before, if it is there still.
+  void install_again(PlanRecord& plan, std::shared_ptr<const Program> program,
+                     const std::string& holder_name);
+  void give_up(PlanRecord& plan, const Error& why);  // From now on it is broken.
+  // Also one that is being installed, or is released; null: it is not this session's.
+  PlanRecord* find(PlanId id, SessionId owner);
   // Throws kInvalid when it is not this session's, or still being installed.
   PlanRecord& at(PlanId id, SessionId owner);
   void release(PlanId id);
@@ -121,6 +137,7 @@ class PlanTable {
                        const std::string& holder_name);
   void install(PlanRecord& plan, const std::vector<std::byte>& bytes,
                const std::string& holder_name);
+  void announce(PlanRecord& plan);
   void reserve(PlanRecord& plan, const std::string& holder_name);
   std::map<DeviceRef, OwnArenas> own_arenas() const;
   // One step of the installation on every host. Suspends until all have done it or one can't.

@@ -150,6 +150,10 @@ std::optional<StateVersion> Checkpoints::newest_of(SessionId session) const {
   return found == kept_.end() ? std::nullopt : found->second->newest;
 }
 
+void Checkpoints::slice_is_back(SliceId slice) {
+  if (const auto found = kept_.find(slice); found != kept_.end()) found->second->changed.wake_all();
+}
+
 void Checkpoints::slice_gone(SliceId slice) {
   const auto found = kept_.find(slice);
   if (found == kept_.end()) return;
@@ -203,6 +207,10 @@ void Checkpoints::serve(const KeptPtr& kept) {
   while (true) {
     const SliceRecord* const slice = slices_.find(kept->slice);
     if (slice == nullptr || kept->stop.stop_requested()) return;
+    if (slice->is_moving) {
+      kept->changed.wait("for a program that lost a host");
+      continue;
+    }
     const StateVersion version = next_version(*kept, *slice);
     const Result<Outcome> outcome = result_of([&] { return write(*kept, version); });
     if (outcome.ok()) {
@@ -213,6 +221,7 @@ void Checkpoints::serve(const KeptPtr& kept) {
     if (why.kind() == ErrorKind::kCancelled || kept->stop.stop_requested() ||
         callbacks_.place_of(kept->session).empty())
       return;
+    if (slices_.find(kept->slice)->is_moving) continue;
     kept->tried = std::max(kept->tried, version);
     kept->begin_watching();
     callbacks_.warn(kept->session,

@@ -84,6 +84,7 @@ class Checkpoints {
     on_written_ = std::move(told);
   }
   void slice_gone(SliceId slice);
+  void slice_is_back(SliceId slice);               // It was moving (SliceRecord).
   size_t under_way() const { return under_way_; }  // Being copied, written or restored.
 
   // A text as a name in a file system, and no two alike: all but letters, digits, '-' and '_' as

@@ -72,6 +72,19 @@ void ObjectTable::client_drops(ArrayId id, SessionId owner) {
   change(at, [](ArrayRecord& array) { array.client_holds = false; });
 }
 
+bool ObjectTable::is_used(ArrayId id) const {
+  const auto at = arrays_.find(id);
+  return at != arrays_.end() && at->second.users > 0;
+}
+
+bool ObjectTable::give_up(ArrayId id, SessionId owner) {
+  const auto at = arrays_.find(id);
+  if (at == arrays_.end()) return false;
+  GW_ASSERT(at->second.users == 0, "array ", id, " is in use");
+  client_drops(id, owner);
+  return true;
+}
+
 void ObjectTable::client_drops_all(SessionId owner) {
   std::vector<ArrayId> owned;
   const ArrayId first(owner.value << 40);  // Their names begin so.

@@ -74,6 +74,11 @@ class ObjectTable {
   void drop(ArrayId id);                           // It refers to it no longer.
   void client_drops(ArrayId id, SessionId owner);  // Unknown ids are ignored.
   void client_drops_all(SessionId owner);
+  // A run or a copy refers to it.
+  bool is_used(ArrayId id) const;
+  // It goes, which nothing refers to, since it is to be made anew. Whether its client holds it;
+  // false, too, for one that is not there.
+  bool give_up(ArrayId id, SessionId owner);
   // Of outputs that lie so: they lose their places in the slots of their plan, and are held by what
   // `hold` gives, which is asked once for each run whose outputs have no memory of their own.
   void hold_outputs(SessionId owner,

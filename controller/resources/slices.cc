@@ -190,6 +190,14 @@ SliceRecord& SliceTable::add(SessionId owner, const SliceShape& shape,
   SliceRecord& slice = slices_[id];
   slice.id = id;
   slice.owner = owner;
+  slice.host_scope = {id.value};
+  take_devices(slice, shape, std::move(devices));
+  return slice;
+}
+
+void SliceTable::take_devices(SliceRecord& slice, const SliceShape& shape,
+                              std::vector<DeviceRef> devices) {
+  slice.shape = shape;
   slice.ranks_per_device = shape.ranks_per_device;
   slice.asked = shape;
   slice.exclusive = shape.exclusive;
@@ -212,7 +220,30 @@ SliceRecord& SliceTable::add(SessionId owner, const SliceShape& shape,
     if (shape.exclusive) exclusive_.insert(device);
     hosts_.keep(device.host);
   }
-  return slice;
+}
+
+void SliceTable::give_devices_back(SliceRecord& slice) {
+  for (const DeviceRef& device : std::exchange(slice.devices, {})) {
+    if (--shares_[device] == 0) shares_.erase(device);
+    if (slice.exclusive) exclusive_.erase(device);
+    hosts_.drop(device.host);
+  }
+  hosts_.freed().raise();
+}
+
+void SliceTable::free_states(SliceRecord& slice) {
+  slice.states.clear();  // Its memory first, which is the hosts'.
+  const Frame frame = encode(FreeScopeFrame{slice.host_scope});
+  for (HostId host : std::exchange(slice.state_hosts, {})) {
+    hosts_.send(host, frame);
+    hosts_.drop(host);
+  }
+}
+
+void SliceTable::forget_states(SliceId id) {
+  SliceRecord& slice = slices_.at(id);
+  free_states(slice);
+  slice.host_scope = {++last_};  // Never that of another slice.
 }
 
 SliceRecord& SliceTable::at(SliceId id, SessionId owner) {
@@ -264,19 +295,8 @@ void SliceTable::erase_if_unused(SliceId id) {
   if (!found->second.released || found->second.plans > 0) return;
   SliceRecord slice = std::move(found->second);
   slices_.erase(found);
-  slice.states.clear();  // Its memory first, which is the hosts'.
-  // The states of programs on this slice go with it.
-  const Frame frame = encode(FreeScopeFrame{{id.value}});
-  for (HostId host : slice.state_hosts) {
-    hosts_.send(host, frame);
-    hosts_.drop(host);
-  }
-  for (const DeviceRef& device : slice.devices) {
-    if (--shares_[device] == 0) shares_.erase(device);
-    if (slice.exclusive) exclusive_.erase(device);
-    hosts_.drop(device.host);
-  }
-  hosts_.freed().raise();
+  free_states(slice);
+  give_devices_back(slice);
   if (gone_) gone_(id);
 }
 

@@ -45,6 +45,7 @@ struct PlacedState {
 struct SliceRecord {
   SliceId id;
   SessionId owner;
+  SliceShape shape{1};             // As it lies now.
   std::vector<DeviceRef> devices;  // Physical, each once: of virtual devices that are neighbours.
   uint32_t ranks_per_device = 1;
   SliceShape asked = SliceShape(1);
@@ -54,11 +55,18 @@ struct SliceRecord {
   // Of the plans whose states are named in it; they outlive the plans.
   std::vector<std::shared_ptr<Holding>> states;
   std::set<HostId> state_hosts;
+  // What hosts call the states that are named in it: another name after each loss, so that what
+  // they still hear of the old ones is not of the new ones.
+  StateScope host_scope;
   std::map<std::string, PlacedState> placed_states;  // By name.
   // Runs that have committed, of all plans whose states are named in it.
   std::shared_ptr<StateVersion> version = std::make_shared<StateVersion>();
   // Its program is to go on when a host is lost; then checkpoints of these states are kept.
   std::optional<RecoveryOptions> recovery;
+  bool is_moving = false;  // It was lost and is being brought back (recovery/recovery.h).
+  // Versions up to this one were there before it was lost, and come once more.
+  StateVersion comes_again;
+  bool was_written = false;  // Its states are not only what runs have made of their first values.
   std::set<std::string> readers;  // Owners that may read its states (service/shared_states.h).
   Future<void> installing = ready_future();  // The plan whose states are named in it.
 };
@@ -94,6 +102,13 @@ class SliceTable {
   void place_state(SliceId id, const std::string& name, PlacedState at) {
     slices_.at(id).placed_states[name] = std::move(at);
   }
+  // Hosts free the states that are named in it, and what they still hold is nobody's.
+  void forget_states(SliceId id);
+  // It lies nowhere, until it gets these devices, as many as the shape says.
+  void vacate(SliceId id) { give_devices_back(slices_.at(id)); }
+  void occupy(SliceId id, const SliceShape& shape, std::vector<DeviceRef> devices) {
+    take_devices(slices_.at(id), shape, std::move(devices));
+  }
   void release(SliceId id);  // Its owner has dropped it.
   void release_all(SessionId owner);
   size_t size() const { return slices_.size(); }
@@ -116,6 +131,9 @@ class SliceTable {
   bool may_take(const SliceShape& shape, DeviceRef at, int shares) const;
   std::string who_holds(const SliceShape& shape) const;
   void erase_if_unused(SliceId id);
+  void free_states(SliceRecord& slice);
+  void take_devices(SliceRecord& slice, const SliceShape& shape, std::vector<DeviceRef> devices);
+  void give_devices_back(SliceRecord& slice);
 
   HostTable& hosts_;
   const HolderName holder_name_;

@@ -213,7 +213,7 @@ void RunTable::prepare(RunRecord& run) {
   const RunRecord* after = find(run.session, run.request.after);
   // Moved, since nobody reads them here any more and tensors among them may take 16 KiB.
   Frame frame = encode(PrepareFrame{plan.prepared++,
-                                    {.plan = plan.id,
+                                    {.plan = plan.on_hosts,
                                      .run = run.id,
                                      .after = after == nullptr ? RunId() : after->id,
                                      .arguments = std::move(run.request.arguments),

@@ -84,6 +84,8 @@ class RunTable {
   bool is_held(SessionId session) const { return held_.contains(session); }
   // Whether one of its runs is prepared and has not ended. O(runs).
   bool any_prepared(SessionId session) const;
+  // Of the scope, those that have not ended. O(runs).
+  size_t not_ended(SessionId session, StateScope scope) const;
   // Runs of the scope that have their tickets and have not ended, without those that will not
   // commit, as far as is known. O(runs).
   std::set<RunId> may_commit(SessionId session, StateScope scope) const;

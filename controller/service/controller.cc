@@ -71,6 +71,8 @@ Controller::Controller(Reactor& reactor, ControllerOptions options)
              logs_.say(session, cat("a checkpoint of version ", version, " is written"));
            }},
           {.folder = options_.checkpoint_folder, .log = options_.log}),
+      recovery_({reactor, hosts_, slices_, objects_, plans_, runs_, copies_, checkpoints_},
+                recovery_callbacks()),
       stuck_(runs_, metrics_, options_.log),
       watch_(hosts_, plans_, copies_, runs_, stuck_, metrics_,
              {.suspect_after_ms =
@@ -79,12 +81,17 @@ Controller::Controller(Reactor& reactor, ControllerOptions options)
               .log = options_.log,
               .on_lost = [this](const HostRecord& host, const Error& why) {
                 log_host_lost(host, why);
+                recovery_.host_lost(host.id);
               }}) {
   slices_.watch_gone([this](SliceId slice) {
     shared_states_.slice_gone(slice);
     checkpoints_.slice_gone(slice);
+    recovery_.slice_gone(slice);
   });
-  checkpoints_.on_written([this](SliceId slice, StateVersion) { note_checkpoint(slice); });
+  checkpoints_.on_written([this](SliceId slice, StateVersion version) {
+    recovery_.checkpoint_written(slice, version);
+    note_checkpoint(slice);
+  });
   // Who bounds no memory pays nothing for it with each run.
   if (options_.quotas.bound_memory())
     hosts_.limit_memory(
@@ -129,6 +136,7 @@ void Controller::lose_old_selves(const HostInfo& info) {
 void Controller::host_lost(HostId host, const Error& why) {
   watch_.lose(host, why);
   suspensions_.look_again();
+  recovery_.look_again();
 }
 
 void Controller::set_draining(const std::string& host, bool is_draining) {
@@ -150,10 +158,12 @@ void Controller::on_message(HostId id, Message message) {
     host->runs_done->add();
     runs_.host_done(id, std::move(*done));
     suspensions_.look_again();
+    recovery_.look_again();
   } else if (auto* copied = std::get_if<CopyDoneFrame>(&message)) {
     copies_.host_done(id, *copied);
     runs_.pump();
     suspensions_.look_again();
+    recovery_.look_again();
   } else if (auto* heartbeat = std::get_if<HeartbeatFrame>(&message)) {
     host->count_moved(heartbeat->moved);
     // Others need not wait for what does not go on; what goes on again may get a turn.
@@ -234,6 +244,7 @@ void Controller::session_closed(SessionId id, const std::string& why) {
   copies_.session_closed(id);
   shared_states_.session_closed(id);
   suspensions_.session_closed(id);
+  recovery_.session_closed(id);
   objects_.client_drops_all(id);
   plans_.release_all(id);
   slice_queue_.session_closed(id);
@@ -244,41 +255,51 @@ void Controller::session_closed(SessionId id, const std::string& why) {
 void Controller::on_message(SessionId id, Message message) {
   const auto session = sessions_.find(id);
   if (session == sessions_.end()) return;
-  const int64_t now_ns = reactor_.clock().now_ns();
-  if (auto* run = std::get_if<RunFrame>(&message)) {
+  if (const auto* run = std::get_if<RunFrame>(&message)) {
     GW_REQUIRE(session->second.runs < options_.run_credits, holder_name(id),
                ": sent more runs than its ", options_.run_credits, " credits");
     ++session->second.runs;
     count_names(session->second, *run);
-    const auto before = runs_.next_deadline_ns();
-    const std::optional<Error> refused = repeats_.refusal(run->plan);
-    if (session->second.repeated && !refused) note_run(id, run->plan);
-    runs_.submit(id, std::move(*run), now_ns, refused);
-    if (runs_.next_deadline_ns() != before) deadline_moved_.wake_all();
-  } else if (auto* copy = std::get_if<CopyFrame>(&message)) {
+  } else if (const auto* copy = std::get_if<CopyFrame>(&message)) {
     GW_REQUIRE(session->second.copies < options_.copy_credits, holder_name(id),
                ": sent more puts and gets than its ", options_.copy_credits, " credits");
     ++session->second.copies;
     session->second.last_name = std::max(session->second.last_name, copy->array.value);
     session->second.last_request = std::max(session->second.last_request, copy->request);
+  } else if (auto* cancel = std::get_if<CancelFrame>(&message)) {
+    // Other kinds mean more to the hosts than a client may say.
+    const Error why(ErrorKind::kCancelled, cancel->error.message(), cancel->error.where());
+    if (!recovery_.cancel(id, cancel->run, why)) runs_.cancel(id, cancel->run, why);
+    return;
+  } else if (!std::holds_alternative<FreeFrame>(message) &&
+             !std::holds_alternative<ReleaseFrame>(message)) {
+    throw Error(ErrorKind::kInvalid,
+                "frame: a client sent a kind of frame that is not its to send");
+  }
+  if (recovery_.is_moving(id)) return recovery_.defer(id, std::move(message));
+  act(id, std::move(message));
+}
+
+void Controller::act(SessionId id, Message message) {
+  const auto session = sessions_.find(id);
+  if (session == sessions_.end()) return;
+  if (auto* run = std::get_if<RunFrame>(&message)) {
+    const std::optional<Error> refused = repeats_.refusal(run->plan);
+    if (session->second.repeated && !refused) note_run(id, run->plan);
+    recovery_.submit(id, std::move(*run), refused);
+  } else if (auto* copy = std::get_if<CopyFrame>(&message)) {
     start_copy(id, std::move(*copy));
-  } else if (auto* freed = std::get_if<FreeFrame>(&message)) {
+  } else if (const auto* freed = std::get_if<FreeFrame>(&message)) {
     for (ArrayId array : freed->arrays) objects_.client_drops(array, id);
     runs_.pump();
   } else if (const auto* released = std::get_if<ReleaseFrame>(&message)) {
     session->second.calls->release(released->calls);
-  } else if (auto* cancel = std::get_if<CancelFrame>(&message)) {
-    // Other kinds mean more to the hosts than a client may say.
-    runs_.cancel(id, cancel->run,
-                 Error(ErrorKind::kCancelled, cancel->error.message(), cancel->error.where()));
-  } else {
-    throw Error(ErrorKind::kInvalid,
-                "frame: a client sent a kind of frame that is not its to send");
   }
 }
 
 // What reads or writes a state has its turn among the runs.
 void Controller::start_copy(SessionId id, CopyFrame frame) {
+  recovery_.copy_begins(id, frame);
   if (frame.kind == CopyKind::kGet || frame.kind == CopyKind::kPut)
     return copies_.start(id, std::move(frame));
   const StateScope scope = frame.scope;
@@ -326,6 +347,8 @@ Program Controller::read_program(std::vector<std::byte> bytes) {
 const PlanRecord& Controller::compile(SessionId session, Program program,
                                       const std::vector<SliceId>& slices, CompileRequest request) {
   require_open(session);
+  recovery_.wait_until_back(session);
+  require_open(session);
   const std::shared_ptr<void> may_compile = suspensions_.wait_to_compile(session);
   require_open(session);
   require_short(program, program.name);
@@ -343,6 +366,7 @@ int64_t Controller::tick(int64_t now_ns) {
   const int64_t next_ns = watch_.tick(now_ns);
   runs_.expire(now_ns, late_ns);
   suspensions_.look_again();
+  recovery_.look_again();
   return std::min(next_ns, runs_.next_deadline_ns().value_or(next_ns));
 }
 
@@ -356,6 +380,11 @@ ControllerCounts Controller::counts() const {
   counts.runs = runs_.size();
   counts.copies = copies_.under_way() + shared_states_.under_way() + checkpoints_.under_way();
   return counts;
+}
+
+std::string Controller::waits_for(SessionId id) const {
+  const std::string slices = slice_queue_.waits_for(id), lost = recovery_.waits_for(id);
+  return cat(slices, slices.empty() || lost.empty() ? "" : "; ", lost);
 }
 
 std::vector<ProgramCounts> Controller::programs() const {
@@ -375,7 +404,7 @@ std::vector<ProgramCounts> Controller::programs() const {
                         .runs_waiting = runs.waiting,
                         .runs_in_flight = runs.in_flight,
                         .runs_done = session.runs_done,
-                        .waits_for = slice_queue_.waits_for(id),
+                        .waits_for = waits_for(id),
                         .credits_used = session.runs,
                         .reported = session.reported,
                         .detached = session.peer == nullptr,
@@ -406,6 +435,12 @@ void Controller::require_open(SessionId session) const {
 
 void Controller::run_ended(SessionId id, RunDoneFrame done) {
   const auto found = sessions_.find(id);
+  if (found == sessions_.end() || !recovery_.run_ended(id, done)) return;
+  tell_run_ended(id, std::move(done));
+}
+
+void Controller::tell_run_ended(SessionId id, RunDoneFrame done) {
+  const auto found = sessions_.find(id);
   if (found == sessions_.end()) return;
   ++found->second.runs_done;
   if (done.error) logs_.say_run_failed(id, *done.error);
@@ -418,7 +453,8 @@ void Controller::run_ended(SessionId id, RunDoneFrame done) {
 
 void Controller::copy_ended(SessionId id, const CopyDoneFrame& done) {
   const auto found = sessions_.find(id);
-  if (found == sessions_.end() || done.request <= found->second.before_request) return;
+  if (found == sessions_.end() || !recovery_.copy_ended(id, done)) return;
+  if (done.request <= found->second.before_request) return;
   --found->second.copies;
   tell(id, done);
 }

@@ -19,6 +19,7 @@
 #include "controller/recovery/checkpoints.h"
 #include "controller/recovery/host_watch.h"
 #include "controller/recovery/program_record.h"
+#include "controller/recovery/recovery.h"
 #include "controller/resources/slice_queue.h"
 #include "controller/scheduler/repeats.h"
 #include "controller/service/call_table.h"
@@ -180,6 +181,8 @@ class Controller {
   void record_changed(SessionId session) const {
     if (on_record_) on_record_(session);
   }
+  // See checkpoints.h and recovery.h. Suspends.
+  void keep_checkpoints(SessionId session, SliceId slice, RecoveryOptions options);
 
   // Looks for silent hosts and for runs past their time limit; says when to look again.
   int64_t tick(int64_t now_ns);
@@ -232,6 +235,10 @@ class Controller {
         put_at;  // By scope: the version in which states were written last.
   };
   void count_names(Session& session, const RunFrame& run);
+  void act(SessionId session, Message message);
+  Recovery::Callbacks recovery_callbacks();
+  std::string waits_for(SessionId session) const;
+  void tell_run_ended(SessionId session, RunDoneFrame done);
   void submit_step(SessionId session, RunFrame run);
   uint64_t version_ahead(SessionId session, uint64_t scope);
   // Of a program whose states change otherwise, nothing can be said any more.
@@ -277,6 +284,7 @@ class Controller {
   SharedStateTable shared_states_;
   Suspensions suspensions_;
   Checkpoints checkpoints_;
+  Recovery recovery_;
   StuckBoard stuck_;
   HostWatch watch_;
   std::map<SessionId, Session> sessions_;

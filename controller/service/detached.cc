@@ -50,6 +50,7 @@ void Controller::detach(SessionId id) {
   session.before_request = session.last_request;
   session.calls->release_under_way();
   logs_.say(id, "its client has gone, and it goes on without one");
+  recovery_.detached(id);
   objects_.client_drops_all(id);
   runs_.pump();
   record_changed(id);
@@ -62,6 +63,7 @@ void Controller::end_repetitions(SessionId id, int64_t deadline_ns) {
 }
 
 int64_t Controller::suspend_program(SessionId id, const std::string& by) {
+  recovery_.wait_until_back(id);
   require_open(id);
   const bool is_new = !suspensions_.is_suspended(id);
   const int64_t bytes = suspensions_.suspend(id);
@@ -75,6 +77,7 @@ void Controller::resume_program(SessionId id, const std::string& by) {
   require_open(id);
   if (!suspensions_.is_suspended(id)) return;
   suspensions_.resume(id);
+  recovery_.look_again();
   warn(id, cat("the program is resumed by ", by));
 }
 
@@ -129,12 +132,18 @@ void Controller::submit_step(SessionId id, RunFrame run) {
   const auto found = sessions_.find(id);
   if (found == sessions_.end()) return;
   count_names(found->second, run);
+  if (recovery_.is_moving(id)) {
+    FreeFrame freed{run.outputs};
+    recovery_.defer(id, std::move(run));
+    return recovery_.defer(id, std::move(freed));
+  }
   const std::vector<ArrayId> outputs = run.outputs;
-  runs_.submit(id, std::move(run), reactor_.clock().now_ns());
+  recovery_.submit(id, std::move(run));
   for (const ArrayId output : outputs) objects_.client_drops(output, id);
 }
 
 void Controller::repeat(SessionId session, RepeatRequest request) {
+  recovery_.wait_until_back(session);
   require_open(session);
   const PlanRecord& plan = plans_.at(request.plan, session);
   const uint64_t number = request.number;

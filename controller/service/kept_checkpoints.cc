@@ -1,4 +1,4 @@
-// What checkpoints (controller/recovery/checkpoints.h) ask of the controller's programs.
+// What checkpoints and recovery (controller/recovery/) ask of the controller's programs.
 #include "controller/service/controller.h"
 
 namespace gangway {
@@ -26,6 +26,32 @@ std::string Controller::place_of_checkpoints(SessionId id) const {
   if (found == sessions_.end()) return {};
   return cat(Checkpoints::escaped(found->second.owner), "/",
              Checkpoints::escaped(found->second.name));
+}
+
+void Controller::keep_checkpoints(SessionId session, SliceId slice, RecoveryOptions options) {
+  recovery_.wait_until_back(session);
+  require_open(session);
+  checkpoints_.keep(session, slice, std::move(options));
+  if (sessions_.contains(session)) recovery_.keep(session, slice);
+}
+
+Recovery::Callbacks Controller::recovery_callbacks() {
+  return {
+      .holder_name = [this](SessionId session) { return holder_name(session); },
+      .is_suspended = [this](SessionId session) { return suspensions_.is_suspended(session); },
+      .warn = [this](SessionId session, const std::string& line) { warn(session, line); },
+      .submit =
+          [this](SessionId session, RunFrame run, const std::optional<Error>& refused) {
+            const auto before = runs_.next_deadline_ns();
+            runs_.submit(session, std::move(run), reactor_.clock().now_ns(), refused);
+            if (runs_.next_deadline_ns() != before) deadline_moved_.wake_all();
+          },
+      .ended = [this](SessionId session,
+                      RunDoneFrame done) { tell_run_ended(session, std::move(done)); },
+      .act = [this](SessionId session, Message message) { act(session, std::move(message)); },
+      .moves = [this](SliceId slice) { shared_states_.slice_moves(slice); },
+      .is_back = [this](SliceId slice) { shared_states_.slice_is_back(slice); },
+  };
 }
 
 }  // namespace gangway

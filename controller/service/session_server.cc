@@ -311,7 +311,7 @@ class SessionServer final : public wire::Session::Server {
     return in_fiber(calls_, "keep checkpoints", [this, self = thisCap(), context]() mutable {
       sessions_.require_current(id_, attachment_);
       const auto asked = context.getParams();
-      core_.checkpoints().keep(id_, SliceId(asked.getSlice()), gangway::read(asked));
+      core_.keep_checkpoints(id_, SliceId(asked.getSlice()), gangway::read(asked));
       core_.record_changed(id_);
     });
   }

@@ -146,9 +146,11 @@ std::vector<SharedStateTable::ReadPtr> SharedStateTable::reads_of(SliceId slice)
 void SharedStateTable::at_place(const OrderPlace& place) {
   const SliceRecord* const slice = slices_.find(SliceId(place.scope));
   const auto waits = [&](const ReadPtr& read) {
-    return read->request.slice.value == place.scope && !read->is_taken && !read->error;
+    return read->request.slice.value == place.scope && !read->is_taken && !read->error &&
+           !read->of_copies;
   };
-  if (slice == nullptr || std::none_of(reads_.begin(), reads_.end(), waits)) return;
+  if (slice == nullptr || slice->is_moving || std::none_of(reads_.begin(), reads_.end(), waits))
+    return;
   const std::set<RunId> ahead = runs_.may_commit(place.session, {place.scope});
   const StateVersion here(slice->version->value + ahead.size());
   for (const ReadPtr& read : reads_of(slice->id)) {
@@ -157,6 +159,7 @@ void SharedStateTable::at_place(const OrderPlace& place) {
       if (*wanted < here) fail(*read, is_past(*wanted, here.value));
       if (*wanted != here) continue;
     } else {
+      if (here < slice->comes_again) continue;  // Somebody may have seen a later one.
       RunId& served = served_before_[slice->id];
       if (place.behind != RunId() && served == place.behind) continue;
       served = place.behind;
@@ -173,7 +176,7 @@ void SharedStateTable::take(const ReadPtr& read, const SliceRecord& slice,
   ++read->copies;  // Until all have been started.
   const auto one_ended = [this, read](const std::optional<Error>& error) {
     --read->copies;
-    if (error && !read->error) read->error = error;
+    if (error && !read->of_copies) read->of_copies = error;
     settle(*read);
   };
   for (const Part& part : read->request.parts) {
@@ -216,6 +219,21 @@ void SharedStateTable::slice_gone(SliceId slice) {
   }
 }
 
+void SharedStateTable::slice_moves(SliceId slice) {
+  for (const ReadPtr& read : reads_of(slice)) {
+    if (!read->is_taken && read->copies == 0) continue;
+    read->again = true;
+    settle(*read);
+  }
+}
+
+void SharedStateTable::slice_is_back(SliceId slice) {
+  served_before_.erase(slice);
+  const SliceRecord* const record = slices_.find(slice);
+  if (record != nullptr && !reads_of(slice).empty())
+    runs_.watch_states_again(record->owner, {slice.value});
+}
+
 void SharedStateTable::session_closed(SessionId reader) {
   for (const ReadPtr& read : reads_) {
     if (read->reader == reader)
@@ -232,6 +250,12 @@ void SharedStateTable::fail(Read& read, const Error& why) {
 // Hosts may write into the reader's memory until all copies have ended.
 void SharedStateTable::settle(Read& read) {
   if (read.has_ended || read.copies > 0) return;
+  if (std::exchange(read.again, false)) {
+    read.is_taken = false;
+    read.ahead.clear();
+    read.of_copies.reset();
+  }
+  if (!read.error) read.error = read.of_copies;
   if (!read.error && !(read.is_taken && read.ahead.empty())) return;
   read.has_ended = true;
   read.changed.wake_all();

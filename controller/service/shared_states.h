@@ -81,6 +81,10 @@ class SharedStateTable {
   void at_place(const OrderPlace& place);
   void run_ended(const RunRecord& run, bool committed);
   void slice_gone(SliceId slice);
+  // A host of it is lost, and it is being brought back: what is copied now is copied again later.
+  void slice_moves(SliceId slice);
+  // It is back, or nobody waits any more for what comes again: see SliceRecord.
+  void slice_is_back(SliceId slice);
   void session_closed(SessionId reader);
   size_t under_way() const { return reads_.size(); }
 
@@ -93,7 +97,8 @@ class SharedStateTable {
     StateVersion version;   // That was committed when it was taken, and what came true of `ahead`.
     std::set<RunId> ahead;  // Runs before its place that may still commit.
     size_t copies = 0;      // Under way.
-    std::optional<Error> error;
+    bool again = false;     // What they give is nothing.
+    std::optional<Error> error, of_copies;
     bool has_ended = false;
     WaitQueue changed;
 

@@ -137,10 +137,10 @@ std::vector<PlanRecord*> Suspensions::plans_of(SessionId id) const {
 Suspensions::Requests Suspensions::requests_of(SessionId id, bool to_host) const {
   Requests requests;
   for (const PlanRecord* plan : plans_of(id)) {
-    for (HostId host : plan->hosts) requests[host].plans.push_back(plan->id);
+    for (HostId host : plan->hosts) requests[host].plans.push_back(plan->on_hosts);
   }
   for (const SliceRecord* slice : tables_.slices.all_of(id)) {
-    for (HostId host : slice->state_hosts) requests[host].scopes.push_back({slice->id.value});
+    for (HostId host : slice->state_hosts) requests[host].scopes.push_back(slice->host_scope);
   }
   for (auto& [host, request] : requests) request.to_host = to_host;
   return requests;

@@ -122,7 +122,7 @@ std::vector<Room> controller_rooms() {
       {"controller/scheduler", plans},
       {"controller/copies", plans},
       {"controller/recovery",
-       plans + Names{"controller/scheduler", "controller/copies", "checkpoint"}},
+       plans + Names{"ir/transforms", "controller/scheduler", "controller/copies", "checkpoint"}},
       {"controller/service", plans + Names{"ir/wire", "controller/scheduler", "controller/copies",
                                            "controller/recovery"}},
   };

@@ -1,0 +1,339 @@
+// How a program that lost a host is brought back.
+#include <algorithm>
+
+#include "controller/recovery/recovery.h"
+#include "ir/transforms/axis_size.h"
+
+namespace gangway {
+namespace {
+
+Error cannot(const std::string& why) {
+  return {ErrorKind::kUnavailable,
+          cat("recovery: the program can't be brought back: ", why),
+          {},
+          "allocate a new slice, compile again, and restore state from a checkpoint"};
+}
+
+// The place of this slice among those of the plan.
+std::optional<uint32_t> index_of(const PlanRecord& plan, SliceId slice) {
+  const auto at = std::ranges::find(plan.slices, slice);
+  if (at == plan.slices.end()) return std::nullopt;
+  return static_cast<uint32_t>(at - plan.slices.begin());
+}
+
+}  // namespace
+
+// Those whose states are named in its slice, the oldest first.
+std::vector<PlanRecord*> Recovery::plans_of(const Program& program) const {
+  std::vector<PlanRecord*> plans = tables_.plans.all_of(program.session);
+  std::erase_if(plans, [&](const PlanRecord* plan) { return plan->scope != program.slice.value; });
+  return plans;
+}
+
+bool Recovery::uses(const Program& program, HostId host) const {
+  const std::vector<SliceId> slices = slices_of(program);
+  return std::ranges::any_of(slices, [&](SliceId id) {
+    return std::ranges::any_of(tables_.slices.find(id)->devices,
+                               [&](const DeviceRef& device) { return device.host == host; });
+  });
+}
+
+void Recovery::host_lost(HostId host) {
+  std::vector<ProgramPtr> hit;
+  for (const auto& [session, program] : programs_) {
+    if (uses(*program, host)) hit.push_back(program);
+  }
+  for (const ProgramPtr& program : hit) {
+    const std::string name = cat("host \"", tables_.hosts.at(host).info.name, "\"");
+    program->lost += cat(program->lost.empty() ? "" : ", ", name);
+    if (program->phase == Phase::kRuns) {
+      begin(program);
+    } else {
+      program->was_hit = true;
+      leaves(*program);
+    }
+  }
+  look_again();
+}
+
+// Why the runs of the log can't be run again.
+std::optional<std::string> Recovery::why_not(const Program& program) const {
+  if (const auto why = program.log.why_not()) return why;
+  for (const RunLog::Entry& entry : program.log.entries()) {
+    const PlanRecord* const plan = tables_.plans.find(entry.frame.plan, program.session);
+    if (plan == nullptr || plan->released)
+      return "it has let go of an executable that has run since the newest checkpoint";
+  }
+  return std::nullopt;
+}
+
+// Nobody reads its states now.
+void Recovery::leaves(const Program& program) {
+  SliceRecord& slice = *tables_.slices.find(program.slice);
+  slice.is_moving = true;
+  slice.comes_again = std::max(slice.comes_again, *slice.version);
+  callbacks_.moves(program.slice);
+}
+
+void Recovery::begin(const ProgramPtr& program) {
+  if (const auto why = why_not(*program)) {
+    callbacks_.warn(program->session, cat(program->lost, " was lost: ", cannot(*why).message()));
+    session_closed(program->session);
+    return;
+  }
+  program->phase = Phase::kMoves;
+  ++moving_;
+  leaves(*program);
+  callbacks_.warn(
+      program->session,
+      cat(program->lost, " was lost: the program goes back to version ", program->log.base(),
+          ", and ", program->log.entries().size(), " runs since are run again"));
+  fibers_.spawn("recovery", [this, program] { bring_back(program); });
+}
+
+void Recovery::bring_back(const ProgramPtr& program) {
+  while (!program->is_gone) {
+    program->was_hit = false;
+    const Result<bool> tried = result_of([&] { return try_once(*program); });
+    if (program->is_gone || (tried.ok() && tried.value())) break;
+    if (tried.ok() || program->was_hit) continue;
+    if (tried.error().kind() != ErrorKind::kOverloaded) {
+      give_up(*program, tried.error());
+      break;
+    }
+    callbacks_.warn(program->session,
+                    cat("the program that lost a host waits for room: ", tried.error().message()));
+    const Result<bool> waited = result_of([&] {
+      ++tables_.hosts.freed().wants_memory;
+      tables_.hosts.freed().waiting.wait("for room for a program that lost a host");
+      return true;
+    });
+    --tables_.hosts.freed().wants_memory;
+    if (!waited.ok()) break;
+  }
+  end(*program);
+}
+
+// Nothing of it is at its devices or will be, and nothing refers to what its runs have made.
+bool Recovery::is_quiet(const Program& program) const {
+  if (tables_.copies.any_of_states(program.slice)) return false;
+  const std::vector<PlanRecord*> plans = plans_of(program);
+  if (std::ranges::any_of(plans, [](const PlanRecord* plan) { return plan->runs > 0; }))
+    return false;
+  return std::ranges::none_of(program.log.entries(), [&](const RunLog::Entry& entry) {
+    return std::ranges::any_of(entry.frame.outputs,
+                               [&](ArrayId array) { return tables_.objects.is_used(array); });
+  });
+}
+
+// False: a host was lost meanwhile, or the program has gone.
+bool Recovery::try_once(Program& program) {
+  while (!program.is_gone && (callbacks_.is_suspended(program.session) || !is_quiet(program)))
+    changed_.wait("for the runs of a program that lost a host to end");
+  if (program.is_gone) return false;
+  if (program.written) program.log.written(*std::exchange(program.written, std::nullopt));
+  if (const auto why = why_not(program)) throw cannot(*why);
+  SliceRecord& slice = *tables_.slices.find(program.slice);
+  slice.is_moving = true;
+  slice.comes_again = std::max(slice.comes_again, *slice.version);
+  Programs programs;
+  for (PlanRecord* plan : plans_of(program)) {
+    programs[plan->id] = plan->program;
+    tables_.plans.take_down(*plan);  // Before its slices, which keep the hosts.
+  }
+  move_slices(program, programs);
+  const auto is_over = [&] { return program.is_gone || program.was_hit; };
+  for (const auto& [id, graph] : programs) {
+    if (is_over()) return false;
+    PlanRecord* const plan = tables_.plans.find(id, program.session);
+    if (plan != nullptr && !plan->released)
+      tables_.plans.install_again(*plan, graph, callbacks_.holder_name(program.session));
+  }
+  if (is_over()) return false;
+  tables_.checkpoints.restore(program.slice, program.log.base());
+  if (is_over()) return false;
+  run_again(program);
+  while (!is_over() && !program.again.empty())
+    changed_.wait("for runs that are run again after a host was lost");
+  return !is_over();
+}
+
+std::vector<SliceId> Recovery::slices_of(const Program& program) const {
+  std::set<SliceId> slices;
+  for (const PlanRecord* plan : plans_of(program))
+    slices.insert(plan->slices.begin(), plan->slices.end());
+  return {slices.begin(), slices.end()};
+}
+
+bool Recovery::is_lost(const SliceRecord& slice) const {
+  return slice.devices.empty() || std::ranges::any_of(slice.devices, [&](const DeviceRef& device) {
+           const HostRecord* const host = tables_.hosts.find(device.host);
+           return host == nullptr || host->lost.has_value();
+         });
+}
+
+// Suspends until all of its slices have devices.
+void Recovery::move_slices(Program& program, Programs& programs) {
+  tables_.slices.forget_states(program.slice);
+  while (!program.is_gone) {
+    std::vector<SliceId> lost = slices_of(program);
+    std::erase_if(lost, [&](SliceId id) { return !is_lost(*tables_.slices.find(id)); });
+    for (SliceId id : lost) tables_.slices.vacate(id);
+    program.waits_for = 0;
+    Programs placed = programs;
+    for (SliceId id : lost) {
+      if (place(program, id, placed)) continue;
+      program.waits_for = tables_.slices.find(id)->shape.physical();
+      break;
+    }
+    if (program.waits_for == 0) {
+      programs = std::move(placed);
+      return;
+    }
+    const SliceShape shape = tables_.slices.find(lost.front())->shape;
+    for (SliceId id : lost) tables_.slices.vacate(id);
+    if (!std::exchange(program.has_said_that_it_waits, true)) {
+      callbacks_.warn(program.session, cat("the program waits for ", program.waits_for,
+                                           " devices: ", tables_.slices.in_the_way(shape)));
+    }
+    tables_.hosts.freed().waiting.wait("for devices of a program that lost a host");
+  }
+}
+
+// As it was, or along elastic axes smaller: the first ones first, halved again and again.
+bool Recovery::place(Program& program, SliceId id, Programs& programs) {
+  SliceRecord& slice = *tables_.slices.find(id);
+  SliceShape shape = slice.shape;
+  std::vector<DeviceRef> devices = tables_.slices.find_place(shape);
+  std::map<std::string, int64_t> sizes;
+  const std::vector<std::string>& elastic = tables_.slices.find(program.slice)->recovery->elastic;
+  for (auto axis = elastic.begin(); devices.empty() && axis != elastic.end();) {
+    const std::optional<int64_t> size = halve(program, id, *axis, sizes, shape);
+    if (!size) {
+      ++axis;
+      continue;
+    }
+    sizes[*axis] = *size;
+    devices = tables_.slices.find_place(shape);
+  }
+  if (devices.empty()) return false;
+  for (const auto& [axis, size] : sizes) {
+    for (const PlanRecord* plan : plans_of(program)) {
+      const auto index = index_of(*plan, id);
+      if (!index) continue;
+      auto& graph = programs[plan->id];
+      graph = std::make_shared<const gangway::Program>(with_axis_size(*graph, *index, axis, size));
+    }
+    program.shrunk += cat(program.shrunk.empty() ? "" : ", ", axis, " = ", size);
+  }
+  tables_.slices.occupy(id, shape, std::move(devices));
+  return true;
+}
+
+// The half of what the axis has in all of the slice's programs; none: it has no half there.
+std::optional<int64_t> Recovery::halve(const Program& program, SliceId id, const std::string& axis,
+                                       const std::map<std::string, int64_t>& sizes,
+                                       SliceShape& shape) const {
+  std::optional<int64_t> half;
+  std::vector<uint32_t> axes;
+  for (const PlanRecord* plan : plans_of(program)) {
+    const auto index = index_of(*plan, id);
+    if (!index) continue;
+    const Mesh& mesh = plan->program->slices[*index].mesh;
+    const int at = mesh.axis(axis);
+    if (at < 0) return std::nullopt;
+    const auto changed = sizes.find(axis);
+    const int64_t size =
+        changed == sizes.end() ? mesh.axes[static_cast<size_t>(at)].size : changed->second;
+    if (size % 2 != 0 || (half && *half != size / 2)) return std::nullopt;
+    half = size / 2;
+    axes.clear();
+    for (const MeshAxis& other : mesh.axes) {
+      const auto other_size = sizes.find(other.name);
+      const int64_t now = other_size == sizes.end() ? other.size : other_size->second;
+      axes.push_back(static_cast<uint32_t>(other.name == axis ? *half : now));
+    }
+  }
+  if (!half || (shape.devices / 2) % shape.ranks_per_device != 0) return std::nullopt;
+  shape.devices /= 2;
+  if (!shape.axes.empty()) shape.axes = std::move(axes);
+  return half;
+}
+
+void Recovery::run_again(Program& program) {
+  program.phase = Phase::kCatchesUp;
+  tables_.slices.find(program.slice)->is_moving = false;
+  callbacks_.is_back(program.slice);
+  program.again.clear();
+  std::vector<RunFrame> frames;
+  std::set<ArrayId> held;  // By the client.
+  for (const RunLog::Entry& entry : program.log.entries()) {
+    frames.push_back(entry.frame);
+    if (entry.is_told) program.again.insert(entry.frame.run);
+    for (ArrayId array : entry.frame.outputs) {
+      if (tables_.objects.give_up(array, program.session)) held.insert(array);
+    }
+  }
+  for (RunFrame& frame : frames) {
+    RunLog::Entry* const entry = program.log.find(frame.run);
+    if (entry == nullptr) continue;  // One before it has failed.
+    entry->is_under_way = true;
+    const std::vector<ArrayId> outputs = frame.outputs;
+    callbacks_.submit(program.session, std::move(frame), {});
+    for (ArrayId array : outputs) {
+      if (!held.contains(array)) tables_.objects.client_drops(array, program.session);
+    }
+  }
+}
+
+std::string Recovery::hosts_of(const Program& program) const {
+  std::set<std::string> names;
+  for (const PlanRecord* plan : plans_of(program)) {
+    for (HostId host : plan->hosts) names.insert(tables_.hosts.at(host).info.name);
+  }
+  std::string text;
+  for (const std::string& name : names) text += cat(text.empty() ? "" : ", ", name);
+  return text;
+}
+
+// It goes on, or nothing of it does.
+void Recovery::end(Program& program) {
+  --moving_;
+  program.phase = Phase::kRuns;
+  program.was_hit = program.has_said_that_it_waits = false;
+  program.waits_for = 0;
+  program.again.clear();
+  changed_.wake_all();
+  if (SliceRecord* const slice = tables_.slices.find(program.slice)) {
+    slice->is_moving = false;
+    slice->comes_again = StateVersion();
+    callbacks_.is_back(program.slice);
+    tables_.checkpoints.slice_is_back(program.slice);
+  }
+  if (program.written) program.log.written(*std::exchange(program.written, std::nullopt));
+  if (program_of(program.session).get() == &program) {
+    const std::string shrunk = std::exchange(program.shrunk, {});
+    callbacks_.warn(program.session,
+                    cat(std::exchange(program.lost, {}), " was lost: the program goes on on ",
+                        hosts_of(program), shrunk.empty() ? "" : ", with ", shrunk));
+  }
+  while (!program.inbox.empty()) {
+    Message next = std::move(program.inbox.front());
+    program.inbox.pop_front();
+    callbacks_.act(program.session, std::move(next));
+  }
+}
+
+void Recovery::give_up(Program& program, const Error& error) {
+  const Error why = error.kind() == ErrorKind::kUnavailable ? error : cannot(error.message());
+  callbacks_.warn(program.session, cat(program.lost, " was lost: ", why.message()));
+  for (PlanRecord* plan : plans_of(program)) tables_.plans.give_up(*plan, why);
+  std::vector<RunId> failed;
+  for (const RunLog::Entry& entry : program.log.entries()) {
+    if (!entry.is_told && !entry.is_under_way) failed.push_back(entry.frame.run);
+  }
+  session_closed(program.session);  // Its runs are not logged any more.
+  for (RunId run : failed) callbacks_.ended(program.session, {.run = run, .error = why});
+}
+
+}  // namespace gangway

@@ -1,0 +1,149 @@
+// Recovery: a program that keeps checkpoints goes on by itself when one of its hosts is lost.
+//
+//   lost -> its runs have ended, none is told -> its slices get other devices, or as many as are
+//   left along the axes that it calls elastic -> its plans are installed there -> states of the
+//   newest checkpoint -> the runs since then once more (run_log.h) -> what its client sent
+//
+// All slices go back to one version. Runs keep their names: those whose results were told are run
+// again for the states and the arrays that they make, and are not told again; the others are told
+// now. Until then what the client sends waits here, and so does whoever reads the program's states;
+// readers of the latest version are shown none that is older than what they may have seen.
+//
+// What can't be brought back fails as without checkpoints, and the client's user is told why: after
+// states were written by a client, or runs came before the checkpoints were asked for, with no
+// checkpoint since; and where a run takes an array that no run of the log has made. Hosts that are
+// lost meanwhile begin it anew. Where there is no room it waits for some, ahead of those who wait
+// for slices: it had its devices before.
+//
+// Threads: the reactor's; wait_until_back() suspends, nothing else does. A fiber for each program
+// that is being brought back.
+// Ownership: what it is given outlives it.
+// Errors: none are thrown; what fails is told as results of runs.
+// Cost: a copy of each run's frame, of programs that keep checkpoints; nothing for others.
+// Method: rollback to a checkpoint and replay of a message log (Elnozahy et al., "A Survey of
+// Rollback-Recovery Protocols in Message-Passing Systems", 2002, section 4.1).
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "controller/copies/copies.h"
+#include "controller/recovery/checkpoints.h"
+#include "controller/recovery/run_log.h"
+#include "controller/scheduler/runs.h"
+#include "runtime/fibers/fiber_group.h"
+
+namespace gangway {
+
+class Recovery {
+ public:
+  struct Tables {
+    Reactor& reactor;
+    HostTable& hosts;
+    SliceTable& slices;
+    ObjectTable& objects;
+    PlanTable& plans;
+    RunTable& runs;
+    CopyTable& copies;
+    Checkpoints& checkpoints;
+  };
+  struct Callbacks {
+    std::function<std::string(SessionId)> holder_name;
+    std::function<bool(SessionId)> is_suspended;
+    std::function<void(SessionId, const std::string&)> warn;  // The program's user, and the log.
+    // To the run table, which is told why it may not run.
+    std::function<void(SessionId, RunFrame, const std::optional<Error>& refused)> submit;
+    std::function<void(SessionId, RunDoneFrame)> ended;  // The client is told.
+    std::function<void(SessionId, Message)> act;  // On what the client has sent, which waited.
+    std::function<void(SliceId)> moves, is_back;  // For who reads its states.
+  };
+  Recovery(const Tables& tables, Callbacks callbacks)
+      : tables_(tables), callbacks_(std::move(callbacks)), fibers_(tables.reactor) {}
+
+  // Checkpoints of this slice are kept from now on.
+  void keep(SessionId session, SliceId slice);
+  // Of every client: its run, which is submitted.
+  void submit(SessionId session, RunFrame frame, const std::optional<Error>& refused = {});
+  // Whether somebody is to be told that a run has ended so, or a copy.
+  bool run_ended(SessionId session, const RunDoneFrame& done);
+  bool copy_ended(SessionId session, const CopyDoneFrame& done);
+  void copy_begins(SessionId session, const CopyFrame& frame);
+  // Whether what the session's client sends waits here now (defer()).
+  bool is_moving(SessionId session) const;
+  void defer(SessionId session, Message message);
+  // The client asks a run to stop. True: it has been told the end; false: the run table knows it.
+  bool cancel(SessionId session, RunId run, const Error& why);
+  void detached(SessionId session);
+  void wait_until_back(SessionId session);
+
+  void host_lost(HostId host);
+  void checkpoint_written(SliceId slice, StateVersion version);
+  void slice_gone(SliceId slice);
+  void session_closed(SessionId session);
+  // Something has ended: whoever waits for that looks.
+  void look_again() {
+    if (moving_ > 0) changed_.wake_all();
+  }
+  // "4 devices, since host \"e2\" was lost"; empty: it does not wait for any.
+  std::string waits_for(SessionId session) const;
+
+ private:
+  enum class Phase : uint8_t { kRuns, kMoves, kCatchesUp };
+  struct Program {
+    SessionId session;
+    SliceId slice;
+    RunLog log;
+    Phase phase = Phase::kRuns;
+    bool was_hit = false;                 // A host was lost since it began to move.
+    std::string lost;                     // Their names.
+    std::set<RunId> again;                // Whose results were told, and which run once more.
+    std::deque<Message> inbox;            // What its client sent meanwhile.
+    std::map<uint64_t, CopyFrame> gets;   // Under way, by the client's name.
+    std::optional<StateVersion> written;  // A checkpoint that came while it was moving.
+    uint32_t waits_for = 0;               // Devices.
+    bool has_said_that_it_waits = false;
+    std::string shrunk;  // "data = 2"
+    bool is_gone = false;
+  };
+  using ProgramPtr = std::shared_ptr<Program>;
+  using Programs = std::map<PlanId, std::shared_ptr<const gangway::Program>>;
+  ProgramPtr program_of(SessionId session) const;
+  ProgramPtr logged(SessionId session, const RunFrame& frame) const;
+  std::vector<PlanRecord*> plans_of(const Program& program) const;
+  bool uses(const Program& program, HostId host) const;
+  void leaves(const Program& program);
+  void begin(const ProgramPtr& program);
+  void bring_back(const ProgramPtr& program);
+  bool try_once(Program& program);
+  bool is_quiet(const Program& program) const;
+  std::optional<std::string> why_not(const Program& program) const;
+  void move_slices(Program& program, Programs& programs);
+  std::vector<SliceId> slices_of(const Program& program) const;
+  bool is_lost(const SliceRecord& slice) const;
+  bool place(Program& program, SliceId slice, Programs& programs);
+  std::optional<int64_t> halve(const Program& program, SliceId slice, const std::string& axis,
+                               const std::map<std::string, int64_t>& sizes,
+                               SliceShape& shape) const;
+  void run_again(Program& program);
+  void end(Program& program);
+  void give_up(Program& program, const Error& why);
+  void drop_chain(Program& program, RunId failed, const Error& why);
+  StateVersion reached(const Program& program) const;
+  std::string hosts_of(const Program& program) const;
+
+  const Tables tables_;
+  const Callbacks callbacks_;
+  std::map<SessionId, ProgramPtr> programs_;
+  int moving_ = 0;
+  WaitQueue changed_;
+  FiberGroup fibers_;
+};
+
+}  // namespace gangway

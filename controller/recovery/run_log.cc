@@ -1,0 +1,75 @@
+#include "controller/recovery/run_log.h"
+
+#include <algorithm>
+#include <set>
+
+namespace gangway {
+
+size_t RunLog::bytes_of(const RunFrame& frame) {
+  size_t bytes = sizeof(Entry) + frame.outputs.size() * sizeof(ArrayId) +
+                 frame.source_positions.size() * sizeof(uint64_t);
+  for (const ArgumentFrame& argument : frame.arguments)
+    bytes += sizeof(ArgumentFrame) + argument.bytes.size();
+  return bytes;
+}
+
+bool RunLog::add(const RunFrame& frame) {
+  const size_t bytes = bytes_of(frame);
+  if (entries_.size() >= kRunsMax || bytes_ + bytes > kBytesMax || by_run_.contains(frame.run))
+    return false;
+  bytes_ += bytes;
+  by_run_[frame.run] = entries_.insert(entries_.end(), Entry{.frame = frame});
+  return true;
+}
+
+RunLog::Entry* RunLog::find(RunId run) {
+  const auto found = by_run_.find(run);
+  return found == by_run_.end() ? nullptr : &*found->second;
+}
+
+void RunLog::remove(RunId run) {
+  const auto found = by_run_.find(run);
+  if (found == by_run_.end()) return;
+  bytes_ -= bytes_of(found->second->frame);
+  entries_.erase(found->second);
+  by_run_.erase(found);
+}
+
+void RunLog::clear() {
+  entries_.clear();
+  by_run_.clear();
+  bytes_ = 0;
+}
+
+void RunLog::spoil(StateVersion until, const std::string& why) {
+  if (spoiled_until_ && *spoiled_until_ > until) return;
+  spoiled_until_ = until;
+  spoiled_why_ = why;
+}
+
+void RunLog::written(StateVersion version) {
+  if (spoiled_until_ && version >= *spoiled_until_) spoiled_until_.reset();
+  base_ = std::max(base_, version);
+  // The last one that this version holds, and all before it.
+  auto end = entries_.begin();
+  for (auto at = entries_.begin(); at != entries_.end(); ++at) {
+    if (at->version != StateVersion() && at->version <= version) end = std::next(at);
+  }
+  while (entries_.begin() != end) remove(entries_.front().frame.run);
+}
+
+std::optional<std::string> RunLog::why_not() const {
+  if (spoiled_until_) return spoiled_why_;
+  std::set<ArrayId> made;
+  for (const Entry& entry : entries_) {
+    for (const ArgumentFrame& argument : entry.frame.arguments) {
+      if (argument.bytes.empty() && !made.contains(argument.array))
+        return "a run since the newest checkpoint took an array that no such run has made, and "
+               "that is lost";
+    }
+    made.insert(entry.frame.outputs.begin(), entry.frame.outputs.end());
+  }
+  return std::nullopt;
+}
+
+}  // namespace gangway
