@@ -97,6 +97,7 @@ void Recovery::bring_back(const ProgramPtr& program) {
     const Result<bool> tried = result_of([&] { return try_once(*program); });
     if (program->is_gone || (tried.ok() && tried.value())) break;
     if (tried.ok() || program->was_hit) continue;
+    if (tried.error().kind() == ErrorKind::kCancelled) return;  // With the controller.
     if (tried.error().kind() != ErrorKind::kOverloaded) {
       give_up(*program, tried.error());
       break;
@@ -109,7 +110,7 @@ void Recovery::bring_back(const ProgramPtr& program) {
       return true;
     });
     --tables_.hosts.freed().wants_memory;
-    if (!waited.ok()) break;
+    if (!waited.ok()) return;
   }
   end(*program);
 }

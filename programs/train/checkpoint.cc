@@ -199,9 +199,10 @@ std::filesystem::path save_checkpoint(const Slice& slice, const std::filesystem:
   return folder;
 }
 
-void keep_checkpoints(const Slice& slice, int64_t every, const TrainingPosition& first, int keep) {
+void keep_checkpoints(const Slice& slice, int64_t every, const TrainingPosition& first,
+                      const std::vector<std::string>& elastic) {
   slice.keep_checkpoints({.every = static_cast<uint64_t>(every),
-                          .keep = keep,
+                          .elastic = elastic,
                           .metadata = {{kFirstStep, std::to_string(first.step)},
                                        {kFirstPosition, std::to_string(first.position)},
                                        {"seed", std::to_string(first.seed)},

@@ -55,9 +55,9 @@ std::filesystem::path save_checkpoint(const Slice& slice, const std::filesystem:
 
 // Has the cluster keep checkpoints of the slice by itself, one every so many steps, as a training
 // goes on that is at `first` now: Slice::keep_checkpoints(), of which no run is done yet. They
-// hold all states, in one set of files, under their whole names.
+// hold all states, in one set of files, under their whole names. `elastic`: RecoveryOptions.
 void keep_checkpoints(const Slice& slice, int64_t every, const TrainingPosition& first,
-                      int keep = 2);
+                      const std::vector<std::string>& elastic = {});
 
 // Reads every such tensor of the slice's states from the newest checkpoint under `path` (or from
 // the folder itself), one that save_checkpoint() wrote or the cluster has kept. kInvalid, naming

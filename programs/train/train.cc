@@ -79,7 +79,8 @@ class Training {
   TrainReport run() {
     const int64_t first = is_resumed() ? resume() : 0;
     if (options_.keep_every > 0)
-      programs::keep_checkpoints(*slice_, options_.keep_every, position_at(first));
+      programs::keep_checkpoints(*slice_, options_.keep_every, position_at(first),
+                                 options_.elastic);
     const double loop_s = now_s();
     int64_t done = first;
     while (done < options_.steps && !is_asked_to_stop()) {

@@ -43,6 +43,8 @@ struct TrainOptions {
   int64_t checkpoint_every = 0;  // 0: only at the end.
   // Steps between checkpoints that the cluster keeps by itself; 0: it keeps none.
   int64_t keep_every = 0;
+  // Axes of the mesh that may shrink when a host is lost; see RecoveryOptions.
+  std::vector<std::string> elastic;
   // Go on from the newest checkpoint there, which may be one that a cluster has kept; empty: not.
   // `resume` wins.
   std::filesystem::path resume_from;

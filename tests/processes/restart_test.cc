@@ -55,6 +55,18 @@ class RestartTest : public testing::Test {
     EXPECT_EQ(status.hosts[0].name, "e7");
   }
 
+  // What the next controller goes on from.
+  bool has_recorded_a_checkpoint() const {
+    std::error_code none;
+    for (const auto& file :
+         std::filesystem::directory_iterator(folder_.path() / "state" / "programs", none)) {
+      std::ifstream in(file.path());
+      const std::string text{std::istreambuf_iterator<char>(in), {}};
+      if (text.find("\"is_checkpointed\":true") != std::string::npos) return true;
+    }
+    return false;
+  }
+
   TempDir folder_;
   const std::string address_ = "unix:" + (folder_.path() / "gangway.sock").string();
   const AnonymousFile controller_said_{"controller"}, executor_said_{"executor"};
@@ -180,6 +192,7 @@ TEST_F(RestartTest, ADetachedProgramGoesOnWhenItsControllerIsKilled) {
       }
       return false;
     })) << output_of(controller_said_);
+    EXPECT_TRUE(eventually([&] { return has_recorded_a_checkpoint(); }));
     controller.signal(SIGKILL);
     controller.wait();
   }

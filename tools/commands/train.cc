@@ -43,6 +43,7 @@ struct Given {
   std::string dispatch = to_string(Dispatch::kParallel);
   int64_t devices = 0, ranks_per_device = 1, steps = 0, batch = 0, accumulate = 0,
           heldout_every = -1, checkpoint_every = -1, keep_every = 0;
+  std::vector<std::string> elastic;
   int64_t seed = -1, sample_bytes = -1;
   double lr = 0, weight = Share().weight;
   int32_t priority = Share().priority;
@@ -118,6 +119,7 @@ programs::TrainOptions options_of(const Given& given) {
   options.resume = given.resume;
   options.resume_from = given.resume_from;
   options.keep_every = given.keep_every;
+  options.elastic = given.elastic;
   config.model.remat = given.remat;
   return options;
 }
@@ -174,6 +176,12 @@ void add_checkpoints(CLI::App& command, const std::shared_ptr<Given>& given) {
                   "have the cluster keep a checkpoint every so many steps by itself, in the "
                   "folder of its controller (--checkpoint-dir); 0: none")
       ->check(CLI::NonNegativeNumber);
+  command
+      .add_option("--elastic", given->elastic,
+                  "axes of the mesh that may shrink when a host is lost, with --keep-checkpoints: "
+                  "data,expert")
+      ->delimiter(',')
+      ->needs("--keep-checkpoints");
   command.add_flag("--resume", given->resume, "go on from the newest checkpoint under --out");
   command.add_option("--resume-from", given->resume_from,
                      "go on from the newest checkpoint there, also one that a cluster has kept; "

@@ -21,12 +21,15 @@ struct RecoveryCase {
   bool in_double = false;  // Else in f32.
   bool evaluates = false;  // Another client reads a version now and then, and the latest.
   bool detached = false;   // The controller enqueues the steps.
+  // Its client writes a state before the first step, and no checkpoint comes before a host dies.
+  bool writes_states = false;
 };
 
 struct Recovered {
   std::vector<double> losses;
   int brought_back = 0;           // Times.
   std::vector<std::string> told;  // Its user.
+  std::string failed;             // Why there are no losses; empty: there are.
   std::string wrong;  // With what others read of it, or with what is left behind; empty: nothing.
 };
 

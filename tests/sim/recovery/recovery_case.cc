@@ -1,4 +1,4 @@
-#include "tests/sim/recovery.h"
+#include "tests/sim/recovery/recovery_case.h"
 
 #include <deque>
 #include <map>
@@ -118,7 +118,9 @@ Recovered recover(const RecoveryCase& of) {
     {
       const Slice slice = client.allocate({.devices = 4});
       const Executable step = slice.compile(training(of.in_double));
-      slice.keep_checkpoints({.every = of.every, .keep = 2, .elastic = of.elastic});
+      slice.keep_checkpoints(
+          {.every = of.writes_states ? 1000 : of.every, .keep = 2, .elastic = of.elastic});
+      if (of.writes_states) slice.write_state("steps", number(of.in_double, 0));
       Fiber kill = reactor->spawn("kill", [&] {
         for (int i = 0; i < of.deaths; ++i) {
           pass(*reactor,
@@ -137,7 +139,11 @@ Recovered recover(const RecoveryCase& of) {
       Fiber read = reactor->spawn("read", [&] {
         if (of.evaluates) result.wrong = read_along(*states, asked);
       });
-      result.losses = of.detached ? last_loss_of(step, of) : losses_of(step, of);
+      try {
+        result.losses = of.detached ? last_loss_of(step, of) : losses_of(step, of);
+      } catch (const Error& error) {
+        result.failed = error.message();
+      }
       kill.join();
       read.join();
     }

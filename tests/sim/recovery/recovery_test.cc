@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "tests/sim/recovery.h"
+#include "tests/sim/recovery/recovery_case.h"
 #include "tests/support/seed.h"
 
 namespace gangway {
@@ -57,6 +57,15 @@ TEST(RecoveryTest, AnElasticAxisShrinksToWhatIsLeft) {
     EXPECT_THAT(result.told, Contains(HasSubstr("with data = 2"))) << "seed " << seed;
   }
   EXPECT_GT(shrunk, 5);
+}
+
+TEST(RecoveryTest, WhatNoRunCanRepeatIsNotBroughtBackAndSaysWhy) {
+  const sim::Recovered result =
+      sim::recover({.seed = 3, .hosts = 2, .within_ms = 2, .writes_states = true});
+  EXPECT_EQ(result.brought_back, 0);
+  EXPECT_THAT(result.failed, HasSubstr("is gone"));
+  EXPECT_THAT(result.told, Contains(HasSubstr("can't be brought back: its client has written "
+                                              "states, and no checkpoint holds them")));
 }
 
 }  // namespace

@@ -1,0 +1,74 @@
+#include "controller/recovery/run_log.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace gangway {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+RunFrame run(uint64_t name) {
+  return {.plan = PlanId(1), .run = RunId(name), .outputs = {ArrayId(name + 1)}};
+}
+
+void end(RunLog& log, uint64_t name, uint64_t version) {
+  log.find(RunId(name))->version = StateVersion(version);
+}
+
+std::vector<uint64_t> names_of(const RunLog& log) {
+  std::vector<uint64_t> names;
+  for (const RunLog::Entry& entry : log.entries()) names.push_back(entry.frame.run.value);
+  return names;
+}
+
+TEST(RunLogTest, ACheckpointDropsWhatItHolds) {
+  RunLog log;
+  for (const uint64_t name : {10, 20, 30, 40}) EXPECT_TRUE(log.add(run(name)));
+  end(log, 10, 1);
+  end(log, 30, 2);  // 20 has made no version.
+  log.written(StateVersion(1));
+  EXPECT_THAT(names_of(log), ElementsAre(20, 30, 40));
+  log.written(StateVersion(2));
+  EXPECT_THAT(names_of(log), ElementsAre(40));
+  EXPECT_EQ(log.base(), StateVersion(2));
+  EXPECT_EQ(log.find(RunId(10)), nullptr);
+  EXPECT_FALSE(log.why_not());
+}
+
+TEST(RunLogTest, WhatNoRunCanRepeatWaitsForACheckpoint) {
+  RunLog log;
+  log.spoil(StateVersion(5), "somebody wrote");
+  log.written(StateVersion(4));
+  EXPECT_EQ(log.why_not(), "somebody wrote");
+  log.written(StateVersion(5));
+  EXPECT_FALSE(log.why_not());
+}
+
+TEST(RunLogTest, AnArrayThatNoRunOfTheLogHasMadeIsLost) {
+  RunLog log;
+  EXPECT_TRUE(log.add(run(10)));
+  RunFrame takes = run(20);
+  takes.arguments = {{.input = 0, .array = ArrayId(11)}};
+  EXPECT_TRUE(log.add(takes));
+  EXPECT_FALSE(log.why_not());
+  log.remove(RunId(10));
+  ASSERT_TRUE(log.why_not());
+  EXPECT_THAT(*log.why_not(), HasSubstr("took an array that no such run has made"));
+}
+
+TEST(RunLogTest, ItIsBounded) {
+  RunLog log;
+  RunFrame large = run(1);
+  large.arguments = {{.input = 0, .bytes = std::vector<std::byte>(RunLog::kBytesMax / 2)}};
+  EXPECT_TRUE(log.add(large));
+  large.run = RunId(2);
+  EXPECT_FALSE(log.add(large));
+  EXPECT_THAT(names_of(log), ElementsAre(1));
+  log.clear();
+  EXPECT_TRUE(log.add(large));
+}
+
+}  // namespace
+}  // namespace gangway
