@@ -145,13 +145,13 @@ std::vector<int64_t> CheckpointDir::steps() const {
 
 fs::path CheckpointDir::folder_of(int64_t step) const { return root_ / step_name(step); }
 
-void CheckpointDir::prune(int keep) {
+void CheckpointDir::prune(int keep, std::optional<int64_t> needed) {
   GW_REQUIRE(keep >= 1, "checkpoint: expected to keep at least 1, got ", keep);
   std::optional<fs::path> kept = latest();
   std::vector<int64_t> all = steps();
   for (size_t i = 0; i + static_cast<size_t>(keep) < all.size(); ++i) {
     fs::path folder = folder_of(all[i]);
-    if (kept && folder == *kept) continue;
+    if (all[i] == needed || (kept && folder == *kept)) continue;
     // Renamed first: a crash half-way leaves no folder that looks whole.
     fs::path doomed = root_ / (std::string(kPartialPrefix) + step_name(all[i]));
     rename_path(folder, doomed);

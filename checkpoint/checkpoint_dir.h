@@ -63,8 +63,9 @@ class CheckpointDir {
   // Ascending.
   std::vector<int64_t> steps() const;
   std::filesystem::path folder_of(int64_t step) const;
-  // Removes all but the newest `keep` checkpoints; never the one that `latest` names. keep >= 1.
-  void prune(int keep);
+  // Removes all but the newest `keep` checkpoints; never the one that `latest` names, nor that of
+  // `needed`. keep >= 1.
+  void prune(int keep, std::optional<int64_t> needed = {});
 
  private:
   std::filesystem::path root_;

@@ -133,6 +133,14 @@ TEST_F(CheckpointDirTest, PruningKeepsTheNewestAndTheLatest) {
   EXPECT_THROW(dir().prune(0), Error);
 }
 
+TEST_F(CheckpointDirTest, PruningKeepsTheOneThatIsNeeded) {
+  for (int64_t step : {1, 2, 3, 4}) save(step, cat("step ", step));
+  dir().prune(1, 2);
+  EXPECT_THAT(dir().steps(), ElementsAre(2, 4));
+  dir().prune(1, 77);
+  EXPECT_THAT(dir().steps(), ElementsAre(4));
+}
+
 TEST_F(CheckpointDirTest, ALinkThatNamesNoCheckpointIsRefused) {
   save(1, "one");
   fs::path link = folder_ / "checkpoints/latest";

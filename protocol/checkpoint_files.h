@@ -25,10 +25,10 @@ struct CheckpointFiles {
   std::string folder;  // Of a program's checkpoints, an absolute path (checkpoint_dir.h).
   uint64_t version = 0;
   std::vector<StoredTensor> tensors;
-  // Of writing alone. So many of the newest checkpoints stay; what an earlier program has left in
-  // the folder is set aside first.
+  // Of writing alone. So many of the newest checkpoints stay, and the one that the program would be
+  // brought back to. 0: there is none, and what an earlier program has left is set aside first.
   int keep = 1;
-  bool is_first = false;
+  uint64_t known = 0;
   std::map<std::string, std::string> metadata = {};
 };
 

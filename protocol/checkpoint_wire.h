@@ -29,7 +29,7 @@ inline void write(wire::CheckpointFiles::Builder to, const CheckpointFiles& file
   to.setFolder(files.folder);
   to.setVersion(files.version);
   to.setKeep(static_cast<uint32_t>(files.keep));
-  to.setIsFirst(files.is_first);
+  to.setKnown(files.known);
   write(to.initMetadata(static_cast<uint32_t>(files.metadata.size())), files.metadata);
   auto tensors = to.initTensors(static_cast<uint32_t>(files.tensors.size()));
   for (uint32_t i = 0; i < tensors.size(); ++i) {
@@ -45,7 +45,7 @@ inline CheckpointFiles read(wire::CheckpointFiles::Reader from) {
   CheckpointFiles files{.folder = from.getFolder().cStr(),
                         .version = from.getVersion(),
                         .keep = static_cast<int>(from.getKeep()),
-                        .is_first = from.getIsFirst(),
+                        .known = from.getKnown(),
                         .metadata = read(from.getMetadata())};
   files.tensors.reserve(from.getTensors().size());
   for (auto tensor : from.getTensors()) {

@@ -255,7 +255,7 @@ struct CheckpointFiles {
   version @1 :UInt64;
   tensors @2 :List(StoredTensor);
   keep @3 :UInt32;
-  isFirst @4 :Bool;
+  known @4 :UInt64;  # A version that stays; 0: what lies there is an earlier program's.
   metadata @5 :List(TextPair);
 
   struct StoredTensor {

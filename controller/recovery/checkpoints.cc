@@ -258,7 +258,7 @@ Checkpoints::Outcome Checkpoints::write(Kept& kept, StateVersion version) {
                         .version = version.value,
                         .tensors = std::move(layout.tensors),
                         .keep = kept.options.keep,
-                        .is_first = !kept.newest,
+                        .known = kept.newest.value_or(StateVersion()).value,
                         .metadata = kept.options.metadata};
   files.metadata["format"] = "pt";
   files.metadata["version"] = std::to_string(version.value);

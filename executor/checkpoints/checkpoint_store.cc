@@ -109,7 +109,7 @@ void write_files(const CheckpointFiles& files, const SharedSegment& segment, con
     specs.push_back({tensor.name, to_file_dtype(tensor.type.dtype), tensor.type.dims});
     bytes += tensor.type.bytes();
   }
-  if (files.is_first) set_aside(files.folder);
+  if (files.known == 0) set_aside(files.folder);
   make_private_folders(files.folder);
   CheckpointDir directory(files.folder);
   PendingCheckpoint pending = directory.begin(static_cast<int64_t>(files.version));
@@ -124,7 +124,7 @@ void write_files(const CheckpointFiles& files, const SharedSegment& segment, con
   }
   require_wanted(stop);
   pending.commit();
-  directory.prune(files.keep);
+  directory.prune(files.keep, static_cast<int64_t>(files.known));
 }
 
 void read_files(const CheckpointFiles& files, const SharedSegment& segment, const Flag& stop) {

@@ -30,11 +30,12 @@ class CheckpointStoreTest : public testing::Test {
     });
   }
   std::string folder() const { return (temp_.path() / "ann" / "train").string(); }
-  CheckpointFiles files(uint64_t version) const {
+  CheckpointFiles files(uint64_t version, uint64_t known = 1) const {
     return {.folder = folder(),
             .version = version,
             .tensors = {{"a", f32({2, 3}), 0}, {"layers.0.b", i32({4}), kOffset}},
             .keep = 2,
+            .known = known,
             .metadata = {{"format", "pt"}}};
   }
   // As a host does it, which has opened the segment.
@@ -75,13 +76,21 @@ TEST_F(CheckpointStoreTest, WhatLiesInASegmentBecomesFilesAndComesBack) {
   });
 }
 
+TEST_F(CheckpointStoreTest, WhatTheProgramWouldGoBackToStaysWhoeverWroteSince) {
+  in_reactor([&](CheckpointStore& store) {
+    const auto memory = store.make_segment(128);
+    for (const uint64_t version : {5, 10, 15}) store.write(memory.number, files(version, 5));
+    EXPECT_THAT(CheckpointDir(folder()).steps(), ElementsAre(5, 10, 15));
+    store.write(memory.number, files(20, 15));
+    EXPECT_THAT(CheckpointDir(folder()).steps(), ElementsAre(15, 20));
+  });
+}
+
 TEST_F(CheckpointStoreTest, AnEarlierProgramsCheckpointsAreSetAside) {
   in_reactor([&](CheckpointStore& store) {
     const auto memory = store.make_segment(128);
     store.write(memory.number, files(500));
-    CheckpointFiles first = files(5);
-    first.is_first = true;
-    store.write(memory.number, first);
+    store.write(memory.number, files(5, 0));
     EXPECT_THAT(CheckpointDir(folder()).steps(), ElementsAre(5));
     EXPECT_THAT(CheckpointDir(folder() + "~earlier").steps(), ElementsAre(500));
   });
