@@ -17,6 +17,10 @@ Error nobody_waits() { return {ErrorKind::kCancelled, "call: nobody waits for it
 CallTable::Made CallTable::once(const Call& call, const Make& make) {
   come_behind(call.releases);
   note_number(call.number);
+  if (calls_.size() >= kCallsMax && !calls_.contains(call.number)) {
+    throw Error(ErrorKind::kOverloaded, cat("call: this client holds what ", calls_.size(),
+                                            " calls gave: expected at most ", kCallsMax));
+  }
   const auto [found, is_new] = calls_.try_emplace(call.number);
   if (is_new) found->second = std::make_shared<Entry>();
   const std::shared_ptr<Entry> entry = found->second;

@@ -32,6 +32,8 @@ namespace gangway {
 
 class CallTable {
  public:
+  static constexpr size_t kCallsMax = 16384;  // Not released.
+
   using Made = std::variant<SliceId, PlanId, StateVersion>;
   struct Call {
     uint64_t number = 0;

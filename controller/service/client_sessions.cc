@@ -16,6 +16,10 @@ constexpr int64_t kLookMaxNs = 500'000'000;
 
 }  // namespace
 
+bool breaks_rules(const Error& why) {
+  return why.kind() != ErrorKind::kUnavailable && why.kind() != ErrorKind::kCancelled;
+}
+
 void ClientSessions::add(std::shared_ptr<Session> session) {
   session->is_attached = true;
   session->is_detached = false;
@@ -97,11 +101,20 @@ uint64_t ClientSessions::attach(SessionId id, uint64_t key, const std::string& o
 }
 
 void ClientSessions::require_current(SessionId id, uint64_t attachment) const {
-  const auto found = sessions_.find(id);
-  if (found != sessions_.end() && found->second->attachment == attachment) return;
+  if (is_current(id, attachment)) return;
   throw Error(ErrorKind::kUnavailable,
               cat("client ", id, ": its session is closed, or goes on over another connection"), {},
               "connect again");
+}
+
+bool ClientSessions::is_current(SessionId id, uint64_t attachment) const {
+  const auto found = sessions_.find(id);
+  return found != sessions_.end() && found->second->attachment == attachment;
+}
+
+void ClientSessions::goes_on_over(SessionId id, std::function<void()> hang_up) {
+  if (const auto found = sessions_.find(id); found != sessions_.end())
+    found->second->hang_up = std::move(hang_up);
 }
 
 void ClientSessions::lost(SessionId id, uint64_t attachment) {
@@ -144,8 +157,10 @@ void ClientSessions::stream_ended(SessionId id, const Error& why) {
   if (found == sessions_.end()) return;
   const bool is_gone = why.kind() == ErrorKind::kUnavailable;
   if (is_gone && found->second->goes_on) return detach(id);
-  found->second->why_closed = cut(cat("its connection ended: ", why.message()), kTextBytesMax);
+  const std::shared_ptr<Session> session = found->second;
+  session->why_closed = cut(cat("its connection ended: ", why.message()), kTextBytesMax);
   close(id);
+  if (breaks_rules(why) && session->hang_up) session->hang_up();
 }
 
 void ClientSessions::tell_of_stops(Session& session, TellStop tell) {

@@ -35,6 +35,10 @@ struct StopRequest {
   int64_t grace_ms = 0;
 };
 
+// Whether a stream that ended so was of a client that sent what was malformed, too much, or not its
+// to say.
+bool breaks_rules(const Error& why);
+
 class ClientSessions {
  public:
   using TellStop = std::function<void(const StopRequest&)>;
@@ -53,6 +57,7 @@ class ClientSessions {
     int64_t attached_at_ns = 0;  // When its client connected first.
     std::string not_yet;         // Why nobody may attach to it now; empty: its owner may.
     TellStop tell_stop;          // Over its connection; empty: nobody wants to know.
+    std::function<void()> hang_up;
     std::optional<StopRequest> stop;
     WaitQueue changed;
   };
@@ -87,9 +92,12 @@ class ClientSessions {
   uint64_t attach(SessionId id, uint64_t key, const std::string& owner);
   // A call has come over this connection. Throws kUnavailable when there is a later one.
   void require_current(SessionId id, uint64_t attachment) const;
+  bool is_current(SessionId id, uint64_t attachment) const;
+  // `hang_up` closes the connection that it goes on over from now on.
+  void goes_on_over(SessionId id, std::function<void()> hang_up);
   // This connection has ended: the lease begins, unless there is a later one.
   void lost(SessionId id, uint64_t attachment);
-  // Its frame stream has ended.
+  // Its frame stream has ended; where it broke the rules, its connection is closed too.
   void stream_ended(SessionId id, const Error& why);
   void close(SessionId id);
   void close_all();

@@ -20,6 +20,13 @@ void require_short(const Program& program, const std::string& name) {
              kTextBytesMax, " bytes, got \"", cut(name, kQuotedBytesMax), "\"");
 }
 
+void require_room(size_t held, size_t max, const char* what, const char* of) {
+  if (held < max) return;
+  throw Error(ErrorKind::kOverloaded,
+              cat(what, ": this client has ", held, " ", of, ": expected at most ", max), {},
+              cat("release some ", of, " first"));
+}
+
 }  // namespace
 
 Controller::Controller(Reactor& reactor, ControllerOptions options)
@@ -181,6 +188,14 @@ SessionId Controller::add_session(std::string name, std::string owner, ClientPee
   GW_ASSERT(is_owner_name(owner), "the owner of client \"", cut(name, kQuotedBytesMax), "\"");
   name = cut(name, kQuotedBytesMax);
   require_share(cat("client \"", name, "\""), share);
+  const auto open = std::ranges::count_if(
+      sessions_, [&](const auto& item) { return item.second.owner == owner; });
+  if (static_cast<size_t>(open) >= options_.sessions_max) {
+    throw Error(ErrorKind::kOverloaded,
+                cat("client \"", name, "\": ", owner, " has ", open,
+                    " clients and programs: ", "expected at most ", options_.sessions_max),
+                {}, "close some first; those whose connection is lost go with their lease");
+  }
   name = free_name(owner, std::move(name), taken);
   const SessionId id(++last_session_);
   // Without its name: other owners are told who holds what.
@@ -331,6 +346,7 @@ void Controller::let_go(SessionId session, const CallTable::Made& made) {
 const SliceRecord& Controller::allocate(SessionId session, const SliceShape& shape,
                                         const StopToken& stop) {
   require_open(session);
+  require_room(slices_.all_of(session).size(), options_.slices_max, "allocate", "slices");
   Session& asking = sessions_.at(session);
   logs_.keep(session);
   if (!std::exchange(asking.has_asked_for_devices, true) && on_program_)
@@ -351,6 +367,7 @@ const PlanRecord& Controller::compile(SessionId session, Program program,
   require_open(session);
   const std::shared_ptr<void> may_compile = suspensions_.wait_to_compile(session);
   require_open(session);
+  require_room(plans_.all_of(session).size(), options_.plans_max, "compile", "executables");
   require_short(program, program.name);
   for (const ProgramNode& node : program.nodes) require_short(program, node.name);
   request.overlaid = options_.overlay_memory;

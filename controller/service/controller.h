@@ -49,6 +49,9 @@ struct ControllerOptions {
   // Of each client: how many runs, and how many puts and gets, it may have submitted that have not
   // ended.
   uint32_t run_credits = 1024, copy_credits = 1024;
+  uint32_t sessions_max = 1024;  // Open ones of one owner.
+  // Of each client, with those that it has released and runs still use.
+  uint32_t slices_max = 4096, plans_max = 4096;
   std::shared_ptr<ChargeLog> charge_log;  // Null: nobody looks.
   PlantedControllerBugs planted;
 };

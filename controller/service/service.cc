@@ -7,7 +7,7 @@
 #include <optional>
 #include <span>
 
-#include "controller/service/client_sessions.h"
+#include "controller/service/client_connection.h"
 #include "controller/service/metrics_page.h"
 #include "controller/service/metrics_server.h"
 #include "controller/service/peers_rpc.h"
@@ -226,20 +226,15 @@ ClientSessions::TellStop stop_teller(wire::ClientWatch::Client watch) {
 
 class ControllerServer final : public wire::Controller::Server {
  public:
-  // `from`: where `owner`, who is at the other end of the connection, connects from; the connection
-  // ends with `disconnected`.
-  ControllerServer(Impl& impl, std::string owner, std::string from, Future<void> disconnected)
-      : impl_(impl),
-        owner_(std::move(owner)),
-        from_(std::move(from)),
-        disconnected_(std::move(disconnected)) {
-    disconnected_.on_ready([gone = gone_](const Result<void>&) mutable {
+  ControllerServer(Impl& impl, std::shared_ptr<ClientConnection> connection)
+      : impl_(impl), connection_(std::move(connection)), owner_(connection_->owner()) {
+    connection_->disconnected().on_ready([gone = gone_](const Result<void>&) mutable {
       gone.request_stop(Error(ErrorKind::kCancelled, "logs: who asked has gone"));
     });
   }
 
   kj::Promise<void> registerExecutor(RegisterExecutorContext context) override {
-    return in_fiber(impl_.calls, "register", [this, self = thisCap(), context]() mutable {
+    return connection_->serve("register", [this, self = thisCap(), context]() mutable {
       auto params = context.getParams();
       HostInfo info = read_host(params.getDescription(), !impl_.reactor.simulated());
       info.owner = owner_;
@@ -266,7 +261,7 @@ class ControllerServer final : public wire::Controller::Server {
   }
 
   kj::Promise<void> connect(ConnectContext context) override {
-    return in_fiber(impl_.calls, "connect", [this, self = thisCap(), context]() mutable {
+    return connection_->serve("connect", [this, self = thisCap(), context]() mutable {
       auto params = context.getParams();
       const std::string who = cat("client \"", params.getName().cStr(), "\"");
       require_same_version({}, read(params.getVersion()), who);
@@ -295,7 +290,7 @@ class ControllerServer final : public wire::Controller::Server {
   }
 
   kj::Promise<void> attach(AttachContext context) override {
-    return in_fiber(impl_.calls, "attach", [this, self = thisCap(), context]() mutable {
+    return connection_->serve("attach", [this, self = thisCap(), context]() mutable {
       auto params = context.getParams();
       require_same_version({}, read(params.getVersion()), "client");
       const SessionId id(params.getId());
@@ -306,7 +301,7 @@ class ControllerServer final : public wire::Controller::Server {
   }
 
   kj::Promise<void> stop(StopContext context) override {
-    return in_fiber(impl_.calls, "stop", [this, self = thisCap(), context]() mutable {
+    return connection_->serve("stop", [this, self = thisCap(), context]() mutable {
       auto params = context.getParams();
       require_same_version({}, read(params.getVersion()), "client");
       constexpr int64_t kGraceMaxMs = int64_t{7} * 24 * 3600 * 1000;
@@ -321,7 +316,7 @@ class ControllerServer final : public wire::Controller::Server {
   }
 
   kj::Promise<void> suspend(SuspendContext context) override {
-    return in_fiber(impl_.calls, "suspend", [this, self = thisCap(), context]() mutable {
+    return connection_->serve("suspend", [this, self = thisCap(), context]() mutable {
       auto params = context.getParams();
       const std::string what = params.getUndo() ? "resume" : "suspend";
       require_same_version({}, read(params.getVersion()), "client");
@@ -334,7 +329,7 @@ class ControllerServer final : public wire::Controller::Server {
   }
 
   kj::Promise<void> logs(LogsContext context) override {
-    return in_fiber(impl_.calls, "logs", [this, self = thisCap(), context]() mutable {
+    return connection_->serve("logs", [this, self = thisCap(), context]() mutable {
       auto params = context.getParams();
       require_same_version({}, read(params.getVersion()), "client");
       const std::string name = cut(params.getName().cStr(), kTextBytesMax);
@@ -348,7 +343,7 @@ class ControllerServer final : public wire::Controller::Server {
   }
 
   kj::Promise<void> status(StatusContext context) override {
-    return in_fiber(impl_.calls, "status", [this, self = thisCap(), context]() mutable {
+    return connection_->serve("status", [this, self = thisCap(), context]() mutable {
       require_same_version({}, read(context.getParams().getVersion()), "client");
       std::vector<const HostRecord*> there;
       for (const auto& [id, host] : impl_.core.hosts().all()) {
@@ -368,7 +363,7 @@ class ControllerServer final : public wire::Controller::Server {
   }
 
   kj::Promise<void> drain(DrainContext context) override {
-    return in_fiber(impl_.calls, "drain", [this, self = thisCap(), context]() mutable {
+    return connection_->serve("drain", [this, self = thisCap(), context]() mutable {
       auto params = context.getParams();
       const std::string host = params.getHost().cStr();
       const std::string what = cat("who ", params.getUndo() ? "undrains" : "drains");
@@ -379,7 +374,7 @@ class ControllerServer final : public wire::Controller::Server {
   }
 
   kj::Promise<void> forget(ForgetContext context) override {
-    return in_fiber(impl_.calls, "forget", [this, self = thisCap(), context]() mutable {
+    return connection_->serve("forget", [this, self = thisCap(), context]() mutable {
       auto params = context.getParams();
       const std::string host = params.getHost().cStr();
       require_same_version({}, read(params.getVersion()), "client");
@@ -394,7 +389,7 @@ class ControllerServer final : public wire::Controller::Server {
   // Programs and their data lie on executors: nobody else may add one.
   void require_operator(const std::string& who) const {
     if (is_operator()) return;
-    impl_.refused(from_, cat(who, " is of ", owner_));
+    impl_.refused(connection_->from(), cat(who, " is of ", owner_));
     throw Error(ErrorKind::kInvalid,
                 cat(cut(who, kQuotedBytesMax), ": expected one of ", own_user_name(),
                     ", who runs the controller, got one of ", owner_));
@@ -469,9 +464,9 @@ class ControllerServer final : public wire::Controller::Server {
     stream.on_message = [&core = impl_.core, id](Message message) {
       core.on_message(id, std::move(message));
     };
-    stream.on_closed = [&impl = impl_, id, owner = owner_, from = from_, who](const Error& why) {
-      // Its frames were malformed, too many, or of what it may not say.
-      if (why.kind() != ErrorKind::kUnavailable && why.kind() != ErrorKind::kCancelled)
+    stream.on_closed = [&impl = impl_, id, owner = owner_, from = connection_->from(),
+                        who](const Error& why) {
+      if (breaks_rules(why))
         impl.log.warn("a client's connection is closed",
                       {{"client", who},
                        {"owner", owner},
@@ -482,16 +477,18 @@ class ControllerServer final : public wire::Controller::Server {
   }
 
   wire::Session::Client session_over_this(SessionId id, uint64_t attachment) {
-    disconnected_.on_ready([&sessions = impl_.sessions, id, attachment](const Result<void>&) {
-      sessions.lost(id, attachment);
-    });
-    return make_session_server({impl_.core, impl_.sessions, impl_.calls, impl_.frames.pacer}, id,
+    connection_->joined(id, attachment);
+    connection_->disconnected().on_ready(
+        [&sessions = impl_.sessions, id, attachment](const Result<void>&) {
+          sessions.lost(id, attachment);
+        });
+    return make_session_server({impl_.core, impl_.sessions, connection_, impl_.frames.pacer}, id,
                                attachment);
   }
 
   Impl& impl_;
-  const std::string owner_, from_;
-  const Future<void> disconnected_;
+  const std::shared_ptr<ClientConnection> connection_;
+  const std::string& owner_;     // Who is at its other end.
   const StopSource gone_;        // Once it is.
   size_t waiting_for_logs_ = 0;  // Calls over this connection.
 };
@@ -506,7 +503,8 @@ ControllerService::ControllerService(Reactor& reactor, Network& network,
       reactor, network, options.address,
       ServerOptions{
           .bootstrap = [&impl](const Peer& peer) -> capnp::Capability::Client {
-            return kj::heap<ControllerServer>(impl, peer.user, peer.from, peer.disconnected);
+            return kj::heap<ControllerServer>(impl, std::make_shared<ClientConnection>(
+                                                        peer, impl.sessions, impl.calls, impl.log));
           },
           .frames_of = [&impl](uint64_t key,
                                const std::string& user) { return impl.frames_of(key, user); },

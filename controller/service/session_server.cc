@@ -167,13 +167,9 @@ SharedStateTable::Request read_request(wire::Session::ReadStatesParams::Reader f
   return request;
 }
 
-// Of at most as many as a call may have, and one more where there are too many.
 std::vector<std::string> read_lines(capnp::List<capnp::Text>::Reader from) {
   std::vector<std::string> lines;
-  for (const auto line : from) {
-    if (lines.size() > kLogLinesOfCallMax) break;
-    lines.emplace_back(line.begin(), line.size());
-  }
+  for (const auto line : from) lines.emplace_back(line.begin(), line.size());
   return lines;
 }
 
@@ -183,14 +179,14 @@ class SessionServer final : public wire::Session::Server {
   SessionServer(const SessionServices& services, SessionId id, uint64_t attachment)
       : core_(services.core),
         sessions_(services.sessions),
-        calls_(services.calls),
+        connection_(services.connection),
         pacer_(services.pacer),
         id_(id),
         attachment_(attachment) {}
 
   // A client that lets go of the call, and one whose session is closed, waits no longer.
   kj::Promise<void> allocate(AllocateContext context) override {
-    return in_fiber(calls_, "allocate", [this, self = thisCap(), context]() mutable {
+    return connection_->serve("allocate", [this, self = thisCap(), context]() mutable {
       const auto asked = context.getParams();
       const SliceId id = once<SliceId>(
           {asked.getCall(), asked.getReleases()},
@@ -207,30 +203,34 @@ class SessionServer final : public wire::Session::Server {
   }
 
   kj::Promise<void> report(ReportContext context) override {
-    return in_fiber(calls_, "report", [this, self = thisCap(), context]() mutable {
+    return connection_->serve("report", [this, self = thisCap(), context]() mutable {
       sessions_.require_current(id_, attachment_);
+      connection_->require_at_most(context.getParams().getNumbers().size(), kReportedMax,
+                                   "report: numbers");
       core_.report(id_, read(context.getParams().getNumbers()));
     });
   }
 
   kj::Promise<void> log(LogContext context) override {
-    return in_fiber(calls_, "log", [this, self = thisCap(), context]() mutable {
+    return connection_->serve("log", [this, self = thisCap(), context]() mutable {
       sessions_.require_current(id_, attachment_);
       const auto asked = context.getParams();
+      connection_->require_at_most(asked.getLines().size(), kLogLinesOfCallMax, "log: lines");
       core_.logs().say_of_program(id_, asked.getFirst(), read_lines(asked.getLines()));
     });
   }
 
   kj::Promise<void> setShare(SetShareContext context) override {
-    return in_fiber(calls_, "set share", [this, self = thisCap(), context]() mutable {
+    return connection_->serve("set share", [this, self = thisCap(), context]() mutable {
       sessions_.require_current(id_, attachment_);
       core_.set_share(id_, read(context.getParams().getShare()));
     });
   }
 
   kj::Promise<void> compile(CompileContext context) override {
-    return in_fiber(calls_, "compile", [this, self = thisCap(), context]() mutable {
+    return connection_->serve("compile", [this, self = thisCap(), context]() mutable {
       auto params = context.getParams();
+      connection_->require_at_most(params.getSlices().size(), kSlicesOfCallMax, "compile: slices");
       const PlanId id = once<PlanId>({params.getCall(), params.getReleases()},
                                      [&](const StopToken&) { return compile_now(params).id; });
       write_compiled(context.getResults(), core_.plan(id_, id));
@@ -238,7 +238,7 @@ class SessionServer final : public wire::Session::Server {
   }
 
   kj::Promise<void> detach(DetachContext context) override {
-    return in_fiber(calls_, "detach", [this, self = thisCap(), context]() mutable {
+    return connection_->serve("detach", [this, self = thisCap(), context]() mutable {
       sessions_.require_current(id_, attachment_);
       if (sessions_.is_detached(id_)) return;  // It asks again.
       core_.come_behind(id_, context.getParams().getReleases());
@@ -247,16 +247,17 @@ class SessionServer final : public wire::Session::Server {
   }
 
   kj::Promise<void> holdings(HoldingsContext context) override {
-    return in_fiber(calls_, "holdings", [this, self = thisCap(), context]() mutable {
+    return connection_->serve("holdings", [this, self = thisCap(), context]() mutable {
       sessions_.require_current(id_, attachment_);
       write_holdings(context.getResults(), core_, id_);
     });
   }
 
   kj::Promise<void> repeat(RepeatContext context) override {
-    return in_fiber(calls_, "repeat", [this, self = thisCap(), context]() mutable {
+    return connection_->serve("repeat", [this, self = thisCap(), context]() mutable {
       const auto asked = context.getParams();
       sessions_.require_current(id_, attachment_);
+      connection_->require_at_most(asked.getInputs().size(), kInputsOfCallMax, "repeat: inputs");
       core_.come_behind(id_, asked.getReleases());
       core_.repeat(id_, read_repeat(asked));
     });
@@ -264,7 +265,7 @@ class SessionServer final : public wire::Session::Server {
 
   // A client that was detached, or whose connection is lost, is waited for by nobody.
   kj::Promise<void> repetition(RepetitionContext context) override {
-    return in_fiber(calls_, "repetition", [this, self = thisCap(), context]() mutable {
+    return connection_->serve("repetition", [this, self = thisCap(), context]() mutable {
       const auto asked = context.getParams();
       sessions_.require_current(id_, attachment_);
       const PlanId plan(asked.getPlan());
@@ -275,7 +276,7 @@ class SessionServer final : public wire::Session::Server {
   }
 
   kj::Promise<void> allowRead(AllowReadContext context) override {
-    return in_fiber(calls_, "allow to read", [this, self = thisCap(), context]() mutable {
+    return connection_->serve("allow to read", [this, self = thisCap(), context]() mutable {
       sessions_.require_current(id_, attachment_);
       const auto asked = context.getParams();
       core_.shared_states(id_).allow_read(id_, SliceId(asked.getSlice()), asked.getOwner().cStr());
@@ -284,7 +285,7 @@ class SessionServer final : public wire::Session::Server {
   }
 
   kj::Promise<void> openStates(OpenStatesContext context) override {
-    return in_fiber(calls_, "open states", [this, self = thisCap(), context]() mutable {
+    return connection_->serve("open states", [this, self = thisCap(), context]() mutable {
       sessions_.require_current(id_, attachment_);
       const auto opened =
           core_.shared_states(id_).open(id_, context.getParams().getProgram().cStr());
@@ -297,8 +298,9 @@ class SessionServer final : public wire::Session::Server {
   }
 
   kj::Promise<void> readStates(ReadStatesContext context) override {
-    return in_fiber(calls_, "read states", [this, self = thisCap(), context]() mutable {
+    return connection_->serve("read states", [this, self = thisCap(), context]() mutable {
       const auto asked = context.getParams();
+      connection_->require_at_most(asked.getParts().size(), kStatePartsMax, "read states: parts");
       const auto version =
           once<StateVersion>({asked.getCall(), asked.getReleases()}, [&](const StopToken& stop) {
             return core_.shared_states(id_).read(id_, read_request(asked), stop);
@@ -308,16 +310,20 @@ class SessionServer final : public wire::Session::Server {
   }
 
   kj::Promise<void> keepCheckpoints(KeepCheckpointsContext context) override {
-    return in_fiber(calls_, "keep checkpoints", [this, self = thisCap(), context]() mutable {
+    return connection_->serve("keep checkpoints", [this, self = thisCap(), context]() mutable {
       sessions_.require_current(id_, attachment_);
       const auto asked = context.getParams();
+      connection_->require_at_most(asked.getMetadata().size(), kMetadataMax,
+                                   "keep checkpoints: texts of metadata");
+      connection_->require_at_most(asked.getElastic().size(), kElasticAxesMax,
+                                   "keep checkpoints: elastic axes");
       core_.keep_checkpoints(id_, SliceId(asked.getSlice()), gangway::read(asked));
       core_.record_changed(id_);
     });
   }
 
   kj::Promise<void> close(CloseContext) override {
-    return in_fiber(calls_, "close", [this, self = thisCap()] {
+    return connection_->serve("close", [this, self = thisCap()] {
       sessions_.require_current(id_, attachment_);
       sessions_.close(id_);
     });
@@ -360,7 +366,7 @@ class SessionServer final : public wire::Session::Server {
 
   Controller& core_;
   ClientSessions& sessions_;
-  FiberGroup& calls_;
+  const std::shared_ptr<ClientConnection> connection_;
   Pacer* const pacer_;
   const SessionId id_;
   const uint64_t attachment_;

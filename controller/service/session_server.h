@@ -1,11 +1,13 @@
 // What a client is answered over one of its connections: slices and plans, over RPC.
 //
-// Threads: the reactor's thread. Calls are fibers of a group.
-// Ownership: what is given outlives the calls, and the group outlives the capability.
+// Threads: the reactor's thread. Calls are fibers.
+// Ownership: what is given outlives the calls, and the connection's fibers the capability.
 // Errors: those of the controller; kUnavailable over a connection that a later one has replaced.
 #pragma once
 
-#include "controller/service/client_sessions.h"
+#include <memory>
+
+#include "controller/service/client_connection.h"
 #include "protocol/rpc_values.h"
 #include "runtime/net/pacer.h"
 
@@ -14,7 +16,7 @@ namespace gangway {
 struct SessionServices {
   Controller& core;
   ClientSessions& sessions;
-  FiberGroup& calls;
+  std::shared_ptr<ClientConnection> connection;
   Pacer* pacer = nullptr;  // In a simulation: what gives lowering its time.
 };
 

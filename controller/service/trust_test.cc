@@ -194,16 +194,10 @@ TEST_F(TrustTest, AnothersLogIsAsUnknownAsThatOfAProgramThatNeverWas) {
   });
 }
 
-TEST_F(TrustTest, WhoFloodsALogIsRefusedAndWhoWaitsTooOftenToo) {
+TEST_F(TrustTest, WhoWaitsForALogTooOftenIsRefused) {
   reactor_->run([&] {
     Connection bob = connect(add("bob"));
     const Joined joined = join(bob, "mine");
-    auto said = joined.getSession().logRequest();
-    auto lines = said.initLines(100'000);
-    for (uint32_t i = 0; i < lines.size(); ++i) lines.set(i, "x");
-    EXPECT_THAT(
-        error_text_of([&] { await<capnp::Response<wire::Session::LogResults>>(said.send()); }),
-        HasSubstr("log: expected at most 256 lines at once"));
     using Results = wire::Controller::LogsResults;
     std::vector<kj::Promise<capnp::Response<Results>>> waits;
     wire::Controller::Client controller = bob.bootstrap<wire::Controller>();

@@ -208,13 +208,17 @@ void Server::refused(const std::string& from, const std::string& why) const {
 
 void Server::serve_rpc(Incoming in) {
   Promise<void> disconnected;
+  auto hung_up = kj::newPromiseAndFulfiller<void>();
   const Peer peer{.connection = ++last_connection_,
                   .user = in.user,
                   .from = in.from,
-                  .disconnected = disconnected.future()};
+                  .disconnected = disconnected.future(),
+                  .hang_up = [hang_up = std::make_shared<kj::Own<kj::PromiseFulfiller<void>>>(
+                                  kj::mv(hung_up.fulfiller))] { (*hang_up)->fulfill(); }};
   internal::MessageStream messages(*in.stream);
   capnp::TwoPartyVatNetwork network(messages, capnp::rpc::twoparty::Side::SERVER, reader_options());
   auto rpc = capnp::makeRpcServer(network, options_.bootstrap(peer));
+  rpc.setFlowLimit(kRpcWordsMax);
   ++open_;
   struct Close {
     size_t& open;
@@ -224,7 +228,8 @@ void Server::serve_rpc(Incoming in) {
       disconnected.set();
     }
   } close{open_, disconnected};
-  await(network.onDisconnect());
+  auto answered = hung_up.promise.then([] { return kj::evalLast([] {}); });
+  await(network.onDisconnect().exclusiveJoin(kj::mv(answered)));
 }
 
 struct Connection::State {

@@ -49,6 +49,8 @@ struct Peer {
   std::string user;           // Who is at its other end; empty: not known.
   std::string from;           // Where it connects from, for messages.
   Future<void> disconnected;  // Ready when the peer has gone.
+  // Closes the connection once what was answered before is on its way. It may be closed already.
+  std::function<void()> hang_up;
 };
 
 struct ServerOptions {

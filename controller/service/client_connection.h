@@ -1,0 +1,88 @@
+// ClientConnection: one RPC connection to the controller, and the bounds of what comes over it.
+//
+// What a client may reach without meaning harm (its quota, slices, waits) is refused, and its
+// connection stays. What no client of ours sends breaks a bound: the call is refused, its
+// connection and the sessions that go on over it are closed, and the log says whose it was, from
+// where, and why. Nobody else notices. The bounds are listed in protocol/README.md.
+//
+// Threads: the reactor's thread.
+// Ownership: shared by what is served over the connection, and by calls under way.
+// Errors: what breaks a bound throws kInvalid, having closed the connection.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "controller/service/client_sessions.h"
+#include "runtime/fibers/await.h"
+#include "runtime/net/server.h"
+#include "runtime/observe/log.h"
+
+namespace gangway {
+
+// Over one connection: calls under way, and sessions that were opened or attached to.
+inline constexpr size_t kCallsUnderWayMax = 1024, kJoinsMax = 4096;
+// Elements of lists in one call.
+inline constexpr size_t kSlicesOfCallMax = size_t{1} << 16;
+inline constexpr size_t kInputsOfCallMax = size_t{1} << 16;
+inline constexpr size_t kStatePartsMax = size_t{1} << 20;
+
+class ClientConnection : public std::enable_shared_from_this<ClientConnection> {
+ public:
+  ClientConnection(Peer peer, ClientSessions& sessions, FiberGroup& calls, Logger log)
+      : peer_(std::move(peer)), sessions_(sessions), calls_(calls), log_(std::move(log)) {}
+
+  const std::string& owner() const { return peer_.user; }
+  const std::string& from() const { return peer_.from; }
+  const Future<void>& disconnected() const { return peer_.disconnected; }
+
+  // A call, in a fiber.
+  template <class Body>
+  kj::Promise<void> serve(const char* what, Body body) {
+    try {
+      require_at_most(under_way_ + 1, kCallsUnderWayMax, "calls under way over one connection");
+    } catch (const Error& error) {
+      return to_kj(error);
+    }
+    return in_fiber(
+        calls_, what,
+        [counted = Counted(shared_from_this()), body = std::move(body)]() mutable { body(); });
+  }
+  // `what`: "readStates: parts".
+  void require_at_most(size_t got, size_t max, const char* what);
+  // A session goes on over it, until a later connection takes it over.
+  void joined(SessionId session, uint64_t attachment);
+  // With its sessions. `why`: which bound was broken.
+  void close(const Error& why);
+  void hang_up();
+
+ private:
+  // A call under way.
+  class Counted {
+   public:
+    explicit Counted(std::shared_ptr<ClientConnection> over) : over_(std::move(over)) {
+      ++over_->under_way_;
+    }
+    ~Counted() {
+      if (over_ != nullptr) --over_->under_way_;
+    }
+    Counted(Counted&&) = default;
+    Counted& operator=(Counted&&) = delete;
+
+   private:
+    std::shared_ptr<ClientConnection> over_;
+  };
+
+  const Peer peer_;
+  ClientSessions& sessions_;
+  FiberGroup& calls_;
+  const Logger log_;
+  std::vector<std::pair<SessionId, uint64_t>> joined_;
+  size_t under_way_ = 0;
+  bool is_closed_ = false;
+};
+
+}  // namespace gangway
