@@ -217,10 +217,11 @@ interface Executor {
   # is done on all hosts of the plan before the next begins, so a plan that does not fit on one host
   # allocates nothing on the others.
 
-  install @0 (plan :UInt64, bytes :Data, self :UInt32, scope :UInt64)
+  install @0 (plan :UInt64, bytes :Data, self :UInt32, scope :UInt64, ofOther :Bool)
           -> (needs :List(DeviceNeed), offers :List(LinkOffer));
   # The executor verifies and compiles the plan and plans its memory. `bytes` is plan.capnp,
-  # verified on reading. `self`: this host's index in the plan.
+  # verified on reading. `self`: this host's index in the plan. `ofOther`: its owner is not who runs
+  # the controller, so its sources read no files but those of folders that the executor trusts.
 
   link @1 (plan :UInt64, offers :List(LinkOffer));
   # The offers of all hosts of the plan; a host opens those of the hosts that it writes to.

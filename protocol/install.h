@@ -41,6 +41,10 @@ struct MoveRequest {
   bool to_host = true;
 };
 
+// Whose program a plan is of: of who runs the controller and its executors, or of anybody else, who
+// may not read all files that an executor can.
+enum class PlanOwner : uint8_t { kOperator, kOther };
+
 struct Installed {
   std::vector<DeviceNeed> needs;
   std::vector<LinkOffer> offers;

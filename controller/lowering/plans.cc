@@ -237,6 +237,7 @@ PlanRecord& PlanTable::compile(SessionId owner, const std::string& holder_name,
   placed.runs_in_flight_max = request.runs_in_flight_max;
   placed.dispatch = request.dispatch;
   placed.overlays = request.overlaid;
+  placed.is_of = request.owner;
   PlanRecord& record = plans_.emplace(id, std::move(placed)).first->second;
   for (SliceId slice : slices) slices_.keep(slice);
   record.runs = 1;  // Keeps it while this fiber is suspended, whatever its client does.
@@ -360,7 +361,8 @@ void PlanTable::install(PlanRecord& record, const std::vector<std::byte>& bytes,
   std::vector<Future<Installed>> replies;
   replies.reserve(record.hosts.size());
   for (uint32_t i = 0; i < record.hosts.size(); ++i) {
-    replies.push_back(peer(record.hosts[i]).install(record.on_hosts, bytes, i, scope));
+    replies.push_back(
+        peer(record.hosts[i]).install(record.on_hosts, bytes, i, scope, record.is_of));
   }
   // All of them answer before one's refusal counts: an uninstall, which is a frame, could overtake
   // an install that is under way, and leave it there for good.

@@ -33,6 +33,7 @@ struct PlanRecord {
   PlanId id;
   PlanId on_hosts;  // What hosts call it: another name each time it is installed.
   SessionId owner;
+  PlanOwner is_of = PlanOwner::kOperator;
   std::shared_ptr<const Program> program;
   uint32_t runs_in_flight_max = 0;
   Dispatch dispatch = Dispatch::kParallel;
@@ -84,6 +85,7 @@ struct CompileRequest {
   // On the reactor's thread, at most kCompileStagesMax times, and not after compile() has ended.
   std::function<void(const CompileStage&)> on_progress;
   Pacer* pacer = nullptr;  // In a simulation: what gives lowering its time.
+  PlanOwner owner = PlanOwner::kOperator;
 };
 
 struct OwnArenas;  // does_not_fit.h

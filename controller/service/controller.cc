@@ -7,6 +7,7 @@
 #include "protocol/text_limits.h"
 #include "runtime/base/cut.h"
 #include "runtime/base/units.h"
+#include "runtime/os/user.h"
 
 namespace gangway {
 namespace {
@@ -371,6 +372,7 @@ const PlanRecord& Controller::compile(SessionId session, Program program,
   require_short(program, program.name);
   for (const ProgramNode& node : program.nodes) require_short(program, node.name);
   request.overlaid = options_.overlay_memory;
+  if (owner_of(session) != own_user_name()) request.owner = PlanOwner::kOther;
   return plans_.compile(session, holder_name(session),
                         std::make_shared<const Program>(std::move(program)), slices,
                         std::move(request));

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "runtime/os/user.h"
 #include "tests/support/error_of.h"
 #include "tests/support/test_controller.h"
 
@@ -111,6 +112,15 @@ TEST_F(ForeignIdsTest, AProgramIsNotCompiledOnAnothersSlice) {
   });
   EXPECT_EQ(error.kind(), ErrorKind::kInvalid);
   EXPECT_THAT(error.what(), HasSubstr("slice"));
+}
+
+// Hosts let it read less (executor/sources/data_source.h).
+TEST_F(ForeignIdsTest, HostsAreToldWhetherAProgramIsOfWhoRunsThem) {
+  EXPECT_EQ(executor_[0].installed_of, PlanOwner::kOther);
+  FakeClient own;
+  const SessionId operators = controller_.add_session("own", own_user_name(), own);
+  compile(operators);
+  EXPECT_EQ(executor_[0].installed_of, PlanOwner::kOperator);
 }
 
 }  // namespace

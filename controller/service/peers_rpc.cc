@@ -58,12 +58,13 @@ void PeerStream::close() {
 }
 
 Future<Installed> ExecutorRpc::install(PlanId plan, const std::vector<std::byte>& bytes,
-                                       uint32_t self, StateScope scope) {
+                                       uint32_t self, StateScope scope, PlanOwner owner) {
   auto request = executor_.installRequest();
   request.setPlan(plan.value);
   request.setBytes(kj::arrayPtr(reinterpret_cast<const kj::byte*>(bytes.data()), bytes.size()));
   request.setSelf(self);
   request.setScope(scope.id);
+  request.setOfOther(owner == PlanOwner::kOther);
   auto promise = request.send();
   return as_future<Installed>(reactor_, "install", [promise = kj::mv(promise)]() mutable {
     const auto reply = await<capnp::Response<wire::Executor::InstallResults>>(kj::mv(promise));

@@ -41,8 +41,8 @@ const HostOptions& Host::options() const { return impl_->devices.options; }
 std::string Host::describe_devices() const { return impl_->devices.describe(); }
 
 Future<Installed> Host::install(PlanId id, std::shared_ptr<const Plan> plan, uint32_t self,
-                                StateScope scope) {
-  return impl_->install(id, std::move(plan), self, scope);
+                                StateScope scope, PlanOwner owner) {
+  return impl_->install(id, std::move(plan), self, scope, owner);
 }
 void Host::link(PlanId id, const std::vector<LinkOffer>& offers) { impl_->link(id, offers); }
 Future<void> Host::commit_install(PlanId id) { return impl_->commit_install(id); }

@@ -99,7 +99,7 @@ class Host {
   // Ready at once where compiling does not block the device; else the reactor is free meanwhile,
   // and an uninstall makes it kCancelled.
   Future<Installed> install(PlanId id, std::shared_ptr<const Plan> plan, uint32_t self,
-                            StateScope scope);
+                            StateScope scope, PlanOwner owner = PlanOwner::kOperator);
   // The offers of all hosts of the plan.
   void link(PlanId id, const std::vector<LinkOffer>& offers);
   // Allocates; ready when the initialisers of new states have run, in stream order. Where one fails

@@ -64,7 +64,7 @@ HostPlan& Host::Impl::plan(PlanId id) {
 }
 
 Future<Installed> Host::Impl::install(PlanId id, std::shared_ptr<const Plan> given, uint32_t self,
-                                      StateScope scope) {
+                                      StateScope scope, PlanOwner owner) {
   GW_REQUIRE(!plans.contains(id), "plan ", id, ": is installed already");
   require_valid_on(*given, self, static_cast<uint32_t>(devices.all.size()));
   auto made = std::make_unique<HostPlan>();
@@ -74,6 +74,7 @@ Future<Installed> Host::Impl::install(PlanId id, std::shared_ptr<const Plan> giv
   made->sequential = any_sequential(*made->plan);
   made->self = self;
   made->scope = scope;
+  made->owner = owner;
   made->planted = devices.options.planted_in_transfers;
   add_devices(*made, devices.all);
   for (const auto& device : made->devices) {
@@ -150,11 +151,13 @@ Installed Host::Impl::offer(HostPlan& made, const CompileJob& job) {
   }
   made.stage = PlanStage::kInstalled;
   if (made.too_large) return installed;  // The controller refuses it, and says what would fit.
+  const TrustedFiles* const readable =
+      made.owner == PlanOwner::kOperator ? nullptr : devices.options.trusted.get();
   for (uint32_t source : made.plan->sources) {
     const PlanNode& node = made.plan->nodes[source];
     const bool filled = !made.shards[node.results[0]].shards.empty() && has_values(made);
-    made.sources.push_back(filled ? make_source(node.attrs, made.plan->values[node.results[0]].type)
-                                  : nullptr);
+    const Type& type = made.plan->values[node.results[0]].type;
+    made.sources.push_back(filled ? make_source(node.attrs, type, readable) : nullptr);
     for (const auto& device : made.devices)
       device->source_parts.push_back(part_of(made, *device, node.results[0]));
   }

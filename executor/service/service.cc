@@ -49,10 +49,12 @@ class ExecutorServer final : public wire::Executor::Server {
       if (pacer_ != nullptr) pacer_->compile(nodes_of(*plan));
       GW_REQUIRE(params.getSelf() < plan->hosts.size(), "install: host ", params.getSelf(),
                  " of a plan of ", plan->hosts.size());
-      const Installed installed = host_
-                                      .install(PlanId(params.getPlan()), std::move(plan),
-                                               params.getSelf(), {params.getScope()})
-                                      .take();
+      const Installed installed =
+          host_
+              .install(PlanId(params.getPlan()), std::move(plan), params.getSelf(),
+                       {params.getScope()},
+                       params.getOfOther() ? PlanOwner::kOther : PlanOwner::kOperator)
+              .take();
       auto results = context.getResults();
       write(results.initNeeds(static_cast<uint32_t>(installed.needs.size())), installed.needs);
       write(results.initOffers(static_cast<uint32_t>(installed.offers.size())), installed.offers);

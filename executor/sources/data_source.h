@@ -17,6 +17,8 @@
 
 namespace gangway {
 
+class TrustedFiles;
+
 class DataSource {
  public:
   virtual ~DataSource() = default;
@@ -24,7 +26,9 @@ class DataSource {
   virtual void fill(uint64_t position, const Box& part, std::byte* out) const = 0;
 };
 
-// `type`: global.
-std::unique_ptr<const DataSource> make_source(const Attrs& attrs, const Type& type);
+// `type`: global. `readable`: files lie below its folders, or are not read; null: any file that this
+// process can read will do.
+std::unique_ptr<const DataSource> make_source(const Attrs& attrs, const Type& type,
+                                              const TrustedFiles* readable = nullptr);
 
 }  // namespace gangway

@@ -8,6 +8,7 @@
 #include "ir/boxes/boxes.h"
 #include "runtime/base/error.h"
 #include "runtime/os/temp_dir.h"
+#include "runtime/os/trusted_files.h"
 
 namespace gangway {
 namespace {
@@ -42,6 +43,35 @@ TEST_F(DataSourceTest, AnAttributeOfAnotherKindOrNameIsRefused) {
     attrs.set(name, value);
     EXPECT_THAT(refusal_of(attrs, type), HasSubstr(cat("\"", name, "\""))) << name;
   }
+}
+
+TEST_F(DataSourceTest, OthersReadBelowTrustedFoldersAlone) {
+  const std::filesystem::path trusted = folder_.path() / "trusted";
+  std::filesystem::create_directory(trusted);
+  std::filesystem::copy_file(path_, trusted / "text");
+  std::filesystem::create_symlink(path_, trusted / "out");
+  std::filesystem::create_symlink(trusted / "text", folder_.path() / "in");
+  const TrustedFiles readable({trusted});
+  const auto refusal = [&](const std::filesystem::path& path) {
+    Attrs attrs = text_;
+    attrs.set("path", path.string());
+    try {
+      make_source(attrs, i32({4, 16}), &readable);
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), ErrorKind::kInvalid);
+      return error.message();
+    }
+    return std::string("none");
+  };
+  EXPECT_EQ(refusal(trusted / "text"), "none");
+  EXPECT_EQ(refusal(folder_.path() / "in"), "none");
+  // Whether there is such a file is not told.
+  for (const auto& path : {std::filesystem::path(path_), trusted / "out", trusted / "../text",
+                           trusted / "missing", folder_.path() / "missing"})
+    EXPECT_EQ(refusal(path),
+              cat("source \"text\": \"", path.string(),
+                  "\" is not below a folder that this executor trusts: ", trusted.string()));
+  EXPECT_EQ(refusal_of({{"kind", std::string("counter")}}, i32({4})), "none");
 }
 
 TEST_F(DataSourceTest, ABatchTooLargeForItsReaderIsRefused) {

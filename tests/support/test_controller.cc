@@ -10,8 +10,9 @@ namespace gangway {
 FakeExecutor::FakeExecutor() = default;
 FakeExecutor::~FakeExecutor() = default;
 
-Future<Installed> FakeExecutor::install(PlanId, const std::vector<std::byte>&, uint32_t,
-                                        StateScope) {
+Future<Installed> FakeExecutor::install(PlanId, const std::vector<std::byte>&, uint32_t, StateScope,
+                                        PlanOwner owner) {
+  installed_of = owner;
   if (installing) return installing->future();
   Installed reply;
   for (uint32_t d = 0; d < devices; ++d) reply.needs.push_back({d, need_bytes, state_bytes, 0});

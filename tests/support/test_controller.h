@@ -21,7 +21,8 @@ class FakeExecutor final : public ExecutorPeer {
  public:
   FakeExecutor();
   ~FakeExecutor() override;
-  Future<Installed> install(PlanId, const std::vector<std::byte>&, uint32_t, StateScope) override;
+  Future<Installed> install(PlanId, const std::vector<std::byte>&, uint32_t, StateScope,
+                            PlanOwner) override;
   Future<void> link(PlanId, const std::vector<LinkOffer>&) override;
   Future<void> commit_install(PlanId) override;
   Future<int64_t> move_states(const MoveRequest&) override;
@@ -36,9 +37,10 @@ class FakeExecutor final : public ExecutorPeer {
   uint32_t devices = 2;
   int64_t need_bytes = 0;
   int64_t state_bytes = 0;
-  std::optional<Promise<Installed>> installing;  // Set: what install waits for.
-  std::optional<Promise<void>> commit;           // Set: what commit_install waits for.
-  std::optional<Promise<int64_t>> moving;        // Set: what move_states waits for.
+  std::optional<Promise<Installed>> installing;   // Set: what install waits for.
+  std::optional<Promise<void>> commit;            // Set: what commit_install waits for.
+  std::optional<Promise<int64_t>> moving;         // Set: what move_states waits for.
+  PlanOwner installed_of = PlanOwner::kOperator;  // Of the last one.
   std::vector<MoveRequest> moves;
   std::vector<Message> received;
   bool hung_up = false;

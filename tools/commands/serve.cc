@@ -204,10 +204,11 @@ std::shared_ptr<Trust> add_trust(CLI::App& command) {
   auto trust = std::make_shared<Trust>();
   auto* folders = command.add_option(
       "--trust", trust->folders,
-      "a folder whose libraries (.so) programs may call, as they are now; again for more of them");
+      "a folder whose libraries (.so) programs may call, as they are now, and whose files those of "
+      "other owners may read; again for more of them");
   command
       .add_flag("--trust-all", trust->all,
-                "any library that this user can read; for a cluster of one user")
+                "any library and file that this user can read; for a cluster of one user")
       ->excludes(folders);
   return trust;
 }
