@@ -26,8 +26,8 @@ class DataSource {
   virtual void fill(uint64_t position, const Box& part, std::byte* out) const = 0;
 };
 
-// `type`: global. `readable`: files lie below its folders, or are not read; null: any file that this
-// process can read will do.
+// `type`: global. `readable`: files lie below its folders, or are not read; null: any file that
+// this process can read will do.
 std::unique_ptr<const DataSource> make_source(const Attrs& attrs, const Type& type,
                                               const TrustedFiles* readable = nullptr);
 

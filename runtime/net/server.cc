@@ -72,12 +72,10 @@ capnp::ReaderOptions reader_options() {
 
 // The whole of `message`, or an error when the peer closes the stream or takes too long.
 template <class Message>
-Message read_fixed(Reactor& reactor, kj::AsyncIoStream& stream, Duration time_limit) {
+Message read_fixed(Reactor& reactor, kj::AsyncIoStream& stream, int64_t deadline_ns) {
   Message message;
-  const kj::TimePoint deadline =
-      internal::to_kj_time(reactor.clock().now_ns() + time_limit.count());
   auto read = kj::evalNow([&] { return stream.read(&message, sizeof message); });
-  await(reactor.port().timer().timeoutAt(deadline, kj::mv(read)));
+  await(reactor.port().timer().timeoutAt(internal::to_kj_time(deadline_ns), kj::mv(read)));
   return message;
 }
 
@@ -129,7 +127,8 @@ Stream open(Reactor& reactor, Network& network, const std::string& address, Kind
   try {
     write_fixed(*stream, HelloWithToken{.hello = {.kind = static_cast<uint8_t>(kind), .key = key},
                                         .token = shown.token});
-    answer = read_fixed<Answer>(reactor, *stream, options.time_limit);
+    answer =
+        read_fixed<Answer>(reactor, *stream, reactor.clock().now_ns() + options.time_limit.count());
   } catch (const Error& error) {
     if (error.kind() == ErrorKind::kCancelled) throw;
     throw Error(ErrorKind::kUnavailable,
@@ -177,13 +176,21 @@ std::optional<std::string> Server::user_of(const Incoming& in, const AccessToken
 }
 
 void Server::serve(Incoming in) {
+  if (half_open_ >= kHalfOpenMax) {
+    return refused(in.from, cat(half_open_,
+                                " connections have not said yet who they are: expected "
+                                "at most ",
+                                kHalfOpenMax));
+  }
   kj::AsyncIoStream& stream = *in.stream;
   try {
-    const Hello hello = read_fixed<Hello>(reactor_, stream, kPreambleTimeLimit);
+    std::optional<HalfOpen> half_open(half_open_);
+    const int64_t deadline_ns = reactor_.clock().now_ns() + kPreambleTimeLimit.count();
+    const Hello hello = read_fixed<Hello>(reactor_, stream, deadline_ns);
     if (!has_magic(hello)) return refused(in.from, "it is not a Gangway process");
     Status status = Status::kOtherVersion;
     if (hello.version == kConnectionVersion) {
-      const auto token = read_fixed<AccessToken>(reactor_, stream, kPreambleTimeLimit);
+      const auto token = read_fixed<AccessToken>(reactor_, stream, deadline_ns);
       const std::optional<std::string> user = user_of(in, token);
       if (user) in.user = *user;
       status = user              ? judge(options_, hello, in.user)
@@ -191,6 +198,7 @@ void Server::serve(Incoming in) {
                                  : Status::kOtherToken;
     }
     write_fixed(stream, Answer{.status = static_cast<uint8_t>(status)});
+    half_open.reset();
     if (status != Status::kFine) return refused(in.from, reason(status));
     if (Kind{hello.kind} == Kind::kRpc) return serve_rpc(kj::mv(in));
     // It may have ended meanwhile.
@@ -198,7 +206,8 @@ void Server::serve(Incoming in) {
     if (frames != nullptr) frames->attach(kj::mv(in.stream));
   } catch (const Error& error) {
     // A peer that goes away while it connects is not reported as an error.
-    if (error.kind() != ErrorKind::kUnavailable && error.kind() != ErrorKind::kOverloaded) throw;
+    if (error.kind() == ErrorKind::kOverloaded) return refused(in.from, error.message());
+    if (error.kind() != ErrorKind::kUnavailable) throw;
   }
 }
 

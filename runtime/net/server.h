@@ -43,6 +43,8 @@ namespace gangway {
 // What a message may refer to: 512 MiB. Tensors never travel in a message.
 inline constexpr uint64_t kRpcWordsMax = 64u << 20;
 inline constexpr uint8_t kConnectionVersion = 3;
+// Connections to one server that have not said yet who they are; each may take 10 s.
+inline constexpr size_t kHalfOpenMax = 256;
 
 struct Peer {
   uint64_t connection = 0;    // Counts from 1 within a server.
@@ -77,6 +79,13 @@ class Server {
   size_t connections() const { return open_; }
 
  private:
+  // One that has not said who it is, while this lives.
+  struct HalfOpen {
+    explicit HalfOpen(size_t& of) : count(of) { ++count; }
+    ~HalfOpen() { --count; }
+    HalfOpen(const HalfOpen&) = delete;
+    size_t& count;
+  };
   void serve(Incoming in);
   // The user at the other end of `in`, who shows `token`; no value: it is refused.
   std::optional<std::string> user_of(const Incoming& in, const AccessToken& token) const;
@@ -86,7 +95,7 @@ class Server {
   Reactor& reactor_;
   ServerOptions options_;
   uint64_t last_connection_ = 0;
-  size_t open_ = 0;
+  size_t open_ = 0, half_open_ = 0;
   FiberGroup fibers_;
   std::unique_ptr<Listener> listener_;
 };

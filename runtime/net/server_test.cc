@@ -61,6 +61,15 @@ class RpcTest : public testing::TestWithParam<Wire> {
     if (in_memory()) return "sim:server";
     return GetParam() == Wire::kTcp ? "127.0.0.1:0" : "unix:" + (dir_.path() / "s").string();
   }
+  bool try_to_connect(const std::string& address) {
+    try {
+      Connection::connect(*reactor_, client_side(), address);
+      return true;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), ErrorKind::kUnavailable);
+      return false;
+    }
+  }
   ServerOptions echo_options() {
     return {.bootstrap = [](const Peer&) { return kj::heap<EchoServer>(); }};
   }
@@ -217,6 +226,32 @@ TEST_P(RpcTest, FramesGoOnOverAnotherConnectionWhenTheirsIsLost) {
   EXPECT_EQ(ours->counts().frames_sent.value(), kFrames);
   ours.reset();
   theirs.reset();
+}
+
+TEST_P(RpcTest, WhoDoesNotSayWhoTheyAreKeepNobodyOutForLong) {
+  std::vector<std::string> refused;
+  ServerOptions options = echo_options();
+  options.on_refused = [&](const std::string&, const std::string& why) { refused.push_back(why); };
+  Server server(*reactor_, server_side(), listen_address(), options);
+  Connection before = Connection::connect(*reactor_, client_side(), server.address());
+  std::vector<Stream> silent;
+  for (size_t i = 0; i < kHalfOpenMax; ++i)
+    silent.push_back(client_side().connect(server.address()));
+  const Error error =
+      error_of([&] { Connection::connect(*reactor_, client_side(), server.address()); });
+  EXPECT_EQ(error.kind(), ErrorKind::kUnavailable);
+  ASSERT_EQ(refused.size(), 1u);
+  EXPECT_EQ(refused[0], "256 connections have not said yet who they are: expected at most 256");
+  EXPECT_NO_THROW(await(before.bootstrap<test::Echo>().echoRequest().send()));
+  if (GetParam() == Wire::kSimulated) {
+    reactor_->clock().sleep_for(11s);
+    EXPECT_EQ(refused.size(), 1 + kHalfOpenMax) << "each has had 10 s";
+  } else {
+    silent.clear();
+    // Until the server has noticed.
+    while (!try_to_connect(server.address())) reactor_->clock().sleep_for(1ms);
+  }
+  EXPECT_NO_THROW(Connection::connect(*reactor_, client_side(), server.address()));
 }
 
 TEST_P(RpcTest, BadBytesEndAFrameStreamBeforeAnythingIsAllocatedForThem) {
