@@ -21,6 +21,9 @@ struct StoredTensor {
   friend bool operator==(const StoredTensor&, const StoredTensor&) = default;
 };
 
+// Of the metadata: whose checkpoint it is. No two programs have the same.
+inline constexpr char kProgramKey[] = "program_id";
+
 struct CheckpointFiles {
   std::string folder;  // Of a program's checkpoints, an absolute path (checkpoint_dir.h).
   uint64_t version = 0;

@@ -4,12 +4,14 @@
 #include <cctype>
 #include <cstdio>
 #include <filesystem>
+#include <span>
 
 #include "checkpoint/checkpoint_dir.h"
 #include "runtime/base/align.h"
 #include "runtime/base/cut.h"
 #include "runtime/base/hash.h"
 #include "runtime/fibers/kj_error.h"
+#include "runtime/os/random_bytes.h"
 
 namespace gangway {
 namespace {
@@ -24,6 +26,13 @@ std::string hash_of(const std::string& text) {
   return to_string(hasher.finish());
 }
 
+// Sessions of an earlier controller had the same numbers. A simulation is to repeat itself.
+std::string new_program_id(const Reactor& reactor, SessionId session) {
+  uint64_t id = session.value;
+  if (!reactor.simulated()) fill_random(std::as_writable_bytes(std::span(&id, 1)));
+  return std::to_string(id);
+}
+
 }  // namespace
 
 struct Checkpoints::Kept {
@@ -32,6 +41,7 @@ struct Checkpoints::Kept {
   RecoveryOptions options;
   StateVersion tried;  // Nothing is written of it any more, nor of earlier ones.
   std::optional<StateVersion> newest;
+  std::string program_id;
   bool is_watching = false;  // The version that comes next is waited for, or was tried before.
   StopSource stop;           // The slice has gone.
   WaitQueue changed;
@@ -128,6 +138,7 @@ void Checkpoints::keep(SessionId session, SliceId slice, RecoveryOptions options
   const auto kept = std::make_shared<Kept>();
   kept->session = session;
   kept->slice = slice;
+  kept->program_id = new_program_id(reactor_, session);
   kept->options = std::move(options);
   kept_.emplace(slice, kept);
   fibers_.spawn("checkpoints", [this, kept] {
@@ -261,6 +272,7 @@ Checkpoints::Outcome Checkpoints::write(Kept& kept, StateVersion version) {
                         .known = kept.newest.value_or(StateVersion()).value,
                         .metadata = kept.options.metadata};
   files.metadata["format"] = "pt";
+  files.metadata[kProgramKey] = kept.program_id;
   files.metadata["version"] = std::to_string(version.value);
   struct Counts {
     explicit Counts(size_t& of) : count(of) { ++count; }

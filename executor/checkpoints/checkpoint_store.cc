@@ -74,10 +74,22 @@ void make_private_folders(const fs::path& folder) {
   }
 }
 
+// Whether the newest checkpoint there is of this program: one that wrote it may have ended before
+// it said so.
+bool is_own(const CheckpointFiles& files) {
+  const auto newest = CheckpointDir(files.folder).latest();
+  const auto own = files.metadata.find(kProgramKey);
+  if (!newest || own == files.metadata.end()) return false;
+  const TensorFiles found = TensorFiles::open(*newest);
+  const auto theirs = found.metadata().find(kProgramKey);
+  return theirs != found.metadata().end() && theirs->second == own->second;
+}
+
 // Checkpoints of an earlier program of the name, whose versions were counted from 0 too.
-void set_aside(const fs::path& folder) {
+void set_aside(const CheckpointFiles& files) {
+  const fs::path folder = files.folder;
   std::error_code error;
-  if (!fs::exists(folder, error) || CheckpointDir(folder).steps().empty()) return;
+  if (!fs::exists(folder, error) || CheckpointDir(folder).steps().empty() || is_own(files)) return;
   const fs::path aside = folder.string() + "~earlier";
   fs::remove_all(aside, error);
   if (error) fail_file("remove", aside, error.value());
@@ -109,7 +121,7 @@ void write_files(const CheckpointFiles& files, const SharedSegment& segment, con
     specs.push_back({tensor.name, to_file_dtype(tensor.type.dtype), tensor.type.dims});
     bytes += tensor.type.bytes();
   }
-  if (files.known == 0) set_aside(files.folder);
+  if (files.known == 0) set_aside(files);
   make_private_folders(files.folder);
   CheckpointDir directory(files.folder);
   PendingCheckpoint pending = directory.begin(static_cast<int64_t>(files.version));

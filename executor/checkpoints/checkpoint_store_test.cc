@@ -76,6 +76,22 @@ TEST_F(CheckpointStoreTest, WhatLiesInASegmentBecomesFilesAndComesBack) {
   });
 }
 
+TEST_F(CheckpointStoreTest, AProgramsOwnCheckpointThatNobodyHeardOfIsNotSetAside) {
+  in_reactor([&](CheckpointStore& store) {
+    const auto memory = store.make_segment(128);
+    const auto write = [&](uint64_t version, const std::string& program) {
+      CheckpointFiles written = files(version, 0);
+      written.metadata[kProgramKey] = program;
+      store.write(memory.number, written);
+    };
+    write(500, "earlier");
+    write(20, "mine");
+    write(20, "mine");
+    EXPECT_THAT(CheckpointDir(folder()).steps(), ElementsAre(20));
+    EXPECT_THAT(CheckpointDir(folder() + "~earlier").steps(), ElementsAre(500));
+  });
+}
+
 TEST_F(CheckpointStoreTest, WhatTheProgramWouldGoBackToStaysWhoeverWroteSince) {
   in_reactor([&](CheckpointStore& store) {
     const auto memory = store.make_segment(128);
