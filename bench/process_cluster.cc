@@ -1,5 +1,6 @@
 #include "bench/process_cluster.h"
 
+#include <signal.h>
 #include <time.h>
 
 #include "bench/chain.h"
@@ -42,18 +43,17 @@ std::unique_ptr<ChildProcess> start_tool(std::vector<std::string> arguments,
 }
 
 ProcessCluster::ProcessCluster(const Shape& shape)
-    : controller_(start_tool({"controller", "--listen", cat(kLocalPort, 0)}, log_)) {
+    : shape_(shape),
+      controller_(start_tool({"controller", "--listen", cat(kLocalPort, 0), "--checkpoint-dir",
+                              checkpoints_.path().string()},
+                             log_)) {
   constexpr int64_t kStartMs = 10'000;
   wait_until(kStartMs, [&] {
     address_ = address_in(log());
     return !address_.empty();
   });
-  for (int i = 0; i < shape.executors; ++i) {
-    executors_.push_back(start_tool(
-        {"executor", "--connect", address_, "--name", host_name(i), "--devices",
-         std::to_string(shape.devices), "--threads", "1", "--memory", std::to_string(64 << 20)},
-        log_));
-  }
+  for (int i = 0; i < shape.executors; ++i)
+    executors_.push_back(start_executor(static_cast<size_t>(i)));
   const Client client = connect(address_);
   const bool all = wait_until(kStartMs, [&] {
     return client.status().hosts.size() == static_cast<size_t>(shape.executors);
@@ -61,11 +61,34 @@ ProcessCluster::ProcessCluster(const Shape& shape)
   GW_REQUIRE(all, "cluster of processes: it did not come up: ", log());
 }
 
-pid_t ProcessCluster::executor(const std::string& host) const {
+std::unique_ptr<ChildProcess> ProcessCluster::start_executor(size_t index) const {
+  return start_tool(
+      {"executor", "--connect", address_, "--name", host_name(static_cast<int>(index)), "--devices",
+       std::to_string(shape_.devices), "--threads", "1", "--memory",
+       std::to_string(shape_.memory_mib << 20)},
+      log_);
+}
+
+size_t ProcessCluster::index_of(const std::string& host) const {
   for (size_t i = 0; i < executors_.size(); ++i) {
-    if (host_name(static_cast<int>(i)) == host) return executors_[i]->pid();
+    if (host_name(static_cast<int>(i)) == host) return i;
   }
   throw Error(ErrorKind::kInvalid, cat("cluster of processes: there is no host \"", host, "\""));
+}
+
+pid_t ProcessCluster::executor(const std::string& host) const {
+  return executors_[index_of(host)]->pid();
+}
+
+void ProcessCluster::kill_executor(const std::string& host) {
+  ChildProcess& process = *executors_[index_of(host)];
+  process.signal(SIGKILL);
+}
+
+void ProcessCluster::start_again(const std::string& host) {
+  const size_t index = index_of(host);
+  executors_[index]->wait();
+  executors_[index] = start_executor(index);
 }
 
 }  // namespace gangway::bench

@@ -24,6 +24,7 @@ class TrainedStep {
   // One step, and waits for its loss.
   float run() { return enqueue()["loss"].item<float>(); }
   Run enqueue();
+  const Slice& slice() const { return slice_; }
   // What the plan asks of its fullest device.
   int64_t planned_bytes() const;
 
