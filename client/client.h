@@ -284,8 +284,13 @@ class Slice {
   void allow_read(const std::string& owner) const;
   // From now on the cluster keeps checkpoints of the states of programs compiled on this slice, one
   // at each multiple of `every` versions (runs that have committed on the slice), in the folder of
-  // its controller (`gangway controller --checkpoint-dir`). kInvalid where it has none, before a
-  // program with states is compiled, and for a second slice of a client.
+  // its controller (`gangway controller --checkpoint-dir`). A program with them goes on by itself
+  // when a host of it is lost; one that is named and repeated also behind a restart of the
+  // controller (--state-dir). No state and no result of a run since the newest checkpoint is lost
+  // then, nor told twice. What older runs gave, and arrays that the client has put, are lost; where
+  // a run since then took one, or the client has written a state since, the program fails with
+  // kUnavailable, and on_warning is told why. keep_checkpoints() throws kInvalid where there is no
+  // folder, before a program with states is compiled, and for a second slice of a client.
   void keep_checkpoints(const RecoveryOptions& options) const;
   // Writes every state of programs compiled on this slice, as the snapshot has it; kInvalid where
   // it has none of that name, or another type. Ordered like write_state(). Waits.
