@@ -20,14 +20,6 @@ Recovery::ProgramPtr Recovery::program_of(SessionId session) const {
   return found == programs_.end() ? nullptr : found->second;
 }
 
-// Null: its runs are not logged.
-Recovery::ProgramPtr Recovery::logged(SessionId session, const RunFrame& frame) const {
-  ProgramPtr program = program_of(session);
-  if (program == nullptr) return nullptr;
-  const PlanRecord* const plan = tables_.plans.find(frame.plan, session);
-  return plan != nullptr && plan->scope == program->slice.value ? program : nullptr;
-}
-
 StateVersion Recovery::reached(const Program& program) const {
   const SliceRecord* const slice = tables_.slices.find(program.slice);
   return StateVersion(slice->version->value +
@@ -49,20 +41,22 @@ void Recovery::keep(SessionId session, SliceId slice) {
   }
 }
 
-void Recovery::submit(SessionId session, RunFrame frame, const std::optional<Error>& refused) {
-  const ProgramPtr program = refused ? nullptr : logged(session, frame);
-  if (program != nullptr && program->log.find(frame.run) == nullptr) {
-    if (!program->log.add(frame)) {
-      program->log.clear();
-      program->log.spoil(reached(*program).next(),
-                         cat("it has run more since the newest checkpoint than can be kept: "
-                             "expected at most ",
-                             RunLog::kRunsMax, " runs, of ", RunLog::kBytesMax, " bytes"));
-    } else {
-      program->log.find(frame.run)->is_under_way = true;
-    }
+// What runs on other slices is not logged.
+void Recovery::log(SessionId session, const RunFrame& frame) {
+  const ProgramPtr program = program_of(session);
+  if (program == nullptr) return;
+  const PlanRecord* const plan = tables_.plans.find(frame.plan, session);
+  if (plan == nullptr || plan->scope != program->slice.value) return;
+  if (program->log.find(frame.run) != nullptr) return;
+  if (program->log.add(frame)) {
+    program->log.find(frame.run)->is_under_way = true;
+    return;
   }
-  callbacks_.submit(session, std::move(frame), refused);
+  program->log.clear();
+  program->log.spoil(reached(*program).next(),
+                     cat("it has run more since the newest checkpoint than can be kept: "
+                         "expected at most ",
+                         RunLog::kRunsMax, " runs, of ", RunLog::kBytesMax, " bytes"));
 }
 
 bool Recovery::run_ended(SessionId session, const RunDoneFrame& done) {
@@ -127,7 +121,7 @@ bool Recovery::copy_ended(SessionId session, const CopyDoneFrame& done) {
   return false;
 }
 
-bool Recovery::is_moving(SessionId session) const {
+bool Recovery::moves(SessionId session) const {
   const ProgramPtr program = program_of(session);
   return program != nullptr && program->phase != Phase::kRuns;
 }

@@ -59,10 +59,10 @@ class Recovery {
     std::function<bool(SessionId)> is_suspended;
     std::function<void(SessionId, const std::string&)> warn;  // The program's user, and the log.
     // To the run table, which is told why it may not run.
-    std::function<void(SessionId, RunFrame, const std::optional<Error>& refused)> submit;
-    std::function<void(SessionId, RunDoneFrame)> ended;  // The client is told.
-    std::function<void(SessionId, Message)> act;  // On what the client has sent, which waited.
-    std::function<void(SliceId)> moves, is_back;  // For who reads its states.
+    std::function<void(SessionId, RunFrame&&, const std::optional<Error>& refused)> submit;
+    std::function<void(SessionId, RunDoneFrame&&)> ended;  // The client is told.
+    std::function<void(SessionId, Message&&)> act;  // On what the client has sent, which waited.
+    std::function<void(SliceId)> moves, is_back;    // For who reads its states.
   };
   Recovery(const Tables& tables, Callbacks callbacks)
       : tables_(tables), callbacks_(std::move(callbacks)), fibers_(tables.reactor) {}
@@ -70,13 +70,16 @@ class Recovery {
   // Checkpoints of this slice are kept from now on.
   void keep(SessionId session, SliceId slice);
   // Of every client: its run, which is submitted.
-  void submit(SessionId session, RunFrame frame, const std::optional<Error>& refused = {});
+  void submit(SessionId session, RunFrame&& frame, const std::optional<Error>& refused = {}) {
+    if (!programs_.empty() && !refused) log(session, frame);
+    callbacks_.submit(session, std::move(frame), refused);
+  }
   // Whether somebody is to be told that a run has ended so, or a copy.
   bool run_ended(SessionId session, const RunDoneFrame& done);
   bool copy_ended(SessionId session, const CopyDoneFrame& done);
   void copy_begins(SessionId session, const CopyFrame& frame);
   // Whether what the session's client sends waits here now (defer()).
-  bool is_moving(SessionId session) const;
+  bool is_moving(SessionId session) const { return moving_ > 0 && moves(session); }
   void defer(SessionId session, Message message);
   // The client asks a run to stop. True: it has been told the end; false: the run table knows it.
   bool cancel(SessionId session, RunId run, const Error& why);
@@ -115,7 +118,8 @@ class Recovery {
   using ProgramPtr = std::shared_ptr<Program>;
   using Programs = std::map<PlanId, std::shared_ptr<const gangway::Program>>;
   ProgramPtr program_of(SessionId session) const;
-  ProgramPtr logged(SessionId session, const RunFrame& frame) const;
+  bool moves(SessionId session) const;
+  void log(SessionId session, const RunFrame& frame);
   std::vector<PlanRecord*> plans_of(const Program& program) const;
   bool uses(const Program& program, HostId host) const;
   void leaves(const Program& program);

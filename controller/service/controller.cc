@@ -44,15 +44,16 @@ Controller::Controller(Reactor& reactor, ControllerOptions options)
       plans_(reactor, background_, hosts_, slices_,
              {[this](const PlanRecord& plan) { runs_.plan_ready(plan); },
               [this](PlanId plan) { runs_.plan_gone(plan); }}),
-      runs_(reactor_.clock(), hosts_, plans_, objects_,
-            {[this](SessionId session, RunDoneFrame done) { run_ended(session, std::move(done)); },
-             [this](SessionId session) { return holder_name(session); },
-             [this](SessionId session, const std::string& line) { warn(session, line); },
-             [this](const OrderPlace& place) { shared_states_.at_place(place); },
-             [this](const RunRecord& run, bool committed) {
-               shared_states_.run_ended(run, committed);
-             }},
-            make_policy(options_.policy), options_.planted, options_.charge_log),
+      runs_(
+          reactor_.clock(), hosts_, plans_, objects_,
+          {[this](SessionId session, RunDoneFrame&& done) { run_ended(session, std::move(done)); },
+           [this](SessionId session) { return holder_name(session); },
+           [this](SessionId session, const std::string& line) { warn(session, line); },
+           [this](const OrderPlace& place) { shared_states_.at_place(place); },
+           [this](const RunRecord& run, bool committed) {
+             shared_states_.run_ended(run, committed);
+           }},
+          make_policy(options_.policy), options_.planted, options_.charge_log),
       repeats_(
           reactor,
           [this](SessionId session, RunFrame run) { submit_step(session, std::move(run)); },
@@ -293,15 +294,13 @@ void Controller::on_message(SessionId id, Message message) {
                 "frame: a client sent a kind of frame that is not its to send");
   }
   if (recovery_.is_moving(id)) return recovery_.defer(id, std::move(message));
-  act(id, std::move(message));
+  act(id, session->second, std::move(message));
 }
 
-void Controller::act(SessionId id, Message message) {
-  const auto session = sessions_.find(id);
-  if (session == sessions_.end()) return;
+void Controller::act(SessionId id, Session& session, Message&& message) {
   if (auto* run = std::get_if<RunFrame>(&message)) {
     const std::optional<Error> refused = repeats_.refusal(run->plan);
-    if (session->second.repeated && !refused) note_run(id, run->plan);
+    if (session.repeated && !refused) note_run(id, run->plan);
     recovery_.submit(id, std::move(*run), refused);
   } else if (auto* copy = std::get_if<CopyFrame>(&message)) {
     start_copy(id, std::move(*copy));
@@ -309,7 +308,7 @@ void Controller::act(SessionId id, Message message) {
     for (ArrayId array : freed->arrays) objects_.client_drops(array, id);
     runs_.pump();
   } else if (const auto* released = std::get_if<ReleaseFrame>(&message)) {
-    session->second.calls->release(released->calls);
+    session.calls->release(released->calls);
   }
 }
 
@@ -452,13 +451,11 @@ void Controller::require_open(SessionId session) const {
   }
 }
 
-void Controller::run_ended(SessionId id, RunDoneFrame done) {
-  const auto found = sessions_.find(id);
-  if (found == sessions_.end() || !recovery_.run_ended(id, done)) return;
-  tell_run_ended(id, std::move(done));
+void Controller::run_ended(SessionId id, RunDoneFrame&& done) {
+  if (recovery_.run_ended(id, done)) tell_run_ended(id, std::move(done));
 }
 
-void Controller::tell_run_ended(SessionId id, RunDoneFrame done) {
+void Controller::tell_run_ended(SessionId id, RunDoneFrame&& done) {
   const auto found = sessions_.find(id);
   if (found == sessions_.end()) return;
   ++found->second.runs_done;
@@ -467,7 +464,7 @@ void Controller::tell_run_ended(SessionId id, RunDoneFrame done) {
   if (is_step) note_step(id);
   if (is_step || done.run.value <= found->second.before_name) return;
   --found->second.runs;
-  tell(id, std::move(done));
+  if (found->second.peer != nullptr) found->second.peer->send(encode(std::move(done)));
 }
 
 void Controller::copy_ended(SessionId id, const CopyDoneFrame& done) {

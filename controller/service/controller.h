@@ -238,10 +238,10 @@ class Controller {
         put_at;  // By scope: the version in which states were written last.
   };
   void count_names(Session& session, const RunFrame& run);
-  void act(SessionId session, Message message);
+  void act(SessionId id, Session& session, Message&& message);
   Recovery::Callbacks recovery_callbacks();
   std::string waits_for(SessionId session) const;
-  void tell_run_ended(SessionId session, RunDoneFrame done);
+  void tell_run_ended(SessionId session, RunDoneFrame&& done);
   void submit_step(SessionId session, RunFrame run);
   uint64_t version_ahead(SessionId session, uint64_t scope);
   // Of a program whose states change otherwise, nothing can be said any more.
@@ -255,7 +255,7 @@ class Controller {
   std::string free_name(const std::string& owner, std::string name, TakenName taken) const;
   void let_go(SessionId session, const CallTable::Made& made);
   void start_copy(SessionId session, CopyFrame frame);
-  void run_ended(SessionId session, RunDoneFrame done);
+  void run_ended(SessionId session, RunDoneFrame&& done);
   void copy_ended(SessionId session, const CopyDoneFrame& done);
   // Throws kUnavailable when it was closed.
   void require_open(SessionId session) const;

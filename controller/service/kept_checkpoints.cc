@@ -41,14 +41,18 @@ Recovery::Callbacks Controller::recovery_callbacks() {
       .is_suspended = [this](SessionId session) { return suspensions_.is_suspended(session); },
       .warn = [this](SessionId session, const std::string& line) { warn(session, line); },
       .submit =
-          [this](SessionId session, RunFrame run, const std::optional<Error>& refused) {
+          [this](SessionId session, RunFrame&& run, const std::optional<Error>& refused) {
             const auto before = runs_.next_deadline_ns();
             runs_.submit(session, std::move(run), reactor_.clock().now_ns(), refused);
             if (runs_.next_deadline_ns() != before) deadline_moved_.wake_all();
           },
       .ended = [this](SessionId session,
-                      RunDoneFrame done) { tell_run_ended(session, std::move(done)); },
-      .act = [this](SessionId session, Message message) { act(session, std::move(message)); },
+                      RunDoneFrame&& done) { tell_run_ended(session, std::move(done)); },
+      .act =
+          [this](SessionId id, Message&& message) {
+            const auto session = sessions_.find(id);
+            if (session != sessions_.end()) act(id, session->second, std::move(message));
+          },
       .moves = [this](SliceId slice) { shared_states_.slice_moves(slice); },
       .is_back = [this](SliceId slice) { shared_states_.slice_is_back(slice); },
   };
