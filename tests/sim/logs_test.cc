@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "gangway.h"
+#include "runtime/os/temp_dir.h"
 #include "tests/sim/detached.h"
 #include "tests/sim/with_client.h"
 #include "tests/support/error_of.h"
@@ -13,6 +14,7 @@ namespace gangway {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::SizeIs;
@@ -108,6 +110,52 @@ TEST(LogsTest, AFollowerHearsOfALineSoonAndPollsNot) {
     EXPECT_LT(heard_ns - said_ns, 10 * kMillisecond);
     EXPECT_LE(calls, 61);
     reader.close();
+    client.close();
+  });
+}
+
+TEST(LogsTest, ThatAConnectionWasLostIsThere) {
+  auto reactor = Reactor::make_simulated({.seed = 3});
+  reactor->run([&] {
+    SimCluster cluster(*reactor);
+    const Client client =
+        cluster.connect("client", {.name = "trainer", .on_warning = [](const std::string&) {}});
+    const Client reader = cluster.connect("reader");
+    cluster.network.break_connections("client");
+    pass(*reactor, 5000 * kMillisecond);
+    EXPECT_THAT(texts(reader.logs("trainer")),
+                Contains(HasSubstr("its client has lost the connection")));
+    client.close();
+    reader.close();
+  });
+}
+
+TEST(LogsTest, CheckpointsAreThereAndThatAHostIsLostAndTheProgramGoesOn) {
+  auto reactor = Reactor::make_simulated({.seed = 3});
+  const TempDir root;
+  reactor->run([&] {
+    SimCluster cluster(*reactor, {.hosts = 3, .checkpoint_folder = root.path().string()});
+    const Client client =
+        cluster.connect("client", {.name = "trainer", .on_warning = [](const std::string&) {}});
+    {
+      const Slice slice = client.allocate({.devices = 4});
+      const Executable step = slice.compile(falling());
+      slice.keep_checkpoints({.every = 5});
+      const auto train = [&](int first, int end) {
+        for (int i = first; i < end; ++i)
+          step.run({{"lr", 0.5f}, {"step", static_cast<float>(i)}}).wait();
+      };
+      train(0, 5);
+      pass(*reactor, 1000 * kMillisecond);
+      cluster.kill(1);
+      train(5, 8);
+      pass(*reactor, 1000 * kMillisecond);
+      EXPECT_THAT(
+          texts(client.logs("trainer")),
+          AllOf(Contains("a checkpoint of version 5 is written"),
+                Contains(HasSubstr("host \"host-1\" was lost: the program goes back to version 5")),
+                Contains("host \"host-1\" was lost: the program goes on on host-0, host-2")));
+    }
     client.close();
   });
 }
