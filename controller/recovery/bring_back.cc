@@ -140,6 +140,8 @@ bool Recovery::try_once(Program& program) {
   Programs programs;
   for (PlanRecord* plan : plans_of(program)) {
     programs[plan->id] = plan->program;
+    if (const auto found = program.resized.find(plan->id); found != program.resized.end())
+      programs[plan->id] = found->second;
     tables_.plans.take_down(*plan);  // Before its slices, which keep the hosts.
   }
   move_slices(program, programs);
@@ -179,20 +181,30 @@ void Recovery::move_slices(Program& program, Programs& programs) {
   while (!program.is_gone) {
     std::vector<SliceId> lost = slices_of(program);
     std::erase_if(lost, [&](SliceId id) { return !is_lost(*tables_.slices.find(id)); });
-    for (SliceId id : lost) tables_.slices.vacate(id);
+    std::map<SliceId, SliceShape> shapes;
+    for (SliceId id : lost) {
+      tables_.slices.vacate(id);
+      shapes.emplace(id, tables_.slices.find(id)->shape);
+    }
     program.waits_for = 0;
     Programs placed = programs;
+    const std::map<std::string, int64_t> shrunk = program.shrunk;
     for (SliceId id : lost) {
       if (place(program, id, placed)) continue;
       program.waits_for = tables_.slices.find(id)->shape.physical();
       break;
     }
     if (program.waits_for == 0) {
-      programs = std::move(placed);
+      program.resized = programs = std::move(placed);
       return;
     }
-    const SliceShape shape = tables_.slices.find(lost.front())->shape;
-    for (SliceId id : lost) tables_.slices.vacate(id);
+    // Those that have shrunk in vain are as they were.
+    program.shrunk = shrunk;
+    for (const auto& [id, shape] : shapes) {
+      tables_.slices.vacate(id);
+      tables_.slices.find(id)->shape = shape;
+    }
+    const SliceShape shape = shapes.at(lost.front());
     if (!std::exchange(program.has_said_that_it_waits, true)) {
       callbacks_.warn(program.session, cat("the program waits for ", program.waits_for,
                                            " devices: ", tables_.slices.in_the_way(shape)));
@@ -209,7 +221,7 @@ bool Recovery::place(Program& program, SliceId id, Programs& programs) {
   std::map<std::string, int64_t> sizes;
   const std::vector<std::string>& elastic = tables_.slices.find(program.slice)->recovery->elastic;
   for (auto axis = elastic.begin(); devices.empty() && axis != elastic.end();) {
-    const std::optional<int64_t> size = halve(program, id, *axis, sizes, shape);
+    const std::optional<int64_t> size = halve(program, id, programs, *axis, sizes, shape);
     if (!size) {
       ++axis;
       continue;
@@ -221,26 +233,27 @@ bool Recovery::place(Program& program, SliceId id, Programs& programs) {
   for (const auto& [axis, size] : sizes) {
     for (const PlanRecord* plan : plans_of(program)) {
       const auto index = index_of(*plan, id);
-      if (!index) continue;
-      auto& graph = programs[plan->id];
+      if (!index || !programs.contains(plan->id)) continue;
+      auto& graph = programs.at(plan->id);
       graph = std::make_shared<const gangway::Program>(with_axis_size(*graph, *index, axis, size));
     }
-    program.shrunk += cat(program.shrunk.empty() ? "" : ", ", axis, " = ", size);
+    program.shrunk[axis] = size;
   }
   tables_.slices.occupy(id, shape, std::move(devices));
   return true;
 }
 
 // The half of what the axis has in all of the slice's programs; none: it has no half there.
-std::optional<int64_t> Recovery::halve(const Program& program, SliceId id, const std::string& axis,
+std::optional<int64_t> Recovery::halve(const Program& program, SliceId id, const Programs& programs,
+                                       const std::string& axis,
                                        const std::map<std::string, int64_t>& sizes,
                                        SliceShape& shape) const {
   std::optional<int64_t> half;
   std::vector<uint32_t> axes;
   for (const PlanRecord* plan : plans_of(program)) {
     const auto index = index_of(*plan, id);
-    if (!index) continue;
-    const Mesh& mesh = plan->program->slices[*index].mesh;
+    if (!index || !programs.contains(plan->id)) continue;
+    const Mesh& mesh = programs.at(plan->id)->slices[*index].mesh;
     const int at = mesh.axis(axis);
     if (at < 0) return std::nullopt;
     const auto changed = sizes.find(axis);
@@ -304,6 +317,7 @@ void Recovery::end(Program& program) {
   program.was_hit = program.has_said_that_it_waits = false;
   program.waits_for = 0;
   program.again.clear();
+  program.resized.clear();
   changed_.wake_all();
   if (SliceRecord* const slice = tables_.slices.find(program.slice)) {
     slice->is_moving = false;
@@ -313,7 +327,9 @@ void Recovery::end(Program& program) {
   }
   if (program.written) program.log.written(*std::exchange(program.written, std::nullopt));
   if (program_of(program.session).get() == &program) {
-    const std::string shrunk = std::exchange(program.shrunk, {});
+    std::string shrunk;
+    for (const auto& [axis, size] : std::exchange(program.shrunk, {}))
+      shrunk += cat(shrunk.empty() ? "" : ", ", axis, " = ", size);
     callbacks_.warn(program.session,
                     cat(std::exchange(program.lost, {}), " was lost: the program goes on on ",
                         hosts_of(program), shrunk.empty() ? "" : ", with ", shrunk));

@@ -99,6 +99,7 @@ class Recovery {
 
  private:
   enum class Phase : uint8_t { kRuns, kMoves, kCatchesUp };
+  using Programs = std::map<PlanId, std::shared_ptr<const gangway::Program>>;
   struct Program {
     SessionId session;
     SliceId slice;
@@ -112,11 +113,11 @@ class Recovery {
     std::optional<StateVersion> written;  // A checkpoint that came while it was moving.
     uint32_t waits_for = 0;               // Devices.
     bool has_said_that_it_waits = false;
-    std::string shrunk;  // "data = 2"
+    Programs resized;  // For its slices as they lie now; not all are installed so yet.
+    std::map<std::string, int64_t> shrunk;  // Axes.
     bool is_gone = false;
   };
   using ProgramPtr = std::shared_ptr<Program>;
-  using Programs = std::map<PlanId, std::shared_ptr<const gangway::Program>>;
   ProgramPtr program_of(SessionId session) const;
   bool moves(SessionId session) const;
   void log(SessionId session, const RunFrame& frame);
@@ -132,8 +133,8 @@ class Recovery {
   std::vector<SliceId> slices_of(const Program& program) const;
   bool is_lost(const SliceRecord& slice) const;
   bool place(Program& program, SliceId slice, Programs& programs);
-  std::optional<int64_t> halve(const Program& program, SliceId slice, const std::string& axis,
-                               const std::map<std::string, int64_t>& sizes,
+  std::optional<int64_t> halve(const Program& program, SliceId slice, const Programs& programs,
+                               const std::string& axis, const std::map<std::string, int64_t>& sizes,
                                SliceShape& shape) const;
   void run_again(Program& program);
   void end(Program& program);

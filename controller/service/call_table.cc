@@ -15,7 +15,9 @@ Error nobody_waits() { return {ErrorKind::kCancelled, "call: nobody waits for it
 }  // namespace
 
 CallTable::Made CallTable::once(const Call& call, const Make& make) {
-  come_behind(call.releases);
+  while (releases_done_ < call.releases && !is_closed_)
+    released_.wait("for what a call comes behind");
+  require_open();
   note_number(call.number);
   if (calls_.size() >= kCallsMax && !calls_.contains(call.number)) {
     throw Error(ErrorKind::kOverloaded, cat("call: this client holds what ", calls_.size(),
@@ -44,7 +46,7 @@ CallTable::Made CallTable::once(const Call& call, const Make& make) {
 }
 
 void CallTable::come_behind(uint64_t releases) {
-  while (releases_ < releases && !is_closed_) released_.wait("for what a call comes behind");
+  while (releases_come_ < releases && !is_closed_) released_.wait("for what a call comes behind");
   require_open();
 }
 
@@ -71,8 +73,13 @@ CallTable::Made CallTable::made_by(const Entry& entry) const {
   return entry.made;
 }
 
-void CallTable::release(const std::vector<uint64_t>& numbers) {
-  ++releases_;
+void CallTable::release_has_come() {
+  ++releases_come_;
+  released_.wake_all();
+}
+
+void CallTable::release_later(const std::vector<uint64_t>& numbers) {
+  ++releases_done_;
   released_.wake_all();
   for (const uint64_t number : numbers) {
     note_number(number);

@@ -37,7 +37,7 @@ class CallTable {
   using Made = std::variant<SliceId, PlanId, StateVersion>;
   struct Call {
     uint64_t number = 0;
-    uint64_t releases = 0;  // It comes behind so many calls of release().
+    uint64_t releases = 0;  // It comes behind so many releases.
   };
 
   // `let_go` is told what nobody needs any more.
@@ -48,8 +48,14 @@ class CallTable {
   // What make() made, which is called once for each number. Suspends.
   Made once(const Call& call, const Make& make);
   // A number that is not known yet is released as soon as it is.
-  void release(const std::vector<uint64_t>& numbers);
-  // Suspends until so many calls of release() have come.
+  void release(const std::vector<uint64_t>& numbers) {
+    release_has_come();
+    release_later(numbers);
+  }
+  // The two halves of one that waits while its program is brought back; once() waits for both.
+  void release_has_come();
+  void release_later(const std::vector<uint64_t>& numbers);
+  // Suspends until so many releases have come.
   void come_behind(uint64_t releases);
   // Nobody waits for what is under way: what it makes is let go.
   void release_under_way();
@@ -58,7 +64,7 @@ class CallTable {
   // A number that the client has used otherwise.
   void note_number(uint64_t number) { last_number_ = std::max(last_number_, number); }
   uint64_t last_number() const { return last_number_; }  // 0: there was none.
-  uint64_t releases() const { return releases_; }
+  uint64_t releases() const { return releases_come_; }
   // The session is over: its things are freed elsewhere.
   void close();
   size_t size() const { return calls_.size(); }
@@ -78,7 +84,7 @@ class CallTable {
   const std::function<void(const Made&)> let_go_;
   std::map<uint64_t, std::shared_ptr<Entry>> calls_;
   std::set<uint64_t> released_early_;
-  uint64_t releases_ = 0, last_number_ = 0;
+  uint64_t releases_come_ = 0, releases_done_ = 0, last_number_ = 0;
   bool is_closed_ = false;
   WaitQueue released_;
 };

@@ -293,7 +293,10 @@ void Controller::on_message(SessionId id, Message message) {
     throw Error(ErrorKind::kInvalid,
                 "frame: a client sent a kind of frame that is not its to send");
   }
-  if (recovery_.is_moving(id)) return recovery_.defer(id, std::move(message));
+  if (recovery_.is_moving(id)) {
+    if (std::holds_alternative<ReleaseFrame>(message)) session->second.calls->release_has_come();
+    return recovery_.defer(id, std::move(message));
+  }
   act(id, session->second, std::move(message));
 }
 

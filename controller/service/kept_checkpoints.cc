@@ -51,7 +51,11 @@ Recovery::Callbacks Controller::recovery_callbacks() {
       .act =
           [this](SessionId id, Message&& message) {
             const auto session = sessions_.find(id);
-            if (session != sessions_.end()) act(id, session->second, std::move(message));
+            if (session == sessions_.end()) return;
+            if (const auto* released = std::get_if<ReleaseFrame>(&message)) {
+              return session->second.calls->release_later(released->calls);
+            }
+            act(id, session->second, std::move(message));
           },
       .moves = [this](SliceId slice) { shared_states_.slice_moves(slice); },
       .is_back = [this](SliceId slice) { shared_states_.slice_is_back(slice); },

@@ -4,52 +4,17 @@
 #include <map>
 #include <optional>
 
-#include "gangway.h"
 #include "runtime/base/rng.h"
 #include "runtime/os/temp_dir.h"
+#include "tests/sim/recovery/trained_program.h"
 #include "tests/sim/with_client.h"
 
 namespace gangway::sim {
 namespace {
 
-constexpr int64_t kMillisecond = 1'000'000;
 constexpr size_t kAhead = 3;
-constexpr int64_t kRows = 8, kColumns = 4;
 
-// "count" is cut over the devices, "trace" lies on each of them, and "steps" is the version.
-Program training(bool in_double) {
-  const auto type = [&](Dims dims) { return in_double ? f64(dims) : f32(dims); };
-  const Mesh mesh{{{"data", 4}}};
-  ProgramBuilder b("training", mesh);
-  const Value count = b.state("count", zeros(type({kRows, kColumns})), {{"data", shard(0)}});
-  const Value trace = b.state("trace", zeros(type({kColumns})));
-  const Value steps = b.state("steps", zeros(type({})));
-  const Value x = b.input("x", type({}));
-  const Value next = count * 0.75 + timed(x * 0.1 + count * 0.01, 200);
-  b.update(count, next + 1.0);
-  b.update(trace, trace * 0.5 + mean(next * next, {0}));
-  b.update(steps, steps + 1.0);
-  b.output("loss", mean(next) + mean(trace));
-  return b.build();
-}
-
-HostTensor number(bool in_double, double value) {
-  return in_double ? HostTensor::of<double>({}, {value})
-                   : HostTensor::of<float>({}, {static_cast<float>(value)});
-}
-
-double as_double(const HostTensor& tensor) {
-  return tensor.type.dtype == DType::kF64 ? tensor.as<double>()[0]
-                                          : static_cast<double>(tensor.as<float>()[0]);
-}
-
-double input_of(int step) { return static_cast<double>(step * 7 % 11) / 11.0; }
-
-void pass(Reactor& reactor, int64_t ns) {
-  WaitQueue().wait_until_ns("for time to pass", reactor.clock().now_ns() + ns);
-}
-
-std::vector<double> losses_of(const Executable& step, const RecoveryCase& of) {
+std::vector<double> losses_of(const std::vector<Executable>& steps, const RecoveryCase& of) {
   std::deque<Run> open;
   std::vector<double> losses;
   const auto look = [&] {
@@ -57,7 +22,8 @@ std::vector<double> losses_of(const Executable& step, const RecoveryCase& of) {
     open.pop_front();
   };
   for (int i = 0; i < of.steps; ++i) {
-    open.push_back(step.run({{"x", number(of.in_double, input_of(i))}}));
+    const Executable& step = steps[static_cast<size_t>(i) % steps.size()];
+    open.push_back(step.run({{"x", number(input_of(i), of.in_double)}}));
     if (open.size() == kAhead) look();
   }
   while (!open.empty()) look();
@@ -94,8 +60,8 @@ std::vector<double> undisturbed_losses(const RecoveryCase& of) {
   auto reactor = Reactor::make_simulated({.seed = 5});
   with_client(*reactor, {}, [&](SimCluster&, const Client& client) {
     const Slice slice = client.allocate({.devices = 4});
-    const Executable step = slice.compile(training(of.in_double));
-    losses = of.detached ? last_loss_of(step, of) : losses_of(step, of);
+    const Executable step = slice.compile(trained_program(of.in_double));
+    losses = of.detached ? last_loss_of(step, of) : losses_of({step}, of);
   });
   return losses;
 }
@@ -117,10 +83,13 @@ Recovered recover(const RecoveryCase& of) {
     const Client reader = cluster.connect("reader");
     {
       const Slice slice = client.allocate({.devices = 4});
-      const Executable step = slice.compile(training(of.in_double));
+      const Executable step = slice.compile(trained_program(of.in_double));
+      std::vector<Executable> steps{step};
+      for (int i = 1; i < of.executables; ++i)
+        steps.push_back(slice.compile(trained_program(of.in_double), {.name = cat("step", i)}));
       slice.keep_checkpoints(
           {.every = of.writes_states ? 1000 : of.every, .keep = 2, .elastic = of.elastic});
-      if (of.writes_states) slice.write_state("steps", number(of.in_double, 0));
+      if (of.writes_states) slice.write_state("steps", number(0, of.in_double));
       Fiber kill = reactor->spawn("kill", [&] {
         for (int i = 0; i < of.deaths; ++i) {
           pass(*reactor,
@@ -140,7 +109,7 @@ Recovered recover(const RecoveryCase& of) {
         if (of.evaluates) result.wrong = read_along(*states, asked);
       });
       try {
-        result.losses = of.detached ? last_loss_of(step, of) : losses_of(step, of);
+        result.losses = of.detached ? last_loss_of(step, of) : losses_of(steps, of);
       } catch (const Error& error) {
         result.failed = error.message();
       }

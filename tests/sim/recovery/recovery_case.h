@@ -19,6 +19,7 @@ struct RecoveryCase {
   uint64_t every = 6;  // Versions between two checkpoints.
   std::vector<std::string> elastic = {};
   bool in_double = false;  // Else in f32.
+  int executables = 1;     // Of the same program; they take turns.
   bool evaluates = false;  // Another client reads a version now and then, and the latest.
   bool detached = false;   // The controller enqueues the steps.
   // Its client writes a state before the first step, and no checkpoint comes before a host dies.

@@ -1,0 +1,39 @@
+#include "tests/sim/recovery/trained_program.h"
+
+namespace gangway::sim {
+
+Program trained_program(bool in_double) {
+  constexpr int64_t kRows = 8, kColumns = 4;
+  const auto type = [&](Dims dims) { return in_double ? f64(dims) : f32(dims); };
+  const Mesh mesh{{{"data", 4}}};
+  ProgramBuilder b("training", mesh);
+  const Value count = b.state("count", zeros(type({kRows, kColumns})), {{"data", shard(0)}});
+  const Value trace = b.state("trace", zeros(type({kColumns})));
+  const Value steps = b.state("steps", zeros(type({})));
+  const Value x = b.input("x", type({}));
+  const Value next = count * 0.75 + timed(x * 0.1 + count * 0.01, 200);
+  b.update(count, next + 1.0);
+  b.update(trace, trace * 0.5 + mean(next * next, {0}));
+  b.update(steps, steps + 1.0);
+  b.output("loss", mean(next) + mean(trace));
+  b.output("row", next, {{"data", shard(0)}});
+  return b.build();
+}
+
+HostTensor number(double value, bool in_double) {
+  return in_double ? HostTensor::of<double>({}, {value})
+                   : HostTensor::of<float>({}, {static_cast<float>(value)});
+}
+
+double as_double(const HostTensor& scalar) {
+  return scalar.type.dtype == DType::kF64 ? scalar.as<double>()[0]
+                                          : static_cast<double>(scalar.as<float>()[0]);
+}
+
+double input_of(int step) { return static_cast<double>(step * 7 % 11) / 11.0; }
+
+void pass(Reactor& reactor, int64_t ns) {
+  WaitQueue().wait_until_ns("for time to pass", reactor.clock().now_ns() + ns);
+}
+
+}  // namespace gangway::sim

@@ -1,0 +1,59 @@
+// A client that trains step by step on a simulated cluster that keeps a checkpoint every 6 steps,
+// for tests of what comes at one moment while its program loses a host.
+//
+// Threads: the reactor's; all but the getters suspend.
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "gangway.h"
+#include "runtime/os/temp_dir.h"
+#include "sim/sim_cluster.h"
+#include "tests/sim/recovery/trained_program.h"
+
+namespace gangway::sim {
+
+class Trainer {
+ public:
+  static constexpr int kSteps = 30, kEvery = 6;
+
+  // The program lies on hosts 0 and 1, of two devices each.
+  Trainer(Reactor& reactor, int hosts);
+  // Closes the client, if it has not gone. EXPECTs that nothing is left behind.
+  ~Trainer();
+  Trainer(const Trainer&) = delete;
+  Trainer& operator=(const Trainer&) = delete;
+
+  // So many steps in all, of which so many are under way at once; the last ones are waited for.
+  void train(int steps, size_t ahead = 3);
+  void enqueue();
+  // Waits for the oldest run under way.
+  void look();
+  // Until its user was told something that has this text.
+  void wait_told(const std::string& text) const;
+  bool was_told(const std::string& text) const;
+  void close();
+
+  Reactor& reactor;
+  TempDir root;
+  SimCluster cluster;
+  std::vector<std::string> told;
+  std::optional<Client> client;
+  std::optional<Slice> slice;
+  std::optional<Executable> step;
+  int enqueued = 0;
+  std::deque<Run> open;
+  std::vector<double> losses;
+};
+
+// The losses of all its steps when nobody dies.
+const std::vector<double>& alone();
+
+// On a simulated reactor; `body` gets a Trainer.
+void with_trainer(int hosts, const std::function<void(Trainer&)>& body);
+
+}  // namespace gangway::sim
