@@ -85,7 +85,7 @@ class Checkpoints {
   }
   void slice_gone(SliceId slice);
   void slice_is_back(SliceId slice);               // It was moving (SliceRecord).
-  size_t under_way() const { return under_way_; }  // Being copied, written or restored.
+  size_t under_way() const { return under_way_; }  // Being written.
 
   // A text as a name in a file system, and no two alike: all but letters, digits, '-' and '_' as
   // %XX.
