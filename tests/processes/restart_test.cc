@@ -10,6 +10,7 @@
 #include "runtime/os/anonymous_file.h"
 #include "runtime/os/process.h"
 #include "runtime/os/temp_dir.h"
+#include "runtime/os/user.h"
 #include "tests/processes/process_tree.h"
 #include "tests/support/process_output.h"
 
@@ -55,16 +56,11 @@ class RestartTest : public testing::Test {
     EXPECT_EQ(status.hosts[0].name, "e7");
   }
 
-  // What the next controller goes on from.
+  // What the next controller goes on from; not one that is being written beside it.
   bool has_recorded_a_checkpoint() const {
-    std::error_code none;
-    for (const auto& file :
-         std::filesystem::directory_iterator(folder_.path() / "state" / "programs", none)) {
-      std::ifstream in(file.path());
-      const std::string text{std::istreambuf_iterator<char>(in), {}};
-      if (text.find("\"is_checkpointed\":true") != std::string::npos) return true;
-    }
-    return false;
+    std::ifstream in(folder_.path() / "state" / "programs" / (own_user_name() + ".trainer"));
+    const std::string text{std::istreambuf_iterator<char>(in), {}};
+    return text.find("\"is_checkpointed\":true") != std::string::npos;
   }
 
   TempDir folder_;
