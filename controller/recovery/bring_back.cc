@@ -334,6 +334,7 @@ void Recovery::end(Program& program) {
                     cat(std::exchange(program.lost, {}), " was lost: the program goes on on ",
                         hosts_of(program), shrunk.empty() ? "" : ", with ", shrunk));
   }
+  program.deferred = 0;
   while (!program.inbox.empty()) {
     Message next = std::move(program.inbox.front());
     program.inbox.pop_front();

@@ -13,6 +13,13 @@ Error not_committed(const Error& why) {
       "handle the error of that run, then run again"};
 }
 
+// Runs and copies are bounded by the client's credits.
+size_t names_in(const Message& message) {
+  if (const auto* freed = std::get_if<FreeFrame>(&message)) return freed->arrays.size();
+  if (const auto* released = std::get_if<ReleaseFrame>(&message)) return released->calls.size();
+  return 0;
+}
+
 }  // namespace
 
 Recovery::ProgramPtr Recovery::program_of(SessionId session) const {
@@ -127,7 +134,13 @@ bool Recovery::moves(SessionId session) const {
 }
 
 void Recovery::defer(SessionId session, Message message) {
-  program_of(session)->inbox.push_back(std::move(message));
+  const ProgramPtr program = program_of(session);
+  const size_t added = 1 + names_in(message);
+  GW_REQUIRE(program->deferred + added <= kDeferredMax,
+             "frame: a client sent too much while its program is brought back: expected at most ",
+             kDeferredMax, " messages and names in them, got ", program->deferred + added);
+  program->deferred += added;
+  program->inbox.push_back(std::move(message));
 }
 
 bool Recovery::cancel(SessionId session, RunId run, const Error& why) {

@@ -44,6 +44,9 @@ namespace gangway {
 
 class Recovery {
  public:
+  // Messages of a client that wait while its program is brought back, and names in them.
+  static constexpr size_t kDeferredMax = size_t{1} << 20;
+
   struct Tables {
     Reactor& reactor;
     HostTable& hosts;
@@ -80,6 +83,7 @@ class Recovery {
   void copy_begins(SessionId session, const CopyFrame& frame);
   // Whether what the session's client sends waits here now (defer()).
   bool is_moving(SessionId session) const { return moving_ > 0 && moves(session); }
+  // kInvalid where the client sends more meanwhile than kDeferredMax.
   void defer(SessionId session, Message message);
   // The client asks a run to stop. True: it has been told the end; false: the run table knows it.
   bool cancel(SessionId session, RunId run, const Error& why);
@@ -109,6 +113,7 @@ class Recovery {
     std::string lost;                     // Their names.
     std::set<RunId> again;                // Whose results were told, and which run once more.
     std::deque<Message> inbox;            // What its client sent meanwhile.
+    size_t deferred = 0;                  // Counted against kDeferredMax.
     std::map<uint64_t, CopyFrame> gets;   // Under way, by the client's name.
     std::optional<StateVersion> written;  // A checkpoint that came while it was moving.
     uint32_t waits_for = 0;               // Devices.

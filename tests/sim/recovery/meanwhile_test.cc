@@ -57,6 +57,22 @@ TEST(RecoveryMeanwhileTest, ARunThatIsCancelledEndsAtOnceAndTakesThoseBehindIt) 
   }
 }
 
+TEST(RecoveryMeanwhileTest, AClientDoesNotFillTheControllerWithWhatWaits) {
+  with_trainer(2, [&](Trainer& trainer) {
+    lose_a_host(trainer);
+    Controller& core = trainer.cluster.controller.controller();
+    const SessionId session = core.programs().at(0).id;
+    const std::vector<ArrayId> names(Recovery::kDeferredMax / 2, ArrayId(1));
+    core.on_message(session, FreeFrame{names});
+    const Error error = error_of([&] { core.on_message(session, FreeFrame{names}); });
+    EXPECT_EQ(error.kind(), ErrorKind::kInvalid);
+    EXPECT_THAT(error.what(), HasSubstr("too much while its program is brought back: expected at "
+                                        "most 1048576"));
+    trainer.cluster.start_again(1);
+    expect_it_goes_on(trainer);
+  });
+}
+
 TEST(RecoveryMeanwhileTest, WhoReadsArraysAndStatesWaits) {
   std::vector<float> rows[2];
   double steps[2] = {0, 0};
