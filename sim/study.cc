@@ -271,29 +271,40 @@ StudyReport run_on(Reactor& reactor, const StudyOptions& options,
   return report;
 }
 
+bool resize(Mesh& mesh, const MeshAxis& to) {
+  bool any = false;
+  for (MeshAxis& axis : mesh.axes) {
+    if (axis.name != to.name) continue;
+    axis.size = to.size;
+    any = true;
+  }
+  return any;
+}
+
+// With its bodies; those that nodes share stay shared.
+using FunctionPtr = std::shared_ptr<const Function>;
+using Resized = std::map<const Function*, FunctionPtr>;
+FunctionPtr resized(const FunctionPtr& function, const MeshAxis& to, Resized& made) {
+  if (const auto found = made.find(function.get()); found != made.end()) return found->second;
+  auto copy = std::make_shared<Function>(*function);
+  resize(copy->mesh, to);
+  for (Node& node : copy->nodes) {
+    if (node.body != nullptr) node.body = resized(node.body, to, made);
+  }
+  return made[function.get()] = std::move(copy);
+}
+
 }  // namespace
 
 Program with_mesh(const Program& program, const std::vector<MeshAxis>& sizes) {
   Program changed = program;
-  const auto resize = [](Mesh& mesh, const MeshAxis& to) {
-    bool any = false;
-    for (MeshAxis& axis : mesh.axes) {
-      if (axis.name != to.name) continue;
-      axis.size = to.size;
-      any = true;
-    }
-    return any;
-  };
   for (const MeshAxis& size : sizes) {
     bool any = false;
     for (ProgramSlice& slice : changed.slices) any |= resize(slice.mesh, size);
     GW_REQUIRE(any, "program \"", program.name, "\": no mesh of it has an axis \"", size.name,
                "\"");
-    for (auto& function : changed.functions) {
-      auto copy = std::make_shared<Function>(*function);
-      resize(copy->mesh, size);
-      function = std::move(copy);
-    }
+    Resized made;
+    for (auto& function : changed.functions) function = resized(function, size, made);
   }
   return changed;
 }

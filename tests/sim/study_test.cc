@@ -201,6 +201,20 @@ TEST(StudyTest, AMeshIsResizedByTheNamesOfItsAxes) {
   EXPECT_EQ(study(options).programs[0].done, options.runs);
 }
 
+TEST(StudyTest, AMeshIsResizedInTheBodiesOfLoopsToo) {
+  ProgramBuilder b("loop", Mesh{{{"data", 4}}});
+  const Value x = b.input("x", f32({8, 4}), {{"data", shard(0)}});
+  const Value w = b.state("w", zeros(f32({3, 4, 4})));
+  b.output("y", sum(scan(x.builder(), {.length = 3, .carries = x, .stacked = w},
+                         [](const ScanStep& at) -> Scanned {
+                           return {.carries = dot(at.carries, at.slices)};
+                         })
+                        .carries));
+  StudyOptions options = timed_study(1, 2);
+  options.programs = {with_mesh(b.build(), {{"data", 2}})};
+  EXPECT_EQ(study(options).programs[0].done, options.runs);
+}
+
 // Two programs on shared devices, with faults, in modelled time.
 StudyOptions replayed(uint64_t seed) {
   StudyOptions options = timed_study(4, 2);
