@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "ir/text/print_internal.h"
 #include "runtime/base/cat.h"
 
@@ -18,6 +20,7 @@ class FunctionPrinter {
     std::string outer = indent_ + "  ";
     for (NodeId id = 0; id < f_.nodes.size(); ++id) {
       const Node& node = f_.nodes[id];
+      if (options_.shows && !options_.shows(node)) continue;
       if (node.region != region) {
         if (region != 0) text_ += outer + "}\n";
         if (node.region != 0) text_ += cat(outer, "region ", node.region, " {\n");
@@ -75,7 +78,8 @@ class FunctionPrinter {
     }
     text_ += "\n";
     if (node.body == nullptr || shared) return;
-    std::string body = print_function(*node.body, options_, bodies_, indent + "  ");
+    std::string body =
+        print_function(*node.body, {.locations = options_.locations}, bodies_, indent + "  ");
     text_ += cat(indent, "  body ", body.substr(indent.size() + 2));
   }
 
@@ -114,6 +118,7 @@ class FunctionPrinter {
 
 std::string print_function(const Function& function, const PrintOptions& options,
                            const BodyTable& bodies, const std::string& indent) {
+  if (options.shows && std::ranges::none_of(function.nodes, options.shows)) return "";
   return FunctionPrinter(function, options, bodies, indent).run();
 }
 
@@ -122,6 +127,7 @@ std::string print_bodies(const BodyTable& bodies, const PrintOptions& options,
   std::string text;
   for (uint32_t i = 0; i < bodies.size(); ++i) {
     const std::string body = print_function(bodies[i], options, bodies, indent);
+    if (body.empty()) continue;
     text += cat(indent, "body ", i, " ", body.substr(indent.size()));
   }
   return text;

@@ -25,6 +25,8 @@ std::string print_attrs(const Attrs& attrs);  // "{axes = [0, 1], eps = 1e-05}"
 // The whole function, each line behind `indent`; `bodies` holds those that it names.
 std::string print_function(const Function& function, const PrintOptions& options,
                            const BodyTable& bodies, const std::string& indent);
+// One line, as in a program's text.
+std::string print_program_node(const Program& program, uint32_t id, const PrintOptions& options);
 // "body 0 func @layer(...) { ... }" for each.
 std::string print_bodies(const BodyTable& bodies, const PrintOptions& options,
                          const std::string& indent);

@@ -31,6 +31,10 @@ class ProgramPrinter {
     for (uint32_t id = 0; id < p_.nodes.size(); ++id) print_node(id, p_.nodes[id]);
     return text_ + "}\n";
   }
+  std::string node(uint32_t id) {
+    print_node(id, p_.nodes[id]);
+    return text_;
+  }
 
  private:
   void print_node(uint32_t id, const ProgramNode& node) {
@@ -96,6 +100,11 @@ class ProgramPrinter {
 };
 
 }  // namespace
+
+std::string internal::print_program_node(const Program& program, uint32_t id,
+                                         const PrintOptions& options) {
+  return ProgramPrinter(program, options).node(id);
+}
 
 std::string print(const Program& program, PrintOptions options) {
   return ProgramPrinter(program, options).run();

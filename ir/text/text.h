@@ -40,6 +40,7 @@
 // what it returns is verified.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <string_view>
 
@@ -49,6 +50,9 @@ namespace gangway {
 
 struct PrintOptions {
   bool locations = true;  // Trailing comments with the user's line.
+  // Which nodes of functions; null: all. With some alone, functions without any are left out, and
+  // the text can't be parsed.
+  std::function<bool(const Node&)> shows = {};
 };
 std::string print(const Function& function, PrintOptions options = {});
 std::string print(const Program& program, PrintOptions options = {});

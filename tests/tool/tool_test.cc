@@ -11,6 +11,7 @@
 #include "checkpoint/safetensors_writer.h"
 #include "executor/devices/cuda/driver/loader.h"
 #include "gangway.h"
+#include "ir/inspect/outline.h"
 #include "runtime/os/anonymous_file.h"
 #include "runtime/os/process.h"
 #include "runtime/os/temp_dir.h"
@@ -22,6 +23,7 @@ namespace {
 using nlohmann::json;
 using testing::AllOf;
 using testing::HasSubstr;
+using testing::Not;
 using testing::StartsWith;
 
 struct Ended {
@@ -164,7 +166,7 @@ TEST_F(ToolTest, ASimulationSaysWhatProgramsHadOfTheDevicesAndRepeats) {
 
 TEST_F(ToolTest, ASimulationTakesAProgramAsTextToo) {
   const std::string file = (folder_.path() / "twice.txt").string();
-  std::ofstream(file) << gangway({"graph", program_}).text;
+  std::ofstream(file) << gangway({"graph", program_, "--level", "all"}).text;
   const Ended ran = gangway({"sim", "--program", file, "--runs", "3"});
   EXPECT_EQ(ran.status, 0);
   EXPECT_THAT(ran.text, HasSubstr("3 of 3 runs done"));
@@ -202,9 +204,14 @@ TEST_F(ToolTest, AnExecutorEndsWhereItIsNotToWaitLongerForAController) {
 }
 
 TEST_F(ToolTest, GraphPrintsTextDotAndJson) {
-  const Ended text = gangway({"graph", program_});
+  const Ended text = gangway({"graph", program_, "--level", "all"});
   EXPECT_EQ(text.status, 0);
   EXPECT_EQ(text.text, print(Program::load(program_)));
+  const Ended page = gangway({"graph", program_});
+  EXPECT_EQ(page.status, 0);
+  EXPECT_THAT(page.text, StartsWith(outline(Program::load(program_))));
+  EXPECT_THAT(page.text, HasSubstr("  // a run: "));
+  EXPECT_THAT(page.text, Not(HasSubstr("\033")));
   const Ended dot = gangway({"graph", program_, "--dot"});
   EXPECT_EQ(dot.status, 0);
   EXPECT_THAT(dot.text, StartsWith("digraph"));
@@ -214,6 +221,30 @@ TEST_F(ToolTest, GraphPrintsTextDotAndJson) {
   EXPECT_EQ(gangway({"graph", program_, "--json", "--dot"}).status, 2);
   for (const char* form : {"--json", "--dot"})
     EXPECT_EQ(gangway({"graph", program_, "--collectives", form}).status, 2) << form;
+}
+
+TEST_F(ToolTest, GraphShowsLevelsOnDevicesThatAreNotThere) {
+  EXPECT_THAT(gangway({"graph", program_, "--level", "function"}).text, StartsWith("func @"));
+  const Ended plan = gangway({"graph", program_, "--level", "plan", "--mesh", "data=4"});
+  EXPECT_EQ(plan.status, 0);
+  EXPECT_THAT(plan.text, StartsWith("plan @"));
+  EXPECT_THAT(plan.text, HasSubstr("{data: 4} on host:0-3"));
+  EXPECT_EQ(gangway({"graph", program_, "--level", "engine"}).status, 2);
+  const Ended all = gangway({"graph", program_, "--level", "plan", "--op", "add"});
+  EXPECT_EQ(all.status, 2);
+  EXPECT_THAT(all.text, HasSubstr("--level plan shows everything: expected no --node"));
+  const Ended op = gangway({"graph", program_, "--op", "matmul"});
+  EXPECT_EQ(op.status, 2);
+  EXPECT_THAT(op.text, HasSubstr("there is no op \"matmul\""));
+}
+
+TEST_F(ToolTest, GraphOfAPictureSaysWhichFileToTake) {
+  const std::filesystem::path dot = std::filesystem::path(program_).replace_extension(".dot");
+  std::ofstream(dot) << "digraph {}";
+  const Ended ended = gangway({"graph", dot.string()});
+  EXPECT_EQ(ended.status, 2);
+  EXPECT_THAT(ended.text, HasSubstr("is a picture for Graphviz, not a program"));
+  EXPECT_THAT(ended.text, HasSubstr(cat("give the program beside it: ", program_)));
 }
 
 TEST_F(ToolTest, CheckpointListsTensorsAsATableAndAsJson) {
