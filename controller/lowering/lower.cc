@@ -31,6 +31,7 @@ class ProgramLowering {
       : program_(program),
         kinds_(options.kinds),
         on_progress_(options.on_progress),
+        on_record_(options.on_record),
         cache_(cache),
         values_(program.nodes.size()),
         is_read_(program.nodes.size()) {
@@ -164,13 +165,24 @@ class ProgramLowering {
         const size_t done = nodes * passes++ / kPassesTold;
         on_progress_({function.name, pass, nodes_compiled_ + done, nodes_to_compile_});
       };
-      auto compiled = cache_.compile(function, context, watch);
+      auto compiled = on_record_ && from.kind == NodeKind::kCall
+                          ? recorded(from, context, watch)
+                          : cache_.compile(function, context, watch);
       nodes_compiled_ += nodes;
       return compiled;
     } catch (Error& error) {
       error.add_where({.program = program_.name, .node = from.name, .at = at(from)});
       throw;
     }
+  }
+
+  std::shared_ptr<const Compiled> recorded(const ProgramNode& call, const CallContext& context,
+                                           const PassWatch& watch) {
+    CompileRecord record;
+    auto compiled = std::make_shared<const Compiled>(
+        compile_function(*program_.functions[call.function], context, watch, &record));
+    on_record_(static_cast<uint32_t>(&call - program_.nodes.data()), std::move(record));
+    return compiled;
   }
 
   void note_readers() {
@@ -337,6 +349,7 @@ class ProgramLowering {
   const Program& program_;
   const std::vector<std::string>& kinds_;
   const std::function<void(const LowerProgress&)>& on_progress_;
+  const std::function<void(uint32_t, CompileRecord)>& on_record_;
   CompileCache& cache_;
   Plan plan_;
   std::vector<std::vector<LinkClass>> links_;      // By slice and axis; empty: all are alike.

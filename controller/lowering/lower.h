@@ -22,6 +22,7 @@
 #include "controller/lowering/compile_cache.h"
 #include "ir/graph/program.h"
 #include "ir/plan/plan.h"
+#include "ir/transforms/compile_record.h"
 
 namespace gangway {
 
@@ -43,6 +44,9 @@ struct LowerOptions {
   bool overlaid = false;  // Plan::overlaid, where nothing of it is dispatched sequentially.
   // Told before each pass over a function. What it throws ends lower().
   std::function<void(const LowerProgress&)> on_progress;
+  // Told of each call of the program, by its node, why it was compiled as it was. Nothing is taken
+  // from the cache then.
+  std::function<void(uint32_t node, CompileRecord)> on_record = {};
 };
 
 Plan lower(const Program& program, const LowerOptions& options, CompileCache& cache);

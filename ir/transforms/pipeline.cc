@@ -5,16 +5,15 @@
 
 #include "ir/graph/bodies.h"
 #include "ir/plan/rates.h"
+#include "ir/transforms/compile_record.h"
 #include "ir/transforms/conversions/combine_all_reduces.h"
 #include "ir/transforms/conversions/keep_rows_there.h"
-#include "ir/transforms/conversions/partition.h"
 #include "ir/transforms/conversions/sorted_rows.h"
 #include "ir/transforms/fusion/fuse_elementwise.h"
 #include "ir/transforms/memory/own_results.h"
 #include "ir/transforms/order_commit.h"
 #include "ir/transforms/overlap/begin_early.h"
 #include "ir/transforms/overlap/prefetch_gathers.h"
-#include "ir/transforms/propagation/propagate_shardings.h"
 #include "ir/transforms/rewrite/body_uses.h"
 #include "ir/transforms/rewrite/join_products.h"
 #include "ir/transforms/rewrite/simplify.h"
@@ -72,7 +71,7 @@ Function fuse_body(const Function& body) {
 }  // namespace
 
 Compiled compile_function(const Function& global, const CallContext& context,
-                          const PassWatch& watch) {
+                          const PassWatch& watch, CompileRecord* record) {
   const auto begin = [&](std::string_view pass) {
     if (watch) watch(pass);
   };
@@ -102,13 +101,19 @@ Compiled compile_function(const Function& global, const CallContext& context,
   begin("propagate shardings");
   Propagation propagation = propagate_shardings(simplified, compiled.parameter_shardings, wanted);
   begin("partition");
-  Partitioned partitioned = partition(simplified, propagation, compiled.parameter_shardings, wanted,
-                                      conversion_costs(context, global.mesh));
+  const ConversionCosts costs = conversion_costs(context, global.mesh);
+  const auto records = record == nullptr ? RecordConversions::kNo : RecordConversions::kYes;
+  Partitioned partitioned =
+      partition(simplified, propagation, compiled.parameter_shardings, wanted, costs, records);
   if (context.alone && first_meeting(partitioned.function).function != nullptr) {
     // Each device computes all of it then, and keeps its part.
     propagation = propagate_shardings(simplified, compiled.parameter_shardings, {});
-    partitioned = partition(simplified, propagation, compiled.parameter_shardings, wanted,
-                            conversion_costs(context, global.mesh));
+    partitioned =
+        partition(simplified, propagation, compiled.parameter_shardings, wanted, costs, records);
+  }
+  if (record != nullptr) {
+    *record = {std::move(simplified), std::move(propagation), std::move(partitioned.conversions)};
+    record->function.shardings = record->propagation.shardings;
   }
   compiled.result_shardings = std::move(partitioned.result_shardings);
   begin("combine collectives");

@@ -47,6 +47,8 @@ struct CallContext {
   bool alone = false;
 };
 
+struct CompileRecord;  // compile_record.h
+
 struct Compiled {
   LocalFunction local;
   std::vector<Sharding> parameter_shardings;
@@ -58,7 +60,8 @@ struct Compiled {
 using PassWatch = std::function<void(std::string_view pass)>;
 inline constexpr size_t kPassesTold = 7;
 
+// `record`: is told what was decided on the way; null: nobody asks.
 Compiled compile_function(const Function& global, const CallContext& context,
-                          const PassWatch& watch = {});
+                          const PassWatch& watch = {}, CompileRecord* record = nullptr);
 
 }  // namespace gangway

@@ -68,6 +68,7 @@ StateTree stack_of(const LayerRun& run, const StateTree& layer) {
 // The second half of a layer; what gating leaves behind is in `routed`.
 Value feed_forward_or_experts(const TransformerConfig& config, const Tree& p, Value x,
                               MoeResult& routed) {
+  const Builder::Scope in(x.builder(), has_experts(config) ? "moe" : "ffn");
   Value n = norm(config, p["ffn_norm"], x);
   const ActivationFunction activation = activation_of(config);
   if (!has_experts(config)) return x + feed_forward(p["ffn"], n, activation, config.activations);
@@ -77,7 +78,10 @@ Value feed_forward_or_experts(const TransformerConfig& config, const Tree& p, Va
 
 Value layer_of(const TransformerConfig& config, const Tree& p, Value x, MoeResult& routed) {
   x = place(config, "residual", x);
-  x = x + self_attention(config, p["attn"], norm(config, p["attn_norm"], x));
+  {
+    const Builder::Scope in(x.builder(), "attn");
+    x = x + self_attention(config, p["attn"], norm(config, p["attn_norm"], x));
+  }
   x = place(config, "residual", x);
   return place(config, "residual", feed_forward_or_experts(config, p, x, routed));
 }
@@ -187,6 +191,18 @@ int64_t parameter_count(const TransformerConfig& config) {
 
 namespace {
 
+Value embedded(const TransformerConfig& config, const Tree& p, Value tokens) {
+  const Builder::Scope in(tokens.builder(), "embed");
+  Value x = take(weight(config, p["embed"]), tokens);
+  if (config.positional) {
+    const int64_t length = tokens.dim(1);
+    Value pos = weight(config, p["pos"]);
+    if (length < config.seq) pos = slice(pos, 0, 0, length, 1);
+    x = x + broadcast_in(pos, x.type().dims, {1, 2});
+  }
+  return place(config, "embedded", x);
+}
+
 // What the runs of layers leave behind besides x.
 struct Auxiliary {
   Value balance, z;
@@ -220,15 +236,10 @@ Value transformer_hidden(const TransformerConfig& config, const Tree& p, Value t
   GW_REQUIRE(dims.size() == 2 && dims[1] <= config.seq,
              "transformer: tokens are i32[batch, seq] with seq at most ", config.seq, ", got ",
              to_string(tokens.type()));
-  Value x = take(weight(config, p["embed"]), tokens);
-  if (config.positional) {
-    Value pos = weight(config, p["pos"]);
-    if (dims[1] < config.seq) pos = slice(pos, 0, 0, dims[1], 1);
-    x = x + broadcast_in(pos, x.type().dims, {1, 2});
-  }
-  x = place(config, "embedded", x);
+  Value x = embedded(config, p, tokens);
   Auxiliary sums;
   for (const LayerRun& run : runs_of(config)) {
+    const Builder::Scope in(b, run.name);
     const Scanned layers = scan(b,
                                 {.length = run.count,
                                  .carries = first_carries(run.config, x),
@@ -253,6 +264,7 @@ Value transformer_hidden(const TransformerConfig& config, const Tree& p, Value t
 
 Value transformer_logits(const TransformerConfig& config, const Tree& p, Value hidden, Loc loc) {
   const LocScope at(loc);
+  const Builder::Scope in(hidden.builder(), "head");
   Value logits = config.tied ? dot_general(hidden, weight(config, p["embed"]),
                                            {.lhs_contract = {2}, .rhs_contract = {1}})
                              : dot(hidden, weight(config, p["head"]));
@@ -269,6 +281,7 @@ Losses transformer_loss(const TransformerConfig& config, const Tree& p, Value to
   if (config.tied) read.set("embed", weight(config, p["embed"]));
   Value logits =
       transformer_logits(config, read, transformer_hidden(config, read, tokens, &losses));
+  const Builder::Scope in(tokens.builder(), "loss");
   // Position t predicts token t + 1. The last position has nothing to predict: it is masked, not
   // cut off, so that the logits need no copy.
   Value labels = pad(slice(tokens, 1, 1, dims[1], 1), 1, 0, 1, 0);

@@ -47,6 +47,7 @@ AdamwResult adamw(ProgramBuilder& b, const Tree& params, const Tree& grads,
   Value lr = b.input("lr", {dtype, {}});
   Value step = b.input("step", {dtype, {}});
 
+  const Builder::Scope in(parameters[0].value.builder(), "adamw");
   Value squares;
   for (const Leaf& gradient : gradients) {
     Value term = convert(sum_squares(gradient.value), dtype);

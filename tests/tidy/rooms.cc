@@ -42,6 +42,9 @@ std::vector<Room> ir_rooms() {
                                          "ir/transforms/propagation", "ir/transforms/conversions",
                                          "ir/transforms/fusion", "ir/transforms/overlap",
                                          "ir/transforms/memory", "ir/transforms/sections"}},
+      {"ir/explain", graphs() + Names{"ir/text", "ir/inspect", "ir/plan", "ir/transforms",
+                                      "ir/transforms/propagation", "ir/transforms/conversions",
+                                      "ir/transforms/memory"}},
   };
 }
 

@@ -238,6 +238,26 @@ TEST_F(ToolTest, GraphShowsLevelsOnDevicesThatAreNotThere) {
   EXPECT_THAT(op.text, HasSubstr("there is no op \"matmul\""));
 }
 
+TEST_F(ToolTest, GraphSaysWhyAndWhatDiffersAndWhoHoldsMemory) {
+  const Ended why = gangway({"graph", program_, "--why", "y"});
+  EXPECT_EQ(why.status, 0);
+  EXPECT_THAT(why.text, HasSubstr("is shard(0) on data"));
+  const Ended nothing = gangway({"graph", program_, "--why", "nothing"});
+  EXPECT_EQ(nothing.status, 2);
+  EXPECT_THAT(nothing.text, HasSubstr("has no one node \"nothing\""));
+  const Ended memory = gangway({"graph", program_, "--memory"});
+  EXPECT_EQ(memory.status, 0);
+  EXPECT_THAT(memory.text, HasSubstr("call \"main\", on each device: arena "));
+  EXPECT_EQ(gangway({"graph", "--diff", program_, program_}).text, "the same graph\n");
+  EXPECT_EQ(gangway({"graph", "--diff", program_}).status, 2);
+  const Ended none = gangway({"graph"});
+  EXPECT_EQ(none.status, 2);
+  EXPECT_THAT(none.text, HasSubstr("graph: no program: expected FILE"));
+  const Ended hosts = gangway({"graph", program_, "--hosts", "3"});
+  EXPECT_EQ(hosts.status, 2);
+  EXPECT_THAT(hosts.text, HasSubstr("--hosts: expected a divisor of the 2 devices"));
+}
+
 TEST_F(ToolTest, GraphOfAPictureSaysWhichFileToTake) {
   const std::filesystem::path dot = std::filesystem::path(program_).replace_extension(".dot");
   std::ofstream(dot) << "digraph {}";

@@ -1,55 +1,33 @@
-// `gangway graph FILE`: a program as people read it, as Graphviz DOT or JSON, what its devices
-// exchange, and what each of them would do.
+// `gangway graph FILE`: a program as people read it, as Graphviz DOT or JSON; what its devices
+// exchange, hold and would do, and why; what differs between two programs.
 #include <unistd.h>
 
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 
-#include "controller/lowering/lower.h"
-#include "ir/inspect/collectives.h"
+#include "ir/explain/why.h"
 #include "ir/inspect/graphviz.h"
 #include "ir/inspect/outline.h"
+#include "ir/inspect/program_diff.h"
 #include "ir/plan/plan_text.h"
 #include "ir/text/text.h"
 #include "runtime/base/error.h"
 #include "sim/study.h"
 #include "tools/commands/command.h"
+#include "tools/commands/lowered_program.h"
 #include "tools/commands/mesh.h"
 
 namespace gangway::tool {
 namespace {
 
 struct GraphCommand {
-  std::string file, level, mesh;
+  std::string file, level, mesh, why;
+  std::vector<std::string> diff;
+  int64_t hosts = 1;
   OutlineFilter filter;
-  bool dot = false, json = false, collectives = false;
+  bool dot = false, json = false, collectives = false, memory = false;
 };
-
-// As it is compiled for CPUs, all on one host.
-Plan plan_of(const Program& program) {
-  LowerOptions options{.hosts = {"host"}};
-  uint32_t first = 0;
-  for (const ProgramSlice& slice : program.slices) {
-    const auto devices = static_cast<uint32_t>(slice.mesh.devices());
-    options.slices.push_back({{.host = 0, .first = first, .count = devices}});
-    first += devices;
-  }
-  CompileCache cache;
-  return lower(program, options, cache);
-}
-
-// What the devices of each call exchange in a run.
-std::string collectives_text(const Plan& plan) {
-  std::string text;
-  for (const PlanNode& node : plan.nodes) {
-    if (node.function == kNone) continue;
-    const LocalFunction& function = plan.functions[node.function];
-    text += cat(node.name, " over ", to_string(function.function->mesh), "\n",
-                summary_of(collectives_of(*function.function)));
-  }
-  return text;
-}
 
 // Comments less bright than the rest, where a person looks.
 std::string in_colour(const std::string& text) {
@@ -83,27 +61,67 @@ void require_program_file(const std::string& file) {
                              : cat("give the program beside it: ", beside));
 }
 
-std::string text_of(const GraphCommand& command) {
-  require_program_file(command.file);
-  Program program = Program::load(command.file);
-  if (!command.mesh.empty()) program = with_mesh(program, parse_mesh(command.mesh));
-  if (command.dot) return to_dot(program);
-  if (command.json) return to_json(program);
-  if (command.collectives) return collectives_text(plan_of(program));
-  const bool of_ops = command.level.empty() && !command.filter.ops.empty();
+Program load(const std::string& file, const std::string& mesh) {
+  require_program_file(file);
+  Program program = Program::load(file);
+  return mesh.empty() ? program : with_mesh(program, parse_mesh(mesh));
+}
+
+// What a program is made of. What it is on devices is added where it can be lowered: some that can
+// be built can't be run yet.
+std::string program_text(const GraphCommand& command, const Program& program) {
+  std::string text =
+      cat(outline(program, command.filter), "  // a run: ", to_text(totals_of(program)), "\n");
+  std::string totals;
+  try {
+    totals = totals_text(lower_for_nobody(program, command.hosts));
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::kUnimplemented) throw;
+    totals = cat("it can't be run yet: ", error.message(), "\n");
+  }
+  for (size_t at = 0; at < totals.size();) {
+    const size_t end = totals.find('\n', at);
+    text += cat("  // ", totals.substr(at, end - at), "\n");
+    at = end + 1;
+  }
+  return text;
+}
+
+std::string level_text(const GraphCommand& command, const Program& program) {
+  const OutlineFilter& filter = command.filter;
+  const bool is_filtered = !filter.nodes.empty() || !filter.slices.empty() || !filter.ops.empty();
+  const bool of_ops = command.level.empty() && !filter.ops.empty();
   const std::string level =
       command.level.empty() ? (of_ops ? "function" : "program") : command.level;
-  const OutlineFilter& filter = command.filter;
-  GW_REQUIRE((level != "all" && level != "plan") ||
-                 (filter.nodes.empty() && filter.slices.empty() && filter.ops.empty()),
-             "graph: --level ", level, " shows everything: expected no --node, --slice and --op");
-  if (level == "all") return print(program);
+  if (level == "program") return program_text(command, program);
   if (level == "function") return functions_text(program, filter);
-  if (level == "plan") {
-    const Plan plan = plan_of(program);
-    return cat(to_text(plan), "\n", collectives_text(plan));
+  GW_REQUIRE(!is_filtered, "graph: --level ", level,
+             " shows everything: expected no --node, --slice and --op");
+  if (level == "all") return print(program);
+  const LoweredProgram lowered = lower_for_nobody(program, command.hosts);
+  if (level == "sharding") return shardings_text(lowered);
+  if (level == "device") return device_text(lowered);
+  return cat(to_text(lowered.plan), "\n", collectives_text(lowered));
+}
+
+std::string text_of(const GraphCommand& command) {
+  if (!command.diff.empty()) {
+    const std::string differences =
+        program_diff(load(command.diff[0], command.mesh), load(command.diff[1], command.mesh));
+    return differences.empty() ? "the same graph\n" : differences;
   }
-  return cat(outline(program, filter), "  // a run: ", to_text(totals_of(program)), "\n");
+  GW_REQUIRE(!command.file.empty(),
+             "graph: no program: expected FILE, as Program::save() writes it, or --diff A B");
+  const Program program = load(command.file, command.mesh);
+  if (command.dot) return to_dot(program);
+  if (command.json) return to_json(program);
+  if (command.collectives || command.memory || !command.why.empty()) {
+    const LoweredProgram lowered = lower_for_nobody(program, command.hosts);
+    if (command.collectives) return collectives_text(lowered);
+    if (command.memory) return memory_text(lowered);
+    return why({lowered.program, lowered.plan, lowered.calls}, command.why);
+  }
+  return level_text(command, program);
 }
 
 }  // namespace
@@ -111,32 +129,47 @@ std::string text_of(const GraphCommand& command) {
 void add_graph(CLI::App& app, Chosen& chosen) {
   auto* command = app.add_subcommand("graph", "Print the graph of a program");
   auto given = std::make_shared<GraphCommand>();
-  command->add_option("FILE", given->file, "a program, as Program::save() writes it")->required();
-  auto* dot = command->add_flag("--dot", given->dot, "as Graphviz DOT");
-  auto* json = command->add_flag("--json", given->json, "as JSON")->excludes(dot);
-  auto* collectives =
+  command->add_option("FILE", given->file, "a program, as Program::save() writes it");
+  std::vector<CLI::Option*> forms = {
+      command->add_flag("--dot", given->dot, "as Graphviz DOT"),
+      command->add_flag("--json", given->json, "as JSON"),
+      command->add_flag("--collectives", given->collectives,
+                        "what devices exchange in a run: kinds, mesh axes and bytes, as text"),
+      command->add_option("--why", given->why,
+                          "why it runs so: of a node's name, a value as --level sharding numbers "
+                          "it (%14, @layer.%3), or a line of its source (model.cc:80)"),
+      command->add_flag("--memory", given->memory,
+                        "what lies in the memory of each device over a run, and whose it is where "
+                        "that is most"),
       command
-          ->add_flag("--collectives", given->collectives,
-                     "what devices exchange in a run: kinds, mesh axes and bytes, as text")
-          ->excludes(dot)
-          ->excludes(json);
+          ->add_option("--diff", given->diff, "what differs between two programs, in place of FILE")
+          ->expected(2)};
   auto* level =
       command
           ->add_option("--level", given->level,
                        "program (the default): what it is made of; function: the functions that "
-                       "it calls; plan: what devices do; all: the whole text, which is read back")
-          ->check(CLI::IsMember({"program", "function", "plan", "all"}));
+                       "it calls; sharding: these with the sharding of each value; device: what "
+                       "one device runs; plan: in which order, and where; all: the whole text, "
+                       "which is read back")
+          ->check(CLI::IsMember({"program", "function", "sharding", "device", "plan", "all"}));
   command->add_option("--mesh", given->mesh,
                       "other sizes of its axes, as \"data=4,model=2\", on devices that need not "
                       "be there");
+  command
+      ->add_option("--hosts", given->hosts,
+                   "its devices lie on so many hosts, which need not be there")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
   auto* node = command->add_option("--node", given->filter.nodes,
                                    "only nodes of the program with this in their name; again for "
                                    "more of them");
   auto* slice = command->add_option("--slice", given->filter.slices, "only those on this slice");
   auto* op = command->add_option("--op", given->filter.ops,
                                  "only nodes of functions with this op, as \"dot\"");
-  for (auto* text : {level, node, slice, op})
-    text->excludes(dot)->excludes(json)->excludes(collectives);
+  for (size_t i = 0; i < forms.size(); ++i) {
+    for (size_t other = 0; other < i; ++other) forms[i]->excludes(forms[other]);
+    for (auto* text : {level, node, slice, op}) text->excludes(forms[i]);
+  }
   command->callback([&chosen, given] {
     chosen = [given] {
       std::fputs(in_colour(text_of(*given)).c_str(), stdout);

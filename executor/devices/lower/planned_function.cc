@@ -41,6 +41,13 @@ CompiledFunction::StepText PlannedFunction::describe_step(uint32_t step) const {
   return {cat(to_string(node.op), " of ", to_string(type)), steps_.where(step), row(node.op).meets};
 }
 
+std::vector<PlannedPart> PlannedFunction::memory_plans() const {
+  std::vector<PlannedPart> plans;
+  plans.reserve(parts_.size());
+  for (const Part& part : parts_) plans.push_back({part.function, &part.places.plan()});
+  return plans;
+}
+
 // The scratchpad of a node that runs a body depends on the body's plan, so bodies come first; their
 // bases come behind the function's.
 void PlannedFunction::plan(const ScratchBytes& scratch_bytes, Streams streams, int64_t alignment) {

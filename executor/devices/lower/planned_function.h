@@ -40,6 +40,8 @@ class PlannedFunction : public CompiledFunction {
   std::vector<uint32_t> section_steps() const override;
   bool has_collective(uint32_t begin, uint32_t end) const override;
   StepText describe_step(uint32_t step) const override;
+  // Bodies before those that run them, the function last; valid while this lives.
+  std::vector<PlannedPart> memory_plans() const;
 
  protected:
   // The function, or a body. StepMap has the parts in the same order: each behind those that its

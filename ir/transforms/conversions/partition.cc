@@ -9,7 +9,6 @@
 #include "ir/graph/bodies.h"
 #include "ir/op_table/lowering.h"
 #include "ir/transforms/conversions/lower_node.h"
-#include "ir/transforms/conversions/plan_conversion.h"
 #include "ir/transforms/rewrite/rewrite.h"
 #include "runtime/base/error.h"
 
@@ -48,13 +47,17 @@ struct Shared {
   ConversionPlanner planner;
   std::vector<std::shared_ptr<const Function>> bodies;  // As Propagation::bodies; null: not yet.
   uint64_t looked_at = 0;
+  std::vector<ConversionRecord>* records = nullptr;  // Null: nobody asked for them.
 };
 
 // One function, or one body.
 class Partitioner {
  public:
-  Partitioner(const Function& global, const FunctionShardings& placed, Shared& shared)
+  // `body`: null for the function itself.
+  Partitioner(const Function& global, const FunctionShardings& placed, Shared& shared,
+              const Function* body = nullptr)
       : global_(global),
+        body_(body),
         placed_(placed),
         shared_(shared),
         out_(global),
@@ -83,6 +86,7 @@ class Partitioner {
         want(global_.nodes[id].inputs[i], placed_.required[id][i]);
     }
     for (NodeId id = 0; id < global_.nodes.size(); ++id) visit(id);
+    reader_ = kNone;
     std::vector<ValueId> results;
     for (size_t r = 0; r < global_.results.size(); ++r)
       results.push_back(converted(global_.results[r], done.result_shardings[r]));
@@ -105,7 +109,8 @@ class Partitioner {
     std::shared_ptr<const Function>& made = shared_.bodies[at];
     if (made == nullptr) {
       const FunctionShardings& placed = shared_.propagation.bodies[at];
-      Partitioned body = Partitioner(*global_.nodes[id].body, placed, shared_).run(placed.results);
+      const Function& function = *global_.nodes[id].body;
+      Partitioned body = Partitioner(function, placed, shared_, &function).run(placed.results);
       made = std::make_shared<const Function>(std::move(body.function));
     }
     return made;
@@ -166,6 +171,7 @@ class Partitioner {
     const Node& old = global_.nodes[id];
     pass_ = pass_of(global_.infos[id]);
     loc_ = global_.infos[id].loc;
+    reader_ = id;
     Node node = old;
     std::vector<Type> global_inputs, inputs;
     global_inputs.reserve(node.inputs.size());
@@ -247,12 +253,13 @@ class Partitioner {
     if (const std::optional<ValueId> made = found(value, to)) return *made;
     if (const std::optional<ValueId> again = made_again(value, to)) {
       keep(value, to, *again);
+      record_again(value, to);
       return *again;
     }
     for (const Sharding& other : wanted_[value]) {
-      if (!found(value, other) && is_better_first(value, other, to)) follow(value, other);
+      if (!found(value, other) && is_better_first(value, other, to)) follow(value, other, true);
     }
-    return follow(value, to);
+    return follow(value, to, false);
   }
 
   // Whether what another reader wants is better done before `to`, because it is a good place to go
@@ -283,8 +290,9 @@ class Partitioner {
     return best;
   }
 
-  ValueId follow(ValueId value, const Sharding& to) {
+  ValueId follow(ValueId value, const Sharding& to, bool is_first) {
     const Way way = nearest(value, to);
+    record(value, to, way, is_first);
     ValueId now = way.from;
     for (const ConversionStep& step : way.path->steps) {
       Node node{.op = step.op, .inputs = {now}, .attrs = step.attrs};
@@ -293,6 +301,37 @@ class Partitioner {
     }
     if (!found(value, to)) keep(value, to, now);
     return now;
+  }
+
+  void record(ValueId value, const Sharding& to, const Way& way, bool is_first) {
+    if (shared_.records == nullptr) return;
+    ConversionRecord made{.in = body_,
+                          .value = value,
+                          .reader = reader_,
+                          .first = is_first,
+                          .to = to,
+                          .steps = way.path->steps,
+                          .cost_ps = way.path->cost_ps};
+    for (const Made& other : made_[value]) {
+      if (!is_of_this_pass(other)) continue;
+      if (other.local == way.from) {
+        made.from = other.sharding;
+      } else {
+        const ConversionPath& path = planner_.plan(global_.types[value], other.sharding, to);
+        made.rejected.push_back({other.sharding, path.cost_ps});
+      }
+    }
+    shared_.records->push_back(std::move(made));
+  }
+
+  void record_again(ValueId value, const Sharding& to) {
+    if (shared_.records == nullptr) return;
+    shared_.records->push_back({.in = body_,
+                                .value = value,
+                                .reader = reader_,
+                                .again = true,
+                                .from = made_[value].front().sharding,
+                                .to = to});
   }
 
   // Constants and broadcasts that are cut as one reader wants them are computed again for another:
@@ -336,6 +375,7 @@ class Partitioner {
   }
 
   const Function& global_;
+  const Function* const body_;
   const FunctionShardings& placed_;
   Shared& shared_;
   Rewriter out_;
@@ -344,6 +384,7 @@ class Partitioner {
   std::vector<bool> is_weight_;                // By ValueId.
   Pass pass_ = Pass::kForward;                 // Of the node that is visited.
   uint32_t loc_ = kNone;                       // The same: what parameters are converted for.
+  NodeId reader_ = kNone;                      // The same; kNone: a result is converted.
   std::vector<std::vector<Made>> made_;        // By ValueId; the producer's own first.
   std::vector<std::vector<Sharding>> wanted_;  // By ValueId: what its first readers want.
   uint64_t looked_at_ = 0;
@@ -353,13 +394,17 @@ class Partitioner {
 
 Partitioned partition(const Function& global, const Propagation& propagation,
                       const std::vector<Sharding>& parameter_shardings,
-                      const std::vector<Sharding>& wanted, const ConversionCosts& costs) {
+                      const std::vector<Sharding>& wanted, const ConversionCosts& costs,
+                      RecordConversions record) {
   for (ValueId p = 0; p < global.parameters.size(); ++p)
     GW_ASSERT(propagation.shardings[p] == parameter_shardings[p]);
   Shared shared{.propagation = propagation,
                 .planner = ConversionPlanner(global.mesh, costs),
                 .bodies = std::vector<std::shared_ptr<const Function>>(propagation.bodies.size())};
+  std::vector<ConversionRecord> records;
+  if (record == RecordConversions::kYes) shared.records = &records;
   Partitioned done = Partitioner(global, propagation, shared).run(wanted);
+  done.conversions = std::move(records);
   done.looked_at = shared.looked_at + shared.planner.edges_seen();
   return done;
 }

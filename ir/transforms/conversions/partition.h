@@ -21,9 +21,27 @@
 
 #include "ir/graph/function.h"
 #include "ir/transforms/conversions/conversion_costs.h"
+#include "ir/transforms/conversions/plan_conversion.h"
 #include "ir/transforms/propagation/propagate_shardings.h"
 
 namespace gangway {
+
+// A conversion that was inserted, and from where else it could have begun.
+struct ConversionRecord {
+  const Function* in = nullptr;  // The body that has the value; null: the function itself.
+  ValueId value = kNone;
+  NodeId reader = kNone;  // Which wants it so; kNone: it is a result.
+  bool first = false;     // It is on the way to what the reader wants, and another reads it.
+  bool again = false;     // Nothing is moved: each device computes its part again.
+  Sharding from, to;
+  std::vector<ConversionStep> steps;
+  int64_t cost_ps = 0;
+  struct Rejected {
+    Sharding from;
+    int64_t cost_ps = 0;
+  };
+  std::vector<Rejected> rejected;
+};
 
 struct Partitioned {
   Function function;
@@ -31,12 +49,16 @@ struct Partitioned {
   // What the pass looked at: nodes, operands, conversions that a value has, edges of the graph of
   // shardings. For tests of what it costs.
   uint64_t looked_at = 0;
+  std::vector<ConversionRecord> conversions = {};  // In the order they were inserted, if recorded.
 };
+
+enum class RecordConversions : uint8_t { kNo, kYes };
 
 // `wanted[r]`: the sharding of result r, or an empty one for what propagation gave (partial becomes
 // replicate).
 Partitioned partition(const Function& global, const Propagation& propagation,
                       const std::vector<Sharding>& parameter_shardings,
-                      const std::vector<Sharding>& wanted, const ConversionCosts& costs = {});
+                      const std::vector<Sharding>& wanted, const ConversionCosts& costs = {},
+                      RecordConversions record = RecordConversions::kNo);
 
 }  // namespace gangway

@@ -30,6 +30,7 @@ class Planner {
       if (bytes <= 0) continue;
       scratch_.push_back({id, intervals_.size()});
       intervals_.push_back({aligned(bytes), id, id});
+      plan_.uses.push_back({.bytes = aligned(bytes), .first = id, .last = id});
     }
     plan_.arena_bytes = pack_intervals(intervals_);
     for (ValueId v = 0; v < root_.size(); ++v) {
@@ -96,6 +97,8 @@ class Planner {
         interval_of_[value] = static_cast<int64_t>(intervals_.size());
         int64_t bytes = std::max<int64_t>(aligned(function_.types[value].bytes()), kArenaAlignment);
         intervals_.push_back({bytes, always[value] ? 0 : id, std::max(id, last[value])});
+        const LiveInterval& lives = intervals_.back();
+        plan_.uses.push_back({value, bytes, lives.first, lives.last});
       }
     }
   }

@@ -34,10 +34,25 @@ struct MemorySlot {
 };
 inline constexpr int64_t kArenaAlignment = 256;
 
+// What lies in the arena from node `first` to node `last`, inclusive.
+struct ArenaUse {
+  ValueId value = kNone;  // With those that alias it; kNone: the scratchpad of node `first`.
+  int64_t bytes = 0;
+  NodeId first = 0, last = 0;
+};
+
 struct MemoryPlan {
   std::vector<MemorySlot> slots;        // By ValueId.
   std::vector<int64_t> scratch_offset;  // By NodeId: arena offset of its scratchpad, or -1.
   int64_t arena_bytes = 0;
+  std::vector<ArenaUse> uses;  // For who draws it.
+};
+
+// A function or one of its bodies with its plan. What a body needs is in the scratchpad of the node
+// that runs it, its arena first.
+struct PlannedPart {
+  const Function* function = nullptr;
+  const MemoryPlan* plan = nullptr;
 };
 
 // Bytes of scratchpad a node's kernel needs.

@@ -1,0 +1,43 @@
+// Why a program runs as it does: the decisions that were taken when it was compiled, of what
+// somebody points at. For `gangway graph --why` and Executable::explain().
+//
+// `what` is one of
+//   a name             of a state, input, source, call, transfer or output, or a part of it that
+//                      few have: "params.layers.attn.q"
+//   %14, @layer.%3     a value of a function that a call runs, or of a body in it, as
+//                      with_shardings() (placed_functions.h) and `--level sharding` number them;
+//                      without a name, of the program's only call
+//   model.cc:80        what stands on a line of the user's source
+//
+// It says of a value what its sharding is on each mesh axis, through which ops and from which
+// annotation that came, and what other choices would have moved; for whom it is converted, by which
+// collective, what each device sends and about how long that takes, and from where else it could
+// have begun. Of a state, input, source and call it says on which devices it lies, and why there.
+//
+// Threads: pure functions.
+// Errors: kInvalid for what the program does not have, saying what it has.
+// Cost: of a value, linear in its function.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "ir/graph/program.h"
+#include "ir/plan/plan.h"
+#include "ir/transforms/compile_record.h"
+
+namespace gangway {
+
+struct ExplainedProgram {
+  const Program& program;
+  const Plan& plan;                                // Of it.
+  const std::map<uint32_t, CompileRecord>& calls;  // By node of the program.
+  // By slice: why it lies on its devices; empty: they were named, not chosen.
+  std::vector<std::string> placed = {};
+};
+
+std::string why(const ExplainedProgram& explained, const std::string& what);
+
+}  // namespace gangway

@@ -1,0 +1,97 @@
+#include "tools/commands/lowered_program.h"
+
+#include "executor/devices/cpu/cpu_function.h"
+#include "executor/kernels/parallel.h"
+#include "ir/explain/memory_chart.h"
+#include "ir/explain/placed_functions.h"
+#include "ir/explain/plan_totals.h"
+#include "ir/graph/bodies.h"
+#include "ir/inspect/collectives.h"
+#include "ir/text/text.h"
+#include "runtime/base/error.h"
+#include "runtime/base/units.h"
+
+namespace gangway::tool {
+namespace {
+
+// Devices first .. first + count - 1 of all, where each host has `each`.
+std::vector<PlanRange> ranges_of(uint32_t first, uint32_t count, uint32_t each) {
+  std::vector<PlanRange> ranges;
+  while (count > 0) {
+    const uint32_t here = std::min(count, each - first % each);
+    ranges.push_back({.host = first / each, .first = first % each, .count = here});
+    first += here;
+    count -= here;
+  }
+  return ranges;
+}
+
+}  // namespace
+
+LoweredProgram lower_for_nobody(Program program, int64_t hosts) {
+  LoweredProgram lowered{.program = std::move(program), .plan = {}, .calls = {}};
+  int64_t devices = 0;
+  for (const ProgramSlice& slice : lowered.program.slices) devices += slice.mesh.devices();
+  GW_REQUIRE(hosts >= 1 && devices % hosts == 0, "graph: --hosts: expected a divisor of the ",
+             devices, " devices of program \"", lowered.program.name, "\", got ", hosts);
+  LowerOptions options;
+  for (int64_t host = 0; host < hosts; ++host)
+    options.hosts.push_back(hosts == 1 ? "host" : cat("host-", host));
+  uint32_t first = 0;
+  for (const ProgramSlice& slice : lowered.program.slices) {
+    const auto count = static_cast<uint32_t>(slice.mesh.devices());
+    options.slices.push_back(ranges_of(first, count, static_cast<uint32_t>(devices / hosts)));
+    first += count;
+  }
+  options.on_record = [&](uint32_t node, CompileRecord record) {
+    lowered.calls.emplace(node, std::move(record));
+  };
+  CompileCache cache;
+  lowered.plan = lower(lowered.program, options, cache);
+  return lowered;
+}
+
+std::string shardings_text(const LoweredProgram& lowered) {
+  std::string text;
+  for (const auto& [node, record] : lowered.calls)
+    text += cat(text.empty() ? "" : "\n", print(with_shardings(record)));
+  return text;
+}
+
+std::string device_text(const LoweredProgram& lowered) {
+  std::string text;
+  for (const LocalFunction& local : lowered.plan.functions)
+    text += cat(text.empty() ? "" : "\n", print(*local.function));
+  return text;
+}
+
+std::string collectives_text(const LoweredProgram& lowered) {
+  std::string text;
+  for (const PlanNode& node : lowered.plan.nodes) {
+    if (node.function == kNone) continue;
+    const LocalFunction& function = lowered.plan.functions[node.function];
+    text += cat(node.name, " over ", to_string(function.function->mesh), "\n",
+                summary_of(collectives_of(*function.function)));
+  }
+  return text;
+}
+
+std::string totals_text(const LoweredProgram& lowered) {
+  std::vector<std::string> slices;
+  for (const ProgramSlice& slice : lowered.program.slices) slices.push_back(slice.name);
+  return plan_totals_text(lowered.plan, slices);
+}
+
+std::string memory_text(const LoweredProgram& lowered) {
+  std::string text = totals_text(lowered);
+  Parallel par(1);
+  for (const PlanNode& node : lowered.plan.nodes) {
+    if (node.kind != PlanNodeKind::kCall) continue;
+    const CpuFunction function(lowered.plan.functions[node.function], par);
+    text +=
+        cat("\ncall \"", node.name, "\", on each device: ", memory_chart(function.memory_plans()));
+  }
+  return text;
+}
+
+}  // namespace gangway::tool

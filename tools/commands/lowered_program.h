@@ -1,0 +1,38 @@
+// A program as devices would run it, and the texts of it that `gangway graph` prints.
+//
+// Threads: functions of one thread. Errors: those of lower(), with the user's line.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "controller/lowering/lower.h"
+#include "ir/explain/why.h"
+#include "ir/graph/program.h"
+#include "ir/plan/plan.h"
+
+namespace gangway::tool {
+
+struct LoweredProgram {
+  Program program;
+  Plan plan;
+  std::map<uint32_t, CompileRecord> calls;  // By node of the program.
+};
+
+// For CPUs that need not be there, on so many hosts, in equal parts.
+LoweredProgram lower_for_nobody(Program program, int64_t hosts);
+
+// The functions of its calls, with the sharding of each value.
+std::string shardings_text(const LoweredProgram& lowered);
+// What one device runs: the functions of its plan.
+std::string device_text(const LoweredProgram& lowered);
+// What the devices of each call exchange in a run.
+std::string collectives_text(const LoweredProgram& lowered);
+// What each device holds and sends.
+std::string totals_text(const LoweredProgram& lowered);
+// What lies in the arena of a CPU over each call.
+std::string memory_text(const LoweredProgram& lowered);
+
+}  // namespace gangway::tool
