@@ -10,6 +10,7 @@
 #include "client/held_runs.h"
 #include "client/runs_in_flight.h"
 #include "client/send_run.h"
+#include "client/status_calls.h"
 #include "ir/plan/plan_check.h"
 #include "ir/plan/rows_overflow.h"
 #include "protocol/slice_shape.h"
@@ -345,8 +346,9 @@ void Client::log(const std::string& text) const {
 }
 
 ProgramLog Client::logs(const std::string& name, const LogRequest& request) const {
-  return impl_->call("logs",
-                     [&, client = impl_.get()] { return client->session().logs(name, request); });
+  return impl_->call("logs", [&, client = impl_.get()] {
+    return internal::read_log(client->session().attachment(), name, request);
+  });
 }
 
 void Client::close() const { impl_->close(); }

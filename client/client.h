@@ -58,6 +58,7 @@
 
 namespace gangway {
 
+struct ProgramGraph;  // client/program_graph.h
 namespace internal {
 class ClientImpl;
 class SliceImpl;
@@ -199,6 +200,11 @@ class Executable {
   std::optional<Repeat> repetition() const;
   const Program& program() const;
   MemoryReport memory() const;
+  // Why it is compiled, sharded and placed as it is: of a node's name, a value or a line, as
+  // ir/explain/why.h takes them. plan_text(): what its devices do, as it lies now. Both ask the
+  // controller.
+  std::string explain(const std::string& what) const;
+  std::string plan_text() const;
   // The position of the next run in every source of the program; each run advances it by one.
   uint64_t position() const;
   void set_position(uint64_t position) const;
@@ -322,6 +328,9 @@ class Client {
   // What was logged of a program that is named as in stop_program(), or of one that has ended, as
   // long as that is kept. kInvalid for a name that nobody has or had, and for another's.
   ProgramLog logs(const std::string& name, const LogRequest& request = {}) const;
+  // What a program that is named as in stop_program() runs: its executable of this name; empty: its
+  // only one. kInvalid for what there is not, and for another's.
+  ProgramGraph graph(const std::string& name, const std::string& executable = {}) const;
   // For who runs the controller; kInvalid for others, and for a name that no host has or had.
   // A host that drains gets no new slices, also when it goes and comes back, until it is undrained;
   // programs that are there go on. One that is gone may be forgotten, and with it its name, which

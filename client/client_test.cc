@@ -6,10 +6,12 @@
 #include <chrono>
 
 #include "client/client_impl.h"
+#include "client/program_graph.h"
 #include "controller/service/service.h"
 #include "executor/service/service.h"
 #include "ir/build/ops.h"
 #include "ir/build/program_builder.h"
+#include "ir/plan/plan_text.h"
 #include "runtime/net/sim_network.h"
 #include "runtime/os/thread.h"
 #include "tests/support/error_of.h"
@@ -45,6 +47,39 @@ TEST_F(ClientTest, IsToldHowFarACompileIs) {
   EXPECT_THAT(told.front().what, HasSubstr(": verify"));
   EXPECT_EQ(told.back().what, "installing on 2 hosts");
   for (size_t i = 1; i < told.size(); ++i) EXPECT_GE(told[i].part, told[i - 1].part);
+}
+
+TEST_F(ClientTest, AnExecutableSaysWhatItsDevicesDoAndWhy) {
+  const Executable step = slice_.compile(accumulate(mesh_));
+  EXPECT_THAT(step.plan_text(), testing::StartsWith("plan @"));
+  EXPECT_THAT(step.plan_text(), HasSubstr("slice 0 {data: 4} on "));
+  const std::string why = step.explain("x");
+  EXPECT_THAT(why, HasSubstr("shard(0) on data, as annotated"));
+  EXPECT_THAT(why,
+              HasSubstr("the best of 2 hosts in 1 island: 2 hosts of island main, whose devices "
+                        "had no other slice; 0 of their devices are left unused"));
+  EXPECT_THAT(error_text_of([&] { step.explain("nothing"); }),
+              HasSubstr("has no one node \"nothing\""));
+  EXPECT_THAT(error_text_of([&] { step.explain(""); }), HasSubstr("why: of nothing"));
+}
+
+TEST_F(ClientTest, AProgramsGraphIsWhatWasCompiled) {
+  const Client client = connect("local:1x4", {.name = "trainer", .in_process = true});
+  const Slice slice = client.allocate({.devices = 4});
+  const Program program = accumulate(slice.mesh({{"data", 4}}));
+  EXPECT_THAT(error_text_of([&] { client.graph("trainer"); }),
+              HasSubstr("has no such executable: expected one of those that it will have"));
+  const Executable step = slice.compile(program);
+  const ProgramGraph graph = client.graph("trainer");
+  EXPECT_TRUE(same_graph(graph.program, program));
+  EXPECT_EQ(to_text(graph.plan), step.plan_text());
+  EXPECT_THAT(graph.kinds, testing::ElementsAre("cpu"));
+  const Executable other = slice.compile(program, {.name = "other"});
+  EXPECT_THAT(error_text_of([&] { client.graph("trainer"); }),
+              HasSubstr("has several executables: expected one of "));
+  EXPECT_TRUE(same_graph(client.graph("trainer", "other").program, program));
+  EXPECT_THAT(error_text_of([&] { client.graph("nobody"); }),
+              HasSubstr("graph: there is no program \"nobody\" that "));
 }
 
 TEST_F(ClientTest, WhatIsThrownByItsProgressEndsACompile) {

@@ -418,9 +418,7 @@ class Session::Impl : public std::enable_shared_from_this<Session::Impl> {
     while (const std::optional<LogLines::Call> call = lines.take_rest())
       attachment_.tell([&](auto& session) { return send_lines(session, *call); });
   }
-  ProgramLog logs(const std::string& program, const LogRequest& request) {
-    return read_log(attachment_, program, request);
-  }
+  Attachment& attachment() { return attachment_; }
 
   void send(const Message& message) {
     send_freed();
@@ -754,9 +752,7 @@ void Session::send_log(std::shared_ptr<LogLines> lines) {
 void Session::send_last_lines(LogLines& lines) {
   if (impl_ != nullptr) impl_->send_last_lines(lines);
 }
-ProgramLog Session::logs(const std::string& name, const LogRequest& request) {
-  return open()->logs(name, request);
-}
+Attachment& Session::attachment() { return open()->attachment(); }
 void Session::warn(const std::string& line) const { open()->warn(line); }
 
 void Session::run(const RunFrame& frame, RunDone done) {

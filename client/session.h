@@ -92,6 +92,8 @@ struct StatesRequest {
   std::vector<Part> parts;
 };
 
+class Attachment;
+
 class Session {
  public:
   using CopyDone = std::function<void(const std::optional<Error>&)>;
@@ -158,8 +160,8 @@ class Session {
   // The same of lines that are logged; what is left goes ahead of close() or detach().
   void send_log(std::shared_ptr<LogLines> lines);
   void send_last_lines(LogLines& lines);
-  // Suspends.
-  ProgramLog logs(const std::string& name, const LogRequest& request);
+  // For what status_calls.h and program_graph.cc ask.
+  Attachment& attachment();
   // Tells the user, as what the controller warns of.
   void warn(const std::string& line) const;
 

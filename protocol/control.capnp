@@ -104,6 +104,14 @@ interface Controller {
   # that has it, or had it last. `waitMs`: where nothing is new, the answer comes when something is,
   # the program has ended, or so long has passed, a minute at most. `last`: the number of the newest
   # line. Bounds: protocol/program_log.h.
+
+  graph @9 (version :Version, name :Text, executable :Text, plan :UInt64, why :Text)
+        -> (program :Data, plan :Data, kinds :List(Text), placed :List(Text), text :Text);
+  # What a program, as in stop(), runs: its executable of this name, or of this plan where that is
+  # not 0; where both are empty, the only one. `program` is ir/wire/graph.capnp, `plan` is
+  # plan.capnp. By slice: `kinds` of devices, and why it was `placed` where it lies. With `why` the
+  # answer is `text` alone: what ir/explain/why.h says of that. kInvalid, and the same, for a name
+  # that nobody has and for another's.
 }
 
 struct LoggedLine {

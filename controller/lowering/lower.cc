@@ -369,4 +369,18 @@ Plan lower(const Program& program, const LowerOptions& options, CompileCache& ca
   return ProgramLowering(program, options, cache).run();
 }
 
+LowerOptions options_of(const Plan& plan, std::vector<std::string> kinds) {
+  LowerOptions options{.kinds = std::move(kinds),
+                       .hosts = plan.hosts,
+                       .islands = plan.islands,
+                       .runs_in_flight_max = plan.runs_in_flight_max,
+                       .dispatch = plan.dispatch,
+                       .overlaid = plan.overlaid};
+  for (const PlanSlice& slice : plan.slices) {
+    options.slices.push_back(slice.ranges);
+    options.ranks_per_device.push_back(slice.ranks_per_device);
+  }
+  return options;
+}
+
 }  // namespace gangway

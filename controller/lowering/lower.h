@@ -51,4 +51,7 @@ struct LowerOptions {
 
 Plan lower(const Program& program, const LowerOptions& options, CompileCache& cache);
 
+// With which a plan was lowered, for devices of these kinds, by slice.
+LowerOptions options_of(const Plan& plan, std::vector<std::string> kinds);
+
 }  // namespace gangway

@@ -178,6 +178,7 @@ PlanRecord PlanTable::place(SessionId owner, const Program& program,
     options.ranks_per_device.push_back(slice.ranks_per_device);
     options.kinds.push_back(kind_of(slice.devices, hosts_));
   }
+  record.kinds = options.kinds;
   for (HostId host : record.hosts) {
     options.hosts.push_back(hosts_.at(host).info.name);
     options.islands.push_back(hosts_.island_of(host));
@@ -313,6 +314,7 @@ void PlanTable::install_again(PlanRecord& record, std::shared_ptr<const Program>
     record.program = program;
     record.hosts = std::move(placed.hosts);
     record.layouts = std::move(placed.layouts);
+    record.kinds = std::move(placed.kinds);
     record.needs.clear();
     record.input_bytes.clear();
     record.prepared = 0;

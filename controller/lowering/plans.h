@@ -45,6 +45,7 @@ struct PlanRecord {
   std::vector<HostId> hosts;                                 // By Plan::hosts.
   std::vector<std::shared_ptr<const DeviceLayout>> layouts;  // By Plan::slices.
   std::vector<SliceId> slices;
+  std::vector<std::string> kinds;              // Of their devices, by slice.
   std::vector<std::vector<DeviceNeed>> needs;  // By host.
   std::shared_ptr<Holding> memory;
   std::shared_ptr<OverlaidHolding> overlaid;     // Null: its temporaries are in `memory`.

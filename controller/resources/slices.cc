@@ -5,6 +5,7 @@
 #include <tuple>
 #include <utility>
 
+#include "controller/resources/placement_reason.h"
 #include "runtime/base/units.h"
 
 namespace gangway {
@@ -197,6 +198,8 @@ SliceRecord& SliceTable::add(SessionId owner, const SliceShape& shape,
 
 void SliceTable::take_devices(SliceRecord& slice, const SliceShape& shape,
                               std::vector<DeviceRef> devices) {
+  const char* const moved = slice.placed_because.empty() ? "" : "moved, as a host was lost, to ";
+  slice.placed_because = moved + placement_reason(offered(shape, Holders::kCount, {}), devices);
   slice.shape = shape;
   slice.ranks_per_device = shape.ranks_per_device;
   slice.asked = shape;

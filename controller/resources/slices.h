@@ -47,6 +47,7 @@ struct SliceRecord {
   SessionId owner;
   SliceShape shape{1};             // As it lies now.
   std::vector<DeviceRef> devices;  // Physical, each once: of virtual devices that are neighbours.
+  std::string placed_because;      // As placement_reason.h says it; kept while it lies nowhere.
   uint32_t ranks_per_device = 1;
   SliceShape asked = SliceShape(1);
   bool exclusive = false;

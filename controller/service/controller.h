@@ -89,6 +89,19 @@ struct NamedExecutable {
   uint64_t position = 0;                                  // Of the sources in its next run.
 };
 
+// Which executable of a program; of no name and no plan: its only one.
+struct GraphRequest {
+  std::string executable;
+  PlanId plan;
+  std::string why;  // Not empty: what ir/explain/why.h says of it.
+};
+struct ShownGraph {
+  std::shared_ptr<const Program> program;
+  std::shared_ptr<const Plan> plan;
+  std::vector<std::string> kinds, placed;  // By slice: of devices, and why it lies there.
+  std::string text;                        // Where it was asked why.
+};
+
 // What a session has, and how far its clients have counted, for the next one.
 struct Holdings {
   std::vector<SliceId> slices;
@@ -145,6 +158,9 @@ class Controller {
   const PlanRecord& compile(SessionId session, Program program, const std::vector<SliceId>& slices,
                             CompileRequest request);
   void release_plan(PlanId plan);
+  // What is compiled of a program, and why so (shown_graphs.cc). kInvalid for what it does not
+  // have. Suspends where it is asked why.
+  ShownGraph graph(SessionId session, const GraphRequest& request);
   // In place of an earlier one of the name.
   void name_executable(SessionId session, PlanId plan, NamedExecutable named);
   Holdings holdings(SessionId session) const;

@@ -14,6 +14,8 @@
 #include "controller/service/resumed_programs.h"
 #include "controller/service/session_server.h"
 #include "controller/service/state_writer.h"
+#include "ir/plan/plan_wire.h"
+#include "ir/wire/wire.h"
 #include "protocol/text_limits.h"
 #include "runtime/base/cut.h"
 #include "runtime/net/server.h"
@@ -213,6 +215,22 @@ void write_log(wire::Controller::LogsResults::Builder to, const ProgramLog& log)
   }
 }
 
+void write_graph(wire::Controller::GraphResults::Builder to, const ShownGraph& graph) {
+  if (!graph.text.empty()) return to.setText(graph.text);
+  const auto data = [](const std::vector<std::byte>& bytes) {
+    return kj::arrayPtr(reinterpret_cast<const kj::byte*>(bytes.data()), bytes.size());
+  };
+  to.setProgram(data(to_wire(*graph.program)));
+  to.setPlan(data(to_wire(*graph.plan)));
+  const auto slices = static_cast<uint32_t>(graph.kinds.size());
+  auto kinds = to.initKinds(slices);
+  auto placed = to.initPlaced(slices);
+  for (uint32_t i = 0; i < slices; ++i) {
+    kinds.set(i, graph.kinds[i]);
+    placed.set(i, graph.placed[i]);
+  }
+}
+
 // Tells a client; one that is gone need not hear it.
 ClientSessions::TellStop stop_teller(wire::ClientWatch::Client watch) {
   const auto to = std::make_shared<wire::ClientWatch::Client>(kj::mv(watch));
@@ -339,6 +357,20 @@ class ControllerServer final : public wire::Controller::Server {
           });
       GW_REQUIRE(id, "logs: there is no program \"", name, "\" whose log ", owner_, " may read");
       write_log(context.getResults(), read_log(*id, params.getAfter(), params.getWaitMs()));
+    });
+  }
+
+  kj::Promise<void> graph(GraphContext context) override {
+    return connection_->serve("graph", [this, self = thisCap(), context]() mutable {
+      auto params = context.getParams();
+      require_same_version({}, read(params.getVersion()), "client");
+      const std::string name = cut(params.getName().cStr(), kTextBytesMax);
+      const std::optional<SessionId> id = program_of(name);
+      GW_REQUIRE(id, "graph: there is no program \"", name, "\" that ", owner_, " may look at");
+      write_graph(context.getResults(),
+                  impl_.core.graph(*id, {.executable = params.getExecutable().cStr(),
+                                         .plan = PlanId(params.getPlan()),
+                                         .why = cut(params.getWhy().cStr(), kTextBytesMax)}));
     });
   }
 

@@ -135,6 +135,15 @@ void add_rows_of_programs(Table& rows) {
       return sent<C::LogsResults>(kj::mv(request));
     });
   };
+  rows["Controller.graph"] = {Says::kRefusal, [=](Attacker& eve, const Names& names) {
+                                return both_names(names, [&](const std::string& name) {
+                                  auto request = of_this_version(eve.controller().graphRequest());
+                                  request.setName(name);
+                                  request.setPlan(names.plan);
+                                  request.setWhy("main");
+                                  return sent<C::GraphResults>(kj::mv(request));
+                                });
+                              }};
   rows["Controller.logs"] = {Says::kRefusal, [=](Attacker& eve, const Names& names) {
                                return all_said({[&] { return logs(eve, names, 0); },
                                                 [&] { return logs(eve, names, names.session); }});

@@ -127,7 +127,7 @@ std::vector<Room> controller_rooms() {
       {"controller/recovery",
        plans + Names{"ir/transforms", "controller/scheduler", "controller/copies", "checkpoint"}},
       {"controller/service", plans + Names{"ir/wire", "controller/scheduler", "controller/copies",
-                                           "controller/recovery"}},
+                                           "controller/recovery", "ir/explain"}},
   };
 }
 

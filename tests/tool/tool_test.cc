@@ -247,7 +247,7 @@ TEST_F(ToolTest, GraphSaysWhyAndWhatDiffersAndWhoHoldsMemory) {
   EXPECT_THAT(nothing.text, HasSubstr("has no one node \"nothing\""));
   const Ended memory = gangway({"graph", program_, "--memory"});
   EXPECT_EQ(memory.status, 0);
-  EXPECT_THAT(memory.text, HasSubstr("call \"main\", on each device: arena "));
+  EXPECT_THAT(memory.text, HasSubstr("call \"main\", on each device, as a CPU does it: arena "));
   EXPECT_EQ(gangway({"graph", "--diff", program_, program_}).text, "the same graph\n");
   EXPECT_EQ(gangway({"graph", "--diff", program_}).status, 2);
   const Ended none = gangway({"graph"});

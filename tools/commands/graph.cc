@@ -1,11 +1,13 @@
-// `gangway graph FILE`: a program as people read it, as Graphviz DOT or JSON; what its devices
-// exchange, hold and would do, and why; what differs between two programs.
+// `gangway graph FILE`, or NAME of one that runs: a program as people read it, as Graphviz DOT or
+// JSON; what its devices exchange, hold and would do, and why; what differs between two programs.
 #include <unistd.h>
 
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <optional>
 
+#include "client/client.h"
 #include "ir/explain/why.h"
 #include "ir/inspect/graphviz.h"
 #include "ir/inspect/outline.h"
@@ -22,9 +24,9 @@ namespace gangway::tool {
 namespace {
 
 struct GraphCommand {
-  std::string file, level, mesh, why;
+  std::string file, level, mesh, why, address, executable;
   std::vector<std::string> diff;
-  int64_t hosts = 1;
+  int64_t hosts = 1, timeout_ms = ConnectOptions().timeout_ms;
   OutlineFilter filter;
   bool dot = false, json = false, collectives = false, memory = false;
 };
@@ -67,14 +69,45 @@ Program load(const std::string& file, const std::string& mesh) {
   return mesh.empty() ? program : with_mesh(program, parse_mesh(mesh));
 }
 
+// What is looked at: a program of a file, or one that runs.
+class Subject {
+ public:
+  explicit Subject(const GraphCommand& command) : hosts_(command.hosts) {
+    if (command.address.empty()) {
+      GW_REQUIRE(!command.file.empty(),
+                 "graph: no program: expected FILE, as Program::save() writes "
+                 "it, NAME with --connect, or --diff A B");
+      program_ = load(command.file, command.mesh);
+      return;
+    }
+    const Client client =
+        connect(command.address,
+                {.name = "gangway graph", .number_name = true, .timeout_ms = command.timeout_ms});
+    lowered_ = lower_as_it_runs(client.graph(command.file, command.executable));
+    program_ = lowered_->program;
+  }
+
+  const Program& program() const { return program_; }
+  const LoweredProgram& lowered() {
+    if (!lowered_) lowered_ = lower_for_nobody(program_, hosts_);
+    return *lowered_;
+  }
+
+ private:
+  const int64_t hosts_;
+  Program program_;
+  std::optional<LoweredProgram> lowered_;
+};
+
 // What a program is made of. What it is on devices is added where it can be lowered: some that can
 // be built can't be run yet.
-std::string program_text(const GraphCommand& command, const Program& program) {
+std::string program_text(const GraphCommand& command, Subject& subject) {
+  const Program& program = subject.program();
   std::string text =
       cat(outline(program, command.filter), "  // a run: ", to_text(totals_of(program)), "\n");
   std::string totals;
   try {
-    totals = totals_text(lower_for_nobody(program, command.hosts));
+    totals = totals_text(subject.lowered());
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::kUnimplemented) throw;
     totals = cat("it can't be run yet: ", error.message(), "\n");
@@ -87,18 +120,19 @@ std::string program_text(const GraphCommand& command, const Program& program) {
   return text;
 }
 
-std::string level_text(const GraphCommand& command, const Program& program) {
+std::string level_text(const GraphCommand& command, Subject& subject) {
+  const Program& program = subject.program();
   const OutlineFilter& filter = command.filter;
   const bool is_filtered = !filter.nodes.empty() || !filter.slices.empty() || !filter.ops.empty();
   const bool of_ops = command.level.empty() && !filter.ops.empty();
   const std::string level =
       command.level.empty() ? (of_ops ? "function" : "program") : command.level;
-  if (level == "program") return program_text(command, program);
+  if (level == "program") return program_text(command, subject);
   if (level == "function") return functions_text(program, filter);
   GW_REQUIRE(!is_filtered, "graph: --level ", level,
              " shows everything: expected no --node, --slice and --op");
   if (level == "all") return print(program);
-  const LoweredProgram lowered = lower_for_nobody(program, command.hosts);
+  const LoweredProgram& lowered = subject.lowered();
   if (level == "sharding") return shardings_text(lowered);
   if (level == "device") return device_text(lowered);
   return cat(to_text(lowered.plan), "\n", collectives_text(lowered));
@@ -110,18 +144,16 @@ std::string text_of(const GraphCommand& command) {
         program_diff(load(command.diff[0], command.mesh), load(command.diff[1], command.mesh));
     return differences.empty() ? "the same graph\n" : differences;
   }
-  GW_REQUIRE(!command.file.empty(),
-             "graph: no program: expected FILE, as Program::save() writes it, or --diff A B");
-  const Program program = load(command.file, command.mesh);
-  if (command.dot) return to_dot(program);
-  if (command.json) return to_json(program);
-  if (command.collectives || command.memory || !command.why.empty()) {
-    const LoweredProgram lowered = lower_for_nobody(program, command.hosts);
-    if (command.collectives) return collectives_text(lowered);
-    if (command.memory) return memory_text(lowered);
-    return why({lowered.program, lowered.plan, lowered.calls}, command.why);
+  Subject subject(command);
+  if (command.dot) return to_dot(subject.program());
+  if (command.json) return to_json(subject.program());
+  if (command.collectives) return collectives_text(subject.lowered());
+  if (command.memory) return memory_text(subject.lowered());
+  if (!command.why.empty()) {
+    const LoweredProgram& lowered = subject.lowered();
+    return why({lowered.program, lowered.plan, lowered.calls, lowered.placed}, command.why);
   }
-  return level_text(command, program);
+  return level_text(command, subject);
 }
 
 }  // namespace
@@ -129,7 +161,16 @@ std::string text_of(const GraphCommand& command) {
 void add_graph(CLI::App& app, Chosen& chosen) {
   auto* command = app.add_subcommand("graph", "Print the graph of a program");
   auto given = std::make_shared<GraphCommand>();
-  command->add_option("FILE", given->file, "a program, as Program::save() writes it");
+  command->add_option(
+      "FILE", given->file,
+      "a program, as Program::save() writes it; with --connect the NAME of one that "
+      "runs, as `gangway ps` shows it; of others: OWNER/NAME");
+  auto* connect = command->add_option("--connect", given->address,
+                                      "a controller's address: of what it runs now, as it lies");
+  command
+      ->add_option("--executable", given->executable, "of a program with several: the name of one")
+      ->needs(connect);
+  add_timeout(*command, given->timeout_ms);
   std::vector<CLI::Option*> forms = {
       command->add_flag("--dot", given->dot, "as Graphviz DOT"),
       command->add_flag("--json", given->json, "as JSON"),
@@ -152,14 +193,16 @@ void add_graph(CLI::App& app, Chosen& chosen) {
                        "one device runs; plan: in which order, and where; all: the whole text, "
                        "which is read back")
           ->check(CLI::IsMember({"program", "function", "sharding", "device", "plan", "all"}));
-  command->add_option("--mesh", given->mesh,
-                      "other sizes of its axes, as \"data=4,model=2\", on devices that need not "
-                      "be there");
-  command
-      ->add_option("--hosts", given->hosts,
-                   "its devices lie on so many hosts, which need not be there")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
+  auto* mesh = command->add_option(
+      "--mesh", given->mesh,
+      "other sizes of its axes, as \"data=4,model=2\", on devices that need not "
+      "be there");
+  auto* hosts = command
+                    ->add_option("--hosts", given->hosts,
+                                 "its devices lie on so many hosts, which need not be there")
+                    ->check(CLI::PositiveNumber)
+                    ->capture_default_str();
+  for (auto* of_file : {mesh, hosts, forms.back()}) connect->excludes(of_file);
   auto* node = command->add_option("--node", given->filter.nodes,
                                    "only nodes of the program with this in their name; again for "
                                    "more of them");

@@ -26,6 +26,14 @@ std::vector<PlanRange> ranges_of(uint32_t first, uint32_t count, uint32_t each) 
   return ranges;
 }
 
+Plan lower_with_records(LoweredProgram& lowered, LowerOptions options) {
+  options.on_record = [&](uint32_t node, CompileRecord record) {
+    lowered.calls.emplace(node, std::move(record));
+  };
+  CompileCache cache;
+  return lower(lowered.program, options, cache);
+}
+
 }  // namespace
 
 LoweredProgram lower_for_nobody(Program program, int64_t hosts) {
@@ -43,11 +51,16 @@ LoweredProgram lower_for_nobody(Program program, int64_t hosts) {
     options.slices.push_back(ranges_of(first, count, static_cast<uint32_t>(devices / hosts)));
     first += count;
   }
-  options.on_record = [&](uint32_t node, CompileRecord record) {
-    lowered.calls.emplace(node, std::move(record));
-  };
-  CompileCache cache;
-  lowered.plan = lower(lowered.program, options, cache);
+  lowered.plan = lower_with_records(lowered, std::move(options));
+  return lowered;
+}
+
+LoweredProgram lower_as_it_runs(ProgramGraph graph) {
+  LoweredProgram lowered{.program = std::move(graph.program),
+                         .plan = std::move(graph.plan),
+                         .calls = {},
+                         .placed = std::move(graph.placed)};
+  lower_with_records(lowered, options_of(lowered.plan, std::move(graph.kinds)));
   return lowered;
 }
 
@@ -88,8 +101,8 @@ std::string memory_text(const LoweredProgram& lowered) {
   for (const PlanNode& node : lowered.plan.nodes) {
     if (node.kind != PlanNodeKind::kCall) continue;
     const CpuFunction function(lowered.plan.functions[node.function], par);
-    text +=
-        cat("\ncall \"", node.name, "\", on each device: ", memory_chart(function.memory_plans()));
+    text += cat("\ncall \"", node.name,
+                "\", on each device, as a CPU does it: ", memory_chart(function.memory_plans()));
   }
   return text;
 }

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "client/program_graph.h"
 #include "controller/lowering/lower.h"
 #include "ir/explain/why.h"
 #include "ir/graph/program.h"
@@ -19,10 +20,13 @@ struct LoweredProgram {
   Program program;
   Plan plan;
   std::map<uint32_t, CompileRecord> calls;  // By node of the program.
+  std::vector<std::string> placed = {};     // By slice: why it lies where it does; empty: unknown.
 };
 
 // For CPUs that need not be there, on so many hosts, in equal parts.
 LoweredProgram lower_for_nobody(Program program, int64_t hosts);
+// As a cluster runs it.
+LoweredProgram lower_as_it_runs(ProgramGraph graph);
 
 // The functions of its calls, with the sharding of each value.
 std::string shardings_text(const LoweredProgram& lowered);
@@ -32,7 +36,7 @@ std::string device_text(const LoweredProgram& lowered);
 std::string collectives_text(const LoweredProgram& lowered);
 // What each device holds and sends.
 std::string totals_text(const LoweredProgram& lowered);
-// What lies in the arena of a CPU over each call.
+// What lies in the arena of a CPU over each call, of whichever kind its devices are.
 std::string memory_text(const LoweredProgram& lowered);
 
 }  // namespace gangway::tool

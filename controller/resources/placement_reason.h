@@ -1,0 +1,21 @@
+// Why a slice lies where it does, in words, for who asks later (`gangway graph --why`): what there
+// was to choose from at that time, and what was chosen of it.
+//
+//   "the best of 3 hosts in 2 islands: 1 host of island main, whose devices had no other slice; 2
+//   of its devices are left unused"
+//
+// Threads: a pure function. Cost: linear in what was offered.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "controller/resources/placement.h"
+
+namespace gangway {
+
+// `chosen` are among those offered.
+std::string placement_reason(const std::vector<OfferedHost>& offered,
+                             const std::vector<DeviceRef>& chosen);
+
+}  // namespace gangway

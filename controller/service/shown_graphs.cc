@@ -1,0 +1,58 @@
+// What is compiled of a program, for who inspects it: as it was sent, as it was lowered, and why.
+#include "controller/service/controller.h"
+#include "ir/explain/why.h"
+
+namespace gangway {
+namespace {
+
+// Has it lowered again with a record: that gives the same plan.
+std::string why_text(const ShownGraph& shown, const std::string& what) {
+  std::map<uint32_t, CompileRecord> calls;
+  LowerOptions options = options_of(*shown.plan, shown.kinds);
+  options.on_record = [&](uint32_t node, CompileRecord record) {
+    calls.emplace(node, std::move(record));
+  };
+  CompileCache cache;
+  static_cast<void>(lower(*shown.program, options, cache));
+  return why({*shown.program, *shown.plan, calls, shown.placed}, what);
+}
+
+}  // namespace
+
+ShownGraph Controller::graph(SessionId id, const GraphRequest& request) {
+  require_open(id);
+  const std::map<PlanId, NamedExecutable>& named = sessions_.at(id).executables;
+  const auto name_of = [&](const PlanRecord& plan) {
+    const auto found = named.find(plan.id);
+    return found == named.end() ? plan.program->name : found->second.name;
+  };
+  std::string names;
+  const PlanRecord* shown = nullptr;
+  size_t fitting = 0;
+  for (const PlanRecord* plan : plans_.all_of(id)) {
+    if (plan->plan == nullptr || plan->released) continue;
+    const std::string name = name_of(*plan);
+    names += cat(names.empty() ? "" : ", ", name);
+    const bool is_meant = request.plan != PlanId()
+                              ? plan->id == request.plan
+                              : request.executable.empty() || name == request.executable;
+    if (!is_meant) continue;
+    shown = plan;  // Of one name the last.
+    ++fitting;
+  }
+  GW_REQUIRE(shown != nullptr && (fitting == 1 || !request.executable.empty()), "graph: program \"",
+             program_name(id), "\" has ",
+             shown == nullptr ? "no such executable" : "several executables", ": expected one of ",
+             names.empty() ? "those that it will have" : names);
+  ShownGraph graph{.program = shown->program, .plan = shown->plan, .kinds = shown->kinds};
+  for (const SliceId slice : shown->slices)
+    graph.placed.push_back(slices_.find(slice)->placed_because);
+  if (!request.why.empty()) {
+    graph.text = *background_.run([graph, what = request.why] {
+      return std::make_shared<std::string>(why_text(graph, what));
+    });
+  }
+  return graph;
+}
+
+}  // namespace gangway
