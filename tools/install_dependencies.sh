@@ -22,10 +22,11 @@ packages=(
   bible-kjv bible-kjv-text  # the text that ./quickstart trains on
 )
 if [ "$wanted" = --tests ] || [ "$wanted" = --sanitizers ]; then
-  packages+=(libgtest-dev libgmock-dev libbenchmark-dev clang-format-19 valgrind)
+  packages+=(libgtest-dev libgmock-dev libbenchmark-dev clang-format-19 valgrind
+    python3 python3-jsonschema graphviz)  # They read what Gangway writes for other tools.
 fi
 if [ "$wanted" = --sanitizers ]; then
-  packages+=(clang-19 clang-tidy-19 libclang-rt-19-dev llvm-19 python3 xz-utils)
+  packages+=(clang-19 clang-tidy-19 libclang-rt-19-dev llvm-19 xz-utils)
 fi
 
 as_root() {

@@ -10,19 +10,6 @@
 namespace gangway {
 namespace {
 
-CollectiveUse use_of(const Function& function, const Node& node, int64_t times) {
-  CollectiveUse use{.op = node.op, .axes = node.attrs.text("axes"), .times = times};
-  use.members = members_along(function.mesh, axes_of(function.mesh, use.axes));
-  // A ragged exchange has the sizes of its rows besides.
-  const size_t tensors = node.op == Op::all_reduce ? node.inputs.size() : 1;
-  for (size_t i = 0; i < tensors; ++i) {
-    use.tensors.push_back(function.types[node.inputs[i]]);
-    use.bytes += use.tensors.back().bytes();
-  }
-  if (node.op == Op::all_gather) use.bytes = function.types[node.first_result].bytes();
-  return use;
-}
-
 // How often nodes of a function run; those that work for the next iteration do not in the last.
 struct Times {
   int64_t all = 1;
@@ -39,7 +26,10 @@ void collect(const Function& function, const std::vector<bool>& is_ahead, Times 
       collect(*node.body, ahead_nodes(*node.body, loop),
               {.all = runs * loop.length, .ahead = runs * (loop.length - 1)}, uses);
     }
-    if (row(node.op).meets && runs > 0) uses.push_back(use_of(function, node, runs));
+    if (row(node.op).meets && runs > 0) {
+      uses.push_back(collective_of(function, id));
+      uses.back().times = runs;
+    }
   }
 }
 
@@ -49,6 +39,20 @@ int64_t CollectiveUse::sent_bytes() const {
   if (op == Op::permute || op == Op::collective_broadcast) return times * bytes;
   const int64_t ways = op == Op::all_reduce ? 2 : 1;
   return times * ways * bytes * (members - 1) / members;
+}
+
+CollectiveUse collective_of(const Function& local, NodeId id) {
+  const Node& node = local.nodes[id];
+  CollectiveUse use{.op = node.op, .axes = node.attrs.text("axes")};
+  use.members = members_along(local.mesh, axes_of(local.mesh, use.axes));
+  // A ragged exchange has the sizes of its rows besides.
+  const size_t tensors = node.op == Op::all_reduce ? node.inputs.size() : 1;
+  for (size_t i = 0; i < tensors; ++i) {
+    use.tensors.push_back(local.types[node.inputs[i]]);
+    use.bytes += use.tensors.back().bytes();
+  }
+  if (node.op == Op::all_gather) use.bytes = local.types[node.first_result].bytes();
+  return use;
 }
 
 std::vector<CollectiveUse> collectives_of(const Function& local) {

@@ -28,6 +28,9 @@ struct CollectiveUse {
   int64_t sent_bytes() const;
 };
 
+// Of one node where devices meet (OpRow::meets), once.
+CollectiveUse collective_of(const Function& local, NodeId id);
+
 // In the order of their nodes; those of a body follow where it is named.
 std::vector<CollectiveUse> collectives_of(const Function& local);
 

@@ -2,7 +2,9 @@
 #include <nlohmann/json.hpp>
 
 #include "ir/graph/bodies.h"
+#include "ir/inspect/collectives.h"
 #include "ir/inspect/graphviz.h"
+#include "ir/inspect/node_facts.h"
 #include "ir/text/print_internal.h"
 #include "runtime/base/loc.h"
 
@@ -63,15 +65,38 @@ Json sharding(const Function& f, ValueId id) {
   return list(f.shardings[id], [](const Placement& p) { return to_string(p); });
 }
 
+Json cost(const Cost& cost) { return {{"flops", cost.flops}, {"bytes", cost.bytes}}; }
+
+const char* name_of(Reason reason) {
+  switch (reason) {
+    case Reason::kUser: return "user";
+    case Reason::kGradient: return "gradient";
+    case Reason::kRematerialize: return "rematerialize";
+    case Reason::kPartition: return "partition";
+    case Reason::kFuse: return "fuse";
+    case Reason::kDecompose: return "decompose";
+  }
+  return "user";
+}
+
+Json collective(const CollectiveUse& use) {
+  return {{"axes", use.axes},
+          {"members", use.members},
+          {"bytes", use.bytes},
+          {"sent_bytes", use.sent_bytes()}};
+}
+
+Json result(const Function& f, ValueId value) {
+  return {{"id", value},
+          {"type", to_string(f.types[value])},
+          {"sharding", sharding(f, value)},
+          {"bytes", f.types[value].bytes()}};
+}
+
 Json graph(const Function& f, const BodyTable& bodies);
 
 Json node(const Function& f, NodeId id, const BodyTable& bodies) {
   const Node& node = f.nodes[id];
-  const auto result = [&](uint32_t r) {
-    const ValueId value = node.first_result + r;
-    return Json{
-        {"id", value}, {"type", to_string(f.types[value])}, {"sharding", sharding(f, value)}};
-  };
   Json json = {{"id", id},
                {"op", to_string(node.op)},
                {"inputs", node.inputs},
@@ -79,7 +104,13 @@ Json node(const Function& f, NodeId id, const BodyTable& bodies) {
                {"region", node.region},
                {"where", where(f, id)},
                {"line", line_of(f, id)},
-               {"results", numbered(node.results, result)}};
+               {"scopes", scopes_of(f, id)},
+               {"reason", name_of(id < f.infos.size() ? f.infos[id].reason : Reason::kUser)},
+               {"cost", cost(cost_of(f, id))},
+               {"results", numbered(node.results,
+                                    [&](uint32_t r) { return result(f, node.first_result + r); })}};
+  if (node.op == Op::scan) json["trip_count"] = ScanLayout(node).length;
+  if (f.local && row(node.op).meets) json["collective"] = collective(collective_of(f, id));
   if (node.body == nullptr) return json;
   if (shares_body(node.op)) {
     json["body"] = bodies.at(node.body.get());
@@ -95,7 +126,8 @@ Json parameter(const Function& f, ValueId id) {
           {"name", parameter.name},
           {"type", to_string(f.types[id])},
           {"placements", placements(parameter.placements)},
-          {"sharding", sharding(f, id)}};
+          {"sharding", sharding(f, id)},
+          {"bytes", f.types[id].bytes()}};
 }
 
 Json graph(const Function& f, const BodyTable& bodies) {
@@ -106,6 +138,7 @@ Json graph(const Function& f, const BodyTable& bodies) {
       {"name", f.name},
       {"mesh", mesh(f.mesh)},
       {"local", f.local},
+      {"cost", cost(cost_of(f))},
       {"parameters", numbered(f.parameters.size(), [&](uint32_t i) { return parameter(f, i); })},
       {"nodes", numbered(f.nodes.size(), [&](uint32_t i) { return node(f, i, bodies); })},
       {"results", numbered(f.results.size(), result)}};
@@ -123,6 +156,7 @@ Json node(const Program& p, uint32_t id) {
     return Json{{"result", update.result}, {"state", update.state}};
   });
   json["types"] = list(node.types, [](const Type& type) { return to_string(type); });
+  json["bytes"] = list(node.types, [](const Type& type) { return type.bytes(); });
   json["placements"] = list(node.placements, placements);
   json["attrs"] = attrs(node.attrs);
   if (node.stacked) {
@@ -146,7 +180,8 @@ Json graph(const Program& p) {
   const auto slice = [](const ProgramSlice& s) {
     return Json{{"name", s.name}, {"mesh", mesh(s.mesh)}};
   };
-  return {{"name", p.name},
+  return {{"version", kGraphJsonVersion},
+          {"name", p.name},
           {"finite", p.finite_output},
           {"slices", list(p.slices, slice)},
           {"functions", list(p.functions, [&](const auto& f) { return graph(*f, bodies); })},
@@ -165,6 +200,7 @@ std::string to_json(const Function& f) {
   BodyTable bodies;
   bodies.add(f);
   Json json = graph(f, bodies);
+  json["version"] = kGraphJsonVersion;
   json["bodies"] = bodies_of(bodies);
   return text_of(json);
 }

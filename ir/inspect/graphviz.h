@@ -4,12 +4,9 @@
 // ("layers.0") are clusters; the functions of a program follow its nodes, then
 // the bodies of scans and calls. Pipe it into `dot -Tsvg`.
 //
-// JSON of a function: {"name", "mesh": [{"name", "size"}], "local", "parameters": [{"id", "name",
-// "type", "placements", "sharding"}], "nodes": [{"id", "op", "inputs", "attrs", "region", "where",
-// "line", "results": [{"id", "type", "sharding"}], "body"?}], "results": [{"id", "name"}],
-// "bodies"}; of a program: {"name", "finite", "slices", "functions", "bodies", "nodes"}. A fusion's
-// body is a function; that of a scan or call is a number, which counts in "bodies". Reals that JSON
-// cannot say (inf, nan) are strings.
+// JSON: docs/graph_json.md says what each field is, docs/graph.schema.json is its JSON Schema. Of a
+// function it is {"version", "bodies"} and the fields of one. Bytes that are not UTF-8 become
+// U+FFFD.
 //
 // Threads: pure functions on verified graphs.
 #pragma once
@@ -19,6 +16,9 @@
 #include "ir/graph/program.h"
 
 namespace gangway {
+
+// Larger where a field is gone or means something else; new fields leave it as it is.
+inline constexpr int kGraphJsonVersion = 1;
 
 std::string to_dot(const Function& function);
 std::string to_dot(const Program& program);

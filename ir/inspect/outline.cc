@@ -5,6 +5,7 @@
 #include <set>
 
 #include "ir/graph/bodies.h"
+#include "ir/inspect/node_facts.h"
 #include "ir/text/print_internal.h"
 #include "runtime/base/error.h"
 #include "runtime/base/units.h"
@@ -17,26 +18,6 @@ using namespace internal;
 // States of one component in front are told apart by the next where that makes at most so many
 // groups, none of which is one state alone.
 constexpr size_t kGroupsMax = 4;
-
-Cost cost_of(const Function& function, NodeId id) {
-  const Node& node = function.nodes[id];
-  std::vector<Type> inputs;
-  inputs.reserve(node.inputs.size());
-  for (const ValueId input : node.inputs) inputs.push_back(function.types[input]);
-  const OpRow& facts = row(node.op);
-  return facts.cost == nullptr ? Cost{}
-                               : facts.cost({node.op, inputs, node.attrs, node.body.get()});
-}
-
-Cost cost_of(const Function& function) {
-  Cost total;
-  for (NodeId id = 0; id < function.nodes.size(); ++id) {
-    const Cost one = cost_of(function, id);
-    total.flops += one.flops;
-    total.bytes += one.bytes;
-  }
-  return total;
-}
 
 std::string cost_text(const Cost& cost) {
   return cat(format_count(cost.flops), cost.flops < 1000 ? " FLOP, " : "FLOP, ",
