@@ -1,121 +1,25 @@
 #include "ir/inspect/graphviz.h"
 
 #include <map>
+#include <set>
 
 #include "ir/graph/bodies.h"
+#include "ir/inspect/dot_text.h"
+#include "ir/inspect/function_dot.h"
+#include "ir/inspect/name_groups.h"
+#include "ir/inspect/node_facts.h"
 #include "ir/text/print_internal.h"
 #include "runtime/base/cat.h"
 #include "runtime/base/loc.h"
+#include "runtime/base/units.h"
 
 namespace gangway {
 namespace {
 
 using namespace internal;
 
-// Lines of a label, each escaped for DOT: backslash and quote; other control characters are blanks.
-std::string label(const std::vector<std::string>& lines) {
-  std::string text = "\"";
-  for (const std::string& line : lines) {
-    if (line.empty()) continue;
-    if (text.size() > 1) text += "\\n";
-    for (char c : line) {
-      if (c == '"' || c == '\\') text += '\\';
-      text += static_cast<unsigned char>(c) < 0x20 ? ' ' : c;
-    }
-  }
-  return text + "\"";
-}
-
-// Writes one function; `prefix` keeps the names of several functions apart.
-class FunctionDot {
- public:
-  FunctionDot(const Function& function, std::string prefix, std::string& out)
-      : f_(function), prefix_(std::move(prefix)), out_(out), producers_(producers(function)) {}
-
-  void run() {
-    for (ValueId id = 0; id < f_.parameters.size(); ++id) {
-      box(cat(prefix_, "v", id), {f_.parameters[id].name, type(id)}, "shape=ellipse");
-    }
-    Scope root;
-    for (NodeId id = 0; id < f_.nodes.size(); ++id) scope_of(root, id).nodes.push_back(id);
-    write(root, "  ");
-    for (NodeId id = 0; id < f_.nodes.size(); ++id) {
-      for (ValueId input : f_.nodes[id].inputs) edge(name_of(input), cat(prefix_, "n", id));
-    }
-    for (size_t i = 0; i < f_.results.size(); ++i) {
-      std::string result = cat(prefix_, "r", i);
-      box(result, {f_.result_names[i]}, "shape=ellipse, style=bold");
-      edge(name_of(f_.results[i]), result);
-    }
-  }
-
- private:
-  struct Scope {
-    std::map<std::string, Scope> inner;
-    std::vector<NodeId> nodes;
-  };
-
-  // Outermost scope first.
-  std::vector<std::string> scopes(NodeId id) const {
-    std::vector<std::string> names;
-    uint32_t loc = f_.infos[id].loc;
-    for (int depth = 0; loc != kNone && depth < 64; ++depth, loc = f_.locs[loc].parent) {
-      if (!f_.locs[loc].scope.empty()) names.insert(names.begin(), f_.locs[loc].scope);
-    }
-    return names;
-  }
-
-  Scope& scope_of(Scope& root, NodeId id) const {
-    Scope* scope = &root;
-    for (const std::string& name : scopes(id)) scope = &scope->inner[name];
-    return *scope;
-  }
-
-  void write(const Scope& scope, const std::string& indent) {
-    for (const auto& [name, inner] : scope.inner) {
-      out_ += cat(indent, "subgraph cluster_", prefix_, clusters_++, " {\n", indent,
-                  "  label=", label({name}), ";\n");
-      write(inner, indent + "  ");
-      out_ += indent + "}\n";
-    }
-    for (NodeId id : scope.nodes) write_node(id, indent);
-  }
-
-  void write_node(NodeId id, const std::string& indent) {
-    const Node& node = f_.nodes[id];
-    std::vector<std::string> lines = {cat("%", node.first_result, " ", to_string(node.op))};
-    if (shares_body(node.op)) lines[0] += " of " + node.body->name;
-    for (uint32_t r = 0; r < node.results; ++r) lines.push_back(type(node.first_result + r));
-    lines.push_back(line_of(f_, id));
-    out_ += cat(indent, prefix_, "n", id, " [label=", label(lines),
-                node.region != 0 ? ", style=dashed" : "", "];\n");
-  }
-
-  std::string type(ValueId id) const {
-    std::string text = to_string(f_.types[id]);
-    if (!f_.shardings.empty()) text += " " + to_string(f_.mesh, f_.shardings[id]);
-    return text;
-  }
-
-  std::string name_of(ValueId id) const {
-    return producers_[id] == kNone ? cat(prefix_, "v", id) : cat(prefix_, "n", producers_[id]);
-  }
-  void box(const std::string& name, const std::vector<std::string>& lines, const char* style) {
-    out_ += cat("  ", name, " [label=", label(lines), ", ", style, "];\n");
-  }
-  void edge(const std::string& from, const std::string& to) {
-    out_ += cat("  ", from, " -> ", to, ";\n");
-  }
-
-  const Function& f_;
-  std::string prefix_;
-  std::string& out_;
-  std::vector<NodeId> producers_;
-  int clusters_ = 0;
-};
-
 std::string begin(const std::string& name) {
-  return cat("digraph ", label({name}), " {\n  node [shape=box, fontname=\"monospace\"];\n");
+  return cat("digraph ", dot_label({name}), " {\n  node [shape=box, fontname=\"monospace\"];\n");
 }
 
 const char* style_of(NodeKind kind) {
@@ -132,60 +36,150 @@ const char* style_of(NodeKind kind) {
   return "shape=box";
 }
 
-void write_node(const Program& program, uint32_t id, std::string& out) {
-  const ProgramNode& node = program.nodes[id];
-  std::vector<std::string> lines = {cat(to_string(node.kind), " ", node.name),
-                                    "on " + program.slices[node.slice].name};
-  // A call may have thousands of results; its function shows them.
-  for (size_t r = 0; r < node.types.size() && node.kind != NodeKind::kCall; ++r) {
-    lines.push_back(to_string(node.types[r]));
-    if (!node.placements[r].empty()) lines.back() += " " + print_placements(node.placements[r]);
+// The program's own nodes, its states folded by their names.
+class ProgramDot {
+ public:
+  ProgramDot(const Program& program, std::string& out) : p_(program), out_(out) {}
+
+  void run() {
+    draw_states();
+    for (uint32_t id = 0; id < p_.nodes.size(); ++id) {
+      if (p_.nodes[id].kind != NodeKind::kState) draw_node(id);
+    }
+    for (uint32_t id = 0; id < p_.nodes.size(); ++id) add_edges(id);
+    edges_.write(out_);
   }
-  if (node.stacked) {
-    lines.push_back(
-        cat(node.stacked->count, " layers from ", layer_name(node.name, *node.stacked, 0)));
+
+ private:
+  // Those of a slice together.
+  void draw_states() {
+    std::map<uint32_t, std::vector<uint32_t>> by_slice;
+    for (uint32_t id = 0; id < p_.nodes.size(); ++id) {
+      box_of_.push_back(cat("p", id));
+      if (p_.nodes[id].kind == NodeKind::kState) by_slice[p_.nodes[id].slice].push_back(id);
+    }
+    for (const auto& [slice, states] : by_slice) {
+      std::vector<std::string> names;
+      for (const uint32_t id : states) names.push_back(p_.nodes[id].name);
+      for (const NameGroup& group : name_groups(names, kDotNamesMax)) {
+        const uint32_t first = states[group.members[0]];
+        int64_t bytes = 0;
+        for (const size_t member : group.members) {
+          box_of_[states[member]] = cat("p", first);
+          bytes += p_.nodes[states[member]].types[0].bytes();
+        }
+        if (group.members.size() == 1) {
+          draw_node(first);
+          continue;
+        }
+        draw(first,
+             {group.name, "on " + p_.slices[slice].name,
+              cat(group.members.size(), " states, ", format_bytes(static_cast<uint64_t>(bytes)))});
+      }
+    }
   }
-  if (!node.loc.file.empty()) lines.push_back(to_string(Loc{node.loc.file.c_str(), node.loc.line}));
-  out += cat("  p", id, " [label=", label(lines), ", ", style_of(node.kind), "];\n");
-  for (const Edge& edge : node.inputs) out += cat("  p", edge.node, " -> p", id, ";\n");
-  for (const StateUpdate& update : node.updates) {
-    out += cat("  p", id, " -> p", update.state, " [style=dashed, constraint=false];\n");
+
+  void draw_node(uint32_t id) {
+    const ProgramNode& node = p_.nodes[id];
+    std::vector<std::string> lines = {cat(to_string(node.kind), " ", node.name),
+                                      "on " + p_.slices[node.slice].name};
+    // A call may have thousands of results; its function shows them.
+    for (size_t r = 0; r < node.types.size() && node.kind != NodeKind::kCall; ++r) {
+      lines.push_back(to_string(node.types[r]));
+      if (!node.placements[r].empty()) lines.back() += " " + print_placements(node.placements[r]);
+    }
+    if (node.kind == NodeKind::kCall)
+      lines.push_back(dot_cost(cost_of(*p_.functions[node.function])));
+    if (node.stacked) {
+      lines.push_back(
+          cat(node.stacked->count, " layers from ", layer_name(node.name, *node.stacked, 0)));
+    }
+    if (!node.loc.file.empty())
+      lines.push_back(to_string(Loc{node.loc.file.c_str(), node.loc.line}));
+    draw(id, lines);
   }
-}
+  void draw(uint32_t id, const std::vector<std::string>& lines) {
+    out_ += cat("  p", id, " [label=", dot_label(lines), ", ", style_of(p_.nodes[id].kind), "];\n");
+  }
+
+  void add_edges(uint32_t id) {
+    const ProgramNode& node = p_.nodes[id];
+    for (const Edge& edge : node.inputs) edges_.add(box_of_[edge.node], box_of_[id]);
+    for (const StateUpdate& update : node.updates)
+      edges_.add(box_of_[id], box_of_[update.state], "style=dashed, constraint=false");
+  }
+
+  const Program& p_;
+  std::string& out_;
+  std::vector<std::string> box_of_;  // By node.
+  EdgeList edges_;
+};
 
 // A function in a box of its own.
 void write_cluster(const Function& function, const std::string& what, const std::string& prefix,
                    std::string& out) {
-  out += cat("  subgraph cluster_", prefix, " {\n  label=", label({what + function.name}), ";\n");
-  FunctionDot(function, prefix, out).run();
+  out +=
+      cat("  subgraph cluster_", prefix, " {\n  label=", dot_label({what, function.name}), ";\n");
+  write_function_dot(function, prefix, out);
   out += "  }\n";
 }
 
-void write_bodies(const BodyTable& bodies, std::string& out) {
+// How often the nodes of functions that are drawn run a body.
+using Uses = std::map<const Function*, std::map<int64_t, size_t>>;
+void count_uses(const Function& function, Uses& uses) {
+  for (const Node& node : function.nodes) {
+    if (shares_body(node.op)) ++uses[node.body.get()][ScanLayout(node).length];
+  }
+}
+
+// "scan of 3, 2 calls"
+std::string uses_text(const std::map<int64_t, size_t>& uses) {
+  std::string text;
+  for (const auto& [length, count] : uses) {
+    if (!text.empty()) text += ", ";
+    if (length == 1) {
+      text += cat(count, count == 1 ? " call" : " calls");
+    } else {
+      text += cat(count == 1 ? "" : cat(count, " times a "), "scan of ", length);
+    }
+  }
+  return text;
+}
+
+void write_bodies(const BodyTable& bodies, Uses uses, std::string& out) {
+  for (uint32_t i = 0; i < bodies.size(); ++i) count_uses(bodies[i], uses);
   for (uint32_t i = 0; i < bodies.size(); ++i)
-    write_cluster(bodies[i], "body ", cat("b", i, "_"), out);
+    write_cluster(bodies[i], "body: " + uses_text(uses[&bodies[i]]), cat("b", i, "_"), out);
 }
 
 }  // namespace
 
 std::string to_dot(const Function& function) {
   std::string out = begin(function.name);
-  FunctionDot(function, "", out).run();
+  write_function_dot(function, "", out);
   BodyTable bodies;
   bodies.add(function);
-  write_bodies(bodies, out);
+  Uses uses;
+  count_uses(function, uses);
+  write_bodies(bodies, uses, out);
   return out + "}\n";
 }
 
 std::string to_dot(const Program& program) {
   std::string out = begin(program.name);
-  for (uint32_t id = 0; id < program.nodes.size(); ++id) write_node(program, id, out);
-  BodyTable bodies;
-  for (size_t i = 0; i < program.functions.size(); ++i) {
-    write_cluster(*program.functions[i], "function ", cat("f", i, "_"), out);
-    bodies.add(*program.functions[i]);
+  ProgramDot(program, out).run();
+  std::set<uint32_t> called;
+  for (const ProgramNode& node : program.nodes) {
+    if (node.kind != NodeKind::kState && node.function != kNone) called.insert(node.function);
   }
-  write_bodies(bodies, out);
+  BodyTable bodies;
+  Uses uses;
+  for (const uint32_t i : called) {
+    write_cluster(*program.functions[i], "function", cat("f", i, "_"), out);
+    bodies.add(*program.functions[i]);
+    count_uses(*program.functions[i], uses);
+  }
+  write_bodies(bodies, uses, out);
   return out + "}\n";
 }
 

@@ -1,8 +1,10 @@
 // Pictures and data of graphs for people and tools: Graphviz DOT, and JSON.
 //
-// DOT: one box for each node with its op, type, sharding and the user's line; scopes
-// ("layers.0") are clusters; the functions of a program follow its nodes, then
-// the bodies of scans and calls. Pipe it into `dot -Tsvg`.
+// DOT, for `dot -Tsvg`: one box for each node with its op, type, sharding and the user's line;
+// scopes ("layers.0") are clusters; the functions that a program's calls name follow its nodes,
+// then the bodies of their scans and calls, each once with its trip count. What computes the first
+// values of states is left out, and so are constants; many states, parameters or results are folded
+// by their names, and scopes where a function has more nodes than a picture shows.
 //
 // JSON: docs/graph_json.md says what each field is, docs/graph.schema.json is its JSON Schema. Of a
 // function it is {"version", "bodies"} and the fields of one. Bytes that are not UTF-8 become

@@ -17,6 +17,7 @@ namespace {
 
 using nlohmann::json;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 Function sample() {
   Builder b("a \"quoted\" name", Mesh{{{"data", 2}}});
@@ -42,7 +43,29 @@ TEST(Dot, OfAProgramShowsItsNodesAndFunctions) {
   std::string dot = to_dot(b.build());
   EXPECT_THAT(dot, HasSubstr("p0 [label=\"state w\\non main\\nf32[4]"));
   EXPECT_THAT(dot, HasSubstr("p1 -> p0 [style=dashed, constraint=false];"));
-  EXPECT_THAT(dot, HasSubstr("label=\"function step\";"));
+  EXPECT_THAT(dot, HasSubstr("label=\"function\\nstep\";"));
+  EXPECT_THAT(dot, Not(HasSubstr("init")));
+}
+
+TEST(Dot, FoldsManyNamesByTheirComponents) {
+  Builder b("f");
+  std::vector<Value> values;
+  for (const char* name : {"params.a", "params.b", "adamw.m.a", "adamw.m.b", "adamw.v.a",
+                           "adamw.v.b", "x", "lr", "step"})
+    values.push_back(b.parameter(name, f32()));
+  for (const Value& value : values) b.result("y", value + value);
+  const std::string dot = to_dot(b.build());
+  EXPECT_THAT(dot, HasSubstr("v0 [label=\"params.*\\n2 values\", shape=ellipse];"));
+  EXPECT_THAT(dot, HasSubstr("v4 [label=\"adamw.v.*\\n2 values\", shape=ellipse];"));
+  EXPECT_THAT(dot, HasSubstr("v6 [label=\"x\\nf32[]\", shape=ellipse];"));
+  EXPECT_THAT(dot, HasSubstr("  v4 -> n5;\n"));
+  EXPECT_THAT(dot, Not(HasSubstr("v5")));
+}
+
+TEST(Dot, CutsLongLinesAtTheEndOfACharacter) {
+  Builder b("f");
+  b.result("y", exp(b.parameter(std::string(44, 'a') + "\u00e9\u00e9\u00e9", f32())));
+  EXPECT_THAT(to_dot(b.build()), HasSubstr("v0 [label=\"" + std::string(44, 'a') + "...\\n"));
 }
 
 TEST(Json, OfAFunctionHoldsWhatTheGraphHolds) {
@@ -64,7 +87,7 @@ TEST(Json, NamesBodiesThatNodesShareByNumber) {
   const Value x = b.parameter("x", f32({8}));
   b.result("y", call(b, layer, call(b, layer, {x}))[0]);
   const Function f = b.build();
-  EXPECT_THAT(to_dot(f), HasSubstr("label=\"body layer\""));
+  EXPECT_THAT(to_dot(f), HasSubstr("label=\"body: 2 calls\\nlayer\""));
   json graph = json::parse(to_json(f));
   EXPECT_EQ(graph["nodes"][0]["body"], 0);
   EXPECT_EQ(graph["nodes"][1]["body"], 0);
