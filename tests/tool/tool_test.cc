@@ -203,7 +203,7 @@ TEST_F(ToolTest, AnExecutorEndsWhereItIsNotToWaitLongerForAController) {
                     HasSubstr("connect: nobody answers at 127.0.0.1:1")));
 }
 
-TEST_F(ToolTest, GraphPrintsTextDotAndJson) {
+TEST_F(ToolTest, GraphPrintsTextDotAndJsonAndWhatModelExplorerReads) {
   const Ended text = gangway({"graph", program_, "--level", "all"});
   EXPECT_EQ(text.status, 0);
   EXPECT_EQ(text.text, print(Program::load(program_)));
@@ -218,8 +218,11 @@ TEST_F(ToolTest, GraphPrintsTextDotAndJson) {
   const Ended as_json = gangway({"graph", program_, "--json"});
   EXPECT_EQ(as_json.status, 0);
   EXPECT_TRUE(json::parse(as_json.text).is_object());
+  const Ended explorer = gangway({"graph", program_, "--model-explorer"});
+  EXPECT_EQ(explorer.status, 0);
+  EXPECT_EQ(json::parse(explorer.text)["graphs"][0]["id"], "program");
   EXPECT_EQ(gangway({"graph", program_, "--json", "--dot"}).status, 2);
-  for (const char* form : {"--json", "--dot"})
+  for (const char* form : {"--json", "--dot", "--model-explorer"})
     EXPECT_EQ(gangway({"graph", program_, "--collectives", form}).status, 2) << form;
 }
 

@@ -10,6 +10,7 @@
 #include "client/client.h"
 #include "ir/explain/why.h"
 #include "ir/inspect/graphviz.h"
+#include "ir/inspect/model_explorer.h"
 #include "ir/inspect/outline.h"
 #include "ir/inspect/program_diff.h"
 #include "ir/plan/plan_text.h"
@@ -28,7 +29,7 @@ struct GraphCommand {
   std::vector<std::string> diff;
   int64_t hosts = 1, timeout_ms = ConnectOptions().timeout_ms;
   OutlineFilter filter;
-  bool dot = false, json = false, collectives = false, memory = false;
+  bool dot = false, json = false, model_explorer = false, collectives = false, memory = false;
 };
 
 // Comments less bright than the rest, where a person looks.
@@ -147,6 +148,7 @@ std::string text_of(const GraphCommand& command) {
   Subject subject(command);
   if (command.dot) return to_dot(subject.program());
   if (command.json) return to_json(subject.program());
+  if (command.model_explorer) return to_model_explorer(subject.program());
   if (command.collectives) return collectives_text(subject.lowered());
   if (command.memory) return memory_text(subject.lowered());
   if (!command.why.empty()) {
@@ -174,6 +176,8 @@ void add_graph(CLI::App& app, Chosen& chosen) {
   std::vector<CLI::Option*> forms = {
       command->add_flag("--dot", given->dot, "as Graphviz DOT"),
       command->add_flag("--json", given->json, "as JSON"),
+      command->add_flag("--model-explorer", given->model_explorer,
+                        "as JSON for the page of google-ai-edge/model-explorer"),
       command->add_flag("--collectives", given->collectives,
                         "what devices exchange in a run: kinds, mesh axes and bytes, as text"),
       command->add_option("--why", given->why,
