@@ -177,7 +177,7 @@ DeviceStep read_timeline(const TraceDump& dump, std::map<std::string, double>& b
       const std::string name = event.name;
       if (name == "run") {
         step.entries_s += seconds;
-      } else if (name != "enqueue") {
+      } else if (event.mark == TraceMark::kSpan && name != "enqueue") {
         step.kernels_s += seconds;
         by_op[name] += seconds;
       }

@@ -205,7 +205,7 @@ const Error* RunTable::broken_chain(const RunRecord& run) {
 }
 
 void RunTable::prepare(RunRecord& run) {
-  TraceSpan span("prepare", run.id.value);
+  TraceSpan span("prepare", run.id.value, 0, TraceMark::kRunLeaves);
   PlanRecord& plan = *run.plan;
   leave_waiting(run);
   run.prepared = true;

@@ -21,12 +21,13 @@ class CollectiveQueue {
     CollectiveCall call;  // Of `tensors`.
     std::vector<CollectiveTensor> tensors;
     uint32_t step = 0;
-    bool begun = false;   // It is with the group.
-    bool met = false;     // All members have come, and it is done but for modelled time.
-    int64_t bytes = 0;    // What it moves at most.
-    int64_t end_ns = 0;   // Of a modelled device: when it is done; 0: it is.
-    bool waited = false;  // The device has told its timer that it waits for it.
-    bool is_gap = false;  // It is none: the one that would stand here has been passed over.
+    bool begun = false;    // It is with the group.
+    bool met = false;      // All members have come, and it is done but for modelled time.
+    int64_t bytes = 0;     // What it moves at most.
+    int64_t begun_ns = 0;  // For a timeline.
+    int64_t end_ns = 0;    // Of a modelled device: when it is done; 0: it is.
+    bool waited = false;   // The device has told its timer that it waits for it.
+    bool is_gap = false;   // It is none: the one that would stand here has been passed over.
   };
 
   size_t size() const { return size_; }

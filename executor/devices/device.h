@@ -65,6 +65,8 @@ struct CallFrame {
   uint32_t mesh_device = 0;  // Which device of the slice's mesh this is.
   // The name of the program, for what a modelled device counts; null: none (an initialiser).
   const std::string* program = nullptr;
+  // What a timeline calls the run and the plan's node.
+  uint64_t run = 0, plan_node = 0;
 
   // The steps still to run: [step, end). Steps of bodies are counted out (ir/plan/step_map.h).
   SharedCounter step;
@@ -295,8 +297,13 @@ class Device {
   // Of its work, and of what clients put and get.
   LinkMeter moved;
 
-  // Where its work records spans; null: nowhere.
+  // Where its work records spans, and where its collectives do, which run beside: both or none.
   internal::TraceBuffer* trace_row = nullptr;
+  internal::TraceBuffer* collectives_row = nullptr;
+  int64_t collective_recorded_ns = 0;  // Until when; a row's spans do not overlap.
+  uint64_t trace_host = 0;             // trace_number() of its host's name.
+  // Runs that were enqueued and have not ended; a timeline shows it.
+  std::atomic<int64_t> runs_queued{0};
 
   // Between device memory and host memory that is its own or pinned.
   virtual void copy(void* to, const void* from, int64_t bytes) = 0;

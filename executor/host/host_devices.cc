@@ -80,7 +80,10 @@ HostDevices::HostDevices(Reactor& reactor, HostOptions given)
   for (int d = 0; d < options.devices; ++d) {
     Device& device = *all.emplace_back(make_device(reactor, options, cards_, d));
     device.order_collectives = options.order_collectives;
-    if (options.tracer != nullptr) device.trace_row = &options.tracer->add_row(device.name());
+    if (options.tracer == nullptr) continue;
+    device.trace_host = trace_number(options.name);
+    device.trace_row = &options.tracer->add_row(device.name());
+    device.collectives_row = &options.tracer->add_row(device.name() + " collectives");
   }
   if (options.kind == DeviceKind::kSim) {
     for (const auto& device : all) bells_.push_back(static_cast<SimDevice&>(*device).bell());

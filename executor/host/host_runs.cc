@@ -44,6 +44,7 @@ void require_new_outputs(const RunFrame& request) {
 
 void Host::Impl::prepare(const PrepareFrame& frame) {
   const RunFrame& request = frame.run;
+  TraceSpan span("take run", request.run.value, 0, TraceMark::kRunArrives);
   HostPlan& made = plan(request.plan);
   GW_REQUIRE(made.stage == PlanStage::kReady && !made.suspended, "plan ", request.plan,
              made.suspended ? ": its program is suspended" : ": is not ready to run");
@@ -74,6 +75,7 @@ void Host::Impl::prepare(const PrepareFrame& frame) {
   ++made.active;
   runs[request.run] = {&made, &run};
   for (size_t d = 0; d < made.devices.size(); ++d) {
+    made.devices[d]->device->runs_queued.fetch_add(1, std::memory_order_relaxed);
     made.devices[d]->device->enqueue_unrung(*run.devices[d], made.devices[d]->lane);
     ring_soon(*made.devices[d]->device);
   }
@@ -180,7 +182,16 @@ void Host::Impl::prepare_nodes(HostPlan& made, PlanRun& run) {
 }
 
 void Host::Impl::fill_frames(HostPlan& made, PlanRun& run, uint32_t node) {
-  TraceSpan span("enqueue", run.run.value, node);
+  // An arrow that nobody ends does not begin (DeviceRun::record_span).
+  const auto has_entries = [node](const auto& device) {
+    return device->entries_end[node] > (node == 0 ? 0 : device->entries_end[node - 1]);
+  };
+  const bool begins = internal::trace_buffer() != nullptr &&
+                      !is_sequential(*made.plan, made.plan->nodes[node]) &&
+                      std::ranges::any_of(made.devices, has_entries);
+  TraceSpan span("enqueue", run.run.value, node,
+                 begins ? TraceMark::kNodeEnqueued : TraceMark::kSpan,
+                 begins ? made.devices[0]->device->trace_host : 0);
   for (size_t d = 0; d < made.devices.size(); ++d) {
     const DevicePlan& device = *made.devices[d];
     for (uint32_t e = node == 0 ? 0 : device.entries_end[node - 1]; e < device.entries_end[node];

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "executor/replay/device_run.h"
+#include "ir/plan/sequential.h"
 #include "runtime/base/error.h"
 
 namespace gangway {
@@ -54,6 +55,7 @@ void DeviceRun::look_at_failure(const std::shared_ptr<const Error>& failure) {
 void DeviceRun::begin(Turn& turn) {
   started_ = true;
   entry_start_ns_ = turn.device.trace_row == nullptr ? 0 : turn.device.now_ns();
+  record_counters(turn);
   copy_inline_inputs(turn);
   enter_region();
   const RunId after = inputs_.after;
@@ -136,6 +138,8 @@ Progress DeviceRun::advance_entries(Turn& turn) {
     if (!beside && over(turn)) return Progress::kMore;
   }
   progress_ = 2 * cursor_ + 1;
+  turn.device.runs_queued.fetch_sub(1, std::memory_order_relaxed);
+  record_counters(turn);
   finish(turn);
   return Progress::kDone;
 }
@@ -196,13 +200,28 @@ bool DeviceRun::sources_pending() const {
                      [](const EventPtr& event) { return event != nullptr && !event->ready(); });
 }
 
-// An entry's span begins where the one before it ended: its waiting is its own.
+// An entry's span begins where the one before it ended: its waiting is its own. A node that is
+// dispatched sequentially may be enqueued after that, so no arrow leads to it.
 void DeviceRun::record_span(const Entry& entry, Turn& turn) {
   if (turn.device.trace_row == nullptr) return;
   const int64_t end_ns = turn.device.now_ns();
   const uint32_t node = entry.plan_node == kNone ? entry.node : entry.plan_node;
-  turn.device.trace_row->record({"run", entry_start_ns_, end_ns, run_.value, node});
+  const bool waits_for_host = is_sequential(*plan_.plan, plan_.plan->nodes[node]);
+  turn.device.trace_row->record({.name = "run",
+                                 .begin_ns = entry_start_ns_,
+                                 .end_ns = end_ns,
+                                 .run = run_.value,
+                                 .node = node,
+                                 .step = waits_for_host ? 0 : turn.device.trace_host,
+                                 .mark = waits_for_host ? TraceMark::kSpan : TraceMark::kNodeRuns});
   entry_start_ns_ = end_ns;
+}
+
+void DeviceRun::record_counters(Turn& turn) {
+  if (turn.device.trace_row == nullptr) return;
+  turn.device.trace_row->count("memory in use", turn.device.memory().in_use());
+  turn.device.trace_row->count("runs queued",
+                               turn.device.runs_queued.load(std::memory_order_relaxed));
 }
 
 void DeviceRun::record_order(const Entry& entry) {
@@ -279,6 +298,8 @@ Progress DeviceRun::advance_steps(const Entry& entry, Turn& turn) {
     frame.end = entry.end;
     frame.begun = false;
     frame.peer_poisoned = false;
+    frame.run = run_.value;
+    frame.plan_node = entry.plan_node == kNone ? entry.node : entry.plan_node;
     look_at_arguments(entry);
   }
   frame.poisoned = error_ != nullptr;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cctype>
 #include <cstdio>
 #include <string_view>
 #include <utility>
@@ -16,15 +17,63 @@ namespace {
 constexpr std::string_view kJsonBegin = "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n";
 constexpr std::string_view kJsonEnd = "\n]}\n";
 
+// Behind the client and the controller, hosts by the number that their names end in.
+int64_t place_of(const std::string& process) {
+  constexpr int64_t kHosts = 10;
+  constexpr size_t kDigitsMax = 9;
+  if (process.starts_with("client")) return 0;
+  if (process == "controller") return 1;
+  size_t digits = 0;
+  while (digits < std::min(process.size(), kDigitsMax) &&
+         std::isdigit(static_cast<unsigned char>(process[process.size() - digits - 1])) != 0)
+    ++digits;
+  return digits == 0 ? kHosts : kHosts + std::stol(process.substr(process.size() - digits));
+}
+
+// What a process or a row is called, and where it stands.
 void append_name(std::string& out, const char* what, int64_t pid, uint32_t tid,
-                 const std::string& name) {
-  char text[128];
+                 const std::string& name, int64_t place) {
+  char text[192];
   std::snprintf(text, sizeof text,
-                "{\"ph\":\"M\",\"name\":\"%s\",\"pid\":%ld,\"tid\":%u,\"args\":{\"name\":", what,
-                static_cast<long>(pid), tid);
+                "{\"ph\":\"M\",\"name\":\"%s_name\",\"pid\":%ld,\"tid\":%u,\"args\":{\"name\":",
+                what, static_cast<long>(pid), tid);
   out += text;
   out += internal::quote(name);
-  out += "}},\n";
+  std::snprintf(text, sizeof text,
+                "}},\n{\"ph\":\"M\",\"name\":\"%s_sort_index\",\"pid\":%ld,\"tid\":%u,\"args\":{"
+                "\"sort_index\":%ld}},\n",
+                what, static_cast<long>(pid), tid, static_cast<long>(place));
+  out += text;
+}
+
+// So that ids of runs and of nodes meet as seldom as any two numbers of 64 bits.
+uint64_t mix(uint64_t word) {
+  word = (word ^ (word >> 30)) * 0xbf58476d1ce4e5b9u;
+  word = (word ^ (word >> 27)) * 0x94d049bb133111ebu;
+  return word ^ (word >> 31);
+}
+
+// The id of an arrow, which both ends know.
+void append_arrow(std::string& out, const TraceEvent& event) {
+  const bool of_run = event.mark == TraceMark::kRunLeaves || event.mark == TraceMark::kRunArrives;
+  const bool leaves = event.mark == TraceMark::kRunLeaves || event.mark == TraceMark::kNodeEnqueued;
+  const uint64_t id = mix(mix(event.run + 1) + (of_run ? 0 : mix(event.node + 1) ^ event.step));
+  char text[64];
+  std::snprintf(text, sizeof text, ",\"bind_id\":\"0x%lx\",\"flow_%s\":true",
+                static_cast<unsigned long>(id), leaves ? "out" : "in");
+  out += text;
+}
+
+void append_counter(std::string& out, int64_t pid, const std::string& row,
+                    const TraceEvent& event) {
+  char text[128];
+  out += "{\"name\":";
+  out += internal::quote(row + ": " + event.name);
+  std::snprintf(text, sizeof text,
+                ",\"ph\":\"C\",\"ts\":%.3f,\"pid\":%ld,\"args\":{\"value\":%ld}},\n",
+                static_cast<double>(event.begin_ns) / 1e3, static_cast<long>(pid),
+                static_cast<long>(event.run));
+  out += text;
 }
 
 // Written by hand: a thread has up to 32,768 of them, and this is four times as fast as a JSON
@@ -42,11 +91,31 @@ void append_event(std::string& out, int64_t pid, uint32_t tid, const TraceEvent&
                   static_cast<double>(event.end_ns - event.begin_ns) / 1e3);
   }
   out += text;
-  std::snprintf(text, sizeof text,
-                ",\"pid\":%ld,\"tid\":%u,\"args\":{\"run\":%lu,\"node\":%lu}},\n",
-                static_cast<long>(pid), tid, static_cast<unsigned long>(event.run),
-                static_cast<unsigned long>(event.node));
+  if (event.mark != TraceMark::kSpan && event.mark != TraceMark::kMeeting) append_arrow(out, event);
+  const auto run = static_cast<unsigned long>(event.run);
+  const auto node = static_cast<unsigned long>(event.node);
+  std::snprintf(text, sizeof text, ",\"pid\":%ld,\"tid\":%u,\"args\":{\"run\":%lu,\"node\":%lu",
+                static_cast<long>(pid), tid, run, node);
   out += text;
+  const auto step = static_cast<unsigned long>(event.step);
+  const bool is_meeting = event.mark == TraceMark::kMeeting;
+  if (is_meeting || (event.mark == TraceMark::kSpan && step != 0)) {
+    std::snprintf(text, sizeof text, ",\"step\":%lu", step);
+    out += text;
+  }
+  if (is_meeting) {
+    std::snprintf(text, sizeof text, ",\"meeting\":\"%lu/%lu/%lu\"", run, node, step);
+    out += text;
+  }
+  out += "}},\n";
+}
+
+// In the order of their beginnings, what lies in another behind it.
+std::vector<TraceEvent> in_order(std::vector<TraceEvent> events) {
+  std::ranges::stable_sort(events, [](const TraceEvent& a, const TraceEvent& b) {
+    return a.begin_ns != b.begin_ns ? a.begin_ns < b.begin_ns : a.end_ns > b.end_ns;
+  });
+  return events;
 }
 
 }  // namespace
@@ -71,7 +140,9 @@ TraceThread TraceBuffer::drain() {
     const auto get = [&slot](size_t i) { return slot[i].load(std::memory_order_acquire); };
     // NOLINTNEXTLINE(performance-no-int-to-ptr): a slot is words, so that tearing is harmless.
     thread.events.push_back({reinterpret_cast<const char*>(get(0)), static_cast<int64_t>(get(1)),
-                             static_cast<int64_t>(get(2)), get(3), get(4)});
+                             static_cast<int64_t>(get(2)), get(3), get(4),
+                             get(5) & ((uint64_t{1} << kMarkShift) - 1),
+                             static_cast<TraceMark>(get(5) >> kMarkShift)});
   }
   // Slots that the writer has begun to overwrite since are torn: everything older than a ring
   // before its position.
@@ -123,10 +194,16 @@ TraceDump Tracer::drain() {
 std::string to_chrome_json(const std::vector<TraceDump>& dumps) {
   std::string out(kJsonBegin);
   for (const TraceDump& dump : dumps) {
-    append_name(out, "process_name", dump.pid, 0, dump.process);
+    append_name(out, "process", dump.pid, 0, dump.process, place_of(dump.process));
     for (const TraceThread& thread : dump.threads) {
-      append_name(out, "thread_name", dump.pid, thread.id, thread.name);
-      for (const TraceEvent& event : thread.events) append_event(out, dump.pid, thread.id, event);
+      append_name(out, "thread", dump.pid, thread.id, thread.name, thread.id);
+      for (const TraceEvent& event : in_order(thread.events)) {
+        if (event.mark == TraceMark::kCounter) {
+          append_counter(out, dump.pid, thread.name, event);
+        } else {
+          append_event(out, dump.pid, thread.id, event);
+        }
+      }
     }
   }
   if (out.ends_with(",\n")) out.erase(out.size() - 2);
@@ -146,6 +223,12 @@ std::string merge_chrome_json(const std::vector<std::string>& texts) {
   return out.append(kJsonEnd);
 }
 
+uint64_t trace_number(std::string_view name) {
+  Hasher hasher;
+  hasher.add(name);
+  return hasher.finish().low >> 8;
+}
+
 Hash128 trace_hash(const TraceDump& dump) {
   Hasher hasher;
   for (const TraceThread& thread : dump.threads) {
@@ -157,6 +240,8 @@ Hash128 trace_hash(const TraceDump& dump) {
       hasher.add(static_cast<uint64_t>(event.end_ns));
       hasher.add(event.run);
       hasher.add(event.node);
+      hasher.add(event.step);
+      hasher.add(uint64_t{static_cast<uint8_t>(event.mark)});
     }
   }
   return hasher.finish();

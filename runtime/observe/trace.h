@@ -10,8 +10,14 @@
 // anywhere, also while others record. Names are literals: they must live as long as the process.
 // Ownership: the tracer outlives the attachments of its threads; main() owns it, there is no global
 // one.
-// Cost: 60-80 ns a span. Memory: 40 bytes an event, kTraceEventsPerThread of them. A span is for
+// Cost: 60-80 ns a span. Memory: 48 bytes an event, kTraceEventsPerThread of them. A span is for
 // code that does not suspend; for what spans a suspension, add_row() takes its times.
+//
+// What the viewer shows: processes and rows in the order of their numbers ("host-2" before
+// "host-10"); arrows from the span in which the controller hands out a run to those in which hosts
+// take it, and from where a host enqueues a node to where devices run it; counters as curves; parts
+// of one collective with one id, "run/node/step", as the argument "meeting". Arrows cost nothing
+// when they are recorded: to_chrome_json() finds both ends by the run, the node and the mark.
 //
 // Example:
 //   Tracer tracer(clock, "executor 3");
@@ -29,6 +35,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "runtime/base/hash.h"
@@ -38,12 +45,28 @@ namespace gangway {
 
 inline constexpr size_t kTraceEventsPerThread = 1 << 15;
 
+// What an event is besides a span.
+enum class TraceMark : uint8_t {
+  kSpan,          // Nothing else.
+  kRunLeaves,     // Arrows of its run begin here,
+  kRunArrives,    // and end here.
+  kNodeEnqueued,  // Arrows of its node in its run begin here,
+  kNodeRuns,      // and end here.
+  kMeeting,       // One member's part of a collective: all parts have one run, node and step.
+  kCounter,       // No span: from begin_ns on, what the name says is `run`.
+};
+
 struct TraceEvent {
   const char* name = nullptr;
   int64_t begin_ns = 0;
   int64_t end_ns = 0;  // Equal to begin_ns: an instant.
   uint64_t run = 0;
   uint64_t node = 0;
+  // Below 2^56. Of a kernel or a collective: in its function, as ir/plan/step_map.h counts. Where
+  // arrows of nodes begin and end: trace_number() of the host, which may run in one process with
+  // others.
+  uint64_t step = 0;
+  TraceMark mark = TraceMark::kSpan;
 };
 
 // What one thread recorded, oldest first.
@@ -78,12 +101,24 @@ class TraceBuffer {
     slot[2].store(static_cast<uint64_t>(event.end_ns), std::memory_order_release);
     slot[3].store(event.run, std::memory_order_release);
     slot[4].store(event.node, std::memory_order_release);
+    slot[5].store(event.step | uint64_t{static_cast<uint8_t>(event.mark)} << kMarkShift,
+                  std::memory_order_release);
     written_.store(at + 1, std::memory_order_release);
+  }
+  // The value of a counter from now on.
+  void count(const char* name, int64_t value) {
+    const int64_t at_ns = now_ns();
+    record({.name = name,
+            .begin_ns = at_ns,
+            .end_ns = at_ns,
+            .run = static_cast<uint64_t>(value),
+            .mark = TraceMark::kCounter});
   }
   TraceThread drain();
 
  private:
-  using Slot = std::array<std::atomic<uint64_t>, 5>;
+  static constexpr int kMarkShift = 56;
+  using Slot = std::array<std::atomic<uint64_t>, 6>;
   const Clock& clock_;
   std::string name_;
   uint32_t id_;
@@ -132,9 +167,10 @@ class Tracer {
 
 class TraceSpan {
  public:
-  explicit TraceSpan(const char* name, uint64_t run = 0, uint64_t node = 0)
+  explicit TraceSpan(const char* name, uint64_t run = 0, uint64_t node = 0,
+                     TraceMark mark = TraceMark::kSpan, uint64_t step = 0)
       : buffer_(internal::trace_buffer()) {
-    if (buffer_ != nullptr) event_ = {name, buffer_->now_ns(), 0, run, node};
+    if (buffer_ != nullptr) event_ = {name, buffer_->now_ns(), 0, run, node, step, mark};
   }
   TraceSpan(const TraceSpan&) = delete;
   TraceSpan& operator=(const TraceSpan&) = delete;
@@ -149,12 +185,16 @@ class TraceSpan {
   TraceEvent event_;
 };
 
-// {"traceEvents": [...]}, for chrome://tracing and ui.perfetto.dev.
+// {"traceEvents": [...]}, for chrome://tracing and ui.perfetto.dev. The events of a row are in the
+// order of their beginnings.
 std::string to_chrome_json(const std::vector<TraceDump>& dumps);
 
 // One trace of several texts of to_chrome_json(); what is not one, such as the empty text of a
 // process that was killed, is left out.
 std::string merge_chrome_json(const std::vector<std::string>& texts);
+
+// A number for a name, below 2^56; two names hardly ever have one.
+uint64_t trace_number(std::string_view name);
 
 // Of names, times and arguments in order: equal for two simulated runs from one seed.
 Hash128 trace_hash(const TraceDump& dump);

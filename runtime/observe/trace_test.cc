@@ -51,6 +51,24 @@ TEST(Trace, SpansCarryVirtualTimeAndArgumentsIntoChromeJson) {
   EXPECT_TRUE(tracer.drain().threads[0].events.empty());
 }
 
+TEST(Trace, KeepsMarksStepsAndCounters) {
+  auto reactor = Reactor::make_simulated();
+  Tracer tracer(reactor->clock(), "p");
+  internal::TraceBuffer& row = tracer.add_row("device");
+  constexpr uint64_t kLargest = (uint64_t{1} << 56) - 1;
+  row.record(
+      {.name = "all_reduce", .run = 1, .node = 2, .step = kLargest, .mark = TraceMark::kMeeting});
+  row.count("runs queued", -3);
+  const std::vector<TraceEvent> events = tracer.drain().threads[0].events;
+  ASSERT_EQ(events.size(), 2u);
+  EXPECT_EQ(events[0].step, kLargest);
+  EXPECT_EQ(events[0].mark, TraceMark::kMeeting);
+  EXPECT_EQ(events[1].mark, TraceMark::kCounter);
+  EXPECT_EQ(static_cast<int64_t>(events[1].run), -3);
+  EXPECT_LT(trace_number("host-0"), kLargest);
+  EXPECT_NE(trace_number("host-0"), trace_number("host-1"));
+}
+
 TEST(Trace, KeepsTheNewestEventsAndCountsTheLostOnes) {
   auto reactor = Reactor::make_simulated();
   Tracer tracer(reactor->clock(), "p", 8);

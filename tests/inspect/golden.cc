@@ -12,8 +12,10 @@
 
 namespace gangway {
 
-Program golden_program() {
-  ProgramBuilder b("train_step", Mesh{{{"data", 2}}});
+Program golden_program() { return with_batch_over(Mesh{{{"data", 2}}}); }
+
+Program with_batch_over(const Mesh& mesh) {
+  ProgramBuilder b("train_step", mesh);
   StateTree of_layers, specs;
   of_layers.set("w", normal(f32({4, 16, 16}), 0.02));
   of_layers.set("b", zeros(f32({4, 16})));

@@ -44,6 +44,8 @@ void CollectivesBeside::poll(uint32_t stream, int64_t now_ns) {
     } else if (!item.begun) {
       collective.begin(item.call, frame_.poisoned);
     }
+    if (!item.begun && turn_.device.collectives_row != nullptr)
+      item.begun_ns = turn_.device.now_ns();
     item.begun = true;
     if (collective.advance() == Progress::kPending) break;
     meet(stream, item, now_ns);
@@ -64,11 +66,30 @@ void CollectivesBeside::meet(uint32_t stream, CollectiveQueue::Item& item, int64
     frame_.poisoned = true;
   }
   if (collective.poisoned()) frame_.poisoned = frame_.peer_poisoned = true;
-  if (timer_ == nullptr) return;
+  if (timer_ == nullptr) return record(item, turn_.device.now_ns());
   const int64_t cost_ns =
       timer_->collective_ns(item.call.kind, static_cast<double>(item.bytes), collective.peers()) /
       collective.ranks_here();
   item.end_ns = frame_.links_free_ns = std::max(now_ns, frame_.links_free_ns) + cost_ns;
+  record(item, item.end_ns);
+}
+
+// From when it was with its group; of a modelled device, that of its group which ends later has the
+// links behind the one before.
+void CollectivesBeside::record(const CollectiveQueue::Item& item, int64_t end_ns) {
+  internal::TraceBuffer* row = turn_.device.collectives_row;
+  if (row == nullptr) return;
+  const int64_t begin_ns = std::max(item.begun_ns, turn_.device.collective_recorded_ns);
+  if (end_ns < begin_ns) return;
+  turn_.device.collective_recorded_ns = end_ns;
+  const char* name = item.tensors.empty() ? "exchange" : to_string(item.call.kind).data();
+  row->record({.name = name,
+               .begin_ns = begin_ns,
+               .end_ns = end_ns,
+               .run = frame_.run,
+               .node = frame_.plan_node,
+               .step = item.step,
+               .mark = TraceMark::kMeeting});
 }
 
 void CollectivesBeside::drop() {

@@ -42,6 +42,7 @@ class CollectivesBeside {
   void poll(uint32_t stream, int64_t now_ns);
   void meet(uint32_t stream, CollectiveQueue::Item& item, int64_t now_ns);
   Progress wait_for(uint32_t stream, CollectiveQueue::Item& item);
+  void record(const CollectiveQueue::Item& item, int64_t end_ns);
 
   const CompiledFunction& function_;
   CallFrame& frame_;

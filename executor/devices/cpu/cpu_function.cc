@@ -181,7 +181,12 @@ void CpuFunction::run_traced(const Step& step, CallFrame& frame, Turn& turn) con
   const int64_t begin_ns = turn.device.now_ns();
   run_kernel(step, frame);
   const char* name = to_string(step.in_graph().op).data();  // Of a literal.
-  row->record({name, begin_ns, turn.device.now_ns(), 0, frame.step});
+  row->record({.name = name,
+               .begin_ns = begin_ns,
+               .end_ns = turn.device.now_ns(),
+               .run = frame.run,
+               .node = frame.plan_node,
+               .step = frame.step});
 }
 
 // Kernels of modelled or checked runs, and `timed`: the step takes a given time, during which the
