@@ -23,7 +23,8 @@ packages=(
 )
 if [ "$wanted" = --tests ] || [ "$wanted" = --sanitizers ]; then
   packages+=(libgtest-dev libgmock-dev libbenchmark-dev clang-format-19 valgrind
-    python3 python3-jsonschema graphviz)  # They read what Gangway writes for other tools.
+    python3 python3-jsonschema graphviz  # They read what Gangway writes for other tools.
+    chromium chromium-driver)  # They open its page (tests/browser).
 fi
 if [ "$wanted" = --sanitizers ]; then
   packages+=(clang-19 clang-tidy-19 libclang-rt-19-dev llvm-19 xz-utils)
