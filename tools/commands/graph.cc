@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <optional>
 
 #include "client/client.h"
@@ -20,12 +21,13 @@
 #include "tools/commands/command.h"
 #include "tools/commands/lowered_program.h"
 #include "tools/commands/mesh.h"
+#include "tools/page/page.h"
 
 namespace gangway::tool {
 namespace {
 
 struct GraphCommand {
-  std::string file, level, mesh, why, address, executable;
+  std::string file, level, mesh, why, address, executable, html;
   std::vector<std::string> diff;
   int64_t hosts = 1, timeout_ms = ConnectOptions().timeout_ms;
   OutlineFilter filter;
@@ -62,6 +64,15 @@ void require_program_file(const std::string& file) {
               cat("graph: ", file, " is a picture for Graphviz, not a program"), {},
               beside.empty() ? "give a program, as Program::save() writes it"
                              : cat("give the program beside it: ", beside));
+}
+
+// Where the page was written.
+std::string write_page(const Program& program, const std::string& file) {
+  std::ofstream out(file, std::ios::binary);
+  out << page_html(to_json(program));
+  out.close();
+  if (!out) throw Error(ErrorKind::kInvalid, cat("graph: ", file, " cannot be written"));
+  return cat("open ", file, " in a browser\n");
 }
 
 Program load(const std::string& file, const std::string& mesh) {
@@ -146,6 +157,7 @@ std::string text_of(const GraphCommand& command) {
     return differences.empty() ? "the same graph\n" : differences;
   }
   Subject subject(command);
+  if (!command.html.empty()) return write_page(subject.program(), command.html);
   if (command.dot) return to_dot(subject.program());
   if (command.json) return to_json(subject.program());
   if (command.model_explorer) return to_model_explorer(subject.program());
@@ -188,7 +200,8 @@ void add_graph(CLI::App& app, Chosen& chosen) {
                         "that is most"),
       command
           ->add_option("--diff", given->diff, "what differs between two programs, in place of FILE")
-          ->expected(2)};
+          ->expected(2),
+      command->add_option("--html", given->html, "into this file, as a page for a browser")};
   auto* level =
       command
           ->add_option("--level", given->level,

@@ -1,0 +1,56 @@
+# Writes OUT, the C++ source with the page's text before and behind the program's JSON, from the
+# files in SOURCES (a folder).
+#   cmake -DSOURCES=... -DOUT=... -P assemble.cmake
+# The modules become one script, each behind those that it imports: lines that import are left out,
+# and so is the word export. An import is one line, and top-level names are unique across modules.
+set(modules model layout view details keyboard search theme main)
+
+set(script "")
+foreach(module ${modules})
+  file(READ ${SOURCES}/${module}.js text)
+  string(REGEX REPLACE "(^|\n)import [^\n]*" "\\1" text "${text}")
+  string(REGEX REPLACE "(^|\n)export " "\\1" text "${text}")
+  string(APPEND script "${text}")
+endforeach()
+file(READ ${SOURCES}/style.css style)
+file(READ ${SOURCES}/page.html page)
+if(script MATCHES "</[sS]|<!--" OR style MATCHES "</")
+  message(FATAL_ERROR "assemble: a source ends its own element: expected no </ in it")
+endif()
+
+# What Content-Security-Policy names: the SHA-256 in base64.
+function(hash_of text result)
+  string(SHA256 hex "${text}")
+  set(digits "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/")
+  set(hash "")
+  foreach(at RANGE 0 60 6)
+    string(SUBSTRING "${hex}00" ${at} 6 bytes)
+    foreach(shift 18 12 6 0)
+      math(EXPR digit "(0x${bytes} >> ${shift}) & 63")
+      string(SUBSTRING ${digits} ${digit} 1 letter)
+      string(APPEND hash ${letter})
+    endforeach()
+  endforeach()
+  string(REGEX REPLACE "A$" "=" hash ${hash})  # 32 bytes, and one of 0 that is not said.
+  set(${result} ${hash} PARENT_SCOPE)
+endfunction()
+hash_of("${script}" script_hash)
+hash_of("${style}" style_hash)
+
+string(REPLACE "@SCRIPT_HASH@" "${script_hash}" page "${page}")
+string(REPLACE "@STYLE_HASH@" "${style_hash}" page "${page}")
+string(REPLACE "@STYLE@" "${style}" page "${page}")
+string(REPLACE "@SCRIPT@" "${script}" page "${page}")
+string(FIND "${page}" "@JSON@" at)
+string(SUBSTRING "${page}" 0 ${at} before)
+math(EXPR at "${at} + 6")
+string(SUBSTRING "${page}" ${at} -1 behind)
+file(WRITE ${OUT} "#include \"tools/page/page.h\"
+
+namespace gangway::tool {
+
+const char* const kPageBeforeJson = R\"GWPAGE(${before})GWPAGE\";
+const char* const kPageBehindJson = R\"GWPAGE(${behind})GWPAGE\";
+
+}  // namespace gangway::tool
+")

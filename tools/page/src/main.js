@@ -1,0 +1,32 @@
+// Puts the page together. window.gangway is for tests and for the browser's console.
+import { Details } from './details.js';
+import { listenToKeys } from './keyboard.js';
+import { Model } from './model.js';
+import { Search } from './search.js';
+import { listenToTheme } from './theme.js';
+import { View } from './view.js';
+
+const byId = (id) => document.getElementById(id);
+const program = JSON.parse(byId('program').textContent);
+const model = new Model(program);
+const view = new View(model, byId('picture'));
+const search = new Search(view, byId('search'), byId('found'));
+const details = new Details(view, byId('details'));
+document.title = `${model.root.label} - Gangway`;
+
+const setAll = (expanded) => {
+  model.setAll(expanded);
+  if (!model.isVisible(view.selected)) view.select(view.visible(view.selected));
+  view.update();
+  view.fit();
+};
+
+listenToKeys(view, search, byId('said'));
+listenToTheme(byId('theme'));
+byId('expand').addEventListener('click', () => setAll(true));
+byId('collapse').addEventListener('click', () => setAll(false));
+byId('fit').addEventListener('click', () => view.fit());
+view.update();
+view.fit();
+view.draw();
+window.gangway = { program, model, view, search, details, setAll };

@@ -1,0 +1,74 @@
+// Boxes by a part of their name, op, type or line, in any case: the first kFound are listed.
+const kFound = 50;
+
+export class Search {
+  constructor(view, field, list) {
+    this.view = view;
+    this.field = field;
+    this.list = list;
+    this.found = [];
+    this.at = -1;
+    this.texts = null;
+    field.addEventListener('input', () => this.find(field.value));
+    field.addEventListener('keydown', (event) => this.key(event));
+  }
+
+  find(words) {
+    const wanted = words.trim().toLowerCase();
+    this.texts ??= this.view.model.boxes.map(textOfBox);
+    this.found = [];
+    for (let i = 0; wanted !== '' && i < this.texts.length && this.found.length < kFound; ++i) {
+      if (this.texts[i].includes(wanted)) this.found.push(this.view.model.boxes[i]);
+    }
+    this.at = this.found.length > 0 ? 0 : -1;
+    this.show();
+  }
+
+  show() {
+    this.list.replaceChildren(...this.found.map((box, i) => {
+      const item = document.createElement('li');
+      item.setAttribute('role', 'option');
+      item.setAttribute('aria-selected', String(i === this.at));
+      item.textContent = box.parent ? `${box.label}  in ${box.parent.label}` : box.label;
+      item.addEventListener('click', () => this.choose(i));
+      return item;
+    }));
+    this.list.hidden = this.found.length === 0;
+  }
+
+  choose(i) {
+    const box = this.found[i];
+    this.close();
+    if (box) this.view.show(box);
+    this.view.svg.focus();
+  }
+
+  close() {
+    this.found = [];
+    this.at = -1;
+    this.show();
+  }
+
+  key(event) {
+    const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+    if (step && this.found.length > 0) {
+      this.at = (this.at + step + this.found.length) % this.found.length;
+      this.show();
+      this.list.children[this.at].scrollIntoView({ block: 'nearest' });
+    } else if (event.key === 'Enter') {
+      this.choose(this.at);
+    } else if (event.key === 'Escape') {
+      this.close();
+      this.view.svg.focus();
+    } else {
+      return;
+    }
+    event.preventDefault();
+    event.stopPropagation();
+  }
+}
+
+function textOfBox(box) {
+  const { op, type, line } = box.data;
+  return [box.label, op, type, line].filter(Boolean).join(' ').slice(0, 400).toLowerCase();
+}

@@ -1,0 +1,17 @@
+// Light or dark: what the system says, until the button is pressed.
+export function listenToTheme(button) {
+  const dark = matchMedia('(prefers-color-scheme: dark)');
+  const show = (theme) => {
+    document.documentElement.dataset.theme = theme;
+    button.textContent = theme === 'dark' ? 'Light' : 'Dark';
+  };
+  let chosen = false;
+  show(dark.matches ? 'dark' : 'light');
+  dark.addEventListener('change', () => {
+    if (!chosen) show(dark.matches ? 'dark' : 'light');
+  });
+  button.addEventListener('click', () => {
+    chosen = true;
+    show(document.documentElement.dataset.theme === 'dark' ? 'light' : 'dark');
+  });
+}

@@ -1,0 +1,290 @@
+// Draws what of the boxes is in view, at most kElements elements at once: what is larger first.
+// Pans and zooms. Elements are kept from one drawing to the next.
+import { kHeader, layOut, placeOf } from './layout.js';
+
+const kElements = 2400;
+const kFont = '12px monospace';
+const kSmallest = 3; // Pixels: lower boxes are not drawn.
+const kSmallestText = 5;
+const kSelectedLinks = 400;
+
+export class View {
+  constructor(model, svg) {
+    this.model = model;
+    this.svg = svg;
+    this.scene = this.element('g', 'scene');
+    svg.append(this.scene);
+    this.canvas = document.createElement('canvas').getContext('2d');
+    this.canvas.font = kFont;
+    this.widths = new Map();
+    this.drawn = new Map(); // Box to its elements.
+    this.selected = model.root;
+    this.whenSelected = [];
+    this.scale = 1;
+    this.x = 0;
+    this.y = 0;
+    this.waiting = false;
+    this.listen();
+    new ResizeObserver(() => this.soon()).observe(svg);
+  }
+
+  element(name, kind) {
+    const made = document.createElementNS(this.svg.namespaceURI, name);
+    made.setAttribute('class', kind);
+    return made;
+  }
+
+  measure(text) {
+    let width = this.widths.get(text);
+    if (width === undefined) {
+      width = this.canvas.measureText(text).width;
+      this.widths.set(text, width);
+    }
+    return width;
+  }
+
+  // As much of the text as fits.
+  fitted(text, width) {
+    if (this.measure(text) <= width) return text;
+    let [low, high] = [0, text.length];
+    while (low < high) {
+      const middle = (low + high + 1) >> 1;
+      if (this.canvas.measureText(`${text.slice(0, middle)}\u2026`).width <= width) low = middle;
+      else high = middle - 1;
+    }
+    return `${text.slice(0, low)}\u2026`;
+  }
+
+  update() {
+    layOut(this.model.root, (text) => this.measure(text));
+    this.draw();
+  }
+
+  soon() {
+    if (this.waiting) return;
+    this.waiting = true;
+    requestAnimationFrame(() => {
+      this.waiting = false;
+      this.draw();
+    });
+  }
+
+  draw() {
+    const { width, height } = this.svg.getBoundingClientRect();
+    this.window = {
+      left: -this.x / this.scale, top: -this.y / this.scale,
+      right: (width - this.x) / this.scale, bottom: (height - this.y) / this.scale,
+    };
+    const places = this.boxesInView();
+    const order = [];
+    for (const [box, place] of places) {
+      if (box.parent && places.has(box.parent)) continue;
+      this.collect(box, place, places, order);
+    }
+    const links = this.linksOfSelected();
+    if (links) order.push(links);
+    for (const box of this.drawn.keys()) if (!places.has(box)) this.drawn.delete(box);
+    this.scene.replaceChildren(...order);
+    this.scene.setAttribute('transform',
+      `translate(${this.x} ${this.y}) scale(${this.scale})`);
+  }
+
+  isInView(place, box) {
+    const { left, top, right, bottom } = this.window;
+    return place.x < right && place.x + box.width > left && place.y < bottom
+      && place.y + box.height > top;
+  }
+
+  // Breadth first, so that what is left out lies deepest.
+  boxesInView() {
+    const places = new Map([[this.model.root, { x: this.model.root.x, y: this.model.root.y }]]);
+    let elements = 2;
+    for (const [group, at] of places) {
+      if (!group.expanded || group.height * this.scale < 4 * kSmallest) continue;
+      elements += 2; // Its links and updates.
+      for (const child of group.children) {
+        if (elements + 2 > kElements) return places;
+        const place = { x: at.x + child.x, y: at.y + child.y };
+        if (child.height * this.scale < kSmallest || !this.isInView(place, child)) continue;
+        places.set(child, place);
+        elements += 2;
+      }
+    }
+    return places;
+  }
+
+  // A group's box, then its links, then what is in it.
+  collect(box, place, places, order) {
+    const stack = [[box, place]];
+    while (stack.length > 0) {
+      const [at, where] = stack.pop();
+      this.drawBox(at, where, order);
+      if (!at.expanded) continue;
+      this.drawSides(at, places, order);
+      for (const child of at.children) {
+        const inside = places.get(child);
+        if (inside) stack.push([child, inside]);
+      }
+    }
+  }
+
+  drawBox(box, place, order) {
+    let made = this.drawn.get(box);
+    if (!made) {
+      made = { rect: this.element('rect', ''), text: this.element('text', 'label') };
+      made.rect.dataset.box = box.id;
+      made.text.dataset.box = box.id;
+      this.drawn.set(box, made);
+    }
+    const open = box.expanded ? ' open' : '';
+    const selected = box === this.selected ? ' selected' : '';
+    made.rect.setAttribute('class', `box ${box.kind}${open}${selected} deep${box.depth % 2}`);
+    for (const [name, value] of [['x', place.x], ['y', place.y], ['width', box.width],
+      ['height', box.height], ['rx', 4]]) made.rect.setAttribute(name, value);
+    order.push(made.rect);
+    if (12 * this.scale < kSmallestText) return;
+    const sign = this.model.isGroup(box) ? (box.expanded ? '\u25be ' : '\u25b8 ') : '';
+    const key = `${box.width} ${sign}`;
+    if (made.key !== key) {
+      made.text.textContent = this.fitted(sign + box.label, box.width - 14);
+      made.key = key;
+    }
+    made.text.setAttribute('x', place.x + 7);
+    made.text.setAttribute('y', place.y + kHeader / 2 + 4);
+    order.push(made.text);
+  }
+
+  drawSides(group, places, order) {
+    const lines = { links: [], updates: [] };
+    const origin = places.get(group);
+    for (const side of group.sides) {
+      if (!places.has(side.from) && !places.has(side.to)) continue;
+      const from = { x: origin.x + side.from.x, y: origin.y + side.from.y };
+      const to = { x: origin.x + side.to.x, y: origin.y + side.to.y };
+      lines[side.update ? 'updates' : 'links'].push(curve(side.from, from, side.to, to));
+    }
+    for (const [kind, parts] of Object.entries(lines)) {
+      if (parts.length === 0) continue;
+      const path = this.element('path', kind);
+      path.setAttribute('d', parts.join(''));
+      order.push(path);
+    }
+  }
+
+  // Those of the selected box, as exact as what is open allows.
+  linksOfSelected() {
+    const { incoming, outgoing } = this.selected;
+    const parts = new Set();
+    for (const link of [...incoming, ...outgoing].slice(0, kSelectedLinks)) {
+      const [from, to] = [this.visible(link.from), this.visible(link.to)];
+      if (from !== to) parts.add(curve(from, placeOf(from), to, placeOf(to)));
+    }
+    if (parts.size === 0) return null;
+    const path = this.element('path', 'chosen');
+    path.setAttribute('d', [...parts].join(''));
+    return path;
+  }
+
+  visible(box) {
+    let seen = box;
+    for (let at = box.parent; at; at = at.parent) if (!at.expanded) seen = at;
+    return seen;
+  }
+
+  select(box) {
+    this.selected = box;
+    this.soon();
+    for (const done of this.whenSelected) done(box);
+  }
+
+  toggle(box) {
+    const before = placeOf(box);
+    this.model.setExpanded(box, !box.expanded);
+    if (!this.model.isVisible(this.selected)) this.select(this.visible(this.selected));
+    this.update();
+    const after = placeOf(box); // It stays where it is on the screen.
+    this.moveTo(this.x + (before.x - after.x) * this.scale,
+      this.y + (before.y - after.y) * this.scale);
+  }
+
+  moveTo(x, y) {
+    this.x = x;
+    this.y = y;
+    this.soon();
+  }
+
+  zoom(factor, centreX, centreY) {
+    const scale = Math.min(4, Math.max(0.002, this.scale * factor));
+    const actual = scale / this.scale;
+    this.scale = scale;
+    this.moveTo(centreX - (centreX - this.x) * actual, centreY - (centreY - this.y) * actual);
+  }
+
+  zoomMiddle(factor) {
+    const { width, height } = this.svg.getBoundingClientRect();
+    this.zoom(factor, width / 2, height / 2);
+  }
+
+  // All of it, no larger than it is; from its upper left.
+  fit() {
+    const { width, height } = this.svg.getBoundingClientRect();
+    const root = this.model.root;
+    this.scale = Math.min(1, Math.max(0.002,
+      Math.min((width - 20) / root.width, (height - 20) / root.height)));
+    this.moveTo(10, 10);
+  }
+
+  // Opens what it lies in and brings it to the middle, readable.
+  show(box) {
+    this.model.reveal(box);
+    this.selected = box;
+    this.update();
+    const { width, height } = this.svg.getBoundingClientRect();
+    const place = placeOf(box);
+    this.scale = Math.max(0.8, this.scale);
+    this.x = width / 2 - (place.x + Math.min(box.width / 2, 130)) * this.scale;
+    this.y = height / 2 - (place.y + kHeader / 2) * this.scale;
+    this.draw();
+    this.select(box);
+  }
+
+  boxAt(event) {
+    const id = event.target.dataset?.box;
+    return id === undefined ? null : this.model.boxes[Number(id)];
+  }
+
+  listen() {
+    const svg = this.svg;
+    let grip = null;
+    svg.addEventListener('wheel', (event) => {
+      event.preventDefault();
+      const { left, top } = svg.getBoundingClientRect();
+      this.zoom(Math.exp(-event.deltaY * 0.0015), event.clientX - left, event.clientY - top);
+    }, { passive: false });
+    svg.addEventListener('pointerdown', (event) => {
+      grip = { x: event.clientX - this.x, y: event.clientY - this.y };
+      const box = this.boxAt(event);
+      if (box) this.select(box);
+    });
+    svg.addEventListener('pointermove', (event) => {
+      if (!grip || event.buttons !== 1) return;
+      this.moveTo(event.clientX - grip.x, event.clientY - grip.y);
+    });
+    svg.addEventListener('pointerup', () => { grip = null; });
+    svg.addEventListener('dblclick', (event) => {
+      const box = this.boxAt(event);
+      if (box) this.toggle(box);
+    });
+  }
+}
+
+function curve(from, fromPlace, to, toPlace) {
+  const y1 = fromPlace.y + Math.min(from.height / 2, 13);
+  const y2 = toPlace.y + Math.min(to.height / 2, 13);
+  const x1 = fromPlace.x + from.width;
+  const x2 = toPlace.x;
+  const bend = Math.max(16, Math.abs(x2 - x1) / 3);
+  const low = x2 < x1 ? 2 * Math.max(from.height, to.height, 20) : 0; // Back: below both.
+  return `M${x1} ${y1}C${x1 + bend} ${y1 + low} ${x2 - bend} ${y2 + low} ${x2} ${y2}`
+    + `m-5 -3l5 3l-5 3`;
+}
