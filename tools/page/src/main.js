@@ -29,4 +29,6 @@ byId('fit').addEventListener('click', () => view.fit());
 view.update();
 view.fit();
 view.draw();
-window.gangway = { program, model, view, search, details, setAll };
+window.gangway = {
+  program, model, view, search, details, setAll, drawnAt: performance.now(),
+};

@@ -95,19 +95,22 @@ export class View {
       && place.y + box.height > top;
   }
 
+  hasText() { return 12 * this.scale >= kSmallestText; }
+
   // Breadth first, so that what is left out lies deepest.
   boxesInView() {
     const places = new Map([[this.model.root, { x: this.model.root.x, y: this.model.root.y }]]);
-    let elements = 2;
+    const each = this.hasText() ? 2 : 1;
+    let elements = each;
     for (const [group, at] of places) {
       if (!group.expanded || group.height * this.scale < 4 * kSmallest) continue;
       elements += 2; // Its links and updates.
       for (const child of group.children) {
-        if (elements + 2 > kElements) return places;
+        if (elements + each > kElements) return places;
         const place = { x: at.x + child.x, y: at.y + child.y };
         if (child.height * this.scale < kSmallest || !this.isInView(place, child)) continue;
         places.set(child, place);
-        elements += 2;
+        elements += each;
       }
     }
     return places;
@@ -142,7 +145,7 @@ export class View {
     for (const [name, value] of [['x', place.x], ['y', place.y], ['width', box.width],
       ['height', box.height], ['rx', 4]]) made.rect.setAttribute(name, value);
     order.push(made.rect);
-    if (12 * this.scale < kSmallestText) return;
+    if (!this.hasText()) return;
     const sign = this.model.isGroup(box) ? (box.expanded ? '\u25be ' : '\u25b8 ') : '';
     const key = `${box.width} ${sign}`;
     if (made.key !== key) {

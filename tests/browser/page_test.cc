@@ -1,0 +1,235 @@
+// The page of a program as people use it, in a browser, against what to_json says.
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <iostream>
+
+#include "gangway.h"
+#include "ir/inspect/graphviz.h"
+#include "tests/browser/browser.h"
+#include "tests/browser/page_checks.h"
+#include "tests/support/small_programs.h"
+#include "tools/page/page.h"
+
+namespace gangway {
+namespace {
+
+using nlohmann::json;
+
+constexpr const char* kEnter = "\xee\x80\x87";
+constexpr const char* kRight = "\xee\x80\x94";
+
+// `layers` scopes of `ops` additions each, one behind the other, on states "blocks.N.w".
+Program deep(int layers, int ops) {
+  ProgramBuilder b("deep", Mesh{{{"data", 2}}});
+  Value x = b.input("x", f32({8}));
+  for (int layer = 0; layer < layers; ++layer) {
+    const Value w = b.state(cat("blocks.", layer, ".w"), zeros(f32({8})));
+    const Builder::Scope scope(b.builder(), cat("layers.", layer));
+    for (int op = 0; op < ops; ++op) x = x + w;
+    b.update(w, x);
+  }
+  b.output("y", x);
+  return b.build();
+}
+
+// As many scopes, whose ops have all read the same.
+Program wide(int layers, int ops) {
+  ProgramBuilder b("wide", Mesh{{{"data", 2}}});
+  Value x = b.input("x", f32({8}));
+  for (int layer = 0; layer < layers; ++layer) {
+    const Builder::Scope scope(b.builder(), cat("layers.", layer));
+    Value last = x;
+    for (int op = 0; op < ops; ++op) last = x + x;
+    x = last;
+  }
+  b.output("y", x);
+  return b.build();
+}
+
+class PageTest : public testing::Test {
+ protected:
+  // The page in a browser; its JSON stays in json_.
+  void open(Browser& browser, const std::string& text) {
+    json_ = json::parse(text);
+    const std::filesystem::path file = folder_.path() / "page.html";
+    std::ofstream(file, std::ios::binary) << tool::page_html(text);
+    browser.open(file);
+  }
+
+  TempDir folder_{"gangway_page"};
+  json json_;
+};
+
+TEST_F(PageTest, ToolWritesAPageThatOpensWithoutAnError) {
+  const std::string program = folder_.path() / "p.gwp", page = folder_.path() / "p.html";
+  accumulate(Mesh{{{"data", 2}}}).save(program);
+  AnonymousFile said("graph");
+  ChildProcess tool(
+      {.arguments = {GANGWAY_TOOL, "graph", program, "--html", page}, .output_file = said.path()});
+  ASSERT_TRUE(tool.wait().ok()) << said.text();
+  Browser browser({});
+  browser.open(page);
+  EXPECT_EQ(browser.evaluate("return document.title"), "accumulate - Gangway");
+  EXPECT_EQ(browser.evaluate("return gangway.program.nodes.length"),
+            json::parse(to_json(Program::load(program))).at("nodes").size());
+  EXPECT_EQ(browser.console(), json::array());
+}
+
+TEST_F(PageTest, ConsoleOfATestSeesWhatThePolicyRefuses) {
+  Browser browser({});
+  open(browser, to_json(deep(1, 1)));
+  browser.evaluate(
+      "const script = document.createElement('script'); script.textContent = 'window.ran = 1';"
+      "document.body.append(script);");
+  EXPECT_EQ(browser.evaluate("return window.ran ?? 0"), 0);
+  ASSERT_FALSE(browser.console().empty());
+}
+
+TEST_F(PageTest, ExpandedItShowsTheNodesOfTheJson) {
+  Browser browser({});
+  open(browser, to_json(deep(40, 60)));
+  browser.click("#expand");
+  size_t ops = 0, parameters = 0;
+  for (const json& function : json_["functions"]) {
+    ops += function["nodes"].size();
+    parameters += function["parameters"].size();
+  }
+  ASSERT_GT(ops, 2000);
+  const json seen = browser.evaluate(
+      "const count = {}; for (const box of gangway.model.boxes) {"
+      "  if (gangway.model.isVisible(box)) count[box.kind] = (count[box.kind] ?? 0) + 1; }"
+      "return count;");
+  EXPECT_EQ(seen["op"], ops);
+  EXPECT_EQ(seen["parameter"], parameters);
+  EXPECT_EQ(seen["node"], json_["nodes"].size());
+  EXPECT_EQ(seen["slice"], json_["slices"].size());
+  // Each by its number, op and types; and each value that is read is one link.
+  const json boxes = browser.evaluate(
+      "return gangway.model.boxes.filter((box) => box.kind === 'op')"
+      "  .map((box) => [box.data.id, box.label, box.data.results, box.incoming.length]);");
+  std::map<std::string, int> of_json, of_page;
+  for (const json& function : json_["functions"]) {
+    for (const json& node : function["nodes"])
+      ++of_json[json{node["id"], node["op"], node["results"], node["inputs"].size()}.dump()];
+  }
+  for (const json& box : boxes) ++of_page[box.dump()];
+  EXPECT_EQ(of_page, of_json);
+  EXPECT_EQ(browser.console(), json::array());
+}
+
+TEST_F(PageTest, SearchesAndSelectsByKeyboard) {
+  Browser browser({});
+  open(browser, to_json(deep(8, 4)));
+  browser.evaluate("document.getElementById('picture').focus()");
+  browser.press("/layers.5");
+  EXPECT_EQ(browser.evaluate("return document.activeElement.id"), "search");
+  EXPECT_EQ(browser.evaluate("return document.querySelectorAll('#found li').length"), 1);
+  browser.press(kEnter);
+  EXPECT_EQ(browser.evaluate("return gangway.view.selected.label"), "layers.5");
+  EXPECT_EQ(browser.evaluate("return gangway.view.selected.expanded"), false);
+  browser.press(kEnter);
+  EXPECT_EQ(browser.evaluate("return gangway.view.selected.expanded"), true);
+  browser.press(kRight);
+  EXPECT_EQ(browser.evaluate("return gangway.view.selected.label"), "add");
+  const std::string details =
+      browser.evaluate("return document.getElementById('details').textContent");
+  EXPECT_NE(details.find("f32[8]"), details.npos) << details;
+  EXPECT_NE(details.find("page_test.cc:"), details.npos) << details;
+  EXPECT_EQ(browser.evaluate("return document.getElementById('said').textContent"), "op add");
+  EXPECT_EQ(browser.console(), json::array());
+}
+
+TEST_F(PageTest, HostileNamesAreText) {
+  const std::string script = "</script><script>window.ran = 1</script>";
+  const std::string image = "<img src=x onerror='window.ran = 1'>";
+  ProgramBuilder b(script);
+  Value x = b.input(image, f32({4}));
+  {
+    const Builder::Scope scope(b.builder(), "<!--<script>\x01\xe2\x80\xae");
+    x = x + x;
+  }
+  b.output("y", x);
+  json program = json::parse(to_json(b.build()));
+  program["nodes"].back()["name"] = std::string(1 << 20, 'w');  // No builder lets it pass.
+  Browser browser({});
+  open(browser, program.dump());
+  browser.click("#expand");
+  for (const char* wanted : {"<img", "<!--", "wwww"}) {
+    browser.evaluate(cat("gangway.search.find('", wanted, "'); gangway.search.choose(0);"));
+    const std::string title =
+        browser.evaluate("return document.querySelector('#details h2').textContent");
+    EXPECT_NE(title.find(wanted), title.npos) << title;
+  }
+  EXPECT_EQ(browser.evaluate("return gangway.model.root.label"), script);
+  EXPECT_EQ(browser.evaluate("return document.title"), script + " - Gangway");
+  const std::string scope =
+      browser.evaluate("return gangway.model.boxes.find((box) => box.kind === 'scope').label");
+  EXPECT_EQ(scope, "<!--<script>\xe2\x90\x81\xef\xbf\xbd");
+  EXPECT_EQ(browser.evaluate("return window.ran ?? 0"), 0);
+  EXPECT_EQ(browser.evaluate("return document.images.length"), 0);
+  EXPECT_EQ(browser.evaluate("return document.scripts.length"), 2);
+  EXPECT_EQ(browser.evaluate(kMisplacedLabels), json::array());
+  EXPECT_EQ(browser.console(), json::array());
+}
+
+TEST_F(PageTest, IsReadableAtBothSizesInLightAndDark) {
+  const std::string program = to_json(deep(12, 10));
+  for (const WindowSize size : {WindowSize{1280, 800}, WindowSize{2560, 1440}}) {
+    Browser browser(size);
+    open(browser, program);
+    browser.click("#expand");
+    for (const char* theme : {"light", "dark"}) {
+      SCOPED_TRACE(cat(size.width, " ", theme));
+      if (browser.evaluate("return document.documentElement.dataset.theme") != theme)
+        browser.click("#theme");
+      ASSERT_EQ(browser.evaluate("return document.documentElement.dataset.theme"), theme);
+      // A box in the middle, at the size at which it is read; then, if there is room, all.
+      for (const char* look : {"gangway.view.show(gangway.model.boxes.at(-20))",
+                               "gangway.view.scale = 1; gangway.view.moveTo(10, 10)",
+                               "gangway.search.find('layers')"}) {
+        SCOPED_TRACE(look);
+        browser.evaluate(cat(look, "; gangway.view.draw();"));
+        EXPECT_EQ(browser.evaluate("return innerWidth"), size.width);
+        EXPECT_GT(browser.evaluate("return document.querySelectorAll('.label').length"), 5);
+        EXPECT_EQ(browser.evaluate(kMisplacedLabels), json::array());
+        EXPECT_EQ(browser.evaluate(kOverflowing), json::array());
+        EXPECT_EQ(browser.evaluate(kFaint), json::array());
+      }
+      browser.evaluate("gangway.search.close(); gangway.view.draw();");
+      browser.screenshot(cat("page_", size.width, "_", theme));
+    }
+    EXPECT_EQ(browser.console(), json::array());
+  }
+}
+
+// Times are printed, not asserted: they are the machine's.
+TEST_F(PageTest, FiftyThousandNodesAreThreeThousandElements) {
+  const std::string program = to_json(wide(500, 100));
+  int most = 0;
+  for (const WindowSize size : {WindowSize{1280, 800}, WindowSize{2560, 1440}}) {
+    Browser browser(size);
+    open(browser, program);
+    size_t ops = 0;
+    for (const json& function : json_["functions"]) ops += function["nodes"].size();
+    ASSERT_GE(ops, 50'000);
+    const double open_ms = browser.evaluate("return gangway.drawnAt");
+    const json looks = browser.evaluate(kManyLooks);
+    for (const int elements : looks["elements"]) {
+      EXPECT_LE(elements, 3000);
+      most = std::max(most, elements);
+    }
+    std::vector<double> ms = looks["ms"];
+    std::ranges::sort(ms);
+    std::cout << size.width << "x" << size.height << ": first picture after " << open_ms
+              << " ms; expand all " << looks["expand_ms"] << " ms; " << ms.size()
+              << " interactions: half within " << ms[ms.size() / 2] << " ms, 95 % within "
+              << ms[ms.size() * 95 / 100] << " ms, all within " << ms.back() << " ms\n";
+    browser.screenshot(cat("page_50000_", size.width));
+    EXPECT_EQ(browser.console(), json::array());
+  }
+  EXPECT_GT(most, 2000);  // The view was as full as the page lets it be.
+}
+
+}  // namespace
+}  // namespace gangway
