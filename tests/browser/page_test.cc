@@ -53,7 +53,7 @@ class PageTest : public testing::Test {
   void open(Browser& browser, const std::string& text) {
     json_ = json::parse(text);
     const std::filesystem::path file = folder_.path() / "page.html";
-    std::ofstream(file, std::ios::binary) << tool::page_html(text);
+    std::ofstream(file, std::ios::binary) << tool::page_html(tool::program_document(text));
     browser.open(file);
   }
 

@@ -69,7 +69,7 @@ void require_program_file(const std::string& file) {
 // Where the page was written.
 std::string write_page(const Program& program, const std::string& file) {
   std::ofstream out(file, std::ios::binary);
-  out << page_html(to_json(program));
+  out << page_html(program_document(to_json(program)));
   out.close();
   if (!out) throw Error(ErrorKind::kInvalid, cat("graph: ", file, " cannot be written"));
   return cat("open ", file, " in a browser\n");

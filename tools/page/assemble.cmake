@@ -1,9 +1,10 @@
-# Writes OUT, the C++ source with the page's text before and behind the program's JSON, from the
+# Writes OUT, the C++ source with the page's text before and behind the document, from the
 # files in SOURCES (a folder).
 #   cmake -DSOURCES=... -DOUT=... -P assemble.cmake
 # The modules become one script, each behind those that it imports: lines that import are left out,
 # and so is the word export. An import is one line, and top-level names are unique across modules.
-set(modules model layout view details keyboard search theme main)
+set(modules model layout view details keyboard panels search theme main)
+set(styles style)
 
 set(script "")
 foreach(module ${modules})
@@ -12,7 +13,11 @@ foreach(module ${modules})
   string(REGEX REPLACE "(^|\n)export " "\\1" text "${text}")
   string(APPEND script "${text}")
 endforeach()
-file(READ ${SOURCES}/style.css style)
+set(style "")
+foreach(name ${styles})
+  file(READ ${SOURCES}/${name}.css text)
+  string(APPEND style "${text}")
+endforeach()
 file(READ ${SOURCES}/page.html page)
 if(script MATCHES "</[sS]|<!--" OR style MATCHES "</")
   message(FATAL_ERROR "assemble: a source ends its own element: expected no </ in it")
@@ -41,16 +46,17 @@ string(REPLACE "@SCRIPT_HASH@" "${script_hash}" page "${page}")
 string(REPLACE "@STYLE_HASH@" "${style_hash}" page "${page}")
 string(REPLACE "@STYLE@" "${style}" page "${page}")
 string(REPLACE "@SCRIPT@" "${script}" page "${page}")
-string(FIND "${page}" "@JSON@" at)
+string(FIND "${page}" "@DOCUMENT@" at)
 string(SUBSTRING "${page}" 0 ${at} before)
-math(EXPR at "${at} + 6")
+string(LENGTH "@DOCUMENT@" mark)
+math(EXPR at "${at} + ${mark}")
 string(SUBSTRING "${page}" ${at} -1 behind)
 file(WRITE ${OUT} "#include \"tools/page/page.h\"
 
 namespace gangway::tool {
 
-const char* const kPageBeforeJson = R\"GWPAGE(${before})GWPAGE\";
-const char* const kPageBehindJson = R\"GWPAGE(${behind})GWPAGE\";
+const char* const kPageBeforeDocument = R\"GWPAGE(${before})GWPAGE\";
+const char* const kPageBehindDocument = R\"GWPAGE(${behind})GWPAGE\";
 
 }  // namespace gangway::tool
 ")

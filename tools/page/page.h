@@ -1,5 +1,8 @@
-// A program's graph as one page of HTML, which a browser opens without a network: drawn from what
-// to_json(Program) of ir/inspect/graphviz.h gives. Its sources lie in src/.
+// What Gangway knows of a program as one page of HTML, which a browser opens without a network. Its
+// sources lie in src/.
+//
+// The page reads one JSON object, the document. Its field "program" is what to_json(Program) of
+// ir/inspect/graphviz.h gives.
 //
 // Threads: pure.
 #pragma once
@@ -8,11 +11,14 @@
 
 namespace gangway::tool {
 
-// Whatever names the JSON holds, they are text on the page.
-std::string page_html(const std::string& json);
+// The page of a document, as JSON. Whatever names it holds, they are text on the page.
+std::string page_html(const std::string& document);
 
-// The page around the JSON, which the build writes (assemble.cmake).
-extern const char* const kPageBeforeJson;
-extern const char* const kPageBehindJson;
+// The document of a program alone, from its JSON.
+std::string program_document(const std::string& program_json);
+
+// The page around the document, which the build writes (assemble.cmake).
+extern const char* const kPageBeforeDocument;
+extern const char* const kPageBehindDocument;
 
 }  // namespace gangway::tool

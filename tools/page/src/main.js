@@ -2,16 +2,18 @@
 import { Details } from './details.js';
 import { listenToKeys } from './keyboard.js';
 import { Model } from './model.js';
+import { Panels } from './panels.js';
 import { Search } from './search.js';
 import { listenToTheme } from './theme.js';
 import { View } from './view.js';
 
 const byId = (id) => document.getElementById(id);
-const program = JSON.parse(byId('program').textContent);
+const { program } = JSON.parse(byId('document').textContent);
 const model = new Model(program);
 const view = new View(model, byId('picture'));
 const search = new Search(view, byId('search'), byId('found'));
 const details = new Details(view, byId('details'));
+const panels = new Panels(byId('tabs'), byId('panel'));
 document.title = `${model.root.label} - Gangway`;
 
 const setAll = (expanded) => {
@@ -30,5 +32,5 @@ view.update();
 view.fit();
 view.draw();
 window.gangway = {
-  program, model, view, search, details, setAll, drawnAt: performance.now(),
+  program, model, view, search, details, panels, setAll, drawnAt: performance.now(),
 };

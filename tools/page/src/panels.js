@@ -1,0 +1,37 @@
+// The panels below the graph, a tab each: one is open at a time, or none.
+
+export class Panels {
+  constructor(tabs, room) {
+    this.tabs = tabs;
+    this.room = room;
+    this.all = new Map();
+    this.open = null;
+  }
+
+  // draw(room): fills the empty element, when the panel opens and whenever refresh() is called.
+  add(name, draw) {
+    const tab = document.createElement('button');
+    tab.type = 'button';
+    tab.textContent = name;
+    tab.setAttribute('role', 'tab');
+    tab.setAttribute('aria-selected', 'false');
+    tab.addEventListener('click', () => this.choose(this.open === name ? null : name));
+    this.tabs.append(tab);
+    this.all.set(name, { tab, draw });
+  }
+
+  choose(name) {
+    this.open = name;
+    for (const [at, { tab }] of this.all) tab.setAttribute('aria-selected', String(at === name));
+    this.room.hidden = name === null;
+    this.refresh(name);
+  }
+
+  // Draws it again if it is open: what it shows has changed.
+  refresh(name) {
+    if (name === null || this.open !== name) return;
+    this.room.setAttribute('aria-label', name);
+    this.room.replaceChildren();
+    this.all.get(name).draw(this.room);
+  }
+}
