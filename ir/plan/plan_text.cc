@@ -16,20 +16,6 @@ const char* word(PlanStorage storage) {
   return "?";
 }
 
-const char* word(PlanNodeKind kind) {
-  switch (kind) {
-    case PlanNodeKind::kCall: return "call";
-    case PlanNodeKind::kSend: return "send";
-    case PlanNodeKind::kReceive: return "receive";
-    case PlanNodeKind::kSource: return "source";
-    case PlanNodeKind::kGate: return "gate";
-    case PlanNodeKind::kCommit: return "commit";
-    case PlanNodeKind::kIf: return "if";
-    case PlanNodeKind::kWhile: return "while";
-  }
-  return "?";
-}
-
 std::string list(const std::vector<uint32_t>& values) {
   std::string text;
   for (uint32_t value : values) text += cat(text.empty() ? "%" : ", %", value);
@@ -73,7 +59,7 @@ std::string sections(const LocalFunction& local) {
 }
 
 std::string line(const Plan& plan, const PlanNode& node, size_t index) {
-  std::string text = cat("  ", index, ": ", word(node.kind));
+  std::string text = cat("  ", index, ": ", to_string(node.kind));
   if (node.kind == PlanNodeKind::kCommit) {
     text += cat(" ", node.call);
   } else {
@@ -94,6 +80,20 @@ std::string line(const Plan& plan, const PlanNode& node, size_t index) {
 }
 
 }  // namespace
+
+std::string_view to_string(PlanNodeKind kind) {
+  switch (kind) {
+    case PlanNodeKind::kCall: return "call";
+    case PlanNodeKind::kSend: return "send";
+    case PlanNodeKind::kReceive: return "receive";
+    case PlanNodeKind::kSource: return "source";
+    case PlanNodeKind::kGate: return "gate";
+    case PlanNodeKind::kCommit: return "commit";
+    case PlanNodeKind::kIf: return "if";
+    case PlanNodeKind::kWhile: return "while";
+  }
+  return "?";
+}
 
 std::string to_text(const Plan& plan) {
   std::string text = cat("plan @", plan.name, " over");

@@ -12,11 +12,15 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "ir/plan/plan.h"
 
 namespace gangway {
 
 std::string to_text(const Plan& plan);
+
+// "call", as that text says it.
+std::string_view to_string(PlanNodeKind kind);
 
 }  // namespace gangway

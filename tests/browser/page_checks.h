@@ -67,7 +67,8 @@ for (const text of document.querySelectorAll('.label')) {
   check(text.textContent, channels(getComputedStyle(text).fill),
     channels(getComputedStyle(box).fill));
 }
-for (const part of document.querySelectorAll('button, input, h2, h3, p, dt, dd, #found li')) {
+for (const part of document.querySelectorAll(
+  'button, input, select, h2, h3, p, dt, dd, #found li, #panel [role="option"]')) {
   let behind = null;
   for (let at = part; at && !behind; at = at.parentElement) {
     behind = channels(getComputedStyle(at).backgroundColor);

@@ -66,15 +66,6 @@ void require_program_file(const std::string& file) {
                              : cat("give the program beside it: ", beside));
 }
 
-// Where the page was written.
-std::string write_page(const Program& program, const std::string& file) {
-  std::ofstream out(file, std::ios::binary);
-  out << page_html(program_document(to_json(program)));
-  out.close();
-  if (!out) throw Error(ErrorKind::kInvalid, cat("graph: ", file, " cannot be written"));
-  return cat("open ", file, " in a browser\n");
-}
-
 Program load(const std::string& file, const std::string& mesh) {
   require_program_file(file);
   Program program = Program::load(file);
@@ -132,6 +123,28 @@ std::string program_text(const GraphCommand& command, Subject& subject) {
   return text;
 }
 
+// What devices would do is added where the program can be lowered: some that can be built can't be
+// run yet.
+std::string page_of(Subject& subject) {
+  std::vector<std::pair<std::string, std::string>> fields = {
+      {"program", to_json(subject.program())}};
+  try {
+    fields.emplace_back("plan", plan_document(subject.lowered()));
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::kUnimplemented) throw;
+  }
+  return page_html(document_of(fields));
+}
+
+// Where the page was written.
+std::string write_page(Subject& subject, const std::string& file) {
+  std::ofstream out(file, std::ios::binary);
+  out << page_of(subject);
+  out.close();
+  if (!out) throw Error(ErrorKind::kInvalid, cat("graph: ", file, " cannot be written"));
+  return cat("open ", file, " in a browser\n");
+}
+
 std::string level_text(const GraphCommand& command, Subject& subject) {
   const Program& program = subject.program();
   const OutlineFilter& filter = command.filter;
@@ -157,7 +170,7 @@ std::string text_of(const GraphCommand& command) {
     return differences.empty() ? "the same graph\n" : differences;
   }
   Subject subject(command);
-  if (!command.html.empty()) return write_page(subject.program(), command.html);
+  if (!command.html.empty()) return write_page(subject, command.html);
   if (command.dot) return to_dot(subject.program());
   if (command.json) return to_json(subject.program());
   if (command.model_explorer) return to_model_explorer(subject.program());

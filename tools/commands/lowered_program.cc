@@ -1,5 +1,7 @@
 #include "tools/commands/lowered_program.h"
 
+#include <optional>
+
 #include "executor/devices/cpu/cpu_function.h"
 #include "executor/kernels/parallel.h"
 #include "ir/explain/memory_chart.h"
@@ -10,6 +12,7 @@
 #include "ir/text/text.h"
 #include "runtime/base/error.h"
 #include "runtime/base/units.h"
+#include "tools/page/plan_document.h"
 
 namespace gangway::tool {
 namespace {
@@ -105,6 +108,14 @@ std::string memory_text(const LoweredProgram& lowered) {
                 "\", on each device, as a CPU does it: ", memory_chart(function.memory_plans()));
   }
   return text;
+}
+
+std::string plan_document(const LoweredProgram& lowered) {
+  Parallel par(1);
+  std::optional<CpuFunction> function;
+  return plan_document(lowered.plan, [&](const LocalFunction& local) {
+    return function.emplace(local, par).memory_plans();
+  });
 }
 
 }  // namespace gangway::tool

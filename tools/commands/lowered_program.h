@@ -38,5 +38,7 @@ std::string collectives_text(const LoweredProgram& lowered);
 std::string totals_text(const LoweredProgram& lowered);
 // What lies in the arena of a CPU over each call, of whichever kind its devices are.
 std::string memory_text(const LoweredProgram& lowered);
+// What each device does in a run, for the page (tools/page/plan_document.h): its arena as a CPU's.
+std::string plan_document(const LoweredProgram& lowered);
 
 }  // namespace gangway::tool

@@ -15,8 +15,15 @@ std::string page_html(const std::string& document) {
   return page + kPageBehindDocument;
 }
 
+std::string document_of(const std::vector<std::pair<std::string, std::string>>& fields) {
+  std::string document;
+  for (const auto& [name, json] : fields)
+    document += (document.empty() ? "{\"" : ",\"") + name + "\":" + json;
+  return document + "}";
+}
+
 std::string program_document(const std::string& program_json) {
-  return "{\"program\":" + program_json + "}";
+  return document_of({{"program", program_json}});
 }
 
 }  // namespace gangway::tool

@@ -1,18 +1,22 @@
 // What Gangway knows of a program as one page of HTML, which a browser opens without a network. Its
 // sources lie in src/.
 //
-// The page reads one JSON object, the document. Its field "program" is what to_json(Program) of
-// ir/inspect/graphviz.h gives.
+// The page reads one JSON object, the document, whose fields docs/page_document.md says.
 //
 // Threads: pure.
 #pragma once
 
 #include <string>
+#include <utility>
+#include <vector>
 
 namespace gangway::tool {
 
 // The page of a document, as JSON. Whatever names it holds, they are text on the page.
 std::string page_html(const std::string& document);
+
+// The document with these fields: a name, which needs no escapes, and JSON.
+std::string document_of(const std::vector<std::pair<std::string, std::string>>& fields);
 
 // The document of a program alone, from its JSON.
 std::string program_document(const std::string& program_json);

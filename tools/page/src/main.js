@@ -1,6 +1,8 @@
 // Puts the page together. window.gangway is for tests and for the browser's console.
 import { Details } from './details.js';
+import { DevicePlan } from './device_plan.js';
 import { listenToKeys } from './keyboard.js';
+import { Minimap } from './minimap.js';
 import { Model } from './model.js';
 import { Panels } from './panels.js';
 import { Search } from './search.js';
@@ -8,12 +10,14 @@ import { listenToTheme } from './theme.js';
 import { View } from './view.js';
 
 const byId = (id) => document.getElementById(id);
-const { program } = JSON.parse(byId('document').textContent);
+const { program, plan } = JSON.parse(byId('document').textContent);
 const model = new Model(program);
 const view = new View(model, byId('picture'));
 const search = new Search(view, byId('search'), byId('found'));
 const details = new Details(view, byId('details'));
 const panels = new Panels(byId('tabs'), byId('panel'));
+const minimap = new Minimap(view, byId('minimap'));
+const devicePlan = plan ? new DevicePlan(panels, view, plan) : null;
 document.title = `${model.root.label} - Gangway`;
 
 const setAll = (expanded) => {
@@ -24,7 +28,10 @@ const setAll = (expanded) => {
 };
 
 listenToKeys(view, search, byId('said'));
-listenToTheme(byId('theme'));
+listenToTheme(byId('theme'), () => {
+  view.soon();
+  panels.refresh(panels.open);
+});
 byId('expand').addEventListener('click', () => setAll(true));
 byId('collapse').addEventListener('click', () => setAll(false));
 byId('fit').addEventListener('click', () => view.fit());
@@ -32,5 +39,6 @@ view.update();
 view.fit();
 view.draw();
 window.gangway = {
-  program, model, view, search, details, panels, setAll, drawnAt: performance.now(),
+  program, plan, model, view, search, details, panels, minimap, devicePlan, setAll,
+  drawnAt: performance.now(),
 };

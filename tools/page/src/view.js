@@ -20,6 +20,8 @@ export class View {
     this.drawn = new Map(); // Box to its elements.
     this.selected = model.root;
     this.whenSelected = [];
+    this.whenDrawn = [];
+    this.layouts = 0; // How often boxes were placed.
     this.scale = 1;
     this.x = 0;
     this.y = 0;
@@ -56,6 +58,7 @@ export class View {
   }
 
   update() {
+    ++this.layouts;
     layOut(this.model.root, (text) => this.measure(text));
     this.draw();
   }
@@ -87,6 +90,7 @@ export class View {
     this.scene.replaceChildren(...order);
     this.scene.setAttribute('transform',
       `translate(${this.x} ${this.y}) scale(${this.scale})`);
+    for (const done of this.whenDrawn) done();
   }
 
   isInView(place, box) {

@@ -1,0 +1,229 @@
+// One device's plan beside the graph: what it does in a run, in its order, and what of its arena is
+// in use at each step. A step and the boxes of its line select each other.
+import { shown } from './model.js';
+
+const kStepHeight = 20; // Pixels; only the steps in view are elements.
+const kStepsAround = 5;
+
+export class DevicePlan {
+  constructor(panels, view, plan) {
+    this.view = view;
+    this.plan = plan;
+    this.devices = devicesOf(plan);
+    this.device = 0;
+    this.steps = stepsOf(plan, this.devices[0]);
+    this.at = 0;
+    this.boxes = null;
+    this.list = null;
+    view.whenSelected.push((box) => this.follow(box));
+    panels.add('Device', (room) => this.draw(room));
+  }
+
+  draw(room) {
+    const side = document.createElement('div');
+    side.className = 'arena';
+    side.append(this.choice(), this.summary(), this.chart());
+    this.list = this.listBox();
+    const both = document.createElement('div');
+    both.className = 'device';
+    both.append(side, this.list);
+    room.append(both);
+    this.drawSteps();
+  }
+
+  choice() {
+    const choice = document.createElement('select');
+    choice.setAttribute('aria-label', 'Device');
+    this.devices.forEach((device, i) => {
+      const option = document.createElement('option');
+      option.value = String(i);
+      option.textContent = shown(device.name);
+      choice.append(option);
+    });
+    choice.value = String(this.device);
+    choice.addEventListener('change', () => {
+      this.device = Number(choice.value);
+      this.steps = stepsOf(this.plan, this.devices[this.device]);
+      this.at = 0;
+      const room = choice.closest('#panel');
+      room.replaceChildren();
+      this.draw(room);
+    });
+    return choice;
+  }
+
+  summary() {
+    const text = document.createElement('p');
+    const arenas = this.steps.filter((step) => step.arena !== undefined);
+    const most = arenas.reduce((a, b) => (b.arena > a.arena ? b : a), { arena: 0, text: '' });
+    text.textContent = `${this.steps.length} steps. Arena: ${bytesText(this.arenaBytes())}, at most `
+      + `${bytesText(most.arena)} of it in use${most.arena > 0 ? `, at ${most.text}` : ''}`;
+    return text;
+  }
+
+  arenaBytes() {
+    return this.steps.reduce((most, step) => Math.max(most, step.arenaBytes ?? 0), 0);
+  }
+
+  // What is in use at each step, as high as the arena.
+  chart() {
+    const canvas = document.createElement('canvas');
+    canvas.width = 600;
+    canvas.height = 120;
+    canvas.setAttribute('role', 'img');
+    canvas.setAttribute('aria-label', 'Bytes of the arena in use at each step');
+    const pen = canvas.getContext('2d');
+    const style = getComputedStyle(document.documentElement);
+    pen.fillStyle = style.getPropertyValue('--link');
+    const all = this.arenaBytes();
+    const wide = canvas.width / this.steps.length;
+    this.steps.forEach((step, i) => {
+      const high = all > 0 ? (step.arena ?? 0) / all * canvas.height : 0;
+      pen.fillRect(i * wide, canvas.height - high, Math.max(1, wide), high);
+    });
+    canvas.addEventListener('click', (event) => {
+      const { left, width } = canvas.getBoundingClientRect();
+      this.choose(Math.floor((event.clientX - left) / width * this.steps.length));
+    });
+    return canvas;
+  }
+
+  listBox() {
+    const list = document.createElement('div');
+    list.className = 'steps';
+    list.tabIndex = 0;
+    list.setAttribute('role', 'listbox');
+    list.setAttribute('aria-label', 'Steps');
+    const all = document.createElement('div');
+    all.setAttribute('role', 'presentation');
+    all.style.height = `${this.steps.length * kStepHeight}px`;
+    list.append(all);
+    list.addEventListener('scroll', () => this.drawSteps());
+    list.addEventListener('keydown', (event) => {
+      const step = { ArrowDown: 1, ArrowUp: -1, PageDown: 10, PageUp: -10 }[event.key];
+      if (step) this.choose(this.at + step);
+      else if (event.key === 'Home') this.choose(0);
+      else if (event.key === 'End') this.choose(this.steps.length - 1);
+      else return;
+      event.preventDefault();
+    });
+    return list;
+  }
+
+  drawSteps() {
+    const [all] = this.list.children;
+    const first = Math.max(0, Math.floor(this.list.scrollTop / kStepHeight) - kStepsAround);
+    const last = Math.min(this.steps.length,
+      Math.ceil((this.list.scrollTop + this.list.clientHeight) / kStepHeight) + kStepsAround);
+    const digits = String(this.steps.length - 1).length;
+    const options = [];
+    for (let i = first; i < last; ++i) {
+      const option = document.createElement('div');
+      option.id = `step${i}`;
+      option.setAttribute('role', 'option');
+      option.setAttribute('aria-selected', String(i === this.at));
+      option.style.top = `${i * kStepHeight}px`;
+      option.textContent = `${String(i).padStart(digits)}  ${this.steps[i].text}`;
+      option.addEventListener('click', () => this.choose(i));
+      options.push(option);
+    }
+    all.replaceChildren(...options);
+    this.list.setAttribute('aria-activedescendant', `step${this.at}`);
+  }
+
+  choose(i) {
+    this.goTo(Math.min(this.steps.length - 1, Math.max(0, i)));
+    const box = this.boxOf(this.steps[this.at]);
+    if (box) this.view.show(box);
+  }
+
+  // To the first step of a box that somebody selected.
+  follow(box) {
+    if (!this.list?.isConnected || this.boxOf(this.steps[this.at]) === box) return;
+    const [key] = keysOf(box);
+    const at = this.steps.findIndex((step) => step.keys[0] === key);
+    if (key !== undefined && at >= 0) this.goTo(at);
+  }
+
+  goTo(i) {
+    this.at = i;
+    const top = this.at * kStepHeight;
+    if (top < this.list.scrollTop) this.list.scrollTop = top;
+    const low = top + kStepHeight - this.list.clientHeight;
+    if (low > this.list.scrollTop) this.list.scrollTop = low;
+    this.drawSteps();
+  }
+
+  // The op of that line and scopes, or where there is none of its kind the first of them; of a node
+  // of the plan the program's of its name.
+  boxOf(step) {
+    if (this.boxes === null) {
+      this.boxes = new Map();
+      for (const box of this.view.model.boxes) {
+        for (const key of keysOf(box)) if (!this.boxes.has(key)) this.boxes.set(key, box);
+      }
+    }
+    return step.keys.map((key) => this.boxes.get(key)).find((box) => box);
+  }
+}
+
+function keysOf(box) {
+  if (box.kind === 'node') return [nodeKey(box.data.name)];
+  return box.kind === 'op' ? opKeys(box.data) : [];
+}
+
+function opKeys({ op, line, scopes }) {
+  const place = JSON.stringify([line, scopes]);
+  return line === '' ? [] : [`op ${op} ${place}`, `place ${place}`];
+}
+
+function nodeKey(name) { return `node ${name}`; }
+
+// Every device that some slice lies on.
+function devicesOf(plan) {
+  const found = new Map();
+  plan.slices.forEach((slice, s) => {
+    for (const { host, device } of slice.devices) {
+      const name = `${plan.hosts[host]}:${device}`;
+      if (!found.has(name)) found.set(name, { name, slices: new Set() });
+      found.get(name).slices.add(s);
+    }
+  });
+  return [...found.values()];
+}
+
+// In the order in which the device does them; a call's own steps behind it.
+function stepsOf(plan, device) {
+  const steps = [];
+  for (const node of plan.nodes) {
+    if (node.kind !== 'gate' && !device.slices.has(node.slice)) continue;
+    const name = node.call === undefined ? node.name : plan.nodes[node.call].name;
+    steps.push({ text: shown(`${node.kind} ${name}`), keys: [nodeKey(name)] });
+    if (node.function === undefined) continue;
+    const made = plan.functions[node.function];
+    for (const step of made.steps) {
+      steps.push({
+        text: stepText(step), keys: opKeys(step), arena: step.arena, arenaBytes: made.arena_bytes,
+      });
+    }
+  }
+  return steps;
+}
+
+function stepText(step) {
+  const { op, types, bytes, times, line, scopes, collective } = step;
+  const parts = [op, types.join(', '), bytesText(bytes)];
+  if (times > 1) parts.push(`${times} times`);
+  if (collective) {
+    parts.push(`over ${collective.axes}, each sends ${bytesText(collective.sent_bytes)}`);
+  }
+  parts.push([line, ...scopes.toReversed()].filter((part) => part !== '').join(' in '));
+  return shown(`  ${parts.join('  ')}`);
+}
+
+function bytesText(bytes) {
+  const units = ['B', 'KiB', 'MiB', 'GiB', 'TiB'];
+  let [value, unit] = [bytes, 0];
+  while (value >= 1024 && unit + 1 < units.length) [value, unit] = [value / 1024, unit + 1];
+  return `${unit === 0 ? value : value.toFixed(1)} ${units[unit]}`;
+}
