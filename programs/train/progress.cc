@@ -16,6 +16,7 @@ constexpr double kLiveInterval = 0.2;
 constexpr double kPlainInterval = 5.0;
 constexpr double kPlainWaitInterval = 60.0;
 constexpr double kCompileShownAfter = 2.0;
+constexpr size_t kLossColumns = 40, kLeastLossColumns = 8;
 
 // A live line that is longer would not be replaced by the next.
 size_t terminal_columns() {
@@ -60,6 +61,21 @@ std::string to_string(const ProgressLine& line) {
   return out + "  left " + duration(line.seconds_left);
 }
 
+std::string live_text(const ProgressLine& line, const Sparkline& losses, size_t columns,
+                      bool utf8) {
+  const auto has_room = [&](const std::string& text) {
+    return text.size() + 2 + kLeastLossColumns <= columns;
+  };
+  std::string text = to_string(line);
+  if (!has_room(text) && line.balance) {
+    ProgressLine less = line;
+    less.balance.reset();
+    text = to_string(less);
+  }
+  if (!has_room(text)) return text.substr(0, columns);
+  return text + "  " + losses.text(std::min(kLossColumns, columns - text.size() - 2), utf8);
+}
+
 Progress::Progress() : live_(isatty(STDERR_FILENO) == 1) {}
 
 Progress::~Progress() {
@@ -67,6 +83,7 @@ Progress::~Progress() {
 }
 
 void Progress::show(const ProgressLine& line, double now_s) {
+  losses_.add(line.loss);
   bool last = line.step == line.steps;
   if (log_ && (last || now_s - logged_s_ >= kPlainInterval)) {
     logged_s_ = now_s;
@@ -75,7 +92,7 @@ void Progress::show(const ProgressLine& line, double now_s) {
   if (!last && now_s - shown_s_ < (live_ ? kLiveInterval : kPlainInterval)) return;
   shown_s_ = now_s;
   if (live_) {
-    std::fprintf(stderr, "\r\033[K%s", to_string(line).c_str());
+    std::fprintf(stderr, "\r\033[K%s", live_text(line, losses_, terminal_columns(), utf8_).c_str());
     open_ = true;
     passing_ = false;
   } else {

@@ -16,6 +16,29 @@ TEST(Progress, SaysStepLossesSpeedBalanceAndTimeLeft) {
       "step 12/577  train 2.500  held-out 2.250  20000 tokens/s  busiest expert 1.50x  left 1:15");
 }
 
+TEST(Progress, ALiveLineEndsWithTheLossesAndFitsTheTerminal) {
+  const ProgressLine line{.step = 500,
+                          .steps = 577,
+                          .train_loss = 2.5,
+                          .heldout_loss = 2.25,
+                          .tokens_per_s = 20000,
+                          .balance = 1.5,
+                          .seconds_left = 75};
+  Sparkline losses;
+  for (int step = 0; step < 500; ++step) losses.add(500 - step);
+  const std::string begin = "step 500/577  train 2.500  held-out 2.250  20000 tokens/s  ";
+  const std::string narrow = live_text(line, losses, 79, false);
+  EXPECT_TRUE(narrow.starts_with(begin + "left 1:15  \"")) << narrow;
+  EXPECT_TRUE(narrow.ends_with(".__")) << narrow;
+  const std::string wide = live_text(line, losses, 199, false);
+  EXPECT_TRUE(wide.starts_with(begin + "busiest expert 1.50x  left 1:15  \"\"\"\"")) << wide;
+  EXPECT_TRUE(wide.ends_with("____")) << wide;
+  EXPECT_GT(wide.size(), to_string(line).size() + 30);
+  EXPECT_EQ(live_text(line, losses, 60, true), begin + "l");
+  for (size_t columns = 0; columns < 120; ++columns)
+    EXPECT_LE(live_text(line, losses, columns, false).size(), columns);
+}
+
 TEST(Progress, TheBusiestExpertIsMeasuredByTheEvenShareOfItsOwnLayer) {
   // Of a pyramid's layers, one dense: 1.0 of 2 experts' even share, and 1.6 of 4 experts'.
   const std::vector<float> load = {0.5f, 0.5f, 0, 0, 0.4f, 0.2f, 0.2f, 0.2f};

@@ -272,6 +272,7 @@ class Training {
     progress_.show(
         {.step = oldest.step,
          .steps = options_.steps,
+         .loss = losses_.back(),
          .train_loss = train_loss(),
          .heldout_loss = latest_heldout_,
          .tokens_per_s = speed(oldest.step - first, spent),
