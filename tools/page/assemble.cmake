@@ -3,9 +3,23 @@
 #   cmake -DSOURCES=... -DOUT=... -P assemble.cmake
 # The modules become one script, each behind those that it imports: lines that import are left out,
 # and so is the word export. An import is one line, and top-level names are unique across modules.
-set(modules model layout view details device_plan keyboard minimap panels search theme
+set(modules
+  model
+  layout
+  view
+  details
+  device_plan
+  keyboard
+  minimap
+  panels
+  search
+  series
+  theme
   main)
-set(styles style device_plan)
+set(styles
+  style
+  device_plan
+  series)
 
 set(script "")
 foreach(module ${modules})
