@@ -97,7 +97,8 @@ Compiled compile_function(const Function& global, const CallContext& context,
   make_canonical(global.mesh, wanted);
 
   begin("simplify");
-  Function simplified = simplify(global);
+  SimplifiedFunctions kept;
+  Function simplified = simplify(global, record == nullptr ? nullptr : &kept);
   begin("propagate shardings");
   Propagation propagation = propagate_shardings(simplified, compiled.parameter_shardings, wanted);
   begin("partition");
@@ -112,7 +113,10 @@ Compiled compile_function(const Function& global, const CallContext& context,
         partition(simplified, propagation, compiled.parameter_shardings, wanted, costs, records);
   }
   if (record != nullptr) {
-    *record = {std::move(simplified), std::move(propagation), std::move(partitioned.conversions)};
+    *record = {.function = std::move(simplified),
+               .simplified = std::move(kept),
+               .propagation = std::move(propagation),
+               .conversions = std::move(partitioned.conversions)};
     record->function.shardings = record->propagation.shardings;
   }
   compiled.result_shardings = std::move(partitioned.result_shardings);

@@ -21,6 +21,12 @@ shown.forEach((a, i) => shown.slice(i + 1).forEach((b) => {
   if (a.at.left < b.at.right && b.at.left < a.at.right && a.at.top < b.at.bottom
     && b.at.top < a.at.bottom) wrong.push(`${a.name} meets ${b.name}`);
 }));
+const carried = [...document.querySelectorAll('.carried')].map((text) => ({
+  name: text.textContent, at: text.getBoundingClientRect() }));
+carried.forEach((a, i) => [...shown, ...carried.slice(i + 1)].forEach((b) => {
+  if (a.at.left < b.at.right && b.at.left < a.at.right && a.at.top < b.at.bottom
+    && b.at.top < a.at.bottom) wrong.push(`${a.name} meets ${b.name}`);
+}));
 return wrong.slice(0, 10);
 )js";
 
@@ -68,7 +74,7 @@ for (const text of document.querySelectorAll('.label')) {
     channels(getComputedStyle(box).fill));
 }
 for (const part of document.querySelectorAll(
-  'button, input, select, h2, h3, p, dt, dd, #found li, #panel [role="option"]')) {
+  'button, input, select, h2, h3, p, dt, dd, #found li, #legend li, #panel [role="option"]')) {
   let behind = null;
   for (let at = part; at && !behind; at = at.parentElement) {
     behind = channels(getComputedStyle(at).backgroundColor);

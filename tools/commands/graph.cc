@@ -129,7 +129,7 @@ std::string page_of(Subject& subject) {
   std::vector<std::pair<std::string, std::string>> fields = {
       {"program", to_json(subject.program())}};
   try {
-    fields.emplace_back("plan", plan_document(subject.lowered()));
+    for (auto& field : page_fields(subject.lowered())) fields.push_back(std::move(field));
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::kUnimplemented) throw;
   }

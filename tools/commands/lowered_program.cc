@@ -12,6 +12,7 @@
 #include "ir/text/text.h"
 #include "runtime/base/error.h"
 #include "runtime/base/units.h"
+#include "tools/page/layout_document.h"
 #include "tools/page/plan_document.h"
 
 namespace gangway::tool {
@@ -110,12 +111,15 @@ std::string memory_text(const LoweredProgram& lowered) {
   return text;
 }
 
-std::string plan_document(const LoweredProgram& lowered) {
+std::vector<std::pair<std::string, std::string>> page_fields(const LoweredProgram& lowered) {
   Parallel par(1);
   std::optional<CpuFunction> function;
-  return plan_document(lowered.plan, [&](const LocalFunction& local) {
+  const auto arena_of = [&](const LocalFunction& local) {
     return function.emplace(local, par).memory_plans();
-  });
+  };
+  return {
+      {"plan", plan_document(lowered.plan, arena_of)},
+      {"layout", layout_document({lowered.program, lowered.plan, lowered.calls, lowered.placed})}};
 }
 
 }  // namespace gangway::tool

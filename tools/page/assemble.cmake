@@ -4,6 +4,7 @@
 # The modules become one script, each behind those that it imports: lines that import are left out,
 # and so is the word export. An import is one line, and top-level names are unique across modules.
 set(modules
+  units
   model
   layout
   view
@@ -11,6 +12,7 @@ set(modules
   device_plan
   keyboard
   minimap
+  overlays
   panels
   search
   series
@@ -19,6 +21,7 @@ set(modules
 set(styles
   style
   device_plan
+  overlays
   series)
 
 set(script "")

@@ -41,7 +41,11 @@ std::vector<bool> live_nodes(const Function& function) {
 
 class Simplifier {
  public:
-  Function run(const Function& function) {
+  // `made`: where to keep what became of the bodies; null: nowhere.
+  explicit Simplifier(SimplifiedFunctions* made) : made_(made) {}
+
+  // `values`: where to keep what stands for its values; null: nowhere.
+  Function run(const Function& function, std::vector<ValueId>* values) {
     const std::vector<bool> live = uses_.live_values(function);
     Rewriter out(function);
     using Key = std::tuple<Op, std::vector<ValueId>, std::string>;
@@ -71,6 +75,9 @@ class Simplifier {
       } else {
         for (uint32_t r = 0; r < node.results; ++r) out.set(node.first_result + r, at->second + r);
       }
+    }
+    if (values != nullptr) {
+      for (ValueId id = 0; id < function.types.size(); ++id) values->push_back(out.at(id));
     }
     return out.finish();
   }
@@ -117,19 +124,43 @@ class Simplifier {
                                        const BodyUse& use) {
     auto [at, is_new] = bodies_.try_emplace({of.get(), use.operands, use.results});
     if (!is_new) return at->second;
-    Function simplified = run(keep_results(*of, use.results));
+    std::vector<ValueId> values;
+    Function simplified = run(keep_results(*of, use.results), made_ == nullptr ? nullptr : &values);
     auto made = std::make_shared<const Function>(keep_parameters(simplified, use.operands));
+    if (made_ != nullptr) {
+      leave_out(use.operands, values);
+      made_->insert_or_assign(of.get(), SimplifiedValues{made.get(), std::move(values)});
+    }
     return bodies_[{of.get(), use.operands, use.results}] = std::move(made);
+  }
+
+  // As keep_parameters() numbers them.
+  static void leave_out(const std::vector<bool>& kept, std::vector<ValueId>& values) {
+    std::vector<ValueId> before(kept.size() + 1, 0);  // Parameters that are gone, before each.
+    for (size_t p = 0; p < kept.size(); ++p) before[p + 1] = before[p] + (kept[p] ? 0 : 1);
+    for (ValueId& value : values) {
+      if (value == kNone) continue;
+      const bool is_gone = value < kept.size() && !kept[value];
+      value = is_gone ? kNone : value - before[std::min<size_t>(value, kept.size())];
+    }
   }
 
   using BodyKey = std::tuple<const Function*, std::vector<bool>, std::vector<bool>>;
   std::map<BodyKey, std::shared_ptr<const Function>> bodies_;
   BodyUses uses_;
+  SimplifiedFunctions* made_;
 };
 
 }  // namespace
 
-Function simplify(const Function& function) { return Simplifier().run(function); }
+Function simplify(const Function& function, SimplifiedFunctions* made) {
+  Simplifier simplifier(made);
+  if (made == nullptr) return simplifier.run(function, nullptr);
+  std::vector<ValueId> values;
+  Function simplified = simplifier.run(function, &values);
+  made->insert_or_assign(nullptr, SimplifiedValues{nullptr, std::move(values)});
+  return simplified;
+}
 
 Function remove_dead(const Function& function, NodeId& commit_begin) {
   std::vector<bool> live = live_nodes(function);

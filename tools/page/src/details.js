@@ -1,6 +1,7 @@
 // What is known of the selected box: every field of its JSON, and where its values come from and
 // go. Only as text.
 import { shown } from './model.js';
+import { carriedText } from './view.js';
 
 const kLongest = 2000; // Letters of one value.
 const kLinks = 100;
@@ -22,21 +23,31 @@ export class Details {
     }
     if (box.children.length > 0) row(list, 'boxes in it', String(box.children.length));
     if (box.sameAs) row(list, 'drawn in', pathOf(box.sameAs));
+    const { overlay } = this.view;
+    if (overlay) row(list, overlay.title, overlay.textOf(box));
+    if (box.laid) row(list, 'lies', box.laid.sharding.join(', ') || 'whole');
     parts.push(list);
-    this.links('from', box.incoming.map((link) => link.from), parts);
-    this.links('to', box.outgoing.map((link) => link.to), parts);
+    this.links('from', box.incoming, 'from', parts);
+    this.links('to', box.outgoing, 'to', parts);
+    if (box.laid?.why) {
+      parts.push(part('h3', 'why'));
+      const text = part('p', cut(box.laid.why));
+      text.className = 'why';
+      parts.push(text);
+    }
     this.panel.replaceChildren(...parts);
   }
 
-  links(title, boxes, parts) {
-    if (boxes.length === 0) return;
-    parts.push(part('h3', `${title} (${boxes.length})`));
+  links(title, links, end, parts) {
+    if (links.length === 0) return;
+    parts.push(part('h3', `${title} (${links.length})`));
     const list = document.createElement('ul');
-    for (const box of [...new Set(boxes)].slice(0, kLinks)) {
-      const button = part('button', box.label);
-      button.addEventListener('click', () => this.view.show(box));
+    for (const link of links.slice(0, kLinks)) {
+      const button = part('button', link[end].label);
+      button.addEventListener('click', () => this.view.show(link[end]));
       const item = document.createElement('li');
-      item.append(button);
+      item.append(button, part('span', ` ${carriedText(link.bytes, link.moves)}`));
+      for (const move of link.moves) item.append(part('p', cut(move.text)));
       list.append(item);
     }
     parts.push(list);

@@ -1,6 +1,7 @@
 // One device's plan beside the graph: what it does in a run, in its order, and what of its arena is
 // in use at each step. A step and the boxes of its line select each other.
 import { shown } from './model.js';
+import { bytesText } from './units.js';
 
 const kStepHeight = 20; // Pixels; only the steps in view are elements.
 const kStepsAround = 5;
@@ -219,11 +220,4 @@ function stepText(step) {
   }
   parts.push([line, ...scopes.toReversed()].filter((part) => part !== '').join(' in '));
   return shown(`  ${parts.join('  ')}`);
-}
-
-function bytesText(bytes) {
-  const units = ['B', 'KiB', 'MiB', 'GiB', 'TiB'];
-  let [value, unit] = [bytes, 0];
-  while (value >= 1024 && unit + 1 < units.length) [value, unit] = [value / 1024, unit + 1];
-  return `${unit === 0 ? value : value.toFixed(1)} ${units[unit]}`;
 }

@@ -4,17 +4,19 @@ import { DevicePlan } from './device_plan.js';
 import { listenToKeys } from './keyboard.js';
 import { Minimap } from './minimap.js';
 import { Model } from './model.js';
+import { Overlays } from './overlays.js';
 import { Panels } from './panels.js';
 import { Search } from './search.js';
 import { listenToTheme } from './theme.js';
 import { View } from './view.js';
 
 const byId = (id) => document.getElementById(id);
-const { program, plan } = JSON.parse(byId('document').textContent);
-const model = new Model(program);
+const { program, plan, layout } = JSON.parse(byId('document').textContent);
+const model = new Model(program, layout, plan);
 const view = new View(model, byId('picture'));
 const search = new Search(view, byId('search'), byId('found'));
 const details = new Details(view, byId('details'));
+const overlays = new Overlays(view, byId('overlay'), byId('legend'));
 const panels = new Panels(byId('tabs'), byId('panel'));
 const minimap = new Minimap(view, byId('minimap'));
 const devicePlan = plan ? new DevicePlan(panels, view, plan) : null;
@@ -39,6 +41,6 @@ view.update();
 view.fit();
 view.draw();
 window.gangway = {
-  program, plan, model, view, search, details, panels, minimap, devicePlan, setAll,
+  program, plan, layout, model, view, search, details, overlays, panels, minimap, devicePlan, setAll,
   drawnAt: performance.now(),
 };

@@ -13,10 +13,15 @@ export function shown(text) {
 }
 
 export class Model {
-  constructor(program) {
+  // `layout` and `plan` are fields of the document; undefined: not known.
+  constructor(program, layout, plan) {
     this.program = program;
+    this.layout = layout;
+    this.plan = plan;
     this.boxes = [];
-    this.links = []; // {from, to, update}: between boxes, as exact as the JSON says.
+    // {from, to, update, bytes, moves}: between boxes, as exact as the JSON says; the bytes of the
+    // whole value, and those moves of the layout that are done for the reader.
+    this.links = [];
     this.drawnFunctions = new Map();
     this.drawnBodies = new Map();
     this.root = this.add(null, 'program', program.name || 'program', program);
@@ -34,6 +39,7 @@ export class Model {
   add(parent, kind, label, data) {
     const box = {
       id: this.boxes.length, kind, label: shown(label), parent, data, children: [],
+      owner: null, laid: null, // Whose function it is in, null: the program's; its first value's layout.
       depth: parent ? parent.depth + 1 : 0, expanded: false, dirty: true, sides: [],
       groups: null, incoming: [], outgoing: [], x: 0, y: 0, width: 0, height: 0,
     };
@@ -61,7 +67,7 @@ export class Model {
     const names = node.kind === 'state' ? node.name.slice(0, kCut).split('.') : [node.name];
     const group = this.scope(slice, names.slice(0, -1).slice(0, 16));
     const box = this.add(group, 'node', `${node.kind} ${names.at(-1)}`, node);
-    const ends = { box, parameters: [], results: [] };
+    const ends = { box, bytes: node.bytes, parameters: [], results: [], moves: [] };
     if (node.function === undefined) return ends;
     const drawn = this.drawnFunctions.get(node.function);
     if (drawn) {
@@ -69,23 +75,41 @@ export class Model {
       return ends;
     }
     this.drawnFunctions.set(node.function, box);
-    const values = this.addFunction(box, this.program.functions[node.function]);
+    const laid = this.layout?.functions[node.function];
+    const values = this.addFunction(box, this.program.functions[node.function], laid);
     const made = this.program.functions[node.function];
     ends.parameters = made.parameters.map((parameter) => values[parameter.id]);
     ends.results = made.results.map((result) => values[result.id]);
+    ends.moves = made.results.map((result) => (
+      laid?.[result.id]?.moves?.filter((move) => move.of_result)));
     return ends;
   }
 
-  // Returns the box that makes each of the function's values.
-  addFunction(parent, made) {
+  // Returns the box that makes each of the function's values. laid: the layout of each.
+  addFunction(parent, made, laid) {
     const values = [];
+    const bytes = [];
+    const own = (box, value) => {
+      box.owner = parent;
+      box.laid = laid?.[value] ?? null;
+    };
     for (const parameter of made.parameters) {
-      values[parameter.id] = this.add(parent, 'parameter', parameter.name, parameter);
+      const box = this.add(parent, 'parameter', parameter.name, parameter);
+      own(box, parameter.id);
+      values[parameter.id] = box;
+      bytes[parameter.id] = parameter.bytes;
     }
     for (const node of made.nodes) {
-      const box = this.add(this.scope(parent, scopesOf(node)), 'op', node.op, node);
-      for (const input of node.inputs) this.link(values[input], box, false);
-      for (const result of node.results) values[result.id] = box;
+      const box = this.add(this.scope(parent, node.scopes), 'op', node.op, node);
+      own(box, node.results[0]?.id);
+      for (const input of node.inputs) {
+        const moves = laid?.[input]?.moves?.filter(({ readers }) => readers.includes(node.id));
+        this.link(values[input], box, false, bytes[input], moves);
+      }
+      for (const result of node.results) {
+        values[result.id] = box;
+        bytes[result.id] = result.bytes;
+      }
       this.addBody(box, node.body);
     }
     return values;
@@ -103,23 +127,24 @@ export class Model {
       return;
     }
     this.drawnBodies.set(body, box);
-    this.addFunction(box, this.program.bodies[body]);
+    this.addFunction(box, this.program.bodies[body], this.layout?.bodies[body]);
   }
 
   linkProgramNode(ends, node, id) {
     node.inputs.forEach((input, i) => {
       const from = ends[input.node];
       this.link(from.results[input.result] ?? from.box, ends[id].parameters[i] ?? ends[id].box,
-        false);
+        false, from.bytes[input.result], from.moves[input.result]);
     });
     for (const update of node.updates) {
-      this.link(ends[id].results[update.result] ?? ends[id].box, ends[update.state].box, true);
+      this.link(ends[id].results[update.result] ?? ends[id].box, ends[update.state].box, true,
+        ends[id].bytes[update.result], ends[id].moves[update.result]);
     }
   }
 
-  link(from, to, update) {
+  link(from, to, update, bytes = 0, moves = []) {
     if (!from || !to || from === to) return;
-    const link = { from, to, update };
+    const link = { from, to, update, bytes, moves: moves.filter((move) => move.sent_bytes > 0) };
     this.links.push(link);
     from.outgoing.push(link);
     to.incoming.push(link);
@@ -139,8 +164,12 @@ export class Model {
       const side = found.get(key);
       if (side) {
         side.count += 1;
+        side.bytes += link.bytes;
+        side.moves += link.moves.length;
       } else {
-        const made = { from, to, update: link.update, count: 1 };
+        const made = {
+          from, to, update: link.update, count: 1, bytes: link.bytes, moves: link.moves.length,
+        };
         found.set(key, made);
         from.parent.sides.push(made);
       }
@@ -171,9 +200,4 @@ export class Model {
     for (let at = box.parent; at; at = at.parent) if (!at.expanded) return false;
     return true;
   }
-}
-
-function scopesOf(node) {
-  if (node.scopes) return node.scopes;
-  return node.where.split(' in ').slice(1).reverse();
 }

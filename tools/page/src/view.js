@@ -1,12 +1,16 @@
 // Draws what of the boxes is in view, at most kElements elements at once: what is larger first.
 // Pans and zooms. Elements are kept from one drawing to the next.
 import { kHeader, layOut, placeOf } from './layout.js';
+import { bytesText } from './units.js';
 
 const kElements = 2400;
 const kFont = '12px monospace';
 const kSmallest = 3; // Pixels: lower boxes are not drawn.
 const kSmallestText = 5;
-const kSelectedLinks = 400;
+const kSelectedLinks = 200;
+const kCarried = 40; // Links of the selected box that say what they carry.
+const kWide = [0, 1 << 20, 64 << 20]; // From so many bytes a line is as wide as wide0, wide1, ...
+const kLineKinds = 2 * 2 * kWide.length;
 
 export class View {
   constructor(model, svg) {
@@ -21,6 +25,7 @@ export class View {
     this.selected = model.root;
     this.whenSelected = [];
     this.whenDrawn = [];
+    this.overlay = null; // overlays.js
     this.layouts = 0; // How often boxes were placed.
     this.scale = 1;
     this.x = 0;
@@ -84,8 +89,7 @@ export class View {
       if (box.parent && places.has(box.parent)) continue;
       this.collect(box, place, places, order);
     }
-    const links = this.linksOfSelected();
-    if (links) order.push(links);
+    order.push(...this.linksOfSelected(places));
     for (const box of this.drawn.keys()) if (!places.has(box)) this.drawn.delete(box);
     this.scene.replaceChildren(...order);
     this.scene.setAttribute('transform',
@@ -108,7 +112,7 @@ export class View {
     let elements = each;
     for (const [group, at] of places) {
       if (!group.expanded || group.height * this.scale < 4 * kSmallest) continue;
-      elements += 2; // Its links and updates.
+      elements += kLineKinds;
       for (const child of group.children) {
         if (elements + each > kElements) return places;
         const place = { x: at.x + child.x, y: at.y + child.y };
@@ -145,7 +149,8 @@ export class View {
     }
     const open = box.expanded ? ' open' : '';
     const selected = box === this.selected ? ' selected' : '';
-    made.rect.setAttribute('class', `box ${box.kind}${open}${selected} deep${box.depth % 2}`);
+    const over = box.expanded || !this.overlay ? '' : ` ${this.overlay.classOf(box)}`;
+    made.rect.setAttribute('class', `box ${box.kind}${open}${over}${selected} deep${box.depth % 2}`);
     for (const [name, value] of [['x', place.x], ['y', place.y], ['width', box.width],
       ['height', box.height], ['rx', 4]]) made.rect.setAttribute(name, value);
     order.push(made.rect);
@@ -162,34 +167,70 @@ export class View {
   }
 
   drawSides(group, places, order) {
-    const lines = { links: [], updates: [] };
+    const lines = new Map();
     const origin = places.get(group);
     for (const side of group.sides) {
       if (!places.has(side.from) && !places.has(side.to)) continue;
       const from = { x: origin.x + side.from.x, y: origin.y + side.from.y };
       const to = { x: origin.x + side.to.x, y: origin.y + side.to.y };
-      lines[side.update ? 'updates' : 'links'].push(curve(side.from, from, side.to, to));
+      const kind = `${side.update ? 'updates' : 'links'} wide${kWide.findLastIndex(
+        (least) => side.bytes >= least)}${side.moves > 0 ? ' with' : ''}`;
+      if (!lines.has(kind)) lines.set(kind, []);
+      lines.get(kind).push(curve(side.from, from, side.to, to));
     }
-    for (const [kind, parts] of Object.entries(lines)) {
-      if (parts.length === 0) continue;
+    for (const [kind, parts] of lines) {
       const path = this.element('path', kind);
       path.setAttribute('d', parts.join(''));
       order.push(path);
     }
   }
 
-  // Those of the selected box, as exact as what is open allows.
-  linksOfSelected() {
+  // Those of the selected box, as exact as what is open allows, with what they carry where that has
+  // room.
+  linksOfSelected(places) {
     const { incoming, outgoing } = this.selected;
-    const parts = new Set();
+    const found = new Map();
     for (const link of [...incoming, ...outgoing].slice(0, kSelectedLinks)) {
       const [from, to] = [this.visible(link.from), this.visible(link.to)];
-      if (from !== to) parts.add(curve(from, placeOf(from), to, placeOf(to)));
+      if (from === to) continue;
+      const key = `${from.id} ${to.id}`;
+      if (!found.has(key)) found.set(key, { from, to, bytes: 0, moves: [] });
+      found.get(key).bytes += link.bytes;
+      found.get(key).moves.push(...link.moves);
     }
-    if (parts.size === 0) return null;
+    if (found.size === 0) return [];
     const path = this.element('path', 'chosen');
-    path.setAttribute('d', [...parts].join(''));
-    return path;
+    path.setAttribute('d', [...found.values()].map(({ from, to }) => (
+      curve(from, placeOf(from), to, placeOf(to)))).join(''));
+    return [path, ...this.carriedBy([...found.values()], places)];
+  }
+
+  carriedBy(links, places) {
+    if (!this.hasText()) return [];
+    const taken = [];
+    for (const [box, { x, y }] of places) {
+      taken.push({ x, y, width: box.width, height: box.expanded ? kHeader : box.height });
+    }
+    const texts = [];
+    for (const { from, to, bytes, moves } of links.slice(0, kCarried)) {
+      const what = carriedText(bytes, moves);
+      const width = this.measure(what);
+      const [start, end] = [placeOf(from), placeOf(to)];
+      for (const part of [0.5, 0.3, 0.7]) {
+        const x = start.x + from.width + (end.x - start.x - from.width) * part - width / 2;
+        const y = start.y + 13 + (end.y - start.y) * part - 14;
+        const room = { x: x - 2, y, width: width + 4, height: 16 };
+        if (taken.some((other) => meets(room, other))) continue;
+        taken.push(room);
+        const text = this.element('text', 'carried');
+        text.textContent = what;
+        text.setAttribute('x', x);
+        text.setAttribute('y', y + 12);
+        texts.push(text);
+        break;
+      }
+    }
+    return texts;
   }
 
   visible(box) {
@@ -283,6 +324,17 @@ export class View {
       if (box) this.toggle(box);
     });
   }
+}
+
+// What a value is, and what it becomes on its way.
+export function carriedText(bytes, moves) {
+  const kinds = [...new Set(moves.flatMap((move) => move.collectives))];
+  return [bytesText(bytes), ...kinds].join(' ');
+}
+
+function meets(a, b) {
+  return a.x < b.x + b.width && b.x < a.x + a.width && a.y < b.y + b.height
+    && b.y < a.y + a.height;
 }
 
 function curve(from, fromPlace, to, toPlace) {

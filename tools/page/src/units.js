@@ -1,0 +1,13 @@
+// Numbers as people read them.
+export function bytesText(bytes) {
+  const units = ['B', 'KiB', 'MiB', 'GiB', 'TiB'];
+  let [value, unit] = [bytes, 0];
+  while (value >= 1024 && unit + 1 < units.length) [value, unit] = [value / 1024, unit + 1];
+  return `${unit === 0 ? value : value.toFixed(1)} ${units[unit]}`;
+}
+
+export function secondsText(seconds) {
+  const units = [['s', 1], ['ms', 1e-3], ['us', 1e-6], ['ns', 1e-9]];
+  const [name, size] = units.find(([, unit]) => seconds >= unit) ?? units.at(-1);
+  return `${(seconds / size).toFixed(1)} ${name}`;
+}
