@@ -30,6 +30,7 @@ class Runner {
   }
 
   ProgramReport report;
+  ProgramGraph graph;
   int64_t first_ns = 0, last_ns = 0;  // Of its runs.
 
   // Suspends.
@@ -56,6 +57,7 @@ class Runner {
           arguments_.push_back({node.name, slices[node.slice].from_host(zeros)});
         }
       }
+      if (options_.traced) graph = client_->graph(client_name);
       report.installed = true;
     } catch (const Error& error) {
       met(error);
@@ -256,6 +258,7 @@ StudyReport run_on(Reactor& reactor, const StudyOptions& options,
   report.controller = cluster.controller_counts() - before;
   for_all(reactor, runners, "close", [](Runner& runner, size_t) { runner.close(); });
   for (const auto& runner : runners) report.programs.push_back(runner->report);
+  report.graph = runners.front()->graph;
   report_devices(cluster, report);
   report_shares(until_first_end.value_or(BusyTimes()), report);
   report_controller(report);
@@ -314,11 +317,17 @@ StudyReport study(const StudyOptions& options) {
              "simulation: expected at least one program, run and run in flight");
   std::vector<Program> programs = options.programs;
   make_names_unique(programs);
+  GW_REQUIRE(!options.traced || programs.size() == 1,
+             "simulation: a timeline is of one program, got ", programs.size());
   const auto reactor =
       Reactor::make_simulated({.seed = options.seed, .time_limit_ns = options.time_limit_ns});
   return reactor->run([&] {
     const size_t fibers_before = reactor->live_fibers();
-    StudyReport report = run_on(*reactor, options, programs);
+    Tracer tracer(reactor->clock(), "simulation");
+    StudyOptions used = options;
+    if (options.traced) used.cluster.tracer = &tracer;
+    StudyReport report = run_on(*reactor, used, programs);
+    if (options.traced) report.trace = to_chrome_json({tracer.drain()});
     report.left_fibers = reactor->live_fibers() - fibers_before;
     return report;
   });

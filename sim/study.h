@@ -19,6 +19,7 @@
 #include <string>
 #include <vector>
 
+#include "client/program_graph.h"
 #include "ir/graph/program.h"
 #include "sim/faults.h"
 #include "sim/sim_cluster.h"
@@ -43,6 +44,7 @@ struct StudyOptions {
   std::optional<uint64_t> faults_seed;
   int64_t faults_within_ns = 100'000'000;                      // Those drawn begin so soon.
   int64_t time_limit_ns = int64_t{24} * 3600 * 1'000'000'000;  // Virtual.
+  bool traced = false;  // Fills StudyReport::trace and graph; of one program.
 };
 
 struct ProgramReport {
@@ -80,6 +82,10 @@ struct StudyReport {
   int64_t left_bytes = 0;
   size_t left_fibers = 0;
   uint64_t replay_hash = 0;
+  // Of a traced one: the newest events of devices in Chrome's format (runtime/observe/trace.h), and
+  // what was run, as it lay.
+  std::string trace;
+  ProgramGraph graph;
 };
 
 StudyReport study(const StudyOptions& options);

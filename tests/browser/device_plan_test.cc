@@ -123,7 +123,7 @@ TEST_F(DevicePlanTest, StepsAndBoxesSelectEachOther) {
       "window.wanted = gangway.model.boxes.find((box) => box.label === 'tanh'"
       "  && box.data.scopes.includes('layer.33'));"
       "gangway.view.show(wanted);");
-  EXPECT_EQ(browser.evaluate("const at = gangway.devicePlan; return at.boxOf(at.steps[at.at]).id"),
+  EXPECT_EQ(browser.evaluate("const at = gangway.devicePlan; return at.box().id"),
             browser.evaluate("return wanted.id"));
   EXPECT_LT(browser.evaluate("return document.querySelectorAll('.steps [role=option]').length"),
             40);

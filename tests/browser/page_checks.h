@@ -74,7 +74,8 @@ for (const text of document.querySelectorAll('.label')) {
     channels(getComputedStyle(box).fill));
 }
 for (const part of document.querySelectorAll(
-  'button, input, select, h2, h3, p, dt, dd, #found li, #legend li, #panel [role="option"]')) {
+  'button, input, select, h2, h3, p, dt, dd, #found li, #legend li, .rows li,'
+    + '#panel [role="option"]')) {
   let behind = null;
   for (let at = part; at && !behind; at = at.parentElement) {
     behind = channels(getComputedStyle(at).backgroundColor);

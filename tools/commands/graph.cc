@@ -5,7 +5,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
 #include <optional>
 
 #include "client/client.h"
@@ -125,7 +124,7 @@ std::string program_text(const GraphCommand& command, Subject& subject) {
 
 // What devices would do is added where the program can be lowered: some that can be built can't be
 // run yet.
-std::string page_of(Subject& subject) {
+std::string page_document(Subject& subject) {
   std::vector<std::pair<std::string, std::string>> fields = {
       {"program", to_json(subject.program())}};
   try {
@@ -133,16 +132,7 @@ std::string page_of(Subject& subject) {
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::kUnimplemented) throw;
   }
-  return page_html(document_of(fields));
-}
-
-// Where the page was written.
-std::string write_page(Subject& subject, const std::string& file) {
-  std::ofstream out(file, std::ios::binary);
-  out << page_of(subject);
-  out.close();
-  if (!out) throw Error(ErrorKind::kInvalid, cat("graph: ", file, " cannot be written"));
-  return cat("open ", file, " in a browser\n");
+  return document_of(fields);
 }
 
 std::string level_text(const GraphCommand& command, Subject& subject) {
@@ -170,7 +160,10 @@ std::string text_of(const GraphCommand& command) {
     return differences.empty() ? "the same graph\n" : differences;
   }
   Subject subject(command);
-  if (!command.html.empty()) return write_page(subject, command.html);
+  if (!command.html.empty()) {
+    write_page(page_document(subject), command.html);
+    return cat("open ", command.html, " in a browser\n");
+  }
   if (command.dot) return to_dot(subject.program());
   if (command.json) return to_json(subject.program());
   if (command.model_explorer) return to_model_explorer(subject.program());

@@ -5,11 +5,15 @@
 #include <iterator>
 #include <nlohmann/json.hpp>
 
+#include "ir/inspect/graphviz.h"
 #include "ir/text/text.h"
 #include "runtime/base/units.h"
 #include "sim/study.h"
 #include "tools/commands/command.h"
+#include "tools/commands/lowered_program.h"
 #include "tools/commands/mesh.h"
+#include "tools/page/page.h"
+#include "tools/page/timeline_document.h"
 
 namespace gangway::tool {
 namespace {
@@ -23,7 +27,7 @@ constexpr char kProgramHelp[] =
 
 struct SimCommand {
   std::vector<std::string> files;
-  std::string mesh, faults;
+  std::string mesh, faults, html;
   int hosts = 2, devices_per_host = 4, islands = 1;
   int ranks_per_device = 1;
   int runs = 10, runs_in_flight = 4;
@@ -77,7 +81,8 @@ StudyOptions options_of(const SimCommand& command) {
       .runs_in_flight = command.runs_in_flight,
       .dispatch = dispatch_of("--dispatch", command.dispatch),
       .seed = command.seed,
-      .faults_within_ns = command.faults_within_ms * 1'000'000};
+      .faults_within_ns = command.faults_within_ms * 1'000'000,
+      .traced = !command.html.empty()};
   const std::vector<MeshAxis> mesh = parse_mesh(command.mesh);
   for (const std::string& file : command.files)
     options.programs.push_back(with_mesh(load(file), mesh));
@@ -183,12 +188,25 @@ void print(const SimCommand& command, const StudyReport& report) {
            command.faults.empty() ? "" : " and faults ", command.faults));
 }
 
+// The program and its plan, and what its devices did.
+void write_html(StudyReport& report, const std::string& file) {
+  if (report.trace.empty() || !report.programs[0].installed) return;
+  const LoweredProgram lowered = lower_as_it_runs(std::move(report.graph));
+  std::vector<std::pair<std::string, std::string>> fields = {
+      {"program", gangway::to_json(lowered.program)}};
+  for (auto& field : page_fields(lowered)) fields.push_back(std::move(field));
+  fields.emplace_back("timeline", timeline_document(report.trace, lowered.plan));
+  write_page(document_of(fields), file);
+}
+
 int simulate(const SimCommand& command) {
-  const StudyReport report = study(options_of(command));
+  StudyReport report = study(options_of(command));
+  if (!command.html.empty()) write_html(report, command.html);
   if (command.json) {
     std::printf("%s\n", to_json(command, report).c_str());
   } else {
     print(command, report);
+    if (!command.html.empty()) line(cat("page         open ", command.html, " in a browser"));
   }
   // Faults begin with the runs: they are no reason why a program could not be installed.
   const bool failed = std::ranges::any_of(report.programs, [&](const ProgramReport& program) {
@@ -249,6 +267,9 @@ void add_sim(CLI::App& app, Chosen& chosen) {
   command->add_flag("--measured", options->measured,
                     "charge the controller's and executors' real processor time, in place of a "
                     "committed table; does not repeat exactly");
+  command->add_option("--html", options->html,
+                      "of one program: its graph, its plan and the schedule of its last runs into "
+                      "this file, as a page for a browser");
   command->add_flag("--json", options->json, "as JSON");
   command->callback([&chosen, options] { chosen = [options] { return simulate(*options); }; });
 }

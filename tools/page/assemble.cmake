@@ -9,6 +9,7 @@ set(modules
   layout
   view
   details
+  places
   device_plan
   keyboard
   minimap
@@ -17,12 +18,14 @@ set(modules
   search
   series
   theme
+  timeline
   main)
 set(styles
   style
   device_plan
   overlays
-  series)
+  series
+  timeline)
 
 set(script "")
 foreach(module ${modules})

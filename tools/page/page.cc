@@ -1,5 +1,9 @@
 #include "tools/page/page.h"
 
+#include <fstream>
+
+#include "runtime/base/error.h"
+
 namespace gangway::tool {
 
 std::string page_html(const std::string& document) {
@@ -13,6 +17,13 @@ std::string page_html(const std::string& document) {
     }
   }
   return page + kPageBehindDocument;
+}
+
+void write_page(const std::string& document, const std::string& file) {
+  std::ofstream out(file, std::ios::binary);
+  out << page_html(document);
+  out.close();
+  if (!out) throw Error(ErrorKind::kInvalid, cat("page: ", file, " cannot be written"));
 }
 
 std::string document_of(const std::vector<std::pair<std::string, std::string>>& fields) {

@@ -12,6 +12,9 @@
 
 namespace gangway::tool {
 
+// Writes the page of a document. Throws kInvalid when the file can't be written.
+void write_page(const std::string& document, const std::string& file);
+
 // The page of a document, as JSON. Whatever names it holds, they are text on the page.
 std::string page_html(const std::string& document);
 

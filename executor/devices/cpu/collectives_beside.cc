@@ -82,7 +82,7 @@ void CollectivesBeside::record(const CollectiveQueue::Item& item, int64_t end_ns
   const int64_t begin_ns = std::max(item.begun_ns, turn_.device.collective_recorded_ns);
   if (end_ns < begin_ns) return;
   turn_.device.collective_recorded_ns = end_ns;
-  const char* name = item.tensors.empty() ? "exchange" : to_string(item.call.kind).data();
+  const char* name = to_string(item.call.kind).data();  // Of a literal.
   row->record({.name = name,
                .begin_ns = begin_ns,
                .end_ns = end_ns,

@@ -176,14 +176,19 @@ void CpuFunction::run_kernel(const Step& step, CallFrame& frame) const {
 
 // On a timeline a kernel is a span of its own, named as its op.
 void CpuFunction::run_traced(const Step& step, CallFrame& frame, Turn& turn) const {
-  internal::TraceBuffer* row = turn.device.trace_row;
-  if (row == nullptr) return run_kernel(step, frame);
+  if (turn.device.trace_row == nullptr) return run_kernel(step, frame);
   const int64_t begin_ns = turn.device.now_ns();
   run_kernel(step, frame);
-  const char* name = to_string(step.in_graph().op).data();  // Of a literal.
-  row->record({.name = name,
+  record_span(step, frame, turn, begin_ns, turn.device.now_ns());
+}
+
+void CpuFunction::record_span(const Step& step, const CallFrame& frame, Turn& turn,
+                              int64_t begin_ns, int64_t end_ns) {
+  internal::TraceBuffer* row = turn.device.trace_row;
+  if (row == nullptr) return;
+  row->record({.name = to_string(step.in_graph().op).data(),  // Of a literal.
                .begin_ns = begin_ns,
-               .end_ns = turn.device.now_ns(),
+               .end_ns = end_ns,
                .run = frame.run,
                .node = frame.plan_node,
                .step = frame.step});
@@ -217,6 +222,7 @@ Progress CpuFunction::advance_timed(const Step& step, CallFrame& frame, Turn& tu
   const int64_t end_ns = frame.resume_at_ns;
   if (wait_to_resume(frame, turn) == Progress::kPending) return Progress::kPending;
   if (timer_ == nullptr) turn.timed_until_ns = end_ns;
+  if (timer_ != nullptr) record_span(step, frame, turn, end_ns - step.duration_ns, end_ns);
   return Progress::kDone;
 }
 

@@ -59,6 +59,8 @@ class CpuFunction final : public PlannedFunction {
   Progress advance_step(const Step& step, CallFrame& frame, Turn& turn) const;
   void run_kernel(const Step& step, CallFrame& frame) const;
   void run_traced(const Step& step, CallFrame& frame, Turn& turn) const;
+  static void record_span(const Step& step, const CallFrame& frame, Turn& turn, int64_t begin_ns,
+                          int64_t end_ns);
   Progress advance_collective(const Step& step, CallFrame& frame, Turn& turn) const;
   Progress advance_timed(const Step& step, CallFrame& frame, Turn& turn) const;
   bool finite(const CallFrame& frame, const Part& part, ValueId value) const;

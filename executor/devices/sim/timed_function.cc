@@ -1,6 +1,7 @@
 #include "executor/devices/sim/timed_function.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace gangway {
 
@@ -112,7 +113,37 @@ void TimedFunction::begin_kernels(CallFrame& frame, Turn& turn, uint32_t end) co
   turn.now_ns = turn.device.now_ns();
   frame.begun = true;
   frame.resume_at_ns = turn.now_ns;
-  if (!frame.poisoned && cost_ns > 0) frame.resume_at_ns += timer_.begin_step(frame, turn, cost_ns);
+  if (frame.poisoned || cost_ns == 0) return;
+  frame.resume_at_ns += timer_.begin_step(frame, turn, cost_ns);
+  if (turn.device.trace_row != nullptr) record_kernels(frame, turn, end, cost_ns);
+}
+
+// A span for each, one behind the other; or one for all, where they would fill the row.
+void TimedFunction::record_kernels(const CallFrame& frame, Turn& turn, uint32_t end,
+                                   int64_t cost_ns) const {
+  constexpr uint32_t kSpansMax = 4096;
+  TraceEvent event{
+      .begin_ns = turn.now_ns, .run = frame.run, .node = frame.plan_node, .step = frame.step};
+  if (end - frame.step > kSpansMax) {
+    event.name = "kernels";
+    event.end_ns = frame.resume_at_ns;
+    turn.device.trace_row->record(event);
+    return;
+  }
+  // A slow host takes longer than they cost.
+  const double slowness =
+      static_cast<double>(frame.resume_at_ns - turn.now_ns) / static_cast<double>(cost_ns);
+  const int64_t first_ns = costs_ns_->before(frame.step);
+  for (uint32_t step = frame.step; step < end; ++step) {
+    const int64_t so_far_ns = costs_ns_->before(step + 1) - first_ns;
+    event.end_ns = turn.now_ns + std::llround(static_cast<double>(so_far_ns) * slowness);
+    if (event.end_ns == event.begin_ns) continue;
+    const StepMap::Leaf leaf = steps().leaf(step);
+    event.name = to_string(steps().function(leaf.part).nodes[leaf.node].op).data();
+    event.step = step;
+    turn.device.trace_row->record(event);
+    event.begin_ns = event.end_ns;
+  }
 }
 
 }  // namespace gangway

@@ -31,6 +31,7 @@ class TimedFunction final : public PlannedFunction {
   const PlannedStep& planned_step(uint32_t step) const;
   Progress join_at(uint32_t step, CollectivesBeside& beside) const;
   void begin_kernels(CallFrame& frame, Turn& turn, uint32_t end) const;
+  void record_kernels(const CallFrame& frame, Turn& turn, uint32_t end, int64_t cost_ns) const;
 
   StepTimer& timer_;
   std::vector<std::vector<PlannedStep>> planned_;  // By part, then by node.

@@ -1,20 +1,21 @@
 // One device's plan beside the graph: what it does in a run, in its order, and what of its arena is
 // in use at each step. A step and the boxes of its line select each other.
 import { shown } from './model.js';
+import { keysOf, nodeKey, opKeys } from './places.js';
 import { bytesText } from './units.js';
 
 const kStepHeight = 20; // Pixels; only the steps in view are elements.
 const kStepsAround = 5;
 
 export class DevicePlan {
-  constructor(panels, view, plan) {
+  constructor(panels, view, places, plan) {
     this.view = view;
     this.plan = plan;
     this.devices = devicesOf(plan);
     this.device = 0;
     this.steps = stepsOf(plan, this.devices[0]);
     this.at = 0;
-    this.boxes = null;
+    this.places = places;
     this.list = null;
     view.whenSelected.push((box) => this.follow(box));
     panels.add('Device', (room) => this.draw(room));
@@ -134,13 +135,16 @@ export class DevicePlan {
 
   choose(i) {
     this.goTo(Math.min(this.steps.length - 1, Math.max(0, i)));
-    const box = this.boxOf(this.steps[this.at]);
+    const box = this.box();
     if (box) this.view.show(box);
   }
 
+  // Of the step at which it stands.
+  box() { return this.places.first(this.steps[this.at].keys); }
+
   // To the first step of a box that somebody selected.
   follow(box) {
-    if (!this.list?.isConnected || this.boxOf(this.steps[this.at]) === box) return;
+    if (!this.list?.isConnected || this.box() === box) return;
     const [key] = keysOf(box);
     const at = this.steps.findIndex((step) => step.keys[0] === key);
     if (key !== undefined && at >= 0) this.goTo(at);
@@ -154,31 +158,7 @@ export class DevicePlan {
     if (low > this.list.scrollTop) this.list.scrollTop = low;
     this.drawSteps();
   }
-
-  // The op of that line and scopes, or where there is none of its kind the first of them; of a node
-  // of the plan the program's of its name.
-  boxOf(step) {
-    if (this.boxes === null) {
-      this.boxes = new Map();
-      for (const box of this.view.model.boxes) {
-        for (const key of keysOf(box)) if (!this.boxes.has(key)) this.boxes.set(key, box);
-      }
-    }
-    return step.keys.map((key) => this.boxes.get(key)).find((box) => box);
-  }
 }
-
-function keysOf(box) {
-  if (box.kind === 'node') return [nodeKey(box.data.name)];
-  return box.kind === 'op' ? opKeys(box.data) : [];
-}
-
-function opKeys({ op, line, scopes }) {
-  const place = JSON.stringify([line, scopes]);
-  return line === '' ? [] : [`op ${op} ${place}`, `place ${place}`];
-}
-
-function nodeKey(name) { return `node ${name}`; }
 
 // Every device that some slice lies on.
 function devicesOf(plan) {

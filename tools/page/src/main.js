@@ -6,20 +6,24 @@ import { Minimap } from './minimap.js';
 import { Model } from './model.js';
 import { Overlays } from './overlays.js';
 import { Panels } from './panels.js';
+import { Places } from './places.js';
 import { Search } from './search.js';
 import { listenToTheme } from './theme.js';
+import { Timeline } from './timeline.js';
 import { View } from './view.js';
 
 const byId = (id) => document.getElementById(id);
-const { program, plan, layout } = JSON.parse(byId('document').textContent);
+const { program, plan, layout, timeline } = JSON.parse(byId('document').textContent);
 const model = new Model(program, layout, plan);
 const view = new View(model, byId('picture'));
 const search = new Search(view, byId('search'), byId('found'));
 const details = new Details(view, byId('details'));
-const overlays = new Overlays(view, byId('overlay'), byId('legend'));
+const places = new Places(model);
+const overlays = new Overlays(view, byId('overlay'), byId('legend'), timeline, places);
 const panels = new Panels(byId('tabs'), byId('panel'));
 const minimap = new Minimap(view, byId('minimap'));
-const devicePlan = plan ? new DevicePlan(panels, view, plan) : null;
+const devicePlan = plan ? new DevicePlan(panels, view, places, plan) : null;
+const spans = timeline ? new Timeline(panels, view, places, timeline) : null;
 document.title = `${model.root.label} - Gangway`;
 
 const setAll = (expanded) => {
@@ -41,6 +45,6 @@ view.update();
 view.fit();
 view.draw();
 window.gangway = {
-  program, plan, layout, model, view, search, details, overlays, panels, minimap, devicePlan, setAll,
-  drawnAt: performance.now(),
+  program, plan, layout, timeline, model, view, search, details, overlays, panels, minimap,
+  devicePlan, spans, setAll, drawnAt: performance.now(),
 };

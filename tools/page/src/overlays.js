@@ -163,14 +163,65 @@ function sets(names, title) {
   };
 }
 
+// Of an op, parameter or group in a function; undefined: none.
+export function outermostScope(box) {
+  let scope;
+  for (let at = box; at && at.kind !== 'node'; at = at.parent) {
+    if (at.kind === 'scope') scope = at.label;
+  }
+  return scope;
+}
+
+// By outermost scope, the class of its colour.
+export function scopeKinds(model) {
+  const names = new Set();
+  for (const box of model.boxes) {
+    if (box.kind === 'op') names.add(outermostScope(box));
+  }
+  names.delete(undefined);
+  return new Map([...names].sort().map((name, i) => [name, `set${i % kSets}`]));
+}
+
+function scopesOfBoxes(model) {
+  const known = scopeKinds(model);
+  const names = new Map();
+  for (const box of model.boxes) {
+    const scope = outermostScope(box);
+    if (known.has(scope)) names.set(box, scope);
+  }
+  return names;
+}
+
+// Time of all devices in the timeline.
+function measuredTimes(model, timeline, places) {
+  const own = new Map();
+  const boxes = timeline.places.map((place) => places.boxOf(place));
+  for (const [row, , length, , , place] of timeline.spans) {
+    const box = timeline.rows[row].kind === 'device' ? boxes[place] : undefined;
+    if (box) own.set(box, (own.get(box) ?? 0) + length / 1e6);
+  }
+  const weights = new Map();
+  for (const box of model.boxes.toReversed()) {
+    let weight = own.get(box) ?? 0;
+    for (const child of box.children) weight += weights.get(child);
+    weights.set(box, weight);
+  }
+  return weights;
+}
+
 // By name, how each is made; those for which the document says too little are left out.
-function makers(model) {
+function makers(model, timeline, places) {
   const { program, plan, layout } = model;
   const all = new Map();
   all.set('Slice', () => sets(setsOf(model, (node) => program.slices[node.slice].name), 'slice'));
   if (plan) {
     all.set('Device',
       () => sets(setsOf(model, (node) => devicesOfSlice(plan, node.slice)), 'devices'));
+  }
+  all.set('Scope', () => sets(scopesOfBoxes(model), 'scope'));
+  if (timeline) {
+    all.set('Time in the timeline', () => heat(measuredTimes(model, timeline, places), secondsText,
+      'time of all devices in the timeline'));
   }
   all.set('Memory', () => heat(bytesOf(model), bytesText, 'bytes of results'));
   if (!layout) return all;
@@ -189,10 +240,10 @@ function makers(model) {
 }
 
 export class Overlays {
-  constructor(view, choice, legend) {
+  constructor(view, choice, legend, timeline, places) {
     this.view = view;
     this.legend = legend;
-    this.makers = makers(view.model);
+    this.makers = makers(view.model, timeline, places);
     for (const name of ['No overlay', ...this.makers.keys()]) {
       const option = document.createElement('option');
       option.value = name;

@@ -1,0 +1,187 @@
+// `gangway sim --html`: the schedule of a plan that has never run, against what the simulator says.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdio>
+
+#include "gangway.h"
+#include "runtime/os/anonymous_file.h"
+#include "tests/browser/browser.h"
+#include "tests/browser/page_checks.h"
+#include "tests/support/small_programs.h"
+
+namespace gangway {
+namespace {
+
+using nlohmann::json;
+
+constexpr const char* kRight = "\xee\x80\x94";
+constexpr const char* kDown = "\xee\x80\x95";
+
+class TimelineTest : public testing::Test {
+ protected:
+  // Simulates it, and opens the page that this wrote. Returns what the simulator said.
+  json open(Browser& browser, const Program& program, const std::vector<std::string>& options) {
+    program.save(folder_.path() / "p.gwp");
+    AnonymousFile said("sim");
+    std::vector<std::string> arguments = {GANGWAY_TOOL,
+                                          "sim",
+                                          "--json",
+                                          "--program",
+                                          folder_.path() / "p.gwp",
+                                          "--html",
+                                          folder_.path() / "p.html"};
+    arguments.insert(arguments.end(), options.begin(), options.end());
+    ChildProcess tool({.arguments = arguments, .output_file = said.path()});
+    EXPECT_TRUE(tool.wait().ok()) << said.text();
+    browser.open(folder_.path() / "p.html");
+    browser.evaluate(
+        "[...document.querySelectorAll('#tabs button')]"
+        ".find((tab) => tab.textContent === 'Timeline').click();");
+    return json::parse(said.text());
+  }
+
+  TempDir folder_{"gangway_page"};
+};
+
+// Products of 128 rows on each of 2 devices, which exchange nothing.
+Program products() {
+  ProgramBuilder b("products", Mesh{{{"data", 2}}});
+  const Value w = b.input("w", f32({128, 128}));
+  Value x = b.input("x", f32({256, 128}), {{"data", shard(0)}});
+  for (int i = 0; i < 3; ++i) {
+    const Builder::Scope scope(b.builder(), cat("layer.", i));
+    x = tanh(dot(x, w));
+  }
+  b.output("y", x);
+  return b.build();
+}
+
+const std::vector<std::string> kTwoDevices = {"--hosts", "1",      "--devices-per-host",
+                                              "2",       "--runs", "3"};
+
+TEST_F(TimelineTest, ShowsTheTimeThatTheSimulatorCounted) {
+  Browser browser({});
+  const json report = open(browser, products(), kTwoDevices);
+  const json timeline = browser.evaluate("return gangway.timeline");
+  std::map<size_t, double> busy_us;  // By row.
+  double end_us = 0;
+  for (const json& span : timeline["spans"]) {
+    end_us = std::max(end_us, span[1].get<double>() + span[2].get<double>());
+    if (!span[5].is_null()) busy_us[span[0]] += span[2].get<double>();
+  }
+  double all_us = 0;
+  for (const auto& [row, us] : busy_us) {
+    EXPECT_EQ(timeline["rows"][row]["kind"], "device");
+    all_us += us;
+    char expected[64];
+    std::snprintf(expected, sizeof expected, "%s: %.1f %% busy",
+                  timeline["rows"][row]["name"].get<std::string>().c_str(), 100 * us / end_us);
+    EXPECT_EQ(browser.evaluate(
+                  cat("return document.querySelectorAll('.rows li')[", row, "].textContent")),
+              expected);
+  }
+  EXPECT_EQ(busy_us.size(), 2u);
+  EXPECT_EQ(std::llround(all_us * 1000), report["programs"][0]["busy_ns"]);
+  EXPECT_EQ(timeline["left_out"], 0);
+  EXPECT_EQ(browser.console(), json::array());
+}
+
+TEST_F(TimelineTest, IdleTimeIsEmpty) {
+  Browser browser({});
+  open(browser, there_and_back(Mesh{{{"data", 1}}}), kTwoDevices);
+  const json busy = browser.evaluate(
+      "return gangway.spans.rows.filter((row) => row.kind === 'device').map((row) => row.busy)");
+  ASSERT_EQ(busy.size(), 2u);
+  for (const double part : busy) {
+    EXPECT_GT(part, 0);
+    EXPECT_LT(part, 0.9);
+  }
+  // Of the first device's row, pixels of the page's own colour.
+  EXPECT_GT(
+      browser.evaluate("const { canvas } = gangway.spans;"
+                       "const line = canvas.getContext('2d').getImageData(0, 10, canvas.width,"
+                       "  1).data;"
+                       "return line.filter((value, i) => i % 4 === 3 && value === 0).length"),
+      10);
+}
+
+TEST_F(TimelineTest, SpansAndBoxesSelectEachOther) {
+  Browser browser({});
+  open(browser, products(), kTwoDevices);
+  browser.evaluate("document.querySelector('.timeline canvas').focus()");
+  browser.press(std::string(kDown) + kRight + kRight);
+  const json selected = browser.evaluate(
+      "const { selected, boxes } = gangway.spans; const box = boxes[selected.place];"
+      "return [selected.name, box.label, box === gangway.view.selected,"
+      "  document.querySelector('.span').textContent]");
+  EXPECT_EQ(selected[0], selected[1]);
+  EXPECT_EQ(selected[2], true);
+  EXPECT_NE(
+      selected[3].get<std::string>().find(cat(selected[0].get<std::string>(), " on host-0/0")),
+      std::string::npos)
+      << selected;
+  EXPECT_NE(selected[3].get<std::string>().find("timeline_test.cc:"), std::string::npos);
+  browser.evaluate(
+      "window.wanted = gangway.model.boxes.find((box) => box.label === 'dot'"
+      "  && box.data.scopes[0] === 'layer.2'); gangway.view.show(wanted);");
+  EXPECT_EQ(browser.evaluate("return gangway.timeline.places[gangway.spans.selected.place].scopes"),
+            json{"layer.2"});
+  // A click in the middle of a span on the canvas.
+  browser.evaluate(
+      "const { canvas, rows, from, to } = gangway.spans;"
+      "window.span = rows[0].spans.find((span) => span.name === 'dot');"
+      "const { left, top, width } = canvas.getBoundingClientRect();"
+      "const at = { clientX: left + ((span.begin + span.end) / 2 - from) / (to - from) * width,"
+      "  clientY: top + 10, buttons: 1, bubbles: true };"
+      "canvas.dispatchEvent(new PointerEvent('pointerdown', at));"
+      "canvas.dispatchEvent(new PointerEvent('pointerup', at));");
+  EXPECT_EQ(browser.evaluate("return gangway.spans.selected === span"), true);
+}
+
+TEST_F(TimelineTest, BoxesHaveTheTimeOfTheirSpans) {
+  Browser browser({});
+  open(browser, products(), kTwoDevices);
+  const json times = browser.evaluate(
+      "const choice = document.getElementById('overlay'); choice.value = 'Time in the timeline';"
+      "choice.dispatchEvent(new Event('change'));"
+      "const { weights } = gangway.view.overlay;"
+      "const sum = gangway.timeline.spans.reduce((total, [row, , length, , , place]) => ("
+      "  place === null ? total : total + length / 1e6), 0);"
+      "return [weights.get(gangway.model.root), sum]");
+  EXPECT_GT(times[1], 0);
+  EXPECT_NEAR(times[0], times[1], 1e-9);
+}
+
+TEST_F(TimelineTest, IsReadableAtBothSizesInLightAndDark) {
+  for (const WindowSize size : {WindowSize{1280, 800}, WindowSize{2560, 1440}}) {
+    Browser browser(size);
+    open(browser, there_and_back(Mesh{{{"data", 2}}}), {"--hosts", "2", "--devices-per-host", "2"});
+    for (const char* theme : {"light", "dark"}) {
+      SCOPED_TRACE(cat(size.width, " ", theme));
+      if (browser.evaluate("return document.documentElement.dataset.theme") != theme)
+        browser.click("#theme");
+      browser.evaluate("gangway.view.draw()");
+      EXPECT_EQ(browser.evaluate(kMisplacedLabels), json::array());
+      EXPECT_EQ(browser.evaluate(kOverflowing), json::array());
+      EXPECT_EQ(browser.evaluate(kFaint), json::array());
+      browser.screenshot(cat("timeline_", size.width, "_", theme));
+    }
+    EXPECT_EQ(browser.console(), json::array());
+  }
+}
+
+TEST_F(TimelineTest, IsOfOneProgram) {
+  products().save(folder_.path() / "p.gwp");
+  AnonymousFile said("sim");
+  const std::string program = folder_.path() / "p.gwp";
+  ChildProcess tool({.arguments = {GANGWAY_TOOL, "sim", "--program", program, program, "--html",
+                                   folder_.path() / "p.html"},
+                     .output_file = said.path()});
+  EXPECT_FALSE(tool.wait().ok());
+  EXPECT_NE(said.text().find("a timeline is of one program, got 2"), std::string::npos)
+      << said.text();
+}
+
+}  // namespace
+}  // namespace gangway

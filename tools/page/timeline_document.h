@@ -1,0 +1,24 @@
+// What devices did in the last runs, as JSON: the field "timeline" of the page's document
+// (docs/page_document.md), from a timeline in Chrome's format as runtime/observe/trace.h writes it.
+//
+// (docs/page_document.md), from a timeline in Chrome's format as runtime/observe/trace.h writes
+// it.
+//
+// Threads: pure. Errors: kInvalid for what is no such timeline.
+// Cost: linear in the text.
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+#include "ir/plan/plan.h"
+
+namespace gangway::tool {
+
+// Of more spans the last are taken.
+inline constexpr size_t kTimelineSpansMax = 20'000;
+
+std::string timeline_document(const std::string& chrome_json, const Plan& plan,
+                              size_t spans_max = kTimelineSpansMax);
+
+}  // namespace gangway::tool
