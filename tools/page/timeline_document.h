@@ -1,8 +1,8 @@
 // What devices did in the last runs, as JSON: the field "timeline" of the page's document
 // (docs/page_document.md), from a timeline in Chrome's format as runtime/observe/trace.h writes it.
 //
-// (docs/page_document.md), from a timeline in Chrome's format as runtime/observe/trace.h writes
-// it.
+// Spans of kernels are joined to the user's source by the plan whose runs they are. A run of
+// another plan, whose spans do not fit, is shown without.
 //
 // Threads: pure. Errors: kInvalid for what is no such timeline.
 // Cost: linear in the text.
