@@ -12,6 +12,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -89,6 +90,12 @@ struct NamedExecutable {
   uint64_t position = 0;                                  // Of the sources in its next run.
 };
 
+// An executable that graph() can show.
+struct ShownPlan {
+  PlanId plan;
+  std::string name;  // Its own, or its program's.
+};
+
 // Which executable of a program; of no name and no plan: its only one.
 struct GraphRequest {
   std::string executable;
@@ -161,6 +168,10 @@ class Controller {
   // What is compiled of a program, and why so (shown_graphs.cc). kInvalid for what it does not
   // have. Suspends where it is asked why.
   ShownGraph graph(SessionId session, const GraphRequest& request);
+  // Those that it has, in the order in which they were compiled. Of open sessions.
+  std::vector<ShownPlan> shown_plans(SessionId session);
+  // The devices that each program's slices lie on.
+  std::map<SessionId, std::set<DeviceRef>> devices_of_programs() const { return slices_.devices(); }
   // In place of an earlier one of the name.
   void name_executable(SessionId session, PlanId plan, NamedExecutable named);
   Holdings holdings(SessionId session) const;

@@ -14,6 +14,7 @@
 #include "controller/service/resumed_programs.h"
 #include "controller/service/session_server.h"
 #include "controller/service/state_writer.h"
+#include "controller/service/status_wire.h"
 #include "ir/plan/plan_wire.h"
 #include "ir/wire/wire.h"
 #include "protocol/text_limits.h"
@@ -152,53 +153,6 @@ HostInfo read_host(wire::HostDescription::Reader from, bool is_real) {
           .text = from.getText().cStr(),
           .process = is_real ? identity_of(from.getProcess()) : ProcessIdentity{},
           .island = from.getIsland().cStr()};
-}
-
-// `in_full`: also in what programs its devices are stuck.
-void write_host(wire::HostStatus::Builder to, const HostRecord& host, const HostTable& hosts,
-                int64_t now_ns, bool in_full) {
-  auto description = to.initHost();
-  description.setName(host.info.name);
-  description.setDevices(host.info.devices);
-  description.setMemoryBytes(host.info.memory_bytes);
-  description.setKind(host.info.kind);
-  description.setText(host.info.text);
-  description.setProcess(host.info.process.pid);
-  description.setIsland(host.info.island);
-  to.setMemoryUsed(host.reserved.max());
-  to.setRunsDone(host.runs);
-  to.setSuspectMs(host.suspect ? (now_ns - host.last_heard_ns) / 1'000'000 : 0);
-  to.setDraining(!hosts.takes_slices(host));
-  to.setDrained(!hosts.takes_slices(host) && host.users == 0);
-  auto stuck = to.initStuck(static_cast<uint32_t>(host.stuck.size()));
-  for (uint32_t i = 0; i < stuck.size(); ++i) {
-    const StuckDevice& one = host.stuck[i];
-    stuck.set(i, in_full ? to_text(one) : cat("device ", one.device, " is stuck"));
-  }
-}
-
-// `in_full`: also what it is called, waits for and says of itself; else whose it is and what it
-// uses.
-void write_program(wire::ProgramStatus::Builder to, const ProgramCounts& program, bool in_full) {
-  to.setId(program.id.value);
-  to.setName(in_full ? program.name : "");
-  to.setOwner(program.owner);
-  write(to.initShare(), program.share);
-  to.setUsed(program.used);
-  to.setRunsWaiting(program.runs_waiting);
-  to.setRunsInFlight(program.runs_in_flight);
-  to.setRunsDone(program.runs_done);
-  to.setWaitsFor(in_full ? program.waits_for : "");
-  to.setMemoryBytes(program.memory_bytes);
-  to.setDevices(program.devices);
-  to.setDetached(program.detached);
-  to.setSuspended(program.suspended);
-  to.setHostBytes(program.host_bytes);
-  to.setCheckpoint(program.checkpoint.value_or(StateVersion()).value);
-  auto hosts = to.initHosts(static_cast<uint32_t>(program.hosts.size()));
-  for (uint32_t i = 0; i < hosts.size(); ++i) hosts.set(i, program.hosts[i]);
-  if (!in_full) return;
-  write(to.initReported(static_cast<uint32_t>(program.reported.size())), program.reported);
 }
 
 void write_log(wire::Controller::LogsResults::Builder to, const ProgramLog& log) {
@@ -377,20 +331,8 @@ class ControllerServer final : public wire::Controller::Server {
   kj::Promise<void> status(StatusContext context) override {
     return connection_->serve("status", [this, self = thisCap(), context]() mutable {
       require_same_version({}, read(context.getParams().getVersion()), "client");
-      std::vector<const HostRecord*> there;
-      for (const auto& [id, host] : impl_.core.hosts().all()) {
-        if (!host.lost) there.push_back(&host);
-      }
-      const bool all_in_full = is_operator();
-      if (all_in_full) context.getResults().setMetrics(metrics_page(impl_.core));
-      auto hosts = context.getResults().initHosts(static_cast<uint32_t>(there.size()));
-      for (uint32_t i = 0; i < hosts.size(); ++i)
-        write_host(hosts[i], *there[i], impl_.core.hosts(), impl_.reactor.clock().now_ns(),
-                   all_in_full);
-      const std::vector<ProgramCounts> all = impl_.core.programs();
-      auto programs = context.getResults().initPrograms(static_cast<uint32_t>(all.size()));
-      for (uint32_t i = 0; i < programs.size(); ++i)
-        write_program(programs[i], all[i], all_in_full || all[i].owner == owner_);
+      if (is_operator()) context.getResults().setMetrics(metrics_page(impl_.core));
+      write_status(context.getResults(), impl_.core, owner_, impl_.reactor.clock().now_ns());
     });
   }
 

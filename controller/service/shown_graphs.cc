@@ -19,25 +19,29 @@ std::string why_text(const ShownGraph& shown, const std::string& what) {
 
 }  // namespace
 
-ShownGraph Controller::graph(SessionId id, const GraphRequest& request) {
+std::vector<ShownPlan> Controller::shown_plans(SessionId id) {
   require_open(id);
   const std::map<PlanId, NamedExecutable>& named = sessions_.at(id).executables;
-  const auto name_of = [&](const PlanRecord& plan) {
-    const auto found = named.find(plan.id);
-    return found == named.end() ? plan.program->name : found->second.name;
-  };
+  std::vector<ShownPlan> shown;
+  for (const PlanRecord* plan : plans_.all_of(id)) {
+    if (plan->plan == nullptr || plan->released) continue;
+    const auto found = named.find(plan->id);
+    shown.push_back({plan->id, found == named.end() ? plan->program->name : found->second.name});
+  }
+  return shown;
+}
+
+ShownGraph Controller::graph(SessionId id, const GraphRequest& request) {
   std::string names;
   const PlanRecord* shown = nullptr;
   size_t fitting = 0;
-  for (const PlanRecord* plan : plans_.all_of(id)) {
-    if (plan->plan == nullptr || plan->released) continue;
-    const std::string name = name_of(*plan);
+  for (const auto& [plan, name] : shown_plans(id)) {
     names += cat(names.empty() ? "" : ", ", name);
     const bool is_meant = request.plan != PlanId()
-                              ? plan->id == request.plan
+                              ? plan == request.plan
                               : request.executable.empty() || name == request.executable;
     if (!is_meant) continue;
-    shown = plan;  // Of one name the last.
+    shown = &plans_.at(plan, id);  // Of one name the last.
     ++fitting;
   }
   GW_REQUIRE(shown != nullptr && (fitting == 1 || !request.executable.empty()), "graph: program \"",
