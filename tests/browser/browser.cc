@@ -99,8 +99,10 @@ json Browser::ask(kj::HttpMethod method, const std::string& path, const json& bo
   return value;
 }
 
-void Browser::open(const std::string& file) {
-  ask(kj::HttpMethod::POST, session_ + "/url", {{"url", "file://" + file}});
+void Browser::open(const std::string& file) { go("file://" + file); }
+
+void Browser::go(const std::string& address) {
+  ask(kj::HttpMethod::POST, session_ + "/url", {{"url", address}});
 }
 
 json Browser::evaluate(const std::string& body) {

@@ -30,6 +30,7 @@ class Browser {
 
   // Returns when the page is loaded and its modules have run.
   void open(const std::string& file);
+  void go(const std::string& address);
   // What a function body returns.
   nlohmann::json evaluate(const std::string& body);
   // Keys to what has the focus. WebDriver's own letters for others: "\ue007" is Enter.

@@ -36,7 +36,7 @@ const wrong = [];
 for (const part of document.querySelectorAll('body, header, button, #details, #found, #found li')) {
   if (part.scrollWidth > part.clientWidth + 1) wrong.push(`${part.id || part.textContent} is wide`);
 }
-for (const part of document.querySelectorAll('header, header > :not([hidden]), aside, svg')) {
+for (const part of document.querySelectorAll('header, header > :not([hidden]), aside, #picture')) {
   const at = part.getBoundingClientRect();
   if (at.left < 0 || at.top < 0 || at.right > innerWidth || at.bottom > innerHeight) {
     wrong.push(`${part.id} leaves the window`);

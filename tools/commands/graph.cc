@@ -125,14 +125,12 @@ std::string program_text(const GraphCommand& command, Subject& subject) {
 // What devices would do is added where the program can be lowered: some that can be built can't be
 // run yet.
 std::string page_document(Subject& subject) {
-  std::vector<std::pair<std::string, std::string>> fields = {
-      {"program", to_json(subject.program())}};
   try {
-    for (auto& field : page_fields(subject.lowered())) fields.push_back(std::move(field));
+    return document_of(page_fields(subject.lowered()));
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::kUnimplemented) throw;
   }
-  return document_of(fields);
+  return program_document(to_json(subject.program()));
 }
 
 std::string level_text(const GraphCommand& command, Subject& subject) {

@@ -9,6 +9,7 @@
 #include "ir/explain/plan_totals.h"
 #include "ir/graph/bodies.h"
 #include "ir/inspect/collectives.h"
+#include "ir/inspect/graphviz.h"
 #include "ir/text/text.h"
 #include "runtime/base/error.h"
 #include "runtime/base/units.h"
@@ -118,6 +119,7 @@ std::vector<std::pair<std::string, std::string>> page_fields(const LoweredProgra
     return function.emplace(local, par).memory_plans();
   };
   return {
+      {"program", to_json(lowered.program)},
       {"plan", plan_document(lowered.plan, arena_of)},
       {"layout", layout_document({lowered.program, lowered.plan, lowered.calls, lowered.placed})}};
 }

@@ -39,8 +39,8 @@ std::string collectives_text(const LoweredProgram& lowered);
 std::string totals_text(const LoweredProgram& lowered);
 // What lies in the arena of a CPU over each call, of whichever kind its devices are.
 std::string memory_text(const LoweredProgram& lowered);
-// The fields of the page's document that say how it runs: "plan", with the arena of a CPU, and
-// "layout" (docs/page_document.md). Each a name and its JSON.
+// The fields of the page's document: the program, and how it runs: "plan", with the arena of a CPU,
+// and "layout" (docs/page_document.md). Each a name and its JSON.
 std::vector<std::pair<std::string, std::string>> page_fields(const LoweredProgram& lowered);
 
 }  // namespace gangway::tool

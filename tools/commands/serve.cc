@@ -26,6 +26,7 @@
 #include "runtime/os/user.h"
 #include "tools/commands/command.h"
 #include "tools/commands/gpus.h"
+#include "tools/live/live_page.h"
 
 namespace gangway::tool {
 namespace {
@@ -85,15 +86,20 @@ std::string checkpoint_folder(const std::string& chosen, const std::string& stat
   return (whole.has_filename() ? whole : whole.parent_path()).string();
 }
 
-int serve_controller(ControllerServiceOptions options, const std::string& trace_path) {
+struct ControllerPlaces {
+  std::string page;   // Where a browser finds the page; empty: nowhere.
+  std::string trace;  // Where a timeline of the process is written.
+};
+
+int serve_controller(ControllerServiceOptions options, const ControllerPlaces& places) {
   auto reactor = Reactor::make_real();
   return reactor->run([&] {
-    TraceToFile trace(*reactor, trace_path, "controller");
+    TraceToFile trace(*reactor, places.trace, "controller");
     SocketNetwork network(*reactor);
     const auto is_tcp = [](const std::string& at) {
       return !at.empty() && !at.starts_with("unix:");
     };
-    if (is_tcp(options.address) || is_tcp(options.metrics_address)) {
+    if (is_tcp(options.address) || is_tcp(options.metrics_address) || is_tcp(places.page)) {
       options.tokens =
           std::make_shared<TokenTable>(token_file({}), own_user_name(), options.controller.log);
     }
@@ -102,6 +108,13 @@ int serve_controller(ControllerServiceOptions options, const std::string& trace_
     std::printf("%s\n", service.address().c_str());
     if (!service.metrics_address().empty())
       std::printf("metrics: http://%s/metrics\n", service.metrics_address().c_str());
+    std::optional<LivePage> page;
+    if (!places.page.empty()) {
+      page.emplace(*reactor, network, places.page, service, options.tokens, options.controller.log);
+      // Who has it may do what the controller's user may: it is printed here, and not logged.
+      std::printf("page: http://%s/?token=%s\n", page->address().c_str(),
+                  to_text(read_token_file(token_file({}))).c_str());
+    }
     std::fflush(stdout);
     wait_for_the_end(*reactor, {});
     return 0;
@@ -136,7 +149,7 @@ void add_controller(CLI::App& app, const CommonOptions& common, Chosen& chosen) 
   auto* command = app.add_subcommand("controller", "Serve clients and executors at one address");
   auto options = std::make_shared<ControllerServiceOptions>();
   options->address = "127.0.0.1:7040";
-  auto trace = std::make_shared<std::string>();
+  auto places = std::make_shared<ControllerPlaces>();
   command
       ->add_option("--listen", options->address,
                    "host:port, which asks for a token, or unix:PATH; port 0 picks one")
@@ -144,6 +157,9 @@ void add_controller(CLI::App& app, const CommonOptions& common, Chosen& chosen) 
   command->add_option("--metrics", options->metrics_address,
                       "host:port at which Prometheus reads its metrics, with a token; port 0 picks "
                       "one; default: nowhere");
+  command->add_option("--page", places->page,
+                      "host:port at which a browser shows its programs, live, at the address that "
+                      "is printed, which holds your token; port 0 picks one; default: nowhere");
   command
       ->add_option("--policy", options->controller.policy,
                    "who goes next where programs share devices")
@@ -166,7 +182,7 @@ void add_controller(CLI::App& app, const CommonOptions& common, Chosen& chosen) 
                    "seconds for which a client that lost its connection keeps what it holds")
       ->check(CLI::Range(0.0, 86'400.0))
       ->capture_default_str();
-  command->add_option("--trace", *trace, kTraceHelp);
+  command->add_option("--trace", places->trace, kTraceHelp);
   auto state = std::make_shared<std::string>();
   command->add_option(
       "--state-dir", *state,
@@ -181,15 +197,15 @@ void add_controller(CLI::App& app, const CommonOptions& common, Chosen& chosen) 
   command->add_option("--config", *config,
                       "a JSON file with the quotas of owners (controller/service/config_file.h)");
   command->callback(
-      [&common, &chosen, options, timeout_s, lease_s, trace, config, state, checkpoints] {
-        chosen = [&common, options, timeout_s, lease_s, trace, config, state, checkpoints] {
+      [&common, &chosen, options, timeout_s, lease_s, places, config, state, checkpoints] {
+        chosen = [&common, options, timeout_s, lease_s, places, config, state, checkpoints] {
           if (!config->empty()) options->controller.quotas = read_config(*config).quotas;
           options->controller.host_timeout_ms = std::llround(*timeout_s * 1000);
           options->controller.lease_ms = std::llround(*lease_s * 1000);
           options->controller.log = Logs({.levels = common.log_level}).module("controller");
           if (!state->empty()) options->state = std::make_shared<StateDir>(*state);
           options->controller.checkpoint_folder = checkpoint_folder(*checkpoints, *state);
-          return serve_controller(*options, *trace);
+          return serve_controller(*options, *places);
         };
       });
 }

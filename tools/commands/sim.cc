@@ -5,7 +5,6 @@
 #include <iterator>
 #include <nlohmann/json.hpp>
 
-#include "ir/inspect/graphviz.h"
 #include "ir/text/text.h"
 #include "runtime/base/units.h"
 #include "sim/study.h"
@@ -192,9 +191,7 @@ void print(const SimCommand& command, const StudyReport& report) {
 void write_html(StudyReport& report, const std::string& file) {
   if (report.trace.empty() || !report.programs[0].installed) return;
   const LoweredProgram lowered = lower_as_it_runs(std::move(report.graph));
-  std::vector<std::pair<std::string, std::string>> fields = {
-      {"program", gangway::to_json(lowered.program)}};
-  for (auto& field : page_fields(lowered)) fields.push_back(std::move(field));
+  auto fields = page_fields(lowered);
   fields.emplace_back("timeline", timeline_document(report.trace, lowered.plan));
   write_page(document_of(fields), file);
 }

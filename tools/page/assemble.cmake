@@ -6,23 +6,26 @@
 set(modules
   units
   model
+  series
   layout
   view
   details
   places
+  cluster
   device_plan
   keyboard
+  live
   minimap
   overlays
   panels
   search
-  series
   theme
   timeline
   main)
 set(styles
   style
   device_plan
+  live
   overlays
   series
   timeline)

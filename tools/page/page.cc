@@ -5,6 +5,29 @@
 #include "runtime/base/error.h"
 
 namespace gangway::tool {
+namespace {
+
+// Until the page has asked for what runs.
+constexpr char kNothingYet[] = R"({"live":true,"program":{"name":"no program","slices":[],
+"nodes":[],"functions":[],"bodies":[]}})";
+
+// What the page says of the policy that its browser is to keep.
+struct Policy {
+  size_t at = 0;
+  std::string text;
+};
+
+Policy policy_in(const std::string& page) {
+  static const std::string before = "http-equiv=\"Content-Security-Policy\" content=\"";
+  const size_t at = page.find(before);
+  GW_ASSERT(at != page.npos, "page: it names no policy");
+  const size_t begin = at + before.size();
+  return {begin, page.substr(begin, page.find('"', begin) - begin)};
+}
+
+std::string served(const Policy& policy) { return policy.text + "; connect-src 'self'"; }
+
+}  // namespace
 
 std::string page_html(const std::string& document) {
   std::string page = kPageBeforeDocument;
@@ -18,6 +41,14 @@ std::string page_html(const std::string& document) {
   }
   return page + kPageBehindDocument;
 }
+
+std::string served_page_html() {
+  std::string page = page_html(kNothingYet);
+  const Policy policy = policy_in(page);
+  return page.replace(policy.at, policy.text.size(), served(policy));
+}
+
+std::string served_page_policy() { return served(policy_in(kPageBeforeDocument)); }
 
 void write_page(const std::string& document, const std::string& file) {
   std::ofstream out(file, std::ios::binary);

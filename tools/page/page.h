@@ -24,6 +24,11 @@ std::string document_of(const std::vector<std::pair<std::string, std::string>>& 
 // The document of a program alone, from its JSON.
 std::string program_document(const std::string& program_json);
 
+// The page as a server gives it: it asks that server alone for what it shows. The policy is the one
+// that it names itself, for a header.
+std::string served_page_html();
+std::string served_page_policy();
+
 // The page around the document, which the build writes (assemble.cmake).
 extern const char* const kPageBeforeDocument;
 extern const char* const kPageBehindDocument;

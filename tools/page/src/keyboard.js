@@ -24,7 +24,7 @@ export function listenToKeys(view, search, said) {
     action();
     event.preventDefault();
   });
-  document.addEventListener('keydown', (event) => {
+  document.body.addEventListener('keydown', (event) => {
     if (event.key !== '/' || event.target === search.field) return;
     search.field.focus();
     event.preventDefault();

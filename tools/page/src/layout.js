@@ -15,7 +15,7 @@ export function layOut(root, measure) {
   while (stack.length > 0) {
     const [box, childrenDone] = stack.pop();
     if (!box.dirty) continue;
-    if (!box.expanded) {
+    if (!box.expanded || box.children.length === 0) {
       setClosedSize(box, measure);
       box.dirty = false;
     } else if (!childrenDone) {

@@ -2,6 +2,7 @@
 import { Details } from './details.js';
 import { DevicePlan } from './device_plan.js';
 import { listenToKeys } from './keyboard.js';
+import { attachLive } from './live.js';
 import { Minimap } from './minimap.js';
 import { Model } from './model.js';
 import { Overlays } from './overlays.js';
@@ -13,7 +14,8 @@ import { Timeline } from './timeline.js';
 import { View } from './view.js';
 
 const byId = (id) => document.getElementById(id);
-const { program, plan, layout, timeline } = JSON.parse(byId('document').textContent);
+const shownDocument = JSON.parse(byId('document').textContent);
+const { program, plan, layout, timeline } = shownDocument;
 const model = new Model(program, layout, plan);
 const view = new View(model, byId('picture'));
 const search = new Search(view, byId('search'), byId('found'));
@@ -48,3 +50,4 @@ window.gangway = {
   program, plan, layout, timeline, model, view, search, details, overlays, panels, minimap,
   devicePlan, spans, setAll, drawnAt: performance.now(),
 };
+attachLive(window.gangway, shownDocument);

@@ -36,24 +36,25 @@ export function drawSeries(room, chart) {
   return figure;
 }
 
-function madeOf(name, kind, text) {
+export function madeOf(name, kind, text) {
   const made = document.createElement(name);
   if (kind) made.className = kind;
   if (text !== undefined) made.textContent = text;
   return made;
 }
 
-function svgOf(name, attributes, text) {
+export function svgOf(name, attributes, text) {
   const made = document.createElementNS(document.querySelector('svg').namespaceURI, name);
   for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
   if (text !== undefined) made.textContent = text;
   return made;
 }
 
-// At most kPointsDrawn of them, the first and the last among them.
+// At most kPointsDrawn of them, the first and the last among them; what is said again is left out.
 function sound(points) {
   const good = points.filter(([x]) => Number.isFinite(x))
-    .map(([x, y]) => [x, Number.isFinite(y) ? y : null]);
+    .map(([x, y]) => [x, Number.isFinite(y) ? y : null])
+    .filter(([x, y], i, all) => i === 0 || x !== all[i - 1][0] || y !== all[i - 1][1]);
   const stride = Math.max(1, Math.ceil(good.length / kPointsDrawn));
   return good.filter((point, i) => (good.length - 1 - i) % stride === 0 || i === 0);
 }
@@ -85,11 +86,11 @@ function rangeOf(values) {
     : [low, high];
 }
 
-// Round numbers within the range, about so many.
-function ticksOf([low, high], count) {
-  const rough = (high - low) / count;
+// Round numbers within the range, about so many, and at least so far from each other.
+function ticksOf([low, high], count, least = 0) {
+  const rough = Math.max(least, (high - low) / count);
   const ten = 10 ** Math.floor(Math.log10(rough));
-  const step = [1, 2, 5, 10].map((by) => by * ten).find((by) => by >= rough);
+  const step = [1, 2, 2.5, 5, 10].map((by) => by * ten).find((by) => by >= rough);
   const ticks = [];
   for (let at = Math.ceil(low / step); at * step <= high && ticks.length < 20; ++at) {
     ticks.push(at * step);
@@ -130,13 +131,15 @@ function pictureOf(width, chart, lines, bands) {
       numberText(tick)));
   }
   const isTime = chart.xName === 'time';
-  for (const tick of ticksOf(xs, Math.max(2, Math.floor((width - kLeft) / 130)))) {
-    const at = Math.min(toX(tick), width - kRight - 30);
+  const count = Math.max(2, Math.floor((width - kLeft) / 90));
+  for (const tick of ticksOf(xs, count, isTime ? 1000 : 1)) {
+    const at = Math.min(toX(tick), width - 32);
     svg.append(svgOf('text', { x: at, y: kHeight - 6, 'text-anchor': 'middle' },
       isTime ? timeText(tick) : numberText(tick)));
   }
   lines.forEach((line, i) => {
-    const kind = `line colour${line.colour} dash${line.dash}`;
+    const few = line.points.length === 1 ? ' few' : ''; // It is seen too.
+    const kind = `line colour${line.colour} dash${line.dash}${few}`;
     const d = bands ? bandPath(bands[i], toX, toY) : linePath(line.points, toX, toY);
     svg.append(svgOf('path', { class: bands ? `${kind} area` : kind, d }));
   });
@@ -148,7 +151,7 @@ function linePath(points, toX, toY) {
   let pen = false;
   for (const [x, y] of points) {
     if (y !== null) d += `${pen ? 'L' : 'M'}${toX(x).toFixed(1)} ${toY(y).toFixed(1)}`;
-    if (y !== null && !pen) d += 'h0.01'; // A point alone is seen too.
+    if (y !== null && !pen) d += 'h0.01';
     pen = y !== null;
   }
   return d;

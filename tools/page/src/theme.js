@@ -1,19 +1,19 @@
 // Light or dark: what the system says, until the button is pressed. What is drawn in colours of its
 // own is drawn again.
+const darkSystem = matchMedia('(prefers-color-scheme: dark)');
+
 export function listenToTheme(button, drawAgain) {
-  const dark = matchMedia('(prefers-color-scheme: dark)');
-  const show = (theme) => {
-    document.documentElement.dataset.theme = theme;
+  const { dataset } = document.documentElement;
+  const showTheme = (theme) => {
+    dataset.theme = theme;
     button.textContent = theme === 'dark' ? 'Light' : 'Dark';
     drawAgain();
   };
-  let chosen = false;
-  show(dark.matches ? 'dark' : 'light');
-  dark.addEventListener('change', () => {
-    if (!chosen) show(dark.matches ? 'dark' : 'light');
-  });
+  const ofSystem = () => (darkSystem.matches ? 'dark' : 'light');
+  showTheme(dataset.theme ?? ofSystem());
+  darkSystem.onchange = () => { if (!dataset.chosen) showTheme(ofSystem()); };
   button.addEventListener('click', () => {
-    chosen = true;
-    show(document.documentElement.dataset.theme === 'dark' ? 'light' : 'dark');
+    dataset.chosen = 'yes';
+    showTheme(dataset.theme === 'dark' ? 'light' : 'dark');
   });
 }

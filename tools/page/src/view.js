@@ -4,6 +4,8 @@ import { kHeader, layOut, placeOf } from './layout.js';
 import { bytesText } from './units.js';
 
 const kElements = 2400;
+const kElementsOfAll = 2900; // Of the whole page, with what panels and details have.
+const kElementsOfLinks = 50; // Of the selected box.
 const kFont = '12px monospace';
 const kSmallest = 3; // Pixels: lower boxes are not drawn.
 const kSmallestText = 5;
@@ -109,12 +111,14 @@ export class View {
   boxesInView() {
     const places = new Map([[this.model.root, { x: this.model.root.x, y: this.model.root.y }]]);
     const each = this.hasText() ? 2 : 1;
+    const outside = document.getElementsByTagName('*').length - this.scene.childElementCount;
+    const most = Math.min(kElements, kElementsOfAll - kElementsOfLinks - outside);
     let elements = each;
     for (const [group, at] of places) {
       if (!group.expanded || group.height * this.scale < 4 * kSmallest) continue;
       elements += kLineKinds;
       for (const child of group.children) {
-        if (elements + each > kElements) return places;
+        if (elements + each > most) return places;
         const place = { x: at.x + child.x, y: at.y + child.y };
         if (child.height * this.scale < kSmallest || !this.isInView(place, child)) continue;
         places.set(child, place);

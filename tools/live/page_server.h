@@ -1,0 +1,52 @@
+// PageServer: the page of a running cluster over HTTP, for who runs its controller. Its trust and
+// its bounds are those of HttpServer for browsers (controller/service/http_server.h).
+//
+//   /?token=...                        the page; its script shows the token with what it asks then
+//   /api/cluster                       hosts, devices, programs and executables of this moment
+//   /api/history?after=N               what programs said, in samples behind N (history.h)
+//   /api/graph?program=NAME&plan=N     the document of an executable (tools/page/page.h)
+//
+// Threads: the reactor's thread; destroying it suspends briefly.
+// Errors: the constructor throws as Network::listen() does, and kInvalid for a Unix socket.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "controller/service/http_server.h"
+
+namespace gangway::tool {
+
+struct GraphWanted {
+  std::string program;  // Its name, or OWNER/NAME.
+  uint64_t plan = 0;    // 0: its only one.
+};
+
+struct PageServerOptions {
+  std::string user;                    // Who is given the page.
+  std::shared_ptr<TokenTable> tokens;  // Null: nobody has one.
+  // Each gives JSON. They may suspend; what they throw is told as HttpServer says.
+  std::function<std::string()> cluster;
+  std::function<std::string(uint64_t after)> history;
+  std::function<std::shared_ptr<const std::string>(const GraphWanted&)> graph;
+  Duration time_limit = std::chrono::seconds(30);  // Of a request, with its answer.
+  Logger log = {};
+};
+
+class PageServer {
+ public:
+  // A browser opens six at a time, and some before it needs them.
+  static constexpr size_t kConnectionsMax = 32;
+
+  PageServer(Reactor& reactor, Network& network, const std::string& address,
+             PageServerOptions options);
+
+  const std::string& address() const { return http_.address(); }
+
+ private:
+  HttpServer http_;
+};
+
+}  // namespace gangway::tool

@@ -1,0 +1,245 @@
+// The page of a running controller: asks it again and again, fills the panel "Cluster", and shows
+// the graph of the program that is chosen.
+//
+// The script makes everything on the page from the document, once. For another document the body
+// becomes what it was before, with the new document in it, and the script runs again; Live, which
+// holds the token and what the cluster said, stays: the first one is window.gangwayLive.
+//
+// The token came in the address, from where it is removed, so that it is neither in the history nor
+// seen over a shoulder. It is kept in memory alone: a page that is loaded anew needs the address
+// that the controller printed.
+import { Cluster, nameOf } from './cluster.js';
+import { shown } from './model.js';
+import { madeOf } from './series.js';
+
+const kPollMs = 1000;
+const kHiddenPollMs = 15000;
+const kPatienceMs = 20000; // For an answer.
+const bodyAtFirst = window.gangwayLive ? null : document.body.cloneNode(true);
+
+// The last thing that the script does.
+export function attachLive(gangway, { live }) {
+  if (!live && !window.gangwayLive) return;
+  window.gangwayLive ??= new Live();
+  window.gangwayLive.attach(gangway);
+}
+
+class Live {
+  constructor() {
+    this.token = new URLSearchParams(location.search).get('token') ?? '';
+    history.replaceState(null, '', location.pathname);
+    this.cluster = new Cluster((id) => this.choose({ id }), () => this.redraw());
+    this.sample = 0;
+    this.executables = [];
+    this.chosen = null; // {id, plan, name}
+    this.drawn = null; // The same, of the graph that is shown.
+    this.kept = null; // Of the picture, until the next one is there.
+    this.lostSince = null;
+    this.failures = 0;
+    this.polls = 0;
+    this.timer = 0;
+    document.addEventListener('visibilitychange', () => {
+      if (!document.hidden) this.again(0);
+    });
+    this.again(0);
+  }
+
+  // To what the script has just made.
+  attach(gangway) {
+    this.gangway = gangway;
+    this.chooser = madeOf('select', '');
+    this.chooser.id = 'chooser';
+    this.chooser.setAttribute('aria-label', 'Program whose graph is shown');
+    this.chooser.addEventListener('change', () => {
+      const [id, plan] = this.chooser.value.split(' ').map(Number);
+      this.choose({ id, plan });
+    });
+    this.notice = madeOf('div', '');
+    this.notice.id = 'notice';
+    this.notice.setAttribute('role', 'status');
+    document.querySelector('header').prepend(this.chooser);
+    document.querySelector('header').append(this.notice);
+    gangway.panels.add('Cluster', (room) => this.cluster.draw(room));
+    gangway.panels.choose(this.kept ? this.kept.panel : 'Cluster');
+    this.fillChooser();
+    this.tell();
+    if (this.kept) this.restore();
+  }
+
+  again(ms) {
+    clearTimeout(this.timer);
+    this.timer = setTimeout(() => this.poll(), ms);
+  }
+
+  async ask(path) {
+    const answer = await fetch(path, {
+      headers: { Authorization: `Bearer ${this.token}` }, cache: 'no-store', credentials: 'omit',
+      signal: AbortSignal.timeout(kPatienceMs),
+    });
+    const text = await answer.text();
+    if (answer.ok) return text;
+    const error = new Error(text.trim() || answer.statusText);
+    error.status = answer.status;
+    throw error;
+  }
+
+  async poll() {
+    if (this.polling) return;
+    this.polling = true;
+    try {
+      const now = JSON.parse(await this.ask('/api/cluster'));
+      await this.readHistory();
+      this.cluster.setNow(now);
+      this.executables = now.executables;
+      this.lostSince = null;
+      this.failures = 0;
+      this.polls += 1;
+      await this.follow();
+    } catch (error) {
+      this.lostSince ??= new Date();
+      this.failures += 1;
+      this.why = error.status ? error.message : '';
+    }
+    this.polling = false;
+    this.tell();
+    this.fillChooser();
+    this.redraw();
+    const wait = Math.min(10000, kPollMs * 2 ** Math.max(0, this.failures - 2));
+    this.again(document.hidden ? kHiddenPollMs : wait);
+  }
+
+  async readHistory() {
+    let history = JSON.parse(await this.ask(`/api/history?after=${this.sample}`));
+    if (this.since && history.since_ms !== this.since) { // Another controller is there now.
+      this.cluster.forget();
+      this.chosen = null;
+      this.drawn = null;
+      history = JSON.parse(await this.ask('/api/history?after=0'));
+    }
+    this.since = history.since_ms;
+    this.sample = history.sample;
+    this.cluster.addHistory(history);
+  }
+
+  // Of a program the executable that is named, or its last.
+  executableOf({ id, plan, name }) {
+    const all = this.executables.filter((one) => one.id === id);
+    return all.find((one) => one.plan === plan) ?? all.findLast((one) => one.name === name)
+      ?? all.at(-1);
+  }
+
+  choose(wanted) {
+    this.chosen = this.executableOf(wanted) ?? this.chosen;
+    this.again(0);
+  }
+
+  // Shows the graph of what is chosen, or of the first program that has one. What has ended stays.
+  async follow() {
+    const next = this.executableOf(this.chosen ?? {}) ?? (this.chosen ? null : this.executables[0]);
+    if (!next || next.plan === this.drawn?.plan) return;
+    const program = this.cluster.programs.get(next.id);
+    if (!program) return;
+    const name = encodeURIComponent(`${program.owner}/${program.program}`);
+    let text;
+    try {
+      text = await this.ask(`/api/graph?program=${name}&plan=${next.plan}`);
+    } catch (error) {
+      if (error.status === 400) return; // It has gone since; the next answer does not name it.
+      throw error;
+    }
+    this.kept = keptOf(this.gangway, this.drawn?.id === next.id);
+    this.chosen = next;
+    this.drawn = next;
+    startAgain(text);
+  }
+
+  restore() {
+    const { kept, gangway: { model, view } } = this;
+    this.kept = null;
+    if (kept.expanded) {
+      const keys = keysOfBoxes(model);
+      for (const box of model.boxes) model.setExpanded(box, kept.expanded.has(keys.get(box)));
+      view.update();
+      Object.assign(view, { scale: kept.scale, x: kept.x, y: kept.y });
+      const selected = model.boxes.find((box) => keys.get(box) === kept.selected);
+      if (selected && model.isVisible(selected)) view.select(selected);
+      view.draw();
+    }
+    if (kept.focus) document.getElementById(kept.focus)?.focus();
+  }
+
+  fillChooser() {
+    const options = this.executables.slice(0, 100).map(({ id, plan, name }) => {
+      const program = nameOf(this.cluster.programs.get(id) ?? { id });
+      return [`${id} ${plan}`, shown(program === name ? name : `${program}: ${name}`)];
+    });
+    const at = this.drawn ? `${this.drawn.id} ${this.drawn.plan}` : '';
+    if (!options.some(([value]) => value === at)) {
+      options.unshift([at, this.drawn ? `${shown(this.drawn.name)} (ended)` : 'no program runs']);
+    }
+    const now = JSON.stringify([options, at]);
+    if (this.chooser.dataset.now === now) return; // It may be open.
+    this.chooser.dataset.now = now;
+    this.chooser.replaceChildren(...options.map(([value, text]) => {
+      const option = madeOf('option', '', text);
+      option.value = value;
+      option.selected = value === at;
+      return option;
+    }));
+  }
+
+  tell() {
+    this.notice.hidden = this.lostSince === null;
+    const text = this.lostSince === null ? '' : `not connected since ${
+      this.lostSince.toTimeString().slice(0, 8)}${this.why ? `: ${shown(this.why)}` : ''}`;
+    if (this.notice.textContent !== text) this.notice.textContent = text;
+  }
+
+  // Keeps where it was scrolled to, and which button has the focus.
+  redraw() {
+    const { panels } = this.gangway;
+    const key = document.activeElement?.dataset.key;
+    const top = panels.room.scrollTop;
+    panels.refresh('Cluster');
+    panels.room.scrollTop = top;
+    if (key === undefined || panels.open !== 'Cluster') return;
+    const buttons = [...panels.room.querySelectorAll('button')];
+    buttons.find((one) => one.dataset.key === key)?.focus({ preventScroll: true });
+  }
+}
+
+// What a box is called, with its way from the root: the same in the next graph of a program.
+function keysOfBoxes(model) {
+  const keys = new Map([[model.root, '']]);
+  for (const box of model.boxes) { // A box comes behind the one that it lies in.
+    const counts = new Map();
+    for (const child of box.children) {
+      const name = `${child.kind} ${child.label}`;
+      counts.set(name, (counts.get(name) ?? 0) + 1);
+      keys.set(child, `${keys.get(box)}/${name}#${counts.get(name)}`);
+    }
+  }
+  return keys;
+}
+
+// Of a graph of the same program also where one looks.
+function keptOf({ model, view, panels }, isSameProgram) {
+  const kept = { panel: panels.open, focus: document.activeElement?.id };
+  if (!isSameProgram) return kept;
+  const keys = keysOfBoxes(model);
+  kept.expanded = new Set(model.boxes.filter((box) => box.expanded).map((box) => keys.get(box)));
+  kept.selected = keys.get(view.selected);
+  return Object.assign(kept, { scale: view.scale, x: view.x, y: view.y });
+}
+
+function startAgain(text) {
+  const body = bodyAtFirst.cloneNode(true);
+  const [data, script] = body.querySelectorAll('script');
+  data.textContent = text;
+  const next = document.createElement('script'); // A copy of one that ran would not run.
+  next.type = 'module';
+  next.textContent = script.textContent;
+  script.remove();
+  document.body.replaceWith(body);
+  body.append(next);
+}
