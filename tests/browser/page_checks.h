@@ -30,6 +30,32 @@ carried.forEach((a, i) => [...shown, ...carried.slice(i + 1)].forEach((b) => {
 return wrong.slice(0, 10);
 )js";
 
+// Boxes that lie in the window and are not drawn, and labels that are not their boxes' names. Of a
+// view with room for all.
+inline constexpr const char* kDrawn = R"js(
+const { model, view } = window.gangway;
+const wrong = [];
+const labels = [...document.querySelectorAll('.label')];
+for (const text of labels) {
+  const box = model.boxes[text.dataset.box];
+  const name = text.textContent.replace(/^[\u25be\u25b8] /, '').replace(/\u2026$/, '');
+  if (name === '' || !box.label.startsWith(name)) wrong.push(`${box.label} is called ${name}`);
+}
+const drawn = new Set(labels.map((text) => Number(text.dataset.box)));
+const { width, height } = view.svg.getBoundingClientRect();
+const stack = [[model.root, view.x, view.y]];
+while (stack.length > 0) {
+  const [box, x, y] = stack.pop();
+  const inside = x < width && y < height && x + box.width * view.scale > 0
+    && y + box.height * view.scale > 0;
+  if (inside !== drawn.has(box.id)) wrong.push(`${box.label} ${inside ? 'lacks' : 'is drawn'}`);
+  for (const child of box.expanded ? box.children : []) {
+    stack.push([child, x + child.x * view.scale, y + child.y * view.scale]);
+  }
+}
+return { labels: labels.length, wrong: wrong.slice(0, 10) };
+)js";
+
 // Parts of the page that are wider than the room they have, or lie outside the window.
 inline constexpr const char* kOverflowing = R"js(
 const wrong = [];

@@ -115,6 +115,16 @@ TEST_F(PageTest, ExpandedItShowsTheNodesOfTheJson) {
   }
   for (const json& box : boxes) ++of_page[box.dump()];
   EXPECT_EQ(of_page, of_json);
+  // What is drawn where one looks: all that lies there, each with its name.
+  for (const char* look : {"view.scale = 1; view.moveTo(10, 10)", "view.show(model.boxes.at(-700))",
+                           "view.show(model.boxes.at(700))"}) {
+    SCOPED_TRACE(look);
+    browser.evaluate(cat("const { view, model } = gangway; ", look, "; view.draw();"));
+    const json drawn = browser.evaluate(kDrawn);
+    EXPECT_GT(drawn["labels"], 10);
+    EXPECT_EQ(drawn["wrong"], json::array());
+    EXPECT_EQ(browser.evaluate(kMisplacedLabels), json::array());
+  }
   EXPECT_EQ(browser.console(), json::array());
 }
 
@@ -174,7 +184,7 @@ TEST_F(PageTest, HostileNamesAreText) {
 }
 
 TEST_F(PageTest, IsReadableAtBothSizesInLightAndDark) {
-  const std::string program = to_json(deep(12, 10));
+  const std::string program = to_json(deep(40, 60));  // More than 2,000 nodes.
   for (const WindowSize size : {WindowSize{1280, 800}, WindowSize{2560, 1440}}) {
     Browser browser(size);
     open(browser, program);
