@@ -94,6 +94,7 @@ class Training {
     if (done < options_.steps)
       progress_.note(cat("stopping after step ", done, ": writing a checkpoint"));
     while (!in_flight_.empty()) finish_oldest(loop_s, first);
+    report_.last_step_at_s = now_s();
     report_.steps = done;
     report_.tokens_per_s = speed(done - first, now_s() - loop_s);
     report_.train_loss = train_loss();
@@ -262,20 +263,22 @@ class Training {
     in_flight_.pop_front();
     losses_.push_back(oldest.run["cross_entropy"].item<float>());
     if (losses_.size() > kLossWindow) losses_.pop_front();
-    if (options_.on_loss) options_.on_loss(oldest.step, static_cast<float>(losses_.back()));
     const double spent = now_s() - loop_s;
     const auto done = static_cast<double>(oldest.step - first);
+    const double tokens_per_s = speed(oldest.step - first, spent);
+    if (options_.on_step)
+      options_.on_step({oldest.step, static_cast<float>(losses_.back()), tokens_per_s});
     client_->report({{"step", static_cast<double>(oldest.step)},
                      {"steps", static_cast<double>(options_.steps)},
                      {"loss", losses_.back()},
-                     {"tokens_per_s", speed(oldest.step - first, spent)}});
+                     {"tokens_per_s", tokens_per_s}});
     progress_.show(
         {.step = oldest.step,
          .steps = options_.steps,
          .loss = losses_.back(),
          .train_loss = train_loss(),
          .heldout_loss = latest_heldout_,
-         .tokens_per_s = speed(oldest.step - first, spent),
+         .tokens_per_s = tokens_per_s,
          .balance = busiest(oldest.run),
          .seconds_left = spent / done * static_cast<double>(options_.steps - oldest.step)},
         now_s());

@@ -18,6 +18,12 @@
 
 namespace gangway::programs {
 
+struct TrainedStep {
+  int64_t step = 0;
+  float loss = 0;
+  double tokens_per_s = 0;  // Of all steps so far.
+};
+
 struct TrainOptions {
   std::string cluster = "local:2x2";  // As connect() takes it.
   std::string device = "cpu";         // Of a local cluster: "cpu" or "cuda".
@@ -55,7 +61,7 @@ struct TrainOptions {
   // Asked before each step, and while programs are compiled; once true, the steps under way end, a
   // checkpoint is written and train() returns, as when `gangway stop` asks. Empty: never.
   std::function<bool()> is_asked_to_stop;
-  std::function<void(int64_t step, float loss)> on_loss;  // Of each step, in their order.
+  std::function<void(const TrainedStep&)> on_step;  // Of each step, in their order.
 };
 
 struct TrainReport {
@@ -67,6 +73,7 @@ struct TrainReport {
   double bigram_loss = 0;
   int64_t params = 0;
   std::string checkpoint, trace, graph;
+  double last_step_at_s = 0;  // When it had ended, on the clock of the trace.
   double seconds = 0;
   std::string sample;
 };

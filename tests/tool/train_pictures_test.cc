@@ -1,9 +1,10 @@
-// What a training shows of itself: the course of its loss on a terminal.
+// What a training shows of itself: the course of its loss on a terminal, and a page at its end.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <fstream>
+#include <nlohmann/json.hpp>
 #include <sstream>
 
 #include "runtime/base/cat.h"
@@ -87,6 +88,49 @@ TEST_F(TrainPicturesTest, OnAPipeLinesArePlain) {
   EXPECT_THAT(output_of(said), HasSubstr("\nstep 12/12  train "));
   EXPECT_THAT(output_of(said), Not(HasSubstr("\r")));
   EXPECT_THAT(output_of(said), Not(HasSubstr("▁")));
+}
+
+TEST_F(TrainPicturesTest, LeavesAPageWithItsLossesAndSaysWhere) {
+  AnonymousFile said("said");
+  ChildProcess trained({.arguments = training("C"), .output_file = said.path()});
+  ASSERT_TRUE(trained.wait().ok()) << output_of(said);
+  const std::string page = out_ + "/page.html", text = output_of(said);
+  EXPECT_THAT(text, HasSubstr(cat("open ", page, " in a browser")));
+  std::ifstream file(page);
+  const std::string html((std::istreambuf_iterator<char>(file)), {});
+  const std::string mark = "id=\"document\">";
+  const size_t from = html.find(mark) + mark.size();
+  const nlohmann::json document =
+      nlohmann::json::parse(html.substr(from, html.find("</script>", from) - from));
+  EXPECT_EQ(document["program"]["name"], "train_step");
+  const nlohmann::json& spans = document["timeline"]["spans"];
+  EXPECT_GT(spans.size(), 100u);
+  // Of the training's steps, whose ops have places in the source, also the last spans: what is
+  // measured behind the last step has none.
+  const bool ends_with_a_step = std::any_of(spans.end() - 50, spans.end(),
+                                            [](const auto& span) { return !span[5].is_null(); });
+  EXPECT_TRUE(ends_with_a_step);
+  ASSERT_EQ(document["curves"].size(), 1u);
+  const nlohmann::json& points = document["curves"][0]["points"];
+  ASSERT_EQ(points.size(), 12u);
+  double sum = 0;
+  for (size_t i = 0; i < points.size(); ++i) {
+    EXPECT_EQ(points[i]["step"], i + 1);
+    EXPECT_GT(points[i]["tokens_per_s"], 0);
+    sum += points[i]["loss"].get<double>();
+  }
+  const nlohmann::json report = nlohmann::json::parse(text.substr(text.rfind("{\"steps\"")));
+  EXPECT_NEAR(sum / 12, report["train_loss"], 1e-5);  // A mean over the last 20 steps.
+  EXPECT_EQ(report["page"], page);
+}
+
+TEST_F(TrainPicturesTest, KeepsItsCheckpointWhereThePageCannotBeWritten) {
+  std::filesystem::create_directories(out_ + "/page.html/in the way");
+  AnonymousFile said("said");
+  ChildProcess trained({.arguments = training("C"), .output_file = said.path()});
+  EXPECT_TRUE(trained.wait().ok()) << output_of(said);
+  EXPECT_THAT(output_of(said), HasSubstr(cat("warning: ", out_, "/page.html is not written: ")));
+  EXPECT_TRUE(std::filesystem::exists(out_ + "/checkpoints"));
 }
 
 }  // namespace

@@ -109,9 +109,9 @@ TEST_F(ResumeTest, WhatIsStoppedAndResumedHasTheLossesOfWhatNeverStopped) {
   using Losses = std::map<int64_t, float>;
   const auto losses_of = [](TrainOptions options, Losses& losses, int64_t stop_at = 1000) {
     bool is_asked = false;
-    options.on_loss = [&](int64_t step, float loss) {
-      EXPECT_TRUE(losses.emplace(step, loss).second) << step;
-      if (step >= stop_at) is_asked = true;
+    options.on_step = [&](const TrainedStep& done) {
+      EXPECT_TRUE(losses.emplace(done.step, done.loss).second) << done.step;
+      if (done.step >= stop_at) is_asked = true;
     };
     options.is_asked_to_stop = [&] { return is_asked; };
     return train(options);
@@ -152,7 +152,7 @@ TEST_F(ResumeTest, WhatIsStoppedBeforeItsFirstStepSavesNothing) {
 TEST_F(ResumeTest, WhatIsStoppedWhileItIsMeasuredAtItsEndIsMeasuredLater) {
   TrainOptions all = options("all");
   bool is_asked = false;
-  all.on_loss = [&](int64_t step, float) { is_asked = step == all.steps; };
+  all.on_step = [&](const TrainedStep& done) { is_asked = done.step == all.steps; };
   all.is_asked_to_stop = [&] { return is_asked; };
   const TrainReport stopped = train(all);
   EXPECT_TRUE(stopped.is_stopped);

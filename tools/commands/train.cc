@@ -13,6 +13,7 @@
 #include "tools/commands/resume_command.h"
 #include "tools/commands/sizes_file.h"
 #include "tools/commands/stop_signals.h"
+#include "tools/commands/train_page.h"
 
 namespace gangway::tool {
 namespace {
@@ -62,7 +63,7 @@ std::vector<programs::SaidSize> said_sizes(const Given& given) {
 double rounded(double value, double parts) { return std::round(value * parts) / parts; }
 
 // All but the sample, which was shown as text.
-JsonObject fields_of(const programs::TrainReport& report) {
+JsonObject fields_of(const programs::TrainReport& report, const std::string& page) {
   if (report.is_stopped) {
     return {{"stopped", true},
             {"steps", report.steps},
@@ -71,6 +72,7 @@ JsonObject fields_of(const programs::TrainReport& report) {
             {"checkpoint", report.checkpoint},
             {"trace", report.trace},
             {"graph", report.graph},
+            {"page", page},
             {"seconds", rounded(report.seconds, 10)}};
   }
   return {{"steps", report.steps},
@@ -82,6 +84,7 @@ JsonObject fields_of(const programs::TrainReport& report) {
           {"checkpoint", report.checkpoint},
           {"trace", report.trace},
           {"graph", report.graph},
+          {"page", page},
           {"seconds", rounded(report.seconds, 10)}};
 }
 
@@ -124,16 +127,47 @@ programs::TrainOptions options_of(const Given& given) {
   return options;
 }
 
+// Of a cluster elsewhere nobody knows here.
+int64_t hosts_of(const Given& given) {
+  const std::string cluster =
+      given.cluster.empty() ? programs::TrainOptions().cluster : given.cluster;
+  return cluster.starts_with("local:") ? parse_local(cluster).executors : 1;
+}
+
+// Where the pictures are; empty where they could not be written, which loses nothing else.
+std::string write_pictures(const Given& given, const std::filesystem::path& out,
+                           const programs::TrainReport& report, std::vector<CurvePoint> points) {
+  const std::string page = (out / "page.html").string();
+  try {
+    write_training_page(page, {.name = given.program.empty() ? given.name : given.program,
+                               .program = out / "train_step.gwp",
+                               .trace = report.trace,
+                               .last_step_at_s = report.last_step_at_s,
+                               .hosts = hosts_of(given),
+                               .points = std::move(points)});
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "warning: %s is not written: %s\n", page.c_str(), error.what());
+    return "";
+  }
+  std::fprintf(stderr, "open %s in a browser: loss curve, timeline, graph\n", page.c_str());
+  return page;
+}
+
 // The first Ctrl-C or SIGTERM ends a training with a checkpoint, and with 0.
 int train(const Given& given, const CommonOptions& common) {
   programs::TrainOptions options = options_of(given);
   const StopSignals signals(
       "stopping: the steps under way end and a checkpoint is written; Ctrl-C again ends at once");
   options.is_asked_to_stop = [&signals] { return signals.is_asked(); };
+  std::vector<CurvePoint> points;
+  options.on_step = [&points](const programs::TrainedStep& done) {
+    points.push_back({done.step, done.loss, done.tokens_per_s});
+  };
   bool is_saved = false;
   try {
     const programs::TrainReport report = programs::train(options);
-    std::printf("%s\n", to_json(fields_of(report)).c_str());
+    const std::string page = write_pictures(given, options.out, report, std::move(points));
+    std::printf("%s\n", to_json(fields_of(report, page)).c_str());
     std::fflush(stdout);
     if (!report.is_stopped) return 0;
     is_saved = true;

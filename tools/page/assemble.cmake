@@ -12,6 +12,7 @@ set(modules
   details
   places
   cluster
+  curves
   device_plan
   keyboard
   live
@@ -24,6 +25,7 @@ set(modules
   main)
 set(styles
   style
+  curves
   device_plan
   live
   overlays

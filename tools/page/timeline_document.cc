@@ -150,7 +150,8 @@ std::vector<RowId> rows_of(const Trace& trace) {
 
 }  // namespace
 
-std::string timeline_document(const std::string& chrome_json, const Plan& plan, size_t spans_max) {
+std::string timeline_document(const std::string& chrome_json, const Plan& plan, size_t spans_max,
+                              double until_us) {
   Trace trace;
   try {
     trace = read(chrome_json);
@@ -158,6 +159,7 @@ std::string timeline_document(const std::string& chrome_json, const Plan& plan, 
     throw Error(ErrorKind::kInvalid,
                 cat("timeline: expected one in Chrome's format: ", error.what()));
   }
+  std::erase_if(trace.spans, [&](const Span& span) { return span.begin_us > until_us; });
   std::ranges::stable_sort(trace.spans, {}, &Span::begin_us);
   const size_t left_out = trace.spans.size() - std::min(trace.spans.size(), spans_max);
   trace.spans.erase(trace.spans.begin(),

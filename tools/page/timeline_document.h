@@ -9,6 +9,7 @@
 #pragma once
 
 #include <cstddef>
+#include <limits>
 #include <string>
 
 #include "ir/plan/plan.h"
@@ -18,7 +19,9 @@ namespace gangway::tool {
 // Of more spans the last are taken.
 inline constexpr size_t kTimelineSpansMax = 20'000;
 
+// `until_us`: on the clock of the timeline; what begins later is not shown.
 std::string timeline_document(const std::string& chrome_json, const Plan& plan,
-                              size_t spans_max = kTimelineSpansMax);
+                              size_t spans_max = kTimelineSpansMax,
+                              double until_us = std::numeric_limits<double>::infinity());
 
 }  // namespace gangway::tool

@@ -1,4 +1,5 @@
 // Puts the page together. window.gangway is for tests and for the browser's console.
+import { Curves } from './curves.js';
 import { Details } from './details.js';
 import { DevicePlan } from './device_plan.js';
 import { listenToKeys } from './keyboard.js';
@@ -15,7 +16,7 @@ import { View } from './view.js';
 
 const byId = (id) => document.getElementById(id);
 const shownDocument = JSON.parse(byId('document').textContent);
-const { program, plan, layout, timeline } = shownDocument;
+const { program, plan, layout, timeline, curves: points } = shownDocument;
 const model = new Model(program, layout, plan);
 const view = new View(model, byId('picture'));
 const search = new Search(view, byId('search'), byId('found'));
@@ -24,6 +25,7 @@ const places = new Places(model);
 const overlays = new Overlays(view, byId('overlay'), byId('legend'), timeline, places);
 const panels = new Panels(byId('tabs'), byId('panel'));
 const minimap = new Minimap(view, byId('minimap'));
+const curves = points ? new Curves(panels, points) : null;
 const devicePlan = plan ? new DevicePlan(panels, view, places, plan) : null;
 const spans = timeline ? new Timeline(panels, view, places, timeline) : null;
 document.title = `${model.root.label} - Gangway`;
@@ -43,11 +45,12 @@ listenToTheme(byId('theme'), () => {
 byId('expand').addEventListener('click', () => setAll(true));
 byId('collapse').addEventListener('click', () => setAll(false));
 byId('fit').addEventListener('click', () => view.fit());
+if (curves) panels.choose('Curves');
 view.update();
 view.fit();
 view.draw();
 window.gangway = {
   program, plan, layout, timeline, model, view, search, details, overlays, panels, minimap,
-  devicePlan, spans, setAll, drawnAt: performance.now(),
+  devicePlan, spans, curves, setAll, drawnAt: performance.now(),
 };
 attachLive(window.gangway, shownDocument);

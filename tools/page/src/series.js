@@ -1,15 +1,16 @@
 // Lines over steps or over time, as one SVG with axes, and a legend below it.
 //
 // drawSeries(room, {title, unit, xName, lines: [{name, points: [[x, y], ...]}], stacked, colours})
-// appends to the element. x rises along a line; y of null or no number leaves a gap. xName is what
-// x counts ('step', the default), or 'time': milliseconds since 1970. Stacked areas hold a line's
-// last value until its next point, and are empty before its first and behind its last. `colours`,
-// where given, says by line which colour it has, so that a name keeps its own from chart to chart.
+// appends to the element and returns the figure, whose svg.chart has `scales`: {toX, toY, top,
+// bottom}. x rises along a line; y of null or no number leaves a gap. xName is what x counts
+// ('step', the default), or 'time': milliseconds since 1970. Stacked areas hold a line's last value
+// until its next point, and are empty before its first and behind its last. `colours`, where given,
+// says by line which colour it has, so that a name keeps its own from chart to chart.
 import { shown } from './model.js';
 
 export const kColours = 8; // Of series.css.
 const kLines = 24;
-const kPointsDrawn = 400;
+const kPointsDrawn = 900;
 const kHeight = 190;
 const kLeft = 62;
 const kRight = 12;
@@ -50,13 +51,27 @@ export function svgOf(name, attributes, text) {
   return made;
 }
 
-// At most kPointsDrawn of them, the first and the last among them; what is said again is left out.
+// About kPointsDrawn of them at most: of equally many points the lowest, the highest and a gap, so
+// that no peak is lost. What is said again is left out.
 function sound(points) {
   const good = points.filter(([x]) => Number.isFinite(x))
     .map(([x, y]) => [x, Number.isFinite(y) ? y : null])
     .filter(([x, y], i, all) => i === 0 || x !== all[i - 1][0] || y !== all[i - 1][1]);
-  const stride = Math.max(1, Math.ceil(good.length / kPointsDrawn));
-  return good.filter((point, i) => (good.length - 1 - i) % stride === 0 || i === 0);
+  if (good.length <= kPointsDrawn) return good;
+  const parts = kPointsDrawn / 3;
+  const kept = [good[0]];
+  for (let part = 0; part < parts; ++part) {
+    const some = good.slice(Math.floor(part * good.length / parts),
+      Math.floor((part + 1) * good.length / parts));
+    const known = some.filter(([, y]) => y !== null);
+    const lowest = known.reduce((a, b) => (b[1] < a[1] ? b : a), known[0]);
+    const highest = known.reduce((a, b) => (b[1] > a[1] ? b : a), known[0]);
+    const gap = some.find(([, y]) => y === null);
+    const chosen = new Set([lowest, highest, gap]);
+    kept.push(...some.filter((point) => chosen.has(point) && point !== good[0]));
+  }
+  if (kept.at(-1) !== good.at(-1)) kept.push(good.at(-1));
+  return kept;
 }
 
 // By line, the bands between it and those below it: {x, low, high}, at the points of all.
@@ -122,7 +137,8 @@ function pictureOf(width, chart, lines, bands) {
   const toX = (x) => kLeft + (x - xs[0]) / (xs[1] - xs[0]) * (width - kLeft - kRight);
   const toY = (y) => kHeight - kBottom
     - (y - range[0]) / (range[1] - range[0]) * (kHeight - kTop - kBottom);
-  const svg = svgOf('svg', { width, height: kHeight, role: 'img' });
+  const svg = svgOf('svg', { class: 'chart', width, height: kHeight, role: 'img' });
+  svg.scales = { toX, toY, top: kTop, bottom: kHeight - kBottom };
   svg.setAttribute('aria-label', `${chart.title}: ${lines.map((line) => (
     `${line.name} ${numberText(line.points.at(-1)?.[1])}`)).join(', ')}`);
   for (const tick of ticksOf(range, 4)) {

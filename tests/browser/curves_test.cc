@@ -1,0 +1,95 @@
+// The panel of training curves: what it draws is what the document says.
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+#include "gangway.h"
+#include "ir/inspect/graphviz.h"
+#include "tests/browser/browser.h"
+#include "tests/browser/page_checks.h"
+#include "tests/support/small_programs.h"
+#include "tools/page/page.h"
+
+namespace gangway {
+namespace {
+
+using nlohmann::json;
+
+constexpr const char* kEnd = "\xee\x80\x90";
+constexpr const char* kLeft = "\xee\x80\x92";
+// Ends of the lines of the first chart, in its own coordinates, and where the points should be.
+constexpr const char* kFarFromPoints = R"js(
+const svg = document.querySelector('svg.chart');
+const wrong = [];
+gangway.curves.curves.forEach(({ points }, i) => {
+  const d = svg.querySelectorAll('.line')[i].getAttribute('d').replaceAll('h0.01', '');
+  const ends = d.split(/[ML]/).slice(1).map((end) => end.split(' ').map(Number));
+  const known = points.filter(({ loss }) => loss !== null);
+  if (ends.length !== known.length) wrong.push(`${ends.length} of ${known.length}`);
+  known.forEach(({ step, loss }, at) => {
+    const [x, y] = ends[at] ?? [NaN, NaN];
+    const off = Math.hypot(x - svg.scales.toX(step), y - svg.scales.toY(loss));
+    if (!(off < 0.2)) wrong.push(`${step}: ${off}`);
+  });
+});
+return wrong;
+)js";
+
+class CurvesTest : public testing::Test {
+ protected:
+  void open(Browser& browser) {
+    const std::filesystem::path file = folder_.path() / "page.html";
+    std::ofstream(file, std::ios::binary) << tool::page_html(tool::document_of(
+        {{"program", to_json(accumulate(Mesh{{{"data", 2}}}))}, {"curves", curves_.dump()}}));
+    browser.open(file);
+  }
+
+  static json curve(const std::string& name, int first, int last) {
+    json points = json::array();
+    for (int step = first; step <= last; ++step) {
+      json loss = 1 + 100.0 / step;
+      if (step == 57) loss = nullptr;
+      points.push_back({{"step", step}, {"loss", loss}, {"tokens_per_s", 44'000 + 10 * step}});
+    }
+    return {{"name", name}, {"points", points}};
+  }
+
+  const json curves_ = {curve("<b>first</b>", 20, 200), curve("second", 50, 300)};
+  TempDir folder_{"gangway_page"};
+};
+
+TEST_F(CurvesTest, DrawsThePointsOfTheDocumentAndSaysThemByKey) {
+  Browser browser({});
+  open(browser);
+  EXPECT_EQ(browser.evaluate("return gangway.panels.open"), "Curves");
+  EXPECT_EQ(browser.evaluate(kFarFromPoints), json::array());
+  browser.evaluate("document.querySelector('.curves').focus()");
+  browser.press(kEnd);
+  const char* said = "return document.querySelector('.said-at-step').textContent";
+  EXPECT_EQ(browser.evaluate(said), "Step 300: second loss 1.333, 47k tokens/s");
+  browser.press(kLeft);
+  EXPECT_EQ(browser.evaluate(said), "Step 299: second loss 1.334, 47k tokens/s");
+  browser.evaluate("gangway.curves.goTo(100)");
+  EXPECT_EQ(browser.evaluate(said),
+            "Step 100: <b>first</b> loss 2, 45k tokens/s; second loss 2, 45k tokens/s");
+  EXPECT_EQ(browser.console(), json::array());
+}
+
+TEST_F(CurvesTest, IsReadableAtBothSizesInLightAndDark) {
+  for (const WindowSize size : {WindowSize{1280, 800}, WindowSize{2560, 1440}}) {
+    Browser browser(size);
+    open(browser);
+    for (const char* theme : {"light", "dark"}) {
+      SCOPED_TRACE(cat(size.width, " ", theme));
+      if (browser.evaluate("return document.documentElement.dataset.theme") != theme)
+        browser.click("#theme");
+      EXPECT_EQ(browser.evaluate(kOverflowing), json::array());
+      EXPECT_EQ(browser.evaluate(kFaint), json::array());
+      EXPECT_LT(browser.evaluate("return document.querySelectorAll('#panel *').length"), 300);
+      browser.screenshot(cat("curves_", size.width, "_", theme));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace gangway
