@@ -35,6 +35,22 @@ gangway.curves.curves.forEach(({ points }, i) => {
 return wrong;
 )js";
 
+// Texts of the charts that meet another one, or that leave the window.
+constexpr const char* kMeetingTexts = R"js(
+const all = [...document.querySelectorAll('svg.chart text, .series figcaption, .legend li')]
+  .map((text) => [text.textContent, text.getBoundingClientRect()]);
+const wrong = [];
+all.forEach(([name, a], i) => {
+  if (a.left < 0 || a.right > innerWidth || a.bottom > innerHeight) wrong.push(`${name} leaves`);
+  for (const [other, b] of all.slice(i + 1)) {
+    if (a.left < b.right && b.left < a.right && a.top < b.bottom && b.top < a.bottom) {
+      wrong.push(`${name} meets ${other}`);
+    }
+  }
+});
+return all.length > 10 ? wrong : ['nothing to look at'];
+)js";
+
 class CurvesTest : public testing::Test {
  protected:
   void open(Browser& browser) {
@@ -83,6 +99,7 @@ TEST_F(CurvesTest, IsReadableAtBothSizesInLightAndDark) {
       SCOPED_TRACE(cat(size.width, " ", theme));
       if (browser.evaluate("return document.documentElement.dataset.theme") != theme)
         browser.click("#theme");
+      EXPECT_EQ(browser.evaluate(kMeetingTexts), json::array());
       EXPECT_EQ(browser.evaluate(kOverflowing), json::array());
       EXPECT_EQ(browser.evaluate(kFaint), json::array());
       EXPECT_LT(browser.evaluate("return document.querySelectorAll('#panel *').length"), 300);

@@ -149,9 +149,9 @@ function pictureOf(width, chart, lines, bands) {
   const isTime = chart.xName === 'time';
   const count = Math.max(2, Math.floor((width - kLeft) / 90));
   for (const tick of ticksOf(xs, count, isTime ? 1000 : 1)) {
-    const at = Math.min(toX(tick), width - 32);
-    svg.append(svgOf('text', { x: at, y: kHeight - 6, 'text-anchor': 'middle' },
-      isTime ? timeText(tick) : numberText(tick)));
+    const isLast = toX(tick) > width - kRight - 30;
+    svg.append(svgOf('text', { x: toX(tick), y: kHeight - 6,
+      'text-anchor': isLast ? 'end' : 'middle' }, isTime ? timeText(tick) : numberText(tick)));
   }
   lines.forEach((line, i) => {
     const few = line.points.length === 1 ? ' few' : ''; // It is seen too.
