@@ -24,7 +24,6 @@ class FunctionLayout {
                  const Function& before, const SimplifiedValues& kept)
       : explained_(explained),
         record_(record),
-        before_(before),
         kept_(kept),
         now_(kept.now == nullptr ? record.function : *kept.now),
         placed_(*placed_functions(record).at(&now_)) {
@@ -79,7 +78,6 @@ class FunctionLayout {
 
   const ExplainedProgram& explained_;
   const CompileRecord& record_;
-  const Function& before_;
   const SimplifiedValues& kept_;
   const Function& now_;
   const FunctionShardings& placed_;

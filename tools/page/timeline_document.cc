@@ -181,9 +181,9 @@ std::string timeline_document(const std::string& chrome_json, const Plan& plan, 
   for (const RowId& id : rows_of(trace)) {
     const std::string &process = trace.processes[id.first].first, &name = trace.rows[id].name;
     number[id] = rows.size();
-    const char* kind = kind_of(process, name, devices);
-    rows.push_back(
-        {{"name", kind == std::string("host") ? cat(process, " ", name) : name}, {"kind", kind}});
+    const std::string_view kind = kind_of(process, name, devices);
+    const bool is_device = kind == "device" || kind == "collectives";
+    rows.push_back({{"name", is_device ? name : cat(process, " ", name)}, {"kind", kind}});
   }
   const double begin_us = trace.spans.empty() ? 0 : trace.spans.front().begin_us;
   for (const Span& span : trace.spans) {

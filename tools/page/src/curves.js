@@ -10,22 +10,12 @@ export class Curves {
   constructor(panels, curves) {
     this.panels = panels;
     this.step = null;
-    this.take(curves);
-    panels.add(kCurvesTab, (room) => this.draw(room));
-    window.addEventListener('resize', () => panels.refresh(kCurvesTab));
-  }
-
-  // Shows these from now on.
-  update(curves) {
-    this.take(curves);
-    this.panels.refresh(kCurvesTab);
-  }
-
-  take(curves) {
     this.curves = curves;
     this.bySteps = curves.map(({ points }) => new Map(points.map((point) => [point.step, point])));
     const all = new Set(curves.flatMap(({ points }) => points.map(({ step }) => step)));
     this.steps = [...all].sort((a, b) => a - b);
+    panels.add(kCurvesTab, (room) => this.draw(room));
+    window.addEventListener('resize', () => panels.refresh(kCurvesTab));
   }
 
   draw(room) {
