@@ -56,7 +56,7 @@ Program looped() {
     const Builder::Scope scope(b.builder(), cat("layer.", i));
     next = tanh(dot(x, next));
   }
-  b.update(w, dot(x, next, {{0}, {0}}));
+  b.update(w, dot(x, next));
   b.output("sum", sum(next, {0, 1}));
   return b.build();
 }

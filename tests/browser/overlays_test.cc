@@ -59,7 +59,7 @@ Program two_ways() {
     light = x + x;
   }
   const Value y = heavy * light;
-  b.update(w, dot(x, y, {{0}, {0}}));
+  b.update(w, dot(x, y));
   b.output("y", sum(y, {0, 1}));
   return b.build();
 }
