@@ -137,6 +137,25 @@ TEST_F(OverlaysTest, TheCriticalPathIsTheHeavierWay) {
   EXPECT_EQ(times[0], expected);
 }
 
+TEST_F(OverlaysTest, HostileNamesAreText) {
+  const std::string image = "<img src=x onerror='window.ran = 1'>\x01\xe2\x80\xae";
+  ProgramBuilder b("hostile", Mesh{{{"data", 2}}});
+  Value x = b.input("x", f32({8, 8}), {{"data", shard(0)}});
+  {
+    const Builder::Scope scope(b.builder(), image);
+    x = x * x;
+  }
+  b.output("y", x);
+  Browser browser({});
+  open(browser, b.build());
+  choose(browser, "Scope");
+  EXPECT_EQ(browser.evaluate("return document.getElementById('legend').textContent"),
+            "<img src=x onerror='window.ran = 1'>\xe2\x90\x81\xef\xbf\xbd");
+  EXPECT_EQ(browser.evaluate("return window.ran ?? 0"), 0);
+  EXPECT_EQ(browser.evaluate("return document.images.length"), 0);
+  EXPECT_EQ(browser.console(), json::array());
+}
+
 TEST_F(OverlaysTest, EachIsReadableAtBothSizesInLightAndDark) {
   for (const WindowSize size : {WindowSize{1280, 800}, WindowSize{2560, 1440}}) {
     Browser browser(size);

@@ -1,9 +1,11 @@
 // Overlays: boxes in the colours of where they run, of what they cost, or of what everything waits
 // for. A closed group has the colour of what is in it.
+import { shown } from './model.js';
 import { bytesText, secondsText } from './units.js';
 
 const kHeats = 5; // Of overlays.css, the lowest first.
 const kSets = 8;
+const kLegend = 24;
 
 // What the boxes below a box weigh, itself included where it has no box of its own function below.
 // own(box): its own weight, for one run of the function that it is in.
@@ -157,9 +159,10 @@ function sets(names, title) {
   const kinds = new Map(all.map((name, i) => [name, `set${i % kSets}`]));
   return {
     title, names,
-    legend: all.slice(0, 24).map((name) => ({ kind: kinds.get(name), text: name })),
+    legend: [...all.slice(0, kLegend).map((name) => ({ kind: kinds.get(name), text: shown(name) })),
+      ...(all.length > kLegend ? [{ kind: '', text: `and ${all.length - kLegend} more` }] : [])],
     classOf: (box) => kinds.get(names.get(box)) ?? '',
-    textOf: (box) => names.get(box) ?? 'several',
+    textOf: (box) => shown(names.get(box) ?? 'several'),
   };
 }
 

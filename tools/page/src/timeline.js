@@ -58,7 +58,9 @@ export class Timeline {
   say() {
     const { selected, timeline } = this;
     const { left_out: leftOut } = timeline;
-    const cut = leftOut > 0 ? `; ${leftOut} earlier spans are left out` : '';
+    const rowsLeft = timeline.rows.length - this.rows.length;
+    const cut = (leftOut > 0 ? `; ${leftOut} earlier spans are left out` : '')
+      + (rowsLeft > 0 ? `; ${rowsLeft} more rows are not shown` : '');
     if (selected === null) {
       this.said.textContent = `${secondsText(this.end / 1e6)}${cut}`;
       return;
