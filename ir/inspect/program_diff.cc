@@ -19,8 +19,8 @@ constexpr size_t kLinesMax = 60;  // Of one function, or of the program's own no
 // Keeps the first lines, and counts the others.
 class Lines {
  public:
-  void add(std::string line) {
-    if (++count_ <= kLinesMax) text_ += std::move(line);
+  void add(const std::string& line) {
+    if (++count_ <= kLinesMax) text_ += line;
   }
   std::string text(const std::string& indent) const {
     if (count_ <= kLinesMax) return text_;

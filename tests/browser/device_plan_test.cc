@@ -7,6 +7,7 @@
 #include "gangway.h"
 #include "tests/browser/browser.h"
 #include "tests/browser/page_checks.h"
+#include "tests/support/process_output.h"
 #include "tests/support/small_programs.h"
 
 namespace gangway {
@@ -33,7 +34,7 @@ class DevicePlanTest : public testing::Test {
     arguments.insert(arguments.end(), options.begin(), options.end());
     ChildProcess tool({.arguments = arguments, .output_file = said.path()});
     EXPECT_TRUE(tool.wait().ok()) << said.text();
-    return said.text();
+    return output_of(said);
   }
 
   void open(Browser& browser, const Program& program) {

@@ -8,6 +8,7 @@
 #include "runtime/os/anonymous_file.h"
 #include "tests/browser/browser.h"
 #include "tests/browser/page_checks.h"
+#include "tests/support/process_output.h"
 
 namespace gangway {
 namespace {
@@ -23,7 +24,7 @@ class OverlaysTest : public testing::Test {
     arguments.insert(arguments.end(), options.begin(), options.end());
     ChildProcess tool({.arguments = arguments, .output_file = said.path()});
     EXPECT_TRUE(tool.wait().ok()) << said.text();
-    return said.text();
+    return output_of(said);
   }
 
   void open(Browser& browser, const Program& program) {

@@ -8,6 +8,7 @@
 #include "runtime/os/anonymous_file.h"
 #include "tests/browser/browser.h"
 #include "tests/browser/page_checks.h"
+#include "tests/support/process_output.h"
 #include "tests/support/small_programs.h"
 
 namespace gangway {
@@ -38,7 +39,7 @@ class TimelineTest : public testing::Test {
     browser.evaluate(
         "[...document.querySelectorAll('#tabs button')]"
         ".find((tab) => tab.textContent === 'Timeline').click();");
-    return json::parse(said.text());
+    return json::parse(output_of(said));
   }
 
   TempDir folder_{"gangway_page"};

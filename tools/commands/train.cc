@@ -137,7 +137,7 @@ int64_t hosts_of(const Given& given) {
 // Where the pictures are; empty where they could not be written, which loses nothing else.
 std::string write_pictures(const Given& given, const std::filesystem::path& out,
                            const programs::TrainReport& report, std::vector<CurvePoint> points) {
-  const std::string page = (out / "page.html").string();
+  std::string page = (out / "page.html").string();
   try {
     write_training_page(page, {.name = given.program.empty() ? given.name : given.program,
                                .program = out / "train_step.gwp",

@@ -60,7 +60,7 @@ void write_page(const std::string& document, const std::string& file) {
 std::string document_of(const std::vector<std::pair<std::string, std::string>>& fields) {
   std::string document;
   for (const auto& [name, json] : fields)
-    document += (document.empty() ? "{\"" : ",\"") + name + "\":" + json;
+    document += cat(document.empty() ? "{" : ",", "\"", name, "\":", json);
   return document + "}";
 }
 

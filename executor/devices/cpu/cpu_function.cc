@@ -186,7 +186,8 @@ void CpuFunction::record_span(const Step& step, const CallFrame& frame, Turn& tu
                               int64_t begin_ns, int64_t end_ns) {
   internal::TraceBuffer* row = turn.device.trace_row;
   if (row == nullptr) return;
-  row->record({.name = to_string(step.in_graph().op).data(),  // Of a literal.
+  const char* name = to_string(step.in_graph().op).data();  // Of a literal.
+  row->record({.name = name,
                .begin_ns = begin_ns,
                .end_ns = end_ns,
                .run = frame.run,
