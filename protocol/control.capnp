@@ -257,6 +257,31 @@ interface Executor {
   # The other way. kInvalid for files that are not there, or do not have these tensors.
 
   closeSegment @7 (number :UInt64);
+
+  timeline @8 (eventsMax :UInt32) -> (timeline :HostTimeline);
+  # The last events of each row that the executor keeps, at most so many of a row.
+}
+
+struct HostTimeline {
+  # A TraceDump (runtime/observe/trace.h).
+  process @0 :Text;
+  names @1 :List(Text);
+  rows @2 :List(Row);
+
+  struct Row {
+    name @0 :Text;
+    lost @1 :UInt64;
+    events @2 :List(Event);
+  }
+  struct Event {
+    beginNs @0 :Int64;
+    endNs @1 :Int64;
+    run @2 :UInt64;
+    node @3 :UInt64;
+    step @4 :UInt64;
+    name @5 :UInt16;  # A number of `names`.
+    mark @6 :UInt8;
+  }
 }
 
 struct CheckpointFiles {

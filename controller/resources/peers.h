@@ -17,6 +17,7 @@
 #include "controller/resources/device_ref.h"
 #include "protocol/checkpoint_files.h"
 #include "protocol/frames.h"
+#include "protocol/host_timeline.h"
 #include "protocol/install.h"
 #include "runtime/base/ids.h"
 #include "runtime/fibers/future.h"
@@ -49,6 +50,11 @@ class ExecutorPeer {
   virtual Future<int64_t> move_states(const MoveRequest& what) = 0;
   virtual void send(const Frame& frame) = 0;
   virtual CheckpointPeer* checkpoints() { return nullptr; }  // Null: it has no part in them.
+  // What its devices did last, as protocol/control.capnp says. kInvalid: it keeps nothing of that.
+  virtual Future<HostTimeline> timeline(uint32_t /*events_max*/) {
+    return Future<HostTimeline>(
+        Result<HostTimeline>(Error(ErrorKind::kInvalid, "timeline: this host keeps none")));
+  }
   // Called when the host is declared lost: closes its connection, so that an executor that was only
   // suspended notices it when it resumes.
   virtual void hang_up() = 0;

@@ -109,6 +109,14 @@ struct ShownGraph {
   std::string text;                        // Where it was asked why.
 };
 
+// What devices of an executable did last: all that they did, of whatever program.
+struct ShownTimeline {
+  ShownGraph graph;
+  PlanId on_hosts;                      // What the traces call its plan.
+  std::vector<HostTimeline> hosts;      // By the name of the host; of those that answered.
+  std::map<std::string, Error> silent;  // Why there is none of a host.
+};
+
 // What a session has, and how far its clients have counted, for the next one.
 struct Holdings {
   std::vector<SliceId> slices;
@@ -168,6 +176,8 @@ class Controller {
   // What is compiled of a program, and why so (shown_graphs.cc). kInvalid for what it does not
   // have. Suspends where it is asked why.
   ShownGraph graph(SessionId session, const GraphRequest& request);
+  // Of each device the last so many events. Suspends until its hosts have answered, or are lost.
+  ShownTimeline timeline(SessionId session, const GraphRequest& request, uint32_t events_max);
   // Those that it has, in the order in which they were compiled. Of open sessions.
   std::vector<ShownPlan> shown_plans(SessionId session);
   // The devices that each program's slices lie on.
@@ -264,6 +274,7 @@ class Controller {
     std::map<uint64_t, uint64_t>
         put_at;  // By scope: the version in which states were written last.
   };
+  const PlanRecord& shown_plan(SessionId id, const GraphRequest& request);
   void count_names(Session& session, const RunFrame& run);
   void act(SessionId id, Session& session, Message&& message);
   Recovery::Callbacks recovery_callbacks();

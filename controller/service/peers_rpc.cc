@@ -2,6 +2,7 @@
 
 #include "protocol/checkpoint_wire.h"
 #include "protocol/segment_wire.h"
+#include "protocol/timeline_wire.h"
 
 namespace gangway {
 namespace {
@@ -125,6 +126,15 @@ Future<void> ExecutorRpc::read_checkpoint(uint64_t segment, const CheckpointFile
   write(request.initFiles(), files);
   return as_future<void>(reactor_, "read a checkpoint", [promise = request.send()]() mutable {
     await<capnp::Response<wire::Executor::ReadCheckpointResults>>(kj::mv(promise));
+  });
+}
+
+Future<HostTimeline> ExecutorRpc::timeline(uint32_t events_max) {
+  auto request = executor_.timelineRequest();
+  request.setEventsMax(events_max);
+  return as_future<HostTimeline>(reactor_, "timeline", [promise = request.send()]() mutable {
+    return read(
+        await<capnp::Response<wire::Executor::TimelineResults>>(kj::mv(promise)).getTimeline());
   });
 }
 

@@ -63,6 +63,7 @@ class ExecutorRpc final : public ExecutorPeer, public CheckpointPeer {
   Future<void> write_checkpoint(uint64_t segment, const CheckpointFiles& files) override;
   Future<void> read_checkpoint(uint64_t segment, const CheckpointFiles& files) override;
   void close_segment(uint64_t segment) override;
+  Future<HostTimeline> timeline(uint32_t events_max) override;
   void send(const Frame& frame) override { stream_->send(frame); }
   void hang_up() override { stream_->hang_up(); }
 

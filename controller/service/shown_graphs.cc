@@ -1,4 +1,5 @@
-// What is compiled of a program, for who inspects it: as it was sent, as it was lowered, and why.
+// What is compiled of a program, for who inspects it: as it was sent, as it was lowered, and why;
+// and what its devices did last.
 #include "controller/service/controller.h"
 #include "ir/explain/why.h"
 
@@ -31,7 +32,7 @@ std::vector<ShownPlan> Controller::shown_plans(SessionId id) {
   return shown;
 }
 
-ShownGraph Controller::graph(SessionId id, const GraphRequest& request) {
+const PlanRecord& Controller::shown_plan(SessionId id, const GraphRequest& request) {
   std::string names;
   const PlanRecord* shown = nullptr;
   size_t fitting = 0;
@@ -48,8 +49,13 @@ ShownGraph Controller::graph(SessionId id, const GraphRequest& request) {
              program_name(id), "\" has ",
              shown == nullptr ? "no such executable" : "several executables", ": expected one of ",
              names.empty() ? "those that it will have" : names);
-  ShownGraph graph{.program = shown->program, .plan = shown->plan, .kinds = shown->kinds};
-  for (const SliceId slice : shown->slices)
+  return *shown;
+}
+
+ShownGraph Controller::graph(SessionId id, const GraphRequest& request) {
+  const PlanRecord& shown = shown_plan(id, request);
+  ShownGraph graph{.program = shown.program, .plan = shown.plan, .kinds = shown.kinds};
+  for (const SliceId slice : shown.slices)
     graph.placed.push_back(slices_.find(slice)->placed_because);
   if (!request.why.empty()) {
     graph.text = *background_.run([graph, what = request.why] {
@@ -57,6 +63,35 @@ ShownGraph Controller::graph(SessionId id, const GraphRequest& request) {
     });
   }
   return graph;
+}
+
+ShownTimeline Controller::timeline(SessionId id, const GraphRequest& request, uint32_t events_max) {
+  const PlanRecord& shown = shown_plan(id, request);
+  ShownTimeline timeline{.graph = graph(id, request), .on_hosts = shown.on_hosts};
+  struct Asked {
+    std::string host;
+    StopToken gone;
+    Future<HostTimeline> answer;
+  };
+  std::vector<Asked> asked;
+  for (const HostId host : shown.hosts) {
+    const HostRecord& record = hosts_.at(host);
+    if (record.lost) {
+      timeline.silent.emplace(record.info.name, *record.lost);
+    } else {
+      asked.push_back({record.info.name, record.gone.token(), record.peer->timeline(events_max)});
+    }
+  }
+  // The plan may go while they answer.
+  for (Asked& one : asked) {
+    try {
+      timeline.hosts.push_back(one.answer.take(one.gone));
+      timeline.hosts.back().trace.process = one.host;
+    } catch (const Error& error) {
+      timeline.silent.emplace(one.host, error);
+    }
+  }
+  return timeline;
 }
 
 }  // namespace gangway

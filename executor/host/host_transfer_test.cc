@@ -288,8 +288,9 @@ TEST(Timeline, EachKernelIsASpanInsideItsCallNamedAsItsOp) {
   }
   std::vector<TraceEvent> spans;
   for (const TraceThread& thread : tracer.drain().threads) {
-    std::ranges::copy_if(thread.events, std::back_inserter(spans),
-                         [](const TraceEvent& event) { return event.mark != TraceMark::kCounter; });
+    std::ranges::copy_if(thread.events, std::back_inserter(spans), [](const TraceEvent& event) {
+      return event.mark != TraceMark::kCounter && event.mark != TraceMark::kRunBegins;
+    });
   }
   std::vector<std::string> names;
   for (const TraceEvent& span : spans) names.emplace_back(span.name);

@@ -141,6 +141,7 @@ class DeviceRun final : public Work {
   void look_for_cancel(const Entry& entry);
   bool sources_pending() const;
   void record_span(const Entry& entry, Turn& turn);
+  void record_begin(Turn& turn);
   void record_counters(Turn& turn);
   void record_order(const Entry& entry);
   std::vector<const void*> arrays_read(const Entry& entry) const;

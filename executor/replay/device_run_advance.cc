@@ -55,6 +55,7 @@ void DeviceRun::look_at_failure(const std::shared_ptr<const Error>& failure) {
 void DeviceRun::begin(Turn& turn) {
   started_ = true;
   entry_start_ns_ = turn.device.trace_row == nullptr ? 0 : turn.device.now_ns();
+  record_begin(turn);
   record_counters(turn);
   copy_inline_inputs(turn);
   enter_region();
@@ -215,6 +216,16 @@ void DeviceRun::record_span(const Entry& entry, Turn& turn) {
                                  .step = waits_for_host ? 0 : turn.device.trace_host,
                                  .mark = waits_for_host ? TraceMark::kSpan : TraceMark::kNodeRuns});
   entry_start_ns_ = end_ns;
+}
+
+void DeviceRun::record_begin(Turn& turn) {
+  if (turn.device.trace_row == nullptr) return;
+  turn.device.trace_row->record({.name = "begin",
+                                 .begin_ns = entry_start_ns_,
+                                 .end_ns = entry_start_ns_,
+                                 .run = run_.value,
+                                 .node = plan_.id.value,
+                                 .mark = TraceMark::kRunBegins});
 }
 
 void DeviceRun::record_counters(Turn& turn) {

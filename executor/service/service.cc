@@ -12,11 +12,13 @@
 #include "protocol/frames.h"
 #include "protocol/rpc_values.h"
 #include "protocol/segment_wire.h"
+#include "protocol/timeline_wire.h"
 #include "protocol/token_file.h"
 #include "runtime/fibers/await.h"
 #include "runtime/fibers/background.h"
 #include "runtime/fibers/fiber_group.h"
 #include "runtime/net/server.h"
+#include "runtime/observe/trace.h"
 
 namespace gangway {
 namespace {
@@ -30,13 +32,15 @@ size_t nodes_of(const Plan& plan) {
 // What the controller calls.
 class ExecutorServer final : public wire::Executor::Server {
  public:
+  // `tracer` may be null.
   ExecutorServer(Host& host, CheckpointStore& checkpoints, Background& background,
-                 FiberGroup& fibers, Pacer* pacer)
+                 FiberGroup& fibers, Pacer* pacer, Tracer* tracer)
       : host_(host),
         checkpoints_(checkpoints),
         background_(background),
         fibers_(fibers),
-        pacer_(pacer) {}
+        pacer_(pacer),
+        tracer_(tracer) {}
 
   kj::Promise<void> install(InstallContext context) override {
     return in_fiber(fibers_, "install", [this, self = thisCap(), context]() mutable {
@@ -112,12 +116,21 @@ class ExecutorServer final : public wire::Executor::Server {
     });
   }
 
+  kj::Promise<void> timeline(TimelineContext context) override {
+    return in_fiber(fibers_, "timeline", [this, self = thisCap(), context]() mutable {
+      GW_REQUIRE(tracer_ != nullptr, "timeline: this executor keeps none");
+      write(context.getResults().initTimeline(),
+            tracer_->newest(context.getParams().getEventsMax()));
+    });
+  }
+
  private:
   Host& host_;
   CheckpointStore& checkpoints_;
   Background& background_;
   FiberGroup& fibers_;
   Pacer* const pacer_;
+  Tracer* const tracer_;
 };
 
 DialOptions dial_options(const ExecutorServiceOptions& options) {
@@ -134,7 +147,8 @@ class ExecutorService::Impl final : public HostEvents {
       : reactor_(reactor),
         log_(options.log),
         pacer_(options.frames.pacer),
-        host_(reactor, options.host, *this),
+        tracer_(options.host.tracer),
+        host_(reactor, with_tracer(options), *this),
         checkpoints_(reactor),
         background_(reactor, "plan reader", 1),
         fibers_(reactor),
@@ -187,6 +201,15 @@ class ExecutorService::Impl final : public HostEvents {
   void copy_done(CopyDoneFrame done) override { send(std::move(done)); }
 
  private:
+  // Where events are kept and nobody else records them, this does.
+  HostOptions with_tracer(const ExecutorServiceOptions& options) {
+    if (tracer_ == nullptr && options.kept_events > 0)
+      tracer_ = &kept_.emplace(reactor_.clock(), options.host.name, options.kept_events);
+    HostOptions host = options.host;
+    host.tracer = tracer_;
+    return host;
+  }
+
   uint64_t register_host(const HostOptions& options) {
     auto request = connection_.bootstrap<wire::Controller>().registerExecutorRequest();
     write(request.initVersion(), Version{});
@@ -202,7 +225,7 @@ class ExecutorService::Impl final : public HostEvents {
     description.setProcess(getpid());
     description.setIsland(options.island);
     request.setExecutor(
-        kj::heap<ExecutorServer>(host_, checkpoints_, background_, fibers_, pacer_));
+        kj::heap<ExecutorServer>(host_, checkpoints_, background_, fibers_, pacer_, tracer_));
     auto response =
         await<capnp::Response<wire::Controller::RegisterExecutorResults>>(request.send());
     name_ = response.getName().cStr();
@@ -321,6 +344,8 @@ class ExecutorService::Impl final : public HostEvents {
   Promise<void> ended_;
   bool closing_ = false;
   uint64_t runs_done_ = 0;
+  std::optional<Tracer> kept_;
+  Tracer* tracer_;  // Null: nothing is recorded.
   Host host_;
   CheckpointStore checkpoints_;
   Background background_;

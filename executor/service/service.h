@@ -34,6 +34,9 @@ struct ExecutorServiceOptions {
   HostOptions host;
   int64_t heartbeat_interval_ms = 1000;
   int64_t connect_timeout_ms = 10'000;
+  // How many events of each device it keeps for the controller to show; 0: none. 48 bytes each,
+  // twice for each device. Where host.tracer is given, that one's are shown.
+  size_t kept_events = 0;
   FrameOptions frames;
   Logger log;
 };

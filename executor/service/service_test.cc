@@ -6,6 +6,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <functional>
 #include <regex>
 #include <string>
@@ -356,6 +357,36 @@ TEST(ExecutorFramesTest, StepsOfAnInstallationOutOfOrderAreErrorsAndHarmNothing)
     scene.wait_for_end(kRun);
     EXPECT_EQ(scene.loss(kRun), 8);
     EXPECT_EQ(scene.bytes_left(), 0);
+  });
+}
+
+TEST(ExecutorTimelineTest, TheLastEventsOfEachDeviceAreKeptAndGiven) {
+  const auto reactor = Reactor::make_simulated();
+  reactor->run([&] {
+    ExecutorScene scene(*reactor, 64);
+    EXPECT_TRUE(scene.timeline(10).trace.threads[0].events.empty());
+    scene.bring_to(Stage::kEnded);
+    const HostTimeline all = scene.timeline(1000);
+    ASSERT_EQ(all.trace.threads.size(), 2 * kDevices) << "also those of collectives";
+    const std::vector<TraceEvent>& events = all.trace.threads[0].events;
+    const auto begins = std::ranges::find(events, TraceMark::kRunBegins, &TraceEvent::mark);
+    ASSERT_NE(begins, events.end());
+    EXPECT_EQ(begins->run, kRun.value);
+    EXPECT_EQ(begins->node, kPlan.value);
+    const auto runs = std::ranges::count(events, std::string_view("run"), &TraceEvent::name);
+    EXPECT_EQ(runs, kPositions);
+    const HostTimeline last = scene.timeline(1);
+    ASSERT_EQ(last.trace.threads[0].events.size(), 1u);
+    EXPECT_EQ(last.trace.threads[0].lost, events.size() - 1);
+    EXPECT_EQ(scene.timeline(1000).trace.threads[0].events.size(), events.size()) << "they stay";
+  });
+}
+
+TEST(ExecutorTimelineTest, OneThatKeepsNoneSaysSo) {
+  const auto reactor = Reactor::make_simulated();
+  reactor->run([&] {
+    ExecutorScene scene(*reactor);
+    EXPECT_THAT(error_text_of([&] { scene.timeline(10); }), HasSubstr("this executor keeps none"));
   });
 }
 

@@ -53,6 +53,11 @@ uint64_t mix(uint64_t word) {
   return word ^ (word >> 31);
 }
 
+bool is_arrow(TraceMark mark) {
+  return mark == TraceMark::kRunLeaves || mark == TraceMark::kRunArrives ||
+         mark == TraceMark::kNodeEnqueued || mark == TraceMark::kNodeRuns;
+}
+
 // The id of an arrow, which both ends know.
 void append_arrow(std::string& out, const TraceEvent& event) {
   const bool of_run = event.mark == TraceMark::kRunLeaves || event.mark == TraceMark::kRunArrives;
@@ -91,11 +96,12 @@ void append_event(std::string& out, int64_t pid, uint32_t tid, const TraceEvent&
                   static_cast<double>(event.end_ns - event.begin_ns) / 1e3);
   }
   out += text;
-  if (event.mark != TraceMark::kSpan && event.mark != TraceMark::kMeeting) append_arrow(out, event);
+  if (is_arrow(event.mark)) append_arrow(out, event);
   const auto run = static_cast<unsigned long>(event.run);
   const auto node = static_cast<unsigned long>(event.node);
-  std::snprintf(text, sizeof text, ",\"pid\":%ld,\"tid\":%u,\"args\":{\"run\":%lu,\"node\":%lu",
-                static_cast<long>(pid), tid, run, node);
+  std::snprintf(text, sizeof text, ",\"pid\":%ld,\"tid\":%u,\"args\":{\"run\":%lu,\"%s\":%lu",
+                static_cast<long>(pid), tid, run,
+                event.mark == TraceMark::kRunBegins ? "plan" : "node", node);
   out += text;
   const auto step = static_cast<unsigned long>(event.step);
   const bool is_meeting = event.mark == TraceMark::kMeeting;
@@ -130,10 +136,25 @@ TraceBuffer::TraceBuffer(const Clock& clock, std::string name, uint32_t id, size
       slots_(new Slot[mask_ + 1]{}) {}
 
 TraceThread TraceBuffer::drain() {
-  TraceThread thread{name_, id_, 0, {}};
   const uint64_t end = written_.load(std::memory_order_acquire);
+  TraceThread thread = copy(drained_, end);
+  drained_ = end;
+  return thread;
+}
+
+TraceThread TraceBuffer::newest(size_t events) const {
+  const uint64_t end = written_.load(std::memory_order_acquire);
+  TraceThread thread = copy(end - std::min<uint64_t>(end, events), end);
+  thread.lost = end - thread.events.size();
+  return thread;
+}
+
+// Those from `from` to `end` that the ring still has.
+TraceThread TraceBuffer::copy(uint64_t from, uint64_t end) const {
+  TraceThread thread{name_, id_, 0, {}};
+  const uint64_t wanted = from;
   const uint64_t kept = mask_ + 1;
-  uint64_t from = std::max(drained_, end > kept ? end - kept : 0);
+  from = std::max(from, end > kept ? end - kept : 0);
   thread.events.reserve(end - from);
   for (uint64_t at = from; at < end; ++at) {
     const Slot& slot = slots_[at & mask_];
@@ -154,8 +175,7 @@ TraceThread TraceBuffer::drain() {
                         thread.events.begin() + static_cast<std::ptrdiff_t>(torn));
     from += torn;
   }
-  thread.lost = from - drained_;
-  drained_ = end;
+  thread.lost = from - wanted;
   return thread;
 }
 
@@ -188,6 +208,13 @@ TraceDump Tracer::drain() {
   std::lock_guard lock(mutex_);
   TraceDump dump{process_, getpid(), {}};
   for (const auto& buffer : buffers_) dump.threads.push_back(buffer->drain());
+  return dump;
+}
+
+TraceDump Tracer::newest(size_t events_per_row) {
+  std::lock_guard lock(mutex_);
+  TraceDump dump{process_, getpid(), {}};
+  for (const auto& buffer : buffers_) dump.threads.push_back(buffer->newest(events_per_row));
   return dump;
 }
 

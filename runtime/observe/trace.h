@@ -6,8 +6,9 @@
 // one Chrome trace, since they share CLOCK_MONOTONIC. With a simulated clock the same seed gives
 // the same events: trace_hash() compares two runs.
 //
-// Threads: a thread records after attach(); without it spans cost a load and a branch. drain()
-// anywhere, also while others record. Names are literals: they must live as long as the process.
+// Threads: a thread records after attach(); without it spans cost a load and a branch. drain() and
+// newest() anywhere, also while others record. Names are literals: they must live as long as the
+// process.
 // Ownership: the tracer outlives the attachments of its threads; main() owns it, there is no global
 // one.
 // Cost: 60-80 ns a span. Memory: 48 bytes an event, kTraceEventsPerThread of them. A span is for
@@ -54,6 +55,7 @@ enum class TraceMark : uint8_t {
   kNodeRuns,      // and end here.
   kMeeting,       // One member's part of a collective: all parts have one run, node and step.
   kCounter,       // No span: from begin_ns on, what the name says is `run`.
+  kRunBegins,     // An instant: the run is one of the plan that this host calls `node`.
 };
 
 struct TraceEvent {
@@ -73,7 +75,7 @@ struct TraceEvent {
 struct TraceThread {
   std::string name;
   uint32_t id = 0;
-  uint64_t lost = 0;  // Overwritten before they were drained.
+  uint64_t lost = 0;  // Earlier ones that are not here.
   std::vector<TraceEvent> events;
 };
 
@@ -115,8 +117,10 @@ class TraceBuffer {
             .mark = TraceMark::kCounter});
   }
   TraceThread drain();
+  TraceThread newest(size_t events) const;
 
  private:
+  TraceThread copy(uint64_t from, uint64_t end) const;
   static constexpr int kMarkShift = 56;
   using Slot = std::array<std::atomic<uint64_t>, 6>;
   const Clock& clock_;
@@ -156,6 +160,8 @@ class Tracer {
   internal::TraceBuffer& add_row(std::string name);
   // What was recorded since the last drain.
   TraceDump drain();
+  // The last so many events of each row, drained or not; they stay.
+  TraceDump newest(size_t events_per_row);
 
  private:
   const Clock& clock_;

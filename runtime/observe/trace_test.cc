@@ -80,6 +80,37 @@ TEST(Trace, KeepsTheNewestEventsAndCountsTheLostOnes) {
   EXPECT_EQ(thread.events.front().run, 12u);
 }
 
+TEST(Trace, TheNewestEventsAreGivenWithoutBeingTaken) {
+  auto reactor = Reactor::make_simulated();
+  Tracer tracer(reactor->clock(), "p", 8);
+  internal::TraceBuffer& row = tracer.add_row("device");
+  for (uint64_t i = 0; i < 5; ++i) row.record({.name = "e", .run = i});
+  for (int again = 0; again < 2; ++again) {
+    const TraceThread thread = tracer.newest(3).threads[0];
+    EXPECT_EQ(thread.lost, 2u);
+    ASSERT_EQ(thread.events.size(), 3u);
+    EXPECT_EQ(thread.events.front().run, 2u);
+  }
+  EXPECT_EQ(tracer.newest(100).threads[0].events.size(), 5u);
+  EXPECT_EQ(tracer.drain().threads[0].events.size(), 5u);
+  EXPECT_EQ(tracer.newest(100).threads[0].events.size(), 5u);
+  for (uint64_t i = 5; i < 20; ++i) row.record({.name = "e", .run = i});
+  const TraceThread thread = tracer.newest(100).threads[0];
+  EXPECT_EQ(thread.lost, 12u);
+  ASSERT_EQ(thread.events.size(), 8u);
+  EXPECT_EQ(thread.events.back().run, 19u);
+}
+
+TEST(Trace, TheBeginOfARunSaysOfWhichPlanItIs) {
+  auto reactor = Reactor::make_simulated();
+  Tracer tracer(reactor->clock(), "p");
+  tracer.add_row("device").record(
+      {.name = "begin", .run = 7, .node = 3, .mark = TraceMark::kRunBegins});
+  const std::string json = to_chrome_json({tracer.drain()});
+  EXPECT_NE(json.find(R"("args":{"run":7,"plan":3})"), json.npos) << json;
+  EXPECT_EQ(json.find("bind_id"), json.npos) << json;
+}
+
 TEST(Trace, WithoutAnAttachedThreadNothingIsRecorded) {
   auto reactor = Reactor::make_simulated();
   Tracer tracer(reactor->clock(), "p");

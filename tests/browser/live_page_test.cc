@@ -173,7 +173,7 @@ TEST_F(LivePageTest, AGraphThatChangesIsShownWhereOneLooked) {
                     "gangway.model.isVisible(box))"));
   EXPECT_EQ(browser.evaluate("return gangway.view.selected.label"), selected);
   EXPECT_EQ(browser.evaluate("return [gangway.view.x, gangway.view.y]"), before);
-  EXPECT_EQ(browser.evaluate("return document.querySelectorAll('#tabs button').length"), 2);
+  EXPECT_EQ(browser.evaluate("return document.querySelectorAll('#tabs button').length"), 3);
 
   // Another of the same program, chosen by keyboard, and back by the button of the table.
   const Executable other =
@@ -185,6 +185,70 @@ TEST_F(LivePageTest, AGraphThatChangesIsShownWhereOneLooked) {
   EXPECT_EQ(browser.evaluate("return gangway.program"),
             of_tool({"graph", "first", "--executable", "other", "--connect", address_, "--json"}));
   EXPECT_EQ(browser.evaluate("return document.activeElement.id"), "chooser");
+  EXPECT_EQ(browser.console(), json::array());
+}
+
+// By run, the names of the ops on each device in their order, and in how many the line is known.
+constexpr const char* kRunsShown = R"js(
+const { rows, spans } = gangwayLive.timeline.spans.timeline;
+const runs = {};
+for (const [row, , , name, run, place] of spans) {
+  if (rows[row].kind !== 'device' || name === 'run' || run === 0) continue; // 0: first values.
+  const key = `${run} on ${rows[row].name}`;
+  runs[key] ??= { names: [], places: 0 };
+  runs[key].names.push(name);
+  runs[key].places += place === null ? 0 : 1;
+}
+return runs;
+)js";
+
+TEST_F(LivePageTest, TheTimelineOfTheLastRunsComesWhileItIsOpen) {
+  Trainer first = trainer("first"), second = trainer("second");
+  for (int i = 0; i < 3; ++i) first.train();
+  second.train();
+  Browser browser({});
+  browser.go(page_);
+  ASSERT_TRUE(comes(browser, "gangwayLive.drawn?.name === 'step'"));
+  EXPECT_EQ(browser.evaluate("return gangwayLive.timeline.taken"), 0) << "nobody looks yet";
+  browser.evaluate(
+      "[...document.querySelectorAll('#tabs button')]"
+      ".find((tab) => tab.textContent === 'Timeline').click();");
+  ASSERT_TRUE(comes(browser, "gangwayLive.timeline.taken > 0"));
+  // Those of the other program are there, and are not taken for this one's, which has the same ops.
+  const json runs = browser.evaluate(kRunsShown);
+  std::map<size_t, int> devices_of_runs;  // By ops whose lines are known.
+  for (const auto& [run, ops] : runs.items()) {
+    EXPECT_EQ(ops["names"], runs.begin().value()["names"]) << run;
+    EXPECT_GT(ops["names"].size(), 0u) << run;
+    ++devices_of_runs[ops["places"]];
+  }
+  const size_t ops = runs.begin().value()["names"].size();
+  EXPECT_EQ(devices_of_runs, (std::map<size_t, int>{{0, 2}, {ops, 3 * 2}})) << runs;
+  EXPECT_TRUE(comes(browser, cat(kPanelText, ".includes('% busy')")));
+
+  // Another run is there without a reload, and colours the graph.
+  browser.evaluate("window.mark = 'not loaded again'");
+  first.train();
+  ASSERT_TRUE(eventually([&] { return browser.evaluate(kRunsShown).size() == 10; }));
+  browser.evaluate(
+      "const overlay = document.getElementById('overlay'); overlay.value = 'Time in the timeline';"
+      "overlay.dispatchEvent(new Event('change'))");
+  EXPECT_EQ(browser.evaluate("return gangway.view.overlay.title"),
+            "time of all devices in the timeline");
+  // Who looks closer is not disturbed until the button is pressed.
+  browser.evaluate("document.querySelector('.timeline canvas').focus()");
+  browser.press("+");
+  EXPECT_EQ(browser.evaluate("return document.getElementById('hold').ariaPressed"), "true");
+  const json taken = browser.evaluate("return gangwayLive.timeline.taken");
+  first.train();
+  const json polls = browser.evaluate("return gangwayLive.polls");
+  ASSERT_TRUE(comes(browser, cat("gangwayLive.polls > ", polls.get<int>() + 3)));
+  EXPECT_EQ(browser.evaluate("return gangwayLive.timeline.taken"), taken);
+  browser.click("#hold");
+  EXPECT_TRUE(eventually([&] { return browser.evaluate(kRunsShown).size() == 12; }));
+  EXPECT_EQ(browser.evaluate("return window.mark"), "not loaded again");
+  EXPECT_EQ(browser.evaluate(kOverflowing), json::array());
+  browser.screenshot("live_timeline");
   EXPECT_EQ(browser.console(), json::array());
 }
 

@@ -19,6 +19,7 @@
 #include "ir/plan/plan_wire.h"
 #include "protocol/frames.h"
 #include "protocol/rpc_values.h"
+#include "protocol/timeline_wire.h"
 #include "runtime/fibers/await.h"
 #include "runtime/net/server.h"
 #include "runtime/net/sim_network.h"
@@ -95,7 +96,7 @@ inline GrantFrame grant(RunId run, uint32_t first, uint32_t count, uint64_t tick
 // An executor of two devices, brought to a stage as a controller would.
 class ExecutorScene {
  public:
-  explicit ExecutorScene(Reactor& reactor)
+  explicit ExecutorScene(Reactor& reactor, size_t kept_events = 0)
       : reactor_(reactor),
         network_(reactor, {.delay = std::chrono::microseconds(20)}),
         controller_(reactor, network_),
@@ -103,7 +104,8 @@ class ExecutorScene {
             reactor, network_.endpoint("executor"),
             ExecutorServiceOptions{
                 .controller = "sim:controller",
-                .host = {.name = "host-0", .kind = DeviceKind::kSim, .devices = kDevices}})) {}
+                .host = {.name = "host-0", .kind = DeviceKind::kSim, .devices = kDevices},
+                .kept_events = kept_events})) {}
 
   void bring_to(Stage stage) {
     if (stage == Stage::kNothing) return;
@@ -215,6 +217,11 @@ class ExecutorScene {
     auto request = controller_.executor().commitInstallRequest();
     request.setPlan(plan.value);
     await(request.send());
+  }
+  HostTimeline timeline(uint32_t events_max) {
+    auto request = controller_.executor().timelineRequest();
+    request.setEventsMax(events_max);
+    return read(await(request.send()).getTimeline());
   }
   // Allocated, with the input of its runs in array 100.
   void make_ready(PlanId plan) {

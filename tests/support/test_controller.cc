@@ -30,6 +30,11 @@ Future<int64_t> FakeExecutor::move_states(const MoveRequest& what) {
   return moving ? moving->future() : Future<int64_t>(Result<int64_t>(state_bytes));
 }
 
+Future<HostTimeline> FakeExecutor::timeline(uint32_t events_max) {
+  events_asked = events_max;
+  return telling ? telling->future() : ExecutorPeer::timeline(events_max);
+}
+
 void FakeExecutor::send(const Frame& frame) { received.push_back(decode(frame)); }
 
 FakeClient::FakeClient() = default;

@@ -26,6 +26,7 @@ class FakeExecutor final : public ExecutorPeer {
   Future<void> link(PlanId, const std::vector<LinkOffer>&) override;
   Future<void> commit_install(PlanId) override;
   Future<int64_t> move_states(const MoveRequest&) override;
+  Future<HostTimeline> timeline(uint32_t events_max) override;
   void send(const Frame& frame) override;
   void hang_up() override { hung_up = true; }
 
@@ -37,9 +38,11 @@ class FakeExecutor final : public ExecutorPeer {
   uint32_t devices = 2;
   int64_t need_bytes = 0;
   int64_t state_bytes = 0;
-  std::optional<Promise<Installed>> installing;   // Set: what install waits for.
-  std::optional<Promise<void>> commit;            // Set: what commit_install waits for.
-  std::optional<Promise<int64_t>> moving;         // Set: what move_states waits for.
+  std::optional<Promise<Installed>> installing;  // Set: what install waits for.
+  std::optional<Promise<void>> commit;           // Set: what commit_install waits for.
+  std::optional<Promise<int64_t>> moving;        // Set: what move_states waits for.
+  std::optional<Promise<HostTimeline>> telling;  // Set: what timeline waits for.
+  uint32_t events_asked = 0;
   PlanOwner installed_of = PlanOwner::kOperator;  // Of the last one.
   std::vector<MoveRequest> moves;
   std::vector<Message> received;

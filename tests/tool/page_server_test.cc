@@ -43,6 +43,10 @@ class PageServerTest : public testing::Test {
                   GW_REQUIRE(wanted.program != "none", "graph: there is no program \"none\"");
                   return std::make_shared<const std::string>(
                       cat("{\"graph\":\"", wanted.program, "\",\"plan\":", wanted.plan, "}"));
+                },
+            .timeline =
+                [](const GraphWanted& wanted) {
+                  return cat("{\"timeline\":\"", wanted.program, "\",\"plan\":", wanted.plan, "}");
                 }};
   }
   std::string own() const { return to_text(read_token_file(file_)); }
@@ -92,6 +96,8 @@ TEST_F(PageServerTest, GivesDataAsJson) {
   EXPECT_EQ(body_of(ask("GET /api/history?after=12")), "{\"behind\":12}");
   EXPECT_EQ(body_of(ask("GET /api/graph?program=ann%2Fa%20b&plan=7")),
             "{\"graph\":\"ann/a b\",\"plan\":7}");
+  EXPECT_EQ(body_of(ask("GET /api/timeline?program=ann%2Fa%20b&plan=7")),
+            "{\"timeline\":\"ann/a b\",\"plan\":7}");
 }
 
 TEST_F(PageServerTest, WhatIsAskedWronglyIsSaid) {
@@ -104,7 +110,7 @@ TEST_F(PageServerTest, WhatIsAskedWronglyIsSaid) {
   for (const char* path :
        {"/api", "/api/", "/api/cluster/", "/api/../", "/index.html", "/api/%67raph"})
     EXPECT_THAT(ask(cat("GET ", path)), StartsWith("HTTP/1.1 404 ")) << path;
-  for (const char* path : {"/", "/api/cluster", "/api/history", "/api/graph"})
+  for (const char* path : {"/", "/api/cluster", "/api/history", "/api/graph", "/api/timeline"})
     EXPECT_THAT(ask(cat("POST ", path)), StartsWith("HTTP/1.1 405 ")) << path;
 }
 

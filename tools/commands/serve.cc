@@ -31,6 +31,9 @@
 namespace gangway::tool {
 namespace {
 
+// Of each device, for the page of the controller: some steps of a model of some hundred ops.
+constexpr size_t kKeptEvents = 8192;
+
 constexpr char kTraceHelp[] = "write a Chrome/Perfetto timeline of this process here at its end";
 
 // Suspends until a signal arrives, the parent has gone, or `ended` is ready.
@@ -134,6 +137,7 @@ int serve_executor(ExecutorServiceOptions options, const ControllerWait& wait,
   return reactor->run([&] {
     TraceToFile trace(*reactor, trace_path, options.host.name);
     options.host.tracer = trace.tracer();
+    options.kept_events = kKeptEvents;
     SocketNetwork network(*reactor);
     LastingExecutor executor(*reactor, network, options, wait);
     const Future<void> ended = executor.ended();

@@ -20,8 +20,8 @@ void write_training_page(const std::filesystem::path& page, const TrainingPictur
   std::ifstream file(pictures.trace, std::ios::binary);
   const std::string trace((std::istreambuf_iterator<char>(file)), {});
   if (!file) fail_file("read", pictures.trace, errno);
-  fields.emplace_back("timeline", timeline_document(trace, lowered.plan, kTimelineSpansMax,
-                                                    pictures.last_step_at_s * 1e6));
+  fields.emplace_back("timeline", timeline_document(trace, lowered.plan,
+                                                    {.until_us = pictures.last_step_at_s * 1e6}));
   replace_durably(page, page_html(document_of(fields)));
 }
 

@@ -11,6 +11,7 @@
 #include "runtime/os/user.h"
 #include "tools/commands/lowered_program.h"
 #include "tools/commands/status_views.h"
+#include "tools/live/live_timeline.h"
 #include "tools/page/page.h"
 
 namespace gangway::tool {
@@ -58,6 +59,7 @@ LivePage::LivePage(Reactor& reactor, Network& network, const std::string& addres
                         .cluster = [this] { return cluster(); },
                         .history = [this](uint64_t after) { return history_.to_json(after); },
                         .graph = [this](const GraphWanted& wanted) { return graph(wanted); },
+                        .timeline = [this](const GraphWanted& wanted) { return timeline(wanted); },
                         .log = std::move(log)});
   fibers_.spawn("sample the cluster", [this] { sample(); });
 }
@@ -111,6 +113,15 @@ std::shared_ptr<const std::string> LivePage::graph(const GraphWanted& wanted) {
   graphs_.push_front({shown.plan, text});
   if (graphs_.size() > kGraphsMax) graphs_.pop_back();
   return text;
+}
+
+std::string LivePage::timeline(const GraphWanted& wanted) {
+  const SessionId program = program_of(wanted.program);
+  const GraphRequest request{.plan = PlanId(wanted.plan)};
+  const uint32_t events = live_events_per_row(*controller_.graph(program, request).plan);
+  return background_.run([timeline = controller_.timeline(program, request, events)]() mutable {
+    return live_timeline(std::move(timeline));
+  });
 }
 
 void LivePage::sample() {

@@ -1,8 +1,9 @@
 // LivePage: what the page of a running controller shows, from the controller itself, with the same
 // functions as `gangway ps`, `gangway top` and `gangway graph`.
 //
-// Threads: the reactor's thread; destroying it suspends briefly. Graphs become text on a thread of
-// its own. Bounds: the texts of kGraphsMax graphs are kept; history.h has those of the curves.
+// Threads: the reactor's thread; destroying it suspends briefly. Graphs and timelines become text
+// on a thread of their own. Bounds: the texts of kGraphsMax graphs are kept; history.h has those of
+// the curves.
 // Errors: as PageServer.
 #pragma once
 
@@ -36,6 +37,7 @@ class LivePage {
   ClusterStatus status() const;
   std::string cluster() const;
   std::shared_ptr<const std::string> graph(const GraphWanted& wanted);
+  std::string timeline(const GraphWanted& wanted);
   SessionId program_of(const std::string& name) const;
   void sample();
 

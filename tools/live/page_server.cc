@@ -27,6 +27,10 @@ uint64_t number_in(const std::string& query, const char* name) {
   return number;
 }
 
+GraphWanted wanted_in(const std::string& query) {
+  return {.program = query_value(query, "program"), .plan = number_in(query, "plan")};
+}
+
 class Pages {
  public:
   explicit Pages(PageServerOptions options)
@@ -36,18 +40,16 @@ class Pages {
 
   HttpAnswer answer(const HttpRequest& request) const {
     const std::string& path = request.path;
-    const bool is_there =
-        path == "/" || path == "/api/cluster" || path == "/api/history" || path == "/api/graph";
+    const bool is_there = path == "/" || path == "/api/cluster" || path == "/api/history" ||
+                          path == "/api/graph" || path == "/api/timeline";
     if (!is_there) return plain_answer(404, "Not Found", "page: there is nothing of this name\n");
     if (!request.is_get)
       return plain_answer(405, "Method Not Allowed", "page: expected the method GET\n");
     if (path == "/api/cluster") return json_answer(options_.cluster());
     if (path == "/api/history")
       return json_answer(options_.history(number_in(request.query, "after")));
-    if (path == "/api/graph") {
-      return json_answer(options_.graph({.program = query_value(request.query, "program"),
-                                         .plan = number_in(request.query, "plan")}));
-    }
+    if (path == "/api/graph") return json_answer(options_.graph(wanted_in(request.query)));
+    if (path == "/api/timeline") return json_answer(options_.timeline(wanted_in(request.query)));
     return {.body = page_,
             .type = "text/html; charset=utf-8",
             .headers = {{"Content-Security-Policy", policy_}}};

@@ -5,6 +5,7 @@
 //   /api/cluster                       hosts, devices, programs and executables of this moment
 //   /api/history?after=N               what programs said, in samples behind N (history.h)
 //   /api/graph?program=NAME&plan=N     the document of an executable (tools/page/page.h)
+//   /api/timeline?program=NAME&plan=N  what its devices did last (live_timeline.h)
 //
 // Threads: the reactor's thread; destroying it suspends briefly.
 // Errors: the constructor throws as Network::listen() does, and kInvalid for a Unix socket.
@@ -31,6 +32,7 @@ struct PageServerOptions {
   std::function<std::string()> cluster;
   std::function<std::string(uint64_t after)> history;
   std::function<std::shared_ptr<const std::string>(const GraphWanted&)> graph;
+  std::function<std::string(const GraphWanted&)> timeline;
   Duration time_limit = std::chrono::seconds(30);  // Of a request, with its answer.
   Logger log = {};
 };

@@ -15,13 +15,14 @@ set(modules
   curves
   device_plan
   keyboard
-  live
   minimap
   overlays
   panels
   search
   theme
   timeline
+  live_timeline
+  live
   main)
 set(styles
   style

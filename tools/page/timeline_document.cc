@@ -39,6 +39,7 @@ struct Trace {
   std::map<int64_t, std::pair<std::string, int64_t>> processes;  // Name and place.
   std::map<RowId, Row> rows;
   std::vector<Span> spans;
+  std::map<int64_t, uint64_t> plan_of;  // By run, where it is known.
 };
 
 Trace read(const std::string& chrome_json) {
@@ -56,8 +57,10 @@ Trace read(const std::string& chrome_json) {
       if (what == "thread_name") trace.rows[row].name = args.at("name");
       if (what == "thread_sort_index") trace.rows[row].place = args.at("sort_index");
     }
-    if (kind != "X") continue;
+    if (kind != "X" && kind != "i") continue;
     const Json& args = event.at("args");
+    if (args.contains("plan")) trace.plan_of[args.at("run")] = args.at("plan");
+    if (kind == "i") continue;
     Span span{row,
               event.at("ts"),
               event.at("dur"),
@@ -148,10 +151,24 @@ std::vector<RowId> rows_of(const Trace& trace) {
   return rows;
 }
 
+// Runs that are not of the plan.
+std::set<int64_t> other_runs(const Trace& trace, const std::optional<uint64_t>& plan,
+                             const std::set<std::string>& ops, Places& places) {
+  std::set<int64_t> others;
+  for (const auto& [run, of] : trace.plan_of) {
+    if (plan && of != *plan) others.insert(run);
+  }
+  for (const Span& span : trace.spans) {
+    if (is_of_op(span, ops) && !others.contains(span.run) && places.of(span) == kNone)
+      others.insert(span.run);
+  }
+  return others;
+}
+
 }  // namespace
 
-std::string timeline_document(const std::string& chrome_json, const Plan& plan, size_t spans_max,
-                              double until_us) {
+std::string timeline_document(const std::string& chrome_json, const Plan& plan,
+                              const TimelineOptions& options) {
   Trace trace;
   try {
     trace = read(chrome_json);
@@ -159,18 +176,15 @@ std::string timeline_document(const std::string& chrome_json, const Plan& plan, 
     throw Error(ErrorKind::kInvalid,
                 cat("timeline: expected one in Chrome's format: ", error.what()));
   }
-  std::erase_if(trace.spans, [&](const Span& span) { return span.begin_us > until_us; });
+  std::erase_if(trace.spans, [&](const Span& span) { return span.begin_us > options.until_us; });
   std::ranges::stable_sort(trace.spans, {}, &Span::begin_us);
-  const size_t left_out = trace.spans.size() - std::min(trace.spans.size(), spans_max);
+  const size_t left_out = trace.spans.size() - std::min(trace.spans.size(), options.spans_max);
   trace.spans.erase(trace.spans.begin(),
                     trace.spans.begin() + static_cast<std::ptrdiff_t>(left_out));
 
   Places places(plan);
   const std::set<std::string> ops = names_of_ops(plan);
-  std::set<int64_t> others;  // Runs that are not of the plan.
-  for (const Span& span : trace.spans) {
-    if (is_of_op(span, ops) && places.of(span) == kNone) others.insert(span.run);
-  }
+  const std::set<int64_t> others = other_runs(trace, options.plan, ops, places);
   std::set<std::string> devices;
   for (const auto& [id, row] : trace.rows) {
     if (row.name.ends_with(kCollectives))
@@ -192,8 +206,8 @@ std::string timeline_document(const std::string& chrome_json, const Plan& plan, 
     spans.push_back({number.at(span.row), span.begin_us - begin_us, span.length_us, span.name,
                      span.run, place == kNone ? Json() : Json(place)});
   }
-  const Json json = {
-      {"left_out", left_out}, {"rows", rows}, {"places", places.all()}, {"spans", spans}};
+  Json json = {{"left_out", left_out}, {"rows", rows}, {"places", places.all()}, {"spans", spans}};
+  if (!options.silent.empty()) json["silent"] = options.silent;
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 

@@ -9,6 +9,7 @@
 // seen over a shoulder. It is kept in memory alone: a page that is loaded anew needs the address
 // that the controller printed.
 import { Cluster, nameOf } from './cluster.js';
+import { LiveTimeline } from './live_timeline.js';
 import { shown } from './model.js';
 import { madeOf } from './series.js';
 
@@ -32,8 +33,9 @@ class Live {
     this.sample = 0;
     this.executables = [];
     this.chosen = null; // {id, plan, name}
-    this.drawn = null; // The same, of the graph that is shown.
+    this.drawn = null; // The same, of the graph that is shown, and how it is asked for.
     this.kept = null; // Of the picture, until the next one is there.
+    this.timeline = null; // Of the graph that is shown.
     this.lostSince = null;
     this.failures = 0;
     this.polls = 0;
@@ -60,6 +62,10 @@ class Live {
     document.querySelector('header').prepend(this.chooser);
     document.querySelector('header').append(this.notice);
     gangway.panels.add('Cluster', (room) => this.cluster.draw(room));
+    if (this.drawn) {
+      const { wanted } = this.drawn;
+      this.timeline = new LiveTimeline(gangway, () => this.ask(`/api/timeline?${wanted}`));
+    }
     gangway.panels.choose(this.kept ? this.kept.panel : 'Cluster');
     this.fillChooser();
     this.tell();
@@ -95,6 +101,7 @@ class Live {
       this.failures = 0;
       this.polls += 1;
       await this.follow();
+      await this.timeline?.poll();
     } catch (error) {
       this.lostSince ??= new Date();
       this.failures += 1;
@@ -140,16 +147,17 @@ class Live {
     const program = this.cluster.programs.get(next.id);
     if (!program) return;
     const name = encodeURIComponent(`${program.owner}/${program.program}`);
+    const wanted = `program=${name}&plan=${next.plan}`;
     let text;
     try {
-      text = await this.ask(`/api/graph?program=${name}&plan=${next.plan}`);
+      text = await this.ask(`/api/graph?${wanted}`);
     } catch (error) {
       if (error.status === 400) return; // It has gone since; the next answer does not name it.
       throw error;
     }
     this.kept = keptOf(this.gangway, this.drawn?.id === next.id);
     this.chosen = next;
-    this.drawn = next;
+    this.drawn = { ...next, wanted };
     startAgain(text);
   }
 

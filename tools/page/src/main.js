@@ -50,7 +50,7 @@ view.update();
 view.fit();
 view.draw();
 window.gangway = {
-  program, plan, layout, timeline, model, view, search, details, overlays, panels, minimap,
+  program, plan, layout, timeline, model, view, search, details, overlays, panels, places, minimap,
   devicePlan, spans, curves, setAll, drawnAt: performance.now(),
 };
 attachLive(window.gangway, shownDocument);

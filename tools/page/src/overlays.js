@@ -212,6 +212,13 @@ function measuredTimes(model, timeline, places) {
   return weights;
 }
 
+const kMeasured = 'Time in the timeline';
+
+function measured(model, timeline, places) {
+  return () => heat(measuredTimes(model, timeline, places), secondsText,
+    'time of all devices in the timeline');
+}
+
 // By name, how each is made; those for which the document says too little are left out.
 function makers(model, timeline, places) {
   const { program, plan, layout } = model;
@@ -222,10 +229,7 @@ function makers(model, timeline, places) {
       () => sets(setsOf(model, (node) => devicesOfSlice(plan, node.slice)), 'devices'));
   }
   all.set('Scope', () => sets(scopesOfBoxes(model), 'scope'));
-  if (timeline) {
-    all.set('Time in the timeline', () => heat(measuredTimes(model, timeline, places), secondsText,
-      'time of all devices in the timeline'));
-  }
+  if (timeline) all.set(kMeasured, measured(model, timeline, places));
   all.set('Memory', () => heat(bytesOf(model), bytesText, 'bytes of results'));
   if (!layout) return all;
   all.set('Time', () => heat(timesOf(model), secondsText, 'modelled time of a device'));
@@ -244,17 +248,25 @@ function makers(model, timeline, places) {
 
 export class Overlays {
   constructor(view, choice, legend, timeline, places) {
-    this.view = view;
-    this.legend = legend;
+    Object.assign(this, { view, legend, choice, places });
     this.makers = makers(view.model, timeline, places);
-    for (const name of ['No overlay', ...this.makers.keys()]) {
-      const option = document.createElement('option');
-      option.value = name;
-      option.textContent = name;
-      choice.append(option);
-    }
+    for (const name of ['No overlay', ...this.makers.keys()]) this.offer(name);
     choice.addEventListener('change', () => this.choose(choice.value));
     this.choose('No overlay');
+  }
+
+  offer(name) {
+    const option = document.createElement('option');
+    option.value = name;
+    option.textContent = name;
+    this.choice.append(option);
+  }
+
+  // Of a program that runs another one comes again and again.
+  setTimeline(timeline) {
+    if (!this.makers.has(kMeasured)) this.offer(kMeasured);
+    this.makers.set(kMeasured, measured(this.view.model, timeline, this.places));
+    if (this.choice.value === kMeasured) this.choose(kMeasured);
   }
 
   choose(name) {

@@ -9,8 +9,23 @@ const kRowsShown = 200;
 
 export class Timeline {
   constructor(panels, view, places, timeline) {
-    Object.assign(this, { view, places, timeline });
+    Object.assign(this, { view, places });
     this.kinds = scopeKinds(view.model);
+    this.read(timeline);
+    view.whenSelected.push((box) => this.follow(box));
+    panels.add('Timeline', (room) => this.draw(room));
+  }
+
+  // Shows another one from its begin to its end.
+  update(timeline) {
+    this.read(timeline);
+    if (!this.canvas?.isConnected) return;
+    this.fillNames();
+    this.follow(this.view.selected);
+  }
+
+  read(timeline) {
+    this.timeline = timeline;
     this.rows = timeline.rows.slice(0, kRowsShown).map((row) => ({ ...row, spans: [], busy: 0 }));
     for (const [row, begin, length, name, run, place] of timeline.spans) {
       const spans = this.rows[row]?.spans;
@@ -21,26 +36,19 @@ export class Timeline {
     }
     this.end = timeline.spans.reduce((end, [, begin, length]) => Math.max(end, begin + length), 1);
     for (const row of this.rows) row.busy = busyOf(row.spans) / this.end;
-    this.boxes = timeline.places.map((place) => places.boxOf(place));
+    this.boxes = timeline.places.map((place) => this.places.boxOf(place));
     this.from = 0;
     this.to = this.end;
     this.selected = null;
-    view.whenSelected.push((box) => this.follow(box));
-    panels.add('Timeline', (room) => this.draw(room));
   }
 
   draw(room) {
     this.said = document.createElement('p');
     this.said.className = 'span';
     this.said.setAttribute('aria-live', 'polite');
-    const names = document.createElement('ul');
-    names.className = 'rows';
-    for (const row of this.rows) {
-      const item = document.createElement('li');
-      const isBusy = row.kind === 'device' || row.kind === 'collectives';
-      item.textContent = shown(isBusy ? `${row.name}: ${(100 * row.busy).toFixed(1)} % busy` : row.name);
-      names.append(item);
-    }
+    this.names = document.createElement('ul');
+    this.names.className = 'rows';
+    this.fillNames();
     this.canvas = document.createElement('canvas');
     this.canvas.tabIndex = 0;
     this.canvas.setAttribute('role', 'application');
@@ -48,11 +56,20 @@ export class Timeline {
       + 'box, + and - zoom, 0 shows all');
     const both = document.createElement('div');
     both.className = 'timeline';
-    both.append(names, this.canvas);
+    both.append(this.names, this.canvas);
     room.append(this.said, both);
     this.listen();
     this.say();
     this.paint();
+  }
+
+  fillNames() {
+    this.names.replaceChildren(...this.rows.map((row) => {
+      const item = document.createElement('li');
+      const isBusy = row.kind === 'device' || row.kind === 'collectives';
+      item.textContent = shown(isBusy ? `${row.name}: ${(100 * row.busy).toFixed(1)} % busy` : row.name);
+      return item;
+    }));
   }
 
   say() {
@@ -60,9 +77,10 @@ export class Timeline {
     const { left_out: leftOut } = timeline;
     const rowsLeft = timeline.rows.length - this.rows.length;
     const cut = (leftOut > 0 ? `; ${leftOut} earlier spans are left out` : '')
-      + (rowsLeft > 0 ? `; ${rowsLeft} more rows are not shown` : '');
+      + (rowsLeft > 0 ? `; ${rowsLeft} more rows are not shown` : '')
+      + Object.entries(timeline.silent ?? {}).map(([host, why]) => `; nothing of ${host}: ${why}`).join('');
     if (selected === null) {
-      this.said.textContent = `${secondsText(this.end / 1e6)}${cut}`;
+      this.said.textContent = shown(`${secondsText(this.end / 1e6)}${cut}`);
       return;
     }
     const place = timeline.places[selected.place];
@@ -134,6 +152,7 @@ export class Timeline {
 
   choose(span) {
     if (!span) return;
+    this.whenTouched?.();
     this.selected = span;
     const width = this.to - this.from;
     if (span.begin < this.from || span.begin > this.to) {
@@ -157,6 +176,7 @@ export class Timeline {
 
   zoomTo(factor, middle) {
     const width = Math.min(this.end, Math.max(0.1, (this.to - this.from) * factor));
+    this.whenTouched?.();
     const part = (middle - this.from) / (this.to - this.from);
     this.from = Math.max(0, Math.min(this.end - width, middle - part * width));
     this.to = this.from + width;
@@ -189,6 +209,7 @@ export class Timeline {
       const by = grip.time - timeOf(event);
       if (Math.abs(by) * canvas.clientWidth < 3 * (this.to - this.from)) return;
       grip.moved = true;
+      this.whenTouched?.();
       const width = this.to - this.from;
       this.from = Math.max(0, Math.min(this.end - width, this.from + by));
       this.to = this.from + width;

@@ -1,0 +1,88 @@
+// What hosts say of their last runs, gathered for who inspects a program: Controller::timeline().
+#include <gmock/gmock.h>
+
+#include "tests/support/error_of.h"
+#include "tests/support/test_controller.h"
+
+namespace gangway {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Pair;
+
+class ShownTimelinesTest : public ControllerTest {
+ protected:
+  ShownTimelinesTest() {
+    for (FakeExecutor& executor : executor_) executor.telling.emplace();
+  }
+  // In a fiber, up to where it waits.
+  Fiber asking(PlanId plan) {
+    Fiber fiber = reactor_->spawn(
+        "ask", [this, plan] { shown_ = controller_.timeline(session_, {.plan = plan}, 100); });
+    reactor_->run_ready();
+    return fiber;
+  }
+  void tell(size_t host, const std::string& process) {
+    executor_[host].telling->set({.names = nullptr, .trace = {.process = process}});
+    reactor_->run_ready();
+  }
+  std::vector<std::string> told() const {
+    std::vector<std::string> names;
+    for (const HostTimeline& host : shown_->hosts) names.push_back(host.trace.process);
+    return names;
+  }
+
+  std::optional<ShownTimeline> shown_;
+};
+
+TEST_F(ShownTimelinesTest, EachHostIsAskedAtOnceAndCalledAsTheControllerCallsIt) {
+  const PlanId plan = compile(session_);
+  Fiber fiber = asking(plan);
+  EXPECT_EQ(executor_[0].events_asked, 100u);
+  EXPECT_EQ(executor_[1].events_asked, 100u);
+  tell(1, "host-1");
+  EXPECT_FALSE(shown_);
+  tell(0, "host-1, as it says");
+  fiber.join();
+  ASSERT_TRUE(shown_);
+  EXPECT_THAT(told(), ElementsAre("host-0", "host-1"));
+  EXPECT_THAT(shown_->silent, IsEmpty());
+  EXPECT_EQ(shown_->graph.plan, controller_.plan(session_, plan).plan);
+  EXPECT_EQ(shown_->on_hosts, controller_.plan(session_, plan).on_hosts);
+}
+
+TEST_F(ShownTimelinesTest, AHostThatIsLostMeanwhileOrKeepsNothingIsNamedWithTheReason) {
+  const PlanId plan = compile(session_);
+  Fiber fiber = asking(plan);
+  lose(0);
+  reactor_->run_ready();
+  executor_[1].telling->fail(Error(ErrorKind::kInvalid, "timeline: this executor keeps none"));
+  reactor_->run_ready();
+  fiber.join();
+  ASSERT_TRUE(shown_);
+  EXPECT_THAT(told(), IsEmpty());
+  ASSERT_EQ(shown_->silent.size(), 2u);
+  EXPECT_THAT(shown_->silent.at("host-0").message(), HasSubstr("host-0"));
+  EXPECT_THAT(shown_->silent.at("host-1").message(), HasSubstr("keeps none"));
+}
+
+TEST_F(ShownTimelinesTest, ThePlanMayGoWhileItsHostsAnswer) {
+  const PlanId plan = compile(session_);
+  Fiber fiber = asking(plan);
+  controller_.release_plan(plan);
+  reactor_->run_ready();
+  tell(0, "host-0");
+  tell(1, "host-1");
+  fiber.join();
+  ASSERT_TRUE(shown_);
+  EXPECT_THAT(told(), ElementsAre("host-0", "host-1"));
+  reactor_->run([&] {
+    EXPECT_THAT(error_text_of([&] { controller_.timeline(session_, {.plan = plan}, 100); }),
+                HasSubstr("no such executable"));
+  });
+}
+
+}  // namespace
+}  // namespace gangway

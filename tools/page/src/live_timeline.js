@@ -1,0 +1,67 @@
+// The timeline of a program that runs: what its devices did last comes again and again while its
+// panel is open, until somebody looks at a part of it or holds it.
+import { shown } from './model.js';
+import { madeOf } from './series.js';
+import { Timeline } from './timeline.js';
+
+const kBetweenMs = 2000;
+
+export class LiveTimeline {
+  // fetchText(): the next one, as JSON.
+  constructor({ panels, view, places, overlays }, fetchText) {
+    Object.assign(this, { panels, overlays, fetchText });
+    this.isHeld = false;
+    this.taken = 0;
+    this.next = 0;
+    this.why = '';
+    this.spans = new Timeline({ add: (name, draw) => panels.add(name, (room) => this.draw(room, draw)) },
+      view, places, { left_out: 0, rows: [], places: [], spans: [] });
+    this.spans.whenTouched = () => this.hold(true);
+  }
+
+  draw(room, drawSpans) {
+    this.button = madeOf('button', '', 'Hold');
+    this.button.type = 'button';
+    this.button.id = 'hold';
+    this.button.title = 'Keeps this timeline; else the newest one comes every two seconds';
+    this.button.addEventListener('click', () => this.hold(!this.isHeld));
+    this.notice = madeOf('span', '');
+    room.append(this.button, this.notice);
+    drawSpans(room);
+    this.tell();
+  }
+
+  hold(isHeld) {
+    if (!isHeld) this.next = 0;
+    this.isHeld = isHeld;
+    this.tell();
+  }
+
+  tell() {
+    if (!this.button?.isConnected) return;
+    this.button.setAttribute('aria-pressed', String(this.isHeld));
+    const waiting = this.taken === 0 ? 'what its devices did last comes when they run' : '';
+    this.notice.textContent = shown(this.why || waiting);
+  }
+
+  // Throws what the page cannot go on with.
+  async poll() {
+    const isDue = this.panels.open === 'Timeline' && !this.isHeld && performance.now() >= this.next;
+    if (!isDue) return;
+    try {
+      const timeline = JSON.parse(await this.fetchText());
+      this.next = performance.now() + kBetweenMs;
+      if (this.isHeld) return; // Meanwhile.
+      this.why = '';
+      if (timeline.spans.length > 0 || timeline.silent) {
+        this.taken += 1;
+        this.spans.update(timeline);
+        this.overlays.setTimeline(timeline);
+      }
+    } catch (error) {
+      if (error.status !== 400) throw error;
+      this.why = error.message; // The program has gone, and the last timeline stays.
+    }
+    this.tell();
+  }
+}
