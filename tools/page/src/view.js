@@ -22,8 +22,11 @@ export class View {
     svg.append(this.scene);
     this.canvas = document.createElement('canvas').getContext('2d');
     this.canvas.font = kFont;
+    this.letter = this.canvas.measureText('m').width; // All of ASCII are as wide.
+    this.dots = this.canvas.measureText('\u2026').width;
     this.widths = new Map();
     this.drawn = new Map(); // Box to its elements.
+    this.lines = new Map(); // By group and kind.
     this.selected = model.root;
     this.whenSelected = [];
     this.whenDrawn = [];
@@ -44,6 +47,7 @@ export class View {
   }
 
   measure(text) {
+    if (isAscii(text)) return text.length * this.letter;
     let width = this.widths.get(text);
     if (width === undefined) {
       width = this.canvas.measureText(text).width;
@@ -55,6 +59,9 @@ export class View {
   // As much of the text as fits.
   fitted(text, width) {
     if (this.measure(text) <= width) return text;
+    if (isAscii(text)) {
+      return `${text.slice(0, Math.max(0, Math.floor((width - this.dots) / this.letter)))}\u2026`;
+    }
     let [low, high] = [0, text.length];
     while (low < high) {
       const middle = (low + high + 1) >> 1;
@@ -64,10 +71,15 @@ export class View {
     return `${text.slice(0, low)}\u2026`;
   }
 
+  // What is open has changed.
   update() {
+    this.layOut();
+    this.draw();
+  }
+
+  layOut() {
     ++this.layouts;
     layOut(this.model.root, (text) => this.measure(text));
-    this.draw();
   }
 
   soon() {
@@ -93,10 +105,22 @@ export class View {
     }
     order.push(...this.linksOfSelected(places));
     for (const box of this.drawn.keys()) if (!places.has(box)) this.drawn.delete(box);
-    this.scene.replaceChildren(...order);
-    this.scene.setAttribute('transform',
-      `translate(${this.x} ${this.y}) scale(${this.scale})`);
+    this.putInOrder(order);
+    set(this.scene, 'transform', `translate(${this.x} ${this.y}) scale(${this.scale})`);
     for (const done of this.whenDrawn) done();
+  }
+
+  // What stays where it is costs the browser nothing.
+  putInOrder(order) {
+    const { scene } = this;
+    const wanted = new Set(order);
+    for (const element of [...scene.children]) if (!wanted.has(element)) element.remove();
+    for (const [key, path] of this.lines) if (!wanted.has(path)) this.lines.delete(key);
+    let at = scene.firstChild;
+    for (const element of order) {
+      if (element === at) at = at.nextSibling;
+      else scene.insertBefore(element, at);
+    }
   }
 
   isInView(place, box) {
@@ -154,9 +178,12 @@ export class View {
     const open = box.expanded ? ' open' : '';
     const selected = box === this.selected ? ' selected' : '';
     const over = box.expanded || !this.overlay ? '' : ` ${this.overlay.classOf(box)}`;
-    made.rect.setAttribute('class', `box ${box.kind}${open}${over}${selected} deep${box.depth % 2}`);
-    for (const [name, value] of [['x', place.x], ['y', place.y], ['width', box.width],
-      ['height', box.height], ['rx', 4]]) made.rect.setAttribute(name, value);
+    set(made.rect, 'class', `box ${box.kind}${open}${over}${selected} deep${box.depth % 2}`);
+    set(made.rect, 'x', place.x);
+    set(made.rect, 'y', place.y);
+    set(made.rect, 'width', box.width);
+    set(made.rect, 'height', box.height);
+    set(made.rect, 'rx', 4);
     order.push(made.rect);
     if (!this.hasText()) return;
     const sign = this.model.isGroup(box) ? (box.expanded ? '\u25be ' : '\u25b8 ') : '';
@@ -165,8 +192,8 @@ export class View {
       made.text.textContent = this.fitted(sign + box.label, box.width - 14);
       made.key = key;
     }
-    made.text.setAttribute('x', place.x + 7);
-    made.text.setAttribute('y', place.y + kHeader / 2 + 4);
+    set(made.text, 'x', place.x + 7);
+    set(made.text, 'y', place.y + kHeader / 2 + 4);
     order.push(made.text);
   }
 
@@ -183,8 +210,10 @@ export class View {
       lines.get(kind).push(curve(side.from, from, side.to, to));
     }
     for (const [kind, parts] of lines) {
-      const path = this.element('path', kind);
-      path.setAttribute('d', parts.join(''));
+      const key = `${group.id} ${kind}`;
+      if (!this.lines.has(key)) this.lines.set(key, this.element('path', kind));
+      const path = this.lines.get(key);
+      set(path, 'd', parts.join(''));
       order.push(path);
     }
   }
@@ -253,7 +282,7 @@ export class View {
     const before = placeOf(box);
     this.model.setExpanded(box, !box.expanded);
     if (!this.model.isVisible(this.selected)) this.select(this.visible(this.selected));
-    this.update();
+    this.layOut();
     const after = placeOf(box); // It stays where it is on the screen.
     this.moveTo(this.x + (before.x - after.x) * this.scale,
       this.y + (before.y - after.y) * this.scale);
@@ -290,7 +319,7 @@ export class View {
   show(box) {
     this.model.reveal(box);
     this.selected = box;
-    this.update();
+    this.layOut();
     const { width, height } = this.svg.getBoundingClientRect();
     const place = placeOf(box);
     this.scale = Math.max(0.8, this.scale);
@@ -334,6 +363,18 @@ export class View {
 export function carriedText(bytes, moves) {
   const kinds = [...new Set(moves.flatMap((move) => move.collectives))];
   return [bytesText(bytes), ...kinds].join(' ');
+}
+
+function isAscii(text) {
+  return /^[ -~]*$/.test(text);
+}
+
+// Only what is new: the browser does not compare.
+function set(element, name, value) {
+  const known = (element.known ??= {});
+  if (known[name] === value) return;
+  known[name] = value;
+  element.setAttribute(name, value);
 }
 
 function meets(a, b) {
