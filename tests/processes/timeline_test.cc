@@ -40,12 +40,13 @@ std::map<Row, std::vector<nlohmann::json>> read_rows(const std::filesystem::path
   std::map<std::pair<int64_t, int64_t>, Row> names;
   std::map<Row, std::vector<nlohmann::json>> rows;
   for (const auto& event : trace.at("traceEvents")) {
-    if (event.at("ph") == "C" || event.at("name").get<std::string>().ends_with("sort_index"))
-      continue;
+    const bool is_named = event.at("ph") == "M";
+    if (event.at("ph") != "X" && !is_named) continue;
+    if (event.at("name").get<std::string>().ends_with("sort_index")) continue;
     const int64_t pid = event.at("pid"), tid = event.at("tid");
-    if (event.at("name") == "process_name") {
+    if (is_named && event.at("name") == "process_name") {
       EXPECT_TRUE(processes.emplace(pid, event.at("args").at("name")).second) << event;
-    } else if (event.at("name") == "thread_name") {
+    } else if (is_named) {
       names[{pid, tid}] = {processes.at(pid), event.at("args").at("name")};
       rows[names[{pid, tid}]];
     } else {
