@@ -8,7 +8,7 @@
 namespace gangway {
 namespace {
 
-using testing::ScanModel;
+using tests::ScanModel;
 
 constexpr int64_t kLayers = 3;
 
@@ -21,8 +21,8 @@ Program train_step(const Mesh& mesh, const ScanModel& model) {
   specs.set("bias", zeros(f32({kLayers, 4})));
   const Tree params = b.state("", specs);
   const Value x = b.input("x", f32({2, 4}));
-  const auto trace = model.form == ScanModel::Form::kScan ? testing::scan_model::scanned
-                                                          : testing::scan_model::unrolled;
+  const auto trace = model.form == ScanModel::Form::kScan ? tests::scan_model::scanned
+                                                          : tests::scan_model::unrolled;
   auto [y, terms] = trace(model, x, params["gain"], params["w"], params["bias"]);
   const Value loss = mean(square(y)) + sum(terms * 0.1);
   const Tree grads = gradients(loss, params);

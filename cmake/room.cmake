@@ -29,7 +29,7 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL Clang)
 else()
   # g++ 12 misreads "text" + std::string, and KJ's promises.
   list(APPEND GW_WARNINGS -Wno-restrict -Wno-maybe-uninitialized)
-  if(GANGWAY_UNITY)
+  if(GANGWAY_UNITY OR GANGWAY_UNITY_TESTS)
     list(APPEND GW_WARNINGS -Wno-subobject-linkage)  # Every source of a unity is as if included.
   endif()
 endif()
@@ -63,11 +63,15 @@ function(gw_test_helper name)
   target_link_libraries(${name} PUBLIC ${H_DEPENDS} GTest::gmock GTest::gtest)
 endfunction()
 
-# gw_test(<name> SOURCES ... [DEPENDS ...] [LABELS ...]): GoogleTest cases, each one a CTest.
+# gw_test(<name> SOURCES ... [DEPENDS ...] [LABELS ...] [ALONE ...]): GoogleTest cases, each one a
+# CTest. ALONE: as of gw_room(); GANGWAY_UNITY_TESTS compiles the others several as one.
 function(gw_test name)
-  cmake_parse_arguments(T "" "" "SOURCES;DEPENDS;LABELS" ${ARGN})
+  cmake_parse_arguments(T "" "" "SOURCES;DEPENDS;LABELS;ALONE" ${ARGN})
   gw_executable(${name} SOURCES ${T_SOURCES}
     DEPENDS ${T_DEPENDS} GTest::gmock GTest::gtest GTest::gtest_main)
+  set_target_properties(${name} PROPERTIES
+    UNITY_BUILD ${GANGWAY_UNITY_TESTS} UNITY_BUILD_BATCH_SIZE 6)
+  set_source_files_properties(${T_ALONE} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
   set(properties TIMEOUT 300)
   if(T_LABELS)
     list(APPEND properties LABELS "${T_LABELS}")

@@ -10,7 +10,7 @@
 #include "tests/support/error_of.h"
 #include "tests/support/test_controller.h"
 
-namespace gangway {
+namespace gangway::plans_test {
 namespace {
 
 using testing::HasSubstr;
@@ -170,4 +170,4 @@ TEST_F(Plans, MistakesFoundWhileLoweringLeaveNothingBehind) {
 }
 
 }  // namespace
-}  // namespace gangway
+}  // namespace gangway::plans_test

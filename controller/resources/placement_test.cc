@@ -133,7 +133,7 @@ struct Cluster {
 };
 
 TEST_F(PlacementTest, WhatIsLeftAfterManySlicesStaysInLargerPiecesThanFirstFitLeaves) {
-  Rng rng(testing::test_seed(), 0xF4A6);
+  Rng rng(tests::test_seed(), 0xF4A6);
   const auto best_fit = best_fit_placement();
   std::array<Cluster, 2> clusters;  // Best fit's, and first fit's; both get the same requests.
   for (Cluster& cluster : clusters) {

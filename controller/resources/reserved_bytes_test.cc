@@ -26,7 +26,7 @@ TEST(ReservedBytesTest, WhatIsReservedOnAllDevicesIsOnePiece) {
 }
 
 TEST(ReservedBytesTest, RangesOverlapAsTheyWill) {
-  Rng rng(testing::test_seed(), 0x4E5E);
+  Rng rng(tests::test_seed(), 0x4E5E);
   constexpr uint32_t kDevices = 12;
   ReservedBytes reserved(kDevices);
   std::vector<int64_t> expected(kDevices, 0);

@@ -9,7 +9,7 @@
 #include "tests/support/ready_executor.h"
 #include "tests/support/test_controller.h"
 
-namespace gangway {
+namespace gangway::run_frames_test {
 namespace {
 
 // Keeps the frames themselves.
@@ -86,4 +86,4 @@ TEST(RunFramesTest, WhatHostsAreToldGrowsWithHostsAndNotWithDevices) {
 }
 
 }  // namespace
-}  // namespace gangway
+}  // namespace gangway::run_frames_test

@@ -37,7 +37,7 @@ class ProgramLogsTest : public ::testing::Test {
     logs_.end(program, "it was closed");
   }
 
-  std::unique_ptr<Reactor> reactor_ = Reactor::make_simulated({.seed = testing::test_seed()});
+  std::unique_ptr<Reactor> reactor_ = Reactor::make_simulated({.seed = tests::test_seed()});
   ProgramLogs logs_{reactor_->clock()};
 };
 
@@ -61,7 +61,7 @@ TEST_F(ProgramLogsTest, LinesHaveNumbersTimesAndWhereTheyCameFrom) {
 }
 
 TEST_F(ProgramLogsTest, TheNewestLinesAreKeptWithinBothBoundsWhateverIsSaid) {
-  Rng rng(testing::test_seed());
+  Rng rng(tests::test_seed());
   uint64_t said = 0, first = 0;
   for (int call = 0; call < 100; ++call) {
     std::vector<std::string> lines(rng.below(kLogLinesOfCallMax + 1));

@@ -12,7 +12,7 @@
 #include "tests/support/test_plan.h"
 #include "tests/support/training_step.h"
 
-namespace gangway {
+namespace gangway::host_dispatch_test {
 namespace {
 
 using std::literals::operator""sv;
@@ -125,4 +125,4 @@ INSTANTIATE_TEST_SUITE_P(Devices, HostDispatchTest,
                          });
 
 }  // namespace
-}  // namespace gangway
+}  // namespace gangway::host_dispatch_test

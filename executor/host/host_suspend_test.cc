@@ -8,7 +8,7 @@
 #include "tests/support/test_plan.h"
 #include "tests/support/training_step.h"
 
-namespace gangway {
+namespace gangway::host_suspend_test {
 namespace {
 
 using testing::Each;
@@ -169,4 +169,4 @@ INSTANTIATE_TEST_SUITE_P(Devices, HostSuspendTest,
                          [](const auto& i) { return i.param == DeviceKind::kSim ? "Sim" : "Cpu"; });
 
 }  // namespace
-}  // namespace gangway
+}  // namespace gangway::host_suspend_test

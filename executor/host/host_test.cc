@@ -12,7 +12,7 @@
 #include "tests/support/test_plan.h"
 #include "tests/support/training_step.h"
 
-namespace gangway {
+namespace gangway::host_test {
 namespace {
 
 using testing::Each;
@@ -635,4 +635,4 @@ INSTANTIATE_TEST_SUITE_P(Devices, HostTest, testing::Values(DeviceKind::kCpu, De
                          [](const auto& i) { return i.param == DeviceKind::kSim ? "Sim" : "Cpu"; });
 
 }  // namespace
-}  // namespace gangway
+}  // namespace gangway::host_test

@@ -8,7 +8,7 @@
 #include "tests/support/test_hosts.h"
 #include "tests/support/test_plan.h"
 
-namespace gangway {
+namespace gangway::host_transfer_test {
 namespace {
 
 constexpr PlanId kPlan{1};
@@ -320,4 +320,4 @@ TEST(SimulatedHost, TheSameSeedGivesTheSameTrace) {
 }
 
 }  // namespace
-}  // namespace gangway
+}  // namespace gangway::host_transfer_test

@@ -6,7 +6,7 @@
 #include "tests/support/test_plan.h"
 #include "tests/support/training_step.h"
 
-namespace gangway {
+namespace gangway::stuck_watch_test {
 namespace {
 
 using testing::HasSubstr;
@@ -145,4 +145,4 @@ TEST_F(StuckWatchTest, TimeInWhichTheExecutorStoodStillDoesNotCount) {
 }
 
 }  // namespace
-}  // namespace gangway
+}  // namespace gangway::stuck_watch_test

@@ -4,7 +4,7 @@
 
 #include "executor/kernels/kernel_test.h"
 
-namespace gangway {
+namespace gangway::norm_test {
 namespace {
 
 using namespace test;
@@ -119,4 +119,4 @@ TEST(Norm, GradientsOfParametersMayBeLeftOut) {
 }
 
 }  // namespace
-}  // namespace gangway
+}  // namespace gangway::norm_test

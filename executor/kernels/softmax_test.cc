@@ -4,7 +4,7 @@
 
 #include "executor/kernels/kernel_test.h"
 
-namespace gangway {
+namespace gangway::softmax_test {
 namespace {
 
 using namespace test;
@@ -79,4 +79,4 @@ TEST(Softmax, GradientEqualsItsDefinition) {
 }
 
 }  // namespace
-}  // namespace gangway
+}  // namespace gangway::softmax_test

@@ -7,7 +7,7 @@
 
 #include "executor/kernels/kernel_test.h"
 
-namespace gangway {
+namespace gangway::topk_test {
 namespace {
 
 using namespace test;
@@ -87,4 +87,4 @@ TEST(Sort, IsStableInRisingOrder) {
 }
 
 }  // namespace
-}  // namespace gangway
+}  // namespace gangway::topk_test

@@ -12,7 +12,7 @@
 #include "runtime/base/rng.h"
 #include "tests/support/seed.h"
 
-namespace gangway {
+namespace gangway::host_link_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -123,7 +123,7 @@ TEST_P(HostLinkTest, BytesThatAreNoOfferAreRefused) {
   for (size_t size = 0; size < offer.size(); ++size) {
     EXPECT_EQ(refusal([&] { hosts.there->open({offer.data(), size}); }), ErrorKind::kInvalid);
   }
-  Rng rng(gangway::testing::test_seed(), 1);
+  Rng rng(gangway::tests::test_seed(), 1);
   for (int i = 0; i < 200; ++i) {
     std::vector<std::byte> bytes = offer;
     for (uint64_t changes = 1 + rng.below(8); changes > 0; --changes)
@@ -153,4 +153,4 @@ TEST(SimLinkTest, WhatAHostNoLongerOffersCannotBeOpened) {
 }
 
 }  // namespace
-}  // namespace gangway
+}  // namespace gangway::host_link_test

@@ -10,7 +10,7 @@ namespace gangway {
 namespace {
 
 TEST(BackOffTest, WaitsTwiceAsLongEachTimeUpToItsLimitAndByChanceLess) {
-  BackOff back_off(Rng(testing::test_seed()), {.first_ms = 100, .max_ms = 1000});
+  BackOff back_off(Rng(tests::test_seed()), {.first_ms = 100, .max_ms = 1000});
   for (int round = 0; round < 2; ++round) {
     for (const int64_t full_ms : {100, 200, 400, 800, 1000, 1000, 1000}) {
       const int64_t ns = back_off.next_ns();
@@ -24,7 +24,7 @@ TEST(BackOffTest, WaitsTwiceAsLongEachTimeUpToItsLimitAndByChanceLess) {
 TEST(BackOffTest, ThoseWhoLostTheSameThingAtOnceComeBackAtDifferentTimes) {
   std::set<int64_t> waits;
   for (uint64_t seed = 0; seed < 100; ++seed)
-    waits.insert(BackOff(Rng(testing::test_seed() + seed), {}).next_ns());
+    waits.insert(BackOff(Rng(tests::test_seed() + seed), {}).next_ns());
   EXPECT_GT(waits.size(), 95u);
 }
 

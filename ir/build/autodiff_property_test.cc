@@ -34,12 +34,12 @@ double loss_at(const Function& function, const std::vector<Literal>& arguments,
 }
 
 TEST(AutodiffProperty, TheLossMovesAlongADirectionAsItsGradientsSay) {
-  const uint64_t seed = testing::test_seed();
+  const uint64_t seed = tests::test_seed();
   for (uint64_t graph = 0; graph < kGraphs; ++graph) {
     std::mt19937_64 random(seed + graph);
-    const Function function = testing::random_batch_function(random, kOneDevice, DType::kF64);
-    const std::vector<Literal> arguments = testing::random_arguments(random, function);
-    const std::vector<Literal> direction = testing::random_arguments(random, function);
+    const Function function = tests::random_batch_function(random, kOneDevice, DType::kF64);
+    const std::vector<Literal> arguments = tests::random_arguments(random, function);
+    const std::vector<Literal> direction = tests::random_arguments(random, function);
     const std::vector<Literal> results = interpret(function, arguments);
     double slope = 0;
     size_t r = 0;
@@ -65,13 +65,13 @@ TEST(AutodiffProperty, TheLossMovesAlongADirectionAsItsGradientsSay) {
 }
 
 TEST(AutodiffProperty, RematerialisedGraphsGiveTheSameBits) {
-  const uint64_t seed = testing::test_seed();
+  const uint64_t seed = tests::test_seed();
   int recomputed = 0;
   for (uint64_t graph = 0; graph < kGraphs; ++graph) {
     std::mt19937_64 random(seed + graph), again(seed + graph);
-    const Function kept = testing::random_batch_function(random, kOneDevice, DType::kF32);
-    const Function remat = testing::random_batch_function(again, kOneDevice, DType::kF32, true);
-    const std::vector<Literal> arguments = testing::random_arguments(random, kept);
+    const Function kept = tests::random_batch_function(random, kOneDevice, DType::kF32);
+    const Function remat = tests::random_batch_function(again, kOneDevice, DType::kF32, true);
+    const std::vector<Literal> arguments = tests::random_arguments(random, kept);
     EXPECT_EQ(interpret(remat, arguments), interpret(kept, arguments))
         << "GW_TEST_SEED=" << seed + graph << "\n"
         << print(remat, {.locations = false});

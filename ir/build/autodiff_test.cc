@@ -8,7 +8,7 @@
 #include "runtime/base/error.h"
 #include "tests/interpret/interpret.h"
 
-namespace gangway {
+namespace gangway::autodiff_test {
 namespace {
 
 using testing::ElementsAre;
@@ -247,4 +247,4 @@ TEST(Autodiff, TheBackwardPassReadsNothingThatARegionMadeButItsResults) {
 }
 
 }  // namespace
-}  // namespace gangway
+}  // namespace gangway::autodiff_test

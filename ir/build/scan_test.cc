@@ -17,14 +17,14 @@
 #include "tests/support/scan_model.h"
 #include "tests/support/seed.h"
 
-namespace gangway {
+namespace gangway::scan_test {
 namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-using testing::random_arguments;
-using testing::scan_model_function;
-using testing::ScanModel;
+using tests::random_arguments;
+using tests::scan_model_function;
+using tests::ScanModel;
 
 constexpr auto kUnrolled = ScanModel::Form::kUnrolled;
 
@@ -53,7 +53,7 @@ int count(const Function& function, Op op) {
 }
 
 void expect_same_results(const Function& a, const Function& b) {
-  std::mt19937_64 random(testing::test_seed());
+  std::mt19937_64 random(tests::test_seed());
   const std::vector<Literal> arguments = random_arguments(random, a);
   EXPECT_TRUE(verify(a).empty()) << print(a);
   EXPECT_EQ(interpret(a, arguments), interpret(b, arguments)) << print(a) << print(b);
@@ -79,7 +79,7 @@ TEST(Scan, OfNoIterationsGivesItsCarriesAndTheirCotangents) {
       }).carries;
   b.result("y", y);
   for (const Value& g : gradients(sum(square(y)), {x, w})) b.result(cat("g", g.id()), g);
-  const auto results = interpret(b.build(), {{f64({3}), {1, 2, 3}}, filled(f64({0, 3}), 0)});
+  const auto results = interpret(b.build(), {{f64({3}), {1, 2, 3}}, Literal{f64({0, 3}), {}}});
   EXPECT_THAT(results[0].values, ElementsAre(1, 2, 3));
   EXPECT_THAT(results[1].values, ElementsAre(2, 4, 6));
   EXPECT_EQ(results[2].type, f64({0, 3}));
@@ -87,7 +87,7 @@ TEST(Scan, OfNoIterationsGivesItsCarriesAndTheirCotangents) {
 
 TEST(Scan, GradientsEqualFiniteDifferences) {
   const Function f = scan_model_function({.layers = 2, .remat = true});
-  std::mt19937_64 random(testing::test_seed());
+  std::mt19937_64 random(tests::test_seed());
   std::vector<Literal> in = random_arguments(random, f);
   const std::vector<Literal> at = interpret(f, in);
   constexpr double kStep = 1e-5;
@@ -275,7 +275,7 @@ Function nested(bool scans) {
   const auto term = [](Value a, Value row) { return a * 0.5 + tanh(row * a); };
   const auto inner = [&](Builder& at, Value a, Value rows) -> Value {
     if (!scans) {
-      for (int64_t i = 0; i < 2; ++i) a = term(a, testing::scan_model::row(rows, i));
+      for (int64_t i = 0; i < 2; ++i) a = term(a, tests::scan_model::row(rows, i));
       return a;
     }
     return scan(at, {.length = 2, .carries = a, .stacked = rows},
@@ -290,7 +290,7 @@ Function nested(bool scans) {
           return {.carries = inner(step.builder, step.carries, step.slices)};
         }).carries;
   } else {
-    for (int64_t i = 0; i < 3; ++i) y = inner(b, y, testing::scan_model::row(x, i));
+    for (int64_t i = 0; i < 3; ++i) y = inner(b, y, tests::scan_model::row(x, i));
   }
   b.result("y", y);
   for (const Value& g : gradients(sum(y), {x, s})) b.result(cat("g", g.id()), g);
@@ -318,7 +318,7 @@ TEST(Scan, ABodyMayComputeGradientsItself) {
   b.result("total", total);
   b.result("whole", gradients(sum(tanh(broadcast_to(w, {3, 4}) * x)), {w})[0]);
   const Function f = simplify(b.build());
-  std::mt19937_64 random(testing::test_seed());
+  std::mt19937_64 random(tests::test_seed());
   const auto results = interpret(f, random_arguments(random, f));
   for (size_t i = 0; i < 4; ++i) EXPECT_NEAR(results[0].values[i], results[1].values[i], 1e-14);
 }
@@ -377,4 +377,4 @@ TEST(Call, OfAnotherMeshOrOtherTypesIsRefusedWithTheUsersLine) {
 }
 
 }  // namespace
-}  // namespace gangway
+}  // namespace gangway::scan_test

@@ -12,7 +12,7 @@
 #include "tests/interpret/interpret.h"
 #include "tests/support/error_of.h"
 
-namespace gangway {
+namespace gangway::stacked_state_test {
 namespace {
 
 using testing::AllOf;
@@ -270,4 +270,4 @@ TEST(StackedState, WhatCantBeStackedIsRefused) {
 }
 
 }  // namespace
-}  // namespace gangway
+}  // namespace gangway::stacked_state_test

@@ -96,11 +96,11 @@ TEST(Json, NamesBodiesThatNodesShareByNumber) {
 }
 
 TEST(Json, OfEveryGraphIsWellFormed) {
-  testing::Random random(testing::test_seed());
+  tests::Random random(tests::test_seed());
   for (int round = 0; round < 50; ++round) {
-    Function f = testing::random_function(random, Mesh{{{"data", 2}}});
+    Function f = tests::random_function(random, Mesh{{{"data", 2}}});
     EXPECT_EQ(json::parse(to_json(f))["nodes"].size(), f.nodes.size());
-    Program p = testing::random_program(random);
+    Program p = tests::random_program(random);
     json graph = json::parse(to_json(p));
     EXPECT_EQ(graph["nodes"].size(), p.nodes.size());
     EXPECT_EQ(graph["functions"].size(), p.functions.size());

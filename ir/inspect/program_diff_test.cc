@@ -95,7 +95,7 @@ size_t longest_common(const std::vector<std::string>& a, const std::vector<std::
 }
 
 TEST(Align, FindsALongestCommonSubsequence) {
-  Rng rng(testing::test_seed());
+  Rng rng(tests::test_seed());
   for (int round = 0; round < 500; ++round) {
     const auto random = [&] {
       std::vector<std::string> items(rng.below(12));

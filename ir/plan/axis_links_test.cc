@@ -8,7 +8,7 @@
 #include "ir/plan/plan_members.h"
 #include "tests/support/seed.h"
 
-namespace gangway {
+namespace gangway::axis_links_test {
 namespace {
 
 constexpr LinkClass kHost = LinkClass::kHost, kIsland = LinkClass::kIsland,
@@ -51,7 +51,7 @@ TEST(AxisLinks, OfRanksOfOneDeviceAreThoseOfAHost) {
 
 // Of every two devices that differ in one coordinate.
 TEST(AxisLinks, AreWhatAWalkOverAllDevicesFinds) {
-  std::mt19937_64 random(testing::test_seed());
+  std::mt19937_64 random(tests::test_seed());
   const auto below = [&](uint64_t n) { return static_cast<uint32_t>(random() % n); };
   const Plan plan = plan_on_islands();
   for (int round = 0; round < 300; ++round) {
@@ -83,4 +83,4 @@ TEST(AxisLinks, AreWhatAWalkOverAllDevicesFinds) {
 }
 
 }  // namespace
-}  // namespace gangway
+}  // namespace gangway::axis_links_test

@@ -11,7 +11,7 @@
 #include "runtime/base/rng.h"
 #include "tests/support/error_of.h"
 
-namespace gangway {
+namespace gangway::plan_wire_test {
 namespace {
 
 using testing::HasSubstr;
@@ -124,4 +124,4 @@ TEST(PlanWireTest, DamagedBytesGiveAnInvalidErrorOrAPlanThatKeepsTheRules) {
 }
 
 }  // namespace
-}  // namespace gangway
+}  // namespace gangway::plan_wire_test

@@ -37,12 +37,12 @@ class Chain {
   Chain& neg() { return add(Op::neg); }
   Chain& meet() { return add(Op::all_reduce, {{"axes", std::string("data")}}); }
   Chain& scan(int64_t length, std::shared_ptr<const Function> body, bool reverse = false) {
-    return add(Op::scan, testing::scan_attrs({.length = length, .reverse = reverse}),
+    return add(Op::scan, tests::scan_attrs({.length = length, .reverse = reverse}),
                std::move(body));
   }
   // The carry is made ahead.
   Chain& scan_ahead(int64_t length, std::shared_ptr<const Function> body) {
-    return add(Op::scan, testing::scan_attrs({.length = length, .ahead = 1}), std::move(body));
+    return add(Op::scan, tests::scan_attrs({.length = length, .ahead = 1}), std::move(body));
   }
   Chain& call(std::shared_ptr<const Function> body) { return add(Op::call, {}, std::move(body)); }
   // Of the nodes that follow; `scope` lies in the scope before.
@@ -148,7 +148,7 @@ TEST(StepMap, NodesOfAFunctionWithoutBodiesAreItsSteps) {
 }
 
 TEST(StepMap, RandomNestsOfBodiesAreCountedAsADeviceRunsThem) {
-  Rng rng(testing::test_seed());
+  Rng rng(tests::test_seed());
   for (int round = 0; round < 60; ++round) {
     std::vector<std::shared_ptr<const Function>> made;
     for (int f = 0; f < 4; ++f) {

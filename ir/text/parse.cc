@@ -183,8 +183,8 @@ void parse_label(Lexer& lexer, Labels& labels, uint32_t id) {
 namespace {
 
 Lexer lexer_of(std::string_view text, const std::string& file) {
-  GW_REQUIRE(text.size() <= kTextBytesMax, file, ": the text is too long: expected at most ",
-             kTextBytesMax, " bytes, got ", text.size());
+  GW_REQUIRE(text.size() <= kTextFormBytesMax, file, ": the text is too long: expected at most ",
+             kTextFormBytesMax, " bytes, got ", text.size());
   return Lexer(text, file);
 }
 

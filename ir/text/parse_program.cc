@@ -167,8 +167,8 @@ class ProgramParser {
 }  // namespace
 
 Program parse_program(std::string_view text, const std::string& file) {
-  GW_REQUIRE(text.size() <= kTextBytesMax, file, ": the text is too long: expected at most ",
-             kTextBytesMax, " bytes, got ", text.size());
+  GW_REQUIRE(text.size() <= kTextFormBytesMax, file, ": the text is too long: expected at most ",
+             kTextFormBytesMax, " bytes, got ", text.size());
   Lexer lexer(text, file);
   Program program = ProgramParser(lexer).run();
   if (lexer.peek().kind != TokenKind::kEnd) lexer.fail("the end of the text");

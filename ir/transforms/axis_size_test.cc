@@ -14,7 +14,7 @@
 #include "tests/support/random_batch_graph.h"
 #include "tests/support/seed.h"
 
-namespace gangway {
+namespace gangway::axis_size_test {
 namespace {
 
 using ::testing::AllOf;
@@ -84,9 +84,9 @@ TEST(AxisSizeTest, MeansTheSameOnFewerDevices) {
   const Program large = training({{{"data", 4}, {"model", 2}}});
   const Program small = with_axis_size(large, 0, "data", 2);
   ASSERT_EQ(small.functions.size(), large.functions.size());
-  std::mt19937_64 random(testing::test_seed());
+  std::mt19937_64 random(tests::test_seed());
   for (size_t f = 0; f < large.functions.size(); ++f) {
-    const std::vector<Literal> arguments = testing::random_arguments(random, *large.functions[f]);
+    const std::vector<Literal> arguments = tests::random_arguments(random, *large.functions[f]);
     EXPECT_EQ(interpret(*small.functions[f], arguments), interpret(*large.functions[f], arguments));
   }
   const Compiled compiled = compile_function(*small.functions.back(), {});
@@ -159,4 +159,4 @@ TEST(AxisSizeTest, WhatCanNotBeCutSaysWhy) {
 }
 
 }  // namespace
-}  // namespace gangway
+}  // namespace gangway::axis_size_test

@@ -15,7 +15,7 @@
 #include "tests/support/scan_model.h"
 #include "tests/support/seed.h"
 
-namespace gangway {
+namespace gangway::body_pipeline_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -29,10 +29,10 @@ int count(const Function& function, Op op) {
 }
 
 TEST(BodyPipeline, AScanOverReplicatedValuesRunsWholeOnEachDevice) {
-  const Function global = testing::scan_model_function({}, kMesh);
+  const Function global = tests::scan_model_function({}, kMesh);
   const Compiled compiled = compile_function(global, {});
-  std::mt19937_64 random(testing::test_seed());
-  const std::vector<Literal> arguments = testing::random_arguments(random, global);
+  std::mt19937_64 random(tests::test_seed());
+  const std::vector<Literal> arguments = tests::random_arguments(random, global);
   const auto devices = static_cast<size_t>(kMesh.devices());
   const auto results = interpret_local(*compiled.local.function,
                                        std::vector<std::vector<Literal>>(devices, arguments));
@@ -227,4 +227,4 @@ TEST(BodyPipeline, AFunctionThatTwoCallsNameIsCutInOneWayForBoth) {
 }
 
 }  // namespace
-}  // namespace gangway
+}  // namespace gangway::body_pipeline_test

@@ -12,7 +12,7 @@
 #include "ir/transforms/propagation/propagate_shardings.h"
 #include "ir/transforms/rewrite/simplify.h"
 
-namespace gangway {
+namespace gangway::pipeline_test {
 namespace {
 
 const Mesh kMesh{{{"data", 4}}};
@@ -299,4 +299,4 @@ TEST(Propagation, ExplainsItselfInTheWordsOfTheSource) {
 }
 
 }  // namespace
-}  // namespace gangway
+}  // namespace gangway::pipeline_test

@@ -5,7 +5,7 @@
 
 #include "runtime/base/error.h"
 
-namespace gangway {
+namespace gangway::axis_list_test {
 namespace {
 
 using testing::ElementsAre;
@@ -51,4 +51,4 @@ TEST(AxisList, GroupsHoldEachDeviceOnceByMember) {
 }
 
 }  // namespace
-}  // namespace gangway
+}  // namespace gangway::axis_list_test

@@ -28,9 +28,9 @@ inline constexpr size_t kBodiesMax = size_t{1} << 16;  // Different ones that sc
 // bodies are named: what a pass that follows each use goes through.
 inline constexpr size_t kExpandedNodesMax = size_t{1} << 22;
 inline constexpr int64_t kScanLengthMax = int64_t{1} << 24;
-inline constexpr size_t kTextBytesMax = 64u << 20;    // A text form.
-inline constexpr size_t kWireWordsMax = 8u << 20;     // A wire form, unpacked: 64 MiB.
-inline constexpr size_t kWireCopiesMax = 256u << 20;  // Bytes that its tables expand to.
+inline constexpr size_t kTextFormBytesMax = 64u << 20;  // A text form.
+inline constexpr size_t kWireWordsMax = 8u << 20;       // A wire form, unpacked: 64 MiB.
+inline constexpr size_t kWireCopiesMax = 256u << 20;    // Bytes that its tables expand to.
 inline constexpr int kWireNestingMax = 64;
 
 }  // namespace gangway

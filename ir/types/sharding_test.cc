@@ -4,7 +4,7 @@
 
 #include "runtime/base/error.h"
 
-namespace gangway {
+namespace gangway::sharding_test {
 namespace {
 
 const Mesh kMesh{{{"data", 2}, {"expert", 4}}};
@@ -90,4 +90,4 @@ TEST(Sharding, PlacementsPrintAndParseBack) {
 }
 
 }  // namespace
-}  // namespace gangway
+}  // namespace gangway::sharding_test

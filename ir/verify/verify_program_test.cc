@@ -9,7 +9,7 @@
 #include "ir/build/program_builder.h"
 #include "ir/verify/verify.h"
 
-namespace gangway {
+namespace gangway::verify_program_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -248,4 +248,4 @@ TEST(VerifyProgram, MistakesCarryTheUsersLine) {
 }
 
 }  // namespace
-}  // namespace gangway
+}  // namespace gangway::verify_program_test

@@ -10,7 +10,7 @@
 #include "ir/build/ops.h"
 #include "ir/types/limits.h"
 
-namespace gangway {
+namespace gangway::verify_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -295,4 +295,4 @@ TEST(VerifyFunction, ABodyThatIsSharedAtSeveralDepthsIsMeasuredAtTheDeepest) {
 }
 
 }  // namespace
-}  // namespace gangway
+}  // namespace gangway::verify_test

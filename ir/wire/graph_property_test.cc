@@ -8,10 +8,10 @@
 #include "tests/support/random_graph.h"
 #include "tests/support/seed.h"
 
-namespace gangway {
+namespace gangway::graph_property_test {
 namespace {
 
-using testing::Random;
+using tests::Random;
 
 constexpr int kRounds = 200;
 
@@ -20,9 +20,9 @@ const Mesh kMesh{{{"data", 2}, {"expert", 4}}};
 // Runs the property on random functions; says which one failed.
 template <class Property>
 void for_random_functions(Property property) {
-  Random random(testing::test_seed());
+  Random random(tests::test_seed());
   for (int round = 0; round < kRounds; ++round) {
-    Function f = testing::random_function(random, kMesh);
+    Function f = tests::random_function(random, kMesh);
     SCOPED_TRACE(cat("round ", round, ":\n", print(f)));
     property(f, random);
     if (::testing::Test::HasFailure()) return;
@@ -31,9 +31,9 @@ void for_random_functions(Property property) {
 
 template <class Property>
 void for_random_programs(Property property) {
-  Random random(testing::test_seed());
+  Random random(tests::test_seed());
   for (int round = 0; round < kRounds / 4; ++round) {
-    Program p = testing::random_program(random);
+    Program p = tests::random_program(random);
     SCOPED_TRACE(cat("round ", round, ":\n", print(p)));
     property(p);
     if (::testing::Test::HasFailure()) return;
@@ -72,7 +72,7 @@ TEST(EveryFunction, ComesBackFromItsWireFormWithItsLocations) {
 TEST(EveryFunction, HasAnotherHashWhenItsGraphChanges) {
   for_random_functions([](const Function& f, Random& random) {
     Function changed = f;
-    testing::change(changed, random);
+    tests::change(changed, random);
     EXPECT_FALSE(same_graph(changed, f));
     EXPECT_NE(content_hash(changed), content_hash(f));
   });
@@ -81,7 +81,7 @@ TEST(EveryFunction, HasAnotherHashWhenItsGraphChanges) {
 TEST(EveryFunction, KeepsItsHashWhenOnlyLocationsAndOriginsChange) {
   for_random_functions([](const Function& f, Random& random) {
     Function changed = f;
-    testing::change_side_tables(changed, random);
+    tests::change_side_tables(changed, random);
     EXPECT_TRUE(same_graph(changed, f));
     EXPECT_EQ(content_hash(changed), content_hash(f));
   });
@@ -100,4 +100,4 @@ TEST(EveryProgram, ComesBackFromBothForms) {
 }
 
 }  // namespace
-}  // namespace gangway
+}  // namespace gangway::graph_property_test

@@ -20,7 +20,7 @@ namespace {
 constexpr unsigned char kMagic[8] = {0x89, 'G', 'W', 'P', '\r', '\n', 0x1a, '\n'};
 constexpr size_t kHeaderBytes = 20;
 constexpr size_t kChecksumBytes = 16;
-constexpr size_t kFileBytesMax = kTextBytesMax + kHeaderBytes + kChecksumBytes;
+constexpr size_t kFileBytesMax = kTextFormBytesMax + kHeaderBytes + kChecksumBytes;
 
 void put(std::vector<std::byte>& out, uint64_t number, int bytes) {
   for (int i = 0; i < bytes; ++i) out.push_back(static_cast<std::byte>(number >> (8 * i)));

@@ -14,17 +14,18 @@
 namespace gangway::programs {
 namespace {
 
-constexpr std::string_view kNames[] = {"data_parallel",  "zero1",           "zero2",
-                                       "zero3",          "megatron",        "sequence_parallel",
-                                       "vocab_parallel", "expert_parallel", "context_parallel"};
+constexpr std::string_view kStrategyNames[] = {
+    "data_parallel",     "zero1",          "zero2",           "zero3",           "megatron",
+    "sequence_parallel", "vocab_parallel", "expert_parallel", "context_parallel"};
 
 std::set<std::string> parse(const std::string& names) {
   std::set<std::string> chosen;
   for (size_t at = 0; at <= names.size();) {
     const size_t plus = std::min(names.find('+', at), names.size());
     const std::string name = names.substr(at, plus - at);
-    GW_REQUIRE(std::ranges::count(kNames, name) == 1, "strategy \"", names, "\": there is no \"",
-               name, "\": expected some of ", strategy_names(), ", joined by +");
+    GW_REQUIRE(std::ranges::count(kStrategyNames, name) == 1, "strategy \"", names,
+               "\": there is no \"", name, "\": expected some of ", strategy_names(),
+               ", joined by +");
     GW_REQUIRE(chosen.insert(name).second, "strategy \"", names, "\": ", name, " is there twice");
     at = plus + 1;
   }
@@ -141,7 +142,7 @@ void require_fits(const std::string& names, const std::set<std::string>& chosen,
 
 std::string strategy_names() {
   std::string all;
-  for (const std::string_view name : kNames) all += cat(all.empty() ? "" : ", ", name);
+  for (const std::string_view name : kStrategyNames) all += cat(all.empty() ? "" : ", ", name);
   return all;
 }
 

@@ -11,7 +11,7 @@
 #include "programs/strategies/strategies.h"
 #include "tests/support/error_of.h"
 
-namespace gangway::programs {
+namespace gangway::programs::language_model_test {
 namespace {
 
 using testing::HasSubstr;
@@ -193,4 +193,4 @@ TEST(LanguageModelConfig, ABatchThatDoesNotDivideIsNamed) {
 }
 
 }  // namespace
-}  // namespace gangway::programs
+}  // namespace gangway::programs::language_model_test

@@ -109,13 +109,13 @@ std::string exchange(uint64_t seed, const PlantedFrameBugs& planted) {
 }
 
 TEST(FrameFaultsTest, EveryFrameArrivesOnceAndInOrderWhateverHappensToSingleFrames) {
-  const uint64_t seed = testing::test_seed();
+  const uint64_t seed = tests::test_seed();
   for (uint64_t i = 0; i < 40; ++i) EXPECT_EQ(exchange(seed + i, {}), "") << "seed " << seed + i;
 }
 
 // Some seed of a few finds it.
 void expect_found(const PlantedFrameBugs& planted) {
-  const uint64_t seed = testing::test_seed();
+  const uint64_t seed = tests::test_seed();
   for (uint64_t i = 0; i < 20; ++i) {
     if (!exchange(seed + i, planted).empty()) return;
   }

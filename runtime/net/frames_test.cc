@@ -12,7 +12,7 @@
 #include "runtime/net/server.h"
 #include "runtime/net/sim_network.h"
 
-namespace gangway {
+namespace gangway::frames_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -356,4 +356,4 @@ TEST_F(FrameStreamTest, AConnectionThatNeverBringsAFrameOnEndsTheStream) {
 }
 
 }  // namespace
-}  // namespace gangway
+}  // namespace gangway::frames_test

@@ -13,7 +13,7 @@
 #include "runtime/os/user.h"
 #include "tests/support/error_of.h"
 
-namespace gangway {
+namespace gangway::server_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -339,4 +339,4 @@ TEST_P(RpcTest, APeerOfAnotherWireVersionIsToldSo) {
 }
 
 }  // namespace
-}  // namespace gangway
+}  // namespace gangway::server_test

@@ -10,7 +10,7 @@
 #include "tests/support/process_output.h"
 #include "tests/support/small_programs.h"
 
-namespace gangway {
+namespace gangway::device_plan_test {
 namespace {
 
 using nlohmann::json;
@@ -171,4 +171,4 @@ TEST_F(DevicePlanTest, AClickOnTheMinimapMovesTheWindowThere) {
 }
 
 }  // namespace
-}  // namespace gangway
+}  // namespace gangway::device_plan_test

@@ -11,7 +11,7 @@
 #include "tests/support/process_output.h"
 #include "tests/support/small_programs.h"
 
-namespace gangway {
+namespace gangway::timeline_test {
 namespace {
 
 using nlohmann::json;
@@ -185,4 +185,4 @@ TEST_F(TimelineTest, IsOfOneProgram) {
 }
 
 }  // namespace
-}  // namespace gangway
+}  // namespace gangway::timeline_test

@@ -35,7 +35,7 @@ TEST_P(BodiesTest, EachDeviceGetsWhatTheReferenceGives) {
   LocalCall call(cluster(), f, kind());
   call.install();
   for (uint64_t run = 1; run <= 3; ++run) {
-    const auto arguments = random_arguments(*f, testing::test_seed() + run);
+    const auto arguments = random_arguments(*f, tests::test_seed() + run);
     expect_reference(*f, arguments, call.run(arguments, run));
   }
 }
@@ -47,7 +47,7 @@ TEST_P(BodiesTest, SectionsMayEndAnywhereInsideALoop) {
     EXPECT_GT(call.sections(), 4u);
     call.install();
     for (uint64_t run = 1; run <= 2; ++run) {
-      const auto arguments = random_arguments(*f, testing::test_seed() + run);
+      const auto arguments = random_arguments(*f, tests::test_seed() + run);
       expect_reference(*f, arguments, call.run(arguments, run));
     }
   }
@@ -60,7 +60,7 @@ TEST_P(BodiesTest, TwoProgramsTakeTurnsInsideTheirLoops) {
   LocalCall one(on, PlanId(1), f, 1), other(on, PlanId(2), f, 25'000);
   one.install();
   other.install();
-  const auto arguments = random_arguments(*f, testing::test_seed());
+  const auto arguments = random_arguments(*f, tests::test_seed());
   const RunFrame runs[2] = {one.request(arguments, 1), other.request(arguments, 2)};
   const size_t positions[2] = {one.sections(), other.sections()};
   for (auto& host : on->hosts.hosts) {
@@ -88,7 +88,7 @@ TEST_P(BodiesOnHostsTest, APoisonedMemberGoesThroughItsLoopsWithTheOthers) {
   const auto f = for_cluster(cluster());
   LocalCall call(cluster(), f, kind());
   call.install();
-  const auto arguments = random_arguments(*f, testing::test_seed());
+  const auto arguments = random_arguments(*f, tests::test_seed());
   const RunFrame run = call.request(arguments, 1);
   TestHosts& hosts = call.hosts();
   hosts.start_on(0, run);

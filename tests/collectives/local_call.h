@@ -185,7 +185,7 @@ inline void expect_reference(const Function& f, const std::vector<std::vector<Li
 // A run of rows_that_must_fit() (body_functions.h) whose first device gets five rows at most is
 // right; one in which it gets six fails, naming the line, and leaves the devices usable.
 inline void expect_overflow_fails_its_run(LocalCall& call, const Function& f) {
-  auto arguments = random_arguments(f, testing::test_seed());
+  auto arguments = random_arguments(f, tests::test_seed());
   const auto send = [&](std::vector<double> first, std::vector<double> second) {
     arguments[0][1].values = std::move(first);
     arguments[1][1].values = std::move(second);

@@ -13,7 +13,7 @@
 #include "ir/types/axis_list.h"
 #include "tests/collectives/local_call.h"
 
-namespace gangway {
+namespace gangway::local_functions_test {
 namespace {
 
 // A function of ops on parameters of its own.
@@ -115,7 +115,7 @@ TEST_P(LocalFunctionsTest, EveryCollectiveGivesWhatTheReferenceGives) {
   LocalCall call(cluster(), f, kind());
   call.install();
   for (uint64_t run = 1; run <= 2; ++run) {
-    const auto arguments = random_arguments(*f, testing::test_seed() + run);
+    const auto arguments = random_arguments(*f, tests::test_seed() + run);
     expect_reference(*f, arguments, call.run(arguments, run));
   }
 }
@@ -152,7 +152,7 @@ TEST_P(LocalFunctionsTest, CollectivesOfAChainReadWhatTheOnesBeforeThemWrote) {
   const auto f = std::make_shared<const Function>(std::move(made));
   LocalCall call(cluster(), f, kind());
   call.install();
-  const auto arguments = random_arguments(*f, testing::test_seed());
+  const auto arguments = random_arguments(*f, tests::test_seed());
   expect_reference(*f, arguments, call.run(arguments));
 }
 
@@ -194,4 +194,4 @@ TEST(LocalFunctionInstallTest, PartsThatAreNotTheMembersAreRefused) {
 }
 
 }  // namespace
-}  // namespace gangway
+}  // namespace gangway::local_functions_test

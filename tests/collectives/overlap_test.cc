@@ -282,7 +282,7 @@ class RandomText {
 TEST_P(OverlapTest, OfStoredWeightsTheFirstGathersAloneAreWaitedFor) {
   timer_.kernel_us = 100;
   for (const int64_t length : {2, 3, 9}) {
-    const Function layers = testing::stored_layers({.length = length}, Mesh{{{"data", 4}}});
+    const Function layers = tests::stored_layers({.length = length}, Mesh{{{"data", 4}}});
     const Compiled compiled = compile_function(
         layers, {.result_placements = {{}, {}, {{"data", shard(1)}}, {{"data", shard(2)}}}});
     int scans = 0;
@@ -301,7 +301,7 @@ TEST_P(OverlapTest, OfStoredWeightsTheFirstGathersAloneAreWaitedFor) {
 }
 
 TEST(OverlapOnHostsTest, RandomFunctionsGiveWhatTheReferenceGives) {
-  Rng rng(testing::test_seed());
+  Rng rng(tests::test_seed());
   const Cluster& four = kClusters[3];
   for (int round = 0; round < 24; ++round) {
     const std::string text = RandomText(rng).function();

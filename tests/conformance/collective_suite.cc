@@ -180,7 +180,7 @@ struct RandomRound {
 };
 
 TEST_P(CollectiveSuite, AnyTypesReductionsAndSizesInAnyOrderWithPoisonedMembers) {
-  const uint64_t seed = gangway::testing::test_seed();
+  const uint64_t seed = gangway::tests::test_seed();
   const size_t rounds = std::min<size_t>(GetParam().rounds, 24);
   const size_t elements_max = GetParam().elements_max;
   for (uint32_t size : {1u, 2u, 4u}) {
@@ -223,7 +223,7 @@ constexpr CollectiveKind kMoves[] = {CollectiveKind::kAllGather, CollectiveKind:
 // Cases that all members draw alike.
 std::vector<CollectiveCase> draw_cases(const CollectiveMaker& maker, CollectiveKind kind,
                                        uint32_t size, size_t count) {
-  Rng rng(gangway::testing::test_seed(), static_cast<uint64_t>(kind) * 64 + size);
+  Rng rng(gangway::tests::test_seed(), static_cast<uint64_t>(kind) * 64 + size);
   std::vector<CollectiveCase> cases;
   const int64_t elements_max = std::min<int64_t>(5003, static_cast<int64_t>(maker.elements_max));
   while (cases.size() < count) cases.emplace_back(rng, kind, size, elements_max);
@@ -307,7 +307,7 @@ TEST_P(CollectiveSuite, ABroadcastFromAnyMemberGivesAllMembersItsTensor) {
   const int64_t elements_max =
       std::min<int64_t>(5003, static_cast<int64_t>(GetParam().elements_max));
   for (const uint32_t size : {1u, 2u, 3u, 4u, 7u, 8u}) {
-    Rng rng(gangway::testing::test_seed(), 17 * 64 + size);
+    Rng rng(gangway::tests::test_seed(), 17 * 64 + size);
     const CollectiveCase what = largest_case(rng, CollectiveKind::kBroadcast, size, elements_max);
     EXPECT_TRUE(GetParam().run(size, bytes_of({what}),
                                [&](CollectiveMember& member) {
@@ -324,7 +324,7 @@ TEST_P(CollectiveSuite, ABroadcastFromAnyMemberGivesAllMembersItsTensor) {
 TEST_P(CollectiveSuite, KindsOfManyMessagesInARowGoOn) {
   if (!GetParam().kinds.has_moves()) GTEST_SKIP() << "it has none but all-reduce";
   constexpr uint32_t kSize = 3;
-  Rng rng(gangway::testing::test_seed(), 16);
+  Rng rng(gangway::tests::test_seed(), 16);
   std::vector<CollectiveCase> cases;
   for (const CollectiveKind kind : kMoves) {
     if (GetParam().kinds.has(kind))
@@ -429,7 +429,7 @@ TEST_P(CollectiveSuite, KindsInAnyOrderNeverMixUp) {
       std::ranges::move(draw_cases(GetParam(), kind, kSize, 4), std::back_inserter(cases));
   }
   const size_t rounds = GetParam().cases * 10;
-  const uint64_t seed = gangway::testing::test_seed();
+  const uint64_t seed = gangway::tests::test_seed();
   EXPECT_TRUE(GetParam().run(kSize, bytes_of(cases), [&](CollectiveMember& member) {
     Rng rng(seed, 5);
     for (size_t round = 0; round < rounds; ++round) {

@@ -122,8 +122,8 @@ CollectiveMaker in_turn() {
               [](uint32_t size, int64_t bytes_max, const MemberBody& body) {
                 const std::vector<uint32_t> hosts = {0, 1, 2, 0, 2, 1, 1, 2};
                 return run_threads(
-                    {{hosts.begin(), hosts.begin() + size}, gangway::testing::test_seed()},
-                    bytes_max, body);
+                    {{hosts.begin(), hosts.begin() + size}, gangway::tests::test_seed()}, bytes_max,
+                    body);
               },
           .in_tree_order = false,
           .rounds = 100};
@@ -134,7 +134,7 @@ CollectiveMaker maker(std::string name, uint32_t on_a_host,
   return {.name = std::move(name),
           .run =
               [on_a_host, run](uint32_t size, int64_t bytes_max, const MemberBody& body) {
-                return run({in_blocks(size, on_a_host), gangway::testing::test_seed()}, bytes_max,
+                return run({in_blocks(size, on_a_host), gangway::tests::test_seed()}, bytes_max,
                            body);
               },
           .rounds = 100};
@@ -362,7 +362,7 @@ std::vector<Operation> any_operations(Rng& rng, uint32_t size, size_t count) {
 }
 
 TEST_P(GroupCollectiveTest, AllMembersGetTheTreeOverHostsOfTreesOverMembers) {
-  const uint64_t first = gangway::testing::test_seed();
+  const uint64_t first = gangway::tests::test_seed();
   for (uint64_t seed = first; seed < first + 6; ++seed) {
     SCOPED_TRACE(seed);
     Stepped group(GetParam(), seed, kBytesMax);
@@ -388,7 +388,7 @@ INSTANTIATE_TEST_SUITE_P(Of, GroupCollectiveTest, ::testing::ValuesIn(shapes()),
 TEST(GroupTest, ABucketOfManyPiecesIsReducedPieceByPiece) {
   for (const std::vector<uint32_t>& host_of :
        {in_blocks(2, 1), in_blocks(4, 2), std::vector<uint32_t>{0, 0, 1, 2, 2, 2}}) {
-    Stepped group({"of_pieces", host_of}, gangway::testing::test_seed(), int64_t{5} << 20);
+    Stepped group({"of_pieces", host_of}, gangway::tests::test_seed(), int64_t{5} << 20);
     const std::vector<Operation> operations = {
         {.tensors = {{DType::kBF16, 1'000'003}, {DType::kF32, 400'001}}, .poisoned = group.size()}};
     ASSERT_NO_FATAL_FAILURE(group.run(operations));

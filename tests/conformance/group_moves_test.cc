@@ -12,7 +12,7 @@
 
 #include <gtest/gtest.h>
 
-namespace gangway {
+namespace gangway::group_moves_test {
 namespace {
 
 using Hosts = std::vector<uint32_t>;  // The host of each member.
@@ -109,7 +109,7 @@ int64_t bytes_of(const std::vector<Operation>& operations) {
 class GroupMovesTest : public ::testing::TestWithParam<Hosts> {};
 
 TEST_P(GroupMovesTest, EveryMemberGetsItsPartOfAnyKindInAnyOrder) {
-  const uint64_t first = gangway::testing::test_seed();
+  const uint64_t first = gangway::tests::test_seed();
   const auto size = static_cast<uint32_t>(GetParam().size());
   for (uint64_t seed = first; seed < first + 3; ++seed) {
     SCOPED_TRACE(seed);
@@ -125,7 +125,7 @@ TEST_P(GroupMovesTest, EveryMemberGetsItsPartOfAnyKindInAnyOrder) {
 
 // Of one message and of several, one behind the other.
 TEST_P(GroupMovesTest, ABroadcastFromAnyMemberGivesAllMembersItsTensor) {
-  const uint64_t seed = gangway::testing::test_seed();
+  const uint64_t seed = gangway::tests::test_seed();
   const auto size = static_cast<uint32_t>(GetParam().size());
   Rng rng(seed, 17);
   const auto large = largest_case(rng, CollectiveKind::kBroadcast, size, 200'007);
@@ -152,7 +152,7 @@ INSTANTIATE_TEST_SUITE_P(Of, GroupMovesTest,
 TEST(GroupMoves, OfManyMessagesArriveWhole) {
   for (const Hosts& hosts : {in_blocks(2, 1), in_blocks(3, 2), in_blocks(4, 2)}) {
     const auto size = static_cast<uint32_t>(hosts.size());
-    Rng rng(gangway::testing::test_seed(), 12);
+    Rng rng(gangway::tests::test_seed(), 12);
     for (const CollectiveKind kind : kMoves) {
       const CollectiveCase largest = largest_case(rng, kind, size, 200'007);
       Stepped group(hosts, 1, largest.bytes());
@@ -163,7 +163,7 @@ TEST(GroupMoves, OfManyMessagesArriveWhole) {
 
 // Whoever waits for room is rung, in the first collective and in those behind it.
 TEST(GroupMoves, OfManyMessagesInARowGoOnWhenTheyAreRung) {
-  const uint64_t seed = gangway::testing::test_seed();
+  const uint64_t seed = gangway::tests::test_seed();
   for (const Hosts& hosts : {in_blocks(2, 1), in_blocks(3, 1)}) {
     const auto size = static_cast<uint32_t>(hosts.size());
     Rng rng(seed, 15);
@@ -194,7 +194,7 @@ TEST(GroupMoves, OfGathersAndBroadcastsWriteToFewHosts) {
 }
 
 TEST(GroupMoves, OfOneMessageEachWayRingTheOtherHostOnce) {
-  Rng rng(gangway::testing::test_seed(), 14);
+  Rng rng(gangway::tests::test_seed(), 14);
   for (const CollectiveKind kind : kMoves) {
     const CollectiveCase what(rng, kind, 2, 500);
     constexpr uint64_t kRounds = 5;
@@ -302,4 +302,4 @@ TEST(GroupMoveBytes, CountRaggedRowsThatGoToOtherMembersAndTheirNumbers) {
 }
 
 }  // namespace
-}  // namespace gangway
+}  // namespace gangway::group_moves_test

@@ -75,7 +75,7 @@ void finish(Collective& collective, FiberBell& bell, Rng& rng) {
 
 bool run_simulated(const std::vector<uint32_t>& host_of, int64_t bytes_max,
                    const MemberBody& body) {
-  const uint64_t seed = gangway::testing::test_seed();
+  const uint64_t seed = gangway::tests::test_seed();
   const auto reactor = Reactor::make_simulated({.seed = seed});
   return reactor->run([&] {
     SimHosts hosts;

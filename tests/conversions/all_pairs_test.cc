@@ -17,7 +17,7 @@
 #include "tests/interpret/interpret.h"
 #include "tests/support/seed.h"
 
-namespace gangway::testing {
+namespace gangway::tests {
 namespace {
 
 const Mesh kTwo{{{"a", 2}}};
@@ -126,4 +126,4 @@ TEST(Conversions, OfAllPairsOnACubeOfDevices) { expect_all_pairs(kCube, f64({8, 
 TEST(Conversions, OfAllPairsOnACubeOfDevicesInUnevenParts) { expect_all_pairs(kCube, f64({5, 7})); }
 
 }  // namespace
-}  // namespace gangway::testing
+}  // namespace gangway::tests

@@ -11,7 +11,7 @@
 #include "tests/conversions/held_parts.h"
 #include "tests/support/seed.h"
 
-namespace gangway::testing {
+namespace gangway::tests {
 namespace {
 
 using ::testing::HasSubstr;
@@ -131,4 +131,4 @@ TEST(Boxes, TermsOfASumDoNotLeaveTheirMesh) {
 }
 
 }  // namespace
-}  // namespace gangway::testing
+}  // namespace gangway::tests

@@ -6,7 +6,7 @@
 
 #include "runtime/base/error.h"
 
-namespace gangway::testing {
+namespace gangway::tests {
 namespace {
 
 using AxisList = std::vector<size_t>;
@@ -220,4 +220,4 @@ int64_t BruteForce::least_cost(size_t from, size_t to, const ConversionCosts& co
   return cost[to] == kFar ? -1 : cost[to];
 }
 
-}  // namespace gangway::testing
+}  // namespace gangway::tests

@@ -11,7 +11,7 @@
 #include "ir/transforms/conversions/conversion_costs.h"
 #include "tests/conversions/held_parts.h"
 
-namespace gangway::testing {
+namespace gangway::tests {
 
 // Every sharding of a tensor of this rank, in one spelling each; of partial axes all have one
 // reduction.
@@ -51,4 +51,4 @@ class BruteForce {
   std::vector<Edge> edges_;
 };
 
-}  // namespace gangway::testing
+}  // namespace gangway::tests

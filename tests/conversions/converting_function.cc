@@ -1,6 +1,6 @@
 #include "tests/conversions/converting_function.h"
 
-namespace gangway::testing {
+namespace gangway::tests {
 
 Function converting_function(const std::string& name, const Type& global, const Mesh& mesh,
                              const Sharding& from, const std::vector<ConversionStep>& steps) {
@@ -22,4 +22,4 @@ Function converting_function(const std::string& name, const Type& global, const 
   return local;
 }
 
-}  // namespace gangway::testing
+}  // namespace gangway::tests

@@ -9,9 +9,9 @@
 #include "ir/graph/function.h"
 #include "ir/transforms/conversions/plan_conversion.h"
 
-namespace gangway::testing {
+namespace gangway::tests {
 
 Function converting_function(const std::string& name, const Type& global, const Mesh& mesh,
                              const Sharding& from, const std::vector<ConversionStep>& steps);
 
-}  // namespace gangway::testing
+}  // namespace gangway::tests

@@ -41,7 +41,7 @@ std::vector<Case> cases() {
 }
 
 std::string converted(const Case& c) {
-  const Function local = testing::converting_function(
+  const Function local = tests::converting_function(
       c.name, c.type, c.mesh, c.from, plan_conversion(c.type, c.mesh, c.from, c.to, {}));
   require_valid(local);
   return cat("// ", to_string(c.type), " ", to_string(c.mesh, c.from), " -> ",

@@ -6,7 +6,7 @@
 
 #include "runtime/base/error.h"
 
-namespace gangway::testing {
+namespace gangway::tests {
 namespace {
 
 using Index = std::vector<int64_t>;
@@ -417,4 +417,4 @@ std::optional<AfterOp> apply(const Mesh& mesh, Op op, const Attrs& attrs, const 
   return Exchange(mesh, attrs, before).run(op);
 }
 
-}  // namespace gangway::testing
+}  // namespace gangway::tests

@@ -18,7 +18,7 @@
 #include "ir/types/mesh.h"
 #include "ir/types/sharding.h"
 
-namespace gangway::testing {
+namespace gangway::tests {
 
 struct HeldPart {
   Dims dims;
@@ -55,4 +55,4 @@ struct AfterOp {
 // nullopt where the attributes do not fit the parts.
 std::optional<AfterOp> apply(const Mesh& mesh, Op op, const Attrs& attrs, const HeldParts& before);
 
-}  // namespace gangway::testing
+}  // namespace gangway::tests

@@ -6,7 +6,7 @@
 #include "runtime/base/error.h"
 #include "tests/conversions/held_parts.h"
 
-namespace gangway::testing {
+namespace gangway::tests {
 namespace {
 
 using ::testing::ElementsAre;
@@ -236,4 +236,4 @@ TEST(PlanConversion, RefusesTwoReductionsAtOnceAndCutsOutOfRange) {
 }
 
 }  // namespace
-}  // namespace gangway::testing
+}  // namespace gangway::tests

@@ -17,8 +17,8 @@
 namespace gangway {
 namespace {
 
-using testing::scan_model_function;
-using testing::ScanModel;
+using tests::scan_model_function;
+using tests::ScanModel;
 
 const Mesh kOneDevice{{{"data", 1}}};
 
@@ -27,8 +27,8 @@ LocalFunction compiled(const ScanModel& model) {
 }
 
 void expect_same_bits(const LocalFunction& a, const LocalFunction& b, int threads) {
-  std::mt19937_64 random(testing::test_seed());
-  const std::vector<Literal> arguments = testing::random_arguments(random, *a.function);
+  std::mt19937_64 random(tests::test_seed());
+  const std::vector<Literal> arguments = tests::random_arguments(random, *a.function);
   const std::vector<Literal> x = run_on_cpu(a, arguments, threads);
   const std::vector<Literal> y = run_on_cpu(b, arguments, threads);
   ASSERT_EQ(x.size(), y.size());
@@ -88,8 +88,8 @@ TEST(ScanOnCpu, AScanWithoutIterationsHandsItsCarriesOn) {
 // As after a kernel that threw.
 TEST(ScanOnCpu, ACallThatIsTakenUpInAnIterationFindsItsTensors) {
   const LocalFunction local = compiled({.layers = 3, .gradients = false});
-  std::mt19937_64 random(testing::test_seed());
-  const std::vector<Literal> arguments = testing::random_arguments(random, *local.function);
+  std::mt19937_64 random(tests::test_seed());
+  const std::vector<Literal> arguments = tests::random_arguments(random, *local.function);
   const std::vector<Literal> whole = run_on_cpu(local, arguments, 1);
   EXPECT_EQ(run_on_cpu(local, arguments, 1, 0, Stepping::kForgetful), whole);
 }

@@ -11,7 +11,7 @@ using cuda::CommHandle;
 using cuda::Message;
 using cuda::StatusKind;
 
-constexpr int64_t kN = 301;
+constexpr int64_t kElements = 301;
 
 // One member: its card, its stream, its communicator.
 class Rank {
@@ -65,10 +65,10 @@ class Rank {
     return true;
   }
   bool sums() {
-    float* const data = filled(kN, [](int64_t i) { return static_cast<float>(i); });
-    const CollectiveTensor tensor{data, data, kN, DType::kF32};
+    float* const data = filled(kElements, [](int64_t i) { return static_cast<float>(i); });
+    const CollectiveTensor tensor{data, data, kElements, DType::kF32};
     return driver->all_reduce(at("sum"), comm, {&tensor, 1}, Reduction::kSum).ok() &&
-           holds(data, kN, [this](int64_t i) { return static_cast<float>(i * size_); });
+           holds(data, kElements, [this](int64_t i) { return static_cast<float>(i * size_); });
   }
   cuda::StreamHandle stream() const { return stream_; }
 
@@ -121,31 +121,33 @@ TEST_P(CardComms, ReduceGatherScatterSwapAndBroadcast) {
     const auto me = static_cast<int64_t>(rank.rank());
     const auto mine = [me](int64_t i) { return static_cast<float>(1000 * me + i); };
     const auto last = [size](int64_t i) { return static_cast<float>(1000 * (size - 1) + i); };
-    const auto all = [](int64_t i) { return static_cast<float>(1000 * (i / kN) + i % kN); };
+    const auto all = [](int64_t i) {
+      return static_cast<float>(1000 * (i / kElements) + i % kElements);
+    };
     cuda::Driver& driver = *rank.driver;
-    float* const in = rank.filled(kN, mine);
-    float* const wide = rank.filled(kN * size, mine);
-    float *out = rank.buffer(kN), *wide_out = rank.buffer(kN * size);
-    CollectiveTensor tensor{in, out, kN, DType::kF32};
+    float* const in = rank.filled(kElements, mine);
+    float* const wide = rank.filled(kElements * size, mine);
+    float *out = rank.buffer(kElements), *wide_out = rank.buffer(kElements * size);
+    CollectiveTensor tensor{in, out, kElements, DType::kF32};
     ASSERT_TRUE(driver.all_reduce(rank.at("max"), rank.comm, {&tensor, 1}, Reduction::kMax).ok());
-    EXPECT_TRUE(rank.holds(out, kN, last));
+    EXPECT_TRUE(rank.holds(out, kElements, last));
     ASSERT_TRUE(driver.all_reduce(rank.at("min"), rank.comm, {&tensor, 1}, Reduction::kMin).ok());
-    EXPECT_TRUE(rank.holds(out, kN, [](int64_t i) { return static_cast<float>(i); }));
+    EXPECT_TRUE(rank.holds(out, kElements, [](int64_t i) { return static_cast<float>(i); }));
     tensor.out = wide_out;
     ASSERT_TRUE(driver.all_gather(rank.at("gather"), rank.comm, {&tensor, 1}).ok());
-    EXPECT_TRUE(rank.holds(wide_out, kN * size, all));
-    tensor = {in, out, kN, DType::kF32};
+    EXPECT_TRUE(rank.holds(wide_out, kElements * size, all));
+    tensor = {in, out, kElements, DType::kF32};
     ASSERT_TRUE(
         driver.broadcast(rank.at("broadcast"), rank.comm, {&tensor, 1}, rank.size() - 1).ok());
-    EXPECT_TRUE(rank.holds(out, kN, last));
-    tensor = {wide, out, kN, DType::kF32};
+    EXPECT_TRUE(rank.holds(out, kElements, last));
+    tensor = {wide, out, kElements, DType::kF32};
     ASSERT_TRUE(
         driver.reduce_scatter(rank.at("scatter"), rank.comm, {&tensor, 1}, Reduction::kMax).ok());
-    EXPECT_TRUE(rank.holds(out, kN, [&](int64_t i) { return last(kN * me + i); }));
-    tensor = {wide, wide_out, kN, DType::kF32};
+    EXPECT_TRUE(rank.holds(out, kElements, [&](int64_t i) { return last(kElements * me + i); }));
+    tensor = {wide, wide_out, kElements, DType::kF32};
     ASSERT_TRUE(driver.all_to_all(rank.at("swap"), rank.comm, {&tensor, 1}).ok());
-    EXPECT_TRUE(rank.holds(wide_out, kN * size, [me](int64_t i) {
-      return static_cast<float>(1000 * (i / kN) + kN * me + i % kN);
+    EXPECT_TRUE(rank.holds(wide_out, kElements * size, [me](int64_t i) {
+      return static_cast<float>(1000 * (i / kElements) + kElements * me + i % kElements);
     }));
   });
 }
@@ -155,19 +157,20 @@ TEST_P(CardComms, SendAndReceiveAsOneOperation) {
     const uint32_t to = (rank.rank() + 1) % rank.size();
     const uint32_t from = (rank.rank() + rank.size() - 1) % rank.size();
     float* const in =
-        rank.filled(kN, [&](int64_t i) { return static_cast<float>(rank.rank() + i); });
-    float* const out = rank.buffer(kN);
-    const Message messages[] = {{Message::kSend, to, in, kN * 4},
-                                {Message::kReceive, from, out, kN * 4}};
+        rank.filled(kElements, [&](int64_t i) { return static_cast<float>(rank.rank() + i); });
+    float* const out = rank.buffer(kElements);
+    const Message messages[] = {{Message::kSend, to, in, kElements * 4},
+                                {Message::kReceive, from, out, kElements * 4}};
     ASSERT_TRUE(rank.driver->exchange(rank.at("round"), rank.comm, messages).ok());
-    EXPECT_TRUE(rank.holds(out, kN, [from](int64_t i) { return static_cast<float>(from + i); }));
+    EXPECT_TRUE(
+        rank.holds(out, kElements, [from](int64_t i) { return static_cast<float>(from + i); }));
   });
 }
 
 TEST_P(CardComms, ReduceInsideAGraphAtEachOfItsLaunches) {
   for_each_connected(GetParam(), [](Rank& rank) {
-    float* const data = rank.filled(kN, [](int64_t i) { return static_cast<float>(i); });
-    const CollectiveTensor tensor{data, data, kN, DType::kF32};
+    float* const data = rank.filled(kElements, [](int64_t i) { return static_cast<float>(i); });
+    const CollectiveTensor tensor{data, data, kElements, DType::kF32};
     ASSERT_TRUE(rank.driver->begin_capture(rank.stream()).ok());
     ASSERT_TRUE(
         rank.driver->all_reduce(rank.at("sum"), rank.comm, {&tensor, 1}, Reduction::kSum).ok());
@@ -175,7 +178,8 @@ TEST_P(CardComms, ReduceInsideAGraphAtEachOfItsLaunches) {
     for (int launch = 0; launch < 3; ++launch)
       ASSERT_TRUE(rank.driver->launch(rank.at("step"), graph).ok());
     const auto scale = static_cast<float>(rank.size() * rank.size() * rank.size());
-    EXPECT_TRUE(rank.holds(data, kN, [scale](int64_t i) { return scale * static_cast<float>(i); }));
+    EXPECT_TRUE(
+        rank.holds(data, kElements, [scale](int64_t i) { return scale * static_cast<float>(i); }));
     rank.driver->destroy(graph);
   });
 }

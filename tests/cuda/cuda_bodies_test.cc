@@ -58,7 +58,7 @@ class CudaBodies : public ::testing::TestWithParam<Case> {
     return GetParam().nested ? nested_on_four() : layers_on(cluster().mesh.devices());
   }
   static void for_each_seed(const std::function<void(uint64_t)>& body) {
-    const uint64_t first = testing::test_seed();
+    const uint64_t first = tests::test_seed();
     for (uint64_t seed = first; seed < first + kSeeds; ++seed) {
       SCOPED_TRACE(cat("seed ", seed));
       body(seed);

@@ -16,7 +16,7 @@ using Gpus = std::vector<std::shared_ptr<cuda::Gpu>>;
 bool run(uint32_t size, uint32_t cards, int64_t bytes_max, const MemberBody& body,
          uint32_t ranks_per_device = 1) {
   bool good = true;
-  const uint64_t first = gangway::testing::test_seed();
+  const uint64_t first = gangway::tests::test_seed();
   const uint64_t seeds = size > 4 ? kSeeds / 8 : size > 2 ? kSeeds / 2 : kSeeds;  // They take long.
   for (uint64_t seed = first; seed < first + seeds; ++seed) {
     SCOPED_TRACE(seed);

@@ -8,7 +8,7 @@
 #include "tests/cuda/emulated_hosts.h"
 #include "tests/support/training_step.h"
 
-namespace gangway {
+namespace gangway::cuda_comm_test {
 namespace {
 
 using testing::Each;
@@ -268,4 +268,4 @@ INSTANTIATE_TEST_SUITE_P(Seeds, CudaCommTest, testing::Range(uint64_t{1}, kSeeds
                          [](const auto& i) { return std::to_string(i.param); });
 
 }  // namespace
-}  // namespace gangway
+}  // namespace gangway::cuda_comm_test

@@ -113,7 +113,7 @@ TEST(CudaLayers, AScanOverStoredWeightsTrainsAsOnCpuDevices) {
   };
   // Devices of one card; a card each; two ranks on each of two cards; four on one.
   for (const Place place : {Place{4, 1}, {4, 4}, {2, 2}, {1, 1}}) {
-    for (uint64_t seed = testing::test_seed(); seed < testing::test_seed() + 3; ++seed) {
+    for (uint64_t seed = tests::test_seed(); seed < tests::test_seed() + 3; ++seed) {
       SCOPED_TRACE(cat(place.devices, " devices, ", place.cards, " cards, seed ", seed));
       const auto machine = emulated::make_machine(seed, place.cards);
       HostOptions host{.kind = DeviceKind::kCuda, .devices = place.devices};

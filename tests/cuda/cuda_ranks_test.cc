@@ -59,7 +59,7 @@ TEST_F(CudaRanksTest, FourRanksOnOneCardAndOnTwoTrainAsOnFourCpus) {
   const std::vector<float> want = losses({.devices = 4, .threads = 1}, config);
   for (const int cards : {1, 2}) {
     SCOPED_TRACE(cat(cards, " cards"));
-    const auto machine = emulated::make_machine(testing::test_seed(), static_cast<uint32_t>(cards));
+    const auto machine = emulated::make_machine(tests::test_seed(), static_cast<uint32_t>(cards));
     const std::vector<float> got = losses(host(machine, cards), config);
     ASSERT_EQ(got.size(), want.size());
     for (size_t i = 0; i < want.size(); ++i) EXPECT_NEAR(got[i], want[i], 1e-4f * want[i]);
@@ -69,7 +69,7 @@ TEST_F(CudaRanksTest, FourRanksOnOneCardAndOnTwoTrainAsOnFourCpus) {
 }
 
 TEST_F(CudaRanksTest, TransfersGoBetweenRanksOfOneCardAndOfTwo) {
-  const auto machine = emulated::make_machine(testing::test_seed(), 2);
+  const auto machine = emulated::make_machine(tests::test_seed(), 2);
   with_cluster(host(machine, 2), [&](const Client& client) {
     const Program program = there_and_back(Mesh{{{"data", 4}}});
     for (const int64_t ranks : {2, 4}) {
@@ -89,7 +89,7 @@ TEST_F(CudaRanksTest, TransfersGoBetweenRanksOfOneCardAndOfTwo) {
 }
 
 TEST_F(CudaRanksTest, RanksOfACardThatReduceApartAreRefusedWithTheLine) {
-  const auto machine = emulated::make_machine(testing::test_seed(), 2);
+  const auto machine = emulated::make_machine(tests::test_seed(), 2);
   with_cluster(host(machine, 2), [&](const Client& client) {
     const Slice slice = client.allocate({.devices = 4, .ranks_per_device = 2});
     ProgramBuilder b("apart", slice.mesh({{"data", 2}, {"model", 2}}));

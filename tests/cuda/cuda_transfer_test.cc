@@ -7,7 +7,7 @@
 #include "tests/cuda/emulated_hosts.h"
 #include "tests/support/test_plan.h"
 
-namespace gangway {
+namespace gangway::cuda_transfer_test {
 namespace {
 
 using testing::Each;
@@ -193,4 +193,4 @@ INSTANTIATE_TEST_SUITE_P(Seeds, CudaTransferTest, testing::Range(uint64_t{1}, kS
                          [](const auto& i) { return std::to_string(i.param); });
 
 }  // namespace
-}  // namespace gangway
+}  // namespace gangway::cuda_transfer_test

@@ -17,7 +17,7 @@
 #include "tests/interpret/interpret.h"
 #include "tests/op_table/case_run.h"
 
-namespace gangway {
+namespace gangway::product_fusion_test {
 namespace {
 
 // Of parameters x[2, 5, 8], w[8, 16] and bias[16].
@@ -156,4 +156,4 @@ TEST(ProductFusion, ASectionBeginsWhereItsNodesAreNow) {
 }
 
 }  // namespace
-}  // namespace gangway
+}  // namespace gangway::product_fusion_test

@@ -108,7 +108,7 @@ class Chains : public ::testing::TestWithParam<std::tuple<DType, DType, uint64_t
     return results;
   }
 
-  const uint64_t seed_ = testing::test_seed() + std::get<2>(GetParam());
+  const uint64_t seed_ = tests::test_seed() + std::get<2>(GetParam());
   Rng rng_{seed_, 9};
 };
 

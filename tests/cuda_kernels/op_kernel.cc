@@ -107,7 +107,7 @@ void check_case(Op op, const Attrs& attrs, const std::vector<Literal>& inputs, u
 }
 
 void check_op(Op op, const std::function<void(OpRun&)>& program) {
-  const uint64_t first = testing::test_seed();
+  const uint64_t first = tests::test_seed();
   int ran = 0;
   for (DType dtype : {DType::kF32, DType::kF64, DType::kBF16}) {
     for (const op_table::OpCase& test : op_table::all_cases(dtype)) {

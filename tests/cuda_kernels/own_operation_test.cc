@@ -99,7 +99,7 @@ class Large : public ::testing::TestWithParam<std::tuple<DType, bool, uint64_t>>
     }
   }
 
-  const uint64_t seed_ = testing::test_seed() + std::get<2>(GetParam());
+  const uint64_t seed_ = tests::test_seed() + std::get<2>(GetParam());
   Rng rng_{seed_, 5};
 };
 
@@ -139,8 +139,8 @@ class OwnOperationAlone : public ::testing::Test {
     return made;
   }
 
-  Rng rng_{testing::test_seed(), 6};
-  EmulatedMachine machine_{{.seed = testing::test_seed()}};
+  Rng rng_{tests::test_seed(), 6};
+  EmulatedMachine machine_{{.seed = tests::test_seed()}};
   Gpu gpu_;
 };
 

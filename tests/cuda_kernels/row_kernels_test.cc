@@ -130,7 +130,7 @@ class LongRows : public ::testing::TestWithParam<std::tuple<DType, int64_t>> {
     check_case(op, attrs, inputs, seed_, program);
   }
 
-  const uint64_t seed_ = testing::test_seed();
+  const uint64_t seed_ = tests::test_seed();
   Rng rng_{seed_, 8};
   const int64_t rows_ = 3, columns_ = std::get<1>(GetParam());
 };

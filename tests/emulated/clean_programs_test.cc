@@ -15,7 +15,7 @@ constexpr int64_t kN = 100;
 
 template <class Program>
 void for_each_seed(const Program& program) {
-  const uint64_t first = testing::test_seed();
+  const uint64_t first = tests::test_seed();
   for (uint64_t seed = first; seed < first + kSeeds; ++seed) {
     SCOPED_TRACE(seed);
     EmulatedMachine machine({.seed = seed, .devices = 2});

@@ -6,7 +6,7 @@
 #include "tests/emulated/gpu_test.h"
 #include "tests/support/seed.h"
 
-namespace gangway::emulated {
+namespace gangway::emulated::kernels_test {
 namespace {
 
 using cuda::bf16;
@@ -37,7 +37,7 @@ void expect_near(const std::vector<double>& got, const std::vector<double>& expe
 
 template <class Program>
 void for_each_seed(const Program& program) {
-  const uint64_t first = testing::test_seed();
+  const uint64_t first = tests::test_seed();
   for (uint64_t seed = first; seed < first + kSeeds; ++seed) {
     SCOPED_TRACE(seed);
     EmulatedMachine machine({.seed = seed});
@@ -202,4 +202,4 @@ TEST(Attention, OfOneKeyIsItsValue) {
 }
 
 }  // namespace
-}  // namespace gangway::emulated
+}  // namespace gangway::emulated::kernels_test

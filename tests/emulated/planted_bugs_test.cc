@@ -3,7 +3,7 @@
 
 #include "tests/emulated/gpu_test.h"
 
-namespace gangway::emulated {
+namespace gangway::emulated::planted_bugs_test {
 namespace {
 
 using cuda::At;
@@ -266,4 +266,4 @@ TEST(PlantedBug, ACaptureThatLeavesOutAStreamIsRefused) {
 }
 
 }  // namespace
-}  // namespace gangway::emulated
+}  // namespace gangway::emulated::planted_bugs_test

@@ -46,8 +46,8 @@ class GraphJsonTest : public ::testing::Test {
 TEST_F(GraphJsonTest, OfProgramsKeepsTheSchema) {
   std::vector<std::string> texts = {to_json(quickstart_program()), to_json(two_stages()),
                                     to_json(hostile_program())};
-  testing::Random random(testing::test_seed());
-  for (int i = 0; i < 20; ++i) texts.push_back(to_json(testing::random_program(random)));
+  tests::Random random(tests::test_seed());
+  for (int i = 0; i < 20; ++i) texts.push_back(to_json(tests::random_program(random)));
   const Read read = validate("program", texts);
   EXPECT_TRUE(read.ok) << read.said;
 }
@@ -56,9 +56,9 @@ TEST_F(GraphJsonTest, OfFunctionsAndOfWhatOneDeviceRunsKeepsTheSchema) {
   std::vector<std::string> texts;
   const Plan plan = plan_of(quickstart_program());
   for (const LocalFunction& function : plan.functions) texts.push_back(to_json(*function.function));
-  testing::Random random(testing::test_seed());
+  tests::Random random(tests::test_seed());
   for (int i = 0; i < 20; ++i)
-    texts.push_back(to_json(testing::random_function(random, Mesh{{{"data", 2}}})));
+    texts.push_back(to_json(tests::random_function(random, Mesh{{{"data", 2}}})));
   const Read read = validate("lone_function", texts);
   EXPECT_TRUE(read.ok) << read.said;
 }

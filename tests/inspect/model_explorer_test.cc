@@ -42,8 +42,8 @@ TEST(ModelExplorerTest, OfProgramsKeepsTheFormat) {
   EXPECT_THAT(read.said, HasSubstr("in ['main']"));
   std::vector<std::string> texts = {to_model_explorer(two_stages()),
                                     to_model_explorer(hostile_program())};
-  testing::Random random(testing::test_seed());
-  for (int i = 0; i < 20; ++i) texts.push_back(to_model_explorer(testing::random_program(random)));
+  tests::Random random(tests::test_seed());
+  for (int i = 0; i < 20; ++i) texts.push_back(to_model_explorer(tests::random_program(random)));
   const Read others = check(texts);
   EXPECT_TRUE(others.ok) << others.said;
 }

@@ -17,7 +17,7 @@
 #include "tests/sim/with_client.h"
 #include "tests/support/small_programs.h"
 
-namespace gangway {
+namespace gangway::trace_test {
 namespace {
 
 using nlohmann::json;
@@ -213,4 +213,4 @@ TEST(TraceTest, CostsAtMostAHundredthOfAQuickstartStep) {
 }
 
 }  // namespace
-}  // namespace gangway
+}  // namespace gangway::trace_test

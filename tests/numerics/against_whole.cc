@@ -53,14 +53,14 @@ void expect_close(const std::vector<Literal>& got, const std::vector<Literal>& e
 }  // namespace
 
 void expect_as_whole(uint64_t count, const RandomFunction& make) {
-  const uint64_t seed = ::gangway::testing::test_seed();
+  const uint64_t seed = gangway::tests::test_seed();
   uint64_t compiled_count = 0;
   for (uint64_t n = 0; n < count; ++n) {
     SCOPED_TRACE(cat("GW_TEST_SEED=", seed + n));
     std::mt19937_64 random(seed + n);
     CallContext context;
     const Function function = make(random, context);
-    const std::vector<Literal> arguments = ::gangway::testing::random_arguments(random, function);
+    const std::vector<Literal> arguments = gangway::tests::random_arguments(random, function);
     if (const std::optional<Compiled> local = compiled(function, context)) {
       ++compiled_count;
       expect_close(interpret_compiled(*local, arguments), interpret(function, arguments));

@@ -35,8 +35,8 @@ std::vector<std::string> collectives(const Function& local) {
 
 // The compiled function, which must compute what the whole one does.
 Compiled checked(const Function& function, const CallContext& context) {
-  std::mt19937_64 random(::gangway::testing::test_seed());
-  std::vector<Literal> arguments = ::gangway::testing::random_arguments(random, function);
+  std::mt19937_64 random(gangway::tests::test_seed());
+  std::vector<Literal> arguments = gangway::tests::random_arguments(random, function);
   Compiled compiled = compile_function(function, context);
   EXPECT_LT(
       relative_difference(interpret_compiled(compiled, arguments), interpret(function, arguments)),

@@ -15,7 +15,7 @@
 #include "tests/numerics/sharded_literals.h"
 #include "tests/support/seed.h"
 
-namespace gangway::numerics {
+namespace gangway::numerics::context_parallel_test {
 namespace {
 
 constexpr int64_t kBatch = 4, kSteps = 20;
@@ -63,7 +63,7 @@ Trained train(const std::string& cluster, const std::vector<MeshAxis>& axes,
   for (const MeshAxis& axis : axes) devices *= axis.size;
   const Slice slice = client.allocate({.devices = devices});
   const Executable step = slice.compile(training_step(config, slice.mesh(axes)));
-  std::mt19937_64 random(::gangway::testing::test_seed());
+  std::mt19937_64 random(gangway::tests::test_seed());
   Trained trained;
   for (int64_t n = 1; n <= kSteps; ++n) {
     Literal tokens{i32({kBatch, config.seq}), {}};
@@ -118,4 +118,4 @@ TEST(ContextParallel, TwentyStepsEqualThoseOfOneDevice) {
 }
 
 }  // namespace
-}  // namespace gangway::numerics
+}  // namespace gangway::numerics::context_parallel_test

@@ -114,8 +114,8 @@ Compiled compiled(const Function& function) {
 }
 
 std::vector<Literal> arguments_of(const Function& function) {
-  std::mt19937_64 random(::gangway::testing::test_seed());
-  return ::gangway::testing::random_arguments(random, function);
+  std::mt19937_64 random(gangway::tests::test_seed());
+  return gangway::tests::random_arguments(random, function);
 }
 
 // How many ragged exchanges of rows a run has; all are as wide as a token.

@@ -120,13 +120,13 @@ std::map<std::string, std::vector<int64_t>> sent(const Compiled& compiled,
 }
 
 TEST(ExpertsOverAxes, ComputeWhatOneDeviceDoes) {
-  const uint64_t seed = ::gangway::testing::test_seed();
+  const uint64_t seed = gangway::tests::test_seed();
   for (uint64_t n = 0; n < 25; ++n) {
     std::mt19937_64 random(seed + n);
     const Sizes sizes = random_sizes(random);
     const Function function = layer(sizes, n % 2 == 0 ? programs::ActivationRules() : kSlots);
     SCOPED_TRACE(cat("GW_TEST_SEED=", seed + n, "\n", print(function, {.locations = false})));
-    const std::vector<Literal> arguments = ::gangway::testing::random_arguments(random, function);
+    const std::vector<Literal> arguments = gangway::tests::random_arguments(random, function);
     const Compiled compiled =
         compile_function(function, {.result_placements = placed_as_parameters(function)});
     ASSERT_LT(relative_difference(interpret_compiled(compiled, arguments),
@@ -136,7 +136,7 @@ TEST(ExpertsOverAxes, ComputeWhatOneDeviceDoes) {
 }
 
 TEST(ExpertsOverAxes, ComputeWhatOneDeviceDoesWithoutACapacity) {
-  const uint64_t seed = ::gangway::testing::test_seed();
+  const uint64_t seed = gangway::tests::test_seed();
   for (uint64_t n = 0; n < 25; ++n) {
     std::mt19937_64 random(seed + n);
     Sizes sizes = random_sizes(random);
@@ -144,7 +144,7 @@ TEST(ExpertsOverAxes, ComputeWhatOneDeviceDoesWithoutACapacity) {
     sizes.moe.bound = static_cast<double>(sizes.expert);  // Room for all rows of all devices.
     const Function function = layer(sizes);
     SCOPED_TRACE(cat("GW_TEST_SEED=", seed + n, "\n", print(function, {.locations = false})));
-    const std::vector<Literal> arguments = ::gangway::testing::random_arguments(random, function);
+    const std::vector<Literal> arguments = gangway::tests::random_arguments(random, function);
     const Compiled compiled =
         compile_function(function, {.result_placements = placed_as_parameters(function)});
     const auto kinds = sent(compiled, arguments);
@@ -175,7 +175,7 @@ struct Routed {
   template <class Choice>
   static std::vector<Literal> arguments(const Function& function, Choice choice) {
     std::mt19937_64 random(3);
-    std::vector<Literal> all = ::gangway::testing::random_arguments(random, function);
+    std::vector<Literal> all = gangway::tests::random_arguments(random, function);
     for (int64_t i = 0; i < kGroups * kTokens; ++i)
       all[1].values[static_cast<size_t>(i)] = static_cast<double>(choice(i / kTokens, i % kTokens));
     return all;
@@ -250,7 +250,7 @@ TEST(ExpertsOverAxes, RowsAreExchangedFourTimesAndNothingElseIs) {
         std::mt19937_64 random(7);
         const auto bytes =
             sent(compile_function(function, {.result_placements = placed_as_parameters(function)}),
-                 ::gangway::testing::random_arguments(random, function));
+                 gangway::tests::random_arguments(random, function));
         // There and back, forward and backward. What stays on its device is not sent.
         EXPECT_EQ(bytes.at("all_to_all over expert"),
                   std::vector<int64_t>(4, s.bytes_of_an_exchange()));

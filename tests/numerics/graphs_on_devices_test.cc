@@ -67,14 +67,14 @@ void expect_close(const Literal& got, const Literal& expected, double tolerance)
 }
 
 TEST(GraphsOnDevices, RandomGraphsComputeWhatTheReferenceComputes) {
-  const uint64_t seed = ::gangway::testing::test_seed();
+  const uint64_t seed = gangway::tests::test_seed();
   const auto reactor = Reactor::make_real();
   for (uint64_t graph = 0; graph < kGraphs; ++graph) {
     const DType dtype = graph % 2 == 0 ? DType::kF64 : DType::kF32;
     std::mt19937_64 random(seed + graph);
     const Function function =
-        ::gangway::testing::random_batch_function(random, TestPlan::mesh_of(4), dtype);
-    const std::vector<Literal> arguments = ::gangway::testing::random_arguments(random, function);
+        gangway::tests::random_batch_function(random, TestPlan::mesh_of(4), dtype);
+    const std::vector<Literal> arguments = gangway::tests::random_arguments(random, function);
     const std::vector<Literal> whole = interpret(function, arguments);
     SCOPED_TRACE(cat("GW_TEST_SEED=", seed + graph, " in ", to_string(dtype)));
     const std::vector<Literal> got = on_devices(*reactor, function, arguments, 2, 2);
@@ -88,12 +88,12 @@ TEST(GraphsOnDevices, RandomGraphsComputeWhatTheReferenceComputes) {
 
 TEST(GraphsOnDevices, LayersThatAreStoredInPartsAreGatheredAheadAndComputeTheSame) {
   const auto reactor = Reactor::make_real();
-  std::mt19937_64 random(::gangway::testing::test_seed());
+  std::mt19937_64 random(gangway::tests::test_seed());
   for (const bool reverse : {false, true}) {
     for (const int64_t length : {1, 2, 5}) {
-      const Function function = ::gangway::testing::stored_layers(
+      const Function function = gangway::tests::stored_layers(
           {.length = length, .reverse = reverse}, TestPlan::mesh_of(4));
-      const std::vector<Literal> arguments = ::gangway::testing::random_arguments(random, function);
+      const std::vector<Literal> arguments = gangway::tests::random_arguments(random, function);
       const std::vector<Literal> whole = interpret(function, arguments);
       const std::vector<Literal> got = on_devices(*reactor, function, arguments, 2, 2);
       for (size_t r = 0; r < whole.size(); ++r) {
@@ -117,11 +117,11 @@ void expect_on_devices(Reactor& reactor, const Function& function,
 TEST(GraphsOnDevices, AVocabularyIsCutOverDevices) {
   const auto reactor = Reactor::make_real();
   for (const DType dtype : {DType::kF64, DType::kF32}) {
-    std::mt19937_64 random(::gangway::testing::test_seed());
+    std::mt19937_64 random(gangway::tests::test_seed());
     CallContext context;
     const Function function =
         vocabulary_model(TestPlan::mesh_of(4), {.of_words = {"data"}, .dtype = dtype}, context);
-    expect_on_devices(*reactor, function, ::gangway::testing::random_arguments(random, function),
+    expect_on_devices(*reactor, function, gangway::tests::random_arguments(random, function),
                       context);
   }
 }
@@ -130,11 +130,11 @@ TEST(GraphsOnDevices, ASequenceIsCutOverDevices) {
   const auto reactor = Reactor::make_real();
   for (const DType dtype : {DType::kF64, DType::kF32}) {
     for (const int64_t seq : {16, 20}) {  // Dealt out in stripes, and each its own rows.
-      std::mt19937_64 random(::gangway::testing::test_seed());
+      std::mt19937_64 random(gangway::tests::test_seed());
       CallContext context;
       const Function function = attention_layer(
           TestPlan::mesh_of(4), {.seq = seq, .of_seq = {"data"}, .dtype = dtype}, context);
-      expect_on_devices(*reactor, function, ::gangway::testing::random_arguments(random, function),
+      expect_on_devices(*reactor, function, gangway::tests::random_arguments(random, function),
                         context);
     }
   }

@@ -132,24 +132,21 @@ class ModelOnDevicesTest : public ::testing::TestWithParam<Case> {
 };
 
 TEST_P(ModelOnDevicesTest, InF64EqualsTheIndependentEvaluationInLossAndAllGradients) {
-  const Example example =
-      example_of(config(DType::kF64), DType::kF64, ::gangway::testing::test_seed());
+  const Example example = example_of(config(DType::kF64), DType::kF64, gangway::tests::test_seed());
   const Executable executable = compile(config(DType::kF64));
   write(example.parameters);
   expect_equals_reference(step(executable, example, 1), example, 1e-9);
 }
 
 TEST_P(ModelOnDevicesTest, InF32EqualsTheIndependentEvaluationWithTheSameRouting) {
-  const Example example =
-      example_of(config(DType::kF32), DType::kF32, ::gangway::testing::test_seed());
+  const Example example = example_of(config(DType::kF32), DType::kF32, gangway::tests::test_seed());
   const Executable executable = compile(config(DType::kF32));
   write(example.parameters);
   expect_equals_reference(step(executable, example, 1), example, 1e-5);
 }
 
 TEST_P(ModelOnDevicesTest, RepeatsBitForBit) {
-  const Example example =
-      example_of(config(DType::kF32), DType::kF32, ::gangway::testing::test_seed());
+  const Example example = example_of(config(DType::kF32), DType::kF32, gangway::tests::test_seed());
   const Executable executable = compile(config(DType::kF32));
   std::vector<std::vector<std::byte>> first;
   for (int repeat = 0; repeat < 3; ++repeat) {
@@ -165,8 +162,7 @@ TEST_P(ModelOnDevicesTest, RepeatsBitForBit) {
 }
 
 TEST_P(ModelOnDevicesTest, AdamwStepsEqualTheIndependentOptimizer) {
-  const Example example =
-      example_of(config(DType::kF64), DType::kF64, ::gangway::testing::test_seed());
+  const Example example = example_of(config(DType::kF64), DType::kF64, gangway::tests::test_seed());
   const Executable executable = compile(config(DType::kF64));
   write(example.parameters);
   const reference::ModelConfig model = reference_of(config(DType::kF64));

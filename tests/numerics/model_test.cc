@@ -47,7 +47,7 @@ void expect_equals_reference(const programs::TransformerConfig& config, const Fu
 }
 
 TEST_P(ModelTest, EqualsTheIndependentEvaluationInLossAndAllGradients) {
-  const Example example = example_of(config(), DType::kF64, testing::test_seed());
+  const Example example = example_of(config(), DType::kF64, tests::test_seed());
   SCOPED_TRACE(cat("seed ", example.seed));
   const Function function = loss_and_gradients(config(), devices(1));
   expect_equals_reference(config(), function, example,
@@ -55,7 +55,7 @@ TEST_P(ModelTest, EqualsTheIndependentEvaluationInLossAndAllGradients) {
 }
 
 TEST_P(ModelTest, CompiledForOneAndForFourDevicesItComputesTheSame) {
-  const Example example = example_of(config(), DType::kF64, testing::test_seed());
+  const Example example = example_of(config(), DType::kF64, tests::test_seed());
   SCOPED_TRACE(cat("seed ", example.seed));
   for (int64_t count : {1, 4}) {
     const Function function = loss_and_gradients(config(), devices(count));

@@ -92,7 +92,7 @@ std::vector<Literal> arguments_for(const Function& function, const Example& exam
 
 TEST(Pyramid, EqualsTheIndependentEvaluation) {
   const programs::TransformerConfig config = pyramid(0);
-  const Example example = example_of(config, DType::kF64, ::gangway::testing::test_seed());
+  const Example example = example_of(config, DType::kF64, gangway::tests::test_seed());
   const Function function = traced(config, Mesh{{{"data", 1}}}, {});
   const std::vector<Literal> results = interpret(function, arguments_for(function, example));
   EXPECT_NEAR(results[0].values[0], example.expected.loss, 1e-9);
@@ -137,7 +137,7 @@ TEST(Pyramid, EachRunOfLayersHasItsOwnSplitOfTheDevices) {
       rule("layers_from_1", {{"b", shard(0)}}),
       rule("layers_from_2", {{"a", shard(0)}, {"b", shard(0)}})};
   const Function function = traced(config, mesh, rules);
-  const Example example = example_of(config, DType::kF64, ::gangway::testing::test_seed());
+  const Example example = example_of(config, DType::kF64, gangway::tests::test_seed());
   const std::vector<Literal> arguments = arguments_for(function, example);
   CallContext context;
   context.result_placements.resize(function.results.size());
@@ -167,7 +167,7 @@ std::set<std::string> names_in_files(const programs::TransformerConfig& config) 
 
 TEST(Pyramid, FilesNameItsLayersAsThoseOfAnyOtherModel) {
   programs::TransformerConfig config = pyramid(0);
-  const Example example = example_of(config, DType::kF64, ::gangway::testing::test_seed());
+  const Example example = example_of(config, DType::kF64, gangway::tests::test_seed());
   std::set<std::string> expected;
   for (const auto& [name, tensor] : example.parameters) expected.insert("params." + name);
   EXPECT_EQ(names_in_files(config), expected);

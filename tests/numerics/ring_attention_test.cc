@@ -21,7 +21,7 @@ namespace gangway::numerics {
 namespace {
 
 TEST(RingAttention, EqualsTheWholeFunctionOverAnyMesh) {
-  const uint64_t seed = ::gangway::testing::test_seed();
+  const uint64_t seed = gangway::tests::test_seed();
   const std::vector<Mesh> meshes = {{{{"a", 2}}},           {{{"a", 3}}},
                                     {{{"a", 4}}},           {{{"a", 2}, {"b", 2}}},
                                     {{{"a", 2}, {"b", 3}}}, {{{"a", 2}, {"b", 2}, {"c", 2}}}};
@@ -44,7 +44,7 @@ TEST(RingAttention, EqualsTheWholeFunctionOverAnyMesh) {
     CallContext context;
     const Function function = attention_layer(mesh, sizes, context);
     SCOPED_TRACE(cat("GW_TEST_SEED=", seed + n, "\n", print(function, {.locations = false})));
-    const std::vector<Literal> arguments = ::gangway::testing::random_arguments(random, function);
+    const std::vector<Literal> arguments = gangway::tests::random_arguments(random, function);
     const Compiled compiled = compile_function(function, context);
     const std::vector<std::string> names = op_names(*compiled.local.function);
     EXPECT_EQ(std::ranges::count(names, "all_gather"), 0);
@@ -68,8 +68,8 @@ TEST(RingAttention, EqualsTheWholeFunctionInTheBodyOfAScan) {
         .causal = causal, .of_batch = {"data"}, .of_seq = {"context"}, .of_heads = {"model"}};
     CallContext context;
     const Function function = attention_layers(mesh, sizes, context);
-    std::mt19937_64 random(::gangway::testing::test_seed());
-    const std::vector<Literal> arguments = ::gangway::testing::random_arguments(random, function);
+    std::mt19937_64 random(gangway::tests::test_seed());
+    const std::vector<Literal> arguments = gangway::tests::random_arguments(random, function);
     const Compiled compiled = compile_function(function, context);
     const std::vector<std::string> names = op_names(*compiled.local.function);
     EXPECT_EQ(std::ranges::count(names, "scan"), 4) << "forward and back, a ring in each";
@@ -88,13 +88,13 @@ TEST(RingAttention, EveryDeviceDoesTheSameWork) {
         .batch = 1, .seq = 24 * devices, .heads = 1, .width = 1, .of_seq = {"context"}};
     CallContext context;
     const Function function = attention_layer(mesh, sizes, context);
-    std::mt19937_64 random(::gangway::testing::test_seed());
+    std::mt19937_64 random(gangway::tests::test_seed());
     std::vector<double> flops(static_cast<size_t>(devices), 0);
     const Compiled compiled = compile_function(function, context);
-    interpret_local(*compiled.local.function,
-                    cut(mesh, compiled.parameter_shardings,
-                        ::gangway::testing::random_arguments(random, function)),
-                    {.attention_flops = &flops});
+    interpret_local(
+        *compiled.local.function,
+        cut(mesh, compiled.parameter_shardings, gangway::tests::random_arguments(random, function)),
+        {.attention_flops = &flops});
     const auto [least, most] = std::ranges::minmax(flops);
     EXPECT_LE(most, 1.1 * least) << "on " << devices << " devices";
     // Forward 2 and backward 5 products of the pairs that a causal query sees.
@@ -121,11 +121,11 @@ std::vector<int64_t> bytes_sent(const Function& function, const std::vector<int>
   CallContext context;
   for (int dim : cut_dims) context.result_placements.push_back({{"context", shard(dim)}});
   const Compiled compiled = compile_function(function, context);
-  std::mt19937_64 random(::gangway::testing::test_seed());
+  std::mt19937_64 random(gangway::tests::test_seed());
   std::vector<Traffic> traffic;
   interpret_local(*compiled.local.function,
                   cut(function.mesh, compiled.parameter_shardings,
-                      ::gangway::testing::random_arguments(random, function)),
+                      gangway::tests::random_arguments(random, function)),
                   {.traffic = &traffic});
   std::vector<int64_t> sent(static_cast<size_t>(function.mesh.devices()), 0);
   for (const Traffic& one : traffic) {

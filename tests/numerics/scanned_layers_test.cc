@@ -12,7 +12,7 @@
 #include "tests/numerics/unrolled_transformer.h"
 #include "tests/support/seed.h"
 
-namespace gangway::numerics {
+namespace gangway::numerics::scanned_layers_test {
 namespace {
 
 constexpr int kSteps = 3;
@@ -104,7 +104,7 @@ class ScannedLayers : public ::testing::TestWithParam<Case> {};
 
 TEST_P(ScannedLayers, TrainAsUnrolledOnesDo) {
   const Example example =
-      example_of(GetParam().model.config, DType::kF64, ::gangway::testing::test_seed());
+      example_of(GetParam().model.config, DType::kF64, gangway::tests::test_seed());
   const Client client = connect(GetParam().devices == 1 ? "local:1x1" : "local:2x2",
                                 {.in_process = true, .memory_bytes = 32 << 20});
   const auto run = [&](bool is_scan) {
@@ -128,4 +128,4 @@ INSTANTIATE_TEST_SUITE_P(Numerics, ScannedLayers, ::testing::ValuesIn(cases()),
                          });
 
 }  // namespace
-}  // namespace gangway::numerics
+}  // namespace gangway::numerics::scanned_layers_test

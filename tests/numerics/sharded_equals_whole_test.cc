@@ -29,15 +29,15 @@ void expect_close(const Literal& got, const Literal& expected) {
 }
 
 TEST(ShardedEqualsWhole, OnRandomGraphsOverABatch) {
-  const uint64_t seed = ::gangway::testing::test_seed();
+  const uint64_t seed = gangway::tests::test_seed();
   for (uint64_t graph = 0; graph < kGraphs; ++graph) {
     for (int64_t devices : {2, 4}) {
       std::mt19937_64 random(seed + graph);
       const Mesh mesh{{{"data", devices}}};
       const Function function =
-          ::gangway::testing::random_batch_function(random, mesh, DType::kF64, graph % 2 == 1);
+          gangway::tests::random_batch_function(random, mesh, DType::kF64, graph % 2 == 1);
       SCOPED_TRACE(cat("GW_TEST_SEED=", seed + graph, " on ", devices, " devices"));
-      const std::vector<Literal> arguments = ::gangway::testing::random_arguments(random, function);
+      const std::vector<Literal> arguments = gangway::tests::random_arguments(random, function);
       const std::vector<Literal> whole = interpret(function, arguments);
       const std::vector<Literal> sharded =
           interpret_compiled(compile_function(function, {}), arguments);
@@ -52,7 +52,7 @@ TEST(ShardedEqualsWhole, OnRandomGraphsOverABatch) {
 
 // Sums over the batch of counts, and what reads them.
 TEST(ShardedEqualsWhole, WhereCountsAreSummedOverTheBatch) {
-  std::mt19937_64 random(::gangway::testing::test_seed());
+  std::mt19937_64 random(gangway::tests::test_seed());
   const Mesh mesh{{{"data", 4}}};
   Builder b("counts", mesh);
   const AxisPlacements rows = {{"data", shard(0)}};
@@ -67,7 +67,7 @@ TEST(ShardedEqualsWhole, WhereCountsAreSummedOverTheBatch) {
   b.result("row", scatter_add(reshape(count / 16, {1}), reshape(w, {1, 40}), 3));
   b.result("taken", take(table, count));
   const Function function = b.build();
-  const std::vector<Literal> arguments = ::gangway::testing::random_arguments(random, function);
+  const std::vector<Literal> arguments = gangway::tests::random_arguments(random, function);
   const std::vector<Literal> whole = interpret(function, arguments);
   const std::vector<Literal> sharded =
       interpret_compiled(compile_function(function, {}), arguments);

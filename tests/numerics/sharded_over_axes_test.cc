@@ -21,9 +21,9 @@
 namespace gangway::numerics {
 namespace {
 
-using ::gangway::testing::Parts;
-using ::gangway::testing::random_placements;
-using ::gangway::testing::random_priorities;
+using gangway::tests::Parts;
+using gangway::tests::random_placements;
+using gangway::tests::random_priorities;
 
 // Of a third of the values; where the others end up is open.
 void place_results(std::mt19937_64& random, const Function& function, CallContext& context) {
@@ -177,7 +177,7 @@ class Graph {
 
 TEST(ShardedEqualsWhole, WhateverIsCutOverWhichAxes) {
   expect_as_whole(GW_FUNCTIONS, [](std::mt19937_64& random, CallContext& context) {
-    const Mesh mesh = ::gangway::testing::random_mesh(random);
+    const Mesh mesh = gangway::tests::random_mesh(random);
     const int64_t n = random() % 3 == 0 ? 10 : 12;  // 10 rows cut in 3, 4, 6 or 12: padded parts.
     Function function = Graph(random, mesh, n).build();
     place_results(random, function, context);
@@ -187,9 +187,9 @@ TEST(ShardedEqualsWhole, WhateverIsCutOverWhichAxes) {
 
 TEST(ShardedEqualsWhole, OnAnnotatedGraphsOverABatch) {
   expect_as_whole(GW_FUNCTIONS, [](std::mt19937_64& random, CallContext& context) {
-    const Mesh mesh = ::gangway::testing::random_mesh(random);
+    const Mesh mesh = gangway::tests::random_mesh(random);
     Function function =
-        ::gangway::testing::random_annotated_function(random, mesh, DType::kF64, random() % 2 == 0);
+        gangway::tests::random_annotated_function(random, mesh, DType::kF64, random() % 2 == 0);
     place_results(random, function, context);
     return function;
   });

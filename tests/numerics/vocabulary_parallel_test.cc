@@ -26,7 +26,7 @@ int64_t size_of_axes(const Mesh& mesh, const std::vector<std::string>& names) {
 }
 
 TEST(VocabularyParallel, EqualsTheWholeFunctionOverAnyMesh) {
-  const uint64_t seed = ::gangway::testing::test_seed();
+  const uint64_t seed = gangway::tests::test_seed();
   const std::vector<Mesh> meshes = {{{{"a", 2}}},           {{{"a", 3}}},
                                     {{{"a", 4}}},           {{{"a", 2}, {"b", 2}}},
                                     {{{"a", 2}, {"b", 3}}}, {{{"a", 2}, {"b", 2}, {"c", 2}}}};
@@ -47,7 +47,7 @@ TEST(VocabularyParallel, EqualsTheWholeFunctionOverAnyMesh) {
     CallContext context;
     const Function function = vocabulary_model(mesh, sizes, context);
     SCOPED_TRACE(cat("GW_TEST_SEED=", seed + n, "\n", print(function, {.locations = false})));
-    std::vector<Literal> arguments = ::gangway::testing::random_arguments(random, function);
+    std::vector<Literal> arguments = gangway::tests::random_arguments(random, function);
     for (size_t p : {2, 3}) {
       for (double& word : arguments[p].values)
         word = static_cast<double>(random() % static_cast<uint64_t>(sizes.words));
@@ -103,8 +103,8 @@ TEST(VocabularyParallel, AWordThatIsNoneIsZeroAndALabelThatIsNoneIsNaN) {
   const VocabularySizes sizes{.words = 4, .batch = 2, .seq = 3, .dim = 2, .of_words = {"model"}};
   CallContext context;
   const Function function = vocabulary_model({{{"model", 2}}}, sizes, context);
-  std::mt19937_64 random(::gangway::testing::test_seed());
-  std::vector<Literal> arguments = ::gangway::testing::random_arguments(random, function);
+  std::mt19937_64 random(gangway::tests::test_seed());
+  std::vector<Literal> arguments = gangway::tests::random_arguments(random, function);
   arguments[2].values = {0, 4, -1, 2, 1 << 30, 3};
   arguments[3].values = {0, 4, -1, 2, 1 << 30, 3};
   const std::vector<Literal> got =

@@ -8,7 +8,7 @@
 #include "tests/interpret/interpret.h"
 #include "tests/op_table/case_sample.h"
 
-namespace gangway::op_table {
+namespace gangway::op_table::padding_test {
 namespace {
 
 constexpr InterpretOptions kExact{.round = false};
@@ -112,4 +112,4 @@ TEST(Padding, SizesOfAPartAreRoundedUp) {
 }
 
 }  // namespace
-}  // namespace gangway::op_table
+}  // namespace gangway::op_table::padding_test

@@ -16,7 +16,7 @@
 #include "tests/support/error_of.h"
 #include "tests/support/process_output.h"
 
-namespace gangway {
+namespace gangway::lost_connection_test {
 namespace {
 
 using testing::HasSubstr;
@@ -131,4 +131,4 @@ TEST_F(LostConnectionTest, AKilledControllerIsNotWaitedForAsLongAsTheLease) {
 }
 
 }  // namespace
-}  // namespace gangway
+}  // namespace gangway::lost_connection_test

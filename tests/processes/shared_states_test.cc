@@ -16,7 +16,7 @@
 #include "tests/support/error_of.h"
 #include "tests/support/process_output.h"
 
-namespace gangway {
+namespace gangway::shared_states_test {
 namespace {
 
 using testing::HasSubstr;
@@ -153,4 +153,4 @@ TEST_F(SharedStatesTest, AnEvaluatorOfAnotherOwnerFollowsATrainerThatDoesNotNoti
 }
 
 }  // namespace
-}  // namespace gangway
+}  // namespace gangway::shared_states_test

@@ -82,7 +82,7 @@ struct Outcome {
 
 Outcome run_all(const std::vector<Sums>& clients, const std::string& policy = "fair") {
   const auto reactor =
-      Reactor::make_simulated({.seed = testing::test_seed(), .time_limit_ns = 600 * kSecond});
+      Reactor::make_simulated({.seed = tests::test_seed(), .time_limit_ns = 600 * kSecond});
   const auto log = std::make_shared<OrderLog>();
   Outcome outcome;
   reactor->run([&] {
@@ -142,7 +142,7 @@ TEST(SimRanksTimeTest, TheSameSeedRepeatsExactly) {
 // own: alone it has the devices for itself, and beside one with one rank half of their time.
 TEST(SimRanksTimeTest, DevicesAreSharedByTimeNotByRanks) {
   const auto reactor =
-      Reactor::make_simulated({.seed = testing::test_seed(), .time_limit_ns = 600 * kSecond});
+      Reactor::make_simulated({.seed = tests::test_seed(), .time_limit_ns = 600 * kSecond});
   std::map<std::string, double> alone, used;
   reactor->run([&] {
     SimCluster cluster(*reactor, {.timed_only = true});
@@ -187,7 +187,7 @@ TEST(SimRanksTimeTest, DevicesAreSharedByTimeNotByRanks) {
 
 TEST(SimRanksTimeTest, ARunFailsWhereAHostWithItsRanksIsLostAndTheOthersGoOn) {
   const auto reactor =
-      Reactor::make_simulated({.seed = testing::test_seed(), .time_limit_ns = 600 * kSecond});
+      Reactor::make_simulated({.seed = tests::test_seed(), .time_limit_ns = 600 * kSecond});
   reactor->run([&] {
     SimCluster cluster(*reactor);
     const Client client = cluster.connect("client");

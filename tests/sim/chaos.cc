@@ -5,12 +5,12 @@
 
 #include "runtime/fibers/fiber_group.h"
 #include "tests/sim/chaos_client.h"
+#include "tests/sim/sim_time.h"
 #include "tests/support/order_check.h"
 
 namespace gangway {
 namespace {
 
-constexpr int64_t kMillisecond = 1'000'000;
 constexpr int64_t kHostTimeoutMs = 4000;
 constexpr int64_t kHeartbeatMs = 400;
 constexpr int64_t kTimeLimitNs = 600'000 * kMillisecond;

@@ -22,7 +22,7 @@ using ::testing::IsEmpty;
 using ::testing::Matcher;
 
 TEST(ChaosTest, NothingIsLostRepeatedOrLeakedWhateverGoesWrong) {
-  const uint64_t first = testing::test_seed();
+  const uint64_t first = tests::test_seed();
   int runs = 0, done = 0;
   for (uint64_t seed = first; seed < first + GW_CHAOS_SEEDS; ++seed) {
     const ChaosReport report = chaos(seed);
@@ -38,7 +38,7 @@ TEST(ChaosTest, NothingIsLostRepeatedOrLeakedWhateverGoesWrong) {
 }
 
 TEST(ChaosTest, ASeedRepeatsExactly) {
-  const uint64_t seed = testing::test_seed();
+  const uint64_t seed = tests::test_seed();
   EXPECT_EQ(chaos(seed).replay_hash, chaos(seed).replay_hash);
   EXPECT_NE(chaos(seed).replay_hash, chaos(seed + 1).replay_hash);
 }
@@ -47,7 +47,7 @@ TEST(ChaosTest, ASeedRepeatsExactly) {
 void expect_found(const PlantedBugs& planted, const Matcher<const std::string&>& problem,
                   ChaosScene scene = ChaosScene::kAny) {
   constexpr int kSeeds = 300;
-  const uint64_t first = testing::test_seed();
+  const uint64_t first = tests::test_seed();
   for (int i = 0; i < kSeeds; ++i) {
     const ChaosReport report = chaos(first + static_cast<uint64_t>(i), planted, scene);
     if (report.problems.empty()) continue;
@@ -85,7 +85,7 @@ TEST(PlantedBugTest, CreditThatIsGivenBackAtArrivalInPlaceOfLastUse) {
 }
 
 TEST(PlantedBugTest, OneSlotForAllRunsInFlightIsNoBugByItself) {
-  const uint64_t first = testing::test_seed();
+  const uint64_t first = tests::test_seed();
   for (uint64_t seed = first; seed < first + 40; ++seed)
     EXPECT_THAT(chaos(seed, {.transfers = {.one_slot = true}}).problems, IsEmpty());
 }
@@ -101,7 +101,7 @@ TEST(PlantedBugTest, ACompletionOfAnEarlierRunThatIsTakenForThatOfAnother) {
 }
 
 TEST(PlantedBugTest, AKilledHostHarmsNobodyElse) {
-  const uint64_t first = testing::test_seed();
+  const uint64_t first = tests::test_seed();
   for (uint64_t seed = first; seed < first + 40; ++seed)
     EXPECT_THAT(chaos(seed, {}, ChaosScene::kHostIsKilled).problems, IsEmpty());
 }

@@ -14,6 +14,7 @@
 #include "gangway.h"
 #include "runtime/os/temp_dir.h"
 #include "runtime/os/user.h"
+#include "tests/sim/sim_time.h"
 #include "tests/sim/with_client.h"
 #include "tests/support/error_of.h"
 #include "tests/support/seed.h"
@@ -24,7 +25,6 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-constexpr int64_t kMillisecond = 1'000'000;
 constexpr size_t kAhead = 2;
 constexpr int64_t kLayers = 3, kRows = 8, kColumns = 4;
 
@@ -48,10 +48,6 @@ Program training() {
 HostTensor ones() {
   return HostTensor::of<float>({kRows, kColumns},
                                std::vector<float>(static_cast<size_t>(kRows * kColumns), 1.0f));
-}
-
-void pass(Reactor& reactor, int64_t ns) {
-  WaitQueue().wait_until_ns("for time to pass", reactor.clock().now_ns() + ns);
 }
 
 std::vector<float> losses_of(const Executable& step, int runs) {
@@ -156,7 +152,7 @@ TEST(CheckpointsTest, TheirWriterMayDieAtAnyMoment) {
       alone = losses_of(client.allocate({.devices = 4}).compile(training()), 60);
     });
   }
-  for (uint64_t seed = testing::test_seed(), last = seed + 12; seed < last; ++seed) {
+  for (uint64_t seed = tests::test_seed(), last = seed + 12; seed < last; ++seed) {
     const TempDir root;
     Rng rng(seed, 0xC4EC);
     auto reactor = Reactor::make_simulated({.seed = seed});

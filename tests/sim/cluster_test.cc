@@ -13,7 +13,7 @@
 #include "tests/sim/with_client.h"
 #include "tests/support/error_of.h"
 
-namespace gangway {
+namespace gangway::cluster_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -316,4 +316,4 @@ TEST(SimClusterTest, APeerThatSharesNoMemoryIsRefused) {
 }
 
 }  // namespace
-}  // namespace gangway
+}  // namespace gangway::cluster_test

@@ -3,13 +3,12 @@
 #include <gtest/gtest.h>
 
 #include "gangway.h"
+#include "tests/sim/sim_time.h"
 #include "tests/sim/with_client.h"
 #include "tests/support/error_of.h"
 
 namespace gangway {
 namespace {
-
-constexpr int64_t kSecond = 1'000'000'000;
 
 Program chain(const Mesh& mesh, int nodes) {
   ProgramBuilder b("chain", mesh);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "sim/sim_cluster.h"
+#include "tests/sim/sim_time.h"
 #include "tests/support/crossing.h"
 #include "tests/support/order_check.h"
 #include "tests/support/seed.h"
@@ -16,8 +17,6 @@ namespace gangway {
 namespace {
 
 using ::testing::HasSubstr;
-
-constexpr int64_t kSecond = 1'000'000'000;
 
 struct Scene {
   Crossing crossing;
@@ -31,7 +30,7 @@ struct Seen : Crossed {
 
 Seen cross_all(const Scene& scene) {
   const auto reactor =
-      Reactor::make_simulated({.seed = testing::test_seed(), .time_limit_ns = 600 * kSecond});
+      Reactor::make_simulated({.seed = tests::test_seed(), .time_limit_ns = 600 * kSecond});
   const auto log = std::make_shared<OrderLog>();
   Seen all;
   reactor->run([&] {

@@ -6,6 +6,7 @@
 #include "client/client_impl.h"
 #include "gangway.h"
 #include "tests/sim/detached.h"
+#include "tests/sim/sim_time.h"
 #include "tests/sim/with_client.h"
 #include "tests/support/error_of.h"
 #include "tests/support/seed.h"
@@ -16,13 +17,6 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
-
-constexpr int64_t kMillisecond = 1'000'000;
-constexpr int64_t kSecond = 1'000'000'000;
-
-void pass(Reactor& reactor, int64_t ns) {
-  WaitQueue().wait_until_ns("for time to pass", reactor.clock().now_ns() + ns);
-}
 
 TEST(DetachTest, ADetachedProgramRepeatsItsStepsAndIsAttachedToAgain) {
   auto reactor = Reactor::make_simulated({.seed = 3});
@@ -218,7 +212,7 @@ TEST(RepeatTest, WhatItDoesNotTakeIsRefusedWithTheInput) {
 }
 
 TEST(DetachTest, NothingIsLostOrLeakedWhereConnectionsBreakWhileAClientDetachesAndAttaches) {
-  const DetachReport report = detach_under_faults(testing::test_seed(), 60);
+  const DetachReport report = detach_under_faults(tests::test_seed(), 60);
   EXPECT_THAT(report.problems, IsEmpty());
   EXPECT_GT(report.steps, 1000);
   EXPECT_GT(report.attached, 60);

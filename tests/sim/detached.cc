@@ -6,19 +6,15 @@
 #include "gangway.h"
 #include "runtime/fibers/fiber_group.h"
 #include "sim/sim_cluster.h"
+#include "tests/sim/sim_time.h"
 
 namespace gangway {
 namespace {
 
-constexpr int64_t kMillisecond = 1'000'000;
-constexpr int64_t kDevices = 4;
+constexpr int64_t kTrainerDevices = 4;
 constexpr char kName[] = "trainer";
 constexpr int64_t kVisitsMax = 3, kStepsAtOnceMax = 60;
 constexpr int kStepsMax = static_cast<int>(kVisitsMax * kStepsAtOnceMax);
-
-void pass(Reactor& reactor, int64_t ns) {
-  WaitQueue().wait_until_ns("for time to pass", reactor.clock().now_ns() + ns);
-}
 
 // One program, from its first client to its last.
 class Life {
@@ -33,7 +29,7 @@ class Life {
     {
       const Client client =
           greeted([&](const std::string& from) { return cluster_.connect(from, options()); });
-      const Slice slice = client.allocate({.devices = kDevices});
+      const Slice slice = client.allocate({.devices = kTrainerDevices});
       const Executable step = slice.compile(falling());
       repeat(step);
       client.detach();
@@ -136,7 +132,7 @@ void live_and_cut(Reactor& reactor, uint64_t seed, const std::vector<float>& alo
 }  // namespace
 
 Program falling() {
-  const Mesh mesh{{{"data", kDevices}}};
+  const Mesh mesh{{{"data", kTrainerDevices}}};
   ProgramBuilder b("falling", mesh);
   const Value w = b.state("w", zeros(f32({8})));
   const Value lr = b.input("lr", f32()), step = b.input("step", f32());
@@ -151,7 +147,7 @@ std::vector<float> losses_of_a_client(SimCluster& cluster, int steps) {
   const Client client = cluster.connect("alone");
   std::vector<float> losses;
   {
-    const Slice slice = client.allocate({.devices = kDevices});
+    const Slice slice = client.allocate({.devices = kTrainerDevices});
     const Executable step = slice.compile(falling());
     std::vector<Run> runs;
     for (int i = 0; i < steps; ++i)

@@ -87,7 +87,7 @@ std::vector<float> told_by(const std::vector<Slice>& slices, Dispatch dispatch, 
 }
 
 TEST(DispatchTest, SequentialDispatchComputesWhatParallelDispatchDoes) {
-  const auto reactor = Reactor::make_simulated({.seed = testing::test_seed()});
+  const auto reactor = Reactor::make_simulated({.seed = tests::test_seed()});
   reactor->run([&] {
     SimCluster cluster(*reactor, {.hosts = 3, .devices_per_host = 2});
     Client client = cluster.connect("client", {.on_warning = kQuiet});
@@ -99,7 +99,7 @@ TEST(DispatchTest, SequentialDispatchComputesWhatParallelDispatchDoes) {
 }
 
 TEST(DispatchTest, ASequentialProgramSharesDevicesWithOthersInTheOrderOfTickets) {
-  const auto reactor = Reactor::make_simulated({.seed = testing::test_seed()});
+  const auto reactor = Reactor::make_simulated({.seed = tests::test_seed()});
   const auto order = std::make_shared<OrderLog>();
   reactor->run([&] {
     SimCluster cluster(*reactor, {.hosts = 3, .devices_per_host = 2, .order_log = order});
@@ -124,7 +124,7 @@ TEST(DispatchTest, ASequentialProgramSharesDevicesWithOthersInTheOrderOfTickets)
 }
 
 TEST(DispatchTest, ItsUserIsToldOnceThatAProgramIsDispatchedSequentially) {
-  const auto reactor = Reactor::make_simulated({.seed = testing::test_seed()});
+  const auto reactor = Reactor::make_simulated({.seed = tests::test_seed()});
   std::vector<std::string> lines;
   reactor->run([&] {
     SimCluster cluster(*reactor, {.hosts = 3, .devices_per_host = 2});
@@ -139,7 +139,7 @@ TEST(DispatchTest, ItsUserIsToldOnceThatAProgramIsDispatchedSequentially) {
 }
 
 TEST(DispatchTest, AClientGoesOnWhenItsUsersWarningCallbackThrows) {
-  const auto reactor = Reactor::make_simulated({.seed = testing::test_seed()});
+  const auto reactor = Reactor::make_simulated({.seed = tests::test_seed()});
   ::testing::internal::CaptureStderr();
   reactor->run([&] {
     SimCluster cluster(*reactor, {.hosts = 3, .devices_per_host = 2});
@@ -155,7 +155,7 @@ TEST(DispatchTest, AClientGoesOnWhenItsUsersWarningCallbackThrows) {
 }
 
 TEST(DispatchTest, ACancelledRunEndsAndThoseBehindItSayWhy) {
-  const auto reactor = Reactor::make_simulated({.seed = testing::test_seed()});
+  const auto reactor = Reactor::make_simulated({.seed = tests::test_seed()});
   reactor->run([&] {
     SimCluster cluster(*reactor, {.hosts = 3, .devices_per_host = 2});
     Client client = cluster.connect("client", {.on_warning = kQuiet});
@@ -187,8 +187,8 @@ TEST(DispatchTest, WhateverGoesWrongNothingIsLeft) {
         .programs = {counting(3), counting(2)},
         .runs = 20,
         .dispatch = Dispatch::kSequential,
-        .seed = testing::test_seed() + seed,
-        .faults_seed = testing::test_seed() + seed,
+        .seed = tests::test_seed() + seed,
+        .faults_seed = tests::test_seed() + seed,
         .faults_within_ns = 20'000'000,
         .time_limit_ns = 600'000'000'000};
     const StudyReport report = study(options);
@@ -216,7 +216,7 @@ TEST_F(SequentialTrainingTest, StepsThatReadASourceAndUpdateStateTrainAlike) {
   config.text = write("text.txt", text).string();
   config.batch = 8;
   config.model = {.seq = 16, .dim = 16, .layers = 1, .heads = 2, .hidden = 16};
-  const auto reactor = Reactor::make_simulated({.seed = testing::test_seed()});
+  const auto reactor = Reactor::make_simulated({.seed = tests::test_seed()});
   reactor->run([&] {
     SimCluster cluster(*reactor, {.hosts = 2, .devices_per_host = 2});
     Client client = cluster.connect("client", {.on_warning = kQuiet});

@@ -9,10 +9,11 @@
 
 #include "gangway.h"
 #include "sim/study.h"
+#include "tests/sim/sim_time.h"
 #include "tests/support/error_of.h"
 #include "tests/support/seed.h"
 
-namespace gangway {
+namespace gangway::faults_test {
 namespace {
 
 using ::testing::AnyOf;
@@ -20,7 +21,6 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
 
-constexpr int64_t kMillisecond = 1'000'000;
 constexpr int64_t kHostTimeoutMs = 4000;
 constexpr int64_t kHeartbeatMs = 400;
 
@@ -126,7 +126,7 @@ void try_seeds(uint64_t first, int count) {
 }
 
 TEST(FaultsTest, EveryRunEndsOnceNothingIsLeftAndLostHostsAreNamedInTime) {
-  try_seeds(testing::test_seed(), 200);
+  try_seeds(tests::test_seed(), 200);
 }
 
 // While programs run that take six seconds together.
@@ -259,4 +259,4 @@ TEST(FaultsTest, TheSameSeedDrawsTheSameFaultsAndSaysWhatTheyAre) {
 }
 
 }  // namespace
-}  // namespace gangway
+}  // namespace gangway::faults_test

@@ -6,21 +6,21 @@
 #include "gangway.h"
 #include "runtime/fibers/fiber_group.h"
 #include "sim/sim_cluster.h"
+#include "tests/sim/sim_time.h"
 #include "tests/support/order_check.h"
 
 namespace gangway {
 namespace {
 
-constexpr int64_t kMillisecond = 1'000'000;
-constexpr int64_t kDevices = 4;
-constexpr int64_t kColumns = 2048;  // Too many bytes to travel with a run, or with its end.
+constexpr int64_t kLeaseDevices = 4;
+constexpr int64_t kLeaseColumns = 2048;  // Too many bytes to travel with a run, or with its end.
 
 // Adds one to a state, and says eight times its value.
 Program counting() {
-  const Mesh mesh{{{"data", kDevices}}};
+  const Mesh mesh{{{"data", kLeaseDevices}}};
   ProgramBuilder b("counting", mesh);
   const Value w = b.state("w", zeros(f32({8})));
-  const Value x = b.input("x", f32({kDevices, 8}), {{"data", shard(0)}});
+  const Value x = b.input("x", f32({kLeaseDevices, 8}), {{"data", shard(0)}});
   const Value next = w + timed(sum(x, {0}), 2000);
   b.update(w, next);
   b.output("sum", sum(next, {0}));
@@ -28,20 +28,17 @@ Program counting() {
 }
 
 Program doubling() {
-  const Mesh mesh{{{"data", kDevices}}};
+  const Mesh mesh{{{"data", kLeaseDevices}}};
   ProgramBuilder b("doubling", mesh);
-  const Value x = b.input("x", f32({kDevices, kColumns}), {{"data", shard(0)}});
+  const Value x = b.input("x", f32({kLeaseDevices, kLeaseColumns}), {{"data", shard(0)}});
   b.output("twice", x + x);
   return b.build();
 }
 
 HostTensor filled(int64_t columns, float value) {
-  return HostTensor::of<float>({kDevices, columns},
-                               std::vector<float>(static_cast<size_t>(kDevices * columns), value));
-}
-
-void pass(Reactor& reactor, int64_t ns) {
-  WaitQueue().wait_until_ns("for time to pass", reactor.clock().now_ns() + ns);
+  return HostTensor::of<float>(
+      {kLeaseDevices, columns},
+      std::vector<float>(static_cast<size_t>(kLeaseDevices * columns), value));
 }
 
 // A client that does all that a client does, and compares what it is told with what must be.
@@ -59,7 +56,7 @@ class Worker {
 
   void work(const bool& is_over) {
     try {
-      const Slice slice = client_.allocate({.devices = kDevices});
+      const Slice slice = client_.allocate({.devices = kLeaseDevices});
       const Executable step = slice.compile(counting(), CompileOptions{.runs_in_flight_max = 4});
       while (!is_over) act(slice, step);
       while (!open_.empty()) look_at_oldest();
@@ -79,7 +76,7 @@ class Worker {
     if (draw < 8) return move_much(slice);
     if (draw < 16) return read(slice);
     if (draw < 18) return client_.set_share(1 + static_cast<double>(draw), 0);
-    open_.push_back(step.run({{"x", filled(8, 1.0f / kDevices)}}));
+    open_.push_back(step.run({{"x", filled(8, 1.0f / kLeaseDevices)}}));
     ++sent_;
     if (open_.size() >= 4) look_at_oldest();
   }
@@ -98,18 +95,19 @@ class Worker {
 
   // Of a slice and a plan of its own, which go again at once; nobody waits for the last run.
   void compile_another() {
-    const Slice slice = client_.allocate({.devices = kDevices});
+    const Slice slice = client_.allocate({.devices = kLeaseDevices});
     const Executable step = slice.compile(counting());
-    step.run({{"x", filled(8, 1.0f / kDevices)}});
-    expect(step.run({{"x", filled(8, 1.0f / kDevices)}})["sum"].item<float>(), 16, "another sum");
+    step.run({{"x", filled(8, 1.0f / kLeaseDevices)}});
+    expect(step.run({{"x", filled(8, 1.0f / kLeaseDevices)}})["sum"].item<float>(), 16,
+           "another sum");
   }
 
   // To the devices and back, through the shared segment.
   void move_much(const Slice& slice) {
     const auto value = static_cast<float>(rng_.below(1000));
     const Executable twice = slice.compile(doubling());
-    const HostTensor told = twice.run({{"x", filled(kColumns, value)}})["twice"].to_host();
-    expect(told.as<float>()[kColumns + 7], 2 * value, "twice");
+    const HostTensor told = twice.run({{"x", filled(kLeaseColumns, value)}})["twice"].to_host();
+    expect(told.as<float>()[kLeaseColumns + 7], 2 * value, "twice");
   }
 
   void expect(float got, float expected, const char* what) {
@@ -200,9 +198,9 @@ void live_shortly(SimCluster& cluster, const std::string& name, End end, LeaseRe
   const auto be_silent = [](const std::string&) {};
   const Client client = cluster.connect(name, {.on_warning = be_silent});
   try {
-    const Slice slice = client.allocate({.devices = kDevices});
+    const Slice slice = client.allocate({.devices = kLeaseDevices});
     const Executable step = slice.compile(counting());
-    const Array x = slice.from_host(filled(8, 1.0f / kDevices));
+    const Array x = slice.from_host(filled(8, 1.0f / kLeaseDevices));
     const Run first = step.run({{"x", x}});
     const Run second = step.run({{"x", x}});
     if (end == End::kClose && second["sum"].item<float>() != 16)
@@ -219,9 +217,9 @@ void live_shortly(SimCluster& cluster, const std::string& name, End end, LeaseRe
 
 void run_soak(Reactor& reactor, uint64_t seed, int clients, LeaseReport& report) {
   constexpr int kAtOnce = 4;
-  constexpr int64_t kLeaseMs = 500;
+  constexpr int64_t kSoakLeaseMs = 500;
   Rng rng(seed, 0x50A4);
-  SimCluster cluster(reactor, {.devices_per_host = 4, .lease_ms = kLeaseMs});
+  SimCluster cluster(reactor, {.devices_per_host = 4, .lease_ms = kSoakLeaseMs});
   int begun = 0, living = kAtOnce;
   WaitQueue ended;
   FiberGroup fibers(reactor);
@@ -236,7 +234,7 @@ void run_soak(Reactor& reactor, uint64_t seed, int clients, LeaseReport& report)
     });
   }
   while (living > 0) ended.wait("for the last client");
-  pass(reactor, (2 * kLeaseMs + 1000) * kMillisecond);
+  pass(reactor, (2 * kSoakLeaseMs + 1000) * kMillisecond);
   look_at_leaks(cluster, report);
 }
 

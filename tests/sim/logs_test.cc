@@ -6,6 +6,7 @@
 #include "gangway.h"
 #include "runtime/os/temp_dir.h"
 #include "tests/sim/detached.h"
+#include "tests/sim/sim_time.h"
 #include "tests/sim/with_client.h"
 #include "tests/support/error_of.h"
 #include "tests/support/seed.h"
@@ -18,12 +19,6 @@ using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::SizeIs;
-
-constexpr int64_t kMillisecond = 1'000'000;
-
-void pass(Reactor& reactor, int64_t ns) {
-  WaitQueue().wait_until_ns("for time to pass", reactor.clock().now_ns() + ns);
-}
 
 std::vector<std::string> texts(const ProgramLog& log) {
   std::vector<std::string> texts;
@@ -63,12 +58,12 @@ TEST(LogsTest, ADetachedProgramIsLoggedAndWhyItEndedIsKept) {
 }
 
 TEST(LogsTest, NoLineIsLostOrDoubledWhereConnectionsAreCut) {
-  auto reactor = Reactor::make_simulated({.seed = testing::test_seed()});
+  auto reactor = Reactor::make_simulated({.seed = tests::test_seed()});
   reactor->run([&] {
     SimCluster cluster(*reactor);
     const auto quiet = [](const std::string&) {};
     const Client client = cluster.connect("client", {.name = "trainer", .on_warning = quiet});
-    Rng rng(testing::test_seed());
+    Rng rng(tests::test_seed());
     constexpr int kLines = 300;
     for (int i = 0; i < kLines; ++i) {
       client.log(cat("line ", i));
@@ -161,7 +156,7 @@ TEST(LogsTest, CheckpointsAreThereAndThatAHostIsLostAndTheProgramGoesOn) {
 }
 
 TEST(LogsTest, WhoLosesItsConnectionFollowsOn) {
-  auto reactor = Reactor::make_simulated({.seed = testing::test_seed()});
+  auto reactor = Reactor::make_simulated({.seed = tests::test_seed()});
   reactor->run([&] {
     SimCluster cluster(*reactor);
     const Client client = cluster.connect("client", {.name = "trainer"});

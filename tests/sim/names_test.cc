@@ -3,16 +3,13 @@
 #include <gtest/gtest.h>
 
 #include "sim/sim_cluster.h"
+#include "tests/sim/sim_time.h"
 #include "tests/support/error_of.h"
 
 namespace gangway {
 namespace {
 
 using ::testing::HasSubstr;
-
-void pass(Reactor& reactor, int64_t ns) {
-  WaitQueue().wait_until_ns("for time to pass", reactor.clock().now_ns() + ns);
-}
 
 TEST(NamesTest, ANameThatALiveProgramHasIsRefusedUntilThatOneHasEnded) {
   auto reactor = Reactor::make_simulated({.seed = 3});

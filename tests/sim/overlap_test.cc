@@ -96,7 +96,7 @@ void expect_near(double measured, double expected, const std::string& what) {
 }
 
 void expect_overlap(const Mix& mix) {
-  const auto reactor = Reactor::make_simulated({.seed = testing::test_seed()});
+  const auto reactor = Reactor::make_simulated({.seed = tests::test_seed()});
   reactor->run([&] {
     Chains chains(*reactor, mix);
     const auto w = static_cast<double>(mix.host_us * kUs);

@@ -9,15 +9,15 @@
 
 #include "gangway.h"
 #include "sim/sim_cluster.h"
+#include "tests/sim/sim_time.h"
 #include "tests/support/order_check.h"
 #include "tests/support/seed.h"
 
-namespace gangway {
+namespace gangway::overlay_test {
 namespace {
 
 using ::testing::HasSubstr;
 
-constexpr int64_t kSecond = 1'000'000'000;
 constexpr int kHosts = 3, kDevicesPerHost = 2, kSteps = 6;
 constexpr int64_t kDevices = 4;  // Of each program, of six.
 
@@ -137,7 +137,7 @@ std::vector<float> losses_alone(const What& what) {
 TEST(OverlayTest, ProgramsThatOverlapInPartEndWithTheLossesThatTheyHaveAlone) {
   std::vector<std::vector<float>> alone;
   for (const What& what : kPrograms) alone.push_back(losses_alone(what));
-  const uint64_t first = testing::test_seed();
+  const uint64_t first = tests::test_seed();
   for (uint64_t seed = first; seed < first + 40; ++seed) {
     std::vector<What> programs(kPrograms.begin(), kPrograms.begin() + 2 + seed % 2);
     const char* const policy = seed % 3 == 0 ? "fifo" : seed % 3 == 1 ? "fair" : "priority";
@@ -175,7 +175,7 @@ TEST(OverlayTest, DevicesGiveOutTheLargestOfTheTemporariesAndNotTheirSum) {
 // The devices refuse what comes in the middle of another run, so the program fails instead of
 // computing with what another one left there.
 TEST(OverlayTest, WereRunsGrantedInPartsItWouldBeSeen) {
-  const uint64_t first = testing::test_seed();
+  const uint64_t first = tests::test_seed();
   std::vector<std::string> errors;
   for (uint64_t seed = first; seed < first + 5; ++seed) {
     const Seen seen = train_together(
@@ -190,4 +190,4 @@ TEST(OverlayTest, WereRunsGrantedInPartsItWouldBeSeen) {
 }
 
 }  // namespace
-}  // namespace gangway
+}  // namespace gangway::overlay_test

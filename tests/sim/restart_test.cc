@@ -139,7 +139,7 @@ void train(Restarts& cluster, const std::string& name) {
 
 TEST(RestartTest, ExecutorsRegisterWithEachControllerUnderTheNamesThatTheyHad) {
   for (uint64_t seed = 0; seed < 5; ++seed) {
-    auto reactor = Reactor::make_simulated({.seed = gangway::testing::test_seed() + seed});
+    auto reactor = Reactor::make_simulated({.seed = gangway::tests::test_seed() + seed});
     reactor->run([&] {
       Restarts cluster(*reactor);
       cluster.pass(100s);  // Nobody is there.
@@ -170,7 +170,7 @@ TEST(RestartTest, ExecutorsRegisterWithEachControllerUnderTheNamesThatTheyHad) {
 }
 
 TEST(RestartTest, AnExecutorThatMayNotWaitLongerSaysForHowLongItHasWaited) {
-  auto reactor = Reactor::make_simulated({.seed = gangway::testing::test_seed()});
+  auto reactor = Reactor::make_simulated({.seed = gangway::tests::test_seed()});
   reactor->run([&] {
     Restarts cluster(*reactor, {.limit_ms = 30'000});
     cluster.pass(20s);
@@ -189,7 +189,7 @@ TEST(RestartTest, AnExecutorThatMayNotWaitLongerSaysForHowLongItHasWaited) {
 }
 
 TEST(RestartTest, AnExecutorThatIsToEndWithItsControllerDoes) {
-  auto reactor = Reactor::make_simulated({.seed = gangway::testing::test_seed()});
+  auto reactor = Reactor::make_simulated({.seed = gangway::tests::test_seed()});
   reactor->run([&] {
     Restarts cluster(*reactor, {.is_ended_with_first = true});
     cluster.pass(20s);
@@ -204,7 +204,7 @@ TEST(RestartTest, AnExecutorThatIsToEndWithItsControllerDoes) {
 }
 
 TEST(RestartTest, AnExecutorEndsAlsoInTheMomentInWhichItsControllerGoes) {
-  auto reactor = Reactor::make_simulated({.seed = gangway::testing::test_seed()});
+  auto reactor = Reactor::make_simulated({.seed = gangway::tests::test_seed()});
   reactor->run([&] {
     Restarts cluster(*reactor);
     cluster.start_controller();
@@ -222,7 +222,7 @@ class StateDirRestartTest : public FolderTest {
 };
 
 TEST_F(StateDirRestartTest, AControllerFindsTheNamesOfTheHostsThatTheOneBeforeItHad) {
-  auto reactor = Reactor::make_simulated({.seed = gangway::testing::test_seed()});
+  auto reactor = Reactor::make_simulated({.seed = gangway::tests::test_seed()});
   reactor->run([&] {
     Restarts cluster(*reactor);
     cluster.start_controller(state());
@@ -389,7 +389,7 @@ class ResumedTest : public StateDirRestartTest {
 };
 
 TEST_F(ResumedTest, ARepeatedProgramGoesOnBehindARestartWithTheBitsThatItHasAlone) {
-  const uint64_t seed = gangway::testing::test_seed();
+  const uint64_t seed = gangway::tests::test_seed();
   for (uint64_t round = 0; round < 12; ++round) {
     Rng rng(seed + round, 0x4E57);
     auto reactor = Reactor::make_simulated({.seed = seed + round});
@@ -422,7 +422,7 @@ TEST_F(ResumedTest, ARepeatedProgramGoesOnBehindARestartWithTheBitsThatItHasAlon
 TEST_F(ResumedTest, WhatItGoesOnFromMayBeLostOrSpoilt) {
   enum class Lost { kAllFiles, kNewest, kNothing };
   for (const Lost lost : {Lost::kAllFiles, Lost::kNewest, Lost::kNothing}) {
-    auto reactor = Reactor::make_simulated({.seed = gangway::testing::test_seed()});
+    auto reactor = Reactor::make_simulated({.seed = gangway::tests::test_seed()});
     reactor->run([&] {
       Restarts cluster(*reactor);
       start(cluster);
@@ -466,7 +466,7 @@ TEST_F(ResumedTest, WhatItGoesOnFromMayBeLostOrSpoilt) {
 
 TEST_F(ResumedTest, StepsOfTheClientAreNotRepeatedAndSoOneMustBeKeptBehindThem) {
   for (const bool is_kept : {true, false}) {
-    auto reactor = Reactor::make_simulated({.seed = gangway::testing::test_seed()});
+    auto reactor = Reactor::make_simulated({.seed = gangway::tests::test_seed()});
     reactor->run([&] {
       Restarts cluster(*reactor);
       start(cluster);
@@ -495,7 +495,7 @@ TEST_F(ResumedTest, StepsOfTheClientAreNotRepeatedAndSoOneMustBeKeptBehindThem) 
 
 TEST_F(ResumedTest, ItWaitsForItsDevicesAndMayBeStoppedMeanwhile) {
   for (const bool stops : {true, false}) {
-    auto reactor = Reactor::make_simulated({.seed = gangway::testing::test_seed()});
+    auto reactor = Reactor::make_simulated({.seed = gangway::tests::test_seed()});
     reactor->run([&] {
       Restarts cluster(*reactor);
       start(cluster);
@@ -535,8 +535,8 @@ TEST_F(ResumedTest, ItWaitsForItsDevicesAndMayBeStoppedMeanwhile) {
 
 TEST_F(ResumedTest, AHostThatIsLostWhileItIsBroughtBackIsWaitedFor) {
   for (uint64_t round = 0; round < 6; ++round) {
-    Rng rng(gangway::testing::test_seed() + round, 0x4057);
-    auto reactor = Reactor::make_simulated({.seed = gangway::testing::test_seed() + round});
+    Rng rng(gangway::tests::test_seed() + round, 0x4057);
+    auto reactor = Reactor::make_simulated({.seed = gangway::tests::test_seed() + round});
     reactor->run([&] {
       Restarts cluster(*reactor);
       start(cluster);
@@ -560,7 +560,7 @@ TEST_F(ResumedTest, AHostThatIsLostWhileItIsBroughtBackIsWaitedFor) {
 }
 
 TEST_F(ResumedTest, AProgramThatItsClientRunsIsNotBroughtBack) {
-  auto reactor = Reactor::make_simulated({.seed = gangway::testing::test_seed()});
+  auto reactor = Reactor::make_simulated({.seed = gangway::tests::test_seed()});
   std::vector<std::string> told;
   reactor->run([&] {
     Restarts cluster(*reactor);

@@ -12,17 +12,17 @@
 #include "runtime/os/user.h"
 #include "sim/faults.h"
 #include "sim/sim_cluster.h"
+#include "tests/sim/sim_time.h"
 #include "tests/sim/with_client.h"
 #include "tests/support/error_of.h"
 #include "tests/support/seed.h"
 
-namespace gangway {
+namespace gangway::shared_states_test {
 namespace {
 
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-constexpr int64_t kMillisecond = 1'000'000;
 constexpr int64_t kDevices = 4;
 constexpr int64_t kRows = 8, kColumns = 4;
 
@@ -64,10 +64,6 @@ std::string wrong_bits(const Snapshot& snapshot) {
     }
   }
   return {};
-}
-
-void pass(Reactor& reactor, int64_t ns) {
-  WaitQueue().wait_until_ns("for time to pass", reactor.clock().now_ns() + ns);
 }
 
 struct Report {
@@ -235,7 +231,7 @@ Report play(uint64_t seed, bool faults) {
 
 Report play_all(int seeds, bool faults) {
   Report all;
-  const uint64_t first = testing::test_seed();
+  const uint64_t first = tests::test_seed();
   for (uint64_t seed = first; seed < first + static_cast<uint64_t>(seeds); ++seed) {
     const Report one = play(seed, faults);
     for (const std::string& problem : one.problems)
@@ -380,4 +376,4 @@ TEST(SharedStatesTest, ClosingTheClientEndsItsWait) {
 }
 
 }  // namespace
-}  // namespace gangway
+}  // namespace gangway::shared_states_test

@@ -11,14 +11,14 @@
 
 #include "gangway.h"
 #include "sim/sim_cluster.h"
+#include "tests/sim/sim_time.h"
 #include "tests/support/seed.h"
 
-namespace gangway {
+namespace gangway::shares_test {
 namespace {
 
 constexpr int64_t kDevices = 4;
-constexpr int64_t kMs = 1'000'000, kSecond = 1000 * kMs;
-constexpr int64_t kQuantumNs = 2 * kMs;  // Of grants that cost the controller nothing.
+constexpr int64_t kQuantumNs = 2 * kMillisecond;  // Of grants that cost the controller nothing.
 
 // One step of a program: so many pieces of so long each, and an all-reduce.
 struct Steps {
@@ -71,7 +71,7 @@ struct Shared {
 
 Shared share_devices(const std::vector<Steps>& programs, int64_t seconds = 6) {
   const auto reactor =
-      Reactor::make_simulated({.seed = testing::test_seed(), .time_limit_ns = 600 * kSecond});
+      Reactor::make_simulated({.seed = tests::test_seed(), .time_limit_ns = 600 * kSecond});
   Shared shared;
   reactor->run([&] {
     SimCluster cluster(
@@ -80,7 +80,7 @@ Shared share_devices(const std::vector<Steps>& programs, int64_t seconds = 6) {
     std::vector<Fiber> fibers;
     for (size_t i = 0; i < programs.size(); ++i) {
       fibers.push_back(reactor->spawn(cat("program ", i), [&, i] {
-        train(cluster, cat("program ", i), programs[i], *reactor, shared.end_ns + kMs);
+        train(cluster, cat("program ", i), programs[i], *reactor, shared.end_ns + kMillisecond);
       }));
     }
     WaitQueue().wait_until_ns("for the shares to show", shared.end_ns);
@@ -128,7 +128,7 @@ class BusyTime {
 // on within one quantum and one section, as fair queueing promises it to programs that always have
 // something to run.
 void expect_share_in_every_window(const Shared& shared, const std::string& program, double part) {
-  constexpr int64_t kWindowNs = 50 * kMs, kSectionNs = kMs;
+  constexpr int64_t kWindowNs = 50 * kMillisecond, kSectionNs = kMillisecond;
   for (const char* device : {"host-0/0", "host-0/1", "host-1/0", "host-1/1"}) {
     const BusyTime busy(shared, device, program);
     const auto off_ns = [&](int64_t from_ns, int64_t for_ns) {
@@ -139,7 +139,7 @@ void expect_share_in_every_window(const Shared& shared, const std::string& progr
         << program << " on " << device;
     double most_off_ns = 0;
     for (int64_t at_ns = shared.end_ns - 5 * kSecond; at_ns + kWindowNs <= shared.end_ns;
-         at_ns += kMs / 10) {
+         at_ns += kMillisecond / 10) {
       most_off_ns = std::max(most_off_ns, off_ns(at_ns, kWindowNs));
     }
     EXPECT_LE(most_off_ns, kQuantumNs + kSectionNs) << program << " on " << device;
@@ -216,7 +216,7 @@ std::vector<int64_t> run_urgently(SimCluster& cluster, Reactor& reactor) {
 // programs whose steps take 100 ms and more.
 TEST(SharesTest, AnUrgentRunOfAMillisecondWaitsAtMostThreeBehindLongOnes) {
   const auto reactor =
-      Reactor::make_simulated({.seed = testing::test_seed(), .time_limit_ns = 600 * kSecond});
+      Reactor::make_simulated({.seed = tests::test_seed(), .time_limit_ns = 600 * kSecond});
   std::vector<BusySpan> busy;
   std::vector<int64_t> submitted_ns;
   reactor->run([&] {
@@ -246,11 +246,11 @@ TEST(SharesTest, AnUrgentRunOfAMillisecondWaitsAtMostThreeBehindLongOnes) {
     for (const int64_t at_ns : submitted_ns)
       longest_ns = std::max(longest_ns, *std::ranges::lower_bound(begins, at_ns) - at_ns);
   }
-  EXPECT_LE(longest_ns, 3 * kMs);
-  EXPECT_GT(longest_ns, kMs / 2) << "nothing was in its way";
+  EXPECT_LE(longest_ns, 3 * kMillisecond);
+  EXPECT_GT(longest_ns, kMillisecond / 2) << "nothing was in its way";
 }
 
 TEST(SharesTest, ProgramsGetDeviceTimeByTheirWeights) { expect_shares(steps_of({1, 2, 4, 8})); }
 
 }  // namespace
-}  // namespace gangway
+}  // namespace gangway::shares_test

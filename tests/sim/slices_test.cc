@@ -7,6 +7,7 @@
 #include "runtime/base/rng.h"
 #include "runtime/fibers/fiber_group.h"
 #include "runtime/os/user.h"
+#include "tests/sim/sim_time.h"
 #include "tests/sim/with_client.h"
 #include "tests/support/error_of.h"
 #include "tests/support/seed.h"
@@ -18,10 +19,6 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::SizeIs;
 using ::testing::StartsWith;
-
-void pass(Reactor& reactor, int64_t ms) {
-  WaitQueue().wait_until_ns("for time to pass", reactor.clock().now_ns() + ms * 1'000'000);
-}
 
 Executable add_one(const Slice& slice) {
   ProgramBuilder b("next", slice.mesh({{"data", slice.devices()}}));
@@ -58,7 +55,7 @@ TEST(SimSlicesTest, AWaitShowsInTheStatusAndEndsWhenDevicesAreGivenBack) {
       const Slice slice = other.allocate({.devices = 2, .exclusive = true, .wait_ms = 60'000});
       got = true;
     });
-    pass(*reactor, 2500);
+    pass(*reactor, 2500 * kMillisecond);
     EXPECT_FALSE(got);
     const std::vector<ProgramStatus> programs = client.status().programs;
     ASSERT_THAT(programs, SizeIs(2));
@@ -86,14 +83,14 @@ TEST(SimSlicesTest, AClientThatIsCutOffOrClosedWaitsNoLonger) {
       });
     };
     Fiber first = wait(cut), second = wait(closed);
-    pass(*reactor, 100);
+    pass(*reactor, 100 * kMillisecond);
     EXPECT_THAT(cluster.controller.controller().programs(), SizeIs(3));
     closed.close();
     second.join();
     EXPECT_THAT(ended, ElementsAre("cancelled"));
     cluster.cut_off_client("cut");
     first.join();
-    pass(*reactor, 1000);
+    pass(*reactor, 1000 * kMillisecond);
     EXPECT_EQ(cluster.controller.controller().programs()[0].waits_for, "");
     EXPECT_EQ(cluster.controller.controller().counts().slices, 1u);
     cut.close();
@@ -102,7 +99,7 @@ TEST(SimSlicesTest, AClientThatIsCutOffOrClosedWaitsNoLonger) {
 
 // Clients that take slices of any size for any time: everybody gets what it waits for.
 TEST(SimSlicesTest, EverybodyIsServedWhateverTheOthersAskFor) {
-  auto reactor = Reactor::make_simulated({.seed = testing::test_seed()});
+  auto reactor = Reactor::make_simulated({.seed = tests::test_seed()});
   with_client(
       *reactor, {.hosts = 4, .devices_per_host = 4, .timed_only = true},
       [&](SimCluster& cluster, const Client&) {
@@ -119,7 +116,7 @@ TEST(SimSlicesTest, EverybodyIsServedWhateverTheOthersAskFor) {
                 const int64_t devices = i == 0 ? 16 : 1 + static_cast<int64_t>(rng.below(6));
                 const Slice slice =
                     clients[i].allocate({.devices = devices, .exclusive = true, .wait_ms = 60'000});
-                pass(*reactor, static_cast<int64_t>(rng.below(300)));
+                pass(*reactor, static_cast<int64_t>(rng.below(300)) * kMillisecond);
                 ++served;
               }
               done.wake_all();
@@ -129,7 +126,7 @@ TEST(SimSlicesTest, EverybodyIsServedWhateverTheOthersAskFor) {
         }
         EXPECT_EQ(served, 120);
         for (Client& client : clients) client.close();
-        pass(*reactor, 1000);
+        pass(*reactor, 1000 * kMillisecond);
         EXPECT_EQ(cluster.controller.controller().counts().slices, 0u);
       });
 }
@@ -142,7 +139,7 @@ TEST(SimSlicesTest, AHostThatIsKilledAndComesBackHasItsNameAndRunsNewSlices) {
     EXPECT_EQ(broken.run({{"x", 1.0f}})["y"].item<float>(), 2.0f);
     for (int again = 0; again < 3; ++again) {
       cluster.kill(1);
-      pass(*reactor, 100);
+      pass(*reactor, 100 * kMillisecond);
       EXPECT_THAT(client.status().hosts, SizeIs(1));
       cluster.start_again(1);
       const std::vector<HostStatus> hosts = client.status().hosts;
@@ -181,7 +178,7 @@ TEST(SimSlicesTest, ADrainedHostKeepsItsProgramsAndGetsNoOthersAlsoWhenItComesBa
       EXPECT_EQ(error.kind(), ErrorKind::kOverloaded);
       EXPECT_THAT(error.message(), HasSubstr("draining hosts: host-1"));
     }
-    pass(*reactor, 100);
+    pass(*reactor, 100 * kMillisecond);
     EXPECT_TRUE(host_status(client, "host-1").is_drained);
     cluster.kill(1);
     cluster.start_again(1);
@@ -193,7 +190,7 @@ TEST(SimSlicesTest, ADrainedHostKeepsItsProgramsAndGetsNoOthersAlsoWhenItComesBa
       EXPECT_EQ(add_one(slice).run({{"x", 2.0f}})["y"].item<float>(), 3.0f);
       got = true;
     });
-    pass(*reactor, 5000);
+    pass(*reactor, 5000 * kMillisecond);
     EXPECT_FALSE(got);
     client.undrain("host-1");
     waits.join();
@@ -211,7 +208,7 @@ TEST(SimSlicesTest, AHostIsForgottenOnlyWhenItIsGone) {
                 HasSubstr("expected one of host-0, host-1"));
     client.drain("host-1");
     cluster.kill(1);
-    pass(*reactor, 100);
+    pass(*reactor, 100 * kMillisecond);
     client.forget("host-1");
     EXPECT_THAT(error_of([&] { client.forget("host-1"); }).message(),
                 HasSubstr("expected one of host-0"));
@@ -233,10 +230,10 @@ TEST(SimSlicesTest, WhoWaitsIsToldWhatForAndMayStop) {
     SliceOptions impatient = wanted;
     impatient.on_wait = [](const std::string&) { throw Error(ErrorKind::kCancelled, "enough"); };
     EXPECT_EQ(error_of([&] { other.allocate(impatient); }).message(), "enough");
-    pass(*reactor, 100);
+    pass(*reactor, 100 * kMillisecond);
     EXPECT_EQ(client.status().programs.at(1).waits_for, "") << "it waits no longer";
     Fiber gives_back = reactor->spawn("give back", [&] {
-      pass(*reactor, 2500);
+      pass(*reactor, 2500 * kMillisecond);
       held.reset();
     });
     const Slice slice = other.allocate(wanted);
@@ -255,7 +252,7 @@ TEST(SimSlicesTest, WhoWaitsIsToldWhatForAndMayStop) {
           }).kind(),
           ErrorKind::kCancelled);
     });
-    pass(*reactor, 1500);
+    pass(*reactor, 1500 * kMillisecond);
     third.close();
     waits.join();
     EXPECT_EQ(cluster.controller.controller().counts().slices, 1u);

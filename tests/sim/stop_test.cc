@@ -4,19 +4,13 @@
 
 #include "gangway.h"
 #include "tests/sim/detached.h"
+#include "tests/sim/sim_time.h"
 #include "tests/support/error_of.h"
 
 namespace gangway {
 namespace {
 
 using ::testing::HasSubstr;
-
-constexpr int64_t kMillisecond = 1'000'000;
-constexpr int64_t kSecond = 1'000'000'000;
-
-void pass(Reactor& reactor, int64_t ns) {
-  WaitQueue().wait_until_ns("for time to pass", reactor.clock().now_ns() + ns);
-}
 
 TEST(StopTest, ADetachedProgramEndsBetweenTwoSteps) {
   auto reactor = Reactor::make_simulated({.seed = 3});

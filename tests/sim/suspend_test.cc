@@ -13,22 +13,18 @@
 #include "runtime/os/user.h"
 #include "sim/sim_cluster.h"
 #include "tests/sim/detached.h"
+#include "tests/sim/sim_time.h"
 #include "tests/support/error_of.h"
 #include "tests/support/order_check.h"
 #include "tests/support/seed.h"
 
-namespace gangway {
+namespace gangway::suspend_test {
 namespace {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-constexpr int64_t kMillisecond = 1'000'000, kSecond = 1'000'000'000;
 constexpr int64_t kDevices = 4, kRows = 8;
-
-void pass(Reactor& reactor, int64_t ns) {
-  WaitQueue().wait_until_ns("for time to pass", reactor.clock().now_ns() + ns);
-}
 
 // "w" lies on each device, "m" is cut over them; "h" is an array that stays on the devices.
 Program trainer(int64_t width) {
@@ -427,10 +423,10 @@ void suspend_at_random(uint64_t seed, bool overlay, const std::vector<float>& na
 TEST(SuspendTest, AtWhateverMomentTwoProgramsLeaveTheirDevicesTheirLossesAreTheSameBits) {
   constexpr int kSteps = 40;
   const std::vector<float> narrow = losses_alone(16, kSteps), wide = losses_alone(32, kSteps);
-  const uint64_t first = testing::test_seed();
+  const uint64_t first = tests::test_seed();
   for (uint64_t seed = first; seed < first + 40; ++seed)
     suspend_at_random(seed, seed % 2 == 1, narrow, wide);
 }
 
 }  // namespace
-}  // namespace gangway
+}  // namespace gangway::suspend_test

@@ -99,7 +99,7 @@ int main(int argc, char** argv) {
     std::signal(signal, report_and_die);
   }
   const std::vector<Bytes> corpus = read_corpus(argv[1]);
-  const uint64_t seed = gangway::testing::test_seed();
+  const uint64_t seed = gangway::tests::test_seed();
   if (argc > 2) {
     run_mutation(corpus, seed, std::strtoull(argv[2], nullptr, 10));
     return 0;

@@ -9,7 +9,7 @@
 #include "ir/build/ops.h"
 #include "tests/support/random_placements.h"
 
-namespace gangway::testing {
+namespace gangway::tests {
 namespace {
 
 using Random = std::mt19937_64;
@@ -249,4 +249,4 @@ std::vector<Literal> random_arguments(Random& random, const Function& function) 
   return arguments;
 }
 
-}  // namespace gangway::testing
+}  // namespace gangway::tests

@@ -17,7 +17,7 @@
 #include "ir/graph/function.h"
 #include "ir/types/literal.h"
 
-namespace gangway::testing {
+namespace gangway::tests {
 
 inline constexpr int64_t kBatchRows = 8;
 
@@ -34,4 +34,4 @@ Function random_annotated_function(std::mt19937_64& random, const Mesh& mesh, DT
 // Arguments that fit it: floats in [-1, 1], indices below 5.
 std::vector<Literal> random_arguments(std::mt19937_64& random, const Function& function);
 
-}  // namespace gangway::testing
+}  // namespace gangway::tests

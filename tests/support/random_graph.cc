@@ -10,7 +10,7 @@
 #include "ir/build/scan.h"
 #include "ir/graph/bodies.h"
 
-namespace gangway::testing {
+namespace gangway::tests {
 namespace {
 
 size_t below(Random& random, size_t n) { return static_cast<size_t>(random() % n); }
@@ -256,4 +256,4 @@ void change_side_tables(Function& f, Random& random) {
   }
 }
 
-}  // namespace gangway::testing
+}  // namespace gangway::tests

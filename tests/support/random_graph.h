@@ -8,7 +8,7 @@
 
 #include "ir/graph/program.h"
 
-namespace gangway::testing {
+namespace gangway::tests {
 
 using Random = std::mt19937_64;
 
@@ -23,4 +23,4 @@ void change(Function& function, Random& random);
 // Locations, scopes, origins: what is no part of the graph.
 void change_side_tables(Function& function, Random& random);
 
-}  // namespace gangway::testing
+}  // namespace gangway::tests

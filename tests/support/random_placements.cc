@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace gangway::testing {
+namespace gangway::tests {
 namespace {
 
 constexpr int64_t kDevices = 12;
@@ -45,4 +45,4 @@ std::vector<int> random_priorities(std::mt19937_64& random, size_t count) {
   return priorities;
 }
 
-}  // namespace gangway::testing
+}  // namespace gangway::tests

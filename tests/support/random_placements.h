@@ -10,7 +10,7 @@
 #include "ir/types/sharding.h"
 #include "ir/types/type.h"
 
-namespace gangway::testing {
+namespace gangway::tests {
 
 // One to three axes "a", "b" and "c" of 1 to 4 devices, at most 12 devices in all.
 Mesh random_mesh(std::mt19937_64& random);
@@ -23,4 +23,4 @@ AxisPlacements random_placements(std::mt19937_64& random, const Mesh& mesh, cons
 // `count` numbers from 0 to 2.
 std::vector<int> random_priorities(std::mt19937_64& random, size_t count);
 
-}  // namespace gangway::testing
+}  // namespace gangway::tests

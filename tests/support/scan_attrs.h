@@ -5,7 +5,7 @@
 
 #include "ir/types/attrs.h"
 
-namespace gangway::testing {
+namespace gangway::tests {
 
 // ScanLayout (ir/graph/bodies.h) says what each means.
 struct ScanOf {
@@ -22,4 +22,4 @@ inline Attrs scan_attrs(const ScanOf& scan) {
           {"reverse", scan.reverse}, {"ahead", scan.ahead},     {"next", scan.next}};
 }
 
-}  // namespace gangway::testing
+}  // namespace gangway::tests

@@ -12,7 +12,7 @@
 #include "ir/build/ops.h"
 #include "ir/build/scan.h"
 
-namespace gangway::testing {
+namespace gangway::tests {
 
 struct ScanModel {
   enum class Form { kScan, kUnrolled } form = Form::kScan;
@@ -97,4 +97,4 @@ inline Function scan_model_function(const ScanModel& m, const Mesh& mesh = {}) {
   return b.build();
 }
 
-}  // namespace gangway::testing
+}  // namespace gangway::tests

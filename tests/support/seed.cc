@@ -6,7 +6,7 @@
 
 #include "runtime/base/error.h"
 
-namespace gangway::testing {
+namespace gangway::tests {
 
 uint64_t test_seed() {
   constexpr uint64_t kDefault = 20'260'101;
@@ -20,4 +20,4 @@ uint64_t test_seed() {
   return seed;
 }
 
-}  // namespace gangway::testing
+}  // namespace gangway::tests

@@ -4,9 +4,9 @@
 
 #include <cstdint>
 
-namespace gangway::testing {
+namespace gangway::tests {
 
 // Errors: kInvalid if GW_TEST_SEED is not a number.
 uint64_t test_seed();
 
-}  // namespace gangway::testing
+}  // namespace gangway::tests

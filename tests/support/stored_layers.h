@@ -9,7 +9,7 @@
 #include "ir/build/ops.h"
 #include "ir/build/scan.h"
 
-namespace gangway::testing {
+namespace gangway::tests {
 
 struct StoredLayers {
   int64_t length = 3;
@@ -50,4 +50,4 @@ inline Function stored_layers(const StoredLayers& of, const Mesh& mesh) {
   return b.build();
 }
 
-}  // namespace gangway::testing
+}  // namespace gangway::tests

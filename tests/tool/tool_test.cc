@@ -17,7 +17,7 @@
 #include "runtime/os/temp_dir.h"
 #include "tests/support/process_output.h"
 
-namespace gangway {
+namespace gangway::tool_test {
 namespace {
 
 using nlohmann::json;
@@ -430,4 +430,4 @@ TEST_F(ToolTest, AControllerRefusesAPortThatIsTakenAndAnExecutorWritesItsTrace) 
 }
 
 }  // namespace
-}  // namespace gangway
+}  // namespace gangway::tool_test

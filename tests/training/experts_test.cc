@@ -8,7 +8,7 @@
 #include "tests/support/temp_folder.h"
 #include "tests/training/trainer.h"
 
-namespace gangway::programs {
+namespace gangway::programs::experts_test {
 namespace {
 
 constexpr int64_t kSteps = 6;
@@ -118,4 +118,4 @@ TEST_F(ExpertsTest, StepsThatRunAgainLeaveTheSameStates) {
 }
 
 }  // namespace
-}  // namespace gangway::programs
+}  // namespace gangway::programs::experts_test

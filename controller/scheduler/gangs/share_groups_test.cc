@@ -76,7 +76,7 @@ TEST(ShareGroups, ASliceStaysUntilItsLastUserIsGone) {
 
 // Against a table that says for each device which slices lie on it.
 TEST(ShareGroups, WhateverComesAndGoesDevicesOfAGroupHaveTheSameSlices) {
-  std::mt19937_64 random(testing::test_seed());
+  std::mt19937_64 random(tests::test_seed());
   ShareGroups groups;
   std::map<SliceId, std::vector<DeviceRef>> slices;
   for (int step = 0; step < 300; ++step) {

@@ -12,7 +12,7 @@
 #include "controller/scheduler/gangs/gang_scheduler.h"
 #include "tests/support/seed.h"
 
-namespace gangway {
+namespace gangway::shares_test {
 namespace {
 
 constexpr int64_t kUs = 1000, kMs = 1'000'000, kSecond = 1'000'000'000;
@@ -26,7 +26,7 @@ class ModelCluster {
   explicit ModelCluster(const std::string& policy, bool is_ordered = true)
       : scheduler_(make_policy(policy), [this](auto ranges) { deliver(std::move(ranges)); }),
         is_ordered_(is_ordered) {
-    if (!is_ordered_) random_.seed(testing::test_seed());
+    if (!is_ordered_) random_.seed(tests::test_seed());
   }
 
   // A client that has `ahead` runs of one plan submitted at all times. `ns`: what the positions
@@ -427,7 +427,7 @@ TEST(Shares, AGrantThatCostsMoreReachesFurther) {
 // transfers both ways. Without the order of tickets it stands still, or this would show nothing.
 bool all_go_on(const std::string& policy, bool is_ordered) {
   ModelCluster cluster(policy, is_ordered);
-  std::mt19937_64 random(testing::test_seed());
+  std::mt19937_64 random(tests::test_seed());
   for (uint64_t i = 1; i <= 8; ++i) {
     const auto first = static_cast<uint32_t>(random() % 3);
     GangPlan plan =
@@ -464,4 +464,4 @@ TEST(Shares, CrossingGangsNeverDeadlockUnderAnyPolicy) {
 TEST(Shares, WithoutTheOrderOfTicketsTheyDo) { EXPECT_FALSE(all_go_on("fair", false)); }
 
 }  // namespace
-}  // namespace gangway
+}  // namespace gangway::shares_test

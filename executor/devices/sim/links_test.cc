@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace gangway {
+namespace gangway::links_test {
 namespace {
 
 using Kind = CollectiveKind;
@@ -34,4 +34,4 @@ TEST(SimLinks, OneMemberMovesNothing) {
 }
 
 }  // namespace
-}  // namespace gangway
+}  // namespace gangway::links_test

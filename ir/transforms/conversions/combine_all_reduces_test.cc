@@ -15,7 +15,7 @@
 #include "tests/support/random_batch_graph.h"
 #include "tests/support/seed.h"
 
-namespace gangway {
+namespace gangway::combine_all_reduces_test {
 namespace {
 
 const Mesh kMesh{{{"data", 2}, {"model", 2}}};
@@ -121,15 +121,15 @@ std::vector<std::vector<Literal>> on_two_devices(const Cut& cut,
 }
 
 TEST(CombineAllReduces, RandomGraphsComputeTheSameBitsInFewerMeetings) {
-  const uint64_t seed = testing::test_seed();
+  const uint64_t seed = tests::test_seed();
   int before = 0, after = 0;
   for (uint64_t graph = 0; graph < 100; ++graph) {
     std::mt19937_64 random(seed + graph);
     const Mesh mesh{{{"data", 2}}};
-    const Function global = testing::random_batch_function(random, mesh, DType::kF32);
+    const Function global = tests::random_batch_function(random, mesh, DType::kF32);
     const Cut cut = cut_over(global);
     const Function now = combine_all_reduces(cut.local);
-    const auto arguments = on_two_devices(cut, testing::random_arguments(random, global));
+    const auto arguments = on_two_devices(cut, tests::random_arguments(random, global));
     SCOPED_TRACE(cat("GW_TEST_SEED=", seed + graph));
     require_valid(now);
     ASSERT_EQ(interpret_local(now, arguments), interpret_local(cut.local, arguments))
@@ -141,4 +141,4 @@ TEST(CombineAllReduces, RandomGraphsComputeTheSameBitsInFewerMeetings) {
 }
 
 }  // namespace
-}  // namespace gangway
+}  // namespace gangway::combine_all_reduces_test

@@ -11,7 +11,7 @@
 #include "ir/transforms/propagation/propagate_shardings.h"
 #include "ir/transforms/rewrite/simplify.h"
 
-namespace gangway {
+namespace gangway::keep_rows_there_test {
 namespace {
 
 constexpr int64_t kLayers = 3, kTokens = 4, kDim = 3, kHidden = 5, kExperts = 4;
@@ -97,4 +97,4 @@ TEST(KeepRowsThere, RowsThatAreRoutedOtherwiseAreSentAnew) {
 }
 
 }  // namespace
-}  // namespace gangway
+}  // namespace gangway::keep_rows_there_test

@@ -11,7 +11,7 @@
 #include "ir/transforms/rewrite/simplify.h"
 #include "ir/verify/verify.h"
 
-namespace gangway {
+namespace gangway::partition_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -158,4 +158,4 @@ TEST(Partition, WhatOneValueCostsGrowsWithTheLayoutsWanted) {
 }
 
 }  // namespace
-}  // namespace gangway
+}  // namespace gangway::partition_test

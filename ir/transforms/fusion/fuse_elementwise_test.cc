@@ -14,7 +14,7 @@
 #include "tests/support/random_batch_graph.h"
 #include "tests/support/seed.h"
 
-namespace gangway {
+namespace gangway::fuse_elementwise_test {
 namespace {
 
 const Mesh kOneDevice{{{"data", 1}}};
@@ -37,13 +37,13 @@ Function fused(Function function) {
 }
 
 TEST(FuseElementwise, AFusedFunctionComputesTheSameBits) {
-  const uint64_t seed = testing::test_seed();
+  const uint64_t seed = tests::test_seed();
   int chains = 0;
   for (uint64_t graph = 0; graph < 200; ++graph) {
     std::mt19937_64 random(seed + graph);
     const DType dtype = graph % 2 == 0 ? DType::kF32 : DType::kF64;
-    const Function function = simplify(testing::random_batch_function(random, kOneDevice, dtype));
-    const std::vector<Literal> arguments = testing::random_arguments(random, function);
+    const Function function = simplify(tests::random_batch_function(random, kOneDevice, dtype));
+    const std::vector<Literal> arguments = tests::random_arguments(random, function);
     const Function now = fused(function);
     SCOPED_TRACE(cat("GW_TEST_SEED=", seed + graph));
     require_valid(now);
@@ -116,4 +116,4 @@ TEST(FuseElementwise, NoChainReadsMoreThanItsBound) {
 }
 
 }  // namespace
-}  // namespace gangway
+}  // namespace gangway::fuse_elementwise_test

@@ -10,7 +10,7 @@
 #include "runtime/base/rng.h"
 #include "tests/support/seed.h"
 
-namespace gangway {
+namespace gangway::join_plan_test {
 namespace {
 
 Value all_reduce(Value x, const std::string& axes = "data") {
@@ -106,7 +106,7 @@ Function random_function(Rng& rng) {
 }
 
 TEST(JoinPlan, WhatTouchesTheBytesOfAnAllReduceWaitsForItAndNothingElseDoes) {
-  Rng rng(testing::test_seed());
+  Rng rng(tests::test_seed());
   size_t waits = 0, goes_on = 0;
   for (int round = 0; round < 100; ++round) {
     const Planned p(random_function(rng), round % 3 == 0 ? Streams::kOne : Streams::kByAxes,
@@ -218,4 +218,4 @@ TEST(JoinPlan, TheNextIterationGoesOnToTheStepThatWritesWhatACollectiveStillRead
 }
 
 }  // namespace
-}  // namespace gangway
+}  // namespace gangway::join_plan_test

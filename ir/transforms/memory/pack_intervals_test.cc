@@ -36,7 +36,7 @@ int64_t least(const std::vector<LiveInterval>& intervals, uint32_t steps) {
 
 TEST(PackIntervals, WhatLivesAtOneTimeNeverOverlapsHoweverManyThereAre) {
   for (const size_t count : {kIntervalsComparedMax, kIntervalsComparedMax + 1000}) {
-    Rng rng(testing::test_seed());
+    Rng rng(tests::test_seed());
     std::vector<LiveInterval> all = lives(count, rng);
     const int64_t total = pack_intervals(all);
     for (size_t i = 0; i < all.size(); ++i) {

@@ -9,7 +9,7 @@
 #include "runtime/base/rng.h"
 #include "tests/support/seed.h"
 
-namespace gangway {
+namespace gangway::plan_memory_test {
 namespace {
 
 LocalFunction local_function(Function function) {
@@ -71,7 +71,7 @@ Function random_function(Rng& rng) {
 }
 
 TEST(PlanMemory, LiveValuesNeverOverlap) {
-  Rng rng(testing::test_seed());
+  Rng rng(tests::test_seed());
   for (int round = 0; round < 50; ++round) {
     LocalFunction local = local_function(random_function(rng));
     expect_no_overlap(*local.function, plan_memory(local, nullptr));
@@ -170,4 +170,4 @@ TEST(PlanMemory, InPlaceResultsLiveInTheirParametersBuffer) {
 }
 
 }  // namespace
-}  // namespace gangway
+}  // namespace gangway::plan_memory_test

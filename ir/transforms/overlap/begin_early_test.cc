@@ -147,8 +147,8 @@ TEST(BeginEarly, LayersOfAStackAreTensorsOfTheirOwn) {
 TEST(BeginEarly, RandomFunctionsComputeTheSame) {
   const Mesh mesh{{{"data", 2}}};
   for (uint64_t round = 0; round < 20; ++round) {
-    std::mt19937_64 random(testing::test_seed() + round);
-    const Function global = testing::random_batch_function(random, mesh, DType::kF64);
+    std::mt19937_64 random(tests::test_seed() + round);
+    const Function global = tests::random_batch_function(random, mesh, DType::kF64);
     const Function simple = simplify(global);
     std::vector<Sharding> parameters;
     for (const Parameter& p : simple.parameters)
@@ -159,7 +159,7 @@ TEST(BeginEarly, RandomFunctionsComputeTheSame) {
     require_valid(placed);
     std::vector<std::vector<Literal>> arguments;
     for (int device = 0; device < 2; ++device)
-      arguments.push_back(testing::random_arguments(random, local));
+      arguments.push_back(tests::random_arguments(random, local));
     EXPECT_EQ(interpret_local(placed, arguments), interpret_local(local, arguments));
   }
 }

@@ -17,13 +17,13 @@
 #include "tests/support/seed.h"
 #include "tests/support/stored_layers.h"
 
-namespace gangway {
+namespace gangway::prefetch_gathers_test {
 namespace {
 
 const Mesh kMesh{{{"data", 2}}};
 
 Function layers(int64_t length, bool reverse) {
-  return testing::stored_layers({.length = length, .reverse = reverse}, kMesh);
+  return tests::stored_layers({.length = length, .reverse = reverse}, kMesh);
 }
 
 struct Partition {
@@ -39,9 +39,9 @@ Partition partitioned(const Function& global) {
   const Propagation found = propagate_shardings(simple, parameters);
   Partition made;
   made.local = simplify(partition(simple, found, parameters, {}).function);
-  std::mt19937_64 random(testing::test_seed());
+  std::mt19937_64 random(tests::test_seed());
   for (int device = 0; device < 2; ++device)
-    made.arguments.push_back(testing::random_arguments(random, made.local));
+    made.arguments.push_back(tests::random_arguments(random, made.local));
   return made;
 }
 
@@ -133,9 +133,9 @@ Function gathers_twice() {
 
 TEST(PrefetchGathers, WhatLeadsToOneAndIsReadElsewhereIsThereForBoth) {
   Partition before{.local = gathers_twice(), .arguments = {}};
-  std::mt19937_64 random(testing::test_seed());
+  std::mt19937_64 random(tests::test_seed());
   for (int device = 0; device < 2; ++device)
-    before.arguments.push_back(testing::random_arguments(random, before.local));
+    before.arguments.push_back(tests::random_arguments(random, before.local));
   before.arguments[1][0] = before.arguments[0][0];
   const Function after = prefetch_gathers(before.local);
   ASSERT_EQ(scans(after).size(), 1u);
@@ -200,4 +200,4 @@ TEST(PrefetchGathers, TheTextFormReadsBack) {
 }
 
 }  // namespace
-}  // namespace gangway
+}  // namespace gangway::prefetch_gathers_test

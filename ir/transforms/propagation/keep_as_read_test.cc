@@ -11,7 +11,7 @@
 #include "ir/transforms/pipeline.h"
 #include "ir/transforms/propagation/propagate_shardings.h"
 
-namespace gangway {
+namespace gangway::keep_as_read_test {
 namespace {
 
 using testing::AllOf;
@@ -183,4 +183,4 @@ TEST(KeepAsRead, StepsGrowWithTheStacks) {
 }
 
 }  // namespace
-}  // namespace gangway
+}  // namespace gangway::keep_as_read_test

@@ -9,7 +9,7 @@
 #include "ir/build/scan.h"
 #include "runtime/base/error.h"
 
-namespace gangway {
+namespace gangway::propagate_shardings_test {
 namespace {
 
 using testing::HasSubstr;
@@ -345,4 +345,4 @@ TEST(Propagation, StepsGrowWithTheCallsThatNameAFunction) {
 }
 
 }  // namespace
-}  // namespace gangway
+}  // namespace gangway::propagate_shardings_test

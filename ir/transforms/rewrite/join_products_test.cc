@@ -14,7 +14,7 @@
 #include "tests/support/random_batch_graph.h"
 #include "tests/support/seed.h"
 
-namespace gangway {
+namespace gangway::join_products_test {
 namespace {
 
 int count(const Function& function, Op op) {
@@ -44,8 +44,8 @@ TEST(JoinProducts, OfSmallOperandsOneProductIsMade) {
   EXPECT_EQ(count(joined, Op::dot), 1);
   EXPECT_EQ(count(joined, Op::concat), 2);
   EXPECT_EQ(count(joined, Op::add), 1);
-  std::mt19937_64 random(testing::test_seed());
-  const std::vector<Literal> arguments = testing::random_arguments(random, function);
+  std::mt19937_64 random(tests::test_seed());
+  const std::vector<Literal> arguments = tests::random_arguments(random, function);
   const std::vector<Literal> expected = interpret(function, arguments);
   const std::vector<Literal> made = interpret(joined, arguments);
   ASSERT_EQ(made.size(), expected.size());
@@ -75,8 +75,8 @@ TEST(JoinProducts, ProductsOfEachShapeBecomeOne) {
   const Function function = sum_of({1, 2, 2, 1, 1}), joined = join_products(function);
   EXPECT_EQ(count(joined, Op::dot), 2);
   EXPECT_EQ(count(joined, Op::add), 1);
-  std::mt19937_64 random(testing::test_seed());
-  const std::vector<Literal> arguments = testing::random_arguments(random, function);
+  std::mt19937_64 random(tests::test_seed());
+  const std::vector<Literal> arguments = tests::random_arguments(random, function);
   const std::vector<Literal> expected = interpret(function, arguments);
   EXPECT_THAT(interpret(joined, arguments)[0].values,
               ::testing::Pointwise(::testing::DoubleNear(1e-12), expected[0].values));
@@ -110,4 +110,4 @@ TEST(JoinProducts, AProductThatIsReadElsewhereStays) {
 }
 
 }  // namespace
-}  // namespace gangway
+}  // namespace gangway::join_products_test

@@ -8,7 +8,7 @@
 #include "tests/support/scan_attrs.h"
 #include "tests/support/seed.h"
 
-namespace gangway {
+namespace gangway::cut_sections_test {
 namespace {
 
 using Section = LocalFunction::Section;
@@ -83,7 +83,7 @@ TEST(CutSections, ASectionBeginsAtTheCommitPoint) {
 }
 
 TEST(CutSections, AnyFunctionIsCutIntoSectionsThatFitAndAddUp) {
-  Rng rng(testing::test_seed());
+  Rng rng(tests::test_seed());
   for (int round = 0; round < 200; ++round) {
     std::vector<int64_t> us(1 + rng.below(60));
     for (int64_t& each : us) each = rng.chance(0.2) ? -1 : static_cast<int64_t>(rng.below(300));
@@ -116,7 +116,7 @@ void append(Function& to, const Node& like, int64_t count) {
 }
 
 TEST(CutSections, ScansAreCutAsIfTheyWereUnrolled) {
-  Rng rng(testing::test_seed());
+  Rng rng(tests::test_seed());
   for (int round = 0; round < 100; ++round) {
     Function nested = *timed_nodes({}).function, flat = nested;
     NodeId commit = 0, flat_commit = 0;
@@ -125,8 +125,8 @@ TEST(CutSections, ScansAreCutAsIfTheyWereUnrolled) {
       for (int64_t& each : us) each = rng.chance(0.3) ? -1 : static_cast<int64_t>(rng.below(150));
       const auto body = timed_nodes(us).function;
       const auto length = static_cast<int64_t>(1 + rng.below(9));
-      append(nested,
-             {.op = Op::scan, .attrs = testing::scan_attrs({.length = length}), .body = body}, 1);
+      append(nested, {.op = Op::scan, .attrs = tests::scan_attrs({.length = length}), .body = body},
+             1);
       for (int64_t i = 0; i < length; ++i) {
         for (const Node& node : body->nodes) append(flat, node, 1);
       }
@@ -145,7 +145,7 @@ TEST(CutSections, AFunctionOfManyIterationsHasABoundedNumberOfSections) {
   Function f = *timed_nodes({}).function;
   append(f,
          {.op = Op::scan,
-          .attrs = testing::scan_attrs({.length = int64_t{1} << 24}),
+          .attrs = tests::scan_attrs({.length = int64_t{1} << 24}),
           .body = timed_nodes({300}).function},
          1);
   const auto made = std::make_shared<const Function>(std::move(f));
@@ -155,4 +155,4 @@ TEST(CutSections, AFunctionOfManyIterationsHasABoundedNumberOfSections) {
 }
 
 }  // namespace
-}  // namespace gangway
+}  // namespace gangway::cut_sections_test

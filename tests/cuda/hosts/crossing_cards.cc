@@ -31,7 +31,7 @@ std::vector<HostOptions> hosts_on(const std::shared_ptr<emulated::EmulatedMachin
 }  // namespace
 
 CrossedCards cross_cards(const CrossingCards& scene) {
-  const auto machine = emulated::make_machine(testing::test_seed(), kHosts * kCardsEach);
+  const auto machine = emulated::make_machine(tests::test_seed(), kHosts * kCardsEach);
   const auto log = std::make_shared<OrderLog>();
   const auto reactor = Reactor::make_real();
   CrossedCards all;

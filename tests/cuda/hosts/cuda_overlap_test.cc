@@ -133,7 +133,7 @@ Function random_function(Rng& rng) {
 }
 
 TEST_P(CudaOverlap, RandomFunctionsComputeWhatTheyDoOnCpus) {
-  const uint64_t seed = ::gangway::testing::test_seed() + std::get<0>(GetParam());
+  const uint64_t seed = gangway::tests::test_seed() + std::get<0>(GetParam());
   SCOPED_TRACE(cat("GW_TEST_SEED=", seed));
   Rng rng(seed);
   const Function function = random_function(rng);

@@ -75,7 +75,7 @@ class RecoveryTest : public ::testing::Test {
 };
 
 TEST_F(RecoveryTest, TenExecutorsThatAreKilledChangeNoBit) {
-  Rng rng(testing::test_seed(), 0x41EC);
+  Rng rng(tests::test_seed(), 0x41EC);
   std::vector<float> losses[2];
   std::vector<std::byte> states[2];
   for (const bool kills : {false, true}) {

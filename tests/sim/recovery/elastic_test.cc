@@ -4,13 +4,12 @@
 
 #include "tests/sim/recovery/recovery_case.h"
 #include "tests/sim/recovery/trainer.h"
+#include "tests/sim/sim_time.h"
 #include "tests/support/seed.h"
 
 namespace gangway {
 namespace {
 
-using sim::kMillisecond;
-using sim::pass;
 using ::testing::Contains;
 using ::testing::HasSubstr;
 
@@ -25,7 +24,7 @@ TEST(RecoveryElasticTest, SeveralExecutablesShrinkTogetherWhoeverDiesMeanwhile) 
                        .executables = 3};
   const std::vector<double> alone = sim::undisturbed_losses(of);
   int shrunk = 0;
-  for (uint64_t seed = testing::test_seed(), last = seed + 60; seed < last; ++seed) {
+  for (uint64_t seed = tests::test_seed(), last = seed + 60; seed < last; ++seed) {
     of.seed = seed;
     const sim::Recovered result = sim::recover(of);
     EXPECT_EQ(result.failed, "") << "seed " << seed;

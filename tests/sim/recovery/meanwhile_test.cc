@@ -4,14 +4,13 @@
 #include <gtest/gtest.h>
 
 #include "tests/sim/recovery/trainer.h"
+#include "tests/sim/sim_time.h"
 #include "tests/support/error_of.h"
 
 namespace gangway {
 namespace {
 
 using sim::alone;
-using sim::kMillisecond;
-using sim::pass;
 using sim::Trainer;
 using sim::with_trainer;
 using ::testing::ElementsAre;

@@ -30,8 +30,8 @@ TEST(RecoveryMomentsTest, AHostThatDiesAsTheResultOfAnyStepIsTold) {
 Fiber kill_later(Trainer& trainer, int host, int64_t ns, int& under_way) {
   return trainer.reactor.spawn("kill", [&trainer, &under_way, host, ns] {
     const Checkpoints& checkpoints = trainer.cluster.controller.controller().checkpoints();
-    while (checkpoints.under_way() == 0) sim::pass(trainer.reactor, 10'000);
-    sim::pass(trainer.reactor, ns);
+    while (checkpoints.under_way() == 0) pass(trainer.reactor, 10'000);
+    pass(trainer.reactor, ns);
     under_way += checkpoints.under_way() > 0 ? 1 : 0;
     trainer.cluster.kill(host);
   });
@@ -60,7 +60,7 @@ TEST(RecoveryMomentsTest, ASecondHostThatDiesWhileTheProgramIsBroughtBack) {
       trainer.train(2 * Trainer::kEvery + 3);
       trainer.cluster.kill(0);
       Fiber kill = trainer.reactor.spawn("kill", [&] {
-        sim::pass(trainer.reactor, moment * 150'000);
+        pass(trainer.reactor, moment * 150'000);
         trainer.cluster.kill(1 + moment % 2);
       });
       trainer.train(Trainer::kSteps);

@@ -7,6 +7,7 @@
 #include "runtime/base/rng.h"
 #include "runtime/os/temp_dir.h"
 #include "tests/sim/recovery/trained_program.h"
+#include "tests/sim/sim_time.h"
 #include "tests/sim/with_client.h"
 
 namespace gangway::sim {

@@ -16,7 +16,7 @@ using ::testing::HasSubstr;
 int expect_no_bit_changes(sim::RecoveryCase of, uint64_t seeds) {
   const std::vector<double> alone = sim::undisturbed_losses(of);
   int brought_back = 0;
-  for (uint64_t seed = testing::test_seed(), last = seed + seeds; seed < last; ++seed) {
+  for (uint64_t seed = tests::test_seed(), last = seed + seeds; seed < last; ++seed) {
     of.seed = seed;
     const sim::Recovered result = sim::recover(of);
     EXPECT_EQ(result.losses, alone) << "seed " << seed;
@@ -46,7 +46,7 @@ TEST(RecoveryTest, AnElasticAxisShrinksToWhatIsLeft) {
   sim::RecoveryCase of{.hosts = 2, .come_back = false, .elastic = {"data"}, .in_double = true};
   const std::vector<double> alone = sim::undisturbed_losses(of);
   int shrunk = 0;
-  for (uint64_t seed = testing::test_seed(), last = seed + 20; seed < last; ++seed) {
+  for (uint64_t seed = tests::test_seed(), last = seed + 20; seed < last; ++seed) {
     of.seed = seed;
     const sim::Recovered result = sim::recover(of);
     EXPECT_EQ(result.wrong, "") << "seed " << seed;

@@ -1,4 +1,5 @@
 #include "tests/sim/recovery/trained_program.h"
+#include "tests/sim/sim_time.h"
 
 namespace gangway::sim {
 
@@ -31,9 +32,5 @@ double as_double(const HostTensor& scalar) {
 }
 
 double input_of(int step) { return static_cast<double>(step * 7 % 11) / 11.0; }
-
-void pass(Reactor& reactor, int64_t ns) {
-  WaitQueue().wait_until_ns("for time to pass", reactor.clock().now_ns() + ns);
-}
 
 }  // namespace gangway::sim

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "tests/sim/recovery/recovery_case.h"
+#include "tests/sim/sim_time.h"
 
 namespace gangway::sim {
 

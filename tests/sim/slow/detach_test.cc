@@ -11,7 +11,7 @@ namespace {
 using ::testing::IsEmpty;
 
 TEST(SlowDetachTest, NothingIsLostOrLeakedWhereConnectionsBreak) {
-  const DetachReport report = detach_under_faults(testing::test_seed(), 1000);
+  const DetachReport report = detach_under_faults(tests::test_seed(), 1000);
   EXPECT_THAT(report.problems, IsEmpty());
   EXPECT_GT(report.steps, 20'000);
 }

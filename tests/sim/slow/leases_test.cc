@@ -10,13 +10,13 @@ namespace gangway {
 namespace {
 
 TEST(LeasesTest, NothingIsLostDoubledOrLeakedWhereConnectionsAreCut1000TimesUnderLoad) {
-  const LeaseReport report = cut_under_load(testing::test_seed(), 1000);
+  const LeaseReport report = cut_under_load(tests::test_seed(), 1000);
   EXPECT_THAT(report.problems, ::testing::IsEmpty());
   EXPECT_GT(report.away, 500);
 }
 
 TEST(LeasesTest, TenThousandShortLivedClientsLeaveNothing) {
-  EXPECT_THAT(soak(testing::test_seed(), 10'000).problems, ::testing::IsEmpty());
+  EXPECT_THAT(soak(tests::test_seed(), 10'000).problems, ::testing::IsEmpty());
 }
 
 }  // namespace

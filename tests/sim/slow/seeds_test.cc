@@ -8,7 +8,7 @@ namespace gangway {
 namespace {
 
 TEST(SeedsTest, NothingIsLostRepeatedOrLeakedWhateverGoesWrong) {
-  const uint64_t first = testing::test_seed() + 1'000'000;
+  const uint64_t first = tests::test_seed() + 1'000'000;
   for (uint64_t seed = first; seed < first + 4000; ++seed) {
     const ChaosReport report = chaos(seed);
     for (const std::string& problem : report.problems)

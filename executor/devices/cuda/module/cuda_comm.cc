@@ -32,7 +32,7 @@ Status aborted(CommHandle handle, std::string_view label) {
 // call is part of the group all the same.
 bool taken(ncclResult_t result) { return result == ncclSuccess || result == ncclInProgress; }
 
-ncclDataType_t data_type(DType dtype) {
+ncclDataType_t nccl_type(DType dtype) {
   switch (dtype) {
     case DType::kBool: return ncclUint8;
     case DType::kI32: return ncclInt32;
@@ -125,7 +125,7 @@ Status CudaDriver::all_reduce(At at, CommHandle comm, std::span<const Collective
     ncclResult_t result = ncclSuccess;
     for (const CollectiveTensor& t : tensors) {
       if (!taken(result)) break;
-      result = ncclAllReduce(t.in, t.out, static_cast<size_t>(t.elements), data_type(t.dtype),
+      result = ncclAllReduce(t.in, t.out, static_cast<size_t>(t.elements), nccl_type(t.dtype),
                              operation_of(reduction), comm_of(comm), stream_of(at.stream));
     }
     return result;
@@ -137,7 +137,7 @@ Status CudaDriver::all_gather(At at, CommHandle comm, std::span<const Collective
     ncclResult_t result = ncclSuccess;
     for (const CollectiveTensor& t : tensors) {
       if (!taken(result)) break;
-      result = ncclAllGather(t.in, t.out, static_cast<size_t>(t.elements), data_type(t.dtype),
+      result = ncclAllGather(t.in, t.out, static_cast<size_t>(t.elements), nccl_type(t.dtype),
                              comm_of(comm), stream_of(at.stream));
     }
     return result;
@@ -150,7 +150,7 @@ Status CudaDriver::reduce_scatter(At at, CommHandle comm, std::span<const Collec
     ncclResult_t result = ncclSuccess;
     for (const CollectiveTensor& t : tensors) {
       if (!taken(result)) break;
-      result = ncclReduceScatter(t.in, t.out, static_cast<size_t>(t.elements), data_type(t.dtype),
+      result = ncclReduceScatter(t.in, t.out, static_cast<size_t>(t.elements), nccl_type(t.dtype),
                                  operation_of(reduction), comm_of(comm), stream_of(at.stream));
     }
     return result;
@@ -163,7 +163,7 @@ Status CudaDriver::broadcast(At at, CommHandle comm, std::span<const CollectiveT
     ncclResult_t result = ncclSuccess;
     for (const CollectiveTensor& t : tensors) {
       if (!taken(result)) break;
-      result = ncclBroadcast(t.in, t.out, static_cast<size_t>(t.elements), data_type(t.dtype),
+      result = ncclBroadcast(t.in, t.out, static_cast<size_t>(t.elements), nccl_type(t.dtype),
                              static_cast<int>(root), comm_of(comm), stream_of(at.stream));
     }
     return result;

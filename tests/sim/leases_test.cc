@@ -7,18 +7,18 @@
 #include "runtime/fibers/await.h"
 #include "runtime/net/server.h"
 #include "tests/sim/leases.h"
+#include "tests/sim/sim_time.h"
 #include "tests/sim/with_client.h"
 #include "tests/support/error_of.h"
 #include "tests/support/seed.h"
 
-namespace gangway {
+namespace gangway::leases_test {
 namespace {
 
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
 constexpr int64_t kMicrosecond = 1000;
-constexpr int64_t kSecond = 1'000'000'000;
 
 Program count_up(int64_t microseconds) {
   ProgramBuilder b("count_up", Mesh{{{"data", 4}}});
@@ -31,19 +31,15 @@ Program count_up(int64_t microseconds) {
 
 HostTensor ones() { return HostTensor::of<float>({8}, std::vector<float>(8, 1.0f)); }
 
-void pass(Reactor& reactor, int64_t ns) {
-  WaitQueue().wait_until_ns("for time to pass", reactor.clock().now_ns() + ns);
-}
-
 TEST(LeaseTest, NothingIsLostDoubledOrLeakedWhereConnectionsAreCut200TimesUnderLoad) {
-  const LeaseReport report = cut_under_load(testing::test_seed(), 200);
+  const LeaseReport report = cut_under_load(tests::test_seed(), 200);
   EXPECT_THAT(report.problems, IsEmpty());
   EXPECT_GT(report.runs, 200);
   EXPECT_GT(report.away, 100);
 }
 
 TEST(LeaseTest, AThousandShortLivedClientsLeaveNothing) {
-  const LeaseReport report = soak(testing::test_seed(), 1000);
+  const LeaseReport report = soak(tests::test_seed(), 1000);
   EXPECT_THAT(report.problems, IsEmpty());
   EXPECT_EQ(report.runs, 1000);
 }
@@ -163,4 +159,4 @@ TEST(LeaseTest, ASessionIsAttachedToWithItsKeyAlone) {
 }
 
 }  // namespace
-}  // namespace gangway
+}  // namespace gangway::leases_test
