@@ -17,11 +17,9 @@
 #include <optional>
 
 #include "bench/chain.h"
+#include "bench/gpt2_step.h"
 #include "bench/model_products.h"
 #include "bench/processes.h"
-#include "ir/build/autodiff.h"
-#include "programs/models/gpt2.h"
-#include "programs/optim/adamw.h"
 
 namespace gangway::bench {
 namespace {
@@ -45,16 +43,6 @@ struct TrainOptions {
   double seconds = 20;  // Of steps that are measured, about.
 };
 
-TransformerConfig config_of(const TrainOptions& options) {
-  TransformerConfig config = options.model == "xl" ? programs::gpt2_xl() : programs::gpt2_124m();
-  if (options.model == "tiny")
-    config = {.vocab = 512, .seq = 64, .dim = 64, .layers = 2, .heads = 2, .hidden = 256};
-  if (options.model == "124m-moe") config = programs::with_experts(config, 8, 1);
-  if (options.seq > 0) config.seq = options.seq;
-  config.compute = options.dtype == "bf16" ? DType::kBF16 : DType::kF32;
-  return config;
-}
-
 // One batch for every step, the same as PyTorch gets: a step's time does not hang on its content.
 HostTensor tokens_of(const TransformerConfig& config, int64_t batch) {
   std::vector<int32_t> tokens(static_cast<size_t>(batch * config.seq));
@@ -62,20 +50,6 @@ HostTensor tokens_of(const TransformerConfig& config, int64_t batch) {
     tokens[i] = static_cast<int32_t>(i * 2654435761u % 4294967296u / 256 %
                                      static_cast<uint64_t>(config.vocab));
   return HostTensor::of({batch, config.seq}, tokens);
-}
-
-// As programs::train_step(), on tokens that are given.
-Program train_step(const TransformerConfig& config, int64_t batch, const Mesh& mesh) {
-  ProgramBuilder b("train_step", mesh, 1);
-  const Tree params = b.state("params", transformer_parameters(config));
-  const Value tokens = b.input("tokens", i32({batch, config.seq}), {{"data", shard(0)}});
-  const auto loss_of = [&](const Tree& p, Value t) { return transformer_loss(config, p, t).total; };
-  const auto [loss, grads] = value_and_grad(loss_of)(params, tokens);
-  const programs::AdamwResult update = programs::adamw(b, params, grads, {});
-  b.output("loss", loss);
-  b.output("guard", loss + update.rate * 0.0);
-  b.require_finite("guard");
-  return b.build();
 }
 
 double cpu_s() {
@@ -88,7 +62,7 @@ class Training {
  public:
   Training(const TrainOptions& options, const Client& client)
       : options_(options),
-        config_(config_of(options)),
+        config_(model_config(options.model, options.dtype, options.seq)),
         name_(cat("train.", options.model, ".", options.dtype, ".gangway.")),
         slice_(client.allocate({.devices = 1})),
         mesh_(slice_.mesh({{"data", 1}})) {
@@ -135,7 +109,7 @@ class Training {
       batch_ = options_.batches[i];
       const double begin_us = now_us();
       try {
-        executable_ = slice_.compile(train_step(config_, batch_, mesh_));
+        executable_ = slice_.compile(gpt2_step(config_, batch_, mesh_));
       } catch (const Error& error) {
         std::printf("a batch of %ld after %.1f s: %s\n", static_cast<long>(batch_),
                     (now_us() - begin_us) * 1e-6, error.what());
