@@ -31,6 +31,26 @@ FusedProgram program_of(DType x, DType row) {
           .outputs = {{8, x}, {7, wide}, {9, DType::kBool}}};
 }
 
+// Arithmetic that is rounded after each instruction: -|x| * 0.3 + (x - row) * column, and where it
+// is below zero.
+FusedProgram rounding_program(DType x) {
+  return {.inputs = {{x, FusedInput::kFull},
+                     {x, FusedInput::kInner},
+                     {x, FusedInput::kOuter},
+                     {x, FusedInput::kScalar}},
+          .code = {{FusedOp::kAbs, x, {0}},
+                   {FusedOp::kNeg, x, {4}},
+                   {FusedOp::kConstant, x, {}, 0.3},
+                   {FusedOp::kMul, x, {5, 6}},
+                   {FusedOp::kSub, x, {0, 1}},
+                   {FusedOp::kMul, x, {8, 2}},
+                   {FusedOp::kAdd, x, {7, 9}},
+                   {FusedOp::kDiv, x, {10, 3}},
+                   {FusedOp::kMin, x, {11, 10}},
+                   {FusedOp::kLt, DType::kBool, {12, 6}}},
+          .outputs = {{10, x}, {12, x}, {13, DType::kBool}}};
+}
+
 class Chains : public ::testing::TestWithParam<std::tuple<DType, DType, uint64_t>> {
  protected:
   using Bytes = std::vector<std::byte>;
@@ -121,6 +141,12 @@ TEST_P(Chains, OneElementAtATimeAndInStripsHaveTheBitsOfTheCpu) {
   check(program, 3, 3 * width, width);
   check(program, 1, width, width);
   check(program, 70, width, width);
+}
+
+TEST_P(Chains, RoundAfterEachInstructionAsTheCpuDoes) {
+  const FusedProgram program = rounding_program(std::get<0>(GetParam()));
+  check(program, 3, 17, 1);
+  for (int64_t width = 2; width <= chain_width(program); width *= 2) check(program, 5, 24, width);
 }
 
 INSTANTIATE_TEST_SUITE_P(Types, Chains,

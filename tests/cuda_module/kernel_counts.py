@@ -19,6 +19,7 @@ import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parents[1] / "tools/gpu"))
+sys.dont_write_bytecode = True
 import machine_code  # noqa: E402
 
 COUNTS = HERE / "kernel_counts.txt"

@@ -27,7 +27,8 @@ import sys
 import sysconfig
 import tempfile
 
-import machine_code
+sys.dont_write_bytecode = True
+import machine_code  # noqa: E402
 
 PEAK = 989e12  # Of bf16, by the data sheet: shares are of this.
 PRODUCTS = 788e12  # Operations a second of cuBLASLt in bf16.

@@ -44,7 +44,8 @@ GW_DEVICE int64_t global_thread() {
 }
 GW_DEVICE int64_t global_threads() { return static_cast<int64_t>(grid_size().x) * block_size().x; }
 
-// The upper half of a float; conversion rounds to nearest, ties to even, and keeps NaN a NaN.
+// The upper half of a float; conversion rounds to nearest, ties to even, and keeps NaN a NaN: which
+// one is the machine's.
 struct bf16 {
   uint16_t bits;
 };
@@ -63,9 +64,15 @@ struct Narrow {
 template <>
 struct Narrow<bf16> {
   GW_DEVICE static bf16 of(float x) {
+#ifdef __CUDACC__
+    bf16 made;
+    asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(made.bits) : "f"(x));
+    return made;
+#else
     const uint32_t bits = bits_of_float(x);
     if (x != x) return {static_cast<uint16_t>(bits >> 16 | 0x40)};
     return {static_cast<uint16_t>((bits + 0x7fff + (bits >> 16 & 1)) >> 16)};
+#endif
   }
 };
 template <class To, class From>

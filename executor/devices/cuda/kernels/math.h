@@ -2,7 +2,7 @@
 // op_<name> for each op, on float, double, int32_t and bool. bf16 is computed in float.
 #pragma once
 
-#include "executor/devices/cuda/kernels/kernel_source.h"
+#include "executor/devices/cuda/kernels/bf16_pair.h"
 
 namespace gangway::cuda {
 

@@ -9,7 +9,7 @@
 //   });
 #pragma once
 
-#include "executor/devices/cuda/kernels/kernel_source.h"
+#include "executor/devices/cuda/kernels/bf16_pair.h"
 
 namespace gangway::cuda {
 
@@ -31,18 +31,40 @@ GW_DEVICE void each_strip(int64_t columns, const Body& body) {
   }
 }
 
+template <class T>
+struct IsBf16 {
+  static constexpr bool kYes = false;
+};
+template <>
+struct IsBf16<bf16> {
+  static constexpr bool kYes = true;
+};
+
 template <int kCount, class T>
 GW_DEVICE Strip<WideOf<T>, kCount> load_strip(Global<const T> x, int64_t first) {
-  const Strip<T, kCount> strip = as_vectors<const Strip<T, kCount>>(x)[first / kCount];
   Strip<WideOf<T>, kCount> made;
-  GW_UNROLL for (int e = 0; e < kCount; ++e) made.at[e] = widen(strip.at[e]);
+  if constexpr (IsBf16<T>::kYes && kCount > 1) {
+    using Pairs = Strip<BfPair, kCount / 2>;
+    const Pairs pairs = as_vectors<const Pairs>(x)[first / kCount];
+    GW_UNROLL for (int e = 0; e < kCount; ++e) made.at[e] = part(pairs.at[e / 2], e % 2);
+  } else {
+    const Strip<T, kCount> strip = as_vectors<const Strip<T, kCount>>(x)[first / kCount];
+    GW_UNROLL for (int e = 0; e < kCount; ++e) made.at[e] = widen(strip.at[e]);
+  }
   return made;
 }
 template <int kCount, class T>
 GW_DEVICE void store_strip(Global<T> y, int64_t first, const Strip<WideOf<T>, kCount>& strip) {
-  Strip<T, kCount> made;
-  GW_UNROLL for (int e = 0; e < kCount; ++e) made.at[e] = narrow<T>(strip.at[e]);
-  as_vectors<Strip<T, kCount>>(y)[first / kCount] = made;
+  if constexpr (IsBf16<T>::kYes && kCount > 1) {
+    Strip<BfPair, kCount / 2> made;
+    GW_UNROLL for (int p = 0; p < kCount / 2; ++p) made.at[p] =
+        round_pair(strip.at[2 * p], strip.at[2 * p + 1]);
+    as_vectors<Strip<BfPair, kCount / 2>>(y)[first / kCount] = made;
+  } else {
+    Strip<T, kCount> made;
+    GW_UNROLL for (int e = 0; e < kCount; ++e) made.at[e] = narrow<T>(strip.at[e]);
+    as_vectors<Strip<T, kCount>>(y)[first / kCount] = made;
+  }
 }
 
 // y[c] = body(c, x[c]); y may lie on x.

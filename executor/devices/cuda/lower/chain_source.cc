@@ -78,6 +78,13 @@ std::string constant(DType dtype, double number) {
   return cat("float_of_bits(", std::bit_cast<uint32_t>(static_cast<float>(number)), "u)");
 }
 
+// Rounded as a kernel rounds.
+uint32_t bf16_bits(double number) {
+  const auto bits = std::bit_cast<uint32_t>(static_cast<float>(number));
+  if (number != number) return bits >> 16 | 0x40;
+  return (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
+}
+
 // What lies along the elements of a thread, rather than being one for all of them.
 bool is_along(FusedInput::Kind kind) {
   return kind == FusedInput::kFull || kind == FusedInput::kInner;
@@ -96,7 +103,8 @@ const char* index_of(FusedInput::Kind kind) {
 
 class Writer {
  public:
-  Writer(const FusedProgram& program, int64_t width) : program_(program), width_(width) {}
+  Writer(const FusedProgram& program, int64_t width)
+      : program_(program), width_(width), pairs_(width % 2 == 0) {}
 
   std::string run() {
     text_ = "#include \"executor/devices/cuda/kernels/math.h\"\nnamespace gangway::cuda {\n";
@@ -111,7 +119,7 @@ class Writer {
     for (size_t i = 0; i < program_.inputs.size(); ++i) load(i);
     for (size_t o = 0; o < program_.outputs.size(); ++o)
       text_ += cat("    ", strip(program_.outputs[o].dtype), " r", o, ";\n");
-    text_ += cat("    GW_UNROLL for (int e = 0; e < ", width_, "; ++e) {\n");
+    text_ += cat("    GW_UNROLL for (int e = 0; e < ", width_, "; e += ", step(), ") {\n");
     for (size_t i = 0; i < program_.inputs.size(); ++i) widen(i);
     for (size_t c = 0; c < program_.code.size(); ++c) compute(c);
     for (size_t o = 0; o < program_.outputs.size(); ++o) narrow(o);
@@ -122,48 +130,102 @@ class Writer {
   }
 
  private:
-  std::string strip(DType dtype) const { return cat("Strip<", stored(dtype), ", ", width_, ">"); }
+  int step() const { return pairs_ ? 2 : 1; }
+  // Pairs of bf16 stay in their words.
+  bool in_words(DType dtype) const { return pairs_ && dtype == DType::kBF16; }
+  std::string strip(DType dtype) const {
+    if (in_words(dtype)) return cat("Strip<BfPair, ", width_ / 2, ">");
+    return cat("Strip<", stored(dtype), ", ", width_, ">");
+  }
+  // What a value is between instructions.
+  std::string type(DType dtype) const {
+    if (in_words(dtype)) return "BfPair";
+    return pairs_ ? cat("Two<", computed(dtype), ">") : computed(dtype);
+  }
 
   void load(size_t i) {
     const FusedInput& input = program_.inputs[i];
     const std::string index = cat("[", index_of(input.kind), "];\n");
     if (is_along(input.kind)) {
-      const std::string type = strip(input.dtype);
-      text_ +=
-          cat("    const ", type, " m", i, " = as_vectors<const ", type, ">(in", i, ")", index);
+      const std::string of = strip(input.dtype);
+      text_ += cat("    const ", of, " m", i, " = as_vectors<const ", of, ">(in", i, ")", index);
     } else {
       text_ += cat("    const ", stored(input.dtype), " m", i, " = in", i, index);
     }
   }
   void widen(size_t i) {
-    const FusedInput& input = program_.inputs[i];
-    dtypes_.push_back(input.dtype);
-    text_ += cat("      const ", computed(input.dtype), " v", i, " = widen(m", i,
-                 is_along(input.kind) ? ".at[e]" : "", ");\n");
+    const auto& [dtype, kind] = program_.inputs[i];
+    const bool along = is_along(kind);
+    const std::string m = cat("m", i);
+    std::string made;
+    if (in_words(dtype)) {
+      made = along ? cat(m, ".at[e / 2]") : cat("twice(", m, ")");
+    } else if (pairs_) {
+      made = along ? cat("{widen(", m, ".at[e]), widen(", m, ".at[e + 1])}")
+                   : cat("{widen(", m, "), widen(", m, ")}");
+    } else {
+      made = cat("widen(", m, along ? ".at[e])" : ")");
+    }
+    add(dtype, made);
   }
 
+  // A value more.
+  void add(DType dtype, const std::string& made) {
+    text_ += cat("      const ", type(dtype), " v", dtypes_.size(), " = ", made, ";\n");
+    dtypes_.push_back(dtype);
+  }
+
+  // The card has an instruction for two of them.
+  bool is_paired(const FusedInstruction& code) const {
+    constexpr std::array kPaired = {FusedOp::kNeg, FusedOp::kAbs, FusedOp::kAdd, FusedOp::kSub,
+                                    FusedOp::kMul};
+    if (std::ranges::find(kPaired, code.op) == kPaired.end()) return false;
+    bool words = in_words(code.dtype);
+    for (int i = 0; i < operands_of(code.op); ++i)
+      words = words && in_words(dtypes_[static_cast<size_t>(code.in[static_cast<size_t>(i)])]);
+    return words;
+  }
+
+  // Of element `e` of a pair, or of the only one.
+  std::string call(const FusedInstruction& code, const char* e) const {
+    if (code.op == FusedOp::kConstant) return constant(code.dtype, code.immediate);
+    std::string made = cat("op_", name_of(code.op));
+    if (code.op == FusedOp::kConvert) made += cat("<", computed(code.dtype), ">");
+    made += "(";
+    for (int i = 0; i < operands_of(code.op); ++i) {
+      const std::string v = cat("v", code.in[static_cast<size_t>(i)]);
+      made += cat(i > 0 ? ", " : "", *e == 0 ? v : cat("part(", v, ", ", e, ")"));
+    }
+    return made + ")";
+  }
   void compute(size_t c) {
     const FusedInstruction& code = program_.code[c];
-    std::string made;
-    if (code.op == FusedOp::kConstant) {
-      made = constant(code.dtype, code.immediate);
-    } else {
-      made = cat("op_", name_of(code.op));
-      if (code.op == FusedOp::kConvert) made += cat("<", computed(code.dtype), ">");
-      made += "(";
-      for (int i = 0; i < operands_of(code.op); ++i)
-        made += cat(i > 0 ? ", v" : "v", code.in[static_cast<size_t>(i)]);
-      made += ")";
+    if (code.op == FusedOp::kConstant && in_words(code.dtype))
+      return add(code.dtype, cat("twice({", bf16_bits(code.immediate), "})"));
+    if (is_paired(code)) return add(code.dtype, call(code, ""));
+    if (!pairs_) {
+      const std::string made = call(code, "");
+      return add(code.dtype, code.dtype == DType::kBF16 ? cat("rounded(", made, ")") : made);
     }
-    if (code.dtype == DType::kBF16) made = cat("rounded(", made, ")");
-    text_ += cat("      const ", computed(code.dtype), " v", dtypes_.size(), " = ", made, ";\n");
-    dtypes_.push_back(code.dtype);
+    const std::string both = cat(call(code, "0"), ", ", call(code, "1"));
+    add(code.dtype, in_words(code.dtype) ? cat("round_pair(", both, ")") : cat("{", both, "}"));
   }
 
   void narrow(size_t o) {
     const FusedOutput& output = program_.outputs[o];
-    text_ +=
-        cat("      r", o, ".at[e] = narrow<", stored(output.dtype), ">(v", output.value, ");\n");
+    const DType dtype = dtypes_[static_cast<size_t>(output.value)];
+    const std::string v = cat("v", output.value), r = cat("      r", o);
+    if (in_words(output.dtype)) {
+      const std::string made =
+          in_words(dtype) ? v : cat("round_pair(part(", v, ", 0), part(", v, ", 1))");
+      text_ += cat(r, ".at[e / 2] = ", made, ";\n");
+    } else if (pairs_) {
+      for (int e = 0; e < 2; ++e)
+        text_ += cat(r, ".at[e + ", e, "] = narrow<", stored(output.dtype), ">(part(", v, ", ", e,
+                     "));\n");
+    } else {
+      text_ += cat(r, ".at[e] = narrow<", stored(output.dtype), ">(", v, ");\n");
+    }
   }
   void store(size_t o) {
     text_ +=
@@ -172,6 +234,7 @@ class Writer {
 
   const FusedProgram& program_;
   const int64_t width_;
+  const bool pairs_;           // Two elements at a time.
   std::vector<DType> dtypes_;  // Of each value so far.
   std::string text_;
 };

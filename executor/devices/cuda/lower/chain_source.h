@@ -2,8 +2,11 @@
 //
 // A thread computes whole elements and keeps what lies between in registers, so that a chain reads
 // its inputs and writes its outputs once; where `inner` is a multiple of the width it takes that
-// many at a time, since accesses of less than 16 bytes do not fill a card's memory bus. Equal
-// programs give equal texts, whatever their sizes: the text is what compiled modules are known by.
+// many at a time, since accesses of less than 16 bytes do not fill a card's memory bus, and two
+// bf16 at a time, as a card adds and rounds them (kernels/bf16_pair.h). Its pointers are not
+// __restrict__, as a result may lie on an operand: a thread loads a strip before it stores one.
+// Equal programs of one width give equal texts, whatever their sizes: the text is what compiled
+// modules are known by.
 //
 // Threads: pure.
 // Errors: none; the program was checked when it was built.

@@ -18,6 +18,7 @@
 #include "executor/devices/cuda/lower/command.h"
 #include "executor/devices/cuda/lower/own_operation.h"
 #include "executor/devices/lower/node_view.h"
+#include "executor/kernels/fused.h"
 #include "executor/kernels/move.h"
 #include "ir/graph/function.h"
 #include "ir/op_table/op.h"
@@ -87,6 +88,9 @@ void lower(Lowering& call);
 // By family (executor/devices/lower/kernel_family.h).
 void lower_elementwise(Lowering& call);
 void lower_fusion(Lowering& call);
+// A kernel generated from a chain, over [outer, inner]: its inputs, then its outputs.
+void launch_chain(Lowering& call, const FusedProgram& program, int64_t outer, int64_t inner,
+                  std::vector<Argument> tensors);
 void lower_fill(Lowering& call);
 void lower_copy(Lowering& call);
 void lower_carries(Lowering& call);  // A scan without iterations.

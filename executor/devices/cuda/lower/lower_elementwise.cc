@@ -3,18 +3,34 @@
 
 namespace gangway::cuda {
 
-// One op alone goes to a kernel that is told which: a source of its own would cost a compilation.
+namespace {
+
+// From so many elements on an op has a kernel of its own, which reads and writes in strips.
+constexpr int64_t kOwnKernel = int64_t{1} << 16;
+
+void lower_as_chain(Lowering& call, FusedOp op) {
+  FusedProgram program{.code = {{op, call.out().dtype, {0, 1, 2}}},
+                       .outputs = {{static_cast<int32_t>(call.inputs()), call.out().dtype}}};
+  for (size_t i = 0; i < call.inputs(); ++i) program.inputs.push_back({call.in(i).dtype});
+  launch_chain(call, program, 1, call.out().elements(), call.tensors());
+}
+
+}  // namespace
+
+// A small op goes to a kernel that is told which: a source of its own would cost a compilation.
 void lower_elementwise(Lowering& call) {
   const FusedOp op = to_fused(call.op());
   const Type &x = call.in(0), &y = call.out();
   const int64_t n = y.elements();
   const auto count = value(n);
+  const bool is_copy = op == FusedOp::kConvert && x.dtype == y.dtype;
+  if (n >= kOwnKernel && !is_copy) return lower_as_chain(call, op);
   if (op == FusedOp::kSelect) {
     return call.launch_flat(cat("select_", size_of(y.dtype)), n,
                             {call.read(0), call.read(1), call.read(2), call.write(0), count});
   }
+  if (is_copy) return call.copy(call.read(0), call.write(0));
   if (op == FusedOp::kConvert) {
-    if (x.dtype == y.dtype) return call.copy(call.read(0), call.write(0));
     return call.launch_flat(cat("change_", to_string(x.dtype), "_", to_string(y.dtype)), n,
                             {call.read(0), call.write(0), count});
   }

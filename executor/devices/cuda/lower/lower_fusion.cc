@@ -5,31 +5,39 @@
 #include "executor/devices/lower/to_fused.h"
 
 namespace gangway::cuda {
-namespace {
 
-// `parameters`: where the body's are read.
-void launch_chain(Lowering& call, const std::vector<Argument>& parameters) {
-  const Function& body = *call.node().body;
-  const FusedChain chain = to_fused(body);
-  const auto module = call.gpu.compile({"chain.cu", chain_source(chain.program)});
+void launch_chain(Lowering& call, const FusedProgram& program, int64_t outer, int64_t inner,
+                  std::vector<Argument> tensors) {
+  int64_t width = chain_width(program);
+  while (inner % width != 0) width /= 2;
+  const auto module = call.gpu.compile({"chain.cu", chain_source(program, width)});
   call.keep(module);
   const Result<KernelHandle> kernel = call.gpu.driver().kernel(module->handle(), kChainKernel);
   if (!kernel.ok()) throw kernel.error();
-  std::vector<Argument> arguments;
+  tensors.push_back(value(outer));
+  tensors.push_back(value(inner));
+  call.launch_flat(kernel.value(), outer * inner / width, std::move(tensors));
+}
+
+namespace {
+
+// `parameters`: where the body's are read.
+void lower_chain(Lowering& call, const std::vector<Argument>& parameters) {
+  const Function& body = *call.node().body;
+  const FusedChain chain = to_fused(body);
+  std::vector<Argument> tensors;
   for (const FusedChain::Input& input : chain.inputs) {
-    arguments.push_back(parameters[input.parameter]);
+    tensors.push_back(parameters[input.parameter]);
     if (input.spread == kNone) continue;
     const Node& node = body.nodes[input.spread];
     const Type& to = body.types[node.first_result];
     const Argument full = call.scratch(to.bytes());
     call.move(broadcast_copy(body.types[input.parameter], to, node.attrs.ints("map")),
               parameters[input.parameter], full);
-    arguments.back() = Lowering::as(full, AccessKind::kRead);
+    tensors.back() = Lowering::as(full, AccessKind::kRead);
   }
-  for (uint32_t r = 0; r < body.results.size(); ++r) arguments.push_back(call.write(r));
-  arguments.push_back(value(chain.outer));
-  arguments.push_back(value(chain.inner));
-  call.launch_flat(kernel.value(), chain.outer * chain.inner, std::move(arguments));
+  for (uint32_t r = 0; r < body.results.size(); ++r) tensors.push_back(call.write(r));
+  launch_chain(call, chain.program, chain.outer, chain.inner, std::move(tensors));
 }
 
 // The product with its epilogue; where no library offers that, the product, then the chain.
@@ -53,7 +61,7 @@ void lower_product_fusion(Lowering& call) {
   const Argument made = kept ? call.write(1) : call.scratch(body.types[product].bytes());
   lower_product(call, a, b, dtype, made, {}, {});
   parameters.insert(parameters.begin() + product, Lowering::as(made, AccessKind::kRead));
-  launch_chain(call, parameters);
+  lower_chain(call, parameters);
 }
 
 }  // namespace
@@ -63,7 +71,7 @@ void lower_fusion(Lowering& call) {
   if (call.attrs().find(kProductAttr) != nullptr) return lower_product_fusion(call);
   std::vector<Argument> parameters;
   for (size_t i = 0; i < call.inputs(); ++i) parameters.push_back(call.read(i));
-  launch_chain(call, parameters);
+  lower_chain(call, parameters);
 }
 
 }  // namespace gangway::cuda
