@@ -95,12 +95,13 @@ void norm_grad(OpRun& run, bool centred) {
   const Argument known = OpRun::read(stats);
   run.launch("norm_grad_param" + suffix(x), rows == 0 ? 0 : 2, 32,
              {run.in(0), run.in(2), known, dweight, dbias}, rows, dim, piece, centred);
-  run.launch("norm_grad_join" + suffix(w, param), 1, 32, {OpRun::read(dweight), run.out(1)}, pieces,
-             dim);
-  if (centred) {
-    run.launch("norm_grad_join" + suffix(w, param), 1, 32, {OpRun::read(dbias), run.out(2)}, pieces,
-               dim);
-  }
+  const int32_t across = 32;
+  const auto join = [&](const Argument& parts, size_t result) {
+    run.launch("join_sum" + suffix(w, param), (dim + across - 1) / across, 64,
+               {OpRun::read(parts), run.out(result)}, pieces, dim, across);
+  };
+  join(dweight, 1);
+  if (centred) join(dbias, 2);
   run.launch("norm_grad" + suffix(x, param), rows, 64,
              {run.in(0), run.in(1), run.in(2), known, run.out(0)}, dim, centred);
 }

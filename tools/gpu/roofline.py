@@ -106,7 +106,7 @@ def passes_of(name, kernel, call):
         # x and dy; the statistics of a row are read beside them.
         narrow = [width for width in loop.loads if width == min(loop.loads)]
         return [Pass(loop, (tensors[0] + tensors[1]) / sum(narrow))]
-    if re.match(r"norm_grad_join_|columns_|rows_", name):
+    if re.match(r"join_|columns_|rows_", name):
         loop = most(kernel.loops, lambda loop: loop.loads)
         return [Pass(loop, tensors[0] / sum(loop.loads))]
     if re.match(r"norm_grad_", name):
@@ -174,11 +174,8 @@ def wait_of(name, kernel, call, passes):
         columns = call["tensors"][1][0] / tokens / 2
         return tokens * COMMONEST * math.ceil(columns / call["block"]) * LATENCY
     busy = threads
-    if re.match(r"columns_|norm_grad_join_", name):  # Few lines: most threads have none.
-        busy = min(threads, call["tensors"][-1][0] / 2)
-        busy = max(busy, 1)
-        if name.startswith("columns_"):
-            busy = min(threads, max(call["tensors"][-1][0] / 4, 1))
+    if name.startswith("columns_"):  # Few lines: most threads have none.
+        busy = min(threads, max(call["tensors"][-1][0] / 4, 1))
     return sum(math.ceil(p.passes / busy) * max(p.loop.waits, 1 if p.loop.loads else 0) * p.latency
                for p in passes) * turns
 

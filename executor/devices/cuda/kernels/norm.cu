@@ -1,8 +1,8 @@
 // RMS norm and layer norm of rows, and their gradients; `centred` is layer norm.
 //
 // The gradient takes four kernels: norm_rows() keeps mean and 1 / deviation of each row;
-// norm_grad_param() sums over pieces of rows, and norm_grad_join() over the pieces, once for each
-// parameter; norm_grad() comes last, since its dx may lie on dy.
+// norm_grad_param() sums over pieces of rows, and join_sum (reduce.cu) over the pieces, once for
+// each parameter; norm_grad() comes last, since its dx may lie on dy.
 #include "executor/devices/cuda/kernels/block_reduce.h"
 #include "executor/devices/cuda/kernels/row.h"
 
@@ -91,17 +91,6 @@ GW_KERNEL_TEMPLATE void norm_grad_param(Global<const T> x, Global<const T> dy,
   }
 }
 
-// out[dim] = the sum of parts[pieces, dim]
-template <class W, class P>
-GW_KERNEL_TEMPLATE void norm_grad_join(Global<const W> parts, Global<P> out, int64_t pieces,
-                                       int64_t dim) {
-  for (int64_t c = global_thread(); c < dim; c += global_threads()) {
-    W sum = 0;
-    for (int64_t piece = 0; piece < pieces; ++piece) sum += wide_at(parts, piece * dim + c);
-    out[c] = narrow<P>(sum);
-  }
-}
-
 template <class T, class P>
 GW_KERNEL_TEMPLATE void norm_grad(Global<const T> in, Global<const P> weight, Global<const T> grad,
                                   Global<const WideOf<T>> stats, Global<T> out, int64_t dim,
@@ -144,9 +133,6 @@ GW_KERNEL_TABLE(norm, GW_INSTANCE("norm_f32_f32", norm<float, float>),
                 GW_INSTANCE("norm_grad_param_f32", norm_grad_param<float>),
                 GW_INSTANCE("norm_grad_param_f64", norm_grad_param<double>),
                 GW_INSTANCE("norm_grad_param_bf16", norm_grad_param<bf16>),
-                GW_INSTANCE("norm_grad_join_f32_f32", norm_grad_join<float, float>),
-                GW_INSTANCE("norm_grad_join_f32_bf16", norm_grad_join<float, bf16>),
-                GW_INSTANCE("norm_grad_join_f64_f64", norm_grad_join<double, double>),
                 GW_INSTANCE("norm_grad_f32_f32", norm_grad<float, float>),
                 GW_INSTANCE("norm_grad_f64_f64", norm_grad<double, double>),
                 GW_INSTANCE("norm_grad_bf16_bf16", norm_grad<bf16, bf16>),

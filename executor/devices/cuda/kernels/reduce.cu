@@ -1,10 +1,12 @@
 // Reductions and prefix sums over one axis: x[outer, axis, inner] -> y[outer, inner].
 //
 // An axis is cut into pieces of a length that follows from the shape alone, and grid.y takes turns
-// with them; piece p of line j goes to y[p * lines + j], and a second launch joins the pieces in
-// order. Rows (inner is 1) take a block each, columns a thread each.
+// with them; piece p of line j goes to y[p * lines + j], and a second launch joins the pieces, many
+// threads for each line. Rows (inner is 1) take a block each, columns a thread each. What is added
+// to what follows from shapes alone, and so do the bits.
 #include "executor/devices/cuda/kernels/block_reduce.h"
 #include "executor/devices/cuda/kernels/math.h"
+#include "executor/devices/cuda/kernels/row.h"
 
 namespace gangway::cuda {
 
@@ -18,6 +20,8 @@ struct Bounds<int32_t> {
   static GW_DEVICE int32_t lowest() { return -2147483647 - 1; }
   static GW_DEVICE int32_t highest() { return 2147483647; }
 };
+
+constexpr int kJoinThreadsMax = 1024;
 
 struct AddUp {
   template <class T>
@@ -82,9 +86,20 @@ GW_DEVICE void reduce_rows(Global<const From> x, Global<To> y, int64_t axis, int
     const int64_t begin = p * piece;
     const int64_t end = begin + piece < axis ? begin + piece : axis;
     W all = Join::template identity<W>();
-    for (int64_t c = begin + thread_index().x; c < end; c += block_size().x) {
-      const From value = line[c];
-      all = Join()(all, Join::template term<W>(widen(value)));
+    const auto take = [&](int64_t from, auto width) {
+      const auto strip = load_strip<width.kCount>(line, from);
+      GW_UNROLL for (int e = 0; e < width.kCount; ++e) all =
+          Join()(all, Join::template term<W>(strip.at[e]));
+    };
+    constexpr int kCount = 16 / sizeof(From);  // Divides a piece.
+    const bool strips = axis % kCount == 0;
+    const int64_t step = strips ? kCount : 1;
+    for (int64_t c = begin + thread_index().x * step; c < end; c += block_size().x * step) {
+      if (strips) {
+        take(c, Width<kCount>());
+      } else {
+        take(c, Width<1>());
+      }
     }
     all = reduce_block<Join, W>(all, Join::template identity<W>());
     if (thread_index().x == 0) y[p * grid_size().x + row] = narrow<To>(all);
@@ -109,6 +124,33 @@ GW_DEVICE void reduce_columns(Global<const From> x, Global<To> y, int64_t outer,
       y[p * lines + j] = narrow<To>(all);
     }
   }
+}
+
+// y[lines] from parts[pieces, lines]: `across` lines next to one another for each block, whose
+// other threads share their pieces. block_size / across is a power of two.
+template <class Join, class From, class To>
+GW_DEVICE void join_lines(Global<const From> parts, Global<To> y, int64_t pieces, int64_t lines,
+                          int32_t across) {
+  using W = WideOf<From>;
+  GW_SHARED(W, shared, kJoinThreadsMax);
+  const auto thread = static_cast<int32_t>(thread_index().x);
+  const int32_t share = thread / across;
+  const int32_t shares = static_cast<int32_t>(block_size().x) / across;
+  const int64_t line = static_cast<int64_t>(block_index().x) * across + thread % across;
+  W all = Join::template identity<W>();
+  if (line < lines) {
+    for (int64_t p = share; p < pieces; p += shares)
+      all = Join()(all, wide_at(parts, p * lines + line));
+  }
+  shared[thread] = all;
+  for (int32_t half = shares / 2; half > 0; half /= 2) {
+    sync_block();
+    if (share >= half) continue;
+    const W other = shared[thread + half * across];
+    all = Join()(all, other);
+    shared[thread] = all;
+  }
+  if (share == 0 && line < lines) y[line] = narrow<To>(all);
 }
 
 template <class T>
@@ -176,6 +218,22 @@ GW_REDUCES(f64_f64, double, double)
 #undef GW_REDUCES
 #undef GW_REDUCE
 
+#define GW_JOIN(name, join, of, from, to)                                                   \
+  GW_KERNEL void join_##name##_##of(Global<const from> parts, Global<to> y, int64_t pieces, \
+                                    int64_t lines, int32_t across) {                        \
+    join_lines<join>(parts, y, pieces, lines, across);                                      \
+  }
+#define GW_JOINS(of, from, to)        \
+  GW_JOIN(sum, AddUp, of, from, to)   \
+  GW_JOIN(max, KeepMax, of, from, to) \
+  GW_JOIN(min, KeepMin, of, from, to)
+GW_JOINS(i32_i32, int32_t, int32_t)
+GW_JOINS(f32_bf16, float, bf16)
+GW_JOINS(f32_f32, float, float)
+GW_JOINS(f64_f64, double, double)
+#undef GW_JOINS
+#undef GW_JOIN
+
 #define GW_SQUARES(of, from, to)                                                     \
   GW_KERNEL void rows_squares_##of(Global<const from> x, Global<to> y, int64_t axis, \
                                    int64_t piece) {                                  \
@@ -211,16 +269,21 @@ GW_KERNEL void not_finite_f64(Global<const double> x, Global<uint32_t> flag, int
   not_finite(x, flag, n);
 }
 
+#define GW_JOIN_ENTRIES(of) \
+  GW_ENTRY(join_sum_##of), GW_ENTRY(join_max_##of), GW_ENTRY(join_min_##of)
 #define GW_ENTRIES(of)                                                       \
   GW_ENTRY(rows_sum_##of), GW_ENTRY(rows_max_##of), GW_ENTRY(rows_min_##of), \
       GW_ENTRY(columns_sum_##of), GW_ENTRY(columns_max_##of), GW_ENTRY(columns_min_##of)
 GW_KERNEL_TABLE(reduce, GW_ENTRIES(i32_i32), GW_ENTRIES(bf16_bf16), GW_ENTRIES(bf16_f32),
                 GW_ENTRIES(f32_bf16), GW_ENTRIES(f32_f32), GW_ENTRIES(f64_f64),
-                GW_ENTRY(rows_squares_bf16_f32), GW_ENTRY(rows_squares_f32_f32),
-                GW_ENTRY(rows_squares_f64_f64), GW_ENTRY(argmax_i32), GW_ENTRY(argmax_bf16),
-                GW_ENTRY(argmax_f32), GW_ENTRY(argmax_f64), GW_ENTRY(cumsum_i32),
-                GW_ENTRY(cumsum_bf16), GW_ENTRY(cumsum_f32), GW_ENTRY(cumsum_f64),
-                GW_ENTRY(not_finite_bf16), GW_ENTRY(not_finite_f32), GW_ENTRY(not_finite_f64));
+                GW_JOIN_ENTRIES(i32_i32), GW_JOIN_ENTRIES(f32_bf16), GW_JOIN_ENTRIES(f32_f32),
+                GW_JOIN_ENTRIES(f64_f64), GW_ENTRY(rows_squares_bf16_f32),
+                GW_ENTRY(rows_squares_f32_f32), GW_ENTRY(rows_squares_f64_f64),
+                GW_ENTRY(argmax_i32), GW_ENTRY(argmax_bf16), GW_ENTRY(argmax_f32),
+                GW_ENTRY(argmax_f64), GW_ENTRY(cumsum_i32), GW_ENTRY(cumsum_bf16),
+                GW_ENTRY(cumsum_f32), GW_ENTRY(cumsum_f64), GW_ENTRY(not_finite_bf16),
+                GW_ENTRY(not_finite_f32), GW_ENTRY(not_finite_f64));
 #undef GW_ENTRIES
+#undef GW_JOIN_ENTRIES
 
 }  // namespace gangway::cuda

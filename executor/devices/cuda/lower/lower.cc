@@ -138,6 +138,21 @@ void Lowering::launch_rows(const std::string& kernel, int64_t rows, int64_t colu
   launch(kernel, {static_cast<uint32_t>(rows)}, block_threads(columns), std::move(args));
 }
 
+// Where lines are many a warp reads so many of them at a time, else each has a block.
+void Lowering::join(const std::string& how, DType from_type, DType to_type, const Argument& parts,
+                    Argument to, int64_t pieces, int64_t lines) {
+  constexpr int64_t kSharesMax = 256, kSharesOfWarpsMax = 32;
+  const int64_t across = lines < kWarp ? 1 : kWarp;
+  const auto shares = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(
+      std::clamp<int64_t>(pieces, kWarp / across, across > 1 ? kSharesOfWarpsMax : kSharesMax))));
+  const int64_t blocks = ceil_div(lines, across);
+  if (blocks > INT32_MAX) refuse("too many lines");
+  launch(cat("join_", how, "_", to_string(from_type), "_", to_string(to_type)),
+         {static_cast<uint32_t>(blocks)}, static_cast<uint32_t>(across * shares),
+         {as(parts, AccessKind::kRead), std::move(to), value(pieces), value(lines),
+          value(static_cast<int32_t>(across))});
+}
+
 void Lowering::copy(Argument from, Argument to) {
   if (from.bytes > 0) add({.kind = Command::Kind::kCopy, .arguments = {from, to}});
 }

@@ -52,6 +52,9 @@ class Lowering : public NodeView {
   // A block for each row.
   void launch_rows(const std::string& kernel, int64_t rows, int64_t columns,
                    std::vector<Argument> args);
+  // to[lines] from parts[pieces, lines], by the kernel "join_<how>".
+  void join(const std::string& how, DType from_type, DType to_type, const Argument& parts,
+            Argument to, int64_t pieces, int64_t lines);
   void copy(Argument from, Argument to);
   // A strided copy between two tensors, of as many bytes at a time as strides allow. `windows`:
   // one, or one for each device of the mesh; `start` is what moves them.

@@ -44,9 +44,7 @@ void reduce(Lowering& call, const ReduceNames& names, DType from, DType to, cons
         {std::move(x), y, value(view.outer), value(view.axis), value(view.inner), value(piece)});
   }
   if (pieces == 1) return;
-  call.launch_flat(cat("columns_", names.join, types(partial, to)), lines,
-                   {Lowering::as(y, AccessKind::kRead), call.write(0), value(int64_t{1}),
-                    value(pieces), value(lines), value(pieces)});
+  call.join(names.join, partial, to, y, call.write(0), pieces, lines);
 }
 
 void lower_axes(Lowering& call, const std::vector<int64_t>& axes) {

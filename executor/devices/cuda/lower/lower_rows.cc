@@ -47,12 +47,8 @@ void norm_grad(Lowering& call) {
   call.launch_flat(cat("norm_grad_param_", to_string(x)), parts,
                    {call.read(0), call.read(2), read_stats, weights, biases, value(rows.count), dim,
                     value(kPiece), value(centred)});
-  const auto join = [&](const Argument& of, size_t result) {
-    call.launch_flat(cat("norm_grad_join_", to_string(w), "_", to_string(param)), rows.columns,
-                     {Lowering::as(of, AccessKind::kRead), call.write(result), value(pieces), dim});
-  };
-  join(weights, 1);
-  if (centred) join(biases, 2);
+  call.join("sum", w, param, weights, call.write(1), pieces, rows.columns);
+  if (centred) call.join("sum", w, param, biases, call.write(2), pieces, rows.columns);
   // Last: dx may lie on dy.
   call.launch_rows(
       cat("norm_grad_", to_string(x), "_", to_string(param)), rows.count, rows.strips,
