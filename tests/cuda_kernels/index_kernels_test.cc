@@ -22,20 +22,6 @@ TEST(IndexKernels, Take) {
   });
 }
 
-TEST(IndexKernels, ScatterAdd) {
-  check_op(Op::scatter_add, [](OpRun& run) {
-    const Type& y = run.out_type();
-    const int64_t rows = y.dims[0], dim = inner(y, 1), n = run.in_type(0).elements();
-    const Argument next = run.scratch(n * 4), first = run.scratch(n * 4);
-    ASSERT_TRUE(
-        run.gpu().driver.fill(run.gpu().at("zeros"), run.out().data, 0, run.out().bytes).ok());
-    run.launch("scatter_chains", n == 0 ? 0 : 2, 32, {run.in(0), next, first}, n);
-    run.launch("scatter_add_rows" + suffix(y.dtype), n, 32,
-               {run.in(0), run.in(1), OpRun::read(next), OpRun::read(first), run.out()}, rows, dim,
-               n);
-  });
-}
-
 TEST(IndexKernels, TopK) {
   check_op(Op::top_k, [](OpRun& run) {
     const int64_t k = run.attrs().integer("k");

@@ -115,12 +115,19 @@ def passes_of(name, kernel, call):
         return of_rows(kernel, tensors, [1, 3])
     if re.match(r"cross_entropy", name):
         return of_rows(kernel, tensors, [0])
-    if name == "scatter_chains":
-        n = tensors[0] / 4
-        return [Pass(kernel.loops[0], n * n, CACHED)]
-    if re.match(r"scatter_add_rows_", name):
-        loop = most(kernel.loops, lambda loop: loop.loads)
-        return [Pass(loop, tensors[1] / min(loop.loads))]
+    if name == "scatter_sort_tiles":  # Two keys of a tile of 1024 are put in order at a time.
+        steps = sum(range(1, 11))
+        loop = max(kernel.loops, key=lambda loop: loop.instructions)
+        return [Pass(dataclasses.replace(loop, loads=[1]), tensors[0] / 4 / 2 * steps, CACHED)]
+    if name == "scatter_merge":  # Keys are few enough for the second cache.
+        n = tensors[0] / 8
+        return [Pass(next(loop for loop in kernel.loops if loop.loads), n * math.log2(n) / 2,
+                     LATENCY / 2)]
+    if re.match(r"scatter_pieces_", name):
+        loop = wide(kernel.loops)[-1]
+        return [Pass(loop, tensors[1] / max(loop.loads))]
+    if re.match(r"scatter_join_", name):
+        return []
     stores = [loop for loop in kernel.loops if loop.stores and (loop.loads or len(tensors) == 1)]
     if not stores:
         stores = [loop for loop in kernel.loops if loop.stores]
@@ -142,8 +149,10 @@ def bytes_of(name, call):
         return 2 * written + sizes[1]
     if name.startswith("move_"):
         return 2 * written
-    if name.startswith("scatter_add_rows"):
+    if name.startswith("scatter_pieces"):
         return 2 * sizes[1]  # Few rows have updates.
+    if name.startswith("scatter_join"):
+        return sizes[0]
     return sum(size * (2 if kind == "rw" else 1) for size, kind in call["tensors"])
 
 
@@ -168,11 +177,11 @@ def wait_of(name, kernel, call, passes):
     grid = math.prod(call["grid"])
     threads = grid * call["block"]
     turns = math.ceil(threads / resident_threads(kernel, call["block"]))
-    if name.startswith("scatter_add_rows"):
-        # The block of the commonest token takes its updates one behind another.
-        tokens = call["tensors"][0][0] / 4
-        columns = call["tensors"][1][0] / tokens / 2
-        return tokens * COMMONEST * math.ceil(columns / call["block"]) * LATENCY
+    if name.startswith("scatter_join"):
+        # The block of the commonest token adds up its pieces of 32, one behind another.
+        pieces = call["tensors"][0][0] / 8 / 32
+        columns = call["tensors"][1][0] / pieces / 2 / 4
+        return pieces * COMMONEST * (math.ceil(columns / call["block"]) + 1) * LATENCY
     busy = threads
     if name.startswith("columns_"):  # Few lines: most threads have none.
         busy = min(threads, max(call["tensors"][-1][0] / 4, 1))

@@ -1,4 +1,4 @@
-// Gather and scatter-add of rows, the largest k, and sorting.
+// Gather of rows, the largest k, and sorting.
 #include "executor/devices/cuda/kernels/ranking.h"
 
 namespace gangway::cuda {
@@ -13,54 +13,6 @@ GW_KERNEL_TEMPLATE void gather_rows(Global<const T> table, Global<const int32_t>
     T value = {};
     if (row >= 0 && row < rows) value = table[row * dim + i % dim];
     out[i] = value;
-  }
-}
-
-template <class T>
-GW_DEVICE T wrapping_add(T a, T b) {
-  return a + b;
-}
-GW_DEVICE int32_t wrapping_add(int32_t a, int32_t b) {
-  return static_cast<int32_t>(static_cast<uint32_t>(a) + static_cast<uint32_t>(b));
-}
-
-// Which updates follow one another in a row: next[i] is the next update of i's row, or n; first[i]
-// says whether there is none before. Each thread searches until it has found one: a row with many
-// updates costs few steps, one with a single update n.
-GW_KERNEL void scatter_chains(Global<const int32_t> index, Global<int32_t> next,
-                              Global<int32_t> first, int64_t n) {
-  for (int64_t i = global_thread(); i < n; i += global_threads()) {
-    const int32_t row = index[i];
-    int64_t later = i + 1, earlier = i - 1;
-    for (; later < n; ++later) {
-      const int32_t other = index[later];
-      if (other == row) break;
-    }
-    for (; earlier >= 0; --earlier) {
-      const int32_t other = index[earlier];
-      if (other == row) break;
-    }
-    next[i] = static_cast<int32_t>(later);
-    first[i] = earlier < 0 ? 1 : 0;
-  }
-}
-
-// A block for each update that is its row's first: out[row] = the sum of all of them, in order.
-// The rows of `out` that have none are left as they are.
-template <class T>
-GW_KERNEL_TEMPLATE void scatter_add_rows(Global<const int32_t> index, Global<const T> updates,
-                                         Global<const int32_t> next, Global<const int32_t> first,
-                                         Global<T> out, int64_t rows, int64_t dim, int64_t n) {
-  const int32_t begins = first[block_index().x], row = index[block_index().x];
-  if (begins == 0 || row < 0 || row >= rows) return;
-  for (int64_t d = thread_index().x; d < dim; d += block_size().x) {
-    WideOf<T> sum = 0;
-    for (int64_t i = block_index().x; i < n;) {
-      sum = wrapping_add(sum, wide_at(updates, i * dim + d));
-      const int32_t after = next[i];
-      i = after;
-    }
-    out[row * dim + d] = narrow<T>(sum);
   }
 }
 
@@ -109,11 +61,6 @@ GW_KERNEL_TABLE(index, GW_INSTANCE("gather_rows_1", gather_rows<uint8_t>),
                 GW_INSTANCE("gather_rows_4", gather_rows<uint32_t>),
                 GW_INSTANCE("gather_rows_8", gather_rows<uint64_t>),
                 GW_INSTANCE("gather_rows_16", gather_rows<Strip<uint64_t, 2>>),
-                GW_ENTRY(scatter_chains),
-                GW_INSTANCE("scatter_add_rows_i32", scatter_add_rows<int32_t>),
-                GW_INSTANCE("scatter_add_rows_bf16", scatter_add_rows<bf16>),
-                GW_INSTANCE("scatter_add_rows_f32", scatter_add_rows<float>),
-                GW_INSTANCE("scatter_add_rows_f64", scatter_add_rows<double>),
                 GW_INSTANCE("top_k_i32", top_k<int32_t>), GW_INSTANCE("top_k_bf16", top_k<bf16>),
                 GW_INSTANCE("top_k_f32", top_k<float>), GW_INSTANCE("top_k_f64", top_k<double>),
                 GW_INSTANCE("sort_rows_i32", sort_rows<int32_t>),
