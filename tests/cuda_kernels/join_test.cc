@@ -51,9 +51,10 @@ void check_join(const JoinCase& of, Rng& rng) {
 
 TEST(JoinedPieces, AreSummedAndComparedWhateverTheShapeOfTheBlock) {
   Rng rng(tests::test_seed(), 5);
-  for (const JoinCase& of : {JoinCase{1, 1, 1, 32}, JoinCase{300, 1, 1, 256},
-                             JoinCase{33, 5, 1, 64}, JoinCase{1, 40, 32, 1}, JoinCase{7, 70, 32, 8},
-                             JoinCase{40, 33, 32, 32}, JoinCase{3, 32, 32, 4}})
+  for (const JoinCase& of :
+       {JoinCase{1, 1, 1, 32}, JoinCase{300, 1, 1, 256}, JoinCase{300, 3, 1, 32},
+        JoinCase{150, 19, 8, 16}, JoinCase{33, 5, 1, 64}, JoinCase{1, 40, 32, 1},
+        JoinCase{7, 70, 32, 8}, JoinCase{40, 33, 32, 32}, JoinCase{3, 32, 32, 4}})
     check_join(of, rng);
 }
 

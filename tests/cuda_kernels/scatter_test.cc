@@ -1,7 +1,7 @@
 // Scatter-add on the emulated device: the op table's cases, and rows that many pieces share.
 #include <algorithm>
 
-#include "executor/devices/cuda/kernels/scatter_size.h"
+#include "executor/devices/cuda/kernels/launch_sizes.h"
 #include "runtime/base/rng.h"
 #include "tests/cuda_kernels/op_kernel.h"
 #include "tests/support/seed.h"

@@ -4,9 +4,9 @@ ptxas says registers, spills and shared memory; the PTX says how many instructio
 the disassembly says what a pass of each loop costs. The toolkit has no disassembler on every
 machine: the Python packages nvidia-cuda-cuobjdump and nvidia-cuda-nvdisasm bring one.
 
-Loops are ranges of addresses that end in a branch backwards, innermost ones alone. What lies behind
-a call in a loop (divisions and square roots of odd numbers) is not counted, nor what the compiler
-put outside of the range: both are rare paths.
+Loops are ranges of addresses that end in a branch backwards; those inside of another count once
+there. What lies behind a call in a loop (divisions and square roots of odd numbers) is not counted,
+nor what the compiler put outside of the range: both are rare paths.
 """
 
 import concurrent.futures
@@ -55,6 +55,7 @@ class Kernel:
     ptx: int = 0  # Instructions.
     instructions: int = 0  # Of machine code, padding left out.
     loops: list = dataclasses.field(default_factory=list)
+    around: list = dataclasses.field(default_factory=list)  # Loops that hold others.
 
 
 # --- what ptxas says ------------------------------------------------------------------------------
@@ -117,8 +118,12 @@ def plain(text):
 
 
 def given_names(text):
-    """What GW_INSTANCE calls each instance: by the instance."""
+    """What GW_INSTANCE calls each instance: by the instance. Also those that a macro makes of types,
+    GW_OF_TYPES(NAME, TYPES...)."""
     pairs = re.findall(r'GW_INSTANCE\(\s*"(\w+)",\s*([^"]*?>)\)', text)
+    by_types = re.findall(r'GW_INSTANCE\(\s*"(\w+)" of,\s*([^"]*?)__VA_ARGS__>\)', text)
+    for of, types in re.findall(r'GW_OF_TYPES\("(\w+)",([^)]*)\)', text):
+        pairs += [(name + of, f"{instance}{types}>") for name, instance in by_types]
     return {plain(instance): name for name, instance in pairs}
 
 
@@ -158,11 +163,12 @@ def read_loops(code):
         target = re.search(r"\b0x([0-9a-f]+)", operands)
         if opcode.split(".")[0] == "BRA" and target and int(target[1], 16) < at:
             loops.append(Loop(int(target[1], 16), at))
-    inner = [a for a in loops if not any(a is not b and a.begin <= b.begin and b.end <= a.end
-                                         and (a.begin, a.end) != (b.begin, b.end) for b in loops)]
-    for loop in inner:
+    holds = [any(a.begin <= b.begin and b.end <= a.end and (a.begin, a.end) != (b.begin, b.end)
+                 for b in loops) for a in loops]
+    for loop in loops:
         count_loop(loop, [line for line in code if loop.begin <= line[0] <= loop.end])
-    return inner
+    inner = [loop for loop, outer in zip(loops, holds) if not outer]
+    return inner, [loop for loop, outer in zip(loops, holds) if outer]
 
 
 def blocks_of(code):
@@ -221,7 +227,7 @@ def disassemble(cubin, kernels, folders=()):
         while lines and (lines[-1][1] == "NOP" or f"0x{lines[-1][0]:x}" in lines[-1][2]):
             lines.pop()  # Behind the last EXIT.
         kernels[name].instructions = len(lines)
-        kernels[name].loops = read_loops(lines)
+        kernels[name].loops, kernels[name].around = read_loops(lines)
 
 
 # --- all of them ----------------------------------------------------------------------------------

@@ -1,4 +1,5 @@
-// RMS norm and layer norm of rows, and their gradients; `centred` is layer norm.
+// RMS norm and layer norm of rows, and their gradients; `centred` is layer norm. Most rows go to
+// norm_held.cu: here are those of odd lengths, and very long ones.
 //
 // The gradient takes four kernels: norm_rows() keeps mean and 1 / deviation of each row;
 // norm_grad_param() sums over pieces of rows, and join_sum (reduce.cu) over the pieces, once for

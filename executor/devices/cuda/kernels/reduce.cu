@@ -5,6 +5,7 @@
 // threads for each line. Rows (inner is 1) take a block each, columns a thread each. What is added
 // to what follows from shapes alone, and so do the bits.
 #include "executor/devices/cuda/kernels/block_reduce.h"
+#include "executor/devices/cuda/kernels/launch_sizes.h"
 #include "executor/devices/cuda/kernels/math.h"
 #include "executor/devices/cuda/kernels/row.h"
 
@@ -20,8 +21,6 @@ struct Bounds<int32_t> {
   static GW_DEVICE int32_t lowest() { return -2147483647 - 1; }
   static GW_DEVICE int32_t highest() { return 2147483647; }
 };
-
-constexpr int kJoinThreadsMax = 1024;
 
 struct AddUp {
   template <class T>
@@ -139,8 +138,15 @@ GW_DEVICE void join_lines(Global<const From> parts, Global<To> y, int64_t pieces
   const int64_t line = static_cast<int64_t>(block_index().x) * across + thread % across;
   W all = Join::template identity<W>();
   if (line < lines) {
-    for (int64_t p = share; p < pieces; p += shares)
-      all = Join()(all, wide_at(parts, p * lines + line));
+    constexpr int kAtOnce = 4;  // Loads that wait together.
+    int64_t p = share;
+    for (; p + (kAtOnce - 1) * shares < pieces; p += kAtOnce * shares) {
+      W loaded[kAtOnce];
+      GW_UNROLL for (int i = 0; i < kAtOnce; ++i) loaded[i] =
+          wide_at(parts, (p + i * shares) * lines + line);
+      GW_UNROLL for (int i = 0; i < kAtOnce; ++i) all = Join()(all, loaded[i]);
+    }
+    for (; p < pieces; p += shares) all = Join()(all, wide_at(parts, p * lines + line));
   }
   shared[thread] = all;
   for (int32_t half = shares / 2; half > 0; half /= 2) {

@@ -31,40 +31,57 @@ GW_DEVICE void each_strip(int64_t columns, const Body& body) {
   }
 }
 
-template <class T>
-struct IsBf16 {
-  static constexpr bool kYes = false;
+// A strip as it is loaded, to be widened where it is needed: until then nothing waits for it.
+template <class T, int kCount>
+struct Loaded {
+  using Type = Strip<T, kCount>;
+};
+template <int kCount>
+struct Loaded<bf16, kCount> {
+  using Type = Strip<BfPair, kCount / 2>;
 };
 template <>
-struct IsBf16<bf16> {
-  static constexpr bool kYes = true;
+struct Loaded<bf16, 1> {
+  using Type = Strip<bf16, 1>;
 };
 
 template <int kCount, class T>
-GW_DEVICE Strip<WideOf<T>, kCount> load_strip(Global<const T> x, int64_t first) {
+GW_DEVICE auto load_as_is(Global<const T> x, int64_t first) {
+  using Type = typename Loaded<T, kCount>::Type;
+  const Type loaded = as_vectors<const Type>(x)[first / kCount];
+  return loaded;
+}
+template <class T, int kCount>
+GW_DEVICE Strip<WideOf<T>, kCount> widen_strip(const Strip<T, kCount>& strip) {
   Strip<WideOf<T>, kCount> made;
-  if constexpr (IsBf16<T>::kYes && kCount > 1) {
-    using Pairs = Strip<BfPair, kCount / 2>;
-    const Pairs pairs = as_vectors<const Pairs>(x)[first / kCount];
-    GW_UNROLL for (int e = 0; e < kCount; ++e) made.at[e] = part(pairs.at[e / 2], e % 2);
-  } else {
-    const Strip<T, kCount> strip = as_vectors<const Strip<T, kCount>>(x)[first / kCount];
-    GW_UNROLL for (int e = 0; e < kCount; ++e) made.at[e] = widen(strip.at[e]);
-  }
+  GW_UNROLL for (int e = 0; e < kCount; ++e) made.at[e] = widen(strip.at[e]);
+  return made;
+}
+template <int kPairs>
+GW_DEVICE Strip<float, 2 * kPairs> widen_strip(const Strip<BfPair, kPairs>& strip) {
+  Strip<float, 2 * kPairs> made;
+  GW_UNROLL for (int e = 0; e < 2 * kPairs; ++e) made.at[e] = part(strip.at[e / 2], e % 2);
   return made;
 }
 template <int kCount, class T>
+GW_DEVICE Strip<WideOf<T>, kCount> load_strip(Global<const T> x, int64_t first) {
+  return widen_strip(load_as_is<kCount>(x, first));
+}
+
+template <class T, int kCount>
+GW_DEVICE void narrow_strip(Strip<T, kCount>& to, const Strip<WideOf<T>, kCount>& from) {
+  GW_UNROLL for (int e = 0; e < kCount; ++e) to.at[e] = narrow<T>(from.at[e]);
+}
+template <int kPairs>
+GW_DEVICE void narrow_strip(Strip<BfPair, kPairs>& to, const Strip<float, 2 * kPairs>& from) {
+  GW_UNROLL for (int p = 0; p < kPairs; ++p) to.at[p] =
+      round_pair(from.at[2 * p], from.at[2 * p + 1]);
+}
+template <int kCount, class T>
 GW_DEVICE void store_strip(Global<T> y, int64_t first, const Strip<WideOf<T>, kCount>& strip) {
-  if constexpr (IsBf16<T>::kYes && kCount > 1) {
-    Strip<BfPair, kCount / 2> made;
-    GW_UNROLL for (int p = 0; p < kCount / 2; ++p) made.at[p] =
-        round_pair(strip.at[2 * p], strip.at[2 * p + 1]);
-    as_vectors<Strip<BfPair, kCount / 2>>(y)[first / kCount] = made;
-  } else {
-    Strip<T, kCount> made;
-    GW_UNROLL for (int e = 0; e < kCount; ++e) made.at[e] = narrow<T>(strip.at[e]);
-    as_vectors<Strip<T, kCount>>(y)[first / kCount] = made;
-  }
+  typename Loaded<T, kCount>::Type made;
+  narrow_strip(made, strip);
+  as_vectors<typename Loaded<T, kCount>::Type>(y)[first / kCount] = made;
 }
 
 // y[c] = body(c, x[c]); y may lie on x.

@@ -5,8 +5,8 @@
 // than one piece goes to `parts`, and scatter_join() sums that, a block for each row that goes on
 // from a piece to the next. The order of a row's updates is theirs, and pieces follow from the
 // indices: so do the bits. An index out of range is passed over.
+#include "executor/devices/cuda/kernels/launch_sizes.h"
 #include "executor/devices/cuda/kernels/row.h"
-#include "executor/devices/cuda/kernels/scatter_size.h"
 
 namespace gangway::cuda {
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "executor/devices/cuda/kernels/launch_sizes.h"
 #include "executor/devices/lower/kernel_family.h"
 #include "runtime/base/align.h"
 #include "runtime/base/error.h"
@@ -138,13 +139,15 @@ void Lowering::launch_rows(const std::string& kernel, int64_t rows, int64_t colu
   launch(kernel, {static_cast<uint32_t>(rows)}, block_threads(columns), std::move(args));
 }
 
-// Where lines are many a warp reads so many of them at a time, else each has a block.
+// Where lines are few their pieces are shared by many threads. Eight lines next to one another are
+// what memory gives at least; a warp's worth needs lines for a whole card.
 void Lowering::join(const std::string& how, DType from_type, DType to_type, const Argument& parts,
                     Argument to, int64_t pieces, int64_t lines) {
-  constexpr int64_t kSharesMax = 256, kSharesOfWarpsMax = 32;
-  const int64_t across = lines < kWarp ? 1 : kWarp;
-  const auto shares = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(
-      std::clamp<int64_t>(pieces, kWarp / across, across > 1 ? kSharesOfWarpsMax : kSharesMax))));
+  constexpr int64_t kFew = 8, kMany = 4096;
+  const int64_t across = lines < kFew ? 1 : lines < kMany ? kFew : kWarp;
+  const int64_t shares_max = across == 1 ? kThreadsMax : kJoinThreadsMax / across;
+  const auto shares = static_cast<int64_t>(std::bit_ceil(
+      static_cast<uint64_t>(std::clamp<int64_t>(pieces, kWarp / across, shares_max))));
   const int64_t blocks = ceil_div(lines, across);
   if (blocks > INT32_MAX) refuse("too many lines");
   launch(cat("join_", how, "_", to_string(from_type), "_", to_string(to_type)),

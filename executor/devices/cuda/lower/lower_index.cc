@@ -2,7 +2,7 @@
 #include <bit>
 #include <utility>
 
-#include "executor/devices/cuda/kernels/scatter_size.h"
+#include "executor/devices/cuda/kernels/launch_sizes.h"
 #include "executor/devices/cuda/lower/lower.h"
 #include "runtime/base/align.h"
 

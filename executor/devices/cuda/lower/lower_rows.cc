@@ -1,6 +1,7 @@
 // Softmax, cross-entropy and norms, with their gradients: a block for each row.
 #include <algorithm>
 
+#include "executor/devices/cuda/kernels/launch_sizes.h"
 #include "executor/devices/cuda/lower/lower.h"
 #include "runtime/base/align.h"
 
@@ -21,34 +22,71 @@ Rows rows_of(const Lowering& call) {
 
 DType wide(DType dtype) { return dtype == DType::kBF16 ? DType::kF32 : dtype; }
 
+// The threads that hold a row in registers, a strip each; none: it is too long, or no whole number
+// of strips.
+uint32_t holding_threads(const Lowering& call, const Rows& rows) {
+  constexpr int64_t kWarp = 32;
+  const auto strip = static_cast<int64_t>(16 / size_of(call.in(0).dtype));
+  if (rows.columns % strip != 0 || rows.strips == 0 || rows.strips > kHeldThreadsMax) return 0;
+  return static_cast<uint32_t>(align_up(rows.strips, kWarp));
+}
+
+// A block for each `piece` rows.
+void launch_held(Lowering& call, const Rows& rows, int64_t piece, uint32_t threads,
+                 std::vector<Argument> args) {
+  if (rows.count <= 0) return;
+  const int64_t blocks = ceil_div(rows.count, piece);
+  if (blocks > INT32_MAX) call.refuse("too many rows");
+  for (const int64_t size : {rows.count, rows.columns, piece}) args.push_back(value(size));
+  args.push_back(value(call.attrs().real("eps")));
+  call.launch(cat(to_string(call.op()), "_held_", to_string(call.in(0).dtype), "_",
+                  to_string(call.in(1).dtype)),
+              {static_cast<uint32_t>(blocks)}, threads, std::move(args));
+}
+
 void forward_norm(Lowering& call) {
   const Rows rows = rows_of(call);
   const DType x = call.in(0).dtype, param = call.in(1).dtype;
   const bool centred = call.op() == Op::layer_norm;
+  if (const uint32_t threads = holding_threads(call, rows); threads > 0) {
+    // Rows enough for each block to hide its loads, blocks enough for a card.
+    const int64_t piece = std::clamp<int64_t>(rows.count / 2048, 1, 8);
+    return launch_held(call, rows, piece, threads,
+                       {call.read(0), call.read(1), call.read(centred ? 2 : 1), call.write(0)});
+  }
   call.launch_rows(cat("norm_", to_string(x), "_", to_string(param)), rows.count, rows.strips,
                    {call.read(0), call.read(1), call.read(centred ? 2 : 1), call.write(0),
                     value(rows.columns), value(call.attrs().real("eps")), value(centred)});
 }
 
 void norm_grad(Lowering& call) {
-  constexpr int64_t kPiece = 64;
   const Rows rows = rows_of(call);
+  const uint32_t holding = holding_threads(call, rows);
+  const int64_t piece = holding > 0 ? 16 : 64;  // From shapes alone: bits follow from it.
   const DType x = call.in(0).dtype, param = call.in(1).dtype, w = wide(x);
   const auto size = static_cast<int64_t>(size_of(w));
   const bool centred = call.op() == Op::layer_norm_grad;
-  const int64_t pieces = ceil_div(rows.count, kPiece), parts = pieces * rows.columns;
-  const Argument stats = call.scratch(rows.count * 2 * size);
+  const int64_t pieces = ceil_div(rows.count, piece), parts = pieces * rows.columns;
   const Argument weights = call.scratch(parts * size);
   const Argument biases = centred ? call.scratch(parts * size) : weights;
+  const auto join = [&] {
+    call.join("sum", w, param, weights, call.write(1), pieces, rows.columns);
+    if (centred) call.join("sum", w, param, biases, call.write(2), pieces, rows.columns);
+  };
+  if (holding > 0) {
+    launch_held(call, rows, piece, holding,
+                {call.read(0), call.read(1), call.read(2), call.write(0), weights, biases});
+    return join();
+  }
+  const Argument stats = call.scratch(rows.count * 2 * size);
   const Argument read_stats = Lowering::as(stats, AccessKind::kRead);
   const auto dim = value(rows.columns);
   call.launch_rows(cat("norm_rows_", to_string(x)), rows.count, rows.strips,
                    {call.read(0), stats, dim, value(call.attrs().real("eps")), value(centred)});
   call.launch_flat(cat("norm_grad_param_", to_string(x)), parts,
                    {call.read(0), call.read(2), read_stats, weights, biases, value(rows.count), dim,
-                    value(kPiece), value(centred)});
-  call.join("sum", w, param, weights, call.write(1), pieces, rows.columns);
-  if (centred) call.join("sum", w, param, biases, call.write(2), pieces, rows.columns);
+                    value(piece), value(centred)});
+  join();
   // Last: dx may lie on dy.
   call.launch_rows(
       cat("norm_grad_", to_string(x), "_", to_string(param)), rows.count, rows.strips,
