@@ -9,8 +9,9 @@ void lower_adamw(Lowering& call) {
     arguments.push_back(value(call.attrs().real(rate)));
   const int64_t n = call.in(0).elements();
   arguments.push_back(value(n));
-  call.launch_flat(cat("adamw_", to_string(call.in(0).dtype), "_", to_string(call.in(3).dtype)), n,
-                   std::move(arguments));
+  const auto strip = static_cast<int64_t>(16 / size_of(call.in(0).dtype));
+  call.launch_flat(cat("adamw_", to_string(call.in(0).dtype), "_", to_string(call.in(3).dtype)),
+                   n % strip == 0 ? n / strip : n, std::move(arguments));
 }
 
 }  // namespace gangway::cuda
