@@ -9,6 +9,7 @@
 
 #include "ir/build/builder.h"
 #include "ir/build/ops.h"
+#include "ir/plan/step_map.h"
 #include "ir/text/text.h"
 #include "ir/transforms/fusion/fuse_elementwise.h"
 #include "runtime/base/rng.h"
@@ -152,6 +153,87 @@ TEST(ProductFusion, ASectionBeginsWhereItsNodesAreNow) {
     local.sections.push_back({id, 1000 + id});
     want.push_back({id > product ? id - 1 : id, 1000 + id});
   }
+  EXPECT_EQ(cuda::fuse_products(local).sections, want);
+}
+
+// Three layers of max(x w, 0) in a scan, whose products are kept; the last node, behind the scan,
+// may be behind the commit point.
+LocalFunction product_layers(DType dtype, bool scan_commits) {
+  std::string text = R"(
+body 0 local func @layers(%0 "x": f32[5, 8], %1 "w": f32[8, 8]) mesh {data: 1} {
+  %2: f32[5, 8] = dot %0, %1
+    {lhs_batch = [], lhs_contract = [1], rhs_batch = [], rhs_contract = [0]}
+  %3: f32[5, 8] = constant {dims = [5, 8], dtype = f32, value = 0.0}
+  %4: f32[5, 8] = max %2, %3
+  return %4 "x", %2 "product"
+}
+local func @f(%0 "x": f32[5, 8], %1 "w": f32[3, 8, 8]) mesh {data: 1} {
+  %2: f32[5, 8] = neg %0
+  %3: f32[5, 8], %4: f32[3, 5, 8] = scan %2, %1 {carries = 1, invariants = 0, length = 3} body 0
+  %5: f32[5, 8] = neg %3
+  return %5 "y", %4 "products"
+}
+)";
+  const std::string name(to_string(dtype));
+  for (size_t at = text.find("f32"); at != std::string::npos; at = text.find("f32", at + 1))
+    text.replace(at, 3, name);
+  LocalFunction local;
+  local.function = std::make_shared<const Function>(parse_function(text, "layers.gw"));
+  local.commit_begin = static_cast<NodeId>(local.function->nodes.size()) - (scan_commits ? 2 : 0);
+  return local;
+}
+
+// The body with its chains, as the passes before leave it.
+LocalFunction with_fused_body(LocalFunction local) {
+  Function whole = *local.function;
+  for (Node& node : whole.nodes) {
+    if (node.op != Op::scan) continue;
+    auto end = static_cast<NodeId>(node.body->nodes.size());
+    node.body = std::make_shared<const Function>(fuse_elementwise(*node.body, end));
+  }
+  local.function = std::make_shared<const Function>(std::move(whole));
+  return local;
+}
+
+const Function& body_of_layers(const Function& function) {
+  const auto scan = std::ranges::find(function.nodes, Op::scan, &Node::op);
+  return *scan->body;
+}
+
+size_t merged_nodes(const Function& body) {
+  return static_cast<size_t>(std::ranges::count_if(body.nodes, [](const Node& node) {
+    return node.attrs.find(cuda::kProductAttr) != nullptr && node.results == 2;
+  }));
+}
+
+TEST(ProductFusion, TakesProductsInBodiesOfScans) {
+  for (const DType dtype : {DType::kF32, DType::kBF16}) {
+    const LocalFunction local = with_fused_body(product_layers(dtype, false));
+    SCOPED_TRACE(print(*local.function));
+    const LocalFunction made = cuda::fuse_products(local);
+    EXPECT_EQ(merged_nodes(body_of_layers(*made.function)), 1u);
+    expect_the_reference(local, dtype);
+  }
+}
+
+TEST(ProductFusion, LeavesBodiesThatAreRunBehindTheCommitPoint) {
+  const LocalFunction local = with_fused_body(product_layers(DType::kF32, true));
+  const LocalFunction made = cuda::fuse_products(local);
+  EXPECT_EQ(&body_of_layers(*made.function), &body_of_layers(*local.function));
+}
+
+TEST(ProductFusion, SectionsInsideOfScansBeginWhereTheirStepsAreNow) {
+  LocalFunction local = with_fused_body(product_layers(DType::kF32, false));
+  const StepMap steps(*local.function);
+  std::vector<LocalFunction::Section> want;
+  uint32_t products = 0;
+  for (uint32_t step = 0; step < steps.count(); ++step) {
+    local.sections.push_back({step, 1000 + step});
+    want.push_back({step - products, 1000 + step});
+    const StepMap::Level leaf = steps.path(step).back();
+    if (leaf.function->nodes[leaf.node].op == Op::dot) ++products;
+  }
+  EXPECT_EQ(products, 3u);
   EXPECT_EQ(cuda::fuse_products(local).sections, want);
 }
 

@@ -2,12 +2,16 @@
 
 #include <bit>
 #include <cmath>
+#include <map>
+#include <memory>
 #include <numbers>
+#include <numeric>
 #include <utility>
 #include <vector>
 
 #include "executor/devices/lower/dot_plan.h"
 #include "executor/devices/lower/to_fused.h"
+#include "ir/graph/bodies.h"
 #include "ir/plan/step_map.h"
 #include "ir/transforms/rewrite/rewrite.h"
 #include "runtime/base/cat.h"
@@ -75,10 +79,39 @@ struct Merge {
   bool kept = false;  // Others need the product too.
 };
 
+// A function written anew. By NodeId, and the number of nodes: where a node is now, or what comes
+// behind it.
+struct Rewritten {
+  std::shared_ptr<const Function> function;
+  std::vector<NodeId> now;
+};
+
+// Bodies of scans and calls, each written once however many nodes name it.
+using Bodies = std::map<const Function*, Rewritten>;
+
+// Bodies that stay as they are, wherever they are named: those of nodes from `end` on, and those
+// that work ahead, of which a product and its chain may not both be passed over. `all`: every one.
+void keep_bodies(const Function& of, NodeId end, bool all, Bodies& bodies) {
+  for (NodeId id = 0; id < of.nodes.size(); ++id) {
+    const Node& node = of.nodes[id];
+    if (!shares_body(node.op) || node.body == nullptr) continue;
+    const bool kept = all || id >= end || ScanLayout(node).ahead > 0;
+    const Function& body = *node.body;
+    if (kept && bodies.contains(&body)) continue;
+    if (kept) {
+      std::vector<NodeId> now(body.nodes.size() + 1);
+      std::iota(now.begin(), now.end(), NodeId{0});
+      bodies.emplace(&body, Rewritten{node.body, std::move(now)});
+    }
+    keep_bodies(body, static_cast<NodeId>(body.nodes.size()), kept, bodies);
+  }
+}
+
 class ProductFuser {
  public:
-  explicit ProductFuser(const LocalFunction& local)
-      : local_(local), from_(*local.function), makers_(producers(from_)) {
+  // What is from node `end` on stays as it is.
+  ProductFuser(const Function& from, NodeId end, Bodies& bodies)
+      : from_(from), end_(end), bodies_(bodies), makers_(producers(from_)) {
     uses_.resize(from_.types.size());
     for (NodeId id = 0; id < from_.nodes.size(); ++id) {
       for (ValueId input : from_.nodes[id].inputs) uses_[input].push_back(id);
@@ -88,42 +121,40 @@ class ProductFuser {
     merges_.resize(from_.nodes.size());
   }
 
-  LocalFunction run() {
-    // What is behind the commit point writes state in place and stays as it is.
-    for (NodeId id = 0; id < local_.commit_begin; ++id) {
+  Rewritten run() {
+    for (NodeId id = 0; id < end_; ++id) {
       for (size_t i = 0; i < from_.nodes[id].inputs.size() && !merged(id); ++i) consider(id, i);
     }
     Rewriter out(from_);
-    LocalFunction made = local_;
-    std::vector<NodeId> now;  // By NodeId: where it is, or what comes behind it.
-    for (NodeId id = 0; id <= from_.nodes.size(); ++id) {
-      if (id == local_.commit_begin)
-        made.commit_begin = static_cast<NodeId>(out.target().nodes.size());
-      if (id == from_.nodes.size()) break;
+    std::vector<NodeId> now;
+    for (NodeId id = 0; id < from_.nodes.size(); ++id) {
       now.push_back(static_cast<NodeId>(out.target().nodes.size()));
       if (merged(id)) {
         append(out, id);
       } else if (!taken_[id]) {
         out.copy(id);
+        rewrite_body(from_.nodes[id], out.target().nodes.back());
       }
     }
-    made.function = std::make_shared<const Function>(out.finish());
-    move_sections(made, now);
-    return made;
+    now.push_back(static_cast<NodeId>(out.target().nodes.size()));
+    return {std::make_shared<const Function>(out.finish()), std::move(now)};
   }
 
  private:
-  // Bodies stay as they are, so a section inside one keeps its distance from the node.
-  void move_sections(LocalFunction& made, const std::vector<NodeId>& now) const {
-    if (made.sections.empty()) return;
-    const StepMap before(from_), after(*made.function);
-    for (LocalFunction::Section& section : made.sections) {
-      const NodeId node = before.path(section.begin)[0].node;
-      section.begin = after.first_step(now[node]) + section.begin - before.first_step(node);
-    }
-  }
-
   bool merged(NodeId id) const { return merges_[id].product != kNone; }
+
+  void rewrite_body(const Node& before, Node& node) const {
+    if (!shares_body(before.op) || before.body == nullptr) return;
+    const auto known = bodies_.find(before.body.get());
+    if (known != bodies_.end()) {
+      node.body = known->second.function;
+      return;
+    }
+    const auto nodes = static_cast<NodeId>(before.body->nodes.size());
+    Rewritten made = ProductFuser(*before.body, nodes, bodies_).run();
+    node.body = made.function;
+    bodies_.emplace(before.body.get(), std::move(made));
+  }
 
   void consider(NodeId id, size_t place) {
     const Node& fusion = from_.nodes[id];
@@ -166,8 +197,9 @@ class ProductFuser {
     if (merge.kept) out.set(product.first_result, first + 1);
   }
 
-  const LocalFunction& local_;
   const Function& from_;
+  const NodeId end_;
+  Bodies& bodies_;
   const std::vector<NodeId> makers_;
   std::vector<std::vector<NodeId>> uses_;  // By ValueId; kNone: a result of the function.
   std::vector<bool> taken_;                // Products.
@@ -203,6 +235,38 @@ std::optional<ProductTail> product_tail(const Function& body, uint32_t product) 
   return tail;
 }
 
-LocalFunction fuse_products(const LocalFunction& local) { return ProductFuser(local).run(); }
+namespace {
+
+// The same step, or the one that comes behind it. Parts have the same numbers before and after.
+uint32_t moved_step(const StepMap& before, const StepMap& after, const Bodies& written,
+                    uint32_t step) {
+  uint32_t moved = 0;
+  for (const StepMap::Level& level : before.path(step)) {
+    const auto found = written.find(level.function);
+    const NodeId node = found == written.end() ? level.node : found->second.now[level.node];
+    moved += after.first_step(level.part, node);
+    const uint32_t body = before.body_of(level.function->nodes[level.node]);
+    if (body != kNone) moved += level.iteration * after.steps_of(body);
+  }
+  return moved;
+}
+
+}  // namespace
+
+LocalFunction fuse_products(const LocalFunction& local) {
+  Bodies written;
+  // What is behind the commit point writes state in place.
+  keep_bodies(*local.function, local.commit_begin, false, written);
+  Rewritten main = ProductFuser(*local.function, local.commit_begin, written).run();
+  LocalFunction made = local;
+  made.function = main.function;
+  made.commit_begin = main.now[local.commit_begin];
+  if (made.sections.empty()) return made;
+  written.emplace(local.function.get(), std::move(main));
+  const StepMap before(*local.function), after(*made.function);
+  for (LocalFunction::Section& section : made.sections)
+    section.begin = moved_step(before, after, written, section.begin);
+  return made;
+}
 
 }  // namespace gangway::cuda

@@ -20,7 +20,8 @@ namespace gangway::cuda {
 
 inline constexpr const char* kProductAttr = "product";
 
-// The same function with such nodes. Its results, parameters and what is in place stay.
+// The same function with such nodes, in the bodies of its scans and calls too. Its results,
+// parameters and what is in place stay.
 LocalFunction fuse_products(const LocalFunction& local);
 
 // What a chain does to parameter `product` of its body.
