@@ -117,6 +117,7 @@ Result<Prepared> ListingDriver::prepare(const MatmulDesc& d, const Epilogue& epi
                   {c, d.accumulate ? AccessKind::kReadWrite : AccessKind::kWrite}},
       .flops = 2.0 * static_cast<double>(d.batch * d.m) * static_cast<double>(d.n * d.k)};
   if (epilogue.bias) call.tensors.push_back({bytes_of(d.c, d.n), AccessKind::kRead});
+  if (epilogue.added) call.tensors.push_back({c, AccessKind::kRead});
   if (epilogue.keep_input) call.tensors.push_back({c, AccessKind::kWrite});
   if (epilogue.activation == Activation::kSilu) return refused("this epilogue");
   return keep(std::move(call));

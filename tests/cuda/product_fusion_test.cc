@@ -87,6 +87,27 @@ TEST(ProductFusion, TakesABiasForEachColumn) {
   expect([](Builder& b, Value x, Value w, Value bias) { b.result("y", dot(x, w) + bias); }, {1, 1});
 }
 
+TEST(ProductFusion, TakesASumWithAnotherTensor) {
+  expect(
+      [](Builder& b, Value x, Value w, Value) {
+        const Value residual = b.parameter("residual", {x.dtype(), {2, 5, 16}});
+        b.result("y", residual + dot(x, w));
+        b.result("z", dot(x, w) + residual);
+      },
+      {2, 1});
+}
+
+TEST(ProductFusion, LeavesASumWhoseProductIsNeededElsewhere) {
+  expect(
+      [](Builder& b, Value x, Value w, Value) {
+        const Value product = dot(x, w);
+        b.result("y", product + b.parameter("residual", {x.dtype(), {2, 5, 16}}));
+        b.result("product", product);
+        b.result("twice", product + product);
+      },
+      {0, 0});
+}
+
 TEST(ProductFusion, TakesAnActivation) {
   expect([](Builder& b, Value x, Value w, Value) { b.result("y", gelu(dot(x, w))); }, {1, 1});
   expect([](Builder& b, Value x, Value w, Value) { b.result("y", maximum(dot(x, w), 0.0)); },

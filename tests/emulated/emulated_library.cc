@@ -62,12 +62,14 @@ struct MatmulTail {
     std::byte* const c = tensors[2];
     const std::byte* const bias = epilogue.bias ? tensors[3] : nullptr;
     std::byte* const pre = epilogue.keep_input ? tensors[epilogue.bias ? 4 : 3] : nullptr;
+    const std::byte* const added = epilogue.added ? tensors[3] : nullptr;
     for (int64_t i = 0; i < desc.batch * desc.m * desc.n; ++i) {
       const int64_t column = i % desc.n, row = i / desc.n % desc.m, b = i / desc.n / desc.m;
       const int64_t at = b * stride + row * ldc + column;
       double x = element(wide, product, i);
       if (desc.accumulate) x += element(desc.c, c, at);
       if (bias != nullptr) x += element(desc.c, bias, column);
+      if (added != nullptr) x += element(desc.c, added, at);
       if (pre != nullptr) set_element(desc.c, pre, i, x);
       set_element(desc.c, c, at, activated(epilogue.activation, x));
     }
@@ -99,7 +101,7 @@ Result<Prepared> EmulatedDriver::add(std::shared_ptr<PreparedOperation> operatio
 }
 
 Result<Prepared> EmulatedDriver::prepare(const MatmulDesc& desc, const Epilogue& epilogue) {
-  if (epilogue.bias || epilogue.activation != Activation::kNone) {
+  if (epilogue.bias || epilogue.added || epilogue.activation != Activation::kNone) {
     if (const Status offered = offers("epilogues"); !offered.ok()) return to_error(offered);
   }
   const MatmulDesc wide = product_of(desc);
@@ -119,6 +121,9 @@ Result<Prepared> EmulatedDriver::prepare(const MatmulDesc& desc, const Epilogue&
                        desc.m, desc.n, desc.ldc, desc.batch, desc.batch_stride_c)};
   if (epilogue.bias)
     made->uses.push_back(TensorUse::dense(AccessKind::kRead, bytes_of(desc.c, desc.n)));
+  if (epilogue.added)
+    made->uses.push_back(
+        TensorUse::dense(AccessKind::kRead, bytes_of(desc.c, desc.batch * desc.m * desc.n)));
   if (epilogue.keep_input)
     made->uses.push_back(
         TensorUse::dense(AccessKind::kWrite, bytes_of(desc.c, desc.batch * desc.m * desc.n)));

@@ -146,6 +146,9 @@ TEST_P(CardDriver, AProductHasItsEpilogue) {
   ASSERT_TRUE(
       t.multiply(kProduct, {.bias = true, .activation = Activation::kRelu}, {a, b, c, bias}));
   EXPECT_EQ(t.read(c, kResults), std::vector<float>(kResults, 2));
+  float* added = t.filled(kResults, 3);
+  ASSERT_TRUE(t.multiply(kProduct, {.added = true}, {a, b, c, added}));
+  EXPECT_EQ(t.read(c, kResults), std::vector<float>(kResults, 4));
 }
 
 TEST_P(CardDriver, RunsAChainThatWasCompiledForIt) {

@@ -110,8 +110,8 @@ class Driver {
   // Library operations, prepared once. Blocks (up to seconds). kUnimplemented for what no library
   // offers: the caller then uses its own kernels. The tensors of run(), in order:
   //
-  //   matmul          a, b, c, then bias and pre where the epilogue has them; c is also read
-  //                   where the description accumulates
+  //   matmul          a, b, c, then bias, added and pre where the epilogue has them; c is also
+  //                   read where the description accumulates
   //   grouped_matmul  in0, in1, sizes i32[groups, experts], out
   //   attention       q, k, v, out, lse
   //   attention_grad  q, k, v, out, lse, dout, dq, dk, dv

@@ -52,10 +52,14 @@ void lower_product_fusion(Lowering& call) {
 
   const DType dtype = body.types[product].dtype;
   std::vector<Argument> more;
-  if (tail.bias != kNone) more.push_back(parameters[tail.bias - (tail.bias > product ? 1 : 0)]);
+  for (const uint32_t operand : {tail.bias, tail.added}) {
+    if (operand != kNone) more.push_back(parameters[operand - (operand > product ? 1 : 0)]);
+  }
   if (kept) more.push_back(call.write(1));
-  const Epilogue epilogue{
-      .bias = tail.bias != kNone, .activation = tail.activation, .keep_input = kept};
+  const Epilogue epilogue{.bias = tail.bias != kNone,
+                          .added = tail.added != kNone,
+                          .activation = tail.activation,
+                          .keep_input = kept};
   if (lower_product(call, a, b, dtype, call.write(0), epilogue, more)) return;
 
   const Argument made = kept ? call.write(1) : call.scratch(body.types[product].bytes());

@@ -160,31 +160,50 @@ class ProductFuser {
     const Node& fusion = from_.nodes[id];
     const ValueId value = fusion.inputs[place];
     const NodeId maker = makers_[value];
-    if (fusion.op != Op::fusion || maker == kNone || from_.nodes[maker].op != Op::dot) return;
-    if (taken_[maker] || fusion.body->results.size() != 1) return;
-    const auto tail = product_tail(*fusion.body, static_cast<uint32_t>(place));
+    if (maker == kNone || from_.nodes[maker].op != Op::dot || taken_[maker]) return;
+    const std::shared_ptr<const Function> body = chain_of(fusion);
+    if (body == nullptr || body->results.size() != 1) return;
+    const auto tail = product_tail(*body, static_cast<uint32_t>(place));
     if (!tail) return;
     const Node& product = from_.nodes[maker];
     const DotPlan plan = plan_dot(product.attrs, from_.types[product.inputs[0]],
                                   from_.types[product.inputs[1]], from_.types[value].dtype);
     const bool biased = tail->bias != kNone;
-    if (biased && fusion.body->types[tail->bias].elements() != plan.desc.n) return;
+    if (biased && body->types[tail->bias].elements() != plan.desc.n) return;
     Merge merge{.product = maker, .place = place};
     for (NodeId user : uses_[value]) {
       if (user == id) continue;
       if (user < id) return;  // It can't wait for the chain.
       merge.kept = true;
     }
-    if (merge.kept && biased) return;  // What an epilogue keeps has the bias in it.
+    if (merge.kept && (biased || tail->added != kNone)) return;  // It would have these in it.
     taken_[maker] = true;
     merges_[id] = merge;
+  }
+
+  // The body of a fusion, or of a sum alone as if it were one; null: neither.
+  std::shared_ptr<const Function> chain_of(const Node& node) const {
+    if (node.op == Op::fusion) return node.body;
+    if (node.op != Op::add || node.inputs[0] == node.inputs[1]) return nullptr;
+    const Type& type = from_.types[node.first_result];
+    auto sum = std::make_shared<Function>();
+    sum->name = "sum";
+    sum->mesh = from_.mesh;
+    sum->local = true;
+    sum->parameters = {{"a", {}}, {"b", {}}};
+    sum->types = {type, type, type};
+    sum->nodes = {{.op = Op::add, .inputs = {0, 1}, .first_result = 2, .results = 1}};
+    sum->results = {2};
+    sum->result_names = {"sum"};
+    sum->infos.resize(1);
+    return sum;
   }
 
   void append(Rewriter& out, NodeId id) const {
     const Node& fusion = from_.nodes[id];
     const Merge& merge = merges_[id];
     const Node& product = from_.nodes[merge.product];
-    Node node{.op = Op::fusion, .attrs = product.attrs, .body = fusion.body};
+    Node node{.op = Op::fusion, .attrs = product.attrs, .body = chain_of(fusion)};
     node.attrs.set(kProductAttr, static_cast<int64_t>(merge.place));
     for (size_t i = 0; i < fusion.inputs.size(); ++i) {
       if (i != merge.place) node.inputs.push_back(out.at(fusion.inputs[i]));
@@ -218,9 +237,10 @@ std::optional<ProductTail> product_tail(const Function& body, uint32_t product) 
     const uint32_t parameter = chain.inputs[i].parameter;
     const bool is_product = parameter == product;
     if (chain.inputs[i].spread != kNone || input.dtype != dtype) return {};
-    if (input.kind != (is_product ? FusedInput::kFull : FusedInput::kInner)) return {};
-    if (!is_product && tail.bias != kNone) return {};
-    if (!is_product) tail.bias = parameter;
+    const bool is_full = input.kind == FusedInput::kFull;
+    if (!is_full && (is_product || input.kind != FusedInput::kInner)) return {};
+    if (!is_product && (tail.bias != kNone || tail.added != kNone)) return {};
+    if (!is_product) (is_full ? tail.added : tail.bias) = parameter;
     terms.emplace_back(is_product ? "x" : "b");
   }
   for (const FusedInstruction& code : chain.program.code) {
@@ -228,9 +248,10 @@ std::optional<ProductTail> product_tail(const Function& body, uint32_t product) 
   }
   if (chain.program.outputs[0].dtype != dtype) return {};
   const Term term = term_of(chain.program, terms);
-  const Term x = tail.bias == kNone ? Term("x") : apply(FusedOp::kAdd, "x", "b");
+  const bool is_sum = tail.bias != kNone || tail.added != kNone;
+  const Term x = is_sum ? apply(FusedOp::kAdd, "x", "b") : Term("x");
   const std::optional<Activation> activation = activation_of(term, x);
-  if (!activation) return {};
+  if (!activation || (tail.added != kNone && *activation != Activation::kNone)) return {};
   tail.activation = *activation;
   return tail;
 }

@@ -1,6 +1,7 @@
 // A product whose element-wise chain a library's epilogue can do, as one node.
 //
-// The chain must be a bias for each column, an activation of the product, or both. The node is a
+// The chain must be a bias for each column, an activation of the product, or both; or the sum with
+// one other tensor, as of a residual, which may be an op alone. The node is a
 // fusion like the chain's, with the chain's body; but instead of the product itself it has the
 // product's two operands, last among its inputs, and the product's attributes. kProductAttr says
 // which parameter of the body the product is. Where another node needs the product too, it is the
@@ -27,7 +28,8 @@ LocalFunction fuse_products(const LocalFunction& local);
 // What a chain does to parameter `product` of its body.
 struct ProductTail {
   Activation activation = Activation::kNone;
-  uint32_t bias = kNone;  // Parameter of the body.
+  uint32_t bias = kNone;   // Parameter of the body.
+  uint32_t added = kNone;  // The same: of the product's shape.
 };
 std::optional<ProductTail> product_tail(const Function& body, uint32_t product);
 

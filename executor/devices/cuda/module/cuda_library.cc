@@ -17,7 +17,7 @@ struct Product {
   cublasLtMatrixLayoutOpaque_t a = {}, b = {}, c = {};  // Its a is our b, and the reverse.
   cublasLtMatmulAlgo_t algorithm = {};
   size_t workspace_bytes = 0;
-  bool is_double = false, accumulate = false, bias = false, keep_input = false;
+  bool is_double = false, accumulate = false, bias = false, added = false, keep_input = false;
   double alpha = 1;
 };
 
@@ -47,6 +47,7 @@ bool offered(const MatmulDesc& desc) {
 
 // cuBLASLt keeps what went into a GELU; what went into a ReLU it keeps as a mask only.
 bool offered(const Epilogue& epilogue) {
+  if (epilogue.added && (epilogue.bias || epilogue.keep_input)) return false;
   switch (epilogue.activation) {
     case Activation::kNone:
     case Activation::kRelu: return !epilogue.keep_input;
@@ -155,6 +156,7 @@ Result<Prepared> CudaDriver::prepare(const MatmulDesc& desc, const Epilogue& epi
   product.is_double = desc.a == DType::kF64;
   product.accumulate = desc.accumulate;
   product.bias = epilogue.bias;
+  product.added = epilogue.added;
   product.keep_input = epilogue.keep_input;
   product.alpha = static_cast<double>(desc.alpha);
   cublasStatus_t status = describe(product, desc, epilogue);
@@ -199,14 +201,15 @@ Status CudaDriver::run(At at, PreparedHandle handle, std::span<void* const> tens
   if (status == CUBLAS_STATUS_SUCCESS && call.keep_input)
     status = set(call, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, tensors[next]);
   if (status != CUBLAS_STATUS_SUCCESS) return status_of(status, at.label);
-  const double alpha = call.alpha, beta = call.accumulate ? 1 : 0;
+  const void* to_add = call.added ? tensors[3] : tensors[2];
+  const double alpha = call.alpha, beta = call.accumulate || call.added ? 1 : 0;
   const auto alpha_single = static_cast<float>(alpha), beta_single = static_cast<float>(beta);
   const void* by_alpha = &alpha_single;
   const void* by_beta = &beta_single;
   if (call.is_double) by_alpha = &alpha, by_beta = &beta;
   status = cublasLtMatmul(cublas_, &call.operation, by_alpha, tensors[1], &call.a, tensors[0],
-                          &call.b, by_beta, tensors[2], &call.c, tensors[2], &call.c,
-                          &call.algorithm, scratch, call.workspace_bytes, stream_of(at.stream));
+                          &call.b, by_beta, to_add, &call.c, tensors[2], &call.c, &call.algorithm,
+                          scratch, call.workspace_bytes, stream_of(at.stream));
   return status_of(status, at.label);
 }
 
