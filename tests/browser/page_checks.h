@@ -30,8 +30,8 @@ carried.forEach((a, i) => [...shown, ...carried.slice(i + 1)].forEach((b) => {
 return wrong.slice(0, 10);
 )js";
 
-// Boxes that lie in the window and are not drawn, and labels that are not their boxes' names. Of a
-// view with room for all.
+// Boxes that lie in the window and are not drawn, or not where and as what they are, and labels
+// that are not their boxes' names. Of a view with room for all.
 inline constexpr const char* kDrawn = R"js(
 const { model, view } = window.gangway;
 const wrong = [];
@@ -42,13 +42,25 @@ for (const text of labels) {
   if (name === '' || !box.label.startsWith(name)) wrong.push(`${box.label} is called ${name}`);
 }
 const drawn = new Set(labels.map((text) => Number(text.dataset.box)));
-const { width, height } = view.svg.getBoundingClientRect();
+const { left, top, width, height } = view.svg.getBoundingClientRect();
 const stack = [[model.root, view.x, view.y]];
 while (stack.length > 0) {
   const [box, x, y] = stack.pop();
   const inside = x < width && y < height && x + box.width * view.scale > 0
     && y + box.height * view.scale > 0;
-  if (inside !== drawn.has(box.id)) wrong.push(`${box.label} ${inside ? 'lacks' : 'is drawn'}`);
+  const right = inside === drawn.has(box.id) || box === model.root; // Which always is.
+  if (!right) wrong.push(`${box.label} ${inside ? 'lacks' : 'is drawn'}`);
+  if (inside) {
+    const rect = document.querySelector(`rect[data-box="${box.id}"]`);
+    const at = rect.getBoundingClientRect(); // With its edge.
+    const off = Math.max(Math.abs(at.left - left - x), Math.abs(at.top - top - y),
+      Math.abs(at.width - box.width * view.scale), Math.abs(at.height - box.height * view.scale));
+    if (off > 1.1 * Math.max(1, view.scale)) wrong.push(`${box.label} is ${off} off`);
+    const is = { [box.kind]: true, open: box.expanded, selected: box === view.selected };
+    for (const [name, wanted] of Object.entries(is)) {
+      if (rect.classList.contains(name) !== wanted) wrong.push(`${box.label}: ${name}`);
+    }
+  }
   for (const child of box.expanded ? box.children : []) {
     stack.push([child, x + child.x * view.scale, y + child.y * view.scale]);
   }

@@ -3,11 +3,13 @@
 
 #include <fstream>
 #include <iostream>
+#include <random>
 
 #include "gangway.h"
 #include "ir/inspect/graphviz.h"
 #include "tests/browser/browser.h"
 #include "tests/browser/page_checks.h"
+#include "tests/support/seed.h"
 #include "tests/support/small_programs.h"
 #include "tools/page/page.h"
 
@@ -47,7 +49,7 @@ Program wide(int layers, int ops) {
   return b.build();
 }
 
-class PageTest : public testing::Test {
+class PageTest : public ::testing::Test {
  protected:
   // The page in a browser; its JSON stays in json_.
   void open(Browser& browser, const std::string& text) {
@@ -125,6 +127,33 @@ TEST_F(PageTest, ExpandedItShowsTheNodesOfTheJson) {
     EXPECT_EQ(drawn["wrong"], json::array());
     EXPECT_EQ(browser.evaluate(kMisplacedLabels), json::array());
   }
+  EXPECT_EQ(browser.console(), json::array());
+}
+
+// Elements go from boxes that leave the view to those that enter it: each shows its own box's.
+TEST_F(PageTest, IsDrawnRightAfterAnyWayThroughIt) {
+  Browser browser({});
+  open(browser, to_json(deep(40, 20)));
+  std::mt19937 random(tests::test_seed());
+  const auto below = [&](int limit) { return static_cast<int>(random() % unsigned(limit)); };
+  int labels = 0;
+  for (int i = 0; i < 60; ++i) {
+    const std::string box = cat("model.boxes[", below(1 << 20), " % model.boxes.length]");
+    const std::vector<std::string> ways = {
+        cat("view.show(", box, ")"),
+        cat("view.toggle(", box, ")"),
+        cat("view.moveTo(view.x + ", below(1200) - 600, ", view.y + ", below(800) - 400, ")"),
+        cat("view.scale = Math.max(0.7, view.scale * ", 0.7 + 0.1 * below(8), ")"),
+        cat("view.select(view.visible(", box, "))"),
+    };
+    const std::string way = ways[size_t(below(static_cast<int>(ways.size())))];
+    SCOPED_TRACE(cat(i, ": ", way));
+    browser.evaluate(cat("const { view, model } = gangway; ", way, "; view.draw();"));
+    const json drawn = browser.evaluate(kDrawn);
+    ASSERT_EQ(drawn["wrong"], json::array());
+    labels += drawn["labels"].get<int>();
+  }
+  EXPECT_GT(labels, 500);
   EXPECT_EQ(browser.console(), json::array());
 }
 

@@ -8,7 +8,7 @@ const kElementsOfAll = 2900; // Of the whole page, with what panels and details 
 const kElementsOfLinks = 50; // Of the selected box.
 const kFont = '12px monospace';
 const kSmallest = 3; // Pixels: lower boxes are not drawn.
-const kSmallestText = 5;
+const kSmallestText = 7; // A smaller one cannot be read.
 const kSelectedLinks = 200;
 const kCarried = 40; // Links of the selected box that say what they carry.
 const kWide = [0, 1 << 20, 64 << 20]; // From so many bytes a line is as wide as wide0, wide1, ...
@@ -26,6 +26,7 @@ export class View {
     this.dots = this.canvas.measureText('\u2026').width;
     this.widths = new Map();
     this.drawn = new Map(); // Box to its elements.
+    this.spare = []; // Elements of boxes that have left the view, for those that enter it.
     this.lines = new Map(); // By group and kind.
     this.selected = model.root;
     this.whenSelected = [];
@@ -98,13 +99,19 @@ export class View {
       right: (width - this.x) / this.scale, bottom: (height - this.y) / this.scale,
     };
     const places = this.boxesInView();
+    for (const [box, made] of this.drawn) {
+      if (places.has(box)) continue;
+      this.drawn.delete(box);
+      this.spare.push(made);
+    }
+    this.spare.reverse(); // In the order of the picture, so that few of them change places in it.
     const order = [];
     for (const [box, place] of places) {
       if (box.parent && places.has(box.parent)) continue;
       this.collect(box, place, places, order);
     }
     order.push(...this.linksOfSelected(places));
-    for (const box of this.drawn.keys()) if (!places.has(box)) this.drawn.delete(box);
+    this.spare.length = Math.min(this.spare.length, kElements);
     this.putInOrder(order);
     set(this.scene, 'transform', `translate(${this.x} ${this.y}) scale(${this.scale})`);
     for (const done of this.whenDrawn) done();
@@ -170,9 +177,9 @@ export class View {
   drawBox(box, place, order) {
     let made = this.drawn.get(box);
     if (!made) {
-      made = { rect: this.element('rect', ''), text: this.element('text', 'label') };
-      made.rect.dataset.box = box.id;
-      made.text.dataset.box = box.id;
+      made = this.spare.pop()
+        ?? { rect: this.element('rect', ''), text: this.element('text', 'label') };
+      set(made.rect, 'data-box', box.id);
       this.drawn.set(box, made);
     }
     const open = box.expanded ? ' open' : '';
@@ -183,15 +190,16 @@ export class View {
     set(made.rect, 'y', place.y);
     set(made.rect, 'width', box.width);
     set(made.rect, 'height', box.height);
-    set(made.rect, 'rx', 4);
     order.push(made.rect);
     if (!this.hasText()) return;
     const sign = this.model.isGroup(box) ? (box.expanded ? '\u25be ' : '\u25b8 ') : '';
-    const key = `${box.width} ${sign}`;
+    const key = `${box.id} ${box.width} ${sign}`;
     if (made.key !== key) {
-      made.text.textContent = this.fitted(sign + box.label, box.width - 14);
-      made.key = key;
+      const text = this.fitted(sign + box.label, box.width - 14);
+      if (made.words !== text) made.text.textContent = text;
+      Object.assign(made, { key, words: text });
     }
+    set(made.text, 'data-box', box.id);
     set(made.text, 'x', place.x + 7);
     set(made.text, 'y', place.y + kHeader / 2 + 4);
     order.push(made.text);
@@ -325,7 +333,6 @@ export class View {
     this.scale = Math.max(0.8, this.scale);
     this.x = width / 2 - (place.x + Math.min(box.width / 2, 130)) * this.scale;
     this.y = height / 2 - (place.y + kHeader / 2) * this.scale;
-    this.draw();
     this.select(box);
   }
 
