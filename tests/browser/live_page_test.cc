@@ -7,6 +7,7 @@
 
 #include "gangway.h"
 #include "tests/browser/browser.h"
+#include "tests/browser/expanded_nodes.h"
 #include "tests/browser/page_checks.h"
 #include "tests/processes/process_tree.h"
 #include "tests/support/process_output.h"
@@ -249,6 +250,22 @@ TEST_F(LivePageTest, TheTimelineOfTheLastRunsComesWhileItIsOpen) {
   EXPECT_EQ(browser.evaluate("return window.mark"), "not loaded again");
   EXPECT_EQ(browser.evaluate(kOverflowing), json::array());
   browser.screenshot("live_timeline");
+  EXPECT_EQ(browser.console(), json::array());
+}
+
+TEST_F(LivePageTest, OfAProgramThatTrainsAllNodesAreThoseOfItsJson) {
+  const Client client = connect(address_, {.name = "deep"});
+  ASSERT_TRUE(eventually([&] { return client.status().hosts.size() == 1; }));
+  const Slice slice = client.allocate({.devices = 2});
+  const Executable step = slice.compile(deep(40, 60), {.name = "step"});
+  const HostTensor x = HostTensor::of<float>({8}, std::vector<float>(8, 1.0f));
+  Browser browser({});
+  browser.go(page_);
+  ASSERT_TRUE(comes(browser, "gangway.program.name === 'deep'"));
+  browser.click("#expand");
+  static_cast<void>(step.run({{"x", x}}));
+  expect_nodes_of(browser, of_tool({"graph", "deep", "--connect", address_, "--json"}));
+  static_cast<void>(step.run({{"x", x}}));
   EXPECT_EQ(browser.console(), json::array());
 }
 

@@ -8,6 +8,7 @@
 #include "gangway.h"
 #include "ir/inspect/graphviz.h"
 #include "tests/browser/browser.h"
+#include "tests/browser/expanded_nodes.h"
 #include "tests/browser/page_checks.h"
 #include "tests/support/seed.h"
 #include "tests/support/small_programs.h"
@@ -21,21 +22,7 @@ using nlohmann::json;
 constexpr const char* kEnter = "\xee\x80\x87";
 constexpr const char* kRight = "\xee\x80\x94";
 
-// `layers` scopes of `ops` additions each, one behind the other, on states "blocks.N.w".
-Program deep(int layers, int ops) {
-  ProgramBuilder b("deep", Mesh{{{"data", 2}}});
-  Value x = b.input("x", f32({8}));
-  for (int layer = 0; layer < layers; ++layer) {
-    const Value w = b.state(cat("blocks.", layer, ".w"), zeros(f32({8})));
-    const Builder::Scope scope(b.builder(), cat("layers.", layer));
-    for (int op = 0; op < ops; ++op) x = x + w;
-    b.update(w, x);
-  }
-  b.output("y", x);
-  return b.build();
-}
-
-// As many scopes, whose ops have all read the same.
+// As many scopes as of deep(), whose ops have all read the same.
 Program wide(int layers, int ops) {
   ProgramBuilder b("wide", Mesh{{{"data", 2}}});
   Value x = b.input("x", f32({8}));
@@ -92,41 +79,7 @@ TEST_F(PageTest, ExpandedItShowsTheNodesOfTheJson) {
   Browser browser({});
   open(browser, to_json(deep(40, 60)));
   browser.click("#expand");
-  size_t ops = 0, parameters = 0;
-  for (const json& function : json_["functions"]) {
-    ops += function["nodes"].size();
-    parameters += function["parameters"].size();
-  }
-  ASSERT_GT(ops, 2000);
-  const json seen = browser.evaluate(
-      "const count = {}; for (const box of gangway.model.boxes) {"
-      "  if (gangway.model.isVisible(box)) count[box.kind] = (count[box.kind] ?? 0) + 1; }"
-      "return count;");
-  EXPECT_EQ(seen["op"], ops);
-  EXPECT_EQ(seen["parameter"], parameters);
-  EXPECT_EQ(seen["node"], json_["nodes"].size());
-  EXPECT_EQ(seen["slice"], json_["slices"].size());
-  // Each by its number, op and types; and each value that is read is one link.
-  const json boxes = browser.evaluate(
-      "return gangway.model.boxes.filter((box) => box.kind === 'op')"
-      "  .map((box) => [box.data.id, box.label, box.data.results, box.incoming.length]);");
-  std::map<std::string, int> of_json, of_page;
-  for (const json& function : json_["functions"]) {
-    for (const json& node : function["nodes"])
-      ++of_json[json{node["id"], node["op"], node["results"], node["inputs"].size()}.dump()];
-  }
-  for (const json& box : boxes) ++of_page[box.dump()];
-  EXPECT_EQ(of_page, of_json);
-  // What is drawn where one looks: all that lies there, each with its name.
-  for (const char* look : {"view.scale = 1; view.moveTo(10, 10)", "view.show(model.boxes.at(-700))",
-                           "view.show(model.boxes.at(700))"}) {
-    SCOPED_TRACE(look);
-    browser.evaluate(cat("const { view, model } = gangway; ", look, "; view.draw();"));
-    const json drawn = browser.evaluate(kDrawn);
-    EXPECT_GT(drawn["labels"], 10);
-    EXPECT_EQ(drawn["wrong"], json::array());
-    EXPECT_EQ(browser.evaluate(kMisplacedLabels), json::array());
-  }
+  expect_nodes_of(browser, json_);
   EXPECT_EQ(browser.console(), json::array());
 }
 
