@@ -1,4 +1,4 @@
-// A program of many nodes, and that a page on which all is expanded shows those of a program's JSON.
+// A program of many nodes, and that a page on which all is expanded shows those of its JSON.
 #pragma once
 
 #include <gtest/gtest.h>
