@@ -54,13 +54,10 @@ void Browser::start_session(WindowSize size) {
   session_ = cat("/session/", made.at("sessionId").get<std::string>());
   browser_pid_ = made.at("capabilities").at("goog:processID").get<pid_t>();
   // The page itself has that size, whatever the window's frame takes.
-  ask(kj::HttpMethod::POST, session_ + "/goog/cdp/execute",
-      {{"cmd", "Emulation.setDeviceMetricsOverride"},
-       {"params",
-        {{"width", size.width},
-         {"height", size.height},
-         {"deviceScaleFactor", 1},
-         {"mobile", false}}}});
+  devtools("Emulation.setDeviceMetricsOverride", {{"width", size.width},
+                                                  {"height", size.height},
+                                                  {"deviceScaleFactor", 1},
+                                                  {"mobile", false}});
 }
 
 Browser::~Browser() {
@@ -130,6 +127,17 @@ void Browser::click(const std::string& selector) {
   ask(kj::HttpMethod::POST,
       cat(session_, "/element/", found.begin().value().get<std::string>(), "/click"),
       json::object());
+}
+
+void Browser::point(int x, int y) {
+  const json move = {{"type", "pointerMove"}, {"duration", 0}, {"x", x}, {"y", y}};
+  ask(kj::HttpMethod::POST, session_ + "/actions",
+      {{"actions", {{{"type", "pointer"}, {"id", "pointer"}, {"actions", {move}}}}}});
+}
+
+json Browser::devtools(const std::string& command, const json& parameters) {
+  return ask(kj::HttpMethod::POST, session_ + "/goog/cdp/execute",
+             {{"cmd", command}, {"params", parameters}});
 }
 
 json Browser::console() {

@@ -36,8 +36,12 @@ class Browser {
   // Keys to what has the focus. WebDriver's own letters for others: "\ue007" is Enter.
   void press(const std::string& keys);
   void click(const std::string& selector);
+  // The pointer, to a place of the window, in pixels.
+  void point(int x, int y);
   // What the console was told since the last call, errors of the page's own policy included.
   nlohmann::json console();
+  // A command of Chromium's DevTools protocol.
+  nlohmann::json devtools(const std::string& command, const nlohmann::json& parameters);
   // Into the build folder.
   void screenshot(const std::string& name);
 

@@ -91,6 +91,35 @@ TEST_F(CurvesTest, DrawsThePointsOfTheDocumentAndSaysThemByKey) {
   EXPECT_EQ(browser.console(), json::array());
 }
 
+// The pointer says the step that is nearest to it, in either chart, also across a gap.
+TEST_F(CurvesTest, SaysTheStepUnderThePointer) {
+  Browser browser({});
+  open(browser);
+  const char* said = "return document.querySelector('.said-at-step').textContent";
+  EXPECT_EQ(browser.evaluate(said), "Point at a step, or go to one with the arrows.");
+  const auto point = [&](int chart, double step) {
+    const json at =
+        browser.evaluate(cat("const svg = document.querySelectorAll('svg.chart')[", chart,
+                             "]; const room = svg.getBoundingClientRect();"
+                             "return [Math.round(room.left + svg.scales.toX(",
+                             step, ")), Math.round(room.top + 60)];"));
+    browser.point(at[0], at[1]);
+    return browser.evaluate(said).get<std::string>();
+  };
+  EXPECT_EQ(point(0, 57),
+            "Step 57: <b>first</b> loss -, 44.6k tokens/s; second loss -, 44.6k tokens/s");
+  EXPECT_EQ(point(1, 250), "Step 250: second loss 1.4, 46.5k tokens/s");
+  EXPECT_EQ(point(1, 20), "Step 20: <b>first</b> loss 6, 44.2k tokens/s");
+  EXPECT_EQ(point(0, -10), "Step 20: <b>first</b> loss 6, 44.2k tokens/s");  // Left of all.
+  // Both charts have a line at it.
+  const json markers = browser.evaluate(
+      "return [...document.querySelectorAll('svg.chart')].map((svg) => {"
+      "  const x = Number(/^M([\\d.]+) /.exec(svg.querySelector('.marker').getAttribute('d'))[1]);"
+      "  return Math.abs(x - svg.scales.toX(20)) < 0.1; });");
+  EXPECT_EQ(markers, json({true, true}));
+  EXPECT_EQ(browser.console(), json::array());
+}
+
 TEST_F(CurvesTest, IsReadableAtBothSizesInLightAndDark) {
   for (const WindowSize size : {WindowSize{1280, 800}, WindowSize{2560, 1440}}) {
     Browser browser(size);

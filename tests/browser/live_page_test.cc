@@ -156,6 +156,32 @@ TEST_F(LivePageTest, ShowsProgramsAsTheyComeAndTrainWithoutAReload) {
   EXPECT_EQ(browser.console(), json::array());
 }
 
+// The curves of a cluster are those of a page: the step under the arrows is said, and stays while
+// others come.
+TEST_F(LivePageTest, SaysWhatATrainingWasAtAStep) {
+  Trainer first = trainer("first");
+  Browser browser({});
+  browser.go(page_);
+  // The controller takes a sample a second; each step is seen before the next one is taken.
+  for (int step = 1; step <= 3; ++step) {
+    first.train();
+    ASSERT_TRUE(comes(browser, cat("gangwayLive.cluster.charts.steps.includes(", step, ")")));
+  }
+  browser.evaluate("document.querySelector('#panel .curves').focus()");
+  browser.press("\xee\x80\x90\xee\x80\x92");  // End, and one to the left.
+  const char* said = "document.querySelector('#panel .said-at-step').textContent";
+  const std::string text = browser.evaluate(cat("return ", said));
+  EXPECT_EQ(text.find("Step 2: first loss "), 0u) << text;
+  EXPECT_NE(text.find(", 100 tokens/s"), text.npos) << text;
+  first.train();
+  ASSERT_TRUE(comes(browser, "gangwayLive.cluster.charts.steps.includes(4)"));
+  EXPECT_EQ(browser.evaluate(cat("return ", said)), text);
+  browser.press("\xee\x80\x94");  // The focus is still there.
+  const std::string next = browser.evaluate(cat("return ", said));
+  EXPECT_EQ(next.find("Step 3: first loss "), 0u) << next;
+  EXPECT_EQ(browser.console(), json::array());
+}
+
 TEST_F(LivePageTest, AGraphThatChangesIsShownWhereOneLooked) {
   Trainer first = trainer("first");
   Browser browser({});

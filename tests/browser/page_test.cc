@@ -127,7 +127,7 @@ TEST_F(PageTest, SearchesAndSelectsByKeyboard) {
   const std::string details =
       browser.evaluate("return document.getElementById('details').textContent");
   EXPECT_NE(details.find("f32[8]"), details.npos) << details;
-  EXPECT_NE(details.find("page_test.cc:"), details.npos) << details;
+  EXPECT_NE(details.find("expanded_nodes.h:"), details.npos) << details;
   EXPECT_EQ(browser.evaluate("return document.getElementById('said').textContent"), "op add");
   EXPECT_EQ(browser.console(), json::array());
 }

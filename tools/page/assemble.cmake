@@ -5,14 +5,15 @@
 # and so is the word export. An import is one line, and top-level names are unique across modules.
 set(modules
   units
+  resized
   model
   series
   layout
   view
   details
   places
-  cluster
   curves
+  cluster
   device_plan
   keyboard
   minimap

@@ -1,7 +1,8 @@
 // The panel of a running cluster: who holds which device, its programs, their curves and shares. It
 // shows what /api/cluster and /api/history say (docs/page_document.md), a page of rows at a time.
+import { CurveCharts } from './curves.js';
 import { shown } from './model.js';
-import { drawSeries, kColours, madeOf, numberText, svgOf } from './series.js';
+import { kColours, madeOf, numberText, svgOf } from './series.js';
 import { bytesText } from './units.js';
 
 const kHostRows = 6;
@@ -17,18 +18,27 @@ export class Cluster {
     this.redraw = redraw;
     this.now = null;
     this.curves = new Map(); // By program's id: {name, points, ended}.
-    this.colours = new Map();
+    this.colours = new Map(); // By the id of a program that is known.
+    this.charts = new CurveCharts(redraw);
     this.pages = { hosts: 0, programs: 0 };
   }
 
   colourOf(id) {
-    if (!this.colours.has(id)) this.colours.set(id, this.colours.size);
+    if (!this.colours.has(id)) {
+      const taken = new Set(this.colours.values());
+      let free = 0;
+      while (taken.has(free)) ++free;
+      this.colours.set(id, free);
+    }
     return this.colours.get(id);
   }
 
   setNow(now) {
     this.now = now;
     this.programs = new Map(now.programs.map((program) => [program.id, program]));
+    for (const id of this.colours.keys()) {
+      if (!this.programs.has(id) && !this.curves.has(id)) this.colours.delete(id);
+    }
     this.heldBy = new Map(); // By host: by device: who holds it.
     for (const { host, device, id } of now.held) {
       if (!this.heldBy.has(host)) this.heldBy.set(host, new Map());
@@ -67,9 +77,7 @@ export class Cluster {
     const parts = madeOf('div', 'cluster');
     room.append(parts);
     parts.append(this.hostsPart(hosts), this.programsPart(programs));
-    const charts = madeOf('div', 'charts');
-    room.append(charts);
-    this.drawCurves(charts);
+    this.drawCurves(room);
   }
 
   hostsPart(hosts) {
@@ -206,23 +214,20 @@ export class Cluster {
     const all = [...this.curves].filter(([, curve]) => curve.points.length > 0)
       .toSorted(([, a], [, b]) => a.ended - b.ended || b.points.at(-1)[0] - a.points.at(-1)[0])
       .slice(0, kCurves).toSorted(([a], [b]) => a - b);
-    const colours = all.map(([id]) => this.colourOf(id));
-    const lines = (toPoint) => all.map(([, { name, ended, points }]) => ({
-      name: ended ? `${name} (ended)` : name, points: points.map(toPoint),
-    }));
     if (all.length === 0) {
       room.append(madeOf('p', '', 'no program has run yet'));
       return;
     }
-    const byStep = (index) => ([, , step, ...said]) => [step ?? NaN, said[index]];
-    const charts = [
-      { title: 'Loss', lines: lines(byStep(0)), colours },
-      { title: 'Tokens/s', lines: lines(byStep(1)), colours },
-      { title: 'Share of all devices', xName: 'time', unit: '%', stacked: true,
-        lines: lines(([, time, , , , share]) => [time, 100 * share]), colours },
-    ];
-    room.append(...charts.map(() => madeOf('div', ''))); // All of them, so that each has its width.
-    charts.forEach((chart, i) => drawSeries(room.children[i], chart));
+    const named = all.map(([id, { name, ended, points }]) => (
+      { name: ended ? `${name} (ended)` : name, points, colour: this.colourOf(id) }));
+    this.charts.read(named.map(({ name, points, colour }) => ({ name, colour,
+      points: points.filter(([, , step]) => step !== null)
+        .map(([, , step, loss, speed]) => ({ step, loss, tokens_per_s: speed })) })));
+    const shares = { title: 'Share of all devices', xName: 'time', unit: '%', stacked: true,
+      lines: named.map(({ name, points }) => (
+        { name, points: points.map(([, time, , , , share]) => [time, 100 * share]) })),
+      colours: named.map(({ colour }) => colour) };
+    this.charts.draw(room, [shares]);
   }
 }
 

@@ -203,7 +203,7 @@ class Live {
     if (this.notice.textContent !== text) this.notice.textContent = text;
   }
 
-  // Keeps where it was scrolled to, and which button has the focus.
+  // Keeps where it was scrolled to, and which part has the focus.
   redraw() {
     const { panels } = this.gangway;
     const key = document.activeElement?.dataset.key;
@@ -211,8 +211,8 @@ class Live {
     panels.refresh('Cluster');
     panels.room.scrollTop = top;
     if (key === undefined || panels.open !== 'Cluster') return;
-    const buttons = [...panels.room.querySelectorAll('button')];
-    buttons.find((one) => one.dataset.key === key)?.focus({ preventScroll: true });
+    const all = [...panels.room.querySelectorAll('[data-key]')];
+    all.find((one) => one.dataset.key === key)?.focus({ preventScroll: true });
   }
 }
 

@@ -1,5 +1,5 @@
 // Puts the page together. window.gangway is for tests and for the browser's console.
-import { Curves } from './curves.js';
+import { addCurvesPanel } from './curves.js';
 import { Details } from './details.js';
 import { DevicePlan } from './device_plan.js';
 import { listenToKeys } from './keyboard.js';
@@ -25,7 +25,7 @@ const places = new Places(model);
 const overlays = new Overlays(view, byId('overlay'), byId('legend'), timeline, places);
 const panels = new Panels(byId('tabs'), byId('panel'));
 const minimap = new Minimap(view, byId('minimap'));
-const curves = points ? new Curves(panels, points) : null;
+const curves = points ? addCurvesPanel(panels, points) : null;
 const devicePlan = plan ? new DevicePlan(panels, view, places, plan) : null;
 const spans = timeline ? new Timeline(panels, view, places, timeline) : null;
 document.title = `${model.root.label} - Gangway`;

@@ -1,6 +1,8 @@
 // Light or dark: what the system says, until the button is pressed. What is drawn in colours of its
 // own is drawn again.
-const darkSystem = matchMedia('(prefers-color-scheme: dark)');
+// One for all the times that the script runs: the browser keeps each that somebody listens to, and
+// so the page that listens.
+const darkSystem = (window.gangwayDarkSystem ??= matchMedia('(prefers-color-scheme: dark)'));
 
 export function listenToTheme(button, drawAgain) {
   const { dataset } = document.documentElement;

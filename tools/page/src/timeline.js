@@ -2,6 +2,7 @@
 // overlay, or those of their scopes; a span and its box select each other. What is empty is idle.
 import { shown } from './model.js';
 import { outermostScope, scopeKinds } from './overlays.js';
+import { whenResized } from './resized.js';
 import { secondsText } from './units.js';
 
 const kSpanRow = 20; // Pixels.
@@ -241,7 +242,7 @@ export class Timeline {
       action();
       event.preventDefault();
     });
-    new ResizeObserver(() => this.paint()).observe(canvas.parentElement);
+    whenResized(canvas.parentElement, () => this.paint());
   }
 }
 

@@ -1,6 +1,7 @@
 // Draws what of the boxes is in view, at most kElements elements at once: what is larger first.
 // Pans and zooms. Elements are kept from one drawing to the next.
 import { kHeader, layOut, placeOf } from './layout.js';
+import { whenResized } from './resized.js';
 import { bytesText } from './units.js';
 
 const kElements = 2400;
@@ -38,7 +39,7 @@ export class View {
     this.y = 0;
     this.waiting = false;
     this.listen();
-    new ResizeObserver(() => this.soon()).observe(svg);
+    whenResized(svg, () => this.soon());
   }
 
   element(name, kind) {
