@@ -182,6 +182,58 @@ TEST_F(LivePageTest, SaysWhatATrainingWasAtAStep) {
   EXPECT_EQ(browser.console(), json::array());
 }
 
+// What the page has after so many more answers of the controller, and after so many graphs anew.
+constexpr const char* kUpdates = R"js(
+const [updates, graphs] = [%, %];
+return (async () => {
+  const last = gangwayLive.polls + updates;
+  while (gangwayLive.polls < last) {
+    if (gangwayLive.polls % Math.ceil(updates / graphs) === 0) gangwayLive.drawn = { plan: -1 };
+    gangwayLive.cluster.redraw();
+    await gangwayLive.poll();
+    await new Promise((done) => requestAnimationFrame(done));
+  }
+  return document.querySelectorAll('*').length;
+})();
+)js";
+
+TEST_F(LivePageTest, DoesNotGrowWithTheUpdates) {
+  Trainer first = trainer("first"), second = trainer("second");
+  Browser browser({});
+  browser.go(page_);
+  ASSERT_TRUE(comes(browser, "gangwayLive.drawn?.name === 'step'"));
+  browser.devtools("Performance.enable", json::object());
+  const auto update = [&](int rounds) {
+    for (int round = 0; round < rounds; ++round) {
+      first.train();
+      second.train();
+      for (const char* panel : {"Timeline", "Device", "Cluster"}) {
+        browser.evaluate(cat("gangway.panels.choose('", panel, "')"));
+        std::string script = kUpdates;
+        for (const char* number : {"20", "2"}) script.replace(script.find('%'), 1, number);
+        EXPECT_GT(browser.evaluate(script), 20);
+      }
+    }
+    for (int i = 0; i < 3; ++i) browser.devtools("HeapProfiler.collectGarbage", json::object());
+    json held = browser.devtools("Memory.getDOMCounters", json::object());
+    const json metrics = browser.devtools("Performance.getMetrics", json::object());
+    for (const json& metric : metrics["metrics"]) {
+      if (metric["name"] == "JSHeapUsedSize") held["heap"] = metric["value"];
+    }
+    return held;
+  };
+  const json before = update(2), after = update(9);  // 120 updates, then 540 more.
+  std::cout << "before " << before << ", after 540 updates more " << after << "\n";
+  // The curves may have a few points more.
+  for (const char* what : {"nodes", "jsEventListeners"}) {
+    EXPECT_GT(before[what], 10) << what;
+    EXPECT_LT(after[what], before[what].get<int>() * 1.15 + 50) << what;
+  }
+  // A browser keeps each script that ran: some 45 kB for each of 54 graphs.
+  EXPECT_LT(after["heap"], before["heap"].get<double>() + 54 * 90e3);
+  EXPECT_EQ(browser.console(), json::array());
+}
+
 TEST_F(LivePageTest, AGraphThatChangesIsShownWhereOneLooked) {
   Trainer first = trainer("first");
   Browser browser({});

@@ -14,43 +14,49 @@ import { listenToTheme } from './theme.js';
 import { Timeline } from './timeline.js';
 import { View } from './view.js';
 
-const byId = (id) => document.getElementById(id);
-const shownDocument = JSON.parse(byId('document').textContent);
-const { program, plan, layout, timeline, curves: points } = shownDocument;
-const model = new Model(program, layout, plan);
-const view = new View(model, byId('picture'));
-const search = new Search(view, byId('search'), byId('found'));
-const details = new Details(view, byId('details'));
-const places = new Places(model);
-const overlays = new Overlays(view, byId('overlay'), byId('legend'), timeline, places);
-const panels = new Panels(byId('tabs'), byId('panel'));
-const minimap = new Minimap(view, byId('minimap'));
-const curves = points ? addCurvesPanel(panels, points) : null;
-const devicePlan = plan ? new DevicePlan(panels, view, places, plan) : null;
-const spans = timeline ? new Timeline(panels, view, places, timeline) : null;
-document.title = `${model.root.label} - Gangway`;
+// In a function: a browser keeps what a script has at its top, and a served page's runs again and
+// again.
+function start() {
+  const byId = (id) => document.getElementById(id);
+  const shownDocument = JSON.parse(byId('document').textContent);
+  const { program, plan, layout, timeline, curves: points } = shownDocument;
+  const model = new Model(program, layout, plan);
+  const view = new View(model, byId('picture'));
+  const search = new Search(view, byId('search'), byId('found'));
+  const details = new Details(view, byId('details'));
+  const places = new Places(model);
+  const overlays = new Overlays(view, byId('overlay'), byId('legend'), timeline, places);
+  const panels = new Panels(byId('tabs'), byId('panel'));
+  const minimap = new Minimap(view, byId('minimap'));
+  const curves = points ? addCurvesPanel(panels, points) : null;
+  const devicePlan = plan ? new DevicePlan(panels, view, places, plan) : null;
+  const spans = timeline ? new Timeline(panels, view, places, timeline) : null;
+  document.title = `${model.root.label} - Gangway`;
 
-const setAll = (expanded) => {
-  model.setAll(expanded);
-  if (!model.isVisible(view.selected)) view.select(view.visible(view.selected));
+  const setAll = (expanded) => {
+    model.setAll(expanded);
+    if (!model.isVisible(view.selected)) view.select(view.visible(view.selected));
+    view.update();
+    view.fit();
+  };
+
+  listenToKeys(view, search, byId('said'));
+  listenToTheme(byId('theme'), () => {
+    view.soon();
+    panels.refresh(panels.open);
+  });
+  byId('expand').addEventListener('click', () => setAll(true));
+  byId('collapse').addEventListener('click', () => setAll(false));
+  byId('fit').addEventListener('click', () => view.fit());
+  if (curves) panels.choose('Curves');
   view.update();
   view.fit();
-};
+  view.draw();
+  window.gangway = {
+    program, plan, layout, timeline, model, view, search, details, overlays, panels, places, minimap,
+    devicePlan, spans, curves, setAll, drawnAt: performance.now(),
+  };
+  attachLive(window.gangway, shownDocument);
+}
 
-listenToKeys(view, search, byId('said'));
-listenToTheme(byId('theme'), () => {
-  view.soon();
-  panels.refresh(panels.open);
-});
-byId('expand').addEventListener('click', () => setAll(true));
-byId('collapse').addEventListener('click', () => setAll(false));
-byId('fit').addEventListener('click', () => view.fit());
-if (curves) panels.choose('Curves');
-view.update();
-view.fit();
-view.draw();
-window.gangway = {
-  program, plan, layout, timeline, model, view, search, details, overlays, panels, places, minimap,
-  devicePlan, spans, curves, setAll, drawnAt: performance.now(),
-};
-attachLive(window.gangway, shownDocument);
+start();
