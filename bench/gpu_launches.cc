@@ -37,7 +37,10 @@ Plan plan_of(const Program& program) {
 std::vector<std::byte*> addresses_of(const LocalFunction& local) {
   const size_t parameters = local.function->parameters.size();
   std::vector<std::byte*> bases(parameters + local.function->results.size() + 1);
-  for (size_t i = 0; i < bases.size(); ++i) bases[i] = reinterpret_cast<std::byte*>((i + 1) << 40);
+  for (size_t i = 0; i < bases.size(); ++i) {
+    // NOLINTNEXTLINE(performance-no-int-to-ptr): no memory stands behind them.
+    bases[i] = reinterpret_cast<std::byte*>((i + 1) << 40);
+  }
   for (const LocalFunction::InPlace& both : local.in_place)
     bases[parameters + both.result] = bases[both.parameter];
   return bases;
