@@ -81,6 +81,62 @@ void GemmSquare(benchmark::State& state, DType dtype) {
   gemm(state, dtype, kTokens, kDim, kDim, false, false);
 }
 
+// Queries, keys and values of the same rows: as three products, as one of the joined weights, and
+// as one with the time to join the weights. GradInput: the cotangent of the rows, as three products
+// that add up in one place, or as three and two sums.
+enum class Joined { kThree, kOne, kOneAndItsWeights };
+void queries_keys_values(benchmark::State& state, int64_t dim, Joined how) {
+  Parallel par(static_cast<int>(state.range(0)));
+  const bool three = how == Joined::kThree;
+  const Matmul product({.m = kTokens, .n = three ? dim : 3 * dim, .k = dim});
+  Data x(DType::kF32, kTokens * dim), w(DType::kF32, 3 * dim * dim),
+      one(DType::kF32, 3 * dim * dim), y(DType::kF32, 3 * kTokens * dim),
+      scratch(DType::kF32, static_cast<int64_t>(product.scratch_bytes(par.threads())) / 4 + 16);
+  const auto part = [&](Data& of, int64_t index, int64_t elements) {
+    return static_cast<float*>(of.data()) + index * elements;
+  };
+  for (auto _ : state) {
+    for (int64_t i = 0; i < 3 && three; ++i)
+      product.run(par, x.data(), part(w, i, dim * dim), part(y, i, kTokens * dim), scratch.data());
+    for (int64_t i = 0; i < 3 && how == Joined::kOneAndItsWeights; ++i) {
+      for (int64_t row = 0; row < dim; ++row)
+        std::memcpy(part(one, 0, 0) + (3 * row + i) * dim, part(w, i, dim * dim) + row * dim,
+                    static_cast<size_t>(dim) * sizeof(float));
+    }
+    if (!three) product.run(par, x.data(), one.data(), y.data(), scratch.data());
+  }
+  report_flops(state, 6.0 * static_cast<double>(kTokens * dim * dim));
+}
+void sum_of_products(benchmark::State& state, int64_t dim, bool in_place) {
+  Parallel par(static_cast<int>(state.range(0)));
+  const MatmulDesc desc{.m = kTokens, .n = dim, .k = dim, .transpose_b = true};
+  MatmulDesc adding = desc;
+  adding.accumulate = in_place;
+  const Matmul first(desc), more(adding);
+  Data dy(DType::kF32, 3 * kTokens * dim), w(DType::kF32, 3 * dim * dim),
+      dx(DType::kF32, 3 * kTokens * dim),
+      scratch(DType::kF32, static_cast<int64_t>(first.scratch_bytes(par.threads()) +
+                                                more.scratch_bytes(par.threads())) /
+                                   4 +
+                               16);
+  const auto part = [&](Data& of, int64_t index, int64_t elements) {
+    return static_cast<float*>(of.data()) + index * elements;
+  };
+  for (auto _ : state) {
+    for (int64_t i = 0; i < 3; ++i)
+      (i == 0 ? first : more)
+          .run(par, part(dy, i, kTokens * dim), part(w, i, dim * dim),
+               part(dx, in_place ? 0 : i, kTokens * dim), scratch.data());
+    if (in_place) continue;
+    float* to = part(dx, 0, 0);
+    const float *b = part(dx, 1, kTokens * dim), *c = part(dx, 2, kTokens * dim);
+    par.for_each_range(kTokens * dim, 4096, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) to[i] = to[i] + b[i] + c[i];
+    });
+  }
+  report_flops(state, 6.0 * static_cast<double>(kTokens * dim * dim));
+}
+
 void grouped(benchmark::State& state, DType dtype, GroupedKind kind) {
   Parallel par(static_cast<int>(state.range(0)));
   const int64_t groups = 16, slots = 512, experts = 8, d = kDim, h = 512;
@@ -296,6 +352,16 @@ GW_BENCH(attend, forward_f32, DType::kF32, false);
 GW_BENCH(attend, forward_bf16, DType::kBF16, false);
 GW_BENCH(attend, backward_f32, DType::kF32, true);
 GW_BENCH(attend, backward_bf16, DType::kBF16, true);
+GW_BENCH(queries_keys_values, three_256, 256, Joined::kThree);
+GW_BENCH(queries_keys_values, one_256, 256, Joined::kOne);
+GW_BENCH(queries_keys_values, one_and_its_weights_256, 256, Joined::kOneAndItsWeights);
+GW_BENCH(queries_keys_values, three_768, 768, Joined::kThree);
+GW_BENCH(queries_keys_values, one_768, 768, Joined::kOne);
+GW_BENCH(queries_keys_values, one_and_its_weights_768, 768, Joined::kOneAndItsWeights);
+GW_BENCH(sum_of_products, added_256, 256, false);
+GW_BENCH(sum_of_products, in_place_256, 256, true);
+GW_BENCH(sum_of_products, added_768, 768, false);
+GW_BENCH(sum_of_products, in_place_768, 768, true);
 BENCHMARK(Copy)->Arg(1)->Arg(2)->UseRealTime()->Unit(benchmark::kMicrosecond);
 BENCHMARK(Transpose)->Arg(1)->Arg(2)->UseRealTime()->Unit(benchmark::kMicrosecond);
 GW_BENCH_TYPES(FusedAdd);
