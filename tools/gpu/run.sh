@@ -221,7 +221,7 @@ if grep -qs "ERROR OCCURRED" "$work/parts.out"; then failed+=("parts (see ERROR 
 programs=("${ours[@]}" bin/gpu_programs)
 step calls "${programs[@]}" calls || true
 step train-124m "${programs[@]}" train --model 124m --batch 32 16 8 --seconds 8 || true
-step train-xl "${programs[@]}" train --model xl --batch 8 4 2 --seconds 12 || true
+step train-xl "${programs[@]}" train --model xl --batch 32 24 16 8 --seconds 12 || true
 step train-moe "${programs[@]}" train --model 124m-moe --batch 16 8 4 --seconds 6 || true
 if python3 -c 'import torch, sys; sys.exit(not torch.cuda.is_available())' 2>/dev/null; then
   export TORCHINDUCTOR_CACHE_DIR=$work/inductor TRITON_CACHE_DIR=$work/triton
