@@ -119,6 +119,7 @@ Result<Prepared> ListingDriver::prepare(const MatmulDesc& d, const Epilogue& epi
   if (epilogue.bias) call.tensors.push_back({bytes_of(d.c, d.n), AccessKind::kRead});
   if (epilogue.added) call.tensors.push_back({c, AccessKind::kRead});
   if (epilogue.keep_input) call.tensors.push_back({c, AccessKind::kWrite});
+  if (epilogue.gradient) call.tensors.push_back({c, AccessKind::kRead});
   if (epilogue.activation == Activation::kSilu) return refused("this epilogue");
   return keep(std::move(call));
 }

@@ -43,6 +43,11 @@ double activated(Activation activation, double x) {
   return x / (1 + std::exp(-x));
 }
 
+double gelu_slope(double x) {
+  const double c = std::sqrt(2 / M_PI), t = std::tanh(c * (x + 0.044715 * x * x * x));
+  return 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * c * (1 + 3 * 0.044715 * x * x);
+}
+
 // The product alone, dense and as wide as it is accumulated.
 MatmulDesc product_of(const MatmulDesc& desc) {
   MatmulDesc product = desc;
@@ -63,6 +68,7 @@ struct MatmulTail {
     const std::byte* const bias = epilogue.bias ? tensors[3] : nullptr;
     std::byte* const pre = epilogue.keep_input ? tensors[epilogue.bias ? 4 : 3] : nullptr;
     const std::byte* const added = epilogue.added ? tensors[3] : nullptr;
+    const std::byte* const at_pre = epilogue.gradient ? tensors[3] : nullptr;
     for (int64_t i = 0; i < desc.batch * desc.m * desc.n; ++i) {
       const int64_t column = i % desc.n, row = i / desc.n % desc.m, b = i / desc.n / desc.m;
       const int64_t at = b * stride + row * ldc + column;
@@ -71,7 +77,9 @@ struct MatmulTail {
       if (bias != nullptr) x += element(desc.c, bias, column);
       if (added != nullptr) x += element(desc.c, added, at);
       if (pre != nullptr) set_element(desc.c, pre, i, x);
-      set_element(desc.c, c, at, activated(epilogue.activation, x));
+      const double y = at_pre != nullptr ? x * gelu_slope(element(desc.c, at_pre, i))
+                                         : activated(epilogue.activation, x);
+      set_element(desc.c, c, at, y);
     }
   }
 };
@@ -101,6 +109,8 @@ Result<Prepared> EmulatedDriver::add(std::shared_ptr<PreparedOperation> operatio
 }
 
 Result<Prepared> EmulatedDriver::prepare(const MatmulDesc& desc, const Epilogue& epilogue) {
+  if (epilogue.gradient && epilogue.activation != Activation::kGeluTanh)
+    return to_error({StatusKind::kUnsupported, false, "no library offers the gradient of that"});
   if (epilogue.bias || epilogue.added || epilogue.activation != Activation::kNone) {
     if (const Status offered = offers("epilogues"); !offered.ok()) return to_error(offered);
   }
@@ -121,7 +131,7 @@ Result<Prepared> EmulatedDriver::prepare(const MatmulDesc& desc, const Epilogue&
                        desc.m, desc.n, desc.ldc, desc.batch, desc.batch_stride_c)};
   if (epilogue.bias)
     made->uses.push_back(TensorUse::dense(AccessKind::kRead, bytes_of(desc.c, desc.n)));
-  if (epilogue.added)
+  if (epilogue.added || epilogue.gradient)
     made->uses.push_back(
         TensorUse::dense(AccessKind::kRead, bytes_of(desc.c, desc.batch * desc.m * desc.n)));
   if (epilogue.keep_input)

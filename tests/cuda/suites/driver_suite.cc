@@ -151,6 +151,17 @@ TEST_P(CardDriver, AProductHasItsEpilogue) {
   EXPECT_EQ(t.read(c, kResults), std::vector<float>(kResults, 4));
 }
 
+TEST_P(CardDriver, AProductIsTakenBackThroughAGelu) {
+  Table t(GetParam().make());
+  float *a = t.filled(16 * 8, 0.5f), *b = t.filled(32 * 8, 0.5f), *c = t.buffer(kResults);
+  float* pre = t.filled(kResults, 0.7f);
+  if (!t.multiply(kProduct, {.activation = Activation::kGeluTanh, .gradient = true},
+                  {a, b, c, pre}))
+    GTEST_SKIP() << "no library of this card has that epilogue";
+  // The slope of a gelu at 0.7.
+  for (const float x : t.read(c, kResults)) ASSERT_NEAR(x, 2 * 0.9763572187f, 1e-5f);
+}
+
 TEST_P(CardDriver, RunsAChainThatWasCompiledForIt) {
   Table t(GetParam().make());
   const FusedProgram twice{.inputs = {{DType::kF32, FusedInput::kFull}},

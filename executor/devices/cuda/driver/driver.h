@@ -111,7 +111,7 @@ class Driver {
   // offers: the caller then uses its own kernels. The tensors of run(), in order:
   //
   //   matmul          a, b, c, then bias, added and pre where the epilogue has them; c is also
-  //                   read where the description accumulates
+  //                   read where the description accumulates, pre where it is a gradient's
   //   grouped_matmul  in0, in1, sizes i32[groups, experts], out
   //   attention       q, k, v, out, lse
   //   attention_grad  q, k, v, out, lse, dout, dq, dk, dv

@@ -1,6 +1,7 @@
 #include "executor/devices/cuda/lower/chain_source.h"
 #include "executor/devices/cuda/lower/lower.h"
 #include "executor/devices/cuda/lower/product_fusion.h"
+#include "executor/devices/cuda/lower/product_tail.h"
 #include "executor/devices/lower/strided.h"
 #include "executor/devices/lower/to_fused.h"
 
@@ -52,14 +53,11 @@ void lower_product_fusion(Lowering& call) {
 
   const DType dtype = body.types[product].dtype;
   std::vector<Argument> more;
-  for (const uint32_t operand : {tail.bias, tail.added}) {
+  for (const uint32_t operand : {tail.bias, tail.added, tail.pre}) {
     if (operand != kNone) more.push_back(parameters[operand - (operand > product ? 1 : 0)]);
   }
   if (kept) more.push_back(call.write(1));
-  const Epilogue epilogue{.bias = tail.bias != kNone,
-                          .added = tail.added != kNone,
-                          .activation = tail.activation,
-                          .keep_input = kept};
+  const Epilogue epilogue = tail.epilogue(kept);
   if (lower_product(call, a, b, dtype, call.write(0), epilogue, more)) return;
 
   const Argument made = kept ? call.write(1) : call.scratch(body.types[product].bytes());

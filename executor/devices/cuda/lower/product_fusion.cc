@@ -1,16 +1,14 @@
 #include "executor/devices/cuda/lower/product_fusion.h"
 
-#include <bit>
-#include <cmath>
 #include <map>
 #include <memory>
-#include <numbers>
 #include <numeric>
+#include <optional>
 #include <utility>
 #include <vector>
 
+#include "executor/devices/cuda/lower/product_tail.h"
 #include "executor/devices/lower/dot_plan.h"
-#include "executor/devices/lower/to_fused.h"
 #include "ir/graph/bodies.h"
 #include "ir/plan/step_map.h"
 #include "ir/transforms/rewrite/rewrite.h"
@@ -19,64 +17,17 @@
 namespace gangway::cuda {
 namespace {
 
-constexpr size_t kTermLengthMax = 2000;  // Of what could be an activation; sharing multiplies.
-
-// A value of a chain, written out from the product x and the bias b; operands that may be exchanged
-// in one order. Equal terms are equal values.
-using Term = std::string;
-
-Term number(double value) { return cat("#", std::bit_cast<uint64_t>(value)); }
-
-bool commutes(FusedOp op) {
-  return op == FusedOp::kAdd || op == FusedOp::kMul || op == FusedOp::kMax;
-}
-
-Term apply(FusedOp op, Term a, Term b = {}) {
-  if (commutes(op) && b < a) std::swap(a, b);
-  return cat(static_cast<int>(op), "(", a, b.empty() ? "" : ",", b, ")");
-}
-
-// As gelu() of ir/build/ops.h writes it.
-Term gelu(const Term& x) {
-  const Term cubed = apply(FusedOp::kMul, apply(FusedOp::kMul, x, x), x);
-  const Term sum = apply(FusedOp::kAdd, x, apply(FusedOp::kMul, cubed, number(0.044715)));
-  const Term inner = apply(FusedOp::kMul, sum, number(std::sqrt(2 / std::numbers::pi)));
-  return apply(FusedOp::kMul, apply(FusedOp::kMul, x, number(0.5)),
-               apply(FusedOp::kAdd, apply(FusedOp::kTanh, inner), number(1)));
-}
-
-Term relu(const Term& x) { return apply(FusedOp::kMax, x, number(0)); }
-
-// Empty: longer than any activation, or with other instructions than they have.
-Term term_of(const FusedProgram& program, std::vector<Term> terms) {
-  for (const FusedInstruction& code : program.code) {
-    const auto operand = [&](size_t i) { return terms[static_cast<size_t>(code.in[i])]; };
-    if (code.op == FusedOp::kConstant) {
-      terms.push_back(number(code.immediate));
-    } else if (code.op == FusedOp::kTanh) {
-      terms.push_back(apply(code.op, operand(0)));
-    } else if (commutes(code.op)) {
-      terms.push_back(apply(code.op, operand(0), operand(1)));
-    } else {
-      return {};
-    }
-    if (terms.back().size() > kTermLengthMax) return {};
-  }
-  return terms[static_cast<size_t>(program.outputs[0].value)];
-}
-
-std::optional<Activation> activation_of(const Term& term, const Term& x) {
-  if (term == x) return Activation::kNone;
-  if (term == relu(x)) return Activation::kRelu;
-  if (term == gelu(x)) return Activation::kGeluTanh;
-  return {};
-}
-
 // A fusion takes in the product of its input `place`.
 struct Merge {
   NodeId product = kNone;
   size_t place = 0;
   bool kept = false;  // Others need the product too.
+};
+
+// A sum of tensors, of which products take in what came before them.
+struct Sum {
+  std::vector<ValueId> others;
+  std::vector<NodeId> products;
 };
 
 // A function written anew. By NodeId, and the number of nodes: where a node is now, or what comes
@@ -119,18 +70,20 @@ class ProductFuser {
     for (ValueId result : from_.results) uses_[result].push_back(kNone);
     taken_.assign(from_.nodes.size(), false);
     merges_.resize(from_.nodes.size());
+    sums_.resize(from_.nodes.size());
   }
 
   Rewritten run() {
     for (NodeId id = 0; id < end_; ++id) {
-      for (size_t i = 0; i < from_.nodes[id].inputs.size() && !merged(id); ++i) consider(id, i);
+      consider_sum(id);
+      for (size_t i = 0; i < from_.nodes[id].inputs.size() && !written(id); ++i) consider(id, i);
     }
     Rewriter out(from_);
     std::vector<NodeId> now;
     for (NodeId id = 0; id < from_.nodes.size(); ++id) {
       now.push_back(static_cast<NodeId>(out.target().nodes.size()));
-      if (merged(id)) {
-        append(out, id);
+      if (written(id)) {
+        sums_[id] ? append_sum(out, id) : append(out, id);
       } else if (!taken_[id]) {
         out.copy(id);
         rewrite_body(from_.nodes[id], out.target().nodes.back());
@@ -141,7 +94,42 @@ class ProductFuser {
   }
 
  private:
-  bool merged(NodeId id) const { return merges_[id].product != kNone; }
+  // Not as it was.
+  bool written(NodeId id) const { return sums_[id] || merges_[id].product != kNone; }
+
+  // The product that computes a value, if it may become part of another node.
+  NodeId product_of(ValueId value) const {
+    const NodeId maker = makers_[value];
+    const bool is_one = maker != kNone && from_.nodes[maker].op == Op::dot && !taken_[maker];
+    return is_one ? maker : kNone;
+  }
+
+  void consider_sum(NodeId id) {
+    const Node& node = from_.nodes[id];
+    if (!is_sum(node)) return;
+    Sum sum;
+    for (ValueId input : node.inputs) {
+      const NodeId product = product_of(input);
+      if (product != kNone && uses_[input].size() == 1) {
+        sum.products.push_back(product);
+      } else {
+        sum.others.push_back(input);
+      }
+    }
+    // One that nothing comes before stays a product.
+    if (sum.others.empty()) {
+      sum.others.push_back(from_.nodes[sum.products[0]].first_result);
+      sum.products.erase(sum.products.begin());
+    }
+    if (sum.products.empty()) return;
+    for (NodeId product : sum.products) taken_[product] = true;
+    sums_[id] = std::move(sum);
+  }
+
+  bool is_sum(const Node& node) const {
+    if (node.op == Op::fusion) return node.body->parameters.size() > 1 && is_sum_of_all(*node.body);
+    return node.op == Op::add && node.inputs[0] != node.inputs[1];
+  }
 
   void rewrite_body(const Node& before, Node& node) const {
     if (!shares_body(before.op) || before.body == nullptr) return;
@@ -158,52 +146,78 @@ class ProductFuser {
 
   void consider(NodeId id, size_t place) {
     const Node& fusion = from_.nodes[id];
+    if (fusion.op != Op::fusion || fusion.body->results.size() != 1) return;
     const ValueId value = fusion.inputs[place];
-    const NodeId maker = makers_[value];
-    if (maker == kNone || from_.nodes[maker].op != Op::dot || taken_[maker]) return;
-    const std::shared_ptr<const Function> body = chain_of(fusion);
-    if (body == nullptr || body->results.size() != 1) return;
-    const auto tail = product_tail(*body, static_cast<uint32_t>(place));
+    const NodeId maker = product_of(value);
+    if (maker == kNone) return;
+    const auto tail = product_tail(*fusion.body, static_cast<uint32_t>(place));
     if (!tail) return;
     const Node& product = from_.nodes[maker];
     const DotPlan plan = plan_dot(product.attrs, from_.types[product.inputs[0]],
                                   from_.types[product.inputs[1]], from_.types[value].dtype);
     const bool biased = tail->bias != kNone;
-    if (biased && body->types[tail->bias].elements() != plan.desc.n) return;
+    if (biased && fusion.body->types[tail->bias].elements() != plan.desc.n) return;
     Merge merge{.product = maker, .place = place};
     for (NodeId user : uses_[value]) {
       if (user == id) continue;
       if (user < id) return;  // It can't wait for the chain.
       merge.kept = true;
     }
-    if (merge.kept && (biased || tail->added != kNone)) return;  // It would have these in it.
+    // It would have these in it.
+    if (merge.kept && (biased || tail->added != kNone || tail->pre != kNone)) return;
     taken_[maker] = true;
     merges_[id] = merge;
   }
 
-  // The body of a fusion, or of a sum alone as if it were one; null: neither.
-  std::shared_ptr<const Function> chain_of(const Node& node) const {
-    if (node.op == Op::fusion) return node.body;
-    if (node.op != Op::add || node.inputs[0] == node.inputs[1]) return nullptr;
-    const Type& type = from_.types[node.first_result];
+  std::shared_ptr<const Function> sum_of(size_t count, const Type& type) const {
     auto sum = std::make_shared<Function>();
     sum->name = "sum";
     sum->mesh = from_.mesh;
     sum->local = true;
-    sum->parameters = {{"a", {}}, {"b", {}}};
-    sum->types = {type, type, type};
-    sum->nodes = {{.op = Op::add, .inputs = {0, 1}, .first_result = 2, .results = 1}};
-    sum->results = {2};
+    sum->parameters.resize(count);
+    sum->types.assign(count, type);
+    ValueId total = 0;
+    for (ValueId p = 0; p < count; ++p) {
+      sum->parameters[p].name = cat("term", p);
+      if (p == 0) continue;
+      const auto next = static_cast<ValueId>(sum->types.size());
+      sum->types.push_back(type);
+      sum->nodes.push_back(
+          {.op = Op::add, .inputs = {total, p}, .first_result = next, .results = 1});
+      total = next;
+    }
+    sum->infos.resize(sum->nodes.size());
+    sum->results = {total};
     sum->result_names = {"sum"};
-    sum->infos.resize(1);
     return sum;
+  }
+
+  void append_sum(Rewriter& out, NodeId id) const {
+    const Type& type = from_.types[from_.nodes[id].first_result];
+    const Sum& sum = *sums_[id];
+    std::vector<ValueId> others;
+    for (ValueId other : sum.others) others.push_back(out.at(other));
+    ValueId total = others[0];
+    if (others.size() > 1) {
+      Node node{.op = Op::fusion, .inputs = others, .body = sum_of(others.size(), type)};
+      total = out.append(std::move(node), {type}, from_.infos[id]);
+    }
+    const std::shared_ptr<const Function> body = sum_of(2, type);
+    for (NodeId made : sum.products) {
+      const Node& product = from_.nodes[made];
+      Node node{.op = Op::fusion, .inputs = {total}, .attrs = product.attrs, .body = body};
+      node.attrs.set(kProductAttr, int64_t{1});
+      for (ValueId input : product.inputs) node.inputs.push_back(out.at(input));
+      total = out.append(std::move(node), {type}, from_.infos[id]);
+    }
+    out.set(from_.nodes[id].first_result, total);
   }
 
   void append(Rewriter& out, NodeId id) const {
     const Node& fusion = from_.nodes[id];
     const Merge& merge = merges_[id];
     const Node& product = from_.nodes[merge.product];
-    Node node{.op = Op::fusion, .attrs = product.attrs, .body = chain_of(fusion)};
+    Node node{.op = Op::fusion, .attrs = product.attrs, .body = fusion.body};
     node.attrs.set(kProductAttr, static_cast<int64_t>(merge.place));
     for (size_t i = 0; i < fusion.inputs.size(); ++i) {
       if (i != merge.place) node.inputs.push_back(out.at(fusion.inputs[i]));
@@ -223,40 +237,8 @@ class ProductFuser {
   std::vector<std::vector<NodeId>> uses_;  // By ValueId; kNone: a result of the function.
   std::vector<bool> taken_;                // Products.
   std::vector<Merge> merges_;              // By NodeId of the fusion.
+  std::vector<std::optional<Sum>> sums_;   // By NodeId.
 };
-
-}  // namespace
-
-std::optional<ProductTail> product_tail(const Function& body, uint32_t product) {
-  const DType dtype = body.types[product].dtype;
-  const FusedChain chain = to_fused(body);
-  ProductTail tail;
-  std::vector<Term> terms;
-  for (size_t i = 0; i < chain.inputs.size(); ++i) {
-    const FusedInput& input = chain.program.inputs[i];
-    const uint32_t parameter = chain.inputs[i].parameter;
-    const bool is_product = parameter == product;
-    if (chain.inputs[i].spread != kNone || input.dtype != dtype) return {};
-    const bool is_full = input.kind == FusedInput::kFull;
-    if (!is_full && (is_product || input.kind != FusedInput::kInner)) return {};
-    if (!is_product && (tail.bias != kNone || tail.added != kNone)) return {};
-    if (!is_product) (is_full ? tail.added : tail.bias) = parameter;
-    terms.emplace_back(is_product ? "x" : "b");
-  }
-  for (const FusedInstruction& code : chain.program.code) {
-    if (code.dtype != dtype) return {};
-  }
-  if (chain.program.outputs[0].dtype != dtype) return {};
-  const Term term = term_of(chain.program, terms);
-  const bool is_sum = tail.bias != kNone || tail.added != kNone;
-  const Term x = is_sum ? apply(FusedOp::kAdd, "x", "b") : Term("x");
-  const std::optional<Activation> activation = activation_of(term, x);
-  if (!activation || (tail.added != kNone && *activation != Activation::kNone)) return {};
-  tail.activation = *activation;
-  return tail;
-}
-
-namespace {
 
 // The same step, or the one that comes behind it. Parts have the same numbers before and after.
 uint32_t moved_step(const StepMap& before, const StepMap& after, const Bodies& written,

@@ -1,7 +1,9 @@
 // A product whose element-wise chain a library's epilogue can do, as one node.
 //
-// The chain must be a bias for each column, an activation of the product, or both; or the sum with
-// one other tensor, as of a residual, which may be an op alone. The node is a
+// The chain must be a bias for each column, an activation of the product, or both; or the product
+// times the slope of a gelu; or the sum with other tensors, as of a residual or of gradients: there
+// each product adds to what came before it, and a chain of the other tensors remains where there
+// are several. A sum may be an op alone. The node is a
 // fusion like the chain's, with the chain's body; but instead of the product itself it has the
 // product's two operands, last among its inputs, and the product's attributes. kProductAttr says
 // which parameter of the body the product is. Where another node needs the product too, it is the
@@ -12,9 +14,6 @@
 // Threads: pure.
 #pragma once
 
-#include <optional>
-
-#include "executor/devices/cuda/driver/calls.h"
 #include "ir/plan/plan.h"
 
 namespace gangway::cuda {
@@ -24,13 +23,5 @@ inline constexpr const char* kProductAttr = "product";
 // The same function with such nodes, in the bodies of its scans and calls too. Its results,
 // parameters and what is in place stay.
 LocalFunction fuse_products(const LocalFunction& local);
-
-// What a chain does to parameter `product` of its body.
-struct ProductTail {
-  Activation activation = Activation::kNone;
-  uint32_t bias = kNone;   // Parameter of the body.
-  uint32_t added = kNone;  // The same: of the product's shape.
-};
-std::optional<ProductTail> product_tail(const Function& body, uint32_t product);
 
 }  // namespace gangway::cuda

@@ -17,7 +17,7 @@ struct Product {
   cublasLtMatrixLayoutOpaque_t a = {}, b = {}, c = {};  // Its a is our b, and the reverse.
   cublasLtMatmulAlgo_t algorithm = {};
   size_t workspace_bytes = 0;
-  bool is_double = false, accumulate = false, bias = false, added = false, keep_input = false;
+  bool is_double = false, accumulate = false, bias = false, added = false, has_pre = false;
   double alpha = 1;
 };
 
@@ -48,6 +48,10 @@ bool offered(const MatmulDesc& desc) {
 // cuBLASLt keeps what went into a GELU; what went into a ReLU it keeps as a mask only.
 bool offered(const Epilogue& epilogue) {
   if (epilogue.added && (epilogue.bias || epilogue.keep_input)) return false;
+  if (epilogue.gradient) {
+    const bool alone = !epilogue.added && !epilogue.bias && !epilogue.keep_input;
+    return alone && epilogue.activation == Activation::kGeluTanh;
+  }
   switch (epilogue.activation) {
     case Activation::kNone:
     case Activation::kRelu: return !epilogue.keep_input;
@@ -58,6 +62,7 @@ bool offered(const Epilogue& epilogue) {
 }
 
 cublasLtEpilogue_t epilogue_of(const Epilogue& e) {
+  if (e.gradient) return CUBLASLT_EPILOGUE_DGELU;
   switch (e.activation) {
     case Activation::kRelu: return e.bias ? CUBLASLT_EPILOGUE_RELU_BIAS : CUBLASLT_EPILOGUE_RELU;
     case Activation::kGeluTanh:
@@ -107,7 +112,7 @@ cublasStatus_t describe(Product& p, const MatmulDesc& d, const Epilogue& epilogu
   then([&] { return set(p, CUBLASLT_MATMUL_DESC_TRANSA, first); });
   then([&] { return set(p, CUBLASLT_MATMUL_DESC_TRANSB, second); });
   then([&] { return set(p, CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue_of(epilogue)); });
-  if (epilogue.keep_input) {
+  if (epilogue.keep_input || epilogue.gradient) {
     const int64_t leading = d.n, stride = d.m * d.n;
     then([&] { return set(p, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, leading); });
     then([&] { return set(p, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_BATCH_STRIDE, stride); });
@@ -157,7 +162,7 @@ Result<Prepared> CudaDriver::prepare(const MatmulDesc& desc, const Epilogue& epi
   product.accumulate = desc.accumulate;
   product.bias = epilogue.bias;
   product.added = epilogue.added;
-  product.keep_input = epilogue.keep_input;
+  product.has_pre = epilogue.keep_input || epilogue.gradient;
   product.alpha = static_cast<double>(desc.alpha);
   cublasStatus_t status = describe(product, desc, epilogue);
   if (status == CUBLAS_STATUS_SUCCESS) status = choose(cublas_, product);
@@ -198,7 +203,7 @@ Status CudaDriver::run(At at, PreparedHandle handle, std::span<void* const> tens
   size_t next = 3;
   cublasStatus_t status = CUBLAS_STATUS_SUCCESS;
   if (call.bias) status = set(call, CUBLASLT_MATMUL_DESC_BIAS_POINTER, tensors[next++]);
-  if (status == CUBLAS_STATUS_SUCCESS && call.keep_input)
+  if (status == CUBLAS_STATUS_SUCCESS && call.has_pre)
     status = set(call, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, tensors[next]);
   if (status != CUBLAS_STATUS_SUCCESS) return status_of(status, at.label);
   const void* to_add = call.added ? tensors[3] : tensors[2];
