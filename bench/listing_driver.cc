@@ -45,7 +45,7 @@ Status ListingDriver::unsupported(At at) {
   return {StatusKind::kUnsupported, false, cat("list of calls: cannot run ", at.label)};
 }
 
-Result<StreamHandle> ListingDriver::make_stream(std::string_view) {
+Result<StreamHandle> ListingDriver::make_stream(std::string_view, cuda::StreamPriority) {
   const std::lock_guard lock(mutex_);
   return StreamHandle{++handles_};
 }

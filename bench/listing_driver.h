@@ -45,7 +45,8 @@ class ListingDriver final : public cuda::Driver {
   cuda::GpuInfo info() const override;
   cuda::Status health() const override { return {}; }
 
-  Result<cuda::StreamHandle> make_stream(std::string_view) override;
+  using cuda::Driver::make_stream;
+  Result<cuda::StreamHandle> make_stream(std::string_view, cuda::StreamPriority) override;
   void destroy(cuda::StreamHandle) override {}
   Result<cuda::EventHandle> make_event() override;
   void destroy(cuda::EventHandle) override {}

@@ -272,7 +272,9 @@ class ProgramLowering {
   uint32_t add_function(const LocalFunction& local) {
     const auto next = static_cast<uint32_t>(plan_.functions.size());
     const auto [at, is_new] = functions_.try_emplace(local.function.get(), next);
-    if (is_new) plan_.functions.push_back(local);
+    if (!is_new) return at->second;
+    plan_.functions.push_back(local);
+    plan_.functions.back().numerics = program_.numerics;
     return at->second;
   }
 

@@ -7,6 +7,7 @@
 #include "ir/build/program_builder.h"
 #include "ir/plan/plan_check.h"
 #include "ir/plan/plan_text.h"
+#include "ir/plan/plan_wire.h"
 
 namespace gangway {
 namespace {
@@ -36,6 +37,23 @@ TEST(LowerTest, StateUpdatesCommitBehindTheGate) {
   EXPECT_THAT(text, HasSubstr("  1: gate (%2)\n  2: commit 0"));
   lower(program, options, cache);
   EXPECT_GE(cache.counts().hits, 2u);
+}
+
+TEST(LowerTest, WhatAProgramChoosesOfNumericsIsInThePlan) {
+  ProgramBuilder b("step", Mesh{});
+  const Value x = b.input("x", f32({8, 8}));
+  b.output("y", dot(x, x));
+  b.numerics({.deterministic = false, .allow_tf32 = true});
+  CompileCache cache;
+  const LowerOptions options{.slices = {{{0, 0, 1}}}, .hosts = {"host-0"}};
+  Program program = b.build();
+  const Plan plan = plan_from_wire(to_wire(lower(program, options, cache)));
+  ASSERT_EQ(plan.functions.size(), 1u);
+  EXPECT_EQ(plan.functions[0].numerics, program.numerics);
+  EXPECT_THAT(to_text(plan), HasSubstr(" deterministic false allow_tf32 true]"));
+  program.numerics = {};
+  EXPECT_EQ(lower(program, options, cache).functions[0].numerics, Numerics());
+  EXPECT_GE(cache.counts().hits, 1u);
 }
 
 TEST(LowerTest, ATransferBecomesASendAndAReceive) {

@@ -29,6 +29,8 @@ struct AttentionShape {
   double scale = 0;  // 0: 1 / sqrt(head_dim)
   // Elements from one position to the next, of q (and dq), k (dk), v (dv), out (and dout).
   int64_t stride_q = 0, stride_k = 0, stride_v = 0, stride_out = 0;
+  // Of the gradient on a card, as the program chose (ir/graph/numerics.h).
+  std::optional<bool> deterministic = std::nullopt;
   bool operator==(const AttentionShape&) const = default;
 };
 

@@ -41,6 +41,7 @@ struct MatmulDesc {
   int64_t batch_stride_a = 0, batch_stride_b = 0, batch_stride_c = 0;
   float alpha = 1.0f;
   bool accumulate = false;  // c += instead of c =
+  bool allow_tf32 = false;  // Of f32, on cards: operands may be rounded to TF32.
 };
 
 class Matmul {

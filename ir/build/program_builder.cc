@@ -472,6 +472,8 @@ void ProgramBuilder::require_finite(const std::string& output) {
   impl_->program.finite_output = output;
 }
 
+void ProgramBuilder::numerics(const Numerics& chosen) { impl_->program.numerics = chosen; }
+
 uint32_t ProgramBuilder::slice(const std::string& name, Mesh mesh) {
   impl_->program.slices.push_back({name, std::move(mesh)});
   return static_cast<uint32_t>(impl_->program.slices.size() - 1);

@@ -123,6 +123,9 @@ class ProgramBuilder {
   // The named output must be finite; otherwise the run is not committed, and its error names the
   // first op whose result was not finite.
   void require_finite(const std::string& output);
+  // What the devices may do to be faster (ir/graph/numerics.h); the defaults where this is not
+  // called.
+  void numerics(const Numerics& chosen);
 
   // Explicit graphs: several slices, several calls.
   uint32_t slice(const std::string& name, Mesh mesh);  // Slice 0 is "main".

@@ -65,8 +65,17 @@ uint32_t Program::find(NodeKind kind, std::string_view node_name) const {
   return kNone;
 }
 
+std::string to_string(const Numerics& numerics) {
+  const auto text = [](bool chosen) { return chosen ? "true" : "false"; };
+  std::string all;
+  if (numerics.deterministic) all += cat(" deterministic ", text(*numerics.deterministic));
+  if (numerics.allow_tf32) all += cat(" allow_tf32 ", text(true));
+  return all;
+}
+
 bool same_graph(const Program& a, const Program& b) {
-  if (a.name != b.name || a.finite_output != b.finite_output) return false;
+  if (a.name != b.name || a.finite_output != b.finite_output || a.numerics != b.numerics)
+    return false;
   if (a.slices != b.slices || a.functions.size() != b.functions.size()) return false;
   for (size_t i = 0; i < a.functions.size(); ++i) {
     if (!same_function(a.functions[i], b.functions[i])) return false;

@@ -26,6 +26,7 @@
 #include <vector>
 
 #include "ir/graph/function.h"
+#include "ir/graph/numerics.h"
 
 namespace gangway {
 
@@ -112,6 +113,7 @@ struct Program {
   std::vector<ProgramNode> nodes;
   // A float scalar output that must be finite for a run to commit (a loss); empty: none.
   std::string finite_output;
+  Numerics numerics;
 
   // The node of this kind with this name; kNone if there is none.
   uint32_t find(NodeKind kind, std::string_view name) const;

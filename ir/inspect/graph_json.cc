@@ -180,13 +180,14 @@ Json graph(const Program& p) {
   const auto slice = [](const ProgramSlice& s) {
     return Json{{"name", s.name}, {"mesh", mesh(s.mesh)}};
   };
-  return {{"version", kGraphJsonVersion},
-          {"name", p.name},
-          {"finite", p.finite_output},
-          {"slices", list(p.slices, slice)},
-          {"functions", list(p.functions, [&](const auto& f) { return graph(*f, bodies); })},
-          {"bodies", bodies_of(bodies)},
-          {"nodes", numbered(p.nodes.size(), [&](uint32_t i) { return node(p, i); })}};
+  Json json = {{"version", kGraphJsonVersion}, {"name", p.name}, {"finite", p.finite_output}};
+  if (p.numerics.deterministic) json["deterministic"] = *p.numerics.deterministic;
+  if (p.numerics.allow_tf32) json["allow_tf32"] = true;
+  json["slices"] = list(p.slices, slice);
+  json["functions"] = list(p.functions, [&](const auto& f) { return graph(*f, bodies); });
+  json["bodies"] = bodies_of(bodies);
+  json["nodes"] = numbered(p.nodes.size(), [&](uint32_t i) { return node(p, i); });
+  return json;
 }
 
 // A file's name may be of any bytes: what is not UTF-8 is replaced.

@@ -189,6 +189,9 @@ class ProgramGraphs {
   // What the page says of the whole and of each slice.
   Json facts() const {
     Json facts = {{"", {{"program", p_.name}, {"finite output", p_.finite_output}}}};
+    if (p_.numerics.deterministic)
+      facts[""]["deterministic"] = *p_.numerics.deterministic ? "true" : "false";
+    if (p_.numerics.allow_tf32) facts[""]["allow_tf32"] = "true";
     for (const ProgramSlice& slice : p_.slices)
       facts[inside("", slice.name)] = {{"mesh", to_string(slice.mesh)}};
     return facts;

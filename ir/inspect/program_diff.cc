@@ -49,6 +49,11 @@ std::string kind_of(const Function& f, const Node& node) {
   return cat(to_string(node.op), attrs_of(node), " region ", node.region, ": ", types_of(f, node));
 }
 
+std::string chosen(const Program& p) {
+  const std::string text = to_string(p.numerics);
+  return text.empty() ? "by default" : text.substr(1);
+}
+
 std::string operands_of(const Node& node) {
   std::string text;
   for (const ValueId input : node.inputs) text += cat(text.empty() ? "%" : ", %", input);
@@ -224,6 +229,8 @@ class ProgramDiff {
     if (a_.name != b_.name) lines_.add(cat("name ", quote(a_.name), " -> ", quote(b_.name), "\n"));
     if (a_.finite_output != b_.finite_output)
       lines_.add(cat("finite ", quote(a_.finite_output), " -> ", quote(b_.finite_output), "\n"));
+    if (a_.numerics != b_.numerics)
+      lines_.add(cat("numerics ", chosen(a_), " -> ", chosen(b_), "\n"));
     compare_slices();
     std::string functions;
     std::map<std::pair<uint32_t, uint32_t>, bool> seen;

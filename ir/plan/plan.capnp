@@ -60,6 +60,9 @@ struct Plan {
     finiteResult @3 :UInt32;
     sections @4 :List(Section);
     # Ascending. Empty: the parts before and behind commitBegin are one each.
+    deterministic @5 :UInt8;
+    # 0: not chosen, 1: true, 2: false.
+    allowTf32 @6 :Bool;
   }
   struct Section {
     begin @0 :UInt32;

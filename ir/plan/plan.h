@@ -23,6 +23,7 @@
 #include <vector>
 
 #include "ir/graph/function.h"
+#include "ir/graph/numerics.h"
 #include "ir/graph/program.h"
 #include "ir/plan/dispatch.h"
 
@@ -67,6 +68,7 @@ struct LocalFunction {
     friend bool operator==(const Section&, const Section&) = default;
   };
   std::vector<Section> sections;
+  Numerics numerics;
 };
 
 // A logical sharded buffer that plan nodes read and write.

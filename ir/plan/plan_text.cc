@@ -69,7 +69,7 @@ std::string line(const Plan& plan, const PlanNode& node, size_t index) {
   if (node.kind == PlanNodeKind::kCall) {
     const LocalFunction& local = plan.functions[node.function];
     text += cat(" [", local.function->nodes.size(), " nodes, commit at ", local.commit_begin,
-                sections(local), "]");
+                sections(local), to_string(local.numerics), "]");
   }
   if (node.kind == PlanNodeKind::kSend) text += cat(" to ", node.peer);
   if (node.kind == PlanNodeKind::kReceive) text += cat(" from ", node.peer);

@@ -110,6 +110,8 @@ void write_local(P::LocalFunction::Builder to, const LocalFunction& local) {
   write_function(to.initFunction(count(bytes.size())), bytes);
   to.setCommitBegin(local.commit_begin);
   to.setFiniteResult(local.finite_result);
+  if (local.numerics.deterministic) to.setDeterministic(*local.numerics.deterministic ? 1 : 2);
+  to.setAllowTf32(local.numerics.allow_tf32);
   auto pairs = to.initInPlace(count(local.in_place.size()));
   for (uint32_t i = 0; i < pairs.size(); ++i) {
     pairs[i].setParameter(local.in_place[i].parameter);
@@ -126,6 +128,8 @@ LocalFunction read_local(P::LocalFunction::Reader from) {
   LocalFunction local{.function = read_function(from.getFunction()),
                       .commit_begin = from.getCommitBegin(),
                       .finite_result = from.getFiniteResult()};
+  if (from.getDeterministic() != 0) local.numerics.deterministic = from.getDeterministic() == 1;
+  local.numerics.allow_tf32 = from.getAllowTf32();
   for (auto pair : from.getInPlace()) {
     local.in_place.push_back({pair.getParameter(), pair.getResult()});
   }

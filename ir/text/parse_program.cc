@@ -23,6 +23,8 @@ class ProgramParser {
     if (accept_word(lexer_, "finite")) {
       p_.finite_output = lexer_.expect(TokenKind::kString, "an output's name in quotes");
     }
+    if (accept_word(lexer_, "deterministic")) p_.numerics.deterministic = parse_flag();
+    if (accept_word(lexer_, "allow_tf32")) p_.numerics.allow_tf32 = parse_flag();
     expect_punct(lexer_, "{");
     while (at_word(lexer_, "slice")) parse_slice();
     parse_bodies(lexer_, bodies_);
@@ -32,6 +34,12 @@ class ProgramParser {
   }
 
  private:
+  bool parse_flag() {
+    if (accept_word(lexer_, "true")) return true;
+    if (!accept_word(lexer_, "false")) lexer_.fail("true or false");
+    return false;
+  }
+
   void parse_slice() {
     expect_word(lexer_, "slice");
     if (p_.slices.size() == kSlicesMax) lexer_.fail("fewer slices");

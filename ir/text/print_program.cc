@@ -15,6 +15,7 @@ class ProgramPrinter {
   std::string run() {
     text_ = "program " + print_function_name(p_.name);
     if (!p_.finite_output.empty()) text_ += " finite " + quote(p_.finite_output);
+    text_ += to_string(p_.numerics);
     text_ += " {\n";
     for (const ProgramSlice& slice : p_.slices) {
       text_ += cat("  slice ", quote(slice.name), " mesh ", print_mesh(slice.mesh), "\n");

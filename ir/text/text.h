@@ -32,6 +32,9 @@
 //     %3 = output "loss" (%2.0) -> f32[]
 //   }
 //
+// Behind `finite` may stand what it chooses of ir/graph/numerics.h: `deterministic false`,
+// `allow_tf32 true`.
+//
 // Values and nodes may carry any numbers in a text that is parsed; attributes that have a default
 // may be left out. Comments are not read: a parsed node's location is its line of the text.
 //

@@ -53,6 +53,8 @@ class GraphHasher {
     for (const auto& function : p.functions) add(*function);
     add(p.nodes.size());
     for (const ProgramNode& node : p.nodes) add(node);
+    // Behind the rest, and only where something is chosen: hashes of other programs stay.
+    if (p.numerics != Numerics()) add(to_string(p.numerics));
   }
 
   Hash128 finish() const { return hasher_.finish(); }

@@ -141,6 +141,10 @@ struct Program {
   functions @3 :List(Function);
   nodes @4 :List(Node);
 
+  # Since version 4: a program that chooses none of these is written as before.
+  deterministic @5 :UInt8;  # 0: not chosen, 1: true, 2: false.
+  allowTf32 @6 :Bool;
+
   struct Slice {
     name @0 :UInt32;
     mesh @1 :List(MeshAxis);

@@ -17,9 +17,9 @@ namespace gangway {
 
 // A graph is written as the lowest version that can say it: 2 has cut orders and reductions of
 // placements, which most graphs leave at their defaults, and bodies that nodes share; 3 has states
-// of stacked layers.
+// of stacked layers; 4 has programs that choose their numerics.
 inline constexpr uint32_t kWireVersionMin = 1;
-inline constexpr uint32_t kWireVersionMax = 3;
+inline constexpr uint32_t kWireVersionMax = 4;
 
 std::vector<std::byte> to_wire(const Function& function);
 std::vector<std::byte> to_wire(const Program& program);

@@ -71,6 +71,10 @@ class Reader {
     Program p;
     p.name = string(in.getName());
     p.finite_output = string(in.getFiniteOutput());
+    const uint8_t deterministic = in.getDeterministic();
+    if (deterministic > 2) fail(cat("deterministic is ", deterministic, ": expected 0 to 2"));
+    if (deterministic > 0) p.numerics.deterministic = deterministic == 1;
+    p.numerics.allow_tf32 = in.getAllowTf32();
     bounded("slices", in.getSlices().size(), kSlicesMax);
     for (auto slice : in.getSlices()) {
       p.slices.push_back({string(slice.getName()), read_mesh(slice.getMesh())});

@@ -174,16 +174,32 @@ TEST(Wire, AGraphIsOfVersion1UntilAnOrderAReductionOrAPriorityNeeds2) {
   EXPECT_TRUE(same_graph(function_from_wire(to_wire(f)), f));
 }
 
+TEST(Wire, WhatAProgramChoosesOfNumericsIsWrittenAndCountsInItsHash) {
+  Program p = parse_program("program @p { slice \"main\" mesh {} }");
+  EXPECT_EQ(version_of(to_wire(p)), 1u);
+  std::vector<Hash128> hashes = {content_hash(p)};
+  for (const Numerics& chosen :
+       {Numerics{.allow_tf32 = true}, Numerics{.deterministic = true},
+        Numerics{.deterministic = false}, Numerics{.deterministic = false, .allow_tf32 = true}}) {
+    p.numerics = chosen;
+    EXPECT_EQ(version_of(to_wire(p)), 4u);
+    EXPECT_EQ(program_from_wire(to_wire(p)).numerics, chosen);
+    EXPECT_EQ(parse_program(print(p)).numerics, chosen) << print(p);
+    EXPECT_EQ(std::ranges::count(hashes, content_hash(p)), 0) << print(p);
+    hashes.push_back(content_hash(p));
+  }
+}
+
 TEST(Wire, AVersionThatIsNotKnownIsRefused) {
   Bytes bytes = to_wire(parse_function(kCut));
   capnp::MallocMessageBuilder message;
-  message.initRoot<wire::Graph>().setVersion(4);
+  message.initRoot<wire::Graph>().setVersion(5);
   kj::VectorOutputStream out;
   capnp::writePackedMessage(out, message);
   bytes.assign(reinterpret_cast<const std::byte*>(out.getArray().begin()),
                reinterpret_cast<const std::byte*>(out.getArray().end()));
   EXPECT_THAT(outcome([&] { return function_from_wire(bytes); }),
-              HasSubstr("this is version 4: expected version 1 to 3"));
+              HasSubstr("this is version 5: expected version 1 to 4"));
 }
 
 TEST(Wire, DamagedPlacementsGiveAnErrorOrAValidFunction) {

@@ -220,6 +220,9 @@ class Writer {
   void write(wire::Program::Builder out, const Program& p) {
     out.setName(strings_.index(p.name));
     out.setFiniteOutput(strings_.index(p.finite_output));
+    if (p.numerics.deterministic) out.setDeterministic(*p.numerics.deterministic ? 1 : 2);
+    out.setAllowTf32(p.numerics.allow_tf32);
+    if (p.numerics != Numerics()) need_version(4);
     auto slices = out.initSlices(count(p.slices.size()));
     for (uint32_t i = 0; i < slices.size(); ++i) {
       slices[i].setName(strings_.index(p.slices[i].name));

@@ -30,6 +30,8 @@ class OpDevices {
   std::vector<std::vector<Literal>> run(const std::shared_ptr<const Function>& function,
                                         const std::vector<std::vector<Literal>>& arguments,
                                         int times = 1);
+  // What functions that are run from now on choose.
+  Numerics numerics;
   CudaDevice& device(size_t i = 0) { return *devices_[i]; }
   // As Card::report.
   std::string report() const { return card_.report(); }

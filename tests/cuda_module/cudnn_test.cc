@@ -129,6 +129,11 @@ TEST(CudnnAttention, AddsInOneOrderWhereThatCostsLittle) {
   AttentionShape longer = kGpt2;
   longer.seq_q = longer.seq_k = 8192;
   EXPECT_EQ(gradient_sums(longer, 90), GradientSums::kAsTheyCome);
+  AttentionShape chosen = kGpt2;
+  chosen.deterministic = true;
+  EXPECT_EQ(gradient_sums(chosen, 90), GradientSums::kOrdered);
+  chosen.deterministic = false;
+  EXPECT_EQ(gradient_sums(chosen, 90), GradientSums::kAsTheyCome);
 }
 
 // ---- Plans ----

@@ -46,6 +46,16 @@ TEST_F(ModuleCalls, WorkStaysOnItsCardAfterAThreadHasLookedForCards) {
   EXPECT_EQ(cuda_.stream_devices, (std::vector<int>{0, 0, 1, 0}));
 }
 
+TEST_F(ModuleCalls, UrgentStreamsHaveTheGreatestPriorityAndOthersTheLeast) {
+  const auto driver = open(0);
+  driver->make_stream("urgent", StreamPriority::kUrgent).take();
+  driver->make_stream("other").take();
+  const std::vector<int>& made = cuda_.stream_priorities;
+  ASSERT_GE(made.size(), 2u);
+  EXPECT_EQ(std::vector<int>(made.end() - 2, made.end()),
+            (std::vector<int>{StandInCuda::kGreatestPriority, 0}));
+}
+
 TEST_F(ModuleCalls, LongCachesAreDecodedWithAllTheSharedMemoryThatABlockMayHave) {
   const auto driver = open(0);
   EXPECT_TRUE(launch(*driver, 100 << 10).ok());

@@ -23,6 +23,9 @@ struct StandInCuda {
   static StandInCuda& get();
   static void reset() { get() = {}; }
 
+  static constexpr int kGreatestPriority = -5;  // The least is 0.
+
+  std::vector<int> stream_priorities;
   std::vector<int> stream_devices;  // The current device as each stream was made.
   int dynamic_bytes_max = (48 << 10) - static_cast<int>(kStaticBytes);  // Of every kernel.
   int attributes_to_refuse = 0;  // How many of the next cudaFuncSetAttribute() fail.

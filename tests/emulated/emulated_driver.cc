@@ -79,7 +79,7 @@ Status EmulatedDriver::health() const {
   return tell();
 }
 
-Result<StreamHandle> EmulatedDriver::make_stream(std::string_view name) {
+Result<StreamHandle> EmulatedDriver::make_stream(std::string_view name, StreamPriority) {
   const auto lock = enter("make_stream");
   return StreamHandle{core_.add_lane(device_, std::string(name)).id};
 }

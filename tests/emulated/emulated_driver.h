@@ -19,7 +19,9 @@ class EmulatedDriver final : public cuda::Driver {
   cuda::GpuInfo info() const override;
   Status health() const override;
 
-  Result<cuda::StreamHandle> make_stream(std::string_view name) override;
+  using Driver::make_stream;
+  Result<cuda::StreamHandle> make_stream(std::string_view name,
+                                         cuda::StreamPriority priority) override;
   void destroy(cuda::StreamHandle stream) override;
   Result<cuda::EventHandle> make_event() override;
   void destroy(cuda::EventHandle event) override;

@@ -1,5 +1,7 @@
 // Products and attention of the emulated driver: the CPU kernels compute them.
+#include <bit>
 #include <cmath>
+#include <cstring>
 
 #include "tests/emulated/elements.h"
 #include "tests/emulated/emulated_driver.h"
@@ -55,6 +57,18 @@ MatmulDesc product_of(const MatmulDesc& desc) {
   product.ldc = product.batch_stride_c = 0;
   product.accumulate = false;
   return product;
+}
+
+// As mma's operands of type tf32 are made: 10 bits of mantissa, ties away from zero. Everything up
+// to the end of the tensor is rounded, also what lies between its rows.
+std::vector<float> rounded_to_tf32(const TensorUse& use, const std::byte* data) {
+  std::vector<float> all(static_cast<size_t>(use.bytes()) / sizeof(float));
+  std::memcpy(all.data(), data, all.size() * sizeof(float));
+  for (float& x : all) {
+    if (std::isfinite(x))
+      x = std::bit_cast<float>((std::bit_cast<uint32_t>(x) + 0x1000) & ~0x1fffu);
+  }
+  return all;
 }
 
 struct MatmulTail {
@@ -137,13 +151,20 @@ Result<Prepared> EmulatedDriver::prepare(const MatmulDesc& desc, const Epilogue&
   if (epilogue.keep_input)
     made->uses.push_back(
         TensorUse::dense(AccessKind::kWrite, bytes_of(desc.c, desc.batch * desc.m * desc.n)));
-  made->compute = [matmul, wide,
+  const bool is_tf32 = desc.allow_tf32 && desc.a == DType::kF32 && desc.b == DType::kF32;
+  made->compute = [matmul, wide, is_tf32, a = made->uses[0], b = made->uses[1],
                    tail = MatmulTail{desc, epilogue}](std::span<std::byte* const> tensors) {
     Parallel par(1);
     std::vector<std::byte> scratch(matmul->scratch_bytes(1) + 64);
     std::vector<std::byte> product(
         static_cast<size_t>(bytes_of(wide.c, wide.batch * wide.m * wide.n)));
-    matmul->run(par, tensors[0], tensors[1], product.data(), scratch.data());
+    if (is_tf32) {
+      const std::vector<float> x = rounded_to_tf32(a, tensors[0]),
+                               y = rounded_to_tf32(b, tensors[1]);
+      matmul->run(par, x.data(), y.data(), product.data(), scratch.data());
+    } else {
+      matmul->run(par, tensors[0], tensors[1], product.data(), scratch.data());
+    }
     tail.apply(product.data(), wide.c, tensors);
   };
   return add(std::move(made));

@@ -30,7 +30,11 @@ CudaDevice::CudaDevice(const CudaDeviceOptions& options)
     : Device(options.name, options.memory_bytes, options.gpu),
       gpu_(options.gpu),
       compute_(gpu_->driver().make_stream(cat(options.name, " compute")).take()),
-      communication_(gpu_->driver().make_stream(cat(options.name, " communication")).take()),
+      communication_(
+          gpu_->driver()
+              .make_stream(cat(options.name, " communication"), cuda::StreamPriority::kUrgent)
+              .take()),
+      marks_(gpu_->driver().make_stream(cat(options.name, " marks")).take()),
       capture_(gpu_->driver().make_stream(cat(options.name, " capture")).take()),
       graphs_(std::make_unique<cuda::GraphCache>(gpu_->driver(), capture_)),
       comms_(std::make_unique<CommBook>(*this)) {
@@ -49,6 +53,7 @@ CudaDevice::~CudaDevice() {
   for (const cuda::EventHandle event : free_events_) driver.destroy(event);
   driver.destroy(compute_);
   driver.destroy(communication_);
+  driver.destroy(marks_);
   graphs_ = nullptr;
   driver.destroy(capture_);
 }
@@ -288,8 +293,10 @@ Mark CudaDevice::make_mark() {
       const std::lock_guard lock(to->mutex);
       if (to->device != nullptr) to->device->ring();
     };
-    if (note(gpu_->driver().record(at, event)))
-      note(gpu_->driver().notify(at, ring, ringer_.get()));
+    // Compute would stand still until the driver's thread has called back; the marks' stream may.
+    const At beside{marks_, "mark"};
+    if (note(gpu_->driver().record(at, event)) && note(gpu_->driver().wait(beside, event)))
+      note(gpu_->driver().notify(beside, ring, ringer_.get()));
   }
   pending_.push_back({mark, at_work, event, take_failure(at_work)});
   return mark;

@@ -112,7 +112,9 @@ class CudaDevice final : public Device, public CardStreams {
   cuda::EventHandle record_on(cuda::At at);
 
   const std::shared_ptr<cuda::Gpu> gpu_;
-  cuda::StreamHandle compute_, communication_, capture_;
+  cuda::StreamHandle compute_, communication_;
+  cuda::StreamHandle marks_;  // Of the calls back; it waits for compute, nothing waits for it.
+  cuda::StreamHandle capture_;
   std::unique_ptr<cuda::GraphCache> graphs_;
   std::unique_ptr<CommBook> comms_;
   const std::shared_ptr<Ringer> ringer_ = std::make_shared<Ringer>();

@@ -37,7 +37,7 @@ std::string label_of(const Function& function, const Node& node) {
 }  // namespace
 
 CudaFunction::CudaFunction(const LocalFunction& given, std::shared_ptr<cuda::Gpu> gpu)
-    : PlannedFunction(cuda::fuse_products(given)), gpu_(std::move(gpu)) {
+    : PlannedFunction(cuda::fuse_products(given)), gpu_(std::move(gpu)), numerics_(given.numerics) {
   auto keeps = std::make_shared<Keeps>();
   std::vector<Lowered> lowered;
   std::map<const Function*, uint32_t> index;
@@ -56,7 +56,7 @@ CudaFunction::Lowered CudaFunction::lower_part(uint32_t part, Keeps& keeps) cons
   Lowered lowered{.commands = std::vector<std::vector<cuda::Command>>(of.nodes.size()),
                   .scratch = std::vector<int64_t>(of.nodes.size(), 0)};
   for (NodeId id = 0; id < of.nodes.size(); ++id) {
-    cuda::Lowering call(*gpu_, of, id);
+    cuda::Lowering call(*gpu_, of, id, numerics_);
     // Where devices can't meet, the device refuses the group.
     if (row(call.op()).meets || steps().body_of(call.node()) != kNone) continue;
     call.op() == Op::timed ? call.copy(call.read(0), call.write(0)) : cuda::lower(call);

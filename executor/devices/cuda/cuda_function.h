@@ -97,6 +97,7 @@ class CudaFunction final : public PlannedFunction {
   void blame(const Step& step, CallFrame& frame, Device& device) const;
 
   const std::shared_ptr<cuda::Gpu> gpu_;
+  const Numerics numerics_;
   std::vector<uint32_t> first_command_;  // By part.
   std::vector<Step> steps_;
   std::vector<Loop> loops_;

@@ -38,6 +38,9 @@ using KernelHandle = Handle<struct KernelTag>;      // cudaKernel_t
 using PreparedHandle = Handle<struct PreparedTag>;  // a cuBLASLt algorithm, a cuDNN plan
 using CommHandle = Handle<struct CommTag>;          // ncclComm_t
 
+// Of what is ready on several streams of a card, what is urgent gets multiprocessors first.
+enum class StreamPriority : uint8_t { kNormal, kUrgent };
+
 // Where an operation goes, and what it is called in reports and errors ("%14 dot"). The label need
 // only live during the call.
 struct At {

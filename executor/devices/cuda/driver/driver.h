@@ -51,7 +51,10 @@ class Driver {
 
   // Streams and events. An event that was never recorded is done. A wait means the latest record()
   // before it.
-  virtual Result<StreamHandle> make_stream(std::string_view name) = 0;
+  virtual Result<StreamHandle> make_stream(std::string_view name, StreamPriority priority) = 0;
+  Result<StreamHandle> make_stream(std::string_view name) {
+    return make_stream(name, StreamPriority::kNormal);
+  }
   virtual void destroy(StreamHandle stream) = 0;
   virtual Result<EventHandle> make_event() = 0;
   virtual void destroy(EventHandle event) = 0;

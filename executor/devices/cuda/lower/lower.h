@@ -21,6 +21,7 @@
 #include "executor/kernels/fused.h"
 #include "executor/kernels/move.h"
 #include "ir/graph/function.h"
+#include "ir/graph/numerics.h"
 #include "ir/op_table/op.h"
 
 namespace gangway::cuda {
@@ -28,7 +29,8 @@ namespace gangway::cuda {
 // What a lowering sees of a node, and to what it adds commands.
 class Lowering : public NodeView {
  public:
-  Lowering(Gpu& card, const Function& of, NodeId node_id) : NodeView{of, node_id}, gpu(card) {}
+  Lowering(Gpu& card, const Function& of, NodeId node_id, const Numerics& chosen = {})
+      : NodeView{of, node_id}, gpu(card), numerics(chosen) {}
 
   // Arguments.
   Argument read(size_t input) const;
@@ -75,6 +77,7 @@ class Lowering : public NodeView {
   [[noreturn]] void refuse(const std::string& why) const;
 
   Gpu& gpu;
+  const Numerics numerics;
 
   std::vector<Command> commands;
   std::vector<std::shared_ptr<const void>> keeps;  // Modules and operations that they use.

@@ -26,7 +26,8 @@ void lower_decode(Lowering& call, const AttentionShape& shape) {
 }  // namespace
 
 void lower_attention(Lowering& call) {
-  const AttentionShape shape = attention_shape(call);
+  AttentionShape shape = attention_shape(call);
+  shape.deterministic = call.numerics.deterministic;
   if (call.out().elements() == 0) return;
   if (call.op() == Op::attention_decode) return lower_decode(call, shape);
   Driver& driver = call.gpu.driver();

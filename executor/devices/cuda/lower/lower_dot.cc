@@ -16,7 +16,8 @@ Argument side(Lowering& call, size_t input, const std::optional<StridedCopy>& mo
 
 bool lower_product(Lowering& call, size_t a, size_t b, DType out, Argument to,
                    const Epilogue& epilogue, const std::vector<Argument>& more) {
-  const DotPlan plan = plan_dot(call.attrs(), call.in(a), call.in(b), out);
+  DotPlan plan = plan_dot(call.attrs(), call.in(a), call.in(b), out);
+  plan.desc.allow_tf32 = call.numerics.allow_tf32;
   const bool plain = more.empty() && epilogue.activation == Activation::kNone;
   if (plan.desc.k == 0) {
     if (plain) call.fill(out, 0, to, plan.desc.batch * plan.desc.m * plan.desc.n);

@@ -8,7 +8,8 @@ namespace {
 void lower_grouped(Lowering& call) {
   if (call.out().elements() == 0) return;
   Driver& driver = call.gpu.driver();
-  const GroupedMatmulDesc desc = grouped_desc(call);
+  GroupedMatmulDesc desc = grouped_desc(call);
+  desc.allow_tf32 = call.numerics.allow_tf32;
   call.library_or(
       driver.prepare(desc), [&] { return OwnOperation::grouped_matmul(driver, desc); },
       call.tensors());

@@ -72,10 +72,14 @@ Status CudaDriver::health() const {
   return lost_;
 }
 
-Result<StreamHandle> CudaDriver::make_stream(std::string_view name) {
+Result<StreamHandle> CudaDriver::make_stream(std::string_view name, StreamPriority priority) {
   enter();
+  int least = 0, greatest = 0;
+  Status status = done(cudaDeviceGetStreamPriorityRange(&least, &greatest), name);
+  if (!status.ok()) return to_error(status);
+  const int chosen = priority == StreamPriority::kUrgent ? greatest : least;
   cudaStream_t made;
-  Status status = done(cudaStreamCreateWithFlags(&made, cudaStreamNonBlocking), name);
+  status = done(cudaStreamCreateWithPriority(&made, cudaStreamNonBlocking, chosen), name);
   if (!status.ok()) return to_error(status);
   return StreamHandle{reinterpret_cast<uint64_t>(made)};
 }

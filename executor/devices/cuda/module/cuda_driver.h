@@ -31,7 +31,8 @@ class CudaDriver final : public Driver {
   GpuInfo info() const override { return info_; }
   Status health() const override;
 
-  Result<StreamHandle> make_stream(std::string_view name) override;
+  using Driver::make_stream;
+  Result<StreamHandle> make_stream(std::string_view name, StreamPriority priority) override;
   void destroy(StreamHandle stream) override;
   Result<EventHandle> make_event() override;
   void destroy(EventHandle event) override;

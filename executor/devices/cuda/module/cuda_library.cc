@@ -101,9 +101,10 @@ cublasStatus_t make_layout(cublasLtMatrixLayoutOpaque_t& layout, DType dtype, in
 
 cublasStatus_t describe(Product& p, const MatmulDesc& d, const Epilogue& epilogue) {
   const bool is_double = d.a == DType::kF64;
-  cublasStatus_t status =
-      cublasLtMatmulDescInit(&p.operation, is_double ? CUBLAS_COMPUTE_64F : CUBLAS_COMPUTE_32F,
-                             is_double ? CUDA_R_64F : CUDA_R_32F);
+  const bool is_tf32 = d.allow_tf32 && d.a == DType::kF32 && d.b == DType::kF32;
+  const cublasComputeType_t in_f32 = is_tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
+  cublasStatus_t status = cublasLtMatmulDescInit(
+      &p.operation, is_double ? CUBLAS_COMPUTE_64F : in_f32, is_double ? CUDA_R_64F : CUDA_R_32F);
   const auto then = [&status](const auto& step) {
     if (status == CUBLAS_STATUS_SUCCESS) status = step();
   };

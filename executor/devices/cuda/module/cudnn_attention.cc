@@ -141,6 +141,7 @@ void build_attention(GraphBuilder& g, const AttentionShape& s) {
 
 // On Blackwell cuDNN has ordered sums in old kernels alone.
 GradientSums gradient_sums(const AttentionShape& s, uint32_t architecture) {
+  if (s.deterministic == false) return GradientSums::kAsTheyCome;
   const int64_t bytes = 2 * s.batch * s.heads * s.seq_q * s.seq_k;
   return architecture < kBlackwell && bytes <= kOrderedBytesMax ? GradientSums::kOrdered
                                                                 : GradientSums::kAsTheyCome;

@@ -77,10 +77,13 @@ Result<std::shared_ptr<const FusedOperation>> FusedAttention::prepare(const Atte
   const Cudnn& cudnn = session_->cudnn;
   if (std::string why = why_not_cudnn(shape, pass, cudnn.version()); !why.empty())
     return refusal(why);
+  const GradientSums sums = gradient_sums(shape, architecture_);
+  if (pass == AttentionPass::kGradient && shape.deterministic == true &&
+      sums != GradientSums::kOrdered)
+    return refusal("a deterministic program: its sums of queries would have no order");
   CudnnGraph graph(cudnn);
   if (pass == AttentionPass::kForward) build_attention(graph, shape);
-  if (pass == AttentionPass::kGradient)
-    build_attention_grad(graph, shape, gradient_sums(shape, architecture_));
+  if (pass == AttentionPass::kGradient) build_attention_grad(graph, shape, sums);
   Result<CudnnPlan> plan = graph.plan({.handle = session_->handle, .card = {}});
   // kUnimplemented whatever the reason, so that the caller uses its own kernels.
   if (!plan.ok()) return Error(ErrorKind::kUnimplemented, plan.error().message());
