@@ -69,6 +69,26 @@ TEST(RowKernels, ALabelOutOfRangeGivesALossThatIsNoNumber) {
   EXPECT_NEAR(got[1], std::log(3.0), 1e-6);
 }
 
+TEST(RowKernels, ALogitThatIsNoNumberGivesALossThatIsNone) {
+  const int64_t classes = 304, rows = 4;
+  std::vector<cuda::bf16> values(rows * classes, cuda::narrow<cuda::bf16>(1.0f));
+  const cuda::bf16 nan = cuda::narrow<cuda::bf16>(NAN);
+  values[0] = values[classes + 7] = values[3 * classes - 1] = nan;  // The last row has none.
+  EmulatedMachine machine;
+  Gpu gpu(machine);
+  const cuda::bf16* logits = gpu.upload(values);
+  const int32_t* labels = gpu.upload(std::vector<int32_t>{20, 20, 20, 20});
+  float *loss = gpu.buffer<float>(rows), *lse = gpu.buffer<float>(rows);
+  ASSERT_TRUE(gpu.launch(gpu.at("loss"), "cross_entropy_bf16", {rows}, {32},
+                         {Gpu::reads(logits, rows * classes), Gpu::reads(labels, rows),
+                          Gpu::writes(loss, rows), Gpu::writes(lse, rows)},
+                         logits, labels, loss, lse, classes)
+                  .ok());
+  const std::vector<float> got = gpu.download(loss, rows);
+  for (size_t row = 0; row < 3; ++row) EXPECT_TRUE(std::isnan(got[row])) << row;
+  EXPECT_NEAR(got[3], std::log(304.0), 1e-5);
+}
+
 void norm(OpRun& run, bool centred) {
   const double eps = run.attrs().real("eps");
   const Argument bias = centred ? run.in(2) : Argument{};
@@ -148,6 +168,18 @@ TEST_P(LongRows, Softmax) {
 TEST_P(LongRows, CrossEntropy) {
   const Literal x = any({rows_, columns_});
   const Literal labels{{DType::kI32, {rows_}}, {0, 17, static_cast<double>(columns_ - 1)}};
+  check(Op::cross_entropy, {}, {x, labels}, cross_entropy);
+  const std::vector<Literal> out = results(Op::cross_entropy, {}, {x, labels});
+  check(Op::cross_entropy_grad, {}, {x, labels, out[1], out[0]}, cross_entropy_grad);
+}
+
+// Most of a row adds next to nothing, and its largest elements are far from 0.
+TEST_P(LongRows, CrossEntropyOfLogitsFarApart) {
+  Literal x = any({rows_, columns_});
+  for (double& value : x.values) value *= 32;
+  for (size_t c = 0; c < 24; ++c) x.values[c] = -INFINITY;
+  const Literal labels{{DType::kI32, {rows_}}, {40, 17, static_cast<double>(columns_ - 1)}};
+  check(Op::softmax, {}, {x}, softmax);
   check(Op::cross_entropy, {}, {x, labels}, cross_entropy);
   const std::vector<Literal> out = results(Op::cross_entropy, {}, {x, labels});
   check(Op::cross_entropy_grad, {}, {x, labels, out[1], out[0]}, cross_entropy_grad);
