@@ -178,6 +178,31 @@ GW_DEVICE void argmax(Global<const T> x, Global<int32_t> y, int64_t outer, int64
   }
 }
 
+struct Lowest {
+  GW_DEVICE int32_t operator()(int32_t a, int32_t b) const { return a < b ? a : b; }
+};
+
+// A block for each row: the largest of all, then the lowest index of a thread that has it.
+template <class T>
+GW_DEVICE void argmax_rows(Global<const T> x, Global<int32_t> y, int64_t axis) {
+  using W = WideOf<T>;
+  constexpr int32_t kNowhere = 2147483647;
+  const Global<const T> row = x + block_index().x * axis;
+  int32_t first = kNowhere;
+  W top = Bounds<W>::lowest();
+  for (int64_t a = thread_index().x; a < axis; a += block_size().x) {
+    const W here = wide_at<T>(row, a);
+    if (top != top) break;  // The first NaN wins.
+    if (first != kNowhere && !(here > top) && here == here) continue;
+    first = static_cast<int32_t>(a);
+    top = here;
+  }
+  const W largest = reduce_block<Largest, W>(top, Bounds<W>::lowest());
+  const bool has_it = top == largest || (top != top && largest != largest);
+  const int32_t index = reduce_block<Lowest, int32_t>(has_it ? first : kNowhere, kNowhere);
+  if (thread_index().x == 0) y[block_index().x] = index == kNowhere ? 0 : index;
+}
+
 template <class T>
 GW_DEVICE void cumsum(Global<const T> x, Global<T> y, int64_t outer, int64_t axis, int64_t inner) {
   for (int64_t j = global_thread(); j < outer * inner; j += global_threads()) {
@@ -255,6 +280,9 @@ GW_SQUARES(f64_f64, double, double)
                              int64_t inner) {                                                      \
     argmax(x, y, outer, axis, inner);                                                              \
   }                                                                                                \
+  GW_KERNEL void argmax_rows_##of(Global<const type> x, Global<int32_t> y, int64_t axis) {         \
+    argmax_rows(x, y, axis);                                                                       \
+  }                                                                                                \
   GW_KERNEL void cumsum_##of(Global<const type> x, Global<type> y, int64_t outer, int64_t axis,    \
                              int64_t inner) {                                                      \
     cumsum(x, y, outer, axis, inner);                                                              \
@@ -286,9 +314,10 @@ GW_KERNEL_TABLE(reduce, GW_ENTRIES(i32_i32), GW_ENTRIES(bf16_bf16), GW_ENTRIES(b
                 GW_JOIN_ENTRIES(f64_f64), GW_ENTRY(rows_squares_bf16_f32),
                 GW_ENTRY(rows_squares_f32_f32), GW_ENTRY(rows_squares_f64_f64),
                 GW_ENTRY(argmax_i32), GW_ENTRY(argmax_bf16), GW_ENTRY(argmax_f32),
-                GW_ENTRY(argmax_f64), GW_ENTRY(cumsum_i32), GW_ENTRY(cumsum_bf16),
-                GW_ENTRY(cumsum_f32), GW_ENTRY(cumsum_f64), GW_ENTRY(not_finite_bf16),
-                GW_ENTRY(not_finite_f32), GW_ENTRY(not_finite_f64));
+                GW_ENTRY(argmax_f64), GW_ENTRY(argmax_rows_i32), GW_ENTRY(argmax_rows_bf16),
+                GW_ENTRY(argmax_rows_f32), GW_ENTRY(argmax_rows_f64), GW_ENTRY(cumsum_i32),
+                GW_ENTRY(cumsum_bf16), GW_ENTRY(cumsum_f32), GW_ENTRY(cumsum_f64),
+                GW_ENTRY(not_finite_bf16), GW_ENTRY(not_finite_f32), GW_ENTRY(not_finite_f64));
 #undef GW_ENTRIES
 #undef GW_JOIN_ENTRIES
 

@@ -8,7 +8,8 @@ namespace {
 
 // Lengths of the pieces of an axis: from constants, so that bits follow from shapes alone.
 constexpr int64_t kRowPiece = 8192, kColumnPiece = 512;
-constexpr int64_t kGridYMax = 65535;  // Of any card. The blocks take turns with more pieces.
+constexpr int64_t kArgmaxRowMin = 32;  // Of a row that a block takes.
+constexpr int64_t kGridYMax = 65535;   // Of any card. The blocks take turns with more pieces.
 
 int64_t lines_of(const AxisShape& shape) { return shape.outer * shape.inner; }
 
@@ -66,19 +67,33 @@ void lower_axes(Lowering& call, const std::vector<int64_t>& axes) {
   reduce(call, {name, name}, x.dtype, x.dtype, view, Lowering::as(moved, AccessKind::kRead));
 }
 
+void along_axis(Lowering& call, std::string_view kernel, const AxisShape& view) {
+  call.launch_flat(
+      cat(kernel, to_string(call.in(0).dtype)), lines_of(view),
+      {call.read(0), call.write(0), value(view.outer), value(view.axis), value(view.inner)});
+}
+
+// A thread for each line, where these lie side by side or are short; else a block.
+void lower_argmax(Lowering& call) {
+  const Type& x = call.in(0);
+  const auto at = static_cast<size_t>(call.attrs().integer("axis"));
+  const AxisShape view = axis_shape(x.dims, at, at + 1);
+  const bool rows = view.inner == 1 && view.axis >= kArgmaxRowMin && view.outer <= INT32_MAX;
+  if (!rows) return along_axis(call, "argmax_", view);
+  if (view.outer == 0) return;
+  call.launch(cat("argmax_rows_", to_string(x.dtype)), {static_cast<uint32_t>(view.outer)},
+              block_threads(view.axis), {call.read(0), call.write(0), value(view.axis)});
+}
+
 }  // namespace
 
 void lower_reduce(Lowering& call) {
   const Type& x = call.in(0);
-  const auto along = [&](const char* kernel) {
+  if (call.op() == Op::argmax) return lower_argmax(call);
+  if (call.op() == Op::cumsum) {
     const auto axis = static_cast<size_t>(call.attrs().integer("axis"));
-    const AxisShape view = axis_shape(x.dims, axis, axis + 1);
-    call.launch_flat(
-        cat(kernel, to_string(x.dtype)), lines_of(view),
-        {call.read(0), call.write(0), value(view.outer), value(view.axis), value(view.inner)});
-  };
-  if (call.op() == Op::argmax) return along("argmax_");
-  if (call.op() == Op::cumsum) return along("cumsum_");
+    return along_axis(call, "cumsum_", axis_shape(x.dims, axis, axis + 1));
+  }
   if (call.op() == Op::sum_squares) {
     return reduce(call, {"squares", "sum"}, x.dtype, call.out().dtype, {1, x.elements(), 1},
                   call.read(0));
