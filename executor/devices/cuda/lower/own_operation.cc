@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <initializer_list>
 #include <string>
 #include <utility>
 
@@ -54,6 +55,18 @@ int64_t choose_tile(const AttentionShape& s, int64_t tensors, int64_t tables, in
   return tile < 4 ? 0 : tile;
 }
 
+// The width of heads whose kernels on the matrix unit take these; 0: none does. They move rows
+// eight elements at a time, and look for the largest score before they scale it.
+int64_t matrix_dim(const AttentionShape& s, const AttentionSize& size) {
+  const auto whole = [](std::initializer_list<int64_t> counts) {
+    return std::ranges::all_of(counts, [](int64_t n) { return n % 8 == 0; });
+  };
+  if (s.dtype != DType::kBF16 || s.head_dim <= 0 || s.head_dim > kMatrixDimMax || size.scale < 0 ||
+      !whole({s.head_dim, size.stride_q, size.stride_k, size.stride_v, size.stride_out}))
+    return 0;
+  return align_up(s.head_dim, kMatrixDimStep);
+}
+
 int64_t blocks_of(const AttentionShape& s, int64_t seq, int64_t tile) {
   return ceil_div(seq, tile) * s.batch * s.heads;
 }
@@ -73,10 +86,13 @@ Argument tensor(uint32_t base, int64_t bytes, AccessKind access = kRead) {
   return {.is_tensor = true, .place = {base, 0}, .bytes = bytes, .access = access};
 }
 
-// The starts of queries and of keys, which are tensors `first` and the one behind it.
-void add_starts(std::vector<Argument>& arguments, uint32_t first) {
-  arguments.push_back(tensor(first, bytes_of(DType::kI32, 1)));
-  arguments.push_back(tensor(first + 1, bytes_of(DType::kI32, 1)));
+// The starts of queries and of keys, which are tensors `first` and the one behind it. A kernel that
+// takes them in any case gets some tensor instead, of which nothing is read.
+void add_starts(std::vector<Argument>& arguments, uint32_t first, bool has_starts, bool always) {
+  for (uint32_t i = 0; i < 2; ++i) {
+    if (has_starts) arguments.push_back(tensor(first + i, bytes_of(DType::kI32, 1)));
+    if (!has_starts && always) arguments.push_back(tensor(1, 0));
+  }
 }
 
 struct Blocks {
@@ -110,7 +126,9 @@ Result<OwnOperation> OwnOperation::attention(Driver& driver, const AttentionShap
   constexpr std::string_view kWhat = "attention";
   constexpr int64_t kTensors = 4, kTables = 1;  // q, k, v, the sums; scores.
   AttentionSize size = size_of_attention(s);
-  size.tile = choose_tile(s, kTensors, kTables, driver.info().shared_bytes_max);
+  const int64_t matrix = matrix_dim(s, size);
+  size.tile =
+      matrix > 0 ? kMatrixTile : choose_tile(s, kTensors, kTables, driver.info().shared_bytes_max);
   if (size.tile == 0) return none(kWhat, cat("heads of ", s.head_dim, " are too wide"));
   OwnOperation made;
   const uint32_t results = has_starts ? 6 : 4;
@@ -120,12 +138,16 @@ Result<OwnOperation> OwnOperation::attention(Driver& driver, const AttentionShap
       tensor(3, span_bytes(s, s.seq_k, size.stride_v)),
       tensor(results, span_bytes(s, s.seq_q, size.stride_out), kWrite),
       tensor(results + 1, lse_bytes(s), kWrite)};
-  if (has_starts) add_starts(arguments, 4);
-  const Status status =
-      add(made, driver, cat(has_starts ? "attention_part_" : "attention_", to_string(s.dtype)),
-          {blocks_of(s, s.seq_q, size.tile), kAttentionThreads,
-           shared_bytes(s, size.tile, kTensors, kTables)},
-          std::move(arguments), size);
+  Blocks blocks{blocks_of(s, s.seq_q, size.tile), kAttentionThreads};
+  std::string kernel = cat(has_starts ? "attention_part_" : "attention_", to_string(s.dtype));
+  if (matrix > 0) {
+    kernel = cat("attention_bf16_", matrix);
+    size.has_starts = has_starts;
+  } else {
+    blocks.shared_bytes = shared_bytes(s, size.tile, kTensors, kTables);
+  }
+  add_starts(arguments, 4, has_starts, matrix > 0);
+  const Status status = add(made, driver, kernel, blocks, std::move(arguments), size);
   if (!status.ok()) return none(kWhat, status.text);
   return made;
 }
@@ -160,7 +182,7 @@ Result<OwnOperation> OwnOperation::attention_grad(Driver& driver, const Attentio
   };
   const uint32_t results = has_starts ? 9 : 7;
   const auto with_starts = [&](std::vector<Argument> arguments) {
-    if (has_starts) add_starts(arguments, 7);
+    add_starts(arguments, 7, has_starts, false);
     return arguments;
   };
   then("delta", s.seq_q, 0, {out, dout, tensor(kScratch, lse_bytes(s), kWrite)});

@@ -6,7 +6,8 @@
 // Errors: kUnimplemented where a block's tiles do not fit into the device's shared memory, or types
 // have no kernel.
 // Cost: one launch; three for the gradient of attention. Products of experts in bf16 go through the
-// tensor cores, all else is sums of plain multiplications.
+// tensor cores, and attention in bf16 where heads are of at most 128 elements, a multiple of 8; all
+// else is sums of plain multiplications.
 //
 // Example:
 //   auto own = OwnOperation::attention(driver, shape);

@@ -2,7 +2,9 @@
 //
 // A block holds `tile` queries, and as many keys at a time: of every tensor that it reads or sums
 // tile * odd_pitch(head_dim) numbers, of every table of scores tile * odd_pitch(tile), and
-// two numbers for each query, all in dynamic shared memory. Strides count elements.
+// two numbers for each query, all in dynamic shared memory. Strides count elements. Blocks of bf16
+// on the matrix unit take tiles of kMatrixTile instead, and heads of at most kMatrixDimMax
+// elements, a multiple of 8, as those of the next larger multiple of kMatrixDimStep.
 #pragma once
 
 #include "executor/devices/cuda/kernels/tiled/both_sides.h"
@@ -11,6 +13,7 @@ namespace gangway::cuda {
 
 inline constexpr int kAttentionThreads = 128;
 inline constexpr int kAttentionTileMax = 32;  // A lane for each key.
+inline constexpr int kMatrixTile = 64, kMatrixDimStep = 32, kMatrixDimMax = 128;
 
 struct AttentionSize {
   int64_t heads = 0, seq_q = 0, seq_k = 0, head_dim = 0;
@@ -19,6 +22,7 @@ struct AttentionSize {
   int64_t lead = 0;  // Of causal attention: query i sees keys j <= i + lead.
   double scale = 0;
   bool causal = false;
+  bool has_starts = false;  // Of kernels on the matrix unit: `lead` is known at run time.
 };
 
 GW_BOTH int64_t odd_pitch(int64_t columns) { return columns | 1; }

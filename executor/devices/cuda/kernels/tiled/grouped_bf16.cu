@@ -4,20 +4,17 @@
 // next is on its way from memory, through registers into the other pair. Panels lie in shared
 // memory as their rows lie in memory, 16 bytes further apart than they are long, so that the eight
 // rows that a fragment is read from never meet in a bank.
+#include "executor/devices/cuda/kernels/tiled/async_copy.h"
 #include "executor/devices/cuda/kernels/tiled/grouped_rows.h"
 #include "executor/devices/cuda/kernels/tiled/matrix_unit.h"
 
 namespace gangway::cuda {
 
 constexpr int32_t kSide = kMatrixUnitSide, kDepth = 32;
-constexpr int32_t kEight = 8;  // Elements of one access to memory.
 constexpr int32_t kEightsOfThread = kSide * kDepth / kEight / kGroupedThreads;
 constexpr int32_t kWarpRows = 64, kWarpColumns = 32;  // What a warp sums.
 constexpr int32_t kRowSteps = kWarpRows / 16, kColumnSteps = kWarpColumns / 8;
 
-struct alignas(16) Eight {
-  uint32_t words[4];
-};
 template <class T>
 struct alignas(2 * sizeof(T)) Pair {
   T first, second;

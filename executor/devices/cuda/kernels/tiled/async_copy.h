@@ -1,0 +1,98 @@
+// Copies from a card's memory to the shared memory of a block that go on while the thread computes;
+// from sm_80 on.
+//
+// What a thread has added is there after its wait(), for the other threads behind a barrier after
+// that. The emulator writes NaN at once and what is copied in wait() alone: a thread that reads too
+// early finds NaN, one that copies over what others still read is reported as a race.
+//
+// Example:
+//   AsyncCopies copies;
+//   copies.add(panel, matrix, true);
+//   copies.wait();
+//   sync_block();
+#pragma once
+
+#include "executor/devices/cuda/kernels/kernel_source.h"
+
+#ifndef __CUDACC__
+#include <vector>
+#endif
+
+namespace gangway::cuda {
+
+constexpr int32_t kEight = 8;  // bf16 of one access to memory.
+struct alignas(16) Eight {
+  uint32_t words[4];
+};
+
+#ifdef __CUDACC__
+
+struct AsyncCopies {
+  // Eight elements, 16 bytes aligned; zeros where they are not `there`, and nothing is read.
+  GW_DEVICE void add(Shared<bf16> to, Global<const bf16> from, bool there) {
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared_address(to)),
+                 "l"(from), "r"(there ? 16 : 0)
+                 : "memory");
+  }
+  // One number.
+  GW_DEVICE void add(Shared<float> to, Global<const float> from, bool there) {
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(shared_address(to)),
+                 "l"(from), "r"(there ? 4 : 0)
+                 : "memory");
+  }
+  // All that this thread has added.
+  GW_DEVICE void wait() { asm volatile("cp.async.wait_all;" ::: "memory"); }
+
+ private:
+  GW_DEVICE static uint32_t shared_address(const void* at) {
+    return static_cast<uint32_t>(__cvta_generic_to_shared(at));
+  }
+};
+
+#else
+
+class AsyncCopies {
+ public:
+  void add(Shared<bf16> to, Global<const bf16> from, bool there) {
+    eights_.add(as_vectors<Eight>(to), as_vectors<const Eight>(from), there,
+                {{~0u, ~0u, ~0u, ~0u}});
+  }
+  void add(Shared<float> to, Global<const float> from, bool there) {
+    numbers_.add(to, from, there, not_a_number<float>());
+  }
+  void wait() {
+    eights_.wait();
+    numbers_.wait();
+  }
+
+ private:
+  template <class T>
+  struct Copies {
+    struct Copy {
+      Shared<T> to;
+      Global<const T> from;
+      bool there;
+    };
+    std::vector<Copy> under_way;
+
+    void add(Shared<T> to, Global<const T> from, bool there, const T& meanwhile) {
+      to[0] = meanwhile;
+      under_way.push_back({to, from, there});
+    }
+    void wait() {
+      for (const Copy& copy : under_way) {
+        T value = {};
+        if (copy.there) value = copy.from[0];
+        copy.to[0] = value;
+      }
+      under_way.clear();
+    }
+  };
+
+  Copies<Eight> eights_;
+  Copies<float> numbers_;
+};
+
+#endif
+
+}  // namespace gangway::cuda
