@@ -1,6 +1,7 @@
 // Attention and products of experts by Gangway's own kernels, on the emulated device.
 #include "executor/devices/cuda/lower/own_operation.h"
 
+#include <array>
 #include <cmath>
 
 #include "tests/cuda_kernels/op_kernel.h"
@@ -167,6 +168,86 @@ TEST_F(OwnOperationAlone, AttentionOfViewsOfOneProjectionHasTheBitsOfDenseTensor
   EXPECT_EQ(attend(one, one + dim, one + 2 * dim, 3 * dim),
             attend(gpu_.upload(parts[0]), gpu_.upload(parts[1]), gpu_.upload(parts[2]), 0));
   EXPECT_EQ(machine_.report_text(), "");
+}
+
+// On the matrix unit: q, k and v, and their gradients, are columns of one matrix.
+TEST_F(OwnOperationAlone, AttentionInBf16OfViewsHasTheBitsOfDenseTensors) {
+  const int64_t seq = 70, dim = 48, heads = 2;
+  using Elements = std::vector<uint16_t>;
+  const auto rounded = [&](int64_t n) {
+    Elements made;
+    for (const float x : numbers(n)) made.push_back(cuda::narrow<cuda::bf16>(x).bits);
+    return made;
+  };
+  const auto part = [&](const Elements& all, int64_t which) {
+    Elements made;
+    for (int64_t i = 0; i < seq; ++i) {
+      const auto row = all.begin() + (3 * i + which) * dim;
+      made.insert(made.end(), row, row + dim);
+    }
+    return made;
+  };
+  const auto attend = [&](const std::array<uint16_t*, 3>& in, const std::array<uint16_t*, 3>& grads,
+                          uint16_t* dout, int64_t stride) {
+    AttentionShape shape{.dtype = DType::kBF16,
+                         .heads = heads,
+                         .seq_q = seq,
+                         .seq_k = seq,
+                         .head_dim = dim / heads,
+                         .causal = true};
+    shape.stride_q = shape.stride_k = shape.stride_v = stride;
+    auto* out = gpu_.buffer<uint16_t>(seq * dim);
+    auto* lse = gpu_.buffer<float>(heads * seq);
+    const auto run = [&](const OwnOperation& own, std::vector<void*> tensors) {
+      void* scratch = gpu_.buffer<std::byte>(own.scratch_bytes + 1);
+      EXPECT_TRUE(own.run(gpu_.driver, gpu_.at("attention"), tensors, scratch).ok());
+    };
+    run(OwnOperation::attention(gpu_.driver, shape).take(), {in[0], in[1], in[2], out, lse});
+    run(OwnOperation::attention_grad(gpu_.driver, shape).take(),
+        {in[0], in[1], in[2], out, lse, dout, grads[0], grads[1], grads[2]});
+    return gpu_.download(out, seq * dim);
+  };
+  const Elements all = rounded(seq * 3 * dim);
+  uint16_t *one = gpu_.upload(all), *dout = gpu_.upload(rounded(seq * dim));
+  uint16_t* grad = gpu_.upload(Elements(all.size()));
+  const Elements out =
+      attend({one, one + dim, one + 2 * dim}, {grad, grad + dim, grad + 2 * dim}, dout, 3 * dim);
+  std::array<uint16_t*, 3> in = {}, grads = {};
+  for (size_t i = 0; i < 3; ++i) {
+    in[i] = gpu_.upload(part(all, static_cast<int64_t>(i)));
+    grads[i] = gpu_.buffer<uint16_t>(seq * dim);
+  }
+  EXPECT_EQ(out, attend(in, grads, dout, 0));
+  const Elements of_views = gpu_.download(grad, seq * 3 * dim);
+  for (size_t i = 0; i < 3; ++i)
+    EXPECT_EQ(part(of_views, static_cast<int64_t>(i)), gpu_.download(grads[i], seq * dim)) << i;
+  EXPECT_EQ(machine_.report_text(), "");
+}
+
+// The kernels move eight elements at a time, and want the largest score before it is scaled.
+TEST_F(OwnOperationAlone, AttentionInBf16TakesTheMatrixUnitWhereItsKernelsCan) {
+  const auto is_launched_as = [&](const AttentionShape& shape, const std::string& kernel) {
+    const OwnOperation own = OwnOperation::attention(gpu_.driver, shape).take();
+    ASSERT_EQ(own.commands.size(), 1u);
+    EXPECT_EQ(own.commands[0].kernel.bits, gpu_.driver.kernel({}, kernel).take().bits) << kernel;
+  };
+  const AttentionShape fits{
+      .dtype = DType::kBF16, .heads = 3, .seq_q = 7, .seq_k = 7, .head_dim = 40};
+  is_launched_as(fits, "attention_bf16_64");
+  AttentionShape other = fits;
+  other.dtype = DType::kF32;
+  is_launched_as(other, "attention_f32");
+  other = fits;
+  other.head_dim = 36;
+  is_launched_as(other, "attention_bf16");
+  other.head_dim = 136;
+  is_launched_as(other, "attention_bf16");
+  other = fits;
+  other.stride_k = 3 * 40 + 4;
+  is_launched_as(other, "attention_bf16");
+  other = fits;
+  other.scale = -1;
+  is_launched_as(other, "attention_bf16");
 }
 
 // The ops want as many queries as keys; the operation does not.

@@ -8,6 +8,7 @@
 #include "executor/devices/cuda/lower/own_operation.h"
 #include "executor/kernels/attention.h"
 #include "executor/kernels/grouped_matmul.h"
+#include "executor/kernels/kernel_test.h"
 #include "runtime/base/rng.h"
 
 namespace gangway::cuda {
@@ -80,6 +81,50 @@ TEST_F(CardKernels, AttentionAndItsGradientAreTheCpus) {
     expect_near(t[6], dq, "dq");
     expect_near(t[7], dk, "dk");
     expect_near(t[8], dv, "dv");
+  }
+}
+
+// On the matrix unit, each with a kernel of another width. Weights are rounded to bf16, and so are
+// results: of numbers of at most 0.5 no element is off by more than two roundings of about 1.
+TEST_F(CardKernels, AttentionInBf16AndItsGradientAreTheCpus) {
+  using test::Buffer;
+  for (const int64_t head_dim : {32, 64, 80, 128}) {
+    AttentionShape s{
+        .batch = 2, .heads = 3, .seq_q = 200, .seq_k = 230, .head_dim = head_dim, .causal = true};
+    const int64_t rows = s.batch * s.heads, nq = rows * s.seq_q * head_dim;
+    const int64_t nk = rows * s.seq_k * head_dim;
+    const int64_t sizes[] = {nq, nk, nk, nq, rows * s.seq_q, nq, nq, nk, nk};
+    std::vector<Buffer> want;
+    std::vector<void*> card;
+    for (const int64_t n : sizes) {
+      Buffer rounded(card.size() == 4 ? DType::kF32 : DType::kBF16, n);
+      for (int64_t i = 0; i < n; ++i) rounded.set(i, rng_.uniform() - 0.5);
+      want.emplace_back(DType::kF32, rounded.values());
+      const auto* bytes = static_cast<const std::byte*>(rounded.data());
+      card.push_back(upload(std::vector<std::byte>(bytes, bytes + rounded.bytes())));
+    }
+    std::vector<std::byte> scratch(attention_grad_scratch_bytes(s, 1) + 64);
+    attention(par_, s, want[0].data(), want[1].data(), want[2].data(), want[3].data(),
+              want[4].data(), scratch.data());
+    attention_grad(par_, s,
+                   {want[0].data(), want[1].data(), want[2].data(), want[3].data(), want[4].data(),
+                    want[5].data(), want[6].data(), want[7].data(), want[8].data()},
+                   scratch.data());
+    s.dtype = DType::kBF16;
+    run(OwnOperation::attention(*driver_, s).take(), {card.begin(), card.begin() + 5});
+    run(OwnOperation::attention_grad(*driver_, s).take(), card);
+    for (const size_t place : {3, 4, 6, 7, 8}) {
+      Buffer got(place == 4 ? DType::kF32 : DType::kBF16, want[place].size());
+      const auto bytes = static_cast<int64_t>(got.bytes());
+      std::byte* staging = driver_->allocate_pinned(bytes).take();
+      ASSERT_TRUE(driver_->copy({stream_, "download"}, staging, card[place], bytes).ok());
+      ASSERT_TRUE(driver_->synchronize(stream_).ok());
+      std::copy_n(staging, bytes, static_cast<std::byte*>(got.data()));
+      for (int64_t i = 0; i < got.size(); ++i) {
+        ASSERT_NEAR(got.get(i), want[place].get(i), place == 4 ? 1e-4 : 0.01)
+            << head_dim << ": " << place << " " << i;
+      }
+    }
   }
 }
 

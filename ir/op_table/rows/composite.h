@@ -1,6 +1,7 @@
 // What the rows of composites share: precision and broadcasting along the last dimension.
 //
-// A composite computes in f32 for bf16 (f64 for f64) and rounds its results once.
+// A composite computes in f32 for bf16 (f64 for f64) and rounds its results once. On a card's
+// tensor cores attention rounds its weights too, which are multiplied in bf16.
 #pragma once
 
 #include <numeric>

@@ -33,6 +33,7 @@ struct Shape {
   std::optional<Starts> starts = std::nullopt;
   double scale = 0;
   int64_t batch = 1;
+  bool is_below_zero = false;  // Every score.
 
   int64_t width() const { return heads * head_dim; }
   double factor() const {
@@ -73,6 +74,10 @@ class AttentionBf16 : public ::testing::TestWithParam<Shape> {
       Literal& made =
           tensors_.emplace_back(filled({DType::kBF16, {s.batch, positions, s.width()}}, 0));
       for (double& x : made.values) x = 3 * rng_.uniform() - 1.5;
+      const size_t index = tensors_.size() - 1;
+      if (s.is_below_zero && index < 2) {
+        for (double& x : made.values) x = index == 0 ? std::fabs(x) : -std::fabs(x);
+      }
       round_values(made);
     }
   }
@@ -106,10 +111,10 @@ class AttentionBf16 : public ::testing::TestWithParam<Shape> {
   }
 
   // Results of the op on a card whose libraries offer products alone.
-  std::vector<Literal> run(Op op, std::vector<Literal> inputs) {
+  std::vector<Literal> run(Op op, std::vector<Literal> inputs, uint64_t seed = 1) {
     const std::shared_ptr<Function> function = function_of(op, inputs);
     function->mesh = {{{"data", 1}}};
-    OpDevices devices(emulated::card_maker(1).make(), 1);
+    OpDevices devices(emulated::card_maker(seed).make(), 1);
     std::vector<Literal> results = devices.run(function, {inputs})[0];
     EXPECT_EQ(devices.report(), "");
     return results;
@@ -138,6 +143,15 @@ class AttentionBf16 : public ::testing::TestWithParam<Shape> {
     return op_table::function_of({op, GetParam().attrs(), nullptr, nullptr}, inputs);
   }
 
+  // What the gradient is given.
+  std::vector<Literal> with_results() const {
+    auto [out, lse] = attend();
+    Literal rounded = q();
+    rounded.values = out.value;
+    round_values(rounded);
+    round_values(lse);
+    return {q(), k(), v(), rounded, lse, dout()};
+  }
   // Of the forward op: out as it should be, and lse.
   std::pair<Sums, Literal> attend() const {
     const Shape& s = GetParam();
@@ -174,13 +188,46 @@ TEST_P(AttentionBf16, IsTheReferenceButForRounding) {
     if (std::isinf(lse.values[i])) {
       ASSERT_EQ(got[1].values[i], lse.values[i]) << i;
     } else {
-      ASSERT_NEAR(got[1].values[i], lse.values[i], kF32) << i;
+      ASSERT_NEAR(got[1].values[i], lse.values[i], kF32 * (1 + std::fabs(lse.values[i]))) << i;
     }
   }
 }
 
+TEST_P(AttentionBf16, GradientIsTheReferenceButForRounding) {
+  const std::vector<Literal> inputs = with_results();
+  const std::vector<Literal> got = run(Op::attention_grad, inputs);
+  const Literal &out = inputs[3], &lse = inputs[4];
+  Sums dq(q()), dk(k()), dv(k());
+  for_each_query([&](size_t row, size_t at, int64_t seen, const auto& key) {
+    const double delta = inner(out, at, dout(), at);
+    for (int64_t j = 0; j < seen; ++j) {
+      const double score = inner(q(), at, k(), key(j)) * GetParam().factor();
+      const double weight = std::exp(score - lse.values[row]);
+      const double grad = weight * (inner(dout(), at, v(), key(j)) - delta) * GetParam().factor();
+      for_each_column([&](size_t c) {
+        dq.add(at + c, grad * k().values[key(j) + c]);
+        dk.add(key(j) + c, grad * q().values[at + c]);
+        dv.add(key(j) + c, weight * dout().values[at + c]);
+      });
+    }
+  });
+  dq.expect_near(got[0], "dq");
+  dk.expect_near(got[1], "dk");
+  dv.expect_near(got[2], "dv");
+}
+
+TEST_P(AttentionBf16, GradientHasTheSameBitsEachTime) {
+  const std::vector<Literal> inputs = with_results();
+  const std::vector<Literal> once = run(Op::attention_grad, inputs, 1);
+  const std::vector<Literal> again = run(Op::attention_grad, inputs, 3);
+  for (size_t r = 0; r < once.size(); ++r) EXPECT_EQ(once[r].values, again[r].values) << r;
+}
+
 TEST_P(AttentionBf16, IsLaunchedOnTheMatrixUnit) {
   expect_kernels(Op::attention, {q(), k(), v()}, {"attention_bf16_" + width_of_kernel()});
+  expect_kernels(Op::attention_grad, with_results(),
+                 {"attention_delta_bf16", "attention_grad_q_bf16_" + width_of_kernel(),
+                  "attention_grad_kv_bf16_" + width_of_kernel()});
 }
 
 // Whole tiles and ragged ones, heads of a kernel's width and narrower ones, fewer keys than a tile;
@@ -194,8 +241,10 @@ INSTANTIATE_TEST_SUITE_P(
                       Shape{"narrow_heads", 3, 70, 70, 16, true, std::nullopt, 0.7},
                       Shape{"odd_heads", 1, 65, 65, 80, true},
                       Shape{"wide_ragged", 1, 67, 67, 112, false},
+                      // A key beyond the end, with a score of 0, would outweigh all others.
+                      Shape{"far_below_zero", 2, 75, 75, 48, false, std::nullopt, 10, 1, true},
                       Shape{"short", 2, 5, 5, 48, true},
-                      Shape{"later_queries", 1, 40, 130, 64, true, Starts{60, 8}},
+                      Shape{"later_queries", 1, 40, 130, 64, true, Starts{35, 8}},
                       Shape{"other_keys", 1, 70, 33, 96, false, Starts{0, 7}},
                       Shape{"queries_that_see_none", 2, 90, 70, 32, true, Starts{3, 73}},
                       Shape{"no_query_sees_any", 1, 20, 30, 64, true, Starts{0, 64}},

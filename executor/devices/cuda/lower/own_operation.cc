@@ -27,7 +27,7 @@ Error none(std::string_view what, std::string_view why) {
   return {ErrorKind::kUnimplemented, cat("cuda: no kernel for ", what, ": ", why)};
 }
 
-AttentionSize size_of_attention(const AttentionShape& s) {
+AttentionSize size_of_attention(const AttentionShape& s, bool has_starts) {
   const auto stride = [&](int64_t given) { return given == 0 ? s.heads * s.head_dim : given; };
   return {.heads = s.heads,
           .seq_q = s.seq_q,
@@ -39,7 +39,8 @@ AttentionSize size_of_attention(const AttentionShape& s) {
           .stride_out = stride(s.stride_out),
           .lead = s.seq_k - s.seq_q,
           .scale = s.scale != 0 ? s.scale : 1 / std::sqrt(static_cast<double>(s.head_dim)),
-          .causal = s.causal};
+          .causal = s.causal,
+          .has_starts = has_starts};
 }
 
 // Of one block that holds `tensors` tiles of positions and `tables` of scores.
@@ -125,7 +126,7 @@ Result<OwnOperation> OwnOperation::attention(Driver& driver, const AttentionShap
                                              bool has_starts) {
   constexpr std::string_view kWhat = "attention";
   constexpr int64_t kTensors = 4, kTables = 1;  // q, k, v, the sums; scores.
-  AttentionSize size = size_of_attention(s);
+  AttentionSize size = size_of_attention(s, has_starts);
   const int64_t matrix = matrix_dim(s, size);
   size.tile =
       matrix > 0 ? kMatrixTile : choose_tile(s, kTensors, kTables, driver.info().shared_bytes_max);
@@ -142,7 +143,6 @@ Result<OwnOperation> OwnOperation::attention(Driver& driver, const AttentionShap
   std::string kernel = cat(has_starts ? "attention_part_" : "attention_", to_string(s.dtype));
   if (matrix > 0) {
     kernel = cat("attention_bf16_", matrix);
-    size.has_starts = has_starts;
   } else {
     blocks.shared_bytes = shared_bytes(s, size.tile, kTensors, kTables);
   }
@@ -157,8 +157,10 @@ Result<OwnOperation> OwnOperation::attention_grad(Driver& driver, const Attentio
   constexpr std::string_view kWhat = "the gradient of attention";
   // q, dout, k, v and the sums of dq, or of dk and dv; weights and scores.
   constexpr int64_t kTensorsQ = 5, kTensorsKv = 6, kTables = 2;
-  AttentionSize size = size_of_attention(s);
-  size.tile = choose_tile(s, kTensorsKv, kTables, driver.info().shared_bytes_max);
+  AttentionSize size = size_of_attention(s, has_starts);
+  const int64_t matrix = matrix_dim(s, size);
+  size.tile = matrix > 0 ? kMatrixTile
+                         : choose_tile(s, kTensorsKv, kTables, driver.info().shared_bytes_max);
   if (size.tile == 0) return none(kWhat, cat("heads of ", s.head_dim, " are too wide"));
   const int64_t q_bytes = span_bytes(s, s.seq_q, size.stride_q);
   const int64_t k_bytes = span_bytes(s, s.seq_k, size.stride_k);
@@ -173,16 +175,20 @@ Result<OwnOperation> OwnOperation::attention_grad(Driver& driver, const Attentio
   const auto then = [&](std::string_view kernel, int64_t seq, int64_t tensors,
                         std::vector<Argument> arguments) {
     if (!status.ok()) return;
-    const bool reads_starts = has_starts && tensors > 0;
-    const int64_t shared = tensors == 0 ? 0 : shared_bytes(s, size.tile, tensors, kTables);
-    status =
-        add(made, driver,
-            cat(reads_starts ? "attention_part_" : "attention_", kernel, "_", to_string(s.dtype)),
-            {blocks_of(s, seq, size.tile), kAttentionThreads, shared}, std::move(arguments), size);
+    const std::string type(to_string(s.dtype));
+    Blocks blocks{blocks_of(s, seq, size.tile), kAttentionThreads};
+    std::string name = cat("attention_", kernel, "_", type);
+    if (tensors > 0 && matrix > 0) {
+      name = cat(name, "_", matrix);
+    } else if (tensors > 0) {
+      if (has_starts) name = cat("attention_part_", kernel, "_", type);
+      blocks.shared_bytes = shared_bytes(s, size.tile, tensors, kTables);
+    }
+    status = add(made, driver, name, blocks, std::move(arguments), size);
   };
   const uint32_t results = has_starts ? 9 : 7;
   const auto with_starts = [&](std::vector<Argument> arguments) {
-    add_starts(arguments, 7, has_starts, false);
+    add_starts(arguments, 7, has_starts, matrix > 0);
     return arguments;
   };
   then("delta", s.seq_q, 0, {out, dout, tensor(kScratch, lse_bytes(s), kWrite)});

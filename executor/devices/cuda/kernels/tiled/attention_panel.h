@@ -108,22 +108,6 @@ GW_DEVICE void multiply_rows(Scores<kColumns>& scores, const PanelRow<kDim>& row
     }
   }
 }
-// The same of rows that lie in shared memory.
-template <int32_t kDim, int32_t kColumns>
-GW_DEVICE void multiply_panels(Scores<kColumns>& scores, const Panel<kDim>& rows,
-                               const Panel<kDim>& panel) {
-  GW_UNROLL for (int32_t k = 0; k < kDim / 16; ++k) {
-    Fragments left;
-    rows.load_left(left, first_row_of_warp(), 16 * k);
-    GW_UNROLL for (int32_t j = 0; j < kColumns / 16; ++j) {
-      Fragments right;
-      panel.load_right(right, 16 * j, 16 * k);
-      multiply_add(scores[2 * j], left, right[0], right[1]);
-      multiply_add(scores[2 * j + 1], left, right[2], right[3]);
-    }
-  }
-}
-
 template <int32_t kDim>
 using HeadSums = float[kDim / 8][4];
 
