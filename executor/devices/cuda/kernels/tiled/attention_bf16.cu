@@ -64,20 +64,22 @@ template <int32_t kDim>
 GW_DEVICE void attend(Panel<kDim> keys, Panel<kDim> values, Global<const bf16> q,
                       Global<const bf16> k, Global<const bf16> v, Global<bf16> out,
                       Global<float> lse, const AttentionSize& size) {
-  const HeadTile place(size, size.seq_q);
+  const HeadTile place = query_tile(size);
   const float scale = static_cast<float>(size.scale) * kLog2E;
   const int64_t seen = keys_seen(size, place.first + place.rows), dim = size.head_dim;
   AsyncCopies copies;
   const auto fetch = [&](const Panel<kDim>& panel, Global<const bf16> from, int64_t stride,
                          int64_t first) {
-    panel.template fetch<kMatrixTile>(copies, from + place.offset(size, size.seq_k, stride, first),
-                                      stride, least(kMatrixTile, size.seq_k - first), dim);
+    panel.template fetch<kMatrixTile>(copies, from + first * stride, stride,
+                                      least(kMatrixTile, size.seq_k - first), dim);
   };
+  const Global<const bf16> k_head = k + place.offset(size, size.seq_k, size.stride_k, 0);
+  const Global<const bf16> v_head = v + place.offset(size, size.seq_k, size.stride_v, 0);
   // Queries come through the memory of values, which are not there yet.
   values.template fetch<kMatrixTile>(copies,
                                      q + place.offset(size, size.seq_q, size.stride_q, place.first),
                                      size.stride_q, place.rows, dim);
-  if (seen > 0) fetch(keys, k, size.stride_k, 0);
+  if (seen > 0) fetch(keys, k_head, size.stride_k, 0);
   copies.wait();
   sync_block();
   Queries<kDim> queries;
@@ -85,11 +87,11 @@ GW_DEVICE void attend(Panel<kDim> keys, Panel<kDim> values, Global<const bf16> q
   for (int64_t first = 0; first < seen; first += kMatrixTile) {
     copies.wait();
     sync_block();  // Keys are there, and nobody reads values any more.
-    fetch(values, v, size.stride_v, first);
+    fetch(values, v_head, size.stride_v, first);
     Scores<kMatrixTile> scores = {};
     multiply_rows<kDim, kMatrixTile>(scores, queries.rows, keys);
     const Mask mask{least(kMatrixTile, size.seq_k - first),
-                    reach_of(size, place.first + first_row_of_warp(), first), true};
+                    reach_of(size, place.first, first) + first_row_of_warp(), true};
     if (mask.columns < kMatrixTile || mask.reach < kMatrixTile - 1) {
       GW_UNROLL for (int32_t j = 0; j < kMatrixTile / 8; ++j) {
         GW_UNROLL for (int32_t i = 0; i < 4; ++i) scores[j][i] =
@@ -99,7 +101,7 @@ GW_DEVICE void attend(Panel<kDim> keys, Panel<kDim> values, Global<const bf16> q
     queries.weigh(scores, scale);
     copies.wait();
     sync_block();  // Values are there, and nobody reads keys any more.
-    if (first + kMatrixTile < seen) fetch(keys, k, size.stride_k, first + kMatrixTile);
+    if (first + kMatrixTile < seen) fetch(keys, k_head, size.stride_k, first + kMatrixTile);
     add_weighted<kDim, kMatrixTile>(queries.sums, scores, values);
   }
   queries.store(out, lse, size, place);

@@ -60,7 +60,7 @@ GW_DEVICE void grad_q(Shared<Eight> memory, const GradInputs& in, Global<bf16> d
                       const AttentionSize& size) {
   using Stage = PanelPair<kDim, kStep>;
   static_assert(2 * Stage::kEights == PanelPair<kDim, kMatrixTile>::kEights);
-  const HeadTile place(size, size.seq_q);
+  const HeadTile place = query_tile(size);
   const float scale = static_cast<float>(size.scale);
   const int64_t seen = keys_seen(size, place.first + place.rows);
   float lse[2] = {}, delta[2] = {};
@@ -101,7 +101,7 @@ GW_DEVICE void grad_q(Shared<Eight> memory, const GradInputs& in, Global<bf16> d
       }
     }
     const Mask mask{least(kStep, size.seq_k - first),
-                    reach_of(size, place.first + first_row_of_warp(), first), true};
+                    reach_of(size, place.first, first) + first_row_of_warp(), true};
     if (mask.columns < kStep || mask.reach < kStep - 1) hide<kStep>(grads, mask);
     add_weighted<kDim, kStep>(sums, grads, keys.first);
   }
@@ -159,7 +159,7 @@ struct GradSums {
           power_of_two(weights[j][i] * scale - lse.at[i % 2] * kLog2E);
     }
     const Mask mask{least(kStep, size.seq_q - query),
-                    reach_of(size, query, place.first + first_row_of_warp()), false};
+                    reach_of(size, query, place.first) - first_row_of_warp(), false};
     const bool hidden = mask.columns < kStep || mask.reach < kWarpRows - 1;
     if (hidden) hide<kStep>(weights, mask);
     add_weighted<kDim, kStep>(values, weights, step.rows.second);

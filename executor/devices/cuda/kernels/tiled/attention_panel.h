@@ -156,11 +156,21 @@ struct Mask {
     return column < columns && (rows_see ? column <= row + reach : row <= column + reach);
   }
 };
-// From one position to another, as a tile can tell them apart.
+// From one position to another, as tiles can tell them apart.
 GW_DEVICE int32_t reach_of(const AttentionSize& size, int64_t query, int64_t key) {
   constexpr int64_t kFar = 2 * kMatrixTile;
   const int64_t reach = size.causal ? query + size.lead - key : kFar;
   return static_cast<int32_t>(reach > kFar ? kFar : reach < -kFar ? -kFar : reach);
+}
+// The block's tile of queries. Where masks are causal the last ones see most keys: they come first,
+// so that none of them is left over when all others are done.
+GW_DEVICE HeadTile query_tile(const AttentionSize& size) {
+  HeadTile place(size, size.seq_q);
+  if (size.causal) {
+    place.first = (size.seq_q - 1) / kMatrixTile * kMatrixTile - place.first;
+    place.rows = least(kMatrixTile, size.seq_q - place.first);
+  }
+  return place;
 }
 // The keys from the first on that some of the queries before `queries_end` see.
 GW_DEVICE int64_t keys_seen(const AttentionSize& size, int64_t queries_end) {
