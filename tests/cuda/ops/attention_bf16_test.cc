@@ -193,7 +193,7 @@ TEST_P(AttentionBf16, IsTheReferenceButForRounding) {
   }
 }
 
-TEST_P(AttentionBf16, GradientIsTheReferenceButForRounding) {
+TEST_P(AttentionBf16, GradientIsTheReferenceButForRoundingWithTheSameBitsEachTime) {
   const std::vector<Literal> inputs = with_results();
   const std::vector<Literal> got = run(Op::attention_grad, inputs);
   const Literal &out = inputs[3], &lse = inputs[4];
@@ -214,13 +214,8 @@ TEST_P(AttentionBf16, GradientIsTheReferenceButForRounding) {
   dq.expect_near(got[0], "dq");
   dk.expect_near(got[1], "dk");
   dv.expect_near(got[2], "dv");
-}
-
-TEST_P(AttentionBf16, GradientHasTheSameBitsEachTime) {
-  const std::vector<Literal> inputs = with_results();
-  const std::vector<Literal> once = run(Op::attention_grad, inputs, 1);
   const std::vector<Literal> again = run(Op::attention_grad, inputs, 3);
-  for (size_t r = 0; r < once.size(); ++r) EXPECT_EQ(once[r].values, again[r].values) << r;
+  for (size_t r = 0; r < got.size(); ++r) EXPECT_EQ(got[r].values, again[r].values) << r;
 }
 
 TEST_P(AttentionBf16, IsLaunchedOnTheMatrixUnit) {
@@ -234,19 +229,19 @@ TEST_P(AttentionBf16, IsLaunchedOnTheMatrixUnit) {
 // queries that see none, and keys that no query sees.
 INSTANTIATE_TEST_SUITE_P(
     Shapes, AttentionBf16,
-    ::testing::Values(Shape{"whole", 2, 128, 128, 64},
+    ::testing::Values(Shape{"whole", 1, 64, 128, 64, false, Starts{0, 0}},
                       Shape{"whole_causal", 1, 128, 128, 128, true},
-                      Shape{"ragged", 2, 77, 77, 64, false, std::nullopt, 0, 2},
-                      Shape{"ragged_causal", 2, 150, 150, 32, true},
-                      Shape{"narrow_heads", 3, 70, 70, 16, true, std::nullopt, 0.7},
+                      Shape{"ragged", 2, 77, 77, 24, false, std::nullopt, 0, 2},
+                      Shape{"ragged_causal", 1, 150, 150, 32, true},
+                      Shape{"narrow_heads", 3, 40, 40, 16, true, std::nullopt, 0.7},
                       Shape{"odd_heads", 1, 65, 65, 80, true},
                       Shape{"wide_ragged", 1, 67, 67, 112, false},
                       // A key beyond the end, with a score of 0, would outweigh all others.
-                      Shape{"far_below_zero", 2, 75, 75, 48, false, std::nullopt, 10, 1, true},
+                      Shape{"far_below_zero", 1, 75, 75, 48, false, std::nullopt, 10, 1, true},
                       Shape{"short", 2, 5, 5, 48, true},
                       Shape{"later_queries", 1, 40, 130, 64, true, Starts{35, 8}},
                       Shape{"other_keys", 1, 70, 33, 96, false, Starts{0, 7}},
-                      Shape{"queries_that_see_none", 2, 90, 70, 32, true, Starts{3, 73}},
+                      Shape{"queries_that_see_none", 1, 90, 70, 32, true, Starts{3, 73}},
                       Shape{"no_query_sees_any", 1, 20, 30, 64, true, Starts{0, 64}},
                       Shape{"all_keys_are_before", 1, 66, 100, 128, true, Starts{500, 0}}),
     [](const auto& shape) { return shape.param.name; });
