@@ -71,6 +71,9 @@ struct LocalFunction {
   Numerics numerics;
 };
 
+// Nodes of a local function, ascending, that a device runs where the last of them is.
+using Together = std::vector<NodeId>;
+
 // A logical sharded buffer that plan nodes read and write.
 enum class PlanStorage : uint8_t {
   kState,      // Lives across runs.

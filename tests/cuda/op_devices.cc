@@ -96,18 +96,21 @@ void OpDevices::join(std::vector<std::unique_ptr<Call>>& calls) {
 }
 
 void OpDevices::enqueue(Call& call) {
-  call.frame = {
-      .bases = call.bases, .mesh_device = call.mesh_device, .end = call.compiled->step_count()};
+  call.frame = {.bases = call.bases, .mesh_device = call.mesh_device};
   for (const auto& collective : call.collectives)
     call.frame.collectives.push_back(collective.get());
   call.done = false;
-  const auto body = [&call](Turn& turn) {
+  const uint32_t steps = call.compiled->step_count();
+  const auto body = [&call, steps, section = section_steps](Turn& turn) {
     CallFrame& frame = call.frame;
     if (frame.step == 0 && !frame.begun) {
       for (size_t i = 0; i < call.in.size(); ++i)
         turn.device.copy(frame.bases[i], call.in[i].get(), call.in_bytes[i]);
     }
-    if (call.compiled->advance(frame, turn) == Progress::kPending) return Progress::kPending;
+    do {
+      frame.end = section == 0 ? steps : std::min(steps, frame.step + section);
+      if (call.compiled->advance(frame, turn) == Progress::kPending) return Progress::kPending;
+    } while (frame.step < steps);
     for (size_t r = 0; r < call.out.size(); ++r)
       turn.device.copy(call.out[r].get(), frame.bases[call.in.size() + r], call.results[r].bytes());
     return Progress::kDone;

@@ -32,6 +32,8 @@ class OpDevices {
                                         int times = 1);
   // What functions that are run from now on choose.
   Numerics numerics;
+  // Runs stop after so many steps each time, as sections do. 0: at the end alone.
+  uint32_t section_steps = 0;
   CudaDevice& device(size_t i = 0) { return *devices_[i]; }
   // As Card::report.
   std::string report() const { return card_.report(); }

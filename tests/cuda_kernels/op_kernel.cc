@@ -57,14 +57,20 @@ Argument OpRun::scratch(int64_t bytes) {
 
 void OpRun::launch_shared(const std::string& kernel, int64_t blocks, uint32_t threads,
                           uint32_t shared_bytes, const std::vector<Argument>& tensors,
-                          std::initializer_list<const void*> rest) {
+                          std::initializer_list<const void*> rest, size_t packed) {
   if (blocks == 0) return;
   std::vector<const void*> arguments;
   std::vector<cuda::Access> accesses;
+  std::vector<const void*> pack;
   for (const Argument& tensor : tensors) {
-    arguments.push_back(&tensor.data);
     accesses.push_back({tensor.data, tensor.bytes, tensor.kind});
+    if (pack.size() < packed) {
+      pack.push_back(tensor.data);
+    } else {
+      arguments.push_back(&tensor.data);
+    }
   }
+  if (packed > 0) arguments.insert(arguments.begin(), pack.data());
   arguments.insert(arguments.end(), rest.begin(), rest.end());
   const Result<cuda::KernelHandle> handle = gpu_.driver.kernel({}, kernel);
   ASSERT_TRUE(handle.ok()) << kernel;

@@ -52,9 +52,10 @@ class OpRun {
               const std::vector<Argument>& tensors, const Rest&... rest) {
     launch_shared(kernel, blocks, threads, 0, tensors, {&rest...});
   }
+  // `packed`: so many tensors, the first ones, are one parameter.
   void launch_shared(const std::string& kernel, int64_t blocks, uint32_t threads,
                      uint32_t shared_bytes, const std::vector<Argument>& tensors,
-                     std::initializer_list<const void*> rest);
+                     std::initializer_list<const void*> rest, size_t packed = 0);
 
   Gpu& gpu() const { return gpu_; }
   // The results against evaluate().

@@ -1,6 +1,8 @@
 // Softmax, cross-entropy and norms on the emulated device.
 #include <cmath>
 
+#include "executor/devices/cuda/kernels/launch_sizes.h"
+#include "executor/devices/cuda/kernels/many/many_pieces.h"
 #include "tests/cuda_kernels/op_kernel.h"
 #include "tests/interpret/interpret.h"
 #include "tests/op_table/cases.h"
@@ -202,14 +204,18 @@ INSTANTIATE_TEST_SUITE_P(Types, LongRows,
 
 TEST(RowKernels, Adamw) {
   check_op(Op::adamw, [](OpRun& run) {
+    constexpr int64_t kPiece = cuda::kAdamwPiece;
     const Attrs& a = run.attrs();
     const double beta1 = a.real("beta1"), beta2 = a.real("beta2"), eps = a.real("eps");
-    const double decay = a.real("weight_decay");
     const int64_t n = run.in_type(0).elements();
-    run.launch("adamw" + suffix(run.in_type(0).dtype, run.in_type(3).dtype), n == 0 ? 0 : 2, 32,
-               {run.in(0), run.in(1), run.in(2), run.in(3), run.in(4), run.in(5), run.in(6),
-                run.in(7), run.out(0), run.out(1), run.out(2)},
-               beta1, beta2, eps, decay, n);
+    cuda::ManyPieces<1> pieces{.count = 1};
+    pieces.elements[0] = n;
+    const cuda::ManyNumbers<1> decay{{a.real("weight_decay")}};
+    run.launch_shared("adamw_1" + suffix(run.in_type(0).dtype, run.in_type(3).dtype),
+                      (n + kPiece - 1) / kPiece, 32, 0,
+                      {run.in(0), run.in(1), run.in(2), run.in(3), run.out(0), run.out(1),
+                       run.out(2), run.in(4), run.in(5), run.in(6), run.in(7)},
+                      {&pieces, &decay, &beta1, &beta2, &eps}, 7);
   });
 }
 

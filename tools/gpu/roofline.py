@@ -108,7 +108,7 @@ def passes_of(name, kernel, call):
         # x and dy; the statistics of a row are read beside them.
         narrow = [width for width in loop.loads if width == min(loop.loads)]
         return [Pass(loop, (tensors[0] + tensors[1]) / sum(narrow))]
-    if re.match(r"join_|columns_|rows_", name):
+    if re.match(r"join_|columns_|rows_|squares_", name):
         loop = most(kernel.loops, lambda loop: loop.loads)
         return [Pass(loop, tensors[0] / sum(loop.loads))]
     if re.match(r"norm_grad_", name):
@@ -193,13 +193,27 @@ def wait_of(name, kernel, call, passes):
 
 def around(name, kernel):
     """What a thread does outside of loops. Blocks that reduce do most of it."""
-    if not re.match(r"norm_|cross_entropy|softmax|rows_", name):
+    if not re.match(r"norm_|cross_entropy|softmax|rows_|squares_", name):
         return 30
     return max(kernel.instructions - sum(loop.instructions for loop in kernel.loops), 0) / 2
 
 
+# Calls over many tensors: arguments of each tensor, and of them all, which come last.
+MANY = {"adamw": (7, 4), "squares": (1, 1), "join_squares": (1, 1)}
+
+
+def as_one_tensor(call, each, of_all):
+    packed = len(call["tensors"]) - of_all
+    tensors = [[sum(size for size, _ in call["tensors"][i:packed:each]), call["tensors"][i][1]]
+               for i in range(each)]
+    return {**call, "tensors": tensors + call["tensors"][packed:]}
+
+
 def kernel_row(call, kernel):
     name = call["kernel"]
+    many = re.match(r"(adamw|squares|join_squares)_\d+_", name)
+    if many:
+        call = as_one_tensor(call, *MANY[many[1]])
     row = Row(call["label"] if name == "chain" else name, call["label"], call["count"])
     row.elements = elements_of(name, call)
     row.bytes = bytes_of(name, call)

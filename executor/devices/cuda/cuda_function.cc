@@ -4,6 +4,7 @@
 #include <iterator>
 #include <map>
 
+#include "executor/devices/cuda/lower/many_tensors.h"
 #include "executor/devices/cuda/lower/product_fusion.h"
 
 namespace gangway {
@@ -37,7 +38,10 @@ std::string label_of(const Function& function, const Node& node) {
 }  // namespace
 
 CudaFunction::CudaFunction(const LocalFunction& given, std::shared_ptr<cuda::Gpu> gpu)
-    : PlannedFunction(cuda::fuse_products(given)), gpu_(std::move(gpu)), numerics_(given.numerics) {
+    : PlannedFunction(cuda::fuse_products(given)),
+      gpu_(std::move(gpu)),
+      numerics_(given.numerics),
+      together_(cuda::find_together(local(), steps())) {
   auto keeps = std::make_shared<Keeps>();
   std::vector<Lowered> lowered;
   std::map<const Function*, uint32_t> index;
@@ -45,10 +49,13 @@ CudaFunction::CudaFunction(const LocalFunction& given, std::shared_ptr<cuda::Gpu
     index.emplace(&steps().function(p), p);
     lowered.push_back(lower_part(p, *keeps));
   }
+  lower_all(lowered.back(), *keeps);
+  std::vector<std::vector<cuda::Command>> of_all = std::move(lowered.back().of_all);
   owner_ = {gpu_->next_serial(), alive_, std::move(keeps)};
   plan([&](const Function& of, NodeId id) { return lowered[index.at(&of)].scratch[id]; },
-       Streams::kOne, kDeviceAlignment);
+       Streams::kOne, kDeviceAlignment, together_);
   for (uint32_t p = 0; p < steps().parts(); ++p) add_part(p, std::move(lowered[p]));
+  add_together(std::move(of_all));
 }
 
 CudaFunction::Lowered CudaFunction::lower_part(uint32_t part, Keeps& keeps) const {
@@ -67,6 +74,31 @@ CudaFunction::Lowered CudaFunction::lower_part(uint32_t part, Keeps& keeps) cons
   return lowered;
 }
 
+// Nodes that run together have commands of their own too, for checked runs.
+void CudaFunction::lower_all(Lowered& lowered, Keeps& keeps) const {
+  for (const Together& nodes : together_) {
+    const NodeId last = nodes.back();
+    cuda::Lowering call(*gpu_, function(), last, numerics_);
+    cuda::lower_together(call, nodes);
+    lowered.of_all.push_back(std::move(call.commands));
+    lowered.scratch[last] = std::max(lowered.scratch[last], call.scratch_bytes);
+    std::ranges::move(call.keeps, std::back_inserter(keeps));
+  }
+}
+
+void CudaFunction::add_together(std::vector<std::vector<cuda::Command>> of_all) {
+  const uint32_t main = steps().parts() - 1;
+  for (size_t t = 0; t < together_.size(); ++t) {
+    for (const NodeId id : together_[t])
+      steps_[first_command_[main] + id].role = Step::Role::kWaits;
+    const NodeId last = together_[t].back();
+    for (cuda::Command& command : of_all[t]) place(command, main, last);
+    Step& step = steps_[first_command_[main] + last];
+    step.role = Step::Role::kRunsAll;
+    step.of_all = std::move(of_all[t]);
+  }
+}
+
 void CudaFunction::add_part(uint32_t part, Lowered lowered) {
   const Function& of = steps().function(part);
   const bool is_main = part + 1 == steps().parts();
@@ -77,10 +109,10 @@ void CudaFunction::add_part(uint32_t part, Lowered lowered) {
     const Node& node = of.nodes[id];
     const uint32_t inner = steps().body_of(node);
     for (cuda::Command& command : lowered.commands[id]) place(command, part, id);
-    Step step{{.kind = StepKind::kEnterBody, .part = &this->part(part), .node = id},
-              std::move(lowered.commands[id]),
-              label_of(of, node),
-              joins_to(joins.before[id])};
+    Step step{{.kind = StepKind::kEnterBody, .part = &this->part(part), .node = id}};
+    step.commands = std::move(lowered.commands[id]);
+    step.label = label_of(of, node);
+    step.joins_to = joins_to(joins.before[id]);
     if (inner == kNone) {
       static_cast<PlannedStep&>(step) = step_of(part, id);
     } else {
@@ -90,15 +122,19 @@ void CudaFunction::add_part(uint32_t part, Lowered lowered) {
     steps_.push_back(std::move(step));
     flags_ = std::max(flags_, static_cast<uint32_t>(node.inputs.size()) + node.results);
   }
-  if (!is_main)
-    steps_.push_back({{.kind = StepKind::kEndOfBody}, {}, of.name, joins_to(joins.behind)});
+  if (is_main) return;
+  Step end{{.kind = StepKind::kEndOfBody}};
+  end.label = of.name;
+  end.joins_to = joins_to(joins.behind);
+  steps_.push_back(std::move(end));
 }
 
 void CudaFunction::place(cuda::Command& command, uint32_t part, NodeId id) const {
-  const Node& node = steps().function(part).nodes[id];
   const Places& places = this->part(part).places;
   for (cuda::Argument& argument : command.arguments) {
     if (!argument.is_tensor) continue;
+    const NodeId of = argument.ref.node == kNone ? id : argument.ref.node;
+    const Node& node = steps().function(part).nodes[of];
     switch (argument.ref.of) {
       case cuda::TensorRef::kInput:
         argument.place = places.of(node.inputs[argument.ref.index]);
@@ -286,7 +322,8 @@ void CudaFunction::issue(const Step& step, CallFrame& frame, CudaDevice& device)
 
 cuda::Status CudaFunction::issue_on(const Step& step, const CallFrame& frame,
                                     cuda::StreamHandle stream) const {
-  for (const cuda::Command& command : step.commands) {
+  const bool alone = frame.check || step.role == Step::Role::kAlone;
+  for (const cuda::Command& command : alone ? step.commands : step.of_all) {
     cuda::Status status =
         command.issue(gpu_->driver(), {stream, step.label}, frame.bases.data(), frame.mesh_device);
     if (!status.ok()) return status;

@@ -42,7 +42,10 @@ class CudaFunction final : public PlannedFunction {
  private:
   struct Step : PlannedStep {
     std::vector<cuda::Command> commands;
-    std::string label;  // What the driver calls it: "step: %14 dot".
+    // Of nodes that run together: the last has the commands of them all, unless a run is checked.
+    enum class Role : uint8_t { kAlone, kWaits, kRunsAll } role = Role::kAlone;
+    std::vector<cuda::Command> of_all;  // kRunsAll.
+    std::string label;                  // What the driver calls it: "step: %14 dot".
     // Compute waits for all collectives but so many of the newest; none: for nothing.
     std::optional<uint32_t> joins_to;
     uint32_t loop = 0;  // kEnterBody: in loops_.
@@ -55,12 +58,15 @@ class CudaFunction final : public PlannedFunction {
   struct Lowered {
     std::vector<std::vector<cuda::Command>> commands;  // By node.
     std::vector<int64_t> scratch;
+    std::vector<std::vector<cuda::Command>> of_all;  // By Together.
   };
   using Position = CallFrame::Position;
   using Keeps = std::vector<std::shared_ptr<const void>>;
 
   Lowered lower_part(uint32_t part, Keeps& keeps) const;
+  void lower_all(Lowered& lowered, Keeps& keeps) const;
   void add_part(uint32_t part, Lowered lowered);
+  void add_together(std::vector<std::vector<cuda::Command>> of_all);
   void place(cuda::Command& command, uint32_t part, NodeId id) const;
 
   // Through the list. Where a body begins or ends there is no step, but what binds its bases.
@@ -98,6 +104,7 @@ class CudaFunction final : public PlannedFunction {
 
   const std::shared_ptr<cuda::Gpu> gpu_;
   const Numerics numerics_;
+  const std::vector<Together> together_;
   std::vector<uint32_t> first_command_;  // By part.
   std::vector<Step> steps_;
   std::vector<Loop> loops_;

@@ -50,7 +50,8 @@ std::vector<PlannedPart> PlannedFunction::memory_plans() const {
 
 // The scratchpad of a node that runs a body depends on the body's plan, so bodies come first; their
 // bases come behind the function's.
-void PlannedFunction::plan(const ScratchBytes& scratch_bytes, Streams streams, int64_t alignment) {
+void PlannedFunction::plan(const ScratchBytes& scratch_bytes, Streams streams, int64_t alignment,
+                           const std::vector<Together>& together) {
   alignment_ = alignment;
   bases_ = static_cast<uint32_t>(function().parameters.size() + function().results.size()) + 1;
   for (Part& part : parts_) {
@@ -66,8 +67,9 @@ void PlannedFunction::plan(const ScratchBytes& scratch_bytes, Streams streams, i
     // A card joins what an iteration has begun at its end.
     const std::optional<Repeated> repeated =
         streams == Streams::kByGroup ? part.repeated : std::nullopt;
-    part.places =
-        Places(*part.function, plan_memory(planned, scratch, repeated), is_main ? 0 : bases_);
+    MemoryPlan memory =
+        plan_memory(planned, scratch, repeated, is_main ? together : std::vector<Together>());
+    part.places = Places(*part.function, std::move(memory), is_main ? 0 : bases_);
     if (!is_main) bases_ = part.places.end_base();
     find_collectives(part);
     const auto stream_of = [&](NodeId id) {

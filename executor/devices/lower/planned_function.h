@@ -78,13 +78,16 @@ class PlannedFunction : public CompiledFunction {
   explicit PlannedFunction(LocalFunction local);
   // Places everything, and says where collectives, which run beside the steps behind them, are
   // waited for. `scratch_bytes`: of nodes that are steps; `alignment`: that the device wants of its
-  // tensors, rows of stacked ones too.
-  void plan(const ScratchBytes& scratch_bytes, Streams streams, int64_t alignment = 1);
+  // tensors, rows of stacked ones too; `together`: nodes of the function itself, which no wait is
+  // between.
+  void plan(const ScratchBytes& scratch_bytes, Streams streams, int64_t alignment = 1,
+            const std::vector<Together>& together = {});
   // Of a node that is a step.
   PlannedStep step_of(uint32_t part, NodeId id) const;
   // Of a node that runs a body; once memory is planned.
   BodyLoop loop_of(uint32_t part, NodeId id) const;
 
+  const LocalFunction& local() const { return local_; }
   const Function& function() const { return *local_.function; }
   const StepMap& steps() const { return steps_; }
   const Part& part(uint32_t index) const { return parts_[index]; }

@@ -13,8 +13,9 @@ int64_t aligned(int64_t bytes) { return align_up(bytes, kArenaAlignment); }
 
 class Planner {
  public:
-  Planner(const LocalFunction& local, std::optional<Repeated> repeated)
-      : local_(local), function_(*local.function), repeated_(repeated) {}
+  Planner(const LocalFunction& local, std::optional<Repeated> repeated,
+          const std::vector<Together>& together)
+      : local_(local), function_(*local.function), repeated_(repeated), together_(together) {}
 
   MemoryPlan run(const ScratchBytes& scratch_bytes) {
     plan_.slots.resize(function_.types.size());
@@ -86,6 +87,7 @@ class Planner {
     for (NodeId id = 0; id < function_.nodes.size(); ++id) {
       for (ValueId input : function_.nodes[id].inputs) last[root_[input]] = id;
     }
+    for (const Together& nodes : together_) keep_until_the_last(nodes, last);
     std::vector<bool> always(function_.types.size(), false);
     keep_for_collectives(last, always);
     interval_of_.assign(function_.types.size(), -1);
@@ -100,6 +102,18 @@ class Planner {
         const LiveInterval& lives = intervals_.back();
         plan_.uses.push_back({value, bytes, lives.first, lives.last});
       }
+    }
+  }
+
+  void keep_until_the_last(const Together& nodes, std::vector<NodeId>& last) const {
+    const auto keep = [&](ValueId value) {
+      NodeId& until = last[root_[value]];
+      until = std::max(until, nodes.back());
+    };
+    for (const NodeId id : nodes) {
+      const Node& node = function_.nodes[id];
+      for (const ValueId input : node.inputs) keep(input);
+      for (uint32_t r = 0; r < node.results; ++r) keep(node.first_result + r);
     }
   }
 
@@ -143,6 +157,7 @@ class Planner {
   const LocalFunction& local_;
   const Function& function_;
   const std::optional<Repeated> repeated_;
+  const std::vector<Together>& together_;
   MemoryPlan plan_;
   std::vector<ValueId> root_;
   std::vector<bool> bound_;
@@ -154,8 +169,8 @@ class Planner {
 }  // namespace
 
 MemoryPlan plan_memory(const LocalFunction& local, const ScratchBytes& scratch_bytes,
-                       std::optional<Repeated> repeated) {
-  return Planner(local, repeated).run(scratch_bytes);
+                       std::optional<Repeated> repeated, const std::vector<Together>& together) {
+  return Planner(local, repeated, together).run(scratch_bytes);
 }
 
 }  // namespace gangway

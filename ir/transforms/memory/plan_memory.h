@@ -65,8 +65,10 @@ struct Repeated {
   size_t carries = 0;
 };
 
-// `repeated`: of a body whose collectives may go on in the next iteration.
+// `repeated`: of a body whose collectives may go on in the next iteration. `together`: what these
+// nodes read and write is kept from where each is until the last.
 MemoryPlan plan_memory(const LocalFunction& local, const ScratchBytes& scratch_bytes,
-                       std::optional<Repeated> repeated = {});
+                       std::optional<Repeated> repeated = {},
+                       const std::vector<Together>& together = {});
 
 }  // namespace gangway

@@ -19,7 +19,8 @@ LocalFunction local_function(Function function) {
 }
 
 // The last node that needs each arena buffer, by offset of the value that owns it.
-void expect_no_overlap(const Function& function, const MemoryPlan& plan) {
+void expect_no_overlap(const Function& function, const MemoryPlan& plan,
+                       const Together& together = {}) {
   struct Live {
     int64_t begin, end;
     NodeId last;
@@ -27,6 +28,11 @@ void expect_no_overlap(const Function& function, const MemoryPlan& plan) {
   std::vector<NodeId> last(function.types.size(), 0);
   for (NodeId id = 0; id < function.nodes.size(); ++id) {
     for (ValueId input : function.nodes[id].inputs) last[input] = id;
+  }
+  const auto keep = [&](ValueId value) { last[value] = std::max(last[value], together.back()); };
+  for (const NodeId id : together) {
+    for (const ValueId input : function.nodes[id].inputs) keep(input);
+    keep(function.nodes[id].first_result);
   }
   // Aliases keep their source alive: walk back from each reshape.
   for (NodeId id = static_cast<NodeId>(function.nodes.size()); id-- > 0;) {
@@ -75,6 +81,19 @@ TEST(PlanMemory, LiveValuesNeverOverlap) {
   for (int round = 0; round < 50; ++round) {
     LocalFunction local = local_function(random_function(rng));
     expect_no_overlap(*local.function, plan_memory(local, nullptr));
+  }
+}
+
+TEST(PlanMemory, NodesThatRunTogetherKeepWhatTheyTouchUntilTheLastOfThem) {
+  Rng rng(tests::test_seed(), 1);
+  for (int round = 0; round < 50; ++round) {
+    LocalFunction local = local_function(random_function(rng));
+    const auto nodes = static_cast<NodeId>(local.function->nodes.size());
+    Together together;
+    for (NodeId id = 0; id < nodes; ++id)
+      if (rng.below(8) == 0) together.push_back(id);
+    if (together.empty()) continue;
+    expect_no_overlap(*local.function, plan_memory(local, nullptr, {}, {together}), together);
   }
 }
 

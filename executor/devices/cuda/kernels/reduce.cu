@@ -5,7 +5,7 @@
 // threads for each line. Rows (inner is 1) take a block each, columns a thread each. What is added
 // to what follows from shapes alone, and so do the bits.
 #include "executor/devices/cuda/kernels/block_reduce.h"
-#include "executor/devices/cuda/kernels/launch_sizes.h"
+#include "executor/devices/cuda/kernels/many/many_tensors.h"
 #include "executor/devices/cuda/kernels/math.h"
 #include "executor/devices/cuda/kernels/row.h"
 
@@ -76,33 +76,55 @@ GW_DEVICE int64_t pieces_of(int64_t axis, int64_t piece) {
   return axis > piece ? (axis + piece - 1) / piece : 1;
 }
 
+// Piece p of a line, by a block.
+template <class Join, class From>
+GW_DEVICE WideOf<From> reduce_piece(Global<const From> line, int64_t axis, int64_t piece,
+                                    int64_t p) {
+  using W = WideOf<From>;
+  const int64_t begin = p * piece;
+  const int64_t end = begin + piece < axis ? begin + piece : axis;
+  W all = Join::template identity<W>();
+  const auto take = [&](int64_t from, auto width) {
+    const auto strip = load_strip<width.kCount>(line, from);
+    GW_UNROLL for (int e = 0; e < width.kCount; ++e) all =
+        Join()(all, Join::template term<W>(strip.at[e]));
+  };
+  constexpr int kCount = 16 / sizeof(From);  // Divides a piece.
+  const bool strips = axis % kCount == 0;
+  const int64_t step = strips ? kCount : 1;
+  for (int64_t c = begin + thread_index().x * step; c < end; c += block_size().x * step) {
+    if (strips) {
+      take(c, Width<kCount>());
+    } else {
+      take(c, Width<1>());
+    }
+  }
+  return reduce_block<Join, W>(all, Join::template identity<W>());
+}
+
 template <class Join, class From, class To>
 GW_DEVICE void reduce_rows(Global<const From> x, Global<To> y, int64_t axis, int64_t piece) {
-  using W = WideOf<From>;
   const int64_t row = block_index().x;
-  const Global<const From> line = x + row * axis;
   for (int64_t p = block_index().y; p < pieces_of(axis, piece); p += grid_size().y) {
-    const int64_t begin = p * piece;
-    const int64_t end = begin + piece < axis ? begin + piece : axis;
-    W all = Join::template identity<W>();
-    const auto take = [&](int64_t from, auto width) {
-      const auto strip = load_strip<width.kCount>(line, from);
-      GW_UNROLL for (int e = 0; e < width.kCount; ++e) all =
-          Join()(all, Join::template term<W>(strip.at[e]));
-    };
-    constexpr int kCount = 16 / sizeof(From);  // Divides a piece.
-    const bool strips = axis % kCount == 0;
-    const int64_t step = strips ? kCount : 1;
-    for (int64_t c = begin + thread_index().x * step; c < end; c += block_size().x * step) {
-      if (strips) {
-        take(c, Width<kCount>());
-      } else {
-        take(c, Width<1>());
-      }
-    }
-    all = reduce_block<Join, W>(all, Join::template identity<W>());
+    const auto all = reduce_piece<Join>(x + row * axis, axis, piece, p);
     if (thread_index().x == 0) y[p * grid_size().x + row] = narrow<To>(all);
   }
+}
+
+template <class T, int kMax>
+struct ManyOf {
+  Global<T> at[kMax];
+};
+
+// The squares of many tensors: piece p of them all to y[p].
+template <int kMax, class From, class To>
+GW_KERNEL_TEMPLATE void squares_many(ManyOf<const From, kMax> x, Global<To> y,
+                                     ManyPieces<kMax> pieces) {
+  const auto piece = static_cast<int32_t>(block_index().x);
+  const int32_t tensor = tensor_of(pieces, piece);
+  const auto all = reduce_piece<AddSquares>(x.at[tensor], pieces.elements[tensor], kReducePiece,
+                                            piece - pieces.first[tensor]);
+  if (thread_index().x == 0) y[piece] = narrow<To>(all);
 }
 
 template <class Join, class From, class To>
@@ -126,16 +148,17 @@ GW_DEVICE void reduce_columns(Global<const From> x, Global<To> y, int64_t outer,
 }
 
 // y[lines] from parts[pieces, lines]: `across` lines next to one another for each block, whose
-// other threads share their pieces. block_size / across is a power of two.
+// other threads share their pieces. block_size / across is a power of two. `first_line`: of the
+// block.
 template <class Join, class From, class To>
 GW_DEVICE void join_lines(Global<const From> parts, Global<To> y, int64_t pieces, int64_t lines,
-                          int32_t across) {
+                          int32_t across, int64_t first_line) {
   using W = WideOf<From>;
   GW_SHARED(W, shared, kJoinThreadsMax);
   const auto thread = static_cast<int32_t>(thread_index().x);
   const int32_t share = thread / across;
   const int32_t shares = static_cast<int32_t>(block_size().x) / across;
-  const int64_t line = static_cast<int64_t>(block_index().x) * across + thread % across;
+  const int64_t line = first_line + thread % across;
   W all = Join::template identity<W>();
   if (line < lines) {
     constexpr int kAtOnce = 4;  // Loads that wait together.
@@ -157,6 +180,15 @@ GW_DEVICE void join_lines(Global<const From> parts, Global<To> y, int64_t pieces
     shared[thread] = all;
   }
   if (share == 0 && line < lines) y[line] = narrow<To>(all);
+}
+
+// The sum of each tensor's pieces, by a block each.
+template <int kMax, class T>
+GW_KERNEL_TEMPLATE void join_many(ManyOf<T, kMax> y, Global<const T> parts,
+                                  ManyPieces<kMax> pieces) {
+  const auto tensor = static_cast<int32_t>(block_index().x);
+  const int64_t count = pieces_of(pieces.elements[tensor], kReducePiece);
+  join_lines<AddUp>(parts + pieces.first[tensor], y.at[tensor], count, 1, 1, 0);
 }
 
 template <class T>
@@ -252,7 +284,8 @@ GW_REDUCES(f64_f64, double, double)
 #define GW_JOIN(name, join, of, from, to)                                                   \
   GW_KERNEL void join_##name##_##of(Global<const from> parts, Global<to> y, int64_t pieces, \
                                     int64_t lines, int32_t across) {                        \
-    join_lines<join>(parts, y, pieces, lines, across);                                      \
+    join_lines<join>(parts, y, pieces, lines, across,                                       \
+                     static_cast<int64_t>(block_index().x) * across);                       \
   }
 #define GW_JOINS(of, from, to)        \
   GW_JOIN(sum, AddUp, of, from, to)   \
@@ -305,6 +338,7 @@ GW_KERNEL void not_finite_f64(Global<const double> x, Global<uint32_t> flag, int
 
 #define GW_JOIN_ENTRIES(of) \
   GW_ENTRY(join_sum_##of), GW_ENTRY(join_max_##of), GW_ENTRY(join_min_##of)
+static_assert(kFewTensors == 32 && kManyTensors == 400);
 #define GW_ENTRIES(of)                                                       \
   GW_ENTRY(rows_sum_##of), GW_ENTRY(rows_max_##of), GW_ENTRY(rows_min_##of), \
       GW_ENTRY(columns_sum_##of), GW_ENTRY(columns_max_##of), GW_ENTRY(columns_min_##of)
@@ -313,11 +347,21 @@ GW_KERNEL_TABLE(reduce, GW_ENTRIES(i32_i32), GW_ENTRIES(bf16_bf16), GW_ENTRIES(b
                 GW_JOIN_ENTRIES(i32_i32), GW_JOIN_ENTRIES(f32_bf16), GW_JOIN_ENTRIES(f32_f32),
                 GW_JOIN_ENTRIES(f64_f64), GW_ENTRY(rows_squares_bf16_f32),
                 GW_ENTRY(rows_squares_f32_f32), GW_ENTRY(rows_squares_f64_f64),
-                GW_ENTRY(argmax_i32), GW_ENTRY(argmax_bf16), GW_ENTRY(argmax_f32),
-                GW_ENTRY(argmax_f64), GW_ENTRY(argmax_rows_i32), GW_ENTRY(argmax_rows_bf16),
-                GW_ENTRY(argmax_rows_f32), GW_ENTRY(argmax_rows_f64), GW_ENTRY(cumsum_i32),
-                GW_ENTRY(cumsum_bf16), GW_ENTRY(cumsum_f32), GW_ENTRY(cumsum_f64),
-                GW_ENTRY(not_finite_bf16), GW_ENTRY(not_finite_f32), GW_ENTRY(not_finite_f64));
+                GW_INSTANCE("squares_32_bf16_f32", squares_many<32, bf16, float>),
+                GW_INSTANCE("squares_32_f32_f32", squares_many<32, float, float>),
+                GW_INSTANCE("squares_32_f64_f64", squares_many<32, double, double>),
+                GW_INSTANCE("squares_400_bf16_f32", squares_many<400, bf16, float>),
+                GW_INSTANCE("squares_400_f32_f32", squares_many<400, float, float>),
+                GW_INSTANCE("squares_400_f64_f64", squares_many<400, double, double>),
+                GW_INSTANCE("join_squares_32_f32", join_many<32, float>),
+                GW_INSTANCE("join_squares_32_f64", join_many<32, double>),
+                GW_INSTANCE("join_squares_400_f32", join_many<400, float>),
+                GW_INSTANCE("join_squares_400_f64", join_many<400, double>), GW_ENTRY(argmax_i32),
+                GW_ENTRY(argmax_bf16), GW_ENTRY(argmax_f32), GW_ENTRY(argmax_f64),
+                GW_ENTRY(argmax_rows_i32), GW_ENTRY(argmax_rows_bf16), GW_ENTRY(argmax_rows_f32),
+                GW_ENTRY(argmax_rows_f64), GW_ENTRY(cumsum_i32), GW_ENTRY(cumsum_bf16),
+                GW_ENTRY(cumsum_f32), GW_ENTRY(cumsum_f64), GW_ENTRY(not_finite_bf16),
+                GW_ENTRY(not_finite_f32), GW_ENTRY(not_finite_f64));
 #undef GW_ENTRIES
 #undef GW_JOIN_ENTRIES
 

@@ -1,22 +1,44 @@
 #include "executor/devices/cuda/lower/command.h"
 
+#include <memory>
+
 namespace gangway::cuda {
+namespace {
+
+// What a launch is told, written down. A thread's own where it is large: the stack of a fiber is
+// small.
+struct Written {
+  void* addresses[Command::kArgumentsMax + Command::kPackedMax];
+  const void* values[Command::kArgumentsMax];
+  Access accesses[Command::kArgumentsMax + Command::kPackedMax];
+};
+
+Written& written() {
+  thread_local const auto mine = std::make_unique<Written>();
+  return *mine;
+}
+
+}  // namespace
 
 Status Command::issue(Driver& driver, At at, std::byte* const* bases, uint32_t mesh_device) const {
-  void* addresses[kArgumentsMax];
-  const void* values[kArgumentsMax];
-  Access accesses[kArgumentsMax];
-  size_t tensors = 0;
+  Written& out = written();
+  size_t tensors = 0, told = 0;
   for (size_t i = 0; i < arguments.size(); ++i) {
     const Argument& argument = arguments[i];
     if (!argument.is_tensor) {
-      values[i] = argument.value.data() + argument.value_stride * mesh_device;
+      out.values[told++] = argument.value.data() + argument.value_stride * mesh_device;
       continue;
     }
-    addresses[i] = bases[argument.place.base] + argument.place.offset;
-    values[i] = static_cast<const void*>(&addresses[i]);
-    accesses[tensors++] = {addresses[i], argument.bytes, argument.access};
+    std::byte* const address = bases[argument.place.base] + argument.place.offset;
+    out.accesses[tensors] = {address, argument.bytes, argument.access};
+    // Those that are one parameter take the first places of the array, and it has room for more.
+    void*& place = out.addresses[i < packed ? i : packed_capacity - packed + i];
+    place = address;
+    if (i == 0 || i >= packed) out.values[told++] = static_cast<const void*>(&place);
+    ++tensors;
   }
+  for (size_t i = packed; i < packed_capacity; ++i) out.addresses[i] = nullptr;
+  void** const addresses = out.addresses;
   const size_t count = arguments.size();
   switch (kind) {
     case Kind::kCopy:
@@ -30,8 +52,8 @@ Status Command::issue(Driver& driver, At at, std::byte* const* bases, uint32_t m
                             .grid = grid,
                             .block = block,
                             .shared_bytes = shared_bytes,
-                            .arguments = {values, count},
-                            .accesses = {accesses, tensors}});
+                            .arguments = {out.values, told},
+                            .accesses = {out.accesses, tensors}});
 }
 
 }  // namespace gangway::cuda

@@ -14,7 +14,9 @@
 #include <vector>
 
 #include "executor/devices/cuda/driver/driver.h"
+#include "executor/devices/cuda/kernels/launch_sizes.h"
 #include "executor/devices/lower/place.h"
+#include "ir/graph/function.h"
 
 namespace gangway::cuda {
 
@@ -23,7 +25,8 @@ struct TensorRef {
   enum Of : uint8_t { kInput, kResult, kScratch };
   Of of = kInput;
   uint32_t index = 0;
-  int64_t offset = 0;  // In bytes.
+  int64_t offset = 0;   // In bytes.
+  NodeId node = kNone;  // Another node's input or result.
 };
 
 struct Argument {
@@ -43,12 +46,16 @@ struct Command {
     kCopy,     // Argument 0 to argument 1.
   };
   static constexpr size_t kArgumentsMax = 160;
+  static constexpr size_t kPackedMax = 7 * kManyTensors;
 
   Kind kind = Kind::kLaunch;
   KernelHandle kernel;
   Grid grid, block;
   uint32_t shared_bytes = 0;
   PreparedHandle operation;
+  // Of a kernel over many tensors: the first so many arguments are tensors, whose addresses are one
+  // parameter of the kernel, an array of `packed_capacity`. 0: there is none.
+  uint32_t packed = 0, packed_capacity = 0;
   std::vector<Argument> arguments;
 
   Status issue(Driver& driver, At at, std::byte* const* bases, uint32_t mesh_device) const;

@@ -89,6 +89,11 @@ Argument Lowering::as(Argument tensor, AccessKind access) {
   return tensor;
 }
 
+Argument Lowering::of(NodeId node, Argument tensor) {
+  tensor.ref.node = node;
+  return tensor;
+}
+
 Argument Lowering::part(Argument tensor, int64_t offset, int64_t bytes) {
   tensor.ref.offset += offset;
   tensor.bytes = bytes;
@@ -96,8 +101,9 @@ Argument Lowering::part(Argument tensor, int64_t offset, int64_t bytes) {
 }
 
 void Lowering::add(Command command) {
-  GW_ASSERT(command.arguments.size() <= Command::kArgumentsMax, "a command of ",
-            command.arguments.size(), " arguments");
+  GW_ASSERT(command.arguments.size() - command.packed <= Command::kArgumentsMax &&
+                command.packed_capacity <= Command::kPackedMax,
+            "a command of ", command.arguments.size(), " arguments");
   commands.push_back(std::move(command));
 }
 
@@ -130,6 +136,16 @@ void Lowering::launch_flat(KernelHandle kernel, int64_t n, std::vector<Argument>
 
 void Lowering::launch_flat(const std::string& kernel, int64_t n, std::vector<Argument> args) {
   if (n > 0) launch_flat(find(kernel), n, std::move(args));
+}
+
+void Lowering::launch_many(const std::string& kernel, int64_t blocks, Packed packed,
+                           std::vector<Argument> args) {
+  add({.kernel = find(kernel),
+       .grid = {static_cast<uint32_t>(blocks)},
+       .block = {kManyThreads},
+       .packed = packed.count,
+       .packed_capacity = packed.capacity,
+       .arguments = std::move(args)});
 }
 
 void Lowering::launch_rows(const std::string& kernel, int64_t rows, int64_t columns,

@@ -40,6 +40,8 @@ class Lowering : public NodeView {
   // A new piece of the scratchpad, written by who first takes it and then read.
   Argument scratch(int64_t bytes);
   static Argument as(Argument tensor, AccessKind access);
+  // An argument of another node of the function.
+  static Argument of(NodeId node, Argument tensor);
   // `bytes` of it from `offset` on.
   static Argument part(Argument tensor, int64_t offset, int64_t bytes);
 
@@ -51,6 +53,12 @@ class Lowering : public NodeView {
   void launch(KernelHandle kernel, Grid grid, uint32_t threads, std::vector<Argument> args,
               uint32_t shared_bytes = 0);
   void launch_flat(KernelHandle kernel, int64_t n, std::vector<Argument> args);
+  // Of a kernel over many tensors (many_tensors.h), whose first arguments are one parameter.
+  struct Packed {
+    uint32_t count = 0, capacity = 0;  // Of addresses.
+  };
+  void launch_many(const std::string& kernel, int64_t blocks, Packed packed,
+                   std::vector<Argument> args);
   // A block for each row.
   void launch_rows(const std::string& kernel, int64_t rows, int64_t columns,
                    std::vector<Argument> args);

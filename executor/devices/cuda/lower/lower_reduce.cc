@@ -1,13 +1,13 @@
 #include <algorithm>
 
-#include "executor/devices/cuda/lower/lower.h"
+#include "executor/devices/cuda/lower/many_tensors.h"
 #include "runtime/base/align.h"
 
 namespace gangway::cuda {
 namespace {
 
 // Lengths of the pieces of an axis: from constants, so that bits follow from shapes alone.
-constexpr int64_t kRowPiece = 8192, kColumnPiece = 512;
+constexpr int64_t kRowPiece = kReducePiece, kColumnPiece = 512;
 constexpr int64_t kArgmaxRowMin = 32;  // Of a row that a block takes.
 constexpr int64_t kGridYMax = 65535;   // Of any card. The blocks take turns with more pieces.
 
@@ -85,7 +85,37 @@ void lower_argmax(Lowering& call) {
               block_threads(view.axis), {call.read(0), call.write(0), value(view.axis)});
 }
 
+// The sums of each tensor's pieces, then of these. One tensor is a row.
+template <int kMax>
+void squares(Lowering& call, std::span<const NodeId> nodes) {
+  std::vector<Argument> tensors, results;
+  std::vector<int64_t> elements;
+  for (const NodeId id : nodes) {
+    const Lowering one(call.gpu, call.function, id);
+    tensors.push_back(Lowering::of(id, one.read(0)));
+    results.push_back(Lowering::of(id, one.write(0)));
+    elements.push_back(one.in(0).elements());
+  }
+  const Lowering::Packed packed = {static_cast<uint32_t>(nodes.size()), kMax};
+  ManyPieces<kMax> pieces;
+  const int64_t blocks = cut(call, elements, kReducePiece, pieces);
+  const DType from = call.in(0).dtype, to = call.out().dtype;
+  const Argument parts = call.scratch(blocks * static_cast<int64_t>(size_of(to)));
+  tensors.push_back(parts);
+  tensors.push_back(value(pieces));
+  call.launch_many(cat("squares_", kMax, types(from, to)), blocks, packed, std::move(tensors));
+  results.push_back(Lowering::as(parts, AccessKind::kRead));
+  results.push_back(value(pieces));
+  call.launch_many(cat("join_squares_", kMax, "_", to_string(to)),
+                   static_cast<int64_t>(nodes.size()), packed, std::move(results));
+}
+
 }  // namespace
+
+void lower_many_squares(Lowering& call, std::span<const NodeId> nodes) {
+  nodes.size() <= kFewTensors ? squares<kFewTensors>(call, nodes)
+                              : squares<kManyTensors>(call, nodes);
+}
 
 void lower_reduce(Lowering& call) {
   const Type& x = call.in(0);
