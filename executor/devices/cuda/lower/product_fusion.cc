@@ -1,16 +1,13 @@
 #include "executor/devices/cuda/lower/product_fusion.h"
 
-#include <map>
 #include <memory>
-#include <numeric>
 #include <optional>
 #include <utility>
 #include <vector>
 
 #include "executor/devices/cuda/lower/product_tail.h"
+#include "executor/devices/cuda/lower/rewrite_local.h"
 #include "executor/devices/lower/dot_plan.h"
-#include "ir/graph/bodies.h"
-#include "ir/plan/step_map.h"
 #include "ir/transforms/rewrite/rewrite.h"
 #include "runtime/base/cat.h"
 
@@ -29,34 +26,6 @@ struct Sum {
   std::vector<ValueId> others;
   std::vector<NodeId> products;
 };
-
-// A function written anew. By NodeId, and the number of nodes: where a node is now, or what comes
-// behind it.
-struct Rewritten {
-  std::shared_ptr<const Function> function;
-  std::vector<NodeId> now;
-};
-
-// Bodies of scans and calls, each written once however many nodes name it.
-using Bodies = std::map<const Function*, Rewritten>;
-
-// Bodies that stay as they are, wherever they are named: those of nodes from `end` on, and those
-// that work ahead, of which a product and its chain may not both be passed over. `all`: every one.
-void keep_bodies(const Function& of, NodeId end, bool all, Bodies& bodies) {
-  for (NodeId id = 0; id < of.nodes.size(); ++id) {
-    const Node& node = of.nodes[id];
-    if (!shares_body(node.op) || node.body == nullptr) continue;
-    const bool kept = all || id >= end || ScanLayout(node).ahead > 0;
-    const Function& body = *node.body;
-    if (kept && bodies.contains(&body)) continue;
-    if (kept) {
-      std::vector<NodeId> now(body.nodes.size() + 1);
-      std::iota(now.begin(), now.end(), NodeId{0});
-      bodies.emplace(&body, Rewritten{node.body, std::move(now)});
-    }
-    keep_bodies(body, static_cast<NodeId>(body.nodes.size()), kept, bodies);
-  }
-}
 
 class ProductFuser {
  public:
@@ -86,7 +55,7 @@ class ProductFuser {
         sums_[id] ? append_sum(out, id) : append(out, id);
       } else if (!taken_[id]) {
         out.copy(id);
-        rewrite_body(from_.nodes[id], out.target().nodes.back());
+        bodies_.rewrite(from_.nodes[id], out.target().nodes.back());
       }
     }
     now.push_back(static_cast<NodeId>(out.target().nodes.size()));
@@ -129,19 +98,6 @@ class ProductFuser {
   bool is_sum(const Node& node) const {
     if (node.op == Op::fusion) return node.body->parameters.size() > 1 && is_sum_of_all(*node.body);
     return node.op == Op::add && node.inputs[0] != node.inputs[1];
-  }
-
-  void rewrite_body(const Node& before, Node& node) const {
-    if (!shares_body(before.op) || before.body == nullptr) return;
-    const auto known = bodies_.find(before.body.get());
-    if (known != bodies_.end()) {
-      node.body = known->second.function;
-      return;
-    }
-    const auto nodes = static_cast<NodeId>(before.body->nodes.size());
-    Rewritten made = ProductFuser(*before.body, nodes, bodies_).run();
-    node.body = made.function;
-    bodies_.emplace(before.body.get(), std::move(made));
   }
 
   void consider(NodeId id, size_t place) {
@@ -240,36 +196,12 @@ class ProductFuser {
   std::vector<std::optional<Sum>> sums_;   // By NodeId.
 };
 
-// The same step, or the one that comes behind it. Parts have the same numbers before and after.
-uint32_t moved_step(const StepMap& before, const StepMap& after, const Bodies& written,
-                    uint32_t step) {
-  uint32_t moved = 0;
-  for (const StepMap::Level& level : before.path(step)) {
-    const auto found = written.find(level.function);
-    const NodeId node = found == written.end() ? level.node : found->second.now[level.node];
-    moved += after.first_step(level.part, node);
-    const uint32_t body = before.body_of(level.function->nodes[level.node]);
-    if (body != kNone) moved += level.iteration * after.steps_of(body);
-  }
-  return moved;
-}
-
 }  // namespace
 
 LocalFunction fuse_products(const LocalFunction& local) {
-  Bodies written;
-  // What is behind the commit point writes state in place.
-  keep_bodies(*local.function, local.commit_begin, false, written);
-  Rewritten main = ProductFuser(*local.function, local.commit_begin, written).run();
-  LocalFunction made = local;
-  made.function = main.function;
-  made.commit_begin = main.now[local.commit_begin];
-  if (made.sections.empty()) return made;
-  written.emplace(local.function.get(), std::move(main));
-  const StepMap before(*local.function), after(*made.function);
-  for (LocalFunction::Section& section : made.sections)
-    section.begin = moved_step(before, after, written, section.begin);
-  return made;
+  return rewrite_local(local, [](const Function& from, NodeId end, Bodies& bodies) {
+    return ProductFuser(from, end, bodies).run();
+  });
 }
 
 }  // namespace gangway::cuda
