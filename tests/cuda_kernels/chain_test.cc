@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include "executor/devices/cuda/kernels/chain/row_reads.h"
 #include "executor/kernels/fused.h"
 #include "runtime/base/rng.h"
 #include "tests/emulated/gpu_test.h"
@@ -14,6 +15,7 @@ namespace {
 
 using cuda::chain_source;
 using cuda::chain_width;
+using cuda::ChainRead;
 
 // max(x + row, column) and x > scalar, of a matrix, a row, a column and a scalar.
 FusedProgram program_of(DType x, DType row) {
@@ -154,6 +156,81 @@ INSTANTIATE_TEST_SUITE_P(Types, Chains,
                                            std::tuple{DType::kF64, DType::kF64, 1},
                                            std::tuple{DType::kBF16, DType::kBF16, 2},
                                            std::tuple{DType::kBF16, DType::kF32, 3}));
+
+// y = -x of x[3, 16] whose elements lie somewhere in a tensor.
+struct Reads {
+  ChainRead read;
+  std::vector<int64_t> strides;  // Of elements.
+};
+void expect_read(const Reads& how, int64_t width, bool small) {
+  constexpr int64_t kRows = 3, kColumns = 16;
+  EmulatedMachine machine({.seed = 4});
+  Gpu gpu(machine);
+  std::vector<float> x(400), want;
+  for (size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i);
+  cuda::RowView<2> view{.sizes = {kRows, kColumns / width},
+                        .strides = {how.strides[0], how.strides[1] * width}};
+  for (size_t d = 0; d < 2; ++d) {
+    const cuda::Divisor by = cuda::divisor_of(view.sizes[d]);
+    view.multipliers[d] = by.multiplier;
+    view.shifts[d] = by.shift;
+  }
+  for (int64_t r = 0; r < kRows; ++r) {
+    for (int64_t c = 0; c < kColumns; ++c)
+      want.push_back(-static_cast<float>(r * how.strides[0] + c * how.strides[1]));
+  }
+  const FusedProgram program{.inputs = {{DType::kF32}},
+                             .code = {{FusedOp::kNeg, DType::kF32, {0}}},
+                             .outputs = {{1, DType::kF32}}};
+  float* const from = gpu.upload(x);
+  float* const to = gpu.buffer<float>(kRows * kColumns);
+  const int64_t outer = 1, inner = kRows * kColumns;
+  const auto source = chain_source(program, width, {how.read}, small);
+  const auto module = gpu.driver.compile({"chain.cu", source}).take();
+  const auto kernel = gpu.driver.kernel(module, cuda::kChainKernel).take();
+  const std::vector<cuda::Access> accesses = {Gpu::reads(from, static_cast<int64_t>(x.size())),
+                                              Gpu::writes(to, inner)};
+  const std::vector<const void*> arguments = {&from, &to, &outer, &inner, &view};
+  EXPECT_TRUE(gpu.driver
+                  .launch(gpu.at("chain"), {.kernel = kernel,
+                                            .grid = {1},
+                                            .block = {32},
+                                            .arguments = arguments,
+                                            .accesses = accesses})
+                  .ok());
+  EXPECT_EQ(gpu.download(to, kRows * kColumns), want);
+  EXPECT_EQ(machine.report_text(), "");
+}
+
+TEST(ChainReads, FindEachElementWhereItLies) {
+  for (const bool small : {true, false}) {
+    for (const int64_t width : {1, 4}) {
+      SCOPED_TRACE(cat(small ? "small, by " : "large, by ", width));
+      expect_read({{ChainRead::kStrips, 2}, {40, 1}}, width, small);
+      expect_read({{ChainRead::kElements, 2}, {41, 1}}, width, small);
+      expect_read({{ChainRead::kElements, 2}, {1, 3}}, width, small);
+      expect_read({{ChainRead::kOnce, 2}, {5, 0}}, width, small);
+    }
+  }
+}
+
+TEST(ChainReads, QuotientsAreThoseOfADivision) {
+  constexpr int64_t kLast = cuda::kDividedMax - 1;
+  Rng rng(tests::test_seed(), 31);
+  const auto check = [](int64_t x, int64_t d) {
+    const cuda::Divisor by = cuda::divisor_of(d);
+    ASSERT_EQ(cuda::divide(static_cast<uint32_t>(x), by.multiplier, by.shift), x / d)
+        << x << " / " << d;
+  };
+  for (int i = 0; i < 200'000; ++i) {
+    const auto bits = [&] { return static_cast<int64_t>(rng.below(uint64_t{1} << rng.below(32))); };
+    const int64_t d = 1 + std::min(bits(), kLast - 1), x = std::min(bits(), kLast);
+    const int64_t multiple = kLast / d * d;
+    for (const int64_t each :
+         {x, x / d * d, std::max<int64_t>(0, x / d * d - 1), multiple, multiple - 1, kLast})
+      check(each, d);
+  }
+}
 
 TEST(ChainWidth, FillsSixteenBytesOfTheSmallestTypeThatLiesAlong) {
   FusedProgram program{.inputs = {{DType::kF32, FusedInput::kFull}},

@@ -69,6 +69,25 @@ TEST_P(EveryChain, CompilesForEveryArchitecture) {
   compile(90, 2);  // A strip; longer ones only take longer to compile.
 }
 
+// The largest of four operands, which are read in four ways.
+TEST_P(EveryChain, CompilesHoweverItsOperandsLie) {
+  const DType dtype = GetParam();
+  const FusedOp op = dtype == DType::kBool ? FusedOp::kOr : FusedOp::kMax;
+  const FusedProgram program{
+      .inputs = std::vector<FusedInput>(4, {dtype}),
+      .code = {{op, dtype, {0, 1}}, {op, dtype, {2, 3}}, {op, dtype, {4, 5}}},
+      .outputs = {{6, dtype}}};
+  ASSERT_TRUE(is_valid(program));
+  const std::vector<ChainRead> reads = {
+      {}, {ChainRead::kStrips, 3}, {ChainRead::kElements, 2}, {ChainRead::kOnce, 4}};
+  for (const int64_t width : {int64_t{1}, chain_width(program)}) {
+    const bool small = width > 1;
+    const auto made =
+        compile_cubin({"chain.cu", chain_source(program, width, reads, small)}, 90, {});
+    EXPECT_TRUE(made.ok()) << width << ": " << made.error().message();
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(DTypes, EveryChain,
                          testing::Values(DType::kF32, DType::kBF16, DType::kF64, DType::kI32,
                                          DType::kBool),

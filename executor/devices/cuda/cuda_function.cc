@@ -6,6 +6,7 @@
 
 #include "executor/devices/cuda/lower/many_tensors.h"
 #include "executor/devices/cuda/lower/product_fusion.h"
+#include "executor/devices/cuda/lower/view_fusion.h"
 
 namespace gangway {
 namespace {
@@ -38,7 +39,7 @@ std::string label_of(const Function& function, const Node& node) {
 }  // namespace
 
 CudaFunction::CudaFunction(const LocalFunction& given, std::shared_ptr<cuda::Gpu> gpu)
-    : PlannedFunction(cuda::fuse_products(given)),
+    : PlannedFunction(cuda::fuse_views(cuda::fuse_products(given))),
       gpu_(std::move(gpu)),
       numerics_(given.numerics),
       together_(cuda::find_together(local(), steps())) {

@@ -54,6 +54,7 @@ class ChainMaker {
   enum class Spread { kScalar, kRow, kColumn, kFull, kOther };
 
   Spread spread_of(const Node& node) const {
+    if (node.op != Op::broadcast) return Spread::kOther;
     const Type& from = body_.types[node.inputs[0]];
     if (from.elements() == 1) return Spread::kScalar;
     if (from.dims == dims_) return Spread::kFull;
@@ -68,8 +69,11 @@ class ChainMaker {
     return row ? Spread::kRow : column ? Spread::kColumn : Spread::kOther;
   }
 
+  static bool is_view(Op op) {
+    return op == Op::broadcast || op == Op::transpose || op == Op::slice;
+  }
   bool of_parameter(const Node& node) const {
-    return node.op == Op::broadcast && node.inputs[0] < parameters_;
+    return is_view(node.op) && node.inputs[0] < parameters_;
   }
 
   // The first row or column decides where [outer, inner] is cut.
@@ -89,7 +93,7 @@ class ChainMaker {
   void add_inputs() {
     std::vector<bool> direct(parameters_, false);
     for (const Node& node : body_.nodes) {
-      if (node.op == Op::broadcast) continue;
+      if (is_view(node.op)) continue;
       for (ValueId input : node.inputs) {
         if (input < parameters_) direct[input] = true;
       }

@@ -103,17 +103,31 @@ const char* index_of(FusedInput::Kind kind) {
 
 class Writer {
  public:
-  Writer(const FusedProgram& program, int64_t width)
-      : program_(program), width_(width), pairs_(width % 2 == 0) {}
+  Writer(const FusedProgram& program, int64_t width, std::vector<ChainRead> reads, bool small)
+      : program_(program),
+        width_(width),
+        pairs_(width % 2 == 0),
+        reads_(std::move(reads)),
+        small_(small) {
+    reads_.resize(program.inputs.size());
+  }
 
   std::string run() {
-    text_ = "#include \"executor/devices/cuda/kernels/math.h\"\nnamespace gangway::cuda {\n";
+    const auto viewed = [](const ChainRead& read) { return read.kind != ChainRead::kDense; };
+    text_ = "#include \"executor/devices/cuda/kernels/math.h\"\n";
+    if (std::ranges::any_of(reads_, viewed))
+      text_ += "#include \"executor/devices/cuda/kernels/chain/row_reads.h\"\n";
+    text_ += "namespace gangway::cuda {\n";
     text_ += "GW_KERNEL void chain(";
     for (size_t i = 0; i < program_.inputs.size(); ++i)
       text_ += cat("Global<const ", stored(program_.inputs[i].dtype), "> in", i, ", ");
     for (size_t o = 0; o < program_.outputs.size(); ++o)
       text_ += cat("Global<", stored(program_.outputs[o].dtype), "> out", o, ", ");
-    text_ += "int64_t outer, int64_t elements) {\n";
+    text_ += "int64_t outer, int64_t elements";
+    for (size_t i = 0; i < reads_.size(); ++i) {
+      if (viewed(reads_[i])) text_ += cat(", RowView<", reads_[i].rank, "> view", i);
+    }
+    text_ += ") {\n";
     text_ += cat("  const int64_t inner = elements / ", width_, ", n = outer * inner;\n");
     text_ += "  for (int64_t i = global_thread(); i < n; i += global_threads()) {\n";
     for (size_t i = 0; i < program_.inputs.size(); ++i) load(i);
@@ -143,19 +157,37 @@ class Writer {
     return pairs_ ? cat("Two<", computed(dtype), ">") : computed(dtype);
   }
 
+  // Not one for all elements of a strip.
+  bool has_strip(size_t i) const {
+    return is_along(program_.inputs[i].kind) && reads_[i].kind != ChainRead::kOnce;
+  }
+
   void load(size_t i) {
     const FusedInput& input = program_.inputs[i];
-    const std::string index = cat("[", index_of(input.kind), "];\n");
-    if (is_along(input.kind)) {
-      const std::string of = strip(input.dtype);
-      text_ += cat("    const ", of, " m", i, " = as_vectors<const ", of, ">(in", i, ")", index);
-    } else {
-      text_ += cat("    const ", stored(input.dtype), " m", i, " = in", i, index);
+    std::string at = index_of(input.kind);
+    if (reads_[i].kind != ChainRead::kDense) {
+      text_ += cat("    const int64_t p", i, " = place_of<", small_ ? "true" : "false", ">(view", i,
+                   ", i);\n");
+      at = cat("p", i);
     }
+    if (!has_strip(i)) {
+      text_ += cat("    const ", stored(input.dtype), " m", i, " = in", i, "[", at, "];\n");
+      return;
+    }
+    const std::string of = strip(input.dtype);
+    if (reads_[i].kind == ChainRead::kElements) {
+      text_ +=
+          cat("    ", of, " m", i, ";\n    Gathered<", stored(input.dtype), ">{in", i, " + ", at,
+              ", view", i, ".strides[", reads_[i].rank - 1, "] / ", width_, "}.into(m", i, ");\n");
+      return;
+    }
+    if (reads_[i].kind == ChainRead::kStrips) at += cat(" / ", width_);
+    text_ +=
+        cat("    const ", of, " m", i, " = as_vectors<const ", of, ">(in", i, ")[", at, "];\n");
   }
   void widen(size_t i) {
-    const auto& [dtype, kind] = program_.inputs[i];
-    const bool along = is_along(kind);
+    const DType dtype = program_.inputs[i].dtype;
+    const bool along = has_strip(i);
     const std::string m = cat("m", i);
     std::string made;
     if (in_words(dtype)) {
@@ -234,7 +266,9 @@ class Writer {
 
   const FusedProgram& program_;
   const int64_t width_;
-  const bool pairs_;           // Two elements at a time.
+  const bool pairs_;  // Two elements at a time.
+  std::vector<ChainRead> reads_;
+  const bool small_;
   std::vector<DType> dtypes_;  // Of each value so far.
   std::string text_;
 };
@@ -252,8 +286,9 @@ int64_t chain_width(const FusedProgram& program) {
   return static_cast<int64_t>(std::min(kWidthMax, kBytes / smallest));
 }
 
-std::string chain_source(const FusedProgram& program, int64_t width) {
-  return Writer(program, width).run();
+std::string chain_source(const FusedProgram& program, int64_t width,
+                         const std::vector<ChainRead>& reads, bool small) {
+  return Writer(program, width, reads, small).run();
 }
 
 }  // namespace gangway::cuda

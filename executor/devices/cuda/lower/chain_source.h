@@ -6,13 +6,14 @@
 // bf16 at a time, as a card adds and rounds them (kernels/bf16_pair.h). Its pointers are not
 // __restrict__, as a result may lie on an operand: a thread loads a strip before it stores one.
 // Equal programs of one width give equal texts, whatever their sizes: the text is what compiled
-// modules are known by.
+// modules are known by. An operand that does not lie as the elements do is read where it lies.
 //
 // Threads: pure.
 // Errors: none; the program was checked when it was built.
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "executor/kernels/fused.h"
 
@@ -22,8 +23,23 @@ inline constexpr const char* kChainKernel = "chain";
 
 // Elements of a thread at a time: the smallest type fills 16 bytes, or eight are enough.
 int64_t chain_width(const FusedProgram& program);
-// The kernel's parameters: inputs, outputs, then int64 outer, int64 inner, which is a multiple of
-// `width`.
-std::string chain_source(const FusedProgram& program, int64_t width = 1);
+
+// How a kFull input is read.
+struct ChainRead {
+  enum Kind : uint8_t {
+    kDense,     // As the elements lie.
+    kStrips,    // By a view, whose rows are dense and whole strips, where strips begin.
+    kElements,  // By a view, element by element.
+    kOnce,      // By a view whose rows are one element, spread.
+  };
+  Kind kind = kDense;
+  int32_t rank = 0;  // Of the view. Its last size is a multiple of `width`.
+};
+
+// The kernel's parameters: inputs, outputs, int64 outer, int64 inner, which is a multiple of
+// `width`; then, of each input that has a view, a RowView (kernels/chain/row_view.h). `reads`: by
+// input; none: all are dense. `small`: there are fewer than kDividedMax strips.
+std::string chain_source(const FusedProgram& program, int64_t width = 1,
+                         const std::vector<ChainRead>& reads = {}, bool small = true);
 
 }  // namespace gangway::cuda

@@ -99,12 +99,17 @@ class Lowering : public NodeView {
 // Any node but the collectives and `timed`, which are steps of their own.
 void lower(Lowering& call);
 
+// From so many elements on an element-wise op has a kernel of its own, which reads and writes in
+// strips.
+inline constexpr int64_t kOwnKernel = int64_t{1} << 16;
+
 // By family (executor/devices/lower/kernel_family.h).
 void lower_elementwise(Lowering& call);
 void lower_fusion(Lowering& call);
-// A kernel generated from a chain, over [outer, inner]: its inputs, then its outputs.
+// A kernel generated from a chain, over [outer, inner]: its inputs, then its outputs. `views`: by
+// input, where the chain's elements lie in it; of rank 0, as in the results; none: all do.
 void launch_chain(Lowering& call, const FusedProgram& program, int64_t outer, int64_t inner,
-                  std::vector<Argument> tensors);
+                  std::vector<Argument> tensors, const std::vector<StridedView>& views = {});
 void lower_fill(Lowering& call);
 void lower_copy(Lowering& call);
 void lower_carries(Lowering& call);  // A scan without iterations.

@@ -5,9 +5,6 @@ namespace gangway::cuda {
 
 namespace {
 
-// From so many elements on an op has a kernel of its own, which reads and writes in strips.
-constexpr int64_t kOwnKernel = int64_t{1} << 16;
-
 void lower_as_chain(Lowering& call, FusedOp op) {
   FusedProgram program{.code = {{op, call.out().dtype, {0, 1, 2}}},
                        .outputs = {{static_cast<int32_t>(call.inputs()), call.out().dtype}}};

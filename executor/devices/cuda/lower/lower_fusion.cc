@@ -1,3 +1,8 @@
+#include <algorithm>
+#include <cstddef>
+#include <vector>
+
+#include "executor/devices/cuda/kernels/chain/row_view.h"
 #include "executor/devices/cuda/lower/chain_source.h"
 #include "executor/devices/cuda/lower/lower.h"
 #include "executor/devices/cuda/lower/product_fusion.h"
@@ -7,17 +12,75 @@
 
 namespace gangway::cuda {
 
+namespace {
+
+// How a thread that takes `width` elements reads by a view from where a tensor begins.
+ChainRead read_by(const StridedView& view, DType dtype, int64_t begin, int64_t width) {
+  if (view.rank == 0) return {};
+  const int32_t last = view.rank - 1;
+  const auto bytes = static_cast<int64_t>(size_of(dtype));
+  bool whole = view.source[last] == 1 && begin % (width * bytes) == 0;
+  for (int32_t d = 0; d < last; ++d) whole = whole && view.source[d] % width == 0;
+  const bool once = view.source[last] == 0;
+  return {once ? ChainRead::kOnce : whole ? ChainRead::kStrips : ChainRead::kElements, view.rank};
+}
+
+// From the first byte to the last.
+int64_t read_bytes(const StridedView& view, int64_t element_bytes) {
+  int64_t elements = 1;
+  for (int32_t d = 0; d < view.rank; ++d) elements += (view.sizes[d] - 1) * view.source[d];
+  return elements * element_bytes;
+}
+
+// A RowView of its rank, which counts strips of `width`.
+Argument row_view(StridedView view, int64_t width) {
+  const auto rank = static_cast<size_t>(view.rank), last = rank - 1;
+  view.sizes[last] /= width;
+  view.source[last] *= width;
+  std::vector<uint32_t> multipliers, shifts;
+  for (size_t d = 0; d < rank; ++d) {
+    const Divisor by = divisor_of(view.sizes[d]);
+    multipliers.push_back(by.multiplier);
+    shifts.push_back(by.shift);
+  }
+  Argument made;
+  const auto add = [&](const void* from, size_t bytes) {
+    const auto* first = static_cast<const std::byte*>(from);
+    made.value.insert(made.value.end(), first, first + bytes);
+  };
+  add(view.sizes, rank * sizeof(int64_t));
+  add(view.source, rank * sizeof(int64_t));
+  add(multipliers.data(), rank * sizeof(uint32_t));
+  add(shifts.data(), rank * sizeof(uint32_t));
+  GW_DASSERT(made.value.size() == sizeof(RowView<1>) * rank);
+  return made;
+}
+
+}  // namespace
+
 void launch_chain(Lowering& call, const FusedProgram& program, int64_t outer, int64_t inner,
-                  std::vector<Argument> tensors) {
+                  std::vector<Argument> tensors, const std::vector<StridedView>& views) {
   int64_t width = chain_width(program);
-  while (inner % width != 0) width /= 2;
-  const auto module = call.gpu.compile({"chain.cu", chain_source(program, width)});
+  const auto divides = [&](int64_t size) { return size % width == 0; };
+  const auto fits = [&](const StridedView& view) {
+    return view.rank == 0 || divides(view.sizes[view.rank - 1]);
+  };
+  while (!divides(inner) || !std::ranges::all_of(views, fits)) width /= 2;
+  std::vector<ChainRead> reads;
+  for (size_t i = 0; i < views.size(); ++i)
+    reads.push_back(read_by(views[i], program.inputs[i].dtype, tensors[i].ref.offset, width));
+  const int64_t strips = outer * inner / width;
+  const auto module =
+      call.gpu.compile({"chain.cu", chain_source(program, width, reads, strips < kDividedMax)});
   call.keep(module);
   const Result<KernelHandle> kernel = call.gpu.driver().kernel(module->handle(), kChainKernel);
   if (!kernel.ok()) throw kernel.error();
   tensors.push_back(value(outer));
   tensors.push_back(value(inner));
-  call.launch_flat(kernel.value(), outer * inner / width, std::move(tensors));
+  for (const StridedView& view : views) {
+    if (view.rank > 0) tensors.push_back(row_view(view, width));
+  }
+  call.launch_flat(kernel.value(), strips, std::move(tensors));
 }
 
 namespace {
@@ -27,18 +90,18 @@ void lower_chain(Lowering& call, const std::vector<Argument>& parameters) {
   const Function& body = *call.node().body;
   const FusedChain chain = to_fused(body);
   std::vector<Argument> tensors;
+  std::vector<StridedView> views;
   for (const FusedChain::Input& input : chain.inputs) {
     tensors.push_back(parameters[input.parameter]);
+    views.emplace_back();
     if (input.spread == kNone) continue;
-    const Node& node = body.nodes[input.spread];
-    const Type& to = body.types[node.first_result];
-    const Argument full = call.scratch(to.bytes());
-    call.move(broadcast_copy(body.types[input.parameter], to, node.attrs.ints("map")),
-              parameters[input.parameter], full);
-    tensors.back() = Lowering::as(full, AccessKind::kRead);
+    const WindowCopy window = plain_move(NodeView{body, input.spread});
+    views.back() = call.view_of(window.copy);
+    tensors.back() = Lowering::part(std::move(tensors.back()), window.src_bytes,
+                                    read_bytes(views.back(), window.copy.bytes));
   }
   for (uint32_t r = 0; r < body.results.size(); ++r) tensors.push_back(call.write(r));
-  launch_chain(call, chain.program, chain.outer, chain.inner, std::move(tensors));
+  launch_chain(call, chain.program, chain.outer, chain.inner, std::move(tensors), views);
 }
 
 // The product with its epilogue; where no library offers that, the product, then the chain.

@@ -1,13 +1,13 @@
 // How a pass of this device writes a local function anew: the function and each of its bodies once,
 // with sections that begin where their nodes are now.
 //
-// What is behind the commit point stays as it is, since it writes states in place; so do bodies that
-// work ahead (ScanLayout::ahead), of which all that a node is made of may not be passed over, and
-// bodies that are named there too.
+// What is behind the commit point stays as it is, since it writes states in place, and so do bodies
+// that are named there too. So do bodies that work ahead (ScanLayout::ahead): of the nodes that
+// become one, some may be passed over in the last iteration and others not.
 // Threads: pure.
 //
 // Example:
-//   LocalFunction made = rewrite_local(local, [](const Function& from, NodeId end, Bodies& bodies) {
+//   made = rewrite_local(local, [](const Function& from, NodeId end, Bodies& bodies) {
 //     return Fuser(from, end, bodies).run();
 //   });
 #pragma once

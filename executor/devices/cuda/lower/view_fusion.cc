@@ -1,0 +1,174 @@
+#include "executor/devices/cuda/lower/view_fusion.h"
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "executor/devices/cuda/lower/lower.h"
+#include "executor/devices/cuda/lower/product_fusion.h"
+#include "executor/devices/cuda/lower/rewrite_local.h"
+#include "executor/devices/lower/strided.h"
+#include "ir/transforms/rewrite/rewrite.h"
+#include "runtime/base/cat.h"
+
+namespace gangway::cuda {
+namespace {
+
+// A tensor that is kept for a chain may be so many times as large as what the chain reads of it.
+constexpr int64_t kKeptTimes = 2;
+
+bool is_view(Op op) { return op == Op::broadcast || op == Op::transpose || op == Op::slice; }
+
+class ViewFuser {
+ public:
+  // What is from node `end` on stays as it is.
+  ViewFuser(const Function& from, NodeId end, Bodies& bodies)
+      : from_(from), end_(end), bodies_(bodies), makers_(producers(from)) {
+    users_.resize(from.types.size());
+    for (NodeId id = 0; id < from.nodes.size(); ++id) {
+      for (ValueId input : from.nodes[id].inputs) users_[input].push_back(id);
+    }
+    for (ValueId result : from.results) users_[result].push_back(kNone);
+  }
+
+  Rewritten run() {
+    for (NodeId id = 0; id < end_; ++id) taken_.push_back(is_taken(id));
+    taken_.resize(from_.nodes.size(), false);
+    Rewriter out(from_);
+    std::vector<NodeId> now;
+    for (NodeId id = 0; id < from_.nodes.size(); ++id) {
+      now.push_back(static_cast<NodeId>(out.target().nodes.size()));
+      if (taken_[id]) continue;
+      if (std::ranges::any_of(from_.nodes[id].inputs, [&](ValueId v) { return taken(v); })) {
+        append(out, id);
+      } else {
+        out.copy(id);
+        bodies_.rewrite(from_.nodes[id], out.target().nodes.back());
+      }
+    }
+    now.push_back(static_cast<NodeId>(out.target().nodes.size()));
+    return {std::make_shared<const Function>(out.finish()), std::move(now)};
+  }
+
+ private:
+  bool taken(ValueId value) const { return makers_[value] != kNone && taken_[makers_[value]]; }
+
+  // A view that all who need it read where it lies.
+  bool is_taken(NodeId id) const {
+    const Node& node = from_.nodes[id];
+    if (!is_view(node.op)) return false;
+    const std::vector<NodeId>& users = users_[node.first_result];
+    if (users.empty()) return false;
+    const auto reads = [&](NodeId user) {
+      return user != kNone && user < end_ && reads_dense(user, node.first_result);
+    };
+    return std::ranges::all_of(users, reads) && (users.size() == 1 || lies_in_rows(id)) &&
+           is_kept(id, users.back());
+  }
+
+  // A chain, or an op that may become one, which takes the value element by element.
+  bool reads_dense(NodeId user, ValueId value) const {
+    const Node& node = from_.nodes[user];
+    if (node.op != Op::fusion) {
+      const bool copies =
+          node.op == Op::convert && from_.types[value].dtype == out_type(node).dtype;
+      return row(node.op).family == OpFamily::kElementwise && node.op != Op::constant && !copies &&
+             out_type(node).elements() >= kOwnKernel;
+    }
+    if (node.attrs.find(kProductAttr) != nullptr) return false;
+    const Function& body = *node.body;
+    for (ValueId p = 0; p < node.inputs.size(); ++p) {
+      if (node.inputs[p] != value) continue;
+      for (const Node& inner : body.nodes) {
+        const bool uses = std::ranges::find(inner.inputs, p) != inner.inputs.end();
+        if (uses && row(inner.op).family != OpFamily::kElementwise) return false;
+      }
+      if (std::ranges::find(body.results, p) != body.results.end()) return false;
+    }
+    return true;
+  }
+
+  const Type& out_type(const Node& node) const { return from_.types[node.first_result]; }
+
+  // Neighbours of the last dimension are neighbours in memory, or one element.
+  bool lies_in_rows(NodeId id) const {
+    const StridedCopy copy = plain_move(NodeView{from_, id}).copy;
+    for (size_t d = copy.sizes.size(); d-- > 0;) {
+      if (copy.sizes[d] != 1) return copy.src_strides[d] <= 1;
+    }
+    return true;
+  }
+
+  // The tensor is there for the last chain whatever that reads, or small enough to be kept.
+  bool is_kept(NodeId id, NodeId last) const {
+    const ValueId tensor = from_.nodes[id].inputs[0];
+    if (tensor < from_.parameters.size()) return true;
+    if (from_.types[tensor].bytes() <= kKeptTimes * out_type(from_.nodes[id]).bytes()) return true;
+    return std::ranges::any_of(users_[tensor], [&](NodeId user) { return user >= last; });
+  }
+
+  // Of an element-wise op, which has as many parameters as the op has operands.
+  Function body_of(NodeId id) const {
+    const Node& node = from_.nodes[id];
+    Function body;
+    body.name = "fused";
+    body.mesh = from_.mesh;
+    body.local = true;
+    Node inner{.op = node.op, .attrs = node.attrs, .results = node.results};
+    for (ValueId p = 0; p < node.inputs.size(); ++p) {
+      body.parameters.push_back({cat("p", p), {}});
+      body.types.push_back(from_.types[node.inputs[p]]);
+      inner.inputs.push_back(p);
+    }
+    inner.first_result = static_cast<ValueId>(body.types.size());
+    body.types.push_back(out_type(node));
+    body.results = {inner.first_result};
+    body.result_names = {"r0"};
+    body.nodes.push_back(std::move(inner));
+    body.infos.resize(1);
+    return body;
+  }
+
+  // The node as a fusion, with what is taken of its operands in its body.
+  void append(Rewriter& out, NodeId id) const {
+    const Node& node = from_.nodes[id];
+    const Function before = node.op == Op::fusion ? *node.body : body_of(id);
+    Rewriter body(before);
+    Node fusion{.op = Op::fusion};
+    for (ValueId p = 0; p < node.inputs.size(); ++p) {
+      const ValueId operand = node.inputs[p];
+      fusion.inputs.push_back(out.at(taken(operand) ? viewed(operand) : operand));
+      if (!taken(operand)) continue;
+      Node view = from_.nodes[makers_[operand]];
+      view.inputs = {p};
+      body.target().types[p] = from_.types[viewed(operand)];
+      body.set(p, body.append(std::move(view), {from_.types[operand]}, before.infos[0]));
+    }
+    for (NodeId inner = 0; inner < before.nodes.size(); ++inner) body.copy(inner);
+    fusion.body = std::make_shared<const Function>(body.finish());
+    const auto first = from_.types.begin() + node.first_result;
+    ValueId made = out.append(std::move(fusion), {first, first + node.results}, from_.infos[id]);
+    for (uint32_t r = 0; r < node.results; ++r) out.set(node.first_result + r, made++);
+  }
+
+  // What the view is of.
+  ValueId viewed(ValueId value) const { return from_.nodes[makers_[value]].inputs[0]; }
+
+  const Function& from_;
+  const NodeId end_;
+  Bodies& bodies_;
+  const std::vector<NodeId> makers_;
+  std::vector<std::vector<NodeId>> users_;  // By ValueId, ascending; kNone: a result.
+  std::vector<bool> taken_;                 // Views, by NodeId.
+};
+
+}  // namespace
+
+LocalFunction fuse_views(const LocalFunction& local) {
+  return rewrite_local(local, [](const Function& from, NodeId end, Bodies& bodies) {
+    return ViewFuser(from, end, bodies).run();
+  });
+}
+
+}  // namespace gangway::cuda

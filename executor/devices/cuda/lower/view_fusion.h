@@ -1,0 +1,28 @@
+// Operands of element-wise chains that are read where they lie: what a broadcast, a transpose or a
+// slice would copy for chains alone goes into the chain, whose kernel finds each strip in the
+// larger tensor.
+//
+// The fusion then has the tensor itself as its operand, and the broadcast, transpose or slice as a
+// node of its body. A large element-wise op alone becomes a fusion for it; a small one would need a
+// source of its own.
+//
+// A view stays a copy where
+//   another node than a chain needs it
+//   its last dimension does not lie along memory, and several chains read it: they would each read
+//     far apart what the copy reads far apart once
+//   the tensor is over twice as large, and nobody else keeps it until the chain
+//   it is a view of another view: of those the last one goes into the chain
+//
+// Why it is not a pass for all devices: the CPU's interpreter of chains reads what lies dense.
+// Threads: pure.
+#pragma once
+
+#include "ir/plan/plan.h"
+
+namespace gangway::cuda {
+
+// The same function with such chains, in the bodies of its scans and calls too. Its results,
+// parameters and what is in place stay.
+LocalFunction fuse_views(const LocalFunction& local);
+
+}  // namespace gangway::cuda
