@@ -33,7 +33,7 @@ struct ChainRead {
     kOnce,      // By a view whose rows are one element, spread.
   };
   Kind kind = kDense;
-  int32_t rank = 0;  // Of the view. Its last size is a multiple of `width`.
+  int32_t rank = 0;  // Of the view.
 };
 
 // The kernel's parameters: inputs, outputs, int64 outer, int64 inner, which is a multiple of
