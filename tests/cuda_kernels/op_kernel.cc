@@ -84,6 +84,15 @@ void OpRun::launch_shared(const std::string& kernel, int64_t blocks, uint32_t th
                   .ok());
 }
 
+void OpRun::run_own(const Result<cuda::OwnOperation>& own, size_t inputs) {
+  ASSERT_TRUE(own.ok()) << own.error().message();
+  std::vector<void*> tensors;
+  for (size_t i = 0; i < inputs; ++i) tensors.push_back(in(i).data);
+  for (size_t r = 0; r < outs_.size(); ++r) tensors.push_back(out(r).data);
+  void* const space = scratch(own.value().scratch_bytes).data;
+  ASSERT_TRUE(own.value().run(gpu_.driver, gpu_.at("own"), tensors, space).ok());
+}
+
 void OpRun::check() const {
   const std::vector<Literal> want = evaluate({op_, in_types_, attrs_}, inputs_);
   for (size_t r = 0; r < want.size(); ++r) {

@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "executor/devices/cuda/lower/own_operation.h"
 #include "ir/op_table/op.h"
 #include "ir/types/literal.h"
 #include "tests/emulated/gpu_test.h"
@@ -56,6 +57,8 @@ class OpRun {
   void launch_shared(const std::string& kernel, int64_t blocks, uint32_t threads,
                      uint32_t shared_bytes, const std::vector<Argument>& tensors,
                      std::initializer_list<const void*> rest, size_t packed = 0);
+  // The first `inputs` inputs, then all results, are the operation's tensors.
+  void run_own(const Result<cuda::OwnOperation>& own, size_t inputs);
 
   Gpu& gpu() const { return gpu_; }
   // The results against evaluate().

@@ -1,8 +1,8 @@
 // Products and attention of the emulated driver: the CPU kernels compute them.
-#include <bit>
 #include <cmath>
 #include <cstring>
 
+#include "executor/devices/cuda/kernels/tiled/matrix_unit.h"
 #include "tests/emulated/elements.h"
 #include "tests/emulated/emulated_driver.h"
 #include "tests/emulated/prepared_operation.h"
@@ -59,17 +59,30 @@ MatmulDesc product_of(const MatmulDesc& desc) {
   return product;
 }
 
-// As mma's operands of type tf32 are made: 10 bits of mantissa, ties away from zero. Everything up
-// to the end of the tensor is rounded, also what lies between its rows.
+// Everything up to the end of the tensor is rounded, also what lies between its rows.
 std::vector<float> rounded_to_tf32(const TensorUse& use, const std::byte* data) {
   std::vector<float> all(static_cast<size_t>(use.bytes()) / sizeof(float));
   std::memcpy(all.data(), data, all.size() * sizeof(float));
-  for (float& x : all) {
-    if (std::isfinite(x))
-      x = std::bit_cast<float>((std::bit_cast<uint32_t>(x) + 0x1000) & ~0x1fffu);
-  }
+  for (float& x : all) x = float_of_bits(round_to_tf32(x));
   return all;
 }
+
+// What the first two tensors are when a product reads them.
+class Operands {
+ public:
+  Operands(bool allow_tf32, DType a, DType b)
+      : is_tf32_(allow_tf32 && a == DType::kF32 && b == DType::kF32) {}
+  template <class Product>
+  void multiply(const std::vector<TensorUse>& uses, std::span<std::byte* const> tensors,
+                const Product& product) const {
+    if (!is_tf32_) return product(tensors[0], tensors[1]);
+    product(rounded_to_tf32(uses[0], tensors[0]).data(),
+            rounded_to_tf32(uses[1], tensors[1]).data());
+  }
+
+ private:
+  bool is_tf32_;
+};
 
 struct MatmulTail {
   MatmulDesc desc;
@@ -151,20 +164,16 @@ Result<Prepared> EmulatedDriver::prepare(const MatmulDesc& desc, const Epilogue&
   if (epilogue.keep_input)
     made->uses.push_back(
         TensorUse::dense(AccessKind::kWrite, bytes_of(desc.c, desc.batch * desc.m * desc.n)));
-  const bool is_tf32 = desc.allow_tf32 && desc.a == DType::kF32 && desc.b == DType::kF32;
-  made->compute = [matmul, wide, is_tf32, a = made->uses[0], b = made->uses[1],
+  made->compute = [matmul, wide, operands = Operands(desc.allow_tf32, desc.a, desc.b),
+                   uses = made->uses,
                    tail = MatmulTail{desc, epilogue}](std::span<std::byte* const> tensors) {
     Parallel par(1);
     std::vector<std::byte> scratch(matmul->scratch_bytes(1) + 64);
     std::vector<std::byte> product(
         static_cast<size_t>(bytes_of(wide.c, wide.batch * wide.m * wide.n)));
-    if (is_tf32) {
-      const std::vector<float> x = rounded_to_tf32(a, tensors[0]),
-                               y = rounded_to_tf32(b, tensors[1]);
-      matmul->run(par, x.data(), y.data(), product.data(), scratch.data());
-    } else {
-      matmul->run(par, tensors[0], tensors[1], product.data(), scratch.data());
-    }
+    operands.multiply(uses, tensors, [&](const void* a, const void* b) {
+      matmul->run(par, a, b, product.data(), scratch.data());
+    });
     tail.apply(product.data(), wide.c, tensors);
   };
   return add(std::move(made));
@@ -196,12 +205,14 @@ Result<Prepared> EmulatedDriver::prepare(const GroupedMatmulDesc& desc) {
     const int64_t bytes = bytes_of(DType::kI32, desc.groups * desc.experts);
     made->uses.insert(made->uses.begin() + 2, TensorUse::dense(AccessKind::kRead, bytes));
   }
-  made->compute = [matmul, by_sizes](std::span<std::byte* const> tensors) {
+  made->compute = [matmul, by_sizes, operands = Operands(desc.allow_tf32, desc.in0, desc.in1),
+                   uses = made->uses](std::span<std::byte* const> tensors) {
     Parallel par(1);
     std::vector<std::byte> scratch(matmul->scratch_bytes(1) + 64);
-    const std::byte* sizes = by_sizes ? tensors[2] : nullptr;
-    matmul->run(par, tensors[0], tensors[1], reinterpret_cast<const int32_t*>(sizes),
-                tensors.back(), scratch.data());
+    const auto* sizes = reinterpret_cast<const int32_t*>(by_sizes ? tensors[2] : nullptr);
+    operands.multiply(uses, tensors, [&](const void* in0, const void* in1) {
+      matmul->run(par, in0, in1, sizes, tensors.back(), scratch.data());
+    });
   };
   return add(std::move(made));
 }

@@ -211,13 +211,15 @@ Result<OwnOperation> OwnOperation::grouped_matmul(Driver& driver, const GroupedM
   const int64_t rows = desc.groups * desc.slots, matrices = desc.experts * desc.d * desc.h;
   const int64_t x = rows * desc.d, y = rows * desc.h;
   const bool by_sizes = desc.capacity == 0;
+  const bool is_tf32 = desc.in0 == DType::kF32 && desc.allow_tf32;
+  const bool on_matrix_unit = desc.in0 == DType::kBF16 || is_tf32;
   const GroupedSize size{.groups = desc.groups,
                          .slots = desc.slots,
                          .experts = desc.experts,
                          .d = desc.d,
                          .h = desc.h,
                          .capacity = desc.capacity,
-                         .side = desc.in0 == DType::kBF16 ? kMatrixUnitSide : kGroupedSide,
+                         .side = on_matrix_unit ? kMatrixUnitSide : kGroupedSide,
                          .transposed = desc.kind == GroupedKind::kGradInput};
   const int64_t columns = grouped_tiles(forward || weight ? desc.h : desc.d, size.side);
   int64_t blocks = columns * grouped_row_tiles(size) * desc.groups;
@@ -226,7 +228,7 @@ Result<OwnOperation> OwnOperation::grouped_matmul(Driver& driver, const GroupedM
   OwnOperation made;
   const Status status = add(
       made, driver,
-      cat(weight ? "grouped_weight_" : "grouped_rows_", to_string(desc.in0), "_",
+      cat(weight ? "grouped_weight_" : "grouped_rows_", is_tf32 ? "tf32" : to_string(desc.in0), "_",
           to_string(desc.out)),
       {blocks, kGroupedThreads},
       {tensor(1, bytes_of(desc.in0, forward || weight ? x : y)),

@@ -5,9 +5,9 @@
 // Threads: a value; run() as Driver::launch().
 // Errors: kUnimplemented where a block's tiles do not fit into the device's shared memory, or types
 // have no kernel.
-// Cost: one launch; three for the gradient of attention. Products of experts in bf16 go through the
-// tensor cores, and attention in bf16 where heads are of at most 128 elements, a multiple of 8; all
-// else is sums of plain multiplications.
+// Cost: one launch; three for the gradient of attention. Products of experts go through the tensor
+// cores in bf16, and in f32 where operands may be rounded to TF32; so does attention in bf16 where
+// heads are of at most 128 elements, a multiple of 8. All else is sums of plain multiplications.
 //
 // Example:
 //   auto own = OwnOperation::attention(driver, shape);

@@ -1,4 +1,5 @@
-// Products of experts in f32 and f64; those of bf16 go through the matrix unit (grouped_bf16.cu).
+// Products of experts in f32 and f64, every bit of them; those that the matrix unit takes, in bf16
+// and in TF32, are in grouped_bf16.cu and grouped_tf32.cu.
 #include "executor/devices/cuda/kernels/tiled/grouped_rows.h"
 #include "executor/devices/cuda/kernels/tiled/tile.h"
 

@@ -1,9 +1,13 @@
-// A card's matrix unit (tensor cores): products of 16 x 8 x 16 bf16 by a warp, summed in f32; from
-// sm_80 on.
+// A card's matrix unit (tensor cores): products of 16 x 8 x 16 bf16, or of 16 x 8 x 8 floats in
+// TF32, by a warp, summed in f32; from sm_80 on.
 //
-// A warp holds a matrix in fragments of 8 x 8: lane 4 g + t has the elements 2 t and 2 t + 1 of row
-// g, one after the other in a word; of sums, each in a float of its own. (PTX ISA, mma.m16n8k16 and
-// ldmatrix.)
+// A warp holds a matrix in fragments of 8 rows of 16 bytes: lane 4 g + t has word t of row g, which
+// is element t in TF32, and in bf16 the elements 2 t and 2 t + 1, one after the other. Of sums it
+// has the elements 2 t and 2 t + 1, each in a float of its own. (PTX ISA, mma.m16n8k16, mma.m16n8k8
+// and ldmatrix.)
+//
+// TF32 is a float with 10 bits of mantissa: the unit does not look at the last 13, so that whoever
+// multiplies floats rounds them first.
 #pragma once
 
 #include "executor/devices/cuda/kernels/kernel_source.h"
@@ -12,15 +16,23 @@ namespace gangway::cuda {
 
 using Fragments = uint32_t[4];
 
-// Four fragments: row i % 8 of fragment i / 8 is the 8 elements that lane i points to, 16 bytes
-// aligned. All lanes of the warp call it.
+// Four fragments: row i % 8 of fragment i / 8 is the 16 bytes that lane i points to, aligned. All
+// lanes of the warp call it.
 GW_DEVICE void load_fragments(Fragments& to, Shared<const bf16> row);
+GW_DEVICE void load_fragments(Fragments& to, Shared<const float> row);
 // The same of the transposed matrices: what is pointed to are columns.
 GW_DEVICE void load_transposed(Fragments& to, Shared<const bf16> column);
 
 // sum[16, 8] += a[16, 16] b[8, 16]^T. Fragments of a: rows 0-7 and 8-15 of columns 0-7, then of
 // columns 8-15; of b: columns 0-7, then 8-15; of sum: a pair for rows 0-7, then for 8-15.
 GW_DEVICE void multiply_add(float (&sum)[4], const Fragments& a, uint32_t b_left, uint32_t b_right);
+
+// sum[16, 8] += a[16, 8] b[8, 8]^T in TF32. Fragments of a: rows 0-7 and 8-15 of columns 0-3, then
+// of columns 4-7; of b: columns 0-3, then 4-7; of sum as above.
+GW_DEVICE void multiply_add_tf32(float (&sum)[4], const Fragments& a, uint32_t b_left,
+                                 uint32_t b_right);
+// The bits of the nearest in TF32, ties away from zero; beyond the largest is infinity.
+GW_DEVICE uint32_t round_to_tf32(float x);
 
 #ifdef __CUDACC__
 
@@ -47,6 +59,19 @@ GW_DEVICE void multiply_add(float (&sum)[4], const Fragments& a, uint32_t b_left
       : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b_left), "r"(b_right));
 }
+GW_DEVICE void multiply_add_tf32(float (&sum)[4], const Fragments& a, uint32_t b_left,
+                                 uint32_t b_right) {
+  asm volatile(
+      "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 "
+      "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+      : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b_left), "r"(b_right));
+}
+GW_DEVICE uint32_t round_to_tf32(float x) {
+  uint32_t bits;
+  asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(bits) : "f"(x));
+  return bits;
+}
 
 #else
 
@@ -56,6 +81,9 @@ struct WarpWords {
   explicit WarpWords(uint64_t mine) { std::memcpy(of, this_block->exchange(mine), sizeof(of)); }
   uint16_t half(uint32_t lane, uint32_t index) const {
     return static_cast<uint16_t>(of[lane] >> 16 * index);
+  }
+  float tf32(uint32_t lane, uint32_t index) const {
+    return float_of_bits(static_cast<uint32_t>(of[lane] >> 32 * index) & ~0x1fffu);
   }
 };
 struct alignas(16) EightElements {
@@ -92,7 +120,29 @@ inline void multiply_add(float (&sum)[4], const Fragments& a, uint32_t b_left, u
     }
   }
 }
+inline void multiply_add_tf32(float (&sum)[4], const Fragments& a, uint32_t b_left,
+                              uint32_t b_right) {
+  const WarpWords left(a[0] | uint64_t{a[1]} << 32), right(a[2] | uint64_t{a[3]} << 32);
+  const WarpWords b(b_left | uint64_t{b_right} << 32);
+  const uint32_t g = this_lane() / 4, t = this_lane() % 4;
+  for (uint32_t i = 0; i < 4; ++i) {
+    const uint32_t below = i / 2, column = 2 * t + i % 2;
+    for (uint32_t k = 0; k < 8; ++k) {
+      const float x = (k < 4 ? left : right).tf32(4 * g + k % 4, below);
+      sum[i] += x * b.tf32(4 * column + k % 4, k / 4);
+    }
+  }
+}
+inline uint32_t round_to_tf32(float x) {
+  if (x != x) return 0x7fffffff;
+  const uint32_t bits = bits_of_float(x);
+  return x - x == 0 ? (bits + 0x1000) & ~0x1fffu : bits;
+}
 
 #endif
+
+GW_DEVICE void load_fragments(Fragments& to, Shared<const float> row) {
+  load_fragments(to, as_vectors<const bf16>(row));
+}
 
 }  // namespace gangway::cuda

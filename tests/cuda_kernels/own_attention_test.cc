@@ -1,4 +1,4 @@
-// Attention and products of experts by Gangway's own kernels, on the emulated device.
+// Attention by Gangway's own kernels, on the emulated device.
 #include "executor/devices/cuda/lower/own_operation.h"
 
 #include <array>
@@ -14,16 +14,6 @@ namespace {
 
 using cuda::OwnOperation;
 
-// Inputs, then results, are the operation's tensors.
-void run_own(OpRun& run, const Result<OwnOperation>& own, size_t inputs, size_t results) {
-  ASSERT_TRUE(own.ok()) << own.error().message();
-  std::vector<void*> tensors;
-  for (size_t i = 0; i < inputs; ++i) tensors.push_back(run.in(i).data);
-  for (size_t r = 0; r < results; ++r) tensors.push_back(run.out(r).data);
-  void* const scratch = run.scratch(own.value().scratch_bytes).data;
-  ASSERT_TRUE(own.value().run(run.gpu().driver, run.gpu().at("own"), tensors, scratch).ok());
-}
-
 AttentionShape shape_of(const OpRun& run) {
   const Type &q = run.in_type(0), &k = run.in_type(1);
   const int64_t heads = run.attrs().integer("heads");
@@ -38,40 +28,16 @@ AttentionShape shape_of(const OpRun& run) {
 }
 
 void attend(OpRun& run) {
-  run_own(run, OwnOperation::attention(run.gpu().driver, shape_of(run), run.inputs() > 3),
-          run.inputs(), 2);
+  run.run_own(OwnOperation::attention(run.gpu().driver, shape_of(run), run.inputs() > 3),
+              run.inputs());
 }
 void attend_back(OpRun& run) {
-  run_own(run, OwnOperation::attention_grad(run.gpu().driver, shape_of(run), run.inputs() > 6),
-          run.inputs(), 3);
+  run.run_own(OwnOperation::attention_grad(run.gpu().driver, shape_of(run), run.inputs() > 6),
+              run.inputs());
 }
-
-void multiply(OpRun& run, GroupedKind kind) {
-  const Type &a = run.in_type(0), &b = run.in_type(1);
-  const bool weight = kind == GroupedKind::kGradWeight;
-  const int64_t capacity = run.attrs().integer("capacity");
-  const GroupedMatmulDesc desc{
-      .kind = kind,
-      .in0 = a.dtype,
-      .in1 = b.dtype,
-      .out = run.out_type().dtype,
-      .groups = a.dims[0],
-      .slots = a.dims[1],
-      .experts = capacity > 0 ? a.dims[1] / capacity : run.in_type(2).dims[1],
-      .d = weight ? a.dims[2] : b.dims[1],
-      .h = b.dims[2],
-      .capacity = capacity};
-  run_own(run, OwnOperation::grouped_matmul(run.gpu().driver, desc), capacity > 0 ? 2 : 3, 1);
-}
-void multiply_rows(OpRun& run) {
-  multiply(run, run.attrs().flag("transpose_w") ? GroupedKind::kGradInput : GroupedKind::kForward);
-}
-void multiply_weight(OpRun& run) { multiply(run, GroupedKind::kGradWeight); }
 
 TEST(OwnOperations, Attention) { check_op(Op::attention, attend); }
 TEST(OwnOperations, AttentionGrad) { check_op(Op::attention_grad, attend_back); }
-TEST(OwnOperations, GroupedDot) { check_op(Op::grouped_dot, multiply_rows); }
-TEST(OwnOperations, GroupedDotGradOfWeights) { check_op(Op::grouped_dot_grad_w, multiply_weight); }
 
 // Beyond the op table's small cases: several tiles, and none of them full.
 class Large : public ::testing::TestWithParam<std::tuple<DType, bool, uint64_t>> {
@@ -83,21 +49,6 @@ class Large : public ::testing::TestWithParam<std::tuple<DType, bool, uint64_t>>
   }
   Literal any(Dims dims) {
     return op_table::random_literal({dtype(), std::move(dims)}, op_table::Fill::kAny, rng_);
-  }
-  // 140 rows take several tiles; the second group leaves rows to no expert.
-  void multiply(int64_t d, int64_t h) {
-    const int64_t groups = 2, slots = 150, experts = 3;
-    const Literal sizes{{DType::kI32, {groups, experts}}, {10, 0, 140, 1, 65, 20}};
-    const Literal x = any({groups, slots, d}), dy = any({groups, slots, h});
-    const Literal w = any({experts, d, h});
-    if (std::get<1>(GetParam())) {
-      check(Op::grouped_dot, {{"transpose_w", true}}, {dy, w, sizes}, multiply_rows);
-      check(Op::grouped_dot_grad_w, {}, {x, dy, sizes}, multiply_weight);
-      check(Op::grouped_dot_grad_w, {{"capacity", slots / experts}}, {x, dy}, multiply_weight);
-    } else {
-      check(Op::grouped_dot, {}, {x, w, sizes}, multiply_rows);
-      check(Op::grouped_dot, {{"capacity", slots / experts}}, {x, w}, multiply_rows);
-    }
   }
 
   const uint64_t seed_ = tests::test_seed() + std::get<2>(GetParam());
@@ -120,11 +71,6 @@ TEST_P(Large, AttentionOfSeveralTiles) {
     inputs.insert(inputs.begin() + 3, made.begin(), made.end());
     check(Op::attention_grad, attrs, inputs, attend_back);
   }
-}
-
-TEST_P(Large, ProductsOfManyRows) {
-  // Rows of whole eights are moved eight at a time in bf16.
-  for (const auto& [d, h] : {std::pair<int64_t, int64_t>{20, 67}, {72, 136}}) multiply(d, h);
 }
 
 INSTANTIATE_TEST_SUITE_P(OwnOperations, Large,
@@ -307,20 +253,6 @@ TEST_F(OwnOperationAlone, AQueryThatSeesNoKeyGivesZerosAndNoWeight) {
     for (size_t c = 0; c < 4; ++c) EXPECT_EQ(got[i * 4 + c], 0);
   }
   EXPECT_TRUE(std::isfinite(sums[3]));
-  EXPECT_EQ(machine_.report_text(), "");
-}
-
-TEST_F(OwnOperationAlone, SizesBeyondTheSlotsAreCut) {
-  const int64_t slots = 4, d = 3, h = 2;
-  const GroupedMatmulDesc desc{.slots = slots, .experts = 3, .d = d, .h = h};
-  const OwnOperation own = OwnOperation::grouped_matmul(gpu_.driver, desc).take();
-  float* y = gpu_.buffer<float>(slots * h);
-  void* tensors[] = {
-      gpu_.upload(std::vector<float>(slots * d, 1)),
-      gpu_.upload(std::vector<float>{1, 1, 1, 1, 1, 1, 2, 2, 2, 2, 2, 2, 3, 3, 3, 3, 3, 3}),
-      gpu_.upload(std::vector<int32_t>{1, -7, 1000}), y};
-  ASSERT_TRUE(own.run(gpu_.driver, gpu_.at("experts"), tensors, nullptr).ok());
-  EXPECT_EQ(gpu_.download(y, slots * h), (std::vector<float>{3, 3, 9, 9, 9, 9, 9, 9}));
   EXPECT_EQ(machine_.report_text(), "");
 }
 
