@@ -1,5 +1,5 @@
 // What a card takes for the parts of a step: a launch, a replayed graph, products, attention,
-// products of experts.
+// products of experts in bf16 and in TF32.
 //
 // Why it matters: the device enqueues a step with these calls. How to read it: `flops` is
 // what was multiplied and added in a second of the card; skipped where there is no GPU. Goal: a
@@ -243,19 +243,23 @@ void BM_Experts(benchmark::State& state) {
   if (missing(state)) return;
   Card card;
   const int64_t slots = 8192, experts = 8, d = 768, h = 3072;
+  const bool tf32 = state.range(1) != 0;
+  const DType dtype = tf32 ? DType::kF32 : DType::kBF16;
   const GroupedMatmulDesc desc{.kind = static_cast<GroupedKind>(state.range(0)),
-                               .in0 = DType::kBF16,
-                               .in1 = DType::kBF16,
-                               .out = DType::kBF16,
+                               .in0 = dtype,
+                               .in1 = dtype,
+                               .out = dtype,
                                .slots = slots,
                                .experts = experts,
                                .d = d,
-                               .h = h};
+                               .h = h,
+                               .allow_tf32 = tf32};
   const std::vector<int32_t> equal(experts, slots / experts);
   std::byte* staging = card.driver->allocate_pinned(experts * 4).take();
   std::copy_n(reinterpret_cast<const std::byte*>(equal.data()), experts * 4, staging);
-  // Large enough for each kind's operands.
-  const int64_t rows = 2 * slots * h, matrices = 2 * experts * d * h;
+  // Large enough for each kind's operands. Two normals in bf16 are a float of about their size.
+  const auto size = static_cast<int64_t>(size_of(dtype));
+  const int64_t rows = size * slots * h, matrices = size * experts * d * h;
   std::byte *in0 = card.normals(rows), *in1 = card.normals(std::max(rows, matrices));
   std::byte *sizes = card.buffer(experts * 4), *out = card.buffer(std::max(rows, matrices));
   must(card.driver->copy(card.at("sizes"), sizes, staging, experts * 4));
@@ -266,8 +270,8 @@ void BM_Experts(benchmark::State& state) {
   card.driver->free_pinned(staging);
 }
 BENCHMARK(BM_Experts)
-    ->ArgName("kind")
-    ->DenseRange(0, 2)
+    ->ArgNames({"kind", "tf32"})
+    ->ArgsProduct({{0, 1, 2}, {0, 1}})
     ->UseRealTime()
     ->Unit(benchmark::kMicrosecond);
 

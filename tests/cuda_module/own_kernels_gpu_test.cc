@@ -1,7 +1,9 @@
 // Gangway's own attention and products of experts on a real card, against the CPU's kernels.
 #include <gtest/gtest.h>
 
+#include <bit>
 #include <cmath>
+#include <utility>
 #include <vector>
 
 #include "executor/devices/cuda/driver/loader.h"
@@ -41,16 +43,67 @@ class CardKernels : public testing::Test {
     std::byte* scratch = buffer(own.scratch_bytes + 1);
     ASSERT_TRUE(own.run(*driver_, {stream_, "run"}, tensors, scratch).ok());
   }
-  void expect_near(const void* data, const std::vector<float>& want, const char* name) {
-    const auto bytes = static_cast<int64_t>(want.size() * sizeof(float));
+  std::vector<float> download(const void* data, size_t n) {
+    const auto bytes = static_cast<int64_t>(n * sizeof(float));
     std::byte* staging = driver_->allocate_pinned(bytes).take();
-    ASSERT_TRUE(driver_->copy({stream_, "download"}, staging, data, bytes).ok());
-    ASSERT_TRUE(driver_->synchronize(stream_).ok());
+    EXPECT_TRUE(driver_->copy({stream_, "download"}, staging, data, bytes).ok());
+    EXPECT_TRUE(driver_->synchronize(stream_).ok());
     const auto* got = reinterpret_cast<const float*>(staging);
+    return {got, got + n};
+  }
+  void expect_near(const void* data, const std::vector<float>& want, const char* name) {
+    const std::vector<float> got = download(data, want.size());
     for (size_t i = 0; i < want.size(); ++i)
       ASSERT_NEAR(got[i], want[i], 1e-4 * (1 + std::fabs(want[i]))) << name << " " << i;
   }
 
+  // The operands of all kinds of product.
+  struct Experts {
+    int64_t d, h;
+    std::vector<float> x, dy, w;
+
+    const std::vector<float>& in0(GroupedKind kind) const {
+      return kind == GroupedKind::kGradInput ? dy : x;
+    }
+    const std::vector<float>& in1(GroupedKind kind) const {
+      return kind == GroupedKind::kGradWeight ? dy : w;
+    }
+    size_t results(GroupedKind kind) const {
+      return kind == GroupedKind::kForward     ? dy.size()
+             : kind == GroupedKind::kGradInput ? x.size()
+                                               : w.size();
+    }
+    GroupedMatmulDesc desc(GroupedKind kind, bool allow_tf32) const {
+      return {.kind = kind,
+              .groups = kGroups,
+              .slots = kSlots,
+              .experts = kExperts,
+              .d = d,
+              .h = h,
+              .allow_tf32 = allow_tf32};
+    }
+  };
+  Experts make_experts(int64_t d, int64_t h) {
+    return {d, h, numbers(kGroups * kSlots * d), numbers(kGroups * kSlots * h),
+            numbers(kExperts * d * h)};
+  }
+  std::vector<float> of_cpu(const Experts& e, GroupedKind kind) {
+    const GroupedMatmul cpu(e.desc(kind, false));
+    std::vector<float> made(e.results(kind));
+    std::vector<std::byte> scratch(cpu.scratch_bytes(1) + 64);
+    cpu.run(par_, e.in0(kind).data(), e.in1(kind).data(), kSizes.data(), made.data(),
+            scratch.data());
+    return made;
+  }
+  void* of_card(const Experts& e, GroupedKind kind, bool allow_tf32 = false) {
+    const std::vector<void*> t = {upload(e.in0(kind)), upload(e.in1(kind)), upload(kSizes),
+                                  buffer(static_cast<int64_t>(4 * e.results(kind)))};
+    run(OwnOperation::grouped_matmul(*driver_, e.desc(kind, allow_tf32)).take(), t);
+    return t[3];
+  }
+
+  static constexpr int64_t kGroups = 2, kSlots = 200, kExperts = 3;
+  inline static const std::vector<int32_t> kSizes = {90, 0, 110, 1, 65, 20};
   Rng rng_{20260101, 7};
   Parallel par_{1};
   std::shared_ptr<Driver> driver_;
@@ -128,27 +181,37 @@ TEST_F(CardKernels, AttentionInBf16AndItsGradientAreTheCpus) {
   }
 }
 
+constexpr GroupedKind kKinds[] = {GroupedKind::kForward, GroupedKind::kGradInput,
+                                  GroupedKind::kGradWeight};
+// Rows of the second are of whole 16 bytes.
+constexpr std::pair<int64_t, int64_t> kExpertShapes[] = {{70, 130}, {72, 136}};
+
 TEST_F(CardKernels, ProductsOfExpertsAreTheCpus) {
-  const int64_t groups = 2, slots = 200, experts = 3, d = 70, h = 130;
-  const std::vector<int32_t> sizes = {90, 0, 110, 1, 65, 20};
-  const std::vector<float> x = numbers(groups * slots * d), dy = numbers(groups * slots * h);
-  const std::vector<float> w = numbers(experts * d * h);
-  const auto check = [&](GroupedKind kind, const std::vector<float>& in0,
-                         const std::vector<float>& in1, size_t n) {
-    const GroupedMatmulDesc desc{
-        .kind = kind, .groups = groups, .slots = slots, .experts = experts, .d = d, .h = h};
-    const GroupedMatmul cpu(desc);
-    std::vector<float> want(n);
-    std::vector<std::byte> scratch(cpu.scratch_bytes(1) + 64);
-    cpu.run(par_, in0.data(), in1.data(), sizes.data(), want.data(), scratch.data());
-    const std::vector<void*> t = {upload(in0), upload(in1), upload(sizes),
-                                  buffer(static_cast<int64_t>(4 * n))};
-    run(OwnOperation::grouped_matmul(*driver_, desc).take(), t);
-    expect_near(t[3], want, "product");
-  };
-  check(GroupedKind::kForward, x, w, dy.size());
-  check(GroupedKind::kGradInput, dy, w, x.size());
-  check(GroupedKind::kGradWeight, x, dy, w.size());
+  for (const auto& [d, h] : kExpertShapes) {
+    const Experts experts = make_experts(d, h);
+    for (const GroupedKind kind : kKinds)
+      expect_near(of_card(experts, kind), of_cpu(experts, kind), "product");
+  }
+}
+
+// The tensor cores multiply operands rounded to TF32, of which the CPU has the same results.
+TEST_F(CardKernels, ProductsOfExpertsInTf32AreTheCpusOfRoundedOperands) {
+  for (const auto& [d, h] : kExpertShapes) {
+    const Experts experts = make_experts(d, h);
+    Experts rounded = experts;
+    for (auto* all : {&rounded.x, &rounded.dy, &rounded.w}) {
+      for (float& x : *all)
+        x = std::bit_cast<float>((std::bit_cast<uint32_t>(x) + 0x1000) & ~0x1fffu);
+    }
+    for (const GroupedKind kind : kKinds) {
+      const std::vector<float> want = of_cpu(rounded, kind);
+      expect_near(of_card(rounded, kind, true), want, "product");
+      EXPECT_EQ(download(of_card(experts, kind, true), want.size()),
+                download(of_card(rounded, kind, true), want.size()));
+      EXPECT_NE(download(of_card(experts, kind), want.size()),
+                download(of_card(rounded, kind, true), want.size()));
+    }
+  }
 }
 
 }  // namespace
