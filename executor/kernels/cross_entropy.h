@@ -6,7 +6,7 @@
 // f64 for f64 logits. lse may be null; given to the gradient it saves a pass. A label outside [0,
 // classes) gives a loss and a gradient of NaN: a wrong label must not train.
 // Threads: any. In place allowed (dlogits on logits).
-// Cost: one pass over the logits.
+// Cost: one pass over the logits; of the loss and the gradient together too.
 #pragma once
 
 #include <cstdint>
@@ -23,5 +23,10 @@ void cross_entropy(Parallel& par, DType dtype, int64_t rows, int64_t classes, co
 void cross_entropy_grad(Parallel& par, DType dtype, int64_t rows, int64_t classes,
                         const void* logits, const int32_t* labels, const void* lse,
                         const void* dloss, void* dlogits);
+
+// The bits of both: a row's gradient follows its loss, while the row is in the cache.
+void cross_entropy_and_grad(Parallel& par, DType dtype, int64_t rows, int64_t classes,
+                            const void* logits, const int32_t* labels, const void* dloss,
+                            void* loss, void* lse, void* dlogits);
 
 }  // namespace gangway

@@ -66,5 +66,42 @@ TEST(CrossEntropy, AWrongLabelGivesNanAndNothingElse) {
   }
 }
 
+// Rows with a label that is no class, with -inf, and with NaN; also in place.
+TEST(CrossEntropy, WithTheGradientHasTheBitsOfBoth) {
+  std::mt19937 rng = seeded();
+  for (DType dtype : kFloats) {
+    for (auto [rows, classes] :
+         {std::array<int64_t, 2>{1, 1}, {3, 5}, {33, 17}, {40, 256}, {4, 1001}, {0, 4}}) {
+      Buffer logits(dtype, randoms(rng, dtype, rows * classes, -30, 30));
+      const Buffer dloss(loss_type(dtype), randoms(rng, loss_type(dtype), rows));
+      auto labels = random_ints(rng, rows, 0, static_cast<int32_t>(classes));
+      if (rows > 2) {
+        labels[0] = static_cast<int32_t>(classes);
+        for (int64_t c = 0; c < 3; ++c) logits.set(classes + c, -INFINITY);
+        logits.set(2 * classes + 1, NAN);
+      }
+      for (KernelIsa isa : isas()) {
+        SCOPED_TRACE(cat(rows, "x", classes, " ", to_string(dtype), " on ", to_string(isa)));
+        Parallel par(2, isa);
+        const DType wide = loss_type(dtype);
+        Buffer loss(wide, rows), lse(wide, rows), dlogits(dtype, rows * classes);
+        cross_entropy(par, dtype, rows, classes, logits.data(), labels.data(), loss.data(),
+                      lse.data());
+        cross_entropy_grad(par, dtype, rows, classes, logits.data(), labels.data(), lse.data(),
+                           dloss.data(), dlogits.data());
+        Buffer apart(dtype, rows * classes), in_place(dtype, logits.values());
+        for (Buffer* out : {&apart, &in_place}) {
+          Buffer loss_too(wide, rows), lse_too(wide, rows);
+          const void* from = out == &apart ? logits.data() : out->data();
+          cross_entropy_and_grad(par, dtype, rows, classes, from, labels.data(), dloss.data(),
+                                 loss_too.data(), lse_too.data(), out->data());
+          EXPECT_TRUE(loss_too.same_bits(loss) && lse_too.same_bits(lse));
+          EXPECT_TRUE(out->same_bits(dlogits));
+        }
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace gangway

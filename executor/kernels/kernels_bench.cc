@@ -279,6 +279,31 @@ void CrossEntropy(benchmark::State& state, DType dtype) {
   });
 }
 
+// Rows of a vocabulary, too many for the cache together.
+template <bool kJoined>
+void LossAndGradient(benchmark::State& state, DType dtype) {
+  constexpr int64_t kRows = 256, kClasses = 50304;
+  const int64_t n = kRows * kClasses;
+  Data x(dtype, n), y(dtype, n), labels(DType::kI32, kRows), dloss(DType::kF32, kRows),
+      loss(DType::kF32, kRows), lse(DType::kF32, kRows);
+  std::memset(labels.data(), 0, kRows * 4);
+  auto* label = static_cast<const int32_t*>(labels.data());
+  measure(state, (kJoined ? 2 : 3) * n * static_cast<int64_t>(size_of(dtype)), [&](Parallel& par) {
+    if constexpr (kJoined) {
+      cross_entropy_and_grad(par, dtype, kRows, kClasses, x.data(), label, dloss.data(),
+                             loss.data(), lse.data(), y.data());
+    } else {
+      cross_entropy(par, dtype, kRows, kClasses, x.data(), label, loss.data(), lse.data());
+      cross_entropy_grad(par, dtype, kRows, kClasses, x.data(), label, lse.data(), dloss.data(),
+                         y.data());
+    }
+  });
+}
+void LossThenGradient(benchmark::State& state, DType dtype) {
+  LossAndGradient<false>(state, dtype);
+}
+void LossWithGradient(benchmark::State& state, DType dtype) { LossAndGradient<true>(state, dtype); }
+
 void Adamw(benchmark::State& state) {
   const int64_t n = 1 << 22;
   Data p(DType::kF32, n), g(DType::kF32, n), m(DType::kF32, n), v(DType::kF32, n);
@@ -370,6 +395,8 @@ GW_BENCH_TYPES(RmsNorm);
 GW_BENCH_TYPES(RmsNormGrad);
 GW_BENCH_TYPES(Softmax);
 GW_BENCH_TYPES(CrossEntropy);
+GW_BENCH_TYPES(LossThenGradient);
+GW_BENCH_TYPES(LossWithGradient);
 BENCHMARK(Adamw)->Arg(1)->Arg(2)->UseRealTime()->Unit(benchmark::kMicrosecond);
 BENCHMARK(SumRows)->Arg(1)->Arg(2)->UseRealTime()->Unit(benchmark::kMicrosecond);
 BENCHMARK(SumSquares)->Arg(1)->Arg(2)->UseRealTime()->Unit(benchmark::kMicrosecond);

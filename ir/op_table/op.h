@@ -37,7 +37,8 @@ namespace gangway {
   X(moe_route) X(moe_dispatch) X(moe_combine) X(moe_combine_grad_y) X(moe_combine_grad_w)    \
   X(sum_squares) X(adamw) X(all_reduce) X(shard_slice) X(fusion) X(expm1) X(all_gather)      \
   X(reduce_scatter) X(all_to_all) X(ragged_all_to_all) X(permute) X(collective_broadcast)    \
-  X(axis_index) X(keep_first) X(constrain) X(scan) X(call) X(table)
+  X(axis_index) X(keep_first) X(constrain) X(scan) X(call) X(table)                          \
+  X(cross_entropy_and_grad)
 // clang-format on
 
 enum class Op : uint16_t {

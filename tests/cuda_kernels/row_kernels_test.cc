@@ -1,5 +1,6 @@
 // Softmax, cross-entropy and norms on the emulated device.
 #include <cmath>
+#include <cstring>
 
 #include "executor/devices/cuda/kernels/launch_sizes.h"
 #include "executor/devices/cuda/kernels/many/many_pieces.h"
@@ -53,6 +54,121 @@ void cross_entropy_grad(OpRun& run) {
              {run.in(0), run.in(1), run.in(2), run.in(3), run.out()}, run.columns());
 }
 TEST(RowKernels, CrossEntropyGrad) { check_op(Op::cross_entropy_grad, cross_entropy_grad); }
+
+// One kernel for rows of whole strips, two for others.
+void cross_entropy_and_grad(OpRun& run) {
+  const DType dtype = run.in_type(0).dtype;
+  const int64_t bytes = run.columns() * width(dtype), strips = bytes / 16;
+  if (bytes % 16 == 0) {
+    return run.launch_shared(
+        "cross_entropy_and_grad" + suffix(dtype), run.rows(), 64, static_cast<uint32_t>(bytes),
+        {run.in(0), run.in(1), run.in(2), run.out(0), run.out(1), run.out(2)}, {&strips});
+  }
+  cross_entropy(run);
+  run.launch("cross_entropy_grad" + suffix(dtype), run.rows(), 64,
+             {run.in(0), run.in(1), OpRun::read(run.out(1)), run.in(2), run.out(2)}, run.columns());
+}
+TEST(RowKernels, CrossEntropyAndGrad) {
+  check_op(Op::cross_entropy_and_grad, cross_entropy_and_grad);
+}
+
+// What a kernel writes of a loss and its gradient.
+template <class T>
+struct Losses {
+  std::vector<cuda::WideOf<T>> loss, lse;
+  std::vector<T> dlogits;
+};
+
+// Of rows of `classes`: the first has a label that is no class, the second begins with more -inf
+// than a thread sees at once, the third has a NaN.
+template <class T>
+Losses<T> losses_of(const std::string& type, int64_t classes, uint32_t threads, bool joined,
+                    bool in_place) {
+  using W = cuda::WideOf<T>;
+  const int64_t rows = 5, n = rows * classes;
+  Rng rng(tests::test_seed(), 9);
+  std::vector<T> values;
+  for (int64_t i = 0; i < n; ++i)
+    values.push_back(cuda::narrow<T>(static_cast<W>(rng.uniform() * 40 - 20)));
+  for (int64_t c = 0; c < 24; ++c)
+    values[static_cast<size_t>(classes + c)] = cuda::narrow<T>(static_cast<W>(-INFINITY));
+  values[static_cast<size_t>(2 * classes + 7)] = cuda::narrow<T>(static_cast<W>(NAN));
+  EmulatedMachine machine;
+  Gpu gpu(machine);
+  T* const logits = gpu.upload(values);
+  const auto last = static_cast<int32_t>(classes - 1);
+  const int32_t* const labels = gpu.upload(std::vector<int32_t>{last + 1, 30, 2, last, 0});
+  const W* const dloss = gpu.upload(std::vector<W>{1, 0.5, 1, -2, 0.25});
+  W *const loss = gpu.buffer<W>(rows), *const lse = gpu.buffer<W>(rows);
+  T* const dlogits = in_place ? logits : gpu.buffer<T>(n);
+  const auto reads_labels = Gpu::reads(labels, rows), reads_dloss = Gpu::reads(dloss, rows);
+  const auto writes_loss = Gpu::writes(loss, rows), writes_lse = Gpu::writes(lse, rows);
+  std::vector<cuda::Access> to_grad = {Gpu::reads(logits, n), Gpu::writes(dlogits, n)};
+  if (in_place) to_grad = {{logits, Gpu::bytes_of<T>(n), cuda::AccessKind::kReadWrite}};
+  const auto launch = [&](const std::string& kernel, int64_t shared,
+                          std::vector<cuda::Access> accesses,
+                          std::initializer_list<const void*> arguments) {
+    const std::vector<const void*> pointers = arguments;
+    ASSERT_TRUE(
+        gpu.driver
+            .launch(gpu.at(kernel), {.kernel = gpu.driver.kernel({}, kernel + "_" + type).take(),
+                                     .grid = {static_cast<uint32_t>(rows)},
+                                     .block = {threads},
+                                     .shared_bytes = static_cast<uint32_t>(shared),
+                                     .arguments = pointers,
+                                     .accesses = accesses})
+            .ok());
+  };
+  if (joined) {
+    const int64_t bytes = Gpu::bytes_of<T>(classes), strips = bytes / 16;
+    to_grad.insert(to_grad.end(), {reads_labels, reads_dloss, writes_loss, writes_lse});
+    launch("cross_entropy_and_grad", bytes, to_grad,
+           {&logits, &labels, &dloss, &loss, &lse, &dlogits, &strips});
+  } else {
+    launch("cross_entropy", 0, {Gpu::reads(logits, n), reads_labels, writes_loss, writes_lse},
+           {&logits, &labels, &loss, &lse, &classes});
+    to_grad.insert(to_grad.end(), {reads_labels, reads_dloss, Gpu::reads(lse, rows)});
+    launch("cross_entropy_grad", 0, to_grad, {&logits, &labels, &lse, &dloss, &dlogits, &classes});
+  }
+  Losses<T> made{gpu.download(loss, rows), gpu.download(lse, rows), gpu.download(dlogits, n)};
+  EXPECT_EQ(machine.report_text(), "");
+  return made;
+}
+
+template <class T>
+bool same_bits(const std::vector<T>& a, const std::vector<T>& b) {
+  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(T)) == 0;
+}
+
+template <class T>
+void expect_the_bits_of_both(const std::string& type) {
+  for (const int64_t classes : {int64_t{64}, int64_t{1040}}) {
+    for (const uint32_t threads : {32u, 64u}) {
+      SCOPED_TRACE(cat(type, ", ", classes, " classes, ", threads, " threads"));
+      const Losses<T> apart = losses_of<T>(type, classes, threads, false, false);
+      EXPECT_TRUE(std::isnan(apart.loss[0]) && std::isnan(apart.loss[2]));
+      EXPECT_FALSE(std::isnan(apart.loss[1]) || std::isnan(apart.loss[3]));
+      for (int64_t i = 0; i < 4 * classes; ++i) {
+        const auto d = static_cast<double>(cuda::widen(apart.dlogits[static_cast<size_t>(i)]));
+        ASSERT_EQ(std::isnan(d), i / classes % 2 == 0) << i;
+      }
+      for (const bool in_place : {false, true}) {
+        const Losses<T> joined = losses_of<T>(type, classes, threads, true, in_place);
+        EXPECT_TRUE(same_bits(joined.loss, apart.loss));
+        EXPECT_TRUE(same_bits(joined.lse, apart.lse));
+        EXPECT_TRUE(same_bits(joined.dlogits, apart.dlogits));
+      }
+      EXPECT_TRUE(
+          same_bits(losses_of<T>(type, classes, threads, false, true).dlogits, apart.dlogits));
+    }
+  }
+}
+
+TEST(RowKernels, CrossEntropyAndGradHasTheBitsOfBothAlsoInPlace) {
+  expect_the_bits_of_both<float>("f32");
+  expect_the_bits_of_both<double>("f64");
+  expect_the_bits_of_both<cuda::bf16>("bf16");
+}
 
 TEST(RowKernels, ALabelOutOfRangeGivesALossThatIsNoNumber) {
   EmulatedMachine machine;
@@ -173,6 +289,7 @@ TEST_P(LongRows, CrossEntropy) {
   check(Op::cross_entropy, {}, {x, labels}, cross_entropy);
   const std::vector<Literal> out = results(Op::cross_entropy, {}, {x, labels});
   check(Op::cross_entropy_grad, {}, {x, labels, out[1], out[0]}, cross_entropy_grad);
+  check(Op::cross_entropy_and_grad, {}, {x, labels, out[0]}, cross_entropy_and_grad);
 }
 
 // Most of a row adds next to nothing, and its largest elements are far from 0.
@@ -185,6 +302,7 @@ TEST_P(LongRows, CrossEntropyOfLogitsFarApart) {
   check(Op::cross_entropy, {}, {x, labels}, cross_entropy);
   const std::vector<Literal> out = results(Op::cross_entropy, {}, {x, labels});
   check(Op::cross_entropy_grad, {}, {x, labels, out[1], out[0]}, cross_entropy_grad);
+  check(Op::cross_entropy_and_grad, {}, {x, labels, out[0]}, cross_entropy_and_grad);
 }
 
 TEST_P(LongRows, Norms) {

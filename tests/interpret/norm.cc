@@ -92,16 +92,25 @@ void cross_entropy(const EvaluateCall& e) {
   }
 }
 
-void cross_entropy_grad(const EvaluateCall& e) {
+// The gradient as result `y`, of a logsumexp for each row.
+void dlogits(const EvaluateCall& e, const std::vector<double>& lse,
+             const std::vector<double>& dloss, size_t y) {
   Rows in(e.in[0]);
   for (size_t row = 0; row < in.rows; ++row) {
-    double label = e.x(1)[row], lse = e.x(2)[row], dloss = e.x(3)[row];
-    if (label < 0 || label >= static_cast<double>(in.width)) dloss = std::nan("");
+    double label = e.x(1)[row], by = dloss[row];
+    if (label < 0 || label >= static_cast<double>(in.width)) by = std::nan("");
     for (size_t i = 0; i < in.width; ++i) {
       double hit = static_cast<double>(i) == label;
-      e.y()[row * in.width + i] = (std::exp(e.x()[row * in.width + i] - lse) - hit) * dloss;
+      e.y(y)[row * in.width + i] = (std::exp(e.x()[row * in.width + i] - lse[row]) - hit) * by;
     }
   }
+}
+
+void cross_entropy_grad(const EvaluateCall& e) { dlogits(e, e.x(2), e.x(3), 0); }
+
+void cross_entropy_and_grad(const EvaluateCall& e) {
+  cross_entropy(e);
+  dlogits(e, e.y(1), e.x(2), 2);
 }
 
 }  // namespace
@@ -114,7 +123,8 @@ std::vector<ReferenceRow> norm_references() {
           {Op::layer_norm, norm<true>},
           {Op::layer_norm_grad, norm_grad<true>},
           {Op::cross_entropy, cross_entropy},
-          {Op::cross_entropy_grad, cross_entropy_grad}};
+          {Op::cross_entropy_grad, cross_entropy_grad},
+          {Op::cross_entropy_and_grad, cross_entropy_and_grad}};
 }
 
 }  // namespace gangway::internal

@@ -32,10 +32,19 @@ void add_norms(DType dtype, std::vector<OpCase>& cases) {
     cases.push_back({Op::rms_norm_grad, eps, inputs({{x}, {row}, {x}}), {}});
     cases.push_back({Op::layer_norm, eps, inputs({{x}, {row}, {row}}), {}});
     cases.push_back({Op::layer_norm_grad, eps, inputs({{x}, {row}, {x}}), {}});
+  }
+}
+
+void add_losses(DType dtype, std::vector<OpCase>& cases) {
+  for (const Dims& dims : {Dims{4, 6}, Dims{5}, Dims{0, 3}, Dims{2, 3, 1}, Dims{2, 16}}) {
+    Type x{dtype, dims};
     Dims rows(dims.begin(), dims.end() - 1);
     auto labelled = [=](Rng& rng) {
       return std::vector{random_literal(x, Fill::kAny, rng),
                          random_index(rows, 0, dims.back(), rng)};
+    };
+    auto dloss = [=](Rng& rng) {
+      return random_literal({accumulator(dtype), rows}, Fill::kAny, rng);
     };
     cases.push_back({Op::cross_entropy, {}, labelled, {}});
     cases.push_back({Op::cross_entropy_grad,
@@ -43,7 +52,15 @@ void add_norms(DType dtype, std::vector<OpCase>& cases) {
                      [=](Rng& rng) {
                        std::vector<Literal> in = labelled(rng);
                        in.push_back(run(Op::cross_entropy, in, {})[1]);
-                       in.push_back(random_literal({accumulator(dtype), rows}, Fill::kAny, rng));
+                       in.push_back(dloss(rng));
+                       return in;
+                     },
+                     {}});
+    cases.push_back({Op::cross_entropy_and_grad,
+                     {},
+                     [=](Rng& rng) {
+                       std::vector<Literal> in = labelled(rng);
+                       in.push_back(dloss(rng));
                        return in;
                      },
                      {}});
@@ -136,6 +153,7 @@ void add_optimizer(DType dtype, std::vector<OpCase>& cases) {
 
 void add_composite_cases(DType dtype, std::vector<OpCase>& cases) {
   add_norms(dtype, cases);
+  add_losses(dtype, cases);
   add_attention(dtype, cases);
   add_part_of_attention(dtype, cases);
   add_optimizer(dtype, cases);

@@ -23,6 +23,12 @@ Lowered lower_softmax(const LowerCall& call) {
         cross_entropy(args.par, dtype, rows, cols, args.in(0),
                       static_cast<const int32_t*>(args.in(1)), args.out(0), args.out(1));
       }};
+    case static_cast<int>(Op::cross_entropy_and_grad):
+      return {[=](const KernelArgs& args) {
+        cross_entropy_and_grad(args.par, dtype, rows, cols, args.in(0),
+                               static_cast<const int32_t*>(args.in(1)), args.in(2), args.out(0),
+                               args.out(1), args.out(2));
+      }};
     default: break;
   }
   GW_ASSERT(call.node().op == Op::cross_entropy_grad);

@@ -47,6 +47,7 @@ KernelFamily kernel_family(Op op) {
       {Op::softmax_grad, KernelFamily::kSoftmax},
       {Op::cross_entropy, KernelFamily::kSoftmax},
       {Op::cross_entropy_grad, KernelFamily::kSoftmax},
+      {Op::cross_entropy_and_grad, KernelFamily::kSoftmax},
       {Op::rms_norm, KernelFamily::kNorm},
       {Op::rms_norm_grad, KernelFamily::kNorm},
       {Op::layer_norm, KernelFamily::kNorm},

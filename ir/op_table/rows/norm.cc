@@ -130,6 +130,13 @@ std::vector<Type> cross_entropy_grad_type(const OpCall& call) {
   return {call.inputs[0]};
 }
 
+std::vector<Type> cross_entropy_and_grad_type(const OpCall& call) {
+  std::vector<Type> types = cross_entropy_type(call);
+  need_type(call, 2, "dloss", types[0]);
+  types.push_back(call.inputs[0]);
+  return types;
+}
+
 // True where a class is the row's label.
 Value hits(Value logits, Value labels, Loc loc) {
   Value position = iota(logits.builder(), logits.type().with(DType::kI32), logits.rank() - 1, loc);
@@ -151,12 +158,22 @@ Values cross_entropy_parts(const DecomposeCall& d) {
   return {where(counted(x, labels, d.loc), total - picked, kNaN), total};
 }
 
+Value dlogits_of(Value logits, Value labels, Value lse, Value dloss, Loc loc) {
+  Value x = raise(logits, loc);
+  Value p = exp(x - along_last(lse, x, loc));
+  Value by = where(counted(x, labels, loc), dloss, kNaN);
+  Value hit = convert(hits(x, labels, loc), x.dtype(), loc);
+  return convert((p - hit) * along_last(by, x, loc), logits.dtype(), loc);
+}
+
 Values cross_entropy_grad_parts(const DecomposeCall& d) {
-  Value x = raise(d.inputs[0], d.loc), labels = d.inputs[1];
-  Value p = exp(x - along_last(d.inputs[2], x, d.loc));
-  Value dloss = where(counted(x, labels, d.loc), d.inputs[3], kNaN);
-  Value hit = convert(hits(x, labels, d.loc), x.dtype(), d.loc);
-  return {convert((p - hit) * along_last(dloss, x, d.loc), d.inputs[0].dtype(), d.loc)};
+  return {dlogits_of(d.inputs[0], d.inputs[1], d.inputs[2], d.inputs[3], d.loc)};
+}
+
+Values cross_entropy_and_grad_parts(const DecomposeCall& d) {
+  Values results = cross_entropy_parts(d);
+  results.push_back(dlogits_of(d.inputs[0], d.inputs[1], results[1], d.inputs[2], d.loc));
+  return results;
 }
 
 Values cross_entropy_gradient(const GradientCall& g) {
@@ -174,7 +191,7 @@ Values cross_entropy_gradient(const GradientCall& g) {
   return {dlogits, Value()};
 }
 
-std::vector<OpRow> softmax_and_loss_rows() {
+std::vector<OpRow> softmax_rows() {
   return {
       composite({.op = Op::softmax,
                  .name = "softmax",
@@ -199,6 +216,11 @@ std::vector<OpRow> softmax_and_loss_rows() {
                  .decompose = softmax_grad_parts,
                  .cost = per_result<4>,
                  .doc = "(y, dy): y * (dy - sum(dy * y)), the adjoint of softmax."}),
+  };
+}
+
+std::vector<OpRow> loss_rows() {
+  return {
       composite(
           {.op = Op::cross_entropy,
            .name = "cross_entropy",
@@ -233,13 +255,30 @@ std::vector<OpRow> softmax_and_loss_rows() {
                  .cost = per_input<12>,
                  .doc = "(logits, labels, logsumexp, dloss): (softmax - one_hot(label)) * dloss.",
                  .lowerings = {vocabulary_cross_entropy_grad()}}),
+      composite({.op = Op::cross_entropy_and_grad,
+                 .name = "cross_entropy_and_grad",
+                 .inputs_min = 3,
+                 .inputs_max = 3,
+                 .results = 3,
+                 .type_rule = cross_entropy_and_grad_type,
+                 .factors =
+                     [](const OpCall& c) {
+                       return einsum_factors(c, "...c, ..., ... -> ..., ..., ...c; whole c");
+                     },
+                 .no_gradient = kNoSecond,
+                 .decompose = cross_entropy_and_grad_parts,
+                 .cost = per_input<24>,
+                 .doc = "(logits, labels, dloss): the loss, the logsumexp and the gradient, as "
+                        "cross_entropy and cross_entropy_grad give them. Compiling makes it of the "
+                        "two, so that a device reads and writes each logit once."}),
   };
 }
 
 }  // namespace
 
 std::vector<OpRow> norm_rows() {
-  std::vector<OpRow> rows = softmax_and_loss_rows();
+  std::vector<OpRow> rows = softmax_rows();
+  for (OpRow& row : loss_rows()) rows.push_back(std::move(row));
   const AttrSpec eps{"eps", AttrKind::kDouble, 1e-5, "added to the mean square or variance"};
   auto add = [&](OpRow row, int inputs) {
     row.inputs_min = row.inputs_max = inputs;

@@ -5,6 +5,7 @@ namespace gangway::cuda {
 
 inline constexpr int kJoinThreadsMax = 1024;  // reduce.cu: of a block that joins pieces.
 inline constexpr int kHeldThreadsMax = 512;   // norm_held.cu: more would have too few registers.
+inline constexpr int kRowSumsBytes = 512;     // softmax.cu: shared memory that sums take at most.
 inline constexpr int kScatterTile = 1024;     // scatter.cu: keys that a block sorts at most.
 inline constexpr int kScatterPiece = 32;      // scatter.cu: keys whose updates a block sums.
 // many_pieces.h: how many tensors there is room for in a launch. A card takes 32,764 bytes of

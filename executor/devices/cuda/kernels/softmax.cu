@@ -4,6 +4,7 @@
 // thread that writes it.
 #include "executor/devices/cuda/kernels/block_reduce.h"
 #include "executor/devices/cuda/kernels/row.h"
+#include "executor/devices/cuda/kernels/tiled/async_copy.h"
 
 namespace gangway::cuda {
 
@@ -107,7 +108,38 @@ GW_KERNEL_TEMPLATE void softmax_grad(Global<const T> result, Global<const T> gra
   });
 }
 
-// loss[row] = lse[row] - logits[row, label]; a label out of range gives NaN.
+GW_DEVICE bool is_class(int32_t label, int64_t classes) { return label >= 0 && label < classes; }
+
+// loss[row] = lse[row] - logits[row, label]; a label out of range gives NaN. By one thread.
+template <class T>
+GW_DEVICE void write_loss(Global<const T> x, WideOf<T> lse, int32_t label, int64_t classes,
+                          Global<WideOf<T>> to_loss, Global<WideOf<T>> to_lse) {
+  const int64_t row = block_index().x;
+  to_lse[row] = lse;
+  if (is_class(label, classes)) {
+    to_loss[row] = lse - wide_at(x, label);
+  } else {
+    to_loss[row] = not_a_number<WideOf<T>>();
+  }
+}
+
+// dx = (softmax(x) - onehot(label)) * dloss of a row. The label's element is computed before dx may
+// overwrite it, and written last, by the thread that has its strip.
+template <class T>
+GW_DEVICE void write_gradient(Global<const T> x, Global<T> dx, WideOf<T> lse, WideOf<T> dloss,
+                              int32_t label, int64_t classes) {
+  using W = WideOf<T>;
+  constexpr int kCount = 16 / sizeof(T);
+  const bool known = is_class(label, classes);
+  const W by = known ? dloss : not_a_number<W>();
+  const uint32_t turn = classes % kCount == 0 ? label / kCount : label;
+  const bool has_label = known && turn % block_size().x == thread_index().x;
+  W own = 0;
+  if (has_label) own = (exp_of<T>(wide_at(x, label) - lse) - 1) * by;
+  map_row(x, dx, classes, [&](int64_t, W value) { return exp_of<T>(value - lse) * by; });
+  if (has_label) dx[label] = narrow<T>(own);
+}
+
 template <class T>
 GW_KERNEL_TEMPLATE void cross_entropy(Global<const T> logits, Global<const int32_t> labels,
                                       Global<WideOf<T>> loss, Global<WideOf<T>> lse,
@@ -116,33 +148,40 @@ GW_KERNEL_TEMPLATE void cross_entropy(Global<const T> logits, Global<const int32
   const Global<const T> x = logits + row * classes;
   const RowTop<WideOf<T>> top = row_top<T>(x, classes);
   if (thread_index().x != 0) return;
-  const WideOf<T> all = top.largest + log(top.sum);
-  const int32_t label = labels[row];
-  lse[row] = all;
-  if (label >= 0 && label < classes) {
-    loss[row] = all - wide_at(x, label);
-  } else {
-    loss[row] = not_a_number<WideOf<T>>();
-  }
+  write_loss<T>(x, top.largest + log(top.sum), labels[row], classes, loss, lse);
 }
 
-// dlogits = (softmax(logits) - onehot(labels)) * dloss[row]
 template <class T>
 GW_KERNEL_TEMPLATE void cross_entropy_grad(Global<const T> logits, Global<const int32_t> labels,
                                            Global<const WideOf<T>> lse,
                                            Global<const WideOf<T>> dloss, Global<T> dlogits,
                                            int64_t classes) {
+  const int64_t row = block_index().x, first = row * classes;
+  write_gradient<T>(logits + first, dlogits + first, lse[row], dloss[row], labels[row], classes);
+}
+
+// What the two give, with the same bits: threads take the same strips in the same order. A row is
+// copied to shared memory, all of it at once. A thread reads what it has copied there itself; the
+// label's element may be another's, and is read behind the barriers of row_top().
+template <class T>
+GW_KERNEL_TEMPLATE void cross_entropy_and_grad(Global<const T> logits, Global<const int32_t> labels,
+                                               Global<const WideOf<T>> dloss,
+                                               Global<WideOf<T>> loss, Global<WideOf<T>> lse,
+                                               Global<T> dlogits, int64_t strips) {
   using W = WideOf<T>;
-  const int64_t row = block_index().x;
+  GW_DYNAMIC_SHARED(T, held);
+  const int64_t classes = strips * (16 / sizeof(T)), row = block_index().x;
   const Global<const T> x = logits + row * classes;
-  const Global<T> dx = dlogits + row * classes;
+  AsyncCopies copies;
+  for (int64_t s = thread_index().x; s < strips; s += block_size().x)
+    copies.add(as_vectors<Eight>(held) + s, as_vectors<const Eight>(x) + s);
   const int32_t label = labels[row];
-  const W all = lse[row], by = dloss[row];
-  const bool known = label >= 0 && label < classes;
-  map_row(x, dx, classes, [&](int64_t c, W value) {
-    const W p = exp_of<T>(value - all);
-    return known ? (c == label ? p - 1 : p) * by : not_a_number<W>();
-  });
+  const W by = dloss[row];
+  copies.wait();
+  const RowTop<W> top = row_top<T>(held, classes);
+  const W all = top.largest + log(top.sum);
+  if (thread_index().x == 0) write_loss<T>(held, all, label, classes, loss, lse);
+  write_gradient<T>(held, dlogits + row * classes, all, by, label, classes);
 }
 
 GW_KERNEL_TABLE(softmax, GW_INSTANCE("softmax_f32", softmax<float>),
@@ -156,6 +195,9 @@ GW_KERNEL_TABLE(softmax, GW_INSTANCE("softmax_f32", softmax<float>),
                 GW_INSTANCE("cross_entropy_bf16", cross_entropy<bf16>),
                 GW_INSTANCE("cross_entropy_grad_f32", cross_entropy_grad<float>),
                 GW_INSTANCE("cross_entropy_grad_f64", cross_entropy_grad<double>),
-                GW_INSTANCE("cross_entropy_grad_bf16", cross_entropy_grad<bf16>));
+                GW_INSTANCE("cross_entropy_grad_bf16", cross_entropy_grad<bf16>),
+                GW_INSTANCE("cross_entropy_and_grad_f32", cross_entropy_and_grad<float>),
+                GW_INSTANCE("cross_entropy_and_grad_f64", cross_entropy_and_grad<double>),
+                GW_INSTANCE("cross_entropy_and_grad_bf16", cross_entropy_and_grad<bf16>));
 
 }  // namespace gangway::cuda

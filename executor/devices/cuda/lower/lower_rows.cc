@@ -93,10 +93,30 @@ void norm_grad(Lowering& call) {
       {call.read(0), call.read(1), call.read(2), read_stats, call.write(0), dim, value(centred)});
 }
 
+// By one kernel where a row is a whole number of strips and fits into shared memory.
+void loss_and_grad(Lowering& call, const Rows& rows) {
+  const DType dtype = call.in(0).dtype;
+  const auto bytes = static_cast<int64_t>(size_of(dtype)) * rows.columns;
+  const int64_t room = int64_t{call.gpu.info().shared_bytes_max} - kRowSumsBytes;
+  if (bytes % 16 == 0 && bytes <= room) {
+    std::vector<Argument> arguments = call.tensors();
+    arguments.push_back(value(rows.strips));
+    return call.launch_rows(cat("cross_entropy_and_grad_", to_string(dtype)), rows.count,
+                            rows.strips, std::move(arguments), static_cast<uint32_t>(bytes));
+  }
+  const Argument logits = call.read(0), labels = call.read(1), lse = call.write(1);
+  call.launch_rows(cat("cross_entropy_", to_string(dtype)), rows.count, rows.strips,
+                   {logits, labels, call.write(0), lse, value(rows.columns)});
+  call.launch_rows(cat("cross_entropy_grad_", to_string(dtype)), rows.count, rows.strips,
+                   {logits, labels, Lowering::as(lse, AccessKind::kRead), call.read(2),
+                    call.write(2), value(rows.columns)});
+}
+
 }  // namespace
 
 void lower_softmax(Lowering& call) {
   const Rows rows = rows_of(call);
+  if (call.op() == Op::cross_entropy_and_grad) return loss_and_grad(call, rows);
   std::vector<Argument> arguments = call.tensors();
   arguments.push_back(value(rows.columns));
   call.launch_rows(cat(to_string(call.op()), "_", to_string(call.in(0).dtype)), rows.count,

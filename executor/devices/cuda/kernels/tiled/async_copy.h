@@ -34,6 +34,11 @@ struct AsyncCopies {
                  "l"(from), "r"(there ? 16 : 0)
                  : "memory");
   }
+  // 16 bytes of elements of any type; with the others.
+  GW_DEVICE void add(Shared<Eight> to, Global<const Eight> from) {
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(shared_address(to)), "l"(from)
+                 : "memory");
+  }
   // One number.
   GW_DEVICE void add(Shared<float> to, Global<const float> from, bool there) {
     asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(shared_address(to)),
@@ -54,9 +59,9 @@ struct AsyncCopies {
 class AsyncCopies {
  public:
   void add(Shared<bf16> to, Global<const bf16> from, bool there) {
-    eights_.add(as_vectors<Eight>(to), as_vectors<const Eight>(from), there,
-                {{~0u, ~0u, ~0u, ~0u}});
+    eights_.add(as_vectors<Eight>(to), as_vectors<const Eight>(from), there, kNaNs);
   }
+  void add(Shared<Eight> to, Global<const Eight> from) { eights_.add(to, from, true, kNaNs); }
   void add(Shared<float> to, Global<const float> from, bool there) {
     numbers_.add(to, from, there, not_a_number<float>());
   }
@@ -88,6 +93,8 @@ class AsyncCopies {
       under_way.clear();
     }
   };
+
+  static constexpr Eight kNaNs = {{~0u, ~0u, ~0u, ~0u}};  // Of every type of floats.
 
   Copies<Eight> eights_;
   Copies<float> numbers_;
