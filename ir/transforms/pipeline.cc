@@ -15,6 +15,7 @@
 #include "ir/transforms/overlap/begin_early.h"
 #include "ir/transforms/overlap/prefetch_gathers.h"
 #include "ir/transforms/rewrite/body_uses.h"
+#include "ir/transforms/rewrite/join_losses.h"
 #include "ir/transforms/rewrite/join_products.h"
 #include "ir/transforms/rewrite/simplify.h"
 #include "ir/transforms/sections/cut_sections.h"
@@ -56,6 +57,8 @@ ConversionCosts conversion_costs(const CallContext& context, const Mesh& mesh) {
   for (const LinkClass link : context.links) costs.distance.push_back(static_cast<int>(link));
   return costs;
 }
+
+Function join(const Function& function) { return join_losses(join_products(function)); }
 
 Function finish_collectives(Function function) {
   return begin_collectives_early(combine_all_reduces(own_results(std::move(function))));
@@ -123,7 +126,7 @@ Compiled compile_function(const Function& global, const CallContext& context,
   begin("combine collectives");
   Function local = keep_rows_there(simplify(partitioned.function));
   local = map_bodies(leave_sorted_rows(local), leave_sorted_rows);
-  local = prefetch_gathers(map_bodies(join_products(local), join_products));
+  local = prefetch_gathers(map_bodies(join(local), join));
   Function combined = finish_collectives(map_bodies(local, finish_collectives));
   Ordered ordered = order_commit(combined, context.in_place);
   NodeId commit_begin = ordered.commit_begin;

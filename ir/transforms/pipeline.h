@@ -6,6 +6,7 @@
 //   partition             local types; conversions where producer and consumer differ: collectives.
 //                         From here on bodies of scans and calls are local functions too
 //   join_products         sums of products become one product where that moves less
+//   join_losses           a cross_entropy and its gradient become one node
 //   prefetch_gathers      a loop gathers what its next iteration needs while it computes this one
 //   own_results           every result has a buffer of its own
 //   combine_all_reduces   independent all-reduces become one node with several operands
