@@ -45,6 +45,7 @@ class Loop:
     loads: list = dataclasses.field(default_factory=list)  # Bytes of each, from global memory.
     stores: list = dataclasses.field(default_factory=list)
     waits: int = 0  # How often a pass waits for memory: loads behind a store wait anew.
+    copies: int = 0  # From global to shared memory, which a pass does not wait for.
 
 
 @dataclasses.dataclass
@@ -201,6 +202,8 @@ def count_loop(loop, code):
                 loop.loads.append(width_of(opcode))
                 loop.waits += not loading
                 loading = True
+            elif base == "LDGSTS":
+                loop.copies += 1
             elif base == "STG":
                 loop.stores.append(width_of(opcode))
                 loading = False

@@ -35,10 +35,12 @@ PRODUCTS = 788e12  # Operations a second of cuBLASLt in bf16.
 ATTENTION, ATTENTION_GRAD = 350e12, 250e12  # Of cuDNN, heads of 64, causal. Assumed.
 MEMORY = 4.3e12  # Bytes a second.
 MULTIPROCESSORS, CLOCK = 132, 1.83e9
+SHARED, SHARED_BLOCK = 228 << 10, 1 << 10  # Bytes of a multiprocessor; what a block takes beside.
 BUSY = 0.8  # The share of issue slots that long arithmetic fills. Assumed.
 INSTRUCTIONS = MULTIPROCESSORS * 4 * 32 * CLOCK * BUSY  # Of threads, a second.
 SPECIAL = MULTIPROCESSORS * 16 * CLOCK * BUSY
-LATENCY, CACHED = 0.6e-6, 0.03e-6  # Of a load: from memory, from the first cache. Assumed.
+# Of a load: from memory, from the first cache and shared memory. Assumed.
+LATENCY, CACHED = 0.6e-6, 0.03e-6
 CALL = 1.0e-6  # From one kernel of a graph to the next. Assumed.
 COMMONEST = 0.04  # The share of a text that its commonest token is. Assumed.
 
@@ -115,6 +117,12 @@ def passes_of(name, kernel, call):
         return of_rows(kernel, tensors, [0, 1])
     if re.match(r"norm_", name):
         return of_rows(kernel, tensors, [1, 3])
+    if re.match(r"cross_entropy_and_grad_", name):
+        # All copies of a row are under way at once; the other loops read it in shared memory.
+        copy, *others = kernel.loops
+        strips = tensors[0] / 16
+        return [Pass(copy, strips)] + [
+            Pass(dataclasses.replace(loop, waits=1), strips, CACHED) for loop in others]
     if re.match(r"cross_entropy", name):
         return of_rows(kernel, tensors, [0])
     if name == "scatter_sort_tiles":  # Two keys of a tile of 1024 are put in order at a time.
@@ -170,15 +178,17 @@ def elements_of(name, call):
     return max(sizes) / width
 
 
-def resident_threads(kernel, block):
-    blocks = min(32, 2048 // block, 65536 // (math.ceil(max(kernel.registers, 1) / 8) * 8 * block))
+def resident_threads(kernel, call):
+    block = call["block"]
+    blocks = min(32, 2048 // block, 65536 // (math.ceil(max(kernel.registers, 1) / 8) * 8 * block),
+                 SHARED // (call["shared_bytes"] + SHARED_BLOCK))
     return MULTIPROCESSORS * max(blocks, 1) * block
 
 
 def wait_of(name, kernel, call, passes):
     grid = math.prod(call["grid"])
     threads = grid * call["block"]
-    turns = math.ceil(threads / resident_threads(kernel, call["block"]))
+    turns = math.ceil(threads / resident_threads(kernel, call))
     if name.startswith("scatter_join"):
         # The block of the commonest token adds up its pieces of 32, one behind another.
         pieces = call["tensors"][0][0] / 8 / 32
@@ -187,8 +197,10 @@ def wait_of(name, kernel, call, passes):
     busy = threads
     if name.startswith("columns_"):  # Few lines: most threads have none.
         busy = min(threads, max(call["tensors"][-1][0] / 4, 1))
-    return sum(math.ceil(p.passes / busy) * max(p.loop.waits, 1 if p.loop.loads else 0) * p.latency
-               for p in passes) * turns
+    of_copies = LATENCY if any(p.loop.copies for p in passes) else 0
+    return turns * (of_copies + sum(
+        math.ceil(p.passes / busy) * max(p.loop.waits, 1 if p.loop.loads else 0) * p.latency
+        for p in passes))
 
 
 def around(name, kernel):
@@ -221,7 +233,7 @@ def kernel_row(call, kernel):
         row.instructions = row.elements * APPLY_INSTRUCTIONS
         per_thread = math.ceil(row.elements / math.prod(call["grid"]) / call["block"])
         row.wait = per_thread * LATENCY * math.ceil(
-            math.prod(call["grid"]) * call["block"] / resident_threads(kernel, call["block"]))
+            math.prod(call["grid"]) * call["block"] / resident_threads(kernel, call))
         return row
     passes = passes_of(name, kernel, call)
     threads = math.prod(call["grid"]) * call["block"]
