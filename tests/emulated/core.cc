@@ -125,11 +125,12 @@ void Core::launch(Lane& from, Graph& graph, const std::string& label) {
   graph.last = {from.id, from.clock.at(from.id), label_of(label)};
 }
 
-bool Core::step() {
+bool Core::step(bool may_call_back) {
   std::vector<Lane*> able;
   for (const auto& each : lanes) {
     if (each->queue.empty() || is_held(each->queue.front())) continue;
     const Operation& next = each->queue.front();
+    if (next.calls_back && !may_call_back) continue;
     const bool lost = !devices[each->device].lost.ok();
     if (lost || !next.ready || next.ready()) able.push_back(each.get());
   }
@@ -159,7 +160,7 @@ void Core::lose(uint32_t device, Status status) {
 void Core::advance_some() {
   if (options.background || in_callback) return;
   if (rng.below(2) == 0) return;
-  for (uint64_t steps = rng.below(6); steps > 0 && step(); --steps) {
+  for (uint64_t steps = rng.below(6); steps > 0 && step(!options.late_callbacks); --steps) {
   }
 }
 
@@ -168,7 +169,7 @@ bool Core::run_until(const std::function<bool()>& done,
   while (!done()) {
     if (options.background) {
       changed.wait(lock);
-    } else if (!step()) {
+    } else if (!step(!options.late_callbacks) && !step()) {
       return false;
     }
   }

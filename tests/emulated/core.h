@@ -47,6 +47,7 @@ struct Operation {
   std::function<Status()> run;  // None: nothing.
   bool even_when_lost = false;
   bool faulty = false;
+  bool calls_back = false;
   std::vector<Access> writes = {};
   uint32_t label = 0;
 };
@@ -112,7 +113,7 @@ struct Core {
   PointPtr record(Lane& lane, std::string label);
   void wait(Lane& lane, PointPtr point, std::string label);
   void launch(Lane& lane, Graph& graph, const std::string& label);
-  bool step();
+  bool step(bool may_call_back = true);
   void advance_some();
   // Runs until it is done. False: it never can be.
   bool run_until(const std::function<bool()>& done, std::unique_lock<std::recursive_mutex>& lock);

@@ -86,7 +86,11 @@ Result<StreamHandle> EmulatedDriver::make_stream(std::string_view name, StreamPr
 
 void EmulatedDriver::destroy(StreamHandle stream) {
   const auto lock = enter("destroy stream");
-  if (core_.lane(stream) == nullptr) core_.report(Fault::kMisuse, "destroy", "names no stream");
+  const Lane* lane = core_.lane(stream);
+  if (lane == nullptr) return core_.report(Fault::kMisuse, "destroy", "names no stream");
+  // CUDA goes on with what is enqueued; but whoever destroys a stream destroys what it calls back.
+  if (state().lost.ok() && std::ranges::any_of(lane->queue, &Operation::calls_back))
+    core_.report(Fault::kMisuse, cat("destroy ", lane->name), "a callback is still to come");
 }
 
 Result<EventHandle> EmulatedDriver::make_event() {
@@ -214,12 +218,14 @@ Status EmulatedDriver::notify(At at, void (*function)(void*), void* argument) {
   const auto lock = enter(at.label);
   if (Status status = outside_capture(at, "notify"); !status.ok()) return status;
   return enqueue(at, {{}, {}, [this, function, argument] {
-                        return Operation{.run = [this, function, argument] {
-                          core_.in_callback = true;
-                          function(argument);
-                          core_.in_callback = false;
-                          return Status{};
-                        }};
+                        return Operation{.run =
+                                             [this, function, argument] {
+                                               core_.in_callback = true;
+                                               function(argument);
+                                               core_.in_callback = false;
+                                               return Status{};
+                                             },
+                                         .calls_back = true};
                       }});
 }
 

@@ -47,6 +47,8 @@ struct EmulatedOptions {
   uint32_t devices = 1;
   int64_t memory_bytes = int64_t{64} << 20;  // Of each device.
   bool background = false;
+  // Without `background`: a callback comes when somebody waits and nothing else is left to run.
+  bool late_callbacks = false;
   Library library = Library::kAll;
   std::vector<const cuda::HostKernelTable*> kernels = {};  // Besides Gangway's own.
   std::function<void()> before_compile = {};               // On the thread that compiles.

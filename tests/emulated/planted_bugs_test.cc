@@ -57,6 +57,30 @@ TEST(PlantedBug, AnEventThatIsWaitedForIsSound) {
   for_each_seed([](auto& machine) { EXPECT_THAT(fill_then_read(machine, true), IsEmpty()); });
 }
 
+// A stream with a call back is destroyed, before or after that has come.
+std::vector<Report> call_back_then_destroy(EmulatedMachine& machine, bool waits) {
+  Gpu gpu(machine);
+  const StreamHandle other = gpu.driver.make_stream("other").take();
+  EXPECT_TRUE(gpu.driver.notify({other, "call back"}, [](void*) {}, nullptr).ok());
+  if (waits) {
+    EXPECT_TRUE(gpu.driver.synchronize(other).ok());
+  }
+  gpu.driver.destroy(other);
+  machine.run_all();
+  return machine.reports();
+}
+
+TEST(PlantedBug, ACallBackThatComesAfterItsStreamHasGoneIsCaught) {
+  for (uint64_t seed = 0; seed < kSeeds; ++seed) {
+    SCOPED_TRACE(seed);
+    EmulatedMachine late({.seed = seed, .late_callbacks = true}), soon({.seed = seed});
+    EXPECT_THAT(call_back_then_destroy(late, false),
+                Contains(Field(&Report::fault, Fault::kMisuse)));
+    EXPECT_THAT(call_back_then_destroy(late, true).size(), 1u);
+    EXPECT_THAT(call_back_then_destroy(soon, true), IsEmpty());
+  }
+}
+
 TEST(PlantedBug, AMissingEventWaitIsCaught) {
   for_each_seed([](auto& machine) {
     EXPECT_THAT(fill_then_read(machine, false),

@@ -64,10 +64,9 @@ void CudaDevice::stop() {
   thread_.join();
   // The card may wait inside a communicator for peers that are gone.
   comms_->break_all(nullptr);
-  // What is dropped below may be memory that the card still works on.
-  if (lost_ == nullptr) {
-    static_cast<void>(gpu_->driver().synchronize(compute_));
-    static_cast<void>(gpu_->driver().synchronize(communication_));
+  // What is dropped below may be memory that the card still works on, or what it calls back.
+  for (const cuda::StreamHandle stream : {compute_, communication_, marks_}) {
+    if (lost_ == nullptr) static_cast<void>(gpu_->driver().synchronize(stream));
   }
   {
     const std::lock_guard lock(ringer_->mutex);

@@ -91,7 +91,7 @@ class CudaDevice final : public Device, public CardStreams {
   Progress look_for_mark(Mark mark, std::shared_ptr<const Error>* failure) override;
 
  private:
-  // What the driver's callback rings; it may come after the device has gone.
+  // What the driver's callback rings; it may come while the device goes.
   struct Ringer {
     std::mutex mutex;
     CudaDevice* device = nullptr;
