@@ -8,7 +8,8 @@
 
 namespace gangway::cuda {
 
-// The library and what it keeps of the device.
+// What the library keeps of the device for one operation. Threads must not share a handle, so that
+// one is prepared while others run.
 class CudnnSession {
  public:
   explicit CudnnSession(const Cudnn& found) : cudnn(found) {}
@@ -40,10 +41,8 @@ class Operation final : public FusedOperation {
   const CudnnPlan plan_;
 };
 
-Result<std::shared_ptr<CudnnSession>> open_session() {
-  const Result<Cudnn> found = load_cudnn();
-  if (!found.ok()) return found.error();
-  auto session = std::make_shared<CudnnSession>(found.value());
+Result<std::shared_ptr<CudnnSession>> open_session(const Cudnn& cudnn) {
+  auto session = std::make_shared<CudnnSession>(cudnn);
   const Status made =
       session->cudnn.status_of(session->cudnn.create_handle(&session->handle), "fused attention");
   if (!made.ok()) return Error(ErrorKind::kUnimplemented, cat("cuda: ", made.text));
@@ -69,12 +68,9 @@ Result<std::shared_ptr<const FusedOperation>> FusedAttention::prepare(const Atte
     if (made.shape != shape || made.pass != pass) continue;
     if (auto operation = made.operation.lock()) return operation;
   }
-  if (session_ == nullptr) {
-    auto opened = open_session();
-    if (!opened.ok()) return opened.error();
-    session_ = opened.take();
-  }
-  const Cudnn& cudnn = session_->cudnn;
+  const Result<Cudnn> found = load_cudnn();
+  if (!found.ok()) return found.error();
+  const Cudnn& cudnn = found.value();
   if (std::string why = why_not_cudnn(shape, pass, cudnn.version()); !why.empty())
     return refusal(why);
   const GradientSums sums = gradient_sums(shape, architecture_);
@@ -84,11 +80,13 @@ Result<std::shared_ptr<const FusedOperation>> FusedAttention::prepare(const Atte
   CudnnGraph graph(cudnn);
   if (pass == AttentionPass::kForward) build_attention(graph, shape);
   if (pass == AttentionPass::kGradient) build_attention_grad(graph, shape, sums);
-  Result<CudnnPlan> plan = graph.plan({.handle = session_->handle, .card = {}});
+  auto session = open_session(cudnn);
+  if (!session.ok()) return session.error();
+  Result<CudnnPlan> plan = graph.plan({.handle = session.value()->handle, .card = {}});
   // kUnimplemented whatever the reason, so that the caller uses its own kernels.
   if (!plan.ok()) return Error(ErrorKind::kUnimplemented, plan.error().message());
   std::shared_ptr<const FusedOperation> operation =
-      std::make_shared<const Operation>(session_, plan.take());
+      std::make_shared<const Operation>(session.take(), plan.take());
   made_.push_back({shape, pass, operation});
   return operation;
 }

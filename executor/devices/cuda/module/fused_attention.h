@@ -8,7 +8,8 @@
 // Ownership: operations are shared and outlive it.
 // Errors: kUnimplemented, saying why, for what cuDNN can't do: the caller then uses its own
 // kernels.
-// Cost: the first prepare() loads half a gigabyte; each of a new shape compiles a kernel (1-4 s).
+// Cost: the first prepare() loads half a gigabyte; each of a new shape creates a handle of its own
+// and compiles a kernel (1-4 s).
 //
 // Example:
 //   auto prepared = fused.prepare(shape, AttentionPass::kForward);
@@ -41,8 +42,6 @@ class FusedOperation {
                      void* scratch) const = 0;
 };
 
-class CudnnSession;
-
 class FusedAttention {
  public:
   explicit FusedAttention(uint32_t architecture);
@@ -59,8 +58,7 @@ class FusedAttention {
   };
   [[maybe_unused]] const uint32_t architecture_;
   std::mutex mutex_;
-  std::vector<Made> made_;                 // The layers of a model have one shape.
-  std::shared_ptr<CudnnSession> session_;  // Opened by the first prepare() that needs it.
+  std::vector<Made> made_;  // The layers of a model have one shape.
 };
 
 }  // namespace gangway::cuda

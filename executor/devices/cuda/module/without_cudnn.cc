@@ -3,8 +3,6 @@
 
 namespace gangway::cuda {
 
-class CudnnSession {};
-
 FusedAttention::FusedAttention(uint32_t architecture) : architecture_(architecture) {}
 FusedAttention::~FusedAttention() = default;
 
