@@ -1,6 +1,6 @@
 // What the module asks of CUDA and NCCL, where the API's contract leaves no choice, on a stand-in
 // for both (stand_in_cuda.h).
-#include <gtest/gtest.h>
+#include <gmock/gmock.h>
 
 #include <fstream>
 #include <iterator>
@@ -44,6 +44,14 @@ TEST_F(ModuleCalls, WorkStaysOnItsCardAfterAThreadHasLookedForCards) {
   other->make_stream("of the other").take();
   driver->make_stream("and again").take();
   EXPECT_EQ(cuda_.stream_devices, (std::vector<int>{0, 0, 1, 0}));
+}
+
+TEST_F(ModuleCalls, LookingForCardsTakesNoneAndOpeningOneTakesNoOther) {
+  EXPECT_EQ(gangway_cuda_module.find().gpus.size(), 2u);
+  EXPECT_THAT(cuda_.devices_set, testing::IsEmpty());
+  const auto driver = open(1);
+  EXPECT_THAT(cuda_.devices_set, testing::Not(testing::Contains(0)));
+  EXPECT_EQ(driver->info().memory_free, int64_t{1} << 30);
 }
 
 TEST_F(ModuleCalls, UrgentStreamsHaveTheGreatestPriorityAndOthersTheLeast) {
@@ -177,6 +185,9 @@ TEST(CudaErrors, AfterWhichTheToolkitSaysThatAProcessMustEndAreSticky) {
         << text.substr(close + 2, number - close - 3) << code;
   }
   EXPECT_GE(found, 13);
+  // The toolkit says less of these, but a card does not get over them.
+  EXPECT_TRUE(status_of(cudaErrorECCUncorrectable, "kernel").sticky);
+  EXPECT_TRUE(status_of(cudaErrorNvlinkUncorrectable, "kernel").sticky);
 }
 
 }  // namespace

@@ -52,6 +52,7 @@ cudaError_t cudaGetDevice(int* device) {
 cudaError_t cudaSetDevice(int device) {
   if (device < 0 || device >= kDevices) return cudaErrorInvalidDevice;
   current_device = device;
+  StandInCuda::get().devices_set.insert(device);
   return cudaSuccess;
 }
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp* found, int device) {

@@ -11,6 +11,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <set>
 #include <vector>
 
 namespace gangway::cuda {
@@ -25,6 +26,7 @@ struct StandInCuda {
 
   static constexpr int kGreatestPriority = -5;  // The least is 0.
 
+  std::set<int> devices_set;  // Each has a context then.
   std::vector<int> stream_priorities;
   std::vector<int> stream_devices;  // The current device as each stream was made.
   int dynamic_bytes_max = (48 << 10) - static_cast<int>(kStaticBytes);  // Of every kernel.

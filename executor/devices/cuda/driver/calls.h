@@ -118,7 +118,7 @@ struct GpuInfo {
   std::string name;           // "NVIDIA H100 80GB HBM3"
   uint32_t architecture = 0;  // 80, 90, 100
   int64_t memory_bytes = 0;   // Of the card.
-  int64_t memory_free = 0;    // When it was asked.
+  int64_t memory_free = 0;    // When it was opened; 0 before.
   uint32_t multiprocessors = 0;
   uint32_t shared_bytes_max = 0;  // Of one block.
 };

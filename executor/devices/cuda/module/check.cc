@@ -18,6 +18,7 @@ bool is_sticky(cudaError_t code) {
     case cudaErrorInvalidAddressSpace:
     case cudaErrorInvalidPc:
     case cudaErrorECCUncorrectable:
+    case cudaErrorNvlinkUncorrectable:
     case cudaErrorContained:
     case cudaErrorTensorMemoryLeak:
     case cudaErrorMpsClientTerminated:

@@ -7,6 +7,11 @@ namespace gangway::cuda {
 
 Status CudaDriver::start() {
   enter();
+  size_t free_bytes = 0, all_bytes = 0;
+  if (Status status = done(cudaMemGetInfo(&free_bytes, &all_bytes), "free memory"); !status.ok())
+    return status;
+  info_.memory_free = static_cast<int64_t>(free_bytes);
+  if (options_.memory_bytes == 0) options_.memory_bytes = info_.memory_free / 10 * 9;
   cudaMemPoolProps props = {};
   props.allocType = cudaMemAllocationTypePinned;
   props.location = {cudaMemLocationTypeDevice, static_cast<int>(options_.index)};

@@ -102,8 +102,9 @@ class CudaDriver final : public Driver {
   template <class Enqueue>
   Status grouped(CommHandle comm, std::string_view label, const Enqueue& enqueue);
 
-  const OpenOptions options_;
-  const GpuInfo info_;
+  // As start() leaves them.
+  OpenOptions options_;
+  GpuInfo info_;
   cudaMemPool_t pool_ = nullptr;
   cublasLtHandle_t cublas_ = nullptr;
   FusedAttention attention_;

@@ -7,31 +7,16 @@
 namespace gangway::cuda {
 namespace {
 
-GpuInfo info_of(int device, const cudaDeviceProp& found) {
-  size_t free_bytes = 0, all_bytes = 0;
-  if (cudaSetDevice(device) == cudaSuccess) cudaMemGetInfo(&free_bytes, &all_bytes);
+GpuInfo info_of(const cudaDeviceProp& found) {
   return {.name = found.name,
           .architecture = static_cast<uint32_t>(found.major * 10 + found.minor),
           .memory_bytes = static_cast<int64_t>(found.totalGlobalMem),
-          .memory_free = static_cast<int64_t>(free_bytes),
           .multiprocessors = static_cast<uint32_t>(found.multiProcessorCount),
           .shared_bytes_max = static_cast<uint32_t>(found.sharedMemPerBlockOptin)};
 }
 
-// Gives the calling thread its current device back: drivers trust that nobody else changes it.
-class KeepDevice {
- public:
-  KeepDevice() : known_(cudaGetDevice(&device_) == cudaSuccess) {}
-  ~KeepDevice() {
-    if (known_) cudaSetDevice(device_);
-  }
-  KeepDevice(const KeepDevice&) = delete;
-
- private:
-  int device_ = 0;
-  const bool known_;
-};
-
+// Sets no device: each that a process sets has a context of it, with all kernels where they are
+// loaded at once; and drivers trust that nobody else sets one on their threads.
 FoundGpus find() {
   if (loads_all_kernels_at_once(cards_of("/dev"), std::getenv("CUDA_VISIBLE_DEVICES")))
     setenv("CUDA_MODULE_LOADING", "EAGER", 0);
@@ -39,11 +24,9 @@ FoundGpus find() {
   if (const cudaError_t code = cudaGetDeviceCount(&count); code != cudaSuccess)
     return {{}, cat("the NVIDIA driver does not answer: ", cudaGetErrorString(code))};
   FoundGpus all;
-  const KeepDevice keep;
   for (int device = 0; device < count; ++device) {
     cudaDeviceProp found;
-    if (cudaGetDeviceProperties(&found, device) == cudaSuccess)
-      all.gpus.push_back(info_of(device, found));
+    if (cudaGetDeviceProperties(&found, device) == cudaSuccess) all.gpus.push_back(info_of(found));
   }
   if (all.gpus.empty()) all.why_none = "the NVIDIA driver sees no GPU";
   return all;
@@ -53,10 +36,7 @@ Result<std::shared_ptr<Driver>> open(const OpenOptions& options) {
   const FoundGpus found = find();
   if (options.index >= found.gpus.size())
     return to_error({StatusKind::kNoDriver, false, cat("there is no GPU ", options.index)});
-  OpenOptions filled = options;
-  const GpuInfo& info = found.gpus[options.index];
-  if (filled.memory_bytes == 0) filled.memory_bytes = info.memory_free / 10 * 9;
-  auto driver = std::make_shared<CudaDriver>(filled, info);
+  auto driver = std::make_shared<CudaDriver>(options, found.gpus[options.index]);
   if (Status status = driver->start(); !status.ok()) return to_error(status);
   return std::shared_ptr<Driver>(std::move(driver));
 }
