@@ -25,7 +25,8 @@ struct Queries {
       now = fmaxf(now, shuffle_xor(now, 1));
       now = fmaxf(now, shuffle_xor(now, 2));
       const float shift = now == -infinity<float>() ? 0 : now * scale;
-      const float by = power_of_two(largest[below] * scale - shift);
+      // Exactly 1 where nothing changed: shift is rounded, a product in a fused difference is not.
+      const float by = largest[below] == now ? 1 : power_of_two((largest[below] - now) * scale);
       GW_UNROLL for (int32_t j = 0; j < kMatrixTile / 8; ++j) {
         GW_UNROLL for (int32_t i = 2 * below; i < 2 * below + 2; ++i) {
           scores[j][i] = power_of_two(scores[j][i] * scale - shift);
