@@ -5,6 +5,7 @@ namespace gangway::cuda {
 
 inline constexpr int kJoinThreadsMax = 1024;  // reduce.cu: of a block that joins pieces.
 inline constexpr int kHeldThreadsMax = 512;   // norm_held.cu: more would have too few registers.
+inline constexpr int kLossThreads = 512;      // softmax.cu: of a block with a long row of logits.
 inline constexpr int kRowSumsBytes = 512;     // softmax.cu: shared memory that sums take at most.
 inline constexpr int kScatterTile = 1024;     // scatter.cu: keys that a block sorts at most.
 inline constexpr int kScatterPiece = 32;      // scatter.cu: keys whose updates a block sums.

@@ -149,11 +149,10 @@ void Lowering::launch_many(const std::string& kernel, int64_t blocks, Packed pac
 }
 
 void Lowering::launch_rows(const std::string& kernel, int64_t rows, int64_t columns,
-                           std::vector<Argument> args, uint32_t shared_bytes) {
+                           std::vector<Argument> args) {
   if (rows <= 0) return;
   if (rows > INT32_MAX) refuse("too many rows");
-  launch(kernel, {static_cast<uint32_t>(rows)}, block_threads(columns), std::move(args),
-         shared_bytes);
+  launch(kernel, {static_cast<uint32_t>(rows)}, block_threads(columns), std::move(args));
 }
 
 // Where lines are few their pieces are shared by many threads. Eight lines next to one another are

@@ -61,7 +61,7 @@ class Lowering : public NodeView {
                    std::vector<Argument> args);
   // A block for each row.
   void launch_rows(const std::string& kernel, int64_t rows, int64_t columns,
-                   std::vector<Argument> args, uint32_t shared_bytes = 0);
+                   std::vector<Argument> args);
   // to[lines] from parts[pieces, lines], by the kernel "join_<how>".
   void join(const std::string& how, DType from_type, DType to_type, const Argument& parts,
             Argument to, int64_t pieces, int64_t lines);

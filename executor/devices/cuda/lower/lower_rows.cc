@@ -1,5 +1,6 @@
 // Softmax, cross-entropy and norms, with their gradients: a block for each row.
 #include <algorithm>
+#include <string_view>
 
 #include "executor/devices/cuda/kernels/launch_sizes.h"
 #include "executor/devices/cuda/lower/lower.h"
@@ -93,23 +94,35 @@ void norm_grad(Lowering& call) {
       {call.read(0), call.read(1), call.read(2), read_stats, call.write(0), dim, value(centred)});
 }
 
+// A block for each row. A multiprocessor has room for two rows of a large vocabulary: blocks of the
+// usual 256 threads would be too few to compute on one while the other is on its way. All kernels
+// of losses have as many, since bits follow from it.
+void launch_losses(Lowering& call, std::string_view kernel, const Rows& rows,
+                   std::vector<Argument> args, uint32_t shared_bytes = 0) {
+  constexpr int64_t kLong = 2048;  // Strips.
+  if (rows.count <= 0) return;
+  if (rows.count > INT32_MAX) call.refuse("too many rows");
+  const uint32_t threads = rows.strips < kLong ? block_threads(rows.strips) : kLossThreads;
+  call.launch(cat(kernel, "_", to_string(call.in(0).dtype)), {static_cast<uint32_t>(rows.count)},
+              threads, std::move(args), shared_bytes);
+}
+
 // By one kernel where a row is a whole number of strips and fits into shared memory.
 void loss_and_grad(Lowering& call, const Rows& rows) {
-  const DType dtype = call.in(0).dtype;
-  const auto bytes = static_cast<int64_t>(size_of(dtype)) * rows.columns;
+  const auto bytes = static_cast<int64_t>(size_of(call.in(0).dtype)) * rows.columns;
   const int64_t room = int64_t{call.gpu.info().shared_bytes_max} - kRowSumsBytes;
   if (bytes % 16 == 0 && bytes <= room) {
     std::vector<Argument> arguments = call.tensors();
     arguments.push_back(value(rows.strips));
-    return call.launch_rows(cat("cross_entropy_and_grad_", to_string(dtype)), rows.count,
-                            rows.strips, std::move(arguments), static_cast<uint32_t>(bytes));
+    return launch_losses(call, "cross_entropy_and_grad", rows, std::move(arguments),
+                         static_cast<uint32_t>(bytes));
   }
   const Argument logits = call.read(0), labels = call.read(1), lse = call.write(1);
-  call.launch_rows(cat("cross_entropy_", to_string(dtype)), rows.count, rows.strips,
-                   {logits, labels, call.write(0), lse, value(rows.columns)});
-  call.launch_rows(cat("cross_entropy_grad_", to_string(dtype)), rows.count, rows.strips,
-                   {logits, labels, Lowering::as(lse, AccessKind::kRead), call.read(2),
-                    call.write(2), value(rows.columns)});
+  launch_losses(call, "cross_entropy", rows,
+                {logits, labels, call.write(0), lse, value(rows.columns)});
+  launch_losses(call, "cross_entropy_grad", rows,
+                {logits, labels, Lowering::as(lse, AccessKind::kRead), call.read(2), call.write(2),
+                 value(rows.columns)});
 }
 
 }  // namespace
@@ -119,8 +132,11 @@ void lower_softmax(Lowering& call) {
   if (call.op() == Op::cross_entropy_and_grad) return loss_and_grad(call, rows);
   std::vector<Argument> arguments = call.tensors();
   arguments.push_back(value(rows.columns));
-  call.launch_rows(cat(to_string(call.op()), "_", to_string(call.in(0).dtype)), rows.count,
-                   rows.strips, std::move(arguments));
+  const std::string_view op = to_string(call.op());
+  if (call.op() == Op::cross_entropy || call.op() == Op::cross_entropy_grad)
+    return launch_losses(call, op, rows, std::move(arguments));
+  call.launch_rows(cat(op, "_", to_string(call.in(0).dtype)), rows.count, rows.strips,
+                   std::move(arguments));
 }
 
 void lower_norm(Lowering& call) {
