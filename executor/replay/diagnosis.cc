@@ -242,6 +242,7 @@ void add_unfused(const DevicePlan& plan, CompileJob& job) {
 
 LocalFunction unfuse(const LocalFunction& local) {
   LocalFunction result = local;
+  result.unfused = true;
   result.sections.clear();
   result.function = Unfusing().run(local.function, &result.commit_begin);
   return result;

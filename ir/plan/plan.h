@@ -69,6 +69,8 @@ struct LocalFunction {
   };
   std::vector<Section> sections;
   Numerics numerics;
+  // As a diagnosis runs it (executor/replay/diagnosis.h): devices join no nodes either. On no wire.
+  bool unfused = false;
 };
 
 // Nodes of a local function, ascending, that a device runs where the last of them is.

@@ -214,6 +214,23 @@ TEST(ChainReads, FindEachElementWhereItLies) {
   }
 }
 
+TEST(ChainReads, AreStripsWhereTheseBeginAtWholeStrips) {
+  const auto kind = [](std::vector<int64_t> strides, int64_t begin, int64_t width) {
+    cuda::StridedView view{.rank = static_cast<int32_t>(strides.size())};
+    std::ranges::copy(strides, view.source);
+    const ChainRead read = cuda::read_by(view, DType::kBF16, begin, width);
+    EXPECT_EQ(read.rank, view.rank);
+    return read.kind;
+  };
+  EXPECT_EQ(kind({}, 0, 8), ChainRead::kDense);
+  EXPECT_EQ(kind({64, 24, 1}, 48, 8), ChainRead::kStrips);
+  EXPECT_EQ(kind({64, 24, 1}, 40, 8), ChainRead::kElements);
+  EXPECT_EQ(kind({64, 24, 1}, 40, 4), ChainRead::kStrips);
+  EXPECT_EQ(kind({64, 20, 1}, 48, 8), ChainRead::kElements);
+  EXPECT_EQ(kind({64, 24, 2}, 48, 8), ChainRead::kElements);
+  EXPECT_EQ(kind({7, 0}, 2, 8), ChainRead::kOnce);
+}
+
 TEST(ChainReads, QuotientsAreThoseOfADivision) {
   constexpr int64_t kLast = cuda::kDividedMax - 1;
   Rng rng(tests::test_seed(), 31);

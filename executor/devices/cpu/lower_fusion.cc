@@ -54,8 +54,8 @@ Lowered lower_fusion(const LowerCall& call) {
   for (size_t i = 0; i < chain.inputs.size(); ++i) {
     const FusedChain::Input& input = chain.inputs[i];
     state->parameters.push_back(input.parameter);
-    if (input.spread == kNone) continue;
-    const Node& node = body.nodes[input.spread];
+    if (input.view == kNone) continue;
+    const Node& node = body.nodes[input.view];
     const Type& to = body.types[node.first_result];
     state->spreads.push_back(
         {broadcast_copy(body.types[input.parameter], to, node.attrs.ints("map")), input.parameter,

@@ -39,7 +39,7 @@ std::string label_of(const Function& function, const Node& node) {
 }  // namespace
 
 CudaFunction::CudaFunction(const LocalFunction& given, std::shared_ptr<cuda::Gpu> gpu)
-    : PlannedFunction(cuda::fuse_views(cuda::fuse_products(given))),
+    : PlannedFunction(given.unfused ? given : cuda::fuse_views(cuda::fuse_products(given))),
       gpu_(std::move(gpu)),
       numerics_(given.numerics),
       together_(cuda::find_together(local(), steps())) {

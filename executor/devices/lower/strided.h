@@ -19,7 +19,8 @@ struct WindowCopy {
   StridedCopy copy;
   int64_t src_bytes = 0, dst_bytes = 0;  // Where the windows begin.
 };
-WindowCopy plain_move(const NodeView& node);                  // broadcast, transpose, slice
+inline bool is_view(Op op) { return op == Op::broadcast || op == Op::transpose || op == Op::slice; }
+WindowCopy plain_move(const NodeView& node);                  // Of a view.
 std::vector<WindowCopy> concat_copies(const NodeView& node);  // One for each operand.
 // The operand's part of the result. Negative low and high crop, as in StableHLO.
 WindowCopy pad_copy(const NodeView& node);

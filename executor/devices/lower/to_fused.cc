@@ -2,6 +2,7 @@
 
 #include <map>
 
+#include "executor/devices/lower/strided.h"
 #include "runtime/base/error.h"
 
 namespace gangway {
@@ -69,9 +70,6 @@ class ChainMaker {
     return row ? Spread::kRow : column ? Spread::kColumn : Spread::kOther;
   }
 
-  static bool is_view(Op op) {
-    return op == Op::broadcast || op == Op::transpose || op == Op::slice;
-  }
   bool of_parameter(const Node& node) const {
     return is_view(node.op) && node.inputs[0] < parameters_;
   }
@@ -124,9 +122,9 @@ class ChainMaker {
     return add_input(p, FusedInput::kFull, id);
   }
 
-  int32_t add_input(ValueId parameter, FusedInput::Kind kind, NodeId spread) {
+  int32_t add_input(ValueId parameter, FusedInput::Kind kind, NodeId view) {
     chain_.program.inputs.push_back({body_.types[parameter].dtype, kind});
-    chain_.inputs.push_back({parameter, spread});
+    chain_.inputs.push_back({parameter, view});
     return static_cast<int32_t>(chain_.inputs.size()) - 1;
   }
 

@@ -16,15 +16,15 @@ FusedOp to_fused(Op op);
 
 // A fused chain as a program over [outer, inner]; input i of the program is parameter
 // `parameter[i]` of the body. An operand whose broadcast is neither scalar, row nor column is laid
-// out in full first, or read where it lies; so is one that the body transposes or slices, which a
-// device's own pass may have taken into it.
+// out in full first, or read where it lies. So is one that the body transposes or slices, which
+// only the CUDA device's own pass takes into it (view_fusion.h).
 struct FusedChain {
   FusedProgram program;
   int64_t outer = 1, inner = 1;
   struct Input {
     uint32_t parameter = 0;
     // The body's broadcast, transpose or slice whose result the program reads, or kNone.
-    NodeId spread = kNone;
+    NodeId view = kNone;
   };
   std::vector<Input> inputs;
 };

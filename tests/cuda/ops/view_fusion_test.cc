@@ -2,12 +2,13 @@
 // the reference's.
 #include "executor/devices/cuda/lower/view_fusion.h"
 
-#include <gtest/gtest.h>
+#include <gmock/gmock.h>
 
 #include <algorithm>
 #include <functional>
 
 #include "executor/devices/cuda/lower/lower.h"
+#include "executor/replay/diagnosis.h"
 #include "ir/build/builder.h"
 #include "ir/build/ops.h"
 #include "ir/plan/step_map.h"
@@ -151,6 +152,17 @@ TEST(ViewFusion, ReadsARowAndAColumnThatCutDifferently) {
       0);
 }
 
+TEST(ViewFusion, ReadsConditionsAndIntegers) {
+  const LocalFunction local = function_of([](Builder& b) {
+    const Value which = slice(tensor(b, "which", DType::kBool, {4, 48}), 1, 16, 48);
+    const Value x = tensor(b, "x", DType::kI32, {4, 32}), y = tensor(b, "y", DType::kI32, {32});
+    const Value turned = transpose(tensor(b, "turned", DType::kI32, {32, 4}));
+    b.result("z", where(which, x * broadcast_in(y, {4, 32}, {1}), x - turned));
+  });
+  EXPECT_EQ(views_of(*cuda::fuse_views(local).function), 0u);
+  expect_the_reference(local, 7);
+}
+
 TEST(ViewFusion, ALargeOpAloneBecomesAChain) {
   static_assert(cuda::kOwnKernel == 256 * 256);
   const auto rotated = [](Builder& b, DType dtype, int64_t rows) {
@@ -187,6 +199,42 @@ TEST(ViewFusion, LeavesTransposedElementsThatSeveralChainsRead) {
   };
   expect([&](Builder& b, DType dtype) { twice(b, dtype, {1, 0, 2}); }, 0);
   expect([&](Builder& b, DType dtype) { twice(b, dtype, {0, 2, 1}); }, 1);
+}
+
+// Rows of 12 bf16 would have a thread take four elements where it takes eight.
+TEST(ViewFusion, LeavesRowsThatWouldNarrowTheirChain) {
+  const auto of_rows = [](Builder& b, DType dtype, int64_t columns) {
+    const Value x = tensor(b, "x", dtype, {8, columns + 8}),
+                y = tensor(b, "y", dtype, {8, columns});
+    b.result("z", slice(x, 1, 0, columns) * y + y);
+  };
+  for (const DType dtype : {DType::kF32, DType::kBF16}) {
+    const auto stays = [&](int64_t columns) {
+      return views_of(
+          *cuda::fuse_views(function_of([&](Builder& b) { of_rows(b, dtype, columns); })).function);
+    };
+    EXPECT_EQ(stays(16), 0u);
+    EXPECT_EQ(stays(12), dtype == DType::kBF16 ? 1u : 0u);
+    EXPECT_EQ(stays(5), 1u);
+  }
+}
+
+// Of 65,536 elements: as a diagnosis runs it, its ops have their names.
+TEST(ViewFusion, LeavesWhatADiagnosisRuns) {
+  const LocalFunction local = function_of([](Builder& b) {
+    const Value x = tensor(b, "x", DType::kF32, {256, 256}), y = tensor(b, "y", DType::kF32, {256});
+    b.result("z", x / broadcast_in(y, {256, 256}, {0}));
+  });
+  OpDevices devices(emulated::card_maker(2).make(), 1);
+  const auto steps_of = [&](const LocalFunction& function) {
+    std::vector<std::string> steps;
+    const auto compiled = devices.device().compile(function);
+    for (uint32_t step = 0; step < compiled->step_count(); ++step)
+      steps.push_back(compiled->describe_step(step).what);
+    return steps;
+  };
+  EXPECT_THAT(steps_of(unfuse(local)), testing::Contains("div of f32[256, 256]"));
+  EXPECT_THAT(steps_of(local), testing::Contains("fusion of f32[256, 256]"));
 }
 
 // A tensor of `times` what the chain reads, which the chain is the last to need, or not.
@@ -276,7 +324,7 @@ TEST(ViewFusion, AnyViewsHaveTheReferencesResults) {
     const auto upto = [&](uint64_t n) { return static_cast<int64_t>(rng.below(n)); };
     Dims dims;
     for (int64_t d = 2 + upto(3); d > 0; --d) dims.push_back(1 + upto(d == 1 ? 24 : 5));
-    if (upto(2) == 0) dims.back() = 8 * (1 + upto(3));
+    if (upto(4) != 0) dims.back() = 8 * (1 + upto(3));
     const DType dtype = std::vector{DType::kF32, DType::kBF16, DType::kF64}[s % 3];
     const auto view = [&](Builder& b, int64_t number) {
       const std::string name = cat("v", number);

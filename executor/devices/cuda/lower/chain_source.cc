@@ -286,6 +286,16 @@ int64_t chain_width(const FusedProgram& program) {
   return static_cast<int64_t>(std::min(kWidthMax, kBytes / smallest));
 }
 
+ChainRead read_by(const StridedView& view, DType dtype, int64_t begin, int64_t width) {
+  if (view.rank == 0) return {};
+  const int32_t last = view.rank - 1;
+  const auto bytes = static_cast<int64_t>(size_of(dtype));
+  bool whole = view.source[last] == 1 && begin % (width * bytes) == 0;
+  for (int32_t d = 0; d < last; ++d) whole = whole && view.source[d] % width == 0;
+  const bool once = view.source[last] == 0;
+  return {once ? ChainRead::kOnce : whole ? ChainRead::kStrips : ChainRead::kElements, view.rank};
+}
+
 std::string chain_source(const FusedProgram& program, int64_t width,
                          const std::vector<ChainRead>& reads, bool small) {
   return Writer(program, width, reads, small).run();

@@ -14,17 +14,6 @@ namespace gangway::cuda {
 
 namespace {
 
-// How a thread that takes `width` elements reads by a view from where a tensor begins.
-ChainRead read_by(const StridedView& view, DType dtype, int64_t begin, int64_t width) {
-  if (view.rank == 0) return {};
-  const int32_t last = view.rank - 1;
-  const auto bytes = static_cast<int64_t>(size_of(dtype));
-  bool whole = view.source[last] == 1 && begin % (width * bytes) == 0;
-  for (int32_t d = 0; d < last; ++d) whole = whole && view.source[d] % width == 0;
-  const bool once = view.source[last] == 0;
-  return {once ? ChainRead::kOnce : whole ? ChainRead::kStrips : ChainRead::kElements, view.rank};
-}
-
 // From the first byte to the last.
 int64_t read_bytes(const StridedView& view, int64_t element_bytes) {
   int64_t elements = 1;
@@ -94,8 +83,8 @@ void lower_chain(Lowering& call, const std::vector<Argument>& parameters) {
   for (const FusedChain::Input& input : chain.inputs) {
     tensors.push_back(parameters[input.parameter]);
     views.emplace_back();
-    if (input.spread == kNone) continue;
-    const WindowCopy window = plain_move(NodeView{body, input.spread});
+    if (input.view == kNone) continue;
+    const WindowCopy window = plain_move(NodeView{body, input.view});
     views.back() = call.view_of(window.copy);
     tensors.back() = Lowering::part(std::move(tensors.back()), window.src_bytes,
                                     read_bytes(views.back(), window.copy.bytes));

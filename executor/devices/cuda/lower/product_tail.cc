@@ -63,7 +63,7 @@ std::optional<ProductTail> product_tail(const Function& body, uint32_t product) 
   for (size_t i = 0; i < chain.inputs.size(); ++i) {
     const FusedInput& input = chain.program.inputs[i];
     const uint32_t parameter = chain.inputs[i].parameter;
-    if (chain.inputs[i].spread != kNone || input.dtype != dtype) return {};
+    if (chain.inputs[i].view != kNone || input.dtype != dtype) return {};
     const bool is_product = parameter == product;
     if (is_product && input.kind != FusedInput::kFull) return {};
     if (!is_product) {
@@ -88,7 +88,7 @@ bool is_sum_of_all(const Function& body) {
   Polynomial sum;
   for (size_t i = 0; i < chain.inputs.size(); ++i) {
     const FusedInput& input = chain.program.inputs[i];
-    if (chain.inputs[i].spread != kNone || input.dtype != dtype || input.kind != FusedInput::kFull)
+    if (chain.inputs[i].view != kNone || input.dtype != dtype || input.kind != FusedInput::kFull)
       return false;
     inputs.push_back(atoms.variable());
     sum = sum + inputs.back();

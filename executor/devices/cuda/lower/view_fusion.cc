@@ -17,8 +17,7 @@ namespace {
 
 // A tensor that is kept for a chain may be so many times as large as what the chain reads of it.
 constexpr int64_t kKeptTimes = 2;
-
-bool is_view(Op op) { return op == Op::broadcast || op == Op::transpose || op == Op::slice; }
+constexpr size_t kStripBytes = 16;  // What a thread reads at a time.
 
 class ViewFuser {
  public:
@@ -63,13 +62,13 @@ class ViewFuser {
     const auto reads = [&](NodeId user) {
       return user != kNone && user < end_ && reads_dense(user, node.first_result);
     };
-    return std::ranges::all_of(users, reads) && (users.size() == 1 || lies_in_rows(id)) &&
-           is_kept(id, users.back());
+    return std::ranges::all_of(users, reads) && fits(id, users.size()) && is_kept(id, users.back());
   }
 
   // A chain, or an op that may become one, which takes the value element by element.
   bool reads_dense(NodeId user, ValueId value) const {
     const Node& node = from_.nodes[user];
+    if (from_.types[value].dims != out_type(node).dims) return false;
     if (node.op != Op::fusion) {
       const bool copies =
           node.op == Op::convert && from_.types[value].dtype == out_type(node).dtype;
@@ -80,24 +79,32 @@ class ViewFuser {
     const Function& body = *node.body;
     for (ValueId p = 0; p < node.inputs.size(); ++p) {
       if (node.inputs[p] != value) continue;
+      bool used = false;
       for (const Node& inner : body.nodes) {
         const bool uses = std::ranges::find(inner.inputs, p) != inner.inputs.end();
         if (uses && row(inner.op).family != OpFamily::kElementwise) return false;
+        used = used || uses;
       }
-      if (std::ranges::find(body.results, p) != body.results.end()) return false;
+      if (!used || std::ranges::find(body.results, p) != body.results.end()) return false;
     }
     return true;
   }
 
   const Type& out_type(const Node& node) const { return from_.types[node.first_result]; }
 
-  // Neighbours of the last dimension are neighbours in memory, or one element.
-  bool lies_in_rows(NodeId id) const {
+  bool fits(NodeId id, size_t uses) const {
+    const Type& type = out_type(from_.nodes[id]);
     const StridedCopy copy = plain_move(NodeView{from_, id}).copy;
+    int64_t row = 1, stride = 1;  // Of the last dimensions, which lie as one.
     for (size_t d = copy.sizes.size(); d-- > 0;) {
-      if (copy.sizes[d] != 1) return copy.src_strides[d] <= 1;
+      if (copy.sizes[d] == 1) continue;
+      if (row == 1) stride = copy.src_strides[d];
+      if (copy.src_strides[d] != stride * row) break;
+      row *= copy.sizes[d];
     }
-    return true;
+    const auto strip = static_cast<int64_t>(kStripBytes / size_of(type.dtype));
+    const bool narrows = row % strip != 0 && type.elements() % strip == 0;
+    return !narrows && (uses == 1 || stride <= 1);
   }
 
   // The tensor is there for the last chain whatever that reads, or small enough to be kept.
@@ -140,10 +147,11 @@ class ViewFuser {
       const ValueId operand = node.inputs[p];
       fusion.inputs.push_back(out.at(taken(operand) ? viewed(operand) : operand));
       if (!taken(operand)) continue;
-      Node view = from_.nodes[makers_[operand]];
-      view.inputs = {p};
+      Node view{.op = from_.nodes[makers_[operand]].op,
+                .inputs = {p},
+                .attrs = from_.nodes[makers_[operand]].attrs};
       body.target().types[p] = from_.types[viewed(operand)];
-      body.set(p, body.append(std::move(view), {from_.types[operand]}, before.infos[0]));
+      body.set(p, body.append(std::move(view), {from_.types[operand]}, {}));
     }
     for (NodeId inner = 0; inner < before.nodes.size(); ++inner) body.copy(inner);
     fusion.body = std::make_shared<const Function>(body.finish());

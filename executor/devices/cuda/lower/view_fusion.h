@@ -7,12 +7,16 @@
 // source of its own.
 //
 // A view stays a copy where
-//   another node than a chain needs it
-//   its last dimension does not lie along memory, and several chains read it: they would each read
+//   a node reads it that is no chain, a product with its chain included, or a chain that spreads it
+//   another view reads it: of those the last one goes into the chain
+//   its last dimension does not lie along memory, and it is read more than once: each would read
 //     far apart what the copy reads far apart once
+//   its rows are no whole strips of 16 bytes, but the chain's elements are: the whole chain would
+//     take fewer at a time
 //   the tensor is over twice as large, and nobody else keeps it until the chain
-//   it is a view of another view: of those the last one goes into the chain
 //
+// A diagnosis (LocalFunction::unfused) has its views apart: what a view leaves out of a tensor
+// would count as read.
 // Why it is not a pass for all devices: the CPU's interpreter of chains reads what lies dense.
 // Threads: pure.
 #pragma once

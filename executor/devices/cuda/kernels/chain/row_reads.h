@@ -14,8 +14,9 @@ GW_DEVICE uint32_t divide(uint32_t x, uint32_t multiplier, uint32_t shift) {
   return (static_cast<uint32_t>(product >> 32) + x) >> shift;
 }
 
-// Where strip `i` of the chain lies, both row-major. kSmall: strips are fewer than kDividedMax, and
-// an index takes six instructions where a division of 64 bits takes eighty.
+// The element at which strip `i` begins, counted row-major over the view's sizes. kSmall: there are
+// fewer than kDividedMax, and an index takes six instructions where a division of 64 bits takes
+// eighty.
 template <bool kSmall, int kRank>
 GW_DEVICE int64_t place_of(const RowView<kRank>& view, int64_t i) {
   int64_t place = 0;
