@@ -41,7 +41,7 @@ Argument row_view(StridedView view, int64_t width) {
   add(view.source, rank * sizeof(int64_t));
   add(multipliers.data(), rank * sizeof(uint32_t));
   add(shifts.data(), rank * sizeof(uint32_t));
-  GW_DASSERT(made.value.size() == sizeof(RowView<1>) * rank);
+  static_assert(sizeof(RowView<3>) == 3 * (2 * sizeof(int64_t) + 2 * sizeof(uint32_t)));
   return made;
 }
 
