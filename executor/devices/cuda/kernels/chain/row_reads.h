@@ -15,8 +15,8 @@ GW_DEVICE uint32_t divide(uint32_t x, uint32_t multiplier, uint32_t shift) {
 }
 
 // The element at which strip `i` begins, counted row-major over the view's sizes. kSmall: there are
-// fewer than kDividedMax, and an index takes six instructions where a division of 64 bits takes
-// eighty.
+// fewer than kDividedMax, and no index takes a division of 64 bits, for which a card has no
+// instruction.
 template <bool kSmall, int kRank>
 GW_DEVICE int64_t place_of(const RowView<kRank>& view, int64_t i) {
   int64_t place = 0;
