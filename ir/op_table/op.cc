@@ -14,8 +14,9 @@ std::vector<OpRow> assemble() {
   for (auto* family :
        {internal::elementwise_rows, internal::shape_rows, internal::reduce_rows, internal::dot_rows,
         internal::index_rows, internal::random_rows, internal::control_rows, internal::body_rows,
-        internal::norm_rows, internal::attention_rows, internal::moe_rows, internal::optimizer_rows,
-        internal::collective_rows, internal::exchange_rows}) {
+        internal::norm_rows, internal::attention_rows, internal::packed_attention_rows,
+        internal::moe_rows, internal::optimizer_rows, internal::collective_rows,
+        internal::exchange_rows}) {
     for (OpRow& row : family()) {
       auto at = static_cast<size_t>(row.op);
       GW_ASSERT(!filled[at], "two rows for op ", row.name);

@@ -38,7 +38,7 @@ namespace gangway {
   X(sum_squares) X(adamw) X(all_reduce) X(shard_slice) X(fusion) X(expm1) X(all_gather)      \
   X(reduce_scatter) X(all_to_all) X(ragged_all_to_all) X(permute) X(collective_broadcast)    \
   X(axis_index) X(keep_first) X(constrain) X(scan) X(call) X(table)                          \
-  X(cross_entropy_and_grad)
+  X(cross_entropy_and_grad) X(packed_attention) X(packed_attention_grad)
 // clang-format on
 
 enum class Op : uint16_t {
@@ -214,6 +214,7 @@ std::vector<OpRow> control_rows();
 std::vector<OpRow> body_rows();  // scan, call
 std::vector<OpRow> norm_rows();  // softmax, norms, cross-entropy
 std::vector<OpRow> attention_rows();
+std::vector<OpRow> packed_attention_rows();
 std::vector<OpRow> moe_rows();         // grouped dot, routing, dispatch, combine
 std::vector<OpRow> optimizer_rows();   // sum_squares, adamw
 std::vector<OpRow> collective_rows();  // On values that lie on several devices, or by place.

@@ -104,9 +104,57 @@ void attention_grad(const EvaluateCall& e) {
   });
 }
 
+// A third of each row.
+Literal third(const Literal& packed, size_t index) {
+  Literal part = packed;
+  const size_t row = as_size(packed.type.dims[2]), width = row / 3;
+  part.type.dims[2] /= 3;
+  for (size_t i = 0; i < part.values.size() / 3; ++i)
+    part.values[i] = packed.values[i / width * row + index * width + i % width];
+  part.values.resize(part.values.size() / 3);
+  return part;
+}
+
+struct Unpacked {
+  std::vector<Literal> in;
+  std::vector<Type> types;
+
+  explicit Unpacked(const std::vector<Literal>& packed) {
+    for (size_t i = 0; i < 3; ++i) in.push_back(third(packed[0], i));
+    in.insert(in.end(), packed.begin() + 1, packed.end());
+    for (const Literal& literal : in) types.push_back(literal.type);
+  }
+  OpCall call(Op op, const OpCall& of) const { return {op, types, of.attrs}; }
+};
+
+void packed_attention(const EvaluateCall& e) {
+  const Unpacked operands(e.in);
+  const OpCall call = operands.call(Op::attention, e.call);
+  attention({call, operands.in, e.out});
+}
+
+void packed_attention_grad(const EvaluateCall& e) {
+  const Unpacked operands(e.in);
+  const OpCall call = operands.call(Op::attention_grad, e.call);
+  std::vector<Literal> out;
+  for (size_t i = 0; i < 3; ++i)
+    out.push_back({operands.types[i], Doubles(operands.in[i].values.size())});
+  attention_grad({call, operands.in, out});
+  const size_t width = as_size(operands.types[0].dims[2]);
+  for (size_t i = 0; i < e.y().size(); ++i)
+    e.y()[i] = out[i / width % 3].values[i / width / 3 * width + i % width];
+}
+
 }  // namespace
 
 double attention_flops(const OpCall& call, const std::vector<Literal>& in) {
+  const bool packed = call.op == Op::packed_attention || call.op == Op::packed_attention_grad;
+  if (packed) {
+    const bool is_forward = call.op == Op::packed_attention;
+    const Unpacked operands(in);
+    return attention_flops(operands.call(is_forward ? Op::attention : Op::attention_grad, call),
+                           operands.in);
+  }
   const bool forward = call.op == Op::attention;
   if (!forward && call.op != Op::attention_grad) return 0;
   const Shape s(call);
@@ -120,7 +168,9 @@ double attention_flops(const OpCall& call, const std::vector<Literal>& in) {
 std::vector<ReferenceRow> attention_references() {
   return {{Op::attention, attention},
           {Op::attention_grad, attention_grad},
-          {Op::attention_decode, attention_decode}};
+          {Op::attention_decode, attention_decode},
+          {Op::packed_attention, packed_attention},
+          {Op::packed_attention_grad, packed_attention_grad}};
 }
 
 }  // namespace gangway::internal

@@ -67,6 +67,24 @@ void add_losses(DType dtype, std::vector<OpCase>& cases) {
   }
 }
 
+void add_packed_attention(const Type& qkv, int64_t heads, double scale,
+                          std::vector<OpCase>& cases) {
+  for (bool causal : {false, true}) {
+    const Attrs attrs{{"heads", heads}, {"scale", scale}, {"causal", causal}};
+    cases.push_back({Op::packed_attention, attrs, inputs({{qkv}}), {}});
+    cases.push_back({Op::packed_attention_grad,
+                     attrs,
+                     [=](Rng& rng) {
+                       std::vector<Literal> in = {random_literal(qkv, Fill::kAny, rng)};
+                       for (Literal& made : run(Op::packed_attention, in, attrs))
+                         in.push_back(made);
+                       in.push_back(random_literal(in[1].type, Fill::kAny, rng));
+                       return in;
+                     },
+                     {}});
+  }
+}
+
 void add_attention(DType dtype, std::vector<OpCase>& cases) {
   struct Shape {
     Dims dims;
@@ -91,6 +109,7 @@ void add_attention(DType dtype, std::vector<OpCase>& cases) {
                        },
                        {}});
     }
+    add_packed_attention({dtype, {s.dims[0], s.dims[1], 3 * s.dims[2]}}, s.heads, s.scale, cases);
     Attrs attrs{{"heads", s.heads}, {"scale", s.scale}};
     Type query{dtype, {s.dims[0], 1, s.dims[2]}};
     cases.push_back({Op::attention_decode,

@@ -10,10 +10,42 @@ std::optional<int64_t> lead_of(const KernelArgs& args, bool has_starts, size_t f
   return int64_t{args.scalar<int32_t>(fixed)} - args.scalar<int32_t>(fixed + 1);
 }
 
+// What lies side by side in a tensor: queries, keys and values, or their gradients.
+template <class Byte>
+struct Packed {
+  Packed(Byte* tensor, const AttentionShape& shape)
+      : q(tensor), k(tensor + packed_distance(shape)), v(k + packed_distance(shape)) {}
+  Byte *q, *k, *v;
+};
+
+Lowered lower_packed(const LowerCall& call, const AttentionShape& shape) {
+  const auto packed = [shape](const KernelArgs& args) {
+    return Packed(static_cast<const std::byte*>(args.in(0)), shape);
+  };
+  if (call.node().op == Op::packed_attention) {
+    return {[=](const KernelArgs& args) {
+              const Packed in = packed(args);
+              attention(args.par, shape, in.q, in.k, in.v, args.out(0), args.out(1),
+                        args.scratch_data());
+            },
+            static_cast<int64_t>(attention_scratch_bytes(shape, call.threads))};
+  }
+  return {[=](const KernelArgs& args) {
+            const Packed in = packed(args);
+            const Packed out(static_cast<std::byte*>(args.out(0)), shape);
+            attention_grad(
+                args.par, shape,
+                {in.q, in.k, in.v, args.in(1), args.in(2), args.in(3), out.q, out.k, out.v},
+                args.scratch_data());
+          },
+          static_cast<int64_t>(attention_grad_scratch_bytes(shape, call.threads))};
+}
+
 }  // namespace
 
 Lowered lower_attention(const LowerCall& call) {
   const AttentionShape shape = attention_shape(call);
+  if (is_packed_attention(call.node().op)) return lower_packed(call, shape);
   if (call.node().op == Op::attention) {
     return {[shape, has_starts = call.inputs() > 3](const KernelArgs& args) {
               attention(args.par, shape, args.in(0), args.in(1), args.in(2), args.out(0),

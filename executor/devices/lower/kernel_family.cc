@@ -55,6 +55,8 @@ KernelFamily kernel_family(Op op) {
       {Op::attention, KernelFamily::kAttention},
       {Op::attention_grad, KernelFamily::kAttention},
       {Op::attention_decode, KernelFamily::kAttention},
+      {Op::packed_attention, KernelFamily::kAttention},
+      {Op::packed_attention_grad, KernelFamily::kAttention},
       {Op::grouped_dot, KernelFamily::kMoe},
       {Op::grouped_dot_grad_w, KernelFamily::kMoe},
       {Op::moe_route, KernelFamily::kMoe},

@@ -49,17 +49,21 @@ ReducedAxes reduced_axes(const Dims& dims, const std::vector<int64_t>& axes) {
 }
 
 AttentionShape attention_shape(const NodeView& node) {
-  const Type &q = node.in(0), &k = node.in(1);
-  const int64_t heads = node.attrs().integer("heads");
+  const bool packed = is_packed_attention(node.op());
+  const Type &q = node.in(0), &k = node.in(packed ? 0 : 1);
+  const int64_t heads = node.attrs().integer("heads"), stride = packed ? q.dims[2] : 0;
   const AttrValue* causal = node.attrs().find("causal");
   return {.dtype = q.dtype,
           .batch = q.dims[0],
           .heads = heads,
           .seq_q = q.dims[1],
           .seq_k = k.dims[1],
-          .head_dim = q.dims[2] / heads,
+          .head_dim = q.dims[2] / heads / (packed ? 3 : 1),
           .causal = causal != nullptr && std::get<bool>(*causal),
-          .scale = node.attrs().real("scale")};
+          .scale = node.attrs().real("scale"),
+          .stride_q = stride,
+          .stride_k = stride,
+          .stride_v = stride};
 }
 
 GroupedMatmulDesc grouped_desc(const NodeView& node) {

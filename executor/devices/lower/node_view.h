@@ -47,7 +47,14 @@ struct ReducedAxes {
 };
 ReducedAxes reduced_axes(const Dims& dims, const std::vector<int64_t>& axes);
 
-AttentionShape attention_shape(const NodeView& node);  // attention*
+AttentionShape attention_shape(const NodeView& node);  // attention*, packed_attention*
+inline bool is_packed_attention(Op op) {
+  return op == Op::packed_attention || op == Op::packed_attention_grad;
+}
+// Bytes from queries to keys, and from keys to values, where they lie side by side.
+inline int64_t packed_distance(const AttentionShape& shape) {
+  return shape.heads * shape.head_dim * static_cast<int64_t>(size_of(shape.dtype));
+}
 GroupedMatmulDesc grouped_desc(const NodeView& node);  // grouped_dot*
 
 }  // namespace gangway

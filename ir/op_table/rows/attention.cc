@@ -2,6 +2,9 @@
 //
 // Attention of some queries to some keys is a part of attention of all to all: run-time starts say
 // where in the sequence both lie, and parts are merged by their logsumexp (ring_attention.h).
+//
+// Packed attention has q, k and v side by side in one tensor, as one product of what they are
+// computed from with their joined weights gives them.
 #include <cmath>
 
 #include "ir/op_table/cost.h"
@@ -15,20 +18,40 @@ namespace {
 
 constexpr double kMasked = -1e30;  // exp() of it is 0 in every element type.
 
-// [batch, seq, dim] with heads dividing dim.
-void need_heads(const OpCall& call) {
-  need_float(call, 0, "q");
-  need_rank(call, 0, "q", 3);
-  int64_t dim = call.inputs[0].dims[2], heads = call.attrs.integer("heads");
-  GW_NEED(call, heads > 0 && dim % heads == 0 && dim > 0,
-          "heads must divide the last dimension of ", to_string(call.inputs[0]), ": got ", heads);
-  double scale = call.attrs.real("scale");
+constexpr int64_t kPacked = 3;  // Queries, keys and values.
+
+// [batch, seq, dim] with heads dividing dim, or one of `tensors` parts of it.
+void need_heads(const OpCall& call, std::string_view name = "q", int64_t tensors = 1) {
+  need_float(call, 0, name);
+  need_rank(call, 0, name, 3);
+  const int64_t dim = call.inputs[0].dims[2], heads = call.attrs.integer("heads");
+  const std::string_view what = tensors == 1 ? "" : "a third of ";
+  GW_NEED(call, heads > 0 && dim % tensors == 0 && dim / tensors % heads == 0 && dim > 0,
+          "heads must divide ", what, "the last dimension of ", to_string(call.inputs[0]), ": got ",
+          heads);
+  const double scale = call.attrs.real("scale");
   GW_NEED(call, std::isfinite(scale) && scale >= 0, "scale must be at least 0: got ", scale);
 }
 
 Type lse_type(const OpCall& call) {
   const Type& q = call.inputs[0];
   return {accumulator(q.dtype), {q.dims[0], call.attrs.integer("heads"), q.dims[1]}};
+}
+
+// qkv[batch, seq, 3 * dim] -> out[batch, seq, dim], lse.
+std::vector<Type> packed_attention_type(const OpCall& call) {
+  need_heads(call, "qkv", kPacked);
+  Type out = call.inputs[0];
+  out.dims[2] /= kPacked;
+  return {out, lse_type(call)};
+}
+
+std::vector<Type> packed_attention_grad_type(const OpCall& call) {
+  const std::vector<Type> forward = packed_attention_type(call);
+  need_type(call, 1, "out", forward[0]);
+  need_type(call, 2, "lse", forward[1]);
+  need_type(call, 3, "dout", forward[0]);
+  return {call.inputs[0]};
 }
 
 // q[batch, queries, dim], k and v [batch, keys, dim], then operands of the adjoint, and behind
@@ -173,6 +196,26 @@ Values attention_grad_parts(const DecomposeCall& d) {
           h.merge(h.apply_transposed(p, dout), keys)};
 }
 
+// q, k, v.
+Values unpacked(Value qkv, Loc loc) {
+  const int64_t dim = qkv.dim(2) / kPacked;
+  Values parts;
+  for (int64_t i = 0; i < kPacked; ++i)
+    parts.push_back(slice(qkv, 2, i * dim, (i + 1) * dim, 1, loc));
+  return parts;
+}
+
+Values packed_attention_parts(const DecomposeCall& d) {
+  const Values inputs = unpacked(d.inputs[0], d.loc);
+  return attention_parts({d.builder, d.node, inputs, d.loc});
+}
+
+Values packed_attention_grad_parts(const DecomposeCall& d) {
+  Values inputs = unpacked(d.inputs[0], d.loc);
+  inputs.insert(inputs.end(), d.inputs.begin() + 1, d.inputs.end());
+  return {concat(attention_grad_parts({d.builder, d.node, inputs, d.loc}), 2, d.loc)};
+}
+
 Values attention_decode_parts(const DecomposeCall& d) {
   Heads h{d.node, d.loc};
   Value q = h.split(d.inputs[0]), k = h.split(d.inputs[1]), v = h.split(d.inputs[2]);
@@ -199,13 +242,20 @@ Values attention_gradient(const GradientCall& g) {
   return gradient;
 }
 
-// `products` matrix products of seq x keys x dim.
-Cost attention_cost(const OpCall& call, double products) {
-  const Dims &q = call.inputs[0].dims, &k = call.inputs[1].dims;
-  double pairs = static_cast<double>(q[0] * q[1]) * static_cast<double>(k[1]);
+// `products` matrix products of queries x keys x dim.
+Cost attention_cost(const OpCall& call, double products, int64_t keys, int64_t dim) {
+  const Dims& q = call.inputs[0].dims;
+  double pairs = static_cast<double>(q[0] * q[1]) * static_cast<double>(keys);
   const AttrValue* causal = call.attrs.find("causal");
   if (causal != nullptr && std::get<bool>(*causal)) pairs /= 2;
-  return {products * 2 * pairs * static_cast<double>(q[2]), bytes_moved(call)};
+  return {products * 2 * pairs * static_cast<double>(dim), bytes_moved(call)};
+}
+Cost attention_cost(const OpCall& call, double products) {
+  return attention_cost(call, products, call.inputs[1].dims[1], call.inputs[0].dims[2]);
+}
+Cost packed_attention_cost(const OpCall& call, double products) {
+  const Dims& qkv = call.inputs[0].dims;
+  return attention_cost(call, products, qkv[1], qkv[2] / kPacked);
 }
 
 std::vector<AttrSpec> head_attrs() {
@@ -268,6 +318,39 @@ std::vector<OpRow> attention_rows() {
                  .cost = [](const OpCall& c) { return attention_cost(c, 2); },
                  .doc = "(q[batch, 1, dim], k, v[batch, seq, dim], length i32[]): attention of one "
                         "query to the first `length` positions; 0 where there are none."}),
+  };
+}
+
+std::vector<OpRow> packed_attention_rows() {
+  return {
+      composite(
+          {.op = Op::packed_attention,
+           .name = "packed_attention",
+           .results = 2,
+           .attrs = causal_attrs(),
+           .type_rule = packed_attention_type,
+           .factors =
+               [](const OpCall& c) { return einsum_factors(c, "bsp -> bsd, bhs; whole spdh"); },
+           .no_gradient = "compiling makes it, after differentiation",
+           .decompose = packed_attention_parts,
+           .cost = [](const OpCall& c) { return packed_attention_cost(c, 2); },
+           .doc = "(qkv[batch, seq, 3 * dim]): attention, where q, k and v are the thirds of "
+                  "the last dimension. Compiling makes it where one product computes them."}),
+      composite(
+          {.op = Op::packed_attention_grad,
+           .name = "packed_attention_grad",
+           .inputs_min = 4,
+           .inputs_max = 4,
+           .attrs = causal_attrs(),
+           .type_rule = packed_attention_grad_type,
+           .factors =
+               [](const OpCall& c) {
+                 return einsum_factors(c, "bsp, bsd, bhs, bsd -> bsp; whole spdh");
+               },
+           .no_gradient = "second derivatives need the decomposition, not the kernel",
+           .decompose = packed_attention_grad_parts,
+           .cost = [](const OpCall& c) { return packed_attention_cost(c, 5); },
+           .doc = "(qkv, out, lse, dout): dqkv, the results of attention_grad side by side."}),
   };
 }
 

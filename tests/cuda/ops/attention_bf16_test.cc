@@ -105,6 +105,16 @@ class AttentionBf16 : public ::testing::TestWithParam<Shape> {
       sum += a.values[at_a + c] * b.values[at_b + c];
     return sum;
   }
+  // Along the last dimension.
+  static Literal side_by_side(const std::vector<Literal>& parts) {
+    Type type = parts[0].type;
+    const size_t width = as_size(type.dims.back()), row = parts.size() * width;
+    type.dims.back() = static_cast<int64_t>(row);
+    Literal packed = filled(type, 0);
+    for (size_t i = 0; i < packed.values.size(); ++i)
+      packed.values[i] = parts[i % row / width].values[i / row * width + i % width];
+    return packed;
+  }
   template <class Body>
   void for_each_column(const Body& body) const {
     for (size_t c = 0; c < as_size(GetParam().head_dim); ++c) body(c);
@@ -216,6 +226,23 @@ TEST_P(AttentionBf16, GradientIsTheReferenceButForRoundingWithTheSameBitsEachTim
   dv.expect_near(got[2], "dv");
   const std::vector<Literal> again = run(Op::attention_grad, inputs, 3);
   for (size_t r = 0; r < got.size(); ++r) EXPECT_EQ(got[r].values, again[r].values) << r;
+}
+
+TEST_P(AttentionBf16, PackedItHasTheSameBitsAndKernels) {
+  if (GetParam().starts || GetParam().queries != GetParam().keys)
+    GTEST_SKIP() << "queries and keys are not of the same positions";
+  const Literal qkv = side_by_side({q(), k(), v()});
+  const std::vector<Literal> got = run(Op::packed_attention, {qkv});
+  const std::vector<Literal> want = run(Op::attention, {q(), k(), v()});
+  for (size_t r = 0; r < want.size(); ++r) EXPECT_EQ(got[r].values, want[r].values) << r;
+  const std::vector<Literal> inputs = with_results();
+  const std::vector<Literal> packed = {qkv, inputs[3], inputs[4], inputs[5]};
+  EXPECT_EQ(run(Op::packed_attention_grad, packed)[0].values,
+            side_by_side(run(Op::attention_grad, inputs)).values);
+  expect_kernels(Op::packed_attention, {qkv}, {"attention_bf16_" + width_of_kernel()});
+  expect_kernels(Op::packed_attention_grad, packed,
+                 {"attention_delta_bf16", "attention_grad_q_bf16_" + width_of_kernel(),
+                  "attention_grad_kv_bf16_" + width_of_kernel()});
 }
 
 TEST_P(AttentionBf16, IsLaunchedOnTheMatrixUnit) {

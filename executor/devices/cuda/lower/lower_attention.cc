@@ -23,6 +23,25 @@ void lower_decode(Lowering& call, const AttentionShape& shape) {
               static_cast<uint32_t>(scores));
 }
 
+// The tensors of attention that is not packed: the first input is queries, keys and values side by
+// side, and so is the result of the gradient.
+std::vector<Argument> unpacked(const Lowering& call, const AttentionShape& shape, bool forward) {
+  const int64_t distance = packed_distance(shape);
+  std::vector<Argument> all;
+  const auto add_parts = [&](const Argument& packed) {
+    for (int64_t i = 0; i < 3; ++i)
+      all.push_back(Lowering::part(packed, i * distance, packed.bytes - 2 * distance));
+  };
+  add_parts(call.read(0));
+  for (size_t i = 1; i < call.inputs(); ++i) all.push_back(call.read(i));
+  if (!forward) {
+    add_parts(call.write(0));
+    return all;
+  }
+  for (uint32_t r = 0; r < call.node().results; ++r) all.push_back(call.write(r));
+  return all;
+}
+
 }  // namespace
 
 void lower_attention(Lowering& call) {
@@ -31,10 +50,11 @@ void lower_attention(Lowering& call) {
   if (call.out().elements() == 0) return;
   if (call.op() == Op::attention_decode) return lower_decode(call, shape);
   Driver& driver = call.gpu.driver();
-  const bool forward = call.op() == Op::attention;
+  const bool packed = is_packed_attention(call.op());
+  const bool forward = call.op() == Op::attention || call.op() == Op::packed_attention;
   const size_t fixed = forward ? 3 : 6;
-  const bool has_starts = call.inputs() > fixed;
-  std::vector<Argument> tensors = call.tensors();
+  const bool has_starts = !packed && call.inputs() > fixed;
+  std::vector<Argument> tensors = packed ? unpacked(call, shape, forward) : call.tensors();
   if (has_starts && !shape.causal) {  // They say nothing.
     const auto first = tensors.begin() + static_cast<std::ptrdiff_t>(fixed);
     tensors.erase(first, first + 2);
