@@ -17,6 +17,7 @@
 #include "ir/transforms/rewrite/body_uses.h"
 #include "ir/transforms/rewrite/join_losses.h"
 #include "ir/transforms/rewrite/join_products.h"
+#include "ir/transforms/rewrite/pack_attention.h"
 #include "ir/transforms/rewrite/simplify.h"
 #include "ir/transforms/sections/cut_sections.h"
 #include "ir/verify/verify.h"
@@ -125,7 +126,7 @@ Compiled compile_function(const Function& global, const CallContext& context,
   compiled.result_shardings = std::move(partitioned.result_shardings);
   begin("combine collectives");
   Function local = keep_rows_there(simplify(partitioned.function));
-  local = map_bodies(leave_sorted_rows(local), leave_sorted_rows);
+  local = pack_attention(map_bodies(leave_sorted_rows(local), leave_sorted_rows));
   local = prefetch_gathers(map_bodies(join(local), join));
   Function combined = finish_collectives(map_bodies(local, finish_collectives));
   Ordered ordered = order_commit(combined, context.in_place);

@@ -5,6 +5,7 @@
 //   propagate_shardings   every value is placed on every mesh axis; explain() can say why
 //   partition             local types; conversions where producer and consumer differ: collectives.
 //                         From here on bodies of scans and calls are local functions too
+//   pack_attention        queries, keys and values become one product that attention reads
 //   join_products         sums of products become one product where that moves less
 //   join_losses           a cross_entropy and its gradient become one node
 //   prefetch_gathers      a loop gathers what its next iteration needs while it computes this one

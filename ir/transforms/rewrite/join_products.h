@@ -4,7 +4,8 @@
 // A device that has few columns of each weight, and all rows of the activations (tensor
 // parallelism), makes large results of small operands: joining those moves less than writing each
 // product and adding them up. Only where it does is it done: the cotangent of what queries, keys
-// and values are computed from. Of a sum of products of several shapes, each shape's become one; of
+// and values are computed from. Operands that are cut from one tensor (pack_attention.h) are that
+// tensor, and nothing is moved. Of a sum of products of several shapes, each shape's become one; of
 // more than kInputsMax products several.
 //
 // Threads: a pure function.

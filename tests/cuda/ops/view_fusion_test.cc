@@ -248,10 +248,10 @@ LocalFunction sliced(int64_t times, bool needed) {
 }
 
 TEST(ViewFusion, KeepsNoLargeTensorForASmallPart) {
-  EXPECT_EQ(views_of(*cuda::fuse_views(sliced(2, false)).function), 0u);
-  EXPECT_EQ(views_of(*cuda::fuse_views(sliced(3, false)).function), 1u);
-  EXPECT_EQ(views_of(*cuda::fuse_views(sliced(3, true)).function), 0u);
-  expect_the_reference(sliced(3, true), 5);
+  EXPECT_EQ(views_of(*cuda::fuse_views(sliced(3, false)).function), 0u);
+  EXPECT_EQ(views_of(*cuda::fuse_views(sliced(4, false)).function), 1u);
+  EXPECT_EQ(views_of(*cuda::fuse_views(sliced(4, true)).function), 0u);
+  expect_the_reference(sliced(4, true), 5);
 }
 
 TEST(ViewFusion, LeavesWhatIsBehindTheCommitPoint) {

@@ -16,7 +16,7 @@ namespace gangway::cuda {
 namespace {
 
 // A tensor that is kept for a chain may be so many times as large as what the chain reads of it.
-constexpr int64_t kKeptTimes = 2;
+constexpr int64_t kKeptTimes = 3;   // Thirds, as of queries, keys and values.
 constexpr size_t kStripBytes = 16;  // What a thread reads at a time.
 
 class ViewFuser {

@@ -13,7 +13,7 @@
 //     far apart what the copy reads far apart once
 //   its rows are no whole strips of 16 bytes, but the chain's elements are: the whole chain would
 //     take fewer at a time
-//   the tensor is over twice as large, and nobody else keeps it until the chain
+//   the tensor is over three times as large, and nobody else keeps it until the chain
 //
 // A diagnosis (LocalFunction::unfused) has its views apart: what a view leaves out of a tensor
 // would count as read.
