@@ -82,8 +82,9 @@ void GemmSquare(benchmark::State& state, DType dtype) {
 }
 
 // Queries, keys and values of the same rows: as three products, as one of the joined weights, and
-// as one with the time to join the weights. GradInput: the cotangent of the rows, as three products
-// that add up in one place, or as three and two sums.
+// as one with the time to join the weights. Then the cotangent of the rows, as three products and
+// two sums, as three that add up in one place, or as one; and those of the weights, as three
+// products or as one.
 enum class Joined { kThree, kOne, kOneAndItsWeights };
 void queries_keys_values(benchmark::State& state, int64_t dim, Joined how) {
   Parallel par(static_cast<int>(state.range(0)));
@@ -107,9 +108,11 @@ void queries_keys_values(benchmark::State& state, int64_t dim, Joined how) {
   }
   report_flops(state, 6.0 * static_cast<double>(kTokens * dim * dim));
 }
-void sum_of_products(benchmark::State& state, int64_t dim, bool in_place) {
+enum class Summed { kAfterwards, kInPlace, kInOneProduct };
+void sum_of_products(benchmark::State& state, int64_t dim, Summed how) {
   Parallel par(static_cast<int>(state.range(0)));
-  const MatmulDesc desc{.m = kTokens, .n = dim, .k = dim, .transpose_b = true};
+  const bool in_place = how == Summed::kInPlace, one = how == Summed::kInOneProduct;
+  const MatmulDesc desc{.m = kTokens, .n = dim, .k = one ? 3 * dim : dim, .transpose_b = true};
   MatmulDesc adding = desc;
   adding.accumulate = in_place;
   const Matmul first(desc), more(adding);
@@ -123,16 +126,30 @@ void sum_of_products(benchmark::State& state, int64_t dim, bool in_place) {
     return static_cast<float*>(of.data()) + index * elements;
   };
   for (auto _ : state) {
-    for (int64_t i = 0; i < 3; ++i)
+    for (int64_t i = 0; i < (one ? 1 : 3); ++i)
       (i == 0 ? first : more)
           .run(par, part(dy, i, kTokens * dim), part(w, i, dim * dim),
                part(dx, in_place ? 0 : i, kTokens * dim), scratch.data());
-    if (in_place) continue;
+    if (how != Summed::kAfterwards) continue;
     float* to = part(dx, 0, 0);
     const float *b = part(dx, 1, kTokens * dim), *c = part(dx, 2, kTokens * dim);
     par.for_each_range(kTokens * dim, 4096, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) to[i] = to[i] + b[i] + c[i];
     });
+  }
+  report_flops(state, 6.0 * static_cast<double>(kTokens * dim * dim));
+}
+
+void gradients_of_weights(benchmark::State& state, int64_t dim, bool one) {
+  Parallel par(static_cast<int>(state.range(0)));
+  const Matmul product({.m = dim, .n = one ? 3 * dim : dim, .k = kTokens, .transpose_a = true});
+  Data x(DType::kF32, kTokens * dim), dy(DType::kF32, 3 * kTokens * dim),
+      dw(DType::kF32, 3 * dim * dim),
+      scratch(DType::kF32, static_cast<int64_t>(product.scratch_bytes(par.threads())) / 4 + 16);
+  for (auto _ : state) {
+    for (int64_t i = 0; i < (one ? 1 : 3); ++i)
+      product.run(par, x.data(), static_cast<float*>(dy.data()) + i * kTokens * dim,
+                  static_cast<float*>(dw.data()) + i * dim * dim, scratch.data());
   }
   report_flops(state, 6.0 * static_cast<double>(kTokens * dim * dim));
 }
@@ -377,16 +394,30 @@ GW_BENCH(attend, forward_f32, DType::kF32, false);
 GW_BENCH(attend, forward_bf16, DType::kBF16, false);
 GW_BENCH(attend, backward_f32, DType::kF32, true);
 GW_BENCH(attend, backward_bf16, DType::kBF16, true);
+GW_BENCH(queries_keys_values, three_128, 128, Joined::kThree);
+GW_BENCH(queries_keys_values, one_128, 128, Joined::kOne);
+GW_BENCH(queries_keys_values, one_and_its_weights_128, 128, Joined::kOneAndItsWeights);
 GW_BENCH(queries_keys_values, three_256, 256, Joined::kThree);
 GW_BENCH(queries_keys_values, one_256, 256, Joined::kOne);
 GW_BENCH(queries_keys_values, one_and_its_weights_256, 256, Joined::kOneAndItsWeights);
 GW_BENCH(queries_keys_values, three_768, 768, Joined::kThree);
 GW_BENCH(queries_keys_values, one_768, 768, Joined::kOne);
 GW_BENCH(queries_keys_values, one_and_its_weights_768, 768, Joined::kOneAndItsWeights);
-GW_BENCH(sum_of_products, added_256, 256, false);
-GW_BENCH(sum_of_products, in_place_256, 256, true);
-GW_BENCH(sum_of_products, added_768, 768, false);
-GW_BENCH(sum_of_products, in_place_768, 768, true);
+GW_BENCH(sum_of_products, added_128, 128, Summed::kAfterwards);
+GW_BENCH(sum_of_products, in_place_128, 128, Summed::kInPlace);
+GW_BENCH(sum_of_products, one_128, 128, Summed::kInOneProduct);
+GW_BENCH(sum_of_products, added_256, 256, Summed::kAfterwards);
+GW_BENCH(sum_of_products, in_place_256, 256, Summed::kInPlace);
+GW_BENCH(sum_of_products, one_256, 256, Summed::kInOneProduct);
+GW_BENCH(sum_of_products, added_768, 768, Summed::kAfterwards);
+GW_BENCH(sum_of_products, in_place_768, 768, Summed::kInPlace);
+GW_BENCH(sum_of_products, one_768, 768, Summed::kInOneProduct);
+GW_BENCH(gradients_of_weights, three_128, 128, false);
+GW_BENCH(gradients_of_weights, one_128, 128, true);
+GW_BENCH(gradients_of_weights, three_256, 256, false);
+GW_BENCH(gradients_of_weights, one_256, 256, true);
+GW_BENCH(gradients_of_weights, three_768, 768, false);
+GW_BENCH(gradients_of_weights, one_768, 768, true);
 BENCHMARK(Copy)->Arg(1)->Arg(2)->UseRealTime()->Unit(benchmark::kMicrosecond);
 BENCHMARK(Transpose)->Arg(1)->Arg(2)->UseRealTime()->Unit(benchmark::kMicrosecond);
 GW_BENCH_TYPES(FusedAdd);
