@@ -74,7 +74,7 @@ class TripleFinder {
     }
     const bool plain = has_no_batch(first) && type(w).rank() == 2 && type(x).rank() == 3 &&
                        first.attrs.ints("lhs_contract") == Indices{2};
-    return plain && 2.0 * 3 * bytes(w) < 2.0 * bytes(x);
+    return plain && 3 * bytes(w) < bytes(x);
   }
 
   // By its attention and as results that are stacked, each as the others are.
