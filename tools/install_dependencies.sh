@@ -9,7 +9,9 @@ set -euo pipefail
 
 progress=()
 if [ "${1:-}" = --progress ]; then
-  progress=(-o APT::Status-Fd=1)
+  # Not descriptor 1: apt closes the one that it reports on for the scripts of packages, and ccache's
+  # fails without a standard output.
+  progress=(-o APT::Status-Fd=3)
   shift
 fi
 wanted=${1:-}
@@ -50,7 +52,8 @@ install_packages() {
   [ ${#missing[@]} -gt 0 ] || return 0
   echo "installing: ${missing[*]}"
   as_root apt-get update -qq
-  as_root env DEBIAN_FRONTEND=noninteractive \
+  # Descriptor 3 is opened behind sudo, which closes all above 2.
+  as_root env DEBIAN_FRONTEND=noninteractive sh -c 'exec "$@" 3>&1' sh \
     apt-get install -y -qq -o Dpkg::Use-Pty=0 "${progress[@]}" --no-install-recommends \
     "${missing[@]}" </dev/null
 }
