@@ -4,6 +4,7 @@
 #include <time.h>
 
 #include "bench/chain.h"
+#include "tests/support/places.h"
 
 namespace gangway::bench {
 namespace {
@@ -37,7 +38,7 @@ bool wait_until(int64_t limit_ms, const std::function<bool()>& wanted) {
 
 std::unique_ptr<ChildProcess> start_tool(std::vector<std::string> arguments,
                                          const AnonymousFile& log) {
-  arguments.insert(arguments.begin(), GANGWAY_TOOL);
+  arguments.insert(arguments.begin(), tests::gangway_tool());
   return std::make_unique<ChildProcess>(
       ChildOptions{.arguments = std::move(arguments), .output_file = log.path()});
 }

@@ -2,7 +2,7 @@
 #
 # gw_room(<name> [DIR <dir>] [DEPENDS <libraries>...] [TEST_DEPENDS <libraries>...]
 #         [EXCLUDE <regex>...] [SOURCES <generated files>...] [ALONE <files>...] [INTERNAL]
-#         [OPTIMISED])
+#         [OPTIMISED] [PURE] [TEST_DATA <files and folders>...] [TEST_SHARDS n])
 # One library gw_<name> from one folder (default: the current one) and its sub-folders:
 #   x.h x.cc     the library
 #   x_test.cc    unit tests: one executable gw_<name>_test per room, labelled <name>
@@ -11,13 +11,15 @@
 #   x_avx2.cc, x_avx512.cc   compiled for that instruction set, chosen at run time
 #   main.cc      never part of the library
 # INTERNAL: not part of the package that programs link. OPTIMISED: -O3 in release builds.
+# PURE, TEST_DATA, TEST_SHARDS: of its test program, as of gw_test().
 # ALONE: sources that give a name of their own to what others in the room mean otherwise; unity
 # builds (GANGWAY_UNITY: several sources compiled as one) leave them out.
 # Sub-folders that have a CMakeLists.txt of their own are not descended into.
-include(GoogleTest)
 if(GANGWAY_TESTS)
   find_package(GTest REQUIRED)
   find_package(benchmark REQUIRED)
+  # Debian's: another Python that is first in $PATH may lack jsonschema.
+  find_program(GANGWAY_TEST_PYTHON python3 PATHS /usr/bin NO_DEFAULT_PATH REQUIRED)
 endif()
 
 add_custom_target(generated)  # All sources that a build writes.
@@ -63,22 +65,61 @@ function(gw_test_helper name)
   target_link_libraries(${name} PUBLIC ${H_DEPENDS} GTest::gmock GTest::gtest)
 endfunction()
 
-# gw_test(<name> SOURCES ... [DEPENDS ...] [LABELS ...] [ALONE ...]): GoogleTest cases, each one a
-# CTest. ALONE: as of gw_room(); GANGWAY_UNITY_TESTS compiles the others several as one.
+# gw_remembered(<variable> <name> [DATA <files and folders>...] [TOOLS <targets>...]): the command
+# before a PURE test's, which is not run again while it, these and the packages are the same.
+function(gw_remembered variable)
+  cmake_parse_arguments(M "" "" "DATA;TOOLS" ${ARGN})
+  set(words --pure)
+  foreach(path ${M_DATA})
+    get_filename_component(path ${path} ABSOLUTE)
+    list(APPEND words --data ${path})
+  endforeach()
+  foreach(target ${M_TOOLS})
+    list(APPEND words --tool $<TARGET_FILE:${target}>)
+  endforeach()
+  set(${variable} ${words} PARENT_SCOPE)
+endfunction()
+
+# gw_test(<name> SOURCES ... [DEPENDS ...] [LABELS ...] [ALONE ...] [SHARDS n]
+#         [PURE] [DATA <files and folders>...] [TOOLS <targets>...])
+# A GoogleTest program, run as SHARDS processes (default: one), each one a CTest. ALONE: as of
+# gw_room(); GANGWAY_UNITY_TESTS compiles the others several as one. PURE: the result follows from
+# the program, DATA and TOOLS; what that asks of a test is said in tests/runner/run_test.py.
 function(gw_test name)
-  cmake_parse_arguments(T "" "" "SOURCES;DEPENDS;LABELS;ALONE" ${ARGN})
+  cmake_parse_arguments(T "PURE" "SHARDS" "SOURCES;DEPENDS;LABELS;ALONE;DATA;TOOLS" ${ARGN})
   gw_executable(${name} SOURCES ${T_SOURCES}
-    DEPENDS ${T_DEPENDS} GTest::gmock GTest::gtest GTest::gtest_main)
+    DEPENDS ${T_DEPENDS} gw_places GTest::gmock GTest::gtest GTest::gtest_main)
+  # Compiling a test takes longer than running it: what it tests is optimised, it itself is not.
+  target_compile_options(${name} PRIVATE $<$<NOT:$<CONFIG:Debug>>:-O0>)
   set_target_properties(${name} PROPERTIES
-    UNITY_BUILD ${GANGWAY_UNITY_TESTS} UNITY_BUILD_BATCH_SIZE 6)
+    UNITY_BUILD ${GANGWAY_UNITY_TESTS} UNITY_BUILD_BATCH_SIZE 20)
   set_source_files_properties(${T_ALONE} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
-  set(properties TIMEOUT 300)
-  if(T_LABELS)
-    list(APPEND properties LABELS "${T_LABELS}")
+  set(remembered "")
+  if(T_PURE)
+    gw_remembered(remembered DATA ${T_DATA} TOOLS ${T_TOOLS})
   endif()
-  list(APPEND properties ENVIRONMENT "GANGWAY_TOKEN_FILE=${CMAKE_BINARY_DIR}/test_token")
-  gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST TEST_PREFIX "${name}:" NO_PRETTY_VALUES
-    PROPERTIES ${properties})
+  set(limit_s 600)
+  if(GANGWAY_SANITIZE OR GANGWAY_COVERAGE)
+    set(limit_s 1500)
+  endif()
+  math(EXPR longer_s "${limit_s} + 60")  # So that the runner can say which test it was.
+  if(NOT T_SHARDS)
+    set(T_SHARDS 1)
+  endif()
+  math(EXPR last "${T_SHARDS} - 1")
+  foreach(shard RANGE ${last})
+    set(test ${name})
+    set(environment "GANGWAY_TOKEN_FILE=${CMAKE_BINARY_DIR}/test_token")
+    if(T_SHARDS GREATER 1)
+      string(APPEND test ":${shard}")
+      list(APPEND environment GTEST_TOTAL_SHARDS=${T_SHARDS} GTEST_SHARD_INDEX=${shard})
+    endif()
+    add_test(NAME ${test} COMMAND ${GANGWAY_TEST_PYTHON}
+      ${CMAKE_SOURCE_DIR}/tests/runner/run_test.py ${remembered} --timeout ${limit_s} --
+      $<TARGET_FILE:${name}>)
+    set_tests_properties(${test} PROPERTIES TIMEOUT ${longer_s} LABELS "${T_LABELS}"
+      ENVIRONMENT "${environment}")
+  endforeach()
 endfunction()
 
 # gw_bench(<name> SOURCES ... [DEPENDS ...] [ARGUMENTS ...]): a Google Benchmark program, run once
@@ -110,8 +151,8 @@ function(gw_fuzz source)
 endfunction()
 
 function(gw_room name)
-  cmake_parse_arguments(R "INTERNAL;OPTIMISED" "DIR" "DEPENDS;EXCLUDE;TEST_DEPENDS;SOURCES;ALONE"
-    ${ARGN})
+  cmake_parse_arguments(R "INTERNAL;OPTIMISED;PURE" "DIR;TEST_SHARDS"
+    "DEPENDS;EXCLUDE;TEST_DEPENDS;SOURCES;ALONE;TEST_DATA" ${ARGN})
   if(NOT R_DIR)
     set(R_DIR ${CMAKE_CURRENT_SOURCE_DIR})
   endif()
@@ -156,7 +197,7 @@ function(gw_room name)
   endif()
   set_target_properties(gw_${name} PROPERTIES EXPORT_NAME ${name} LINKER_LANGUAGE CXX
     VERIFY_INTERFACE_HEADER_SETS ON INTERFACE_HEADER_SETS_TO_VERIFY lone_headers
-    UNITY_BUILD ${GANGWAY_UNITY})
+    UNITY_BUILD ${GANGWAY_UNITY} UNITY_BUILD_BATCH_SIZE 16)
   if(R_SOURCES)
     add_custom_target(gw_${name}_generated DEPENDS ${R_SOURCES})
     add_dependencies(generated gw_${name}_generated)
@@ -183,7 +224,12 @@ function(gw_room name)
     return()
   endif()
   if(test)
-    gw_test(gw_${name}_test SOURCES ${test} DEPENDS gw_${name} ${R_TEST_DEPENDS} LABELS ${name})
+    set(pure "")
+    if(R_PURE)
+      set(pure PURE)
+    endif()
+    gw_test(gw_${name}_test SOURCES ${test} DEPENDS gw_${name} ${R_TEST_DEPENDS} LABELS ${name}
+      DATA ${R_TEST_DATA} SHARDS ${R_TEST_SHARDS} ${pure})
   endif()
   if(bench)
     gw_bench(gw_${name}_bench SOURCES ${bench} DEPENDS gw_${name} ${R_TEST_DEPENDS})

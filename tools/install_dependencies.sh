@@ -17,7 +17,7 @@ fi
 wanted=${1:-}
 
 packages=(
-  g++ cmake ninja-build ccache git
+  g++ cmake ninja-build ccache mold git
   pkg-config  # Cap'n Proto's CMake files find its libraries with it.
   libboost-fiber-dev libcapnp-dev capnproto libtbb-dev libdnnl-dev
   libfmt-dev libspdlog-dev libcli11-dev nlohmann-json3-dev

@@ -18,7 +18,7 @@ namespace {
 
 constexpr int64_t kAlignment = 64;
 constexpr int64_t kPauseNs = 1'000'000'000;  // After one that could not be written.
-constexpr size_t kPlainNameBytesMax = 200;   // File systems take 255, and some is added.
+constexpr size_t kFolderNameBytesMax = 200;  // File systems take 255, and some is added.
 
 std::string hash_of(const std::string& text) {
   Hasher hasher;
@@ -115,8 +115,8 @@ std::string Checkpoints::escaped(const std::string& text) {
       name += code;
     }
   }
-  if (name.size() <= kPlainNameBytesMax) return name;
-  return cat(name.substr(0, kPlainNameBytesMax), "~", hash_of(text));
+  if (name.size() <= kFolderNameBytesMax) return name;
+  return cat(name.substr(0, kFolderNameBytesMax), "~", hash_of(text));
 }
 
 void Checkpoints::keep(SessionId session, SliceId slice, RecoveryOptions options) {

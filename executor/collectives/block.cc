@@ -5,21 +5,21 @@
 namespace gangway {
 namespace {
 
-using Dims = std::array<int64_t, 5>;
+using Extents = std::array<int64_t, 5>;
 
 // Of part `index`, where parts of `part` rows make `whole`.
 int64_t rows_of_part(int64_t whole, int64_t part, uint32_t index) {
   return std::clamp<int64_t>(whole - part * index, 0, part);
 }
 
-Dims steps_of(const Dims& dims, int64_t size) {
-  Dims steps{};
+Extents steps_of(const Extents& dims, int64_t size) {
+  Extents steps{};
   for (size_t d = 5; d-- > 0; size *= dims[d]) steps[d] = size;
   return steps;
 }
 
 // A box of so many rows of each dimension, with its rows joined where they lie together.
-Block box(const Dims& rows, const Dims& in_steps, const Dims& out_steps) {
+Block box(const Extents& rows, const Extents& in_steps, const Extents& out_steps) {
   Block block;
   block.run = rows[4] * in_steps[4];
   size_t apart = 4;
@@ -61,7 +61,7 @@ Block cut_block(const CollectiveCall& call, uint32_t from, uint32_t to) {
   const auto size = static_cast<int64_t>(size_of(call.tensors[0].dtype));
   if (lies_together(cut)) return block_together(cut, size, from, to);
   const auto split = static_cast<size_t>(cut.split), concat = static_cast<size_t>(cut.concat);
-  Dims rows = cut.dims, out = cut.dims;
+  Extents rows = cut.dims, out = cut.dims;
   if (cut.split != CollectiveCut::kNotCut) {
     rows[split] = rows_of_part(cut.dims[split], cut.part, to);
     out[split] = cut.part;
@@ -71,7 +71,7 @@ Block cut_block(const CollectiveCall& call, uint32_t from, uint32_t to) {
     rows[concat] = std::min(rows[concat], rows_of_part(cut.whole, part, from));
     out[concat] = cut.whole;
   }
-  const Dims in_steps = steps_of(cut.dims, size), out_steps = steps_of(out, size);
+  const Extents in_steps = steps_of(cut.dims, size), out_steps = steps_of(out, size);
   Block block = box(rows, in_steps, out_steps);
   if (cut.split != CollectiveCut::kNotCut) block.in_begin = cut.part * to * in_steps[split];
   if (cut.concat != CollectiveCut::kNotCut) block.out_begin = part * from * out_steps[concat];

@@ -90,14 +90,14 @@ TEST(DeviceRunTest, AKernelThatThrowsPoisonsItsRunAndNothingElse) {
 }
 
 TEST(DeviceRunTest, OnlyARunThatIsAloneGoesOnWithATicketThatIsNotTheNext) {
-  class Nothing final : public CompiledFunction {
+  class DoesNothing final : public CompiledFunction {
    public:
     int64_t arena_bytes() const override { return 0; }
     uint32_t step_count() const override { return 1; }
     uint32_t commit_step() const override { return 1; }
     Progress advance(CallFrame&, Turn&) const override { return Progress::kDone; }
   };
-  TwoCalls calls(std::make_shared<Nothing>());
+  TwoCalls calls(std::make_shared<DoesNothing>());
   DeviceRun& run = *calls.run;
   const auto grant = [&](uint32_t position, uint64_t ticket) {
     run.grant({.first = position, .count = 1, .ticket = Ticket(ticket)});

@@ -8,12 +8,13 @@
 #include "ir/text/text.h"
 #include "ir/wire/wire.h"
 #include "runtime/base/error.h"
+#include "tests/support/places.h"
 
 namespace gangway {
 namespace {
 
 std::vector<std::string> cases(const std::string& file) {
-  std::ifstream in(cat(GW_GOLDEN_DIR, "/", file));
+  std::ifstream in(cat(tests::source_folder(), "/tests/golden/ir/", file));
   std::string text{std::istreambuf_iterator<char>(in), {}};
   std::vector<std::string> out;
   constexpr std::string_view kSplit = "-----\n";

@@ -8,6 +8,7 @@
 #include "runtime/base/cat.h"
 #include "runtime/base/error.h"
 #include "tests/processes/process_tree.h"
+#include "tests/support/places.h"
 #include "tests/support/process_output.h"
 
 namespace gangway {
@@ -28,7 +29,8 @@ unsigned port_in(const std::string& text) {
 }  // namespace
 
 Browser::Browser(WindowSize size)
-    : driver_({.arguments = {CHROMEDRIVER, "--port=0"}, .output_file = log_.path()}) {
+    : driver_({.arguments = {tests::cmake_variable("CHROMEDRIVER"), "--port=0"},
+               .output_file = log_.path()}) {
   unsigned port = 0;
   if (!eventually([&] { return (port = port_in(log_.text())) != 0; }))
     throw Error(ErrorKind::kUnavailable, cat("chromedriver: says no port: got ", log_.text()));
@@ -46,9 +48,10 @@ void Browser::start_session(WindowSize size) {
                           "--hide-scrollbars",
                           cat("--window-size=", size.width, ",", size.height),
                           cat("--user-data-dir=", folder_.path().string())};
-  const json wanted = {{"browserName", "chrome"},
-                       {"goog:chromeOptions", {{"binary", CHROMIUM}, {"args", arguments}}},
-                       {"goog:loggingPrefs", {{"browser", "ALL"}}}};
+  const json wanted = {
+      {"browserName", "chrome"},
+      {"goog:chromeOptions", {{"binary", tests::cmake_variable("CHROMIUM")}, {"args", arguments}}},
+      {"goog:loggingPrefs", {{"browser", "ALL"}}}};
   const json made =
       ask(kj::HttpMethod::POST, "/session", {{"capabilities", {{"alwaysMatch", wanted}}}});
   session_ = cat("/session/", made.at("sessionId").get<std::string>());
@@ -147,7 +150,7 @@ json Browser::console() {
 void Browser::screenshot(const std::string& name) {
   const std::string picture = ask(kj::HttpMethod::GET, session_ + "/screenshot", nullptr);
   const auto bytes = kj::decodeBase64(kj::ArrayPtr<const char>(picture.data(), picture.size()));
-  std::ofstream(cat(SCREENSHOTS, "/", name, ".png"), std::ios::binary)
+  std::ofstream(cat(tests::build_folder(), "/screenshots/", name, ".png"), std::ios::binary)
       .write(reinterpret_cast<const char*>(bytes.begin()),
              static_cast<std::streamsize>(bytes.size()));
 }

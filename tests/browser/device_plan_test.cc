@@ -7,6 +7,7 @@
 #include "gangway.h"
 #include "tests/browser/browser.h"
 #include "tests/browser/page_checks.h"
+#include "tests/support/places.h"
 #include "tests/support/process_output.h"
 #include "tests/support/small_programs.h"
 
@@ -30,7 +31,7 @@ class DevicePlanTest : public testing::Test {
     const std::string file = folder_.path() / "p.gwp";
     program.save(file);
     AnonymousFile said("graph");
-    std::vector<std::string> arguments = {GANGWAY_TOOL, "graph", file};
+    std::vector<std::string> arguments = {tests::gangway_tool(), "graph", file};
     arguments.insert(arguments.end(), options.begin(), options.end());
     ChildProcess tool({.arguments = arguments, .output_file = said.path()});
     EXPECT_TRUE(tool.wait().ok()) << said.text();

@@ -8,6 +8,7 @@
 #include "runtime/os/anonymous_file.h"
 #include "tests/browser/browser.h"
 #include "tests/browser/page_checks.h"
+#include "tests/support/places.h"
 #include "tests/support/process_output.h"
 #include "tests/support/small_programs.h"
 #include "tools/page/page.h"
@@ -83,8 +84,9 @@ class HostilePanelsTest : public testing::Test {
     const std::string program = folder_.path() / "p.gwp", page = folder_.path() / "p.html";
     accumulate(Mesh{{{"data", 2}}}).save(program);
     AnonymousFile said("sim");
-    ChildProcess tool({.arguments = {GANGWAY_TOOL, "sim", "--program", program, "--html", page},
-                       .output_file = said.path()});
+    ChildProcess tool(
+        {.arguments = {tests::gangway_tool(), "sim", "--program", program, "--html", page},
+         .output_file = said.path()});
     EXPECT_TRUE(tool.wait().ok()) << output_of(said);
     std::ifstream file(page);
     const std::string html((std::istreambuf_iterator<char>(file)), {});

@@ -10,6 +10,7 @@
 #include "tests/browser/expanded_nodes.h"
 #include "tests/browser/page_checks.h"
 #include "tests/processes/process_tree.h"
+#include "tests/support/places.h"
 #include "tests/support/process_output.h"
 #include "tests/support/small_programs.h"
 
@@ -31,16 +32,16 @@ class LivePageTest : public testing::Test {
   LivePageTest() {
     start_controller("127.0.0.1:0");
     executor_.emplace(
-        ChildOptions{.arguments = {GANGWAY_TOOL, "executor", "--connect", address_, "--devices",
-                                   "4", "--name", "host-a", "--memory", "67108864"},
+        ChildOptions{.arguments = {tests::gangway_tool(), "executor", "--connect", address_,
+                                   "--devices", "4", "--name", "host-a", "--memory", "67108864"},
                      .output_file = executor_said_.path()});
   }
 
   void start_controller(const std::string& page) {
     controller_said_.emplace("controller");
-    controller_.emplace(ChildOptions{
-        .arguments = {GANGWAY_TOOL, "controller", "--listen", "127.0.0.1:0", "--page", page},
-        .output_file = controller_said_->path()});
+    controller_.emplace(ChildOptions{.arguments = {tests::gangway_tool(), "controller", "--listen",
+                                                   "127.0.0.1:0", "--page", page},
+                                     .output_file = controller_said_->path()});
     static const std::string before = "page: ";
     ASSERT_TRUE(eventually([&] {
       const std::string said = output_of(*controller_said_);
@@ -76,7 +77,7 @@ class LivePageTest : public testing::Test {
 
   // What a command prints as JSON.
   static json of_tool(std::vector<std::string> arguments) {
-    arguments.insert(arguments.begin(), GANGWAY_TOOL);
+    arguments.insert(arguments.begin(), tests::gangway_tool());
     AnonymousFile output("output");
     ChildProcess child({.arguments = std::move(arguments), .output_file = output.path()});
     EXPECT_TRUE(child.wait().ok()) << output_of(output);
@@ -363,9 +364,9 @@ TEST_F(LivePageTest, AControllerThatGoesIsNoticedAndItsNextOneFound) {
   EXPECT_TRUE(comes(browser, "document.getElementById('notice').hidden"));
   EXPECT_TRUE(comes(browser, cat(kPanelText, ".includes('no host has come yet')")));
   // Its ids begin anew, and are of others.
-  executor_.emplace(ChildOptions{
-      .arguments = {GANGWAY_TOOL, "executor", "--connect", address_, "--memory", "67108864"},
-      .output_file = executor_said_.path()});
+  executor_.emplace(ChildOptions{.arguments = {tests::gangway_tool(), "executor", "--connect",
+                                               address_, "--memory", "67108864"},
+                                 .output_file = executor_said_.path()});
   const Client client = connect(address_, {.name = "next"});
   ASSERT_TRUE(eventually([&] { return client.status().hosts.size() == 1; }));
   const Slice slice = client.allocate({.devices = 1});

@@ -8,6 +8,7 @@
 #include "runtime/os/anonymous_file.h"
 #include "tests/browser/browser.h"
 #include "tests/browser/page_checks.h"
+#include "tests/support/places.h"
 #include "tests/support/process_output.h"
 
 namespace gangway {
@@ -20,7 +21,7 @@ class OverlaysTest : public testing::Test {
   // What the tool prints of the program that was opened last.
   std::string graph(const std::vector<std::string>& options) {
     AnonymousFile said("graph");
-    std::vector<std::string> arguments = {GANGWAY_TOOL, "graph", folder_.path() / "p.gwp"};
+    std::vector<std::string> arguments = {tests::gangway_tool(), "graph", folder_.path() / "p.gwp"};
     arguments.insert(arguments.end(), options.begin(), options.end());
     ChildProcess tool({.arguments = arguments, .output_file = said.path()});
     EXPECT_TRUE(tool.wait().ok()) << said.text();

@@ -10,6 +10,7 @@
 #include "tests/browser/browser.h"
 #include "tests/browser/expanded_nodes.h"
 #include "tests/browser/page_checks.h"
+#include "tests/support/places.h"
 #include "tests/support/seed.h"
 #include "tests/support/small_programs.h"
 #include "tools/page/page.h"
@@ -54,8 +55,8 @@ TEST_F(PageTest, ToolWritesAPageThatOpensWithoutAnError) {
   const std::string program = folder_.path() / "p.gwp", page = folder_.path() / "p.html";
   accumulate(Mesh{{{"data", 2}}}).save(program);
   AnonymousFile said("graph");
-  ChildProcess tool(
-      {.arguments = {GANGWAY_TOOL, "graph", program, "--html", page}, .output_file = said.path()});
+  ChildProcess tool({.arguments = {tests::gangway_tool(), "graph", program, "--html", page},
+                     .output_file = said.path()});
   ASSERT_TRUE(tool.wait().ok()) << said.text();
   Browser browser({});
   browser.open(page);

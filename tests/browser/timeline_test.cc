@@ -8,6 +8,7 @@
 #include "runtime/os/anonymous_file.h"
 #include "tests/browser/browser.h"
 #include "tests/browser/page_checks.h"
+#include "tests/support/places.h"
 #include "tests/support/process_output.h"
 #include "tests/support/small_programs.h"
 
@@ -25,13 +26,9 @@ class TimelineTest : public testing::Test {
   json open(Browser& browser, const Program& program, const std::vector<std::string>& options) {
     program.save(folder_.path() / "p.gwp");
     AnonymousFile said("sim");
-    std::vector<std::string> arguments = {GANGWAY_TOOL,
-                                          "sim",
-                                          "--json",
-                                          "--program",
-                                          folder_.path() / "p.gwp",
-                                          "--html",
-                                          folder_.path() / "p.html"};
+    std::vector<std::string> arguments = {
+        tests::gangway_tool(),    "sim", "--json", "--program", folder_.path() / "p.gwp", "--html",
+        folder_.path() / "p.html"};
     arguments.insert(arguments.end(), options.begin(), options.end());
     ChildProcess tool({.arguments = arguments, .output_file = said.path()});
     EXPECT_TRUE(tool.wait().ok()) << said.text();
@@ -176,8 +173,8 @@ TEST_F(TimelineTest, IsOfOneProgram) {
   products().save(folder_.path() / "p.gwp");
   AnonymousFile said("sim");
   const std::string program = folder_.path() / "p.gwp";
-  ChildProcess tool({.arguments = {GANGWAY_TOOL, "sim", "--program", program, program, "--html",
-                                   folder_.path() / "p.html"},
+  ChildProcess tool({.arguments = {tests::gangway_tool(), "sim", "--program", program, program,
+                                   "--html", folder_.path() / "p.html"},
                      .output_file = said.path()});
   EXPECT_FALSE(tool.wait().ok());
   EXPECT_NE(said.text().find("a timeline is of one program, got 2"), std::string::npos)

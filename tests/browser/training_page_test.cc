@@ -11,6 +11,7 @@
 #include "tests/browser/browser.h"
 #include "tests/browser/page_checks.h"
 #include "tests/processes/process_tree.h"
+#include "tests/support/places.h"
 #include "tests/support/process_output.h"
 
 namespace gangway {
@@ -26,12 +27,30 @@ TEST(TrainingPageTest, OfAStoppedTrainingShowsTheStepsThatItDid) {
     for (int verse = 1; verse <= 2000; ++verse) file << "And this is verse " << verse << ".\n";
   }
   AnonymousFile said("train");
-  ChildProcess training({.arguments = {GANGWAY_TOOL, "train",    "quickstart", "--text",
-                                       text,         "--out",    out,          "--connect",
-                                       "local:1x2",  "--steps",  "1000000",    "--batch",
-                                       "2",          "--layers", "1",          "--dim",
-                                       "16",         "--heads",  "2",          "--experts",
-                                       "0",          "--seq",    "16",         "--sample-bytes",
+  ChildProcess training({.arguments = {tests::gangway_tool(),
+                                       "train",
+                                       "quickstart",
+                                       "--text",
+                                       text,
+                                       "--out",
+                                       out,
+                                       "--connect",
+                                       "local:1x2",
+                                       "--steps",
+                                       "1000000",
+                                       "--batch",
+                                       "2",
+                                       "--layers",
+                                       "1",
+                                       "--dim",
+                                       "16",
+                                       "--heads",
+                                       "2",
+                                       "--experts",
+                                       "0",
+                                       "--seq",
+                                       "16",
+                                       "--sample-bytes",
                                        "0"},
                          .output_file = said.path()});
   ASSERT_TRUE(eventually([&] { return output_of(said).find("\nstep ") != std::string::npos; }))

@@ -9,6 +9,7 @@
 #include "ir/verify/verify.h"
 #include "runtime/base/error.h"
 #include "tests/conversions/converting_function.h"
+#include "tests/support/places.h"
 
 namespace gangway {
 namespace {
@@ -49,7 +50,7 @@ std::string converted(const Case& c) {
 }
 
 TEST(Conversions, GoldenStepsOfEachKind) {
-  std::ifstream in(cat(GW_GOLDEN_DIR, "/conversions.gw"));
+  std::ifstream in(cat(tests::source_folder(), "/tests/golden/ir/conversions.gw"));
   const std::string golden{std::istreambuf_iterator<char>(in), {}};
   std::string text = "// Each kind of step of a conversion, by the local function that does it.\n";
   for (const Case& c : cases()) text += cat("-----\n", converted(c));

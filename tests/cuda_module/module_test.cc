@@ -11,6 +11,7 @@
 #include "executor/devices/cuda/module/nvrtc.h"
 #include "runtime/os/temp_dir.h"
 #include "runtime/os/thread.h"
+#include "tests/support/places.h"
 
 namespace gangway::cuda {
 namespace {
@@ -20,7 +21,8 @@ using testing::HasSubstr;
 constexpr uint32_t kArchitectures[] = {80, 90, 100};
 
 const ModuleTable* load() {
-  void* handle = dlopen(GW_CUDA_MODULE, RTLD_NOW | RTLD_LOCAL);
+  const std::string module = tests::build_folder() + "/lib/gangway/libgangway_cuda.so";
+  void* handle = dlopen(module.c_str(), RTLD_NOW | RTLD_LOCAL);
   EXPECT_NE(handle, nullptr) << dlerror();
   return handle == nullptr ? nullptr
                            : static_cast<const ModuleTable*>(dlsym(handle, kModuleSymbol));

@@ -9,6 +9,7 @@
 #include "runtime/os/temp_dir.h"
 #include "tests/interpret/interpret.h"
 #include "tests/processes/process_tree.h"
+#include "tests/support/places.h"
 
 namespace gangway {
 namespace {
@@ -26,7 +27,7 @@ Program program_with(const UserKernel& kernel, const Mesh& mesh) {
 
 class CustomCallTest : public testing::Test {
  protected:
-  CustomCallTest() { std::filesystem::copy(GANGWAY_KERNEL, library_); }
+  CustomCallTest() { std::filesystem::copy(tests::user_kernel(), library_); }
 
   std::vector<float> run(const UserKernel& kernel) {
     Client client = connect("local:1x2", {.in_process = true, .memory_bytes = 16 << 20});

@@ -11,6 +11,7 @@
 #include "runtime/os/temp_dir.h"
 #include "tests/processes/process_tree.h"
 #include "tests/support/error_of.h"
+#include "tests/support/places.h"
 #include "tests/support/process_output.h"
 
 namespace gangway {
@@ -25,12 +26,12 @@ class TrustedTest : public testing::Test {
   TrustedTest() {
     fs::create_directory(trusted_);
     fs::create_directory(home_);
-    fs::copy(GANGWAY_KERNEL, trusted_ / "libkernel.so");
+    fs::copy(tests::user_kernel(), trusted_ / "libkernel.so");
     EXPECT_TRUE(eventually([&] { return !(address_ = first_line_of(said_)).empty(); }));
   }
 
   ChildProcess start(std::vector<std::string> arguments, const AnonymousFile& output) const {
-    arguments.insert(arguments.begin(), GANGWAY_TOOL);
+    arguments.insert(arguments.begin(), tests::gangway_tool());
     return ChildProcess({.arguments = std::move(arguments),
                          .environment = {{"GANGWAY_TOKEN_FILE", token_}},
                          .output_file = output.path()});
@@ -73,7 +74,7 @@ TEST_F(TrustedTest, AnExecutorLoadsWhatLiesInATrustedFolderWhereverTheProgramHas
 
 TEST_F(TrustedTest, AnyOtherLibraryIsRefusedAlsoOneThatComesIntoTheFolderLater) {
   const ChildProcess executor = start_executor({"--trust", trusted_});
-  fs::copy(GANGWAY_KERNEL, home_ / "mine.so");
+  fs::copy(tests::user_kernel(), home_ / "mine.so");
   std::ofstream(home_ / "mine.so", std::ios::app) << "more";
   const auto refused = [&](const fs::path& library) {
     const Error error = error_of([&] { run(library); });

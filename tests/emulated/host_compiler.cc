@@ -10,14 +10,14 @@
 #include <set>
 
 #include "runtime/base/hash.h"
+#include "tests/support/places.h"
 
 namespace gangway::emulated {
 namespace {
 
 namespace fs = std::filesystem;
 
-// GW_HOST_COMPILER, GW_SOURCE_ROOT and GW_MODULE_CACHE come from CMakeLists.txt.
-const fs::path kCache = GW_MODULE_CACHE;
+fs::path cache() { return fs::path(tests::build_folder()) / "tests/emulated/modules"; }
 
 std::string read(const fs::path& path) {
   std::ifstream in(path, std::ios::binary);
@@ -29,35 +29,60 @@ std::string key_of(const std::string& text) {
   hasher.add(text);
   std::set<fs::path> headers;
   for (const auto& entry :
-       fs::directory_iterator(fs::path(GW_SOURCE_ROOT) / "executor/devices/cuda/kernels"))
+       fs::directory_iterator(fs::path(tests::source_folder()) / "executor/devices/cuda/kernels"))
     if (entry.path().extension() == ".h") headers.insert(entry.path());
   for (const fs::path& header : headers) hasher.add(read(header));
   return to_string(hasher.finish());
 }
 
-Result<void> build(const std::string& text, const fs::path& library) {
-  // Another thread, or process, may be making the same.
-  const fs::path stem = library.string() + "." + std::to_string(gettid());
-  const fs::path source = stem.string() + ".cc", log = stem.string() + ".log";
-  const fs::path built = stem.string() + ".so";
-  std::ofstream(source) << text;
+// Runs the compiler that built this program, and gives what it printed where it fails.
+Result<void> compile(const std::string& more, const fs::path& log) {
   const std::string command =
-      cat(GW_HOST_COMPILER, " -std=c++20 -O1 -fPIC -shared -I", GW_SOURCE_ROOT, " -o ",
-          built.string(), " ", source.string(), " > ", log.string(), " 2>&1");
+      cat(tests::cmake_variable("CMAKE_CXX_COMPILER"), " -std=c++20 -O1 -fPIC -I",
+          tests::source_folder(), " ", more, " > ", log.string(), " 2>&1");
   const bool ok = std::system(command.c_str()) == 0;
   const std::string said = read(log);
-  if (ok) fs::rename(built, library);
-  fs::remove(source);
   fs::remove(log);
   if (!ok) return Error(ErrorKind::kInvalid, "module: does not compile: " + said);
   return {};
 }
 
+// Another thread, or process, may be making the same: each writes files of its own and renames them.
+fs::path own(const fs::path& file, const char* extension) {
+  return cat(file.string(), ".", gettid(), extension);
+}
+
+// A header that is compiled beforehand, since reading it is most of what a small module takes.
+fs::path prepared_header() {
+  const std::string text = "#include \"executor/devices/cuda/kernels/on_host.h\"\n#include <bit>\n";
+  const fs::path header = cache() / (key_of(text) + ".h"), compiled = header.string() + ".gch";
+  if (fs::exists(compiled)) return header;
+  const fs::path source = own(header, ".new"), built = own(header, ".gch");
+  std::ofstream(source) << text;
+  fs::rename(source, header);
+  const Result<void> result =
+      compile(cat("-x c++-header ", header.string(), " -o ", built.string()), own(header, ".log"));
+  if (!result.ok()) throw result.error();
+  fs::rename(built, compiled);
+  return header;
+}
+
+Result<void> build(const std::string& text, const fs::path& library) {
+  const fs::path source = own(library, ".cc"), built = own(library, ".so");
+  std::ofstream(source) << text;
+  Result<void> result = compile(cat("-shared -include ", prepared_header().string(), " -o ",
+                                    built.string(), " ", source.string()),
+                                own(library, ".log"));
+  if (result.ok()) fs::rename(built, library);
+  fs::remove(source);
+  return result;
+}
+
 }  // namespace
 
 Result<LoadedSource> compile_for_host(const cuda::ModuleSource& source) {
-  fs::create_directories(kCache);
-  const fs::path library = kCache / (key_of(source.text) + ".so");
+  fs::create_directories(cache());
+  const fs::path library = cache() / (key_of(source.text) + ".so");
   if (!fs::exists(library)) {
     if (Result<void> built = build(source.text, library); !built.ok()) return built.error();
   }

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 
 #include "runtime/base/error.h"
+#include "tests/support/places.h"
 
 namespace gangway::examples {
 namespace {
@@ -57,7 +58,7 @@ TEST(ExamplesInHeaders, CompilersReportAnErrorAtTheLineOfTheHeader) {
 // The examples themselves are compiled by the target gw_examples_in_headers, which this test
 // depends on. Here: that none is missing from it.
 TEST(ExamplesInHeaders, EveryPublicHeaderIsReadAndItsExamplesAreFound) {
-  const std::filesystem::path root = GW_SOURCE_DIR;
+  const std::filesystem::path root = tests::source_folder();
   const std::vector<std::string> headers = public_headers(root);
   for (const char* path : {"client/client.h", "ir/types/sharding.h", "programs/train/train.h"})
     EXPECT_THAT(headers, Contains(path));
@@ -73,7 +74,7 @@ TEST(ExamplesInHeaders, EveryPublicHeaderIsReadAndItsExamplesAreFound) {
 }
 
 TEST(ExamplesInHeaders, NoHeaderShowsCodeWithoutTheMark) {
-  const std::filesystem::path root = GW_SOURCE_DIR;
+  const std::filesystem::path root = tests::source_folder();
   for (const std::string& path : all_headers(root)) {
     for (const int line : unmarked_code(read_file(root / path)))
       ADD_FAILURE() << path << ":" << line

@@ -12,6 +12,7 @@
 #include "tests/inspect/golden.h"
 #include "tests/inspect/reader.h"
 #include "tests/inspect/sample_programs.h"
+#include "tests/support/places.h"
 
 namespace gangway {
 namespace {
@@ -39,7 +40,8 @@ struct Picture {
 Picture draw(const std::string& dot) {
   const TempDir folder;
   const double before = children_seconds();
-  const Read read = run_reader({GANGWAY_DOT, "-Tsvg", file_with(folder, "graph.dot", dot)});
+  const Read read = run_reader(
+      {tests::cmake_variable("GANGWAY_TEST_DOT"), "-Tsvg", file_with(folder, "graph.dot", dot)});
   Picture picture{.svg = read.said, .seconds = children_seconds() - before};
   EXPECT_TRUE(read.ok) << read.said;
   // What it warns of would come first.

@@ -9,6 +9,7 @@
 #include "ir/build/program_builder.h"
 #include "ir/build/scan.h"
 #include "runtime/base/cat.h"
+#include "tests/support/places.h"
 
 namespace gangway {
 
@@ -43,7 +44,7 @@ Program with_batch_over(const Mesh& mesh) {
 }
 
 void expect_golden(const std::string& file, const std::string& text) {
-  std::ifstream in(cat(GANGWAY_GOLDEN, "/", file));
+  std::ifstream in(cat(tests::source_folder(), "/tests/golden/inspect/", file));
   const std::string golden{std::istreambuf_iterator<char>(in), {}};
   EXPECT_EQ(golden, text) << file << " ought to be:\n" << text;
 }

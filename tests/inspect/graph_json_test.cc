@@ -14,6 +14,7 @@
 #include "runtime/base/cat.h"
 #include "tests/inspect/reader.h"
 #include "tests/inspect/sample_programs.h"
+#include "tests/support/places.h"
 #include "tests/support/random_graph.h"
 #include "tests/support/seed.h"
 
@@ -23,7 +24,7 @@ namespace {
 using nlohmann::json;
 using ::testing::HasSubstr;
 
-const char* const kSchema = GANGWAY_DOCS "/graph.schema.json";
+const std::string kSchema = tests::source_folder() + "/docs/graph.schema.json";
 
 std::string text_of(const std::string& path) {
   std::ostringstream text;
@@ -90,7 +91,7 @@ TEST_F(GraphJsonTest, IsDescribedFieldByField) {
   std::set<std::string> names;
   add_properties(json::parse(text_of(kSchema)), names);
   EXPECT_GT(names.size(), 40u);
-  const std::string page = text_of(GANGWAY_DOCS "/graph_json.md");
+  const std::string page = text_of(tests::source_folder() + "/docs/graph_json.md");
   for (const std::string& name : names) {
     const bool named = page.find(cat("`", name, "`")) != page.npos ||
                        page.find(cat("{", name, ", ")) != page.npos ||

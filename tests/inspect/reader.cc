@@ -5,6 +5,7 @@
 #include "runtime/base/cat.h"
 #include "runtime/os/anonymous_file.h"
 #include "runtime/os/process.h"
+#include "tests/support/places.h"
 
 namespace gangway {
 
@@ -16,7 +17,8 @@ Read run_reader(std::vector<std::string> arguments) {
 }
 
 Read run_python(const std::string& script, const std::vector<std::string>& arguments) {
-  std::vector<std::string> words{GANGWAY_PYTHON, cat(GANGWAY_READERS, "/", script)};
+  std::vector<std::string> words{tests::cmake_variable("GANGWAY_TEST_PYTHON"),
+                                 cat(tests::source_folder(), "/tests/inspect/", script)};
   words.insert(words.end(), arguments.begin(), arguments.end());
   return run_reader(words);
 }

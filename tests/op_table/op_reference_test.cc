@@ -1,4 +1,5 @@
 #include "tests/interpret/op_reference.h"
+#include "tests/support/places.h"
 
 #include <gtest/gtest.h>
 
@@ -9,7 +10,7 @@
 namespace gangway {
 namespace {
 
-const std::string kPath = std::string(GW_SOURCE_DIR) + "/docs/ir.md";
+const std::string kPath = tests::source_folder() + "/docs/ir.md";
 
 TEST(OpReference, TheDocumentedOpsAreThoseOfTheTable) {
   std::ostringstream text;

@@ -14,6 +14,7 @@
 #include "runtime/os/temp_dir.h"
 #include "runtime/os/user.h"
 #include "tests/processes/process_tree.h"
+#include "tests/support/places.h"
 #include "tests/support/process_output.h"
 
 namespace gangway {
@@ -47,7 +48,7 @@ class CheckpointsTest : public testing::Test {
   }
 
   ChildProcess start(std::vector<std::string> arguments, const AnonymousFile& output) const {
-    arguments.insert(arguments.begin(), GANGWAY_TOOL);
+    arguments.insert(arguments.begin(), tests::gangway_tool());
     return ChildProcess({.arguments = std::move(arguments),
                          .environment = {{"GANGWAY_TOKEN_FILE", token_}},
                          .output_file = output.path()});

@@ -10,6 +10,7 @@
 #include "runtime/os/process.h"
 #include "runtime/os/temp_dir.h"
 #include "tests/processes/process_tree.h"
+#include "tests/support/places.h"
 #include "tests/support/process_output.h"
 
 namespace gangway {
@@ -77,9 +78,9 @@ TEST_P(KilledLauncherTest, GangwayTrainLeavesNoProcessFileOrMemory) {
   std::filesystem::create_directories(out.path());
   std::ofstream(out.path() / "text.txt") << std::string(200'000, 'a');
   AnonymousFile log("train.log");
-  ChildProcess train({.arguments = {GANGWAY_TOOL, "train", "quickstart", "--connect", "local:2x1",
-                                    "--text", (out.path() / "text.txt").string(), "--out",
-                                    (out.path() / "out").string(), "--steps", "1000000"},
+  ChildProcess train({.arguments = {tests::gangway_tool(), "train", "quickstart", "--connect",
+                                    "local:2x1", "--text", (out.path() / "text.txt").string(),
+                                    "--out", (out.path() / "out").string(), "--steps", "1000000"},
                       .environment = {{"TMPDIR", temp.path().string()}},
                       .output_file = log.path()});
   ASSERT_TRUE(eventually([&] { return children_of(train.pid()).size() == 3; })) << log.text();
@@ -102,12 +103,13 @@ Program with_state(const Mesh& mesh, int64_t bytes) {
 TEST(KilledClientTest, WhatItHeldIsFreeForTheNext) {
   constexpr int64_t kMemory = 64 << 20;
   AnonymousFile said("controller.log"), executor_log("executor.log");
-  ChildProcess controller({.arguments = {GANGWAY_TOOL, "controller", "--listen", "127.0.0.1:0"},
-                           .output_file = said.path()});
+  ChildProcess controller(
+      {.arguments = {tests::gangway_tool(), "controller", "--listen", "127.0.0.1:0"},
+       .output_file = said.path()});
   std::string address;
   ASSERT_TRUE(eventually([&] { return !(address = first_line_of(said)).empty(); }));
-  ChildProcess executor({.arguments = {GANGWAY_TOOL, "executor", "--connect", address, "--devices",
-                                       "2", "--memory", std::to_string(kMemory)},
+  ChildProcess executor({.arguments = {tests::gangway_tool(), "executor", "--connect", address,
+                                       "--devices", "2", "--memory", std::to_string(kMemory)},
                          .output_file = executor_log.path()});
   const auto hold_most = [&address] {
     const Client client = connect(address);

@@ -14,6 +14,7 @@
 #include "runtime/os/process.h"
 #include "tests/processes/process_tree.h"
 #include "tests/support/error_of.h"
+#include "tests/support/places.h"
 #include "tests/support/process_output.h"
 
 namespace gangway::lost_connection_test {
@@ -54,8 +55,8 @@ class LostConnectionTest : public testing::Test {
   LostConnectionTest() {
     EXPECT_TRUE(eventually([&] { return !(address_ = first_line_of(said_)).empty(); }));
     executor_.emplace(
-        ChildOptions{.arguments = {GANGWAY_TOOL, "executor", "--connect", address_, "--devices",
-                                   "2", "--memory", std::to_string(64 << 20)},
+        ChildOptions{.arguments = {tests::gangway_tool(), "executor", "--connect", address_,
+                                   "--devices", "2", "--memory", std::to_string(64 << 20)},
                      .output_file = executor_said_.path()});
     client_ = connect(address_, {.on_warning = [this](const std::string& line) {
                         const std::lock_guard lock(mutex_);
@@ -82,9 +83,9 @@ class LostConnectionTest : public testing::Test {
   }
 
   const AnonymousFile said_{"controller"}, executor_said_{"executor"};
-  ChildProcess controller_{
-      {.arguments = {GANGWAY_TOOL, "controller", "--listen", "127.0.0.1:0", "--lease", "50"},
-       .output_file = said_.path()}};
+  ChildProcess controller_{{.arguments = {tests::gangway_tool(), "controller", "--listen",
+                                          "127.0.0.1:0", "--lease", "50"},
+                            .output_file = said_.path()}};
   std::string address_;
   std::optional<ChildProcess> executor_;
   std::mutex mutex_;

@@ -9,6 +9,7 @@
 #include "runtime/os/anonymous_file.h"
 #include "runtime/os/process.h"
 #include "tests/processes/process_tree.h"
+#include "tests/support/places.h"
 #include "tests/support/process_output.h"
 
 namespace gangway {
@@ -35,9 +36,9 @@ TEST(OtherVersionTest, AnExecutorThatItsControllerRefusesSaysWhyAndExitsWithTwo)
   Server server(*reactor, network, "127.0.0.1:0",
                 {.bootstrap = [](const Peer&) { return kj::heap<OtherController>(); }});
   AnonymousFile said("executor.log");
-  ChildProcess executor(
-      {.arguments = {GANGWAY_TOOL, "executor", "--connect", server.address(), "--name", "host-3"},
-       .output_file = said.path()});
+  ChildProcess executor({.arguments = {tests::gangway_tool(), "executor", "--connect",
+                                       server.address(), "--name", "host-3"},
+                         .output_file = said.path()});
   const ExitStatus status = reactor->run([&] { return executor.exited(*reactor).await(); });
   EXPECT_EQ(status.code, 2) << to_string(status);
   EXPECT_THAT(said.text(), HasSubstr(cat("executor \"host-3\": of another version: expected "
@@ -49,8 +50,9 @@ TEST(OtherVersionTest, AnExecutorThatItsControllerRefusesSaysWhyAndExitsWithTwo)
 
 TEST(OtherVersionTest, AControllerRefusesExecutorsAndClientsOfAnotherVersion) {
   AnonymousFile said("controller.log");
-  ChildProcess controller({.arguments = {GANGWAY_TOOL, "controller", "--listen", "127.0.0.1:0"},
-                           .output_file = said.path()});
+  ChildProcess controller(
+      {.arguments = {tests::gangway_tool(), "controller", "--listen", "127.0.0.1:0"},
+       .output_file = said.path()});
   std::string address;
   ASSERT_TRUE(eventually([&] { return !(address = first_line_of(said)).empty(); }));
   auto reactor = Reactor::make_real();

@@ -12,6 +12,7 @@
 #include "runtime/os/temp_dir.h"
 #include "runtime/os/user.h"
 #include "tests/processes/process_tree.h"
+#include "tests/support/places.h"
 #include "tests/support/process_output.h"
 
 namespace gangway {
@@ -29,7 +30,7 @@ Program twice() {
 class RestartTest : public testing::Test {
  protected:
   ChildProcess start(std::vector<std::string> arguments, const AnonymousFile& said) const {
-    arguments.insert(arguments.begin(), GANGWAY_TOOL);
+    arguments.insert(arguments.begin(), tests::gangway_tool());
     return ChildProcess({.arguments = std::move(arguments), .output_file = said.path()});
   }
   ChildProcess start_controller() const {

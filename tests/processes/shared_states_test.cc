@@ -14,6 +14,7 @@
 #include "runtime/os/user.h"
 #include "tests/processes/process_tree.h"
 #include "tests/support/error_of.h"
+#include "tests/support/places.h"
 #include "tests/support/process_output.h"
 
 namespace gangway::shared_states_test {
@@ -64,7 +65,7 @@ class SharedStatesTest : public testing::Test {
   }
 
   ChildProcess start(std::vector<std::string> arguments, const AnonymousFile& output) const {
-    arguments.insert(arguments.begin(), GANGWAY_TOOL);
+    arguments.insert(arguments.begin(), tests::gangway_tool());
     return ChildProcess({.arguments = std::move(arguments),
                          .environment = {{"GANGWAY_TOKEN_FILE", own_token_}},
                          .output_file = output.path()});

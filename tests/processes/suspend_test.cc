@@ -10,6 +10,7 @@
 #include "runtime/os/process.h"
 #include "runtime/os/temp_dir.h"
 #include "tests/processes/process_tree.h"
+#include "tests/support/places.h"
 #include "tests/support/process_output.h"
 
 namespace gangway {
@@ -46,10 +47,10 @@ float loss(const Executable& step, int number) {
 class SuspendTest : public testing::Test {
  protected:
   SuspendTest()
-      : controller_({.arguments = {GANGWAY_TOOL, "controller", "--listen", address_},
+      : controller_({.arguments = {tests::gangway_tool(), "controller", "--listen", address_},
                      .output_file = said_.path()}),
-        executor_({.arguments = {GANGWAY_TOOL, "executor", "--connect", address_, "--devices", "2",
-                                 "--memory", std::to_string(10 << 20)},
+        executor_({.arguments = {tests::gangway_tool(), "executor", "--connect", address_,
+                                 "--devices", "2", "--memory", std::to_string(10 << 20)},
                    .output_file = said_.path()}) {
     EXPECT_TRUE(eventually([&] { return !first_line_of(said_).empty(); }));
     EXPECT_TRUE(eventually([&] { return run("devices", {}, 0).find("cpu") != std::string::npos; }))
@@ -58,7 +59,7 @@ class SuspendTest : public testing::Test {
 
   std::string run(const std::string& command, std::vector<std::string> words, int status) const {
     AnonymousFile output("output");
-    words.insert(words.begin(), {GANGWAY_TOOL, command});
+    words.insert(words.begin(), {tests::gangway_tool(), command});
     words.insert(words.end(), {"--connect", address_});
     ChildProcess child({.arguments = words, .output_file = output.path()});
     const int code = child.wait().code;

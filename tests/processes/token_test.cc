@@ -10,6 +10,7 @@
 #include "runtime/os/user.h"
 #include "tests/processes/process_tree.h"
 #include "tests/support/error_of.h"
+#include "tests/support/places.h"
 #include "tests/support/process_output.h"
 
 namespace gangway {
@@ -21,7 +22,7 @@ class TokenTest : public testing::Test {
  protected:
   // `gangway ...` of a user whose token file is `token_`.
   ChildProcess start(std::vector<std::string> arguments, const AnonymousFile& output) const {
-    arguments.insert(arguments.begin(), GANGWAY_TOOL);
+    arguments.insert(arguments.begin(), tests::gangway_tool());
     return ChildProcess({.arguments = std::move(arguments),
                          .environment = {{"GANGWAY_TOKEN_FILE", token_}},
                          .output_file = output.path()});

@@ -11,6 +11,7 @@
 #include <set>
 
 #include "tests/strategies/compiled_step.h"
+#include "tests/support/places.h"
 
 namespace gangway::programs {
 namespace {
@@ -106,7 +107,7 @@ int64_t count(const std::vector<CollectiveUse>& uses, Op op, const std::string& 
 }
 
 TEST(Collectives, GoldenListOfEachStrategy) {
-  std::ifstream in(GW_STRATEGY_COLLECTIVES);
+  std::ifstream in(tests::source_folder() + "/tests/golden/strategies/collectives.txt");
   const std::string golden{std::istreambuf_iterator<char>(in), {}};
   std::string text;
   for (const Listed& of : listed()) {

@@ -12,6 +12,7 @@
 #include "runtime/os/process.h"
 #include "runtime/os/temp_dir.h"
 #include "tests/processes/process_tree.h"
+#include "tests/support/places.h"
 #include "tests/support/process_output.h"
 #include "tests/tool/terminal.h"
 
@@ -31,7 +32,7 @@ struct Ended {
 class DrainTest : public testing::Test {
  protected:
   DrainTest()
-      : controller_({.arguments = {GANGWAY_TOOL, "controller", "--listen", "127.0.0.1:0"},
+      : controller_({.arguments = {tests::gangway_tool(), "controller", "--listen", "127.0.0.1:0"},
                      .output_file = said_.path()}) {
     EXPECT_TRUE(eventually([&] { return !first_line_of(said_).empty(); }));
     address_ = first_line_of(said_);
@@ -42,14 +43,14 @@ class DrainTest : public testing::Test {
   void start_executor() {
     // The one before it is killed and reaped.
     executor_.emplace(
-        ChildOptions{.arguments = {GANGWAY_TOOL, "executor", "--connect", address_, "--devices",
-                                   "2", "--name", "e", "--memory", "67108864"},
+        ChildOptions{.arguments = {tests::gangway_tool(), "executor", "--connect", address_,
+                                   "--devices", "2", "--name", "e", "--memory", "67108864"},
                      .output_file = executor_said_.path()});
   }
 
   Ended gangway(std::vector<std::string> words) {
     AnonymousFile output("output");
-    words.insert(words.begin(), GANGWAY_TOOL);
+    words.insert(words.begin(), tests::gangway_tool());
     words.insert(words.end(), {"--connect", address_});
     ChildProcess child({.arguments = words, .output_file = output.path()});
     const ExitStatus status = child.wait();
@@ -60,7 +61,7 @@ class DrainTest : public testing::Test {
   std::vector<std::string> training(const std::vector<std::string>& more) {
     const std::string text = (folder_.path() / "text.txt").string();
     std::ofstream(text) << std::string(20'000, 'a');
-    std::vector<std::string> words = {GANGWAY_TOOL, "train", "quickstart"};
+    std::vector<std::string> words = {tests::gangway_tool(), "train", "quickstart"};
     const auto add = [&](const std::string& flag, const std::string& value) {
       words.insert(words.end(), {flag, value});
     };
@@ -134,7 +135,7 @@ TEST_F(DrainTest, ATrainingWaitsForDevicesAndSaysWhoHoldsThem) {
   OnTerminal trained(training({"--steps", "2", "--wait", "600", "--name", "patient"}), 120);
   ASSERT_TRUE(trained.wait_for("waiting for 2 devices, for ")) << trained.text();
   ASSERT_TRUE(trained.wait_for("draining hosts: e")) << trained.text();
-  OnTerminal shown({GANGWAY_TOOL, "ps", "--connect", address_}, 120);
+  OnTerminal shown({tests::gangway_tool(), "ps", "--connect", address_}, 120);
   EXPECT_EQ(shown.end(), 0);
   EXPECT_THAT(shown.text(), AllOf(HasSubstr("WAITS FOR"), HasSubstr("2 devices")));
   EXPECT_THAT(gangway({"ps", "--json"}).said, HasSubstr("draining hosts: e"));

@@ -8,6 +8,7 @@
 #include "runtime/os/anonymous_file.h"
 #include "runtime/os/process.h"
 #include "tests/processes/process_tree.h"
+#include "tests/support/places.h"
 #include "tests/support/process_output.h"
 #include "tests/support/small_programs.h"
 #include "tests/tool/terminal.h"
@@ -20,13 +21,14 @@ using testing::HasSubstr;
 class GraphConnectTest : public testing::Test {
  protected:
   GraphConnectTest()
-      : controller_({.arguments = {GANGWAY_TOOL, "controller", "--listen", "127.0.0.1:0"},
+      : controller_({.arguments = {tests::gangway_tool(), "controller", "--listen", "127.0.0.1:0"},
                      .output_file = said_.path()}) {
     EXPECT_TRUE(eventually([&] { return !first_line_of(said_).empty(); }));
     address_ = first_line_of(said_);
-    executor_.emplace(ChildOptions{.arguments = {GANGWAY_TOOL, "executor", "--connect", address_,
-                                                 "--devices", "4", "--memory", "67108864"},
-                                   .output_file = executor_said_.path()});
+    executor_.emplace(
+        ChildOptions{.arguments = {tests::gangway_tool(), "executor", "--connect", address_,
+                                   "--devices", "4", "--memory", "67108864"},
+                     .output_file = executor_said_.path()});
     client_.emplace(connect(address_, {.name = "trainer"}));
     EXPECT_TRUE(eventually([&] { return client_->status().hosts.size() == 1; }));
     slice_.emplace(client_->allocate({.devices = 2}));
@@ -39,7 +41,7 @@ class GraphConnectTest : public testing::Test {
     std::string text;
   };
   Ended graph(std::vector<std::string> more) const {
-    more.insert(more.begin(), {GANGWAY_TOOL, "graph", "--connect", address_});
+    more.insert(more.begin(), {tests::gangway_tool(), "graph", "--connect", address_});
     AnonymousFile output("output");
     ChildProcess child({.arguments = std::move(more), .output_file = output.path()});
     const int code = child.wait().code;

@@ -10,6 +10,7 @@
 #include "runtime/os/anonymous_file.h"
 #include "runtime/os/process.h"
 #include "runtime/os/temp_dir.h"
+#include "tests/support/places.h"
 #include "tests/support/process_output.h"
 
 namespace gangway {
@@ -35,14 +36,14 @@ class GraphGoldenTest : public ::testing::TestWithParam<Form> {
   }
 
   std::string printed(std::vector<std::string> arguments) const {
-    arguments.insert(arguments.begin(), {GANGWAY_TOOL, "graph"});
+    arguments.insert(arguments.begin(), {tests::gangway_tool(), "graph"});
     AnonymousFile output("output");
     ChildProcess child({.arguments = std::move(arguments), .output_file = output.path()});
     EXPECT_EQ(child.wait().code, 0);
     return output_of(output);
   }
 
-  const std::filesystem::path golden_ = GW_GOLDEN_DIR;
+  const std::filesystem::path golden_ = tests::source_folder() + "/tests/golden/graph";
   TempDir folder_;
 };
 

@@ -22,6 +22,7 @@
 #include "runtime/os/process.h"
 #include "runtime/os/user.h"
 #include "tests/processes/process_tree.h"
+#include "tests/support/places.h"
 #include "tests/support/process_output.h"
 #include "tests/support/small_programs.h"
 #include "tests/tool/lines_in.h"
@@ -71,7 +72,7 @@ struct KnownProgram {
 class LiveViewsTest : public testing::Test {
  protected:
   LiveViewsTest()
-      : controller_({.arguments = {GANGWAY_TOOL, "controller", "--listen", "127.0.0.1:0",
+      : controller_({.arguments = {tests::gangway_tool(), "controller", "--listen", "127.0.0.1:0",
                                    "--metrics", "127.0.0.1:0"},
                      .output_file = said_.path()}) {
     EXPECT_TRUE(eventually([&] { return lines_in(output_of(said_)).size() >= 2; }));
@@ -79,10 +80,10 @@ class LiveViewsTest : public testing::Test {
     const std::string line = lines_in(output_of(said_)).at(1), before = "metrics: http://";
     EXPECT_TRUE(line.starts_with(before) && line.ends_with("/metrics")) << line;
     metrics_address_ = line.substr(before.size(), line.rfind('/') - before.size());
-    executor_.emplace(
-        ChildOptions{.arguments = {GANGWAY_TOOL, "executor", "--connect", address_, "--devices",
-                                   "2", "--name", "host-of-two", "--memory", "67108864"},
-                     .output_file = executor_said_.path()});
+    executor_.emplace(ChildOptions{
+        .arguments = {tests::gangway_tool(), "executor", "--connect", address_, "--devices", "2",
+                      "--name", "host-of-two", "--memory", "67108864"},
+        .output_file = executor_said_.path()});
     for (KnownProgram& program : programs_) begin(program);
     EXPECT_TRUE(eventually([&] { return is_all_said(); }));
   }
@@ -191,14 +192,14 @@ class LiveViewsTest : public testing::Test {
 
 TEST_F(LiveViewsTest, PsShowsBothProgramsAsTheyAre) {
   for (const uint16_t columns : {80, 200}) {
-    OnTerminal shown({GANGWAY_TOOL, "ps", "--connect", address_}, columns);
+    OnTerminal shown({tests::gangway_tool(), "ps", "--connect", address_}, columns);
     EXPECT_EQ(shown.end(), 0) << shown.text();
     expect_programs(lines_in(shown.text()), columns);
     const bool is_cut = shown.text().find("…") != std::string::npos;
     EXPECT_EQ(is_cut, columns == 80) << shown.text();
   }
   AnonymousFile output("output");
-  ChildProcess child({.arguments = {GANGWAY_TOOL, "ps", "--connect", address_, "--json"},
+  ChildProcess child({.arguments = {tests::gangway_tool(), "ps", "--connect", address_, "--json"},
                       .output_file = output.path()});
   EXPECT_TRUE(child.wait().ok()) << output_of(output);
   const json rows = json::parse(output_of(output));
@@ -219,7 +220,8 @@ TEST_F(LiveViewsTest, PsShowsBothProgramsAsTheyAre) {
 
 TEST_F(LiveViewsTest, TopShowsBothProgramsAndTheHostAsTheyAre) {
   for (const uint16_t columns : {80, 200}) {
-    OnTerminal shown({GANGWAY_TOOL, "top", "--connect", address_, "--interval", "0.05"}, columns);
+    OnTerminal shown({tests::gangway_tool(), "top", "--connect", address_, "--interval", "0.05"},
+                     columns);
     ASSERT_TRUE(shown.wait_for("\033[H")) << shown.text();
     ASSERT_TRUE(shown.wait_for("\033[J")) << shown.text();
     const std::string text = shown.text();
@@ -285,7 +287,7 @@ TEST_F(LiveViewsTest, EachMetricThatTheDashboardNamesIsInARealScrape) {
   std::set<std::string> there;
   for (const std::string& line : scrape())
     if (!line.starts_with("#")) there.insert(line.substr(0, line.find_first_of("{ ")));
-  std::ifstream file(GANGWAY_DASHBOARD);
+  std::ifstream file(tests::source_folder() + "/docs/grafana.json");
   const json dashboard = json::parse(file);
   EXPECT_EQ(dashboard["title"], "Gangway");
   static const std::regex metric("gangway_[a-z_]+");

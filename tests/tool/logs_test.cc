@@ -13,6 +13,7 @@
 #include "runtime/os/process.h"
 #include "runtime/os/temp_dir.h"
 #include "tests/processes/process_tree.h"
+#include "tests/support/places.h"
 #include "tests/support/process_output.h"
 #include "tests/support/small_programs.h"
 #include "tests/tool/lines_in.h"
@@ -32,19 +33,20 @@ using testing::SizeIs;
 class LogsTest : public testing::Test {
  protected:
   LogsTest()
-      : controller_({.arguments = {GANGWAY_TOOL, "controller", "--listen", "127.0.0.1:0"},
+      : controller_({.arguments = {tests::gangway_tool(), "controller", "--listen", "127.0.0.1:0"},
                      .output_file = said_.path()}) {
     EXPECT_TRUE(eventually([&] { return !first_line_of(said_).empty(); }));
     address_ = first_line_of(said_);
-    executor_.emplace(ChildOptions{.arguments = {GANGWAY_TOOL, "executor", "--connect", address_,
-                                                 "--devices", "2", "--memory", "67108864"},
-                                   .output_file = executor_said_.path()});
+    executor_.emplace(
+        ChildOptions{.arguments = {tests::gangway_tool(), "executor", "--connect", address_,
+                                   "--devices", "2", "--memory", "67108864"},
+                     .output_file = executor_said_.path()});
     client_.emplace(connect(address_, {.name = "trainer"}));
     EXPECT_TRUE(eventually([&] { return client_->status().hosts.size() == 1; }));
   }
 
   std::vector<std::string> command(std::vector<std::string> more) const {
-    std::vector<std::string> words{GANGWAY_TOOL, "logs", "--connect", address_};
+    std::vector<std::string> words{tests::gangway_tool(), "logs", "--connect", address_};
     words.insert(words.end(), more.begin(), more.end());
     return words;
   }
@@ -176,7 +178,7 @@ TEST_F(LogsTest, ATrainingLogsWhatItShows) {
   const std::string words = (out.path() / "text").string();
   std::ofstream(words) << std::string(20'000, 'a');
   AnonymousFile trained("trained");
-  ChildProcess child({.arguments = {GANGWAY_TOOL,
+  ChildProcess child({.arguments = {tests::gangway_tool(),
                                     "train",
                                     "quickstart",
                                     "--connect",

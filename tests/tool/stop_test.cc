@@ -10,6 +10,7 @@
 
 #include "runtime/base/cat.h"
 #include "runtime/os/temp_dir.h"
+#include "tests/support/places.h"
 #include "tests/tool/terminal.h"
 #include "tools/commands/resume_command.h"
 
@@ -34,10 +35,30 @@ class StopTest : public testing::Test {
 
   // Longer than any test; a folder whose name a shell must have in quotes.
   std::vector<std::string> training() const {
-    return {GANGWAY_TOOL, "train",     "quickstart", "--connect", "local:1x2", "--text",
-            text_,        "--out",     out_,         "--steps",   "1000000",   "--batch",
-            "2",          "--layers",  "1",          "--dim",     "16",        "--heads",
-            "2",          "--experts", "0",          "--seq",     "16",        "--heldout-every",
+    return {tests::gangway_tool(),
+            "train",
+            "quickstart",
+            "--connect",
+            "local:1x2",
+            "--text",
+            text_,
+            "--out",
+            out_,
+            "--steps",
+            "1000000",
+            "--batch",
+            "2",
+            "--layers",
+            "1",
+            "--dim",
+            "16",
+            "--heads",
+            "2",
+            "--experts",
+            "0",
+            "--seq",
+            "16",
+            "--heldout-every",
             "0"};
   }
 

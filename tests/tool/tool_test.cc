@@ -15,6 +15,7 @@
 #include "runtime/os/anonymous_file.h"
 #include "runtime/os/process.h"
 #include "runtime/os/temp_dir.h"
+#include "tests/support/places.h"
 #include "tests/support/process_output.h"
 
 namespace gangway::tool_test {
@@ -33,7 +34,7 @@ struct Ended {
 
 Ended gangway(std::vector<std::string> arguments) {
   AnonymousFile output("output");
-  arguments.insert(arguments.begin(), GANGWAY_TOOL);
+  arguments.insert(arguments.begin(), tests::gangway_tool());
   ChildProcess child({.arguments = std::move(arguments), .output_file = output.path()});
   const ExitStatus status = child.wait();
   const std::string text = output_of(output);
@@ -372,7 +373,7 @@ TEST_F(ToolTest, AControllerRefusesAnAddressThatOthersCanReach) {
 TEST_F(ToolTest, AControllerRefusesAPortThatIsTakenAndAnExecutorWritesItsTrace) {
   AnonymousFile said("controller"), executor_said("executor");
   const auto trace = [this](const char* name) { return (folder_.path() / name).string(); };
-  ChildProcess first({.arguments = {GANGWAY_TOOL, "controller", "--listen", "127.0.0.1:0",
+  ChildProcess first({.arguments = {tests::gangway_tool(), "controller", "--listen", "127.0.0.1:0",
                                     "--trace", trace("controller.json")},
                       .output_file = said.path()});
   const timespec tick{0, 2'000'000};
@@ -385,9 +386,9 @@ TEST_F(ToolTest, AControllerRefusesAPortThatIsTakenAndAnExecutorWritesItsTrace) 
   EXPECT_EQ(second.status, 2);
   EXPECT_THAT(second.text, HasSubstr(address + " is in use by another process"));
   EXPECT_THAT(second.text, HasSubstr("choose another port"));
-  ChildProcess executor({.arguments = {GANGWAY_TOOL, "executor", "--connect", address, "--trace",
-                                       trace("executor.json"), "--devices", "2", "--island",
-                                       "rack-7", "--end-with-controller"},
+  ChildProcess executor({.arguments = {tests::gangway_tool(), "executor", "--connect", address,
+                                       "--trace", trace("executor.json"), "--devices", "2",
+                                       "--island", "rack-7", "--end-with-controller"},
                          .output_file = executor_said.path()});
   Ended ran{1, {}};
   for (int i = 0; i < 100 && ran.status != 0; ++i) {  // Until the executor is there.

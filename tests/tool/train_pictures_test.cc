@@ -11,6 +11,7 @@
 #include "runtime/os/anonymous_file.h"
 #include "runtime/os/process.h"
 #include "runtime/os/temp_dir.h"
+#include "tests/support/places.h"
 #include "tests/support/process_output.h"
 #include "tests/tool/terminal.h"
 #include "tools/commands/table.h"
@@ -31,7 +32,7 @@ class TrainPicturesTest : public testing::Test {
   std::vector<std::string> training(const std::string& locale) const {
     std::vector<std::string> words = {"/usr/bin/env",
                                       "LC_ALL=" + locale,
-                                      GANGWAY_TOOL,
+                                      tests::gangway_tool(),
                                       "train",
                                       "quickstart",
                                       "--text",

@@ -12,6 +12,7 @@
 #include "runtime/os/process.h"
 #include "runtime/os/user.h"
 #include "tests/processes/process_tree.h"
+#include "tests/support/places.h"
 #include "tests/support/process_output.h"
 #include "tests/support/small_programs.h"
 #include "tests/tool/lines_in.h"
@@ -33,11 +34,11 @@ const std::string kName = "the trainer of a model that has a name as long as thi
 class ViewsTest : public testing::Test {
  protected:
   ViewsTest()
-      : controller_({.arguments = {GANGWAY_TOOL, "controller", "--listen", "127.0.0.1:0"},
+      : controller_({.arguments = {tests::gangway_tool(), "controller", "--listen", "127.0.0.1:0"},
                      .output_file = said_.path()}),
         address_(wait_for_address()),
-        executor_({.arguments = {GANGWAY_TOOL, "executor", "--connect", address_, "--devices", "2",
-                                 "--name", "host-of-two", "--memory", "67108864"},
+        executor_({.arguments = {tests::gangway_tool(), "executor", "--connect", address_,
+                                 "--devices", "2", "--name", "host-of-two", "--memory", "67108864"},
                    .output_file = executor_said_.path()}),
         client_(connect(address_, {.name = kName, .weight = 2, .priority = 3})) {
     EXPECT_TRUE(eventually([&] { return client_.status().hosts.size() == 1; }));
@@ -64,7 +65,7 @@ class ViewsTest : public testing::Test {
   }
 
   std::map<std::string, std::string> ps(uint16_t columns) {
-    OnTerminal shown({GANGWAY_TOOL, "ps", "--connect", address_}, columns);
+    OnTerminal shown({tests::gangway_tool(), "ps", "--connect", address_}, columns);
     EXPECT_EQ(shown.end(), 0) << shown.text();
     const std::vector<std::string> lines = lines_in(shown.text());
     EXPECT_EQ(lines.size(), 2u) << shown.text();
@@ -77,7 +78,7 @@ class ViewsTest : public testing::Test {
 
   json json_of(const std::vector<std::string>& words) {
     AnonymousFile output("output");
-    std::vector<std::string> arguments{GANGWAY_TOOL};
+    std::vector<std::string> arguments{tests::gangway_tool()};
     arguments.insert(arguments.end(), words.begin(), words.end());
     arguments.insert(arguments.end(), {"--connect", address_, "--json"});
     ChildProcess child({.arguments = arguments, .output_file = output.path()});
@@ -140,7 +141,7 @@ TEST_F(ViewsTest, ProgramsAreShownAsTheyAreOn80And200Columns) {
 }
 
 TEST_F(ViewsTest, TopFollowsTheTerminalsSizeAndLeavesTheScreenAsItWas) {
-  OnTerminal shown({GANGWAY_TOOL, "top", "--connect", address_, "--interval", "0.05"}, 80);
+  OnTerminal shown({tests::gangway_tool(), "top", "--connect", address_, "--interval", "0.05"}, 80);
   ASSERT_TRUE(shown.wait_for("\033[?1049h")) << shown.text();
   ASSERT_TRUE(shown.wait_for("1 hosts, 2 devices, 1 programs")) << shown.text();
   ASSERT_TRUE(shown.wait_for("host-of-two")) << shown.text();

@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "tests/support/places.h"
+
 namespace gangway {
 namespace {
 
@@ -33,7 +35,8 @@ std::vector<std::string> blocks(const std::string& text, const std::string& lang
 
 std::string all_examples() {
   std::string text;
-  for (const auto& entry : std::filesystem::directory_iterator(GW_EXAMPLES_DIR)) {
+  for (const auto& entry :
+       std::filesystem::directory_iterator(tests::source_folder() + "/examples")) {
     if (entry.path().extension() == ".cc") text += read(entry.path());
   }
   return text;
@@ -41,7 +44,8 @@ std::string all_examples() {
 
 TEST(Tutorial, EveryBlockOfCodeIsPartOfAnExample) {
   const std::string examples = all_examples();
-  const std::vector<std::string> shown = blocks(read(GW_TUTORIAL), "cpp");
+  const std::vector<std::string> shown =
+      blocks(read(tests::source_folder() + "/docs/tutorial.md"), "cpp");
   EXPECT_GE(shown.size(), 5u);
   for (const std::string& block : shown)
     EXPECT_NE(examples.find(block), std::string::npos) << block;
@@ -49,7 +53,8 @@ TEST(Tutorial, EveryBlockOfCodeIsPartOfAnExample) {
 
 TEST(Tutorial, EveryOutputIsWhatAnExamplePrints) {
   const std::string examples = all_examples();
-  for (const std::string& block : blocks(read(GW_TUTORIAL), "text")) {
+  for (const std::string& block :
+       blocks(read(tests::source_folder() + "/docs/tutorial.md"), "text")) {
     std::istringstream lines(block);
     for (std::string line; std::getline(lines, line);)
       EXPECT_NE(examples.find("// " + line + "\n"), std::string::npos) << line;

@@ -8,14 +8,14 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 Json json_of(const JsonObject& object) {
-  Json json = Json::object();
+  Json out = Json::object();
   for (const auto& [name, value] : object)
-    std::visit([&, &key = name](const auto& v) { json[key] = v; }, value);
-  return json;
+    std::visit([&, &key = name](const auto& v) { out[key] = v; }, value);
+  return out;
 }
 
-std::string text_of(const Json& json) {
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+std::string text_of(const Json& out) {
+  return out.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
 }  // namespace
@@ -23,9 +23,9 @@ std::string text_of(const Json& json) {
 std::string to_json(const JsonObject& object) { return text_of(json_of(object)); }
 
 std::string to_json(const std::vector<JsonObject>& list) {
-  Json json = Json::array();
-  for (const JsonObject& object : list) json.push_back(json_of(object));
-  return text_of(json);
+  Json out = Json::array();
+  for (const JsonObject& object : list) out.push_back(json_of(object));
+  return text_of(out);
 }
 
 }  // namespace gangway::tool

@@ -95,7 +95,7 @@ std::string hexadecimal(uint64_t value) {
   return text;
 }
 
-std::string to_json(const SimCommand& command, const StudyReport& report) {
+std::string study_json(const SimCommand& command, const StudyReport& report) {
   Json json{{"hosts", command.hosts},
             {"devices_per_host", command.devices_per_host},
             {"seed", command.seed},
@@ -142,7 +142,7 @@ std::string set_in(const std::string& text) {
   return result;
 }
 
-void print(const SimCommand& command, const ProgramReport& program) {
+void print_program(const SimCommand& command, const ProgramReport& program) {
   std::printf("%-24s %4lld devices, ", program.name.c_str(),
               static_cast<long long>(program.devices));
   if (!program.installed) return line(cat("can't run: ", set_in(program.error)));
@@ -171,7 +171,7 @@ void print_faults(const StudyReport& report) {
   }
 }
 
-void print(const SimCommand& command, const StudyReport& report) {
+void print_study(const SimCommand& command, const StudyReport& report) {
   if (report.makespan_ns > 0) {
     line(cat("makespan     ", format_duration_ns(report.makespan_ns),
              " (virtual), from the first run to the end of the last"));
@@ -181,7 +181,7 @@ void print(const SimCommand& command, const StudyReport& report) {
                 report.controller_ns_per_run / 1000, report.frames_per_run, report.bytes_per_run,
                 how_timed(command, report).c_str());
   }
-  for (const ProgramReport& program : report.programs) print(command, program);
+  for (const ProgramReport& program : report.programs) print_program(command, program);
   print_faults(report);
   line(cat("replay       ", hexadecimal(report.replay_hash), " from seed ", command.seed,
            command.faults.empty() ? "" : " and faults ", command.faults));
@@ -200,9 +200,9 @@ int simulate(const SimCommand& command) {
   StudyReport report = study(options_of(command));
   if (!command.html.empty()) write_html(report, command.html);
   if (command.json) {
-    std::printf("%s\n", to_json(command, report).c_str());
+    std::printf("%s\n", study_json(command, report).c_str());
   } else {
-    print(command, report);
+    print_study(command, report);
     if (!command.html.empty()) line(cat("page         open ", command.html, " in a browser"));
   }
   // Faults begin with the runs: they are no reason why a program could not be installed.

@@ -18,7 +18,7 @@ int add(const std::string& owner, const std::string& out) {
   return 0;
 }
 
-int list() {
+int list_owners() {
   for (const OwnerToken& token : owner_tokens(token_file({})))
     std::printf("%s  %s\n", to_string(token.hash).substr(0, 8).c_str(), token.owner.c_str());
   return 0;
@@ -42,7 +42,7 @@ void add_token(CLI::App& app, Chosen& chosen) {
   adds->add_option("--out", *out, "write it to this file instead, which only this user can read");
   adds->callback([&chosen, owner, out] { chosen = [owner, out] { return add(*owner, *out); }; });
   command->add_subcommand("list", "Show whose tokens there are")->callback([&chosen] {
-    chosen = list;
+    chosen = list_owners;
   });
   auto* removes = command->add_subcommand("remove", "From now on refuse all tokens of an owner");
   removes->add_option("owner", *owner)->required();

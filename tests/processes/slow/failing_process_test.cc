@@ -15,6 +15,7 @@
 #include "runtime/os/process.h"
 #include "runtime/os/temp_dir.h"
 #include "tests/processes/process_tree.h"
+#include "tests/support/places.h"
 #include "tests/support/process_output.h"
 
 namespace gangway {
@@ -34,14 +35,15 @@ const HostTensor kOnes = HostTensor::of<float>({16}, std::vector<float>(16, 1.0f
 // A controller and two executors of one device each, as processes.
 struct Processes {
   explicit Processes(std::vector<std::string> options = {}) {
-    std::vector<std::string> arguments = {GANGWAY_TOOL, "controller", "--listen", "127.0.0.1:0"};
+    std::vector<std::string> arguments = {tests::gangway_tool(), "controller", "--listen",
+                                          "127.0.0.1:0"};
     arguments.insert(arguments.end(), options.begin(), options.end());
     controller.emplace(ChildOptions{.arguments = arguments, .output_file = said.path()});
     EXPECT_TRUE(eventually([&] { return !(address = first_line_of(said)).empty(); }));
     for (const char* name : {"host-0", "host-1"}) {
       executors.push_back(std::make_unique<ChildProcess>(
-          ChildOptions{.arguments = {GANGWAY_TOOL, "executor", "--connect", address, "--name", name,
-                                     "--memory", std::to_string(64 << 20)},
+          ChildOptions{.arguments = {tests::gangway_tool(), "executor", "--connect", address,
+                                     "--name", name, "--memory", std::to_string(64 << 20)},
                        .output_file = executor_log.path()}));
     }
     const Client client = connect(address);
@@ -192,8 +194,8 @@ TEST(KilledProcessTest, AClientThatIsKilledIsNamedAndWhatItHeldIsFreeWhileOthers
   b.output("y", timed(b.input("x", f32()), 1000));
   b.build().save(file);
   AnonymousFile said("client.log");
-  ChildProcess victim({.arguments = {GANGWAY_TOOL, "run", file, "--connect", processes.address,
-                                     "--random", "1", "--steps", "1000000"},
+  ChildProcess victim({.arguments = {tests::gangway_tool(), "run", file, "--connect",
+                                     processes.address, "--random", "1", "--steps", "1000000"},
                        .output_file = said.path()});
   const std::string name = cat("process ", victim.pid());
   const auto runs_of_it = [&]() -> int64_t {
