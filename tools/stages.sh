@@ -1,8 +1,10 @@
 # Sourced by ./quickstart, ./check and .ci/run: names the stage that runs, and knows what each took.
 #   stage NAME COMMAND...   runs it; where it fails, the shell says in which stage and ends
 #   stage_times             prints the seconds of each stage so far, and of all: how long it took,
-#                           and what processors worked in it
+#                           what processors worked in it, and where the script has a function
+#                           saved_seconds, what it would have taken without caches
 stage_lines=()
+stage_cold=0  # What all stages would have taken without caches.
 stage_current=start
 trap 'echo "=== FAILED in stage: $stage_current" >&2' ERR
 set -o errtrace
@@ -14,22 +16,35 @@ processor_seconds() {
 }
 
 stage_line() {
-  printf '%6d s %6d s  %s' "$1" "$2" "$3"
+  printf '%6d s %6d s' "$1" "$2"
+  if declare -F saved_seconds >/dev/null; then
+    printf ' %6d s' "$4"
+  fi
+  printf '  %s' "$3"
 }
 
 stage() {
-  local start=$SECONDS worked
+  local start=$SECONDS worked took saved=0
   worked=$(processor_seconds)
   stage_current=$1
   shift
   "$@"
-  stage_lines+=("$(stage_line $((SECONDS - start)) $(($(processor_seconds) - worked)) \
-    "$stage_current")")
+  took=$((SECONDS - start))
+  worked=$(($(processor_seconds) - worked))
+  if declare -F saved_seconds >/dev/null; then
+    saved=$(saved_seconds)
+  fi
+  stage_cold=$((stage_cold + took + saved))
+  stage_lines+=("$(stage_line $took $worked "$stage_current" $((took + saved)))")
 }
 
 stage_times() {
-  printf '%8s %8s\n' took worked
+  printf '%8s %8s' took worked
+  if declare -F saved_seconds >/dev/null; then
+    printf ' %8s' cold
+  fi
+  printf '\n'
   printf '%s\n' "${stage_lines[@]}"
-  stage_line "$SECONDS" "$(processor_seconds)" all
+  stage_line "$SECONDS" "$(processor_seconds)" all "$stage_cold"
   printf '\n'
 }
