@@ -6,7 +6,8 @@
   tests/cuda_module/kernel_counts.py build --accept   writes the counts of now to kernel_counts.txt
 
 Needs no GPU. Chains are those of a training step of GPT-2's 124M shape. Counts belong to one version
-of nvcc; with another the test skips. What did not change since the last time is not compiled again.
+of nvcc; with another the test skips. What did not change since the last time is not compiled again:
+counts are remembered beside the results of tests.
 """
 
 import argparse
@@ -21,6 +22,8 @@ HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parents[1] / "tools/gpu"))
 sys.dont_write_bytecode = True
 import machine_code  # noqa: E402
+sys.path.insert(0, str(HERE.parent / "runner"))
+import results  # noqa: E402
 
 COUNTS = HERE / "kernel_counts.txt"
 FIELDS = ("registers", "bytes of spills", "PTX instructions")
@@ -72,7 +75,7 @@ def counts_of_now(build, version):
     with tempfile.TemporaryDirectory() as folder:
         labels = chains(build, pathlib.Path(folder))
         own = machine_code.own_sources()
-        found = counted([*own, *labels], build / "tests/cuda_module/kernel_counts", version)
+        found = counted([*own, *labels], results.folder() / "kernel_counts", version)
         for source in own:
             for name, numbers in sorted(found[source].items()):
                 counts[f"{source.stem}: {name}"] = numbers

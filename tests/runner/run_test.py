@@ -98,7 +98,7 @@ def remember(key, facts):
         folder.mkdir(parents=True, exist_ok=True)
         oldest = time.time() - KEEP_DAYS * 24 * 3600
         for old in folder.iterdir():
-            if old.stat().st_mtime < oldest:
+            if old.is_file() and old.stat().st_mtime < oldest:
                 old.unlink(missing_ok=True)
         with tempfile.NamedTemporaryFile("w", dir=folder, delete=False) as file:
             json.dump(facts, file)
