@@ -89,6 +89,9 @@ function(gw_test name)
   cmake_parse_arguments(T "PURE" "SHARDS" "SOURCES;DEPENDS;LABELS;ALONE;DATA;TOOLS" ${ARGN})
   gw_executable(${name} SOURCES ${T_SOURCES}
     DEPENDS ${T_DEPENDS} gw_places GTest::gmock GTest::gtest GTest::gtest_main)
+  if(MOLD)
+    target_link_options(${name} PRIVATE -fuse-ld=mold)
+  endif()
   # Compiling a test takes longer than running it: what it tests is optimised, it itself is not.
   target_compile_options(${name} PRIVATE $<$<NOT:$<CONFIG:Debug>>:-O0>)
   set_target_properties(${name} PROPERTIES

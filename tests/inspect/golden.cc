@@ -4,6 +4,7 @@
 
 #include <fstream>
 #include <iterator>
+#include <string>
 
 #include "ir/build/ops.h"
 #include "ir/build/program_builder.h"
@@ -12,8 +13,6 @@
 #include "tests/support/places.h"
 
 namespace gangway {
-
-Program golden_program() { return with_batch_over(Mesh{{{"data", 2}}}); }
 
 Program with_batch_over(const Mesh& mesh) {
   ProgramBuilder b("train_step", mesh);
@@ -42,6 +41,8 @@ Program with_batch_over(const Mesh& mesh) {
   b.output("loss", mean(logits));
   return b.build();
 }
+
+Program golden_program() { return with_batch_over(Mesh{{{"data", 2}}}); }
 
 void expect_golden(const std::string& file, const std::string& text) {
   std::ifstream in(cat(tests::source_folder(), "/tests/golden/inspect/", file));
