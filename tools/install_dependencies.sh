@@ -9,8 +9,8 @@ set -euo pipefail
 
 progress=()
 if [ "${1:-}" = --progress ]; then
-  # Not descriptor 1: apt closes the one that it reports on for the scripts of packages, and ccache's
-  # fails without a standard output.
+  # Not descriptor 1: apt closes the one that it reports on for the scripts of packages, and
+  # ccache's fails without a standard output.
   progress=(-o APT::Status-Fd=3)
   shift
 fi

@@ -47,7 +47,7 @@ Result<void> compile(const std::string& more, const fs::path& log) {
   return {};
 }
 
-// Another thread, or process, may be making the same: each writes files of its own and renames them.
+// Another thread or process may write the same file: each writes one of its own and renames it.
 fs::path own(const fs::path& file, const char* extension) {
   return cat(file.string(), ".", gettid(), extension);
 }
