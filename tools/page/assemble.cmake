@@ -7,22 +7,34 @@ set(modules
   units
   resized
   model
+  series_points
   series
   layout
+  in_view
+  details_text
   view
   details
   places
+  curve_steps
   curves
+  cluster_text
+  cluster_state
   cluster
+  device_steps
   device_plan
   keyboard
   minimap
+  critical_path
+  overlay_colours
   overlays
   panels
   search
   theme
+  timeline_rows
   timeline
   live_timeline
+  executables
+  kept_boxes
   live
   main)
 set(styles

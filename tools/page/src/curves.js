@@ -1,26 +1,16 @@
-// Losses and speeds of trainings over their steps, and what they were at the step that the pointer or
-// the arrows are at: for the panel "Curves" of a page with such trainings, and for that of a cluster.
-import { shown } from './model.js';
+// Losses and speeds of trainings over their steps, and what they were at the step that the pointer
+// or the arrows are at: for the panel "Curves" of a page with trainings, and for that of a cluster.
+import { CurveSteps } from './curve_steps.js';
 import { whenResized } from './resized.js';
-import { drawSeries, madeOf, numberText, svgOf } from './series.js';
+import { drawSeries, madeOf, svgOf } from './series.js';
 
 const kCurvesTab = 'Curves';
-const kPage = 0.1; // Of all steps, for Page Up and Page Down.
 
-export class CurveCharts {
+export class CurveCharts extends CurveSteps {
   // redraw(): when the room for them is another.
   constructor(redraw) {
+    super();
     this.redraw = redraw;
-    this.step = null;
-    this.read([]);
-  }
-
-  // curves: [{name, points: [{step, loss, tokens_per_s}], colour}], steps rise; colour may be absent.
-  read(curves) {
-    this.curves = curves;
-    this.bySteps = curves.map(({ points }) => new Map(points.map((point) => [point.step, point])));
-    const all = new Set(curves.flatMap(({ points }) => points.map(({ step }) => step)));
-    this.steps = [...all].filter(Number.isFinite).sort((a, b) => a - b);
   }
 
   // others: charts of series.js that stand beside.
@@ -58,35 +48,15 @@ export class CurveCharts {
     });
   }
 
-  chartOf(title, unit, field) {
-    const lines = this.curves.map(({ name, points }) => (
-      { name, points: points.map((point) => [point.step, point[field]]) }));
-    return { title, unit, lines, colours: this.curves.map(({ colour }, i) => colour ?? i) };
-  }
-
   goToPointer(svg, clientX) {
-    const { toX } = svg.scales;
-    const x = clientX - svg.getBoundingClientRect().left;
-    let [low, high] = [0, this.steps.length - 1];
-    while (low < high) {
-      const middle = (low + high) >> 1;
-      if (toX(this.steps[middle]) < x) low = middle + 1;
-      else high = middle;
-    }
-    const before = this.steps[Math.max(0, low - 1)];
-    this.goTo(x - toX(before) < toX(this.steps[low]) - x ? before : this.steps[low]);
+    this.goTo(this.nearestTo(clientX - svg.getBoundingClientRect().left, svg.scales.toX));
   }
 
   goByKey(event) {
-    if (this.steps.length === 0 || event.ctrlKey || event.metaKey || event.altKey) return;
-    const last = this.steps.length - 1;
-    const page = Math.max(1, Math.round(last * kPage));
-    const found = this.steps.findIndex((step) => step >= this.step);
-    const at = this.step === null || found < 0 ? last : found;
-    const to = { ArrowLeft: at - 1, ArrowRight: at + 1, PageDown: at - page, PageUp: at + page,
-      Home: 0, End: last }[event.key];
-    if (to === undefined) return;
-    this.goTo(this.steps[Math.min(last, Math.max(0, to))]);
+    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    const step = this.stepOfKey(event.key);
+    if (step === undefined) return;
+    this.goTo(step);
     event.preventDefault();
   }
 
@@ -97,17 +67,9 @@ export class CurveCharts {
 
   // A line of what is known of the step, and where it is in the pictures.
   say() {
-    const parts = this.curves.map(({ name }, i) => {
-      const point = this.bySteps[i].get(this.step);
-      if (!point) return null;
-      return `${shown(name)} loss ${numberText(point.loss ?? NaN)}, `
-        + `${numberText(point.tokens_per_s ?? NaN)} tokens/s`;
-    }).filter((part) => part);
-    if (this.step === null || parts.length === 0) { // Or what was said of it has been forgotten.
-      this.said.textContent = 'Point at a step, or go to one with the arrows.';
-      return;
-    }
-    this.said.textContent = `Step ${this.step}: ${parts.join('; ')}`;
+    const text = this.textOfStep();
+    this.said.textContent = text ?? 'Point at a step, or go to one with the arrows.';
+    if (text === null) return;
     this.pictures.forEach((svg, i) => {
       const { toX, top, bottom } = svg.scales;
       this.markers[i].setAttribute('d', `M${toX(this.step).toFixed(1)} ${top}V${bottom}`);

@@ -1,8 +1,7 @@
 // One device's plan beside the graph: what it does in a run, in its order, and what of its arena is
 // in use at each step. A step and the boxes of its line select each other.
+import { arenaBytesOf, devicesOf, firstStepOf, stepsOf, summaryOf } from './device_steps.js';
 import { shown } from './model.js';
-import { keysOf, nodeKey, opKeys } from './places.js';
-import { bytesText } from './units.js';
 
 const kStepHeight = 20; // Pixels; only the steps in view are elements.
 const kStepsAround = 5;
@@ -56,15 +55,8 @@ export class DevicePlan {
 
   summary() {
     const text = document.createElement('p');
-    const arenas = this.steps.filter((step) => step.arena !== undefined);
-    const most = arenas.reduce((a, b) => (b.arena > a.arena ? b : a), { arena: 0, text: '' });
-    text.textContent = `${this.steps.length} steps. Arena: ${bytesText(this.arenaBytes())}, at most `
-      + `${bytesText(most.arena)} of it in use${most.arena > 0 ? `, at ${most.text}` : ''}`;
+    text.textContent = summaryOf(this.steps);
     return text;
-  }
-
-  arenaBytes() {
-    return this.steps.reduce((most, step) => Math.max(most, step.arenaBytes ?? 0), 0);
   }
 
   // What is in use at each step, as high as the arena.
@@ -77,7 +69,7 @@ export class DevicePlan {
     const pen = canvas.getContext('2d');
     const style = getComputedStyle(document.documentElement);
     pen.fillStyle = style.getPropertyValue('--link');
-    const all = this.arenaBytes();
+    const all = arenaBytesOf(this.steps);
     const wide = canvas.width / this.steps.length;
     this.steps.forEach((step, i) => {
       const high = all > 0 ? (step.arena ?? 0) / all * canvas.height : 0;
@@ -145,9 +137,8 @@ export class DevicePlan {
   // To the first step of a box that somebody selected.
   follow(box) {
     if (!this.list?.isConnected || this.box() === box) return;
-    const [key] = keysOf(box);
-    const at = this.steps.findIndex((step) => step.keys[0] === key);
-    if (key !== undefined && at >= 0) this.goTo(at);
+    const at = firstStepOf(this.steps, box);
+    if (at >= 0) this.goTo(at);
   }
 
   goTo(i) {
@@ -158,46 +149,4 @@ export class DevicePlan {
     if (low > this.list.scrollTop) this.list.scrollTop = low;
     this.drawSteps();
   }
-}
-
-// Every device that some slice lies on.
-function devicesOf(plan) {
-  const found = new Map();
-  plan.slices.forEach((slice, s) => {
-    for (const { host, device } of slice.devices) {
-      const name = `${plan.hosts[host]}:${device}`;
-      if (!found.has(name)) found.set(name, { name, slices: new Set() });
-      found.get(name).slices.add(s);
-    }
-  });
-  return [...found.values()];
-}
-
-// In the order in which the device does them; a call's own steps behind it.
-function stepsOf(plan, device) {
-  const steps = [];
-  for (const node of plan.nodes) {
-    if (node.kind !== 'gate' && !device.slices.has(node.slice)) continue;
-    const name = node.call === undefined ? node.name : plan.nodes[node.call].name;
-    steps.push({ text: shown(`${node.kind} ${name}`), keys: [nodeKey(name)] });
-    if (node.function === undefined) continue;
-    const made = plan.functions[node.function];
-    for (const step of made.steps) {
-      steps.push({
-        text: stepText(step), keys: opKeys(step), arena: step.arena, arenaBytes: made.arena_bytes,
-      });
-    }
-  }
-  return steps;
-}
-
-function stepText(step) {
-  const { op, types, bytes, times, line, scopes, collective } = step;
-  const parts = [op, types.join(', '), bytesText(bytes)];
-  if (times > 1) parts.push(`${times} times`);
-  if (collective) {
-    parts.push(`over ${collective.axes}, each sends ${bytesText(collective.sent_bytes)}`);
-  }
-  parts.push([line, ...scopes.toReversed()].filter((part) => part !== '').join(' in '));
-  return shown(`  ${parts.join('  ')}`);
 }

@@ -8,7 +8,9 @@
 // The token came in the address, from where it is removed, so that it is neither in the history nor
 // seen over a shoulder. It is kept in memory alone: a page that is loaded anew needs the address
 // that the controller printed.
-import { Cluster, nameOf } from './cluster.js';
+import { Cluster } from './cluster.js';
+import { choicesOf, executableOf, nextShown } from './executables.js';
+import { openAsBefore, openNow } from './kept_boxes.js';
 import { LiveTimeline } from './live_timeline.js';
 import { shown } from './model.js';
 import { madeOf } from './series.js';
@@ -128,21 +130,14 @@ class Live {
     this.cluster.addHistory(history);
   }
 
-  // Of a program the executable that is named, or its last.
-  executableOf({ id, plan, name }) {
-    const all = this.executables.filter((one) => one.id === id);
-    return all.find((one) => one.plan === plan) ?? all.findLast((one) => one.name === name)
-      ?? all.at(-1);
-  }
-
   choose(wanted) {
-    this.chosen = this.executableOf(wanted) ?? this.chosen;
+    this.chosen = executableOf(this.executables, wanted) ?? this.chosen;
     this.again(0);
   }
 
   // Shows the graph of what is chosen, or of the first program that has one. What has ended stays.
   async follow() {
-    const next = this.executableOf(this.chosen ?? {}) ?? (this.chosen ? null : this.executables[0]);
+    const next = nextShown(this.executables, this.chosen);
     if (!next || next.plan === this.drawn?.plan) return;
     const program = this.cluster.programs.get(next.id);
     if (!program) return;
@@ -165,26 +160,17 @@ class Live {
     const { kept, gangway: { model, view } } = this;
     this.kept = null;
     if (kept.expanded) {
-      const keys = keysOfBoxes(model);
-      for (const box of model.boxes) model.setExpanded(box, kept.expanded.has(keys.get(box)));
+      const selected = openAsBefore(model, kept);
       view.update();
       Object.assign(view, { scale: kept.scale, x: kept.x, y: kept.y });
-      const selected = model.boxes.find((box) => keys.get(box) === kept.selected);
-      if (selected && model.isVisible(selected)) view.select(selected);
+      if (selected) view.select(selected);
       view.draw();
     }
     if (kept.focus) document.getElementById(kept.focus)?.focus();
   }
 
   fillChooser() {
-    const options = this.executables.slice(0, 100).map(({ id, plan, name }) => {
-      const program = nameOf(this.cluster.programs.get(id) ?? { id });
-      return [`${id} ${plan}`, shown(program === name ? name : `${program}: ${name}`)];
-    });
-    const at = this.drawn ? `${this.drawn.id} ${this.drawn.plan}` : '';
-    if (!options.some(([value]) => value === at)) {
-      options.unshift([at, this.drawn ? `${shown(this.drawn.name)} (ended)` : 'no program runs']);
-    }
+    const { options, at } = choicesOf(this.executables, this.cluster.programs, this.drawn);
     const now = JSON.stringify([options, at]);
     if (this.chooser.dataset.now === now) return; // It may be open.
     this.chooser.dataset.now = now;
@@ -216,28 +202,12 @@ class Live {
   }
 }
 
-// What a box is called, with its way from the root: the same in the next graph of a program.
-function keysOfBoxes(model) {
-  const keys = new Map([[model.root, '']]);
-  for (const box of model.boxes) { // A box comes behind the one that it lies in.
-    const counts = new Map();
-    for (const child of box.children) {
-      const name = `${child.kind} ${child.label}`;
-      counts.set(name, (counts.get(name) ?? 0) + 1);
-      keys.set(child, `${keys.get(box)}/${name}#${counts.get(name)}`);
-    }
-  }
-  return keys;
-}
-
 // Of a graph of the same program also where one looks.
 function keptOf({ model, view, panels }, isSameProgram) {
   const kept = { panel: panels.open, focus: document.activeElement?.id };
   if (!isSameProgram) return kept;
-  const keys = keysOfBoxes(model);
-  kept.expanded = new Set(model.boxes.filter((box) => box.expanded).map((box) => keys.get(box)));
-  kept.selected = keys.get(view.selected);
-  return Object.assign(kept, { scale: view.scale, x: view.x, y: view.y });
+  const { scale, x, y, selected } = view;
+  return Object.assign(kept, openNow(model, selected), { scale, x, y });
 }
 
 function startAgain(text) {

@@ -14,12 +14,9 @@ export class Search {
   }
 
   find(words) {
-    const wanted = words.trim().toLowerCase();
-    this.texts ??= this.view.model.boxes.map(textOfBox);
-    this.found = [];
-    for (let i = 0; wanted !== '' && i < this.texts.length && this.found.length < kFound; ++i) {
-      if (this.texts[i].includes(wanted)) this.found.push(this.view.model.boxes[i]);
-    }
+    const { boxes } = this.view.model;
+    this.texts ??= boxes.map(textOfBox);
+    this.found = boxesWith(words, boxes, this.texts);
     this.at = this.found.length > 0 ? 0 : -1;
     this.show();
   }
@@ -68,7 +65,17 @@ export class Search {
   }
 }
 
-function textOfBox(box) {
+// texts: of boxes, as textOfBox() says them.
+export function boxesWith(words, boxes, texts) {
+  const wanted = words.trim().toLowerCase();
+  const found = [];
+  for (let i = 0; wanted !== '' && i < texts.length && found.length < kFound; ++i) {
+    if (texts[i].includes(wanted)) found.push(boxes[i]);
+  }
+  return found;
+}
+
+export function textOfBox(box) {
   const { op, type, line } = box.data;
   return [box.label, op, type, line].filter(Boolean).join(' ').slice(0, 400).toLowerCase();
 }

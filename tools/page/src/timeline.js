@@ -1,12 +1,10 @@
 // The panel "Timeline": what devices did in the last runs, a row each. Spans have the colours of the
 // overlay, or those of their scopes; a span and its box select each other. What is empty is idle.
-import { shown } from './model.js';
-import { outermostScope, scopeKinds } from './overlays.js';
+import { outermostScope, scopeKinds } from './overlay_colours.js';
 import { whenResized } from './resized.js';
-import { secondsText } from './units.js';
+import { firstEndingAfter, rowText, rowsOf, spanAt, spanText, wholeText } from './timeline_rows.js';
 
 const kSpanRow = 20; // Pixels.
-const kRowsShown = 200;
 
 export class Timeline {
   constructor(panels, view, places, timeline) {
@@ -27,16 +25,7 @@ export class Timeline {
 
   read(timeline) {
     this.timeline = timeline;
-    this.rows = timeline.rows.slice(0, kRowsShown).map((row) => ({ ...row, spans: [], busy: 0 }));
-    for (const [row, begin, length, name, run, place] of timeline.spans) {
-      const spans = this.rows[row]?.spans;
-      const end = begin + length;
-      // reach: until when it and those before it go on.
-      const reach = Math.max(end, spans?.at(-1)?.reach ?? 0);
-      spans?.push({ row, begin, end, reach, name, run, place });
-    }
-    this.end = timeline.spans.reduce((end, [, begin, length]) => Math.max(end, begin + length), 1);
-    for (const row of this.rows) row.busy = busyOf(row.spans) / this.end;
+    Object.assign(this, rowsOf(timeline)); // rows, end
     this.boxes = timeline.places.map((place) => this.places.boxOf(place));
     this.from = 0;
     this.to = this.end;
@@ -67,28 +56,15 @@ export class Timeline {
   fillNames() {
     this.names.replaceChildren(...this.rows.map((row) => {
       const item = document.createElement('li');
-      const isBusy = row.kind === 'device' || row.kind === 'collectives';
-      item.textContent = shown(isBusy ? `${row.name}: ${(100 * row.busy).toFixed(1)} % busy` : row.name);
+      item.textContent = rowText(row);
       return item;
     }));
   }
 
   say() {
-    const { selected, timeline } = this;
-    const { left_out: leftOut } = timeline;
-    const rowsLeft = timeline.rows.length - this.rows.length;
-    const cut = (leftOut > 0 ? `; ${leftOut} earlier spans are left out` : '')
-      + (rowsLeft > 0 ? `; ${rowsLeft} more rows are not shown` : '')
-      + Object.entries(timeline.silent ?? {}).map(([host, why]) => `; nothing of ${host}: ${why}`).join('');
-    if (selected === null) {
-      this.said.textContent = shown(`${secondsText(this.end / 1e6)}${cut}`);
-      return;
-    }
-    const place = timeline.places[selected.place];
-    const where = place ? ` ${[place.line, ...place.scopes.toReversed()].join(' in ')}` : '';
-    this.said.textContent = shown(`${selected.name} on ${this.rows[selected.row].name}: `
-      + `${secondsText((selected.end - selected.begin) / 1e6)} from ${secondsText(selected.begin / 1e6)}, `
-      + `run ${selected.run}${where}`);
+    const { selected, timeline, rows } = this;
+    this.said.textContent = selected === null ? wholeText(timeline, this)
+      : spanText(timeline, rows, selected);
   }
 
   paint() {
@@ -141,16 +117,6 @@ export class Timeline {
     return isOp ? 'link' : 'open1';
   }
 
-  spanAt(row, time) {
-    const { spans } = this.rows[row];
-    let found = null;
-    for (let at = firstEndingAfter(spans, time); at < spans.length; ++at) {
-      if (spans[at].begin > time) break;
-      if (spans[at].end >= time) found = spans[at]; // Later ones lie in earlier ones.
-    }
-    return found;
-  }
-
   choose(span) {
     if (!span) return;
     this.whenTouched?.();
@@ -194,7 +160,7 @@ export class Timeline {
   other(step) {
     const { row, begin, end } = this.selected ?? { row: -1, begin: this.from, end: this.to };
     const next = Math.max(0, Math.min(this.rows.length - 1, row + step));
-    this.choose(this.spanAt(next, (begin + end) / 2) ?? this.rows[next].spans[0]);
+    this.choose(spanAt(this.rows[next], (begin + end) / 2) ?? this.rows[next].spans[0]);
   }
 
   listen() {
@@ -218,7 +184,7 @@ export class Timeline {
     });
     canvas.addEventListener('pointerup', (event) => {
       const row = Math.floor(event.offsetY / kSpanRow);
-      if (grip && !grip.moved && this.rows[row]) this.choose(this.spanAt(row, timeOf(event)));
+      if (grip && !grip.moved && this.rows[row]) this.choose(spanAt(this.rows[row], timeOf(event)));
       grip = null;
     });
     canvas.addEventListener('wheel', (event) => {
@@ -244,26 +210,4 @@ export class Timeline {
     });
     whenResized(canvas.parentElement, () => this.paint());
   }
-}
-
-// Spans are in the order of their beginnings, what lies in another behind it.
-function firstEndingAfter(spans, time) {
-  let [low, high] = [0, spans.length];
-  while (low < high) {
-    const middle = (low + high) >> 1;
-    if (spans[middle].reach < time) low = middle + 1;
-    else high = middle;
-  }
-  return low;
-}
-
-// The time in which at least one of its ops runs.
-function busyOf(spans) {
-  let [busy, end] = [0, 0];
-  for (const span of spans) {
-    if (span.place === null && span.name === 'run') continue; // It waits too.
-    busy += Math.max(0, span.end - Math.max(end, span.begin));
-    end = Math.max(end, span.end);
-  }
-  return busy;
 }

@@ -1,19 +1,17 @@
 // Draws what of the boxes is in view, at most kElements elements at once: what is larger first.
 // Pans and zooms. Elements are kept from one drawing to the next.
+import { carriedText } from './details_text.js';
+import { boxesIn, lineKindOf, meets } from './in_view.js';
 import { kHeader, layOut, placeOf } from './layout.js';
 import { whenResized } from './resized.js';
-import { bytesText } from './units.js';
 
 const kElements = 2400;
 const kElementsOfAll = 2900; // Of the whole page, with what panels and details have.
 const kElementsOfLinks = 50; // Of the selected box.
 const kFont = '12px monospace';
-const kSmallest = 3; // Pixels: lower boxes are not drawn.
 const kSmallestText = 7; // A smaller one cannot be read.
 const kSelectedLinks = 200;
 const kCarried = 40; // Links of the selected box that say what they carry.
-const kWide = [0, 1 << 20, 64 << 20]; // From so many bytes a line is as wide as wide0, wide1, ...
-const kLineKinds = 2 * 2 * kWide.length;
 
 export class View {
   constructor(model, svg) {
@@ -131,33 +129,13 @@ export class View {
     }
   }
 
-  isInView(place, box) {
-    const { left, top, right, bottom } = this.window;
-    return place.x < right && place.x + box.width > left && place.y < bottom
-      && place.y + box.height > top;
-  }
-
   hasText() { return 12 * this.scale >= kSmallestText; }
 
-  // Breadth first, so that what is left out lies deepest.
   boxesInView() {
-    const places = new Map([[this.model.root, { x: this.model.root.x, y: this.model.root.y }]]);
-    const each = this.hasText() ? 2 : 1;
     const outside = document.getElementsByTagName('*').length - this.scene.childElementCount;
     const most = Math.min(kElements, kElementsOfAll - kElementsOfLinks - outside);
-    let elements = each;
-    for (const [group, at] of places) {
-      if (!group.expanded || group.height * this.scale < 4 * kSmallest) continue;
-      elements += kLineKinds;
-      for (const child of group.children) {
-        if (elements + each > most) return places;
-        const place = { x: at.x + child.x, y: at.y + child.y };
-        if (child.height * this.scale < kSmallest || !this.isInView(place, child)) continue;
-        places.set(child, place);
-        elements += each;
-      }
-    }
-    return places;
+    const each = this.hasText() ? 2 : 1;
+    return boxesIn(this.window, this.model.root, this.scale, { each, most });
   }
 
   // A group's box, then its links, then what is in it.
@@ -213,8 +191,7 @@ export class View {
       if (!places.has(side.from) && !places.has(side.to)) continue;
       const from = { x: origin.x + side.from.x, y: origin.y + side.from.y };
       const to = { x: origin.x + side.to.x, y: origin.y + side.to.y };
-      const kind = `${side.update ? 'updates' : 'links'} wide${kWide.findLastIndex(
-        (least) => side.bytes >= least)}${side.moves > 0 ? ' with' : ''}`;
+      const kind = lineKindOf(side);
       if (!lines.has(kind)) lines.set(kind, []);
       lines.get(kind).push(curve(side.from, from, side.to, to));
     }
@@ -367,12 +344,6 @@ export class View {
   }
 }
 
-// What a value is, and what it becomes on its way.
-export function carriedText(bytes, moves) {
-  const kinds = [...new Set(moves.flatMap((move) => move.collectives))];
-  return [bytesText(bytes), ...kinds].join(' ');
-}
-
 function isAscii(text) {
   return /^[ -~]*$/.test(text);
 }
@@ -383,11 +354,6 @@ function set(element, name, value) {
   if (known[name] === value) return;
   known[name] = value;
   element.setAttribute(name, value);
-}
-
-function meets(a, b) {
-  return a.x < b.x + b.width && b.x < a.x + a.width && a.y < b.y + b.height
-    && b.y < a.y + a.height;
 }
 
 function curve(from, fromPlace, to, toPlace) {
