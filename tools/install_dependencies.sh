@@ -26,7 +26,8 @@ packages=(
 if [ "$wanted" = --tests ] || [ "$wanted" = --sanitizers ]; then
   packages+=(libgtest-dev libgmock-dev libbenchmark-dev clang-format-19 valgrind
     python3 python3-jsonschema graphviz  # They read what Gangway writes for other tools.
-    chromium chromium-driver)  # They open its page (tests/browser).
+    chromium chromium-driver  # They open its page (tests/browser).
+    nodejs)  # It runs the tests of the page's modules (tests/page).
 fi
 if [ "$wanted" = --sanitizers ]; then
   packages+=(clang-19 clang-tidy-19 libclang-rt-19-dev llvm-19 xz-utils)

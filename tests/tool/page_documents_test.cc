@@ -1,0 +1,119 @@
+// The tool writes the documents of pages that tests/golden/page holds, and the tests of the page's
+// modules (tests/page) read these files. GW_UPDATE_GOLDEN=1 writes the examples anew.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <iterator>
+#include <nlohmann/json.hpp>
+
+#include "gangway.h"
+#include "runtime/os/anonymous_file.h"
+#include "runtime/os/process.h"
+#include "runtime/os/temp_dir.h"
+#include "tests/support/page_programs.h"
+#include "tests/support/process_output.h"
+#include "tests/support/small_programs.h"
+
+namespace gangway::page_documents_test {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using testing::HasSubstr;
+
+std::string text_of(const std::filesystem::path& file) {
+  std::ifstream in(file);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+// One field a line, so that a change is seen in the field that it is in.
+std::string lines_of(const Json& object) {
+  std::string text;
+  for (const auto& [name, value] : object.items())
+    text += cat(text.empty() ? "{" : ",", "\n\"", name, "\": ", value.dump());
+  return text + "\n}\n";
+}
+
+Program train_step() {
+  return parse_program(text_of(std::filesystem::path(GW_GOLDEN_DIR) / "train_step.gw"),
+                       "train_step.gw");
+}
+
+class PageDocumentsTest : public testing::Test {
+ protected:
+  std::string run(std::vector<std::string> arguments, int code = 0) const {
+    arguments.insert(arguments.begin(), GANGWAY_TOOL);
+    AnonymousFile output("output");
+    ChildProcess child({.arguments = std::move(arguments), .output_file = output.path()});
+    EXPECT_EQ(child.wait().code, code) << output_of(output);
+    return output_of(output);
+  }
+
+  // The document of the page that `gangway sim` writes, with the other things that it and `gangway
+  // graph` say of the program.
+  Json described(const Program& program, int hosts, int devices_per_host) const {
+    program.save(program_);
+    const Json report =
+        Json::parse(run({"sim", "--program", program_, "--html", page_, "--json", "--hosts",
+                         cat(hosts), "--devices-per-host", cat(devices_per_host), "--runs", "3"}));
+    const std::string html = text_of(page_), mark = "id=\"document\">";
+    const size_t from = html.find(mark) + mark.size();
+    Json all = Json::parse(html.substr(from, html.find("</script>", from) - from));
+    all["said"] = {{"busy_ns", report["programs"][0]["busy_ns"]},
+                   {"device", run({"graph", program_, "--level", "device"})},
+                   {"memory", run({"graph", program_, "--memory"})}};
+    return all;
+  }
+
+  void expect_example(const std::string& name, const Json& all) const {
+    const std::filesystem::path file =
+        std::filesystem::path(GW_GOLDEN_DIR).parent_path() / "page" / (name + ".json");
+    const std::string text = lines_of(all);
+    if (std::getenv("GW_UPDATE_GOLDEN") != nullptr) std::ofstream(file) << text;
+    EXPECT_EQ(text, text_of(file)) << "GW_UPDATE_GOLDEN=1 writes it anew";
+  }
+
+  TempDir folder_{"gangway_page"};
+  const std::string program_ = folder_.path() / "p.gwp", page_ = folder_.path() / "p.html";
+};
+
+TEST_F(PageDocumentsTest, ScopesAndCollectivesAreAsTheExampleSays) {
+  expect_example("two_ways", described(two_ways(), 1, 2));
+}
+
+TEST_F(PageDocumentsTest, LoopsAreAsTheExampleSays) {
+  expect_example("train_step", described(train_step(), 2, 2));
+}
+
+TEST_F(PageDocumentsTest, SlicesAndTransfersAreAsTheExampleSays) {
+  expect_example("there_and_back", described(there_and_back(Mesh{{{"data", 2}}}), 2, 2));
+}
+
+TEST_F(PageDocumentsTest, ReasonsAreThoseOfTheTool) {
+  const Json all = described(two_ways(), 1, 2);
+  std::vector<std::string> reasons;
+  for (const Json& function : all["layout"]["functions"]) {
+    for (const Json& value : function) {
+      if (value.is_object()) reasons.push_back(value["why"]);
+    }
+  }
+  ASSERT_GT(reasons.size(), 8u);
+  for (size_t i = 0; i < reasons.size(); i += 3) {
+    const std::string& reason = reasons[i];
+    // "%4 of @main: ..."
+    const std::string value = reason.substr(0, reason.find(' '));
+    const std::string function =
+        reason.substr(reason.find('@'), reason.find(':') - value.size() - 4);
+    EXPECT_EQ(reason, run({"graph", program_, "--why", cat(function, ".", value)}));
+  }
+}
+
+TEST_F(PageDocumentsTest, ATimelineIsOfOneProgram) {
+  two_ways().save(program_);
+  EXPECT_THAT(run({"sim", "--program", program_, program_, "--html", page_}, 1),
+              HasSubstr("a timeline is of one program, got 2"));
+}
+
+}  // namespace
+}  // namespace gangway::page_documents_test
