@@ -12,9 +12,9 @@
 #include "runtime/os/anonymous_file.h"
 #include "runtime/os/process.h"
 #include "runtime/os/temp_dir.h"
-#include "tests/support/page_programs.h"
 #include "tests/support/process_output.h"
 #include "tests/support/small_programs.h"
+#include "tests/tool/page_programs.h"
 
 namespace gangway::page_documents_test {
 namespace {

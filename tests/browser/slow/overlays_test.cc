@@ -1,7 +1,6 @@
-// Overlays, what links carry, and the reasons, against what the tool says as text.
+// Overlays and what links carry, as they are drawn.
 #include <gtest/gtest.h>
 
-#include <cstdio>
 #include <set>
 
 #include "gangway.h"
@@ -10,6 +9,7 @@
 #include "tests/browser/page_checks.h"
 #include "tests/support/places.h"
 #include "tests/support/process_output.h"
+#include "tests/tool/page_programs.h"
 
 namespace gangway {
 namespace {
@@ -45,49 +45,6 @@ class OverlaysTest : public testing::Test {
   TempDir folder_{"gangway_page"};
 };
 
-// Two ways from x to y: four products of 256 rows, and one addition. Rows of x lie on 2 devices.
-Program two_ways() {
-  ProgramBuilder b("two ways", Mesh{{{"data", 2}}});
-  const Value w = b.state("w", zeros(f32({256, 256})));
-  const Value x = b.input("x", f32({256, 256}), {{"data", shard(0)}});
-  Value heavy = x;
-  for (int i = 0; i < 4; ++i) {
-    const Builder::Scope scope(b.builder(), cat("heavy.", i));
-    heavy = dot(heavy, w);
-  }
-  Value light;
-  {
-    const Builder::Scope scope(b.builder(), "light");
-    light = x + x;
-  }
-  const Value y = heavy * light;
-  b.update(w, dot(x, y));
-  b.output("y", sum(y, {0, 1}));
-  return b.build();
-}
-
-TEST_F(OverlaysTest, ReasonsAreThoseOfTheTool) {
-  Browser browser({});
-  open(browser, two_ways());
-  const json reasons = browser.evaluate(
-      "return gangway.model.boxes.filter((box) => box.laid).map((box) => box.laid.why)");
-  ASSERT_GT(reasons.size(), 8u);
-  for (size_t i = 0; i < reasons.size(); i += 3) {
-    const std::string reason = reasons[i];
-    // "%4 of @main: ..."
-    const std::string value = reason.substr(0, reason.find(' '));
-    const std::string function =
-        reason.substr(reason.find('@'), reason.find(':') - value.size() - 4);
-    EXPECT_EQ(reason, graph({"--why", cat(function, ".", value)}));
-  }
-  browser.evaluate("gangway.view.show(gangway.model.boxes.find((box) => box.label === 'mul'));");
-  const std::string details =
-      browser.evaluate("return document.getElementById('details').textContent");
-  EXPECT_NE(details.find("liesshard(0)"), details.npos) << details;
-  EXPECT_NE(details.find("is shard(0) on data"), details.npos) << details;
-  EXPECT_EQ(browser.console(), json::array());
-}
-
 TEST_F(OverlaysTest, LinksSayTheirBytesAndTheCollectiveThatTheyBecome) {
   Browser browser({});
   open(browser, two_ways());
@@ -111,32 +68,6 @@ TEST_F(OverlaysTest, LinksSayTheirBytesAndTheCollectiveThatTheyBecome) {
   ASSERT_FALSE(carried.empty());
   EXPECT_EQ(carried[0], "256.0 KiB");
   EXPECT_EQ(browser.evaluate(kMisplacedLabels), json::array());
-}
-
-TEST_F(OverlaysTest, TheCriticalPathIsTheHeavierWay) {
-  Browser browser({});
-  open(browser, two_ways());
-  choose(browser, "Critical path");
-  const json of_scopes = browser.evaluate(
-      "const { critical } = gangway.view.overlay; const found = {};"
-      "for (const box of gangway.model.boxes.filter((box) => box.kind === 'scope'))"
-      "  found[box.label] = critical.has(box);"
-      "return found;");
-  EXPECT_EQ(of_scopes, (json{{"heavy.0", true},
-                             {"heavy.1", true},
-                             {"heavy.2", true},
-                             {"heavy.3", true},
-                             {"light", false}}));
-  // Its time is that of its boxes, by the rates and costs of the document.
-  const json times = browser.evaluate(
-      "const { rates } = gangway.layout; const box = gangway.model.boxes.find("
-      "  (box) => box.label === 'dot' && box.data.scopes[0] === 'heavy.1');"
-      "return [gangway.view.overlay.textOf(box), rates.launch_ns / 1e9"
-      "  + Math.max(2 * 256 ** 3 / 2 / rates.flops_per_s,"
-      "             3 * 256 * 256 * 4 / 2 / rates.memory_bytes_per_s)];");
-  char expected[32];
-  std::snprintf(expected, sizeof expected, "yes, %.1f us", times[1].get<double>() * 1e6);
-  EXPECT_EQ(times[0], expected);
 }
 
 TEST_F(OverlaysTest, HostileNamesAreText) {
