@@ -377,23 +377,5 @@ TEST_F(RunsTest, ARunThatTakesAnothersOutputIsPreparedBehindItAlsoInAnotherSlice
   EXPECT_EQ(prepared[2].run.plan, taker);
 }
 
-TEST_F(RunsTest, AProgramThatIsAloneIsGrantedItsRunsWholeInAFrameEach) {
-  const PlanId plan = compile(session_, 4);
-  for (int i = 0; i < 3; ++i) submit(session_, plan);
-  for (const GrantFrame& grant : executor_[0].all<GrantFrame>()) {
-    ASSERT_EQ(grant.ranges.size(), 1u);
-    EXPECT_EQ(grant.ranges[0].slice, kEverySlice);
-  }
-  EXPECT_EQ(executor_[0].all<GrantFrame>().size(), 3u);
-}
-
-TEST_F(RunsTest, ProgressOfASliceThatARunDoesNotHaveIsRefused) {
-  submit(session_, compile(session_));
-  const ProgressFrame wrong{{{.run = RunId(1), .slice = 9, .position_end = 1}}};
-  EXPECT_THROW(controller_.on_message(hosts_[0], wrong), Error);
-  const ProgressFrame ahead{{{.run = RunId(1), .slice = 0, .position_end = 2}}};
-  EXPECT_THROW(controller_.on_message(hosts_[0], ahead), Error);
-}
-
 }  // namespace
 }  // namespace gangway

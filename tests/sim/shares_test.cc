@@ -26,6 +26,8 @@ struct Steps {
   int pieces = 1;
   int64_t piece_us = 200;
   size_t ahead = 4;  // Steps that it has enqueued; 1: it waits for each.
+  int32_t priority = 0;
+  int64_t from_ns = 0;  // The program connects so long after the cluster was started.
 };
 
 Program program_of(const std::string& name, const Steps& steps) {
@@ -44,7 +46,7 @@ Program program_of(const std::string& name, const Steps& steps) {
 void train(SimCluster& cluster, const std::string& name, const Steps& steps, Reactor& reactor,
            int64_t until_ns) {
   Client client = cluster.connect(name);
-  client.set_share(steps.weight, 0);
+  client.set_share(steps.weight, steps.priority);
   {
     const Slice slice = client.allocate({.devices = kDevices});
     const Executable program =
@@ -62,6 +64,12 @@ void train(SimCluster& cluster, const std::string& name, const Steps& steps, Rea
   client.close();
 }
 
+struct SharingOptions {
+  int64_t for_ns = 6 * kSecond;
+  double model = 1;  // The cost model says so many times of what a piece takes.
+  std::string policy = "fair";
+};
+
 struct Shared {
   // By program: the part of its devices' time that it had in the last second, as it is told.
   std::map<std::string, double> used;
@@ -69,18 +77,26 @@ struct Shared {
   int64_t end_ns = 0;
 };
 
-Shared share_devices(const std::vector<Steps>& programs, int64_t seconds = 6) {
+Shared share_devices(const std::vector<Steps>& programs, const SharingOptions& options = {}) {
   const auto reactor =
       Reactor::make_simulated({.seed = tests::test_seed(), .time_limit_ns = 600 * kSecond});
   Shared shared;
   reactor->run([&] {
-    SimCluster cluster(
-        *reactor, {.hosts = 2, .devices_per_host = 2, .timed_only = true, .busy = &shared.busy});
-    shared.end_ns = reactor->clock().now_ns() + seconds * kSecond;
+    SimCluster cluster(*reactor, {.hosts = 2,
+                                  .devices_per_host = 2,
+                                  .timed_only = true,
+                                  .policy = options.policy,
+                                  .busy = &shared.busy});
+    for (const int host : {0, 1}) cluster.slow_down(host, 1 / options.model);
+    const int64_t begin_ns = reactor->clock().now_ns();
+    shared.end_ns = begin_ns + options.for_ns;
     std::vector<Fiber> fibers;
     for (size_t i = 0; i < programs.size(); ++i) {
       fibers.push_back(reactor->spawn(cat("program ", i), [&, i] {
-        train(cluster, cat("program ", i), programs[i], *reactor, shared.end_ns + kMillisecond);
+        Steps steps = programs[i];
+        steps.piece_us = std::llround(static_cast<double>(steps.piece_us) * options.model);
+        WaitQueue().wait_until_ns("for its time", begin_ns + steps.from_ns);
+        train(cluster, cat("program ", i), steps, *reactor, shared.end_ns + kMillisecond);
       }));
     }
     WaitQueue().wait_until_ns("for the shares to show", shared.end_ns);
@@ -124,36 +140,41 @@ class BusyTime {
   int64_t before_ns_ = 0;
 };
 
-// On each device: over the last second within half a point, and in any 50 ms from the first second
-// on within one quantum and one section, as fair queueing promises it to programs that always have
-// something to run.
+constexpr const char* kDeviceNames[] = {"host-0/0", "host-0/1", "host-1/0", "host-1/1"};
+
+// On each device: over the last second within half a point.
+void expect_share_of_last_second(const Shared& shared, const std::string& program, double part) {
+  for (const char* device : kDeviceNames) {
+    const int64_t busy_ns = BusyTime(shared, device, program).in(shared.end_ns - kSecond, kSecond);
+    EXPECT_NEAR(static_cast<double>(busy_ns) / kSecond, part, 0.005) << program << " on " << device;
+  }
+}
+
+// On each device: in any 50 ms from the first second on within one quantum and one section, as fair
+// queueing promises it to programs that always have something to run.
 void expect_share_in_every_window(const Shared& shared, const std::string& program, double part) {
   constexpr int64_t kWindowNs = 50 * kMillisecond, kSectionNs = kMillisecond;
-  for (const char* device : {"host-0/0", "host-0/1", "host-1/0", "host-1/1"}) {
+  for (const char* device : kDeviceNames) {
     const BusyTime busy(shared, device, program);
-    const auto off_ns = [&](int64_t from_ns, int64_t for_ns) {
-      return std::abs(static_cast<double>(busy.in(from_ns, for_ns)) -
-                      part * static_cast<double>(for_ns));
-    };
-    EXPECT_LE(off_ns(shared.end_ns - kSecond, kSecond), 0.005 * kSecond)
-        << program << " on " << device;
     double most_off_ns = 0;
     for (int64_t at_ns = shared.end_ns - 5 * kSecond; at_ns + kWindowNs <= shared.end_ns;
          at_ns += kMillisecond / 10) {
-      most_off_ns = std::max(most_off_ns, off_ns(at_ns, kWindowNs));
+      const double busy_ns = static_cast<double>(busy.in(at_ns, kWindowNs));
+      most_off_ns = std::max(most_off_ns, std::abs(busy_ns - part * kWindowNs));
     }
     EXPECT_LE(most_off_ns, kQuantumNs + kSectionNs) << program << " on " << device;
   }
 }
 
-void expect_shares(const std::vector<Steps>& programs) {
-  const Shared shared = share_devices(programs);
+void expect_shares(const std::vector<Steps>& programs, double model = 1) {
+  const Shared shared = share_devices(programs, {.model = model});
   double weights = 0, all = 0;
   for (const Steps& steps : programs) weights += steps.weight;
   for (size_t i = 0; i < programs.size(); ++i) {
     const std::string name = cat("program ", i);
     const double part = programs[i].weight / weights;
     EXPECT_NEAR(shared.used.at(name), part, 0.005) << name;
+    expect_share_of_last_second(shared, name, part);
     expect_share_in_every_window(shared, name, part);
     all += shared.used.at(name);
   }
@@ -176,7 +197,8 @@ TEST(SharesTest, ProgramsOfEqualWeightGetEqualDeviceTimeWhateverTheirStepsTake) 
 // that wait for each result.
 double busy_with(size_t clients) {
   const Shared shared =
-      share_devices(std::vector<Steps>(clients, {.pieces = 1, .piece_us = 330, .ahead = 1}), 2);
+      share_devices(std::vector<Steps>(clients, {.pieces = 1, .piece_us = 330, .ahead = 1}),
+                    {.for_ns = 2 * kSecond});
   std::map<std::string, int64_t> busy_ns;
   for (const BusySpan& span : shared.busy)
     busy_ns[span.device] += std::max<int64_t>(
@@ -250,7 +272,29 @@ TEST(SharesTest, AnUrgentRunOfAMillisecondWaitsAtMostThreeBehindLongOnes) {
   EXPECT_GT(longest_ns, kMillisecond / 2) << "nothing was in its way";
 }
 
-TEST(SharesTest, ProgramsGetDeviceTimeByTheirWeights) { expect_shares(steps_of({1, 2, 4, 8})); }
+TEST(SharesTest, UnderPriorityNobodyStarves) {
+  const Shared shared = share_devices({{.pieces = 100}, {.pieces = 100, .priority = 5}},
+                                      {.for_ns = 4 * kSecond, .policy = "priority"});
+  const BusyTime low(shared, "host-0/0", "program 0"), high(shared, "host-0/0", "program 1");
+  for (int64_t at_ns = shared.end_ns - 4 * kSecond; at_ns < shared.end_ns; at_ns += kSecond) {
+    EXPECT_GT(low.in(at_ns, kSecond), 0);
+    EXPECT_GT(high.in(at_ns, kSecond), kSecond / 2);
+  }
+}
+
+TEST(SharesTest, ProgramsGetDeviceTimeByTheirWeights) {
+  // Where the model is four times off, what is measured corrects it.
+  expect_shares(steps_of({1, 2, 4, 8}), 0.25);
+  expect_shares(steps_of({8, 4, 2, 1}), 4);
+}
+
+TEST(SharesTest, ANewcomerStartsWithoutCreditAndWithoutDebt) {
+  // The last second begins behind what was granted while the first program was alone.
+  const Shared shared = share_devices({{.pieces = 100}, {.pieces = 150, .from_ns = kSecond}},
+                                      {.for_ns = 2200 * kMillisecond});
+  for (const char* program : {"program 0", "program 1"})
+    expect_share_of_last_second(shared, program, 0.5);
+}
 
 }  // namespace
 }  // namespace gangway::shares_test

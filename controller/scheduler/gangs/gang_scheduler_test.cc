@@ -574,6 +574,15 @@ TEST_F(GangSchedulerTest, ASliceThatComesAndGoesLeavesWhatIsGrantedWhereItWas) {
   EXPECT_EQ(take(), "3/0:0-0@7 2/0:0-0@8");
 }
 
+TEST_F(GangSchedulerTest, AGrantThatCostsMoreReachesFurther) {
+  EXPECT_EQ(scheduler_.quantum_ns(), 2 * kMs);
+  for (int i = 0; i < 200; ++i) scheduler_.grant_took(300 * kUs, 200 * kUs);
+  EXPECT_NEAR(static_cast<double>(scheduler_.quantum_ns()), 10e6, 1e4);
+  // What a pause of the controller's process seems to cost counts in part, writes to its hosts all.
+  for (int i = 0; i < 200; ++i) scheduler_.grant_took(10 * kMs, 700 * kUs);
+  EXPECT_NEAR(static_cast<double>(scheduler_.quantum_ns()), 24e6, 1e4);
+}
+
 TEST_F(GangSchedulerTest, WhatAProgramUsedOfItsDevicesOverTheLastSecondIsKnown) {
   add(1, {kMs});
   run(1, 1);

@@ -106,18 +106,6 @@ TEST(FirstCome, TheRunThatWasSubmittedFirstGoesFirstWhateverItsShare) {
   EXPECT_EQ(contest.turn(), 2u);
 }
 
-TEST(FairShare, DeviceTimeIsSharedAsTheWeightsSay) {
-  FairShare policy;
-  Contest contest(policy);
-  for (uint64_t program = 1; program <= 4; ++program) {
-    contest.join(program, {.weight = static_cast<double>(1 << (program - 1))});
-  }
-  for (int i = 0; i < 1500; ++i) contest.turn();
-  for (uint64_t program = 1; program <= 4; ++program) {
-    EXPECT_NEAR(static_cast<double>(contest.got[program]), 1e5 * (1 << (program - 1)), 1000);
-  }
-}
-
 // Two programs of equal weight.
 class FairShareOfTwo : public testing::Test {
  protected:
