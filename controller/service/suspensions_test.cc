@@ -8,7 +8,6 @@
 namespace gangway {
 namespace {
 
-using testing::ElementsAre;
 using testing::HasSubstr;
 
 class SuspensionsTest : public ControllerTest {
@@ -40,37 +39,6 @@ class SuspensionsTest : public ControllerTest {
   std::optional<Error> failed_;
 };
 
-TEST_F(SuspensionsTest, ItWaitsForTheRunsUnderWayAndThenGivesItsMemoryBack) {
-  const PlanId plan = compile(session_, 1);
-  submit(session_, plan);
-  submit(session_, plan);
-  EXPECT_EQ(reserved(), 400);
-  Fiber fiber = suspending();
-  EXPECT_TRUE(executor_[0].moves.empty());
-  finish(0, RunId(1));
-  reactor_->run_ready();
-  EXPECT_TRUE(executor_[0].moves.empty()) << "the other host is not done";
-  finish(1, RunId(1));
-  reactor_->run_ready();
-  fiber.join();
-  EXPECT_EQ(bytes_, 200) << "of two hosts";
-  ASSERT_EQ(executor_[1].moves.size(), 1u);
-  EXPECT_TRUE(executor_[1].moves[0].to_host);
-  EXPECT_THAT(executor_[1].moves[0].plans, ElementsAre(plan));
-  EXPECT_THAT(executor_[1].moves[0].scopes, ElementsAre(StateScope{slice_.value}));
-  // The client holds the output of the run that has ended: 4 bytes, in whole blocks.
-  EXPECT_EQ(reserved(), block_bytes(4));
-  EXPECT_EQ(executor_[0].all<PrepareFrame>().size(), 1u) << "the second run waits";
-  resume();
-  EXPECT_FALSE(executor_[0].moves.back().to_host);
-  EXPECT_EQ(reserved(), 400 + block_bytes(4));
-  EXPECT_EQ(executor_[0].all<PrepareFrame>().size(), 2u);
-  controller_.session_closed(session_);
-  EXPECT_EQ(reserved(), 400) << "a run is under way";
-  finish_everywhere(2);
-  EXPECT_EQ(reserved(), 0);
-}
-
 TEST_F(SuspensionsTest, WhereAHostRefusesAllIsAsBefore) {
   const PlanId plan = compile(session_);
   executor_[1].moving.emplace();
@@ -88,26 +56,6 @@ TEST_F(SuspensionsTest, WhereAHostRefusesAllIsAsBefore) {
   EXPECT_EQ(reserved(), 400);
   EXPECT_EQ(executor_[0].all<PrepareFrame>().size(), 1u) << "its runs go on";
   EXPECT_FALSE(controller_.programs()[0].suspended);
-}
-
-TEST_F(SuspensionsTest, ItComesBackOnlyWhereThereIsRoomAndSaysWhoHoldsWhat) {
-  compile(session_);
-  Fiber fiber = suspending();
-  fiber.join();
-  FakeClient other;
-  const SessionId second = controller_.add_session("other", "bob", other);
-  for (FakeExecutor& executor : executor_) executor.need_bytes = 600;
-  compile(second);
-  const Error refused = error_of([&] { resume(); });
-  EXPECT_EQ(refused.kind(), ErrorKind::kOverloaded);
-  EXPECT_THAT(refused.what(),
-              HasSubstr("resume: there is no room: needs 400 B on host-0/device 0, where 300 B of "
-                        "1000 B are free: 100 B short; client 2 of bob holds 700 B"));
-  EXPECT_EQ(reserved(), 700);
-  EXPECT_EQ(executor_[0].moves.size(), 1u);
-  controller_.session_closed(second);
-  resume();
-  EXPECT_EQ(reserved(), 400);
 }
 
 TEST_F(SuspensionsTest, OneWhoseSessionIsClosedMeanwhileLeavesNothing) {
