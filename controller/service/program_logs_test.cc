@@ -123,32 +123,6 @@ TEST_F(ProgramLogsTest, OfRunsThatFailTogetherOneIsToldAndTheRestAreCounted) {
                           "1 more run has failed", "it has ended: it was closed"));
 }
 
-TEST_F(ProgramLogsTest, WhoWaitsIsToldOfTheNextLineOfTheEndAndOfTheTime) {
-  reactor_->run([&] {
-    const auto now_ns = [&] { return reactor_->clock().now_ns(); };
-    const int64_t begin_ns = now_ns();
-    EXPECT_THAT(logs_.wait(kOne, 0, begin_ns + 500, {}).lines, SizeIs(0));
-    EXPECT_EQ(now_ns(), begin_ns + 500);
-    ProgramLog next, last;
-    Fiber waits = reactor_->spawn("wait", [&] {
-      next = logs_.wait(kOne, 0, begin_ns + 1'000'000'000, {});
-      last = logs_.wait(kOne, next.last, begin_ns + 1'000'000'000, {});
-    });
-    pass(1);
-    logs_.say(kOne, "a line");
-    pass(1);
-    EXPECT_THAT(texts(next), ElementsAre("a line"));
-    end(kOne);
-    waits.join();
-    EXPECT_LE(now_ns(), begin_ns + 3'000'000);
-    EXPECT_TRUE(last.ended);
-    EXPECT_THAT(texts(last), ElementsAre("it has ended: it was closed"));
-    // Of one that has ended nothing more comes.
-    EXPECT_TRUE(logs_.wait(kOne, last.last, begin_ns + 1'000'000'000, {}).ended);
-    EXPECT_LE(now_ns(), begin_ns + 3'000'000);
-  });
-}
-
 TEST_F(ProgramLogsTest, WhoHasGoneIsNotWaitedFor) {
   reactor_->run([&] {
     StopSource gone;

@@ -81,7 +81,7 @@ TEST(LogsTest, NoLineIsLostOrDoubledWhereConnectionsAreCut) {
   });
 }
 
-TEST(LogsTest, AFollowerHearsOfALineSoonAndPollsNot) {
+TEST(LogsTest, AFollowerHearsOfALineAndOfTheEndSoonAndPollsNot) {
   auto reactor = Reactor::make_simulated({.seed = 3});
   reactor->run([&] {
     SimCluster cluster(*reactor);
@@ -89,8 +89,8 @@ TEST(LogsTest, AFollowerHearsOfALineSoonAndPollsNot) {
     const Client reader = cluster.connect("reader");
     int64_t heard_ns = 0;
     int calls = 0;
+    ProgramLog log = reader.logs("trainer");
     Fiber follows = reactor->spawn("follow", [&] {
-      ProgramLog log = reader.logs("trainer");
       while (log.lines.empty() || log.lines.back().text != "at last") {
         ++calls;
         log = reader.logs("trainer",
@@ -103,9 +103,23 @@ TEST(LogsTest, AFollowerHearsOfALineSoonAndPollsNot) {
     client.log("at last");
     follows.join();
     EXPECT_LT(heard_ns - said_ns, 10 * kMillisecond);
+    EXPECT_GE(calls, 60) << "a call waits no longer than it asks to";
     EXPECT_LE(calls, 61);
-    reader.close();
+    const auto next = [&] {
+      return reader.logs("trainer",
+                         {.program = log.program, .after = log.last, .wait_ms = kLogWaitMsMax});
+    };
+    Fiber ends = reactor->spawn("wait for the end", [&] { log = next(); });
+    pass(*reactor, 100 * kMillisecond);
+    const int64_t end_ns = reactor->clock().now_ns();
     client.close();
+    ends.join();
+    EXPECT_TRUE(log.ended);
+    EXPECT_THAT(texts(log), ElementsAre(HasSubstr("it has ended: it was closed")));
+    // Of one that has ended nothing more comes.
+    EXPECT_TRUE(next().ended);
+    EXPECT_LT(reactor->clock().now_ns() - end_ns, 10 * kMillisecond);
+    reader.close();
   });
 }
 
