@@ -562,17 +562,5 @@ TEST_F(RestartTest, AnotherOwnersHostIsNotLostForIt) {
   EXPECT_FALSE(executors_[0].hung_up);
 }
 
-TEST_F(ControllerTest, ADrainedHostIsForgottenOnceItIsGone) {
-  controller_.set_draining("host-1", true);
-  EXPECT_EQ(controller_.allocate(session_, {2}).devices[1].host, hosts_[0]);
-  EXPECT_THROW(controller_.forget_host("host-1"), Error);
-  lose(1);
-  controller_.forget_host("host-1");
-  FakeExecutor stranger;
-  const HostId other = controller_.add_host({.name = "host-1", .owner = "bob"}, stranger);
-  EXPECT_EQ(controller_.hosts().at(other).info.name, "host-1");
-  EXPECT_TRUE(controller_.hosts().takes_slices(controller_.hosts().at(other)));
-}
-
 }  // namespace
 }  // namespace gangway

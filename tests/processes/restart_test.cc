@@ -20,6 +20,7 @@ namespace {
 
 using testing::AllOf;
 using testing::HasSubstr;
+using testing::Not;
 
 Program twice() {
   ProgramBuilder b("twice", Mesh{{{"data", 2}}});
@@ -27,14 +28,50 @@ Program twice() {
   return b.build();
 }
 
+constexpr int64_t kSteps = 3000;
+
+Program walking() {
+  const Mesh mesh{{{"data", 2}}};
+  ProgramBuilder b("walking", mesh);
+  const Value w = b.state("w", zeros(f32({64, 64})), {{"data", shard(0)}});
+  const Value lr = b.input("lr", f32()), step = b.input("step", f32());
+  const Value next = w - (w * 1.5 - sin(step * 0.01)) * lr;
+  b.update(w, next);
+  b.output("loss", mean(next * next));
+  return b.build();
+}
+
+Repeat repeat(const Slice& slice) {
+  return slice.compile(walking()).repeat(
+      kSteps, {{"lr", Schedule::linear(0.5, -1e-5)}, {"step", Schedule::linear(0, 1)}});
+}
+
+// What all steps lead to.
+struct Walked {
+  double loss = 0;
+  std::vector<std::byte> states;
+};
+
 class RestartTest : public testing::Test {
  protected:
   ChildProcess start(std::vector<std::string> arguments, const AnonymousFile& said) const {
     arguments.insert(arguments.begin(), tests::gangway_tool());
     return ChildProcess({.arguments = std::move(arguments), .output_file = said.path()});
   }
-  ChildProcess start_controller() const {
-    return start({"controller", "--listen", address_}, controller_said_);
+  // All controllers of a test keep their state in one folder.
+  ChildProcess start_controller(const std::string& listen, const AnonymousFile& said) const {
+    return start({"controller", "--listen", listen, "--log-level", "info", "--state-dir", state_},
+                 said);
+  }
+  // Why a controller ends at once that is started with that folder.
+  std::string refused(const std::string& listen) const {
+    const AnonymousFile said("controller");
+    ChildProcess controller = start_controller(listen, said);
+    EXPECT_EQ(controller.wait().code, 2);
+    return output_of(said);
+  }
+  Client client(const std::string& name) const {
+    return connect(address_, {.name = name, .on_warning = [](const std::string&) {}});
   }
 
   // Once the executor is there.
@@ -56,42 +93,61 @@ class RestartTest : public testing::Test {
     ASSERT_EQ(status.hosts.size(), 1u);
     EXPECT_EQ(status.hosts[0].name, "e7");
   }
+  Walked walk_alone() const {
+    const Client alone = client("alone");
+    const Slice slice = alone.allocate({.devices = 2});
+    const double loss = repeat(slice).wait().outputs.at(0).value;
+    return {loss, slice.read_state("w").bytes};
+  }
 
+  // Up to where the next controller has something to go on from.
+  void detach_a_trainer() const {
+    const Client trainer = client("trainer");
+    const Slice slice = trainer.allocate({.devices = 2});
+    const Executable unused = slice.compile(walking(), {.name = "unused"});
+    slice.keep_checkpoints({.every = 100});
+    const Repeat repeated = repeat(slice);
+    trainer.detach();
+    const Client onlooker = connect(address_);
+    EXPECT_TRUE(eventually([&] {
+      for (const ProgramStatus& program : onlooker.status().programs) {
+        if (program.name == "trainer" && program.checkpoint > 0) return true;
+      }
+      return false;
+    })) << output_of(controller_said_);
+    EXPECT_TRUE(eventually([&] { return has_recorded_a_checkpoint(); }));
+  }
   // What the next controller goes on from; not one that is being written beside it.
   bool has_recorded_a_checkpoint() const {
     std::ifstream in(folder_.path() / "state" / "programs" / (own_user_name() + ".trainer"));
     const std::string text{std::istreambuf_iterator<char>(in), {}};
     return text.find("\"is_checkpointed\":true") != std::string::npos;
   }
+  Walked walked_by_the_trainer(const AnonymousFile& said) const {
+    std::optional<Client> client;
+    EXPECT_TRUE(eventually([&] {
+      try {
+        client = attach(address_, "trainer");
+      } catch (const Error& error) {
+        // It is not there yet, or its steps do not go on yet.
+        if (error.kind() != ErrorKind::kUnavailable && error.kind() != ErrorKind::kOverloaded)
+          throw;
+      }
+      return client.has_value();
+    })) << output_of(said);
+    const std::optional<Repeat> repetition = client.value().executable("walking").repetition();
+    const RepeatStatus status = repetition.value().wait();
+    EXPECT_EQ(status.done, kSteps);
+    Walked walked{status.outputs.at(0).value, client->slices().at(0).read_state("w").bytes};
+    client->close();
+    return walked;
+  }
 
   TempDir folder_;
   const std::string address_ = "unix:" + (folder_.path() / "gangway.sock").string();
+  const std::string state_ = (folder_.path() / "state").string();
   const AnonymousFile controller_said_{"controller"}, executor_said_{"executor"};
 };
-
-TEST_F(RestartTest, AnExecutorWaitsForItsControllerAndForTheNext) {
-  ChildProcess executor = start({"executor", "--connect", address_, "--name", "e7", "--devices",
-                                 "2", "--memory", std::to_string(64 << 20)},
-                                executor_said_);
-  EXPECT_TRUE(eventually([&] {
-    return output_of(executor_said_).find("waits for its controller") != std::string::npos;
-  })) << output_of(executor_said_);
-  for (const int number : {SIGKILL, SIGTERM}) {
-    ChildProcess controller = start_controller();
-    run_once();
-    controller.signal(number);
-    const ExitStatus end = controller.wait();
-    EXPECT_TRUE(number == SIGKILL || end.ok()) << to_string(end) << output_of(controller_said_);
-  }
-  ChildProcess controller = start_controller();
-  run_once();
-  const Client client = connect(address_);
-  executor.signal(SIGTERM);
-  EXPECT_TRUE(executor.wait().ok()) << output_of(executor_said_);
-  EXPECT_TRUE(eventually([&] { return client.status().hosts.empty(); })) << "it has said goodbye";
-  EXPECT_THAT(output_of(executor_said_),
-              AllOf(HasSubstr("controller=" + address_), HasSubstr("registered after waiting")));
-}
 
 TEST_F(RestartTest, AnExecutorThatWaitsEndsWhenItIsTold) {
   for (const int number : {SIGINT, SIGTERM}) {
@@ -104,117 +160,51 @@ TEST_F(RestartTest, AnExecutorThatWaitsEndsWhenItIsTold) {
   }
 }
 
-TEST_F(RestartTest, AStateFolderServesOneControllerAtATimeAndIsReadByTheNext) {
-  const std::filesystem::path state = folder_.path() / "state";
-  const auto ended = [&](const std::string& listen) {
-    const AnonymousFile said("controller");
-    ChildProcess child =
-        start({"controller", "--listen", listen, "--state-dir", state.string()}, said);
-    EXPECT_EQ(child.wait().code, 2);
-    return output_of(said);
-  };
+TEST_F(RestartTest, ADetachedProgramAndAnExecutorGoOnWhenTheirControllerIsKilled) {
   ChildProcess executor = start({"executor", "--connect", address_, "--name", "e7", "--devices",
                                  "2", "--memory", std::to_string(64 << 20)},
                                 executor_said_);
-  for (int round = 0; round < 2; ++round) {
-    ChildProcess controller = start(
-        {"controller", "--listen", address_, "--state-dir", state.string()}, controller_said_);
+  EXPECT_TRUE(eventually([&] {
+    return output_of(executor_said_).find("waits for its controller") != std::string::npos;
+  })) << output_of(executor_said_);
+  Walked alone;
+  {
+    ChildProcess controller = start_controller(address_, controller_said_);
     run_once();
-    EXPECT_THAT(ended(address_ + "-2"), AllOf(HasSubstr("state folder: " + state.string() +
-                                                        " is in use by another "
-                                                        "controller"),
-                                              HasSubstr("choose another folder with --state-dir")));
-    EXPECT_TRUE(eventually([&] { return std::filesystem::exists(state / "hosts.jsonl"); }));
+    EXPECT_THAT(refused(address_ + "-2"),
+                AllOf(HasSubstr("state folder: " + state_ + " is in use by another controller"),
+                      HasSubstr("choose another folder with --state-dir")));
+    alone = walk_alone();
     controller.signal(SIGTERM);
     EXPECT_TRUE(controller.wait().ok()) << output_of(controller_said_);
   }
-  const std::string hosts = (state / "hosts.jsonl").string();
-  std::ofstream(hosts, std::ios::app) << "{\"name\":";
-  EXPECT_THAT(ended(address_), AllOf(HasSubstr(hosts + ":3 is corrupt: the line has no end"),
-                                     HasSubstr("put a copy of the file back, or remove it")));
-}
-
-constexpr int64_t kSteps = 3000;
-
-Program walking() {
-  const Mesh mesh{{{"data", 2}}};
-  ProgramBuilder b("walking", mesh);
-  const Value w = b.state("w", zeros(f32({64, 64})), {{"data", shard(0)}});
-  const Value lr = b.input("lr", f32()), step = b.input("step", f32());
-  const Value next = w - (w * 1.5 - sin(step * 0.01)) * lr;
-  b.update(w, next);
-  b.output("loss", mean(next * next));
-  return b.build();
-}
-
-TEST_F(RestartTest, ADetachedProgramGoesOnWhenItsControllerIsKilled) {
-  const std::vector<std::string> command = {"controller",
-                                            "--listen",
-                                            address_,
-                                            "--log-level",
-                                            "info",
-                                            "--state-dir",
-                                            (folder_.path() / "state").string()};
-  const auto repeat = [](const Slice& slice) {
-    return slice.compile(walking()).repeat(
-        kSteps, {{"lr", Schedule::linear(0.5, -1e-5)}, {"step", Schedule::linear(0, 1)}});
-  };
-  ChildProcess executor = start({"executor", "--connect", address_, "--name", "e7", "--devices",
-                                 "2", "--memory", std::to_string(64 << 20)},
-                                executor_said_);
-  double loss = 0;
-  std::vector<std::byte> states;
   {
-    ChildProcess controller = start(command, controller_said_);
-    const auto named = [this](const char* name) {
-      return connect(address_, {.name = name, .on_warning = [](const std::string&) {}});
-    };
+    ChildProcess controller = start_controller(address_, controller_said_);
     run_once();
-    {
-      const Client alone = named("alone");
-      const Slice slice = alone.allocate({.devices = 2});
-      loss = repeat(slice).wait().outputs.at(0).value;
-      states = slice.read_state("w").bytes;
-    }
-    const Client client = named("trainer");
-    const Slice slice = client.allocate({.devices = 2});
-    const Executable unused = slice.compile(walking(), {.name = "unused"});
-    slice.keep_checkpoints({.every = 100});
-    const Repeat repeated = repeat(slice);
-    client.detach();
-    const Client onlooker = connect(address_);
-    EXPECT_TRUE(eventually([&] {
-      for (const ProgramStatus& program : onlooker.status().programs) {
-        if (program.name == "trainer" && program.checkpoint > 0) return true;
-      }
-      return false;
-    })) << output_of(controller_said_);
-    EXPECT_TRUE(eventually([&] { return has_recorded_a_checkpoint(); }));
+    detach_a_trainer();
     controller.signal(SIGKILL);
     controller.wait();
   }
   const AnonymousFile said("controller");
-  ChildProcess controller = start(command, said);
-  std::optional<Client> client;
-  EXPECT_TRUE(eventually([&] {
-    try {
-      client = attach(address_, "trainer");
-    } catch (const Error& error) {
-      // It is not there yet, or its steps do not go on yet.
-      if (error.kind() != ErrorKind::kUnavailable && error.kind() != ErrorKind::kOverloaded) throw;
-    }
-    return client.has_value();
-  })) << output_of(said);
-  ASSERT_TRUE(client);
-  const std::optional<Repeat> repetition = client->executable("walking").repetition();
-  ASSERT_TRUE(repetition);
-  const RepeatStatus status = repetition->wait();
-  EXPECT_EQ(status.done, kSteps);
-  EXPECT_EQ(status.outputs.at(0).value, loss);
-  EXPECT_EQ(client->slices().at(0).read_state("w").bytes, states);
-  EXPECT_THAT(output_of(said), HasSubstr("a program goes on that an earlier controller had"));
-  EXPECT_THAT(output_of(said), testing::Not(HasSubstr("version=0")));
-  client->close();
+  ChildProcess controller = start_controller(address_, said);
+  const Walked walked = walked_by_the_trainer(said);
+  EXPECT_EQ(walked.loss, alone.loss);
+  EXPECT_EQ(walked.states, alone.states);
+  EXPECT_THAT(output_of(said), AllOf(HasSubstr("a program goes on that an earlier controller had"),
+                                     Not(HasSubstr("version=0"))));
+
+  const Client onlooker = connect(address_);
+  executor.signal(SIGTERM);
+  EXPECT_TRUE(executor.wait().ok()) << output_of(executor_said_);
+  EXPECT_TRUE(eventually([&] { return onlooker.status().hosts.empty(); })) << "it said goodbye";
+  EXPECT_THAT(output_of(executor_said_),
+              AllOf(HasSubstr("controller=" + address_), HasSubstr("registered after waiting")));
+  controller.signal(SIGTERM);
+  EXPECT_TRUE(controller.wait().ok()) << output_of(said);
+  const std::string hosts = state_ + "/hosts.jsonl";
+  std::ofstream(hosts, std::ios::app) << "{\"name\":";
+  EXPECT_THAT(refused(address_), AllOf(HasSubstr(hosts + ":3 is corrupt: the line has no end"),
+                                       HasSubstr("put a copy of the file back, or remove it")));
 }
 
 }  // namespace

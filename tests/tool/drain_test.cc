@@ -41,7 +41,6 @@ class DrainTest : public testing::Test {
   }
 
   void start_executor() {
-    // The one before it is killed and reaped.
     executor_.emplace(
         ChildOptions{.arguments = {tests::gangway_tool(), "executor", "--connect", address_,
                                    "--devices", "2", "--name", "e", "--memory", "67108864"},
@@ -115,19 +114,6 @@ TEST_F(DrainTest, AHostIsDrainedUndrainedAndForgotten) {
   ended = gangway({"forget", "e"});
   EXPECT_EQ(ended.status, 2);
   EXPECT_THAT(ended.said, HasSubstr("there is no host \"e\": no host is known"));
-}
-
-TEST_F(DrainTest, AHostThatIsKilledAndStartedAgainAtOnceHasItsName) {
-  start_executor();
-  const Client client = connect(address_, {.name = "watcher"});
-  ClusterStatus now;
-  EXPECT_TRUE(eventually([&] {
-    now = client.status();
-    return now.hosts.size() == 1 &&
-           now.metrics.find("gangway_hosts_lost_total 0\n") == std::string::npos;
-  })) << now.metrics;
-  ASSERT_EQ(now.hosts.size(), 1u);
-  EXPECT_EQ(now.hosts[0].name, "e");
 }
 
 TEST_F(DrainTest, ATrainingWaitsForDevicesAndSaysWhoHoldsThem) {
