@@ -10,21 +10,6 @@ namespace {
 using testing::HasSubstr;
 using HostWatchTest = ControllerTest;
 
-TEST_F(HostWatchTest, ALostHostFailsExactlyTheRunsThatUseItAndLaterOnes) {
-  const PlanId plan = compile(session_);
-  submit(session_, plan);
-  lose(1);
-  ASSERT_EQ(client_.ended.size(), 1u) << "host-0 may wait for host-1 for ever";
-  EXPECT_EQ(executor_[0].all<CancelFrame>().size(), 1u);
-  finish(0, RunId(1));
-  submit(session_, plan);
-  ASSERT_EQ(client_.ended.size(), 2u);
-  for (const RunDoneFrame& done : client_.ended) {
-    EXPECT_EQ(done.error->kind(), ErrorKind::kUnavailable);
-    EXPECT_THAT(done.error->what(), HasSubstr("host-1"));
-  }
-}
-
 TEST_F(HostWatchTest, APlanThatLostAHostLeavesTheDevicesOfTheOthersAtOnce) {
   const PlanId plan = compile(session_);
   submit(session_, plan);

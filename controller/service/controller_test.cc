@@ -3,12 +3,15 @@
 #include <gmock/gmock.h>
 
 #include <cmath>
+#include <fstream>
 #include <functional>
+#include <iterator>
 #include <limits>
 #include <set>
 #include <string>
 
 #include "ir/plan/plan_text.h"
+#include "runtime/os/temp_dir.h"
 #include "tests/support/test_controller.h"
 
 namespace gangway {
@@ -39,6 +42,31 @@ TEST_F(ControllerTest, WhatALostClientHeldIsFreed) {
   EXPECT_EQ(counts.clients + counts.slices + counts.plans + counts.arrays + counts.runs, 0u);
   EXPECT_EQ(executor_[0].all<UninstallFrame>().size(), 1u);
   EXPECT_EQ(executor_[0].all<FreeScopeFrame>().size(), 1u);
+}
+
+TEST_F(ControllerTest, TheLogNamesAClientThatEndsWithRunsUnderWay) {
+  const TempDir dir;
+  const std::string file = (dir.path() / "log").string();
+  {
+    const Logs logs({.levels = "warn", .file = file});
+    FakeExecutor executor;
+    FakeClient client;
+    Controller controller(*reactor_, {.log = logs.module("controller")});
+    controller.add_host({.name = "host", .devices = 2, .memory_bytes = 1000}, executor);
+    const SessionId session = controller.add_session("trainer", "ada", client);
+    const PlanId plan = reactor_->run([&] {
+      const SliceId slice = controller.allocate(session, {2}).id;
+      return controller.compile(session, doubled(Mesh{{{"data", 2}}}), {slice}, {2}).id;
+    });
+    RunFrame frame{.plan = plan, .run = RunId((session.value << 40) + 1)};
+    frame.arguments = {{.input = 0, .bytes = std::vector<std::byte>(4)}};
+    frame.outputs = {ArrayId((session.value << 40) + 2)};
+    controller.on_message(session, frame);
+    controller.session_closed(session);
+  }
+  std::ifstream in(file);
+  const std::string text{std::istreambuf_iterator<char>(in), {}};
+  EXPECT_THAT(text, HasSubstr("client ended with runs under way  client=trainer runs=1"));
 }
 
 TEST_F(ControllerTest, AnArrayOfAnotherClientIsRefused) {

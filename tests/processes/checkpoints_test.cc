@@ -1,11 +1,10 @@
-// Checkpoints that a cluster of real processes keeps: their files, bit for bit, and what a writer
-// leaves that is killed in the middle.
+// Checkpoints that a cluster of real processes keeps: what a writer leaves that is killed in the
+// middle.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <csignal>
 #include <filesystem>
-#include <map>
 
 #include "controller/recovery/checkpoints.h"
 #include "gangway.h"
@@ -20,10 +19,7 @@
 namespace gangway {
 namespace {
 
-using testing::ElementsAre;
-
 constexpr int64_t kRows = 8;
-constexpr int kRuns = 20, kEvery = 5;
 const Mesh kMesh{{{"data", 2}}};
 
 Program training(int64_t columns) {
@@ -59,12 +55,10 @@ class CheckpointsTest : public testing::Test {
                    {.name = name, .token_file = token_, .on_warning = [](const std::string&) {}});
   }
 
-  static std::vector<float> train(const Executable& step, int runs) {
+  static void train(const Executable& step, int runs) {
     std::vector<gangway::Run> enqueued;
-    std::vector<float> losses;
     for (int i = 0; i < runs; ++i) enqueued.push_back(step.run({{"x", 0.5f}}));
-    for (const gangway::Run& run : enqueued) losses.push_back(run["loss"].item<float>());
-    return losses;
+    for (const gangway::Run& run : enqueued) run.wait();
   }
 
   std::filesystem::path kept(const std::string& program) const {
@@ -80,35 +74,6 @@ class CheckpointsTest : public testing::Test {
   std::string address_;
   std::vector<ChildProcess> executors_;
 };
-
-TEST_F(CheckpointsTest, FilesHaveTheBitsOfAProgramThatStopsThere) {
-  const Client alone = client("alone");
-  const Slice slice = alone.allocate({.devices = 2, .wait_ms = 10'000});
-  const Executable step = slice.compile(training(512));
-  std::vector<float> losses;
-  std::map<int64_t, std::pair<std::vector<std::byte>, std::vector<std::byte>>> states;
-  for (int done = kEvery; done <= kRuns; done += kEvery) {
-    for (const float loss : train(step, kEvery)) losses.push_back(loss);
-    const HostTensor w = slice.read_state("w"), v = slice.read_state("v");
-    states[done] = {{w.bytes.begin(), w.bytes.end()}, {v.bytes.begin(), v.bytes.end()}};
-  }
-
-  const Client trainer = client("train");
-  const Slice own = trainer.allocate({.devices = 2});
-  const Executable same = own.compile(training(512));
-  own.keep_checkpoints({.every = kEvery, .keep = 10});
-  const CheckpointDir folder(kept("train"));
-  EXPECT_EQ(train(same, kRuns), losses);
-  // The first is waited for from the beginning; those that come while it is written may be missed.
-  ASSERT_TRUE(eventually([&] { return std::filesystem::exists(folder.folder_of(kEvery)); }))
-      << output_of(said_);
-  for (const int64_t version : folder.steps()) {
-    const auto& bits = states.at(version);
-    const TensorFiles files = TensorFiles::open(folder.folder_of(version));
-    EXPECT_THAT(files.at("w").bytes, testing::ElementsAreArray(bits.first)) << version;
-    EXPECT_THAT(files.at("v").bytes, testing::ElementsAreArray(bits.second)) << version;
-  }
-}
 
 TEST_F(CheckpointsTest, AWriterThatIsKilledLeavesTheEarlierOnesWhole) {
   const Client trainer = client("large");
@@ -140,10 +105,16 @@ TEST_F(CheckpointsTest, AWriterThatIsKilledLeavesTheEarlierOnesWhole) {
   EXPECT_EQ(folder.latest()->filename(), folder.folder_of(version - 2).filename());
   const TensorFiles files = TensorFiles::open(*folder.latest());
   const auto* const w = reinterpret_cast<const float*>(files.at("w").bytes.data());
-  float expected = 0;
-  for (int64_t run = 0; run < version - 2; ++run) expected = expected * 0.999f + 0.5f;
-  EXPECT_FLOAT_EQ(w[0], expected);
+  const auto* const v = reinterpret_cast<const float*>(files.at("v").bytes.data());
+  float expected_w = 0, expected_v = 0;
+  for (int64_t run = 0; run < version - 2; ++run) {
+    expected_w = expected_w * 0.999f + 0.5f;
+    expected_v = expected_v * 0.9f + expected_w;
+  }
+  EXPECT_FLOAT_EQ(w[0], expected_w);
   EXPECT_EQ(w[kRows * kColumns - 1], w[0]);
+  EXPECT_FLOAT_EQ(v[0], expected_v);
+  EXPECT_EQ(v[kColumns - 1], v[0]);
 }
 
 }  // namespace

@@ -1,7 +1,6 @@
-// A cluster of real processes: it starts, trains, loses members, and leaves nothing behind.
+// A cluster of real processes: it starts, trains, and leaves nothing behind.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <signal.h>
 #include <unistd.h>
 
 #include "gangway.h"
@@ -9,8 +8,6 @@
 
 namespace gangway {
 namespace {
-
-using testing::HasSubstr;
 
 Program count_up(const Mesh& mesh) {
   ProgramBuilder b("count_up", mesh);
@@ -40,23 +37,6 @@ TEST(LocalClusterTest, NoProcessIsLeftWhenTheClientIsClosed) {
   ASSERT_EQ(children_of(getpid()).size(), 3u);
   client.close();
   EXPECT_EQ(children_of(getpid()).size(), 0u);
-}
-
-TEST(LocalClusterTest, AKilledExecutorFailsTheRunsThatUseItAndIsNamed) {
-  Client client = connect("local:2x1", {.memory_bytes = 64 << 20});
-  Slice slice = client.allocate({.devices = 2});
-  Executable step = slice.compile(count_up(slice.mesh({{"data", 2}})));
-  step.run({{"x", ones()}}).wait();
-  for (pid_t pid : children_of(getpid())) {
-    if (is_executor(pid, "host-1")) kill(pid, SIGKILL);
-  }
-  try {
-    for (int i = 0; i < 1000; ++i) step.run({{"x", ones()}}).wait();
-    FAIL() << "no run failed";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), ErrorKind::kUnavailable) << error.what();
-    EXPECT_THAT(error.what(), HasSubstr("host-1"));
-  }
 }
 
 }  // namespace

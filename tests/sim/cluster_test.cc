@@ -217,25 +217,43 @@ TEST(SimClusterTest, AControllerThatReadsNothingIsGivenUpByItsClient) {
   });
 }
 
-TEST(SimClusterTest, ASilentExecutorIsFoundAndNamed) {
-  auto reactor = Reactor::make_simulated({.seed = 5});
-  with_client(*reactor, {}, [&](SimCluster& cluster, const Client& client) {
-    Slice slice = client.allocate({.devices = 4});
-    Executable step = slice.compile(count_up(slice.mesh({{"data", 4}})));
-    step.run({{"x", ones()}}).wait();
-    cluster.network.partition("host-1", "controller");
-    const Error told = error_of([&] { step.run({{"x", ones()}}).wait(); });
-    EXPECT_EQ(told.kind(), ErrorKind::kUnavailable);
-    EXPECT_THAT(told.what(), HasSubstr("\"host-1\" is gone: it has said nothing"));
-    cluster.network.heal("host-1", "controller");
-    const Error why_ended = error_of([&] {
-      cluster.executors[1]->disconnected().await_until_ns(reactor->clock().now_ns() +
-                                                          1'000'000'000);
+TEST(SimClusterTest, ASilentExecutorIsFoundAndNamedAndLearnsOfItOnceItGoesOn) {
+  for (const bool stands_still : {false, true}) {
+    auto reactor = Reactor::make_simulated({.seed = 5});
+    with_client(*reactor, {}, [&](SimCluster& cluster, const Client& client) {
+      Slice slice = client.allocate({.devices = 4});
+      const Program program = count_up(slice.mesh({{"data", 4}}));
+      Executable step = slice.compile(program);
+      step.run({{"x", ones()}}).wait();
+      if (stands_still) {
+        cluster.stop(1);
+      } else {
+        cluster.network.partition("host-1", "controller");
+      }
+      Fiber compiles = reactor->spawn("compile", [&] {
+        const Error told = error_of([&] { slice.compile(program); });
+        EXPECT_EQ(told.kind(), ErrorKind::kUnavailable);
+        EXPECT_THAT(told.what(), HasSubstr("\"host-1\" is gone: it has said nothing"));
+      });
+      const Error told = error_of([&] { step.run({{"x", ones()}}).wait(); });
+      EXPECT_EQ(told.kind(), ErrorKind::kUnavailable);
+      EXPECT_THAT(told.what(), HasSubstr("\"host-1\" is gone: it has said nothing"));
+      compiles.join();
+      if (stands_still) {
+        cluster.resume(1);
+      } else {
+        cluster.network.heal("host-1", "controller");
+      }
+      const Error why_ended = error_of([&] {
+        cluster.executors[1]->disconnected().await_until_ns(reactor->clock().now_ns() +
+                                                            1'000'000'000);
+      });
+      EXPECT_EQ(why_ended.kind(), ErrorKind::kUnavailable);
+      EXPECT_THAT(why_ended.what(),
+                  HasSubstr("\"host-1\": its connection to the controller ended"));
+      EXPECT_FALSE(cluster.executors[0]->disconnected().ready());
     });
-    EXPECT_EQ(why_ended.kind(), ErrorKind::kUnavailable);
-    EXPECT_THAT(why_ended.what(), HasSubstr("\"host-1\": its connection to the controller ended"));
-    EXPECT_FALSE(cluster.executors[0]->disconnected().ready());
-  });
+  }
 }
 
 TEST(SimClusterTest, AHostThatIsCutOffIsSuspectAndItsPeerSaysInWhatItWaits) {

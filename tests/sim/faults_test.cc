@@ -155,6 +155,8 @@ TEST(FaultsTest, AHostWhoseConnectionEndsIsNamedAtOnce) {
   for (const FaultKind kind : {FaultKind::kKill, FaultKind::kBreak}) {
     const StudyReport report = after({.kind = kind, .at_ns = kMillisecond, .host = 1});
     EXPECT_LT(named_after_ns(report), kMillisecond) << to_string(kind);
+    for (const ProgramReport& program : report.programs)
+      EXPECT_THAT(program.error, HasSubstr("is gone: its connection ended"));
   }
 }
 

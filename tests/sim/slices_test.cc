@@ -147,11 +147,14 @@ TEST(SimSlicesTest, AHostThatIsKilledAndComesBackHasItsNameAndRunsNewSlices) {
       EXPECT_EQ(hosts[1].name, "host-1");
       EXPECT_EQ(hosts[1].runs_done, 0u);
       // The old slice is not the new host's, which serves new ones.
-      EXPECT_EQ(error_of([&] { broken.run({{"x", 1.0f}}).wait(); }).kind(),
-                ErrorKind::kUnavailable);
+      const Error error = error_of([&] { broken.run({{"x", 1.0f}}).wait(); });
+      EXPECT_EQ(error.kind(), ErrorKind::kUnavailable);
+      EXPECT_THAT(error.what(), HasSubstr("host-1"));
       EXPECT_EQ(add_one(client.allocate({.devices = 4})).run({{"x", 2.0f}})["y"].item<float>(), 3);
     }
-    EXPECT_THAT(client.status().metrics, HasSubstr("gangway_runs_done_total{host=\"host-1\"} 4\n"));
+    const std::string metrics = client.status().metrics;
+    EXPECT_THAT(metrics, HasSubstr("gangway_runs_done_total{host=\"host-1\"} 4\n"));
+    EXPECT_THAT(metrics, HasSubstr("gangway_hosts_lost_total 3\n"));
   });
 }
 

@@ -1,6 +1,5 @@
-// Processes that are stopped or killed: a controller that stands still costs only that time, an
-// executor that does is suspect first and then lost, and one that is killed, or a client, is named
-// at once. Programs on other hosts go on meanwhile.
+// Processes that are stopped: a controller that stands still costs only that time, an executor that
+// does is suspect first and then lost. Programs on other hosts go on meanwhile.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -13,7 +12,6 @@
 #include "gangway.h"
 #include "runtime/os/anonymous_file.h"
 #include "runtime/os/process.h"
-#include "runtime/os/temp_dir.h"
 #include "tests/processes/process_tree.h"
 #include "tests/support/places.h"
 #include "tests/support/process_output.h"
@@ -156,67 +154,6 @@ TEST(StoppedProcessTest, AnExecutorThatStandsStillIsNamedSuspectAndThenLostWhile
   EXPECT_LE(silent_ms, 2600);
   EXPECT_THAT(processes.said.text(), HasSubstr("host lost"));
   kill(processes.executors[culprit]->pid(), SIGCONT);
-}
-
-TEST(KilledProcessTest, AnExecutorThatIsKilledIsNamedAtOnceWhileOthersGoOn) {
-  Processes processes;
-  const Client client = connect(processes.address);
-  Bystander bystander(client);
-  const size_t culprit = bystander.host() == "host-0" ? 1 : 0;
-  const std::string name = cat("host-", culprit);
-  const Slice both = client.allocate({.devices = 2});
-  const Executable step = both.compile(add_up(both.mesh({{"data", 2}})));
-  for (int i = 0; i < 20; ++i) bystander.run();
-  kill(processes.executors[culprit]->pid(), SIGKILL);
-  const gangway::Run run = step.run({{"x", kOnes}});
-  ASSERT_TRUE(bystander.runs_until([&] { return run.done(); }));
-  try {
-    run.wait();
-    ADD_FAILURE() << "it did not fail";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), ErrorKind::kUnavailable) << error.what();
-    EXPECT_THAT(error.what(), HasSubstr(cat("\"", name, "\" is gone: its connection ended")));
-  }
-  for (int i = 0; i < 20; ++i) bystander.run();
-  // It was not found by its silence, which takes seconds.
-  EXPECT_THAT(processes.said.text(), HasSubstr("host lost"));
-  EXPECT_THAT(processes.said.text(), testing::Not(HasSubstr("suspect")));
-  EXPECT_THAT(client.status().metrics, HasSubstr("gangway_hosts_lost_total 1\n"));
-}
-
-TEST(KilledProcessTest, AClientThatIsKilledIsNamedAndWhatItHeldIsFreeWhileOthersGoOn) {
-  Processes processes;
-  const Client client = connect(processes.address);
-  Bystander bystander(client);
-  const TempDir folder;
-  const std::string file = (folder.path() / "endless.program").string();
-  ProgramBuilder b("endless");
-  b.output("y", timed(b.input("x", f32()), 1000));
-  b.build().save(file);
-  AnonymousFile said("client.log");
-  ChildProcess victim({.arguments = {tests::gangway_tool(), "run", file, "--connect",
-                                     processes.address, "--random", "1", "--steps", "1000000"},
-                       .output_file = said.path()});
-  const std::string name = cat("process ", victim.pid());
-  const auto runs_of_it = [&]() -> int64_t {
-    for (const ProgramStatus& program : client.status().programs) {
-      if (program.name == name) return static_cast<int64_t>(program.runs_done);
-    }
-    return -1;
-  };
-  ASSERT_TRUE(bystander.runs_until([&] { return runs_of_it() > 5; })) << said.text();
-  kill(victim.pid(), SIGKILL);
-  ASSERT_TRUE(bystander.runs_until([&] { return runs_of_it() < 0; }));
-  EXPECT_GT(logged(processes.said, "client ended with runs under way", "runs"), 0);
-  EXPECT_THAT(processes.said.text(), HasSubstr(name));
-  for (int i = 0; i < 20; ++i) bystander.run();
-  const auto memory_used = [&] {
-    for (const HostStatus& host : client.status().hosts) {
-      if (host.name != bystander.host()) return host.memory_used;
-    }
-    return int64_t{-1};
-  };
-  ASSERT_TRUE(bystander.runs_until([&] { return memory_used() == 0; }));
 }
 
 }  // namespace
