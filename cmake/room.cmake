@@ -62,6 +62,7 @@ function(gw_test_helper name)
   cmake_parse_arguments(H "" "" "SOURCES;DEPENDS" ${ARGN})
   add_library(${name} STATIC ${H_SOURCES})
   gw_library_settings(${name})
+  set_target_properties(${name} PROPERTIES UNITY_BUILD ${GANGWAY_UNITY_TESTS})
   target_link_libraries(${name} PUBLIC ${H_DEPENDS} GTest::gmock GTest::gtest)
 endfunction()
 

@@ -24,7 +24,7 @@ using simd::kPanelRows;
 constexpr int64_t kLines = 128, kCols = 4 * kPanelCols;
 
 int64_t bytes_of(DType dtype) { return static_cast<int64_t>(size_of(dtype)); }
-int64_t panels(int64_t n) { return ceil_div(n, kPanelCols); }
+int64_t panels_in(int64_t n) { return ceil_div(n, kPanelCols); }
 int64_t even(int64_t n) { return align_up(n, 2); }
 
 int64_t size_of_expert(const GroupedMatmulDesc& d, const int32_t* sizes, int64_t group,
@@ -234,8 +234,8 @@ void GroupedMatmul::Impl::weight_block(Parallel& par, const Segments& segments, 
                             .next = kLines * kPanelCols});
   };
   auto multiply = [&] {
-    for (int64_t i = 0; i < panels(i1 - i0); ++i) {
-      for (int64_t j = 0; j < panels(width); ++j) {
+    for (int64_t i = 0; i < panels_in(i1 - i0); ++i) {
+      for (int64_t j = 0; j < panels_in(width); ++j) {
         par.simd().panel_product({.in = desc.in0,
                                   .out = sum(),
                                   .native = native,
@@ -283,7 +283,7 @@ void GroupedMatmul::Impl::run_weight(Parallel& par, const std::byte* x, const st
   const Segments segments(desc, sizes);
   // The unit is kPanelCols rows of dw by kCols columns; a thread takes a share of all units, each
   // weighed by its expert's rows, and does its neighbouring ones of the same columns together.
-  const int64_t across = ceil_div(desc.h, kCols), down = panels(desc.d);
+  const int64_t across = ceil_div(desc.h, kCols), down = panels_in(desc.d);
   std::vector<int64_t> rows(static_cast<size_t>(desc.experts), 1);  // Zeros cost something too.
   int64_t total = 0;
   for (int64_t e = 0; e < desc.experts; ++e) {

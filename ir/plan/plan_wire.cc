@@ -12,8 +12,6 @@ namespace {
 
 using P = wire::Plan;
 
-uint32_t count(size_t size) { return static_cast<uint32_t>(size); }
-
 template <class List>
 void write_numbers(List list, const std::vector<uint32_t>& from) {
   for (uint32_t i = 0; i < list.size(); ++i) list.set(i, from[i]);
@@ -46,7 +44,7 @@ void write_attr(P::Attr::Builder to, const std::string& name, const AttrValue& v
     case AttrKind::kString: out.setText(std::get<std::string>(value)); break;
     case AttrKind::kInts: {
       const auto& ints = std::get<std::vector<int64_t>>(value);
-      auto list = out.initInts(count(ints.size()));
+      auto list = out.initInts(list_size(ints.size()));
       for (uint32_t i = 0; i < list.size(); ++i) list.set(i, ints[i]);
       break;
     }
@@ -79,12 +77,12 @@ Enum read_enum(uint8_t number, Enum last, const char* what) {
 }
 
 void write_slice(P::Slice::Builder to, const PlanSlice& slice) {
-  auto axes = to.initAxes(count(slice.mesh.axes.size()));
+  auto axes = to.initAxes(list_size(slice.mesh.axes.size()));
   for (uint32_t i = 0; i < axes.size(); ++i) {
     axes[i].setName(slice.mesh.axes[i].name);
     axes[i].setSize(slice.mesh.axes[i].size);
   }
-  auto ranges = to.initRanges(count(slice.ranges.size()));
+  auto ranges = to.initRanges(list_size(slice.ranges.size()));
   for (uint32_t i = 0; i < ranges.size(); ++i) {
     ranges[i].setHost(slice.ranges[i].host);
     ranges[i].setFirst(slice.ranges[i].first);
@@ -107,17 +105,17 @@ PlanSlice read_slice(P::Slice::Reader from) {
 
 void write_local(P::LocalFunction::Builder to, const LocalFunction& local) {
   const std::vector<std::byte> bytes = to_wire(*local.function);
-  write_function(to.initFunction(count(bytes.size())), bytes);
+  write_function(to.initFunction(list_size(bytes.size())), bytes);
   to.setCommitBegin(local.commit_begin);
   to.setFiniteResult(local.finite_result);
   if (local.numerics.deterministic) to.setDeterministic(*local.numerics.deterministic ? 1 : 2);
   to.setAllowTf32(local.numerics.allow_tf32);
-  auto pairs = to.initInPlace(count(local.in_place.size()));
+  auto pairs = to.initInPlace(list_size(local.in_place.size()));
   for (uint32_t i = 0; i < pairs.size(); ++i) {
     pairs[i].setParameter(local.in_place[i].parameter);
     pairs[i].setResult(local.in_place[i].result);
   }
-  auto sections = to.initSections(count(local.sections.size()));
+  auto sections = to.initSections(list_size(local.sections.size()));
   for (uint32_t i = 0; i < sections.size(); ++i) {
     sections[i].setBegin(local.sections[i].begin);
     sections[i].setModelledNs(local.sections[i].modelled_ns);
@@ -145,9 +143,9 @@ void write_value(P::Value::Builder to, const PlanValue& value) {
   to.setSlice(value.slice);
   auto type = to.initType();
   type.setDtype(static_cast<uint8_t>(value.type.dtype));
-  auto dims = type.initDims(count(value.type.dims.size()));
+  auto dims = type.initDims(list_size(value.type.dims.size()));
   for (uint32_t i = 0; i < dims.size(); ++i) dims.set(i, value.type.dims[i]);
-  auto sharding = to.initSharding(count(value.sharding.size()));
+  auto sharding = to.initSharding(list_size(value.sharding.size()));
   for (uint32_t i = 0; i < sharding.size(); ++i) {
     sharding[i].setKind(static_cast<uint8_t>(value.sharding[i].kind));
     sharding[i].setDim(value.sharding[i].dim);
@@ -224,9 +222,9 @@ void write_node(P::Node::Builder to, const PlanNode& node) {
   to.setFunction(node.function);
   to.setCall(node.call);
   to.setPeer(node.peer);
-  write_inputs(to.initInputs(count(node.inputs.size())), node.inputs);
-  write_numbers(to.initResults(count(node.results.size())), node.results);
-  auto attrs = to.initAttrs(count(node.attrs.size()));
+  write_inputs(to.initInputs(list_size(node.inputs.size())), node.inputs);
+  write_numbers(to.initResults(list_size(node.results.size())), node.results);
+  auto attrs = to.initAttrs(list_size(node.attrs.size()));
   uint32_t i = 0;
   for (const auto& [name, value] : node.attrs) write_attr(attrs[i++], name, value);
   to.setAt(node.at);
@@ -264,27 +262,27 @@ void write_plan(P::Builder to, const Plan& plan) {
   to.setRunsInFlightMax(plan.runs_in_flight_max);
   to.setDispatch(static_cast<uint8_t>(plan.dispatch));
   to.setOverlaid(plan.overlaid);
-  auto hosts = to.initHosts(count(plan.hosts.size()));
+  auto hosts = to.initHosts(list_size(plan.hosts.size()));
   for (uint32_t i = 0; i < hosts.size(); ++i) hosts.set(i, plan.hosts[i]);
-  auto islands = to.initIslands(count(plan.islands.size()));
+  auto islands = to.initIslands(list_size(plan.islands.size()));
   for (uint32_t i = 0; i < islands.size(); ++i) islands.set(i, plan.islands[i]);
-  auto slices = to.initSlices(count(plan.slices.size()));
+  auto slices = to.initSlices(list_size(plan.slices.size()));
   for (uint32_t i = 0; i < slices.size(); ++i) write_slice(slices[i], plan.slices[i]);
-  auto functions = to.initFunctions(count(plan.functions.size()));
+  auto functions = to.initFunctions(list_size(plan.functions.size()));
   for (uint32_t i = 0; i < functions.size(); ++i) write_local(functions[i], plan.functions[i]);
-  auto values = to.initValues(count(plan.values.size()));
+  auto values = to.initValues(list_size(plan.values.size()));
   for (uint32_t i = 0; i < values.size(); ++i) write_value(values[i], plan.values[i]);
-  auto states = to.initStates(count(plan.states.size()));
+  auto states = to.initStates(list_size(plan.states.size()));
   for (uint32_t i = 0; i < states.size(); ++i) {
     states[i].setValue(plan.states[i].value);
     const std::vector<std::byte> bytes = to_wire(*plan.states[i].init);
-    write_function(states[i].initInit(count(bytes.size())), bytes);
+    write_function(states[i].initInit(list_size(bytes.size())), bytes);
   }
-  auto nodes = to.initNodes(count(plan.nodes.size()));
+  auto nodes = to.initNodes(list_size(plan.nodes.size()));
   for (uint32_t i = 0; i < nodes.size(); ++i) write_node(nodes[i], plan.nodes[i]);
-  write_numbers(to.initInputs(count(plan.inputs.size())), plan.inputs);
-  write_numbers(to.initSources(count(plan.sources.size())), plan.sources);
-  write_numbers(to.initOutputs(count(plan.outputs.size())), plan.outputs);
+  write_numbers(to.initInputs(list_size(plan.inputs.size())), plan.inputs);
+  write_numbers(to.initSources(list_size(plan.sources.size())), plan.sources);
+  write_numbers(to.initOutputs(list_size(plan.outputs.size())), plan.outputs);
 }
 
 Plan read_plan(P::Reader from) {

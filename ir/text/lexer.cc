@@ -3,13 +3,12 @@
 #include <algorithm>
 #include <utility>
 
+#include "ir/text/letters.h"
 #include "runtime/base/quote.h"
 
 namespace gangway::internal {
 namespace {
 
-bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
 bool in_word(char c) { return is_letter(c) || is_digit(c); }
 bool in_function_name(char c) { return in_word(c) || c == '.'; }
 

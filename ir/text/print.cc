@@ -1,15 +1,13 @@
 #include <charconv>
 #include <cmath>
 
+#include "ir/text/letters.h"
 #include "ir/text/print_internal.h"
 #include "ir/verify/verify_internal.h"
 
 namespace gangway {
 namespace internal {
 namespace {
-
-bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
 // Shortest digits that read back as the same number, always with a mark of a real.
 std::string print_real(double value) {

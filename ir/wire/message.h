@@ -11,6 +11,7 @@
 #include <kj/exception.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <cstring>
 #include <span>
 #include <string>
@@ -19,6 +20,9 @@
 #include "runtime/base/error.h"
 
 namespace gangway {
+
+// As the lists of messages count.
+inline uint32_t list_size(size_t size) { return static_cast<uint32_t>(size); }
 
 inline std::vector<std::byte> to_bytes(capnp::MessageBuilder& message) {
   const auto segments = message.getSegmentsForOutput();

@@ -9,6 +9,7 @@
 
 #include "ir/graph/bodies.h"
 #include "ir/wire/graph.capnp.h"
+#include "ir/wire/message.h"
 #include "ir/wire/wire.h"
 
 namespace gangway {
@@ -52,8 +53,6 @@ void fill(List list, const Items& items) {
   for (uint32_t i = 0; i < list.size(); ++i) list.set(i, items[i]);
 }
 
-uint32_t count(size_t size) { return static_cast<uint32_t>(size); }
-
 bool are_many_and_small(const std::vector<int64_t>& ints) {
   return ints.size() > 16 &&
          std::ranges::all_of(ints, [](int64_t i) { return std::in_range<int32_t>(i); });
@@ -75,7 +74,7 @@ class Writer {
     auto types = root.initTypes(types_.size());
     for (uint32_t i = 0; i < types_.size(); ++i) {
       types[i].setDtype(static_cast<uint8_t>(types_[i].dtype));
-      fill(types[i].initDims(count(types_[i].dims.size())), types_[i].dims);
+      fill(types[i].initDims(list_size(types_[i].dims.size())), types_[i].dims);
     }
     kj::VectorOutputStream out;
     capnp::writePackedMessage(out, message_);
@@ -129,9 +128,9 @@ class Writer {
       case AttrKind::kString: return out.setText(strings_.index(std::get<std::string>(value)));
       case AttrKind::kInts: {
         const auto& ints = std::get<std::vector<int64_t>>(value);
-        if (!are_many_and_small(ints)) return fill(out.initInts(count(ints.size())), ints);
+        if (!are_many_and_small(ints)) return fill(out.initInts(list_size(ints.size())), ints);
         need_version(3);
-        auto small = out.initSmallInts(count(ints.size()));
+        auto small = out.initSmallInts(list_size(ints.size()));
         for (uint32_t i = 0; i < small.size(); ++i) small.set(i, static_cast<int32_t>(ints[i]));
         return;
       }
@@ -156,13 +155,13 @@ class Writer {
 
   void write(wire::Function::Builder out, const Function& f) {
     out.setName(strings_.index(f.name));
-    write(out.initMesh(count(f.mesh.axes.size())), f.mesh);
+    write(out.initMesh(list_size(f.mesh.axes.size())), f.mesh);
     out.setLocal(f.local);
-    auto parameters = out.initParameters(count(f.parameters.size()));
+    auto parameters = out.initParameters(list_size(f.parameters.size()));
     for (uint32_t i = 0; i < parameters.size(); ++i) {
       const Parameter& parameter = f.parameters[i];
       parameters[i].setName(strings_.index(parameter.name));
-      auto placements = parameters[i].initPlacements(count(parameter.placements.size()));
+      auto placements = parameters[i].initPlacements(list_size(parameter.placements.size()));
       write(placements, parameter.placements);
       for (uint32_t p = 0; p < std::min<size_t>(placements.size(), parameter.priorities.size());
            ++p) {
@@ -170,12 +169,12 @@ class Writer {
         need_version(2);
       }
     }
-    auto types = out.initValueTypes(count(f.types.size()));
+    auto types = out.initValueTypes(list_size(f.types.size()));
     for (uint32_t i = 0; i < types.size(); ++i) types.set(i, types_.index(f.types[i]));
-    auto nodes = out.initNodes(count(f.nodes.size()));
+    auto nodes = out.initNodes(list_size(f.nodes.size()));
     for (uint32_t i = 0; i < nodes.size(); ++i) write(nodes[i], f.nodes[i]);
-    fill(out.initResults(count(f.results.size())), f.results);
-    auto names = out.initResultNames(count(f.result_names.size()));
+    fill(out.initResults(list_size(f.results.size())), f.results);
+    auto names = out.initResultNames(list_size(f.result_names.size()));
     for (uint32_t i = 0; i < names.size(); ++i) names.set(i, strings_.index(f.result_names[i]));
     write_shardings(out, f);
     write_side_tables(out, f);
@@ -185,8 +184,8 @@ class Writer {
     out.setOp(static_cast<uint16_t>(node.op));
     out.setResults(node.results);
     out.setRegion(node.region);
-    fill(out.initInputs(count(node.inputs.size())), node.inputs);
-    if (node.attrs.size() > 0) write(out.initAttrs(count(node.attrs.size())), node.attrs);
+    fill(out.initInputs(list_size(node.inputs.size())), node.inputs);
+    if (node.attrs.size() > 0) write(out.initAttrs(list_size(node.attrs.size())), node.attrs);
     if (node.body == nullptr) return;
     if (shares_body(node.op)) {
       out.setSharedBody(bodies_.at(node.body.get()));
@@ -197,23 +196,23 @@ class Writer {
 
   void write_shardings(wire::Function::Builder out, const Function& f) {
     Table<Sharding, std::map<Sharding, uint32_t, ShardingLess>> table;
-    auto values = out.initValueShardings(count(f.shardings.size()));
+    auto values = out.initValueShardings(list_size(f.shardings.size()));
     for (uint32_t i = 0; i < values.size(); ++i) values.set(i, table.index(f.shardings[i]));
     auto shardings = out.initShardings(table.size());
     for (uint32_t i = 0; i < shardings.size(); ++i) {
-      auto placements = shardings[i].initPlacements(count(table[i].size()));
+      auto placements = shardings[i].initPlacements(list_size(table[i].size()));
       for (uint32_t j = 0; j < placements.size(); ++j) write(placements[j], table[i][j]);
     }
   }
 
   void write_side_tables(wire::Function::Builder out, const Function& f) {
-    auto infos = out.initInfos(count(f.infos.size()));
+    auto infos = out.initInfos(list_size(f.infos.size()));
     for (uint32_t i = 0; i < infos.size(); ++i) {
       infos[i].setLoc(f.infos[i].loc);
       infos[i].setOrigin(f.infos[i].origin);
       infos[i].setReason(static_cast<uint8_t>(f.infos[i].reason));
     }
-    auto locs = out.initLocs(count(f.locs.size()));
+    auto locs = out.initLocs(list_size(f.locs.size()));
     for (uint32_t i = 0; i < locs.size(); ++i) write(locs[i], f.locs[i]);
   }
 
@@ -223,14 +222,14 @@ class Writer {
     if (p.numerics.deterministic) out.setDeterministic(*p.numerics.deterministic ? 1 : 2);
     out.setAllowTf32(p.numerics.allow_tf32);
     if (p.numerics != Numerics()) need_version(4);
-    auto slices = out.initSlices(count(p.slices.size()));
+    auto slices = out.initSlices(list_size(p.slices.size()));
     for (uint32_t i = 0; i < slices.size(); ++i) {
       slices[i].setName(strings_.index(p.slices[i].name));
-      write(slices[i].initMesh(count(p.slices[i].mesh.axes.size())), p.slices[i].mesh);
+      write(slices[i].initMesh(list_size(p.slices[i].mesh.axes.size())), p.slices[i].mesh);
     }
-    auto functions = out.initFunctions(count(p.functions.size()));
+    auto functions = out.initFunctions(list_size(p.functions.size()));
     for (uint32_t i = 0; i < functions.size(); ++i) write(functions[i], *p.functions[i]);
-    auto nodes = out.initNodes(count(p.nodes.size()));
+    auto nodes = out.initNodes(list_size(p.nodes.size()));
     for (uint32_t i = 0; i < nodes.size(); ++i) write(nodes[i], p.nodes[i]);
   }
 
@@ -239,24 +238,24 @@ class Writer {
     out.setName(strings_.index(node.name));
     out.setSlice(node.slice);
     out.setFunction(node.function);
-    auto inputs = out.initInputs(count(node.inputs.size()));
+    auto inputs = out.initInputs(list_size(node.inputs.size()));
     for (uint32_t i = 0; i < inputs.size(); ++i) {
       inputs[i].setNode(node.inputs[i].node);
       inputs[i].setResult(node.inputs[i].result);
       inputs[i].setVersion(node.inputs[i].version);
     }
-    auto updates = out.initUpdates(count(node.updates.size()));
+    auto updates = out.initUpdates(list_size(node.updates.size()));
     for (uint32_t i = 0; i < updates.size(); ++i) {
       updates[i].setResult(node.updates[i].result);
       updates[i].setState(node.updates[i].state);
     }
-    auto results = out.initResults(count(node.types.size()));
+    auto results = out.initResults(list_size(node.types.size()));
     for (uint32_t i = 0; i < results.size(); ++i) {
       results[i].setType(types_.index(node.types[i]));
       if (i >= node.placements.size()) continue;
-      write(results[i].initPlacements(count(node.placements[i].size())), node.placements[i]);
+      write(results[i].initPlacements(list_size(node.placements[i].size())), node.placements[i]);
     }
-    if (node.attrs.size() > 0) write(out.initAttrs(count(node.attrs.size())), node.attrs);
+    if (node.attrs.size() > 0) write(out.initAttrs(list_size(node.attrs.size())), node.attrs);
     if (node.firing != FiringRule{}) {
       auto firing = out.initFiring();
       firing.setKind(static_cast<uint8_t>(node.firing.kind));

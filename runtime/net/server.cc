@@ -33,11 +33,11 @@ const char* reason(Status status) {
   return "";
 }
 
-constexpr char kMagic[4] = {'G', 'W', 'A', 'Y'};
+constexpr char kPreambleMagic[4] = {'G', 'W', 'A', 'Y'};
 constexpr Duration kPreambleTimeLimit = std::chrono::seconds(10);
 
 struct Hello {
-  char magic[4] = {kMagic[0], kMagic[1], kMagic[2], kMagic[3]};
+  char magic[4] = {kPreambleMagic[0], kPreambleMagic[1], kPreambleMagic[2], kPreambleMagic[3]};
   uint8_t version = kConnectionVersion;
   uint8_t kind = 0;
   uint16_t zero = 0;
@@ -52,7 +52,7 @@ struct HelloWithToken {
 static_assert(sizeof(HelloWithToken) == 48);
 
 struct Answer {
-  char magic[4] = {kMagic[0], kMagic[1], kMagic[2], kMagic[3]};
+  char magic[4] = {kPreambleMagic[0], kPreambleMagic[1], kPreambleMagic[2], kPreambleMagic[3]};
   uint8_t version = kConnectionVersion;
   uint8_t status = 0;
   uint16_t zero = 0;
@@ -61,7 +61,7 @@ static_assert(sizeof(Answer) == 8);
 
 template <class Message>
 bool has_magic(const Message& message) {
-  return std::memcmp(message.magic, kMagic, sizeof kMagic) == 0;
+  return std::memcmp(message.magic, kPreambleMagic, sizeof kPreambleMagic) == 0;
 }
 
 capnp::ReaderOptions reader_options() {
@@ -119,8 +119,8 @@ void require_fine(const Answer& answer, const std::string& address, const ShownT
   throw Error(ErrorKind::kInvalid, cat("connect: ", address, " refused the connection"));
 }
 
-Stream open(Reactor& reactor, Network& network, const std::string& address, Kind kind, uint64_t key,
-            const DialOptions& options) {
+Stream open_stream(Reactor& reactor, Network& network, const std::string& address, Kind kind,
+                   uint64_t key, const DialOptions& options) {
   Stream stream = network.connect(address, options);
   const ShownToken shown = options.token ? options.token() : ShownToken{};
   Answer answer;
@@ -273,8 +273,8 @@ Connection::~Connection() = default;
 
 Connection Connection::connect(Reactor& reactor, Network& network, const std::string& address,
                                DialOptions options) {
-  return Connection(
-      std::make_unique<State>(reactor, open(reactor, network, address, Kind::kRpc, 0, options)));
+  return Connection(std::make_unique<State>(
+      reactor, open_stream(reactor, network, address, Kind::kRpc, 0, options)));
 }
 
 capnp::Capability::Client Connection::bootstrap_any() {
@@ -290,8 +290,8 @@ std::unique_ptr<FrameStream> connect_frames(Reactor& reactor, Network& network,
                                             const std::string& address, uint64_t key,
                                             FrameOptions frames, DialOptions options) {
   const auto dial = [&reactor, &network, address, key, token = options.token](Duration time_limit) {
-    return open(reactor, network, address, Kind::kFrames, key,
-                {.time_limit = time_limit, .token = token});
+    return open_stream(reactor, network, address, Kind::kFrames, key,
+                       {.time_limit = time_limit, .token = token});
   };
   return std::make_unique<FrameStream>(reactor, dial(options.time_limit), dial, std::move(frames));
 }

@@ -6,14 +6,13 @@
 #include "ir/build/ops.h"
 #include "ir/op_table/cost.h"
 #include "ir/op_table/factors.h"
+#include "ir/op_table/rows/values.h"
 #include "ir/op_table/rule.h"
 
 namespace gangway::internal {
 namespace {
 
 using Ints = std::vector<int64_t>;
-
-size_t at(int64_t dim) { return static_cast<size_t>(dim); }
 
 // The dimensions of an operand that are neither batch nor contracted, ascending.
 Ints free_dims(int rank, const Ints& batch, const Ints& contract) {

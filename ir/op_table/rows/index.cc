@@ -13,7 +13,6 @@
 namespace gangway::internal {
 namespace {
 
-size_t at(int64_t dim) { return static_cast<size_t>(dim); }
 Dims behind_first(const Type& type, size_t skip = 1) {
   return Dims(type.dims.begin() + static_cast<int64_t>(skip), type.dims.end());
 }
@@ -154,7 +153,7 @@ OpRow indexed(OpRow row) {
   return row;
 }
 
-std::vector<OpRow> window_rows() {
+std::vector<OpRow> dynamic_window_rows() {
   const AttrSpec axis{"axis", AttrKind::kInt, {}, "the dimension of the window"};
   return {
       indexed({.op = Op::dynamic_slice,
@@ -248,7 +247,7 @@ std::vector<OpRow> selection_rows() {
 }  // namespace
 
 std::vector<OpRow> index_rows() {
-  std::vector<OpRow> rows = window_rows();
+  std::vector<OpRow> rows = dynamic_window_rows();
   for (const auto& more : {lookup_rows(), selection_rows()})
     rows.insert(rows.end(), more.begin(), more.end());
   return rows;

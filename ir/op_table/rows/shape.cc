@@ -13,8 +13,6 @@
 namespace gangway::internal {
 namespace {
 
-size_t at(int64_t dim) { return static_cast<size_t>(dim); }
-
 std::vector<Type> constant_type(const OpCall& call) {
   DType dtype = call.attrs.dtype("dtype");
   return {{dtype, need_dims(call, "dims", dtype)}};

@@ -1,6 +1,9 @@
-// Values: what gradients and decompositions of the rows give.
+// What several rows share: the values that their gradients and decompositions give, and their
+// dimensions as indices.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <vector>
 
 #include "ir/build/value.h"
@@ -8,5 +11,7 @@
 namespace gangway::internal {
 
 using Values = std::vector<Value>;
+
+inline size_t at(int64_t dim) { return static_cast<size_t>(dim); }
 
 }  // namespace gangway::internal
