@@ -1,5 +1,4 @@
 // What the devices of hosts wrote down of their order shows when it was broken.
-#include <gmock/gmock.h>
 #include <gtest/gtest-spi.h>
 #include <gtest/gtest.h>
 

@@ -1,6 +1,5 @@
 #include "ir/types/box.h"
 
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 namespace gangway {

@@ -1,6 +1,5 @@
 #include "runtime/os/thread.h"
 
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sched.h>
 #include <time.h>

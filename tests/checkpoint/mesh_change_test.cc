@@ -1,5 +1,4 @@
 // A checkpoint that was written on one mesh is loaded on another, and nobody holds a whole tensor.
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <optional>

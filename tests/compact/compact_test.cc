@@ -1,6 +1,5 @@
 // What programs/ trains is as large as one layer, whatever the depth and the number of devices:
 // GPT-3's shape with 64 experts in each of its 96 layers, on 2,048 devices.
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>

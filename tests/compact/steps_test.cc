@@ -1,6 +1,5 @@
 // What compiling takes grows with the number of nodes: counted over a model of 10,000, 20,000 and
 // 40,000 nodes whose layers are all written out.
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <functional>

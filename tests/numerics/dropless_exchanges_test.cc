@@ -1,6 +1,5 @@
 // Dropless expert parallelism exchanges rows once around a layer: they go to their experts' devices
 // and come back, and so do their cotangents. How many rows each expert gets is exchanged besides.
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>

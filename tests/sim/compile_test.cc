@@ -1,5 +1,4 @@
 // What others see of a large program that is being compiled, on virtual time.
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "gangway.h"

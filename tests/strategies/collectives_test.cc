@@ -1,6 +1,5 @@
 // What devices exchange in a training step under each strategy: the collectives of the papers that
 // they are named after, whatever the batch and the number of devices.
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>

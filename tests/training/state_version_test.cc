@@ -1,5 +1,4 @@
 // State that is read while runs are in flight is the version between two runs, never a mix.
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "gangway.h"

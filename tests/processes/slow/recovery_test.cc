@@ -1,6 +1,5 @@
 // A program that keeps checkpoints on real processes, whose executors are killed one after another:
 // it goes on by itself, and no bit of its losses or states changes.
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <atomic>
