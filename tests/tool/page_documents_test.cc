@@ -12,6 +12,7 @@
 #include "runtime/os/anonymous_file.h"
 #include "runtime/os/process.h"
 #include "runtime/os/temp_dir.h"
+#include "tests/support/places.h"
 #include "tests/support/process_output.h"
 #include "tests/support/small_programs.h"
 #include "tests/tool/page_programs.h"
@@ -36,14 +37,14 @@ std::string lines_of(const Json& object) {
 }
 
 Program train_step() {
-  return parse_program(text_of(std::filesystem::path(GW_GOLDEN_DIR) / "train_step.gw"),
+  return parse_program(text_of(tests::source_folder() + "/tests/golden/graph/train_step.gw"),
                        "train_step.gw");
 }
 
 class PageDocumentsTest : public testing::Test {
  protected:
   std::string run(std::vector<std::string> arguments, int code = 0) const {
-    arguments.insert(arguments.begin(), GANGWAY_TOOL);
+    arguments.insert(arguments.begin(), tests::gangway_tool());
     AnonymousFile output("output");
     ChildProcess child({.arguments = std::move(arguments), .output_file = output.path()});
     EXPECT_EQ(child.wait().code, code) << output_of(output);
@@ -68,7 +69,7 @@ class PageDocumentsTest : public testing::Test {
 
   void expect_example(const std::string& name, const Json& all) const {
     const std::filesystem::path file =
-        std::filesystem::path(GW_GOLDEN_DIR).parent_path() / "page" / (name + ".json");
+        tests::source_folder() + "/tests/golden/page/" + name + ".json";
     const std::string text = lines_of(all);
     if (std::getenv("GW_UPDATE_GOLDEN") != nullptr) std::ofstream(file) << text;
     EXPECT_EQ(text, text_of(file)) << "GW_UPDATE_GOLDEN=1 writes it anew";
