@@ -4,11 +4,16 @@
 #   tools/install_dependencies.sh                what building and running the tool needs
 #   tools/install_dependencies.sh --tests        and what ./check needs
 #   tools/install_dependencies.sh --sanitizers   and what the rest of .ci/run needs
-# With --progress before these, apt's machine-readable progress is printed too (tools/progress.sh).
+# With --progress before these, apt's machine-readable progress is printed too (tools/progress.sh);
+# with --names the packages are printed, one a line, and nothing is installed.
 set -euo pipefail
 
 progress=()
-if [ "${1:-}" = --progress ]; then
+names=
+if [ "${1:-}" = --names ]; then
+  names=yes
+  shift
+elif [ "${1:-}" = --progress ]; then
   # Not descriptor 1: apt closes the one that it reports on for the scripts of packages, and
   # ccache's fails without a standard output.
   progress=(-o APT::Status-Fd=3)
@@ -31,6 +36,10 @@ if [ "$wanted" = --tests ] || [ "$wanted" = --sanitizers ]; then
 fi
 if [ "$wanted" = --sanitizers ]; then
   packages+=(clang-19 clang-tidy-19 libclang-rt-19-dev llvm-19 xz-utils)
+fi
+if [ "$names" ]; then
+  printf '%s\n' "${packages[@]}"
+  exit
 fi
 
 as_root() {
