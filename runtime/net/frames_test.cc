@@ -28,8 +28,9 @@ Frame note(uint64_t number, size_t text_bytes = 0) {
 
 // Why a stream ended; empty: it has not, or was closed.
 std::string reason(const FrameStream& stream) {
-  if (!stream.has_ended() || stream.closed().result().ok()) return "";
-  const Error& error = stream.closed().result().error();
+  const Future<void> closed = stream.closed();
+  if (!closed.ready() || closed.result().ok()) return "";
+  const Error& error = closed.result().error();
   return cat(to_string(error.kind()), ": ", error.message());
 }
 
