@@ -20,6 +20,18 @@ dnnl::memory::desc matrix(DType dtype, int64_t rows, int64_t cols, bool transpos
           transposed ? dnnl::memory::dims{1, ld} : dnnl::memory::dims{ld, 1}};
 }
 
+// oneDNN 2 takes the operands as a description of their own, oneDNN 3 one by one.
+template <typename Primitive, typename... Operands>
+typename Primitive::primitive_desc description(const dnnl::engine& engine,
+                                               const dnnl::primitive_attr& attr,
+                                               const Operands&... operands) {
+  if constexpr (requires { typename Primitive::desc; }) {
+    return {typename Primitive::desc(operands...), attr, engine};
+  } else {
+    return {engine, operands..., attr};
+  }
+}
+
 }  // namespace
 
 struct DnnlMatmul::Impl {
@@ -47,16 +59,14 @@ DnnlMatmul::DnnlMatmul(const DnnlMatmulDesc& desc) {
   try {
     dnnl::primitive_attr attr;
     attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
-    if (desc.alpha != 1.0f) attr.set_output_scales(0, {desc.alpha});
     if (desc.accumulate) {
       dnnl::post_ops ops;
       ops.append_sum(1.0f);
       attr.set_post_ops(ops);
     }
     const int64_t extent = DNNL_RUNTIME_DIM_VAL;
-    const dnnl::matmul::primitive_desc pd(
-        dnnl::matmul::desc(impl->a_of(extent), impl->b_of(extent), impl->c_of(extent)), attr,
-        impl->engine);
+    const auto pd = description<dnnl::matmul>(impl->engine, attr, impl->a_of(extent),
+                                              impl->b_of(extent), impl->c_of(extent));
     impl->scratch = pd.scratchpad_desc();
     impl->primitive = dnnl::matmul(pd);
   } catch (const dnnl::error& error) {

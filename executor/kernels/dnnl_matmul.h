@@ -25,7 +25,6 @@ struct DnnlMatmulDesc {
   int64_t m = 0, n = 0, k = 0;  // m or k may be kRunTime.
   bool transpose_a = false, transpose_b = false;
   int64_t lda = 0, ldb = 0, ldc = 0;
-  float alpha = 1.0f;
   bool accumulate = false;
 };
 

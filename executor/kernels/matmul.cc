@@ -106,7 +106,6 @@ Matmul::Matmul(const MatmulDesc& desc, KernelIsa isa) {
                        .lda = d.lda,
                        .ldb = d.ldb,
                        .ldc = d.ldc,
-                       .alpha = d.alpha,
                        .accumulate = d.accumulate};
     if (impl->widened) one.out = DType::kF32;
     if (impl->widened && d.c == DType::kBF16) one.accumulate = false, one.ldc = d.n;
@@ -198,7 +197,6 @@ void Matmul::Impl::run_double(Parallel& par, const double* a, const double* b, d
         .c_row = desc.ldc,
         .n = desc.n,
         .k = desc.k,
-        .alpha = static_cast<double>(desc.alpha),
         .accumulate = desc.accumulate,
     };
     par.simd().double_gemm_rows(g, begin, std::min(desc.m, begin + kRows));

@@ -1,4 +1,4 @@
-// Matrix product: c[batch, m, n] = alpha * op(a)[batch, m, k] x op(b)[batch, k, n], or added to c.
+// Matrix product: c[batch, m, n] = op(a)[batch, m, k] x op(b)[batch, k, n], or added to c.
 //
 // f32 and bf16 go through oneDNN in blocks of rows whose size follows from the shape alone, so that
 // bits do not depend on the number of threads; f64 (which oneDNN lacks) runs in loops of our own.
@@ -39,7 +39,6 @@ struct MatmulDesc {
   bool transpose_a = false, transpose_b = false;
   int64_t lda = 0, ldb = 0, ldc = 0;
   int64_t batch_stride_a = 0, batch_stride_b = 0, batch_stride_c = 0;
-  float alpha = 1.0f;
   bool accumulate = false;  // c += instead of c =
   bool allow_tf32 = false;  // Of f32, on cards: operands may be rounded to TF32.
 };

@@ -133,7 +133,7 @@ void double_gemm_rows(const DoubleGemm& g, int64_t begin, int64_t end) {
       for (int64_t r = 0; r < rows; ++r) {
         double* to = g.c + (i + r) * g.c_row + j;
         for (int64_t jj = 0; jj < cols; ++jj) {
-          const double x = g.alpha * c[r * kN + jj];
+          const double x = c[r * kN + jj];
           to[jj] = g.accumulate ? to[jj] + x : x;
         }
       }

@@ -47,7 +47,7 @@ struct NormRows {
   void* y;  // The result: y, or dx.
 };
 
-// Strided c[m, n] (+)= alpha * a[m, k] x b[k, n] in f64.
+// Strided c[m, n] (+)= a[m, k] x b[k, n] in f64.
 struct DoubleGemm {
   const double* a;
   int64_t a_row, a_col;
@@ -56,7 +56,6 @@ struct DoubleGemm {
   double* c;
   int64_t c_row;
   int64_t n, k;
-  double alpha;
   bool accumulate;
 };
 

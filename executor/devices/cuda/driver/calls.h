@@ -82,9 +82,9 @@ struct ModuleSource {
 
 enum class Activation : uint8_t { kNone, kRelu, kGeluTanh, kSilu };
 
-// c = activation(alpha * op(a) op(b) + bias), each column of c with its own bias; or
-// c = alpha * op(a) op(b) + added, and nothing else; or
-// c = alpha * op(a) op(b) * the activation's slope at pre[batch, m, n], and nothing else.
+// c = activation(op(a) op(b) + bias), each column of c with its own bias; or
+// c = op(a) op(b) + added, and nothing else; or
+// c = op(a) op(b) * the activation's slope at pre[batch, m, n], and nothing else.
 struct Epilogue {
   bool bias = false;   // bias[n], of c's type.
   bool added = false;  // added[batch, m, n], of c's type, dense as c is.

@@ -18,7 +18,6 @@ struct Product {
   cublasLtMatmulAlgo_t algorithm = {};
   size_t workspace_bytes = 0;
   bool is_double = false, accumulate = false, bias = false, added = false, has_pre = false;
-  double alpha = 1;
 };
 
 // What a PreparedHandle points to.
@@ -164,7 +163,6 @@ Result<Prepared> CudaDriver::prepare(const MatmulDesc& desc, const Epilogue& epi
   product.bias = epilogue.bias;
   product.added = epilogue.added;
   product.has_pre = epilogue.keep_input || epilogue.gradient;
-  product.alpha = static_cast<double>(desc.alpha);
   cublasStatus_t status = describe(product, desc, epilogue);
   if (status == CUBLAS_STATUS_SUCCESS) status = choose(cublas_, product);
   if (status != CUBLAS_STATUS_SUCCESS) return to_error(status_of(status, "matmul"));
@@ -208,7 +206,7 @@ Status CudaDriver::run(At at, PreparedHandle handle, std::span<void* const> tens
     status = set(call, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, tensors[next]);
   if (status != CUBLAS_STATUS_SUCCESS) return status_of(status, at.label);
   const void* to_add = call.added ? tensors[3] : tensors[2];
-  const double alpha = call.alpha, beta = call.accumulate || call.added ? 1 : 0;
+  const double alpha = 1, beta = call.accumulate || call.added ? 1 : 0;
   const auto alpha_single = static_cast<float>(alpha), beta_single = static_cast<float>(beta);
   const void* by_alpha = &alpha_single;
   const void* by_beta = &beta_single;
