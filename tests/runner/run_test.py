@@ -202,7 +202,7 @@ def main():
         print(text, end="")
     else:
         for line in output.outside:
-            if not line.startswith(("[-----", "[=====", "Note: ")):
+            if line and not line.startswith(("[-----", "[=====", "Note: ", "Running main()")):
                 print(line)
         for _, lines in output.failed:
             print("\n".join(lines))

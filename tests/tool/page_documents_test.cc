@@ -112,7 +112,7 @@ TEST_F(PageDocumentsTest, ReasonsAreThoseOfTheTool) {
 
 TEST_F(PageDocumentsTest, ATimelineIsOfOneProgram) {
   two_ways().save(program_);
-  EXPECT_THAT(run({"sim", "--program", program_, program_, "--html", page_}, 1),
+  EXPECT_THAT(run({"sim", "--program", program_, program_, "--html", page_}, 2),
               HasSubstr("a timeline is of one program, got 2"));
 }
 
