@@ -198,7 +198,7 @@ TEST(SharesTest, ProgramsOfEqualWeightGetEqualDeviceTimeWhateverTheirStepsTake) 
 double busy_with(size_t clients) {
   const Shared shared =
       share_devices(std::vector<Steps>(clients, {.pieces = 1, .piece_us = 330, .ahead = 1}),
-                    {.for_ns = 2 * kSecond});
+                    {.for_ns = 1500 * kMillisecond});
   std::map<std::string, int64_t> busy_ns;
   for (const BusySpan& span : shared.busy)
     busy_ns[span.device] += std::max<int64_t>(
@@ -274,9 +274,9 @@ TEST(SharesTest, AnUrgentRunOfAMillisecondWaitsAtMostThreeBehindLongOnes) {
 
 TEST(SharesTest, UnderPriorityNobodyStarves) {
   const Shared shared = share_devices({{.pieces = 100}, {.pieces = 100, .priority = 5}},
-                                      {.for_ns = 4 * kSecond, .policy = "priority"});
+                                      {.for_ns = 3 * kSecond, .policy = "priority"});
   const BusyTime low(shared, "host-0/0", "program 0"), high(shared, "host-0/0", "program 1");
-  for (int64_t at_ns = shared.end_ns - 4 * kSecond; at_ns < shared.end_ns; at_ns += kSecond) {
+  for (int64_t at_ns = shared.end_ns - 3 * kSecond; at_ns < shared.end_ns; at_ns += kSecond) {
     EXPECT_GT(low.in(at_ns, kSecond), 0);
     EXPECT_GT(high.in(at_ns, kSecond), kSecond / 2);
   }
