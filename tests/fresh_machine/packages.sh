@@ -1,5 +1,5 @@
-# Sourced by tests/fresh_machine/run, after machine.sh: which packages the machine has, and whence it
-# gets others.
+# Sourced by tests/fresh_machine/run, after machine.sh: which packages the machine has, and where
+# it gets others from.
 #   purge_packages         purges what tools/install_dependencies.sh names and what came with it
 #   use_package_cache      the machine installs from $packages alone. Where a package is missing
 #                          there, the archive delivers all: ten minutes at most, then all is skipped
