@@ -38,7 +38,8 @@ mount_machine() {
   mount -t proc proc "$machine/proc"
   mount --rbind /dev "$machine/dev"
   local folder
-  for folder in dev/shm tmp root home opt usr/local; do  # A new machine has nothing of its own here.
+  # A new machine has nothing of its own in these.
+  for folder in dev/shm tmp root home opt usr/local; do
     mount -t tmpfs -o mode=755 tmpfs "$machine/$folder"
   done
   chmod 1777 "$machine/tmp" "$machine/dev/shm"
