@@ -1,4 +1,4 @@
-# Sourced by tests/fresh_machine/run and debian_13: machines that hold a root file system in memory
+# Sourced by tests/fresh_machine/run: machines that hold a root file system in memory
 # over folders that stay as they are. A script that sources this ends by itself in a namespace of
 # mounts and processes, with which both end.
 #   in_namespace "$0" "$@"    runs the script again within, with $work, a folder in memory
