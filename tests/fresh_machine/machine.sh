@@ -1,4 +1,4 @@
-# Sourced by tests/fresh_machine/run: machines that hold a root file system in memory
+# Sourced by tests/fresh_machine/run and debian_13: machines that hold a root file system in memory
 # over folders that stay as they are. A script that sources this ends by itself in a namespace of
 # mounts and processes, with which both end.
 #   in_namespace "$0" "$@"    runs the script again within, with $work, a folder in memory
@@ -19,11 +19,17 @@ in_namespace() {
     exit 1
   fi
   if [ -z "${GANGWAY_FRESH_MACHINE:-}" ]; then
+    local status=0
     work=$(mktemp -d)
-    trap 'rmdir "$work"' EXIT
     GANGWAY_FRESH_MACHINE=$work unshare --mount --pid --fork --kill-child --mount-proc "$@" \
-      </dev/null
-    exit
+      </dev/null &
+    within=$!
+    # unshare ignores all other signals. Processes and mounts of the namespace end with it.
+    trap 'kill -KILL $within 2>/dev/null && wait $within 2>/dev/null || true; rmdir "$work"' EXIT
+    trap 'exit 130' INT
+    trap 'exit 143' TERM
+    wait $within || status=$?
+    exit $status
   fi
   work=$GANGWAY_FRESH_MACHINE
   machine=$work/machine
@@ -38,7 +44,7 @@ mount_machine() {
   mount -t proc proc "$machine/proc"
   mount --rbind /dev "$machine/dev"
   local folder
-  # A new machine has nothing of its own in these.
+  # Folders in which a new machine has nothing.
   for folder in dev/shm tmp root home opt usr/local; do
     mount -t tmpfs -o mode=755 tmpfs "$machine/$folder"
   done

@@ -1,4 +1,4 @@
-# Sourced by tests/fresh_machine/run, after machine.sh: which packages the machine has, and where
+# Sourced by tests/fresh_machine/run, after machine.sh: the packages that the machine has, and where
 # it gets others from.
 #   purge_packages         purges what tools/install_dependencies.sh names and what came with it
 #   use_package_cache      the machine installs from $packages alone. Where a package is missing
@@ -59,7 +59,7 @@ fill_package_cache() {
   local patient=(-o Acquire::Retries=3 -o Acquire::http::Timeout=30)
   rm -f "$packages/Packages"
   mkdir -p "$packages/fetched/partial"
-  find "$packages" -maxdepth 1 -name '*.deb' -exec mv {} "$packages/fetched" +
+  find "$packages" -maxdepth 1 -name '*.deb' -exec mv -t "$packages/fetched" {} +
   until as root timeout "$(left_until $end)" apt-get update -qq "${patient[@]}" \
       -o APT::Update::Error-Mode=any &&
     { can_install || { tail -n 50 "$work/log" >&2 && return 1; }; } &&
