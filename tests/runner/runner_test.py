@@ -145,6 +145,13 @@ class RunnerTest(unittest.TestCase):
         status, _ = self.run_it("--pure", OTHER="1")
         self.assertEqual((status, self.runs()), (0, 2))
 
+    def test_another_run_of_ci_remembers(self):
+        self.write(PASSES)
+        for begun in ("1", "2"):
+            self.run_it("--pure", GANGWAY_CI_BEGAN=begun, GANGWAY_THIRD=begun,
+                        GANGWAY_SAVED=str(self.folder / begun))
+        self.assertEqual(self.runs(), 1)
+
     def test_a_damaged_entry_runs_again(self):
         self.write(PASSES)
         self.run_it("--pure")
