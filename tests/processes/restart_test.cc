@@ -46,7 +46,7 @@ Repeat repeat(const Slice& slice) {
       kSteps, {{"lr", Schedule::linear(0.5, -1e-5)}, {"step", Schedule::linear(0, 1)}});
 }
 
-// What all steps lead to.
+// The value that all steps lead to.
 struct Walked {
   double loss = 0;
   std::vector<std::byte> states;

@@ -116,7 +116,7 @@ TEST(LogsTest, AFollowerHearsOfALineAndOfTheEndSoonAndPollsNot) {
     ends.join();
     EXPECT_TRUE(log.ended);
     EXPECT_THAT(texts(log), ElementsAre(HasSubstr("it has ended: it was closed")));
-    // Of one that has ended nothing more comes.
+    // A program that has ended writes no more lines.
     EXPECT_TRUE(next().ended);
     EXPECT_LT(reactor->clock().now_ns() - end_ns, 10 * kMillisecond);
     reader.close();

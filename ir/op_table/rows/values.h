@@ -1,4 +1,4 @@
-// What several rows share: the values that their gradients and decompositions give, and their
+// Several rows share this: the values that their gradients and decompositions give, and their
 // dimensions as indices.
 #pragma once
 

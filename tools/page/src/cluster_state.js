@@ -7,8 +7,8 @@ const kCurves = 6; // Programs in one chart.
 export class ClusterState {
   constructor() {
     this.now = null;
-    this.curves = new Map(); // By program's id: {name, points, ended}.
-    this.colours = new Map(); // By the id of a program that is known.
+    this.curves = new Map(); // {name, points, ended} by the id of a program.
+    this.colours = new Map(); // A colour for each id of a known program.
   }
 
   colourOf(id) {
@@ -27,7 +27,7 @@ export class ClusterState {
     for (const id of this.colours.keys()) {
       if (!this.programs.has(id) && !this.curves.has(id)) this.colours.delete(id);
     }
-    this.heldBy = new Map(); // By host: by device: who holds it.
+    this.heldBy = new Map(); // The holder of each device, by host.
     for (const { host, device, id } of now.held) {
       if (!this.heldBy.has(host)) this.heldBy.set(host, new Map());
       const devices = this.heldBy.get(host);

@@ -46,7 +46,7 @@ function longestWay(boxes, owner, times) {
   return way;
 }
 
-// Of a node of the program also what its parameters read.
+// A node of the program has what its parameters read, too.
 function incomingOf(box, owner) {
   const links = [...box.incoming];
   if (owner === null) {
