@@ -62,8 +62,7 @@ as() {
   shift
   local variables=(PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
     "HOME=$(home_of "$user")" "USER=$user" LANG=C.UTF-8)
-  # CI: warnings are errors, as in ./check, which has filled the compiler cache.
-  for variable in CI http_proxy https_proxy no_proxy; do
+  for variable in http_proxy https_proxy no_proxy; do
     if [ -n "${!variable:-}" ]; then
       variables+=("$variable=${!variable}")
     fi
