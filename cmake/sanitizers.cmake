@@ -1,10 +1,10 @@
 # -DGANGWAY_SANITIZE=address,undefined | thread   compile everything with these sanitizers
 # -DGANGWAY_FUZZ=ON       build *_fuzz.cc as libFuzzer programs (clang)
-# -DGANGWAY_COVERAGE=ON   count the lines of libraries that run (gcov); tests are compiled as ever
+# -DGANGWAY_COVERAGE=ON   count the lines of what users run (gcov); tests are compiled as ever
 option(GANGWAY_FUZZ "Build *_fuzz.cc as libFuzzer programs" OFF)
-option(GANGWAY_COVERAGE "Count the lines of libraries that tests execute" OFF)
+option(GANGWAY_COVERAGE "Count the lines that tests execute, but for their own" OFF)
 if(GANGWAY_COVERAGE)
-  add_link_options(--coverage)  # Of rooms, cmake/room.cmake counts the lines.
+  add_link_options(--coverage)  # gw_count_lines() says whose lines are counted.
 endif()
 if(GANGWAY_FUZZ)
   add_compile_options(-fsanitize=fuzzer-no-link)

@@ -5,7 +5,7 @@
     tests/runner/coverage.py [BUILD]    by default build-coverage
     tests/runner/coverage.py BUILD --files ROOM    each file of a room instead
 
-Only libraries count, not tests. A line counts as run if it did in any of the objects that have it:
+Libraries and the tool count, not tests. A line counts as run if it did in any of the objects that have it:
 templates and inline functions are in several.
 """
 
