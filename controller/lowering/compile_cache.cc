@@ -75,7 +75,7 @@ size_t bytes_of(const Compiled& compiled) {
 std::shared_ptr<const Compiled> CompileCache::compile(const Function& function,
                                                       const CallContext& context,
                                                       const PassWatch& watch) {
-  const Key key(content_hash(function), hash_of(context));
+  const Key key(content_hash(function), location_hash(function), hash_of(context));
   if (auto known = find(key)) return known;
   return keep(key, compile_function(function, context, watch));
 }

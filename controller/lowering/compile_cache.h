@@ -1,4 +1,5 @@
-// CompileCache: compiled functions by the content of the function and of its context.
+// CompileCache: compiled functions by the content of the function and of its context, and by the
+// lines of the user's that it came from: errors at run time name these.
 //
 // Bounded by bytes: beyond `bytes_max` the entries that were used longest ago go. Whoever compiled
 // one keeps it as long as it likes; the next who wants it compiles it again.
@@ -13,7 +14,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
-#include <utility>
+#include <tuple>
 
 #include "ir/transforms/pipeline.h"
 #include "runtime/base/hash.h"
@@ -36,7 +37,7 @@ class CompileCache {
   Counts counts() const;
 
  private:
-  using Key = std::pair<Hash128, Hash128>;
+  using Key = std::tuple<Hash128, Hash128, Hash128>;
   struct Entry {
     std::shared_ptr<const Compiled> compiled;
     size_t bytes = 0;

@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <set>
+#include <string>
+
 #include "ir/build/builder.h"
 #include "ir/build/ops.h"
 
@@ -49,6 +52,23 @@ TEST(CompileCache, WhoeverHoldsAnEntryKeepsIt) {
   EXPECT_TRUE(dropped.expired());
   EXPECT_EQ(kept->local.function->nodes.size(), 10u);
   EXPECT_EQ(cache.counts().entries, 1u);
+}
+
+TEST(CompileCache, WhoCompilesTheSameFromOtherLinesIsGivenItsOwnLines) {
+  CompileCache cache;
+  const auto lines_of = [&](const char* file) {
+    Function function = chain(3);
+    for (LocEntry& loc : function.locs) loc.file = file;
+    const Function& compiled = *cache.compile(function, {})->local.function;
+    std::set<std::string> lines;
+    for (NodeId node = 0; node < compiled.nodes.size(); ++node)
+      lines.insert(line_of(compiled, node).substr(0, std::string(file).size()));
+    return lines;
+  };
+  EXPECT_EQ(lines_of("anns.cc"), (std::set<std::string>{"anns.cc"}));
+  EXPECT_EQ(lines_of("bobs.cc"), (std::set<std::string>{"bobs.cc"}));
+  EXPECT_EQ(lines_of("anns.cc"), (std::set<std::string>{"anns.cc"}));
+  EXPECT_EQ(cache.counts().hits, 1u);
 }
 
 TEST(CompileCache, WhatEndsACompileLeavesNothingBehind) {

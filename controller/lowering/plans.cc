@@ -205,7 +205,8 @@ std::vector<std::byte> PlanTable::lower(PlanRecord& record, std::shared_ptr<cons
   options.on_progress = ProgressTeller(reactor_, record.unwanted, tell);
   if (request.pacer != nullptr) pace(*request.pacer, *program, *record.unwanted);
   std::shared_ptr<Lowered> lowered =
-      background_.run([program = std::move(program), options = std::move(options), cache = cache_] {
+      background_.run(record.owner_name, [program = std::move(program),
+                                          options = std::move(options), cache = cache_] {
         auto made = std::make_shared<Lowered>();
         made->plan = std::make_shared<const Plan>(gangway::lower(*program, options, *cache));
         made->positions = std::make_shared<const Positions>(*made->plan);
@@ -239,6 +240,7 @@ PlanRecord& PlanTable::compile(SessionId owner, const std::string& holder_name,
   placed.dispatch = request.dispatch;
   placed.overlays = request.overlaid;
   placed.is_of = request.owner;
+  placed.owner_name = request.owner_name;
   PlanRecord& record = plans_.emplace(id, std::move(placed)).first->second;
   for (SliceId slice : slices) slices_.keep(slice);
   record.runs = 1;  // Keeps it while this fiber is suspended, whatever its client does.

@@ -4,7 +4,8 @@
 //   lower -> install everywhere (says what it needs) -> reserve -> link -> commit
 //
 // Threads: the reactor's thread; compile() suspends. Lowering is done on threads of a Background,
-// so that a large program holds up nothing else: plans of several clients are lowered at once.
+// so that a large program holds up nothing else: plans of several clients are lowered at once, and
+// owners take turns.
 // Errors: compile() throws kInvalid or kUnimplemented with the user's line; what does_not_fit.h
 // says when a device has too little memory for it; kUnavailable when a host is lost. After an
 // error nothing of the plan is left on any host.
@@ -34,6 +35,7 @@ struct PlanRecord {
   PlanId on_hosts;  // What hosts call it: another name each time it is installed.
   SessionId owner;
   PlanOwner is_of = PlanOwner::kOperator;
+  std::string owner_name;  // Whose turn on the compiler's threads it takes.
   std::shared_ptr<const Program> program;
   uint32_t runs_in_flight_max = 0;
   Dispatch dispatch = Dispatch::kParallel;
@@ -87,6 +89,7 @@ struct CompileRequest {
   std::function<void(const CompileStage&)> on_progress;
   Pacer* pacer = nullptr;  // In a simulation: what gives lowering its time.
   PlanOwner owner = PlanOwner::kOperator;
+  std::string owner_name = {};
 };
 
 struct OwnArenas;  // does_not_fit.h

@@ -28,7 +28,9 @@ class Plans : public testing::Test {
  protected:
   Plans() { executor_.devices = 8; }
 
-  SessionId connect() { return controller_.add_session("client", "ada", client_); }
+  SessionId connect(const std::string& owner = "ada") {
+    return controller_.add_session("client", owner, client_);
+  }
   SliceId allocate(SessionId session) { return controller_.allocate(session, {1}).id; }
   const PlanRecord& compile(SessionId session, int nodes, CompileRequest request = {}) {
     return controller_.compile(session, chain(nodes), {allocate(session)}, std::move(request));
@@ -71,6 +73,45 @@ TEST_F(Plans, OfSeveralClientsAreAllLowered) {
     EXPECT_EQ(done, fibers.size());
   });
   EXPECT_EQ(controller_.counts().total(), 0u);
+}
+
+TEST_F(Plans, OneOwnersManyCompilesHoldUpNoOther) {
+  reactor_->run([&] {
+    const SessionId ann = connect("ann"), bob = connect("bob");
+    const SliceId anns = allocate(ann), bobs = allocate(bob);
+    std::vector<Fiber> fibers;
+    int of_ann = 0;
+    for (int i = 0; i < 60; ++i) {
+      fibers.push_back(reactor_->spawn("ann", [&, i] {
+        controller_.compile(ann, chain(300 + i), {anns}, {});
+        ++of_ann;
+      }));
+    }
+    reactor_->spawn("all are asked for", [] {}).join();
+    controller_.compile(bob, chain(10), {bobs}, {});
+    EXPECT_LT(of_ann, 30) << "bob's small one waited for them";
+    for (Fiber& fiber : fibers) fiber.join();
+    EXPECT_EQ(of_ann, 60);
+  });
+}
+
+TEST_F(Plans, AProgramsErrorsNameItsOwnersFilesThoughAnotherCompiledTheSameBefore) {
+  reactor_->run([&] {
+    for (const std::string owner : {"ann", "bob"}) {
+      const SessionId session = connect(owner);
+      Program program = chain(3);
+      for (auto& function : program.functions) {
+        Function own = *function;
+        for (LocEntry& loc : own.locs) loc.file = owner + "s.cc";
+        function = std::make_shared<const Function>(std::move(own));
+      }
+      const PlanRecord& plan =
+          controller_.compile(session, std::move(program), {allocate(session)}, {});
+      for (const LocalFunction& local : plan.plan->functions) {
+        for (const LocEntry& loc : local.function->locs) EXPECT_EQ(loc.file, owner + "s.cc");
+      }
+    }
+  });
 }
 
 // Bodies that nodes share count once.

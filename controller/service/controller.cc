@@ -12,8 +12,8 @@
 namespace gangway {
 namespace {
 
-// A large one does not keep a small one waiting.
-constexpr size_t kCompilesAtOnce = 2;
+// A large one does not keep a small one waiting, nor one owner's two another's.
+constexpr BackgroundBounds kCompilesAtOnce{.threads_max = 3, .of_one_owner_max = 2};
 
 void require_short(const Program& program, const std::string& name) {
   GW_REQUIRE(name.size() <= kTextBytesMax, "compile: program \"",
@@ -359,8 +359,9 @@ const SliceRecord& Controller::allocate(SessionId session, const SliceShape& sha
 
 void Controller::release_slice(SliceId slice) { slices_.release(slice); }
 
-Program Controller::read_program(std::vector<std::byte> bytes) {
-  return background_.run([bytes = std::move(bytes)] { return program_from_wire(bytes); });
+Program Controller::read_program(SessionId session, std::vector<std::byte> bytes) {
+  return background_.run(owner_of(session),
+                         [bytes = std::move(bytes)] { return program_from_wire(bytes); });
 }
 
 const PlanRecord& Controller::compile(SessionId session, Program program,
@@ -374,7 +375,8 @@ const PlanRecord& Controller::compile(SessionId session, Program program,
   require_short(program, program.name);
   for (const ProgramNode& node : program.nodes) require_short(program, node.name);
   request.overlaid = options_.overlay_memory;
-  if (owner_of(session) != own_user_name()) request.owner = PlanOwner::kOther;
+  request.owner_name = owner_of(session);
+  if (request.owner_name != own_user_name()) request.owner = PlanOwner::kOther;
   return plans_.compile(session, holder_name(session),
                         std::make_shared<const Program>(std::move(program)), slices,
                         std::move(request));

@@ -17,6 +17,7 @@
 #include <utility>
 #include <vector>
 
+#include "controller/lowering/kept_records.h"
 #include "controller/recovery/checkpoints.h"
 #include "controller/recovery/host_watch.h"
 #include "controller/recovery/program_record.h"
@@ -100,7 +101,8 @@ struct ShownPlan {
 struct GraphRequest {
   std::string executable;
   PlanId plan;
-  std::string why;  // Not empty: what ir/explain/why.h says of it.
+  std::string why;       // Not empty: what ir/explain/why.h says of it.
+  std::string asked_by;  // The owner whose turn on the compiler's threads that takes.
 };
 struct ShownGraph {
   std::shared_ptr<const Program> program;
@@ -168,7 +170,7 @@ class Controller {
                               const StopToken& stop = {});
   void release_slice(SliceId slice);
   // Suspends. From the wire form, verified.
-  Program read_program(std::vector<std::byte> bytes);
+  Program read_program(SessionId session, std::vector<std::byte> bytes);
   // Suspends, also while the program is suspended.
   const PlanRecord& compile(SessionId session, Program program, const std::vector<SliceId>& slices,
                             CompileRequest request);
@@ -328,6 +330,7 @@ class Controller {
   Recovery recovery_;
   StuckBoard stuck_;
   HostWatch watch_;
+  KeptRecords records_;
   std::map<SessionId, Session> sessions_;
   WaitQueue deadline_moved_;
   std::function<void(const ProgramEvent&)> on_program_;

@@ -152,7 +152,7 @@ PlanId ResumedPrograms::compile(const ProgramRecord::Executable& executable, Ses
   const Result<CallTable::Made> compiled = result_of([&] {
     return controller_.once(id, {.number = call}, [&](const StopToken&) {
       return controller_
-          .compile(id, controller_.read_program(*executable.program), slices,
+          .compile(id, controller_.read_program(id, *executable.program), slices,
                    {.runs_in_flight_max = executable.runs_in_flight_max,
                     .dispatch = executable.dispatch,
                     .pacer = options_.pacer})

@@ -324,7 +324,8 @@ class ControllerServer final : public wire::Controller::Server {
       write_graph(context.getResults(),
                   impl_.core.graph(*id, {.executable = params.getExecutable().cStr(),
                                          .plan = PlanId(params.getPlan()),
-                                         .why = cut(params.getWhy().cStr(), kTextBytesMax)}));
+                                         .why = cut(params.getWhy().cStr(), kTextBytesMax),
+                                         .asked_by = owner_}));
     });
   }
 

@@ -343,7 +343,7 @@ class SessionServer final : public wire::Session::Server {
   const PlanRecord& compile_now(CompileParams::Reader params) {
     const auto bytes = params.getProgram();
     const auto* const first = reinterpret_cast<const std::byte*>(bytes.begin());
-    Program program = core_.read_program({first, first + bytes.size()});
+    Program program = core_.read_program(id_, {first, first + bytes.size()});
     std::vector<SliceId> slices;
     for (uint64_t slice : params.getSlices()) slices.emplace_back(slice);
     const auto dispatch = static_cast<Dispatch>(params.getDispatch());

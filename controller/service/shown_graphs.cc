@@ -7,15 +7,15 @@ namespace gangway {
 namespace {
 
 // Has it lowered again with a record: that gives the same plan.
-std::string why_text(const ShownGraph& shown, const std::string& what) {
-  std::map<uint32_t, CompileRecord> calls;
+std::shared_ptr<const KeptRecords::Calls> records_of(const ShownGraph& shown) {
+  auto calls = std::make_shared<KeptRecords::Calls>();
   LowerOptions options = options_of(*shown.plan, shown.kinds);
   options.on_record = [&](uint32_t node, CompileRecord record) {
-    calls.emplace(node, std::move(record));
+    calls->emplace(node, std::move(record));
   };
   CompileCache cache;
   static_cast<void>(lower(*shown.program, options, cache));
-  return why({*shown.program, *shown.plan, calls, shown.placed}, what);
+  return calls;
 }
 
 }  // namespace
@@ -58,8 +58,14 @@ ShownGraph Controller::graph(SessionId id, const GraphRequest& request) {
   for (const SliceId slice : shown.slices)
     graph.placed.push_back(slices_.find(slice)->placed_because);
   if (!request.why.empty()) {
-    graph.text = *background_.run([graph, what = request.why] {
-      return std::make_shared<std::string>(why_text(graph, what));
+    auto calls = records_.find(graph.plan);
+    if (calls == nullptr) {
+      calls = background_.run(request.asked_by, [graph] { return records_of(graph); });
+      records_.keep(graph.program, graph.plan, calls);
+    }
+    graph.text = *background_.run(request.asked_by, [graph, calls, what = request.why] {
+      return std::make_shared<std::string>(
+          why({*graph.program, *graph.plan, *calls, graph.placed}, what));
     });
   }
   return graph;

@@ -195,6 +195,22 @@ class GraphHasher {
   BodyHashes* bodies_;
 };
 
+void add_locations(const Function& function, Hasher& hasher) {
+  hasher.add(uint64_t{function.infos.size()});
+  for (const NodeInfo& info : function.infos) {
+    hasher.add(uint64_t{info.loc});
+    hasher.add(uint64_t{info.origin});
+    hasher.add(static_cast<uint64_t>(info.reason));
+  }
+  hasher.add(uint64_t{function.locs.size()});
+  for (const LocEntry& loc : function.locs) {
+    hasher.add(loc.file);
+    hasher.add(static_cast<uint64_t>(loc.line));
+    hasher.add(loc.scope);
+    hasher.add(uint64_t{loc.parent});
+  }
+}
+
 template <class Graph>
 Hash128 hash_of(const Graph& graph) {
   GraphHasher::BodyHashes bodies;
@@ -207,5 +223,14 @@ Hash128 hash_of(const Graph& graph) {
 
 Hash128 content_hash(const Function& function) { return hash_of(function); }
 Hash128 content_hash(const Program& program) { return hash_of(program); }
+
+Hash128 location_hash(const Function& function) {
+  Hasher hasher;
+  BodyTable bodies;
+  bodies.add(function);
+  for (uint32_t i = 0; i < bodies.size(); ++i) add_locations(bodies[i], hasher);
+  add_locations(function, hasher);
+  return hasher.finish();
+}
 
 }  // namespace gangway

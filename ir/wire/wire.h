@@ -30,5 +30,8 @@ Program program_from_wire(std::span<const std::byte> bytes);
 // equal wire version.
 Hash128 content_hash(const Function& function);
 Hash128 content_hash(const Program& program);
+// Of what content_hash() leaves out: the lines of the user's that nodes came from. Two functions of
+// equal hashes of both kinds give the same errors.
+Hash128 location_hash(const Function& function);
 
 }  // namespace gangway

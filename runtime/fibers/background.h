@@ -1,8 +1,10 @@
 // Background: work that would hold up a reactor for long (compiling, reading large messages), done
 // on threads of its own, while the fiber that asked for it waits.
 //
-// At most `threads_max` pieces of work are under way; others wait for a thread in the order in
-// which they came. A simulated reactor does the work itself, where it is asked for, so that a
+// At most `threads_max` pieces of work are under way; the others wait for a thread. Work may have an
+// owner: owners take turns, an owner's own pieces begin in the order in which they came, and one
+// owner's keep at most `of_one_owner_max` threads busy, so that another's always finds one that no
+// single owner holds. A simulated reactor does the work itself, where it is asked for, so that a
 // simulation stays deterministic.
 //
 // Threads: used and destroyed on the reactor's; the work runs on others, which are started as they
@@ -19,8 +21,11 @@
 #pragma once
 
 #include <condition_variable>
+#include <cstddef>
+#include <cstdint>
 #include <deque>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -35,16 +40,28 @@
 
 namespace gangway {
 
+struct BackgroundBounds {
+  size_t threads_max = 1;
+  size_t of_one_owner_max = ~size_t{0};
+};
+
 class Background {
  public:
+  Background(Reactor& reactor, std::string name, BackgroundBounds bounds)
+      : reactor_(reactor), name_(std::move(name)), bounds_(bounds) {}
   Background(Reactor& reactor, std::string name, size_t threads_max)
-      : reactor_(reactor), name_(std::move(name)), threads_max_(threads_max) {}
+      : Background(reactor, std::move(name), BackgroundBounds{.threads_max = threads_max}) {}
   ~Background() { stop(); }
   Background(const Background&) = delete;
 
-  // Suspends.
+  // Suspends. Of nobody in particular.
   template <class Body>
   auto run(Body body) -> std::invoke_result_t<Body&> {
+    return run(std::string(), std::move(body));
+  }
+  // Suspends. In the owner's turn.
+  template <class Body>
+  auto run(const std::string& owner, Body body) -> std::invoke_result_t<Body&> {
     using R = std::invoke_result_t<Body&>;
     if (reactor_.simulated()) return body();
     auto promise = std::make_shared<Promise<R>>();
@@ -58,7 +75,7 @@ class Background {
         promise->finish(std::move(*result));
       });
     };
-    add({std::move(work), drop});
+    add(owner, {std::move(work), drop});
     if constexpr (std::is_void_v<R>) {
       done.await();
     } else {
@@ -74,16 +91,26 @@ class Background {
     std::function<void()> run;
     std::function<void(const Error&)> drop;  // On the reactor's thread.
   };
-  void add(Work work);
+  // Of one owner, while some of it waits or is under way.
+  struct Line {
+    std::deque<Work> waiting;
+    size_t under_way = 0;
+    uint64_t last_turn = 0;
+  };
+  void add(const std::string& owner, Work work);
   void serve();
+  std::map<std::string, Line>::iterator next();
+  void end_turn(const std::string& owner);
 
   Reactor& reactor_;
   const std::string name_;
-  const size_t threads_max_;
+  const BackgroundBounds bounds_;
   std::mutex mutex_;
   std::condition_variable added_;
-  std::deque<Work> waiting_;  // Guarded by mutex_, as the next two.
-  size_t idle_ = 0;           // Threads.
+  std::map<std::string, Line> lines_;  // By owner; guarded by mutex_, as the next four.
+  size_t waiting_ = 0;                 // Pieces of work, of all owners.
+  uint64_t turns_ = 0;                 // That have begun.
+  size_t idle_ = 0;                    // Threads.
   bool stopping_ = false;
   std::vector<Thread> threads_;
 };

@@ -122,6 +122,58 @@ TEST(Background, WorkThatHasNotBegunIsDroppedAtTheEnd) {
   });
 }
 
+// Of each owner as many pieces as `pieces` says, asked for in its order while the only thread is
+// busy with a first one of ann's: the order in which they were done.
+std::vector<std::string> order_of(const std::vector<std::string>& pieces) {
+  const auto reactor = Reactor::make_real();
+  Background background(*reactor, "work", 1);
+  std::latch may_end(1);
+  std::vector<std::string> order;
+  reactor->run([&] {
+    std::vector<Fiber> fibers;
+    fibers.push_back(
+        reactor->spawn("first", [&] { background.run("ann", [&] { may_end.wait(); }); }));
+    for (const std::string& owner : pieces) {
+      fibers.push_back(reactor->spawn("one", [&background, &order, owner] {
+        background.run(owner, [&order, owner] { order.push_back(owner); });
+      }));
+    }
+    reactor->spawn("all are asked for", [&] { may_end.count_down(); }).join();
+    for (Fiber& fiber : fibers) fiber.join();
+  });
+  return order;
+}
+
+TEST(Background, OwnersTakeTurnsHoweverMuchOneOfThemAsksFor) {
+  EXPECT_THAT(order_of({"ann", "ann", "ann", "ann", "bob", "bob", "carl"}),
+              testing::ElementsAre("bob", "carl", "ann", "bob", "ann", "ann", "ann"));
+  EXPECT_THAT(order_of({"bob", "ann", "ann"}), testing::ElementsAre("bob", "ann", "ann"));
+}
+
+TEST(Background, OneOwnerNeverHoldsAllThreads) {
+  const auto reactor = Reactor::make_real();
+  Background background(*reactor, "work", {.threads_max = 2, .of_one_owner_max = 1});
+  std::latch may_end(1);
+  std::atomic<int> of_ann = 0;
+  reactor->run([&] {
+    std::vector<Fiber> fibers;
+    for (int i = 0; i < 8; ++i) {
+      fibers.push_back(reactor->spawn("ann", [&] {
+        background.run("ann", [&] {
+          ++of_ann;
+          may_end.wait();
+        });
+      }));
+    }
+    reactor->spawn("let ann begin", [] {}).join();
+    for (int i = 0; i < 3; ++i) background.run("bob", [] {});  // Or this test never ends.
+    EXPECT_LE(of_ann, 1);
+    may_end.count_down();
+    for (Fiber& fiber : fibers) fiber.join();
+    EXPECT_EQ(of_ann, 8);
+  });
+}
+
 TEST(Background, ASimulationDoesTheWorkItself) {
   const auto reactor = Reactor::make_simulated();
   Background background(*reactor, "work", 1);

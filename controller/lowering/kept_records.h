@@ -1,0 +1,56 @@
+// KeptRecords: why plans were compiled as they were (ir/transforms/compile_record.h), of those that
+// somebody asked about last, so that the next question about a plan costs no compilation.
+//
+// A record is several times as large as what compiling gives: those of kPlansMax plans are kept, of
+// plans that are there still. Records name bodies of the program that they were made of, so
+// programs of equal content have records of their own.
+//
+// Threads: one thread's; what find() gives may be read by any.
+// Cost: O(kPlansMax).
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <utility>
+
+#include "ir/graph/program.h"
+#include "ir/plan/plan.h"
+#include "ir/transforms/compile_record.h"
+
+namespace gangway {
+
+class KeptRecords {
+ public:
+  static constexpr size_t kPlansMax = 8;
+  using Calls = std::map<uint32_t, CompileRecord>;  // By node of the program.
+
+  // Null: they are not here.
+  std::shared_ptr<const Calls> find(const std::shared_ptr<const Plan>& plan) {
+    std::erase_if(entries_, [](const Entry& entry) { return entry.plan.expired(); });
+    const auto found = std::ranges::find_if(
+        entries_, [&](const Entry& entry) { return entry.plan.lock() == plan; });
+    if (found == entries_.end()) return nullptr;
+    std::rotate(entries_.begin(), found, std::next(found));
+    return entries_.front().calls;
+  }
+  void keep(std::shared_ptr<const Program> program, const std::shared_ptr<const Plan>& plan,
+            std::shared_ptr<const Calls> calls) {
+    if (find(plan) != nullptr) return;  // Another has asked meanwhile.
+    entries_.push_front({plan, std::move(program), std::move(calls)});
+    if (entries_.size() > kPlansMax) entries_.pop_back();
+  }
+
+ private:
+  struct Entry {
+    std::weak_ptr<const Plan> plan;
+    std::shared_ptr<const Program> program;  // Whose bodies the records name.
+    std::shared_ptr<const Calls> calls;
+  };
+  std::deque<Entry> entries_;  // The one that was asked for last first.
+};
+
+}  // namespace gangway
