@@ -1,9 +1,15 @@
-// DeviceTime: how much device time was used over the last second.
+// DeviceTime: how long the devices of a slice were busy over the last second.
+//
+// Reports come late, and several at once: what is reported now ended now at the latest. It counts
+// in the time before that which no other report has taken, so that no second has more than it is
+// long.
 //
 // Threads: a value on the reactor's thread. Cost: O(1).
 #pragma once
 
+#include <algorithm>
 #include <array>
+#include <cstddef>
 #include <cstdint>
 
 namespace gangway {
@@ -13,9 +19,15 @@ class DeviceTime {
   static constexpr int64_t kWindowNs = 1'000'000'000;
 
   void add(int64_t now_ns, int64_t ns) {
-    Part& part = parts_[static_cast<size_t>(now_ns / kPartNs) % kParts];
-    if (part.from_ns != begin(now_ns)) part = {begin(now_ns), 0};
-    part.ns += ns;
+    const int64_t oldest_ns = begin(now_ns) - kWindowNs;
+    for (int64_t from_ns = begin(now_ns); ns > 0 && from_ns >= oldest_ns; from_ns -= kPartNs) {
+      Part& part = parts_[static_cast<size_t>(from_ns / kPartNs + kParts) % kParts];
+      if (part.from_ns != from_ns) part = {from_ns, 0};
+      const int64_t room_ns = std::min(now_ns - from_ns, kPartNs) - part.ns;
+      const int64_t taken_ns = std::clamp<int64_t>(room_ns, 0, ns);
+      part.ns += taken_ns;
+      ns -= taken_ns;
+    }
   }
   // The oldest part counts as far as it lies within the second.
   int64_t last_second_ns(int64_t now_ns) const {

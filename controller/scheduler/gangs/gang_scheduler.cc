@@ -37,12 +37,30 @@ void GangScheduler::grant_took(int64_t measured_ns, int64_t writes_ns) {
 std::map<SessionId, double> GangScheduler::used(int64_t now_ns) const {
   std::map<SessionId, double> used;
   for (const auto& [program, devices] : groups_.devices()) {
-    const auto time = used_.find(program);
-    if (time == used_.end()) continue;
-    used[program] = static_cast<double>(time->second.last_second_ns(now_ns)) /
-                    (static_cast<double>(DeviceTime::kWindowNs) * static_cast<double>(devices));
+    const auto slices = used_.find(program);
+    if (slices == used_.end()) continue;
+    double device_ns = 0;
+    for (const auto& [slice, use] : slices->second)
+      device_ns += static_cast<double>(use.time.last_second_ns(now_ns)) *
+                   static_cast<double>(use.devices);
+    const double all_ns = static_cast<double>(DeviceTime::kWindowNs) * static_cast<double>(devices);
+    // A slice that went within the second counts, its devices do not.
+    used[program] = std::min(1.0, device_ns / all_ns);
   }
   return used;
+}
+
+// Slices that have gone are dropped once nothing of theirs lies within the second.
+void GangScheduler::note_use(const RunState& run, uint32_t slice, int64_t busy_ns, int64_t now_ns) {
+  std::map<SliceId, SliceUse>& slices = used_[run.plan->plan.program];
+  const GangPlan::Slice& of = run.plan->plan.slices[slice];
+  SliceUse& use = slices[of.id];
+  use.devices = of.devices.size();
+  use.time.add(now_ns, busy_ns);
+  if (slices.size() > run.plan->plan.slices.size())
+    std::erase_if(slices, [&](const auto& item) {
+      return item.first != of.id && item.second.time.last_second_ns(now_ns) == 0;
+    });
 }
 
 // --- Plans and groups
@@ -199,10 +217,7 @@ void GangScheduler::ended(RunId id, bool is_ok) {
     if (run.plan->measuring[s].run == id) run.plan->measuring[s] = {};
     const Gang::Settled rest = gang.settle(gang.granted());
     count_ended(run, s, rest.was);
-    if (is_ok && rest.was.ns > 0) {  // No report of it came.
-      const auto devices = static_cast<int64_t>(run.plan->plan.slices[s].devices.size());
-      used_[run.plan->plan.program].add(now_ns_, rest.was.ns * devices);
-    }
+    if (is_ok && rest.was.ns > 0) note_use(run, s, rest.was.ns, now_ns_);  // No report of it came.
     if (!is_ok && rest.charged_ns != 0) charge(run, s, -rest.charged_ns);
     if (is_ok && options_.charge_log != nullptr)
       options_.charge_log->took(run.plan->plan.program, rest.charged_ns);
@@ -344,8 +359,7 @@ void GangScheduler::progress(const SectionTime& time, int64_t now_ns) {
     if (options_.charge_log != nullptr) options_.charge_log->took(run.plan->plan.program, busy_ns);
   }
   run.plan->times[time.slice].measured(first, time.position_end, time.busy_ns);
-  const auto devices = static_cast<int64_t>(run.plan->plan.slices[time.slice].devices.size());
-  used_[run.plan->plan.program].add(now_ns, time.busy_ns * devices);
+  note_use(run, time.slice, time.busy_ns, now_ns);
   dirty_.insert(order_of(run));
 }
 

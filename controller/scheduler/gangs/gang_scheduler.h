@@ -132,7 +132,7 @@ class GangScheduler {
 
   // By program: part of the time of the devices that it may run on, over the last second. None:
   // nothing of it.
-  std::map<SessionId, double> used(int64_t now_ns) const;
+  std::map<SessionId, double> used(int64_t now_ns) const;  // 0 to 1.
   int64_t quantum_ns() const;
 
  private:
@@ -197,6 +197,7 @@ class GangScheduler {
   void emit(const GrantRange& range);
   void flush();
   void charge(const RunState& run, uint32_t slice, int64_t ns);
+  void note_use(const RunState& run, uint32_t slice, int64_t busy_ns, int64_t now_ns);
   void count_ahead(const RunState& run, uint32_t slice, const Gang::Ahead& more);
   void count_ended(const RunState& run, uint32_t slice, const Gang::Ahead& less);
   using Change = std::function<GroupChanges(const GangPlan::Slice&)>;
@@ -215,7 +216,11 @@ class GangScheduler {
   std::map<SessionId, size_t> live_;  // Runs by program.
   std::set<SessionId> leaving_;
   std::set<SessionId> held_;
-  std::map<SessionId, DeviceTime> used_;  // By program.
+  struct SliceUse {
+    size_t devices = 0;
+    DeviceTime time;
+  };
+  std::map<SessionId, std::map<SliceId, SliceUse>> used_;  // By program.
   std::map<GroupId, Gang::Ahead> ahead_;
   std::set<OrderKey> dirty_;  // Something may go on there.
   std::set<OrderKey> watched_;

@@ -593,5 +593,22 @@ TEST_F(GangSchedulerTest, WhatAProgramUsedOfItsDevicesOverTheLastSecondIsKnown) 
   EXPECT_FALSE(scheduler_.used(0).contains(SessionId(2)));
 }
 
+TEST_F(GangSchedulerTest, NoProgramUsedMoreThanAllOfItsDevicesHoweverLateItsReportsAre) {
+  add(1, {kMs, kMs, kMs, kMs});
+  run(1, 1);
+  take();
+  const auto report = [&](uint32_t end, int64_t busy_ns, int64_t now_ns) {
+    scheduler_.progress({.run = RunId(1), .slice = 0, .position_end = end, .busy_ns = busy_ns},
+                        now_ns);
+  };
+  report(1, 3000 * kMs, 3000 * kMs);  // One section of three seconds.
+  EXPECT_NEAR(scheduler_.used(3000 * kMs).at(SessionId(1)), 1, 1e-9);
+  EXPECT_NEAR(scheduler_.used(3500 * kMs).at(SessionId(1)), 0.5, 1e-9);
+  report(2, 600 * kMs, 5200 * kMs);  // Two that come together: the first one was late.
+  report(3, 600 * kMs, 5200 * kMs);
+  EXPECT_NEAR(scheduler_.used(5200 * kMs).at(SessionId(1)), 1, 1e-9);
+  EXPECT_NEAR(scheduler_.used(5700 * kMs).at(SessionId(1)), 0.5, 1e-9);
+}
+
 }  // namespace
 }  // namespace gangway
