@@ -203,8 +203,13 @@ struct HostStatus {
   # That, and nothing lies on it any more.
 }
 
-interface Registration {}
-# Held by the executor. When the executor drops it, the controller removes the executor.
+interface Registration {
+  # Held by the executor. When the executor drops it, the controller removes the executor.
+
+  leave @0 ();
+  # The executor ends in order: the controller removes it, and does not count it as lost. Once more
+  # is ignored.
+}
 
 struct DeviceNeed {
   device @0 :UInt32;

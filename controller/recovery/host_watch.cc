@@ -35,7 +35,7 @@ HostRecord* HostWatch::heard_of(HostId id, int64_t now_ns) {
   return host;
 }
 
-void HostWatch::lose(HostId id, const Error& reason) {
+void HostWatch::lose(HostId id, const Error& reason, HostEnd end) {
   HostRecord* host = hosts_.find(id);
   if (host == nullptr || host->lost) return;
   const Error why(ErrorKind::kUnavailable,
@@ -43,12 +43,12 @@ void HostWatch::lose(HostId id, const Error& reason) {
                   {.host = host->info.name},
                   "allocate a new slice, compile again, and restore state from a checkpoint");
   options_.log.log(host->users > 0 || host->suspect ? LogLevel::kWarn : LogLevel::kInfo,
-                   "host lost", {{"host", host->info.name}, {"why", reason.message()}});
-  lost_total_.add();
+                   end == HostEnd::kLost ? "host lost" : "host has left",
+                   {{"host", host->info.name}, {"why", reason.message()}});
+  if (end == HostEnd::kLost) lost_total_.add();
   clear_suspicion(*host);
   host->lost = why;
   if (options_.on_lost) options_.on_lost(*host, why);
-  hosts_.names().gone(host->info.name, host->last_heard_ns, reason.message());
   ExecutorPeer& peer = *std::exchange(host->peer, nullptr);
   host->gone.request_stop(why);
   hosts_.keep(id);  // Until all that is below has heard of it.
@@ -56,6 +56,7 @@ void HostWatch::lose(HostId id, const Error& reason) {
   copies_.host_lost(id, why);
   runs_.host_lost(id, why);
   stuck_.update(*host, {});  // Behind its runs, whose errors say where they were stuck.
+  hosts_.names().gone(host->info.name, host->last_heard_ns, reason.message());
   hosts_.drop(id);
   hosts_.freed().raise();  // What was kept there for a client that waits, is kept elsewhere.
   peer.hang_up();
@@ -63,13 +64,13 @@ void HostWatch::lose(HostId id, const Error& reason) {
 
 void HostWatch::suspect(HostRecord& host, int64_t silent_ns) {
   host.suspect = true;
-  if (host.suspect_gauge != nullptr) host.suspect_gauge->set(1);
+  host.suspect_gauge.set(1);
   options_.log.warn("host is suspect", {{"host", host.info.name}, {"silent_ms", silent_ns / kMs}});
 }
 
 void HostWatch::clear_suspicion(HostRecord& host) {
   host.suspect = false;
-  if (host.suspect_gauge != nullptr) host.suspect_gauge->set(0);
+  host.suspect_gauge.set(0);
 }
 
 int64_t HostWatch::late_ns(int64_t now_ns) const {

@@ -8,7 +8,8 @@
 // plans that use it are broken, copies and runs under way on it fail, whoever awaits an answer of
 // it stops waiting, and its connection is closed from this side, so that an executor that was only
 // suspended notices it when it resumes. It registers again as a new host of its old name. A host
-// whose connection ends is lost at once.
+// whose connection ends is lost at once. One that ends in order is gone for all of them alike, and
+// is not counted as lost.
 //
 // The controller's own standstill (its process was stopped, its machine slept or was overloaded) is
 // nobody's silence: what a tick comes later than it was asked for does not count, and is logged
@@ -29,6 +30,9 @@
 
 namespace gangway {
 
+// In order: its executor was told to end, and said so first.
+enum class HostEnd : uint8_t { kLost, kInOrder };
+
 class HostWatch {
  public:
   struct Options {
@@ -44,7 +48,7 @@ class HostWatch {
   // Null: the host is not there, or lost: what still comes of it is ignored.
   HostRecord* heard_of(HostId host, int64_t now_ns);
   // Once more is ignored.
-  void lose(HostId host, const Error& why);
+  void lose(HostId host, const Error& why, HostEnd end = HostEnd::kLost);
   // How much later than it was asked for the next tick would come now.
   int64_t late_ns(int64_t now_ns) const;
   // Looks for silent hosts; says when to look again.
@@ -61,7 +65,7 @@ class HostWatch {
   RunTable& runs_;
   StuckBoard& stuck_;
   const Options options_;
-  Counter& lost_total_;
+  Counter lost_total_;
   int64_t asked_ns_ = 0;             // When the next tick is to come; 0: at any time.
   std::optional<int64_t> judge_ns_;  // A silent host was found: judged from then on.
 };

@@ -39,8 +39,14 @@ void HostNames::gone(const std::string& name, int64_t now_ns, const std::string&
   const auto oldest = std::min_element(
       names_.begin(), names_.end(), [&](const auto& a, const auto& b) { return age(a) < age(b); });
   if (!oldest->second.gone_at_ns) return;
-  names_.erase(oldest);
+  drop(oldest);
   tell();
+}
+
+void HostNames::drop(std::map<std::string, NamedHost>::const_iterator name) {
+  const std::string forgotten = name->first;
+  names_.erase(name);
+  if (forgotten_) forgotten_(forgotten);
 }
 
 void HostNames::restore(const std::string& name, const std::string& owner, int64_t now_ns) {
@@ -59,15 +65,18 @@ void HostNames::forget(const std::string& name) {
     throw Error(ErrorKind::kInvalid, cat("forget: host \"", cut(name, kQuotedMax), "\" is there"),
                 {}, "drain it and end its executor first");
   }
-  names_.erase(name);
+  drop(names_.find(name));
+  tell();
 }
 
 void HostNames::forget_old(int64_t now_ns) {
-  const size_t forgotten = std::erase_if(names_, [now_ns](const auto& item) {
-    const auto& gone = item.second.gone_at_ns;
-    return gone && now_ns - *gone >= kForgetAfterNs;
-  });
-  if (forgotten > 0) tell();
+  const size_t before = names_.size();
+  for (auto at = names_.begin(); at != names_.end();) {
+    const auto one = at++;
+    const auto& gone = one->second.gone_at_ns;
+    if (gone && now_ns - *gone >= kForgetAfterNs) drop(one);
+  }
+  if (names_.size() < before) tell();
 }
 
 const NamedHost* HostNames::find(const std::string& name) const {

@@ -48,6 +48,11 @@ class HostNames {
   // Called whenever a name is new, changes hands or is forgotten; null: nobody is.
   void on_change(std::function<void()> changed) { changed_ = std::move(changed); }
 
+  // Called with each name that nobody has any more; null: nobody is.
+  void on_forget(std::function<void(const std::string&)> forgotten) {
+    forgotten_ = std::move(forgotten);
+  }
+
   const NamedHost* find(const std::string& name) const;
   // Throws kInvalid where nobody has it.
   const NamedHost& at(const std::string& name) const;
@@ -59,8 +64,11 @@ class HostNames {
     if (changed_) changed_();
   }
 
+  void drop(std::map<std::string, NamedHost>::const_iterator name);
+
   std::map<std::string, NamedHost> names_;
   std::function<void()> changed_;
+  std::function<void(const std::string&)> forgotten_;
 };
 
 }  // namespace gangway

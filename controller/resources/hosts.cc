@@ -26,7 +26,7 @@ std::string to_text(const StuckDevice& stuck) {
 
 void HostRecord::count_moved(const LinkBytes& now) {
   for (size_t link = 0; link < now.size(); ++link) {
-    if (now[link] > moved[link]) moved_total[link]->add(now[link] - moved[link]);
+    if (now[link] > moved[link]) moved_total[link].add(now[link] - moved[link]);
     moved[link] = now[link];
   }
 }

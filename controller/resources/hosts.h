@@ -53,13 +53,13 @@ struct HostRecord {
   uint64_t runs = 0;  // Done here; runs_done counts on for the next host of its name.
   int64_t last_heard_ns = 0;
   bool suspect = false;  // It has said nothing for a while (recovery/host_watch.h).
-  Gauge* suspect_gauge = nullptr;
+  Gauge suspect_gauge;
   std::vector<StuckDevice> stuck;  // As it said last (recovery/stuck_board.h).
   int64_t users = 0;               // See keep().
-  Counter* runs_done = nullptr;
+  Counter runs_done;
   // What its devices have moved so far, by LinkClass, as it says with each heartbeat.
   LinkBytes moved{};
-  std::array<Counter*, kLinkClasses.size()> moved_total{};
+  std::array<Counter, kLinkClasses.size()> moved_total;
 
   void count_moved(const LinkBytes& now);
 };

@@ -97,6 +97,7 @@ Controller::Controller(Reactor& reactor, ControllerOptions options)
     checkpoints_.slice_gone(slice);
     recovery_.slice_gone(slice);
   });
+  hosts_.names().on_forget([this](const std::string& name) { metrics_.forget("host", name); });
   checkpoints_.on_written([this](SliceId slice, StateVersion version) {
     recovery_.checkpoint_written(slice, version);
     note_checkpoint(slice);
@@ -116,12 +117,12 @@ HostId Controller::add_host(HostInfo info, ExecutorPeer& peer) {
   require_island_name(info.island, cat("executor \"", info.name, "\""));
   lose_old_selves(info);
   HostRecord& host = hosts_.add(std::move(info), peer, reactor_.clock().now_ns());
-  host.runs_done = &metrics_.counter("gangway_runs_done_total", "Runs that ended on a host",
+  host.runs_done = metrics_.counter("gangway_runs_done_total", "Runs that ended on a host",
                                      {{"host", host.info.name}});
-  host.suspect_gauge = &metrics_.gauge("gangway_host_suspect", "1: the host says nothing",
+  host.suspect_gauge = metrics_.gauge("gangway_host_suspect", "1: the host says nothing",
                                        {{"host", host.info.name}});
   for (const LinkClass link : kLinkClasses) {
-    host.moved_total[static_cast<size_t>(link)] = &metrics_.counter(
+    host.moved_total[static_cast<size_t>(link)] = metrics_.counter(
         "gangway_link_bytes_total", "Bytes that a host's devices moved, by the class of the link",
         {{"host", host.info.name}, {"link", to_string(link)}});
   }
@@ -142,8 +143,8 @@ void Controller::lose_old_selves(const HostInfo& info) {
     host_lost(id, Error(ErrorKind::kUnavailable, "its process has ended, and another has come"));
 }
 
-void Controller::host_lost(HostId host, const Error& why) {
-  watch_.lose(host, why);
+void Controller::host_lost(HostId host, const Error& why, HostEnd end) {
+  watch_.lose(host, why, end);
   suspensions_.look_again();
   recovery_.look_again();
 }
@@ -164,7 +165,7 @@ void Controller::on_message(HostId id, Message message) {
   if (host == nullptr) return;
   if (auto* done = std::get_if<RunDoneFrame>(&message)) {
     ++host->runs;
-    host->runs_done->add();
+    host->runs_done.add();
     runs_.host_done(id, std::move(*done));
     suspensions_.look_again();
     recovery_.look_again();

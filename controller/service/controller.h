@@ -145,7 +145,7 @@ class Controller {
   // A host of the same owner and name whose process is no more is lost at once, so that the one
   // that has come in its place gets its name.
   HostId add_host(HostInfo info, ExecutorPeer& peer);
-  void host_lost(HostId host, const Error& why);
+  void host_lost(HostId host, const Error& why, HostEnd end = HostEnd::kLost);
   void on_message(HostId host, Message message);
 
   // `owner`: who uses it (protocol/owner.h). kInvalid for a name that is taken and refused.

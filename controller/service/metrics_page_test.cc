@@ -56,5 +56,22 @@ TEST_F(ControllerTest, TheMetricsOfAHostEndWithItsName) {
   EXPECT_THAT(metrics_page(controller_), Not(HasSubstr("host-1")));
 }
 
+TEST_F(ControllerTest, TheMetricsOfHostsThatComeUnderNewNamesAreFreedWithTheNames) {
+  const auto come_and_go = [&](int count, const std::string& prefix) {
+    for (int i = 0; i < count; ++i) {
+      const HostId pod = controller_.add_host({.name = prefix + std::to_string(i)}, executor_[0]);
+      controller_.host_lost(pod, Error(ErrorKind::kUnavailable, "its connection ended"));
+    }
+  };
+  const size_t before = controller_.metrics().series();
+  come_and_go(1, "pod-");
+  const size_t of_one = controller_.metrics().series() - before;
+  EXPECT_GT(of_one, 0u);
+  come_and_go(HostNames::kNamesMax + 500, "pods-");
+  EXPECT_LE(controller_.metrics().series(), before + of_one * HostNames::kNamesMax);
+  controller_.tick(reactor_->clock().now_ns() + HostNames::kForgetAfterNs);
+  EXPECT_EQ(controller_.metrics().series(), before);
+}
+
 }  // namespace
 }  // namespace gangway

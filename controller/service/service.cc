@@ -138,6 +138,12 @@ class RegistrationServer final : public wire::Registration::Server {
     impl_.forget(peer_->stream());
   }
 
+  kj::Promise<void> leave(LeaveContext) override {
+    impl_.core.host_lost(host_, Error(ErrorKind::kUnavailable, "its executor was told to end"),
+                         HostEnd::kInOrder);
+    return kj::READY_NOW;
+  }
+
  private:
   Impl& impl_;
   HostId host_;

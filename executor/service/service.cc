@@ -23,6 +23,8 @@
 namespace gangway {
 namespace {
 
+constexpr Duration kLeaveTimeLimit = std::chrono::milliseconds(100);
+
 size_t nodes_of(const Plan& plan) {
   NodeCount count;
   for (const LocalFunction& local : plan.functions) count.add(*local.function);
@@ -186,6 +188,7 @@ class ExecutorService::Impl final : public HostEvents {
   }
   ~Impl() noexcept override {
     closing_ = true;
+    leave();
     fibers_.cancel();
   }
 
@@ -283,6 +286,21 @@ class ExecutorService::Impl final : public HostEvents {
                                     {"waits_for_others", stuck.waits}});
     }
     log_.warn(cat("devices:\n", host_.describe_work(), "fibers:\n", reactor_.describe_fibers()));
+  }
+
+  // So that the controller does not count it as lost. One that does not answer is not waited for.
+  void leave() {
+    if (ended_.is_set() || connection_.disconnected().ready()) return;
+    auto left = std::make_shared<Promise<void>>();
+    const Future<void> told = left->future();
+    const kj::Promise<void> asked =
+        registration_.leaveRequest()
+            .send()
+            .ignoreResult()
+            .then([left] { left->set(); }, [left](const kj::Exception&) { left->set(); })
+            .eagerlyEvaluate(nullptr);
+    const int64_t deadline_ns = reactor_.clock().now_ns() + kLeaveTimeLimit.count();
+    static_cast<void>(result_of([&] { told.await_until_ns(deadline_ns); }));
   }
 
   void end(const Error& why) {

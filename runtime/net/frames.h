@@ -90,7 +90,7 @@ class FrameStream {
   Future<void> closed() const { return closed_.future(); }
   bool has_ended() const { return closed_.is_set(); }
 
-  // Counts there from now on, and no more in metrics of its own. They outlive the stream.
+  // Counts there from now on, and no more in metrics of its own.
   void count_in(Metrics& metrics, const MetricLabels& labels) { counts_.emplace(metrics, labels); }
   const FrameCounts& counts() const { return *counts_; }
   // Of the frames that the peer has not acknowledged, with those that wait to be written.

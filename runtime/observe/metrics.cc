@@ -81,24 +81,42 @@ Metrics::Family& Metrics::family(const std::string& name, const std::string& hel
   return families_.try_emplace(name, Family{help, {}, {}}).first->second;
 }
 
-Counter& Metrics::counter(const std::string& name, const std::string& help,
-                          const MetricLabels& labels) {
+Counter Metrics::counter(const std::string& name, const std::string& help,
+                         const MetricLabels& labels) {
   std::lock_guard lock(mutex_);
   Family& of = family(name, help, labels);
   GW_REQUIRE(of.gauges.empty(), "metric ", name, ": is a gauge");
-  std::unique_ptr<Counter>& counter = of.counters[labels];
-  if (counter == nullptr) counter = std::make_unique<Counter>();
-  return *counter;
+  return of.counters[labels];
 }
 
-Gauge& Metrics::gauge(const std::string& name, const std::string& help,
-                      const MetricLabels& labels) {
+Gauge Metrics::gauge(const std::string& name, const std::string& help, const MetricLabels& labels) {
   std::lock_guard lock(mutex_);
   Family& of = family(name, help, labels);
   GW_REQUIRE(of.counters.empty(), "metric ", name, ": is a counter");
-  std::unique_ptr<Gauge>& gauge = of.gauges[labels];
-  if (gauge == nullptr) gauge = std::make_unique<Gauge>();
-  return *gauge;
+  return of.gauges[labels];
+}
+
+void Metrics::forget(const std::string& label, const std::string& value) {
+  const auto is_of = [&](const auto& series) {
+    const auto at = series.first.find(label);
+    return at != series.first.end() && at->second == value;
+  };
+  std::lock_guard lock(mutex_);
+  for (auto& [name, family] : families_) {
+    std::erase_if(family.counters, is_of);
+    std::erase_if(family.gauges, is_of);
+  }
+  std::erase_if(families_, [](const auto& item) {
+    return item.second.counters.empty() && item.second.gauges.empty();
+  });
+}
+
+size_t Metrics::series() const {
+  std::lock_guard lock(mutex_);
+  size_t count = 0;
+  for (const auto& [name, family] : families_)
+    count += family.counters.size() + family.gauges.size();
+  return count;
 }
 
 std::string Metrics::to_prometheus(const IsShown& is_shown) const {
@@ -111,9 +129,9 @@ std::string Metrics::to_prometheus(const IsShown& is_shown) const {
       return !is_shown || is_shown(k, labels);
     };
     for (const auto& [labels, counter] : family.counters)
-      if (shown(labels)) page.add(labels, counter->value());
+      if (shown(labels)) page.add(labels, counter.value());
     for (const auto& [labels, gauge] : family.gauges)
-      if (shown(labels)) page.add(labels, static_cast<double>(gauge->value()));
+      if (shown(labels)) page.add(labels, static_cast<double>(gauge.value()));
   }
   return page.text();
 }

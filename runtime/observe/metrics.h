@@ -3,17 +3,20 @@
 // Whoever creates a Metrics owns it (main, a test's cluster); there is no global registry. Asking
 // again for the same name and labels gives the same one.
 // Threads: any; updates are one relaxed atomic.
-// Ownership: references live as long as the Metrics.
+// Ownership: a Counter or Gauge is a handle, which may outlive its series and the Metrics: what is
+// counted then is shown nowhere.
 // Errors: kInvalid for a name that Prometheus does not allow, or that is of the other kind already.
 // Cost: update 2-5 ns; asking for one takes a lock: do it once.
 //
 // Example:
-//   Counter& runs = metrics.counter("gangway_runs_total", "Runs that ended", {{"host", "a"}});
+//   Counter runs = metrics.counter("gangway_runs_total", "Runs that ended", {{"host", "a"}});
 //   runs.add();
 //   std::string page = metrics.to_prometheus();
+//   metrics.forget("host", "a");  // It will not come back.
 #pragma once
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -45,30 +48,36 @@ class MetricsPage {
   std::string name_, text_;
 };
 
+// Copies count together. One that no Metrics gave is shown nowhere.
 class Counter {
  public:
-  void add(uint64_t n = 1) { value_.fetch_add(n, std::memory_order_relaxed); }
-  uint64_t value() const { return value_.load(std::memory_order_relaxed); }
+  void add(uint64_t n = 1) const { value_->fetch_add(n, std::memory_order_relaxed); }
+  uint64_t value() const { return value_->load(std::memory_order_relaxed); }
+  friend bool operator==(const Counter&, const Counter&) = default;  // They count together.
 
  private:
-  std::atomic<uint64_t> value_{0};
+  std::shared_ptr<std::atomic<uint64_t>> value_ = std::make_shared<std::atomic<uint64_t>>(0);
 };
 
-// What may fall, too.
+// The same of what may fall, too.
 class Gauge {
  public:
-  void set(int64_t value) { value_.store(value, std::memory_order_relaxed); }
-  int64_t value() const { return value_.load(std::memory_order_relaxed); }
+  void set(int64_t value) const { value_->store(value, std::memory_order_relaxed); }
+  int64_t value() const { return value_->load(std::memory_order_relaxed); }
+  friend bool operator==(const Gauge&, const Gauge&) = default;
 
  private:
-  std::atomic<int64_t> value_{0};
+  std::shared_ptr<std::atomic<int64_t>> value_ = std::make_shared<std::atomic<int64_t>>(0);
 };
 
 class Metrics {
  public:
-  Counter& counter(const std::string& name, const std::string& help,
-                   const MetricLabels& labels = {});
-  Gauge& gauge(const std::string& name, const std::string& help, const MetricLabels& labels = {});
+  Counter counter(const std::string& name, const std::string& help,
+                  const MetricLabels& labels = {});
+  Gauge gauge(const std::string& name, const std::string& help, const MetricLabels& labels = {});
+  // Drops all series in which this label has this value. O(series).
+  void forget(const std::string& label, const std::string& value);
+  size_t series() const;
 
   using IsShown = std::function<bool(MetricKind, const MetricLabels&)>;
   // The Prometheus text exposition format, sorted by name. `is_shown`: of which series; null: all.
@@ -78,8 +87,8 @@ class Metrics {
   struct Family {
     std::string help;
     // One of the two is empty.
-    std::map<MetricLabels, std::unique_ptr<Counter>> counters;
-    std::map<MetricLabels, std::unique_ptr<Gauge>> gauges;
+    std::map<MetricLabels, Counter> counters;
+    std::map<MetricLabels, Gauge> gauges;
   };
   Family& family(const std::string& name, const std::string& help, const MetricLabels& labels);
 

@@ -22,12 +22,12 @@ TEST(Metrics, PrintsThePrometheusTextFormat) {
 
 TEST(Metrics, AGaugeMayFallAndIsNoCounter) {
   Metrics metrics;
-  Gauge& gauge = metrics.gauge("suspects", "Hosts that are silent");
+  const Gauge gauge = metrics.gauge("suspects", "Hosts that are silent");
   gauge.set(2);
   gauge.set(-1);
   EXPECT_EQ(metrics.to_prometheus(),
             "# HELP suspects Hosts that are silent\n# TYPE suspects gauge\nsuspects -1\n");
-  EXPECT_EQ(&metrics.gauge("suspects", ""), &gauge);
+  EXPECT_EQ(metrics.gauge("suspects", ""), gauge);
   EXPECT_THROW(metrics.counter("suspects", ""), Error);
   metrics.counter("runs_total", "");
   EXPECT_THROW(metrics.gauge("runs_total", ""), Error);
@@ -35,10 +35,25 @@ TEST(Metrics, AGaugeMayFallAndIsNoCounter) {
 
 TEST(Metrics, OneNameWithOneSetOfLabelsIsOneCounter) {
   Metrics metrics;
-  EXPECT_EQ(&metrics.counter("a", ""), &metrics.counter("a", ""));
-  EXPECT_NE(&metrics.counter("a", ""), &metrics.counter("a", "", {{"k", "v"}}));
+  EXPECT_EQ(metrics.counter("a", ""), metrics.counter("a", ""));
+  EXPECT_NE(metrics.counter("a", ""), metrics.counter("a", "", {{"k", "v"}}));
   EXPECT_THROW(metrics.counter("9a", ""), Error);
   EXPECT_THROW(metrics.counter("a", "", {{"k-k", "v"}}), Error);
+}
+
+TEST(Metrics, WhatIsForgottenIsShownNoMoreAndItsHandleStillCounts) {
+  Metrics metrics;
+  const Counter kept = metrics.counter("runs_total", "Runs", {{"host", "b"}});
+  const Counter gone = metrics.counter("runs_total", "Runs", {{"host", "a"}, {"link", "x"}});
+  metrics.gauge("suspect", "Silent", {{"host", "a"}}).set(1);
+  EXPECT_EQ(metrics.series(), 3u);
+  metrics.forget("host", "a");
+  gone.add();
+  kept.add(2);
+  EXPECT_EQ(metrics.to_prometheus(),
+            "# HELP runs_total Runs\n# TYPE runs_total counter\nruns_total{host=\"b\"} 2\n");
+  EXPECT_EQ(metrics.series(), 1u);
+  EXPECT_EQ(metrics.counter("runs_total", "Runs", {{"host", "a"}, {"link", "x"}}).value(), 0u);
 }
 
 TEST(Metrics, CountFromManyThreads) {

@@ -73,6 +73,8 @@ Table controller_rows() {
         request.initDescription().setName(names.host);
         return sent<C::RegisterExecutorResults>(kj::mv(request));
       }};
+  // It takes a registration, which nobody else is given.
+  rows["Registration.leave"] = rows["Controller.registerExecutor"];
   rows["Controller.connect"] = {Says::kRefusal, [](Attacker& eve, const Names& names) {
                                   return both_names(names, [&](const std::string& name) {
                                     auto request =

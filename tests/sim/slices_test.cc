@@ -158,6 +158,18 @@ TEST(SimSlicesTest, AHostThatIsKilledAndComesBackHasItsNameAndRunsNewSlices) {
   });
 }
 
+TEST(SimSlicesTest, AHostWhoseExecutorIsToldToEndIsNotCountedAsLost) {
+  auto reactor = Reactor::make_simulated({.seed = 6});
+  with_client(*reactor, {}, [&](SimCluster& cluster, const Client& client) {
+    const Executable broken = add_one(client.allocate({.devices = 4}));
+    cluster.executors[1].reset();
+    EXPECT_THAT(client.status().hosts, SizeIs(1));
+    EXPECT_THAT(error_text_of([&] { broken.run({{"x", 1.0f}}).wait(); }),
+                HasSubstr("host \"host-1\" is gone: its executor was told to end"));
+    EXPECT_THAT(client.status().metrics, HasSubstr("gangway_hosts_lost_total 0\n"));
+  });
+}
+
 HostStatus host_status(const Client& client, const std::string& name) {
   for (const HostStatus& host : client.status().hosts) {
     if (host.name == name) return host;
