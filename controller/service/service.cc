@@ -25,6 +25,13 @@
 
 namespace gangway {
 
+namespace {
+
+constexpr int64_t kTroubleAgainNs = 60'000'000'000;
+constexpr int64_t kLookAgainNs = 20'000'000;
+
+}  // namespace
+
 struct ControllerService::Impl {
   Impl(Reactor& r, ControllerServiceOptions options)
       : reactor(r),
@@ -98,6 +105,14 @@ struct ControllerService::Impl {
     fibers.spawn("close a stream", [stream] { stream->close(); });
   }
 
+  void out_of_descriptors(const Error& why) {
+    out_of_descriptors_total.add();
+    const int64_t now_ns = reactor.clock().now_ns();
+    if (last_trouble_ns && now_ns - *last_trouble_ns < kTroubleAgainNs) return;
+    last_trouble_ns = now_ns;
+    log.error(why.message(), {{"hint", why.hint()}});
+  }
+
   void watch() {
     while (true) {
       const int64_t next_ns = core.tick(reactor.clock().now_ns());
@@ -118,6 +133,11 @@ struct ControllerService::Impl {
   FiberGroup calls;  // Each may be the last to hold its peer, whose stream `fibers` closes then.
   std::unique_ptr<Server> server;
   std::unique_ptr<MetricsServer> metrics;
+  bool is_ending = false;
+  const Counter out_of_descriptors_total = core.metrics().counter(
+      "gangway_out_of_descriptors_total",
+      "Times that no connection could be taken, since the process had no file descriptor left");
+  std::optional<int64_t> last_trouble_ns;  // When it was logged.
   const std::shared_ptr<StateDir> state;
   std::optional<StateWriter> state_writer;
   std::optional<ResumedPrograms> resumed;
@@ -491,7 +511,8 @@ ControllerService::ControllerService(Reactor& reactor, Network& network,
                                const std::string& user) { return impl.frames_of(key, user); },
           .user_of = [&impl](const AccessToken& token) { return impl.owner_of(token); },
           .on_refused = [&impl](const std::string& from,
-                                const std::string& why) { impl.refused(from, why); }});
+                                const std::string& why) { impl.refused(from, why); },
+          .on_trouble = [&impl](const Error& why) { impl.out_of_descriptors(why); }});
   if (!options.metrics_address.empty()) {
     impl.metrics = std::make_unique<MetricsServer>(
         reactor, network, options.metrics_address,

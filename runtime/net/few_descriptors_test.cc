@@ -1,14 +1,17 @@
 // What happens where a process runs out of file descriptors. Not built with sanitizers, which open
 // pipes to look at types, and take none for a wrong type.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <string>
 #include <vector>
 
 #include "runtime/net/socket_address.h"
 #include "runtime/net/transport.h"
+#include "runtime/os/descriptor_limit.h"
 
 namespace gangway {
 namespace {
@@ -45,11 +48,16 @@ TEST(FewDescriptorsTest, AListenerGoesOnAfterAConnectionForWhichThereWereTooFewD
   const auto reactor = Reactor::make_real();
   SocketNetwork network(*reactor);
   int connections = 0;
-  auto listener = network.listen("127.0.0.1:0", [&](Incoming) { ++connections; });
+  std::vector<std::string> told;
+  auto listener = network.listen(
+      "127.0.0.1:0", [&](Incoming) { ++connections; },
+      [&](const Error& why) { told.push_back(why.what()); });
   const auto address = internal::parse_socket_address(listener->address());
   const int early = socket(AF_INET, SOCK_STREAM, 0), late = socket(AF_INET, SOCK_STREAM, 0);
+  uint64_t limit = 0;
   {
     const FewDescriptors few(1);
+    limit = descriptor_limit().soft;
     ASSERT_EQ(connect(early, address.get(), address.size), 0);
     reactor->run_until([&] {
       char byte;
@@ -60,6 +68,9 @@ TEST(FewDescriptorsTest, AListenerGoesOnAfterAConnectionForWhichThereWereTooFewD
   const int64_t limit_ns = reactor->clock().now_ns() + 5'000'000'000;
   reactor->run_until([&] { return connections > 0 || reactor->clock().now_ns() > limit_ns; });
   EXPECT_EQ(connections, 1);
+  ASSERT_EQ(told.size(), 1u);
+  EXPECT_THAT(told[0], testing::HasSubstr(cat("this process may have ", limit)));
+  EXPECT_THAT(told[0], testing::HasSubstr("ulimit -n"));
   close(early);
   close(late);
 }

@@ -133,7 +133,7 @@ Stream open_stream(Reactor& reactor, Network& network, const std::string& addres
     if (error.kind() == ErrorKind::kCancelled) throw;
     throw Error(ErrorKind::kUnavailable,
                 cat("connect: ", address, " accepted, then went silent: ", error.message()), {},
-                "is it a Gangway process?");
+                "is it a Gangway process? One that has no file descriptors left says so in its log");
   }
   require_fine(answer, address, shown);
   return stream;
@@ -159,10 +159,11 @@ Status judge(const ServerOptions& options, const Hello& hello, const std::string
 Server::Server(Reactor& reactor, Network& network, const std::string& address,
                ServerOptions options)
     : reactor_(reactor), options_(std::move(options)), fibers_(reactor) {
-  listener_ = network.listen(address, [this](Incoming in) {
+  const auto serve_it = [this](Incoming in) {
     // In the group, so that it ends with the server.
     fibers_.spawn("serve", [this, i = kj::mv(in)]() mutable { serve(kj::mv(i)); });
-  });
+  };
+  listener_ = network.listen(address, serve_it, options_.on_trouble);
 }
 
 Server::~Server() {

@@ -67,6 +67,7 @@ struct ServerOptions {
   std::function<std::optional<std::string>(const AccessToken&)> user_of;
   // Told of each connection that was refused.
   std::function<void(const std::string& from, const std::string& why)> on_refused;
+  OnTrouble on_trouble = {};
 };
 
 class Server {

@@ -302,8 +302,9 @@ class Endpoint final : public Network {
   Endpoint(std::shared_ptr<SimNetwork::Core> core, std::string name)
       : core_(std::move(core)), name_(std::move(name)) {}
 
-  std::unique_ptr<Listener> listen(const std::string& address,
-                                   OnConnection on_connection) override {
+  // Its connections need no descriptors.
+  std::unique_ptr<Listener> listen(const std::string& address, OnConnection on_connection,
+                                   OnTrouble) override {
     GW_REQUIRE(address == "sim:" + name_, "listen: the endpoint \"", name_,
                "\" of a simulated network has the address sim:", name_, ", got ", address);
     GW_REQUIRE(!core_->listeners.contains(address), "listen: ", address, " is in use");

@@ -17,6 +17,7 @@
 #include "runtime/fibers/port.h"
 #include "runtime/net/socket_address.h"
 #include "runtime/net/socket_stream.h"
+#include "runtime/os/descriptor_limit.h"
 #include "runtime/os/user.h"
 
 namespace gangway {
@@ -110,12 +111,13 @@ Result<Stream> try_connect(Reactor& reactor, const SocketAddress& target, int64_
 class SocketListener final : public Listener {
  public:
   SocketListener(Reactor& reactor, kj::AutoCloseFd fd, SocketAddress address,
-                 OnConnection on_connection)
+                 OnConnection on_connection, OnTrouble on_trouble)
       : bound_(address),
         address_(address.text()),
         receiver_(reactor.port().sockets()->wrapListenSocketFd(
             kj::mv(fd), kj::LowLevelAsyncIoProvider::ALREADY_CLOEXEC |
                             kj::LowLevelAsyncIoProvider::ALREADY_NONBLOCK)),
+        on_trouble_(std::move(on_trouble)),
         fibers_(reactor) {
     fibers_.spawn("accept " + address_, [this, &reactor, handler = std::move(on_connection)] {
       while (true) accept_one(reactor, handler);
@@ -151,23 +153,38 @@ class SocketListener final : public Listener {
                  })
           .detach();
     });
-    if (accepted.ok()) return;
-    if (accepted.error().kind() == ErrorKind::kCancelled) throw accepted.error();
+    if (accepted.ok()) {
+      is_in_trouble_ = false;
+      return;
+    }
+    const Error& why = accepted.error();
+    if (why.kind() == ErrorKind::kCancelled) throw why;
+    if (why.kind() == ErrorKind::kOverloaded && !std::exchange(is_in_trouble_, true) && on_trouble_)
+      on_trouble_(no_room(why));
     // Out of descriptors, or the peer gave up: go on listening, without spinning.
     reactor.clock().sleep_for(kRetryFirst);
+  }
+  Error no_room(const Error& why) const {
+    return {ErrorKind::kOverloaded,
+            cat("listen: ", address_, ": no connection can be taken: ", why.message(),
+                ": this process may have ", descriptor_limit().soft, " files and connections open"),
+            {},
+            "close some clients, or start it with a higher limit (ulimit -n)"};
   }
 
   SocketAddress bound_;
   std::string address_;
   std::shared_ptr<bool> open_ = std::make_shared<bool>(true);  // For fibers that have not begun.
   kj::Own<kj::ConnectionReceiver> receiver_;
+  const OnTrouble on_trouble_;
+  bool is_in_trouble_ = false;
   FiberGroup fibers_;
 };
 
 }  // namespace
 
 std::unique_ptr<Listener> SocketNetwork::listen(const std::string& address,
-                                                OnConnection on_connection) {
+                                                OnConnection on_connection, OnTrouble on_trouble) {
   SocketAddress bound = internal::parse_socket_address(address);
   if (!bound.is_loopback()) {
     throw Error(ErrorKind::kInvalid,
@@ -180,7 +197,8 @@ std::unique_ptr<Listener> SocketNetwork::listen(const std::string& address,
   bound.is_unix() ? bind_unix(fd, bound) : bind_tcp(fd, bound);
   if (::listen(fd, kBacklog) != 0) fail_to_listen(bound, errno);
   if (!bound.is_unix()) getsockname(fd, reinterpret_cast<sockaddr*>(&bound.storage), &bound.size);
-  return std::make_unique<SocketListener>(reactor_, kj::mv(fd), bound, std::move(on_connection));
+  return std::make_unique<SocketListener>(reactor_, kj::mv(fd), bound, std::move(on_connection),
+                                          std::move(on_trouble));
 }
 
 Stream SocketNetwork::connect(const std::string& address, DialOptions options) {

@@ -44,6 +44,9 @@ struct Incoming {
   std::string from;  // Where it comes from, for messages.
 };
 using OnConnection = std::function<void(Incoming)>;
+// Told once when no connection can be taken, since this process has no file descriptor or no memory
+// left for it, and again only after one was taken. Those who wait are taken once there is room.
+using OnTrouble = std::function<void(const Error&)>;
 
 class Listener {
  public:
@@ -62,8 +65,8 @@ struct DialOptions {
 class Network {
  public:
   virtual ~Network() = default;
-  virtual std::unique_ptr<Listener> listen(const std::string& address,
-                                           OnConnection on_connection) = 0;
+  virtual std::unique_ptr<Listener> listen(const std::string& address, OnConnection on_connection,
+                                           OnTrouble on_trouble = {}) = 0;
   // Suspends.
   virtual Stream connect(const std::string& address, DialOptions options = {}) = 0;
 };
@@ -72,7 +75,8 @@ class Network {
 class SocketNetwork final : public Network {
  public:
   explicit SocketNetwork(Reactor& reactor) : reactor_(reactor) {}
-  std::unique_ptr<Listener> listen(const std::string& address, OnConnection on_connection) override;
+  std::unique_ptr<Listener> listen(const std::string& address, OnConnection on_connection,
+                                   OnTrouble on_trouble = {}) override;
   Stream connect(const std::string& address, DialOptions options = {}) override;
 
  private:

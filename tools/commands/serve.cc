@@ -19,6 +19,7 @@
 #include "protocol/token_file.h"
 #include "runtime/observe/log.h"
 #include "runtime/observe/trace.h"
+#include "runtime/os/descriptor_limit.h"
 #include "runtime/os/process.h"
 #include "runtime/os/random_bytes.h"
 #include "runtime/os/signals.h"
@@ -95,6 +96,7 @@ struct ControllerPlaces {
 };
 
 int serve_controller(ControllerServiceOptions options, const ControllerPlaces& places) {
+  raise_descriptor_limit();
   auto reactor = Reactor::make_real();
   return reactor->run([&] {
     TraceToFile trace(*reactor, places.trace, "controller");
@@ -133,6 +135,7 @@ uint64_t new_seed() {
 
 int serve_executor(ExecutorServiceOptions options, const ControllerWait& wait,
                    const std::string& trace_path) {
+  raise_descriptor_limit();
   auto reactor = Reactor::make_real(new_seed());
   return reactor->run([&] {
     TraceToFile trace(*reactor, trace_path, options.host.name);

@@ -1,0 +1,86 @@
+// A controller that runs out of file descriptors says so once, with the limit, and goes on.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <string>
+#include <vector>
+
+#include "gangway.h"
+#include "runtime/net/socket_address.h"
+#include "runtime/os/anonymous_file.h"
+#include "runtime/os/process.h"
+#include "tests/processes/process_tree.h"
+#include "tests/support/places.h"
+#include "tests/support/process_output.h"
+
+namespace gangway {
+namespace {
+
+using testing::HasSubstr;
+
+class FewDescriptorsTest : public testing::Test {
+ protected:
+  // A controller whose shell has called ulimit so.
+  ChildProcess start(const std::string& limits) const {
+    return ChildProcess({.arguments = {"/bin/sh", "-c",
+                                       cat(limits, "; exec ", tests::gangway_tool(),
+                                           " controller --listen 127.0.0.1:0")},
+                         .output_file = said_.path()});
+  }
+  std::string address() const {
+    std::string address;
+    EXPECT_TRUE(eventually([&] { return !(address = first_line_of(said_)).empty(); }));
+    return address;
+  }
+  size_t complaints() const {
+    const std::string text = output_of(said_);
+    size_t count = 0;
+    for (size_t at = text.find(kComplaint); at != std::string::npos;
+         at = text.find(kComplaint, at + 1))
+      ++count;
+    return count;
+  }
+
+  static constexpr char kComplaint[] = "no connection can be taken";
+  const AnonymousFile said_{"controller"};
+};
+
+TEST_F(FewDescriptorsTest, AControllerWithoutDescriptorsSaysSoOnceAndServesOthersLater) {
+  ChildProcess controller = start("ulimit -n 48");
+  const std::string at = address();
+  const auto target = internal::parse_socket_address(at);
+  std::vector<int> idle;  // Each holds one of the controller's descriptors for ten seconds.
+  for (int i = 0; i < 64; ++i) {
+    idle.push_back(socket(AF_INET, SOCK_STREAM, 0));
+    ASSERT_EQ(connect(idle.back(), target.get(), target.size), 0);
+  }
+  EXPECT_TRUE(eventually([&] { return complaints() > 0; })) << output_of(said_);
+  for (const int fd : idle) close(fd);
+  const Client client = gangway::connect(at);
+  EXPECT_THAT(client.status().metrics, HasSubstr("gangway_out_of_descriptors_total 1\n"));
+  EXPECT_EQ(complaints(), 1u) << output_of(said_);
+  EXPECT_THAT(output_of(said_), HasSubstr("this process may have 48 files and connections open"));
+  client.close();
+  controller.signal(SIGTERM);
+  EXPECT_TRUE(controller.wait().ok());
+}
+
+TEST_F(FewDescriptorsTest, AControllerTakesAsManyAsTheSystemLetsItHave) {
+  const ChildProcess controller = start("ulimit -H -n 200; ulimit -S -n 48");
+  const std::string at = address();
+  const auto target = internal::parse_socket_address(at);
+  std::vector<int> idle;
+  for (int i = 0; i < 64; ++i) {
+    idle.push_back(socket(AF_INET, SOCK_STREAM, 0));
+    ASSERT_EQ(connect(idle.back(), target.get(), target.size), 0);
+  }
+  gangway::connect(at).close();
+  EXPECT_EQ(complaints(), 0u);
+  for (const int fd : idle) close(fd);
+}
+
+}  // namespace
+}  // namespace gangway
