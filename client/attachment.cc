@@ -20,12 +20,15 @@ constexpr int64_t kStreamMsMin = 10'000, kStreamMsMore = 1000;
 
 class ClientWatcher final : public wire::ClientWatch::Server {
  public:
-  using OnStop = std::function<void(const StopAsked&)>;
+  using OnStop = std::function<bool(const StopAsked&)>;
   explicit ClientWatcher(std::shared_ptr<OnStop> on_stop) : on_stop_(std::move(on_stop)) {}
 
   kj::Promise<void> stop(StopContext context) override {
     const auto params = context.getParams();
-    if (*on_stop_) (*on_stop_)({.by = params.getBy().cStr(), .grace_ms = params.getGraceMs()});
+    if (*on_stop_)
+      context.getResults().setActs((*on_stop_)({.by = params.getBy().cStr(),
+                                                .grace_ms = params.getGraceMs(),
+                                                .controller_ends = params.getControllerEnds()}));
     return kj::READY_NOW;
   }
 
@@ -45,7 +48,7 @@ Attachment::Attachment(Reactor& reactor, Network& network, const std::string& ad
       address_(address),
       options_(std::move(options)),
       connect_until_ns_(reactor.clock().now_ns() + options_.timeout_ms * 1'000'000),
-      on_stop_(std::make_shared<std::function<void(const StopAsked&)>>(options_.on_stop)),
+      on_stop_(std::make_shared<ClientWatcher::OnStop>(options_.on_stop)),
       fibers_(reactor) {
   connect();
   fibers_.spawn("stay attached", [this] { stay_attached(); });

@@ -31,6 +31,7 @@ namespace gangway::internal {
 struct StopAsked {
   std::string by;
   int64_t grace_ms = 0;
+  bool controller_ends = false;  // So all programs are asked.
 };
 
 class Attachment {
@@ -44,7 +45,8 @@ class Attachment {
     std::string token_file;       // As ConnectOptions.
     std::function<void(const std::string& line)> on_warning;
     std::function<void(const Error&)> on_gone;  // Once, unless it is closed before.
-    std::function<void(const StopAsked&)> on_stop = {};
+    // Whether the client's user looks at it.
+    std::function<bool(const StopAsked&)> on_stop = {};
   };
   // Connects. Suspends.
   Attachment(Reactor& reactor, Network& network, const std::string& address, Options options);
@@ -137,7 +139,7 @@ class Attachment {
   uint64_t number_ = 1;        // Of the connection.
   std::optional<Error> gone_;  // For good.
   // What is called of a program that is to end; empty once nobody wants to know.
-  std::shared_ptr<std::function<void(const StopAsked&)>> on_stop_;
+  std::shared_ptr<std::function<bool(const StopAsked&)>> on_stop_;
   WaitQueue changed_;
   FiberGroup fibers_;
 };

@@ -98,7 +98,8 @@ struct ConnectOptions {
   std::function<void(const std::string& line)> on_warning;
   // Called where somebody asks the client's program to end (`gangway stop`): `by` whom, and after
   // how long it is ended by force, when all that waits fails with kCancelled. A program may end by
-  // itself until then; close() and detach() do. Threads and errors as on_warning.
+  // itself until then; close() and detach() do. So it is where the controller was told to end; what
+  // waits fails with kUnavailable then. Threads and errors as on_warning.
   std::function<void(const std::string& by, int64_t grace_ms)> on_stop = {};
 };
 

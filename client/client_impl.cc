@@ -103,6 +103,7 @@ void ClientImpl::open(Network& network, const std::string& address, const Connec
           [this, options](const std::string& by, int64_t grace_ms) {
             stop_requested_ = true;
             tell_of_stop(options, by, grace_ms);
+            return options.on_stop || looks_for_stops_;
           }};
   session_ = std::make_unique<Session>(Reactor::current(), network, address, asked);
   desk_ = session_->desk();

@@ -49,7 +49,10 @@ class ClientImpl : public std::enable_shared_from_this<ClientImpl> {
   HeldByProgram holdings();
   bool has_chosen_name() const { return has_chosen_name_; }
   const std::string& address() const { return address_; }
-  bool stop_requested() const { return stop_requested_; }
+  bool stop_requested() {
+    looks_for_stops_ = true;
+    return stop_requested_;
+  }
   // On the reactor, in a fiber, and waits for it.
   template <class Body>
   auto call(const char* what, Body body) {
@@ -122,6 +125,7 @@ class ClientImpl : public std::enable_shared_from_this<ClientImpl> {
   std::shared_ptr<SegmentHeap> heap_;
   std::atomic<bool> closed_{false};
   std::atomic<bool> stop_requested_{false};
+  std::atomic<bool> looks_for_stops_{false};  // Its user has asked for the flag before it.
   std::unique_ptr<ReactorThread> thread_;
 };
 

@@ -144,8 +144,9 @@ class Session::Impl : public std::enable_shared_from_this<Session::Impl> {
                      .on_gone = [this](const Error& why) { gone_for_good(why); },
                      .on_stop =
                          [this, tell = options.on_stop](const StopAsked& asked) {
-                           stopped_by_ = asked.by;
-                           if (tell) tell(asked.by, asked.grace_ms);
+                           if (!asked.controller_ends) stopped_by_ = asked.by;
+                           controller_ends_ |= asked.controller_ends;
+                           return tell && tell(asked.by, asked.grace_ms);
                          }}) {
     const Attachment::Granted& granted = attachment_.granted();
     id = granted.id;
@@ -459,6 +460,9 @@ class Session::Impl : public std::enable_shared_from_this<Session::Impl> {
   Error fail_all(const Error& why) {
     if (gone_) return *gone_;
     gone_ = why;
+    if (controller_ends_ && why.kind() == ErrorKind::kUnavailable)
+      gone_ = Error(ErrorKind::kUnavailable, "client: the controller is gone: it was told to end",
+                    {}, "connect again once it is back, and restore state from a checkpoint");
     if (stopped_by_ && why.kind() == ErrorKind::kUnavailable)
       gone_ = Error(ErrorKind::kCancelled,
                     cat("client: its program was ended: ", *stopped_by_, " asked it to stop"));
@@ -665,6 +669,7 @@ class Session::Impl : public std::enable_shared_from_this<Session::Impl> {
   std::optional<Error> gone_;
   bool is_leaving_ = false;
   std::optional<std::string> stopped_by_;
+  bool controller_ends_ = false;
   std::unique_ptr<FrameStream> frames_;
   std::vector<ArrayId> freed_;  // The controller has not been told yet.
 };

@@ -106,7 +106,8 @@ class Session {
     int64_t timeout_ms = 10'000;
     std::string token_file;  // As ConnectOptions.
     std::function<void(const std::string& line)> on_warning;
-    std::function<void(const std::string& by, int64_t grace_ms)> on_stop = {};
+    // Whether the user looks at it.
+    std::function<bool(const std::string& by, int64_t grace_ms)> on_stop = {};
   };
   // Suspends.
   Session(Reactor& reactor, Network& network, const std::string& address, const Options& options);

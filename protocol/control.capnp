@@ -454,8 +454,10 @@ interface Session {
 interface ClientWatch {
   # Implemented by a client.
 
-  stop @0 (by :Text, graceMs :Int64);
-  # An owner asks its program to end, which is ended by force when it has not in so long.
+  stop @0 (by :Text, graceMs :Int64, controllerEnds :Bool) -> (acts :Bool);
+  # An owner asks its program to end, which is ended by force when it has not in so long. With
+  # `controllerEnds` the controller was told to end, and asks all programs that end with it. `acts`:
+  # the client's user looks at that, so that it is worth waiting for.
 }
 
 interface CompileWatch {

@@ -265,6 +265,7 @@ Checkpoints::Outcome Checkpoints::write(Kept& kept, StateVersion version) {
   if (!came.value()) return Outcome::kPast;
   const std::string place = callbacks_.place_of(kept.session);
   if (place.empty()) throw Error(ErrorKind::kCancelled, "checkpoint: its program has ended");
+  if (is_ending_) throw Error(ErrorKind::kCancelled, "checkpoint: its controller ends");
   CheckpointFiles files{.folder = cat(options_.folder, "/", place),
                         .version = version.value,
                         .tensors = std::move(layout.tensors),

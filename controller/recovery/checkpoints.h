@@ -86,6 +86,7 @@ class Checkpoints {
   void slice_gone(SliceId slice);
   void slice_is_back(SliceId slice);               // It was moving (SliceRecord).
   size_t under_way() const { return under_way_; }  // Being written.
+  void begin_no_more() { is_ending_ = true; }      // What is being written is written.
 
   // A text as a name in a file system, and no two alike: all but letters, digits, '-' and '_' as
   // %XX.
@@ -119,6 +120,7 @@ class Checkpoints {
   std::function<void(SliceId, StateVersion)> on_written_;
   std::map<SliceId, KeptPtr> kept_;
   size_t under_way_ = 0;
+  bool is_ending_ = false;
   FiberGroup fibers_;
 };
 

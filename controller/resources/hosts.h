@@ -133,9 +133,12 @@ class HostTable {
   std::map<HostId, HostRecord>& all() { return hosts_; }
 
   // What a holder that reserves so many bytes more has beyond its owner's quota; empty: nothing.
-  // Set before anything is reserved: without it held_bytes() counts nothing.
+  // Null: nothing is beyond one, and held_bytes() counts nothing.
   using MemoryLimit = std::function<std::string(const std::string& holder, int64_t bytes)>;
-  void limit_memory(MemoryLimit limit) { memory_limit_ = std::move(limit); }
+  void limit_memory(MemoryLimit limit) {
+    memory_limit_ = std::move(limit);
+    held_bytes_ = memory_limit_ ? held_in_all() : std::map<std::string, int64_t>();
+  }
   int64_t held_bytes(const std::string& holder) const;  // On all devices.
   Freed& freed() { return freed_; }
   HostNames& names() { return names_; }

@@ -1,6 +1,7 @@
 #include "controller/service/client_sessions.h"
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "protocol/text_limits.h"
@@ -63,6 +64,7 @@ void ClientSessions::detach(SessionId id) {
   session.is_detached = session.goes_on = true;
   session.nonce = 0;
   session.changed.wake_all();
+  fewer_->wake_all();
   controller_.detach(id);
   options_.log.info("program goes on without its client", {{"client", id}});
   options_.forget(session.peer->stream());
@@ -165,7 +167,7 @@ void ClientSessions::stream_ended(SessionId id, const Error& why) {
 
 void ClientSessions::tell_of_stops(Session& session, TellStop tell) {
   session.tell_stop = std::move(tell);
-  if (session.stop && session.tell_stop) session.tell_stop(*session.stop);
+  if (session.stop && session.tell_stop) static_cast<void>(session.tell_stop(*session.stop));
 }
 
 void ClientSessions::tell_of_stops(SessionId id, TellStop tell) {
@@ -182,7 +184,8 @@ bool ClientSessions::stop(SessionId id, const StopRequest& request) {
   controller_.logs().say(id, cat(request.by, " asks it to end"));
   session->stop = request;
   session->why_closed = cut(cat(request.by, " asked it to stop"), kTextBytesMax);
-  if (!session->is_detached && session->tell_stop) session->tell_stop(request);
+  if (!session->is_detached && session->tell_stop)
+    static_cast<void>(session->tell_stop(request));
   controller_.end_repetitions(id, deadline_ns);
   while (sessions_.contains(id) && !session->is_detached &&
          session->changed.wait_until_ns("for a client to end its program", deadline_ns)) {
@@ -198,14 +201,43 @@ void ClientSessions::close(SessionId id) {
   const std::shared_ptr<Session> session = found->second;
   sessions_.erase(found);
   session->changed.wake_all();
+  fewer_->wake_all();
   controller_.session_closed(id, session->why_closed);
   if (session->peer != nullptr) options_.forget(session->peer->stream());
+}
+
+void ClientSessions::stop_all(const StopRequest& request,
+                              const std::function<bool(SessionId)>& stays,
+                              const StopToken& at_once) {
+  const int64_t deadline_ns = reactor_.clock().now_ns() + request.grace_ms * 1'000'000;
+  const auto awaited = std::make_shared<std::set<SessionId>>();
+  for (const auto& [id, session] : sessions_) {
+    if (!session->is_attached || !session->tell_stop || stays(id)) continue;
+    session->stop = request;
+    awaited->insert(id);
+    controller_.logs().say(id, cat(request.by, " asks it to end"));
+    session->tell_stop(request).on_ready([awaited, fewer = fewer_, id = id](const Result<bool>& acts) {
+      if (acts.ok() && acts.value()) return;
+      awaited->erase(id);
+      fewer->wake_all();
+    });
+  }
+  if (!awaited->empty())
+    options_.log.info("programs are asked to end", {{"programs", awaited->size()}});
+  const StopRegistration hurry = at_once.on_stop([fewer = fewer_](const Error&) { fewer->wake_all(); });
+  const auto is_there = [&](SessionId id) {
+    const auto found = sessions_.find(id);
+    return found != sessions_.end() && !found->second->is_detached;
+  };
+  while (!at_once.stop_requested() && std::ranges::any_of(*awaited, is_there) &&
+         fewer_->wait_until_ns("for programs to end", deadline_ns)) {
+  }
 }
 
 void ClientSessions::close_all() {
   is_over_ = true;
   while (!sessions_.empty()) {
-    sessions_.begin()->second->why_closed = "the controller has ended";
+    sessions_.begin()->second->why_closed = "its controller was told to end";
     close(sessions_.begin()->first);
   }
 }

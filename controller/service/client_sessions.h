@@ -33,6 +33,7 @@ namespace gangway {
 struct StopRequest {
   std::string by;
   int64_t grace_ms = 0;
+  bool controller_ends = false;  // So all programs are asked that end with it.
 };
 
 // Whether a stream that ended so was of a client that sent what was malformed, too much, or not its
@@ -41,7 +42,8 @@ bool breaks_rules(const Error& why);
 
 class ClientSessions {
  public:
-  using TellStop = std::function<void(const StopRequest&)>;
+  // Whether the client acts on it; fails where it has gone.
+  using TellStop = std::function<Future<bool>(const StopRequest&)>;
   struct Session {
     SessionId id;
     uint64_t key = 0;
@@ -100,6 +102,11 @@ class ClientSessions {
   // Its frame stream has ended; where it broke the rules, its connection is closed too.
   void stream_ended(SessionId id, const Error& why);
   void close(SessionId id);
+  // Asks the programs that have clients to end, as stop() does, but for those that `stays` names.
+  // Suspends until they have, or their clients answer that they don't look at it; at most for the
+  // grace, and no longer than until `at_once` is stopped.
+  void stop_all(const StopRequest& request, const std::function<bool(SessionId)>& stays,
+                const StopToken& at_once);
   void close_all();
 
  private:
@@ -110,6 +117,8 @@ class ClientSessions {
   FiberGroup& fibers_;
   const Options options_;
   std::map<SessionId, std::shared_ptr<Session>> sessions_;
+  // Woken when there are fewer sessions that stop_all() waits for.
+  const std::shared_ptr<WaitQueue> fewer_ = std::make_shared<WaitQueue>();
   bool is_over_ = false;
 };
 

@@ -102,10 +102,19 @@ Controller::Controller(Reactor& reactor, ControllerOptions options)
     recovery_.checkpoint_written(slice, version);
     note_checkpoint(slice);
   });
-  // Who bounds no memory pays nothing for it with each run.
-  if (options_.quotas.bound_memory())
+  set_quotas(options_.quotas);
+}
+
+// Who bounds no memory pays nothing for it with each run.
+void Controller::set_quotas(Quotas quotas) {
+  options_.quotas = std::move(quotas);
+  if (options_.quotas.bound_memory()) {
     hosts_.limit_memory(
         [this](const std::string& holder, int64_t bytes) { return over_memory(holder, bytes); });
+  } else {
+    hosts_.limit_memory(nullptr);
+  }
+  hosts_.freed().raise();
 }
 
 HostId Controller::add_host(HostInfo info, ExecutorPeer& peer) {

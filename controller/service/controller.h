@@ -234,6 +234,8 @@ class Controller {
   // Its name is kept for it no longer. kInvalid where it is there.
   void forget_host(const std::string& host);
   HostTable& hosts() { return hosts_; }
+  // In place of those that it had. What is held already stays, and who waits is served anew.
+  void set_quotas(Quotas quotas);
   ControllerCounts counts() const;
   std::vector<ProgramCounts> programs() const;
   uint32_t run_credits() const { return options_.run_credits; }

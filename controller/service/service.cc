@@ -218,7 +218,16 @@ ClientSessions::TellStop stop_teller(wire::ClientWatch::Client watch) {
     auto request = to->stopRequest();
     request.setBy(stop.by);
     request.setGraceMs(stop.grace_ms);
-    request.send().ignoreResult().detach([](const kj::Exception&) {});
+    request.setControllerEnds(stop.controller_ends);
+    auto acts = std::make_shared<Promise<bool>>();
+    request.send()
+        .then([acts](capnp::Response<wire::ClientWatch::StopResults>&& answer) {
+          acts->set(answer.getActs());
+        })
+        .detach([acts](const kj::Exception&) {
+          acts->fail(Error(ErrorKind::kUnavailable, "stop: the client is gone"));
+        });
+    return acts->future();
   };
 }
 
@@ -261,6 +270,9 @@ class ControllerServer final : public wire::Controller::Server {
   kj::Promise<void> connect(ConnectContext context) override {
     return connection_->serve("connect", [this, self = thisCap(), context]() mutable {
       auto params = context.getParams();
+      if (impl_.is_ending)
+        throw Error(ErrorKind::kUnavailable, "connect: the controller was told to end", {},
+                    "connect again once it is back");
       const std::string who = cat("client \"", params.getName().cStr(), "\"");
       require_same_version({}, read(params.getVersion()), who);
       require_same_machine(this_machine(), read(params.getMachine()), who);
@@ -529,9 +541,28 @@ ControllerService::~ControllerService() {
   if (impl_->state_writer) impl_->state_writer->leave_programs();
   impl_->resumed.reset();
   impl_->metrics.reset();
-  impl_->server.reset();  // Drops every capability, and with them the hosts.
-  impl_->sessions.close_all();
+  impl_->sessions.close_all();  // First: no client is told that the hosts have gone.
+  impl_->server.reset();        // Drops every capability, and with them the hosts.
 }
+
+void ControllerService::end_in_order(int64_t grace_ms, const StopToken& at_once) {
+  Impl& impl = *impl_;
+  impl.is_ending = true;
+  const int64_t deadline_ns = impl.reactor.clock().now_ns() + grace_ms * 1'000'000;
+  impl.sessions.stop_all(
+      {.by = "the controller, which was told to end,",
+       .grace_ms = grace_ms,
+       .controller_ends = true},
+      [&](SessionId id) { return impl.state != nullptr && impl.core.record_of(id).has_value(); },
+      at_once);
+  impl.core.checkpoints().begin_no_more();
+  const auto now_ns = [&] { return impl.reactor.clock().now_ns(); };
+  while (impl.core.checkpoints().under_way() > 0 && now_ns() < deadline_ns &&
+         !at_once.stop_requested())
+    WaitQueue().wait_until_ns("for checkpoints to be written", now_ns() + kLookAgainNs);
+}
+
+void ControllerService::set_quotas(Quotas quotas) { impl_->core.set_quotas(std::move(quotas)); }
 
 const std::string& ControllerService::address() const { return impl_->server->address(); }
 const std::string& ControllerService::metrics_address() const {

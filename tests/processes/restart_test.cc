@@ -207,5 +207,92 @@ TEST_F(RestartTest, ADetachedProgramAndAnExecutorGoOnWhenTheirControllerIsKilled
                                        HasSubstr("put a copy of the file back, or remove it")));
 }
 
+TEST_F(RestartTest, ADetachedProgramGoesOnBehindAControllerThatWasToldToEnd) {
+  const ChildProcess executor = start({"executor", "--connect", address_, "--name", "e7",
+                                       "--devices", "2", "--memory", std::to_string(64 << 20)},
+                                      executor_said_);
+  {
+    ChildProcess controller = start_controller(address_, controller_said_);
+    run_once();
+    detach_a_trainer();
+    controller.signal(SIGTERM);
+    EXPECT_TRUE(controller.wait().ok()) << output_of(controller_said_);
+  }
+  const AnonymousFile said("controller");
+  const ChildProcess controller = start_controller(address_, said);
+  const Walked walked = walked_by_the_trainer(said);
+  const Walked alone = walk_alone();
+  EXPECT_EQ(walked.loss, alone.loss);
+  EXPECT_EQ(walked.states, alone.states);
+}
+
+TEST_F(RestartTest, AControllerThatIsToldToEndLetsProgramsEndFirstAndBlamesNoHost) {
+  ChildProcess executor = start({"executor", "--connect", address_, "--name", "e7", "--devices",
+                                 "2", "--memory", std::to_string(64 << 20)},
+                                executor_said_);
+  ChildProcess controller = start_controller(address_, controller_said_);
+  run_once();
+  const Client heeds = client("heeds"), does_not = client("does not");
+  std::optional<Error> error;
+  int64_t saved = 0;
+  {
+    const Executable others = does_not.allocate({.devices = 2}).compile(twice());
+    const Executable step = heeds.allocate({.devices = 2}).compile(twice());
+    const HostTensor ones = HostTensor::of<float>({8}, std::vector<float>(8, 1.0f));
+    EXPECT_FALSE(heeds.stop_requested());
+    controller.signal(SIGTERM);
+    EXPECT_TRUE(eventually([&] { return heeds.stop_requested(); }));
+    for (; saved < 20; ++saved) EXPECT_EQ(step.run({{"x", ones}})["y"].item<float>(), 16.0f);
+    heeds.close();
+    EXPECT_TRUE(controller.wait().ok()) << output_of(controller_said_);
+    try {
+      while (true) others.run({{"x", ones}}).wait();
+    } catch (const Error& why) {
+      error = why;
+    }
+  }
+  EXPECT_EQ(saved, 20);
+  EXPECT_EQ(error->kind(), ErrorKind::kUnavailable);
+  EXPECT_THAT(error->what(), AllOf(HasSubstr("the controller is gone: it was told to end"),
+                                   Not(HasSubstr("host \""))));
+  EXPECT_THAT(output_of(controller_said_), Not(HasSubstr("host lost")));
+}
+
+TEST_F(RestartTest, QuotasAreThoseOfTheConfigWhenItWasReadLast) {
+  const std::string config = (folder_.path() / "config.json").string();
+  const auto write = [&](const std::string& text) { std::ofstream(config) << text; };
+  write(R"({"quota_of_others": {"programs": 0}})");
+  const ChildProcess executor = start({"executor", "--connect", address_, "--name", "e7",
+                                       "--devices", "2", "--memory", std::to_string(64 << 20)},
+                                      executor_said_);
+  ChildProcess controller =
+      start({"controller", "--listen", address_, "--log-level", "info", "--config", config},
+            controller_said_);
+  const Client client = connect(address_);
+  EXPECT_TRUE(eventually([&] { return client.status().hosts.size() == 1; }));
+  const auto allocates = [&] {
+    try {
+      client.allocate({.devices = 2});
+    } catch (const Error& error) {
+      EXPECT_THAT(error.what(), HasSubstr("is 0 programs with slices"));
+      return false;
+    }
+    return true;
+  };
+  EXPECT_FALSE(allocates());
+  write("{\"quota_of_others\": {}, \"x\"");
+  controller.signal(SIGHUP);
+  EXPECT_TRUE(eventually([&] {
+    return output_of(controller_said_).find("the quotas stay as they were") != std::string::npos;
+  }));
+  EXPECT_FALSE(allocates());
+  write("{}");
+  controller.signal(SIGHUP);
+  EXPECT_TRUE(eventually(allocates)) << output_of(controller_said_);
+  client.close();
+  controller.signal(SIGTERM);
+  EXPECT_TRUE(controller.wait().ok());
+}
+
 }  // namespace
 }  // namespace gangway

@@ -97,6 +97,58 @@ TEST(StopTest, AClientThatDoesNotEndIsEndedByForceAfterTheGrace) {
   });
 }
 
+TEST(StopTest, AControllerThatIsToldToEndWaitsForThoseWhoEndTheirProgramsAlone) {
+  auto reactor = Reactor::make_simulated({.seed = 3});
+  reactor->run([&] {
+    SimCluster cluster(*reactor);
+    const int64_t begin_ns = reactor->clock().now_ns();
+    const auto seconds = [&] {
+      return static_cast<double>(reactor->clock().now_ns() - begin_ns) / kSecond;
+    };
+    WaitQueue told;
+    bool is_told = false;
+    const Client heeds = cluster.connect(
+        "client", {.name = "heeds", .on_stop = [&](const std::string& by, int64_t grace_ms) {
+                     EXPECT_THAT(by, HasSubstr("the controller"));
+                     EXPECT_EQ(grace_ms, 20'000);
+                     is_told = true;
+                     told.wake_all();
+                   }});
+    const Client does_not = cluster.connect("other", {.name = "does not"});
+    Fiber ends = reactor->spawn("end", [&] {
+      while (!is_told) told.wait("to be told");
+      pass(*reactor, 5 * kSecond);
+      heeds.close();
+    });
+    cluster.controller.end_in_order(20'000);
+    EXPECT_GE(seconds(), 5);
+    EXPECT_LT(seconds(), 6);
+    ends.join();
+    EXPECT_THAT(error_text_of([&] { cluster.connect("late"); }),
+                HasSubstr("the controller was told to end"));
+    does_not.close();
+  });
+}
+
+TEST(StopTest, AControllerThatIsToldToEndAtOnceWaitsForNobody) {
+  auto reactor = Reactor::make_simulated({.seed = 3});
+  reactor->run([&] {
+    SimCluster cluster(*reactor);
+    const Client client =
+        cluster.connect("client", {.name = "stays", .on_stop = [](const std::string&, int64_t) {}});
+    const int64_t begin_ns = reactor->clock().now_ns();
+    StopSource at_once;
+    Fiber hurries = reactor->spawn("hurry", [&] {
+      pass(*reactor, 2 * kSecond);
+      at_once.request_stop(Error(ErrorKind::kCancelled, "at once"));
+    });
+    cluster.controller.end_in_order(60'000, at_once.token());
+    EXPECT_LT(reactor->clock().now_ns() - begin_ns, 3 * kSecond);
+    hurries.join();
+    client.close();
+  });
+}
+
 TEST(StopTest, AClientThatWasAwayIsToldWhenItComesBack) {
   auto reactor = Reactor::make_simulated({.seed = 3});
   reactor->run([&] {

@@ -8,9 +8,11 @@
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
+#include <utility>
 
 #include "controller/service/config_file.h"
 #include "controller/service/service.h"
@@ -37,28 +39,57 @@ constexpr size_t kKeptEvents = 8192;
 
 constexpr char kTraceHelp[] = "write a Chrome/Perfetto timeline of this process here at its end";
 
-// Suspends until a signal arrives, the parent has gone, or `ended` is ready.
-void wait_for_the_end(Reactor& reactor, const Future<void>& ended) {
-  Signals signals(reactor, {SIGINT, SIGTERM});
-  // Shared, since a wait may end, or fail, long after another one has ended the function.
-  const auto stop = std::make_shared<Promise<void>>();
-  const Future<void> stopped = stop->future();
-  const auto finish = [stop] {
-    if (!stop->is_set()) stop->set();
-  };
-  parent_gone(reactor).on_ready([finish](const Result<void>&) { finish(); });
-  if (ended.valid()) ended.on_ready([finish](const Result<void>&) { finish(); });
-  Fiber waiting = reactor.spawn("signals", [&] {
-    try {
-      signals.next();
-      finish();
-    } catch (const Error&) {  // Cancelled below.
+// What ends a server: the first SIGINT or SIGTERM asks for it, another one, or that the process
+// which started it has gone, is for at once.
+class Ends {
+ public:
+  // `on_hangup` is called for each SIGHUP; null: SIGHUP is another SIGTERM.
+  Ends(Reactor& reactor, std::function<void()> on_hangup)
+      : signals_(reactor, {SIGINT, SIGTERM, SIGHUP}), on_hangup_(std::move(on_hangup)) {
+    parent_gone(reactor).on_ready([ends = ends_](const Result<void>&) { ends->at_once(); });
+    waiting_ = reactor.spawn("signals", [this] {
+      try {
+        while (true) take(signals_.next());
+      } catch (const Error&) {  // Cancelled below.
+      }
+    });
+  }
+  ~Ends() {
+    waiting_.cancel();
+    waiting_.join();
+  }
+  Ends(const Ends&) = delete;
+
+  // Suspends until it is asked for, or `ended` is ready.
+  void wait(const Future<void>& ended = {}) const {
+    if (ended.valid()) ended.on_ready([ends = ends_](const Result<void>&) { ends->ask(); });
+    ends_->asked.future().await();
+  }
+  StopToken at_once() const { return ends_->hurry.token(); }
+
+ private:
+  // Shared, since a wait may end long after this object.
+  struct State {
+    void ask() {
+      if (!asked.is_set()) asked.set();
     }
-  });
-  stopped.await();
-  waiting.cancel();
-  waiting.join();
-}
+    void at_once() {
+      ask();
+      hurry.request_stop(Error(ErrorKind::kCancelled, "end at once"));
+    }
+    Promise<void> asked;
+    StopSource hurry;
+  };
+  void take(int number) {
+    if (number == SIGHUP && on_hangup_) return on_hangup_();
+    ends_->asked.is_set() ? ends_->at_once() : ends_->ask();
+  }
+
+  Signals signals_;
+  const std::function<void()> on_hangup_;
+  const std::shared_ptr<State> ends_ = std::make_shared<State>();
+  Fiber waiting_;
+};
 
 // --trace FILE: records this thread while it lives, and writes the file at its end.
 class TraceToFile {
@@ -91,9 +122,22 @@ std::string checkpoint_folder(const std::string& chosen, const std::string& stat
 }
 
 struct ControllerPlaces {
-  std::string page;   // Where a browser finds the page; empty: nowhere.
-  std::string trace;  // Where a timeline of the process is written.
+  std::string page;    // Where a browser finds the page; empty: nowhere.
+  std::string trace;   // Where a timeline of the process is written.
+  std::string config;  // With the quotas of owners; empty: there is none.
+  double grace_s = 10;  // Once it is told to end.
 };
+
+// The config file has changed, says who sent a SIGHUP. One that is wrong changes nothing.
+void read_config_again(ControllerService& service, const std::string& path, const Logger& log) {
+  try {
+    service.set_quotas(read_config(path).quotas);
+    log.info("the config is read again", {{"file", path}});
+  } catch (const Error& error) {
+    log.error("the config is not read again: the quotas stay as they were",
+              {{"why", error.message()}});
+  }
+}
 
 int serve_controller(ControllerServiceOptions options, const ControllerPlaces& places) {
   raise_descriptor_limit();
@@ -121,7 +165,13 @@ int serve_controller(ControllerServiceOptions options, const ControllerPlaces& p
                   to_text(read_token_file(token_file({}))).c_str());
     }
     std::fflush(stdout);
-    wait_for_the_end(*reactor, {});
+    std::function<void()> on_hangup;
+    if (!places.config.empty())
+      on_hangup = [&] { read_config_again(service, places.config, options.controller.log); };
+    const Ends ends(*reactor, on_hangup);
+    ends.wait();
+    options.controller.log.info("was told to end");
+    service.end_in_order(std::llround(places.grace_s * 1000), ends.at_once());
     return 0;
   });
 }
@@ -144,7 +194,7 @@ int serve_executor(ExecutorServiceOptions options, const ControllerWait& wait,
     SocketNetwork network(*reactor);
     LastingExecutor executor(*reactor, network, options, wait);
     const Future<void> ended = executor.ended();
-    wait_for_the_end(*reactor, ended);
+    Ends(*reactor, nullptr).wait(ended);
     if (ended.ready()) ended.await();  // Throws why.
     return 0;
   });
@@ -200,13 +250,20 @@ void add_controller(CLI::App& app, const CommonOptions& common, Chosen& chosen) 
       "--checkpoint-dir", *checkpoints,
       "where checkpoints of programs that ask for them lie, OWNER/PROGRAM/step-N; default: "
       "checkpoints/ in --state-dir");
-  auto config = std::make_shared<std::string>();
-  command->add_option("--config", *config,
-                      "a JSON file with the quotas of owners (controller/service/config_file.h)");
+  command->add_option("--config", places->config,
+                      "a JSON file with the quotas of owners (controller/service/config_file.h), "
+                      "which is read again at a SIGHUP");
+  command
+      ->add_option("--stop-grace", places->grace_s,
+                   "seconds that clients have to end their programs, and checkpoints to get to the "
+                   "disk, when it is told to end (SIGTERM, Ctrl-C); a second time ends it at once")
+      ->check(CLI::Range(0.0, 86'400.0))
+      ->capture_default_str();
   command->callback(
-      [&common, &chosen, options, timeout_s, lease_s, places, config, state, checkpoints] {
-        chosen = [&common, options, timeout_s, lease_s, places, config, state, checkpoints] {
-          if (!config->empty()) options->controller.quotas = read_config(*config).quotas;
+      [&common, &chosen, options, timeout_s, lease_s, places, state, checkpoints] {
+        chosen = [&common, options, timeout_s, lease_s, places, state, checkpoints] {
+          if (!places->config.empty())
+            options->controller.quotas = read_config(places->config).quotas;
           options->controller.host_timeout_ms = std::llround(*timeout_s * 1000);
           options->controller.lease_ms = std::llround(*lease_s * 1000);
           options->controller.log = Logs({.levels = common.log_level}).module("controller");
