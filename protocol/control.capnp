@@ -186,6 +186,9 @@ struct HostDescription {
   island @6 :Text;
   # Hosts of one island reach one another faster than others. 1 to 64 letters, digits, '-', '_' or
   # '.'.
+  nameIsChosen @7 :Bool;
+  # By its user: another host of the name that is there is a reason to refuse it (kInvalid, or
+  # kUnavailable where that one may be gone soon). Otherwise it gets a number behind the name.
 }
 
 struct HostStatus {

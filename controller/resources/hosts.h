@@ -41,6 +41,7 @@ struct HostInfo {
   std::string island = kMainIsland;
   std::string owner = {};        // Who runs it (protocol/owner.h).
   std::string wanted_name = {};  // Before it got a number.
+  bool name_is_chosen = false;   // By its user: it is given this name or none.
 };
 
 struct HostRecord {

@@ -125,6 +125,7 @@ HostId Controller::add_host(HostInfo info, ExecutorPeer& peer) {
   info.text = cut(info.text, kTextBytesMax * info.devices);
   require_island_name(info.island, cat("executor \"", info.name, "\""));
   lose_old_selves(info);
+  if (info.name_is_chosen) require_free_name(info);
   HostRecord& host = hosts_.add(std::move(info), peer, reactor_.clock().now_ns());
   host.runs_done = metrics_.counter("gangway_runs_done_total", "Runs that ended on a host",
                                      {{"host", host.info.name}});
@@ -144,12 +145,26 @@ void Controller::lose_old_selves(const HostInfo& info) {
   std::vector<HostId> ended;
   for (const auto& [id, host] : hosts_.all()) {
     const HostInfo& other = host.info;
+    const bool is_it =
+        info.name_is_chosen && info.process.pid != 0 && other.process == info.process;
     if (!host.lost && other.wanted_name == info.name && other.owner == info.owner &&
-        options_.has_ended(other.process))
+        (is_it || options_.has_ended(other.process)))
       ended.push_back(id);
   }
   for (const HostId id : ended)
     host_lost(id, Error(ErrorKind::kUnavailable, "its process has ended, and another has come"));
+}
+
+// Two executors by one name are a mistake of who started them, which the second one is told.
+void Controller::require_free_name(const HostInfo& info) const {
+  for (const auto& [id, host] : hosts_.all()) {
+    if (host.lost || host.info.name != info.name) continue;
+    const int64_t pid = host.info.process.pid;
+    throw Error(pid == 0 ? ErrorKind::kUnavailable : ErrorKind::kInvalid,
+                cat("executor \"", info.name, "\": the name is taken by a host that is there",
+                    pid == 0 ? std::string() : cat(": process ", pid, " of ", host.info.owner)),
+                {.host = info.name}, "choose another --name, or end that executor first");
+  }
 }
 
 void Controller::host_lost(HostId host, const Error& why, HostEnd end) {

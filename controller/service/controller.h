@@ -142,8 +142,8 @@ class Controller {
  public:
   explicit Controller(Reactor& reactor, ControllerOptions options = {});
 
-  // A host of the same owner and name whose process is no more is lost at once, so that the one
-  // that has come in its place gets its name.
+  // A host of the same owner and name whose process is no more, or is the one that registers again,
+  // is lost at once, so that the one that has come in its place gets its name.
   HostId add_host(HostInfo info, ExecutorPeer& peer);
   void host_lost(HostId host, const Error& why, HostEnd end = HostEnd::kLost);
   void on_message(HostId host, Message message);
@@ -294,6 +294,7 @@ class Controller {
   void note_state_put(SessionId session, uint64_t scope);
   void not_by_repetition_alone(SessionId session, const std::string& why);
   void lose_old_selves(const HostInfo& info);
+  void require_free_name(const HostInfo& info) const;
   std::string free_name(const std::string& owner, std::string name, TakenName taken) const;
   void let_go(SessionId session, const CallTable::Made& made);
   void start_copy(SessionId session, CopyFrame frame);

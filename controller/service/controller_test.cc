@@ -12,6 +12,7 @@
 
 #include "ir/plan/plan_text.h"
 #include "runtime/os/temp_dir.h"
+#include "tests/support/error_of.h"
 #include "tests/support/test_controller.h"
 
 namespace gangway {
@@ -581,6 +582,26 @@ TEST_F(RestartTest, TwoOfOneNameThatLiveHaveTwoNamesAndEachItsOwnWhenItReturns) 
   EXPECT_EQ(add(executors_[2], 42), "e-2");
   EXPECT_FALSE(executors_[0].hung_up);
   EXPECT_TRUE(executors_[1].hung_up);
+}
+
+TEST_F(RestartTest, ASecondHostOfANameThatItsUserChoseIsRefusedAndToldWhoHasIt) {
+  const auto add_chosen = [&](FakeExecutor& peer, int64_t pid) {
+    controller_.add_host(
+        {.name = "h1", .process = {pid, 7}, .owner = "ada", .name_is_chosen = true}, peer);
+  };
+  add_chosen(executors_[0], 40);
+  const Error refused = error_of([&] { add_chosen(executors_[1], 41); });
+  EXPECT_EQ(refused.kind(), ErrorKind::kInvalid);
+  EXPECT_THAT(refused.what(), HasSubstr("executor \"h1\": the name is taken by a host that is "
+                                        "there: process 40 of ada"));
+  EXPECT_THAT(refused.what(), HasSubstr("choose another --name"));
+  EXPECT_FALSE(executors_[0].hung_up);
+  add_chosen(executors_[2], 40);  // It lost its connection, and registers again.
+  EXPECT_TRUE(executors_[0].hung_up);
+  ended_.insert(40);
+  add_chosen(executors_[3], 42);
+  EXPECT_TRUE(executors_[2].hung_up);
+  EXPECT_EQ(controller_.counts().hosts, 1u);
 }
 
 TEST_F(RestartTest, AnotherOwnersHostIsNotLostForIt) {

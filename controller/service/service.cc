@@ -178,7 +178,8 @@ HostInfo read_host(wire::HostDescription::Reader from, bool is_real) {
           .kind = from.getKind().cStr(),
           .text = from.getText().cStr(),
           .process = is_real ? identity_of(from.getProcess()) : ProcessIdentity{},
-          .island = from.getIsland().cStr()};
+          .island = from.getIsland().cStr(),
+          .name_is_chosen = from.getNameIsChosen()};
 }
 
 void write_log(wire::Controller::LogsResults::Builder to, const ProgramLog& log) {

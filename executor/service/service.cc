@@ -155,7 +155,7 @@ class ExecutorService::Impl final : public HostEvents {
         background_(reactor, "plan reader", 1),
         fibers_(reactor),
         connection_(std::move(connection)) {
-    open_frames(network, options, register_host(options.host));
+    open_frames(network, options, register_host(options.host, options.name_is_chosen));
     frames_->start([this](capnp::MessageReader& reader) { on_message(decode(reader)); });
     frames_->closed().on_ready([this](const Result<void>& result) {
       end(Error(ErrorKind::kUnavailable,
@@ -213,12 +213,13 @@ class ExecutorService::Impl final : public HostEvents {
     return host;
   }
 
-  uint64_t register_host(const HostOptions& options) {
+  uint64_t register_host(const HostOptions& options, bool name_is_chosen) {
     auto request = connection_.bootstrap<wire::Controller>().registerExecutorRequest();
     write(request.initVersion(), Version{});
     write(request.initMachine(), this_machine());
     auto description = request.initDescription();
     description.setName(options.name);
+    description.setNameIsChosen(name_is_chosen);
     description.setDevices(static_cast<uint32_t>(options.devices));
     description.setMemoryBytes(host_.options().memory_bytes);
     description.setKind(options.kind == DeviceKind::kCpu   ? "cpu"

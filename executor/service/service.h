@@ -32,6 +32,7 @@ struct ExecutorServiceOptions {
   std::string controller;
   std::string token_file;  // As protocol/token_file.h; empty: where processes look by themselves.
   HostOptions host;
+  bool name_is_chosen = false;  // host.name, by the user: it is registered so, or not at all.
   int64_t heartbeat_interval_ms = 1000;
   int64_t connect_timeout_ms = 10'000;
   // How many events of each device it keeps for the controller to show; 0: none. 48 bytes each,

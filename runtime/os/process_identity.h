@@ -14,6 +14,7 @@ namespace gangway {
 struct ProcessIdentity {
   int64_t pid = 0;       // 0: nobody knows.
   uint64_t started = 0;  // In the clock ticks of the system since it booted.
+  friend bool operator==(const ProcessIdentity&, const ProcessIdentity&) = default;
 };
 
 // Of a process that runs now.

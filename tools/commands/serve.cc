@@ -308,7 +308,9 @@ void add_executor(CLI::App& app, const CommonOptions& common, Chosen& chosen) {
   auto wait = std::make_shared<ControllerWait>();
   command->add_flag("--end-with-controller", wait->is_ended_with_first,
                     "end when the controller has gone, or counts this executor as lost");
-  command->add_option("--name", options->host.name, "what to be called")->capture_default_str();
+  auto* name = command->add_option("--name", options->host.name,
+                                   "what to be called, which no other executor may be; default: "
+                                   "its machine's name, numbered where that is taken");
   command
       ->add_option("--island", options->host.island,
                    "the island that it lies in: hosts of one reach one another faster")
@@ -329,7 +331,8 @@ void add_executor(CLI::App& app, const CommonOptions& common, Chosen& chosen) {
   const std::shared_ptr<Trust> trust = add_trust(*command);
   auto trace = std::make_shared<std::string>();
   command->add_option("--trace", *trace, kTraceHelp);
-  command->callback([&common, &chosen, options, device, trust, trace, wait_s, wait] {
+  command->callback([&common, &chosen, options, device, trust, trace, wait_s, wait, name] {
+    options->name_is_chosen = name->count() > 0;
     chosen = [&common, options, device, trust, trace, wait_s, wait] {
       if (!trust->all) options->host.trusted = std::make_shared<const TrustedFiles>(trust->folders);
       if (*wait_s >= 0) wait->limit_ms = std::llround(*wait_s * 1000);
