@@ -64,6 +64,7 @@ inline void write(wire::Session::KeepCheckpointsParams::Builder to,
                   const RecoveryOptions& options) {
   to.setEvery(options.every);
   to.setKeep(static_cast<uint32_t>(options.keep));
+  to.setFirst(options.first);
   auto elastic = to.initElastic(static_cast<uint32_t>(options.elastic.size()));
   for (uint32_t i = 0; i < elastic.size(); ++i) elastic.set(i, options.elastic[i]);
   write(to.initMetadata(static_cast<uint32_t>(options.metadata.size())), options.metadata);
@@ -72,6 +73,7 @@ inline void write(wire::Session::KeepCheckpointsParams::Builder to,
 inline RecoveryOptions read(wire::Session::KeepCheckpointsParams::Reader from) {
   RecoveryOptions options{.every = from.getEvery(),
                           .keep = static_cast<int>(from.getKeep()),
+                          .first = from.getFirst(),
                           .metadata = read(from.getMetadata())};
   for (auto axis : from.getElastic()) options.elastic.emplace_back(axis.cStr());
   require_recovery(options);

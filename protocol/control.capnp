@@ -381,10 +381,11 @@ interface Session {
   # does not let the client read it.
 
   keepCheckpoints @12 (slice :UInt64, every :UInt64, keep :UInt32, elastic :List(Text),
-                       metadata :List(TextPair));
+                       metadata :List(TextPair), first :UInt64);
   # From now on a checkpoint of the states that are named in this slice is written at each multiple
   # of `every` versions, and the newest `keep` stay. A client keeps those of one slice; asked again,
-  # the new options hold. kInvalid where the controller has no folder for them.
+  # the new options hold. kInvalid where the controller has no folder for them. `first`: as
+  # RecoveryOptions (protocol/recovery_options.h).
 
   log @13 (first :UInt64, lines :List(Text));
   # Lines for the program's log, behind `first` others that this client has said: those that came

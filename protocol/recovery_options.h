@@ -21,6 +21,9 @@ namespace gangway {
 struct RecoveryOptions {
   uint64_t every = 0;  // Versions between two checkpoints; at least 1.
   int keep = 2;        // So many of the newest stay on the disk.
+  // How many versions the states had seen before the slice's first, as those of a training that was
+  // resumed: checkpoints are numbered on from there.
+  uint64_t first = 0;
   // Axes of the slice's meshes whose size may be halved, again and again, the first ones first,
   // where too few devices are left; empty: the program waits for as many devices as it had.
   std::vector<std::string> elastic = {};
@@ -33,12 +36,17 @@ struct RecoveryOptions {
 inline constexpr int kCheckpointsKeptMax = 1000;
 inline constexpr size_t kElasticAxesMax = 16;
 inline constexpr size_t kMetadataMax = 32;
+inline constexpr uint64_t kFirstVersionMax = uint64_t{1} << 61;
 
 inline void require_recovery(const RecoveryOptions& options) {
   GW_REQUIRE(options.every >= 1, "keep_checkpoints: expected one every 1 or more versions, got 0");
   GW_REQUIRE(options.keep >= 1 && options.keep <= kCheckpointsKeptMax,
              "keep_checkpoints: expected to keep 1 to ", kCheckpointsKeptMax, " checkpoints, got ",
              options.keep);
+  GW_REQUIRE(options.first <= kFirstVersionMax,
+             "keep_checkpoints: expected the first version to be "
+             "number ",
+             kFirstVersionMax, " at most, got ", options.first);
   GW_REQUIRE(options.elastic.size() <= kElasticAxesMax, "keep_checkpoints: expected at most ",
              kElasticAxesMax, " elastic axes, got ", options.elastic.size());
   GW_REQUIRE(options.metadata.size() <= kMetadataMax, "keep_checkpoints: expected at most ",

@@ -46,6 +46,8 @@ struct Checkpoints::Kept {
   StopSource stop;           // The slice has gone.
   WaitQueue changed;
 
+  // Which its folder has.
+  uint64_t number_of(StateVersion version) const { return options.first + version.value; }
   void begin_watching() {
     is_watching = true;
     changed.wake_all();
@@ -130,6 +132,11 @@ void Checkpoints::keep(SessionId session, SliceId slice, RecoveryOptions options
     GW_REQUIRE(other == &record || !other->recovery,
                "keep_checkpoints: those of another slice of this program are kept already");
   }
+  const KeptPtr known = kept_of(session);
+  GW_REQUIRE(
+      known == nullptr || known->options.first == options.first,
+      "keep_checkpoints: those of this program are numbered from another version on: expected ",
+      known->options.first, ", got ", options.first);
   record.recovery = options;
   if (const auto found = kept_.find(slice); found != kept_.end()) {
     found->second->options = std::move(options);
@@ -154,11 +161,17 @@ std::optional<StateVersion> Checkpoints::newest(SliceId slice) const {
   return found == kept_.end() ? std::nullopt : found->second->newest;
 }
 
-std::optional<StateVersion> Checkpoints::newest_of(SessionId session) const {
+Checkpoints::KeptPtr Checkpoints::kept_of(SessionId session) const {
   const auto found = std::find_if(kept_.begin(), kept_.end(), [&](const auto& kept) {
     return kept.second->session == session;
   });
-  return found == kept_.end() ? std::nullopt : found->second->newest;
+  return found == kept_.end() ? nullptr : found->second;
+}
+
+std::optional<StateVersion> Checkpoints::newest_number_of(SessionId session) const {
+  const KeptPtr kept = kept_of(session);
+  if (kept == nullptr || !kept->newest) return std::nullopt;
+  return StateVersion(kept->number_of(*kept->newest));
 }
 
 void Checkpoints::slice_is_back(SliceId slice) {
@@ -267,10 +280,10 @@ Checkpoints::Outcome Checkpoints::write(Kept& kept, StateVersion version) {
   if (place.empty()) throw Error(ErrorKind::kCancelled, "checkpoint: its program has ended");
   if (is_ending_) throw Error(ErrorKind::kCancelled, "checkpoint: its controller ends");
   CheckpointFiles files{.folder = cat(options_.folder, "/", place),
-                        .version = version.value,
+                        .version = kept.number_of(version),
                         .tensors = std::move(layout.tensors),
                         .keep = kept.options.keep,
-                        .known = kept.newest.value_or(StateVersion()).value,
+                        .known = kept.newest ? kept.number_of(*kept.newest) : 0,
                         .metadata = kept.options.metadata};
   files.metadata["format"] = "pt";
   files.metadata[kProgramKey] = kept.program_id;
@@ -337,7 +350,7 @@ void Checkpoints::restore(SliceId slice, StateVersion version) {
     const Layout layout = lay_out(record);
     Memory memory(hosts_, worker(record), layout.bytes);
     memory.read({.folder = cat(options_.folder, "/", callbacks_.place_of(kept->session)),
-                 .version = version.value,
+                 .version = kept->number_of(version),
                  .tensors = layout.tensors});
     put_states(at(slice), layout, memory.descriptor());
   }
@@ -352,8 +365,12 @@ std::vector<StateVersion> Checkpoints::on_disk(SessionId session) const {
   std::error_code error;
   std::vector<StateVersion> versions;
   if (options_.folder.empty() || !std::filesystem::is_directory(folder, error)) return versions;
-  for (const int64_t step : CheckpointDir(folder).steps())
-    versions.emplace_back(static_cast<uint64_t>(step));
+  const KeptPtr kept = kept_of(session);
+  const uint64_t first = kept == nullptr ? 0 : kept->options.first;
+  for (const int64_t step : CheckpointDir(folder).steps()) {
+    const auto number = static_cast<uint64_t>(step);
+    if (number > first) versions.emplace_back(number - first);
+  }
   return versions;
 }
 

@@ -7,8 +7,8 @@
 // a time; versions that come meanwhile are passed over. One that can't be written is warned about,
 // and training goes on.
 //
-// Files lie in FOLDER/OWNER/PROGRAM/step-<version> (checkpoint/checkpoint_dir.h), with the states
-// by the names that Slice::state_tensors() has: each layer of a stack is a tensor of its own. They
+// Files lie in FOLDER/OWNER/PROGRAM/step-<number> (checkpoint/checkpoint_dir.h), where numbers are
+// versions, counted on from RecoveryOptions::first, with the states by the names that Slice::state_tensors() has: each layer of a stack is a tensor of its own. They
 // say nothing of meshes. They outlive the program; of what an earlier program of the same name left
 // there the newest set is kept aside, in PROGRAM~earlier.
 //
@@ -70,8 +70,8 @@ class Checkpoints {
   void keep(SessionId session, SliceId slice, RecoveryOptions options);
   // Of the slice's states that are on the disk, the newest.
   std::optional<StateVersion> newest(SliceId slice) const;
-  // The newest one of the session's slices; none: there is none.
-  std::optional<StateVersion> newest_of(SessionId session) const;
+  // The newest one of the session's slices, numbered as its folder is; none: there is none.
+  std::optional<StateVersion> newest_number_of(SessionId session) const;
   // Writes all states of the program, wherever they lie now, as that version's checkpoint has them,
   // behind the runs that were submitted before and ahead of later ones; the slice is of that
   // version then. Version 0 is what installing a plan has left: nothing is copied.
@@ -109,6 +109,7 @@ class Checkpoints {
   HostId worker(const SliceRecord& slice) const;
   void put_states(const SliceRecord& slice, const Layout& layout, const SegmentDescriptor& from);
   SliceRecord& at(SliceId slice);
+  KeptPtr kept_of(SessionId session) const;  // Null: the session keeps none.
 
   Reactor& reactor_;
   HostTable& hosts_;

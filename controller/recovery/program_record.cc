@@ -230,6 +230,7 @@ ScheduledInput input_of(const RecordJson& from) {
 RecordJson json_of(const RecoveryOptions& recovery) {
   return {{"every", recovery.every},
           {"keep", recovery.keep},
+          {"first", recovery.first},
           {"elastic", recovery.elastic},
           {"metadata", RecordJson(recovery.metadata)}};
 }
@@ -238,6 +239,8 @@ RecoveryOptions recovery_of(const RecordJson& from) {
   RecoveryOptions recovery;
   recovery.every = whole_at(from, "every");
   recovery.keep = static_cast<int>(whole_at(from, "keep", kCheckpointsKeptMax));
+  // Files of earlier versions lack it.
+  if (from.contains("first")) recovery.first = whole_at(from, "first", kFirstVersionMax);
   for (const RecordJson& axis : list_at(from, "elastic", kElasticAxesMax))
     recovery.elastic.push_back(text_of(axis, "elastic"));
   const RecordJson& metadata = at(from, "metadata");

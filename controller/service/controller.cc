@@ -458,7 +458,7 @@ std::vector<ProgramCounts> Controller::programs() const {
                         .detached = session.peer == nullptr,
                         .suspended = suspensions_.is_suspended(id),
                         .host_bytes = suspensions_.host_bytes(id),
-                        .checkpoint = checkpoints_.newest_of(id)});
+                        .checkpoint = checkpoints_.newest_number_of(id)});
     ProgramCounts& program = programs.back();
     if (Reported repeated = repeats_.reported(id); !repeated.empty())
       program.reported = std::move(repeated);

@@ -81,7 +81,7 @@ struct ProgramCounts {
   bool detached = false;                   // It goes on without a client.
   bool suspended = false;                  // Its runs wait until it is resumed.
   int64_t host_bytes = 0;                  // Then: of its states in the memory of hosts.
-  std::optional<StateVersion> checkpoint;  // The newest that is kept of it.
+  std::optional<StateVersion> checkpoint;  // The number of the newest that is kept of it.
 };
 
 // An executable that who attaches to a program finds by its name.

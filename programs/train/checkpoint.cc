@@ -202,6 +202,7 @@ std::filesystem::path save_checkpoint(const Slice& slice, const std::filesystem:
 void keep_checkpoints(const Slice& slice, int64_t every, const TrainingPosition& first,
                       const std::vector<std::string>& elastic) {
   slice.keep_checkpoints({.every = static_cast<uint64_t>(every),
+                          .first = static_cast<uint64_t>(first.step),
                           .elastic = elastic,
                           .metadata = {{kFirstStep, std::to_string(first.step)},
                                        {kFirstPosition, std::to_string(first.position)},

@@ -186,6 +186,30 @@ TEST(CheckpointsTest, TheirWriterMayDieAtAnyMoment) {
   EXPECT_GT(found, 10);
 }
 
+TEST(CheckpointsTest, ThoseOfATrainingThatWasResumedAreNumberedOn) {
+  const TempDir root;
+  std::vector<float> losses[2];
+  for (const bool keeps : {false, true}) {
+    auto reactor = Reactor::make_simulated({.seed = 2});
+    with_client(*reactor, {.checkpoint_folder = root.path().string()},
+                [&](SimCluster& cluster, const Client& client) {
+                  const Slice slice = client.allocate({.devices = 4});
+                  const Executable step = slice.compile(training());
+                  if (keeps) slice.keep_checkpoints({.every = 10, .keep = 2, .first = 600});
+                  losses[keeps] = losses_of(step, 45);
+                  if (keeps) {
+                    wait_for_checkpoint(*reactor, client, 640);
+                    EXPECT_THAT(CheckpointDir(folder_of(root, "client")).steps(),
+                                ElementsAre(630, 640));
+                    cluster.kill(0);
+                    cluster.start_again(0);
+                  }
+                  for (const float loss : losses_of(step, 15)) losses[keeps].push_back(loss);
+                });
+  }
+  EXPECT_EQ(losses[1], losses[0]);
+}
+
 TEST(CheckpointsTest, StatesGoBackToAVersionThatIsKept) {
   const TempDir root;
   auto reactor = Reactor::make_simulated({.seed = 5});
