@@ -30,6 +30,7 @@ SimCluster::SimCluster(Reactor& reactor, SimClusterOptions options)
                                  .checkpoint_folder = options.checkpoint_folder,
                                  .policy = options.policy,
                                  .overlay_memory = options.overlay_memory,
+                                 .owner_bounds = options.owner_bounds,
                                  .charge_log = options.charge_log,
                                  .planted = options.planted_in_controller},
                   .frames = frames_of(controller_process_)}) {

@@ -61,6 +61,8 @@ struct SimClusterOptions {
   std::shared_ptr<OrderLog> order_log;    // As HostOptions; null: checked_order_log().
   bool order_collectives = true;          // As HostOptions.
   std::shared_ptr<ChargeLog> charge_log;  // As ControllerOptions.
+  // As ControllerOptions.
+  OwnerBounds owner_bounds = kOwnerBounds;
   PlantedControllerBugs planted_in_controller;
   PlantedTransferBugs planted_in_transfers;
 };

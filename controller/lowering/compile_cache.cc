@@ -2,6 +2,7 @@
 
 #include <set>
 
+#include "controller/lowering/held_bytes.h"
 #include "ir/wire/wire.h"
 
 namespace gangway {
@@ -29,42 +30,11 @@ Hash128 hash_of(const CallContext& context) {
   return hasher.finish();
 }
 
-size_t bytes_of(const Attrs& attrs) {
-  size_t bytes = 0;
-  for (const auto& [name, value] : attrs) {
-    bytes += sizeof(std::string) + name.size() + sizeof(AttrValue);
-    if (const auto* text = std::get_if<std::string>(&value)) bytes += text->size();
-    if (const auto* ints = std::get_if<std::vector<int64_t>>(&value))
-      bytes += ints->size() * sizeof(int64_t);
-  }
-  return bytes;
-}
-
-// What a function takes in memory, about; bodies that nodes share once.
-size_t bytes_of(const Function& function, std::set<const Function*>& seen) {
-  size_t bytes = sizeof(Function);
-  for (const Type& type : function.types)
-    bytes += sizeof(Type) + type.dims.size() * sizeof(type.dims[0]);
-  for (const Node& node : function.nodes) {
-    bytes += sizeof(Node) + node.inputs.size() * sizeof(ValueId) + bytes_of(node.attrs);
-    if (node.body != nullptr && seen.insert(node.body.get()).second)
-      bytes += bytes_of(*node.body, seen);
-  }
-  for (const Sharding& sharding : function.shardings)
-    bytes += sizeof(Sharding) + sharding.size() * sizeof(Placement);
-  for (const LocEntry& loc : function.locs)
-    bytes += sizeof(LocEntry) + loc.file.size() + loc.scope.size();
-  bytes += function.infos.size() * sizeof(NodeInfo);
-  bytes += function.parameters.size() * sizeof(Parameter);
-  for (const std::string& name : function.result_names) bytes += sizeof(std::string) + name.size();
-  return bytes;
-}
-
 size_t bytes_of(const Compiled& compiled) {
   std::set<const Function*> seen;
   const size_t axes = compiled.local.function->mesh.axes.size();
   const size_t shardings = compiled.parameter_shardings.size() + compiled.result_shardings.size();
-  return bytes_of(*compiled.local.function, seen) + sizeof(Compiled) +
+  return held_bytes(*compiled.local.function, seen) + sizeof(Compiled) +
          shardings * (sizeof(Sharding) + axes * sizeof(Placement)) +
          compiled.local.in_place.size() * sizeof(LocalFunction::InPlace) +
          compiled.local.sections.size() * sizeof(LocalFunction::Section);

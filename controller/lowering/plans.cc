@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "controller/lowering/does_not_fit.h"
+#include "controller/lowering/held_bytes.h"
 #include "controller/lowering/reports.h"
 #include "controller/resources/quotas.h"
 #include "ir/graph/node_count.h"
@@ -83,6 +84,7 @@ void add_reservation(std::vector<Reservation>& to, DeviceRef at, int64_t bytes) 
 
 // What a thread makes of a program, all that takes long.
 struct Lowered {
+  size_t held_bytes = 0;
   std::shared_ptr<const Plan> plan;
   std::shared_ptr<const Positions> positions;
   std::vector<std::byte> bytes;  // The plan's wire form.
@@ -204,19 +206,21 @@ std::vector<std::byte> PlanTable::lower(PlanRecord& record, std::shared_ptr<cons
       request.on_progress ? std::make_shared<const Tell>(request.on_progress) : nullptr;
   options.on_progress = ProgressTeller(reactor_, record.unwanted, tell);
   if (request.pacer != nullptr) pace(*request.pacer, *program, *record.unwanted);
-  std::shared_ptr<Lowered> lowered =
-      background_.run(record.owner_name, [program = std::move(program),
-                                          options = std::move(options), cache = cache_] {
+  std::shared_ptr<Lowered> lowered = background_.run(
+      record.owner_name,
+      [program = std::move(program), options = std::move(options), cache = cache_] {
         auto made = std::make_shared<Lowered>();
         made->plan = std::make_shared<const Plan>(gangway::lower(*program, options, *cache));
         made->positions = std::make_shared<const Positions>(*made->plan);
         made->bytes = to_wire(*made->plan);
         made->text = to_text(*made->plan);
+        made->held_bytes = held_bytes(*made->plan) + made->text.size();
         return made;
       });
   record.plan = std::move(lowered->plan);
   record.positions = std::move(lowered->positions);
   record.text = std::move(lowered->text);
+  record.lowered_bytes = lowered->held_bytes;
   record.has_commit = record.positions->gate(0) != kNone;
   record.output_bytes = output_bytes(record);
   require_reports(record, hosts_);
@@ -241,6 +245,7 @@ PlanRecord& PlanTable::compile(SessionId owner, const std::string& holder_name,
   placed.overlays = request.overlaid;
   placed.is_of = request.owner;
   placed.owner_name = request.owner_name;
+  placed.held = std::move(request.held);
   PlanRecord& record = plans_.emplace(id, std::move(placed)).first->second;
   for (SliceId slice : slices) slices_.keep(slice);
   record.runs = 1;  // Keeps it while this fiber is suspended, whatever its client does.
@@ -248,6 +253,7 @@ PlanRecord& PlanTable::compile(SessionId owner, const std::string& holder_name,
   try {
     const std::vector<std::byte> bytes =
         lower(record, std::move(program), std::move(options), request);
+    record.held.grow(record.lowered_bytes, "compile");
     if (!record.broken && !record.released) {
       if (request.on_progress)
         request.on_progress({cat("installing on ", record.hosts.size(), " hosts"), 1});

@@ -7,7 +7,8 @@
 // so that a large program holds up nothing else: plans of several clients are lowered at once, and
 // owners take turns.
 // Errors: compile() throws kInvalid or kUnimplemented with the user's line; what does_not_fit.h
-// says when a device has too little memory for it; kUnavailable when a host is lost. After an
+// says when a device has too little memory for it; kOverloaded when its owner may have no more of the
+// controller's; kUnavailable when a host is lost. After an
 // error nothing of the plan is left on any host.
 #pragma once
 
@@ -22,6 +23,7 @@
 
 #include "controller/lowering/lower.h"
 #include "controller/resources/objects.h"
+#include "controller/resources/owner_use.h"
 #include "controller/resources/slices.h"
 #include "ir/graph/program.h"
 #include "ir/plan/positions.h"
@@ -35,7 +37,9 @@ struct PlanRecord {
   PlanId on_hosts;  // What hosts call it: another name each time it is installed.
   SessionId owner;
   PlanOwner is_of = PlanOwner::kOperator;
-  std::string owner_name;  // Whose turn on the compiler's threads it takes.
+  std::string owner_name;    // Whose turn on the compiler's threads it takes.
+  OwnerUse::Hold held;       // What it takes of the controller's memory.
+  size_t lowered_bytes = 0;  // Of that, the plan and its text.
   std::shared_ptr<const Program> program;
   uint32_t runs_in_flight_max = 0;
   Dispatch dispatch = Dispatch::kParallel;
@@ -90,6 +94,7 @@ struct CompileRequest {
   Pacer* pacer = nullptr;  // In a simulation: what gives lowering its time.
   PlanOwner owner = PlanOwner::kOperator;
   std::string owner_name = {};
+  OwnerUse::Hold held = {};  // Has the program; grows by what lowering gives.
 };
 
 struct OwnArenas;  // does_not_fit.h

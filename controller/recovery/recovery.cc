@@ -39,6 +39,7 @@ void Recovery::keep(SessionId session, SliceId slice) {
   const auto program = std::make_shared<Program>();
   program->session = session;
   program->slice = slice;
+  program->log = RunLog(callbacks_.memory_of(session));
   programs_[session] = program;
   const StateVersion now = reached(*program);
   if (record->was_written) {
@@ -63,7 +64,8 @@ void Recovery::log(SessionId session, const RunFrame& frame) {
   program->log.spoil(reached(*program).next(),
                      cat("it has run more since the newest checkpoint than can be kept: "
                          "expected at most ",
-                         RunLog::kRunsMax, " runs, of ", RunLog::kBytesMax, " bytes"));
+                         RunLog::kRunsMax, " runs, of ", RunLog::kBytesMax,
+                         " bytes, within its owner's part of the controller's memory"));
 }
 
 bool Recovery::run_ended(SessionId session, const RunDoneFrame& done) {

@@ -59,6 +59,7 @@ class Recovery {
   };
   struct Callbacks {
     std::function<std::string(SessionId)> holder_name;
+    std::function<OwnerUse::Hold(SessionId)> memory_of;  // The controller's, of its owner.
     std::function<bool(SessionId)> is_suspended;
     std::function<void(SessionId, const std::string&)> warn;  // The program's user, and the log.
     // To the run table, which is told why it may not run.

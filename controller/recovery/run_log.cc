@@ -15,7 +15,8 @@ size_t RunLog::bytes_of(const RunFrame& frame) {
 
 bool RunLog::add(const RunFrame& frame) {
   const size_t bytes = bytes_of(frame);
-  if (entries_.size() >= kRunsMax || bytes_ + bytes > kBytesMax || by_run_.contains(frame.run))
+  if (entries_.size() >= kRunsMax || bytes_ + bytes > kBytesMax || by_run_.contains(frame.run) ||
+      !held_.try_grow(bytes))
     return false;
   bytes_ += bytes;
   by_run_[frame.run] = entries_.insert(entries_.end(), Entry{.frame = frame});
@@ -30,7 +31,9 @@ RunLog::Entry* RunLog::find(RunId run) {
 void RunLog::remove(RunId run) {
   const auto found = by_run_.find(run);
   if (found == by_run_.end()) return;
-  bytes_ -= bytes_of(found->second->frame);
+  const size_t bytes = bytes_of(found->second->frame);
+  bytes_ -= bytes;
+  held_.shrink(bytes);
   entries_.erase(found->second);
   by_run_.erase(found);
 }
@@ -38,6 +41,7 @@ void RunLog::remove(RunId run) {
 void RunLog::clear() {
   entries_.clear();
   by_run_.clear();
+  held_.shrink(bytes_);
   bytes_ = 0;
 }
 

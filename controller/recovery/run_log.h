@@ -16,7 +16,9 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 
+#include "controller/resources/owner_use.h"
 #include "controller/resources/slices.h"
 #include "protocol/messages.h"
 
@@ -35,9 +37,12 @@ class RunLog {
     StateVersion version;       // That it has made; 0: none yet, or it makes none.
   };
 
-  // Empty, from the first values on.
+  // Empty, from the first values on. `held`: of its owner, which bounds it too.
   RunLog() = default;
+  explicit RunLog(OwnerUse::Hold held) : held_(std::move(held)) {}
 
+  // What it would take of a log.
+  static size_t bytes_of(const RunFrame& frame);
   // Behind all others. False: there is no room for it, and the log is as before.
   bool add(const RunFrame& frame);
   // Null: it is not in the log. By the client's name.
@@ -57,11 +62,10 @@ class RunLog {
   std::optional<std::string> why_not() const;
 
  private:
-  static size_t bytes_of(const RunFrame& frame);
-
   std::list<Entry> entries_;  // In the order of their submission.
   std::map<RunId, std::list<Entry>::iterator> by_run_;
   size_t bytes_ = 0;
+  OwnerUse::Hold held_;
   StateVersion base_;
   std::optional<StateVersion> spoiled_until_;
   std::string spoiled_why_;

@@ -70,5 +70,27 @@ TEST(RunLogTest, ItIsBounded) {
   EXPECT_TRUE(log.add(large));
 }
 
+TEST(RunLogTest, HoldsNoMoreThanItsOwnerMayAndGivesItBack) {
+  OwnerUse use({10'000, 1, 1});
+  const auto used = [&] { return use.used("ann", OwnerResource::kMemory); };
+  RunFrame large = run(1);
+  large.arguments = {{.input = 0, .bytes = std::vector<std::byte>(4000)}};
+  {
+    RunLog log(use.hold("ann", OwnerResource::kMemory)),
+        other(use.hold("ann", OwnerResource::kMemory));
+    EXPECT_TRUE(log.add(large));
+    EXPECT_TRUE(other.add(large));
+    EXPECT_GT(used(), 8000u);
+    large.run = RunId(2);
+    EXPECT_FALSE(log.add(large)) << "though this one is nearly empty";
+    other.clear();
+    EXPECT_TRUE(log.add(large));
+    log.remove(RunId(1));
+    EXPECT_GT(used(), 4000u);
+    EXPECT_LT(used(), 8000u);
+  }
+  EXPECT_EQ(used(), 0u);
+}
+
 }  // namespace
 }  // namespace gangway

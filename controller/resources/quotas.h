@@ -18,6 +18,8 @@ namespace gangway {
 
 struct Quota {
   std::optional<int64_t> devices, memory_bytes, programs;  // None: no bound.
+  // Of the controller's own memory (owner_use.h); none: kOwnerBounds.
+  std::optional<int64_t> controller_bytes;
 };
 
 struct Quotas {

@@ -32,8 +32,15 @@ inline constexpr size_t kStatePartsMax = size_t{1} << 20;
 
 class ClientConnection : public std::enable_shared_from_this<ClientConnection> {
  public:
-  ClientConnection(Peer peer, ClientSessions& sessions, FiberGroup& calls, Logger log)
-      : peer_(std::move(peer)), sessions_(sessions), calls_(calls), log_(std::move(log)) {}
+  // Throws kOverloaded where its owner may have no more connections.
+  ClientConnection(Peer peer, ClientSessions& sessions, FiberGroup& calls, OwnerUse& use,
+                   Logger log)
+      : peer_(std::move(peer)),
+        sessions_(sessions),
+        calls_(calls),
+        use_(use),
+        connection_(use.take(peer_.user, OwnerResource::kConnections, 1, "connect")),
+        log_(std::move(log)) {}
 
   const std::string& owner() const { return peer_.user; }
   const std::string& from() const { return peer_.from; }
@@ -42,15 +49,19 @@ class ClientConnection : public std::enable_shared_from_this<ClientConnection> {
   // A call, in a fiber.
   template <class Body>
   kj::Promise<void> serve(const char* what, Body body) {
+    OwnerUse::Hold call = use_.hold(peer_.user, OwnerResource::kCalls);
     try {
       require_at_most(under_way_ + 1, kCallsUnderWayMax, "calls under way over one connection");
+      call.grow(1, what);
     } catch (const Error& error) {
       return to_kj(error);
     }
-    return in_fiber(
-        calls_, what,
-        [counted = Counted(shared_from_this()), body = std::move(body)]() mutable { body(); });
+    return in_fiber(calls_, what,
+                    [counted = Counted(shared_from_this(), std::move(call)),
+                     body = std::move(body)]() mutable { body(); });
   }
+  // It is an executor's, and so no client's.
+  void belongs_to_executor() { connection_ = OwnerUse::Hold(); }
   // `what`: "readStates: parts".
   void require_at_most(size_t got, size_t max, const char* what);
   // A session goes on over it, until a later connection takes it over.
@@ -63,7 +74,8 @@ class ClientConnection : public std::enable_shared_from_this<ClientConnection> {
   // A call under way.
   class Counted {
    public:
-    explicit Counted(std::shared_ptr<ClientConnection> over) : over_(std::move(over)) {
+    Counted(std::shared_ptr<ClientConnection> over, OwnerUse::Hold call)
+        : over_(std::move(over)), call_(std::move(call)) {
       ++over_->under_way_;
     }
     ~Counted() {
@@ -74,11 +86,14 @@ class ClientConnection : public std::enable_shared_from_this<ClientConnection> {
 
    private:
     std::shared_ptr<ClientConnection> over_;
+    OwnerUse::Hold call_;
   };
 
   const Peer peer_;
   ClientSessions& sessions_;
   FiberGroup& calls_;
+  OwnerUse& use_;
+  OwnerUse::Hold connection_;
   const Logger log_;
   std::vector<std::pair<SessionId, uint64_t>> joined_;
   size_t under_way_ = 0;

@@ -184,8 +184,7 @@ bool ClientSessions::stop(SessionId id, const StopRequest& request) {
   controller_.logs().say(id, cat(request.by, " asks it to end"));
   session->stop = request;
   session->why_closed = cut(cat(request.by, " asked it to stop"), kTextBytesMax);
-  if (!session->is_detached && session->tell_stop)
-    static_cast<void>(session->tell_stop(request));
+  if (!session->is_detached && session->tell_stop) static_cast<void>(session->tell_stop(request));
   controller_.end_repetitions(id, deadline_ns);
   while (sessions_.contains(id) && !session->is_detached &&
          session->changed.wait_until_ns("for a client to end its program", deadline_ns)) {
@@ -216,15 +215,17 @@ void ClientSessions::stop_all(const StopRequest& request,
     session->stop = request;
     awaited->insert(id);
     controller_.logs().say(id, cat(request.by, " asks it to end"));
-    session->tell_stop(request).on_ready([awaited, fewer = fewer_, id = id](const Result<bool>& acts) {
-      if (acts.ok() && acts.value()) return;
-      awaited->erase(id);
-      fewer->wake_all();
-    });
+    session->tell_stop(request).on_ready(
+        [awaited, fewer = fewer_, id = id](const Result<bool>& acts) {
+          if (acts.ok() && acts.value()) return;
+          awaited->erase(id);
+          fewer->wake_all();
+        });
   }
   if (!awaited->empty())
     options_.log.info("programs are asked to end", {{"programs", awaited->size()}});
-  const StopRegistration hurry = at_once.on_stop([fewer = fewer_](const Error&) { fewer->wake_all(); });
+  const StopRegistration hurry =
+      at_once.on_stop([fewer = fewer_](const Error&) { fewer->wake_all(); });
   const auto is_there = [&](SessionId id) {
     const auto found = sessions_.find(id);
     return found != sessions_.end() && !found->second->is_detached;

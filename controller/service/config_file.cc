@@ -71,12 +71,12 @@ class ConfigReader final : public nlohmann::json_sax<nlohmann::json> {
     if (path_.size() == 1) return path_[0] == "quotas" || path_[0] == "quota_of_others";
     if (path_.size() == 2 && path_[0] == "quotas") return is_owner_name(path_[1]);
     return path_.back() == "devices" || path_.back() == "memory_bytes" ||
-           path_.back() == "programs";
+           path_.back() == "programs" || path_.back() == "controller_bytes";
   }
   std::string expected_keys() const {
     if (path_.size() == 1) return "\"quotas\" or \"quota_of_others\"";
     if (path_.size() == 2 && path_[0] == "quotas") return "an owner's name";
-    return "\"devices\", \"memory_bytes\" or \"programs\"";
+    return "\"devices\", \"memory_bytes\", \"programs\" or \"controller_bytes\"";
   }
   std::string expected_value() const {
     return path_.empty() || is_object_key() ? "an object" : "a whole number, 0 or more";
@@ -92,7 +92,8 @@ class ConfigReader final : public nlohmann::json_sax<nlohmann::json> {
     const std::string& size = path_.back();
     (size == "devices"        ? quota.devices
      : size == "memory_bytes" ? quota.memory_bytes
-                              : quota.programs) = value;
+     : size == "programs"     ? quota.programs
+                              : quota.controller_bytes) = value;
     require_agree(quota);
   }
   // The line of whichever key completes the contradiction.

@@ -1,10 +1,11 @@
 // The controller's config file, in JSON:
 //
 //   {"quotas": {"ann": {"devices": 8, "memory_bytes": 17179869184, "programs": 4},
-//               "bob": {"devices": 2}},
+//               "bob": {"devices": 2, "controller_bytes": 268435456}},
 //    "quota_of_others": {"programs": 1}}
 //
-// What is not named is not bounded.
+// What is not named is not bounded, but for `controller_bytes`, the controller's own memory for an
+// owner's programs and runs (controller/resources/owner_use.h), which is 1 GiB then.
 //
 // Threads: pure.
 // Errors: read_config() throws kInvalid, naming file, line and key: for a key that is not known or

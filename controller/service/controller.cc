@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "controller/lowering/held_bytes.h"
 #include "ir/wire/wire.h"
 #include "protocol/owner.h"
 #include "protocol/text_limits.h"
@@ -33,6 +34,7 @@ void require_room(size_t held, size_t max, const char* what, const char* of) {
 Controller::Controller(Reactor& reactor, ControllerOptions options)
     : reactor_(reactor),
       options_(std::move(options)),
+      owner_use_(options_.owner_bounds),
       logs_(reactor_.clock()),
       slices_(hosts_, [this](SessionId session) { return holder_name(session); }),
       slice_queue_(reactor_.clock(), hosts_, slices_,
@@ -114,6 +116,15 @@ void Controller::set_quotas(Quotas quotas) {
   } else {
     hosts_.limit_memory(nullptr);
   }
+  std::map<std::string, uint64_t> of_owners;
+  for (const auto& [owner, quota] : options_.quotas.owners) {
+    if (quota.controller_bytes)
+      of_owners.emplace(owner, static_cast<uint64_t>(*quota.controller_bytes));
+  }
+  std::optional<uint64_t> of_others;
+  if (options_.quotas.others.controller_bytes)
+    of_others = static_cast<uint64_t>(*options_.quotas.others.controller_bytes);
+  owner_use_.set_memory_max(std::move(of_owners), of_others);
   hosts_.freed().raise();
 }
 
@@ -128,9 +139,9 @@ HostId Controller::add_host(HostInfo info, ExecutorPeer& peer) {
   if (info.name_is_chosen) require_free_name(info);
   HostRecord& host = hosts_.add(std::move(info), peer, reactor_.clock().now_ns());
   host.runs_done = metrics_.counter("gangway_runs_done_total", "Runs that ended on a host",
-                                     {{"host", host.info.name}});
+                                    {{"host", host.info.name}});
   host.suspect_gauge = metrics_.gauge("gangway_host_suspect", "1: the host says nothing",
-                                       {{"host", host.info.name}});
+                                      {{"host", host.info.name}});
   for (const LinkClass link : kLinkClasses) {
     host.moved_total[static_cast<size_t>(link)] = metrics_.counter(
         "gangway_link_bytes_total", "Bytes that a host's devices moved, by the class of the link",
@@ -297,11 +308,12 @@ void Controller::session_closed(SessionId id, const std::string& why) {
 void Controller::on_message(SessionId id, Message message) {
   const auto session = sessions_.find(id);
   if (session == sessions_.end()) return;
-  if (const auto* run = std::get_if<RunFrame>(&message)) {
+  if (auto* run = std::get_if<RunFrame>(&message)) {
     GW_REQUIRE(session->second.runs < options_.run_credits, holder_name(id),
                ": sent more runs than its ", options_.run_credits, " credits");
     ++session->second.runs;
     count_names(session->second, *run);
+    hold_run(session->second, *run);
   } else if (const auto* copy = std::get_if<CopyFrame>(&message)) {
     GW_REQUIRE(session->second.copies < options_.copy_credits, holder_name(id),
                ": sent more puts and gets than its ", options_.copy_credits, " credits");
@@ -327,7 +339,8 @@ void Controller::on_message(SessionId id, Message message) {
 
 void Controller::act(SessionId id, Session& session, Message&& message) {
   if (auto* run = std::get_if<RunFrame>(&message)) {
-    const std::optional<Error> refused = repeats_.refusal(run->plan);
+    std::optional<Error> refused = repeats_.refusal(run->plan);
+    if (!refused) refused = refusal_of_run(session, *run);
     if (session.repeated && !refused) note_run(id, run->plan);
     recovery_.submit(id, std::move(*run), refused);
   } else if (auto* copy = std::get_if<CopyFrame>(&message)) {
@@ -338,6 +351,31 @@ void Controller::act(SessionId id, Session& session, Message&& message) {
   } else if (const auto* released = std::get_if<ReleaseFrame>(&message)) {
     session.calls->release(released->calls);
   }
+}
+
+// What a run brings along lies here until it has ended: its client's credits bound how many there
+// are, and this how large they may be. What is small costs nothing.
+void Controller::hold_run(Session& session, RunFrame& run) {
+  constexpr size_t kSmallBytes = 1024;
+  const size_t bytes = RunLog::bytes_of(run);
+  if (bytes <= kSmallBytes) return;
+  OwnerUse::Hold held = owner_use_.hold(session.owner, OwnerResource::kMemory);
+  if (held.try_grow(bytes)) {
+    session.run_bytes.insert_or_assign(run.run, std::move(held));
+  } else {
+    session.runs_over_memory.insert(run.run);
+    run.arguments.clear();
+  }
+}
+
+std::optional<Error> Controller::refusal_of_run(Session& session, const RunFrame& run) {
+  if (session.runs_over_memory.erase(run.run) == 0) return std::nullopt;
+  const uint64_t max = owner_use_.max(session.owner, OwnerResource::kMemory);
+  return Error(ErrorKind::kOverloaded,
+               cat("run: its inputs lie in the controller until it has ended, where owner \"",
+                   session.owner, "\" may have no more: expected at most ", format_bytes(max),
+                   " for its programs and runs together"),
+               {}, "wait for earlier runs first, or put large inputs (Slice::from_host)");
 }
 
 // What reads or writes a state has its turn among the runs.
@@ -365,8 +403,10 @@ void Controller::let_go(SessionId session, const CallTable::Made& made) {
   if (std::holds_alternative<StateVersion>(made)) return;  // It lies with the client.
   const PlanId plan = std::get<PlanId>(made);
   repeats_.plan_gone(plan);
-  if (const auto found = sessions_.find(session); found != sessions_.end())
+  if (const auto found = sessions_.find(session); found != sessions_.end()) {
     found->second.executables.erase(plan);
+    found->second.repeat_bytes.erase(plan);
+  }
   release_plan(plan);
   record_changed(session);
 }
@@ -384,9 +424,25 @@ const SliceRecord& Controller::allocate(SessionId session, const SliceShape& sha
 
 void Controller::release_slice(SliceId slice) { slices_.release(slice); }
 
-Program Controller::read_program(SessionId session, std::vector<std::byte> bytes) {
-  return background_.run(owner_of(session),
-                         [bytes = std::move(bytes)] { return program_from_wire(bytes); });
+ReadProgram Controller::read_program(SessionId session, std::vector<std::byte> bytes) {
+  OwnerUse::Hold held = take_memory(session, bytes.size(), "compile");
+  struct Read {
+    Program program;
+    size_t bytes = 0;
+  };
+  const std::shared_ptr<Read> read = background_.run(owner_of(session), [bytes = std::move(bytes)] {
+    auto made = std::make_shared<Read>();
+    made->program = program_from_wire(bytes);
+    made->bytes = held_bytes(made->program);
+    return made;
+  });
+  held = take_memory(session, read->bytes, "compile");
+  return {std::move(read->program), std::move(held)};
+}
+
+OwnerUse::Hold Controller::take_memory(SessionId session, size_t bytes, const char* what) {
+  require_open(session);
+  return owner_use_.take(owner_of(session), OwnerResource::kMemory, bytes, what);
 }
 
 const PlanRecord& Controller::compile(SessionId session, Program program,
@@ -489,6 +545,7 @@ void Controller::tell_run_ended(SessionId id, RunDoneFrame&& done) {
   const auto found = sessions_.find(id);
   if (found == sessions_.end()) return;
   ++found->second.runs_done;
+  found->second.run_bytes.erase(done.run);
   if (done.error) logs_.say_run_failed(id, *done.error);
   const bool is_step = repeats_.run_ended(id, done);
   if (is_step) note_step(id);

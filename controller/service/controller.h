@@ -54,7 +54,8 @@ struct ControllerOptions {
   uint32_t sessions_max = 1024;  // Open ones of one owner.
   // Of each client, with those that it has released and runs still use.
   uint32_t slices_max = 4096, plans_max = 4096;
-  std::shared_ptr<ChargeLog> charge_log;  // Null: nobody looks.
+  OwnerBounds owner_bounds = kOwnerBounds;  // Of what all owners share in this process.
+  std::shared_ptr<ChargeLog> charge_log;    // Null: nobody looks.
   PlantedControllerBugs planted;
 };
 
@@ -89,6 +90,13 @@ struct NamedExecutable {
   std::string name;
   std::shared_ptr<const std::vector<std::byte>> program;  // In the wire form.
   uint64_t position = 0;                                  // Of the sources in its next run.
+  std::shared_ptr<OwnerUse::Hold> held = {};              // What that takes.
+};
+
+// A program, and what it takes of the controller's memory until it is dropped.
+struct ReadProgram {
+  Program program;
+  OwnerUse::Hold held;
 };
 
 // An executable that graph() can show.
@@ -169,8 +177,9 @@ class Controller {
   const SliceRecord& allocate(SessionId session, const SliceShape& shape,
                               const StopToken& stop = {});
   void release_slice(SliceId slice);
-  // Suspends. From the wire form, verified.
-  Program read_program(SessionId session, std::vector<std::byte> bytes);
+  // Suspends. From the wire form, verified. kOverloaded where its owner may have no more of the
+  // controller's memory.
+  ReadProgram read_program(SessionId session, std::vector<std::byte> bytes);
   // Suspends, also while the program is suspended.
   const PlanRecord& compile(SessionId session, Program program, const std::vector<SliceId>& slices,
                             CompileRequest request);
@@ -223,6 +232,12 @@ class Controller {
   void record_changed(SessionId session) const {
     if (on_record_) on_record_(session);
   }
+  // What the owners have of what they share in this process, also of closed sessions.
+  OwnerUse& owner_use() { return owner_use_; }
+  // So much of the controller's memory, for the session's owner; kOverloaded where that may have no
+  // more. `what` is what was asked for: "compile".
+  OwnerUse::Hold take_memory(SessionId session, size_t bytes, const char* what);
+
   // See checkpoints.h and recovery.h. Suspends.
   void keep_checkpoints(SessionId session, SliceId slice, RecoveryOptions options);
 
@@ -277,9 +292,16 @@ class Controller {
     std::optional<RepeatedStates> repeated;
     std::map<uint64_t, uint64_t>
         put_at;  // By scope: the version in which states were written last.
+    // By the client's names: what runs that have not ended have brought, where that is much; and
+    // those that brought more than their owner may have.
+    std::map<RunId, OwnerUse::Hold> run_bytes;
+    std::set<RunId> runs_over_memory;
+    std::map<PlanId, OwnerUse::Hold> repeat_bytes;  // Inputs of repetitions.
   };
   const PlanRecord& shown_plan(SessionId id, const GraphRequest& request);
   void count_names(Session& session, const RunFrame& run);
+  void hold_run(Session& session, RunFrame& run);
+  std::optional<Error> refusal_of_run(Session& session, const RunFrame& run);
   void act(SessionId id, Session& session, Message&& message);
   Recovery::Callbacks recovery_callbacks();
   std::string waits_for(SessionId session) const;
@@ -317,6 +339,7 @@ class Controller {
   Reactor& reactor_;
   ControllerOptions options_;
   Metrics metrics_;
+  OwnerUse owner_use_;
   ProgramLogs logs_;
   HostTable hosts_;
   SliceTable slices_;

@@ -11,6 +11,7 @@
 #include <string>
 
 #include "ir/plan/plan_text.h"
+#include "ir/wire/wire.h"
 #include "runtime/os/temp_dir.h"
 #include "tests/support/error_of.h"
 #include "tests/support/test_controller.h"
@@ -547,6 +548,72 @@ TEST_F(QuotaTest, MemoryBeyondAnOwnersQuotaIsRefusedSayingWhoHoldsWhat) {
   controller_.session_closed(first);
   controller_.session_closed(second);
   compile(client("again", "ada"), 900);
+}
+
+TEST_F(ControllerTest, WhatARepetitionRepeatsIsCountedForItsOwner) {
+  const PlanId plan = compile(session_);
+  const auto used = [&] { return controller_.owner_use().used("ada", OwnerResource::kMemory); };
+  const uint64_t before = used();
+  Schedule::List list(1000, 1.0);
+  reactor_->run([&] {
+    controller_.repeat(session_, {.number = 1,
+                                  .plan = plan,
+                                  .steps = 1000,
+                                  .inputs = {{.input = 0, .value = Schedule::list(list)}},
+                                  .first = RunId((session_.value << 40) + 1)});
+  });
+  EXPECT_GE(used(), before + 8000);
+  controller_.session_closed(session_);
+  EXPECT_EQ(used(), 0u);
+}
+
+// A controller that gives each owner little of its memory, and a client each of ann and bob.
+class OwnersMemoryTest : public ::testing::Test {
+ protected:
+  PlanId compile(SessionId session, SliceId slice) {
+    return reactor_->run([&] {
+      auto [program, held] = controller_.read_program(session, to_wire(doubled(Mesh{{{"d", 4}}})));
+      return controller_.compile(session, std::move(program), {slice}, {.held = std::move(held)})
+          .id;
+    });
+  }
+
+  std::unique_ptr<Reactor> reactor_ = Reactor::make_simulated();
+  FakeExecutor executor_;
+  FakeClient client_;
+  Controller controller_{*reactor_, {.owner_bounds = {64 << 10, 100, 100}}};
+  HostId host_ = controller_.add_host({.name = "host-0", .devices = 4}, executor_);
+};
+
+TEST_F(OwnersMemoryTest, ProgramsBeyondItAreRefusedAndOnesThatAreReleasedMakeRoom) {
+  executor_.devices = 4;
+  const SessionId ann = controller_.add_session("a", "ann", client_),
+                  bob = controller_.add_session("b", "bob", client_);
+  const SliceId anns = controller_.allocate(ann, {4}).id, bobs = controller_.allocate(bob, {4}).id;
+  std::vector<PlanId> plans;
+  std::optional<Error> refused;
+  while (!refused && plans.size() < 1000) {
+    try {
+      plans.push_back(compile(ann, anns));
+    } catch (const Error& error) {
+      refused = error;
+    }
+  }
+  ASSERT_TRUE(refused);
+  EXPECT_GT(plans.size(), 3u);
+  EXPECT_EQ(refused->kind(), ErrorKind::kOverloaded);
+  EXPECT_THAT(refused->what(), HasSubstr("compile: owner \"ann\" has"));
+  EXPECT_THAT(refused->what(), HasSubstr("of the controller's memory: expected at most 64.0 KiB"));
+  EXPECT_EQ(controller_.counts().plans, plans.size());
+  compile(bob, bobs);
+  controller_.release_plan(plans.back());
+  compile(ann, anns);
+  Quotas more;
+  more.owners["ann"].controller_bytes = 1 << 20;
+  controller_.set_quotas(more);
+  compile(ann, anns);
+  controller_.session_closed(ann);
+  EXPECT_EQ(controller_.owner_use().used("ann", OwnerResource::kMemory), 0u);
 }
 
 // Hosts of which the test says whether their processes have ended.

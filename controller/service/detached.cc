@@ -6,6 +6,23 @@
 #include "runtime/base/units.h"
 
 namespace gangway {
+namespace {
+
+size_t bytes_of(const RepeatRequest& request) {
+  size_t bytes = 0;
+  for (const ScheduledInput& input : request.inputs) {
+    bytes += sizeof(input);
+    if (const auto* constant = std::get_if<std::vector<std::byte>>(&input.value)) {
+      bytes += constant->size();
+    } else if (const auto* list =
+                   std::get_if<Schedule::List>(&std::get<Schedule>(input.value).form)) {
+      bytes += list->size() * sizeof(double);
+    }
+  }
+  return bytes;
+}
+
+}  // namespace
 
 const std::string& Controller::program_name(SessionId session) const {
   require_open(session);
@@ -149,9 +166,11 @@ void Controller::repeat(SessionId session, RepeatRequest request) {
   const uint64_t number = request.number;
   const int64_t begin = request.begin;
   const bool is_asked_again = repeats_.progress(plan.id).number == number;
+  OwnerUse::Hold held = take_memory(session, bytes_of(request), "repeat");
   const uint64_t last = repeats_.begin(plan, std::move(request));
   if (!is_asked_again) note_repetition(session, plan, begin);
   Session& of = sessions_.at(session);
+  if (!is_asked_again) of.repeat_bytes.insert_or_assign(plan.id, std::move(held));
   of.last_name = std::max(of.last_name, last);
   of.calls->note_number(number);
 }

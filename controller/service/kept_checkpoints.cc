@@ -38,6 +38,10 @@ void Controller::keep_checkpoints(SessionId session, SliceId slice, RecoveryOpti
 Recovery::Callbacks Controller::recovery_callbacks() {
   return {
       .holder_name = [this](SessionId session) { return holder_name(session); },
+      .memory_of =
+          [this](SessionId session) {
+            return owner_use_.hold(owner_of(session), OwnerResource::kMemory);
+          },
       .is_suspended = [this](SessionId session) { return suspensions_.is_suspended(session); },
       .warn = [this](SessionId session, const std::string& line) { warn(session, line); },
       .submit =

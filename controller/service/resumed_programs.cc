@@ -130,8 +130,11 @@ StateVersion ResumedPrograms::resume(const ProgramRecord& program, SessionId id)
     std::vector<SliceId> on;
     for (const uint32_t slice : executable.slices) on.push_back(slices.at(slice));
     plans.push_back(compile(executable, id, on, ++calls));
-    controller_.name_executable(id, plans.back(),
-                                {executable.name, executable.program, executable.position});
+    const size_t bytes = executable.program->size();
+    controller_.name_executable(
+        id, plans.back(),
+        {executable.name, executable.program, executable.position,
+         std::make_shared<OwnerUse::Hold>(controller_.take_memory(id, bytes, "compile"))});
   }
   const SliceId kept = slices.at(program.kept_slice);
   controller_.checkpoints().keep(id, kept, program.recovery);
@@ -151,11 +154,13 @@ PlanId ResumedPrograms::compile(const ProgramRecord::Executable& executable, Ses
                                 const std::vector<SliceId>& slices, uint64_t call) {
   const Result<CallTable::Made> compiled = result_of([&] {
     return controller_.once(id, {.number = call}, [&](const StopToken&) {
+      auto [read, held] = controller_.read_program(id, *executable.program);
       return controller_
-          .compile(id, controller_.read_program(id, *executable.program), slices,
+          .compile(id, std::move(read), slices,
                    {.runs_in_flight_max = executable.runs_in_flight_max,
                     .dispatch = executable.dispatch,
-                    .pacer = options_.pacer})
+                    .pacer = options_.pacer,
+                    .held = std::move(held)})
           .id;
     });
   });

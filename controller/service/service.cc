@@ -265,6 +265,7 @@ class ControllerServer final : public wire::Controller::Server {
       results.setName(name);
       results.setFrameKey(impl_.expect_frames(peer->stream(), owner_));
       results.setRegistration(kj::heap<RegistrationServer>(impl_, host, std::move(peer)));
+      connection_->belongs_to_executor();
     });
   }
 
@@ -517,11 +518,18 @@ ControllerService::ControllerService(Reactor& reactor, Network& network,
       reactor, network, options.address,
       ServerOptions{
           .bootstrap = [&impl](const Peer& peer) -> capnp::Capability::Client {
-            return kj::heap<ControllerServer>(impl, std::make_shared<ClientConnection>(
-                                                        peer, impl.sessions, impl.calls, impl.log));
+            return kj::heap<ControllerServer>(
+                impl, std::make_shared<ClientConnection>(peer, impl.sessions, impl.calls,
+                                                         impl.core.owner_use(), impl.log));
           },
           .frames_of = [&impl](uint64_t key,
                                const std::string& user) { return impl.frames_of(key, user); },
+          .has_room_for =
+              [&impl](const std::string& user) {
+                const OwnerUse& use = impl.core.owner_use();
+                return use.used(user, OwnerResource::kConnections) <
+                       use.max(user, OwnerResource::kConnections);
+              },
           .user_of = [&impl](const AccessToken& token) { return impl.owner_of(token); },
           .on_refused = [&impl](const std::string& from,
                                 const std::string& why) { impl.refused(from, why); },

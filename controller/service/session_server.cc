@@ -301,6 +301,9 @@ class SessionServer final : public wire::Session::Server {
     return connection_->serve("read states", [this, self = thisCap(), context]() mutable {
       const auto asked = context.getParams();
       connection_->require_at_most(asked.getParts().size(), kStatePartsMax, "read states: parts");
+      // While it waits for a version.
+      const OwnerUse::Hold held =
+          core_.take_memory(id_, asked.totalSize().wordCount * sizeof(capnp::word), "read states");
       const auto version =
           once<StateVersion>({asked.getCall(), asked.getReleases()}, [&](const StopToken& stop) {
             return core_.shared_states(id_).read(id_, read_request(asked), stop);
@@ -343,7 +346,11 @@ class SessionServer final : public wire::Session::Server {
   const PlanRecord& compile_now(CompileParams::Reader params) {
     const auto bytes = params.getProgram();
     const auto* const first = reinterpret_cast<const std::byte*>(bytes.begin());
-    Program program = core_.read_program(id_, {first, first + bytes.size()});
+    const std::string name = params.getName().cStr();
+    std::shared_ptr<OwnerUse::Hold> kept;
+    if (!name.empty())
+      kept = std::make_shared<OwnerUse::Hold>(core_.take_memory(id_, bytes.size(), "compile"));
+    auto [program, held] = core_.read_program(id_, {first, first + bytes.size()});
     std::vector<SliceId> slices;
     for (uint64_t slice : params.getSlices()) slices.emplace_back(slice);
     const auto dispatch = static_cast<Dispatch>(params.getDispatch());
@@ -352,14 +359,15 @@ class SessionServer final : public wire::Session::Server {
                int{params.getDispatch()});
     CompileRequest request{
         .runs_in_flight_max = params.getRunsInFlightMax(), .dispatch = dispatch, .pacer = pacer_};
+    request.held = std::move(held);
     if (params.hasWatch()) request.on_progress = teller(params.getWatch());
     const PlanRecord& plan = core_.compile(id_, std::move(program), slices, std::move(request));
-    const std::string name = params.getName().cStr();
     if (!name.empty()) {
       core_.name_executable(
           id_, plan.id,
           {cut(name, kQuotedBytesMax),
-           std::make_shared<const std::vector<std::byte>>(first, first + bytes.size()), 0});
+           std::make_shared<const std::vector<std::byte>>(first, first + bytes.size()), 0,
+           std::move(kept)});
     }
     return plan;
   }

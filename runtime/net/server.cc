@@ -18,7 +18,8 @@ enum class Status : uint8_t {
   kRefused = 2,
   kNoStream = 3,
   kNoToken = 4,
-  kOtherToken = 5
+  kOtherToken = 5,
+  kNoRoom = 6
 };
 
 const char* reason(Status status) {
@@ -29,6 +30,7 @@ const char* reason(Status status) {
     case Status::kNoStream: return "it has no frame stream here";
     case Status::kNoToken: return "it shows no token";
     case Status::kOtherToken: return "nobody has the token that it shows";
+    case Status::kNoRoom: return "its user has as many connections as it may have";
   }
   return "";
 }
@@ -114,6 +116,11 @@ void require_fine(const Answer& answer, const std::string& address, const ShownT
               " has no frame stream for this peer: it has ended it, or never expected one"));
     case Status::kNoToken:
     case Status::kOtherToken: fail_for_token(address, shown);
+    case Status::kNoRoom:
+      throw Error(
+          ErrorKind::kOverloaded,
+          cat("connect: ", address, " has as many connections of this user as one user may have"),
+          {}, "close some clients first");
     case Status::kRefused: break;
   }
   throw Error(ErrorKind::kInvalid, cat("connect: ", address, " refused the connection"));
@@ -131,9 +138,10 @@ Stream open_stream(Reactor& reactor, Network& network, const std::string& addres
         read_fixed<Answer>(reactor, *stream, reactor.clock().now_ns() + options.time_limit.count());
   } catch (const Error& error) {
     if (error.kind() == ErrorKind::kCancelled) throw;
-    throw Error(ErrorKind::kUnavailable,
-                cat("connect: ", address, " accepted, then went silent: ", error.message()), {},
-                "is it a Gangway process? One that has no file descriptors left says so in its log");
+    throw Error(
+        ErrorKind::kUnavailable,
+        cat("connect: ", address, " accepted, then went silent: ", error.message()), {},
+        "is it a Gangway process? One that has no file descriptors left says so in its log");
   }
   require_fine(answer, address, shown);
   return stream;
@@ -147,7 +155,9 @@ FrameStream* stream_of(const ServerOptions& options, uint64_t key, const std::st
 
 Status judge(const ServerOptions& options, const Hello& hello, const std::string& user) {
   switch (Kind{hello.kind}) {
-    case Kind::kRpc: return options.bootstrap == nullptr ? Status::kRefused : Status::kFine;
+    case Kind::kRpc:
+      if (options.bootstrap == nullptr) return Status::kRefused;
+      return options.has_room_for && !options.has_room_for(user) ? Status::kNoRoom : Status::kFine;
     case Kind::kFrames:
       return stream_of(options, hello.key, user) == nullptr ? Status::kNoStream : Status::kFine;
   }

@@ -62,6 +62,8 @@ struct ServerOptions {
   // connect_frames(), `user` as in Peer. The peer is refused where this is unset, is null or has
   // ended.
   std::function<FrameStream*(uint64_t key, const std::string& user)> frames_of;
+  // Whether the user may open one more connection for RPC; null: as many as it likes.
+  std::function<bool(const std::string& user)> has_room_for = {};
   // Who has the token that a peer shows whom the network doesn't know; no value: nobody. Such a
   // peer is refused then. Where this is unset it is let in, and nothing is known of it.
   std::function<std::optional<std::string>(const AccessToken&)> user_of;

@@ -122,9 +122,9 @@ std::string checkpoint_folder(const std::string& chosen, const std::string& stat
 }
 
 struct ControllerPlaces {
-  std::string page;    // Where a browser finds the page; empty: nowhere.
-  std::string trace;   // Where a timeline of the process is written.
-  std::string config;  // With the quotas of owners; empty: there is none.
+  std::string page;     // Where a browser finds the page; empty: nowhere.
+  std::string trace;    // Where a timeline of the process is written.
+  std::string config;   // With the quotas of owners; empty: there is none.
   double grace_s = 10;  // Once it is told to end.
 };
 
@@ -140,7 +140,10 @@ void read_config_again(ControllerService& service, const std::string& path, cons
 }
 
 int serve_controller(ControllerServiceOptions options, const ControllerPlaces& places) {
-  raise_descriptor_limit();
+  // So that no owner takes all: a client has two, and executors need some.
+  uint64_t& connections =
+      options.controller.owner_bounds[static_cast<size_t>(OwnerResource::kConnections)];
+  connections = std::min(connections, std::max<uint64_t>(raise_descriptor_limit().soft / 4, 1));
   auto reactor = Reactor::make_real();
   return reactor->run([&] {
     TraceToFile trace(*reactor, places.trace, "controller");
@@ -259,19 +262,17 @@ void add_controller(CLI::App& app, const CommonOptions& common, Chosen& chosen) 
                    "disk, when it is told to end (SIGTERM, Ctrl-C); a second time ends it at once")
       ->check(CLI::Range(0.0, 86'400.0))
       ->capture_default_str();
-  command->callback(
-      [&common, &chosen, options, timeout_s, lease_s, places, state, checkpoints] {
-        chosen = [&common, options, timeout_s, lease_s, places, state, checkpoints] {
-          if (!places->config.empty())
-            options->controller.quotas = read_config(places->config).quotas;
-          options->controller.host_timeout_ms = std::llround(*timeout_s * 1000);
-          options->controller.lease_ms = std::llround(*lease_s * 1000);
-          options->controller.log = Logs({.levels = common.log_level}).module("controller");
-          if (!state->empty()) options->state = std::make_shared<StateDir>(*state);
-          options->controller.checkpoint_folder = checkpoint_folder(*checkpoints, *state);
-          return serve_controller(*options, *places);
-        };
-      });
+  command->callback([&common, &chosen, options, timeout_s, lease_s, places, state, checkpoints] {
+    chosen = [&common, options, timeout_s, lease_s, places, state, checkpoints] {
+      if (!places->config.empty()) options->controller.quotas = read_config(places->config).quotas;
+      options->controller.host_timeout_ms = std::llround(*timeout_s * 1000);
+      options->controller.lease_ms = std::llround(*lease_s * 1000);
+      options->controller.log = Logs({.levels = common.log_level}).module("controller");
+      if (!state->empty()) options->state = std::make_shared<StateDir>(*state);
+      options->controller.checkpoint_folder = checkpoint_folder(*checkpoints, *state);
+      return serve_controller(*options, *places);
+    };
+  });
 }
 
 // Which libraries programs may call.

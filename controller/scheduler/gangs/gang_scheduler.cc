@@ -41,8 +41,8 @@ std::map<SessionId, double> GangScheduler::used(int64_t now_ns) const {
     if (slices == used_.end()) continue;
     double device_ns = 0;
     for (const auto& [slice, use] : slices->second)
-      device_ns += static_cast<double>(use.time.last_second_ns(now_ns)) *
-                   static_cast<double>(use.devices);
+      device_ns +=
+          static_cast<double>(use.time.last_second_ns(now_ns)) * static_cast<double>(use.devices);
     const double all_ns = static_cast<double>(DeviceTime::kWindowNs) * static_cast<double>(devices);
     // A slice that went within the second counts, its devices do not.
     used[program] = std::min(1.0, device_ns / all_ns);
